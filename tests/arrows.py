@@ -51,6 +51,8 @@ properties/case
 properties/case/features
 properties/data
 properties/memory
+properties/operations
+properties/operations/forward
 properties/judge
 reference/emulator
 reference/cuda
@@ -99,13 +101,15 @@ LEAVES = {
     "cli/complete": [],
 }
 # A door: a header that outsiders include, which stands for a room.
-DOORS = {"kernels/adapter.h": "kernels/cuda_source/adapter"}
+DOORS = {"kernels/adapter.h": "kernels/cuda_source/adapter", "reference/semantics.h": "reference/numbers"}
 
 
 def room_of(path):
     """The nearest folder of ROOMS that holds the file, or None."""
     if path in DOORS:
         return DOORS[path]
+    # Every operation has the folders of the first.
+    path = re.sub(r"^properties/operations/[^/]+/", "properties/operations/forward/", path)
     folder = path.rpartition("/")[0]
     while folder and folder not in ROOMS:
         folder = folder.rpartition("/")[0]

@@ -44,7 +44,7 @@ Seen look(const Case& c, Target& target, const Calibration& calibration) {
   seen.why_not = failure(e.run(c.calls.front()));
   if (!seen.why_not.empty()) return seen;
   seen.reference = e.evaluate(calibration);
-  seen.o = e.laid.read(TensorId::kO);
+  seen.o = e.laid.read(e.operation.main());
   return seen;
 }
 

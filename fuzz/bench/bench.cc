@@ -5,6 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "base/random.h"
 #include "fuzz/bench/plain_attention.h"
 #include "fuzz/bench/timed_target.h"
 #include "properties/case/words.h"
@@ -54,16 +55,6 @@ BenchRow named_row(const BenchTarget& target, std::string shape) {
   return row;
 }
 
-struct Random {
-  uint64_t state;
-  int64_t from_1_to(int64_t most) {
-    uint64_t z = state += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return 1 + static_cast<int64_t>((z ^ (z >> 31)) % static_cast<uint64_t>(most));
-  }
-};
-
 // O of the kernel and of the yardstick are rounded separately. If they differ by more than this, one of
 // them did other work.
 constexpr float kSameWork = 0.05f;
@@ -88,9 +79,9 @@ RatioRow compare(Target& executor, const BenchShape& shape, int repeats) {
   for (int n = 0; n <= repeats; ++n) {  // the first run warms up
     const RunReply reply = e.run(c.calls[0]);
     if (reply.status != ATTN_OK) throw std::runtime_error("the kernel did not run " + describe(shape));
-    of_kernel = laid.read(TensorId::kO);
+    of_kernel = laid.read(e.operation.main());
     const double with_inline = yardstick(Exp2::kInline), with_library = yardstick(Exp2::kLibrary);
-    of_plain = laid.read(TensorId::kO);
+    of_plain = laid.read(e.operation.main());
     if (n == 0) continue;
     kernel.push_back(reply.seconds);
     plain.push_back(with_library);
@@ -139,14 +130,14 @@ Case bench_case(const BenchShape& shape) {
 }
 
 BenchShape drawn_shape(uint64_t index) {
-  Random random{index * 0x2545F4914F6CDD1Du};
+  SplitMix64 random{index * 0x2545F4914F6CDD1Du};
   BenchShape shape = {};
-  shape.batch = random.from_1_to(3);
-  shape.heads = random.from_1_to(4);
-  shape.seq = random.from_1_to(300);
-  shape.dim = 16 << random.from_1_to(3);
-  shape.causal = random.from_1_to(2) == 1;
-  shape.dtype = random.from_1_to(2) == 1 ? ATTN_F16 : ATTN_BF16;
+  shape.batch = 1 + random.below(3);
+  shape.heads = 1 + random.below(4);
+  shape.seq = 1 + random.below(300);
+  shape.dim = 16 << (1 + random.below(3));
+  shape.causal = random.below(2) == 0;
+  shape.dtype = random.below(2) == 0 ? ATTN_F16 : ATTN_BF16;
   return shape;
 }
 

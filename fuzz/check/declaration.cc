@@ -96,7 +96,7 @@ void say_layouts(const Refused& refused, attn_domain& d) {
     return std::ranges::find(refused.those, &one) != refused.those.end();
   };
   for (const MemoryRefusals& of : kMemoryRefusals) {
-    if (of.tensor == TensorId::kLse || of.tensor == TensorId::kBias || of.tensor == TensorId::kMask) continue;
+    if (spec_of(of.tensor).element != Element::kInput) continue;
     if (refuses(of.gaps) && refuses(of.order)) {
       d.layout = ATTN_LAYOUT_DENSE;
     } else if (d.layout == ATTN_LAYOUT_ANY && refuses(of.step) && refuses(of.across)) {

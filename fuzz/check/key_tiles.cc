@@ -41,7 +41,7 @@ class Experiment {
     for (int64_t c = 0; c < p_.dim_v; ++c) put(t.v, at + step * (1 + c), c, 0);
     broken_ = failure(reply);
     if (!ended_well()) return std::nullopt;
-    const std::vector<float>& o = outputs[TensorId::kO];
+    const std::vector<float>& o = outputs[e_.operation.main()];
     const auto last = o.end() - p_.dim_v;
     const auto seen = std::find_if(last, o.end(), [](float x) { return x != 0; });
     // Keys further away lie in earlier tiles too.

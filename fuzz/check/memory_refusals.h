@@ -9,8 +9,11 @@
 //   for (const MemoryRefusals& of : kMemoryRefusals) ask(of.order, of.another_order);
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <ranges>
 #include <string_view>
+#include <utility>
 
 #include "properties/case/feature.h"
 #include "properties/case/geometry.h"
@@ -130,10 +133,17 @@ constexpr MemoryRefusals kOf = {
 
 }  // namespace memory_refusals
 
-inline constexpr MemoryRefusals kMemoryRefusals[] = {
-    memory_refusals::kOf<TensorId::kQ>,   memory_refusals::kOf<TensorId::kK>,
-    memory_refusals::kOf<TensorId::kV>,   memory_refusals::kOf<TensorId::kO>,
-    memory_refusals::kOf<TensorId::kLse>, memory_refusals::kOf<TensorId::kBias>,
-    memory_refusals::kOf<TensorId::kMask>};
+// Of every tensor that has strides, in the order of the table.
+inline constexpr auto kMemoryRefusals = [] {
+  constexpr auto ids = [] {
+    std::array<TensorId, std::ranges::count_if(kTensors, &TensorSpec::strided)> strided = {};
+    std::ranges::transform(kTensors | std::views::filter(&TensorSpec::strided), strided.begin(),
+                           &TensorSpec::id);
+    return strided;
+  }();
+  return [&]<size_t... n>(std::index_sequence<n...>) {
+    return std::array{memory_refusals::kOf<ids[n]>...};
+  }(std::make_index_sequence<ids.size()>());
+}();
 
 }  // namespace attnfuzz

@@ -139,11 +139,14 @@ struct DenseRows {
   TensorId tensor;
   Refusal refusal;
 };
-constexpr DenseRows kDenseRows[] = {
-    {TensorId::kQ, {"q: dense rows that are no multiple of 16 bytes", nothing, pad_rows<TensorId::kQ>}},
-    {TensorId::kK, {"k: dense rows that are no multiple of 16 bytes", nothing, pad_rows<TensorId::kK>}},
-    {TensorId::kV, {"v: dense rows that are no multiple of 16 bytes", nothing, pad_rows<TensorId::kV>}},
-    {TensorId::kO, {"o: dense rows that are no multiple of 16 bytes", nothing, pad_rows<TensorId::kO>}}};
+template <TensorId kTensor>
+constexpr auto kDenseRowsName =
+    memory_refusals::kName<kTensor, 0>("dense rows that are no multiple of 16 bytes");
+// Of every tensor in the problem's own format.
+constexpr auto kDenseRows = []<size_t... n>(std::index_sequence<n...>) {
+  constexpr auto& ids = kMatrixTensors;
+  return std::array{DenseRows{ids[n], {kDenseRowsName<ids[n]>.data(), nothing, pad_rows<ids[n]>}}...};
+}(std::make_index_sequence<kMatrixTensors.size()>());
 
 class Asking {
  public:
@@ -324,9 +327,8 @@ class Asking {
   void ask_for_memory(const MemoryRefusals& of) {
     const auto refuses_layout = [&](const std::function<void(const Case&, TensorLayout&)>& change) {
       return refuses([&](Case& c) {
-        if (of.tensor == TensorId::kLse) c.want_lse = true;
-        if (of.tensor == TensorId::kBias) c.problem.bias.emplace().dtype = c.problem.dtype;
-        if (of.tensor == TensorId::kMask) c.problem.mask = Mask{};
+        make_present(c, of.tensor);
+        if (of.tensor == TensorId::kBias) c.problem.bias->dtype = c.problem.dtype;
         change(c, c.layout[static_cast<size_t>(of.tensor)]);
       });
     };

@@ -36,6 +36,7 @@ int64_t element_bytes(const Problem& p, TensorId t) {
 }
 
 bool is_present(const Case& c, TensorId t) {
+  if (!in_problem(spec_of(t), c.problem.features)) return false;
   switch (t) {
     case TensorId::kLse:
       return c.want_lse;
@@ -48,6 +49,12 @@ bool is_present(const Case& c, TensorId t) {
     default:
       return true;
   }
+}
+
+void make_present(Case& c, TensorId t) {
+  if (t == TensorId::kLse) c.want_lse = true;
+  if (t == TensorId::kMask && !c.problem.mask) c.problem.mask.emplace();
+  if (t == TensorId::kBias && !c.problem.bias) c.problem.bias.emplace();
 }
 
 std::optional<Geometry> geometry(const Case& c, TensorId t) {

@@ -60,6 +60,9 @@ std::array<bool, 4> repeated(const Case& c, TensorId t);
 int32_t dtype_of(const Problem& p, TensorId t);
 int64_t element_bytes(const Problem& p, TensorId t);
 bool is_present(const Case& c, TensorId t);
+// Gives the case what it lacks for the tensor to be present: an LSE that is wanted, a mask that hides nothing,
+// a bias of 0.
+void make_present(Case& c, TensorId t);
 // True if single values can be planted: in numbers that a kernel reads.
 constexpr bool takes_planted(TensorId t) { return fill_of(t) || t == TensorId::kBias; }
 

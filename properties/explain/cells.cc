@@ -18,7 +18,7 @@ double visible_share(const VisibilityCache& visible, const Cell& cell) {
 
 double worst_ratio(const Reference& reference, const std::vector<float>& got, int64_t first_row,
                    const Cell& cell) {
-  const Expected& o = reference[TensorId::kO];
+  const Expected& o = reference.main();
   double worst = -1;
   for (int64_t row = first_row + cell.row_begin; row < first_row + cell.row_end; ++row) {
     if (reference.state[static_cast<size_t>(row)] == RowState::kSkipped) continue;
@@ -30,7 +30,7 @@ double worst_ratio(const Reference& reference, const std::vector<float>& got, in
 }
 
 Head first_failing_head(const Problem& p, const Reference& reference, const std::vector<float>& got) {
-  const int64_t columns = reference[TensorId::kO].columns;
+  const int64_t columns = reference.main().columns;
   for (int64_t row = 0; row < reference.rows; ++row) {
     if (worst_ratio(reference, got, row, {0, 1, 0, columns}) <= 1) continue;
     const Row at = RowSpace(p).at(row);

@@ -172,7 +172,7 @@ class Gatherer {
     std::memset(e.laid.tensors().workspace, 0, e.plan.workspace_bytes);
     Verdict v;
     if (accept_run(e.run(Stage::kAll), v) && accept_memory(e.laid.check_memory(), failing.problem, e.plan, v)) {
-      judge_outputs(e.evaluate(calibration_), failing.problem, e.plan, e.outputs(), v);
+      judge_outputs(e.operation, e.evaluate(calibration_), failing.problem, e.plan, e.outputs(), v);
     }
     return answer(v);
   }

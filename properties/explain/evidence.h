@@ -67,7 +67,14 @@ class Evidence {
            ((v.kind == Kind::kRelation && v.property == "bit_exact") ||
             (v.kind == Kind::kWrong && v.worst <= kHardly));
   }
-  bool only_lse() const { return wrong() && v.where && v.where->tensor == TensorId::kLse; }
+  // The failure lies in an output that is a logarithm (the LSE), or in the main one.
+  bool in_logarithm() const {
+    const Operation& operation = operation_of(c.problem.features);
+    return v.where && operation.has(v.where->tensor) && spec_of(v.where->tensor).role == Role::kOutput &&
+           operation.output(v.where->tensor).logarithm;
+  }
+  bool in_main_output() const { return v.where && v.where->tensor == operation_of(c.problem.features).main(); }
+  bool only_lse() const { return wrong() && in_logarithm(); }
 
   // The need for a part, if it says something. Parts without which the kernel refuses the case do not count,
   // nor needs that most values satisfy.
@@ -243,8 +250,8 @@ class Evidence {
   // The LSE says that a row sees no key, although it does; all its scores are very low.
   bool low_row_counts_as_dead() const {
     constexpr double kLow = -1000;
-    return v.where && v.where->tensor == TensorId::kLse && v.where->expected < kLow &&
-           std::isfinite(v.where->expected) && std::isinf(v.where->got) && v.where->got < 0;
+    return in_logarithm() && v.where->expected < kLow && std::isfinite(v.where->expected) &&
+           v.where->got == operation_of(c.problem.features).output(v.where->tensor).dead;
   }
 
  private:

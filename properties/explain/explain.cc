@@ -178,11 +178,11 @@ class Page {
   }
 
   void errors(const Reference& reference, const std::vector<float>& got) {
-    const Expected& o = reference[TensorId::kO];
+    const Expected& o = reference.main();
     const int64_t n = o.columns;
     if (n == 0 || static_cast<int64_t>(got.size()) != reference.rows * n) return;
     const Errors errors = count_errors(reference, got);
-    heading(cat("Error of O", head_words(), ": queries down, columns of dim_v across"));
+    heading(cat("Error of ", title_of(o.tensor), head_words(), ": queries down, columns of dim_v across"));
     line(cat(errors.count, " of ", errors.judged, " elements are outside their bound",
              errors.count > 0 ? ":" : ""));
     std::vector<uint8_t> dead;
@@ -211,7 +211,7 @@ class Page {
   };
 
   Errors count_errors(const Reference& reference, const std::vector<float>& got) const {
-    const Expected& o = reference[TensorId::kO];
+    const Expected& o = reference.main();
     const RowSpace rows_of(p_);
     const int64_t n = o.columns;
     Errors errors;
@@ -363,8 +363,9 @@ std::string explain(const Case& c, const attn_plan& plan, const Reference* refer
   if (options.reproducer != nullptr) page.facts(*options.reproducer);
   page.words(plan);
   page.dead_rows();
-  const bool both = reference != nullptr && got != nullptr &&
-                    got->size() == (*reference)[TensorId::kO].value.size() &&
+  const bool bounded = operation_of(c.problem.features).outputs.front().kind == OutputKind::kBounded;
+  const bool both = bounded && reference != nullptr && got != nullptr &&
+                    got->size() == reference->main().value.size() &&
                     reference->rows == RowSpace(c.problem).count();
   if (both) page.choose_head(reference, got);
   page.mask();

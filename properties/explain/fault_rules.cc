@@ -135,8 +135,7 @@ constexpr Rule kRules[] = {
     {Class::kSoftmax, [](const Evidence& e) { return e.low_row_counts_as_dead(); },
      "a row whose scores are all very low counts as one that sees no key: the running maximum starts above "
      "them"},
-    {Class::kSplit,
-     [](const Evidence& e) { return e.non_finite() && e.v.where && e.v.where->tensor == TensorId::kLse; },
+    {Class::kSplit, [](const Evidence& e) { return e.non_finite() && e.in_logarithm(); },
      "O is right, the LSE is no number"},
     {Class::kLayout,
      [](const Evidence& e) { return e.at_least("batch", 2) && e.at_least("heads_q / heads_kv", 2); },
@@ -280,7 +279,7 @@ constexpr Rule kRules[] = {
      "P is right, V is finite, their product is not, whatever the sizes: V is used before it arrives"},
     {Class::kRace,
      [](const Evidence& e) {
-       return e.non_finite() && e.sound_softmax() && e.v.where->tensor == TensorId::kO && !e.large_values() &&
+       return e.non_finite() && e.sound_softmax() && e.in_main_output() && !e.large_values() &&
               e.clues.whole_tiles == Answer::kFails && e.clues.whole_vectors == Answer::kFails;
      },
      "scores, P and the row's sum are right, V is finite, O is not: V is used before it arrives"},

@@ -41,7 +41,7 @@ std::optional<Run> run(const Case& c, Target& target, const Calibration& calibra
   for (const Call& call : c.calls) {
     if (!failure(e.run(call)).empty()) return std::nullopt;
   }
-  return Run{e.plan, e.evaluate(calibration), e.laid.read(TensorId::kO)};
+  return Run{e.plan, e.evaluate(calibration), e.laid.read(e.operation.main())};
 }
 
 // Another interpretation of the problem.
@@ -194,7 +194,7 @@ class Tracer {
     for (int64_t row = 0; row < run.reference.rows; ++row) {
       for (int64_t d = 0; d < p_.dim_v; ++d) {
         const float got = at(row, d);
-        if (run.reference[TensorId::kO].ratio(row, d, got) <= 1) continue;
+        if (run.reference.main().ratio(row, d, got) <= 1) continue;
         if (!std::isfinite(got)) non_finite_ = true;
         bad_.push_back({row, d});
         if (rows_.empty() || rows_.back() != row) rows_.push_back(row);
@@ -316,9 +316,9 @@ class Tracer {
       const double got = at(row, d), off = std::fabs(got - o);
       if (!(off <= 2 * rounding * size + 0x1p-20)) return false;
       // A wrong result must be much nearer to this reading than to the right value.
-      if (run_.reference[TensorId::kO].ratio(row, d, at(row, d)) <= 1) continue;
+      if (run_.reference.main().ratio(row, d, at(row, d)) <= 1) continue;
       const double wrong =
-          std::fabs(got - run_.reference[TensorId::kO].value[static_cast<size_t>(row * p_.dim_v + d)]);
+          std::fabs(got - run_.reference.main().value[static_cast<size_t>(row * p_.dim_v + d)]);
       if (!(off <= 0.1 * wrong + rounding * std::fabs(got))) return false;
       // Evidence: an error far beyond rounding counts once, one as large as the values themselves twice.
       evidence_ += wrong > 16 * rounding * size ? wrong > 0.25 * size ? 2 : 1 : 0;

@@ -1,6 +1,6 @@
+#include "base/printable.h"
 #include "properties/case/words.h"
 #include "properties/export/text.h"
-#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -40,7 +40,7 @@ std::string cpp_case(const Export& e) {
   text += function_of("attn_env", "environment", environment);
   text += "const Layout kTensors[] = {\n";
   for (const TensorText& t : tensor_texts(e)) text += layout_line(t);
-  text += cat("};\nconstexpr double kOverflow = ", e.reference[TensorId::kO].overflow,
+  text += cat("};\nconstexpr double kOverflow = ", e.reference.main().overflow,
               ";  // what of O would round to this may be infinite\n");
   const bool page_end = c.layout[static_cast<size_t>(TensorId::kWorkspace)].placement == Placement::kPageEnd;
   text += cat("constexpr bool kWorkspacePageEnd = ", page_end ? "true" : "false", ";\n");

@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "properties/case/case.h"
-#include "properties/judge/operation.h"
 #include "properties/judge/target.h"
+#include "properties/operations/operation.h"
 #include "properties/reduce/reproducer.h"
 #include "reference/model/calibration.h"
 #include "reference/oracle.h"

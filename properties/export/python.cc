@@ -1,8 +1,8 @@
 #include <cstring>
 
+#include "base/printable.h"
 #include "properties/case/words.h"
 #include "properties/export/text.h"
-#include "base/printable.h"
 
 namespace attnfuzz {
 namespace {
@@ -58,7 +58,7 @@ std::string python_case(const Export& e) {
       "# How far rounding may bring each element of an output off the exact value, derived from the inputs\n"
       "# and from how the kernel says it computes. inf: any number (an LSE must be finite); any: anything;\n"
       "# nan: NaN is due. 3*0.1 is 0.1 three times.\nBOUNDS = {\n",
-      bounds, "}\nOVERFLOW = ", e.reference[TensorId::kO].overflow,
+      bounds, "}\nOVERFLOW = ", e.reference.main().overflow,
       "  # what of O would round to this may be infinite\n\n");
   const bool page_end = c.layout[static_cast<size_t>(TensorId::kWorkspace)].placement == Placement::kPageEnd;
   text += cat("WORKSPACE_PAGE_END, WORKSPACE_POISON = ", page_end ? "True" : "False", ", 0x",

@@ -1,13 +1,17 @@
 #include "properties/judge/execution.h"
 
+#include "properties/case/as_contract.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/stopwatch.h"
-#include "properties/case/as_contract.h"
 
 namespace attnfuzz {
 
 Execution::Execution(const Case& the_case, Target& on)
-    : c(the_case), target(on), operation(operation_of(on.info())), laid(c, on.arena()), env(laid.env()) {
+    : c(the_case),
+      target(on),
+      operation(operation_of(the_case.problem.features)),
+      laid(c, on.arena()),
+      env(laid.env()) {
   env.backend = target.info().backend;
   target.memory(laid.ranges());
   lay_out_s += std::chrono::duration<double>(Clock::now() - start_).count();
@@ -54,8 +58,13 @@ RunReply Execution::run(Stage stage, int stream) {
 
 Outputs Execution::outputs() const {
   Outputs outputs;
-  for (const TensorId t : operation.tensors) {
-    if (spec_of(t).role == Role::kOutput) outputs[t] = laid.read(t);
+  for (const Output& output : operation.outputs) {
+    const TensorId t = output.tensor;
+    if (is_integer(spec_of(t))) {
+      outputs.integers(t) = laid.read_integers(t);
+    } else {
+      outputs[t] = laid.read(t);
+    }
   }
   return outputs;
 }

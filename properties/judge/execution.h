@@ -16,9 +16,9 @@
 #include <optional>
 #include <string>
 
-#include "properties/judge/operation.h"
 #include "properties/judge/target.h"
 #include "properties/memory/layout.h"
+#include "properties/operations/operation.h"
 
 namespace attnfuzz {
 

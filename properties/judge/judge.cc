@@ -13,7 +13,9 @@
 
 #include "properties/case/geometry.h"
 #include "properties/data/recipe.h"
+#include "properties/judge/integer_outputs.h"
 #include "properties/judge/shape.h"
+#include "properties/judge/tally.h"
 
 namespace attnfuzz {
 namespace {
@@ -39,32 +41,6 @@ std::string describe(attn_status status) {
   return name ? name
               : "status " + std::to_string(static_cast<int>(status)) + ", which attention.h does not know";
 }
-
-// The errors of one output as a whole. The first element outside its bound represents all, or the first
-// that is not a number at all. The kind of failure must not depend on where the rows lie.
-struct Tally {
-  int64_t bad = 0, of = 0;
-  bool stray = false;  // the first one is not a number
-  double worst = 0;
-  int64_t first_row = -1, first_column = 0;
-  double first_ratio = 0;
-
-  void add(int64_t row, int64_t column, double ratio, bool not_a_number) {
-    ++of;
-    if (ratio <= 1) {
-      worst = std::max(worst, ratio);
-      return;
-    }
-    if (bad++ == 0 || (not_a_number && !stray)) {
-      stray = not_a_number;
-      first_row = row;
-      first_column = column;
-      first_ratio = ratio;
-    }
-    // A NaN ratio counts as infinitely bad.
-    worst = ratio > worst ? ratio : std::isnan(ratio) ? std::numeric_limits<double>::infinity() : worst;
-  }
-};
 
 bool any_set(const uint8_t* flags, int64_t n) {
   uint8_t all = 0;
@@ -351,29 +327,35 @@ bool accept_memory(const std::optional<MemoryFault>& fault, const Problem& p, co
   return false;
 }
 
-// If an output is written that the reference does not mention, any content would pass; that is refused.
-static std::string unspoken_of(const Reference& reference, const Outputs& outputs) {
-  for (const TensorId t : kOutputs) {
-    const auto expected = std::ranges::find(reference.outputs, t, &Expected::tensor);
-    const size_t due = expected == reference.outputs.end() ? 0 : expected->value.size();
-    if (outputs[t].empty() || outputs[t].size() == due) continue;
-    return "the reference has " + std::to_string(due) + " elements of " + name_of(t) + ", and " +
-           std::to_string(outputs[t].size()) + " were written: no fault of the kernel, report it";
+// Why outputs cannot be judged by the reference; empty if they can. No kernel is at fault for it.
+static std::string unjudged(const Operation& operation, const Reference& reference, const Outputs& outputs) {
+  if (std::string why = not_of(operation, reference); !why.empty()) return why;
+  for (size_t n = 0; n < operation.outputs.size(); ++n) {
+    const Output& output = operation.outputs[n];
+    const size_t due = reference.outputs[n].rule.size(), written = outputs.size(output.tensor);
+    if (written == due || (written == 0 && output.optional)) continue;
+    return "it has " + std::to_string(due) + " elements of " + name_of(output.tensor) + ", and " +
+           std::to_string(written) + " were written";
   }
   return "";
 }
 
-bool judge_outputs(const Reference& reference, const Problem& p, const attn_plan& plan, const Outputs& outputs,
-                   Verdict& v, const Case* c) {
+bool judge_outputs(const Operation& operation, const Reference& reference, const Problem& p,
+                   const attn_plan& plan, const Outputs& outputs, Verdict& v, const Case* c) {
   if (v.outcome != Outcome::kPass) return false;
-  if (std::string why = unspoken_of(reference, outputs); !why.empty()) {
-    fail(v, Kind::kOracle, std::move(why));
+  if (const std::string why = unjudged(operation, reference, outputs); !why.empty()) {
+    fail(v, Kind::kOracle,
+         std::string("the reference is not one of the operation ") + operation.name + ": " + why +
+             ". No fault of the kernel: report it");
     return false;
   }
   std::vector<Tally> tallies;
   double worst = 0;
-  for (const Expected& expected : reference.outputs) {
-    tallies.push_back(tally_of(expected, outputs[expected.tensor]));
+  for (size_t n = 0; n < operation.outputs.size(); ++n) {
+    const Output& output = operation.outputs[n];
+    tallies.push_back(output.kind == OutputKind::kBounded
+                          ? tally_of(reference.outputs[n], outputs[output.tensor])
+                          : tally_of_integers(output, reference, outputs.integers(output.tensor)));
     worst = std::max(worst, tallies.back().worst);
   }
   v.worst = std::max(v.worst, worst);
@@ -383,12 +365,15 @@ bool judge_outputs(const Reference& reference, const Problem& p, const attn_plan
   if (wrong == tallies.end()) wrong = std::ranges::find_if(tallies, [](const Tally& t) { return t.bad > 0; });
   if (wrong == tallies.end()) return true;
   const Expected& first = reference.outputs[static_cast<size_t>(wrong - tallies.begin())];
-  object(reference, first, p, plan, *wrong, outputs[first.tensor], c, v);
+  if (const Output& output = operation.output(first.tensor); output.kind != OutputKind::kBounded) {
+    object_to_integers(output, reference, p, plan, *wrong, outputs.integers(first.tensor), v);
+  } else {
+    object(reference, first, p, plan, *wrong, outputs[first.tensor], c, v);
+  }
   for (size_t n = 0; n < tallies.size(); ++n) {
     const TensorId tensor = reference.outputs[n].tensor;
-    if (tensor == first.tensor || outputs[tensor].empty()) continue;
-    std::string name = name_of(tensor);
-    std::ranges::transform(name, name.begin(), [](unsigned char ch) { return std::toupper(ch); });
+    if (tensor == first.tensor || outputs.size(tensor) == 0) continue;
+    const std::string name = title_of(tensor);
     v.message += tallies[n].bad > 0 ? "; of " + name + " " + std::to_string(tallies[n].bad) + " of " +
                                           std::to_string(tallies[n].of)
                                     : "; " + name + " is right";
@@ -414,6 +399,10 @@ bool judge_same(const Outputs& outputs_a, const Outputs& outputs_b, const Proble
   std::optional<int64_t> first;
   TensorId tensor = {};
   for (const TensorId t : kOutputs) {
+    if (is_integer(spec_of(t))) {
+      if (!judge_same_integers(outputs_a, outputs_b, t, p, plan, kind, message, v)) return false;
+      continue;
+    }
     if (outputs_a[t].empty() || outputs_b[t].empty()) continue;
     first = first_difference(outputs_a[tensor = t], outputs_b[t]);
     if (first) break;

@@ -8,7 +8,7 @@
 //   if (!accept_plan(target.plan(...), v)) return v;
 //   if (!accept_run(target.run(...), v)) return v;
 //   if (!accept_memory(laid.check_memory(), problem, plan, v)) return v;
-//   judge_outputs(reference, problem, plan, execution.outputs(), v);
+//   judge_outputs(operation, reference, problem, plan, execution.outputs(), v);
 #pragma once
 
 #include <optional>
@@ -17,10 +17,10 @@
 
 #include "properties/case/case.h"
 #include "properties/judge/bad_plan.h"
-#include "properties/judge/operation.h"
 #include "properties/judge/target.h"
 #include "properties/judge/verdict.h"
 #include "properties/memory/layout.h"
+#include "properties/operations/operation.h"
 #include "reference/oracle.h"
 
 namespace attnfuzz {
@@ -38,10 +38,11 @@ bool accept_run(const RunReply& reply, Verdict& v);
 bool accept_memory(const std::optional<MemoryFault>& fault, const Problem& p, const attn_plan& plan,
                    Verdict& v);
 
-// Compares the wanted outputs with the oracle. Updates v.worst and v.ratios even if everything is right.
+// Compares the wanted outputs of the operation with the oracle. A reference that is not the operation's, or that
+// says nothing of an output that was written, ends in kOracle: nothing passes unjudged. Updates v.worst and v.ratios even if everything is right.
 // `c` supplies V, by which the shape of an error is recognised.
-bool judge_outputs(const Reference& reference, const Problem& p, const attn_plan& plan, const Outputs& outputs,
-                   Verdict& v, const Case* c = nullptr);
+bool judge_outputs(const Operation& operation, const Reference& reference, const Problem& p,
+                   const attn_plan& plan, const Outputs& outputs, Verdict& v, const Case* c = nullptr);
 
 // The places and values of an output's elements that are marked as bad.
 std::vector<Shape> shape_of(const Reference& reference, const Expected& expected, const Problem& p,

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "properties/case/case.h"
-#include "properties/judge/operation.h"
 #include "properties/judge/target.h"
+#include "properties/operations/operation.h"
 
 namespace attnfuzz {
 
@@ -35,12 +35,13 @@ struct Property {
   // Compares numbers of one run with another's or with its own, by Expected::allowance(). The oracle must then
   // give exact values, too.
   bool compares = true;
-  // The operation of its runs.
-  const Operation* operation = &kForward;
+  // The operation of its runs; nullptr: it applies to every operation.
+  const Operation* operation = &operations::forward;
 };
 
 inline bool speaks_of(const Property& property, const KernelInfo& kernel) {
-  return property.operation == &operation_of(kernel) && (!property.needs_stages || kernel.has_stages);
+  const uint64_t asked = property.operation != nullptr ? property.operation->feature : 0;
+  return (asked & ~kernel.features) == 0 && (!property.needs_stages || kernel.has_stages);
 }
 
 // The properties that judge a kernel by default, in the order of CMakeLists.txt.

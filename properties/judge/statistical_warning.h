@@ -10,7 +10,7 @@
 #include <string>
 
 #include "properties/case/case.h"
-#include "properties/judge/operation.h"
+#include "properties/operations/operation.h"
 #include "reference/oracle.h"
 
 namespace attnfuzz {

@@ -54,6 +54,7 @@ bool same_numbers(const Run& earlier, const Case& c, const attn_plan& plan) {
 // The share of the bounds of O that the best plan would not need, summed over rows that both references
 // have.
 std::optional<double> declared_share(const Execution& e, const Reference& reference, const Calibration& by) {
+  if (e.operation.outputs.front().kind != OutputKind::kBounded) return std::nullopt;
   constexpr int64_t kRows = 16;
   const bool all = reference.sampled == RowSpace(e.c.problem).count();
   Calibration best = by;
@@ -61,7 +62,7 @@ std::optional<double> declared_share(const Execution& e, const Reference& refere
   const RowSample few = {.limit = kRows, .seed = 1};
   const Reference least = e.evaluate(best, few);
   const Reference again = all ? Reference{} : e.evaluate(by, few);
-  const Expected &o = (all ? reference : again)[TensorId::kO], &of_best = least[TensorId::kO];
+  const Expected &o = (all ? reference : again).main(), &of_best = least.main();
   double declared = 0, needed = 0;
   for (int64_t row = 0; row < least.rows; ++row) {
     if (least.state[row] != RowState::kBounded) continue;
@@ -138,7 +139,7 @@ bool Trial::begin(const Case& c, std::string_view label) {
     attribute(label, variant);
     return false;
   }
-  const Operation& operation = operation_of(target_.info());
+  const Operation& operation = operation_of(c.problem.features);
   if (auto why = unknown_features(operation.known, problem_of(c.problem).features); !why.empty()) {
     reject("cannot be judged: " + why);
     attribute(label, variant);
@@ -272,7 +273,7 @@ bool Trial::evaluate_again(Execution& e, Run& run) {
 
 bool Trial::judge_call(Execution& e, Run& run, const Outputs& outputs) {
   const double worst = verdict_.worst;
-  if (judge_outputs(run.reference, e.c.problem, e.plan, outputs, verdict_, &e.c)) return true;
+  if (judge_outputs(e.operation, run.reference, e.c.problem, e.plan, outputs, verdict_, &e.c)) return true;
   if (!run.by_fast) return false;
   verdict_.outcome = Outcome::kPass;
   verdict_.kind = Kind::kNone;
@@ -282,7 +283,8 @@ bool Trial::judge_call(Execution& e, Run& run, const Outputs& outputs) {
   verdict_.worst = worst;
   verdict_.ratios.pop_back();
   // If the oracles agree and the verdicts do not, an error is as large as its bound.
-  return evaluate_again(e, run) && judge_outputs(run.reference, e.c.problem, e.plan, outputs, verdict_, &e.c);
+  return evaluate_again(e, run) &&
+         judge_outputs(e.operation, run.reference, e.c.problem, e.plan, outputs, verdict_, &e.c);
 }
 
 const Run* Trial::run(const Case& c, std::string_view label) {
@@ -447,6 +449,14 @@ bool Trial::all_bits(const Run& a, const Run& b, std::string_view what) {
 bool adapted(Case& c, const Property& property, const Target& target, std::string* why) {
   const attn_domain* declared = declared_by(target);
   const bool lies = declared && lies_within(*declared, c);
+  if (const Operation* speaks_of = property.operation) {
+    if (speaks_of->shape != nullptr) speaks_of->shape(c);
+    if (const Operation& asked = operation_of(c.problem.features); &asked != speaks_of) {
+      *why = std::string("the property speaks of the operation ") + speaks_of->name + ", the case asks for " +
+             asked.name;
+      return false;
+    }
+  }
   if (!property.adapt(c, target.info(), why)) return false;
   if (lies) lay_within(*declared, c);
   return true;

@@ -114,7 +114,7 @@ std::optional<MemoryFault> changed_element(const Case& c, const Extent& e, Tenso
 }
 
 template <typename Bits>
-int64_t find_never_written(const std::byte* row, int64_t count, uint32_t pattern) {
+int64_t find_never_written(const std::byte* row, int64_t count, uint64_t pattern) {
   // Counts without branches first, because there is almost never a hit.
   int64_t found = 0;
   for (int64_t n = 0; n < count; ++n) {
@@ -133,10 +133,13 @@ int64_t find_never_written(const std::byte* row, int64_t count, uint32_t pattern
 
 std::optional<MemoryFault> never_written(const Extent& e, TensorId t, uint32_t pattern) {
   std::optional<MemoryFault> fault;
+  const uint64_t twice = uint64_t{pattern} << 32 | pattern;
+  const auto find = e.g.element_bytes == 2   ? find_never_written<uint16_t>
+                    : e.g.element_bytes == 4 ? find_never_written<uint32_t>
+                                             : find_never_written<uint64_t>;
   for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
     if (fault) return;
-    const int64_t d = e.g.element_bytes == 2 ? find_never_written<uint16_t>(row, e.g.size[3], pattern)
-                                             : find_never_written<uint32_t>(row, e.g.size[3], pattern);
+    const int64_t d = find(row, e.g.size[3], twice);
     if (d < 0) return;
     const std::array<int64_t, 4> index = {at.n[0], at.n[1], at.n[2], d};
     fault = MemoryFault{MemoryFault::Kind::kUnwritten, t, index,
@@ -376,6 +379,19 @@ std::vector<float> LaidOut::read(TensorId t) const {
     } else {
       std::memcpy(to, row, static_cast<size_t>(4 * n));
     }
+  });
+  return out;
+}
+
+std::vector<int64_t> LaidOut::read_integers(TensorId t) const {
+  const Extent& e = extent(t);
+  if (!e.g.present) return {};
+  const int64_t n = e.g.size[3];
+  const RowSpace rows(e.g.size[0], e.g.size[1], e.g.size[2]);
+  std::vector<int64_t> out(static_cast<size_t>(rows.count() * n));
+  for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
+    const auto [b, h, s] = at.n;
+    std::memcpy(&out[static_cast<size_t>(rows.of(b, h, s) * n)], row, static_cast<size_t>(8 * n));
   });
   return out;
 }

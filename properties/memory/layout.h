@@ -89,6 +89,8 @@ class LaidOut {
 
   // One output, dense, converted exactly; empty if it is not wanted.
   std::vector<float> read(TensorId t) const;
+  // The same for a tensor of integers.
+  std::vector<int64_t> read_integers(TensorId t) const;
   // XXH3-64 of each input's elements in index order, as laid out. A reproducer holds them, so that a replay on
   // other bytes is refused. 0 for absent tensors, outputs and the workspace.
   std::array<uint64_t, kTensorCount> digests() const;

@@ -14,7 +14,7 @@ namespace attnfuzz {
 
 struct Reference {
   int64_t rows = 0;  // of RowSpace; the counts of rows below are queries
-  std::vector<Expected> outputs;
+  std::vector<Expected> outputs;  // the main one first
   std::vector<RowState> state;
   int64_t sampled = 0;
   int64_t dead = 0;
@@ -25,6 +25,8 @@ struct Reference {
   // error has a random sign, sqrt(sum c_j^2) / sum c_j. It is no bound; advice.h uses it. Empty: not known.
   std::vector<float> o_scatter, lse_scatter;
 
+  Expected& main() { return outputs.front(); }
+  const Expected& main() const { return outputs.front(); }
   // Throws std::out_of_range if the operation has no such output.
   Expected& operator[](TensorId tensor);
   const Expected& operator[](TensorId tensor) const;

@@ -57,6 +57,7 @@ struct TensorSpec {
   contract::Field at;  // in attn_tensors: an attn_tensor, or of a dense tensor a pointer
   Varied varied;
   const char* asked_by;  // the field of attn_problem that says whether it is there; nullptr: it always is
+  uint64_t feature = 0;  // the bit of attn_problem.features whose problems have it; 0: see in_problem()
 
   constexpr bool strided() const { return at.type == contract::Type::kTensor; }
 };
@@ -90,6 +91,7 @@ inline constexpr int kTensorCount = static_cast<int>(std::size(kTensors));
 
 constexpr const TensorSpec& spec_of(TensorId t) { return kTensors[static_cast<size_t>(t)]; }
 constexpr const char* name_of(TensorId t) { return spec_of(t).name; }
+constexpr bool is_integer(const TensorSpec& spec) { return spec.element == Element::kInt64; }
 // True for a tensor with one row for each query, or each key, of a head.
 constexpr bool of_queries(const TensorSpec& spec) { return spec.shape[2] == Size::kSeqQ; }
 constexpr bool of_keys(const TensorSpec& spec) { return spec.shape[2] == Size::kSeqK; }
@@ -126,6 +128,16 @@ inline constexpr auto kMatrixTensors = kTensorsWith<&Varied::moved, &Varied::spr
 inline constexpr auto kPlantedTensors = kTensorsWith<&Varied::planted>;
 inline constexpr auto kStoredOnceTensors = kTensorsWith<&Varied::stored_once>;
 inline constexpr auto kFiniteTensors = kTensorsWith<&Varied::finite>;
+
+// Bits of attn_problem.features that ask for another operation than the forward pass; it has other outputs.
+inline constexpr uint64_t kOperations = 0;
+
+// True if a problem with these features has the tensor; a case may still leave it out. Outputs that no bit asks for
+// belong to the forward pass.
+constexpr bool in_problem(const TensorSpec& spec, uint64_t features) {
+  if (spec.feature != 0) return (spec.feature & features) != 0;
+  return spec.role != Role::kOutput || (features & kOperations) == 0;
+}
 
 static_assert(
     [] {

@@ -21,10 +21,10 @@ KERNELS = tuple(name for name in MUTATED if "," not in name)
 
 # The oracle's sources: reference/ without its tables (call/tensor_spec.h, calibrations/), its sweeps (calibrate/)
 # and what it is on a GPU (cuda/), which its agreement with these holds.
-ORACLE = ["agreement.cc", "oracle.cc", "call/expected.cc", "call/expected.h", "call/row_sample.cc",
+ORACLE = ["semantics.h", "agreement.cc", "oracle.cc", "call/expected.cc", "call/expected.h", "call/row_sample.cc",
           "call/row_space.h", "model/calibration.cc", "model/error_cap.cc", "model/error_model.cc",
           "model/error_model.h", "numbers/formats.cc", "numbers/ratio.h", "rows/key_block.cc", "rows/key_block.h",
-          "rows/key_range.h", "rows/mean_columns.cc", "rows/operands.cc", "rows/operands.h", "rows/partials.cc",
+          "rows/mean_columns.cc", "rows/operands.cc", "rows/operands.h", "rows/partials.cc",
           "rows/products.cc", "rows/rounded_p.cc", "rows/row_loops.cc", "rows/row_terms.h", "rows/scores.cc",
           "rows/tile_walk.cc", "rows/visibility.cc", "rows/visibility.h", "rows/weighted_mean.cc",
           "rows/weighted_mean.h"]
@@ -35,10 +35,10 @@ ORACLE_ON_DEVICE = ["cuda/block.cuh", "cuda/mean.cuh", "cuda/pack.cc", "cuda/row
 
 # What calls a result right or wrong: properties/judge/, whose headers are declarations, and of properties/memory/
 # what looks at guards, gaps, inputs and outputs once a kernel has run.
-JUDGE = ["judge/bad_plan.cc", "judge/execution.cc", "judge/judge.cc", "judge/operation.cc", "judge/oracles.cc",
-         "judge/shape_places.cc", "judge/shape_values.cc", "judge/situations.cc", "judge/statistical_warning.cc", "judge/trial.cc",
-         "judge/peer.cc", "judge/verdict.cc", "memory/as_contract.cc", "memory/extent.cc", "memory/layout.cc",
-         "memory/prefill.cc"]
+JUDGE = ["judge/bad_plan.cc", "judge/execution.cc", "judge/integer_outputs.cc", "judge/judge.cc", "judge/oracles.cc",
+         "judge/shape_places.cc", "judge/shape_values.cc", "judge/situations.cc", "judge/statistical_warning.cc", "judge/tally.cc",
+         "judge/trial.cc", "judge/peer.cc", "judge/verdict.cc", "case/as_contract.cc", "memory/extent.cc",
+         "memory/layout.cc", "memory/prefill.cc"]
 
 # The path that a kernel's cases are drawn for (attnfuzz check --path): its sources are that path alone.
 PATHS = {"fa1a": "mma", "fa1h": "wgmma", "splitkh": "wgmma"}

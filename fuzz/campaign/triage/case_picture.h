@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "properties/case/case.h"
 #include "properties/explain/picture.h"
-#include "properties/judge/operation.h"
+#include "properties/operations/operation.h"
 #include "reference/model/calibration.h"
 #include "reference/oracle.h"
-#include "base/json.h"
 
 namespace attnfuzz {
 

@@ -27,9 +27,7 @@ const TensorLayout& layout_of(const Case& c, TensorId t) { return c.layout[stati
 
 // A tensor that the case lacks is created: a mask that hides nothing, a bias of 0.
 TensorLayout& layout_of(Case& c, TensorId t) {
-  if (t == TensorId::kLse) c.want_lse = true;
-  if (t == TensorId::kMask && !c.problem.mask) c.problem.mask.emplace();
-  if (t == TensorId::kBias && !c.problem.bias) c.problem.bias.emplace();
+  make_present(c, t);
   return c.layout[static_cast<size_t>(t)];
 }
 // Converts bytes to elements of a tensor. If they are no multiple of 4, an fp32 bias becomes fp16.

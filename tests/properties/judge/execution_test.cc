@@ -82,7 +82,12 @@ TEST(Operation, APropertySpeaksOfItsOwn) {
   const FakeTarget target;
   Property property = *find_property("reference");
   EXPECT_TRUE(speaks_of(property, target.info()));
-  const Operation other = {"other", {}, nullptr, {"nobody", 0}};
+  const Operation other = {.name = "other",
+                           .feature = uint64_t{1} << 60,
+                           .inputs = {},
+                           .outputs = {},
+                           .evaluate = nullptr,
+                           .known = {"nobody", 0}};
   property.operation = &other;
   EXPECT_FALSE(speaks_of(property, target.info()));
 }

@@ -52,7 +52,7 @@ struct Made {
   float& o(int64_t row, int64_t column) { return got[TensorId::kO][static_cast<size_t>(row * 3 + column)]; }
   Verdict verdict() const {
     Verdict v;
-    judge_outputs(reference, p, plan, got, v);
+    judge_outputs(operations::forward, reference, p, plan, got, v);
     return v;
   }
 };

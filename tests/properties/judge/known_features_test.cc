@@ -89,7 +89,7 @@ TEST(JudgeOutputs, AnOutputThatTheReferenceSaysNothingOfIsNoPass) {
   Outputs outputs;
   outputs[TensorId::kO] = {1.0f};
   Verdict verdict;
-  EXPECT_FALSE(judge_outputs(Reference{}, c.problem, {}, outputs, verdict, &c));
+  EXPECT_FALSE(judge_outputs(operations::forward, Reference{}, c.problem, {}, outputs, verdict, &c));
   EXPECT_EQ(verdict.outcome, Outcome::kFail);
   EXPECT_EQ(verdict.kind, Kind::kOracle);
 }

@@ -55,8 +55,8 @@ std::string words_of(const Verdict& v) {
 void judge_by_both(const std::string& name, const Reference& fast, const Reference& host, const Problem& p,
                    const attn_plan& plan, const Outputs& outputs, Held* held) {
   Verdict by_fast, by_host;
-  judge_outputs(fast, p, plan, outputs, by_fast);
-  judge_outputs(host, p, plan, outputs, by_host);
+  judge_outputs(operations::forward, fast, p, plan, outputs, by_fast);
+  judge_outputs(operations::forward, host, p, plan, outputs, by_host);
   ++held->verdicts;
   held->failures += by_host.outcome == Outcome::kFail;
   if (words_of(by_fast) == words_of(by_host)) return;

@@ -9,12 +9,14 @@ void check(Trial& trial) { trial.run(trial.base()); }
 
 }  // namespace
 
-extern const Property reference = {"reference",
-                                   "O and LSE lie within the bound of the double-precision reference",
-                                   any_case,
-                                   check,
-                                   /*needs_stages=*/false,
-                                   /*asks_target=*/false,
-                                   /*compares=*/false};
+extern const Property reference = {
+    "reference",
+    "outputs lie within the bound of the double-precision reference",
+    any_case,
+    check,
+    /*needs_stages=*/false,
+    /*asks_target=*/false,
+    /*compares=*/false,
+    /*operation=*/nullptr};
 
 }  // namespace attnfuzz::relations

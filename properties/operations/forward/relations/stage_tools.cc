@@ -139,7 +139,9 @@ bool reduce_partials(Trial& trial, Execution& prepared, const attn_partials& whe
                                     partials.o.data(), partials.lse.data());
   reduced->outputs = prepared.outputs();
   Verdict& v = trial.verdict();
-  if (judge_outputs(reduced->reference, prepared.c.problem, prepared.plan, reduced->outputs, v)) return true;
+  if (judge_outputs(operations::forward, reduced->reference, prepared.c.problem, prepared.plan,
+                    reduced->outputs, v))
+    return true;
   v.message = "the reduction, " + std::string(label) + ": " + v.message;
   return false;
 }

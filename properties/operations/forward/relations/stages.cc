@@ -20,7 +20,7 @@ bool partials_are_right(Trial& trial, const Execution& prepared, const attn_part
     outputs[TensorId::kO].assign(found.o.begin() + split * elements, found.o.begin() + (split + 1) * elements);
     outputs[TensorId::kLse].assign(found.lse.begin() + split * rows, found.lse.begin() + (split + 1) * rows);
     Verdict& v = trial.verdict();
-    if (judge_outputs(expected.reference, prepared.c.problem, prepared.plan, outputs, v)) {
+    if (judge_outputs(operations::forward, expected.reference, prepared.c.problem, prepared.plan, outputs, v)) {
       continue;
     }
     v.message = "the partial of split " + std::to_string(split) + " of " + std::to_string(found.splits) +

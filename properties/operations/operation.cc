@@ -1,0 +1,62 @@
+#include "properties/operations/operation.h"
+
+#include <algorithm>
+#include <cctype>
+#include <stdexcept>
+
+namespace attnfuzz {
+namespace {
+
+// Arrays of one output: all as long as its rows and columns ask.
+std::string wrong_length(const Output& output, const Expected& due) {
+  const bool integers = output.kind != OutputKind::kBounded;
+  const size_t elements = integers ? due.rule.size() : due.value.size();
+  const auto columns = static_cast<size_t>(due.columns);
+  const bool whole = columns > 0 ? elements % columns == 0 : elements == 0;
+  const bool bounded = due.bound.size() == elements && (due.exact.empty() || due.exact.size() == elements);
+  const bool of_integers = output.kind == OutputKind::kAdmissible || due.integer.size() == elements;
+  if (whole && due.rule.size() == elements && (integers ? of_integers : bounded)) return "";
+  return std::string("its arrays of ") + name_of(output.tensor) + " are not of one length";
+}
+
+}  // namespace
+
+const Output& Operation::output(TensorId tensor) const {
+  const auto found = std::ranges::find(outputs, tensor, &Output::tensor);
+  if (found == outputs.end()) throw std::out_of_range(std::string(name) + " has no output " + name_of(tensor));
+  return *found;
+}
+
+bool Operation::has(TensorId tensor) const {
+  return std::ranges::count(outputs, tensor, &Output::tensor) + std::ranges::count(inputs, tensor) > 0;
+}
+
+const Operation& operation_of(uint64_t features) {
+  for (const Operation* operation : all_operations()) {
+    if ((operation->feature & features) != 0) return *operation;
+  }
+  return operations::forward;
+}
+
+std::string title_of(TensorId tensor) {
+  std::string title = name_of(tensor);
+  std::ranges::transform(title, title.begin(), [](unsigned char c) { return std::toupper(c); });
+  return title;
+}
+
+std::string not_of(const Operation& operation, const Reference& due) {
+  for (size_t n = 0; n < std::max(due.outputs.size(), operation.outputs.size()); ++n) {
+    if (n >= due.outputs.size()) return std::string("it has no ") + name_of(operation.outputs[n].tensor);
+    const Expected& expected = due.outputs[n];
+    if (n >= operation.outputs.size() || operation.outputs[n].tensor != expected.tensor)
+      return std::string("it has ") + name_of(expected.tensor) + " as output " + std::to_string(n);
+    const Output& output = operation.outputs[n];
+    if (output.logarithm != expected.logarithm)
+      return std::string("it takes ") + name_of(output.tensor) +
+             (expected.logarithm ? " for a logarithm" : " for no logarithm");
+    if (std::string why = wrong_length(output, expected); !why.empty()) return why;
+  }
+  return "";
+}
+
+}  // namespace attnfuzz

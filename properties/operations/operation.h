@@ -1,0 +1,82 @@
+// An operation: what a kernel computes in one call, and what its outputs must be.
+//
+// A bit of attn_problem.features names the operation of a problem; without such a bit it is the forward pass.
+// Whoever runs, judges, reduces, explains or exports a call asks the operation and loops over its outputs. Only
+// the folder of an operation and its oracle name its outputs one by one.
+//
+//   const Operation& operation = operation_of(c.problem.features);
+//   Reference due = operation.evaluate(laid.problem(), laid.tensors(), plan, calibration, {}, true);
+//   for (const Output& output : operation.outputs) compare(due[output.tensor], got[output.tensor]);
+//
+// An operation is a folder beside forward/ with its operation.cc, and its name in the CMakeLists.txt here.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "properties/operations/outputs.h"
+#include "reference/oracle.h"
+
+namespace attnfuzz {
+
+struct Case;
+
+// How an output is held to its reference.
+enum class OutputKind : uint8_t {
+  kBounded,    // a number within its bound: Expected::ratio()
+  kExact,      // an integer equal to the one that is due: Expected::integer
+  kAdmissible  // integers of which several choices are right: Output::objection says if a row is one of them
+};
+
+struct Output {
+  TensorId tensor;
+  OutputKind kind = OutputKind::kBounded;
+  bool logarithm = false;  // as Expected::logarithm
+  bool optional = false;   // a caller may leave it out; any other must be there
+  double dead = 0;         // what a row that sees no key holds, unless the plan declares another value
+  // Of kAdmissible: why the integers of a row are no right choice, in a sentence without a subject ("names
+  // block 3 twice"); empty if they are one.
+  std::string (*objection)(const Reference& due, int64_t row, std::span<const int64_t> got) = nullptr;
+};
+
+struct Operation {
+  const char* name;
+  // The bit of attn_problem.features that asks for it; 0 for the forward pass.
+  uint64_t feature;
+  std::span<const TensorId> inputs;
+  // The first is the main one: pictures and searches for a fault begin with it.
+  std::span<const Output> outputs;
+  // What the outputs must be, from inputs in host memory. The reference has an Expected for each of `outputs`,
+  // in that order. `exact` as attnfuzz::evaluate() has it.
+  Reference (*evaluate)(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+                        const Calibration& calibration, RowSample sample, bool exact);
+  // The kinds of problem that evaluate() knows: others are refused before anything runs.
+  KnownFeatures known;
+  // Turns a drawn case into a call of this operation: takes from it what the operation has no place for and
+  // sets the bit. Applied again it changes nothing. nullptr: every drawn case is one.
+  void (*shape)(Case& c) = nullptr;
+
+  TensorId main() const { return outputs.front().tensor; }
+  // Throws std::out_of_range if the operation has no such output.
+  const Output& output(TensorId tensor) const;
+  bool has(TensorId tensor) const;
+};
+
+namespace operations {
+extern const Operation forward;  // O and LSE of Q, K and V
+}
+
+// The operation of a problem with these features.
+const Operation& operation_of(uint64_t features);
+// All there are, in the order of CMakeLists.txt: forward is the first.
+std::span<const Operation* const> all_operations();
+
+// "O", "LSE": an output in the text of a message.
+std::string title_of(TensorId tensor);
+
+// Why `due` is no reference of the operation: an output is missing, is one too many, is of another kind or has
+// arrays of another length. Empty: it is one. Then every element may be asked for its rule.
+std::string not_of(const Operation& operation, const Reference& due);
+
+}  // namespace attnfuzz
