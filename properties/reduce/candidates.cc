@@ -79,6 +79,7 @@ void add_plain(Candidates& all, const Case& found, const Leftovers& left, Subset
       for (const int64_t seq_k : lengths(borders.tile_k, {1, 2, 4}, coarse)) {
         Case c;
         c.lane = found.lane;
+        c.problem.features = found.problem.features;
         c.problem.seq_q = seq_q;
         c.problem.seq_k = seq_k;
         for (size_t i = 0; i < features.size(); ++i) features[i]->add(c, found, form[i]);

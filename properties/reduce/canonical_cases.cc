@@ -132,6 +132,7 @@ std::vector<Form> odd_layouts() {
 bool find_base(Search& s, CandidateBase& base) {
   Case c;
   c.lane = base.lane;
+  c.problem.features = base.features;
   c.env.variant = base.variant;
   for (const int64_t dim : {1, 2, 4, 8, 16, 32, 64, 128, 256}) {
     c.problem.dim_qk = c.problem.dim_v = dim;
@@ -154,6 +155,7 @@ std::vector<Case> canonical_cases(const CandidateBase& base, const std::vector<i
     for (const int64_t seq_k : {int64_t{1}, int64_t{2}, tile_k - 1, tile_k, tile_k + 1, 2 * tile_k + 1}) {
       Case c;
       c.lane = base.lane;
+      c.problem.features = base.features;
       c.env.variant = base.variant;
       c.problem.seq_q = seq_q;
       c.problem.seq_k = seq_k;
@@ -189,6 +191,7 @@ std::vector<Case> canonical_cases(const CandidateBase& base, const std::vector<i
   // A row and the next row of its lane, in two tiles, to show state that one of them keeps for both.
   Case rows;
   rows.lane = base.lane;
+  rows.problem.features = base.features;
   rows.env.variant = base.variant;
   rows.problem.seq_q = kRowsOfLane + 1;
   rows.problem.seq_k = tile_k + 1;

@@ -22,6 +22,7 @@ namespace attnfuzz {
 // The kernel's facts from which canonical cases are built.
 struct CandidateBase {
   std::string lane;
+  uint64_t features = 0;  // Problem::features: the operation stays the found case's
   int32_t variant = 1;
   Borders tiles;
   int64_t least_dim = 1;  // smallest head dimension that the kernel takes

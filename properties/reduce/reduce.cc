@@ -63,7 +63,10 @@ bool climb(Search& s) {
   std::vector<int32_t> variants = {1};
   if (s.best().env.variant != 1) variants.push_back(s.best().env.variant);
   for (const int32_t variant : variants) {
-    CandidateBase base{.lane = s.best().lane, .variant = variant, .tiles = s.borders()};
+    CandidateBase base{.lane = s.best().lane,
+                       .features = s.best().problem.features,
+                       .variant = variant,
+                       .tiles = s.borders()};
     if (!find_base(s, base)) continue;
     for (const std::vector<Case>& candidates :
          {canonical_cases(base, complexity(s.best()), limit), exchanges(base, s.best(), limit)}) {

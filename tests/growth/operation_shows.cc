@@ -100,8 +100,7 @@ void follow(uint64_t bit, const char* output, const char* of_property) {
     expect(!explain(r.minimal, e.plan, &due, &got).empty(), what + "a result is explained");
   }
   const Clues clues = gather_clues(r.minimal, r.verdict, wrong, documented());
-  expect(!guess_fault({r.minimal, r.verdict, r.needs, wrong.info().lane, clues}).text().empty(),
-         what + "the fault has a guess");
+  guess_fault({r.minimal, r.verdict, r.needs, wrong.info().lane, clues});  // must not fail; there may be none
 
   Reproducer file;
   file.c = r.minimal;
