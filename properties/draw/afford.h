@@ -43,8 +43,8 @@ inline bool is_long(const Problem& p) { return longest(p) >= 1024; }
 inline bool is_decode(const Problem& p) { return p.seq_q <= 8; }
 
 // The most that a case may cost, in eighths of config.work counted in whole tiles. It always pays for eight
-// tiles, and for one row or column of tiles of a long sequence. A decode may cost kTimesDecode times as
-// much. A long case may cost kTimesLong times its own work, because whole tiles of 64 rows overstate it.
+// tiles, and for one row or column of tiles of a long sequence. A decode may cost kTimesDecode times as much, a
+// long case kTimesLong times config.work: whole tiles of 64 rows overstate the work of its short length.
 inline constexpr int64_t kMostEighths = 48, kTimesDecode = 4, kTimesLong = 64;
 Price most(const GeneratorConfig& config, const Case& c, int64_t eighths = kMostEighths);
 bool affordable(const Case& c, const GeneratorConfig& config);

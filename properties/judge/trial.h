@@ -81,7 +81,7 @@ class Trial {
   const Run* run(const Case& c, std::string_view label = "");
   // run() for a variant that the kernel may refuse: nullptr then, and the trial goes on without it.
   const Run* run_if_taken(const Case& c, std::string_view label);
-  // run_if_taken() in the memory of the last case, which must have the same shape. If the first call is on a
+  // run() in the memory of the last case, which must have the same shape. If the first call is on a
   // dirty workspace, it finds what those calls left there.
   const Run* run_in_place(const Case& c, std::string_view label);
 
