@@ -49,7 +49,7 @@ class Broken(Exception):
 def load(name):
     path, _, function = name.rpartition(":")
     if not path.endswith(".py") or not os.path.isfile(path):
-        raise Broken("FILE.py:NAME is due, and there is no such file")
+        raise Broken("FILE.py:NAME is required, and there is no such file")
     path = os.path.abspath(path)
     sys.path.insert(0, os.path.dirname(path))
     spec = importlib.util.spec_from_file_location(os.path.splitext(os.path.basename(path))[0], path)

@@ -57,7 +57,7 @@ Report read_report(const std::string& dir) {
   auto header = read_header(report.dir);
   if (!header) {
     throw std::runtime_error("there is no campaign in " + dir +
-                             " (no campaign.json): name the folder that attnfuzz campaign was given as --out");
+                             " (no campaign.json): give the folder that attnfuzz campaign had as --out");
   }
   report.header = std::move(*header);
   for (const int n : shards_of(report.dir)) {

@@ -90,7 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // Arbitrary bytes are refused silently. A file of another version belongs to somebody's corpus, so it is
   // reported.
   if (!c && size > 0 && data[0] == '{' && !process().said) {
-    std::fprintf(stderr, "attnfuzz: a unit of the corpus is refused, as all like it will be: %s\n",
+    std::fprintf(stderr, "attnfuzz: a unit of the corpus is refused, and so are all like it: %s\n",
                  why.c_str());
     process().said = true;
   }

@@ -162,7 +162,7 @@ Coverage Coverage::of_bytes(const std::string& bytes) {
   Coverage coverage;
   const std::string none = coverage.bytes();
   if (bytes.size() != none.size() || bytes.compare(0, sizeof(uint64_t), none, 0, sizeof(uint64_t)) != 0)
-    throw std::runtime_error("coverage is of another table of axes");
+    throw std::runtime_error("the coverage belongs to another table of axes");
   const char* at = bytes.data() + sizeof(uint64_t);
   const auto take = [&](void* to, size_t size) { std::memcpy(to, at, size), at += size; };
   take(&coverage.cases_, sizeof coverage.cases_);

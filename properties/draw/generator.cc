@@ -122,8 +122,7 @@ Case make_case(const GeneratorConfig& given, const rc::Random& random, CaseReque
     if (of && illegal(c)) *of = {.batch = true, .head = true, .query = true};
   }
   const auto why = illegal(c);
-  if (why && config.domain)
-    throw std::runtime_error("what the kernel is to take is more than a case may be: " + *why);
+  if (why && config.domain) throw std::runtime_error("the kernel's domain is too large for a case: " + *why);
   if (why) throw std::logic_error("the generator drew an illegal case: " + *why);
   return c;
 }

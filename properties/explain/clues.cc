@@ -217,9 +217,9 @@ Clues gather_clues(const Case& c, const Verdict& verdict, Target& target, const 
 std::vector<std::string> lines_of(const Clues& clues) {
   std::vector<std::string> lines;
   if (clues.probed == Clues::Probed::kAllRight)
-    lines.push_back("intermediates: all that were recorded are right; what comes after them is not");
+    lines.push_back("intermediates: all recorded ones are right; a later step is wrong");
   if (clues.probed == Clues::Probed::kFirstWrong) {
-    lines.push_back(cat("intermediates: the first that is wrong is ", to_string(clues.first_wrong), " of tile ",
+    lines.push_back(cat("intermediates: the first wrong one is ", to_string(clues.first_wrong), " of tile ",
                         clues.first_wrong_tile));
   }
   const auto tried = [&](const char* with, Clues::Answer answer) {
@@ -227,16 +227,16 @@ std::vector<std::string> lines_of(const Clues& clues) {
     lines.push_back(cat("with ", with, " it ", answer == Clues::Answer::kPasses ? "passes" : "fails too"));
   };
   tried("keys in whole tiles", clues.whole_tiles);
-  tried("another partly filled tile of keys", clues.other_tail);
+  tried("another partial tile of keys", clues.other_tail);
   tried("queries in whole tiles", clues.whole_rows);
   tried("keys for each split", clues.full_splits);
   if (clues.product_border > 0)
     lines.push_back(cat("it takes more than ", clues.product_border, " elements of K or V a head"));
   tried("head dims of whole vectors", clues.whole_vectors);
   tried("head dims of no whole vectors", clues.broken_vectors);
-  tried("nothing run before what failed", clues.alone);
+  tried("nothing run before the failing case", clues.alone);
   tried("a workspace of zeros", clues.zeroed);
-  tried("bias and mask stored whole", clues.stored_whole);
+  tried("bias and mask stored in full", clues.stored_whole);
   if (clues.orders > 0) {
     lines.push_back(
         cat("in ", clues.orders, " random orders of threads it fails ", clues.orders_failed, " times"));

@@ -15,19 +15,19 @@ constexpr Words kWords[kFaultClasses] = {
      "rescaled "
      "whenever it grows"},
     {"zero-length", "zero length",
-     "early returns and loops that run no time: outputs must still be written, barriers still counted"},
+     "early returns and loops with no iteration: outputs must still be written, barriers still counted"},
     {"tail", "tile tail or out of bounds",
-     "loads and stores of the last tile: predicates, and what the rest of the tile is filled with"},
+     "loads and stores of the last tile: predicates, and the values that fill the rest of the tile"},
     {"overflow", "integer or grid overflow",
      "offsets and block indices: 64 bits before the first product, and grid limits of 65535"},
     {"layout", "stride or layout",
-     "each tensor's own strides: of batch, head, row and column; and what vector loads ask of an address"},
+     "each tensor's strides of batch, head, row and column; and the alignment that vector loads need"},
     {"mask", "meaning of a mask or window",
      "which keys a row sees: both ends inclusive or not, the diagonal for seq_q != seq_k, tiles taken for "
      "fully "
      "visible or skipped"},
     {"race", "race or missing synchronisation",
-     "barriers around shared tiles, waits before their use, and that every thread reaches them"},
+     "barriers around shared tiles, and waits before their use: every thread must reach them"},
     {"dispatch", "grouped heads or head-dim dispatch",
      "the KV head of a query head, and the instantiation chosen for these head dims"},
     {"split", "combination of splits or LSE",

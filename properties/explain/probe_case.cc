@@ -34,7 +34,7 @@ class Prober {
       result.call = static_cast<int>(n);
       result.ended = failure(reply);
       if (!reply.probe) {
-        result.why_not = result.ended.empty() ? "this target cannot be probed" : result.ended;
+        result.why_not = result.ended.empty() ? "this target does not support probes" : result.ended;
         return result;
       }
       result.warp = read_probe(reply.probe->values, reply.probe->used);
@@ -94,7 +94,7 @@ bool has(const ProbedWarp& warp, const ProbedQuery& query) {
 bool recorded(const ProbedWarp& warp) { return warp.rows || !warp.tiles.empty() || !warp.notes.empty(); }
 
 constexpr const char* kNothing =
-    "nothing was recorded: the kernel records no probes, or there is no such block and warp, or it sees no key";
+    "nothing was recorded: the kernel records no probes, or that block and warp does not exist or sees no key";
 
 }  // namespace
 

@@ -88,7 +88,7 @@ std::string why_not(const PlanReply& planned) {
 
 std::string failure(const PlanReply& reply) {
   if (reply.crash) return "plan() died: " + *reply.crash;
-  if (reply.timed_out) return "plan() did not come back";
+  if (reply.timed_out) return "plan() did not return";
   if (reply.bad_plan) return "the plan makes no sense: " + *reply.bad_plan;
   if (reply.status != ATTN_OK) return "the kernel refuses the case: " + reply.reason;
   return "";

@@ -131,7 +131,7 @@ bool Trial::begin(const Case& c, std::string_view label) {
   if (variant > 0 && has_many_heads(c.problem)) {
     // On an executor each run takes a second. The case itself was right, and that suffices.
     verdict_.outcome = Outcome::kUninformative;
-    verdict_.message = "only the case itself was run: of so many heads a relation is not tried";
+    verdict_.message = "only the case itself was run: it has too many heads for a relation";
     return false;
   }
   if (auto why = illegal(c)) {
@@ -264,10 +264,9 @@ bool Trial::evaluate_again(Execution& e, Run& run) {
   run.reference = std::move(reference);
   run.by_fast = false;
   if (agreement.difference.empty()) return true;
-  fail(Kind::kOracle,
-       "the oracle on " + target_.oracles->use().device +
-           " and the CPU's do not say the same, so neither is believed: " + agreement.difference +
-           ". No fault of the kernel: report it, and judge with --oracle cpu");
+  fail(Kind::kOracle, "the oracle on " + target_.oracles->use().device +
+                          " and the CPU's disagree, so neither is trusted: " + agreement.difference +
+                          ". No fault of the kernel: report it, and judge with --oracle cpu");
   return false;
 }
 

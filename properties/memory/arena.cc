@@ -90,7 +90,7 @@ uint64_t Arena::offset(const void* p) const {
   if (!p) return kNowhere;
   const auto at = reinterpret_cast<uintptr_t>(p) - reinterpret_cast<uintptr_t>(base_);
   // One past the end is a valid address for an empty tensor.
-  if (at > kBytes) throw std::out_of_range("an address outside guarded memory was asked for its offset");
+  if (at > kBytes) throw std::out_of_range("the offset of an address outside guarded memory was requested");
   return at;
 }
 
@@ -115,7 +115,7 @@ bool Arena::keep(TensorId t, const std::byte* begin, const std::byte* end) {
 
 uint64_t Arena::existing() const {
   struct stat status;
-  if (fstat(fd_, &status) != 0) fail("cannot ask how much of the anonymous file exists");
+  if (fstat(fd_, &status) != 0) fail("cannot find out how much of the anonymous file exists");
   return static_cast<uint64_t>(status.st_blocks) * 512;
 }
 
@@ -147,7 +147,7 @@ void Arena::forget(TensorId t) {
 
   if (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(slot_offset(t)),
                 static_cast<off_t>(kSlotBytes)) != 0) {
-    fail("cannot give the pages of a slot back");
+    fail("cannot release the pages of a slot");
   }
 }
 

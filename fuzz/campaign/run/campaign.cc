@@ -221,7 +221,7 @@ class Supervisor {
       events_.say(
           s.disk_full ? "disk-full" : "disk-has-room",
           {{"dir", options_.dir},
-           {"what", s.disk_full ? "make room: nothing is run until then, and nothing is lost" : "goes on"}});
+           {"what", s.disk_full ? "make room: nothing runs until then, and nothing is lost" : "goes on"}});
     }
     if (seconds_since(told_event_) > kEventSeconds) {
       told_event_ = Clock::now();

@@ -26,7 +26,7 @@ std::optional<Json> read_json(const std::string& path) {
   if (!fs::exists(fs::symlink_status(path, none))) return std::nullopt;
   auto parsed = parse_json(file_text(path, kInFolder));
   if (auto* error = std::get_if<DecodeError>(&parsed)) {
-    throw std::runtime_error(path + ": " + error->message + "; move it away, or bring back a copy");
+    throw std::runtime_error(path + ": " + error->message + "; move it away, or restore a copy");
   }
   return std::get<Json>(std::move(parsed));
 }
@@ -36,8 +36,7 @@ T read_record(const std::string& path, const Json& j) {
   try {
     return j.get<T>();
   } catch (const std::exception& e) {
-    throw std::runtime_error(path + " cannot be understood: move it away, or bring back a copy (" + e.what() +
-                             ")");
+    throw std::runtime_error(path + " cannot be read: move it away, or restore a copy (" + e.what() + ")");
   }
 }
 

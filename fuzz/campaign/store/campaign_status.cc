@@ -65,7 +65,7 @@ std::vector<std::string> unlisted_findings(const std::string& dir, const Finding
       const std::string name = file.substr(0, file.size() - kEnding.size());
       if (std::ranges::find(listed, name, &Finding::name) == listed.end())
         unlisted.push_back(entry.path().string() +
-                           " lies there, and findings.json does not list it: bring back a copy "
+                           " exists, but findings.json does not list it: restore a copy "
                            "of findings.json, or move the file away");
     }
   };

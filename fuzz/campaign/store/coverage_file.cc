@@ -62,7 +62,7 @@ std::optional<Coverage> read_met(const std::string& stem) {
   const std::string text = file_text(path, kInFolder);
   const std::string bytes = text.substr(0, std::max(text.size(), sizeof(uint64_t)) - sizeof(uint64_t));
   if (text != bytes + sum_of(bytes))
-    throw std::runtime_error(path + " is not as it was written: move it away, and what is met is counted anew");
+    throw std::runtime_error(path + " is damaged: move it away, and its coverage is counted anew");
   try {
     return Coverage::of_bytes(bytes);
   } catch (const std::runtime_error&) {
@@ -88,8 +88,7 @@ std::optional<MeasuredCoverage> read_measured(const std::string& path) {
       why = e.what();
     }
   }
-  throw std::runtime_error(path + " cannot be understood: move it away, and it is measured again (" + why +
-                           ")");
+  throw std::runtime_error(path + " cannot be read: move it away, and it is measured again (" + why + ")");
 }
 
 void write_measured(const std::string& path, const MeasuredCoverage& measured) {

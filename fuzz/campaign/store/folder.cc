@@ -129,7 +129,7 @@ CampaignHeader begin_session(const CampaignOptions& options, const std::vector<C
     }
     if (last.ended != "time" && left > 0 && left < session.asked) {
       session.asked = left;
-      session.notes.push_back("goes on with a session that was broken off");
+      session.notes.push_back("continues a session that was broken off");
     }
   }
   note_builds(header, targets, session);

@@ -43,7 +43,7 @@ KnownFailure read_entry(const Json& j, const std::string& folder, const LedgerNa
     throw std::runtime_error("mode is '" + printable(mode, 60) + "', may be 'tolerated' or 'quarantined'");
   known.quarantined = mode == "quarantined";
   known.reason = j.value("reason", "");
-  if (known.reason.empty()) throw std::runtime_error("it has no reason: say why this failure is known");
+  if (known.reason.empty()) throw std::runtime_error("it has no reason: add why this failure is known");
   known.key = j.value("key", "");
   known.reproducer = j.value("reproducer", "");
   known.kernel = j.value("kernel", "");
@@ -102,7 +102,7 @@ Ledger parse_ledger(const std::string& text, const std::string& path, const Ledg
   } catch (const std::exception& e) {
     throw std::runtime_error(path + ": " + e.what());
   }
-  if (j.value("format", Json()) != 1) throw std::runtime_error(path + " is of another format than 1");
+  if (j.value("format", Json()) != 1) throw std::runtime_error(path + " has another format than 1");
   Ledger ledger;
   const std::string folder = std::filesystem::path(path).parent_path().string();
   for (const Json& entry : j.at("known")) {

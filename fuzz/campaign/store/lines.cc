@@ -73,7 +73,8 @@ std::vector<std::string> LineTail::more() {
     }
     text.erase(0, begin);
     at_ += begin;
-    if (text.size() > kMostInLine) error = path_ + " holds a line longer than 16 MiB: it is no file of lines";
+    if (text.size() > kMostInLine)
+      error = path_ + " holds a line longer than 16 MiB, so it is not a file of lines";
     if (at > static_cast<uint64_t>(kInFolder.bytes)) error = path_ + " is larger than any file of a campaign";
   }
   ::close(fd);

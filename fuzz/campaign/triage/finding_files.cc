@@ -26,12 +26,13 @@ void remove_files(const std::string& folder, const std::string& name) {
 CasePicture picture_of(const Finding& finding, const Case& minimal, Target& worker,
                        const Calibration& calibration) {
   if (finding.repeats == Repeats::kAfterOthers)
-    return picture_without_error(minimal, "Without the error: it takes other cases before it.");
+    return picture_without_error(minimal, "Without the error: it fails only after other cases.");
   try {
     worker.renew();
     return take_picture(minimal, finding.property, finding.kind, worker, calibration);
   } catch (const std::exception& e) {
-    return picture_without_error(minimal, std::string("Without the error, for running it failed: ") + e.what());
+    return picture_without_error(minimal,
+                                 std::string("Without the error, because running it failed: ") + e.what());
   }
 }
 

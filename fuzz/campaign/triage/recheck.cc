@@ -106,7 +106,7 @@ Recheck recheck(const KnownFailure& known, const Ledger& ledger, const std::vect
             subject + "fails in another way: '" + kind + "', its reproducer says '" + r.kind + "'"};
   }
   if (verdict.outcome == Outcome::kUninformative)
-    return unknown("its case tells nothing any more: " + verdict.message);
+    return unknown("its case can no longer be judged: " + verdict.message);
   std::string why = "held in " + std::to_string(kMostRuns) + " of " + std::to_string(kMostRuns) + " runs";
   if (verdict.outcome == Outcome::kReject) why = "its case is refused: " + verdict.message;
   return {known.key, Answer::kHolds, subject + "no longer fails: take it out of the ledger (" + why + ")"};

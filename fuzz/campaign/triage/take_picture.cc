@@ -12,7 +12,7 @@ CasePicture take_picture(const Case& found, const std::string& by, const std::st
                          const Calibration& calibration) {
   // A kernel that hangs would take the full watch again.
   if (kind == to_string(Kind::kHang))
-    return picture_without_error(found, "Not run again for the picture: it does not come back.");
+    return picture_without_error(found, "Not run again for the picture, because it hangs.");
   if (kind == to_string(Kind::kSlow))
     return picture_without_error(found, "Not run again for the picture: it takes too long.");
   // If a property's variant of the case failed, that one is drawn.
@@ -30,7 +30,7 @@ CasePicture take_picture(const Case& found, const std::string& by, const std::st
     for (const Call& call : c.calls) {
       if (const std::string why = failure(e.run(call)); !why.empty()) {
         picture = draw_case(c, e.plan, nullptr, nullptr);
-        picture.why = "Without the error, for there is no result: " + why + ".";
+        picture.why = "Without the error, because there is no result: " + why + ".";
         return picture;
       }
       const Reference reference = e.evaluate(calibration);
@@ -44,7 +44,8 @@ CasePicture take_picture(const Case& found, const std::string& by, const std::st
     if (!picture.why.empty()) return picture;
     drawn = std::move(picture);
   }
-  if (!(c == found)) drawn.said.push_back("Drawn is the variant of the case that fails: " + describe(c));
+  if (!(c == found))
+    drawn.said.push_back("The picture shows the variant of the case that fails: " + describe(c));
   // It lays out cases of its own, so the other one must be gone.
   for (const std::string& line : trace_values(c, target, calibration).lines)
     drawn.said.push_back("With position-coded V: " + line);

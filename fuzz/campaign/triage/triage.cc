@@ -78,7 +78,7 @@ class OneCrash {
     if (blind_ || property_ == nullptr) {
       finding_.repeats = Repeats::kNever;
       finding_.reduced = false;
-      verdict_.message += " (looking at it again ended the process that looked)";
+      verdict_.message += " (running it again ended the triage process)";
     } else {
       run_again();
       if (verdict_.kind == Kind::kHang) worker_->watch(Watch::kBrief);  // most of its variants hang, too
@@ -314,7 +314,7 @@ class OneCrash {
     const bool never = finding_.repeats == Repeats::kNever && !target_.record.canary;
     FindingFiles files = {finding_, r, trace_, std::nullopt};
     if (blind_) {
-      files.picture = picture_without_error(minimal_, "Not run again: that ended the process that looked.");
+      files.picture = picture_without_error(minimal_, "Not run again, because it ended the triage process.");
     } else if (!never && !target_.record.canary) {
       files.picture = picture_of(finding_, minimal_, *worker_, target_.calibration);
     }
@@ -335,7 +335,7 @@ class OneCrash {
     if (mine->found) {
       mine->message = "";
     } else if (finding_.repeats == Repeats::kNever) {
-      mine->message = "it failed once and in no later run";
+      mine->message = "it failed once, and in no later run";
     } else {
       mine->message = "what was found is '" + r.kind + "', planted is '" + due + "'";
     }

@@ -271,7 +271,7 @@ TEST_F(ReportOfANight, NamesWhatCannotBeRead) {
   put("shards/2/series.jsonl", "nonsense\n{\"t\": 5");
   const Json j = json();
   ASSERT_EQ(report_.problems.size(), 2u);
-  EXPECT_THAT(report_.problems[0], HasSubstr("shards/1/stats.json cannot be understood"));
+  EXPECT_THAT(report_.problems[0], HasSubstr("shards/1/stats.json cannot be read"));
   EXPECT_THAT(report_.problems[1], HasSubstr("findings.json: not JSON"));
   EXPECT_GT(j["summary"]["cases"], 1000000) << "the rest is shown";
   EXPECT_EQ(j["summary"]["standing"], "unknown");

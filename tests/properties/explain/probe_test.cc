@@ -267,7 +267,7 @@ TEST(ProbeCheck, RowsThatTheCaseDoesNotHave) {
 
 TEST(ProbeCase, ATargetThatCannotBeProbedSaysSo) {
   FakeTarget target;
-  EXPECT_EQ(probe_case(example(), target, {}, {}).why_not, "this target cannot be probed");
+  EXPECT_EQ(probe_case(example(), target, {}, {}).why_not, "this target does not support probes");
 }
 
 }  // namespace

@@ -174,7 +174,7 @@ TEST(JudgePlan, WhatAReplyBecomes) {
   EXPECT_EQ(ended.site + ended.message, "wrong") << "it stays as it is";
   PlanReply late;
   late.timed_out = true;
-  EXPECT_EQ(failure(late), "plan() did not come back");
+  EXPECT_EQ(failure(late), "plan() did not return");
 }
 
 TEST(JudgeRun, WhatAReplyBecomes) {

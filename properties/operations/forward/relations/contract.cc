@@ -126,7 +126,7 @@ bool refuses_nonsense(Trial& trial, const Offer& sense) {
     nonsense.change(offer);
     const PlanReply reply = plan(trial, offer);
     if (reply.status == ATTN_OK) {
-      trial.fail(Kind::kRefusal, std::string("accepted nonsense: plan() has nothing against ") + nonsense.name);
+      trial.fail(Kind::kRefusal, std::string("plan() accepted nonsense: ") + nonsense.name);
       return false;
     }
     Verdict v;
@@ -238,9 +238,10 @@ bool tells_variants_apart(Trial& trial, const Offer& sense) {
     same = first + " and " + plans->at(1).first;
   }
   if (same.empty()) return true;
-  trial.fail(Kind::kBadPlan, "variants " + same +
-                                 " have one plan, whatever the problem: do as env.variant says, and name it in "
-                                 "plan.path");
+  trial.fail(Kind::kBadPlan,
+             "variants " + same +
+                 " have the same plan for every problem: choose by env.variant, and name the variant in "
+                 "plan.path");
   return false;
 }
 

@@ -62,7 +62,7 @@ void check(Trial& trial) {
   const Run* run = trial.run(trial.base());
   if (!run) return;
   Target* const peer = trial.target().peer ? trial.target().peer->get() : nullptr;
-  if (!peer) return trial.reject("there is nothing to compare its bits with");
+  if (!peer) return trial.reject("there is no peer to compare its bits with");
   const std::string why =
       cannot_be_compared(trial.target().info(), peer->info(), trial.target().peer->calibrated());
   if (!why.empty()) return trial.reject(why);

@@ -60,7 +60,7 @@ void check(Trial& trial) {
   if (!holds(dense, "dense layout") || !holds(loose, "gaps and permuted dimensions")) return;
   const Case odd = trial.inside(odd_view_of(dense));
   if (odd.layout != dense.layout && choice(dense, 2) % 2 == 0) {
-    constexpr const char* kName = "a view whose heads or batch entries lie oddly far apart";
+    constexpr const char* kName = "a view whose heads or batch entries lie an odd number of elements apart";
     const Run* run = trial.run_if_taken(odd, kName);
     if (run) all_agree(trial, *base, *run, kName);
     if (run || trial.done()) return;

@@ -39,7 +39,7 @@ void check(Trial& trial) {
     const char* name;
     int64_t low, high;
   } variants[] = {{"lengths one beyond the ends", -1, base->c.problem.seq_k + 1},
-                  {"lengths as far out as can be", Limits::min(), Limits::max()}};
+                  {"lengths as far out as possible", Limits::min(), Limits::max()}};
   for (const auto& variant : variants) {
     const Run* run = trial.run(beyond(base->c, variant.low, variant.high), variant.name);
     if (!run || !all_agree(trial, *base, *run, variant.name)) return;

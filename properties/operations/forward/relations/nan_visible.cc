@@ -70,7 +70,7 @@ void check(Trial& trial) {
 
 extern const Property nan_visible = {
     "nan_visible",
-    "a NaN in one visible value comes out in the rows that see it and in nobody else",
+    "a NaN in one visible value comes out in the rows that see it and nowhere else",
     adapt,
     check,
     /*needs_stages=*/false,

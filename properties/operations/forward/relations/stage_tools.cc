@@ -57,7 +57,7 @@ std::optional<attn_partials> partials_of(Trial& trial, const Execution& prepared
     return std::nullopt;
   };
   if (!where)
-    return refuse("does not say where the partials lie of what plan() accepted" +
+    return refuse("does not say where its partials lie, although plan() accepted the problem" +
                   (why.empty() ? "" : ": " + why));
   if (where->size < ATTN_PARTIALS_MIN) return refuse("left its size at " + std::to_string(where->size));
   if (where->num_splits != prepared.plan.num_splits) {

@@ -52,7 +52,8 @@ TEST(CpuGpuBits, OtherBitsFailAndSayWhere) {
   EXPECT_EQ(reduction_key(target.info(), v), target.info().name + " bits plain");
   // It has no probes.
   tell_first_bits(simple(), target, v);
-  EXPECT_NE(v.message.find("where it begins is not known: this target cannot be probed"), std::string::npos)
+  EXPECT_NE(v.message.find("where it begins is not known: this target does not support probes"),
+            std::string::npos)
       << v.message;
 }
 
