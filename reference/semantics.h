@@ -1,13 +1,13 @@
 // The meaning of a problem: which keys a query may see, and what its score with one of them is.
 //
 // It is kernels/attention.h in code, stated once. The oracles on the host and on a GPU, recipes, batches,
-// traces and pictures call it, and a program that is exported holds this text. Kernels keep their own; tests
-// keep a second reading of it (tests/properties/support/second_reading.h).
+// traces and pictures call it, and an exported C++ program contains this text. Kernels have their own code,
+// and tests have a second implementation (tests/properties/support/second_reading.h).
 //
 //   const int64_t length = key_count(p, key_lengths[b]);
 //   if (visible(p, length, i, j) && mask[j] != 0 && !hides(bias[j])) x = score(p, dot(q, k[j]), bias[j]);
 //
-// A Problem is attn_problem or whatever has its fields by the same names.
+// A Problem is attn_problem, or a struct that has its fields under the same names.
 #pragma once
 
 #include <algorithm>
@@ -20,32 +20,32 @@
 
 namespace attnfuzz {
 
-// Keys of a batch entry for which key_lengths states so many.
+// The number of keys of a batch entry with this entry of key_lengths.
 template <class Problem>
 ATTN_BOTH int64_t key_count(const Problem& p, int64_t stated) {
   return stated < 0 ? 0 : stated < p.seq_k ? stated : p.seq_k;
 }
 
-// A window side may be as large as an int64_t is: sums saturate.
+// A window may be as large as an int64_t, so sums saturate.
 ATTN_BOTH inline int64_t saturating_sum(int64_t a, int64_t b) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::numeric_limits<int64_t>::min();
   if (b > 0) return a > kMost - b ? kMost : a + b;
   return a < kLeast - b ? kLeast : a + b;
 }
 
-// The key that query i stands at, where there are `length` keys; it may lie outside of them.
+// The key on query i's diagonal, among `length` keys. It may lie outside of them.
 template <class Problem>
 ATTN_BOTH int64_t diagonal(const Problem& p, int64_t length, int64_t i) {
   return p.align == ATTN_BOTTOM_RIGHT ? i + length - p.seq_q : i;
 }
 
-// [first, last), maybe empty.
+// [first, last), possibly empty.
 struct KeyRange {
   int64_t first;
   int64_t last;
 };
 
-// The keys that length, causality and window let query i see.
+// The keys that query i sees by length, causality and window.
 template <class Problem>
 ATTN_BOTH KeyRange key_range(const Problem& p, int64_t length, int64_t i) {
   const int64_t diag = diagonal(p, length, i);
@@ -58,7 +58,7 @@ ATTN_BOTH KeyRange key_range(const Problem& p, int64_t length, int64_t i) {
   return range;
 }
 
-// The same of one key, for any j.
+// True if query i sees key j by length, causality and window, for any j.
 template <class Problem>
 ATTN_BOTH bool visible(const Problem& p, int64_t length, int64_t i, int64_t j) {
   if (j < 0 || j >= length) return false;
@@ -68,10 +68,10 @@ ATTN_BOTH bool visible(const Problem& p, int64_t length, int64_t i, int64_t j) {
   return p.window_right < 0 || away <= p.window_right;
 }
 
-// A bias of -infinity hides its key as a mask does. A NaN does not: it must come out.
+// A bias of -infinity hides its key like a mask. A NaN does not: it must come out.
 ATTN_BOTH inline bool hides(double bias) { return bias == -std::numeric_limits<double>::infinity(); }
 
-// A scaled product under a softcap c: c tanh(x / c), and that tanh.
+// A scaled product x under a softcap c: c tanh(x / c), and the tanh.
 struct Capped {
   double value;
   double tanh;
@@ -81,7 +81,7 @@ ATTN_BOTH inline Capped capped(double c, double x) {
   return {c * t, t};
 }
 
-// The score of a pair whose product q.k is given; `bias` is 0 where there is none.
+// The score of a pair with the product q.k. `bias` is 0 if there is none.
 template <class Problem>
 ATTN_BOTH double score(const Problem& p, double product, double bias) {
   const double scaled = p.scale * product;

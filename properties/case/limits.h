@@ -1,4 +1,4 @@
-// What a kernel may declare that it does not take, besides sizes and layouts: one row a limit.
+// The limits that a kernel may declare besides sizes and layouts, one row each.
 //
 // --domain and attnfuzz.Domain take these words (cli/options/terms.cc), a declaration prints them
 // (fuzz/check/declaration.cc), and a refusal of a feature names the limit that it comes from.
@@ -14,7 +14,7 @@
 namespace attnfuzz {
 
 enum class Limit : uint8_t {
-  kNone,  // no word says it
+  kNone,  // no word expresses it
   kNoF16,
   kNoBf16,
   kNoGqa,
@@ -42,7 +42,7 @@ struct LimitWord {
   Limit limit;
   const char* word;                                       // in --domain
   const char* python;                                     // in attnfuzz.Domain
-  void (*declare)(attn_domain& d) = [](attn_domain&) {};  // says it in C, if attn_domain can
+  void (*declare)(attn_domain& d) = [](attn_domain&) {};  // sets it in an attn_domain, if that can express it
 };
 
 inline constexpr LimitWord kLimitWords[] = {
@@ -72,7 +72,7 @@ inline constexpr LimitWord kLimitWords[] = {
 
 static_assert(std::size(kLimitWords) == static_cast<size_t>(Limit::kUsualScale), "each limit has a row");
 
-// nullptr: kNone, which has none.
+// nullptr for kNone, which has no word.
 constexpr const LimitWord* word_of(Limit limit) {
   for (const LimitWord& word : kLimitWords) {
     if (word.limit == limit) return &word;

@@ -1,4 +1,5 @@
-// Outputs of integers, judged as their operation says: equal to what is due, or an admissible choice.
+// Judges outputs of integers as their operation says: they equal the reference, or are an admissible
+// choice.
 //
 // Such an output has no bound, so a tally of it counts elements (OutputKind::kExact) or rows
 // (OutputKind::kAdmissible) that are wrong, each with an infinite ratio.
@@ -19,7 +20,7 @@ Tally tally_of_integers(const Output& output, const Reference& reference, std::s
 void object_to_integers(const Output& output, const Reference& reference, const Problem& p,
                         const attn_plan& plan, const Tally& tally, std::span<const int64_t> got, Verdict& v);
 
-// As judge_same(), of one output of integers.
+// judge_same() for one output of integers.
 bool judge_same_integers(const Outputs& a, const Outputs& b, TensorId tensor, const Problem& p,
                          const attn_plan& plan, Kind kind, const std::string& message, Verdict& v);
 

@@ -1,7 +1,7 @@
 // The findings in one output as a whole.
 //
-// Of the elements that are wrong the first speaks for all, or the first that is no number at all: so the kind
-// of a failure does not depend on where the rows lie.
+// The first wrong element represents all, or the first that is not a number at all. The kind of a failure
+// must not depend on where the rows lie.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 namespace attnfuzz {
 namespace {
 
-// Arrays of one output: all as long as its rows and columns ask.
+// Finds arrays of an output whose length does not follow from its rows and columns.
 std::string wrong_length(const Output& output, const Expected& due) {
   const bool integers = output.kind != OutputKind::kBounded;
   const size_t elements = integers ? due.rule.size() : due.value.size();

@@ -1,8 +1,8 @@
 // An operation: what a kernel computes in one call, and what its outputs must be.
 //
-// A bit of attn_problem.features names the operation of a problem; without such a bit it is the forward pass.
-// Whoever runs, judges, reduces, explains or exports a call asks the operation and loops over its outputs. Only
-// the folder of an operation and its oracle name its outputs one by one.
+// A bit of attn_problem.features names the operation of a problem; without such a bit it is the forward
+// pass. Code that runs, judges, reduces, explains or exports a call asks the operation and loops over its
+// outputs. Only the operation's folder and its oracle name its outputs one by one.
 //
 //   const Operation& operation = operation_of(c.problem.features);
 //   Reference due = operation.evaluate(laid.problem(), laid.tensors(), plan, calibration, {}, true);
@@ -22,21 +22,21 @@ namespace attnfuzz {
 
 struct Case;
 
-// How an output is held to its reference.
+// How an output is compared with its reference.
 enum class OutputKind : uint8_t {
   kBounded,    // a number within its bound: Expected::ratio()
-  kExact,      // an integer equal to the one that is due: Expected::integer
-  kAdmissible  // integers of which several choices are right: Output::objection says if a row is one of them
+  kExact,      // an integer that must equal Expected::integer
+  kAdmissible  // integers with several right choices: Output::objection judges a row
 };
 
 struct Output {
   TensorId tensor;
   OutputKind kind = OutputKind::kBounded;
-  bool logarithm = false;  // as Expected::logarithm
-  bool optional = false;   // a caller may leave it out; any other must be there
-  double dead = 0;         // what a row that sees no key holds, unless the plan declares another value
-  // Of kAdmissible: why the integers of a row are no right choice, in a sentence without a subject ("names
-  // block 3 twice"); empty if they are one.
+  bool logarithm = false;  // see Expected::logarithm
+  bool optional = false;   // a caller may leave it out; every other output must be there
+  double dead = 0;         // the value of a row that sees no key, unless the plan declares another one
+  // For kAdmissible: why the integers of a row are no right choice, in a sentence without a subject ("names
+  // block 3 twice"); empty if they are right.
   std::string (*objection)(const Reference& due, int64_t row, std::span<const int64_t> got) = nullptr;
 };
 
@@ -45,16 +45,16 @@ struct Operation {
   // The bit of attn_problem.features that asks for it; 0 for the forward pass.
   uint64_t feature;
   std::span<const TensorId> inputs;
-  // The first is the main one: pictures and searches for a fault begin with it.
+  // The first output is the main one: pictures and searches for a fault begin with it.
   std::span<const Output> outputs;
-  // What the outputs must be, from inputs in host memory. The reference has an Expected for each of `outputs`,
-  // in that order. `exact` as attnfuzz::evaluate() has it.
+  // Computes what the outputs must be, from inputs in host memory. The reference has an Expected for each of
+  // `outputs`, in that order. `exact`: see attnfuzz::evaluate().
   Reference (*evaluate)(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                         const Calibration& calibration, RowSample sample, bool exact);
-  // The kinds of problem that evaluate() knows: others are refused before anything runs.
+  // The kinds of problem that evaluate() knows. Others are refused before anything runs.
   KnownFeatures known;
-  // Turns a drawn case into a call of this operation: takes from it what the operation has no place for and
-  // sets the bit. Applied again it changes nothing. nullptr: every drawn case is one.
+  // Turns a drawn case into a call of this operation: removes what the operation does not support, and sets the
+  // bit. Applied twice, it changes nothing the second time. nullptr: every drawn case is a call.
   void (*shape)(Case& c) = nullptr;
 
   TensorId main() const { return outputs.front().tensor; }
@@ -64,19 +64,19 @@ struct Operation {
 };
 
 namespace operations {
-extern const Operation forward;  // O and LSE of Q, K and V
+extern const Operation forward;  // computes O and LSE from Q, K and V
 }
 
 // The operation of a problem with these features.
 const Operation& operation_of(uint64_t features);
-// All there are, in the order of CMakeLists.txt: forward is the first.
+// All operations, in the order of CMakeLists.txt. forward is the first.
 std::span<const Operation* const> all_operations();
 
 // "O", "LSE": an output in the text of a message.
 std::string title_of(TensorId tensor);
 
-// Why `due` is no reference of the operation: an output is missing, is one too many, is of another kind or has
-// arrays of another length. Empty: it is one. Then every element may be asked for its rule.
+// Why `due` is no reference of the operation: an output is missing, is one too many, is of another kind, or
+// has arrays of another length. Empty: it is a reference, and every element may be asked for its rule.
 std::string not_of(const Operation& operation, const Reference& due);
 
 }  // namespace attnfuzz

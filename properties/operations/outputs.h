@@ -1,4 +1,4 @@
-// What a call wrote: rows x columns of each output, dense, in the order of its TensorSpec.
+// The outputs of a call: rows x columns of each, dense, in the order of its TensorSpec.
 //
 // An output of numbers is read as floats, an output of integers (Element::kInt64) as integers. An output that
 // the call does not have is empty.
@@ -18,7 +18,7 @@ class Outputs {
   const std::vector<float>& operator[](TensorId t) const { return values_[static_cast<size_t>(t)]; }
   std::vector<int64_t>& integers(TensorId t) { return integers_[static_cast<size_t>(t)]; }
   const std::vector<int64_t>& integers(TensorId t) const { return integers_[static_cast<size_t>(t)]; }
-  // Elements of an output, of either kind.
+  // The number of elements of an output of either kind.
   size_t size(TensorId t) const { return is_integer(spec_of(t)) ? integers(t).size() : (*this)[t].size(); }
 
  private:

@@ -26,7 +26,7 @@ enum class RowState : uint8_t {
   kSkipped         // not sampled: nothing is known
 };
 
-// What one output must hold. Element: row * columns + column, dense.
+// The requirements on one output. Element: row * columns + column, dense.
 struct Expected {
   TensorId tensor = TensorId::kO;
   int64_t columns = 0;
@@ -35,7 +35,8 @@ struct Expected {
   // The exact results, if `value` predicts the kernel's roundings instead (rounded_p.h). Empty: `value` is
   // exact everywhere.
   std::vector<double> exact = {};
-  std::vector<int64_t> integer = {};  // for an output of integers, the exact results; `value` and `bound` are empty
+  std::vector<int64_t> integer =
+      {};                     // for an output of integers, the exact results; `value` and `bound` are empty
   std::vector<uint8_t> rule;  // Due: a number is due, NaN is due, or anything passes
   double overflow = 0;        // if |value| + bound reaches this, an infinity of that sign passes, too
   bool logarithm = false;     // -inf is an ordinary value; if `overflow` is 0, no infinity passes for it

@@ -1,4 +1,4 @@
-// What an error model assumes where a plan leaves something open.
+// The assumption of an error model about something that a plan leaves open.
 //
 //   for (const Assumption& one : model.assumptions) print(one.text());
 //   // "exp not known: __expf assumed"
@@ -10,7 +10,7 @@
 namespace attnfuzz {
 
 struct Assumption {
-  // The part of a kernel that its plan says nothing of.
+  // The part of a kernel that its plan does not describe.
   enum class Part : uint8_t {
     kAccumulator,
     kMmaBlock,

@@ -1,4 +1,4 @@
-// The forward pass: O and LSE of Q, K and V.
+// The forward pass computes O and LSE from Q, K and V.
 #include "properties/operations/operation.h"
 
 #include <limits>
