@@ -5,7 +5,7 @@
 set -eu
 
 packages="cmake ninja-build g++-12 clang-19 libclang-rt-19-dev lld-19 llvm-19 git
-  libboost-context-dev libcli11-dev libeigen3-dev libgmock-dev libgtest-dev libpugixml-dev librapidcheck-dev libseccomp-dev
+  libboost-context-dev libcli11-dev libeigen3-dev libfmt-dev libgmock-dev libgtest-dev libpugixml-dev librapidcheck-dev libseccomp-dev
   libxxhash-dev nlohmann-json3-dev patch python3-numpy python3-pytest python3-venv"
 case "${1-}" in
   "") ;;

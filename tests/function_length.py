@@ -21,8 +21,6 @@ LIMIT = 80
 # The lines that a function may have.
 LONGER = {
     "long_double_row": 269,
-    "check_kernel": 148,
-    "file_failure": 123,
     "let_through": 111,
     "BatchJudge.LaysOutWhatLaidOutDoes": 107,
     "fa_kernel": 105,

@@ -1,5 +1,5 @@
-// A check of one kernel: what it refuses is asked, what was found before is tried again, cases are drawn and
-// judged, failures filed, and all of it said as it comes.
+// A check of one kernel: asks what it refuses, tries what was found before, draws and judges cases, files the
+// failures, and prints all of it.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 #include "cli/open/entry_options.h"
 #include "cli/open/open_kernel.h"
-#include "cli/print/print.h"
+#include "cli/print/checked.h"
 
 namespace attnfuzz {
 
@@ -25,7 +25,8 @@ struct CheckArguments {
   std::string domain;  // the caller's; empty: none
   EntryOptions entry;  // of a CUDA source
   double reduce_seconds = 30;
-  bool census = false;  // print it
+  bool census = false;   // print it
+  bool verbose = false;  // print the tables, and all lines of a failure
 };
 
 // Throws UserError where the kernel cannot be asked, or not for that.

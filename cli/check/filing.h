@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "cli/print/print.h"
+#include "cli/print/checked.h"
 #include "fuzz/check/vote.h"
 
 namespace attnfuzz {
@@ -14,23 +14,28 @@ struct Filing {
   const CheckOptions& check;
   std::string folder;  // of reproducers; made when there is a failure
   double reduce_seconds;
-  bool untrusted;              // the kernel's exploit is looked for
-  std::function<bool()> stop;  // asked while a failure is reduced
-  OpenLane open_lane;          // the kernel in another lane
+  bool untrusted;                                   // the kernel's exploit is looked for
+  std::function<bool()> stop;                       // asked while a failure is reduced
+  OpenLane open_lane;                               // the kernel in another lane
+  std::function<void(const std::string&)> at_work;  // told what goes on, before what may take long
 };
 
-// Judges the failure again (what is right in a fresh worker is looked for behind the cases that ran before
-// it, which then have a file each), reduces it, writes its reproducer as soon as there is one and
-// each better one over it, says everything about it. One that was found before is only said.
-// Throws UserError if it cannot be written.
+// Judges the failure again in a fresh worker, reduces it, and writes its reproducer as soon as there is one and
+// each better one over it. A failure that is right by itself is tried behind the cases that ran before it, and
+// each of those gets a file. One that was found before is left as it is. Throws UserError if a file cannot be
+// written.
 Filed file_failure(Failure& found, Target& target, const Calibration& calibration, const Filing& filing);
 
-// Writes the first case of each sign of a warning of a check that has ended, and says how to see it again.
+// Writes the first case of each sign of a warning of a check that has ended.
 void file_warnings(Target& target, const Filing& filing, Checked& checked);
 
-// Judges the reproducers of this kernel, back end and lane that lie in the folder; those that
-// fail still are the first of `checked`'s failures. What cannot be read may be one of
-// them: it is told, and no pass.
-void try_found_before(Target& target, const Calibration& calibration, const Filing& filing, Checked& checked);
+// Judges the reproducers of this kernel, back end and lane that lie in the folder. Those that still fail are
+// the first of `checked`'s failures. A file that cannot be read may be one of them, and makes the check no
+// pass. Returns a line for -v, or nothing.
+std::string try_found_before(Target& target, const Calibration& calibration, const Filing& filing,
+                             Checked& checked);
+
+// Makes the case one that --domain and --finite allow.
+void keep_inside(const CheckOptions& check, Case& c);
 
 }  // namespace attnfuzz

@@ -3,12 +3,11 @@
 #include "fuzz/bench/bench.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "base/json.h"
 #include "cli/open/open_kernel.h"
 #include "cli/options/help.h"
-#include "cli/print/print.h"
+#include "cli/terminal/terminal.h"
 
 namespace attnfuzz {
 namespace {
@@ -30,47 +29,46 @@ void print_rows(const std::vector<BenchRow>& rows) {
   for (const BenchRow& row : rows) {
     const std::string target = row.kernel + " (" + backend_name(row.backend) + ")";
     if (target != last)
-      std::printf("  %-25s %10s %7s %7s %7s %7s %7s\n", target.c_str(), "cases/s", "lay out", "kernel", "trip",
-                  "oracle", "judge");
+      emit("  {:25} {:>10} {:>7} {:>7} {:>7} {:>7} {:>7}\n", target, "cases/s", "lay out", "kernel", "trip",
+           "oracle", "judge");
     last = target;
-    std::printf("  %-25s %10.1f", row.shape.c_str(), row.cases_per_s);
+    emit("  {:25} {:10.1f}", row.shape, row.cases_per_s);
     for (const double stage : {row.lay_out_s, row.kernel_s, row.round_trip_s, row.oracle_s, row.judge_s})
-      std::printf(" %6.1f%%", 100 * stage / row.total_s);
-    std::printf("\n");
+      emit(" {:6.1f}%", 100 * stage / row.total_s);
+    emit("\n");
   }
 }
 
 void print_ratios(const std::string& kernel, const std::vector<RatioRow>& rows) {
-  std::printf(
-      "\n%s on the executor, beside plain C++ of the same blocking on one thread; in brackets with an exp2\n"
+  emit(
+      "\n{} on the executor, beside plain C++ of the same blocking on one thread; in brackets with an exp2\n"
       "that the compiler can vectorise instead of the C library's\n",
-      kernel.c_str());
-  std::printf("  %-25s %12s %12s %12s %8s\n", "problem", "executor, us", "plain, us", "", "ratio");
+      kernel);
+  emit("  {:25} {:>12} {:>12} {:>12} {:>8}\n", "problem", "executor, us", "plain, us", "", "ratio");
   double worst = 0;
   for (const RatioRow& row : rows) {
-    std::printf("  %-25s %12.1f %12.1f (%10.1f) %8.2f (%.2f)\n", row.shape.c_str(), row.kernel_s * 1e6,
-                row.plain_s * 1e6, row.plain_inline_s * 1e6, row.ratio(), row.kernel_s / row.plain_inline_s);
+    emit("  {:25} {:12.1f} {:12.1f} ({:10.1f}) {:8.2f} ({:.2f})\n", row.shape, row.kernel_s * 1e6,
+         row.plain_s * 1e6, row.plain_inline_s * 1e6, row.ratio(), row.kernel_s / row.plain_inline_s);
     worst = std::max(worst, row.ratio());
   }
-  std::printf("  worst ratio %.2f, target at most %.0f: %s\n", worst, kRatioTarget,
-              worst <= kRatioTarget ? "met" : "MISSED");
+  emit("  worst ratio {:.2f}, target at most {:.0f}: {}\n", worst, kRatioTarget,
+       worst <= kRatioTarget ? "met" : "MISSED");
 }
 
 void print_batches(const std::string& name, uint32_t batch, const std::vector<BatchRow>& rows) {
-  std::printf(
-      "\n%s, %u cases at once on the device; us a case: made ready, planned, laid out with run and judged (and "
+  emit(
+      "\n{}, {} cases at once on the device; us a case: made ready, planned, laid out with run and judged (and "
       "until all\n"
       "was launched), judged again by the CPU's oracle\n",
-      name.c_str(), batch);
-  std::printf("  %-25s %10s %7s %7s %7s %7s %8s %7s\n", "problem", "cases/s", "cases", "ready", "plan", "run",
-              "launched", "again");
+      name, batch);
+  emit("  {:25} {:>10} {:>7} {:>7} {:>7} {:>7} {:>8} {:>7}\n", "problem", "cases/s", "cases", "ready", "plan",
+       "run", "launched", "again");
   for (const BatchRow& row : rows) {
-    std::printf("  %-25s %10.1f %7llu", row.shape.c_str(), static_cast<double>(row.cases) / row.seconds,
-                static_cast<unsigned long long>(row.cases));
+    emit("  {:25} {:10.1f} {:7}", row.shape, static_cast<double>(row.cases) / row.seconds, row.cases);
     for (const double s : {row.use.prepare_s, row.use.plan_s, row.use.run_s, row.use.launch_s, row.use.again_s})
-      std::printf(" %7.1f", 1e6 * s / static_cast<double>(row.cases));
-    std::printf("\n");
-    if (row.use.doubted > 0 || row.use.cleared < row.cases) std::printf("    %s\n", words(row.use).c_str());
+      emit(" {:7.1f}", 1e6 * s / static_cast<double>(row.cases));
+    emit("\n");
+    if (row.use.doubted > 0 || row.use.cleared < row.cases) emit("    {}\n", words(row.use));
   }
 }
 
@@ -111,14 +109,14 @@ Exit bench(BenchArguments arguments) {
       opened.push_back(open(library_of(kernel, options), options));
       Target* target = opened.back().get();
       if (backend == "cuda") put_oracle(*target, options);
-      std::printf("%s\n", identity_line(target->info(), options).c_str());
+      emit("{}\n", identity_line(target->info(), options));
       targets.push_back({target, calibration_for(target->info(), options)});
       if (executor_target == nullptr && target->info().backend == ATTN_CPU) executor_target = target;
     }
   }
 
-  std::printf(
-      "\nmedians of %d, one process; shares of a case's time: laying out, inside the kernel, the trip to the\n"
+  emit(
+      "\nmedians of {}, one process; shares of a case's time: laying out, inside the kernel, the trip to the\n"
       "worker and back (with plan and copies), the oracle, comparing\n",
       arguments.repeats);
   std::vector<BenchRow> rows = bench_cases(targets, bench_shapes(), arguments.repeats);

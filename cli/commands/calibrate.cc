@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 
 #include <cctype>
-#include <cstdio>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -15,6 +14,7 @@
 #include "base/subprocess.h"
 #include "cli/options/command.h"
 #include "cli/options/help.h"
+#include "cli/terminal/terminal.h"
 #include "reference/model/calibration.h"
 #include "reference/model/device_arithmetic.h"
 
@@ -60,21 +60,20 @@ Calibration make_calibration(const Json& measured, const std::string& backend) {
 
 void print_functions(const Json& measured) {
   const Json known = json_of(calibration_text(documented()));
-  std::printf("  %-12s %12s %12s   in units of 2^-24\n", "", "measured", "documented");
+  emit("  {:12} {:>12} {:>12}   in units of 2^-24\n", "", "measured", "documented");
   for (const auto& [key, value] : measured.at("table").items()) {
-    std::printf("  %-12s %12.5g %12.5g\n", key.c_str(), value.get<double>(), known.at(key).get<double>());
+    emit("  {:12} {:12.5g} {:12.5g}\n", key, value.get<double>(), known.at(key).get<double>());
   }
-  std::printf("\n");
+  emit("\n");
   for (const auto& [name, f] : measured.at("functions").items()) {
     const auto fate = [](uint64_t gone, uint64_t kept, const char* gone_word) -> std::string {
       if (gone == 0 && kept == 0) return "none";
       return kept == 0 ? gone_word : gone == 0 ? "kept" : "some kept, some " + std::string(gone_word);
     };
     const Json &in = f.at("subnormal_inputs"), &out = f.at("subnormal_results");
-    std::printf("  %-5s worst at %s; subnormal inputs: %s; subnormal results: %s\n", name.c_str(),
-                f.at("relative_at").get<std::string>().c_str(),
-                fate(in.at("taken_for_zero"), in.at("kept"), "taken for 0").c_str(),
-                fate(out.at("flushed"), out.at("kept"), "flushed to 0").c_str());
+    emit("  {:5} worst at {}; subnormal inputs: {}; subnormal results: {}\n", name,
+         f.at("relative_at").get<std::string>(), fate(in.at("taken_for_zero"), in.at("kept"), "taken for 0"),
+         fate(out.at("flushed"), out.at("kept"), "flushed to 0"));
   }
 }
 
@@ -83,12 +82,11 @@ void print_products(const Json& measured) {
     const int block = f.at("block");
     const std::string blocks =
         block == 1 ? "one product after the other" : "blocks of " + std::to_string(block);
-    std::printf(
-        "  mma %-4s seed %llu: %s, sums rounded to %s, %d bits kept below the largest term's last; "
-        "mean error %+.3f\n",
-        f.at("format").get<std::string>().c_str(), f.at("rounding_seed").get<unsigned long long>(),
-        blocks.c_str(), f.at("rounding").get<std::string>().c_str(), f.at("alignment_bits").get<int>(),
-        f.at("bias").get<double>());
+    emit(
+        "  mma {:4} seed {}: {}, sums rounded to {}, {} bits kept below the largest term's last; "
+        "mean error {:+.3f}\n",
+        f.at("format").get<std::string>(), f.at("rounding_seed").get<uint64_t>(), blocks,
+        f.at("rounding").get<std::string>(), f.at("alignment_bits").get<int>(), f.at("bias").get<double>());
   }
 }
 
@@ -106,20 +104,18 @@ Calibration calibration_by_bits(const Json& compared) {
 // Prints what differs, and how much was compared.
 Exit print_bits(const Json& compared) {
   const std::string model = compared.at("arithmetic");
-  std::printf("bits of %s, beside the model %s\n  %-28s %14s %14s\n",
-              compared.at("device").get<std::string>().c_str(),
-              arithmetic_words(*arithmetic_named(model)).c_str(), "", "compared", "differ");
+  emit("bits of {}, beside the model {}\n  {:28} {:>14} {:>14}\n", compared.at("device").get<std::string>(),
+       arithmetic_words(*arithmetic_named(model)), "", "compared", "differ");
   bool differs = false;
   for (const Json& one : compared.at("bits")) {
-    const auto count = [&](const char* key) { return one.at(key).get<unsigned long long>(); };
-    std::printf("  %-28s %14llu %14llu", one.at("what").get<std::string>().c_str(), count("compared"),
-                count("differ"));
+    const auto count = [&](const char* key) { return one.at(key).get<uint64_t>(); };
+    emit("  {:28} {:14} {:14}", one.at("what").get<std::string>(), count("compared"), count("differ"));
     if (count("differ") > 0) {
       differs = true;
-      std::printf("   first at %llu: %s, expected %s", count("first"), one.at("got").get<std::string>().c_str(),
-                  one.at("expected").get<std::string>().c_str());
+      emit("   first at {}: {}, expected {}", count("first"), one.at("got").get<std::string>(),
+           one.at("expected").get<std::string>());
     }
-    std::printf("\n");
+    emit("\n");
   }
   return differs ? kFound : kHeld;
 }
@@ -155,13 +151,11 @@ Exit calibrate(const CalibrateArguments& arguments) {
     return exit;
   }
   const Calibration calibration = make_calibration(measured, arguments.backend);
-  std::printf("calibration '%s' of %s\n  %s\n\n", calibration.name.c_str(), calibration.device.c_str(),
-              calibration.origin.c_str());
+  emit("calibration '{}' of {}\n  {}\n\n", calibration.name, calibration.device, calibration.origin);
   print_functions(measured);
   print_products(measured);
   const Json& objections = measured.at("objections");
-  for (const Json& objection : objections)
-    std::printf("  OBJECTION: %s\n", objection.get<std::string>().c_str());
+  for (const Json& objection : objections) emit("  OBJECTION: {}\n", objection.get<std::string>());
 
   if (!arguments.out.empty()) write_file(arguments.out, calibration_text(calibration));
   if (!arguments.raw.empty()) write_file(arguments.raw, ran.output);
@@ -183,9 +177,9 @@ void add_calibrate(CLI::App& app, Action& action) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   command->add_option("--random", arguments->random, "random mma of 128 sums each (default 4000)")
       ->check(CLI::Range(1, 1000000));
-  CLI::Option* bits = command->add_flag(
-      "--bits", arguments->bits,
-      "instead: whether functions and products have the bits of the model of that GPU (docs/how-it-works/executor.md)");
+  CLI::Option* bits = command->add_flag("--bits", arguments->bits,
+                                        "instead: whether functions and products have the bits of the model of "
+                                        "that GPU (docs/how-it-works/executor.md)");
   command
       ->add_option("--arithmetic", arguments->arithmetic,
                    "of which model (default: by the GPU's name; the executor's, device:h200)")

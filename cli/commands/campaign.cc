@@ -17,7 +17,6 @@
 #include "cli/open/entry_options.h"
 #include "cli/options/help.h"
 #include "cli/print/campaign_print.h"
-#include "cli/print/print.h"
 #include "cli/terminal/status_line.h"
 #include "cli/terminal/terminal.h"
 #include "fuzz/campaign/run/prune.h"
@@ -73,10 +72,10 @@ Exit prune_corpus_of(CampaignArguments arguments) {
     write_file(arguments.prune_to + "/" + kept.name + ".case.json", kept.text);
     seconds += kept.seconds;
   }
-  std::printf(
-      "%zu of %zu cases kept in %s: they show %zu of %zu things and run in %.1f s\n"
-      "  left out: %zu that fail, %zu that take long\n",
-      pruned.kept.size(), pruned.entries, arguments.prune_to.c_str(), pruned.kept_shown, pruned.shown, seconds,
+  emit(
+      "{} of {} cases kept in {}: they show {} of {} things and run in {:.1f} s\n"
+      "  left out: {} that fail, {} that take long\n",
+      pruned.kept.size(), pruned.entries, arguments.prune_to, pruned.kept_shown, pruned.shown, seconds,
       pruned.failing, pruned.slow);
   return kHeld;
 }
@@ -122,7 +121,7 @@ Exit start_campaign(CampaignArguments arguments) {
       if (text.empty()) return;
       line.clear();
       if (arguments.json) {
-        std::printf("%s\n", text.c_str());
+        emit("{}\n", text);
       } else {
         print(text + "\n");
       }

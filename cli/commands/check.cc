@@ -43,39 +43,30 @@ void expect_folder(const std::string& out) {
   if (error) throw UserError("--out " + out + ": no folder can be made there: " + error.message());
 }
 
-Exit run_check(CheckArguments arguments) {
-  if (!arguments.duration.empty()) arguments.check.seconds = parse_duration(arguments.duration);
-  if (arguments.properties.empty()) {
-    arguments.check.properties.assign(properties().begin(), properties().end());
-  }
-  for (const std::string& name : arguments.properties)
-    arguments.check.properties.push_back(&property_named(name));
-  if (!arguments.target.untrusted.empty() && arguments.target.batch > 0)
+// What follows from the options that were given.
+void complete(CheckArguments& arguments) {
+  CheckOptions& check = arguments.check;
+  TargetOptions& target = arguments.target;
+  if (!arguments.duration.empty()) check.seconds = parse_duration(arguments.duration);
+  if (arguments.properties.empty()) check.properties.assign(properties().begin(), properties().end());
+  for (const std::string& name : arguments.properties) check.properties.push_back(&property_named(name));
+  if (!target.untrusted.empty() && target.batch > 0)
     throw UserError(
         "--batch judges in the kernel's own process, and --untrusted is for kernels that may change that: "
         "leave one out");
-  arguments.check.seed = arguments.seed                       ? *arguments.seed
-                         : arguments.target.untrusted.empty() ? 1
-                                                              : drawn_seed();
-  arguments.check.arithmetic = arguments.target.arithmetic = *arithmetic_named(arguments.arithmetic);
-  if (arguments.properties.empty() && arguments.check.arithmetic != ATTN_ARITHMETIC_ANY)
-    arguments.check.properties.push_back(find_property("bit_exact"));
+  check.seed = arguments.seed ? *arguments.seed : target.untrusted.empty() ? 1 : drawn_seed();
+  check.arithmetic = target.arithmetic = *arithmetic_named(arguments.arithmetic);
+  if (arguments.properties.empty() && check.arithmetic != ATTN_ARITHMETIC_ANY)
+    check.properties.push_back(find_property("bit_exact"));
   if (!arguments.domain.empty()) {
-    arguments.check.terms = parse_domain(arguments.domain);
-    if (const std::string& lse = arguments.check.terms->errors; !lse.empty())
-      arguments.target.errors += (arguments.target.errors.empty() ? "" : " ") + lse;
+    check.terms = parse_domain(arguments.domain);
+    if (const std::string& lse = check.terms->errors; !lse.empty())
+      target.errors += (target.errors.empty() ? "" : " ") + lse;
   }
-  if (arguments.check.jobs == 0) arguments.check.jobs = std::max(1u, std::thread::hardware_concurrency());
+  if (check.jobs == 0) check.jobs = std::max(1u, std::thread::hardware_concurrency());
+}
 
-  expect_source(arguments.kernels, arguments.entry);
-  // Before hours of work: where its results will go.
-  for (const std::string& path : {arguments.json, arguments.junit, arguments.sarif}) {
-    if (!path.empty() && path != "-") expect_room_for(path);
-  }
-  expect_folder(arguments.out);
-  const Interrupts interrupts;
-  std::optional<ResultsApart> apart(
-      std::in_place, std::initializer_list<std::string>{arguments.json, arguments.junit, arguments.sarif});
+std::vector<Checked> check_all(CheckArguments& arguments, const Interrupts& interrupts) {
   for (std::string& kernel : arguments.kernels)
     kernel = library_of_source(kernel, arguments.entry, arguments.target, arguments.out, arguments.check.terms);
   std::vector<Checked> all;
@@ -84,14 +75,16 @@ Exit run_check(CheckArguments arguments) {
       if (!interrupts.came()) all.push_back(check_kernel(library, arguments, interrupts));
     }
   }
-
   // Libraries of one name in two folders are told apart as well.
   std::map<std::string, int> suites;
   for (Checked& checked : all) {
     if (const int before = suites[checked.suite]++; before > 0)
       checked.suite += "-" + std::to_string(before + 1);
   }
-  apart.reset();
+  return all;
+}
+
+void write_results(const CheckArguments& arguments, const std::vector<Checked>& all) {
   if (!arguments.junit.empty()) write_to(arguments.junit, junit_xml(all));
   if (!arguments.sarif.empty()) write_to(arguments.sarif, sarif_json(all, ATTNFUZZ_VERSION));
   // GitHub's lines would spoil a standard output that a machine reads.
@@ -102,6 +95,10 @@ Exit run_check(CheckArguments arguments) {
   std::string json;
   for (const Checked& checked : all) json += check_json(arguments.check, checked);
   if (!arguments.json.empty()) write_to(arguments.json, json);
+}
+
+// Says on standard error why it is no pass though nothing failed.
+Exit conclude(const std::vector<Checked>& all, const Interrupts& interrupts) {
   bool found = false, unjudged = false;
   for (const Checked& checked : all) {
     found |= !checked.result.failures.empty();
@@ -115,6 +112,59 @@ Exit run_check(CheckArguments arguments) {
     if (!found) return static_cast<Exit>(128 + interrupts.signal());
   }
   return found || unjudged ? kFound : kHeld;
+}
+
+Exit run_check(CheckArguments arguments) {
+  complete(arguments);
+  expect_source(arguments.kernels, arguments.entry);
+  // Before hours of work: where its results will go.
+  for (const std::string& path : {arguments.json, arguments.junit, arguments.sarif}) {
+    if (!path.empty() && path != "-") expect_room_for(path);
+  }
+  expect_folder(arguments.out);
+  const Interrupts interrupts;
+  std::optional<ResultsApart> apart(
+      std::in_place, std::initializer_list<std::string>{arguments.json, arguments.junit, arguments.sarif});
+  const std::vector<Checked> all = check_all(arguments, interrupts);
+  apart.reset();
+  write_results(arguments, all);
+  return conclude(all, interrupts);
+}
+
+// What is drawn.
+void add_draw_options(CLI::App& command, CheckArguments& arguments) {
+  command.add_option("--cases", arguments.check.cases, "cases to draw for each kernel")
+      ->check(CLI::Range(uint64_t{0}, kMostCounted))
+      ->capture_default_str();
+  command.add_option("--for", arguments.duration, "as many cases as fit into 30s, 5m, 2h")->excludes("--cases");
+  command
+      .add_option("--seed", arguments.seed,
+                  "of the stream of cases; default: 1, and with --untrusted one that the system draws")
+      ->check(CLI::Range(uint64_t{0}, kMostCounted));
+  command.add_option("--first", arguments.check.first, "number of the first case: to come back to one")
+      ->check(CLI::Range(uint64_t{0}, kMostCounted))
+      ->capture_default_str();
+  command.add_option(
+      "--domain", arguments.domain,
+      "draw only inside this part of what the kernel declares: 'dim=64,128 seq=1000..4096 no_bias'. "
+      "The kernel must take the sizes that this names (docs/own-kernel.md). For an untrusted kernel "
+      "it replaces the declaration (docs/untrusted.md)");
+  command.add_flag("--finite", arguments.check.finite,
+                   "Q, K and V hold neither NaN nor infinity: of those the kernel may make what it likes");
+}
+
+// What is printed and written.
+void add_result_options(CLI::App& command, CheckArguments& arguments) {
+  command.add_flag("--census", arguments.census,
+                   "print how often each value of each field of a problem reached the kernel, and which pairs "
+                   "of values never did (in --json: \"census\")");
+  command.add_option("--json", arguments.json,
+                     "write results as JSON lines to this file, - for standard output");
+  command.add_option("--junit", arguments.junit, "write results as JUnit XML to this file");
+  command.add_option("--sarif", arguments.sarif,
+                     "write failures as SARIF 2.1.0 to this file, for code scanning");
+  add_verbose_flag(command, arguments.verbose,
+                   "the tables of properties and of what was drawn, and all lines of a failure");
 }
 
 }  // namespace
@@ -145,18 +195,7 @@ void add_check(CLI::App& app, Action& action) {
           "device:a100 and device:l40s are as published, not proven")
       ->check(one_of("arithmetic", {std::begin(kArithmeticNames), std::end(kArithmeticNames)}))
       ->capture_default_str();
-  command->add_option("--cases", arguments->check.cases, "cases to draw for each kernel")
-      ->check(CLI::Range(uint64_t{0}, kMostCounted))
-      ->capture_default_str();
-  command->add_option("--for", arguments->duration, "as many cases as fit into 30s, 5m, 2h")
-      ->excludes("--cases");
-  command
-      ->add_option("--seed", arguments->seed,
-                   "of the stream of cases; default: 1, and with --untrusted one that the system draws")
-      ->check(CLI::Range(uint64_t{0}, kMostCounted));
-  command->add_option("--first", arguments->check.first, "number of the first case: to come back to one")
-      ->check(CLI::Range(uint64_t{0}, kMostCounted))
-      ->capture_default_str();
+  add_draw_options(*command, *arguments);
   command->add_option("--jobs", arguments->check.jobs, "processes; 0: one a core")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
@@ -170,26 +209,12 @@ void add_check(CLI::App& app, Action& action) {
       ->capture_default_str();
   command->add_option("--out", arguments->out, "folder for reproducers; those that lie there are tried first")
       ->capture_default_str();
-  command->add_option(
-      "--domain", arguments->domain,
-      "draw only inside this part of what the kernel declares: 'dim=64,128 seq=1000..4096 no_bias'. "
-      "The kernel must take the sizes that this names (docs/own-kernel.md). For an untrusted kernel "
-      "it replaces the declaration (docs/untrusted.md)");
-  command->add_flag("--finite", arguments->check.finite,
-                    "Q, K and V hold neither NaN nor infinity: of those the kernel may make what it likes");
   command->add_flag("--keep-going", arguments->check.keep_going,
                     "after a failure, look for the next of another kind (a crash after wrong numbers)");
   command->add_option("--reduce-seconds", arguments->reduce_seconds, "wall clock for reducing a failure")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
-  command->add_flag("--census", arguments->census,
-                    "print how often each value of each field of a problem reached the kernel, and which pairs "
-                    "of values never did (in --json: \"census\")");
-  command->add_option("--json", arguments->json,
-                      "write results as JSON lines to this file, - for standard output");
-  command->add_option("--junit", arguments->junit, "write results as JUnit XML to this file");
-  command->add_option("--sarif", arguments->sarif,
-                      "write failures as SARIF 2.1.0 to this file, for code scanning");
+  add_result_options(*command, *arguments);
   add_target_options(*command, arguments->target);
   add_peer_option(*command, arguments->target);
   add_oracle_option(*command, arguments->target);

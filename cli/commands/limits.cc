@@ -1,6 +1,6 @@
 // attnfuzz limits: what a kernel takes, found out by asking its plan() and by running it, as a declaration to
 // paste.
-#include <cstdio>
+#include <fmt/format.h>
 
 #include "base/printable.h"
 #include "cli/entry/entry.h"
@@ -27,6 +27,7 @@ struct LimitsArguments {
   EntryOptions entry;
   std::string out = ".";
   int cases = 400;
+  bool verbose = false;
 };
 
 // Finds by running what the kernel refuses beyond its declaration (tried.h). A kernel that refuses in run() is
@@ -51,7 +52,7 @@ Exit run_limits(LimitsArguments arguments) {
   arguments.kernel = library_of_source(arguments.kernel, arguments.entry, arguments.target, arguments.out);
   const KernelLibrary library = library_of(arguments.kernel, arguments.target);
   const std::unique_ptr<Target> target = open(library, arguments.target);
-  print(identity_line(target->info(), arguments.target) + "\n");
+  say_identity(identity_line(target->info(), arguments.target), arguments.verbose);
   // Nobody has said yet what it takes, so what it raises says that it does not.
   const AskedLate late = {.seconds = 60, .raised = true, .runs = true};
   CheckOptions asked;
@@ -79,15 +80,19 @@ Exit run_limits(LimitsArguments arguments) {
     const std::string words = in_words(config.refused);
     print("  refuses " + (words.empty() ? "nothing that it was asked for" : words) + "\n");
     if (declared) print("  it declares what it takes: this was asked inside of that\n");
-    if (!target->info().refuses_late) std::printf("\n%s", as_c(takes).c_str());
-    std::printf("\n%s\n", as_python(takes).c_str());
+    if (!target->info().refuses_late) emit("\n{}", as_c(takes));
+    emit("\n{}\n", as_python(takes));
     const std::string terms = as_terms(takes);
-    if (!terms.empty()) std::printf("\n--domain '%s'\n", terms.c_str());
+    if (!terms.empty()) emit("\n--domain '{}'\n", terms);
   }
-  std::printf("\nof %d problems drawn inside it takes %d (%.1f %%)\n", inside.of, inside.taken,
-              100 * inside.share());
-  for (const auto& [reason, n] : inside.reasons)
-    print("  " + std::to_string(n) + ": " + printable(reason) + "\n");
+  print(fmt::format("\nof {} problems drawn inside it takes {} ({:.1f} %)\n", inside.of, inside.taken,
+                    100 * inside.share()));
+  constexpr size_t kReasons = 5;
+  size_t shown = 0;
+  for (const auto& [reason, n] : inside.reasons) {
+    if (arguments.verbose || shown++ < kReasons) print(fmt::format("  {}: {}\n", n, printable(reason)));
+  }
+  if (shown > kReasons) print(fmt::format("  ... {} more reasons: -v prints them\n", shown - kReasons));
   if (inside.share() >= kOfDrawn) return kHeld;
   print("these limits are not all that it has: declare what its reasons say\n");
   return kFound;
@@ -105,6 +110,7 @@ void add_limits(CLI::App& app, Action& action) {
       ->required();
   add_entry_options(*command, arguments->entry);
   command->add_option("--out", arguments->out, "folder that a source is built in")->capture_default_str();
+  add_verbose_flag(*command, arguments->verbose, "what the library is, and all reasons of refusals");
   add_target_options(*command, arguments->target);
   command->add_option("--cases", arguments->cases, "problems drawn inside to see what is left")
       ->check(CLI::Range(20, 100000))

@@ -1,5 +1,4 @@
 // attnfuzz list: kernels, properties, lanes, back ends.
-#include <cstdio>
 
 #include "cli/open/open_kernel.h"
 #include "cli/options/help.h"
@@ -12,7 +11,7 @@ namespace attnfuzz {
 namespace {
 
 Exit list() {
-  std::printf("kernels\n");
+  emit("kernels\n");
   for (const KernelLibrary& library : our_kernels()) {
     std::string error;
     const auto target = open_target(worker_options(library), &error);
@@ -33,12 +32,12 @@ Exit list() {
     if (!info.device.empty()) more += "; " + info.device;
     print(beside(label, info.description + "\n" + more));
   }
-  std::printf("\nproperties\n");
+  emit("\nproperties\n");
   for (const Property* property : all_properties()) print(beside(property->name, property->statement));
-  std::printf("\nlanes\n");
+  emit("\nlanes\n");
   for (const Lane& lane : lanes()) print(beside(lane.name, lane.words));
-  std::printf("\nback ends\n  cpu   the executor: CUDA's thread model on this machine\n");
-  std::printf("  cuda  an NVIDIA GPU of compute capability 8.0 or later\n");
+  emit("\nback ends\n  cpu   the executor: CUDA's thread model on this machine\n");
+  emit("  cuda  an NVIDIA GPU of compute capability 8.0 or later\n");
   return kHeld;
 }
 

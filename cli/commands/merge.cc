@@ -6,7 +6,8 @@
 #include "base/printable.h"
 #include "cli/options/command.h"
 #include "cli/options/help.h"
-#include "cli/print/print.h"
+#include "cli/print/campaign_print.h"
+#include "cli/terminal/terminal.h"
 #include "fuzz/report/report.h"
 
 namespace attnfuzz {
@@ -24,9 +25,8 @@ Exit run_merge(const MergeArguments& arguments) {
   const MergeSummary s = merge_campaigns(arguments.dirs, arguments.out, command);
   for (const std::string& one : s.left_out)
     std::fprintf(stderr, "attnfuzz: left out: %s\n", printable(one).c_str());
-  std::printf(
-      "%s: %zu campaign(s), %zu job(s), %zu corpus entries, %zu finding(s); %zu were found again by another\n",
-      arguments.out.c_str(), s.merged, s.shards, s.corpus, s.findings, s.same);
+  emit("{}: {} campaign(s), {} job(s), {} corpus entries, {} finding(s); {} were found again by another\n",
+       arguments.out, s.merged, s.shards, s.corpus, s.findings, s.same);
   const report::Report report = read_and_tell(arguments.out);
   return s.left_out.empty() ? static_cast<Exit>(report.status) : kBadUse;
 }

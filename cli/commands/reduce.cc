@@ -1,11 +1,14 @@
 // attnfuzz reduce: makes the case of a file smaller.
-#include <cstdio>
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include "cli/open/case_file.h"
 #include "cli/open/open_kernel.h"
 #include "cli/options/help.h"
-#include "cli/print/print.h"
+#include "cli/print/failure.h"
+#include "cli/print/verdict.h"
 #include "cli/terminal/terminal.h"
+#include "properties/case/words.h"
 
 namespace attnfuzz {
 namespace {
@@ -13,13 +16,14 @@ namespace {
 struct ReduceArguments : CaseArguments {
   std::string out;
   double seconds = 60;
+  bool verbose = false;
 };
 
 Exit run_reduce(const ReduceArguments& arguments) {
   const OpenedCase opened = open_case(arguments);
   const Case& c = opened.r.c;
   Target& target = *opened.target;
-  print(opened.identity + "\n");
+  say_identity(opened.identity, arguments.verbose);
   // A disagreement of two oracles shows only if both are asked.
   put_oracle(target, arguments.target, opened.r.kind == "oracle");
   const Verdict verdict = judge(c, opened.property, target, opened.calibration);
@@ -36,12 +40,17 @@ Exit run_reduce(const ReduceArguments& arguments) {
   const Reduction reduction = reduce_failure(c, verdict, opened.property, target, opened.calibration, options);
   const Reproducer smaller = reproducer_of(reduction.minimal, reduction.verdict, &reduction, target);
   write_file(out, encode(smaller, out));
-  std::printf("%lld evaluations%s\n", (long long)reduction.evaluations,
-              reduction.complete ? "" : "; the clock ran out");
   if (target.oracles) print(oracle_text(target.oracles->use()));
-  print(reduction_text(reduction, guess_of(reduction, target, opened.calibration)));
-  std::printf("\nreplay: %s%s\n", replay_line(out, smaller.kernel, smaller.peer).c_str(),
-              distrust_words(arguments.target).c_str());
+  FailureSections s = sections_of(reduction.minimal, reduction.verdict, reduction.needs,
+                                  fmt::format("reduced in {} evaluations{}", reduction.evaluations,
+                                              reduction.complete ? "" : "; the clock ran out"));
+  if (arguments.verbose && !reduction.indifferent.empty())
+    s.needs.push_back("does not matter: " + join(reduction.indifferent, "; "));
+  if (const FaultGuess guess = guess_of(reduction, target, opened.calibration); guess.known())
+    s.likely.insert(s.likely.begin(), guess.line());
+  s.replay = {fmt::format("replay: {}{}", replay_line(out, smaller.kernel, smaller.peer),
+                          distrust_words(arguments.target))};
+  print(failure_block(s, arguments.verbose, takes_colors(STDOUT_FILENO)));
   return kFound;
 }
 
@@ -59,6 +68,7 @@ void add_reduce(CLI::App& app, Action& action) {
   command->add_option("--seconds", arguments->seconds, "wall clock")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
+  add_verbose_flag(*command, arguments->verbose, "all lines of the failure");
   add_footer(*command, "attnfuzz reduce found/fa1-wrong-1a2b3c.attn.json --seconds 300",
              {"it does not fail", "it fails, and FILE holds the smallest case found", kBadUseStatus});
   command->callback([&action, arguments] { action = [arguments] { return run_reduce(*arguments); }; });

@@ -1,4 +1,7 @@
 // attnfuzz replay: runs the case of a file again.
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -8,8 +11,9 @@
 #include "cli/open/compute_sanitizer.h"
 #include "cli/open/open_kernel.h"
 #include "cli/options/help.h"
-#include "cli/print/print.h"
+#include "cli/print/failure.h"
 #include "cli/print/probe.h"
+#include "cli/print/verdict.h"
 #include "cli/terminal/results_apart.h"
 #include "cli/terminal/terminal.h"
 #include "properties/case/words.h"
@@ -25,6 +29,7 @@ struct ReplayArguments {
   TargetOptions target;
   ProbeArguments probe;
   std::string json;
+  bool verbose = false;
 };
 
 // One target a (kernel, back end, lane), kept while files follow one another.
@@ -52,6 +57,62 @@ std::optional<Verdict> fails_again(const Case& c, const Property& property, Targ
   return std::nullopt;
 }
 
+// Opens the file's kernel, unless it is the one before's.
+Target& target_of(const Reproducer& r, const TargetOptions& options, bool verbose, Opened& opened) {
+  const std::string key = fmt::format("{} {} {} {}", r.kernel, options.backend, options.lane, options.peer);
+  if (opened.key == key) return *opened.target;
+  opened.target.reset();
+  opened.target = open(library_of(r.kernel, options), options);
+  // A case is run again to be sure: both oracles say what they have to.
+  put_oracle(*opened.target, options, true);
+  opened.key = key;
+  say_identity(identity_line(opened.target->info(), options), verbose);
+  return *opened.target;
+}
+
+void expect_bytes_of(const Reproducer& r, const std::string& path, Target& target) {
+  const auto digests = LaidOut(r.c, target.arena()).digests();
+  for (int i = 0; i < kTensorCount; ++i) {
+    if (r.digests[i] != 0 && r.digests[i] != digests[i])
+      throw UserError(path + ": the bytes of " + kTensorNames[i] +
+                      " are not those the file was made with; it comes from another version of the fills");
+  }
+}
+
+// A failure in the order of failure.h; of anything else the case and one sentence.
+void tell(const Reproducer& r, const std::string& path, const Verdict& verdict, bool verbose) {
+  if (verdict.outcome == Outcome::kFail) {
+    print(failure_block(sections_of(r.c, verdict, r.needs, "replayed from " + path), verbose,
+                        takes_colors(STDOUT_FILENO)) +
+          (verbose ? assumed_line(verdict.assumptions) : ""));
+    return;
+  }
+  std::string text = verdict_sentence(verdict) + "\n";
+  if (verdict.warning)
+    text += fmt::format("  suspicious ({}): {}\n", verdict.warning->sign, printable(verdict.warning->message));
+  print(path + ": " + describe(r.c) + "\n  " + (verbose ? verdict_text(verdict) : text));
+}
+
+// Says what follows where the verdict is not what the file says. A case that failed once and holds now is
+// mended, or comes and goes: then `verdict` becomes the failure.
+void compare_with_file(const Reproducer& r, const std::string& path, const Property& property, Target& target,
+                       const Calibration& calibration, bool verbose, Verdict& verdict) {
+  if (r.kind == kWarningKind) {
+    if (verdict.outcome == Outcome::kPass && !verdict.warning)
+      print("  its file has a statistical warning: there is none any more\n");
+    return;
+  }
+  if (r.kind.empty() || verdict.outcome == Outcome::kFail || verdict.outcome == Outcome::kReject) return;
+  if (const auto again = fails_again(r.c, property, target, calibration)) {
+    verdict = *again;
+    print("  FLAKY: it held, and then failed in a fresh worker:\n");
+    tell(r, path, verdict, verbose);
+  } else {
+    print(fmt::format("  its file says '{}': it held in {} runs, all but the first in fresh workers\n",
+                      printable(r.kind), kRuns));
+  }
+}
+
 Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& opened, std::string* json) {
   Reproducer r = load_reproducer(path);
   r.kernel = trusted_kernel(r, path, arguments.kernel);
@@ -59,55 +120,28 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
   TargetOptions options = for_file(arguments.target, r);
   options.peer = trusted_peer(r, path, options.peer);
   const Property& property = property_named(r.property);
-
-  const std::string key = r.kernel + " " + options.backend + " " + options.lane + " " + options.peer;
-  if (opened.key != key) {
-    opened.target.reset();
-    opened.target = open(library_of(r.kernel, options), options);
-    // A case is run again to be sure: both oracles say what they have to.
-    put_oracle(*opened.target, options, true);
-    opened.key = key;
-    std::printf("%s\n", identity_line(opened.target->info(), options).c_str());
-  }
-  Target& target = *opened.target;
+  Target& target = target_of(r, options, arguments.verbose, opened);
   print(expect_peer(target, property));
   const KernelInfo& kernel = target.info();
-  if (!r.build_hash.empty() && r.build_hash != kernel.build.hash) {
-    std::printf("  note: the file was made with build %s of this kernel\n", r.build_hash.substr(0, 12).c_str());
-  }
-  const auto digests = LaidOut(r.c, target.arena()).digests();
-  for (int i = 0; i < kTensorCount; ++i) {
-    if (r.digests[i] != 0 && r.digests[i] != digests[i]) {
-      throw UserError(path + ": the bytes of " + kTensorNames[i] +
-                      " are not those the file was made with; it comes from another version of the fills");
-    }
-  }
+  if (arguments.verbose && !r.build_hash.empty() && r.build_hash != kernel.build.hash)
+    print("  note: the file was made with build " + r.build_hash.substr(0, 12) + " of this kernel\n");
+  expect_bytes_of(r, path, target);
   const Calibration calibration = calibration_for(kernel, options);
   Verdict verdict = judge(r.c, property, target, calibration);
   tell_first_bits(r.c, target, verdict);
-  print(path + ": " + describe(r.c) + "\n  " + verdict_text(verdict));
-  // A case that failed once and holds now is mended, or comes and goes.
+  tell(r, path, verdict, arguments.verbose);
   const bool not_judged = verdict.outcome == Outcome::kUninformative && shown_by_numbers(r.kind);
   if (not_judged) {
     print("  not judged: its file says '" + printable(r.kind) +
           "', and by this plan's bounds its numbers may be nearly anything; whether it is mended they do not "
           "show\n");
-  } else if (r.kind == kWarningKind) {
-    if (verdict.outcome == Outcome::kPass && !verdict.warning)
-      print("  its file has a statistical warning: there is none any more\n");
-  } else if (!r.kind.empty() && verdict.outcome != Outcome::kFail && verdict.outcome != Outcome::kReject) {
-    if (const auto again = fails_again(r.c, property, target, calibration)) {
-      verdict = *again;
-      print("  FLAKY: it held, and then failed in a fresh worker:\n  " + verdict_text(verdict));
-    } else {
-      print("  its file says '" + printable(r.kind) + "': it held in " + std::to_string(kRuns) +
-            " runs, all but the first in fresh workers\n");
-    }
+  } else {
+    compare_with_file(r, path, property, target, calibration, arguments.verbose, verdict);
   }
   if (arguments.probe.wanted()) {
     const Case& probed_case = verdict.failing ? *verdict.failing : r.c;
     const ProbedCase probed = probe(r.c, verdict, target, arguments.probe);
-    std::printf("\n%s", probe_text(probed_case, probed).c_str());
+    emit("\n{}", probe_text(probed_case, probed));
     *json += probe_json(probed_case, probed);
   }
   if (target.oracles) print(oracle_text(target.oracles->use()));
@@ -168,6 +202,7 @@ void add_replay(CLI::App& app, Action& action) {
       ->add_option("--json", arguments->json,
                    "write the probes as JSON lines to this file, - for standard output")
       ->needs(arguments->probe.option);
+  add_verbose_flag(*command, arguments->verbose, "all lines of a failure");
   add_target_options(*command, arguments->target);
   add_peer_option(*command, arguments->target);
   add_oracle_option(*command, arguments->target, "all that it says is judged by the CPU's too");

@@ -2,6 +2,7 @@
 // how one stands that may still run. Both read the folder alone.
 #include "fuzz/report/report.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +17,8 @@
 #include "cli/open/case_file.h"
 #include "cli/open/open_kernel.h"
 #include "cli/options/help.h"
-#include "cli/print/print.h"
+#include "cli/print/campaign_print.h"
+#include "cli/terminal/terminal.h"
 #include "fuzz/campaign/store/folder.h"
 
 namespace attnfuzz {
@@ -25,7 +27,7 @@ namespace {
 struct ReportArguments {
   std::string dir, out;
   std::vector<std::string> kernels;
-  bool run = false, allow_stale = false, json = false, watch = false;
+  bool run = false, allow_stale = false, json = false, watch = false, verbose = false;
 };
 
 // Targets that findings are run on again for their pictures: one of each, or why there is none.
@@ -84,8 +86,8 @@ Exit run_report(const ReportArguments& arguments) {
   const std::string file = arguments.out.empty() ? report.dir + "/report.html" : arguments.out;
   write_file(file, page);
   write_file(std::filesystem::path(file).replace_extension(".json").string(), json_text(json, 1) + "\n");
-  std::printf("%s: %zu finding(s), %zu failure(s) to reduce%s\n", file.c_str(), report.findings.size(),
-              report.waiting, report.problems.empty() ? "" : ", and part of the folder could not be read");
+  emit("{}: {} finding(s), {} failure(s) to reduce{}\n", file, report.findings.size(), report.waiting,
+       report.problems.empty() ? "" : ", and part of the folder could not be read");
   return static_cast<Exit>(report.status);
 }
 
@@ -127,39 +129,42 @@ std::string state_of(const report::Report& report) {
   return text;
 }
 
+std::string coverage_text(const report::Report& report) {
+  std::string text;
+  for (const auto& [target, measured] : report.coverage)
+    text += fmt::format(
+        "  {} met of the table of axes in {} cases: {:.0f} % of classes, {:.0f} % of pairs, {:.0f} % of "
+        "triples\n",
+        printable(target), measured.cases, measured.covered.classes.percent(), measured.covered.pairs.percent(),
+        measured.covered.triples.percent());
+  return text;
+}
+
 Exit show(const ReportArguments& arguments) {
   const report::Report report = read_and_tell(arguments.dir);
   auto s = report::summary_json(report);
   s["state"] = state_of(report);
   if (arguments.json) {
-    std::printf("%s\n", json_text(s).c_str());
+    emit("{}\n", json_text(s));
     return static_cast<Exit>(report.status);
   }
-  const auto n = [&](const char* name) { return static_cast<unsigned long long>(s.at(name).get<uint64_t>()); };
-  std::printf("%s: %s\n", report.dir.c_str(), printable(state_of(report)).c_str());
-  std::printf("  %llu cases in %.0f s, %llu rejected, %llu uninformative; corpus %llu; %llu restart(s)\n",
-              n("cases"), report.explored, n("rejected"), n("uninformative"), n("corpus"), n("restarts"));
-  std::printf("  %llu finding(s), %llu known, %llu never seen again, %llu failure(s) to reduce\n",
-              n("findings"), n("known"), n("never_again"), n("waiting"));
+  const auto n = [&](const char* name) { return s.at(name).get<uint64_t>(); };
+  emit("{}: {}\n", report.dir, printable(state_of(report)));
+  print(fmt::format("  {} cases in {:.0f} s, {} rejected, {} uninformative; corpus {}; {} restart(s)\n",
+                    n("cases"), report.explored, n("rejected"), n("uninformative"), n("corpus"),
+                    n("restarts")));
+  print(fmt::format("  {} finding(s), {} known, {} never seen again, {} failure(s) to reduce\n", n("findings"),
+                    n("known"), n("never_again"), n("waiting")));
   if (n("not_filed") > 0)
-    std::printf(
-        "  %llu failure(s) more were counted and not kept: enough of their kind or place were waiting\n",
-        n("not_filed"));
+    emit("  {} failure(s) more were counted and not kept: enough of their kind or place were waiting\n",
+         n("not_filed"));
   if (n("suspicious") > 0)
-    std::printf("  %llu case(s) with statistical warnings, no failures; kept: %zu in %s/suspicious\n",
-                n("suspicious"), report.warnings.size(), report.dir.c_str());
-  for (const auto& [target, measured] : report.coverage) {
-    const Covered& covered = measured.covered;
-    std::printf(
-        "  %s met of the table of axes in %llu cases: %.0f %% of classes, %.0f %% of pairs, %.0f %% of "
-        "triples\n",
-        printable(target).c_str(), (unsigned long long)measured.cases, covered.classes.percent(),
-        covered.pairs.percent(), covered.triples.percent());
-  }
+    print(fmt::format("  {} case(s) with statistical warnings, no failures; kept: {} in {}/suspicious\n",
+                      n("suspicious"), report.warnings.size(), report.dir));
+  if (arguments.verbose) print(coverage_text(report));
   for (const report::FindingEntry& entry : report.findings) {
     const Finding& f = entry.finding;
-    std::printf("  %s x%llu%s\n", printable(f.name).c_str(), (unsigned long long)f.count,
-                f.tolerated.empty() ? "" : ", known");
+    print(fmt::format("  {} x{}{}\n", printable(f.name), f.count, f.tolerated.empty() ? "" : ", known"));
   }
   return static_cast<Exit>(report.status);
 }
@@ -169,7 +174,7 @@ Exit watch(const ReportArguments& arguments) {
   constexpr unsigned kSeconds = 5;
   for (;;) {
     const Exit status = show(arguments);
-    std::printf("\n");
+    emit("\n");
     if (std::fflush(stdout) != 0 || !still_runs(report::read_report(arguments.dir))) return status;
     ::sleep(kSeconds);
   }
@@ -207,6 +212,7 @@ void add_status(CLI::App& app, Action& action) {
       ->required()
       ->check(CLI::ExistingDirectory);
   command->add_flag("--json", arguments->json, "as one JSON object: the summary of report.json");
+  add_verbose_flag(*command, arguments->verbose, "what each target met of the table of axes");
   command->add_flag("--watch", arguments->watch, "print it every 5 s until the session ends");
   add_footer(*command, "attnfuzz status night", kCampaignExitStatuses);
   command->callback([&action, arguments] {

@@ -1,5 +1,4 @@
 // attnfuzz completion and attnfuzz man: the table of subcommands and options for a shell, and as a manual page.
-#include <cstdio>
 
 #include "cli/complete/man.h"
 #include "cli/complete/shells.h"
@@ -7,6 +6,7 @@
 #include "cli/options/command.h"
 #include "cli/options/help.h"
 #include "cli/terminal/results_apart.h"
+#include "cli/terminal/terminal.h"
 #include "fuzz/host/kernel_registry.h"
 
 namespace attnfuzz {
@@ -28,7 +28,7 @@ Exit run_completion(const CLI::App& app, const CompletionArguments& arguments) {
     if (kernels.empty() || kernels.back() != kernel.name) kernels.push_back(kernel.name);
   }
   for (const Candidate& next : candidates(app, arguments.words, kernels))
-    std::printf("%s\t%s\n", next.word.c_str(), next.meaning.c_str());
+    emit("{}\t{}\n", next.word, next.meaning);
   return kHeld;
 }
 

@@ -36,7 +36,7 @@ struct OpenedCase {
   const Property& property;
   std::unique_ptr<Target> target;
   Calibration calibration;
-  std::string identity;  // identity_line()
+  std::string identity;  // identity_line(), and the note of expect_peer()
 };
 OpenedCase open_case(const CaseArguments& arguments);
 

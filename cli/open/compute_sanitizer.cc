@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -13,6 +12,7 @@
 
 #include "base/files.h"
 #include "base/subprocess.h"
+#include "cli/terminal/terminal.h"
 #include "fuzz/host/lanes.h"
 
 namespace attnfuzz {
@@ -101,11 +101,11 @@ Exit replay_under(const std::string& tool, const std::string& file, const std::v
             : tool + " said nothing about this run (exit status " + std::to_string(status) + ")");
   }
   if (log.findings.empty()) {
-    std::printf("%s: nothing found\n", tool.c_str());
+    emit("{}: nothing found\n", tool);
     return status == kFound ? kFound : status == kHeld ? kHeld : kBadUse;
   }
-  std::printf("%s confirms:\n", tool.c_str());
-  for (const auto& [finding, count] : log.findings) std::printf("  %5d x %s\n", count, finding.c_str());
+  emit("{} confirms:\n", tool);
+  for (const auto& [finding, count] : log.findings) emit("  {:5} x {}\n", count, finding);
   return kFound;
 }
 

@@ -6,6 +6,7 @@
 #include "base/printable.h"
 #include "cli/open/compute_sanitizer.h"
 #include "cli/options/terms.h"
+#include "cli/terminal/terminal.h"
 #include "fuzz/host/confinement.h"
 #include "fuzz/host/freshness.h"
 #include "fuzz/host/zygote.h"
@@ -254,6 +255,10 @@ Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& optio
     calibration.error_cap = documented_cap();
   }
   return calibration;
+}
+
+void say_identity(const std::string& line, bool verbose) {
+  if (verbose || line.find("STALE") != line.npos) print(line + "\n");
 }
 
 std::string identity_line(const KernelInfo& kernel, const TargetOptions& options) {

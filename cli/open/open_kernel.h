@@ -30,6 +30,8 @@ std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& li
 
 // Refuses a stale library unless that is allowed, and says what it is.
 std::string identity_line(const KernelInfo& kernel, const TargetOptions& options);
+// Prints that line if the user wants it, or the library is stale.
+void say_identity(const std::string& line, bool verbose);
 
 // For a property that compares with a peer build: throws UserError where the target has none that can be
 // opened. A line to print, or nothing: why its bits may be others though nothing is wrong.

@@ -58,6 +58,10 @@ void add_stale_flag(CLI::App& app, TargetOptions& options) {
                "run a library whose sources have changed since it was built");
 }
 
+void add_verbose_flag(CLI::App& app, bool& verbose, const std::string& what) {
+  app.add_flag("-v,--verbose", verbose, "print more: " + what);
+}
+
 void add_oracle_option(CLI::App& app, TargetOptions& options, const std::string& then) {
   app.add_option("--oracle", options.oracle, "cpu, or cuda: on a GPU, in double; " + then)
       ->check(one_of("oracle", {"cpu", "cuda"}))

@@ -47,6 +47,8 @@ void add_background_option(CLI::App& app, TargetOptions& options);
 void add_peer_option(CLI::App& app, TargetOptions& options);
 // --untrusted, --untrusted=strict, --errors.
 void add_untrusted_flag(CLI::App& app, TargetOptions& options);
+// -v: `what` says what it prints besides.
+void add_verbose_flag(CLI::App& app, bool& verbose, const std::string& what);
 // The same, and --backend, --lane, --calibration, --watchdog, --allow-stale.
 void add_target_options(CLI::App& app, TargetOptions& options);
 

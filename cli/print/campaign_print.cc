@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "base/printable.h"
-#include "cli/print/print.h"
+#include "cli/print/verdict.h"
 #include "cli/terminal/terminal.h"
 #include "fuzz/campaign/store/warnings.h"
 
@@ -68,12 +68,20 @@ std::string words_of(const Json& e, const std::vector<CampaignTarget>& targets) 
   return "";
 }
 
+report::Report read_and_tell(const std::string& dir) {
+  report::Report report = report::read_report(dir);
+  for (const std::string& problem : report.problems)
+    std::fprintf(stderr, "attnfuzz: %s\n", printable(problem).c_str());
+  for (const std::string& target : report.not_judged)
+    std::fprintf(stderr, "attnfuzz: not judged: %s\n", printable(target).c_str());
+  return report;
+}
+
 void print_end(const CampaignSummary& s, const std::string& dir) {
   size_t known = 0;
   for (const Finding& f : s.findings.findings) known += !f.tolerated.empty();
-  std::printf("\nended: %s; %zu finding(s), %zu known, %zu never seen again, %zu still to reduce\n",
-              s.ended.c_str(), s.findings.findings.size() - known, known, s.findings.never_again.size(),
-              s.waiting);
+  emit("\nended: {}; {} finding(s), {} known, {} never seen again, {} still to reduce\n", s.ended,
+       s.findings.findings.size() - known, known, s.findings.never_again.size(), s.waiting);
   for (const auto* list : {&s.findings.findings, &s.findings.never_again}) {
     for (const Finding& f : *list) {
       print("  " + printable(f.name) + " x" + std::to_string(f.count) + " " + to_string(f.repeats) +
@@ -83,11 +91,11 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
   }
   for (const Canary& c : s.canaries) {
     if (c.found) {
-      std::printf("canary %s: found within %llu cases\n", c.target.c_str(), (unsigned long long)c.cases);
+      emit("canary {}: found within {} cases\n", c.target, c.cases);
     } else {
-      std::printf(
-          "canary %s: NOT FOUND (%s): the harness is broken, and what it says of other kernels means nothing\n",
-          printable(c.target).c_str(), printable(c.message).c_str());
+      emit(
+          "canary {}: NOT FOUND ({}): the harness is broken, and what it says of other kernels means nothing\n",
+          printable(c.target), printable(c.message));
     }
   }
   for (const auto& [target, stats] : stats_of(dir)) {
@@ -99,8 +107,8 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
   for (const WarningFile& warned : read_warnings(dir, &unread))
     print("statistical warning, no finding: " + printable(warned.r.message) +
           "\n  replay: " + replay_line(warned.file, warned.r.kernel, warned.r.peer) + "\n");
-  if (s.canaries.empty()) std::printf("no canary was run: nothing shows that this campaign finds bugs\n");
-  std::printf("%s\n", dir.c_str());
+  if (s.canaries.empty()) emit("no canary was run: nothing shows that this campaign finds bugs\n");
+  emit("{}\n", dir);
 }
 
 }  // namespace attnfuzz

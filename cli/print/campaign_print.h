@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "fuzz/campaign/run/campaign.h"
+#include "fuzz/report/report.h"
 
 namespace attnfuzz {
 
@@ -17,5 +18,8 @@ std::string words_of(const Json& e, const std::vector<CampaignTarget>& targets);
 
 // The end of the campaign in the folder `dir`, to standard output.
 void print_end(const CampaignSummary& s, const std::string& dir);
+
+// A campaign's folder; on stderr, what of it cannot be read and what was not judged.
+report::Report read_and_tell(const std::string& dir);
 
 }  // namespace attnfuzz

@@ -5,7 +5,8 @@
 #include <sstream>
 
 #include "base/printable.h"
-#include "cli/print/print.h"
+#include "cli/print/checked.h"
+#include "cli/print/failure.h"
 #include "fuzz/check/kernel_path.h"
 
 namespace attnfuzz {

@@ -4,8 +4,8 @@
 
 #include "base/json.h"
 #include "base/printable.h"
-#include "cli/print/print.h"
-#include "properties/case/words.h"
+#include "cli/print/checked.h"
+#include "cli/print/failure.h"
 
 namespace attnfuzz {
 namespace {
@@ -92,15 +92,6 @@ std::string headline(const Checked& checked, const Failure& failure) {
 }
 
 }  // namespace
-
-std::string failure_text(const Failure& failure, const Filed* filed) {
-  if (filed == nullptr) return "case: " + describe(failure.c) + "\n";
-  std::string text = filed->reduction ? "reduced case:\n" + reduction_text(*filed->reduction, filed->guess)
-                                      : "case: " + describe(failure.c) + "\n";
-  text += "reproducer: " + filed->reproducer + "\n";
-  if (!filed->replay.empty()) text += "replay: " + filed->replay + "\n";
-  return text;
-}
 
 std::string sarif_json(const std::vector<Checked>& all, const std::string& version) {
   std::map<std::string, std::string> rules;

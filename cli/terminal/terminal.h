@@ -2,7 +2,11 @@
 // are wanted.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <string>
+#include <utility>
 
 namespace attnfuzz {
 
@@ -22,5 +26,12 @@ std::string wrapped(const std::string& text, int width = 80);
 // To standard output: wrapped on a terminal of any kind, line by line as it is elsewhere, for whoever searches
 // a log.
 void print(const std::string& text);
+
+// To standard output as it is, for tables and machines: emit("{} cases in {:.0f} s\n", n, seconds).
+template <typename... Parts>
+void emit(fmt::format_string<Parts...> format, Parts&&... parts) {
+  const std::string text = fmt::format(format, std::forward<Parts>(parts)...);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
 
 }  // namespace attnfuzz

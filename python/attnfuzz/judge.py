@@ -94,14 +94,14 @@ def check(function, cases=2000, seconds=None, seed=1, properties=(), out="found"
             words += ["--property", name]
         result, ran = _run(_target_name(function, errors, domain, folder), words)
     if ran.returncode != 0:
-        raise Failed(reduced_first(ran.stdout))
+        raise Failed(failure_first(ran.stdout))
     return result
 
 
-def reduced_first(text):
-    """The output of a check, with the reduced case and its replay line first."""
+def failure_first(text):
+    """The output of a check, with the failure and its replay line first."""
     text = text.strip()
-    begin = re.search(r"^REDUCED .*$", text, re.MULTILINE)
+    begin = re.search(r"^FAIL \(.*$", text, re.MULTILINE)
     if not begin:
         return text
     replay = re.search(r"^replay: .*$", text[begin.start():], re.MULTILINE)
@@ -213,15 +213,7 @@ def verdict_on(name, seconds, seed, errors, domain, untrusted, beside=None, of=N
     }
     if failure:
         verdict["failure"] = {"kind": failure.get("kind"), "message": failure["message"], "index": failure.get("index"),
-                              "case": _line_after(ran.stdout, "REDUCED"), "reduction": result.get("reduction", {})}
+                              "case": result.get("reduction", {}).get("minimal"), "reduction": result.get("reduction", {})}
     if "untrusted" in result:
         verdict["untrusted"] = result["untrusted"]
     return verdict
-
-
-def _line_after(text, word):
-    lines = text.splitlines()
-    for i, line in enumerate(lines[:-1]):
-        if line.startswith(word):
-            return lines[i + 1].strip()
-    return None

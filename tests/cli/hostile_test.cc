@@ -13,7 +13,11 @@
 
 #include "base/json.h"
 #include "base/printable.h"
-#include "cli/print/print.h"
+#include "cli/print/checked.h"
+#include "cli/print/failure.h"
+#include "cli/print/summary.h"
+#include "cli/print/tables.h"
+#include "cli/print/verdict.h"
 #include "fuzz/campaign/triage/issue_text.h"
 #include "fuzz/report/report.h"
 #include "properties/case/words.h"
@@ -426,6 +430,11 @@ TEST_F(Hostile, NamesStayTextOnATerminal) {
   each([](const Document&, const Document& d) {
     expect_clean(verdict_text(d.result.failures[0].verdict));
     expect_clean(check_notes(d.result, {}, {}, ""));
+    const Checked checked = d.checked();
+    expect_clean(summary_text(checked, 1, 1, false));
+    Failure failure = d.result.failures[0];
+    const std::string block = failure_block(sections_of(failure, checked.filed[0], 1, true), true, false);
+    EXPECT_EQ(block.find("\nreplay: "), block.npos) << "a kernel's own words pass for a replay line";
     ExplainOptions options;
     options.reproducer = &d.e.r;
     Case c = d.e.r.c;

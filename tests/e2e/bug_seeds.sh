@@ -18,9 +18,9 @@ for seed in $(seq "$seeds"); do
   "$attnfuzz" check "$library" --lane "${lane:-plain}" --cases 1000 --jobs 1 --seed "$seed" --out "$out/$seed" \
     "${options[@]}" --reduce-seconds 150 >"$log" 2>&1  # a busy machine is slower, not wrong
   status=$?
-  found=$(sed -n 's/^FAILURE in case \([0-9]*\) .*/\1/p' "$log")
-  evaluations=$(sed -n 's/^REDUCED in \([0-9]*\) .*/\1/p' "$log")
-  minimal=$(sed -n '/^REDUCED/{n;s/^ *//;p;}' "$log")
+  found=$(sed -n 's/^  found in case \([0-9]*\) .*/\1/p' "$log")
+  evaluations=$(sed -n 's/^  found in case .*, reduced in \([0-9]*\) .*/\1/p' "$log")
+  minimal=$([ -n "$evaluations" ] && sed -n '/^FAIL (/{n;s/^ *//;p;}' "$log")
   echo "seed $seed: case ${found:-none}, ${evaluations:-no} evaluations: ${minimal:-not reduced}"
   [ "$expected" = "?" ] && due=$minimal || due=$expected
   if [ "$status" -ne 1 ] || [ -z "$minimal" ] || [[ " or $due or " != *" or $minimal or "* ]]; then

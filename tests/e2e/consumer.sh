@@ -66,7 +66,7 @@ breaks() {
   "$cmake" --build build --target "attn_afternoon_$3" >"$out/log" 2>&1 || die "the broken kernel cannot be built"
   checks "^$4\$" && die "$4 passes a kernel with $1 broken"
   grep -q "$5" "$out/log" || die "$4 does not speak of $5"
-  echo "$4 finds $5: $(sed -n '/REDUCED/{n;s/^[^a-zA-Z]*//;p;}' "$out/log" | head -1)"
+  echo "$4 finds $5: $(sed -n '/FAIL (/{n;s/^[^a-zA-Z]*//;p;}' "$out/log" | head -1)"
 }
 breaks 'if (seen) {' 'if (true) {' cpu check.afternoon 'non-finite'
 line=$(sed -n 's/^.*replay: attnfuzz //p' "$out/log")

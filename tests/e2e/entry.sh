@@ -16,7 +16,7 @@ wrong=0
 expect() {
   local status=$1 words=$2
   shift 2
-  "$attnfuzz" check "${of:-mine.cu}" --cases 40 --jobs 1 "$@" >log 2>&1
+  "$attnfuzz" check "${of:-mine.cu}" --cases 40 --jobs 1 -v "$@" >log 2>&1
   local got=$?
   if [ $got -ne "$status" ] || ! grep -q -e "$words" log; then
     echo "check ${of:-mine.cu} $*: status $got, $status is due, and '$words' in"

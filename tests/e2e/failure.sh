@@ -13,11 +13,13 @@ file=$(ls "$out"/found/*.attn.json)
 [ "$line" = "replay $file --kernel $library" ] || die "the replay line does not name file and library: $line"
 grep -q '"failure"' "$out/check.json" || die "the JSON names no failure"
 grep -q '<failure' "$out/check.xml" || die "the JUnit file names no failure"
-path=$(sed -n 's/^  plan: \([^,]*\),.*/\1/p' "$out/check.log" | tail -1)
+path=$(sed -n 's/^  plan: \([^,]*\),.*/\1/p' "$out/check.log")
 [ -n "$path" ] || die "the verdict does not say which way through the kernel it took"
 grep -qF "\"path\": \"$path\"" "$out/check.json" || grep -qF "\"path\":\"$path\"" "$out/check.json" || die "the JSON does not name the path $path"
 grep -qF "\"path\": \"$path\"" "$file" || die "the reproducer does not name the path $path"
-first=$(sed -n 's/^  plan: \([^,]*\),.*/\1/p' "$out/check.log" | head -1)  # before it was reduced
+first=$(grep -o '"failure":{[^}]*' "$out/check.json" | sed 's/.*"path": *"\([^"]*\)".*/\1/')  # before it was reduced
+[ -n "$first" ] || die "the JSON does not name the path of the case as it was found"
+[ "$(sed -n '/^FAIL/,$p' "$out/check.log" | wc -l)" -le 25 ] || die "a failure has more than 25 lines"
 grep -qF "(path: $first)" "$out/check.xml" || die "the JUnit file does not name the path $first"
 
 eval "\"\$attnfuzz\" $line" >"$out/replay.log" 2>&1
@@ -66,15 +68,16 @@ cmp -s <(grep -v '"replay"' "$file") <(grep -v '"replay"' "$out/smaller.attn.jso
   die "what is minimal was made smaller still"
 
 # In a device's arithmetic: said in the file, and replayed in it by that device's table.
-"$attnfuzz" check "$library" --arithmetic device:h200 --cases 200 --jobs 2 --reduce-seconds 1 --out "$out/device" >"$out/device.log" 2>&1
+"$attnfuzz" check "$library" --arithmetic device:h200 --cases 200 --jobs 2 -v --reduce-seconds 1 --out "$out/device" >"$out/device.log" 2>&1
 [ $? -eq 1 ] && grep -qF "bound: calibration 'h200'" "$out/device.log" || die "nothing was found in a device's arithmetic"
 grep -qF '"arithmetic": "device:h200"' "$out"/device/*.attn.json || die "the reproducer does not say its arithmetic"
 "$attnfuzz" replay "$out"/device/*.attn.json --kernel "$library" >"$out/device_replay.log" 2>&1
 [ $? -eq 1 ] && grep -qF "arithmetic device:h200" "$out/device_replay.log" || die "it does not fail again in its arithmetic"
 
 # Another job count finds the same case.
+found_in() { grep -o '^  found in case [0-9]* of seed [0-9]*' "$1"; }
 (cd "$(dirname "$library")" && "$attnfuzz" check "./$(basename "$library")" --cases 200 --jobs 1 --out "$out/one") >"$out/one.log" 2>&1
-[ "$(grep ^FAILURE "$out/one.log")" = "$(grep ^FAILURE "$out/check.log")" ] || die "the finding depends on --jobs"
+[ "$(found_in "$out/one.log")" = "$(found_in "$out/check.log")" ] && [ -n "$(found_in "$out/one.log")" ] || die "the finding depends on --jobs"
 
 grep -qF "\"kernel\": \"$library\"" "$out"/one/*.attn.json || die "the library's path is not absolute"
 

@@ -35,13 +35,19 @@ says() {
   for file in "$@"; do grep -qF -- "$sentence" "$file" || complain "$(basename "$file") does not say: $sentence"; done
 }
 
-ends 0 "floors of the draw: kept" "$fakes/attention.so:right" --cases 1000
+ends 0 "floors of the draw: kept" "$fakes/attention.so:right" --cases 1000 -v
 says '"status":"held"' "$out/check.json"
 grep -q '<failure' "$out/check.xml" && complain "the JUnit file of a right kernel has a failure"
 
+# By default a kernel that holds is one line, and what was left out.
+ends 0 "right  cpu plain: 60 cases, " "$fakes/attention.so:right" --cases 60
+[ "$(grep -vcE '^  (left out|assumed|note|tiles)' "$out/log")" -eq 1 ] || complain "a check that holds prints more than a line and what it left out"
+grep -q "stream digest" "$out/log" && complain "the tables are printed without -v"
+says '"digest":"' "$out/check.json"
+
 # What holds for a whole draw alone is said not to be judged of a part.
 ends 0 "floors of the draw: not judged, for cases of some properties alone were drawn" "$fakes/attention.so:right" \
-  --property reference --cases 600
+  --property reference --cases 600 -v
 
 # Two libraries of one name: a file each, and each replay line names its own.
 mkdir "$out/one" "$out/two" && cp "$fakes/behaviours.so" "$out/one" && cp "$fakes/behaviours.so" "$out/two"
@@ -78,7 +84,7 @@ done
 
 # It reaches no further than its own parent.
 ends 1 "SIGKILL, sent to the worker's parent" "$fakes/attention.so:kills-parent" --cases 400 --reduce-seconds 2
-says "FAILURE in case" "$out/log"
+says "found in case" "$out/log"
 says "SIGKILL, sent to the worker" "$out/check.json" "$out/check.xml"
 
 # What is not judged does not pass.
@@ -95,13 +101,13 @@ says '"kind":"bad-plan"' "$out/check.json"
 grep -qE "died|crashed" "$out/log" && complain "a bad plan is reported as a crash"
 
 # One kind after the other; then what was found comes first.
-ends 1 "FAILURE" "$fakes/attention.so:two-bugs" --cases 400 --keep-going --reduce-seconds 2
-[ "$(grep -c '^FAILURE in case' "$out/log")" -eq 2 ] || complain "it does not go on to the second failure"
+ends 1 "FAIL (" "$fakes/attention.so:two-bugs" --cases 400 --keep-going --reduce-seconds 2
+[ "$(grep -c '^  found in case' "$out/log")" -eq 2 ] || complain "it does not go on to the second failure"
 [ "$(ls "$out"/found/*.attn.json | wc -l)" -eq 2 ] || complain "not one file for each failure"
 "$attnfuzz" check "$fakes/attention.so:two-bugs" --cases 400 --allow-stale --out "$out/found" >"$out/log" 2>&1
 [ $? -eq 1 ] || complain "what was found before does not fail the check"
-says "FAILURE found before, and still there: $out/found/" "$out/log"
-grep -q '^FAILURE in case' "$out/log" && complain "cases were drawn though a failure found before is there"
+says "  found before, and still there: $out/found/" "$out/log"
+grep -q '^  found in case' "$out/log" && complain "cases were drawn though a failure found before is there"
 "$attnfuzz" check "$fakes/attention.so:right" --cases 20 --allow-stale --out "$out/found" >"$out/log" 2>&1
 [ $? -eq 0 ] || complain "another kernel is judged by what was found"
 # Two libraries whose kernels, and files, have the same name are two suites.
@@ -123,7 +129,7 @@ says '"status":"not judged"' "$out/check.json"
 # interrupted SIGNAL STATUS
 interrupted() {
   rm -f "$out/check.json" "$out/check.xml"
-  "$attnfuzz" check "$fakes/attention.so:right" --for 10m --jobs 2 --allow-stale --out "$out/found" \
+  "$attnfuzz" check "$fakes/attention.so:right" --for 10m --jobs 2 --allow-stale -v --out "$out/found" \
     --json "$out/check.json" --junit "$out/check.xml" >"$out/log" 2>&1 </dev/null &
   job=$!
   until grep -q '  bound: ' "$out/log"; do

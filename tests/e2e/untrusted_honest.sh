@@ -14,8 +14,8 @@ die() {
 digest() { sed -n 's/.*stream digest //p' "$1"; }
 
 for kernel in fa1 splitk "$example"; do
-  "$attnfuzz" check "$kernel" --cases 300 --allow-stale --out found >plain 2>&1 || die "$kernel fails"
-  "$attnfuzz" check "$kernel" --cases 300 --seed 1 --allow-stale --out found --untrusted --json json >log 2>&1 || die "$kernel fails under --untrusted"
+  "$attnfuzz" check "$kernel" --cases 300 --allow-stale -v --out found >plain 2>&1 || die "$kernel fails"
+  "$attnfuzz" check "$kernel" --cases 300 --seed 1 --allow-stale -v --out found --untrusted --json json >log 2>&1 || die "$kernel fails under --untrusted"
   [ -n "$(digest log)" ] && [ "$(digest log)" = "$(digest plain)" ] || die "$kernel: other cases were drawn"
   grep -q "untrusted: confined by process" log || die "$kernel: it is not said how it is confined"
   grep -q '"untrusted":{"confined":\["process"' json || die "$kernel: JSON does not say how it is confined"
@@ -23,7 +23,7 @@ for kernel in fa1 splitk "$example"; do
 done
 
 # Without --seed nobody knows the cases before, and the seed is said.
-seeds=$(for _ in 1 2 3; do "$attnfuzz" check "$example" --cases 5 --allow-stale --out found --untrusted | sed -n 's/.*; seed \([0-9]*\),.*/\1/p'; done)
+seeds=$(for _ in 1 2 3; do "$attnfuzz" check "$example" --cases 5 --allow-stale --out found --untrusted | sed -n 's/.*, seed \([0-9]*\).*/\1/p'; done)
 [ "$(sort -u <<<"$seeds" | wc -l)" -eq 3 ] || die "three checks of a stranger without --seed drew the seeds $seeds"
 
 # refused WORDS ARGUMENTS...
@@ -42,7 +42,7 @@ refused "there are batch=N" fa1 --domain head=4
 refused "write seq<=4096" fa1 --domain "seq<4096"
 
 # Inside a domain what is refused counts, and a tighter cap is held.
-"$attnfuzz" check fa1 --cases 100 --untrusted --domain 'dim=64 seq<=128 no_bias' --errors 'p=input accumulator=tensor' --out found >log 2>&1 || die "fa1 fails in a domain"
+"$attnfuzz" check fa1 --cases 100 -v --untrusted --domain 'dim=64 seq<=128 no_bias' --errors 'p=input accumulator=tensor' --out found >log 2>&1 || die "fa1 fails in a domain"
 grep -q "takes 100 % of problems inside --domain" log || die "what it takes of a domain is not said"
 "$attnfuzz" check fa1 --cases 100 --untrusted --errors 'p=fp32' --reduce-seconds 0.1 --out found >log 2>&1
 [ $? -eq 1 ] && grep -q "it looks like: looser plan" log || die "fa1 rounds P, and that is not told where P must be fp32"

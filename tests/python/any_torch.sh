@@ -21,7 +21,7 @@ die() {
   cat log
   exit 1
 }
-check() { "$attnfuzz" check "$here/torch_strangers.py:$1" --jobs 2 --work 20000 --out "$out" "${@:2}" >log 2>&1; }
+check() { "$attnfuzz" check "$here/torch_strangers.py:$1" --jobs 2 -v --work 20000 --out "$out" "${@:2}" >log 2>&1; }
 
 check honest --cases 200 || die "attention in plain operators does not hold"
 grep -q "negative strides [1-9]" log || die "no stride below 0 was drawn"

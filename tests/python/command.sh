@@ -12,7 +12,7 @@ die() {
   exit 1
 }
 check() {
-  "$attnfuzz" check "$targets:$1" --jobs 2 --out "$out/$1" --json "$out/$1.json" "${@:2}" >"$out/log" 2>&1
+  "$attnfuzz" check "$targets:$1" --jobs 2 -v --out "$out/$1" --json "$out/$1.json" "${@:2}" >"$out/log" 2>&1
 }
 
 check right --cases 150 || die "the right one does not hold"

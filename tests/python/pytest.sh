@@ -36,7 +36,7 @@ grep -q "CASES 30 SEED 7" log || die "--attnfuzz-cases and --attnfuzz-seed say n
 run test_mine.py::test_right --attnfuzz-profile ci || die "a right function fails"
 grep -q "CASES 200 " log || die "the profile ci is not 200 cases"
 run test_mine.py::test_mine && die "the bug passes"
-grep -m1 '^E  ' log | grep -q "Failed: REDUCED in" || die "the reduced case is not the first line of the failure"
+grep -m1 '^E  ' log | grep -q "Failed: FAIL (" || die "what is wrong is not the first line of the failure"
 ls .attnfuzz/test_mine.py_test_mine/*.attn.json >/dev/null || die "no reproducer is kept"
 run test_mine.py::test_mine --attnfuzz-cases 0 && die "what was found before is not tried first"
 grep -q "found before, and still there" log || die "it is not told that it was found before"

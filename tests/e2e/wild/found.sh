@@ -8,10 +8,10 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 "$attnfuzz" check "$library" --lane "$lane" --cases "$cases" --jobs 1 --out "$out/found" >"$out/log" 2>&1
 status=$?
-if [ $status -ne 1 ] || ! grep -q '^FAILURE in case' "$out/log"; then
+if [ $status -ne 1 ] || ! grep -q '^  found in case' "$out/log"; then
   echo "status $status: the wrong line was not found in $cases cases"
   tail -40 "$out/log"
   exit 1
 fi
-grep -A2 '^FAILURE in case' "$out/log"
-sed -n '/^REDUCED/{n;s/^ */reduced: /p;}' "$out/log" | grep . || { echo "it was not reduced"; exit 1; }
+grep '^FAIL (\|^  found in case' "$out/log"
+grep -q ', reduced in [0-9]* evaluations' "$out/log" && sed -n '/^FAIL (/{n;s/^ */reduced: /p;}' "$out/log" | grep . || { echo "it was not reduced"; exit 1; }

@@ -32,7 +32,7 @@ def drawn(options, seed, folder):
          "--work", str(options.work), "--out", folder], capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         sys.exit(done.stdout + done.stderr)
-    index = last_number(r"FAILURE in case (\d+)", done.stdout)
+    index = last_number(r"found in case (\d+)", done.stdout)
     return None if index is None else index + 1
 
 

@@ -1,8 +1,10 @@
-// Prints results: as text for a terminal or a pipe, as JSON, JUnit XML and SARIF, and as GitHub's annotations.
+// All that came of checking one kernel, and the printers of it for machines: JSON, JUnit XML, SARIF and
+// GitHub's annotations. summary.h, tables.h and failure.h print it for people.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "fuzz/check/check.h"
 #include "fuzz/check/key_tiles.h"
@@ -10,33 +12,7 @@
 
 namespace attnfuzz {
 
-namespace report {
-struct Report;
-}
-
-// "  reference            250    249      0      1    0.412    0.0031" and its head; the same of each
-// path through the kernel (fuzz/check/kernel_path.h).
-std::string properties_table(const CheckResult& result);
-
-// Everything a check prints after its table: draw, coverage where it was measured, floors, digest, speed.
-// `path`: the one asked for, or empty.
-std::string check_notes(const CheckResult& result, const Refused& refused,
-                        const std::optional<Covered>& covered, const std::string& part);
-
-// A verdict in a few lines: what, where, how it looks.
-std::string verdict_text(const Verdict& verdict);
-// How much each oracle judged, if there is a fast one.
-std::string oracle_text(const OracleUse& use);
-
-FaultGuess guess_of(const Reduction& reduction, Target& target, const Calibration& calibration);
-
-// A reduction in words: its minimal case, what that needs, what does not matter, the likely fault.
-std::string reduction_text(const Reduction& reduction, const FaultGuess& guess);
-
-// A reproducer of what was reduced; `reduction`: null while it goes on.
-Reproducer reproducer_of(const Case& c, const Verdict& verdict, const Reduction* reduction, Target& target);
-
-// A filed failure: its file, and if it was seen again, its reduction.
+// What became of a failure: its file, and its reduction unless it was not seen again.
 struct Filed {
   std::string reproducer;
   std::vector<std::string> before = {};  // files of the cases without which it does not fail, in their order
@@ -44,11 +20,13 @@ struct Filed {
   std::string lane = {};  // of a sanitizer that took the failure over (fuzz/check/vote.h); empty: none
   std::string vote = {};  // what other lanes and orders of threads said
   double reduce_seconds = 0;
-  FaultGuess guess = {};    // of a reduction
-  std::string replay = {};  // the command line that runs it again
+  FaultGuess guess = {};              // of a reduction
+  std::string replay = {};            // the command line that runs it again
+  std::vector<std::string> how = {};  // further lines of how it was found
+  std::vector<std::string> statistics =
+      {};  // what to declare, if the kernel does not promise to get the case right
 };
 
-// All that came of checking one kernel.
 struct Checked {
   std::string suite;  // of JUnit: kernels of two libraries may share a name
   KernelInfo kernel;
@@ -62,26 +40,19 @@ struct Checked {
   std::optional<KeyTiles> tiles = {};   // of a kernel that failed no case
   Exploit exploit = Exploit::kNone;     // of a kernel that failed no case, and is no pass
   std::vector<std::string> not_judged;  // why it is no pass though nothing failed, see fuzz/check
+  std::vector<std::string> left_out = {};  // properties, builds and old findings that were not run, and why
 };
 
 // "found", "interrupted", "not judged" or "held".
 const char* status_of(const Checked& checked);
 
+// All properties together.
+PropertyStats total_of(const CheckResult& result);
+
 // One line: what was checked, its statistics as a campaign keeps them (fuzz/check/records.h), and
 // of a failure "seconds" until it was found, "reduction" with seconds, evaluations and the
 // minimal case in words.
 std::string check_json(const CheckOptions& options, const Checked& checked);
-
-// A campaign's folder; on stderr, what of it cannot be read and what was not judged.
-report::Report read_and_tell(const std::string& dir);
-
-// The parts that a plan leaves open and what is assumed for each, in one line: "  assumed, as plan() leaves it
-// open: exp: __expf; ...". `assumptions`: ErrorModel's. Empty: nothing is open.
-std::string assumed_line(const std::vector<Assumption>& assumptions);
-
-// A failure in lines: the reduced case with its likely fault, the reproducer, the replay line.
-// `filed`: null if the failure was not filed.
-std::string failure_text(const Failure& failure, const Filed* filed);
 
 // Why an interrupted check is no pass, in JUnit, SARIF and annotations.
 inline constexpr const char* kInterruptedWhy = "interrupted: what was not judged may fail";

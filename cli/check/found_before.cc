@@ -1,0 +1,87 @@
+// Tries the reproducers that lie in the folder of a check before it draws any case.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/printable.h"
+#include "cli/check/filing.h"
+#include "fuzz/host/lanes.h"
+#include "properties/judge/judge.h"
+
+namespace attnfuzz {
+namespace {
+
+std::set<std::string> reproducers_in(const std::string& folder) {
+  std::error_code none;
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+    if (entry.path().string().ends_with(".attn.json") && entry.is_regular_file(none))
+      files.insert(entry.path());
+  }
+  return files;
+}
+
+// The target that a file's case is to be judged by: `plain`, or `there` for a sanitizer's lane that took the
+// failure over. nullptr: the file is another kernel's, back end's or lane's.
+Target* target_for(const Reproducer& r, Target& plain, const Filing& filing, std::unique_ptr<Target>& there) {
+  const KernelInfo& kernel = plain.info();
+  if (r.kind == kWarningKind || r.backend != kernel.backend) return nullptr;  // a suspicion was no failure
+  const Lane* lane = find_lane(r.c.lane);
+  const bool took_over = lane != nullptr && lane->sanitizer() && more_to_see(kernel, {});
+  if (took_over && filing.open_lane) there = filing.open_lane(lane->name);
+  if (r.c.lane != kernel.lane && !there) return nullptr;
+  Target& target = there ? *there : plain;
+  const std::string named = command_name(target.info());
+  std::error_code other;
+  return r.kernel == named || std::filesystem::equivalent(r.kernel, named, other) ? &target : nullptr;
+}
+
+}  // namespace
+
+std::string try_found_before(Target& target, const Calibration& calibration, const Filing& filing,
+                             Checked& checked) {
+  CheckResult& result = checked.result;
+  int tried = 0, outside = 0;
+  for (const std::string& file : reproducers_in(filing.folder)) {
+    const auto read = read_reproducer(file);
+    const auto not_tried = [&](const std::string& why) {
+      checked.not_judged.push_back(file + " was not tried: " + why + "; mend it, or move it away");
+    };
+    if (const auto* error = std::get_if<DecodeError>(&read)) {
+      not_tried(error->message);
+      continue;
+    }
+    const Reproducer& r = std::get<Reproducer>(read);
+    std::unique_ptr<Target> there;
+    Target* const of = target_for(r, target, filing, there);
+    if (of == nullptr) continue;
+    const Property* const named = find_property(r.property);
+    if (const auto why = illegal(r.c); why || named == nullptr) {
+      not_tried(why ? *why : "there is no property '" + printable(r.property, 60) + "'");
+      continue;
+    }
+    if (std::ranges::find(filing.check.properties, named) == filing.check.properties.end()) continue;
+    if (Case inside = r.c; keep_inside(filing.check, inside), inside != r.c) {
+      ++outside;
+      continue;
+    }
+    ++tried;
+    Failure failure = {.c = r.c, .verdict = judge(r.c, *named, *of, calibration), .property = named};
+    failure.file = file;
+    if (failure.verdict.outcome == Outcome::kFail) result.add(std::move(failure));
+    if (!result.failures.empty() && !filing.check.keep_going) break;
+  }
+  if (outside > 0)
+    checked.left_out.push_back(fmt::format("found before, in {}: {} not tried, for {} leaves such cases out",
+                                           filing.folder, outside,
+                                           !filing.check.finite ? "--domain"
+                                           : filing.check.terms ? "--domain or --finite"
+                                                                : "--finite"));
+  if (tried == 0) return "";
+  return fmt::format("  found before, in {}: {} tried, {}\n", filing.folder, tried,
+                     result.failures.empty() ? "none fails" : "one fails still");
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,20 @@
+// The tables of a check, which -v prints.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "fuzz/check/check.h"
+
+namespace attnfuzz {
+
+// "  reference            250    249      0      1    0.412    0.0031" and its head; the same of each
+// path through the kernel (fuzz/check/kernel_path.h).
+std::string properties_table(const CheckResult& result);
+
+// The draw, coverage where it was measured, floors, digest and speed. `part`: which cases alone were drawn;
+// empty: all.
+std::string check_notes(const CheckResult& result, const Refused& refused,
+                        const std::optional<Covered>& covered, const std::string& part);
+
+}  // namespace attnfuzz

@@ -1,0 +1,39 @@
+// Prints a verdict, a reduction and which oracle judged, for a person.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fuzz/check/check.h"
+#include "properties/explain/fault_class.h"
+#include "properties/judge/oracles.h"
+#include "properties/judge/verdict.h"
+#include "properties/reduce/reduce.h"
+#include "properties/reduce/reproducer.h"
+
+namespace attnfuzz {
+
+// "FAIL (reference, non-finite): o(b=0,h=0,q=0,d=0) is nan, must be ..."
+std::string verdict_sentence(const Verdict& verdict);
+
+// The lines below the sentence: shape of the error, first wrong element, fault, plan, sampled rows.
+std::vector<std::string> verdict_details(const Verdict& verdict);
+
+// The sentence, the details and what was assumed, each in lines of its own.
+std::string verdict_text(const Verdict& verdict);
+
+// One line of what plan() leaves open and what stands for it; empty if nothing is. `assumptions`: ErrorModel's.
+std::string assumed_line(const std::vector<Assumption>& assumptions);
+
+// How many results each oracle judged, of a kernel that has a fast one.
+std::string oracle_text(const OracleUse& use);
+
+FaultGuess guess_of(const Reduction& reduction, Target& target, const Calibration& calibration);
+
+// The minimal case, its verdict, what it needs, what does not matter, the likely fault.
+std::string reduction_text(const Reduction& reduction, const FaultGuess& guess);
+
+// A reproducer of what was reduced; `reduction`: null while it goes on.
+Reproducer reproducer_of(const Case& c, const Verdict& verdict, const Reduction* reduction, Target& target);
+
+}  // namespace attnfuzz
