@@ -262,13 +262,13 @@ class KernelCheck {
       print(fmt::format("  interrupted in case {}, which did not end by itself\n", index));
   }
 
-  // Files what failed and what is suspicious, and says it.
+  // Files the failures and the statistical warnings, and prints them.
   void file(const Filing& filing) {
     CheckResult& result = checked_.result;
     if (result.failures.empty() && result.warnings.empty()) return;
     target_ = open_on_terms();
     file_warnings(*target_, filing, checked_);
-    for (size_t n = 0; n < result.warnings.size(); ++n) say_suspect(result.warnings[n], checked_.warnings[n]);
+    for (size_t n = 0; n < result.warnings.size(); ++n) say_warning(result.warnings[n], checked_.warnings[n]);
     for (Failure& failure : result.failures) {
       std::unique_ptr<Target> there;  // of a case that was run in the lane asan
       if (failure.c.lane != checked_.kernel.lane && failure.file.empty())
@@ -284,10 +284,10 @@ class KernelCheck {
     }
   }
 
-  void say_suspect(const WarnedCase& warned, const std::string& file) const {
+  void say_warning(const WarnedCase& warned, const std::string& file) const {
     const StatisticalWarning& s = warned.warning;
-    print(fmt::format("\nSUSPICIOUS ({}), no failure: case {}: {}\n  case: {}\nsee it again: {}{}\n", s.sign,
-                      warned.index, printable(s.message), describe(s.c),
+    print(fmt::format("\nSTATISTICAL WARNING ({}), no failure: case {}: {}\n  case: {}\nsee it again: {}{}\n",
+                      s.sign, warned.index, printable(s.message), describe(s.c),
                       replay_line(file, command_name(checked_.kernel), peer_name(*target_)),
                       distrust_words(arguments_.target)));
   }

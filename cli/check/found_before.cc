@@ -27,7 +27,7 @@ std::set<std::string> reproducers_in(const std::string& folder) {
 // failure over. nullptr: the file is another kernel's, back end's or lane's.
 Target* target_for(const Reproducer& r, Target& plain, const Filing& filing, std::unique_ptr<Target>& there) {
   const KernelInfo& kernel = plain.info();
-  if (r.kind == kWarningKind || r.backend != kernel.backend) return nullptr;  // a suspicion was no failure
+  if (r.kind == kWarningKind || r.backend != kernel.backend) return nullptr;  // a warning was no failure
   const Lane* lane = find_lane(r.c.lane);
   const bool took_over = lane != nullptr && lane->sanitizer() && more_to_see(kernel, {});
   if (took_over && filing.open_lane) there = filing.open_lane(lane->name);

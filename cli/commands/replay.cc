@@ -89,7 +89,8 @@ void tell(const Reproducer& r, const std::string& path, const Verdict& verdict, 
   }
   std::string text = verdict_sentence(verdict) + "\n";
   if (verdict.warning)
-    text += fmt::format("  suspicious ({}): {}\n", verdict.warning->sign, printable(verdict.warning->message));
+    text += fmt::format("  statistical warning ({}): {}\n", verdict.warning->sign,
+                        printable(verdict.warning->message));
   print(path + ": " + describe(r.c) + "\n  " + (verbose ? verdict_text(verdict) : text));
 }
 

@@ -58,7 +58,7 @@ std::string rejections_text(const CheckResult& result) {
   return text;
 }
 
-std::string suspicious_text(const CheckResult& result) {
+std::string warnings_text(const CheckResult& result) {
   std::string signs;
   for (const auto& [sign, n] : result.warning_counts)
     signs += fmt::format("{}{} {}", signs.empty() ? "" : ", ", sign, n);
@@ -94,7 +94,7 @@ std::string check_notes(const CheckResult& result, const Refused& refused,
   if (const BatchUse& use = result.batch; use.cleared + use.doubted > 0) text += "  " + words(use) + "\n";
   for (const auto& [lane, n] : result.lanes)
     text += fmt::format("  run in the lane {}: {} of the cases\n", lane, n);
-  text += suspicious_text(result);
+  text += warnings_text(result);
   if (result.declared_of > 0)
     text += fmt::format(
         "  of the bound {:.0f} % is what the kernel declares or leaves open, in the mean of {} cases\n",

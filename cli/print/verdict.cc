@@ -64,8 +64,8 @@ std::vector<std::string> verdict_details(const Verdict& verdict) {
   if (verdict.sampled < verdict.rows)
     lines.push_back(fmt::format("{} of {} rows were compared with the oracle", verdict.sampled, verdict.rows));
   if (verdict.warning && verdict.outcome != Outcome::kFail)
-    lines.push_back(
-        fmt::format("suspicious ({}): {}", verdict.warning->sign, printable(verdict.warning->message)));
+    lines.push_back(fmt::format("statistical warning ({}): {}", verdict.warning->sign,
+                                printable(verdict.warning->message)));
   if (verdict.declared)
     lines.push_back(
         fmt::format("of its bound {:.0f} % is what the plan declares or leaves open", 100 * *verdict.declared));

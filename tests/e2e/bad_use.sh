@@ -144,7 +144,7 @@ completes splitk check sp
 completes bash completion ""
 
 # What is printed fits a terminal of 80 columns, whatever kind it is; and list has all lanes.
-for arguments in "list" "check fa1 --cases 40 --jobs 1 --property reference --out $out/found"; do
+for arguments in "list" "check fa1 --cases 40 --jobs 1 -v --property reference --out $out/found"; do
   TERM=dumb script -qec "stty cols 80; $(printf '%q' "$attnfuzz") $arguments" /dev/null >"$out/pty" || { echo "$arguments fails on a terminal"; bad=1; }
   sed 's/\r//g' "$out/pty" | awk -v a="$arguments" 'length > 80 { print a ": " $0; bad = 1 } END { exit bad }' || bad=1
 done
