@@ -71,7 +71,7 @@ echo '{"format": 1, "known": [{"mode": "quarantined", "features": ["soft cap"], 
 refused "there is no feature 'soft cap'; there are .*'softcap'" fa1 --for 1s --out "$out/other" --ledger "$out/ledger.json"
 met=$(ls "$out"/night/coverage/fa1.*.met)
 cp "$met" "$out/met" && head -c 100 "$out/met" >"$met"
-refused "$met is not as it was written" fa1 --for 1s --out "$out/night"
+refused "$met is damaged: move it away" fa1 --for 1s --out "$out/night"
 cp "$out/met" "$met"
 
 # Its terminal is gone: it ends as it does when it is told to, and the folder says so.
