@@ -1,3 +1,3 @@
-// The door of an adapter: a kernel in plain CUDA includes this to be tested (docs/own-kernel.md).
+// The one header that an adapter includes. An adapter makes a kernel in plain CUDA testable (docs/own-kernel.md).
 #pragma once
 #include "kernels/cuda_source/adapter/adapter.h"

@@ -42,7 +42,7 @@ Reference empty_reference(const attn_problem& problem, const ErrorModel& model, 
   return out;
 }
 
-// Extends the outputs to `rows` rows that count as not evaluated. A block's rows are extended right before
+// Extends the outputs to `rows` rows. The new rows count as not evaluated. A block's rows are extended right before
 // they are evaluated, while they are in the cache.
 void extend(int64_t rows, Reference* out) {
   for (Expected& expected : out->outputs) {
@@ -78,7 +78,7 @@ double tile_costs(const ErrorModel& model, const TileWalk& walk, std::span<const
   return sum;
 }
 
-// Rows that are evaluated together: two blocks of the products' registers.
+// The number of rows that are evaluated together: twice as many as the product loop keeps in registers.
 constexpr size_t kBlockRows = 12;
 
 // One row of a block.

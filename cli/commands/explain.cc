@@ -27,7 +27,7 @@ struct ExplainArguments : CaseArguments {
   ProbeArguments probe;
 };
 
-// The kernel's present result of the case: O of its first call, and the oracle's.
+// The result of running the case now: O of the first call, and the oracle's expected values.
 struct Seen {
   attn_plan plan = {};
   Reference reference;

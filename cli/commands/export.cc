@@ -29,8 +29,8 @@ std::string first_there(const std::vector<fs::path>& paths) {
   return "";
 }
 
-// Finds the files that a program needs beside the kernel's library: where the program looks itself, else beside
-// this command.
+// Finds the files that a program needs in addition to the kernel's library. Looks first where the program itself will
+// look, then in the folder of this command's installation.
 void find_places(Places& places) {
   const fs::path home = program_folder().parent_path(), beside = fs::path(places.library).parent_path();
   const char* executor = "libattnfuzz-executor.so";
@@ -39,8 +39,8 @@ void find_places(Places& places) {
   if (!first_there({include / "kernels" / "attention.h"}).empty()) places.include = include;
 }
 
-// A program of its own has neither a sanitizer's runtime nor a counter of coverage: it takes the plain library,
-// unless --lane says otherwise.
+// An exported program has no sanitizer runtime and no coverage counter. So it uses the plain library, unless --lane
+// says otherwise.
 OpenedCase open_plainly(ExportArguments arguments) {
   const std::string lane = load_reproducer(arguments.file).c.lane;
   const Lane* const row = find_lane(lane);

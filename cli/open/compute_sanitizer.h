@@ -1,6 +1,6 @@
-// Lanes on a GPU: a case that is replayed under one of compute-sanitizer's
-// tools, which says whether and what it sees. Some hundred times slower than a
-// run, and so for single cases: it confirms and classifies what was found.
+// The lanes that exist on a GPU only: a case is replayed under one of compute-sanitizer's tools, which reports its
+// findings, if any. It is some hundred times slower than a normal run, so it is meant for single cases: it confirms and
+// classifies a finding.
 #pragma once
 
 #include <string>

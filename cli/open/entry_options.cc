@@ -55,7 +55,7 @@ void write_found(const fs::path& path, const Found& f) {
   write_file(path.string(), j.dump(1) + "\n");
 }
 
-// A field of a domain, and what sets it in --takes, a regular expression.
+// A field of a domain, and a regular expression for the names that set it in --takes.
 struct Said {
   const char* takes;
   void (*keep)(attn_domain& found, const attn_domain& declared);
@@ -90,7 +90,7 @@ constexpr Said kSaid[] = {
     said_flag<&attn_domain::causal>("causal"),
 };
 
-// `found`, with what the user has said as the library declares it.
+// `found`, except that fields which the user has set keep the value that the library declares.
 attn_domain without_said(attn_domain found, const attn_domain& declared, const std::string& takes,
                          const std::optional<Terms>& terms) {
   for (const Said& one : kSaid) {
@@ -109,7 +109,7 @@ bool says_lengths(const std::string& takes, const std::optional<Terms>& terms) {
          (terms && (says(terms->domain.seq_q) || says(terms->domain.seq_k)));
 }
 
-// Runs the function and says what was concluded; statements of --takes.
+// Runs the function, prints what was concluded, and returns it as statements of --takes.
 std::string ask(const std::string& source, Target& target, const TargetOptions& by, const EntryOptions& options,
                 const std::optional<Terms>& terms) {
   constexpr double kSeconds = 20;

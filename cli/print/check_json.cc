@@ -89,7 +89,7 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
   j["seconds"] = result.seconds;
   j["digest"] = result.digest.hex();
   j.update(Json(static_cast<const Statistics&>(result)));
-  // The sums over all properties, with what a reader asks first.
+  // The sums over all properties, and the three numbers that a reader wants first.
   const PropertyStats all = total_of(result);
   j["all"] = all;
   j["all"]["runs"] = all.ratios.count();
@@ -108,7 +108,7 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
                   {"contradicted", tiles->contradicted()},
                   {"broken", tiles->broken}};
   j["census"] = result.census;
-  // The first by itself, for there is seldom another.
+  // The first failure is also written by itself, because there is seldom a second one.
   for (size_t i = 0; i < result.failures.size(); ++i) {
     const Filed filed = i < checked.filed.size() ? checked.filed[i] : Filed{};
     Json failure = failure_json(result.failures[i], result.seconds, filed);

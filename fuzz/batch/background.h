@@ -1,5 +1,5 @@
-// Threads that hold what a batch let pass to the CPU's oracle, while the device goes on: each with a target
-// of its own, kernel, worker and all.
+// Threads that judge again, with the CPU's oracle, cases that a batch let pass, while the device goes on. Each has a
+// target of its own, with its own kernel and worker.
 #pragma once
 
 #include <condition_variable>
@@ -16,7 +16,7 @@ namespace attnfuzz {
 
 // By the ordinary way and the CPU's oracle alone.
 Verdict judged_by_cpu(const Case& c, const Property& property, Target& target, const Calibration& calibration);
-// A verdict of the batch's held to that, which counts.
+// Compares a batch's verdict with the CPU's verdict `v`. If they disagree, the result is a failure of Kind::kOracle.
 Verdict confirmed(const Verdict& by_batch, Verdict v, const Case& c);
 
 struct BatchJudge::Background {
@@ -25,7 +25,7 @@ struct BatchJudge::Background {
     BatchCase asked;
     Verdict by_batch;
   };
-  // So much is waiting at most: who judges faster than they do waits.
+  // At most this many cases wait. If the batches are faster than these threads, add() waits.
   static constexpr size_t kMostWaiting = 64;
 
   Background(const Open& open, int count, const Calibration& calibration);

@@ -181,7 +181,7 @@ std::vector<batch::Call> BatchJudge::planned(Batch& batch, std::vector<Item>& it
 }
 
 void BatchJudge::lost(Batch& batch, const std::vector<Item>& items, const std::string& why) {
-  // Whose fault it was, each shows by itself.
+  // Each case is judged by itself, which shows whose fault it was.
   ++use_.lost;
   bool failed = false;
   for (const Item& item : items) {
@@ -245,7 +245,8 @@ void BatchJudge::round(Batch& batch) {
       for (const batch::Result& result : results) use_.launch_s += result.launch_s;
   }
   if (!why.empty()) return lost(batch, items, why);
-  // First what they have read back: what is judged the ordinary way below may have another worker.
+  // First take what the runs read back. Judging the ordinary way, below, may replace the worker, and the readback would
+  // be lost.
   std::vector<size_t> doubted, refused;
   std::vector<Item> sound;
   {
@@ -266,8 +267,8 @@ void BatchJudge::round(Batch& batch) {
         doubted.push_back(item.index);
     }
   }
-  // As a hosted kernel may (hosted.h); another one's plan had no business to take it, which the ordinary way
-  // says.
+  // A hosted kernel may refuse when it runs (hosted.h). Any other kernel should have refused in plan(); the ordinary
+  // way reports that.
   for (const size_t index : refused) leave(batch, index, "a refusal as it ran");
   for (const size_t index : doubted) {
     ++use_.doubted;

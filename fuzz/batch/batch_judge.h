@@ -1,29 +1,29 @@
-// Many cases at once on a GPU that keeps them to itself: inputs are made there from the recipe, the kernel's
-// results are judged there, beside it, in its own process and context, and what comes back is a count of
-// what is wrong. So a case costs no copy, no wait and hardly any of the CPU.
+// Judges many cases at once, entirely on a GPU. Inputs are made there from the recipe. Results are judged there too, in
+// the kernel's own process and CUDA context. Only counts of what is wrong come back. So a case costs no copy, no wait
+// and hardly any of the CPU.
 //
 //   BatchJudge judge(batch_target, target, calibration);
 //   std::vector<Verdict> verdicts = judge.judge(asked);      // one each, in their order
 //   puts(words(judge.use()).c_str());
 //
-// A relation compares several runs. It is tried with those that have been made so far (GivenRuns, trial.h);
-// the one that it lacks is of the next batch, and so on until it lacks none. Of its runs outputs, expected
-// values and bounds come back too; of a case by `reference` nothing does.
+// A relation compares several runs. The relation is tried with the runs made so far (GivenRuns, trial.h). If it lacks a
+// run, that run joins the next batch, until no run is lacking. For a relation, the outputs, expected values and bounds
+// of its runs are read back too. For a case of the property `reference` nothing is read back.
 //
-// With `open` what is judged both ways though nothing is wrong is judged in the background, while the device
-// goes on: by threads with a target each, kernel, worker and all. What they find is deferred:
+// Some cases without an error are judged both ways. If `open` is given, background threads do the second judging while
+// the device goes on. Each thread has a target of its own, with its own kernel and worker. What they find is deferred:
 //
 //   for (Deferred& failure : judge.deferred(false)) ...   // of cases that judge() let pass; true: once all are judged
 //
-// It is a sieve, believed only where it finds nothing. By the ordinary way (trial.h: laid out, judged by the
-// CPU's oracle, one case in a worker at a time) go
-//   - every case in which anything is wrong, and that verdict counts;
-//   - the first one, and then one in a hundred, drawn by a seed, of which nothing is;
-//   - what it does not do, counted with the reason (prepare.h);
-//   - all of a batch whose kernels faulted, hung, or killed the worker: so the one that did is named.
-// A case in which something is wrong and the ordinary way finds nothing may have suffered from another one
-// of its batch, which wrote where it should not: then all of them go the ordinary way. If none fails there,
-// or where the two differ on one in the hundred, that is a failure of its own, Kind::kOracle.
+// A batch is a sieve: its verdict is believed only where it finds no error. These cases are judged the ordinary
+// way (trial.h: laid out, judged by the CPU's oracle, one case in a worker at a time):
+//   - every case with an error, and that verdict counts;
+//   - of the cases without an error, the first, and after it one in a hundred, drawn by a seed;
+//   - cases that a batch cannot do, counted by reason (prepare.h);
+//   - all cases of a batch in which a kernel faulted, hung or killed the worker. So the guilty case is found.
+// A case may fail in the batch and pass the ordinary way. Then another case of the batch may have written into its
+// memory, so all cases of the batch are judged the ordinary way. If none of them fails, the case counts as a failure of
+// Kind::kOracle. So does a case of the one in a hundred on which the two ways disagree.
 #pragma once
 
 #include <cstddef>
@@ -48,9 +48,9 @@ namespace attnfuzz {
 class BatchTarget {
  public:
   virtual ~BatchTarget() = default;
-  // Why there is none; empty: there is one.
+  // Why this target cannot judge batches; empty if it can.
   virtual std::string why_no_batch() = 0;
-  // As batch::Device's: an empty string is success.
+  // Like the functions of batch::Device. An empty string means success.
   virtual std::string plan(std::span<const batch::Call> calls, std::span<batch::Result> results) = 0;
   virtual std::string run(std::span<const batch::Call> calls, std::span<batch::Result> results) = 0;
   // What the last run read back for the calls that asked (Call::readback_at); valid until the next.
@@ -87,7 +87,7 @@ class BatchJudge {
   using Open = std::function<std::unique_ptr<Target>()>;
   // `batch_target` and `target` are one worker's; `seed` draws what is judged both ways.
   BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed = 1);
-  // And by so many threads. Throws what `open` does.
+  // Also starts `threads` background threads. Throws what `open` throws.
   BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed,
              const Open& open, int threads);
   ~BatchJudge();
@@ -104,12 +104,12 @@ class BatchJudge {
   bool drawn();
   void ordinary(Batch& batch, size_t index, bool by_cpu_alone = true);
   void leave(Batch& batch, size_t index, const std::string& why);
-  // Does what each item lacks; in batch.open those remain that lack more.
+  // Makes the run that each item lacks. Items that then lack a further run remain in batch.open.
   void round(Batch& batch);
   // The items that can be done at once, as planned.
   std::vector<batch::Call> planned(Batch& batch, std::vector<Item>& items, std::string* lost);
   void lost(Batch& batch, const std::vector<Item>& items, const std::string& why);
-  // One of which nothing was wrong on the device; `readback` by its last run.
+  // Continues an item whose last run had nothing wrong on the device.
   void tried(Batch& batch, Item item);
 
   BatchTarget& batch_target_;

@@ -1,4 +1,4 @@
-// From what a device said of a call to what a trial is given of it (GivenRuns).
+// Converts a device's result of a call into a run that a trial can be given (GivenRuns).
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@
 
 namespace attnfuzz::batch {
 
-// Of a call in which nothing is wrong. `readback`: of the batch; where the call asked for no readback, the
-// run has neither outputs nor a reference; where not all is read back, the reference has no values (Readback).
-// nullptr: it says what no oracle does, so something wrote over it.
+// The call must have nothing wrong. `readback` is that of the whole batch. If the call asked for none, the run has
+// neither outputs nor a reference. If only a part was read back (Readback), the reference has bounds and no values.
+// nullptr if the readback holds what no oracle writes, so something overwrote it.
 std::unique_ptr<GivenRun> given_run(const Case& c, const Call& call, const Result& result,
                                     std::vector<Assumption> assumptions, std::span<const std::byte> readback);
 

@@ -1,4 +1,4 @@
-// What each element of an input holds, on a device: inputs.h, an element at a time.
+// Computes the elements of an input on a device, one at a time. The values are those that inputs.h writes on the host.
 #pragma once
 
 #include "fuzz/batch/call.h"
@@ -17,10 +17,10 @@ __device__ inline int64_t length_of(const Call& call, int64_t b) {
   return given < 0 ? 0 : given > keys ? keys : given;
 }
 
-// What lies beyond a length, in fp32: InputRows.
+// The fp32 NaN in rows at and beyond a key length; the same one as InputRows writes.
 inline constexpr uint32_t kNan32 = 0x7fc00000;
 
-// The last that is planted there; nullptr: none.
+// The last value that is planted at element (b, h, s, d) of tensor t, or nullptr if there is none.
 __device__ inline const Plant* plant_at(const Recipe& recipe, int t, uint32_t b, uint32_t h, uint32_t s,
                                         uint32_t d) {
   for (uint32_t n = recipe.planted; n-- > 0;) {
@@ -66,7 +66,7 @@ __device__ inline uint32_t value_bits(const Call& call, int t, uint32_t b, uint3
   return bits;
 }
 
-// Which entry of the recipe lies at one of a bias or a mask.
+// The indices at which the recipe is evaluated for one element of a bias or a mask.
 struct PairSource {
   int64_t b, h, i, j;
 };
@@ -92,7 +92,7 @@ __device__ inline uint8_t mask_at(const Call& call, uint32_t b, uint32_t h, uint
   return pattern_shows(call.recipe.mask.visible, at.b, at.h, at.i, at.j, call.recipe.seq_k);
 }
 
-// The unit that lies `within` bytes behind the first of an element: a byte of a mask, two bytes of all others.
+// The unit at byte `within` of element n. A unit is one byte for a mask, and two bytes for every other input.
 __device__ inline uint16_t input_unit(const Call& call, int t, const uint32_t (&n)[4], uint32_t within) {
   switch (t) {
     case kBias:

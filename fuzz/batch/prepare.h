@@ -5,7 +5,7 @@
 //   ... the device plans it ...
 //   if (add_plan(result.plan, calibration, &*call, &why)) ... the device runs it ...
 //
-// Laid out as LaidOut lays it out, byte for byte: a test holds the two together.
+// The call's memory layout is byte for byte that of LaidOut. A test compares the two.
 #pragma once
 
 #include <optional>
@@ -18,11 +18,11 @@
 
 namespace attnfuzz::batch {
 
-// Of a legal case (case.h), for the device's back end.
+// The case must be legal (case.h). `backend` is that of the device.
 std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why);
 
-// Gives a call the plan, the workspace that it wants and what its bound charges. False, with a reason: it
-// is left to the ordinary way. *assumptions: as ErrorModel has them.
+// Adds the plan to the call, with the workspace that the plan wants and the errors that the bound charges. Returns
+// false, with a reason, if the case must be judged the ordinary way. *assumptions gets those of ErrorModel.
 bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibration, Call* call,
               std::vector<Assumption>* assumptions, std::string* why);
 

@@ -1,5 +1,5 @@
-// A target that takes the time of every call to another: what is spent inside
-// the kernel, and what the way to its worker and back costs.
+// A target that measures every call to another target: the time inside the kernel, and the time of the round trip to
+// its worker.
 //
 //   TimedTarget timed(*target);
 //   judge(c, property, timed, calibration);

@@ -30,8 +30,8 @@
 
 namespace attnfuzz {
 
-// The problems that a kernel must take, as the caller says. For a trusted kernel its own declaration narrows
-// them.
+// The problems that a kernel must take, as the caller says. If the kernel is trusted, its own declaration narrows these
+// terms further.
 struct Terms {
   attn_domain domain = {};
   Refused refused = {};  // what it need not take
@@ -109,21 +109,22 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options);
 CheckResult check(const OpenTarget& open, const Calibration& calibration, const CheckOptions& options,
                   const OnProgress& progress);
 
-// Judges a failure again, up to `times` times and each time in a fresh worker, until it
-// comes again. Whoever gets nothing holds a flaky failure, or one that depends on what
-// ran before it: still a failure, of which the first verdict is all that is known. Else
-// the verdict that came: of the first one's reduction key if any had it. Calls are watched
-// briefly meanwhile if it hangs, and fully from then on.
+// Judges a failure again, each time in a fresh worker, until it fails with the same reduction key, at most `times`
+// times. If nothing is returned, the failure is flaky, or depends on what ran before it. It is still a failure, and its
+// first verdict is all that is known. Otherwise returns a failing verdict: one with the reduction key of `first` if
+// there was one, else the last. If the failure is a hang, the watchdog's time is short during this function and full
+// again afterwards.
 std::optional<Verdict> confirm(const Case& c, const Verdict& first, const Property& property, Target& target,
                                const Calibration& calibration, int times = 2);
 
-// Why a check without a failure is no pass all the same: one sentence each, with what
-// to do. Too little judged (enough.h), or floors of the draw broken (those that `refused` does not
-// explain; where all properties were judged by: `whole`).
+// Why a check without a failure is no pass all the same: one sentence each, with what to do. The reasons are: too
+// little was judged (enough.h), or floors of the draw were broken that `refused` does not explain. Floors are looked at
+// only if `whole`, which says that all properties took part.
 std::vector<std::string> not_judged(const CheckResult& result, const std::string& kernel,
                                     const Refused& refused, bool whole);
 
-// As a command names it: one of our own by its name, a plug-in by its path, and ":KERNEL" of several.
+// The kernel's name on a command line: one of our own kernels by its name, a plug-in by its path, with ":KERNEL" if the
+// library has several.
 std::string command_name(const KernelInfo& kernel);
 // Likewise the peer build that was named for the target; empty: none was.
 std::string peer_name(const Target& target);
@@ -131,16 +132,15 @@ std::string peer_name(const Target& target);
 // The reproducer of a judged case, complete but for what a reduction adds.
 Reproducer reproducer_of(const Case& c, const Verdict& verdict, const KernelInfo& kernel, Target& target);
 
-// The same of a case that nobody dares to lay out, or that has no target any more: without its tensors' digests
-// and its peer build.
+// The same, for a case that must not be laid out again or that has no target any more. It has no digests of its tensors
+// and no peer build.
 Reproducer without_digests(const Case& c, const Verdict& verdict, const KernelInfo& kernel);
 
 // The error names the file.
 std::variant<Reproducer, DecodeError> read_reproducer(const std::string& path, const ReadLimits& limits = {});
 
-// Reduces a failing case; each better one goes to on_better. What fails by
-// itself, whichever property met it, is reduced by the simplest property,
-// `reference`: the verdict of the reduction names the one that was used.
+// Reduces a failing case; each better one goes to on_better. A failure that does not need the property that found it is
+// reduced with the simplest property, `reference`: the verdict of the reduction names the one that was used.
 Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& property, Target& target,
                          const Calibration& calibration, const ReduceOptions& options);
 

@@ -1,4 +1,5 @@
-// Writes what a kernel takes as text to paste, from what it was found to refuse or from its declaration.
+// Writes a description of what a kernel takes, as text to paste. The source is either the refusals that were found, or
+// the kernel's own declaration.
 //
 //   const Declaration takes = declaration_of(ask_for_refusals(target));
 //   as_c(takes);       static const attn_domain kTakes = {...};   what attn_kernel.domain points to
@@ -6,9 +7,9 @@
 //   as_terms(takes);   dim=64,128 no_bias                         of --domain
 //   as_takes(takes.domain, declared);   dim = one_of(64, 128)     of --takes
 //
-// In C there is no word for a feature: what plan() refuses of those is found out as before. Of query heads a
-// KV head terms have no_gqa alone. How tensors may lie is said of all of them at once, by layout and
-// align_bytes: of negative strides and of offsets beyond 2^31 no declaration speaks.
+// The C form cannot name features. Which of them plan() refuses is still found out by asking. For the number of query
+// heads per KV head, the terms have only the word no_gqa. layout and align_bytes say how all tensors together may lie
+// in memory. No declaration can mention negative strides or offsets beyond 2^31.
 #pragma once
 
 #include <string>

@@ -1,8 +1,7 @@
 // Learns what a kernel does not do, from its plan(), or from run() if that may refuse.
 //
-// Few kernels do everything. Each feature is asked for alone, on a small problem;
-// what is refused is drawn in a few cases only, and properties that are about
-// nothing else are left out. Both are said where results are printed.
+// Few kernels do everything. Each feature is asked for alone, on a small problem. A refused feature is drawn in a few
+// cases only, and properties that test only refused features are left out. The results that are printed name both.
 #pragma once
 
 #include <optional>
@@ -14,9 +13,9 @@
 
 namespace attnfuzz {
 
-// How a kernel is asked that may refuse in run() as well (KernelInfo::refuses_late): it is run for so many
-// seconds, and after that only plan() is asked; an exception may count as a refusal. `runs`: any kernel is run,
-// and a plain CUDA function refuses as not_taken() says (tried.h).
+// How to ask a kernel that may also refuse in run() (KernelInfo::refuses_late). It is run until `seconds` are used up,
+// and after that only plan() is asked. If `raised` is true, an exception counts as a refusal. If `runs` is true, every
+// kernel is run, and not_taken() (tried.h) decides from the run whether it refused.
 struct AskedLate {
   double seconds = 10;
   bool raised = false;
@@ -28,9 +27,10 @@ class Taker {
  public:
   explicit Taker(Target& target, const AskedLate& late = {}) : target_(target), late_(late) {}
 
-  // Why it does not; nothing if it does, or fails.
+  // Why the kernel refuses the case. Nothing if it takes the case, or if the call fails.
   std::optional<std::string> refusal(const Case& c);
-  // True if so many calls have crashed, hung or failed that there is nothing to learn: the cases will show it.
+  // True after kMostFaults calls that crashed, hung or failed. Asking on teaches nothing; the check's own cases will
+  // show the failure.
   bool gives_up() const { return faults_ >= kMostFaults; }
 
  private:
@@ -42,19 +42,19 @@ class Taker {
   int faults_ = 0;
 };
 
-// The refusal behind a limit that no feature alone is refused for: a bias with a mask. nullptr: there is no
-// such.
+// The refusal for a limit on a combination or a value instead of on one feature, for example a bias together with a
+// mask. nullptr if the limit is not of this sort.
 const Refusal* refusal_of_several(Limit limit);
 
-// Bytes of shared memory a block may have on the devices that are drawn, ascending; the last is the usual
-// one's.
+// Bytes of shared memory that a block may have, for each device that cases are drawn for, in ascending order. The last
+// is the default device.
 inline constexpr int64_t kSharedOfDevices[] = {101376, 166912, 232448};
 
 // Nothing, if the small problem itself is refused.
 Refused ask_for_refusals(Target& target, const AskedLate& late = {});
 
-// Joins what a caller leaves out with the kernel's refusals that the caller's domain does not name. The kernel
-// must take the sizes and formats that the domain names.
+// Returns `left_out` and those refusals of the kernel that the caller's domain says nothing about. The kernel must take
+// the sizes and formats that the domain names.
 Refused with_unspoken(Refused left_out, const attn_domain& asked, const Refused& by_kernel);
 
 // True if the property has something to judge.

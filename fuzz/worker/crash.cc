@@ -14,7 +14,7 @@
 namespace attnfuzz::worker {
 namespace {
 
-// The handlers' only way to what they write.
+// The handlers take no argument of ours, so these globals tell them where to write.
 wire::Crash* record = nullptr;
 wire::Samples* samples = nullptr;
 alignas(16) char stack[64 * 1024];
@@ -30,7 +30,8 @@ uint64_t program_counter(void* context) {
 #endif
 }
 
-// Whose code is but called by what went wrong: the C library, drivers, this program with its executor.
+// True for a module that was merely called by the faulty code: the C library and the drivers. (visit() adds this
+// program, with its executor.)
 bool is_runtime(const char* module) {
   for (const char* begin : {"libc.", "libc-", "libm.", "libm-", "libpthread", "ld-linux", "libstdc++",
                             "libgcc_s", "libcuda", "libcudart", "libnvidia", "linux-vdso"}) {
@@ -48,7 +49,8 @@ struct Walk {
   bool begun = false;
 };
 
-// Takes the first frame, and goes on as long as that is the runtime's.
+// Takes the first frame. If it belongs to the runtime, the walk goes on to the first frame that does not, and takes
+// that instead.
 _Unwind_Reason_Code visit(_Unwind_Context* context, void* argument) {
   Walk& walk = *static_cast<Walk*>(argument);
   const uint64_t pc = _Unwind_GetIP(context);
@@ -72,7 +74,7 @@ void find_site(void* context, wire::Site& site) {
   _Unwind_Backtrace(visit, &walk);
 }
 
-// As the kernel of the system takes it: no handler, no flags, no mask.
+// The default action, in the layout that the Linux system call expects: no handler, no flags, no mask.
 alignas(16) constexpr unsigned char kDefaultAction[64] = {};
 
 void by_default(int signal) { syscall(SYS_rt_sigaction, signal, kDefaultAction, nullptr, 8); }
@@ -84,12 +86,13 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     record->address = reinterpret_cast<uint64_t>(info->si_addr);
     record->pc = program_counter(context);
     record->signal = signal;
-    // Last: a stack that is gone ends the process here, by the same signal or SIGSEGV.
+    // This comes last: if the stack is destroyed, walking it ends the process here, by the same signal or by SIGSEGV.
     find_site(context, record->site);
   }
-  // Whoever comes back here runs the instruction again, now to its end.
+  // When this handler returns, the faulting instruction runs again, and now the default action ends the process.
   by_default(signal);
-  // Sent, not caused, or a system call that was passed over: nothing would happen again.
+  // If the signal was sent by a process, or belongs to a skipped system call, running on would not raise it again. So
+  // raise it here.
   if (info->si_code <= 0 || signal == SIGSYS) raise(signal);
 }
 

@@ -25,7 +25,8 @@ constexpr attn_backend kBackend = ATTN_CUDA;
 constexpr attn_backend kBackend = ATTN_CPU;
 #endif
 
-// A kernel's functions are given no pointer of its own; a process runs one kernel.
+// plan() and run() get no user pointer, so the kernel is kept in a global. That is enough, because a process runs one
+// kernel.
 const attnfuzz_hosted* hosted = nullptr;
 std::vector<attn_kernel> kernels;
 std::vector<attn_build> builds;

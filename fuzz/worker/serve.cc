@@ -20,7 +20,7 @@
 #include "fuzz/worker/memory/shadow.h"
 #include "fuzz/worker/plans_differ.h"
 
-// A worker without the executor has none.
+// A worker that is linked without the executor does not have this function.
 namespace simt {
 __attribute__((weak)) void publish_progress(Progress* to);
 }
@@ -44,7 +44,7 @@ struct Kept {
   wire::Report& wire;
 };
 
-// attn_env::report: keeps the first, which is the cause of those that follow.
+// attn_env::report: keeps the first report of a call, because it is the cause of the later ones.
 void keep_report(void* user, const attn_report* r) {
   const Kept& kept = *static_cast<const Kept*>(user);
   wire::Report& report = kept.answer;
@@ -230,18 +230,18 @@ class Server {
     }
   }
 
-  // A plan that depends on more than the question cannot be judged: what is run is not what was looked at, and
-  // no finding can be replayed.
+  // Asks plan() a second time. A plan that is not the same for the same question cannot be judged: the plan that runs
+  // may not be the one that was checked, and findings cannot be replayed.
   void ask_again(const wire::Request& request, const attn_tensors& t, const attn_env& env,
                  wire::Answer& answer) {
     Room<attn_plan> room;
     char reason[sizeof answer.reason] = {};
-    // On this stack lay the frames of the first answer, with what those left undefined.
+    // The first plan() used this part of the stack and may have left it marked as undefined.
     defined(&room, sizeof room);
     defined(reason, sizeof reason);
     all_defined(request, env);
     const attn_status status = kernel_.plan(&request.problem, &t, &env, &room.answer, reason, sizeof reason);
-    // Whatever is in it: it is compared, and not used.
+    // Its contents count as defined whatever they are, because they are compared and not used.
     defined(&room, sizeof room);
     defined(&answer, sizeof answer);
     const std::string why =
@@ -316,8 +316,8 @@ class Server {
     } else if (answer.status == ATTN_OK) {
       if (const auto why = after_run(request, arena_)) report(answer, ATTN_REPORT_UNINITIALISED, *why);
     }
-    // After a report the executor has abandoned threads half-way: a fresh process is cheap, doubt is not.
-    // A refusal has not begun anything.
+    // After a report the executor has abandoned threads half-way: a fresh process is cheap, doubt is not. A kernel that
+    // refused has not started anything, so its worker stays.
     answer.retiring = (answer.report.given && answer.status != ATTN_UNSUPPORTED) || answer.status == ATTN_FAULT;
   }
 
@@ -330,9 +330,9 @@ class Server {
   std::vector<batch::Result> results_;
 };
 
-// Sleeps until the bell was rung, or for 50 ms: the caller then looks into the wire, for a kernel may have rung
-// or drained the bell. False: there is no bell any more. (Bells do not block, lest a kernel that reads the
-// parent's hangs the parent.)
+// Sleeps until the bell rings, at most 50 ms. The caller then checks the wire in any case, because a kernel may have
+// rung or drained the bell. False: there is no bell any more. (Bells are non-blocking. Otherwise a kernel that reads
+// the parent's bell could hang the parent.)
 bool wait_for(int bell) {
   constexpr int kLookMs = 50;
   pollfd ready = {bell, POLLIN, 0};
@@ -349,7 +349,8 @@ bool ring(int bell) {
   return write(bell, &one, sizeof one) == sizeof one;
 }
 
-// The worker's bells, and copies of them to tell by whether a kernel has put other files in their place.
+// The worker's bells, and copies of their descriptors. The copies show whether a kernel has replaced a bell by another
+// file.
 class Bells {
  public:
   Bells() {
@@ -409,7 +410,7 @@ int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena&
     wire::Request request;
     std::memcpy(static_cast<void*>(&request), &wire.request, sizeof request);
     const wire::Answer answer = server.answer(request);
-    // Before the answer counts: the next call must not be blamed for what this one did.
+    // This check comes before the answer is published, so that the next call is not blamed for what this one did.
     if (wire.asked.load(std::memory_order_acquire) != served ||
         std::memcmp(&wire.request, &request, sizeof request) != 0) {
       return wire::kExitScribbled;

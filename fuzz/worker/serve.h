@@ -11,7 +11,8 @@ namespace attnfuzz::worker {
 // an answer was its last (Answer::retiring). Returns the exit status.
 int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena& arena);
 
-// Told by a kernel that compiles as it runs, when that begins and when it ends (wire::Compiling).
+// Called by a kernel that compiles while it runs: with true when compiling begins, with false when it ends
+// (wire::Compiling).
 void compiling(bool begins);
 
 }  // namespace attnfuzz::worker

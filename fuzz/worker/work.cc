@@ -15,7 +15,7 @@
 #include "fuzz/worker/memory/memory.h"
 #include "fuzz/worker/serve.h"
 
-// Any sanitizer's runtime has it.
+// Every sanitizer's runtime defines this function; in a build without a sanitizer its address is null.
 extern "C" __attribute__((weak)) void __sanitizer_print_stack_trace();
 
 namespace attnfuzz::worker {
@@ -56,9 +56,8 @@ int work(const Confined& confined, const std::function<Library(attn_backend)>& o
   if (!__sanitizer_print_stack_trace) record_crashes(&wire->crash, &wire->samples);
   std::string error;
   try {
-    // Both stay mapped to the end. Without the descriptors no kernel can cut the
-    // files short, which would be a SIGBUS in the parent.
-    // Nor does exit() unmap it.
+    // The wire and the arena stay mapped until the process ends. Without the descriptors no kernel can cut the files
+    // short, which would be a SIGBUS in the parent. The arena is never deleted, so exit() does not unmap it either.
     Arena& arena = *new Arena(wire::kArenaFd, wire->measures != 0);
     close(wire::kArenaFd);
     const auto memory = open_memory(arena, &error);

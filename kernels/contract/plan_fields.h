@@ -1,7 +1,7 @@
 // The fields of attn_plan, one row each: the values that a plan may hold, and their names.
 //
-// Over this table go the checks of a plan (judge/bad_plan.cc), the words of --errors (cli/terms.cc), and
-// Python's Errors and contract.py.
+// These use the table: the checks of a plan (judge/bad_plan.cc), the words of --errors (cli/terms.cc), and Python's
+// Errors and contract.py.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // The fields of attn_problem, one row each: what a number means, what it is where nothing is asked, and which
 // feature bit a kernel must know to be given it.
 //
-// Over this table go as_contract.cc (a case becomes an attn_problem), the exporters, and Python's contract.py,
-// which is generated from it.
+// These read the table: as_contract.cc (makes an attn_problem of a case) and the exporters. Python's contract.py is
+// generated from it.
 #pragma once
 
 #include <cstdint>

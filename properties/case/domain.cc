@@ -66,7 +66,7 @@ void lay_within(const attn_domain& domain, Case& c, TensorId t) {
   }
   if (!g || address_lies_within(domain, c, t, *g)) return;
   l.offset = rounded_up(l.offset, step);
-  // The address is that of element 0, which lies above those with negative strides.
+  // The address of a tensor is that of element 0. With a negative stride the other elements lie below it.
   l.backwards &= aligns_rows(domain, t) ? 7 : 0;
   g = geometry(c, t);
   if (g && !address_lies_within(domain, c, t, *g)) l.placement = Placement::kGuarded;
@@ -90,11 +90,11 @@ bool lies_within(const attn_domain& domain, const Case& c) {
 
 namespace {
 
-// Places a size: maps the domain's values and the current size to a value of the domain.
+// Chooses a size: given the sizes that the domain allows and the current size n, returns an allowed size.
 using Place = std::function<int64_t(const attn_sizes& sizes, int64_t n)>;
 
-// The number of query heads must be a multiple of the group. If it is, both stay as placed. Otherwise the
-// nearest number of heads that fits is taken, else another group of the domain.
+// The number of query heads must be a multiple of the group. If it is a multiple, both stay unchanged. If not, the
+// nearest fitting number of heads is taken, or, if there is none, another group of the domain.
 void fit_heads(const attn_domain& domain, int64_t heads, int64_t group, Problem& p) {
   const auto couples = [&](int64_t h, int64_t g) {
     return h % g == 0 && holds(domain.heads_q, h) && holds(domain.group, g);

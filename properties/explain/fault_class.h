@@ -65,19 +65,20 @@ struct Clues {
   Answer whole_tiles = Answer::kNotAsked, other_tail = Answer::kNotAsked, whole_rows = Answer::kNotAsked;
   // If some splits have no key: the outcome with keys in each split.
   Answer full_splits = Answer::kNotAsked;
-  // The number of elements of K or V at which the failure starts, if halving the head dimension doubles the
-  // border in keys. 0: it does not.
+  // If halving the head dimension doubles the number of keys at which the failure starts: the number of elements of K
+  // or V there. Otherwise 0.
   int64_t product_border = 0;
   // The outcome with head dimensions that are multiples of 8, and with others.
   Answer whole_vectors = Answer::kNotAsked, broken_vectors = Answer::kNotAsked;
   // For a failure that the executor's fixed thread order always shows: the number of random orders that were
   // tried, and of those that failed.
   int orders = 0, orders_failed = 0;
-  // If another case than the minimal one failed: the outcome in a fresh worker that ran nothing before.
+  // If the failing case is not the minimal one: its outcome in a fresh worker that ran nothing before.
   Answer alone = Answer::kNotAsked;
   // The outcome with a workspace of zeros; and with bias and mask stored for every batch entry, head and query.
   Answer zeroed = Answer::kNotAsked, stored_whole = Answer::kNotAsked;
-  // The kernel's declared domain. A need for its least value of a size says nothing.
+  // The kernel's declared domain. If the failure needs a size that is the smallest of the domain, that need says
+  // nothing.
   std::optional<attn_domain> domain = {};
 };
 

@@ -38,13 +38,13 @@ bool accept_run(const RunReply& reply, Verdict& v);
 bool accept_memory(const std::optional<MemoryFault>& fault, const Problem& p, const attn_plan& plan,
                    Verdict& v);
 
-// Compares the wanted outputs of the operation with the oracle. A reference that is not the operation's, or that
-// says nothing of an output that was written, ends in kOracle: nothing passes unjudged. Updates v.worst and v.ratios even if everything is right.
-// `c` supplies V, by which the shape of an error is recognised.
+// Compares the wanted outputs of the operation with the oracle. If the reference belongs to another operation, or has
+// no values for an output that was written, the verdict is kOracle, so that nothing passes unjudged. Updates v.worst
+// and v.ratios even if everything is right. `c` supplies V, by which the shape of an error is recognised.
 bool judge_outputs(const Operation& operation, const Reference& reference, const Problem& p,
                    const attn_plan& plan, const Outputs& outputs, Verdict& v, const Case* c = nullptr);
 
-// The places and values of an output's elements that are marked as bad.
+// The shapes of the error: patterns in the places and values of those elements of an output that are marked as bad.
 std::vector<Shape> shape_of(const Reference& reference, const Expected& expected, const Problem& p,
                             const attn_plan& plan, std::span<const float> got, const Case* c,
                             std::span<const uint8_t> bad);

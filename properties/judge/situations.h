@@ -1,10 +1,9 @@
 // The situations of attention that a judged case has met, as small numbers. A fuzzer collects them beside
 // the kernel's code coverage.
 //
-// Code coverage knows which lines ran. It does not know that the last KV tile was fully masked, that a
-// window ended on a tile's border, or that the error came within a factor of two of its bound. Each such
-// situation is one situation, an id below kSituations. There are hundreds, because each keeps an input of its
-// own in a corpus.
+// Code coverage knows which lines ran. It does not know that the last KV tile was fully masked, that a window ended on
+// a tile's border, or that the error came within a factor of two of its bound. Each of these has an id below
+// kSituations. There are only hundreds of them, because each one keeps an input of its own in a corpus.
 //
 //   for (uint16_t id : situations(c, verdict)) ++counters[id];
 //   puts(situation_name(id).c_str());   // "last kv tile dead", "bf16: causal with splits"
@@ -30,7 +29,7 @@ int situation_count();                         // number of ids with a name
 // outcome alone.
 std::vector<uint16_t> situations(const Case& c, const Verdict& verdict);
 
-// The name of a signal for people; "" if the id has none.
+// The name of a situation, for people; "" if the id has none.
 std::string situation_name(uint16_t id);
 
 }  // namespace attnfuzz

@@ -68,7 +68,7 @@ struct Verdict {
   std::vector<Shape> shapes;
   std::optional<Where> where;
   std::optional<Fault> fault;
-  // the case that failed by itself, apart from the relation: the case or a variant of it
+  // set if a single case failed on its own, not by the relation between cases: the drawn case or one of its variants
   std::optional<Case> failing;
   int call = 0;               // the call of the case, or the variant of the relation
   double worst = 0;           // largest error/bound of all judged outputs
@@ -77,7 +77,8 @@ struct Verdict {
   int64_t rows = 0, sampled = 0, dead_rows = 0, uninformative_rows = 0, unconstrained_rows = 0;
   std::vector<Assumption> assumptions;  // classes that the plan left open
   // The share of O's bound that exists because the plan declares a loose class or leaves it open
-  // (reference/model/error_cap.h, best_plan()). Set if plans have a cap and the case was compared.
+  // (reference/model/error_cap.h, best_plan()). Set if there is an error cap for plans and the case was compared with
+  // the oracle.
   std::optional<double> declared;
   std::optional<StatisticalWarning> warning;  // of the case itself, if it did not fail
   // Seconds spent in each stage.

@@ -269,7 +269,8 @@ void LaidOut::give_workspace(uint64_t bytes, uint64_t align) {
   }
   e.begin = e.data - kGuardBefore;
   e.touched.emplace_back(e.begin, e.end);
-  // NaN patterns whatever the poison, because the workspace's size need not be a multiple of anything.
+  // The redzones hold NaN patterns whatever the case's poison is, because the workspace's size need not be a multiple
+  // of an element's size.
   fill_pattern(e.begin, e.data, arena_.poison.workspace);
   fill_pattern(e.elements_end(), e.end, arena_.poison.workspace);
   fill_pattern(e.data, e.elements_end(), workspace_pattern(case_, arena_.poison));

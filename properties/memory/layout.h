@@ -72,8 +72,8 @@ class LaidOut {
   void give_workspace(uint64_t bytes, uint64_t align);
   // Needed before each run. It poisons a clean workspace, so partials made by hand are written after it.
   void before_call(const Call& call);
-  // The workspace; and its content for a dirty first call, instead of junk. keep_workspace() throws
-  // std::invalid_argument unless it is given as many bytes as the workspace has.
+  // workspace() is the workspace. keep_workspace() sets what a dirty first call finds in it instead of junk.
+  // keep_workspace() throws std::invalid_argument unless it is given as many bytes as the workspace has.
   std::span<const std::byte> workspace() const;
   void keep_workspace(std::span<const std::byte> left);
   // `outputs`: true if the outputs must be complete; false after the partial stage. Completeness needs

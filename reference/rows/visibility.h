@@ -1,4 +1,4 @@
-// The keys that a query may see: reference/semantics.h with the mask and the bias of tensors.
+// The keys that a query may see: by the rules of reference/semantics.h, and by the mask tensor and the bias tensor.
 //
 // Only the oracle uses these masks, so that a misunderstanding shared with a framework cannot hide a bug.
 // sees() answers for one key; row_keys() finds all keys of a row without examining every one. A test

@@ -10,7 +10,7 @@
 namespace attnfuzz {
 namespace {
 
-// a and b of T. Measured: reference_audit advice.
+// The measured constants a and b of the formula for T (error_statistics.h); `reference_audit advice` measures them.
 constexpr double kAlike = 0.05, kEitherSide = 3, kEitherSideOfRow = 4, kEitherSideOfBias = 2, kSigmas = 4;
 constexpr double kLseAlike = 0.1, kLseEitherSide = 2;
 
@@ -114,7 +114,7 @@ void look_at_o(const Reference& reference, const OFormat& stored, std::span<cons
   if (all.moved != 0 && explained > 0) statistics->bias = std::abs(all.moved) / explained;
 }
 
-// The share of the bound that the LSE uses; 0 if nothing can be said.
+// The LSE's error divided by the share of its bound that random rounding explains; 0 if nothing can be said.
 double lse_ratio(const Reference& reference, int64_t row, float got) {
   const Expected& lse = reference[TensorId::kLse];
   const auto r = static_cast<size_t>(row);

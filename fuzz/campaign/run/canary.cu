@@ -1,8 +1,8 @@
 // The canary: a small attention kernel with a bug. Every campaign runs it and must find the bug; otherwise
 // its results on other kernels mean nothing.
 //
-// A thread takes one query. It visits all keys for the maximum, and again for the sums. Each kernel of the
-// library has one fault, of the kind that a build should detect. All need a tile border:
+// A thread takes one query. It visits all keys for the maximum, and again for the sums. Each kernel of this library has
+// one fault, which one particular build must detect. Every fault shows only at a tile border (seq_k = 64 n + 1):
 //   canary                the last key is not seen if it is the first of a tile of 64
 //   canary-address        (asan) reads one key beyond the end
 //   canary-uninitialised  (msan) depends on a word of shared memory that nobody has written

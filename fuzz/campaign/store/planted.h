@@ -1,6 +1,5 @@
-// The bug that a build should detect, planted in a kernel of its own (run/canary.cu), and the kind that its
-// failure must have. It follows from the build's runtime, so a new build with a sanitizer has a canary,
-// too.
+// The bug that a build should detect, planted in a kernel of its own (run/canary.cu), and the kind that its failure
+// must have. The bug is chosen by the build's sanitizer runtime, so a new sanitizer build automatically has one.
 //
 //   planted_bug("msan-O0")   {"canary-uninitialised", Kind::kUninitialised}
 #pragma once

@@ -46,7 +46,7 @@ CasePicture take_picture(const Case& found, const std::string& by, const std::st
   }
   if (!(c == found))
     drawn.said.push_back("The picture shows the variant of the case that fails: " + describe(c));
-  // It lays out cases of its own, so the other one must be gone.
+  // trace_values() lays out cases of its own in the same arena, so the Execution above must have ended.
   for (const std::string& line : trace_values(c, target, calibration).lines)
     drawn.said.push_back("With position-coded V: " + line);
   return drawn;

@@ -75,11 +75,12 @@ constexpr Formats operator|(Formats a, Formats b) {
 enum class Order { kBhsd, kBshd };  // dense, outermost first
 enum class Causal { kNever, kOnly, kEither };
 enum class Lse { kNone, kWritten };  // none: a problem that wants it is refused. Dense (b, h, s), natural log,
-// unless plan() sets lse_base or lse_dead
-// Own: 1 / sqrt(dim); the rest of it is multiplied into Q. Positive: given, and above 0, as a kernel needs that
-// hides a score by -inf before it scales it.
+// unless plan() sets lse_base or lse_dead Own: the kernel uses 1 / sqrt(dim). Q is multiplied by the problem's scale
+// divided by that. Positive: the scale is given and must be above 0. A kernel needs this if it sets hidden scores to
+// -inf before it multiplies by the scale.
 enum class Scale { kGiven, kOwn, kPositive };
-// One of these, or a number: the kernel's own scale, which is 1 where Q comes scaled already.
+// One of these, or a number. A number is the kernel's own scale; it is 1 if the kernel expects a Q that is scaled
+// already.
 class ScaleRule {
  public:
   constexpr ScaleRule(Scale rule) : rule_(rule) {}
@@ -120,9 +121,9 @@ struct Takes {
   int page = 0;                // keys a page: K and V come in pages, with a.pages and a.lengths
   bool keeps_scratch = false;  // what it takes with cudaMalloc may live until the next call
   int64_t tile = 64;           // of queries and keys: where borders are aimed at
-  // It multiplies, adds, scales and weighs in fp32 (__expf or better, P not rounded to 16 bits);
-  // otherwise nothing is known of how it computes, and the loosest classes count: of inputs in
-  // fp32 no product or P that is rounded to fewer bits.
+  // It multiplies, adds, scales and weighs in fp32 (__expf or better, P not rounded to 16 bits); Otherwise nothing is
+  // known of how it computes, and the loosest classes are assumed. For fp32 inputs even these do not allow products or
+  // a P that are rounded to fewer bits.
   bool in_fp32 = false;
   // Its products are those of tensor cores that take Q, K, P and V in TF32, rounded to nearest.
   bool in_tf32 = false;

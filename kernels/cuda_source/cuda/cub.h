@@ -1,4 +1,4 @@
-// CUB's reductions and sums before each thread, on the executor: BlockReduce, WarpReduce, BlockScan.
+// CUB's reductions and prefix sums on the executor: BlockReduce, WarpReduce, BlockScan.
 //
 // Results are where CUB promises them: in thread 0 of the block, and in the first lane of the (logical) warp.
 // Other threads get the NaN of their type, or 0, so that a read of them shows. Sums are in the order of
@@ -41,7 +41,7 @@ enum BlockScanAlgorithm { BLOCK_SCAN_RAKING, BLOCK_SCAN_RAKING_MEMOIZE, BLOCK_SC
 
 namespace simt_detail {
 
-// The value of a thread that CUB promises nothing.
+// The result in a thread for which CUB promises no result.
 template <class T>
 inline T nothing() {
   if constexpr (std::numeric_limits<T>::has_quiet_NaN) return std::numeric_limits<T>::quiet_NaN();

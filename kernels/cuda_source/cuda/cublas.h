@@ -1,8 +1,9 @@
-// cuBLAS's products on the executor: gemm in fp32, and with the formats of cublasGemmEx, one or a batch.
-// Matrices are in column order, as in cuBLAS. Sums are in fp32, in the order of k, and are rounded once.
+// cuBLAS's matrix products on the executor: gemm in fp32, in fp16, and with the formats of cublasGemmEx, each for one
+// product or a strided batch. Matrices are in column order, as in cuBLAS. Sums are in fp32, in the order of k, and are
+// rounded once.
 //
-// This is for sources that multiply by cuBLAS around kernels of their own; those kernels are what is judged.
-// cublasLt has only its handle.
+// This is for sources that call cuBLAS for matrix products before and after their own kernels. Only their own kernels
+// are meant to be judged. cublasLt has only its handle.
 #pragma once
 
 #include <stdint.h>

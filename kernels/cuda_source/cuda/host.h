@@ -5,8 +5,8 @@
 // and ends at a page that nobody may touch, and arrays that are not freed when an adapter's call ends are
 // reported. Memory of the host and of the device is the same.
 //
-// Sources are translated first (kernels/cuda_source/translate). Each module has its own `host`, and the caller
-// of its code sets the environment:
+// Sources are translated first (kernels/cuda_source/translate). Each shared library has its own variable `host`.
+// Whoever calls the library's code first sets the environment:
 //
 //   simt::HostCall call(env);           // launches report there, and take its schedule
 //   launch(q, k, v, o, ...);            // code as it stands
@@ -229,7 +229,7 @@ class HostCall {
     host.status = ATTN_OK;
     host.last = cudaSuccess;
   }
-  // `keeps`: arrays may live until the next call.
+  // `If `keeps` is true, arrays of cudaMalloc that are not freed yet are no error: they may live until the next call.
   attn_status end(bool keeps = false) {
     if (!keeps && !host.scratch.empty()) {
       size_t bytes = 0;

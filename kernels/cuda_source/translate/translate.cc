@@ -73,7 +73,7 @@ class Translator {
   bool starts_run(size_t i, char c) const {
     return starts_spaced_run(i, c) && tokens_[i + 1].glued && tokens_[i + 2].glued;
   }
-  // The same with a space between two of them: formatters that take a launch for shifts write << <1, 2 >> >.
+  // The same, but one space is allowed: formatters that mistake a launch for shift operators write f<< <1, 2>> >(...).
   bool starts_spaced_run(size_t i, char c) const {
     const std::string one(1, c);
     return is(i, one) && is(i + 1, one) && is(i + 2, one) && (tokens_[i + 1].glued || tokens_[i + 2].glued);
@@ -82,7 +82,8 @@ class Translator {
   static bool opens(std::string_view w) { return w == "(" || w == "[" || w == "{"; }
   static bool closes(std::string_view w) { return w == ")" || w == "]" || w == "}"; }
 
-  // A kernel that a launch names as a `const void*` keeps its type, from which its parameters follow.
+  // Removes a cast to `const void*` in front of a launched kernel. The kernel then keeps its type, which tells its
+  // parameters.
   void bare_kernel(size_t i) {
     const auto is_void_pointer = [&](size_t first, std::string_view end) {
       size_t at = first + (is(first, "const") ? 1 : 0);
@@ -231,7 +232,7 @@ class Translator {
     }
   }
 
-  // The token that begins the declaration that i stands in.
+  // The first token of the declaration that contains token i.
   size_t declaration(size_t i) const {
     while (i > 0 && tokens_[i - 1].directive == tokens_[i].directive) {
       const std::string_view before = word(i - 1);

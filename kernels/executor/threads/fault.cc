@@ -85,7 +85,7 @@ void record_deadlock(Block& b) {
                  gone.z);
     return;
   }
-  // The first thread that waits somewhere else says more than the number of threads.
+  // Naming the first thread that waits somewhere else tells the reader more than how many threads wait.
   Waiting other;
   for (uint32_t from = first.lane->thread.linear + 1; find_waiting(b, from, &other);
        from = other.lane->thread.linear + 1) {

@@ -6,7 +6,7 @@
 
 #include "kernels/executor/threads/block.h"
 
-// CUDA's, for kernels (cuda/builtins.h).
+// CUDA's variable warpSize, which kernels may read (cuda/builtins.h).
 extern SIMT_EXPORT const int warpSize;
 const int warpSize = 32;
 
@@ -20,7 +20,8 @@ namespace {
 // If threads move on to other lanes from block to block, they move by this number of lanes. It is no whole
 // number of warps, so that neighbours across a tile's border change places as well.
 constexpr uint32_t kRotation = 37;
-// After so many polls of other lanes, the lanes in active_lanes() no longer wait for them.
+// Lanes in active_lanes() wait for the other lanes of their warp. After the others have polled this many times, they no
+// longer do.
 constexpr uint32_t kPatience = 1024;
 
 inline void jump(Lane& from, Lane& to) {
@@ -227,7 +228,8 @@ void wait_in_warp(Block& b, Lane& me) {
 void yield() {
   Block& b = running();
   Lane& me = self();
-  // This lane and other ready ones may poll for what the lanes in active_lanes() do next.
+  // This lane, and other ready ones, may be polling for something that only the lanes waiting in active_lanes() will
+  // do.
   if (me.warp->gathering && (!me.warp->ready || ++me.warp->polled == kPatience)) let_gathered_go(b, *me.warp);
   // The next ready thread in a ring, whatever the order of the schedule: any
   // other choice lets two polling threads starve a third.

@@ -16,15 +16,15 @@ struct Stack {
 // The index-th stack. Aborts if the memory cannot be had.
 Stack stack_at(size_t index);
 
-// Installs the handler once. `on_overflow(index)` is called on the overflowed
-// stack, from its top again, and must not return.
+// Installs the handler once. `After an overflow, `on_overflow(index)` runs on the same stack, which starts again from
+// its top. It must not return.
 void watch_stacks(void (*on_overflow)(size_t index));
 // Installs the handler now, with the executor's own on_overflow: for a program that soon cannot install one any
 // more.
 __attribute__((visibility("default"))) void watch_threads();
 
-// For a program with a SIGSEGV handler of its own: true if the fault was one of
-// a guard page; the handler then only returns.
+// For a program with a SIGSEGV handler of its own: true if the fault was in a guard page; the program's handler must
+// then simply return.
 __attribute__((visibility("default"))) bool recover_stack_overflow(void* siginfo, void* ucontext);
 
 }  // namespace simt

@@ -22,7 +22,8 @@ using Context = void*;
 
 #ifdef __x86_64__
 
-// Leaves into `to`; returns when somebody switches to what is stored in *from.
+// Stores in *from where this fiber stops, and continues at `to`. Returns when another fiber switches to the stored
+// context.
 extern "C" void simt_switch_context(Context* from, Context to);
 
 inline void switch_context(Context* from, Context to) { simt_switch_context(from, to); }

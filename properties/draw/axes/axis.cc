@@ -54,7 +54,7 @@ std::vector<int64_t> beside(std::vector<int64_t> starts, std::initializer_list<i
 
 CaseAxis in_tiles(const char* name, Phase phase, int64_t DrawContext::* tile, int64_t Tiled::* tile_of, Get get,
                   Set set, int tiles) {
-  // places of each border: before its end, on it, after it, and within the next tile
+  // places at each border: one before it, on it, one after it, and further inside the next tile
   constexpr int kPlaces = 4;
   CaseAxis axis{name, phase, {"none", "in the first"}, {}, {}};
   for (int n = 1; n <= tiles; ++n) {

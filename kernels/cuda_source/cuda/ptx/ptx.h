@@ -21,7 +21,7 @@
 
 namespace simt::ptx {
 
-// All instructions that the executor knows. The first row that takes one runs it.
+// All instructions that the executor knows. The first row that accepts an instruction runs it.
 inline constexpr auto kInstructions =
     std::tuple_cat(kMoves, kMemory, kFunctions, kArithmetic, kBits, kSelections, kConversions, kWarp, kBlock);
 

@@ -1,8 +1,7 @@
-// Any problem is refused clearly before launch, or answered right. The drawn case is run as it is; a
-// refusal with a reason passes. Then plan() alone is offered nonsensical problems, each one change away
-// from the case, and must refuse each with a reason. It is also offered problems far beyond any memory,
-// where sizes kept in 32 bits show, and each variant that the kernel claims, which must give a plan of its
-// own.
+// Any problem is refused clearly before launch, or answered right. The drawn case is run as it is; a refusal with a
+// reason passes. Then plan() alone is offered nonsensical problems, each one change away from the case, and must refuse
+// each with a reason. plan() is also asked about problems larger than any memory, which reveals sizes that are kept in
+// 32 bits. And it is asked about each variant that the kernel claims; each must have a plan of its own.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -142,7 +141,7 @@ bool refuses_nonsense(Trial& trial, const Offer& sense) {
 // The workspace may stay equal while a size grows, but it must not shrink if the same path is planned. The
 // size is doubled around 2^31 and 2^32 bytes of workspace; far smaller workspaces are skipped.
 bool counts_in_64_bits(Trial& trial, const Offer& sense) {
-  // Twice a plan of this size still stays within what a plan may ask for.
+  // A plan with twice this workspace is still within what a plan may ask for.
   constexpr uint64_t kRoom = Arena::kSlotBytes / 8;
   constexpr uint64_t kSmall = uint64_t{1} << 29;
   constexpr int64_t kMost = int64_t{1} << 40;  // rows
@@ -217,8 +216,8 @@ Offer plain(Trial& trial, const Offer& like, int64_t dim, int64_t length, int32_
   return offer;
 }
 
-// Variants must differ in their plans, at least in `path`. Two variants may be equal for some problems.
-// They count as one if no problem of many dimensions and lengths separates them.
+// Variants must differ in their plans, at least in `path`. Two variants may be equal for some problems. Two variants
+// count as one if they have the same plan for every one of a list of problems with different dimensions and lengths.
 bool tells_variants_apart(Trial& trial, const Offer& sense) {
   std::vector<Offer> offers = {sense};
   for (const int64_t dim : {32, 64, 128, 256}) {

@@ -1,9 +1,8 @@
-// The place of tensors changes the addresses of loads and nothing else. One variant is dense. One has gaps
-// and another order of dimensions. In one, each tensor is a view of something larger, like interleaved K
-// and V; or one tensor alone is such a view, with heads or batch entries an odd number of elements apart. A
-// kernel may refuse that variant. If a kernel declares how tensors may lie, all of them lie so, and the
-// variant that equals the case is not run. Tensors that are stored once stay so, because storing them in
-// full is another problem.
+// The place of tensors changes the addresses of loads and nothing else. One variant is dense. One has gaps and another
+// order of dimensions. In the third, each tensor is a view of something larger, like interleaved K and V. In some cases
+// only one tensor is such a view, and its heads or batch entries lie an odd number of elements apart. A kernel may
+// refuse the odd view. If a kernel declares how tensors may lie, the tensors of every variant lie so. A variant that
+// equals the case is not run. Tensors that are stored once stay so, because storing them in full is another problem.
 #include "properties/case/geometry.h"
 #include "properties/operations/forward/relations/tools.h"
 
@@ -22,8 +21,8 @@ Case views_of(const Case& dense) {
   return c;
 }
 
-// Makes one tensor, chosen by the case's data, an odd view in batch entries or heads, if it has several.
-// Otherwise the case stays dense.
+// Chooses one tensor by the case's data. If it has several batch entries or heads, puts them an odd number of elements
+// apart. Otherwise the case stays dense.
 Case odd_view_of(const Case& dense) {
   Case c = dense;
   const uint64_t n = choice(dense, 1);
