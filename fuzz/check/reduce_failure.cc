@@ -137,7 +137,8 @@ Reduction reduce_on(const Case& c, const Verdict& verdict, const Property& prope
 Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& property, Target& target,
                          const Calibration& calibration, const ReduceOptions& options) {
   // Each smaller case is quicker: the reduction would end at the border of the watchdog's allowance.
-  if (verdict.kind == Kind::kSlow) return {.minimal = c, .verdict = verdict, .complete = true};
+  if (verdict.kind == Kind::kSlow)
+    return {.minimal = c, .verdict = verdict, .complete = true, .needs = {}, .indifferent = {}};
   // A case that fails in any arithmetic does not need a GPU's, unless the whole check is in one.
   Case any = c;
   if (calibration.arithmetic == ATTN_ARITHMETIC_ANY) any.env.arithmetic = ATTN_ARITHMETIC_ANY;

@@ -57,18 +57,18 @@ __device__ void wgmma_rs(float (&d)[M][4], const uint32_t (&a)[4], WgmmaOperand 
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.bits),                             \
                    "r"(static_cast<int>(accumulate)));                                                  \
   }
-#define ATTN_BOTH(KIND, ...) ATTN_##KIND(F16, "f16", __VA_ARGS__) ATTN_##KIND(BF16, "bf16", __VA_ARGS__)
+#define ATTN_BOTH_FORMATS(KIND, ...) ATTN_##KIND(F16, "f16", __VA_ARGS__) ATTN_##KIND(BF16, "bf16", __VA_ARGS__)
 
-ATTN_BOTH(SS, 64, ATTN_N64, 32, 33, 34, ATTN_D64(d, 0))
-ATTN_BOTH(SS, 80, ATTN_N80, 40, 41, 42, ATTN_D80(d))
-ATTN_BOTH(SS, 96, ATTN_N96, 48, 49, 50, ATTN_D96(d))
-ATTN_BOTH(SS, 128, ATTN_N128, 64, 65, 66, ATTN_D128(d))
-ATTN_BOTH(SS, 256, ATTN_N256, 128, 129, 130, ATTN_D256(d))
-ATTN_BOTH(RS, 64, ATTN_N64, 32, 33, 34, 35, 36, 37, ATTN_D64(d, 0))
-ATTN_BOTH(RS, 80, ATTN_N80, 40, 41, 42, 43, 44, 45, ATTN_D80(d))
-ATTN_BOTH(RS, 96, ATTN_N96, 48, 49, 50, 51, 52, 53, ATTN_D96(d))
-ATTN_BOTH(RS, 128, ATTN_N128, 64, 65, 66, 67, 68, 69, ATTN_D128(d))
-ATTN_BOTH(RS, 256, ATTN_N256, 128, 129, 130, 131, 132, 133, ATTN_D256(d))
+ATTN_BOTH_FORMATS(SS, 64, ATTN_N64, 32, 33, 34, ATTN_D64(d, 0))
+ATTN_BOTH_FORMATS(SS, 80, ATTN_N80, 40, 41, 42, ATTN_D80(d))
+ATTN_BOTH_FORMATS(SS, 96, ATTN_N96, 48, 49, 50, ATTN_D96(d))
+ATTN_BOTH_FORMATS(SS, 128, ATTN_N128, 64, 65, 66, ATTN_D128(d))
+ATTN_BOTH_FORMATS(SS, 256, ATTN_N256, 128, 129, 130, ATTN_D256(d))
+ATTN_BOTH_FORMATS(RS, 64, ATTN_N64, 32, 33, 34, 35, 36, 37, ATTN_D64(d, 0))
+ATTN_BOTH_FORMATS(RS, 80, ATTN_N80, 40, 41, 42, 43, 44, 45, ATTN_D80(d))
+ATTN_BOTH_FORMATS(RS, 96, ATTN_N96, 48, 49, 50, 51, 52, 53, ATTN_D96(d))
+ATTN_BOTH_FORMATS(RS, 128, ATTN_N128, 64, 65, 66, 67, 68, 69, ATTN_D128(d))
+ATTN_BOTH_FORMATS(RS, 256, ATTN_N256, 128, 129, 130, 131, 132, 133, ATTN_D256(d))
 
 #undef ATTN_D8
 #undef ATTN_D16
@@ -86,6 +86,6 @@ ATTN_BOTH(RS, 256, ATTN_N256, 128, 129, 130, 131, 132, 133, ATTN_D256(d))
 #undef ATTN_N256
 #undef ATTN_SS
 #undef ATTN_RS
-#undef ATTN_BOTH
+#undef ATTN_BOTH_FORMATS
 
 }  // namespace attn
