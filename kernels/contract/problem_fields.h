@@ -28,7 +28,7 @@ struct ProblemField {
   const char* words;
   // The value that asks for nothing. A field without one is always written down.
   std::optional<double> none = {};
-  // The bit that a problem sets if the field holds more than `up_to`, or for 0 anything but `none`.
+  // The bit that a problem sets if the field differs from `none`, or exceeds `up_to` if it has no `none`.
   uint64_t feature = 0;
   double up_to = 0;
 };
