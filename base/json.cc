@@ -11,7 +11,7 @@
 namespace attnfuzz {
 namespace {
 
-// What the JSON library said, without its own numbering.
+// The message of the JSON library without its number.
 std::string syntax(const std::exception& e) {
   std::string text = e.what();
   if (const size_t end = text.find("] "); text.starts_with('[') && end != text.npos) text.erase(0, end + 2);

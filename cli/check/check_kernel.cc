@@ -27,7 +27,7 @@
 namespace attnfuzz {
 namespace {
 
-// Of fewer cases coverage says how few they are.
+// With fewer cases a low coverage only shows that they are few, so it is not printed.
 constexpr uint64_t kFewestToMeasure = 1000;
 
 // --domain narrows what a trusted kernel declares. For an untrusted kernel it replaces the declaration.
@@ -103,7 +103,7 @@ class KernelCheck {
     if (checked_.measures != 0) print(confinement_text(checked_.measures));
   }
 
-  // What the kernel refuses.
+  // Asks the kernel what it refuses.
   void ask() {
     by_kernel_ = checked_.refused = refused_of(*target_, arguments_);
     if (options_.finite) checked_.refused.those.push_back(refusal_of_several(Limit::kFinite));
@@ -167,7 +167,7 @@ class KernelCheck {
             }};
   }
 
-  // What the generator aims at. Closes the target: each job opens its own.
+  // Makes the configuration of the generator, and closes the target, because each job opens its own.
   void aim() {
     config_ = config_for(*target_, options_);
     options_.config = config_;
@@ -204,7 +204,7 @@ class KernelCheck {
     checked_.result.features.reach = reach_in_domain(config_);
   }
 
-  // Which cases alone were drawn; empty: all kinds. The floors of the draw are not due of a part.
+  // Names the part of the cases that was drawn; empty if all kinds were. The floors of the draw hold only for all.
   std::string part() const {
     if (!options_.path.empty()) return "cases of one path";
     return arguments_.properties.empty() ? "" : "cases of some properties";

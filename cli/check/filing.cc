@@ -51,7 +51,7 @@ class FailureFile {
   }
 
  private:
-  // What came of it in a fresh worker; nothing: it is not to be reduced, and the verdict says why.
+  // The verdict in a fresh worker. Nothing if the failure must not be reduced: its own verdict then says why.
   std::optional<Verdict> judge_again() {
     // Two oracles that do not agree say nothing of the kernel, and here the CPU's is asked alone.
     if (found_.fatal || found_.verdict.kind == Kind::kOracle) return std::nullopt;

@@ -15,7 +15,7 @@
 namespace attnfuzz {
 namespace {
 
-// Of fewer cases nobody asks for tighter bounds.
+// With fewer cases a tighter class of rounding is not tried.
 constexpr uint64_t kFewestToTighten = 200;
 
 // A kernel that takes everything when it is asked may refuse later on. The floors of the draw say so of many
@@ -59,7 +59,7 @@ int64_t device_for(const Verdict& verdict) {
   return device == std::end(kSharedOfDevices) ? 0 : *device;
 }
 
-// What was not judged for what was assumed, and what a kernel in fp32 is to say.
+// Says how many cases an assumption left unjudged, and what a kernel that computes in fp32 should declare.
 std::string costs_of(const Tighter& tighter, const EntryOptions& entry, const std::string& kernel,
                      const std::string& tile) {
   std::string text = fmt::format("{}: of {} cases {} were uninformative, {} without what was assumed: {}",

@@ -43,7 +43,7 @@ void expect_folder(const std::string& out) {
   if (error) throw UserError("--out " + out + ": no folder can be made there: " + error.message());
 }
 
-// What follows from the options that were given.
+// Fills the fields that follow from the given options.
 void complete(CheckArguments& arguments) {
   CheckOptions& check = arguments.check;
   TargetOptions& target = arguments.target;
@@ -131,7 +131,7 @@ Exit run_check(CheckArguments arguments) {
   return conclude(all, interrupts);
 }
 
-// What is drawn.
+// Adds the options that choose the cases.
 void add_draw_options(CLI::App& command, CheckArguments& arguments) {
   command.add_option("--cases", arguments.check.cases, "cases to draw for each kernel")
       ->check(CLI::Range(uint64_t{0}, kMostCounted))
@@ -153,7 +153,7 @@ void add_draw_options(CLI::App& command, CheckArguments& arguments) {
                    "Q, K and V hold neither NaN nor infinity: of those the kernel may make what it likes");
 }
 
-// What is printed and written.
+// Adds the options that choose what is printed and written.
 void add_result_options(CLI::App& command, CheckArguments& arguments) {
   command.add_flag("--census", arguments.census,
                    "print how often each value of each field of a problem reached the kernel, and which pairs "

@@ -118,7 +118,7 @@ bool lay(const std::string& word, attn_domain& d) {
   return true;
 }
 
-// What features, and several together, are refused as by a kernel of that limit.
+// Leaves out all that a kernel with this limit refuses: features, and combinations of features.
 void leave_out(Terms& terms, Limit limit) {
   for (const Feature* feature : all_features()) {
     for (const Refusal& refusal : feature->refusals) {

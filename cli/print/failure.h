@@ -23,7 +23,8 @@ std::string failure_block(const FailureSections& sections, bool all, bool color)
 FailureSections sections_of(const Case& c, const Verdict& verdict, const std::vector<Need>& needs,
                             const std::string& where);
 
-// Of a check with this seed. `all`: also the case as it was found, and what does not matter.
+// The sections of a failure that a check with this seed found. If `all`, they include the case as it was found and
+// the parts that do not matter.
 FailureSections sections_of(const Failure& failure, const Filed& filed, uint64_t seed, bool all);
 
 // The same for JUnit, SARIF and annotations, which name the failure themselves: the reduced case with its

@@ -25,7 +25,7 @@ std::string verdict_text(const Verdict& verdict);
 // One line of what plan() leaves open and what stands for it; empty if nothing is. `assumptions`: ErrorModel's.
 std::string assumed_line(const std::vector<Assumption>& assumptions);
 
-// How many results each oracle judged, of a kernel that has a fast one.
+// The number of results that each oracle judged, for a kernel that is judged by the GPU oracle too.
 std::string oracle_text(const OracleUse& use);
 
 FaultGuess guess_of(const Reduction& reduction, Target& target, const Calibration& calibration);

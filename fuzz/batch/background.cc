@@ -17,7 +17,7 @@ Verdict judged_by_cpu(const Case& c, const Property& property, Target& target, c
 }
 
 Verdict confirmed(const Verdict& by_batch, Verdict v, const Case& c) {
-  // Of a large case the CPU's oracle samples rows, where the device has all.
+  // In a large case the CPU's oracle judges a sample of the rows; the device judges all.
   const bool all = v.sampled == by_batch.sampled;
   const auto fits = [&](int64_t rows, int64_t of) { return all ? rows == of : rows <= of; };
   const bool counted = fits(v.dead_rows, by_batch.dead_rows) &&

@@ -14,7 +14,7 @@
 namespace attnfuzz {
 namespace {
 
-// Whether the batch found nothing wrong.
+// True if the device found nothing wrong with the call.
 bool clean(const batch::Result& result) {
   const batch::Counts& n = result.counts;
   return result.status == ATTN_OK && !result.reported &&

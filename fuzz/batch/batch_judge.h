@@ -53,7 +53,7 @@ class BatchTarget {
   // Like the functions of batch::Device. An empty string means success.
   virtual std::string plan(std::span<const batch::Call> calls, std::span<batch::Result> results) = 0;
   virtual std::string run(std::span<const batch::Call> calls, std::span<batch::Result> results) = 0;
-  // What the last run read back for the calls that asked (Call::readback_at); valid until the next.
+  // The bytes that the last run read back, for the calls that asked (Call::readback_at). Valid until the next run.
   virtual std::span<const std::byte> readback() = 0;
 };
 
@@ -93,7 +93,7 @@ class BatchJudge {
   ~BatchJudge();
   // At most batch::kMostCalls.
   std::vector<Verdict> judge(std::span<const BatchCase> asked);
-  // What threads have found since it was last asked; `all`: once they have nothing more to judge.
+  // The failures that the threads have found since the last call. If `all`, waits until they have judged everything.
   std::vector<Deferred> deferred(bool all);
   const BatchUse& use() const { return use_; }
 

@@ -1,4 +1,4 @@
-// What a host asks of a batch on a device, and what it is told: plain data, a call and a result a case.
+// The data that a host and a batch on a device exchange: one Call and one Result for each case, both plain data.
 //
 // A batch (batch_judge.h) is given many cases at once. Each is laid out on the device from its recipe,
 // planned and run, and judged there by the oracle's kernels; what comes back is counts, and, of a call
@@ -87,7 +87,7 @@ struct Plant {
   uint32_t n[4];
 };
 
-// What the inputs hold: recipe.h.
+// The recipe of the values of all inputs, as recipe.h reads it.
 struct Recipe {
   Fill fill[3];  // of Q, K and V
   Bias bias;
@@ -167,7 +167,7 @@ struct Readback {
   uint64_t sent() const { return bytes - from; }
 };
 
-// What was counted; all of it 0 but `worst`, the rows and `not_finite` where nothing is wrong.
+// Counts of one call. If nothing is wrong, all are 0 except `worst`, the rows and `not_finite`.
 struct Counts {
   unsigned long long worst;  // bits of the largest error/bound among those of at most 1
   uint32_t outside;          // elements outside of their bound

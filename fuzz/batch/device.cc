@@ -43,7 +43,7 @@ uint64_t stored_rows(const TensorSlot& place) {
   return uint64_t{1} * place.size[0] * place.size[1] * place.size[2];
 }
 
-// What the oracle is told and says, of a call. Returns how many bytes from `base` on that takes.
+// Places the inputs and the results of the oracle for one call from `base` on. Returns the bytes that they take.
 uint64_t oracle_of(const Call& call, std::byte* base, int blocks, int64_t shared_limit, Work* work,
                    cuda::RowsScratch* scratch) {
   const attn_problem& p = call.problem;
@@ -176,7 +176,7 @@ struct State {
     const TensorSlot& place = call.tensor[t];
     return call.at_page_end >> t & 1 ? PageEnds::kFarBytes - address_of(place, place.end) : 0;
   }
-  // What of its range is laid out: each block, and the page before and behind it.
+  // Adds the parts of the range that need memory: each block, with the page before it and the page behind it.
   static void reach_into(const Call& call, size_t index, int t, std::vector<PageEnds::Far>& wanted) {
     const TensorSlot& place = call.tensor[t];
     const uint64_t base = base_in_range(call, t);
@@ -277,7 +277,7 @@ Failure CudaDevice::plan(const attn_kernel& kernel, void (*limit)(void*, attn_en
     attn_env env = state_.env(calls[i], i, &result.reported);
     limit(of, env);
     const attn_tensors tensors = state_.tensors(calls[i], i);
-    // What a plan that is longer than the caller's writes is for the ordinary way to find.
+    // A plan() that writes beyond attn_plan does no harm here; the ordinary way reports it.
     struct {
       attn_plan plan = {};
       std::byte beyond[1024] = {};
@@ -345,7 +345,7 @@ Failure CudaDevice::run(const attn_kernel& kernel, void (*limit)(void*, attn_env
       if (result.status == ATTN_OK) result.status = call_kernel(kernel, call, i, n, tensors, env);
       if (result.status == ATTN_OK) result.status = judge(call, work, &own);
     }
-    // Of what was refused nobody reads them.
+    // Nobody reads the results of a refused call.
     if (const Readback of_call(call); call.readback_at != kNoReadback && result.status == ATTN_OK) {
       if (call.readback_at > readback.size() || readback.size() - call.readback_at < of_call.sent())
         return "a call's results have no room";

@@ -33,8 +33,8 @@ class PageEnds {
   };
   // Gives all of these memory, and may take it from all others. Nothing, or what failed.
   virtual std::optional<std::string> reach(std::span<const Far> wanted) = 0;
-  // Where a range begins that has been reached into; nothing is mapped behind its kFarBytes. A multiple of
-  // 4096.
+  // The beginning of a range that reach() gave memory to, a multiple of 4096. Nothing is mapped behind its
+  // kFarBytes.
   virtual std::byte* far(int stretch) = 0;
   // Makes a stretch of at least so many bytes. Nothing, or what failed.
   virtual std::optional<std::string> room(int stretch, uint64_t bytes) = 0;

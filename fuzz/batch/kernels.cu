@@ -36,7 +36,7 @@ struct Element {
   uint32_t n[4];
 };
 
-// Which element lies `offset` elements behind the lowest.
+// The element that lies `offset` elements behind the lowest one.
 __device__ Element element_at(const TensorSlot& place, uint32_t offset) {
   Element e = {true, {}};
   for (int i = 0; i < 4; ++i) {
@@ -50,12 +50,12 @@ __device__ Element element_at(const TensorSlot& place, uint32_t offset) {
   return e;
 }
 
-// What of its pattern a tensor has at a place, whose address is even but for a mask's.
+// Two bytes of the tensor's pattern at a place. The address is even, except in a mask.
 __device__ uint16_t pattern_at(const TensorSlot& place, uint64_t at) {
   return static_cast<uint16_t>(place.pattern >> 8 * (address_of(place, at) & 3));
 }
 
-// What a unit of an input, or of guards, gaps and an output before the call, holds.
+// The value of a unit before the call: of an input, a guard, a gap or an output.
 template <class Unit>
 __device__ Unit laid(const Call& call, int t, uint64_t at, bool* element) {
   const TensorSlot& place = call.tensor[t];
@@ -88,7 +88,7 @@ __device__ void lay_tensor(const Work& work, int t) {
 __device__ uint32_t workspace_word(const Call& call, uint64_t at) {
   const Workspace& workspace = call.workspace;
   if (at < workspace.data || at >= workspace.end_of_data) return ~uint32_t{0};
-  // What a call of another shape could have left is there for the first; later ones keep what there is.
+  // For the first of the calls a dirty workspace holds what a call of another shape could leave. Later calls keep it.
   if (!call.repeat[0].dirty_workspace) return workspace.pattern;
   const uint64_t offset = at - workspace.data;
   return static_cast<uint32_t>(mix(0, 0, 0, 0, offset / 8 * 8) >> 8 * (offset & 4));
@@ -111,7 +111,7 @@ __device__ void each_unit_between(const Work& work, int t, const Visit& visit) {
   if (place.data + elements != place.elements_end) each(place.data, place.elements_end, true);
 }
 
-// How the rows of Q, K or V lie for the oracle: dense and padded with zeros, rows.h.
+// The rows of Q, K or V as the oracle reads them: dense, and padded with zeros (rows.h).
 template <class Element>
 struct Packed {
   Element* at;
@@ -189,7 +189,7 @@ __device__ void lay_input(const Work& work, int t) {
   });
 }
 
-// Which row of a packed bias or mask is that of a query.
+// The row of a packed bias or mask that belongs to a query.
 __device__ int64_t shared_row(const TensorSlot& place, int64_t b, int64_t h, int64_t i) {
   return ((place.size[0] == 1 ? 0 : b) * place.size[1] + (place.size[1] == 1 ? 0 : h)) * place.size[2] +
          (place.size[2] == 1 ? 0 : i);
@@ -374,7 +374,7 @@ __device__ bool keep(const Work& work, float* first, int64_t at, float got) {
 
 __device__ void count_ratios(const Work& work, double worst, int outside) {
   worst = cuda::over_warp(worst, cuda::Max());
-  // Of numbers that are not negative the bits have their order.
+  // Numbers that are not negative have the order of their bits.
   if (threadIdx.x % 32 == 0 && worst > 0)
     atomicMax(&work.counts->worst, static_cast<unsigned long long>(__double_as_longlong(worst)));
   count(&work.counts->outside, outside);

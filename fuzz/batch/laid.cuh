@@ -43,7 +43,7 @@ __device__ inline uint32_t filled(const Fill& fill, int32_t dtype, int64_t b, in
   return fill_bits(fill, dtype, b, h, s, d, dim);
 }
 
-// Of Q, K or V.
+// The bits of an element of Q, K or V.
 __device__ inline uint32_t value_bits(const Call& call, int t, uint32_t b, uint32_t h, uint32_t s, uint32_t d) {
   const Recipe& recipe = call.recipe;
   const int32_t dtype = call.problem.dtype;

@@ -23,8 +23,8 @@ constexpr int64_t kMostKeys = int64_t{1} << 15;
 
 uint64_t aligned(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 
-// Of a tensor that LaidOut fills block by block, for the outermost dimension has a stride that leaves more than
-// two pages between two of them; of others blocks is 0. Nothing: other dimensions leave such gaps too.
+// The blocks of a tensor whose outermost dimension leaves more than two pages between its slices: LaidOut fills it
+// block by block. `blocks` is 0 for all other tensors. Nothing if other dimensions leave such gaps, too.
 struct Blocks {
   int64_t blocks = 0, block = 0, left_out = 0;  // the last two in bytes: TensorSlot
 };
@@ -51,7 +51,7 @@ bool at_page_end(const Case& c, TensorId id) {
   return c.layout[static_cast<size_t>(id)].placement == Placement::kPageEnd;
 }
 
-// Which dimensions lie outside of which: as geometry() has them, columns included.
+// Writes the dimensions from the outermost to the innermost, as geometry() has them, columns included.
 void write_order(const Geometry& g, const TensorLayout& layout, TensorSlot* to) {
   const std::array<uint8_t, 4> order = layout.across
                                            ? std::array<uint8_t, 4>{g.order[0], g.order[1], 3, g.order[2]}
@@ -74,7 +74,7 @@ std::optional<int64_t> place(const Case& c, Tensor t, uint64_t* bytes, TensorSlo
   to->block = static_cast<uint64_t>(blocks->block);
   to->left_out = static_cast<uint64_t>(blocks->left_out);
   const auto span = static_cast<uint64_t>(span_bytes);
-  // What ends with its page, or is spread, has addresses of its own: of others the next one's place moves on.
+  // Page-end and spread tensors get an address range of their own. All others are packed one after another.
   uint64_t own = kFarBegin;
   uint64_t& next = to->blocks > 0 ? own : *bytes;
   if (at_page_end(c, id)) {
@@ -109,7 +109,7 @@ std::optional<int64_t> place(const Case& c, Tensor t, uint64_t* bytes, TensorSlo
   return g.first;
 }
 
-// What the inputs hold. False: it is more than a call has room for.
+// Writes the recipe of the inputs. Returns false if a call has no room for it.
 bool write_recipe(const Case& c, Recipe* to) {
   const Problem& p = c.problem;
   const Remap& r = c.remap;

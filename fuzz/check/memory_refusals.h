@@ -133,7 +133,7 @@ constexpr MemoryRefusals kOf = {
 
 }  // namespace memory_refusals
 
-// Of every tensor that has strides, in the order of the table.
+// The refusals of each tensor that has strides, in the order of the table.
 inline constexpr auto kMemoryRefusals = [] {
   constexpr auto ids = [] {
     std::array<TensorId, std::ranges::count_if(kTensors, &TensorSpec::strided)> strided = {};

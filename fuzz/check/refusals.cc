@@ -142,7 +142,7 @@ struct DenseRows {
 template <TensorId kTensor>
 constexpr auto kDenseRowsName =
     memory_refusals::kName<kTensor, 0>("dense rows that are no multiple of 16 bytes");
-// Of every tensor in the problem's own format.
+// The refusal of dense rows for each tensor that has the problem's own format.
 constexpr auto kDenseRows = []<size_t... n>(std::index_sequence<n...>) {
   constexpr auto& ids = kMatrixTensors;
   return std::array{DenseRows{ids[n], {kDenseRowsName<ids[n]>.data(), nothing, pad_rows<ids[n]>}}...};

@@ -157,8 +157,8 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
   target.on_run = [&](const Case& c, const attn_plan& plan) { result.census.add(c, plan); };
   Ahead ahead(config, options, target, calibration);
   AsanTarget asan(options);
-  // Whoever asks for bits alone (of a plan, of a peer build) is told why there are none, not that something
-  // else holds.
+  // If only a property of bits is asked for (bit_exact, cpu_gpu_bits), a refused case stays refused: the reason is
+  // reported, and no other property is judged in its place.
   const bool alone = options.properties.size() == 1 &&
                      std::ranges::find(properties(), options.properties[0]) == properties().end();
   const auto start = Clock::now();

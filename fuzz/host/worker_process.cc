@@ -100,6 +100,17 @@ ExitReason exit_reason_of(int status) {
 
 }  // namespace
 
+void WorkerProcess::make_wire(uint32_t measures) {
+  wire_fd_ = raised(memfd_create(measures != 0 ? "shared" : "attnfuzz-wire", MFD_CLOEXEC), "memfd_create");
+  if (ftruncate(wire_fd_, sizeof(wire::Wire)) != 0) throw_errno("ftruncate");
+  void* p = mmap(nullptr, sizeof(wire::Wire), PROT_READ | PROT_WRITE, MAP_SHARED, wire_fd_, 0);
+  if (p == MAP_FAILED) throw_errno("mmap");
+  wire_ = static_cast<wire::Wire*>(p);
+  wire_->version = wire::kVersion;
+  wire_->size = sizeof(wire::Wire);
+  wire_->measures = measures;
+}
+
 WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
   std::array<int, 2> ends = {-1, -1};  // that the guard writes to: output, status
   int arena = -1;
@@ -119,15 +130,7 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     }
   };
   try {
-    wire_fd_ =
-        raised(memfd_create(command.measures != 0 ? "shared" : "attnfuzz-wire", MFD_CLOEXEC), "memfd_create");
-    if (ftruncate(wire_fd_, sizeof(wire::Wire)) != 0) throw_errno("ftruncate");
-    void* p = mmap(nullptr, sizeof(wire::Wire), PROT_READ | PROT_WRITE, MAP_SHARED, wire_fd_, 0);
-    if (p == MAP_FAILED) throw_errno("mmap");
-    wire_ = static_cast<wire::Wire*>(p);
-    wire_->version = wire::kVersion;
-    wire_->size = sizeof(wire::Wire);
-    wire_->measures = command.measures;
+    make_wire(command.measures);
     request_bell_ = raised(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
     answer_bell_ = raised(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
     open_pipe(output_fd_, ends[0]);

@@ -75,6 +75,8 @@ class WorkerProcess {
   void read_status();
   void await_number();
   bool guard_ended(int milliseconds);
+  // Throws std::system_error.
+  void make_wire(uint32_t measures);
   void close_all();
 
   // guard_ is kForked where a zygote has forked it: no child of ours, known by status_fd_ alone.

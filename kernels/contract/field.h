@@ -95,7 +95,7 @@ struct Field {
         sizeof(STRUCT::MEMBER)                                                                    \
   }
 
-// Whether the rows name every byte of a struct once, in order. A field of attention.h without a row breaks it.
+// True if the rows name every byte of a struct once, in order. A field of attention.h without a row breaks it.
 template <class Rows>
 constexpr bool covers(const Rows& rows, size_t bytes) {
   size_t next = 0;

@@ -34,7 +34,7 @@ std::vector<std::string> not_judged(const CampaignHeader& header,
     if (found != stats.end() && !found->second.oracle.device.empty() && found->second.oracle.fast == 0)
       targets.push_back(target.name +
                         ": the oracle on the GPU judged nothing: judge by the CPU's (--oracle cpu)");
-    if (found != stats.end() && !found->second.batch.left.empty() &&
+    if (found != stats.end() && (found->second.batch.lost > 0 || !found->second.batch.left.empty()) &&
         found->second.batch.cleared + found->second.batch.doubted == 0)
       targets.push_back(target.name + ": nothing was judged in batches: leave --batch out");
     const std::string why = found == stats.end() ? "no case was drawn: run it longer"

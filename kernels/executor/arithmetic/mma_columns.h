@@ -29,7 +29,7 @@ __attribute__((always_inline)) inline Short16 exponents(Float8 low, Float8 high,
   const Int8 e[2] = {exponents(low, least), exponents(high, least)};
   return __builtin_convertvector(__builtin_bit_cast(Int16, e), Short16);
 }
-// Of 16 numbers side by side.
+// The exponents of 16 adjacent numbers.
 inline Short16 exponents(const float* x, int least) {
   Float8 halves[2];
   memcpy(halves, x, sizeof halves);

@@ -53,7 +53,7 @@ struct Warpgroup {
   std::vector<float> a = std::vector<float>(kWarps * kChain * 16 * 16);  // [warp][k][16]
   std::vector<float> b = std::vector<float>(kChain * 16 * 8);
   char order_tag = 0;
-  // Of set_registers.
+  // The state of set_registers().
   uint32_t registers = 0, asked = 0, askers = 0;
   bool increases = false;
   Place asked_here{};
