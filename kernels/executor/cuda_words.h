@@ -1,11 +1,15 @@
 // CUDA's own words for host compilers: enough for plain __global__ functions to
 // run on the executor as they stand. README.md lists what there is.
 //
-// Threads' coordinates are macros onto the running thread: they are read often,
-// and a name costs one load that way. __shared__ is thread_local: legal for
-// arrays in a function and for extern ones, and the executor runs a block on one
-// OS thread. The rest of the device API is in api.h.
+// Threads' coordinates are variables that the executor sets whenever it turns to
+// another thread (threads/scheduler.cc). They follow C++'s rules for names: a
+// variable of the host may be called blockDim, and `config.blockDim` is a member.
+// __shared__ is thread_local: legal for arrays in a function and for extern ones,
+// and the executor runs a block on one OS thread. The rest of the device API is in
+// api.h.
 #pragma once
+
+#include <type_traits>
 
 #include "kernels/executor/executor.h"
 
@@ -25,10 +29,18 @@ struct dim3 {
   unsigned x = 1, y = 1, z = 1;
   constexpr dim3(unsigned x_size = 1, unsigned y_size = 1, unsigned z_size = 1)
       : x(x_size), y(y_size), z(z_size) {}
+  template <class T>
+    requires std::is_same_v<T, uint3>
+  constexpr dim3(const T& sizes) : x(sizes.x), y(sizes.y), z(sizes.z) {}
+  constexpr operator uint3() const { return {x, y, z}; }
 };
 
-#define threadIdx (static_cast<const ::simt::Thread*>(::simt::current)->index)
-#define blockIdx (static_cast<const ::simt::Thread*>(::simt::current)->geometry->block)
-#define blockDim (static_cast<const ::simt::Thread*>(::simt::current)->geometry->block_dim)
-#define gridDim (static_cast<const ::simt::Thread*>(::simt::current)->geometry->grid_dim)
+// Constant for the thread that reads them, so a compiler may keep their values.
+#define SIMT_COORDINATE(T, name) \
+  SIMT_EXPORT extern constinit thread_local const T name __attribute__((tls_model("initial-exec")))
+SIMT_COORDINATE(uint3, threadIdx);
+SIMT_COORDINATE(uint3, blockIdx);
+SIMT_COORDINATE(dim3, blockDim);
+SIMT_COORDINATE(dim3, gridDim);
+#undef SIMT_COORDINATE
 #define warpSize 32

@@ -6,9 +6,11 @@
 
 #include "kernels/executor/threads/block.h"
 
-// CUDA's variable warpSize, which kernels may read (cuda/builtins.h).
+// CUDA's variables, which kernels read as constants (cuda_words.h, cuda/builtins.h). The dimensions are a dim3
+// there.
 extern SIMT_EXPORT const int warpSize;
 const int warpSize = 32;
+SIMT_EXPORT constinit thread_local simt::Index threadIdx = {}, blockIdx = {}, blockDim = {}, gridDim = {};
 
 namespace simt {
 
@@ -20,14 +22,15 @@ namespace {
 // If threads move on to other lanes from block to block, they move by this number of lanes. It is no whole
 // number of warps, so that neighbours across a tile's border change places as well.
 constexpr uint32_t kRotation = 37;
-// Lanes in active_lanes() wait for the other lanes of their warp. After the others have polled this many times, they no
-// longer do.
+// Lanes in active_lanes() wait for the other lanes of their warp. After the others have polled this many times,
+// they no longer do.
 constexpr uint32_t kPatience = 1024;
 
 inline void jump(Lane& from, Lane& to) {
   running().left = &from;
   sanitizer::leave(from.fiber, to.fiber, to.stack);
   current = &to.thread;
+  threadIdx = to.thread.index;
   switch_context(&from.context, to.context);
   sanitizer::arrive(from.fiber, running().left->stack);
 }
@@ -187,6 +190,9 @@ void run_block(Block& b) {
     std::rotate(b.lanes.begin(), b.lanes.begin() + kRotation % b.threads, b.lanes.begin() + b.threads);
     number_lanes(b);
   }
+  blockIdx = b.geometry.block;
+  blockDim = b.geometry.block_dim;
+  gridDim = b.geometry.grid_dim;
   b.fault.set = false;
   b.live = b.threads;
   b.ready_warps = b.warps == kMaxWarps ? kFullMask : (1u << b.warps) - 1;
@@ -228,8 +234,8 @@ void wait_in_warp(Block& b, Lane& me) {
 void yield() {
   Block& b = running();
   Lane& me = self();
-  // This lane, and other ready ones, may be polling for something that only the lanes waiting in active_lanes() will
-  // do.
+  // This lane, and other ready ones, may be polling for something that only the lanes waiting in active_lanes()
+  // will do.
   if (me.warp->gathering && (!me.warp->ready || ++me.warp->polled == kPatience)) let_gathered_go(b, *me.warp);
   // The next ready thread in a ring, whatever the order of the schedule: any
   // other choice lets two polling threads starve a third.
