@@ -29,6 +29,18 @@
 
 #define SIMT_EXPORT __attribute__((visibility("default")))
 
+// The sanitizer that this translation unit is compiled for: 0 or 1. g++ has no __has_feature.
+#ifdef __has_feature
+#define SIMT_ASAN __has_feature(address_sanitizer)
+#define SIMT_MSAN __has_feature(memory_sanitizer)
+#elif defined(__SANITIZE_ADDRESS__)
+#define SIMT_ASAN 1
+#define SIMT_MSAN 0
+#else
+#define SIMT_ASAN 0
+#define SIMT_MSAN 0
+#endif
+
 // Marks functions that read or write what other lanes of a collective deposited. The meeting makes these
 // accesses safe and orders no others, so ThreadSanitizer must not see them.
 #define SIMT_SLOTS __attribute__((no_sanitize("thread")))

@@ -40,7 +40,7 @@ __device__ __forceinline__ void cp_wait() {
 #else
 
 inline void cp_async16(void* shared, const void* global, bool valid ATTN_AND_HERE) {
-#if __has_feature(address_sanitizer)
+#if SIMT_ASAN
   // The executor that copies is not instrumented: let the source be checked here.
   if (valid) (void)*static_cast<const volatile unsigned __int128*>(global);
 #endif

@@ -75,7 +75,7 @@ inline float inf() { return __builtin_inff(); }
 
 inline float zero() { return 0; }
 
-inline float fma(float a, float b, float c) { return __builtin_elementwise_fma(a, b, c); }
+inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
 inline float fmax(float a, float b) { return a > b ? a : (b == b ? b : a); }
 

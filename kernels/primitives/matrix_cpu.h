@@ -11,12 +11,12 @@
 
 #include <type_traits>
 
-#if __has_feature(memory_sanitizer)
-#include <sanitizer/msan_interface.h>
-#endif
-
 #include "kernels/primitives/matrix.h"
 #include "kernels/executor/arithmetic/mma.h"
+
+#if SIMT_MSAN
+#include <sanitizer/msan_interface.h>
+#endif
 
 namespace attn {
 namespace cpu {
@@ -102,7 +102,7 @@ inline void load_row(uint16_t (&to)[8], const void* row) { memcpy(to, row, 16); 
 inline void carry_undefined([[maybe_unused]] float* const (&c)[32], [[maybe_unused]] const float* a,
                             [[maybe_unused]] const float* b, [[maybe_unused]] int b_k, [[maybe_unused]] int b_n,
                             [[maybe_unused]] int k_extent) {
-#if __has_feature(memory_sanitizer)
+#if SIMT_MSAN
   const auto undefined = [](const float* begin, int count) {
     return __msan_test_shadow(begin, static_cast<size_t>(count) * sizeof(float)) >= 0;
   };

@@ -3,9 +3,9 @@
 
 #include "kernels/cuda_source/runtime.h"
 
-#if __has_feature(address_sanitizer)
+#if SIMT_ASAN
 #include <sanitizer/asan_interface.h>
-#elif __has_feature(memory_sanitizer)
+#elif SIMT_MSAN
 #include <sanitizer/msan_interface.h>
 #endif
 
@@ -14,7 +14,7 @@ namespace attn::adapter {
 inline void fill(const Call&, char* at, unsigned char value, uint64_t bytes) {
   if (bytes == 0) return;
   memset(at, value, bytes);
-#if __has_feature(memory_sanitizer)
+#if SIMT_MSAN
   __msan_poison(at, bytes);
 #endif
 }
@@ -31,7 +31,7 @@ inline void move_each(const Call&, const Move& move, int64_t count) {
 // While the kernel runs, AddressSanitizer watches the gaps between copies.
 inline void guard([[maybe_unused]] const Layout& layout, [[maybe_unused]] char* space,
                   [[maybe_unused]] bool on) {
-#if __has_feature(address_sanitizer)
+#if SIMT_ASAN
   each_gap(layout, [&](uint64_t begin, uint64_t end, int) {
     if (on) {
       __asan_poison_memory_region(space + begin, end - begin);
@@ -50,7 +50,7 @@ inline bool is_whole(const Call& call, const Takes& takes, const Layout& layout,
     whole = false;
   };
   each_gap(layout, [&](uint64_t begin, uint64_t end, int piece) {
-#if __has_feature(memory_sanitizer)
+#if SIMT_MSAN
     __msan_unpoison(space + begin, end - begin);
 #endif
     for (uint64_t n = begin; n < end; ++n) {

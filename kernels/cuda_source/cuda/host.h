@@ -22,15 +22,15 @@
 
 #include <vector>
 
-#if __has_feature(address_sanitizer)
-#include <sanitizer/asan_interface.h>
-#elif __has_feature(memory_sanitizer)
-#include <sanitizer/msan_interface.h>
-#endif
-
 #include "kernels/attention.h"
 #include "kernels/cuda_source/cuda/builtins.h"
 #include "kernels/executor/cuda_words.h"
+
+#if SIMT_ASAN
+#include <sanitizer/asan_interface.h>
+#elif SIMT_MSAN
+#include <sanitizer/msan_interface.h>
+#endif
 
 enum cudaError_t : int {
   cudaSuccess = 0,
@@ -196,9 +196,9 @@ inline void* take_scratch(size_t bytes) {
   char* const begin = page + pages - whole;  // the array ends at the end of the page
   memset(page, kScratchGuard, pages);
   memset(begin, 0xFF, bytes);  // NaNs
-#if __has_feature(address_sanitizer)
+#if SIMT_ASAN
   __asan_poison_memory_region(begin + bytes, whole - bytes);
-#elif __has_feature(memory_sanitizer)
+#elif SIMT_MSAN
   __msan_poison(begin, bytes);
 #endif
   host.scratch.push_back({static_cast<char*>(mapped), pages + 2 * kScratchPage, begin, bytes});
@@ -208,7 +208,7 @@ inline void* take_scratch(size_t bytes) {
 // False if the memory around the array was written.
 inline bool give_back(const Scratch& s) {
   bool whole = true;
-#if __has_feature(address_sanitizer)
+#if SIMT_ASAN
   __asan_unpoison_memory_region(s.mapped, s.mapped_bytes);
 #endif
   for (const char* at = s.mapped + kScratchPage; at < s.mapped + s.mapped_bytes - kScratchPage; ++at) {

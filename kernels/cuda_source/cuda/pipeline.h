@@ -8,7 +8,7 @@
 
 inline void __pipeline_memcpy_async(void* shared, const void* global, size_t bytes, size_t zeros = 0,
                                     simt::Place here = simt::Place::now()) {
-#if __has_feature(address_sanitizer)
+#if SIMT_ASAN
   for (size_t i = 0; i + zeros < bytes; ++i) (void)static_cast<const volatile char*>(global)[i];
 #endif
   simt::copy_async(shared, global, static_cast<uint32_t>(bytes), static_cast<uint32_t>(bytes - zeros), here);

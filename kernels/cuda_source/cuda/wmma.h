@@ -136,7 +136,7 @@ struct Product {
         }
       } else {
         for (int k = 0; k < kK; ++k) {
-          for (int j = 0; j < kN; ++j) sum[i][j] = __builtin_elementwise_fma(a[i][k], b[k][j], sum[i][j]);
+          for (int j = 0; j < kN; ++j) sum[i][j] = __builtin_fmaf(a[i][k], b[k][j], sum[i][j]);
         }
       }
     }

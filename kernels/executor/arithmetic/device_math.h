@@ -15,7 +15,7 @@ SIMT_EXPORT float device_rsqrt(float x);
 
 template <float (*kFunction)(float)>
 inline float as_device(float x) {
-#if __has_feature(memory_sanitizer)
+#if SIMT_MSAN
   return as_defined_as(kFunction(defined(x)), x);
 #else
   return kFunction(x);

@@ -27,7 +27,7 @@ SIMT_LIBM_2(SIMT_DECLARE)
 #undef SIMT_DECLARE
 }  // namespace simt
 
-#if __has_feature(memory_sanitizer)
+#if SIMT_MSAN
 #include <sanitizer/msan_interface.h>
 
 namespace simt {

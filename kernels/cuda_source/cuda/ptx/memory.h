@@ -96,7 +96,7 @@ template <class S>
 inline void copy(S s) {
   const uint32_t bytes = s.u(2), given = s.kNow.count > 3 ? s.u(3) : bytes;
   const char* from = address(s.kOperands[1], s.c, false);
-#if __has_feature(address_sanitizer)
+#if SIMT_ASAN
   for (uint32_t i = 0; i < given; ++i) (void)*static_cast<const volatile char*>(from + i);  // as in copy.h
 #endif
   copy_async(address(s.kOperands[0], s.c, true), from, bytes, given < bytes ? given : bytes, s.c.here);
