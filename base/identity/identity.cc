@@ -12,9 +12,10 @@
 #include <set>
 #include <stdexcept>
 
-#include "base/identity/command.h"
 #include "base/files.h"
+#include "base/identity/command.h"
 #include "base/json.h"
+#include "base/mirror.h"
 
 namespace attnfuzz {
 namespace {
@@ -152,7 +153,8 @@ Identity identify(const IdentityOptions& options) {
     // nvcc, asked with -MM, leaves its own headers in.
     const fs::path toolkit = fs::weakly_canonical(words[0]).parent_path().parent_path();
     for (const std::string& name : prerequisites(output_of(c.ask, directory))) {
-      const fs::path path = fs::weakly_canonical(fs::path(directory) / name);
+      fs::path path = fs::weakly_canonical(fs::path(directory) / name);
+      if (const auto original = original_of(path.string())) path = fs::weakly_canonical(*original);
       const auto relative = inside(path, root);
       if ((!relative || !root_is_generated) && inside(path, build)) continue;
       if (!relative && (inside(path, "/usr") || inside(path, toolkit))) continue;

@@ -8,10 +8,11 @@
 //
 // The list of headers comes from the compiler: each command of compile_commands.json
 // runs once more with -MM. The version of the compiler stands for headers of the system
-// and of the toolkit. The inputs of a generated file stand for the file. A file outside
-// the source tree is named by its whole path, and the hash holds the last part of that
-// path only. The hash leaves out `root`, and paths in flags are rewritten, so that two
-// checkouts of one commit have one identity.
+// and of the toolkit. The inputs of a generated file stand for the file, and an original
+// for its copy in a mirror (base/mirror.h). A file outside the source tree is named by its
+// whole path, and the hash holds the last part of that path only. The hash leaves out
+// `root`, and paths in flags are rewritten, so that two checkouts of one commit have one
+// identity.
 //
 //   Identity id = identify({.root = "/src", .build = "/src/build",
 //                           .commands = "/src/build/compile_commands.json",

@@ -6,7 +6,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <optional>
 #include <stdexcept>
+
+#include "base/mirror.h"
 
 namespace attnfuzz {
 namespace {
@@ -76,6 +80,16 @@ TEST(Translate, DynamicSharedMemoryBecomesAPointer) {
   EXPECT_EQ(translated("{ __shared__ alignas(16) float x[2]; }"), "{ __shared__ __align__(16) float x[2]; }");
 }
 
+TEST(Translate, OneInlineIsEnough) {
+  EXPECT_EQ(translated("static inline __device__ __forceinline__ float f(float x);"),
+            "static  __device__ __forceinline__ float f(float x);");
+  EXPECT_EQ(translated("template <int N> __forceinline__ __inline__ void f();"),
+            "template <int N> __forceinline__  void f();");
+  for (const char* text :
+       {"inline int f(); __forceinline__ int g();", "#define A inline\n__forceinline__ int g();"})
+    EXPECT_EQ(translated(text), text);
+}
+
 TEST(Translate, KernelsAreFoundByName) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "translate_kernels";
   std::filesystem::create_directories(folder / "inner");
@@ -88,6 +102,38 @@ TEST(Translate, KernelsAreFoundByName) {
   const std::vector<std::string> kernels =
       kernels_of({(folder / "a.cu").string()}, {(folder / "inner").string()});
   EXPECT_EQ(kernels, (std::vector<std::string>{"first", "second"}));
+}
+
+// g++ reads the copies in the originals' places.
+TEST(Translate, AMirrorHoldsACopyOfEachFileThatIsRead) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "translate_mirror";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder / "inner");
+  const auto at = [&](const char* name) { return (folder / name).string(); };
+  std::ofstream(at("a.cu"))
+      << "\xEF\xBB\xBF#include \"b.cuh\"\nvoid host(float* x) { first<<<1, 128>>>(x); }\n";
+  std::ofstream(at("inner/b.cuh")) << "#include <c.h>\n__global__ void first(float* x);\n";
+  std::ofstream(at("inner/c.h")) << "int c;\n";
+  std::ofstream(at("inner/d.h")) << "int nobody_includes_it;\n";
+  std::filesystem::create_directories(folder / "empty");
+  const std::vector<std::string> folders = {at("inner"), at("empty")};
+  const auto write = [&] { write_mirror(translate_all({at("a.cu")}, folders), folders, at("out")); };
+  const auto copy = [&](const char* name) {
+    std::ifstream in(mirrored(at("out"), at(name)));
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  write();
+  EXPECT_EQ(copy("a.cu").find("#line 1 \"" + at("a.cu") + "\"\n#include \"b.cuh\"\n"), 0u) << copy("a.cu");
+  EXPECT_TRUE(holds(copy("a.cu"), "::simt::launch_of")) << copy("a.cu");
+  EXPECT_EQ(copy("inner/c.h"), "#line 1 \"" + at("inner/c.h") + "\"\nint c;\n");
+  EXPECT_EQ(copy("inner/d.h"), "");
+  EXPECT_TRUE(std::filesystem::is_directory(mirrored(at("out"), at("empty"))));
+  EXPECT_EQ(original_of(mirrored(at("out"), at("a.cu"))), at("a.cu"));
+  EXPECT_EQ(original_of(at("a.cu")), std::nullopt);
+  // A header that is gone leaves no copy.
+  std::ofstream(at("inner/b.cuh")) << "__global__ void first(float* x);\n";
+  write();
+  EXPECT_EQ(copy("inner/c.h"), "");
 }
 
 TEST(Translate, InlinePtxBecomesACall) {

@@ -3,10 +3,12 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
 
+#include "base/mirror.h"
 #include "kernels/cuda_source/translate/tokens.h"
 #include "kernels/cuda_source/translate/translate.h"
 
@@ -58,8 +60,9 @@ void each_file(const std::vector<std::string>& sources, const std::vector<std::s
     const fs::path path = queue.back();
     queue.pop_back();
     if (std::exchange(seen[path.string()], true)) continue;
-    const std::optional<std::string> text = read(path);
+    std::optional<std::string> text = read(path);
     if (!text) continue;
+    if (text->starts_with("\xEF\xBB\xBF")) text->erase(0, 3);  // the mark of UTF-8 hides a first #include
     f(path.string(), *text);
     for (const std::string& name : includes(*text)) {
       std::vector<fs::path> places = {path.parent_path()};
@@ -86,15 +89,12 @@ std::string json_string(const std::string& text) {
 }  // namespace
 
 std::map<std::string, std::string> translate_all(const std::vector<std::string>& sources,
-                                                 const std::vector<std::string>& folders,
-                                                 std::vector<std::string>* looked_at) {
-  std::map<std::string, std::string> changed;
+                                                 const std::vector<std::string>& folders) {
+  std::map<std::string, std::string> translated;
   each_file(sources, folders, [&](const std::string& path, const std::string& text) {
-    if (looked_at) looked_at->push_back(path);
-    std::string now = translate(text, path);
-    if (now != text) changed[path] = std::move(now);
+    translated[path] = translate(text, path);
   });
-  return changed;
+  return translated;
 }
 
 std::vector<std::string> kernels_of(const std::vector<std::string>& sources,
@@ -121,6 +121,7 @@ std::string write_overlay(const std::map<std::string, std::string>& translated, 
   std::string roots;
   int number = 0;
   for (const auto& [path, text] : translated) {
+    if (read(path) == text) continue;
     const fs::path copy =
         fs::absolute(directory) / (std::to_string(number++) + "." + fs::path(path).filename().string());
     write_if_new(copy, text);
@@ -135,6 +136,27 @@ std::string write_overlay(const std::map<std::string, std::string>& translated, 
                "  \"roots\": [\n" +
                    roots + "\n  ]\n}\n");
   return overlay.string();
+}
+
+void write_mirror(const std::map<std::string, std::string>& translated, const std::vector<std::string>& folders,
+                  const std::string& directory) {
+  const std::string at = fs::absolute(directory).lexically_normal().string();
+  // An #include "../x.h" is looked for in each folder, so all of them must be there.
+  for (const std::string& folder : folders)
+    fs::create_directories(mirrored(at, fs::absolute(folder).lexically_normal().string()));
+  std::set<std::string> written;
+  for (const auto& [path, text] : translated) {
+    const std::string copy = mirrored(at, path);
+    fs::create_directories(fs::path(copy).parent_path());
+    write_if_new(copy, "#line 1 " + json_string(path) + "\n" + text);
+    written.insert(copy);
+  }
+  // A copy whose original is gone would be found in its place.
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::recursive_directory_iterator(mirrored(at, "/"))) {
+    if (entry.is_regular_file() && !written.contains(entry.path().string())) left.push_back(entry.path());
+  }
+  for (const fs::path& path : left) fs::remove(path);
 }
 
 }  // namespace attnfuzz

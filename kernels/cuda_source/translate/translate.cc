@@ -27,6 +27,7 @@ class Translator {
       }
       if (is(i, "asm") || is(i, "__asm__") || is(i, "__asm")) inline_ptx(i);
       if (is(i, "cudaLaunchKernel") && is(i + 1, "(")) bare_kernel(i + 2);
+      if (is_inline(i) && is_declared_twice(i)) replace(i, i, "");
       if (is(i, "__noinline__") && !(i > 0 && is(i - 1, "("))) replace(i, i, "__attribute__((noinline))");
     }
     return apply();
@@ -73,7 +74,8 @@ class Translator {
   bool starts_run(size_t i, char c) const {
     return starts_spaced_run(i, c) && tokens_[i + 1].glued && tokens_[i + 2].glued;
   }
-  // The same, but one space is allowed: formatters that mistake a launch for shift operators write f<< <1, 2>> >(...).
+  // The same, but one space is allowed: formatters that mistake a launch for shift operators write f<< <1, 2>>
+  // >(...).
   bool starts_spaced_run(size_t i, char c) const {
     const std::string one(1, c);
     return is(i, one) && is(i + 1, one) && is(i + 2, one) && (tokens_[i + 1].glued || tokens_[i + 2].glued);
@@ -82,8 +84,25 @@ class Translator {
   static bool opens(std::string_view w) { return w == "(" || w == "[" || w == "{"; }
   static bool closes(std::string_view w) { return w == ")" || w == "]" || w == "}"; }
 
-  // Removes a cast to `const void*` in front of a launched kernel. The kernel then keeps its type, which tells its
-  // parameters.
+  bool is_inline(size_t i) const { return is(i, "inline") || is(i, "__inline__") || is(i, "__inline"); }
+  // True if the declaration whose specifiers hold token i says __forceinline__ too, which is another `inline`:
+  // nvcc takes both, and g++ does not.
+  bool is_declared_twice(size_t i) const {
+    const auto ends = [&](size_t at) {
+      return tokens_[at].directive != tokens_[i].directive || is(at, ";") || is(at, "{") || is(at, "}") ||
+             is(at, "(") || is(at, ")") || is(at, ">");
+    };
+    for (size_t at = i + 1; at < tokens_.size() && !ends(at); ++at) {
+      if (is(at, "__forceinline__")) return true;
+    }
+    for (size_t at = i; at-- > 0 && !ends(at);) {
+      if (is(at, "__forceinline__")) return true;
+    }
+    return false;
+  }
+
+  // Removes a cast to `const void*` in front of a launched kernel. The kernel then keeps its type, which tells
+  // its parameters.
   void bare_kernel(size_t i) {
     const auto is_void_pointer = [&](size_t first, std::string_view end) {
       size_t at = first + (is(first, "const") ? 1 : 0);

@@ -10,6 +10,7 @@
 //   __shared__ alignas(16) int x;              __shared__ __align__(16) int x;
 //   cudaLaunchKernel((const void*)kernel, ...)     cudaLaunchKernel(kernel, ...)
 //   __noinline__                                   __attribute__((noinline))
+//   inline __device__ __forceinline__              __device__ __forceinline__
 //
 // The results use kernels/cuda_source/cuda/launch.h and ptx/ptx.h. Macros are not expanded: a definition is
 // translated like any other text, so launches and PTX inside of macros work too.
@@ -28,19 +29,25 @@ namespace attnfuzz {
 // Throws std::runtime_error, "NAME:LINE: what cannot be translated".
 std::string translate(std::string_view text, const std::string& name);
 
-// The files that a translation changes, by absolute path: `sources`, and the files that they include by
-// #include "..." or
-// <...> from their own folders and from `folders`. `read`: all files that were read.
+// The translations of `sources`, and of the files that they include by #include "..." or <...> from their own
+// folders and from `folders`. The keys are absolute paths. Many texts are as they were.
 std::map<std::string, std::string> translate_all(const std::vector<std::string>& sources,
-                                                 const std::vector<std::string>& folders,
-                                                 std::vector<std::string>* read = nullptr);
+                                                 const std::vector<std::string>& folders);
 
 // The names of the __global__ functions in the same files.
 std::vector<std::string> kernels_of(const std::vector<std::string>& sources,
                                     const std::vector<std::string>& folders);
 
-// Writes the translations to `directory`, and the overlay that puts them in the originals' places for clang's
-// -ivfsoverlay. Returns the path of the overlay. A file that has not changed is not written again.
+// Writes the texts that a translation changed to `directory`, and the overlay that puts them in the originals'
+// places for clang's -ivfsoverlay. Returns the path of the overlay. A file that has not changed is not written
+// again.
 std::string write_overlay(const std::map<std::string, std::string>& translated, const std::string& directory);
+
+// Writes all texts to the mirror of `directory` (base/mirror.h), for g++, which has no overlays: the compiler
+// is given the copies of the sources, and the mirrors of `folders` before these. A copy begins with the name of
+// its original, so that messages, __FILE__ and debug information have it. Copies of an earlier call that are
+// not among the texts are removed.
+void write_mirror(const std::map<std::string, std::string>& translated, const std::vector<std::string>& folders,
+                  const std::string& directory);
 
 }  // namespace attnfuzz

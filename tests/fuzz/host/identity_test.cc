@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/identity/command.h"
+#include "base/mirror.h"
 #include "fuzz/host/freshness.h"
 #include "tests/fuzz/fakes/open_fake.h"
 
@@ -105,6 +106,20 @@ TEST_F(Tree, NamesWhatTheCompilerRead) {
   EXPECT_THAT(as_depfile(id, "x.c"), HasSubstr("kernels/my\\ words.h"));
 }
 
+// g++ is given copies of sources in a mirror: their originals count, and are looked at for changes.
+TEST_F(Tree, NamesTheOriginalsOfCopies) {
+  const std::string header = (root_ / "kernels/my words.h").string();
+  const std::string copy = mirrored(build().string(), header);
+  fs::create_directories(fs::path(copy).parent_path());
+  fs::copy_file(header, copy);
+  commands("-iquote " + mirrored(build().string(), root_.string()));
+  const Identity id = identity();
+  EXPECT_EQ(name_all(id), "kernels/attention.h kernels/identity.h kernels/kernel.cc kernels/my words.h ");
+  EXPECT_EQ(id.files[3].second, file_hash(header));
+  std::ofstream(header, std::ios::app) << "// not copied yet\n";
+  EXPECT_EQ(identity().files[3].second, file_hash(header));
+}
+
 TEST_F(Tree, HashesSourcesAndFlags) {
   const std::string first = identity().hash;
   EXPECT_EQ(identity().hash, first);
@@ -132,7 +147,8 @@ TEST_F(Tree, AnEditWithoutABuildIsStale) {
   EXPECT_EQ(freshness(info.build).freshness, Freshness::kFresh);
   EXPECT_FALSE(stale(info.build));
   EXPECT_FALSE(info.worker.hash.empty());
-  EXPECT_THAT(info.worker.files, ::testing::Contains(Pair("kernels/executor/threads/scheduler.cc", ::testing::_)));
+  EXPECT_THAT(info.worker.files,
+              ::testing::Contains(Pair("kernels/executor/threads/scheduler.cc", ::testing::_)));
   EXPECT_FALSE(stale(info)) << "and so is this build's worker";
 
   std::ofstream(root_ / "kernels/my words.h", std::ios::app) << "// fixed\n";
