@@ -6,7 +6,7 @@
 #
 # Makes one loadable library a back end from one kernel source:
 #
-#   attn_<name>_cpu         lib/libattn_<name>_cpu.so        clang; executor symbols stay undefined, the worker has them
+#   attn_<name>_cpu         lib/libattn_<name>_cpu.so        clang or g++; executor symbols stay undefined, the worker has them
 #   attn_<name>_cpu-<lane>  lib/libattn_<name>_cpu-<lane>.so the same, instrumented: see AttnfuzzLanes.cmake
 #   attn_<name>_cuda        lib/libattn_<name>_cuda.so       nvcc; only where ATTNFUZZ_HAVE_CUDA
 #
@@ -19,7 +19,7 @@
 # so a patched copy of kernels/ can be compiled as another kernel; DIRECTORY is
 # where the library goes, for one that the commands should not list as ours.
 # LANES: those to build for the CPU, of plain, ATTNFUZZ_LANES and coverage (default:
-# all but coverage, which fuzz targets and campaigns want and nothing else).
+# all but coverage, which fuzz targets and campaigns want and nothing else). With g++: plain alone.
 # EXACT: for CUDA every fma stands in the source (-fmad=false), so that its bits are those of the executor in
 # a device's arithmetic (--property cpu_gpu_bits, docs/checks.md). Options that give that up, and atomic additions of
 # floats (check-atomics.cmake), are refused.
@@ -79,6 +79,40 @@ function(attnfuzz_add_identity target)
   set_target_properties(${target} PROPERTIES EXPORT_COMPILE_COMMANDS ON)
 endfunction()
 
+# Stops if this project's C++ compiler cannot build kernel `name` for the CPU executor. Sets arg_LANES, if it is empty,
+# to all lanes that the compiler can build.
+function(attnfuzz_accept_compiler name lanes)
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    set(all plain ${ATTNFUZZ_LANES})
+  elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12)
+    set(all plain)
+    set(others)
+    foreach(lane IN LISTS lanes)
+      attnfuzz_lane_options(${lane} flags)
+      if(flags)
+        list(APPEND others ${lane})
+      endif()
+    endforeach()
+    if(others)
+      string(REPLACE ";" ", " others "${others}")
+      message(FATAL_ERROR "attnfuzz_add_kernel(${name}): ${others}: g++ builds no lane but plain, because the workers "
+                          "expect clang's instrumentation: configure with -DCMAKE_CXX_COMPILER=clang++-19")
+    endif()
+    if(NOT lanes AND ATTNFUZZ_LANES)
+      string(REPLACE ";" ", " left "${ATTNFUZZ_LANES}")
+      message(STATUS "attnfuzz_add_kernel(${name}): with g++ it is built for the lane plain alone; for ${left}: "
+                     "-DCMAKE_CXX_COMPILER=clang++-19")
+    endif()
+  else()
+    message(FATAL_ERROR "attnfuzz_add_kernel(${name}): kernels are compiled for the CPU executor with clang 15 (19 is "
+                        "tested) or g++ 12 or later, this project's C++ compiler is ${CMAKE_CXX_COMPILER}: configure with "
+                        "-DCMAKE_CXX_COMPILER=clang++-19, or build for CUDA alone with BACKENDS cuda")
+  endif()
+  if(NOT lanes)
+    set(arg_LANES ${all} PARENT_SCOPE)
+  endif()
+endfunction()
+
 function(attnfuzz_add_kernel)
   list(FIND ARGN CHECKS checks_at)
   list(SUBLIST ARGN 0 ${checks_at} own)  # all of it, where there is no CHECKS
@@ -95,13 +129,13 @@ function(attnfuzz_add_kernel)
   if(NOT arg_DIRECTORY)
     set(arg_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
   endif()
-  if(NOT arg_LANES)
-    set(arg_LANES plain ${ATTNFUZZ_LANES})
+  list(TRANSFORM arg_INCLUDES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" REGEX "^[^/$]")
+  if("cpu" IN_LIST arg_BACKENDS)
+    attnfuzz_accept_compiler(${arg_NAME} "${arg_LANES}")
   endif()
-  if("cpu" IN_LIST arg_BACKENDS AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    message(FATAL_ERROR "attnfuzz_add_kernel(${arg_NAME}): kernels are compiled for the CPU executor with clang 19, "
-                        "this project's C++ compiler is ${CMAKE_CXX_COMPILER}: configure with "
-                        "-DCMAKE_CXX_COMPILER=clang++-19, or build for CUDA alone with BACKENDS cuda")
+  set(gnu FALSE)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    set(gnu TRUE)
   endif()
   if(arg_EXACT)
     attnfuzz_refuse_inexact(${arg_NAME} "${arg_OPTIONS}")
@@ -109,7 +143,7 @@ function(attnfuzz_add_kernel)
   endif()
   # CUDA as it stands is translated for the executor first (translate.h): what has launches, dynamic
   # shared memory or inline PTX, or is an adapter of a source that may have.
-  set(translated)  # the overlay for clang
+  set(translated)  # the overlay for clang, the mirror for g++
   foreach(source IN LISTS arg_SOURCES)
     if("cpu" IN_LIST arg_BACKENDS AND source MATCHES "\\.cu$")
       get_filename_component(source ${source} ABSOLUTE)
@@ -123,10 +157,15 @@ function(attnfuzz_add_kernel)
       list(APPEND cuda_sources ${source})
     endif()
   endforeach()
+  set(mirror)
   if(translated)
     list(TRANSFORM arg_INCLUDES PREPEND "-I;" OUTPUT_VARIABLE folders)
+    if(gnu)
+      set(mirror ${translated}/attn_mirror)  # base/mirror.h
+    endif()
     add_custom_command(OUTPUT ${translated}.stamp
-      COMMAND attnfuzz::attnfuzz-translate ${translated} ${translated}.stamp ${folders} ${cuda_sources}
+      COMMAND attnfuzz::attnfuzz-translate ${translated} ${translated}.stamp $<$<BOOL:${mirror}>:--mirror> ${folders}
+              ${cuda_sources}
       DEPENDS attnfuzz::attnfuzz-translate ${cuda_sources} DEPFILE ${translated}.stamp.d
       COMMENT "Translating ${arg_NAME} for the CPU executor" VERBATIM COMMAND_EXPAND_LISTS)
     add_custom_target(attn_${arg_NAME}_translated DEPENDS ${translated}.stamp)
@@ -171,7 +210,7 @@ function(attnfuzz_add_kernel)
         # A .cu file has one language in a directory, and that is nvcc's.
         file(RELATIVE_PATH name ${arg_ROOT} ${source})
         string(MAKE_C_IDENTIFIER ${name} name)
-        file(CONFIGURE OUTPUT ${generated}/${name}.cc CONTENT "#include \"@source@\"\n" @ONLY)
+        file(CONFIGURE OUTPUT ${generated}/${name}.cc CONTENT "#include \"@mirror@@source@\"\n" @ONLY)
         if(source IN_LIST apart)
           set_source_files_properties(${generated}/${name}.cc PROPERTIES COMPILE_DEFINITIONS ATTN_APART
             SKIP_UNITY_BUILD_INCLUSION ON)
@@ -196,12 +235,20 @@ function(attnfuzz_add_kernel)
                    -P ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/check-atomics.cmake --)
     endif()
     set(includes ${arg_INCLUDES} ${ATTNFUZZ_INCLUDE_DIR})
+    if(backend STREQUAL "cpu" AND mirror)
+      list(TRANSFORM arg_INCLUDES PREPEND ${mirror} OUTPUT_VARIABLE mirrors)
+      list(PREPEND includes ${mirrors})
+    endif()
     if(backend STREQUAL "cpu")
       # Stand-ins for the toolkit's headers, that are not to be mixed with the toolkit's.
       list(APPEND includes ${ATTNFUZZ_INCLUDE_DIR}/kernels/cuda_source/include)
       # Loops stay loops: a GPU needs them unrolled, for registers cannot be indexed. Here half of the compilation
-      # would go into it, and a call hardly gains.
-      list(APPEND options "SHELL:-mllvm -pragma-unroll-threshold=1" -Wno-pass-failed)
+      # would go into it, and a call hardly gains. g++ does not unroll them at -O2.
+      if(gnu)
+        list(APPEND options -fno-gnu-unique -Wno-psabi)  # a library with unique symbols is never unloaded
+      else()
+        list(APPEND options "SHELL:-mllvm -pragma-unroll-threshold=1" -Wno-pass-failed)
+      endif()
     endif()
     target_include_directories(${target} BEFORE PRIVATE ${includes})
     set_target_properties(${target} PROPERTIES CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
@@ -211,9 +258,13 @@ function(attnfuzz_add_kernel)
     target_link_options(${target} PRIVATE ${link_options})
 
     if(translated AND backend STREQUAL "cpu")
-      # cuda_runtime.h comes by itself, as with nvcc. Properties are for threadIdx.x (kernels/cuda_source/cuda/builtins.h).
-      target_compile_options(${target} PRIVATE -ivfsoverlay ${translated}/overlay.yaml -fdeclspec
-        "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include cuda_runtime.h>")
+      # cuda_runtime.h comes by itself, as with nvcc. CUDA code reads half2 as unsigned, four floats as a float4: nvcc
+      # takes that as it is meant.
+      target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include cuda_runtime.h>"
+        $<$<COMPILE_LANGUAGE:CXX>:-fno-strict-aliasing>)
+      if(NOT gnu)
+        target_compile_options(${target} PRIVATE -ivfsoverlay ${translated}/overlay.yaml)
+      endif()
       add_dependencies(${target} attn_${arg_NAME}_translated)
       attnfuzz_add_identity(${target} ROOT ${arg_ROOT} DEPENDS ${translated}.stamp)
     else()

@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/printable.h"
 #include "base/subprocess.h"
+#include "cli/entry/compiler.h"
 #include "cli/entry/entry_project.h"
 #include "cli/options/command.h"
 #include "kernels/cuda_source/translate/tokens.h"
@@ -100,21 +101,6 @@ std::vector<std::string> generator(const fs::path& build) {
   return {"-G", "Ninja"};
 }
 
-// A clang of 15 or later: $CXX if that is one, else the first of the PATH, the tested 19 before others.
-std::string clang_of_this_machine() {
-  constexpr const char* kFind =
-      "for c in $CXX clang++-19 clang++-20 clang++-21 clang++-18 clang++-17 clang++-16 clang++-15 clang++; do "
-      "v=$(\"$c\" -dM -E -x c++ /dev/null 2>/dev/null | sed -n 's/^#define __clang_major__ //p'); "
-      "[ \"${v:-0}\" -ge 15 ] && command -v \"$c\" && exit 0; done; exit 1";
-  const Ran ran = run_program({"sh", "-c", kFind}, {.take_output = true});
-  const std::string path = ran.output.substr(0, ran.output.find('\n'));
-  if (ran.status == 0 && !path.empty()) return path;
-  throw UserError(
-      "--entry compiles with clang 15 or later (19 is tested), and there is none: install one (apt install "
-      "clang-19), or name it, CXX=/path/to/clang++; g++ cannot, for translated sources need -ivfsoverlay and "
-      "-fdeclspec");
-}
-
 }  // namespace
 
 bool is_cuda_source(const std::string& kernel) { return kernel.ends_with(".cu"); }
@@ -155,8 +141,10 @@ std::string build_entry(const Entry& entry, const std::string& folder) {
   fs::create_directories(at);
   for (const auto& [file, text] : project_files(entry, name, at)) write_if_new(at / file, text);
   const fs::path build = at / "build";
+  const Compiler compiler = compiler_of_this_machine(entry.lane);
+  expect_build_by(compiler, build);
   std::vector<std::string> configure = {"cmake", "-S",  at,
-                                        "-B",    build, "-DCMAKE_CXX_COMPILER=" + clang_of_this_machine()};
+                                        "-B",    build, "-DCMAKE_CXX_COMPILER=" + compiler.path};
   configure.push_back("-Dattnfuzz_DIR=" + (prefix / "lib/cmake/attnfuzz").string());
   configure.push_back(std::string("-DATTNFUZZ_CUDA=") + (entry.backend == "cuda" ? "ON" : "OFF"));
   for (std::string& word : generator(build)) configure.push_back(std::move(word));

@@ -1,0 +1,65 @@
+#include "cli/entry/compiler.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+
+#include "base/subprocess.h"
+#include "cli/options/command.h"
+#include "fuzz/host/lanes.h"
+
+namespace attnfuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kClangs =
+    "clang++-19 clang++-20 clang++-21 clang++-18 clang++-17 clang++-16 clang++-15 clang++";
+constexpr const char* kGnus = "g++ g++-15 g++-14 g++-13 g++-12";
+
+// The first of `names`, words for the shell, that is of the kind and version.
+std::optional<Compiler> first_of(const std::string& names, bool is_clang) {
+  const std::string macros = "$(\"$c\" -dM -E -x c++ /dev/null 2>/dev/null)";
+  const std::string find =
+      "for c in " + names + "; do m=" + macros +
+      "; clang=$(printf '%s\\n' \"$m\" | sed -n 's/^#define __clang_major__ //p'); "
+      "gnu=$(printf '%s\\n' \"$m\" | sed -n 's/^#define __GNUC__ //p'); " +
+      (is_clang ? "[ \"${clang:-0}\" -ge 15 ]" : "[ -z \"$clang\" ] && [ \"${gnu:-0}\" -ge 12 ]") +
+      " && command -v \"$c\" && exit 0; done; exit 1";
+  const Ran ran = run_program({"sh", "-c", find}, {.take_output = true});
+  const std::string path = ran.output.substr(0, ran.output.find('\n'));
+  if (ran.status != 0 || path.empty()) return std::nullopt;
+  return Compiler{path, is_clang};
+}
+
+}  // namespace
+
+Compiler compiler_of_this_machine(const std::string& lane) {
+  const char* cxx = std::getenv("CXX");
+  const bool is_named = cxx != nullptr && *cxx != '\0';
+  if (const auto clang = first_of(is_named ? "$CXX" : kClangs, true)) return *clang;
+  const auto gnu = first_of(is_named ? "$CXX" : kGnus, false);
+  const Lane* wanted = find_lane(lane);
+  if (gnu && wanted != nullptr && wanted->kind == Lane::kBuilt)
+    throw UserError(
+        "--lane " + lane + " is built by clang 15 or later, and " + gnu->path +
+        " builds plain alone, because the workers expect clang's instrumentation: install one (apt install "
+        "clang-19), or name it, CXX=/path/to/clang++");
+  if (gnu) return *gnu;
+  throw UserError(
+      std::string("--entry compiles with clang 15 or later (19 is tested), or with g++ 12 or later, and ") +
+      (is_named ? "CXX=" + std::string(cxx) + " is neither: name one, or unset CXX"
+                : "there is neither: install one (apt install clang-19, or g++), or name it, "
+                  "CXX=/path/to/clang++"));
+}
+
+void expect_build_by(const Compiler& compiler, const fs::path& build) {
+  std::ifstream cache(build / "CMakeCache.txt");
+  for (std::string line; std::getline(cache, line);) {
+    if (!line.starts_with("CMAKE_CXX_COMPILER:")) continue;
+    if (line.substr(line.find('=') + 1) != compiler.path) fs::remove_all(build);
+    return;
+  }
+}
+
+}  // namespace attnfuzz

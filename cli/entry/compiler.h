@@ -1,0 +1,21 @@
+// The C++ compiler that builds a source (entry.h), and the folder that it builds in.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace attnfuzz {
+
+struct Compiler {
+  std::string path;
+  bool is_clang = false;
+};
+
+// A clang of 15 or later, or else a g++ of 12 or later: of $CXX if that is set, else of the PATH. A `lane` that
+// is compiled otherwise than plain needs a clang. Throws UserError that says what to install.
+Compiler compiler_of_this_machine(const std::string& lane);
+
+// Removes a build folder that another compiler has built in: CMake cannot change the compiler of one.
+void expect_build_by(const Compiler& compiler, const std::filesystem::path& build);
+
+}  // namespace attnfuzz
