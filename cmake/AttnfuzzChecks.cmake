@@ -1,4 +1,4 @@
-# attnfuzz_add_checks(KERNEL <name> [CASES <n>] [LANE_CASES <n>] [O0_CASES <n>] [CUDA_CASES <n>]
+# attnfuzz_add_checks(KERNEL <name> [CASES <n>] [BUILD_CASES <n>] [O0_CASES <n>] [CUDA_CASES <n>]
 #                     [PROPERTIES <property>...] [OPTIONS <argument>...] [LABELS <label>...] [OUT <dir>])
 #
 # Registers the property runs of a kernel that attnfuzz_add_kernel built with
@@ -7,13 +7,13 @@
 #   check.<name>                all properties on the CPU executor, CASES (2000) drawn cases
 #   check.<name>.<property>     instead, for each of PROPERTIES: an entry of its own, CASES each
 #                               (none of these under asan: that has its entry)
-#   check.<name>.schedules      each case under many orders of its threads; LANE_CASES (500)
-#   check.<name>.<lane>         each sanitizer's lane: asan, msan, msan-O0, tsan; LANE_CASES, and
-#                               where nothing is optimised (-O0) O0_CASES (LANE_CASES / 5)
+#   check.<name>.schedules      each case under many orders of its threads; BUILD_CASES (500)
+#   check.<name>.<build>        each sanitizer's build: asan, msan, msan-O0, tsan; BUILD_CASES, and
+#                               where nothing is optimised (-O0) O0_CASES (BUILD_CASES / 5)
 #   check.<name>.cuda           on a GPU; CUDA_CASES (CASES)
 #   check.<name>.bits           of a kernel that is EXACT: whether an H200 has the executor's bits; CUDA_CASES
 #
-# Labels: `check`, LABELS, and `property`, `lane` or `gpu`. The GPU's entries ask
+# Labels: `check`, LABELS, and `property`, `build` or `gpu`. The GPU's entries ask
 # for RESOURCE_GROUPS gpus:1, and take the one they are given where ctest has a
 # resource specification; where there is no GPU they are shown as skipped, with the
 # reason in their output. OPTIONS go to `attnfuzz check`; reproducers of what fails
@@ -21,7 +21,7 @@
 include_guard(GLOBAL)
 
 function(attnfuzz_add_checks)
-  cmake_parse_arguments(arg "" "KERNEL;CASES;LANE_CASES;O0_CASES;CUDA_CASES;OUT" "PROPERTIES;OPTIONS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "KERNEL;CASES;BUILD_CASES;LANE_CASES;O0_CASES;CUDA_CASES;OUT" "PROPERTIES;OPTIONS;LABELS" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_KERNEL)
     message(FATAL_ERROR "attnfuzz_add_checks needs KERNEL; not understood: '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -32,11 +32,14 @@ function(attnfuzz_add_checks)
   if(NOT DEFINED arg_CASES)
     set(arg_CASES 2000)
   endif()
-  if(NOT DEFINED arg_LANE_CASES)
-    set(arg_LANE_CASES 500)
+  if(NOT DEFINED arg_BUILD_CASES AND DEFINED arg_LANE_CASES)
+    set(arg_BUILD_CASES ${arg_LANE_CASES})  # its name in version 0.1, accepted once more
+  endif()
+  if(NOT DEFINED arg_BUILD_CASES)
+    set(arg_BUILD_CASES 500)
   endif()
   if(NOT DEFINED arg_O0_CASES)
-    math(EXPR arg_O0_CASES "(${arg_LANE_CASES} + 4) / 5")
+    math(EXPR arg_O0_CASES "(${arg_BUILD_CASES} + 4) / 5")
   endif()
   if(NOT DEFINED arg_CUDA_CASES)
     set(arg_CUDA_CASES ${arg_CASES})
@@ -72,18 +75,18 @@ function(attnfuzz_add_checks)
       else()
         add("" property --backend cpu --cases ${arg_CASES} --asan-every 0)
       endif()
-      add(.schedules lane --backend cpu --lane schedules --cases ${arg_LANE_CASES})
+      add(.schedules build --backend cpu --build schedules --cases ${arg_BUILD_CASES})
     else()
-      string(REPLACE "cpu-" "" lane ${build})
-      if(lane STREQUAL "coverage")
+      string(REPLACE "cpu-" "" build_kind ${build})
+      if(build_kind STREQUAL "coverage")
         continue()  # it would find what plain finds
       endif()
-      set(cases ${arg_LANE_CASES})
-      attnfuzz_lane_options(${lane} flags)
+      set(cases ${arg_BUILD_CASES})
+      attnfuzz_build_options(${build_kind} flags)
       if("-O0" IN_LIST flags)
         set(cases ${arg_O0_CASES})
       endif()
-      add(.${lane} lane --backend cpu --lane ${lane} --cases ${cases})
+      add(.${build_kind} build --backend cpu --build ${build_kind} --cases ${cases})
     endif()
   endforeach()
 endfunction()

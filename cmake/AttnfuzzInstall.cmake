@@ -1,7 +1,7 @@
 # cmake --install: the command with its workers, our kernels, the Python package, and what a project
 # of its own needs to have its kernels checked (attnfuzzConfig.cmake.in says how).
 #
-#   bin/              attnfuzz, attnfuzz-identity, attnfuzz-translate, a worker a lane and back end
+#   bin/              attnfuzz, attnfuzz-identity, attnfuzz-translate, a worker a build and back end
 #   lib/              libattn_*.so: found beside bin/, as in the build tree; the CPU executor as a library;
 #                     what the Python package loads
 #   include/attnfuzz/ kernels/: the contract, the primitives, the executor's
@@ -14,7 +14,7 @@
 #   share/doc/attnfuzz/
 #
 # The component `package` is what a wheel holds: all of the above that checks others' kernels, without
-# our own, sanitizers' workers and Slurm. What has not been built of workers, kernels and lanes is left out;
+# our own, sanitizers' workers and Slurm. What has not been built of workers, kernels and builds is left out;
 # the command, attnfuzz-identity, attnfuzz-translate and the executor must be there: `--target tools`
 # makes them, and none of our kernels.
 #
@@ -71,7 +71,7 @@ get_property(builds GLOBAL PROPERTY ATTNFUZZ_BUILDS_canary)
 foreach(build IN LISTS builds)
   set(component)
   if(NOT build MATCHES "-")
-    set(component COMPONENT package)  # a wheel has no worker of another lane
+    set(component COMPONENT package)  # a wheel has no worker of another build
   endif()
   install(TARGETS attn_canary_${build} LIBRARY DESTINATION lib/attnfuzz ${component} OPTIONAL)
   list(APPEND canaries attn_canary_${build})
@@ -102,7 +102,7 @@ configure_package_config_file(cmake/attnfuzzConfig.cmake.in ${package}/attnfuzzC
   INSTALL_DESTINATION ${package_dir} NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${package}/attnfuzzConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 export(EXPORT attnfuzzTargets NAMESPACE attnfuzz:: FILE ${package}/attnfuzzTargets.cmake)
-set(modules AttnfuzzKernel.cmake AttnfuzzChecks.cmake AttnfuzzExact.cmake AttnfuzzLanes.cmake AttnfuzzCuda.cmake
+set(modules AttnfuzzKernel.cmake AttnfuzzChecks.cmake AttnfuzzExact.cmake AttnfuzzBuilds.cmake AttnfuzzCuda.cmake
             check-atomics.cmake nvcc-command.cmake)
 foreach(module IN LISTS modules)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/cmake/${module} ${package}/${module} SYMBOLIC)

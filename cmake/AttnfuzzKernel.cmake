@@ -1,13 +1,13 @@
 # attnfuzz_add_kernel(NAME <name> SOURCES <a.cu> [<b.cc>...]
 #                     [BACKENDS cpu cuda] [OPTIONS <flag>...] [INCLUDES <dir>...] [ROOT <dir>]
 #                     [CUDA_SOURCES <a.cu>...] [APART <a.cu>...] [DIRECTORY <dir>]
-#                     [LANES plain asan msan msan-O0 tsan coverage]
+#                     [BUILDS plain asan msan msan-O0 tsan coverage]
 #                     [EXACT] [CHECKS [CASES <n>] ...])
 #
 # Makes one loadable library a back end from one kernel source:
 #
 #   attn_<name>_cpu         lib/libattn_<name>_cpu.so        clang or g++; executor symbols stay undefined, the worker has them
-#   attn_<name>_cpu-<lane>  lib/libattn_<name>_cpu-<lane>.so the same, instrumented: see AttnfuzzLanes.cmake
+#   attn_<name>_cpu-<build> lib/libattn_<name>_cpu-<build>.so the same, instrumented: see AttnfuzzBuilds.cmake
 #   attn_<name>_cuda        lib/libattn_<name>_cuda.so       nvcc; only where ATTNFUZZ_HAVE_CUDA
 #
 # Each exports attn_kernel_at() and carries attn_build_identity (kernels/identity.h):
@@ -18,7 +18,7 @@
 # namespace simt (kernels/cuda_source/apart.h): a user's code whose adapter is another source. OPTIONS go to every compilation; INCLUDES are searched before the source tree,
 # so a patched copy of kernels/ can be compiled as another kernel; DIRECTORY is
 # where the library goes, for one that the commands should not list as ours.
-# LANES: those to build for the CPU, of plain, ATTNFUZZ_LANES and coverage (default:
+# BUILDS: those to build for the CPU, of plain, ATTNFUZZ_BUILDS and coverage (default:
 # all but coverage, which fuzz targets and campaigns want and nothing else). With g++: plain alone.
 # EXACT: for CUDA every fma stands in the source (-fmad=false), so that its bits are those of the executor in
 # a device's arithmetic (--property cpu_gpu_bits, docs/checks.md). Options that give that up, and atomic additions of
@@ -30,7 +30,7 @@
 # (attnfuzzConfig.cmake.in): ATTNFUZZ_INCLUDE_DIR is where kernels/attention.h is,
 # ATTNFUZZ_KERNEL_OPTIONS what directory options do not already say.
 include_guard(GLOBAL)
-include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzLanes.cmake)  # for a project of its own
+include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzBuilds.cmake)  # for a project of its own
 include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzChecks.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzExact.cmake)
 
@@ -79,28 +79,28 @@ function(attnfuzz_add_identity target)
   set_target_properties(${target} PROPERTIES EXPORT_COMPILE_COMMANDS ON)
 endfunction()
 
-# Stops if this project's C++ compiler cannot build kernel `name` for the CPU executor. Sets arg_LANES, if it is empty,
-# to all lanes that the compiler can build.
-function(attnfuzz_accept_compiler name lanes)
+# Stops if this project's C++ compiler cannot build kernel `name` for the CPU executor. Sets arg_BUILDS, if it is empty,
+# to all builds that the compiler can build.
+function(attnfuzz_accept_compiler name build_kinds)
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    set(all plain ${ATTNFUZZ_LANES})
+    set(all plain ${ATTNFUZZ_BUILDS})
   elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12)
     set(all plain)
     set(others)
-    foreach(lane IN LISTS lanes)
-      attnfuzz_lane_options(${lane} flags)
+    foreach(build_kind IN LISTS build_kinds)
+      attnfuzz_build_options(${build_kind} flags)
       if(flags)
-        list(APPEND others ${lane})
+        list(APPEND others ${build_kind})
       endif()
     endforeach()
     if(others)
       string(REPLACE ";" ", " others "${others}")
-      message(FATAL_ERROR "attnfuzz_add_kernel(${name}): ${others}: g++ builds no lane but plain, because the workers "
+      message(FATAL_ERROR "attnfuzz_add_kernel(${name}): ${others}: g++ builds no build but plain, because the workers "
                           "expect clang's instrumentation: configure with -DCMAKE_CXX_COMPILER=clang++-19")
     endif()
-    if(NOT lanes AND ATTNFUZZ_LANES)
-      string(REPLACE ";" ", " left "${ATTNFUZZ_LANES}")
-      message(STATUS "attnfuzz_add_kernel(${name}): with g++ it is built for the lane plain alone; for ${left}: "
+    if(NOT build_kinds AND ATTNFUZZ_BUILDS)
+      string(REPLACE ";" ", " left "${ATTNFUZZ_BUILDS}")
+      message(STATUS "attnfuzz_add_kernel(${name}): with g++ it is built for the build plain alone; for ${left}: "
                      "-DCMAKE_CXX_COMPILER=clang++-19")
     endif()
   else()
@@ -108,15 +108,15 @@ function(attnfuzz_accept_compiler name lanes)
                         "tested) or g++ 12 or later, this project's C++ compiler is ${CMAKE_CXX_COMPILER}: configure with "
                         "-DCMAKE_CXX_COMPILER=clang++-19, or build for CUDA alone with BACKENDS cuda")
   endif()
-  if(NOT lanes)
-    set(arg_LANES ${all} PARENT_SCOPE)
+  if(NOT build_kinds)
+    set(arg_BUILDS ${all} PARENT_SCOPE)
   endif()
 endfunction()
 
 function(attnfuzz_add_kernel)
   list(FIND ARGN CHECKS checks_at)
   list(SUBLIST ARGN 0 ${checks_at} own)  # all of it, where there is no CHECKS
-  cmake_parse_arguments(arg "EXACT" "NAME;ROOT;DIRECTORY" "SOURCES;CUDA_SOURCES;APART;BACKENDS;OPTIONS;INCLUDES;LANES" ${own})
+  cmake_parse_arguments(arg "EXACT" "NAME;ROOT;DIRECTORY" "SOURCES;CUDA_SOURCES;APART;BACKENDS;OPTIONS;INCLUDES;BUILDS;LANES" ${own})
   if("${arg_NAME}" STREQUAL "" OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "attnfuzz_add_kernel needs NAME and SOURCES; not understood: '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -131,7 +131,7 @@ function(attnfuzz_add_kernel)
   endif()
   list(TRANSFORM arg_INCLUDES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" REGEX "^[^/$]")
   if("cpu" IN_LIST arg_BACKENDS)
-    attnfuzz_accept_compiler(${arg_NAME} "${arg_LANES}")
+    attnfuzz_accept_compiler(${arg_NAME} "${arg_BUILDS}")
   endif()
   set(gnu FALSE)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -177,11 +177,11 @@ function(attnfuzz_add_kernel)
   endforeach()
   set(builds)  # "cpu", "cpu-asan", "cuda"
   if("cpu" IN_LIST arg_BACKENDS)
-    foreach(lane IN LISTS arg_LANES)
-      if(lane STREQUAL "plain")
+    foreach(build_kind IN LISTS arg_BUILDS)
+      if(build_kind STREQUAL "plain")
         list(APPEND builds cpu)
-      elseif(lane STREQUAL "coverage" OR lane IN_LIST ATTNFUZZ_LANES)
-        list(APPEND builds cpu-${lane})
+      elseif(build_kind STREQUAL "coverage" OR build_kind IN_LIST ATTNFUZZ_BUILDS)
+        list(APPEND builds cpu-${build_kind})
       endif()
     endforeach()
   endif()
@@ -193,8 +193,8 @@ function(attnfuzz_add_kernel)
     set(options ${arg_OPTIONS})
     set(link_options)
     if(build MATCHES "^cpu-(.*)")
-      attnfuzz_lane_options(${CMAKE_MATCH_1} lane_options)
-      list(APPEND options ${lane_options})
+      attnfuzz_build_options(${CMAKE_MATCH_1} build_options)
+      list(APPEND options ${build_options})
       # What is compiled into the kernel is used by it, not a namesake elsewhere.
       list(APPEND link_options -Wl,-Bsymbolic)
     endif()

@@ -52,7 +52,7 @@ file(COPY ${source}/fuzz/bench/plain_loop.py DESTINATION ${root}/fuzz/bench)
 file(COPY ${source}/cmake/run-bundle.sh DESTINATION ${root})
 file(COPY ${source}/LICENSE DESTINATION ${root})
 file(WRITE ${root}/own-kernels "${kernels}\n")  # what the script checks
-file(WRITE ${root}/own-lanes "plain schedules ${lanes}\n")
+file(WRITE ${root}/own-builds "plain schedules ${build_kinds}\n")
 file(WRITE ${root}/build-folder "${build}\n")  # where tests expect to find what they load
 
 execute_process(COMMAND ${CMAKE_COMMAND} -E tar czf attnfuzz-bundle.tar.gz attnfuzz-bundle

@@ -13,8 +13,8 @@
 #   sanitize   compute-sanitizer's four tools over the corpus, each shown a
 #              planted fault first (SANITIZE_TOOLS)
 #   bench      attnfuzz bench on both back ends: results/bench.json
-#   lanes      drawn cases of both kernels in every lane of the executor: none may
-#              fail (LANE_CASES, LANES)
+#   builds      drawn cases of both kernels in every build of the executor: none may
+#              fail (BUILD_CASES, BUILDS)
 #   kernels    fuzz/bench/bench.py beside PyTorch: results/kernels.json
 #   torch      fuzz/bench/plain_loop.py over PyTorch's back ends: results/torch.json
 #
@@ -38,7 +38,7 @@ cd "$here" || exit 1
 cores=$(nproc)
 : "${PYTHON:=python3}" "${CHECK_CASES:=2000}" "${CHECK_SEED:=1}"
 : "${SANITIZE_TOOLS:=memcheck racecheck initcheck synccheck}"
-: "${LANE_CASES:=2000}" "${LANES:=$(cat own-lanes)}" "${LANES_SECONDS:=560}"
+: "${BUILD_CASES:=2000}" "${BUILDS:=$(cat own-builds)}" "${BUILDS_SECONDS:=560}"
 : "${TESTS_SECONDS:=240}" "${CHECK_SECONDS:=150}" "${PLUGINS_SECONDS:=120}" "${CALIBRATE_SECONDS:=60}" "${SANITIZE_SECONDS:=480}"
 : "${BENCH_SECONDS:=120}" "${KERNELS_SECONDS:=420}" "${TORCH_SECONDS:=60}"
 export PYTHONUNBUFFERED=1
@@ -206,19 +206,19 @@ run_kernels() {
   return "$status"
 }
 
-run_lanes() {
-  local lane kernel status=0 held=0
-  for lane in $LANES; do
+run_builds() {
+  local build_kind kernel status=0 held=0
+  for build_kind in $BUILDS; do
     for kernel in $(cat own-kernels); do
-      if bin/attnfuzz check "$kernel" --lane "$lane" --cases "$LANE_CASES" --jobs "$cores" \
-        --out "results/found-$lane" --json "results/lane-$lane-$kernel.jsonl"; then
+      if bin/attnfuzz check "$kernel" --build "$build_kind" --cases "$BUILD_CASES" --jobs "$cores" \
+        --out "results/found-$build_kind" --json "results/build-$build_kind-$kernel.jsonl"; then
         held=$((held + 1))
       else
         status=1
       fi
     done
   done
-  echo "$held of $(($(wc -w <<<"$LANES") * $(wc -w <own-kernels))) without a finding in $LANE_CASES cases each" >&3
+  echo "$held of $(($(wc -w <<<"$BUILDS") * $(wc -w <own-kernels))) without a finding in $BUILD_CASES cases each" >&3
   return "$status"
 }
 
@@ -236,10 +236,10 @@ if [ "${1:-}" = --step ]; then
 fi
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(tests check plugins lanes calibrate sanitize bench kernels torch)
+[ ${#steps[@]} -gt 0 ] || steps=(tests check plugins builds calibrate sanitize bench kernels torch)
 for step in "${steps[@]}"; do
   if ! declare -F "run_$step" >/dev/null; then
-    echo "run-bundle.sh: there is no step '$step'; there are: tests check plugins lanes calibrate sanitize bench kernels torch" >&2
+    echo "run-bundle.sh: there is no step '$step'; there are: tests check plugins builds calibrate sanitize bench kernels torch" >&2
     exit 1
   fi
 done

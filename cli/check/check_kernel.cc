@@ -147,19 +147,19 @@ class KernelCheck {
   }
 
   Filing filing_options() {
-    OpenLane open_lane;
+    OpenBuild open_build;
     if (arguments_.target.untrusted.empty())  // a sanitizer needs what confinement takes away
-      open_lane = [this](const std::string& lane) {
-        return open_in(lane, library_, checked_.kernel.build, arguments_.target);
+      open_build = [this](const std::string& build_kind) {
+        return open_in(build_kind, library_, checked_.kernel.build, arguments_.target);
       };
-    if (open_lane && checked_.kernel.backend == ATTN_CPU && checked_.kernel.lane == "plain")
-      options_.open_asan = [open_lane] { return open_lane("asan"); };
+    if (open_build && checked_.kernel.backend == ATTN_CPU && checked_.kernel.build_kind == "plain")
+      options_.open_asan = [open_build] { return open_build("asan"); };
     return {.check = arguments_.check,
             .folder = arguments_.out,
             .reduce_seconds = arguments_.reduce_seconds,
             .untrusted = !arguments_.target.untrusted.empty(),
             .stop = options_.interrupted,
-            .open_lane = open_lane,
+            .open_build = open_build,
             .at_work = [this](const std::string& what) {
               detail(what + " ...\n");
               std::fflush(stdout);
@@ -236,9 +236,10 @@ class KernelCheck {
   std::vector<std::string> builds_not_run() const {
     std::vector<std::string> names;
     if (checked_.kernel.backend != ATTN_CPU) return names;
-    for (const Lane& lane : lanes()) {
-      if (lane.sanitizer() && lane.name != checked_.kernel.lane && !checked_.result.lanes.contains(lane.name))
-        names.emplace_back(lane.name);
+    for (const BuildKind& build_kind : build_kinds()) {
+      if (build_kind.sanitizer() && build_kind.name != checked_.kernel.build_kind &&
+          !checked_.result.build_kinds.contains(build_kind.name))
+        names.emplace_back(build_kind.name);
     }
     return names;
   }
@@ -257,7 +258,7 @@ class KernelCheck {
     if (!idle.empty() && result.cases() > 0 && result.failures.empty())
       checked_.left_out.push_back(fmt::format("{} (judged nothing)", fmt::join(idle, ", ")));
     if (const std::vector<std::string> builds = builds_not_run(); !builds.empty())
-      checked_.left_out.push_back(fmt::format("the lanes {} (--lane)", fmt::join(builds, ", ")));
+      checked_.left_out.push_back(fmt::format("the builds {} (--build)", fmt::join(builds, ", ")));
     print(summary_text(checked_, judged, options_.seed, takes_colors(STDOUT_FILENO)));
     for (const uint64_t index : result.given_up)
       print(fmt::format("  interrupted in case {}, which did not end by itself\n", index));
@@ -271,9 +272,9 @@ class KernelCheck {
     file_warnings(*target_, filing, checked_);
     for (size_t n = 0; n < result.warnings.size(); ++n) say_warning(result.warnings[n], checked_.warnings[n]);
     for (Failure& failure : result.failures) {
-      std::unique_ptr<Target> there;  // of a case that was run in the lane asan
-      if (failure.c.lane != checked_.kernel.lane && failure.file.empty())
-        there = filing.open_lane(failure.c.lane);
+      std::unique_ptr<Target> there;  // of a case that was run in the build asan
+      if (failure.c.build_kind != checked_.kernel.build_kind && failure.file.empty())
+        there = filing.open_build(failure.c.build_kind);
       Filed& filed =
           checked_.filed.emplace_back(file_failure(failure, there ? *there : *target_, calibration_, filing));
       line_.clear();

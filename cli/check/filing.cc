@@ -46,7 +46,7 @@ class FailureFile {
       filed_.how.push_back("in a fresh worker it fails in another way, and that is reduced: " + again->message);
     ReduceOptions options = reduce_options();
     reduce(*again, options);
-    if (filing_.open_lane && more_to_see(target_.info(), filed_.reduction->verdict)) ask_other_lanes(options);
+    if (filing_.open_build && more_to_see(target_.info(), filed_.reduction->verdict)) ask_other_builds(options);
     return std::move(filed_);
   }
 
@@ -131,16 +131,16 @@ class FailureFile {
     filed_.guess = guess_of(*filed_.reduction, target_, calibration_);
   }
 
-  // Asks the sanitizers' lanes; one that sees more takes the failure over. The case is small already.
-  void ask_other_lanes(ReduceOptions options) {
+  // Asks the sanitizers' builds; one that sees more takes the failure over. The case is small already.
+  void ask_other_builds(ReduceOptions options) {
     constexpr double kOfSeconds = 0.5;
     options.seconds = kOfSeconds * filing_.reduce_seconds;
     options.on_better = nullptr;
     const Reduction& mine = *filed_.reduction;
-    Vote vote = ask_lanes(mine.minimal, mine.verdict, target_, filing_.open_lane, calibration_, options);
+    Vote vote = ask_builds(mine.minimal, mine.verdict, target_, filing_.open_build, calibration_, options);
     filed_.vote = words(vote);
     if (!vote.reduction) return;
-    filed_.lane = vote.lane;
+    filed_.build_kind = vote.build_kind;
     filed_.reduction = std::move(vote.reduction);
     write(*vote.target, filed_.reduction->minimal, filed_.reduction->verdict, &*filed_.reduction);
     filed_.guess = guess_of(*filed_.reduction, *vote.target, calibration_);

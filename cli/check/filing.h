@@ -16,7 +16,7 @@ struct Filing {
   double reduce_seconds;
   bool untrusted;                                   // the kernel's exploit is looked for
   std::function<bool()> stop;                       // asked while a failure is reduced
-  OpenLane open_lane;                               // the kernel in another lane
+  OpenBuild open_build;                             // the kernel in another build
   std::function<void(const std::string&)> at_work;  // told what goes on, before what may take long
 };
 
@@ -29,7 +29,7 @@ Filed file_failure(Failure& found, Target& target, const Calibration& calibratio
 // Writes the first case of each sign of a warning of a check that has ended.
 void file_warnings(Target& target, const Filing& filing, Checked& checked);
 
-// Judges the reproducers of this kernel, back end and lane that lie in the folder. Those that still fail are
+// Judges the reproducers of this kernel, back end and build that lie in the folder. Those that still fail are
 // the first of `checked`'s failures. A file that cannot be read may be one of them, and makes the check no
 // pass. Returns a line for -v, or nothing.
 std::string try_found_before(Target& target, const Calibration& calibration, const Filing& filing,

@@ -7,7 +7,7 @@
 
 #include "base/printable.h"
 #include "cli/check/filing.h"
-#include "fuzz/host/lanes.h"
+#include "fuzz/host/build_kinds.h"
 #include "properties/judge/judge.h"
 
 namespace attnfuzz {
@@ -23,15 +23,15 @@ std::set<std::string> reproducers_in(const std::string& folder) {
   return files;
 }
 
-// The target that a file's case is to be judged by: `plain`, or `there` for a sanitizer's lane that took the
-// failure over. nullptr: the file is another kernel's, back end's or lane's.
+// The target that a file's case is to be judged by: `plain`, or `there` for a sanitizer's build that took the
+// failure over. nullptr: the file is another kernel's, back end's or build's.
 Target* target_for(const Reproducer& r, Target& plain, const Filing& filing, std::unique_ptr<Target>& there) {
   const KernelInfo& kernel = plain.info();
   if (r.kind == kWarningKind || r.backend != kernel.backend) return nullptr;  // a warning was no failure
-  const Lane* lane = find_lane(r.c.lane);
-  const bool took_over = lane != nullptr && lane->sanitizer() && more_to_see(kernel, {});
-  if (took_over && filing.open_lane) there = filing.open_lane(lane->name);
-  if (r.c.lane != kernel.lane && !there) return nullptr;
+  const BuildKind* build_kind = find_build_kind(r.c.build_kind);
+  const bool took_over = build_kind != nullptr && build_kind->sanitizer() && more_to_see(kernel, {});
+  if (took_over && filing.open_build) there = filing.open_build(build_kind->name);
+  if (r.c.build_kind != kernel.build_kind && !there) return nullptr;
   Target& target = there ? *there : plain;
   const std::string named = command_name(target.info());
   std::error_code other;

@@ -40,21 +40,21 @@ struct CampaignArguments : CampaignScope {
 
 // The names that a ledger may use: of all kernels that there are here, and of those that this session has.
 LedgerNames ledger_names(const CampaignArguments& arguments) {
-  LedgerNames names = {arguments.kernels, lane_names()};
+  LedgerNames names = {arguments.kernels, build_kind_names()};
   for (const KernelLibrary& library : our_kernels()) names.kernels.push_back(library.name);
   return names;
 }
 
-// A source is built beside the campaign's folder, for one back end and one lane.
+// A source is built beside the campaign's folder, for one back end and one build.
 void build_sources(CampaignArguments& arguments) {
   expect_source(arguments.kernels, arguments.entry);
   for (std::string& kernel : arguments.kernels) {
     if (!is_cuda_source(kernel)) continue;
-    if (arguments.backends.size() > 1 || arguments.lanes.size() > 1)
-      throw UserError("a CUDA source is built for one --backend and one --lane: give one of each");
+    if (arguments.backends.size() > 1 || arguments.build_kinds.size() > 1)
+      throw UserError("a CUDA source is built for one --backend and one --build: give one of each");
     TargetOptions options = arguments.target;
     options.backend = arguments.backends.front();
-    options.lane = arguments.lanes.front();
+    options.build_kind = arguments.build_kinds.front();
     const fs::path folder = fs::absolute(arguments.campaign.dir).lexically_normal();
     kernel = library_of_source(kernel, arguments.entry, options, folder.parent_path().string());
   }
@@ -174,10 +174,10 @@ void add_campaign(CLI::App& app, Action& action) {
       ->check(is_backend())
       ->capture_default_str();
   command
-      ->add_option("--lane", arguments->lanes,
-                   "lanes of the CPU, by commas: plain, schedules, coverage, asan, ...")
+      ->add_option("--build,--lane", arguments->build_kinds,
+                   "builds for the CPU, separated by commas: plain, schedules, coverage, asan, ...")
       ->delimiter(',')
-      ->check(is_lane())
+      ->check(is_build_kind())
       ->capture_default_str();
   command
       ->add_option("--for", arguments->duration,

@@ -202,7 +202,7 @@ void add_check(CLI::App& app, Action& action) {
   arguments->check.asan_every = 32;
   command
       ->add_option("--asan-every", arguments->check.asan_every,
-                   "one case in so many is run in the lane asan, where the kernel is built for it; 0: none")
+                   "one case in so many is run in the build asan, where the kernel is built for it; 0: none")
       ->capture_default_str();
   command->add_option("--work", arguments->check.work, "multiply-adds that one case may cost")
       ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40))

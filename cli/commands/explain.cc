@@ -68,7 +68,7 @@ void say_why(const Case& c, const std::vector<Need>& needs, const Verdict& verdi
   for (const std::string& line : trace.lines) say("with position-coded V: " + line + "\n");
   const Clues clues = gather_clues(c, verdict, target, calibration);
   for (const std::string& line : lines_of(clues)) say(line + "\n");
-  say(guess_fault({c, verdict, needs, target.info().lane, clues}).text());
+  say(guess_fault({c, verdict, needs, target.info().build_kind, clues}).text());
 }
 
 Exit run_explain(const ExplainArguments& arguments) {

@@ -8,7 +8,7 @@
 #include "cli/open/case_file.h"
 #include "cli/options/help.h"
 #include "cli/terminal/results_apart.h"
-#include "fuzz/host/lanes.h"
+#include "fuzz/host/build_kinds.h"
 #include "properties/case/words.h"
 
 namespace attnfuzz {
@@ -39,16 +39,16 @@ void find_places(Places& places) {
   if (!first_there({include / "kernels" / "attention.h"}).empty()) places.include = include;
 }
 
-// An exported program has no sanitizer runtime and no coverage counter. So it uses the plain library, unless --lane
-// says otherwise.
+// An exported program has no sanitizer runtime and no coverage counter. So it uses the plain library, unless
+// --build says otherwise.
 OpenedCase open_plainly(ExportArguments arguments) {
-  const std::string lane = load_reproducer(arguments.file).c.lane;
-  const Lane* const row = find_lane(lane);
-  const bool built_apart = row != nullptr && row->kind == Lane::kBuilt;
-  if (arguments.target.lane.empty() && built_apart) {
-    arguments.target.lane = "plain";
-    std::fprintf(stderr, "attnfuzz: note: found in the lane %s; the program takes the plain library\n",
-                 lane.c_str());
+  const std::string build_kind = load_reproducer(arguments.file).c.build_kind;
+  const BuildKind* const row = find_build_kind(build_kind);
+  const bool built_apart = row != nullptr && row->kind == BuildKind::kBuilt;
+  if (arguments.target.build_kind.empty() && built_apart) {
+    arguments.target.build_kind = "plain";
+    std::fprintf(stderr, "attnfuzz: note: found in the build %s; the program takes the plain library\n",
+                 build_kind.c_str());
   }
   return open_case(arguments);
 }

@@ -1,4 +1,4 @@
-// attnfuzz list: kernels, properties, lanes, back ends.
+// attnfuzz list: kernels, properties, builds, back ends.
 
 #include "cli/open/open_kernel.h"
 #include "cli/options/help.h"
@@ -34,8 +34,8 @@ Exit list() {
   }
   emit("\nproperties\n");
   for (const Property* property : all_properties()) print(beside(property->name, property->statement));
-  emit("\nlanes\n");
-  for (const Lane& lane : lanes()) print(beside(lane.name, lane.words));
+  emit("\nbuilds\n");
+  for (const BuildKind& build_kind : build_kinds()) print(beside(build_kind.name, build_kind.words));
   emit("\nback ends\n  cpu   the executor: CUDA's thread model on this machine\n");
   emit("  cuda  an NVIDIA GPU of compute capability 8.0 or later\n");
   return kHeld;
@@ -44,7 +44,7 @@ Exit list() {
 }  // namespace
 
 void add_list(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("list", "Lists kernels, properties, lanes and back ends");
+  CLI::App* command = app.add_subcommand("list", "Lists kernels, properties, builds and back ends");
   add_footer(*command, "attnfuzz list", {"they were listed"});
   command->callback([&] { action = list; });
 }

@@ -32,7 +32,7 @@ struct ReplayArguments {
   bool verbose = false;
 };
 
-// One target a (kernel, back end, lane), kept while files follow one another.
+// One target a (kernel, back end, build), kept while files follow one another.
 struct Opened {
   std::string key;
   std::unique_ptr<Target> target;
@@ -59,7 +59,8 @@ std::optional<Verdict> fails_again(const Case& c, const Property& property, Targ
 
 // Opens the file's kernel, unless it is the one before's.
 Target& target_of(const Reproducer& r, const TargetOptions& options, bool verbose, Opened& opened) {
-  const std::string key = fmt::format("{} {} {} {}", r.kernel, options.backend, options.lane, options.peer);
+  const std::string key =
+      fmt::format("{} {} {} {}", r.kernel, options.backend, options.build_kind, options.peer);
   if (opened.key == key) return *opened.target;
   opened.target.reset();
   opened.target = open(library_of(r.kernel, options), options);
@@ -158,9 +159,10 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
 // Each file in a process of its own, for the tool watches processes.
 Exit replay_all_under(const ReplayArguments& arguments) {
   if (arguments.target.backend == "cpu")
-    throw UserError("the lane " + arguments.target.lane + " is the GPU's alone");
+    throw UserError("the build " + arguments.target.build_kind + " is the GPU's alone");
   if (arguments.target.oracle != "cpu")
-    throw UserError("--oracle: the lane " + arguments.target.lane + " is judged by the CPU's; leave it out");
+    throw UserError("--oracle: the build " + arguments.target.build_kind +
+                    " is judged by the CPU's; leave it out");
   std::vector<std::string> further = {"--watchdog", "300"};
   if (!arguments.kernel.empty()) further.insert(further.end(), {"--kernel", arguments.kernel});
   if (!arguments.property.empty()) further.insert(further.end(), {"--property", arguments.property});
@@ -168,7 +170,7 @@ Exit replay_all_under(const ReplayArguments& arguments) {
   Exit status = kHeld;
   for (const std::string& file : arguments.files) {
     trusted_kernel(load_reproducer(file), file, arguments.kernel);
-    const Exit one = replay_under(arguments.target.lane, file, further);
+    const Exit one = replay_under(arguments.target.build_kind, file, further);
     if (one != kHeld) status = one;
   }
   return status;
@@ -176,7 +178,7 @@ Exit replay_all_under(const ReplayArguments& arguments) {
 
 Exit run_replay(const ReplayArguments& arguments) {
   parse_probe(arguments.probe.place);  // refused before anything runs
-  if (is_compute_sanitizer(arguments.target.lane)) return replay_all_under(arguments);
+  if (is_compute_sanitizer(arguments.target.build_kind)) return replay_all_under(arguments);
   Opened opened;
   Exit status = kHeld;
   std::optional<ResultsApart> apart(std::in_place, std::initializer_list<std::string>{arguments.json});
@@ -207,7 +209,7 @@ void add_replay(CLI::App& app, Action& action) {
   add_target_options(*command, arguments->target);
   add_peer_option(*command, arguments->target);
   add_oracle_option(*command, arguments->target, "all that it says is judged by the CPU's too");
-  add_footer(*command, "attnfuzz replay found/fa1-wrong-1a2b3c.attn.json --lane asan",
+  add_footer(*command, "attnfuzz replay found/fa1-wrong-1a2b3c.attn.json --build asan",
              {"all of them held",
               "one failed, once in three runs at least, was refused, or could not be judged", kBadUseStatus});
   command->callback([&action, arguments] { action = [arguments] { return run_replay(*arguments); }; });

@@ -39,7 +39,7 @@ class Targets {
 
   CasePicture picture(const Reproducer& r) {
     const TargetOptions options = for_file(options_, r);
-    Opened& opened = open_[r.kernel + " " + options.backend + " " + options.lane];
+    Opened& opened = open_[r.kernel + " " + options.backend + " " + options.build_kind];
     const auto same = [&](const std::string& given) { return is_same_plug_in(given, r.kernel); };
     if (is_plug_in(r.kernel) && std::ranges::none_of(named_, same))
       opened.why =

@@ -6,7 +6,7 @@
 
 #include "base/subprocess.h"
 #include "cli/options/command.h"
-#include "fuzz/host/lanes.h"
+#include "fuzz/host/build_kinds.h"
 
 namespace attnfuzz {
 namespace {
@@ -34,15 +34,15 @@ std::optional<Compiler> first_of(const std::string& names, bool is_clang) {
 
 }  // namespace
 
-Compiler compiler_of_this_machine(const std::string& lane) {
+Compiler compiler_of_this_machine(const std::string& build_kind) {
   const char* cxx = std::getenv("CXX");
   const bool is_named = cxx != nullptr && *cxx != '\0';
   if (const auto clang = first_of(is_named ? "$CXX" : kClangs, true)) return *clang;
   const auto gnu = first_of(is_named ? "$CXX" : kGnus, false);
-  const Lane* wanted = find_lane(lane);
-  if (gnu && wanted != nullptr && wanted->kind == Lane::kBuilt)
+  const BuildKind* wanted = find_build_kind(build_kind);
+  if (gnu && wanted != nullptr && wanted->kind == BuildKind::kBuilt)
     throw UserError(
-        "--lane " + lane + " is built by clang 15 or later, and " + gnu->path +
+        "--build " + build_kind + " is built by clang 15 or later, and " + gnu->path +
         " builds plain alone, because the workers expect clang's instrumentation: install one (apt install "
         "clang-19), or name it, CXX=/path/to/clang++");
   if (gnu) return *gnu;

@@ -11,9 +11,9 @@ struct Compiler {
   bool is_clang = false;
 };
 
-// A clang of 15 or later, or else a g++ of 12 or later: of $CXX if that is set, else of the PATH. A `lane` that
-// is compiled otherwise than plain needs a clang. Throws UserError that says what to install.
-Compiler compiler_of_this_machine(const std::string& lane);
+// A clang of 15 or later, or else a g++ of 12 or later: of $CXX if that is set, else of the PATH. A `build`
+// that is compiled otherwise than plain needs a clang. Throws UserError that says what to install.
+Compiler compiler_of_this_machine(const std::string& build_kind);
 
 // Removes a build folder that another compiler has built in: CMake cannot change the compiler of one.
 void expect_build_by(const Compiler& compiler, const std::filesystem::path& build);

@@ -141,7 +141,7 @@ std::string build_entry(const Entry& entry, const std::string& folder) {
   fs::create_directories(at);
   for (const auto& [file, text] : project_files(entry, name, at)) write_if_new(at / file, text);
   const fs::path build = at / "build";
-  const Compiler compiler = compiler_of_this_machine(entry.lane);
+  const Compiler compiler = compiler_of_this_machine(entry.build_kind);
   expect_build_by(compiler, build);
   std::vector<std::string> configure = {"cmake", "-S",  at,
                                         "-B",    build, "-DCMAKE_CXX_COMPILER=" + compiler.path};

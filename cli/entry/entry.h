@@ -25,7 +25,7 @@ struct Entry {
   std::string call = {};                   // one expression
   std::string takes = {};                  // "dim = one_of(32, 64); causal = Causal::kOnly"; or empty
   std::string backend = {};                // "cpu" or "cuda"
-  std::string lane = {};                   // that the library is built for; empty: plain
+  std::string build_kind = {};             // that the library is built for; empty: plain
   std::vector<std::string> includes = {};  // folders of its headers, beside its own
 };
 
@@ -41,12 +41,12 @@ bool sets(const std::string& takes, const std::string& field);
 // cannot express.
 void expect_entry(const Entry& entry);
 
-// The path of the library that build_entry() makes, without its lane.
+// The path of the library that build_entry() makes, without the build in its name.
 std::string library_path(const Entry& entry, const std::string& folder);
 
 // Writes a project to `folder`/STEM.attnfuzz, builds it with CMake and the package of this
-// installation, and returns the library's path, without its lane. Throws UserError: with what the compiler
-// said, or without a call.
+// installation, and returns the library's path, without the build in its name. Throws UserError: with what the
+// compiler said, or without a call.
 std::string build_entry(const Entry& entry, const std::string& folder);
 
 }  // namespace attnfuzz

@@ -132,12 +132,13 @@ std::string apart(const Entry& entry) {
 }
 
 std::string project(const Entry& entry, const std::string& name, const fs::path& folder) {
-  const std::string lanes = entry.lane.empty() || entry.lane == "plain" ? "plain" : "plain " + entry.lane;
+  const std::string builds =
+      entry.build_kind.empty() || entry.build_kind == "plain" ? "plain" : "plain " + entry.build_kind;
   std::string includes;
   for (const std::string& one : header_folders(entry)) includes += "\n  [==[" + one + "]==]";
   return "cmake_minimum_required(VERSION 3.25)\nproject(" + name +
          " LANGUAGES CXX)\nfind_package(attnfuzz REQUIRED)\nattnfuzz_add_kernel(NAME " + name +
-         " SOURCES plug_in.cu source.cu APART source.cu BACKENDS " + entry.backend + " LANES " + lanes +
+         " SOURCES plug_in.cu source.cu APART source.cu BACKENDS " + entry.backend + " BUILDS " + builds +
          "\n  INCLUDES" + includes + "\n  ROOT [==[" + header_folders(entry).front() + "]==] DIRECTORY [==[" +
          fs::absolute(folder).string() + "]==])\n";
 }

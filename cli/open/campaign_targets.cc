@@ -40,7 +40,7 @@ std::string short_name(const std::string& kernel) {
 CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, const std::string& folder,
                          bool finite = false) {
   options.backend = backend_name(library.backend);
-  options.lane = library.lane;
+  options.build_kind = library.build_kind;
   CampaignTarget target;
   const std::unique_ptr<Target> opened = open(library, options);
   target.info = opened->info();
@@ -61,18 +61,18 @@ CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, co
     }
   };
   if (library.backend == ATTN_CPU)
-    target.open_lane = [library, options, build = target.info.build](const std::string& lane) {
-      return open_in(lane, library, build, options);
+    target.open_build = [library, options, build = target.info.build](const std::string& build_kind) {
+      return open_in(build_kind, library, build, options);
     };
   if (library.backend == ATTN_CUDA && batch_target_of(*opened, options)) target.batch = options.batch;
   if (library.backend == ATTN_CUDA && options.oracle == "cuda")
     target.put_oracle = [options](Target& on, bool all) { put_oracle(on, options, all); };
   target.folder = folder;
   TargetRecord& r = target.record;
-  r.name = folder + "." + options.backend + "." + options.lane;
+  r.name = folder + "." + options.backend + "." + options.build_kind;
   r.kernel = library.name;
   r.backend = options.backend;
-  r.lane = options.lane;
+  r.build_kind = options.build_kind;
   r.build = target.info.build.hash;
   r.worker_build = target.info.worker.hash;
   r.compiler = target.info.build.compiler;
@@ -83,17 +83,17 @@ CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, co
   return target;
 }
 
-// The planted bug that a lane is there to see.
-CampaignTarget canary_of(const std::string& backend, const std::string& lane, TargetOptions options) {
+// The planted bug that a build is there to see.
+CampaignTarget canary_of(const std::string& backend, const std::string& build_kind, TargetOptions options) {
   const fs::path program = program_folder();
   const fs::path library = program.parent_path() / "lib" / "attnfuzz" / ("libattn_canary_" + backend + ".so");
   if (!fs::exists(library)) {
     throw UserError("the canary, " + library.string() + ", is not there: build attn_canary_" + backend +
                     ", or say --no-canary and go without its word");
   }
-  const std::string kernel = planted_bug(lane).kernel;
+  const std::string kernel = planted_bug(build_kind).kernel;
   options.backend = backend;
-  options.lane = lane;
+  options.build_kind = build_kind;
   options.oracle = "cpu";
   CampaignTarget target = target_of(library_of(library.string() + ":" + kernel, options), options, "canary");
   target.record.canary = true;
@@ -111,18 +111,18 @@ std::vector<CampaignTarget> targets_of(const CampaignScope& scope, bool finite) 
       where.emplace_back(backend, "plain");
       continue;
     }
-    for (const std::string& lane : scope.lanes) where.emplace_back(backend, lane);
+    for (const std::string& build_kind : scope.build_kinds) where.emplace_back(backend, build_kind);
   }
-  for (const auto& [backend, lane] : where) {
+  for (const auto& [backend, build_kind] : where) {
     TargetOptions options = scope.target;
     options.backend = backend;
-    options.lane = lane;
-    // Without a sanitizer a lane that is compiled for itself, to count edges, checks what plain does.
-    const Lane* row = find_lane(lane);
-    const bool as_plain = row != nullptr && row->kind == Lane::kBuilt && !row->sanitizer();
-    const std::string canary_lane = as_plain ? "plain" : lane;
-    if (!scope.no_canary && names.insert("canary." + backend + "." + canary_lane).second)
-      targets.push_back(canary_of(backend, canary_lane, options));
+    options.build_kind = build_kind;
+    // Without a sanitizer a build that is compiled for itself, to count edges, checks what plain does.
+    const BuildKind* row = find_build_kind(build_kind);
+    const bool as_plain = row != nullptr && row->kind == BuildKind::kBuilt && !row->sanitizer();
+    const std::string canary_build = as_plain ? "plain" : build_kind;
+    if (!scope.no_canary && names.insert("canary." + backend + "." + canary_build).second)
+      targets.push_back(canary_of(backend, canary_build, options));
     for (const std::string& kernel : scope.kernels) {
       for (const KernelLibrary& library : libraries_of(kernel, options)) {
         CampaignTarget target = target_of(library, options, short_name(library.name), finite);

@@ -1,4 +1,4 @@
-// The targets of a campaign: each kernel on each back end and in each lane, and for each of those the planted
+// The targets of a campaign: each kernel on each back end and in each build, and for each of those the planted
 // bug that shows that bugs are found there.
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace attnfuzz {
 
 struct CampaignScope {
-  std::vector<std::string> kernels, backends = {"cpu"}, lanes = {"plain"}, properties;
+  std::vector<std::string> kernels, backends = {"cpu"}, build_kinds = {"plain"}, properties;
   TargetOptions target;
   bool no_canary = false;
 };

@@ -43,7 +43,7 @@ std::string trusted_peer(const Reproducer& r, const std::string& path, const std
 
 TargetOptions for_file(TargetOptions options, const Reproducer& file) {
   if (options.backend.empty()) options.backend = backend_name(file.backend);
-  if (options.lane.empty()) options.lane = options.backend == "cuda" ? "plain" : file.c.lane;
+  if (options.build_kind.empty()) options.build_kind = options.backend == "cuda" ? "plain" : file.c.build_kind;
   options.arithmetic = file.c.env.arithmetic;
   return options;
 }

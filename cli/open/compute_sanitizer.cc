@@ -13,7 +13,7 @@
 #include "base/files.h"
 #include "base/subprocess.h"
 #include "cli/terminal/terminal.h"
-#include "fuzz/host/lanes.h"
+#include "fuzz/host/build_kinds.h"
 
 namespace attnfuzz {
 namespace {
@@ -62,8 +62,8 @@ Log read_log(const fs::path& path) {
 }  // namespace
 
 bool is_compute_sanitizer(const std::string& name) {
-  const Lane* lane = find_lane(name);
-  return lane && lane->kind == Lane::kTool;
+  const BuildKind* build_kind = find_build_kind(name);
+  return build_kind && build_kind->kind == BuildKind::kTool;
 }
 
 Exit replay_under(const std::string& tool, const std::string& file, const std::vector<std::string>& further) {
@@ -87,7 +87,7 @@ Exit replay_under(const std::string& tool, const std::string& file, const std::v
                                       file,
                                       "--backend",
                                       "cuda",
-                                      "--lane",
+                                      "--build",
                                       "plain"};
   command.insert(command.end(), further.begin(), further.end());
   const int ended = run_program(command).status;

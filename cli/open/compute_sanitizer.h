@@ -1,6 +1,6 @@
-// The lanes that exist on a GPU only: a case is replayed under one of compute-sanitizer's tools, which reports its
-// findings, if any. It is some hundred times slower than a normal run, so it is meant for single cases: it confirms and
-// classifies a finding.
+// The builds that exist on a GPU only: a case is replayed under one of compute-sanitizer's tools, which reports
+// its findings, if any. It is some hundred times slower than a normal run, so it is meant for single cases: it
+// confirms and classifies a finding.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 namespace attnfuzz {
 
 // "memcheck", "racecheck", "initcheck" or "synccheck".
-bool is_compute_sanitizer(const std::string& lane);
+bool is_compute_sanitizer(const std::string& build_kind);
 
 // Runs this program's `replay FILE --backend cuda` and further arguments under
 // the tool, and prints its findings, each kind once. kFound if it has any,

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::unique_ptr<Target> open_library(const std::string& path, TargetOptions options) {
-  options.lane.clear();  // what it takes is asked of the plain build
+  options.build_kind.clear();  // what it takes is asked of the plain build
   return open(library_of(path, options), options);
 }
 
@@ -175,7 +175,7 @@ std::string library_of_source(const std::string& kernel, const EntryOptions& opt
                        .call = options.call,
                        .takes = options.takes,
                        .backend = target.backend.empty() ? "cpu" : target.backend,
-                       .lane = target.lane,
+                       .build_kind = target.build_kind,
                        .includes = options.includes};
   const auto build = [&](const std::string& statements) {
     Entry declared = entry;
@@ -183,7 +183,7 @@ std::string library_of_source(const std::string& kernel, const EntryOptions& opt
     return build_entry(declared, folder);
   };
   expect_entry(entry);
-  if (const std::string why = entry.lane.empty() ? "" : lacks_lane(entry.lane); !why.empty())
+  if (const std::string why = entry.build_kind.empty() ? "" : lacks_build(entry.build_kind); !why.empty())
     throw UserError(why);
   std::printf("%s: built for %s ...\n", kernel.c_str(), entry.backend == "cuda" ? "CUDA" : "the CPU executor");
   std::fflush(stdout);

@@ -22,15 +22,15 @@ namespace attnfuzz {
 
 namespace {
 
-// A lane may come from a file, and becomes part of a library's name.
-std::string lane_of(const TargetOptions& options) {
-  if (options.lane.empty()) return "plain";
-  if (const std::string why = is_lane()(options.lane); !why.empty()) throw UserError(why);
-  return options.lane;
+// A build may come from a file, and becomes part of a library's name.
+std::string build_kind_of(const TargetOptions& options) {
+  if (options.build_kind.empty()) return "plain";
+  if (const std::string why = is_build_kind()(options.build_kind); !why.empty()) throw UserError(why);
+  return options.build_kind;
 }
 
 Wanted wanted_by(const TargetOptions& options) {
-  Wanted wanted = {std::nullopt, lane_of(options), measures_of(options)};
+  Wanted wanted = {std::nullopt, build_kind_of(options), measures_of(options)};
   if (!options.backend.empty()) wanted.backend = options.backend == "cuda" ? ATTN_CUDA : ATTN_CPU;
   return wanted;
 }
@@ -68,7 +68,7 @@ void give_peer(Target& target, const KernelLibrary& library, const TargetOptions
     TargetOptions there = options;
     there.peer.clear();
     there.backend = "cpu";
-    there.lane.clear();
+    there.build_kind.clear();
     there.watchdog = 0;
     try {
       std::unique_ptr<Target> peer = open(library_of(of, there), there);
@@ -86,10 +86,10 @@ void give_peer(Target& target, const KernelLibrary& library, const TargetOptions
 
 uint32_t measures_of(const TargetOptions& options) {
   if (options.untrusted.empty()) return 0;
-  const Lane* lane = find_lane(lane_of(options));
-  if (lane == nullptr || lane->sanitizer() || lane->kind == Lane::kTool) {
+  const BuildKind* build_kind = find_build_kind(build_kind_of(options));
+  if (build_kind == nullptr || build_kind->sanitizer() || build_kind->kind == BuildKind::kTool) {
     throw UserError(
-        "--untrusted is for the lanes plain, schedules and coverage: a sanitizer needs what it takes away");
+        "--untrusted is for the builds plain, schedules and coverage: a sanitizer needs what it takes away");
   }
   const uint32_t measures = available_measures();
   const std::vector<std::string> lacking = lacking_words(measures);
@@ -144,17 +144,17 @@ KernelLibrary library_of(const std::string& kernel, const TargetOptions& options
 }
 
 std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& options) {
-  if (is_compute_sanitizer(options.lane)) {
-    throw UserError("the lane " + options.lane + " confirms single cases: attnfuzz replay FILE --lane " +
-                    options.lane);
+  if (is_compute_sanitizer(options.build_kind)) {
+    throw UserError("the build " + options.build_kind +
+                    " confirms single cases: attnfuzz replay FILE --build " + options.build_kind);
   }
   WorkerOptions worker = worker_options(library);
-  worker.lane = lane_of(options);
+  worker.build_kind = build_kind_of(options);
   // A library of Python may have to compile first.
   constexpr double kOfPython = 60;
   worker.watchdog = options.watchdog > 0      ? options.watchdog
                     : is_python(library.path) ? kOfPython
-                                              : default_watchdog(library.backend, worker.lane);
+                                              : default_watchdog(library.backend, worker.build_kind);
   std::string error;
   std::unique_ptr<Target> target = open_target(worker, &error);
   if (target == nullptr) throw UserError(error);
@@ -181,23 +181,23 @@ std::string expect_peer(Target& target, const Property& property) {
                     : "";
 }
 
-std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& library, const BuildInfo& build,
-                                TargetOptions options) {
-  const Lane* row = find_lane(lane);
-  if (row == nullptr || row->kind != Lane::kBuilt) return nullptr;
-  options.lane = lane;
+std::unique_ptr<Target> open_in(const std::string& build_kind, const KernelLibrary& library,
+                                const BuildInfo& build, TargetOptions options) {
+  const BuildKind* row = find_build_kind(build_kind);
+  if (row == nullptr || row->kind != BuildKind::kBuilt) return nullptr;
+  options.build_kind = build_kind;
   options.backend = "cpu";
-  options.watchdog = 0;  // the lane's own
+  options.watchdog = 0;  // the build's own
   std::string error;
   // One that is there and cannot be asked fails nothing, but is not to be passed over in silence.
   const auto passed_over = [&](const std::string& why) {
-    std::fprintf(stderr, "attnfuzz: the lane %s is left out: %s\n", lane.c_str(),
+    std::fprintf(stderr, "attnfuzz: the build %s is left out: %s\n", build_kind.c_str(),
                  printable(why, why.size()).c_str());
     return nullptr;
   };
-  // The library of the lane lies beside a plug-in's plain one.
+  // The library of the build lies beside a plug-in's plain one.
   const auto there = find_kernel(library.name, wanted_by(options), &error);
-  if (!there && in_lane(library.path, lane) == library.path) return nullptr;  // it is not built for it
+  if (!there && in_build(library.path, build_kind) == library.path) return nullptr;  // it is not built for it
   if (!there) return passed_over(error);
   std::unique_ptr<Target> target;
   try {
@@ -270,7 +270,7 @@ std::string identity_line(const KernelInfo& kernel, const TargetOptions& options
     throw UserError(kernel.library + " is stale: " + reply.message +
                     ", or judge it as it is with --allow-stale");
   }
-  std::string line = kernel.name + " (" + backend_name(kernel.backend) + ", " + kernel.lane + "), build ";
+  std::string line = kernel.name + " (" + backend_name(kernel.backend) + ", " + kernel.build_kind + "), build ";
   line += kernel.build.hash.empty() ? "unknown" : kernel.build.hash.substr(0, 12);
   switch (reply.freshness) {
     case Freshness::kFresh:

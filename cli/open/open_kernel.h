@@ -10,8 +10,8 @@
 
 #include "cli/options/options.h"
 #include "fuzz/batch/batch_judge.h"
+#include "fuzz/host/build_kinds.h"
 #include "fuzz/host/kernel_registry.h"
-#include "fuzz/host/lanes.h"
 #include "properties/judge/property.h"
 #include "reference/call/backend.h"
 #include "reference/model/calibration.h"
@@ -23,10 +23,10 @@ std::vector<KernelLibrary> libraries_of(const std::string& name, const TargetOpt
 // The library of a name that must stand for exactly one.
 KernelLibrary library_of(const std::string& kernel, const TargetOptions& options);
 std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& options);
-// The same kernel in another lane of the CPU; null: it is not built for that, or cannot be asked there, which
+// The same kernel in another build of the CPU; null: it is not built for that, or cannot be asked there, which
 // is said on stderr.
-std::unique_ptr<Target> open_in(const std::string& lane, const KernelLibrary& library, const BuildInfo& build,
-                                TargetOptions options);
+std::unique_ptr<Target> open_in(const std::string& build_kind, const KernelLibrary& library,
+                                const BuildInfo& build, TargetOptions options);
 
 // Refuses a stale library unless that is allowed, and says what it is.
 std::string identity_line(const KernelInfo& kernel, const TargetOptions& options);

@@ -6,23 +6,23 @@
 #include "base/printable.h"
 #include "cli/options/help.h"
 #include "fuzz/batch/batch_judge.h"
+#include "fuzz/host/build_kinds.h"
 #include "fuzz/host/kernel_registry.h"
-#include "fuzz/host/lanes.h"
 #include "properties/judge/property.h"
 
 namespace attnfuzz {
 
-const std::vector<std::string>& lane_names() {
+const std::vector<std::string>& build_kind_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
-    for (const Lane& lane : lanes()) all.push_back(lane.name);
+    for (const BuildKind& build_kind : build_kinds()) all.push_back(build_kind.name);
     return all;
   }();
   return names;
 }
 
 CLI::Validator is_backend() { return one_of("back end", {"cpu", "cuda"}); }
-CLI::Validator is_lane() { return one_of("lane", lane_names()); }
+CLI::Validator is_build_kind() { return one_of("build", build_kind_names()); }
 CLI::Validator is_property() {
   std::vector<std::string> names;
   for (const Property* property : all_properties()) names.emplace_back(property->name);
@@ -43,12 +43,12 @@ void add_calibration_option(CLI::App& app, TargetOptions& options) {
 void add_watchdog_option(CLI::App& app, TargetOptions& options) {
   const auto of = [](double seconds) { return std::to_string(std::lround(seconds)); };
   std::string sanitizers;
-  for (const Lane& lane : lanes()) {
-    if (lane.sanitizer()) sanitizers = of(lane.watchdog);
+  for (const BuildKind& build_kind : build_kinds()) {
+    if (build_kind.sanitizer()) sanitizers = of(build_kind.watchdog);
   }
   app.add_option("--watchdog", options.watchdog,
                  "seconds that one plan or run may take, and more for much work: of processor time (default: " +
-                     of(default_watchdog(ATTN_CPU, "plain")) + ", in a sanitizer's lane " + sanitizers +
+                     of(default_watchdog(ATTN_CPU, "plain")) + ", in a sanitizer's build " + sanitizers +
                      "), on a GPU of the clock (default: " + of(default_watchdog(ATTN_CUDA, "plain")) + ")")
       ->check(CLI::Range(0.01, 86400.0));
 }
@@ -107,8 +107,8 @@ void add_target_options(CLI::App& app, TargetOptions& options) {
   add_untrusted_flag(app, options);
   app.add_option("--backend", options.backend, "cpu (the executor) or cuda; default: cpu, of a plug-in its own")
       ->check(is_backend());
-  app.add_option("--lane", options.lane, "how the kernel is built and run: see attnfuzz list")
-      ->check(is_lane())
+  app.add_option("--build,--lane", options.build_kind, "how the kernel is built and run: see attnfuzz list")
+      ->check(is_build_kind())
       ->capture_default_str();
   add_calibration_option(app, options);
   add_watchdog_option(app, options);

@@ -13,7 +13,7 @@ struct Property;
 
 struct TargetOptions {
   std::string backend;      // empty: cpu, and of a plug-in the one that it says
-  std::string lane;         // empty: plain
+  std::string build_kind;   // empty: plain
   std::string calibration;  // file; empty: the committed table for the device, or of the arithmetic
   int32_t arithmetic = ATTN_ARITHMETIC_ANY;  // of the cases
   double watchdog = 0;                       // seconds; 0: as default_watchdog() says
@@ -27,12 +27,12 @@ struct TargetOptions {
   std::string untrusted;  // "": as trusted as the command; "available", "strict" (confinement.h)
 };
 
-// Every lane there is.
-const std::vector<std::string>& lane_names();
+// Every build there is.
+const std::vector<std::string>& build_kind_names();
 
-// Validators: of a kernel's back end, cpu or cuda; of a CPU lane; of a property.
+// Validators: of a kernel's back end, cpu or cuda; of a CPU build; of a property.
 CLI::Validator is_backend();
-CLI::Validator is_lane();
+CLI::Validator is_build_kind();
 CLI::Validator is_property();
 
 void add_calibration_option(CLI::App& app, TargetOptions& options);
@@ -49,7 +49,7 @@ void add_peer_option(CLI::App& app, TargetOptions& options);
 void add_untrusted_flag(CLI::App& app, TargetOptions& options);
 // -v: `what` says what it prints besides.
 void add_verbose_flag(CLI::App& app, bool& verbose, const std::string& what);
-// The same, and --backend, --lane, --calibration, --watchdog, --allow-stale.
+// The same, and --backend, --build, --calibration, --watchdog, --allow-stale.
 void add_target_options(CLI::App& app, TargetOptions& options);
 
 // The words that make a replay line as careful as this command was.

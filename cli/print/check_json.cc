@@ -17,7 +17,7 @@ Json reduction_json(const Filed& filed) {
   return {{"seconds", filed.reduce_seconds},
           {"evaluations", r.evaluations},
           {"complete", r.complete},
-          {"lane", r.minimal.lane},
+          {"lane", r.minimal.build_kind},
           {"vote", filed.vote},
           {"minimal", describe(r.minimal)},
           {"property", r.verdict.property},
@@ -78,7 +78,7 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
   j["not_judged"] = checked.not_judged;
   j["kernel"] = kernel.name;
   j["backend"] = kernel.backend == ATTN_CPU ? "cpu" : "cuda";
-  j["lane"] = kernel.lane;
+  j["lane"] = kernel.build_kind;
   j["build"] = kernel.build.hash;
   if (!kernel.device.empty()) j["device"] = kernel.device;
   if (checked.measures != 0) j["untrusted"] = confinement_json(checked.measures);

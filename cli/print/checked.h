@@ -17,8 +17,8 @@ struct Filed {
   std::string reproducer;
   std::vector<std::string> before = {};  // files of the cases without which it does not fail, in their order
   std::optional<Reduction> reduction = {};
-  std::string lane = {};  // of a sanitizer that took the failure over (fuzz/check/vote.h); empty: none
-  std::string vote = {};  // what other lanes and orders of threads said
+  std::string build_kind = {};  // of a sanitizer that took the failure over (fuzz/check/vote.h); empty: none
+  std::string vote = {};        // what other builds and orders of threads said
   double reduce_seconds = 0;
   FaultGuess guess = {};              // of a reduction
   std::string replay = {};            // the command line that runs it again

@@ -45,7 +45,7 @@ std::string found_line(const Failure& failure, const Filed& filed, uint64_t seed
   std::string line = fmt::format("found in case {} of seed {}", failure.index, seed);
   if (!filed.reduction) return line + "; not reduced";
   line += fmt::format(", reduced in {} evaluations", filed.reduction->evaluations);
-  if (!filed.lane.empty()) line += " in the lane " + filed.lane;
+  if (!filed.build_kind.empty()) line += " in the build " + filed.build_kind;
   return line + (filed.reduction->complete ? "" : " (the clock ran out: attnfuzz reduce FILE goes on)");
 }
 

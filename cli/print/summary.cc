@@ -42,7 +42,7 @@ std::string summary_text(const Checked& checked, size_t properties, uint64_t see
   const std::string name = printable(kernel.name);
   std::string text = fmt::format(
       "{}  {} {}: {} cases, {} properties, {} failed, {} not judged, {:.{}f} s{}{}{}\n",
-      color ? colored(name, checked) : name, backend_name(kernel.backend), printable(kernel.lane),
+      color ? colored(name, checked) : name, backend_name(kernel.backend), printable(kernel.build_kind),
       counted(result.cases()), properties, counted(std::max<uint64_t>(all.failed, result.failures.size())),
       counted(all.uninformative), result.seconds, result.seconds < 10 ? 1 : 0, largest_error(all.ratios),
       seed == 1 ? "" : fmt::format(", seed {}", seed),

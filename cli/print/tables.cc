@@ -92,8 +92,8 @@ std::string check_notes(const CheckResult& result, const Refused& refused,
   text += rejections_text(result);
   if (!result.oracle.device.empty()) text += oracle_text(result.oracle);
   if (const BatchUse& use = result.batch; use.cleared + use.doubted > 0) text += "  " + words(use) + "\n";
-  for (const auto& [lane, n] : result.lanes)
-    text += fmt::format("  run in the lane {}: {} of the cases\n", lane, n);
+  for (const auto& [build_kind, n] : result.build_kinds)
+    text += fmt::format("  run in the build {}: {} of the cases\n", build_kind, n);
   text += warnings_text(result);
   if (result.declared_of > 0)
     text += fmt::format(

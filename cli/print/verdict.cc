@@ -81,7 +81,7 @@ std::string verdict_text(const Verdict& verdict) {
 }
 
 FaultGuess guess_of(const Reduction& reduction, Target& target, const Calibration& calibration) {
-  return guess_fault({reduction.minimal, reduction.verdict, reduction.needs, target.info().lane,
+  return guess_fault({reduction.minimal, reduction.verdict, reduction.needs, target.info().build_kind,
                       gather_clues(reduction.minimal, reduction.verdict, target, calibration)});
 }
 

@@ -55,7 +55,7 @@ struct CheckOptions {
   bool finite = false;                  // Q, K and V hold neither NaN nor infinity, whoever may refuse them
   std::optional<GeneratorConfig> config =
       {};                   // config_for() of these options, if it has been asked: else each job asks
-  uint32_t asan_every = 0;  // one case in so many is run in the lane asan; 0: none
+  uint32_t asan_every = 0;  // one case in so many is run in the build asan; 0: none
   std::function<std::unique_ptr<Target>()> open_asan = {};  // null, or null from it: it is not built for it
   bool keep_going = false;            // after a failure, for the next of another kind class
   std::function<bool()> interrupted;  // asked about twice a second: whether to end with what there is

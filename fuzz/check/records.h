@@ -47,7 +47,7 @@ void fields(Is<Statistics> auto& r, auto f) {
   f("rows", r.rows), f("dead_rows", r.dead_rows), f("uninformative_rows", r.uninformative_rows);
   f("unconstrained_rows", r.unconstrained_rows), f("stage_seconds", r.stages);
   f.later("oracle", r.oracle), f.later("screen", r.batch), f.later("suspicious", r.warning_counts),
-      f.later("lanes", r.lanes), f.later("refused", r.refused);
+      f.later("lanes", r.build_kinds), f.later("refused", r.refused);
 }
 
 // {"met", "legal", "percent"}, of which the last is read from the others

@@ -9,7 +9,7 @@ namespace attnfuzz {
 
 std::string command_name(const KernelInfo& kernel) {
   std::string error;
-  const auto own = find_kernel(kernel.name, {kernel.backend, kernel.lane}, &error);
+  const auto own = find_kernel(kernel.name, {kernel.backend, kernel.build_kind}, &error);
   if (own && own->path == kernel.library) return kernel.name;
   return kernel.library + (kernel.library_kernels.size() > 1 ? ":" + kernel.name : "");
 }

@@ -84,7 +84,7 @@ class Ahead {
   std::deque<Taken> taken_;
 };
 
-// The kernel in the lane asan, for a small share of the cases: opened when the first is due.
+// The kernel in the build asan, for a small share of the cases: opened when the first is due.
 class AsanTarget {
  public:
   explicit AsanTarget(const CheckOptions& options)
@@ -105,9 +105,9 @@ class AsanTarget {
 
 }  // namespace
 
-void enter_lane(Case& c, const std::string& lane, uint64_t index) {
-  c.lane = lane;
-  if (lane != "schedules") return;
+void enter_build(Case& c, const std::string& build_kind, uint64_t index) {
+  c.build_kind = build_kind;
+  if (build_kind != "schedules") return;
   constexpr uint64_t kRandomOrder = 2, kOrders = 3;
   const uint64_t bits = c.env.schedule_seed ^ index << 4;
   c.env.schedule_seed = (bits & 0xffff & ~kOrders) | kRandomOrder;
@@ -144,7 +144,7 @@ Drawn case_at(const GeneratorConfig& config, const CheckOptions& options, Target
                                       : draw_on_path(config, options.seed, index, options.path, target),
                  options.properties[index % options.properties.size()]};
   if (digest != nullptr) digest->add(index, drawn.c);
-  enter_lane(drawn.c, target.info().lane, index);
+  enter_build(drawn.c, target.info().build_kind, index);
   drawn.c.env.arithmetic = arithmetic_at(index, options, target, calibration);
   return drawn;
 }
@@ -174,7 +174,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     const std::optional<Verdict> rejected = rejected_by(*property, c, target);
     Target* const in_asan = rejected || judged ? nullptr : asan.of(index);
     if (in_asan != nullptr) {
-      c.lane = in_asan->info().lane, ++result.lanes[c.lane];
+      c.build_kind = in_asan->info().build_kind, ++result.build_kinds[c.build_kind];
       in_asan->on_run = target.on_run;
     }
     if (judged) result.census.add(c, judged->plan);  // a batch runs by itself

@@ -18,8 +18,8 @@ struct Shared {
   std::atomic<uint64_t> at[kMostJobs] = {};  // one more than the case that a job is at; 0: at none
 };
 
-// Case `index` as it is judged: drawn (for the path asked for, see kernel_path.h), and what its lane decides of
-// it; not yet adapted.
+// Case `index` as it is judged: drawn (for the path asked for, see kernel_path.h), and what its build decides
+// of it; not yet adapted.
 struct Drawn {
   Case c;
   const Property* property;
@@ -27,9 +27,9 @@ struct Drawn {
 Drawn case_at(const GeneratorConfig& config, const CheckOptions& options, Target& target,
               const Calibration& calibration, uint64_t index, StreamDigest* digest = nullptr);
 
-// Sets the parts of a drawn case that the lane decides. In a lane that looks for schedules every case has a
+// Sets the parts of a drawn case that the build decides. In a build that looks for schedules every case has a
 // random one; `index` varies it.
-void enter_lane(Case& c, const std::string& lane, uint64_t index);
+void enter_build(Case& c, const std::string& build_kind, uint64_t index);
 
 // Adapts a case to the property; the verdict, if that says nothing about it.
 std::optional<Verdict> rejected_by(const Property& property, Case& c, const Target& target);

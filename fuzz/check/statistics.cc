@@ -56,7 +56,7 @@ void Statistics::merge(const Statistics& other) {
   for (const auto& [name, n] : other.paths) paths[name].merge(n);
   for (const auto& [reason, n] : other.rejections) rejections[reason] += n;
   refused += other.refused;
-  for (const auto& [lane, n] : other.lanes) lanes[lane] += n;
+  for (const auto& [build_kind, n] : other.build_kinds) build_kinds[build_kind] += n;
   for (const auto& [sign, n] : other.warning_counts) warning_counts[sign] += n;
   features.merge(other.features);
   rows += other.rows;

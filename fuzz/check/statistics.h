@@ -40,7 +40,7 @@ struct Statistics {
       paths;  // by path_name() its plan (kernel_path.h): of cases that have one
   std::map<std::string, uint64_t> rejections;  // "PROPERTY: reason", printable -> count
   uint64_t refused = 0;                        // those of them that the kernel refused
-  std::map<std::string, uint64_t> lanes;       // cases run in another lane than the check's
+  std::map<std::string, uint64_t> build_kinds;  // cases run in another build than the check's
   std::map<std::string, uint64_t>
       warning_counts;  // sign (properties/judge/statistical_warning.h) -> cases that did not fail
   Classification features;

@@ -70,7 +70,7 @@ Case drawn_inside(const GeneratorConfig& config, const Target& target, uint64_t 
   strip_refused(config.refused, c, config.work);
   fit_domain(config, c);
   tidy(c);
-  c.lane = target.info().lane;
+  c.build_kind = target.info().build_kind;
   return c;
 }
 

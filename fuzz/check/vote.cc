@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "fuzz/check/shard.h"
-#include "fuzz/host/lanes.h"
+#include "fuzz/host/build_kinds.h"
 
 namespace attnfuzz {
 namespace {
@@ -16,13 +16,14 @@ bool is_report(attnfuzz::Kind kind) {
          kind == attnfuzz::Kind::kUninitialised || kind == attnfuzz::Kind::kRace;
 }
 
-// The lanes in the order in which they are believed: a bad access explains what is read after it, and a race
+// The builds in the order in which they are believed: a bad access explains what is read after it, and a race
 // explains what was not written yet.
 std::vector<std::string> by_weight() {
   std::vector<std::string> names;
   for (const char* runtime : {"asan", "tsan", "msan"}) {
-    for (const Lane& lane : lanes())
-      if (lane.sanitizer() && std::string_view(lane.runtime) == runtime) names.emplace_back(lane.name);
+    for (const BuildKind& build_kind : build_kinds())
+      if (build_kind.sanitizer() && std::string_view(build_kind.runtime) == runtime)
+        names.emplace_back(build_kind.name);
   }
   return names;
 }
@@ -34,8 +35,8 @@ const Property& property_of(const Verdict& verdict) {
 
 void ask_orders(Case c, const Property& property, Target& target, const Calibration& calibration, Vote* vote) {
   for (; vote->orders < kOrders; ++vote->orders) {
-    enter_lane(c, "schedules", static_cast<uint64_t>(vote->orders));
-    c.lane = target.info().lane;
+    enter_build(c, "schedules", static_cast<uint64_t>(vote->orders));
+    c.build_kind = target.info().build_kind;
     target.renew();
     vote->failed += judge(c, property, target, calibration).outcome == Outcome::kFail;
   }
@@ -44,28 +45,28 @@ void ask_orders(Case c, const Property& property, Target& target, const Calibrat
 }  // namespace
 
 bool more_to_see(const KernelInfo& kernel, const Verdict& verdict) {
-  const Lane* lane = find_lane(kernel.lane);
-  return kernel.backend == ATTN_CPU && lane != nullptr && !lane->sanitizer() &&
+  const BuildKind* build_kind = find_build_kind(kernel.build_kind);
+  return kernel.backend == ATTN_CPU && build_kind != nullptr && !build_kind->sanitizer() &&
          verdict.kind != attnfuzz::Kind::kBadPlan && verdict.kind != attnfuzz::Kind::kRefusal &&
          verdict.kind != attnfuzz::Kind::kOracle && verdict.kind != attnfuzz::Kind::kBits &&
          verdict.kind != attnfuzz::Kind::kHang && verdict.kind != attnfuzz::Kind::kSlow;
 }
 
-Vote ask_lanes(const Case& c, const Verdict& verdict, Target& target, const OpenLane& open,
-               const Calibration& calibration, const ReduceOptions& options) {
+Vote ask_builds(const Case& c, const Verdict& verdict, Target& target, const OpenBuild& open,
+                const Calibration& calibration, const ReduceOptions& options) {
   Vote vote;
   const Property& property = property_of(verdict);
   ask_orders(c, property, target, calibration, &vote);
-  for (const std::string& lane : by_weight()) {
-    std::unique_ptr<Target> there = open(lane);
+  for (const std::string& build_kind : by_weight()) {
+    std::unique_ptr<Target> there = open(build_kind);
     if (!there) continue;
-    Case in_lane = c;
-    in_lane.lane = lane;
-    const Verdict seen = judge(in_lane, property, *there, calibration);
-    vote.lanes.emplace_back(lane, seen.outcome == Outcome::kFail ? to_string(seen.kind) : "holds");
+    Case in_build = c;
+    in_build.build_kind = build_kind;
+    const Verdict seen = judge(in_build, property, *there, calibration);
+    vote.build_kinds.emplace_back(build_kind, seen.outcome == Outcome::kFail ? to_string(seen.kind) : "holds");
     if (seen.outcome != Outcome::kFail || !is_report(seen.kind)) continue;
-    vote.lane = lane;
-    vote.reduction = reduce_failure(in_lane, seen, property, *there, calibration, options);
+    vote.build_kind = build_kind;
+    vote.reduction = reduce_failure(in_build, seen, property, *there, calibration, options);
     vote.target = std::move(there);
     break;
   }
@@ -76,8 +77,8 @@ std::string words(const Vote& vote) {
   std::string text = "of " + std::to_string(vote.orders) + " random orders of threads " +
                      std::to_string(vote.failed) + " fail";
   if (vote.failed > 0 && vote.failed < vote.orders) text += ", so it hangs on the order";
-  for (const auto& [lane, what] : vote.lanes) text += "; " + lane + ": " + what;
-  return text + (vote.lanes.empty() ? "; it is built for no sanitizer's lane" : "");
+  for (const auto& [build_kind, what] : vote.build_kinds) text += "; " + build_kind + ": " + what;
+  return text + (vote.build_kinds.empty() ? "; it has no build with a sanitizer" : "");
 }
 
 }  // namespace attnfuzz

@@ -30,7 +30,7 @@ FreshnessReply freshness(const BuildInfo& build);
 // of the kernel if none is.
 FreshnessReply freshness(const KernelInfo& kernel);
 
-// The first file that two libraries, of one kernel in two lanes, were built from differently, wherever their
+// The first file that two libraries, of one kernel in two builds, were built from differently, wherever their
 // tree is now; nothing if there is none, or one of them does not say.
 std::optional<std::string> built_differently(const BuildInfo& one, const BuildInfo& other);
 

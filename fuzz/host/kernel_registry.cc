@@ -6,7 +6,7 @@
 #include "base/identity/identity.h"
 #include "base/printable.h"
 #include "base/subprocess.h"
-#include "fuzz/host/lanes.h"
+#include "fuzz/host/build_kinds.h"
 #include "fuzz/host/zygote.h"
 #include "reference/call/backend.h"
 
@@ -20,41 +20,42 @@ bool there_is(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-// Whose runtime a lane's worker has: "msan" for msan-O0; none for a lane that is not about how kernels are
+// Whose runtime a build's worker has: "msan" for msan-O0; none for a build that is not about how kernels are
 // built.
 std::string sanitizer_of(const std::string& name) {
-  const Lane* lane = find_lane(name);
-  return lane && lane->sanitizer() ? lane->runtime : "";
+  const BuildKind* build_kind = find_build_kind(name);
+  return build_kind && build_kind->sanitizer() ? build_kind->runtime : "";
 }
 
-// True if a lane has libraries of its own, because its kernels are built in another way.
+// True if a build has libraries of its own, because its kernels are built in another way.
 bool has_libraries(const std::string& name) {
-  const Lane* lane = find_lane(name);
-  return lane && lane->kind == Lane::kBuilt;
+  const BuildKind* build_kind = find_build_kind(name);
+  return build_kind && build_kind->kind == BuildKind::kBuilt;
 }
 
 // The end of a library's file name: "cpu", "cpu-msan-O0", "cuda".
-std::string build_name(int32_t backend, const std::string& lane) {
-  return backend_name(backend) + (has_libraries(lane) ? "-" + lane : "");
+std::string build_name(int32_t backend, const std::string& build_kind) {
+  return backend_name(backend) + (has_libraries(build_kind) ? "-" + build_kind : "");
 }
 
-std::string worker_name(int32_t backend, const std::string& lane) {
-  const std::string sanitizer = sanitizer_of(lane);
+std::string worker_name(int32_t backend, const std::string& build_kind) {
+  const std::string sanitizer = sanitizer_of(build_kind);
   return std::string("attnfuzz-worker-") + backend_name(backend) + (sanitizer.empty() ? "" : "-" + sanitizer);
 }
 
-std::string worker_of(int32_t backend, const std::string& lane) {
-  if (backend == ATTN_CUDA && has_libraries(lane)) return "";
-  const fs::path worker = program_folder() / worker_name(backend, lane);
+std::string worker_of(int32_t backend, const std::string& build_kind) {
+  if (backend == ATTN_CUDA && has_libraries(build_kind)) return "";
+  const fs::path worker = program_folder() / worker_name(backend, build_kind);
   return there_is(worker) ? worker.string() : "";
 }
 
-std::string no_worker(int32_t backend, const std::string& lane) {
-  if (backend == ATTN_CUDA && has_libraries(lane)) return "the lane " + lane + " is the CPU executor's alone";
-  const std::string text = worker_name(backend, lane) + " is not beside this program: ";
-  if (!sanitizer_of(lane).empty())
-    return text + "this attnfuzz was built without the lane " + lane + "; -DATTNFUZZ_LANES=" + lane +
-           " builds it";
+std::string no_worker(int32_t backend, const std::string& build_kind) {
+  if (backend == ATTN_CUDA && has_libraries(build_kind))
+    return "the build " + build_kind + " is the CPU executor's alone";
+  const std::string text = worker_name(backend, build_kind) + " is not beside this program: ";
+  if (!sanitizer_of(build_kind).empty())
+    return text + "this attnfuzz was configured without the build " + build_kind +
+           "; -DATTNFUZZ_BUILDS=" + build_kind + " builds it";
   return text +
          (backend == ATTN_CUDA ? "build it where there is a CUDA toolkit (ATTNFUZZ_CUDA=ON)" : "build it");
 }
@@ -65,10 +66,10 @@ std::string no_host(int32_t backend) {
          (backend == ATTN_CUDA ? ", where there was a CUDA toolkit (ATTNFUZZ_CUDA=ON)" : "");
 }
 
-// True if a library calls the functions of its lane: a sanitizer's, or those that collect counters.
-bool instrumented(const std::string& path, const std::string& lane) {
-  if (!has_libraries(lane)) return true;
-  const std::string called = lane == "coverage" ? "sanitizer_cov" : sanitizer_of(lane);
+// True if a library calls the functions of its build: a sanitizer's, or those that collect counters.
+bool instrumented(const std::string& path, const std::string& build_kind) {
+  if (!has_libraries(build_kind)) return true;
+  const std::string called = build_kind == "coverage" ? "sanitizer_cov" : sanitizer_of(build_kind);
   const auto bytes = file_bytes(path);
   return bytes && bytes->find("__" + called + "_") != bytes->npos;
 }
@@ -101,13 +102,13 @@ std::vector<KernelLibrary> kernels_of(const PlugIn& plug_in, const Wanted& wante
   const bool python = is_python(plug_in.path);
   for (const int32_t backend : {ATTN_CPU, ATTN_CUDA}) {
     if (wanted.backend && *wanted.backend != backend) continue;
-    const std::string worker = python ? host_library(backend) : worker_of(backend, wanted.lane);
+    const std::string worker = python ? host_library(backend) : worker_of(backend, wanted.build_kind);
     if (worker.empty()) {
-      *error +=
-          (error->empty() ? "" : "; but ") + (python ? no_host(backend) : no_worker(backend, wanted.lane));
+      *error += (error->empty() ? "" : "; but ") +
+                (python ? no_host(backend) : no_worker(backend, wanted.build_kind));
       return {};
     }
-    KernelLibrary library = {plug_in.path,   backend, wanted.lane,    plug_in.path,
+    KernelLibrary library = {plug_in.path,   backend, wanted.build_kind, plug_in.path,
                              plug_in.kernel, worker,  wanted.measures};
     if (!plug_in.kernel.empty()) library.name += ":" + kernel_label(plug_in.kernel);
     bool other_backend = false;
@@ -149,16 +150,16 @@ std::vector<KernelLibrary> find_plug_in(const std::string& name, const Wanted& w
     *error = name + " ends in ':': write the kernel's name behind it, or no ':' for all of them";
     return {};
   }
-  plug_in.path = in_lane(absolute(plug_in.path), wanted.lane);
-  if (is_python(plug_in.path) && has_libraries(wanted.lane)) {
-    *error = plug_in.path + " is Python, and the lane " + wanted.lane + " is of what a compiler has built";
+  plug_in.path = in_build(absolute(plug_in.path), wanted.build_kind);
+  if (is_python(plug_in.path) && has_libraries(wanted.build_kind)) {
+    *error = plug_in.path + " is Python, and the build " + wanted.build_kind + " is for compiled kernels only";
     return {};
   }
-  if (*error = lacks_lane(wanted.lane); !error->empty()) return {};
-  if (!fs::is_directory(plug_in.path) && !instrumented(plug_in.path, wanted.lane)) {
-    *error = plug_in.path + " was not built for the lane " + wanted.lane +
-             ": attnfuzz_add_kernel makes such a library, libattn_NAME_" + build_name(ATTN_CPU, wanted.lane) +
-             ".so";
+  if (*error = lacks_build(wanted.build_kind); !error->empty()) return {};
+  if (!fs::is_directory(plug_in.path) && !instrumented(plug_in.path, wanted.build_kind)) {
+    *error = plug_in.path + " is not of the build " + wanted.build_kind +
+             ": attnfuzz_add_kernel makes such a library, libattn_NAME_" +
+             build_name(ATTN_CPU, wanted.build_kind) + ".so";
     return {};
   }
   return kernels_of(plug_in, wanted, error);
@@ -166,18 +167,21 @@ std::vector<KernelLibrary> find_plug_in(const std::string& name, const Wanted& w
 
 }  // namespace
 
-std::string lacks_lane(const std::string& lane) {
-  return sanitizer_of(lane).empty() || !worker_of(ATTN_CPU, lane).empty() ? "" : no_worker(ATTN_CPU, lane);
+std::string lacks_build(const std::string& build_kind) {
+  return sanitizer_of(build_kind).empty() || !worker_of(ATTN_CPU, build_kind).empty()
+             ? ""
+             : no_worker(ATTN_CPU, build_kind);
 }
 
-std::string in_lane(const std::string& path, const std::string& lane) {
+std::string in_build(const std::string& path, const std::string& build_kind) {
   const std::string plain = build_name(ATTN_CPU, "plain") + ".so";
-  if (!has_libraries(lane) || !path.ends_with(plain)) return path;
-  const std::string other = path.substr(0, path.size() - plain.size()) + build_name(ATTN_CPU, lane) + ".so";
+  if (!has_libraries(build_kind) || !path.ends_with(plain)) return path;
+  const std::string other =
+      path.substr(0, path.size() - plain.size()) + build_name(ATTN_CPU, build_kind) + ".so";
   return there_is(other) ? other : path;
 }
 
-std::vector<KernelLibrary> our_kernels(const std::string& lane) {
+std::vector<KernelLibrary> our_kernels(const std::string& build_kind) {
   std::vector<KernelLibrary> found;
   const fs::path here = program_folder();
   for (const fs::path& folder : {here.parent_path() / "lib", here}) {
@@ -185,7 +189,7 @@ std::vector<KernelLibrary> our_kernels(const std::string& lane) {
     for (const auto& entry : fs::directory_iterator(folder, error)) {
       const std::string file = entry.path().filename().string();
       for (const int32_t backend : {ATTN_CPU, ATTN_CUDA}) {
-        const std::string prefix = "libattn_", ending = "_" + build_name(backend, lane) + ".so";
+        const std::string prefix = "libattn_", ending = "_" + build_name(backend, build_kind) + ".so";
         if (!file.starts_with(prefix) || !file.ends_with(ending) ||
             file.size() <= prefix.size() + ending.size()) {
           continue;
@@ -193,7 +197,7 @@ std::vector<KernelLibrary> our_kernels(const std::string& lane) {
         const std::string name = file.substr(prefix.size(), file.size() - prefix.size() - ending.size());
         const auto same = [&](const KernelLibrary& k) { return k.name == name && k.backend == backend; };
         if (std::ranges::any_of(found, same)) continue;
-        found.push_back({name, backend, lane, entry.path().string(), "", worker_of(backend, lane)});
+        found.push_back({name, backend, build_kind, entry.path().string(), "", worker_of(backend, build_kind)});
       }
     }
   }
@@ -206,15 +210,15 @@ std::vector<KernelLibrary> find_kernels(const std::string& name, const Wanted& w
   error->clear();
   if (name.find('/') != name.npos) return find_plug_in(name, wanted, error);
   const int32_t backend = wanted.backend.value_or(ATTN_CPU);
-  if (worker_of(backend, wanted.lane).empty()) {
-    *error = no_worker(backend, wanted.lane);
+  if (worker_of(backend, wanted.build_kind).empty()) {
+    *error = no_worker(backend, wanted.build_kind);
     return {};
   }
   *error = "there is no kernel '" + printable(name, 200) + "' for the back end " + backend_name(backend);
-  if (wanted.lane != "plain") *error += " in the lane " + wanted.lane;
+  if (wanted.build_kind != "plain") *error += " in the build " + wanted.build_kind;
   *error += " (a plug-in is given by a path with a '/': ./" + printable(name, 200) + "); there are:";
   std::vector<std::string> names;
-  for (const KernelLibrary& k : our_kernels(wanted.lane)) {
+  for (const KernelLibrary& k : our_kernels(wanted.build_kind)) {
     if (k.name == name && k.backend == backend) {
       error->clear();
       KernelLibrary found = k;
@@ -250,7 +254,7 @@ WorkerOptions worker_options(const KernelLibrary& kernel) {
   options.worker = kernel.worker;
   options.library = kernel.path;
   options.kernel = kernel.kernel;
-  options.lane = kernel.lane;
+  options.build_kind = kernel.build_kind;
   options.measures = kernel.measures;
   return options;
 }

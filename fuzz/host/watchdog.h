@@ -7,7 +7,7 @@
 //
 // A call is given a fixed time, and more in proportion to the size of its
 // problem. Our kernels take the executor 0.2 ms a drawn case in the median and
-// some 1e-10 s a unit of work; under MemorySanitizer at -O0, the slowest lane,
+// some 1e-10 s a unit of work; under MemorySanitizer at -O0, the slowest build,
 // twenty times that. A GPU does a unit in some 1e-13 s, the plainest kernel of a few
 // threads in 1e-9 s. The full allowance is so far above that neither a slow kernel
 // nor a sanitizer comes near. The brief one, a twentieth, is for looking at many

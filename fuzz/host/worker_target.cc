@@ -280,7 +280,7 @@ class WorkerTarget final : public Target, public BatchTarget {
       if (info && !wrong) {
         info_ = std::move(*info);
         info_.library = options_.library;
-        info_.lane = options_.lane;
+        info_.build_kind = options_.build_kind;
         info_.refuses_late = is_python(options_.library);
         return std::nullopt;
       }

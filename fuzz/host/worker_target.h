@@ -28,7 +28,7 @@ struct WorkerOptions {
   std::string worker;   // path of attnfuzz-worker-cpu, -cuda, ...
   std::string library;  // path of the kernel library; one without '/' is looked up as dlopen does
   std::string kernel;   // name, or index in decimal; empty: the first of the back end
-  std::string lane = "plain";
+  std::string build_kind = "plain";
   double watchdog = 10;       // seconds that a small plan or run may take, see watchdog.h ...
   double patience = 12;       // ... on the CPU of processor time, and this many times as long by the clock
   double start_seconds = 60;  // seconds that a worker may take to load library and device

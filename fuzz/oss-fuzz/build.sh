@@ -8,7 +8,7 @@
 #   $OUT/fuzz_files.dict              the names that files hold
 #   $OUT/attnfuzz-worker-*, libattn_* what the targets start and what that loads
 #
-# Kernels and their workers are compiled by the project's own rules, in the lane that
+# Kernels and their workers are compiled by the project's own rules, in the build that
 # fits $SANITIZER; $CXXFLAGS are the targets' and, in fuzz_files, the readers'.
 #
 #   TARGETS   some of the targets only, "files fa1"
@@ -21,10 +21,10 @@ defined=$(grep -l 'FuzzTarget kFuzzTarget = ' "$source"/fuzz/targets/*.cc | xarg
 targets=${TARGETS:-files $(echo $defined)}
 
 case ${SANITIZER:-address} in
-  address|undefined) lane=asan worker=attnfuzz-worker-cpu-asan lanes=asan ;;
-  none|coverage|introspector) lane=coverage worker=attnfuzz-worker-cpu lanes= ;;
+  address|undefined) build_kind=asan worker=attnfuzz-worker-cpu-asan build_kinds=asan ;;
+  none|coverage|introspector) build_kind=coverage worker=attnfuzz-worker-cpu build_kinds= ;;
   *) echo "build.sh: no targets for SANITIZER=$SANITIZER: the distribution's libraries are not instrumented for" \
-          "it; kernels are, so build with SANITIZER=none and ATTNFUZZ_LANES=msan, and run fuzz_fa1 --lane=msan" >&2
+          "it; kernels are, so build with SANITIZER=none and ATTNFUZZ_BUILDS=msan, and run fuzz_fa1 --build=msan" >&2
      exit 2 ;;
 esac
 
@@ -35,7 +35,7 @@ flags=${flags//-stdlib=libc++/}
 unset CFLAGS CXXFLAGS
 cmake -S "$source" -B "$build" -G Ninja -DATTNFUZZ_CUDA=OFF \
   -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX" \
-  -DATTNFUZZ_LANES="$lanes" -DATTNFUZZ_TARGETS_LANE="$lane" \
+  -DATTNFUZZ_BUILDS="$build_kinds" -DATTNFUZZ_TARGETS_BUILD="$build_kind" \
   -DATTNFUZZ_FUZZ_FLAGS="$flags" -DATTNFUZZ_FUZZ_ENGINE="$LIB_FUZZING_ENGINE"
 
 kernels=
@@ -47,12 +47,12 @@ done
 kernels=$(tr ' ' '\n' <<<"$kernels" | sed '/^$/d' | sort -u)
 wanted=()
 for target in $targets; do wanted+=("fuzz_$target"); done
-for kernel in $kernels; do wanted+=("attn_${kernel}_cpu-$lane"); done
+for kernel in $kernels; do wanted+=("attn_${kernel}_cpu-$build_kind"); done
 [[ -z $kernels ]] || wanted+=("$worker")
 cmake --build "$build" --target "${wanted[@]}"
 
 mkdir -p "$OUT"
-for kernel in $kernels; do cp "$build/lib/libattn_${kernel}_cpu-$lane.so" "$OUT/"; done
+for kernel in $kernels; do cp "$build/lib/libattn_${kernel}_cpu-$build_kind.so" "$OUT/"; done
 [[ -z $kernels ]] || cp "$build/bin/$worker" "$OUT/"
 for target in $targets; do
   cp "$build/bin/fuzz_$target" "$OUT/"

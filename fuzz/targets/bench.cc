@@ -20,16 +20,16 @@ Bench::Bench(std::vector<std::unique_ptr<Target>> targets)
   most_.work *= 16;
 }
 
-Case Bench::in_lane(size_t kernel, Case c) const {
+Case Bench::in_build(size_t kernel, Case c) const {
   // The case itself varies schedules, so a unit replays as it ran.
-  enter_lane(c, targets_[kernel]->info().lane, c.env.schedule_seed >> 4);
+  enter_build(c, targets_[kernel]->info().build_kind, c.env.schedule_seed >> 4);
   return c;
 }
 
 Judged Bench::judge(size_t kernel, const Case& c, const std::string& property) {
   const Property& by = *find_property(wanted_property.empty() ? property : wanted_property);
   Target& target = *targets_[kernel];
-  Judged judged = {{}, kernel, in_lane(kernel, c)};
+  Judged judged = {{}, kernel, in_build(kernel, c)};
   if (const auto rejected = rejected_by(by, judged.c, target)) {
     judged.verdict = *rejected;
     return judged;

@@ -11,7 +11,7 @@ namespace attnfuzz {
 namespace {
 
 Judged differ(Bench& bench, const Case& c) {
-  const Case cases[] = {bench.in_lane(0, c), bench.in_lane(1, c)};
+  const Case cases[] = {bench.in_build(0, c), bench.in_build(1, c)};
   Trial first(cases[0], bench.target(0), bench.calibration()),
       second(cases[1], bench.target(1), bench.calibration());
   const Run *a = first.run(cases[0]), *b = second.run(cases[1]);

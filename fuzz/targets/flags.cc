@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "fuzz/host/lanes.h"
+#include "fuzz/host/build_kinds.h"
 #include "properties/judge/property.h"
 
 namespace attnfuzz {
@@ -15,15 +15,17 @@ void bad_use(const std::string& why) {
 }
 
 Flags parse_flags(int argc, char** argv) {
-  Flags flags = {ATTNFUZZ_TARGETS_LANE, {}, "", ""};
+  Flags flags = {ATTNFUZZ_TARGETS_BUILD, {}, "", ""};
   std::string artifacts;
   for (int i = 1; i < argc; ++i) {
     const std::string_view arg = argv[i];
     const auto value_of = [&](std::string_view name) { return std::string(arg.substr(name.size())); };
-    constexpr std::string_view kLane = "--lane=", kKernel = "--kernel=", kProperty = "--property=",
-                               kOut = "--out=", kArtifacts = "-artifact_prefix=";
-    if (arg.starts_with(kLane)) {
-      flags.lane = value_of(kLane);
+    constexpr std::string_view kBuild = "--build=", kLane = "--lane=", kKernel = "--kernel=",
+                               kProperty = "--property=", kOut = "--out=", kArtifacts = "-artifact_prefix=";
+    if (arg.starts_with(kBuild)) {
+      flags.build_kind = value_of(kBuild);
+    } else if (arg.starts_with(kLane)) {  // the old name of --build
+      flags.build_kind = value_of(kLane);
     } else if (arg.starts_with(kKernel)) {
       flags.kernels.push_back(value_of(kKernel));
     } else if (arg.starts_with(kProperty)) {
@@ -33,13 +35,13 @@ Flags parse_flags(int argc, char** argv) {
     } else if (arg.starts_with(kArtifacts)) {
       artifacts = value_of(kArtifacts);
     } else if (arg.starts_with("--")) {
-      bad_use(std::string(arg) + " is not understood: there are --lane=, --kernel=, --property= and --out=");
+      bad_use(std::string(arg) + " is not understood: there are --build=, --kernel=, --property= and --out=");
     }
   }
   if (flags.out.empty()) flags.out = artifacts;
-  const Lane* lane = find_lane(flags.lane);
-  if (lane == nullptr || lane->kind == Lane::kTool)
-    bad_use("there is no lane '" + flags.lane + "' on the CPU; there are: " + lane_list(false));
+  const BuildKind* build_kind = find_build_kind(flags.build_kind);
+  if (build_kind == nullptr || build_kind->kind == BuildKind::kTool)
+    bad_use("there is no build '" + flags.build_kind + "' on the CPU; there are: " + build_kind_list(false));
   if (!flags.property.empty() && find_property(flags.property) == nullptr) {
     std::string names;
     for (const Property* property : all_properties())

@@ -1,6 +1,6 @@
 // The options of a fuzz target. libFuzzer's flags have one dash, these have two:
 //
-//   --lane=asan         the build of all kernels (default: coverage)
+//   --build=asan        the build of all kernels (default: coverage)
 //   --kernel=./mine.so  replaces the target's kernels, once for each, in order
 //   --property=NAME     replaces the target's property
 //   --out=DIR           where reproducers go (default: beside libFuzzer's artifacts)
@@ -12,7 +12,7 @@
 namespace attnfuzz {
 
 struct Flags {
-  std::string lane;
+  std::string build_kind;
   std::vector<std::string> kernels;
   std::string property, out;  // out ends in '/', or is a prefix of file names
 };

@@ -5,9 +5,9 @@
 #include <exception>
 
 #include "fuzz/check/check.h"
+#include "fuzz/host/build_kinds.h"
 #include "fuzz/host/freshness.h"
 #include "fuzz/host/kernel_registry.h"
-#include "fuzz/host/lanes.h"
 #include "fuzz/targets/flags.h"
 #include "fuzz/targets/target.h"
 #include "fuzz/targets/unit.h"
@@ -19,12 +19,12 @@
 namespace attnfuzz {
 namespace {
 
-std::unique_ptr<Target> open(const std::string& kernel, const std::string& lane) {
+std::unique_ptr<Target> open(const std::string& kernel, const std::string& build_kind) {
   std::string error;
-  const auto library = find_kernel(kernel, {ATTN_CPU, lane}, &error);
+  const auto library = find_kernel(kernel, {ATTN_CPU, build_kind}, &error);
   if (!library) bad_use(error);
   WorkerOptions options = worker_options(*library);
-  options.watchdog = default_watchdog(ATTN_CPU, lane);
+  options.watchdog = default_watchdog(ATTN_CPU, build_kind);
   auto target = open_target(options, &error);
   if (target == nullptr) bad_use(error);
   if (const auto why = stale(target->info())) bad_use(*why);
@@ -76,7 +76,7 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   }
   std::copy(p.flags.kernels.begin(), p.flags.kernels.end(), kernels.begin());
   std::vector<std::unique_ptr<Target>> targets;
-  for (const std::string& kernel : kernels) targets.push_back(open(kernel, p.flags.lane));
+  for (const std::string& kernel : kernels) targets.push_back(open(kernel, p.flags.build_kind));
   p.bench = std::make_unique<Bench>(std::move(targets));
   p.bench->wanted_property = p.flags.property;
   return 0;

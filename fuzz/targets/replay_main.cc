@@ -1,6 +1,6 @@
 // A main without libFuzzer: runs a target on the given files and folders.
 //
-//   replay_fa1 corpus/seeds crash-3fb2 --lane=asan
+//   replay_fa1 corpus/seeds crash-3fb2 --build=asan
 //
 // Exit status: 0 if something was judged and nothing failed; 1 if everything was refused, because nothing
 // was checked then; 2 for a file that cannot be read. A failure aborts, as under libFuzzer.

@@ -56,7 +56,7 @@ class Bench {
   // Records a judgement that was made elsewhere.
   void record(const Judged& judged);
   // The case as the kernel gets it, with its build.
-  Case in_lane(size_t kernel, Case c) const;
+  Case in_build(size_t kernel, Case c) const;
 
   std::string wanted_property;  // --property; empty: the target's own
 

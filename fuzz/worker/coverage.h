@@ -1,5 +1,5 @@
 // Reads which edges of the kernel's code a run took, as the compiler counts them
-// (-fsanitize-coverage in AttnfuzzLanes.cmake). The kernel's library tells this
+// (-fsanitize-coverage in AttnfuzzBuilds.cmake). The kernel's library tells this
 // program where its counters are when it is loaded; one without has none.
 //
 //   clear_coverage();

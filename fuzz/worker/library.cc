@@ -77,11 +77,11 @@ std::string advice(const std::string& why, attn_backend backend) {
                                 : " (the CPU executor's: rebuild the library with this attnfuzz)";
   }
   const struct {
-    const char *prefix, *lane;
+    const char *prefix, *build_kind;
   } sanitizers[] = {{"__asan", "asan"}, {"__ubsan", "asan"}, {"__msan", "msan"}, {"__tsan", "tsan"}};
   for (const auto& s : sanitizers) {
     if (why.find(s.prefix) != why.npos)
-      return std::string(" (a sanitizer's: check this library with --lane ") + s.lane + ")";
+      return std::string(" (a sanitizer's: check this library with --build ") + s.build_kind + ")";
   }
   return " (link what defines it into the library)";
 }

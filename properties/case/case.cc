@@ -36,7 +36,7 @@ std::optional<std::string> illegal(const Case& c) {
   for (const Feature* feature : all_features()) {
     if (auto why = feature->illegal(c)) return why;
   }
-  if (c.lane.empty()) return "lane is empty; the usual one is \"plain\"";
+  if (c.build_kind.empty()) return "lane is empty; the usual one is \"plain\"";
   return bad_memory(c);
 }
 

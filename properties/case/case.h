@@ -270,7 +270,7 @@ struct Case {
   static constexpr int kFormat = 1;
   Problem problem;
   Environment env;
-  std::string lane = "plain";
+  std::string build_kind = "plain";
   Fill q, k, v;
   std::vector<Planted> planted;
   bool nan_beyond_lengths = false;  // K and V hold NaN at j >= key_lengths[b]

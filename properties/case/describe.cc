@@ -113,7 +113,7 @@ std::vector<std::string> data_words(const Case& c) { return words_in(c, Section:
 
 std::vector<std::string> surroundings_words(const Case& c) {
   std::vector<std::string> words = words_in(c, Section::kSurroundings);
-  if (c.lane != "plain") words.push_back("lane " + printable(c.lane, 60));
+  if (c.build_kind != "plain") words.push_back("build " + printable(c.build_kind, 60));
   return words;
 }
 

@@ -6,7 +6,7 @@
 // sizes fill whole tiles or whole vectors?
 //
 //   const Clues clues = gather_clues(minimal, verdict, target, calibration);
-//   puts(guess_fault({minimal, verdict, needs, lane, clues}).line().c_str());
+//   puts(guess_fault({minimal, verdict, needs, build_kind, clues}).line().c_str());
 #pragma once
 
 #include "properties/explain/fault_class.h"

@@ -26,7 +26,7 @@ class Evidence {
       : c(q.c),
         p(q.c.problem),
         v(q.verdict),
-        lane(q.lane),
+        build_kind(q.build_kind),
         clues(q.clues),
         traced(q.clues.traced),
         needs_(q.needs) {
@@ -38,7 +38,7 @@ class Evidence {
   const Case& c;
   const Problem& p;
   const Verdict& v;
-  const std::string_view lane;
+  const std::string_view build_kind;
   const Clues& clues;
   const FaultClass traced;
   int64_t tile_q = 64, tile_k = 64;

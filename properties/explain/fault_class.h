@@ -87,7 +87,7 @@ struct FaultQuestion {
   const Case& c;  // the reduced case, or the failing one
   const Verdict& verdict;
   std::span<const Need> needs;      // empty if the case was not reduced: then every feature of the case counts
-  std::string_view lane = "plain";  // of the kernel that failed
+  std::string_view build_kind = "plain";  // of the kernel that failed
   Clues clues = {};
 };
 FaultGuess guess_fault(const FaultQuestion& question);

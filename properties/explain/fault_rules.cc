@@ -45,7 +45,7 @@ constexpr Rule kRules[] = {
        return e.report({ATTN_REPORT_DEADLOCK, ATTN_REPORT_DIVERGENCE, ATTN_REPORT_ASYNC,
                         ATTN_REPORT_DISAGREEMENT, ATTN_REPORT_RACE}) ||
               (e.v.fault && !e.report({ATTN_REPORT_DEVICE}) &&
-               (e.lane == "tsan" || e.lane == "racecheck" || e.lane == "synccheck"));
+               (e.build_kind == "tsan" || e.build_kind == "racecheck" || e.build_kind == "synccheck"));
      },
      "the back end reports threads that do not synchronise correctly"},
     {Class::kDispatch, [](const Evidence& e) { return e.v.exit_reason == ExitReason::kArithmetic; },
@@ -336,7 +336,7 @@ std::string why_of(const Rule& rule, const Evidence& e) {
   if (rule.why == kByOrder) {
     const std::string some = std::to_string(clues.orders), failed = std::to_string(clues.orders_failed);
     return "it fails in the executor's own order of threads, and in " +
-           (clues.orders_failed ? failed : "none") + " of " + some + " random ones; --lane tsan says where";
+           (clues.orders_failed ? failed : "none") + " of " + some + " random ones; --build tsan says where";
   }
   if (rule.why != kByReading) return rule.why;
   std::string why = "every wrong value is explained if " + clues.traced_as;

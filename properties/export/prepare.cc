@@ -28,8 +28,8 @@ std::string unfit(const Case& c) {
          std::to_string(kMaxExported) + ": make it smaller with attnfuzz reduce";
 }
 
-bool sanitizers(const std::string& lane) {
-  return lane != "plain" && lane != "schedules" && lane != "coverage";
+bool sanitizers(const std::string& build_kind) {
+  return build_kind != "plain" && build_kind != "schedules" && build_kind != "coverage";
 }
 
 // True if any call of the case leaves an error that a standalone program sees. It always sees a call that
@@ -65,10 +65,10 @@ std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& ta
   const Property* property = find_property(r.property);
   const Property* plainest = find_property("reference");
   if (!property) return "there is no property '" + r.property + "'";
-  if (sanitizers(target.info().lane)) {
-    return "the lane " + target.info().lane +
+  if (sanitizers(target.info().build_kind)) {
+    return "the build " + target.info().build_kind +
            " needs a sanitizer's runtime, which a program of its own does not have: attnfuzz replay shows the "
-           "finding; --lane plain exports the case for the uninstrumented kernel";
+           "finding; --build plain exports the case for the uninstrumented kernel";
   }
   if (const std::string why = unfit(r.c); !why.empty()) return why;
   Export e;

@@ -26,7 +26,7 @@ std::string cannot_be_compared(const KernelInfo& target, const KernelInfo& peer,
 }
 
 Case case_of_peer(Case c, const KernelInfo& target, const KernelInfo& peer) {
-  c.lane = peer.lane;
+  c.build_kind = peer.build_kind;
   if (target.backend == peer.backend) return c;
   c.env.arithmetic = arithmetic_of_device(target.device);
   c.env.compute_capability = std::min(c.env.compute_capability, kCapability);

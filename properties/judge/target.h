@@ -35,7 +35,7 @@ struct KernelInfo {
   std::string exact_name;         // as the library gives it: any bytes
   std::vector<std::pair<std::string, int32_t>> library_kernels;  // all kernels of the library: label, back end
   int32_t backend = ATTN_CPU;
-  std::string lane = "plain";
+  std::string build_kind = "plain";
   std::vector<std::string> variants;
   bool has_stages = false;
   uint64_t features = 0;  // attn_kernel.features: what a problem may ask beyond a dense forward call

@@ -43,7 +43,7 @@ bool same_numbers(const Run& earlier, const Case& c, const attn_plan& plan) {
   if (std::memcmp(&earlier.plan, &plan, sizeof plan) != 0) return false;
   Case there = earlier.c;
   there.env = c.env;
-  there.lane = c.lane;
+  there.build_kind = c.build_kind;
   there.layout = c.layout;
   there.poison = c.poison;
   there.want_lse = c.want_lse;

@@ -57,7 +57,7 @@ const char* kind_class(Kind kind) {
 }
 
 std::string reduction_key(const KernelInfo& kernel, const Verdict& verdict) {
-  return kernel.name + " " + kind_class(verdict.kind) + " " + kernel.lane;
+  return kernel.name + " " + kind_class(verdict.kind) + " " + kernel.build_kind;
 }
 
 }  // namespace attnfuzz

@@ -78,7 +78,7 @@ void add_plain(Candidates& all, const Case& found, const Leftovers& left, Subset
     for (const int64_t seq_q : lengths(borders.tile_q, {1, 2}, coarse)) {
       for (const int64_t seq_k : lengths(borders.tile_k, {1, 2, 4}, coarse)) {
         Case c;
-        c.lane = found.lane;
+        c.build_kind = found.build_kind;
         c.problem.features = found.problem.features;
         c.problem.seq_q = seq_q;
         c.problem.seq_k = seq_k;

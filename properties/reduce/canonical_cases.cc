@@ -131,7 +131,7 @@ std::vector<Form> odd_layouts() {
 
 bool find_base(Search& s, CandidateBase& base) {
   Case c;
-  c.lane = base.lane;
+  c.build_kind = base.build_kind;
   c.problem.features = base.features;
   c.env.variant = base.variant;
   for (const int64_t dim : {1, 2, 4, 8, 16, 32, 64, 128, 256}) {
@@ -154,7 +154,7 @@ std::vector<Case> canonical_cases(const CandidateBase& base, const std::vector<i
   for (const int64_t seq_q : {int64_t{1}, int64_t{2}, kRowsOfWarp + 1, base.tiles.tile_q + 1}) {
     for (const int64_t seq_k : {int64_t{1}, int64_t{2}, tile_k - 1, tile_k, tile_k + 1, 2 * tile_k + 1}) {
       Case c;
-      c.lane = base.lane;
+      c.build_kind = base.build_kind;
       c.problem.features = base.features;
       c.env.variant = base.variant;
       c.problem.seq_q = seq_q;
@@ -190,7 +190,7 @@ std::vector<Case> canonical_cases(const CandidateBase& base, const std::vector<i
   }
   // A row and the next row of its lane, in two tiles, to show state that one of them keeps for both.
   Case rows;
-  rows.lane = base.lane;
+  rows.build_kind = base.build_kind;
   rows.problem.features = base.features;
   rows.env.variant = base.variant;
   rows.problem.seq_q = kRowsOfLane + 1;

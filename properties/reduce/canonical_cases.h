@@ -21,7 +21,7 @@ namespace attnfuzz {
 
 // The kernel's facts from which canonical cases are built.
 struct CandidateBase {
-  std::string lane;
+  std::string build_kind;
   uint64_t features = 0;  // Problem::features: the operation stays the found case's
   int32_t variant = 1;
   Borders tiles;

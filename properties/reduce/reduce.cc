@@ -63,7 +63,7 @@ bool climb(Search& s) {
   std::vector<int32_t> variants = {1};
   if (s.best().env.variant != 1) variants.push_back(s.best().env.variant);
   for (const int32_t variant : variants) {
-    CandidateBase base{.lane = s.best().lane,
+    CandidateBase base{.build_kind = s.best().build_kind,
                        .features = s.best().problem.features,
                        .variant = variant,
                        .tiles = s.borders()};

@@ -210,7 +210,7 @@ std::variant<Reproducer, DecodeError> decode_reproducer(std::string_view text) {
 std::string dedupe_key(const Reproducer& r) {
   const Problem& p = r.c.problem;
   std::string key =
-      file_of(r.kernel) + "|" + r.kind + "|" + r.c.lane + "|" +
+      file_of(r.kernel) + "|" + r.kind + "|" + r.c.build_kind + "|" +
       cat(magnitude(p.seq_q), " ", magnitude(p.seq_k), " ", magnitude(p.dim_qk), " ", magnitude(p.dim_v));
   for (const ShrinkToggle& feature : shrink_toggles()) {
     if (feature.present(r.c)) key += cat("|", feature.name);

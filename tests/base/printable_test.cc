@@ -101,13 +101,13 @@ TEST(InLiteral, IsAsciiWithoutItsOwnEnd) {
 }
 
 TEST(Suggestion, NamesTheNearest) {
-  const std::vector<std::string> lanes = {"plain", "asan", "tsan", "msan-O0"};
-  EXPECT_EQ(suggestion("plian", lanes), ": did you mean 'plain'?");
-  EXPECT_EQ(suggestion("assan", lanes), ": did you mean 'asan'?");
+  const std::vector<std::string> build_kinds = {"plain", "asan", "tsan", "msan-O0"};
+  EXPECT_EQ(suggestion("plian", build_kinds), ": did you mean 'plain'?");
+  EXPECT_EQ(suggestion("assan", build_kinds), ": did you mean 'asan'?");
   EXPECT_EQ(suggestion("cdua", {"cpu", "cuda"}), ": did you mean 'cuda'?");
   EXPECT_EQ(suggestion("fish", {"bash", "words"}), "");
-  EXPECT_EQ(suggestion("nothing", lanes), "");
-  EXPECT_EQ(suggestion(std::string(1 << 20, 'x'), lanes), "");
+  EXPECT_EQ(suggestion("nothing", build_kinds), "");
+  EXPECT_EQ(suggestion(std::string(1 << 20, 'x'), build_kinds), "");
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 # attnfuzz_read_bug(<patch> <prefix>): reads the head of a known bug's patch.
 #
-# Sets <prefix>_kernel, _lane, _options, _class, _fault, _origin, _symptom, _found_by and
+# Sets <prefix>_kernel, _build, _options, _class, _fault, _origin, _symptom, _found_by and
 # _smallest in the caller, and <prefix>_error: empty, or a sentence that says what to mend.
 # README.md has the format.
 include_guard(GLOBAL)
 
-set(ATTNFUZZ_BUG_FIELDS "Kernel" "Lane" "Options" "Class" "Fault" "Origin" "Symptom" "Found by" "Smallest")
-include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/AttnfuzzLanes.cmake)
-set(ATTNFUZZ_BUG_LANES plain schedules ${ATTNFUZZ_ALL_LANES})
+set(ATTNFUZZ_BUG_FIELDS "Kernel" "Build" "Options" "Class" "Fault" "Origin" "Symptom" "Found by" "Smallest")
+include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/AttnfuzzBuilds.cmake)
+set(ATTNFUZZ_BUG_BUILDS plain schedules ${ATTNFUZZ_ALL_BUILDS})
 # The classes of properties/explain/fault_class.h.
 set(ATTNFUZZ_BUG_FAULTS softmax zero-length tail overflow layout mask race dispatch split numerics state)
 
@@ -49,8 +49,8 @@ function(attnfuzz_read_bug patch prefix)
       set(error "a line of the head is neither 'Field: value' nor its indented continuation: ${line}")
     endif()
   endwhile()
-  if("${value_Lane}" STREQUAL "")
-    set(value_Lane plain)
+  if("${value_Build}" STREQUAL "")
+    set(value_Build plain)
   endif()
   foreach(field IN LISTS ATTNFUZZ_BUG_FIELDS)
     if("${value_${field}}" STREQUAL "" AND NOT field STREQUAL "Options" AND NOT error)
@@ -60,10 +60,10 @@ function(attnfuzz_read_bug patch prefix)
     string(REPLACE " " "_" variable "${variable}")
     set(${prefix}_${variable} "${value_${field}}" PARENT_SCOPE)
   endforeach()
-  list(FIND ATTNFUZZ_BUG_LANES "${value_Lane}" known)
+  list(FIND ATTNFUZZ_BUG_BUILDS "${value_Build}" known)
   if(known LESS 0 AND NOT error)
-    list(JOIN ATTNFUZZ_BUG_LANES ", " lanes)
-    set(error "'${value_Lane}' is no lane; those are: ${lanes}")
+    list(JOIN ATTNFUZZ_BUG_BUILDS ", " build_kinds)
+    set(error "'${value_Build}' is no build; those are: ${build_kinds}")
   endif()
   list(FIND ATTNFUZZ_BUG_FAULTS "${value_Fault}" known)
   if(known LESS 0 AND NOT error)

@@ -4,8 +4,8 @@
     tests/bugs/matrix.py --attnfuzz build/full/bin/attnfuzz --libraries build/full/bugs --out DIR \\
                          --matrix tests/bugs/MATRIX.md
 
-For each patch and each seed: `attnfuzz check LIBRARY --lane LANE --cases 1000
---jobs 1 --seed SEED`, all properties on, nothing set for a bug but the lane that
+For each patch and each seed: `attnfuzz check LIBRARY --build BUILD --cases 1000
+--jobs 1 --seed SEED`, all properties on, nothing set for a bug but the build that
 the head of its patch names. One line of JSON a run goes to DIR/results.jsonl as
 soon as it ends: a matrix that was interrupted goes on when it is called again,
 with the same programs. Needs Python 3.9 and nothing else, so it runs where the
@@ -35,7 +35,7 @@ FIND_SECONDS, REDUCE_SECONDS = 10, 30
 MEDIAN_CASES = 100
 AGREEING, SHARE_AGREEING = 0.95, 0.95  # of a bug's seeds; of bugs
 GUESSED, MISLED = 0.85, 0.04           # first guesses of the class of fault: true at least, wrong at most
-FIELDS = ["Kernel", "Lane", "Options", "Class", "Fault", "Origin", "Symptom", "Found by", "Smallest"]
+FIELDS = ["Kernel", "Build", "Options", "Class", "Fault", "Origin", "Symptom", "Found by", "Smallest"]
 
 
 def bad_use(message):
@@ -45,7 +45,7 @@ def bad_use(message):
 
 def head_of(patch):
     """The fields of a patch's head; the same rules as head.cmake, which says what is wrong with one."""
-    head, last = {"Lane": "plain", "Options": ""}, None
+    head, last = {"Build": "plain", "Options": ""}, None
     for line in patch.read_text().split("\n"):
         if not line or line.startswith("--- "):
             break
@@ -77,8 +77,8 @@ def seeds_of(text):
     return seeds
 
 
-def library_of(folder, name, lane):
-    return folder / f"libattn_bug-{name}_cpu{'' if lane in ('plain', 'schedules') else '-' + lane}.so"
+def library_of(folder, name, build_kind):
+    return folder / f"libattn_bug-{name}_cpu{'' if build_kind in ('plain', 'schedules') else '-' + build_kind}.so"
 
 
 def digest(path):
@@ -89,7 +89,7 @@ def run_one(bug, seed, options):
     """One check of one bug from one seed, as a record."""
     with tempfile.TemporaryDirectory() as scratch:
         report = pathlib.Path(scratch, "check.json")
-        command = [options.attnfuzz, "check", bug["library"], "--lane", bug["lane"], "--cases", CASES, "--jobs", 1,
+        command = [options.attnfuzz, "check", bug["library"], "--build", bug["lane"], "--cases", CASES, "--jobs", 1,
                    "--seed", seed, "--json", report, "--out", scratch] + bug["options"] + options.check_options
         start = time.monotonic()
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace")
@@ -247,7 +247,7 @@ def table(rows, verdicts, options):
     text += "minimal case shown, or in another that the patch's head names. Properties: those that met the bug first, with how many seeds, most frequent first.\n"
     text += "`fault`: the class in the patch's head, and what the first guess of most seeds was where it is not that;\n"
     text += "a bug marked `*` is of the half that the rules of the guess were first measured on, unseen.\n\n"
-    text += "| bug | kernel | lane | found by | cases | find | reduce | eval. | same | minimal case | fault |\n"
+    text += "| bug | kernel | build | found by | cases | find | reduce | eval. | same | minimal case | fault |\n"
     text += "|-|-|-|-|-:|-:|-:|-:|-:|-|-|\n"
     for row in rows:
         by = ", ".join(f"{name} {n}" for name, n in row["properties"].most_common()) or "**NOT FOUND**"
@@ -288,7 +288,7 @@ def arguments():
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for results.jsonl")
     parser.add_argument("--matrix", type=pathlib.Path, help="the table to write (default: MATRIX.md in --out)")
     parser.add_argument("--bug", nargs="+", default=[], metavar="NAME", help="only these")
-    parser.add_argument("--lane", nargs="+", default=[], help="only bugs of these lanes")
+    parser.add_argument("--build", nargs="+", default=[], help="only bugs of these builds")
     parser.add_argument("--seeds", default="1-20", help="1-20, or 1,2,7 (default: 1-20)")
     parser.add_argument("--quick", action="store_true", help="seeds 1-3, and times are not judged")
     parser.add_argument("--no-times", action="store_true", help="report times, do not judge them")
@@ -323,14 +323,14 @@ def bugs_of(options):
             bad_use(f"--bug {name}: there is no {options.patches}/{name}.patch")
     for name, patch in patches.items():
         head = head_of(patch)
-        if options.bug and name not in options.bug or options.lane and head["Lane"] not in options.lane:
+        if options.bug and name not in options.bug or options.build and head["Build"] not in options.build:
             continue
-        library = library_of(options.libraries, name, head["Lane"])
+        library = library_of(options.libraries, name, head["Build"])
         if not library.exists():
             missing.append(str(library))
             continue
         # Results count only for the programs that gave them.
-        bugs.append({"name": name, "head": head, "lane": head["Lane"], "options": head["Options"].split(),
+        bugs.append({"name": name, "head": head, "lane": head["Build"], "options": head["Options"].split(),
                      "library": library.resolve(), "build": digest(library)})
     if missing:
         bad_use(f"not built: {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''} ({len(missing)} in all); "

@@ -123,13 +123,13 @@ struct Document {
     r.build_hash = r.compiler = r.flags = r.device = r.kind = r.message = r.shape = text;
     r.needs = {{.part = text, .text = text}};
     r.indifferent = {text};
-    r.c.lane = text;
+    r.c.build_kind = text;
     finding.name = finding.key = finding.target = finding.property = finding.kind = finding.message = text;
     finding.shape = finding.found = finding.minimal = finding.guess = finding.tolerated = text;
     finding.needs = r.needs;
     finding.indifferent = finding.also = finding.sites = {text};
     finding.reduced = false;
-    record.name = record.kernel = record.backend = record.lane = record.build = record.compiler = text;
+    record.name = record.kernel = record.backend = record.build_kind = record.build = record.compiler = text;
     record.flags = record.device = record.calibration = record.worker_build = text;
     header.version = header.started = text;
     header.command = {text};
@@ -138,7 +138,7 @@ struct Document {
     Session& session = header.sessions[0];
     session.started = session.ended = session.machine.cpu = session.machine.host = session.machine.os = text;
     session.notes = session.machine.gpus = {text};
-    kernel.name = kernel.lane = kernel.device = kernel.build.hash = text;
+    kernel.name = kernel.build_kind = kernel.device = kernel.build.hash = text;
     result.properties[text].cases = 1;
     result.properties[text].failed = 1;
     result.rejections[text] = 2;

@@ -106,21 +106,21 @@ TEST(FailureBlock, IsPlainWithoutColor) {
 Checked some_checked() {
   Checked checked;
   checked.kernel.name = "fa1";
-  checked.kernel.lane = "plain";
+  checked.kernel.build_kind = "plain";
   PropertyStats& n = checked.result.properties["reference"];
   n.cases = 12345;
   n.passed = 12000;
   n.uninformative = 271;
   n.rejected = 74;
   checked.result.seconds = 97.4;
-  checked.left_out = {"the lanes asan, tsan (--lane)"};
+  checked.left_out = {"the builds asan, tsan (--build)"};
   return checked;
 }
 
 TEST(Summary, IsOneLineAndWhatWasLeftOut) {
   EXPECT_EQ(summary_text(some_checked(), 26, 1, false),
             "fa1  cpu plain: 12,345 cases, 26 properties, 0 failed, 271 not judged, 97 s\n"
-            "  left out: 74 cases that it refused; the lanes asan, tsan (--lane)\n");
+            "  left out: 74 cases that it refused; the builds asan, tsan (--build)\n");
 }
 
 TEST(Summary, TellsWhatWasAssumedOnce) {

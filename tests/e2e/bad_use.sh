@@ -37,7 +37,7 @@ refuse "not in range" check fa1 --cases -5
 refuse "not in range" check fa1 --first 18446744073709551606
 refuse "not in range" campaign fa1 --seed 18446744073709551616 --out "$out/night"
 refuse "no target is on a GPU" campaign fa1 --oracle cuda --for 1s --out "$out/night"
-refuse "there is no lane 'assan': did you mean 'asan'?" campaign fa1 --lane assan --out "$out/night"
+refuse "there is no build 'assan': did you mean 'asan'?" campaign fa1 --build assan --out "$out/night"
 refuse "does not exist" replay "$out/nothing.attn.json"
 refuse "does not exist" explain "$out/nothing.attn.json"
 
@@ -48,7 +48,7 @@ refuse "leave --svg out" explain --kernel fa1 "$out/case.json" --svg "$out/pictu
 printf '{"format":9}' >"$out/case.json"
 refuse "format" replay --kernel fa1 "$out/case.json"
 printf '{"format":1,"lane":"assan"}' >"$out/case.json"
-refuse "there is no lane 'assan'" replay --kernel fa1 "$out/case.json"
+refuse "there is no build 'assan'" replay --kernel fa1 "$out/case.json"
 printf 'not json' >"$out/case.json"
 refuse "$out/case.json" replay --kernel fa1 "$out/case.json"
 printf '{"format":1}' >"$out/case.json"
@@ -68,7 +68,7 @@ refuse "larger than 16 MiB" campaign fa1 --ledger "$out/zero" --out "$out/night"
 { printf '{"reproducer":1,"kernel":'; head -c 100000 /dev/zero | tr '\0' '['; } >"$out/deep.json"
 refuse "nested more than" replay --kernel fa1 "$out/deep.json"
 printf '{"format":1,"lane":"\\u001b[2J"}' >"$out/case.json"
-refuse "there is no lane '\\x1b[2J'" replay --kernel fa1 "$out/case.json"
+refuse "there is no build '\\x1b[2J'" replay --kernel fa1 "$out/case.json"
 printf '{"format":1,"known":[],"known":[]}' >"$out/ledger.json"
 refuse "given twice" campaign fa1 --ledger "$out/ledger.json" --out "$out/night"
 printf '{"format":1,"knwon":[],"known":[]}' >"$out/ledger.json"
@@ -77,7 +77,7 @@ entry() { printf '{"format":1,"known":[{"mode":"quarantined","reason":"x","featu
 entry '"kernel":"fa11"'
 refuse "there is no kernel 'fa11': did you mean 'fa1'?" campaign fa1 --ledger "$out/ledger.json" --out "$out/night"
 entry '"lane":"plian"'
-refuse "there is no lane 'plian': did you mean 'plain'?" campaign fa1 --ledger "$out/ledger.json" --out "$out/night"
+refuse "there is no build 'plian': did you mean 'plain'?" campaign fa1 --ledger "$out/ledger.json" --out "$out/night"
 entry '"backend":"cpuu"'
 refuse "there is no back end 'cpuu'" campaign fa1 --ledger "$out/ledger.json" --out "$out/night"
 printf '{"unit":"2^-24","unit":"2^-24"}' >"$out/table.json"
@@ -138,12 +138,12 @@ completes() {  # WORD COMMAND-LINE...
 source <("$attnfuzz" completion bash)
 completes check ch
 completes --property check fa1 --pr
-completes asan check fa1 --lane a
+completes asan check fa1 --build a
 completes reference campaign fa1 --property ref
 completes splitk check sp
 completes bash completion ""
 
-# What is printed fits a terminal of 80 columns, whatever kind it is; and list has all lanes.
+# What is printed fits a terminal of 80 columns, whatever kind it is; and list has all builds.
 for arguments in "list" "check fa1 --cases 40 --jobs 1 -v --property reference --out $out/found"; do
   TERM=dumb script -qec "stty cols 80; $(printf '%q' "$attnfuzz") $arguments" /dev/null >"$out/pty" || { echo "$arguments fails on a terminal"; bad=1; }
   sed 's/\r//g' "$out/pty" | awk -v a="$arguments" 'length > 80 { print a ": " $0; bad = 1 } END { exit bad }' || bad=1
@@ -154,9 +154,9 @@ sed 's/\r//g' "$out/pty" | awk '
   on { if (last != "" && length(last) < 50) bad = 1; last = $0 }
   END { exit bad || !on }' || { echo "the list of what was drawn is ragged"; bad=1; }
 listed=$("$attnfuzz" list)
-lanes=$(sed -n '/^lanes$/,/^$/s/^  \([a-z][^ ]*\) .*/\1/p' <<<"$listed")
-for lane in plain schedules coverage asan msan msan-O0 tsan memcheck racecheck initcheck synccheck; do
-  grep -qxF -- "$lane" <<<"$lanes" || { echo "list does not have the lane $lane"; bad=1; }
+build_kinds=$(sed -n '/^builds$/,/^$/s/^  \([a-z][^ ]*\) .*/\1/p' <<<"$listed")
+for build_kind in plain schedules coverage asan msan msan-O0 tsan memcheck racecheck initcheck synccheck; do
+  grep -qxF -- "$build_kind" <<<"$build_kinds" || { echo "list does not have the build $build_kind"; bad=1; }
 done
 for paths in "cp.async, elementwise, mma, mma scored" "cp.async, elementwise, packed cp.async, packed elementwise"; do
   tr -s ' \n' ' ' <<<"$listed" | grep -F "paths: $paths" >/dev/null || { echo "list does not name the paths $paths"; bad=1; }
@@ -169,7 +169,7 @@ refuse "no folder can be made there" check fa1 --cases 1 --out /proc/attnfuzz
 
 # An installation without a sanitizer's worker says what to build.
 mkdir "$out/bin" && cp "$attnfuzz" "$out/bin/" && printf x >"$out/libother.so"
-attnfuzz=$out/bin/attnfuzz refuse "this attnfuzz was built without the lane asan; -DATTNFUZZ_LANES=asan builds it" check "$out/libother.so" --lane asan
+attnfuzz=$out/bin/attnfuzz refuse "this attnfuzz was configured without the build asan; -DATTNFUZZ_BUILDS=asan builds it" check "$out/libother.so" --build asan
 rm -r "$out/bin"
 
 # Plug-ins that are none.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # bug_seeds.sh ATTNFUZZ LIBRARY PATCH [SEEDS]
 #
-# Checks a known bug from seeds 1..SEEDS (20) in the lane that the head of its
+# Checks a known bug from seeds 1..SEEDS (20) in the build that the head of its
 # patch names: each must find it, and each must reduce it to a minimal case that
 # the head gives under "Smallest:" (one, "CASE or CASE", or "?": any). Prints cases and evaluations of every
 # seed, and a summary.
@@ -10,12 +10,12 @@ attnfuzz=$1 library=$2 patch=$3 seeds=${4:-20}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 expected=$(sed -n 's/^Smallest: //p' "$patch")
-lane=$(sed -n 's/^Lane: *//p' "$patch")
+build_kind=$(sed -n 's/^Build: *//p' "$patch")
 read -ra options < <(sed -n 's/^Options: *//p' "$patch")
 wrong=0
 for seed in $(seq "$seeds"); do
   log=$out/$seed.log
-  "$attnfuzz" check "$library" --lane "${lane:-plain}" --cases 1000 --jobs 1 --seed "$seed" --out "$out/$seed" \
+  "$attnfuzz" check "$library" --build "${build_kind:-plain}" --cases 1000 --jobs 1 --seed "$seed" --out "$out/$seed" \
     "${options[@]}" --reduce-seconds 150 >"$log" 2>&1  # a busy machine is slower, not wrong
   status=$?
   found=$(sed -n 's/^  found in case \([0-9]*\) .*/\1/p' "$log")

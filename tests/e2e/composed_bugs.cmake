@@ -42,7 +42,7 @@ foreach(name fa1-a fa1-b fa1-c splitk-d)
   add_custom_target(composed-tree-${name} DEPENDS ${tree}.stamp)
   set(sources ${made})
   list(FILTER sources INCLUDE REGEX "/kernels/(${kernel}/${kernel}(_[a-z0-9]+)?|forward/[a-z0-9_]+)\\.cu$")
-  attnfuzz_add_kernel(NAME composed-${name} BACKENDS cpu LANES plain SOURCES ${sources} INCLUDES ${tree} ROOT ${tree}
+  attnfuzz_add_kernel(NAME composed-${name} BACKENDS cpu BUILDS plain SOURCES ${sources} INCLUDES ${tree} ROOT ${tree}
                       DIRECTORY ${PROJECT_BINARY_DIR}/composed)
   set_target_properties(attn_composed-${name}_cpu PROPERTIES EXCLUDE_FROM_ALL TRUE)
   add_dependencies(attn_composed-${name}_cpu composed-tree-${name})

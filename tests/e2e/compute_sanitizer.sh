@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# compute_sanitizer.sh ATTNFUZZ CASE: what `replay --lane racecheck` makes of a
+# compute_sanitizer.sh ATTNFUZZ CASE: what `replay --build racecheck` makes of a
 # tool's log. A stand-in for the tool writes logs of the real one's form, so that
 # neither a GPU nor the toolkit is needed.
 set -u
@@ -19,7 +19,7 @@ bad=0
 # expect STATUS SENTENCE, the log on standard input
 expect() {
   cat >"$dir/log"
-  said=$(LOG=$dir/log PATH=$dir:$PATH "$attnfuzz" replay "$case" --kernel fa1 --lane racecheck 2>&1)
+  said=$(LOG=$dir/log PATH=$dir:$PATH "$attnfuzz" replay "$case" --kernel fa1 --build racecheck 2>&1)
   status=$?
   if [ "$status" -ne "$1" ] || ! grep -qF -- "$2" <<<"$said"; then
     echo "status $status, wanted $1 and: $2"

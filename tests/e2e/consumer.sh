@@ -43,6 +43,9 @@ grep -E '^ *[0-9]+/[0-9]+ Test|Skipped' "$out/log"
 
 # The smallest such project: the example that README shows.
 cp -r "$here/../../examples" "$out/example"
+# With the names of version 0.1: they are accepted for one more version.
+sed -i 's/ CHECKS CASES \([0-9]*\) BUILD_CASES/ LANES plain CHECKS CASES \1 LANE_CASES/' "$out/example/CMakeLists.txt"
+grep -q "LANES plain CHECKS" "$out/example/CMakeLists.txt" || die "consumer.sh: the example calls attnfuzz_add_kernel otherwise"
 "$cmake" -S "$out/example" -B "$out/example/build" -G "$generator" -DCMAKE_CXX_COMPILER="$cxx" \
   -DCMAKE_PREFIX_PATH="$out/attnfuzz" -DATTNFUZZ_CUDA=OFF -DATTNFUZZ_LANES= >"$out/log" 2>&1 &&
   "$cmake" --build "$out/example/build" >"$out/log" 2>&1 || die "the example cannot be built"

@@ -31,7 +31,7 @@ mkdir none && for tool in sh sed grep cat cmake; do ln -s "$(command -v $tool)" 
 PATH=$PWD/none CXX= expect 2 "there is neither: install one (apt install clang-19, or g++)" --entry "$call"
 CXX=/bin/false expect 2 "CXX=/bin/false is neither: name one, or unset CXX" --entry "$call"
 if gxx=$(command -v g++); then
-  CXX=$gxx expect 2 "--lane coverage is built by clang 15 or later, .*apt install clang-19" --entry "$call" --lane coverage
+  CXX=$gxx expect 2 "--build coverage is built by clang 15 or later, .*apt install clang-19" --entry "$call" --build coverage
 fi
 "$attnfuzz" check fa1 --cases 1 --entry "$call" >log 2>&1
 [ $? -eq 2 ] && grep -q "name the source" log || { echo "--entry without a source is taken"; cat log; wrong=1; }

@@ -54,8 +54,8 @@ sed -n 's,^\(//\|#\)   \([^ ].*\)$,\2,p' "$out/found.$suffix" | sed "s|^c++ |$to
 
 # What was found with a library that counts coverage is shown by the plain one.
 printf '{"format":1,"lane":"coverage"}' >"$out/coverage.json"
-"$attnfuzz" export "$out/coverage.json" --kernel "$good" "--$language" >"$out/coverage" 2>"$out/coverage.log" || die "a case of the lane coverage is not exported"
-grep -q "found in the lane coverage; the program takes the plain library" "$out/coverage.log" || die "it is not said that the library is another"
+"$attnfuzz" export "$out/coverage.json" --kernel "$good" "--$language" >"$out/coverage" 2>"$out/coverage.log" || die "a case of the build coverage is not exported"
+grep -q "found in the build coverage; the program takes the plain library" "$out/coverage.log" || die "it is not said that the library is another"
 grep -qF "$good" "$out/coverage" && ! grep -q "_cpu-coverage" "$out/coverage" || die "its head does not name the plain library"
 
 # Of a right kernel: said to be, and exported all the same.

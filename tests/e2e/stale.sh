@@ -31,7 +31,7 @@ cmake_minimum_required(VERSION 3.25)
 project(team LANGUAGES CXX)
 find_package(attnfuzz REQUIRED)
 set(folder ${PROJECT_SOURCE_DIR}/kernels)
-attnfuzz_add_kernel(NAME team BACKENDS cpu LANES plain INCLUDES ${PROJECT_SOURCE_DIR}
+attnfuzz_add_kernel(NAME team BACKENDS cpu BUILDS plain INCLUDES ${PROJECT_SOURCE_DIR}
   SOURCES ${folder}/splitk/splitk.cu ${folder}/splitk/splitk_f16.cu ${folder}/splitk/splitk_bf16.cu
           ${folder}/forward/checks.cu ${folder}/forward/shapes.cu)
 LISTS

@@ -34,7 +34,7 @@ refused() {
   [ $? -eq 2 ] || die "check $*: status 2 is due"
   grep -qF -- "$words" log || die "check $*: it does not say: $words"
 }
-refused "is for the lanes plain" fa1 --untrusted --lane asan
+refused "is for the builds plain" fa1 --untrusted --build asan
 refused "there is no way to distrust a kernel" fa1 --untrusted=strickt
 refused "p is one of fp32 input e4m3 e5m2" fa1 --errors p=4bit
 refused "write NAME=VALUE" fa1 --errors merge_count=4

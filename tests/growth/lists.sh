@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # lists.sh SOURCE CMAKE CC CXX
 #
-# To add a kernel, a fuzz target, a property, a known bug or a lane: which files
+# To add a kernel, a fuzz target, a property, a known bug or a build: which files
 # must be touched, shown by doing it in a copy of the source tree. Each example
 # says how many files it touched, which may not grow, and must then be known to all
 # that takes its list from there: build, package, ctest. Nothing is compiled.
@@ -42,11 +42,11 @@ touched property 2
 cp tests/bugs/masked-tile-nan.patch tests/bugs/grown-nan.patch
 touched bug 1
 
-line_after cmake/AttnfuzzLanes.cmake '^attnfuzz_lane(coverage' 'attnfuzz_lane(grown      asan 12 "an example" -fsanitize=address)'
-touched lane 1
+line_after cmake/AttnfuzzBuilds.cmake '^attnfuzz_build_kind(coverage' 'attnfuzz_build_kind(grown      asan 12 "an example" -fsanitize=address)'
+touched build 1
 
 "$cmake" -S . -B build -G Ninja -DATTNFUZZ_CUDA=OFF -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" \
-  -DCMAKE_BUILD_TYPE=Release -DATTNFUZZ_LANES="asan;grown" -DATTNFUZZ_BUGS=grown-nan >"$work/log" 2>&1 ||
+  -DCMAKE_BUILD_TYPE=Release -DATTNFUZZ_BUILDS="asan;grown" -DATTNFUZZ_BUGS=grown-nan >"$work/log" 2>&1 ||
   { tail -30 "$work/log"; die "the copy cannot be configured"; }
 cd build
 ninja -t targets all >"$work/targets"
@@ -72,6 +72,6 @@ ninja -t commands tools >"$work/tools"
 grep -qF -- '-o lib/attnfuzz/libattn_canary_cpu-grown.so ' "$work/tools" || die "the target tools does not build the canaries"
 grep -E -- '-o lib/libattn_(fa1|splitk|grown)' "$work/tools" && die "the target tools builds kernels"
 grep -q 'grown_holds' properties/operations/forward/relations/registry.cc || die "the registry has no such property"
-grep -q '"grown", Lane::kBuilt, "asan"' fuzz/host/lanes.cc || die "the commands have no such lane"
+grep -q '"grown", BuildKind::kBuilt, "asan"' fuzz/host/build_kinds.cc || die "the commands have no such build"
 ninja bug-tree-grown-nan >"$work/log" 2>&1 || { cat "$work/log"; die "the bug's patch does not apply"; }
 echo "known to build, package and ctest"

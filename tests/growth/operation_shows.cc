@@ -100,7 +100,8 @@ void follow(uint64_t bit, const char* output, const char* of_property) {
     expect(!explain(r.minimal, e.plan, &due, &got).empty(), what + "a result is explained");
   }
   const Clues clues = gather_clues(r.minimal, r.verdict, wrong, documented());
-  guess_fault({r.minimal, r.verdict, r.needs, wrong.info().lane, clues});  // must not fail; there may be none
+  guess_fault(
+      {r.minimal, r.verdict, r.needs, wrong.info().build_kind, clues});  // must not fail; there may be none
 
   Reproducer file;
   file.c = r.minimal;

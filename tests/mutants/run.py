@@ -32,27 +32,27 @@ sys.dont_write_bytecode = True
 import survey
 from mutated import KERNELS, PATHS
 
-# lane : cases : seconds that one launch may take : multiply-adds that one case may
+# build : cases : seconds that one launch may take : multiply-adds that one case may
 # cost. Early stages are short of all of them, so that the many mutants that fail
 # at anything, or hang, are soon known; sizes and grids beyond come later.
 # unit: the kernels' own tests (tests/kernels), for what plan() decides and refuses.
 STAGES = ("plain:100:3:300000,unit:0:60:0,asan:300:60:300000,plain:1000:20:1000000,msan:300:60:300000,"
           "msan-O0:100:60:300000,tsan:300:60:300000,plain:3000:60:3000000,asan:3000:60:1000000,plain:30000:60:3000000")
 
-Stage = collections.namedtuple("Stage", "lane cases watchdog work")
+Stage = collections.namedtuple("Stage", "build_kind cases watchdog work")
 
 
-def parse_stages(text, lanes):
-    stages = [Stage(lane, int(cases), float(watchdog), int(work))
-              for lane, cases, watchdog, work in (part.split(":") for part in text.split(","))]
-    return [s for s in stages if s.lane in lanes]
+def parse_stages(text, build_kinds):
+    stages = [Stage(build_kind, int(cases), float(watchdog), int(work))
+              for build_kind, cases, watchdog, work in (part.split(":") for part in text.split(","))]
+    return [s for s in stages if s.build_kind in build_kinds]
 
 
 def check(arguments, library, kernel, stage, mutant, limit):
     """One check: a dict that says how it ended."""
     with tempfile.TemporaryDirectory(prefix="attnfuzz-mutant-") as folder:
         report = pathlib.Path(folder) / "report.json"
-        command = [str(arguments.attnfuzz), "check", str(library), "--lane", stage.lane, "--cases", str(stage.cases),
+        command = [str(arguments.attnfuzz), "check", str(library), "--build", stage.build_kind, "--cases", str(stage.cases),
                    "--work", str(stage.work), "--watchdog", str(stage.watchdog), "--seed", str(arguments.seed),
                    "--jobs", "1", "--reduce-seconds", "0", "--allow-stale", "--out", folder, "--json", str(report),
                    *(["--path", PATHS[kernel]] if kernel in PATHS else [])]
@@ -124,13 +124,13 @@ class Results:
             print(f"{path}: {other} answers about other sources are not used")
 
     def get(self, mutant, stage, kernel):
-        return self.known.get((mutant, stage.lane, stage.cases, kernel))
+        return self.known.get((mutant, stage.build_kind, stage.cases, kernel))
 
     def put(self, mutant, stage, kernel, answer):
-        answer = {"digest": self.digest, "id": mutant, "lane": stage.lane, "asked": stage.cases, "kernel": kernel,
+        answer = {"digest": self.digest, "id": mutant, "lane": stage.build_kind, "asked": stage.cases, "kernel": kernel,
                   **answer}
         with self.lock:
-            self.known[mutant, stage.lane, stage.cases, kernel] = answer
+            self.known[mutant, stage.build_kind, stage.cases, kernel] = answer
             with self.path.open("a") as out:
                 out.write(json.dumps(answer) + "\n")
         return answer
@@ -154,7 +154,7 @@ def run(arguments, mutants, results, stages):
     def ask(mutant, stage, kernel, limit):
         answer = results.get(mutant, stage, kernel)
         if answer is None:
-            if stage.lane == "unit":
+            if stage.build_kind == "unit":
                 answer = unit_tests(arguments, libraries, kernel, mutant, stage.watchdog)
             else:
                 answer = check(arguments, libraries[kernel], kernel, stage, mutant, limit)
@@ -166,7 +166,7 @@ def run(arguments, mutants, results, stages):
         pairs = [(s, k) for s in stages for k in libraries]
         for (stage, kernel), answer in zip(pairs, pool.map(lambda p: ask(0, *p, 7200), pairs)):
             if answer["end"] != "survived" or answer.get("broken"):
-                sys.exit(f"{kernel} without a mutant does not hold stage {stage.lane}:{stage.cases}: {answer}")
+                sys.exit(f"{kernel} without a mutant does not hold stage {stage.build_kind}:{stage.cases}: {answer}")
             # A mutant that is this much slower is not right either, but that is not for us to say.
             limits[stage, kernel] = 60 + 3 * stage.watchdog + 10 * answer["seconds"]
 
@@ -178,7 +178,7 @@ def run(arguments, mutants, results, stages):
                         return True
                 return False
 
-            living = survivors(pool, kills, living, f"{stage.lane} {stage.cases} cases")
+            living = survivors(pool, kills, living, f"{stage.build_kind} {stage.cases} cases")
 
 
 def main():
@@ -187,8 +187,8 @@ def main():
     parser.add_argument("--mutants", type=pathlib.Path, required=True, help="folder of mutants.json and the libraries")
     parser.add_argument("--attnfuzz", type=pathlib.Path, help="the command, its workers beside it")
     parser.add_argument("--unit-tests", type=pathlib.Path, help="kernels_test; without it that stage is left out")
-    parser.add_argument("--lanes", default="plain", help="plain,asan,...; `all`: those there are libraries for")
-    parser.add_argument("--stages", default=STAGES, help="lane:cases:watchdog:work,... (default: %(default)s)")
+    parser.add_argument("--builds", default="plain", help="plain,asan,...; `all`: those there are libraries for")
+    parser.add_argument("--stages", default=STAGES, help="build:cases:watchdog:work,... (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", help="mutants with this in their name")
@@ -217,17 +217,17 @@ def main():
         if not arguments.attnfuzz:
             sys.exit("--attnfuzz says where the command is")
         arguments.attnfuzz = arguments.attnfuzz.resolve()
-        lanes = arguments.lanes.split(",")
-        if lanes == ["all"]:
-            lanes = ["plain", *(lane for lane in ("asan", "msan", "msan-O0", "tsan") if all(
-                (arguments.mutants / f"libattn_mutants-{k}_cpu-{lane}.so").exists() for k in arguments.kernels))]
+        build_kinds = arguments.builds.split(",")
+        if build_kinds == ["all"]:
+            build_kinds = ["plain", *(build_kind for build_kind in ("asan", "msan", "msan-O0", "tsan") if all(
+                (arguments.mutants / f"libattn_mutants-{k}_cpu-{build_kind}.so").exists() for k in arguments.kernels))]
         missing = [k for k in arguments.kernels if not (arguments.mutants / f"libattn_mutants-{k}_cpu.so").exists()]
         if missing:
             sys.exit(f"{arguments.mutants} has no library of {' and '.join(missing)}: build the target `mutants`")
         if arguments.unit_tests:
             arguments.unit_tests = arguments.unit_tests.resolve()
-            lanes.append("unit")
-        run(arguments, mutants, results, parse_stages(arguments.stages, lanes))
+            build_kinds.append("unit")
+        run(arguments, mutants, results, parse_stages(arguments.stages, build_kinds))
     return survey.report(listing, mutants, results.known.values(), arguments.survivors, arguments.page)
 
 

@@ -83,9 +83,9 @@ def page(listing, mutants, killers, lived, claims, head=OF_KERNELS):
     by = collections.defaultdict(list)
     for k in killers.values():
         by[k["lane"], k["kind"]].append(k)
-    lines += table(("lane", "kind", "killed", "median cases"),
-                   [(lane, kind, len(ks), f"{statistics.median(k['cases'] for k in ks):g}")
-                    for (lane, kind), ks in sorted(by.items(), key=lambda item: -len(item[1]))])
+    lines += table(("build", "kind", "killed", "median cases"),
+                   [(build_kind, kind, len(ks), f"{statistics.median(k['cases'] for k in ks):g}")
+                    for (build_kind, kind), ks in sorted(by.items(), key=lambda item: -len(item[1]))])
     by = collections.Counter(k["property"] for k in killers.values())
     lines += ["", "A run goes round all properties, and most mutants fail whichever comes first:", ""]
     lines += table(("property", "killed"), by.most_common())
@@ -99,7 +99,7 @@ def page(listing, mutants, killers, lived, claims, head=OF_KERNELS):
 def killed_page(mutants, killers):
     """What killed each: an artifact of a run, far too long to be kept in the tree."""
     lines = ["# Killed mutants", ""]
-    lines += table(("mutant", "operator", "line", "lane", "property", "kind", "cases"),
+    lines += table(("mutant", "operator", "line", "build", "property", "kind", "cases"),
                    [(f"`{m['key']}`", m["operator"], m["line"], k["lane"], k["property"], k["kind"], k["cases"])
                     for m in mutants if (k := killers.get(m["id"]))])
     return "\n".join(lines) + "\n"

@@ -113,8 +113,8 @@ echo "x = 1" >"$out/empty.py"
 refused "$out/broken.py" "raised ModuleNotFoundError: No module named 'nothing_of_this_name' (broken.py:1)"
 refused "$out/empty.py" "has no targets"
 refused "$targets:nobody" "has no kernel 'nobody'"
-"$attnfuzz" check "$targets:right" --lane asan >"$out/log" 2>&1
-[ $? -eq 2 ] && grep -q "is Python" "$out/log" || die "a sanitizer's lane is not refused"
+"$attnfuzz" check "$targets:right" --build asan >"$out/log" 2>&1
+[ $? -eq 2 ] && grep -q "is Python" "$out/log" || die "a sanitizer's build is not refused"
 ATTNFUZZ_PYTHON=/nowhere/python3 "$attnfuzz" check "$targets:right" >"$out/log" 2>&1
 [ $? -eq 2 ] && grep -q "cannot start /nowhere/python3" "$out/log" || die "a Python that is not there is not told"
 exit 0

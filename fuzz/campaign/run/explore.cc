@@ -210,11 +210,11 @@ class Explorer {
   // False if the case is not launched: the ledger has it in quarantine, or its property does not take it.
   bool admitted(Candidate& candidate) {
     ++done_;
-    if (candidate.attempts == 1) enter_lane(candidate.c, s_.target.record.lane, candidate.index);
+    if (candidate.attempts == 1) enter_build(candidate.c, s_.target.record.build_kind, candidate.index);
     if (!s_.options.ledger.known.empty()) {
       const TargetRecord& r = s_.target.record;
       if (quarantined(s_.options.ledger, candidate.c,
-                      {r.kernel, r.backend, r.lane, config_.tiles_q[0], config_.tiles_k[0]})) {
+                      {r.kernel, r.backend, r.build_kind, config_.tiles_q[0], config_.tiles_k[0]})) {
         ++counts().quarantined;
         confirm(candidate);
         return false;
@@ -337,7 +337,7 @@ class Explorer {
     }
     if (entry.situations.empty() && entry.edges.empty()) return;
     Case c = candidate.c;
-    c.lane = "plain";
+    c.build_kind = "plain";
     entry.id = digest(c);
     entry.kernel = s_.target.folder;
     entry.target = name_;

@@ -27,7 +27,7 @@ struct Entry {
 // Runs the case; false if it fails.
 bool add(size_t number, const CampaignTarget& target, ObservedTarget& worker, Entry& candidate) {
   Case c = candidate.c;
-  c.lane = target.record.lane;
+  c.build_kind = target.record.build_kind;
   worker.begin_case();
   const Verdict verdict = judge(c, *find_property("reference"), worker, target.calibration);
   if (verdict.outcome == Outcome::kFail) return false;

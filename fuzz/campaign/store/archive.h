@@ -56,7 +56,7 @@ inline constexpr int kCampaignFormat = 2;
 struct TargetRecord {
   std::string name;    // "fa1.cpu.plain": its name in all other files
   std::string kernel;  // as `attnfuzz replay --kernel` takes it: a name, or a plug-in's path
-  std::string backend, lane;
+  std::string backend, build_kind;
   std::string build, worker_build;  // hashes
   std::string compiler, flags, device;
   std::string calibration;
@@ -171,7 +171,7 @@ struct Finding {
   std::vector<Need> needs;
   std::vector<std::string> indifferent;
   std::string guess;  // the likely class of fault
-  std::string lanes;  // the results of other thread orders and sanitizer builds; empty: none was asked
+  std::string votes;  // the results of other thread orders and sanitizer builds; empty: none was asked
   Repeats repeats = Repeats::kAlways;
   int failed = 0, runs = 0;  // in fresh processes
   double t = 0;              // first met

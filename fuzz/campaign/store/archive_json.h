@@ -7,7 +7,8 @@
 namespace attnfuzz {
 
 void fields(Is<TargetRecord> auto& r, auto f) {
-  f("name", r.name), f("kernel", r.kernel), f("backend", r.backend), f("lane", r.lane), f("build", r.build);
+  f("name", r.name), f("kernel", r.kernel), f("backend", r.backend), f("lane", r.build_kind),
+      f("build", r.build);
   f("worker_build", r.worker_build), f("compiler", r.compiler), f("flags", r.flags), f("device", r.device);
   f("calibration", r.calibration), f("canary", r.canary), f.later("twin", r.peer),
       f.later("properties", r.properties);
@@ -72,7 +73,7 @@ void fields(Is<Finding> auto& r, auto f) {
   f("needs", r.needs), f("indifferent", r.indifferent), f("guess", r.guess), f("repeats", r.repeats);
   f("failed", r.failed), f("runs", r.runs), f("t", r.t), f("count", r.count), f("reduced", r.reduced);
   f("evaluations", r.evaluations), f("reduce_seconds", r.reduce_seconds), f("tolerated", r.tolerated);
-  f("also", r.also), f.later("sites", r.sites), f.later("lanes", r.lanes), f("crashes", r.crashes);
+  f("also", r.also), f.later("sites", r.sites), f.later("lanes", r.votes), f("crashes", r.crashes);
 }
 
 void fields(Is<FindingsFile> auto& r, auto f) { f("findings", r.findings), f("never_again", r.never_again); }

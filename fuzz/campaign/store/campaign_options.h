@@ -25,7 +25,7 @@ struct CampaignTarget {
   std::vector<const Property*> properties;  // the properties that apply to it
   uint32_t batch = 0;                       // cases that its GPU judges at once; 0: one by one
   Refused refused = {};                     // what it refuses; asked once for all processes
-  OpenLane open_lane = {};                  // opens its kernel in another build (vote.h); empty: none is asked
+  OpenBuild open_build = {};                // opens its kernel in another build (vote.h); empty: none is asked
   // Puts a GPU's oracle before the CPU's (oracles.h); `all`: both judge everything. Empty: only the CPU's is
   // used. Call it only in a process that will not fork.
   std::function<void(Target&, bool all)> put_oracle = {};

@@ -48,12 +48,12 @@ KnownFailure read_entry(const Json& j, const std::string& folder, const LedgerNa
   known.reproducer = j.value("reproducer", "");
   known.kernel = j.value("kernel", "");
   known.backend = j.value("backend", "");
-  known.lane = j.value("lane", "");
+  known.build_kind = j.value("lane", "");
   known.features = j.value("features", std::vector<std::string>{});
   refuse_unknown(known.features);
   // A plug-in that is missing today may exist tomorrow.
   if (known.kernel.find('/') == known.kernel.npos) refuse_unknown("kernel", known.kernel, names.kernels);
-  refuse_unknown("lane", known.lane, names.lanes);
+  refuse_unknown("build", known.build_kind, names.build_kinds);
   refuse_unknown("back end", known.backend, {"cpu", "cuda"});
   // Fields of the other mode would be read and have no effect.
   const std::vector<const char*> others = known.quarantined
@@ -126,7 +126,7 @@ const KnownFailure* quarantined(const Ledger& ledger, const Case& c, const Where
   std::vector<std::string> has;
   for (const KnownFailure& known : ledger.known) {
     if (!known.quarantined || !is_kernel(known.kernel, where.kernel) ||
-        !is_or_any(known.backend, where.backend) || !is_or_any(known.lane, where.lane))
+        !is_or_any(known.backend, where.backend) || !is_or_any(known.build_kind, where.build_kind))
       continue;
     if (has.empty()) has = features(c, where.tile_q, where.tile_k);
     const auto is_there = [&](const std::string& feature) {

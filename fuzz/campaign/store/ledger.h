@@ -24,7 +24,7 @@ struct KnownFailure {
   bool quarantined = false;
   std::string reason;
   std::string key, reproducer;        // of a tolerated one; the path is completed by the ledger's folder
-  std::string kernel, backend, lane;  // of a quarantined one; empty: any
+  std::string kernel, backend, build_kind;  // of a quarantined one; empty: any
   std::vector<std::string> features;
 };
 
@@ -34,7 +34,7 @@ struct Ledger {
 
 // The names that an entry may use; empty: any.
 struct LedgerNames {
-  std::vector<std::string> kernels, lanes;  // a plug-in is named by its file
+  std::vector<std::string> kernels, build_kinds;  // a plug-in is named by its file
 };
 // Throws std::runtime_error that names the file, the entry and the fault. A misspelt name would silently
 // hide nothing.
@@ -45,7 +45,7 @@ Ledger parse_ledger(const std::string& text, const std::string& path, const Ledg
 const KnownFailure* tolerated(const Ledger& ledger, const std::string& key, const std::string& name);
 
 struct WhereRun {
-  std::string kernel, backend, lane;
+  std::string kernel, backend, build_kind;
   int64_t tile_q = 64, tile_k = 64;
 };
 const KnownFailure* quarantined(const Ledger& ledger, const Case& c, const WhereRun& where);

@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-#include "fuzz/host/lanes.h"
+#include "fuzz/host/build_kinds.h"
 #include "properties/judge/verdict.h"
 
 namespace attnfuzz {
@@ -16,8 +16,8 @@ struct PlantedBug {
   Kind kind;
 };
 
-inline PlantedBug planted_bug(std::string_view lane) {
-  const Lane* row = find_lane(lane);
+inline PlantedBug planted_bug(std::string_view build_kind) {
+  const BuildKind* row = find_build_kind(build_kind);
   const std::string_view runtime = row == nullptr ? "none" : row->runtime;
   if (runtime == "asan") return {"canary-address", Kind::kAddress};
   if (runtime == "msan") return {"canary-uninitialised", Kind::kUninitialised};

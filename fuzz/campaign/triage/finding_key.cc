@@ -3,9 +3,9 @@
 
 namespace attnfuzz {
 
-Reproducer without_lane(Reproducer r, const std::string& kernel) {
+Reproducer without_build(Reproducer r, const std::string& kernel) {
   r.kernel = kernel;
-  r.c.lane = "plain";
+  r.c.build_kind = "plain";
   Problem& p = r.c.problem;
   if (p.dim_qk > p.dim_v) std::swap(p.dim_qk, p.dim_v);
   // Which input has the odd layout, and what makes strides matter, is chance.

@@ -57,7 +57,7 @@ std::string issue_text(const Finding& f, const Reproducer& r, const IssueContext
   if (!f.needs.empty()) text += list(lines_of(f.needs)) + "\n";
   if (!f.indifferent.empty()) text += "Does not matter: " + markdown(joined(f.indifferent)) + ".\n\n";
   if (!f.guess.empty()) text += "A guess: " + markdown(f.guess) + ".\n\n";
-  if (!f.lanes.empty()) text += "Asked again: " + markdown(f.lanes) + ".\n\n";
+  if (!f.votes.empty()) text += "Asked again: " + markdown(f.votes) + ".\n\n";
   text += "## Replay\n\n    " + replay_line(file, r.kernel, r.peer) + "\n\n";
   if (!context.trace.empty())
     text += "It needs what ran before it: the cases of " + markdown(context.trace) +
@@ -68,7 +68,8 @@ std::string issue_text(const Finding& f, const Reproducer& r, const IssueContext
   if (!f.also.empty()) text += "Seen as well: " + markdown(joined(f.also)) + ".\n\n";
   text += "## Where\n\n| | |\n|-|-|\n";
   text += row("kernel", r.kernel) +
-          row("back end, lane", target.backend + ", " + (r.c.lane.empty() ? target.lane : r.c.lane));
+          row("back end, build",
+              target.backend + ", " + (r.c.build_kind.empty() ? target.build_kind : r.c.build_kind));
   text += row("built from", r.build_hash) + row("compiler", r.compiler) + row("flags", r.flags);
   text += row("executor or worker built from", target.worker_build) + row("device", r.device);
   text += row("bound", "calibration '" + target.calibration + "'");

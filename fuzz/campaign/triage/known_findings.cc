@@ -21,7 +21,7 @@ std::vector<KnownFinding> recall(const std::string& dir, const std::vector<Campa
                           .need = needed_parts(r->c, r->needs),
                           .c = r->c,
                           .verdict = {}};
-    known.c.lane = target.record.lane;
+    known.c.build_kind = target.record.build_kind;
     known.verdict = judge(known.c, *find_property("reference"), worker, target.calibration);
     known.need.tile_q = known.verdict.plan.tile_q;
     known.need.tile_k = known.verdict.plan.tile_k;

@@ -20,7 +20,8 @@ std::string file_name(const std::string& path) { return path.substr(path.find_la
 
 const CampaignTarget* target_of(const Reproducer& r, const std::vector<CampaignTarget>& targets) {
   for (const CampaignTarget& target : targets) {
-    if (target.record.canary || target.info.backend != r.backend || target.record.lane != r.c.lane) continue;
+    if (target.record.canary || target.info.backend != r.backend || target.record.build_kind != r.c.build_kind)
+      continue;
     // A plug-in may have moved since.
     const std::string kernel = command_name(target.info);
     if (file_name(kernel) == file_name(r.kernel)) return &target;
@@ -76,7 +77,7 @@ Recheck recheck(const KnownFailure& known, const Ledger& ledger, const std::vect
   const CampaignTarget* target = target_of(r, targets);
   if (target == nullptr) {
     return unknown("its kernel, " + r.kernel + " (" + (r.backend == ATTN_CUDA ? "cuda" : "cpu") + ", " +
-                   r.c.lane + "), is not in this session");
+                   r.c.build_kind + "), is not in this session");
   }
   std::string error;
   const std::unique_ptr<Target> worker = target->open(&error);
@@ -85,7 +86,7 @@ Recheck recheck(const KnownFailure& known, const Ledger& ledger, const std::vect
     const GeneratorConfig config = config_for(*worker, CheckOptions{});
     const TargetRecord& record = target->record;
     if (quarantined(ledger, r.c,
-                    {record.kernel, record.backend, record.lane, config.tiles_q[0], config.tiles_k[0]}))
+                    {record.kernel, record.backend, record.build_kind, config.tiles_q[0], config.tiles_k[0]}))
       return unknown("the ledger quarantines its case");
   }
   if (!same_bytes(r, *worker))

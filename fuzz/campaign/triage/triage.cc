@@ -85,7 +85,7 @@ class OneCrash {
       if (finding_.repeats == Repeats::kAlways && is_explained()) return remove();
       if (finding_.repeats == Repeats::kAlways || finding_.repeats == Repeats::kSometimes) reduce_it();
       if (finding_.repeats == Repeats::kAlways && minimal_is_explained()) return remove();
-      if (finding_.repeats == Repeats::kAlways && !target_.record.canary) ask_lanes();
+      if (finding_.repeats == Repeats::kAlways && !target_.record.canary) ask_builds();
     }
     write();
     remove();
@@ -250,21 +250,21 @@ class OneCrash {
     finding_.indifferent = std::move(reduction.indifferent);
     minimal_ = std::move(reduction.minimal);
     verdict_ = std::move(reduction.verdict);
-    finding_.guess = guess_fault({minimal_, verdict_, finding_.needs, worker_->info().lane,
+    finding_.guess = guess_fault({minimal_, verdict_, finding_.needs, worker_->info().build_kind,
                                   gather_clues(minimal_, verdict_, *worker_, target_.calibration)})
                          .line();
   }
 
   // As `check` does: a sanitizer that reports something takes the failure over.
-  void ask_lanes() {
-    if (!target_.open_lane || !more_to_see(worker_->info(), verdict_)) return;
+  void ask_builds() {
+    if (!target_.open_build || !more_to_see(worker_->info(), verdict_)) return;
     ReduceOptions options;
     constexpr double kOfSeconds = 0.5;  // it is small already
     options.seconds = kOfSeconds * t_.options.reduce_seconds;
     const auto began = Clock::now();
     Vote vote =
-        attnfuzz::ask_lanes(minimal_, verdict_, *worker_, target_.open_lane, target_.calibration, options);
-    finding_.lanes = words(vote);
+        attnfuzz::ask_builds(minimal_, verdict_, *worker_, target_.open_build, target_.calibration, options);
+    finding_.votes = words(vote);
     if (vote.reduction) {
       finding_.also.push_back(target_.record.name + ": " + to_string(verdict_.kind));
       worker_ = std::move(vote.target);
@@ -281,7 +281,7 @@ class OneCrash {
     r.peer = target_.record.peer;
     r.needs = finding_.needs;
     r.indifferent = finding_.indifferent;
-    const Reproducer general = without_lane(r, target_.folder);
+    const Reproducer general = without_build(r, target_.folder);
     finding_.key = dedupe_key(general);
     finding_.name = reproducer_name(general);
     finding_.property = r.property;
@@ -329,7 +329,7 @@ class OneCrash {
     // The last session's canary.
     const auto mine = std::ranges::find(canaries.rbegin(), canaries.rend(), finding_.target, &Canary::target);
     if (mine == canaries.rend()) return;
-    const std::string due = to_string(planted_bug(target_.record.lane).kind);
+    const std::string due = to_string(planted_bug(target_.record.build_kind).kind);
     mine->found = finding_.repeats != Repeats::kNever && r.kind == due;
     mine->finding = finding_.name;
     if (mine->found) {

@@ -41,7 +41,7 @@ void note_triage_exit(const std::string& dir);
 // The key by which a campaign counts findings: dedupe_key() of the reduced case without accidents of its
 // discovery: the build and back end; which head dimension it was; and for an odd layout, which of Q, K and
 // V has it, and which sizes make strides matter.
-Reproducer without_lane(Reproducer r, const std::string& kernel);
+Reproducer without_build(Reproducer r, const std::string& kernel);
 
 // The next crash: among those of the target and kind with the least attention, the one whose features
 // differ most from what was examined.

@@ -1,4 +1,4 @@
-// libm for kernels in MemorySanitizer's lanes (libm.h).
+// libm for kernels in MemorySanitizer's builds (libm.h).
 #include "kernels/executor/arithmetic/libm.h"
 
 // glibc 2.35 has a newer version of these, which an older C library lacks.

@@ -1,4 +1,4 @@
-// MemorySanitizer's lanes: functions of libm are not instrumented, and what they make of
+// MemorySanitizer's builds: functions of libm are not instrumented, and what they make of
 // an undefined number would count as defined. Here they are defined anew for the kernel's
 // module: the executor computes (libm.cc), and the result is as defined as the arguments.
 #pragma once

@@ -148,8 +148,8 @@ void* memory_of(size_t module) {
   return __tls_get_addr(&index);
 }
 
-#if defined(__x86_64__) && defined(__GLIBC__) && !defined(SIMT_LANE_ASAN) && !defined(SIMT_LANE_MSAN) && \
-    !defined(SIMT_LANE_TSAN)
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(SIMT_BUILD_ASAN) && !defined(SIMT_BUILD_MSAN) && \
+    !defined(SIMT_BUILD_TSAN)
 
 constexpr size_t kPage = 4096, kZone = 1024, kOutOfBounds = 16 * kPage;
 

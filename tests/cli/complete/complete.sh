@@ -19,7 +19,7 @@ commands=$(attnfuzz completion words)
 has "$commands" $'check\tChecks kernels on drawn cases'
 has "$(attnfuzz completion words -- check)" $'fa1\tkernel'
 [ -z "$(attnfuzz completion words -- check | cut -f1 | sort | uniq -d)" ] || die "words of check are offered twice"
-has "$(attnfuzz completion words -- check fa1 --lane)" $'asan\t'
+has "$(attnfuzz completion words -- check fa1 --build)" $'asan\t'
 [ -z "$(attnfuzz completion words -- check --cases)" ] || die "numbers are offered"
 awk -F'\t' 'NF != 2 || length($2) > 76 { print; bad = 1 } END { exit bad }' <<<"$(attnfuzz completion words -- campaign)" ||
   die "a meaning is no line of its own"
@@ -55,14 +55,14 @@ if command -v zsh >/dev/null; then
              words=("$@"); CURRENT=$#words; _attnfuzz' zsh "$@"
   }
   has "$(given attnfuzz ch)" "check:Checks kernels on drawn cases"
-  has "$(given attnfuzz check fa1 --lane a)" "asan:"
+  has "$(given attnfuzz check fa1 --build a)" "asan:"
 else
   echo "not tried: zsh, which is not installed"
 fi
 if command -v fish >/dev/null; then
   offered() { HOME=$out fish --no-config -c 'attnfuzz completion fish | source; complete -C $argv[1]' "$1"; }
   has "$(offered "attnfuzz ch")" $'check\tChecks kernels on drawn cases'
-  has "$(offered "attnfuzz check fa1 --lane as")" "asan"
+  has "$(offered "attnfuzz check fa1 --build as")" "asan"
   offered "attnfuzz check --pr" | grep -q -- '^--property' || die "fish is not offered --property"
 else
   echo "not tried: fish, which is not installed"

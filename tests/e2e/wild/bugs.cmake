@@ -1,12 +1,12 @@
 # The kernels of this folder, each with one wrong line:
 #
-#   wild_bug(<kernel> <name> <text> <in its place> [<lane>])
+#   wild_bug(<kernel> <name> <text> <in its place> [<build>])
 #
 # builds attn_wild_<kernel>_<name> from a copy in which the text, which must be there once, is
-# replaced; it is found in the lane (default: plain).
+# replaced; it is found in the build (default: plain).
 function(wild_bug kernel name old new)
-  set(lane plain ${ARGN})
-  list(GET lane -1 lane)
+  set(build_kind plain ${ARGN})
+  list(GET build_kind -1 build_kind)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${kernel}_${name})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${kernel}.cu ${kernel}.adapter.cu)
   file(READ ${kernel}.cu text)
@@ -18,12 +18,12 @@ function(wild_bug kernel name old new)
   string(REPLACE "${old}" "${new}" text "${text}")
   file(CONFIGURE OUTPUT ${folder}/${kernel}.cu CONTENT "${text}" @ONLY)
   file(COPY_FILE ${kernel}.adapter.cu ${folder}/${kernel}.adapter.cu ONLY_IF_DIFFERENT)
-  attnfuzz_add_kernel(NAME wild_${kernel}_${name} SOURCES ${folder}/${kernel}.adapter.cu BACKENDS cpu LANES plain ${ARGN}
+  attnfuzz_add_kernel(NAME wild_${kernel}_${name} SOURCES ${folder}/${kernel}.adapter.cu BACKENDS cpu BUILDS plain ${ARGN}
     OPTIONS -Wno-sign-compare ROOT ${folder} DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
   set(target attn_wild_${kernel}_${name}_cpu)
   set(targets ${target})
-  if(TARGET ${target}-${lane})
-    list(APPEND targets ${target}-${lane})
+  if(TARGET ${target}-${build_kind})
+    list(APPEND targets ${target}-${build_kind})
   endif()
   set(labels wild)
   if(NOT kernel IN_LIST wild_bugs_in_ci)
@@ -31,7 +31,7 @@ function(wild_bug kernel name old new)
     set(labels wild long)
   endif()
   add_test(NAME wild.${kernel}.${name}
-    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/found.sh $<TARGET_FILE:attnfuzz> $<TARGET_FILE:${target}> ${lane})
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/found.sh $<TARGET_FILE:attnfuzz> $<TARGET_FILE:${target}> ${build_kind})
   set_tests_properties(wild.${kernel}.${name} PROPERTIES LABELS "${labels}" TIMEOUT 900)
   if("long" IN_LIST labels)
     set_tests_properties(wild.${kernel}.${name} PROPERTIES FIXTURES_REQUIRED wild)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# found.sh ATTNFUZZ LIBRARY [LANE [CASES]]
+# found.sh ATTNFUZZ LIBRARY [BUILD [CASES]]
 #
 # A kernel with a wrong line: a check finds it, reduces it, and says how many cases it took.
 set -u
-attnfuzz=$1 library=$2 lane=${3:-plain} cases=${4:-5000}
+attnfuzz=$1 library=$2 build_kind=${3:-plain} cases=${4:-5000}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-"$attnfuzz" check "$library" --lane "$lane" --cases "$cases" --jobs 1 --out "$out/found" >"$out/log" 2>&1
+"$attnfuzz" check "$library" --build "$build_kind" --cases "$cases" --jobs 1 --out "$out/found" >"$out/log" 2>&1
 status=$?
 if [ $status -ne 1 ] || ! grep -q '^  found in case' "$out/log"; then
   echo "status $status: the wrong line was not found in $cases cases"

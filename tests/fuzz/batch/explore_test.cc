@@ -46,7 +46,7 @@ class ExploreInBatches : public ::testing::Test {
     CampaignTarget target;
     target.record.name = "fake.cpu.plain";
     target.record.backend = "cpu";
-    target.record.lane = "plain";
+    target.record.build_kind = "plain";
     target.folder = "fake";
     target.properties = {find_property("reference")};
     target.calibration = documented();

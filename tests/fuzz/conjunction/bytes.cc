@@ -73,7 +73,7 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   const Flags flags = parse_flags(*argc, *argv);
   if (flags.kernels.size() != 1) bad_use("one --kernel=LIBRARY is needed");
   std::string error;
-  const auto library = find_kernel(flags.kernels[0], {ATTN_CPU, flags.lane}, &error);
+  const auto library = find_kernel(flags.kernels[0], {ATTN_CPU, flags.build_kind}, &error);
   if (!library) bad_use(error);
   std::vector<std::unique_ptr<Target>> targets;
   targets.push_back(open_target(worker_options(*library), &error));

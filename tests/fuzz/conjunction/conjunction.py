@@ -27,7 +27,7 @@ def last_number(pattern, text):
 
 def drawn(options, seed, folder):
     done = subprocess.run(
-        [options.bin / "attnfuzz", "check", options.library, "--lane", "coverage", "--property", "reference",
+        [options.bin / "attnfuzz", "check", options.library, "--build", "coverage", "--property", "reference",
          "--jobs", "1", "--seed", str(seed), "--cases", str(options.most), "--reduce-seconds", "0.01",
          "--work", str(options.work), "--out", folder], capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
@@ -39,7 +39,7 @@ def drawn(options, seed, folder):
 def fuzzed(program):
     def cases(options, seed, folder):
         done = subprocess.run(
-            [options.bin / program, f"--kernel={options.library}", "--lane=coverage", f"-seed={seed}",
+            [options.bin / program, f"--kernel={options.library}", "--build=coverage", f"-seed={seed}",
              f"-runs={options.most}", "-print_final_stats=1", f"-artifact_prefix={folder}/"],
             capture_output=True, text=True, check=False, cwd=folder)
         if done.returncode == 0:
@@ -53,7 +53,7 @@ def fuzzed(program):
 def guided(options, seed, folder):
     done = subprocess.run(
         [options.bin / "fuzz_conjunction_loop", str(seed), str(options.most), f"--kernel={options.library}",
-         "--lane=coverage"], capture_output=True, text=True, check=False, cwd=folder)
+         "--build=coverage"], capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode not in (0, 1):
         sys.exit(done.stdout + done.stderr)
     return last_number(r"cases: (\d+)", done.stdout)

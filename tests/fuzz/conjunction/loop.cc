@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
     bad_use("a seed, a number of cases and one --kernel=LIBRARY are needed");
   const uint64_t seed = std::strtoull(argv[1], nullptr, 10), most = std::strtoull(argv[2], nullptr, 10);
   std::string error;
-  const auto library = find_kernel(flags.kernels[0], {ATTN_CPU, flags.lane}, &error);
+  const auto library = find_kernel(flags.kernels[0], {ATTN_CPU, flags.build_kind}, &error);
   if (!library) bad_use(error);
   std::vector<std::unique_ptr<Target>> targets;
   targets.push_back(open_target(worker_options(*library), &error));

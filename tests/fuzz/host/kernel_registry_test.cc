@@ -93,10 +93,10 @@ TEST(FindKernels, SaysWhichKernelsOfTheOtherBackEndAreLeftOut) {
   EXPECT_TRUE(wanted[0].left_out.empty()) << "who names the back end has chosen";
 }
 
-TEST(FindKernels, RunsNoPlainLibraryInASanitizersLane) {
+TEST(FindKernels, RunsNoPlainLibraryInASanitizersBuild) {
   std::string error;
   EXPECT_FALSE(find_kernel(std::string(ATTNFUZZ_FAKES) + "/stages.so", {ATTN_CPU, "asan"}, &error));
-  EXPECT_THAT(error, HasSubstr("was not built for the lane asan"));
+  EXPECT_THAT(error, HasSubstr("is not of the build asan"));
 }
 
 }  // namespace

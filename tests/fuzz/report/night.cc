@@ -36,7 +36,7 @@ CampaignHeader header(const Night& night) {
     t.name = std::string(kernel) + ".cpu.plain";
     t.kernel = kernel;
     t.backend = "cpu";
-    t.lane = "plain";
+    t.build_kind = "plain";
     t.build = "4595dd640de204c188bb18debaa0f1ba";
     t.worker_build = "d76760b74323da358a377d35476aeb88";
     t.compiler = marked(night, "clang version 19.1.7");

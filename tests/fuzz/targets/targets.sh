@@ -25,22 +25,22 @@ run 0 "$replay" corpus
 grep -q ' 0 refused' log || fail "a unit of the corpus is refused by the replay"
 run 0 "$fuzz" -runs=0 corpus "$seeds"
 
-run 77 "$fuzz" --lane=plain --kernel="$bug" -runs=20000 -seed=1 -artifact_prefix="$dir/found/"
+run 77 "$fuzz" --build=plain --kernel="$bug" -runs=20000 -seed=1 -artifact_prefix="$dir/found/"
 shopt -s nullglob
 units=(found/crash-*) reproducers=(found/*.attn.json)
 (( ${#units[@]} == 1 && ${#reproducers[@]} == 1 )) || fail "${#units[@]} units, ${#reproducers[@]} reproducers"
-run killed "$replay" --lane=plain --kernel="$bug" --out="$dir" "${units[0]}"
-run killed "$replay" --lane=plain --kernel="$bug" --out="$dir" "${reproducers[0]}"  # its case
+run killed "$replay" --lane=plain --kernel="$bug" --out="$dir" "${units[0]}"  # the old name of --build
+run killed "$replay" --build=plain --kernel="$bug" --out="$dir" "${reproducers[0]}"  # its case
 run 2 "$attnfuzz" replay "${reproducers[0]}"  # names a library that was not named
 run 1 "$attnfuzz" replay --kernel "$bug" "${reproducers[0]}"
 run 0 "$attnfuzz" replay --kernel fa1 "${reproducers[0]}"
 
-run 2 "$fuzz" --lane=none -runs=1
+run 2 "$fuzz" --build=none -runs=1
 run 2 "$fuzz" --kernel=nobody -runs=1
 run 2 "$fuzz" --kernel=fa1 --kernel=splitk -runs=1
 grep -q 'given too often' log || fail "says nothing of a second kernel"
 run 2 "$fuzz" --property=nothing -runs=1
-run 2 "$fuzz" --lanes=plain -runs=1
+run 2 "$fuzz" --builds=plain -runs=1
 run 2 "$replay"
 run 2 "$replay" no-such-file
 echo '{"format":2,"new":1}' >newer

@@ -10,7 +10,7 @@ shift 3
 dir=$(mktemp -d "$bin/gxx-XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
-flags=(-std=c++20 -O0 -Wall -Wextra -Werror "-I$source" '-DATTNFUZZ_TARGETS_LANE="coverage"')
+flags=(-std=c++20 -O0 -Wall -Wextra -Werror "-I$source" '-DATTNFUZZ_TARGETS_BUILD="coverage"')
 for file in "$source"/fuzz/targets/*.cc; do
   "$cxx" "${flags[@]}" -c "$file" -o "$(basename "$file" .cc).o"
 done

@@ -132,15 +132,15 @@ TEST(Bench, DrawsBordersOfTheKernelsTiles) {
   EXPECT_GT(bench->most().work, bench->config().work);
 }
 
-TEST(Bench, JudgesInTheKernelsLaneAndLightsSituations) {
+TEST(Bench, JudgesInTheKernelsBuildAndLightsSituations) {
   const auto bench = bench_of();
   const Lit before = lit_counters();
   Case c;
-  c.lane = "some other";
+  c.build_kind = "some other";
   c.problem.seq_q = c.problem.seq_k = 17;
   const Judged judged = bench->judge(0, c, "reference");
   EXPECT_EQ(judged.verdict.outcome, Outcome::kPass) << judged.verdict.message;
-  EXPECT_EQ(judged.c.lane, bench->target(0).info().lane);
+  EXPECT_EQ(judged.c.build_kind, bench->target(0).info().build_kind);
   EXPECT_GE(lit_counters().situations, before.situations + 5);
 }
 

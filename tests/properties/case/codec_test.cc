@@ -67,7 +67,7 @@ Case full_case() {
            .schedule_seed = 1ull << 63,
            .variant = 2,
            .arithmetic = ATTN_ARITHMETIC_H200};
-  c.lane = "a \"lane\"\n\u00e9";
+  c.build_kind = "a \"lane\"\n\u00e9";
   c.q = c.k = c.v = fill;
   c.planted = {{.tensor = TensorId::kBias, .b = 1, .h = 2, .s = 3, .d = 4, .bits = 0x7fc00001},
                {.tensor = TensorId::kQ, .bits = 0x7e},
@@ -163,7 +163,7 @@ TEST(Codec, IllegalCasesAreStillWritten) {
   c.problem.dtype = 77;
   c.problem.align = -1;
   c.problem.scale = std::numeric_limits<float>::quiet_NaN();
-  c.lane = "\xff\xfe";
+  c.build_kind = "\xff\xfe";
   c.q.kind = static_cast<FillKind>(200);
   const std::string text = encode(c);
   EXPECT_EQ(SortedJson::parse(text).dump(), text);

@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
   if (argc < 3) {
     std::fprintf(
         stderr,
-        "draw_measure LIBRARY CASES [SEEDS]: a kernel of the plain lane, how many cases, of how many seeds\n");
+        "draw_measure LIBRARY CASES [SEEDS]: a kernel of the plain build, how many cases, of how many seeds\n");
     return 2;
   }
   const uint64_t cases = std::strtoull(argv[2], nullptr, 10);

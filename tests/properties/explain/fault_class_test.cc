@@ -14,7 +14,7 @@ struct Finding {
   Case c;
   Verdict v;
   std::vector<Need> needs;
-  std::string lane = "plain";
+  std::string build_kind = "plain";
   Clues clues = {};
 
   explicit Finding(Kind kind) {
@@ -41,7 +41,7 @@ struct Finding {
     needs.insert(needs.end(), what.begin(), what.end());
     return *this;
   }
-  FaultGuess guess() const { return guess_fault({c, v, needs, lane, clues}); }
+  FaultGuess guess() const { return guess_fault({c, v, needs, build_kind, clues}); }
 };
 
 Need at_least(const char* part, int64_t value) {
@@ -348,7 +348,7 @@ TEST(FaultClass, AnErrorOfTheHostIsNoAddress) {
        {"raised ValueError: no such head dimension (mine.py:4)", "it threw: bad optional access"}) {
     Finding f = device(thrown);
     expect(f, FaultClass::kUnknown);
-    f.lane = "tsan";
+    f.build_kind = "tsan";
     expect(f, FaultClass::kUnknown);
   }
 }
@@ -425,7 +425,7 @@ TEST(FaultClass, OneOrderOfThreadsIsARace) {
   expect(f, FaultClass::kTail);
   f.clues.orders_failed = 0;
   expect(f, FaultClass::kRace);
-  EXPECT_NE(f.guess().why.find("none of 4 random ones; --lane tsan"), std::string::npos) << f.guess().why;
+  EXPECT_NE(f.guess().why.find("none of 4 random ones; --build tsan"), std::string::npos) << f.guess().why;
   f.clues.orders_failed = 3;
   expect(f, FaultClass::kRace);
 }

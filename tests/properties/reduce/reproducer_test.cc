@@ -167,7 +167,7 @@ TEST(Verdict, EveryKindHasANameAndAClass) {
   EXPECT_EQ(reduction_key(kernel, wrong), reduction_key(kernel, relation));
   EXPECT_NE(reduction_key(kernel, wrong), reduction_key(kernel, crash));
   KernelInfo asan = kernel;
-  asan.lane = "asan";
+  asan.build_kind = "asan";
   EXPECT_NE(reduction_key(kernel, wrong), reduction_key(asan, wrong));
 }
 

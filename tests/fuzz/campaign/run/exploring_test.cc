@@ -78,7 +78,7 @@ class Exploring : public ::testing::Test {
     target_.record.name = "fake.cpu.plain";
     target_.record.kernel = target_.folder = "fake";
     target_.record.backend = "cpu";
-    target_.record.lane = "plain";
+    target_.record.build_kind = "plain";
     target_.info = FakeTarget().info();
     target_.open = [this](std::string*) { return std::make_unique<ThreeBugs>(counts_); };
     target_.calibration = executor();

@@ -29,7 +29,7 @@ class CrashFolder : public ::testing::Test {
     CampaignTarget target;
     target.record.name = "fake.cpu.plain";
     target.record.kernel = target.folder = "fake";
-    target.record.lane = "plain";
+    target.record.build_kind = "plain";
     target.info = FakeTarget().info();
     target.open = [open = std::move(open)](std::string*) { return open(); };
     target.calibration = executor();

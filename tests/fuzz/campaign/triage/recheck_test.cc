@@ -63,7 +63,7 @@ class ToleratedFailure : public ::testing::Test {
     target.record.name = "fake.cpu.plain";
     target.record.kernel = "./libfake.so";
     target.record.backend = "cpu";
-    target.record.lane = "plain";
+    target.record.build_kind = "plain";
     target.info.library = "./libfake.so";
     target.info.name = "fake";
     target.calibration = documented();
@@ -143,10 +143,10 @@ TEST_F(ToleratedFailure, ThatCannotBeLookedAtIsSaidSo) {
   EXPECT_EQ(look().answer, Answer::kUnknown);
   expect_unknown("its kernel, other (cpu, plain), is not in this session");
   r_.kernel = "libfake.so";
-  r_.c.lane = "asan";
+  r_.c.build_kind = "asan";
   EXPECT_EQ(look().answer, Answer::kUnknown);
   expect_unknown("(cpu, asan), is not in this session");
-  r_.c.lane = "plain";
+  r_.c.build_kind = "plain";
   r_.digests[0] = 12345;
   EXPECT_EQ(look().answer, Answer::kUnknown);
   expect_unknown("another version of the fills");

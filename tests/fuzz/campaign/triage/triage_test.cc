@@ -18,23 +18,23 @@
 namespace attnfuzz {
 namespace {
 
-Reproducer found(const std::string& kernel, const std::string& lane) {
+Reproducer found(const std::string& kernel, const std::string& build_kind) {
   Reproducer r;
   r.kernel = kernel;
   r.kind = "wrong";
-  r.c.lane = lane;
+  r.c.build_kind = build_kind;
   r.c.problem.seq_k = 65;
   return r;
 }
 
-TEST(DedupeKey, IsOneForAllLanesAndBuildsOfAKernel) {
-  const std::string key = dedupe_key(without_lane(found("fa1", "plain"), "fa1"));
-  EXPECT_EQ(key, dedupe_key(without_lane(found("fa1", "asan"), "fa1")));
-  EXPECT_EQ(key, dedupe_key(without_lane(found("./lib_cpu-asan.so", "asan"), "fa1")));
-  EXPECT_NE(key, dedupe_key(without_lane(found("fa1", "plain"), "splitk")));
+TEST(DedupeKey, IsOneForAllBuildsOfAKernel) {
+  const std::string key = dedupe_key(without_build(found("fa1", "plain"), "fa1"));
+  EXPECT_EQ(key, dedupe_key(without_build(found("fa1", "asan"), "fa1")));
+  EXPECT_EQ(key, dedupe_key(without_build(found("./lib_cpu-asan.so", "asan"), "fa1")));
+  EXPECT_NE(key, dedupe_key(without_build(found("fa1", "plain"), "splitk")));
   Reproducer other = found("fa1", "plain");
   other.c.problem.causal = true;
-  EXPECT_NE(key, dedupe_key(without_lane(other, "fa1")));
+  EXPECT_NE(key, dedupe_key(without_build(other, "fa1")));
 }
 
 Reproducer with_layout(TensorId tensor, int64_t batch, int64_t queries) {
@@ -49,7 +49,7 @@ Reproducer with_layout(TensorId tensor, int64_t batch, int64_t queries) {
 
 TEST(DedupeKey, IsOneForAllSizesThatMakeAStrideMatter) {
   const auto key = [](TensorId tensor, int64_t batch, int64_t queries) {
-    return dedupe_key(without_lane(with_layout(tensor, batch, queries), "fa1"));
+    return dedupe_key(without_build(with_layout(tensor, batch, queries), "fa1"));
   };
   EXPECT_EQ(key(TensorId::kLse, 1, 2), key(TensorId::kLse, 2, 1));
   EXPECT_EQ(key(TensorId::kQ, 1, 2), key(TensorId::kV, 2, 1));
@@ -91,12 +91,12 @@ TEST(RunAgain, AKillConfirmsAKillAndNoOtherFailure) {
   EXPECT_EQ(again(), Repeats::kAlways);
 }
 
-TEST(PlantedBug, IsOfTheKindThatALanesSanitizerSees) {
+TEST(PlantedBug, IsOfTheKindThatABuildsSanitizerSees) {
   EXPECT_EQ(planted_bug("plain").kind, Kind::kWrong);
   EXPECT_EQ(planted_bug("coverage").kind, Kind::kWrong);
   EXPECT_EQ(planted_bug("msan-O0").kind, Kind::kUninitialised);
-  for (const Lane& lane : lanes())
-    EXPECT_EQ(planted_bug(lane.name).kind != Kind::kWrong, lane.sanitizer()) << lane.name;
+  for (const BuildKind& build_kind : build_kinds())
+    EXPECT_EQ(planted_bug(build_kind.name).kind != Kind::kWrong, build_kind.sanitizer()) << build_kind.name;
 }
 
 TEST(ChooseCrash, TakesTheKindThatHadLeastAttentionAndThenTheUnlikest) {

@@ -1,7 +1,7 @@
-// Lanes: how a kernel is built and run, as cmake/AttnfuzzLanes.cmake has them, one row each.
+// Builds: the ways in which a kernel is compiled and run, as cmake/AttnfuzzBuilds.cmake has them, one row each.
 //
-//   const Lane* lane = find_lane("msan-O0");    // nullptr: there is none
-//   lane->runtime                               // "msan": of the worker and the executor
+//   const BuildKind* build_kind = find_build_kind("msan-O0");  // nullptr: there is none
+//   build_kind->runtime                                        // "msan": of the worker and the executor
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace attnfuzz {
 
-struct Lane {
+struct BuildKind {
   enum Kind {
     kPlain,  // runs the plain library
     kBuilt,  // has libraries of its own, compiled for it
@@ -25,13 +25,13 @@ struct Lane {
   bool sanitizer() const { return kind == kBuilt && std::string_view(runtime) != "none"; }
 };
 
-std::span<const Lane> lanes();
-const Lane* find_lane(std::string_view name);
+std::span<const BuildKind> build_kinds();
+const BuildKind* find_build_kind(std::string_view name);
 
 // "plain, schedules, asan, ...": those that check and fuzz targets may be given.
-std::string lane_list(bool with_tools);
+std::string build_kind_list(bool with_tools);
 
 // Seconds of processor time on the CPU, of the clock on a GPU.
-double default_watchdog(int32_t backend, std::string_view lane);
+double default_watchdog(int32_t backend, std::string_view build_kind);
 
 }  // namespace attnfuzz

@@ -1,4 +1,4 @@
-// A reduced failure asked again elsewhere: in the lanes of sanitizers, and of both oracles.
+// A reduced failure asked again elsewhere: in the builds of sanitizers, and of both oracles.
 #include "properties/judge/oracles.h"
 #include "properties/reduce/reproducer.h"
 #include "tests/fuzz/campaign/triage/crash_folder.h"
@@ -9,14 +9,14 @@ namespace {
 // Wrong numbers; in tsan a race besides.
 class Racy : public FakeTarget {
  public:
-  explicit Racy(const std::string& lane) : FakeTarget(Flaw::kConstantAdded), info_(FakeTarget::info()) {
-    info_.lane = lane;
+  explicit Racy(const std::string& build_kind) : FakeTarget(Flaw::kConstantAdded), info_(FakeTarget::info()) {
+    info_.build_kind = build_kind;
   }
   const KernelInfo& info() const override { return info_; }
   RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
                const attn_env& env, int stream) override {
     RunReply reply = FakeTarget::run(stage, problem, tensors, plan, env, stream);
-    if (info_.lane == "tsan" && problem.seq_k > 8)
+    if (info_.build_kind == "tsan" && problem.seq_k > 8)
       reply.fault = Fault{ATTN_REPORT_RACE, {}, {}, "two threads at one place", "fake.cu", 7};
     return reply;
   }
@@ -25,9 +25,9 @@ class Racy : public FakeTarget {
   KernelInfo info_;
 };
 
-class OtherLanes : public CrashFolder {
+class OtherBuilds : public CrashFolder {
  protected:
-  OtherLanes() : CrashFolder([] { return std::make_unique<Racy>("plain"); }) {}
+  OtherBuilds() : CrashFolder([] { return std::make_unique<Racy>("plain"); }) {}
 
   static Case wrong() {
     Case c;
@@ -49,12 +49,12 @@ class OtherLanes : public CrashFolder {
   }
 };
 
-TEST_F(OtherLanes, WhatASanitizerReportsIsWhatTheFindingIsToldAs) {
+TEST_F(OtherBuilds, WhatASanitizerReportsIsWhatTheFindingIsToldAs) {
   std::vector<std::string> opened;
-  targets_[0].open_lane = [&](const std::string& lane) -> std::unique_ptr<Target> {
-    opened.push_back(lane);
-    if (lane != "asan" && lane != "tsan") return nullptr;  // it is not built for others
-    return std::make_unique<Racy>(lane);
+  targets_[0].open_build = [&](const std::string& build_kind) -> std::unique_ptr<Target> {
+    opened.push_back(build_kind);
+    if (build_kind != "asan" && build_kind != "tsan") return nullptr;  // it is not built for others
+    return std::make_unique<Racy>(build_kind);
   };
   // The smallest case in plain has one key, which is too few for the race.
   constexpr int64_t kTooFew = 1;
@@ -63,12 +63,12 @@ TEST_F(OtherLanes, WhatASanitizerReportsIsWhatTheFindingIsToldAs) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].kind, "wrong");
   EXPECT_EQ(filed(found[0]).c.problem.seq_k, kTooFew);
-  EXPECT_EQ(found[0].lanes, "of 6 random orders of threads 6 fail; asan: wrong; tsan: wrong");
+  EXPECT_EQ(found[0].votes, "of 6 random orders of threads 6 fail; asan: wrong; tsan: wrong");
   EXPECT_EQ(std::ranges::count(opened, "msan"), 1);
 }
 
-TEST_F(OtherLanes, TheLaneThatReportsTakesItOver) {
-  targets_[0].open_lane = [](const std::string& lane) -> std::unique_ptr<Target> {
+TEST_F(OtherBuilds, TheBuildThatReportsTakesItOver) {
+  targets_[0].open_build = [](const std::string& build_kind) -> std::unique_ptr<Target> {
     // In its own smallest case too.
     class Everywhere : public Racy {
      public:
@@ -80,7 +80,7 @@ TEST_F(OtherLanes, TheLaneThatReportsTakesItOver) {
         return reply;
       }
     };
-    return lane == "tsan" ? std::make_unique<Everywhere>(lane) : nullptr;
+    return build_kind == "tsan" ? std::make_unique<Everywhere>(build_kind) : nullptr;
   };
   file_wrong();
   const std::vector<Finding> found = findings();
@@ -88,7 +88,7 @@ TEST_F(OtherLanes, TheLaneThatReportsTakesItOver) {
   EXPECT_EQ(found[0].kind, "race");
   EXPECT_EQ(found[0].also, std::vector<std::string>{"fake.cpu.plain: wrong"});
   const Reproducer r = filed(found[0]);
-  EXPECT_EQ(r.c.lane, "tsan");
+  EXPECT_EQ(r.c.build_kind, "tsan");
   EXPECT_EQ(r.kind, "race");
 }
 
@@ -105,7 +105,7 @@ class Mistaken final : public FastOracle {
   std::string device() const override { return "a fake"; }
 };
 
-TEST_F(OtherLanes, OfWhatTwoOraclesDoNotAgreeOnBothAreAsked) {
+TEST_F(OtherBuilds, OfWhatTwoOraclesDoNotAgreeOnBothAreAsked) {
   targets_[0].open = [](std::string*) { return std::make_unique<FakeTarget>(); };
   targets_[0].put_oracle = [](Target& on, bool all) {
     on.oracles = std::make_shared<Oracles>(std::make_unique<Mistaken>(), 1, all ? 1 : 100);
