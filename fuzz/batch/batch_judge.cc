@@ -18,7 +18,7 @@ namespace {
 bool clean(const batch::Result& result) {
   const batch::Counts& n = result.counts;
   return result.status == ATTN_OK && !result.reported &&
-         n.outside + n.guards + n.inputs + n.unwritten + n.repeated == 0 && n.unknown == 0;
+         n.outside + n.redzones + n.inputs + n.unwritten + n.repeated == 0 && n.unknown == 0;
 }
 
 }  // namespace

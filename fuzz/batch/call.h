@@ -42,7 +42,7 @@ enum Tensor : int {
 };
 static_assert(kQuery == 0 && kKey == 1 && kValue == 2, "Recipe::fill");
 
-// One tensor in its slot, guards and gaps included: extent.h. Of one at the end of its page, whose memory is
+// One tensor in its slot, redzones and gaps included: extent.h. Of one at the end of its page, whose memory is
 // its own, `end` is where mapped memory ends. Places of one that is spread widely are counted without the bytes
 // that nobody fills: address_of().
 struct TensorSlot {
@@ -51,7 +51,7 @@ struct TensorSlot {
   uint32_t element_bytes;
   uint8_t order[4];          // of the dimensions, outermost first
   uint32_t backwards;        // bits: dimensions whose stride is negative
-  uint32_t pattern;          // of guards and gaps, and of outputs before the call
+  uint32_t pattern;          // of redzones and gaps, and of outputs before the call
   int64_t given_stride[4];   // strides as the kernel is given them
   uint32_t blocks;           // that it is spread as; 0: it is not
   uint64_t block, left_out;  // bytes from one to the next as counted here, and that are left out between two
@@ -77,7 +77,7 @@ ATTN_BOTH inline uint64_t element_offset(const TensorSlot& place, uint32_t b, ui
 
 struct Workspace {
   uint64_t begin, data, end_of_data, end;  // multiples of 4 bytes
-  uint32_t pattern;                        // of what the kernel may use; its guards are all ones
+  uint32_t pattern;                        // of what the kernel may use; its redzones are all ones
 };
 
 // One element as it is stored, over all else: planted_at().
@@ -171,7 +171,7 @@ struct Readback {
 struct Counts {
   unsigned long long worst;  // bits of the largest error/bound among those of at most 1
   uint32_t outside;          // elements outside of their bound
-  uint32_t guards;           // units of guards and gaps that were written
+  uint32_t redzones;         // units of redzones and gaps that were written
   uint32_t inputs;           // units of inputs that were
   uint32_t unwritten;        // elements of outputs that were not
   uint32_t repeated;         // elements that a later call gave other bits, of a plan that is deterministic

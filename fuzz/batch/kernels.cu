@@ -55,7 +55,7 @@ __device__ uint16_t pattern_at(const TensorSlot& place, uint64_t at) {
   return static_cast<uint16_t>(place.pattern >> 8 * (address_of(place, at) & 3));
 }
 
-// The value of a unit before the call: of an input, a guard, a gap or an output.
+// The value of a unit before the call: of an input, a redzone, a gap or an output.
 template <class Unit>
 __device__ Unit laid(const Call& call, int t, uint64_t at, bool* element) {
   const TensorSlot& place = call.tensor[t];
@@ -94,7 +94,7 @@ __device__ uint32_t workspace_word(const Call& call, uint64_t at) {
   return static_cast<uint32_t>(mix(0, 0, 0, 0, offset / 8 * 8) >> 8 * (offset & 4));
 }
 
-// Guards and gaps of Q, K or V, unit by unit.
+// Redzones and gaps of Q, K or V, unit by unit.
 template <class Visit>
 __device__ void each_unit_between(const Work& work, int t, const Visit& visit) {
   const TensorSlot& place = work.call->tensor[t];
@@ -295,8 +295,8 @@ __device__ void judge_input(const Work& work, int t) {
   if (call.tensor[t].end == 0) return;
   const auto dim = static_cast<int32_t>(call.tensor[t].size[3]);
   const uint32_t all_ones = exponent_of(call.problem.dtype);
-  int guards = 0, inputs = 0, not_finite = 0;
-  each_unit_between(work, t, [&](uint16_t pattern, const uint16_t& unit) { guards += unit != pattern; });
+  int redzones = 0, inputs = 0, not_finite = 0;
+  each_unit_between(work, t, [&](uint16_t pattern, const uint16_t& unit) { redzones += unit != pattern; });
   each_row<Element>(work, t, [&](const Stored<Element>& is, int32_t s, const Element* was, int32_t) {
     if (work.number == 0 && (t == kQuery || s < length_of(call, is.entry)))
       for (int32_t d = static_cast<int32_t>(threadIdx.x) % 32; d < dim; d += 32)
@@ -305,7 +305,7 @@ __device__ void judge_input(const Work& work, int t) {
     for (int32_t d = static_cast<int32_t>(threadIdx.x) % 32; d < dim; d += 32)
       inputs += is.at[d * is.step] != was[d];
   });
-  count(&work.counts->guards, guards);
+  count(&work.counts->redzones, redzones);
   count(&work.counts->inputs, inputs);
   count(&work.counts->not_finite, not_finite);
 }
@@ -314,12 +314,12 @@ template <class Unit>
 __device__ void judge_tensor(const Work& work, int t) {
   const Call& call = *work.call;
   const TensorSlot& place = call.tensor[t];
-  int guards = 0, inputs = 0, unwritten = 0;
+  int redzones = 0, inputs = 0, unwritten = 0;
   each_unit<Unit>(work, t, [&](uint64_t at, const Unit& is) {
     bool element;
     const Unit was = laid<Unit>(call, t, at, &element);
     if (!element)
-      guards += is != was;
+      redzones += is != was;
     else if (t < kOutput)
       inputs += is != was;
     else if (call.complete && place.element_bytes == 2)
@@ -327,20 +327,20 @@ __device__ void judge_tensor(const Work& work, int t) {
     else if (call.complete && at % 4 == 0)  // of 32 bits
       unwritten += *reinterpret_cast<const uint32_t*>(work.base[t] + address_of(place, at)) == place.pattern;
   });
-  count(&work.counts->guards, guards);
+  count(&work.counts->redzones, redzones);
   count(&work.counts->inputs, inputs);
   count(&work.counts->unwritten, unwritten);
 }
 
 __device__ void judge_workspace(const Work& work) {
   const Workspace& workspace = work.call->workspace;
-  int guards = 0;
+  int redzones = 0;
   for (uint64_t at = workspace.begin + 4 * static_cast<uint64_t>(first_unit()); at < workspace.end;
        at += 4 * static_cast<uint64_t>(stride_of_units())) {
     if (at >= workspace.data && at < workspace.end_of_data) continue;
-    guards += *reinterpret_cast<const uint32_t*>(work.base[kTensors] + at) != ~uint32_t{0};
+    redzones += *reinterpret_cast<const uint32_t*>(work.base[kTensors] + at) != ~uint32_t{0};
   }
-  count(&work.counts->guards, guards);
+  count(&work.counts->redzones, redzones);
 }
 
 // The address of an element of an output, from where its places count.

@@ -30,7 +30,7 @@ struct Work {
 attn_status lay_out(const Call& call, const Work& work, const attn_env* env);
 // Outputs, and the workspace where it is to be clean, as they were before the first call.
 attn_status lay_again(const Call& call, const Work& work, const attn_env* env);
-// Guards, gaps and inputs are what lay_out() made them; outputs are complete and within their bounds; a later
+// Redzones, gaps and inputs are what lay_out() made them; outputs are complete and within their bounds; a later
 // call's are the first one's, to the bit, where the plan says so.
 attn_status judge(const Call& call, const Work& work, const attn_env* env);
 

@@ -66,7 +66,7 @@ std::optional<int64_t> place(const Case& c, Tensor t, uint64_t* bytes, TensorSlo
   const Geometry g = *geometry(c, id);
   const TensorLayout& layout = c.layout[static_cast<size_t>(id)];
   const auto blocks = blocks_of(g);
-  // extent_of() puts a guard in front of a tensor that begins far behind its slot's border.
+  // extent_of() puts a redzone in front of a tensor that begins far behind its slot's border.
   if (!blocks || g.offset_bytes > kGapEnd) return std::nullopt;
   const int64_t span_bytes = g.span_bytes - std::max<int64_t>(blocks->blocks - 1, 0) * blocks->left_out;
   if (span_bytes > static_cast<int64_t>(kMostBytes)) return std::nullopt;
@@ -79,14 +79,14 @@ std::optional<int64_t> place(const Case& c, Tensor t, uint64_t* bytes, TensorSlo
   uint64_t& next = to->blocks > 0 ? own : *bytes;
   if (at_page_end(c, id)) {
     const uint64_t left_out = to->blocks > 0 ? (to->blocks - 1) * to->left_out : 0;
-    to->end = to->elements_end = aligned(kGuardBefore + span + left_out, kAlign) - left_out;
+    to->end = to->elements_end = aligned(kRedzoneBefore + span + left_out, kAlign) - left_out;
     to->data = to->end - span;
-    to->begin = to->data - kGuardBefore;
+    to->begin = to->data - kRedzoneBefore;
   } else {
     to->begin = aligned(next, kAlign);
-    to->data = to->begin + static_cast<uint64_t>(kGuardBefore + g.offset_bytes);
+    to->data = to->begin + static_cast<uint64_t>(kRedzoneBefore + g.offset_bytes);
     to->elements_end = to->data + span;
-    to->end = next = to->elements_end + static_cast<uint64_t>(g.guard_after());
+    to->end = next = to->elements_end + static_cast<uint64_t>(g.redzone_after());
   }
   to->element_bytes = static_cast<uint32_t>(g.element_bytes);
   const std::array<int64_t, 4> size = logical_size(c.problem, id);
@@ -105,7 +105,7 @@ std::optional<int64_t> place(const Case& c, Tensor t, uint64_t* bytes, TensorSlo
     if (g.stride[n] < 0) to->backwards |= uint32_t{1} << n;
   }
   write_order(g, layout, to);
-  to->pattern = spec_of(id).role == Role::kInput ? kInputCanary : output_pattern(c, id);
+  to->pattern = spec_of(id).role == Role::kInput ? kInputRedzone : output_pattern(c, id);
   return g.first;
 }
 
@@ -197,16 +197,16 @@ bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibrati
   call->plan = plan;
   // As LaidOut::give_workspace().
   Workspace& workspace = call->workspace;
-  const uint64_t align = std::max<uint64_t>(plan.workspace_align, 1), guard = kGuardBefore;
+  const uint64_t align = std::max<uint64_t>(plan.workspace_align, 1), redzone = kRedzoneBefore;
   if (at_page_end(c, TensorId::kWorkspace)) {
     call->at_page_end |= uint32_t{1} << kTensors;
-    workspace.end = aligned(guard + plan.workspace_bytes + align, kAlign);
+    workspace.end = aligned(redzone + plan.workspace_bytes + align, kAlign);
     workspace.data = (workspace.end - plan.workspace_bytes) / align * align;
   } else {
-    workspace.data = aligned(aligned(call->bytes, kAlign) + guard, align);
-    workspace.end = call->bytes = workspace.data + plan.workspace_bytes + guard;
+    workspace.data = aligned(aligned(call->bytes, kAlign) + redzone, align);
+    workspace.end = call->bytes = workspace.data + plan.workspace_bytes + redzone;
   }
-  workspace.begin = workspace.data - guard;
+  workspace.begin = workspace.data - redzone;
   workspace.end_of_data = workspace.data + plan.workspace_bytes;
   workspace.pattern = workspace_pattern(c);
   const ErrorModel model = make_error_model(call->problem, plan, calibration);

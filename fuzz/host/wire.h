@@ -27,7 +27,7 @@
 namespace attnfuzz::wire {
 
 inline constexpr uint32_t kVersion = 12;
-// Descriptors a worker finds open when it starts; kStatusFd its guard alone (worker/guard.h), which
+// Descriptors a worker finds open when it starts; kStatusFd its supervisor alone (worker/supervisor.h), which
 // writes two int32 there: the worker's process id, and its status as waitpid() gave it. kProgramFd
 // likewise, where it runs a copy of the worker's program that has no name.
 enum Descriptor : int {

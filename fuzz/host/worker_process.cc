@@ -112,7 +112,7 @@ void WorkerProcess::make_wire(uint32_t measures) {
 }
 
 WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
-  std::array<int, 2> ends = {-1, -1};  // that the guard writes to: output, status
+  std::array<int, 2> ends = {-1, -1};  // that the supervisor writes to: output, status
   int arena = -1;
   // Only our end does not block. Python raises an error where a pipe is full and does not block, and a right
   // function that prints much would fail; wait() reads what is printed, so who prints waits for us and not for
@@ -134,7 +134,7 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     request_bell_ = raised(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
     answer_bell_ = raised(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
     open_pipe(output_fd_, ends[0]);
-    // A socket and no pipe: through it the guard learns that we have gone.
+    // A socket and no pipe: through it the supervisor learns that we have gone.
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
       throw_errno("socketpair");
@@ -143,14 +143,14 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     arena = fcntl(arena_fd, F_DUPFD_CLOEXEC, 64);
     if (arena < 0) throw_errno("fcntl");
     const bool confined = command.measures != 0;
-    // With its guard, and a zygote's fork in between.
+    // With its supervisor, and a zygote's fork in between.
     constexpr int kOthers = 4;
     if (confined) tasks_.emplace(static_cast<int>(most_tasks()) + kOthers);
     if (is_python(command.library)) {
       zygote_of(command.library, command.measures != 0)
           .fork_worker(command.worker, command.kernel,
                        {ends[0], wire_fd_, arena, request_bell_, answer_bell_, ends[1]});
-      guard_ = kForked;
+      supervisor_ = kForked;
       close_theirs();
       return;
     }
@@ -172,14 +172,15 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     } else {
       options.close_from = wire::kProgramFd;
     }
-    guard_ = spawn_program({confined ? "/proc/self/fd/" + std::to_string(wire::kProgramFd) : command.worker,
-                            command.library, command.kernel, std::to_string(getpid())},
-                           options);
+    supervisor_ =
+        spawn_program({confined ? "/proc/self/fd/" + std::to_string(wire::kProgramFd) : command.worker,
+                       command.library, command.kernel, std::to_string(getpid())},
+                      options);
     // If the system has no pidfd (before Linux 5.3, some sandboxes), wait() takes the end of the output for the
     // worker's exit.
-    pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, guard_, 0));
+    pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, supervisor_, 0));
     if (tasks_)
-      tasks_->take(guard_);  // before it begins the worker; await_number() sees to one that was quicker
+      tasks_->take(supervisor_);  // before it begins the worker; await_number() sees to one that was quicker
     close_theirs();
   } catch (...) {
     close_theirs();
@@ -194,7 +195,7 @@ WorkerProcess::~WorkerProcess() {
 }
 
 void WorkerProcess::close_all() {
-  if (guard_ >= 0) end();
+  if (supervisor_ >= 0) end();
   for (int* fd : {&pidfd_, &request_bell_, &answer_bell_, &output_fd_, &wire_fd_, &status_fd_}) {
     if (*fd >= 0) close(*fd);
     *fd = -1;
@@ -236,10 +237,10 @@ WorkerProcess::Event WorkerProcess::wait(std::chrono::steady_clock::time_point d
     const auto left = deadline - std::chrono::steady_clock::now();
     const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
     const timespec timeout = {ns > 0 ? ns / 1'000'000'000 : 0, ns > 0 ? ns % 1'000'000'000 : 0};
-    pollfd fds[3] = {
-        {answer_bell_, POLLIN, 0},
-        {guard_ == kForked ? status_fd_ : pidfd_, static_cast<short>(guard_ == kForked ? 0 : POLLIN), 0},
-        {listen ? output_fd_ : -1, POLLIN, 0}};
+    pollfd fds[3] = {{answer_bell_, POLLIN, 0},
+                     {supervisor_ == kForked ? status_fd_ : pidfd_,
+                      static_cast<short>(supervisor_ == kForked ? 0 : POLLIN), 0},
+                     {listen ? output_fd_ : -1, POLLIN, 0}};
     const int n = ppoll(fds, 3, &timeout, nullptr);
     if (n < 0 && errno != EINTR) throw_errno("ppoll");
     if (n == 0) return Event::kTimeout;
@@ -252,7 +253,7 @@ WorkerProcess::Event WorkerProcess::wait(std::chrono::steady_clock::time_point d
       [[maybe_unused]] const ssize_t got = read(answer_bell_, &rings, sizeof rings);
       return Event::kRang;
     }
-    if (fds[1].revents || (closed && pidfd_ < 0 && guard_ != kForked)) return Event::kDied;
+    if (fds[1].revents || (closed && pidfd_ < 0 && supervisor_ != kForked)) return Event::kDied;
     if (ns <= 0) return Event::kTimeout;  // however much it prints
   }
 }
@@ -268,7 +269,7 @@ void WorkerProcess::read_status() {
 
 void WorkerProcess::await_number() {
   if (worker_ < 0) {
-    // The guard says the number as soon as the worker has started, which may have answered before that.
+    // The supervisor says the number as soon as the worker has started, which may have answered before that.
     pollfd fd = {status_fd_, POLLIN, 0};
     poll(&fd, 1, 10'000);
   }
@@ -321,14 +322,15 @@ std::optional<int> WorkerProcess::exit_status() const {
   return status_ && WIFEXITED(*status_) ? std::optional(WEXITSTATUS(*status_)) : std::nullopt;
 }
 
-bool WorkerProcess::guard_ended(int milliseconds) {
-  if (guard_ == kForked) {
+bool WorkerProcess::supervisor_ended(int milliseconds) {
+  if (supervisor_ == kForked) {
     pollfd fd = {status_fd_, 0, 0};
     return poll(&fd, 1, milliseconds) > 0;
   }
   for (int ms = 0;; ++ms) {
     siginfo_t info = {};
-    if (waitid(P_PID, static_cast<id_t>(guard_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0)
+    if (waitid(P_PID, static_cast<id_t>(supervisor_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid != 0)
       return true;
     if (ms >= milliseconds) return false;
     pollfd fd = {pidfd_, POLLIN, 0};
@@ -337,23 +339,23 @@ bool WorkerProcess::guard_ended(int milliseconds) {
 }
 
 std::string WorkerProcess::end() {
-  if (guard_ < 0) return ending_;
-  const bool forked = guard_ == kForked;
-  const bool dead = guard_ended(pidfd_ < 0 && !forked ? 50 : 0);  // where its output ends before it does
+  if (supervisor_ < 0) return ending_;
+  const bool forked = supervisor_ == kForked;
+  const bool dead = supervisor_ended(pidfd_ < 0 && !forked ? 50 : 0);  // where its output ends before it does
   if (!dead) {
-    // The guard sees to the worker and to all that it has left; on a device that takes a while.
+    // The supervisor sees to the worker and to all that it has left; on a device that takes a while.
     constexpr int kPatienceMs = 30'000;
     if (forked) {
       shutdown(status_fd_, SHUT_WR);
-      guard_ended(kPatienceMs);
+      supervisor_ended(kPatienceMs);
     } else {
-      kill(guard_, SIGTERM);
-      kill(guard_, SIGCONT);  // whoever has stopped it
-      if (!guard_ended(kPatienceMs)) kill(guard_, SIGKILL);
+      kill(supervisor_, SIGTERM);
+      kill(supervisor_, SIGCONT);  // whoever has stopped it
+      if (!supervisor_ended(kPatienceMs)) kill(supervisor_, SIGKILL);
     }
   }
-  const int guards = forked ? 0 : wait_for_child(guard_);
-  guard_ = -1;
+  const int supervisor_status = forked ? 0 : wait_for_child(supervisor_);
+  supervisor_ = -1;
   read_status();
   if (!status_ && worker_ > 0) kill(-worker_, SIGKILL);
   if (!dead) {
@@ -361,8 +363,9 @@ std::string WorkerProcess::end() {
   } else if (!status_) {
     // Once a kernel is loaded: before that it was somebody else.
     const bool loaded = wire_->state.load() == wire::State::kReady;
-    ending_ = (forked ? "killed" : describe_status(guards)) + (loaded ? ", sent to the worker's parent," : "");
-    exit_reason_ = forked ? ExitReason::kKilled : exit_reason_of(guards);
+    ending_ = (forked ? "killed" : describe_status(supervisor_status)) +
+              (loaded ? ", sent to the worker's parent," : "");
+    exit_reason_ = forked ? ExitReason::kKilled : exit_reason_of(supervisor_status);
   } else {
     ending_ = describe_status(*status_);
     exit_reason_ = exit_reason_of(*status_);

@@ -1,7 +1,7 @@
 // One worker process: started, waited for, ended and reaped.
 //
 // Nothing it does can hurt this process: it shares the wire and the arena, two
-// bells and a bounded pipe for its output; its parent is a guard (worker/guard.h),
+// bells and a bounded pipe for its output; its parent is a supervisor (worker/supervisor.h),
 // and it is killed with all its children when this object goes. It is also killed
 // when the thread that started it ends, so keep a target in a thread that lives as
 // long as it does.
@@ -74,14 +74,14 @@ class WorkerProcess {
   void drain();
   void read_status();
   void await_number();
-  bool guard_ended(int milliseconds);
+  bool supervisor_ended(int milliseconds);
   // Throws std::system_error.
   void make_wire(uint32_t measures);
   void close_all();
 
-  // guard_ is kForked where a zygote has forked it: no child of ours, known by status_fd_ alone.
+  // supervisor_ is kForked where a zygote has forked it: no child of ours, known by status_fd_ alone.
   static constexpr pid_t kForked = 0;
-  pid_t guard_ = -1, worker_ = -1;  // worker_ as far as the guard has told
+  pid_t supervisor_ = -1, worker_ = -1;  // worker_ as far as the supervisor has told
   std::optional<int> status_;       // the worker's, likewise
   int pidfd_ = -1, request_bell_ = -1, answer_bell_ = -1, output_fd_ = -1, wire_fd_ = -1, status_fd_ = -1;
   wire::Wire* wire_ = nullptr;

@@ -7,7 +7,7 @@
 // imports what the file says that it needs, of what is installed, and its workers the file.
 // It never runs a kernel and never touches a device itself. The one who starts it and
 // all its forks may ask, and it ends when the last of them has gone; if it is lost,
-// the next to ask starts another. A worker's guard (worker/guard.h) is its child, not
+// the next to ask starts another. A worker's supervisor (worker/supervisor.h) is its child, not
 // ours, and is reached through wire::kStatusFd alone.
 #pragma once
 

@@ -10,9 +10,9 @@
 #include "fuzz/host/confinement.h"
 #include "fuzz/host/wire.h"
 #include "fuzz/sandbox/confine.h"
-#include "fuzz/worker/guard.h"
 #include "fuzz/worker/memory/memory.h"
 #include "fuzz/worker/serve.h"
+#include "fuzz/worker/supervisor.h"
 #include "fuzz/worker/work.h"
 #include "kernels/plug_in.h"
 
@@ -127,17 +127,17 @@ Library open(const attnfuzz_loaded& all, const std::string& of, const char* sele
 
 extern "C" {
 
-void attnfuzz_guard(int32_t worker) {
-  attnfuzz::worker::guard_child(worker);
+void attnfuzz_supervise(int32_t worker) {
+  attnfuzz::worker::supervise_child(worker);
   _exit(0);
 }
 
 int32_t attnfuzz_work(void (*load)(attnfuzz_loaded* to), const char* of, const char* selector,
-                      const char* readable, int32_t guard) {
+                      const char* readable, int32_t supervisor) {
   using namespace attnfuzz::worker;
   setpgid(0, 0);
   close(attnfuzz::wire::kStatusFd);
-  if (!live_with(guard)) return attnfuzz::wire::kExitUsage;
+  if (!live_with(supervisor)) return attnfuzz::wire::kExitUsage;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::signal(signal, SIG_DFL);
   const Confined confined = {.readable = paths_of(readable), .interpreter = true};
   const int status = work(confined, [&](attn_backend backend) {

@@ -1,12 +1,12 @@
 // Kernels that live in a process which is no program of ours, but hosts the worker:
 // a Python interpreter. It loads this as a library, says what kernels it has, and is
-// called back for plan and run; wire, arena, device, crash record and guard are the
+// called back for plan and run; wire, arena, device, crash record and supervisor are the
 // worker's own. Plain C, so that whatever can call C can host.
 //
-//   fork();                                        // the host's parent side becomes the guard
-//   attnfuzz_guard(worker);                        // never returns
+//   fork();                                        // the host's parent side becomes the supervisor
+//   attnfuzz_supervise(worker);                    // never returns
 //   ... in the child:
-//   return attnfuzz_work(load, "sdpa.py", "efficient", "/home/me", guard);   // until the worker is done
+//   return attnfuzz_work(load, "sdpa.py", "efficient", "/home/me", supervisor);   // until the worker is done
 //
 // The descriptors of host/wire.h must be open in both.
 #pragma once
@@ -41,9 +41,9 @@ typedef struct attnfuzz_hosted {
   uint64_t features;  // bits of attn_problem.features that it takes besides ATTN_FEATURE_F32, which dtypes says
 } attnfuzz_hosted;
 
-// This process becomes the guard (guard.h) of its child `worker`, ends it when whoever
+// This process becomes the supervisor (supervisor.h) of its child `worker`, ends it when whoever
 // asked for it has gone, and does not return.
-ATTN_EXPORT void attnfuzz_guard(int32_t worker);
+ATTN_EXPORT void attnfuzz_supervise(int32_t worker);
 
 typedef struct attnfuzz_loaded {
   const attnfuzz_hosted* kernels;
@@ -53,10 +53,10 @@ typedef struct attnfuzz_loaded {
 
 // Serves until done and returns an exit status. `load` is called once, when the process is
 // confined as far as it has to be (confine.h): what nobody vouches for is imported there. `readable`
-// are the files and folders that a confined one may read, with ':' between. `guard` is the
+// are the files and folders that a confined one may read, with ':' between. `supervisor` is the
 // parent's process id.
 ATTN_EXPORT int32_t attnfuzz_work(void (*load)(attnfuzz_loaded* to), const char* of, const char* selector,
-                                  const char* readable, int32_t guard);
+                                  const char* readable, int32_t supervisor);
 
 // Takes from this process, and from all that are forked from it, the rights to write files (but the devices of
 // a GPU's driver) and to open TCP connections, as far as the system can. NULL, or why it cannot take what it

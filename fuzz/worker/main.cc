@@ -1,9 +1,9 @@
 // attnfuzz-worker-*: the only program that ever loads a kernel.
 //
-//   attnfuzz-worker-cpu LIBRARY KERNEL PARENT [guarded]
+//   attnfuzz-worker-cpu LIBRARY KERNEL PARENT [supervised]
 //
-// Started by worker_process.cc, which passes the descriptors of wire.h, as a guard
-// (guard.h); that starts the worker proper, `guarded`. PARENT is the process id of
+// Started by worker_process.cc, which passes the descriptors of wire.h, as a supervisor
+// (supervisor.h); that starts the worker proper, `supervised`. PARENT is the process id of
 // who started it, with which it dies. Where it is called kNoName it is confined, and
 // shows neither in its name nor in its arguments what it is.
 #include <sys/prctl.h>
@@ -15,8 +15,8 @@
 #include <string>
 
 #include "fuzz/host/wire.h"
-#include "fuzz/worker/guard.h"
 #include "fuzz/worker/library.h"
+#include "fuzz/worker/supervisor.h"
 #include "fuzz/worker/work.h"
 
 namespace {
@@ -37,7 +37,7 @@ std::string folder_of(const std::string& path) {
 int main(int argc, char** argv) {
   using namespace attnfuzz::worker;
   if (argc != 4 && argc != 5) return usage("three arguments are needed");
-  if (argc == 4) _exit(guard(argv));
+  if (argc == 4) _exit(supervise(argv));
   if (!live_with(std::atoi(argv[3]))) return attnfuzz::wire::kExitUsage;
   const std::string library = argv[1], kernel = argv[2];
   if (std::string(argv[0]) == kNoName) forget_arguments(argc, argv);

@@ -183,8 +183,8 @@ struct Environment {
 
 // How one tensor lies in memory. By default it is dense, aligned, and ordered (batch, head, sequence, dim).
 enum class Placement : uint8_t {
-  kGuarded,  // canaries on both sides
-  kPageEnd,  // the last byte is the last of its page, and the next page is unmapped (CPU) or a canary
+  kGuarded,  // redzones on both sides
+  kPageEnd,  // the last byte is the last of its page, and the next page is unmapped (CPU) or a redzone
 };
 
 struct TensorLayout {

@@ -8,11 +8,11 @@ namespace {
 // Sizes and strides reach 2^36, so their products do not fit 64 bits.
 using Wide = __int128;
 
-constexpr Wide kRoom = static_cast<Wide>(kSlotBytes) - 2 * kMaxGuardAfter;
+constexpr Wide kRoom = static_cast<Wide>(kSlotBytes) - 2 * kMaxRedzoneAfter;
 
 }  // namespace
 
-int64_t Geometry::guard_after() const { return std::clamp<int64_t>(64 * row_bytes(), 256, kMaxGuardAfter); }
+int64_t Geometry::redzone_after() const { return std::clamp<int64_t>(64 * row_bytes(), 256, kMaxRedzoneAfter); }
 
 std::array<bool, 4> repeated(const Case& c, TensorId t) {
   if (once_of(t)) return {stored_once(c, t).batch, stored_once(c, t).head, false, false};
@@ -99,7 +99,7 @@ std::optional<Geometry> geometry(const Case& c, TensorId t) {
     if (elements > kRoom || last > kRoom || step > kRoom * kRoom) return std::nullopt;
   }
   if (g.empty()) {
-    g.touched_bytes = kGuardBefore + g.guard_after();
+    g.touched_bytes = kRedzoneBefore + g.redzone_after();
     return g;
   }
   const Wide span = last * g.element_bytes;
@@ -113,7 +113,7 @@ std::optional<Geometry> geometry(const Case& c, TensorId t) {
   gaps += elements / g.size[outwards[0]] * std::min<Wide>(row_gap_bytes, 2 * kGapEnd);
   // A scattered tensor is filled whole.
   const Wide filled = !dense && layout.scattered() ? span : elements * g.element_bytes + gaps;
-  const Wide touched = filled + g.offset_bytes + kGuardBefore + g.guard_after();
+  const Wide touched = filled + g.offset_bytes + kRedzoneBefore + g.redzone_after();
   g.touched_bytes = static_cast<int64_t>(std::min<Wide>(touched, kRoom));
   return g;
 }

@@ -21,8 +21,8 @@ inline constexpr uint64_t kSlotBytes = uint64_t{1} << 35;
 // Redzones and gaps. A gap of up to two pages is filled whole; a longer one is filled for one page at
 // either end. A tensor that is spread over gigabytes therefore touches few pages.
 inline constexpr int64_t kGapEnd = 4096;
-inline constexpr int64_t kGuardBefore = 256;
-inline constexpr int64_t kMaxGuardAfter = 16384;
+inline constexpr int64_t kRedzoneBefore = 256;
+inline constexpr int64_t kMaxRedzoneAfter = 16384;
 
 // Junk for strides of dimensions of size 1: it exceeds 32 bits, and no slot has room for one step of it.
 inline constexpr int64_t kJunkStride = 1'234'567'890'123;
@@ -49,7 +49,7 @@ struct Geometry {
   bool scattered() const { return stride[3] != 1; }
   int64_t row_bytes() const { return size[3] * element_bytes; }
   // Room for a kernel that reads a whole tile where only a few rows are left.
-  int64_t guard_after() const;
+  int64_t redzone_after() const;
 };
 
 // Sizes of a tensor as the contract has them; 1 for dimensions that it lacks.

@@ -36,7 +36,7 @@ constexpr Rule kRules[] = {
      "an address is not aligned as the operation needs"},
     {Class::kDispatch,
      [](const Evidence& e) {
-       return (e.v.fault || e.kind({Kind::kGuard, Kind::kCrash, Kind::kAddress, Kind::kUnwritten})) &&
+       return (e.v.fault || e.kind({Kind::kRedzone, Kind::kCrash, Kind::kAddress, Kind::kUnwritten})) &&
               (e.at_least("dim_v", 17) || e.at_least("dim_qk", 17));
      },
      "only head dims above some size fail: the instantiation is too small for them"},
@@ -164,7 +164,7 @@ constexpr Rule kRules[] = {
      "it depends on strides, gaps or offsets"},
     {Class::kTail,
      [](const Evidence& e) {
-       return (e.kind({Kind::kGuard, Kind::kCrash, Kind::kAddress}) && !e.splits()) ||
+       return (e.kind({Kind::kRedzone, Kind::kCrash, Kind::kAddress}) && !e.splits()) ||
               e.report({ATTN_REPORT_SHARED, ATTN_REPORT_ADDRESS}) || e.device_says("illegal memory access") ||
               e.device_says("unspecified launch failure");
      },

@@ -135,7 +135,7 @@ TensorText tensor_text(const Export& e, TensorId t) {
   text.offset = g.offset_bytes / g.element_bytes;
   text.page_end = layout.placement == Placement::kPageEnd;
   const bool output = text.spec.role == Role::kOutput;
-  text.surround = output ? poison(c.poison, dtype_of(c.problem, t)) : kInputCanary;
+  text.surround = output ? poison(c.poison, dtype_of(c.problem, t)) : kInputRedzone;
   (output ? text.bounds : text.values) = output ? bounds_text(e, t) : values_text(c, t, g);
   return text;
 }

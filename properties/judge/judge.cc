@@ -297,9 +297,9 @@ bool accept_memory(const std::optional<MemoryFault>& fault, const Problem& p, co
   if (v.outcome != Outcome::kPass) return false;
   if (!fault) return true;
   switch (fault->kind) {
-    case MemoryFault::Kind::kGuard:
+    case MemoryFault::Kind::kRedzone:
     case MemoryFault::Kind::kGap:
-      fail(v, Kind::kGuard, fault->message);
+      fail(v, Kind::kRedzone, fault->message);
       break;
     case MemoryFault::Kind::kInputChanged:
       fail(v, Kind::kInputChanged, fault->message);

@@ -44,7 +44,7 @@ const char* kind_class(Kind kind) {
     case Kind::kUnwritten:
     case Kind::kRelation:
     case Kind::kDirty:
-    case Kind::kGuard:
+    case Kind::kRedzone:
     case Kind::kInputChanged:
       return "wrong";
     case Kind::kNonFinite:

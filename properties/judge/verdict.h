@@ -24,7 +24,7 @@ enum class Kind {
   kNonFinite,      // NaN or Inf instead of a number, or a number instead of NaN
   kUnwritten,      // an element of an output was never written
   kRelation,       // each result is within its bound, but the property's relation does not hold
-  kGuard,          // memory outside a tensor was written
+  kRedzone,        // memory outside a tensor was written
   kInputChanged,   // an input was written
   kDirty,          // the result depends on the workspace's content, or differs from call to call
   kRefusal,        // refused without a reason or after planning, accepted nonsense, or wrote in plan()

@@ -73,17 +73,17 @@ Extent extent_of(const Case& c, TensorId t, Arena& arena) {
   const TensorLayout& layout = c.layout[static_cast<size_t>(t)];
   if (layout.placement == Placement::kPageEnd) {
     e.data = arena.slot_end(t) - e.g.span_bytes;
-    e.begin = e.data - kGuardBefore;
+    e.begin = e.data - kRedzoneBefore;
     e.end = arena.slot_end(t);
   } else {
     // A small offset's room belongs to the redzone; a large one stays untouched.
     const bool near = e.g.offset_bytes <= kGapEnd;
-    const int64_t bytes = kGuardBefore + e.g.offset_bytes + e.g.span_bytes + e.g.guard_after();
+    const int64_t bytes = kRedzoneBefore + e.g.offset_bytes + e.g.span_bytes + e.g.redzone_after();
     std::byte* const from =
         arena.slot(t) + (near && compact(e, layout) ? Arena::lead(static_cast<uint64_t>(bytes)) : 0);
-    e.data = from + kGuardBefore + e.g.offset_bytes;
-    e.begin = near ? from : e.data - kGuardBefore;
-    e.end = e.elements_end() + e.g.guard_after();
+    e.data = from + kRedzoneBefore + e.g.offset_bytes;
+    e.begin = near ? from : e.data - kRedzoneBefore;
+    e.end = e.elements_end() + e.g.redzone_after();
   }
   if (compact(e, layout)) {
     e.touched.emplace_back(e.begin, e.end);

@@ -60,13 +60,13 @@ std::optional<MemoryFault> surroundings(const Extent& e, TensorId t, uint32_t pa
   using enum MemoryFault::Kind;
   if (const std::byte* bad = differs_from(e.begin, e.data, pattern)) {
     return MemoryFault{
-        kGuard,
+        kRedzone,
         t,
         {},
         "memory " + std::to_string(e.data - bad) + " bytes before " + name_of(t) + " was written"};
   }
   if (const std::byte* bad = differs_from(e.elements_end(), e.end, pattern)) {
-    return MemoryFault{kGuard, t, last_index(e.g),
+    return MemoryFault{kRedzone, t, last_index(e.g),
                        "memory " + std::to_string(bad - e.elements_end()) + " bytes past the end of " +
                            name_of(t) + " was written"};
   }
@@ -262,12 +262,12 @@ void LaidOut::give_workspace(uint64_t bytes, uint64_t align) {
     e.data = e.end - bytes;
     e.data -= misaligned(e.data);
   } else {
-    const uint64_t room = std::max<uint64_t>(align, kGuardBefore) + bytes + kGuardBefore;
-    e.data = arena_.slot(TensorId::kWorkspace) + Arena::lead(room) + kGuardBefore;
+    const uint64_t room = std::max<uint64_t>(align, kRedzoneBefore) + bytes + kRedzoneBefore;
+    e.data = arena_.slot(TensorId::kWorkspace) + Arena::lead(room) + kRedzoneBefore;
     e.data += misaligned(e.data) ? step - misaligned(e.data) : 0;
-    e.end = e.data + bytes + kGuardBefore;
+    e.end = e.data + bytes + kRedzoneBefore;
   }
-  e.begin = e.data - kGuardBefore;
+  e.begin = e.data - kRedzoneBefore;
   e.touched.emplace_back(e.begin, e.end);
   // The redzones hold NaN patterns whatever the case's poison is, because the workspace's size need not be a multiple
   // of an element's size.

@@ -34,7 +34,7 @@ namespace attnfuzz {
 // The first violation that check_memory() found.
 struct MemoryFault {
   enum class Kind {
-    kGuard,
+    kRedzone,
     kGap,
     kInputChanged,
     kUnwritten,

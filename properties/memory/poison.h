@@ -11,12 +11,12 @@
 namespace attnfuzz {
 
 // Each is a 32-bit pattern, repeated by address. It is a NaN in every format and has two equal halves.
-inline constexpr uint32_t kInputCanary = 0xfffefffe;
+inline constexpr uint32_t kInputRedzone = 0xfffefffe;
 inline constexpr uint32_t kAllOnes = 0xffffffff;
 
 struct PoisonPatterns {
   uint32_t output = kNeverWritten;  // outputs before a call, their gaps and redzones
-  uint32_t input = kInputCanary;    // gaps and redzones of inputs; negative as a length
+  uint32_t input = kInputRedzone;   // gaps and redzones of inputs; negative as a length
   uint32_t workspace = kAllOnes;    // the workspace before a call, and its redzones
   uint32_t number = 0;              // Poison::kHuge in outputs and workspace; 0: the format's huge number
 };

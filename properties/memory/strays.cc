@@ -13,16 +13,17 @@ MemoryFault stray(const Extent& e, TensorId t, const std::byte* at) {
   // The first bytes of an element may be 0.
   if (e.g.element_bytes > 0 && at >= e.data) at -= (at - e.data) % e.g.element_bytes;
   if (e.touched.empty())
-    return {kGuard, t, {}, "memory was written where " + name + " would lie; this case has no such tensor"};
+    return {kRedzone, t, {}, "memory was written where " + name + " would lie; this case has no such tensor"};
   if (at >= e.elements_end()) {
     std::array<int64_t, 4> last;
     for (int n = 0; n < 4; ++n) last[n] = std::max<int64_t>(e.g.size[n] - 1, 0);
     return {
-        kGuard, t, last,
+        kRedzone, t, last,
         "memory " + std::to_string(at - e.elements_end()) + " bytes past the end of " + name + " was written"};
   }
   if (at < e.data)
-    return {kGuard, t, {}, "memory " + std::to_string(e.data - at) + " bytes before " + name + " was written"};
+    return {
+        kRedzone, t, {}, "memory " + std::to_string(e.data - at) + " bytes before " + name + " was written"};
   return {kGap,
           t,
           {},

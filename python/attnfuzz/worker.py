@@ -96,7 +96,7 @@ def zygote(path, confined_by=None):
         if os.fork() == 0:
             try:
                 server.detach()
-                status = become_guard(words.decode().split("\0"), descriptors, path, loaded)
+                status = become_supervisor(words.decode().split("\0"), descriptors, path, loaded)
             except BaseException:
                 traceback.print_exc()
                 status = 121
@@ -107,7 +107,7 @@ def zygote(path, confined_by=None):
             os.close(fd)
 
 
-def become_guard(words, descriptors, path, loaded):
+def become_supervisor(words, descriptors, path, loaded):
     library, kernel = words
     import fcntl
 
@@ -124,10 +124,10 @@ def become_guard(words, descriptors, path, loaded):
     host = ctypes.CDLL(library)
     declare._tell_compiling = host.attnfuzz_compiling
     host.attnfuzz_work.argtypes = [_Load, c_char_p, c_char_p, c_char_p, c_int32]
-    guard = os.getpid()
+    supervisor = os.getpid()
     worker = os.fork()
     if worker:
-        host.attnfuzz_guard(worker)  # does not return
+        host.attnfuzz_supervise(worker)  # does not return
 
     @_Load
     def bring(to):
@@ -147,7 +147,7 @@ def become_guard(words, descriptors, path, loaded):
         _kept.append((hosted, text))
         to.contents.kernels, to.contents.count, to.contents.refusal = hosted, len(targets), text
 
-    return host.attnfuzz_work(bring, path.encode(), kernel.encode(), readable(path).encode(), guard)
+    return host.attnfuzz_work(bring, path.encode(), kernel.encode(), readable(path).encode(), supervisor)
 
 
 def own_folders():

@@ -56,7 +56,7 @@ REFUSED = {
     "input-replaced": (("crash",), "of mmap()", "reaches for memory"),
     "input-remapped": (("crash",), "of mremap()", "reaches for memory"),
     "arena-unmapped": (("crash",), "of munmap()", "reaches for memory"),
-    "guard-opened": (("crash",), "of mprotect()", "reaches for memory"),
+    "redzone-opened": (("crash",), "of mprotect()", "reaches for memory"),
     "arena-discarded": (("crash",), "of madvise()", "reaches for memory"),
     "writes-past": (("guard", "crash"), "", None),
     "memory-shared": (("crash",), "of memory in which no tensor lies", "uses up memory"),
@@ -121,7 +121,7 @@ REFUSED = {
 # On a GPU: those that are built for one. A driver works in the process, which is not ended for a file that it may not
 # open: what is tried fails, and nothing comes of it. Nor does anything protect a device's inputs (docs/untrusted.md).
 ON_CPU_ALONE = ("few-keys", "one-call-behind", "nans", "cached-by-queries", "thread-at-once", "helper-thread", "timer", "next-call",
-                "input-unprotected", "input-replaced", "input-remapped", "arena-unmapped", "guard-opened", "arena-discarded",
+                "input-unprotected", "input-replaced", "input-remapped", "arena-unmapped", "redzone-opened", "arena-discarded",
                 "memory-shared", "memory-bomb", "says-small-tiles", "says-rescales", "says-exponential", "says-8-bit",
                 "says-scaled-p", "says-overflow")
 IN_VAIN = ("write-file", "write-own-folder", "disk-bomb", "remove-file", "make-folder", "shared-memory", "open-parent-memory",

@@ -34,7 +34,7 @@ ORACLE_ON_DEVICE = ["cuda/block.cuh", "cuda/mean.cuh", "cuda/pack.cc", "cuda/row
                     "cuda/weights.cuh"]
 
 # What calls a result right or wrong: properties/judge/, whose headers are declarations, and of properties/memory/
-# what looks at guards, gaps, inputs and outputs once a kernel has run.
+# what looks at redzones, gaps, inputs and outputs once a kernel has run.
 JUDGE = ["judge/bad_plan.cc", "judge/execution.cc", "judge/integer_outputs.cc", "judge/judge.cc", "judge/oracles.cc",
          "judge/shape_places.cc", "judge/shape_values.cc", "judge/situations.cc", "judge/statistical_warning.cc", "judge/tally.cc",
          "judge/trial.cc", "judge/peer.cc", "judge/verdict.cc", "case/as_contract.cc", "memory/extent.cc",

@@ -87,7 +87,7 @@ add_custom_command(OUTPUT ${judge_tree}.stamp BYPRODUCTS ${judge_units} ${judge_
 add_custom_target(judge-mutant-tree DEPENDS ${judge_tree}.stamp)
 set(judge_tests
   judge/bad_plan_test.cc judge/execution_test.cc judge/harness_faults_test.cc judge/judge_test.cc judge/oracles_test.cc judge/shape_test.cc
-  judge/situations_test.cc judge/trial_test.cc explain/fault_class_test.cc memory/guards_test.cc memory/layout_support.cc
+  judge/situations_test.cc judge/trial_test.cc explain/fault_class_test.cc memory/redzones_test.cc memory/layout_support.cc
   memory/layout_test.cc operations/forward/cpu_gpu_bits_test.cc operations/forward/relations_test.cc
   operations/operation_test.cc)
 list(TRANSFORM judge_tests PREPEND ${PROJECT_SOURCE_DIR}/tests/properties/)

@@ -1,5 +1,5 @@
 // On a GPU: before each run the case's bytes go from the arena into its mirror
-// in device memory (mirror_cuda.h), after it all of them come back, guards
+// in device memory (mirror_cuda.h), after it all of them come back, redzones
 // included, so that the parent sees what the kernel wrote where.
 #include <cuda_runtime_api.h>
 

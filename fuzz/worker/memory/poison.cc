@@ -7,7 +7,7 @@
 namespace attnfuzz::worker {
 namespace {
 
-constexpr int kPoison = 0xff, kGuard = 0xa5;
+constexpr int kPoison = 0xff, kRedzone = 0xa5;
 constexpr size_t kMargin = 64;  // on either side; the lower one begins with the block's size
 
 struct Head {
@@ -16,17 +16,17 @@ struct Head {
 
 unsigned char* begin_of(void* data) { return static_cast<unsigned char*>(data) - kMargin; }
 
-bool is_guard(const unsigned char* from, size_t bytes) {
+bool is_redzone(const unsigned char* from, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) {
-    if (from[i] != kGuard) return false;
+    if (from[i] != kRedzone) return false;
   }
   return true;
 }
 
-void* between_guards(unsigned char* begin, size_t bytes) {
+void* between_redzones(unsigned char* begin, size_t bytes) {
   if (begin == nullptr) return nullptr;
-  std::memset(begin, kGuard, kMargin);
-  std::memset(begin + kMargin + bytes, kGuard, kMargin);
+  std::memset(begin, kRedzone, kMargin);
+  std::memset(begin + kMargin + bytes, kRedzone, kMargin);
   const Head head = {bytes};
   std::memcpy(begin, &head, sizeof head);
   return begin + kMargin;
@@ -36,7 +36,7 @@ void* allocate(void*, size_t bytes) {
   if (bytes > SIZE_MAX - 2 * kMargin) return nullptr;
   auto* begin = static_cast<unsigned char*>(std::malloc(bytes + 2 * kMargin));
   if (begin != nullptr) std::memset(begin + kMargin, kPoison, bytes);
-  return between_guards(begin, bytes);
+  return between_redzones(begin, bytes);
 }
 
 size_t bytes_of(void* data) {
@@ -48,14 +48,15 @@ size_t bytes_of(void* data) {
 void* allocate_zeros(void*, size_t count, size_t each) {
   if (each != 0 && count > (SIZE_MAX - 2 * kMargin) / each) return nullptr;
   const size_t bytes = count * each;
-  return between_guards(static_cast<unsigned char*>(std::calloc(bytes + 2 * kMargin, 1)), bytes);
+  return between_redzones(static_cast<unsigned char*>(std::calloc(bytes + 2 * kMargin, 1)), bytes);
 }
 
 void release(void*, void* data, size_t) {
   if (data == nullptr) return;
   unsigned char* begin = begin_of(data);
   const size_t bytes = bytes_of(data);
-  if (!is_guard(begin + sizeof(Head), kMargin - sizeof(Head)) || !is_guard(begin + kMargin + bytes, kMargin)) {
+  if (!is_redzone(begin + sizeof(Head), kMargin - sizeof(Head)) ||
+      !is_redzone(begin + kMargin + bytes, kMargin)) {
     std::fprintf(stderr, "memory beside an array of NumPy's, of %zu bytes, was written\n", bytes);
     std::abort();
   }

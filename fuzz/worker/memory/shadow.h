@@ -2,8 +2,8 @@
 // allocator did not give out. Each worker is linked with one of
 //
 //   shadow_none.cc   plain, TSan, CUDA: nothing to tell
-//   shadow_asan.cc   guards and gaps may not be touched
-//   shadow_msan.cc   guards, gaps, outputs and workspace are undefined; afterwards
+//   shadow_asan.cc   redzones and gaps may not be touched
+//   shadow_msan.cc   redzones, gaps, outputs and workspace are undefined; afterwards
 //                    every output must be defined, and so must the status
 #pragma once
 

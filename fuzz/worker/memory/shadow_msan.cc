@@ -40,7 +40,7 @@ void before_run(const wire::Request& request, std::span<const MemoryRange> range
       __msan_unpoison(arena.base() + offset, bytes);
     });
     if (all) continue;
-    // Too many rows to tell apart: what the guards hold is a NaN, which must do.
+    // Too many rows to tell apart: what the redzones hold is a NaN, which must do.
     for (const MemoryRange& range : ranges) {
       if (range.tensor == tensor) __msan_unpoison(arena.base() + range.begin, range.end - range.begin);
     }

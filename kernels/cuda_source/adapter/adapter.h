@@ -13,7 +13,7 @@
 //
 // A problem outside of Takes is refused with the reason. For other problems run() gets dense tensors. If a
 // tensor of the caller is not dense, does not lie at a multiple of `align_bytes`, or is in another order than
-// the kernel's, run() gets a copy in the workspace, between guards. Afterwards the copies of inputs are
+// the kernel's, run() gets a copy in the workspace, between redzones. Afterwards the copies of inputs are
 // compared with the caller's tensors. Q is multiplied by what the kernel's own scale lacks. The plan's path
 // says what was done. So a copy hides strides, never elements.
 //
@@ -109,7 +109,7 @@ struct Adapted {
       const Copy& c = layout.pieces[i];
       return static_cast<void*>(c.made ? space + c.offset : static_cast<char*>(c.from.data));
     };
-    fill(call, space, kGuard, layout.bytes);
+    fill(call, space, kRedzone, layout.bytes);
     if (kTakes.page > 0) {
       make_pages(call, static_cast<int*>(at(kPages)), static_cast<int*>(at(kLengths)),
                  p.has_key_lengths ? call.tensors.key_lengths : nullptr, layout.pages_each);
@@ -132,7 +132,7 @@ struct Adapted {
     args.pages_all = static_cast<int>(layout.pages_each * p.batch);
     bool asked_for_stream = false;
     args.stream = {static_cast<::cudaStream_t>(call.env.stream), &asked_for_stream};
-    const attn_status status = run_between_guards(call, kTakes, layout, space, [&] {
+    const attn_status status = run_between_redzones(call, kTakes, layout, space, [&] {
       K::run(std::as_const(args));
       return asked_for_stream;
     });

@@ -3,7 +3,7 @@
 //   fill(call, at, value, bytes)                        bytes of device memory
 //   make_pages(call, pages, lengths, given, each)       a page table, `each` pages a batch entry
 //   move_each(call, move, count)                        elements to a copy and back
-//   run_between_guards(call, takes, layout, space, run) the kernel; then what it launched and wrote
+//   run_between_redzones(call, takes, layout, space, run) the kernel; then what it launched and wrote
 #pragma once
 
 #include "kernels/cuda_source/adapter/move.h"

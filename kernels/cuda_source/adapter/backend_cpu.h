@@ -1,4 +1,4 @@
-// backend.h on the executor, where the guards are checked as well.
+// backend.h on the executor, where the redzones are checked as well.
 #pragma once
 
 #include "kernels/cuda_source/runtime.h"
@@ -29,8 +29,8 @@ inline void move_each(const Call&, const Move& move, int64_t count) {
 }
 
 // While the kernel runs, AddressSanitizer watches the gaps between copies.
-inline void guard([[maybe_unused]] const Layout& layout, [[maybe_unused]] char* space,
-                  [[maybe_unused]] bool on) {
+inline void watch_redzones([[maybe_unused]] const Layout& layout, [[maybe_unused]] char* space,
+                           [[maybe_unused]] bool on) {
 #if SIMT_ASAN
   each_gap(layout, [&](uint64_t begin, uint64_t end, int) {
     if (on) {
@@ -54,7 +54,7 @@ inline bool is_whole(const Call& call, const Takes& takes, const Layout& layout,
     __msan_unpoison(space + begin, end - begin);
 #endif
     for (uint64_t n = begin; n < end; ++n) {
-      if (static_cast<unsigned char>(space[n]) != kGuard)
+      if (static_cast<unsigned char>(space[n]) != kRedzone)
         return tell(std::string("the kernel wrote outside of ") + kPieceNames[piece]);
     }
   });
@@ -71,12 +71,13 @@ inline bool is_whole(const Call& call, const Takes& takes, const Layout& layout,
 }
 
 template <class F>
-attn_status run_between_guards(const Call& call, const Takes& takes, const Layout& layout, char* space, F run) {
-  guard(layout, space, true);
+attn_status run_between_redzones(const Call& call, const Takes& takes, const Layout& layout, char* space,
+                                 F run) {
+  watch_redzones(layout, space, true);
   simt::HostCall host(call.env);
   run();
   const attn_status status = host.end(takes.keeps_scratch);
-  guard(layout, space, false);
+  watch_redzones(layout, space, false);
   if (status != ATTN_OK) return status;
   return is_whole(call, takes, layout, space) ? ATTN_OK : ATTN_FAULT;
 }

@@ -37,7 +37,7 @@ inline void move_each(const Call& call, const Move& move, int64_t count) {
 }
 
 template <class F>
-attn_status run_between_guards(const Call& call, const Takes&, const Layout&, char*, F run) {
+attn_status run_between_redzones(const Call& call, const Takes&, const Layout&, char*, F run) {
   cudaError_t error = cudaStreamSynchronize(static_cast<cudaStream_t>(call.env.stream));
   const bool on_stream = run();
   if (error == cudaSuccess) error = cudaGetLastError();

@@ -1,5 +1,5 @@
-// The tensors of a call that a kernel gets as copies, and their places in the workspace, between guards of kGap
-// bytes.
+// The tensors of a call that a kernel gets as copies, and their places in the workspace, between redzones of
+// kGap bytes.
 #pragma once
 
 #include "kernels/cuda_source/adapter/takes.h"
@@ -23,7 +23,7 @@ struct Copy {
 };
 
 inline constexpr uint64_t kGap = 256;
-inline constexpr unsigned char kGuard = 0xFF;  // a NaN in every format
+inline constexpr unsigned char kRedzone = 0xFF;  // a NaN in every format
 
 struct Layout {
   std::array<Copy, kPieces> pieces = {};
@@ -86,7 +86,7 @@ inline Layout layout_of(const Takes& takes, const Call& call) {
   return layout;
 }
 
-// Calls f(begin, end, piece) for each guard of the workspace, with the copy beside it.
+// Calls f(begin, end, piece) for each redzone of the workspace, with the copy beside it.
 template <class F>
 void each_gap(const Layout& layout, F f) {
   uint64_t at = 0;

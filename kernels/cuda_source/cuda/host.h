@@ -183,7 +183,7 @@ inline void tell(attn_report_kind kind, const char* format, ...) {
 }
 
 inline constexpr size_t kScratchPage = 4096, kScratchAlign = 256;
-inline constexpr unsigned char kScratchGuard = 0xA5;
+inline constexpr unsigned char kScratchRedzone = 0xA5;
 
 inline void* take_scratch(size_t bytes) {
   const size_t whole = (bytes + kScratchAlign - 1) / kScratchAlign * kScratchAlign;
@@ -194,7 +194,7 @@ inline void* take_scratch(size_t bytes) {
   char* const page = static_cast<char*>(mapped) + kScratchPage;
   mprotect(page, pages, PROT_READ | PROT_WRITE);
   char* const begin = page + pages - whole;  // the array ends at the end of the page
-  memset(page, kScratchGuard, pages);
+  memset(page, kScratchRedzone, pages);
   memset(begin, 0xFF, bytes);  // NaNs
 #if SIMT_ASAN
   __asan_poison_memory_region(begin + bytes, whole - bytes);
@@ -214,7 +214,7 @@ inline bool give_back(const Scratch& s) {
   for (const char* at = s.mapped + kScratchPage; at < s.mapped + s.mapped_bytes - kScratchPage; ++at) {
     if (at == s.begin) at += s.bytes;
     if (at >= s.mapped + s.mapped_bytes - kScratchPage) break;
-    whole = whole && static_cast<unsigned char>(*at) == kScratchGuard;
+    whole = whole && static_cast<unsigned char>(*at) == kScratchRedzone;
   }
   if (!whole) tell(ATTN_REPORT_ADDRESS, "what lies around %zu bytes of cudaMalloc was written", s.bytes);
   munmap(s.mapped, s.mapped_bytes);

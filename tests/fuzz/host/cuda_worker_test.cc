@@ -29,7 +29,7 @@ class CudaWorker : public ::testing::Test {
     env_.shared_memory_limit = 1 << 30;
     place(64, 64);
   }
-  // Q and O, these bytes behind the slots' beginnings, with guards of 256 bytes.
+  // Q and O, these bytes behind the slots' beginnings, with redzones of 256 bytes.
   void place(uint64_t q, uint64_t o) {
     ranges_.clear();
     tensors_.q.data = put(TensorId::kQ, q);
@@ -42,7 +42,7 @@ class CudaWorker : public ::testing::Test {
     ranges_.push_back({t, begin - std::min<uint64_t>(at, 256), end});
     auto* p = static_cast<unsigned char*>(target_->arena().at(begin));
     std::memset(target_->arena().at(ranges_.back().begin), 0xcd, end - ranges_.back().begin);
-    if (t == TensorId::kQ) p[kBytes - (at + kBytes == Arena::kSlotBytes)] = 0xab;  // not what O's guard holds
+    if (t == TensorId::kQ) p[kBytes - (at + kBytes == Arena::kSlotBytes)] = 0xab;  // not what O's redzone holds
     if (t == TensorId::kQ) std::iota(p, p + kBytes, static_cast<unsigned char>(1));
     return p;
   }
@@ -73,8 +73,8 @@ TEST_F(CudaWorker, CopiesThereAndBack) {
       ASSERT_EQ(reply.status, ATTN_OK);
       ASSERT_FALSE(reply.fault) << reply.fault->message;
       EXPECT_EQ(std::memcmp(tensors_.q.data, o(), kBytes), 0);
-      EXPECT_EQ(o()[-1], 0xcd) << "guard";
-      if (at + kBytes < Arena::kSlotBytes) EXPECT_EQ(o()[kBytes], 0xcd) << "guard";
+      EXPECT_EQ(o()[-1], 0xcd) << "redzone";
+      if (at + kBytes < Arena::kSlotBytes) EXPECT_EQ(o()[kBytes], 0xcd) << "redzone";
     }
   }
 }
@@ -88,7 +88,7 @@ TEST_F(CudaWorker, PlansWithinTheDevice) {
   EXPECT_LT(reply.plan.tile_k, 1 << 20) << "no more shared memory than there is";
 }
 
-TEST_F(CudaWorker, BringsAGuardBackThatWasWritten) {
+TEST_F(CudaWorker, BringsARedzoneBackThatWasWritten) {
   OPEN("copy-more");
   ASSERT_EQ(run().status, ATTN_OK);
   EXPECT_EQ(o()[kBytes], 0xab);

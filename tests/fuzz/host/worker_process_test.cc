@@ -62,7 +62,7 @@ TEST(WorkerProcesses, LeaveNothingAfterManyRestarts) {
 TEST(WorkerProcesses, TakeTheirChildrenWithThem) {
   // The fake forks a child that sleeps for ever; it would be adopted by init or by us.
   FakeCall call("fork-hang");
-  const auto workers = children_of(children_of(getpid()).at(0));  // of its guard
+  const auto workers = children_of(children_of(getpid()).at(0));  // of its supervisor
   ASSERT_EQ(workers.size(), 1u);
   EXPECT_TRUE(call.run().crash);
   EXPECT_TRUE(soon([&] { return kill(-workers[0], 0) != 0; })) << "its group still has a process";
@@ -90,9 +90,9 @@ TEST(WorkerProcesses, TakeWhatLeftTheirSessionWithThem) {
 TEST(WorkerProcesses, GoOnWhenTheirKernelStopsItsParent) {
   FakeCall call("stop-parent");
   for (int i = 0; i < 3; ++i) EXPECT_EQ(call.run().status, ATTN_OK);
-  const pid_t guard = children_of(getpid()).at(0);
+  const pid_t supervisor = children_of(getpid()).at(0);
   call.target.reset();
-  EXPECT_TRUE(gone(guard));
+  EXPECT_TRUE(gone(supervisor));
 }
 
 TEST(WorkerProcesses, DieWithTheirParent) {
@@ -108,13 +108,13 @@ TEST(WorkerProcesses, DieWithTheirParent) {
   }
   char byte;
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
-  const auto guards = children_of(parent);
-  ASSERT_EQ(guards.size(), 1u);
-  const auto workers = children_of(guards[0]);
+  const auto supervisors = children_of(parent);
+  ASSERT_EQ(supervisors.size(), 1u);
+  const auto workers = children_of(supervisors[0]);
   ASSERT_EQ(workers.size(), 1u);
   kill(parent, SIGKILL);
   waitpid(parent, nullptr, 0);
-  EXPECT_TRUE(soon([&] { return gone(guards[0]) && gone(workers[0]); }));
+  EXPECT_TRUE(soon([&] { return gone(supervisors[0]) && gone(workers[0]); }));
   close(ready[0]);
   close(ready[1]);
 }

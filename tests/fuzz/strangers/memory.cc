@@ -1,4 +1,4 @@
-// Inputs that are not as they were, guards that are not there, memory without end.
+// Inputs that are not as they were, redzones that are not there, memory without end.
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
@@ -54,7 +54,7 @@ STRANGER(from_below, "arena-unmapped") {
   return compute(p, t, plan, env);
 }
 
-STRANGER(guard_opened, "guard-opened") {
+STRANGER(redzone_opened, "redzone-opened") {
   if (empty(p)) return compute(p, t, plan, env);
   auto* const end = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(t->v.data) | 0xfff) + 1);
   mprotect(end, 4096, PROT_READ | PROT_WRITE);

@@ -168,9 +168,9 @@ TEST(FaultClass, TheLastTile) {
   expect(residue.lengths(1, 65).need(
              {{.part = "seq_k", .relation = Relation::kRemainder, .value = 1, .period = 64}}),
          FaultClass::kTail);
-  Finding guard(Kind::kGuard);
-  guard.v.where.reset();
-  expect(guard.lengths(1, 1), FaultClass::kTail);
+  Finding redzone(Kind::kRedzone);
+  redzone.v.where.reset();
+  expect(redzone.lengths(1, 1), FaultClass::kTail);
 }
 
 TEST(FaultClass, OffsetsAndGrids) {
@@ -394,7 +394,7 @@ TEST(FaultClass, TheTailIsTriedByOtherLengths) {
   expect(f, FaultClass::kLayout);
   f.clues.other_tail = Clues::Answer::kFails;
   expect(f, FaultClass::kTail);
-  f.v.kind = Kind::kGuard;
+  f.v.kind = Kind::kRedzone;
   expect(f, FaultClass::kTail);
   f.v.kind = Kind::kWrong;
   expect(f, FaultClass::kTail);

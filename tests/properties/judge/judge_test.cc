@@ -213,7 +213,7 @@ TEST(JudgeMemory, OfOutputsItSaysWhere) {
   EXPECT_EQ(unwritten.where->of, 24);
   EXPECT_EQ(unwritten.where->tile_q, 1);
   EXPECT_FALSE(judged(MemoryFault::Kind::kTooEarly, TensorId::kO).where);
-  EXPECT_FALSE(judged(MemoryFault::Kind::kGuard, TensorId::kK).where);
+  EXPECT_FALSE(judged(MemoryFault::Kind::kRedzone, TensorId::kK).where);
 }
 
 // Two runs of eight rows, made by hand, that a relation holds beside each other.

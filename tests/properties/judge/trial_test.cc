@@ -66,7 +66,7 @@ TEST(Trial, EveryWayToFailHasItsKind) {
     Kind kind;
   } expected[] = {
       {Flaw::kNanOnDeadRow, Kind::kNonFinite},
-      {Flaw::kWritesPast, Kind::kGuard},
+      {Flaw::kWritesPast, Kind::kRedzone},
       {Flaw::kSkipsLastRow, Kind::kUnwritten},
       {Flaw::kSkipsLse, Kind::kUnwritten},
       {Flaw::kWritesInput, Kind::kInputChanged},
@@ -255,7 +255,7 @@ TEST(Judge, WhatIsWrittenInPlan) {
   } expected[] = {
       {HastyTarget::kO, Kind::kRefusal, "o was written by plan(), which must only plan"},
       {HastyTarget::kLse, Kind::kRefusal, "lse was written by plan()"},
-      {HastyTarget::kBehindO, Kind::kGuard, "past the end of o was written by plan()"},
+      {HastyTarget::kBehindO, Kind::kRedzone, "past the end of o was written by plan()"},
       {HastyTarget::kK, Kind::kInputChanged, "the input k was written at (0,0,0,3) by plan()"},
       {HastyTarget::kLengths, Kind::kInputChanged, "the input key_lengths was written"},
   };
@@ -276,7 +276,7 @@ TEST(Judge, WhatIsWrittenAroundAnEmptyOutput) {
     c.problem.*none = 0;
     HastyTarget target(HastyTarget::kBehindO);
     const Verdict v = judge(c, *find_property("reference"), target, documented());
-    EXPECT_EQ(v.kind, Kind::kGuard) << v.message;
+    EXPECT_EQ(v.kind, Kind::kRedzone) << v.message;
     EXPECT_FALSE(v.where);
   }
 }

@@ -26,7 +26,7 @@ void expect_fault(const Case& c, Fault kind, TensorId t, const std::function<voi
   EXPECT_NE(fault->message.find(message), std::string::npos) << fault->message;
 }
 
-TEST(Guards, StrayReadsSeeNan) {
+TEST(Redzones, StrayReadsSeeNan) {
   Arena arena;
   const Case c = small_case();
   const LaidOut laid(c, arena);
@@ -41,7 +41,7 @@ TEST(Guards, StrayReadsSeeNan) {
   EXPECT_LT(laid.tensors().key_lengths[-1], 0);
 }
 
-TEST(Guards, RightKernelIsNotBlamed) {
+TEST(Redzones, RightKernelIsNotBlamed) {
   Case c = small_case();
   EXPECT_FALSE(after(c, [](const LaidOut&) {}));
   for (TensorLayout& layout : c.layout) layout = {.order = {2, 0, 1}, .offset = 1, .row_gap = 5};
@@ -54,7 +54,7 @@ TEST(Guards, RightKernelIsNotBlamed) {
 
 // As far as address space goes that is a tensor's own: by the page that such a write makes, or by what else
 // there is of the tensor's last page.
-TEST(Guards, WritesFarFromATensorAreFound) {
+TEST(Redzones, WritesFarFromATensorAreFound) {
   const int64_t end = 2 * 4 * 5 * 3 * 2;  // of O
   for (const TensorId t : {TensorId::kO, TensorId::kV, TensorId::kLse, TensorId::kWorkspace}) {
     for (const int64_t at : {int64_t{1500}, int64_t{5000}, int64_t{20000}, int64_t{200000}, int64_t{1} << 27,
@@ -64,9 +64,9 @@ TEST(Guards, WritesFarFromATensorAreFound) {
                at;
       };
       expect_fault(
-          small_case(), Fault::kGuard, t, [&](const LaidOut& laid) { *place(laid) = std::byte{7}; },
+          small_case(), Fault::kRedzone, t, [&](const LaidOut& laid) { *place(laid) = std::byte{7}; },
           at < 0 ? "bytes before " : "bytes past the end of ");
-      // Reading is no offence, as it is none in a guard.
+      // Reading is no offence, as it is none in a redzone.
       EXPECT_FALSE(after(small_case(), [&](const LaidOut& laid) {
         const std::byte read = *const_cast<const volatile std::byte*>(place(laid));
         if (at > 20000 || at < -4096) EXPECT_EQ(read, std::byte{0});
@@ -74,14 +74,14 @@ TEST(Guards, WritesFarFromATensorAreFound) {
     }
   }
   expect_fault(
-      small_case(), Fault::kGuard, TensorId::kO,
+      small_case(), Fault::kRedzone, TensorId::kO,
       [&](const LaidOut& laid) { data(laid, TensorId::kO)[end + 123457] = std::byte{7}; },
       "memory 123456 bytes past the end of o was written");
 }
 
 // Cases that were laid out before in the same arena have left pages: those do not hide a write, nor are they
 // one.
-TEST(Guards, EarlierCasesHideNoWriteBeyondATensor) {
+TEST(Redzones, EarlierCasesHideNoWriteBeyondATensor) {
   Arena arena;
   Case large = small_case(), spread = small_case(), shifted = small_case(), at_end = small_case();
   large.problem.seq_q = large.problem.seq_k = 700;
@@ -104,7 +104,7 @@ TEST(Guards, EarlierCasesHideNoWriteBeyondATensor) {
     for (int again = 0; again < 2; ++again) {
       const auto fault = found(small_case(), far_write);
       ASSERT_TRUE(fault);
-      EXPECT_EQ(fault->kind, Fault::kGuard);
+      EXPECT_EQ(fault->kind, Fault::kRedzone);
       EXPECT_EQ(fault->tensor, TensorId::kO);
     }
   }
@@ -119,7 +119,7 @@ TEST(Guards, EarlierCasesHideNoWriteBeyondATensor) {
   EXPECT_TRUE(laid.check_planned());
 }
 
-TEST(Guards, WritesOutsideAnOutputAreFound) {
+TEST(Redzones, WritesOutsideAnOutputAreFound) {
   for (Poison poison : {Poison::kNan, Poison::kHuge}) {
     Case c = small_case();
     c.poison = poison;
@@ -127,17 +127,17 @@ TEST(Guards, WritesOutsideAnOutputAreFound) {
     const auto poke = [](TensorId t, int64_t at) {
       return [=](const LaidOut& laid) { data(laid, t)[at] = std::byte{0x12}; };
     };
-    expect_fault(c, Fault::kGuard, TensorId::kO, poke(TensorId::kO, -8), "8 bytes before o");
-    expect_fault(c, Fault::kGuard, TensorId::kO, poke(TensorId::kO, -256));
-    expect_fault(c, Fault::kGuard, TensorId::kO, poke(TensorId::kO, end), "0 bytes past the end of o");
-    expect_fault(c, Fault::kGuard, TensorId::kO, poke(TensorId::kO, end + 63 * 6));
-    expect_fault(c, Fault::kGuard, TensorId::kLse, poke(TensorId::kLse, -1));
+    expect_fault(c, Fault::kRedzone, TensorId::kO, poke(TensorId::kO, -8), "8 bytes before o");
+    expect_fault(c, Fault::kRedzone, TensorId::kO, poke(TensorId::kO, -256));
+    expect_fault(c, Fault::kRedzone, TensorId::kO, poke(TensorId::kO, end), "0 bytes past the end of o");
+    expect_fault(c, Fault::kRedzone, TensorId::kO, poke(TensorId::kO, end + 63 * 6));
+    expect_fault(c, Fault::kRedzone, TensorId::kLse, poke(TensorId::kLse, -1));
     const auto workspace = [](int64_t at) {
       return
           [=](const LaidOut& laid) { static_cast<std::byte*>(laid.tensors().workspace)[at] = std::byte{0x12}; };
     };
-    expect_fault(c, Fault::kGuard, TensorId::kWorkspace, workspace(100), "0 bytes past the end of workspace");
-    expect_fault(c, Fault::kGuard, TensorId::kWorkspace, workspace(-1));
+    expect_fault(c, Fault::kRedzone, TensorId::kWorkspace, workspace(100), "0 bytes past the end of workspace");
+    expect_fault(c, Fault::kRedzone, TensorId::kWorkspace, workspace(-1));
     EXPECT_FALSE(after(c, workspace(99)));
     c.layout[static_cast<size_t>(TensorId::kO)].row_gap = 4;
     expect_fault(c, Fault::kGap, TensorId::kO, poke(TensorId::kO, 3 * 14 + 6 + 1),
@@ -147,11 +147,11 @@ TEST(Guards, WritesOutsideAnOutputAreFound) {
     c.layout[static_cast<size_t>(TensorId::kO)] = {.row_gap = 4, .backwards = 4};
     // Row 4 lies first, row 0 where row 4 was.
     expect_fault(c, Fault::kGap, TensorId::kO, poke(TensorId::kO, 6 + 1), "past the end of row (0,0,0,2)");
-    expect_fault(c, Fault::kGuard, TensorId::kO, poke(TensorId::kO, -4 * 14 - 2), "2 bytes before o");
+    expect_fault(c, Fault::kRedzone, TensorId::kO, poke(TensorId::kO, -4 * 14 - 2), "2 bytes before o");
   }
 }
 
-TEST(Guards, WhatLiesPastAnOutputHasItsLastElement) {
+TEST(Redzones, WhatLiesPastAnOutputHasItsLastElement) {
   const Case c = small_case();
   const auto fault =
       after(c, [](const LaidOut& laid) { data(laid, TensorId::kO)[2 * 4 * 5 * 3 * 2] = std::byte{0x12}; });
@@ -160,7 +160,7 @@ TEST(Guards, WhatLiesPastAnOutputHasItsLastElement) {
 }
 
 // Whatever address a stretch begins at, each byte is the one that its address has.
-TEST(Guards, PatternsGoByAddress) {
+TEST(Redzones, PatternsGoByAddress) {
   alignas(4) std::byte memory[600];
   constexpr uint32_t kPattern = 0x04030201;
   for (size_t first = 0; first < 4; ++first) {
@@ -179,7 +179,7 @@ TEST(Guards, PatternsGoByAddress) {
   }
 }
 
-TEST(Guards, ChangedInputsAreNamed) {
+TEST(Redzones, ChangedInputsAreNamed) {
   const Case c = small_case();
   const auto change = [&c](TensorId t, int64_t b, int64_t h, int64_t s, int64_t d) {
     return [=, &c](const LaidOut& laid) { *element(laid, c.problem, t, b, h, s, d) ^= std::byte{1}; };
@@ -192,11 +192,11 @@ TEST(Guards, ChangedInputsAreNamed) {
   expect_fault(c, Fault::kInputChanged, TensorId::kKeyLengths,
                [](const LaidOut& laid) { const_cast<int64_t*>(laid.tensors().key_lengths)[1] = 5; });
   expect_fault(
-      c, Fault::kGuard, TensorId::kV, [](const LaidOut& laid) { data(laid, TensorId::kV)[-2] = std::byte{0}; },
-      "2 bytes before v");
+      c, Fault::kRedzone, TensorId::kV,
+      [](const LaidOut& laid) { data(laid, TensorId::kV)[-2] = std::byte{0}; }, "2 bytes before v");
 }
 
-TEST(Guards, UnwrittenElementsAreNamed) {
+TEST(Redzones, UnwrittenElementsAreNamed) {
   Case c = small_case();
   const auto forget = [&c](TensorId t, int64_t b, int64_t h, int64_t s, int64_t d) {
     return [=, &c](const LaidOut& laid) {
@@ -228,7 +228,7 @@ TEST(Guards, UnwrittenElementsAreNamed) {
   EXPECT_TRUE(laid.check_memory());
 }
 
-TEST(Guards, WorkspaceIsCleanDirtyOrJunk) {
+TEST(Redzones, WorkspaceIsCleanDirtyOrJunk) {
   Arena arena;
   const Case c = small_case();
   LaidOut laid(c, arena);
@@ -254,7 +254,7 @@ TEST(Guards, WorkspaceIsCleanDirtyOrJunk) {
   EXPECT_GE(bytes, 100u);
 }
 
-TEST(Guards, AnEnvironmentIsTheCases) {
+TEST(Redzones, AnEnvironmentIsTheCases) {
   Environment from;
   from.sm_count = 7, from.compute_capability = 80, from.shared_memory_limit = 12345, from.schedule_seed = 9;
   from.variant = 2, from.arithmetic = ATTN_ARITHMETIC_H200;
@@ -269,7 +269,7 @@ TEST(Guards, AnEnvironmentIsTheCases) {
   EXPECT_EQ(env.arithmetic, ATTN_ARITHMETIC_H200);
 }
 
-TEST(Guards, DigestsAreOfEveryRow) {
+TEST(Redzones, DigestsAreOfEveryRow) {
   Arena arena;
   const Case c = small_case();
   LaidOut laid(c, arena);
@@ -284,7 +284,7 @@ TEST(Guards, DigestsAreOfEveryRow) {
   EXPECT_EQ(hash_elements(e), before);
 }
 
-TEST(Guards, ImpossibleWorkspacesAreRefused) {
+TEST(Redzones, ImpossibleWorkspacesAreRefused) {
   Arena arena;
   LaidOut laid(Case{}, arena);
   EXPECT_THROW(laid.give_workspace(uint64_t{1} << 40, 16), std::invalid_argument);
@@ -297,7 +297,7 @@ TEST(Guards, ImpossibleWorkspacesAreRefused) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(laid.tensors().workspace) % (1 << 20) % 4096, 0u);
 }
 
-TEST(Guards, ZeroLengthsHaveGuardsAndNoElements) {
+TEST(Redzones, ZeroLengthsHaveRedzonesAndNoElements) {
   Case c = small_case();
   for (Placement placement : {Placement::kGuarded, Placement::kPageEnd}) {
     for (TensorLayout& layout : c.layout) layout.placement = placement;
@@ -307,7 +307,7 @@ TEST(Guards, ZeroLengthsHaveGuardsAndNoElements) {
       if (which == 0) empty.problem.key_lengths = std::vector<int64_t>{};
       ASSERT_EQ(illegal(empty), std::nullopt);
       EXPECT_FALSE(after(empty, [](const LaidOut& laid) { EXPECT_NE(laid.tensors().q.data, nullptr); }));
-      expect_fault(empty, Fault::kGuard, TensorId::kV,
+      expect_fault(empty, Fault::kRedzone, TensorId::kV,
                    [](const LaidOut& laid) { data(laid, TensorId::kV)[-1] = std::byte{0}; });
     }
   }

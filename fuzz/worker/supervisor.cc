@@ -1,4 +1,4 @@
-#include "fuzz/worker/guard.h"
+#include "fuzz/worker/supervisor.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -90,7 +90,7 @@ void watch_over(pid_t worker) {
   tell(status);
 }
 
-void be_a_guard() {
+void become_supervisor() {
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -100,8 +100,8 @@ void be_a_guard() {
 
 }  // namespace
 
-int guard(char** argv) {
-  be_a_guard();
+int supervise(char** argv) {
+  become_supervisor();
   const bool confined = std::strcmp(argv[0], kNoName) == 0;
   if (confined) {
     close(wire::kProgramFd);
@@ -112,9 +112,9 @@ int guard(char** argv) {
   if (getppid() != std::atoi(argv[3])) return wire::kExitUsage;  // it died before prctl
   pid_t worker = -1;
   try {
-    // A program without a name is found through the guard's own /proc/self/exe.
+    // A program without a name is found through the supervisor's own /proc/self/exe.
     worker = spawn_program(
-        {confined ? "/proc/self/exe" : argv[0], argv[1], argv[2], std::to_string(getpid()), "guarded"},
+        {confined ? "/proc/self/exe" : argv[0], argv[1], argv[2], std::to_string(getpid()), "supervised"},
         {.own_group = true, .name = argv[0]});
   } catch (const std::system_error& e) {
     std::fprintf(stderr, "%s\n", e.what());
@@ -124,8 +124,8 @@ int guard(char** argv) {
   return 0;
 }
 
-void guard_child(pid_t worker) {
-  be_a_guard();
+void supervise_child(pid_t worker) {
+  become_supervisor();
   setpgid(worker, worker);
   watch_over(worker);
 }
