@@ -6,7 +6,7 @@
 #                     what the Python package loads
 #   include/attnfuzz/ kernels/: the contract, the primitives, the executor's
 #                     headers and its stand-ins for CUDA's
-#   lib/attnfuzz/     the canary of campaigns
+#   lib/attnfuzz/     the seeded bugs of campaigns
 #   lib/cmake/attnfuzz/
 #   python/attnfuzz/  the Python package, for PYTHONPATH
 #   share/attnfuzz/   VERSION, and slurm/: campaigns on many machines
@@ -67,16 +67,16 @@ endforeach()
 install(PROGRAMS fuzz/slurm/submit.sh DESTINATION share/attnfuzz/slurm)
 install(FILES fuzz/slurm/campaign.sbatch fuzz/slurm/merge.sbatch DESTINATION share/attnfuzz/slurm)
 
-get_property(builds GLOBAL PROPERTY ATTNFUZZ_BUILDS_canary)
+get_property(builds GLOBAL PROPERTY ATTNFUZZ_BUILDS_seeded_bug)
 foreach(build IN LISTS builds)
   set(component)
   if(NOT build MATCHES "-")
     set(component COMPONENT package)  # a wheel has no worker of another build
   endif()
-  install(TARGETS attn_canary_${build} LIBRARY DESTINATION lib/attnfuzz ${component} OPTIONAL)
-  list(APPEND canaries attn_canary_${build})
+  install(TARGETS attn_seeded_bug_${build} LIBRARY DESTINATION lib/attnfuzz ${component} OPTIONAL)
+  list(APPEND seeded_bugs attn_seeded_bug_${build})
 endforeach()
-add_custom_target(tools DEPENDS attnfuzz attnfuzz-identity attnfuzz-translate attnfuzz-executor ${workers} ${canaries})
+add_custom_target(tools DEPENDS attnfuzz attnfuzz-identity attnfuzz-translate attnfuzz-executor ${workers} ${seeded_bugs})
 
 # All that the preset `release` packs.
 add_custom_target(release DEPENDS tools python-package)

@@ -11,7 +11,7 @@ find_program(READELF NAMES llvm-readelf-19 llvm-readelf readelf REQUIRED)
 set(root ${build}/attnfuzz-bundle)
 file(REMOVE_RECURSE ${root})
 
-# Programs are in bin/, kernels in lib/, the canary in lib/attnfuzz/, others' kernels in plugins/, and libraries
+# Programs are in bin/, kernels in lib/, the seeded bugs in lib/attnfuzz/, others' kernels in plugins/, and libraries
 # that only tests load stay where the build has them.
 file(GLOB programs LIST_DIRECTORIES false ${build}/bin/*)
 list(FILTER programs EXCLUDE REGEX "/attnfuzz-identity$")

@@ -167,11 +167,11 @@ run_sanitize() {
   limit=$((SANITIZE_SECONDS / (3 * $(wc -w <<<"$SANITIZE_TOOLS"))))
   for tool in $SANITIZE_TOOLS; do
     echo "== $tool"
-    sanitize_one "$tool" ./tests/e2e/sanitizer_canary.so canary "$limit" corpus/seeds/history-s4.case.json
+    sanitize_one "$tool" ./tests/e2e/sanitizer_seeded_bug.so seeded-bug "$limit" corpus/seeds/history-s4.case.json
     echo "a planted fault: $errors errors"
     if [ "$errors" -eq 0 ]; then
       echo "$tool sees no fault where one is planted: what it says of other kernels means nothing"
-      head -40 "results/sanitize-$tool-canary.log" "results/replay-$tool-canary.log"
+      head -40 "results/sanitize-$tool-seeded-bug.log" "results/replay-$tool-seeded-bug.log"
       words="$words $tool/BLIND"
       status=1
     fi

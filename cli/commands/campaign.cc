@@ -61,7 +61,7 @@ void build_sources(CampaignArguments& arguments) {
 }
 
 Exit prune_corpus_of(CampaignArguments arguments) {
-  arguments.no_canary = true;
+  arguments.no_seeded_bug = true;
   if (arguments.prune_to.empty()) throw UserError("--prune needs a folder to write to: --to FOLDER");
   if (!read_header(arguments.prune_from)) throw UserError(arguments.prune_from + " holds no campaign");
   const PruneResult pruned =
@@ -214,8 +214,8 @@ void add_campaign(CLI::App& app, Action& action) {
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "events as JSON lines on standard output");
-  command->add_flag("--no-canary", arguments->no_canary,
-                    "without the planted bug that shows the campaign finds any");
+  command->add_flag("--no-seeded-bug,--no-canary", arguments->no_seeded_bug,
+                    "without the seeded bug that shows that the campaign finds any");
   add_oracle_option(*command, arguments->target,
                     "of targets on a GPU; what fails by it, and one result in a hundred, is judged by the "
                     "CPU's too, and what fails is reduced by that alone");

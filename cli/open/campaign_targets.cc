@@ -7,7 +7,7 @@
 #include "base/subprocess.h"
 #include "cli/open/open_kernel.h"
 #include "cli/terminal/terminal.h"
-#include "fuzz/campaign/store/planted.h"
+#include "fuzz/campaign/store/seeded_bug.h"
 #include "fuzz/check/refusals.h"
 
 namespace attnfuzz {
@@ -83,20 +83,23 @@ CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, co
   return target;
 }
 
-// The planted bug that a build is there to see.
-CampaignTarget canary_of(const std::string& backend, const std::string& build_kind, TargetOptions options) {
+// The kernel with the bug that a build should detect.
+CampaignTarget seeded_bug_of(const std::string& backend, const std::string& build_kind, TargetOptions options) {
   const fs::path program = program_folder();
-  const fs::path library = program.parent_path() / "lib" / "attnfuzz" / ("libattn_canary_" + backend + ".so");
+  const fs::path library =
+      program.parent_path() / "lib" / "attnfuzz" / ("libattn_seeded_bug_" + backend + ".so");
   if (!fs::exists(library)) {
-    throw UserError("the canary, " + library.string() + ", is not there: build attn_canary_" + backend +
-                    ", or say --no-canary and go without its word");
+    throw UserError("the library of seeded bugs, " + library.string() +
+                    ", is not there: build attn_seeded_bug_" + backend +
+                    ", or give --no-seeded-bug: then nothing shows that the campaign finds bugs");
   }
-  const std::string kernel = planted_bug(build_kind).kernel;
+  const std::string kernel = seeded_bug_for(build_kind).kernel;
   options.backend = backend;
   options.build_kind = build_kind;
   options.oracle = "cpu";
-  CampaignTarget target = target_of(library_of(library.string() + ":" + kernel, options), options, "canary");
-  target.record.canary = true;
+  CampaignTarget target =
+      target_of(library_of(library.string() + ":" + kernel, options), options, "seeded-bug");
+  target.record.seeded_bug = true;
   return target;
 }
 
@@ -120,9 +123,9 @@ std::vector<CampaignTarget> targets_of(const CampaignScope& scope, bool finite) 
     // Without a sanitizer a build that is compiled for itself, to count edges, checks what plain does.
     const BuildKind* row = find_build_kind(build_kind);
     const bool as_plain = row != nullptr && row->kind == BuildKind::kBuilt && !row->sanitizer();
-    const std::string canary_build = as_plain ? "plain" : build_kind;
-    if (!scope.no_canary && names.insert("canary." + backend + "." + canary_build).second)
-      targets.push_back(canary_of(backend, canary_build, options));
+    const std::string seeded_build = as_plain ? "plain" : build_kind;
+    if (!scope.no_seeded_bug && names.insert("seeded-bug." + backend + "." + seeded_build).second)
+      targets.push_back(seeded_bug_of(backend, seeded_build, options));
     for (const std::string& kernel : scope.kernels) {
       for (const KernelLibrary& library : libraries_of(kernel, options)) {
         CampaignTarget target = target_of(library, options, short_name(library.name), finite);

@@ -13,7 +13,7 @@ namespace attnfuzz {
 struct CampaignScope {
   std::vector<std::string> kernels, backends = {"cpu"}, build_kinds = {"plain"}, properties;
   TargetOptions target;
-  bool no_canary = false;
+  bool no_seeded_bug = false;
 };
 
 // `finite`: Q, K and V hold neither NaN nor infinity. Throws UserError: a kernel cannot be opened or is stale,

@@ -18,7 +18,7 @@ inline constexpr const char* kBadUseStatus = "bad use or a bad file";
 inline const std::vector<std::string> kJudgedStatuses = {"it held", "it failed", kBadUseStatus};
 inline const std::vector<std::string> kCampaignExitStatuses = {
     "nothing was found",
-    "a new finding, also one that came once; a failure that waits to be reduced; a planted bug that was missed",
+    "a new finding, also one that came once; a failure that waits to be reduced; a seeded bug that was missed",
     "bad use; a part of the folder is missing or cannot be read; the disk was full; or next to nothing "
     "was judged of a kernel"};
 void add_footer(CLI::App& command, const std::string& example, const std::vector<std::string>& statuses,

@@ -89,12 +89,13 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
             printable(f.minimal) + "\n    " + printable(f.message) + "\n");
     }
   }
-  for (const Canary& c : s.canaries) {
+  for (const SeededBugResult& c : s.seeded_bugs) {
     if (c.found) {
-      emit("canary {}: found within {} cases\n", c.target, c.cases);
+      emit("seeded bug {}: found within {} cases\n", c.target, c.cases);
     } else {
       emit(
-          "canary {}: NOT FOUND ({}): the harness is broken, and what it says of other kernels means nothing\n",
+          "seeded bug {}: NOT FOUND ({}): the harness is broken, and what it says of other kernels means "
+          "nothing\n",
           printable(c.target), printable(c.message));
     }
   }
@@ -107,7 +108,7 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
   for (const WarningFile& warned : read_warnings(dir, &unread))
     print("statistical warning, no finding: " + printable(warned.r.message) +
           "\n  replay: " + replay_line(warned.file, warned.r.kernel, warned.r.peer) + "\n");
-  if (s.canaries.empty()) emit("no canary was run: nothing shows that this campaign finds bugs\n");
+  if (s.seeded_bugs.empty()) emit("no seeded bug was run: nothing shows that this campaign finds bugs\n");
   emit("{}\n", dir);
 }
 

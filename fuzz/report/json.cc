@@ -88,7 +88,7 @@ Json summary_json(const Report& report) {
           {"waiting", report.waiting},
           {"not_filed", not_filed},
           {"suspicious", warning_counts},
-          {"canaries_missed", std::ranges::count(report.canaries, false, &Canary::found)},
+          {"canaries_missed", std::ranges::count(report.seeded_bugs, false, &SeededBugResult::found)},
           {"restarts", total(report, &SeriesLine::restarts)},
           {"since_new", report.shards.empty() ? 0 : since_new}};
 }
@@ -104,7 +104,7 @@ Json report_json(const Report& report, const std::string& made) {
             {"campaign", report.header},
             {"findings", Json::array()},
             {"never_again", report.never_again},
-            {"canaries", report.canaries},
+            {"canaries", report.seeded_bugs},
             {"suspects", Json::array()},
             {"targets", Json::object()},
             {"shards", Json::array()},

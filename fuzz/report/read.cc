@@ -79,7 +79,7 @@ Report read_report(const std::string& dir) {
     report.never_again = std::move(file.never_again);
   });
   attempt(report, [&] { report.coverage = read_coverage(report.dir); });
-  attempt(report, [&] { report.canaries = read_canaries(report.dir); });
+  attempt(report, [&] { report.seeded_bugs = read_seeded_bugs(report.dir); });
   attempt(report, [&] { report.warnings = read_warnings(report.dir, &report.problems); });
   attempt(report, [&] { report.waiting = waiting_failures(report.dir); });
   attempt(report, [&] {
@@ -100,7 +100,7 @@ Report read_report(const std::string& dir) {
   // A kill may have left the files of a finding that another one replaced. The other one is listed and counts.
   if (report.waiting == 0 && report.problems.empty())
     std::ranges::move(unlisted_findings(report.dir, found), std::back_inserter(report.not_judged));
-  report.status = campaign_status(found, report.waiting, report.canaries, report.header, report.not_judged);
+  report.status = campaign_status(found, report.waiting, report.seeded_bugs, report.header, report.not_judged);
   if (!report.problems.empty()) report.status = CampaignStatus::kUnknown;
   return report;
 }

@@ -52,7 +52,7 @@ struct Report {
   std::map<std::string, MeasuredCoverage> coverage;  // of targets with enough cases
   std::vector<FindingEntry> findings;                // new ones first, then tolerated ones
   std::vector<Finding> never_again;
-  std::vector<Canary> canaries;
+  std::vector<SeededBugResult> seeded_bugs;
   std::vector<WarningFile> warnings;              // statistical warnings
   size_t waiting = 0;                             // crashes not yet reduced
   std::map<std::string, uint64_t> corpus;         // kernel -> entries

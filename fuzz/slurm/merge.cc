@@ -20,7 +20,7 @@ struct Task {
   std::string dir;
   CampaignHeader header;
   FindingsFile findings;
-  std::vector<Canary> canaries;
+  std::vector<SeededBugResult> seeded_bugs;
   std::vector<int> shards;
 };
 
@@ -31,7 +31,7 @@ Task read_task(const std::string& dir) {
   if (!header) throw std::runtime_error(dir + ": there is no campaign in it");
   task.header = std::move(*header);
   task.findings = read_findings(dir);
-  task.canaries = read_canaries(dir);
+  task.seeded_bugs = read_seeded_bugs(dir);
   if (fs::is_symlink(dir + "/shards"))
     throw std::runtime_error(dir + "/shards is a link, which is not followed");
   task.shards = shards_of(dir);
@@ -76,9 +76,9 @@ class Merge {
       header_.sessions.push_back(std::move(session));
     }
     header_.started = std::min(header_.started, task.header.started);
-    for (Canary canary : task.canaries) {
-      canary.session += first_session;
-      canaries_.push_back(std::move(canary));
+    for (SeededBugResult seeded_bug : task.seeded_bugs) {
+      seeded_bug.session += first_session;
+      seeded_bugs_.push_back(std::move(seeded_bug));
     }
     for (const int n : task.shards)
       copy_missing(shard_dir(task.dir, n), shard_dir(to_.string(), shards_++), left_out);
@@ -97,7 +97,7 @@ class Merge {
   void write(const std::vector<std::string>& command, MergeSummary& summary) {
     header_.command = command;
     write_findings(to_.string(), findings_);
-    write_canaries(to_.string(), canaries_);
+    write_seeded_bugs(to_.string(), seeded_bugs_);
     write_header(to_.string(), header_);
     summary.shards = static_cast<size_t>(shards_);
     summary.findings = findings_.findings.size();
@@ -143,7 +143,7 @@ class Merge {
   const fs::path to_;
   CampaignHeader header_;
   FindingsFile findings_;
-  std::vector<Canary> canaries_;
+  std::vector<SeededBugResult> seeded_bugs_;
   std::set<std::string> notes_;
   int shards_ = 0;
   size_t same_ = 0;

@@ -2,7 +2,7 @@
 //
 // The merged folder has the layout of any campaign's (campaign/store/archive.h): the shards of all tasks
 // under new numbers, the union of their corpora, findings with equal keys counted together, and every
-// session and canary. `attnfuzz report` shows it, and `attnfuzz campaign` may continue from it.
+// session and seeded bug. `attnfuzz report` shows it, and `attnfuzz campaign` may continue from it.
 //
 //   MergeSummary s = merge_campaigns({"tasks/0", "tasks/1"}, "merged", {"attnfuzz", "merge", ...});
 //

@@ -1,12 +1,12 @@
 # attnfuzz_choose_bugs(<patches> <result>): the names that ATTNFUZZ_BUGS means.
 #
-# `subset` is the canary and ATTNFUZZ_BUGS_A_DAY of the others, taken in turn by
+# `subset` is masked-tile-nan and ATTNFUZZ_BUGS_A_DAY of the others, taken in turn by
 # the day (UTC) of the configuration: after as many days as it takes, all have
 # had theirs. Turns go by a hash of the name, so that a day's bugs differ in kind.
 # Of a bug whose head has "Smallest: ?", found and reduced is all that is asked: it is named.
 include_guard(GLOBAL)
 
-set(ATTNFUZZ_BUGS_CANARY masked-tile-nan)
+set(ATTNFUZZ_BUGS_ALWAYS masked-tile-nan)
 set(ATTNFUZZ_BUGS_A_DAY 6)
 
 function(attnfuzz_choose_bugs patches result)
@@ -20,7 +20,7 @@ function(attnfuzz_choose_bugs patches result)
     if(unmeasured)
       list(APPEND without ${name})
     endif()
-    if(NOT name STREQUAL ATTNFUZZ_BUGS_CANARY)
+    if(NOT name STREQUAL ATTNFUZZ_BUGS_ALWAYS)
       string(MD5 hash ${name})
       list(APPEND turns ${hash}/${name})
     endif()
@@ -31,7 +31,7 @@ function(attnfuzz_choose_bugs patches result)
     set(chosen ${names})
   elseif(ATTNFUZZ_BUGS STREQUAL "subset")
     string(TIMESTAMP seconds %s UTC)
-    set(chosen ${ATTNFUZZ_BUGS_CANARY})
+    set(chosen ${ATTNFUZZ_BUGS_ALWAYS})
     math(EXPR last "${ATTNFUZZ_BUGS_A_DAY} - 1")
     if(others LESS_EQUAL last)
       math(EXPR last "${others} - 1")

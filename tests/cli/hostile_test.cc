@@ -251,9 +251,9 @@ std::string page_of(const Document& d) {
   report.findings = {entry};
   report.never_again = {d.finding};
   report.problems = {d.finding.message};
-  Canary canary;
-  canary.target = canary.message = canary.finding = d.finding.name;
-  report.canaries = {canary};
+  SeededBugResult seeded_bug;
+  seeded_bug.target = seeded_bug.message = seeded_bug.finding = d.finding.name;
+  report.seeded_bugs = {seeded_bug};
   report.corpus[d.finding.name] = 1;
   report.targets[d.record.name].rejections[d.finding.message] = 1;
   CorpusEntry newest;

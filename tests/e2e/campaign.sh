@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # campaign.sh ATTNFUZZ LIBRARY FAKES: a campaign of seconds. LIBRARY is a kernel with a
-# known bug: it is found, reported once, by name, with all its files; the canary is
+# known bug: it is found, reported once, by name, with all its files; the seeded bug is
 # found; a second session goes on; what contradicts the folder is refused. FAKES is the
 # folder of the fake kernels: a worker that is killed, though once, is a failure.
 set -u
@@ -10,7 +10,7 @@ source "$(dirname "$0")/scratch.sh"
 "$attnfuzz" campaign "$library" fa1 --for 6s --jobs 2 --out "$out/night" --json >"$out/first.log" 2>&1
 [ $? -eq 1 ] || die "the campaign did not end with status 1"
 [ "$(grep -c '"event":"finding"' "$out/first.log")" -eq 1 ] || die "one finding is due"
-grep -q '"event":"canary".*"found":true' "$out/first.log" || die "the canary was not found"
+grep -q '"event":"canary".*"found":true' "$out/first.log" || die "the seeded bug was not found"
 file=$(ls "$out"/night/findings/*.attn.json)
 [ -f "${file%.attn.json}.md" ] || die "the finding has no issue text"
 grep -q 'mask: only the first key' "${file%.attn.json}.md" || die "the issue text does not have the smallest case"
@@ -28,7 +28,7 @@ grep -q '"event":"finding"' "$out/second.log" && die "a finding of the first ses
 # SIGKILL may come from the kernel itself: the first verdict is filed, and what came once is no pass.
 # On a terminal of 80 columns what was found stands in the line that says how it goes.
 ATTNFUZZ_FAKE_ONCE=$out/once TERM=xterm script -qec "stty cols 80; $(printf '%q ' "$attnfuzz" campaign \
-  "$fakes/attention.so:kills-itself-once" --for 3s --jobs 1 --no-canary --allow-stale --out "$out/once-killed")" /dev/null \
+  "$fakes/attention.so:kills-itself-once" --for 3s --jobs 1 --no-seeded-bug --allow-stale --out "$out/once-killed")" /dev/null \
   >"$out/killed.log" 2>&1
 [ $? -eq 1 ] || die "a campaign passes whose worker was killed"
 grep -q '^ended: time; 0 finding(s), 0 known, 1 never seen again' "$out/killed.log" || die "what came once is not counted"
@@ -75,7 +75,7 @@ refused "$met is damaged: move it away" fa1 --for 1s --out "$out/night"
 cp "$out/met" "$met"
 
 # Its terminal is gone: it ends as it does when it is told to, and the folder says so.
-"$attnfuzz" campaign fa1 --for 10m --jobs 1 --no-canary --out "$out/hangup" --json >"$out/hangup.log" 2>&1 &
+"$attnfuzz" campaign fa1 --for 10m --jobs 1 --no-seeded-bug --out "$out/hangup" --json >"$out/hangup.log" 2>&1 &
 job=$!
 until grep -q '"event":"start"' "$out/hangup.log"; do kill -0 "$job" || die "it does not start"; sleep 0.05; done
 "$attnfuzz" status "$out/hangup" >"$out/status.log" 2>&1 || die "a campaign that runs has no status"

@@ -51,7 +51,7 @@ endforeach()
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_Interpreter_FOUND)
   add_test(NAME campaign.bugs.build
-    COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target composed-bugs attnfuzz attnfuzz-worker-cpu attn_canary_cpu)
+    COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target composed-bugs attnfuzz attnfuzz-worker-cpu attn_seeded_bug_cpu)
   set_tests_properties(campaign.bugs.build PROPERTIES FIXTURES_SETUP composed LABELS "campaign-bugs;long" TIMEOUT 3600)
   add_test(NAME campaign.bugs
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/campaign_bugs.py $<TARGET_FILE:attnfuzz>

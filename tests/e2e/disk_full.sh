@@ -46,7 +46,7 @@ wait_for() {
 files() { (cd "$disk/night" && find corpus findings -name '*.json' | sort); }
 
 # Full, then with room again, in one session.
-"$attnfuzz" campaign "$library" fa1 --for 10m --jobs 2 --no-canary --out "$disk/night" --json >"$out/first.log" 2>&1 &
+"$attnfuzz" campaign "$library" fa1 --for 10m --jobs 2 --no-seeded-bug --out "$disk/night" --json >"$out/first.log" 2>&1 &
 job=$!
 wait_for '"event":"disk-full"' "$out/first.log"
 grep '"event":"disk-full"' "$out/first.log" | grep -q 'make room' || die "what to do is not said"
@@ -73,7 +73,7 @@ grep -q '"event":"end".*"ended":"interrupted"' "$out/first.log" || die "the end 
 echo "full, and with room again: $(files | wc -l) files"
 
 # As much room as a session takes to begin, and not a page more: without it a start is
-# refused; with it the first case of the canary waits, no room comes, and the session
+# refused; with it the first case of the seeded bug waits, no room comes, and the session
 # ends by itself.
 rm -rf "${disk:?}"/*
 room 1m
@@ -92,13 +92,13 @@ done
 [ "$status" -eq 1 ] || die "the session with a full disk ended with status $status"
 grep -q 'the disk is full.*make room' "$out/second.log" || die "what to do is not said"
 grep -q '^ended: disk full' "$out/second.log" || die "it does not say that it ended for want of room"
-grep -q 'NOT FOUND (.*the disk was full)' "$out/second.log" || die "why the canary was not found is not said"
+grep -q 'NOT FOUND (.*the disk was full)' "$out/second.log" || die "why the seeded bug was not found is not said"
 before=$(files)
 
-# The same of a right kernel without a canary: nothing was found, and that says nothing.
+# The same of a right kernel without a seeded bug: nothing was found, and that says nothing.
 rm -rf "$disk/idle"
 until
-  "$attnfuzz" campaign fa1 --for 1s --jobs 1 --no-canary --out "$disk/idle" >"$out/idle.log" 2>&1
+  "$attnfuzz" campaign fa1 --for 1s --jobs 1 --no-seeded-bug --out "$disk/idle" >"$out/idle.log" 2>&1
   status=$?
   grep -q '^ended: ' "$out/idle.log"
 do
@@ -113,7 +113,7 @@ rm "$disk/filler"
 room 64m
 "$attnfuzz" campaign "$library" fa1 --for 5s --jobs 2 --out "$disk/night" >"$out/third.log" 2>&1
 [ $? -eq 1 ] && grep -q '^ended: time' "$out/third.log" || die "the next session does not go on"
-grep -q '^canary canary.cpu.plain: found' "$out/third.log" || die "the canary was not found"
+grep -q '^seeded bug seeded-bug.cpu.plain: found' "$out/third.log" || die "the seeded bug was not found"
 [ -z "$(comm -23 <(echo "$before") <(files))" ] || die "something was lost: $(comm -23 <(echo "$before") <(files))"
 "$attnfuzz" report "$disk/night" -o "$out/end.html" >"$out/report.log" 2>&1
 [ $? -eq 1 ] || die "the folder cannot be read"

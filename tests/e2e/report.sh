@@ -110,7 +110,7 @@ for name in shards/0/series.jsonl shards/0/corpus.jsonl; do
   rm "$out/odd/$name" && ln -s /dev/zero "$out/odd/$name"
   expect 2 "$name is no regular file" report "$out/odd" --out "$out/page.html"
 done
-expect 2 "no regular file" campaign fa1 --for 1s --seed 42 --out "$out/odd" --no-canary
+expect 2 "no regular file" campaign fa1 --for 1s --seed 42 --out "$out/odd" --no-seeded-bug
 "$attnfuzz" report "$out/a" --out - >/dev/full 2>"$out/full.log"
 [ $? -ne 0 ] && grep -q "could not be written" "$out/full.log" || { echo "a full standard output is no failure"; bad=$((bad + 1)); }
 

@@ -64,12 +64,12 @@ knows cmake_install.cmake 'libattn_grown_cpu-grown.so'
 ninja -t commands check >"$work/check"
 grep -q 'check fa1 splitk grown' "$work/check" || die "the target check does not check the kernel"
 # README's first command builds what its next lines use; an installation needs no kernel.
-for made in bin/attnfuzz bin/attnfuzz-worker-cpu bin/attnfuzz-identity bin/attnfuzz-translate lib/attnfuzz/libattn_canary_cpu.so \
+for made in bin/attnfuzz bin/attnfuzz-worker-cpu bin/attnfuzz-identity bin/attnfuzz-translate lib/attnfuzz/libattn_seeded_bug_cpu.so \
   lib/libattnfuzz-executor.so lib/libattn_fa1_cpu-coverage.so lib/libattn_splitk_cpu-coverage.so; do
   grep -qF -- "-o $made " "$work/check" || die "the target check does not build $made"
 done
 ninja -t commands tools >"$work/tools"
-grep -qF -- '-o lib/attnfuzz/libattn_canary_cpu-grown.so ' "$work/tools" || die "the target tools does not build the canaries"
+grep -qF -- '-o lib/attnfuzz/libattn_seeded_bug_cpu-grown.so ' "$work/tools" || die "the target tools does not build the seeded bugs"
 grep -E -- '-o lib/libattn_(fa1|splitk|grown)' "$work/tools" && die "the target tools builds kernels"
 grep -q 'grown_holds' properties/operations/forward/relations/registry.cc || die "the registry has no such property"
 grep -q '"grown", BuildKind::kBuilt, "asan"' fuzz/host/build_kinds.cc || die "the commands have no such build"

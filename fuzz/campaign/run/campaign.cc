@@ -8,8 +8,8 @@
 #include <stdexcept>
 
 #include "base/processes.h"
-#include "fuzz/campaign/run/canaries.h"
 #include "fuzz/campaign/run/event_log.h"
+#include "fuzz/campaign/run/seeded_bugs.h"
 #include "fuzz/campaign/run/triage_process.h"
 #include "fuzz/campaign/run/worker_pool.h"
 #include "fuzz/campaign/store/archive_json.h"
@@ -67,8 +67,8 @@ class Supervisor {
         session_(header_.sessions.back()),
         clock_(session_.from),
         events_(options.dir, clock_, event),
-        canaries_(options.dir, targets, static_cast<int>(header_.sessions.size()) - 1),
-        pool_(options, targets, groups_of(targets), *shared_, canaries_, clock_, events_),
+        seeded_bugs_(options.dir, targets, static_cast<int>(header_.sessions.size()) - 1),
+        pool_(options, targets, groups_of(targets), *shared_, seeded_bugs_, clock_, events_),
         triage_(options, targets, *shared_, first_gpu(), events_),
         rechecks_(options, targets, shared_->slots[kMostJobs - 2], first_gpu()) {}
 
@@ -102,24 +102,24 @@ class Supervisor {
     usleep(static_cast<useconds_t>(kLookSeconds * 1e6));
   }
 
-  // Finishes the current cases, and runs canaries that a short campaign did not reach.
+  // Finishes the current cases, and runs seeded bugs that a short campaign did not reach.
   void run_out() {
     draining_ = true;
     const bool owed = !interrupts_.came();
-    shared_->stop = !owed || !canaries_left();
+    shared_->stop = !owed || !seeded_bugs_left();
     const auto stopped = Clock::now();
-    while (pool_.anyone_works() || (owed && canaries_.due())) {
+    while (pool_.anyone_works() || (owed && seeded_bugs_.due())) {
       pool_.look();
-      if (owed) pool_.start_canaries();
-      if (!canaries_left()) shared_->stop = true;
+      if (owed) pool_.start_seeded_bugs();
+      if (!seeded_bugs_left()) shared_->stop = true;
       look_around();
       const bool blocked = pool_.all_wait();
-      const bool patient = !blocked && !interrupts_.came() && canaries_left();
+      const bool patient = !blocked && !interrupts_.came() && seeded_bugs_left();
       if (!patient && seconds_since(stopped) > (blocked ? kRoomSeconds : kEndSeconds)) return;
     }
   }
 
-  bool canaries_left() const { return pool_.canaries_run() || canaries_.due(); }
+  bool seeded_bugs_left() const { return pool_.seeded_bugs_run() || seeded_bugs_.due(); }
 
   // Reduces waiting crashes for a while; the next session takes the rest.
   void drain() {
@@ -138,15 +138,15 @@ class Supervisor {
     CampaignSummary summary;
     summary.ended = session_.ended;
     summary.signal = interrupts_.signal();
-    canaries_.conclude(session_.ended == kDiskFull ? "; the disk was full" : "");
-    keep([&] { canaries_.write(); });
+    seeded_bugs_.conclude(session_.ended == kDiskFull ? "; the disk was full" : "");
+    keep([&] { seeded_bugs_.write(); });
     keep([&] { write_header(options_.dir, header_); });
     summary.header = header_;
     summary.findings = read_findings(options_.dir);
-    summary.canaries = canaries_.of_session();
-    for (const Canary& canary : summary.canaries) {
-      summary.harness_broken |= !canary.found;
-      events_.say("canary", canary);
+    summary.seeded_bugs = seeded_bugs_.of_session();
+    for (const SeededBugResult& seeded_bug : summary.seeded_bugs) {
+      summary.harness_broken |= !seeded_bug.found;
+      events_.say("canary", seeded_bug);
     }
     summary.waiting = waiting_failures(options_.dir);
     summary.not_judged = not_judged(header_, stats_of(options_.dir));
@@ -154,7 +154,7 @@ class Supervisor {
       std::ranges::move(unlisted_findings(options_.dir, summary.findings),
                         std::back_inserter(summary.not_judged));
     summary.status =
-        campaign_status(summary.findings, summary.waiting, summary.canaries, header_, summary.not_judged);
+        campaign_status(summary.findings, summary.waiting, summary.seeded_bugs, header_, summary.not_judged);
     try {
       read_coverage(options_.dir);
     } catch (const std::runtime_error& error) {
@@ -244,7 +244,7 @@ class Supervisor {
   Session& session_;
   SessionClock clock_;
   EventLog events_;
-  Canaries canaries_;
+  SeededBugs seeded_bugs_;
   WorkerPool pool_;
   TriageProcess triage_;
   Rechecks rechecks_;

@@ -34,11 +34,11 @@ using OnState = std::function<void(const CampaignState& state)>;
 struct CampaignSummary {
   CampaignHeader header;
   FindingsFile findings;
-  std::vector<Canary> canaries;  // of this session
+  std::vector<SeededBugResult> seeded_bugs;  // of this session
   size_t waiting = 0;            // failures not yet reduced
   std::string ended;
   int signal = 0;                       // the signal that interrupted it
-  bool harness_broken = false;          // a canary was not found
+  bool harness_broken = false;          // a seeded bug was not found
   std::string unkept;                   // what could not be stored: for instance a damaged coverage file
   std::vector<std::string> not_judged;  // targets about which the campaign says nothing
   CampaignStatus status = CampaignStatus::kHeld;

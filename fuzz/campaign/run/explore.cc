@@ -91,7 +91,7 @@ class Explorer {
   void run() {
     for (const Journaled& entry : interrupted_) again(entry);
     while (goes_on()) {
-      if (s_.target.record.canary && filed_ > 0) break;
+      if (s_.target.record.seeded_bug && filed_ > 0) break;
       if (batch_)
         take_batch();
       else
@@ -233,7 +233,7 @@ class Explorer {
     if (verdict.outcome == Outcome::kFail) {
       file(candidate, verdict);
     } else {
-      if (verdict.warning && !s_.target.record.canary) warn(*verdict.warning);
+      if (verdict.warning && !s_.target.record.seeded_bug) warn(*verdict.warning);
       keep(candidate, verdict);
     }
     confirm(candidate);
@@ -326,7 +326,7 @@ class Explorer {
   // or later every edge would appear in every bucket, with an entry for each. Situations show whether loops run
   // once or splits are empty.
   void keep(const Candidate& candidate, const Verdict& verdict) {
-    if (s_.target.record.canary) return;
+    if (s_.target.record.seeded_bug) return;
     CorpusEntry entry;
     for (uint16_t id : situations(candidate.c, verdict)) {
       if (id < kMostSituations && s_.group.situations[id] == 0) entry.situations.push_back(id);

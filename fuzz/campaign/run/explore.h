@@ -24,7 +24,7 @@ struct Slice {
   int sibling = 0,
       siblings = 1;  // position among the shards that may run this target; they share confirmations
   int gpu = -1;
-  uint64_t most_cases = ~uint64_t{0};  // for a canary's slice, which also ends at its first crash
+  uint64_t most_cases = ~uint64_t{0};  // for a seeded bug's slice, which also ends at its first crash
 };
 
 // Throws std::runtime_error if the target cannot be opened, std::system_error if the folder cannot be written.

@@ -13,20 +13,20 @@
 namespace attnfuzz {
 namespace {
 
-constexpr uint64_t kCanaryCases = 4000;
-constexpr double kCanarySeconds = 60;
+constexpr uint64_t kSeededBugCases = 4000;
+constexpr double kSeededBugSeconds = 60;
 constexpr int kMostFailedStarts = 5;
 
 }  // namespace
 
 WorkerPool::WorkerPool(const CampaignOptions& options, const std::vector<CampaignTarget>& targets,
-                       std::vector<int> group_of, SharedState& shared, Canaries& canaries,
+                       std::vector<int> group_of, SharedState& shared, SeededBugs& seeded_bugs,
                        const SessionClock& clock, const EventLog& events)
     : options_(options),
       targets_(targets),
       group_of_(std::move(group_of)),
       shared_(shared),
-      canaries_(canaries),
+      seeded_bugs_(seeded_bugs),
       clock_(clock),
       events_(events),
       gpus_(visible_gpus()),
@@ -60,11 +60,11 @@ void WorkerPool::add_places(int count, int gpus) {
 }
 
 bool WorkerPool::can_be_run(int target) const {
-  return !targets_[target].record.canary && failed_starts_[target] < kMostFailedStarts;
+  return !targets_[target].record.seeded_bug && failed_starts_[target] < kMostFailedStarts;
 }
 
 double WorkerPool::slice_seconds(int target) const {
-  if (targets_[target].record.canary) return kCanarySeconds;
+  if (targets_[target].record.seeded_bug) return kSeededBugSeconds;
   const double share = std::chrono::duration<double>(clock_.end - clock_.start).count() / 20;
   if (!is_on_gpu(targets_[target])) return std::clamp(share, 2.0, 30.0);
   // To open a target on a GPU takes seconds, and longer if several jobs do it. If each target has a job of its own,
@@ -83,7 +83,7 @@ int WorkerPool::next_target(const Seat& seat) const {
     if (left && targets_[n].record.name == left->target) return n;
     if (best < 0 || spent_[n] < spent_[best]) best = n;
   }
-  if (const auto canary = canaries_.next(gpu)) return *canary;
+  if (const auto seeded_bug = seeded_bugs_.next(gpu)) return *seeded_bug;
   return best;
 }
 
@@ -93,10 +93,10 @@ void WorkerPool::start() {
   }
 }
 
-void WorkerPool::start_canaries() {
+void WorkerPool::start_seeded_bugs() {
   for (Seat& seat : seats_) {
     if (seat.works()) continue;
-    const auto target = canaries_.next(seat.gpu >= 0);
+    const auto target = seeded_bugs_.next(seat.gpu >= 0);
     if (!target) continue;
     shared_.stop = false;
     start(seat, *target);
@@ -112,7 +112,7 @@ void WorkerPool::start(Seat& seat, int number) {
   seat.started = seat.moved = Clock::now();
   seat.cases_before = seat.cases_seen = its.cases;
   const CampaignTarget& target = targets_[number];
-  const bool canary = target.record.canary;
+  const bool seeded_bug = target.record.seeded_bug;
   const auto end = Clock::now() + seconds_long(slice_seconds(number));
   const Slice slice = {.options = options_,
                        .target = target,
@@ -120,12 +120,12 @@ void WorkerPool::start(Seat& seat, int number) {
                        .shared = shared_,
                        .group = shared_.groups[group_of_[number]],
                        .clock = clock_,
-                       .end = canary ? end : std::min(end, clock_.end),
+                       .end = seeded_bug ? end : std::min(end, clock_.end),
                        .shard = seat.shard,
                        .sibling = seat.sibling,
                        .siblings = seat.siblings,
                        .gpu = seat.gpu,
-                       .most_cases = canary ? kCanaryCases : ~uint64_t{0}};
+                       .most_cases = seeded_bug ? kSeededBugCases : ~uint64_t{0}};
   const std::string gpu = seat.gpu >= 0 && seat.gpu < static_cast<int>(gpus_.size()) ? gpus_[seat.gpu] : "";
   seat.pid = start_child(
       [&] {
@@ -166,10 +166,10 @@ void WorkerPool::over(Seat& seat, const std::string& how) {
   int& failed_starts = failed_starts_[seat.target];
   spent_[seat.target] += lasted;
   seat.pid = -1;
-  if (targets_[seat.target].record.canary) {
-    canaries_.ran(seat.target, cases, lasted);
+  if (targets_[seat.target].record.seeded_bug) {
+    seeded_bugs_.ran(seat.target, cases, lasted);
     // It was killed half-way, so there is no result.
-    if (!how.empty() && failed_starts + 1 < kMostFailedStarts) canaries_.again(seat.target);
+    if (!how.empty() && failed_starts + 1 < kMostFailedStarts) seeded_bugs_.again(seat.target);
   }
   if (!how.empty()) {
     note_shard_exit(shard_dir(options_.dir, seat.shard));
@@ -178,7 +178,7 @@ void WorkerPool::over(Seat& seat, const std::string& how) {
     const std::string why = said.empty() ? how : said;
     events_.say("restart", {{"shard", seat.shard}, {"target", name}, {"why", why}});
     if (!said.empty()) last_failure_ = name + ": " + why;
-    const bool counts = targets_[seat.target].record.canary || (cases == 0 && !said.empty());
+    const bool counts = targets_[seat.target].record.seeded_bug || (cases == 0 && !said.empty());
     if (counts && ++failed_starts == kMostFailedStarts)
       events_.say("given-up", {{"target", name}, {"why", why}});
   }
@@ -194,9 +194,9 @@ void WorkerPool::end_all() {
 
 bool WorkerPool::anyone_works() const { return std::ranges::any_of(seats_, &Seat::works); }
 
-bool WorkerPool::canaries_run() const {
+bool WorkerPool::seeded_bugs_run() const {
   return std::ranges::any_of(seats_,
-                             [&](const Seat& p) { return p.works() && targets_[p.target].record.canary; });
+                             [&](const Seat& p) { return p.works() && targets_[p.target].record.seeded_bug; });
 }
 
 bool WorkerPool::nothing_left() const {

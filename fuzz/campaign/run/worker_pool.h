@@ -1,12 +1,12 @@
 // The jobs of a campaign: which target gets a shard's next slice of time, and what happens to a process
 // that dies, hangs or grows.
 //
-//   WorkerPool pool(options, targets, group_of, shared, canaries, clock, events);
+//   WorkerPool pool(options, targets, group_of, shared, seeded_bugs, clock, events);
 //   pool.start();       // starts a slice in every free seat
 //   pool.look();        // handles ended processes, and ends stuck ones
 //   pool.end_all();
 //
-// A slice goes to the target whose case was in flight when the shard last ended; else to a canary that is
+// A slice goes to the target whose case was in flight when the shard last ended; else to a seeded bug that is
 // due; else to the target that has had the least time. A target that could not be opened five times in a
 // row is given up.
 #pragma once
@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/campaign/run/canaries.h"
 #include "fuzz/campaign/run/event_log.h"
+#include "fuzz/campaign/run/seeded_bugs.h"
 #include "fuzz/campaign/store/session_clock.h"
 #include "fuzz/campaign/store/shared_state.h"
 
@@ -28,17 +28,17 @@ class WorkerPool {
   // The arguments must outlive this. Makes the shards' folders. Throws std::runtime_error if there are too
   // many.
   WorkerPool(const CampaignOptions& options, const std::vector<CampaignTarget>& targets,
-             std::vector<int> group_of, SharedState& shared, Canaries& canaries, const SessionClock& clock,
+             std::vector<int> group_of, SharedState& shared, SeededBugs& seeded_bugs, const SessionClock& clock,
              const EventLog& events);
 
   void start();
-  // Starts canaries alone in free seats. Their slices may continue after the session's end.
-  void start_canaries();
+  // Starts seeded bugs alone in free seats. Their slices may continue after the session's end.
+  void start_seeded_bugs();
   void look();
   void end_all();
 
   bool anyone_works() const;
-  bool canaries_run() const;
+  bool seeded_bugs_run() const;
   bool nothing_left() const;  // no target can be run any more: see last_failure()
   bool disk_full() const;     // some job waits for room
   bool all_wait() const;      // all working jobs wait for room
@@ -70,7 +70,7 @@ class WorkerPool {
   const std::vector<CampaignTarget>& targets_;
   const std::vector<int> group_of_;
   SharedState& shared_;
-  Canaries& canaries_;
+  SeededBugs& seeded_bugs_;
   const SessionClock& clock_;
   const EventLog& events_;
   std::vector<std::string> gpus_;

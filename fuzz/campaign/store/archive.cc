@@ -239,9 +239,11 @@ void write_crash(const std::string& dir, const Crash& crash, const std::string& 
   fs::rename(made, folder);
 }
 
-std::vector<Canary> read_canaries(const std::string& dir) { return read_list<Canary>(dir + "/canary.json"); }
-void write_canaries(const std::string& dir, const std::vector<Canary>& canaries) {
-  write_json(dir + "/canary.json", Json(canaries));
+std::vector<SeededBugResult> read_seeded_bugs(const std::string& dir) {
+  return read_list<SeededBugResult>(dir + "/canary.json");
+}
+void write_seeded_bugs(const std::string& dir, const std::vector<SeededBugResult>& seeded_bugs) {
+  write_json(dir + "/canary.json", Json(seeded_bugs));
 }
 
 std::string line_of(const SeriesLine& line) { return json_text(Json(line)); }

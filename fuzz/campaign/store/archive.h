@@ -3,12 +3,12 @@
 //   campaign.json                 CampaignHeader: options, targets and their builds, machine, sessions
 //   findings.json                 FindingsFile: what was found, counted by key; what never failed again.
 //                                 It is there before campaign.json is: a folder without it has lost it
-//   canary.json                   vector<Canary>: whether the planted bug was found, each session and target
+//   canary.json                   vector<SeededBugResult>: whether the seeded bug was found, each session and target
 //   findings/NAME.attn.json, .md  reproducer and issue text of each finding; NAME.picture.json: the
 //                                 picture of its error (triage/case_picture.h); NAME.trace.jsonl
 //                                 where it takes the cases before it to fail
 //   never_again/NAME.*            the same, of what failed once and in no later run
-//   canary/NAME.*                 the same, of planted bugs
+//   canary/NAME.*                 the same, of seeded bugs
 //   suspicious/TARGET-SIGN.attn.json   the first case of each sign that has a warning and is no failure (warnings.h)
 //   crashing/ID/                  found, not yet reduced: crash.json (Crash), trace.jsonl, and best.attn.json
 //                                 while it is being reduced
@@ -63,7 +63,7 @@ struct TargetRecord {
   std::string peer;  // the peer build named by --peer; empty: none
   // the properties that were named, each of which must judge something; empty: all judge
   std::vector<std::string> properties;
-  bool canary = false;
+  bool seeded_bug = false;
 };
 
 struct Machine {
@@ -190,8 +190,8 @@ struct FindingsFile {
   std::vector<Finding> never_again;  // failed once, and in no later run
 };
 
-// The planted bug of one target in one session.
-struct Canary {
+// The seeded bug of one target in one session.
+struct SeededBugResult {
   std::string target;
   int session = 0;
   bool found = false;
@@ -220,8 +220,8 @@ void write_findings(const std::string& dir, const FindingsFile& findings);
 std::vector<Crash> read_crashes(const std::string& dir);  // oldest first
 // Written atomically. `trace`: encoded cases, oldest first.
 void write_crash(const std::string& dir, const Crash& crash, const std::string& trace);
-std::vector<Canary> read_canaries(const std::string& dir);
-void write_canaries(const std::string& dir, const std::vector<Canary>& canaries);
+std::vector<SeededBugResult> read_seeded_bugs(const std::string& dir);
+void write_seeded_bugs(const std::string& dir, const std::vector<SeededBugResult>& seeded_bugs);
 
 // One line each, as in the files. The parse_ functions return nothing for a line that is cut short or
 // contains an invalid file name.

@@ -10,7 +10,7 @@ void fields(Is<TargetRecord> auto& r, auto f) {
   f("name", r.name), f("kernel", r.kernel), f("backend", r.backend), f("lane", r.build_kind),
       f("build", r.build);
   f("worker_build", r.worker_build), f("compiler", r.compiler), f("flags", r.flags), f("device", r.device);
-  f("calibration", r.calibration), f("canary", r.canary), f.later("twin", r.peer),
+  f("calibration", r.calibration), f("canary", r.seeded_bug), f.later("twin", r.peer),
       f.later("properties", r.properties);
 }
 
@@ -78,7 +78,7 @@ void fields(Is<Finding> auto& r, auto f) {
 
 void fields(Is<FindingsFile> auto& r, auto f) { f("findings", r.findings), f("never_again", r.never_again); }
 
-void fields(Is<Canary> auto& r, auto f) {
+void fields(Is<SeededBugResult> auto& r, auto f) {
   f("target", r.target), f("session", r.session), f("found", r.found), f("cases", r.cases);
   f("seconds", r.seconds), f("finding", r.finding), f("message", r.message);
 }

@@ -4,21 +4,22 @@
 #include <filesystem>
 #include <string_view>
 
+#include "fuzz/campaign/store/seeded_bug.h"
 #include "fuzz/check/enough.h"
 
 namespace attnfuzz {
 
 CampaignStatus campaign_status(const FindingsFile& findings, size_t waiting,
-                               const std::vector<Canary>& canaries, const CampaignHeader& header,
+                               const std::vector<SeededBugResult>& seeded_bugs, const CampaignHeader& header,
                                const std::vector<std::string>& unjudged) {
   const auto is_new = [](const Finding& f) { return f.tolerated.empty(); };
-  const auto missed = [&](const Canary& canary) {
-    const auto n = static_cast<size_t>(canary.session);
+  const auto missed = [&](const SeededBugResult& seeded_bug) {
+    const auto n = static_cast<size_t>(seeded_bug.session);
     const std::string ended = n < header.sessions.size() ? header.sessions[n].ended : "?";
-    return !canary.found && !ended.empty() && ended != "killed";
+    return !seeded_bug.found && !ended.empty() && ended != "killed";
   };
   if (waiting > 0 || std::ranges::any_of(findings.findings, is_new) ||
-      std::ranges::any_of(findings.never_again, is_new) || std::ranges::any_of(canaries, missed))
+      std::ranges::any_of(findings.never_again, is_new) || std::ranges::any_of(seeded_bugs, missed))
     return CampaignStatus::kFound;
   const bool cut_short = !header.sessions.empty() && header.sessions.back().ended == kDiskFull;
   return cut_short || !unjudged.empty() ? CampaignStatus::kUnknown : CampaignStatus::kHeld;
@@ -30,7 +31,7 @@ std::vector<std::string> not_judged(const CampaignHeader& header,
   if (header.sessions.empty() || header.sessions.back().ended != "time") return targets;
   for (const TargetRecord& target : header.targets) {
     const auto found = stats.find(target.name);
-    if (target.canary) continue;
+    if (target.seeded_bug) continue;
     if (found != stats.end() && !found->second.oracle.device.empty() && found->second.oracle.fast == 0)
       targets.push_back(target.name +
                         ": the oracle on the GPU judged nothing: judge by the CPU's (--oracle cpu)");
@@ -86,7 +87,7 @@ std::map<std::string, TargetStats> stats_of(const std::string& dir) {
 size_t waiting_failures(const std::string& dir) {
   const std::vector<Crash> crashes = read_crashes(dir);
   return static_cast<size_t>(
-      std::ranges::count_if(crashes, [](const Crash& crash) { return !crash.target.starts_with("canary."); }));
+      std::ranges::count_if(crashes, [](const Crash& crash) { return !is_seeded_bug(crash.target); }));
 }
 
 }  // namespace attnfuzz

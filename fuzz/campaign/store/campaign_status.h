@@ -4,7 +4,7 @@
 //               time is for Session::ended to say: one that still runs, was killed or was
 //               interrupted is gone on with
 //   1 kFound    a finding that nobody knew of, also one that failed once and in no later
-//               run; a failure that waits to be reduced; or a planted bug that was not
+//               run; a failure that waits to be reduced; or a seeded bug that was not
 //               found in a session that was not killed
 //   2 kUnknown  a part of the folder is missing or cannot be read, or what was met could not be
 //               kept; or nothing was found, and the last session ended for want of room on the disk, or
@@ -26,7 +26,7 @@ enum class CampaignStatus { kHeld = 0, kFound = 1, kUnknown = 2 };
 
 // `waiting`: waiting_failures(); `unjudged`: not_judged().
 CampaignStatus campaign_status(const FindingsFile& findings, size_t waiting,
-                               const std::vector<Canary>& canaries, const CampaignHeader& header,
+                               const std::vector<SeededBugResult>& seeded_bugs, const CampaignHeader& header,
                                const std::vector<std::string>& unjudged);
 
 // The targets of which too little was judged (fuzz/check/enough.h), or nothing by a named property, and
@@ -41,7 +41,7 @@ std::vector<std::string> unlisted_findings(const std::string& dir, const Finding
 // Over all shards. Throws std::runtime_error for a file that cannot be read.
 std::map<std::string, TargetStats> stats_of(const std::string& dir);
 
-// Crashes that are not yet reduced, without those of planted bugs.
+// Crashes that are not yet reduced, without those of seeded bugs.
 size_t waiting_failures(const std::string& dir);
 
 }  // namespace attnfuzz

@@ -140,7 +140,7 @@ CampaignHeader begin_session(const CampaignOptions& options, const std::vector<C
        {"/shards", "/corpus", "/crashing", "/findings", "/never_again", "/canary", "/suspicious"})
     fs::create_directories(dir + folder);
   for (const CampaignTarget& target : targets) {
-    if (!target.record.canary) fs::create_directories(dir + "/corpus/" + target.folder);
+    if (!target.record.seeded_bug) fs::create_directories(dir + "/corpus/" + target.folder);
   }
   // Removes what a kill left half-made.
   for (const auto& entry : fs::directory_iterator(dir + "/crashing")) {

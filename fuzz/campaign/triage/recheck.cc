@@ -20,7 +20,8 @@ std::string file_name(const std::string& path) { return path.substr(path.find_la
 
 const CampaignTarget* target_of(const Reproducer& r, const std::vector<CampaignTarget>& targets) {
   for (const CampaignTarget& target : targets) {
-    if (target.record.canary || target.info.backend != r.backend || target.record.build_kind != r.c.build_kind)
+    if (target.record.seeded_bug || target.info.backend != r.backend ||
+        target.record.build_kind != r.c.build_kind)
       continue;
     // A plug-in may have moved since.
     const std::string kernel = command_name(target.info);

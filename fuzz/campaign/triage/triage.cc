@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "fuzz/campaign/store/finding_list.h"
-#include "fuzz/campaign/store/planted.h"
+#include "fuzz/campaign/store/seeded_bug.h"
 #include "fuzz/campaign/store/session_clock.h"
 #include "fuzz/campaign/triage/finding_files.h"
 #include "fuzz/campaign/triage/known_findings.h"
@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMostExits = 2;  // deaths of the process that examines one crash, before the crash is given up
-constexpr double kCanarySeconds = 10;
+constexpr double kSeededBugSeconds = 10;
 
 constexpr const char* kInHand = "/in_hand";  // lies in the folder of the crash that is examined
 
@@ -51,7 +51,7 @@ class OneCrash {
         target_(target),
         crash_(crash),
         folder_(t.options.dir + "/crashing/" + crash.id),
-        out_(t.options.dir + (target.record.canary ? "/canary" : "/findings")),
+        out_(t.options.dir + (target.record.seeded_bug ? "/canary" : "/findings")),
         property_(find_property(crash.property)) {}
 
   void run() {
@@ -85,7 +85,7 @@ class OneCrash {
       if (finding_.repeats == Repeats::kAlways && is_explained()) return remove();
       if (finding_.repeats == Repeats::kAlways || finding_.repeats == Repeats::kSometimes) reduce_it();
       if (finding_.repeats == Repeats::kAlways && minimal_is_explained()) return remove();
-      if (finding_.repeats == Repeats::kAlways && !target_.record.canary) ask_builds();
+      if (finding_.repeats == Repeats::kAlways && !target_.record.seeded_bug) ask_builds();
     }
     write();
     remove();
@@ -108,7 +108,7 @@ class OneCrash {
   // for each.
   bool is_at_a_known_site() {
     FindingsFile all = read_findings(t_.options.dir);
-    Finding* known = target_.record.canary ? nullptr : found_at(all.findings, crash_);
+    Finding* known = target_.record.seeded_bug ? nullptr : found_at(all.findings, crash_);
     if (known == nullptr) return false;
     count_together(*known, finding_);
     save([&] { write_findings(t_.options.dir, all); });
@@ -218,8 +218,8 @@ class OneCrash {
       }
     }
     ReduceOptions options;
-    options.seconds =
-        target_.record.canary ? std::min(kCanarySeconds, t_.options.reduce_seconds) : t_.options.reduce_seconds;
+    options.seconds = target_.record.seeded_bug ? std::min(kSeededBugSeconds, t_.options.reduce_seconds)
+                                                : t_.options.reduce_seconds;
     if (finding_.repeats == Repeats::kSometimes) options.attempts = 3 * finding_.runs / finding_.failed;
     options.on_better = [&](const Case& best, const Verdict& v) {
       const Reproducer r = reproducer_of(best, v, target_.info, *worker_);
@@ -293,7 +293,7 @@ class OneCrash {
     if (const KnownFailure* known = tolerated(t_.options.ledger, finding_.key, finding_.name))
       finding_.tolerated = known->reason;
 
-    if (target_.record.canary) return write_canary(r);
+    if (target_.record.seeded_bug) return write_seeded_bug(r);
     FindingsFile all = read_findings(t_.options.dir);
     const bool never = finding_.repeats == Repeats::kNever;
     auto& list = never ? all.never_again : all.findings;
@@ -311,11 +311,11 @@ class OneCrash {
   }
 
   void write_files(const Reproducer& r) {
-    const bool never = finding_.repeats == Repeats::kNever && !target_.record.canary;
+    const bool never = finding_.repeats == Repeats::kNever && !target_.record.seeded_bug;
     FindingFiles files = {finding_, r, trace_, std::nullopt};
     if (blind_) {
       files.picture = picture_without_error(minimal_, "Not run again, because it ended the triage process.");
-    } else if (!never && !target_.record.canary) {
+    } else if (!never && !target_.record.seeded_bug) {
       files.picture = picture_of(finding_, minimal_, *worker_, target_.calibration);
     }
     const CampaignHeader header = read_header(t_.options.dir).value_or(CampaignHeader{});
@@ -323,13 +323,14 @@ class OneCrash {
     save([&] { attnfuzz::write_files(to, files, header, target_.record); });
   }
 
-  void write_canary(const Reproducer& r) {
+  void write_seeded_bug(const Reproducer& r) {
     write_files(r);
-    std::vector<Canary> canaries = read_canaries(t_.options.dir);
-    // The last session's canary.
-    const auto mine = std::ranges::find(canaries.rbegin(), canaries.rend(), finding_.target, &Canary::target);
-    if (mine == canaries.rend()) return;
-    const std::string due = to_string(planted_bug(target_.record.build_kind).kind);
+    std::vector<SeededBugResult> seeded_bugs = read_seeded_bugs(t_.options.dir);
+    // The last session's seeded bug.
+    const auto mine =
+        std::ranges::find(seeded_bugs.rbegin(), seeded_bugs.rend(), finding_.target, &SeededBugResult::target);
+    if (mine == seeded_bugs.rend()) return;
+    const std::string due = to_string(seeded_bug_for(target_.record.build_kind).kind);
     mine->found = finding_.repeats != Repeats::kNever && r.kind == due;
     mine->finding = finding_.name;
     if (mine->found) {
@@ -337,9 +338,9 @@ class OneCrash {
     } else if (finding_.repeats == Repeats::kNever) {
       mine->message = "it failed once, and in no later run";
     } else {
-      mine->message = "what was found is '" + r.kind + "', planted is '" + due + "'";
+      mine->message = "what was found is '" + r.kind + "', seeded is '" + due + "'";
     }
-    save([&] { write_canaries(t_.options.dir, canaries); });
+    save([&] { write_seeded_bugs(t_.options.dir, seeded_bugs); });
   }
 
   void remove() {
@@ -382,9 +383,8 @@ void triage(const Triage& t) {
                                   [&](const CampaignTarget& x) { return x.record.name == crash.target; });
     });
     if (crashes.empty()) return;
-    const auto is_canary = [&](const Crash& crash) { return crash.target.starts_with("canary."); };
-    const auto canary = std::ranges::find_if(crashes, is_canary);
-    const Crash& crash = canary != crashes.end() ? *canary : crashes[choose_crash(crashes, looked)];
+    const auto seeded_bug = std::ranges::find_if(crashes, is_seeded_bug, &Crash::target);
+    const Crash& crash = seeded_bug != crashes.end() ? *seeded_bug : crashes[choose_crash(crashes, looked)];
     const auto target =
         std::ranges::find_if(t.targets, [&](const CampaignTarget& x) { return x.record.name == crash.target; });
     OneCrash(t, *target, crash).run();

@@ -61,9 +61,9 @@ TEST_F(Merge, KeepsWhatDiffersAndCountsTogetherWhatIsTheSame) {
   const CampaignHeader header = *read_header(at("merged"));
   EXPECT_EQ(header.sessions.size(), 4u);
   EXPECT_EQ(header.targets.size(), 2u);
-  const std::vector<Canary> canaries = read_canaries(at("merged"));
-  ASSERT_EQ(canaries.size(), 4u);
-  EXPECT_EQ(canaries[3].session, 3);
+  const std::vector<SeededBugResult> seeded_bugs = read_seeded_bugs(at("merged"));
+  ASSERT_EQ(seeded_bugs.size(), 4u);
+  EXPECT_EQ(seeded_bugs[3].session, 3);
   EXPECT_EQ(read_series(at("merged"), 4).size(), read_series(at("b"), 1).size());
 }
 

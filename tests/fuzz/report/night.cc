@@ -248,16 +248,16 @@ void make_night(const std::string& dir, const Night& night) {
     findings.never_again.push_back(gone);
   }
   write_findings(dir, findings);
-  std::vector<Canary> canaries(2);
-  canaries[0] = {"fa1.cpu.plain", 0, true, 38, 0.4, "canary-non-finite-d8d49d", ""};
-  canaries[1] = {"fa1.cpu.plain",
-                 1,
-                 night.canary,
-                 52,
-                 0.6,
-                 night.canary ? "canary-non-finite-d8d49d" : "",
-                 night.canary ? "" : marked(night, "no case of 4000 failed")};
-  write_canaries(dir, canaries);
+  std::vector<SeededBugResult> seeded_bugs(2);
+  seeded_bugs[0] = {"fa1.cpu.plain", 0, true, 38, 0.4, "seeded-bug-non-finite-d8d49d", ""};
+  seeded_bugs[1] = {"fa1.cpu.plain",
+                    1,
+                    night.seeded_bug,
+                    52,
+                    0.6,
+                    night.seeded_bug ? "seeded-bug-non-finite-d8d49d" : "",
+                    night.seeded_bug ? "" : marked(night, "no case of 4000 failed")};
+  write_seeded_bugs(dir, seeded_bugs);
 }
 
 }  // namespace attnfuzz

@@ -14,7 +14,7 @@ namespace attnfuzz {
 struct Night {
   bool hostile = false;        // names and messages are markup
   bool green = false;          // nothing found
-  bool canary = true;          // found
+  bool seeded_bug = true;      // found
   std::string kernel = "fa1";  // of the findings: a name, or a library's path
   double hours = 8;
 };

@@ -154,8 +154,8 @@ TEST_F(ReportOfANight, IsGreenWhereNothingWasFound) {
 
 TEST_F(ReportOfANight, IsNotGreenWhileFailuresWait) {
   make_night(dir_, {.green = true});
-  write_crash(dir_, {.id = "canary", .target = "canary.cpu.plain", .property = "reference"}, {});
-  EXPECT_EQ(json()["summary"]["waiting"], 0) << "a planted bug's";
+  write_crash(dir_, {.id = "canary", .target = "seeded-bug.cpu.plain", .property = "reference"}, {});
+  EXPECT_EQ(json()["summary"]["waiting"], 0) << "a seeded bug's";
   write_crash(dir_, {.id = "waits", .target = "fa1.cpu.plain", .property = "reference"}, {});
   const Json j = json();
   EXPECT_EQ(j["summary"]["standing"], "found");
@@ -174,8 +174,8 @@ TEST_F(ReportOfANight, IsNotGreenWhereOneFailedOnce) {
   EXPECT_EQ(json()["summary"]["standing"], "held");
 }
 
-TEST_F(ReportOfANight, IsNotGreenWithoutItsCanary) {
-  make_night(dir_, {.green = true, .canary = false});
+TEST_F(ReportOfANight, IsNotGreenWithoutItsSeededBug) {
+  make_night(dir_, {.green = true, .seeded_bug = false});
   EXPECT_EQ(json()["summary"]["standing"], "found");
   CampaignHeader header = *read_header(dir_);
   header.sessions[1].ended = "";

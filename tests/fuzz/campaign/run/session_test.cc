@@ -1,10 +1,10 @@
-// What a session takes over from those before it, and the planted bugs that it owes.
+// What a session takes over from those before it, and the seeded bugs that it owes.
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "fuzz/campaign/run/canaries.h"
+#include "fuzz/campaign/run/seeded_bugs.h"
 #include "fuzz/campaign/store/corpus_view.h"
 #include "fuzz/campaign/store/folder.h"
 #include "fuzz/campaign/store/lines.h"
@@ -14,12 +14,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-CampaignTarget target_of(const std::string& kernel, const std::string& backend, bool canary) {
+CampaignTarget target_of(const std::string& kernel, const std::string& backend, bool seeded_bug) {
   CampaignTarget target;
   target.record.name = kernel + "." + backend + ".plain";
   target.record.backend = backend;
   target.record.build = "of today";
-  target.record.canary = canary;
+  target.record.seeded_bug = seeded_bug;
   target.folder = kernel;
   return target;
 }
@@ -36,58 +36,60 @@ class CampaignSession : public ::testing::Test {
 
   // Of this session, as a triage would find it.
   void find(const std::string& target, int session) {
-    std::vector<Canary> all = read_canaries(options_.dir);
-    for (Canary& canary : all) {
-      if (canary.target == target && canary.session == session) canary.found = true, canary.finding = "it";
+    std::vector<SeededBugResult> all = read_seeded_bugs(options_.dir);
+    for (SeededBugResult& seeded_bug : all) {
+      if (seeded_bug.target == target && seeded_bug.session == session)
+        seeded_bug.found = true, seeded_bug.finding = "it";
     }
-    write_canaries(options_.dir, all);
+    write_seeded_bugs(options_.dir, all);
   }
 
-  const std::vector<CampaignTarget> targets_ = {
-      target_of("fa1", "cpu", false), target_of("canary", "cpu", true), target_of("canary", "cuda", true)};
+  const std::vector<CampaignTarget> targets_ = {target_of("fa1", "cpu", false),
+                                                target_of("seeded-bug", "cpu", true),
+                                                target_of("seeded-bug", "cuda", true)};
   CampaignOptions options_;
 };
 
-TEST_F(CampaignSession, EachCanaryIsDueOnceOnItsBackEnd) {
-  Canaries canaries(options_.dir, targets_, 0);
-  EXPECT_EQ(canaries.next(false), 1);
-  EXPECT_EQ(canaries.next(false), std::nullopt);
-  EXPECT_FALSE(canaries.due(false));
-  EXPECT_TRUE(canaries.due(true));
-  EXPECT_EQ(canaries.next(true), 2);
-  EXPECT_FALSE(canaries.due());
-  canaries.again(1);
-  EXPECT_EQ(canaries.next(false), 1);
+TEST_F(CampaignSession, EachSeededBugIsDueOnceOnItsBackEnd) {
+  SeededBugs seeded_bugs(options_.dir, targets_, 0);
+  EXPECT_EQ(seeded_bugs.next(false), 1);
+  EXPECT_EQ(seeded_bugs.next(false), std::nullopt);
+  EXPECT_FALSE(seeded_bugs.due(false));
+  EXPECT_TRUE(seeded_bugs.due(true));
+  EXPECT_EQ(seeded_bugs.next(true), 2);
+  EXPECT_FALSE(seeded_bugs.due());
+  seeded_bugs.again(1);
+  EXPECT_EQ(seeded_bugs.next(false), 1);
 }
 
-TEST_F(CampaignSession, ACanaryThatWasNotFoundSaysHowLongItWasLookedFor) {
-  Canaries canaries(options_.dir, targets_, 0);
-  EXPECT_EQ(read_canaries(options_.dir).at(0).message, "it has not been run");
-  canaries.ran(1, 30, 0.5);
-  canaries.ran(1, 12, 0.5);
-  canaries.conclude("; the disk was full");
-  const std::vector<Canary> all = canaries.of_session();
+TEST_F(CampaignSession, ASeededBugThatWasNotFoundSaysHowLongItWasLookedFor) {
+  SeededBugs seeded_bugs(options_.dir, targets_, 0);
+  EXPECT_EQ(read_seeded_bugs(options_.dir).at(0).message, "it has not been run");
+  seeded_bugs.ran(1, 30, 0.5);
+  seeded_bugs.ran(1, 12, 0.5);
+  seeded_bugs.conclude("; the disk was full");
+  const std::vector<SeededBugResult> all = seeded_bugs.of_session();
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0].cases, 42u);
   EXPECT_EQ(all[0].message, "it was not found in 42 cases; the disk was full");
   EXPECT_EQ(all[1].message, "it has not been run; the disk was full");
 }
 
-TEST_F(CampaignSession, ACanaryIsFoundInItsOwnSessionAlone) {
-  Canaries(options_.dir, targets_, 0);
-  find("canary.cpu.plain", 0);
-  Canaries canaries(options_.dir, targets_, 1);
-  find("canary.cuda.plain", 1);
-  canaries.ran(1, 5, 1);
-  canaries.conclude("");
-  const std::vector<Canary> of_session = canaries.of_session();
+TEST_F(CampaignSession, ASeededBugIsFoundInItsOwnSessionAlone) {
+  SeededBugs(options_.dir, targets_, 0);
+  find("seeded-bug.cpu.plain", 0);
+  SeededBugs seeded_bugs(options_.dir, targets_, 1);
+  find("seeded-bug.cuda.plain", 1);
+  seeded_bugs.ran(1, 5, 1);
+  seeded_bugs.conclude("");
+  const std::vector<SeededBugResult> of_session = seeded_bugs.of_session();
   ASSERT_EQ(of_session.size(), 2u);
   EXPECT_FALSE(of_session[0].found);
   EXPECT_TRUE(of_session[1].found);
   EXPECT_EQ(of_session[1].finding, "it");
   EXPECT_EQ(of_session[1].message, "");
-  canaries.write();
-  const std::vector<Canary> all = read_canaries(options_.dir);
+  seeded_bugs.write();
+  const std::vector<SeededBugResult> all = read_seeded_bugs(options_.dir);
   ASSERT_EQ(all.size(), 4u);
   EXPECT_TRUE(all[0].found);
   EXPECT_EQ(all[2].cases, 5u);

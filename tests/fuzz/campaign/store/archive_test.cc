@@ -197,10 +197,10 @@ TEST_F(CampaignFolder, TextThatIsNoUtf8IsKeptAsFarAsItIs) {
   write_header(dir_, header);
   EXPECT_EQ(read_header(dir_)->sessions.at(0).notes.at(0), kept);
 
-  Canary canary;
-  canary.message = bad;
-  write_canaries(dir_, {canary});
-  EXPECT_EQ(read_canaries(dir_).at(0).message, kept);
+  SeededBugResult seeded_bug;
+  seeded_bug.message = bad;
+  write_seeded_bugs(dir_, {seeded_bug});
+  EXPECT_EQ(read_seeded_bugs(dir_).at(0).message, kept);
 
   SeriesLine line;
   line.target = bad;

@@ -10,7 +10,7 @@
 
 #include "fuzz/campaign/store/folder.h"
 #include "fuzz/campaign/store/ledger.h"
-#include "fuzz/campaign/store/planted.h"
+#include "fuzz/campaign/store/seeded_bug.h"
 #include "fuzz/campaign/triage/issue_text.h"
 #include "fuzz/campaign/triage/run_again.h"
 #include "tests/properties/support/fake_target.h"
@@ -91,12 +91,12 @@ TEST(RunAgain, AKillConfirmsAKillAndNoOtherFailure) {
   EXPECT_EQ(again(), Repeats::kAlways);
 }
 
-TEST(PlantedBug, IsOfTheKindThatABuildsSanitizerSees) {
-  EXPECT_EQ(planted_bug("plain").kind, Kind::kWrong);
-  EXPECT_EQ(planted_bug("coverage").kind, Kind::kWrong);
-  EXPECT_EQ(planted_bug("msan-O0").kind, Kind::kUninitialised);
+TEST(SeededBug, IsOfTheKindThatABuildsSanitizerSees) {
+  EXPECT_EQ(seeded_bug_for("plain").kind, Kind::kWrong);
+  EXPECT_EQ(seeded_bug_for("coverage").kind, Kind::kWrong);
+  EXPECT_EQ(seeded_bug_for("msan-O0").kind, Kind::kUninitialised);
   for (const BuildKind& build_kind : build_kinds())
-    EXPECT_EQ(planted_bug(build_kind.name).kind != Kind::kWrong, build_kind.sanitizer()) << build_kind.name;
+    EXPECT_EQ(seeded_bug_for(build_kind.name).kind != Kind::kWrong, build_kind.sanitizer()) << build_kind.name;
 }
 
 TEST(ChooseCrash, TakesTheKindThatHadLeastAttentionAndThenTheUnlikest) {

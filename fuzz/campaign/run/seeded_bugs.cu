@@ -1,12 +1,13 @@
-// The canary: a small attention kernel with a bug. Every campaign runs it and must find the bug; otherwise
-// its results on other kernels mean nothing.
+// Seeded bugs: a small attention kernel in four versions, each with one bug. Every campaign runs the version
+// for its build and must find the bug; otherwise its results on other kernels mean nothing.
 //
-// A thread takes one query. It visits all keys for the maximum, and again for the sums. Each kernel of this library has
-// one fault, which one particular build must detect. Every fault shows only at a tile border (seq_k = 64 n + 1):
-//   canary                the last key is not seen if it is the first of a tile of 64
-//   canary-address        (asan) reads one key beyond the end
-//   canary-uninitialised  (msan) depends on a word of shared memory that nobody has written
-//   canary-race           (tsan) reads a neighbour's word without a barrier
+// A thread takes one query. It visits all keys for the maximum, and again for the sums. Each kernel of this
+// library has one fault, which one particular build must detect. Every fault shows only at a tile border (seq_k
+// = 64 n + 1):
+//   seeded-bug                the last key is not seen if it is the first of a tile of 64
+//   seeded-bug-address        (asan) reads one key beyond the end
+//   seeded-bug-uninitialised  (msan) depends on a word of shared memory that nobody has written
+//   seeded-bug-race           (tsan) reads a neighbour's word without a barrier
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -94,17 +95,18 @@ const char* unsupported(const attn_problem& p) {
 }
 
 template <Fault fault>
-struct Canary {
-  static constexpr const char* kNames[4] = {"canary", "canary-address", "canary-uninitialised", "canary-race"};
+struct SeededBug {
+  static constexpr const char* kNames[4] = {"seeded-bug", "seeded-bug-address", "seeded-bug-uninitialised",
+                                            "seeded-bug-race"};
   static constexpr const char* kName = kNames[fault];
-  static constexpr const char* kDescription = "a kernel with a planted bug, that every campaign must find";
+  static constexpr const char* kDescription = "a kernel with a seeded bug, that every campaign must find";
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
 
   static attn::Refusal plan(const attn::Call& call, attn_plan* plan) {
     if (const char* why = unsupported(call.problem))
       return {ATTN_UNSUPPORTED, std::string("not supported: ") + why};
-    *plan = attn::plain_plan("canary", kTile, call.problem.seq_k);
+    *plan = attn::plain_plan("seeded-bug", kTile, call.problem.seq_k);
     return {};
   }
 
@@ -120,8 +122,8 @@ struct Canary {
   }
 };
 
-const attn_kernel kernels[] = {attn::plug_in<Canary<kWrong>>(), attn::plug_in<Canary<kAddress>>(),
-                               attn::plug_in<Canary<kUninitialised>>(), attn::plug_in<Canary<kRace>>()};
+const attn_kernel kernels[] = {attn::plug_in<SeededBug<kWrong>>(), attn::plug_in<SeededBug<kAddress>>(),
+                               attn::plug_in<SeededBug<kUninitialised>>(), attn::plug_in<SeededBug<kRace>>()};
 
 }  // namespace
 

@@ -44,7 +44,7 @@ attn_status run(const attn_problem*, const attn_tensors*, const attn_plan*, cons
 }  // namespace
 
 extern "C" const attn_kernel* attn_kernel_at(uint32_t index) {
-  static attn_kernel canary = fake::kernel("sanitizer-canary", fake::yes, run);
-  canary.backend = ATTN_CUDA;
-  return index == 0 ? &canary : nullptr;
+  static attn_kernel seeded_bug = fake::kernel("sanitizer-seeded-bug", fake::yes, run);
+  seeded_bug.backend = ATTN_CUDA;
+  return index == 0 ? &seeded_bug : nullptr;
 }
