@@ -25,7 +25,7 @@ int finish(int status) {
   if (gone) return status;
   std::fprintf(stderr, "attnfuzz: the results could not be written to standard output%s%s\n", errno ? ": " : "",
                errno ? std::strerror(errno) : "");
-  return status == attnfuzz::kHeld ? attnfuzz::kBadUse : status;
+  return status == attnfuzz::kPassed ? attnfuzz::kBadUse : status;
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const bool asked = app.exit(error) == 0;  // --help, --version
     if (!asked) std::fprintf(stderr, "%s", meant(app).c_str());
-    return finish(asked ? kHeld : kBadUse);
+    return finish(asked ? kPassed : kBadUse);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "attnfuzz: %s\n", printable(error.what()).c_str());
     return finish(kBadUse);

@@ -24,7 +24,7 @@
 # Test programs look for workers and libraries in the folder they were built in:
 # where there is none, a link to this folder stands there while they run.
 #
-# Exit status: 0 if every step held, else 1.
+# Exit status: 0 if every step passed, else 1.
 # shellcheck disable=SC2016,SC2317  # steps are called by name; one script within runs per test
 set -u
 
@@ -76,7 +76,7 @@ run_tests() {
     f=$(sed -n 's/^\[  FAILED  \] \([0-9]*\) test.*/\1/p' "$log" | tail -1)
     passed=$((passed + ${p:-0})) skipped=$((skipped + ${s:-0}))
     if [ "$status" -eq 0 ]; then
-      printf '%-28s held: %s passed, %s skipped\n' "$name" "${p:-0}" "${s:-0}"
+      printf '%-28s %s passed, %s skipped\n' "$name" "${p:-0}" "${s:-0}"
     else
       printf '%-28s FAILED (exit status %s): %s passed, %s skipped, %s failed\n' "$name" "$status" "${p:-0}" "${s:-0}" "${f:-?}"
       failed=$((failed + 1))
@@ -258,12 +258,12 @@ for step in "${steps[@]}"; do
   timeout -k 10 "$budget" bash "$here/run-bundle.sh" --step "$step" >"$out/$step.log" 2>&1 3>"$note"
   status=$?
   case $status in
-    0) verdict=held ;;
+    0) verdict=passed ;;
     124 | 137) verdict="TIME OUT" ;;
     *) verdict=FAILED ;;
   esac
   [ "$status" -eq 0 ] || overall=1
-  tail -"$([ "$verdict" = held ] && echo "${TAIL_LINES:-12}" || echo 40)" "$out/$step.log"
+  tail -"$([ "$verdict" = passed ] && echo "${TAIL_LINES:-12}" || echo 40)" "$out/$step.log"
   summary+=$(printf '%-10s %-9s %5d s  %s' "$step" "$verdict" $((SECONDS - start)) "$(tr '\n' ' ' <"$note")")$'\n'
 done
 rm -f "$results/note"

@@ -62,8 +62,8 @@ int64_t device_for(const Verdict& verdict) {
 // Says how many cases an assumption left unjudged, and what a kernel that computes in fp32 should declare.
 std::string costs_of(const Tighter& tighter, const EntryOptions& entry, const std::string& kernel,
                      const std::string& tile) {
-  std::string text = fmt::format("{}: of {} cases {} were uninformative, {} without what was assumed: {}",
-                                 kernel, tighter.cases, tighter.uninformative, tighter.without, tighter.costs);
+  std::string text = fmt::format("{}: of {} cases {} were not judged, {} without what was assumed: {}", kernel,
+                                 tighter.cases, tighter.uninformative, tighter.without, tighter.costs);
   if (!tighter.consistent()) return text;
   text += "; if it computes in fp32, with which its errors are consistent, ";
   if (entry.call.empty()) return text + "let it say so: in_fp32 = true in Takes, or the classes in plan()";

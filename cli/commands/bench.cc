@@ -161,7 +161,7 @@ Exit bench(BenchArguments arguments) {
     }
     write_file(arguments.json, json_text(out, 2) + "\n");
   }
-  return kHeld;
+  return kPassed;
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ Exit print_bits(const Json& compared) {
     }
     emit("\n");
   }
-  return differs ? kFound : kHeld;
+  return differs ? kFound : kPassed;
 }
 
 Exit calibrate(const CalibrateArguments& arguments) {
@@ -146,7 +146,7 @@ Exit calibrate(const CalibrateArguments& arguments) {
   if (arguments.bits) {
     if (!arguments.raw.empty()) write_file(arguments.raw, ran.output);
     const Exit exit = print_bits(measured);
-    if (exit == kHeld && !arguments.out.empty())
+    if (exit == kPassed && !arguments.out.empty())
       write_file(arguments.out, calibration_text(calibration_by_bits(measured)));
     return exit;
   }
@@ -159,7 +159,7 @@ Exit calibrate(const CalibrateArguments& arguments) {
 
   if (!arguments.out.empty()) write_file(arguments.out, calibration_text(calibration));
   if (!arguments.raw.empty()) write_file(arguments.raw, ran.output);
-  return objections.empty() ? kHeld : kFound;
+  return objections.empty() ? kPassed : kFound;
 }
 
 }  // namespace

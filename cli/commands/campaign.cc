@@ -77,7 +77,7 @@ Exit prune_corpus_of(CampaignArguments arguments) {
       "  left out: {} that fail, {} that take long\n",
       pruned.kept.size(), pruned.entries, arguments.prune_to, pruned.kept_shown, pruned.shown, seconds,
       pruned.failing, pruned.slow);
-  return kHeld;
+  return kPassed;
 }
 
 Exit start_campaign(CampaignArguments arguments) {
@@ -134,7 +134,7 @@ Exit start_campaign(CampaignArguments arguments) {
     std::fprintf(stderr, "attnfuzz: what was met is not kept: %s\n", printable(summary.unkept).c_str());
   for (const std::string& target : summary.not_judged)
     std::fprintf(stderr, "attnfuzz: not judged: %s\n", printable(target).c_str());
-  if (summary.signal != 0 && summary.status == CampaignStatus::kHeld) {
+  if (summary.signal != 0 && summary.status == CampaignStatus::kPassed) {
     std::fprintf(stderr, "attnfuzz: interrupted by SIG%s: the same command goes on\n",
                  sigabbrev_np(summary.signal));
     return static_cast<Exit>(128 + summary.signal);

@@ -111,7 +111,7 @@ Exit conclude(const std::vector<Checked>& all, const Interrupts& interrupts) {
                  sigabbrev_np(interrupts.signal()));
     if (!found) return static_cast<Exit>(128 + interrupts.signal());
   }
-  return found || unjudged ? kFound : kHeld;
+  return found || unjudged ? kFound : kPassed;
 }
 
 Exit run_check(CheckArguments arguments) {
@@ -173,7 +173,7 @@ void add_check(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("check", "Checks kernels on drawn cases; stops at the first failure of each");
   add_footer(*command, "attnfuzz check fa1 ./libmine.so --cases 5000 --out found",
-             {"it held", "a failure was found, or too little was judged", kBadUseStatus},
+             {"it passed", "a failure was found, or too little was judged", kBadUseStatus},
              "129, 130 or 143: nothing was found before SIGHUP, SIGINT or SIGTERM came.");
   const auto arguments = std::make_shared<CheckArguments>();
   command

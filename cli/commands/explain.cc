@@ -111,7 +111,7 @@ Exit run_explain(const ExplainArguments& arguments) {
     write_file(arguments.html,
                html_page(target.info().name + ": " + describe(r.c), replay, svg, say.of_page()));
   }
-  return verdict.outcome == Outcome::kFail ? kFound : kHeld;
+  return verdict.outcome == Outcome::kFail ? kFound : kPassed;
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ Exit run_limits(LimitsArguments arguments) {
     if (arguments.verbose || shown++ < kReasons) print(fmt::format("  {}: {}\n", n, printable(reason)));
   }
   if (shown > kReasons) print(fmt::format("  ... {} more reasons: -v prints them\n", shown - kReasons));
-  if (inside.share() >= kOfDrawn) return kHeld;
+  if (inside.share() >= kOfDrawn) return kPassed;
   print("these limits are not all that it has: declare what its reasons say\n");
   return kFound;
 }

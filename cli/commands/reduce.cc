@@ -29,7 +29,7 @@ Exit run_reduce(const ReduceArguments& arguments) {
   const Verdict verdict = judge(c, opened.property, target, opened.calibration);
   if (verdict.outcome != Outcome::kFail) {
     print(verdict_text(verdict) + "\nnothing to reduce: it does not fail\n");
-    return kHeld;
+    return kPassed;
   }
   const std::string out = arguments.out.empty() ? arguments.file : arguments.out;
   ReduceOptions options;

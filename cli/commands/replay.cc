@@ -40,7 +40,7 @@ struct Opened {
 
 constexpr int kRuns = 3;  // of a case that holds though its file says that it fails
 
-// True if numbers show a failure of this kind. In an uninformative case they may be nearly anything.
+// True if numbers show a failure of this kind. In a case that is not judged they may be nearly anything.
 bool shown_by_numbers(const std::string& kind) {
   return kind == kWarningKind || std::ranges::any_of(std::array{Kind::kWrong, Kind::kNonFinite, Kind::kRelation,
                                                                 Kind::kDirty, Kind::kBits},
@@ -95,7 +95,7 @@ void tell(const Reproducer& r, const std::string& path, const Verdict& verdict, 
   print(path + ": " + describe(r.c) + "\n  " + (verbose ? verdict_text(verdict) : text));
 }
 
-// Says what follows where the verdict is not what the file says. A case that failed once and holds now is
+// Says what follows where the verdict is not what the file says. A case that failed once and passes now is
 // mended, or comes and goes: then `verdict` becomes the failure.
 void compare_with_file(const Reproducer& r, const std::string& path, const Property& property, Target& target,
                        const Calibration& calibration, bool verbose, Verdict& verdict) {
@@ -104,13 +104,13 @@ void compare_with_file(const Reproducer& r, const std::string& path, const Prope
       print("  its file has a statistical warning: there is none any more\n");
     return;
   }
-  if (r.kind.empty() || verdict.outcome == Outcome::kFail || verdict.outcome == Outcome::kReject) return;
+  if (r.kind.empty() || verdict.outcome == Outcome::kFail || verdict.outcome == Outcome::kRefused) return;
   if (const auto again = fails_again(r.c, property, target, calibration)) {
     verdict = *again;
-    print("  FLAKY: it held, and then failed in a fresh worker:\n");
+    print("  FLAKY: it passed, and then failed in a fresh worker:\n");
     tell(r, path, verdict, verbose);
   } else {
-    print(fmt::format("  its file says '{}': it held in {} runs, all but the first in fresh workers\n",
+    print(fmt::format("  its file says '{}': it passed in {} runs, all but the first in fresh workers\n",
                       printable(r.kind), kRuns));
   }
 }
@@ -132,7 +132,7 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
   Verdict verdict = judge(r.c, property, target, calibration);
   tell_first_bits(r.c, target, verdict);
   tell(r, path, verdict, arguments.verbose);
-  const bool not_judged = verdict.outcome == Outcome::kUninformative && shown_by_numbers(r.kind);
+  const bool not_judged = verdict.outcome == Outcome::kNotJudged && shown_by_numbers(r.kind);
   if (not_judged) {
     print("  not judged: its file says '" + printable(r.kind) +
           "', and by this plan's bounds its numbers may be nearly anything; whether it is mended they do not "
@@ -147,13 +147,13 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
     *json += probe_json(probed_case, probed);
   }
   if (target.oracles) print(oracle_text(target.oracles->use()));
-  if (verdict.outcome == Outcome::kReject)
+  if (verdict.outcome == Outcome::kRefused)
     print(
         "  not judged: a refusal is no pass; --kernel names another kernel, and limits says what this one "
         "takes\n");
   std::fflush(stdout);
-  const bool found = verdict.outcome == Outcome::kFail || verdict.outcome == Outcome::kReject;
-  return found || not_judged ? kFound : kHeld;
+  const bool found = verdict.outcome == Outcome::kFail || verdict.outcome == Outcome::kRefused;
+  return found || not_judged ? kFound : kPassed;
 }
 
 // Each file in a process of its own, for the tool watches processes.
@@ -167,11 +167,11 @@ Exit replay_all_under(const ReplayArguments& arguments) {
   if (!arguments.kernel.empty()) further.insert(further.end(), {"--kernel", arguments.kernel});
   if (!arguments.property.empty()) further.insert(further.end(), {"--property", arguments.property});
   if (arguments.target.allow_stale) further.push_back("--allow-stale");
-  Exit status = kHeld;
+  Exit status = kPassed;
   for (const std::string& file : arguments.files) {
     trusted_kernel(load_reproducer(file), file, arguments.kernel);
     const Exit one = replay_under(arguments.target.build_kind, file, further);
-    if (one != kHeld) status = one;
+    if (one != kPassed) status = one;
   }
   return status;
 }
@@ -180,11 +180,11 @@ Exit run_replay(const ReplayArguments& arguments) {
   parse_probe(arguments.probe.place);  // refused before anything runs
   if (is_compute_sanitizer(arguments.target.build_kind)) return replay_all_under(arguments);
   Opened opened;
-  Exit status = kHeld;
+  Exit status = kPassed;
   std::optional<ResultsApart> apart(std::in_place, std::initializer_list<std::string>{arguments.json});
   std::string json;
   for (const std::string& file : arguments.files) {
-    if (replay(file, arguments, opened, &json) != kHeld) status = kFound;
+    if (replay(file, arguments, opened, &json) != kPassed) status = kFound;
   }
   apart.reset();
   if (!arguments.json.empty()) write_to(arguments.json, json);
@@ -210,7 +210,7 @@ void add_replay(CLI::App& app, Action& action) {
   add_peer_option(*command, arguments->target);
   add_oracle_option(*command, arguments->target, "all that it says is judged by the CPU's too");
   add_footer(*command, "attnfuzz replay found/fa1-wrong-1a2b3c.attn.json --build asan",
-             {"all of them held",
+             {"all of them passed",
               "one failed, once in three runs at least, was refused, or could not be judged", kBadUseStatus});
   command->callback([&action, arguments] { action = [arguments] { return run_replay(*arguments); }; });
 }

@@ -150,9 +150,8 @@ Exit show(const ReportArguments& arguments) {
   }
   const auto n = [&](const char* name) { return s.at(name).get<uint64_t>(); };
   emit("{}: {}\n", report.dir, printable(state_of(report)));
-  print(fmt::format("  {} cases in {:.0f} s, {} rejected, {} uninformative; corpus {}; {} restart(s)\n",
-                    n("cases"), report.explored, n("rejected"), n("uninformative"), n("corpus"),
-                    n("restarts")));
+  print(fmt::format("  {} cases in {:.0f} s, {} refused, {} not judged; corpus {}; {} restart(s)\n", n("cases"),
+                    report.explored, n("rejected"), n("uninformative"), n("corpus"), n("restarts")));
   print(fmt::format("  {} finding(s), {} known, {} never seen again, {} failure(s) to reduce\n", n("findings"),
                     n("known"), n("never_again"), n("waiting")));
   if (n("not_filed") > 0)

@@ -21,7 +21,7 @@ Exit run_completion(const CLI::App& app, const CompletionArguments& arguments) {
   for (const Shell& shell : shells()) {
     if (arguments.what != shell.name) continue;
     write_to(arguments.out, shell.script);
-    return kHeld;
+    return kPassed;
   }
   std::vector<std::string> kernels;  // each once, whatever back ends it has
   for (const KernelLibrary& kernel : our_kernels()) {
@@ -29,7 +29,7 @@ Exit run_completion(const CLI::App& app, const CompletionArguments& arguments) {
   }
   for (const Candidate& next : candidates(app, arguments.words, kernels))
     emit("{}\t{}\n", next.word, next.meaning);
-  return kHeld;
+  return kPassed;
 }
 
 void add_out_option(CLI::App& command, std::string& out) {
@@ -69,7 +69,7 @@ void add_man(CLI::App& app, Action& action) {
   command->callback([&app, &action, out] {
     action = [&app, out] {
       write_to(*out, man_page(command_table(app), ATTNFUZZ_VERSION));
-      return kHeld;
+      return kPassed;
     };
   });
 }

@@ -102,7 +102,7 @@ Exit replay_under(const std::string& tool, const std::string& file, const std::v
   }
   if (log.findings.empty()) {
     emit("{}: nothing found\n", tool);
-    return status == kFound ? kFound : status == kHeld ? kHeld : kBadUse;
+    return status == kFound ? kFound : status == kPassed ? kPassed : kBadUse;
   }
   emit("{} confirms:\n", tool);
   for (const auto& [finding, count] : log.findings) emit("  {:5} x {}\n", count, finding);

@@ -3,7 +3,7 @@
 //
 //   void add_check(CLI::App& app, Action& action)
 //
-// Exit status: 0 it held, 1 a failure was found or too little was judged, 2 bad use or
+// Exit status: 0 it passed, 1 a failure was found or too little was judged, 2 bad use or
 // a bad file; of an interrupted check or campaign that had found nothing 128 and the signal's number.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace attnfuzz {
 // Numbers of cases and seeds: what JSON's readers keep exactly.
 inline constexpr uint64_t kMostCounted = uint64_t{1} << 53;
 
-enum Exit { kHeld = 0, kFound = 1, kBadUse = 2 };
+enum Exit { kPassed = 0, kFound = 1, kBadUse = 2 };
 
 // Bad use or a bad file: the message says what to do; the command exits with 2.
 struct UserError : std::runtime_error {

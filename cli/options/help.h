@@ -12,10 +12,10 @@ namespace attnfuzz {
 // For the app and, by inheritance, for subcommands that are added later.
 void set_formatter(CLI::App& app);
 
-// The text at the end of a subcommand's --help. `statuses`: the words for kHeld, kFound and kBadUse; empty: it
-// has none.
+// The text at the end of a subcommand's --help. `statuses`: the words for kPassed, kFound and kBadUse; empty:
+// it has none.
 inline constexpr const char* kBadUseStatus = "bad use or a bad file";
-inline const std::vector<std::string> kJudgedStatuses = {"it held", "it failed", kBadUseStatus};
+inline const std::vector<std::string> kJudgedStatuses = {"it passed", "it failed", kBadUseStatus};
 inline const std::vector<std::string> kCampaignExitStatuses = {
     "nothing was found",
     "a new finding, also one that came once; a failure that waits to be reduced; a seeded bug that was missed",

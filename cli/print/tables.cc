@@ -23,13 +23,13 @@ std::string worst_and_median(const PropertyStats& n) {
 }
 
 std::string row(const std::string& name, const PropertyStats& n) {
-  return fmt::format("  {:<16} {:>8} {:>8} {:>8} {:>8} {:>6} {}\n", name, n.cases, n.passed, n.rejected,
+  return fmt::format("  {:<15} {:>8} {:>8} {:>7} {:>10} {:>6} {}\n", name, n.cases, n.passed, n.rejected,
                      n.uninformative, n.failed, worst_and_median(n));
 }
 
-// The names of paths are longer than those of properties: no room is left for cases rejected.
+// The names of paths are longer than those of properties: no room is left for the refused cases.
 std::string path_row(const std::string& path, const PropertyStats& n) {
-  return fmt::format("  {:<24} {:>8} {:>8} {:>8} {:>6} {}\n", path, n.cases, n.passed, n.uninformative,
+  return fmt::format("  {:<24} {:>8} {:>8} {:>10} {:>6} {}\n", path, n.cases, n.passed, n.uninformative,
                      n.failed, worst_and_median(n));
 }
 
@@ -54,7 +54,7 @@ std::string rejections_text(const CheckResult& result) {
   std::ranges::sort(reasons, std::greater<>());
   std::string text;
   for (size_t i = 0; i < reasons.size() && i < kMost; ++i)
-    text += fmt::format("  rejected {} x {}\n", reasons[i].first, printable(reasons[i].second));
+    text += fmt::format("  refused {} x {}\n", reasons[i].first, printable(reasons[i].second));
   return text;
 }
 
@@ -68,16 +68,16 @@ std::string warnings_text(const CheckResult& result) {
 }  // namespace
 
 std::string properties_table(const CheckResult& result) {
-  std::string text = fmt::format("  {:<16} {:>8} {:>8} {:>8} {:>8} {:>6} {:>9} {:>8}\n", "property", "cases",
-                                 "passed", "rejected", "uninform", "failed", "worst e/b", "median");
+  std::string text = fmt::format("  {:<15} {:>8} {:>8} {:>7} {:>10} {:>6} {:>9} {:>8}\n", "property", "cases",
+                                 "passed", "refused", "not judged", "failed", "worst e/b", "median");
   for (const Property* property : all_properties()) {
     const auto it = result.properties.find(property->name);
     if (it != result.properties.end()) text += row(property->name, it->second);
   }
   text += row("all", total_of(result));
   if (!result.paths.empty())
-    text += fmt::format("  {:<24} {:>8} {:>8} {:>8} {:>6} {:>9} {:>8}\n", "path through the kernel", "cases",
-                        "passed", "uninform", "failed", "worst e/b", "median");
+    text += fmt::format("  {:<24} {:>8} {:>8} {:>10} {:>6} {:>9} {:>8}\n", "path through the kernel", "cases",
+                        "passed", "not judged", "failed", "worst e/b", "median");
   for (const auto& [path, n] : result.paths) text += path_row(path, n);
   return text;
 }

@@ -27,10 +27,10 @@ std::string oracle_text(const OracleUse& use) {
 }
 
 std::string verdict_sentence(const Verdict& verdict) {
-  static constexpr const char* kOutcomes[] = {"pass", "rejected", "uninformative", "FAIL"};
+  static constexpr const char* kOutcomes[] = {"passed", "refused", "not judged", "FAIL"};
   const std::string kind = verdict.kind == Kind::kNone ? "" : std::string(", ") + to_string(verdict.kind);
-  return fmt::format("{} ({}{}): {}", kOutcomes[static_cast<int>(verdict.outcome)], verdict.property, kind,
-                     verdict.message.empty() ? "holds" : printable_lines(verdict.message));
+  return fmt::format("{} ({}{}){}", kOutcomes[static_cast<int>(verdict.outcome)], verdict.property, kind,
+                     verdict.message.empty() ? "" : ": " + printable_lines(verdict.message));
 }
 
 std::vector<std::string> verdict_details(const Verdict& verdict) {

@@ -28,7 +28,7 @@ Verdict confirmed(const Verdict& by_batch, Verdict v, const Case& c) {
   const double apart = v.plan.deterministic ? 4 * kApart : 1, more = v.worst - by_batch.worst;
   const bool no_failure = v.outcome == Outcome::kPass || v.outcome == by_batch.outcome;
   if (no_failure && counted && more <= apart && (!all || more >= -apart)) return v;
-  if (v.outcome == Outcome::kUninformative && !all)
+  if (v.outcome == Outcome::kNotJudged && !all)
     return by_batch;  // of rows that were not sampled it says enough
   if (v.outcome == Outcome::kFail && v.kind != Kind::kWrong && v.kind != Kind::kNonFinite) return v;
   const std::string said = v.outcome == Outcome::kPass ? "a pass, worst error/bound " + digits(v.worst)

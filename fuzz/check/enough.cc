@@ -14,7 +14,7 @@ std::string too_little_judged(const Statistics& stats, const std::string& name) 
   if (cases < kFewest || 2 * (rejected + uninformative) <= cases) return "";
   return "most cases of " + name + " were not judged: of " + std::to_string(cases) + ", " +
          std::to_string(rejected) + " were refused and " + std::to_string(uninformative) +
-         " were uninformative";
+         " have scores too uncertain to judge";
 }
 
 }  // namespace attnfuzz

@@ -1,7 +1,7 @@
 // Decides if enough was judged, by one rule for a check, a campaign, its status, its report and a merge.
 //
 // A kernel that refuses nearly everything, or a plan that claims so little that any result passes, finds no
-// failure. That is no pass. Refused cases, uninformative ones and compared rows all count.
+// failure. That is no pass. Refused cases, cases that were not judged and compared rows all count.
 //
 //   if (const std::string why = too_little_judged(stats, "fa1"); !why.empty()) not_green(why);
 #pragma once

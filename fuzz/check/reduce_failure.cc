@@ -83,7 +83,7 @@ Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& 
     // A candidate that the property would change is another case.
     if (!property.adapt(adapted, kernel, &why) || !(adapted == candidate)) {
       Verdict verdict;
-      verdict.outcome = Outcome::kReject;
+      verdict.outcome = Outcome::kRefused;
       return verdict;
     }
     return judging(candidate, property);

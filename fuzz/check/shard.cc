@@ -117,7 +117,7 @@ std::optional<Verdict> rejected_by(const Property& property, Case& c, const Targ
   std::string why;
   if (adapted(c, property, target, &why)) return std::nullopt;
   Verdict verdict;
-  verdict.outcome = Outcome::kReject;
+  verdict.outcome = Outcome::kRefused;
   verdict.property = property.name;
   verdict.message = why;
   return verdict;
@@ -181,14 +181,14 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     Verdict verdict = rejected ? *rejected
                       : judged ? *judged
                                : judge(c, *property, in_asan != nullptr ? *in_asan : target, calibration);
-    if (verdict.outcome == Outcome::kReject && !config.refused.nothing() && !alone) {
+    if (verdict.outcome == Outcome::kRefused && !config.refused.nothing() && !alone) {
       // A relation may ask too much of a kernel that does not do everything. Then the case is judged by itself;
       // if that is refused too, it is judged without the features that may be refused.
       const Property* by = find_property("reference");
       for (const Case& other : {as_drawn, without_refused(as_drawn, config)}) {
         if (property == by && other == c) continue;  // that has been judged
         Verdict by_itself = judge(other, *by, target, calibration);
-        if (by_itself.outcome == Outcome::kReject) continue;
+        if (by_itself.outcome == Outcome::kRefused) continue;
         verdict = std::move(by_itself);
         property = by;
         c = other;

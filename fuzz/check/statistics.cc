@@ -27,8 +27,8 @@ void StageSeconds::merge(const StageSeconds& other) {
 void PropertyStats::add(const Verdict& verdict, bool with_ratios) {
   ++cases;
   passed += verdict.outcome == Outcome::kPass;
-  rejected += verdict.outcome == Outcome::kReject;
-  uninformative += verdict.outcome == Outcome::kUninformative;
+  rejected += verdict.outcome == Outcome::kRefused;
+  uninformative += verdict.outcome == Outcome::kNotJudged;
   failed += verdict.outcome == Outcome::kFail;
   for (float ratio : verdict.ratios) {
     if (with_ratios) ratios.add(ratio);
@@ -38,10 +38,10 @@ void PropertyStats::add(const Verdict& verdict, bool with_ratios) {
 void Statistics::add(const Case& c, const Verdict& verdict, bool ratios) {
   properties[verdict.property].add(verdict, ratios);
   if (verdict.plan.size > 0) paths[path_name(verdict.plan)].add(verdict, ratios);
-  features.rejected += verdict.outcome == Outcome::kReject;
-  features.uninformative += verdict.outcome == Outcome::kUninformative;
-  if (verdict.outcome == Outcome::kReject) ++rejections[printable(verdict.property + ": " + verdict.message)];
-  refused += verdict.outcome == Outcome::kReject && verdict.refused;
+  features.rejected += verdict.outcome == Outcome::kRefused;
+  features.uninformative += verdict.outcome == Outcome::kNotJudged;
+  if (verdict.outcome == Outcome::kRefused) ++rejections[printable(verdict.property + ": " + verdict.message)];
+  refused += verdict.outcome == Outcome::kRefused && verdict.refused;
   if (verdict.warning && verdict.outcome != Outcome::kFail) ++warning_counts[verdict.warning->sign];
   features.add(c, std::max<int64_t>(verdict.plan.tile_q, 1), std::max<int64_t>(verdict.plan.tile_k, 1));
   rows += static_cast<uint64_t>(verdict.rows);
@@ -70,7 +70,7 @@ void Statistics::merge(const Statistics& other) {
 
 void add_met(Coverage& coverage, const Case& c, const Verdict& verdict) {
   const attn_plan& plan = verdict.plan;
-  if (verdict.outcome == Outcome::kReject || plan.tile_q <= 0 || plan.tile_k <= 0) return;
+  if (verdict.outcome == Outcome::kRefused || plan.tile_q <= 0 || plan.tile_k <= 0) return;
   coverage.add({c, c.problem, plan.tile_q, plan.tile_k, plan.num_splits});
 }
 

@@ -108,7 +108,7 @@ Tighter try_fp32(Target& target, const GeneratorConfig& config, const Calibratio
     const Case c = drawn_inside(config, target, static_cast<uint64_t>(n));
     if (illegal(c)) continue;
     const Verdict loose = judged(c, 0);
-    if (loose.outcome != Outcome::kPass && loose.outcome != Outcome::kUninformative) continue;
+    if (loose.outcome != Outcome::kPass && loose.outcome != Outcome::kNotJudged) continue;
     ++result.cases;
     for (const Assumption& one : loose.assumptions) {
       if (std::ranges::find(assumptions, one) == assumptions.end()) assumptions.push_back(one);
@@ -116,11 +116,11 @@ Tighter try_fp32(Target& target, const GeneratorConfig& config, const Calibratio
     const Verdict tight = judged(c, kAll);
     result.outside += tight.outcome == Outcome::kFail;
     if (is_compared(tight)) ++result.compared, result.worst = std::max(result.worst, tight.worst);
-    if (loose.outcome != Outcome::kUninformative) continue;
+    if (loose.outcome != Outcome::kNotJudged) continue;
     ++result.uninformative;
-    result.still += tight.outcome == Outcome::kUninformative;
+    result.still += tight.outcome == Outcome::kNotJudged;
     for (size_t i = 0; i < std::size(kClasses); ++i)
-      without[i] += judged(c, 1u << i).outcome == Outcome::kUninformative;
+      without[i] += judged(c, 1u << i).outcome == Outcome::kNotJudged;
   }
   const auto least = std::ranges::min_element(without);
   if (*least >= result.uninformative) return result;

@@ -1,11 +1,11 @@
 // Tells whether a kernel that says nothing of its arithmetic computes as one in fp32, and what its silence
 // costs.
 //
-// A part that a plan leaves open counts as the loosest class. Loose bounds leave cases uninformative, so that a
-// right kernel may end as "too little judged". Some cases are drawn and judged again by the classes that
-// Takes::in_fp32 stands for: products and sums by FFMA, __expf, scores scaled in fp32, P not rounded. If the
-// kernel passes all of them, its errors are consistent with fp32 arithmetic, and it can say so. Cases that were
-// uninformative are also judged with each class alone, which shows the assumption that costs most.
+// A part that a plan leaves open counts as the loosest class. Loose bounds leave cases that cannot be judged,
+// so that a right kernel may end as "too little judged". Some cases are drawn and judged again by the classes
+// that Takes::in_fp32 stands for: products and sums by FFMA, __expf, scores scaled in fp32, P not rounded. If
+// the kernel passes all of them, its errors are consistent with fp32 arithmetic, and it can say so. Cases that
+// were not judged are also judged with each class alone, which shows the assumption that costs most.
 //
 //   const Tighter t = try_fp32(target, config, calibration);
 //   std::printf("  %s\n", words(t).c_str());
@@ -30,7 +30,7 @@ struct Tighter {
   int compared = 0;         // cases that were compared by the classes of fp32
   int outside = 0;          // of those, beyond the bound
   double worst = 0;         // largest error/bound of those inside
-  std::string costs;        // the assumption without which fewest cases are uninformative; empty: none is
+  std::string costs;        // the assumption without which fewest cases are not judged; empty: none is
   int without = 0;          // how many those are
   bool consistent() const;  // enough was compared, and none is outside
 };

@@ -63,7 +63,7 @@ Vote ask_builds(const Case& c, const Verdict& verdict, Target& target, const Ope
     Case in_build = c;
     in_build.build_kind = build_kind;
     const Verdict seen = judge(in_build, property, *there, calibration);
-    vote.build_kinds.emplace_back(build_kind, seen.outcome == Outcome::kFail ? to_string(seen.kind) : "holds");
+    vote.build_kinds.emplace_back(build_kind, seen.outcome == Outcome::kFail ? to_string(seen.kind) : "passed");
     if (seen.outcome != Outcome::kFail || !is_report(seen.kind)) continue;
     vote.build_kind = build_kind;
     vote.reduction = reduce_failure(in_build, seen, property, *there, calibration, options);

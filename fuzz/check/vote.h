@@ -26,7 +26,7 @@ using OpenBuild = std::function<std::unique_ptr<Target>(const std::string& build
 
 struct Vote {
   int orders = 0, failed = 0;                              // random orders of threads, and how many failed
-  std::vector<std::pair<std::string, std::string>> build_kinds;  // asked, and what came: a kind, or "holds"
+  std::vector<std::pair<std::string, std::string>> build_kinds;  // asked, and what came: a kind, or "passed"
   std::string build_kind;                                        // that took it over; empty: none
   std::unique_ptr<Target> target;                                // of that build
   std::optional<Reduction> reduction;                            // in that build

@@ -59,7 +59,7 @@ struct Report {
   std::vector<CorpusEntry> newest;                // the last few that showed something new
   std::vector<std::string> problems;              // files that cannot be read, and why
   std::vector<std::string> not_judged;            // targets, and why
-  CampaignStatus status = CampaignStatus::kHeld;  // kUnknown if there are problems
+  CampaignStatus status = CampaignStatus::kPassed;  // kUnknown if there are problems
   double explored = 0;                            // campaign time until the last case
   double end = 0;                                 // campaign time until the last failure was reduced
 };

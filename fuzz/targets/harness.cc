@@ -97,7 +97,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!c || illegal(*c) || !affordable(*c, bench.most())) return -1;
   Judged judged = kFuzzTarget.judge(bench, *c);
   if (judged.verdict.outcome == Outcome::kFail) fail(std::move(judged));
-  return judged.verdict.outcome == Outcome::kReject ? -1 : 0;
+  return judged.verdict.outcome == Outcome::kRefused ? -1 : 0;
 }
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {

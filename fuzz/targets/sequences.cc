@@ -64,13 +64,13 @@ std::vector<Request> requests(const Case& c) {
 // Failures of the unit itself concern other targets. A rejected request is left out.
 Judged judge_requests(Bench& bench, const Case& c) {
   Judged last;
-  last.verdict.outcome = Outcome::kReject;
+  last.verdict.outcome = Outcome::kRefused;
   if (c.problem.seq_k < 1) return last;
   for (const Request& request : requests(c)) {
     if (illegal(request.c)) continue;
     Judged judged = bench.judge(request.kernel, request.c, "reference");
     if (judged.verdict.outcome == Outcome::kFail) return judged;
-    if (judged.verdict.outcome != Outcome::kReject) last = std::move(judged);
+    if (judged.verdict.outcome != Outcome::kRefused) last = std::move(judged);
   }
   return last;
 }

@@ -9,7 +9,7 @@ extern const FuzzTarget kFuzzTarget = {"fuzz_stages", {"splitk"}, [](Bench& benc
                                          if (judged.verdict.outcome == Outcome::kFail) return judged;
                                          Judged merged = bench.judge(0, c, "merge_order");
                                          // A unit to which only one of the two applies is not rejected.
-                                         if (merged.verdict.outcome == Outcome::kReject) return judged;
+                                         if (merged.verdict.outcome == Outcome::kRefused) return judged;
                                          return merged;
                                        }};
 

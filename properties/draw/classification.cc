@@ -66,8 +66,8 @@ std::vector<std::string> Classification::broken_floors(const Refused& refused, d
                   floor == percent ? 0 : 1, floor);
     broken.emplace_back(text);
   }
-  at_most("rejected", rejected, 5);
-  at_most("uninformative", uninformative, 5);
+  at_most("refused", rejected, 5);
+  at_most("not judged", uninformative, 5);
   return broken;
 }
 
@@ -132,8 +132,8 @@ std::string Classification::table() const {
     column += std::char_traits<char>::length(item);
   };
   for (const auto& [name, n] : counts) put(name, n);
-  put("rejected", rejected);
-  put("uninformative", uninformative);
+  put("refused", rejected);
+  put("not judged", uninformative);
   text.back() = '\n';
   return text;
 }

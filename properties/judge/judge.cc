@@ -222,7 +222,7 @@ bool accept_plan(const PlanReply& reply, Verdict& v) {
     if (reply.reason.empty()) {
       fail(v, Kind::kRefusal, "plan() refused with " + describe(reply.status) + " but gave no reason");
     } else {
-      v.outcome = Outcome::kReject;
+      v.outcome = Outcome::kRefused;
       v.refused = true;
       v.message = "refused: " + reply.reason;
     }
@@ -266,7 +266,7 @@ bool accept_run(const RunReply& reply, Verdict& v) {
   v.site = reply.site;
   v.exploit = reply.exploit;
   if (is_late_refusal(reply)) {
-    v.outcome = Outcome::kReject;
+    v.outcome = Outcome::kRefused;
     v.refused = true;
     v.message = "refused: " + reply.fault->message;
     return false;

@@ -28,7 +28,7 @@ namespace attnfuzz {
 // Ends the verdict with a failure. A verdict that has already ended stays as it is.
 void fail(Verdict& v, Kind kind, std::string message);
 
-// True for ATTN_OK with a possible plan. A refusal with a reason ends in kReject, anything else in kFail.
+// True for ATTN_OK with a possible plan. A refusal with a reason ends in kRefused, anything else in kFail.
 bool accept_plan(const PlanReply& reply, Verdict& v);
 
 // True if the run finished with ATTN_OK.

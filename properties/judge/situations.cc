@@ -238,7 +238,7 @@ std::vector<uint16_t> situations(const Case& c, const Verdict& verdict) {
   out.add(kOutcome + static_cast<int>(verdict.outcome));
   out.add(kKind + static_cast<int>(verdict.kind));
   attn_plan plan = verdict.plan;
-  if (verdict.outcome == Outcome::kReject || plan.tile_q < 1 || plan.tile_k < 1) return out.take();
+  if (verdict.outcome == Outcome::kRefused || plan.tile_q < 1 || plan.tile_k < 1) return out.take();
   // A kernel may claim any tile size.
   constexpr int64_t kLargest = int64_t{1} << 31;
   plan.tile_q = std::min(plan.tile_q, kLargest);

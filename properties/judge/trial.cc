@@ -130,7 +130,7 @@ bool Trial::begin(const Case& c, std::string_view label) {
   const int variant = variants_++;
   if (variant > 0 && has_many_heads(c.problem)) {
     // On an executor each run takes a second. The case itself was right, and that suffices.
-    verdict_.outcome = Outcome::kUninformative;
+    verdict_.outcome = Outcome::kNotJudged;
     verdict_.message = "only the case itself was run: it has too many heads for a relation";
     return false;
   }
@@ -168,7 +168,7 @@ const Run* Trial::given_run(const Case& of, std::string_view label) {
   const auto variant = static_cast<size_t>(variants_ - 1);
   if (variant >= given_->runs.size()) {
     given_->lacking = c;
-    verdict_.outcome = Outcome::kUninformative;
+    verdict_.outcome = Outcome::kNotJudged;
     verdict_.message = "not all of its runs were given";
     return nullptr;
   }
@@ -296,7 +296,7 @@ const Run* Trial::run_if_taken(const Case& c, std::string_view label) {
   if (done()) return nullptr;
   const int variants = variants_;
   const Run* taken = run(c, label);
-  if (verdict_.outcome != Outcome::kReject) return taken;
+  if (verdict_.outcome != Outcome::kRefused) return taken;
   verdict_.outcome = Outcome::kPass;
   verdict_.refused = false;
   verdict_.message.clear();
@@ -374,7 +374,7 @@ void Trial::fail(Kind kind, std::string message) { attnfuzz::fail(verdict_, kind
 
 void Trial::reject(std::string why) {
   if (done()) return;
-  verdict_.outcome = Outcome::kReject;
+  verdict_.outcome = Outcome::kRefused;
   verdict_.message = std::move(why);
 }
 
@@ -466,7 +466,7 @@ Verdict judge(Case c, const Property& property, Target& target, const Calibratio
   if (!adapted(c, property, target, &why)) {
     Verdict v;
     v.property = property.name;
-    v.outcome = Outcome::kReject;
+    v.outcome = Outcome::kRefused;
     v.message = why;
     return v;
   }
@@ -483,7 +483,7 @@ Verdict judge(Case c, const Property& property, Target& target, const Calibratio
       v = std::move(again.verdict());
     else
       v.message +=
-          "; judged again by the CPU's oracle alone it held: the kernel does not repeat itself, or the "
+          "; judged again by the CPU's oracle alone it passed: the kernel does not repeat itself, or the "
           "oracles do not agree";
   }
   weigh_rows(v);
@@ -492,7 +492,7 @@ Verdict judge(Case c, const Property& property, Target& target, const Calibratio
 
 void weigh_rows(Verdict& v) {
   if (v.outcome != Outcome::kPass || 2 * (v.uninformative_rows + v.unconstrained_rows) <= v.sampled) return;
-  v.outcome = Outcome::kUninformative;
+  v.outcome = Outcome::kNotJudged;
   v.message = std::to_string(v.uninformative_rows) + " uninformative and " +
               std::to_string(v.unconstrained_rows) + " unconstrained of " + std::to_string(v.sampled) + " rows";
 }

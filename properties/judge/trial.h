@@ -57,7 +57,7 @@ Verdict judge(Case c, const Property& property, Target& target, const Calibratio
 // Property::adapt(). If the tensors lie as the domain declares, they still do so afterwards.
 bool adapted(Case& c, const Property& property, const Target& target, std::string* why);
 
-// Turns a pass into kUninformative if the oracle could not bound most rows, because such a pass says
+// Turns a pass into kNotJudged if the oracle could not bound most rows, because such a pass says
 // little.
 void weigh_rows(Verdict& v);
 

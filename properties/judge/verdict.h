@@ -14,7 +14,7 @@
 
 namespace attnfuzz {
 
-enum class Outcome { kPass, kReject, kUninformative, kFail };
+enum class Outcome { kPass, kRefused, kNotJudged, kFail };
 
 // The kinds of failure, finely divided. kind_class() maps them to the coarse classes of the reduction key;
 // a reduction may move between kinds of one class.
@@ -61,7 +61,7 @@ struct Verdict {
   std::string property;
   std::string message;   // one line for people
   std::string site;      // of a crash or a hang: "SIGSEGV at libmine.so+0x1a2f"; empty if not known
-  bool refused = false;  // for kReject: the kernel refused, not the property
+  bool refused = false;  // for kRefused: the kernel refused, not the property
   ExitReason exit_reason = ExitReason::kNone;  // for kCrash
   Exploit exploit = Exploit::kNone;            // for a failure, if known
   // The shape of the error: "only query tile 0", "constant ratio 1.48"; empty if none is recognised.

@@ -73,7 +73,7 @@ const Search::Known& Search::judge(const Case& c) {
     ++evaluations_;
     const double began = elapsed();
     Verdict verdict = evaluate_(c);
-    if (verdict.outcome == Outcome::kReject) {
+    if (verdict.outcome == Outcome::kRefused) {
       known.answer = Answer::kRefused;
       known.verdict = std::move(verdict);
       break;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# green.sh ATTNFUZZ FAKES: what ends with status 0 has been judged and held. FAKES is
+# green.sh ATTNFUZZ FAKES: what ends with status 0 has been judged and passed. FAKES is
 # the folder of the fake kernels.
 #
 # Failures that come once, kernels that kill their parent, plans that make nothing
@@ -39,9 +39,9 @@ ends 0 "floors of the draw: kept" "$fakes/attention.so:right" --cases 1000 -v
 says '"status":"held"' "$out/check.json"
 grep -q '<failure' "$out/check.xml" && complain "the JUnit file of a right kernel has a failure"
 
-# By default a kernel that holds is one line, and what was left out.
+# By default a kernel that passes is one line, and what was left out.
 ends 0 "right  cpu plain: 60 cases, " "$fakes/attention.so:right" --cases 60
-[ "$(grep -vcE '^  (left out|assumed|note|tiles)' "$out/log")" -eq 1 ] || complain "a check that holds prints more than a line and what it left out"
+[ "$(grep -vcE '^  (left out|assumed|note|tiles)' "$out/log")" -eq 1 ] || complain "a check that passes prints more than a line and what it left out"
 grep -q "stream digest" "$out/log" && complain "the tables are printed without -v"
 says '"digest":"' "$out/check.json"
 
@@ -63,8 +63,8 @@ says "SIGSEGV in run()" "$out/log" "$out/check.json" "$out/check.xml" "$out"/fou
 says '"kind":"crash"' "$out/check.json"
 says '"flaky":true' "$out/check.json"
 "$attnfuzz" replay --allow-stale --kernel "$fakes/attention.so:crashes-once" "$out"/found/*.attn.json >"$out/log" 2>&1
-[ $? -eq 0 ] || complain "a replay fails that held"
-says "its file says 'crash': it held in 3 runs, all but the first in fresh workers" "$out/log"
+[ $? -eq 0 ] || complain "a replay that passed ends as a failure"
+says "its file says 'crash': it passed in 3 runs, all but the first in fresh workers" "$out/log"
 ends 1 "FLAKY" "$fakes/attention.so:hangs-once" --cases 400 --watchdog 1
 says "did not finish before the watchdog ended it" "$out/log" "$out/check.json" "$out/check.xml" "$out"/found/*.attn.json
 
@@ -88,7 +88,7 @@ says "found in case" "$out/log"
 says "SIGKILL, sent to the worker" "$out/check.json" "$out/check.xml"
 
 # What is not judged does not pass.
-ends 1 "floor of the draw broken: uninformative" "$fakes/attention.so:loose" --cases 600
+ends 1 "floor of the draw broken: not judged" "$fakes/attention.so:loose" --cases 600
 says '"status":"not judged"' "$out/check.json"
 says "floor of the draw broken" "$out/check.json" "$out/check.xml"
 ends 1 "asked for its tiles by a simple case, the worker died" "$fakes/attention.so:dies-at-600-keys" --cases 60

@@ -137,7 +137,7 @@ int main() {
   count.problem.features = ATTN_FEATURE_COUNT;
   Grown right(false);
   const Verdict v = judge(count, *find_property("hull"), right, documented());
-  expect(v.outcome == Outcome::kReject && v.message.find("count") != std::string::npos,
+  expect(v.outcome == Outcome::kRefused && v.message.find("count") != std::string::npos,
          "a property of the forward pass refuses a count by name", v.message);
   Case drawn;
   std::string why;

@@ -33,7 +33,7 @@ PYTHONPATH=$package ran 1 shows.py
 # Mended, it holds; one that raises says where.
 cp "$here/../../examples/mine.py" "$out/mine.py"
 ran 0 shows.py
-grep -q "it holds" "$out/log" || die "the mended function does not hold"
+grep -q "it passes" "$out/log" || die "the mended function does not hold"
 sed 's/^    total = .*/    raise ValueError("no tail")/' "$here/../../examples/mine.py" >"$out/mine.py"
 ran 1 shows.py
 grep -q 'raised ValueError: no tail (mine.py:' "$out/log" || die "what it raises is not told"

@@ -159,7 +159,7 @@ class Supervisor {
       read_coverage(options_.dir);
     } catch (const std::runtime_error& error) {
       summary.unkept = error.what();
-      if (summary.status == CampaignStatus::kHeld) summary.status = CampaignStatus::kUnknown;
+      if (summary.status == CampaignStatus::kPassed) summary.status = CampaignStatus::kUnknown;
     }
     Json end = state_now();
     end["waiting"] = summary.waiting;  // in the folder, whatever was counted

@@ -41,7 +41,7 @@ struct CampaignSummary {
   bool harness_broken = false;          // a seeded bug was not found
   std::string unkept;                   // what could not be stored: for instance a damaged coverage file
   std::vector<std::string> not_judged;  // targets about which the campaign says nothing
-  CampaignStatus status = CampaignStatus::kHeld;
+  CampaignStatus status = CampaignStatus::kPassed;
 };
 
 }  // namespace attnfuzz

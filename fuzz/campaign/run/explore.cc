@@ -268,8 +268,8 @@ class Explorer {
     ++last.cases;
     ++last.since_new;
     last.passed += verdict.outcome == Outcome::kPass;
-    last.rejected += verdict.outcome == Outcome::kReject;
-    last.uninformative += verdict.outcome == Outcome::kUninformative;
+    last.rejected += verdict.outcome == Outcome::kRefused;
+    last.uninformative += verdict.outcome == Outcome::kNotJudged;
     last.failed += verdict.outcome == Outcome::kFail;
     ++slot_.cases;
     slot_.failed += verdict.outcome == Outcome::kFail;

@@ -22,7 +22,7 @@ CampaignStatus campaign_status(const FindingsFile& findings, size_t waiting,
       std::ranges::any_of(findings.never_again, is_new) || std::ranges::any_of(seeded_bugs, missed))
     return CampaignStatus::kFound;
   const bool cut_short = !header.sessions.empty() && header.sessions.back().ended == kDiskFull;
-  return cut_short || !unjudged.empty() ? CampaignStatus::kUnknown : CampaignStatus::kHeld;
+  return cut_short || !unjudged.empty() ? CampaignStatus::kUnknown : CampaignStatus::kPassed;
 }
 
 std::vector<std::string> not_judged(const CampaignHeader& header,

@@ -1,6 +1,6 @@
 // The status of a campaign's folder. `campaign`, `report`, `merge` and `status` all exit with it.
 //
-//   0 kHeld     nothing was found in what was judged so far. Whether a session lasted its
+//   0 kPassed     nothing was found in what was judged so far. Whether a session lasted its
 //               time is for Session::ended to say: one that still runs, was killed or was
 //               interrupted is gone on with
 //   1 kFound    a finding that nobody knew of, also one that failed once and in no later
@@ -10,7 +10,7 @@
 //               kept; or nothing was found, and the last session ended for want of room on the disk, or
 //               has lasted its time and of a target next to nothing was judged
 //
-// If a signal ended a `campaign` that is kHeld, it exits like any interrupted command: with 128 plus the
+// If a signal ended a `campaign` that is kPassed, it exits like any interrupted command: with 128 plus the
 // signal's number.
 #pragma once
 
@@ -22,7 +22,7 @@
 
 namespace attnfuzz {
 
-enum class CampaignStatus { kHeld = 0, kFound = 1, kUnknown = 2 };
+enum class CampaignStatus { kPassed = 0, kFound = 1, kUnknown = 2 };
 
 // `waiting`: waiting_failures(); `unjudged`: not_judged().
 CampaignStatus campaign_status(const FindingsFile& findings, size_t waiting,

@@ -31,7 +31,7 @@ std::string how_often(const Finding& f) {
     case Repeats::kSometimes:
       return "It fails in " + runs + ".";
     case Repeats::kAfterOthers:
-      return "By itself it holds (" + runs +
+      return "By itself it passes (" + runs +
              " fail): it fails after the cases that were run before it in the same process.";
     case Repeats::kNever:
       return "It failed once and in none of " + std::to_string(f.runs) + " later runs.";

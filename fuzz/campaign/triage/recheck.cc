@@ -56,7 +56,7 @@ const char* to_string(Answer answer) {
     case Answer::kFails:
       return "fails";
     case Answer::kHolds:
-      return "holds";
+      return "passes";
     case Answer::kUnknown:
       return "not known";
   }
@@ -107,10 +107,10 @@ Recheck recheck(const KnownFailure& known, const Ledger& ledger, const std::vect
     return {known.key, Answer::kFails,
             subject + "fails in another way: '" + kind + "', its reproducer says '" + r.kind + "'"};
   }
-  if (verdict.outcome == Outcome::kUninformative)
+  if (verdict.outcome == Outcome::kNotJudged)
     return unknown("its case can no longer be judged: " + verdict.message);
-  std::string why = "held in " + std::to_string(kMostRuns) + " of " + std::to_string(kMostRuns) + " runs";
-  if (verdict.outcome == Outcome::kReject) why = "its case is refused: " + verdict.message;
+  std::string why = "passed in " + std::to_string(kMostRuns) + " of " + std::to_string(kMostRuns) + " runs";
+  if (verdict.outcome == Outcome::kRefused) why = "its case is refused: " + verdict.message;
   return {known.key, Answer::kHolds, subject + "no longer fails: take it out of the ledger (" + why + ")"};
 }
 

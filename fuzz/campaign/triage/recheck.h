@@ -26,7 +26,7 @@ struct Recheck {
   Answer answer = Answer::kUnknown;
   std::string text;  // one sentence with what to do; empty if it fails as expected
 };
-const char* to_string(Recheck::Answer answer);  // "fails", "holds", "not known"
+const char* to_string(Recheck::Answer answer);  // "fails", "passes", "not known"
 
 // Runs it now. A case that the ledger quarantines is not launched.
 Recheck recheck(const KnownFailure& known, const Ledger& ledger, const std::vector<CampaignTarget>& targets);

@@ -129,7 +129,7 @@ class OneCrash {
   Verdict judged_alike(const Case& c, const std::string& key) {
     Verdict verdict = judge(c, *find_property("reference"), *worker_, target_.calibration);
     if (verdict.outcome == Outcome::kFail && reduction_key(target_.info, verdict) != key)
-      verdict.outcome = Outcome::kReject;
+      verdict.outcome = Outcome::kRefused;
     return verdict;
   }
 

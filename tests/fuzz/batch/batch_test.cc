@@ -448,12 +448,12 @@ TEST(BatchJudge, SaysThatMostRowsCannotBeJudgedAsATrialDoes) {
     std::string why;
     if (illegal(c) || c.problem.batch * c.problem.heads_q * c.problem.seq_q > 40) continue;
     if (!batch::prepare(c, ATTN_CPU, &why)) continue;
-    if (ordinary(by_reference({c})[0], fake).outcome == Outcome::kUninformative) some.push_back(c);
+    if (ordinary(by_reference({c})[0], fake).outcome == Outcome::kNotJudged) some.push_back(c);
   }
   FakeBatchTarget device(fake);
   BatchJudge batch_judge(device, fake, calibration);
   for (const Verdict& v : batch_judge.judge(by_reference(some))) {
-    EXPECT_EQ(v.outcome, Outcome::kUninformative);
+    EXPECT_EQ(v.outcome, Outcome::kNotJudged);
     EXPECT_NE(v.message.find("uninformative and"), std::string::npos) << v.message;
   }
   EXPECT_EQ(batch_judge.use().cleared, some.size());

@@ -256,7 +256,7 @@ TEST(NotJudged, IsNoPass) {
   drawn.uninformative = 90;
   const std::vector<std::string> why = not_judged(result, "k", {}, true);
   ASSERT_EQ(why.size(), 2u);
-  EXPECT_NE(why[0].find("uninformative: 9.0 %"), std::string::npos) << why[0];
+  EXPECT_NE(why[0].find("not judged: 9.0 %"), std::string::npos) << why[0];
   EXPECT_TRUE(not_judged(result, "k", {}, false).empty()) << "some properties say nothing of many cases";
   drawn.uninformative = 300;
   drawn.rejected = 300;

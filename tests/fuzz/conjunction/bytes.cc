@@ -91,5 +91,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::fprintf(stderr, "%s\n", judged.verdict.message.c_str());
     std::abort();
   }
-  return judged.verdict.outcome == Outcome::kReject ? -1 : 0;
+  return judged.verdict.outcome == Outcome::kRefused ? -1 : 0;
 }

@@ -149,7 +149,7 @@ TEST(Bench, WhatThePropertyDoesNotSpeakOfIsRejected) {
   targets.push_back(std::make_unique<FakeTarget>(Flaw::kNone, false));
   Bench without_stages(std::move(targets));
   EXPECT_FALSE(without_stages.config().splits);
-  EXPECT_EQ(without_stages.judge(0, Case{}, "stages").verdict.outcome, Outcome::kReject);
+  EXPECT_EQ(without_stages.judge(0, Case{}, "stages").verdict.outcome, Outcome::kRefused);
   EXPECT_EQ(without_stages.judge(0, Case{}, "reference").verdict.outcome, Outcome::kPass);
 }
 

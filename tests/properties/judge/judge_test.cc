@@ -304,7 +304,7 @@ TEST(Trial, AnArithmeticThatNothingIsKnownOfIsRejected) {
   c.env.arithmetic = ATTN_ARITHMETIC_H200;
   Trial trial(c, target, documented());
   EXPECT_FALSE(trial.run(c));
-  EXPECT_EQ(trial.verdict().outcome, Outcome::kReject);
+  EXPECT_EQ(trial.verdict().outcome, Outcome::kRefused);
   EXPECT_EQ(trial.verdict().message.rfind("cannot be judged: it is in the arithmetic ", 0), 0u)
       << trial.verdict().message;
 }
@@ -372,7 +372,7 @@ TEST(Trial, RunsThatAreGivenAreTakenInTheirOrder) {
   EXPECT_EQ(v.worst, 0.5);
   EXPECT_EQ(v.assumptions, (std::vector<Assumption>{{Assumption::Part::kExp, "one"}}));
   EXPECT_FALSE(trial.run(simple(8), "shorter"));
-  EXPECT_EQ(v.outcome, Outcome::kUninformative);
+  EXPECT_EQ(v.outcome, Outcome::kNotJudged);
   ASSERT_TRUE(runs.lacking);
   EXPECT_EQ(runs.lacking->problem.seq_q, 8);
 }

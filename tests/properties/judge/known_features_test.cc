@@ -45,7 +45,7 @@ TEST(KnownFeatures, TheJudgeRefusesAndSaysWhich) {
   FakeTarget target;
   target.take_features(kUnknown);
   const Verdict verdict = judge(of_a_later_kind(), *find_property("reference"), target, documented());
-  EXPECT_EQ(verdict.outcome, Outcome::kReject);
+  EXPECT_EQ(verdict.outcome, Outcome::kRefused);
   EXPECT_TRUE(names_the_bits(verdict.message)) << verdict.message;
 }
 

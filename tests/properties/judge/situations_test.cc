@@ -221,7 +221,7 @@ TEST(Situations, PathAndVariant) {
 
 TEST(Situations, OfWhatNeverRanTheOutcomeAlone) {
   Verdict v;
-  v.outcome = Outcome::kReject;
+  v.outcome = Outcome::kRefused;
   EXPECT_EQ(names(of_lengths(3, 3), v), (std::set<std::string>{"rejected", "kind: none"}));
   EXPECT_EQ(names(of_lengths(3, 3), verdict_of(0, 64)).size(), 2u);
   EXPECT_EQ(names(of_lengths(3, 3), verdict_of(64, 0)).size(), 2u);

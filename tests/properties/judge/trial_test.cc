@@ -119,7 +119,7 @@ TEST(Trial, ARefusalWithAReasonIsARejectAndWithoutOneAFailure) {
   EXPECT_EQ(late.kind, Kind::kRefusal);
   FakeTarget no_stages(Flaw::kNone, false);
   const Verdict v = judge(c, *find_property("stages"), no_stages, documented());
-  EXPECT_EQ(v.outcome, Outcome::kReject);
+  EXPECT_EQ(v.outcome, Outcome::kRefused);
   EXPECT_FALSE(v.message.empty());
 }
 
@@ -127,7 +127,7 @@ TEST(Trial, AnIllegalCaseIsRejectedWithItsField) {
   Case c = simple(8);
   c.problem.heads_q = 3;
   const Verdict v = verdict_of(c, Flaw::kNone);
-  EXPECT_EQ(v.outcome, Outcome::kReject);
+  EXPECT_EQ(v.outcome, Outcome::kRefused);
   EXPECT_NE(v.message.find("heads_q"), std::string::npos) << v.message;
 }
 
@@ -165,7 +165,7 @@ TEST(Trial, RowsThatNothingIsKnownOfAreUninformative) {
   c.q = c.k = Fill{.kind = FillKind::kHuge, .seed = 3};
   c.problem.scale = 1;
   const Verdict v = verdict_of(c, Flaw::kNone);
-  EXPECT_EQ(v.outcome, Outcome::kUninformative) << v.message;
+  EXPECT_EQ(v.outcome, Outcome::kNotJudged) << v.message;
   EXPECT_GT(v.uninformative_rows + v.unconstrained_rows, 0);
 }
 

@@ -55,7 +55,7 @@ Survey survey(const char* name, const Predicate& fails, int starts = 24, const P
     EXPECT_FALSE(illegal(c)) << *illegal(c) << " " << encode(c);
     Verdict v = verdict_of(c, fails(c));
     if (refused && refused(c)) {
-      v.outcome = Outcome::kReject;
+      v.outcome = Outcome::kRefused;
       v.kind = Kind::kNone;
     }
     return v;

@@ -200,7 +200,7 @@ TEST_P(Shrinking, EndsInOneCase) {
     Verdict v;
     v.plan.tile_q = v.plan.tile_k = 64;
     if (!challenge.allowed(c)) {
-      v.outcome = Outcome::kReject;
+      v.outcome = Outcome::kRefused;
     } else if (challenge.fails(c)) {
       v.outcome = Outcome::kFail;
       v.kind = Kind::kWrong;

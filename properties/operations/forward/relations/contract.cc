@@ -258,7 +258,7 @@ void check(Trial& trial) {
   if (!plans_hold(trial) || trial.run(trial.base())) return;
   // The contract asks for nothing more than a refusal with a reason.
   Verdict& v = trial.verdict();
-  if (v.outcome == Outcome::kReject) v.outcome = Outcome::kPass;
+  if (v.outcome == Outcome::kRefused) v.outcome = Outcome::kPass;
 }
 
 }  // namespace

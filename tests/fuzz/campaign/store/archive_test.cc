@@ -102,7 +102,7 @@ TEST_F(CampaignFolder, StatsAreReadAsWritten) {
   verdict.ratios = {0.5f, 0.0f};
   verdict.plan.tile_q = verdict.plan.tile_k = 64;
   stats.targets["fa1.cpu.plain"].add(some_case(65), verdict);
-  verdict.outcome = Outcome::kReject;
+  verdict.outcome = Outcome::kRefused;
   verdict.message = "no softcap";
   stats.targets["fa1.cpu.plain"].add(some_case(65), verdict);
   verdict.property = "repeat";
@@ -219,7 +219,7 @@ TEST_F(CampaignFolder, TextThatIsNoUtf8IsKeptAsFarAsItIs) {
 TEST_F(CampaignFolder, ReasonsOfAnyBytesAreCountedByWhatIsRead) {
   Verdict refused;
   refused.property = "reference";
-  refused.outcome = Outcome::kReject;
+  refused.outcome = Outcome::kRefused;
   ShardStats stats;
   for (const char* reason : {"no \xff", "no \xfe"}) {
     refused.message = reason;

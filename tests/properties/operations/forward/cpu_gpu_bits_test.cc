@@ -86,15 +86,15 @@ TEST(CpuGpuBits, WhatIsWrongByItselfIsToldAsThat) {
 TEST(CpuGpuBits, WhatCannotBeComparedIsNoPass) {
   FakeTarget target;
   const Property& property = *find_property("cpu_gpu_bits");
-  EXPECT_EQ(judge(simple(), property, target, documented()).outcome, Outcome::kReject);
+  EXPECT_EQ(judge(simple(), property, target, documented()).outcome, Outcome::kRefused);
   target.peer = std::make_shared<Peer>([](std::string* error) {
     *error = "none";
     return nullptr;
   });
-  EXPECT_EQ(judge(simple(), property, target, documented()).outcome, Outcome::kReject);
+  EXPECT_EQ(judge(simple(), property, target, documented()).outcome, Outcome::kRefused);
   EXPECT_EQ(target.peer->error(), "none");
   const Verdict refused = judged(target, Flaw::kPlanNonsense);
-  EXPECT_EQ(refused.outcome, Outcome::kReject) << refused.message;
+  EXPECT_EQ(refused.outcome, Outcome::kRefused) << refused.message;
   const Verdict fault = judged(target, Flaw::kFaults);
   EXPECT_EQ(fault.kind, Kind::kFault) << fault.message;
 }

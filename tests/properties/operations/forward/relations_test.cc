@@ -36,7 +36,7 @@ TEST_P(EveryProperty, HoldsOfARightKernel) {
   for (int n = 0; n < kCases; ++n) {
     const Verdict v = judge(draw(config(), 11, n), property, target, documented());
     ASSERT_NE(v.outcome, Outcome::kFail) << "case " << n << ": " << sentence(v);
-    rejected += v.outcome == Outcome::kReject;
+    rejected += v.outcome == Outcome::kRefused;
   }
   EXPECT_LE(rejected, kCases / 20);
 }
@@ -87,11 +87,11 @@ TEST(BitExact, SpeaksOfADevicesArithmeticAndJudgesNoPlanThatLeavesSomethingOpen)
   FakeTarget target;
   Case c;
   const Verdict any = judge(c, property, target, documented());
-  EXPECT_EQ(any.outcome, Outcome::kReject);
+  EXPECT_EQ(any.outcome, Outcome::kRefused);
   EXPECT_NE(any.message.find("--arithmetic device:h200"), std::string::npos) << any.message;
   c.env.arithmetic = ATTN_ARITHMETIC_H200;
   const Verdict open = judge(c, property, target, h200());
-  EXPECT_EQ(open.outcome, Outcome::kReject);
+  EXPECT_EQ(open.outcome, Outcome::kRefused);
   EXPECT_NE(open.message.find("not judged by bit_exact: the plan leaves "), std::string::npos) << open.message;
 }
 
