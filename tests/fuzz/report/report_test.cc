@@ -154,7 +154,8 @@ TEST_F(ReportOfANight, IsGreenWhereNothingWasFound) {
 
 TEST_F(ReportOfANight, IsNotGreenWhileFailuresWait) {
   make_night(dir_, {.green = true});
-  write_crash(dir_, {.id = "canary", .target = "seeded-bug.cpu.plain", .property = "reference"}, {});
+  write_crash(dir_, {.id = "seeded", .target = "seeded-bug.cpu.plain", .property = "reference"}, {});
+  write_crash(dir_, {.id = "canary", .target = "canary.cpu.plain", .property = "reference"}, {});  // its old name
   EXPECT_EQ(json()["summary"]["waiting"], 0) << "a seeded bug's";
   write_crash(dir_, {.id = "waits", .target = "fa1.cpu.plain", .property = "reference"}, {});
   const Json j = json();

@@ -99,6 +99,13 @@ TEST(SeededBug, IsOfTheKindThatABuildsSanitizerSees) {
     EXPECT_EQ(seeded_bug_for(build_kind.name).kind != Kind::kWrong, build_kind.sanitizer()) << build_kind.name;
 }
 
+TEST(SeededBug, HasTheNameOfItsTargetAndOnceHadAnother) {
+  EXPECT_TRUE(is_seeded_bug("seeded-bug.cpu.plain"));
+  EXPECT_TRUE(is_seeded_bug("canary.cpu.plain"));
+  EXPECT_FALSE(is_seeded_bug("kernel.seeded-bug.cpu.plain"));
+  EXPECT_FALSE(is_seeded_bug("fa1.cpu.plain"));
+}
+
 TEST(ChooseCrash, TakesTheKindThatHadLeastAttentionAndThenTheUnlikest) {
   const std::vector<Crash> crashes = {crash_with("a", "wrong", 64, true, false),
                                       crash_with("a", "wrong", 64, true, true),
