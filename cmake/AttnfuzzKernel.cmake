@@ -130,6 +130,7 @@ function(attnfuzz_add_kernel)
     set(arg_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
   endif()
   list(TRANSFORM arg_INCLUDES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" REGEX "^[^/$]")
+  list(APPEND arg_BUILDS ${arg_LANES})  # the name of BUILDS in version 0.1, accepted once more
   if("cpu" IN_LIST arg_BACKENDS)
     attnfuzz_accept_compiler(${arg_NAME} "${arg_BUILDS}")
   endif()
