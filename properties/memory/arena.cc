@@ -22,7 +22,9 @@ namespace {
 std::byte* fence() {
   static_assert(Arena::kBytes <= Arena::kFence / 2);
   void* all = mmap(nullptr, 2 * Arena::kFence, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (all == MAP_FAILED) fail("cannot reserve 2 TiB of address space; raise `ulimit -v`");
+  if (all == MAP_FAILED)
+    fail("cannot reserve " + std::to_string(2 * Arena::kFence >> 40) +
+         " TiB of address space; raise `ulimit -v`");
   auto* const begin = static_cast<std::byte*>(all);
   const uint64_t below = -reinterpret_cast<uintptr_t>(begin) & (Arena::kFence - 1);
   if (below > 0) munmap(begin, below);

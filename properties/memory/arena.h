@@ -37,7 +37,7 @@ class Arena {
   // Maps one created elsewhere; does not own fd. Fenced: nothing else lies, or comes to lie, in the
   // kFence bytes around it, which begin at a multiple of kFence; it lies in their upper half.
   explicit Arena(int fd, bool fenced = false);
-  static constexpr uint64_t kFence = uint64_t{1} << 40;
+  static constexpr uint64_t kFence = uint64_t{1} << 42;  // half of it holds 63 slots
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
