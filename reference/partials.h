@@ -4,18 +4,7 @@
 // partial is the attention over those keys alone, normalised by its own sum, in fp32, with its LSE. A split
 // without a visible key for a row holds 0 and -inf, and so does a split past the last tile.
 //
-// reduce: from exact fp32 partials, O = sum_s e^(LSE_s - LSE) O_s and LSE = ln sum_s e^(LSE_s). This is a
-// weighted mean again (weighted_mean.h), with scores x_s = LSE_s, values O_s, and only the merge's own rounding:
-//
-//   R_s = M - x_s                            how far below the largest LSE, M
-//   e_s = 5u R_s + S(eps_e + 2u)             product by log2 e, subtraction; S factors if merged one by one
-//       + 2u(|x_s| + |M|)                    if each LSE is rounded when multiplied, before M is subtracted;
-//                                            S times if merged one by one
-//       + 2 eps_e                            the largest LSE's own weight
-//   g_l = g_v = gamma(S+3, u), u_P = 0, eta_P = 2^-125 (a weight and a product may flush; S times that where
-//   weights are relative to the final LSE)
-//
-// and the factor e^C of a merge that weighs by the rounded final LSE.
+// reduce: from exact fp32 partials, a weighted mean of the splits (rows/merged_rows.h).
 //
 //   PartialReference p = evaluate_partials(problem, tensors, plan, calibration, s);
 //   p.reference[TensorId::kO].ratio(row, c, partial_o);

@@ -8,12 +8,12 @@
 #include <stdexcept>
 
 #include "reference/agreement.h"
+#include "reference/model/error_model.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
 
 TEST(Ratio, OfWhatIsDue) {
