@@ -6,7 +6,7 @@
 
 namespace attnfuzz {
 
-Execution::Execution(const Case& the_case, Target& on)
+Execution::Execution(const Case& the_case, Target& on, const attn_plan* earlier)
     : c(the_case),
       target(on),
       operation(operation_of(the_case.problem.features)),
@@ -20,6 +20,7 @@ Execution::Execution(const Case& the_case, Target& on)
     planned = target.plan(laid.problem(), laid.tensors(), env);
   }
   if (!why_not().empty()) return;
+  if (earlier != nullptr) planned.plan = *earlier;
   Stopwatch watch(lay_out_s);
   written_by_plan = laid.check_planned();
   laid.give_workspace(plan.workspace_bytes, plan.workspace_align);

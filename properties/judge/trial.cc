@@ -186,13 +186,13 @@ const Run* Trial::given_run(const Case& of, std::string_view label) {
   return &given.run;
 }
 
-Execution* Trial::prepare(const Case& of, std::string_view label) {
+Execution* Trial::prepare(const Case& of, std::string_view label, const attn_plan* earlier) {
   if (given_) throw std::logic_error("a trial of given runs prepares none: Property::asks_target");
   const Case c = variants_ > 0 ? inside(of) : of;
   if (!begin(c, label)) return nullptr;
   const int variant = variants_ - 1;
   prepared_.reset();  // only one laid-out case lives in an arena at a time
-  prepared_ = std::make_unique<Execution>(c, target_);
+  prepared_ = std::make_unique<Execution>(c, target_, earlier);
   const Execution& e = *prepared_;
   verdict_.lay_out_s += e.lay_out_s;
   verdict_.kernel_s += e.kernel_s;
@@ -315,6 +315,11 @@ const Run* Trial::run_in_place(const Case& c, std::string_view label) {
   if (!execution) return nullptr;
   if (execution->laid.workspace().size() == left.size()) execution->laid.keep_workspace(left);
   return run_calls(*execution, label);
+}
+
+const Run* Trial::run_on_plan(const Case& c, const attn_plan& earlier, std::string_view label) {
+  Execution* execution = prepare(c, label, &earlier);
+  return execution ? run_calls(*execution, label) : nullptr;
 }
 
 const Run* Trial::run_calls(Execution& e, std::string_view label) {

@@ -85,6 +85,9 @@ class Trial {
   // dirty workspace, it finds what those calls left there.
   const Run* run_in_place(const Case& c, std::string_view label);
 
+  // run() by a plan that was made for another case of the same sizes and layout, as a captured graph does.
+  const Run* run_on_plan(const Case& c, const attn_plan& earlier, std::string_view label);
+
   // Ends the trial: the relation does not hold, or it does not apply here.
   void fail(Kind kind, std::string message);
   void reject(std::string why);
@@ -95,7 +98,7 @@ class Trial {
   // For relations that run a kernel's stages. prepare() lays out and plans a case; run_stage() runs one stage
   // and checks status and redzones. The result of prepare() is valid until the next run() or prepare(). nullptr
   // or false: as in run().
-  Execution* prepare(const Case& c, std::string_view label = "");
+  Execution* prepare(const Case& c, std::string_view label = "", const attn_plan* earlier = nullptr);
   bool run_stage(Execution& prepared, Stage stage, std::string_view label = "");
   // The last laid-out case, also of run(), for a property that looks at the inputs (asks_target).
   const Execution* laid_out() const { return prepared_.get(); }

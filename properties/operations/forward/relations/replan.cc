@@ -1,0 +1,46 @@
+// A plan knows addresses, strides and sizes alone, so it serves every call that shares them: captured graphs
+// and servers make a plan once and run it with other values and other lengths. A kernel whose plan() reads the
+// tensors, or keeps what it saw of them, is wrong in the second call.
+#include "properties/case/shrink_toggles.h"
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+// Every length becomes another one: the longest batch entries become the shortest.
+void change_lengths(Problem& p) {
+  if (!p.key_lengths) return;
+  for (int64_t& length : *p.key_lengths) length = p.seq_k - std::clamp<int64_t>(length, 0, p.seq_k);
+}
+
+Case other_contents(const Case& base) {
+  Case c = variant_of(base);
+  for (const TensorId t : kInputs) {
+    if (fill_of(t) && in_problem(spec_of(t), c.problem.features)) ++(c.*fill_of(t)).seed;
+  }
+  if (c.problem.bias) ++c.problem.bias->seed;
+  if (c.problem.mask) ++c.problem.mask->visible.seed;
+  change_lengths(c.problem);
+  tidy(c);
+  return c;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  const attn_plan plan = base->plan;
+  trial.run_on_plan(other_contents(base->c), plan, "other values and lengths by the plan of the first call");
+}
+
+}  // namespace
+
+extern const Property replan = {"replan",
+                                "a plan made once serves calls with other values and lengths",
+                                any_case,
+                                check,
+                                /*needs_stages=*/false,
+                                /*asks_target=*/true,
+                                /*compares=*/false,
+                                /*operation=*/nullptr};
+
+}  // namespace attnfuzz::relations
