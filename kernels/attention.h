@@ -111,8 +111,19 @@ typedef enum attn_align { ATTN_TOP_LEFT = 0, ATTN_BOTTOM_RIGHT = 1 } attn_align;
 
 typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
 
-/* Bits of attn_problem.features. */
+/* Bits of attn_problem.features. A bit that asks for an operation other than the forward pass says which
+ * tensors the call has; the problem's other fields then hold what asks for nothing. */
 #define ATTN_FEATURE_F32 ((uint64_t)1) /* attn_problem.dtype is ATTN_F32: Q, K, V and O are fp32 */
+/* An operation: O and LSE over the keys of two sides, from each side's O and LSE, for each (b, h, i):
+ *
+ *   LSE = ln(exp(LSE1) + exp(LSE2)),   O = exp(LSE1 - LSE) O1 + exp(LSE2 - LSE) O2
+ *
+ * O1 and O2 are of the problem's dtype, the LSEs of plan.lse_base. A side that saw no key has O = 0 and the LSE
+ * of plan.lse_dead; where that is not +inf, -inf. It has no part in the result, and two such sides give such a
+ * result. The problem has batch, heads_q = heads_kv, seq_q, dim_v, seq_k = 0 and dim_qk = 1. */
+#define ATTN_FEATURE_MERGE ((uint64_t)1 << 1)
+/* Of attn_kernel.features alone: the kernel has no forward pass, and is offered other operations only. */
+#define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)
 
 /* What is asked. Sizes are counts of elements; a zero length is legal. */
 typedef struct attn_problem {
@@ -160,6 +171,9 @@ typedef struct attn_tensors {
   const int64_t* key_lengths; /* (batch), dense; a value outside 0..seq_k counts as the nearer end */
   void* workspace;            /* plan.workspace_bytes, of any content; aligned to plan.workspace_align */
   uint64_t workspace_bytes;
+  /* Appended, for ATTN_FEATURE_MERGE: the results of two sides. */
+  attn_tensor o1, o2;     /* (batch, heads_q, seq_q, dim_v) */
+  attn_tensor lse1, lse2; /* (batch, heads_q, seq_q, 1), fp32, of plan.lse_base */
 } attn_tensors;
 
 /* What stopped a kernel. The strings live for the length of the callback. */
@@ -224,7 +238,8 @@ typedef struct attn_probe {
 typedef enum attn_arithmetic {
   ATTN_ARITHMETIC_ANY = 0,  /* any that keep what is documented; products are rounded as the seed says */
   ATTN_ARITHMETIC_H200 = 1, /* an NVIDIA H200's */
-  /* As published of their products, and as an H200 in ex2, lg2, rcp, rsqrt: not proven (docs/how-it-works/executor.md). */
+  /* As published of their products, and as an H200 in ex2, lg2, rcp, rsqrt: not proven
+     (docs/how-it-works/executor.md). */
   ATTN_ARITHMETIC_A100 = 2, /* sm_80 */
   ATTN_ARITHMETIC_L40S = 3  /* sm_89 */
 } attn_arithmetic;
@@ -240,7 +255,7 @@ typedef struct attn_env {
   uint64_t schedule_seed;      /* CPU: order of threads, early or late copies, rounding of mma; 0: in order */
   int32_t variant;             /* 0: the kernel's own choice; n: its n-th instantiation, told by plan.path */
   int32_t arithmetic;          /* CPU: attn_arithmetic */
-  void* stream; /* CUDA: the cudaStream_t to launch on */
+  void* stream;                /* CUDA: the cudaStream_t to launch on */
   void (*report)(void* user, const attn_report* report);
   void* user;
   const attn_probe* probe; /* NULL: none */
@@ -281,8 +296,9 @@ typedef enum attn_tanh_class {
 typedef enum attn_scale_mode {
   ATTN_SCALE_UNKNOWN = 0,
   ATTN_SCALE_FUSED = 1, /* exp2(fma(s, sigma, -mu)) with mu = max * sigma */
-  /* The scaled score is rounded before the maximum is subtracted. Where a bias absorbs all scores of a row, as the
-   * lowest number does, they are one number and all weights are equal, even if that times log2 e is -inf. */
+  /* The scaled score is rounded before the maximum is subtracted. Where a bias absorbs all scores of a row, as
+   * the lowest number does, they are one number and all weights are equal, even if that times log2 e is -inf.
+   */
   ATTN_SCALE_SEPARATE = 2,
   ATTN_SCALE_FOLDED_Q = 3, /* Q is scaled and rounded to its own format first */
   /* The scaled score x is rounded, then exp2(fma(x, log2 e, -mu)) with mu = max * log2 e rounded:

@@ -81,6 +81,8 @@ inline attn_tensors strided(const attn_problem& p, attn_tensors t) {
   t.lse = strided(t.lse, p.batch, p.heads_q, p.seq_q, 1);
   t.bias = strided(t.bias, p.batch, p.heads_q, p.seq_q, p.seq_k);
   t.mask = strided(t.mask, p.batch, p.heads_q, p.seq_q, p.seq_k);
+  for (attn_tensor* side : {&t.o1, &t.o2}) *side = strided(*side, p.batch, p.heads_q, p.seq_q, p.dim_v);
+  for (attn_tensor* side : {&t.lse1, &t.lse2}) *side = strided(*side, p.batch, p.heads_q, p.seq_q, 1);
   return t;
 }
 
@@ -148,6 +150,7 @@ inline Refusal check_switches(const attn_problem& p) {
 inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   const bool queries = p.batch > 0 && p.heads_q > 0 && p.seq_q > 0;
   const bool keys = queries && p.seq_k > 0;
+  const bool sides = queries && (p.features & ATTN_FEATURE_MERGE) != 0;
   const uintptr_t element = p.dtype == ATTN_F32 ? 4 : 2;
   const struct {
     const char* name;
@@ -161,7 +164,11 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
                   {"lse", t.lse.data, false, 4},
                   {"bias", t.bias.data, keys && p.bias_dtype != ATTN_NONE, p.bias_dtype == ATTN_F32 ? 4u : 2u},
                   {"mask", t.mask.data, keys && p.has_mask, 1},
-                  {"key_lengths", t.key_lengths, queries && p.has_key_lengths, 8}};
+                  {"key_lengths", t.key_lengths, queries && p.has_key_lengths, 8},
+                  {"o1", t.o1.data, sides, element},
+                  {"o2", t.o2.data, sides, element},
+                  {"lse1", t.lse1.data, sides, 4},
+                  {"lse2", t.lse2.data, sides, 4}};
   for (const auto& pointer : pointers) {
     if (pointer.needed && pointer.data == nullptr)
       return invalid(std::string(pointer.name) + " is a null pointer");
@@ -191,6 +198,8 @@ inline Refusal read_call(const attn_problem* problem, const attn_tensors* tensor
     return invalid("attn_env is smaller than the first contract's");
   if (call->problem.features & ~features)
     return {ATTN_UNSUPPORTED, "attn_problem.features asks for what this kernel does not know"};
+  if ((features & ATTN_FEATURE_NO_FORWARD) != 0 && (call->problem.features & ATTN_FEATURE_MERGE) == 0)
+    return {ATTN_UNSUPPORTED, "this kernel has no forward pass"};
   if (Refusal refusal = check_sizes(call->problem)) return refusal;
   if (Refusal refusal = check_switches(call->problem)) return refusal;
   if (Refusal refusal = check_tensors(call->problem, call->tensors)) return refusal;

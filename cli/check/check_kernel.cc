@@ -123,6 +123,7 @@ class KernelCheck {
   void choose_properties() {
     std::vector<const char*> silent, refused, infinite, by_name;
     std::erase_if(options_.properties, [&](const Property* property) {
+      if (!of_its_operation(*property, checked_.kernel)) return true;  // nothing that could be asked
       if (speaks_of(*property, checked_.kernel) && speaks_of(*property, checked_.refused)) return false;
       (!speaks_of(*property, checked_.kernel) ? silent
        : !speaks_of(*property, by_kernel_)    ? refused
@@ -133,7 +134,8 @@ class KernelCheck {
     if (options_.properties.empty()) throw UserError("no property is left to judge " + library_.name + " by");
     if (arguments_.properties.empty()) {
       for (const Property* property : all_properties()) {
-        if (std::ranges::find(arguments_.check.properties, property) == arguments_.check.properties.end())
+        if (std::ranges::find(arguments_.check.properties, property) == arguments_.check.properties.end() &&
+            of_its_operation(*property, checked_.kernel))
           by_name.push_back(property->name);
       }
     }
@@ -201,10 +203,13 @@ class KernelCheck {
     line_.clear();
     for (Failure& before : checked_.result.failures) drawn.add(std::move(before));
     checked_.result = std::move(drawn);
-    checked_.result.features.reach = reach_in_domain(config_);
+    checked_.result.features.reach = kernel_has(operations::forward, checked_.kernel.features)
+                                         ? reach_in_domain(config_)
+                                         : no_floor_within_reach();
   }
 
-  // Names the part of the cases that was drawn; empty if all kinds were. The floors of the draw hold only for all.
+  // Names the part of the cases that was drawn; empty if all kinds were. The floors of the draw hold only for
+  // all.
   std::string part() const {
     if (!options_.path.empty()) return "cases of one path";
     return arguments_.properties.empty() ? "" : "cases of some properties";
@@ -216,7 +221,7 @@ class KernelCheck {
     if (!result.interrupted) collect_not_judged(arguments_, options_, part().empty(), checked_);
     if (result.coverage.cases() >= kFewestToMeasure) checked_.covered = measure(result.coverage, config_);
     const bool held = result.failures.empty() && !result.interrupted;
-    if (held) {
+    if (held && kernel_has(operations::forward, checked_.kernel.features)) {
       // A function of Python may take long to load; its tiles are a word of its caller's.
       checked_.tiles = checked_.kernel.refuses_late ? KeyTiles{config_.tiles_q.front(), config_.tiles_k.front()}
                                                     : show_key_tiles(*open_on_terms(), config_.domain);

@@ -136,9 +136,9 @@ constexpr MemoryRefusals kOf = {
 // The refusals of each tensor that has strides, in the order of the table.
 inline constexpr auto kMemoryRefusals = [] {
   constexpr auto ids = [] {
-    std::array<TensorId, std::ranges::count_if(kTensors, &TensorSpec::strided)> strided = {};
-    std::ranges::transform(kTensors | std::views::filter(&TensorSpec::strided), strided.begin(),
-                           &TensorSpec::id);
+    constexpr auto asked = [](const TensorSpec& spec) { return spec.strided() && in_problem(spec, 0); };
+    std::array<TensorId, std::ranges::count_if(kTensors, asked)> strided = {};
+    std::ranges::transform(kTensors | std::views::filter(asked), strided.begin(), &TensorSpec::id);
     return strided;
   }();
   return [&]<size_t... n>(std::index_sequence<n...>) {

@@ -82,6 +82,11 @@ class WorkerTarget final : public Target, public BatchTarget {
 
   PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
     PlanReply reply;
+    if ((info_.features & ATTN_FEATURE_NO_FORWARD) != 0 && (problem.features & kOperations) == 0) {
+      reply.status = ATTN_UNSUPPORTED;
+      reply.reason = "the kernel has no forward pass";
+      return reply;
+    }
     if (const uint64_t unknown = problem.features & ~info_.features) {
       reply.status = ATTN_UNSUPPORTED;
       reply.reason = "the kernel knows nothing of this kind of problem: attn_kernel.features lacks the bits " +

@@ -128,8 +128,9 @@ struct Problem {
   std::optional<Bias> bias;
   std::optional<Mask> mask;
   int64_t num_splits = 0;
-  // Bits of attn_problem.features without a field above, from a case that a later attnfuzz wrote. A reader that
-  // does not know a bit refuses the problem by name (reference/call/known_features.h).
+  // Bits of attn_problem.features without a field above: the one that asks for another operation than the forward
+  // pass (tensor_spec.h, kOperations), or those of a later attnfuzz. A reader that does not know a bit refuses the
+  // problem by name (reference/call/known_features.h).
   uint64_t features = 0;
   bool operator==(const Problem&) const = default;
 };
@@ -222,7 +223,7 @@ enum class Poison : uint8_t {
 
 // A single value that replaces an element after the fills.
 struct Planted {
-  TensorId tensor = TensorId::kV;      // kQ, kK, kV or kBias
+  TensorId tensor = TensorId::kV;      // an input with a fill, or kBias
   int64_t b = 0, h = 0, s = 0, d = 0;  // of kBias: (b, head, query, key)
   uint32_t bits = 0;                   // in the tensor's own format
   bool operator==(const Planted&) const = default;
@@ -272,6 +273,8 @@ struct Case {
   Environment env;
   std::string build_kind = "plain";
   Fill q, k, v;
+  Fill o1, o2, lse1, lse2;  // of the operation merge
+  Pattern sides;  // of the operation merge: side j of query i, of two, saw keys where (i,j) is visible
   std::vector<Planted> planted;
   bool nan_beyond_lengths = false;  // K and V hold NaN at j >= key_lengths[b]
   std::array<TensorLayout, kTensorCount> layout;
@@ -292,6 +295,14 @@ constexpr Fill Case::* fill_of(TensorId t) {
       return &Case::k;
     case TensorId::kV:
       return &Case::v;
+    case TensorId::kO1:
+      return &Case::o1;
+    case TensorId::kO2:
+      return &Case::o2;
+    case TensorId::kLse1:
+      return &Case::lse1;
+    case TensorId::kLse2:
+      return &Case::lse2;
     default:
       return nullptr;
   }

@@ -85,9 +85,34 @@ std::string join(const std::vector<std::string>& parts, const char* separator) {
   return text;
 }
 
+namespace {
+
+// "merge ": the operation of a problem, unless it is the forward pass.
+std::string operation_word(const Problem& p) {
+  for (const OperationBit& operation : kOperationBits) {
+    if ((p.features & operation.feature) != 0) return cat(operation.name, " ");
+  }
+  return "";
+}
+
+// True if a tensor of the problem's operation has this size.
+bool has_size(const Problem& p, Size size) {
+  return std::ranges::any_of(kTensors, [&](const TensorSpec& spec) {
+    return in_problem(spec, p.features) && std::ranges::find(spec.shape, size) != spec.shape.end();
+  });
+}
+
+}  // namespace
+
 std::string sizes_line(const Problem& p) {
-  return cat("B=", p.batch, " H=", p.heads_q, "/", p.heads_kv, " S=", p.seq_q, "/", p.seq_k, " D=", p.dim_qk,
-             "/", p.dim_v, " ", dtype_name(p.dtype));
+  const bool keys = has_size(p, Size::kSeqK);
+  std::string text = cat(operation_word(p), "B=", p.batch, " H=", p.heads_q);
+  if (keys) text += cat("/", p.heads_kv);
+  text += cat(" S=", p.seq_q);
+  if (keys) text += cat("/", p.seq_k);
+  text += " D=";
+  if (has_size(p, Size::kDimQk)) text += cat(p.dim_qk, "/");
+  return text + cat(p.dim_v, " ", dtype_name(p.dtype));
 }
 
 namespace {

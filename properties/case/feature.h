@@ -50,7 +50,7 @@ class OptionalFunction<R(Args...)> {
 };
 
 // A list or `none`, stated explicitly: leaving it out does not compile.
-template <typename T>
+template <typename T, size_t kMost = 12>
 class InplaceVector {
  public:
   constexpr InplaceVector(None) {}
@@ -64,18 +64,17 @@ class InplaceVector {
   constexpr const T* end() const { return begin() + size_; }
 
  private:
-  static constexpr size_t kMost = 12;
   std::array<T, kMost> all_ = {};
   size_t size_ = 0;
 };
 
-// The toggles that the reducer turns off, and their place among all toggles.
+// The toggles that the reducer turns off, and their place among all toggles. Each tensor may have one.
+using ShrinkToggleList = InplaceVector<ShrinkToggle, 12 + kTensorCount>;
 struct ShrinkToggles {
   constexpr ShrinkToggles(None) : place(0), all(none) {}
-  constexpr ShrinkToggles(int at, InplaceVector<ShrinkToggle> shrink_toggles)
-      : place(at), all(shrink_toggles) {}
+  constexpr ShrinkToggles(int at, ShrinkToggleList shrink_toggles) : place(at), all(shrink_toggles) {}
   int place;
-  InplaceVector<ShrinkToggle> all;
+  ShrinkToggleList all;
 };
 
 // Alternative values of a part. Each is tried by itself on a case that has the usual value. If all of them

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "properties/case/geometry.h"
 #include "properties/data/fills.h"
 #include "reference/numbers/formats.h"
 #include "reference/semantics.h"
@@ -59,7 +60,19 @@ void add_row(const Fill& fill, int32_t dtype, const Indices& at, int64_t n, void
   }
 }
 
+// The side of a merge that a tensor belongs to: 0 or 1; -1: to none.
+int side_of(TensorId tensor) {
+  return tensor == TensorId::kO1 || tensor == TensorId::kLse1   ? 0
+         : tensor == TensorId::kO2 || tensor == TensorId::kLse2 ? 1
+                                                                : -1;
+}
+
 }  // namespace
+
+bool saw_keys(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t i) {
+  const int side = side_of(tensor);
+  return side < 0 || visible(c.sides, b, h, i, side, c.problem.seq_q, 2);
+}
 
 int64_t key_length(const Problem& p, int64_t b) {
   return p.key_lengths ? key_count(p, (*p.key_lengths)[b]) : p.seq_k;
@@ -74,10 +87,17 @@ int64_t rows_held(const Case& c, TensorId tensor, int64_t b) {
   return longest;
 }
 
-void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, void* out) {
+void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, void* out, float dead_lse) {
   const int64_t n = columns_of(c.problem, tensor);
   const Indices at = row_source(c, tensor, b, h, s);
-  fill_row(c.*fill_of(tensor), c.problem.dtype, at.b, at.h, at.s, n, out);
+  fill_row(c.*fill_of(tensor), dtype_of(c.problem, tensor), at.b, at.h, at.s, n, out);
+  if (!saw_keys(c, tensor, at.b, at.h, at.s)) {
+    const float none = spec_of(tensor).varied.by_plan ? dead_lse : 0;
+    const uint32_t bits = bits_of(dtype_of(c.problem, tensor), none);
+    const int64_t bytes = element_bytes(c.problem, tensor);
+    for (int64_t d = 0; d < n; ++d)
+      std::memcpy(static_cast<std::byte*>(out) + d * bytes, &bits, static_cast<size_t>(bytes));
+  }
   if (tensor == TensorId::kK && c.remap.k_shift) {
     add_row(*c.remap.k_shift, c.problem.dtype, {at.b, at.h, 0}, n, out);
   }
@@ -145,14 +165,14 @@ double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s,
   const auto plant = std::find_if(planted.rbegin(), planted.rend(), [&](const Planted& x) {
     return x.tensor == tensor && x.b == at.b && x.h == at.h && x.s == at.s && x.d == d;
   });
-  if (plant != planted.rend()) return decode(pair ? p.bias->dtype : p.dtype, &plant->bits, 0);
+  if (plant != planted.rend()) return decode(dtype_of(p, tensor), &plant->bits, 0);
   if (pair) return bias_at(c, b, h, s, d);
   if (s >= rows_held(c, tensor, b)) {
     return std::numeric_limits<double>::quiet_NaN();
   }
   std::vector<uint32_t> row(columns_of(p, tensor));
   recipe_row(c, tensor, b, h, s, row.data());
-  return decode(p.dtype, row.data(), d);
+  return decode(dtype_of(p, tensor), row.data(), d);
 }
 
 std::vector<double> matrix_at(const Case& c, TensorId tensor, int64_t b, int64_t h) {
@@ -164,11 +184,11 @@ std::vector<double> matrix_at(const Case& c, TensorId tensor, int64_t b, int64_t
   std::vector<uint32_t> row(columns);
   for (int64_t s = 0; s < length; ++s) {
     recipe_row(c, tensor, b, h, s, row.data());
-    decode_strided(p.dtype, row.data(), 0, 1, columns, &out[s * columns]);
+    decode_strided(dtype_of(p, tensor), row.data(), 0, 1, columns, &out[s * columns]);
   }
   for (const Planted& x : planted_at(c)) {
     if (x.tensor == tensor && x.b == (once.batch ? 0 : b) && x.h == (once.head ? 0 : h))
-      out[x.s * columns + x.d] = decode(p.dtype, &x.bits, 0);
+      out[x.s * columns + x.d] = decode(dtype_of(p, tensor), &x.bits, 0);
   }
   return out;
 }

@@ -9,6 +9,7 @@
 //   double v = value_at(c, TensorId::kV, b, kv_head, j, column);  // as the kernel finds it
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "properties/case/case.h"
@@ -23,8 +24,13 @@ int64_t key_length(const Problem& p, int64_t b);
 // entries share the tensor, the longest entry decides.
 int64_t rows_held(const Case& c, TensorId tensor, int64_t b);
 
-// Row (b,h,s) of Q, K or V before planting: dim values in the problem's dtype.
-void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, void* out);
+// True unless the tensor is a result of a side of a merge that saw no key for this query.
+bool saw_keys(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t i);
+
+// Row (b,h,s) of an input with a fill, before planting: dim values in the tensor's dtype. `dead_lse`: the LSE
+// of a side that saw no key, -inf or what the plan says instead.
+void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, void* out,
+                float dead_lse = -std::numeric_limits<float>::infinity());
 
 // Mask and bias at (b,h,i,j). Broadcast dimensions are asked at index 0. The case must have the tensor.
 bool mask_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j);

@@ -117,6 +117,12 @@ std::map<std::string, double> reach_in_domain(const GeneratorConfig& config) {
   return reach;
 }
 
+std::map<std::string, double> no_floor_within_reach() {
+  std::map<std::string, double> reach;
+  for (const Floor& floor : kFloors) reach[floor.name] = 0;
+  return reach;
+}
+
 std::string Classification::table() const {
   std::string text = "  drawn:";
   size_t column = text.size();

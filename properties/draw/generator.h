@@ -58,5 +58,7 @@ struct Classification {
 // before any cost is cut. The result is the share that still has the feature, divided by the share that had
 // it.
 std::map<std::string, double> reach_in_domain(const GeneratorConfig& config);
+// For a kernel without a forward pass: the floors are about keys, and other operations have none.
+std::map<std::string, double> no_floor_within_reach();
 
 }  // namespace attnfuzz

@@ -15,6 +15,7 @@
 #include "properties/case/domain.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/case/words.h"
+#include "properties/data/recipe.h"
 #include "properties/data/tiles.h"
 #include "properties/explain/fault_class.h"
 
@@ -271,6 +272,12 @@ class Evidence {
   }
   void look_at_tiles() {
     constexpr int64_t kMostPairs = int64_t{1} << 20;
+    if ((p.features & kOperations) != 0) {
+      const bool row = v.where.has_value();
+      const int64_t b = row ? v.where->b : 0, h = row ? v.where->h : 0, i = row ? v.where->q : 0;
+      dead_row = !saw_keys(c, TensorId::kO1, b, h, i) && !saw_keys(c, TensorId::kO2, b, h, i);
+      return;
+    }
     if (p.seq_k < 1) dead_row = p.seq_q > 0;
     if (p.batch < 1 || p.seq_q < 1 || p.seq_k < 1 || p.seq_q > kMostPairs / p.seq_k) return;
     const auto inside = [](int64_t at, int64_t size) { return std::clamp<int64_t>(at, 0, size - 1); };

@@ -23,6 +23,7 @@ Execution::Execution(const Case& the_case, Target& on, const attn_plan* earlier)
   if (earlier != nullptr) planned.plan = *earlier;
   Stopwatch watch(lay_out_s);
   written_by_plan = laid.check_planned();
+  laid.follow(plan);
   laid.give_workspace(plan.workspace_bytes, plan.workspace_align);
   target.memory(laid.ranges());
 }

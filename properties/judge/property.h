@@ -39,9 +39,13 @@ struct Property {
   const Operation* operation = &operations::forward;
 };
 
+// True if the kernel has the operation that the property is about.
+inline bool of_its_operation(const Property& property, const KernelInfo& kernel) {
+  return property.operation == nullptr || kernel_has(*property.operation, kernel.features);
+}
+
 inline bool speaks_of(const Property& property, const KernelInfo& kernel) {
-  const uint64_t asked = property.operation != nullptr ? property.operation->feature : 0;
-  return (asked & ~kernel.features) == 0 && (!property.needs_stages || kernel.has_stages);
+  return of_its_operation(property, kernel) && (!property.needs_stages || kernel.has_stages);
 }
 
 // The properties that judge a kernel by default, in the order of CMakeLists.txt.

@@ -212,7 +212,8 @@ Execution* Trial::prepare(const Case& of, std::string_view label, const attn_pla
   }
   if (variant == 0) {
     verdict_.plan = e.plan;
-    verdict_.assumptions = make_error_model(e.laid.problem(), e.plan, calibration_).assumptions;
+    if (e.operation.feature == 0)
+      verdict_.assumptions = make_error_model(e.laid.problem(), e.plan, calibration_).assumptions;
   }
   return prepared_.get();
 }
@@ -336,6 +337,7 @@ const Run* Trial::run_calls(Execution& e, std::string_view label) {
     if (n == 0) {
       // Once for each case: check_memory() below finds a call that changed an input.
       if (!evaluate(e, *run)) break;
+      if (variant == 0 && e.operation.feature != 0) verdict_.assumptions = run->reference.assumptions;
       if (variant == 0 && calibration_.error_cap)
         verdict_.declared = declared_share(e, run->reference, calibration_);
     }
@@ -453,7 +455,9 @@ bool Trial::all_bits(const Run& a, const Run& b, std::string_view what) {
 bool adapted(Case& c, const Property& property, const Target& target, std::string* why) {
   const attn_domain* declared = declared_by(target);
   const bool lies = declared && lies_within(*declared, c);
-  if (const Operation* speaks_of = property.operation) {
+  const Operation* speaks_of = property.operation;
+  if (speaks_of == nullptr) speaks_of = operation_for(c.problem.features, target.info().features);
+  if (speaks_of != nullptr) {
     if (speaks_of->shape != nullptr) speaks_of->shape(c);
     if (const Operation& asked = operation_of(c.problem.features); &asked != speaks_of) {
       *why = std::string("the property speaks of the operation ") + speaks_of->name + ", the case asks for " +

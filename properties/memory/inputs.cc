@@ -9,7 +9,8 @@
 
 namespace attnfuzz {
 
-InputRows::InputRows(const Case& c, TensorId t) : case_(c), tensor_(t), plain_(c.remap == Remap{}) {
+InputRows::InputRows(const Case& c, TensorId t, float dead_lse)
+    : case_(c), tensor_(t), dead_lse_(dead_lse), plain_(c.remap == Remap{} && c.sides == Pattern{}) {
   if (c.planted.empty()) return;
   planted_ = planted_at(c);
   std::erase_if(planted_, [t](const Planted& planted) { return planted.tensor != t; });
@@ -25,9 +26,9 @@ void InputRows::write_values(const Index& at, std::byte* row) const {
     else
       std::fill_n(reinterpret_cast<uint16_t*>(row), dim, format16(p.dtype).nan);
   } else if (plain_) {
-    fill_row(case_.*fill_of(tensor_), p.dtype, b, h, s, dim, row);
+    fill_row(case_.*fill_of(tensor_), dtype_of(p, tensor_), b, h, s, dim, row);
   } else {
-    recipe_row(case_, tensor_, b, h, s, row);
+    recipe_row(case_, tensor_, b, h, s, row, dead_lse_);
   }
 }
 

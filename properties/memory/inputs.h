@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "properties/case/case.h"
@@ -14,7 +15,8 @@ namespace attnfuzz {
 
 class InputRows {
  public:
-  InputRows(const Case& c, TensorId t);
+  // `dead_lse`: see recipe_row().
+  explicit InputRows(const Case& c, TensorId t, float dead_lse = -std::numeric_limits<float>::infinity());
   void write(const Index& at, std::byte* row);
 
  private:
@@ -24,7 +26,8 @@ class InputRows {
 
   const Case& case_;
   const TensorId tensor_;
-  const bool plain_;              // not remapped: fills.h writes whole rows
+  const float dead_lse_;
+  const bool plain_;              // neither remapped nor of a merge: fills.h writes whole rows
   std::vector<Planted> planted_;  // in this tensor
   std::vector<float> scratch_;
 };

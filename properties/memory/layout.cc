@@ -97,9 +97,9 @@ std::optional<MemoryFault> surroundings(const Extent& e, TensorId t, uint32_t pa
 }
 
 // Finds the element of an input that has changed.
-std::optional<MemoryFault> changed_element(const Case& c, const Extent& e, TensorId t) {
+std::optional<MemoryFault> changed_element(const Case& c, const Extent& e, TensorId t, float dead_lse) {
   std::optional<MemoryFault> fault;
-  InputRows rows(c, t);
+  InputRows rows(c, t, dead_lse);
   std::vector<std::byte> expected(static_cast<size_t>(e.g.row_bytes()));
   for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
     if (fault) return;
@@ -163,6 +163,11 @@ attn_tensor told(const Case& c, TensorId t, const Extent& e) {
 
 }  // namespace
 
+float dead_lse_of(const attn_plan& plan) {
+  constexpr float kInfinite = std::numeric_limits<float>::infinity();
+  return plan.lse_dead == ATTN_LSE_DEAD_PLUS_INF ? kInfinite : -kInfinite;
+}
+
 attn_tensors placed(const Case& c, Arena& arena) {
   attn_tensors tensors = {};
   tensors.size = sizeof tensors;
@@ -191,7 +196,7 @@ void LaidOut::fill_input(TensorId t) {
     fill_pattern(e.begin, e.data, arena_.poison.input);
     fill_pattern(e.elements_end(), e.end, arena_.poison.input);
   }
-  InputRows rows(case_, t);
+  InputRows rows(case_, t, dead_lse_);
   if (e.g.scattered()) {
     std::vector<std::byte> dense(static_cast<size_t>(e.g.row_bytes()));
     for_each_row(e, [&](const Index& at, std::byte* row) {
@@ -269,8 +274,8 @@ void LaidOut::give_workspace(uint64_t bytes, uint64_t align) {
   }
   e.begin = e.data - kRedzoneBefore;
   e.touched.emplace_back(e.begin, e.end);
-  // The redzones hold NaN patterns whatever the case's poison is, because the workspace's size need not be a multiple
-  // of an element's size.
+  // The redzones hold NaN patterns whatever the case's poison is, because the workspace's size need not be a
+  // multiple of an element's size.
   fill_pattern(e.begin, e.data, arena_.poison.workspace);
   fill_pattern(e.elements_end(), e.end, arena_.poison.workspace);
   fill_pattern(e.data, e.elements_end(), workspace_pattern(case_, arena_.poison));
@@ -279,6 +284,12 @@ void LaidOut::give_workspace(uint64_t bytes, uint64_t align) {
   strays_->before();
   tensors_.workspace = e.data;
   tensors_.workspace_bytes = bytes;
+}
+
+void LaidOut::follow(const attn_plan& plan) {
+  if (dead_lse_of(plan) == dead_lse_) return;
+  dead_lse_ = dead_lse_of(plan);
+  for (const TensorId t : kTensorsWith<&Varied::by_plan>) fill_input(t);
 }
 
 std::span<const std::byte> LaidOut::workspace() const {
@@ -324,7 +335,7 @@ std::optional<MemoryFault> LaidOut::check_inputs() const {
     const Extent& e = extent(t);
     if (!e.g.present || hash_touched(e) == e.hash) continue;
     if (auto fault = surroundings(e, t, arena_.poison.input)) return fault;
-    if (auto fault = changed_element(case_, e, t)) return fault;
+    if (auto fault = changed_element(case_, e, t, dead_lse_)) return fault;
     return MemoryFault{
         MemoryFault::Kind::kInputChanged, t, {}, std::string("the input ") + name_of(t) + " was written"};
   }

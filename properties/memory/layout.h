@@ -21,6 +21,7 @@
 // them costs as much as memset. Writes further away are found by the pages that they create (strays.h).
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,6 +49,9 @@ struct MemoryFault {
 // The largest alignment that a workspace may ask for.
 inline constexpr uint64_t kMaxWorkspaceAlign = uint64_t{1} << 20;
 
+// The LSE of a side of a merge that saw no key, as a plan has it: +inf, or -inf.
+float dead_lse_of(const attn_plan& plan);
+
 // A case's tensors where LaidOut would place them. Nothing is filled, and the arena stays untouched.
 attn_tensors placed(const Case& c, Arena& arena);
 
@@ -67,6 +71,9 @@ class LaidOut {
   const attn_tensors& tensors() const { return tensors_; }
   attn_env env() const;  // back end 0; no callbacks, stream or probe
 
+  // Writes the inputs whose values depend on the plan (Varied::by_plan) in the form that the plan uses. Needed
+  // once, before the first run.
+  void follow(const attn_plan& plan);
   // Throws std::invalid_argument for more than kMaxCaseBytes, or for an alignment that is no power of two or
   // above kMaxWorkspaceAlign.
   void give_workspace(uint64_t bytes, uint64_t align);
@@ -114,6 +121,7 @@ class LaidOut {
   attn_tensors tensors_ = {};
   std::vector<Extent> extents_;
   bool workspace_used_ = false;
+  float dead_lse_ = -std::numeric_limits<float>::infinity();  // of an input; see recipe_row()
 };
 
 }  // namespace attnfuzz

@@ -38,6 +38,19 @@ const Operation& operation_of(uint64_t features) {
   return operations::forward;
 }
 
+bool kernel_has(const Operation& operation, uint64_t kernel_features) {
+  if (operation.feature == 0) return (kernel_features & ATTN_FEATURE_NO_FORWARD) == 0;
+  return (kernel_features & operation.feature) != 0;
+}
+
+const Operation* operation_for(uint64_t problem_features, uint64_t kernel_features) {
+  if (const Operation& own = operation_of(problem_features); kernel_has(own, kernel_features)) return &own;
+  const auto all = all_operations();
+  const auto found =
+      std::ranges::find_if(all, [&](const Operation* one) { return kernel_has(*one, kernel_features); });
+  return found == all.end() ? nullptr : *found;
+}
+
 std::string title_of(TensorId tensor) {
   std::string title = name_of(tensor);
   std::ranges::transform(title, title.begin(), [](unsigned char c) { return std::toupper(c); });

@@ -69,6 +69,12 @@ extern const Operation forward;  // computes O and LSE from Q, K and V
 
 // The operation of a problem with these features.
 const Operation& operation_of(uint64_t features);
+// True if a kernel with these features has the operation: its bit, or for the forward pass no
+// ATTN_FEATURE_NO_FORWARD.
+bool kernel_has(const Operation& operation, uint64_t kernel_features);
+// The operation of a drawn problem that a kernel with these features is given: the problem's own if the kernel
+// has it, else the first that the kernel has; nullptr if it has none.
+const Operation* operation_for(uint64_t problem_features, uint64_t kernel_features);
 // All operations, in the order of CMakeLists.txt. forward is the first.
 std::span<const Operation* const> all_operations();
 

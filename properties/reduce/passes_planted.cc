@@ -37,6 +37,7 @@ void move(Search& s, size_t i) {
   }
   for (const TensorId t : kPlantedTensors) {
     if (i >= s.best().planted.size()) return;
+    if (!in_problem(spec_of(t), s.best().problem.features)) continue;
     if (t < s.best().planted[i].tensor && change(s, [&](Case& c) { c.planted[i].tensor = t; })) return;
   }
 }

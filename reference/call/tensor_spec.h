@@ -25,7 +25,9 @@
 
 namespace attnfuzz {
 
-enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace };
+// clang-format off
+enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace, kO1, kO2, kLse1, kLse2 };
+// clang-format on
 
 // Which size of the problem a dimension has, and the format of an element: the
 // problem's dtype, fp32, the bias's own, ... size_of() and dtype_of() list them alike.
@@ -46,7 +48,24 @@ struct Varied {
   bool planted = false;      // the draw and the reducer plant single values in it
   bool stored_once = false;  // case.h stores it once for several heads or batch entries (StoredOnce)
   bool finite = false;       // a NaN or an infinity in it counts for a kernel that promises nothing there
+  bool by_plan = false;      // its values depend on the plan: an LSE in the form that the kernel uses
 };
+
+// The operations, and the bit of attn_problem.features that asks for each; 0: the forward pass, which none asks
+// for.
+struct OperationBit {
+  const char* name;
+  uint64_t feature;
+};
+inline constexpr OperationBit kOperationBits[] = {{"forward", 0}, {"merge", ATTN_FEATURE_MERGE}};
+inline constexpr uint64_t kOperations = [] {
+  uint64_t bits = 0;
+  for (const OperationBit& operation : kOperationBits) bits |= operation.feature;
+  return bits;
+}();
+// The forward pass among operations; no problem has this bit.
+inline constexpr uint64_t kOfForward = uint64_t{1} << 63;
+inline constexpr uint64_t kOfAll = kOperations | kOfForward;
 
 struct TensorSpec {
   TensorId id;
@@ -57,7 +76,8 @@ struct TensorSpec {
   contract::Field at;  // in attn_tensors: an attn_tensor, or of a dense tensor a pointer
   Varied varied;
   const char* asked_by;  // the field of attn_problem that says whether it is there; nullptr: it always is
-  uint64_t feature = 0;  // the bit of attn_problem.features whose problems have it; 0: see in_problem()
+  uint64_t feature = 0;  // the bit of attn_problem.features whose problems have it; 0: no bit asks for it
+  uint64_t operations = kOfForward;  // the operations that have it: bits of kOperations, and kOfForward
 
   constexpr bool strided() const { return at.type == contract::Type::kTensor; }
 };
@@ -67,21 +87,33 @@ using enum Size;
 inline constexpr auto kIn = Role::kInput, kOut = Role::kOutput, kScratch = Role::kScratch;
 inline constexpr auto k16 = Element::kInput, k32 = Element::kF32, kByte = Element::kByte;
 inline constexpr Varied kOperand = {true, true, true, true, true}, kFixed = {}, kSpread = {.spread = true};
+// The operations that attend over keys.
+inline constexpr uint64_t kAttend = kOfForward;
+inline constexpr uint64_t kMerge = ATTN_FEATURE_MERGE, kBoth = kOfForward | kMerge;
+inline constexpr Varied kSide = {.moved = true, .planted = true, .finite = true}, kMoved = {.moved = true},
+                        kGivenLse = {.moved = true, .by_plan = true};
 using T = attn_tensors;
 using enum TensorId;
 
 // clang-format off
 inline constexpr TensorSpec kRows[] = {
-    {kQ, "q", {kBatch, kHeadsQ, kSeqQ, kDimQk}, k16, kIn, ATTN_FIELD(T, q), kOperand, nullptr},
-    {kK, "k", {kBatch, kHeadsKv, kSeqK, kDimQk}, k16, kIn, ATTN_FIELD(T, k), kOperand, nullptr},
-    {kV, "v", {kBatch, kHeadsKv, kSeqK, kDimV}, k16, kIn, ATTN_FIELD(T, v), kOperand, nullptr},
-    {kO, "o", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kOut, ATTN_FIELD(T, o), {.moved = true, .spread = true}, nullptr},
-    {kLse, "lse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kOut, ATTN_FIELD(T, lse), {.moved = true}, nullptr},
-    {kBias, "bias", {kBatch, kHeadsQ, kSeqQ, kSeqK}, Element::kBias, kIn, ATTN_FIELD(T, bias), kSpread, "bias_dtype"},
-    {kMask, "mask", {kBatch, kHeadsQ, kSeqQ, kSeqK}, kByte, kIn, ATTN_FIELD(T, mask), kSpread, "has_mask"},
+    {kQ, "q", {kBatch, kHeadsQ, kSeqQ, kDimQk}, k16, kIn, ATTN_FIELD(T, q), kOperand, nullptr, 0, kAttend},
+    {kK, "k", {kBatch, kHeadsKv, kSeqK, kDimQk}, k16, kIn, ATTN_FIELD(T, k), kOperand, nullptr, 0, kAttend},
+    {kV, "v", {kBatch, kHeadsKv, kSeqK, kDimV}, k16, kIn, ATTN_FIELD(T, v), kOperand, nullptr, 0, kAttend},
+    {kO, "o", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kOut, ATTN_FIELD(T, o), {.moved = true, .spread = true}, nullptr,
+     0, kBoth},
+    {kLse, "lse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kOut, ATTN_FIELD(T, lse), kMoved, nullptr, 0, kBoth},
+    {kBias, "bias", {kBatch, kHeadsQ, kSeqQ, kSeqK}, Element::kBias, kIn, ATTN_FIELD(T, bias), kSpread, "bias_dtype", 0,
+     kAttend},
+    {kMask, "mask", {kBatch, kHeadsQ, kSeqQ, kSeqK}, kByte, kIn, ATTN_FIELD(T, mask), kSpread, "has_mask", 0, kAttend},
     {kKeyLengths, "key_lengths", {kOne, kOne, kOne, kBatch}, Element::kInt64, kIn, ATTN_FIELD(T, key_lengths), kFixed,
-     "has_key_lengths"},
-    {kWorkspace, "workspace", {kOne, kOne, kOne, kPlanned}, kByte, kScratch, ATTN_FIELD(T, workspace), kFixed, nullptr},
+     "has_key_lengths", 0, kAttend},
+    {kWorkspace, "workspace", {kOne, kOne, kOne, kPlanned}, kByte, kScratch, ATTN_FIELD(T, workspace), kFixed, nullptr, 0,
+     kOfAll},
+    {kO1, "o1", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, o1), kSide, nullptr, 0, kMerge},
+    {kO2, "o2", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, o2), kSide, nullptr, 0, kMerge},
+    {kLse1, "lse1", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, lse1), kGivenLse, nullptr, 0, kMerge},
+    {kLse2, "lse2", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, lse2), kGivenLse, nullptr, 0, kMerge},
 };
 // clang-format on
 }  // namespace tensor_table
@@ -129,15 +161,21 @@ inline constexpr auto kPlantedTensors = kTensorsWith<&Varied::planted>;
 inline constexpr auto kStoredOnceTensors = kTensorsWith<&Varied::stored_once>;
 inline constexpr auto kFiniteTensors = kTensorsWith<&Varied::finite>;
 
-// Bits of attn_problem.features that ask for another operation than the forward pass; it has other outputs.
-inline constexpr uint64_t kOperations = 0;
-
-// True if a problem with these features has the tensor; a case may still leave it out. Outputs that no bit asks for
-// belong to the forward pass.
+// True if a problem with these features has the tensor; a case may still leave it out.
 constexpr bool in_problem(const TensorSpec& spec, uint64_t features) {
-  if (spec.feature != 0) return (spec.feature & features) != 0;
-  return spec.role != Role::kOutput || (features & kOperations) == 0;
+  const uint64_t asked = features & kOperations;
+  return (spec.operations & (asked != 0 ? asked : kOfForward)) != 0 &&
+         (spec.feature == 0 || (spec.feature & features) != 0);
 }
+
+// Of a list of tensors, those of the forward pass: what a draw begins with.
+template <const auto& list>
+inline constexpr auto kOfForwardIn = [] {
+  constexpr auto wanted = [](TensorId t) { return in_problem(spec_of(t), 0); };
+  std::array<TensorId, std::ranges::count_if(list, wanted)> ids = {};
+  std::ranges::copy_if(list, ids.begin(), wanted);
+  return ids;
+}();
 
 static_assert(
     [] {

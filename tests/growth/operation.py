@@ -23,7 +23,7 @@ OUTPUT = [
     ("kernels/attention.h", "/* What is asked. Sizes are counts",
      "#define ATTN_FEATURE_ROW_MAX ((uint64_t)1 << 40) /* attn_tensors.row_max is written */\n"),
     ("kernels/attention.h", "} attn_tensors;", "  attn_tensor row_max; /* (batch, heads_q, seq_q, 1), fp32 */\n"),
-    ("reference/call/tensor_spec.h", "kWorkspace };", "kRowMax, "),
+    ("reference/call/tensor_spec.h", "kWorkspace, kO1,", "kRowMax, "),
     ("reference/call/tensor_spec.h", "    {kWorkspace,",
      '    {kRowMax, "row_max", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kOut, ATTN_FIELD(T, row_max), kFixed, nullptr,\n'
      "     ATTN_FEATURE_ROW_MAX},\n"),
@@ -78,10 +78,10 @@ OPERATION = [
     ("kernels/attention.h", "/* What is asked. Sizes are counts",
      "#define ATTN_FEATURE_COUNT ((uint64_t)1 << 41) /* an operation: attn_tensors.count is written */\n"),
     ("kernels/attention.h", "} attn_tensors;", "  attn_tensor count; /* (batch, heads_q, seq_q, 1), int64 */\n"),
-    ("reference/call/tensor_spec.h", "kWorkspace };", "kCount, "),
+    ("reference/call/tensor_spec.h", "kWorkspace, kO1,", "kCount, "),
     ("reference/call/tensor_spec.h", "    {kWorkspace,",
      '    {kCount, "count", {kBatch, kHeadsQ, kSeqQ, kOne}, Element::kInt64, kOut, ATTN_FIELD(T, count), kFixed, nullptr,\n'
-     "     ATTN_FEATURE_COUNT},\n"),
+     "     ATTN_FEATURE_COUNT, ATTN_FEATURE_COUNT},\n"),
     ("properties/operations/CMakeLists.txt", "\nset(ATTNFUZZ_OPERATION_DECLARATIONS)", "list(APPEND ATTNFUZZ_OPERATIONS count)\n"),
     ("properties/operations/forward/relations/CMakeLists.txt", "\nset_property(GLOBAL",
      "list(APPEND ATTNFUZZ_NAMED_PROPERTIES keys_counted)\n"),
@@ -153,8 +153,8 @@ extern const Property keys_counted = {"keys_counted", "the count of keys is exac
 """),
 ]
 OPERATION_REPLACED = [
-    ("reference/call/tensor_spec.h", "inline constexpr uint64_t kOperations = 0;",
-     "inline constexpr uint64_t kOperations = ATTN_FEATURE_COUNT;"),
+    ("reference/call/tensor_spec.h", '{"merge", ATTN_FEATURE_MERGE}}', '{"merge", ATTN_FEATURE_MERGE}, {"count", ATTN_FEATURE_COUNT}}'),
+    ("reference/call/tensor_spec.h", "kAttend = kOfForward;", "kAttend = kOfForward | ATTN_FEATURE_COUNT;"),
 ]
 
 

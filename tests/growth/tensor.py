@@ -23,14 +23,14 @@ DOCS = "docs/case-format.md"
 # (file, text that is there once, what goes before it)
 EDITS = [
     ("kernels/attention.h", "} attn_tensors;", "  attn_tensor dout; /* (batch, heads_q, seq_q, dim_v): the gradient of O */\n"),
-    ("reference/call/tensor_spec.h", "kWorkspace };", "kDout, "),
+    ("reference/call/tensor_spec.h", "kWorkspace, kO1,", "kDout, "),
     ("reference/call/tensor_spec.h", "    {kWorkspace,",
      '    {kDout, "dout", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, dout),\n'
      "     {.moved = true, .spread = true, .planted = true, .finite = true}, nullptr},\n"),
-    ("properties/case/case.h", "  std::vector<Planted> planted;\n", "  Fill dout;\n"),
+    ("properties/case/case.h", "  Fill o1, o2, lse1, lse2;", "  Fill dout;\n"),
     ("properties/case/case.h", "    default:\n      return nullptr;", "    case TensorId::kDout:\n      return &Case::dout;\n"),
     (DOCS, "| `planted` | array of", "| `dout` | [a fill](#a-fill) | all defaults | values of the tensor |\n"),
-    (DOCS, "`v` or `bias` (the codec", "`dout`, "),
+    (DOCS, "`lse2` or `bias` (the codec", "`dout`, "),
     ("properties/case/codec_fields.h", '    field("env", &Case::env),', '    field("dout", &Case::dout),\n'),
 ]
 

@@ -15,12 +15,12 @@ namespace {
 using enum TensorId;
 
 // What is done to which tensor decides what a seed draws: a change here changes cases of all seeds.
-static_assert(kMovedTensors == std::array{kQ, kK, kV, kO, kLse});
+static_assert(kOfForwardIn<kMovedTensors> == std::array{kQ, kK, kV, kO, kLse});
 static_assert(kSpreadTensors == std::array{kQ, kK, kV, kO, kBias, kMask});
 static_assert(kMatrixTensors == std::array{kQ, kK, kV, kO});
-static_assert(kPlantedTensors == std::array{kQ, kK, kV});
+static_assert(kOfForwardIn<kPlantedTensors> == std::array{kQ, kK, kV});
 static_assert(kStoredOnceTensors == std::array{kQ, kK, kV});
-static_assert(kFiniteTensors == std::array{kQ, kK, kV});
+static_assert(kOfForwardIn<kFiniteTensors> == std::array{kQ, kK, kV});
 
 TEST(TensorSpec, EveryRowNamesAnotherMemberOfTheContract) {
   std::set<std::string> names;

@@ -1,8 +1,9 @@
-// The values of Q, K and V.
+// The values of the inputs that have a fill: Q, K and V, and the results that a merge is given.
 #include <algorithm>
 #include <cstdlib>
 
 #include "properties/case/features/intervals.h"
+#include "properties/case/geometry.h"
 
 namespace attnfuzz::feature {
 namespace {
@@ -11,7 +12,13 @@ constexpr auto kLogits = [](auto& c) { return std::tie(c.q, c.k); };
 constexpr auto kQ = [](auto& c) { return std::tie(c.q); };
 constexpr auto kK = [](auto& c) { return std::tie(c.k); };
 constexpr auto kV = [](auto& c) { return std::tie(c.v); };
-constexpr Fill Case::* kAll[] = {&Case::q, &Case::k, &Case::v};
+constexpr auto kAll = [] {
+  constexpr auto filled = [](const TensorSpec& spec) { return fill_of(spec.id) != nullptr; };
+  std::array<Fill Case::*, std::ranges::count_if(kTensors, filled)> all = {};
+  std::ranges::transform(kTensors | std::views::filter(filled), all.begin(),
+                         [](const TensorSpec& spec) { return fill_of(spec.id); });
+  return all;
+}();
 
 Fill fill(Rng& rng, FillKind kind, int exponent = 0) {
   return {.kind = kind, .exponent = exponent, .seed = rng.bits() % 65536};
@@ -170,6 +177,12 @@ void say_fills(const Case& c, Sentence& words) {
     if (f.version != 1) text += cat(" (version ", f.version, ")");
     words.push_back(text);
   };
+  if ((c.problem.features & kOperations) != 0) {
+    for (const TensorSpec& spec : kTensors) {
+      if (fill_of(spec.id) && is_present(c, spec.id)) put(spec.name, c.*fill_of(spec.id));
+    }
+    return;
+  }
   if (c.q == c.k && c.k == c.v) return put("Q, K, V", c.q);
   put(c.q == c.k ? "Q, K" : "Q", c.q);
   if (c.k == c.v) return put("K, V", c.k);
@@ -221,6 +234,9 @@ extern constinit const Feature fills = {
     .words = {{Section::kData, 0, say_fills}},
     .tidy =
         [](Case& c) {
+          for (const TensorSpec& spec : kTensors) {
+            if (fill_of(spec.id) && !in_problem(spec, c.problem.features)) c.*fill_of(spec.id) = Fill{};
+          }
           for (Fill Case::* f : kAll) {
             if (!has_seed((c.*f).kind)) (c.*f).seed = 0;
             if ((c.*f).kind == FillKind::kZero) (c.*f).exponent = 0;
@@ -228,9 +244,14 @@ extern constinit const Feature fills = {
           }
         },
     .illegal = [](const Case& c) -> Complaint {
-      if (auto why = bad_fill("q", c.q)) return why;
-      if (auto why = bad_fill("k", c.k)) return why;
-      return bad_fill("v", c.v);
+      for (const TensorSpec& spec : kTensors) {
+        if (!fill_of(spec.id)) continue;
+        const Fill& fill = c.*fill_of(spec.id);
+        if (fill != Fill{} && !in_problem(spec, c.problem.features))
+          return cat(spec.name, " has values, but the problem's operation has no such tensor");
+        if (auto why = bad_fill(spec.name, fill)) return why;
+      }
+      return std::nullopt;
     },
 };
 

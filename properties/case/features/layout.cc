@@ -55,7 +55,8 @@ void draw(const DrawContext& context, Case& c) {
   if (rng.percent(35)) {
     const bool odd = rng.percent(8);
     for (const TensorSpec& spec : kTensors) {
-      if (spec.strided() && rng.percent(40)) c.layout[static_cast<size_t>(spec.id)] = some_layout(rng, odd);
+      if (!spec.strided() || !in_problem(spec, c.problem.features)) continue;
+      if (rng.percent(40)) c.layout[static_cast<size_t>(spec.id)] = some_layout(rng, odd);
     }
   } else if (rng.percent(14)) {
     // One tensor alone gets an odd stride of heads or batch entries. A kernel may check the other tensors'
@@ -94,7 +95,7 @@ constexpr ShrinkToggle kToggle = whole_toggle<[](auto& c) { return std::tie(c.la
     fill_of(static_cast<TensorId>(T)) ? Trait::kInputLayout : Trait::kLayout);
 
 constexpr auto kToggles = []<size_t... T>(std::index_sequence<T...>) {
-  return InplaceVector<ShrinkToggle>{kToggle<T>...};
+  return ShrinkToggleList{kToggle<T>...};
 }(std::make_index_sequence<kTensorCount>());
 
 void say_layouts(const Case& c, Sentence& words) {

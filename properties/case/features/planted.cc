@@ -17,7 +17,7 @@ void draw(const DrawContext& context, Case& c) {
   const Problem& p = c.problem;
   if (!rng.percent(3) || p.batch == 0 || p.seq_q == 0 || p.seq_k == 0) return;
   Planted planted;
-  planted.tensor = rng.pick<TensorId>(kPlantedTensors);
+  planted.tensor = rng.pick<TensorId>(kOfForwardIn<kPlantedTensors>);
   const std::array<int64_t, 4> size = logical_size(p, planted.tensor);
   planted.b = rng.range(0, size[0] - 1);
   planted.h = rng.range(0, size[1] - 1);
@@ -75,7 +75,7 @@ void tidy(Case& c) {
 
 Complaint bad_planted(const Case& c, const Planted& planted) {
   const TensorId t = planted.tensor;
-  if (!takes_planted(t)) return ".tensor must be q, k, v or bias";
+  if (!takes_planted(t)) return ".tensor must be an input with a fill, or bias";
   if (!is_present(c, t)) return std::string(".tensor is ") + name_of(t) + ", but the case has none";
   std::array<int64_t, 4> size = logical_size(c.problem, t);
   const std::array<bool, 4> once = repeated(c, t);

@@ -164,7 +164,7 @@ constexpr Choice calls(const char* name) {
 std::vector<CaseAxis> axes_of_memory() {
   std::vector<CaseAxis> table;
   for (const TensorSpec& spec : kTensors) {
-    if (spec.strided())
+    if (spec.strided() && in_problem(spec, 0))
       table = joined({std::move(table), axes_of_placement(spec.id), axes_of_odd_strides(spec.id)});
   }
   const std::vector<CaseAxis> others = {

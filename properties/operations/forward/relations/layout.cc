@@ -1,13 +1,22 @@
-// The place of tensors changes the addresses of loads and nothing else. One variant is dense. One has gaps and another
-// order of dimensions. In the third, each tensor is a view of something larger, like interleaved K and V. In some cases
-// only one tensor is such a view, and its heads or batch entries lie an odd number of elements apart. A kernel may
-// refuse the odd view. If a kernel declares how tensors may lie, the tensors of every variant lie so. A variant that
-// equals the case is not run. Tensors that are stored once stay so, because storing them in full is another problem.
+// The place of tensors changes the addresses of loads and nothing else. One variant is dense. One has gaps and
+// another order of dimensions. In the third, each tensor is a view of something larger, like interleaved K and
+// V. In some cases only one tensor is such a view, and its heads or batch entries lie an odd number of elements
+// apart. A kernel may refuse the odd view. If a kernel declares how tensors may lie, the tensors of every
+// variant lie so. A variant that equals the case is not run. Tensors that are stored once stay so, because
+// storing them in full is another problem.
 #include "properties/case/geometry.h"
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {
 namespace {
+
+// The tensors of the case's operation that may be moved.
+std::vector<TensorId> moved_in(const Case& c) {
+  std::vector<TensorId> ids;
+  std::ranges::copy_if(kMovedTensors, std::back_inserter(ids),
+                       [&](TensorId t) { return in_problem(spec_of(t), c.problem.features); });
+  return ids;
+}
 
 // Increases the outermost dimension's step by `by` elements.
 void step_further(TensorId tensor, int64_t by, Case& c) {
@@ -17,19 +26,20 @@ void step_further(TensorId tensor, int64_t by, Case& c) {
 
 Case views_of(const Case& dense) {
   Case c = dense;
-  for (const TensorId tensor : kMovedTensors) step_further(tensor, 8 * (1 + static_cast<int64_t>(tensor)), c);
+  for (const TensorId tensor : moved_in(dense)) step_further(tensor, 8 * (1 + static_cast<int64_t>(tensor)), c);
   return c;
 }
 
-// Chooses one tensor by the case's data. If it has several batch entries or heads, puts them an odd number of elements
-// apart. Otherwise the case stays dense.
+// Chooses one tensor by the case's data. If it has several batch entries or heads, puts them an odd number of
+// elements apart. Otherwise the case stays dense.
 Case odd_view_of(const Case& dense) {
   Case c = dense;
   const uint64_t n = choice(dense, 1);
-  const TensorId tensor = kMovedTensors[n % std::size(kMovedTensors)];
+  const std::vector<TensorId> moved = moved_in(dense);
+  const TensorId tensor = moved[n % moved.size()];
   const std::optional<Geometry> g = geometry(dense, tensor);
   if (!g || (g->size[0] < 2 && g->size[1] < 2)) return c;
-  if (n / std::size(kMovedTensors) % 2 == 1) c.layout[static_cast<size_t>(tensor)].order = {1, 0, 2};
+  if (n / moved.size() % 2 == 1) c.layout[static_cast<size_t>(tensor)].order = {1, 0, 2};
   step_further(tensor, 1 + step_without_spread(c, tensor) % 2, c);
   return c;
 }
@@ -41,7 +51,7 @@ void check(Trial& trial) {
   dense.layout = {};
   dense = trial.inside(dense);
   Case loose = dense;
-  for (const TensorId tensor : kMovedTensors) {
+  for (const TensorId tensor : moved_in(dense)) {
     const int n = static_cast<int>(tensor);
     TensorLayout& to = loose.layout[n];
     to.order = {0, 2, 1};  // (batch, sequence, head)
@@ -69,7 +79,13 @@ void check(Trial& trial) {
 
 }  // namespace
 
-extern const Property layout = {"layout", "another memory layout of the same values gives the same result",
-                                any_case, check};
+extern const Property layout = {"layout",
+                                "another memory layout of the same values gives the same result",
+                                any_case,
+                                check,
+                                /*needs_stages=*/false,
+                                /*asks_target=*/false,
+                                /*compares=*/true,
+                                /*operation=*/nullptr};
 
 }  // namespace attnfuzz::relations

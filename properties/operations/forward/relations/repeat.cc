@@ -36,7 +36,9 @@ void change(Fill& fill) {
 // Other values of the same shape at the same addresses.
 Case other_values(Case c) {
   c.calls = {Call{.dirty_workspace = true}};
-  for (Fill* fill : {&c.q, &c.k, &c.v}) change(*fill);
+  for (const TensorId t : kInputs) {
+    if (fill_of(t) && in_problem(spec_of(t), c.problem.features)) change(c.*fill_of(t));
+  }
   if (c.problem.bias) ++c.problem.bias->seed;
   if (c.problem.mask) ++c.problem.mask->visible.seed;
   if (c.problem.key_lengths) {
@@ -63,6 +65,7 @@ extern const Property repeat = {
     check,
     /*needs_stages=*/false,
     /*asks_target=*/true,
-    /*compares=*/false};
+    /*compares=*/false,
+    /*operation=*/nullptr};
 
 }  // namespace attnfuzz::relations

@@ -1,0 +1,82 @@
+// The two sides of a merge (ATTN_FEATURE_MERGE): which of them saw a key, for each query.
+#include "properties/case/feature.h"
+#include "properties/case/features/pattern.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.sides); };
+
+bool is_merge(const Problem& p) { return (p.features & ATTN_FEATURE_MERGE) != 0; }
+
+// A pattern sees the two sides as keys.
+Problem two_sides(Problem p) {
+  p.seq_k = 2;
+  return p;
+}
+
+bool step(const DrawContext& context, Case& c) {
+  if (!is_merge(c.problem)) return false;
+  Broadcast none_broadcast;
+  mutate_pattern(context, two_sides(c.problem), c.sides, none_broadcast);
+  return true;
+}
+
+Complaint bad_sides(const Case& c) {
+  const Problem& p = c.problem;
+  if (!is_merge(p)) {
+    if (c.sides != Pattern{}) return "sides are set, but the problem asks for no merge";
+    return std::nullopt;
+  }
+  if (p.heads_kv != p.heads_q || p.seq_k != 0 || p.dim_qk != 1)
+    return "a merge has heads_kv = heads_q, seq_k = 0 and dim_qk = 1";
+  Problem plain;
+  plain.dtype = p.dtype, plain.batch = p.batch, plain.heads_q = p.heads_q, plain.heads_kv = p.heads_kv;
+  plain.seq_q = p.seq_q, plain.seq_k = 0, plain.dim_v = p.dim_v, plain.features = p.features;
+  if (p != plain)
+    return "a merge has batch, heads, seq_q, dim_v and a format; another field of the problem is set";
+  return bad_pattern("sides", c.sides);
+}
+
+}  // namespace
+
+extern constinit const Feature sides = {
+    .shrink_toggles = {12,
+                       {{"sides without keys", is_set<kFields>, unset<kFields>,
+                         [](Case& to, const Case& from, int choice) {
+                           to.sides = from.sides;
+                           return form_of(to.sides, choice);
+                         },
+                         Trait::kHidesKeys}}},
+    .shrink_integers = {{"the sides' parameter", IntegerKind::kParameter, 1,
+                         [](const Case& c) { return c.sides.parameter; },
+                         [](Case& c, int64_t n) { c.sides.parameter = n; }, is_set<kFields>}},
+    .alternatives = none,
+    .cost =
+        [](const Case& c, Cost& cost) {
+          if (c.sides == Pattern{}) return;
+          cost.count(true);
+          cost.at(Rank::kMaskForm).add(c.sides);
+        },
+    .canonical_seeds = none,
+    .draw = none,  // operations/merge/operation.cc makes a merge of a drawn case
+    .crossover_groups = none,
+    .numbers = none,
+    .mutations = {step},
+    .refusals = none,
+    .tags = {{"merge: a side without keys",
+              [](const Tiled& x) { return is_merge(x.p) && x.c.sides != Pattern{}; }}},
+    .words = {{Section::kMask, 4,
+               [](const Case& c, Sentence& words) {
+                 if (is_merge(c.problem) && c.sides != Pattern{})
+                   words.push_back("sides with keys: " + to_string(c.sides));
+               }}},
+    .tidy =
+        [](Case& c) {
+          if (!is_merge(c.problem)) c.sides = {};
+          tidy(c.sides);
+        },
+    .illegal = bad_sides,
+};
+
+}  // namespace attnfuzz::feature

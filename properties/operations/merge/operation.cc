@@ -1,0 +1,96 @@
+// The merge computes O and LSE over the keys of two sides, from each side's O and LSE: what splits, prefix and
+// suffix caches, and rings of devices end with (ATTN_FEATURE_MERGE).
+#include "properties/operations/operation.h"
+
+#include <limits>
+
+#include "properties/case/case.h"
+#include "properties/case/geometry.h"
+#include "properties/case/shrink_toggles.h"
+#include "reference/merge.h"
+
+namespace attnfuzz::operations {
+namespace {
+
+constexpr TensorId kInputsOfMerge[] = {TensorId::kO1, TensorId::kO2, TensorId::kLse1, TensorId::kLse2};
+constexpr Output kOutputsOfMerge[] = {
+    {.tensor = TensorId::kO},
+    {.tensor = TensorId::kLse,
+     .logarithm = true,
+     .optional = true,
+     .dead = -std::numeric_limits<double>::infinity()},
+};
+
+Reference evaluate_in_full(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+                           const Calibration& calibration, RowSample sample, bool) {
+  return evaluate_merge(problem, host, plan, calibration, sample);
+}
+
+TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
+
+// Values planted in Q and V move to the sides, at a column that these have.
+void plant_in_sides(const std::vector<Planted>& planted, Case& c) {
+  c.planted.clear();
+  for (Planted x : planted) {
+    if (x.tensor != TensorId::kQ && x.tensor != TensorId::kV) continue;
+    x.tensor = x.tensor == TensorId::kQ ? TensorId::kO1 : TensorId::kO2;
+    if (c.problem.seq_q > 0) x.s %= c.problem.seq_q;
+    x.d %= c.problem.dim_v;
+    c.planted.push_back(x);
+  }
+}
+
+// LSEs from equal, over a few units apart, to so far apart that a weight vanishes.
+Fill lse_of(uint64_t seed) {
+  constexpr int kExponents[] = {0, 0, 1, 2, 3, 5, 8, 20};
+  Fill fill = {
+      .kind = FillKind::kGaussian, .exponent = kExponents[seed % std::size(kExponents)], .seed = seed / 8};
+  if (seed % 16 == 1) fill = {.kind = FillKind::kConstant, .exponent = 0, .seed = 0};
+  return fill;
+}
+
+// The drawn case's sizes, values, layouts, calls and mask become those of the two sides. What Q has becomes the
+// first side's, what V has the second's; the mask's pattern says which sides saw keys.
+void shape(Case& c) {
+  if ((c.problem.features & ATTN_FEATURE_MERGE) != 0) return;
+  const Case drawn = c;
+  const Problem& from = drawn.problem;
+  c.problem = Problem{};
+  c.problem.dtype = from.dtype;
+  c.problem.batch = from.batch;
+  c.problem.heads_q = c.problem.heads_kv = from.heads_q;
+  c.problem.seq_q = from.seq_q;
+  c.problem.seq_k = 0;
+  c.problem.dim_v = from.dim_v;
+  c.problem.features = ATTN_FEATURE_MERGE | (from.features & ATTN_FEATURE_F32);
+  c.o1 = drawn.q, c.o2 = drawn.v;
+  c.lse1 = lse_of(drawn.k.seed), c.lse2 = lse_of(drawn.v.seed);
+  c.sides = from.mask   ? from.mask->visible
+            : from.bias ? from.bias->finite
+            : from.causal && from.seq_q > 1
+                ? Pattern{.kind = PatternKind::kRandom, .parameter = 4, .seed = drawn.q.seed}
+                : Pattern{};
+  c.q = c.k = c.v = Fill{};
+  c.once = {};
+  c.nan_beyond_lengths = false;
+  layout_of(c, TensorId::kO1) = layout_of(c, TensorId::kQ);
+  layout_of(c, TensorId::kO2) = layout_of(c, TensorId::kV);
+  layout_of(c, TensorId::kLse1) = layout_of(c, TensorId::kLse2) = layout_of(c, TensorId::kLse);
+  plant_in_sides(drawn.planted, c);
+  for (const TensorId t : {TensorId::kO1, TensorId::kO2, TensorId::kO, TensorId::kLse1, TensorId::kLse2}) {
+    if (!geometry(c, t)) layout_of(c, t) = {};  // drawn for other sizes, it would not fit
+  }
+  tidy(c);
+}
+
+}  // namespace
+
+extern const Operation merge = {.name = "merge",
+                                .feature = ATTN_FEATURE_MERGE,
+                                .inputs = kInputsOfMerge,
+                                .outputs = kOutputsOfMerge,
+                                .evaluate = evaluate_in_full,
+                                .known = kMergeKnows,
+                                .shape = shape};
+
+}  // namespace attnfuzz::operations

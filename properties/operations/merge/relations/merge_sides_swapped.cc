@@ -1,0 +1,50 @@
+// The two sides of a merge are alike: swapped, they give the same result, up to the order of a sum.
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::operations {
+extern const Operation merge;
+}
+
+namespace attnfuzz::relations {
+namespace {
+
+void swap_sides(Case& c) {
+  std::swap(c.o1, c.o2);
+  std::swap(c.lse1, c.lse2);
+  const auto layout = [&c](TensorId t) -> TensorLayout& { return c.layout[static_cast<size_t>(t)]; };
+  std::swap(layout(TensorId::kO1), layout(TensorId::kO2));
+  std::swap(layout(TensorId::kLse1), layout(TensorId::kLse2));
+  for (Planted& x : c.planted) {
+    if (x.tensor == TensorId::kO1 || x.tensor == TensorId::kO2)
+      x.tensor = x.tensor == TensorId::kO1 ? TensorId::kO2 : TensorId::kO1;
+  }
+}
+
+// Only these patterns are the same with the sides swapped.
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  const bool symmetric = c.sides.kind == PatternKind::kAll || c.sides.kind == PatternKind::kNothing ||
+                         c.sides.kind == PatternKind::kDeadRows;
+  if (!symmetric) c.sides = Pattern{.kind = PatternKind::kDeadRows, .parameter = 2};
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  Case other = variant_of(base->c);
+  swap_sides(other);
+  if (const Run* run = trial.run(other, "sides swapped")) trial.all_within(*base, *run, "sides swapped");
+}
+
+}  // namespace
+
+extern const Property merge_sides_swapped = {"merge_sides_swapped",
+                                             "the two sides of a merge may be swapped",
+                                             adapt,
+                                             check,
+                                             /*needs_stages=*/false,
+                                             /*asks_target=*/false,
+                                             /*compares=*/true,
+                                             /*operation=*/&operations::merge};
+
+}  // namespace attnfuzz::relations

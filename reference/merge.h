@@ -1,0 +1,22 @@
+// The oracle of the operation merge (ATTN_FEATURE_MERGE): what two sides' results give together, with a bound
+// for each element. rows/merged_rows.h has the derivation.
+//
+//   Reference due = evaluate_merge(problem, tensors, plan, h200());
+#pragma once
+
+#include "reference/oracle.h"
+
+namespace attnfuzz {
+
+inline constexpr KnownFeatures kMergeKnows = {"the oracle of merges", ATTN_FEATURE_F32 | ATTN_FEATURE_MERGE};
+
+// Reads o1, o2, lse1 and lse2 of `host`, in host memory, and nothing else. Throws UnknownFeatures for a kind of
+// problem that it does not know.
+//
+// Of the plan, the classes of exp, log and reciprocal count, and merge_rule, merge_format, lse_base, lse_dead
+// and isolates_masked_nan. An element of O that is not finite, in a side that saw no key, leaves its column
+// free unless isolates_masked_nan is set.
+Reference evaluate_merge(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+                         const Calibration& calibration, RowSample sample = {});
+
+}  // namespace attnfuzz
