@@ -68,6 +68,7 @@ std::string export_cpp(const Export& e, const std::string& name) {
       library_words(e)};
   return fill_in(kProgramCpp, {{"HEAD", head(e, commands, needs, "//")},
                                {"CASE", cpp_case(e)},
+                               {"REFERENCE", reference_of(operation_of(e.c.problem.features))->cpp},
                                {"MEMORY", e.backend == ATTN_CUDA ? kMemoryCuda : kMemoryCpu}});
 }
 

@@ -1,7 +1,8 @@
+#include "properties/case/as_contract.h"
 #include "properties/case/geometry.h"
 #include "properties/export/export.h"
+#include "properties/export/text.h"
 #include "properties/judge/trial.h"
-#include "properties/case/as_contract.h"
 
 namespace attnfuzz {
 namespace {
@@ -19,7 +20,9 @@ int64_t values_of(const Case& c) {
 // The reason why a case cannot be written down, or nothing.
 std::string unfit(const Case& c) {
   if (const auto why = illegal(c)) return "the case cannot be run: " + *why;
-  const KnownFeatures programs = {"a program of its own", ATTN_FEATURE_F32};
+  const Operation& operation = operation_of(c.problem.features);
+  const uint64_t known = exporting::reference_of(operation) ? operation.feature : 0;
+  const KnownFeatures programs = {"a program of its own", ATTN_FEATURE_F32 | known};
   if (std::string why = unknown_features(programs, problem_of(c.problem).features); !why.empty())
     return why + ": attnfuzz replay shows the finding";
   const int64_t all = values_of(c);

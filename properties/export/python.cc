@@ -86,6 +86,7 @@ std::string export_python(const Export& e, const std::string& name) {
   }
   return fill_in(kProgramPython, {{"HEAD", head(e, commands, needs, "#")},
                                   {"CONTRACT", kContractPython},
+                                  {"REFERENCE", reference_of(operation_of(e.c.problem.features))->python},
                                   {"LOAD", e.is_python ? kCallFunction : kCallLibrary},
                                   {"CASE", python_case(e)}});
 }

@@ -13,6 +13,7 @@
 #include "properties/case/words.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/inputs.h"
+#include "properties/memory/layout.h"
 #include "reference/model/device_arithmetic.h"
 
 namespace attnfuzz::exporting {
@@ -57,10 +58,10 @@ std::string digits_of(const std::byte* element, int64_t bytes) {
   return text;
 }
 
-std::string values_text(const Case& c, TensorId t, const Geometry& g) {
+std::string values_text(const Export& e, TensorId t, const Geometry& g) {
   Words words;
   if (g.empty()) return "";
-  InputRows rows(c, t);
+  InputRows rows(e.c, t, dead_lse_of(e.plan));
   std::vector<std::byte> row(static_cast<size_t>(g.row_bytes()));
   Index at;
   for (at.n[0] = 0; at.n[0] < g.size[0]; ++at.n[0]) {
@@ -136,7 +137,7 @@ TensorText tensor_text(const Export& e, TensorId t) {
   text.page_end = layout.placement == Placement::kPageEnd;
   const bool output = text.spec.role == Role::kOutput;
   text.surround = output ? poison(c.poison, dtype_of(c.problem, t)) : kInputRedzone;
-  (output ? text.bounds : text.values) = output ? bounds_text(e, t) : values_text(c, t, g);
+  (output ? text.bounds : text.values) = output ? bounds_text(e, t) : values_text(e, t, g);
   return text;
 }
 
@@ -171,9 +172,19 @@ std::string value_text(contract::Meaning meaning, auto value, Language language)
   }
 }
 
+std::string feature_names(uint64_t bits) {
+  constexpr std::pair<uint64_t, const char*> kNames[] = {{ATTN_FEATURE_F32, "ATTN_FEATURE_F32"},
+                                                         {ATTN_FEATURE_MERGE, "ATTN_FEATURE_MERGE"}};
+  std::string text;
+  for (const auto& [bit, name] : kNames) {
+    if ((bits & bit) != 0) text += cat(text.empty() ? "" : " | ", name);
+  }
+  return text;
+}
+
 std::string remark_on(const contract::ProblemField& row, auto value) {
   if constexpr (std::is_floating_point_v<decltype(value)>) return number(value);
-  if (row.meaning == contract::Meaning::kFeatures) return value == ATTN_FEATURE_F32 ? "ATTN_FEATURE_F32" : "";
+  if (row.meaning == contract::Meaning::kFeatures) return feature_names(static_cast<uint64_t>(value));
   return row.meaning == contract::Meaning::kNumber && row.none == static_cast<double>(value) ? "none" : "";
 }
 

@@ -18,6 +18,13 @@ extern const char* const kCallLibrary;     // part of kProgramPython: calls a ke
 extern const char* const kCallFunction;    // part of kProgramPython: calls a function of a Python file
 extern const char* const kContractPython;  // all of attnfuzz/contract.py
 
+// An operation's part of a program: its definition in double precision, in either language.
+struct ReferenceText {
+  const char *operation, *cpp, *python;
+};
+// nullptr: the operation has none.
+const ReferenceText* reference_of(const Operation& operation);
+
 // The library with the CPU executor, which must be loaded before a CPU kernel.
 inline constexpr const char* kExecutorLibrary = "libattnfuzz-executor.so";
 
