@@ -7,8 +7,8 @@ import inspect
 import os
 from dataclasses import dataclass, field
 
-from attnfuzz.contract import (BF16, BOTTOM_RIGHT, CPU, CUDA, DOMAIN_VALUES, F16, F32, FEATURE_BITS, FORMAT_TF32, PLAN_CHOICES, PROBLEM_FIELDS,
-                               TENSOR_SPECS, TOP_LEFT)
+from attnfuzz.contract import (BF16, BOTTOM_RIGHT, CPU, CUDA, DOMAIN_VALUES, F16, F32, FEATURE_BITS, FORMAT_TF32, OF_FORWARD,
+                               OPERATIONS, PLAN_CHOICES, PROBLEM_FIELDS, TENSOR_SPECS, TOP_LEFT)
 from attnfuzz.contract import DomainStruct as CDomain
 from attnfuzz.contract import Sizes as CSizes
 
@@ -339,7 +339,7 @@ class Domain:
     def outside(self, p, tensors):
         """Why the kernel does not support a problem, in a sentence; None if it does."""
         for name, size in self._limits:
-            if not size.holds(getattr(p, name)):
+            if name in _sizes_of(p.features & _OPERATION_BITS) and not size.holds(getattr(p, name)):
                 return f"{name} is {getattr(p, name)}: declared for {' '.join(size.words(name))}"
         for name, breaks in self._declared:
             if breaks(p, tensors):
@@ -359,13 +359,33 @@ class Domain:
 
 # The inputs by name; and the tensors with strides.
 INPUTS = tuple(name for name, (role, *_) in TENSOR_SPECS.items() if role == "input")
-STRIDED = tuple(name for name, (*_, strided, _) in TENSOR_SPECS.items() if strided)
+STRIDED = tuple(name for name, spec in TENSOR_SPECS.items() if spec[4])
+_OPERATION_BITS = sum(OPERATIONS.values())
+
+
+def _belongs_to(name, feature):
+    """True if the operation that this bit of Problem.features asks for (0: the forward pass) has the tensor."""
+    return bool(TENSOR_SPECS[name][6] & (feature or OF_FORWARD))
+
+
+def inputs_of(operation):
+    """The inputs of an operation by name, those that are always there first."""
+    names = [name for name in INPUTS if _belongs_to(name, OPERATIONS[operation])]
+    return sorted(names, key=lambda name: TENSOR_SPECS[name][3] is not None)
 
 
 def asked_for(p, name):
     """True if a problem has that tensor."""
+    if not _belongs_to(name, p.features & _OPERATION_BITS):
+        return False
     field = TENSOR_SPECS[name][3]
     return field is None or (getattr(p, field) >= 0 if PROBLEM_FIELDS[field] == "dtype" else bool(getattr(p, field)))
+
+
+@functools.cache
+def _sizes_of(feature):
+    """The fields of Problem that are sizes of an operation's tensors."""
+    return frozenset(size for name in TENSOR_SPECS if _belongs_to(name, feature) for size in TENSOR_SPECS[name][2])
 
 
 def shape_of(p, name):
@@ -460,6 +480,7 @@ class Target:
     path: str = ""
     compiles: tuple = ()
     bf16: str = "ml_dtypes"
+    operation: str = "forward"
 
     def __post_init__(self):
         self.__name__ = self.function.__name__
@@ -467,10 +488,14 @@ class Target:
         self.__module__ = self.function.__module__
         parameters = list(inspect.signature(self.function).parameters.values())
         names = [p.name for p in parameters]
-        known = ["p", *INPUTS, "out", "lse", "stream"]
-        if names[:4] != known[:4] or any(n not in known for n in names):
-            raise TypeError(f"a target is a function of (p, q, k, v), and of any of {', '.join(known[4:])}; "
-                            f"{self.__name__} is one of ({', '.join(names)})")
+        if self.operation not in OPERATIONS:
+            raise ValueError(f"target(operation={self.operation!r}): one of {', '.join(map(repr, OPERATIONS))}")
+        inputs = inputs_of(self.operation)
+        needed = ["p", *(name for name in inputs if TENSOR_SPECS[name][3] is None)]
+        others = [*(name for name in inputs if name not in needed), "out", "lse", "stream"]
+        if names[: len(needed)] != needed or any(n not in needed + others for n in names):
+            raise TypeError(f"a target of the operation {self.operation} is a function of ({', '.join(needed)}), and of any "
+                            f"of {', '.join(others)}; {self.__name__} is one of ({', '.join(names)})")
         self.takes = frozenset(names)
         if isinstance(self.compiles, str) or not set(self.compiles) <= set(_COMPILES):
             raise ValueError(f"target(compiles={self.compiles!r}): a tuple of {', '.join(map(repr, _COMPILES))}")
@@ -500,7 +525,7 @@ class Target:
 
 
 def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=Errors(), domain=Domain(),
-           description="", path="", compiles=(), bf16="ml_dtypes"):
+           description="", path="", compiles=(), bf16="ml_dtypes", operation="forward"):
     """Declares a function as a kernel to check: a decorator, with or without arguments.
 
         @attnfuzz.target(errors=attnfuzz.Errors(accumulator="ffma"), domain=attnfuzz.Domain(mask=False))
@@ -522,6 +547,9 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
              call of each counts as compiling()
     bf16     the type of NumPy's arrays of bf16: "ml_dtypes" (without that package bf16 is left out, and the check says
              so), or "bits": uint16 if it is not installed; attnfuzz.as_float32 reads both
+    operation "forward", or "merge": a function of (p, o1, o2, lse1, lse2) that returns O and LSE over the keys of both
+             sides; o1 and o2 are (batch, heads, position, dim), lse1 and lse2 (batch, heads, position). A side that saw no
+             key has O = 0 and LSE = Domain(lse_dead=...), -inf unless that is "+inf".
     """
     arrays = arrays or ("torch" if device == "cuda" else "numpy")
     if device not in ("cpu", "cuda"):
@@ -533,6 +561,6 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
         raise ValueError(f"target(tiles={tiles!r}): two numbers, rows of a tile of queries and of keys")
 
     def declare(f):
-        return Target(f, device, arrays, tuple(tiles), errors, domain, description, path, compiles, bf16)
+        return Target(f, device, arrays, tuple(tiles), errors, domain, description, path, compiles, bf16, operation)
 
     return declare(function) if function is not None else declare

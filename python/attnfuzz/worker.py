@@ -25,8 +25,8 @@ from dataclasses import replace
 from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 
 from attnfuzz import declare, poison
-from attnfuzz.contract import (CUDA, FAULT, FEATURE_BITS, FEATURE_F32, OK, PROBLEM_FIELDS, UNSUPPORTED, Environment, Plan, Problem,
-                               Tensors)
+from attnfuzz.contract import (CUDA, FAULT, FEATURE_BITS, FEATURE_F32, FEATURE_NO_FORWARD, OK, OPERATIONS, PROBLEM_FIELDS,
+                               TENSOR_SPECS, UNSUPPORTED, Environment, Plan, Problem, Tensors)
 from attnfuzz.declare import DTYPES, INPUTS, STRIDED, CDomain, Target, Unsupported, asked_for, format_of, shape_of
 from attnfuzz.judge import named_modules
 from attnfuzz.tensor import Tensor, numpy_bfloat16, numpy_view, to_bits_of_bf16
@@ -38,7 +38,7 @@ _HostedRun = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _PlanP, _Environmen
 
 # The kinds of problem that Call handles: bits of attn_problem.features. Fields with a bit are offered to
 # targets that declare them (fuzz/worker/hosted.cc).
-KNOWN_FEATURES = FEATURE_F32 | sum(FEATURE_BITS.values())
+KNOWN_FEATURES = FEATURE_F32 | sum(FEATURE_BITS.values()) | sum(OPERATIONS.values())
 
 
 class Hosted(ctypes.Structure):
@@ -276,9 +276,15 @@ def host_of(name, target, path, source):
                     dtypes=sum(1 << DTYPES.index(name) for name in set(target.domain.dtypes)),
                     takes=ctypes.pointer(domain) if domain else None, finite=not target.domain.non_finite,
                     note=note.encode() if note else None,
-                    features=sum(FEATURE_BITS[name] for name in set(target.domain.features)))
+                    features=sum(FEATURE_BITS[name] for name in set(target.domain.features)) | operation_bits(target))
     _kept.append((kernel, hosted, domain))
     return hosted
+
+
+def operation_bits(target):
+    """The bits of attn_kernel.features that say which operation the target has."""
+    feature = OPERATIONS[target.operation]
+    return feature | FEATURE_NO_FORWARD if feature else 0
 
 
 _kept = []
@@ -385,7 +391,8 @@ class Kernel:
     def input(self, name, p, tensors):
         shape, given, dtype = shape_of(p, name), getattr(tensors, name), format_of(p, name)
         if name in STRIDED:
-            return Tensor(given.data, shape, given.stride[:4], dtype, self.cuda)
+            rank = 3 if TENSOR_SPECS[name][2][3] is None else 4  # an LSE has no columns
+            return Tensor(given.data, shape[:rank], given.stride[:rank], dtype, self.cuda)
         return Tensor(given, shape[-1:], (1,), dtype, self.cuda)
 
     def array(self, tensor):

@@ -104,6 +104,15 @@ std::string constants() {
                                                      {"CUDA", ATTN_CUDA}};
   Lines lines("");
   for (const auto& [name, value] : all) lines.add(name + std::string(" = ") + std::to_string(value));
+  lines.add("FEATURE_NO_FORWARD = " + std::to_string(ATTN_FEATURE_NO_FORWARD));
+  lines.add("OF_FORWARD = " + std::to_string(attnfuzz::kOfForward));
+  return lines.text();
+}
+
+std::string operations() {
+  Lines lines("    ");
+  for (const attnfuzz::OperationBit& one : attnfuzz::kOperationBits)
+    lines.add(quoted(one.name) + ": " + std::to_string(one.feature) + ",");
   return lines.text();
 }
 
@@ -117,7 +126,7 @@ std::string problem_meanings() {
   return lines.text();
 }
 
-// "q": ("input", "dtype", ("batch", "heads_q", "seq_q", "dim_qk"), None, True, True)
+// "q": ("input", "dtype", ("batch", "heads_q", "seq_q", "dim_qk"), None, True, True, 9223372036854775808)
 std::string tensor_text(const attnfuzz::TensorSpec& spec) {
   constexpr const char* kRoles[] = {"input", "output", "scratch"};
   constexpr const char* kElements[] = {"dtype", "f32", "bias_dtype", "bool", "i64"};
@@ -128,7 +137,7 @@ std::string tensor_text(const attnfuzz::TensorSpec& spec) {
   return quoted(spec.name) + ": (" + quoted(kRoles[static_cast<size_t>(spec.role)]) + ", " +
          quoted(kElements[static_cast<size_t>(spec.element)]) + ", " + tuple(shape) + ", " +
          quoted(spec.asked_by) + ", " + (spec.strided() ? "True" : "False") + ", " +
-         (spec.varied.stored_once ? "True" : "False") + "),";
+         (spec.varied.stored_once ? "True" : "False") + ", " + std::to_string(spec.operations) + "),";
 }
 
 std::string tensor_specs() {
@@ -178,6 +187,7 @@ std::string filled(std::string text) {
   const std::pair<const char*, std::string> parts[] = {{"CONSTANTS", constants()},
                                                        {"PROBLEM", struct_of(kProblemFields)},
                                                        {"FEATURE_BITS", feature_bits()},
+                                                       {"OPERATIONS", operations()},
                                                        {"PROBLEM_MEANINGS", problem_meanings()},
                                                        {"TENSOR", struct_of(kTensorFields)},
                                                        {"TENSORS", struct_of(attnfuzz::kTensorsFields)},

@@ -30,6 +30,11 @@ else
   grep -q 'bf16 [1-9][0-9.]* %' "$out/log" && die "bf16 was drawn all the same"
 fi
 
+# Another operation than the forward pass.
+check merged --cases 100 || die "a merge of two results does not hold"
+check merged_unguarded --cases 100 --reduce-seconds 10 && die "a merge that gives NaN where neither side saw a key was not found"
+grep -q 'sides with keys' "$out/log" || die "the reduced case does not say which sides saw keys"
+
 check_example() {
   "$attnfuzz" check "$(dirname "$targets")/../../examples/mine.py:mine" --cases 100 --out "$out/mine" >"$out/log" 2>&1
 }

@@ -17,6 +17,30 @@ target = functools.partial(attnfuzz.target, bf16="bits")
 right = target(right.function, errors=ERRORS)
 
 
+def merge(guarded, o1, o2, lse1, lse2):
+    """The results of two sides by their weights; not guarded: also where neither side saw a key."""
+    import numpy
+
+    a, b = attnfuzz.as_float32(o1), attnfuzz.as_float32(o2)
+    with numpy.errstate(all="ignore"):
+        most = numpy.maximum(lse1, lse2)
+        reference = numpy.where(numpy.isneginf(most), numpy.float32(0), most) if guarded else most
+        first, second = numpy.exp(lse1 - reference), numpy.exp(lse2 - reference)
+        total = first + second
+        o = (first[..., None] * a + second[..., None] * b) / (numpy.where(total == 0, 1, total) if guarded else total)[..., None]
+        return o.astype(numpy.float32), reference + numpy.log(total)
+
+
+@target(errors=replace(ERRORS, merge="weight"), operation="merge")
+def merged(p, o1, o2, lse1, lse2):
+    return merge(True, o1, o2, lse1, lse2)
+
+
+@target(errors=replace(ERRORS, merge="weight"), operation="merge")
+def merged_unguarded(p, o1, o2, lse1, lse2):
+    return merge(False, o1, o2, lse1, lse2)
+
+
 FP32 = attnfuzz.Domain(dtypes=("f32",))
 right_fp32 = target(right.function, errors=ERRORS, domain=FP32)
 any_format = target(right.function, errors=ERRORS, domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32")))
