@@ -30,6 +30,7 @@ kernels/executor/threads
 kernels/executor/hopper
 kernels/primitives
 kernels/forward
+kernels/merge
 kernels/fa1/ampere
 kernels/fa1/hopper
 kernels/fa1

@@ -331,6 +331,7 @@ std::vector<BatchCase> relations_on(const Case& c, const KernelInfo& kernel) {
   for (const Property* property : properties()) {
     std::string why;
     Case adapted = c;
+    if (!of_its_operation(*property, kernel)) continue;
     if (!property->asks_target && property->adapt(adapted, kernel, &why)) asked.push_back({adapted, property});
   }
   return asked;

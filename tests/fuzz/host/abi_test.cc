@@ -62,9 +62,9 @@ TEST(Abi, AProblemIsNotOfferedToAPlugInThatDoesNotKnowItsFeatures) {
   EXPECT_EQ(first.plan().status, ATTN_UNSUPPORTED);  // it would have said yes
   EXPECT_THAT(first.plan().reason, HasSubstr("attn_kernel.features lacks the bits 2"));
   FakeCall next = call_of("abi_next", "next");
-  next.problem.features = 2;
+  next.problem.features = 4;
   EXPECT_EQ(next.plan().status, ATTN_OK);
-  next.problem.features = 3;
+  next.problem.features = 5;
   EXPECT_THAT(next.plan().reason, HasSubstr("lacks the bits 1"));
 }
 

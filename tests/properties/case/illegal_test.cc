@@ -63,7 +63,8 @@ TEST(Illegal, NamesTheFieldAndWhatItMayBe) {
       {"remap.key leads outside", [](Case& c) { c.remap.key.multiply = -1; }},
       {"remap.query leads outside", [](Case& c) { c.remap.query.add = int64_t{1} << 40; }},
       {"remap.k_shift.version is 3", [](Case& c) { c.remap.k_shift = Fill{.version = 3}; }},
-      {"planted[0].tensor must be q, k, v or bias", [](Case& c) { c.planted = {{.tensor = TensorId::kO}}; }},
+      {"planted[0].tensor must be an input with a fill, or bias",
+       [](Case& c) { c.planted = {{.tensor = TensorId::kO}}; }},
       {"planted[1] lies at index 9 of dimension 2 of k, which has 9",
        [](Case& c) { c.planted = {{}, {.tensor = TensorId::kK, .s = 9}}; }},
       {"planted[0] lies at index 1 of dimension 1 of bias, which has 1",  // broadcast

@@ -84,6 +84,26 @@ TEST(KnownFeatures, NeitherExporterWritesAProgram) {
   EXPECT_TRUE(names_the_bits(std::get<std::string>(prepared))) << std::get<std::string>(prepared);
 }
 
+// What was written for the forward pass alone answers no other operation.
+TEST(KnownFeatures, AnotherOperationIsRefusedByWhatKnowsTheForwardPassAlone) {
+  for (const Operation* operation : all_operations()) {
+    if (operation->feature == 0) continue;
+    Case c;
+    operation->shape(c);
+    const attn_problem problem = problem_of(c.problem);
+    const auto named = [](const std::string& why) {
+      return why.find("does not know this kind of problem") != std::string::npos;
+    };
+    EXPECT_THROW(evaluate(problem, {}, {}, documented()), UnknownFeatures) << operation->name;
+    EXPECT_TRUE(named(emulator::left_open(problem, {}))) << operation->name;
+    EXPECT_TRUE(named(cannot_score(c.problem))) << operation->name;
+    EXPECT_TRUE(named(check_probe(c, {}, {}).notes.at(0))) << operation->name;
+    FakeTarget target;
+    target.take_features(operation->feature);
+    EXPECT_TRUE(named(trace_values(c, target, documented()).lines.at(0))) << operation->name;
+  }
+}
+
 TEST(JudgeOutputs, AnOutputThatTheReferenceSaysNothingOfIsNoPass) {
   const Case c;
   Outputs outputs;

@@ -12,7 +12,7 @@
 namespace attnfuzz {
 namespace {
 
-constexpr TensorId kFirst = TensorId::kQ, kLast = TensorId::kWorkspace;
+constexpr TensorId kFirst = TensorId::kQ, kLast = kTensors[kTensorCount - 1].id;
 
 int64_t resident_bytes(const Arena& arena) {
   struct stat status;

@@ -215,6 +215,11 @@ TEST(FeatureNames, AreEachOfSomeCase) {
   Case wide;
   wide.problem.dtype = ATTN_F32;
   meet(wide);
+  Case merge;
+  merge.problem.features = ATTN_FEATURE_MERGE;
+  merge.problem.seq_k = 0;
+  merge.sides.kind = PatternKind::kNothing;
+  meet(merge);
   const std::vector<std::string> names = feature_names();
   EXPECT_EQ(met, std::set<std::string>(names.begin(), names.end()));
   EXPECT_EQ(met.size(), names.size());
