@@ -20,7 +20,8 @@ says() {
 says "there is no build 'plian': did you mean 'plain'?" 2 check fa1 --lane plian --way mma --twin ./libtwin.so
 says "there is no build 'plian': did you mean 'plain'?" 2 campaign fa1 --no-canary --lane plian --way mma --out "$out/none"
 says "--line" 2 check fa1 --line plain
-says '"lane":"schedules"' 0 check fa1 --lane schedules --property repeat --cases 20 --jobs 1 --json --out "$out/found"
+says "cpu schedules" 0 check fa1 --lane schedules --property reference --cases 5 --jobs 1 --json "$out/check.json" --out "$out/found"
+grep -qF '"lane":"schedules"' "$out/check.json" || die "the build has another key in --json"
 for command in check campaign replay; do
   "$attnfuzz" "$command" --help | grep -E -- '--(lane|way|twin|beside|no-canary)\b' && die "the help of $command shows an old name"
 done
