@@ -9,7 +9,7 @@
 
 namespace attnfuzz {
 
-// How a child ended: "SIGKILL", "exit status 1"; empty: well.
+// The end of a child: `how` is "SIGKILL" or "exit status 1", or empty if the child ended with status 0.
 struct Ending {
   std::string how;
 };

@@ -87,7 +87,7 @@ function(attnfuzz_build_options build_kind out)
   set(${out} ${flags} PARENT_SCOPE)
 endfunction()
 
-# What a worker of a runtime is linked with.
+# The link options of the worker of each runtime.
 set(ATTNFUZZ_RUNTIME_asan -fsanitize=address,undefined)
 set(ATTNFUZZ_RUNTIME_msan -fsanitize=memory)
 set(ATTNFUZZ_RUNTIME_tsan -fsanitize=thread)

@@ -196,7 +196,7 @@ function(attnfuzz_add_kernel)
     if(build MATCHES "^cpu-(.*)")
       attnfuzz_build_options(${CMAKE_MATCH_1} build_options)
       list(APPEND options ${build_options})
-      # What is compiled into the kernel is used by it, not a namesake elsewhere.
+      # The kernel uses its own copy of a function, not one of the same name in another library.
       list(APPEND link_options -Wl,-Bsymbolic)
     endif()
     set(target attn_${arg_NAME}_${build})

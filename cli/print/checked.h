@@ -12,7 +12,7 @@
 
 namespace attnfuzz {
 
-// What became of a failure: its file, and its reduction unless it was not seen again.
+// The files and the reduction of a failure. There is no reduction if the failure did not come again.
 struct Filed {
   std::string reproducer;
   std::vector<std::string> before = {};  // files of the cases without which it does not fail, in their order

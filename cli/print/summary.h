@@ -1,4 +1,4 @@
-// What a check prints of a kernel by default:
+// The default output of a check, for each kernel:
 //
 //   fa1  cpu plain: 10,000 cases, 26 properties, 0 failed, 271 not judged, 97 s, largest error 0.998 of its bound
 //     left out: 31 cases that it refused; the builds asan, msan and tsan (--build)

@@ -42,7 +42,7 @@ bool leaves_fp32_open(const std::vector<Assumption>& assumptions);
 Tighter try_fp32(Target& target, const GeneratorConfig& config, const Calibration& calibration, int cases = 100,
                  double seconds = 5);
 
-// "consistent with fp32 arithmetic: 96 cases are within its bounds, the worst at 0.41 of one"
+// "consistent with fp32 accumulation: 96 cases are within ...", or "not consistent with fp32 arithmetic: ..."
 std::string words(const Tighter& tighter);
 
 }  // namespace attnfuzz

@@ -30,8 +30,8 @@ uint64_t program_counter(void* context) {
 #endif
 }
 
-// True for a module that was merely called by the faulty code: the C library and the drivers. (visit() adds this
-// program, with its executor.)
+// True for modules that a crash is not attributed to: the C library, other runtimes and the drivers. (visit()
+// skips this program and its executor in the same way.) The module that called them is to blame.
 bool is_runtime(const char* module) {
   for (const char* begin : {"libc.", "libc-", "libm.", "libm-", "libpthread", "ld-linux", "libstdc++",
                             "libgcc_s", "libcuda", "libcudart", "libnvidia", "linux-vdso"}) {
@@ -49,8 +49,8 @@ struct Walk {
   bool begun = false;
 };
 
-// Takes the first frame. If it belongs to the runtime, the walk goes on to the first frame that does not, and takes
-// that instead.
+// Takes the first frame. If it belongs to the runtime, the walk goes on to the first frame that does not, and
+// takes that instead.
 _Unwind_Reason_Code visit(_Unwind_Context* context, void* argument) {
   Walk& walk = *static_cast<Walk*>(argument);
   const uint64_t pc = _Unwind_GetIP(context);
@@ -86,13 +86,15 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     record->address = reinterpret_cast<uint64_t>(info->si_addr);
     record->pc = program_counter(context);
     record->signal = signal;
-    // This comes last: if the stack is destroyed, walking it ends the process here, by the same signal or by SIGSEGV.
+    // This comes last: if the stack is destroyed, walking it ends the process here, by the same signal or by
+    // SIGSEGV.
     find_site(context, record->site);
   }
-  // When this handler returns, the faulting instruction runs again, and now the default action ends the process.
+  // When this handler returns, the faulting instruction runs again, and now the default action ends the
+  // process.
   by_default(signal);
-  // If the signal was sent by a process, or belongs to a skipped system call, running on would not raise it again. So
-  // raise it here.
+  // If the signal was sent by a process, or belongs to a skipped system call, running on would not raise it
+  // again. So raise it here.
   if (info->si_code <= 0 || signal == SIGSYS) raise(signal);
 }
 

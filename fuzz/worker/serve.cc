@@ -230,8 +230,8 @@ class Server {
     }
   }
 
-  // Asks plan() a second time. A plan that is not the same for the same question cannot be judged: the plan that runs
-  // may not be the one that was checked, and findings cannot be replayed.
+  // Asks plan() a second time. A plan that is not the same for the same question cannot be judged: the plan
+  // that runs may not be the one that was checked, and findings cannot be replayed.
   void ask_again(const wire::Request& request, const attn_tensors& t, const attn_env& env,
                  wire::Answer& answer) {
     Room<attn_plan> room;
@@ -316,8 +316,8 @@ class Server {
     } else if (answer.status == ATTN_OK) {
       if (const auto why = after_run(request, arena_)) report(answer, ATTN_REPORT_UNINITIALISED, *why);
     }
-    // After a report the executor has abandoned threads half-way: a fresh process is cheap, doubt is not. A kernel that
-    // refused has not started anything, so its worker stays.
+    // After a report the executor has abandoned threads half-way: a fresh process is cheap, doubt is not. A
+    // kernel that refused has not started anything, so its worker stays.
     answer.retiring = (answer.report.given && answer.status != ATTN_UNSUPPORTED) || answer.status == ATTN_FAULT;
   }
 
@@ -330,9 +330,9 @@ class Server {
   std::vector<batch::Result> results_;
 };
 
-// Sleeps until the bell rings, at most 50 ms. The caller then checks the wire in any case, because a kernel may have
-// rung or drained the bell. False: there is no bell any more. (Bells are non-blocking. Otherwise a kernel that reads
-// the parent's bell could hang the parent.)
+// Sleeps until the bell rings, at most 50 ms. The caller then checks the wire in any case, because a kernel may
+// have rung or drained the bell. False: there is no bell any more. (Bells are non-blocking. Otherwise a kernel
+// that reads the parent's bell could hang the parent.)
 bool wait_for(int bell) {
   constexpr int kLookMs = 50;
   pollfd ready = {bell, POLLIN, 0};
@@ -349,8 +349,8 @@ bool ring(int bell) {
   return write(bell, &one, sizeof one) == sizeof one;
 }
 
-// The worker's bells, and copies of their descriptors. The copies show whether a kernel has replaced a bell by another
-// file.
+// The worker's bells, and copies of their descriptors. The copies show whether a kernel has replaced a bell by
+// another file.
 class Bells {
  public:
   Bells() {
@@ -404,13 +404,15 @@ int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena&
       }
     }
     served = wire.asked.load(std::memory_order_acquire);
-    // A copy: the kernel is given addresses in it, and must not change what the parent wrote.
     reset(wire.compiling);
     reset(wire.progress);
+    // The request is answered from a copy, because the kernel gets addresses in it. Below, the original must be
+    // unchanged.
     wire::Request request;
     std::memcpy(static_cast<void*>(&request), &wire.request, sizeof request);
     const wire::Answer answer = server.answer(request);
-    // This check comes before the answer is published, so that the next call is not blamed for what this one did.
+    // If the kernel changed the request, it is reported before this answer is published, so that this call is
+    // blamed and not the next one.
     if (wire.asked.load(std::memory_order_acquire) != served ||
         std::memcmp(&wire.request, &request, sizeof request) != 0) {
       return wire::kExitScribbled;

@@ -12,7 +12,7 @@ struct Keys {
   int32_t begin, end;
 };
 
-// Of a thread's two rows, the first R are in use: with R = 1 a tile has 8 rows, and entries 2 and 3 of its
+// A thread uses the first R of its two rows. With R = 1 a tile has 8 rows, and entries 2 and 3 of its
 // fragments are left alone.
 
 // Turns products into scores, which are -inf exactly where a key is hidden. `rows`: the keys that this thread's

@@ -30,7 +30,8 @@ inline void report_launch(const attn_env* env, attn_report_kind kind, const char
   env->report(env->user, &report);
 }
 
-// Whether any device can take it; if not, says why. *refused_bytes: the shared memory a block, if that is why.
+// True if the device can run this launch; otherwise `reason` says why not. *refused_bytes is the shared memory
+// of a block if that is too much, else 0.
 inline bool launch_is_legal(dim3 grid, dim3 block, size_t shared_bytes, const attn_env* env, char* reason,
                             size_t reason_size, int32_t* refused_bytes) {
   *refused_bytes = 0;
@@ -55,7 +56,7 @@ inline bool launch_is_legal(dim3 grid, dim3 block, size_t shared_bytes, const at
   return false;
 }
 
-// What a kernel takes by value to pass on to probe().
+// The probe that a kernel takes by value and passes on to probe().
 inline attn_probe probe_of(const attn_env* env) { return env->probe ? *env->probe : attn_probe{}; }
 
 // `dependent`: see dependent.h.

@@ -96,9 +96,8 @@ SIMT_SLOTS inline void spread_fragment(const uint32_t* const (&lanes)[32], float
 // Reads a row of a matrix in shared memory, as the lane that named it would.
 inline void load_row(uint16_t (&to)[8], const void* row) { memcpy(to, row, 16); }
 
-// What the executor multiplied depends on its operands as far as MSan is
-// concerned, too: an undefined row of A or column of B makes its sums undefined.
-// Arguments as those of simt::mma_columns.
+// Tells MSan that the sums which the executor computed depend on their operands: an undefined row of A or
+// column of B makes its sums undefined. The arguments are those of simt::mma_columns.
 inline void carry_undefined([[maybe_unused]] float* const (&c)[32], [[maybe_unused]] const float* a,
                             [[maybe_unused]] const float* b, [[maybe_unused]] int b_k, [[maybe_unused]] int b_n,
                             [[maybe_unused]] int k_extent) {

@@ -26,7 +26,7 @@
 
 namespace attn {
 
-// What this translation unit is compiled for: a descriptor's `backend`.
+// The back end that this translation unit is compiled for: a descriptor's `backend`.
 #ifdef __CUDACC__
 inline constexpr attn_backend kBackend = ATTN_CUDA;
 #else

@@ -71,8 +71,8 @@ __device__ __forceinline__ void probe(const attn_probe* request, attn_probe_tag 
   if (probed(request)) record(request, tag, tile, values);
 }
 
-// Of 16 rows, wherever they are computed: `block` is the number of what is worked on, a query tile or a split
-// of one, and `warp` that of these rows among its rows, 16 a warp.
+// Records values of 16 rows, on whichever block and warp they are computed. `block` is the number of the work
+// item (a query tile, or a split of one). `warp` is the number of these 16 rows within the item.
 //
 //   const TileProbe probe(p.probe, item, warp_id());
 //   probe.rows([&](int r, float (&place)[3]) { ... });  // b, h, i of this thread's rows; i is -1 past the last

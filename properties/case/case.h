@@ -25,7 +25,7 @@
 
 namespace attnfuzz {
 
-// How a tensor's values arise: integer-only functions of (version, seed, b, h, s, d), hence the same on
+// The recipe of a tensor's values: an integer-only function of (version, seed, b, h, s, d), hence the same on
 // every machine. The kinds are ordered from simple to complex, and the reducer tries them in this order.
 enum class FillKind : uint8_t {
   kZero,      // +0
@@ -182,7 +182,8 @@ struct Environment {
   bool operator==(const Environment&) const = default;
 };
 
-// How one tensor lies in memory. By default it is dense, aligned, and ordered (batch, head, sequence, dim).
+// The layout of one tensor in memory. By default it is dense, aligned, and ordered (batch, head, sequence,
+// dim).
 enum class Placement : uint8_t {
   kGuarded,  // redzones on both sides
   kPageEnd,  // the last byte is the last of its page, and the next page is unmapped (CPU) or a redzone

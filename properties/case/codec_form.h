@@ -1,4 +1,4 @@
-// How files write the fields of a struct: a list of its members with their names and forms.
+// Describes how files write a struct: a list of its members with their names and forms.
 //
 //   template <>
 //   inline constexpr auto codec::kFields<Call> =
@@ -13,7 +13,7 @@
 
 namespace attnfuzz::codec {
 
-// How a field is written where its type alone does not say.
+// The form of a field in a file, if its type alone does not determine it.
 struct Plain {};
 struct Names {  // an enum as a string; names in the order of the values
   std::span<const char* const> names;

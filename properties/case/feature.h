@@ -110,7 +110,7 @@ struct Tag {
   TagUse use = TagUse::kClasses;
 };
 
-// How a kernel is asked for the feature alone, and how a case avoids it.
+// Something that a kernel may refuse: ask() adds it alone to a problem, and strip() removes it from a case.
 struct Refusal {
   const char* name;  // as people read it: "windows"
   void (*ask)(Problem& p);

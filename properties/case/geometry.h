@@ -1,4 +1,4 @@
-// Where the elements of a case's tensors lie, before there is any memory.
+// Computes the places of the elements of a case's tensors, before there is any memory.
 //
 // This is the one interpretation of TensorLayout. illegal() uses it to ask whether a tensor fits, and
 // LaidOut uses it to lay the tensor out.

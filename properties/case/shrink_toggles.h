@@ -12,7 +12,7 @@
 
 namespace attnfuzz {
 
-// How a toggle compares with others, for code that compares cases by their features.
+// The kind of a toggle, for code that compares cases by their features.
 enum class Trait : uint8_t {
   kOwn,          // no other can stand for it
   kCounted,      // a number above its least value, which the integer tells better

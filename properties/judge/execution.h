@@ -66,7 +66,7 @@ PlanReply plan_alone(const Case& c, Target& target);
 // Why a plan cannot run; empty if it can.
 std::string why_not(const PlanReply& planned);
 
-// How a plan or a run failed, for people; empty if it did not.
+// A text for people about the failure of a plan or a run; empty if it did not fail.
 std::string failure(const PlanReply& reply);
 std::string failure(const RunReply& reply);
 

@@ -1,4 +1,4 @@
-// How a worker died. Its description for people is a text such as "SIGFPE in run(), at libmine.so+0x1a2f".
+// The cause of a worker's death. Its text for people is, for example, "SIGFPE in run(), at libmine.so+0x1a2f".
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@
 
 namespace attnfuzz {
 
-// How often each oracle was asked.
+// Counts the results that each oracle evaluated.
 struct OracleUse {
   std::string device;                    // of the fast oracle; empty: there is none
   uint64_t fast = 0;                     // results evaluated by the fast oracle

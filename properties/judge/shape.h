@@ -52,7 +52,7 @@ struct ShapeInput {
   std::span<const double> value = {};
 };
 
-// Where the bad elements lie, followed by what their values are. Empty if nothing is bad or no shape is
+// The places of the bad elements, followed by their values. Empty if nothing is bad or no shape is
 // recognised.
 std::vector<Shape> error_shape(const ShapeInput& input);
 std::string text_of(const std::vector<Shape>& shapes);  // separated by "; "

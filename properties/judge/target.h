@@ -95,7 +95,7 @@ struct Slow {
   double seconds = 0;             // processor time
 };
 
-// How a run ended: it finished with a status, crashed, or timed out. In the last two cases status is
+// The end of a run: it finished with a status, crashed, or timed out. In the last two cases status is
 // ATTN_FAULT.
 struct RunReply {
   attn_status status = ATTN_OK;
@@ -110,7 +110,7 @@ struct RunReply {
   std::optional<Probe> probe;        // if the run returned and Target::probe() asked for one
 };
 
-// How long a call may take before it counts as a hang. The brief watch is for trying many cases of which
+// The time that a call may take before it counts as a hang. The brief watch is for trying many cases of which
 // some hang; its hangs must be confirmed.
 enum class Watch { kFull, kBrief };
 
@@ -163,9 +163,9 @@ class Target {
   // kernel counts edges: a "coverage" build or a sanitizer's. Empty otherwise. An edge has the same place in
   // all runs of a library. Valid until the next run.
   virtual std::span<const uint8_t> coverage() const { return {}; }
-  // Where a kernel with stages keeps its partials: inside the planned workspace, aligned, with strides that are
-  // not negative. Nothing if the kernel has no stages; *why is then empty. Nothing, too, if its answer breaks
-  // these rules or kills the worker; *why then says so.
+  // The places of the partials of a kernel with stages: inside the planned workspace, aligned, with strides
+  // that are not negative. Nothing if the kernel has no stages; *why is then empty. Nothing, too, if its answer
+  // breaks these rules or kills the worker; *why then says so.
   virtual std::optional<attn_partials> partials(const attn_problem& problem, const attn_plan& plan,
                                                 std::string* why = nullptr) = 0;
 

@@ -42,8 +42,7 @@ enum class Kind {
 };
 inline constexpr int kKindCount = static_cast<int>(Kind::kSlow) + 1;
 const char* to_string(Kind kind);
-// "wrong", "non-finite", "contract", "fault", "address", "undefined",
-// "uninitialised", "race", "hang", "crash", "bad-plan", "oracle", "bits" or "slow".
+// In JSON and in files: "wrong", "non-finite", ... (docs/checks.md); kRedzone is "guard", its old name.
 const char* kind_class(Kind kind);
 
 // The place where an output first goes wrong.
@@ -68,7 +67,8 @@ struct Verdict {
   std::vector<Shape> shapes;
   std::optional<Where> where;
   std::optional<Fault> fault;
-  // set if a single case failed on its own, not by the relation between cases: the drawn case or one of its variants
+  // set if a single case failed on its own, not by the relation between cases: the drawn case or one of its
+  // variants
   std::optional<Case> failing;
   int call = 0;               // the call of the case, or the variant of the relation
   double worst = 0;           // largest error/bound of all judged outputs
@@ -77,8 +77,8 @@ struct Verdict {
   int64_t rows = 0, sampled = 0, dead_rows = 0, uninformative_rows = 0, unconstrained_rows = 0;
   std::vector<Assumption> assumptions;  // classes that the plan left open
   // The share of O's bound that exists because the plan declares a loose class or leaves it open
-  // (reference/model/error_cap.h, best_plan()). Set if there is an error cap for plans and the case was compared with
-  // the oracle.
+  // (reference/model/error_cap.h, best_plan()). Set if there is an error cap for plans and the case was
+  // compared with the oracle.
   std::optional<double> declared;
   std::optional<StatisticalWarning> warning;  // of the case itself, if it did not fail
   // Seconds spent in each stage.

@@ -22,7 +22,7 @@ namespace attnfuzz {
 
 struct Case;
 
-// How an output is compared with its reference.
+// The rule by which an output is compared with its reference.
 enum class OutputKind : uint8_t {
   kBounded,    // a number within its bound: Expected::ratio()
   kExact,      // an integer that must equal Expected::integer

@@ -47,7 +47,7 @@ struct Expected {
   double ratio(int64_t row, int64_t column, float got) const;
   // True if an infinity may replace a number.
   bool overflows() const { return !logarithm || overflow > 0; }
-  // How far a right result may lie from the exact result. Relations between results use this.
+  // The largest distance of a right result from the exact result. Relations between results use this.
   double allowance(int64_t at) const {
     const auto i = static_cast<size_t>(at);
     return exact.empty() ? bound[i] : bound[i] + std::abs(value[i] - exact[i]);

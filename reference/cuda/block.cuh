@@ -1,4 +1,4 @@
-// How the threads of a row, a warp or a block, work together, and how they read numbers.
+// Functions by which the threads of a row, a warp or a block, work together and read numbers.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -13,7 +13,7 @@ namespace attnfuzz::cuda {
 inline constexpr unsigned kAll = 0xffffffffu;
 inline constexpr int kWarps = kThreads / 32;
 
-// How Q, K and V are stored.
+// The format of Q, K and V in memory.
 enum class Format { kF16, kBf16, kF32 };
 template <Format kFormat>
 using Bits = std::conditional_t<kFormat == Format::kF32, uint32_t, uint16_t>;

@@ -52,7 +52,7 @@ class Room {
 cudaError_t pinned(void** memory, size_t bytes) { return cudaMallocHost(memory, bytes); }
 cudaError_t on_device(void** memory, size_t bytes) { return cudaMalloc(memory, bytes); }
 
-// Where the results of `rows` rows lie in one block of bytes.
+// The offsets of the results of `rows` rows in one block of bytes.
 struct Results {
   size_t o, o_bound, o_exact, lse, lse_bound, rule, state, bytes;
 

@@ -7,7 +7,7 @@
 
 namespace attnfuzz::cuda {
 
-// Where the results of one row go.
+// The places for the results of one row.
 struct RowPlace {
   double *o, *bound, *exact;
   uint8_t* rule;

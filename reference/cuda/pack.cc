@@ -99,7 +99,7 @@ Tasks list_tasks(const attn_problem& p, const attn_tensors& host, const std::vec
   return tasks;
 }
 
-// Where each input lies in the block, and how far apart its rows are there, in elements.
+// The offset of each input in the block, and the stride of its rows there, in elements.
 struct Sections {
   uint64_t facts, tasks, lengths, q, k, v, bias, mask, bytes = 0;
   int64_t stride_qk, stride_v, stride_k;

@@ -49,7 +49,7 @@ inline constexpr double kHidden = -1;
 // Flags: a row sees NaN, or an infinity, in its query, keys or biases.
 inline constexpr unsigned kSeesNaN = 1, kSeesInfinity = 2;
 
-// How the columns of a row are computed.
+// The method by which the columns of a row are computed.
 enum class Way : uint8_t {
   kDone,   // they are done: all columns have the same expectation
   kKnown,  // P is known

@@ -69,7 +69,7 @@ ATTN_BOTH inline Due lse_due(const ErrorNumbers& model, RowState state) {
 // A number of the key is below ErrorNumbers::least_factor, and not 0.
 inline constexpr uint8_t kBelowLeast = 0x80;
 
-// How rows are distributed, and the memory for intermediates.
+// The distribution of rows, and the memory for intermediates.
 struct RowsScratch {
   int rows_a_team;      // evaluated together, so that they read a key or a value once
   int blocks;           // each works on one team after another

@@ -1,4 +1,4 @@
-// How wrong the instructions of one device may be.
+// The table of the errors that the instructions of one device may have.
 //
 // The bound needs a figure for every approximate instruction of a kernel. Documentation gives figures
 // without a guarantee; an exhaustive sweep gives the truth for one device. Either is a Calibration: a small

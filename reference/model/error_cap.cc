@@ -11,7 +11,7 @@ namespace {
 // Looser than any documented class: for what is not known.
 constexpr double kUnknown = 2;
 
-// How far the exponential may be off. At an argument of 40, an exponential in fp16 is 0.
+// The relative error that the exponential may have. At an argument of 40, an exponential in fp16 is 0.
 double looseness_of_exp(const attn_plan& plan, const Calibration& cal) {
   const double fast = cal.fast_expf + 40 * cal.fast_expf_slope;
   if (plan.exp_error > 0) return plan.exp_error;

@@ -36,8 +36,8 @@ struct KeyPlaces {
   int64_t of(int64_t k) const { return each.empty() ? begin + k : each[static_cast<size_t>(k)]; }
   // Collects the numbers of the row's keys from an array by position; uses `room` if they must be moved.
   const double* gather(const double* from, Buffer* room) const;
-  // Where to write numbers of the row's keys that belong in `to` by position: directly there if they need not
-  // be moved, else in `room`.
+  // Returns the place to write numbers of the row's keys that belong in `to` by position: directly there if
+  // they need not be moved, else in `room`.
   double* place_for(int64_t positions, Buffer* to, Buffer* room) const;
   // Moves them there, with 0 for hidden keys; `positions` numbers in all.
   void spread(const double* from, int64_t positions, Buffer* to) const;

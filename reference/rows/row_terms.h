@@ -152,7 +152,7 @@ ATTN_BOTH inline double uncertain_factor(const ErrorNumbers& model, double off, 
   return y;
 }
 
-// How the keys of one tile are rounded.
+// The rounding of the keys of one tile.
 struct KeyRounding {
   Rounding rounded;
   double scale, halved, per_range, exact, tau;  // halved: 1 / (2 scale), because a division is slow

@@ -10,7 +10,8 @@
 namespace attnfuzz {
 namespace {
 
-// The measured constants a and b of the formula for T (error_statistics.h); `reference_audit advice` measures them.
+// The measured constants a and b of the formula for T (error_statistics.h); `reference_audit advice` measures
+// them.
 constexpr double kAlike = 0.05, kEitherSide = 3, kEitherSideOfRow = 4, kEitherSideOfBias = 2, kSigmas = 4;
 constexpr double kLseAlike = 0.1, kLseEitherSide = 2;
 
@@ -28,7 +29,8 @@ bool speaks_of_o(const attn_plan& plan) {
          wide_partials && wide_merges && v_as_it_is;
 }
 
-// False where Q is rounded once for all keys because the scale is folded into it.
+// False if the LSE's errors may be alike in all keys, for instance because the scale is folded into Q, which is
+// then rounded once for all keys.
 bool speaks_of_lse(const attn_plan& plan) {
   return plan.exp_error == 0 && plan.sum_rule == ATTN_SUM_OF_EXP && plan.qk_format == ATTN_FORMAT_UNKNOWN &&
          plan.scale_mode != ATTN_SCALE_UNKNOWN && plan.scale_mode != ATTN_SCALE_FOLDED_Q;
@@ -45,14 +47,15 @@ struct OFormat {
   }
 };
 
-// One element of O without its sign.
+// One element of O. Both numbers are multiplied by the sign of the expected value.
 struct OfO {
   double value, got;
   double left;    // R
   double beyond;  // x
 };
 
-// False if the element is no number, is too small to be normal, or may overflow.
+// Fills in *out. False if the element is not used: its expected value is no number, is subnormal or may
+// overflow, or its error is not within its bound.
 bool look(const Expected& o, const OFormat& stored, int64_t at, float got, OfO* out) {
   const auto i = static_cast<size_t>(at);
   const double value = std::abs(o.value[i]), bound = o.bound[i];
@@ -114,7 +117,7 @@ void look_at_o(const Reference& reference, const OFormat& stored, std::span<cons
   if (all.moved != 0 && explained > 0) statistics->bias = std::abs(all.moved) / explained;
 }
 
-// The LSE's error divided by the share of its bound that random rounding explains; 0 if nothing can be said.
+// |error| / T of a row's LSE, where T = min(1, a' + b' s') bound; 0 if the row has no bound to compare with.
 double lse_ratio(const Reference& reference, int64_t row, float got) {
   const Expected& lse = reference[TensorId::kLse];
   const auto r = static_cast<size_t>(row);

@@ -1,5 +1,5 @@
-// What an adapter gives to a kernel's host function. It is plain data that names nothing else of ours, for it
-// is seen by the user's source too (source.h).
+// The arguments that an adapter gives to a kernel's host function. The user's source sees this header too
+// (source.h), so it is plain data and includes no other header of attnfuzz.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -67,7 +67,7 @@ constexpr Sizes one_of(N... values) {
   return result;
 }
 
-// Of Q, K, V and O: bits 1 << attn_dtype. OfFunction: what the entry's function takes (entry.h).
+// Formats of Q, K, V and O, as bits 1 << attn_dtype. kOfFunction: those of the entry's parameters (entry.h).
 enum class Formats { kOfFunction = 0, kF16 = 1, kBf16 = 2, kEither = 3, kF32 = 4, kAny = 7 };
 constexpr Formats operator|(Formats a, Formats b) {
   return static_cast<Formats>(static_cast<int>(a) | static_cast<int>(b));
@@ -75,12 +75,12 @@ constexpr Formats operator|(Formats a, Formats b) {
 enum class Order { kBhsd, kBshd };  // dense, outermost first
 enum class Causal { kNever, kOnly, kEither };
 enum class Lse { kNone, kWritten };  // none: a problem that wants it is refused. Dense (b, h, s), natural log,
-// unless plan() sets lse_base or lse_dead Own: the kernel uses 1 / sqrt(dim). Q is multiplied by the problem's scale
-// divided by that. Positive: the scale is given and must be above 0. A kernel needs this if it sets hidden scores to
-// -inf before it multiplies by the scale.
+// unless plan() sets lse_base or lse_dead Own: the kernel uses 1 / sqrt(dim). Q is multiplied by the problem's
+// scale divided by that. Positive: the scale is given and must be above 0. A kernel needs this if it sets
+// hidden scores to -inf before it multiplies by the scale.
 enum class Scale { kGiven, kOwn, kPositive };
-// One of these, or a number. A number is the kernel's own scale; it is 1 if the kernel expects a Q that is scaled
-// already.
+// One of these, or a number. A number is the kernel's own scale; it is 1 if the kernel expects a Q that is
+// scaled already.
 class ScaleRule {
  public:
   constexpr ScaleRule(Scale rule) : rule_(rule) {}
@@ -121,9 +121,9 @@ struct Takes {
   int page = 0;                // keys a page: K and V come in pages, with a.pages and a.lengths
   bool keeps_scratch = false;  // what it takes with cudaMalloc may live until the next call
   int64_t tile = 64;           // of queries and keys: where borders are aimed at
-  // It multiplies, adds, scales and weighs in fp32 (__expf or better, P not rounded to 16 bits); Otherwise nothing is
-  // known of how it computes, and the loosest classes are assumed. For fp32 inputs even these do not allow products or
-  // a P that are rounded to fewer bits.
+  // It multiplies, adds, scales and weighs in fp32 (__expf or better, P not rounded to 16 bits); Otherwise
+  // nothing is known of how it computes, and the loosest classes are assumed. For fp32 inputs even these do not
+  // allow products or a P that are rounded to fewer bits.
   bool in_fp32 = false;
   // Its products are those of tensor cores that take Q, K, P and V in TF32, rounded to nearest.
   bool in_tf32 = false;

@@ -1,4 +1,4 @@
-// What kernel<<<grid, block, bytes, stream>>>(arguments) becomes (kernels/cuda_source/translate):
+// The translator (kernels/cuda_source/translate) turns kernel<<<grid, block, bytes, stream>>>(arguments) into
 //
 //   launch_of(kernel's address if it has one, a call of it, grid, block, bytes, stream)(arguments)
 //

@@ -1,4 +1,4 @@
-// What the host calls. Pointers are to device memory on CUDA.
+// The host function. On CUDA its pointers are to device memory.
 #pragma once
 
 #include "kernels/attention.h"

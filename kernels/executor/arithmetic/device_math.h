@@ -1,4 +1,4 @@
-// What CPU bodies of approximate functions ask in a device's arithmetic:
+// CPU bodies of approximate functions begin with this line, which answers in a device's arithmetic:
 //
 //   if (simt::arithmetic) return simt::as_device<simt::device_ex2>(x);
 #pragma once

@@ -1,4 +1,4 @@
-// How far the launches of this process have come, for a program that judges whether a call hangs.
+// Publishes how far the launches of this process have come, for a program that judges whether a call hangs.
 //
 // The program gives the executor the place to write to, in memory that another process may read:
 //

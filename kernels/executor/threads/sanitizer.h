@@ -28,7 +28,7 @@
 #endif
 
 #if defined(SIMT_BUILD_MSAN)
-// Where MSan keeps the shadow of a call's arguments.
+// MSan keeps the shadow of a call's arguments here.
 extern "C" __attribute__((tls_model("initial-exec"))) thread_local char __msan_param_tls[800];
 #elif defined(SIMT_BUILD_TSAN)
 extern "C" void __tsan_read_range(void* address, unsigned long bytes);

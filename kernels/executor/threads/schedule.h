@@ -1,4 +1,4 @@
-// What a schedule seed means. The seed is part of a case: the same seed gives
+// The meaning of a schedule seed. The seed is part of a case: the same seed gives
 // the same order of threads, the same landing of copies, the same rounding.
 //
 //   bits 0-1  order of blocks and threads: 0 ascending, 1 descending,

@@ -105,7 +105,7 @@ int by_shape(const attn_problem& p, bool scored) {
   return p.seq_k <= 512 || (p.causal && p.seq_k <= 1024) ? k256Short : k256;
 }
 
-// Whether query tiles differ in cost, so that blocks take the next as they get done.
+// True if query tiles differ in cost. Then blocks take query tiles one by one, as they finish.
 bool uneven(const attn_problem& p) { return p.causal || p.has_key_lengths; }
 
 int64_t items_of(const attn_problem& p, const HopperSpec& spec) {

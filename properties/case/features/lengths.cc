@@ -1,4 +1,4 @@
-// How many queries and keys there are.
+// The numbers of queries and keys.
 #include <algorithm>
 
 #include "properties/case/feature.h"

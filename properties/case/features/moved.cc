@@ -1,4 +1,4 @@
-// How a mutation changes a number of a case.
+// The ways in which a mutation changes a number of a case.
 #include <algorithm>
 
 #include "properties/case/feature.h"

@@ -1,4 +1,4 @@
-// What the operands of inline PTX stand for while it runs: C++ values, registers that the text
+// The values of the operands of inline PTX while it runs: C++ values, registers that the text
 // declares, numbers, special registers, addresses.
 #pragma once
 

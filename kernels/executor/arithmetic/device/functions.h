@@ -43,7 +43,8 @@ constexpr uint32_t square(uint32_t r) {
   return sum >> 1;
 }
 
-// What a function makes of a segment's parabola. By value: device code cannot refer to a host's constant.
+// The shifts and the offset of a function's parabola. Functions return them by value, because device code
+// cannot refer to a host constant.
 struct Shape {
   int c0_shift, c2_shift, bias, cut;
 };
@@ -73,7 +74,7 @@ constexpr uint32_t rsqrt_significand(const Functions& f, int odd, uint32_t fract
   if (!odd && fraction == 0) return 1 << 24;
   return static_cast<uint32_t>(parabola(rsqrt_shape(), f.rsqrt[odd][fraction >> 17], r, square(r)));
 }
-// Of 36 bits behind the point, 0 <= result < 1.
+// A fixed-point number with 36 fraction bits; 0 <= value < 1.
 constexpr int64_t lg2_fraction(const Functions& f, uint32_t fraction) {
   const uint32_t r = fraction & 0x1FFFF;
   return parabola(lg2_shape(), f.lg2[fraction >> 17], r, square(r));

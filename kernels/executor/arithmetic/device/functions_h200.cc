@@ -1,4 +1,4 @@
-// What an NVIDIA H200 answers: written by attnfuzz-fit-functions.
+// The coefficients that were fitted to the answers of an NVIDIA H200. attnfuzz-fit-functions wrote this file.
 #include "kernels/executor/arithmetic/device/functions.h"
 
 namespace simt::device {

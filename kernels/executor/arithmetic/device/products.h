@@ -55,7 +55,8 @@ constexpr uint32_t cut_off(int64_t sum, int exponent) {
   if (size == 0) return 0;
   for (; size >> 23 == 0 && exponent > -149; --exponent) size <<= 1;
   if (exponent > 104) return sign | kInfinity;
-  // Of a subnormal number the leading bit, which adds 1 to the exponent, is not there.
+  // A normal size has a leading bit, which adds 1 to the exponent field. A subnormal size has none, so the
+  // field is 0.
   return sign | static_cast<uint32_t>(size + static_cast<uint64_t>(exponent + 149) * 0x800000);
 }
 

@@ -19,8 +19,8 @@ struct Partials {
   float& lse_at(int64_t split, int64_t row) { return lse[split * rows + row]; }
 };
 
-// Where the kernel keeps its partials. Nothing, and the trial ended, if it does not say, or names places
-// outside the workspace that it asked for.
+// Asks the kernel where it keeps its partials. If it does not say, or names places outside its workspace, the
+// trial fails and nothing is returned.
 std::optional<attn_partials> partials_of(Trial& trial, const Execution& prepared);
 
 Partials read_partials(const Execution& prepared, const attn_partials& where);
