@@ -28,15 +28,15 @@
  *
  * How it grows. Every struct begins with its own size in bytes, set by whoever
  * fills it in. Fields are only ever appended, and 0 in an appended field means
- * "as before". ATTN_*_MIN are the sizes of the first contract, and stay: a reader
- * refuses what is smaller with ATTN_INVALID, and takes what is longer than its
- * own as far as it knows it, what is shorter with zeros for the rest: attn_read().
- * plan() and partials() find in plan->size and partials->size how much room the
- * caller has, and write at most that: attn_write(). What an appended field makes
- * of a problem that an older kernel would take for another one has a bit of
- * attn_problem.features, and is never offered to a kernel whose attn_kernel.features
- * lack it. So a library built with any version of this file works with a host
- * built with any other. C++ has all of it in kernels/plug_in.h.
+ * "as before". ATTN_*_MIN are the sizes of the first contract and never change. A
+ * reader refuses a smaller struct with ATTN_INVALID. Of a struct longer than its
+ * own it reads the part that it knows, and in a shorter one it reads missing fields
+ * as 0: attn_read(). plan->size and partials->size tell plan() and partials() how
+ * many bytes they may write: attn_write(). If an older kernel would misread a
+ * problem because it ignores an appended field, that field has a bit in
+ * attn_problem.features, and a kernel without this bit in attn_kernel.features
+ * never gets such a problem. So a library built with any version of this file works
+ * with a host built with any other. kernels/plug_in.h does all of this for C++.
  */
 #pragma once
 
@@ -79,9 +79,10 @@ static inline int attn_read(void* to, uint32_t to_size, const void* from, uint32
   return 1;
 }
 
-/* Answers into a struct of the caller's, that may be shorter or longer than
- * `from`: to->size says on entry how much room it has, and afterwards how much of
- * it is filled in. 0, and nothing written, where there is less than `least`. */
+/* Writes an answer into the caller's struct, which may be shorter or longer than
+ * `from`. On entry to->size is the number of bytes that it has, afterwards the
+ * number that is filled in. Returns 0 and writes nothing if it has fewer than
+ * `least`. */
 static inline int attn_write(void* to, const void* from, uint32_t from_size, uint32_t least) {
   uint32_t size = 0;
   if (to) memcpy(&size, to, sizeof size);
@@ -147,7 +148,7 @@ typedef struct attn_problem {
   int32_t has_mask;        /* boolean: tensors.mask is given */
   int32_t reserved;
   int64_t num_splits; /* 0: the kernel chooses; more splits than KV tiles is legal */
-  uint64_t features; /* appended: ATTN_FEATURE_*, what it asks beyond a dense 16-bit forward call; 0: nothing */
+  uint64_t features;  /* appended: ATTN_FEATURE_*, its parts beyond a dense 16-bit forward call; 0: none */
 } attn_problem;
 
 /* A strided view: element (i0,i1,i2,i3) lies at data + sum i_n stride[n], in
@@ -157,7 +158,7 @@ typedef struct attn_tensor {
   int64_t stride[4];
 } attn_tensor;
 
-/* Where it lies: host memory for ATTN_CPU, device memory for ATTN_CUDA. */
+/* The tensors, in host memory for ATTN_CPU and in device memory for ATTN_CUDA. */
 typedef struct attn_tensors {
   uint32_t size;
   uint32_t reserved;
@@ -180,7 +181,7 @@ typedef struct attn_tensors {
 typedef enum attn_report_kind {
   ATTN_REPORT_LAUNCH = 0,       /* a launch was refused */
   ATTN_REPORT_DEADLOCK = 1,     /* every thread waits, or some exited while others wait */
-  ATTN_REPORT_DIVERGENCE = 2,   /* a barrier or collective reached with different places, masks or operations */
+  ATTN_REPORT_DIVERGENCE = 2,   /* threads met at different places, with different masks or operations */
   ATTN_REPORT_SHARED = 3,       /* shared memory: a red zone was written, or a copy left its array */
   ATTN_REPORT_ALIGNMENT = 4,    /* an address not aligned as the operation needs */
   ATTN_REPORT_ASYNC = 5,        /* an asynchronous copy was never waited for, or overtaken */
@@ -188,9 +189,9 @@ typedef enum attn_report_kind {
   ATTN_REPORT_STACK = 7,        /* a thread ran off its stack */
   ATTN_REPORT_DEVICE = 8,       /* an error of the CUDA runtime or driver */
   /* What an instrumented build, or compute-sanitizer, finds: */
-  ATTN_REPORT_ADDRESS = 9,        /* an access outside of what there is */
+  ATTN_REPORT_ADDRESS = 9,        /* an access outside of an object, or to a freed one */
   ATTN_REPORT_UNDEFINED = 10,     /* undefined behaviour of C++: overflow, a bad shift, misalignment */
-  ATTN_REPORT_UNINITIALISED = 11, /* a use of what nothing has written */
+  ATTN_REPORT_UNINITIALISED = 11, /* a use of memory that nothing has written */
   ATTN_REPORT_RACE = 12           /* two threads at one place, unordered, one of them writing */
 } attn_report_kind;
 
@@ -234,12 +235,11 @@ typedef struct attn_probe {
   unsigned long long* used; /* beside values; starts at 0 */
 } attn_probe;
 
-/* Whose bits the CPU executor's approximate instructions and tensor-core products have. */
+/* The results of the CPU executor's approximate instructions and tensor-core products. */
 typedef enum attn_arithmetic {
-  ATTN_ARITHMETIC_ANY = 0,  /* any that keep what is documented; products are rounded as the seed says */
-  ATTN_ARITHMETIC_H200 = 1, /* an NVIDIA H200's */
-  /* As published of their products, and as an H200 in ex2, lg2, rcp, rsqrt: not proven
-     (docs/how-it-works/executor.md). */
+  ATTN_ARITHMETIC_ANY = 0,  /* any results that are documented as possible; the seed says how products round */
+  ATTN_ARITHMETIC_H200 = 1, /* the bits of an NVIDIA H200 */
+  /* Products as published; ex2, lg2, rcp, rsqrt as on an H200; not proven (docs/how-it-works/executor.md). */
   ATTN_ARITHMETIC_A100 = 2, /* sm_80 */
   ATTN_ARITHMETIC_L40S = 3  /* sm_89 */
 } attn_arithmetic;
@@ -261,9 +261,9 @@ typedef struct attn_env {
   const attn_probe* probe; /* NULL: none */
 } attn_env;
 
-/* How it will be done: what the oracle computes its bound from, and what the
- * generators aim at. 0 in an error class or format means "not known": the
- * loosest documented class is assumed, and every verdict says so. */
+/* The plan says how the kernel will compute. The oracle computes its bound from the
+ * plan, and the generators aim at its tiles. 0 in an error class or format means
+ * "not known": the loosest documented class is assumed, and every verdict says so. */
 typedef enum attn_accumulator { ATTN_ACC_UNKNOWN = 0, ATTN_ACC_FFMA = 1, ATTN_ACC_TENSOR = 2 } attn_accumulator;
 
 typedef enum attn_exp_class {
@@ -296,13 +296,13 @@ typedef enum attn_tanh_class {
 typedef enum attn_scale_mode {
   ATTN_SCALE_UNKNOWN = 0,
   ATTN_SCALE_FUSED = 1, /* exp2(fma(s, sigma, -mu)) with mu = max * sigma */
-  /* The scaled score is rounded before the maximum is subtracted. Where a bias absorbs all scores of a row, as
-   * the lowest number does, they are one number and all weights are equal, even if that times log2 e is -inf.
-   */
+  /* The scaled score is rounded before the maximum is subtracted. If a bias absorbs all scores of a row, as the
+   * lowest finite number does, they are equal. Then all weights must be equal, even if the score times log2 e
+   * is -inf. */
   ATTN_SCALE_SEPARATE = 2,
   ATTN_SCALE_FOLDED_Q = 3, /* Q is scaled and rounded to its own format first */
-  /* The scaled score x is rounded, then exp2(fma(x, log2 e, -mu)) with mu = max * log2 e rounded:
-   * from |x| of 2^27 up that misplaces all weights of a row. */
+  /* The scaled score x is rounded, then exp2(fma(x, log2 e, -mu)) with mu = max * log2 e rounded. If |x| is
+   * 2^27 or more, the rounding of mu changes all weights of a row by one factor. */
   ATTN_SCALE_SEPARATE_FMA = 4
 } attn_scale_mode;
 
@@ -317,8 +317,9 @@ typedef enum attn_format {
   ATTN_FORMAT_BF16 = 7  /* bf16, whatever the inputs are; of P and V only */
 } attn_format;
 
-/* What follows was appended to the plan. Who declares it is judged by a bound that
- * is many times sharper, and must do as declared for every row of every problem. */
+/* The plan's fields for the following enums were appended. A kernel that declares
+ * them is judged by a bound that is many times sharper, and must compute as declared
+ * in every row of every problem. */
 
 /* How P.V accumulates the keys of a split. A tile is tile_k keys, the first of
  * which is a multiple of tile_k; keys within a tile may be added in any order. */
@@ -329,16 +330,17 @@ typedef enum attn_key_order {
   ATTN_KEYS_CONSECUTIVE = 3 /* whatever an accumulator holds is the sum over one run of consecutive tiles */
 } attn_key_order;
 
-/* What is subtracted from a score before P is made of it: a row's own maximum. The
- * score is the one that the exponential is taken of: the maximum is one of them, or
- * one of them multiplied and rounded as ATTN_SCALE_FUSED has it. */
+/* The maximum that is subtracted from a row's scores before the exponential. It is
+ * the largest of the scores that the exponential is taken of; with ATTN_SCALE_FUSED
+ * it is a score multiplied by sigma and rounded. */
 typedef enum attn_max_rule {
-  /* Anything at most 10 below the row's maximum, not above it, that never falls. P times p_scale always fits
-   * p_format: in e4m3, which holds 448, nothing but the maximum itself is left with p_scale = 256. */
+  /* A number at most 10 below the row's maximum and not above it, which never falls. P times p_scale must
+   * always fit p_format: in e4m3, which holds at most 448, p_scale = 256 allows nothing but the maximum itself.
+   */
   ATTN_MAX_UNKNOWN = 0,
-  /* The maximum over the visible keys of the tiles (of the split) up to and with the
-   * key's own, in a declared key_order. Where it does not grow, neither the accumulator nor the
-   * sum is changed: exp(0) is exactly 1. */
+  /* The maximum over the visible keys of all tiles (of the split) up to the key's own tile,
+   * in a declared key_order. If a tile does not raise it, the accumulator and the sum do not
+   * change: exp(0) is exactly 1. */
   ATTN_MAX_RUNNING = 1,
   ATTN_MAX_WHOLE = 2 /* the maximum over all visible keys of the split, known beforehand: no rescales */
 } attn_max_rule;
@@ -353,76 +355,80 @@ typedef enum attn_dot_order {
   ATTN_DOT_ASCENDING = 1 /* Q.K has one accumulator; 16 columns after 16, from the first; any order within 16 */
 } attn_dot_order;
 
-/* How the results of the splits become one. */
+/* How the results of the splits are merged. */
 typedef enum attn_merge_rule {
   ATTN_MERGE_UNKNOWN = 0,   /* the loosest: one by one */
   ATTN_MERGE_BY_WEIGHT = 1, /* sum w_s O_s / sum w_s, w_s = exp(LSE_s - max LSE) */
   ATTN_MERGE_BY_LSE = 2,    /* sum exp(LSE_s - LSE) O_s, all at once, not normalised again */
-  ATTN_MERGE_ONE_BY_ONE = 3 /* each into what was merged before, through an LSE in fp32 */
+  ATTN_MERGE_ONE_BY_ONE = 3 /* each split into the result of those before it, through an LSE in fp32 */
 } attn_merge_rule;
 
-/* How fp32 becomes what has fewer bits: P, V, a scaled Q, partials, O. */
+/* How fp32 numbers are rounded to a format with fewer bits: P, V, a scaled Q, partials, O. */
 typedef enum attn_conversion {
   ATTN_CONVERT_NEAREST = 0, /* to nearest, ties to even */
   ATTN_CONVERT_FAITHFUL = 1 /* to either neighbour: cut off, up, stochastic */
 } attn_conversion;
 
-/* What follows was appended later. A plan that says all of it, and all of the above, says every bit of O and
- * LSE where a device's arithmetic is known: reference/emulator/ follows it, and the property bit_exact
- * compares. Each step is rounded to fp32, and nothing is contracted, but where an fma is written. 0: not said,
- * and the plan is not followed. None of it changes a bound. */
+/* The plan's fields for the enums from here to attn_lse_rule were appended later. A plan that sets all of
+ * these, and all fields above, determines every bit of O and LSE in a device's known arithmetic:
+ * reference/emulator/ computes them, and the property bit_exact compares. Each step is rounded to fp32, and
+ * there is no fma but those written here. 0: not said; then the emulator does not follow the plan. None of
+ * these fields changes a bound. */
 
-/* How a product of Q.K becomes the score that the exponential is taken of. With ATTN_SCALE_FUSED that is the
- * product with the scale's sign, sigma is |scale| * log2 e, and no rule is needed. With ATTN_SCALE_SEPARATE it
- * is x * log2 e, of the x below, where what comes to -inf is the most negative finite number: hidden keys alone
- * are -inf. */
+/* How a product of Q.K becomes the score that the exponential is taken of. With ATTN_SCALE_FUSED the score is
+ * the product times the scale's sign, sigma is |scale| * log2 e, and no rule is needed. With
+ * ATTN_SCALE_SEPARATE the score is x * log2 e, with x as below. If that is -inf for a visible key, the score is
+ * the most negative finite number: only hidden keys have -inf. */
 typedef enum attn_score_rule {
   ATTN_SCORE_UNKNOWN = 0,
   /* x = product * scale; with a cap then x = softcap * tanh(x / softcap); with a bias then x = x + bias. */
   ATTN_SCORE_BY_STEPS = 1,
-  /* Without a cap x = product * scale, with a bias in its place x = fma(product, scale, bias). With a cap t =
-   * tanh(product * (scale / softcap)) and x = t * softcap, with a bias then x = x + bias; without one the score
-   * is t * (softcap * log2 e) at once. What stands in parentheses is rounded from double to fp32. */
+  /* No cap, no bias: x = product * scale. No cap, a bias: x = fma(product, scale, bias). With a cap, t =
+   * tanh(product * (scale / softcap)). A cap and a bias: x = t * softcap, then x = x + bias. A cap, no bias:
+   * the score is t * (softcap * log2 e), and there is no x. A value in parentheses is computed in double and
+   * rounded to fp32. */
   ATTN_SCORE_BY_FMA = 2
 } attn_score_rule;
 
-/* tanh(x), of size = |x|, with x's sign. */
+/* tanh(x) is computed from size = |x| and gets x's sign. */
 typedef enum attn_tanh_rule {
   ATTN_TANH_RULE_UNKNOWN = 0,
-  /* Below 0.65 fma(size * q, p, size), q = x * x, p by Horner's rule in q and fma, from the highest:
-   * -0x1.6970d8p-8, 0x1.4f5ee6p-6, -0x1.b7cfeep-5, 0x1.1103f2p-3, -0x1.555524p-2; else fma(-2, rcp(exp2(size *
-   * 2 log2 e) + 1), 1), by exp_class and rcp_class. */
+  /* If size < 0.65: fma(size * q, p, size) with q = x * x and a polynomial p in q, by Horner's rule with fma.
+   * Its coefficients from the highest: -0x1.6970d8p-8, 0x1.4f5ee6p-6, -0x1.b7cfeep-5, 0x1.1103f2p-3,
+   * -0x1.555524p-2. Else: fma(-2, rcp(exp2(size * 2 log2 e) + 1), 1), by exp_class and rcp_class. */
   ATTN_TANH_IN_TWO = 1
 } attn_tanh_rule;
 
-/* What happens to accumulator and sum where the maximum grows. */
+/* How the accumulator and the sum are rescaled if the maximum grows. */
 typedef enum attn_rescale_rule {
   ATTN_RESCALE_UNKNOWN = 0,
-  /* In each tile, before its keys are added, both are multiplied by exp2(old - new), of maxima as they are
-   * subtracted; an exponential is taken against 0 as long as the maximum is -inf. */
+  /* In each tile, before its keys are added, both are multiplied by exp2(old - new), where old and new are the
+   * maxima as they are subtracted. As long as the maximum is -inf, 0 is subtracted in its place. */
   ATTN_RESCALE_EACH_TILE = 1,
-  /* So is the accumulator; a part of the sum by the fma that adds the first of its keys in the tile, hidden
-   * ones being 0: sum = fma(sum, exp2(old - new), p). */
+  /* The accumulator as above. Each part of the sum is rescaled by the fma that adds the first of its keys in
+   * the tile: sum = fma(sum, exp2(old - new), p), with p = 0 for a hidden key. */
   ATTN_RESCALE_BY_FMA = 2
 } attn_rescale_rule;
 
-/* Which keys of a tile P.V adds at once. */
+/* The number and the order of the keys that P.V adds at once. */
 typedef enum attn_tile_order {
   ATTN_TILE_ANY = 0,
-  ATTN_TILE_ASCENDING = 1 /* as many as the tensor core takes, 16 on an H200, ascending from the tile's first;
-                             as many columns likewise in Q.K */
+  ATTN_TILE_ASCENDING = 1 /* as many keys as the tensor core takes (16 on an H200), ascending from the tile's
+                             first key; Q.K adds as many columns at once, ascending */
 } attn_tile_order;
 
-/* Which splits are merged in which order. */
+/* The order in which splits are merged. */
 typedef enum attn_merge_order {
   ATTN_MERGE_ANY = 0,
-  /* O = (sum of w_s O_s, by fma, ascending) * rcp(sum of w_s), which is kept in 32 parts, split s in part s mod
-   * 32, each ascending, added up as neighbours in pairs. w_s = exp2((LSE_s - largest) * log2 e). */
+  /* O = (sum of w_s O_s) * rcp(sum of w_s), with w_s = exp2((LSE_s - largest) * log2 e). The first sum is
+   * ascending, by fma. The second is kept in 32 parts: part s mod 32 takes split s, ascending. Then
+   * neighbouring parts are added in pairs. */
   ATTN_MERGE_ASCENDING = 1,
-  ATTN_MERGE_BY_FOURS = 2 /* both sums in four parts, split s in part s mod 4, added up in order */
+  ATTN_MERGE_BY_FOURS =
+      2 /* both sums in four parts: part s mod 4 takes split s; the parts are added in order */
 } attn_merge_order;
 
-/* How a row, or a split's part of it, ends. A sum of 0 is a row that sees nothing. */
+/* How a row, or a split's part of it, is normalised. A sum of 0 means that the row sees no key. */
 typedef enum attn_norm_rule {
   ATTN_NORM_UNKNOWN = 0,
   ATTN_NORM_BY_RECIPROCAL = 1 /* O = accumulator * rcp(sum), by rcp_class */
@@ -430,10 +436,10 @@ typedef enum attn_norm_rule {
 
 typedef enum attn_lse_rule {
   ATTN_LSE_UNKNOWN = 0,
-  /* (m + lg2(sum)) * ln 2, m what is subtracted of scores, in powers of two; merged: largest + lg2(sum of w_s)
-   * * ln 2; by log_class. */
+  /* (m + lg2(sum)) * ln 2, where m is the number subtracted from scores, in powers of two. Of merged splits:
+   * largest + lg2(sum of w_s) * ln 2. lg2 is that of log_class. */
   ATTN_LSE_FROM_LOG2 = 1,
-  ATTN_LSE_BY_FMA = 2 /* as that; merged: fma(lg2(sum of w_s), ln 2, largest) */
+  ATTN_LSE_BY_FMA = 2 /* the same, but of merged splits fma(lg2(sum of w_s), ln 2, largest) */
 } attn_lse_rule;
 
 /* What the LSE of a query that sees no key holds. */
@@ -452,8 +458,8 @@ typedef struct attn_plan {
   int64_t tile_k;              /* keys of a tile */
   int64_t num_splits;          /* splits that will run; 1: none */
   int64_t split_tiles;         /* KV tiles of one split, the last ones may have fewer */
-  int64_t rescales;            /* online rescales of the accumulator a row meets, at most */
-  int64_t merges;              /* partial results merged a row, at most; 0: none */
+  int64_t rescales;            /* the most online rescales of a row's accumulator */
+  int64_t merges;              /* the most partial results merged into a row; 0: none */
   int32_t mma_block;           /* products the tensor core adds at once, 0: not known */
   int32_t exp_class;           /* attn_exp_class */
   int32_t log_class;           /* attn_log_class */
@@ -472,16 +478,16 @@ typedef struct attn_plan {
   int32_t key_order;  /* attn_key_order */
   int32_t max_rule;   /* attn_max_rule */
   int32_t sum_rule;   /* attn_sum_rule */
-  int32_t sum_lanes;  /* the row sum is kept in this many parts; each takes at most ceil(tile_k / sum_lanes)
-                         keys of a tile, one after another, tile after tile in key_order; added up at the end.
-                         0: not known */
+  int32_t sum_lanes;  /* the row sum is kept in this many parts. Each adds at most ceil(tile_k / sum_lanes)
+                         keys of a tile, one by one, tile after tile in key_order. The parts are added at the
+                         end. 0: not known */
   int32_t dot_order;  /* attn_dot_order */
   int32_t merge_rule; /* attn_merge_rule; only read with splits */
   int32_t conversion; /* attn_conversion */
   int32_t v_format;   /* attn_format that V is converted to before P.V; 0: it stays as it is */
-  float exp_error;    /* the exponential's largest relative error, where none of the classes has it (a
-                         polynomial: 2^-13.5); 0: as exp_class says; below 0.25 */
-  float p_scale;      /* P is multiplied by this before it is converted, its sum too or not; 0: by 1 */
+  float exp_error;    /* the exponential's largest relative error, if it is in no class (a polynomial:
+                         2^-13.5); 0: as exp_class says; must be below 0.25 */
+  float p_scale;      /* P is multiplied by this before it is converted; the row sum may be, too. 0: by 1 */
   float v_scale;      /* V is multiplied by this before it is converted to v_format; 0: by 1 */
   int32_t qk_format;  /* attn_format that Q and K are converted to before Q.K: ATTN_FORMAT_TF32; 0: they stay as
                          they are */
@@ -490,16 +496,17 @@ typedef struct attn_plan {
   int32_t tanh_rule;    /* attn_tanh_rule; only read with softcap */
   int32_t rescale_rule; /* attn_rescale_rule */
   int32_t tile_order;   /* attn_tile_order */
-  int32_t sum_run; /* so many neighbouring keys of a tile are added to one part of the row sum, ascending, the
-                      next to the next of sum_lanes parts, and so round; rescaled parts are added up at the end,
-                      as neighbours in pairs. 0: not known */
+  int32_t sum_run; /* the number of neighbouring keys of a tile that go to one part of the row sum, ascending.
+                      The next sum_run keys go to the next of the sum_lanes parts, and after the last part to
+                      the first. At the end the rescaled parts are added, neighbours in pairs. 0: not known */
   int32_t merge_order; /* attn_merge_order; only read with splits */
   int32_t norm_rule;   /* attn_norm_rule */
   int32_t lse_rule;    /* attn_lse_rule */
   /* Appended: attn_format that partials are merged in. 0 or ATTN_FORMAT_F32: in fp32, as merge_rule says.
-   * ATTN_FORMAT_OF_INPUT: sum w_s O_s / sum w_s l_s of partials that are not divided by their sums l_s, with
-   * w_s = exp(m_s - max m) of their maxima. In numerator each w_s, each w_s O_s and their sum is rounded to it,
-   * in the denominator the sum alone; both are added up in fp32. merge_rule is not read. */
+   * ATTN_FORMAT_OF_INPUT: O = sum w_s O_s / sum w_s l_s, where O_s is not divided by its sum l_s, and
+   * w_s = exp(m_s - max m) with the split's maximum m_s. In the numerator each w_s, each w_s O_s and the sum
+   * are rounded to the input's format, in the denominator only the sum. Both are added up in fp32. merge_rule
+   * is not read. */
   int32_t merge_format;
   int32_t lse_base; /* of the LSE of run() and reduce(), not of partials. 0: e; 2: log2 of the sum */
   int32_t lse_dead; /* attn_lse_dead */
@@ -518,7 +525,7 @@ typedef struct attn_partials {
   int64_t lse_stride[4]; /* elements: (split, batch, head_q, query) */
 } attn_partials;
 
-/* What a library was built from, so that a stale one is found out. */
+/* The sources that a library was built from. They show whether the library is stale. */
 typedef struct attn_build {
   uint32_t size;
   uint32_t file_count;
@@ -530,8 +537,8 @@ typedef struct attn_build {
   const char* const* file_hashes; /* XXH3-128 of each, lower-case hex */
 } attn_build;
 
-/* Which values a size may have: all from `least` to `most` that are a multiple, or
- * those of a list. All zero: any. */
+/* The values that a size may have: all multiples of `multiple` from `least` to
+ * `most`, or those of a list. All zero: any. */
 typedef struct attn_sizes {
   int64_t least;
   int64_t most;     /* 0: no limit */
@@ -543,17 +550,17 @@ typedef struct attn_sizes {
 /* How tensors may lie. Strides of dimensions of one element do not count. */
 typedef enum attn_layout {
   ATTN_LAYOUT_ANY = 0,
-  /* In the order of attn_tensors and without a gap; in Q, K, V, O and LSE nothing is stored once for several. A
-   * bias or a mask may have strides of 0 for what it repeats. */
+  /* Dense in the order of attn_tensors: no gaps, and in Q, K, V, O and LSE no strides of 0. A bias or a mask
+   * may have strides of 0. */
   ATTN_LAYOUT_DENSE = 1,
   ATTN_LAYOUT_INNER = 2 /* columns side by side: stride[3] is 1 */
 } attn_layout;
 
-/* What a kernel takes, so that cases are drawn, changed and reduced inside of it.
- * plan() refuses what is outside all the same. 0 everywhere: anything. */
+/* The problems that a kernel takes: cases are drawn, changed and reduced within this
+ * domain. plan() must still refuse other problems. 0 everywhere: all problems. */
 typedef struct attn_domain {
   uint32_t size;
-  uint32_t dtypes; /* bits 1 << attn_dtype, that of ATTN_F32 beside ATTN_FEATURE_F32; 0: fp16 and bf16 */
+  uint32_t dtypes; /* bits 1 << attn_dtype; the bit of ATTN_F32 needs ATTN_FEATURE_F32 too; 0: fp16 and bf16 */
   attn_sizes batch;
   attn_sizes heads_q;
   attn_sizes group; /* heads_q / heads_kv */
@@ -569,9 +576,9 @@ typedef struct attn_domain {
   int32_t usual_scale;   /* boolean: scale = 1 / sqrt(dim_qk) */
   /* Appended: */
   int32_t layout;      /* attn_layout */
-  int32_t align_bytes; /* 0: any; else a power of two of at most 256, which divides each tensor's address, and
-                          where layout is not dense the strides of Q, K, V and O in bytes, but of columns (dense
-                          rows are as long as their dims say) */
+  int32_t align_bytes; /* 0: any; else a power of two, at most 256. It divides the address of each tensor. If
+                          the layout is not dense, it also divides the strides in bytes of Q, K, V and O, except
+                          those of columns. (A dense row is as long as its dim.) */
 } attn_domain;
 
 /* One kernel on one back end. */
@@ -585,15 +592,15 @@ typedef struct attn_kernel {
   const char* const* variants;
   const attn_build* build; /* NULL: unknown, and every verdict says so */
 
-  /* Decides how `problem` would be done. Reads of the tensors only addresses
-   * and strides. On refusal writes a sentence that says what is not supported
-   * into reason[reason_size], always NUL-terminated. Launches nothing.
-   * plan->size is the room there is: no more is written. Asked the same again, it
-   * answers the same. */
+  /* Decides how the kernel would compute `problem`. Reads only addresses and
+   * strides of the tensors, and launches nothing. On refusal it writes a sentence
+   * that says what is not supported into reason[reason_size], always
+   * NUL-terminated. It writes at most plan->size bytes of the plan. For the same
+   * arguments it gives the same answer. */
   attn_status (*plan)(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env,
                       attn_plan* plan, char* reason, uint64_t reason_size);
 
-  /* Launches it as planned; fills O, and LSE if wanted. */
+  /* Launches the kernel as planned. Fills O, and LSE if wanted. */
   attn_status (*run)(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,
                      const attn_env* env);
 
@@ -612,7 +619,7 @@ typedef struct attn_kernel {
   const attn_domain* domain; /* appended: NULL: not declared; what is refused is found out */
 } attn_kernel;
 
-/* What a plug-in exports: its kernels by index, NULL past the last. */
+/* The function that a plug-in exports: returns its kernels by index, NULL past the last. */
 ATTN_EXPORT const attn_kernel* attn_kernel_at(uint32_t index);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-// The targets of a campaign: each kernel on each back end and in each build, and for each of those the planted
-// bug that shows that bugs are found there.
+// The targets of a campaign: each kernel on each back end and in each build, and a seeded bug for each back end
+// and build, which the campaign must find there.
 #pragma once
 
 #include <string>

@@ -18,13 +18,13 @@
 
 namespace attnfuzz {
 
-// All that a name stands for: a plug-in may have several kernels.
+// All kernels that a name stands for: a plug-in may have several.
 std::vector<KernelLibrary> libraries_of(const std::string& name, const TargetOptions& options);
 // The library of a name that must stand for exactly one.
 KernelLibrary library_of(const std::string& kernel, const TargetOptions& options);
 std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& options);
-// The same kernel in another build of the CPU; null: it is not built for that, or cannot be asked there, which
-// is said on stderr.
+// The same kernel in another build of the CPU. Null if it does not have that build, or cannot run in it; the
+// latter is printed on stderr.
 std::unique_ptr<Target> open_in(const std::string& build_kind, const KernelLibrary& library,
                                 const BuildInfo& build, TargetOptions options);
 
@@ -33,11 +33,11 @@ std::string identity_line(const KernelInfo& kernel, const TargetOptions& options
 // Prints that line if the user wants it, or the library is stale.
 void say_identity(const std::string& line, bool verbose);
 
-// For a property that compares with a peer build: throws UserError where the target has none that can be
-// opened. A line to print, or nothing: why its bits may be others though nothing is wrong.
+// For a property that compares with a peer build: throws UserError if the peer build cannot be opened. Returns
+// a line to print if the bits may differ although nothing is wrong, else nothing.
 std::string expect_peer(Target& target, const Property& property);
-// The oracle that the options ask for, if that is another than the CPU's. Not in a process that goes on to
-// fork: CUDA does not survive it. `all`: it is asked of small problems too, and the CPU's of all that it says.
+// Gives the target the oracle of the options, if that is not the CPU's. Do not call this in a process that
+// forks later: CUDA does not survive a fork. `all`: both oracles evaluate all problems, small ones too.
 void put_oracle(Target& target, const TargetOptions& options, bool all = false);
 // The judge of batches that --batch asks for; nullptr: it asks for none. Throws UserError where the target has
 // none.

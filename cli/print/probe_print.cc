@@ -1,4 +1,4 @@
-// The pages of --probe: per KV tile a cut-out of S and P around what is wrong,
+// Prints the pages of --probe. For each KV tile a page shows the part of S and P around the first wrong value,
 // and each row's maximum, rescale factor, sum of P and accumulator.
 #include <algorithm>
 #include <cmath>
@@ -101,7 +101,7 @@ class Page {
     return parts.empty() ? "none: all lie past the last query" : join(parts, "; ");
   }
 
-  // The first ones, and from the first wrong one on.
+  // The first two tiles, and those from just before the first wrong one on.
   std::vector<size_t> tiles_shown() const {
     std::vector<size_t> shown;
     const size_t wrong = checked_.first_wrong ? checked_.first_wrong->index : 0;
@@ -136,7 +136,7 @@ class Page {
     rows(tile, due_tile);
   }
 
-  // The column to show first: the first wrong one of the middle row, or of any row, or 0.
+  // The first column to show: the one before the first wrong column of the middle row; 0 if none is wrong.
   int64_t first_column(const ProbedMatrix& got, const CheckedMatrix* expected) const {
     const int64_t last = std::max<int64_t>(got.columns - kColumnsShown, 0);
     if (expected == nullptr || expected->columns == 0) return 0;

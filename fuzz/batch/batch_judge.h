@@ -1,17 +1,18 @@
-// Judges many cases at once, entirely on a GPU. Inputs are made there from the recipe. Results are judged there too, in
-// the kernel's own process and CUDA context. Only counts of what is wrong come back. So a case costs no copy, no wait
-// and hardly any of the CPU.
+// Judges many cases at once, entirely on a GPU. Inputs are made there from the recipe. Results are judged there
+// too, in the kernel's own process and CUDA context. Only counts of what is wrong come back. So a case costs no
+// copy, no wait and hardly any of the CPU.
 //
 //   BatchJudge judge(batch_target, target, calibration);
 //   std::vector<Verdict> verdicts = judge.judge(asked);      // one each, in their order
 //   puts(words(judge.use()).c_str());
 //
-// A relation compares several runs. The relation is tried with the runs made so far (GivenRuns, trial.h). If it lacks a
-// run, that run joins the next batch, until no run is lacking. For a relation, the outputs, expected values and bounds
-// of its runs are read back too. For a case of the property `reference` nothing is read back.
+// A relation compares several runs. The relation is tried with the runs made so far (GivenRuns, trial.h). If it
+// lacks a run, that run joins the next batch, until no run is lacking. For a relation, the outputs, expected
+// values and bounds of its runs are read back too. For a case of the property `reference` nothing is read back.
 //
-// Some cases without an error are judged both ways. If `open` is given, background threads do the second judging while
-// the device goes on. Each thread has a target of its own, with its own kernel and worker. What they find is deferred:
+// Some cases without an error are judged both ways. If `open` is given, background threads do the second
+// judging while the device goes on. Each thread has a target of its own, with its own kernel and worker. What
+// they find is deferred:
 //
 //   for (Deferred& failure : judge.deferred(false)) ...   // of cases that judge() let pass; true: once all are judged
 //
@@ -21,9 +22,9 @@
 //   - of the cases without an error, the first, and after it one in a hundred, drawn by a seed;
 //   - cases that a batch cannot do, counted by reason (prepare.h);
 //   - all cases of a batch in which a kernel faulted, hung or killed the worker. So the guilty case is found.
-// A case may fail in the batch and pass the ordinary way. Then another case of the batch may have written into its
-// memory, so all cases of the batch are judged the ordinary way. If none of them fails, the case counts as a failure of
-// Kind::kOracle. So does a case of the one in a hundred on which the two ways disagree.
+// A case may fail in the batch and pass the ordinary way. Then another case of the batch may have written into
+// its memory, so all cases of the batch are judged the ordinary way. If none of them fails, the case counts as
+// a failure of Kind::kOracle. So does a case of the one in a hundred on which the two ways disagree.
 #pragma once
 
 #include <cstddef>
@@ -53,7 +54,8 @@ class BatchTarget {
   // Like the functions of batch::Device. An empty string means success.
   virtual std::string plan(std::span<const batch::Call> calls, std::span<batch::Result> results) = 0;
   virtual std::string run(std::span<const batch::Call> calls, std::span<batch::Result> results) = 0;
-  // The bytes that the last run read back, for the calls that asked (Call::readback_at). Valid until the next run.
+  // The bytes that the last run read back, for the calls that asked (Call::readback_at). Valid until the next
+  // run.
   virtual std::span<const std::byte> readback() = 0;
 };
 
@@ -64,28 +66,28 @@ struct BatchCase {
 };
 
 struct BatchUse {
-  uint64_t cleared = 0;                  // cases of which it found nothing wrong
-  uint64_t both = 0;                     // of them, judged the ordinary way too
-  uint64_t doubted = 0;                  // cases of which it did
+  uint64_t cleared = 0;                  // cases without an error in their batch
+  uint64_t both = 0;                     // those of `cleared` that were judged the ordinary way too
+  uint64_t doubted = 0;                  // cases with an error in their batch
   uint64_t lost = 0;                     // batches that ended with a fault
-  std::map<std::string, uint64_t> left;  // cases it does not do, by reason
+  std::map<std::string, uint64_t> left;  // cases that a batch cannot do, by reason
   double prepare_s = 0, plan_s = 0, run_s = 0, launch_s = 0, again_s = 0;  // launch_s: part of run_s
   void merge(const BatchUse& other);
-  void take(const BatchUse& before);  // what came since then is left
+  void take(const BatchUse& before);  // subtracts an earlier state: the counts since then remain
 };
 // "950 of 1000 on the device, ..."
 std::string words(const BatchUse& use);
 
 // A failure of a case that had passed.
 struct Deferred {
-  uint64_t number;  // of the case, from the first that judge() was given on
+  uint64_t number;  // of the case; the first case of the first judge() is 0
   Verdict verdict;
 };
 
 class BatchJudge {
  public:
   using Open = std::function<std::unique_ptr<Target>()>;
-  // `batch_target` and `target` are one worker's; `seed` draws what is judged both ways.
+  // `batch_target` and `target` belong to one worker. `seed` draws the cases that are judged both ways.
   BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed = 1);
   // Also starts `threads` background threads. Throws what `open` throws.
   BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed,
@@ -93,7 +95,8 @@ class BatchJudge {
   ~BatchJudge();
   // At most batch::kMostCalls.
   std::vector<Verdict> judge(std::span<const BatchCase> asked);
-  // The failures that the threads have found since the last call. If `all`, waits until they have judged everything.
+  // The failures that the threads have found since the last call. If `all`, waits until they have judged
+  // everything.
   std::vector<Deferred> deferred(bool all);
   const BatchUse& use() const { return use_; }
 

@@ -5,9 +5,9 @@
     python3 bench_features.py --lib build/full/lib --only small --markdown small.md
 
 features: a window, eight query heads for each KV head, key lengths, a bias, a soft cap; in prefill (16 heads
-of 128) and in decoding (one query). The contenders are FlexAttention, compiled for the problem, and PyTorch's
-back ends as far as they support it: a window, lengths and a bias are passed as attn_mask, made beforehand; they
-have no soft cap.
+of 128) and in decoding (one query). The contenders are FlexAttention, compiled for the problem, and those of
+PyTorch's back ends that support it. They get a window, lengths or a bias as attn_mask, made before the timing.
+They have no soft cap.
 small: batch and heads 1, causal, 4 positions with dim 4, and 64 to 512 with dim 64, one call in a graph.
 
 Contenders are compared and timed as timing.py says; TFLOP/s and GB/s count what is visible.

@@ -26,12 +26,12 @@ struct FreshnessReply {
 };
 
 FreshnessReply freshness(const BuildInfo& build);
-// Checks a kernel and the worker that runs it, executor included. The reply is of the first that is stale, and
-// of the kernel if none is.
+// Checks a kernel and its worker, which contains the executor. The reply is about the first of them that is
+// stale, or about the kernel if both are fresh.
 FreshnessReply freshness(const KernelInfo& kernel);
 
-// The first file that two libraries, of one kernel in two builds, were built from differently, wherever their
-// tree is now; nothing if there is none, or one of them does not say.
+// Compares the recorded files of two libraries of one kernel. Returns the first file that differed when they
+// were built; nothing if none did, or if a library has no record. Their source trees are not read.
 std::optional<std::string> built_differently(const BuildInfo& one, const BuildInfo& other);
 
 // The message if it is stale; nothing otherwise.

@@ -18,7 +18,8 @@ uint64_t total(const Report& report, uint64_t SeriesLine::* field) {
   return sum;
 }
 
-// For each target, the last line in each of kBins parts of the time. Sums lose nothing by this.
+// For each target, the last line in each of kBins parts of the time. Lines are cumulative, so sums stay
+// complete.
 std::vector<SeriesLine> thinned(const std::vector<SeriesLine>& series, double end) {
   std::vector<SeriesLine> kept;
   std::set<std::pair<int, std::string>> seen;

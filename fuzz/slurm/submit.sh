@@ -49,7 +49,7 @@ command -v sbatch >/dev/null || usage "there is no sbatch here: log in where Slu
 
 mkdir -p "$dir/tasks" "$dir/logs"
 dir=$(cd "$dir" && pwd)
-# The array has N tasks of seeds S, S+1, ...: another day's must not be the same.
+# The tasks of the array have the seeds S, S+1, ...: choose another S for another campaign.
 export ATTNFUZZ=$(realpath "$attnfuzz") ATTNFUZZ_DIR=$dir ATTNFUZZ_KERNELS=$kernels ATTNFUZZ_FOR=$duration \
   ATTNFUZZ_SEED=$seed ATTNFUZZ_OPTIONS=$options
 array=$(sbatch --parsable "$@" --array="0-$((tasks - 1))" --ntasks=1 --cpus-per-task="$cores" --chdir="$dir" \

@@ -1,5 +1,5 @@
-// Scores become probabilities in registers. Unlike in online_softmax.h, the accumulator is in use by the tensor
-// core meanwhile, so the caller rescales it. Positions have 32 bits.
+// Turns scores into probabilities in registers. Meanwhile the tensor core may work on the accumulator, so the
+// caller rescales it later (in online_softmax.h the softmax does). Positions have 32 bits.
 #pragma once
 
 #include "kernels/forward/online_softmax.h"

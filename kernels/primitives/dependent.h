@@ -1,25 +1,27 @@
 // One kernel close behind another on a stream: the second is started before the first
 // has ended, and waits within (sm_90).
 //
-//   launch_dependent(...)     as launch(): the kernel launched before on env->stream may
-//                             still be running when this one begins
-//   grid_dependency_wait()    returns when that one has ended; all it wrote is visible.
-//                             Whoever reads, or overwrites, what earlier kernels use calls it
-//                             first, or meets one who did. Every block comes here
-//   grid_dependents_start()   of this block's making, dependents may begin. A grid that
-//                             never says so is waited for whole
+//   launch_dependent(...)     launch(), but the kernel before it on env->stream may still be
+//                             running when this one begins
+//   grid_dependency_wait()    returns when the kernel before has ended and all that it wrote is
+//                             visible. A thread must call it before it reads or overwrites
+//                             memory of earlier kernels, or must meet a thread that called it.
+//                             Every block must call it
+//   grid_dependents_start()   allows the next kernel to begin, as far as this block is
+//                             concerned. If a grid never calls it, the next kernel begins
+//                             after the grid's end
 //
-// Whoever has waited has waited for all that came before: the kernel waited for was either begun when
-// that had ended, or had waited for it itself. So the first kernel of a call may be a dependent, of
-// whatever its caller launched before.
+// A thread that has waited has waited for all earlier kernels: the kernel before either began after their
+// end, or has waited for them itself. So the first kernel of a call may be a dependent of a kernel that its
+// caller launched.
 //
 //   launch(partial, ...);            launch_dependent(reduce, ...);
 //   // partial                       // reduce
-//   grid_dependents_start();         ... what reads nothing of partial's ...
+//   grid_dependents_start();         ... work that reads no result of partial ...
 //   ... write ...                    grid_dependency_wait();
 //
 // On the CPU the second kernel runs after the first, and a block that ends without having
-// waited is reported. What it read before it waited is not seen.
+// waited is reported. A read before the wait is not reported.
 #pragma once
 
 #include "kernels/primitives/launch.h"
@@ -38,7 +40,7 @@ attn_status launch_dependent(void (*kernel)(P...), dim3 grid, dim3 block, size_t
 
 #ifdef __CUDACC__
 
-// Before sm_90 there are no dependents: these words are not reached, and compile to nothing.
+// Before sm_90 there are no dependents: these functions are not called, and are empty.
 __device__ __forceinline__ void grid_dependency_wait() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -1,4 +1,4 @@
-// The CPU body of matrix_store.h, which says what it means and includes this file.
+// The CPU body of stsm4(). matrix_store.h documents it and includes this file.
 #pragma once
 
 #include <string.h>
@@ -9,7 +9,7 @@
 namespace attn {
 namespace cpu {
 
-// Writes a row of a matrix in shared memory, as the lane that named it would.
+// Writes a row of a matrix to shared memory. The write counts as one of `lane`, which gave the address.
 inline void store_row(void* row, const uint32_t (&words)[4], int lane) {
   memcpy(row, words, sizeof words);
   simt::generic_write16(row, lane);

@@ -5,13 +5,14 @@
 //   elect_one()             true in one lane of the warp, whichever; all 32 call
 //   give_registers<N>()     the warpgroup keeps N registers a thread and gives the rest back
 //   take_registers<N>()     waits until it can have N registers a thread
-//   kHasWarpgroups          whether this compilation can run these words: a kernel written
-//                           in them is empty where it cannot
-//   device_has_warpgroups() on the host: whether the current device can
+//   kHasWarpgroups          true if this compilation has these functions. If not, a kernel
+//                           that uses them must be empty
+//   device_has_warpgroups() on the host: true if the current device has them
 //
-// N is a multiple of 8 in 24..256. A kernel that hands registers over is compiled for
-// threads * R of them (__launch_bounds__(threads, blocks)), and all its warpgroups
-// together never hold more. All 128 threads must come; what is taken was given before.
+// N is a multiple of 8 in 24..256. The compiler gives each thread R registers
+// (__launch_bounds__(threads, blocks)), and all warpgroups of a block together never
+// hold more than threads * R. All 128 threads of the warpgroup must call. Registers can
+// only be taken after others have given them back.
 //
 // Barriers between warpgroups are bar_sync and bar_arrive (barrier.h).
 #pragma once

@@ -43,7 +43,7 @@ struct KernelInfo {
   // true if it may refuse in run() what it does not take, like a function of Python
   bool refuses_late = false;
   BuildInfo build;
-  BuildInfo worker;    // of the program that runs it: the executor
+  BuildInfo worker;    // of the worker program, which contains the executor
   std::string device;  // CUDA: GPU name, driver and toolkit; CPU: empty
   std::string note;    // what a check prints before it starts: what is left out, and why; empty: nothing
 };
@@ -148,8 +148,8 @@ class Target {
   // A problem with features that the kernel does not know is never offered to it: the reply is ATTN_UNSUPPORTED
   // with a reason.
   virtual PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) = 0;
-  // `stream`: 0 or 1, of two that the target keeps. The target sets the callbacks, the stream pointer and the
-  // probe in `env` itself and ignores these here.
+  // The target keeps two streams; `stream` is 0 or 1. It sets the callbacks, the stream pointer and the probe
+  // in `env` itself and ignores those given.
   virtual RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors,
                        const attn_plan& plan, const attn_env& env, int stream) = 0;
   // For all calls from now on. The initial watch is kFull.

@@ -14,11 +14,10 @@
 //      3, until none fails.
 //   5. Each part of the result is varied, to say which parts do not matter.
 //
-// A candidate is taken only if it is strictly simpler than the best so far and fails with the same
-// reduction key. The key is that of the found case with the usual poison and away from a page's end, if the
-// case fails there at all, because what lies behind a tensor is not part of the bug. If the failure is an
-// infinity or a NaN that plain values and layouts show as a wrong number, both are reduced and the simpler
-// result is kept.
+// A candidate is taken only if it is strictly simpler than the best so far and fails with the same reduction
+// key. The key should not depend on the bytes behind a tensor. So it is the key of the found case with the
+// usual poison and away from a page's end, if the case fails in that form, too. An infinity or a NaN may become
+// a wrong number with plain values and layouts. Then both cases are reduced, and the simpler result is kept.
 //
 //   Reduction r = reduce(c, v, key, evaluate, key_of, {.seconds = 30});
 //   puts(describe(r.minimal).c_str());
@@ -67,8 +66,8 @@ struct Reduction {
   std::vector<std::string> indifferent;  // "dtype", "batch", "values of v"
 };
 
-// `evaluate` judges a candidate, and `key` must come back. Illegal cases are never evaluated. The borders
-// worth trying come from verdict.plan.
+// `evaluate` judges a candidate, which is taken only if key_of(its verdict) is `key`. Illegal cases are never
+// evaluated. The tile borders to try come from verdict.plan.
 using Evaluate = std::function<Verdict(const Case&)>;
 Reduction reduce(const Case& failing, const Verdict& verdict, const std::string& key, const Evaluate& evaluate,
                  const std::function<std::string(const Verdict&)>& key_of, const ReduceOptions& options);

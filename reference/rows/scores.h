@@ -4,8 +4,9 @@
 //
 //   delta_j = |tau| (A_j + d 2^-126)                                               the product q.k
 //   A_j     = compound(d u_p + ceil(d/k_hw) u_s) sum_t |q_t k_jt|                  in any order
-//           = c_16 (sum_blocks |prefix before it| + sum_t |q_t k_jt|) / (1 - ceil(d/16) c_16)
-//                                                            16 columns after 16, c_16 = 16 u_p + ceil(16/k_hw) u_s
+//           = c_16 (sum_blocks |sum of the blocks before| + sum_t |q_t k_jt|) / (1 - ceil(d/16) c_16)
+//                                                            in blocks of 16 columns, ascending (dot_order),
+//                                                            c_16 = 16 u_p + ceil(16/k_hw) u_s
 //   err_j   = delta_j                                        what the score itself may be off by
 //           + 2u|x_j|                                        unless the scale is fused: the scaled score is rounded
 //           + |tau| u_Q sum|q_t k_jt| + eta_Q sum|k_jt|      if the scale is folded into Q
@@ -29,8 +30,9 @@
 // (Calibration::mma_least_f16). If fp32 subnormals are flushed, those of bf16 may become 0: delta_j grows
 // by |tau| 2^-126 (sum|k_jt| + sum|q_t|), and a subnormal scale may become 0 itself.
 //
-// If a bias is so large that it absorbs everything that is added to it (absorbed() in row_terms.h), every
-// score is one number, RowScores::shift. The rest describes scores of 0 without an error.
+// If a bias is so large that it absorbs everything that is added to it (absorbed() in row_terms.h), all scores
+// are the same number. That number is RowScores::shift; the other fields then describe scores of 0 without an
+// error.
 //
 // A fused scale subtracts a rounded mu = m sigma. All weights of the row are then off by one factor, at
 // most 2^(u (|m| + max delta) log2 e). It cancels in O, but not before P is rounded: for scores of 1e8 and

@@ -26,7 +26,7 @@ class CudaPageEnds final : public batch::PageEnds {
     if (bytes <= s.mapped) return std::nullopt;
     if (bytes > kMostBytes) return "a tensor of more than 256 MiB at the end of its page";
     if (s.begin == 0) {
-      // The last granule stays as it is.
+      // The last granule is never mapped, so an access beyond the end faults.
       if (auto why = driver_.failure("address space for a tensor",
                                      driver_.reserve(&s.begin, kMostBytes + granule_, granule_, 0, 0)))
         return why;
@@ -46,13 +46,13 @@ class CudaPageEnds final : public batch::PageEnds {
     return driver_.failure("access to a tensor", driver_.set_access(at, more, &access, 1));
   }
 
-  // Granules keep their memory, for spread tensors have few strides, up to this number.
+  // Up to kKept granules keep their memory for later cases, because spread tensors use few different strides.
   std::optional<std::string> reach(std::span<const Far> wanted) override {
     constexpr size_t kKept = 512;  // granules
     std::vector<CUdeviceptr> granules;
     for (const Far& one : wanted) {
       CUdeviceptr& begin = far_[one.stretch];
-      // The last granule stays as it is.
+      // The last granule is never mapped, so an access beyond the end faults.
       if (begin == 0) {
         if (auto why = driver_.failure("address space for a tensor",
                                        driver_.reserve(&begin, kFarBytes + granule_, granule_, 0, 0)))
@@ -109,7 +109,7 @@ class CudaPageEnds final : public batch::PageEnds {
 
   struct Stretch {
     CUdeviceptr begin = 0;
-    uint64_t mapped = 0;  // of the bytes before the end
+    uint64_t mapped = 0;  // bytes with memory, counted back from the end
   };
   DriverCalls driver_ = {};
   CUmemAllocationProp kind_ = {};
@@ -117,7 +117,7 @@ class CudaPageEnds final : public batch::PageEnds {
   Stretch stretches_[kStretches];
   CUdeviceptr far_[kStretches] = {};
   std::unordered_map<CUdeviceptr, CUmemGenericAllocationHandle>
-      reached_;  // granules of those, by where they are
+      reached_;  // memory of the granules in far_, by address
 };
 
 }  // namespace

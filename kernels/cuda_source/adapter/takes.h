@@ -74,13 +74,14 @@ constexpr Formats operator|(Formats a, Formats b) {
 }
 enum class Order { kBhsd, kBshd };  // dense, outermost first
 enum class Causal { kNever, kOnly, kEither };
-enum class Lse { kNone, kWritten };  // none: a problem that wants it is refused. Dense (b, h, s), natural log,
-// unless plan() sets lse_base or lse_dead Own: the kernel uses 1 / sqrt(dim). Q is multiplied by the problem's
-// scale divided by that. Positive: the scale is given and must be above 0. A kernel needs this if it sets
-// hidden scores to -inf before it multiplies by the scale.
+// kNone: a problem that wants an LSE is refused. kWritten: the LSE is dense (b, h, s), and of base e unless
+// plan() sets lse_base or lse_dead.
+enum class Lse { kNone, kWritten };
+// kOwn: the kernel multiplies by 1 / sqrt(dim); the adapter multiplies Q by the rest of the problem's scale.
+// kPositive: the scale is given and must be above 0. A kernel needs this if it sets hidden scores to -inf
+// before it multiplies by the scale.
 enum class Scale { kGiven, kOwn, kPositive };
-// One of these, or a number. A number is the kernel's own scale; it is 1 if the kernel expects a Q that is
-// scaled already.
+// A Scale, or a number: the kernel's own constant scale. It is 1 if the kernel expects a scaled Q.
 class ScaleRule {
  public:
   constexpr ScaleRule(Scale rule) : rule_(rule) {}
@@ -96,7 +97,7 @@ class ScaleRule {
   Scale rule_;
   float own_ = 0;  // 0: 1 / sqrt(dim)
 };
-// Given: the call takes window_left and window_right, -1 where a side has no limit.
+// kGiven: the call takes window_left and window_right; -1 means that a side has no limit.
 enum class Window { kNever, kGiven };
 
 struct Takes {
@@ -119,11 +120,11 @@ struct Takes {
   uintptr_t align_bytes = 16;  // of each pointer
   int64_t shared = 0;          // bytes of shared memory a block that the device must have; 0: any device
   int page = 0;                // keys a page: K and V come in pages, with a.pages and a.lengths
-  bool keeps_scratch = false;  // what it takes with cudaMalloc may live until the next call
-  int64_t tile = 64;           // of queries and keys: where borders are aimed at
-  // It multiplies, adds, scales and weighs in fp32 (__expf or better, P not rounded to 16 bits); Otherwise
-  // nothing is known of how it computes, and the loosest classes are assumed. For fp32 inputs even these do not
-  // allow products or a P that are rounded to fewer bits.
+  bool keeps_scratch = false;  // memory from cudaMalloc may live until the next call
+  int64_t tile = 64;           // size of a tile of queries and of keys: cases are aimed at tile borders
+  // True: products, sums, scaling and the exponential are in fp32 (__expf or better), and P is not rounded to
+  // 16 bits. False: nothing is known of its arithmetic, so the loosest classes are assumed. For fp32 inputs
+  // even these do not allow rounding products or P to fewer bits.
   bool in_fp32 = false;
   // Its products are those of tensor cores that take Q, K, P and V in TF32, rounded to nearest.
   bool in_tf32 = false;
@@ -140,7 +141,7 @@ struct Takes {
     d.causal = causal == Causal::kNever ? 1 : causal == Causal::kOnly ? 2 : 0;
     d.align = causal == Causal::kNever ? 0 : 1 + align;
     d.lse = lse == Lse::kNone ? 1 : 0;
-    d.usual_scale = scale == Scale::kOwn;  // of another own scale too: Q then has the rest
+    d.usual_scale = scale == Scale::kOwn;  // also for a constant of its own: Q is multiplied by the rest
     return d;
   }
 };

@@ -1,3 +1,4 @@
-// Found in place of the toolkit's by -I kernels/cuda_source/include, so that sources keep their includes.
+// Replaces CUDA's header of this name on the executor (-I kernels/cuda_source/include). A source keeps its
+// #include.
 #pragma once
 #include "kernels/cuda_source/cuda/cooperative_groups.h"

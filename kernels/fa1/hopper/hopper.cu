@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(Shape::kSpec.threads(), Shape::kSpec.blocks_pe
 }
 
 // Sets the counter of taken items to 0 ahead of the kernel that counts with it: a workspace may hold anything,
-// and the kernel before may still use it. Who waits for this kernel has waited for that one.
+// and the kernel before may still use it. A thread that waits for this kernel has waited for that one, too.
 static __global__ void fa1_hopper_reset(uint32_t* taken) {
   grid_dependents_start();
   grid_dependency_wait();
@@ -206,8 +206,8 @@ attn_status hopper_run(int choice, const attn_problem& problem, const attn_tenso
   }
   p.sigma = params.sigma;
   p.probe = params.probe;
-  // Items of equal cost take as many turns with as few blocks as have one each time: what is left
-  // out would only use power.
+  // If items have equal cost, use the fewest blocks that need no more turns. Further blocks would be idle in
+  // the last turn and only use power.
   int64_t blocks = std::min<int64_t>(p.items, blocks_at_once(spec, *env));
   if (p.taken == nullptr) blocks = ceil_div(p.items, ceil_div(p.items, blocks));
   return problem.dtype == ATTN_F16 ? chosen.f16(p, static_cast<unsigned>(blocks), env)

@@ -1,4 +1,4 @@
-// The decode path of Split-K on sm_90a, as its plan and run see it.
+// The interface of the decode path of Split-K on sm_90a, for plan() and run().
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,7 @@ int64_t decode_splits(int choice, const attn_problem& problem, const attn_env& e
 attn_status decode_partial(int choice, const attn_problem& problem, const ForwardParams& params,
                            const SplitParams& split, bool direct, const attn_env* env);
 
-// Merges the splits of the workspace into O and LSE. `close`: it is launched right behind decode_partial().
+// Merges the splits of the workspace into O and LSE. `close`: the launch is a dependent of decode_partial()'s.
 attn_status decode_reduce(int choice, const attn_problem& problem, const ForwardParams& params,
                           const SplitParams& split, bool close, const attn_env* env);
 

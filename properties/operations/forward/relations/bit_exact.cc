@@ -34,7 +34,7 @@ bool adapt(Case& c, const KernelInfo& kernel, std::string* why) {
     *why = "nvcc has fused what no plan says: build with -fmad=false (attnfuzz_add_kernel(... EXACT))";
     return false;
   }
-  // The LSE shows what O's last rounding hides.
+  // The LSE shows errors that the last rounding of O hides.
   constexpr int32_t kNever = 1;
   if (!kernel.domain || kernel.domain->lse != kNever) c.want_lse = true;
   return true;

@@ -29,8 +29,8 @@ void check(Trial& trial) {
   fit(other);
   const Run* run = trial.run(other, "K and V heads repeated");
   if (!run || !trial.all_within(*base, *run, "grouped heads against repeated heads")) return;
-  // With few queries, kernels put the heads of a group into one tile. The query that a row belongs to then
-  // decides what it may see.
+  // With few queries, kernels put the heads of a group into one tile. Then the rows of a tile belong to several
+  // heads and queries, and each row must see the keys of its own query.
   if (!base->c.planted.empty()) return;
   Case few = variant_of(base->c);
   few.problem.seq_q = std::min<int64_t>(few.problem.seq_q, kFew);
