@@ -1,10 +1,10 @@
-// A census: how often each value of each field of a problem, and each pair of values of two fields,
+// A census counts how often each value of each field of a problem, and each pair of values of two fields,
 // reached the kernel.
 //
-// Coverage (properties/draw/coverage.h) says which classes of a table were met. A census says how
-// often, and of values that no class of that table tells apart: a soft cap of 15 to 20, 4,096 keys
-// at 128 columns. It counts calls of the kernel, thus what is left after legality, price, refusals
-// and a property's own changes, and so shows without any bug what a draw never holds.
+// Coverage (properties/draw/coverage.h) says which classes of the table of axes were met. A census also counts
+// values that the table does not distinguish: a soft cap of 15 to 20, or 4,096 keys at 128 columns. It counts
+// calls of the kernel, so cases that are illegal, too expensive or refused are not in it, and changes by a
+// property are. A census shows what a draw never has, without any bug.
 //
 //   Census census;
 //   target.on_run = [&](const Case& c, const attn_plan& plan) { census.add(c, plan); };
@@ -30,7 +30,7 @@ struct CensusField {
 };
 const std::vector<CensusField>& census_fields();
 
-// A sort of problem that many kernels treat in a way of its own, counted by itself.
+// A sort of problem for which many kernels have a path of their own. It is counted by itself.
 struct CensusSort {
   const char* name;
   bool (*is)(const Case&, const attn_plan&);
@@ -50,14 +50,16 @@ class Census {
   uint64_t count(size_t field_a, size_t range_a, size_t field_b, size_t range_b) const;
   uint64_t sort(size_t n) const { return sorts_[n]; }
 
-  // For a job to tell its parent; of_bytes() throws std::runtime_error for what is of another table.
+  // Serialization, for jobs that report to their parent. of_bytes() throws std::runtime_error if the bytes
+  // belong to another table.
   std::string bytes() const;
   static Census of_bytes(const std::string& bytes);
 
  private:
   uint64_t calls_ = 0;
   std::vector<uint64_t> sorts_;
-  std::vector<uint32_t> pairs_;  // of ranges by their number in the whole table; with itself: it alone
+  std::vector<uint32_t>
+      pairs_;  // counts by two range numbers of the whole table; twice the same: of that range alone
 };
 
 // The number of splits that hold keys, if the kernel cuts the keys into splits by whole tiles.

@@ -1,9 +1,9 @@
-// Cases in epochs, for a kernel that compiles for what it is called with.
+// Draws cases in epochs, for a kernel that compiles anew for some parts of a problem.
 //
-// It says which parts of a problem it compiles anew for: the word "compiles=dtype,dim,causal" in its build's
-// flags, where a target in Python has what it declares. So many cases one after the other then share these,
-// those of a case drawn for the epoch, and all else of them is drawn as ever. Case `index` of a stream is still
-// the same wherever it is drawn.
+// The kernel says for which parts of a problem it compiles anew, by the word "compiles=dtype,dim,causal" in its
+// build's flags (a target in Python declares them). Then kCasesOfEpoch cases in a row share these parts, taken
+// from a case that is drawn for the epoch. Their other parts are drawn as usual. Case `index` of a stream still
+// depends on the seed and the index alone.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace attnfuzz {
 
-// As many as there are about properties, which take turns: each judges each compilation.
+// About the number of properties. They take turns, so each property judges each compilation.
 inline constexpr uint64_t kCasesOfEpoch = 32;
 
 // Returns those of "dtype", "batch", "heads", "seq", "dim", "causal", "lse", "bias", "mask", "key_lengths",
 // "window", "softcap" and "scale" that the kernel's flags name. Empty: it does not compile as it runs.
 std::vector<std::string> compiles_for(const std::string& flags);
 
-// draw(), but that what the kernel compiles for is its epoch's.
+// draw(), but the parts that the kernel compiles for are those of the epoch.
 Case draw_in_epoch(const GeneratorConfig& config, const KernelInfo& kernel, uint64_t seed, uint64_t index);
 
 }  // namespace attnfuzz

@@ -1,19 +1,20 @@
 // Finds what a plain CUDA function takes, by running it on small problems.
 //
-// A function that was not written for attnfuzz has no plan() that refuses. Given what it was not written for it
-// throws, aborts, ends the process, fails its launch or writes nothing. Told as failures these hide its bugs.
-// So it is asked first: head dimensions of practice before others, each format that it may have, lengths,
-// batches, heads, groups, causal or not. What is asked lies inside of what it declares, and of Target::terms.
+// A function that was not written for attnfuzz has no plan() that refuses. For a problem that it does not take,
+// it throws, aborts, ends the process, fails its launch or writes nothing. If these were reported as failures,
+// they would hide its bugs. So it is first run on small problems within its declaration and Target::terms:
+// usual head dimensions before others, each format that it may have, lengths, batches, heads, groups, causal or
+// not.
 //
 //   const Tried tried = try_function(target);
 //   if (tried.found) statements = as_takes(tried.domain, *target.info().domain);   // "dim = one_of(64, 128)"
 //
-// A wrong number, a NaN, a hang, and a read or write outside of a tensor are bugs and no answers. A size that
-// is refused alone among many that are taken is a bug, too (fill_narrow_holes() in sizes_taken.h).
+// A wrong number, a NaN, a hang, and a read or write outside of a tensor are bugs, not limits. So is a single
+// refused size among many that are taken (fill_narrow_holes() in sizes_taken.h).
 //
-// There is one exception, if the call names no lengths, as 'o = forward(q, k, v)': then nobody has said that
-// they may differ. If every problem of equal lengths is right, and every other one is wrong, lengths must be
-// equal.
+// There is one exception. If the call names no lengths, as in 'o = forward(q, k, v)', nobody has said that they
+// may differ. If the function is then right for every problem with equal lengths and wrong for all others,
+// lengths must be equal.
 #pragma once
 
 #include <optional>
@@ -31,12 +32,12 @@ std::optional<std::string> not_taken(const Execution& ran, const RunReply& reply
 
 struct Tried {
   struct Reason {
-    std::string problem, why;  // of the first problem that ended so: "fp16 B 1 H 2 S 16 D 48"
+    std::string problem, why;  // the first problem that ended for this reason: "fp16 B 1 H 2 S 16 D 48"
   };
-  bool found = false;           // a problem that it takes; else nothing is known
-  attn_domain domain = {};      // what was found beyond what it declares; all 0: it takes all that was tried
+  bool found = false;           // true if it takes some problem; else nothing is known
+  attn_domain domain = {};      // limits that it does not declare; all 0: it takes all problems that were tried
   int64_t shared = 0;           // bytes of shared memory a block that the device must have; 0: any device
-  bool bottom_right = false;    // its causal mask is of the bottom right, though it declares the top left
+  bool bottom_right = false;    // its causal mask is bottom right, although it declares top left
   std::vector<Reason> refused;  // each reason once, the first first
   int runs = 0;
   bool in_time = true;  // else some questions were not asked

@@ -10,14 +10,14 @@ namespace {
 
 constexpr int kOrders = 6;
 
-// Some kinds are a sanitizer's alone.
+// True for kinds that only a sanitizer reports.
 bool is_report(attnfuzz::Kind kind) {
   return kind == attnfuzz::Kind::kAddress || kind == attnfuzz::Kind::kUndefined ||
          kind == attnfuzz::Kind::kUninitialised || kind == attnfuzz::Kind::kRace;
 }
 
-// The builds in the order in which they are believed: a bad access explains what is read after it, and a race
-// explains what was not written yet.
+// The sanitizer builds, first the one whose report explains those of the others: a bad access explains wrong
+// values that are read later, and a race explains reads of memory that is not written yet.
 std::vector<std::string> by_weight() {
   std::vector<std::string> names;
   for (const char* runtime : {"asan", "tsan", "msan"}) {

@@ -8,9 +8,9 @@
 //   s    = sum of the terms, each a multiple of 2^(E - fraction) toward zero; exact
 //   d    = s 2^(E - fraction), cut off to fp32, subnormals kept; what is 0 then is +0
 //
-// Beyond the largest number is infinity; NaN, 0 x infinity and infinity - infinity give
-// NaN, which is 0x7FFFFFFF. Of 16 factors and c, mma.sync and wgmma have the same bits:
-// docs/how-it-works/executor.md.
+// A result beyond the largest number is infinity. NaN, 0 x infinity and infinity - infinity
+// give NaN, which is 0x7FFFFFFF. For 16 factors and c, mma.sync and wgmma give the same bits
+// (docs/how-it-works/executor.md).
 #pragma once
 
 #include <stdint.h>
@@ -27,8 +27,8 @@ struct Products {
 };
 
 inline constexpr Products kHopperProducts{16, 25, -14, -126, -126, -133};
-// sm_80 and sm_89: 16 factors of mma.sync are two blocks, of which the first is added first. As published, and
-// as recorded results have it (docs/results/bits.md); what Hopper's bounds are was found for it alone.
+// sm_80 and sm_89: 16 factors of mma.sync are two blocks, and the first block is added first. This is as
+// published, and recorded results agree (docs/results/bits.md). least_* and floor were measured on Hopper only.
 inline constexpr Products kAmpereProducts{8, 24, -14, -126, -126, -133};
 
 // |x| = significand 2^(exponent - 23), of the bits of a finite fp32.
@@ -50,7 +50,7 @@ constexpr uint32_t cut_off(int64_t sum, int exponent) {
   const uint32_t sign = sum < 0 ? kSign : 0;
   uint64_t size = sum < 0 ? 0 - static_cast<uint64_t>(sum) : static_cast<uint64_t>(sum);
   if (size == 0) return 0;
-  // To 24 bits, or to what a multiple of 2^-149 has.
+  // Keeps 24 bits, or fewer if the unit would fall below 2^-149.
   for (; size >> 24 != 0 || exponent < -149; ++exponent) size >>= 1;
   if (size == 0) return 0;
   for (; size >> 23 == 0 && exponent > -149; --exponent) size <<= 1;
@@ -66,7 +66,7 @@ constexpr uint32_t add_block(const Products& p, int least, const uint32_t* a, co
   int top = p.floor;
   bool nan = is_nan(c), infinite[2] = {c == kInfinity, c == (kSign | kInfinity)};
   if (is_finite(c) && !is_zero(c)) top = larger(top, larger(parts(c).exponent, p.least_c));
-  // floor(log2) of what is subnormal in fp32 is below any `least`.
+  // A number that is subnormal in fp32 has an exponent below any `least`.
   for (int i = 0; i < count; ++i) {
     const uint32_t x = a[i], y = b[i * b_step];
     if (!is_finite(x) || !is_finite(y)) {
