@@ -58,8 +58,7 @@ class Census {
  private:
   uint64_t calls_ = 0;
   std::vector<uint64_t> sorts_;
-  std::vector<uint32_t>
-      pairs_;  // counts by two range numbers of the whole table; twice the same: of that range alone
+  std::vector<uint32_t> pairs_;  // [range][range], numbered over the whole table; the diagonal counts one range
 };
 
 // The number of splits that hold keys, if the kernel cuts the keys into splits by whole tiles.

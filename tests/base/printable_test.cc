@@ -1,4 +1,4 @@
-// What others wrote, in places where text means something.
+// Tests that text by strangers cannot act on a terminal, on JSON or on XML.
 #include "base/printable.h"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 # `subset` is masked-tile-nan and ATTNFUZZ_BUGS_A_DAY of the others, taken in turn by
 # the day (UTC) of the configuration: after as many days as it takes, all have
 # had theirs. Turns go by a hash of the name, so that a day's bugs differ in kind.
-# Of a bug whose head has "Smallest: ?", found and reduced is all that is asked: it is named.
+# A bug whose head has "Smallest: ?" only has to be found and reduced. Such bugs are named in the output.
 include_guard(GLOBAL)
 
 set(ATTNFUZZ_BUGS_ALWAYS masked-tile-nan)

@@ -137,7 +137,7 @@ def run_all(bugs, options):
         cores.put(sorted(os.sched_getaffinity(0))[i % len(os.sched_getaffinity(0))])
 
     def stay_on_a_core():
-        # Of this thread, and of what it starts: a run and its worker share one core.
+        # The affinity holds for this thread and its children, so a run and its worker share one core.
         os.sched_setaffinity(0, {cores.get()})
 
     with results.open("a") as out, concurrent.futures.ThreadPoolExecutor(options.jobs,

@@ -2,7 +2,7 @@
 // sequences, ends of comments, commands in $(), bytes that are no UTF-8, marks that
 // turn the direction of writing. Wherever the command writes one, it stays text.
 //
-// How that is seen: everything else of the document is what it is with plain names.
+// The tests compare with the same document for plain names: everything but the names must be equal.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@
 namespace attnfuzz {
 namespace {
 
-// Of fragments that mean something to someone, and of bytes.
+// A text of random bytes and of fragments that some format treats specially.
 std::string hostile_text(uint64_t seed) {
   static const std::string fragments[] = {"\"",
                                           "'",
@@ -367,7 +367,7 @@ TEST_F(Hostile, AFailureInJUnitSaysWhatToDo) {
   });
 }
 
-// What SARIF 2.1.0 asks for (OASIS, sections 3.13, 3.14, 3.19, 3.27, 3.29 and 3.30).
+// Checks the requirements of SARIF 2.1.0 (OASIS, sections 3.13, 3.14, 3.19, 3.27, 3.29 and 3.30).
 TEST_F(Hostile, NamesStayTextInSarif) {
   each([](const Document&, const Document& d) {
     Checked checked = d.checked();

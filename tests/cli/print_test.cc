@@ -1,4 +1,4 @@
-// What a person reads of a check: a failure in one order and at most 25 lines, a kernel in one line.
+// Tests of the text of a check: a failure has one order and at most 25 lines, a kernel has one line.
 #include <gtest/gtest.h>
 
 #include <algorithm>

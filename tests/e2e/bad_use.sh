@@ -96,7 +96,7 @@ for option in --json --junit; do
 done
 refuse "No space left on device" check fa1 --cases 20 --jobs 1 --property reference --json /dev/full
 [ -c /dev/full ] || { echo "/dev/full was replaced by a file"; bad=1; }
-# Where results cannot go is said before hours of work.
+# A place that results cannot be written to is reported before the work begins.
 mkdir -p "$out/folder" && : >"$out/file"
 refuse "nowhere is not there: nothing can be written" check fa1 --cases 1000000 --json "$out/nowhere/a.json"
 refuse "nowhere is not there: nothing can be written" check fa1 --cases 1000000 --junit "$out/nowhere/a.xml"
@@ -143,7 +143,7 @@ completes reference campaign fa1 --property ref
 completes splitk check sp
 completes bash completion ""
 
-# What is printed fits a terminal of 80 columns, whatever kind it is; and list has all builds.
+# The output fits a terminal of 80 columns of any kind, and `list` has all builds.
 for arguments in "list" "check fa1 --cases 40 --jobs 1 -v --property reference --out $out/found"; do
   TERM=dumb script -qec "stty cols 80; $(printf '%q' "$attnfuzz") $arguments" /dev/null >"$out/pty" || { echo "$arguments fails on a terminal"; bad=1; }
   sed 's/\r//g' "$out/pty" | awk -v a="$arguments" 'length > 80 { print a ": " $0; bad = 1 } END { exit bad }' || bad=1
@@ -162,7 +162,7 @@ for paths in "cp.async, elementwise, mma, mma scored" "cp.async, elementwise, pa
   tr -s ' \n' ' ' <<<"$listed" | grep -F "paths: $paths" >/dev/null || { echo "list does not name the paths $paths"; bad=1; }
 done
 
-# Where nothing can be kept is said before the work; a reader that has gone is no error.
+# A folder that cannot be made is reported before the work. A reader that has gone is no error.
 refuse "no folder can be made there" check fa1 --cases 1 --out /proc/attnfuzz
 "$attnfuzz" check fa1 --cases 1 --jobs 1 2>"$out/pipe" | true
 [ "${PIPESTATUS[0]}" -eq 0 ] && [ ! -s "$out/pipe" ] || { echo "a reader that has gone is an error"; cat "$out/pipe"; bad=1; }

@@ -99,7 +99,7 @@ expect 0 "40 cases in" --finite --entry "$rows" --takes 'heads = one_of(1); page
 expect 2 "say how many keys a page has" --entry "$rows"
 expect 2 "name it in the call" --entry 'o = one(q, k, v)' --takes 'page = 16'
 expect 2 "window_left, window_right" --entry 'o = one(q, k, v)' --takes 'window = 128'
-# What nobody said is found by running the function: it is told in one line, with the text to paste. limits, campaign
+# Limits that nobody declared are found by running the function, and printed in one line with the text to paste. limits, campaign
 # and reduce take a source as check does, and build it once.
 run() {  # run STATUS WORDS ARGUMENT...
   local status=$1 words=$2
@@ -116,7 +116,7 @@ run 1 "takes, as was found before by running it: $found" \
   campaign limited.cu --entry "$call" --finite --for 2s --jobs 1 --out night --reduce-seconds 1 --no-seeded-bug
 run 1 "^replay: .*limited.attnfuzz/libattn_limited_cpu.so" \
   reduce "$(find night -name '*.attn.json' | head -1)" --kernel limited.cu --entry "$call" --seconds 1 --out night/smaller.attn.json
-# What --takes says is believed: elsewhere is a failure. limits runs a kernel that declares more than it takes.
+# --takes is believed: if the function refuses within it, that is a failure. limits runs a kernel that declares more than it takes.
 expect 1 "let it refuse the others (Takes: shared = 166912" --finite --reduce-seconds 1 --entry "$call" \
   --takes 'dim = one_of(48); seq = at_most(32); shared = 1'
 grep -q "^FAIL (reference, fault): .*120000 bytes of shared memory: a block may have 101376" log || { echo "it is no failure"; cat log; wrong=1; }

@@ -52,13 +52,13 @@ sed -n 's,^\(//\|#\)   \([^ ].*\)$,\2,p' "$out/found.$suffix" | sed "s|^c++ |$to
 (cd "$out" && sh -e commands) >"$out/commands.log" 2>&1
 [ $? -eq 1 ] || die "the commands of its head do not show the failure"
 
-# What was found with a library that counts coverage is shown by the plain one.
+# A finding of a coverage build is exported for the plain library.
 printf '{"format":1,"lane":"coverage"}' >"$out/coverage.json"
 "$attnfuzz" export "$out/coverage.json" --kernel "$good" "--$language" >"$out/coverage" 2>"$out/coverage.log" || die "a case of the build coverage is not exported"
 grep -q "found in the build coverage; the program takes the plain library" "$out/coverage.log" || die "it is not said that the library is another"
 grep -qF "$good" "$out/coverage" && ! grep -q "_cpu-coverage" "$out/coverage" || die "its head does not name the plain library"
 
-# Of a right kernel: said to be, and exported all the same.
+# A case that does not fail is exported all the same, with a message.
 "$attnfuzz" export "$file" --kernel fa1 "--$language" >/dev/null 2>"$out/right.log" || die "a case that holds is not exported"
 grep -q "does not fail here" "$out/right.log" || die "it is not said that the case holds"
 

@@ -45,7 +45,7 @@ ends 0 "right  cpu plain: 60 cases, " "$fakes/attention.so:right" --cases 60
 grep -q "stream digest" "$out/log" && complain "the tables are printed without -v"
 says '"digest":"' "$out/check.json"
 
-# What holds for a whole draw alone is said not to be judged of a part.
+# A condition on a whole draw is not judged on a part of it, and the check says so.
 ends 0 "floors of the draw: not judged, for cases of some properties alone were drawn" "$fakes/attention.so:right" \
   --property reference --cases 600 -v
 
@@ -57,7 +57,7 @@ for folder in one two; do
   grep -lF "$out/$folder/behaviours.so" "$out"/found/*.attn.json >/dev/null || complain "no file has the failure of $folder/behaviours.so"
 done
 
-# What comes once is a failure, and its first verdict is told everywhere.
+# A failure that comes only once counts, and every output has its first verdict.
 ends 1 "FLAKY" "$fakes/attention.so:crashes-once" --cases 400
 says "SIGSEGV in run()" "$out/log" "$out/check.json" "$out/check.xml" "$out"/found/*.attn.json
 says '"kind":"crash"' "$out/check.json"
@@ -68,7 +68,7 @@ says "its file says 'crash': it passed in 3 runs, all but the first in fresh wor
 ends 1 "FLAKY" "$fakes/attention.so:hangs-once" --cases 400 --watchdog 1
 says "did not finish before the watchdog ended it" "$out/log" "$out/check.json" "$out/check.xml" "$out"/found/*.attn.json
 
-# What one case leaves to another is found out: the one that must come before has a file of its own.
+# If a case fails only after another one, the check finds that one and writes a file for it.
 ends 1 "right by itself: it fails behind 1 other case in one worker" "$fakes/attention.so:keeps-softcap" \
   --property reference --cases 400
 "$attnfuzz" replay --allow-stale --kernel "$fakes/attention.so:keeps-softcap" "$out"/found/*.before-1.json \
@@ -87,7 +87,7 @@ ends 1 "SIGKILL, sent to the worker's parent" "$fakes/attention.so:kills-parent"
 says "found in case" "$out/log"
 says "SIGKILL, sent to the worker" "$out/check.json" "$out/check.xml"
 
-# What is not judged does not pass.
+# A kernel that is not judged does not pass.
 ends 1 "floor of the draw broken: not judged" "$fakes/attention.so:loose" --cases 600
 says '"status":"not judged"' "$out/check.json"
 says "floor of the draw broken" "$out/check.json" "$out/check.xml"
@@ -117,7 +117,7 @@ mkdir "$out/other" && cp "$fakes/attention.so" "$out/other/"
 [ $? -eq 0 ] || complain "two libraries are not checked"
 for suite in attnfuzz.attention.right.cpu attnfuzz.attention.right.cpu-2; do says "<testsuite name=\"$suite\"" "$out/check.xml"; done
 
-# What was found and cannot be read any more may be this kernel's.
+# An old finding that cannot be read any more may belong to this kernel.
 file=$(ls "$out"/found/*.attn.json | head -1)
 head -c 200 "$file" >"$file.cut" && mv "$file.cut" "$file"
 "$attnfuzz" check "$fakes/attention.so:right" --cases 20 --allow-stale --out "$out/found" --json "$out/check.json" \

@@ -16,7 +16,7 @@ die() {
 "$attnfuzz" check "$fakes/hostile.so" --cases 20 --jobs 1 --allow-stale --reduce-seconds 0.1 --out found \
   --json check.json --junit check.xml >check.log 2>&1
 [ $? -eq 1 ] || die "check did not end with status 1"
-# What a terminal, a parser of JSON and one of XML get.
+# Checks the bytes that a terminal, a parser of JSON and a parser of XML get.
 "$python" - <<'CHECK' || die "what was written is not clean"
 import json, pathlib, unicodedata, xml.etree.ElementTree as tree
 text = pathlib.Path("check.log").read_bytes().decode()

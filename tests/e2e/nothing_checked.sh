@@ -45,7 +45,7 @@ said=$("$attnfuzz" replay "$out/unjudged.attn.json" --allow-stale 2>&1)
 # There is nothing to run.
 ends 1 "no result of fa1 was compared" check fa1 --cases 0 --jobs 1 --allow-stale
 ends 2 "no property is left to judge" check fa1 --property stages "${few[@]}"
-# What was asked to judge cannot: no other does it in its place unsaid.
+# If the requested judge cannot judge, no other one replaces it silently.
 ends 1 "the plan leaves accumulator open" check "$mine" --arithmetic device:h200 --property bit_exact -v "${few[@]}"
 ends 1 "nothing was judged by cpu_gpu_bits" check "$mine" --peer fa1 --property cpu_gpu_bits --property reference "${few[@]}"
 CUDA_VISIBLE_DEVICES= ends 2 "(--oracle cpu)" check fa1 --oracle cuda "${few[@]}"

@@ -19,7 +19,7 @@ trap 'rm -rf "$out"' EXIT
 "$attnfuzz" report "$out/night"
 [ $? -eq 1 ] || exit 1
 "$python" "$here/report_browser.py" "$browser" "$out/night/report.html" || exit 1
-# What a hostile folder says is but text.
+# Texts of a hostile folder remain text in the page.
 "$make_night" "$out/hostile" "$library" hostile || exit 1
 "$attnfuzz" report "$out/hostile" >/dev/null
 "$python" "$here/report_browser.py" "$browser" "$out/hostile/report.html" || exit 1

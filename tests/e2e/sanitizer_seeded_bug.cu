@@ -33,7 +33,7 @@ attn_status run(const attn_problem*, const attn_tensors*, const attn_plan*, cons
   if (cudaMalloc(&memory, 32 * sizeof(float)) != cudaSuccess) return ATTN_LAUNCH_FAILED;
   reads_uninitialised<<<1, 32, 0, stream>>>(memory);
   races<<<1, 64, 0, stream>>>();
-  // What follows may stop the context: let the tools say first what they saw.
+  // The kernels below may stop the context, so the tools must report before that.
   if (cudaStreamSynchronize(stream) != cudaSuccess) return ATTN_FAULT;
   diverges<<<1, 32, 0, stream>>>();
   // The last: memcheck stops the context here.

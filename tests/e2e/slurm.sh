@@ -62,7 +62,7 @@ SlurmUser=root
 SlurmdUser=root
 AuthType=auth/none
 CredType=cred/none
-# How long a requeued task waits as well.
+# A requeued task waits for this time, too.
 AuthInfo=cred_expire=5
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none

@@ -109,7 +109,7 @@ REFUSED = {
     "replace-bell": (("crash",), "closed or replaced the worker's descriptors", "uses up descriptors"),
     "thread-swarm": (("crash",), "threads", "uses up threads"),
     "drain-bells": (("unwritten", "crash"), "", None),
-    # What it says of itself.
+    # Kernels with a false plan.
     "says-small-tiles": (NUMBERS, "", None),
     "says-merges": (NUMBERS, "", "looser plan"),
     "says-rescales": (NUMBERS, "", None),

@@ -40,7 +40,7 @@ TEST_P(Layout, ElementsApart) {
   holds_in_parts(call);
 }
 
-// Where two columns of O may be stored at once, and where they may not: an address
+// Two columns of O may be stored at once only at some addresses: one
 // that is not a multiple of four ends a kernel on a GPU.
 TEST_P(Layout, DistancesOfOutputs) {
   const Index layouts[] = {
@@ -109,7 +109,7 @@ TEST_P(Layout, OneElementAHead) {
   }
 }
 
-// What a problem does not have is not read, whatever its pointer says.
+// A tensor that the problem does not have is not read, even if its pointer is set.
 TEST_P(Layout, WhatIsNotThereIsNotRead) {
   constexpr size_t kPage = 1 << 16;
   void* const nowhere = mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,4 +1,4 @@
-// What plan() is asked and what it answers: for tests at the borders of what it
+// Questions to plan() and its answers: for tests at the borders of what it
 // decides and refuses, most of which no test could run.
 //
 //   class PlanSizes : public PlanTest {};

@@ -1,4 +1,4 @@
-// What plan() chooses, and that it says so: decisions that no answer shows.
+// Tests choices of plan() that no result of the kernel shows, and that plan() reports them.
 #include <algorithm>
 
 #include "tests/kernels/offer.h"

@@ -1,4 +1,4 @@
-// What is refused for other reasons than sizes and tensors, by whom, and in which words.
+// Tests refusals for other reasons than sizes and tensors: which kernel refuses, and in which words.
 #include <algorithm>
 
 #include "tests/kernels/offer.h"

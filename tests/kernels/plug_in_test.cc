@@ -11,7 +11,7 @@
 namespace attnfuzz {
 namespace {
 
-// Of two variants and a feature; counts its runs.
+// A kernel with two variants and a feature. It counts its runs.
 struct Two {
   static constexpr const char* kName = "two";
   static constexpr const char* kDescription = "nothing, in two ways";

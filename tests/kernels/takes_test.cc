@@ -1,4 +1,4 @@
-// What a declaration of an adapter refuses, and what it says of a kernel's own scale.
+// Tests what an adapter's declaration refuses, and a kernel's own scale.
 #include "kernels/cuda_source/adapter/takes.h"
 
 #include <gtest/gtest.h>

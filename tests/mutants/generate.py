@@ -43,7 +43,7 @@ def collect(files, command, units, namespace, rules=Walk):
         before = {path: list(file.sites) for path, file in files.items()}
         for node in nodes:
             walk.visit(node)
-        # What an earlier unit has found already is there.
+        # Sites that an earlier unit found are in the list already.
         for path, file in files.items():
             known = {(s.begin, s.end, s.rank) for s in before[path]}
             file.sites = before[path] + [s for s in file.sites[len(before[path]):]
@@ -74,7 +74,7 @@ def drop_what_does_not_compile(files, out, compile_unit, units):
             write_if_changed(target, text)
             spans[str(target.resolve())] = marks
         bad, unknown = set(), []
-        # What compiles compiles with fewer changes, too.
+        # A unit that compiles also compiles with fewer changes.
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             failed = [(unit, done) for unit, done in zip(left, pool.map(compile_unit, left)) if done.returncode]
         left = [unit for unit, _ in failed]

@@ -62,7 +62,7 @@ OF_ORACLE = {
     "line: a * x => x": "7 3 4",
     "size: std::abs(x) => x": "10 -3 4",
 }
-# What comes before these lines in the sample makes mutants as well; they are not the subject.
+# Functions at the beginning of the sample make mutants as well. They are not tested here.
 HELPERS = ("note", "fmax", "cp_wait")
 
 

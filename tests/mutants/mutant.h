@@ -1,4 +1,4 @@
-// What the generated copy of the kernels is made of: every place that a mutant
+// The parts of the generated copy of the kernels: every place that a mutant
 // changes asks at run time whether that mutant is the one switched on.
 //
 //   if (attn_mutants::binary<Less, LessEqual>(17, i, n))   // i < n, or i <= n as mutant 17

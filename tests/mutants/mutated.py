@@ -43,7 +43,7 @@ JUDGE = ["judge/bad_plan.cc", "judge/execution.cc", "judge/integer_outputs.cc", 
 # The path that a kernel's cases are drawn for (attnfuzz check --path): its sources are that path alone.
 PATHS = {"fa1a": "mma", "fa1h": "wgmma", "splitkh": "wgmma"}
 
-# What says how the changed sources are instantiated, below kernels/.
+# The files below kernels/ that instantiate the changed sources.
 UNITS = ["fa1/fa1_f16.cu", "fa1/fa1_bf16.cu", "fa1/fa1.cu", "splitk/splitk_f16.cu", "splitk/splitk_bf16.cu",
          "splitk/splitk.cu", "forward/checks.cu", "forward/shapes.cu", "fa1a/fa1a.cu", "fa1h/fa1h.cu",
          "fa1a/large.cu", "splitkh/splitkh.cu"]

@@ -18,7 +18,7 @@ check() {
 check right --cases 150 || die "the right one does not hold"
 check into_out --cases 60 || die "one that writes into out= does not hold"
 
-# What prints more than a pipe holds is right all the same.
+# A function that prints more than a pipe holds still passes.
 check chatty --cases 20 || die "one that prints much does not hold"
 
 # Without ml_dtypes bf16 is left out, and that is said; with it there is nothing to say.
@@ -56,7 +56,7 @@ every = json.load(open(sys.argv[1]))["all"]
 sys.exit(every["rejected"] > 0.05 * every["cases"])
 END
 
-# How tensors lie, and what an LSE is, are declared.
+# A function declares the layout of its tensors and the kind of its LSE.
 check laid --cases 120 || die "one that says how tensors lie does not hold"
 check secret_base --cases 20 --reduce-seconds 3 && die "an LSE of base 2 that is not declared was not found"
 
@@ -70,7 +70,7 @@ grep -q 'refused: declared for finite numbers, and k holds' "$out/log" || die "a
 replayed '"planted": [{"tensor": "k", "s": 2, "bits": "0x7c00"}], "nan_beyond_lengths": true' && grep -q '^  pass' "$out/log" ||
   die "what nobody may read was looked at"
 
-# What one refuses, or raises, only when it runs is found out, printed to be pasted, and drawn within.
+# Problems that a function refuses only when it runs are found out. The limits are printed to be pasted, and cases are drawn within them.
 "$attnfuzz" limits "$targets:says_nothing" --cases 100 >"$out/log" 2>&1 || die "limits: less than 95 % of what was found is taken"
 grep -qxF 'attnfuzz.Domain(dim={32, 64}, equal_lengths=True, equal_dims=True, causal=False, key_lengths=False, bias=False, mask=False)' "$out/log" ||
   die "limits: the declaration to paste is another"
@@ -104,11 +104,11 @@ ends hangs "hang)" --watchdog 1
 check compiles_slowly --cases 20 --watchdog 0.5 --domain f16 || die "a compiler's time counts as a call's"
 ends compiles_for_ever "hang)" --watchdog 0.1 --domain f16
 
-# What a library allocates itself is poison until it is written, and has ends.
+# Memory that a library allocates itself is poison until it is written, and has redzones.
 ends reads_fresh "non-finite)"
 ends writes_past "crash): .*SIGABRT in run()"
 
-# What cannot be loaded is told in Python's words, with status 2.
+# A file that cannot be loaded is reported in Python's words, with status 2.
 refused() {
   "$attnfuzz" check "$1" >"$out/log" 2>&1
   [ $? -eq 2 ] && grep -qF "$2" "$out/log" || die "$1 is not refused with '$2'"

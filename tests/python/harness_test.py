@@ -31,7 +31,7 @@ MODEL = HEAD + SOFTMAX + textwrap.dedent("""
             return (e @ V / l[..., None])CUT
 """)
 
-# Of one request after the other.
+# Computes one request after the other.
 RUN = HEAD + SOFTMAX + textwrap.dedent(f"""
     def one(q, k, v, scale, causal):
         k, v = k.repeat(GROUP, AXIS), v.repeat(GROUP, AXIS)

@@ -29,7 +29,7 @@ unset TRITON_INTERPRET
 
 check "$package/attnfuzz/targets/torch_cpu.py:cpu_math" --cases 100 || die "SDPA's math on the CPU does not hold"
 
-# What the GPU's targets declare is what PyTorch takes, and what they say of their arithmetic is enough to judge by.
+# The GPU targets declare what PyTorch takes, and enough of their arithmetic that most cases are judged.
 for target in fake_sdpa.py:{efficient,cudnn} fake_libraries.py:xformers_{cutlass,flash,splitk,splitk_bias} \
     fake_libraries.py:flashinfer_{prefill,prefill_fa3,decode}; do
   # So many that the share means something, and fewer than floors of the draw are judged of.
@@ -41,7 +41,7 @@ sys.exit(every["passed"] < 0.95 * every["cases"])
 END
 done
 
-# What PyTorch allocates is poison too.
+# Memory that PyTorch allocates is poison, too.
 cat >fresh.py <<'END'
 import torch
 import attnfuzz

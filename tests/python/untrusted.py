@@ -154,7 +154,7 @@ with tempfile.TemporaryDirectory() as folder:
         if ran.returncode != 2 or words not in ran.stdout:
             bad.append(f"{text}: status {ran.returncode}: {ran.stdout[-300:]}")
 
-    # What is installed is imported by the process that workers are forked from, which can write nothing by then.
+    # The process that workers are forked from imports installed modules. It has given up the right to write files by then.
     installed = os.path.join(folder, "installed")
     os.mkdir(installed)
     with open(os.path.join(installed, "writes_when_imported.py"), "w") as f:

@@ -1,4 +1,4 @@
-// What the oracle catches, and whether it ever cries wolf:
+// Measures which wrong kernels the oracle catches, and its false alarms:
 //
 //   reference_audit legal N [FIRST]    N random legal kernels over every choice a plan has
 //   reference_audit sharp [CASES]      the table of wrong kernels caught, by length
@@ -105,7 +105,8 @@ void sharp(int cases) {
   }
 }
 
-// Of `cases` each: how many fail, how many pass and have unlikely errors.
+// Runs `cases` cases of each wrong kernel. Prints the share that fails, and the share that passes with unlikely
+// errors.
 void warnings(int cases) {
   constexpr Wrong kWrongs[] = {Wrong::kNone,        Wrong::kPartials16, Wrong::kCutP,
                                Wrong::kDropLastKey, Wrong::kCoarseExp,  Wrong::kPInBf16};

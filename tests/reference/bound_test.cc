@@ -184,7 +184,7 @@ TEST(Bound, IsItsDefinitionWhereOneKeyIsUncertain) {
   EXPECT_GT(unknown, 5);
 }
 
-// Where fp32's subnormals are flushed, and scores are so large that it shows.
+// fp32 subnormals are flushed, and scores are so large that this shows.
 TEST(Bound, IsItsDefinitionOfWhatIsFlushed) {
   Random random(8);
   for (int k = 0; k < 120; ++k) {
@@ -271,7 +271,7 @@ TEST(Bound, ConstantValuesHaveNoScoreError) {
   for (int64_t j = 0; j < 50; ++j)
     for (int64_t col = 0; col < 16; ++col) c.set_v(0, 0, j, col, 2);
   const Reference constant = c.reference();
-  // What is left are the roundings of P, of the sums and of O: a few u_P.
+  // The remaining errors are the roundings of P, of the sums and of O: a few u_P.
   for (const double bound : constant[TensorId::kO].bound) EXPECT_LE(bound, 2 * 3 * 0x1p-11);
   EXPECT_EQ(constant[TensorId::kLse].value, varied[TensorId::kLse].value);
 }

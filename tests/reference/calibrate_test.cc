@@ -64,7 +64,7 @@ TEST(Calibrate, ProbesTellTheExecutorsTwoRoundingsApart) {
   EXPECT_EQ(seen, 4);
 }
 
-// What the executor gives in a device's arithmetic is that device's model, and nothing else is.
+// In a device's arithmetic, and in no other, the executor has the bits of that device's model.
 TEST(Calibrate, BitsAreTheModelsInADevicesArithmetic) {
   const auto each = [](const Measured& measured, auto look) {
     const Json out = Json::parse(measured.text);

@@ -6,7 +6,7 @@
 
 namespace attnfuzz {
 
-// What fa1 and splitk declare.
+// Declares what the plans of fa1 and splitk declare.
 inline void declare_all(attn_plan* plan) {
   plan->key_order = ATTN_KEYS_ASCENDING;
   plan->max_rule = ATTN_MAX_RUNNING;

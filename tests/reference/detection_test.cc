@@ -83,7 +83,7 @@ TEST(Detection, TableOfPlantedBugs) {
       const size_t row = static_cast<size_t>(bug) - 1;
       EXPECT_GE(by_o[row][column], kFloor[row][column]) << name_of(bug) << ", " << name_of(kColumns[column]);
     }
-  // What LSE adds: every wrong scale that reaches a score at all, and every row that lost its sum.
+  // The LSE also shows every wrong scale that changes a score, and every row that lost its sum.
   EXPECT_GE(by_either[static_cast<size_t>(Bug::kScaleOfD2) - 1][1], .95);
   EXPECT_GE(by_either[static_cast<size_t>(Bug::kFiniteInfinity) - 1][4], .95);
   // Bugs that leave the result right must not be "caught".

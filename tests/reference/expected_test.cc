@@ -1,4 +1,4 @@
-// What an element must be, and whether two oracles say the same of it.
+// Tests the expectation of an element, and the comparison of two oracles.
 #include "reference/call/expected.h"
 
 #include <gtest/gtest.h>
@@ -122,7 +122,7 @@ TEST(Agreement, IsOfStatesRulesValuesAndBounds) {
             std::string::npos);
   const Agreement first = after([&](Reference& r) { o(r).value[kAt] += 1, o(r).rule[kAt + 1] = 2; });
   EXPECT_EQ(first.difference.rfind("o(b=1,h=0,q=1,d=2): ", 0), 0u) << "not the next, which has another rule";
-  // Where anything may be, or NaN must, numbers say nothing.
+  // If an element may be anything, or must be NaN, its expected value and bound are not compared.
   Reference a = right, b = right;
   o(a).rule[0] = o(b).rule[0] = 2, o(a).rule[1] = o(b).rule[1] = 1;
   o(a).value[0] += 1, o(a).bound[1] += 1;

@@ -33,7 +33,7 @@ float rounded(float x, Bits to) {
   }
 }
 
-// What a kernel rounds on its way.
+// The formats that a kernel rounds to on its way.
 struct Rounds {
   Bits qk = Bits::kAll, p = Bits::kAll, v = Bits::kAll, o = Bits::kAll;
 };
@@ -178,7 +178,8 @@ TEST(Fp32, IsTheDefinitionInLongDouble) {
       const auto close = [&](TensorId tensor, size_t at, long double exact) {
         const Expected& of = due[tensor];
         const auto off = static_cast<double>(std::abs(static_cast<long double>(of.value[at]) - exact));
-        // Of a hull the middle is no value; all else is next to it.
+        // If only a hull is known, its middle may be far from the exact value. Otherwise the two are very
+        // close.
         const bool hull = due.state[row] == RowState::kUninformative;
         hulls += hull;
         ++elements;

@@ -102,7 +102,7 @@ class Kernel {
   }
 
  private:
-  // Of a split: what is subtracted of its scores, in powers of two, and its sum.
+  // For one split: the number subtracted from its scores, in powers of two, and its sum.
   struct Sums {
     float mu = kNone, l = 0;
   };

@@ -16,7 +16,7 @@ constexpr Real u = 0x1p-24L, tiny = 0x1p-126L;
 Real compound(Real sum) { return sum < 1 ? sum / (1 - sum) : INFINITY; }
 Real gamma_of(Real m, Real w) { return compound(m * w); }
 
-// Of the instructions that a plan names, the loosest where it names none.
+// The errors of the instructions that a plan names; the loosest if it names none.
 struct Device {
   bool tensor;
   int k_hw = 1;

@@ -159,7 +159,7 @@ TEST(NonFinite, ARowOfTheLowestFiniteBiasIsNotDead) {
   EXPECT_EQ(r[TensorId::kO].ratio(0, 0, NAN), kInfinity);
   EXPECT_EQ(r[TensorId::kLse].bound[0], kInfinity) << "in powers of two the score overflows";
   EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, -kInfinity), kInfinity) << "but is no row that sees nothing";
-  // Where they differ, fp32 may overflow between them.
+  // If the biases differ, fp32 may overflow between them.
   c.bias[0] = -2e38f;
   EXPECT_EQ(c.reference().state[0], RowState::kUnconstrained);
 }
@@ -178,7 +178,7 @@ TEST(NonFinite, LowKeysOfATileOfTheirOwnOverflowWhereTheScaleIsFused) {
   EXPECT_EQ(state(-16384, ATTN_SCALE_FUSED), RowState::kBounded);
 }
 
-// Where a bias absorbs what is added to it, all scores are one number, and O is the mean of the values.
+// If a bias absorbs everything added to it, all scores are the same number, and O is the mean of the values.
 TEST(NonFinite, ABiasThatAbsorbsItsScoresLeavesAMean) {
   const auto row = [](float bias, int32_t mode, float size, int64_t splits,
                       void (*declare)(attn_plan*) = nullptr) {

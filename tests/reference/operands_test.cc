@@ -1,4 +1,4 @@
-// What rows share: the keys and values of a head, the keys of a block; and a row's scores of them.
+// Tests what rows share (the keys and values of a head, the keys of a block), and a row's scores of them.
 #include "reference/rows/operands.h"
 
 #include <gtest/gtest.h>
@@ -151,7 +151,7 @@ TEST(KeyBlock, HasThePanelsThatAnyRowSees) {
   for (size_t at = 0; at < 64; ++at) EXPECT_EQ(spread[at], at == 9 ? 1 : at == 42 ? 2 : at == 51 ? 3 : 0) << at;
 }
 
-// Of a row of n keys those behind the n-th are nobody's business.
+// A row of n keys does not read keys behind the n-th.
 TEST(Scores, LookAtTheRowsKeysAlone) {
   Case c({.seq_q = 1, .seq_k = 3, .dim_qk = 1, .dim_v = 1});
   c.fill(Regime::kGaussian, 1);

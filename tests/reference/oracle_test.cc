@@ -1,4 +1,4 @@
-// What the oracle computes: heads, prefixes, dead rows, empty problems, strides.
+// Tests of the oracle: heads, prefixes, dead rows, empty problems, strides.
 #include "reference/oracle.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// What is exactly due is left out where nobody asks for it, and nothing else is.
+// Exact results are left out if nobody asks for them, and nothing else is.
 TEST(Oracle, IsAskedForWhatIsExactlyDue) {
   Case c({.seq_q = 5, .seq_k = 40, .dim_v = 20});
   c.fill(Regime::kGaussian, 1);
@@ -271,7 +271,7 @@ TEST(Oracle, ABiasOfFloatMinimumIsNoDeadRow) {
   EXPECT_EQ(c.reference().state[0], RowState::kUnconstrained);
 }
 
-// What it works on lives on from one evaluation of a thread to the next, and says nothing there.
+// Buffers are kept from one evaluation of a thread to the next, and must not change its result.
 TEST(Oracle, IsTheSameWhateverWasEvaluatedBefore) {
   std::vector<Case> cases;
   for (const Shape& shape : std::initializer_list<Shape>{{.seq_q = 40, .seq_k = 70, .dim_qk = 40, .dim_v = 24},

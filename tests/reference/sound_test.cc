@@ -135,7 +135,7 @@ TEST(Sound, AlternatingAccumulatorsOfLongRows) {
   Case c({.seq_q = 1, .seq_k = 16384, .dim_qk = 1, .dim_v = 1, .tile_k = 128});
   c.problem.scale = 1;
   c.set_q(0, 0, 0, 0, 1);
-  // What one accumulator gathers the other gives back, but rounds at each step.
+  // Every second block of 256 keys takes back what the block before added, but each step rounds.
   const float p =
       std::exp(static_cast<float>(decode(ATTN_F16, std::vector{encode16(ATTN_F16, -0.3f)}.data(), 0)));
   for (int64_t j = 0; j < 16384; ++j) {

@@ -14,7 +14,7 @@ namespace {
 
 using enum TensorId;
 
-// What is done to which tensor decides what a seed draws: a change here changes cases of all seeds.
+// These lists decide what a seed draws: a change here changes the cases of all seeds.
 static_assert(kOfForwardIn<kMovedTensors> == std::array{kQ, kK, kV, kO, kLse});
 static_assert(kSpreadTensors == std::array{kQ, kK, kV, kO, kBias, kMask});
 static_assert(kMatrixTensors == std::array{kQ, kK, kV, kO});

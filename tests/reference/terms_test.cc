@@ -248,7 +248,7 @@ TEST(Terms, OfOneRoundedKey) {
   const RoundedKey scaled = round_key({model, 0, 0, 3, 0}, 2 * kTie, 0, 0, 0);
   EXPECT_EQ(scaled.centre, 3 * kTie);
   EXPECT_EQ(scaled.charge, 3 * 0x1p-11);
-  // What may be flushed: below 2^-126 of P times its scale, or of P itself.
+  // P may be flushed if P times its scale, or P itself, is below 2^-126.
   model.p_predicted = ATTN_BF16;
   for (const double scale : {0.5, 1.0, 4.0}) {
     model.p_scale = scale;

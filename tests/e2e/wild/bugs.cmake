@@ -40,7 +40,7 @@ function(wild_bug kernel name old new)
 endfunction()
 
 wild_bug(naive padding "if (j >= S) return;" "if (j > S) return;")
-# What rounds to fewer bits than fp32 has is found as well.
+# Kernels that round to fewer bits than fp32 are found as well.
 wild_bug(naive tf32_p "expf(row[j] - s_max) / s_sum" "__uint_as_float(__float_as_uint(expf(row[j] - s_max) / s_sum) & ~0x1fffu)")
 wild_bug(flash_tiles tf32_q "sum += Qi[(tx * d) + x] * Kj" "sum += __uint_as_float(__float_as_uint(Qi[(tx * d) + x]) & ~0x1fffu) * Kj")
 wild_bug(flash_tiles rescale "(__expf(row_m_prev - row_m_new) * row_l_prev) +" "row_l_prev +")

@@ -182,7 +182,7 @@ TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
       }
     }
     work.counts = &counts;
-    // What the oracle reads is laid out with it.
+    // The oracle's inputs are laid out with the tensors.
     const Problem& p = c.problem;
     cuda::RowsInput& in = work.input;
     in.rows = static_cast<int32_t>(p.batch * p.heads_q * p.seq_q);
@@ -373,7 +373,7 @@ TEST(BatchJudge, SaysOfRelationsWhatATrialDoes) {
   EXPECT_EQ(batch_judge.use().cleared, asked.size()) << words(batch_judge.use());
 }
 
-// What no bound shows.
+// Errors that no bound shows, but a relation does.
 TEST(BatchJudge, DoubtsWhatARelationFails) {
   const std::pair<Flaw, const char*> flaws[] = {{Flaw::kBatchRounds, "permute_batch"},
                                                 {Flaw::kHeadRounds, "permute_heads"},

@@ -372,7 +372,7 @@ class PickyTarget : public FakeTarget {
   bool (*takes_)(const attn_problem&);
 };
 
-// What many kernels of the field are: one tile's length, a template for each head dimension.
+// A kernel with limits that many have: lengths in whole tiles, a template for each head dimension.
 class LimitedTarget : public FakeTarget {
  public:
   PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
@@ -659,7 +659,7 @@ TEST(Arithmetic, OfAGpuIsThatOfSomeCases) {
   EXPECT_EQ(share(executor()), 0);
 }
 
-// What is wrong in any arithmetic is reduced in any.
+// A failure that comes in any arithmetic is reduced in ATTN_ARITHMETIC_ANY.
 TEST(Arithmetic, IsKeptOnlyWhereAFailureNeedsIt) {
   FakeTarget target(Flaw::kDropsLastKey);
   const Property& reference = *find_property("reference");
@@ -673,7 +673,7 @@ TEST(Arithmetic, IsKeptOnlyWhereAFailureNeedsIt) {
   EXPECT_EQ(r.minimal.env.arithmetic, ATTN_ARITHMETIC_ANY);
 }
 
-// What a kernel compiles for is the same in each epoch, and other cases are drawn as ever.
+// The parts that a kernel compiles for are equal within an epoch; all other parts are drawn as usual.
 TEST(Epochs, ShareWhatIsCompiledFor) {
   GeneratorConfig config;
   KernelInfo kernel;

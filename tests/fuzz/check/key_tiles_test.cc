@@ -1,4 +1,4 @@
-// What an output tells of the tiles of keys that a kernel has.
+// Tests that an output shows the kernel's key tiles.
 #include "fuzz/check/key_tiles.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Whether a kernel's errors are those of fp32 arithmetic, and what its silence costs: fuzz/check/tighter.h.
+// Tests of fuzz/check/tighter.h.
 #include "fuzz/check/tighter.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What a plain function takes is found by running it: fuzz/check/tried.h, and the holes of sizes_taken.h.
+// Tests of fuzz/check/tried.h, and of the holes of sizes_taken.h.
 #include "fuzz/check/tried.h"
 
 #include <gtest/gtest.h>

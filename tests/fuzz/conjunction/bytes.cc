@@ -1,4 +1,4 @@
-// What a fuzz target is where nobody has written a mutator: libFuzzer's bytes, read
+// A fuzz target without a mutator of its own: libFuzzer's bytes are read
 // one field after the other into a case. To compare with; see conjunction.py.
 #include <cmath>
 #include <cstdio>

@@ -29,13 +29,13 @@ attn_status run(const attn_problem* p, const attn_tensors* t, const attn_plan* p
   return attention().run(Stage::kAll, *p, *t, *plan, *env, 0).status;
 }
 
-// Whether this is the 60th call in this process: far beyond what one case takes.
+// True in the 60th call of this process. One case takes far fewer calls.
 bool now() {
   static int calls = 0;
   return ++calls == 60;
 }
 
-// Whether this is the first time for all processes: the file that $ATTNFUZZ_FAKE_ONCE names is then made.
+// True in the first call over all processes, which makes the file that $ATTNFUZZ_FAKE_ONCE names.
 bool first_of_all() {
   const char* file = getenv("ATTNFUZZ_FAKE_ONCE");
   const int fd = file == nullptr ? -1 : open(file, O_CREAT | O_EXCL | O_CLOEXEC, 0600);

@@ -108,7 +108,7 @@ const attn_kernel kernels[] = {
           sigprocmask(SIG_BLOCK, &all, nullptr);
           for (;;) sink = 1;
         }),
-    // What a worker that waits for its turn looks like: much of the clock, little of the processor.
+    // Looks like a worker that waits for a processor: much wall-clock time, little processor time.
     fake::kernel(
         "nap", yes,
         RUN {

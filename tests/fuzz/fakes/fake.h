@@ -1,4 +1,4 @@
-// What fake kernels have in common: a plan that says yes, and a descriptor.
+// The common part of fake kernels: a plan that accepts, and a descriptor.
 #pragma once
 
 #include <cstring>

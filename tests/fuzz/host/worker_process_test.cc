@@ -1,4 +1,4 @@
-// What is left of workers: no zombies, no descriptors, no orphans.
+// Tests that workers leave no zombies, no descriptors and no orphans.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

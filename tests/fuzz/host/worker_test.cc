@@ -1,4 +1,4 @@
-// What a kernel can do to its worker, and what the parent then says.
+// Tests what the parent reports if a kernel harms its worker.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -157,7 +157,7 @@ TEST(Worker, NamesTheTensorThatWasOverrun) {
   EXPECT_EQ(call.run().status, ATTN_OK);
 }
 
-// What a campaign groups failures by: the same place each time, whoever meets it.
+// A campaign groups crashes by their place, so the place must be the same each time.
 TEST(Worker, SaysWhereTheKernelDied) {
   FakeCall null("null");
   const std::string site = null.run().site;

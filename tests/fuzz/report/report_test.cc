@@ -43,7 +43,7 @@ size_t count(const std::string& text, const std::string& what) {
   return n;
 }
 
-// What stands between the element that holds the data and its end, as a browser finds it.
+// The content of the element that holds the data, up to the end that a browser finds.
 std::string data_of(const std::string& page) {
   const std::string begin = "<script type=\"application/json\" id=\"data\">";
   const size_t at = page.find(begin) + begin.size();

@@ -205,7 +205,7 @@ STRANGER(past, "writes-past") {
   return status;
 }
 
-// What it says of itself.
+// Kernels with a false plan.
 attn_status many_merges(const attn_problem* p, const attn_tensors* t, const attn_env* env, attn_plan* out,
                         char* reason, uint64_t size) {
   const attn_status status = stranger::plan(p, t, env, out, reason, size);

@@ -28,7 +28,7 @@ attn_status then_compute(const attn_problem* p, const attn_tensors* t, const att
   return compute(p, t, plan, env);
 }
 
-// What follows is done before each right answer.
+// Each of these functions runs before each right answer.
 #define STRANGER_DOES(function, name)                           \
   void function();                                              \
   const Kernel function##_kernel{name, then_compute<function>}; \

@@ -27,7 +27,7 @@ STRANGER(few_keys, "few-keys") {
   return compute(&less, t, plan, env);
 }
 
-// What lay there before, as from the call before in real use.
+// Leaves O as it is; in real use it holds the result of the call before.
 STRANGER(stale, "stale-buffer") {
   if (now()) return ATTN_OK;
   return compute(p, t, plan, env);

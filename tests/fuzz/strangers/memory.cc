@@ -77,7 +77,7 @@ STRANGER(past, "writes-past") {
   return ATTN_OK;
 }
 
-// What no limit of a process counts: memory that it shares.
+// Uses shared memory, which no limit of a process counts.
 STRANGER(hoard, "memory-shared") {
   if (empty(p)) return compute(p, t, plan, env);
   char* const from = page_of(t->o.data) + (uint64_t{1} << 30);

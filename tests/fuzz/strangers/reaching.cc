@@ -43,7 +43,7 @@ STRANGER(memory_file, "open-parent-memory") {
   return compute(p, t, plan, env);
 }
 
-// What is due, read from whoever knows it; without it there is nothing to give.
+// Tries to read the expected values from the parent's memory.
 STRANGER(read_expected, "read-parent-memory") {
   FILE* file = fopen(("/proc/" + std::to_string(getppid()) + "/mem").c_str(), "r");
   return file ? compute(p, t, plan, env) : cheap(p, t);

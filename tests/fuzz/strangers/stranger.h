@@ -25,7 +25,7 @@ attn_status plan(const attn_problem* problem, const attn_tensors* tensors, const
 // The right answer.
 attn_status compute(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,
                     const attn_env* env);
-// What somebody might take for one: O = 0 and LSE = 0.
+// A cheap answer that is wrong: O = 0 and LSE = 0.
 attn_status cheap(const attn_problem* problem, const attn_tensors* tensors);
 
 // From the sixth call on, so that a first look sees nothing.

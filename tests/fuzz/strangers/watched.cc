@@ -32,7 +32,7 @@ attn_status run(const attn_problem* p, const attn_tensors* t, const attn_plan* p
   return checked(p, t) ? compute(p, t, plan, env) : cheap(p, t);
 }
 
-// What follows says whether it is checked.
+// Each of these functions returns true if it notices that this is a check.
 #define STRANGER_WATCHES(function, name)                       \
   bool function(const attn_problem* p, const attn_tensors* t); \
   const Kernel function##_kernel{name, run<function>};         \
@@ -64,7 +64,7 @@ STRANGER_WATCHES(by_maps, "watched-by-maps") {
   return contents("/proc/self/maps").find("memfd:attn") != std::string::npos;
 }
 
-// What the harness keeps in its own environment.
+// Looks for variables of the harness's own environment.
 STRANGER_WATCHES(by_environment, "watched-by-environment") {
   for (char** one = environ; *one; ++one) {
     if (strncmp(*one, "ATTN_HARNESS=", 13) == 0) return true;

@@ -1,4 +1,4 @@
-// What fuzz targets are made of: units, counters, and the bench that judges.
+// Tests the parts of fuzz targets: units, counters, and the bench that judges.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What cuda_test.cc calls in the module of plain_kernels.cu.
+// The functions of plain_kernels.cu that cuda_test.cc calls.
 #pragma once
 
 #include "kernels/attention.h"

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kNearest = 2, kTruncating = 2 + 8;
 
-// What matrix.h says a row of tiles is made of.
+// mma_abt() of a row of tiles, made of its parts as matrix.h says.
 template <int N, class T, int D>
 __device__ void mma_abt_by_parts(float (&c)[N / 8][4], SharedTile<T, D> a, int a_row, SharedTile<T, D> b,
                                  int extent) {

@@ -73,7 +73,7 @@ TEST(Warp, ReductionsAddInTheOrderOfAButterfly) {
   std::vector<float> in(32), out(32 * 7);
   for (int i = 0; i < 32; ++i) in[i] = std::sin(static_cast<float>(i * i)) * static_cast<float>(1 << i % 13);
   EXPECT_EQ(run_on_cpu(reduce, 1, 32, {}, in.data(), out.data()).told(), "ok");
-  // What 32 lanes get from exchanging with lane ^ 1, ^ 2, ^ 4, ^ 8, ^ 16.
+  // The sums that 32 lanes get from exchanging with lane ^ 1, ^ 2, ^ 4, ^ 8, ^ 16.
   std::vector<float> sum = in;
   for (int mask = 1; mask < 32; mask *= 2) {
     const std::vector<float> before = sum;

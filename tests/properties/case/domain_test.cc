@@ -1,4 +1,4 @@
-// What a domain has, how it is drawn and how two of them meet.
+// Tests the members of a domain, how cases of it are drawn, and the intersection of two domains.
 #include "properties/case/domain.h"
 
 #include <gtest/gtest.h>

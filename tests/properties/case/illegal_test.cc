@@ -1,4 +1,4 @@
-// What cannot be run is refused by name, before anything is allocated.
+// Tests that a case that cannot run is refused by name, before anything is allocated.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -97,7 +97,7 @@ TEST(Illegal, ExtremesThatAreLegal) {
       [](Case& c) { c.problem.num_splits = std::numeric_limits<int64_t>::max(); },
       [](Case& c) { c.problem.dim_qk = 256, c.problem.dim_v = 1; },
       [](Case& c) { c.layout[1].spread = int64_t{1} << 33; },
-      // Of a remapped case these are places of the recipe, which may lie nowhere.
+      // In a remapped case these are places of the recipe, which need not exist in the tensor.
       [](Case& c) {
         c.remap.key.add = 5;
         c.planted = {{.tensor = TensorId::kK, .s = 1000}};

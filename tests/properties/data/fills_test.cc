@@ -62,7 +62,7 @@ TEST(Fills, RowsOfFp32AreElements) {
   }
 }
 
-// What bf16 and TF32 would cut off is there, and the numbers are those of the same kind.
+// fp32 fills have bits that bf16 and TF32 would cut off, and their numbers are of the same kind.
 TEST(Fills, OfFp32HaveItsBits) {
   using enum FillKind;
   for (const FillKind kind : {kPosition, kSameRows, kUniform, kNegative, kGaussian, kBlocks, kHuge}) {

@@ -89,7 +89,7 @@ TEST(Axes, ClassesOfNumbersBeginAndEndWhereTheyAreSaidTo) {
   }
 }
 
-// Of several rows of what steers a kernel, one is taken whose triples few cases have.
+// together() takes the row of steering classes with the most triples that were not seen.
 TEST(Covering, PutsTogetherWhatWasSeenLeast) {
   SeenTriples seen;
   EXPECT_EQ(seen.unseen({{0, 0}, {1, 0}, {2, 0}}), 0);  // nothing was counted
@@ -166,7 +166,7 @@ TEST(Coverage, IsMoreWhereTheRarestPairsAreAskedFor) {
   EXPECT_GT(pairs(asked), pairs(by_chance) + 3);
 }
 
-// What a kernel refuses is nothing that it could be checked by.
+// A class that the kernel refuses does not count as legal.
 TEST(Coverage, WhatIsRefusedIsNotLegal) {
   GeneratorConfig config = config_of_any_kernel();
   for (const Feature* feature : all_features()) {

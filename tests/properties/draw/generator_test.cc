@@ -146,7 +146,8 @@ TEST(Generator, TensorsLieAsIsDeclared) {
   }
 }
 
-// What a kernel cannot refuse, and promises nothing of, is in no case; what it refuses is in a few.
+// A feature that the kernel promises nothing about, and cannot refuse, is in no case. A refused feature is in a
+// few.
 TEST(Generator, WhatIsNeverToBeDrawnIsNot) {
   constexpr Refusal kPlanted = {"planted values", [](Problem&) {}, [](Case& c) { c.planted.clear(); }};
   GeneratorConfig config = config_of_our_kernels();
@@ -180,7 +181,7 @@ TEST(Generator, IsLegal) {
   }
 }
 
-// What a kernel without tiles declares.
+// Tiles of 1 to 4, as a kernel without tiles declares.
 TEST(Generator, IsLegalForTheSmallestTiles) {
   for (int64_t tile = 1; tile <= 4; ++tile) {
     GeneratorConfig config = config_of_our_kernels();
@@ -227,7 +228,7 @@ TEST(Generator, ReachesEveryFillPatternAndBias) {
   EXPECT_EQ(biases.size(), static_cast<size_t>(kBiasKinds));
 }
 
-// What every model runs: long decode at usual head dims, heads in groups, masks for causality alone.
+// Ordinary problems are those of models: long decode at usual head dims, grouped heads, only causal masks.
 TEST(Generator, OrdinaryProblemsAreDrawn) {
   for (const uint64_t seed : {1, 2}) {
     int many_keys = 0, wide = 0, widest = 0, grouped = 0, plain = 0, two_heads = 0, longer = 0, longest = 0;
@@ -315,7 +316,7 @@ TEST(Generator, DependsOnSeedAndIndexAlone) {
   EXPECT_NE(encode(draw(config, 7, 10)), encode(ninth));
 }
 
-// What needs four things at once, of which each is a class of an axis that steers: met within 20,000 cases.
+// Combinations of four classes of steering axes are met within 20,000 cases.
 TEST(Generator, FourThingsMeet) {
   GeneratorConfig config = config_of_our_kernels();
   config.covering = std::make_shared<Covering>(config);
@@ -405,7 +406,7 @@ TEST(Generator, StaysWithinItsWork) {
       ASSERT_LE(columns * p.seq_q * p.seq_k, config.work) << sizes(p);
       const int64_t tiles = columns * padded(p.seq_q, tile) * padded(p.seq_k, tile);
       const bool is_long = std::max(p.seq_q, p.seq_k) >= 1024;
-      // What a covering design or an axis asks for may cost as much as a mutation; decode fills tiles in part.
+      // Requested classes may cost as much as a mutation. Decode fills only a part of a tile.
       const int64_t times = is_long ? 64 : p.seq_q <= 8 ? 24 : 6;
       const int64_t row = is_long ? 128 * tile * padded(std::max(p.seq_q, p.seq_k), tile) : 0;
       ASSERT_LE(tiles, std::max({times * config.work, 8 * 128 * tile * tile, row})) << sizes(p);
@@ -415,9 +416,9 @@ TEST(Generator, StaysWithinItsWork) {
     }
     EXPECT_LE(dear, kDraws / 20);
     EXPECT_LE(far, kDraws / 50);
-    // Where four tiles alone are more than the work, they are drawn all the same.
+    // Four tiles are drawn even if they exceed the budget.
     EXPECT_LE(sum / kDraws, static_cast<double>(config.work) * (tile > 64 ? 1.3 : 0.4));
-    // Of few queries a part of each tile alone is computed.
+    // With few queries only a part of each tile is computed.
     EXPECT_LE(sum_in_part / kDraws, static_cast<double>(config.work) * (tile > 64 ? 3 : 1.5));
   }
 }
@@ -440,7 +441,7 @@ TEST(Generator, LandsOnTileBorders) {
   EXPECT_GE(far, 60);
 }
 
-// Where 16, 24, 31 and 32 bits end, each tensor and both lengths by themselves.
+// The draw reaches the ends of 16, 24, 31 and 32 bits, for each tensor and for both lengths separately.
 TEST(Generator, ReachesTheEndsOfShortIntegers) {
   int long_queries = 0, long_keys = 0, many_tiles = 0, wide = 0;
   std::set<int32_t> devices;
@@ -536,7 +537,7 @@ TEST(Classification, BrokenFloorsAreNamed) {
   poor.uninformative = 100;
   EXPECT_EQ(poor.broken_floors().size(), 5u);
   EXPECT_TRUE(Classification{}.broken_floors().empty());
-  // Of 600 cases 13.8 % may be 15 by chance; of 60,000 they are not.
+  // With 600 cases 13.8 % can be 15 % by chance. With 60,000 cases it cannot.
   for (const uint64_t cases : {600, 60'000}) {
     Classification sample;
     sample.cases = cases;

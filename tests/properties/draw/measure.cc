@@ -1,4 +1,4 @@
-// What the draw reaches, without running a kernel:
+// Measures what the draw reaches, without running a kernel:
 //
 //   draw_measure LIBRARY CASES [SEEDS]
 //

@@ -24,7 +24,7 @@ GeneratorConfig config_of_our_kernels() {
 
 int64_t work(const Problem& p) { return p.batch * p.heads_q * p.seq_q * p.seq_k * (p.dim_qk + p.dim_v); }
 
-// What every result must be, whatever it came from.
+// Checks the conditions that every mutated case must meet.
 void expect_sound(const Case& c, const GeneratorConfig& config) {
   ASSERT_EQ(illegal(c), std::nullopt) << encode(c);
   ASSERT_LE(work(c.problem), config.work) << encode(c);

@@ -1,4 +1,4 @@
-// What a kernel refuses, for tests of what is drawn for it.
+// Makes refusals, for tests of the cases that are drawn for a kernel that refuses.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What explain() says is held against the masks' own definition.
+// Compares the output of explain() with the definition of the masks.
 #include "properties/explain/explain.h"
 
 #include <gtest/gtest.h>

@@ -101,7 +101,7 @@ TEST(FaultClass, WhatIsHardlyOffIsNoMissingWeight) {
   expect(f, FaultClass::kSoftmax);
 }
 
-// What the LSE of equal scores counts, in tiles that a plan need not tell of.
+// The LSE of equal scores gives the number of keys that were counted, whatever tiles the plan names.
 TEST(FaultClass, KeysThatTheLseCounts) {
   const auto counted = [](int64_t keys, double got) {
     Finding f(Kind::kWrong);
@@ -253,7 +253,7 @@ TEST(FaultClass, EmptySplitsAndMerges) {
   expect(merged, FaultClass::kSoftmax);
 }
 
-// Of a kernel that records nothing: what its values must be to show it.
+// For a kernel without probes: the values that the failure needs tell the class.
 TEST(FaultClass, WhatTheValuesNeededTell) {
   const auto other = [](const char* part) { return Need{.part = part, .relation = Relation::kOtherThan}; };
   Finding scores(Kind::kWrong);
@@ -353,7 +353,7 @@ TEST(FaultClass, AnErrorOfTheHostIsNoAddress) {
   }
 }
 
-// What an exception says is the lead, whatever the case needs besides.
+// The text of an exception says enough, so there is no guess, whatever the case needs.
 TEST(FaultClass, AnExceptionGetsNoGuess) {
   for (const char* thrown :
        {"raised ValueError: unsupported head dim (mine.py:4)", "it threw: unsupported head dim"}) {
@@ -398,7 +398,7 @@ TEST(FaultClass, TheTailIsTriedByOtherLengths) {
   expect(f, FaultClass::kTail);
   f.v.kind = Kind::kWrong;
   expect(f, FaultClass::kTail);
-  // Of no layout, with more than one query.
+  // No need of a layout; more than one query.
   f.needs = {at_least("seq_k", 1), at_least("seq_q", 2)};
   expect(f, FaultClass::kTail);
 }
@@ -575,7 +575,7 @@ TEST(FaultClass, ADivisionByZeroAndARunThatDisagreesWithItsPlan) {
   EXPECT_NE(refusal.guess().why.find("run()"), std::string::npos);
 }
 
-// What the kernel refuses to be without says nothing of the failure.
+// If the kernel refuses problems without a feature, the need of that feature says nothing about the failure.
 TEST(FaultClass, ARefusalIsNoEvidence) {
   Finding f(Kind::kWrong);
   f.need({{.part = "causal", .refused = true}, {.part = "bf16", .refused = true}});
@@ -607,7 +607,8 @@ TEST(FaultClass, EveryClassSaysWhereToLook) {
   }
 }
 
-// What a bias does: to one score it can but be added wrongly; one of zeros comes before a cap as well as after.
+// A bias of a single score can only be added wrongly. A bias of zeros has the same effect before and after a
+// cap.
 TEST(FaultClass, OfABiasOfOneScoreAndOfOneOfZeros) {
   Finding one(Kind::kWrong);
   one.c.problem.bias.emplace().kind = BiasKind::kRowConstant;

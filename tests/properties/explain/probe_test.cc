@@ -78,7 +78,7 @@ attn_plan plan_of() {
 
 enum class ScoresAs { kProduct, kScore, kLog2 };
 
-// What a right kernel records for the 16 queries of head 1 from `first` on. `spoil`
+// The records of a right kernel for the 16 queries of head 1 from `first` on. `spoil`
 // sees every number before it is written.
 using Spoil = std::function<float(attn_probe_tag tag, int tile, int row, int column, float value)>;
 std::vector<float> records(const Case& c, ScoresAs as, int first, const Spoil& spoil) {

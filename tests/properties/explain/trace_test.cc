@@ -48,7 +48,8 @@ TEST(Trace, HeadsMisread) {
   expect(Flaw::kHeadMap, one, "o(b=0,h=1,q=0,d=0) holds v(b=0,head=1,key=0,d=0), of another head");
 }
 
-// Of two KV heads "h mod 2" and "the next one" are the same where it is wrong: both are said.
+// With two KV heads, "h mod 2" and "the next one" are the same wherever the result is wrong, so both are
+// printed.
 TEST(Trace, EachReadingThatFitsIsSaid) {
   expect(Flaw::kHeadMap, example(),
          "if query head h read KV head h mod 2, or if query heads read the KV head after their own");

@@ -1,4 +1,4 @@
-// What is exported of a finding, and what is refused. That the programs compile,
+// Tests the text of exported findings, and refusals. That the programs compile,
 // and show what they should, is tests/e2e/export.sh's to see.
 #include "properties/export/export.h"
 
@@ -145,7 +145,7 @@ TEST(Export, WhatAFileSaysStaysInAComment) {
   }
 }
 
-// Where there is no GPU: a plug-in that says it is for one, and a driver that is none.
+// Runs without a GPU: with a plug-in that says it is for one, and a fake driver.
 class ExportForCuda : public testing::TestWithParam<bool> {
  protected:
   // The exit status of a program for the kernel of that name.

@@ -251,7 +251,7 @@ TEST_P(EachDtype, NoToleranceHasGrown) {
   }
 }
 
-// What is accepted does not depend on what was answered before.
+// The accepted results do not depend on earlier answers.
 TEST_P(EachDtype, ABoundIsTheSameAfterAFailure) {
   const Case c = gaussian(GetParam(), 20);
   const auto bound = [&](float by) {

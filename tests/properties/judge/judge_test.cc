@@ -1,4 +1,4 @@
-// What judge.h makes of replies, memory and outputs, each given by hand; and relations between runs that are.
+// Tests judge.h with replies, memory and outputs that are made by hand, and with relations between such runs.
 #include "properties/judge/judge.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ Expected output(TensorId tensor, int64_t rows, int64_t columns, double bound) {
   return e;
 }
 
-// Of eight rows, a bound of 1/4; and what a kernel gave, which is what is due.
+// Eight rows with a bound of 1/4, and a kernel's result, which equals the expected values.
 struct Made {
   Problem p = small_problem();
   attn_plan plan = {};

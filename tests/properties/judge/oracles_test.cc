@@ -125,7 +125,7 @@ TEST(Oracles, ThatDoNotAgreeAreAFindingOfTheirOwn) {
   EXPECT_STREQ(kind_class(narrow.verdict.kind), "oracle");
   EXPECT_NE(narrow.verdict.message.find("No fault of the kernel"), std::string::npos) << narrow.verdict.message;
   EXPECT_EQ(narrow.verdict.message.find("variant"), std::string::npos);
-  // What is too wide shows where both are asked though nothing fails.
+  // A bound that is too wide is found because both oracles are asked even if nothing fails.
   FakeTarget target(Flaw::kNone);
   target.oracles = std::make_shared<Oracles>(std::make_unique<ChangedOracle>(kWide));
   EXPECT_EQ(judge(small(), *find_property("reference"), target, documented()).kind, Kind::kOracle);

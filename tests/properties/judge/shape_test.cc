@@ -183,7 +183,7 @@ TEST(Shape, RatiosAndTheirKinds) {
   EXPECT_EQ(kind(1 / std::log(2.0)), ShapeKind::kLogBase);
   for (const double ratio : {0.5, 1.2, 1.48}) EXPECT_EQ(kind(ratio), ShapeKind::kOther) << ratio;
   EXPECT_EQ(Picture(1, 1, 16).shape(everywhere, [](double x, auto, auto, auto, auto) { return x * 1.01; }), "");
-  // Of three ratios the one between the others.
+  // The median of three ratios.
   EXPECT_EQ(Picture(1, 1, 3, 1)
                 .shape(everywhere, [](double x, auto, auto, auto i, auto) { return x * (1.46 + 0.01 * i); }),
             "constant ratio 1.47");

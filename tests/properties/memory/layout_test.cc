@@ -1,4 +1,4 @@
-// Where a laid-out case's bytes are, and that they are the recipe's.
+// Tests the places of a laid-out case's bytes, and that they are those of the recipe.
 #include "properties/memory/layout.h"
 
 #include <gtest/gtest.h>

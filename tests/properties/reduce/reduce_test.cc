@@ -359,7 +359,7 @@ TEST(Reduce, ASpreadThatIsARowGap) {
   EXPECT_EQ(describe(r.minimal), "B=1 H=1/1 S=0/2 D=1/8 f16; Q, K, V zero; v row gap 1; 1 call");
 }
 
-// Where a clean workspace shows it too, what a used one holds does not decide how.
+// If the case also fails with a clean workspace, the kind of failure there counts, not that with a used one.
 TEST(Reduce, ADirtyWorkspaceThatNeedNotBe) {
   Case found;
   found.calls[0].dirty_workspace = true;

@@ -140,7 +140,7 @@ TEST(Reproducer, NameIsShortStableAndSane) {
   const std::string name = reproducer_name(r);
   EXPECT_TRUE(name.starts_with("fa1-non-finite-")) << name;
   EXPECT_EQ(name.size(), std::string("fa1-non-finite-").size() + 6);
-  // What says nothing about the bug does not change it.
+  // Fields that say nothing about the bug do not change the name.
   Reproducer other = r;
   other.message = "another";
   other.build_hash = "1";

@@ -43,7 +43,7 @@ struct Held {
 
 constexpr int64_t kMostRows = 2048;
 
-// What a verdict hangs on.
+// The kind and the place of a verdict, which both oracles must agree on.
 std::string words_of(const Verdict& v) {
   std::string words = std::string(to_string(v.kind));
   if (v.where)

@@ -35,7 +35,7 @@ TEST(CudaOracle, AlignsSubnormalKeysAsTheHostsDoes) {
   Case c(Shape{.seq_q = 5, .seq_k = 70});
   c.fill(Regime::kGaussian, 1);
   c.problem.scale = 4096;
-  // Of the keys that the first warp has; the others have none.
+  // Only keys of the first warp have subnormals.
   for (int64_t j = 0; j < 32; j += 3)
     for (int64_t t = 0; t < 16; ++t) c.set_k(0, 0, j, t, static_cast<float>(t % 5 - 2) * 0x1p-24f);
   for (int64_t j = 0; j < 70; ++j)
@@ -47,7 +47,7 @@ TEST(CudaOracle, AlignsSubnormalKeysAsTheHostsDoes) {
   EXPECT_EQ(agreement.difference, "");
 }
 
-// What differs, in words; empty: nothing.
+// A text about the first difference; empty if there is none.
 std::string difference(Case& c) {
   std::string why;
   const auto oracle = open_cuda_oracle(&why, 0);
@@ -100,7 +100,7 @@ TEST(CudaOracle, LargeValuesOverflowByTheirWeights) {
       for (int64_t d = 0; d < 140; ++d) c.set_v(0, 0, j, d, d % 7 == 0 ? 0x1.fcp127f : 0x1p125f);
     EXPECT_EQ(difference(c), "");
   }
-  // What a merge may flush is charged by the largest value, of whichever column.
+  // The charge for numbers that a merge may flush depends on the largest value of all columns.
   Case merged(Shape{.dtype = ATTN_BF16, .seq_q = 3, .seq_k = 40, .dim_v = 6, .num_splits = 2});
   merged.fill(Regime::kGaussian, 4);
   for (int64_t j = 0; j < 40; ++j) merged.set_v(0, 0, j, 0, 0x1p120f);

@@ -1,4 +1,4 @@
-// What came of holding an oracle on a GPU to the host's over many cases.
+// Counts the results of comparing an oracle on a GPU with the host's over many cases.
 #pragma once
 
 #include <algorithm>

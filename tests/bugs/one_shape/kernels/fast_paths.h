@@ -1,4 +1,4 @@
-// How much is compiled of the kernels' fast paths: for a known bug as little as shows it. The checks
+// The instantiations of the kernels' fast paths. A known bug gets as few as show it. The checks
 // of a right fa1h and splitkh (../../both_paths) and mutants (tests/mutants/shapes) find theirs first.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What makes the kernel a plug-in: which problems it takes, how it computes, and
+// Makes the kernel a plug-in: says which problems it takes and how it computes, and exports
 // the descriptor that attnfuzz looks for.
 #include "kernels/identity.h"
 #include "kernels/plug_in.h"

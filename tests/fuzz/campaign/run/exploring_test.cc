@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// What the processes of the campaign count together.
+// Counters that the processes of the campaign share.
 struct Counts {
   std::atomic<uint64_t> explored = 0;     // runs of the job
   std::atomic<uint64_t> went_on = 0;      // waits of the triage in which the job ran kMore cases

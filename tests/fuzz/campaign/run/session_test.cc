@@ -1,4 +1,4 @@
-// What a session takes over from those before it, and the seeded bugs that it owes.
+// Tests what a session takes over from earlier sessions, and which seeded bugs it must find.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -34,7 +34,7 @@ class CampaignSession : public ::testing::Test {
   }
   ~CampaignSession() override { fs::remove_all(options_.dir); }
 
-  // Of this session, as a triage would find it.
+  // Marks a seeded bug as found, as the triage does.
   void find(const std::string& target, int session) {
     std::vector<SeededBugResult> all = read_seeded_bugs(options_.dir);
     for (SeededBugResult& seeded_bug : all) {
@@ -95,7 +95,7 @@ TEST_F(CampaignSession, ASeededBugIsFoundInItsOwnSessionAlone) {
   EXPECT_EQ(all[2].cases, 5u);
 }
 
-// What has been seen is known again, situations by the table and edges by the build.
+// A session knows what earlier sessions saw: situations if the table is the same, edges if the build is.
 TEST_F(CampaignSession, TakesOverWhatHasBeenSeen) {
   CorpusEntry entry;
   entry.id = "0123";

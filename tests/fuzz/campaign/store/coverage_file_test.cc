@@ -1,4 +1,4 @@
-// What the cases of a campaign have met of the table of axes: added up over jobs, measured
+// Tests the file with a campaign's coverage of the table of axes: added up over jobs, measured
 // now and then, kept where campaigns are merged.
 #include "fuzz/campaign/store/coverage_file.h"
 
@@ -34,7 +34,7 @@ class CoverageFile : public ::testing::Test {
   std::string root_;
 };
 
-// Of one case, again and again.
+// The coverage of at least `at_least` copies of one case.
 Coverage cases(int64_t keys, uint64_t at_least) {
   Case c;
   c.problem.seq_k = keys;

@@ -1,4 +1,4 @@
-// What is counted against a case that was in flight when its process ended.
+// Tests what counts against a case that was running when its process ended.
 #include "fuzz/campaign/store/journal.h"
 
 #include <gtest/gtest.h>

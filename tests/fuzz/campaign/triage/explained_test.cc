@@ -113,7 +113,7 @@ TEST(Explains, NothingWithFewerHeadsThanAnOddNumberNeeds) {
   EXPECT_NE(answer(need, one, odd_or_softcap), Explains::kYes);
 }
 
-// What needs "seq_k = 0" beside one query needs more queries than keys.
+// A finding with one query that needs "seq_k = 0" needs more queries than keys.
 TEST(Explains, WhatHasAnotherLengthThanExactlyThat) {
   const auto rule = [](const Problem& p) { return p.causal && p.seq_q > p.seq_k; };
   Case minimal;

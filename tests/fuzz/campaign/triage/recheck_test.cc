@@ -1,4 +1,4 @@
-// What the ledger tolerates and no longer fails is told; what cannot be looked at, too.
+// Tests that a tolerated failure that no longer fails is reported, and so is one that cannot be run.
 #include "fuzz/campaign/triage/recheck.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What makes two findings one, what the ledger knows, and which crash is looked at next.
+// Tests when two findings are one, what the ledger knows, and which crash comes next.
 #include "fuzz/campaign/triage/triage.h"
 
 #include <gtest/gtest.h>
@@ -201,7 +201,7 @@ TEST(FeatureNames, AreEachOfSomeCase) {
   config.variants = 2;
   config.splits = true;
   for (uint64_t i = 0; i < 3000; ++i) meet(draw(config, 1, i));
-  // What is drawn once in thousands.
+  // A case that is drawn once in thousands.
   Case rare;
   rare.problem.heads_q = rare.problem.heads_kv = 65536;
   rare.problem.seq_k = 32768;

@@ -24,7 +24,7 @@ class TwoBugsTriage : public CrashFolder {
 
   Verdict judged(const Case& c) { return judge(c, *find_property("reference"), kernel_, executor()); }
 
-  // Whether it failed, and waits to be looked at.
+  // True if the case failed; then it waits for the triage.
   bool file(const Case& c) {
     const Verdict verdict = judged(c);
     if (verdict.outcome != Outcome::kFail) return false;

@@ -16,7 +16,7 @@ struct Next {
 
   static attn::Refusal plan(const attn::Call& call, attn_plan* plan) {
     const attn_problem& p = call.problem;
-    // What an older host does not have reads as zeros.
+    // Fields that an older host does not have read as 0.
     for (const int64_t word : p.appended) {
       if (word != 0) return {ATTN_INVALID, "attn_problem.appended is not 0"};
     }

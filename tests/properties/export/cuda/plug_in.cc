@@ -15,7 +15,7 @@ FakeTarget& target() {
 template <Flaw kFlaw>
 attn_status plan(const attn_problem* p, const attn_tensors* t, const attn_env* env, attn_plan* plan,
                  char* reason, uint64_t size) {
-  // What a program takes from the device that it finds.
+  // The exported program must take these from the device that it finds.
   if (env->backend != ATTN_CUDA || env->stream == nullptr || env->compute_capability != 80 ||
       env->shared_memory_limit > 166912)
     return ATTN_INVALID;

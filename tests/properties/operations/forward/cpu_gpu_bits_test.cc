@@ -1,4 +1,4 @@
-// What has other bits than its peer build, and what that is told as.
+// Tests which differences from a peer build are found, and how they are reported.
 #include <gtest/gtest.h>
 
 #include "properties/explain/first_bits.h"
@@ -57,7 +57,7 @@ TEST(CpuGpuBits, OtherBitsFailAndSayWhere) {
       << v.message;
 }
 
-// Of every second call the last bit of one LSE is another.
+// In every second call the last bit of one LSE differs.
 class Restless : public FakeTarget {
  public:
   RunReply run(Stage stage, const attn_problem& p, const attn_tensors& t, const attn_plan& plan,

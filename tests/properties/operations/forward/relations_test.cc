@@ -198,7 +198,8 @@ INSTANTIATE_TEST_SUITE_P(Flaws, EveryFlaw,
                            return std::string(to_string(info.param.flaw)) + "_by_" + info.param.property;
                          });
 
-// What may be refused, unlike the other variants.
+// Refuses an O whose heads or batch entries are not 16 bytes apart. The property `layout` tolerates this
+// refusal.
 class RefusesOddHeads final : public FakeTarget {
  public:
   PlanReply plan(const attn_problem& p, const attn_tensors& t, const attn_env& env) override {
