@@ -1,4 +1,4 @@
-// A CUDA source as it stands, made into a plug-in by how its function is called:
+// Makes a plug-in from an unchanged CUDA source and a call of its function:
 //
 //   attnfuzz check attention.cu --entry 'launch(q, k, v, o, B, H, S, D)' --takes 'dim = one_of(32, 64)'
 //
@@ -37,8 +37,8 @@ bool names_lengths(const std::string& call);
 // Tells whether a statement of --takes sets `field`, a regular expression.
 bool sets(const std::string& takes, const std::string& field);
 
-// Throws UserError for what is no call, for a kernel that is called without a launch, and for what the contract
-// cannot express.
+// Throws UserError for a text that is no call, for a kernel that is called without a launch, and for a call
+// that the contract cannot express.
 void expect_entry(const Entry& entry);
 
 // The path of the library that build_entry() makes, without the build in its name.

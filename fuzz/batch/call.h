@@ -1,10 +1,11 @@
-// The data that a host and a batch on a device exchange: one Call and one Result for each case, both plain data.
+// The data that a host and a batch on a device exchange: one Call and one Result for each case, both plain
+// data.
 //
-// A batch (batch_judge.h) is given many cases at once. Each is laid out on the device from its recipe,
-// planned and run, and judged there by the oracle's kernels; what comes back is counts, and, of a call
-// that asks for them, the outputs with what they should have been. It is believed where it finds nothing
-// wrong. A call has no pointer: places are bytes in a stretch of device memory, its slot, that one case of
-// a batch has to itself while it is under way.
+// A batch (batch_judge.h) gets many cases at once. Each case is laid out on the device from its recipe, planned
+// and run, and judged there by the oracle's kernels. Counts come back; if a call asks for it, the outputs and
+// their expected values come back too. The batch is believed only about cases without an error. A call has no
+// pointer. Its places are byte offsets in its slot, a stretch of device memory that belongs to this case while
+// the batch runs.
 #pragma once
 
 #include <algorithm>
@@ -42,9 +43,9 @@ enum Tensor : int {
 };
 static_assert(kQuery == 0 && kKey == 1 && kValue == 2, "Recipe::fill");
 
-// One tensor in its slot, redzones and gaps included: extent.h. Of one at the end of its page, whose memory is
-// its own, `end` is where mapped memory ends. Places of one that is spread widely are counted without the bytes
-// that nobody fills: address_of().
+// One tensor in its slot, with redzones and gaps (extent.h). A tensor at the end of its page has memory of its
+// own, and `end` is the end of mapped memory. In a widely spread tensor, offsets leave out the bytes between
+// the blocks that nobody fills; address_of() adds them.
 struct TensorSlot {
   uint64_t begin, data, elements_end, end;  // bytes; all 0: there is none
   uint32_t size[4], stride[4];              // as stored, in elements; strides without their signs
@@ -53,18 +54,18 @@ struct TensorSlot {
   uint32_t backwards;        // bits: dimensions whose stride is negative
   uint32_t pattern;          // of redzones and gaps, and of outputs before the call
   int64_t given_stride[4];   // strides as the kernel is given them
-  uint32_t blocks;           // that it is spread as; 0: it is not
-  uint64_t block, left_out;  // bytes from one to the next as counted here, and that are left out between two
+  uint32_t blocks;           // the number of blocks of a spread tensor; 0: it is not spread
+  uint64_t block, left_out;  // bytes of a block in these offsets, and bytes left out between two blocks
 };
 
-// Bytes from where places count to what has this place.
+// The distance in memory, in bytes, that belongs to the offset `at`.
 ATTN_BOTH inline uint64_t address_of(const TensorSlot& place, uint64_t at) {
   if (place.blocks == 0 || at < place.data) return at;
   const uint64_t block = (at - place.data + kGapEnd) / place.block;
   return at + (block < place.blocks ? block : place.blocks - 1) * place.left_out;
 }
 
-// Elements from the lowest one to that of an index.
+// The distance, in elements, from the lowest element to the one with this index.
 ATTN_BOTH inline uint64_t element_offset(const TensorSlot& place, uint32_t b, uint32_t h, uint32_t s,
                                          uint32_t d) {
   const uint32_t n[4] = {b, h, s, d};
@@ -77,10 +78,10 @@ ATTN_BOTH inline uint64_t element_offset(const TensorSlot& place, uint32_t b, ui
 
 struct Workspace {
   uint64_t begin, data, end_of_data, end;  // multiples of 4 bytes
-  uint32_t pattern;                        // of what the kernel may use; its redzones are all ones
+  uint32_t pattern;                        // fills the part that the kernel may use; its redzones are all ones
 };
 
-// One element as it is stored, over all else: planted_at().
+// A planted element. It replaces the value of the fill: plant_at().
 struct Plant {
   uint32_t bits;
   int32_t tensor;  // Tensor
@@ -92,13 +93,13 @@ struct Recipe {
   Fill fill[3];  // of Q, K and V
   Bias bias;
   Mask mask;
-  int32_t remapped;  // whether what follows is not the identity
+  int32_t remapped;  // boolean: some of the axes below are not the identity
   Axis batch, head_q, head_kv, query, key;
-  int64_t seq_q, seq_k;  // that patterns and biases are told
+  int64_t seq_q, seq_k;  // the lengths that patterns and biases are computed with
   int32_t has_k_shift, has_v_added;
   Fill k_shift, v_added;
   int32_t nan_beyond_lengths;
-  uint8_t once_batch[3], once_head[3];  // of Q, K and V: stored once for all, with what index 0 has
+  uint8_t once_batch[3], once_head[3];  // of Q, K and V, boolean: all indices share the values of index 0
   int64_t longest;                      // of the lengths
   uint32_t planted;
   int64_t lengths[kMostLengths];  // of each batch entry, not clamped, where the problem has them
@@ -119,22 +120,22 @@ struct Call {
   int64_t first[kTensors];  // elements from the lowest one to (0,0,0,0)
   Workspace workspace;
   uint32_t at_page_end;  // bits, by Tensor; of the workspace: by kTensors
-  uint32_t spread;       // likewise: with addresses of its own, of which few have memory
+  uint32_t spread;       // likewise: tensors with addresses of their own, few of which have memory
   uint32_t repeats;      // how often the kernel is called
   Repeat repeat[kMostRepeats];
   Recipe recipe;
   double overflow;       // Expected::overflow of O
-  int32_t complete;      // whether an element never written can be told
+  int32_t complete;      // boolean: elements that were never written can be recognised
   uint64_t bytes;        // of the slot
-  uint64_t readback_at;  // where its Readback begins in the batch's; kNoReadback: only counts are wanted
-  int32_t readback_all;  // also what is expected, not only how far from it a result may be
+  uint64_t readback_at;  // offset of its Readback among those of the batch; kNoReadback: only counts are wanted
+  int32_t readback_all;  // boolean: expected values are read back too, not only bounds and outputs
 };
 static_assert(std::is_trivially_copyable_v<Call>);
 inline constexpr uint64_t kNoReadback = ~uint64_t{0};
 inline constexpr uint64_t kReadbackBytes = uint64_t{32} << 20;  // of a batch
 
-// The results of a call in one stretch of bytes: where each begins. O has `columns`. What lies from `from` on
-// is read back: where not all is, the bounds are Expected::allowance(), which is what relations go by.
+// The offsets of the results of a call in one stretch of bytes. The bytes from `from` on are read back. If that
+// is not all, the bounds are those of Expected::allowance(), which relations use.
 struct Readback {
   uint64_t o, o_exact, lse;     // double
   uint64_t o_bound, lse_bound;  // likewise
@@ -172,19 +173,19 @@ struct Counts {
   unsigned long long worst;  // bits of the largest error/bound among those of at most 1
   uint32_t outside;          // elements outside of their bound
   uint32_t redzones;         // units of redzones and gaps that were written
-  uint32_t inputs;           // units of inputs that were
-  uint32_t unwritten;        // elements of outputs that were not
-  uint32_t repeated;         // elements that a later call gave other bits, of a plan that is deterministic
+  uint32_t inputs;           // units of inputs that were written
+  uint32_t unwritten;        // elements of outputs that were not written
+  uint32_t repeated;         // elements that got other bits in a later call, although the plan is deterministic
   uint32_t dead, uninformative, unconstrained, unknown;  // rows; unknown: not evaluated
   uint32_t not_finite;  // elements of Q, K and V, none of them beyond a length, that are NaN or an infinity
 };
 
 struct Result {
   int32_t status;    // attn_status, of plan() or of run()
-  int32_t reported;  // whether env->report was called
+  int32_t reported;  // boolean: env->report was called
   attn_plan plan;    // of plan()
   Counts counts;     // of run()
-  double launch_s;   // of run(): the CPU's, until all of the call was launched
+  double launch_s;   // of run(): the CPU's time to launch the call
 };
 
 }  // namespace attnfuzz::batch

@@ -1,11 +1,11 @@
-// A batch's side in the process that has the kernel: the whole batch is launched before anything is
-// waited for, case after case on streams in turn, and waited for once.
+// The part of a batch in the kernel's process. It launches the cases of the whole batch one after the other, on
+// streams in turn, and waits once, at the end.
 //
 //   auto device = open_device(&why);                 // it takes memory as it is needed
 //   device->plan(kernel, limit, of, calls, results);   // results[i].plan
 //   device->run(kernel, limit, of, calls, results, readback);    // results[i].counts; Readback of calls[i] in `readback`
 //
-// A fault of any of the kernels is the whole batch's: who asked finds out whose it is, a case at a time.
+// A fault of one case ends the whole batch. The caller then runs the cases one by one to find the guilty one.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,9 @@
 
 namespace attnfuzz::batch {
 
-// Stretches of memory behind whose end nothing is mapped, for tensors at the end of their page: whoever reads
-// or writes beyond them faults.
-//
-// And wide ranges of addresses for tensors that are spread over them, of which few have memory.
+// Stretches of memory for tensors at the end of their page. Nothing is mapped behind a stretch, so an access
+// beyond it faults. Also wide ranges of addresses for spread tensors; only a few of their addresses have
+// memory.
 class PageEnds {
  public:
   virtual ~PageEnds() = default;
@@ -31,12 +30,12 @@ class PageEnds {
     int stretch;
     uint64_t begin, end;  // bytes of its range
   };
-  // Gives all of these memory, and may take it from all others. Nothing, or what failed.
+  // Gives memory to all of these, and may take it from all others. Returns nothing, or the error.
   virtual std::optional<std::string> reach(std::span<const Far> wanted) = 0;
   // The beginning of a range that reach() gave memory to, a multiple of 4096. Nothing is mapped behind its
   // kFarBytes.
   virtual std::byte* far(int stretch) = 0;
-  // Makes a stretch of at least so many bytes. Nothing, or what failed.
+  // Makes a stretch of at least this many bytes. Returns nothing, or the error.
   virtual std::optional<std::string> room(int stretch, uint64_t bytes) = 0;
   // Its end, a multiple of 4096.
   virtual std::byte* end(int stretch) = 0;

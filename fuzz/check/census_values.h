@@ -1,4 +1,4 @@
-// The values that a census reads off one call.
+// The values of one call that a census counts.
 #pragma once
 
 #include <algorithm>

@@ -1,16 +1,16 @@
 // Checks by a kernel's output that its key tiles are where its plan says.
 //
-// A draw aims at borders between tiles, and takes their place from the plan. A plan that is wrong about them
-// blunts the draw without a word. Kernels that round P to fp16 show their tiles: one query gives every key a
-// score of 0 and key J one of 20.5. With J in its tile, P of another key is e^-20.5, which fp16 rounds to 0. In
-// an earlier tile it was 1, and e^-20.5 of it is left when the accumulator is rescaled in fp32. With V = 60000
-// at one key a column, the columns of O that are not 0 say which keys lie in earlier tiles.
+// The draw aims at tile borders, and takes their places from the plan. If the plan is wrong, the draw misses
+// them silently. Kernels that round P to fp16 show their tiles. One query gives key J a score of 20.5 and every
+// other key a score of 0. In J's tile, P of another key is e^-20.5, which fp16 rounds to 0. In an earlier tile
+// P was 1, and e^-20.5 of it is left when the accumulator is rescaled in fp32. V is 60000 at one key for each
+// column, so the columns of O that are not 0 say which keys lie in earlier tiles.
 //
 //   const KeyTiles tiles = show_key_tiles(target, domain);
 //   std::printf("  %s\n", words(tiles).c_str());
 //
-// It runs the kernel some ten times. A kernel that does not take such a problem shows nothing. One that does
-// not end well is no pass: `broken` says how it ended.
+// It runs the kernel some ten times. A kernel that does not take such a problem shows nothing. If plan() or
+// run() ends badly, the check does not pass, and `broken` says how it ended.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct KeyTiles {
   std::string refusal = {};       // why there is none
   std::string broken = {};        // how plan() or run() ended, if not well: "the worker died: SIGSEGV"
   std::string sizes = {};         // of the case that was run, as --domain takes them
-  int64_t shown = 0;              // what divides all borders between tiles of keys that were seen; 0: none were
+  int64_t shown = 0;  // the greatest common divisor of the borders that were seen; 0: none were seen
   // Neither is a multiple of the other: some kernels keep a maximum for a part of a tile, or for several.
   bool contradicted() const { return shown > 0 && keys > 0 && shown % keys != 0 && keys % shown != 0; }
 };

@@ -1,10 +1,10 @@
-// The memory layouts that a kernel may refuse for a tensor, one by one, and the change that spares a case
-// each of them: base addresses and rows that are no multiple of so many bytes, gaps, another
-// order of its dimensions, spans beyond 2^31 elements, junk as the stride of one element, columns
-// that do not lie side by side, negative strides, strides of 0.
+// The memory layouts that a kernel may refuse for a tensor, one by one, each with the change that removes it
+// from a case: base addresses and rows that are no multiple of N bytes, gaps, another order of the dimensions,
+// spans beyond 2^31 elements, junk as the stride of a dimension with one element, columns that do not lie side
+// by side, negative strides, strides of 0.
 //
-// Asked of each tensor by itself: of a kernel that looks at three tensors and forgot the
-// fourth, the fourth is still drawn as ever.
+// Each tensor is asked about separately. If a kernel checks three tensors and forgets the fourth, the fourth is
+// still drawn in all layouts.
 //
 //   for (const MemoryRefusals& of : kMemoryRefusals) ask(of.order, of.another_order);
 #pragma once
@@ -28,7 +28,7 @@ TensorLayout& layout(Case& c) {
 
 inline int64_t rounded_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-// So many bytes in elements of the tensor.
+// kBytes in elements of the tensor, at least 1.
 template <TensorId T, int64_t kBytes>
 int64_t elements(const Case& c) {
   return std::max<int64_t>(kBytes / element_bytes(c.problem, T), 1);
@@ -83,7 +83,7 @@ template <TensorId T, int64_t kBytes>
 void align_rows(Case& c) {
   TensorLayout& l = layout<T>(c);
   const int64_t step = elements<T, kBytes>(c), columns = logical_size(c.problem, T)[3];
-  // Dense rows that are no multiple themselves: their length is what is refused, not their gap.
+  // If dense rows are no multiple, the kernel refuses their length, not a gap. So they get no gap.
   if (l.row_gap != 0 || (columns % step != 0 && l.spread != 0))
     l.row_gap = rounded_up(columns + l.row_gap, step) - columns;
   l.spread = rounded_up(l.spread, step);

@@ -38,8 +38,8 @@ struct Statistics {
   std::map<std::string, PropertyStats> properties;
   std::map<std::string, PropertyStats>
       paths;  // by path_name() its plan (kernel_path.h): of cases that have one
-  std::map<std::string, uint64_t> rejections;  // "PROPERTY: reason", printable -> count
-  uint64_t refused = 0;                        // those of them that the kernel refused
+  std::map<std::string, uint64_t> rejections;   // "PROPERTY: reason", printable -> count
+  uint64_t refused = 0;                         // those of them that the kernel refused
   std::map<std::string, uint64_t> build_kinds;  // cases run in another build than the check's
   std::map<std::string, uint64_t>
       warning_counts;  // sign (properties/judge/statistical_warning.h) -> cases that did not fail
@@ -49,7 +49,7 @@ struct Statistics {
   OracleUse oracle;
   BatchUse batch;
 
-  // With the ratios of its runs, unless `ratios` says that they are not to count.
+  // Counts a case. The ratios of its runs count only if `ratios` is true.
   void add(const Case& c, const Verdict& verdict, bool ratios = true);
   void merge(const Statistics& other);
   uint64_t cases() const;

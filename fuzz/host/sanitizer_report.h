@@ -4,8 +4,8 @@
 //   // RACE: "data race: write of 4 bytes by one thread, read of 16 by another before; at score.h:41 and
 //   load.h:12"
 //
-// Runtimes print offsets into the library; llvm-symbolizer, where it is
-// installed, turns them into lines: once a place, for it takes a while.
+// Runtimes print offsets into the library. llvm-symbolizer, if installed, turns them into lines. It is slow, so
+// each place is looked up once.
 #pragma once
 
 #include <functional>
@@ -35,16 +35,16 @@ class SourcePlaces {
 
 // The key by which such failures are grouped: the kind and the place, as site.h does for crashes.
 //
-//   "AddressSanitizer at kernels/forward/store.h:41"     the line, for each shape of a kernel is code of its own
-//   "MemorySanitizer at libmine_cpu-msan.so+0x1a2f"      where no line is known
+//   "AddressSanitizer at kernels/forward/store.h:41"     the line, because each instantiation has its own offsets
+//   "MemorySanitizer at libmine_cpu-msan.so+0x1a2f"      if no line is known
 //
-// None of a race: which of its two accesses comes first is chance.
+// A race has no such key: which of its two accesses comes first is chance.
 struct SanitizerFault : Fault {
   std::string site;
 };
 
-// Nothing where `output` holds no report. `describe_address` says what lies at
-// an address of the worker's, or nothing.
+// Nothing if `output` holds no report. `describe_address` names the object at an address of the worker, or
+// nothing.
 std::optional<SanitizerFault> sanitizer_fault(const std::string& output, const std::string& library,
                                               SourcePlaces& places,
                                               const std::function<std::string(uint64_t)>& describe_address);

@@ -1,4 +1,4 @@
-// A limit on the threads and processes of a worker that nobody vouches for: a pids cgroup of its own.
+// Limits the threads and processes of an untrusted worker by a pids cgroup of its own.
 //
 // If the system lets this process make a cgroup (as root, or in a delegated one), a worker that begins more
 // threads gets EAGAIN. Otherwise the parent counts the worker's threads while it waits
@@ -23,7 +23,7 @@ class TaskLimit {
   TaskLimit& operator=(const TaskLimit&) = delete;
 
   bool there() const { return !folder_.empty(); }
-  // False: it is not limited; without a cgroup always.
+  // False if the process could not be limited, for instance because there is no cgroup.
   bool take(pid_t process) const;
 
  private:
@@ -31,7 +31,8 @@ class TaskLimit {
 };
 
 // The folder in which this process may make pids cgroups, by the texts of /proc/self/mountinfo and
-// /proc/self/cgroup; empty if there is none. Of cgroup v1 the hierarchy of pids, of v2 the process's own.
+// /proc/self/cgroup; empty if there is none. With cgroup v1 it is in the hierarchy of pids, with v2 in the
+// process's own cgroup.
 std::string pids_cgroup(const std::string& mountinfo, const std::string& cgroup);
 
 }  // namespace attnfuzz

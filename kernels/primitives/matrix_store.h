@@ -1,10 +1,10 @@
-// From fragments to shared memory: the inverse of ldsm4 (matrix.h; sm_90).
+// Stores fragments to shared memory: the inverse of ldsm4 (matrix.h; sm_90).
 //
 //   stsm4(row, r)  lane 8j + i gives the address of row i of matrix j, a multiple of
 //                  16; lane 4g + t's r[j] becomes elements 2t, 2t+1 of row g of matrix j
 //
-// All lanes of a warp must call. tma_store and wgmma see it after fence_proxy_async
-// by each of them (tma.h), and a barrier.
+// All lanes of a warp must call. tma_store and wgmma see the data after each lane has
+// called fence_proxy_async (tma.h), and after a barrier.
 #pragma once
 
 #include "kernels/primitives/warp.h"

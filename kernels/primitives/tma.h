@@ -4,22 +4,23 @@
 // parameter, says where a 4-D tensor of 16-bit elements lies: dimension 0 is the
 // innermost. Its box is 64 columns of dimension 0 and `rows` of dimension 1.
 //
-//   tensor_map_fits(...)          whether the engine can take such a tensor
+//   tensor_map_fits(...)          true if the engine can take such a tensor
 //   make_tensor_map(...)          makes the map, on the host; says why it failed
 //
 //   tma_load(shared, map, bar, {c0, c1, c2, c3})
-//                     starts the box with its first element there on its way; elements
-//                     outside of the tensor become zeros. Its bytes, all rows * 128 of
-//                     them, count on `bar` when they have come
-//   tma_load_once(...)  tma_load() of what nobody will read again: the first to leave the L2 cache
+//                     starts to copy the box whose first element has these coordinates;
+//                     elements outside of the tensor become zeros. Its bytes, all rows * 128
+//                     of them, count on `bar` when they have arrived
+//   tma_load_once(...)  tma_load() of data that nobody reads again: it leaves the L2 cache first
 //   tma_store(map, shared, {c0, c1, c2, c3})
-//                     the other way; what lies outside of the tensor is not written, if its
-//                     rows are whole 16-byte chunks: of the last, all 16 bytes are
+//                     copies in the other direction. Elements outside of the tensor are not
+//                     written if its rows are whole 16-byte chunks; of a last chunk all 16
+//                     bytes are written
 //   bulk_commit()     closes a group of this thread's stores
 //   bulk_wait_read<N>()  returns when all but the N youngest groups have read their
 //                     shared memory, which may then be written again
-//   fence_proxy_async()  what this thread wrote to shared memory, by whatever word, is
-//                     seen by tma_store and wgmma that follow, here and, past a barrier, elsewhere
+//   fence_proxy_async()  makes all earlier writes of this thread to shared memory visible to
+//                     later tma_store and wgmma: its own, and after a barrier those of others
 //   tma_prefetch(map) a hint
 //
 // A row of a box is 128 bytes in shared memory; within each 1024 bytes, the number
@@ -61,7 +62,7 @@ struct TensorView {
   int64_t stride[3];  // of dimensions 1 to 3; not read where there is one element
 };
 
-// Strides of dimensions of one element are anything: they are replaced.
+// The stride of a dimension with one element may be anything, so it is replaced.
 inline int64_t map_stride_bytes(const TensorView& view, int d) {
   return view.dim[d] > 1 ? view.stride[d - 1] * 2 : (view.dim[0] * 2 + 15) / 16 * 16;
 }

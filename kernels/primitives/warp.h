@@ -4,7 +4,7 @@
 //   lane_id, warp_id       of the calling thread
 //   shfl(v, lane)          the value that `lane` passed; lane is taken modulo 32
 //   shfl_xor(v, mask)      the value of lane_id() ^ mask
-//   syncwarp()             meets, and makes shared memory written before visible
+//   syncwarp()             waits for all lanes, and makes earlier writes to shared memory visible
 //   ballot(p)              bit l is set where lane l passed true
 //   warp_max, warp_sum     over 32 lanes
 //   quad_max, quad_sum     over the four lanes 4q..4q+3, which share a row of an
@@ -25,7 +25,7 @@ namespace attn {
 
 #ifdef __CUDACC__
 
-// From the launch's shape alone, so that the compiler knows them for uniform.
+// Computed from threadIdx and blockDim alone, so that the compiler sees which values are uniform.
 __device__ __forceinline__ int thread_id() {
   return static_cast<int>(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
 }

@@ -8,7 +8,7 @@
 // seldom has more than one of a softcap, a window, key lengths and a bias for each head. A decode is cheap,
 // so it has 1,024 keys and more.
 //
-// One case in a hundred is ordinary and may exceed the usual price, up to far_work(): six by six tiles at D
+// One case in 90 is ordinary and may exceed the usual price, up to far_work(): six by six tiles at D
 // = 64, 256 queries with 2,048 keys, or 16,384 keys at D = 128.
 //
 //   Case c;

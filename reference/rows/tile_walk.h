@@ -1,4 +1,4 @@
-// The tiles that a row visits, in which order, and where its maximum may grow.
+// Lists the tiles that a row visits, in their order, and says where its maximum may grow.
 //
 // A plan that declares its order and its row maximum (attn_key_order, attn_max_rule) is charged only for
 // what can happen. The accumulator is rescaled only where the running maximum can have grown, given the
@@ -6,8 +6,8 @@
 // are known.
 //
 //   m_t      the maximum after tile t, of the scores of the split's tiles so far
-//   it lies between max(x_j - err_j) and max(x_j + err_j), whatever the kernel's roundings
-//   and, where it is multiplied and rounded before it is subtracted, u |m_t| further off
+//   m_t lies between max(x_j - err_j) and max(x_j + err_j), whatever the kernel's roundings are.
+//   If it is multiplied and rounded before it is subtracted, it may be off by another u |m_t|.
 //
 // A tile can make the maximum grow if its largest x_j + err_j exceeds the largest x_j - err_j before it.
 // Without a declared rule every tile rescales (rescales_of()).

@@ -1,10 +1,9 @@
 // The arena's mirror in device memory: the same slots, the same offsets in them.
 //
-// Each slot is a range of device addresses as large as the arena's, of which
-// only what a case touches is backed by memory (CUDA's virtual memory
-// management, in granules of 2 MiB). So strides beyond 2^31 cost nothing, every
-// address has the alignment it has in the arena, and a slot's end is the end of
-// mapped memory: a tensor placed there faults when it is overrun.
+// Each slot is a range of device addresses as large as the arena's. Only the parts that a case touches have
+// memory (CUDA's virtual memory management, in granules of 2 MiB). So strides beyond 2^31 cost nothing, every
+// address has the alignment that it has in the arena, and a slot's end is the end of mapped memory: an access
+// beyond a tensor that is placed there faults.
 //
 // Memory that no case has touched since it was mapped reads as 0xFF: NaN.
 #pragma once
@@ -52,7 +51,8 @@ class Mirror {
   CUdeviceptr address(uint64_t offset) const;
   // Checks that the device has memory for these ranges.
   Failure fits(std::span<const MemoryRange> ranges);
-  // Maps what of them is not mapped. What the ranges before them held reads as 0xFF again.
+  // Maps the parts of the ranges that are not mapped. Memory of the ranges of the call before reads as 0xFF
+  // again.
   Failure prepare(std::span<const MemoryRange> ranges, cudaStream_t stream);
 
  private:

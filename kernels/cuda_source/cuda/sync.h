@@ -1,4 +1,4 @@
-// The meetings of threads of plain CUDA code: barriers, warp collectives, atomics.
+// Barriers, warp collectives and atomics of plain CUDA code.
 #pragma once
 
 #include <string.h>
