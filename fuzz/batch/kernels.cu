@@ -1,5 +1,6 @@
-// A batch's own kernels. A warp takes a row of Q, K or V after another; of all else a thread a unit: a byte of
-// a mask, two of any other tensor, four of the workspace, one number of the oracle's inputs or results.
+// The kernels of a batch. For Q, K and V a warp works on one row after another. For everything else a thread
+// works on one unit: a byte of a mask, two bytes of any other tensor, four of the workspace, or one number of
+// the oracle's inputs or results.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace {
 
 using cuda::kThreads;
 
-// Over which the units of one job are spread.
+// The most blocks of one job, and the units of a thread.
 constexpr uint64_t kMostBlocks = 64, kUnitsAThread = 4;
 unsigned blocks_for(const Call& call) {
   uint64_t bytes = call.workspace.end - call.workspace.begin;
@@ -25,7 +26,7 @@ unsigned blocks_for(const Call& call) {
 enum Job : unsigned { kWorkspaceJob = kTensors, kPackedBias, kPackedMask, kTasks, kLayOutJobs };
 enum : unsigned { kOutputJob = kWorkspaceJob + 1, kLseJob, kJudgeJobs };
 
-// From one row of a packed bias or mask to the next.
+// The distance between rows of a packed bias or mask.
 __device__ int64_t padded_keys(const cuda::RowsInput& in) { return (in.keys + 7) / 8 * 8; }
 
 __device__ int64_t first_unit() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
@@ -88,7 +89,8 @@ __device__ void lay_tensor(const Work& work, int t) {
 __device__ uint32_t workspace_word(const Call& call, uint64_t at) {
   const Workspace& workspace = call.workspace;
   if (at < workspace.data || at >= workspace.end_of_data) return ~uint32_t{0};
-  // For the first of the calls a dirty workspace holds what a call of another shape could leave. Later calls keep it.
+  // For the first of the calls a dirty workspace holds what a call of another shape could leave. Later calls
+  // keep it.
   if (!call.repeat[0].dirty_workspace) return workspace.pattern;
   const uint64_t offset = at - workspace.data;
   return static_cast<uint32_t>(mix(0, 0, 0, 0, offset / 8 * 8) >> 8 * (offset & 4));
@@ -133,9 +135,9 @@ template <class Element>
 struct Stored {
   Element* at;
   int64_t step;    // to the next column
-  uint32_t b, h;   // that are stored: 0 of what is stored once
-  uint32_t entry;  // of the batch, that the row is of
-  bool mine;       // whether it is this row's alone, or the first of those that share it
+  uint32_t b, h;   // the stored indices: 0 if all indices share one row
+  uint32_t entry;  // the batch entry of the row
+  bool mine;       // true if no other row shares this memory, or if this is the first of those that do
 };
 
 // Calls visit(Stored, s, the row as the oracle has it, its stride), a row a warp.
@@ -168,7 +170,7 @@ __device__ void lay_input(const Work& work, int t) {
   const Recipe& recipe = call.recipe;
   if (call.tensor[t].end == 0) return;
   each_unit_between(work, t, [](uint16_t pattern, uint16_t& unit) { unit = pattern; });
-  // Most values are their fill's alone, of which a row has much in common.
+  // Most values come from the fill alone, and parts of that computation are the same for a row.
   const Fill& fill = recipe.fill[t];
   const bool plain = k16 && !recipe.remapped && recipe.planted == 0 && !recipe.nan_beyond_lengths &&
                      fill_values::is_random(fill.kind);
@@ -278,7 +280,7 @@ __global__ void __launch_bounds__(kThreads) lay_again_kernel(const __grid_consta
     lay_workspace(work, true);
 }
 
-// Zeros, which is what there usually is, cost no atomic.
+// A count of 0, the usual one, costs no atomic operation.
 __device__ void count(uint32_t* to, int mine) {
   if (mine > 0) atomicAdd(to, static_cast<uint32_t>(mine));
 }
@@ -288,7 +290,8 @@ __device__ uint32_t exponent_of(int32_t dtype) {
   return dtype == ATTN_F32 ? 0x7f800000u : dtype == ATTN_F16 ? 0x7c00u : 0x7f80u;
 }
 
-// Inputs are as they were: as the oracle has them, which no kernel under test is told of.
+// Checks that inputs are unchanged, by comparing them with the oracle's copy, whose address no kernel under
+// test gets.
 template <class Element>
 __device__ void judge_input(const Work& work, int t) {
   const Call& call = *work.call;

@@ -1,15 +1,14 @@
 // A check: many drawn cases of one kernel, each judged by one property.
 //
-//   1. run_shard()   case i is drawn from (seed, i) and judged by property i mod P;
-//                    job j of N takes i = j, j + N, ...: which job judges a case
-//                    changes nothing about it
-//   2. the first failure by index ends the run: what is found does not depend
-//      on the number of jobs. Or it goes on, and has the first of each kind class.
-//   3. confirm()     judges a failure again, in fresh workers; its first verdict stays
-//   4. reduce_failure(), and written as a reproducer
+//   1. run_shard() draws case i from (seed, i) and judges it by property i mod P. Job j of N takes
+//      i = j, j + N, ...; the verdict on a case does not depend on the job.
+//   2. The failure with the lowest index ends the run, so the result does not depend on the number of
+//      jobs. With keep_going the run continues and keeps the first failure of each kind class.
+//   3. confirm() judges a failure again in fresh workers. Its first verdict stays.
+//   4. reduce_failure() reduces it, and it is written as a reproducer.
 //
-// Jobs are processes, each with its own target (and so its own worker). Each says
-// which case it is at before it judges it: one that dies is a failure of that case.
+// Jobs are processes, each with its own target (and so its own worker). A job says which case it is at before
+// it judges the case. If the job dies, that is a failure of the case.
 #pragma once
 
 #include <functional>
@@ -30,12 +29,12 @@
 
 namespace attnfuzz {
 
-// The problems that a kernel must take, as the caller says. If the kernel is trusted, its own declaration narrows these
-// terms further.
+// The problems that a kernel must take, as the caller says. If the kernel is trusted, its own declaration
+// narrows these terms further.
 struct Terms {
   attn_domain domain = {};
-  Refused refused = {};  // what it need not take
-  std::string errors;    // words on what an LSE is, that hold as errors' do
+  Refused refused = {};  // features that the kernel need not take
+  std::string errors;    // words about the LSE (lse_base, lse_dead), which are used like words of --errors
 };
 
 struct CheckOptions {
@@ -52,23 +51,23 @@ struct CheckOptions {
   uint32_t batch = 0;  // > 0: so many cases at once, on a target that can judge batches (batch_judge.h)
   std::optional<Terms> terms = {};      // of the caller
   std::optional<Refused> refused = {};  // by the kernel, if it has been asked (refusals.h)
-  bool finite = false;                  // Q, K and V hold neither NaN nor infinity, whoever may refuse them
+  bool finite = false;  // Q, K and V hold neither NaN nor infinity, even if the kernel takes them
   std::optional<GeneratorConfig> config =
       {};                   // config_for() of these options, if it has been asked: else each job asks
-  uint32_t asan_every = 0;  // one case in so many is run in the build asan; 0: none
-  std::function<std::unique_ptr<Target>()> open_asan = {};  // null, or null from it: it is not built for it
-  bool keep_going = false;            // after a failure, for the next of another kind class
-  std::function<bool()> interrupted;  // asked about twice a second: whether to end with what there is
+  uint32_t asan_every = 0;  // one case in this many is run in the build asan; 0: none
+  std::function<std::unique_ptr<Target>()> open_asan = {};  // null, or returns null: there is no such build
+  bool keep_going = false;            // after a failure, look for others of another kind class
+  std::function<bool()> interrupted;  // asked about twice a second; true ends the check with the results so far
 };
 
 struct Failure {
   uint64_t index = 0;
   Case c = {};           // as adapted by the property
-  Verdict verdict = {};  // the first: that another look sees something else takes nothing away
+  Verdict verdict = {};  // the first verdict, even if a later run gave another one
   const Property* property = nullptr;
-  bool fatal = false;     // the job died of it: nobody dares to judge it again
+  bool fatal = false;     // the job died of it, so it is not judged again
   bool flaky = false;     // it did not fail again, see confirm()
-  std::string file = {};  // it was found before, and is this one's; index means nothing then
+  std::string file = {};  // the file of a failure that was found before; then index means nothing
 };
 
 // A case that passed with a statistical warning.
@@ -84,13 +83,13 @@ struct CheckResult : Statistics {
   std::vector<Failure> failures;     // the one with the lowest index of each kind class; by index
   std::vector<WarnedCase> warnings;  // the one with the lowest index of each sign
   std::vector<Assumption> assumptions;
-  double declared = 0;       // Verdict::declared, added up over ...
-  uint64_t declared_of = 0;  // ... so many cases
+  double declared = 0;       // the sum of Verdict::declared ...
+  uint64_t declared_of = 0;  // ... and the number of cases in it
   double seconds = 0;
   bool interrupted = false;
   std::vector<uint64_t> given_up;  // cases that jobs were in when an interrupted check ended
   using Statistics::add;
-  // Drops what has the kind class of an earlier one.
+  // Drops a failure that has the kind class of an earlier one.
   void add(Failure failure);
   void add(WarnedCase warned);
   void assume(const std::vector<Assumption>& what);
@@ -109,38 +108,39 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options);
 CheckResult check(const OpenTarget& open, const Calibration& calibration, const CheckOptions& options,
                   const OnProgress& progress);
 
-// Judges a failure again, each time in a fresh worker, until it fails with the same reduction key, at most `times`
-// times. If nothing is returned, the failure is flaky, or depends on what ran before it. It is still a failure, and its
-// first verdict is all that is known. Otherwise returns a failing verdict: one with the reduction key of `first` if
-// there was one, else the last. If the failure is a hang, the watchdog's time is short during this function and full
-// again afterwards.
+// Judges a failure again, each time in a fresh worker, until it fails with the same reduction key, at most
+// `times` times. If nothing is returned, the failure is flaky, or depends on what ran before it. It is still a
+// failure, and its first verdict is all that is known. Otherwise returns a failing verdict: one with the
+// reduction key of `first` if there was one, else the last. If the failure is a hang, the watchdog's time is
+// short during this function and full again afterwards.
 std::optional<Verdict> confirm(const Case& c, const Verdict& first, const Property& property, Target& target,
                                const Calibration& calibration, int times = 2);
 
-// Why a check without a failure is no pass all the same: one sentence each, with what to do. The reasons are: too
-// little was judged (enough.h), or floors of the draw were broken that `refused` does not explain. Floors are looked at
-// only if `whole`, which says that all properties took part.
+// The reasons why a check without a failure does not pass, one sentence each, with what to do: too little was
+// judged (enough.h), or floors of the draw were broken that `refused` does not explain. Floors are checked only
+// if `whole`, which says that all properties took part.
 std::vector<std::string> not_judged(const CheckResult& result, const std::string& kernel,
                                     const Refused& refused, bool whole);
 
-// The kernel's name on a command line: one of our own kernels by its name, a plug-in by its path, with ":KERNEL" if the
-// library has several.
+// The kernel's name on a command line: one of our own kernels by its name, a plug-in by its path, with
+// ":KERNEL" if the library has several.
 std::string command_name(const KernelInfo& kernel);
-// Likewise the peer build that was named for the target; empty: none was.
+// The name of the target's peer build on a command line; empty if none was given.
 std::string peer_name(const Target& target);
 
-// The reproducer of a judged case, complete but for what a reduction adds.
+// The reproducer of a judged case, complete except for the parts that a reduction adds.
 Reproducer reproducer_of(const Case& c, const Verdict& verdict, const KernelInfo& kernel, Target& target);
 
-// The same, for a case that must not be laid out again or that has no target any more. It has no digests of its tensors
-// and no peer build.
+// The same, for a case that must not be laid out again or that has no target any more. It has no digests of its
+// tensors and no peer build.
 Reproducer without_digests(const Case& c, const Verdict& verdict, const KernelInfo& kernel);
 
 // The error names the file.
 std::variant<Reproducer, DecodeError> read_reproducer(const std::string& path, const ReadLimits& limits = {});
 
-// Reduces a failing case; each better one goes to on_better. A failure that does not need the property that found it is
-// reduced with the simplest property, `reference`: the verdict of the reduction names the one that was used.
+// Reduces a failing case; each better one goes to on_better. A failure that does not need the property that
+// found it is reduced with the simplest property, `reference`: the verdict of the reduction names the one that
+// was used.
 Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& property, Target& target,
                          const Calibration& calibration, const ReduceOptions& options);
 

@@ -26,7 +26,7 @@ Numbers up_to(int64_t most, int64_t step) {
   return {numbers.begin(), numbers.end()};
 }
 
-// A kind of size: what of it is asked, in which order, and how a case is given it.
+// A kind of size: the values to ask for, in their order, and a function that sets it in a case.
 struct Kind {
   Numbers asked;
   std::array<int64_t, 5> odd;  // a kernel that takes these takes any
@@ -66,8 +66,7 @@ const Kind kGroup = {{1, 2, 3, 4, 5, 6, 8, 12, 16}, {1, 2, 3, 5, 16}, [](Case& c
 
 bool any(const attn_sizes& s) { return s.least == 0 && s.most == 0 && s.multiple == 0 && s.count == 0; }
 
-// Elements of a tensor from which on the first base alone is asked, which is small: memory is what asking
-// costs.
+// From this many elements of a tensor on, only the first base is tried. It is small, and trying costs memory.
 constexpr int64_t kLarge = 1 << 16;
 
 class Search {
@@ -103,7 +102,7 @@ class Search {
     return all;
   }
 
-  // The values that were taken of those that were asked.
+  // Asks for all values and returns those that were taken.
   Numbers ask(const Kind& kind, attn_sizes& sizes) {
     if (std::ranges::none_of(kind.odd, [&](int64_t n) { return taken(kind, n) == false; }))
       return {kind.odd.begin(), kind.odd.end()};
@@ -152,8 +151,8 @@ class Search {
     });
   }
 
-  // Two sizes together, then each by itself; whether they must be equal. Where hardly any is taken
-  // together, one may be fixed and the other free: one query, and any number of keys.
+  // Asks for two sizes together, then for each alone. True if they must be equal. If hardly any value is taken
+  // for both, one size may be fixed and the other free: one query, and any number of keys.
   bool ask_for_two(const Kind& both, const Kind& one, const Kind& other, attn_sizes& of_one,
                    attn_sizes& of_other) {
     const Numbers taken_together = ask(both, of_one);
@@ -199,7 +198,7 @@ attn_sizes simplest_sizes(const std::vector<int64_t>& asked, const std::vector<i
   int64_t multiple = 0;
   for (const int64_t n : taken) multiple = std::gcd(multiple, n);
   if (multiple > 1) sizes.multiple = multiple;
-  // A limit is said where there is something beyond it.
+  // A limit is declared only if a value beyond it was asked for.
   for (const int64_t n : asked) {
     if (n % std::max<int64_t>(multiple, 1) != 0) continue;
     if (n < taken.front()) sizes.least = n + 1;

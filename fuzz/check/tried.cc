@@ -19,8 +19,8 @@
 namespace attnfuzz {
 namespace {
 
-// True if a dense O holds what lay there before the run: the poison of outputs, or all ones, with which an
-// adapter fills a copy of O (kernels/cuda_source/adapter/layout.h).
+// True if a dense O is unchanged by the run: it holds the poison of outputs, or the all-ones pattern with which
+// an adapter fills a copy of O (kernels/cuda_source/adapter/layout.h).
 bool wrote_nothing(const Execution& e) {
   constexpr uint32_t kOnes = ~0u;
   const Problem& p = e.c.problem;
@@ -33,8 +33,8 @@ bool wrote_nothing(const Execution& e) {
          differs_from(begin, begin + bytes, kOnes) == nullptr;
 }
 
-// Reports by which a function says no. Of the CUDA runtime's errors those of a launch: an illegal address is a
-// bug.
+// True for reports that mean a refusal: a refused launch, and errors of the CUDA runtime about a launch. (An
+// illegal address is a bug.)
 bool is_no(const Fault& fault) {
   if (fault.kind == ATTN_REPORT_LAUNCH) return true;
   if (fault.kind != ATTN_REPORT_DEVICE) return false;
@@ -57,7 +57,7 @@ std::string in_words(const Problem& p) {
   return words + (p.causal ? " causal" : "");
 }
 
-// A kernel that is told of the other diagonal: it answers as if it had been asked for its own.
+// A target that gives its kernel each problem with the other `align`.
 class OtherAlign : public Target {
  public:
   explicit OtherAlign(Target& target) : target_(target) {}
@@ -89,7 +89,7 @@ class Trying {
       : target_(target), seconds_(seconds), judged_(judged) {}
 
   Tried all() {
-    // Most problems that do not end would not end later either.
+    // A problem that does not end soon will mostly not end at all, so the brief watch is enough.
     const BriefWatch brief(target_, true);
     tried_.domain.size = sizeof tried_.domain;
     if (find_base()) {
@@ -111,7 +111,7 @@ class Trying {
 
   bool out_of_time() const { return spent_ > seconds_ || hangs_ > kMostHangs; }
 
-  // Nothing where it was not run, or did not end.
+  // Nothing if the problem was not run, or did not end.
   std::optional<bool> takes(const Case& c) {
     if (illegal(c) || out_of_time() || !is_asked(c)) return std::nullopt;
     Execution e(c, target_);
@@ -145,8 +145,9 @@ class Trying {
     return domain && domain->dtypes != 0 ? (domain->dtypes >> dtype & 1) != 0 : dtype != ATTN_F32;
   }
 
-  // Head dimensions of practice first, equal lengths, one head or two, or eight in groups of four. A problem
-  // that ends well is preferred to one that ends in a failure, which is no refusal either.
+  // Tries usual head dimensions first, with equal lengths, and one head, two heads, or eight heads in groups of
+  // four. A problem that ends well is preferred to one that ends in a failure. (A failure is no refusal
+  // either.)
   bool find_base() {
     constexpr int64_t kDims[] = {32, 64, 96, 128, 192, 256, 80, 16, 8, 40, 48, 72, 112, 160, 512, 1, 2, 4, 100};
     constexpr int64_t kLengths[] = {16, 64, 128, 1, 256};

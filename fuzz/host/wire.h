@@ -1,11 +1,11 @@
 // The memory that a parent and its worker share: one flat struct.
 //
 // The parent fills in a request, raises `asked` and rings the worker's bell
-// (an eventfd); the worker answers into the same struct, raises `answered` to
-// the same number and rings back. Tensors are named by offsets in the arena,
-// for the two processes map it at different addresses. Before anything is
-// launched the worker writes what it is about to do into `doing`, and a signal
-// handler leaves the place of a crash: so a worker's exit has a reason.
+// (an eventfd). The worker answers into the same struct, raises `answered` to the
+// same number and rings back. Tensors are named by offsets in the arena, because
+// the two processes map it at different addresses. Before a launch the worker
+// writes into `doing` what it is about to do, and a signal handler records the
+// place of a crash. So the parent can explain a worker's exit.
 //
 // The kernel runs in the worker and may scribble over all of it. The parent
 // copies an answer out once, and trusts nothing in the copy: see
@@ -27,9 +27,9 @@
 namespace attnfuzz::wire {
 
 inline constexpr uint32_t kVersion = 12;
-// Descriptors a worker finds open when it starts; kStatusFd its supervisor alone (worker/supervisor.h), which
-// writes two int32 there: the worker's process id, and its status as waitpid() gave it. kProgramFd
-// likewise, where it runs a copy of the worker's program that has no name.
+// Descriptors that are open when a worker starts. kStatusFd is open only in its supervisor
+// (worker/supervisor.h), which writes two int32 there: the worker's process id, and its status from waitpid().
+// kProgramFd is also open only there, if the supervisor runs a copy of the worker's program that has no name.
 enum Descriptor : int {
   kWireFd = 3,
   kArenaFd = 4,
@@ -39,10 +39,10 @@ enum Descriptor : int {
   kProgramFd = 8,
   kFirstUnused = 9
 };
-// The statuses with which a worker ends by itself; any other is the kernel's.
+// The exit statuses of the worker itself. Any other status comes from the kernel.
 enum Exit : int { kExitUsage = 121, kExitBells = 122, kExitScribbled = 123 };
 
-// kBatchPlans and kBatchRuns: of Wire::calls, of which there are Request::calls.
+// kBatchPlans and kBatchRuns work on the first Request::calls entries of Wire::calls.
 enum class Command : uint32_t { kPlan = 1, kRun = 2, kPartials = 3, kBatchPlans = 4, kBatchRuns = 5 };
 enum class Doing : uint32_t {
   kNothing,
@@ -82,7 +82,7 @@ struct Request {
 };
 
 struct Report {
-  int32_t given;  // whether there was one
+  int32_t given;  // boolean: there was a report
   int32_t kind;
   uint32_t block[3], thread[3];
   int32_t line;
@@ -93,7 +93,8 @@ struct Report {
 struct Answer {
   int32_t status;    // attn_status
   int32_t retiring;  // the worker ends after this answer: its device or executor is no longer sound
-  int32_t unsteady;  // boolean: plan() was asked twice and answered in two ways, which `reason` tells
+  int32_t
+      unsteady;  // boolean: plan() was called twice and gave different answers; `reason` says how they differ
   int32_t reserved;
   double seconds;
   char reason[512];
@@ -132,11 +133,11 @@ struct Samples {
   Site site[kMostSamples];
 };
 
-// Since a call came, all in nanoseconds: how long it has compiled, of the clock and of the processor's time
-// of the process, and when by either it began to, if it does. The watchdog does not count that.
+// The time that the current call has spent compiling, in nanoseconds of the clock and of the process's
+// processor time; and, while it is compiling, the time when that began. The watchdog does not count this time.
 struct Compiling {
   std::atomic<uint64_t> clock, processor;
-  std::atomic<uint64_t> since, since_processor;  // of CLOCK_MONOTONIC; 0: it does not compile
+  std::atomic<uint64_t> since, since_processor;  // 0: it is not compiling. `since` is of CLOCK_MONOTONIC
 };
 
 // Describes what the worker loaded. Strings lie one after the other in `text`, each with
@@ -156,7 +157,8 @@ struct Description {
   char text[256 * 1024];
 };
 
-// kRefused: `refusal` says why. kOtherBackend: so does it, and another worker may do better.
+// kRefused: `refusal` says why. kOtherBackend: likewise, but a worker of the other back end may load the
+// library.
 enum class State : uint32_t { kStarting, kReady, kRefused, kOtherBackend };
 
 inline constexpr uint32_t kMaxRanges = 1 << 16;
@@ -165,7 +167,7 @@ inline constexpr uint32_t kMaxCounters = 1 << 16;  // our kernels have some 10,0
 
 struct Wire {
   uint32_t version;
-  uint32_t measures;  // bits of Measure (confinement.h), from the parent: what the worker is to be kept from
+  uint32_t measures;  // bits of Measure (confinement.h), set by the parent: how the worker is confined
   uint64_t size;      // sizeof(Wire)
   std::atomic<State> state;
   std::atomic<Doing> doing;
@@ -189,7 +191,7 @@ struct Wire {
   // Calls and results of a batch (fuzz/batch).
   batch::Call calls[batch::kMostCalls];
   batch::Result results[batch::kMostCalls];
-  alignas(4096) std::byte readback[batch::kReadbackBytes];  // of those that asked
+  alignas(4096) std::byte readback[batch::kReadbackBytes];  // of the calls that want one
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared between processes");
 

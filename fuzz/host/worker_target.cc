@@ -55,8 +55,8 @@ class WorkerTarget final : public Target, public BatchTarget {
       arena_.poison = random_poison(random);
   }
 
-  // Why there is no worker, or nothing. Who kills a process that has hardly begun, a
-  // person or a machine that is out of memory, says nothing of the kernel: it is begun again.
+  // Starts a worker. Returns the reason if that fails. If the process is killed while it starts, by a person or
+  // because memory is short, that says nothing about the kernel, so it is tried again.
   std::optional<std::string> start() {
     constexpr int kTries = 3;
     for (int tries = 1;; ++tries) {
@@ -66,7 +66,7 @@ class WorkerTarget final : public Target, public BatchTarget {
     }
   }
 
-  // Why start() failed: the kernel is of the back end that this worker is not.
+  // True if start() failed because the kernel is for the other back end.
   bool other_backend() const { return other_backend_; }
 
   const KernelInfo& info() const override { return info_; }
@@ -154,7 +154,7 @@ class WorkerTarget final : public Target, public BatchTarget {
     }
     const wire::Answer& answer = answer_;
     if (answer.reason[0]) {
-      // Said by the worker, not by the kernel: what plan() let pass has no room now.
+      // This message is the worker's, not the kernel's: there is no room for a case that plan() accepted.
       throw std::runtime_error(info_.name + ": " +
                                printable({answer.reason, strnlen(answer.reason, sizeof answer.reason)}));
     }
@@ -164,7 +164,7 @@ class WorkerTarget final : public Target, public BatchTarget {
       reply.exploit = Exploit::kLate;
       reply.fault = Fault{ATTN_REPORT_RACE, {}, {}, kLateWords, "", 0};
     }
-    // Other kernels have a plan() for it.
+    // Other kernels have plan() to refuse in, so a report that comes with this status is ignored.
     if (reply.status == ATTN_UNSUPPORTED && !info_.refuses_late) reply.fault.reset();
     reply.crash = unknown_status(answer.status);
     reply.seconds = std::isfinite(answer.seconds) ? std::max(answer.seconds, 0.0) : 0.0;
@@ -311,7 +311,7 @@ class WorkerTarget final : public Target, public BatchTarget {
   std::string describe_exit() {
     std::string message = exit_message(process_->end(), process_->wire(), options_.library);
     std::string output = process_->output();
-    // Before the words: a sanitizer's are for a program to read.
+    // A sanitizer's report is parsed before the output is cut to its last words.
     finding_ = sanitizer_fault(output, options_.library, places_,
                                [&](uint64_t address) { return place_of(address, process_->wire()); });
     if (output.size() > kMostWords) output.erase(0, output.size() - kMostWords);
@@ -319,10 +319,10 @@ class WorkerTarget final : public Target, public BatchTarget {
     return message;
   }
 
-  // Sleeps until the worker answered, died, or used up its time. That is `full`
-  // seconds, or a brief watch's share of them: of processor time on the CPU, and
-  // many times as long by the clock; on a device by the clock. A call whose blocks
-  // go on has more (Pace), and if it uses that up as well it is in slow_.
+  // Sleeps until the worker answered, died, or used up its time. That is `full` seconds, or the brief watch's
+  // share of them. On the CPU it is processor time, with a limit on the clock that is many times longer; on a
+  // device it is the clock. A call whose blocks go on ending has more time (Pace). If it uses that up too,
+  // slow_ is set.
   template <class Answered>
   WorkerProcess::Event wait_for(Answered answered, double full) {
     const bool brief = watch_ == Watch::kBrief, on_cpu = info_.backend == ATTN_CPU;
@@ -333,13 +333,13 @@ class WorkerTarget final : public Target, public BatchTarget {
     const simt::Progress& progress = process_->wire().progress;
     Pace pace(allowed, brief || confined() ? allowed : kTimesSlow * allowed);
     slow_.reset();
-    // One thread cannot use it up sooner.
+    // A single thread cannot use up the processor time before this deadline.
     auto deadline = before ? std::min(Clock::now() + seconds(pace.until(0, 0)), last) : last;
     constexpr double kLookAtCompiler = 1;
     for (;;) {
       auto event = WorkerProcess::Event::kRang;
       while (!answered() && event == WorkerProcess::Event::kRang) {
-        // A kernel may have replaced the bell: the answer is looked for all the same.
+        // A kernel may have replaced the bell, so the answer is looked for even if the bell does not ring.
         event = process_->wait(std::min(deadline, Clock::now() + kLook));
         if (confined() && (hoards() || swarms())) return event;
         if (event == WorkerProcess::Event::kTimeout && Clock::now() < deadline)
@@ -382,8 +382,7 @@ class WorkerTarget final : public Target, public BatchTarget {
     return {std::clamp(clock, 0.0, most), std::clamp(processor, 0.0, most), since != 0};
   }
 
-  // Does one round trip; the answer is in answer_. Whatever else came of it, the
-  // next call finds a sound worker or none.
+  // Does one round trip; the answer is in answer_. Afterwards there is a sound worker or none.
   Outcome ask(const wire::Request& request, std::span<const batch::Call> calls = {}) {
     if (!process_) {
       if (auto why = start()) throw std::runtime_error("no new worker: " + *why);
@@ -421,7 +420,7 @@ class WorkerTarget final : public Target, public BatchTarget {
     if (!answered()) {
       Outcome outcome;
       if (event == WorkerProcess::Event::kTimeout) {
-        // A slow call is at no place in particular.
+        // A slow call has no site, because it is not stuck.
         outcome = {Ending::kTimedOut, "no answer before the watchdog ended it",
                    slow_ ? "" : site_of_hang(*process_), ExitReason::kNone, Exploit::kNone};
       } else {
@@ -450,7 +449,7 @@ class WorkerTarget final : public Target, public BatchTarget {
     return {Ending::kAnswered, "", "", ExitReason::kNone, Exploit::kNone};
   }
 
-  // Ends the worker for what it does, and gives back the memory that it shares.
+  // Ends the worker because of its behaviour, and gives back the memory that it shares.
   Outcome ended(const std::string& why, Exploit exploit) {
     process_.reset();
     for (const TensorSpec& spec : kTensors) arena_.forget(spec.id);
@@ -459,13 +458,13 @@ class WorkerTarget final : public Target, public BatchTarget {
 
   bool confined() const { return options_.measures != 0; }
 
-  // Blocks of 512 bytes of the arena that are there.
+  // The number of 512-byte blocks of the arena that have memory.
   int64_t held_blocks() const {
     struct stat about = {};
     return fstat(arena_.fd(), &about) == 0 ? about.st_blocks : 0;
   }
-  // A confined worker may write where no tensor lies, and so use up the machine's memory: no limit of a
-  // process counts what it shares.
+  // True if a confined worker uses up the machine's memory by writing to parts of the arena without tensors. No
+  // limit of a process counts shared memory.
   bool hoards() const {
     uint64_t due = kMostStray;
     for (const MemoryRange& range : ranges_) due += range.end - range.begin + 2 * Arena::kPage;
@@ -480,7 +479,7 @@ class WorkerTarget final : public Target, public BatchTarget {
     for (uint32_t i = 0; i < count; ++i) coverage_[i] |= bucket(wire.counters[i]);
   }
 
-  // As libFuzzer groups them.
+  // Groups counts as libFuzzer does.
   static constexpr uint8_t bucket(uint8_t count) {
     if (count < 4) return static_cast<uint8_t>(count == 3 ? 4 : count);
     return count < 8 ? 8 : count < 16 ? 16 : count < 32 ? 32 : count < 128 ? 64 : 128;
@@ -495,7 +494,7 @@ class WorkerTarget final : public Target, public BatchTarget {
   WorkerOptions options_;
   SourcePlaces places_{options_.library};
   std::optional<SanitizerFault> finding_;  // of a worker that a sanitizer ended
-  std::optional<Fault> left_;              // of one that died of itself after its kernel had reported a fault
+  std::optional<Fault> left_;  // of a worker that died by itself after its kernel had reported a fault
   Arena arena_;
   KernelInfo info_;
   std::vector<MemoryRange> ranges_;

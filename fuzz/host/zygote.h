@@ -1,14 +1,15 @@
-// A process that has imported a Python file and forks a worker from itself whenever
-// one is asked for: an import takes seconds, a fork milliseconds.
+// A process that has imported a Python file and forks workers from itself on request: an import takes seconds,
+// a fork milliseconds.
 //
 //   zygote_of("/home/me/sdpa.py").fork_worker(host_library(ATTN_CPU), "efficient", descriptors);
 //
-// One whose workers are confined does not import the file, for it is not confined itself: it
-// imports what the file says that it needs, of what is installed, and its workers the file.
-// It never runs a kernel and never touches a device itself. The one who starts it and
-// all its forks may ask, and it ends when the last of them has gone; if it is lost,
-// the next to ask starts another. A worker's supervisor (worker/supervisor.h) is its child, not
-// ours, and is reached through wire::kStatusFd alone.
+// If workers are confined, the zygote does not import the file, because it is not confined itself. It imports
+// the installed modules that the file names, and each worker imports the file.
+//
+// It never runs a kernel and never uses a device. The process that starts it, and all forks of that process,
+// may request workers. It ends when the last of these processes has gone. If it dies, the next request starts
+// another. A worker's supervisor (worker/supervisor.h) is the zygote's child, not ours, so it is reached only
+// by wire::kStatusFd.
 #pragma once
 
 #include <sys/types.h>
@@ -28,7 +29,7 @@ class Zygote {
 
   // Forks a worker that loads `host_library` (worker/hosted.h) and finds these
   // descriptors at 1 and 2, and at those of wire.h from kWireFd to kStatusFd. Throws
-  // std::system_error, or std::runtime_error with what Python said, if there is no zygote to be had.
+  // std::system_error, or std::runtime_error with Python's message, if no zygote can be started.
   static constexpr int kDescriptors = 6;
   void fork_worker(const std::string& host_library, const std::string& kernel,
                    const std::array<int, kDescriptors>& descriptors);
@@ -47,7 +48,7 @@ class Zygote {
   pid_t pid_ = -1, started_by_ = -1;
 };
 
-// The one of this process and its forks for a file: whoever opens a kernel of it again finds the import done.
+// The zygote of this process and its forks for a file. Later kernels of the same file need no new import.
 Zygote& zygote_of(const std::string& file, bool confined);
 
 // True if a path names a file of Python kernels.

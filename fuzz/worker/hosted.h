@@ -1,7 +1,6 @@
-// Kernels that live in a process which is no program of ours, but hosts the worker:
-// a Python interpreter. It loads this as a library, says what kernels it has, and is
-// called back for plan and run; wire, arena, device, crash record and supervisor are the
-// worker's own. Plain C, so that whatever can call C can host.
+// Lets another program host the worker: a Python interpreter. The host loads this as a library, says which
+// kernels it has, and is called back for plan and run. Wire, arena, device, crash record and supervisor are
+// those of every worker. The interface is plain C, so any program that can call C can be a host.
 //
 //   fork();                                        // the host's parent side becomes the supervisor
 //   attnfuzz_supervise(worker);                    // never returns
@@ -19,10 +18,10 @@
 extern "C" {
 #endif
 
-// Called with problems that make sense (plug_in.h has looked at them), all structs of
-// this version. Plan may fill in more of *plan than its defaults. Run may refuse what
-// only its tensors, or the library behind it, could tell: ATTN_UNSUPPORTED, and why in
-// text[size], which counts as if plan() had said so; or fail, ATTN_FAULT, and how.
+// A kernel of the host. plan() and run() get only valid problems (plug_in.h has checked them), and all structs
+// are of this version. plan() gets a plan of defaults and may change it. run() may refuse with ATTN_UNSUPPORTED
+// and a reason in text[size], if only the tensors or the library behind it show that; this counts as a refusal
+// of plan(). It may fail with ATTN_FAULT and a text.
 typedef struct attnfuzz_hosted {
   uint32_t size;
   int32_t backend;  // attn_backend
@@ -34,37 +33,36 @@ typedef struct attnfuzz_hosted {
                   attn_plan* plan, char* text, uint64_t size);
   int32_t (*run)(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,
                  const attn_env* env, char* text, uint64_t size);
-  uint32_t dtypes;  // of Q, K, V and O: bits 1 << attn_dtype. Cases are drawn in fp32 where that is among them
-  const attn_domain* takes;  // of its limits what that can say; NULL: nothing but dtypes
-  int32_t finite;    // boolean: it promises nothing where Q, K or V hold NaN or an infinity: refused for it
-  const char* note;  // what a check says of it before it begins; NULL: nothing
-  uint64_t features;  // bits of attn_problem.features that it takes besides ATTN_FEATURE_F32, which dtypes says
+  uint32_t dtypes;           // of Q, K, V and O: bits 1 << attn_dtype; fp32 is drawn if it is among them
+  const attn_domain* takes;  // its limits, as far as attn_domain can express them; NULL: dtypes alone
+  int32_t finite;            // boolean: NaN and infinities in Q, K and V are refused for it
+  const char* note;          // printed before a check begins; NULL: nothing
+  uint64_t features;  // bits of attn_problem.features that it takes; ATTN_FEATURE_F32 follows from dtypes
 } attnfuzz_hosted;
 
-// This process becomes the supervisor (supervisor.h) of its child `worker`, ends it when whoever
-// asked for it has gone, and does not return.
+// This process becomes the supervisor (supervisor.h) of its child `worker`. It ends the worker when the process
+// that asked for it has gone, and does not return.
 ATTN_EXPORT void attnfuzz_supervise(int32_t worker);
 
 typedef struct attnfuzz_loaded {
   const attnfuzz_hosted* kernels;
   uint32_t count;
-  const char* refusal;  // why there are none, if not NULL; the one who asked is told
+  const char* refusal;  // if not NULL, the reason why there are none; the parent reports it
 } attnfuzz_loaded;
 
-// Serves until done and returns an exit status. `load` is called once, when the process is
-// confined as far as it has to be (confine.h): what nobody vouches for is imported there. `readable`
-// are the files and folders that a confined one may read, with ':' between. `supervisor` is the
-// parent's process id.
+// Serves until done and returns an exit status. `load` is called once, after the process is confined as far as
+// it has to be (confine.h), because it imports untrusted code. `readable` lists the files and folders that a
+// confined process may read, separated by ':'. `supervisor` is the parent's process id.
 ATTN_EXPORT int32_t attnfuzz_work(void (*load)(attnfuzz_loaded* to), const char* of, const char* selector,
                                   const char* readable, int32_t supervisor);
 
-// Takes from this process, and from all that are forked from it, the rights to write files (but the devices of
-// a GPU's driver) and to open TCP connections, as far as the system can. NULL, or why it cannot take what it
-// has.
+// Takes from this process, and from all that are forked from it, the rights to write files (except the devices
+// of a GPU's driver) and to open TCP connections, as far as the system can. Returns NULL, or the reason why it
+// failed.
 ATTN_EXPORT const char* attnfuzz_confine_zygote(void);
 
-// A kernel that compiles as it runs says when that begins, and when it ends: the watchdog has another
-// allowance for it (watchdog.h).
+// Called by a kernel that compiles as it runs, when compiling begins and when it ends. The watchdog allows
+// extra time for it (watchdog.h).
 ATTN_EXPORT void attnfuzz_compiling(int32_t begins);
 
 // attn_backend of this library.

@@ -14,12 +14,12 @@ namespace attnfuzz {
 
 // The kind of a toggle, for code that compares cases by their features.
 enum class Trait : uint8_t {
-  kOwn,          // no other can stand for it
-  kCounted,      // a number above its least value, which the integer tells better
-  kSize,         // likewise; it does not affect what a kernel does at which place
-  kValue,        // values in tensors; it does not affect that, either
-  kHidesKeys,    // any other of these may stand for it
-  kLayout,       // of one tensor; another tensor's may stand for it
+  kOwn,          // no other toggle can replace it
+  kCounted,      // a number is above its least value; the ShrinkInteger says more
+  kSize,         // the same, for a size that does not change what a kernel does at an element
+  kValue,        // values in tensors, which do not change that either
+  kHidesKeys,    // hides keys; another toggle of this kind may replace it
+  kLayout,       // the layout of one tensor; that of another tensor may replace it
   kInputLayout,  // of Q, K or V
 };
 
@@ -31,7 +31,7 @@ struct ShrinkToggle {
   // last as `from` has it. False after the last form.
   bool (*add)(Case& to, const Case& from, int choice);
   Trait trait = Trait::kOwn;
-  const char* integer = nullptr;  // the number that, if needed, says that this is needed, and how much of it
+  const char* integer = nullptr;  // a ShrinkInteger: if the failure needs that number, it needs this toggle
 };
 
 std::span<const ShrinkToggle> shrink_toggles();
