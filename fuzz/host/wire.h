@@ -93,8 +93,7 @@ struct Report {
 struct Answer {
   int32_t status;    // attn_status
   int32_t retiring;  // the worker ends after this answer: its device or executor is no longer sound
-  int32_t
-      unsteady;  // boolean: plan() was called twice and gave different answers; `reason` says how they differ
+  int32_t unsteady;  // boolean: two calls of plan() gave different answers; `reason` says how they differ
   int32_t reserved;
   double seconds;
   char reason[512];
