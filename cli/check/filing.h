@@ -14,15 +14,15 @@ struct Filing {
   const CheckOptions& check;
   std::string folder;  // of reproducers; made when there is a failure
   double reduce_seconds;
-  bool untrusted;                                   // the kernel's exploit is looked for
+  bool untrusted;                                   // looks for the exploit behind a failure
   std::function<bool()> stop;                       // asked while a failure is reduced
-  OpenBuild open_build;                             // the kernel in another build
-  std::function<void(const std::string&)> at_work;  // told what goes on, before what may take long
+  OpenBuild open_build;                             // opens the kernel in another build
+  std::function<void(const std::string&)> at_work;  // called with a text before each step that may take long
 };
 
-// Judges the failure again in a fresh worker, reduces it, and writes its reproducer as soon as there is one and
-// each better one over it. A failure that is right by itself is tried behind the cases that ran before it, and
-// each of those gets a file. One that was found before is left as it is. Throws UserError if a file cannot be
+// Judges the failure again in a fresh worker, reduces it, and writes its reproducer at once; each better one
+// replaces it. If the case passes by itself, it is run after the cases that came before it, and each case that
+// it needs gets a file. A failure that was found before is left as it is. Throws UserError if a file cannot be
 // written.
 Filed file_failure(Failure& found, Target& target, const Calibration& calibration, const Filing& filing);
 
@@ -30,12 +30,12 @@ Filed file_failure(Failure& found, Target& target, const Calibration& calibratio
 void file_warnings(Target& target, const Filing& filing, Checked& checked);
 
 // Judges the reproducers of this kernel, back end and build that lie in the folder. Those that still fail are
-// the first of `checked`'s failures. A file that cannot be read may be one of them, and makes the check no
-// pass. Returns a line for -v, or nothing.
+// the first of `checked`'s failures. A file that cannot be read may be one of them, so the check does not pass
+// then. Returns a line for -v, or nothing.
 std::string try_found_before(Target& target, const Calibration& calibration, const Filing& filing,
                              Checked& checked);
 
-// Makes the case one that --domain and --finite allow.
+// Moves the case into --domain and --finite.
 void keep_inside(const CheckOptions& check, Case& c);
 
 }  // namespace attnfuzz

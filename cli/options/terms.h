@@ -1,8 +1,8 @@
-// The caller's terms of a check: how wrong a kernel may be, and what it must take.
+// The caller's terms of a check: the largest errors of a kernel, and the problems that it must take.
 //
 //   parse_errors("accumulator=tensor p=input merges=8")    // a cap of plans (reference/model/error_cap.h)
 //
-// Words as attnfuzz.Errors has them in Python (docs/python.md).
+// The words are those of attnfuzz.Errors in Python (docs/python.md).
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace attnfuzz {
 
-// Fields that are not named keep the documented value. Throws UserError with the names that there are.
+// Fields that are not named keep the documented value. Throws UserError, with all names, for an unknown one.
 //
 //   accumulator  ffma, tensor              rcp    approx, exact
 //   p            fp32, input, fp16, bf16, tf32, e4m3, e5m2
@@ -40,10 +40,10 @@ attn_plan parse_errors(const std::string& words);
 //   layout=dense layout=inner align_bytes=16                  attn_domain.layout, align_bytes
 //   lse_base=2 lse_dead=+inf                                  as parse_errors() has them: Terms::errors
 //
-// Throws UserError with what there is.
+// Throws UserError, with all words, for an unknown one.
 Terms parse_domain(const std::string& words);
 
-// The same of a kernel that declares what it takes: what was asked for narrows that. Throws UserError where
+// The kernel's declared domain, narrowed by the terms that were asked for. Throws UserError if
 // nothing is left.
 Terms narrowed(const Terms& asked, const KernelInfo& kernel);
 

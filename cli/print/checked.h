@@ -1,4 +1,4 @@
-// All that came of checking one kernel, and the printers of it for machines: JSON, JUnit XML, SARIF and
+// The complete result of checking one kernel, and its printers for machines: JSON, JUnit XML, SARIF and
 // GitHub's annotations. summary.h, tables.h and failure.h print it for people.
 #pragma once
 
@@ -15,31 +15,31 @@ namespace attnfuzz {
 // The files and the reduction of a failure. There is no reduction if the failure did not come again.
 struct Filed {
   std::string reproducer;
-  std::vector<std::string> before = {};  // files of the cases without which it does not fail, in their order
+  std::vector<std::string> before = {};  // files of the cases that must run before it, in their order
   std::optional<Reduction> reduction = {};
-  std::string build_kind = {};  // of a sanitizer that took the failure over (fuzz/check/vote.h); empty: none
-  std::string vote = {};        // what other builds and orders of threads said
+  std::string build_kind = {};  // the sanitizer build that reduced it again (fuzz/check/vote.h); empty: none
+  std::string vote = {};        // the results in other builds and orders of threads
   double reduce_seconds = 0;
-  FaultGuess guess = {};              // of a reduction
+  FaultGuess guess = {};              // only with a reduction
   std::string replay = {};            // the command line that runs it again
   std::vector<std::string> how = {};  // further lines of how it was found
   std::vector<std::string> statistics =
-      {};  // what to declare, if the kernel does not promise to get the case right
+      {};  // declarations that would exclude the case, if the kernel does not promise to handle it
 };
 
 struct Checked {
   std::string suite;  // of JUnit: kernels of two libraries may share a name
   KernelInfo kernel;
-  uint32_t measures = 0;  // what its worker was confined by (fuzz/host/confinement.h); 0: it is trusted
+  uint32_t measures = 0;  // the measures that confined its worker (fuzz/host/confinement.h); 0: it is trusted
   Refused refused;
   CheckResult result;
-  std::optional<Covered> covered = {};     // measured of so many cases that it says something
+  std::optional<Covered> covered = {};     // set if there were enough cases to measure it
   std::vector<Filed> filed;                // of each of result.failures
   std::vector<std::string> warnings = {};  // files of result.warnings
-  std::optional<double> taken = {};     // which share of what it may be asked it takes, of a kernel not trusted
-  std::optional<KeyTiles> tiles = {};   // of a kernel that failed no case
-  Exploit exploit = Exploit::kNone;     // of a kernel that failed no case, and is no pass
-  std::vector<std::string> not_judged;  // why it is no pass though nothing failed, see fuzz/check
+  std::optional<double> taken = {};        // of an untrusted kernel: the share of problems that it takes
+  std::optional<KeyTiles> tiles = {};      // set if no case failed
+  Exploit exploit = Exploit::kNone;        // set if no case failed, but the check does not pass
+  std::vector<std::string> not_judged;  // why the check does not pass although nothing failed, see fuzz/check
   std::vector<std::string> left_out = {};  // properties, builds and old findings that were not run, and why
 };
 
@@ -49,12 +49,11 @@ const char* status_of(const Checked& checked);
 // All properties together.
 PropertyStats total_of(const CheckResult& result);
 
-// One line: what was checked, its statistics as a campaign keeps them (fuzz/check/records.h), and
-// of a failure "seconds" until it was found, "reduction" with seconds, evaluations and the
-// minimal case in words.
+// One line: what was checked, and its statistics as a campaign keeps them (fuzz/check/records.h). A failure has
+// "seconds" until it was found, and "reduction" with seconds, evaluations and the minimal case in words.
 std::string check_json(const CheckOptions& options, const Checked& checked);
 
-// Why an interrupted check is no pass, in JUnit, SARIF and annotations.
+// The reason why an interrupted check does not pass, in JUnit, SARIF and annotations.
 inline constexpr const char* kInterruptedWhy = "interrupted: what was not judged may fail";
 
 // One test suite a kernel, one test case a property; a failure's text is failure_text().

@@ -1,7 +1,7 @@
 // Names the path that a case takes through a kernel, and finds cases that take a given one.
 //
-// A kernel has several where some problems take a faster path than others, and a draw that is
-// fair to problems may hardly ever meet one of them.
+// A kernel may have several paths, for instance a fast one for some problems. A draw may hardly ever meet one
+// of them.
 //
 //   attnfuzz check fa1 --backend cuda --path wgmma
 #pragma once
@@ -17,21 +17,20 @@ namespace attnfuzz {
 // The plan's path, to be printed; empty without a plan.
 std::string path_of(const attn_plan& plan);
 
-// The plan's path without its sizes: its words up to a bracket that hold no digit. "64x64 d128
-// packed split wgmma": "packed split wgmma"; "64x64 d64 elementwise(qk)": "elementwise". All of
-// it, where none is left.
+// The plan's path without its sizes: its words without digits, each up to a bracket. "64x64 d128 packed split
+// wgmma" becomes "packed split wgmma", and "64x64 d64 elementwise(qk)" becomes "elementwise". If no word is
+// left, it is the whole path.
 std::string path_name(const attn_plan& plan);
 
 // True if all words of `asked` are among those of `path`: "wgmma" is part of "packed split wgmma".
 bool goes(const std::string& path, const std::string& asked);
 
-// The paths through a kernel, as its plans of dense problems of all kinds and of a hundred drawn cases have
-// them, in each of its variants: what it names itself, or takes in rarer cases only, may be missing.
+// The paths through a kernel that its plans name for dense problems of all kinds and for a hundred drawn cases,
+// in each variant. Paths that only rarer cases take may be missing.
 std::set<std::string> paths_through(const GeneratorConfig& config, Target& target);
 
-// Case `index` of those of the stream `seed` that take the path asked for: the first that does,
-// of as many draws as it takes; each as drawn and with its other variants. Throws
-// std::runtime_error, with the paths that were met, if none of a thousand does.
+// Draws cases for (seed, index) until one takes the path asked for, as drawn or with another variant. Throws
+// std::runtime_error, with the paths that were met, if none of a thousand cases does.
 Case draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index, const std::string& asked,
                   Target& target);
 

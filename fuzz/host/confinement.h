@@ -1,9 +1,8 @@
-// The measures that confine a worker whose kernel nobody vouches for: `--untrusted`.
+// The measures that confine the worker of an untrusted kernel: `--untrusted`.
 //
-// The parent asks what this machine has, and says in the wire (wire.h) what of it the worker
-// takes on before it loads the kernel (sandbox/confine.h). A worker that cannot do what it was
-// asked for loads nothing, so what the parent asked for is what there is: nothing that the
-// kernel's process says counts.
+// The parent finds out which measures this machine has, and names those for the worker in the wire (wire.h).
+// The worker applies them before it loads the kernel (sandbox/confine.h). If a measure fails, it loads nothing.
+// So the requested measures are in force, without trusting what the kernel's process says.
 //
 //   const uint32_t measures = available_measures();
 //   for (const std::string& one : lacking_words(measures)) say(one);
@@ -16,10 +15,11 @@
 namespace attnfuzz {
 
 enum Measure : uint32_t {
-  // Not dumpable, no new privileges, no capabilities, limits; a name, arguments and an environment
-  // that tell nothing; inputs that can be read alone. Everywhere.
+  // Not dumpable, no new privileges, no capabilities, limits; a name, arguments and an environment that tell
+  // nothing;
+  // inputs that can only be read. Available everywhere.
   kMeasureProcess = 1,
-  // Landlock: files outside of what libraries are loaded from can neither be read nor written.
+  // Landlock: only files in the folders that libraries are loaded from can be read, and none can be written.
   kMeasureFiles = 2,
   // Landlock from version 4: no TCP.
   kMeasureNetwork = 4,
@@ -48,11 +48,11 @@ int landlock_version();
 // The environment for a process that must not know where it runs: "NAME=value".
 std::vector<std::string> bare_environment();
 
-// The calling process, whose memory a worker must not reach: it can be traced no more.
+// Makes the calling process untraceable, so that a worker cannot reach its memory.
 void guard_own_memory();
 
-// The name of a system call that a confined worker died of: "ptrace()"; "system call 335" for one that is
-// not among those that are refused by name.
+// The name of a system call that a confined worker died of: "ptrace()", or "system call 335" if the call is not
+// refused by name.
 std::string call_name(int32_t number);
 
 }  // namespace attnfuzz

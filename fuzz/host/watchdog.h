@@ -1,23 +1,20 @@
 // The time that a call of a kernel may take before it counts as a hang.
 //
-// On the CPU the watchdog counts processor time: a worker that a busy machine
-// lets wait for its turn burns none, and one that spins is found as soon as it
-// has burned too much. The clock ends only what sleeps. On a GPU there is only
-// the clock.
+// On the CPU the watchdog counts processor time. A worker that waits on a busy machine uses none, and a worker
+// that spins is ended as soon as it has used too much. The clock ends only workers that sleep. On a GPU there
+// is only the clock.
 //
-// A call is given a fixed time, and more in proportion to the size of its
-// problem. Our kernels take the executor 0.2 ms a drawn case in the median and
-// some 1e-10 s a unit of work; under MemorySanitizer at -O0, the slowest build,
-// twenty times that. A GPU does a unit in some 1e-13 s, the plainest kernel of a few
-// threads in 1e-9 s. The full allowance is so far above that neither a slow kernel
-// nor a sanitizer comes near. The brief one, a twentieth, is for looking at many
-// cases of which some may hang: whoever reports a hang has seen a call use up the
-// full one.
+// A call may use a fixed time, and more in proportion to the size of its problem. On the executor, our kernels
+// take 0.2 ms for a drawn case in the median, and some 1e-10 s for a unit of work. MemorySanitizer at -O0, the
+// slowest build, takes twenty times as long. A GPU does a unit in some 1e-13 s; the plainest kernel of a few
+// threads takes 1e-9 s. The full allowance is so large that neither a slow kernel nor a sanitizer comes near
+// it. The brief allowance, a twentieth, is for trying many cases of which some may hang. A hang is reported
+// only if a call has used up the full allowance.
 //
 // A call that has used up its processor time is slow if the executor ended a block in the last half of it, and
 // stuck otherwise. A slow one goes on while each further half of the allowance ends a block, up to kTimesSlow
-// allowances; a stuck one is ended at once. A brief watch gives no more time, and a kernel that nobody trusts
-// gets none: it can write any progress that it likes.
+// allowances; a stuck one is ended at once. A brief watch gives no such extra time. An untrusted kernel gets
+// none either, because it can write any progress that it likes.
 #pragma once
 
 #include <algorithm>
@@ -27,9 +24,8 @@
 
 namespace attnfuzz {
 
-// Multiply-adds of a kernel that computes tiles of 64 x 64 whole, by columns of
-// 64, and pays for one tile in each block and split though it has no keys.
-// Sizes that make no sense count as 0.
+// The multiply-adds of a kernel that computes whole tiles of 64 x 64, in steps of 64 columns, and computes one
+// tile in each block and split even without keys. Negative sizes count as 0.
 inline double work_of(const attn_problem& p, int64_t splits) {
   const auto whole = [](int64_t n) {
     return static_cast<double>(std::max<int64_t>(n, 0) / 64 + (n > 0 && n % 64 > 0)) * 64;
@@ -40,8 +36,8 @@ inline double work_of(const attn_problem& p, int64_t splits) {
   return blocks * keys * 2 * whole(std::max(p.dim_qk, p.dim_v));
 }
 
-// Seconds that a run may take, given those of one without work. (A plan has no
-// work, however large the problem.)
+// The seconds that a run may take. `watchdog` is the time for a run without work. (A plan has no work, however
+// large the problem is.)
 inline double allowance(double watchdog, const attn_problem& problem, int64_t splits, int32_t backend) {
   constexpr double kMost = 86400;
   const double share_of_work = backend == ATTN_CPU ? 1e-8 : 1e-9;
@@ -49,12 +45,13 @@ inline double allowance(double watchdog, const attn_problem& problem, int64_t sp
 }
 
 inline constexpr double kBriefShare = 0.05;
-// The same by the clock, where processor time is counted: a busy machine may
-// hold a worker up for long.
+// The brief watch's share of the clock's limit, if processor time is counted: a busy machine may delay a
+// worker.
 inline constexpr double kBriefShareOfClock = 0.25;
 
-// Time in which a call compiles is not counted, up to so many times its allowance: compilers are slow, and one
-// that hangs is a hang. This holds for trusted kernels alone, for any kernel can say that it compiles.
+// The time that a call spends compiling is not counted, up to this many times its allowance: compilers are
+// slow, but a compiler may hang, too. This holds only for trusted kernels, because any kernel can say that it
+// compiles.
 inline constexpr double kTimesCompiling = 10;
 
 inline constexpr double kTimesSlow = 4;

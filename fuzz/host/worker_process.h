@@ -1,10 +1,9 @@
 // One worker process: started, waited for, ended and reaped.
 //
-// Nothing it does can hurt this process: it shares the wire and the arena, two
-// bells and a bounded pipe for its output; its parent is a supervisor (worker/supervisor.h),
-// and it is killed with all its children when this object goes. It is also killed
-// when the thread that started it ends, so keep a target in a thread that lives as
-// long as it does.
+// Nothing that the worker does can hurt this process. It shares only the wire, the arena, two bells and a
+// bounded pipe for its output. Its parent is a supervisor (worker/supervisor.h). It is killed with all its
+// children when this object is destroyed, and also when the thread that started it ends. So that thread must
+// live as long as the target.
 #pragma once
 
 #include <sys/types.h>
@@ -19,8 +18,8 @@
 
 namespace attnfuzz {
 
-// `worker` is a program; of a library that is a file of Python the library that its zygote
-// hosts workers with (zygote.h).
+// `worker` is a program. If `library` is a Python file, `worker` is the library that the zygote's workers load
+// (zygote.h).
 struct WorkerCommand {
   std::string worker, library, kernel;
   uint32_t measures = 0;  // bits of Measure (confinement.h); 0: as trusted as this process
@@ -40,29 +39,29 @@ class WorkerProcess {
   void discard_output();
 
   enum class Event { kRang, kDied, kTimeout };
-  // Sleeps until one of them. kRang may be an old ring: look into the wire.
+  // Sleeps until one of these events. kRang may be an old ring: look into the wire.
   Event wait(std::chrono::steady_clock::time_point deadline);
 
-  // Processor time that it has used so far, all its threads together, in seconds;
-  // nothing where the system does not tell.
+  // The processor time of all its threads so far, in seconds; nothing if the system does not tell.
   std::optional<double> processor_seconds();
 
-  // Threads that it has now; nothing where the system does not tell. One that nobody vouches for may not have
-  // more than most_tasks(): some libraries begin a few for each processor.
+  // The number of its threads; nothing if the system does not tell. An untrusted worker may have at most
+  // most_tasks(), because some libraries begin a few threads for each processor.
   std::optional<int64_t> threads();
   static int64_t most_tasks();
 
-  // Sends wire::kWhereSignal; whether there is a process to send it to.
+  // Sends wire::kWhereSignal. False if there is no process.
   bool ask_where();
 
-  // Stops all its threads, as far as they are in its own code, until thaw(): what it shares stays as it is.
+  // Stops all its threads, as far as they are in its own code, until thaw(), so that shared memory does not
+  // change.
   void freeze();
   void thaw();
 
-  // Ends it if it still lives. How it ended, for people: "SIGSEGV", "exit status 3". Call once wait() said
-  // kDied, or to be rid of it.
+  // Ends the worker if it still lives, and returns how it ended: "SIGSEGV", "exit status 3". Call it after
+  // kDied, or to get rid of the worker.
   std::string end();
-  // The same for a program, after end(); kNone of one that was ended.
+  // The same for programs, after end(); kNone if end() killed it.
   ExitReason exit_reason() const { return exit_reason_; }
   // Set if the worker ended itself.
   std::optional<int> exit_status() const;
@@ -79,10 +78,11 @@ class WorkerProcess {
   void make_wire(uint32_t measures);
   void close_all();
 
-  // supervisor_ is kForked where a zygote has forked it: no child of ours, known by status_fd_ alone.
+  // supervisor_ is kForked if a zygote has forked it. Then it is no child of ours, and only status_fd_ tells
+  // about it.
   static constexpr pid_t kForked = 0;
   pid_t supervisor_ = -1, worker_ = -1;  // worker_ as far as the supervisor has told
-  std::optional<int> status_;       // the worker's, likewise
+  std::optional<int> status_;            // the worker's, likewise
   int pidfd_ = -1, request_bell_ = -1, answer_bell_ = -1, output_fd_ = -1, wire_fd_ = -1, status_fd_ = -1;
   wire::Wire* wire_ = nullptr;
   std::optional<TaskLimit> tasks_;  // of a confined worker

@@ -1,6 +1,6 @@
-// The tensors of a call, one row of a table each: name, shape, format, role, and
-// where attn_tensors holds it. Whoever lays out, ships, watches, exports or hashes
-// tensors walks this table, so that a new tensor is a new row.
+// The tensors of a call, one row of a table each: name, shape, format, role, and its
+// field of attn_tensors. All code that lays out, sends, checks, exports or hashes
+// tensors loops over this table, so that a new tensor is a new row.
 //
 //   for (const TensorId id : kInputs) {
 //     const TensorSpec& spec = spec_of(id);
@@ -70,10 +70,10 @@ inline constexpr uint64_t kOfAll = kOperations | kOfForward;
 struct TensorSpec {
   TensorId id;
   const char* name;
-  std::array<Size, 4> shape;  // (1) for what has fewer dimensions
+  std::array<Size, 4> shape;  // kOne for dimensions that it does not have
   Element element;
   Role role;
-  contract::Field at;  // in attn_tensors: an attn_tensor, or of a dense tensor a pointer
+  contract::Field at;  // in attn_tensors: an attn_tensor, or a pointer if the tensor is dense
   Varied varied;
   const char* asked_by;  // the field of attn_problem that says whether it is there; nullptr: it always is
   uint64_t feature = 0;  // the bit of attn_problem.features whose problems have it; 0: no bit asks for it
@@ -145,7 +145,7 @@ inline constexpr auto kTensorsOf = [] {
 inline constexpr auto kInputs = kTensorsOf<Role::kInput>;
 inline constexpr auto kOutputs = kTensorsOf<Role::kOutput>;
 
-// The tensors to which all of that is done, in the order of the table.
+// The tensors that have all of these members of Varied, in the order of the table.
 template <bool Varied::*... done>
 inline constexpr auto kTensorsWith = [] {
   constexpr auto wanted = [](const TensorSpec& spec) { return ((spec.varied.*done) && ...); };
@@ -219,7 +219,7 @@ constexpr std::array<int64_t, 4> shape_of(const TensorSpec& spec, const Problem&
   return {size_of(b, p), size_of(h, p), size_of(s, p), size_of(d, p)};
 }
 
-// attn_dtype of an element; ATTN_NONE for what is no number.
+// attn_dtype of an element; ATTN_NONE for bytes and integers.
 constexpr int32_t dtype_of(const TensorSpec& spec, int32_t dtype, int32_t bias_dtype) {
   const int32_t dtypes[] = {dtype, ATTN_F32, bias_dtype, ATTN_NONE, ATTN_NONE};
   return dtypes[static_cast<size_t>(spec.element)];
