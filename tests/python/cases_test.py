@@ -110,7 +110,7 @@ class Cases(unittest.TestCase):
             ran = subprocess.run([COMMAND, "replay", path, "--kernel", kernel], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                  text=True, env=dict(os.environ, ATTNFUZZ_PYTHON=sys.executable))
             self.assertEqual(ran.returncode, 0, ran.stdout)
-            self.assertIn("pass (reference)", ran.stdout)
+            self.assertIn("passed (reference)", ran.stdout)
 
     def test_a_strategy_without_hypothesis_says_what_to_install(self):
         from attnfuzz import strategies
