@@ -46,6 +46,16 @@ uint64_t pair_at(uint64_t a, uint64_t b) { return b * (b - 1) / 2 + a; }
 uint64_t triple_at(uint64_t a, uint64_t b, uint64_t c) { return c * (c - 1) * (c - 2) / 6 + pair_at(a, b); }
 
 void set(std::vector<uint64_t>& bits, uint64_t at) { bits[at / 64] |= uint64_t{1} << at % 64; }
+// The first `count` bits of `from`, to bits `at` and after.
+void set_all(std::vector<uint64_t>& bits, uint64_t at, const std::vector<uint64_t>& from, uint64_t count) {
+  const uint64_t shift = at % 64;
+  for (uint64_t n = 0; 64 * n < count; ++n) {
+    const uint64_t left = count - 64 * n, word = left < 64 ? from[n] & ((uint64_t{1} << left) - 1) : from[n];
+    if (word == 0) continue;
+    bits[at / 64 + n] |= word << shift;
+    if (const uint64_t over = shift == 0 ? 0 : word >> (64 - shift)) bits[at / 64 + n + 1] |= over;
+  }
+}
 bool has(const std::vector<uint64_t>& bits, uint64_t at) { return (bits[at / 64] >> at % 64 & 1) != 0; }
 uint64_t count(const std::vector<uint64_t>& bits) {
   uint64_t sum = 0;
@@ -125,17 +135,19 @@ Coverage::Coverage() {
 
 void Coverage::add(const Tiled& x) {
   ++cases_;
-  std::vector<uint32_t> is;
+  std::vector<uint32_t> is;  // ascending
+  std::vector<uint64_t> bits(classes_.size());
   for (size_t axis = 0; axis < axes().size(); ++axis) {
     const int at = axes()[axis].of(x);
-    if (at != kNoClass) is.push_back(table().first[axis] + static_cast<uint32_t>(at));
+    if (at == kNoClass) continue;
+    is.push_back(table().first[axis] + static_cast<uint32_t>(at));
+    set(bits, is.back());
   }
+  // All pairs with a highest class, and all triples with two of them, lie one behind the other.
   for (size_t c = 0; c < is.size(); ++c) {
     set(classes_, is[c]);
-    for (size_t b = 0; b < c; ++b) {
-      set(pairs_, pair_at(is[b], is[c]));
-      for (size_t a = 0; a < b; ++a) set(triples_, triple_at(is[a], is[b], is[c]));
-    }
+    set_all(pairs_, pair_at(0, is[c]), bits, is[c]);
+    for (size_t b = 0; b < c; ++b) set_all(triples_, triple_at(0, is[b], is[c]), bits, is[b]);
   }
 }
 
