@@ -1,5 +1,6 @@
 // A report as JSON: the archive's records, and their sums.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "fuzz/campaign/store/archive_json.h"
@@ -52,6 +53,43 @@ Json stats_json(const TargetStats& stats) {
   Json j = stats;
   j["broken_floors"] = stats.features.broken_floors({}, Classification::kByChance);
   return j;
+}
+
+// What each GPU did: the cases of its jobs, and how busy it was, over all sessions that say so.
+Json gpus_json(const Report& report) {
+  struct Gpu {
+    int jobs = 0;
+    uint64_t cases = 0;
+    double seconds = 0;  // that its jobs were at work
+    double busy = 0,
+           busy_seconds = 0;  // a sum of shares, each weighted by its session's seconds; and of these seconds
+  };
+  std::map<int, Gpu> gpus;
+  for (const Shard& shard : report.shards) {
+    const SeriesLine& last = last_of(shard);
+    if (last.gpu < 0) continue;
+    Gpu& gpu = gpus[last.gpu];
+    ++gpu.jobs;
+    gpu.cases += last.cases;
+    gpu.seconds = std::max(gpu.seconds, last.wall);
+  }
+  for (const Session& session : report.header.sessions) {
+    for (size_t n = 0; n < session.gpu_busy.size(); ++n) {
+      const auto gpu = gpus.find(static_cast<int>(n));
+      if (gpu == gpus.end()) continue;
+      gpu->second.busy += session.gpu_busy[n] * session.seconds;
+      gpu->second.busy_seconds += session.seconds;
+    }
+  }
+  Json list = Json::array();
+  for (const auto& [number, gpu] : gpus) {
+    list.push_back({{"gpu", number},
+                    {"jobs", gpu.jobs},
+                    {"cases", gpu.cases},
+                    {"rate", gpu.seconds > 0 ? static_cast<double>(gpu.cases) / gpu.seconds : 0},
+                    {"busy", gpu.busy_seconds > 0 ? Json(gpu.busy / gpu.busy_seconds) : Json()}});
+  }
+  return list;
 }
 
 }  // namespace
@@ -109,6 +147,7 @@ Json report_json(const Report& report, const std::string& made) {
             {"suspects", Json::array()},
             {"targets", Json::object()},
             {"shards", Json::array()},
+            {"gpus", gpus_json(report)},
             {"corpus", report.corpus},
             {"newest", Json::array()}};
   for (const FindingEntry& entry : report.findings) j["findings"].push_back(finding_json(entry));

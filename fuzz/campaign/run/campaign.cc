@@ -9,6 +9,7 @@
 
 #include "base/processes.h"
 #include "fuzz/campaign/run/event_log.h"
+#include "fuzz/campaign/run/gpu_sampler.h"
 #include "fuzz/campaign/run/seeded_bugs.h"
 #include "fuzz/campaign/run/triage_process.h"
 #include "fuzz/campaign/run/worker_pool.h"
@@ -70,7 +71,8 @@ class Supervisor {
         seeded_bugs_(options.dir, targets, static_cast<int>(header_.sessions.size()) - 1),
         pool_(options, targets, groups_of(targets), *shared_, seeded_bugs_, clock_, events_),
         triage_(options, targets, *shared_, first_gpu(), events_),
-        rechecks_(options, targets, shared_->slots[kMostJobs - 2], first_gpu()) {}
+        rechecks_(options, targets, shared_->slots[kMostJobs - 2], first_gpu()),
+        gpu_sampler_(visible_gpus(), options.gpus) {}
 
   CampaignSummary run() {
     clock_.run_for(session_.asked);
@@ -91,6 +93,7 @@ class Supervisor {
     pool_.end_all();
     drain();
     session_.seconds = clock_.lasted();
+    session_.gpu_busy = gpu_sampler_.busy();
     session_.ended = interrupts_.came() ? "interrupted" : was_full || disk_full() ? kDiskFull : "time";
     return sum_up();
   }
@@ -214,6 +217,7 @@ class Supervisor {
     if (seconds_since(told_state_) < kStateSeconds) return;
     told_state_ = Clock::now();
     events_.look_at_findings();
+    if (!draining_) gpu_sampler_.look();
     const CampaignState s = state_now();
     state_(s);
     if (s.disk_full != was_full_) {
@@ -230,6 +234,7 @@ class Supervisor {
     if (seconds_since(told_header_) > kHeaderSeconds) {
       told_header_ = Clock::now();
       session_.seconds = clock_.lasted();
+      session_.gpu_busy = gpu_sampler_.busy();
       keep([&] { write_header(options_.dir, header_); });
     }
   }
@@ -248,6 +253,7 @@ class Supervisor {
   WorkerPool pool_;
   TriageProcess triage_;
   Rechecks rechecks_;
+  GpuSampler gpu_sampler_;
   Clock::time_point told_state_, told_event_, told_header_, rate_at_;
   uint64_t rate_cases_ = 0;
   double rate_ = 0;

@@ -82,6 +82,8 @@ struct Session {
   double seconds = 0;   // seconds so far
   std::string ended;    // "time", "interrupted", kDiskFull; empty: it still runs, or was killed
   int jobs = 0, gpus = 0;
+  std::vector<double>
+      gpu_busy;  // share of the time in which a kernel ran, by GPU (gpu_sampler.h); empty: not known
   std::map<std::string, std::string> builds;  // target -> hash
   std::vector<std::string> notes;             // "fa1.cpu.plain was built anew: ..."
   Machine machine;

@@ -50,10 +50,12 @@ CampaignHeader header(const Night& night) {
   s.asked = seconds;
   s.seconds = seconds * 0.4;
   s.jobs = kShards;
+  s.gpu_busy = {0.5};
   h.sessions.push_back(s);
   s.started = "2026-03-02T03:02:11Z";
   s.from = seconds * 0.4;
   s.asked = s.seconds = seconds * 0.6;
+  s.gpu_busy = {0.9};
   s.ended = "time";
   s.notes = {marked(night, "fa1.cpu.plain was built anew: 9c1e.. -> 4595..")};
   h.sessions.push_back(s);

@@ -88,6 +88,20 @@ TEST_F(ReportOfANight, HasAllThatTheFolderSays) {
   EXPECT_EQ(j["newest"][0]["edges"], 11) << "how many, not which";
 }
 
+// One job of three is on a GPU; the sessions lasted 40 and 60 % of the night.
+TEST_F(ReportOfANight, EachGpuHasItsRateAndHowBusyItWas) {
+  make_night(dir_);
+  const Json j = json();
+  ASSERT_EQ(j["gpus"].size(), 1u);
+  const Json gpu = j["gpus"][0];
+  EXPECT_EQ(gpu["gpu"], 0);
+  EXPECT_EQ(gpu["jobs"], 1);
+  EXPECT_EQ(gpu["cases"], j["shards"][2]["last"]["cases"]);
+  EXPECT_NEAR(gpu["rate"].get<double>(), gpu["cases"].get<double>() / (8 * 3600), 0.01);
+  EXPECT_NEAR(gpu["busy"].get<double>(), 0.4 * 0.5 + 0.6 * 0.9, 1e-9);
+  EXPECT_THAT(report::report_page(j), HasSubstr("cases a second"));
+}
+
 // Curves need no more, and a week of many jobs stays a page.
 TEST_F(ReportOfANight, SeriesAreThinnedAndEndWhereTheyEnd) {
   make_night(dir_);
