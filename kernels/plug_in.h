@@ -147,6 +147,17 @@ inline Refusal check_switches(const attn_problem& p) {
   return {};
 }
 
+// A merge has rows and columns, and nothing that hides keys or makes scores.
+inline Refusal check_merge(const attn_problem& p) {
+  if ((p.features & ATTN_FEATURE_MERGE) == 0) return {};
+  if (p.heads_kv != p.heads_q || p.seq_k != 0 || p.dim_qk != 1)
+    return invalid("a merge has heads_kv = heads_q, seq_k = 0 and dim_qk = 1");
+  if (p.softcap != 0 || p.causal || p.window_left >= 0 || p.window_right >= 0 || p.has_key_lengths ||
+      p.bias_dtype != ATTN_NONE || p.has_mask || p.num_splits != 0)
+    return invalid("a merge has no softcap, causal order, window, key lengths, bias, mask or splits");
+  return {};
+}
+
 inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   const bool queries = p.batch > 0 && p.heads_q > 0 && p.seq_q > 0;
   const bool keys = queries && p.seq_k > 0;
@@ -202,6 +213,7 @@ inline Refusal read_call(const attn_problem* problem, const attn_tensors* tensor
     return {ATTN_UNSUPPORTED, "this kernel has no forward pass"};
   if (Refusal refusal = check_sizes(call->problem)) return refusal;
   if (Refusal refusal = check_switches(call->problem)) return refusal;
+  if (Refusal refusal = check_merge(call->problem)) return refusal;
   if (Refusal refusal = check_tensors(call->problem, call->tensors)) return refusal;
   if (call->env.backend != backend)
     return invalid("env.backend is not the back end this kernel was compiled for");

@@ -13,9 +13,9 @@ inline constexpr KnownFeatures kMergeKnows = {"the oracle of merges", ATTN_FEATU
 // Reads o1, o2, lse1 and lse2 of `host`, in host memory, and nothing else. Throws UnknownFeatures for a kind of
 // problem that it does not know.
 //
-// Of the plan, the classes of exp, log and reciprocal count, and merge_rule, merge_format, lse_base, lse_dead
-// and isolates_masked_nan. An element of O that is not finite, in a side that saw no key, leaves its column
-// free unless isolates_masked_nan is set.
+// It reads these fields of the plan: the classes of exp, log and reciprocal, merge_rule, merge_format, lse_base, lse_dead
+// and isolates_masked_nan. If O of a side that saw no key is not finite, the column may be anything, unless
+// isolates_masked_nan is set.
 Reference evaluate_merge(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                          const Calibration& calibration, RowSample sample = {});
 

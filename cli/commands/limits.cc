@@ -15,6 +15,7 @@
 #include "fuzz/check/tried.h"
 #include "properties/case/domain.h"
 #include "properties/case/words.h"
+#include "properties/operations/operation.h"
 
 namespace attnfuzz {
 namespace {
@@ -53,6 +54,10 @@ Exit run_limits(LimitsArguments arguments) {
   const KernelLibrary library = library_of(arguments.kernel, arguments.target);
   const std::unique_ptr<Target> target = open(library, arguments.target);
   say_identity(identity_line(target->info(), arguments.target), arguments.verbose);
+  if (!kernel_has(operations::forward, target->info().features))
+    throw UserError(
+        target->info().name +
+        " has no forward pass, and limits asks for forward problems alone: its plan() says what it refuses");
   // Nobody has said yet what it takes, so what it raises says that it does not.
   const AskedLate late = {.seconds = 60, .raised = true, .runs = true};
   CheckOptions asked;

@@ -55,7 +55,7 @@ Json stats_json(const TargetStats& stats) {
   return j;
 }
 
-// What each GPU did: the cases of its jobs, and how busy it was, over all sessions that say so.
+// The row of each GPU: the cases of its jobs, and how busy it was, over all sessions that recorded it.
 Json gpus_json(const Report& report) {
   struct Gpu {
     int jobs = 0;

@@ -17,10 +17,12 @@ Execution::Execution(const Case& the_case, Target& on, const attn_plan* earlier)
   lay_out_s += std::chrono::duration<double>(Clock::now() - start_).count();
   {
     Stopwatch watch(kernel_s);
-    planned = target.plan(laid.problem(), laid.tensors(), env);
+    if (earlier != nullptr)
+      planned.plan = *earlier;
+    else
+      planned = target.plan(laid.problem(), laid.tensors(), env);
   }
   if (!why_not().empty()) return;
-  if (earlier != nullptr) planned.plan = *earlier;
   Stopwatch watch(lay_out_s);
   written_by_plan = laid.check_planned();
   laid.follow(plan);

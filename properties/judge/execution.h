@@ -23,8 +23,8 @@
 namespace attnfuzz {
 
 struct Execution {
-  // The case must be legal (case.h). `earlier`: the plan by which it runs, made for another case of the same
-  // sizes and layout; the kernel is asked for a plan all the same.
+  // The case must be legal (case.h). `earlier`: the plan by which it runs, made for another case of the
+  // same sizes and layout. The kernel is then not asked for one.
   Execution(const Case& c, Target& target, const attn_plan* earlier = nullptr);
 
   // Why the case cannot run, in a sentence; empty if run() may be called.

@@ -168,7 +168,7 @@ constexpr bool in_problem(const TensorSpec& spec, uint64_t features) {
          (spec.feature == 0 || (spec.feature & features) != 0);
 }
 
-// Of a list of tensors, those of the forward pass: what a draw begins with.
+// The tensors of a list that the forward pass has. A draw begins with these.
 template <const auto& list>
 inline constexpr auto kOfForwardIn = [] {
   constexpr auto wanted = [](TensorId t) { return in_problem(spec_of(t), 0); };

@@ -105,6 +105,35 @@ TEST(PlugIn, ADomainOfBeforeSaysNothingOfLayouts) {
   EXPECT_EQ(read.align_bytes, 0);
 }
 
+// It has merges alone.
+struct Merging : One {
+  static constexpr const char* kName = "merging";
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_MERGE | ATTN_FEATURE_NO_FORWARD;
+};
+
+TEST(PlugIn, AMergeHasItsTensorsAndNothingThatAsksForMore) {
+  constexpr attn_kernel kMerging = attn::plug_in<Merging>();
+  Offer merge;
+  merge.env.backend = ATTN_CUDA, merge.env.variant = 0;
+  merge.problem.features = ATTN_FEATURE_MERGE;
+  merge.problem.seq_k = 0, merge.problem.dim_qk = 1;
+  attn_tensors& t = merge.tensors;
+  t.o1 = t.o2 = t.o, t.lse1 = t.lse2 = t.lse;
+  EXPECT_EQ(answer(kMerging, merge).status, ATTN_OK) << answer(kMerging, merge).reason;
+  const auto refuses = [&](void (*change)(Offer&), const char* words) {
+    Offer other = merge;
+    change(other);
+    const Told told = answer(kMerging, other);
+    EXPECT_NE(told.status, ATTN_OK) << words;
+    EXPECT_NE(told.reason.find(words), std::string::npos) << told.reason;
+  };
+  refuses([](Offer& x) { x.tensors.lse2.data = nullptr; }, "lse2 is a null pointer");
+  refuses([](Offer& x) { x.problem.seq_k = 5; }, "seq_k = 0");
+  refuses([](Offer& x) { x.problem.causal = 1; }, "a merge has no softcap, causal order");
+  refuses([](Offer& x) { x.problem.num_splits = 2; }, "a merge has no softcap, causal order");
+  refuses([](Offer& x) { x.problem.features = 0; }, "this kernel has no forward pass");
+}
+
 TEST(PlugIn, KnowsItsVariants) {
   Offer x;
   for (int32_t variant : {0, 1, 2}) {

@@ -1,5 +1,5 @@
-// How busy the GPUs of a campaign are: the share of the time in which a kernel ran, whosoever it was, as the
-// driver counts it (NVML). A job cannot tell: while it waits for its own kernels, those of other jobs run.
+// Measures how busy the GPUs of a campaign are: the share of time in which some kernel ran, as the driver counts it
+// (NVML). A job cannot measure it: while it waits for its own kernels, kernels of other jobs run.
 //
 //   GpuSampler sampler(visible_gpus(), 2);
 //   sampler.look();                        // about twice a second

@@ -1,4 +1,4 @@
-// What translated sources need besides CUDA's words. In them warpSize is a variable, as in CUDA, and no macro: a
+// Names that translated sources need besides CUDA's words. In them warpSize is a variable, as in CUDA, and no macro: a
 // namespace or a struct may have a warpSize of its own. cuda_words.h alone has the macro.
 #pragma once
 

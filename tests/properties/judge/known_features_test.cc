@@ -84,7 +84,7 @@ TEST(KnownFeatures, NeitherExporterWritesAProgram) {
   EXPECT_TRUE(names_the_bits(std::get<std::string>(prepared))) << std::get<std::string>(prepared);
 }
 
-// What was written for the forward pass alone answers no other operation.
+// Readers that were written for the forward pass alone refuse every other operation.
 TEST(KnownFeatures, AnotherOperationIsRefusedByWhatKnowsTheForwardPassAlone) {
   for (const Operation* operation : all_operations()) {
     if (operation->feature == 0) continue;
