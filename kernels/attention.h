@@ -18,7 +18,8 @@
  *   O(b,h,i,c) = sum_j exp(x_j - LSE) V(b,g,j,c),   LSE(b,h,i) = ln sum_j exp(x_j)
  *
  * A query that sees no key has O = 0 and LSE = -inf, exactly; a plan may declare
- * another such LSE, and another base than e (lse_dead, lse_base). For any problem a
+ * another such LSE, and another base than e (lse_dead, lse_base). With sinks, each
+ * query sees one key more (ATTN_FEATURE_SINK). For any problem a
  * kernel gives either a clear refusal before it launches anything, or a right
  * answer: never both wrong and silent.
  *
@@ -123,6 +124,14 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * of plan.lse_dead; where that is not +inf, -inf. It has no part in the result, and two such sides give such a
  * result. The problem has batch, heads_q = heads_kv, seq_q, dim_v, seq_k = 0 and dim_qk = 1. */
 #define ATTN_FEATURE_MERGE ((uint64_t)1 << 1)
+/* attn_problem.has_sink: each head has a sink, one more score in the softmax of all its queries, without a key or
+ * a value. It is neither scaled nor capped, and nothing hides it:
+ *
+ *   LSE(b,h,i) = ln(exp(sink(h)) + sum_j exp(x_j)),   O as before: its weights add up to less than 1
+ *
+ * The same as one more visible key with K = 0, V = 0 and a bias of sink(h). A sink of -inf is none. A query that
+ * sees no key has O = 0 and LSE = sink(h). plan.lse_sink may leave the sink out of LSE. */
+#define ATTN_FEATURE_SINK ((uint64_t)1 << 2)
 /* Of attn_kernel.features alone: the kernel has no forward pass, and is offered other operations only. */
 #define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)
 
@@ -149,6 +158,8 @@ typedef struct attn_problem {
   int32_t reserved;
   int64_t num_splits; /* 0: the kernel chooses; more splits than KV tiles is legal */
   uint64_t features;  /* appended: ATTN_FEATURE_*, its parts beyond a dense 16-bit forward call; 0: none */
+  int32_t has_sink;   /* appended: boolean, with ATTN_FEATURE_SINK: tensors.sink is given */
+  int32_t sink_dtype; /* of the sinks: ATTN_F16, ATTN_BF16 or ATTN_F32; 0 without sinks */
 } attn_problem;
 
 /* A strided view: element (i0,i1,i2,i3) lies at data + sum i_n stride[n], in
@@ -175,6 +186,8 @@ typedef struct attn_tensors {
   /* Appended, for ATTN_FEATURE_MERGE: the results of two sides. */
   attn_tensor o1, o2;     /* (batch, heads_q, seq_q, dim_v) */
   attn_tensor lse1, lse2; /* (batch, heads_q, seq_q, 1), fp32, of plan.lse_base */
+  /* Appended, for ATTN_FEATURE_SINK: (1, heads_q, 1, 1), of sink_dtype. In units of e, whatever plan.lse_base is. */
+  attn_tensor sink;
 } attn_tensors;
 
 /* What stopped a kernel. The strings live for the length of the callback. */
@@ -510,11 +523,12 @@ typedef struct attn_plan {
   int32_t merge_format;
   int32_t lse_base; /* of the LSE of run() and reduce(), not of partials. 0: e; 2: log2 of the sum */
   int32_t lse_dead; /* attn_lse_dead */
-  int32_t reserved_end;
+  int32_t lse_sink; /* boolean, read only with sinks: the LSE of run() leaves the sink out */
 } attn_plan;
 
 /* Results of the splits: for each an O normalised by its own sum, and its LSE.
- * A split without a visible key holds 0 and -inf. Both fp32, innermost dense. */
+ * A split without a visible key holds 0 and -inf. Both fp32, innermost dense. Sinks
+ * have no part in them: reduce() takes them in. */
 typedef struct attn_partials {
   uint32_t size;
   uint32_t reserved;

@@ -144,6 +144,12 @@ inline Refusal check_switches(const attn_problem& p) {
     return invalid(name_value("align", p.align) + " is not known");
   if (p.bias_dtype < ATTN_NONE || p.bias_dtype > ATTN_F32)
     return invalid(name_value("bias_dtype", p.bias_dtype) + " is not known");
+  const bool sinks = (p.features & ATTN_FEATURE_SINK) != 0;
+  if (sinks != (p.has_sink != 0))
+    return invalid("has_sink is " + std::to_string(p.has_sink) + ", but attn_problem.features " +
+                   (sinks ? "asks for sinks" : "does not ask for sinks"));
+  if (p.sink_dtype < ATTN_F16 || p.sink_dtype > ATTN_F32 || (!sinks && p.sink_dtype != 0))
+    return invalid(name_value("sink_dtype", p.sink_dtype) + (sinks ? " is not known" : " without sinks"));
   return {};
 }
 
@@ -153,8 +159,8 @@ inline Refusal check_merge(const attn_problem& p) {
   if (p.heads_kv != p.heads_q || p.seq_k != 0 || p.dim_qk != 1)
     return invalid("a merge has heads_kv = heads_q, seq_k = 0 and dim_qk = 1");
   if (p.softcap != 0 || p.causal || p.window_left >= 0 || p.window_right >= 0 || p.has_key_lengths ||
-      p.bias_dtype != ATTN_NONE || p.has_mask || p.num_splits != 0)
-    return invalid("a merge has no softcap, causal order, window, key lengths, bias, mask or splits");
+      p.bias_dtype != ATTN_NONE || p.has_mask || p.has_sink || p.num_splits != 0)
+    return invalid("a merge has no softcap, causal order, window, key lengths, bias, mask, sinks or splits");
   return {};
 }
 
@@ -176,6 +182,7 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
                   {"bias", t.bias.data, keys && p.bias_dtype != ATTN_NONE, p.bias_dtype == ATTN_F32 ? 4u : 2u},
                   {"mask", t.mask.data, keys && p.has_mask, 1},
                   {"key_lengths", t.key_lengths, queries && p.has_key_lengths, 8},
+                  {"sink", t.sink.data, queries && p.has_sink, p.sink_dtype == ATTN_F32 ? 4u : 2u},
                   {"o1", t.o1.data, sides, element},
                   {"o2", t.o2.data, sides, element},
                   {"lse1", t.lse1.data, sides, 4},

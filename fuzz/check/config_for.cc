@@ -18,6 +18,7 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
   GeneratorConfig config;
   config.variants = std::min<int32_t>(static_cast<int32_t>(target.info().variants.size()), options.max_variant);
   config.splits = target.info().has_stages;
+  config.features = target.info().features;
   config.work = options.work;
   config.refused = options.refused ? *options.refused
                    : options.terms ? options.terms->refused

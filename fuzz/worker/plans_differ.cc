@@ -26,7 +26,7 @@ attn_plan cleared(attn_plan plan) {
   const std::string path = path_of(plan);
   std::memset(plan.path, 0, sizeof plan.path);
   std::memcpy(plan.path, path.data(), path.size());
-  plan.reserved = plan.reserved_end = 0;
+  plan.reserved = 0;
   return plan;
 }
 

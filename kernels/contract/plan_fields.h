@@ -104,7 +104,7 @@ inline constexpr PlanField kRows[] = {
     {ATTN_FIELD(P, merge_format), "format in which partial results are merged", kPartialFormats, 0, 0, "0 means: fp32", "merging"},
     {ATTN_FIELD(P, lse_base), "base of the LSE", kLseBases, 0, 0, "0 means: e", "lse_base"},
     {ATTN_FIELD(P, lse_dead), "LSE of a query that sees no key", kLseDead, 0, 0, "0 means: -inf", "lse_dead"},
-    {ATTN_FIELD(P, reserved_end), ""},
+    {ATTN_FIELD(P, lse_sink), "the LSE leaves the sink out; read with sinks alone", kBooleans, 0, 0, kFlag, "lse_sink"},
 };
 // clang-format on
 }  // namespace plan_table

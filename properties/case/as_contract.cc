@@ -13,7 +13,7 @@ namespace {
 template <class T>
 constexpr bool kIsNumber = std::is_arithmetic_v<T>;
 
-constexpr std::string_view kOfInputs[] = {"has_key_lengths", "bias_dtype", "has_mask"};
+constexpr std::string_view kOfInputs[] = {"has_key_lengths", "bias_dtype", "has_mask", "has_sink", "sink_dtype"};
 
 // True if a row of the contract is filled from a member of the same name.
 constexpr bool has_member(const char* name) {
@@ -50,6 +50,8 @@ attn_problem problem_of(const Problem& p) {
   out.has_key_lengths = p.key_lengths.has_value();
   out.bias_dtype = p.bias ? p.bias->dtype : ATTN_NONE;
   out.has_mask = p.mask.has_value();
+  out.has_sink = p.sink.has_value();
+  if (p.sink) out.sink_dtype = p.sink->dtype;
   out.features |= contract::features_of(out);
   return out;
 }

@@ -115,6 +115,24 @@ struct Mask {
   bool operator==(const Mask&) const = default;
 };
 
+// The sinks of the query heads (attn_problem.has_sink). They are numbers of their own format.
+enum class SinkKind : uint8_t {
+  kZero,      // 0: like a key whose score is 0
+  kAbove,     // 8 to 40: above most scores, so that O is small
+  kGaussian,  // deviation 2
+  kBelow,     // -40 to -8: a small part of a row that sees keys, and all of one that sees none
+  kMinusInf,  // -inf: there is none
+  kMixed,     // each head has one of these
+};
+inline constexpr int kSinkKinds = 6;
+
+struct Sink {
+  int32_t dtype = ATTN_F32;
+  SinkKind kind = SinkKind::kZero;
+  uint64_t seed = 0;
+  bool operator==(const Sink&) const = default;
+};
+
 // The sizes and flags of attn_problem, with the same names and meanings.
 struct Problem {
   int32_t dtype = ATTN_F16;
@@ -128,6 +146,7 @@ struct Problem {
   std::optional<Bias> bias;
   std::optional<Mask> mask;
   int64_t num_splits = 0;
+  std::optional<Sink> sink;
   // Bits of attn_problem.features without a field above: the one that asks for another operation than the forward
   // pass (tensor_spec.h, kOperations), or those of a later attnfuzz. A reader that does not know a bit refuses the
   // problem by name (reference/call/known_features.h).
@@ -159,6 +178,7 @@ template <> inline constexpr auto kFields<Problem> = fields("a problem",
     field("scale", &Problem::scale),
     field("seq_k", &Problem::seq_k),
     field("seq_q", &Problem::seq_q),
+    field("sink", &Problem::sink),
     field("softcap", &Problem::softcap),
     field("window_left", &Problem::window_left),
     field("window_right", &Problem::window_right));

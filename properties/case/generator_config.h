@@ -35,6 +35,7 @@ struct GeneratorConfig {
   std::vector<int64_t> tiles_q = {64}, tiles_k = {64};  // tiles of variant 1, from its plans
   std::vector<Tiling> tilings = {};  // of all variants, by ascending most_dim; empty: not known
   bool splits = false;               // true if the kernel uses num_splits
+  uint64_t features = 0;             // bits of attn_kernel.features
   Refused refused = {};
   std::vector<const Refusal*> never = {};  // what it makes no promise about and cannot refuse; never drawn
   std::optional<attn_domain> domain = {};  // what the kernel declares to take

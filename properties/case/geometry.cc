@@ -25,18 +25,21 @@ std::array<bool, 4> repeated(const Case& c, TensorId t) {
 
 namespace {
 
-int32_t bias_dtype(const Problem& p) { return p.bias ? p.bias->dtype : static_cast<int32_t>(ATTN_NONE); }
+Formats formats_of(const Problem& p) {
+  return {p.dtype, p.bias ? p.bias->dtype : int32_t{ATTN_NONE}, p.sink ? p.sink->dtype : int32_t{ATTN_F16}};
+}
 
 }  // namespace
 
-int32_t dtype_of(const Problem& p, TensorId t) { return dtype_of(spec_of(t), p.dtype, bias_dtype(p)); }
+int32_t dtype_of(const Problem& p, TensorId t) { return dtype_of(spec_of(t), formats_of(p)); }
 
 int64_t element_bytes(const Problem& p, TensorId t) {
-  return element_bytes(spec_of(t), p.dtype, bias_dtype(p));
+  return element_bytes(spec_of(t), formats_of(p));
 }
 
 bool is_present(const Case& c, TensorId t) {
-  if (!in_problem(spec_of(t), c.problem.features)) return false;
+  const uint64_t sinks = c.problem.sink ? ATTN_FEATURE_SINK : 0;
+  if (!in_problem(spec_of(t), c.problem.features | sinks)) return false;
   switch (t) {
     case TensorId::kLse:
       return c.want_lse;
@@ -44,6 +47,8 @@ bool is_present(const Case& c, TensorId t) {
       return c.problem.bias.has_value();
     case TensorId::kMask:
       return c.problem.mask.has_value();
+    case TensorId::kSink:
+      return c.problem.sink.has_value();
     case TensorId::kKeyLengths:
       return c.problem.key_lengths.has_value();
     default:
@@ -55,6 +60,7 @@ void make_present(Case& c, TensorId t) {
   if (t == TensorId::kLse) c.want_lse = true;
   if (t == TensorId::kMask && !c.problem.mask) c.problem.mask.emplace();
   if (t == TensorId::kBias && !c.problem.bias) c.problem.bias.emplace();
+  if (t == TensorId::kSink && !c.problem.sink) c.problem.sink.emplace();
 }
 
 std::optional<Geometry> geometry(const Case& c, TensorId t) {

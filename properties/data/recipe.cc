@@ -9,6 +9,7 @@
 
 #include "properties/case/geometry.h"
 #include "properties/data/fills.h"
+#include "properties/data/sink_values.h"
 #include "reference/numbers/formats.h"
 #include "reference/semantics.h"
 
@@ -116,6 +117,10 @@ float bias_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j) {
   return bias_value(bias, at.b, at.h, at.i, at.j, at.seq_q, at.seq_k);
 }
 
+uint32_t sink_at(const Case& c, int64_t h) {
+  return sink_bits(*c.problem.sink, source(c.remap.head_q, h, c.problem.seq_k));
+}
+
 std::vector<Planted> planted_at(const Case& c) {
   static const Remap kIdentity;
   if (c.remap == kIdentity || c.planted.empty()) return c.planted;
@@ -152,6 +157,10 @@ std::vector<Planted> planted_at(const Case& c) {
 
 double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, int64_t d) {
   const Problem& p = c.problem;
+  if (tensor == TensorId::kSink) {
+    const uint32_t bits = sink_at(c, h);
+    return decode(p.sink->dtype, &bits, 0);
+  }
   const bool pair = tensor == TensorId::kBias;
   Indices at = {b, h, s};
   const Once once = stored_once(c, tensor);

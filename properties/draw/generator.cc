@@ -74,8 +74,10 @@ void make_requested(Phase phase, const CaseRequest& request, const GeneratorConf
   }
 }
 
-Case make_case(const GeneratorConfig& given, const rc::Random& random, CaseRequest request) {
-  RapidcheckRng rng(random);
+// later_random: for Phase::kLater.
+Case make_case(const GeneratorConfig& given, const rc::Random& random, const rc::Random& later_random,
+               CaseRequest request) {
+  RapidcheckRng rng(random), later(later_random);
   if (request.together) request.row = given.covering ? given.covering->together(rng) : together(rng);
   Case c;
   const bool spared = !given.refused.nothing() && !rng.percent(3);
@@ -111,6 +113,7 @@ Case make_case(const GeneratorConfig& given, const rc::Random& random, CaseReque
     }
     fit_domain(config, c);
   }
+  draw_phase(Phase::kLater, config, later, c);
   tidy(c);
   if (!illegal(c)) return c;
   // A case can be illegal through its memory: through strides that no slot holds, or, in a domain of long
@@ -147,8 +150,11 @@ bool asks_together(uint64_t seed, uint64_t index) { return mix(seed, index / 2, 
 }  // namespace
 
 rc::Gen<Case> arbitrary_case(const GeneratorConfig& config) {
-  return
-      [config](const rc::Random& random, int) { return rc::shrinkable::just(make_case(config, random, {})); };
+  return [config](const rc::Random& random, int) {
+    rc::Random left = random;
+    const rc::Random right = left.split();
+    return rc::shrinkable::just(make_case(config, left, right, {}));
+  };
 }
 
 void showValue(const Case& c, std::ostream& os) { os << encode(c); }
@@ -156,6 +162,8 @@ void showValue(const Case& c, std::ostream& os) { os << encode(c); }
 Case draw(const GeneratorConfig& config, uint64_t seed, uint64_t index) {
   rc::Random::Key key;
   for (size_t i = 0; i < key.size(); ++i) key[i] = mix(seed, index, i, 0, 0);
+  rc::Random::Key later;
+  for (size_t i = 0; i < later.size(); ++i) later[i] = mix(seed, index, key.size() + i, 0, 0);
   CaseRequest request;
   if (index % kManyHeadsEvery == kManyHeadsAt) request.many_heads = index / kManyHeadsEvery;
   if (const uint64_t n = index / kLongEvery; index % kLongEvery == kLongAt)
@@ -170,10 +178,10 @@ Case draw(const GeneratorConfig& config, uint64_t seed, uint64_t index) {
   if (request.anything && config.covering) request.row = config.covering->row(seed, index / 2);
   request.keeps_keys = index / 4 % 3 != 0;
   request.plain = std::ranges::none_of(request.row, [](const AxisRequest& one) { return adds_to_scores(one); });
-  if (request.sort != CaseRequest::kFar) return make_case(config, rc::Random(key), request);
+  if (request.sort != CaseRequest::kFar) return make_case(config, rc::Random(key), rc::Random(later), request);
   GeneratorConfig far = config;
   far.work = far_work(config);
-  return make_case(far, rc::Random(key), request);
+  return make_case(far, rc::Random(key), rc::Random(later), request);
 }
 
 }  // namespace attnfuzz

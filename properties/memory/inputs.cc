@@ -71,6 +71,11 @@ void InputRows::write(const Index& at, std::byte* row) {
     case TensorId::kMask:
       write_mask(at, reinterpret_cast<uint8_t*>(row));
       break;
+    case TensorId::kSink: {
+      const uint32_t bits = sink_at(case_, at.n[1]);
+      std::memcpy(row, &bits, static_cast<size_t>(element_bytes(case_.problem, tensor_)));  // little-endian
+      break;
+    }
     case TensorId::kKeyLengths:
       std::memcpy(row, case_.problem.key_lengths->data(), case_.problem.key_lengths->size() * 8);
       break;

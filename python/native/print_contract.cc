@@ -129,7 +129,7 @@ std::string problem_meanings() {
 // "q": ("input", "dtype", ("batch", "heads_q", "seq_q", "dim_qk"), None, True, True, 9223372036854775808)
 std::string tensor_text(const attnfuzz::TensorSpec& spec) {
   constexpr const char* kRoles[] = {"input", "output", "scratch"};
-  constexpr const char* kElements[] = {"dtype", "f32", "bias_dtype", "bool", "i64"};
+  constexpr const char* kElements[] = {"dtype", "f32", "bias_dtype", "bool", "i64", "sink_dtype"};
   constexpr const char* kSizes[] = {nullptr, "batch",  "heads_q", "heads_kv", "seq_q",
                                     "seq_k", "dim_qk", "dim_v",   nullptr};
   std::array<const char*, 4> shape = {};

@@ -26,13 +26,13 @@
 namespace attnfuzz {
 
 // clang-format off
-enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace, kO1, kO2, kLse1, kLse2 };
+enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace, kO1, kO2, kLse1, kLse2, kSink };
 // clang-format on
 
 // Which size of the problem a dimension has, and the format of an element: the
 // problem's dtype, fp32, the bias's own, ... size_of() and dtype_of() list them alike.
 enum class Size : uint8_t { kOne, kBatch, kHeadsQ, kHeadsKv, kSeqQ, kSeqK, kDimQk, kDimV, kPlanned };
-enum class Element : uint8_t { kInput, kF32, kBias, kByte, kInt64 };
+enum class Element : uint8_t { kInput, kF32, kBias, kByte, kInt64, kSink };
 
 enum class Role : uint8_t {
   kInput,   // read, never written
@@ -114,6 +114,8 @@ inline constexpr TensorSpec kRows[] = {
     {kO2, "o2", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, o2), kSide, nullptr, 0, kMerge},
     {kLse1, "lse1", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, lse1), kGivenLse, nullptr, 0, kMerge},
     {kLse2, "lse2", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, lse2), kGivenLse, nullptr, 0, kMerge},
+    {kSink, "sink", {kOne, kHeadsQ, kOne, kOne}, Element::kSink, kIn, ATTN_FIELD(T, sink), kFixed, "has_sink",
+     ATTN_FEATURE_SINK, kAttend},
 };
 // clang-format on
 }  // namespace tensor_table
@@ -219,15 +221,21 @@ constexpr std::array<int64_t, 4> shape_of(const TensorSpec& spec, const Problem&
   return {size_of(b, p), size_of(h, p), size_of(s, p), size_of(d, p)};
 }
 
+// The formats that a problem chooses, as attn_dtype.
+struct Formats {
+  int32_t input, bias, sink;
+};
+constexpr Formats formats_of(const attn_problem& p) { return {p.dtype, p.bias_dtype, p.sink_dtype}; }
+
 // attn_dtype of an element; ATTN_NONE for bytes and integers.
-constexpr int32_t dtype_of(const TensorSpec& spec, int32_t dtype, int32_t bias_dtype) {
-  const int32_t dtypes[] = {dtype, ATTN_F32, bias_dtype, ATTN_NONE, ATTN_NONE};
+constexpr int32_t dtype_of(const TensorSpec& spec, const Formats& formats) {
+  const int32_t dtypes[] = {formats.input, ATTN_F32, formats.bias, ATTN_NONE, ATTN_NONE, formats.sink};
   return dtypes[static_cast<size_t>(spec.element)];
 }
 
-constexpr int64_t element_bytes(const TensorSpec& spec, int32_t dtype, int32_t bias_dtype) {
+constexpr int64_t element_bytes(const TensorSpec& spec, const Formats& formats) {
   const auto of = [](int32_t d) { return d == ATTN_F16 || d == ATTN_BF16 ? 2 : 4; };
-  const int64_t bytes[] = {of(dtype), 4, of(bias_dtype), 1, 8};
+  const int64_t bytes[] = {of(formats.input), 4, of(formats.bias), 1, 8, of(formats.sink)};
   return bytes[static_cast<size_t>(spec.element)];
 }
 

@@ -30,14 +30,14 @@ std::vector<int64_t> cost(const Case& c) {
 
 int main() {
   Case c;
-  c.problem.has_sink = true;
+  c.problem.has_dropout = true;
   const auto again = decode(encode(c));
   hold(std::holds_alternative<Case>(again) && std::get<Case>(again) == c, "it is written and read");
-  hold(encode(Case{}).find("has_sink") == std::string::npos, "cases without it are written as before");
-  hold(describe(c).find("a sink") != std::string::npos, "it is told");
+  hold(encode(Case{}).find("has_dropout") == std::string::npos, "cases without it are written as before");
+  hold(describe(c).find("dropout") != std::string::npos, "it is told");
   hold(cost(Case{}) < cost(c), "a case without it is simpler");
   const auto off = std::ranges::find_if(shrink_toggles(), [&](const ShrinkToggle& s) { return s.present(c); });
-  hold(off != shrink_toggles().end() && std::string_view(off->name) == "a sink", "the reducer can turn it off");
+  hold(off != shrink_toggles().end() && std::string_view(off->name) == "dropout", "the reducer can turn it off");
   Case without = c;
   off->remove(without);
   hold(without == Case{}, "nothing of it is left then");
@@ -50,7 +50,7 @@ int main() {
       taken |= to == c;
     }
     for (const Tag& tag : feature->tags)
-      tagged |= std::string_view(tag.name) == "sink" && tag.there({c, c.problem, 64, 64, 1});
+      tagged |= std::string_view(tag.name) == "dropout" && tag.there({c, c.problem, 64, 64, 1});
     for (const Refusal& refusal : feature->refusals) {
       Case alone;
       refusal.ask(alone.problem);

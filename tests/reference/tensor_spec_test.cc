@@ -53,10 +53,10 @@ TEST(TensorSpec, ShapesAreTheContracts) {
   is(TensorId::kLse, {2, 6, 5, 1});
   is(TensorId::kMask, {2, 6, 5, 7});
   is(TensorId::kKeyLengths, {1, 1, 1, 2});
-  EXPECT_EQ(element_bytes(spec_of(TensorId::kQ), ATTN_BF16, ATTN_NONE), 2);
-  EXPECT_EQ(element_bytes(spec_of(TensorId::kQ), ATTN_F32, ATTN_NONE), 4);
-  EXPECT_EQ(element_bytes(spec_of(TensorId::kBias), ATTN_F16, ATTN_F32), 4);
-  EXPECT_EQ(element_bytes(spec_of(TensorId::kBias), ATTN_F32, ATTN_BF16), 2);
+  EXPECT_EQ(element_bytes(spec_of(TensorId::kQ), {ATTN_BF16, ATTN_NONE, ATTN_F16}), 2);
+  EXPECT_EQ(element_bytes(spec_of(TensorId::kQ), {ATTN_F32, ATTN_NONE, ATTN_F16}), 4);
+  EXPECT_EQ(element_bytes(spec_of(TensorId::kBias), {ATTN_F16, ATTN_F32, ATTN_F16}), 4);
+  EXPECT_EQ(element_bytes(spec_of(TensorId::kBias), {ATTN_F32, ATTN_BF16, ATTN_F16}), 2);
   EXPECT_EQ(std::vector<TensorId>(kOutputs.begin(), kOutputs.end()),
             (std::vector{TensorId::kO, TensorId::kLse}));
   EXPECT_EQ(kInputs.size() + kOutputs.size() + 1, static_cast<size_t>(kTensorCount));

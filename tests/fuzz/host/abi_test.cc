@@ -40,7 +40,7 @@ TEST(Abi, AnOlderPlugInIsPlannedAndRun) {
 
 TEST(Abi, ANewerPlugInIsPlannedAndRun) {
   FakeCall call = call_of("abi_next", "next");
-  EXPECT_EQ(call.target->info().features, 6u);
+  EXPECT_EQ(call.target->info().features, 2u | uint64_t{1} << 40);
   const PlanReply reply = call.plan();
   ASSERT_EQ(reply.status, ATTN_OK) << reply.reason << reply.crash.value_or("");
   EXPECT_EQ(reply.plan.size, sizeof(attn_plan));
@@ -62,9 +62,9 @@ TEST(Abi, AProblemIsNotOfferedToAPlugInThatDoesNotKnowItsFeatures) {
   EXPECT_EQ(first.plan().status, ATTN_UNSUPPORTED);  // it would have said yes
   EXPECT_THAT(first.plan().reason, HasSubstr("attn_kernel.features lacks the bits 2"));
   FakeCall next = call_of("abi_next", "next");
-  next.problem.features = 4;
+  next.problem.features = uint64_t{1} << 40;
   EXPECT_EQ(next.plan().status, ATTN_OK);
-  next.problem.features = 5;
+  next.problem.features = 1 | uint64_t{1} << 40;
   EXPECT_THAT(next.plan().reason, HasSubstr("lacks the bits 1"));
 }
 

@@ -12,7 +12,7 @@ struct Next {
   static constexpr const char* kName = "next";
   static constexpr const char* kDescription = "a plug-in of a later contract";
   static constexpr attn_backend kBackend = ATTN_CPU;
-  static constexpr uint64_t kFeatures = 6;
+  static constexpr uint64_t kFeatures = 2 | uint64_t{1} << 40;  // and a bit that nobody knows yet
 
   static attn::Refusal plan(const attn::Call& call, attn_plan* plan) {
     const attn_problem& p = call.problem;
