@@ -13,6 +13,7 @@
 #include "reference/rows/rounded_p.h"
 #include "reference/rows/row_terms.h"
 #include "reference/rows/scores.h"
+#include "reference/rows/sinks.h"
 #include "reference/rows/visibility.h"
 #include "reference/rows/weighted_mean.h"
 
@@ -90,6 +91,7 @@ struct BlockRow {
   std::vector<double> q, q_size, bias;
   Buffer dot, absolute, running;  // by position in the block
   double shift = 0;               // RowScores::shift
+  double sink = -kInfinity;
   MeanRow mean;
 };
 
@@ -200,11 +202,13 @@ class Evaluator {
     ++out_.sampled;
     BlockRow& row = scratch_.block_rows[live_];
     load_keys(at, &row);
+    row.sink = sink_of(problem_, tensors_, at.h);
+    if (std::isnan(row.sink) || row.sink == kInfinity) {
+      leave_open(number);
+      return false;
+    }
     if (row.keys.empty()) {
-      out_.state[static_cast<size_t>(number)] = RowState::kDead;
-      ++out_.dead;
-      o_.fill_row(number, Due::kNumber, 0, 0);
-      lse_.fill_row(number, model_.any_dead_lse ? Due::kAnything : Due::kNumber, model_.dead_lse, 0);
+      end_without_keys(number, row.sink);
       return false;
     }
     row.row = number;
@@ -216,6 +220,19 @@ class Evaluator {
                    tensors_.q.stride[3], problem_.dim_qk, row.q.data());
     for (size_t t = 0; t < row.q.size(); ++t) row.q_size[t] = std::abs(row.q[t]);
     return true;
+  }
+
+  // O is 0. The LSE is the sink's score, or that of a dead row.
+  void end_without_keys(int64_t number, double sink) {
+    o_.fill_row(number, Due::kNumber, 0, 0);
+    if (sink == -kInfinity) {
+      out_.state[static_cast<size_t>(number)] = RowState::kDead;
+      ++out_.dead;
+      lse_.fill_row(number, model_.any_dead_lse ? Due::kAnything : Due::kNumber, model_.dead_lse, 0);
+      return;
+    }
+    out_.state[static_cast<size_t>(number)] = RowState::kBounded;
+    lse_.fill_row(number, Due::kNumber, sink / model_.log_unit, lone_sink_bound(model_, sink) / model_.log_unit);
   }
 
   void load_bias(BlockRow* row) {
@@ -276,14 +293,14 @@ class Evaluator {
                            row->bias.empty() ? nullptr : row->bias.data(),
                            mean.places.gather(row->dot.data(), &scratch_.dot),
                            mean.places.gather(row->absolute.data(), &scratch_.absolute),
-                           mean.places.gather(row->running.data(), &scratch_.running)};
+                           mean.places.gather(row->running.data(), &scratch_.running),
+                           row->sink};
     switch (row_scores(model_, operands_, input, &scores_)) {
       case ScoreState::kNaN:
         fill(row->row, RowState::kNaN, Due::kMustBeNaN);
         return false;
       case ScoreState::kUnconstrained:
-        ++out_.unconstrained;
-        fill(row->row, RowState::kUnconstrained, Due::kAnything);
+        leave_open(row->row);
         return false;
       case ScoreState::kBounded:
         break;
@@ -294,7 +311,8 @@ class Evaluator {
         mean_terms(model_, {scores_.walk.rescales, scores_.sum_gamma, scores_.misplaced, scores_.largest_delta},
                    all_costs);
     rounded_.centre = mean.places.place_for(block_.positions(), &mean.centre, &scratch_.centre);
-    const bool rounded = model_.in_order() && round_p(model_, scores_, n, &rounded_);
+    const bool sink = row->sink != -kInfinity;
+    const bool rounded = !sink && model_.in_order() && round_p(model_, scores_, n, &rounded_);
     const auto at = static_cast<size_t>(row->row * o_.columns);
     std::fill_n(&o_.rule[at], o_.columns, static_cast<uint8_t>(Due::kNumber));
     mean.o = &o_.value[at];
@@ -303,7 +321,7 @@ class Evaluator {
     mean.exact = o_.exact.empty() ? nullptr : &o_.exact[at];
     begin_mean(block_, operands_.values,
                {scores_.x.data(), scores_.e.data(), scores_.weight.data(), scores_.largest, scores_.sum,
-                scores_.largest_e},
+                scores_.largest_e, sink, scores_.sink_weight, scores_.sink_e},
                rounded ? &rounded_ : nullptr, &scratch_.work, &mean);
     out_.state[static_cast<size_t>(row->row)] = RowState::kBounded;
     return true;
@@ -320,6 +338,12 @@ class Evaluator {
     out_.uninformative += !result.informative;
     const bool anything = mark_non_finite(row) || result.unconstrained_column;
     out_.unconstrained += anything;
+  }
+
+  // Any result is right.
+  void leave_open(int64_t row) {
+    ++out_.unconstrained;
+    fill(row, RowState::kUnconstrained, Due::kAnything);
   }
 
   void fill(int64_t row, RowState state, Due column) {
@@ -375,8 +399,12 @@ Reference evaluate_keys(const attn_problem& problem, const attn_tensors& host, c
 
 Reference evaluate(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                    const Calibration& calibration, RowSample sample, bool exact) {
-  return evaluate_keys(problem, host, make_error_model(problem, plan, calibration),
-                       sampled_rows(problem, plan.tile_q, sample), 0, problem.seq_k, exact);
+  const ErrorModel model = make_error_model(problem, plan, calibration);
+  const std::vector<int64_t> rows = sampled_rows(problem, plan.tile_q, sample);
+  Reference out = evaluate_keys(problem, host, model, rows, 0, problem.seq_k, exact);
+  if (problem.has_sink && plan.lse_sink)
+    out[TensorId::kLse] = evaluate_keys(without_sinks(problem), host, model, rows, 0, problem.seq_k)[TensorId::kLse];
+  return out;
 }
 
 }  // namespace attnfuzz

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "reference/rows/merged_rows.h"
+#include "reference/rows/sinks.h"
 
 namespace attnfuzz {
 
@@ -15,14 +16,15 @@ PartialReference evaluate_partials(const attn_problem& problem, const attn_tenso
   const int64_t length = whole ? problem.seq_k : plan.split_tiles * plan.tile_k;
   out.first_key = split == 0 ? 0 : std::min(problem.seq_k, split * length);
   out.last_key = std::min(problem.seq_k, out.first_key + length);
-  out.reference = evaluate_keys(problem, host, partial_error_model(problem, plan, calibration),
+  out.reference = evaluate_keys(without_sinks(problem), host, partial_error_model(problem, plan, calibration),
                                 sampled_rows(problem, plan.tile_q, sample), out.first_key, out.last_key);
   return out;
 }
 
-Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const Calibration& calibration,
-                       int64_t num_splits, const float* o, const float* lse) {
-  const ErrorModel model = make_error_model(problem, plan, calibration);
+namespace {
+
+Reference merge_splits(const attn_problem& problem, const ErrorModel& model, int64_t num_splits, const float* o,
+                       const float* lse, const attn_tensors& host) {
   // Evaluating no row gives a result of the right shape.
   Reference out = evaluate_keys(problem, {}, model, {}, 0, 0);
   const int64_t columns = out[TensorId::kO].columns;
@@ -34,8 +36,21 @@ Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const
       if (score == -kInfinity) continue;
       std::copy_n(o + (s * out.rows + row) * columns, columns, merged.add_side(score));
     }
+    const double sink = sink_of(problem, host, RowSpace(problem).at(row).h);
+    if (sink != -kInfinity) std::fill_n(merged.add_side(sink), columns, 0.0);
     merged.end();
   }
+  return out;
+}
+
+}  // namespace
+
+Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const Calibration& calibration,
+                       int64_t num_splits, const float* o, const float* lse, const attn_tensors& host) {
+  const ErrorModel model = make_error_model(problem, plan, calibration);
+  Reference out = merge_splits(problem, model, num_splits, o, lse, host);
+  if (problem.has_sink && plan.lse_sink)
+    out[TensorId::kLse] = merge_splits(without_sinks(problem), model, num_splits, o, lse, host)[TensorId::kLse];
   return out;
 }
 

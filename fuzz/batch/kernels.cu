@@ -233,6 +233,7 @@ __device__ void lay_tasks(const Work& work) {
     const int64_t head = row / p.seq_q, b = head / p.heads_q, h = head % p.heads_q, i = row % p.seq_q;
     const KeyRange range = key_range(p, length_of(call, b), i);
     cuda::RowTask task = {};
+    task.sink = -INFINITY;
     task.group = static_cast<int32_t>(b * p.heads_kv + h / heads_a_group);
     // A window may end before the first key.
     if (range.last > range.first)

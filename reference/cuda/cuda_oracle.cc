@@ -106,8 +106,12 @@ class CudaOracle final : public FastOracle {
   std::optional<Reference> evaluate(const attn_problem& problem, const attn_tensors& host,
                                     const attn_plan& plan, const Calibration& calibration, RowSample sample,
                                     std::string* why) override {
-    *why = unknown_features({"the oracle on a GPU", ATTN_FEATURE_F32}, problem.features);
+    *why = unknown_features({"the oracle on a GPU", ATTN_FEATURE_F32 | ATTN_FEATURE_SINK}, problem.features);
     if (!why->empty()) return std::nullopt;
+    if (problem.has_sink && plan.lse_sink) {
+      *why = "an LSE that leaves the sink out";
+      return std::nullopt;
+    }
     const ErrorModel model = make_error_model(problem, plan, calibration);
     if (model.factor_unit > 0) {
       *why = "Q and K that are converted";

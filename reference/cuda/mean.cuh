@@ -181,7 +181,7 @@ template <class G>
 __attribute__((noinline)) __device__ void hull(const RowsInput& in, const Row& row, const Team& team,
                                                const RowPlace& to) {
   for (int c = G::rank(); c < in.dim_v; c += G::kSize) {
-    double low = INFINITY, high = -INFINITY;
+    double low = has_sink(row.sink) ? 0 : INFINITY, high = -low;
     for (int k = row.lo; k < row.hi; ++k) {
       if (row.weight[k] < 0) continue;
       const double v = value_at(in, team, k, c);

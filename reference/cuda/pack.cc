@@ -6,7 +6,7 @@
 
 #include "reference/call/row_space.h"
 #include "reference/call/tensor_spec.h"
-#include "reference/rows/visibility.h"
+#include "reference/rows/sinks.h"
 
 namespace attnfuzz::cuda {
 namespace {
@@ -87,7 +87,7 @@ Tasks list_tasks(const attn_problem& p, const attn_tensors& host, const std::vec
     }
     const KeyRange range = key_range(p, host, at.b, at.i);
     RowTask task = {0, 0, static_cast<int32_t>(tasks.groups.size() - 1), static_cast<int32_t>(range.first),
-                    static_cast<int32_t>(range.last)};
+                    static_cast<int32_t>(range.last), sink_of(p, host, at.h)};
     // A window may end before the first key.
     if (range.last <= range.first) task.first = task.last = 0;
     if (p.bias_dtype != ATTN_NONE) task.bias = bias->of(at) * stride_k;

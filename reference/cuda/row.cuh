@@ -43,6 +43,8 @@ __host__ __device__ inline int64_t tiles_of(const ErrorNumbers& model, int64_t k
   return walks(model) ? (keys + model.tile_k - 1) / model.tile_k + 1 : 0;
 }
 
+__device__ inline bool has_sink(double sink) { return sink != -INFINITY; }
+
 // A score error that no visible key has.
 inline constexpr double kHidden = -1;
 
@@ -72,6 +74,9 @@ struct Row {
   bool nan, infinite;  // all columns must be NaN; all may be anything
   Way way;
   unsigned unbounded;  // not 0: a column has no finite bound by `way`
+  double sink;         // -infinity: there is none
+  double farthest;     // the largest size of a maximum: of the keys, or with the sink
+  double sink_unit;    // what the keys' common error is to the sink
   double shift;        // added to all scores, exactly; the other fields describe the remainder (absorbed())
   double m, least, largest_delta, largest_error, largest_absolute, misplaced;
   double largest;  // largest e_j

@@ -54,12 +54,22 @@ __global__ void __launch_bounds__(kThreads)
   if (impure) atomicOr(&facts.impure_values, 1);
 }
 
+// Fills a row that sees a sink and no key.
+template <class G>
+__device__ void fill_without_keys(const RowsInput& in, const RowsOutput& out, int64_t task, double sink) {
+  fill<G>(in, out, task, RowState::kBounded, Due::kNumber, sink / in.model.log_unit, 0);
+  if (G::rank() == 0) out.lse_bound[task] = lone_sink_bound(in.model, sink) / in.model.log_unit;
+}
+
 // Fills a row for which weigh() found the same expectation in all columns.
 template <class G>
 __device__ void fill(const RowsInput& in, const RowsOutput& out, int64_t task, Row& row) {
-  if (row.n == 0)
+  const bool open = isnan(row.sink) || row.sink == INFINITY;
+  if (row.n == 0 && !open && has_sink(row.sink))
+    fill_without_keys<G>(in, out, task, row.sink);
+  else if (row.n == 0 && !open)
     fill<G>(in, out, task, RowState::kDead, Due::kNumber, in.model.dead_lse, 0);
-  else if (row.nan)
+  else if (row.nan && !open)
     fill<G>(in, out, task, RowState::kNaN, Due::kMustBeNaN, 0, INFINITY);
   else
     fill<G>(in, out, task, RowState::kUnconstrained, Due::kAnything, 0, INFINITY);

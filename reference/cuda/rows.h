@@ -25,6 +25,7 @@ struct RowTask {
   int64_t bias, mask;   // where its own rows begin, in elements
   int32_t group;        // of its keys and values
   int32_t first, last;  // the keys [first, last) that position allows (visibility.h)
+  double sink;          // of its head; -infinity: none
 };
 
 // Facts about the keys of one group, found on the device before its rows are evaluated.

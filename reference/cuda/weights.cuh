@@ -72,22 +72,25 @@ __device__ inline void survey(const RowsInput& in, int64_t task, const Team& tea
   row.n = has_holes(in) ? static_cast<int>(seen) : row.hi - row.lo;
   row.first = !some ? 0 : has_holes(in) ? static_cast<int>(-ends[0]) : row.lo;
   row.last = !some ? 0 : has_holes(in) ? static_cast<int>(ends[1]) : row.hi - 1;
-  row.m = most[0];
+  row.sink = in.tasks[task].sink;
+  row.m = has_sink(row.sink) ? larger(most[0], row.sink) : most[0];
+  row.farthest = larger(fabs(row.m), fabs(most[0]));
   row.least = -most[1];
   row.largest_error = most[2];
   row.largest_delta = most[3];
+  row.sink_unit = model.may_be_fused ? 2 * kU * (fabs(row.m) + fabs(most[0]) + row.largest_delta) : 0;
   row.largest_absolute = most[4];
   // If the scale is folded into Q, the 16-bit query may overflow (earlier with log2 e folded in).
   const bool folded =
       model.folded_unit != 0 && row.q_most * fabs(model.scale) * std::numbers::log2e >= model.folded_overflow;
   const double misplaced =
-      model.may_be_fused ? kU * (fabs(row.m) + row.largest_delta) * std::numbers::log2e : 0;
+      model.may_be_fused ? kU * (row.farthest + row.largest_delta) * std::numbers::log2e : 0;
   const double capped = model.softcap > 0 || bias ? most[5] : 0;
   row.nan = row.impure & kSeesNaN;
-  row.infinite = (row.impure & kSeesInfinity) != 0 || folded ||
+  row.infinite = (row.impure & kSeesInfinity) != 0 || folded || isnan(row.sink) || row.sink == INFINITY ||
                  overflows(model, row.largest_absolute, capped, row.m, row.least == row.m, misplaced);
   row.misplaced = exp2(misplaced);
-  row.shift = bias && absorbed(model, row.largest_absolute, row.largest_delta, row.m, row.least) ? row.m : 0;
+  row.shift = bias && !has_sink(row.sink) && absorbed(model, row.largest_absolute, row.largest_delta, row.m, row.least) ? row.m : 0;
   if (row.shift != 0) row.m = row.least = row.largest_delta = row.largest_error = 0;
 }
 
@@ -106,7 +109,7 @@ __device__ inline void clear_scores(Row& row) {
 // known. Run by one thread.
 __device__ inline double walk_tiles(const ErrorNumbers& model, int tiles, Row& row) {
   const double most = model.sum_lanes > 0 ? most_additions(model) : 0;
-  double lost = 0, all = 0;
+  double lost = 0, all = 0, additions = 1;
   row.T = 0;
   for (int begin = 0, end; begin < tiles; begin = end) {
     Maximum so_far;
@@ -124,7 +127,9 @@ __device__ inline double walk_tiles(const ErrorNumbers& model, int tiles, Row& r
       tile.rescales = growths;  // those up to here, for now
       sum += tile.sum;
       all += tile.sum;
-      lost += min(most, static_cast<double>(tile.n)) * sum;
+      const double more = min(most, static_cast<double>(tile.n));
+      lost += more * sum;
+      additions += more;
       last = end;
     }
     for (int t = begin; t < end; ++t) {
@@ -137,7 +142,7 @@ __device__ inline double walk_tiles(const ErrorNumbers& model, int tiles, Row& r
     }
     row.T = larger(row.T, growths);
   }
-  return lost / all;
+  return has_sink(row.sink) ? additions : lost / all;
 }
 
 // Sets the row's single numbers, from its sum l, its mma blocks that hold a key, and its largest error
@@ -147,18 +152,27 @@ __device__ inline void set_row_numbers(const RowsInput& in, const Team& team, do
   const ErrorNumbers& model = in.model;
   const int32_t first = team.first + row.first, last = team.first + row.last;
   if (!has_holes(in)) blocks = blocks_of(first, last, narrow(model.tile_k), narrow(model.mma_block));
-  row.l = l;
+  const int sink = has_sink(row.sink);
+  const double sink_weight = sink ? exp(row.sink - row.m) : 0;
+  row.l = l + sink_weight;
   row.costs = row.n * model.product_unit + blocks * model.sum_unit;
   const double lost = team.tiles > 0 ? walk_tiles(model, team.tiles, row) : 0;
   if (model.max_rule == ATTN_MAX_UNKNOWN) row.T = rescales_of(model, first, last);
-  row.sum_gamma = sum_error(model, row.T, row.n, lost);
-  row.merge_constant = model.splits > 1 ? merge_constant(model, row.m, row.n, row.sum_gamma) : 0;
+  row.T += sink;
+  row.sum_gamma = sum_error(model, row.T, row.n + sink, lost);
+  row.merge_constant = model.splits > 1 ? merge_constant(model, row.farthest, row.n + sink, row.sum_gamma) : 0;
   row.merge_slope = merge_slope;
   row.slope = slope;
   row.constant = row.T * (model.eps_exp + 2 * kU) + row.merge_constant;
   row.largest = largest + slope * row.largest_delta + row.constant;
   row.lam = row.m + log(row.l);
   row.terms = mean_terms(model, {row.T, row.sum_gamma, row.misplaced, row.largest_delta}, row.costs);
+  if (sink) {
+    const double e = 5 * kU * fabs(row.sink) + row.sink_unit + slope * (row.m - row.sink + row.largest_delta) +
+                     row.constant;
+    row.largest = larger(row.largest, e);
+    row.terms.sink_error = sink_weight / row.l * (exp(e) * (1 + row.terms.eps_weight) - 1);
+  }
   row.common = model.splits > 1 || team.tiles == 0 ? 0 : expm1(row.last_uncertain);
 }
 
@@ -234,7 +248,7 @@ __device__ inline void find_tiles(const RowsInput& in, const Team& team, Row& ro
 // Prepares rounded_p.h for each tile of a row. False: its P is not known.
 template <class G>
 __device__ inline bool begin_rounding(const ErrorNumbers& model, const Team& team, Row& row) {
-  if (!model.in_order() || !p_is_predicted(model) || team.tiles == 0) return false;
+  if (!model.in_order() || !p_is_predicted(model) || team.tiles == 0 || has_sink(row.sink)) return false;
   bool bad = false;
   for (int t = G::rank(); t < team.tiles; t += G::kSize) {
     Tile& tile = row.tile[t];
@@ -346,7 +360,7 @@ __device__ inline void begin_mean(const RowsInput& in, const GroupFacts& facts, 
   bad = G::any(bad) || !rounded;
   double flushed = __longlong_as_double(static_cast<int64_t>(facts.largest));
   if (row.terms.merged != 0 && flushed > 0x1p40) flushed = most_seen<G>(in, team, row);
-  if (G::rank() == 0) set_bounds(sums[0], sums[1], flushed, !bad, row);
+  if (G::rank() == 0) set_bounds(sums[0] + row.terms.sink_error, sums[1], flushed, !bad, row);
   G::sync();
 }
 

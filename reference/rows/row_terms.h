@@ -224,6 +224,7 @@ struct MeanTerms {
   double misplaced = 1;         // factor by which a fused scale may multiply all weights of a row
   double hull_tiny = 0;   // eta_P without e^(max delta), because the hull is relative to the computed weights
   double tile_costs = 0;  // sum of g_t, if P is known
+  double sink_error = 0;  // w_s rho_s of the row's sink: a weight whose value is 0
 };
 
 // Numbers of the row's scores.
@@ -318,6 +319,12 @@ ATTN_BOTH inline double lse_bound_of(const MeanTerms& terms, double lost, double
          3 * kU * std::abs(lam);
 }
 
+// B_lam of a row that sees a sink s and no key.
+ATTN_BOTH inline double lone_sink_bound(const ErrorNumbers& model, double s) {
+  if (!(std::abs(s) < kOverflow / std::numbers::log2e)) return std::numeric_limits<double>::infinity();
+  return 6 * kU * std::abs(s) + model.eps_log + 2 * model.eps_exp + 4 * kU;
+}
+
 // The possible misalignment of V's subnormals, including those that meet subnormals of P.
 ATTN_BOTH inline double aligned_values(const MeanTerms& terms, double count, double l) {
   return terms.aligned_tiny * (1 + count * terms.least_factor / l);
@@ -383,7 +390,7 @@ ATTN_BOTH inline PlainShares shares_of_plain(const MeanTerms& terms, double rho_
   out.partial = terms.partial_unit * (1 + out.rounding) / denominator;
   out.tiny = (terms.p_tiny + terms.weight_tiny) / l;
   const double tiny = terms.rounded_sum ? terms.p_tiny : kFlush;
-  out.of_o = terms.sum_gamma * (1 + rho_w) + tiny * n / l;
+  out.of_o = terms.sum_gamma * (1 + rho_w) + tiny * n / l + terms.sink_error;
   out.constant = constant_of(terms, n, l);
   return out;
 }

@@ -105,18 +105,22 @@ void converted_factors(const ErrorModel& model, const Operands& operands, const 
 
 // The error of the row sum. Its parts are summed tile by tile. Each addition loses at most u of the sum so
 // far, which is at most that of the tiles so far.
-double sum_error_of(const ErrorModel& model, const TileWalk& walk, int64_t n, const double* weight) {
-  if (model.sum_lanes <= 0) return sum_error(model, walk.rescales, static_cast<double>(n), 0);
+double sum_error_of(const ErrorModel& model, const TileWalk& walk, int64_t n, bool sink, const double* weight) {
+  const double count = static_cast<double>(n + sink);
+  if (model.sum_lanes <= 0) return sum_error(model, walk.rescales, count, 0);
   const double most = most_additions(model);
-  double all = 0, so_far = 0, lost = 0;
+  double all = 0, so_far = 0, lost = 0, additions = 1;
   for (const TileRun& run : walk.runs) {
     const double tile = row_loops().sum(weight + run.begin, run.end - run.begin);
     so_far += tile;
     all += tile;
-    lost += std::min(most, static_cast<double>(run.end - run.begin)) * so_far;
+    const double more = std::min(most, static_cast<double>(run.end - run.begin));
+    lost += more * so_far;
+    additions += more;
     if (run.last) so_far = 0;
   }
-  return sum_error(model, walk.rescales, static_cast<double>(n), lost / all);
+  // If a sink comes first, each addition may lose u of the whole sum.
+  return sum_error(model, walk.rescales, count, sink ? additions : lost / all);
 }
 
 void softcap(const ErrorModel& model, int64_t n, double* x, double* tanh_size) {
@@ -151,12 +155,13 @@ void reserve(int64_t n, RowScores* out) {
     buffer->resize(static_cast<size_t>(n));
 }
 
-// The rounding errors of the row sum and of a merge of splits, from the weights.
-void sum_errors(const ErrorModel& model, int64_t n, RowScores* out) {
-  out->sum_gamma = sum_error_of(model, out->walk, n, out->weight.data());
+// The rounding errors of the row sum and of a merge of splits, from the weights. `farthest`: the largest size that
+// a maximum on the way may have.
+void sum_errors(const ErrorModel& model, int64_t n, bool sink, double farthest, RowScores* out) {
+  out->sum_gamma = sum_error_of(model, out->walk, n, sink, out->weight.data());
   const bool merged = model.splits > 1;
   out->merge_constant =
-      merged ? merge_constant(model, out->largest, static_cast<double>(n), out->sum_gamma) : 0;
+      merged ? merge_constant(model, farthest, static_cast<double>(n + sink), out->sum_gamma) : 0;
   out->merge_range = merged ? model.merge_rounds * (6 * kU + 2 * model.eps_exp_slope) : 0;
 }
 
@@ -195,18 +200,20 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
   if (adjusted || flushed) loops.errors(x.data(), delta.data(), n, unit, error.data());
   if (adjusted || flushed || sizes != input.absolute)
     extent = loops.extent(x.data(), delta.data(), input.absolute, n);
-  const double m = out->largest = extent.largest_x;
+  const bool sink = input.sink != -kInfinity;
+  const double m = out->largest = std::max(extent.largest_x, input.sink);
+  const double farthest = std::max(std::abs(m), std::abs(extent.largest_x));
   out->least = extent.least_x;
   out->largest_delta = extent.largest_delta;
   // exp2(fma(s, sigma, -mu)) at the maximum is not 1: the rounding error of mu remains.
   const double misplaced =
-      model.may_be_fused ? kU * (std::abs(m) + out->largest_delta) * std::numbers::log2e : 0;
+      model.may_be_fused ? kU * (farthest + out->largest_delta) * std::numbers::log2e : 0;
   if (overflows(model, extent.largest_size, adjusted ? capped.maxCoeff() : 0, m, extent.least_x == m,
                 misplaced))
     return ScoreState::kUnconstrained;
   out->misplaced = std::exp2(misplaced);
-  out->shift =
-      input.bias && absorbed(model, extent.largest_size, extent.largest_delta, m, extent.least_x) ? m : 0;
+  const bool level = input.bias && !sink;
+  out->shift = level && absorbed(model, extent.largest_size, extent.largest_delta, m, extent.least_x) ? m : 0;
   if (out->shift != 0) {
     for (All* zero : {&x, &delta, &error}) zero->setZero();
     out->largest = out->least = out->largest_delta = 0;
@@ -214,12 +221,22 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
     other_errors(model, operands, input, *out, error);
   }
   walk_tiles(model, operands.first, input.keys, n, x.data(), error.data(), &out->walk);
+  if (sink) ++out->walk.rescales;
   const double T = out->walk.rescales;
   out->sum = loops.exponentials(x.data(), n, out->largest, out->weight.data());
-  sum_errors(model, n, out);
+  out->sink_weight = sink ? std::exp(input.sink - m) : 0;
+  out->sum += out->sink_weight;
+  sum_errors(model, n, sink, farthest, out);
+  const double slope = 5 * kU + 2 * model.eps_exp_slope + out->merge_range;
+  const double constant = T * (model.eps_exp + 2 * kU) + out->merge_constant;
   out->largest_e = loops.allowances(x.data(), delta.data(), error.data(), n, out->largest, out->largest_delta,
-                                    5 * kU + 2 * model.eps_exp_slope + out->merge_range,
-                                    T * (model.eps_exp + 2 * kU) + out->merge_constant, e.data());
+                                    slope, constant, e.data());
+  if (sink) {
+    const double of_keys =
+        model.may_be_fused ? 2 * kU * (std::abs(m) + std::abs(extent.largest_x) + out->largest_delta) : 0;
+    out->sink_e = 5 * kU * std::abs(input.sink) + of_keys + slope * (m - input.sink + out->largest_delta) + constant;
+    out->largest_e = std::max(out->largest_e, out->sink_e);
+  }
   return ScoreState::kBounded;
 }
 

@@ -34,6 +34,14 @@
 // are the same number. That number is RowScores::shift; the other fields then describe scores of 0 without an
 // error.
 //
+// A sink s (attn_problem.has_sink) is a score without a key: m and the sum of weights include it. It may be
+// taken in before, between or after the keys, so every row has one rescale and one addition more, and each addition
+// may lose u of the whole sum. Its own error is
+//
+//   err_s   = 5u|s| + 2u(|m| + largest score of a key + max delta)     the last part if the scale may be fused:
+//                                                    the keys' weights then have a common error, which s has not
+//   e_s     as e_j above, with R_s = m - s + max delta
+//
 // A fused scale subtracts a rounded mu = m sigma. All weights of the row are then off by one factor, at
 // most 2^(u (|m| + max delta) log2 e). It cancels in O, but not before P is rounded: for scores of 1e8 and
 // more, an fp16 P becomes subnormal, then 0. Any other way to multiply a maximum and round it before the
@@ -61,7 +69,9 @@ struct RowScores {
   double largest = 0;                // m, without `shift`
   double shift = 0;                  // added to all scores, exactly: a bias that absorbs them
   double least = 0;                  // min x
-  double sum = 0;                    // of the weights
+  double sum = 0;                    // of the weights, and of the sink's
+  double sink_weight = 0;            // e^(s - m); 0: there is no sink
+  double sink_e = 0;                 // e_s
   double largest_e = 0;
   double largest_delta = 0;
   double misplaced = 1;  // the factor of a fused scale
@@ -88,6 +98,7 @@ struct ScoreInput {
   const double* dot;       // q.k_j
   const double* absolute;  // sum_t |q_t k_jt|
   const double* running;   // sum over blocks of |sum of the blocks before it|
+  double sink = -kInfinity;  // a finite number, or -infinity: there is none
 };
 ScoreState row_scores(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
                       RowScores* out);

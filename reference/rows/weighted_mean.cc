@@ -43,12 +43,18 @@ double weight_errors(const MeanTerms& terms, const MeanInput& input, int64_t n, 
   return loops.sum(error, n);
 }
 
-// min and max over the keys, widened by everything but the scores' error.
+// w_s rho_s.
+double sink_error(const MeanTerms& terms, const MeanInput& input) {
+  if (!input.has_sink) return 0;
+  return input.sink_weight / input.sum * (std::exp(input.sink_e) * (1 + terms.eps_weight) - 1);
+}
+
+// min and max over the keys, and 0 if there is a sink, widened by everything but the scores' error.
 void hull(const MeanRow& row, const Values& values) {
   const MeanTerms& terms = row.terms;
   for (int64_t chunk = 0; chunk < values.chunks(); ++chunk) {
     const double* panel = values.panel(chunk);
-    Lanes low = Lanes::Constant(kInfinity), high = -low;
+    Lanes low = Lanes::Constant(row.has_sink ? 0 : kInfinity), high = -low;
     for (const int64_t key : row.keys) {
       const LanesAt v(panel + key * kLanes);
       low = low.min(v);
@@ -110,6 +116,7 @@ bool charge_known(const KeyBlock& block, const Values& values, const RoundedP& r
 }  // namespace
 
 void scatter_errors(const double* weight, const double* error, const double* charge, MeanRow* row) {
+  if (row->has_sink) return;  // its error is one of few, and may be all of it
   const auto n = static_cast<int64_t>(row->keys.size());
   Scatter<2> scatter(n);
   scatter.add(weight, {error, charge}, n);
@@ -127,7 +134,9 @@ void begin_mean(const KeyBlock& block, const Values& values, const MeanInput& in
   const double lam = m + std::log(l);
   double* weight = row->places.place_for(block.positions(), &row->weight, &work->weight);
   double* error = row->places.place_for(block.positions(), &row->error, &work->error);
-  const double rho_w = weight_errors(terms, input, n, lam, &work->charge, weight, error);
+  row->has_sink = input.has_sink;
+  row->terms.sink_error = sink_error(terms, input);
+  const double rho_w = weight_errors(terms, input, n, lam, &work->charge, weight, error) + terms.sink_error;
   const double lost = lost_of(terms, rho_w, count, l);
 
   row->l = l;

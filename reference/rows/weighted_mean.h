@@ -70,6 +70,9 @@
 // eta_A = (16 u_p + u_s ceil(16/k_hw)) 2^-14 covers fp16 subnormals among P and V, which are aligned by the
 // exponent they are stored with.
 //
+// A sink (scores.h) is one more weight w_s = e^(s - lam), with the value 0: l, lam, rho_w and the hull include it,
+// and N_c grows by w_s rho_s |o_c|. P's rounding is not predicted in such a row.
+//
 // If the denominator is not positive, the scores are so uncertain that the weights mean nothing. The row is
 // uninformative, and only the hull of its values remains: min v - pad <= O <= max v + pad.
 //
@@ -128,6 +131,7 @@ struct MeanRow {
   Stored stored;
   double l = 0, rho_w = 0, denominator = 0;
   bool known = false;  // the bound that knows P is used
+  bool has_sink = false;
   double common = 0;   // from RoundedP
   Buffer weight;       // w_j
   Buffer error;        // w_j rho_j
@@ -152,6 +156,8 @@ struct MeanInput {
   double largest;        // m
   double sum;            // l
   double largest_e;
+  bool has_sink = false;
+  double sink_weight = 0, sink_e = 0;  // RowScores
 };
 // `rounded`: P, if it is known; its centre lies where places.place_for(&row->centre) says.
 void begin_mean(const KeyBlock& block, const Values& values, const MeanInput& input, const RoundedP* rounded,

@@ -69,6 +69,25 @@ struct In32 {
   }
 };
 
+// The same call with sinks, from -inf to far above all scores.
+struct WithSinks {
+  attn_problem problem;
+  attn_tensors tensors;
+  std::vector<float> sinks;
+
+  WithSinks(Case* c, Random* random) : problem(c->problem), tensors(c->tensors()) {
+    constexpr float kScales[] = {0, 1, 10, 100, 1e4f};
+    for (int64_t h = 0; h < problem.heads_q; ++h) {
+      const float sink = static_cast<float>(2 * random->uniform() - 1) * kScales[random->below(5)];
+      sinks.push_back(random->below(8) == 0 ? -std::numeric_limits<float>::infinity() : sink);
+    }
+    tensors.sink = {sinks.data(), {0, 1, 0, 0}};
+    problem.features |= ATTN_FEATURE_SINK;
+    problem.has_sink = 1;
+    problem.sink_dtype = ATTN_F32;
+  }
+};
+
 Calibration any_calibration(Random* random) {
   switch (random->below(3)) {
     case 0:
@@ -126,6 +145,10 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
       tally.add("case " + std::to_string(number) + as, host, compare(problem, *fast, host));
     };
     hold("", c.problem, c.tensors());
+    if (number % 4 == 1) {
+      const WithSinks sunk(&c, &random);
+      hold(", with sinks", sunk.problem, sunk.tensors);
+    }
     if (number % 4 > 0) continue;
     if (random.below(2) == 0) c.plan.accumulator = ATTN_ACC_FFMA;
     const In32 wide(&c, &random);

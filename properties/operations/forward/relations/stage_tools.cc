@@ -136,7 +136,7 @@ bool reduce_partials(Trial& trial, Execution& prepared, const attn_partials& whe
   write_partials(prepared, where, partials);
   if (!trial.run_stage(prepared, Stage::kReduce, label)) return false;
   reduced->reference = bound_reduce(laid.problem(), prepared.plan, trial.calibration(), partials.splits,
-                                    partials.o.data(), partials.lse.data());
+                                    partials.o.data(), partials.lse.data(), laid.tensors());
   reduced->outputs = prepared.outputs();
   Verdict& v = trial.verdict();
   if (judge_outputs(operations::forward, reduced->reference, prepared.c.problem, prepared.plan,
