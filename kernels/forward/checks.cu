@@ -36,6 +36,7 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
   p.lse = strided(tensors.lse, a.batch, a.heads_q, a.seq_q, 1);
   p.bias = strided(tensors.bias, a.batch, a.heads_q, a.seq_q, a.seq_k);
   p.mask = strided(tensors.mask, a.batch, a.heads_q, a.seq_q, a.seq_k);
+  if (problem.has_sink) p.sinks = {tensors.sink.data, a.heads_q > 1 ? tensors.sink.stride[1] : 0, problem.sink_dtype};
   p.key_lengths = problem.has_key_lengths ? tensors.key_lengths : nullptr;
   p.batch = problem.batch;
   p.heads_q = problem.heads_q;

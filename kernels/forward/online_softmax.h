@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/forward/params.h"
+#include "kernels/forward/sinks.h"
 #include "kernels/primitives/agree.h"
 #include "kernels/primitives/math.h"
 #include "kernels/primitives/types.h"
@@ -76,21 +77,35 @@ __device__ __forceinline__ void pack_probabilities(const float (&s)[M][4], uint3
 // The result of a row.
 struct RowResult {
   bool dead;      // no key was seen: O is 0 whatever the accumulator holds
-  float inverse;  // 1 / sum
+  float inverse;  // what the accumulator is multiplied by: 1 / sum
   float lse;      // natural log
 };
 
+// mu, sum: of the row's keys, in powers of two. sink: see sink_of().
+__device__ __forceinline__ RowResult result_of(float mu, float sum, float sink) {
+  // A row with a key has one probability near 1; NaN is not 0.
+  const bool dead = sum == 0;
+  if (sink == neg_inf()) return {dead, dead ? 0.0f : rcp(sum), dead ? neg_inf() : (mu + lg2(sum)) * kLn2};
+  // The sink comes last, as a tile of one key without a value.
+  const float largest = fmax(mu, sink), alpha = dead ? 0.0f : ex2(mu - largest);
+  const float total = fma(sum, alpha, ex2(sink - largest));
+  return {dead, alpha * rcp(total), (largest + lg2(total)) * kLn2};
+}
+
+// `sinks`: of the thread's two rows.
 template <int DV>
-__device__ void finish(RowState<DV>& state, RowResult (&result)[2]) {
+__device__ void finish(RowState<DV>& state, const float (&sinks)[2], RowResult (&result)[2]) {
   quad_sum(state.sum);
   check_quad_agrees(state.sum);
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    // A row with a key has one probability near 1; NaN is not 0.
-    const bool dead = state.sum[r] == 0;
-    result[r] = {dead, dead ? 0.0f : rcp(state.sum[r]),
-                 dead ? neg_inf() : (state.mu[r] + lg2(state.sum[r])) * kLn2};
-  }
+  for (int r = 0; r < 2; ++r) result[r] = result_of(state.mu[r], state.sum[r], sinks[r]);
+}
+
+// Without sinks, or where they are taken in later.
+template <int DV>
+__device__ void finish(RowState<DV>& state, RowResult (&result)[2]) {
+  const float none[2] = {neg_inf(), neg_inf()};
+  finish(state, none, result);
 }
 
 }  // namespace attn

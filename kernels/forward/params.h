@@ -35,8 +35,16 @@ enum class ScoreMode : int32_t {
   kGeneral,  // scores are scaled, capped, biased and multiplied by log2 e first; sigma = 1
 };
 
+// The sinks of the query heads: one more score each, without a key (ATTN_FEATURE_SINK).
+struct Sinks {
+  const void* data;  // nullptr: there are none
+  int64_t stride;    // from head to head
+  int32_t dtype;     // attn_dtype
+};
+
 struct ForwardParams {
   Strided q, k, v, o, lse, bias, mask;
+  Sinks sinks;
   const int64_t* key_lengths;  // nullptr: all seq_k
   int64_t batch, heads_q, seq_q, seq_k;
   int32_t dim_qk, dim_v;

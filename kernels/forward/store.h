@@ -39,12 +39,16 @@ __device__ void store_o(const ForwardParams& p, T* row, int column, float value0
 template <class Shape>
 __device__ void store_final(const ForwardParams& p, const BlockRows& block, RowState<Shape::kDim>& state) {
   using T = typename Shape::T;
+  const int64_t first_row = block.first_row + warp_id() * 16 + lane_id() / 4;
+  float sinks[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) sinks[r] = sink_of(p.sinks, block.first_head + (first_row + 8 * r) % p.packed);
   RowResult result[2];
-  finish(state, result);
+  finish(state, sinks, result);
   T* o_row[2] = {};
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const int64_t row = block.first_row + warp_id() * 16 + lane_id() / 4 + 8 * r;
+    const int64_t row = first_row + 8 * r;
     if (row >= block.rows) continue;
     const int64_t h = block.first_head + row % p.packed, i = row / p.packed;
     o_row[r] = p.o.at<T>(block.b, h, i);

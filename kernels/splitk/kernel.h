@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
 inline constexpr int kReduceWarps = 4;
 
 // O = sum_s w_s O_s / sum_s w_s with w_s = exp(LSE_s - max LSE). Each O_s is normalised already, so only its
-// weight multiplies it.
+// weight multiplies it. A sink is one more split, whose O is 0.
 template <class T>
 __global__ void __launch_bounds__(kReduceWarps * 32)
     splitk_reduce_kernel(const __grid_constant__ ForwardParams p, const __grid_constant__ SplitParams split) {
@@ -69,12 +69,14 @@ __global__ void __launch_bounds__(kReduceWarps * 32)
   if (row >= split.rows) return;  // a whole warp
   const int lane = lane_id();
 
-  float largest = neg_inf();
+  const int64_t i = row % p.seq_q, h = row / p.seq_q % p.heads_q, b = row / p.seq_q / p.heads_q;
+  const float sink = sink_score(p.sinks, h);
+  float largest = sink;
   for (int64_t s = lane; s < split.splits; s += 32) largest = fmax(largest, split.lse[s * split.rows + row]);
   largest = warp_max(largest);
   const float reference = largest == neg_inf() ? 0.0f : largest;
 
-  float total = 0;
+  float total = lane == 0 ? ex2((sink - reference) * kLog2e) : 0;
   for (int64_t s = lane; s < split.splits; s += 32) {
     total += ex2((split.lse[s * split.rows + row] - reference) * kLog2e);
   }
@@ -82,7 +84,6 @@ __global__ void __launch_bounds__(kReduceWarps * 32)
   const bool dead = total == 0;
   const float inverse = dead ? 0.0f : rcp(total);
 
-  const int64_t i = row % p.seq_q, h = row / p.seq_q % p.heads_q, b = row / p.seq_q / p.heads_q;
   if (lane == 0 && p.lse.data != nullptr) {
     *p.lse.at<float>(b, h, i) = dead ? neg_inf() : fma(lg2(total), kLn2, reference);
   }

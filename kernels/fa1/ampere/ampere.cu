@@ -71,6 +71,7 @@ attn_status ampere_run(int choice, const attn_problem& problem, const ForwardPar
   p.v = params.v;
   p.o = params.o;
   p.lse = params.lse;
+  p.sinks = params.sinks;
   p.key_lengths = params.key_lengths;
   p.seq_q = static_cast<int32_t>(problem.seq_q);
   p.seq_k = static_cast<int32_t>(problem.seq_k);

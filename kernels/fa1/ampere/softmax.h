@@ -129,18 +129,14 @@ __device__ __forceinline__ void rescale_rows(float (&o)[M][N][4], const SoftmaxR
   }
 }
 
-// The results of rows 16 m...
+// The results of rows 16 m... `sink`: see sink_of().
 template <int M>
-__device__ __forceinline__ void finish_rows(SoftmaxRows<M>& rows, int m, RowResult (&result)[2]) {
+__device__ __forceinline__ void finish_rows(SoftmaxRows<M>& rows, int m, float sink, RowResult (&result)[2]) {
   float(&sum)[2] = rows.sum[m];
   quad_sum(sum);
   check_quad_agrees(sum);
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    // A row with a key has one probability near 1; NaN is not 0.
-    const bool dead = sum[r] == 0;
-    result[r] = {dead, dead ? 0.0f : rcp(sum[r]), dead ? neg_inf() : (rows.mu[m][r] + lg2(sum[r])) * kLn2};
-  }
+  for (int r = 0; r < 2; ++r) result[r] = result_of(rows.mu[m][r], sum[r], sink);
 }
 
 }  // namespace attn

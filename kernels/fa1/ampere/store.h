@@ -20,9 +20,10 @@ __device__ __forceinline__ void store_rows(const AmpereParams& p, const AmpereBl
                                            const float (&o)[kSpec.groups][kSpec.dim / 8][4],
                                            SoftmaxRows<kSpec.groups>& rows) {
   const int lane = lane_id(), warp_row = warp_id() * kSpec.warp_rows();
+  const float sink = sink_of(p.sinks, block.h);
   RowResult result[kSpec.groups][2];
 #pragma unroll
-  for (int m = 0; m < kSpec.groups; ++m) finish_rows(rows, m, result[m]);
+  for (int m = 0; m < kSpec.groups; ++m) finish_rows(rows, m, sink, result[m]);
   syncwarp();
 #pragma unroll
   for (int n = 0; n < kSpec.dim / 8; ++n) {

@@ -16,8 +16,10 @@ __device__ __forceinline__ void store_rows(const HopperParams& p, Tile tile, int
   const int lane = lane_id(), warp_row = warp_id() % 4 * 16;
   const auto [b, h] = head_of<kSpec>(p, work);
   const int32_t first = work.tile * kSpec.tile_q() + 64 * consumer;
+  if (p.sinks.data != nullptr) grid_dependency_wait();
+  const float sink = sink_of(p.sinks, h), sinks[2] = {sink, sink};
   RowResult result[2];
-  finish(state, result);
+  finish(state, sinks, result);
 #pragma unroll
   for (int n = 0; n < kSpec.dim / 16; ++n) {
     uint32_t words[4];

@@ -19,6 +19,7 @@ struct HopperParams {
   TensorMap q, k, v, o;  // boxes: a block's rows, a tile's keys twice, a warpgroup's rows
   float* lse;            // nullptr if the caller wants none
   int64_t lse_stride[3];
+  Sinks sinks;
   const int64_t* key_lengths;  // nullptr if all are seq_k
   int32_t seq_q, seq_k;
   int32_t left, right;  // sides of the window; a causal mask has right = 0

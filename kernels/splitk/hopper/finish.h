@@ -22,8 +22,14 @@ template <class T, int R, int D>
 __device__ __forceinline__ void store_part(const DecodeParams& p, const Part& part, int my_row,
                                            RowState<D>& state) {
   const ForwardParams& f = p.forward;
+  float sinks[2] = {neg_inf(), neg_inf()};  // of splits: taken in when they are merged
+  if (p.direct && f.sinks.data != nullptr) {
+#pragma unroll
+    for (int r = 0; r < R; ++r)
+      sinks[r] = sink_of(f.sinks, part.kv_head * p.packed + static_cast<uint32_t>(my_row + 8 * r) % p.packed);
+  }
   RowResult result[2];
-  finish(state, result);
+  finish(state, sinks, result);
 #pragma unroll
   for (int r = 0; r < R; ++r) {
     const int row = my_row + 8 * r;
@@ -61,9 +67,9 @@ struct Merged {
   float sum, total;
 };
 
-// The largest LSE of a row. All lanes of a warp call this.
-__device__ __forceinline__ float largest_lse(const DecodeParams& p, uint32_t row) {
-  float largest = neg_inf();
+// The largest LSE of a row, or its sink if that is larger. All lanes of a warp call this.
+__device__ __forceinline__ float largest_lse(const DecodeParams& p, uint32_t row, float sink) {
+  float largest = sink;
   for (uint32_t s = lane_id(); s < p.splits; s += 32)
     largest = fmax(largest, p.split.lse[s * p.split.rows + row]);
   return warp_max(largest);
@@ -72,7 +78,7 @@ __device__ __forceinline__ float largest_lse(const DecodeParams& p, uint32_t row
 // The sums of splits `first`, first + kMergeGroups, ... of one row and column. For a column past the last they
 // are 0. All lanes of a warp call this.
 __device__ __forceinline__ Merged merge_group(const DecodeParams& p, uint32_t row, int column, uint32_t first,
-                                              float* largest) {
+                                              float sink, float* largest) {
   const float* lse = p.split.lse + row;
   const float* o = p.split.o + static_cast<int64_t>(row) * p.forward.dim_v + column;
   const int64_t lse_step = p.split.rows, o_step = p.split.rows * p.forward.dim_v;
@@ -87,7 +93,7 @@ __device__ __forceinline__ Merged merge_group(const DecodeParams& p, uint32_t ro
     }
   };
   load(first);
-  *largest = largest_lse(p, row);
+  *largest = largest_lse(p, row, sink);
   const float reference = *largest == neg_inf() ? 0.0f : *largest;
   Merged all = {0, 0};
   for (uint32_t s = first;;) {
@@ -117,10 +123,11 @@ __global__ void __launch_bounds__(kMergeThreads) splitk_merge_kernel(const __gri
     const uint32_t i = row % seq_q, h = row / seq_q % heads, b = row / seq_q / heads;
     const int group = thread_id() / kMergeColumns;
     grid_dependency_wait();
+    const float sink = sink_score(f.sinks, h);
     float largest;
     for (int first = 0; first < f.dim_v; first += kMergeColumns) {
       const int column = first + thread_id() % kMergeColumns;
-      shared[group * kMostColumns + column] = merge_group(p, row, column, group, &largest);
+      shared[group * kMostColumns + column] = merge_group(p, row, column, group, sink, &largest);
     }
     cta_sync();
     const int column = thread_id();
@@ -131,6 +138,7 @@ __global__ void __launch_bounds__(kMergeThreads) splitk_merge_kernel(const __gri
       all.sum += shared[n * kMostColumns + column].sum;
       all.total += shared[n * kMostColumns + column].total;
     }
+    if (sink != neg_inf()) all.total += ex2((sink - largest) * kLog2e);  // one more split, whose O is 0
     const bool dead = all.total == 0;
     if (column == 0 && f.lse.data != nullptr) {
       *f.lse.at<float>(b, h, i) = dead ? neg_inf() : fma(lg2(all.total), kLn2, largest);
