@@ -37,11 +37,14 @@ struct Property {
   bool compares = true;
   // The operation of its runs; nullptr: it applies to every operation.
   const Operation* operation = &operations::forward;
+  // Bits of attn_problem.features that its runs ask for.
+  uint64_t features = 0;
 };
 
-// True if the kernel has the operation that the property is about.
+// True if the kernel has the operation that the property is about, and knows what its runs ask for.
 inline bool of_its_operation(const Property& property, const KernelInfo& kernel) {
-  return property.operation == nullptr || kernel_has(*property.operation, kernel.features);
+  return (property.operation == nullptr || kernel_has(*property.operation, kernel.features)) &&
+         (property.features & ~kernel.features) == 0;
 }
 
 inline bool speaks_of(const Property& property, const KernelInfo& kernel) {

@@ -7,7 +7,8 @@ namespace attnfuzz::operations {
 namespace {
 
 constexpr TensorId kInputsOfForward[] = {TensorId::kQ,    TensorId::kK,    TensorId::kV,
-                                         TensorId::kBias, TensorId::kMask, TensorId::kKeyLengths};
+                                         TensorId::kBias, TensorId::kMask, TensorId::kKeyLengths,
+                                         TensorId::kSink};
 constexpr Output kOutputsOfForward[] = {
     {.tensor = TensorId::kO},
     {.tensor = TensorId::kLse,

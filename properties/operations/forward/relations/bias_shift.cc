@@ -5,6 +5,7 @@ namespace attnfuzz::relations {
 namespace {
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
+  drop_sinks(c);
   Problem& p = c.problem;
   if (!p.bias) p.bias = Bias{};
   p.bias->kind = BiasKind::kZero;

@@ -1,4 +1,4 @@
-// A weighted mean lies between the smallest and the largest value that it averages. This needs no knowledge
+// A weighted mean lies between the smallest and the largest value that it averages. A sink is a value of 0. This needs no knowledge
 // of the scores. It is the only check of rows whose scores are too uncertain for a bound; the oracle
 // performs it.
 #include <algorithm>
@@ -22,8 +22,9 @@ void check(Trial& trial) {
     const Row at = RowSpace(p).at(row);
     const int64_t head = at.h / (p.heads_q / p.heads_kv);
     if (at.b != b || head != g) v = matrix_at(c, TensorId::kV, b = at.b, g = head);
-    std::fill(low.begin(), low.end(), std::numeric_limits<double>::infinity());
-    std::fill(high.begin(), high.end(), -std::numeric_limits<double>::infinity());
+    const double beyond = p.sink ? 0 : std::numeric_limits<double>::infinity();
+    std::fill(low.begin(), low.end(), beyond);
+    std::fill(high.begin(), high.end(), -beyond);
     for (int64_t j = 0; j < p.seq_k; ++j) {
       if (!sees(c, at.b, at.h, at.i, j)) continue;
       for (int64_t d = 0; d < p.dim_v; ++d) {

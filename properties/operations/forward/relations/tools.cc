@@ -97,6 +97,8 @@ void drop_non_finite(Case& c) {
   });
 }
 
+void drop_sinks(Case& c) { c.problem.sink.reset(); }
+
 std::optional<Pair> visible_pair(const Case& c, uint64_t salt) {
   const Problem& p = c.problem;
   const int64_t rows = RowSpace(p).count();

@@ -53,6 +53,9 @@ bool output_is(Trial& trial, const Run& run, TensorId tensor, int64_t row, int64
 void drop_planted(Case& c, TensorId tensor);
 void drop_non_finite(Case& c);
 
+// Removes the sinks: weights add up to 1 without them.
+void drop_sinks(Case& c);
+
 // A visible (b,h,i,j), if a bounded search finds one.
 struct Pair {
   int64_t b, h, i, j;

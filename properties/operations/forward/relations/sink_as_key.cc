@@ -1,0 +1,64 @@
+// A sink is one more key with K = 0 and V = 0, whose bias is the sink. The same kernel computes both, by different
+// code: a sink that is scaled, counted once a split, or left out of the LSE shows.
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+// Of planted values, which give the new key its zeros.
+constexpr int64_t kMostPlanted = 16384;
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  Problem& p = c.problem;
+  if (!p.sink) p.sink = Sink{.kind = SinkKind::kMixed, .seed = c.k.seed % 65536};
+  // Nothing may hide the new key.
+  show_everything(p);
+  c.nan_beyond_lengths = false;
+  c.once = {};
+  c.planted.clear();
+  if (p.batch * p.heads_kv * (p.dim_qk + p.dim_v) > kMostPlanted) p.batch = 1;
+  if (p.heads_kv * (p.dim_qk + p.dim_v) > kMostPlanted) p.heads_q = p.heads_kv = 1;
+  fit(c);
+  return true;
+}
+
+Case with_one_more_key(const Case& base) {
+  Case c = variant_of(base);
+  Problem& p = c.problem;
+  const int64_t key = p.seq_k++;
+  for (int64_t h = 0; h < p.heads_q; ++h) {
+    const double sink = value_at(base, TensorId::kSink, 0, h, 0, 0);
+    c.planted.push_back({TensorId::kBias, 0, h, 0, key, bits_of(ATTN_F32, static_cast<float>(sink))});
+  }
+  for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t g = 0; g < p.heads_kv; ++g) {
+      for (int64_t d = 0; d < p.dim_qk; ++d) c.planted.push_back({TensorId::kK, b, g, key, d, 0});
+      for (int64_t d = 0; d < p.dim_v; ++d) c.planted.push_back({TensorId::kV, b, g, key, d, 0});
+    }
+  }
+  p.bias.emplace().broadcast = {.batch = true, .query = true};
+  p.sink.reset();
+  fit(c);
+  return c;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base || base->plan.lse_sink || base->reference.rows == 0) return;
+  if (const Run* run = trial.run(with_one_more_key(base->c), "the sink as one more key"))
+    trial.all_within(*base, *run, "a sink against one more key");
+}
+
+}  // namespace
+
+extern const Property sink_as_key = {"sink_as_key",
+                                     "a sink is one more key with K = 0, V = 0 and the sink as its bias",
+                                     adapt,
+                                     check,
+                                     /*needs_stages=*/false,
+                                     /*asks_target=*/false,
+                                     /*compares=*/true,
+                                     /*operation=*/&operations::forward,
+                                     /*features=*/ATTN_FEATURE_SINK};
+
+}  // namespace attnfuzz::relations

@@ -1,0 +1,34 @@
+// Sinks of -inf are no sinks: callers pad the heads of a layer with them.
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  if (!c.problem.sink) c.problem.sink.emplace();
+  c.problem.sink->kind = SinkKind::kMinusInf;
+  c.problem.sink->seed = 0;
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  Case other = variant_of(base->c);
+  other.problem.sink.reset();
+  if (const Run* run = trial.run(other, "without sinks")) trial.all_within(*base, *run, "sinks of -inf against none");
+}
+
+}  // namespace
+
+extern const Property sink_none = {"sink_none",
+                                   "sinks of -inf change nothing",
+                                   adapt,
+                                   check,
+                                   /*needs_stages=*/false,
+                                   /*asks_target=*/false,
+                                   /*compares=*/true,
+                                   /*operation=*/&operations::forward,
+                                   /*features=*/ATTN_FEATURE_SINK};
+
+}  // namespace attnfuzz::relations
