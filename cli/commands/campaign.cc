@@ -20,7 +20,6 @@
 #include "cli/terminal/status_line.h"
 #include "cli/terminal/terminal.h"
 #include "fuzz/campaign/run/prune.h"
-#include "fuzz/campaign/store/journal.h"
 #include "fuzz/campaign/store/machine.h"
 #include "fuzz/host/kernel_registry.h"
 
@@ -28,6 +27,8 @@ namespace attnfuzz {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int kMostGpuThreads = 16;  // of a process
 
 struct CampaignArguments : CampaignScope {
   std::string duration = "1h", ledger;
@@ -80,6 +81,17 @@ Exit prune_corpus_of(CampaignArguments arguments) {
   return kPassed;
 }
 
+// Chooses the numbers of processes and threads that were left to the command. A thread that makes batches ready keeps
+// a core busy, as a job on the CPU does.
+void share_cores(CampaignOptions& options, bool batches) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int gpu_jobs = options.gpus * options.gpu_jobs;
+  if (options.gpu_threads == 0)
+    options.gpu_threads = gpu_jobs == 0 ? 1 : std::clamp(cores / gpu_jobs - 1, 1, kMostGpuThreads);
+  const int taken = gpu_jobs * (batches ? options.gpu_threads + 1 : 1);
+  if (options.jobs == 0) options.jobs = std::clamp(cores - taken, 1, 128);
+}
+
 Exit start_campaign(CampaignArguments arguments) {
   if (!arguments.prune_from.empty()) return prune_corpus_of(arguments);
   if (arguments.campaign.dir.empty()) throw UserError("say where the campaign's folder is to be: --out DIR");
@@ -100,14 +112,7 @@ Exit start_campaign(CampaignArguments arguments) {
     if (arguments.target.batch > 0)
       throw UserError("--batch: no target is on a GPU: give --backend cuda, or leave --batch out");
   }
-  if (arguments.target.batch > Journal::kTrace)
-    throw UserError("--batch " + std::to_string(arguments.target.batch) +
-                    ": a campaign's journal names at most " + std::to_string(Journal::kTrace) +
-                    " cases in flight: give fewer");
-  if (options.jobs == 0) {
-    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    options.jobs = std::clamp(cores - options.gpus * options.gpu_jobs, 1, 128);
-  }
+  share_cores(options, arguments.target.batch > 0);
   options.version = ATTNFUZZ_VERSION;
   build_sources(arguments);
   const std::vector<CampaignTarget> targets = targets_of(arguments, arguments.campaign.finite);
@@ -192,6 +197,12 @@ void add_campaign(CLI::App& app, Action& action) {
       ->capture_default_str();
   command->add_option("--gpu-jobs", options.gpu_jobs, "processes on each GPU: while one judges, another runs")
       ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  options.gpu_threads = 0;
+  command->add_option("--gpu-threads", options.gpu_threads,
+                      "with --batch: batches that each of these processes makes ready, runs and compares at once; 0: "
+                      "as the cores allow")
+      ->check(CLI::Range(0, kMostGpuThreads))
       ->capture_default_str();
   command->add_option("--seed", options.seed, "of all streams of cases")
       ->check(CLI::Range(uint64_t{0}, kMostCounted))

@@ -196,7 +196,7 @@ void add_check(CLI::App& app, Action& action) {
       ->check(one_of("arithmetic", {std::begin(kArithmeticNames), std::end(kArithmeticNames)}))
       ->capture_default_str();
   add_draw_options(*command, *arguments);
-  command->add_option("--jobs", arguments->check.jobs, "processes; 0: one a core")
+  command->add_option("--jobs", arguments->check.jobs, "processes (with --batch threads); 0: one a core")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   arguments->check.asan_every = 32;
@@ -219,6 +219,11 @@ void add_check(CLI::App& app, Action& action) {
   add_peer_option(*command, arguments->target);
   add_oracle_option(*command, arguments->target);
   add_batch_option(*command, arguments->target);
+  command
+      ->add_option("--workers", arguments->check.workers,
+                   "with --batch: the most processes, and contexts on the GPU, that the jobs share as threads")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   command->callback([&action, arguments] { action = [arguments] { return run_check(*arguments); }; });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "fuzz/batch/background.h"
@@ -19,6 +20,15 @@ bool clean(const batch::Result& result) {
   const batch::Counts& n = result.counts;
   return result.status == ATTN_OK && !result.reported &&
          n.outside + n.redzones + n.inputs + n.unwritten + n.repeated == 0 && n.unknown == 0;
+}
+
+// True if both have their tensors and their workspace in the same places of a slot.
+bool same_places(const batch::Call& a, const batch::Call& b) {
+  const auto same = [](const batch::TensorSlot& x, const batch::TensorSlot& y) {
+    return x.begin == y.begin && x.data == y.data && x.end == y.end;
+  };
+  return std::ranges::equal(a.tensor, b.tensor, same) && a.workspace.begin == b.workspace.begin &&
+         (a.workspace.data == b.workspace.data || a.plan.workspace_bytes != b.plan.workspace_bytes);
 }
 
 }  // namespace
@@ -67,8 +77,20 @@ std::string words(const BatchUse& use) {
 struct BatchJudge::Item {
   size_t index;
   Case next;
+  bool in_place = false;  // `next` runs in the memory of the last of `runs`, right after that one has run again
   std::vector<std::unique_ptr<GivenRun>> runs = {};
   std::vector<Assumption> assumptions = {};  // of the next
+  size_t calls() const { return in_place ? 2 : 1; }
+};
+
+// What is planned and run together: the calls of all items, in their order.
+struct BatchJudge::Round {
+  std::vector<Item> items = {};
+  std::vector<batch::Call> calls = {};
+  std::vector<batch::Result> results = {};
+  std::string lost = {};                                  // why the batch ended early; empty: it did not
+  std::vector<std::pair<size_t, std::string>> left = {};  // cases that the batch cannot do, with the reason
+  std::vector<size_t> refused = {}, doubted = {};         // cases
 };
 
 struct BatchJudge::Batch {
@@ -104,10 +126,11 @@ bool BatchJudge::drawn() {
 
 // `by_cpu_alone`: by the CPU's oracle alone, also where the target has a fast one.
 void BatchJudge::ordinary(Batch& batch, size_t index, bool by_cpu_alone) {
-  Stopwatch watch(use_.again_s);
   const auto& [c, property] = batch.asked[index];
-  batch.verdicts[index] = by_cpu_alone ? judged_by_cpu(c, *property, target_, calibration_)
-                                       : attnfuzz::judge(c, *property, target_, calibration_);
+  Verdict& v = batch.verdicts[index];
+  v = by_cpu_alone ? judged_by_cpu(c, *property, target_, calibration_)
+                   : attnfuzz::judge(c, *property, target_, calibration_);
+  use_.again_s += v.lay_out_s + v.kernel_s + v.oracle_s + v.judge_s;  // not what it waited for its turn
   batch.judged[index] = true;
 }
 
@@ -116,68 +139,114 @@ void BatchJudge::leave(Batch& batch, size_t index, const std::string& why) {
   ordinary(batch, index, false);
 }
 
-std::vector<batch::Call> BatchJudge::planned(Batch& batch, std::vector<Item>& items, std::string* lost) {
-  std::vector<batch::Call> calls;
-  std::vector<Item> ready;
-  std::vector<std::pair<size_t, std::string>> left;
-  const Property* reference = find_property("reference");
-  {
-    Stopwatch watch(use_.prepare_s);
-    for (Item& item : items) {
-      std::string why;
-      auto call = batch::prepare(item.next, target_.info().backend, &why);
-      if (call && (call->problem.features & ~target_.info().features) != 0) {
-        why = "a kind of problem that the kernel knows nothing of";
-        call.reset();
-      }
-      if (call) {
-        calls.push_back(*call);
-        ready.push_back(std::move(item));
-      } else {
-        left.emplace_back(item.index, why);
-      }
+void BatchJudge::prepare(Batch& batch, Round& round) {
+  Stopwatch watch(use_.prepare_s);
+  for (Item& item : std::exchange(batch.open, {})) {
+    if (round.calls.size() + item.calls() > batch::kMostCalls) {
+      batch.open.push_back(std::move(item));  // in the next round
+      continue;
+    }
+    std::string why;
+    std::vector<batch::Call> calls;
+    if (item.in_place) {
+      if (auto call = batch::prepare(item.runs.back()->run.c, target_.info().backend, &why)) calls.push_back(*call);
+    }
+    if (auto call = batch::prepare(item.next, target_.info().backend, &why)) {
+      call->in_place = item.in_place;
+      calls.push_back(*call);
+    }
+    const bool known = std::ranges::all_of(calls, [&](const batch::Call& call) {
+      return (call.problem.features & ~target_.info().features) == 0;
+    });
+    if (calls.size() == item.calls() && known) {
+      std::ranges::copy(calls, std::back_inserter(round.calls));
+      round.items.push_back(std::move(item));
+    } else {
+      round.left.emplace_back(item.index, known ? why : "a kind of problem that the kernel knows nothing of");
     }
   }
-  items = std::move(ready);
-  for (const auto& [index, why] : left) leave(batch, index, why);
-  if (calls.empty()) return calls;
-  left.clear();
-  std::vector<batch::Result> results(calls.size());
+}
+
+std::string BatchJudge::add_plans(Item& item, std::span<batch::Call> calls,
+                                  std::span<const batch::Result> planned) const {
+  std::string why = "a plan that is a refusal";
+  for (size_t n = 0; n < calls.size(); ++n) {
+    const Case& c = n + 1 == calls.size() ? item.next : item.runs.back()->run.c;
+    if (planned[n].status != ATTN_OK || planned[n].reported ||
+        !batch::add_plan(c, planned[n].plan, calibration_, &calls[n], &item.assumptions, &why))
+      return why;
+  }
+  if (!item.in_place) return "";
+  if (!same_places(calls[0], calls[1])) return "a second case that lies elsewhere";
+  calls[1].keeps_workspace = calls[0].plan.workspace_bytes == calls[1].plan.workspace_bytes;
+  return "";
+}
+
+void BatchJudge::plan(Batch& batch, Round& round) {
+  std::vector<batch::Result> planned(round.calls.size());
   {
     Stopwatch watch(use_.plan_s);
-    *lost = batch_target_.plan(calls, results);
+    round.lost = batch_target_.plan(round.calls, planned);
   }
-  if (!lost->empty()) return calls;
-  ready.clear();
-  {
-    Stopwatch watch(use_.prepare_s);
-    uint64_t readback = 0;
-    size_t kept = 0;
-    for (size_t n = 0; n < calls.size(); ++n) {
-      Item& item = items[n];
-      std::string why = "a plan that is a refusal";
-      const bool ok =
-          results[n].status == ATTN_OK && !results[n].reported &&
-          batch::add_plan(item.next, results[n].plan, calibration_, &calls[n], &item.assumptions, &why);
-      const bool tells = batch.asked[item.index].property != reference;
-      const uint64_t more = ok && tells ? batch::Readback(calls[n]).sent() : 0;
-      if (ok && readback + more > batch::kReadbackBytes && readback > 0) {
-        batch.open.push_back(std::move(item));  // in the next round
-        continue;
-      }
-      if (!ok || more > batch::kReadbackBytes) {
-        left.emplace_back(item.index, ok ? "results of more than 32 MiB" : why);
-        continue;
-      }
-      if (tells) calls[n].readback_at = std::exchange(readback, readback + more);
-      calls[kept++] = calls[n];
-      ready.push_back(std::move(item));
+  if (!round.lost.empty()) return;
+  Stopwatch watch(use_.prepare_s);
+  const Property* reference = find_property("reference");
+  std::vector<batch::Call> ready;
+  std::vector<Item> items;
+  uint64_t readback = 0;
+  size_t first = 0;  // call of the item
+  for (Item& item : round.items) {
+    const std::span calls = std::span(round.calls).subspan(first, item.calls());
+    const std::string why = add_plans(item, calls, std::span(planned).subspan(first, item.calls()));
+    first += item.calls();
+    const bool tells = batch.asked[item.index].property != reference;
+    const uint64_t more = why.empty() && tells ? batch::Readback(calls.back()).sent() : 0;
+    if (!why.empty() || more > batch::kReadbackBytes) {
+      round.left.emplace_back(item.index, why.empty() ? "results of more than 32 MiB" : why);
+    } else if (readback + more > batch::kReadbackBytes) {
+      batch.open.push_back(std::move(item));  // in the next round
+    } else {
+      if (tells) calls.back().readback_at = std::exchange(readback, readback + more);
+      std::ranges::copy(calls, std::back_inserter(ready));
+      items.push_back(std::move(item));
     }
-    calls.resize(kept);
   }
-  items = std::move(ready);
-  for (const auto& [index, why] : left) leave(batch, index, why);
-  return calls;
+  round.calls = std::move(ready);
+  round.items = std::move(items);
+}
+
+void BatchJudge::run(Round& round) {
+  if (!round.lost.empty() || round.calls.empty()) return;
+  round.results.resize(round.calls.size());
+  Stopwatch watch(use_.run_s);
+  round.lost = batch_target_.run(round.calls, round.results);
+  if (!round.lost.empty()) return;
+  for (const batch::Result& result : round.results) use_.launch_s += result.launch_s;
+}
+
+void BatchJudge::take(Round& round) {
+  if (!round.lost.empty() || round.calls.empty()) return;
+  Stopwatch watch(use_.prepare_s);
+  const std::span<const std::byte> readback = batch_target_.readback();
+  std::vector<Item> sound;
+  size_t first = 0;  // call of the item
+  for (Item& item : round.items) {
+    const auto results = std::span(round.results).subspan(first, item.calls());
+    first += item.calls();
+    const batch::Call& call = round.calls[first - 1];
+    if (std::ranges::any_of(results, [](const batch::Result& r) { return r.status == ATTN_UNSUPPORTED; })) {
+      round.refused.push_back(item.index);
+      continue;
+    }
+    std::unique_ptr<GivenRun> run;
+    if (std::ranges::all_of(results, clean))
+      run = batch::given_run(item.next, call, results.back(), std::move(item.assumptions), readback);
+    if (run)
+      item.runs.push_back(std::move(run)), sound.push_back(std::move(item));
+    else
+      round.doubted.push_back(item.index);
+  }
+  round.items = std::move(sound);
 }
 
 void BatchJudge::lost(Batch& batch, const std::vector<Item>& items, const std::string& why) {
@@ -205,15 +274,14 @@ void BatchJudge::tried(Batch& batch, Item item) {
   property->check(trial);
   if (given.lacking) {
     item.next = std::move(*given.lacking);
+    item.in_place = given.in_place;
     batch.open.push_back(std::move(item));
     return;
   }
   Verdict& v = batch.verdicts[item.index];
   v = std::move(trial.verdict());
   if (v.outcome == Outcome::kFail) {
-    ++use_.doubted;
-    ordinary(batch, item.index);
-    if (v.outcome != Outcome::kFail) batch.innocent.push_back(item.index);
+    doubt(batch, item.index);
   } else if (v.outcome != Outcome::kPass) {
     leave(batch, item.index, "a relation that says nothing");
   } else {
@@ -234,48 +302,45 @@ void BatchJudge::tried(Batch& batch, Item item) {
 }
 
 void BatchJudge::round(Batch& batch) {
-  std::vector<Item> items = std::exchange(batch.open, {});
-  std::string why;
-  const std::vector<batch::Call> calls = planned(batch, items, &why);
-  std::vector<batch::Result> results(calls.size());
-  if (why.empty() && !calls.empty()) {
-    Stopwatch watch(use_.run_s);
-    why = batch_target_.run(calls, results);
-    if (why.empty())
-      for (const batch::Result& result : results) use_.launch_s += result.launch_s;
-  }
-  if (!why.empty()) return lost(batch, items, why);
-  // First take what the runs read back. Judging the ordinary way, below, may replace the worker, and the readback would
-  // be lost.
-  std::vector<size_t> doubted, refused;
-  std::vector<Item> sound;
+  Round round;
+  prepare(batch, round);
   {
-    Stopwatch watch(use_.prepare_s);
-    for (size_t n = 0; n < calls.size(); ++n) {
-      Item& item = items[n];
-      std::unique_ptr<GivenRun> run;
-      if (results[n].status == ATTN_UNSUPPORTED) {
-        refused.push_back(item.index);
-        continue;
-      }
-      if (clean(results[n]))
-        run = batch::given_run(item.next, calls[n], results[n], std::move(item.assumptions),
-                               batch_target_.readback());
-      if (run)
-        item.runs.push_back(std::move(run)), sound.push_back(std::move(item));
-      else
-        doubted.push_back(item.index);
-    }
+    // All that needs the worker, and the readback, which the next batch overwrites.
+    const Turn turn = target_.turn();
+    if (!round.calls.empty()) plan(batch, round);
+    run(round);
+    take(round);
   }
+  for (const auto& [index, why] : round.left) leave(batch, index, why);
+  if (!round.lost.empty()) return lost(batch, round.items, round.lost);
   // A hosted kernel may refuse when it runs (hosted.h). Any other kernel should have refused in plan(); the ordinary
   // way reports that.
-  for (const size_t index : refused) leave(batch, index, "a refusal as it ran");
-  for (const size_t index : doubted) {
-    ++use_.doubted;
-    ordinary(batch, index);
-    if (batch.verdicts[index].outcome != Outcome::kFail) batch.innocent.push_back(index);
+  for (const size_t index : round.refused) leave(batch, index, "a refusal as it ran");
+  for (const size_t index : round.doubted) doubt(batch, index);
+  for (Item& item : round.items) tried(batch, std::move(item));
+}
+
+void BatchJudge::doubt(Batch& batch, size_t index) {
+  ++use_.doubted;
+  ordinary(batch, index);
+  if (batch.verdicts[index].outcome != Outcome::kFail) batch.innocent.push_back(index);
+}
+
+void BatchJudge::ask(Batch& batch) {
+  std::vector<size_t> ended;
+  {
+    const Turn turn = target_.turn();
+    Stopwatch watch(use_.plan_s);
+    std::erase_if(batch.open, [&](const Item& item) {
+      const auto& [c, property] = batch.asked[item.index];
+      if (!property->ask) return false;
+      Trial trial(c, target_, calibration_);
+      property->ask(trial);
+      if (trial.done()) ended.push_back(item.index);
+      return trial.done();
+    });
   }
-  for (Item& item : sound) tried(batch, std::move(item));
+  for (const size_t index : ended) leave(batch, index, "plans that do not hold");
 }
 
 std::vector<Verdict> BatchJudge::judge(std::span<const BatchCase> asked) {
@@ -287,6 +352,7 @@ std::vector<Verdict> BatchJudge::judge(std::span<const BatchCase> asked) {
     else
       batch.open.push_back({i, asked[i].c});
   }
+  if (std::ranges::any_of(asked, [](const BatchCase& one) { return one.property->ask != nullptr; })) ask(batch);
   while (!batch.open.empty()) round(batch);
   if (batch.innocent.empty()) return std::move(batch.verdicts);
   for (size_t i = 0; i < asked.size(); ++i)

@@ -87,7 +87,7 @@ struct Deferred {
 class BatchJudge {
  public:
   using Open = std::function<std::unique_ptr<Target>()>;
-  // `batch_target` and `target` belong to one worker. `seed` draws the cases that are judged both ways.
+  // `batch_target` and `target` belong to one worker, which may be shared (shared_target.h). `seed` draws the cases that are judged both ways.
   BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed = 1);
   // Also starts `threads` background threads. Throws what `open` throws.
   BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed,
@@ -104,13 +104,22 @@ class BatchJudge {
   struct Background;
   struct Item;
   struct Batch;
+  struct Round;
   bool drawn();
   void ordinary(Batch& batch, size_t index, bool by_cpu_alone = true);
   void leave(Batch& batch, size_t index, const std::string& why);
-  // Makes the run that each item lacks. Items that then lack a further run remain in batch.open.
+  void doubt(Batch& batch, size_t index);
+  // Asks for the plans that properties ask for. If one does not hold, the case is judged the ordinary way.
+  void ask(Batch& batch);
+  // Makes the run that each item lacks. Items that then lack a further run, or had no room, remain in batch.open.
   void round(Batch& batch);
-  // The items that can be done at once, as planned.
-  std::vector<batch::Call> planned(Batch& batch, std::vector<Item>& items, std::string* lost);
+  // The steps of a round. From plan() to take() they need the turn.
+  void prepare(Batch& batch, Round& round);
+  void plan(Batch& batch, Round& round);
+  void run(Round& round);
+  void take(Round& round);
+  // Adds the plans to the calls of one item. Returns why the item cannot be done in a batch; empty: it can.
+  std::string add_plans(Item& item, std::span<batch::Call> calls, std::span<const batch::Result> planned) const;
   void lost(Batch& batch, const std::vector<Item>& items, const std::string& why);
   // Continues an item whose last run had nothing wrong on the device.
   void tried(Batch& batch, Item item);

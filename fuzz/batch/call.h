@@ -124,11 +124,13 @@ struct Call {
   uint32_t repeats;      // how often the kernel is called
   Repeat repeat[kMostRepeats];
   Recipe recipe;
-  double overflow;       // Expected::overflow of O
-  int32_t complete;      // boolean: elements that were never written can be recognised
-  uint64_t bytes;        // of the slot
-  uint64_t readback_at;  // offset of its Readback among those of the batch; kNoReadback: only counts are wanted
-  int32_t readback_all;  // boolean: expected values are read back too, not only bounds and outputs
+  double overflow;          // Expected::overflow of O
+  int32_t complete;         // boolean: elements that were never written can be recognised
+  uint64_t bytes;           // of the slot
+  uint64_t readback_at;     // offset of its Readback among those of the batch; kNoReadback: only counts are wanted
+  int32_t readback_all;     // boolean: expected values are read back too, not only bounds and outputs
+  int32_t in_place;         // boolean: it runs in the slot of the call before it in the batch, and after it
+  int32_t keeps_workspace;  // boolean: and finds the workspace as that call left it
 };
 static_assert(std::is_trivially_copyable_v<Call>);
 inline constexpr uint64_t kNoReadback = ~uint64_t{0};

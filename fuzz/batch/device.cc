@@ -12,7 +12,7 @@
 namespace attnfuzz::batch {
 namespace {
 
-constexpr int kStreams = 8;
+constexpr int kStreams = 16;
 constexpr uint64_t kAlign = uint64_t{2} << 20;
 
 using Failure = std::optional<std::string>;
@@ -102,6 +102,14 @@ uint64_t oracle_of(const Call& call, std::byte* base, int blocks, int64_t shared
   return parts.bytes;
 }
 
+// The slot of each call, one for each stream. A call in place has that of the call before it.
+std::vector<int> slots_of(std::span<const Call> calls) {
+  std::vector<int> slots;
+  for (int last = -1; const Call& call : calls)
+    slots.push_back(last = call.in_place && last >= 0 ? last : (last + 1) % kStreams);
+  return slots;
+}
+
 void note(void* user, const attn_report*) { *static_cast<int32_t*>(user) = 1; }
 
 struct State {
@@ -131,12 +139,13 @@ struct State {
   Failure room_for(std::span<const Call> calls) {
     uint64_t largest_slot = 0, largest_oracle = 0;
     std::vector<PageEnds::Far> far;
+    const std::vector<int> slots = slots_of(calls);
     for (size_t i = 0; i < calls.size(); ++i) {
       const Call& call = calls[i];
       for (int t = 0; t <= kTensors; ++t) {
-        if (call.spread >> t & 1) reach_into(call, i, t, far);
+        if (call.spread >> t & 1) reach_into(call, slots[i], t, far);
         if (!(call.at_page_end >> t & 1) || (call.spread >> t & 1)) continue;
-        if (auto why = page_ends->room(stretch(i, t), t < kTensors ? call.tensor[t].end : call.workspace.end))
+        if (auto why = page_ends->room(stretch(slots[i], t), t < kTensors ? call.tensor[t].end : call.workspace.end))
           return why;
       }
       Work work;
@@ -166,10 +175,10 @@ struct State {
   std::byte* first() const {
     return reinterpret_cast<std::byte*>(up(reinterpret_cast<uintptr_t>(memory), kAlign));
   }
-  std::byte* slot_of(size_t call) const { return first() + call % kStreams * (slot + oracle); }
-  static int stretch(size_t call, int tensor) {
+  std::byte* address(int n) const { return first() + static_cast<uint64_t>(n) * (slot + oracle); }
+  static int stretch(int slot, int tensor) {
     static_assert(kStreams * (kTensors + 1) <= PageEnds::kStretches);
-    return static_cast<int>(call % kStreams) * (kTensors + 1) + tensor;
+    return slot * (kTensors + 1) + tensor;
   }
   // From where places of a tensor that is spread count, in its range.
   static uint64_t base_in_range(const Call& call, int t) {
@@ -177,30 +186,30 @@ struct State {
     return call.at_page_end >> t & 1 ? PageEnds::kFarBytes - address_of(place, place.end) : 0;
   }
   // Adds the parts of the range that need memory: each block, with the page before it and the page behind it.
-  static void reach_into(const Call& call, size_t index, int t, std::vector<PageEnds::Far>& wanted) {
+  static void reach_into(const Call& call, int slot, int t, std::vector<PageEnds::Far>& wanted) {
     const TensorSlot& place = call.tensor[t];
     const uint64_t base = base_in_range(call, t);
     for (uint32_t n = 0; n < place.blocks; ++n) {
       const uint64_t begin = n == 0 ? place.begin : place.data + n * place.block - kGapEnd,
                      end = n + 1 == place.blocks ? place.end : place.data + (n + 1) * place.block - kGapEnd;
       wanted.push_back(
-          {stretch(index, t), base + address_of(place, begin), base + address_of(place, end - 1) + 1});
+          {stretch(slot, t), base + address_of(place, begin), base + address_of(place, end - 1) + 1});
     }
   }
   // From where places count.
-  std::byte* base_of(const Call& call, size_t index, int t) const {
-    if (call.spread >> t & 1) return page_ends->far(stretch(index, t)) + base_in_range(call, t);
-    if (!(call.at_page_end >> t & 1)) return slot_of(index);
-    return page_ends->end(stretch(index, t)) - (t < kTensors ? call.tensor[t].end : call.workspace.end);
+  std::byte* base_of(const Call& call, int n, int t) const {
+    if (call.spread >> t & 1) return page_ends->far(stretch(n, t)) + base_in_range(call, t);
+    if (!(call.at_page_end >> t & 1)) return address(n);
+    return page_ends->end(stretch(n, t)) - (t < kTensors ? call.tensor[t].end : call.workspace.end);
   }
 
-  attn_tensors tensors(const Call& call, size_t index) const {
+  attn_tensors tensors(const Call& call, int n) const {
     const auto view = [&](Tensor t) {
       const TensorSlot& place = call.tensor[t];
       attn_tensor tensor = {};
       if (place.end > 0)
         tensor.data =
-            base_of(call, index, t) + static_cast<int64_t>(place.data) + call.first[t] * place.element_bytes;
+            base_of(call, n, t) + static_cast<int64_t>(place.data) + call.first[t] * place.element_bytes;
       std::copy_n(place.given_stride, 4, tensor.stride);
       return tensor;
     };
@@ -215,15 +224,15 @@ struct State {
     t.mask = view(kMask);
     t.key_lengths = static_cast<const int64_t*>(view(kLengths).data);
     if (call.workspace.end > 0) {
-      t.workspace = base_of(call, index, kTensors) + call.workspace.data;
+      t.workspace = base_of(call, n, kTensors) + call.workspace.data;
       t.workspace_bytes = call.workspace.end_of_data - call.workspace.data;
     }
     return t;
   }
 
-  attn_env env(const Call& call, size_t index, int32_t* reported) const {
+  attn_env env(const Call& call, int n, int32_t* reported) const {
     attn_env env = call.env;
-    env.stream = streams[index % kStreams];
+    env.stream = streams[n];
     env.report = note;
     env.user = reported;
     env.probe = nullptr;
@@ -242,8 +251,11 @@ class CudaDevice final : public Device {
  private:
   Failure send(std::span<const Call> calls);
   // The kernel under test, on the stream that the call asks for, between what is on the case's own.
-  attn_status call_kernel(const attn_kernel& kernel, const Call& call, size_t index, uint32_t number,
+  attn_status call_kernel(const attn_kernel& kernel, const Call& call, int slot, uint32_t number,
                           const attn_tensors& tensors, attn_env env);
+  // Launches one call and all that judges it.
+  Failure launch(const attn_kernel& kernel, const Call& call, size_t index, int slot, attn_env env,
+                 std::span<std::byte> readback, Result& result);
   State state_;
 };
 
@@ -272,11 +284,12 @@ Failure CudaDevice::open(std::unique_ptr<PageEnds> page_ends) {
 Failure CudaDevice::plan(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
                          std::span<const Call> calls, std::span<Result> results) {
   if (auto why = state_.room_for(calls)) return why;
+  const std::vector<int> slots = slots_of(calls);
   for (size_t i = 0; i < calls.size(); ++i) {
     Result& result = results[i] = {};
-    attn_env env = state_.env(calls[i], i, &result.reported);
+    attn_env env = state_.env(calls[i], slots[i], &result.reported);
     limit(of, env);
-    const attn_tensors tensors = state_.tensors(calls[i], i);
+    const attn_tensors tensors = state_.tensors(calls[i], slots[i]);
     // A plan() that writes beyond attn_plan does no harm here; the ordinary way reports it.
     struct {
       attn_plan plan = {};
@@ -300,62 +313,64 @@ Failure CudaDevice::send(std::span<const Call> calls) {
   return failure("copying to the device", cudaStreamSynchronize(stream));
 }
 
-attn_status CudaDevice::call_kernel(const attn_kernel& kernel, const Call& call, size_t index, uint32_t number,
+attn_status CudaDevice::call_kernel(const attn_kernel& kernel, const Call& call, int slot, uint32_t number,
                                     const attn_tensors& tensors, attn_env env) {
-  const size_t n = index % kStreams;
   const bool other = call.repeat[number].stream != 0;
   const auto after = [&](cudaStream_t first, cudaStream_t then) {
-    return cudaEventRecord(state_.events[n], first) == cudaSuccess &&
-           cudaStreamWaitEvent(then, state_.events[n], 0) == cudaSuccess;
+    return cudaEventRecord(state_.events[slot], first) == cudaSuccess &&
+           cudaStreamWaitEvent(then, state_.events[slot], 0) == cudaSuccess;
   };
-  if (other) env.stream = state_.others[n];
-  if (other && !after(state_.streams[n], state_.others[n])) return ATTN_FAULT;
+  if (other) env.stream = state_.others[slot];
+  if (other && !after(state_.streams[slot], state_.others[slot])) return ATTN_FAULT;
   const attn_status status = static_cast<attn_status>(kernel.run(&call.problem, &tensors, &call.plan, &env));
-  if (other && !after(state_.others[n], state_.streams[n])) return ATTN_FAULT;
+  if (other && !after(state_.others[slot], state_.streams[slot])) return ATTN_FAULT;
   return status;
+}
+
+Failure CudaDevice::launch(const attn_kernel& kernel, const Call& call, size_t index, int slot, attn_env env,
+                           std::span<std::byte> readback, Result& result) {
+  attn_env own = env;  // of a batch's kernels
+  own.shared_memory_limit = state_.shared_limit;
+  Work work;
+  cuda::RowsScratch scratch;
+  work.call = state_.calls + index;
+  work.counts = state_.counts + index;
+  work.number = 0;
+  for (int t = 0; t <= kTensors; ++t) work.base[t] = state_.base_of(call, slot, t);
+  oracle_of(call, state_.address(slot) + state_.slot, state_.blocks, state_.shared_limit, &work, &scratch);
+  const attn_tensors tensors = state_.tensors(call, slot);
+  result.status = lay_out(call, work, &own);
+  if (result.status == ATTN_OK) result.status = call_kernel(kernel, call, slot, 0, tensors, env);
+  if (result.status == ATTN_OK) result.status = launch_rows(work.input, work.output, scratch, &own);
+  if (result.status == ATTN_OK) result.status = judge(call, work, &own);
+  for (uint32_t n = 1; n < call.repeats && result.status == ATTN_OK; ++n) {
+    work.number = static_cast<int32_t>(n);
+    result.status = lay_again(call, work, &own);
+    if (result.status == ATTN_OK) result.status = call_kernel(kernel, call, slot, n, tensors, env);
+    if (result.status == ATTN_OK) result.status = judge(call, work, &own);
+  }
+  // Nobody reads the results of a refused call.
+  if (call.readback_at == kNoReadback || result.status != ATTN_OK) return std::nullopt;
+  const Readback of_call(call);
+  if (call.readback_at > readback.size() || readback.size() - call.readback_at < of_call.sent())
+    return "a call's results have no room";
+  return failure("copying from the device",
+                 cudaMemcpyAsync(readback.data() + call.readback_at,
+                                 reinterpret_cast<std::byte*>(work.output.o) + of_call.from, of_call.sent(),
+                                 cudaMemcpyDeviceToHost, state_.streams[slot]));
 }
 
 Failure CudaDevice::run(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
                         std::span<const Call> calls, std::span<Result> results, std::span<std::byte> readback) {
   if (auto why = state_.room_for(calls)) return why;
   if (auto why = send(calls)) return why;
+  const std::vector<int> slots = slots_of(calls);
   for (size_t i = 0; i < calls.size(); ++i) {
-    const Call& call = calls[i];
     Result& result = results[i] = {};
     const auto start = std::chrono::steady_clock::now();
-    attn_env env = state_.env(call, i, &result.reported);
+    attn_env env = state_.env(calls[i], slots[i], &result.reported);
     limit(of, env);
-    attn_env own = env;  // of a batch's kernels
-    own.shared_memory_limit = state_.shared_limit;
-    Work work;
-    cuda::RowsScratch scratch;
-    work.call = state_.calls + i;
-    work.counts = state_.counts + i;
-    work.number = 0;
-    for (int t = 0; t <= kTensors; ++t) work.base[t] = state_.base_of(call, i, t);
-    oracle_of(call, state_.slot_of(i) + state_.slot, state_.blocks, state_.shared_limit, &work, &scratch);
-    const attn_tensors tensors = state_.tensors(call, i);
-    result.status = lay_out(call, work, &own);
-    if (result.status == ATTN_OK) result.status = call_kernel(kernel, call, i, 0, tensors, env);
-    if (result.status == ATTN_OK) result.status = launch_rows(work.input, work.output, scratch, &own);
-    if (result.status == ATTN_OK) result.status = judge(call, work, &own);
-    for (uint32_t n = 1; n < call.repeats && result.status == ATTN_OK; ++n) {
-      work.number = static_cast<int32_t>(n);
-      result.status = lay_again(call, work, &own);
-      if (result.status == ATTN_OK) result.status = call_kernel(kernel, call, i, n, tensors, env);
-      if (result.status == ATTN_OK) result.status = judge(call, work, &own);
-    }
-    // Nobody reads the results of a refused call.
-    if (const Readback of_call(call); call.readback_at != kNoReadback && result.status == ATTN_OK) {
-      if (call.readback_at > readback.size() || readback.size() - call.readback_at < of_call.sent())
-        return "a call's results have no room";
-      if (auto why =
-              failure("copying from the device",
-                      cudaMemcpyAsync(readback.data() + call.readback_at,
-                                      reinterpret_cast<std::byte*>(work.output.o) + of_call.from,
-                                      of_call.sent(), cudaMemcpyDeviceToHost, state_.streams[i % kStreams])))
-        return why;
-    }
+    if (auto why = launch(kernel, calls[i], i, slots[i], env, readback, result)) return why;
     result.launch_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   if (auto why = failure("a kernel of the batch", cudaDeviceSynchronize())) return why;

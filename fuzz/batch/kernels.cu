@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(kThreads) lay_out_kernel(const __grid_constant
     lay_tensor<uint8_t>(work, kMask);
   else if (job < kTensors)
     lay_tensor<uint16_t>(work, static_cast<int>(job));
-  if (job == kWorkspaceJob) lay_workspace(work, false);
+  if (job == kWorkspaceJob && !work.call->keeps_workspace) lay_workspace(work, false);
   if (job == kPackedBias && in.bias) {
     if (in.bias_dtype == ATTN_F32)
       lay_pairs(work, kBias, in.bias, bias_at);

@@ -25,7 +25,7 @@ struct Work {
   Counts* counts;
 };
 
-// Every byte of the slot's tensors and workspace, the oracle's own inputs, counts of 0. `call` is what
+// Every byte of the slot's tensors and workspace (unless it is kept), the oracle's own inputs, counts of 0. `call` is what
 // work.call is, on the host.
 attn_status lay_out(const Call& call, const Work& work, const attn_env* env);
 // Outputs, and the workspace where it is to be clean, as they were before the first call.

@@ -48,7 +48,8 @@ class SharedPage {
   void* memory_;
 };
 
-struct Job {
+// A process that runs jobs: shard.h.
+struct Process {
   pid_t pid;
   int fd;
   std::string text = {}, how = {};  // what it said, how it ended
@@ -64,8 +65,8 @@ void write_all(int fd, const std::string& text) {
 }
 
 // The first byte says whether what follows is a result or an error.
-Job start_job(int job, const OpenTarget& open, const Calibration& calibration, const CheckOptions& options,
-              Shared& shared) {
+Process start_process(int process, const OpenTarget& open, const Calibration& calibration,
+                      const CheckOptions& options, Shared& shared) {
   int fds[2];
   if (pipe(fds) != 0) fail_errno("pipe to a job");
   const pid_t pid = start_child(
@@ -75,7 +76,8 @@ Job start_job(int job, const OpenTarget& open, const Calibration& calibration, c
           std::string error;
           std::unique_ptr<Target> target = open(&error);
           if (target == nullptr) throw std::runtime_error(error);
-          write_all(fds[1], "r" + serialize(run_shard(job, *target, calibration, options, shared)));
+          write_all(fds[1],
+                    "r" + serialize(run_jobs(process, std::move(target), calibration, options, shared)));
         } catch (const std::exception& e) {
           shared.stop = true;
           write_all(fds[1], std::string("e") + e.what());
@@ -86,26 +88,38 @@ Job start_job(int job, const OpenTarget& open, const Calibration& calibration, c
   return {pid, fds[0]};
 }
 
-// Reads every job's answer to its end.
-void collect(std::vector<Job>& jobs, Shared& shared, bool keep_going, const std::function<void()>& tick) {
-  size_t open = jobs.size();
+// The cases, by number plus 1, that the jobs of a process are at, the lowest first.
+std::vector<uint64_t> cases_at(size_t process, const CheckOptions& options, const Shared& shared) {
+  std::vector<uint64_t> cases;
+  for (int job = static_cast<int>(process); job < options.jobs; job += process_count(options))
+    if (const uint64_t at = shared.at[job]; at > 0) cases.push_back(at);
+  std::ranges::sort(cases);
+  return cases;
+}
+
+// Reads every process's answer to its end.
+void collect(std::vector<Process>& processes, Shared& shared, const CheckOptions& options,
+             const std::function<void()>& tick) {
+  size_t open = processes.size();
   while (open > 0) {
     std::vector<pollfd> fds;
-    for (const Job& job : jobs) fds.push_back({job.fd, POLLIN, 0});
+    for (const Process& process : processes) fds.push_back({process.fd, POLLIN, 0});
     if (poll(fds.data(), fds.size(), 500) < 0 && errno != EINTR) fail_errno("poll of the jobs");
-    for (size_t i = 0; i < jobs.size(); ++i) {
-      if (jobs[i].fd < 0 || fds[i].revents == 0) continue;
+    for (size_t i = 0; i < processes.size(); ++i) {
+      Process& process = processes[i];
+      if (process.fd < 0 || fds[i].revents == 0) continue;
       char buffer[1 << 16];
-      const ssize_t n = read(jobs[i].fd, buffer, sizeof buffer);
+      const ssize_t n = read(process.fd, buffer, sizeof buffer);
       if (n > 0) {
-        jobs[i].text.append(buffer, static_cast<size_t>(n));
+        process.text.append(buffer, static_cast<size_t>(n));
       } else if (n == 0) {
-        close(jobs[i].fd);
-        jobs[i].fd = -1;  // poll passes over it
-        jobs[i].how = describe_status(wait_for_child(jobs[i].pid));
+        close(process.fd);
+        process.fd = -1;  // poll passes over it
+        process.how = describe_status(wait_for_child(process.pid));
         // Died in a case: the others need not go beyond it.
-        const uint64_t at = jobs[i].text.empty() && !jobs[i].given_up ? shared.at[i].load() : 0;
-        if (at > 0 && !keep_going) shared.first_failure = std::min(shared.first_failure.load(), at - 1);
+        const std::vector<uint64_t> at = cases_at(i, options, shared);
+        if (process.text.empty() && !process.given_up && !at.empty() && !options.keep_going)
+          shared.first_failure = std::min(shared.first_failure.load(), at[0] - 1);
         --open;
       }
     }
@@ -128,6 +142,28 @@ Failure fatal_failure(uint64_t index, const std::string& how, Target& target, co
   return failure;
 }
 
+// Adds what a process has answered to the result, or what it died of. `at`: cases_at().
+void add_answer(const Process& process, const std::vector<uint64_t>& at, const OpenTarget& open,
+                const Calibration& calibration, const CheckOptions& options, CheckResult& result) {
+  if (process.text.starts_with('r')) {
+    result.merge(deserialize(process.text.substr(1)));
+  } else if (!process.text.empty()) {
+    throw std::runtime_error(process.text.substr(1));
+  } else if (process.given_up) {
+    for (const uint64_t one : at) result.given_up.push_back(one - 1);
+  } else if (at.empty()) {
+    throw std::runtime_error("a job of the check died outside of a case: " + process.how);
+  } else {
+    std::string error;
+    const std::unique_ptr<Target> target = open(&error);
+    if (target == nullptr) throw std::runtime_error(error);
+    Failure failure = fatal_failure(at[0] - 1, process.how, *target, calibration, options);
+    PropertyStats& n = result.properties[failure.property->name];
+    ++n.cases, ++n.failed;
+    result.add(std::move(failure));
+  }
+}
+
 }  // namespace
 
 CheckResult check(const OpenTarget& open, const Calibration& calibration, const CheckOptions& options,
@@ -137,13 +173,13 @@ CheckResult check(const OpenTarget& open, const Calibration& calibration, const 
   const auto start = Clock::now();
   if (options.config && options.config->covering)
     options.config->covering->size();  // made here, once, and not by each job
-  std::vector<Job> jobs;
-  for (int job = 0; job < options.jobs; ++job)
-    jobs.push_back(start_job(job, open, calibration, options, shared));
+  std::vector<Process> processes;
+  for (int n = 0; n < process_count(options); ++n)
+    processes.push_back(start_process(n, open, calibration, options, shared));
   const uint64_t of = options.seconds > 0 ? 0 : options.cases;
   CheckResult result;
   Clock::time_point interrupted;
-  collect(jobs, shared, options.keep_going, [&] {
+  collect(processes, shared, options, [&] {
     if (progress) progress(shared.done, of, std::chrono::duration<double>(Clock::now() - start).count());
     if (!result.interrupted && options.interrupted && options.interrupted()) {
       result.interrupted = shared.stop = true;
@@ -151,34 +187,15 @@ CheckResult check(const OpenTarget& open, const Calibration& calibration, const 
     }
     // Each may end its case, and what it has begun to answer; not what hangs in one.
     if (!result.interrupted || Clock::now() - interrupted < kGrace) return;
-    for (Job& job : jobs) {
-      if (job.fd < 0 || job.given_up || !job.text.empty()) continue;
-      kill(job.pid, SIGKILL);
-      job.given_up = true;
+    for (Process& process : processes) {
+      if (process.fd < 0 || process.given_up || !process.text.empty()) continue;
+      kill(process.pid, SIGKILL);
+      process.given_up = true;
     }
   });
 
-  std::unique_ptr<Target> target;
-  for (size_t i = 0; i < jobs.size(); ++i) {
-    const Job& job = jobs[i];
-    if (job.text.starts_with('r')) {
-      result.merge(deserialize(job.text.substr(1)));
-    } else if (!job.text.empty()) {
-      throw std::runtime_error(job.text.substr(1));
-    } else if (job.given_up) {
-      result.given_up.push_back(shared.at[i] - 1);
-    } else if (shared.at[i] == 0) {
-      throw std::runtime_error("a job of the check died outside of a case: " + job.how);
-    } else {
-      std::string error;
-      if (target == nullptr) target = open(&error);
-      if (target == nullptr) throw std::runtime_error(error);
-      Failure failure = fatal_failure(shared.at[i] - 1, job.how, *target, calibration, options);
-      PropertyStats& n = result.properties[failure.property->name];
-      ++n.cases, ++n.failed;
-      result.add(std::move(failure));
-    }
-  }
+  for (size_t i = 0; i < processes.size(); ++i)
+    add_answer(processes[i], cases_at(i, options, shared), open, calibration, options, result);
   if (!options.keep_going && result.failures.size() > 1)
     result.failures.erase(result.failures.begin() + 1, result.failures.end());
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();

@@ -8,7 +8,9 @@
 //   4. reduce_failure() reduces it, and it is written as a reproducer.
 //
 // Jobs are processes, each with its own target (and so its own worker). A job says which case it is at before
-// it judges the case. If the job dies, that is a failure of the case.
+// it judges the case. If the job dies, that is a failure of the case. With `batch`, jobs are threads of a few
+// processes, and the threads of a process share its target (fuzz/batch/shared_target.h): while one has the device,
+// the others draw, make ready and compare.
 #pragma once
 
 #include <functional>
@@ -49,6 +51,7 @@ struct CheckOptions {
   int32_t arithmetic = ATTN_ARITHMETIC_ANY;  // of every case
   std::string path;    // not empty: only cases that take this path through the kernel (kernel_path.h)
   uint32_t batch = 0;  // > 0: so many cases at once, on a target that can judge batches (batch_judge.h)
+  int workers = 2;     // the most processes with `batch`
   std::optional<Terms> terms = {};      // of the caller
   std::optional<Refused> refused = {};  // by the kernel, if it has been asked (refusals.h)
   bool finite = false;  // Q, K and V hold neither NaN nor infinity, even if the kernel takes them

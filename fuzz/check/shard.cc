@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <exception>
+#include <latch>
+#include <thread>
 
+#include "fuzz/batch/shared_target.h"
 #include "fuzz/check/epochs.h"
 #include "fuzz/check/kernel_path.h"
 #include "properties/case/domain.h"
@@ -140,9 +144,12 @@ int32_t arithmetic_at(uint64_t index, const CheckOptions& options, const Target&
 
 Drawn case_at(const GeneratorConfig& config, const CheckOptions& options, Target& target,
               const Calibration& calibration, uint64_t index, StreamDigest* digest) {
-  Drawn drawn = {options.path.empty() ? draw_in_epoch(config, target.info(), options.seed, index)
-                                      : draw_on_path(config, options.seed, index, options.path, target),
-                 options.properties[index % options.properties.size()]};
+  const auto draw = [&] {
+    if (options.path.empty()) return draw_in_epoch(config, target.info(), options.seed, index);
+    const Turn turn = target.turn();
+    return draw_on_path(config, options.seed, index, options.path, target);
+  };
+  Drawn drawn = {draw(), options.properties[index % options.properties.size()]};
   if (digest != nullptr) digest->add(index, drawn.c);
   enter_build(drawn.c, target.info().build_kind, index);
   drawn.c.env.arithmetic = arithmetic_at(index, options, target, calibration);
@@ -153,7 +160,10 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
                       Shared& shared) {
   using Clock = std::chrono::steady_clock;
   CheckResult result;
-  const GeneratorConfig config = config_for(target, options);
+  const GeneratorConfig config = [&] {
+    const Turn turn = target.turn();
+    return config_for(target, options);
+  }();
   target.on_run = [&](const Case& c, const attn_plan& plan) { result.census.add(c, plan); };
   Ahead ahead(config, options, target, calibration);
   AsanTarget asan(options);
@@ -214,9 +224,56 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     break;
   }
   target.on_run = {};
-  if (target.oracles) result.oracle = target.oracles->use();
   result.batch = ahead.use();
   result.seconds = elapsed();
+  return result;
+}
+
+int process_count(const CheckOptions& options) {
+  return options.batch > 0 ? std::min(options.workers, options.jobs) : options.jobs;
+}
+
+namespace {
+
+CheckResult run_threads(const std::vector<int>& jobs, SharedTarget& shared_target, const Calibration& calibration,
+                        const CheckOptions& options, Shared& shared) {
+  std::vector<CheckResult> results(jobs.size());
+  std::vector<std::exception_ptr> thrown(jobs.size());
+  std::latch all_done(static_cast<std::ptrdiff_t>(jobs.size()));
+  std::vector<std::thread> threads;
+  for (size_t n = 0; n < jobs.size(); ++n)
+    threads.emplace_back([&, n] {
+      try {
+        results[n] = run_shard(jobs[n], *shared_target.share(), calibration, options, shared);
+      } catch (...) {
+        thrown[n] = std::current_exception();
+        shared.stop = true;
+      }
+      all_done.arrive_and_wait();  // a worker that this thread has started ends with it
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& one : thrown)
+    if (one) std::rethrow_exception(one);
+  CheckResult result = std::move(results[0]);
+  for (size_t n = 1; n < results.size(); ++n) result.merge(results[n]);
+  return result;
+}
+
+}  // namespace
+
+CheckResult run_jobs(int process, std::unique_ptr<Target> target, const Calibration& calibration,
+                     const CheckOptions& options, Shared& shared) {
+  const std::shared_ptr<Oracles> oracles = target->oracles;
+  std::vector<int> jobs;
+  for (int job = process; job < options.jobs; job += process_count(options)) jobs.push_back(job);
+  CheckResult result;
+  if (options.batch == 0) {
+    result = run_shard(process, *target, calibration, options, shared);
+  } else {
+    SharedTarget shared_target(std::move(target));
+    result = run_threads(jobs, shared_target, calibration, options, shared);
+  }
+  if (oracles) result.oracle = oracles->use();
   return result;
 }
 

@@ -1,7 +1,8 @@
-// One job's part of a check, and how its result crosses to the parent process.
+// One job's part of a check, the jobs of one process, and how their result crosses to the parent process.
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -36,6 +37,12 @@ std::optional<Verdict> rejected_by(const Property& property, Case& c, const Targ
 
 CheckResult run_shard(int job, Target& target, const Calibration& calibration, const CheckOptions& options,
                       Shared& shared);
+
+// Process n of process_count(options) runs the jobs n, n + process_count(), ...
+int process_count(const CheckOptions& options);
+// Runs these jobs, each in a thread if there are several, on one target. Throws what a job throws, once all are done.
+CheckResult run_jobs(int process, std::unique_ptr<Target> target, const Calibration& calibration,
+                     const CheckOptions& options, Shared& shared);
 
 std::string serialize(const CheckResult& result);
 // Reads text that serialize() made; throws std::runtime_error on any other.

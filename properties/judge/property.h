@@ -29,14 +29,17 @@ struct Property {
   void (*check)(Trial& trial);
   // Applies only to kernels that split the keys, and to their stages.
   bool needs_stages = false;
-  // Asks more of the kernel than Trial::run() does: plans that are not run, stages, memory that is kept from
-  // one case to the next. Its runs cannot be made elsewhere (GivenRuns).
+  // check() asks more of the kernel than runs: stages, plans, the probe. Its runs cannot be made elsewhere
+  // (GivenRuns).
   bool asks_target = false;
   // Compares numbers of one run with another's or with its own, by Expected::allowance(). The oracle must then
   // give exact values, too.
   bool compares = true;
   // The operation of its runs; nullptr: it applies to every operation.
   const Operation* operation = &operations::forward;
+  // Asks the kernel for plans that are not run, before check(). If it ends the trial, check() is not called. Null: it
+  // asks for none.
+  void (*ask)(Trial& trial) = nullptr;
   // Bits of attn_problem.features that its runs ask for.
   uint64_t features = 0;
 };

@@ -18,6 +18,7 @@
 #include "kernels/attention.h"
 #include "properties/judge/exit_reason.h"
 #include "properties/judge/exploit.h"
+#include "properties/judge/turn.h"
 #include "properties/memory/arena.h"
 
 namespace attnfuzz {
@@ -138,6 +139,9 @@ class Target {
  public:
   virtual ~Target() = default;
   virtual const KernelInfo& info() const = 0;
+  // Where several threads share the target (fuzz/batch/shared_target.h): it is this thread's alone while the result
+  // lives. judge() takes a turn by itself.
+  virtual Turn turn() { return {}; }
   // The memory in which the kernel's tensors must lie. The attn_tensors passed below hold addresses of this
   // process; the target translates them.
   virtual Arena& arena() = 0;

@@ -307,6 +307,11 @@ const Run* Trial::run_if_taken(const Case& c, std::string_view label) {
 }
 
 const Run* Trial::run_in_place(const Case& c, std::string_view label) {
+  if (given_) {
+    const Run* given = given_run(c, label);
+    given_->in_place = given_->lacking.has_value();
+    return given;
+  }
   std::vector<std::byte> left;
   if (prepared_) {
     const auto bytes = prepared_->laid.workspace();
@@ -479,9 +484,11 @@ Verdict judge(Case c, const Property& property, Target& target, const Calibratio
     v.message = why;
     return v;
   }
+  const Turn turn = target.turn();
   Trial trial(c, target, calibration, true, property.compares);
   trial.verdict().property = property.name;
-  property.check(trial);
+  if (property.ask) property.ask(trial);
+  if (!trial.done()) property.check(trial);
   Verdict v = std::move(trial.verdict());
   if (v.outcome == Outcome::kFail && v.kind == Kind::kRelation && trial.asked_fast()) {
     // A relation uses the bounds of several runs, and some of these are the fast oracle's.

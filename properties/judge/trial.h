@@ -48,6 +48,7 @@ struct GivenRun {
 struct GivenRuns {
   std::span<const std::unique_ptr<GivenRun>> runs;
   std::optional<Case> lacking;  // a case that was asked for and was not among them; it ended the trial
+  bool in_place = false;        // `lacking` runs in the memory of the last of `runs` (Trial::run_in_place)
 };
 
 // Judges `c` by `property`, after adapting it. Never throws because of a bad case or kernel, only if the

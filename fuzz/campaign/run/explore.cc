@@ -1,12 +1,13 @@
 #include "fuzz/campaign/run/explore.h"
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <set>
 
 #include "base/hash.h"
-#include "fuzz/batch/batch_judge.h"
+#include "fuzz/batch/batch_pipeline.h"
 #include "fuzz/campaign/run/observed_target.h"
 #include "fuzz/campaign/store/corpus_view.h"
 #include "fuzz/campaign/store/coverage_file.h"
@@ -60,17 +61,21 @@ class Explorer {
     target_ = slice.target.open(&error);
     if (target_ == nullptr) throw std::runtime_error(error);
     if (slice.target.put_oracle) slice.target.put_oracle(*target_, false);
-    observed_.emplace(*target_);
     if (slice.target.batch > 0) {
-      auto* batches = dynamic_cast<BatchTarget*>(target_.get());
-      if (batches == nullptr) throw std::runtime_error(name_ + " judges no batches: leave --batch out");
-      batch_.emplace(*batches, *observed_, slice.target.calibration, mix(slice.options.seed, text_hash(name_), 4, 0, 0));
+      shared_target_.emplace(std::move(target_));
+      target_ = shared_target_->share();
+      pipeline_.emplace(*shared_target_, slice.target.calibration,
+                        mix(slice.options.seed, text_hash(name_), 4, 0, 0), slice.options.gpu_threads);
     }
+    observed_.emplace(*target_);
     CheckOptions check;
     check.work = slice.options.work;
     check.refused = slice.target.refused;
     check.finite = slice.options.finite;
-    config_ = config_for(*observed_, check);
+    {
+      const Turn turn = target_->turn();
+      config_ = config_for(*observed_, check);
+    }
     stats_ = read_stats(slice.options.dir, slice.shard);
     oracle_before_ = counts().oracle;
     batch_before_ = counts().batch;
@@ -82,7 +87,7 @@ class Explorer {
       corpus_.emplace(folder_ + "/corpus.jsonl");
       confirmed_.emplace(folder_ + "/confirmed.jsonl");
       series_.emplace(folder_ + "/series.jsonl");
-      journal_.emplace(folder_);
+      journal_.emplace(folder_, slice.target.batch * static_cast<size_t>(slice.options.gpu_threads + 1));
     });
     begun_ = told_ = refreshed_ = Clock::now();
     stream_ = mix(slice.options.seed, text_hash(name_), static_cast<uint64_t>(slice.shard), 0, 0);
@@ -92,7 +97,7 @@ class Explorer {
     for (const Journaled& entry : interrupted_) again(entry);
     while (goes_on()) {
       if (s_.target.record.seeded_bug && filed_ > 0) break;
-      if (batch_)
+      if (pipeline_)
         take_batch();
       else
         take(next());
@@ -100,6 +105,7 @@ class Explorer {
       if (seconds_since(refreshed_) > kRefreshSeconds) view_->refresh(), refreshed_ = now;
       if (seconds_since(told_) > kSeriesSeconds) tell();
     }
+    while (!in_flight_.empty()) conclude_batch();
     save([&] { journal_->rest(); });
     tell();
     if (met_.cases() > 0) save([&] { add_coverage(s_.options.dir, name_, met_, config_); });
@@ -183,7 +189,8 @@ class Explorer {
     conclude(candidate, judged(candidate));
   }
 
-  // Cases that the device judges together. The journal names them all before they are launched.
+  // Cases that the device judges together, while it judges those of earlier batches. The journal names them all before
+  // they are launched.
   void take_batch() {
     std::vector<Candidate> together;
     while (together.size() < s_.target.batch && goes_on()) {
@@ -197,10 +204,24 @@ class Explorer {
       entries.push_back(journaled(candidate));
       asked.push_back({candidate.c, candidate.property});
     }
-    save([&] { journal_->begin(entries); });
-    observed_->begin_case();
-    const std::vector<Verdict> verdicts = batch_->judge(asked);
-    for (size_t n = 0; n < together.size(); ++n) conclude(together[n], verdicts[n]);
+    size_t still = 0;
+    for (const std::vector<Candidate>& batch : in_flight_) still += batch.size();
+    save([&] { journal_->begin(entries, still); });
+    pipeline_->add(std::move(asked));
+    in_flight_.push_back(std::move(together));
+    if (pipeline_->full()) conclude_batch();
+  }
+
+  // Waits for the batch that has been in flight longest.
+  void conclude_batch() {
+    const std::vector<Verdict> verdicts = pipeline_->next();
+    const std::vector<Candidate> together = std::move(in_flight_.front());
+    in_flight_.pop_front();
+    observed_->begin_case();  // a batch counts no edges
+    for (size_t n = 0; n < together.size(); ++n) {
+      batch_kernel_s_ += verdicts[n].kernel_s;
+      conclude(together[n], verdicts[n]);
+    }
   }
 
   Journaled journaled(const Candidate& candidate) const {
@@ -248,7 +269,7 @@ class Explorer {
     Verdict verdict = judge(candidate.c, *candidate.property, *observed_, s_.target.calibration);
     if (verdict.kind != Kind::kHang && verdict.kind != Kind::kSlow) return verdict;
     if (briefly_ && (verdict.kind == Kind::kSlow || !hung_at_.contains(verdict.site))) {
-      target_->watch(Watch::kFull);
+      watch(Watch::kFull);
       briefly_ = false;
       verdict = judge(candidate.c, *candidate.property, *observed_, s_.target.calibration);
     }
@@ -256,8 +277,13 @@ class Explorer {
       if (!verdict.site.empty()) hung_at_.insert(verdict.site);
       briefly_ = ++full_watches_ >= kMostFullWatches && !verdict.site.empty();
     }
-    target_->watch(briefly_ ? Watch::kBrief : Watch::kFull);
+    watch(briefly_ ? Watch::kBrief : Watch::kFull);
     return verdict;
+  }
+
+  void watch(Watch watch) {
+    const Turn turn = target_->turn();
+    target_->watch(watch);
   }
 
   void count(const Candidate& candidate, const Verdict& verdict) {
@@ -273,16 +299,6 @@ class Explorer {
     last.failed += verdict.outcome == Outcome::kFail;
     ++slot_.cases;
     slot_.failed += verdict.outcome == Outcome::kFail;
-  }
-
-  // The last cases, this one at the end: what fails in a batch is run once more by itself.
-  std::vector<Journaled> trace_until(const Candidate& candidate) const {
-    std::vector<Journaled> trace = trace_of(folder_);
-    const auto own = std::ranges::find_if(trace, [&](const Journaled& entry) {
-      return entry.index == candidate.index && entry.property == candidate.property->name;
-    });
-    if (own != trace.end()) std::rotate(own, own + 1, trace.end());
-    return trace;
   }
 
   void file(const Candidate& candidate, const Verdict& verdict) {
@@ -304,7 +320,8 @@ class Explorer {
     crash.t = s_.clock.now();
     crash.shard = s_.shard;
     crash.index = candidate.index;
-    save([&] { write_crash(s_.options.dir, crash, text_of(trace_until(candidate))); });
+    const Journaled own = journaled(candidate);
+    save([&] { write_crash(s_.options.dir, crash, text_of(trace_of(folder_, &own))); });
     ++waiting;
     ++filed_;
     ++stats_.last.crashes;
@@ -316,7 +333,10 @@ class Explorer {
     Verdict verdict;
     verdict.property = "reference";
     verdict.message = warning.message;
-    Reproducer r = reproducer_of(warning.c, verdict, target_->info(), *target_);
+    Reproducer r = [&] {
+      const Turn turn = target_->turn();
+      return reproducer_of(warning.c, verdict, target_->info(), *target_);
+    }();
     r.kind = kWarningKind;
     save([&] { write_warning(s_.options.dir, name_, warning.sign, r); });
   }
@@ -361,6 +381,10 @@ class Explorer {
     stats_.last.since_new = 0;
   }
 
+  double kernel_seconds() const {
+    return observed_->kernel_seconds() + batch_kernel_s_ + (pipeline_ ? pipeline_->use().run_s : 0);
+  }
+
   void tell() {
     SeriesLine& last = stats_.last;
     last.t = s_.clock.now();
@@ -369,19 +393,20 @@ class Explorer {
     last.coverage = s_.group.known_edges;
     last.restarts = restarts_before_;
     last.gpu = s_.gpu;
-    const double wall = seconds_since(begun_), kernel = observed_->kernel_seconds() + (batch_ ? batch_->use().run_s : 0);
+    const double wall = seconds_since(begun_), kernel = kernel_seconds();
     last.wall += wall - told_wall_;
     counts().wall += wall - told_wall_;
     last.kernel += kernel - told_kernel_;
     told_wall_ = wall;
     told_kernel_ = kernel;
     if (target_->oracles) {
+      const Turn turn = target_->turn();  // judges write there
       counts().oracle = oracle_before_;
       counts().oracle.merge(target_->oracles->use());
     }
-    if (batch_) {
+    if (pipeline_) {
       counts().batch = batch_before_;
-      counts().batch.merge(batch_->use());
+      counts().batch.merge(pipeline_->use());
     }
     save([&] { series_->append(line_of(last)); });
     save([&] { write_stats(s_.options.dir, s_.shard, stats_); });
@@ -392,13 +417,16 @@ class Explorer {
   const std::string name_, folder_;
   JobSlot& slot_;
   std::vector<Journaled> interrupted_;
-  std::unique_ptr<Target> target_;
+  std::optional<SharedTarget> shared_target_;  // with batches
+  std::unique_ptr<Target> target_;             // its own, or a share
   std::optional<ObservedTarget> observed_;
   GeneratorConfig config_;
   ShardStats stats_;
-  std::optional<BatchJudge> batch_;  // judges many cases at once on a GPU; none: one by one
-  OracleUse oracle_before_;          // of this target, before this slice
-  BatchUse batch_before_;            // likewise
+  std::optional<BatchPipeline> pipeline_;          // judges many cases at once on a GPU; none: one by one
+  std::deque<std::vector<Candidate>> in_flight_;  // the batches in it
+  double batch_kernel_s_ = 0;                     // of cases of batches that were judged by themselves
+  OracleUse oracle_before_;                       // of this target, before this slice
+  BatchUse batch_before_;                         // likewise
   uint64_t restarts_before_ = 0, stream_ = 0, done_ = 0, filed_ = 0;
   std::optional<CorpusView> view_;
   std::optional<LineFile> corpus_, confirmed_, series_;

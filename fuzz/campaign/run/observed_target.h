@@ -25,6 +25,7 @@ class ObservedTarget : public Target {
   double kernel_seconds() const { return kernel_seconds_; }
 
   const KernelInfo& info() const override { return inner_.info(); }
+  Turn turn() override { return inner_.turn(); }
   Arena& arena() override { return inner_.arena(); }
   void memory(std::span<const MemoryRange> ranges) override { inner_.memory(ranges); }
   void watch(Watch watch) override { inner_.watch(watch); }

@@ -36,9 +36,10 @@ struct CampaignOptions {
   std::string dir;
   double seconds = 3600;
   uint64_t seed = 1;
-  int jobs = 1;      // on the CPU
-  int gpus = 0;      // devices to use
-  int gpu_jobs = 2;  // on each; while one is judged, another runs
+  int jobs = 1;         // on the CPU
+  int gpus = 0;         // devices to use
+  int gpu_jobs = 2;     // on each; while one is judged, another runs
+  int gpu_threads = 4;  // of each of these jobs, with batches: so many batches are made ready or compared at once
   int64_t work = GeneratorConfig{}.work;
   bool finite = false;         // Q, K and V hold neither NaN nor infinity
   double reduce_seconds = 60;  // for each crash

@@ -21,10 +21,16 @@ std::string line_of(const Journaled& entry, uint64_t number, uint64_t first) {
          R"(,"attempts":)" + std::to_string(entry.attempts) + R"(,"case":)" + text + "}";
 }
 
+std::string shard_exits_file(const std::string& shard_dir) { return shard_dir + "/deaths.json"; }
+
+Json name_of_entry(const Journaled& entry) {
+  return {{"target", entry.target}, {"index", entry.index}, {"property", entry.property}};
+}
+
 // A line: a case, or a mark that nothing is in flight. Nothing if it is cut short.
 struct Line {
   uint64_t number = 0;
-  uint64_t first = 0;  // the number of the first case that was launched together with this one
+  uint64_t first = 0;  // the number of the first case that was in flight once this one was
   std::optional<Journaled> entry;
 };
 
@@ -62,22 +68,29 @@ std::vector<Line> lines_of(const std::string& shard_dir) {
 }  // namespace
 
 // After a kill, the case in flight has been handled before, so the files may be cleared.
-Journal::Journal(const std::string& shard_dir)
-    : files_{LineFile(file_of(shard_dir, 0)), LineFile(file_of(shard_dir, 1))} {
+Journal::Journal(const std::string& shard_dir, size_t most_in_flight)
+    : files_{LineFile(file_of(shard_dir, 0)), LineFile(file_of(shard_dir, 1))},
+      most_in_file_(std::max<size_t>(kTrace, most_in_flight)) {
   files_[0].clear();
   files_[1].clear();
 }
 
-void Journal::begin(std::span<const Journaled> batch) {
-  const uint64_t first = number_;
-  for (const Journaled& entry : batch) {
-    if (cases_ == kTrace) {
+void Journal::begin(std::span<const Journaled> batch, size_t still) {
+  const uint64_t first = number_ - still;
+  while (!batch.empty()) {
+    if (cases_ == most_in_file_) {
       current_ = 1 - current_;
       files_[current_].clear();
       cases_ = 0;
     }
-    files_[current_].append(line_of(entry, number_++, first));
-    ++cases_;
+    const auto together = batch.first(std::min(batch.size(), most_in_file_ - cases_));
+    std::string lines;
+    for (uint64_t number = number_; const Journaled& entry : together)
+      lines += (lines.empty() ? "" : "\n") + line_of(entry, number++, first);
+    files_[current_].append(lines);
+    number_ += together.size();
+    cases_ += together.size();
+    batch = batch.subspan(together.size());
   }
 }
 
@@ -99,16 +112,6 @@ std::vector<Journaled> batch_in_flight(const std::string& shard_dir) {
   return batch;
 }
 
-namespace {
-
-std::string shard_exits_file(const std::string& shard_dir) { return shard_dir + "/deaths.json"; }
-
-Json name_of_entry(const Journaled& entry) {
-  return {{"target", entry.target}, {"index", entry.index}, {"property", entry.property}};
-}
-
-}  // namespace
-
 int shard_exits(const std::string& shard_dir, const Journaled& entry) {
   const auto text = read_file(shard_exits_file(shard_dir), kInFolder);
   const auto* found = std::get_if<std::string>(&text);
@@ -124,10 +127,14 @@ void note_shard_exit(const std::string& shard_dir) {
   write_file(shard_exits_file(shard_dir), json_text(counted) + "\n");
 }
 
-std::vector<Journaled> trace_of(const std::string& shard_dir) {
+std::vector<Journaled> trace_of(const std::string& shard_dir, const Journaled* until) {
   std::vector<Journaled> trace;
   for (Line& line : lines_of(shard_dir)) {
     if (line.entry) trace.push_back(std::move(*line.entry));
+  }
+  if (until != nullptr) {
+    const auto own = std::ranges::find(trace, name_of_entry(*until), name_of_entry);
+    if (own != trace.end()) trace.erase(own + 1, trace.end());
   }
   if (trace.size() > Journal::kTrace) trace.erase(trace.begin(), trace.end() - Journal::kTrace);
   return trace;

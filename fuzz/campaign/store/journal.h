@@ -4,9 +4,9 @@
 //   journal.begin({"fa1.cpu.plain", "reference", c, 17});   // then launch it
 //   journal.rest();                                         // nothing is in flight any more
 //
-// Two files of numbered lines alternate. Each is kept until it holds kTrace cases, so together they always
-// have the last kTrace. A line costs one write() and survives the kill of any process. Whether it survives
-// a loss of power is up to the operating system.
+// Two files of numbered lines alternate. Each is kept until it holds kTrace cases, or as many as may be in flight, so
+// together they always have the last ones. A batch costs one write() and survives the kill of any process. Whether it
+// survives a loss of power is up to the operating system.
 #pragma once
 
 #include <cstdint>
@@ -30,32 +30,35 @@ struct Journaled {
 class Journal {
  public:
   static constexpr int kTrace = 64;
-  explicit Journal(const std::string& shard_dir);
+  explicit Journal(const std::string& shard_dir, size_t most_in_flight = kTrace);
   void begin(const Journaled& entry) { begin(std::span(&entry, 1)); }
-  // Cases that are launched together: at most kTrace.
-  void begin(std::span<const Journaled> batch);
+  // Cases that are launched together. `still`: so many of the cases that were begun before are in flight still, and are
+  // the last of them. Both together: at most `most_in_flight`.
+  void begin(std::span<const Journaled> batch, size_t still = 0);
   void rest();
 
  private:
   LineFile files_[2];
-  int current_ = 0, cases_ = 0;
+  const size_t most_in_file_;
+  int current_ = 0;
+  size_t cases_ = 0;  // in the current file
   uint64_t number_ = 0;
 };
 
 // The case that was running when the shard's process ended; nothing if it rested.
 std::optional<Journaled> in_flight(const std::string& shard_dir);
-// All cases that were launched together with it, in their order.
+// All cases that were in flight then, in their order.
 std::vector<Journaled> batch_in_flight(const std::string& shard_dir);
 
 // The supervisor calls this if a shard's process died or had to be ended. It counts one exit against the
-// case in flight, in the file deaths.json. Cases of a batch do not count: the
+// case in flight, in the file deaths.json. Cases of batches do not count: the
 // next process runs each of them alone.
 void note_shard_exit(const std::string& shard_dir);
 // Consecutive deaths counted against a case; 0: none.
 int shard_exits(const std::string& shard_dir, const Journaled& entry);
 
-// The last cases, oldest first, at most Journal::kTrace. The one in flight is last.
-std::vector<Journaled> trace_of(const std::string& shard_dir);
+// The last cases, oldest first, at most Journal::kTrace. The one in flight is last; or `until`, if it is among them.
+std::vector<Journaled> trace_of(const std::string& shard_dir, const Journaled* until = nullptr);
 // Converts the text of a crash's trace.jsonl.
 std::vector<Journaled> parse_trace(const std::string& text);
 std::string text_of(const std::vector<Journaled>& trace);

@@ -130,19 +130,9 @@ std::vector<Case> biased() {
   return cases;
 }
 
-TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
-  Arena arena;
-  std::vector<Case> cases = cases_for_it(120, 1000);
-  for (uint64_t n = 0; n < 30; ++n) cases.push_back(rearranged(cases[n], n));
-  for (const Case& c : biased()) cases.push_back(c);
-  for (Case& c : laid_oddly(cases, 80)) cases.push_back(std::move(c));
-  for (size_t n = 0; n < 90; n += 3) {
-    Case c = cases[n];
-    c.problem.dtype = ATTN_F32;
-    std::string why;
-    if (!illegal(c) && batch::prepare(c, ATTN_CPU, &why)) cases.push_back(c);
-  }
-  // Every kind of fill in all formats, larger, smaller and as it is.
+// Every kind of fill in all formats, larger, smaller and as it is.
+std::vector<Case> filled() {
+  std::vector<Case> cases;
   for (int kind = 0; kind < kFillKinds; ++kind) {
     for (const int32_t dtype : {ATTN_F16, ATTN_BF16, ATTN_F32}) {
       Case c;
@@ -158,6 +148,22 @@ TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
       cases.push_back(c);
     }
   }
+  return cases;
+}
+
+TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
+  Arena arena;
+  std::vector<Case> cases = cases_for_it(120, 1000);
+  for (uint64_t n = 0; n < 30; ++n) cases.push_back(rearranged(cases[n], n));
+  for (const Case& c : biased()) cases.push_back(c);
+  for (Case& c : laid_oddly(cases, 80)) cases.push_back(std::move(c));
+  for (size_t n = 0; n < 90; n += 3) {
+    Case c = cases[n];
+    c.problem.dtype = ATTN_F32;
+    std::string why;
+    if (!illegal(c) && batch::prepare(c, ATTN_CPU, &why)) cases.push_back(c);
+  }
+  for (const Case& c : filled()) cases.push_back(c);
   int spread = 0, backwards = 0, apart = 0, once = 0;
   for (const Case& c : cases) {
     std::string why;
@@ -199,7 +205,9 @@ TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
     attn_env env = {};
     env.size = sizeof env;
     env.shared_memory_limit = 48 * 1024;
-    ASSERT_EQ(lay_out(*call, work, &env), ATTN_OK);
+    attn_status status = ATTN_FAULT;
+    ExecutorThread::run([&] { status = lay_out(*call, work, &env); });
+    ASSERT_EQ(status, ATTN_OK);
     const LaidOut laid(c, arena);
     uint64_t until[batch::kTensors] = {};  // of a place, compared so far
     for (const MemoryRange& range : laid.ranges()) {
@@ -394,6 +402,49 @@ TEST(BatchJudge, DoubtsWhatARelationFails) {
     EXPECT_EQ(v.kind, Kind::kRelation) << name << ": " << v.message;
     EXPECT_EQ(batch_judge.use().doubted, 1u) << name;
   }
+}
+
+// What a kernel keeps from one call to the next, and what its plans accept.
+TEST(BatchJudge, DoubtsWhatRepeatAndContractFail) {
+  struct Expected {
+    Flaw flaw;
+    const char* property;
+    bool in_batch;  // the batch itself has an error there
+  };
+  for (const auto& [flaw, name, in_batch] : {Expected{Flaw::kKeepsPartials, "repeat", true},
+                                             {Flaw::kCountsCalls, "repeat", true},
+                                             {Flaw::kWorkspaceTrusted, "repeat", true},
+                                             {Flaw::kAcceptsDims, "contract", false},
+                                             {Flaw::kPlansIn32Bits, "contract", false}}) {
+    FakeTarget fake(flaw);
+    FakeBatchTarget device(fake);
+    const Calibration calibration = documented();
+    Case c = two_entries(5, 8, 9, {33, 37}, 40);
+    const Property* property = find_property(name);
+    std::string why;
+    ASSERT_TRUE(property->adapt(c, fake.info(), &why));
+    BatchJudge batch_judge(device, fake, calibration);
+    const BatchCase asked = {c, property};
+    const Verdict v = batch_judge.judge(std::span(&asked, 1))[0];
+    EXPECT_EQ(v.kind, ordinary(asked, fake).kind) << to_string(flaw) << ": " << v.message;
+    EXPECT_EQ(v.outcome, Outcome::kFail) << to_string(flaw);
+    EXPECT_EQ(batch_judge.use().doubted, in_batch ? 1u : 0u) << to_string(flaw);
+    EXPECT_EQ(batch_judge.use().left.count("plans that do not hold"), in_batch ? 0u : 1u) << to_string(flaw);
+  }
+}
+
+TEST(BatchJudge, MoreRunsThanABatchHoldsAreMadeInSeveralRounds) {
+  FakeTarget fake;
+  FakeBatchTarget device(fake);
+  const Calibration calibration = documented();
+  Case c;
+  std::string why;
+  const Property* repeat = find_property("repeat");
+  ASSERT_TRUE(repeat->adapt(c, fake.info(), &why));
+  const std::vector<BatchCase> asked(batch::kMostCalls, {c, repeat});  // two runs each, in one place
+  BatchJudge batch_judge(device, fake, calibration);
+  for (const Verdict& v : batch_judge.judge(asked)) EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+  EXPECT_EQ(batch_judge.use().cleared, asked.size());
 }
 
 TEST(BatchJudge, OfABatchThatIsLostEveryCaseIsJudgedByItself) {

@@ -14,25 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A fake kernel that judges batches too, as a worker on a GPU does.
-class BothWays : public FakeTarget, public BatchTarget {
- public:
-  explicit BothWays(Flaw flaw) : FakeTarget(flaw) {}
-  std::string why_no_batch() override { return inner_.why_no_batch(); }
-  std::string plan(std::span<const batch::Call> calls, std::span<batch::Result> results) override {
-    return inner_.plan(calls, results);
-  }
-  std::string run(std::span<const batch::Call> calls, std::span<batch::Result> results) override {
-    return inner_.run(calls, results);
-  }
-  std::span<const std::byte> readback() override { return inner_.readback(); }
-  using FakeTarget::plan;
-  using FakeTarget::run;
-
- private:
-  FakeBatchTarget inner_{*this};
-};
-
 class ExploreInBatches : public ::testing::Test {
  protected:
   ExploreInBatches() {
@@ -89,6 +70,42 @@ TEST_F(ExploreInBatches, AFailureIsFiledWithTheCasesBeforeIt) {
   const std::vector<Crash> crashes = read_crashes(options_.dir);
   ASSERT_FALSE(crashes.empty());
   EXPECT_EQ(crashes[0].kind, "wrong");
+}
+
+TEST_F(ExploreInBatches, TheSameCasesAreJudgedByOneThreadAndByThree) {
+  options_.gpu_threads = 1;
+  const ShardStats one = explored(Flaw::kDropsLastKey, 96);
+  fs::remove_all(options_.dir);
+  options_.gpu_threads = 3;
+  const ShardStats three = explored(Flaw::kDropsLastKey, 96);
+  EXPECT_EQ(three.last.cases, 96u);
+  EXPECT_EQ(one.last.cases, 96u);
+  EXPECT_GT(three.last.failed, 0u);
+  EXPECT_GT(three.targets.at("fake.cpu.plain").batch.cleared, 48u);
+  EXPECT_TRUE(batch_in_flight(shard_dir(options_.dir, 0)).empty());
+}
+
+TEST_F(ExploreInBatches, TheJournalNamesTheCasesOfAllBatchesInFlight) {
+  const std::string shard = shard_dir(options_.dir, 0);
+  fs::create_directories(shard);
+  constexpr size_t kBatch = 50;
+  Journal journal(shard, 3 * kBatch);
+  const auto begin = [&](uint64_t first, size_t still) {
+    std::vector<Journaled> batch;
+    for (uint64_t n = 0; n < kBatch; ++n) batch.push_back({"t", "reference", Case{}, first + n, 1});
+    journal.begin(batch, still);
+  };
+  uint64_t first = 0;
+  for (size_t still = 0; first < 20 * kBatch; still = std::min(still + kBatch, 2 * kBatch), first += kBatch) {
+    begin(first, still);
+    const std::vector<Journaled> in_flight = batch_in_flight(shard);
+    ASSERT_EQ(in_flight.size(), still + kBatch);
+    EXPECT_EQ(in_flight.front().index, first - still);
+    EXPECT_EQ(in_flight.back().index, first + kBatch - 1);
+    const std::vector<Journaled> trace = trace_of(shard, &in_flight[still]);
+    EXPECT_EQ(trace.back().index, first) << "the crash of a case comes with the cases before it";
+    EXPECT_EQ(trace.size(), std::min<size_t>(first + 1, Journal::kTrace));
+  }
 }
 
 TEST_F(ExploreInBatches, AfterAKillEachCaseOfTheBatchIsRunAlone) {

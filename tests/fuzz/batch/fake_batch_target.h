@@ -3,11 +3,17 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <condition_variable>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "fuzz/batch/batch_judge.h"
@@ -51,6 +57,37 @@ class PlainEnds : public batch::PageEnds {
   std::byte* far_[kStretches] = {};
 };
 
+// The executor keeps its fibers for one thread of a process, so the same thread makes every launch, whichever asks.
+class ExecutorThread {
+ public:
+  static void run(const std::function<void()>& work) {
+    static ExecutorThread* one = nullptr;
+    static pid_t process = 0;
+    if (std::exchange(process, getpid()) != getpid()) one = new ExecutorThread;  // a fork has its own
+    std::unique_lock lock(one->mutex_);
+    one->work_ = &work;
+    one->changed_.notify_all();
+    one->changed_.wait(lock, [] { return one->work_ == nullptr; });
+  }
+
+ private:
+  ExecutorThread() {
+    std::thread([this] {
+      std::unique_lock lock(mutex_);
+      for (;;) {
+        changed_.wait(lock, [this] { return work_ != nullptr; });
+        (*work_)();
+        work_ = nullptr;
+        changed_.notify_all();
+      }
+    }).detach();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const std::function<void()>* work_ = nullptr;
+};
+
 // A batch in this process, on the executor, of a fake's kernel.
 class FakeBatchTarget : public BatchTarget {
  public:
@@ -75,13 +112,19 @@ class FakeBatchTarget : public BatchTarget {
   }
   std::string why_no_batch() override { return ""; }
   std::string plan(std::span<const batch::Call> calls, std::span<batch::Result> results) override {
-    return device_->plan(kernel_, [](void*, attn_env&) {}, nullptr, calls, results).value_or("");
+    std::string why;
+    ExecutorThread::run(
+        [&] { why = device_->plan(kernel_, [](void*, attn_env&) {}, nullptr, calls, results).value_or(""); });
+    return why;
   }
   std::string run(std::span<const batch::Call> calls, std::span<batch::Result> results) override {
     if (!fault.empty()) return fault;
-    const auto why = device_->run(kernel_, [](void*, attn_env&) {}, nullptr, calls, results, readback_);
+    std::string why;
+    ExecutorThread::run([&] {
+      why = device_->run(kernel_, [](void*, attn_env&) {}, nullptr, calls, results, readback_).value_or("");
+    });
     for (const batch::Result& result : results) not_finite += result.counts.not_finite;
-    return why.value_or("");
+    return why;
   }
   std::span<const std::byte> readback() override { return readback_; }
   uint64_t not_finite = 0;  // of all runs
@@ -95,6 +138,25 @@ class FakeBatchTarget : public BatchTarget {
   std::unique_ptr<batch::Device> device_;
   attn_kernel kernel_ = {};
   std::vector<std::byte> readback_ = std::vector<std::byte>(batch::kReadbackBytes);
+};
+
+// A fake kernel that judges batches too, as a worker on a GPU does.
+class BothWays : public FakeTarget, public BatchTarget {
+ public:
+  explicit BothWays(Flaw flaw) : FakeTarget(flaw) {}
+  std::string why_no_batch() override { return inner_.why_no_batch(); }
+  std::string plan(std::span<const batch::Call> calls, std::span<batch::Result> results) override {
+    return inner_.plan(calls, results);
+  }
+  std::string run(std::span<const batch::Call> calls, std::span<batch::Result> results) override {
+    return inner_.run(calls, results);
+  }
+  std::span<const std::byte> readback() override { return inner_.readback(); }
+  using FakeTarget::plan;
+  using FakeTarget::run;
+
+ private:
+  FakeBatchTarget inner_{*this};
 };
 
 }  // namespace attnfuzz

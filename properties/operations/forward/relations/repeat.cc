@@ -64,7 +64,7 @@ extern const Property repeat = {
     adapt,
     check,
     /*needs_stages=*/false,
-    /*asks_target=*/true,
+    /*asks_target=*/false,
     /*compares=*/false,
     /*operation=*/nullptr};
 

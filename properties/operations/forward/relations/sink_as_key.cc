@@ -59,6 +59,7 @@ extern const Property sink_as_key = {"sink_as_key",
                                      /*asks_target=*/false,
                                      /*compares=*/true,
                                      /*operation=*/&operations::forward,
+                                     /*ask=*/nullptr,
                                      /*features=*/ATTN_FEATURE_SINK};
 
 }  // namespace attnfuzz::relations

@@ -29,6 +29,7 @@ extern const Property sink_none = {"sink_none",
                                    /*asks_target=*/false,
                                    /*compares=*/true,
                                    /*operation=*/&operations::forward,
+                                   /*ask=*/nullptr,
                                    /*features=*/ATTN_FEATURE_SINK};
 
 }  // namespace attnfuzz::relations

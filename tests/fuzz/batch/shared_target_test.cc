@@ -1,0 +1,180 @@
+// Threads that share a target: each has it in turn, and none uses it without.
+#include "fuzz/batch/shared_target.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+#include <thread>
+
+#include "fuzz/batch/batch_pipeline.h"
+#include "fuzz/check/check.h"
+#include "properties/draw/draw.h"
+#include "properties/judge/trial.h"
+#include "tests/fuzz/batch/fake_batch_target.h"
+
+namespace attnfuzz {
+namespace {
+
+TEST(Turns, OneThreadAtATimeHasTheTurn) {
+  Turns turns;
+  std::atomic<int> inside = 0, most = 0;
+  std::vector<std::thread> threads;
+  for (int n = 0; n < 4; ++n)
+    threads.emplace_back([&] {
+      for (int round = 0; round < 500; ++round) {
+        const Turn turn = turns.take();
+        EXPECT_TRUE(turns.mine());
+        most = std::max(most.load(), ++inside);
+        --inside;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(most, 1);
+  EXPECT_FALSE(turns.mine());
+}
+
+TEST(Turns, WhoAsksFirstIsFirst) {
+  Turns turns;
+  std::vector<int> order;
+  std::vector<std::thread> threads;
+  {
+    const Turn mine = turns.take();
+    for (int n = 0; n < 4; ++n) {
+      threads.emplace_back([&, n] {
+        const Turn turn = turns.take();
+        order.push_back(n);
+      });
+      while (turns.waiting() <= static_cast<uint64_t>(n)) std::this_thread::yield();
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3}));
+}
+
+TEST(Turns, AThreadDoesNotWaitForItself) {
+  Turns turns;
+  const Turn turn = turns.take();
+  EXPECT_THROW((void)turns.take(), std::logic_error);
+}
+
+TEST(SharedTarget, AShareIsUsedOnlyInItsTurn) {
+  SharedTarget shared(std::make_unique<BothWays>(Flaw::kNone));
+  const std::unique_ptr<Target> share = shared.share();
+  auto& batches = dynamic_cast<BatchTarget&>(*share);
+  EXPECT_EQ(share->info().name, FakeTarget().info().name);
+  EXPECT_THROW(share->arena(), std::logic_error);
+  EXPECT_THROW(share->memory({}), std::logic_error);
+  EXPECT_THROW(share->renew(), std::logic_error);
+  EXPECT_THROW(batches.readback(), std::logic_error);
+  EXPECT_THROW(batches.run({}, {}), std::logic_error);
+  {
+    const Turn turn = share->turn();
+    share->arena();
+    EXPECT_EQ(batches.why_no_batch(), "");
+    const std::unique_ptr<Target> other = shared.share();
+    std::thread([&] { EXPECT_THROW(other->arena(), std::logic_error); }).join();
+  }
+  const Verdict v = judge(Case{}, *find_property("reference"), *share, documented());
+  EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+}
+
+TEST(SharedTarget, ATargetWithoutBatchesIsRefused) {
+  EXPECT_THROW(SharedTarget(std::make_unique<FakeTarget>()), std::runtime_error);
+}
+
+std::vector<BatchCase> cases_of(uint64_t first, size_t count, const KernelInfo& kernel) {
+  GeneratorConfig config;
+  config.work = 20'000;
+  std::vector<BatchCase> cases;
+  for (uint64_t n = first; cases.size() < count; ++n) {
+    Case c = draw(config, 5, n);
+    const Property* property = properties()[n % properties().size()];
+    std::string why;
+    if (illegal(c) || !of_its_operation(*property, kernel) || !property->adapt(c, kernel, &why) || illegal(c)) continue;
+    cases.push_back({c, property});
+  }
+  return cases;
+}
+
+TEST(BatchPipeline, VerdictsComeInOrderAndAreThoseOfOneByOne) {
+  for (const Flaw flaw : {Flaw::kNone, Flaw::kLseBase}) {
+    SharedTarget shared(std::make_unique<BothWays>(flaw));
+    const Calibration calibration = documented();
+    FakeTarget alone(flaw);
+    BatchPipeline pipeline(shared, calibration, 1, 3);
+    std::vector<std::vector<BatchCase>> batches;
+    for (uint64_t n = 0; n < 6; ++n) batches.push_back(cases_of(100 * n, 8, alone.info()));
+    size_t taken = 0;
+    const auto take = [&] {
+      const std::vector<Verdict> verdicts = pipeline.next();
+      const std::vector<BatchCase>& asked = batches[taken++];
+      ASSERT_EQ(verdicts.size(), asked.size());
+      for (size_t n = 0; n < asked.size(); ++n) {
+        const Verdict v = judge(asked[n].c, *asked[n].property, alone, calibration);
+        EXPECT_EQ(verdicts[n].outcome, v.outcome) << asked[n].property->name << ": " << v.message;
+        EXPECT_EQ(verdicts[n].kind, v.kind) << asked[n].property->name;
+        EXPECT_EQ(verdicts[n].property, v.property);
+      }
+    };
+    for (const std::vector<BatchCase>& batch : batches) {
+      pipeline.add(batch);
+      if (pipeline.full()) take();
+    }
+    while (pipeline.size() > 0) take();
+    EXPECT_EQ(taken, batches.size());
+    EXPECT_GT(pipeline.use().cleared + pipeline.use().doubted, 24u);
+  }
+}
+
+TEST(BatchPipeline, WhatItsJudgeThrowsIsThrown) {
+  class Dying final : public BothWays {
+   public:
+    Dying() : BothWays(Flaw::kNone) {}
+    std::string plan(std::span<const batch::Call>, std::span<batch::Result>) override {
+      throw std::runtime_error("no new worker");
+    }
+  };
+  SharedTarget shared(std::make_unique<Dying>());
+  const Calibration calibration = documented();
+  BatchPipeline pipeline(shared, calibration, 1, 2);
+  pipeline.add(cases_of(0, 4, FakeTarget().info()));
+  pipeline.add(cases_of(9, 4, FakeTarget().info()));
+  EXPECT_THROW(pipeline.next(), std::runtime_error);
+}
+
+CheckResult checked(Flaw flaw, uint32_t batch, int jobs, int workers) {
+  CheckOptions options;
+  options.cases = 90;
+  options.jobs = jobs;
+  options.workers = workers;
+  options.batch = batch;
+  options.work = 20'000;
+  options.keep_going = true;
+  options.refused = Refused{};
+  options.properties.assign(properties().begin(), properties().end());
+  std::erase_if(options.properties, [](const Property* p) { return !of_its_operation(*p, FakeTarget().info()); });
+  return check([flaw](std::string*) { return std::make_unique<BothWays>(flaw); }, documented(), options, nullptr);
+}
+
+TEST(CheckInBatches, ThreadsOfTwoProcessesFindWhatOneJobFindsOneByOne) {
+  for (const Flaw flaw : {Flaw::kNone, Flaw::kLengthIgnored}) {
+    const CheckResult alone = checked(flaw, 0, 1, 1), batches = checked(flaw, 8, 5, 2);
+    EXPECT_EQ(batches.digest.hex(), alone.digest.hex());
+    EXPECT_EQ(batches.cases(), alone.cases());
+    ASSERT_EQ(batches.failures.size(), alone.failures.size());
+    for (size_t n = 0; n < alone.failures.size(); ++n) {
+      EXPECT_EQ(batches.failures[n].index, alone.failures[n].index);
+      EXPECT_EQ(batches.failures[n].verdict.kind, alone.failures[n].verdict.kind);
+    }
+    for (const auto& [name, n] : alone.properties) {
+      EXPECT_EQ(batches.properties.at(name).cases, n.cases) << name;
+      EXPECT_EQ(batches.properties.at(name).failed, n.failed) << name;
+    }
+    EXPECT_GT(batches.batch.cleared, 40u);
+    EXPECT_EQ(alone.batch.cleared, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace attnfuzz
