@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/printable.h"
+#include "properties/case/feature.h"
 #include "properties/case/words.h"
 #include "properties/data/tiles.h"
 #include "properties/explain/cells.h"
@@ -60,6 +61,10 @@ class Page {
     fact("masks", masks.empty() ? "none" : join(masks, "; "));
     if (p_.causal || p_.window_left >= 0 || p_.window_right >= 0) fact("diagonal", diagonal());
     fact("scale", number(p_.scale) + (p_.softcap != 0 ? ", softcap " + number(p_.softcap) : ""));
+    for (const std::string& words : all_words(c_)) {
+      constexpr std::string_view kSinks = "sinks ";
+      if (words.starts_with(kSinks)) fact("sinks", words.substr(kSinks.size()));
+    }
     fact("data", join(data_words(c_), "; "));
     const auto around = surroundings_words(c_);
     if (!around.empty()) fact("beside", join(around, "; "));
