@@ -267,6 +267,11 @@ class KernelCheck {
     print(summary_text(checked_, judged, options_.seed, takes_colors(STDOUT_FILENO)));
     for (const uint64_t index : result.given_up)
       print(fmt::format("  interrupted in case {}, which did not end by itself\n", index));
+    if (!result.died_with.empty())
+      print(fmt::format("  not judged, in flight in a process that died: {} {}\n",
+                        result.died_with.size() == 1 ? "case" : "cases", fmt::join(result.died_with, ", ")));
+    if (result.uncounted > 0)
+      print(fmt::format("  not counted: {} cases that a process judged before it died\n", result.uncounted));
   }
 
   // Files the failures and the statistical warnings, and prints them.

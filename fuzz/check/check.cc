@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <new>
+#include <span>
 #include <stdexcept>
 #include <system_error>
 
@@ -138,15 +139,18 @@ Failure fatal_failure(uint64_t index, const std::string& how, Target& target, co
   failure.verdict.property = property->name;
   failure.verdict.message =
       "the process that judged this case died (" + how +
-      "), and with it the counts of its job: it was killed from outside, or by the kernel";
+      "), and with it the counts of its jobs: it was killed from outside, or by the kernel";
   return failure;
 }
 
-// Adds what a process has answered to the result, or what it died of. `at`: cases_at().
-void add_answer(const Process& process, const std::vector<uint64_t>& at, const OpenTarget& open,
+// Adds a process's answer to the result. If it died, the lowest case in flight becomes a failure, and the others are
+// named. `at`: cases_at().
+void add_answer(const Process& process, std::span<const uint64_t> at, const OpenTarget& open,
                 const Calibration& calibration, const CheckOptions& options, CheckResult& result) {
   if (process.text.starts_with('r')) {
-    result.merge(deserialize(process.text.substr(1)));
+    const CheckResult answer = deserialize(process.text.substr(1));
+    result.uncounted -= answer.cases();
+    result.merge(answer);
   } else if (!process.text.empty()) {
     throw std::runtime_error(process.text.substr(1));
   } else if (process.given_up) {
@@ -161,6 +165,7 @@ void add_answer(const Process& process, const std::vector<uint64_t>& at, const O
     PropertyStats& n = result.properties[failure.property->name];
     ++n.cases, ++n.failed;
     result.add(std::move(failure));
+    for (const uint64_t one : at.subspan(1)) result.died_with.push_back(one - 1);
   }
 }
 
@@ -194,6 +199,7 @@ CheckResult check(const OpenTarget& open, const Calibration& calibration, const 
     }
   });
 
+  result.uncounted = shared.done;  // less the cases in each answer
   for (size_t i = 0; i < processes.size(); ++i)
     add_answer(processes[i], cases_at(i, options, shared), open, calibration, options, result);
   if (!options.keep_going && result.failures.size() > 1)

@@ -2,6 +2,7 @@
 #include "fuzz/batch/shared_target.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <atomic>
 #include <latch>
@@ -173,6 +174,37 @@ TEST(CheckInBatches, ThreadsOfTwoProcessesFindWhatOneJobFindsOneByOne) {
     }
     EXPECT_GT(batches.batch.cleared, 40u);
     EXPECT_EQ(alone.batch.cleared, 0u);
+  }
+}
+
+// Dies in a batch, as the process of a kernel that kills it.
+class DeadlyBatch final : public BothWays {
+ public:
+  DeadlyBatch() : BothWays(Flaw::kNone) {}
+  std::string run(std::span<const batch::Call>, std::span<batch::Result>) override {
+    raise(SIGKILL);
+    return "";
+  }
+};
+
+TEST(CheckInBatches, CasesInFlightOfAProcessThatDiesAreNamed) {
+  CheckOptions options;
+  options.cases = 90;
+  options.jobs = 3;
+  options.workers = 1;
+  options.batch = 8;
+  options.work = 20'000;
+  options.refused = Refused{};
+  options.properties = {find_property("reference")};
+  const CheckResult result =
+      check([](std::string*) { return std::make_unique<DeadlyBatch>(); }, documented(), options, nullptr);
+  ASSERT_EQ(result.failures.size(), 1u);
+  EXPECT_TRUE(result.failures[0].fatal);
+  // The threads' first cases are 0, 1 and 2. A thread that had not begun has none in flight.
+  EXPECT_LE(result.died_with.size(), 2u);
+  for (const uint64_t other : result.died_with) {
+    EXPECT_GT(other, result.failures[0].index);
+    EXPECT_LE(other, 2u);
   }
 }
 

@@ -183,11 +183,11 @@ TEST(Verdicts, WhatFailsAgainIsConfirmed) {
   EXPECT_EQ(again->message, failure.verdict.message);
 }
 
-// Kills the job's process, as a kernel may that finds it.
-CheckResult deadly(int jobs, bool keep_going) {
-  const OpenTarget open = [](std::string*) {
-    return std::make_unique<MeddledTarget>([](int, const attn_problem& p, RunReply&) {
-      if (p.causal) raise(SIGKILL);
+// A kernel that kills its job's process in a causal case, from its call `first` on.
+CheckResult deadly(int jobs, bool keep_going, int first = 0) {
+  const OpenTarget open = [first](std::string*) {
+    return std::make_unique<MeddledTarget>([first](int call, const attn_problem& p, RunReply&) {
+      if (p.causal && call >= first) raise(SIGKILL);
     });
   };
   CheckOptions options = few(40);
@@ -208,6 +208,16 @@ TEST(Verdicts, AJobThatDiesIsAFailureOfItsCase) {
   const CheckResult several = deadly(3, false);
   ASSERT_EQ(several.failures.size(), 1u);
   EXPECT_EQ(several.failures[0].index, failure.index);
+}
+
+TEST(Verdicts, CasesLostWithAProcessAreNamedAndCounted) {
+  const CheckResult one = deadly(1, true, 5);
+  ASSERT_EQ(one.failures.size(), 1u);
+  EXPECT_TRUE(one.died_with.empty());
+  EXPECT_EQ(one.uncounted, one.failures[0].index);
+  EXPECT_GT(one.uncounted, 0u);
+  const OpenTarget open = [](std::string*) { return std::make_unique<FakeTarget>(); };
+  EXPECT_EQ(check(open, executor(), few(40), nullptr).uncounted, 0u);
 }
 
 TEST(Verdicts, KeepGoingFindsTheFirstOfEachKind) {
