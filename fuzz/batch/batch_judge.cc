@@ -83,7 +83,7 @@ struct BatchJudge::Item {
   size_t calls() const { return in_place ? 2 : 1; }
 };
 
-// What is planned and run together: the calls of all items, in their order.
+// One batch: the calls of all items, in order. The device plans and runs them together.
 struct BatchJudge::Round {
   std::vector<Item> items = {};
   std::vector<batch::Call> calls = {};

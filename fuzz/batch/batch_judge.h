@@ -87,7 +87,8 @@ struct Deferred {
 class BatchJudge {
  public:
   using Open = std::function<std::unique_ptr<Target>()>;
-  // `batch_target` and `target` belong to one worker, which may be shared (shared_target.h). `seed` draws the cases that are judged both ways.
+  // `batch_target` and `target` belong to one worker, which may be shared (shared_target.h). `seed` draws the cases
+  // that are judged both ways.
   BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed = 1);
   // Also starts `threads` background threads. Throws what `open` throws.
   BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed,

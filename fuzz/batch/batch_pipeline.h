@@ -38,7 +38,7 @@ class BatchPipeline {
   size_t size() const { return batches_.size(); }
   // True if every thread has a batch, and another one is ready.
   bool full() const { return batches_.size() > threads_.size(); }
-  // Of the batches that are done.
+  // The sums over the batches that are done.
   BatchUse use() const;
 
  private:

@@ -2,8 +2,8 @@
 // streams in turn, and waits once, at the end.
 //
 //   auto device = open_device(&why);                 // it takes memory as it is needed
-//   device->plan(kernel, limit, of, calls, results);   // results[i].plan
-//   device->run(kernel, limit, of, calls, results, readback);    // results[i].counts; Readback of calls[i] in `readback`
+//   device->plan(kernel, limit, of, calls, results);           // results[i].plan
+//   device->run(kernel, limit, of, calls, results, readback);  // results[i].counts; Readback of calls[i]
 //
 // A fault of one case ends the whole batch. The caller then runs the cases one by one to find the guilty one.
 #pragma once

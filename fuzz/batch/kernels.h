@@ -25,8 +25,8 @@ struct Work {
   Counts* counts;
 };
 
-// Every byte of the slot's tensors and workspace (unless it is kept), the oracle's own inputs, counts of 0. `call` is what
-// work.call is, on the host.
+// Writes every byte of the slot's tensors and of its workspace (unless the workspace is kept), the oracle's own inputs,
+// and counts of 0. `call` is the host's copy of work.call.
 attn_status lay_out(const Call& call, const Work& work, const attn_env* env);
 // Outputs, and the workspace where it is to be clean, as they were before the first call.
 attn_status lay_again(const Call& call, const Work& work, const attn_env* env);

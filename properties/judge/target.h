@@ -139,8 +139,8 @@ class Target {
  public:
   virtual ~Target() = default;
   virtual const KernelInfo& info() const = 0;
-  // Where several threads share the target (fuzz/batch/shared_target.h): it is this thread's alone while the result
-  // lives. judge() takes a turn by itself.
+  // Threads may share a target (fuzz/batch/shared_target.h). While the returned turn lives, only this thread may use
+  // the target. judge() takes a turn by itself.
   virtual Turn turn() { return {}; }
   // The memory in which the kernel's tensors must lie. The attn_tensors passed below hold addresses of this
   // process; the target translates them.

@@ -76,7 +76,7 @@ struct Row {
   unsigned unbounded;  // not 0: a column has no finite bound by `way`
   double sink;         // -infinity: there is none
   double farthest;     // the largest size of a maximum: of the keys, or with the sink
-  double sink_unit;    // what the keys' common error is to the sink
+  double sink_unit;    // error of the sink's score relative to the keys' scores, which share it; 0 unless fused
   double shift;        // added to all scores, exactly; the other fields describe the remainder (absorbed())
   double m, least, largest_delta, largest_error, largest_absolute, misplaced;
   double largest;  // largest e_j

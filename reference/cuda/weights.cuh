@@ -90,7 +90,9 @@ __device__ inline void survey(const RowsInput& in, int64_t task, const Team& tea
   row.infinite = (row.impure & kSeesInfinity) != 0 || folded || isnan(row.sink) || row.sink == INFINITY ||
                  overflows(model, row.largest_absolute, capped, row.m, row.least == row.m, misplaced);
   row.misplaced = exp2(misplaced);
-  row.shift = bias && !has_sink(row.sink) && absorbed(model, row.largest_absolute, row.largest_delta, row.m, row.least) ? row.m : 0;
+  const bool shifted = bias && !has_sink(row.sink) &&
+                       absorbed(model, row.largest_absolute, row.largest_delta, row.m, row.least);
+  row.shift = shifted ? row.m : 0;
   if (row.shift != 0) row.m = row.least = row.largest_delta = row.largest_error = 0;
 }
 

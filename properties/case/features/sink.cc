@@ -6,7 +6,7 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.sink); };
 
-// Of the cases for a kernel that knows sinks.
+// The share of cases with sinks, for a kernel that knows sinks.
 constexpr int64_t kPercent = 12;
 
 void draw(const DrawContext& context, Case& c) {

@@ -381,6 +381,27 @@ TEST(BatchJudge, SaysOfRelationsWhatATrialDoes) {
   EXPECT_EQ(batch_judge.use().cleared, asked.size()) << words(batch_judge.use());
 }
 
+struct Judged {
+  Verdict verdict;  // of the batch
+  Verdict alone;    // of the case by itself
+  BatchUse use;
+};
+
+// A batch of one case, for a kernel with this flaw.
+Judged judge_flaw(Flaw flaw, const char* property_name) {
+  FakeTarget fake(flaw);
+  FakeBatchTarget device(fake);
+  const Calibration calibration = documented();
+  Case c = two_entries(5, 8, 9, {33, 37}, 40);
+  const Property* property = find_property(property_name);
+  std::string why;
+  EXPECT_TRUE(property->adapt(c, fake.info(), &why)) << why;
+  BatchJudge batch_judge(device, fake, calibration);
+  const BatchCase asked = {c, property};
+  Verdict verdict = batch_judge.judge(std::span(&asked, 1))[0];
+  return {std::move(verdict), ordinary(asked, fake), batch_judge.use()};
+}
+
 // Errors that no bound shows, but a relation does.
 TEST(BatchJudge, DoubtsWhatARelationFails) {
   const std::pair<Flaw, const char*> flaws[] = {{Flaw::kBatchRounds, "permute_batch"},
@@ -388,23 +409,15 @@ TEST(BatchJudge, DoubtsWhatARelationFails) {
                                                 {Flaw::kHiddenKeyRounds, "future"},
                                                 {Flaw::kLayoutRounds, "layout"}};
   for (const auto& [flaw, name] : flaws) {
-    FakeTarget fake(flaw);
-    FakeBatchTarget device(fake);
-    const Calibration calibration = documented();
-    Case c = two_entries(5, 8, 9, {33, 37}, 40);
-    const Property* property = find_property(name);
-    std::string why;
-    ASSERT_TRUE(property->adapt(c, fake.info(), &why));
-    BatchJudge batch_judge(device, fake, calibration);
-    const BatchCase asked = {c, property};
-    const Verdict v = batch_judge.judge(std::span(&asked, 1))[0];
-    EXPECT_EQ(v.kind, ordinary(asked, fake).kind) << name;
+    const Judged judged = judge_flaw(flaw, name);
+    const Verdict& v = judged.verdict;
+    EXPECT_EQ(v.kind, judged.alone.kind) << name;
     EXPECT_EQ(v.kind, Kind::kRelation) << name << ": " << v.message;
-    EXPECT_EQ(batch_judge.use().doubted, 1u) << name;
+    EXPECT_EQ(judged.use.doubted, 1u) << name;
   }
 }
 
-// What a kernel keeps from one call to the next, and what its plans accept.
+// State that a kernel keeps between calls shows in `repeat`; plans that accept too much show in `contract`.
 TEST(BatchJudge, DoubtsWhatRepeatAndContractFail) {
   struct Expected {
     Flaw flaw;
@@ -416,20 +429,12 @@ TEST(BatchJudge, DoubtsWhatRepeatAndContractFail) {
                                              {Flaw::kWorkspaceTrusted, "repeat", true},
                                              {Flaw::kAcceptsDims, "contract", false},
                                              {Flaw::kPlansIn32Bits, "contract", false}}) {
-    FakeTarget fake(flaw);
-    FakeBatchTarget device(fake);
-    const Calibration calibration = documented();
-    Case c = two_entries(5, 8, 9, {33, 37}, 40);
-    const Property* property = find_property(name);
-    std::string why;
-    ASSERT_TRUE(property->adapt(c, fake.info(), &why));
-    BatchJudge batch_judge(device, fake, calibration);
-    const BatchCase asked = {c, property};
-    const Verdict v = batch_judge.judge(std::span(&asked, 1))[0];
-    EXPECT_EQ(v.kind, ordinary(asked, fake).kind) << to_string(flaw) << ": " << v.message;
+    const Judged judged = judge_flaw(flaw, name);
+    const Verdict& v = judged.verdict;
+    EXPECT_EQ(v.kind, judged.alone.kind) << to_string(flaw) << ": " << v.message;
     EXPECT_EQ(v.outcome, Outcome::kFail) << to_string(flaw);
-    EXPECT_EQ(batch_judge.use().doubted, in_batch ? 1u : 0u) << to_string(flaw);
-    EXPECT_EQ(batch_judge.use().left.count("plans that do not hold"), in_batch ? 0u : 1u) << to_string(flaw);
+    EXPECT_EQ(judged.use.doubted, in_batch ? 1u : 0u) << to_string(flaw);
+    EXPECT_EQ(judged.use.left.count("plans that do not hold"), in_batch ? 0u : 1u) << to_string(flaw);
   }
 }
 

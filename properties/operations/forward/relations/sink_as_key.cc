@@ -5,7 +5,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-// Of planted values, which give the new key its zeros.
+// The new key gets its zeros as planted values. A case holds at most this many of them.
 constexpr int64_t kMostPlanted = 16384;
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
