@@ -300,7 +300,8 @@ TEST_F(Hostile, NamesStayTextInAnIssue) {
 }
 
 TEST_F(Hostile, NamesStayTextInJson) {
-  each([](const Document& plain, const Document& d) {
+  std::string due;  // the names that the plain document's JSON has
+  each([&due](const Document& plain, const Document& d) {
     const auto names = [](const Json& j) {
       std::string all;
       for (const auto& [name, value] : j.items()) all += name + (value.is_structured() ? " {}\n" : "\n");
@@ -313,7 +314,8 @@ TEST_F(Hostile, NamesStayTextInJson) {
       EXPECT_TRUE(std::holds_alternative<Json>(parsed)) << line;
       return names(std::get<Json>(parsed));
     };
-    EXPECT_EQ(json(d), json(plain));
+    if (due.empty()) due = json(plain);
+    EXPECT_EQ(json(d), due);
     // Bytes that are no UTF-8 are replaced once, when it is first written.
     const auto written = decode_reproducer(encode(d.e.r, d.finding.name));
     ASSERT_TRUE(std::holds_alternative<Reproducer>(written)) << std::get<DecodeError>(written).message;
