@@ -198,10 +198,12 @@ void add_campaign(CLI::App& app, Action& action) {
   command->add_option("--gpu-jobs", options.gpu_jobs, "processes on each GPU: while one judges, another runs")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
+  add_batch_option(*command, arguments->target);
   options.gpu_threads = 0;
   command->add_option("--gpu-threads", options.gpu_threads,
                       "with --batch: batches that each of these processes makes ready, runs and compares at once; 0: "
                       "as the cores allow")
+      ->needs("--batch")
       ->check(CLI::Range(0, kMostGpuThreads))
       ->capture_default_str();
   command->add_option("--seed", options.seed, "of all streams of cases")
@@ -230,7 +232,6 @@ void add_campaign(CLI::App& app, Action& action) {
   add_oracle_option(*command, arguments->target,
                     "of targets on a GPU; what fails by it, and one result in a hundred, is judged by the "
                     "CPU's too, and what fails is reduced by that alone");
-  add_batch_option(*command, arguments->target);
   add_calibration_option(*command, arguments->target);
   add_watchdog_option(*command, arguments->target);
   add_peer_option(*command, arguments->target);

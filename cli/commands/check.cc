@@ -222,6 +222,7 @@ void add_check(CLI::App& app, Action& action) {
   command
       ->add_option("--workers", arguments->check.workers,
                    "with --batch: the most processes, and contexts on the GPU, that the jobs share as threads")
+      ->needs("--batch")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   command->callback([&action, arguments] { action = [arguments] { return run_check(*arguments); }; });
