@@ -132,6 +132,20 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * The same as one more visible key with K = 0, V = 0 and a bias of sink(h). A sink of -inf is none. A query that
  * sees no key has O = 0 and LSE = sink(h). plan.lse_sink may leave the sink out of LSE. */
 #define ATTN_FEATURE_SINK ((uint64_t)1 << 2)
+/* An operation: the gradients of a forward call, from dO, the gradient of a loss by O. Of a query i that sees
+ * key j with score x_j (above), where a is scale * Q.K:
+ *
+ *   P_ij  = exp(x_j - LSE(b,h,i)),   D_i = sum_c dO(b,h,i,c) O(b,h,i,c)
+ *   dS_ij = P_ij (sum_c dO(b,h,i,c) V(b,g,j,c) - D_i),   dA_ij = dS_ij (1 - tanh(a / softcap)^2), or dS_ij
+ *   dQ(b,h,i,t) = scale * sum_j dA_ij K(b,g,j,t)
+ *   dK(b,g,j,t) = scale * sum_h,i dA_ij Q(b,h,i,t),   dV(b,g,j,c) = sum_h,i P_ij dO(b,h,i,c)
+ *
+ * The sums over h are over the query heads of g. Pairs that do not see each other have no part in any sum. O and
+ * LSE are inputs: what a forward call has written, in the form of this plan (lse_base, lse_dead). dQ of a query
+ * that sees no key, and dK and dV of a key that no query sees, are 0, and they are written; so they are where
+ * seq_q or seq_k is 0. O and LSE of a query that sees no key do not matter. num_splits is 0, and there are no
+ * sinks. */
+#define ATTN_FEATURE_BACKWARD ((uint64_t)1 << 6)
 /* Of attn_kernel.features alone: the kernel has no forward pass, and is offered other operations only. */
 #define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)
 
@@ -188,6 +202,10 @@ typedef struct attn_tensors {
   attn_tensor lse1, lse2; /* (batch, heads_q, seq_q, 1), fp32, of plan.lse_base */
   /* Appended, for ATTN_FEATURE_SINK: (1, heads_q, 1, 1), of sink_dtype. In units of e, whatever plan.lse_base is. */
   attn_tensor sink;
+  /* Appended, for ATTN_FEATURE_BACKWARD, which reads o and lse. All of the problem's dtype. */
+  attn_tensor dout;   /* (batch, heads_q, seq_q, dim_v): the gradient of O */
+  attn_tensor dq;     /* (batch, heads_q, seq_q, dim_qk) */
+  attn_tensor dk, dv; /* as k and v */
 } attn_tensors;
 
 /* What stopped a kernel. The strings live for the length of the callback. */
@@ -524,6 +542,13 @@ typedef struct attn_plan {
   int32_t lse_base; /* of the LSE of run() and reduce(), not of partials. 0: e; 2: log2 of the sum */
   int32_t lse_dead; /* attn_lse_dead */
   int32_t lse_sink; /* boolean, read only with sinks: the LSE of run() leaves the sink out */
+  /* Appended, read only with ATTN_FEATURE_BACKWARD: */
+  int32_t ds_format;   /* attn_format of dA as a factor of dQ and dK. 0: not known, taken for the input's */
+  int32_t head_format; /* attn_format of dK and dV of one query head, before they are added up over the heads of
+                          a KV head. 0: not known, taken for the input's */
+  int64_t dq_adds;     /* the most fp32 additions of partial sums, outside of a product's accumulator, that an
+                          element of dQ takes. 0: not known, one for each key */
+  int64_t dkv_adds;    /* the same of dK and dV. 0: not known, one for each query */
 } attn_plan;
 
 /* Results of the splits: for each an O normalised by its own sum, and its LSE.

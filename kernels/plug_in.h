@@ -83,6 +83,10 @@ inline attn_tensors strided(const attn_problem& p, attn_tensors t) {
   t.mask = strided(t.mask, p.batch, p.heads_q, p.seq_q, p.seq_k);
   for (attn_tensor* side : {&t.o1, &t.o2}) *side = strided(*side, p.batch, p.heads_q, p.seq_q, p.dim_v);
   for (attn_tensor* side : {&t.lse1, &t.lse2}) *side = strided(*side, p.batch, p.heads_q, p.seq_q, 1);
+  t.dout = strided(t.dout, p.batch, p.heads_q, p.seq_q, p.dim_v);
+  t.dq = strided(t.dq, p.batch, p.heads_q, p.seq_q, p.dim_qk);
+  t.dk = strided(t.dk, p.batch, p.heads_kv, p.seq_k, p.dim_qk);
+  t.dv = strided(t.dv, p.batch, p.heads_kv, p.seq_k, p.dim_v);
   return t;
 }
 
@@ -106,6 +110,9 @@ inline bool overlaps(const attn_tensor& tensor, std::array<int64_t, 4> shape) {
 }
 
 namespace plug_in_detail {
+
+// The bits that ask for another operation than the forward pass.
+inline constexpr uint64_t kOtherOperations = ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD;
 
 inline Refusal invalid(std::string reason) { return {ATTN_INVALID, std::move(reason)}; }
 
@@ -164,10 +171,40 @@ inline Refusal check_merge(const attn_problem& p) {
   return {};
 }
 
+inline Refusal check_backward(const attn_problem& p) {
+  if ((p.features & ATTN_FEATURE_BACKWARD) == 0) return {};
+  if ((p.features & ATTN_FEATURE_MERGE) != 0) return invalid("a problem asks for two operations");
+  if (p.has_sink || p.num_splits != 0) return invalid("a backward pass has no sinks and no splits");
+  return {};
+}
+
+// True if an output of the operation overlaps itself; then *name is its name.
+inline bool output_overlaps(const attn_problem& p, const attn_tensors& t, const char** name) {
+  const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0;
+  const std::array<int64_t, 4> of_o = {p.batch, p.heads_q, p.seq_q, p.dim_v};
+  const struct {
+    const char* name;
+    const attn_tensor& tensor;
+    bool written;
+    std::array<int64_t, 4> shape;
+  } outputs[] = {{"o", t.o, !backward, of_o},
+                 {"lse", t.lse, !backward && t.lse.data != nullptr, {p.batch, p.heads_q, p.seq_q, 1}},
+                 {"dq", t.dq, backward, {p.batch, p.heads_q, p.seq_q, p.dim_qk}},
+                 {"dk", t.dk, backward, {p.batch, p.heads_kv, p.seq_k, p.dim_qk}},
+                 {"dv", t.dv, backward, {p.batch, p.heads_kv, p.seq_k, p.dim_v}}};
+  for (const auto& output : outputs) {
+    *name = output.name;
+    if (output.written && overlaps(output.tensor, output.shape)) return true;
+  }
+  return false;
+}
+
 inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   const bool queries = p.batch > 0 && p.heads_q > 0 && p.seq_q > 0;
   const bool keys = queries && p.seq_k > 0;
   const bool sides = queries && (p.features & ATTN_FEATURE_MERGE) != 0;
+  const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0;
+  const bool of_keys = backward && p.batch > 0 && p.heads_kv > 0 && p.seq_k > 0;
   const uintptr_t element = p.dtype == ATTN_F32 ? 4 : 2;
   const struct {
     const char* name;
@@ -177,8 +214,8 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   } pointers[] = {{"q", t.q.data, keys, element},
                   {"k", t.k.data, keys, element},
                   {"v", t.v.data, keys, element},
-                  {"o", t.o.data, queries, element},
-                  {"lse", t.lse.data, false, 4},
+                  {"o", t.o.data, backward ? keys : queries, element},
+                  {"lse", t.lse.data, backward && keys, 4},
                   {"bias", t.bias.data, keys && p.bias_dtype != ATTN_NONE, p.bias_dtype == ATTN_F32 ? 4u : 2u},
                   {"mask", t.mask.data, keys && p.has_mask, 1},
                   {"key_lengths", t.key_lengths, queries && p.has_key_lengths, 8},
@@ -186,18 +223,20 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
                   {"o1", t.o1.data, sides, element},
                   {"o2", t.o2.data, sides, element},
                   {"lse1", t.lse1.data, sides, 4},
-                  {"lse2", t.lse2.data, sides, 4}};
+                  {"lse2", t.lse2.data, sides, 4},
+                  {"dout", t.dout.data, backward && keys, element},
+                  {"dq", t.dq.data, backward && queries, element},
+                  {"dk", t.dk.data, of_keys, element},
+                  {"dv", t.dv.data, of_keys, element}};
   for (const auto& pointer : pointers) {
     if (pointer.needed && pointer.data == nullptr)
       return invalid(std::string(pointer.name) + " is a null pointer");
     if (reinterpret_cast<uintptr_t>(pointer.data) % pointer.align != 0)
       return invalid(std::string(pointer.name) + " is not aligned to its elements");
   }
-  if (overlaps(t.o, {p.batch, p.heads_q, p.seq_q, p.dim_v}))
-    return invalid("the strides of o make its elements overlap");
-  if (t.lse.data != nullptr && overlaps(t.lse, {p.batch, p.heads_q, p.seq_q, 1}))
-    return invalid("the strides of lse make its elements overlap");
-  return {};
+  const char* name;
+  if (!output_overlaps(p, t, &name)) return {};
+  return invalid(std::string("the strides of ") + name + " make its elements overlap");
 }
 
 }  // namespace plug_in_detail
@@ -216,11 +255,12 @@ inline Refusal read_call(const attn_problem* problem, const attn_tensors* tensor
     return invalid("attn_env is smaller than the first contract's");
   if (call->problem.features & ~features)
     return {ATTN_UNSUPPORTED, "attn_problem.features asks for what this kernel does not know"};
-  if ((features & ATTN_FEATURE_NO_FORWARD) != 0 && (call->problem.features & ATTN_FEATURE_MERGE) == 0)
+  if ((features & ATTN_FEATURE_NO_FORWARD) != 0 && (call->problem.features & kOtherOperations) == 0)
     return {ATTN_UNSUPPORTED, "this kernel has no forward pass"};
   if (Refusal refusal = check_sizes(call->problem)) return refusal;
   if (Refusal refusal = check_switches(call->problem)) return refusal;
   if (Refusal refusal = check_merge(call->problem)) return refusal;
+  if (Refusal refusal = check_backward(call->problem)) return refusal;
   if (Refusal refusal = check_tensors(call->problem, call->tensors)) return refusal;
   if (call->env.backend != backend)
     return invalid("env.backend is not the back end this kernel was compiled for");

@@ -23,10 +23,13 @@ namespace attnfuzz::batch {
 
 inline constexpr uint32_t kMostCalls = 256;  // of a batch
 inline constexpr uint32_t kMostLengths = 64, kMostPlanted = 96, kMostRepeats = 8;
-// Inputs, then outputs, each in the order of tensor_spec.h.
+// The tensors of the forward pass, the only operation of a batch: inputs, then outputs, each in the order of
+// tensor_spec.h.
 inline constexpr auto kIds = [] {
-  std::array<TensorId, kInputs.size() + kOutputs.size()> ids = {};
-  std::ranges::copy(kOutputs, std::ranges::copy(kInputs, ids.begin()).out);
+  constexpr auto forward = [](TensorId id) { return (spec_of(id).operations & kOfForward) != 0; };
+  std::array<TensorId, std::ranges::count_if(kInputs, forward) + std::ranges::count_if(kOutputs, forward)> ids = {};
+  const auto outputs = std::ranges::copy_if(kInputs, ids.begin(), forward).out;
+  std::ranges::copy_if(kOutputs, outputs, forward);
   return ids;
 }();
 constexpr int place_of(TensorId id) { return static_cast<int>(std::ranges::find(kIds, id) - kIds.begin()); }

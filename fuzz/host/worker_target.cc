@@ -254,7 +254,9 @@ class WorkerTarget final : public Target, public BatchTarget {
   void place(const attn_tensors& t, wire::Request& request) const {
     request.tensors_size = t.size;
     for (const TensorSpec& spec : kTensors) {
-      const attn_tensor view = view_of(t, spec);
+      // A row of another operation may share the member.
+      const bool there = in_problem(spec, request.problem.features);
+      const attn_tensor view = there ? view_of(t, spec) : attn_tensor{};
       wire::Tensor& tensor = request.tensors[static_cast<size_t>(spec.id)];
       tensor.offset = arena_.offset(view.data);
       std::copy_n(view.stride, 4, tensor.stride);

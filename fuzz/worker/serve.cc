@@ -189,6 +189,7 @@ class Server {
     attn_tensors t = {};
     t.size = request.tensors_size;
     for (const TensorSpec& spec : kTensors) {
+      if (!in_problem(spec, request.problem.features)) continue;  // another row may have its member
       const wire::Tensor& from = request.tensors[static_cast<size_t>(spec.id)];
       attn_tensor view = {memory_.address(from.offset), {}};
       std::memcpy(view.stride, from.stride, sizeof view.stride);

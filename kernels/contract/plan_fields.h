@@ -105,6 +105,10 @@ inline constexpr PlanField kRows[] = {
     {ATTN_FIELD(P, lse_base), "base of the LSE", kLseBases, 0, 0, "0 means: e", "lse_base"},
     {ATTN_FIELD(P, lse_dead), "LSE of a query that sees no key", kLseDead, 0, 0, "0 means: -inf", "lse_dead"},
     {ATTN_FIELD(P, lse_sink), "the LSE leaves the sink out; read with sinks alone", kBooleans, 0, 0, kFlag, "lse_sink"},
+    {ATTN_FIELD(P, ds_format), "format of dA as a factor of dQ and dK", kFormats, 0, 0, kUnknown, "ds"},
+    {ATTN_FIELD(P, head_format), "format of dK and dV of one query head", kPartialFormats, 0, 0, kUnknown, "heads"},
+    {ATTN_FIELD(P, dq_adds), "additions of partial sums of dQ, at most", {}, 0, kMostTimes, kUnknown, "dq_adds"},
+    {ATTN_FIELD(P, dkv_adds), "additions of partial sums of dK and dV, at most", {}, 0, kMostTimes, kUnknown, "dkv_adds"},
 };
 // clang-format on
 }  // namespace plan_table

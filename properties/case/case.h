@@ -236,6 +236,13 @@ struct StoredOnce {
   bool operator==(const StoredOnce&) const = default;
 };
 
+// Dimensions of dO that are stored once, with the values of index 0, and repeated by a stride of 0. The gradient
+// of a sum or of a mean is one number, repeated in all of them.
+struct Repeated {
+  bool batch = false, head = false, query = false, column = false;
+  bool operator==(const Repeated&) const = default;
+};
+
 // The content of outputs, redzones and the workspace before a call.
 enum class Poison : uint8_t {
   kNan,   // a NaN in every format
@@ -296,6 +303,8 @@ struct Case {
   Fill q, k, v;
   Fill o1, o2, lse1, lse2;  // of the operation merge
   Pattern sides;  // of the operation merge: side j of query i, of two, saw keys where (i,j) is visible
+  Fill dout;               // of the operation backward
+  Repeated dout_repeated;  // of the operation backward
   std::vector<Planted> planted;
   bool nan_beyond_lengths = false;  // K and V hold NaN at j >= key_lengths[b]
   std::array<TensorLayout, kTensorCount> layout;
@@ -324,6 +333,8 @@ constexpr Fill Case::* fill_of(TensorId t) {
       return &Case::lse1;
     case TensorId::kLse2:
       return &Case::lse2;
+    case TensorId::kDout:
+      return &Case::dout;
     default:
       return nullptr;
   }

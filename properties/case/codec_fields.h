@@ -106,6 +106,12 @@ template <> inline constexpr auto kFields<StoredOnce> = fields("tensors that are
     field("q", &StoredOnce::q),
     field("v", &StoredOnce::v));
 
+template <> inline constexpr auto kFields<Repeated> = fields("what of dO is repeated",
+    field("batch", &Repeated::batch),
+    field("column", &Repeated::column),
+    field("head", &Repeated::head),
+    field("query", &Repeated::query));
+
 template <> inline constexpr auto kFields<Planted> = fields("a planted value",
     field("b", &Planted::b),
     field("bits", &Planted::bits, Bits{}),
@@ -137,6 +143,8 @@ template <> inline constexpr auto kFields<Remap> = fields("a remap",
 
 template <> inline constexpr auto kFields<Case> = fields("a case",
     field("calls", &Case::calls, AtMost{kMaxCalls}),
+    field("dout", &Case::dout),
+    field("dout_repeated", &Case::dout_repeated),
     field("env", &Case::env),
     FormatField{},
     field("k", &Case::k),

@@ -17,6 +17,10 @@ int64_t Geometry::redzone_after() const { return std::clamp<int64_t>(64 * row_by
 std::array<bool, 4> repeated(const Case& c, TensorId t) {
   if (once_of(t)) return {stored_once(c, t).batch, stored_once(c, t).head, false, false};
   const Problem& p = c.problem;
+  if (t == TensorId::kDout) {
+    const Repeated& of = c.dout_repeated;
+    return {of.batch, of.head, of.query, of.column};
+  }
   Broadcast all;
   if (t == TensorId::kBias && p.bias) all = p.bias->broadcast;
   if (t == TensorId::kMask && p.mask) all = p.mask->broadcast;

@@ -18,21 +18,26 @@ namespace {
 
 int64_t columns_of(const Problem& p, TensorId tensor) { return size_of(spec_of(tensor).shape[3], p); }
 
+// The columns that are stored.
+int64_t columns_held(const Case& c, TensorId tensor) {
+  return repeated(c, tensor)[3] ? 1 : columns_of(c.problem, tensor);
+}
+
 struct Indices {
   int64_t b, h, s;
 };
 
-// The row of the recipe that lies at row (b,h,s) of Q, K or V.
+// The row of the recipe that lies at row (b,h,s) of an input with a fill.
 Indices row_source(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s) {
   static const Remap kIdentity;
-  const Once once = stored_once(c, tensor);
-  if (c.remap == kIdentity) return {once.batch ? 0 : b, once.head ? 0 : h, s};
+  const auto [once_batch, once_head, once_row, once_column] = repeated(c, tensor);
+  if (c.remap == kIdentity) return {once_batch ? 0 : b, once_head ? 0 : h, once_row ? 0 : s};
   const Remap& r = c.remap;
   const int64_t length = key_length(c.problem, b);
   const bool queries = of_queries(spec_of(tensor));
-  return {once.batch ? 0 : source(r.batch, b, length),
-          once.head ? 0 : source(queries ? r.head_q : r.head_kv, h, length),
-          source(queries ? r.query : r.key, s, length)};
+  return {once_batch ? 0 : source(r.batch, b, length),
+          once_head ? 0 : source(queries ? r.head_q : r.head_kv, h, length),
+          once_row ? 0 : source(queries ? r.query : r.key, s, length)};
 }
 
 // The indices of the recipe for an entry of bias or mask. Broadcast dimensions stay at 0.
@@ -89,7 +94,7 @@ int64_t rows_held(const Case& c, TensorId tensor, int64_t b) {
 }
 
 void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, void* out, float dead_lse) {
-  const int64_t n = columns_of(c.problem, tensor);
+  const int64_t n = columns_held(c, tensor);
   const Indices at = row_source(c, tensor, b, h, s);
   fill_row(c.*fill_of(tensor), dtype_of(c.problem, tensor), at.b, at.h, at.s, n, out);
   if (!saw_keys(c, tensor, at.b, at.h, at.s)) {
@@ -130,8 +135,8 @@ std::vector<Planted> planted_at(const Case& c) {
   for (const Planted& plant : c.planted) {
     const bool pair = plant.tensor == TensorId::kBias, query = of_queries(spec_of(plant.tensor));
     Broadcast broadcast = pair && p.bias ? p.bias->broadcast : Broadcast{};
-    const Once once = stored_once(c, plant.tensor);
-    broadcast.batch |= once.batch, broadcast.head |= once.head;
+    const std::array<bool, 4> once = repeated(c, plant.tensor);
+    broadcast.batch |= once[0], broadcast.head |= once[1], broadcast.query |= once[2];
     const int64_t heads = broadcast.head ? 1 : query ? p.heads_q : p.heads_kv;
     const int64_t rows = broadcast.query ? 1 : query ? p.seq_q : p.seq_k;
     for (int64_t b = 0; b < (broadcast.batch ? 1 : p.batch); ++b) {
@@ -162,14 +167,9 @@ double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s,
     return decode(p.sink->dtype, &bits, 0);
   }
   const bool pair = tensor == TensorId::kBias;
-  Indices at = {b, h, s};
-  const Once once = stored_once(c, tensor);
-  if (once.batch) at.b = 0;
-  if (once.head) at.h = 0;
-  if (pair) {
-    const Broadcast& broadcast = p.bias->broadcast;
-    at = {broadcast.batch ? 0 : b, broadcast.head ? 0 : h, broadcast.query ? 0 : s};
-  }
+  const std::array<bool, 4> once = repeated(c, tensor);
+  const Indices at = {once[0] ? 0 : b, once[1] ? 0 : h, once[2] ? 0 : s};
+  if (once[3]) d = 0;
   const std::vector<Planted> planted = planted_at(c);
   const auto plant = std::find_if(planted.rbegin(), planted.rend(), [&](const Planted& x) {
     return x.tensor == tensor && x.b == at.b && x.h == at.h && x.s == at.s && x.d == d;
@@ -188,16 +188,19 @@ std::vector<double> matrix_at(const Case& c, TensorId tensor, int64_t b, int64_t
   const Problem& p = c.problem;
   const int64_t columns = columns_of(p, tensor), rows = size_of(spec_of(tensor).shape[2], p);
   const int64_t length = rows_held(c, tensor, b);
-  const Once once = stored_once(c, tensor);
+  const std::array<bool, 4> once = repeated(c, tensor);
   std::vector<double> out(rows * columns, std::numeric_limits<double>::quiet_NaN());
   std::vector<uint32_t> row(columns);
   for (int64_t s = 0; s < length; ++s) {
     recipe_row(c, tensor, b, h, s, row.data());
-    decode_strided(dtype_of(p, tensor), row.data(), 0, 1, columns, &out[s * columns]);
+    decode_strided(dtype_of(p, tensor), row.data(), 0, once[3] ? 0 : 1, columns, &out[s * columns]);
   }
   for (const Planted& x : planted_at(c)) {
-    if (x.tensor == tensor && x.b == (once.batch ? 0 : b) && x.h == (once.head ? 0 : h))
-      out[x.s * columns + x.d] = decode(dtype_of(p, tensor), &x.bits, 0);
+    if (x.tensor != tensor || x.b != (once[0] ? 0 : b) || x.h != (once[1] ? 0 : h)) continue;
+    const double value = decode(dtype_of(p, tensor), &x.bits, 0);
+    for (int64_t s = x.s; s < (once[2] ? rows : x.s + 1); ++s) {
+      for (int64_t d = x.d; d < (once[3] ? columns : x.d + 1); ++d) out[s * columns + d] = value;
+    }
   }
   return out;
 }

@@ -39,13 +39,13 @@ std::vector<std::string> tags(auto&& wanted) {
 }  // namespace
 
 std::vector<std::string> features(const Case& c, int64_t tile_q, int64_t tile_k) {
-  // Another operation than the forward pass has no Q, K and V: their sizes count as the usual ones.
-  const bool forward = (c.problem.features & kOperations) == 0;
+  // An operation may have no Q, K and V: their sizes count as the usual ones.
+  const bool keys = attends(c.problem.features);
   Problem shown = c.problem;
-  if (!forward) shown.seq_k = shown.seq_q, shown.dim_qk = shown.dim_v;
+  if (!keys) shown.seq_k = shown.seq_q, shown.dim_qk = shown.dim_v;
   const Tiled tiled = {c, shown, tile_q, tile_k, c.problem.num_splits};
   std::vector<std::string> names = tags([&](const Tag& tag) { return tag.there(tiled); });
-  if (forward && has_dead_row(c)) names.emplace_back(kDeadRows);
+  if (keys && has_dead_row(c)) names.emplace_back(kDeadRows);
   return names;
 }
 

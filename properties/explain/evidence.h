@@ -272,7 +272,7 @@ class Evidence {
   }
   void look_at_tiles() {
     constexpr int64_t kMostPairs = int64_t{1} << 20;
-    if ((p.features & kOperations) != 0) {
+    if (!attends(p.features)) {
       const bool row = v.where.has_value();
       const int64_t b = row ? v.where->b : 0, h = row ? v.where->h : 0, i = row ? v.where->q : 0;
       dead_row = !saw_keys(c, TensorId::kO1, b, h, i) && !saw_keys(c, TensorId::kO2, b, h, i);

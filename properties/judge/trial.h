@@ -110,7 +110,9 @@ class Trial {
   bool same_within(const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what,
                    double scale = 1, double log_shift = 0);
   bool same_bits(const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what);
-  // The same for all rows of two runs of one shape, call 0.
+  // Compares an output of keys, or any other, element by element. The functions above compare outputs of queries.
+  bool same_elements(TensorId tensor, const Run& a, const Run& b, std::string_view what, double scale = 1);
+  // The same for all outputs of two runs of one shape, call 0.
   bool all_within(const Run& a, const Run& b, std::string_view what);
   bool all_bits(const Run& a, const Run& b, std::string_view what);
 

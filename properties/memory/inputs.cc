@@ -9,8 +9,12 @@
 
 namespace attnfuzz {
 
-InputRows::InputRows(const Case& c, TensorId t, float dead_lse)
-    : case_(c), tensor_(t), dead_lse_(dead_lse), plain_(c.remap == Remap{} && c.sides == Pattern{}) {
+InputRows::InputRows(const Case& c, TensorId t, float dead_lse, std::span<const std::byte> derived)
+    : case_(c),
+      tensor_(t),
+      dead_lse_(dead_lse),
+      plain_(c.remap == Remap{} && c.sides == Pattern{}),
+      derived_(derived) {
   if (c.planted.empty()) return;
   planted_ = planted_at(c);
   std::erase_if(planted_, [t](const Planted& planted) { return planted.tensor != t; });
@@ -19,7 +23,7 @@ InputRows::InputRows(const Case& c, TensorId t, float dead_lse)
 void InputRows::write_values(const Index& at, std::byte* row) const {
   const Problem& p = case_.problem;
   const auto [b, h, s] = at.n;
-  const int64_t dim = logical_size(p, tensor_)[3];
+  const int64_t dim = repeated(case_, tensor_)[3] ? 1 : logical_size(p, tensor_)[3];
   if (s >= rows_held(case_, tensor_, b)) {
     if (p.dtype == ATTN_F32)
       std::fill_n(reinterpret_cast<uint32_t*>(row), dim, uint32_t{0x7fc00000});
@@ -29,6 +33,17 @@ void InputRows::write_values(const Index& at, std::byte* row) const {
     fill_row(case_.*fill_of(tensor_), dtype_of(p, tensor_), b, h, s, dim, row);
   } else {
     recipe_row(case_, tensor_, b, h, s, row, dead_lse_);
+  }
+}
+
+void InputRows::write_derived(const Index& at, std::byte* row) const {
+  const auto [batch, heads, rows, columns] = logical_size(case_.problem, tensor_);
+  const auto [b, h, s] = at.n;
+  const auto bytes = static_cast<size_t>(columns * element_bytes(case_.problem, tensor_));
+  if (derived_.empty()) {
+    std::memset(row, 0, bytes);
+  } else {
+    std::memcpy(row, derived_.subspan(static_cast<size_t>((b * heads + h) * rows + s) * bytes, bytes).data(), bytes);
   }
 }
 
@@ -76,6 +91,10 @@ void InputRows::write(const Index& at, std::byte* row) {
       std::memcpy(row, &bits, static_cast<size_t>(element_bytes(case_.problem, tensor_)));  // little-endian
       break;
     }
+    case TensorId::kSavedO:
+    case TensorId::kSavedLse:
+      write_derived(at, row);
+      break;
     case TensorId::kKeyLengths:
       std::memcpy(row, case_.problem.key_lengths->data(), case_.problem.key_lengths->size() * 8);
       break;

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "properties/case/case.h"
@@ -15,12 +16,15 @@ namespace attnfuzz {
 
 class InputRows {
  public:
-  // `dead_lse`: see recipe_row().
-  explicit InputRows(const Case& c, TensorId t, float dead_lse = -std::numeric_limits<float>::infinity());
+  // `dead_lse`: see recipe_row(). `derived`: the elements of a tensor that is computed from others, dense; empty: they
+  // are 0 as yet.
+  explicit InputRows(const Case& c, TensorId t, float dead_lse = -std::numeric_limits<float>::infinity(),
+                     std::span<const std::byte> derived = {});
   void write(const Index& at, std::byte* row);
 
  private:
   void write_values(const Index& at, std::byte* row) const;
+  void write_derived(const Index& at, std::byte* row) const;
   void write_bias(const Index& at, std::byte* row);
   void write_mask(const Index& at, uint8_t* row) const;
 
@@ -28,6 +32,7 @@ class InputRows {
   const TensorId tensor_;
   const float dead_lse_;
   const bool plain_;              // neither remapped nor of a merge: fills.h writes whole rows
+  std::span<const std::byte> derived_;
   std::vector<Planted> planted_;  // in this tensor
   std::vector<float> scratch_;
 };

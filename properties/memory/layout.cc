@@ -97,9 +97,8 @@ std::optional<MemoryFault> surroundings(const Extent& e, TensorId t, uint32_t pa
 }
 
 // Finds the element of an input that has changed.
-std::optional<MemoryFault> changed_element(const Case& c, const Extent& e, TensorId t, float dead_lse) {
+std::optional<MemoryFault> changed_element(const Extent& e, TensorId t, InputRows rows) {
   std::optional<MemoryFault> fault;
-  InputRows rows(c, t, dead_lse);
   std::vector<std::byte> expected(static_cast<size_t>(e.g.row_bytes()));
   for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
     if (fault) return;
@@ -172,7 +171,8 @@ attn_tensors placed(const Case& c, Arena& arena) {
   attn_tensors tensors = {};
   tensors.size = sizeof tensors;
   for (const TensorSpec& spec : kTensors) {
-    if (spec.role != Role::kScratch) set_view(tensors, spec, told(c, spec.id, extent_of(c, spec.id, arena)));
+    if (spec.role != Role::kScratch && in_problem(spec, problem_of(c.problem).features))
+      set_view(tensors, spec, told(c, spec.id, extent_of(c, spec.id, arena)));
   }
   return tensors;
 }
@@ -196,7 +196,7 @@ void LaidOut::fill_input(TensorId t) {
     fill_pattern(e.begin, e.data, arena_.poison.input);
     fill_pattern(e.elements_end(), e.end, arena_.poison.input);
   }
-  InputRows rows(case_, t, dead_lse_);
+  InputRows rows = rows_of(t);
   if (e.g.scattered()) {
     std::vector<std::byte> dense(static_cast<size_t>(e.g.row_bytes()));
     for_each_row(e, [&](const Index& at, std::byte* row) {
@@ -214,7 +214,9 @@ LaidOut::LaidOut(const Case& c, Arena& arena)
   problem_ = problem_of(c.problem);
   tensors_.size = sizeof tensors_;
   for (const TensorSpec& spec : kTensors) {
-    if (spec.role != Role::kScratch) set_view(tensors_, spec, place(spec.id));
+    if (spec.role == Role::kScratch) continue;
+    const attn_tensor view = place(spec.id);
+    if (in_problem(spec, problem_.features)) set_view(tensors_, spec, view);  // two rows may share a member
   }
   for (TensorId t : kInputs) fill_input(t);
   for (const TensorSpec& spec : kTensors) keep(spec.id);
@@ -292,6 +294,15 @@ void LaidOut::follow(const attn_plan& plan) {
   for (const TensorId t : kTensorsWith<&Varied::by_plan>) fill_input(t);
 }
 
+void LaidOut::derive(TensorId t, std::vector<std::byte> elements) {
+  derived_[static_cast<size_t>(t)] = std::move(elements);
+  fill_input(t);
+}
+
+InputRows LaidOut::rows_of(TensorId t) const {
+  return InputRows(case_, t, dead_lse_, derived_[static_cast<size_t>(t)]);
+}
+
 std::span<const std::byte> LaidOut::workspace() const {
   const Extent& e = extent(TensorId::kWorkspace);
   if (!e.g.present) return {};
@@ -335,7 +346,7 @@ std::optional<MemoryFault> LaidOut::check_inputs() const {
     const Extent& e = extent(t);
     if (!e.g.present || hash_touched(e) == e.hash) continue;
     if (auto fault = surroundings(e, t, arena_.poison.input)) return fault;
-    if (auto fault = changed_element(case_, e, t, dead_lse_)) return fault;
+    if (auto fault = changed_element(e, t, rows_of(t))) return fault;
     return MemoryFault{
         MemoryFault::Kind::kInputChanged, t, {}, std::string("the input ") + name_of(t) + " was written"};
   }

@@ -7,6 +7,7 @@
 // Life of a laid-out case:
 //   1. LaidOut laid(case, arena)       inputs filled, redzones set
 //   2. plan; check_planned()           plan() has written nothing
+//      follow(plan), derive(tensor)    inputs that depend on the plan
 //      give_workspace(bytes)           the workspace placed, its redzones set
 //   3. before_call(call)               outputs (and a clean workspace) poisoned
 //   4. the target runs
@@ -56,6 +57,7 @@ float dead_lse_of(const attn_plan& plan);
 attn_tensors placed(const Case& c, Arena& arena);
 
 struct Extent;  // extent.h: a tensor's elements, gaps and redzones
+class InputRows;  // inputs.h: the bytes of inputs
 class Strays;   // strays.h: writes further away
 
 class LaidOut {
@@ -74,6 +76,9 @@ class LaidOut {
   // Writes the inputs whose values depend on the plan (Varied::by_plan) in the form that the plan uses. Needed
   // once, before the first run.
   void follow(const attn_plan& plan);
+  // Writes an input that is computed from others under a plan (Operation::prepare). Until then its elements are 0.
+  // `elements`: dense.
+  void derive(TensorId t, std::vector<std::byte> elements);
   // Throws std::invalid_argument for more than kMaxCaseBytes, or for an alignment that is no power of two or
   // above kMaxWorkspaceAlign.
   void give_workspace(uint64_t bytes, uint64_t align);
@@ -107,6 +112,7 @@ class LaidOut {
   const Extent& extent(TensorId t) const;
   attn_tensor place(TensorId t);
   void fill_input(TensorId t);
+  InputRows rows_of(TensorId t) const;
   void poison_outputs();
   std::optional<MemoryFault> check_inputs() const;
 
@@ -121,6 +127,7 @@ class LaidOut {
   attn_tensors tensors_ = {};
   std::vector<Extent> extents_;
   bool workspace_used_ = false;
+  std::array<std::vector<std::byte>, kTensorCount> derived_;
   float dead_lse_ = -std::numeric_limits<float>::infinity();  // of an input; see recipe_row()
 };
 

@@ -11,9 +11,12 @@
 // An operation is a folder beside forward/ with its operation.cc, and its name in the CMakeLists.txt here.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "properties/operations/outputs.h"
 #include "reference/oracle.h"
@@ -53,6 +56,10 @@ struct Operation {
                         const Calibration& calibration, RowSample sample, bool exact);
   // The kinds of problem that evaluate() knows. Others are refused before anything runs.
   KnownFeatures known;
+  // Computes the inputs that follow from others under a plan, as what an earlier call has written. It writes each
+  // by derive(), dense. nullptr: there are none.
+  void (*prepare)(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+                  const std::function<void(TensorId, std::vector<std::byte>)>& derive) = nullptr;
   // Turns a drawn case into a call of this operation: removes what the operation does not support, and sets the
   // bit. Applied twice, it changes nothing the second time. nullptr: every drawn case is a call.
   void (*shape)(Case& c) = nullptr;

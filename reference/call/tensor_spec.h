@@ -8,6 +8,8 @@
 //     const attn_tensor view = view_of(tensors, spec);
 //   }
 //
+// Two rows may have one member of attn_tensors, if no operation has both (shares_member()).
+//
 // A row's place in the table is its TensorId, its slot in guarded memory and its
 // place in the wire. Files name tensors by `name`, so that rows may be added
 // anywhere; a worker and its parent are built from one table (wire::kVersion).
@@ -26,7 +28,8 @@
 namespace attnfuzz {
 
 // clang-format off
-enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace, kO1, kO2, kLse1, kLse2, kSink };
+enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace, kO1, kO2, kLse1, kLse2, kSink,
+                               kDout, kSavedO, kSavedLse, kDq, kDk, kDv };
 // clang-format on
 
 // Which size of the problem a dimension has, and the format of an element: the
@@ -57,7 +60,8 @@ struct OperationBit {
   const char* name;
   uint64_t feature;
 };
-inline constexpr OperationBit kOperationBits[] = {{"forward", 0}, {"merge", ATTN_FEATURE_MERGE}};
+inline constexpr OperationBit kOperationBits[] = {
+    {"forward", 0}, {"merge", ATTN_FEATURE_MERGE}, {"backward", ATTN_FEATURE_BACKWARD}};
 inline constexpr uint64_t kOperations = [] {
   uint64_t bits = 0;
   for (const OperationBit& operation : kOperationBits) bits |= operation.feature;
@@ -88,7 +92,7 @@ inline constexpr auto kIn = Role::kInput, kOut = Role::kOutput, kScratch = Role:
 inline constexpr auto k16 = Element::kInput, k32 = Element::kF32, kByte = Element::kByte;
 inline constexpr Varied kOperand = {true, true, true, true, true}, kFixed = {}, kSpread = {.spread = true};
 // The operations that attend over keys.
-inline constexpr uint64_t kAttend = kOfForward;
+inline constexpr uint64_t kBackward = ATTN_FEATURE_BACKWARD, kAttend = kOfForward | kBackward;
 inline constexpr uint64_t kMerge = ATTN_FEATURE_MERGE, kBoth = kOfForward | kMerge;
 inline constexpr Varied kSide = {.moved = true, .planted = true, .finite = true}, kMoved = {.moved = true},
                         kGivenLse = {.moved = true, .by_plan = true};
@@ -115,7 +119,13 @@ inline constexpr TensorSpec kRows[] = {
     {kLse1, "lse1", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, lse1), kGivenLse, nullptr, 0, kMerge},
     {kLse2, "lse2", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, lse2), kGivenLse, nullptr, 0, kMerge},
     {kSink, "sink", {kOne, kHeadsQ, kOne, kOne}, Element::kSink, kIn, ATTN_FIELD(T, sink), kFixed, "has_sink",
-     ATTN_FEATURE_SINK, kAttend},
+     ATTN_FEATURE_SINK, kOfForward},
+    {kDout, "dout", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, dout), kSide, nullptr, 0, kBackward},
+    {kSavedO, "saved_o", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, o), kMoved, nullptr, 0, kBackward},
+    {kSavedLse, "saved_lse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, lse), kMoved, nullptr, 0, kBackward},
+    {kDq, "dq", {kBatch, kHeadsQ, kSeqQ, kDimQk}, k16, kOut, ATTN_FIELD(T, dq), kMoved, nullptr, 0, kBackward},
+    {kDk, "dk", {kBatch, kHeadsKv, kSeqK, kDimQk}, k16, kOut, ATTN_FIELD(T, dk), kMoved, nullptr, 0, kBackward},
+    {kDv, "dv", {kBatch, kHeadsKv, kSeqK, kDimV}, k16, kOut, ATTN_FIELD(T, dv), kMoved, nullptr, 0, kBackward},
 };
 // clang-format on
 }  // namespace tensor_table
@@ -170,6 +180,9 @@ constexpr bool in_problem(const TensorSpec& spec, uint64_t features) {
          (spec.feature == 0 || (spec.feature & features) != 0);
 }
 
+// True if a problem with these features has queries that see keys.
+constexpr bool attends(uint64_t features) { return in_problem(spec_of(TensorId::kK), features); }
+
 // The tensors of a list that the forward pass has. A draw begins with these.
 template <const auto& list>
 inline constexpr auto kOfForwardIn = [] {
@@ -194,15 +207,35 @@ static_assert(std::ranges::all_of(kTensors,
                                   }),
               "a tensor is asked for by a field of attn_problem");
 
+// True if an earlier row has the same member of attn_tensors. Operations may use a member in different ways: O is
+// an output of the forward pass, and an input of the backward pass.
+constexpr bool shares_member(const TensorSpec& spec) {
+  return std::ranges::any_of(
+      kTensors, [&](const TensorSpec& other) { return other.id < spec.id && other.at.offset == spec.at.offset; });
+}
+inline constexpr size_t kMemberCount =
+    kTensorCount - static_cast<size_t>(std::ranges::count_if(kTensors, shares_member));
+static_assert(std::ranges::all_of(kTensors,
+                                  [](const TensorSpec& spec) {
+                                    return std::ranges::none_of(kTensors, [&](const TensorSpec& other) {
+                                      return other.id < spec.id && other.at.offset == spec.at.offset &&
+                                             (other.operations & spec.operations) != 0;
+                                    });
+                                  }),
+              "an operation has one tensor at a member of attn_tensors");
+
 // The fields of attn_tensors in their order: the rows above, and what is no tensor.
 struct TensorsField {
   contract::Field at;
 };
 inline constexpr auto kTensorsFields = [] {
-  std::array<TensorsField, kTensorCount + 3> all = {{{ATTN_FIELD(attn_tensors, size)},
+  std::array<TensorsField, kMemberCount + 3> all = {{{ATTN_FIELD(attn_tensors, size)},
                                                      {ATTN_FIELD(attn_tensors, reserved)},
                                                      {ATTN_FIELD(attn_tensors, workspace_bytes)}}};
-  for (size_t t = 0; t < kTensorCount; ++t) all[t + 3] = {kTensors[t].at};
+  size_t next = 3;
+  for (const TensorSpec& spec : kTensors) {
+    if (!shares_member(spec)) all[next++] = {spec.at};
+  }
   std::ranges::sort(all, {}, [](const TensorsField& field) { return field.at.offset; });
   return all;
 }();

@@ -3,9 +3,9 @@
 
   tests/growth/tensor.py SOURCE SCRATCH [COMPILER EIGEN FEATURES]
 
-adds `dout`, an input as large as O, with the edits below, and no other: its place
+adds `earlier`, an input as large as O, with the edits below, and no other: its place
 in the contract, its row in the table, its fill and that fill's name in files. Then
-a program made of the rooms case, data and memory lays a case out: dout must be
+a program made of the rooms case, data and memory lays a case out: earlier must be
 filled, guarded, hashed, in reach of a worker, and found out when it is written; the draw and the properties must move,
 spread and plant in it, the batch on a GPU must have a place for it, and a target in Python must be given it.
 FEATURES is the list of features that the build has made (properties/case/features.cc).
@@ -22,16 +22,16 @@ DOCS = "docs/case-format.md"
 
 # (file, text that is there once, what goes before it)
 EDITS = [
-    ("kernels/attention.h", "} attn_tensors;", "  attn_tensor dout; /* (batch, heads_q, seq_q, dim_v): the gradient of O */\n"),
-    ("reference/call/tensor_spec.h", "kWorkspace, kO1,", "kDout, "),
+    ("kernels/attention.h", "} attn_tensors;", "  attn_tensor earlier; /* (batch, heads_q, seq_q, dim_v): one more input */\n"),
+    ("reference/call/tensor_spec.h", "kWorkspace, kO1,", "kEarlier, "),
     ("reference/call/tensor_spec.h", "    {kWorkspace,",
-     '    {kDout, "dout", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, dout),\n'
+     '    {kEarlier, "earlier", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, earlier),\n'
      "     {.moved = true, .spread = true, .planted = true, .finite = true}, nullptr},\n"),
-    ("properties/case/case.h", "  Fill o1, o2, lse1, lse2;", "  Fill dout;\n"),
-    ("properties/case/case.h", "    default:\n      return nullptr;", "    case TensorId::kDout:\n      return &Case::dout;\n"),
-    (DOCS, "| `planted` | array of", "| `dout` | [a fill](#a-fill) | all defaults | values of the tensor |\n"),
-    (DOCS, "`lse2` or `bias` (the codec", "`dout`, "),
-    ("properties/case/codec_fields.h", '    field("env", &Case::env),', '    field("dout", &Case::dout),\n'),
+    ("properties/case/case.h", "  Fill o1, o2, lse1, lse2;", "  Fill earlier;\n"),
+    ("properties/case/case.h", "    default:\n      return nullptr;", "    case TensorId::kEarlier:\n      return &Case::earlier;\n"),
+    (DOCS, "| `planted` | array of", "| `earlier` | [a fill](#a-fill) | all defaults | values of the tensor |\n"),
+    (DOCS, "`lse2` or `bias` (the codec", "`earlier`, "),
+    ("properties/case/codec_fields.h", '    field("env", &Case::env),', '    field("earlier", &Case::earlier),\n'),
 ]
 
 PROGRAM = r"""
@@ -52,33 +52,33 @@ void expect(bool holds, const char* what) {
 }
 
 int main() {
-  const auto has = [](const auto& ids) { return std::ranges::find(ids, TensorId::kDout) != ids.end(); };
+  const auto has = [](const auto& ids) { return std::ranges::find(ids, TensorId::kEarlier) != ids.end(); };
   expect(has(kMovedTensors) && has(kSpreadTensors) && has(kPlantedTensors) && has(kFiniteTensors),
          "whatever varies tensors varies it");
   expect(has(batch::kIds), "a batch on a GPU has a place for it");
   Case c;
   c.problem.seq_q = 5;
   c.problem.dim_v = 3;
-  c.layout[static_cast<size_t>(TensorId::kDout)].row_gap = 2;
-  c.dout.kind = FillKind::kGaussian;
+  c.layout[static_cast<size_t>(TensorId::kEarlier)].row_gap = 2;
+  c.earlier.kind = FillKind::kGaussian;
   const auto read = decode(encode(c));
   expect(std::holds_alternative<Case>(read) && std::get<Case>(read) == c, "a file keeps its fill and layout");
   Arena arena;
   LaidOut laid(c, arena);
-  auto* rows = static_cast<uint16_t*>(laid.tensors().dout.data);
-  expect(rows && laid.tensors().dout.stride[2] == 5, "the kernel is given it as laid out");
-  expect(laid.digests()[static_cast<size_t>(TensorId::kDout)] != 0, "a reproducer knows its bytes");
+  auto* rows = static_cast<uint16_t*>(laid.tensors().earlier.data);
+  expect(rows && laid.tensors().earlier.stride[2] == 5, "the kernel is given it as laid out");
+  expect(laid.digests()[static_cast<size_t>(TensorId::kEarlier)] != 0, "a reproducer knows its bytes");
   wire::Request request = {};
-  request.tensors[static_cast<size_t>(TensorId::kDout)].offset =
-      arena.offset(view_of(laid.tensors(), spec_of(TensorId::kDout)).data);
-  expect(request.tensors[static_cast<size_t>(TensorId::kDout)].offset < Arena::kBytes, "a worker reaches it");
+  request.tensors[static_cast<size_t>(TensorId::kEarlier)].offset =
+      arena.offset(view_of(laid.tensors(), spec_of(TensorId::kEarlier)).data);
+  expect(request.tensors[static_cast<size_t>(TensorId::kEarlier)].offset < Arena::kBytes, "a worker reaches it");
   bool reached = false;
-  for (const MemoryRange& range : laid.ranges()) reached |= range.tensor == TensorId::kDout;
+  for (const MemoryRange& range : laid.ranges()) reached |= range.tensor == TensorId::kEarlier;
   expect(reached, "a device gets its bytes");
   laid.before_call({});
   rows[3] ^= 1;
   auto fault = laid.check_memory(false);
-  expect(fault && fault->tensor == TensorId::kDout && fault->kind == MemoryFault::Kind::kGap, "its gaps are watched");
+  expect(fault && fault->tensor == TensorId::kEarlier && fault->kind == MemoryFault::Kind::kGap, "its gaps are watched");
   rows[3] ^= 1;
   rows[5] ^= 1;
   fault = laid.check_memory(false);
@@ -123,7 +123,7 @@ def main():
                     scratch / "print_contract"], check=True)
     subprocess.run([scratch / "print_contract", scratch / "python/contract.py.in", scratch / "python/attnfuzz/contract.py"],
                    check=True)
-    given = "from attnfuzz import declare, contract; assert 'dout' in declare.INPUTS and contract.Tensors.dout"
+    given = "from attnfuzz import declare, contract; assert 'earlier' in declare.INPUTS and contract.Tensors.earlier"
     subprocess.run([sys.executable, "-c", given], check=True, env={"PYTHONPATH": str(scratch / "python")})
     sys.exit(0 if works and len(touched) <= MOST else 1)
 

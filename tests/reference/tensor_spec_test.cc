@@ -27,7 +27,7 @@ TEST(TensorSpec, EveryRowNamesAnotherMemberOfTheContract) {
   attn_tensors tensors = {};
   for (const TensorSpec& spec : kTensors) {
     EXPECT_TRUE(names.insert(spec.name).second) << spec.name;
-    EXPECT_EQ(view_of(tensors, spec).data, nullptr) << spec.name << " lies where another one does";
+    EXPECT_EQ(view_of(tensors, spec).data != nullptr, shares_member(spec)) << spec.name;
     char* mark = reinterpret_cast<char*>(0x1000) + static_cast<int>(spec.id);
     set_view(tensors, spec, {mark, {5, 6, 7, 8}});
     const attn_tensor back = view_of(tensors, spec);
@@ -40,6 +40,20 @@ TEST(TensorSpec, EveryRowNamesAnotherMemberOfTheContract) {
             reinterpret_cast<char*>(0x1000) + static_cast<int>(TensorId::kKeyLengths));
   EXPECT_EQ(tensors.workspace_bytes, 0u) << "a pointer's neighbour is left alone";
   EXPECT_EQ(tensors.size, 0u);
+}
+
+// O and LSE are outputs of the forward pass and inputs of the backward pass.
+TEST(TensorSpec, TwoRowsMayHaveOneMemberInDifferentOperations) {
+  std::vector<TensorId> sharing;
+  for (const TensorSpec& spec : kTensors) {
+    if (shares_member(spec)) sharing.push_back(spec.id);
+  }
+  EXPECT_EQ(sharing, (std::vector{TensorId::kSavedO, TensorId::kSavedLse}));
+  EXPECT_EQ(spec_of(TensorId::kSavedO).at.offset, spec_of(TensorId::kO).at.offset);
+  EXPECT_TRUE(in_problem(spec_of(TensorId::kSavedO), ATTN_FEATURE_BACKWARD));
+  EXPECT_FALSE(in_problem(spec_of(TensorId::kO), ATTN_FEATURE_BACKWARD));
+  EXPECT_FALSE(in_problem(spec_of(TensorId::kSavedO), 0));
+  EXPECT_TRUE(attends(0) && attends(ATTN_FEATURE_BACKWARD) && !attends(ATTN_FEATURE_MERGE));
 }
 
 TEST(TensorSpec, ShapesAreTheContracts) {
@@ -58,7 +72,7 @@ TEST(TensorSpec, ShapesAreTheContracts) {
   EXPECT_EQ(element_bytes(spec_of(TensorId::kBias), {ATTN_F16, ATTN_F32, ATTN_F16}), 4);
   EXPECT_EQ(element_bytes(spec_of(TensorId::kBias), {ATTN_F32, ATTN_BF16, ATTN_F16}), 2);
   EXPECT_EQ(std::vector<TensorId>(kOutputs.begin(), kOutputs.end()),
-            (std::vector{TensorId::kO, TensorId::kLse}));
+            (std::vector{TensorId::kO, TensorId::kLse, TensorId::kDq, TensorId::kDk, TensorId::kDv}));
   EXPECT_EQ(kInputs.size() + kOutputs.size() + 1, static_cast<size_t>(kTensorCount));
 }
 

@@ -60,11 +60,12 @@ void tidy(Case& c) {
     if (std::ranges::any_of(size, [](int64_t n) { return n < 1; })) continue;
     // The case may have had another format when the value was planted.
     if (element_bytes(c.problem, x.tensor) == 2) x.bits &= 0xffff;
-    const Once once = stored_once(c, x.tensor);
-    x.b = once.batch ? 0 : std::clamp<int64_t>(x.b, 0, size[0] - 1);
-    x.h = once.head ? 0 : std::clamp<int64_t>(x.h, 0, size[1] - 1);
-    x.s = std::clamp<int64_t>(x.s, 0, size[2] - 1);
-    x.d = std::clamp<int64_t>(x.d, 0, size[3] - 1);
+    // A bias keeps its index: its broadcast dimensions are checked apart.
+    const std::array<bool, 4> once = x.tensor == TensorId::kBias ? std::array<bool, 4>{} : repeated(c, x.tensor);
+    x.b = once[0] ? 0 : std::clamp<int64_t>(x.b, 0, size[0] - 1);
+    x.h = once[1] ? 0 : std::clamp<int64_t>(x.h, 0, size[1] - 1);
+    x.s = once[2] ? 0 : std::clamp<int64_t>(x.s, 0, size[2] - 1);
+    x.d = once[3] ? 0 : std::clamp<int64_t>(x.d, 0, size[3] - 1);
     std::erase_if(kept, [&](const Planted& y) {
       return y.tensor == x.tensor && y.b == x.b && y.h == x.h && y.s == x.s && y.d == x.d;
     });

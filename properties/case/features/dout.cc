@@ -1,0 +1,76 @@
+// What of dO, the gradient that a backward pass is given, is stored once (ATTN_FEATURE_BACKWARD).
+#include "properties/case/feature.h"
+#include "properties/case/geometry.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.dout_repeated); };
+
+bool is_backward(const Problem& p) { return (p.features & ATTN_FEATURE_BACKWARD) != 0; }
+
+constexpr bool Repeated::* kDimensions[] = {&Repeated::batch, &Repeated::head, &Repeated::query,
+                                            &Repeated::column};
+
+bool step(const DrawContext& context, Case& c) {
+  if (!is_backward(c.problem)) return false;
+  bool& dimension = c.dout_repeated.*context.rng.pick<bool Repeated::*>(kDimensions);
+  dimension = !dimension;
+  return true;
+}
+
+int parts(const Repeated& of) { return int{of.batch} + int{of.head} + int{of.query} + int{of.column}; }
+
+void say_repeated(const Case& c, Sentence& words) {
+  constexpr const char* kNames[] = {"batch entries", "heads", "queries", "columns"};
+  std::string text;
+  for (size_t n = 0; n < std::size(kDimensions); ++n) {
+    if (c.dout_repeated.*kDimensions[n]) text += cat(text.empty() ? "" : ", ", kNames[n]);
+  }
+  if (!text.empty()) words.push_back("dout stored once for all " + text);
+}
+
+}  // namespace
+
+extern constinit const Feature dout = {
+    .shrink_toggles = {23, {whole_toggle<kFields>("dout repeated", Trait::kInputLayout)}},
+    .shrink_integers = none,
+    .alternatives = none,
+    .cost =
+        [](const Case& c, Cost& cost) {
+          if (c.dout_repeated == Repeated{}) return;
+          cost.count(parts(c.dout_repeated));
+          cost.at(Rank::kOther).add(parts(c.dout_repeated));
+          for (const auto dimension : kDimensions) cost.add(c.dout_repeated.*dimension);
+        },
+    .canonical_seeds = none,
+    .draw = none,  // operations/backward/operation.cc makes a backward pass of a drawn case
+    .crossover_groups = none,
+    .numbers = none,
+    .mutations = {step},
+    .refusals = none,
+    .tags = {{"backward: dO repeated", [](const Tiled& x) { return is_set<kFields>(x.c); }}},
+    .words = {{Section::kSurroundings, 2, say_repeated}},
+    // A dimension of size 1 is stored once anyway.
+    .tidy =
+        [](Case& c) {
+          Repeated& of = c.dout_repeated;
+          if (!is_backward(c.problem)) of = {};
+          const std::array<int64_t, 4> size = logical_size(c.problem, TensorId::kDout);
+          for (size_t n = 0; n < std::size(kDimensions); ++n) {
+            if (size[n] < 2) of.*kDimensions[n] = false;
+          }
+        },
+    .illegal = [](const Case& c) -> Complaint {
+      if (!is_backward(c.problem)) {
+        if (c.dout_repeated != Repeated{}) return "dout is repeated, but the problem asks for no backward pass";
+        return std::nullopt;
+      }
+      if (c.problem.sink) return "a backward pass has no sinks";
+      if (c.problem.num_splits != 0) return "a backward pass has no splits";
+      if (c.problem.features & ATTN_FEATURE_MERGE) return "the problem asks for two operations";
+      return std::nullopt;
+    },
+};
+
+}  // namespace attnfuzz::feature
