@@ -1,0 +1,122 @@
+#include "reference/gradient_pairs.h"
+
+#include "reference/numbers/formats.h"
+
+namespace attnfuzz::gradients {
+
+double Terms::sum_error(int64_t pairs, int64_t blocks, int64_t adds) const {
+  const double n = static_cast<double>(pairs), a = static_cast<double>(adds > 0 ? adds : pairs);
+  const double error = compound(n * product_unit + static_cast<double>(blocks) * sum_unit + a * kU);
+  return error * (1 + converted) + converted;
+}
+
+Terms make_terms(const attn_problem& problem, const attn_plan& plan, const ErrorModel& model) {
+  Terms terms;
+  const double u_t = model.factor_unit;
+  terms.converted = (1 + u_t) * (1 + u_t) - 1;
+  terms.flushed = model.flushed_factor + (1 + u_t) * model.factor_tiny;
+  terms.dim_qk = static_cast<double>(problem.dim_qk);
+  terms.dim_v = static_cast<double>(problem.dim_v);
+  terms.product_unit = model.product_unit;
+  terms.sum_unit = model.sum_unit;
+  terms.score_error = model.score_gamma * (1 + terms.converted) + terms.converted;
+  terms.grad_error =
+      compound(model.block_error(terms.dim_v)) * (1 + terms.converted) + terms.converted + model.v_unit;
+  terms.least = model.least_factor;
+  const bool wide = problem.dtype == ATTN_F32;
+  const auto in_input = [](int32_t format) {
+    return format == ATTN_FORMAT_UNKNOWN || format == ATTN_FORMAT_OF_INPUT;
+  };
+  if (plan.ds_format != ATTN_FORMAT_F32 && !(wide && in_input(plan.ds_format))) {
+    const Format format = numbers_of(plan.ds_format, problem.dtype);
+    const double times = plan.conversion == ATTN_CONVERT_NEAREST ? 1 : 2;
+    terms.s_unit = times * format.unit;
+    terms.s_tiny = times * format.tiny;
+    terms.s_overflow = plan.conversion == ATTN_CONVERT_NEAREST ? format.overflow : format.max;
+  }
+  terms.rounds_heads = problem.heads_q > problem.heads_kv && !wide && in_input(plan.head_format);
+  terms.dq_adds = plan.dq_adds;
+  terms.dkv_adds = plan.dkv_adds;
+  return terms;
+}
+
+namespace {
+
+// The score of a pair: x, what a kernel's exponent may be off by, and tanh(a / c) with its error.
+struct Score {
+  double x, error, tanh = 0, tanh_error = 0;
+  bool bounded;
+};
+
+Score score_of(const Terms& terms, const ErrorModel& model, const Pair& in) {
+  const double tau = model.scale, size = std::abs(tau), a = tau * in.dot;
+  double delta = size * (terms.score_error * in.dot_size + terms.flushed * in.factors + terms.dim_qk * kFlush);
+  delta += size * model.folded_unit * in.dot_size + model.folded_tiny * in.factors;
+  if (model.flushes && size < kFlush) delta += size * in.dot_size;
+  Score score = {.x = a + in.bias, .error = 0, .bounded = false};
+  double capped = 0, shift = 0;
+  if (const double c = model.softcap; c > 0) {
+    score.tanh = std::tanh(a / c);
+    score.x = c * score.tanh + in.bias;
+    capped = c * std::abs(score.tanh);
+    shift = c * (model.eps_tanh * std::abs(score.tanh) + 1.4 * kU) + 3.01 * kU * capped;
+    score.tanh_error = model.eps_tanh * std::abs(score.tanh) + 2 * kU + (delta + kU * std::abs(a)) / c;
+  }
+  score.error = delta + shift + 3.01 * kU * (std::abs(a) + std::abs(score.x) + 2 * delta + std::abs(in.lse)) +
+                3.01 * kU * std::abs(in.bias);
+  const bool fits = model.folded_overflow == 0 || size * in.factors < model.folded_overflow;
+  score.bounded = fits && in.dot_size < kOverflow && std::abs(a) + delta < kOverflow &&
+                  std::abs(score.x) + score.error < kOverflow;
+  return score;
+}
+
+}  // namespace
+
+Factor pair(const Terms& terms, const ErrorModel& model, const Pair& in) {
+  const Score score = score_of(terms, model, in);
+  const double exponent = score.x - in.lse,
+               eps = model.eps_exp + model.eps_exp_slope * (std::abs(exponent) + score.error);
+  Factor out;
+  out.p = std::exp(exponent);
+  const double high = std::exp(exponent + score.error) * (1 + eps);
+  const double z = in.grad - in.delta;
+  const double g = terms.grad_error * in.grad_size + terms.flushed * in.grad_factors +
+                   2 * terms.dim_v * kFlush + gamma(terms.dim_v + 1, kU) * in.delta_size +
+                   model.v_tiny * in.grad_factors;
+  const double ds = out.p * z, twice = 1 + 2.01 * kU;
+  const double s_error =
+      high * twice * (std::abs(z) + g) - out.p * std::abs(z) + 2 * kFlush * (std::abs(z) + g + 1);
+  out.a = ds;
+  out.a_error = s_error;
+  if (model.softcap > 0) {
+    const double t = std::abs(score.tanh), e = score.tanh_error, slope = 1 - t * t;
+    const double e_f = 2 * t * e + e * e + 3 * kU * (1 + e);
+    out.a = ds * slope;
+    out.a_error = (std::abs(ds) + s_error) * (slope + e_f) * (1 + kU) - std::abs(out.a) + kFlush;
+  }
+  out.p_error = high - out.p + 2 * kFlush;
+  out.p_bounded = score.bounded && high < kOverflow && out.p + out.p_error < model.p_overflow;
+  out.p_error += model.p_unit * (out.p + out.p_error) + model.p_tiny + terms.flushed;
+  out.a_bounded = score.bounded && high < kOverflow && std::abs(z) + g < kOverflow &&
+                  in.grad_size < kOverflow && in.delta_size < kOverflow &&
+                  std::abs(out.a) + out.a_error < std::min(kOverflow, terms.s_overflow);
+  out.a_error += terms.s_unit * (std::abs(out.a) + out.a_error) + terms.s_tiny + terms.flushed;
+  return out;
+}
+
+Result finish(const Terms& terms, const ErrorModel& model, const Sum& in) {
+  const double tau = in.scaled ? model.scale : 1, size = std::abs(tau);
+  if (in.pairs == 0 || tau == 0) return {};
+  const double adds = static_cast<double>(in.adds > 0 ? in.adds : in.pairs);
+  Result out;
+  out.value = tau * in.sum;
+  out.bound = size * (in.error + terms.flushed * in.factors + (static_cast<double>(in.pairs) + adds) * kFlush);
+  if (in.scaled) out.bound += 2 * kU * (std::abs(out.value) + out.bound);
+  if (model.flushes && in.scaled && size < kFlush) out.bound += std::abs(out.value);
+  out.bound += model.o_unit * (std::abs(out.value) + out.bound) + model.o_tiny;
+  out.bounded = std::abs(in.sum) + in.error < kOverflow && in.error < kOverflow * in.relative &&
+                std::abs(out.value) + out.bound < kOverflow;
+  return out;
+}
+
+}  // namespace attnfuzz::gradients

@@ -1,0 +1,74 @@
+// One pair of a query and a key in a backward pass, and one element of a gradient at the end: the formulas of
+// gradients.h. Apart from them, that file only adds up.
+//
+//   const Terms terms = make_terms(problem, plan, model);
+//   const Factor f = pair(terms, model, inputs);         // dA and P with their errors
+//   const Result dq = finish(terms, model, sum, ...);
+#pragma once
+
+#include <Eigen/Core>
+#include <cstdint>
+
+#include "reference/model/error_model.h"
+
+namespace attnfuzz::gradients {
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+// Numbers that are the same for all pairs.
+struct Terms {
+  double score_error = 0, grad_error = 0;  // g of q.k and of dO.v
+  double converted = 0;                    // (1 + u_T)^2 - 1
+  double flushed = 0;                      // a factor of a product may lose this
+  double dim_qk = 0, dim_v = 0;
+  double s_unit = 0, s_tiny = 0, s_overflow = kOverflow;  // of the format of dA as a factor
+  double least = 0;  // a factor in 16 bits is aligned as if it had this size
+  bool rounds_heads = false;
+  int64_t dq_adds = 0, dkv_adds = 0;  // 0: as many as pairs
+  double product_unit = 0, sum_unit = 0;
+
+  // The relative error of a sum over pairs that see each other.
+  double sum_error(int64_t pairs, int64_t blocks, int64_t adds) const;
+  double raised(double size) const { return size > 0 && size < least ? least : size; }
+};
+
+Terms make_terms(const attn_problem& problem, const attn_plan& plan, const ErrorModel& model);
+
+// The block of the mma that a key or a query is in. Blocks are counted from the first key of a tile.
+inline int64_t block_of(int64_t index, int64_t tile, int64_t mma_block) {
+  const int64_t blocks = (tile + mma_block - 1) / mma_block;
+  return index / tile * blocks + index % tile / mma_block;
+}
+
+struct Pair {
+  double dot, dot_size;      // q.k and sum|q k|
+  double factors;            // sum|q| + sum|k|
+  double bias, lse;          // natural
+  double grad, grad_size;    // dO.v and sum|dO v|
+  double grad_factors;       // sum|dO| + sum|v|
+  double delta, delta_size;  // D and sum|dO o|
+};
+
+struct Factor {
+  double a = 0, a_error = 0;                // dA and E^A
+  double p = 0, p_error = 0;                // P and E^P
+  bool a_bounded = true, p_bounded = true;  // false: an intermediate may overflow
+};
+
+Factor pair(const Terms& terms, const ErrorModel& model, const Pair& in);
+
+struct Result {
+  double value = 0, bound = 0;
+  bool bounded = true;  // false: an intermediate may overflow
+};
+
+// `sum` and `error`: without the scale; `relative`: the part of `error` for each unit of the moduli' sum.
+// `factors`: the sum of |dA| or P, which counts if numbers are flushed.
+struct Sum {
+  double sum, error, relative, factors;
+  int64_t pairs, adds;
+  bool scaled;
+};
+Result finish(const Terms& terms, const ErrorModel& model, const Sum& in);
+
+}  // namespace attnfuzz::gradients

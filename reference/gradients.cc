@@ -1,0 +1,526 @@
+#include "reference/gradients.h"
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "reference/call/row_space.h"
+#include "reference/gradient_pairs.h"
+#include "reference/numbers/formats.h"
+#include "reference/rows/visibility.h"
+
+namespace attnfuzz::gradients {
+namespace {
+
+constexpr int64_t kBlockRows = 16;  // rows whose products are computed together
+
+// What is known of an element beside its number: the larger one wins.
+enum Taint : uint8_t { kPure = 0, kFree = 1, kNaNDue = 2 };
+
+Taint taint_of(double x) { return std::isnan(x) ? kNaNDue : std::isinf(x) ? kFree : kPure; }
+
+// Rows of one input, with numbers that are not finite replaced by 0.
+struct Rows {
+  Matrix value, size;          // size: |value|, raised as the tensor core aligns it
+  std::vector<double> norm;    // sum |value| of each row
+  std::vector<Taint> taint;    // of each row
+  std::vector<Taint> element;  // of each element; empty if all are finite
+  std::vector<bool> column;    // true: the column holds a number that is not finite
+
+  void resize(int64_t rows, int64_t columns) {
+    value.resize(rows, columns);
+    size.resize(rows, columns);
+    norm.assign(static_cast<size_t>(rows), 0);
+    taint.assign(static_cast<size_t>(rows), kPure);
+    element.clear();
+    column.assign(static_cast<size_t>(columns), false);
+  }
+  void load(int64_t row, int32_t dtype, const attn_tensor& from, int64_t b, int64_t h, int64_t s,
+            double least) {
+    const int64_t n = value.cols();
+    decode_strided(dtype, from.data, offset_of(from, b, h, s, 0), from.stride[3], n, value.row(row).data());
+    for (int64_t c = 0; c < n; ++c) {
+      double& x = value(row, c);
+      if (const Taint taint_here = taint_of(x); taint_here != kPure) mark(row, c, taint_here), x = 0;
+      const double magnitude = std::abs(x);
+      norm[static_cast<size_t>(row)] += magnitude;
+      size(row, c) = magnitude > 0 ? std::max(magnitude, least) : 0;
+    }
+  }
+  bool pure() const { return element.empty(); }
+
+ private:
+  void mark(int64_t row, int64_t c, Taint is) {
+    if (element.empty()) element.assign(static_cast<size_t>(value.size()), kPure);
+    element[static_cast<size_t>(row * value.cols() + c)] = is;
+    taint[static_cast<size_t>(row)] = std::max(taint[static_cast<size_t>(row)], is);
+    column[static_cast<size_t>(c)] = true;
+  }
+};
+
+// A sum over pairs as it grows: its value, the error of each element, and what is not a number.
+struct Sums {
+  Matrix value, bound;
+  std::vector<Taint> taint;  // of each element; empty if all are pure
+  void clear(int64_t rows, int64_t columns) {
+    value.setZero(rows, columns);
+    bound.setZero(rows, columns);
+    taint.clear();
+  }
+  void mark(int64_t row, int64_t column, Taint is) {
+    if (is == kPure) return;
+    if (taint.empty()) taint.assign(static_cast<size_t>(value.size()), kPure);
+    Taint& at = taint[static_cast<size_t>(row * value.cols() + column)];
+    at = std::max(at, is);
+  }
+  void mark_row(int64_t row, Taint is) {
+    for (int64_t c = 0; is != kPure && c < value.cols(); ++c) mark(row, c, is);
+  }
+};
+
+// The pairs of a key: how many, and how many blocks of the mma hold one. Sums of |dA| and P of those that are
+// needed.
+struct KeyPairs {
+  int64_t pairs = 0, blocks = 0, last = -1;
+  double a = 0, p = 0;
+};
+
+// One block of query rows, and the keys that any of them needs.
+struct Block {
+  struct Query {
+    int64_t row;  // of RowSpace
+    Row at;
+    bool wanted;                          // dQ is asked for
+    std::vector<int64_t> keys;            // that it sees, of those that are needed
+    int64_t pairs, blocks;                // of all keys that it sees
+    double lse, gradient, gradient_size;  // lam, D, sum|dO o|
+    double a = 0;                         // sum of |dA|
+    Taint taint;                          // of q, lse, o, dO
+  };
+  std::vector<Query> queries;
+  std::vector<int64_t> keys;
+  std::vector<int64_t> place;  // of each key among `keys`; -1: not there
+  Rows q, dout;
+  Matrix k, k_size, v, v_size;  // of `keys`
+  Matrix dot, dot_size, grad, grad_size;
+  Matrix da, p, of_q, of_k, of_v;  // dA, P, and the weights of |k|, |q| and |dO| in the bounds
+  std::vector<Taint> s_taint, p_taint;
+};
+
+class Gradients {
+ public:
+  Gradients(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+            const Calibration& calibration, RowSample sample, const ExactRows* exact)
+      : p_(problem),
+        host_(host),
+        exact_(exact),
+        model_(make_error_model(problem, plan, calibration)),
+        terms_(make_terms(problem, plan, model_)),
+        tile_q_(std::max<int64_t>(plan.tile_q, 1)),
+        tile_k_(std::max<int64_t>(plan.tile_k, 1)) {
+    choose(plan, sample);
+    begin_outputs();
+  }
+
+  Reference take() {
+    const int64_t group = p_.heads_kv > 0 ? p_.heads_q / p_.heads_kv : 0;
+    for (int64_t b = 0; b < p_.batch; ++b) {
+      for (int64_t g = 0; g < p_.heads_kv; ++g) {
+        load_keys(b, g);
+        count_pairs(b, g, group);
+        dk_.clear(length_, p_.dim_qk);
+        dv_.clear(length_, p_.dim_v);
+        q_columns_.assign(static_cast<size_t>(p_.dim_qk), false);
+        dout_columns_.assign(static_cast<size_t>(p_.dim_v), false);
+        for (int64_t h = g * group; h < (g + 1) * group; ++h) head(b, h);
+        end_keys(b, g);
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  // Queries and keys that are judged.
+  void choose(const attn_plan& plan, RowSample sample) {
+    rows_wanted_.assign(static_cast<size_t>(RowSpace(p_).count()), sample.limit == 0);
+    keys_wanted_.assign(static_cast<size_t>(p_.batch * p_.heads_kv * p_.seq_k), sample.limit == 0);
+    if (sample.limit == 0) return;
+    for (const int64_t row : sampled_rows(p_, plan.tile_q, sample))
+      rows_wanted_[static_cast<size_t>(row)] = true;
+    attn_problem keys = p_;
+    keys.heads_q = p_.heads_kv;
+    keys.seq_q = p_.seq_k;
+    const double queries = static_cast<double>(p_.seq_q) * static_cast<double>(p_.heads_q / p_.heads_kv);
+    const double share = static_cast<double>(p_.seq_k) / std::max(queries, 1.0);
+    sample.limit = std::max<int64_t>(64, static_cast<int64_t>(static_cast<double>(sample.limit) * share));
+    for (const int64_t key : sampled_rows(keys, plan.tile_k, sample))
+      keys_wanted_[static_cast<size_t>(key)] = true;
+  }
+
+  void begin_outputs() {
+    out_.rows = RowSpace(p_).count();
+    out_.state.assign(static_cast<size_t>(out_.rows), RowState::kSkipped);
+    out_.assumptions = model_.assumptions;
+    for (const TensorId tensor : {TensorId::kDq, TensorId::kDk, TensorId::kDv}) {
+      Expected& expected = out_.outputs.emplace_back();
+      const std::array<int64_t, 4> size = shape_of(spec_of(tensor), p_);
+      const auto elements = static_cast<size_t>(size[0] * size[1] * size[2] * size[3]);
+      expected.tensor = tensor;
+      expected.columns = size[3];
+      expected.value.assign(elements, 0);
+      expected.bound.assign(elements, kInfinity);
+      expected.rule.assign(elements, static_cast<uint8_t>(Due::kAnything));
+      expected.overflow = output_overflow(model_);
+    }
+  }
+
+  void load_keys(int64_t b, int64_t g) {
+    length_ = key_length(p_, host_, b);
+    k_.resize(length_, p_.dim_qk);
+    v_.resize(length_, p_.dim_v);
+    for (int64_t j = 0; j < length_; ++j) {
+      k_.load(j, p_.dtype, host_.k, b, g, j, model_.least_factor);
+      v_.load(j, p_.dtype, host_.v, b, g, j, model_.least_factor);
+    }
+    first_key_ = (b * p_.heads_kv + g) * p_.seq_k;
+  }
+
+  bool key_wanted(int64_t j) const { return keys_wanted_[static_cast<size_t>(first_key_ + j)]; }
+
+  void count_pairs(int64_t b, int64_t g, int64_t group) {
+    pairs_.assign(static_cast<size_t>(length_), {});
+    std::vector<int64_t> keys;
+    for (int64_t h = g * group; h < (g + 1) * group; ++h) {
+      for (int64_t i = 0; i < p_.seq_q; ++i) {
+        row_keys(p_, host_, b, h, i, 0, length_, &keys);
+        const int64_t block = (h - g * group) * (p_.seq_q + 1) + block_of(i, tile_q_, model_.mma_block);
+        for (const int64_t j : keys) {
+          KeyPairs& of = pairs_[static_cast<size_t>(j)];
+          ++of.pairs;
+          of.blocks += of.last != block;
+          of.last = block;
+        }
+      }
+    }
+  }
+
+  void head(int64_t b, int64_t h) {
+    head_dk_.clear(length_, p_.dim_qk);
+    head_dv_.clear(length_, p_.dim_v);
+    for (int64_t i = 0; i < p_.seq_q;) {
+      block_.queries.clear();
+      for (; i < p_.seq_q && static_cast<int64_t>(block_.queries.size()) < kBlockRows; ++i)
+        add_query({b, h, i});
+      if (block_.queries.empty()) continue;
+      load_block();
+      multiply();
+      for (size_t n = 0; n < block_.queries.size(); ++n) pairs_of(static_cast<int64_t>(n));
+      add_to_keys();
+      end_queries();
+    }
+    end_head();
+  }
+
+  // Adds a query to the block unless nothing is asked of it.
+  void add_query(const Row& at) {
+    Block::Query query = {};
+    query.row = RowSpace(p_).of(at);
+    query.at = at;
+    query.wanted = rows_wanted_[static_cast<size_t>(query.row)];
+    row_keys(p_, host_, at.b, at.h, at.i, 0, length_, &query.keys);
+    query.pairs = static_cast<int64_t>(query.keys.size());
+    query.blocks = 0;
+    int64_t last = -1;
+    for (const int64_t j : query.keys) {
+      const int64_t block = block_of(j, tile_k_, model_.mma_block);
+      query.blocks += block != last;
+      last = block;
+    }
+    if (!query.wanted) std::erase_if(query.keys, [this](int64_t j) { return !key_wanted(j); });
+    // Also a query that sees no key has columns that a product may meet.
+    if (!query.wanted && query.keys.empty() && model_.isolates_masked_nan) return;
+    block_.queries.push_back(std::move(query));
+  }
+
+  void load_block() {
+    const auto rows = static_cast<int64_t>(block_.queries.size());
+    block_.q.resize(rows, p_.dim_qk);
+    block_.dout.resize(rows, p_.dim_v);
+    block_.place.assign(static_cast<size_t>(length_), -1);
+    std::vector<double> o(static_cast<size_t>(p_.dim_v));
+    for (int64_t n = 0; n < rows; ++n) {
+      Block::Query& query = block_.queries[static_cast<size_t>(n)];
+      const auto [b, h, i] = query.at;
+      block_.q.load(n, p_.dtype, host_.q, b, h, i, model_.least_factor);
+      block_.dout.load(n, p_.dtype, host_.dout, b, h, i, model_.least_factor);
+      for (const int64_t j : query.keys) block_.place[static_cast<size_t>(j)] = 0;
+      load_saved(n, o, &query);
+    }
+    for (size_t c = 0; c < q_columns_.size(); ++c) q_columns_[c] = q_columns_[c] || block_.q.column[c];
+    for (size_t c = 0; c < dout_columns_.size(); ++c)
+      dout_columns_[c] = dout_columns_[c] || block_.dout.column[c];
+    block_.keys.clear();
+    for (int64_t j = 0; j < length_; ++j) {
+      if (block_.place[static_cast<size_t>(j)] < 0) continue;
+      block_.place[static_cast<size_t>(j)] = static_cast<int64_t>(block_.keys.size());
+      block_.keys.push_back(j);
+    }
+  }
+
+  // LSE and D of a row. Those of a query that sees no key do not matter.
+  void load_saved(int64_t n, std::vector<double>& o, Block::Query* query) {
+    query->lse = query->gradient = query->gradient_size = 0;
+    query->taint = kPure;
+    if (query->keys.empty()) return;
+    const auto [b, h, i] = query->at;
+    if (exact_ != nullptr) {
+      std::copy_n(exact_->o + query->row * p_.dim_v, p_.dim_v, o.begin());
+      query->lse = exact_->lse[query->row];
+    } else {
+      decode_strided(p_.dtype, host_.o.data, offset_of(host_.o, b, h, i, 0), host_.o.stride[3], p_.dim_v,
+                     o.data());
+      query->lse = decode(ATTN_F32, host_.lse.data, offset_of(host_.lse, b, h, i, 0)) * model_.log_unit;
+    }
+    Taint taint = std::max({taint_of(query->lse), block_.q.taint[static_cast<size_t>(n)],
+                            block_.dout.taint[static_cast<size_t>(n)]});
+    for (int64_t c = 0; c < p_.dim_v; ++c) {
+      taint = std::max(taint, taint_of(o[static_cast<size_t>(c)]));
+      const double term = block_.dout.value(n, c) * o[static_cast<size_t>(c)];
+      query->gradient += term;
+      query->gradient_size += std::abs(term);
+    }
+    query->taint = taint;
+    if (!std::isfinite(query->lse)) query->lse = 0;
+    if (taint != kPure) query->gradient = query->gradient_size = 0;
+  }
+
+  void multiply() {
+    const auto n = static_cast<int64_t>(block_.keys.size()), rows = block_.q.value.rows();
+    const std::vector<int64_t>& keys = block_.keys;
+    block_.k = k_.value(keys, Eigen::all);
+    block_.k_size = k_.size(keys, Eigen::all);
+    block_.v = v_.value(keys, Eigen::all);
+    block_.v_size = v_.size(keys, Eigen::all);
+    block_.dot.noalias() = block_.q.value * block_.k.transpose();
+    block_.dot_size.noalias() = block_.q.size * block_.k_size.transpose();
+    block_.grad.noalias() = block_.dout.value * block_.v.transpose();
+    block_.grad_size.noalias() = block_.dout.size * block_.v_size.transpose();
+    for (Matrix* m : {&block_.da, &block_.p, &block_.of_q, &block_.of_k, &block_.of_v}) m->setZero(rows, n);
+    block_.s_taint.assign(static_cast<size_t>(rows * n), kPure);
+    block_.p_taint.assign(static_cast<size_t>(rows * n), kPure);
+  }
+
+  // Computes all pairs of one row of the block.
+  void pairs_of(int64_t n) {
+    Block::Query& query = block_.queries[static_cast<size_t>(n)];
+    const double of_row = terms_.sum_error(query.pairs, query.blocks, terms_.dq_adds);
+    const auto columns = static_cast<int64_t>(block_.keys.size());
+    for (const int64_t j : query.keys) {
+      const int64_t at = block_.place[static_cast<size_t>(j)];
+      KeyPairs& key = pairs_[static_cast<size_t>(j)];
+      const double bias = bias_of(query.at, j);
+      const Taint scores = std::max({block_.q.taint[static_cast<size_t>(n)], k_.taint[static_cast<size_t>(j)],
+                                     taint_of(bias), taint_of_lse(query)});
+      Taint all = std::max({scores, query.taint, v_.taint[static_cast<size_t>(j)]});
+      const Factor of = factor(n, at, j, bias);
+      Taint p_taint = scores;
+      if (scores == kPure && !of.p_bounded) p_taint = kFree, all = std::max(all, kFree);
+      if (all == kPure && !of.a_bounded) all = kFree;
+      block_.s_taint[static_cast<size_t>(n * columns + at)] = all;
+      block_.p_taint[static_cast<size_t>(n * columns + at)] = p_taint;
+      const double of_key = terms_.sum_error(key.pairs, key.blocks, terms_.dkv_adds);
+      if (all == kPure) {
+        block_.da(n, at) = of.a;
+        const double moduli = terms_.raised(std::abs(of.a) + of.a_error);
+        query.a += moduli;
+        key.a += moduli;
+        block_.of_q(n, at) = of.a_error + of_row * moduli;
+        block_.of_k(n, at) = of.a_error + of_key * moduli;
+      }
+      if (p_taint == kPure) {
+        block_.p(n, at) = of.p;
+        block_.of_v(n, at) = of.p_error + of_key * terms_.raised(of.p + of.p_error);
+        key.p += of.p + of.p_error;
+      }
+    }
+  }
+
+  double bias_of(const Row& at, int64_t j) const {
+    if (p_.bias_dtype == ATTN_NONE) return 0;
+    return decode(p_.bias_dtype, host_.bias.data, offset_of(host_.bias, at.b, at.h, at.i, j));
+  }
+
+  // The pair of row n of the block and key j, which is column `at`.
+  Factor factor(int64_t n, int64_t at, int64_t j, double bias) const {
+    const Block::Query& query = block_.queries[static_cast<size_t>(n)];
+    const auto row = static_cast<size_t>(n), key = static_cast<size_t>(j);
+    return pair(terms_, model_,
+                {.dot = block_.dot(n, at),
+                 .dot_size = block_.dot_size(n, at),
+                 .factors = block_.q.norm[row] + k_.norm[key],
+                 .bias = std::isfinite(bias) ? bias : 0,
+                 .lse = query.lse,
+                 .grad = block_.grad(n, at),
+                 .grad_size = block_.grad_size(n, at),
+                 .grad_factors = block_.dout.norm[row] + v_.norm[key],
+                 .delta = query.gradient,
+                 .delta_size = query.gradient_size});
+  }
+
+  Taint taint_of_lse(const Block::Query& query) const {
+    if (exact_ != nullptr || query.taint == kPure) return kPure;
+    return taint_of(
+        decode(ATTN_F32, host_.lse.data, offset_of(host_.lse, query.at.b, query.at.h, query.at.i, 0)));
+  }
+
+  void add_to_keys() {
+    const Matrix dk = block_.da.transpose() * block_.q.value,
+                 dk_bound = block_.of_k.transpose() * block_.q.size;
+    const Matrix dv = block_.p.transpose() * block_.dout.value,
+                 dv_bound = block_.of_v.transpose() * block_.dout.size;
+    const auto columns = static_cast<int64_t>(block_.keys.size());
+    for (int64_t at = 0; at < columns; ++at) {
+      const int64_t j = block_.keys[static_cast<size_t>(at)];
+      head_dk_.value.row(j) += dk.row(at);
+      head_dk_.bound.row(j) += dk_bound.row(at);
+      head_dv_.value.row(j) += dv.row(at);
+      head_dv_.bound.row(j) += dv_bound.row(at);
+    }
+    for (size_t n = 0; n < block_.queries.size(); ++n) {
+      for (const int64_t j : block_.queries[n].keys) {
+        const auto at =
+            n * static_cast<size_t>(columns) + static_cast<size_t>(block_.place[static_cast<size_t>(j)]);
+        dk_.mark_row(j, block_.s_taint[at]);
+        dv_.mark_row(j, block_.p_taint[at]);
+        if (block_.dout.taint[n] == kPure) continue;
+        for (int64_t c = 0; c < p_.dim_v; ++c)
+          dv_.mark(j, c, block_.dout.element[n * static_cast<size_t>(p_.dim_v) + static_cast<size_t>(c)]);
+      }
+    }
+  }
+
+  void end_queries() {
+    const Matrix value = block_.da * block_.k, bound = block_.of_q * block_.k_size;
+    const auto columns = static_cast<size_t>(block_.keys.size());
+    Expected& dq = out_[TensorId::kDq];
+    for (size_t n = 0; n < block_.queries.size(); ++n) {
+      const Block::Query& query = block_.queries[n];
+      if (!query.wanted) continue;
+      Taint taint = kPure;
+      const double relative = terms_.sum_error(query.pairs, query.blocks, terms_.dq_adds);
+      for (const int64_t j : query.keys) {
+        const auto at = static_cast<size_t>(block_.place[static_cast<size_t>(j)]);
+        taint = std::max(taint, block_.s_taint[n * columns + at]);
+      }
+      bool any_free = taint == kFree;
+      for (int64_t t = 0; t < p_.dim_qk; ++t) {
+        const auto row = static_cast<int64_t>(n);
+        Taint here = taint;
+        if (here == kPure && k_.column[static_cast<size_t>(t)] && !model_.isolates_masked_nan) here = kFree;
+        any_free |= here == kFree;
+        write(query.row * p_.dim_qk + t,
+              {value(row, t), bound(row, t), relative, query.a, query.pairs, terms_.dq_adds, true}, here, &dq);
+      }
+      end_row(query, taint, any_free);
+    }
+  }
+
+  void end_row(const Block::Query& query, Taint taint, bool any_free) {
+    ++out_.sampled;
+    RowState& state = out_.state[static_cast<size_t>(query.row)];
+    state = query.pairs == 0   ? RowState::kDead
+            : taint == kNaNDue ? RowState::kNaN
+            : taint == kFree   ? RowState::kUnconstrained
+                               : RowState::kBounded;
+    out_.dead += query.pairs == 0;
+    out_.unconstrained += any_free;
+  }
+
+  // Adds a head's dK and dV to those of its KV head. If these are rounded to the input's format first, that
+  // costs a rounding.
+  void end_head() {
+    dk_.value += head_dk_.value;
+    dk_.bound += head_dk_.bound;
+    dv_.value += head_dv_.value;
+    dv_.bound += head_dv_.bound;
+    if (!terms_.rounds_heads) return;
+    const double tau = std::abs(model_.scale);
+    for (int64_t n = 0; n < dk_.value.size() && tau > 0; ++n) {
+      const double size = std::abs(head_dk_.value.data()[n]) + head_dk_.bound.data()[n];
+      dk_.bound.data()[n] += model_.o_unit * size + model_.o_tiny / tau;
+    }
+    for (int64_t n = 0; n < dv_.value.size(); ++n) {
+      const double size = std::abs(head_dv_.value.data()[n]) + head_dv_.bound.data()[n];
+      dv_.bound.data()[n] += model_.o_unit * size + model_.o_tiny;
+    }
+  }
+
+  void end_keys(int64_t b, int64_t g) {
+    const RowSpace keys(p_.batch, p_.heads_kv, p_.seq_k);
+    for (int64_t j = 0; j < p_.seq_k; ++j) {
+      if (!key_wanted(j)) continue;
+      const int64_t row = keys.of(b, g, j);
+      end_key(j, row, dk_, q_columns_, true, &out_[TensorId::kDk]);
+      end_key(j, row, dv_, dout_columns_, false, &out_[TensorId::kDv]);
+    }
+  }
+
+  void end_key(int64_t j, int64_t row, const Sums& sums, const std::vector<bool>& columns, bool scaled,
+               Expected* to) const {
+    const bool there = j < length_;
+    const KeyPairs of = there ? pairs_[static_cast<size_t>(j)] : KeyPairs{};
+    const double relative = terms_.sum_error(of.pairs, of.blocks, terms_.dkv_adds);
+    for (int64_t c = 0; c < to->columns; ++c) {
+      Taint taint = kPure;
+      if (there && !sums.taint.empty()) taint = sums.taint[static_cast<size_t>(j * to->columns + c)];
+      const bool met = there && columns[static_cast<size_t>(c)] && !model_.isolates_masked_nan;
+      if (taint == kPure && met) taint = kFree;
+      write(row * to->columns + c,
+            {there ? sums.value(j, c) : 0, there ? sums.bound(j, c) : 0, relative, scaled ? of.a : of.p,
+             of.pairs, terms_.dkv_adds, scaled},
+            taint, to);
+    }
+  }
+
+  void write(int64_t element, const Sum& sum, Taint taint, Expected* to) const {
+    const auto at = static_cast<size_t>(element);
+    const Result result = finish(terms_, model_, sum);
+    if (taint == kPure && !result.bounded) taint = kFree;
+    to->rule[at] = static_cast<uint8_t>(taint == kPure     ? Due::kNumber
+                                        : taint == kNaNDue ? Due::kMustBeNaN
+                                                           : Due::kAnything);
+    to->value[at] = taint == kPure ? result.value : 0;
+    to->bound[at] = taint == kPure ? result.bound : kInfinity;
+  }
+
+  const attn_problem& p_;
+  const attn_tensors& host_;
+  const ExactRows* exact_;
+  const ErrorModel model_;
+  const Terms terms_;
+  const int64_t tile_q_, tile_k_;
+  std::vector<bool> rows_wanted_, keys_wanted_;
+  Reference out_;
+  // Of one batch entry and KV head:
+  int64_t length_ = 0, first_key_ = 0;
+  Rows k_, v_;
+  std::vector<KeyPairs> pairs_;
+  Sums dk_, dv_, head_dk_, head_dv_;
+  std::vector<bool> q_columns_, dout_columns_;  // true: a number in it is not finite
+  Block block_;
+};
+
+}  // namespace
+}  // namespace attnfuzz::gradients
+
+namespace attnfuzz {
+
+Reference evaluate_gradients(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+                             const Calibration& calibration, RowSample sample, const ExactRows* exact) {
+  require_known(kGradientsKnow, problem.features);
+  return gradients::Gradients(problem, host, plan, calibration, sample, exact).take();
+}
+
+}  // namespace attnfuzz

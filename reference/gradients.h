@@ -1,0 +1,63 @@
+// The oracle of the operation backward (ATTN_FEATURE_BACKWARD): dQ, dK and dV, with a bound for each element.
+//
+//   Reference due = evaluate_gradients(problem, tensors, plan, h200());
+//
+// A backward pass is a function of Q, K, V, dO and of the O and LSE that a forward pass has stored. So P and D
+// are computed from the stored O and LSE, in double, and these have no error. The kernel is charged only for
+// what it does itself. Of a query i and a key j that it sees, in the order of a kernel, with u = 2^-24 and f =
+// 2^-126:
+//
+//   a = tau q.k,  a' = c tanh(a / c) with a softcap c, else a,  x = a' + b,  lam = LSE (natural)
+//   delta = |tau| (g_d sum|q k| + d f)                         the product; g_m: m products in any order
+//   E     = delta + 3.01u (|a| + |x| + 2 delta + |lam|) + 3.01u |b|  scale, bias, log2 e, the subtraction
+//         + c (eps_t |tanh| + 1.4u) + 3.01u |a'|               with softcap
+//   P     = e^(x - lam),  P_hi = e^(x - lam + E) (1 + eps_e),  E^P = P_hi - P + 2f
+//   z     = dO.v - D,  D = dO.o
+//   G     = g_dv sum|dO v| + 2 d_v f + gamma(d_v + 1, u) sum|dO o|
+//   E^S   = P_hi (1 + u)^2 (|z| + G) - P |z| + 2f (|z| + G + 1)           of dS = P z
+//   E^A   = (|dS| + E^S)(1 - T^2 + e_f)(1 + u) - |dA| + f                 of dA = dS (1 - T^2), T = tanh(a / c)
+//           e_T = eps_t |T| + 2u + (delta + u|a|) / c,  e_f = 2|T| e_T + e_T^2 + 3u (1 + e_T)
+//   E^P  += u_P (P + E^P) + eta_P,  E^A += u_S (|dA| + E^A) + eta_S       as factors in fewer bits
+//
+//   B(dQ) = |tau| [sum_j E^A |k| + (g_n + A u) sum_j (|dA| + E^A) |k| + (n + A) f]
+//   B(dK)   the same over queries and heads; B(dV) with P, E^P, dO and without tau
+//   B    += 2u (|r| + B)                                       the scale
+//   B    += u_O (|r| + B) + eta_O                              the result's format; once more for each head if
+//                                                              heads are added up in the input's format
+//
+// Here n counts the pairs that see each other, A the additions that the plan declares (dq_adds, dkv_adds). g_m
+// is compound(m u_p + blocks u_s) as in scores.h, over the blocks of the mma that hold such a pair. If Q and K
+// are converted (TF32), all products are charged for it: (1 + u_T)^2 - 1 of the moduli. Rows with subnormals
+// are charged as in scores.h.
+//
+// Exactly 0, with a bound of 0: dQ of a query that sees no key, dK and dV of a key that no query sees, and dQ
+// and dK if the scale is 0. An element may be anything if an intermediate may overflow, or if an infinite input
+// has a part in it. NaN is due where a NaN has a part in it: of q, LSE, o or dO of a query, in all of its dQ
+// and in dK of the keys that it sees, and so on. Unless the plan isolates hidden NaN, a column of K, Q or dO
+// that holds a number that is not finite leaves that column of dQ, dK or dV free, in its batch entry and KV
+// head.
+#pragma once
+
+#include "reference/oracle.h"
+
+namespace attnfuzz {
+
+// It does not know sinks.
+inline constexpr KnownFeatures kGradientsKnow = {"the oracle of gradients",
+                                                 ATTN_FEATURE_F32 | ATTN_FEATURE_BACKWARD};
+
+// O and LSE (natural) of each row in double, in place of what the tensors hold. The gradients are then those of
+// the exact function: tests compare them with derivatives.
+struct ExactRows {
+  const double* o;    // rows x dim_v
+  const double* lse;  // rows
+};
+
+// Reads q, k, v, dout, o and lse of `host`, in host memory, and bias, mask and key_lengths if the problem has
+// them. Throws UnknownFeatures for a kind of problem that it does not know. A sample chooses queries, for dQ,
+// and keys, for dK and dV.
+Reference evaluate_gradients(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+                             const Calibration& calibration, RowSample sample = {},
+                             const ExactRows* exact = nullptr);
+
+}  // namespace attnfuzz

@@ -1,0 +1,441 @@
+// The oracle of gradients: against complex-step derivatives of the forward pass, with emulated kernels within
+// its bounds, and with rows and keys that have no part in anything.
+#include "reference/gradients.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdlib>
+#include <numeric>
+#include <vector>
+
+#include "reference/numbers/formats.h"
+#include "reference/rows/visibility.h"
+#include "tests/reference/random.h"
+
+namespace attnfuzz {
+namespace {
+
+using Complex = std::complex<double>;
+
+// Numbers as a tensor of the problem's dtype holds them.
+struct Array {
+  std::vector<float> number;
+  std::vector<uint16_t> half;
+  void set(int32_t dtype, size_t at, double value) {
+    number[at] = static_cast<float>(value);
+    if (dtype == ATTN_F32) return;
+    half[at] = encode16(dtype, number[at]);
+    number[at] = static_cast<float>(decode(dtype, &half[at], 0));
+  }
+  void resize(size_t n) { number.assign(n, 0), half.assign(n, 0); }
+  void* data(int32_t dtype) { return dtype == ATTN_F32 ? static_cast<void*>(number.data()) : half.data(); }
+};
+
+// A small problem with random switches.
+struct Small {
+  attn_problem p = {};
+  attn_plan plan = {};
+  Array q, k, v, dout, o;
+  std::vector<float> lse, bias;
+  std::vector<uint8_t> mask;
+  std::vector<int64_t> lengths;
+
+  Small(int32_t dtype, uint64_t seed) {
+    Random random(seed);
+    const auto any = [&](int64_t low, int64_t high) { return low + random.below(high - low + 1); };
+    p.size = sizeof p;
+    p.dtype = dtype;
+    p.batch = any(1, 2), p.heads_kv = any(1, 2), p.heads_q = p.heads_kv * any(1, 2);
+    p.seq_q = any(1, 20), p.seq_k = any(1, 20), p.dim_qk = any(1, 12), p.dim_v = any(1, 12);
+    p.scale = static_cast<float>((random.below(4) == 0 ? -1 : 1) / std::sqrt(static_cast<double>(p.dim_qk)));
+    p.softcap = random.below(3) == 0 ? 1.5f : 0;
+    p.causal = random.below(3) == 0;
+    p.align = random.below(2) == 0 ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
+    p.window_left = random.below(3) == 0 ? any(0, 6) : -1;
+    p.window_right = random.below(4) == 0 ? any(0, 6) : -1;
+    p.has_mask = random.below(3) == 0;
+    p.bias_dtype = random.below(3) == 0 ? +ATTN_F32 : +ATTN_NONE;
+    p.has_key_lengths = random.below(3) == 0;
+    p.features = ATTN_FEATURE_BACKWARD | (dtype == ATTN_F32 ? ATTN_FEATURE_F32 : 0);
+    plan.size = sizeof plan;
+    plan.tile_q = plan.tile_k = 16;
+    plan.num_splits = 1;
+    plan.accumulator = ATTN_ACC_FFMA;
+    plan.exp_class = ATTN_EXP_EXP2F;
+    plan.tanh_class = ATTN_TANH_TANHF;
+    plan.scale_mode = ATTN_SCALE_SEPARATE;
+    plan.p_format = plan.ds_format = dtype == ATTN_F32 ? ATTN_FORMAT_F32 : ATTN_FORMAT_OF_INPUT;
+    plan.head_format = ATTN_FORMAT_F32;
+    plan.dq_adds = plan.dkv_adds = 1;
+    fill(&random);
+  }
+
+  size_t rows() const { return static_cast<size_t>(p.batch * p.heads_q * p.seq_q); }
+  size_t keys() const { return static_cast<size_t>(p.batch * p.heads_kv * p.seq_k); }
+  size_t q_at(int64_t b, int64_t h, int64_t i) const {
+    return static_cast<size_t>((b * p.heads_q + h) * p.seq_q + i);
+  }
+  size_t k_at(int64_t b, int64_t h, int64_t j) const {
+    return static_cast<size_t>((b * p.heads_kv + h / (p.heads_q / p.heads_kv)) * p.seq_k + j);
+  }
+  size_t pair_at(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    return q_at(b, h, i) * static_cast<size_t>(p.seq_k) + static_cast<size_t>(j);
+  }
+
+  attn_tensors tensors() {
+    attn_tensors t = {};
+    t.size = sizeof t;
+    const auto view = [](void* data, int64_t heads, int64_t rows, int64_t columns) {
+      return attn_tensor{data, {heads * rows * columns, rows * columns, columns, 1}};
+    };
+    t.q = view(q.data(p.dtype), p.heads_q, p.seq_q, p.dim_qk);
+    t.k = view(k.data(p.dtype), p.heads_kv, p.seq_k, p.dim_qk);
+    t.v = view(v.data(p.dtype), p.heads_kv, p.seq_k, p.dim_v);
+    t.o = view(o.data(p.dtype), p.heads_q, p.seq_q, p.dim_v);
+    t.dout = view(dout.data(p.dtype), p.heads_q, p.seq_q, p.dim_v);
+    t.lse = view(lse.data(), p.heads_q, p.seq_q, 1);
+    t.bias = view(bias.data(), p.heads_q, p.seq_q, p.seq_k);
+    t.mask = view(mask.data(), p.heads_q, p.seq_q, p.seq_k);
+    t.key_lengths = lengths.data();
+    return t;
+  }
+  Reference due(RowSample sample = {}) { return evaluate_gradients(p, tensors(), plan, documented(), sample); }
+
+  // Stores O and LSE as a forward pass does; returns them unrounded.
+  std::pair<std::vector<double>, std::vector<double>> save() {
+    attn_problem forward = p;
+    forward.features &= ~ATTN_FEATURE_BACKWARD;
+    attn_plan exact = plan;
+    exact.p_format = ATTN_FORMAT_F32;
+    const Reference r = evaluate(forward, tensors(), exact, documented());
+    for (size_t n = 0; n < r[TensorId::kO].value.size(); ++n) o.set(p.dtype, n, r[TensorId::kO].value[n]);
+    for (size_t n = 0; n < lse.size(); ++n) lse[n] = static_cast<float>(r[TensorId::kLse].value[n]);
+    return {r[TensorId::kO].value, r[TensorId::kLse].value};
+  }
+
+ private:
+  void fill(Random* random) {
+    const auto columns = [](int64_t n) { return static_cast<size_t>(n); };
+    q.resize(rows() * columns(p.dim_qk)), k.resize(keys() * columns(p.dim_qk));
+    v.resize(keys() * columns(p.dim_v)), dout.resize(rows() * columns(p.dim_v));
+    o.resize(dout.number.size());
+    lse.assign(rows(), 0);
+    const double peak = std::pow(2.0, static_cast<double>(random->below(4)));
+    for (Array* array : {&q, &k, &v, &dout}) {
+      const double times = array == &q ? peak : 1;
+      for (size_t n = 0; n < array->number.size(); ++n) array->set(p.dtype, n, times * random->gaussian());
+    }
+    const size_t pairs = rows() * columns(p.seq_k);
+    bias.assign(pairs, 0), mask.assign(pairs, 1);
+    for (float& x : bias)
+      x = random->below(8) == 0 ? -std::numeric_limits<float>::infinity()
+                                : static_cast<float>(random->gaussian());
+    for (uint8_t& x : mask) x = random->below(4) != 0;
+    for (int64_t b = 0; b < p.batch; ++b) lengths.push_back(random->below(p.seq_k + 1));
+  }
+};
+
+// sum dO O, with Q, K and V as they are given; O in doubles.
+Complex loss(Small& s, const std::vector<Complex>& q, const std::vector<Complex>& k,
+             const std::vector<Complex>& v) {
+  const attn_problem& p = s.p;
+  const attn_tensors t = s.tensors();
+  Complex all = 0;
+  std::vector<int64_t> keys;
+  for (int64_t b = 0; b < p.batch; ++b)
+    for (int64_t h = 0; h < p.heads_q; ++h)
+      for (int64_t i = 0; i < p.seq_q; ++i) {
+        row_keys(p, t, b, h, i, 0, p.seq_k, &keys);
+        Complex sum = 0, weighted = 0;
+        for (const int64_t j : keys) {
+          Complex x = 0, value = 0;
+          for (int64_t d = 0; d < p.dim_qk; ++d)
+            x += q[s.q_at(b, h, i) * p.dim_qk + d] * k[s.k_at(b, h, j) * p.dim_qk + d];
+          x *= static_cast<double>(p.scale);
+          if (p.softcap > 0) x = double{p.softcap} * std::tanh(x / double{p.softcap});
+          if (p.bias_dtype != ATTN_NONE) x += s.bias[s.pair_at(b, h, i, j)];
+          for (int64_t c = 0; c < p.dim_v; ++c)
+            value += double{s.dout.number[s.q_at(b, h, i) * p.dim_v + c]} * v[s.k_at(b, h, j) * p.dim_v + c];
+          sum += std::exp(x);
+          weighted += std::exp(x) * value;
+        }
+        if (!keys.empty()) all += weighted / sum;
+      }
+  return all;
+}
+
+std::vector<Complex> complex_of(const Array& array) { return {array.number.begin(), array.number.end()}; }
+
+// The sum of the moduli of an output's terms is at least its sum of |dA| and of P, times the largest factors.
+double moduli(const Small& s) {
+  const auto largest = [](const Array& array) {
+    double most = 0;
+    for (const float x : array.number) most = std::max(most, std::abs(double{x}));
+    return most;
+  };
+  return largest(s.dout) * largest(s.v) * std::max({largest(s.q), largest(s.k), 1.0}) *
+         static_cast<double>(s.p.dim_v);
+}
+
+TEST(Gradients, AreDerivatives) {
+  constexpr double kStep = 1e-40;
+  double worst = 0;
+  int64_t elements = 0;
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    Small s(ATTN_F32, seed);
+    const auto [o, lse] = s.save();
+    const ExactRows exact = {o.data(), lse.data()};
+    const Reference r = evaluate_gradients(s.p, s.tensors(), s.plan, documented(), {}, &exact);
+    std::vector<Complex> q = complex_of(s.q), k = complex_of(s.k), v = complex_of(s.v);
+    Random random(seed);
+    for (const auto& [tensor, by] : {std::pair{TensorId::kDq, &q}, {TensorId::kDk, &k}, {TensorId::kDv, &v}}) {
+      for (int n = 0; n < 12; ++n) {
+        const auto at = static_cast<size_t>(random.below(static_cast<int64_t>(by->size())));
+        const Complex before = (*by)[at];
+        (*by)[at] += Complex(0, kStep);
+        const double derivative = loss(s, q, k, v).imag() / kStep;
+        (*by)[at] = before;
+        const double apart = std::abs(r[tensor].value[at] - derivative) / moduli(s);
+        worst = std::max(worst, apart);
+        ++elements;
+        ASSERT_LE(apart, 1e-13) << "seed " << seed << " " << name_of(tensor) << " " << at << ": "
+                                << r[tensor].value[at] << " and " << derivative;
+      }
+    }
+  }
+  RecordProperty("worst", std::to_string(worst));
+  std::printf("%ld derivatives, at most %.3g of the moduli apart\n", static_cast<long>(elements), worst);
+}
+
+float rounded(int32_t dtype, float x) {
+  if (dtype == ATTN_F32) return x;
+  const uint16_t bits = encode16(dtype, x);
+  return static_cast<float>(decode(dtype, &bits, 0));
+}
+
+enum class Mistake { kNone, kNoDelta, kDeltaIn16, kNoSlope, kLastHead, kHalfScale, kOneKeyMore };
+
+// What a kernel in fp32 writes: sums in random order, P and dA rounded to the input's format as factors.
+struct Kernel {
+  std::vector<float> dq, dk, dv;
+
+  Kernel(Small& s, uint64_t seed, Mistake mistake) {
+    const attn_problem& p = s.p;
+    dq.assign(s.rows() * p.dim_qk, 0), dk.assign(s.keys() * p.dim_qk, 0), dv.assign(s.keys() * p.dim_v, 0);
+    std::vector<size_t> order(s.rows());
+    std::iota(order.begin(), order.end(), size_t{0});
+    Random random(seed);
+    shuffle(&random, &order);
+    for (const size_t row : order) query(s, static_cast<int64_t>(row), &random, mistake);
+    for (float& x : dq) x = rounded(p.dtype, x * p.scale);
+    for (float& x : dk) x = rounded(p.dtype, x * (mistake == Mistake::kHalfScale ? 1.0f : p.scale));
+    for (float& x : dv) x = rounded(p.dtype, x);
+  }
+
+ private:
+  template <class T>
+  static void shuffle(Random* random, std::vector<T>* all) {
+    for (size_t n = all->size(); n > 1; --n) std::swap((*all)[n - 1], (*all)[random->below(n)]);
+  }
+  void query(Small& s, int64_t row, Random* random, Mistake mistake) {
+    const attn_problem& p = s.p;
+    const int64_t i = row % p.seq_q, h = row / p.seq_q % p.heads_q, b = row / p.seq_q / p.heads_q;
+    if (mistake == Mistake::kLastHead && (h + 1) % (p.heads_q / p.heads_kv) != 0) return;
+    std::vector<int64_t> keys;
+    row_keys(p, s.tensors(), b, h, i, 0, p.seq_k, &keys);
+    if (mistake == Mistake::kOneKeyMore && !keys.empty() && keys.back() + 1 < p.seq_k)
+      keys.push_back(keys.back() + 1);
+    shuffle(random, &keys);
+    const size_t at = static_cast<size_t>(row);
+    float delta = 0;
+    for (int64_t c = 0; c < p.dim_v; ++c)
+      delta = std::fma(s.dout.number[at * p.dim_v + c], s.o.number[at * p.dim_v + c], delta);
+    if (mistake == Mistake::kNoDelta) delta = 0;
+    if (mistake == Mistake::kDeltaIn16) delta = rounded(ATTN_BF16, delta);
+    for (const int64_t j : keys) {
+      const size_t key = s.k_at(b, h, j);
+      float x = 0, grad = 0, slope = 1;
+      for (int64_t d = 0; d < p.dim_qk; ++d)
+        x = std::fma(s.q.number[at * p.dim_qk + d], s.k.number[key * p.dim_qk + d], x);
+      for (int64_t c = 0; c < p.dim_v; ++c)
+        grad = std::fma(s.dout.number[at * p.dim_v + c], s.v.number[key * p.dim_v + c], grad);
+      x *= p.scale;
+      if (p.softcap > 0) {
+        const float t = std::tanh(x / p.softcap);
+        x = p.softcap * t;
+        slope = mistake == Mistake::kNoSlope ? 1 : 1 - t * t;
+      }
+      if (p.bias_dtype != ATTN_NONE) x += s.bias[s.pair_at(b, h, i, j)];
+      const float weight = std::exp2((x - s.lse[at]) * 1.44269504f);
+      const float a = rounded(p.dtype, weight * (grad - delta) * slope), w = rounded(p.dtype, weight);
+      for (int64_t d = 0; d < p.dim_qk; ++d) {
+        float &to_q = dq[at * p.dim_qk + d], &to_k = dk[key * p.dim_qk + d];
+        to_q = std::fma(a, s.k.number[key * p.dim_qk + d], to_q);
+        to_k = std::fma(a, s.q.number[at * p.dim_qk + d], to_k);
+      }
+      for (int64_t c = 0; c < p.dim_v; ++c) {
+        float& to = dv[key * p.dim_v + c];
+        to = std::fma(w, s.dout.number[at * p.dim_v + c], to);
+      }
+    }
+  }
+};
+
+// The largest error/bound of the three outputs.
+double worst_of(const Reference& r, const Kernel& kernel, std::vector<double>* all) {
+  double worst = 0;
+  for (const auto& [tensor, got] :
+       {std::pair{TensorId::kDq, &kernel.dq}, {TensorId::kDk, &kernel.dk}, {TensorId::kDv, &kernel.dv}}) {
+    const Expected& due = r[tensor];
+    for (size_t n = 0; n < got->size(); ++n) {
+      const auto at = static_cast<int64_t>(n);
+      const double ratio = due.ratio(at / due.columns, at % due.columns, (*got)[n]);
+      worst = std::max(worst, ratio);
+      if (all && due.bound[n] > 0) all->push_back(ratio);
+    }
+  }
+  return worst;
+}
+
+TEST(Gradients, BoundRightKernels) {
+  std::vector<double> ratios;
+  for (const int32_t dtype : {ATTN_F16, ATTN_BF16, ATTN_F32}) {
+    for (uint64_t seed = 1; seed <= 400; ++seed) {
+      Small s(dtype, seed + 1000);
+      s.save();
+      ASSERT_LE(worst_of(s.due(), Kernel(s, seed, Mistake::kNone), &ratios), 1)
+          << "dtype " << dtype << " seed " << seed;
+    }
+  }
+  std::ranges::sort(ratios);
+  std::printf("%zu elements, error/bound %.3f at most, median %.3f\n", ratios.size(), ratios.back(),
+              ratios[ratios.size() / 2]);
+  EXPECT_GT(ratios.back(), 0.2) << "the bound is far too wide";
+}
+
+TEST(Gradients, FindMistakes) {
+  const std::pair<Mistake, int> least[] = {{Mistake::kNoDelta, 55},   {Mistake::kDeltaIn16, 30},
+                                           {Mistake::kNoSlope, 15},   {Mistake::kLastHead, 20},
+                                           {Mistake::kHalfScale, 45}, {Mistake::kOneKeyMore, 15}};
+  for (const auto& [mistake, most] : least) {
+    int found = 0;
+    for (uint64_t seed = 1; seed <= 100; ++seed) {
+      Small s(ATTN_BF16, seed + 5000);
+      s.save();
+      found += worst_of(s.due(), Kernel(s, seed, mistake), nullptr) > 1;
+    }
+    EXPECT_GE(found, most) << "mistake " << static_cast<int>(mistake);
+  }
+}
+
+TEST(Gradients, AreZeroWithoutAPair) {
+  int64_t dead = 0, unseen = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    Small s(ATTN_F16, seed + 9000);
+    s.save();
+    const Reference r = s.due();
+    const attn_tensors t = s.tensors();
+    std::vector<int64_t> keys;
+    std::vector<bool> seen(s.keys());
+    for (size_t row = 0; row < s.rows(); ++row) {
+      const Row at = RowSpace(s.p).at(static_cast<int64_t>(row));
+      row_keys(s.p, t, at.b, at.h, at.i, 0, s.p.seq_k, &keys);
+      for (const int64_t j : keys) seen[s.k_at(at.b, at.h, j)] = true;
+      EXPECT_EQ(r.state[row] == RowState::kDead, keys.empty());
+      if (!keys.empty()) continue;
+      ++dead;
+      EXPECT_EQ(r[TensorId::kDq].bound[row * s.p.dim_qk], 0);
+      EXPECT_EQ(r[TensorId::kDq].value[row * s.p.dim_qk], 0);
+    }
+    for (size_t key = 0; key < seen.size(); ++key) {
+      if (seen[key]) continue;
+      ++unseen;
+      EXPECT_EQ(r[TensorId::kDv].bound[key * s.p.dim_v], 0);
+      EXPECT_EQ(r[TensorId::kDk].rule[key * s.p.dim_qk], 0);
+    }
+  }
+  EXPECT_GT(dead, 20);
+  EXPECT_GT(unseen, 20);
+}
+
+TEST(Gradients, ASampleJudgesTheSame) {
+  Small s(ATTN_BF16, 17);
+  s.save();
+  const Reference all = s.due(), some = s.due({.limit = 3, .seed = 1});
+  EXPECT_LE(some.sampled, 3);
+  int64_t judged = 0;
+  for (const Expected& due : some.outputs) {
+    for (size_t n = 0; n < due.value.size(); ++n) {
+      if (due.rule[n] != 0) continue;
+      ++judged;
+      EXPECT_NEAR(due.value[n], all[due.tensor].value[n], 1e-12);
+      EXPECT_NEAR(due.bound[n], all[due.tensor].bound[n], 1e-6 * all[due.tensor].bound[n] + 1e-15);
+    }
+  }
+  EXPECT_GT(judged, 0);
+}
+
+// Two queries, the second of which sees both keys; the first one sees one.
+Small two_by_two() {
+  Small s(ATTN_F16, 1);
+  s.p.batch = s.p.heads_q = s.p.heads_kv = 1;
+  s.p.seq_q = s.p.seq_k = s.p.dim_qk = s.p.dim_v = 2;
+  s.p.scale = 1, s.p.softcap = 0, s.p.causal = 1, s.p.align = ATTN_TOP_LEFT;
+  s.p.window_left = s.p.window_right = -1;
+  s.p.has_mask = s.p.has_key_lengths = 0;
+  s.p.bias_dtype = ATTN_NONE;
+  for (Array* array : {&s.q, &s.k, &s.v, &s.dout, &s.o}) {
+    array->resize(4);
+    for (size_t n = 0; n < 4; ++n) array->set(ATTN_F16, n, 0.5 + 0.25 * static_cast<double>(n));
+  }
+  s.lse.assign(2, 0);
+  s.save();
+  return s;
+}
+
+TEST(Gradients, ANaNIsDueWhereItHasAPart) {
+  constexpr auto kNaN = std::numeric_limits<float>::quiet_NaN();
+  const auto rule = [](const Reference& r, TensorId t, size_t at) { return static_cast<Due>(r[t].rule[at]); };
+  Small s = two_by_two();
+  s.q.set(ATTN_F16, 3, kNaN);  // of query 1, column 1
+  Reference r = s.due();
+  EXPECT_EQ(rule(r, TensorId::kDq, 2), Due::kMustBeNaN);
+  EXPECT_EQ(rule(r, TensorId::kDq, 0), Due::kNumber);
+  EXPECT_EQ(rule(r, TensorId::kDk, 0), Due::kMustBeNaN) << "query 1 sees key 0";
+  EXPECT_EQ(rule(r, TensorId::kDv, 3), Due::kMustBeNaN);
+
+  s = two_by_two();
+  s.k.set(ATTN_F16, 3, kNaN);  // of key 1, which query 0 does not see
+  r = s.due();
+  EXPECT_EQ(rule(r, TensorId::kDq, 0), Due::kNumber);
+  EXPECT_EQ(rule(r, TensorId::kDq, 1), Due::kAnything) << "0 times NaN";
+  EXPECT_EQ(rule(r, TensorId::kDq, 2), Due::kMustBeNaN);
+  s.plan.isolates_masked_nan = 1;
+  EXPECT_EQ(rule(s.due(), TensorId::kDq, 1), Due::kNumber);
+
+  s = two_by_two();
+  s.dout.set(ATTN_F16, 3, kNaN);  // of query 1, column 1
+  r = s.due();
+  EXPECT_EQ(rule(r, TensorId::kDv, 0), Due::kNumber) << "P does not depend on dO";
+  EXPECT_EQ(rule(r, TensorId::kDv, 1), Due::kMustBeNaN);
+  EXPECT_EQ(rule(r, TensorId::kDk, 2), Due::kMustBeNaN);
+
+  s = two_by_two();
+  s.o.set(ATTN_F16, 0, std::numeric_limits<float>::infinity());
+  r = s.due();
+  EXPECT_EQ(rule(r, TensorId::kDq, 0), Due::kAnything);
+  EXPECT_EQ(rule(r, TensorId::kDq, 2), Due::kNumber);
+  EXPECT_EQ(r.unconstrained, 1);
+}
+
+TEST(Gradients, RefuseSinksByName) {
+  Small s(ATTN_F16, 3);
+  s.p.features |= ATTN_FEATURE_SINK;
+  EXPECT_THROW(s.due(), UnknownFeatures);
+}
+
+}  // namespace
+}  // namespace attnfuzz
