@@ -135,6 +135,11 @@ PlanReply FakeTarget::plan(const attn_problem& p, const attn_tensors& t, const a
     reply.status = ATTN_UNSUPPORTED;
     return reply;
   }
+  if ((p.features & kOperations & ~info_.features) != 0) {
+    reply.status = ATTN_UNSUPPORTED;
+    reply.reason = "it has the forward pass alone";
+    return reply;
+  }
   if (const char* why = nonsense(flaw_, (info_.features & ATTN_FEATURE_F32) != 0, p, t, env)) {
     reply.status = ATTN_INVALID;
     reply.reason = why;

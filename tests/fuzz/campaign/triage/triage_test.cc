@@ -221,6 +221,10 @@ TEST(FeatureNames, AreEachOfSomeCase) {
   merge.problem.seq_k = 0;
   merge.sides.kind = PatternKind::kNothing;
   meet(merge);
+  Case backward;
+  backward.problem.features = ATTN_FEATURE_BACKWARD;
+  backward.dout_repeated.query = true;
+  meet(backward);
   const std::vector<std::string> names = feature_names();
   EXPECT_EQ(met, std::set<std::string>(names.begin(), names.end()));
   EXPECT_EQ(met.size(), names.size());

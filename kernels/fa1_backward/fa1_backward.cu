@@ -1,0 +1,242 @@
+// The backward pass of attention (ATTN_FEATURE_BACKWARD): dQ, dK and dV from Q, K, V, dO and a forward pass's O
+// and LSE. README.md is the manual. Three kernels, one after another:
+//
+//   delta   a warp a query: D = sum_c dO O, into the workspace
+//   dkdv    a block a tile of keys of a KV head: walks over the queries of all heads of its group
+//   dq      a block a tile of queries: walks over the keys
+//
+// No two blocks write the same element and no sum depends on an order of blocks, so the result has the same
+// bits in every run. Everything is fp32 from the loads to the stores.
+#include <algorithm>
+
+#include "kernels/fa1_backward/tiles.h"
+#include "kernels/identity.h"
+#include "kernels/plug_in.h"
+#include "kernels/primitives/launch.h"
+
+namespace attn::backward {
+namespace {
+
+template <class T>
+__global__ void delta_kernel(const __grid_constant__ Params p) {
+  const ForwardParams& f = p.forward;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
+  if (row >= f.batch * f.heads_q * f.seq_q) return;  // a whole warp
+  const int64_t i = row % f.seq_q, h = row / f.seq_q % f.heads_q, b = row / f.seq_q / f.heads_q;
+  const T *o = f.o.at<T>(b, h, i), *dout = p.dout.at<T>(b, h, i);
+  float sum = 0;
+  for (int column = lane_id(); column < f.dim_v; column += 32)
+    sum = fma(load(dout + column * p.dout.stride[3]), load(o + column * f.o.stride[3]), sum);
+  sum = warp_sum(sum);
+  if (lane_id() == 0) p.delta[row] = sum;
+}
+
+// A thread's part of a row of a result: columns first, first + kThreadsOfRow, ...
+template <int D>
+struct RowSum {
+  static constexpr int kColumns = D / kThreadsOfRow;
+  float sum[kColumns];
+
+  __device__ void clear() {
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) sum[n] = 0;
+  }
+  __device__ static int first() { return thread_id() % kThreadsOfRow; }
+  // Adds factor times a row of a tile.
+  __device__ void add(float factor, const float* row, int dim) {
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+      const int column = first() + n * kThreadsOfRow;
+      if (column < dim) sum[n] = fma(factor, row[column], sum[n]);
+    }
+  }
+  template <class T>
+  __device__ void write(T* to, int64_t stride, float scale, int dim) const {
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+      const int column = first() + n * kThreadsOfRow;
+      if (column < dim) store(to + column * stride, sum[n] * scale);
+    }
+  }
+};
+
+// True if a query of the tile may see a key of the tile, by position alone.
+__device__ bool meet(const ForwardParams& f, int64_t length, int64_t first_query, int64_t first_key) {
+  const int64_t last_query = first_query + kTile < f.seq_q ? first_query + kTile : f.seq_q;
+  const KeyRange low = visible_range(f, length, first_query), high = visible_range(f, length, last_query - 1);
+  return high.end > first_key && low.begin < first_key + kTile;
+}
+
+template <class T, int D>
+__global__ void dkdv_kernel(const __grid_constant__ Params p) {
+  const ForwardParams& f = p.forward;
+  SharedArena arena;
+  const Tiles<D> tiles(arena);
+  const int64_t tile_count = (f.seq_k + kTile - 1) / kTile;
+  const int64_t first_key = static_cast<int64_t>(blockIdx.x) % tile_count * kTile;
+  const int64_t g = static_cast<int64_t>(blockIdx.x) / tile_count % p.heads_kv;
+  const int64_t b = static_cast<int64_t>(blockIdx.x) / tile_count / p.heads_kv;
+  const int64_t length = key_length(f, b);
+  const int key = thread_id() / kThreadsOfRow;
+  load_rows<T, D>(tiles.k, f.k, b, g, first_key, length, f.dim_qk);
+  load_rows<T, D>(tiles.v, f.v, b, g, first_key, length, f.dim_v);
+
+  RowSum<D> dk, dv;
+  dk.clear();
+  dv.clear();
+  for (int64_t h = g * f.group; h < (g + 1) * f.group; ++h) {
+    for (int64_t first_query = 0; first_query < f.seq_q; first_query += kTile) {
+      if (!meet(f, length, first_query, first_key)) continue;
+      load_queries<T, D>(p, tiles, b, h, first_query);
+      cta_sync();
+      compute_pairs<T, D>(p, tiles, b, h, first_query, first_key);
+      cta_sync();
+      for (int query = 0; query < kTile; ++query) {
+        const int at = query * kPitch + key;
+        if (tiles.seen[at] == 0) continue;
+        dk.add(tiles.a[at], tiles.q + query * Tiles<D>::kRow, f.dim_qk);
+        dv.add(tiles.p[at], tiles.dout + query * Tiles<D>::kRow, f.dim_v);
+      }
+      cta_sync();
+    }
+  }
+  if (first_key + key >= f.seq_k) return;
+  dk.write(p.dk.at<T>(b, g, first_key + key), p.dk.stride[3], f.scale, f.dim_qk);
+  dv.write(p.dv.at<T>(b, g, first_key + key), p.dv.stride[3], 1.0f, f.dim_v);
+}
+
+template <class T, int D>
+__global__ void dq_kernel(const __grid_constant__ Params p) {
+  const ForwardParams& f = p.forward;
+  SharedArena arena;
+  const Tiles<D> tiles(arena);
+  const int64_t tile_count = (f.seq_q + kTile - 1) / kTile;
+  const int64_t first_query = static_cast<int64_t>(blockIdx.x) % tile_count * kTile;
+  const int64_t h = static_cast<int64_t>(blockIdx.x) / tile_count % f.heads_q;
+  const int64_t b = static_cast<int64_t>(blockIdx.x) / tile_count / f.heads_q;
+  const int64_t g = h / f.group, length = key_length(f, b);
+  const int query = thread_id() / kThreadsOfRow;
+  load_queries<T, D>(p, tiles, b, h, first_query);
+
+  RowSum<D> dq;
+  dq.clear();
+  for (int64_t first_key = 0; first_key < length; first_key += kTile) {
+    if (!meet(f, length, first_query, first_key)) continue;
+    load_rows<T, D>(tiles.k, f.k, b, g, first_key, length, f.dim_qk);
+    load_rows<T, D>(tiles.v, f.v, b, g, first_key, length, f.dim_v);
+    cta_sync();
+    compute_pairs<T, D>(p, tiles, b, h, first_query, first_key);
+    cta_sync();
+    for (int key = 0; key < kTile; ++key) {
+      const int at = query * kPitch + key;
+      if (tiles.seen[at] != 0) dq.add(tiles.a[at], tiles.k + key * Tiles<D>::kRow, f.dim_qk);
+    }
+    cta_sync();
+  }
+  if (first_query + query >= f.seq_q) return;
+  dq.write(p.dq.at<T>(b, h, first_query + query), p.dq.stride[3], f.scale, f.dim_qk);
+}
+
+Params make_params(const Call& call) {
+  const attn_problem& a = call.problem;
+  const attn_tensors t = strided(a, call.tensors);
+  Params p = {};
+  ForwardParams& f = p.forward;
+  f.q = t.q, f.k = t.k, f.v = t.v, f.o = t.o, f.lse = t.lse, f.bias = t.bias, f.mask = t.mask;
+  f.key_lengths = a.has_key_lengths ? t.key_lengths : nullptr;
+  f.batch = a.batch, f.heads_q = a.heads_q, f.seq_q = a.seq_q, f.seq_k = a.seq_k;
+  f.dim_qk = static_cast<int32_t>(a.dim_qk), f.dim_v = static_cast<int32_t>(a.dim_v);
+  f.group = a.heads_kv == 0 ? 1 : static_cast<int32_t>(a.heads_q / a.heads_kv);
+  f.left = a.window_left < 0 ? kFar : std::min(a.window_left, kFar);
+  f.right = a.window_right < 0 ? kFar : std::min(a.window_right, kFar);
+  if (a.causal) f.right = 0;
+  f.bottom_right = a.align == ATTN_BOTTOM_RIGHT;
+  f.has_mask = a.has_mask != 0;
+  f.bias_dtype = a.bias_dtype;
+  f.scale = a.scale, f.softcap = a.softcap;
+  p.dout = t.dout, p.dq = t.dq, p.dk = t.dk, p.dv = t.dv;
+  p.heads_kv = a.heads_kv;
+  p.inverse_cap = a.softcap > 0 ? 1.0f / a.softcap : 0.0f;
+  p.delta = static_cast<float*>(t.workspace);
+  return p;
+}
+
+// Rows of queries; tiles of queries over all heads; tiles of keys over all KV heads. Negative if a grid is too
+// small.
+struct Counts {
+  int64_t rows, query_tiles, key_tiles;
+  explicit Counts(const attn_problem& p)
+      : rows(product_within(p.batch, p.heads_q, p.seq_q, kMaxBlocks * kWarps)),
+        query_tiles(product_within(p.batch, p.heads_q, ceil_div(p.seq_q, kTile), kMaxBlocks)),
+        key_tiles(product_within(p.batch, p.heads_kv, ceil_div(p.seq_k, kTile), kMaxBlocks)) {}
+  bool fit() const { return rows >= 0 && query_tiles >= 0 && key_tiles >= 0; }
+};
+
+template <class T, int D>
+attn_status run_with(const Call& call, const Params& p) {
+  const Counts counts(call.problem);
+  const auto blocks = [](int64_t n) { return dim3(static_cast<unsigned>(n)); };
+  attn_status status = ATTN_OK;
+  if (counts.rows > 0)
+    status = launch(delta_kernel<T>, blocks(ceil_div(counts.rows, kWarps)), dim3(kThreads), 0, &call.env, p);
+  if (status == ATTN_OK && counts.key_tiles > 0)
+    status =
+        launch(dkdv_kernel<T, D>, blocks(counts.key_tiles), dim3(kThreads), Tiles<D>::bytes(), &call.env, p);
+  if (status == ATTN_OK && counts.query_tiles > 0)
+    status =
+        launch(dq_kernel<T, D>, blocks(counts.query_tiles), dim3(kThreads), Tiles<D>::bytes(), &call.env, p);
+  return status;
+}
+
+template <class T>
+attn_status run_as(const Call& call, const Params& p) {
+  const int64_t columns = std::max(call.problem.dim_qk, call.problem.dim_v);
+  return columns <= 64    ? run_with<T, 64>(call, p)
+         : columns <= 128 ? run_with<T, 128>(call, p)
+                          : run_with<T, 256>(call, p);
+}
+
+struct Backward {
+  static constexpr const char* kName = "fa1_backward";
+  static constexpr const char* kDescription = "the gradients of attention, in fp32 and a fixed order";
+  static constexpr attn_backend kBackend = attn::kBackend;
+  static constexpr const attn_build* kBuild = &attn_build_identity;
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32;
+
+  static Refusal plan(const Call& call, attn_plan* plan) {
+    const attn_problem& p = call.problem;
+    const int64_t columns = std::max(p.dim_qk, p.dim_v);
+    const size_t bytes = columns <= 64    ? Tiles<64>::bytes()
+                         : columns <= 128 ? Tiles<128>::bytes()
+                                          : Tiles<256>::bytes();
+    const Counts counts(p);
+    if (!counts.fit()) return {ATTN_UNSUPPORTED, "more than 2^31 - 1 blocks: the problem is too large"};
+    if (call.env.shared_memory_limit < static_cast<int64_t>(bytes))
+      return {ATTN_UNSUPPORTED, "needs " + std::to_string(bytes) + " bytes of shared memory a block"};
+    const char* path = columns <= 64 ? "16x16 d64" : columns <= 128 ? "16x16 d128" : "16x16 d256";
+    *plan = plain_plan(path, kTile, p.seq_k);
+    plan->exp_class = ATTN_EXP_EX2_APPROX;
+    plan->tanh_class = ATTN_TANH_TANHF;
+    plan->ds_format = plan->head_format = ATTN_FORMAT_F32;
+    plan->dq_adds = plan->dkv_adds = 1;
+    plan->flush_to_zero = 1;
+    plan->isolates_masked_nan = 1;
+    plan->workspace_bytes = static_cast<uint64_t>(counts.rows) * sizeof(float);
+    plan->workspace_align = sizeof(float);
+    return {};
+  }
+
+  static attn_status run(const Call& call, const attn_plan&) {
+    const Params p = make_params(call);
+    return call.problem.dtype == ATTN_F32   ? run_as<float>(call, p)
+           : call.problem.dtype == ATTN_F16 ? run_as<F16>(call, p)
+                                            : run_as<BF16>(call, p);
+  }
+};
+
+const attn_kernel kKernel = plug_in<Backward>();
+
+}  // namespace
+}  // namespace attn::backward
+
+const attn_kernel* attn_kernel_at(uint32_t index) { return index == 0 ? &attn::backward::kKernel : nullptr; }

@@ -1,0 +1,155 @@
+// The backward pass computes dQ, dK and dV from a forward call's inputs, from dO, and from what that call has
+// stored: O and LSE (ATTN_FEATURE_BACKWARD). Every drawn case is a forward call; here it becomes the backward
+// pass of that call.
+#include "properties/operations/operation.h"
+
+#include <cstring>
+
+#include "properties/case/case.h"
+#include "properties/case/geometry.h"
+#include "properties/case/shrink_toggles.h"
+#include "reference/gradients.h"
+#include "reference/model/calibration.h"
+#include "reference/numbers/formats.h"
+
+namespace attnfuzz::operations {
+namespace {
+
+using enum TensorId;
+
+constexpr TensorId kInputsOfBackward[] = {kQ, kK, kV, kBias, kMask, kKeyLengths, kDout, kSavedO, kSavedLse};
+constexpr Output kOutputsOfBackward[] = {{.tensor = kDq}, {.tensor = kDk}, {.tensor = kDv}};
+
+Reference evaluate_sampled(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+                           const Calibration& calibration, RowSample sample, bool) {
+  return evaluate_gradients(problem, host, plan, calibration, sample);
+}
+
+// The bytes of a saved output: the exact values, rounded to its format. A NaN that is due is stored as one. An
+// element that may be anything holds 0.
+std::vector<std::byte> stored(const Expected& exact, int32_t dtype) {
+  const size_t bytes = dtype == ATTN_F32 ? 4 : 2;
+  std::vector<std::byte> out(exact.value.size() * bytes);
+  for (size_t n = 0; n < exact.value.size(); ++n) {
+    const auto due = static_cast<Due>(exact.rule[n]);
+    const float value = due == Due::kNumber      ? static_cast<float>(exact.value[n])
+                        : due == Due::kMustBeNaN ? std::numeric_limits<float>::quiet_NaN()
+                                                 : 0.0f;
+    const uint16_t half = dtype == ATTN_F32 ? uint16_t{0} : encode16(dtype, value);
+    std::memcpy(&out[n * bytes], dtype == ATTN_F32 ? static_cast<const void*>(&value) : &half, bytes);
+  }
+  return out;
+}
+
+// O and LSE as a forward call of the plan's form has written them.
+void save_forward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+                  const std::function<void(TensorId, std::vector<std::byte>)>& derive) {
+  attn_problem forward = problem;
+  forward.features &= ~ATTN_FEATURE_BACKWARD;
+  attn_plan exact = {};
+  exact.size = sizeof exact;
+  exact.tile_q = exact.tile_k = 64;
+  exact.num_splits = 1;
+  exact.scale_mode = ATTN_SCALE_SEPARATE;
+  exact.p_format = ATTN_FORMAT_F32;
+  exact.isolates_masked_nan = 1;
+  exact.lse_base = plan.lse_base;
+  exact.lse_dead = plan.lse_dead;
+  const Reference due = evaluate(forward, host, exact, documented(), {}, false);
+  derive(kSavedO, stored(due[kO], problem.dtype));
+  derive(kSavedLse, stored(due[kLse], ATTN_F32));
+}
+
+// A number that depends on what was drawn alone.
+uint64_t dice(const Case& c, uint64_t salt) {
+  uint64_t x = salt;
+  for (const uint64_t part : {c.q.seed, c.k.seed, c.v.seed, static_cast<uint64_t>(c.problem.seq_q),
+                              static_cast<uint64_t>(c.problem.seq_k), c.env.schedule_seed}) {
+    x = (x ^ part) * 0x9e3779b97f4a7c15;
+    x ^= x >> 29;
+  }
+  return x >> 8;
+}
+
+// dO is Gaussian in most cases. In the others it is sparse, so that it shows where a value came from, or tiny.
+Fill dout_of(const Case& c) {
+  constexpr Fill kFills[] = {{.kind = FillKind::kGaussian},
+                             {.kind = FillKind::kGaussian},
+                             {.kind = FillKind::kGaussian},
+                             {.kind = FillKind::kGaussian, .exponent = -6},
+                             {.kind = FillKind::kGaussian, .exponent = 3},
+                             {.kind = FillKind::kSmallInt},
+                             {.kind = FillKind::kSmallInt},
+                             {.kind = FillKind::kOneHot},
+                             {.kind = FillKind::kConstant},
+                             {.kind = FillKind::kUniform},
+                             {.kind = FillKind::kBlocks},
+                             {.kind = FillKind::kPosition}};
+  Fill fill = kFills[dice(c, 1) % std::size(kFills)];
+  const bool random = fill.kind != FillKind::kOneHot && fill.kind != FillKind::kConstant;
+  if (random && fill.kind != FillKind::kPosition) fill.seed = dice(c, 2) % 65536;
+  return fill;
+}
+
+// The gradient of a sum is one number in all places, that of a mean over queries the same in all queries.
+Repeated repeated_of(const Case& c) {
+  const uint64_t n = dice(c, 3);
+  switch (n % 16) {
+    case 0:
+      return {.batch = true, .head = true, .query = true, .column = true};
+    case 1:
+      return {.query = true};
+    case 2:
+      return {.batch = (n >> 8 & 1) != 0,
+              .head = (n >> 9 & 1) != 0,
+              .query = (n >> 10 & 1) != 0,
+              .column = (n >> 11 & 1) != 0};
+    default:
+      return {};
+  }
+}
+
+TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
+
+// dO lies as K was drawn, so that its strides are seldom those of O. The saved tensors lie as drawn for O and
+// LSE.
+void lay_out(const Case& drawn, Case& c) {
+  constexpr std::pair<TensorId, TensorId> kFrom[] = {{kDout, kK}, {kSavedO, kO}, {kSavedLse, kLse},
+                                                     {kDq, kV},   {kDk, kQ},     {kDv, kO}};
+  for (const auto& [to, from] : kFrom) {
+    layout_of(c, to) = drawn.layout[static_cast<size_t>(from)];
+    if (!geometry(c, to)) layout_of(c, to) = {};  // drawn for other sizes, it would not fit
+  }
+}
+
+void shape(Case& c) {
+  if ((c.problem.features & ATTN_FEATURE_BACKWARD) != 0) return;
+  const Case drawn = c;
+  c.problem.features |= ATTN_FEATURE_BACKWARD;
+  c.problem.num_splits = 0;
+  c.problem.sink.reset();
+  c.want_lse = true;
+  c.dout = dout_of(drawn);
+  c.dout_repeated = repeated_of(drawn);
+  lay_out(drawn, c);
+  // Some of what was planted in Q comes in dO instead.
+  for (Planted& x : c.planted) {
+    if (x.tensor != kQ || dice(drawn, 4) % 2 == 0) continue;
+    x.tensor = kDout;
+    x.d %= c.problem.dim_v;
+  }
+  tidy(c);
+}
+
+}  // namespace
+
+extern const Operation backward = {.name = "backward",
+                                   .feature = ATTN_FEATURE_BACKWARD,
+                                   .inputs = kInputsOfBackward,
+                                   .outputs = kOutputsOfBackward,
+                                   .evaluate = evaluate_sampled,
+                                   .known = kGradientsKnow,
+                                   .prepare = save_forward,
+                                   .shape = shape};
+
+}  // namespace attnfuzz::operations

@@ -1,0 +1,64 @@
+// dO times a power of two gives all gradients times that power: every one of their terms has one factor of dO.
+// Bit for bit, where no number is rounded as a subnormal.
+#include "properties/operations/backward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+constexpr int kPower = 1;
+
+// Values that stay far from the ends of every format.
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  drop_planted(c, TensorId::kDout);
+  drop_non_finite(c);
+  if (c.dout.kind != FillKind::kSmallInt && c.dout.kind != FillKind::kConstant &&
+      c.dout.kind != FillKind::kOneHot)
+    c.dout = Fill{.kind = FillKind::kSmallInt, .seed = c.dout.seed};
+  c.dout.exponent = 0;
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  Case other = variant_of(base->c);
+  other.dout.exponent += kPower;
+  constexpr const char* kWhat = "dO times 2";
+  const Run* run = trial.run(other, kWhat);
+  if (!run) return;
+  for (int64_t row = 0; row < base->reference.rows; ++row) {
+    if (!trial.same_within(*base, row, *run, row, kWhat, 2)) return;
+  }
+  for (const TensorId t : {TensorId::kDk, TensorId::kDv}) {
+    if (!trial.same_elements(t, *base, *run, kWhat, 2)) return;
+  }
+  // dA in fp16 may be subnormal.
+  const bool narrow = base->c.problem.dtype == ATTN_F16 && base->plan.ds_format != ATTN_FORMAT_F32;
+  if (narrow || !same_work(base->plan, run->plan)) return;
+  constexpr float kSmallest = 0x1p-10f;  // a smaller element may round as a subnormal
+  for (const Expected& due : base->reference.outputs) {
+    const std::vector<float>&x = (*base)[due.tensor], &twice = (*run)[due.tensor];
+    for (size_t n = 0; n < x.size(); ++n) {
+      if (due.rule[n] != 0 || !(std::abs(x[n]) >= kSmallest) || !std::isfinite(twice[n]) ||
+          2 * x[n] == twice[n])
+        continue;
+      const auto at = static_cast<int64_t>(n);
+      const Where where = where_is(due.tensor, base->c.problem, base->plan, at / due.columns, at % due.columns);
+      trial.fail(Kind::kRelation, std::string(kWhat) + ": " + name_of(where) + " must grow by exactly 2");
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+extern const Property bwd_pow2 = {"bwd_pow2",
+                                  "dO times 2^k gives gradients times 2^k, bit for bit",
+                                  adapt,
+                                  check,
+                                  /*needs_stages=*/false,
+                                  /*asks_target=*/false,
+                                  /*compares=*/true,
+                                  /*operation=*/&operations::backward};
+
+}  // namespace attnfuzz::relations
