@@ -31,6 +31,7 @@ kernels/executor/hopper
 kernels/primitives
 kernels/forward
 kernels/merge
+kernels/fa1_backward
 kernels/fa1/ampere
 kernels/fa1/hopper
 kernels/fa1

@@ -398,6 +398,8 @@ def format_of(p, name):
     return DTYPES[getattr(p, element)] if element in PROBLEM_FIELDS else element
 
 
+# The operations that a function in Python may be.
+_IN_PYTHON = ("forward", "merge")
 _BYTES = {"f16": 2, "bf16": 2, "f32": 4, "bool": 1, "i64": 8}
 
 
@@ -490,6 +492,10 @@ class Target:
         names = [p.name for p in parameters]
         if self.operation not in OPERATIONS:
             raise ValueError(f"target(operation={self.operation!r}): one of {', '.join(map(repr, OPERATIONS))}")
+        if self.operation not in _IN_PYTHON:
+            raise ValueError(f"target(operation={self.operation!r}): a function in Python may be one of "
+                             f"{', '.join(map(repr, _IN_PYTHON))}; a kernel in CUDA or C++ has {self.operation} by its bit of "
+                             "attn_kernel.features")
         inputs = inputs_of(self.operation)
         needed = ["p", *(name for name in inputs if TENSOR_SPECS[name][3] is None)]
         others = [*(name for name in inputs if name not in needed), "out", "lse", "stream"]

@@ -134,6 +134,47 @@ TEST(PlugIn, AMergeHasItsTensorsAndNothingThatAsksForMore) {
   refuses([](Offer& x) { x.problem.features = 0; }, "this kernel has no forward pass");
 }
 
+// It has the backward pass alone.
+struct Grading : One {
+  static constexpr const char* kName = "grading";
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD;
+};
+
+TEST(PlugIn, ABackwardPassHasItsTensorsAndNothingThatAsksForMore) {
+  constexpr attn_kernel kGrading = attn::plug_in<Grading>();
+  Offer backward;
+  backward.env.backend = ATTN_CUDA, backward.env.variant = 0;
+  backward.problem.features = ATTN_FEATURE_BACKWARD;
+  attn_tensors& t = backward.tensors;
+  t.dout = t.o, t.dq = t.q, t.dk = t.k, t.dv = t.v;
+  EXPECT_EQ(answer(kGrading, backward).status, ATTN_OK) << answer(kGrading, backward).reason;
+  const auto refuses = [&](void (*change)(Offer&), const char* words) {
+    Offer other = backward;
+    change(other);
+    const Told told = answer(kGrading, other);
+    EXPECT_NE(told.status, ATTN_OK) << words;
+    EXPECT_NE(told.reason.find(words), std::string::npos) << told.reason;
+  };
+  refuses([](Offer& x) { x.tensors.dout.data = nullptr; }, "dout is a null pointer");
+  refuses([](Offer& x) { x.tensors.lse.data = nullptr; }, "lse is a null pointer");
+  refuses([](Offer& x) { x.tensors.dv.data = nullptr; }, "dv is a null pointer");
+  refuses([](Offer& x) { x.problem.num_splits = 2; }, "no sinks and no splits");
+  refuses([](Offer& x) { x.problem.features = 0; }, "this kernel has no forward pass");
+  refuses([](Offer& x) { x.problem.features |= ATTN_FEATURE_MERGE; }, "attn_problem.features asks for");
+  refuses(
+      [](Offer& x) {
+        x.problem.seq_k = 2;
+        x.tensors.dk.stride[2] = 0;
+      },
+      "the strides of dk make its elements overlap");
+  // O is an input: it may repeat one row.
+  Offer repeated = backward;
+  repeated.problem.seq_q = 2;
+  repeated.tensors.o.stride[2] = 0;
+  repeated.tensors.dq.stride[2] = repeated.problem.dim_qk;
+  EXPECT_EQ(answer(kGrading, repeated).status, ATTN_OK) << answer(kGrading, repeated).reason;
+}
+
 TEST(PlugIn, KnowsItsVariants) {
   Offer x;
   for (int32_t variant : {0, 1, 2}) {

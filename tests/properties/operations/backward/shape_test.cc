@@ -1,0 +1,158 @@
+// A backward pass that is made of a drawn case: legal, the same when made again, kept by files, and given what a
+// forward call has stored.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "properties/case/codec.h"
+#include "properties/case/geometry.h"
+#include "properties/case/shrink_toggles.h"
+#include "properties/data/recipe.h"
+#include "properties/draw/generator.h"
+#include "properties/memory/layout.h"
+#include "properties/operations/operation.h"
+#include "reference/numbers/formats.h"
+
+namespace attnfuzz {
+namespace {
+
+using enum TensorId;
+
+const Operation& backward() { return operation_of(ATTN_FEATURE_BACKWARD); }
+
+TEST(BackwardShape, EveryDrawnCaseBecomesALegalBackwardPass) {
+  ASSERT_STREQ(backward().name, "backward");
+  std::set<FillKind> kinds;
+  int repeated = 0, whole = 0, planted = 0, unlike = 0, moved = 0;
+  for (uint64_t index = 0; index < 3000; ++index) {
+    Case c = draw({.features = ATTN_FEATURE_SINK}, 5, index);
+    backward().shape(c);
+    ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c) << "\n" << encode(c);
+    Case again = c;
+    backward().shape(again);
+    tidy(again);
+    ASSERT_EQ(again, c) << encode(c);
+    const auto read = decode(encode(c));
+    ASSERT_TRUE(std::holds_alternative<Case>(read) && std::get<Case>(read) == c) << encode(c);
+    kinds.insert(c.dout.kind);
+    repeated += c.dout_repeated != Repeated{};
+    whole += c.dout_repeated.query && c.dout_repeated.column;
+    for (const Planted& x : c.planted) planted += x.tensor == kDout;
+    const auto dout = geometry(c, kDout), o = geometry(c, kSavedO);
+    unlike += dout->stride != o->stride;
+    moved += c.layout[static_cast<size_t>(kDq)] != TensorLayout{};
+  }
+  EXPECT_GE(kinds.size(), 7u);
+  EXPECT_GT(repeated, 100);
+  EXPECT_GT(whole, 30);
+  EXPECT_GT(planted, 5);
+  EXPECT_GT(unlike, 600);
+  EXPECT_GT(moved, 300);
+}
+
+TEST(BackwardShape, FieldsThatItLacksAreRefused) {
+  Case c;
+  backward().shape(c);
+  ASSERT_EQ(illegal(c), std::nullopt);
+  Case sinks = c;
+  sinks.problem.sink.emplace();
+  EXPECT_NE(illegal(sinks), std::nullopt);
+  Case splits = c;
+  splits.problem.num_splits = 2;
+  EXPECT_NE(illegal(splits), std::nullopt);
+  Case forward;
+  forward.dout.kind = FillKind::kGaussian;
+  EXPECT_NE(illegal(forward), std::nullopt);
+  Case repeated;
+  repeated.dout_repeated.query = true;
+  EXPECT_NE(illegal(repeated), std::nullopt);
+}
+
+// One number in all of dO: every stride is 0, and single elements are read from it.
+TEST(BackwardShape, DoMayBeOneNumber) {
+  Case c;
+  c.problem.batch = c.problem.seq_q = 2;
+  c.problem.heads_q = c.problem.heads_kv = 3;
+  c.problem.dim_v = 5;
+  backward().shape(c);
+  c.dout = {.kind = FillKind::kGaussian, .seed = 4};
+  c.dout_repeated = {.batch = true, .head = true, .query = true, .column = true};
+  tidy(c);
+  ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
+  Arena arena;
+  LaidOut laid(c, arena);
+  const attn_tensor& dout = laid.tensors().dout;
+  for (const int64_t stride : dout.stride) EXPECT_EQ(stride, 0);
+  const double number = decode(ATTN_F16, dout.data, 0);
+  EXPECT_NE(number, 0);
+  EXPECT_EQ(value_at(c, kDout, 1, 2, 1, 4), number);
+  EXPECT_EQ(matrix_at(c, kDout, 1, 2), std::vector<double>(10, number));
+}
+
+TEST(BackwardShape, OAndLseAreInputs) {
+  Case c;
+  c.problem.seq_q = c.problem.seq_k = 3;
+  c.problem.causal = true;
+  backward().shape(c);
+  Arena arena;
+  LaidOut laid(c, arena);
+  const attn_tensors& t = laid.tensors();
+  ASSERT_NE(t.o.data, nullptr);
+  ASSERT_NE(t.lse.data, nullptr);
+  EXPECT_EQ(t.o1.data, nullptr);
+  attn_plan plan = {};
+  plan.size = sizeof plan;
+  plan.tile_q = plan.tile_k = 16;
+  plan.num_splits = 1;
+  const auto derive = [&](TensorId id, std::vector<std::byte> bytes) { laid.derive(id, std::move(bytes)); };
+  backward().prepare(laid.problem(), laid.tensors(), plan, derive);
+  // All scores are 1, all values are 1.
+  const auto lse = [&](int64_t i) { return static_cast<const float*>(t.lse.data)[i * t.lse.stride[2]]; };
+  for (int64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(decode(ATTN_F16, t.o.data, i * t.o.stride[2]), 1);
+    EXPECT_FLOAT_EQ(lse(i), static_cast<float>(1 + std::log(static_cast<double>(i + 1))));
+  }
+  plan.lse_base = 2;
+  backward().prepare(laid.problem(), laid.tensors(), plan, derive);
+  EXPECT_FLOAT_EQ(lse(1), static_cast<float>((1 + std::log(2.0)) / std::log(2.0)));
+  EXPECT_FALSE(laid.check_planned().has_value());
+  // A kernel that writes one of them is told so.
+  const_cast<float*>(static_cast<const float*>(t.lse.data))[0] = 7;
+  const auto fault = laid.check_memory(false);
+  ASSERT_TRUE(fault.has_value());
+  EXPECT_EQ(fault->kind, MemoryFault::Kind::kInputChanged);
+  EXPECT_EQ(fault->tensor, kSavedLse);
+  EXPECT_NE(fault->message.find("saved_lse was written at (0,0,0,0)"), std::string::npos) << fault->message;
+}
+
+// A query that sees no key has O = 0 and the plan's LSE.
+TEST(BackwardShape, SavedRowsWithoutKeysAreAsThePlanSays) {
+  Case c;
+  c.problem.seq_q = 2;
+  c.problem.mask.emplace();
+  c.problem.mask->visible.kind = PatternKind::kNothing;
+  backward().shape(c);
+  Arena arena;
+  LaidOut laid(c, arena);
+  attn_plan plan = {};
+  plan.size = sizeof plan;
+  plan.tile_q = plan.tile_k = 16;
+  plan.num_splits = 1;
+  plan.lse_dead = ATTN_LSE_DEAD_PLUS_INF;
+  backward().prepare(laid.problem(), laid.tensors(), plan,
+                     [&](TensorId id, std::vector<std::byte> bytes) { laid.derive(id, std::move(bytes)); });
+  EXPECT_EQ(*static_cast<const float*>(laid.tensors().lse.data), INFINITY);
+  EXPECT_EQ(*static_cast<const uint16_t*>(laid.tensors().o.data), 0);
+}
+
+TEST(BackwardShape, AKernelIsGivenTheOperationsThatItHas) {
+  constexpr uint64_t kOnly = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD;
+  EXPECT_EQ(operation_for(0, ATTN_FEATURE_BACKWARD), &operations::forward);
+  EXPECT_EQ(operation_for(0, kOnly), &backward());
+  EXPECT_EQ(operation_for(ATTN_FEATURE_BACKWARD, ATTN_FEATURE_BACKWARD), &backward());
+}
+
+}  // namespace
+}  // namespace attnfuzz
