@@ -20,6 +20,8 @@
 // that only a sanitizer sees; and those that only the predicted rounding of P shows.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <string>
 #include <variant>
 #include <vector>
@@ -50,6 +52,7 @@ struct Export {
   std::string shape;
   attn_plan plan = {};
   Reference reference;
+  std::array<std::vector<std::byte>, kTensorCount> derived;  // elements of inputs that were computed from others
   Places places = {};      // prepare_export() sets the library only
   bool is_python = false;  // the kernel is a function of the Python file places.library
 };

@@ -108,6 +108,7 @@ std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& ta
     e.plan.tile_q = e.plan.tile_k = 64;
     e.plan.num_splits = 1;
   }
+  for (const TensorId t : kInputs) e.derived[static_cast<size_t>(t)] = execution.laid.derived(t);
   e.reference = execution.operation.evaluate(execution.laid.problem(), execution.laid.tensors(), e.plan,
                                              calibration, {}, true);
   if (kind == Kind::kWrong && !shows(execution, e.reference)) {

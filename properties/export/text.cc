@@ -61,7 +61,7 @@ std::string digits_of(const std::byte* element, int64_t bytes) {
 std::string values_text(const Export& e, TensorId t, const Geometry& g) {
   Words words;
   if (g.empty()) return "";
-  InputRows rows(e.c, t, dead_lse_of(e.plan));
+  InputRows rows(e.c, t, dead_lse_of(e.plan), e.derived[static_cast<size_t>(t)]);
   std::vector<std::byte> row(static_cast<size_t>(g.row_bytes()));
   Index at;
   for (at.n[0] = 0; at.n[0] < g.size[0]; ++at.n[0]) {
@@ -102,7 +102,9 @@ std::string bounds_text(const Export& e, TensorId tensor) {
   Words words;
   const Expected& due = e.reference[tensor];
   for (size_t at = 0; at < due.value.size(); ++at) {
-    const RowState state = e.reference.state[at / static_cast<size_t>(due.columns)];
+    const bool query = of_queries(spec_of(tensor));
+    const RowState state =
+        query ? e.reference.state[at / static_cast<size_t>(due.columns)] : RowState::kBounded;
     switch (static_cast<Due>(due.rule[at])) {
       case Due::kAnything:
         words.add("any");
@@ -175,7 +177,8 @@ std::string value_text(contract::Meaning meaning, auto value, Language language)
 std::string feature_names(uint64_t bits) {
   constexpr std::pair<uint64_t, const char*> kNames[] = {{ATTN_FEATURE_F32, "ATTN_FEATURE_F32"},
                                                          {ATTN_FEATURE_MERGE, "ATTN_FEATURE_MERGE"},
-                                                         {ATTN_FEATURE_SINK, "ATTN_FEATURE_SINK"}};
+                                                         {ATTN_FEATURE_SINK, "ATTN_FEATURE_SINK"},
+                                                         {ATTN_FEATURE_BACKWARD, "ATTN_FEATURE_BACKWARD"}};
   std::string text;
   for (const auto& [bit, name] : kNames) {
     if ((bits & bit) != 0) text += cat(text.empty() ? "" : " | ", name);

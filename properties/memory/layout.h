@@ -79,6 +79,8 @@ class LaidOut {
   // Writes an input that is computed from others under a plan (Operation::prepare). Until then its elements are 0.
   // `elements`: dense.
   void derive(TensorId t, std::vector<std::byte> elements);
+  // Its elements; empty if it is not such an input.
+  const std::vector<std::byte>& derived(TensorId t) const { return derived_[static_cast<size_t>(t)]; }
   // Throws std::invalid_argument for more than kMaxCaseBytes, or for an alignment that is no power of two or
   // above kMaxWorkspaceAlign.
   void give_workspace(uint64_t bytes, uint64_t align);
