@@ -8,7 +8,10 @@
 // No two blocks write the same element and no sum depends on an order of blocks, so the result has the same
 // bits in every run. Everything is fp32 from the loads to the stores.
 #include <algorithm>
+#include <array>
+#include <type_traits>
 
+#include "kernels/fa1_backward/mma.h"
 #include "kernels/fa1_backward/tiles.h"
 #include "kernels/identity.h"
 #include "kernels/plug_in.h"
@@ -60,22 +63,12 @@ struct RowSum {
   }
 };
 
-// True if a query of the tile may see a key of the tile, by position alone.
-__device__ bool meet(const ForwardParams& f, int64_t length, int64_t first_query, int64_t first_key) {
-  const int64_t last_query = first_query + kTile < f.seq_q ? first_query + kTile : f.seq_q;
-  const KeyRange low = visible_range(f, length, first_query), high = visible_range(f, length, last_query - 1);
-  return high.end > first_key && low.begin < first_key + kTile;
-}
-
 template <class T, int D>
 __global__ void dkdv_kernel(const __grid_constant__ Params p) {
   const ForwardParams& f = p.forward;
   SharedArena arena;
   const Tiles<D> tiles(arena);
-  const int64_t tile_count = (f.seq_k + kTile - 1) / kTile;
-  const int64_t first_key = static_cast<int64_t>(blockIdx.x) % tile_count * kTile;
-  const int64_t g = static_cast<int64_t>(blockIdx.x) / tile_count % p.heads_kv;
-  const int64_t b = static_cast<int64_t>(blockIdx.x) / tile_count / p.heads_kv;
+  const auto [b, g, first_key] = place(p.heads_kv, f.seq_k, kTile);
   const int64_t length = key_length(f, b);
   const int key = thread_id() / kThreadsOfRow;
   load_rows<T, D>(tiles.k, f.k, b, g, first_key, length, f.dim_qk);
@@ -86,7 +79,7 @@ __global__ void dkdv_kernel(const __grid_constant__ Params p) {
   dv.clear();
   for (int64_t h = g * f.group; h < (g + 1) * f.group; ++h) {
     for (int64_t first_query = 0; first_query < f.seq_q; first_query += kTile) {
-      if (!meet(f, length, first_query, first_key)) continue;
+      if (!meet(f, length, first_query, kTile, first_key, kTile)) continue;
       load_queries<T, D>(p, tiles, b, h, first_query);
       cta_sync();
       compute_pairs<T, D>(p, tiles, b, h, first_query, first_key);
@@ -110,10 +103,7 @@ __global__ void dq_kernel(const __grid_constant__ Params p) {
   const ForwardParams& f = p.forward;
   SharedArena arena;
   const Tiles<D> tiles(arena);
-  const int64_t tile_count = (f.seq_q + kTile - 1) / kTile;
-  const int64_t first_query = static_cast<int64_t>(blockIdx.x) % tile_count * kTile;
-  const int64_t h = static_cast<int64_t>(blockIdx.x) / tile_count % f.heads_q;
-  const int64_t b = static_cast<int64_t>(blockIdx.x) / tile_count / f.heads_q;
+  const auto [b, h, first_query] = place(f.heads_q, f.seq_q, kTile);
   const int64_t g = h / f.group, length = key_length(f, b);
   const int query = thread_id() / kThreadsOfRow;
   load_queries<T, D>(p, tiles, b, h, first_query);
@@ -121,7 +111,7 @@ __global__ void dq_kernel(const __grid_constant__ Params p) {
   RowSum<D> dq;
   dq.clear();
   for (int64_t first_key = 0; first_key < length; first_key += kTile) {
-    if (!meet(f, length, first_query, first_key)) continue;
+    if (!meet(f, length, first_query, kTile, first_key, kTile)) continue;
     load_rows<T, D>(tiles.k, f.k, b, g, first_key, length, f.dim_qk);
     load_rows<T, D>(tiles.v, f.v, b, g, first_key, length, f.dim_v);
     cta_sync();
@@ -161,66 +151,98 @@ Params make_params(const Call& call) {
   return p;
 }
 
+// One way through the kernels: its launches, the rows of their tiles, and the shared memory of a block.
+struct Way {
+  const char* path;
+  int64_t own, walk;  // rows of a block's results, and of the tiles that it walks over
+  size_t bytes;
+  bool tensor_cores;
+  void (*delta)(Params);
+  void (*dkdv)(Params);
+  void (*dq)(Params);
+};
+
+template <class T, int D>
+constexpr Way plain_way(const char* path) {
+  return {path, kTile, kTile, Tiles<D>::bytes(), false, delta_kernel<T>, dkdv_kernel<T, D>, dq_kernel<T, D>};
+}
+template <class T, int D>
+constexpr Way mma_way(const char* path) {
+  return {path, kOwn, kWalk, MmaTiles<T, D>::bytes(), true, delta_kernel<T>, dkdv_mma<T, D>, dq_mma<T, D>};
+}
+
+constexpr int32_t kPlain = 2;  // the second of kVariants
+
+template <class T>
+Way way_of(int64_t columns, bool mma) {
+  if constexpr (!std::is_same_v<T, float>) {
+    if (mma) return columns <= 64 ? mma_way<T, 64>("mma 64x32 d64") : mma_way<T, 128>("mma 64x32 d128");
+  }
+  return columns <= 64    ? plain_way<T, 64>("16x16 d64")
+         : columns <= 128 ? plain_way<T, 128>("16x16 d128")
+                          : plain_way<T, 256>("16x16 d256");
+}
+
+// True if tensor cores can take the problem. Others go the plain way in both variants.
+bool takes_mma(const attn_problem& p) { return p.dtype != ATTN_F32 && std::max(p.dim_qk, p.dim_v) <= 128; }
+
+Way way_of(const Call& call) {
+  const attn_problem& p = call.problem;
+  const int64_t columns = std::max(p.dim_qk, p.dim_v);
+  const bool mma = takes_mma(p) && call.env.variant != kPlain;
+  return p.dtype == ATTN_F32   ? way_of<float>(columns, mma)
+         : p.dtype == ATTN_F16 ? way_of<F16>(columns, mma)
+                               : way_of<BF16>(columns, mma);
+}
+
 // Rows of queries; tiles of queries over all heads; tiles of keys over all KV heads. Negative if a grid is too
 // small.
 struct Counts {
   int64_t rows, query_tiles, key_tiles;
-  explicit Counts(const attn_problem& p)
+  Counts(const attn_problem& p, int64_t tile)
       : rows(product_within(p.batch, p.heads_q, p.seq_q, kMaxBlocks * kWarps)),
-        query_tiles(product_within(p.batch, p.heads_q, ceil_div(p.seq_q, kTile), kMaxBlocks)),
-        key_tiles(product_within(p.batch, p.heads_kv, ceil_div(p.seq_k, kTile), kMaxBlocks)) {}
+        query_tiles(product_within(p.batch, p.heads_q, ceil_div(p.seq_q, tile), kMaxBlocks)),
+        key_tiles(product_within(p.batch, p.heads_kv, ceil_div(p.seq_k, tile), kMaxBlocks)) {}
   bool fit() const { return rows >= 0 && query_tiles >= 0 && key_tiles >= 0; }
 };
 
-template <class T, int D>
-attn_status run_with(const Call& call, const Params& p) {
-  const Counts counts(call.problem);
-  const auto blocks = [](int64_t n) { return dim3(static_cast<unsigned>(n)); };
-  attn_status status = ATTN_OK;
-  if (counts.rows > 0)
-    status = launch(delta_kernel<T>, blocks(ceil_div(counts.rows, kWarps)), dim3(kThreads), 0, &call.env, p);
-  if (status == ATTN_OK && counts.key_tiles > 0)
-    status =
-        launch(dkdv_kernel<T, D>, blocks(counts.key_tiles), dim3(kThreads), Tiles<D>::bytes(), &call.env, p);
-  if (status == ATTN_OK && counts.query_tiles > 0)
-    status =
-        launch(dq_kernel<T, D>, blocks(counts.query_tiles), dim3(kThreads), Tiles<D>::bytes(), &call.env, p);
-  return status;
-}
-
-template <class T>
-attn_status run_as(const Call& call, const Params& p) {
-  const int64_t columns = std::max(call.problem.dim_qk, call.problem.dim_v);
-  return columns <= 64    ? run_with<T, 64>(call, p)
-         : columns <= 128 ? run_with<T, 128>(call, p)
-                          : run_with<T, 256>(call, p);
-}
+// All problems, in all three formats.
+constexpr attn_domain kAll = [] {
+  attn_domain domain = {};
+  domain.size = sizeof domain;
+  domain.dtypes = 1u << ATTN_F16 | 1u << ATTN_BF16 | 1u << ATTN_F32;
+  return domain;
+}();
 
 struct Backward {
   static constexpr const char* kName = "fa1_backward";
-  static constexpr const char* kDescription = "the gradients of attention, in fp32 and a fixed order";
+  static constexpr const char* kDescription = "the gradients of attention, in a fixed order";
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
+  static constexpr const attn_domain* kDomain = &kAll;
+  static constexpr std::array kVariants = {"mma", "plain"};
   static constexpr uint64_t kFeatures = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32;
 
   static Refusal plan(const Call& call, attn_plan* plan) {
     const attn_problem& p = call.problem;
-    const int64_t columns = std::max(p.dim_qk, p.dim_v);
-    const size_t bytes = columns <= 64    ? Tiles<64>::bytes()
-                         : columns <= 128 ? Tiles<128>::bytes()
-                                          : Tiles<256>::bytes();
-    const Counts counts(p);
+    const Way way = way_of(call);
+    const Counts counts(p, way.own);
     if (!counts.fit()) return {ATTN_UNSUPPORTED, "more than 2^31 - 1 blocks: the problem is too large"};
-    if (call.env.shared_memory_limit < static_cast<int64_t>(bytes))
-      return {ATTN_UNSUPPORTED, "needs " + std::to_string(bytes) + " bytes of shared memory a block"};
-    const char* path = columns <= 64 ? "16x16 d64" : columns <= 128 ? "16x16 d128" : "16x16 d256";
-    *plan = plain_plan(path, kTile, p.seq_k);
+    if (call.env.shared_memory_limit < static_cast<int64_t>(way.bytes))
+      return {ATTN_UNSUPPORTED, "needs " + std::to_string(way.bytes) + " bytes of shared memory a block"};
+    if (way.tensor_cores && call.env.compute_capability < 80)
+      return {ATTN_UNSUPPORTED, "needs compute capability 8.0 or later (mma.m16n8k16)"};
+    *plan = plain_plan(way.path, way.walk, p.seq_k);
     plan->exp_class = ATTN_EXP_EX2_APPROX;
     plan->tanh_class = ATTN_TANH_TANHF;
     plan->ds_format = plan->head_format = ATTN_FORMAT_F32;
+    if (way.tensor_cores) {
+      plan->accumulator = ATTN_ACC_TENSOR;
+      plan->p_format = plan->ds_format = ATTN_FORMAT_OF_INPUT;
+    }
     plan->dq_adds = plan->dkv_adds = 1;
     plan->flush_to_zero = 1;
-    plan->isolates_masked_nan = 1;
+    plan->isolates_masked_nan = !way.tensor_cores;
     plan->workspace_bytes = static_cast<uint64_t>(counts.rows) * sizeof(float);
     plan->workspace_align = sizeof(float);
     return {};
@@ -228,9 +250,16 @@ struct Backward {
 
   static attn_status run(const Call& call, const attn_plan&) {
     const Params p = make_params(call);
-    return call.problem.dtype == ATTN_F32   ? run_as<float>(call, p)
-           : call.problem.dtype == ATTN_F16 ? run_as<F16>(call, p)
-                                            : run_as<BF16>(call, p);
+    const Way way = way_of(call);
+    const Counts counts(call.problem, way.own);
+    const auto start = [&](void (*kernel)(Params), int64_t blocks, size_t bytes) {
+      if (blocks == 0) return ATTN_OK;
+      return launch(kernel, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), bytes, &call.env, p);
+    };
+    attn_status status = start(way.delta, ceil_div(counts.rows, kWarps), 0);
+    if (status == ATTN_OK) status = start(way.dkdv, counts.key_tiles, way.bytes);
+    if (status == ATTN_OK) status = start(way.dq, counts.query_tiles, way.bytes);
+    return status;
   }
 };
 

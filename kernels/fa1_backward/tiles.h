@@ -113,6 +113,42 @@ __device__ inline bool sees(const ForwardParams& f, int64_t length, int64_t b, i
   return *bias != neg_inf();
 }
 
+struct Pair {
+  float p, a;
+};
+
+// P and dA of a query that sees a key, from q.k and dO.v.
+__device__ inline Pair pair_of(const Params& p, float product, float gradient, float bias, float lse,
+                               float delta) {
+  float score = product * p.forward.scale, slope = 1.0f;
+  if (p.inverse_cap != 0) {
+    const float t = tanh(score * p.inverse_cap);
+    score = p.forward.softcap * t;
+    slope = fma(-t, t, 1.0f);
+  }
+  score += bias;
+  const float weight = ex2((score - lse) * kLog2e);
+  return {weight, weight * (gradient - delta) * slope};
+}
+
+// The rows of a result that a block of a one-dimensional grid computes: `rows` of each of the heads, `tile` a
+// block.
+struct Place {
+  int64_t b, h, first;
+};
+__device__ inline Place place(int64_t heads, int64_t rows, int tile) {
+  const int64_t block = blockIdx.x, tiles = (rows + tile - 1) / tile;
+  return {block / tiles / heads, block / tiles % heads, block % tiles * tile};
+}
+
+// True if a query of a tile may see a key of a tile, by position alone.
+__device__ inline bool meet(const ForwardParams& f, int64_t length, int64_t first_query, int queries,
+                            int64_t first_key, int keys) {
+  const int64_t end = first_query + queries < f.seq_q ? first_query + queries : f.seq_q;
+  const KeyRange low = visible_range(f, length, first_query), high = visible_range(f, length, end - 1);
+  return high.end > first_key && low.begin < first_key + keys;
+}
+
 // P and dA of all pairs of a tile.
 template <class T, int D>
 __device__ void compute_pairs(const Params& p, const Tiles<D>& tiles, int64_t b, int64_t h, int64_t first_query,
@@ -130,16 +166,9 @@ __device__ void compute_pairs(const Params& p, const Tiles<D>& tiles, int64_t b,
     float product = 0, gradient = 0;
     for (int column = 0; column < f.dim_qk; ++column) product = fma(q[column], k[column], product);
     for (int column = 0; column < f.dim_v; ++column) gradient = fma(dout[column], v[column], gradient);
-    float score = product * f.scale, slope = 1.0f;
-    if (p.inverse_cap != 0) {
-      const float t = tanh(score * p.inverse_cap);
-      score = f.softcap * t;
-      slope = fma(-t, t, 1.0f);
-    }
-    score += bias;
-    const float weight = ex2((score - tiles.lse[query]) * kLog2e);
-    tiles.p[at] = weight;
-    tiles.a[at] = weight * (gradient - tiles.delta[query]) * slope;
+    const Pair of = pair_of(p, product, gradient, bias, tiles.lse[query], tiles.delta[query]);
+    tiles.p[at] = of.p;
+    tiles.a[at] = of.a;
   }
 }
 
