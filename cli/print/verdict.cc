@@ -39,8 +39,9 @@ std::vector<std::string> verdict_details(const Verdict& verdict) {
   if (verdict.where) {
     const Where& w = *verdict.where;
     // Beside memory that was written, where no element was compared.
-    lines.push_back(fmt::format("{} {}(b={}, h={}, q={}, d={}), query tile {}",
-                                w.bad > 0 ? "first at" : "next to", name_of(w.tensor), w.b, w.h, w.q, w.d,
+    const bool key = of_keys(spec_of(w.tensor));
+    lines.push_back(fmt::format("{} {}(b={}, h={}, {}={}, d={}), {} tile {}", w.bad > 0 ? "first at" : "next to",
+                                name_of(w.tensor), w.b, w.h, key ? "k" : "q", w.q, w.d, key ? "key" : "query",
                                 w.tile_q));
     if (w.bad > 0)
       lines.back() += fmt::format(": got {}, expected {} +- {:.3g}; {} of {} elements are outside",

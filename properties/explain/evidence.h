@@ -278,6 +278,7 @@ class Evidence {
       dead_row = !saw_keys(c, TensorId::kO1, b, h, i) && !saw_keys(c, TensorId::kO2, b, h, i);
       return;
     }
+    if (v.where && of_keys(spec_of(v.where->tensor))) return;  // it names no query
     if (p.seq_k < 1) dead_row = p.seq_q > 0;
     if (p.batch < 1 || p.seq_q < 1 || p.seq_k < 1 || p.seq_q > kMostPairs / p.seq_k) return;
     const auto inside = [](int64_t at, int64_t size) { return std::clamp<int64_t>(at, 0, size - 1); };

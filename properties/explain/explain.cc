@@ -187,7 +187,8 @@ class Page {
     const int64_t n = o.columns;
     if (n == 0 || static_cast<int64_t>(got.size()) != reference.rows * n) return;
     const Errors errors = count_errors(reference, got);
-    heading(cat("Error of ", title_of(o.tensor), head_words(), ": queries down, columns of dim_v across"));
+    heading(cat("Error of ", title_of(o.tensor), head_words(), ": queries down, columns of ",
+                spec_of(o.tensor).shape[3] == Size::kDimQk ? "dim_qk" : "dim_v", " across"));
     line(cat(errors.count, " of ", errors.judged, " elements are outside their bound",
              errors.count > 0 ? ":" : ""));
     std::vector<uint8_t> dead;
@@ -259,7 +260,7 @@ class Page {
   }
 
   void picture_of_errors(const Reference& reference, const std::vector<float>& got) {
-    const int64_t n = reference[TensorId::kO].columns;
+    const int64_t n = reference.main().columns;
     const int64_t first = RowSpace(p_).of(b_, h_, 0);
     const Ruler rows = make_ruler(p_.seq_q, tile_q_, height()), columns = make_ruler(n, n, across());
     const auto glyph = [&](const Cell& cell) {

@@ -192,7 +192,8 @@ Where where_is(TensorId tensor, const Problem& p, const attn_plan& plan, int64_t
   where.h = at.h;
   where.q = at.i;
   where.d = d;
-  where.tile_q = plan.tile_q > 0 ? where.q / plan.tile_q : 0;
+  const int64_t tile = of_keys(spec_of(tensor)) ? plan.tile_k : plan.tile_q;
+  where.tile_q = tile > 0 ? where.q / tile : 0;
   return where;
 }
 

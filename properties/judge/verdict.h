@@ -48,8 +48,8 @@ const char* kind_class(Kind kind);
 // The place where an output first goes wrong.
 struct Where {
   TensorId tensor = TensorId::kO;
-  int64_t b = 0, h = 0, q = 0, d = 0;  // q: the row of a head, that is, a query
-  int64_t tile_q = 0;                  // q / plan.tile_q
+  int64_t b = 0, h = 0, q = 0, d = 0;  // q: the row of a head: a query, or a key of an output of keys
+  int64_t tile_q = 0;                  // q / plan.tile_q, or tile_k
   double got = 0, expected = 0, bound = 0;
   int64_t bad = 0, of = 0;  // elements out of bounds, elements judged
 };
