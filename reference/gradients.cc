@@ -3,11 +3,12 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
-#include <optional>
+#include <numbers>
 #include <vector>
 
 #include "reference/call/row_space.h"
 #include "reference/gradient_pairs.h"
+#include "reference/model/error_cap.h"
 #include "reference/numbers/formats.h"
 #include "reference/rows/visibility.h"
 
@@ -109,6 +110,17 @@ struct Block {
   std::vector<Taint> s_taint, p_taint;
 };
 
+// The LSE is an input: it has the form of the plan itself, whatever a cap says of outputs.
+ErrorModel model_of(const attn_problem& problem, const attn_plan& plan, const Calibration& calibration) {
+  ErrorModel model = make_error_model(problem, plan, calibration);
+  model.log_unit = plan.lse_base == 2 ? std::numbers::ln2 : 1;
+  std::erase_if(model.assumptions, [](const Assumption& one) {
+    using enum Assumption::Part;
+    return one.part == kLog || one.part == kReciprocal || one.part == kFormatOfPartials;  // it has none
+  });
+  return model;
+}
+
 class Gradients {
  public:
   Gradients(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
@@ -116,8 +128,8 @@ class Gradients {
       : p_(problem),
         host_(host),
         exact_(exact),
-        model_(make_error_model(problem, plan, calibration)),
-        terms_(make_terms(problem, plan, model_)),
+        model_(model_of(problem, plan, calibration)),
+        terms_(make_terms(problem, capped_plan(problem, plan, calibration), model_)),
         tile_q_(std::max<int64_t>(plan.tile_q, 1)),
         tile_k_(std::max<int64_t>(plan.tile_k, 1)) {
     choose(plan, sample);
@@ -438,22 +450,23 @@ class Gradients {
     out_.unconstrained += any_free;
   }
 
-  // Adds a head's dK and dV to those of its KV head. If these are rounded to the input's format first, that
-  // costs a rounding.
+  // Adds a head's dK and dV to those of its KV head.
   void end_head() {
-    dk_.value += head_dk_.value;
-    dk_.bound += head_dk_.bound;
-    dv_.value += head_dv_.value;
-    dv_.bound += head_dv_.bound;
-    if (!terms_.rounds_heads) return;
-    const double tau = std::abs(model_.scale);
-    for (int64_t n = 0; n < dk_.value.size() && tau > 0; ++n) {
-      const double size = std::abs(head_dk_.value.data()[n]) + head_dk_.bound.data()[n];
-      dk_.bound.data()[n] += model_.o_unit * size + model_.o_tiny / tau;
-    }
-    for (int64_t n = 0; n < dv_.value.size(); ++n) {
-      const double size = std::abs(head_dv_.value.data()[n]) + head_dv_.bound.data()[n];
-      dv_.bound.data()[n] += model_.o_unit * size + model_.o_tiny;
+    add_head(head_dk_, std::abs(model_.scale), &dk_);
+    add_head(head_dv_, 1, &dv_);
+  }
+
+  // If a head's sums, times `scale`, are rounded to the input's format first, that costs a rounding, and they
+  // may overflow.
+  void add_head(const Sums& head, double scale, Sums* to) const {
+    to->value += head.value;
+    to->bound += head.bound;
+    if (!terms_.rounds_heads || scale == 0) return;
+    const int64_t columns = to->value.cols();
+    for (int64_t n = 0; n < to->value.size(); ++n) {
+      const double size = std::abs(head.value.data()[n]) + head.bound.data()[n];
+      to->bound.data()[n] += model_.o_unit * size + model_.o_tiny / scale;
+      if (!(scale * size < model_.overflow)) to->mark(n / columns, n % columns, kFree);
     }
   }
 

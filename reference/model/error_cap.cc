@@ -102,6 +102,19 @@ void cap_counts(const attn_problem& p, const attn_plan& cap, const Calibration& 
   if (plan.mma_block > 0 && plan.mma_block < block) plan.mma_block = cap.mma_block;
 }
 
+// What a backward pass declares. An element takes at most one addition for each key, or for each query of a group.
+void cap_gradients(const attn_problem& p, const attn_plan& cap, attn_plan& plan) {
+  for (int32_t attn_plan::* format : {&attn_plan::ds_format, &attn_plan::head_format})
+    plan.*format = stricter_format(plan.*format, cap.*format, ATTN_FORMAT_OF_INPUT, p.dtype);
+  const int64_t group = p.heads_kv > 0 ? p.heads_q / p.heads_kv : 1;
+  const auto fewer = [](int64_t declared, int64_t most, int64_t pairs) {
+    if (declared <= 0) return most;  // not known: at most the cap, if there is one
+    return std::min(declared, most > 0 ? most : std::max<int64_t>(pairs, 1));
+  };
+  plan.dq_adds = fewer(plan.dq_adds, cap.dq_adds, p.seq_k);
+  plan.dkv_adds = fewer(plan.dkv_adds, cap.dkv_adds, p.seq_q * group);
+}
+
 }  // namespace
 
 attn_plan documented_cap() {
@@ -122,7 +135,8 @@ attn_plan best_plan() {
   plan.rcp_class = ATTN_RCP_EXACT;
   plan.tanh_class = ATTN_TANH_TANHF;
   plan.scale_mode = ATTN_SCALE_SEPARATE;
-  plan.p_format = plan.partial_format = ATTN_FORMAT_F32;
+  plan.p_format = plan.partial_format = plan.ds_format = plan.head_format = ATTN_FORMAT_F32;
+  plan.dq_adds = plan.dkv_adds = 1;
   plan.flush_to_zero = 0;
   plan.merge_rule = ATTN_MERGE_BY_WEIGHT;
   return plan;
@@ -133,6 +147,7 @@ attn_plan capped_plan(const attn_problem& p, const attn_plan& declared, const Ca
   const attn_plan& top = *cal.error_cap;
   attn_plan plan = declared;
   cap_counts(p, top, cal, plan);
+  cap_gradients(p, top, plan);
   plan.accumulator = stricter(plan.accumulator, top.accumulator, rank_of_accumulator);
   if (looseness_of_exp(plan, cal) > looseness_of_exp(top, cal)) {
     plan.exp_class = top.exp_class;

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "reference/model/error_cap.h"
 #include "reference/numbers/formats.h"
 #include "reference/rows/visibility.h"
 #include "tests/reference/random.h"
@@ -461,6 +462,58 @@ TEST(Gradients, ANaNIsDueWhereItHasAPart) {
   EXPECT_EQ(rule(r, TensorId::kDq, 0), Due::kAnything);
   EXPECT_EQ(rule(r, TensorId::kDq, 2), Due::kNumber);
   EXPECT_EQ(r.unconstrained, 1);
+}
+
+// An untrusted plan must not widen the bound beyond what the caller allows.
+TEST(Gradients, APlanCannotLoosenTheBound) {
+  Small s(ATTN_F16, 23);
+  s.save();
+  Calibration capped = documented();
+  capped.error_cap = documented_cap();
+  const auto widest = [&](const attn_plan& plan) {
+    const Reference r = evaluate_gradients(s.p, s.tensors(), plan, capped);
+    double sum = 0;
+    for (const Expected& due : r.outputs) {
+      for (size_t n = 0; n < due.bound.size(); ++n) sum += due.rule[n] == 0 ? due.bound[n] : 0;
+    }
+    return sum;
+  };
+  attn_plan honest = s.plan, unknown = s.plan;
+  unknown.ds_format = unknown.head_format = ATTN_FORMAT_UNKNOWN;
+  unknown.dq_adds = unknown.dkv_adds = 0;
+  attn_plan loose = s.plan;
+  loose.ds_format = ATTN_FORMAT_E5M2;
+  loose.head_format = ATTN_FORMAT_OF_INPUT;
+  loose.dq_adds = loose.dkv_adds = int64_t{1} << 30;
+  EXPECT_GT(widest(honest), 0);
+  EXPECT_GE(widest(unknown), widest(honest));
+  EXPECT_LE(widest(loose), widest(unknown) * (1 + 1e-12));
+  EXPECT_GT(
+      [&] {
+        const Reference r = evaluate_gradients(s.p, s.tensors(), loose, documented());
+        double sum = 0;
+        for (const Expected& due : r.outputs)
+          for (size_t n = 0; n < due.bound.size(); ++n) sum += due.rule[n] == 0 ? due.bound[n] : 0;
+        return sum;
+      }(),
+      2 * widest(unknown))
+      << "a trusted plan may say so";
+}
+
+// A plan of base 2 gives the LSE in that base; a cap does not change what was written.
+TEST(Gradients, TheLseIsReadInThePlansBase) {
+  Small s(ATTN_BF16, 29);
+  s.save();
+  const Reference natural = s.due();
+  s.plan.lse_base = 2;
+  for (float& x : s.lse) x = static_cast<float>(x / std::log(2.0));
+  Calibration capped = documented();
+  capped.error_cap = documented_cap();
+  const Reference r = evaluate_gradients(s.p, s.tensors(), s.plan, capped);
+  for (const Expected& due : r.outputs) {
+    for (size_t n = 0; n < due.value.size(); ++n)
+      EXPECT_NEAR(due.value[n], natural[due.tensor].value[n], natural[due.tensor].bound[n]);
+  }
 }
 
 TEST(Gradients, RefuseSinksByName) {
