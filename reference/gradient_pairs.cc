@@ -1,12 +1,23 @@
 #include "reference/gradient_pairs.h"
 
+#include <algorithm>
+
 #include "reference/numbers/formats.h"
 
 namespace attnfuzz::gradients {
+namespace {
+
+// The additions of partial sums that may round. A sum without a pair is 0, and adding it is exact.
+double additions(int64_t pairs, int64_t adds) {
+  return static_cast<double>(adds > 0 ? std::min(adds, pairs) : pairs);
+}
+
+}  // namespace
 
 double Terms::sum_error(int64_t pairs, int64_t blocks, int64_t adds) const {
-  const double n = static_cast<double>(pairs), a = static_cast<double>(adds > 0 ? adds : pairs);
-  const double error = compound(n * product_unit + static_cast<double>(blocks) * sum_unit + a * kU);
+  const double n = static_cast<double>(pairs);
+  const double error =
+      compound(n * product_unit + static_cast<double>(blocks) * sum_unit + additions(pairs, adds) * kU);
   return error * (1 + converted) + converted;
 }
 
@@ -107,7 +118,7 @@ Factor pair(const Terms& terms, const ErrorModel& model, const Pair& in) {
 Result finish(const Terms& terms, const ErrorModel& model, const Sum& in) {
   const double tau = in.scaled ? model.scale : 1, size = std::abs(tau);
   if (in.pairs == 0 || tau == 0) return {};
-  const double adds = static_cast<double>(in.adds > 0 ? in.adds : in.pairs);
+  const double adds = additions(in.pairs, in.adds);
   Result out;
   out.value = tau * in.sum;
   out.bound = size * (in.error + terms.flushed * in.factors + (static_cast<double>(in.pairs) + adds) * kFlush);

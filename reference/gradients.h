@@ -25,7 +25,8 @@
 //   B    += u_O (|r| + B) + eta_O                              the result's format; once more for each head if
 //                                                              heads are added up in the input's format
 //
-// Here n counts the pairs that see each other, A the additions that the plan declares (dq_adds, dkv_adds). g_m
+// Here n counts the pairs that see each other, A the additions that the plan declares (dq_adds, dkv_adds), n at
+// most: a partial sum without a pair is 0, and adding it is exact. g_m
 // is compound(m u_p + blocks u_s) as in scores.h, over the blocks of the mma that hold such a pair. If Q and K
 // are converted (TF32), all products are charged for it: (1 + u_T)^2 - 1 of the moduli. Rows with subnormals
 // are charged as in scores.h.
