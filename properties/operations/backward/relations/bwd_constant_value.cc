@@ -1,6 +1,11 @@
 // If all values are the same row, O is that row, whatever the weights are. So no score matters: dQ and dK are
-// 0, within the bound.
+// 0, within the bound. A row whose scores overflow has no O that a forward call must give, and the relation says
+// nothing about a case with such a row.
 #include "properties/operations/backward/relations/tools.h"
+
+#include "properties/data/recipe.h"
+#include "reference/call/tensor_spec.h"
+#include "reference/numbers/formats.h"
 
 namespace attnfuzz::relations {
 namespace {
@@ -13,9 +18,29 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
+// True if the O that was given is the constant in every row that sees a key.
+bool o_is_the_value(const Trial& trial, const Run& run) {
+  const attn_problem& p = trial.laid_out()->laid.problem();
+  const attn_tensor& o = trial.laid_out()->laid.tensors().o;  // an input of the backward pass
+  Case plain = run.c;
+  plain.nan_beyond_lengths = false;
+  const double constant = value_at(plain, TensorId::kV, 0, 0, 0, 0);
+  for (int64_t row = 0; row < run.reference.rows; ++row) {
+    if (run.reference.state[static_cast<size_t>(row)] == RowState::kDead) continue;
+    const int64_t i = row % p.seq_q, h = row / p.seq_q % p.heads_q, b = row / p.seq_q / p.heads_q;
+    for (int64_t d = 0; d < p.dim_v; ++d) {
+      const int64_t at = b * o.stride[0] + h * o.stride[1] + i * o.stride[2] + d * o.stride[3];
+      if (decode(p.dtype, o.data, at) != constant) return false;
+    }
+  }
+  return true;
+}
+
 void check(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
+  if (base->c.problem.seq_k == 0) return;
+  if (!o_is_the_value(trial, *base)) return trial.reject("a row has scores that overflow: its O may be anything");
   for (const TensorId t : {TensorId::kDq, TensorId::kDk}) {
     const Expected& due = base->reference[t];
     const std::vector<float>& got = (*base)[t];
@@ -37,7 +62,7 @@ extern const Property bwd_constant_value = {"bwd_constant_value",
                                             adapt,
                                             check,
                                             /*needs_stages=*/false,
-                                            /*asks_target=*/false,
+                                            /*asks_target=*/true,
                                             /*compares=*/false,
                                             /*operation=*/&operations::backward};
 
