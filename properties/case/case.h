@@ -71,15 +71,25 @@ enum class PatternKind : uint8_t {
   kDeadTiles,  // keys in runs of `parameter`; each run hidden at random per query, one time in two
   kStripes,    // keys with j mod parameter == 0 hidden
   kRandom,     // each pair hidden with probability parameter / 16
+  // In these kinds query i stands at key i + seq_k - seq_q.
+  kTree,        // a draft tree: the keys before query 0, and query i's ancestors and itself (mask_values.h)
+  kSinkWindow,  // the first `seed` keys, and the last `parameter` keys up to the query's own
+  kBlockwise,   // blocks of 16 to 128 queries and 16 to 128 keys, each hidden at random one time in two
 };
-inline constexpr int kPatternKinds = 10;
+inline constexpr int kPatternKinds = 13;
+// The kinds that the draw's axes choose from. The others are drawn later (features/pattern.h).
+inline constexpr int kFirstPatternKinds = 10;
 
 struct Pattern {
   PatternKind kind = PatternKind::kAll;
   int64_t parameter = 1;  // > 0
-  uint64_t seed = 0;
+  uint64_t seed = 0;      // of the random kinds; of kSinkWindow: a number of keys
   bool operator==(const Pattern&) const = default;
 };
+
+// The sizes of the blocks of kBlockwise: 16, 32, 64 or 128.
+constexpr int64_t block_queries(const Pattern& p) { return int64_t{16} << (p.parameter - 1) % 4; }
+constexpr int64_t block_keys(const Pattern& p) { return int64_t{16} << (p.parameter - 1) / 4 % 4; }
 
 // Dimensions that a bias or a mask repeats (stride 0) instead of storing.
 struct Broadcast {

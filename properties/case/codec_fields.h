@@ -22,7 +22,8 @@ inline constexpr const char* kFillNames[] = {"zero",      "constant",    "one_ho
                                              "same_rows", "signed_zero", "subnormal", "uniform",   "negative",
                                              "gaussian",  "blocks",      "huge",      "intervals", "levels"};
 inline constexpr const char* kPatternNames[] = {"all",       "nothing",   "first_key",  "last_key", "prefix",
-                                                "documents", "dead_rows", "dead_tiles", "stripes",  "random"};
+                                                "documents", "dead_rows", "dead_tiles", "stripes",  "random",
+                                                "tree",      "sink_window", "blockwise"};
 inline constexpr const char* kBiasNames[] = {"zero",          "row_constant", "gaussian", "alibi",
                                              "very_negative", "masking",      "wide",     "far_below"};
 inline constexpr const char* kPlacementNames[] = {"guarded", "page_end"};
