@@ -143,6 +143,24 @@ struct Sink {
   bool operator==(const Sink&) const = default;
 };
 
+// The slopes of the query heads (attn_problem.has_alibi), fp32.
+enum class SlopeKind : uint8_t {
+  kZero,      // 0: distance does not matter
+  kPowers,    // 2^-(1 + h mod 8): most products with a distance are exact
+  kUneven,    // 1/32 to 1 with all bits in use: products are rounded
+  kNegative,  // the same below 0: far keys count more
+  kSteep,     // 8 to 64: a query sees hardly more than the nearest key
+  kMixed,     // each head has one of these
+};
+inline constexpr int kSlopeKinds = 6;
+
+struct Slopes {
+  SlopeKind kind = SlopeKind::kZero;
+  bool entries = false;  // each batch entry has slopes of its own; else all have the same, stored once
+  uint64_t seed = 0;
+  bool operator==(const Slopes&) const = default;
+};
+
 // The sizes and flags of attn_problem, with the same names and meanings.
 struct Problem {
   int32_t dtype = ATTN_F16;
@@ -157,6 +175,7 @@ struct Problem {
   std::optional<Mask> mask;
   int64_t num_splits = 0;
   std::optional<Sink> sink;
+  std::optional<Slopes> slopes;
   // Bits of attn_problem.features without a field above: the one that asks for another operation than the forward
   // pass (tensor_spec.h, kOperations), or those of a later attnfuzz. A reader that does not know a bit refuses the
   // problem by name (reference/call/known_features.h).
@@ -189,6 +208,7 @@ template <> inline constexpr auto kFields<Problem> = fields("a problem",
     field("seq_k", &Problem::seq_k),
     field("seq_q", &Problem::seq_q),
     field("sink", &Problem::sink),
+    field("slopes", &Problem::slopes),
     field("softcap", &Problem::softcap),
     field("window_left", &Problem::window_left),
     field("window_right", &Problem::window_right));

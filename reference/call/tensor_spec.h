@@ -26,7 +26,9 @@
 namespace attnfuzz {
 
 // clang-format off
-enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace, kO1, kO2, kLse1, kLse2, kSink };
+enum class TensorId : uint8_t {
+  kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace, kO1, kO2, kLse1, kLse2, kSink, kSlopes
+};
 // clang-format on
 
 // Which size of the problem a dimension has, and the format of an element: the
@@ -116,6 +118,8 @@ inline constexpr TensorSpec kRows[] = {
     {kLse2, "lse2", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, lse2), kGivenLse, nullptr, 0, kMerge},
     {kSink, "sink", {kOne, kHeadsQ, kOne, kOne}, Element::kSink, kIn, ATTN_FIELD(T, sink), kFixed, "has_sink",
      ATTN_FEATURE_SINK, kAttend},
+    {kSlopes, "slopes", {kBatch, kHeadsQ, kOne, kOne}, k32, kIn, ATTN_FIELD(T, slopes), kFixed, "has_alibi",
+     ATTN_FEATURE_ALIBI, kAttend},
 };
 // clang-format on
 }  // namespace tensor_table
