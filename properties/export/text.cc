@@ -175,7 +175,8 @@ std::string value_text(contract::Meaning meaning, auto value, Language language)
 std::string feature_names(uint64_t bits) {
   constexpr std::pair<uint64_t, const char*> kNames[] = {{ATTN_FEATURE_F32, "ATTN_FEATURE_F32"},
                                                          {ATTN_FEATURE_MERGE, "ATTN_FEATURE_MERGE"},
-                                                         {ATTN_FEATURE_SINK, "ATTN_FEATURE_SINK"}};
+                                                         {ATTN_FEATURE_SINK, "ATTN_FEATURE_SINK"},
+                                                         {ATTN_FEATURE_ALIBI, "ATTN_FEATURE_ALIBI"}};
   std::string text;
   for (const auto& [bit, name] : kNames) {
     if ((bits & bit) != 0) text += cat(text.empty() ? "" : " | ", name);
