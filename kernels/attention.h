@@ -19,9 +19,10 @@
  *
  * A query that sees no key has O = 0 and LSE = -inf, exactly; a plan may declare
  * another such LSE, and another base than e (lse_dead, lse_base). With sinks, each
- * query sees one key more (ATTN_FEATURE_SINK). For any problem a
- * kernel gives either a clear refusal before it launches anything, or a right
- * answer: never both wrong and silent.
+ * query sees one key more (ATTN_FEATURE_SINK); with slopes, a score falls with the
+ * distance of its key (ATTN_FEATURE_ALIBI). For any problem a kernel gives either a
+ * clear refusal before it launches anything, or a right answer: never both wrong and
+ * silent.
  *
  * A caller works in three steps: plan() says whether and how; the caller
  * provides plan.workspace_bytes; run() launches on env->stream and returns
@@ -132,6 +133,14 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * The same as one more visible key with K = 0, V = 0 and a bias of sink(h). A sink of -inf is none. A query that
  * sees no key has O = 0 and LSE = sink(h). plan.lse_sink may leave the sink out of LSE. */
 #define ATTN_FEATURE_SINK ((uint64_t)1 << 2)
+/* attn_problem.has_alibi: each head has a slope, and a score falls with the distance of its key from the diagonal:
+ *
+ *   x_j = cap(...) + bias(b,h,i,j) - slopes(b,h) |diag(i) - j|
+ *
+ * The distance is that of diag(i) as causal and windows have it, whether there is a causal mask or not: with
+ * ATTN_BOTTOM_RIGHT it counts from the batch entry's last key. The slope is neither scaled nor capped, and may be 0
+ * or negative. The same as a bias of these values. */
+#define ATTN_FEATURE_ALIBI ((uint64_t)1 << 5)
 /* An operation: the gradients of a forward call, from dO, the gradient of a loss by O. Of a query i that sees
  * key j with score x_j (above), where a is scale * Q.K:
  *
@@ -174,6 +183,8 @@ typedef struct attn_problem {
   uint64_t features;  /* appended: ATTN_FEATURE_*, its parts beyond a dense 16-bit forward call; 0: none */
   int32_t has_sink;   /* appended: boolean, with ATTN_FEATURE_SINK: tensors.sink is given */
   int32_t sink_dtype; /* of the sinks: ATTN_F16, ATTN_BF16 or ATTN_F32; 0 without sinks */
+  int32_t reserved2;  /* appended */
+  int32_t has_alibi;  /* appended: boolean, with ATTN_FEATURE_ALIBI: tensors.slopes is given */
 } attn_problem;
 
 /* A strided view: element (i0,i1,i2,i3) lies at data + sum i_n stride[n], in
@@ -206,6 +217,9 @@ typedef struct attn_tensors {
   attn_tensor dout;   /* (batch, heads_q, seq_q, dim_v): the gradient of O */
   attn_tensor dq;     /* (batch, heads_q, seq_q, dim_qk) */
   attn_tensor dk, dv; /* as k and v */
+  /* Appended, for ATTN_FEATURE_ALIBI: (batch, heads_q, 1, 1), fp32. In units of e. The stride of the batch is 0 if
+   * all entries have the same slopes. */
+  attn_tensor slopes;
 } attn_tensors;
 
 /* What stopped a kernel. The strings live for the length of the callback. */

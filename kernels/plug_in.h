@@ -81,6 +81,7 @@ inline attn_tensors strided(const attn_problem& p, attn_tensors t) {
   t.lse = strided(t.lse, p.batch, p.heads_q, p.seq_q, 1);
   t.bias = strided(t.bias, p.batch, p.heads_q, p.seq_q, p.seq_k);
   t.mask = strided(t.mask, p.batch, p.heads_q, p.seq_q, p.seq_k);
+  t.slopes = strided(t.slopes, p.batch, p.heads_q, 1, 1);
   for (attn_tensor* side : {&t.o1, &t.o2}) *side = strided(*side, p.batch, p.heads_q, p.seq_q, p.dim_v);
   for (attn_tensor* side : {&t.lse1, &t.lse2}) *side = strided(*side, p.batch, p.heads_q, p.seq_q, 1);
   t.dout = strided(t.dout, p.batch, p.heads_q, p.seq_q, p.dim_v);
@@ -157,6 +158,10 @@ inline Refusal check_switches(const attn_problem& p) {
                    (sinks ? "asks for sinks" : "does not ask for sinks"));
   if (p.sink_dtype < ATTN_F16 || p.sink_dtype > ATTN_F32 || (!sinks && p.sink_dtype != 0))
     return invalid(name_value("sink_dtype", p.sink_dtype) + (sinks ? " is not known" : " without sinks"));
+  const bool slopes = (p.features & ATTN_FEATURE_ALIBI) != 0;
+  if (slopes != (p.has_alibi != 0))
+    return invalid("has_alibi is " + std::to_string(p.has_alibi) + ", but attn_problem.features " +
+                   (slopes ? "asks for slopes" : "does not ask for slopes"));
   return {};
 }
 
@@ -166,15 +171,16 @@ inline Refusal check_merge(const attn_problem& p) {
   if (p.heads_kv != p.heads_q || p.seq_k != 0 || p.dim_qk != 1)
     return invalid("a merge has heads_kv = heads_q, seq_k = 0 and dim_qk = 1");
   if (p.softcap != 0 || p.causal || p.window_left >= 0 || p.window_right >= 0 || p.has_key_lengths ||
-      p.bias_dtype != ATTN_NONE || p.has_mask || p.has_sink || p.num_splits != 0)
-    return invalid("a merge has no softcap, causal order, window, key lengths, bias, mask, sinks or splits");
+      p.bias_dtype != ATTN_NONE || p.has_mask || p.has_sink || p.has_alibi || p.num_splits != 0)
+    return invalid("a merge has no softcap, causal order, window, key lengths, bias, mask, sinks, slopes or splits");
   return {};
 }
 
 inline Refusal check_backward(const attn_problem& p) {
   if ((p.features & ATTN_FEATURE_BACKWARD) == 0) return {};
   if ((p.features & ATTN_FEATURE_MERGE) != 0) return invalid("a problem asks for two operations");
-  if (p.has_sink || p.num_splits != 0) return invalid("a backward pass has no sinks and no splits");
+  if (p.has_sink || p.has_alibi || p.num_splits != 0)
+    return invalid("a backward pass has no sinks, no slopes and no splits");
   return {};
 }
 
@@ -220,6 +226,7 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
                   {"mask", t.mask.data, keys && p.has_mask, 1},
                   {"key_lengths", t.key_lengths, queries && p.has_key_lengths, 8},
                   {"sink", t.sink.data, queries && p.has_sink, p.sink_dtype == ATTN_F32 ? 4u : 2u},
+                  {"slopes", t.slopes.data, queries && p.has_alibi, 4},
                   {"o1", t.o1.data, sides, element},
                   {"o2", t.o2.data, sides, element},
                   {"lse1", t.lse1.data, sides, 4},

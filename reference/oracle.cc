@@ -14,6 +14,7 @@
 #include "reference/rows/row_terms.h"
 #include "reference/rows/scores.h"
 #include "reference/rows/sinks.h"
+#include "reference/rows/slopes.h"
 #include "reference/rows/visibility.h"
 #include "reference/rows/weighted_mean.h"
 
@@ -92,6 +93,7 @@ struct BlockRow {
   Buffer dot, absolute, running;  // by position in the block
   double shift = 0;               // RowScores::shift
   double sink = -kInfinity;
+  std::vector<double> alibi, distance;  // of each key, with slopes
   MeanRow mean;
 };
 
@@ -214,6 +216,10 @@ class Evaluator {
     row.row = number;
     row.at = at;
     load_bias(&row);
+    if (!load_alibi(&row)) {
+      leave_open(number);
+      return false;
+    }
     row.q.resize(static_cast<size_t>(problem_.dim_qk));
     row.q_size.resize(row.q.size());
     decode_strided(problem_.dtype, tensors_.q.data, offset_of(tensors_.q, at.b, at.h, at.i, 0),
@@ -248,6 +254,20 @@ class Evaluator {
                      offset_of(tensors_.bias, row->at.b, row->at.h, row->at.i, operands_.first + keys[k]),
                      tensors_.bias.stride[3], static_cast<int64_t>(end - k), &row->bias[k]);
     }
+  }
+
+  // False if the slope is not finite.
+  bool load_alibi(BlockRow* row) {
+    row->alibi.clear();
+    row->distance.clear();
+    if (!problem_.has_alibi) return true;
+    const double slope = slope_of(problem_, tensors_, row->at.b, row->at.h);
+    for (const int64_t key : row->keys) {
+      const int64_t j = operands_.first + key;
+      row->distance.push_back(static_cast<double>(distance(problem_, length_, row->at.i, j)));
+      row->alibi.push_back(alibi(problem_, slope, length_, row->at.i, j));
+    }
+    return std::isfinite(slope);
   }
 
   void evaluate_block(std::span<BlockRow> rows) {
@@ -294,7 +314,9 @@ class Evaluator {
                            mean.places.gather(row->dot.data(), &scratch_.dot),
                            mean.places.gather(row->absolute.data(), &scratch_.absolute),
                            mean.places.gather(row->running.data(), &scratch_.running),
-                           row->sink};
+                           row->sink,
+                           row->alibi.empty() ? nullptr : row->alibi.data(),
+                           row->distance.data()};
     switch (row_scores(model_, operands_, input, &scores_)) {
       case ScoreState::kNaN:
         fill(row->row, RowState::kNaN, Due::kMustBeNaN);

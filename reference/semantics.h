@@ -6,6 +6,7 @@
 //
 //   const int64_t length = key_count(p, key_lengths[b]);
 //   if (visible(p, length, i, j) && mask[j] != 0 && !hides(bias[j])) x = score(p, dot(q, k[j]), bias[j]);
+//   if (p.has_alibi) x += alibi(p, slope, length, i, j);
 //
 // A Problem is attn_problem, or a struct that has its fields under the same names.
 #pragma once
@@ -79,6 +80,18 @@ struct Capped {
 ATTN_BOTH inline Capped capped(double c, double x) {
   const double t = std::tanh(x / c);
   return {c * t, t};
+}
+
+// The distance of key j from query i's diagonal.
+template <class Problem>
+ATTN_BOTH int64_t distance(const Problem& p, int64_t length, int64_t i, int64_t j) {
+  const int64_t away = diagonal(p, length, i) - j;
+  return away < 0 ? -away : away;
+}
+// What a slope adds to the score of a pair.
+template <class Problem>
+ATTN_BOTH double alibi(const Problem& p, double slope, int64_t length, int64_t i, int64_t j) {
+  return -slope * static_cast<double>(distance(p, length, i, j));
 }
 
 // The score of a pair with the product q.k. `bias` is 0 if there is none.

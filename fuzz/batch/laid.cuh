@@ -84,12 +84,13 @@ __device__ inline uint32_t bias_at(const Call& call, uint32_t b, uint32_t h, uin
   const Recipe& recipe = call.recipe;
   if (const Plant* plant = plant_at(recipe, kBias, b, h, i, j)) return plant->bits;
   const PairSource at = pair_source(call, recipe.bias.broadcast, b, h, i, j);
-  return bias_bits(recipe.bias, at.b, at.h, at.i, at.j, recipe.seq_k);
+  return bias_bits(recipe.bias, at.b, at.h, at.i, at.j, recipe.seq_q, recipe.seq_k);
 }
 
 __device__ inline uint8_t mask_at(const Call& call, uint32_t b, uint32_t h, uint32_t i, uint32_t j) {
   const PairSource at = pair_source(call, call.recipe.mask.broadcast, b, h, i, j);
-  return pattern_shows(call.recipe.mask.visible, at.b, at.h, at.i, at.j, call.recipe.seq_k);
+  return pattern_shows(call.recipe.mask.visible, at.b, at.h, at.i, at.j, call.recipe.seq_q,
+                       call.recipe.seq_k);
 }
 
 // The unit at byte `within` of element n. A unit is one byte for a mask, and two bytes for every other input.

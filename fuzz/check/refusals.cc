@@ -27,7 +27,7 @@ void lengths(Case& c, int64_t seq_q, int64_t seq_k) {
 }
 void dims(Case& c, int64_t dim) { c.problem.dim_qk = c.problem.dim_v = dim; }
 
-bool has_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0; }
+bool has_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0 || p.slopes; }
 
 void nothing(Problem&) {}
 

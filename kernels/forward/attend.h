@@ -43,9 +43,9 @@ struct BlockRows {
 
 __device__ inline RowView row_view(const ForwardParams& p, const BlockRows& block, int64_t length,
                                    int64_t row) {
-  if (row >= block.rows) return {block.b, block.first_head, 0, {0, 0}};
+  if (row >= block.rows) return {block.b, block.first_head, 0, {0, 0}, 0};
   const int64_t i = row / p.packed;
-  return {block.b, block.first_head + row % p.packed, i, visible_range(p, length, i)};
+  return {block.b, block.first_head + row % p.packed, i, visible_range(p, length, i), diagonal_of(p, length, i)};
 }
 
 // The keys that the first and the last row of a block may see, mask and bias aside. Ranges move monotonically

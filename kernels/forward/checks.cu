@@ -37,6 +37,10 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
   p.bias = strided(tensors.bias, a.batch, a.heads_q, a.seq_q, a.seq_k);
   p.mask = strided(tensors.mask, a.batch, a.heads_q, a.seq_q, a.seq_k);
   if (problem.has_sink) p.sinks = {tensors.sink.data, a.heads_q > 1 ? tensors.sink.stride[1] : 0, problem.sink_dtype};
+  if (problem.has_alibi) {
+    const attn_tensor slopes = strided(tensors.slopes, a.batch, a.heads_q, 1, 1);
+    p.slopes = {static_cast<const float*>(slopes.data), slopes.stride[0], slopes.stride[1]};
+  }
   p.key_lengths = problem.has_key_lengths ? tensors.key_lengths : nullptr;
   p.batch = problem.batch;
   p.heads_q = problem.heads_q;
@@ -63,7 +67,8 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
 
   // sigma must be a normal number: a hidden score times 0 would be NaN.
   const float sigma = std::fabs(problem.scale) * kLog2e;
-  const bool fused = problem.softcap == 0 && problem.bias_dtype == ATTN_NONE && std::isnormal(sigma);
+  const bool fused = problem.softcap == 0 && problem.bias_dtype == ATTN_NONE && !problem.has_alibi &&
+                     std::isnormal(sigma);
   p.mode = fused ? ScoreMode::kFused : ScoreMode::kGeneral;
   p.sign = problem.scale < 0 ? -1.0f : 1.0f;
   p.sigma = fused ? sigma : 1.0f;

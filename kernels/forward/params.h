@@ -42,9 +42,16 @@ struct Sinks {
   int32_t dtype;     // attn_dtype
 };
 
+// The slopes of the query heads: what a score loses for each key of distance from the diagonal (ATTN_FEATURE_ALIBI).
+struct Slopes {
+  const float* data;            // nullptr: there are none
+  int64_t of_entry, from_head;  // strides of batch entries and of heads
+};
+
 struct ForwardParams {
   Strided q, k, v, o, lse, bias, mask;
   Sinks sinks;
+  Slopes slopes;
   const int64_t* key_lengths;  // nullptr: all seq_k
   int64_t batch, heads_q, seq_q, seq_k;
   int32_t dim_qk, dim_v;
@@ -73,8 +80,13 @@ __device__ inline int64_t key_length(const ForwardParams& p, int64_t b) {
   return length < 0 ? 0 : length > p.seq_k ? p.seq_k : length;
 }
 
+// The key on query i's diagonal.
+__device__ inline int64_t diagonal_of(const ForwardParams& p, int64_t length, int64_t i) {
+  return p.bottom_right ? i + length - p.seq_q : i;
+}
+
 __device__ inline KeyRange visible_range(const ForwardParams& p, int64_t length, int64_t i) {
-  const int64_t diagonal = p.bottom_right ? i + length - p.seq_q : i;
+  const int64_t diagonal = diagonal_of(p, length, i);
   const int64_t begin = diagonal - p.left, end = diagonal + p.right + 1;
   return {begin > 0 ? begin : 0, end < length ? end : length};
 }

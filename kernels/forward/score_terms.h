@@ -11,6 +11,7 @@
 #pragma once
 
 #include "kernels/forward/scores.h"
+#include "kernels/forward/slopes.h"
 
 namespace attn {
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/forward/params.h"
+#include "kernels/forward/slopes.h"
 #include "kernels/primitives/math.h"
 #include "kernels/primitives/types.h"
 #include "kernels/primitives/warp.h"
@@ -14,6 +15,7 @@ namespace attn {
 struct RowView {
   int64_t b, h, i;
   KeyRange keys;
+  int64_t diagonal;
 };
 
 // The scores of two rows (lane / 4 and 8 below it) for a tile of N keys, and the keys that these rows see, mask
@@ -68,9 +70,9 @@ __device__ void add_bias(const ForwardParams& p, const RowView (&rows)[2], int64
   });
 }
 
-// Exponents for kGeneral: scores are scaled, capped and biased.
+// Exponents of scores that are scaled, capped and biased.
 template <int N>
-__device__ void make_exponents(const ForwardParams& p, const RowView (&rows)[2], int64_t first_key,
+__device__ void make_biased(const ForwardParams& p, const RowView (&rows)[2], int64_t first_key,
                                TileScores<N>& tile) {
   tile.each([&](int, int, float product) { return product * p.scale; });
   if (p.softcap > 0) tile.each([&](int, int, float score) { return p.softcap * tanh(score / p.softcap); });
@@ -84,6 +86,17 @@ __device__ void make_exponents(const ForwardParams& p, const RowView (&rows)[2],
     default:
       return add_bias<float>(p, rows, first_key, tile);
   }
+}
+
+// Exponents for kGeneral.
+template <int N>
+__device__ void make_exponents(const ForwardParams& p, const RowView (&rows)[2], int64_t first_key,
+                               TileScores<N>& tile) {
+  make_biased(p, rows, first_key, tile);
+  if (p.slopes.data == nullptr) return;
+  const float slopes[2] = {slope_of(p.slopes, rows[0].b, rows[0].h), slope_of(p.slopes, rows[1].b, rows[1].h)};
+  const int64_t away[2] = {rows[0].diagonal - first_key, rows[1].diagonal - first_key};
+  tile.each([&](int r, int j, float exponent) { return sloped(exponent, slopes[r], away[r] - j); });
 }
 
 // Turns products with keys first_key..first_key + N into scores, which are -inf exactly if hidden. A hidden

@@ -219,7 +219,7 @@ inline attn_partials place_partials(const attn_problem& problem, const attn_plan
 template <SplitkPaths kPaths>
 struct SplitkOn {
   static constexpr attn_backend kBackend = attn::kBackend;
-  static constexpr uint64_t kFeatures = ATTN_FEATURE_SINK;
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_SINK | ATTN_FEATURE_ALIBI;
   static constexpr const attn_build* kBuild = &attn_build_identity;
 
   static Refusal plan(const Call& call, attn_plan* plan) { return splitk::plan_splits<kPaths>(call, plan); }

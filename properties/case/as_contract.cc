@@ -13,7 +13,8 @@ namespace {
 template <class T>
 constexpr bool kIsNumber = std::is_arithmetic_v<T>;
 
-constexpr std::string_view kOfInputs[] = {"has_key_lengths", "bias_dtype", "has_mask", "has_sink", "sink_dtype"};
+constexpr std::string_view kOfInputs[] = {"has_key_lengths", "bias_dtype", "has_mask",
+                                          "has_sink",        "sink_dtype", "has_alibi"};
 
 // True if a row of the contract is filled from a member of the same name.
 constexpr bool has_member(const char* name) {
@@ -52,6 +53,7 @@ attn_problem problem_of(const Problem& p) {
   out.has_mask = p.mask.has_value();
   out.has_sink = p.sink.has_value();
   if (p.sink) out.sink_dtype = p.sink->dtype;
+  out.has_alibi = p.slopes.has_value();
   out.features |= contract::features_of(out);
   return out;
 }

@@ -71,15 +71,25 @@ enum class PatternKind : uint8_t {
   kDeadTiles,  // keys in runs of `parameter`; each run hidden at random per query, one time in two
   kStripes,    // keys with j mod parameter == 0 hidden
   kRandom,     // each pair hidden with probability parameter / 16
+  // In these kinds query i stands at key i + seq_k - seq_q.
+  kTree,        // a draft tree: the keys before query 0, and query i's ancestors and itself (mask_values.h)
+  kSinkWindow,  // the first `seed` keys, and the last `parameter` keys up to the query's own
+  kBlockwise,   // blocks of 16 to 128 queries and 16 to 128 keys, each hidden at random one time in two
 };
-inline constexpr int kPatternKinds = 10;
+inline constexpr int kPatternKinds = 13;
+// The kinds that the draw's axes choose from. The others are drawn later (features/pattern.h).
+inline constexpr int kFirstPatternKinds = 10;
 
 struct Pattern {
   PatternKind kind = PatternKind::kAll;
   int64_t parameter = 1;  // > 0
-  uint64_t seed = 0;
+  uint64_t seed = 0;      // of the random kinds; of kSinkWindow: a number of keys
   bool operator==(const Pattern&) const = default;
 };
+
+// The sizes of the blocks of kBlockwise: 16, 32, 64 or 128.
+constexpr int64_t block_queries(const Pattern& p) { return int64_t{16} << (p.parameter - 1) % 4; }
+constexpr int64_t block_keys(const Pattern& p) { return int64_t{16} << (p.parameter - 1) / 4 % 4; }
 
 // Dimensions that a bias or a mask repeats (stride 0) instead of storing.
 struct Broadcast {
@@ -133,6 +143,24 @@ struct Sink {
   bool operator==(const Sink&) const = default;
 };
 
+// The slopes of the query heads (attn_problem.has_alibi), fp32.
+enum class SlopeKind : uint8_t {
+  kZero,      // 0: distance does not matter
+  kPowers,    // 2^-(1 + h mod 8): most products with a distance are exact
+  kUneven,    // 1/32 to 1 with all bits in use: products are rounded
+  kNegative,  // the same below 0: far keys count more
+  kSteep,     // 8 to 64: a query sees hardly more than the nearest key
+  kMixed,     // each head has one of these
+};
+inline constexpr int kSlopeKinds = 6;
+
+struct Slopes {
+  SlopeKind kind = SlopeKind::kZero;
+  bool entries = false;  // each batch entry has slopes of its own; else all have the same, stored once
+  uint64_t seed = 0;
+  bool operator==(const Slopes&) const = default;
+};
+
 // The sizes and flags of attn_problem, with the same names and meanings.
 struct Problem {
   int32_t dtype = ATTN_F16;
@@ -147,6 +175,7 @@ struct Problem {
   std::optional<Mask> mask;
   int64_t num_splits = 0;
   std::optional<Sink> sink;
+  std::optional<Slopes> slopes;
   // Bits of attn_problem.features without a field above: the one that asks for another operation than the forward
   // pass (tensor_spec.h, kOperations), or those of a later attnfuzz. A reader that does not know a bit refuses the
   // problem by name (reference/call/known_features.h).
@@ -179,6 +208,7 @@ template <> inline constexpr auto kFields<Problem> = fields("a problem",
     field("seq_k", &Problem::seq_k),
     field("seq_q", &Problem::seq_q),
     field("sink", &Problem::sink),
+    field("slopes", &Problem::slopes),
     field("softcap", &Problem::softcap),
     field("window_left", &Problem::window_left),
     field("window_right", &Problem::window_right));

@@ -22,16 +22,19 @@ inline constexpr const char* kFillNames[] = {"zero",      "constant",    "one_ho
                                              "same_rows", "signed_zero", "subnormal", "uniform",   "negative",
                                              "gaussian",  "blocks",      "huge",      "intervals", "levels"};
 inline constexpr const char* kPatternNames[] = {"all",       "nothing",   "first_key",  "last_key", "prefix",
-                                                "documents", "dead_rows", "dead_tiles", "stripes",  "random"};
+                                                "documents", "dead_rows", "dead_tiles", "stripes",  "random",
+                                                "tree",      "sink_window", "blockwise"};
 inline constexpr const char* kBiasNames[] = {"zero",          "row_constant", "gaussian", "alibi",
                                              "very_negative", "masking",      "wide",     "far_below"};
 inline constexpr const char* kPlacementNames[] = {"guarded", "page_end"};
 inline constexpr const char* kPoisonNames[] = {"nan", "huge"};
+inline constexpr const char* kSlopeNames[] = {"zero", "powers", "uneven", "negative", "steep", "mixed"};
 inline constexpr const char* kSinkNames[] = {"zero", "above", "gaussian", "below", "minus_inf", "mixed"};
 static_assert(std::size(kFillNames) == kFillKinds);
 static_assert(std::size(kPatternNames) == kPatternKinds);
 static_assert(std::size(kBiasNames) == kBiasKinds);
 static_assert(std::size(kSinkNames) == kSinkKinds);
+static_assert(std::size(kSlopeNames) == kSlopeKinds);
 
 inline constexpr size_t kMaxPlanted = 65536;
 inline constexpr size_t kMaxCalls = 256;
@@ -77,6 +80,11 @@ template <> inline constexpr auto kFields<Sink> = fields("a sink",
     field("dtype", &Sink::dtype, Names{kDtypes}),
     field("kind", &Sink::kind, Names{kSinkNames}),
     field("seed", &Sink::seed));
+
+template <> inline constexpr auto kFields<Slopes> = fields("slopes",
+    field("entries", &Slopes::entries),
+    field("kind", &Slopes::kind, Names{kSlopeNames}),
+    field("seed", &Slopes::seed));
 
 template <> inline constexpr auto kFields<Environment> = fields("an environment",
     field("arithmetic", &Environment::arithmetic, Names{kArithmeticNames}),

@@ -71,6 +71,14 @@ std::string to_string(const Pattern& p) {
     case PatternKind::kRandom:
       text = cat("pairs at random, ", p.parameter, "/16 hidden");
       break;
+    case PatternKind::kTree:
+      text = cat("a draft tree, parents at most ", p.parameter, " before");
+      break;
+    case PatternKind::kSinkWindow:
+      return cat("the first ", p.seed, " keys and the last ", p.parameter);
+    case PatternKind::kBlockwise:
+      text = cat("half of all blocks of ", block_queries(p), "x", block_keys(p));
+      break;
   }
   if (p.seed != 0) text += cat(" (seed ", p.seed, ")");
   return text;

@@ -24,6 +24,7 @@ std::array<bool, 4> repeated(const Case& c, TensorId t) {
   Broadcast all;
   if (t == TensorId::kBias && p.bias) all = p.bias->broadcast;
   if (t == TensorId::kMask && p.mask) all = p.mask->broadcast;
+  if (t == TensorId::kSlopes && p.slopes) all.batch = !p.slopes->entries;
   return {all.batch, all.head, all.query, false};
 }
 
@@ -42,8 +43,8 @@ int64_t element_bytes(const Problem& p, TensorId t) {
 }
 
 bool is_present(const Case& c, TensorId t) {
-  const uint64_t sinks = c.problem.sink ? ATTN_FEATURE_SINK : 0;
-  if (!in_problem(spec_of(t), c.problem.features | sinks)) return false;
+  const uint64_t sinks = c.problem.sink ? ATTN_FEATURE_SINK : 0, slopes = c.problem.slopes ? ATTN_FEATURE_ALIBI : 0;
+  if (!in_problem(spec_of(t), c.problem.features | sinks | slopes)) return false;
   switch (t) {
     case TensorId::kLse:
       return c.want_lse;
@@ -53,6 +54,8 @@ bool is_present(const Case& c, TensorId t) {
       return c.problem.mask.has_value();
     case TensorId::kSink:
       return c.problem.sink.has_value();
+    case TensorId::kSlopes:
+      return c.problem.slopes.has_value();
     case TensorId::kKeyLengths:
       return c.problem.key_lengths.has_value();
     default:
@@ -65,6 +68,7 @@ void make_present(Case& c, TensorId t) {
   if (t == TensorId::kMask && !c.problem.mask) c.problem.mask.emplace();
   if (t == TensorId::kBias && !c.problem.bias) c.problem.bias.emplace();
   if (t == TensorId::kSink && !c.problem.sink) c.problem.sink.emplace();
+  if (t == TensorId::kSlopes && !c.problem.slopes) c.problem.slopes.emplace();
 }
 
 std::optional<Geometry> geometry(const Case& c, TensorId t) {

@@ -1,8 +1,8 @@
 // The visible pairs of a pattern and the values of a bias, one at a time, on a host and on a device. The
 // rows of fills.h are computed from these.
 //
-//   pattern_shows({.kind = PatternKind::kDocuments, .parameter = 5}, b, h, i, j, seq_k)
-//   bias_bits(bias, b, h, i, j, seq_k)      // of its dtype
+//   pattern_shows({.kind = PatternKind::kDocuments, .parameter = 5}, b, h, i, j, seq_q, seq_k)
+//   bias_bits(bias, b, h, i, j, seq_q, seq_k)      // of its dtype
 #pragma once
 
 #include "properties/case/case.h"
@@ -56,11 +56,25 @@ ATTN_BOTH inline float finite_bias(const Bias& bias, int64_t b, int64_t h, int64
   return 0;
 }
 
+// The nodes of draft trees. Each kTreeNodes of them are a tree, so that a walk to a root is short.
+inline constexpr int64_t kTreeNodes = 64;
+
+// True if node `above` is an ancestor of `node`, or `node` itself. A parent lies at most `reach` nodes before its
+// child, and never after it; all heads of a batch entry have one tree.
+ATTN_BOTH inline bool descends(uint64_t seed, int64_t b, int64_t node, int64_t above, int64_t reach) {
+  if (above > node || above / kTreeNodes != node / kTreeNodes) return false;
+  while (node > above) {
+    const int64_t before = node % kTreeNodes, choices = before < reach ? before : reach;
+    node -= 1 + static_cast<int64_t>(mix(seed, b, 0, node, 0) % static_cast<uint64_t>(choices));
+  }
+  return node == above;
+}
+
 }  // namespace mask_values
 
 // True if `pattern` lets query i see key j.
 ATTN_BOTH inline bool pattern_shows(const Pattern& pattern, int64_t b, int64_t h, int64_t i, int64_t j,
-                                    int64_t seq_k) {
+                                    int64_t seq_q, int64_t seq_k) {
   const int64_t n = pattern.parameter;
   const uint64_t seed = pattern.seed ^ mask_values::kPatternSalt;
   switch (pattern.kind) {
@@ -84,18 +98,29 @@ ATTN_BOTH inline bool pattern_shows(const Pattern& pattern, int64_t b, int64_t h
       return j % n != 0;
     case PatternKind::kRandom:
       return static_cast<int64_t>(mix(seed, b, h, i, j) & 15) >= n;
+    case PatternKind::kTree: {
+      const int64_t prefix = seq_k > seq_q ? seq_k - seq_q : 0;
+      return j < prefix || mask_values::descends(seed, b, i, j - prefix, n);
+    }
+    case PatternKind::kSinkWindow: {
+      const int64_t own = i + seq_k - seq_q;
+      return j <= own && (j > own - n || static_cast<uint64_t>(j) < pattern.seed);
+    }
+    case PatternKind::kBlockwise:
+      return (mix(seed, b, h, i / block_queries(pattern), j / block_keys(pattern)) & 1) == 0;
   }
   return true;
 }
 
 // The value of a bias in the bits of its dtype. Broadcast dimensions are asked at index 0.
-ATTN_BOTH inline uint32_t bias_bits(const Bias& bias, int64_t b, int64_t h, int64_t i, int64_t j,
+ATTN_BOTH inline uint32_t bias_bits(const Bias& bias, int64_t b, int64_t h, int64_t i, int64_t j, int64_t seq_q,
                                     int64_t seq_k) {
   const bool fp32 = bias.dtype == ATTN_F32;
   const auto bits = [&](float value) {
     return fp32 ? std::bit_cast<uint32_t>(value) : uint32_t{to_bits(bias.dtype, value)};
   };
-  if (pattern_shows(bias.finite, b, h, i, j, seq_k)) return bits(mask_values::finite_bias(bias, b, h, i, j));
+  if (pattern_shows(bias.finite, b, h, i, j, seq_q, seq_k))
+    return bits(mask_values::finite_bias(bias, b, h, i, j));
   if (bias.kind == BiasKind::kMasking) return bits(mask_values::lowest(bias.dtype));
   return fp32 ? 0xff800000 : format16(bias.dtype).infinity | 0x8000u;
 }

@@ -10,6 +10,7 @@
 #include "properties/case/geometry.h"
 #include "properties/data/fills.h"
 #include "properties/data/sink_values.h"
+#include "properties/data/slope_values.h"
 #include "reference/numbers/formats.h"
 #include "reference/semantics.h"
 
@@ -126,6 +127,12 @@ uint32_t sink_at(const Case& c, int64_t h) {
   return sink_bits(*c.problem.sink, source(c.remap.head_q, h, c.problem.seq_k));
 }
 
+float slope_at(const Case& c, int64_t b, int64_t h) {
+  const Slopes& slopes = *c.problem.slopes;
+  const int64_t seq_k = c.problem.seq_k;
+  return slope_value(slopes, slopes.entries ? source(c.remap.batch, b, seq_k) : 0, source(c.remap.head_q, h, seq_k));
+}
+
 std::vector<Planted> planted_at(const Case& c) {
   static const Remap kIdentity;
   if (c.remap == kIdentity || c.planted.empty()) return c.planted;
@@ -166,6 +173,7 @@ double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s,
     const uint32_t bits = sink_at(c, h);
     return decode(p.sink->dtype, &bits, 0);
   }
+  if (tensor == TensorId::kSlopes) return slope_at(c, b, h);
   const bool pair = tensor == TensorId::kBias;
   const std::array<bool, 4> once = repeated(c, tensor);
   const Indices at = {once[0] ? 0 : b, once[1] ? 0 : h, once[2] ? 0 : s};

@@ -37,6 +37,8 @@ bool mask_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j);
 float bias_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j);
 // The sink of query head h, in the bits of its dtype.
 uint32_t sink_at(const Case& c, int64_t h);
+// The slope of query head h in batch entry b.
+float slope_at(const Case& c, int64_t b, int64_t h);
 
 // Planted values with their places in the tensors as laid out. Unless the case is remapped, this is its own
 // list. A later value wins.

@@ -6,6 +6,7 @@
 
 #include "properties/case/codec.h"
 #include "properties/case/domain.h"
+#include "properties/case/features/pattern.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/data/fills.h"
 #include "properties/draw/axes/axis.h"
@@ -74,10 +75,13 @@ void make_requested(Phase phase, const CaseRequest& request, const GeneratorConf
   }
 }
 
-// later_random: for Phase::kLater.
-Case make_case(const GeneratorConfig& given, const rc::Random& random, const rc::Random& later_random,
-               CaseRequest request) {
-  RapidcheckRng rng(random), later(later_random);
+// The random numbers of a case, by what draws from them. What was added later has numbers of its own.
+struct Randoms {
+  rc::Random first, later, patterns;  // of the phases before Phase::kLater; of it; of later kinds of patterns
+};
+
+Case make_case(const GeneratorConfig& given, const Randoms& randoms, CaseRequest request) {
+  RapidcheckRng rng(randoms.first), later(randoms.later), patterns(randoms.patterns);
   if (request.together) request.row = given.covering ? given.covering->together(rng) : together(rng);
   Case c;
   const bool spared = !given.refused.nothing() && !rng.percent(3);
@@ -114,6 +118,7 @@ Case make_case(const GeneratorConfig& given, const rc::Random& random, const rc:
     fit_domain(config, c);
   }
   draw_phase(Phase::kLater, config, later, c);
+  if (request.row.empty()) draw_later_pattern(patterns, c.problem);
   tidy(c);
   if (!illegal(c)) return c;
   // A case can be illegal through its memory: through strides that no slot holds, or, in a domain of long
@@ -152,18 +157,21 @@ bool asks_together(uint64_t seed, uint64_t index) { return mix(seed, index / 2, 
 rc::Gen<Case> arbitrary_case(const GeneratorConfig& config) {
   return [config](const rc::Random& random, int) {
     rc::Random left = random;
-    const rc::Random right = left.split();
-    return rc::shrinkable::just(make_case(config, left, right, {}));
+    rc::Random right = left.split();
+    const rc::Random patterns = right.split();
+    return rc::shrinkable::just(make_case(config, {left, right, patterns}, {}));
   };
 }
 
 void showValue(const Case& c, std::ostream& os) { os << encode(c); }
 
 Case draw(const GeneratorConfig& config, uint64_t seed, uint64_t index) {
-  rc::Random::Key key;
-  for (size_t i = 0; i < key.size(); ++i) key[i] = mix(seed, index, i, 0, 0);
-  rc::Random::Key later;
-  for (size_t i = 0; i < later.size(); ++i) later[i] = mix(seed, index, key.size() + i, 0, 0);
+  const auto random = [&](size_t number) {
+    rc::Random::Key key;
+    for (size_t i = 0; i < key.size(); ++i) key[i] = mix(seed, index, number * key.size() + i, 0, 0);
+    return rc::Random(key);
+  };
+  const Randoms randoms = {random(0), random(1), random(2)};
   CaseRequest request;
   if (index % kManyHeadsEvery == kManyHeadsAt) request.many_heads = index / kManyHeadsEvery;
   if (const uint64_t n = index / kLongEvery; index % kLongEvery == kLongAt)
@@ -178,10 +186,10 @@ Case draw(const GeneratorConfig& config, uint64_t seed, uint64_t index) {
   if (request.anything && config.covering) request.row = config.covering->row(seed, index / 2);
   request.keeps_keys = index / 4 % 3 != 0;
   request.plain = std::ranges::none_of(request.row, [](const AxisRequest& one) { return adds_to_scores(one); });
-  if (request.sort != CaseRequest::kFar) return make_case(config, rc::Random(key), rc::Random(later), request);
+  if (request.sort != CaseRequest::kFar) return make_case(config, randoms, request);
   GeneratorConfig far = config;
   far.work = far_work(config);
-  return make_case(far, rc::Random(key), rc::Random(later), request);
+  return make_case(far, randoms, request);
 }
 
 }  // namespace attnfuzz

@@ -59,11 +59,11 @@ class Page {
          cat(p_.seq_q, p_.seq_q == 1 ? " query, " : " queries, ", p_.seq_k, p_.seq_k == 1 ? " key" : " keys"));
     const auto masks = mask_words(p_);
     fact("masks", masks.empty() ? "none" : join(masks, "; "));
-    if (p_.causal || p_.window_left >= 0 || p_.window_right >= 0) fact("diagonal", diagonal());
+    if (p_.causal || p_.window_left >= 0 || p_.window_right >= 0 || p_.slopes) fact("diagonal", diagonal());
     fact("scale", number(p_.scale) + (p_.softcap != 0 ? ", softcap " + number(p_.softcap) : ""));
     for (const std::string& words : all_words(c_)) {
-      constexpr std::string_view kSinks = "sinks ";
-      if (words.starts_with(kSinks)) fact("sinks", words.substr(kSinks.size()));
+      for (const std::string name : {"sinks", "slopes"})
+        if (words.starts_with(name + " ")) fact(name.c_str(), words.substr(name.size() + 1));
     }
     fact("data", join(data_words(c_), "; "));
     const auto around = surroundings_words(c_);

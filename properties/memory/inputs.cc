@@ -95,6 +95,11 @@ void InputRows::write(const Index& at, std::byte* row) {
     case TensorId::kSavedLse:
       write_derived(at, row);
       break;
+    case TensorId::kSlopes: {
+      const float slope = slope_at(case_, at.n[0], at.n[1]);
+      std::memcpy(row, &slope, sizeof slope);
+      break;
+    }
     case TensorId::kKeyLengths:
       std::memcpy(row, case_.problem.key_lengths->data(), case_.problem.key_lengths->size() * 8);
       break;

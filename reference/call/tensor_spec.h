@@ -29,7 +29,7 @@ namespace attnfuzz {
 
 // clang-format off
 enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace, kO1, kO2, kLse1, kLse2, kSink,
-                               kDout, kSavedO, kSavedLse, kDq, kDk, kDv };
+                               kDout, kSavedO, kSavedLse, kDq, kDk, kDv, kSlopes };
 // clang-format on
 
 // Which size of the problem a dimension has, and the format of an element: the
@@ -126,6 +126,8 @@ inline constexpr TensorSpec kRows[] = {
     {kDq, "dq", {kBatch, kHeadsQ, kSeqQ, kDimQk}, k16, kOut, ATTN_FIELD(T, dq), kMoved, nullptr, 0, kBackward},
     {kDk, "dk", {kBatch, kHeadsKv, kSeqK, kDimQk}, k16, kOut, ATTN_FIELD(T, dk), kMoved, nullptr, 0, kBackward},
     {kDv, "dv", {kBatch, kHeadsKv, kSeqK, kDimV}, k16, kOut, ATTN_FIELD(T, dv), kMoved, nullptr, 0, kBackward},
+    {kSlopes, "slopes", {kBatch, kHeadsQ, kOne, kOne}, k32, kIn, ATTN_FIELD(T, slopes), kFixed, "has_alibi",
+     ATTN_FEATURE_ALIBI, kOfForward},
 };
 // clang-format on
 }  // namespace tensor_table

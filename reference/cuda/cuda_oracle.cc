@@ -106,7 +106,8 @@ class CudaOracle final : public FastOracle {
   std::optional<Reference> evaluate(const attn_problem& problem, const attn_tensors& host,
                                     const attn_plan& plan, const Calibration& calibration, RowSample sample,
                                     std::string* why) override {
-    *why = unknown_features({"the oracle on a GPU", ATTN_FEATURE_F32 | ATTN_FEATURE_SINK}, problem.features);
+    constexpr uint64_t kKnown = ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_ALIBI;
+    *why = unknown_features({"the oracle on a GPU", kKnown}, problem.features);
     if (!why->empty()) return std::nullopt;
     if (problem.has_sink && plan.lse_sink) {
       *why = "an LSE that leaves the sink out";

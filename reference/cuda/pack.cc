@@ -7,6 +7,7 @@
 #include "reference/call/row_space.h"
 #include "reference/call/tensor_spec.h"
 #include "reference/rows/sinks.h"
+#include "reference/rows/slopes.h"
 
 namespace attnfuzz::cuda {
 namespace {
@@ -87,7 +88,8 @@ Tasks list_tasks(const attn_problem& p, const attn_tensors& host, const std::vec
     }
     const KeyRange range = key_range(p, host, at.b, at.i);
     RowTask task = {0, 0, static_cast<int32_t>(tasks.groups.size() - 1), static_cast<int32_t>(range.first),
-                    static_cast<int32_t>(range.last), sink_of(p, host, at.h)};
+                    static_cast<int32_t>(range.last), sink_of(p, host, at.h), slope_of(p, host, at.b, at.h),
+                    diagonal(p, key_length(p, host, at.b), at.i)};
     // A window may end before the first key.
     if (range.last <= range.first) task.first = task.last = 0;
     if (p.bias_dtype != ATTN_NONE) task.bias = bias->of(at) * stride_k;
@@ -183,6 +185,7 @@ void point(Pointer& pointer, uint64_t offset) {
 void fill_input(const attn_problem& p, const Tasks& tasks, const Sections& at, RowsInput* in) {
   in->dtype = p.dtype;
   in->bias_dtype = p.bias_dtype;
+  in->slopes = p.has_alibi != 0;
   in->rows = static_cast<int32_t>(tasks.rows.size());
   in->groups = static_cast<int32_t>(tasks.groups.size());
   in->keys = static_cast<int32_t>(p.seq_k);

@@ -106,6 +106,17 @@ struct Team {
   const void* v;  // value of key 0
 };
 
+// The parts of a score besides its product: the bias b, and t, which a slope takes off at a distance.
+struct Added {
+  bool bias, slope;
+  double b, t, distance;
+};
+__device__ inline Added added_by_slope(const RowsInput& in, const RowTask& task, int64_t key) {
+  const int64_t away = task.diagonal - key;
+  const auto distance = static_cast<double>(away < 0 ? -away : away);
+  return {false, in.slopes, 0, -task.slope * distance, distance};
+}
+
 // True if a mask or a bias may hide keys.
 __host__ __device__ inline bool has_holes(const RowsInput& in) {
   return in.mask != nullptr || in.bias_dtype != ATTN_NONE;

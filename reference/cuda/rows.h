@@ -26,6 +26,8 @@ struct RowTask {
   int32_t group;        // of its keys and values
   int32_t first, last;  // the keys [first, last) that position allows (visibility.h)
   double sink;          // of its head; -infinity: none
+  double slope;         // of its head; 0: none
+  int64_t diagonal;     // the key on its diagonal, with slopes
 };
 
 // Facts about the keys of one group, found on the device before its rows are evaluated.
@@ -38,6 +40,7 @@ struct GroupFacts {
 struct RowsInput {
   ErrorNumbers model;
   int32_t dtype, bias_dtype;              // attn_dtype; no bias: ATTN_NONE
+  bool slopes;                            // the tasks have slopes
   int32_t rows, groups, keys, most_keys;  // most_keys: the largest last - first
   int32_t dim_qk, dim_v, stride_qk, stride_v;
   const RowTask* tasks;

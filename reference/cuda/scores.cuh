@@ -119,12 +119,11 @@ __device__ inline void products_of(const RowsInput& in, const double* q, const B
 struct Score {
   double x, err, delta;
 };
-// `b`: the bias, if there is one.
+// `added`: the bias and the slope.
 __device__ inline Score score_of(const ErrorNumbers& model, const Row& row, const Product& product,
-                                 bool aligned, bool flushed, double block, double key_norm, bool bias,
-                                 double b) {
+                                 bool aligned, bool flushed, double block, double key_norm, const Added& added) {
   const double scale = fabs(model.scale), size = aligned ? product.aligned : product.absolute;
-  const bool adjusted = model.softcap > 0 || bias;
+  const bool adjusted = model.softcap > 0 || added.bias || added.slope;
   double delta = block > 0 ? (product.running + size) * block : size * model.score_gamma;
   delta = scale * (delta + model.dim_qk * kFlush);
   if (model.flushes && scale < 2 * kFlush) delta += scale * product.absolute;
@@ -136,10 +135,12 @@ __device__ inline Score score_of(const ErrorNumbers& model, const Row& row, cons
     x = score.value;
   }
   const double size_before_bias = fabs(x);
-  x += b;
+  x += added.b;
+  if (added.slope) x += added.t;
   double err = delta + ((model.fused ? 0 : 2 * kU) + (adjusted ? kU : 0)) * fabs(x);
   if (adjusted) err += 3 * kU * size_before_bias;
-  if (bias) err += 3 * kU * fabs(b);
+  if (added.bias) err += 3 * kU * fabs(added.b);
+  if (added.slope) err += alibi_error(added.t, added.distance, added.bias, added.b, size_before_bias);
   if (model.softcap > 0) err += model.softcap * (model.eps_tanh * tanh_size + 1.4 * kU);
   if (model.folded_unit > 0) {
     err += scale * model.folded_unit * product.absolute;
@@ -183,6 +184,7 @@ __device__ inline void find_scores(const RowsInput& in, int64_t at, const GroupF
       Row& row = team.row[r];
       bool sees = k >= row.lo && k < row.hi;
       double b = 0;
+      Added added = {};
       if (sees && (bias || in.mask != nullptr)) {
         const RowTask& task = in.tasks[at + r];
         if (in.mask != nullptr) sees = in.mask[task.mask + team.first + k] != 0;
@@ -196,8 +198,10 @@ __device__ inline void find_scores(const RowsInput& in, int64_t at, const GroupF
       // Inputs that are not finite decide a row, whatever its scores are.
       if (purity == Purity::kNaN || isnan(b)) atomicOr(&row.impure, kSeesNaN);
       if (purity == Purity::kInfinite || isinf(b)) atomicOr(&row.impure, kSeesInfinity);
+      if (in.slopes) added = added_by_slope(in, in.tasks[at + r], team.first + k);
+      added.bias = bias, added.b = b;
       const bool flushed = model.flushes && (flushed_key || row.q_below_flushed);
-      const Score score = score_of(model, row, products[r], aligned, flushed, block, key_norm, bias, b);
+      const Score score = score_of(model, row, products[r], aligned, flushed, block, key_norm, added);
       row.product[k] = {score.x, score.err};
       row.part[k] = {score.delta, products[r].absolute};
     }

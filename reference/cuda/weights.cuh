@@ -54,7 +54,8 @@ __device__ inline void survey(const RowsInput& in, int64_t task, const Team& tea
     const Pair score = row.product[k], part = row.part[k];
     if (score.b == kHidden) continue;
     const double b = bias ? number_of(in.bias_dtype, in.bias, in.tasks[task].bias + team.first + k) : 0;
-    const double mine[] = {score.a, -score.a, score.b, part.a, part.b, fabs(score.a - b)};
+    const double t = in.slopes ? added_by_slope(in, in.tasks[task], team.first + k).t : 0;
+    const double mine[] = {score.a, -score.a, score.b, part.a, part.b, fabs(score.a - b - t) + fabs(t)};
 #pragma unroll
     for (int i = 0; i < 6; ++i) most[i] = larger(most[i], mine[i]);
     seen += 1;
@@ -85,12 +86,13 @@ __device__ inline void survey(const RowsInput& in, int64_t task, const Team& tea
       model.folded_unit != 0 && row.q_most * fabs(model.scale) * std::numbers::log2e >= model.folded_overflow;
   const double misplaced =
       model.may_be_fused ? kU * (row.farthest + row.largest_delta) * std::numbers::log2e : 0;
-  const double capped = model.softcap > 0 || bias ? most[5] : 0;
+  const double capped = model.softcap > 0 || bias || in.slopes ? most[5] : 0;
   row.nan = row.impure & kSeesNaN;
   row.infinite = (row.impure & kSeesInfinity) != 0 || folded || isnan(row.sink) || row.sink == INFINITY ||
+                 !isfinite(in.tasks[task].slope) ||
                  overflows(model, row.largest_absolute, capped, row.m, row.least == row.m, misplaced);
   row.misplaced = exp2(misplaced);
-  const bool shifted = bias && !has_sink(row.sink) &&
+  const bool shifted = bias && !in.slopes && !has_sink(row.sink) &&
                        absorbed(model, row.largest_absolute, row.largest_delta, row.m, row.least);
   row.shift = shifted ? row.m : 0;
   if (row.shift != 0) row.m = row.least = row.largest_delta = row.largest_error = 0;

@@ -54,6 +54,14 @@ ATTN_BOTH inline bool overflows(const ErrorNumbers& model, double most_absolute,
   return misplaced >= kMostMisplaced || misplaced + p_reach(model) >= std::log2(model.p_overflow);
 }
 
+// The error of a slope's part of a score, t = -slope * distance, and of the addition that a bias beside it takes
+// (scores.h). `capped`: |a'_j|.
+ATTN_BOTH inline double alibi_error(double t, double distance, bool bias, double b, double capped) {
+  constexpr double kExactInteger = 0x1p24;  // up to it an integer is a number of fp32
+  const double size = std::abs(t), rounded = distance > kExactInteger ? 4 * kU : 3 * kU;
+  return rounded * size + kFlush * (1 + distance) + (bias ? kU * (capped + std::abs(b) + size) : 0);
+}
+
 // True if every score of a row is the same number m in any kernel that rounds a score before it subtracts
 // the maximum (ATTN_SCALE_SEPARATE). Every x_j is m in double, so all biases are. What is added to a bias,
 // |a'_j| <= |tau| sum |q_t k_jt|, is at most an eighth of m's last place in double. Hence no order of the

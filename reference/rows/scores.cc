@@ -137,8 +137,11 @@ void other_errors(const ErrorModel& model, const Operands& operands, const Score
   const int64_t n = input.n;
   const AllConst absolute(input.absolute, n), capped(scores.capped.data(), n),
       tanh_size(scores.tanh_size.data(), n);
-  if (model.softcap > 0 || input.bias) error += 3 * kU * capped;
+  if (model.softcap > 0 || input.bias || input.alibi) error += 3 * kU * capped;
   if (input.bias) error += 3 * kU * AllConst(input.bias, n).abs();
+  for (int64_t k = 0; input.alibi && k < n; ++k)
+    error[k] += alibi_error(input.alibi[k], input.distance[k], input.bias != nullptr,
+                            input.bias ? input.bias[k] : 0, capped[k]);
   if (model.softcap > 0) error += model.softcap * (model.eps_tanh * tanh_size + 1.4 * kU);
   if (model.folded_unit > 0) {
     error += std::abs(model.scale) * model.folded_unit * absolute;
@@ -180,7 +183,7 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
   const AllConst absolute(input.absolute, n);
   const RowLoops& loops = row_loops();
   out->absolute = input.absolute;
-  const bool adjusted = model.softcap > 0 || input.bias != nullptr;
+  const bool adjusted = model.softcap > 0 || input.bias != nullptr || input.alibi != nullptr;
 
   // The sizes that the products' error is relative to. The buffer e is free until the end.
   const double* sizes = aligned_sizes(model, operands, input, e.data()) ? e.data() : input.absolute;
@@ -197,6 +200,7 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
   if (model.softcap > 0) softcap(model, n, x.data(), tanh_size.data());
   if (adjusted) capped = x.abs();
   if (input.bias) x += AllConst(input.bias, n);
+  if (input.alibi) x += AllConst(input.alibi, n);
   if (adjusted || flushed) loops.errors(x.data(), delta.data(), n, unit, error.data());
   if (adjusted || flushed || sizes != input.absolute)
     extent = loops.extent(x.data(), delta.data(), input.absolute, n);
@@ -208,11 +212,13 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
   // exp2(fma(s, sigma, -mu)) at the maximum is not 1: the rounding error of mu remains.
   const double misplaced =
       model.may_be_fused ? kU * (farthest + out->largest_delta) * std::numbers::log2e : 0;
-  if (overflows(model, extent.largest_size, adjusted ? capped.maxCoeff() : 0, m, extent.least_x == m,
+  double largest_part = adjusted ? capped.maxCoeff() : 0;
+  if (input.alibi) largest_part += AllConst(input.alibi, n).abs().maxCoeff();
+  if (overflows(model, extent.largest_size, largest_part, m, extent.least_x == m,
                 misplaced))
     return ScoreState::kUnconstrained;
   out->misplaced = std::exp2(misplaced);
-  const bool level = input.bias && !sink;
+  const bool level = input.bias && !sink && !input.alibi;
   out->shift = level && absorbed(model, extent.largest_size, extent.largest_delta, m, extent.least_x) ? m : 0;
   if (out->shift != 0) {
     for (All* zero : {&x, &delta, &error}) zero->setZero();

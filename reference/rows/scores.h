@@ -1,6 +1,6 @@
 // The scores of one row, and how far a kernel's may lie from each.
 //
-//   a_j = tau q.k_j;  a'_j = c tanh(a_j / c) with a softcap c, else a_j;  x_j = a'_j + b_j
+//   a_j = tau q.k_j;  a'_j = c tanh(a_j / c) with a softcap c, else a_j;  x_j = a'_j + b_j + t_j
 //
 //   delta_j = |tau| (A_j + d 2^-126)                                               the product q.k
 //   A_j     = compound(d u_p + ceil(d/k_hw) u_s) sum_t |q_t k_jt|                  in any order
@@ -13,7 +13,9 @@
 //           + |tau| ((2 u_T + u_T^2) sum|q_t k_jt| + (1 + u_T) eta_T (sum|q_t| + sum|k_jt|) + d eta_T^2)
 //                                                            if Q and K are converted, as to TF32
 //           + c(eps_t |tanh(a_j/c)| + 1.4u)                  with softcap
-//           + 3u(|a'_j| + |b_j|) + u|x_j|                    with bias or softcap
+//           + 3u(|a'_j| + |b_j|) + u|x_j|                    with bias, softcap or slopes
+//           + 3u|t_j| + 2^-126 (1 + distance_j)              with slopes
+//           + u(|a'_j| + |b_j| + |t_j|)                      with slopes and a bias: there are two additions
 //   R_j     = (m - x_j) + delta_j + max delta                how far below the maximum
 //   e_j     = err_j + (5u + 2 s_e) R_j + T(eps_e + 2u)       scale, FMA, rescales
 //           + M [(6u + 2 s_e) R_j + 8u|m| + (3u + 2 s_e + eps_l) ln n + eps_l + 2 eps_e] + g_l
@@ -33,6 +35,13 @@
 // If a bias is so large that it absorbs everything that is added to it (absorbed() in row_terms.h), all scores
 // are the same number. That number is RowScores::shift; the other fields then describe scores of 0 without an
 // error.
+//
+// A slope s (attn_problem.has_alibi) gives t_j = -s distance_j. The distance is an integer, so fp32 has it exactly
+// up to 2^24; beyond, its rounding costs u|t_j| more. 3u|t_j| pay for a slope that is multiplied by log2 e or
+// divided by the scale first (its constant and that product are rounded), and for the product with the distance. The
+// sum is rounded by u|x_j|. If a bias is there as well, the sum of two of the three parts is rounded in any order,
+// and is at most |a'_j| + |b_j| + |t_j|. A subnormal slope may be flushed, which takes 2^-126 for each key of
+// distance, and so may the product.
 //
 // A sink s (attn_problem.has_sink) is a score without a key: m and the sum of weights include it. It may be
 // taken in before, between or after the keys, so every row has one rescale and one addition more, and each addition
@@ -64,7 +73,7 @@ struct RowScores {
   Buffer error;   // err_j
   Buffer delta;
   Buffer tanh_size;                  // |tanh(a_j / c)|, with softcap
-  Buffer capped;                     // |a'_j|, with softcap or bias
+  Buffer capped;                     // |a'_j|, with softcap, bias or slopes
   const double* absolute = nullptr;  // from ScoreInput
   double largest = 0;                // m, without `shift`
   double shift = 0;                  // added to all scores, exactly: a bias that absorbs them
@@ -99,6 +108,8 @@ struct ScoreInput {
   const double* absolute;  // sum_t |q_t k_jt|
   const double* running;   // sum over blocks of |sum of the blocks before it|
   double sink = -kInfinity;  // a finite number, or -infinity: there is none
+  const double* alibi = nullptr;     // t_j; NULL: there are no slopes
+  const double* distance = nullptr;  // with `alibi`
 };
 ScoreState row_scores(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
                       RowScores* out);

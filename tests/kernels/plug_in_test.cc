@@ -158,7 +158,7 @@ TEST(PlugIn, ABackwardPassHasItsTensorsAndNothingThatAsksForMore) {
   refuses([](Offer& x) { x.tensors.dout.data = nullptr; }, "dout is a null pointer");
   refuses([](Offer& x) { x.tensors.lse.data = nullptr; }, "lse is a null pointer");
   refuses([](Offer& x) { x.tensors.dv.data = nullptr; }, "dv is a null pointer");
-  refuses([](Offer& x) { x.problem.num_splits = 2; }, "no sinks and no splits");
+  refuses([](Offer& x) { x.problem.num_splits = 2; }, "no sinks, no slopes and no splits");
   refuses([](Offer& x) { x.problem.features = 0; }, "this kernel has no forward pass");
   refuses([](Offer& x) { x.problem.features |= ATTN_FEATURE_MERGE; }, "attn_problem.features asks for");
   refuses(

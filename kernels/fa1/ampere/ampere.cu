@@ -72,6 +72,7 @@ attn_status ampere_run(int choice, const attn_problem& problem, const ForwardPar
   p.o = params.o;
   p.lse = params.lse;
   p.sinks = params.sinks;
+  p.slopes = params.slopes;
   p.key_lengths = params.key_lengths;
   p.seq_q = static_cast<int32_t>(problem.seq_q);
   p.seq_k = static_cast<int32_t>(problem.seq_k);
@@ -87,7 +88,7 @@ attn_status ampere_run(int choice, const attn_problem& problem, const ForwardPar
   if (chosen.spec.scored) {
     if (!make_score_terms(problem, params, &p.terms)) return ATTN_UNSUPPORTED;
     p.terms.pairs = p.terms.chunks;  // words go through shared memory
-    p.rough = p.terms.chunks && !p.terms.capped;
+    p.rough = p.terms.chunks && !p.terms.capped && p.slopes.data == nullptr;
     p.may_be_plain = true;
     p.sign = 1;
     if (problem.batch > 1 && problem.bias_dtype != ATTN_NONE && params.group == 1 && params.bias.stride[0] == 0)

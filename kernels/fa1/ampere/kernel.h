@@ -35,6 +35,7 @@ __device__ __forceinline__ void score_products(const AmpereParams& p, const Ampe
     add_rough(p, biases, t, s);
   } else {
     score_tile(p, biases, t, s);
+    slope_tile<kSpec>(p, block, t, s);
     if (more) biases.load_after(p, block, t);
   }
 }

@@ -16,6 +16,7 @@ inline constexpr int32_t kAmpereSequence = 1 << 28;
 struct AmpereParams {
   Strided q, k, v, o, lse;     // strides in elements; lse.data is nullptr if the caller wants none
   Sinks sinks;                 // one logit for each query head
+  Slopes slopes;               // of scored shapes
   const int64_t* key_lengths;  // nullptr if all are seq_k
   int32_t seq_q, seq_k;        //
   int32_t dim_qk, dim_v;       // multiples of 8

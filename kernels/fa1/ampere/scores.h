@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/fa1/ampere/params.h"
+#include "kernels/forward/slopes.h"
 #include "kernels/primitives/copy.h"
 #include "kernels/primitives/matrix.h"
 
@@ -158,6 +159,20 @@ __device__ __forceinline__ void score_tile(const AmpereParams& p, const BiasTile
           s[m][n][e] = biased(s[m][n][e], p.terms.scale, bias.number(2 * m + e / 2, n, e % 2));
       }
     }
+  }
+}
+
+// Takes the slope of the block's head off the exponents of tile t.
+template <AmpereSpec kSpec, int M, int N>
+__device__ __forceinline__ void slope_tile(const AmpereParams& p, const AmpereBlock& block, int32_t t,
+                                           float (&s)[M][N][4]) {
+  if (p.slopes.data == nullptr) return;
+  const float slope = slope_of(p.slopes, block.b, block.h), slopes[2] = {slope, slope};
+  const int32_t first = block.first_row + warp_id() * kSpec.warp_rows() + lane_id() / 4 + block.shift;
+#pragma unroll
+  for (int m = 0; m < M; ++m) {
+    const int32_t diagonals[2] = {first + 16 * m, first + 16 * m + 8};
+    take_slopes(slopes, diagonals, t * kSpec.tile_k, s[m]);
   }
 }
 

@@ -170,6 +170,7 @@ attn_status hopper_run(int choice, const attn_problem& problem, const attn_tenso
   p.lse = static_cast<float*>(params.lse.data);
   for (int i = 0; i < 3; ++i) p.lse_stride[i] = params.lse.stride[i];
   p.sinks = params.sinks;
+  p.slopes = params.slopes;
   p.seq_q = static_cast<int32_t>(problem.seq_q);
   p.seq_k = static_cast<int32_t>(problem.seq_k);
   p.left = clamp_far(params.left);

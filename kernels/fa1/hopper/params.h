@@ -20,6 +20,7 @@ struct HopperParams {
   float* lse;            // nullptr if the caller wants none
   int64_t lse_stride[3];
   Sinks sinks;
+  Slopes slopes;  // of scored shapes
   const int64_t* key_lengths;  // nullptr if all are seq_k
   int32_t seq_q, seq_k;
   int32_t left, right;  // sides of the window; a causal mask has right = 0

@@ -72,7 +72,7 @@ extern constinit const Feature causal = {
                }}},
     .tidy =
         [](Case& c) {
-          if (!has_diagonal(c.problem)) c.problem.align = ATTN_TOP_LEFT;
+          if (!has_diagonal(c.problem) && !c.problem.slopes) c.problem.align = ATTN_TOP_LEFT;
         },
     .illegal = [](const Case& c) -> Complaint {
       const int32_t align = c.problem.align;

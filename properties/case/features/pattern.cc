@@ -39,6 +39,22 @@ Pattern draw_pattern(const DrawContext& context, const Problem& p) {
   return pattern;
 }
 
+void draw_later_pattern(Rng& rng, Problem& p) {
+  constexpr int64_t kPercent = 20;
+  if (!p.mask || !rng.percent(kPercent)) return;
+  Pattern& pattern = p.mask->visible;
+  pattern.kind = rng.pick<PatternKind>({PatternKind::kTree, PatternKind::kSinkWindow, PatternKind::kBlockwise});
+  pattern.seed = rng.bits() % 65536;
+  if (pattern.kind == PatternKind::kTree) {
+    pattern.parameter = rng.range(1, 5);
+  } else if (pattern.kind == PatternKind::kBlockwise) {
+    pattern.parameter = rng.range(1, 16);
+  } else {
+    pattern.parameter = rng.percent(50) ? rng.range(1, 8) : rng.range(1, std::max<int64_t>(p.seq_k, 1));
+    pattern.seed = static_cast<uint64_t>(rng.range(0, 5));
+  }
+}
+
 Broadcast draw_broadcast(Rng& rng) { return {rng.percent(35), rng.percent(50), rng.percent(25)}; }
 
 void mutate_pattern(const DrawContext& context, const Problem& p, Pattern& pattern, Broadcast& broadcast) {
@@ -71,12 +87,13 @@ bool form_of(Pattern& p, int choice) {
 }
 
 void tidy(Pattern& p) {
-  const bool has_seed = p.kind == PatternKind::kDeadTiles || p.kind == PatternKind::kRandom;
+  const bool has_seed = p.kind == PatternKind::kDeadTiles || p.kind >= PatternKind::kRandom;
   const bool has_parameter = p.kind != PatternKind::kAll && p.kind != PatternKind::kNothing &&
                              p.kind != PatternKind::kFirstKey && p.kind != PatternKind::kLastKey;
   if (!has_seed) p.seed = 0;
   if (!has_parameter) p.parameter = 1;
   p.parameter = std::max<int64_t>(p.parameter, 1);
+  if (p.kind == PatternKind::kTree && p.parameter == 1) p.seed = 0;  // a chain
 }
 
 Complaint bad_pattern(std::string_view field, const Pattern& pattern) {

@@ -6,6 +6,9 @@
 namespace attnfuzz {
 
 Pattern draw_pattern(const DrawContext& context, const Problem& p);
+// Turns one mask in a few into a kind that the draw got later: a draft tree, a window behind first keys, blocks.
+// Its random numbers are its own, so that other masks stay as they were drawn.
+void draw_later_pattern(Rng& rng, Problem& p);
 Broadcast draw_broadcast(Rng& rng);
 // Changes the kind, the seed or the parameter, or broadcasts over one dimension more or less.
 void mutate_pattern(const DrawContext& context, const Problem& p, Pattern& pattern, Broadcast& broadcast);

@@ -38,6 +38,13 @@ Pattern pattern_of(const DrawContext& context, const Problem& p, int kind) {
   return pattern;
 }
 
+// The kinds of patterns that axes choose from; the later ones are no class of any.
+constexpr auto kFirstPatterns = std::span(codec::kPatternNames).first<kFirstPatternKinds>();
+int class_of(const Pattern& pattern) {
+  const int kind = static_cast<int>(pattern.kind);
+  return kind < kFirstPatternKinds ? kind : kNoClass;
+}
+
 // "none", then the names of the enumeration.
 std::vector<const char*> and_none(std::span<const char* const> names) {
   std::vector<const char*> all = {"none"};
@@ -155,12 +162,14 @@ std::vector<CaseAxis> axes_of_key_lengths() {
 }
 
 std::vector<CaseAxis> axes_of_masks() {
-  static const std::vector<const char*> masks = and_none(codec::kPatternNames);
+  static const std::vector<const char*> masks = and_none(kFirstPatterns);
   return {
       steering(20, kinds(
                        "mask:", kSeen, masks,
                        [](const Case& c) {
-                         return c.problem.mask ? 1 + static_cast<int>(c.problem.mask->visible.kind) : 0;
+                         if (!c.problem.mask) return 0;
+                         const int kind = class_of(c.problem.mask->visible);
+                         return kind == kNoClass ? kNoClass : 1 + kind;
                        },
                        [](const DrawContext& context, int at, Case& c) {
                          if (at == 0) return c.problem.mask.reset();
@@ -187,9 +196,9 @@ std::vector<CaseAxis> axes_of_biases() {
                     bias_of(context, c).kind = static_cast<BiasKind>(at - 1);
                   })),
       kinds(
-          "bias finite at", kSeen, codec::kPatternNames,
+          "bias finite at", kSeen, kFirstPatterns,
           [](const Case& c) {
-            return c.problem.bias ? static_cast<int>(c.problem.bias->finite.kind) : kNoClass;
+            return c.problem.bias ? class_of(c.problem.bias->finite) : kNoClass;
           },
           [](const DrawContext& context, int at, Case& c) {
             bias_of(context, c).finite = pattern_of(context, c.problem, at);

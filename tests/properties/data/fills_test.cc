@@ -275,6 +275,51 @@ TEST(Patterns, LookAsTheyShould) {
             "........ ####.... ####.... ########\n####.... ######## ####.... ####....\n");
   EXPECT_EQ(picture({PatternKind::kRandom, 8, 7}),
             "##.#..#. #.##.### #.#####. ###.####\n.######. #..#.... ..#...## #.#..#..\n");
+  EXPECT_EQ(picture({PatternKind::kTree, 1}),
+            "#....... ##...... ###..... ####....\n#####... ######.. #######. ########\n");
+  EXPECT_EQ(picture({PatternKind::kTree, 3, 7}),
+            "#....... ##...... #.#..... ##.#....\n#.#.#... ##.#.#.. ##.#..#. ##.#..##\n");
+  EXPECT_EQ(picture({PatternKind::kSinkWindow, 2, 3}),
+            "#....... ##...... ###..... ####....\n#####... ###.##.. ###..##. ###...##\n");
+}
+
+// Queries stand at the last keys: all of them see the keys before.
+TEST(Patterns, TreesAndWindowsEndAtTheLastKey) {
+  const auto row = [](const Pattern& pattern, int64_t i) {
+    std::string text;
+    for (int64_t j = 0; j < 8; ++j) text += visible(pattern, 0, 0, i, j, 3, 8) ? '#' : '.';
+    return text;
+  };
+  EXPECT_EQ(row({PatternKind::kTree, 1}, 1), "#######.");
+  EXPECT_EQ(row({PatternKind::kSinkWindow, 2, 1}, 0), "#...##..");
+  EXPECT_EQ(row({PatternKind::kSinkWindow, 2, 0}, 2), "......##");
+}
+
+TEST(Patterns, TreesHideKeysBelowTheDiagonal) {
+  const Pattern tree = {PatternKind::kTree, 4, 3};
+  int hidden = 0;
+  for (int64_t i = 0; i < 130; ++i) {
+    EXPECT_TRUE(visible(tree, 0, 0, i, i, 130, 130));
+    for (int64_t j = 0; j < i; ++j) {
+      hidden += !visible(tree, 0, 0, i, j, 130, 130);
+      // An ancestor of an ancestor is an ancestor.
+      for (int64_t a = 0; a < j && visible(tree, 0, 0, i, j, 130, 130); ++a)
+        EXPECT_LE(visible(tree, 0, 0, j, a, 130, 130), visible(tree, 0, 0, i, a, 130, 130));
+    }
+  }
+  EXPECT_GT(hidden, 1000);
+}
+
+TEST(Patterns, BlocksAreSeenOrHiddenWhole) {
+  for (int64_t parameter = 1; parameter <= 16; ++parameter) {
+    const Pattern blocks = {PatternKind::kBlockwise, parameter, 5};
+    for (int64_t i = 0; i < 256; i += 5) {
+      for (int64_t j = 0; j < 256; ++j) {
+        const int64_t q = block_queries(blocks), k = block_keys(blocks);
+        EXPECT_EQ(visible(blocks, 0, 0, i, j, 256, 256), visible(blocks, 0, 0, i / q * q, j / k * k, 256, 256));
+      }
+    }
+  }
 }
 
 TEST(Patterns, RandomHidesAsOftenAsItSays) {

@@ -88,6 +88,24 @@ struct WithSinks {
   }
 };
 
+// The same call with slopes, from 0 to such that one key is seen.
+struct WithSlopes {
+  attn_problem problem;
+  attn_tensors tensors;
+  std::vector<float> slopes;
+
+  WithSlopes(Case* c, Random* random) : problem(c->problem), tensors(c->tensors()) {
+    constexpr float kScales[] = {0, 0.01f, 1, 100, 1e37f};
+    for (int64_t n = 0; n < problem.batch * problem.heads_q; ++n) {
+      const float slope = static_cast<float>(2 * random->uniform() - 1) * kScales[random->below(5)];
+      slopes.push_back(random->below(40) == 0 ? std::numeric_limits<float>::infinity() : slope);
+    }
+    tensors.slopes = {slopes.data(), {problem.heads_q, 1, 0, 0}};
+    problem.features |= ATTN_FEATURE_ALIBI;
+    problem.has_alibi = 1;
+  }
+};
+
 Calibration any_calibration(Random* random) {
   switch (random->below(3)) {
     case 0:
@@ -148,6 +166,10 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
     if (number % 4 == 1) {
       const WithSinks sunk(&c, &random);
       hold(", with sinks", sunk.problem, sunk.tensors);
+    }
+    if (number % 4 == 2) {
+      const WithSlopes sloped(&c, &random);
+      hold(", with slopes", sloped.problem, sloped.tensors);
     }
     if (number % 4 > 0) continue;
     if (random.below(2) == 0) c.plan.accumulator = ATTN_ACC_FFMA;

@@ -10,6 +10,7 @@ namespace {
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
   drop_sinks(c);
+  drop_slopes(c);
   c.q = Fill{.kind = FillKind::kZero};
   drop_planted(c, TensorId::kQ);
   drop_planted(c, TensorId::kK);

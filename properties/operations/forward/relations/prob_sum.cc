@@ -2,6 +2,7 @@
 // LSE is compared with a plain sum over all keys, written here independently of the oracle.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "properties/operations/forward/relations/tools.h"
@@ -21,6 +22,7 @@ double naive_lse(const Case& c, const Row& at) {
   const Problem& p = c.problem;
   const int64_t g = at.h / (p.heads_q / p.heads_kv), n = p.dim_qk;
   const std::vector<double> q = matrix_at(c, TensorId::kQ, at.b, at.h), k = matrix_at(c, TensorId::kK, at.b, g);
+  const int64_t own = p.align == ATTN_BOTTOM_RIGHT ? at.i + key_length(p, at.b) - p.seq_q : at.i;
   std::vector<double> scores;
   for (int64_t j = 0; j < p.seq_k; ++j) {
     if (!sees(c, at.b, at.h, at.i, j)) continue;
@@ -29,6 +31,7 @@ double naive_lse(const Case& c, const Row& at) {
     double x = dot * p.scale;
     if (p.softcap > 0) x = p.softcap * std::tanh(x / p.softcap);
     if (p.bias) x += value_at(c, TensorId::kBias, at.b, at.h, at.i, j);
+    if (p.slopes) x -= value_at(c, TensorId::kSlopes, at.b, at.h, 0, 0) * static_cast<double>(std::abs(own - j));
     scores.push_back(x);
   }
   if (scores.empty()) return -std::numeric_limits<double>::infinity();

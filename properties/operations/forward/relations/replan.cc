@@ -21,6 +21,7 @@ Case other_contents(const Case& base) {
   if (c.problem.bias) ++c.problem.bias->seed;
   if (c.problem.mask) ++c.problem.mask->visible.seed;
   if (c.problem.sink) ++c.problem.sink->seed;
+  if (c.problem.slopes) ++c.problem.slopes->seed;
   change_lengths(c.problem);
   tidy(c);
   return c;

@@ -98,6 +98,7 @@ void drop_non_finite(Case& c) {
 }
 
 void drop_sinks(Case& c) { c.problem.sink.reset(); }
+void drop_slopes(Case& c) { c.problem.slopes.reset(); }
 
 std::optional<Pair> visible_pair(const Case& c, uint64_t salt) {
   const Problem& p = c.problem;
@@ -176,6 +177,7 @@ double score_range(const Case& c) {
     const bool small = p.bias->kind == BiasKind::kZero || p.bias->kind == BiasKind::kGaussian;
     bias = small ? 16 : std::numeric_limits<double>::infinity();
   }
+  if (p.slopes) bias = std::numeric_limits<double>::infinity();
   return 2 * std::fabs(p.scale) * largest_norm(TensorId::kQ, p.heads_q, p.seq_q) *
              largest_norm(TensorId::kK, p.heads_kv, p.seq_k) +
          bias;

@@ -56,6 +56,9 @@ void drop_non_finite(Case& c);
 // Removes the sinks: weights add up to 1 without them.
 void drop_sinks(Case& c);
 
+// Removes the slopes: with them, scores of equal products differ.
+void drop_slopes(Case& c);
+
 // A visible (b,h,i,j), if a bounded search finds one.
 struct Pair {
   int64_t b, h, i, j;

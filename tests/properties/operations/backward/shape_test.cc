@@ -59,6 +59,9 @@ TEST(BackwardShape, FieldsThatItLacksAreRefused) {
   Case sinks = c;
   sinks.problem.sink.emplace();
   EXPECT_NE(illegal(sinks), std::nullopt);
+  Case slopes = c;
+  slopes.problem.slopes.emplace();
+  EXPECT_NE(illegal(slopes), std::nullopt);
   Case splits = c;
   splits.problem.num_splits = 2;
   EXPECT_NE(illegal(splits), std::nullopt);

@@ -37,6 +37,7 @@ struct Fa1a {
   static constexpr const char* kName = "fa1a";
   static constexpr const char* kDescription = "the mma path of fa1 alone, on the CPU executor";
   static constexpr attn_backend kBackend = attn::kBackend;
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_ALIBI;
   static constexpr std::array kVariants = {"small"};
   static constexpr const attn_build* kBuild = &attn_build_identity;
   static constexpr const attn_domain* kDomain = &kTaken;

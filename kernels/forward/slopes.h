@@ -1,0 +1,42 @@
+// Takes slopes off exponents: what a score loses for the distance of its key.
+#pragma once
+
+#include "kernels/forward/params.h"
+#include "kernels/primitives/math.h"
+#include "kernels/primitives/types.h"
+#include "kernels/primitives/warp.h"
+
+namespace attn {
+
+// The slope of head h in batch entry b, for exponents of two; 0 if there are none.
+__device__ __forceinline__ float slope_of(const Slopes& slopes, int64_t b, int64_t h) {
+  if (slopes.data == nullptr) return 0.0f;
+  return slopes.data[b * slopes.of_entry + h * slopes.from_head] * kLog2e;
+}
+
+// The exponent of a score whose key lies `away` keys from the diagonal. A hidden key stays hidden, and nothing else
+// becomes -inf.
+__device__ __forceinline__ float sloped(float exponent, float slope, int64_t away) {
+  const float distance = static_cast<float>(away < 0 ? -away : away);
+  return exponent == neg_inf() ? exponent : fmax_nan(fma(-slope, distance, exponent), lowest());
+}
+__device__ __forceinline__ float sloped(float exponent, float slope, int32_t away) {
+  const float distance = static_cast<float>(away < 0 ? -away : away);
+  return exponent == neg_inf() ? exponent : fmax_nan(fma(-slope, distance, exponent), lowest());
+}
+
+// The same for a tile's exponents: s[n][e] is that of row e / 2 and key first_key + 8 n + 2 (lane % 4) + e % 2. Of
+// four entries the first 2 R are in use. diagonals: the key on each row's diagonal.
+template <int R, int N>
+__device__ __forceinline__ void take_slopes(const float (&slopes)[R], const int32_t (&diagonals)[R], int32_t first_key,
+                                            float (&s)[N][4]) {
+  const int32_t key = first_key + 2 * (lane_id() % 4);
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+#pragma unroll
+    for (int e = 0; e < 2 * R; ++e)
+      s[n][e] = sloped(s[n][e], slopes[e / 2], diagonals[e / 2] - key - (8 * n + e % 2));
+  }
+}
+
+}  // namespace attn

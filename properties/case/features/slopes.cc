@@ -1,0 +1,127 @@
+// Slopes: a score falls with the distance of its key from the query's diagonal (ALiBi).
+#include "properties/case/feature.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.problem.slopes); };
+
+// Of the cases for a kernel that knows slopes.
+constexpr int64_t kPercent = 12;
+
+bool has_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0; }
+
+void draw(const DrawContext& context, Case& c) {
+  Rng& rng = context.rng;
+  if ((context.config.features & ATTN_FEATURE_ALIBI) == 0 || !rng.percent(kPercent)) return;
+  Slopes& slopes = c.problem.slopes.emplace();
+  slopes.kind = rng.weighted<SlopeKind>({{5, SlopeKind::kZero},
+                                         {20, SlopeKind::kPowers},
+                                         {30, SlopeKind::kUneven},
+                                         {10, SlopeKind::kNegative},
+                                         {10, SlopeKind::kSteep},
+                                         {25, SlopeKind::kMixed}});
+  slopes.entries = rng.percent(40);
+  slopes.seed = rng.bits() % 65536;
+  // Slopes have a diagonal even if nothing else has one.
+  const auto& domain = context.config.domain;
+  if (!has_diagonal(c.problem)) {
+    c.problem.align = rng.coin() ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
+    if (domain && domain->align != 0) c.problem.align = domain->align - 1;
+  }
+  // Every second, third, ... element of an array, where the kernel does not say how tensors lie.
+  const bool free = !domain || (domain->layout == ATTN_LAYOUT_ANY && domain->align_bytes == 0);
+  if (free && rng.percent(50)) c.layout[static_cast<size_t>(TensorId::kSlopes)].row_gap = rng.range(1, 4);
+}
+
+bool step(const DrawContext& context, Case& c) {
+  if (!c.problem.slopes) return false;
+  Slopes& slopes = *c.problem.slopes;
+  if (context.rng.coin()) {
+    slopes.kind = static_cast<SlopeKind>(context.rng.range(0, kSlopeKinds - 1));
+  } else {
+    slopes.entries = !slopes.entries;
+  }
+  return true;
+}
+
+// Values other than those of the simplest kinds.
+bool has_own_values(const Case& c) {
+  return c.problem.slopes && (c.problem.slopes->kind > SlopeKind::kPowers || c.problem.slopes->seed != 0);
+}
+void take_plain_values(Case& c) {
+  c.problem.slopes->kind = SlopeKind::kPowers;
+  c.problem.slopes->seed = 0;
+}
+bool has_own_entries(const Case& c) { return c.problem.slopes && c.problem.slopes->entries; }
+
+void say_slopes(const Case& c, Sentence& words) {
+  if (!c.problem.slopes) return;
+  constexpr const char* kKinds[] = {"of 0", "powers of two", "uneven", "below 0", "steep", "mixed"};
+  const Slopes& slopes = *c.problem.slopes;
+  std::string text = cat("slopes ", kKinds[static_cast<int>(slopes.kind)]);
+  if (slopes.entries) text += ", own of each entry";
+  if (!has_diagonal(c.problem) && c.problem.align == ATTN_BOTTOM_RIGHT) text += ", bottom-right";
+  if (slopes.seed != 0) text += cat(" (seed ", slopes.seed, ")");
+  words.push_back(text);
+}
+
+}  // namespace
+
+extern constinit const Feature slopes = {
+    .shrink_toggles = {12,
+                       {{"slopes", is_set<kFields>, unset<kFields>,
+                         [](Case& to, const Case& from, int choice) {
+                           to.problem.slopes = from.problem.slopes;
+                           if (choice == 0) to.problem.slopes = Slopes{};
+                           if (choice == 1) to.problem.slopes = Slopes{.kind = SlopeKind::kPowers};
+                           if (choice == 2) to.problem.slopes->entries = false, to.problem.slopes->seed = 0;
+                           return choice < 4;
+                         }},
+                        {"the slopes' values", has_own_values, take_plain_values,
+                         [](Case& to, const Case& from, int choice) {
+                           if (!to.problem.slopes) to.problem.slopes.emplace();
+                           to.problem.slopes->kind = from.problem.slopes->kind;
+                           to.problem.slopes->seed = from.problem.slopes->seed;
+                           return choice == 0;
+                         }},
+                        {"the entries' own slopes", has_own_entries,
+                         [](Case& c) { c.problem.slopes->entries = false; },
+                         [](Case& to, const Case& from, int choice) {
+                           if (!to.problem.slopes) to.problem.slopes.emplace();
+                           to.problem.slopes->entries = from.problem.slopes->entries;
+                           return choice == 0;
+                         }}}},
+    .shrink_integers = none,
+    .alternatives = {{"slopes", is_usual<kFields>, {[](Case& c) { c.problem.slopes.emplace(); }}}},
+    .cost =
+        [](const Case& c, Cost& cost) {
+          const auto& slopes = c.problem.slopes;
+          cost.count(slopes.has_value());
+          if (!slopes) return;
+          cost.at(Rank::kOther).add(1 + static_cast<int>(slopes->kind));
+          cost.add(slopes->entries);
+          cost.bits(slopes->seed);
+        },
+    .canonical_seeds = none,
+    .draw = {Phase::kLater, draw},
+    .crossover_groups = none,
+    .numbers = none,
+    .mutations = {step},
+    .refusals = none,  // a kernel that does not know slopes is never asked for them
+    .tags = {{"slopes", [](const Tiled& x) { return x.p.slopes.has_value(); }},
+             {"slopes of each batch entry",
+              [](const Tiled& x) { return x.p.slopes && x.p.slopes->entries && x.p.batch > 1; }}},
+    .words = {{Section::kNumber, 3, say_slopes}},
+    .tidy =
+        [](Case& c) {
+          auto& slopes = c.problem.slopes;
+          if ((c.problem.features & kOperations) != 0) slopes.reset();
+          if (!slopes) return;
+          if (slopes->kind == SlopeKind::kZero) slopes->entries = false;
+          if (slopes->kind == SlopeKind::kZero || slopes->kind == SlopeKind::kPowers) slopes->seed = 0;
+        },
+    .illegal = none,
+};
+
+}  // namespace attnfuzz::feature

@@ -1,0 +1,81 @@
+// A slope is a bias of -slope * distance. The same kernel computes both, by different code: a distance from another
+// diagonal, from the start of a tile, or without the offset of a decode shows.
+#include <algorithm>
+
+#include "properties/operations/forward/relations/tools.h"
+#include "reference/semantics.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+// Of planted values, which give the bias its numbers.
+constexpr int64_t kMostPlanted = 8192;
+
+// Slopes of few bits: the product with a distance is a number of fp32, so both problems have the same results.
+SlopeKind of_few_bits(SlopeKind kind) {
+  return kind == SlopeKind::kNegative || kind == SlopeKind::kMixed || kind == SlopeKind::kSteep ? SlopeKind::kSteep
+                                                                                                : SlopeKind::kPowers;
+}
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  Problem& p = c.problem;
+  if (!p.slopes) p.slopes = Slopes{.kind = SlopeKind::kMixed, .entries = p.batch > 1, .seed = c.k.seed % 65536};
+  p.slopes->kind = of_few_bits(p.slopes->kind);
+  p.bias.reset();
+  c.planted.clear();
+  const auto many = [&] { return p.batch * p.heads_q * p.seq_q * p.seq_k > kMostPlanted; };
+  if (many()) p.seq_k = std::min<int64_t>(p.seq_k, 1024);
+  if (many()) p.heads_kv = std::min<int64_t>(p.heads_kv, 2), p.heads_q = p.heads_kv;
+  if (many() && p.batch > 2) {
+    p.batch = 2;
+    if (p.key_lengths) p.key_lengths->resize(2);
+  }
+  if (many()) p.seq_q = std::max<int64_t>(kMostPlanted / (p.batch * p.heads_q * p.seq_k), 1);
+  fit(c);
+  return true;
+}
+
+// The bias is 0 where a key is hidden anyway.
+Case with_bias(const Case& base) {
+  Case c = variant_of(base);
+  Problem& p = c.problem;
+  for (int64_t b = 0; b < p.batch; ++b) {
+    const int64_t length = key_length(p, b);
+    for (int64_t h = 0; h < p.heads_q; ++h) {
+      const double slope = value_at(base, TensorId::kSlopes, b, h, 0, 0);
+      for (int64_t i = 0; i < p.seq_q; ++i) {
+        const KeyRange range = key_range(p, length, i);
+        for (int64_t j = range.first; j < range.last; ++j) {
+          const double t = alibi(p, slope, length, i, j);
+          if (t != 0) c.planted.push_back({TensorId::kBias, b, h, i, j, bits_of(ATTN_F32, static_cast<float>(t))});
+        }
+      }
+    }
+  }
+  p.bias.emplace();
+  p.slopes.reset();
+  fit(c);
+  return c;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base || base->reference.rows == 0) return;
+  if (const Run* run = trial.run(with_bias(base->c), "the slopes as a bias"))
+    trial.all_within(*base, *run, "slopes against a bias");
+}
+
+}  // namespace
+
+extern const Property alibi_as_bias = {"alibi_as_bias",
+                                       "slopes are a bias of -slope * distance",
+                                       adapt,
+                                       check,
+                                       /*needs_stages=*/false,
+                                       /*asks_target=*/false,
+                                       /*compares=*/true,
+                                       /*operation=*/&operations::forward,
+                                       /*ask=*/nullptr,
+                                       /*features=*/ATTN_FEATURE_ALIBI};
+
+}  // namespace attnfuzz::relations

@@ -1,0 +1,33 @@
+// Slopes of 0 are no slopes.
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  c.problem.slopes = Slopes{};
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  Case other = variant_of(base->c);
+  other.problem.slopes.reset();
+  if (const Run* run = trial.run(other, "without slopes")) all_agree(trial, *base, *run, "slopes of 0 against none");
+}
+
+}  // namespace
+
+extern const Property alibi_none = {"alibi_none",
+                                    "slopes of 0 change nothing",
+                                    adapt,
+                                    check,
+                                    /*needs_stages=*/false,
+                                    /*asks_target=*/false,
+                                    /*compares=*/true,
+                                    /*operation=*/&operations::forward,
+                                    /*ask=*/nullptr,
+                                    /*features=*/ATTN_FEATURE_ALIBI};
+
+}  // namespace attnfuzz::relations
