@@ -65,6 +65,7 @@ class Page {
       constexpr std::string_view kSinks = "sinks ";
       if (words.starts_with(kSinks)) fact("sinks", words.substr(kSinks.size()));
     }
+    if (p_.latent) fact("V", "the first " + std::to_string(p_.dim_v) + " columns of K, in K's memory");
     fact("data", join(data_words(c_), "; "));
     const auto around = surroundings_words(c_);
     if (!around.empty()) fact("beside", join(around, "; "));

@@ -174,6 +174,7 @@ attn_tensors placed(const Case& c, Arena& arena) {
   for (const TensorSpec& spec : kTensors) {
     if (spec.role != Role::kScratch) set_view(tensors, spec, told(c, spec.id, extent_of(c, spec.id, arena)));
   }
+  if (c.problem.latent) tensors.v = tensors.k;
   return tensors;
 }
 
@@ -216,6 +217,7 @@ LaidOut::LaidOut(const Case& c, Arena& arena)
   for (const TensorSpec& spec : kTensors) {
     if (spec.role != Role::kScratch) set_view(tensors_, spec, place(spec.id));
   }
+  if (c.problem.latent) tensors_.v = tensors_.k;
   for (TensorId t : kInputs) fill_input(t);
   for (const TensorSpec& spec : kTensors) keep(spec.id);
   poison_outputs();
