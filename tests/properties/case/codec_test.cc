@@ -61,7 +61,8 @@ Case full_case() {
                .bias = Bias{ATTN_BF16, BiasKind::kVeryNegative, pattern, broadcast, 9},
                .mask = Mask{pattern, broadcast},
                .num_splits = 3,
-               .sink = Sink{ATTN_F16, SinkKind::kMixed, 7}};
+               .sink = Sink{ATTN_F16, SinkKind::kMixed, 7},
+               .latent = true};
   c.env = {.sm_count = 1,
            .compute_capability = 80,
            .shared_memory_limit = 1024,
@@ -118,7 +119,7 @@ TEST(Codec, EveryFieldIsWritten) {
   // 0 is a value somewhere, so what is counted is fields: those of case.h.
   const SortedJson json = SortedJson::parse(encode(full_case()));
   EXPECT_EQ(json.size(), 15u);
-  EXPECT_EQ(json["problem"].size(), 19u);
+  EXPECT_EQ(json["problem"].size(), 20u);
   EXPECT_EQ(json["problem"]["bias"].size(), 5u);
   EXPECT_EQ(json["problem"]["mask"].size(), 2u);
   EXPECT_EQ(json["problem"]["mask"]["visible"].size(), 3u);
