@@ -133,6 +133,12 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * The same as one more visible key with K = 0, V = 0 and a bias of sink(h). A sink of -inf is none. A query that
  * sees no key has O = 0 and LSE = sink(h). plan.lse_sink may leave the sink out of LSE. */
 #define ATTN_FEATURE_SINK ((uint64_t)1 << 2)
+/* dim_qk or dim_v is above 256, up to 1024. Which of these sizes a kernel takes, its domain and its plan() say. */
+#define ATTN_FEATURE_WIDE ((uint64_t)1 << 3)
+/* attn_problem.latent: V is the first dim_v columns of K, in the same memory. tensors.v has the data and the
+ * strides of tensors.k, and dim_v <= dim_qk. A kernel may read V from either. The decode of multi-head latent
+ * attention is such a problem: dim_qk = 576, dim_v = 512, one KV head and, as always, an explicit scale. */
+#define ATTN_FEATURE_LATENT ((uint64_t)1 << 4)
 /* attn_problem.has_alibi: each head has a slope, and a score falls with the distance of its key from the diagonal:
  *
  *   x_j = cap(...) + bias(b,h,i,j) - slopes(b,h) |diag(i) - j|
@@ -167,8 +173,8 @@ typedef struct attn_problem {
   int64_t heads_kv; /* divides heads_q */
   int64_t seq_q;
   int64_t seq_k;           /* the capacity of K and V; key_lengths may be shorter */
-  int64_t dim_qk;          /* 1..256 */
-  int64_t dim_v;           /* 1..256, independent of dim_qk */
+  int64_t dim_qk;          /* 1..256, with ATTN_FEATURE_WIDE to 1024 */
+  int64_t dim_v;           /* the same range, independent of dim_qk except where latent */
   float scale;             /* finite; explicit always, never a default; may be 0 or negative */
   float softcap;           /* 0: none; else positive and finite */
   int32_t causal;          /* boolean */
@@ -178,7 +184,7 @@ typedef struct attn_problem {
   int32_t has_key_lengths; /* boolean: tensors.key_lengths holds one length a batch entry */
   int32_t bias_dtype;      /* ATTN_NONE, ATTN_F16, ATTN_BF16 or ATTN_F32 */
   int32_t has_mask;        /* boolean: tensors.mask is given */
-  int32_t reserved;
+  int32_t latent;          /* boolean, with ATTN_FEATURE_LATENT: V is the first dim_v columns of K */
   int64_t num_splits; /* 0: the kernel chooses; more splits than KV tiles is legal */
   uint64_t features;  /* appended: ATTN_FEATURE_*, its parts beyond a dense 16-bit forward call; 0: none */
   int32_t has_sink;   /* appended: boolean, with ATTN_FEATURE_SINK: tensors.sink is given */

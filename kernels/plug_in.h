@@ -132,8 +132,10 @@ inline Refusal check_sizes(const attn_problem& p) {
     if (length.value < 0 || length.value > kMaxSize)
       return invalid(name_value(length.name, length.value) + " is outside 0..2^40");
   }
-  if (p.dim_qk < 1 || p.dim_qk > 256) return invalid(name_value("dim_qk", p.dim_qk) + " is outside 1..256");
-  if (p.dim_v < 1 || p.dim_v > 256) return invalid(name_value("dim_v", p.dim_v) + " is outside 1..256");
+  const int64_t most = (p.features & ATTN_FEATURE_WIDE) != 0 ? 1024 : 256;
+  const std::string range = " is outside 1.." + std::to_string(most);
+  if (p.dim_qk < 1 || p.dim_qk > most) return invalid(name_value("dim_qk", p.dim_qk) + range);
+  if (p.dim_v < 1 || p.dim_v > most) return invalid(name_value("dim_v", p.dim_v) + range);
   if (p.heads_kv == 0 ? p.heads_q != 0 : p.heads_q % p.heads_kv != 0) {
     return invalid(name_value("heads_kv", p.heads_kv) + " does not divide " + name_value("heads_q", p.heads_q));
   }
@@ -165,22 +167,40 @@ inline Refusal check_switches(const attn_problem& p) {
   return {};
 }
 
+// V is the first columns of K: the same address and strides.
+inline Refusal check_latent(const attn_problem& p, const attn_tensors& t) {
+  const bool latent = (p.features & ATTN_FEATURE_LATENT) != 0;
+  if (latent != (p.latent != 0))
+    return invalid("latent is " + std::to_string(p.latent) + ", but attn_problem.features " +
+                   (latent ? "asks for a latent V" : "does not ask for a latent V"));
+  if (!latent) return {};
+  if (p.dim_v > p.dim_qk) return invalid(name_value("dim_v", p.dim_v) + " is more than the columns of K");
+  if (t.v.data != t.k.data) return invalid("v is not at the address of k, whose first columns it is");
+  const attn_tensors used = strided(p, t);
+  for (int i = 0; i < 4; ++i) {
+    if (i == 3 && p.dim_v == 1) continue;
+    if (used.v.stride[i] != used.k.stride[i]) return invalid("v has not the strides of k, whose first columns it is");
+  }
+  return {};
+}
+
 // A merge has rows and columns, and nothing that hides keys or makes scores.
 inline Refusal check_merge(const attn_problem& p) {
   if ((p.features & ATTN_FEATURE_MERGE) == 0) return {};
   if (p.heads_kv != p.heads_q || p.seq_k != 0 || p.dim_qk != 1)
     return invalid("a merge has heads_kv = heads_q, seq_k = 0 and dim_qk = 1");
   if (p.softcap != 0 || p.causal || p.window_left >= 0 || p.window_right >= 0 || p.has_key_lengths ||
-      p.bias_dtype != ATTN_NONE || p.has_mask || p.has_sink || p.has_alibi || p.num_splits != 0)
-    return invalid("a merge has no softcap, causal order, window, key lengths, bias, mask, sinks, slopes or splits");
+      p.bias_dtype != ATTN_NONE || p.has_mask || p.has_sink || p.has_alibi || p.latent || p.num_splits != 0)
+    return invalid(
+        "a merge has no softcap, causal order, window, key lengths, bias, mask, sinks, slopes, latent V or splits");
   return {};
 }
 
 inline Refusal check_backward(const attn_problem& p) {
   if ((p.features & ATTN_FEATURE_BACKWARD) == 0) return {};
   if ((p.features & ATTN_FEATURE_MERGE) != 0) return invalid("a problem asks for two operations");
-  if (p.has_sink || p.has_alibi || p.num_splits != 0)
-    return invalid("a backward pass has no sinks, no slopes and no splits");
+  if (p.has_sink || p.has_alibi || p.latent || p.num_splits != 0)
+    return invalid("a backward pass has no sinks, slopes, latent V or splits");
   return {};
 }
 
@@ -269,6 +289,7 @@ inline Refusal read_call(const attn_problem* problem, const attn_tensors* tensor
   if (Refusal refusal = check_merge(call->problem)) return refusal;
   if (Refusal refusal = check_backward(call->problem)) return refusal;
   if (Refusal refusal = check_tensors(call->problem, call->tensors)) return refusal;
+  if (Refusal refusal = check_latent(call->problem, call->tensors)) return refusal;
   if (call->env.backend != backend)
     return invalid("env.backend is not the back end this kernel was compiled for");
   if (call->env.sm_count <= 0)

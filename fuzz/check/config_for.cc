@@ -46,13 +46,16 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
     const auto add = [](std::vector<int64_t>& tiles, int64_t tile) {
       if (tile > 0 && std::ranges::find(tiles, tile) == tiles.end()) tiles.push_back(tile);
     };
+    const int64_t most = dim > contract::kUsualDims ? contract::kMostDims : dim;
     if (e.plan.tile_q > 0 && e.plan.tile_k > 0)
-      config.tilings.push_back({variant, dim, e.plan.tile_q, e.plan.tile_k});
+      config.tilings.push_back({variant, most, e.plan.tile_q, e.plan.tile_k});
     if (variant != usual) return;
     add(config.tiles_q, e.plan.tile_q);
     add(config.tiles_k, e.plan.tile_k);
   };
-  for (const int64_t dim : {64, 128, 256}) {
+  const bool wide = (config.features & ATTN_FEATURE_WIDE) != 0;
+  for (const int64_t dim : {64, 128, 256, 512}) {
+    if (dim > contract::kUsualDims && !wide) continue;
     for (int32_t variant = 0; variant <= std::max(config.variants, usual); ++variant) ask(dim, variant);
   }
   for (std::vector<int64_t>* tiles : {&config.tiles_q, &config.tiles_k}) {

@@ -57,7 +57,9 @@ std::set<std::string> paths_through(const GeneratorConfig& config, Target& targe
       if (why_not(planned).empty()) met.insert(path_name(planned.plan));
     }
   };
-  for (const int64_t dim : {4, 64, 128, 256}) {
+  const bool wide = (config.features & ATTN_FEATURE_WIDE) != 0;
+  for (const int64_t dim : {4, 64, 128, 256, 512}) {
+    if (dim > contract::kUsualDims && !wide) continue;
     for (const int64_t queries : {1, 128}) {
       for (const bool causal : {false, true}) {
         for (const bool biased : {false, true}) {

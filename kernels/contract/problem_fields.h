@@ -33,6 +33,9 @@ struct ProblemField {
   double up_to = 0;
 };
 
+// The largest head dimension that no bit asks for, and the largest of all.
+inline constexpr int64_t kUsualDims = 256, kMostDims = 1024;
+
 namespace problem_table {
 using enum Meaning;
 using P = attn_problem;
@@ -46,8 +49,10 @@ inline constexpr ProblemField kRows[] = {
     {ATTN_FIELD(P, heads_kv), kNumber, "KV heads; divides heads_q"},
     {ATTN_FIELD(P, seq_q), kNumber, "queries"},
     {ATTN_FIELD(P, seq_k), kNumber, "keys that K and V have room for"},
-    {ATTN_FIELD(P, dim_qk), kNumber, "columns of Q and K"},
-    {ATTN_FIELD(P, dim_v), kNumber, "columns of V and O"},
+    {.at = ATTN_FIELD(P, dim_qk), .meaning = kNumber, .words = "columns of Q and K",
+     .feature = ATTN_FEATURE_WIDE, .up_to = kUsualDims},
+    {.at = ATTN_FIELD(P, dim_v), .meaning = kNumber, .words = "columns of V and O",
+     .feature = ATTN_FEATURE_WIDE, .up_to = kUsualDims},
     {ATTN_FIELD(P, scale), kNumber, "factor of each product of Q and K"},
     {ATTN_FIELD(P, softcap), kNumber, "scores become softcap * tanh(score / softcap)", 0},
     {ATTN_FIELD(P, causal), kBoolean, "a query sees no key past its diagonal", 0},
@@ -57,7 +62,7 @@ inline constexpr ProblemField kRows[] = {
     {ATTN_FIELD(P, has_key_lengths), kBoolean, "tensors.key_lengths holds one length a batch entry", 0},
     {ATTN_FIELD(P, bias_dtype), kDtype, "format of the bias", ATTN_NONE},
     {ATTN_FIELD(P, has_mask), kBoolean, "tensors.mask is given", 0},
-    {ATTN_FIELD(P, reserved), kReserved, "", 0},
+    {ATTN_FIELD(P, latent), kBoolean, "V is the first dim_v columns of K", 0, ATTN_FEATURE_LATENT},
     {ATTN_FIELD(P, num_splits), kNumber, "splits of the keys; 0: the kernel chooses", 0},
     {ATTN_FIELD(P, features), kFeatures, "what is asked beyond a dense 16-bit forward call", 0},
     {ATTN_FIELD(P, has_sink), kBoolean, "tensors.sink holds one more score for each head", 0, ATTN_FEATURE_SINK},

@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
 
   RowState<Shape::kDim> state;
   attend<Shape>(p, block, live_tiles<Shape>(block_range<Shape>(p, block, key_length(p, b))), state);
-  store_final<Shape>(p, block, state);
+  store_final<typename Shape::T>(p, block, whole_rows(), state);
 }
 
 }  // namespace attn

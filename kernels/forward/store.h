@@ -5,14 +5,22 @@
 
 namespace attn {
 
+// The rows and columns of a block's O that a warp holds: 16 rows, and the columns of its state.
+struct WarpPlace {
+  int row, column;  // the first
+};
+
+// Of a warp that holds all columns.
+__device__ __forceinline__ WarpPlace whole_rows() { return {static_cast<int>(warp_id()) * 16, 0}; }
+
 // Calls store(row, column, value0, value1) for every pair of neighbouring columns below dim_v that this thread
 // holds of its two rows. If column + 1 == dim_v, value1 must be dropped. `row` is 0 or 1.
 template <int DV, class Store>
 __device__ void for_each_pair(const ForwardParams& p, const RowState<DV>& state, const RowResult (&result)[2],
-                              Store store) {
+                              WarpPlace place, Store store) {
 #pragma unroll
   for (int n = 0; n < DV / 8; ++n) {
-    const int column = 8 * n + 2 * (lane_id() % 4);
+    const int column = place.column + 8 * n + 2 * (lane_id() % 4);
     if (column >= p.dim_v) continue;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -36,10 +44,9 @@ __device__ void store_o(const ForwardParams& p, T* row, int column, float value0
 }
 
 // O and LSE of a block that has seen all its keys.
-template <class Shape>
-__device__ void store_final(const ForwardParams& p, const BlockRows& block, RowState<Shape::kDim>& state) {
-  using T = typename Shape::T;
-  const int64_t first_row = block.first_row + warp_id() * 16 + lane_id() / 4;
+template <class T, int DV>
+__device__ void store_final(const ForwardParams& p, const BlockRows& block, WarpPlace place, RowState<DV>& state) {
+  const int64_t first_row = block.first_row + place.row + lane_id() / 4;
   float sinks[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) sinks[r] = sink_of(p.sinks, block.first_head + (first_row + 8 * r) % p.packed);
@@ -52,9 +59,10 @@ __device__ void store_final(const ForwardParams& p, const BlockRows& block, RowS
     if (row >= block.rows) continue;
     const int64_t h = block.first_head + row % p.packed, i = row / p.packed;
     o_row[r] = p.o.at<T>(block.b, h, i);
-    if (lane_id() % 4 == 0 && p.lse.data != nullptr) *p.lse.at<float>(block.b, h, i) = result[r].lse;
+    const bool has_lse = lane_id() % 4 == 0 && place.column == 0 && p.lse.data != nullptr;
+    if (has_lse) *p.lse.at<float>(block.b, h, i) = result[r].lse;
   }
-  for_each_pair(p, state, result, [&](int r, int column, float value0, float value1) {
+  for_each_pair(p, state, result, place, [&](int r, int column, float value0, float value1) {
     if (o_row[r] != nullptr) store_o(p, o_row[r], column, value0, value1);
   });
 }

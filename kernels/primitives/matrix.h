@@ -18,9 +18,9 @@
 //   SharedTile<T, D>     rows of D elements in shared memory, swizzled so that
 //                        eight rows of one column of chunks meet eight bank groups
 //   mma_abt<N>(c, a, a_row, b, k)     C(16xN) += A[a_row.., 0..k) B[0..N, 0..k)^T
-//   mma_pb<K>(c, p, b, n)             C(16xD) += P(16xK) B[0..K, 0..n)
+//   mma_pb<K>(c, p, b, n)             C(16xN) += P(16xK) B[0..K, 0..n), N <= D
 //
-// k and n are multiples of 16 up to D, the same in all lanes like a_row and b;
+// k and n are multiples of 16 up to D and N, the same in all lanes like a_row and b;
 // columns of C from n on stay as they are. The order of summation within a
 // product of 16 is the hardware's; products follow one another, k ascending. On
 // the CPU the schedule seed chooses between two roundings (kernels/executor/arithmetic/mma.h), or
@@ -44,6 +44,9 @@ struct SharedTile {
   __device__ __forceinline__ T* at(int row, int col) const {
     return base + row * D + (((col >> 3) ^ (row & 7)) << 3) + (col & 7);
   }
+
+  // The tile without its first columns, a multiple of 64: the swizzle stays within 64.
+  __device__ __forceinline__ SharedTile from_column(int column) const { return {base + column}; }
 
   __host__ __device__ static constexpr size_t elements(int rows) { return static_cast<size_t>(rows) * D; }
 };
@@ -105,15 +108,15 @@ __device__ __forceinline__ void mma_abt(float (&c)[N / 8][4], SharedTile<T, D> a
   }
 }
 
-template <int K, class T, int D>
-__device__ __forceinline__ void mma_pb(float (&c)[D / 8][4], const uint32_t (&p)[K / 16][4], SharedTile<T, D> b,
+template <int K, int M, class T, int D>
+__device__ __forceinline__ void mma_pb(float (&c)[M][4], const uint32_t (&p)[K / 16][4], SharedTile<T, D> b,
                                        int n_extent) {
-  static_assert(K % 16 == 0);
+  static_assert(K % 16 == 0 && M % 2 == 0 && 8 * M <= D);
   const int lane = lane_id();
 #pragma unroll
   for (int k = 0; k < K; k += 16) {
 #pragma unroll
-    for (int n = 0; n < D; n += 16) {
+    for (int n = 0; n < 8 * M; n += 16) {
       if (n >= n_extent) break;
       uint32_t r[4];
       ldsm4_trans(b.at(k + lane % 16, n + 8 * (lane / 16)), r);

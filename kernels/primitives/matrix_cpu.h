@@ -270,7 +270,7 @@ struct MmaAbt {
   }
 };
 
-template <int K, class T, int D>
+template <int K, int M, class T, int D>
 struct MmaPb {
   static constexpr const char* kName = "mma_pb";
   float* c;
@@ -289,7 +289,7 @@ struct MmaPb {
       c[lane] = mine.c;
       fragment[lane] = mine.p;
     }
-    check_extent(first.n_extent, D, meeting, kName);
+    check_extent(first.n_extent, 8 * M, meeting, kName);
     check_row(first.b, 0, meeting, kName);
     const SharedTile<T, D> tile{const_cast<T*>(first.b)};
     alignas(32) float a[K * 16];
@@ -333,11 +333,11 @@ inline void mma_abt(float (&c)[N / 8][4], SharedTile<T, D> a, int a_row, SharedT
   simt::meet(mma, simt::kFullMask, here);
 }
 
-template <int K, class T, int D>
-inline void mma_pb(float (&c)[D / 8][4], const uint32_t (&p)[K / 16][4], SharedTile<T, D> b,
+template <int K, int M, class T, int D>
+inline void mma_pb(float (&c)[M][4], const uint32_t (&p)[K / 16][4], SharedTile<T, D> b,
                    int n_extent ATTN_AND_HERE) {
-  static_assert(K % 16 == 0);
-  cpu::MmaPb<K, T, D> mma{&c[0][0], &p[0][0], b.base, n_extent};
+  static_assert(K % 16 == 0 && M % 2 == 0 && 8 * M <= D);
+  cpu::MmaPb<K, M, T, D> mma{&c[0][0], &p[0][0], b.base, n_extent};
   simt::meet(mma, simt::kFullMask, here);
 }
 

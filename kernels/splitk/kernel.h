@@ -8,33 +8,36 @@
 namespace attn {
 
 // A split that holds no key the row may see leaves 0 and -inf.
-template <class Shape>
+template <int DV>
 __device__ void store_partial(const ForwardParams& p, const SplitParams& split, const BlockRows& block,
-                              int64_t s, RowState<Shape::kDim>& state) {
+                              int64_t s, WarpPlace place, RowState<DV>& state) {
   RowResult result[2];
   finish(state, result);
   float* o_row[2] = {};
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const int64_t row = block.first_row + warp_id() * 16 + lane_id() / 4 + 8 * r;
+    const int64_t row = block.first_row + place.row + lane_id() / 4 + 8 * r;
     if (row >= block.rows) continue;
     const int64_t at = partial_row(p, split, s, block.b, block.first_head + row % p.packed, row / p.packed);
     o_row[r] = split.o + at * p.dim_v;
-    if (lane_id() % 4 == 0) split.lse[at] = result[r].lse;
+    if (lane_id() % 4 == 0 && place.column == 0) split.lse[at] = result[r].lse;
   }
-  for_each_pair(p, state, result, [&](int r, int column, float value0, float value1) {
+  for_each_pair(p, state, result, place, [&](int r, int column, float value0, float value1) {
     if (o_row[r] == nullptr) return;
     o_row[r][column] = value0;
     if (column + 1 < p.dim_v) o_row[r][column + 1] = value1;
   });
 }
 
-// Blocks are numbered query tile fastest, then split, then head group, then
-// batch. `direct`: there is one split, and its result is the result.
+// Blocks are numbered query tile fastest, then split, then head group, then batch.
+struct SplitBlock {
+  BlockRows rows;
+  int64_t split;
+  TileSpan tiles;  // of this split that hold a key which some row may see
+};
+
 template <class Shape>
-__global__ void __launch_bounds__(Shape::kThreads)
-    splitk_partial_kernel(const __grid_constant__ ForwardParams p, const __grid_constant__ SplitParams split,
-                          int64_t q_tiles, bool direct) {
+__device__ SplitBlock this_block(const ForwardParams& p, const SplitParams& split, int64_t q_tiles) {
   const int64_t head_groups = p.heads_q / p.packed;
   int64_t index = blockIdx.x;
   const int64_t tile = index % q_tiles;
@@ -48,13 +51,21 @@ __global__ void __launch_bounds__(Shape::kThreads)
   const int64_t split_begin = s * split.split_tiles, split_end = split_begin + split.split_tiles;
   if (tiles.begin < split_begin) tiles.begin = split_begin;
   if (tiles.end > split_end) tiles.end = split_end;
+  return {block, s, tiles};
+}
 
+// `direct`: there is one split, and its result is the result.
+template <class Shape>
+__global__ void __launch_bounds__(Shape::kThreads)
+    splitk_partial_kernel(const __grid_constant__ ForwardParams p, const __grid_constant__ SplitParams split,
+                          int64_t q_tiles, bool direct) {
+  const SplitBlock block = this_block<Shape>(p, split, q_tiles);
   RowState<Shape::kDim> state;
-  attend<Shape>(p, block, tiles, state);
+  attend<Shape>(p, block.rows, block.tiles, state);
   if (direct) {
-    store_final<Shape>(p, block, state);
+    store_final<typename Shape::T>(p, block.rows, whole_rows(), state);
   } else {
-    store_partial<Shape>(p, split, block, s, state);
+    store_partial(p, split, block.rows, block.split, whole_rows(), state);
   }
 }
 

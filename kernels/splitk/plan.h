@@ -10,6 +10,7 @@
 #include "kernels/identity.h"
 #include "kernels/splitk/hopper/hopper.h"
 #include "kernels/splitk/launch.h"
+#include "kernels/splitk/wide/kernel.h"
 
 namespace attn {
 
@@ -23,6 +24,8 @@ struct SplitkPaths {
 namespace splitk {
 
 inline constexpr int64_t kMaxSplits = 65535;
+// Wider heads take the path of wide/.
+inline constexpr int64_t kUsualDim = 256;
 
 // Everything that plan() decides. Each stage decides it again from the same arguments: decide() writes all of
 // it, or refuses.
@@ -30,6 +33,7 @@ struct Decision {
   int decode;          // hopper/'s choice, or -1
   bool scored;         // for hopper/: there is a cap or a bias
   int64_t own_splits;  // for hopper/: the number of splits that it would choose
+  bool wide;           // else: wide/, for heads of more than 256 columns
   size_t shape;        // else: the index into kSplitkShapes
   int64_t tile_q, tile_k;
   int dim;
@@ -59,13 +63,33 @@ inline int64_t choose_splits(int64_t blocks, int64_t kv_tiles, int64_t sm_count)
   return 1;
 }
 
+// The path of wide heads, if the problem is one for it.
+inline Refusal decide_wide(const Call& call, Decision* d) {
+  const attn_problem& problem = call.problem;
+  if (problem.dim_qk > WideSpec::kDimQk || problem.dim_v > WideSpec::kDimV) {
+    return {ATTN_UNSUPPORTED, "compiled for head dimensions up to " + std::to_string(WideSpec::kDimQk) +
+                                  " of Q and K and " + std::to_string(WideSpec::kDimV) + " of V, not " +
+                                  std::to_string(problem.dim_qk) + " and " + std::to_string(problem.dim_v)};
+  }
+  if (static_cast<int64_t>(WideSpec::shared()) > call.env.shared_memory_limit) {
+    return {ATTN_UNSUPPORTED, "needs " + std::to_string(WideSpec::shared()) +
+                                  " bytes of shared memory a block; the limit is " +
+                                  std::to_string(call.env.shared_memory_limit)};
+  }
+  d->wide = true;
+  d->tile_q = WideSpec::kTileQ;
+  d->tile_k = WideSpec::kTileK;
+  d->dim = WideSpec::kDimQk;
+  return {};
+}
+
 // The path, its tiles, and the query heads that share one.
 template <SplitkPaths kPaths>
 Refusal decide_path(const Call& call, Decision* d) {
   const attn_problem& problem = call.problem;
   const int64_t group = problem.heads_kv == 0 ? 1 : problem.heads_q / problem.heads_kv;
   d->decode = -1;
-  d->scored = false;
+  d->scored = d->wide = false;
   if constexpr (kPaths.decode) {
     attn_env env = call.env;
     if (kPaths.pretend) env.compute_capability = 90, env.variant = 0;
@@ -82,10 +106,14 @@ Refusal decide_path(const Call& call, Decision* d) {
     }
   }
   if (!kPaths.general) return {ATTN_UNSUPPORTED, "the decode path does not take this problem"};
-  if (Refusal refusal = choose_shape(kSplitkShapes, problem, call.env, &d->shape)) return refusal;
-  d->tile_q = kSplitkShapes[d->shape].tile_q;
-  d->tile_k = kSplitkShapes[d->shape].tile_k;
-  d->dim = kSplitkShapes[d->shape].dim;
+  if (std::max(problem.dim_qk, problem.dim_v) > kUsualDim) {
+    if (Refusal refusal = decide_wide(call, d)) return refusal;
+  } else {
+    if (Refusal refusal = choose_shape(kSplitkShapes, problem, call.env, &d->shape)) return refusal;
+    d->tile_q = kSplitkShapes[d->shape].tile_q;
+    d->tile_k = kSplitkShapes[d->shape].tile_k;
+    d->dim = kSplitkShapes[d->shape].dim;
+  }
   // Query heads of one KV head share a tile when one head alone would leave most of it empty.
   d->packed = group > 1 && problem.seq_q * 2 <= d->tile_q ? static_cast<int>(group) : 1;
   return {};
@@ -129,8 +157,10 @@ Refusal plan_splits(const Call& call, attn_plan* plan) {
   if (Refusal refusal = decide<kPaths>(call, &d)) return refusal;
   const ForwardParams params = make_params(call.problem, call.tensors, call.env, d.packed);
   describe_arithmetic(params, plan);
-  std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d%s%s %s", static_cast<int>(d.tile_q),
-                static_cast<int>(d.tile_k), d.dim, d.packed > 1 ? " packed" : "", d.splits > 1 ? " split" : "",
+  const bool latent = d.wide && call.problem.latent != 0;
+  std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d%s%s%s %s", static_cast<int>(d.tile_q),
+                static_cast<int>(d.tile_k), d.dim, latent ? " latent" : "", d.packed > 1 ? " packed" : "",
+                d.splits > 1 ? " split" : "",
                 d.decode < 0 ? copy_path(params).c_str()
                 : d.scored   ? "wgmma scored"
                              : "wgmma");
@@ -160,6 +190,10 @@ attn_status launch_partial(const Call& call, const Decision& d, bool direct) {
   const SplitParams split = split_params(d, tensors);
   if constexpr (kPaths.decode) {
     if (d.decode >= 0) return decode_partial(d.decode, problem, params, split, direct, &env);
+  }
+  if (d.wide) {
+    const auto launch_wide = problem.dtype == ATTN_F16 ? splitk_launch_wide<F16> : splitk_launch_wide<BF16>;
+    return launch_wide(params, split, problem.latent != 0, direct, &env);
   }
   return problem.dtype == ATTN_F16 ? splitk_launch_partial<F16>(d.shape, params, split, direct, &env)
                                    : splitk_launch_partial<BF16>(d.shape, params, split, direct, &env);
@@ -219,7 +253,8 @@ inline attn_partials place_partials(const attn_problem& problem, const attn_plan
 template <SplitkPaths kPaths>
 struct SplitkOn {
   static constexpr attn_backend kBackend = attn::kBackend;
-  static constexpr uint64_t kFeatures = ATTN_FEATURE_SINK | ATTN_FEATURE_ALIBI;
+  static constexpr uint64_t kFeatures =
+      ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT | ATTN_FEATURE_ALIBI;
   static constexpr const attn_build* kBuild = &attn_build_identity;
 
   static Refusal plan(const Call& call, attn_plan* plan) { return splitk::plan_splits<kPaths>(call, plan); }

@@ -32,6 +32,18 @@ Complaint bad_memory(const Case& c) {
 
 }  // namespace
 
+void store_v_apart(Case& c) {
+  if (!c.problem.latent) return;
+  c.problem.latent = false;
+  c.v = c.k;
+  c.once.v = c.once.k;
+  const std::vector<Planted> planted = c.planted;
+  for (const Planted& x : planted) {
+    if (x.tensor == TensorId::kK && x.d < c.problem.dim_v)
+      c.planted.push_back({TensorId::kV, x.b, x.h, x.s, x.d, x.bits});
+  }
+}
+
 std::optional<std::string> illegal(const Case& c) {
   for (const Feature* feature : all_features()) {
     if (auto why = feature->illegal(c)) return why;

@@ -176,6 +176,7 @@ struct Problem {
   int64_t num_splits = 0;
   std::optional<Sink> sink;
   std::optional<Slopes> slopes;
+  bool latent = false;  // V is the first dim_v columns of K, in K's memory: the case has no V of its own
   // Bits of attn_problem.features without a field above: the one that asks for another operation than the forward
   // pass (tensor_spec.h, kOperations), or those of a later attnfuzz. A reader that does not know a bit refuses the
   // problem by name (reference/call/known_features.h).
@@ -202,6 +203,7 @@ template <> inline constexpr auto kFields<Problem> = fields("a problem",
     field("heads_kv", &Problem::heads_kv),
     field("heads_q", &Problem::heads_q),
     field("key_lengths", &Problem::key_lengths, AtMost{kMaxKeyLengths}),
+    field("latent", &Problem::latent),
     field("mask", &Problem::mask),
     field("num_splits", &Problem::num_splits),
     field("scale", &Problem::scale),
@@ -385,6 +387,13 @@ static_assert(std::ranges::all_of(kTensors,
 inline Once stored_once(const Case& c, TensorId t) {
   const auto of = once_of(t);
   return of ? c.once.*of : Once{};
+}
+
+// Gives a case whose V is latent a V of its own. It is drawn, stored and planted as K is, so its values are those of
+// K's first columns, unless K's fill depends on the number of columns (depends_on_columns).
+void store_v_apart(Case& c);
+constexpr bool depends_on_columns(FillKind kind) {
+  return kind == FillKind::kOneHot || kind == FillKind::kPosition || kind == FillKind::kIntervals;
 }
 
 // Why a case cannot be run at all, by field: contradictory sizes, more bytes than kMaxCaseBytes, a planted

@@ -46,6 +46,8 @@ bool is_present(const Case& c, TensorId t) {
   const uint64_t sinks = c.problem.sink ? ATTN_FEATURE_SINK : 0, slopes = c.problem.slopes ? ATTN_FEATURE_ALIBI : 0;
   if (!in_problem(spec_of(t), c.problem.features | sinks | slopes)) return false;
   switch (t) {
+    case TensorId::kV:
+      return !c.problem.latent;
     case TensorId::kLse:
       return c.want_lse;
     case TensorId::kBias:
@@ -64,6 +66,7 @@ bool is_present(const Case& c, TensorId t) {
 }
 
 void make_present(Case& c, TensorId t) {
+  if (t == TensorId::kV) store_v_apart(c);
   if (t == TensorId::kLse) c.want_lse = true;
   if (t == TensorId::kMask && !c.problem.mask) c.problem.mask.emplace();
   if (t == TensorId::kBias && !c.problem.bias) c.problem.bias.emplace();

@@ -59,6 +59,7 @@ std::array<bool, 4> repeated(const Case& c, TensorId t);
 // attn_dtype of the elements; ATTN_NONE if they are no numbers.
 int32_t dtype_of(const Problem& p, TensorId t);
 int64_t element_bytes(const Problem& p, TensorId t);
+// True if the case has memory for the tensor. A latent V has none: it lies in K's.
 bool is_present(const Case& c, TensorId t);
 // Gives the case what it lacks for the tensor to be present: an LSE that is wanted, a mask that hides nothing,
 // a bias of 0.

@@ -67,6 +67,9 @@ void add_row(const Fill& fill, int32_t dtype, const Indices& at, int64_t n, void
   }
 }
 
+// True for a V that is K's first columns.
+bool is_latent(const Case& c, TensorId tensor) { return tensor == TensorId::kV && c.problem.latent; }
+
 // The side of a merge that a tensor belongs to: 0 or 1; -1: to none.
 int side_of(TensorId tensor) {
   return tensor == TensorId::kO1 || tensor == TensorId::kLse1   ? 0
@@ -96,6 +99,12 @@ int64_t rows_held(const Case& c, TensorId tensor, int64_t b) {
 
 void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, void* out, float dead_lse) {
   const int64_t n = columns_held(c, tensor);
+  if (is_latent(c, tensor)) {
+    std::vector<uint32_t> keys(static_cast<size_t>(c.problem.dim_qk));
+    recipe_row(c, TensorId::kK, b, h, s, keys.data(), dead_lse);
+    std::memcpy(out, keys.data(), static_cast<size_t>(n * element_bytes(c.problem, tensor)));
+    return;
+  }
   const Indices at = row_source(c, tensor, b, h, s);
   fill_row(c.*fill_of(tensor), dtype_of(c.problem, tensor), at.b, at.h, at.s, n, out);
   if (!saw_keys(c, tensor, at.b, at.h, at.s)) {
@@ -169,6 +178,7 @@ std::vector<Planted> planted_at(const Case& c) {
 
 double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, int64_t d) {
   const Problem& p = c.problem;
+  if (is_latent(c, tensor)) return value_at(c, TensorId::kK, b, h, s, d);
   if (tensor == TensorId::kSink) {
     const uint32_t bits = sink_at(c, h);
     return decode(p.sink->dtype, &bits, 0);
@@ -194,6 +204,12 @@ double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s,
 
 std::vector<double> matrix_at(const Case& c, TensorId tensor, int64_t b, int64_t h) {
   const Problem& p = c.problem;
+  if (is_latent(c, tensor)) {
+    const std::vector<double> keys = matrix_at(c, TensorId::kK, b, h);
+    std::vector<double> out;
+    for (int64_t s = 0; s < p.seq_k; ++s) out.insert(out.end(), &keys[s * p.dim_qk], &keys[s * p.dim_qk] + p.dim_v);
+    return out;
+  }
   const int64_t columns = columns_of(p, tensor), rows = size_of(spec_of(tensor).shape[2], p);
   const int64_t length = rows_held(c, tensor, b);
   const std::array<bool, 4> once = repeated(c, tensor);

@@ -65,6 +65,7 @@ class Page {
       for (const std::string name : {"sinks", "slopes"})
         if (words.starts_with(name + " ")) fact(name.c_str(), words.substr(name.size() + 1));
     }
+    if (p_.latent) fact("V", "the first " + std::to_string(p_.dim_v) + " columns of K, in K's memory");
     fact("data", join(data_words(c_), "; "));
     const auto around = surroundings_words(c_);
     if (!around.empty()) fact("beside", join(around, "; "));

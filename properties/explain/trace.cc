@@ -352,6 +352,7 @@ Trace trace_values(const Case& c, Target& target, const Calibration& calibration
   if (c.remap != Remap{}) return {};  // its values are another case's
   if (std::string why = cannot_score(c.problem); !why.empty()) return {.lines = {std::move(why)}};
   Case coded = c;
+  store_v_apart(coded);
   coded.v = Fill{.kind = FillKind::kPosition};
   std::erase_if(coded.planted, [](const Planted& x) { return x.tensor == TensorId::kV; });
   coded.nan_beyond_lengths = false;

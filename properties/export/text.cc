@@ -178,6 +178,8 @@ std::string feature_names(uint64_t bits) {
   constexpr std::pair<uint64_t, const char*> kNames[] = {{ATTN_FEATURE_F32, "ATTN_FEATURE_F32"},
                                                          {ATTN_FEATURE_MERGE, "ATTN_FEATURE_MERGE"},
                                                          {ATTN_FEATURE_SINK, "ATTN_FEATURE_SINK"},
+                                                         {ATTN_FEATURE_WIDE, "ATTN_FEATURE_WIDE"},
+                                                         {ATTN_FEATURE_LATENT, "ATTN_FEATURE_LATENT"},
                                                          {ATTN_FEATURE_ALIBI, "ATTN_FEATURE_ALIBI"},
                                                          {ATTN_FEATURE_BACKWARD, "ATTN_FEATURE_BACKWARD"}};
   std::string text;

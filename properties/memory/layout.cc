@@ -174,6 +174,7 @@ attn_tensors placed(const Case& c, Arena& arena) {
     if (spec.role != Role::kScratch && in_problem(spec, problem_of(c.problem).features))
       set_view(tensors, spec, told(c, spec.id, extent_of(c, spec.id, arena)));
   }
+  if (c.problem.latent) tensors.v = tensors.k;
   return tensors;
 }
 
@@ -218,6 +219,7 @@ LaidOut::LaidOut(const Case& c, Arena& arena)
     const attn_tensor view = place(spec.id);
     if (in_problem(spec, problem_.features)) set_view(tensors_, spec, view);  // two rows may share a member
   }
+  if (c.problem.latent) tensors_.v = tensors_.k;
   for (TensorId t : kInputs) fill_input(t);
   for (const TensorSpec& spec : kTensors) keep(spec.id);
   poison_outputs();

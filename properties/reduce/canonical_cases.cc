@@ -134,7 +134,7 @@ bool find_base(Search& s, CandidateBase& base) {
   c.build_kind = base.build_kind;
   c.problem.features = base.features;
   c.env.variant = base.variant;
-  for (const int64_t dim : {1, 2, 4, 8, 16, 32, 64, 128, 256}) {
+  for (const int64_t dim : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512}) {
     c.problem.dim_qk = c.problem.dim_v = dim;
     Verdict verdict;
     if (s.ask(c, &verdict) == Search::Answer::kRefused) continue;

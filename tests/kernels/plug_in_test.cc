@@ -158,7 +158,7 @@ TEST(PlugIn, ABackwardPassHasItsTensorsAndNothingThatAsksForMore) {
   refuses([](Offer& x) { x.tensors.dout.data = nullptr; }, "dout is a null pointer");
   refuses([](Offer& x) { x.tensors.lse.data = nullptr; }, "lse is a null pointer");
   refuses([](Offer& x) { x.tensors.dv.data = nullptr; }, "dv is a null pointer");
-  refuses([](Offer& x) { x.problem.num_splits = 2; }, "no sinks, no slopes and no splits");
+  refuses([](Offer& x) { x.problem.num_splits = 2; }, "no sinks, slopes, latent V or splits");
   refuses([](Offer& x) { x.problem.features = 0; }, "this kernel has no forward pass");
   refuses([](Offer& x) { x.problem.features |= ATTN_FEATURE_MERGE; }, "attn_problem.features asks for");
   refuses(
@@ -173,6 +173,43 @@ TEST(PlugIn, ABackwardPassHasItsTensorsAndNothingThatAsksForMore) {
   repeated.tensors.o.stride[2] = 0;
   repeated.tensors.dq.stride[2] = repeated.problem.dim_qk;
   EXPECT_EQ(answer(kGrading, repeated).status, ATTN_OK) << answer(kGrading, repeated).reason;
+}
+
+// It takes wide heads and a V in K.
+struct Absorbing : One {
+  static constexpr const char* kName = "absorbing";
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT;
+};
+
+TEST(PlugIn, ALatentVIsTheFirstColumnsOfK) {
+  constexpr attn_kernel kAbsorbing = attn::plug_in<Absorbing>();
+  Offer latent;
+  latent.env.backend = ATTN_CUDA, latent.env.variant = 0;
+  latent.problem.features = ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT;
+  latent.problem.latent = 1;
+  latent.problem.dim_qk = 576, latent.problem.dim_v = 512;
+  latent.dense().tensors.v = latent.tensors.k;
+  EXPECT_EQ(answer(kAbsorbing, latent).status, ATTN_OK) << answer(kAbsorbing, latent).reason;
+  const auto refuses = [&](void (*change)(Offer&), const char* words) {
+    Offer other = latent;
+    change(other);
+    const Told told = answer(kAbsorbing, other);
+    EXPECT_NE(told.status, ATTN_OK) << words;
+    EXPECT_NE(told.reason.find(words), std::string::npos) << told.reason;
+  };
+  refuses([](Offer& x) { x.tensors.v.data = static_cast<char*>(x.tensors.v.data) + 2; }, "not at the address of k");
+  refuses([](Offer& x) { x.tensors.v.stride[2] = 512; }, "has not the strides of k");
+  refuses([](Offer& x) { x.tensors.v.stride[3] = 2; }, "has not the strides of k");
+  refuses([](Offer& x) { x.problem.dim_v = 577; }, "more than the columns of K");
+  refuses([](Offer& x) { x.problem.dim_qk = 1025; }, "outside 1..1024");
+  refuses([](Offer& x) { x.problem.latent = 0; }, "asks for a latent V");
+  refuses([](Offer& x) { x.problem.features = ATTN_FEATURE_WIDE; }, "does not ask for a latent V");
+  refuses([](Offer& x) { x.problem.features = ATTN_FEATURE_LATENT; }, "outside 1..256");
+  Offer one = latent;
+  one.problem.dim_v = 1, one.tensors.v.stride[3] = 99;
+  EXPECT_EQ(answer(kAbsorbing, one).status, ATTN_OK) << "the stride of one column does not count";
+  one.problem.seq_k = 1, one.tensors.v.stride[2] = 99;
+  EXPECT_EQ(answer(kAbsorbing, one).status, ATTN_OK) << "the stride of one key does not count";
 }
 
 TEST(PlugIn, KnowsItsVariants) {

@@ -6,15 +6,18 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr int64_t kMost = 256;
+constexpr int64_t kUsual = contract::kUsualDims, kMost = contract::kMostDims;
 constexpr auto kBoth = [](auto& c) { return std::tie(c.problem.dim_qk, c.problem.dim_v); };
 constexpr auto kOfKeys = [](auto& c) { return std::tie(c.problem.dim_qk); };
 constexpr auto kOfValues = [](auto& c) { return std::tie(c.problem.dim_v); };
 
+// The most columns that a kernel with these features takes.
+int64_t most_dims(uint64_t features) { return (features & ATTN_FEATURE_WIDE) != 0 ? kMost : kUsual; }
+
 int64_t head_dim(Rng& rng) {
-  enum { kUsual, kSmall, kOdd, kLarge, kAny };
-  switch (rng.weighted<int>({{44, kUsual}, {22, kSmall}, {12, kOdd}, {8, kLarge}, {14, kAny}})) {
-    case kUsual:
+  enum { kCommon, kSmall, kOdd, kLarge, kAny };
+  switch (rng.weighted<int>({{44, kCommon}, {22, kSmall}, {12, kOdd}, {8, kLarge}, {14, kAny}})) {
+    case kCommon:
       return rng.pick<int64_t>({16, 32, 64, 64, 64, 128});
     case kSmall:
       return rng.range(1, 16);
@@ -23,7 +26,7 @@ int64_t head_dim(Rng& rng) {
     case kLarge:
       return rng.pick<int64_t>({129, 160, 192, 250, 255, 256});
     default:
-      return rng.range(1, kMost);
+      return rng.range(1, kUsual);
   }
 }
 
@@ -45,7 +48,7 @@ extern constinit const Feature dims = {
                          [](Case& to, const Case& from, int choice) {
                            const Problem& own = from.problem;
                            std::vector<std::pair<int64_t, int64_t>> dims;
-                           for (const int64_t d : {2, 8, 16, 32, 64, 128}) {
+                           for (const int64_t d : {2, 8, 16, 32, 64, 128, 256, 512}) {
                              if (d < std::max(own.dim_qk, own.dim_v))
                                dims.emplace_back(std::min(d, own.dim_qk), std::min(d, own.dim_v));
                            }
@@ -74,12 +77,13 @@ extern constinit const Feature dims = {
              }},
     .crossover_groups = {{"dims", 4, take<kBoth>}, {"dim_v", 2, take<kOfValues>}},
     .numbers =
-        [](const DrawContext&, const Case& c, auto& numbers) {
+        [](const DrawContext& context, const Case& c, auto& numbers) {
           const Problem& p = c.problem;
+          const int64_t most = most_dims(context.config.features);
           numbers.push_back(
-              {p.dim_qk, 1, 8, p.dim_v, [](Case& x, int64_t n) { x.problem.dim_qk = std::min(n, kMost); }});
+              {p.dim_qk, 1, 8, p.dim_v, [=](Case& x, int64_t n) { x.problem.dim_qk = std::min(n, most); }});
           numbers.push_back(
-              {p.dim_v, 1, 16, p.dim_qk, [](Case& x, int64_t n) { x.problem.dim_v = std::min(n, kMost); }});
+              {p.dim_v, 1, 16, p.dim_qk, [=](Case& x, int64_t n) { x.problem.dim_v = std::min(n, most); }});
         },
     .mutations = none,
     .refusals = {{"dim_v other than dim_qk",

@@ -183,6 +183,11 @@ void say_fills(const Case& c, Sentence& words) {
     }
     return;
   }
+  if (c.problem.latent) {
+    if (c.q == c.k) return put("Q, K", c.q);
+    put("Q", c.q);
+    return put("K", c.k);
+  }
   if (c.q == c.k && c.k == c.v) return put("Q, K, V", c.q);
   put(c.q == c.k ? "Q, K" : "Q", c.q);
   if (c.k == c.v) return put("K, V", c.k);
@@ -237,6 +242,7 @@ extern constinit const Feature fills = {
           for (const TensorSpec& spec : kTensors) {
             if (fill_of(spec.id) && !in_problem(spec, c.problem.features)) c.*fill_of(spec.id) = Fill{};
           }
+          if (c.problem.latent) c.v = Fill{};
           for (Fill Case::* f : kAll) {
             if (!has_seed((c.*f).kind)) (c.*f).seed = 0;
             if ((c.*f).kind == FillKind::kZero) (c.*f).exponent = 0;
@@ -251,6 +257,7 @@ extern constinit const Feature fills = {
           return cat(spec.name, " has values, but the problem's operation has no such tensor");
         if (auto why = bad_fill(spec.name, fill)) return why;
       }
+      if (c.problem.latent && c.v != Fill{}) return "v has values, but latent makes it K's first columns";
       return std::nullopt;
     },
 };

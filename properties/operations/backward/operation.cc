@@ -129,6 +129,7 @@ void shape(Case& c) {
   c.problem.num_splits = 0;
   c.problem.sink.reset();
   c.problem.slopes.reset();
+  c.problem.latent = false;
   c.want_lse = true;
   c.dout = dout_of(drawn);
   c.dout_repeated = repeated_of(drawn);

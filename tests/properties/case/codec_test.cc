@@ -62,7 +62,8 @@ Case full_case() {
                .mask = Mask{pattern, broadcast},
                .num_splits = 3,
                .sink = Sink{ATTN_F16, SinkKind::kMixed, 7},
-               .slopes = Slopes{SlopeKind::kMixed, true, 8}};
+               .slopes = Slopes{SlopeKind::kMixed, true, 8},
+               .latent = true};
   c.env = {.sm_count = 1,
            .compute_capability = 80,
            .shared_memory_limit = 1024,

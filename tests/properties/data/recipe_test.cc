@@ -7,6 +7,8 @@
 #include <bit>
 #include <cmath>
 
+#include "properties/case/geometry.h"
+#include "properties/case/shrink_toggles.h"
 #include "properties/draw/generator.h"
 #include "properties/memory/layout.h"
 #include "reference/numbers/formats.h"
@@ -26,6 +28,34 @@ TEST(Recipe, AxesMoveIndices) {
   EXPECT_EQ(source(Axis{.multiply = 1, .add = 0, .modulus = Axis::kKeyLength}, 0, 0), 0);
   EXPECT_EQ(source(Axis{.repeat = 3}, 8, 100), 2);
   EXPECT_EQ(source(Axis{.add = 5}, 0, 100), 5);
+}
+
+// V stored apart keeps the values that it had as K's first columns.
+TEST(Recipe, AVStoredApartHasTheValuesOfTheLatentOne) {
+  for (int kind = 0; kind < kFillKinds; ++kind) {
+    if (depends_on_columns(static_cast<FillKind>(kind))) continue;
+    Case c;
+    c.problem.batch = 2, c.problem.heads_q = c.problem.heads_kv = 2, c.problem.seq_k = 5;
+    c.problem.dim_qk = 7, c.problem.dim_v = 4;
+    c.problem.latent = true;
+    c.k = Fill{.kind = static_cast<FillKind>(kind), .seed = 5};
+    c.once.k.head = true;
+    c.planted = {{TensorId::kK, 1, 0, 3, 2, 0x4400}, {TensorId::kK, 1, 0, 3, 6, 0x4500}};
+    tidy(c);
+    Case apart = c;
+    store_v_apart(apart);
+    tidy(apart);
+    ASSERT_EQ(illegal(c), std::nullopt);
+    ASSERT_EQ(illegal(apart), std::nullopt);
+    EXPECT_FALSE(is_present(c, TensorId::kV));
+    EXPECT_TRUE(is_present(apart, TensorId::kV));
+    for (int64_t b = 0; b < 2; ++b)
+      for (int64_t h = 0; h < 2; ++h) {
+        EXPECT_EQ(matrix_at(apart, TensorId::kV, b, h), matrix_at(c, TensorId::kV, b, h)) << "kind " << kind;
+        for (int64_t d = 0; d < 4; ++d)
+          EXPECT_EQ(value_at(c, TensorId::kV, b, h, 3, d), value_at(c, TensorId::kK, b, h, 3, d));
+      }
+  }
 }
 
 TEST(Recipe, PlantedValuesGoWithTheirElements) {

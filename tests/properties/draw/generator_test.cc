@@ -228,6 +228,34 @@ TEST(Generator, ReachesEveryFillPatternAndBias) {
   EXPECT_EQ(biases.size(), static_cast<size_t>(kBiasKinds));
 }
 
+// A kernel without the bits gets the cases that it got before there were any.
+TEST(Draw, WideAndLatentProblemsAreThoseOfKernelsThatTakeThem) {
+  GeneratorConfig plain, wide;
+  plain.splits = wide.splits = true;
+  wide.features = ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT;
+  int absorbed = 0, others = 0, same = 0, rows_of_models = 0;
+  constexpr int kCases = 4000;
+  for (uint64_t i = 0; i < kCases; ++i) {
+    const Case a = draw(plain, 1, i), b = draw(wide, 1, i);
+    EXPECT_FALSE(a.problem.latent);
+    EXPECT_LE(std::max(a.problem.dim_qk, a.problem.dim_v), 256);
+    ASSERT_EQ(illegal(b), std::nullopt) << encode(b);
+    const Problem& p = b.problem;
+    if (a == b) {
+      ++same;
+    } else if (p.dim_qk == 576 && p.dim_v == 512) {
+      ++absorbed;
+      rows_of_models += p.heads_kv == 1 && p.heads_q >= 16 && p.seq_q >= 1 && p.seq_q <= 4 && p.latent;
+    } else {
+      ++others;
+    }
+  }
+  EXPECT_GT(same, kCases * 3 / 4);
+  EXPECT_GT(absorbed, kCases / 25);
+  EXPECT_GT(rows_of_models, kCases / 50);
+  EXPECT_GT(others, kCases / 50);
+}
+
 // Ordinary problems are those of models: long decode at usual head dims, grouped heads, only causal masks.
 TEST(Generator, OrdinaryProblemsAreDrawn) {
   for (const uint64_t seed : {1, 2}) {

@@ -45,6 +45,44 @@ void expect_inputs(const LaidOut& laid, const Case& c) {
   }
 }
 
+// A latent V lies in K's memory, which is laid out and held once.
+TEST(Layout, ALatentVIsK) {
+  Arena arena;
+  Case c = small_case();
+  c.problem.dim_qk = 12, c.problem.dim_v = 5;
+  c.problem.latent = true;
+  c.v = Fill{};
+  c.layout[static_cast<size_t>(TensorId::kK)] = {.offset = 3, .row_gap = 2};
+  tidy(c);
+  ASSERT_EQ(illegal(c), std::nullopt);
+  const LaidOut laid(c, arena);
+  expect_inputs(laid, c);
+  EXPECT_EQ(laid.tensors().v.data, laid.tensors().k.data);
+  for (int n = 0; n < 4; ++n) EXPECT_EQ(laid.tensors().v.stride[n], laid.tensors().k.stride[n]);
+  EXPECT_EQ(laid.problem().latent, 1);
+  EXPECT_EQ(laid.problem().features & ATTN_FEATURE_LATENT, ATTN_FEATURE_LATENT);
+  for (const MemoryRange& range : laid.ranges()) EXPECT_NE(range.tensor, TensorId::kV);
+  for_each_element(c.problem, TensorId::kV, [&](int64_t b, int64_t h, int64_t s, int64_t d) {
+    ASSERT_EQ(decode(c.problem.dtype, element(laid, c.problem, TensorId::kV, b, h, s, d), 0),
+              value_at(c, TensorId::kK, b, h, s, d));
+  });
+}
+
+// Who writes V has written K.
+TEST(Layout, FindsAWrittenLatentV) {
+  Case c = small_case();
+  c.problem.latent = true;
+  c.v = Fill{};
+  tidy(c);
+  const auto fault = after(c, [&](const LaidOut& laid) {
+    write_outputs(laid, c);
+    *element(laid, c.problem, TensorId::kV, 0, 0, 1, 0) ^= std::byte{1};
+  });
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->kind, MemoryFault::Kind::kInputChanged);
+  EXPECT_EQ(fault->tensor, TensorId::kK);
+}
+
 TEST(Layout, FillsInputsByTheRecipe) {
   Arena arena;
   Case c = small_case();

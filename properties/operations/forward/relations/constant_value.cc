@@ -7,6 +7,7 @@ namespace attnfuzz::relations {
 namespace {
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
+  store_v_apart(c);
   drop_sinks(c);
   c.v.kind = FillKind::kConstant;
   drop_planted(c, TensorId::kV);

@@ -29,6 +29,8 @@ struct Nonsense {
   std::function<void(Offer&)> change;
 };
 
+int64_t too_wide(const attn_problem& p) { return (p.features & ATTN_FEATURE_WIDE) != 0 ? 1025 : 257; }
+
 std::vector<Nonsense> nonsense_numbers() {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
   constexpr int64_t kHuge = int64_t{1} << 40, kLowest = std::numeric_limits<int64_t>::min();
@@ -40,9 +42,9 @@ std::vector<Nonsense> nonsense_numbers() {
       {"dtype = -1 (none)", [](Offer& x) { x.problem.dtype = ATTN_NONE; }},
       {"dtype = 7", [](Offer& x) { x.problem.dtype = 7; }},
       {"dim_qk = 0", [](Offer& x) { x.problem.dim_qk = 0; }},
-      {"dim_qk = 257", [](Offer& x) { x.problem.dim_qk = 257; }},
+      {"dim_qk above 256, or above 1024 if wide", [](Offer& x) { x.problem.dim_qk = too_wide(x.problem); }},
       {"dim_v = 0", [](Offer& x) { x.problem.dim_v = 0; }},
-      {"dim_v = 257", [](Offer& x) { x.problem.dim_v = 257; }},
+      {"dim_v above 256, or above 1024 if wide", [](Offer& x) { x.problem.dim_v = too_wide(x.problem); }},
       {"dim_v = -64", [](Offer& x) { x.problem.dim_v = -64; }},
       {"dim_qk = 2^32 + 64", [](Offer& x) { x.problem.dim_qk = (int64_t{1} << 32) + 64; }},
       {"heads_kv = 0", [](Offer& x) { x.problem.heads_kv = 0; }},
@@ -120,6 +122,8 @@ bool refuses_nonsense(Trial& trial, const Offer& sense) {
   std::ranges::move(nonsense_pointers(), std::back_inserter(all));
   if ((trial.target().info().features & ATTN_FEATURE_F32) == 0)
     all.push_back({"dtype = fp32", [](Offer& x) { x.problem.dtype = ATTN_F32; }});
+  if (sense.problem.latent)
+    all.push_back({"a latent V of more columns than K", [](Offer& x) { x.problem.dim_v = x.problem.dim_qk + 1; }});
   for (const Nonsense& nonsense : all) {
     Offer offer = sense;
     nonsense.change(offer);
@@ -207,6 +211,8 @@ Offer plain(Trial& trial, const Offer& like, int64_t dim, int64_t length, int32_
   p.bias_dtype = ATTN_NONE;
   p.has_mask = p.has_key_lengths = 0;
   p.softcap = 0;
+  p.latent = 0;
+  p.features &= ~(ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT);
   attn_tensors& t = offer.tensors;
   for (const auto& [id, tensor] : {std::pair{TensorId::kQ, &t.q}, std::pair{TensorId::kK, &t.k},
                                    std::pair{TensorId::kV, &t.v}, std::pair{TensorId::kO, &t.o}}) {

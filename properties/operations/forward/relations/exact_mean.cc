@@ -9,6 +9,7 @@ namespace attnfuzz::relations {
 namespace {
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
+  store_v_apart(c);
   drop_sinks(c);
   drop_slopes(c);
   c.q = Fill{.kind = FillKind::kZero};

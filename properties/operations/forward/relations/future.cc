@@ -59,7 +59,7 @@ Case other_numbers(const Case& base) {
       for (const int64_t j : keys) {
         for (const int64_t d : {int64_t{0}, p.dim_v - 1}) {
           const float value = (choice(base, j + d) & 1) != 0 ? largest : -3.0f;
-          planted.push_back({TensorId::kV, b, g, j, d, bits_of(p.dtype, value)});
+          planted.push_back({p.latent ? TensorId::kK : TensorId::kV, b, g, j, d, bits_of(p.dtype, value)});
         }
         planted.push_back({TensorId::kK, b, g, j, 0, bits_of(p.dtype, 4.0f)});
         planted.push_back({TensorId::kK, b, g, j, p.dim_qk - 1, bits_of(p.dtype, -2.0f)});

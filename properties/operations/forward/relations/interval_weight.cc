@@ -18,6 +18,7 @@ uint64_t interval(const Case& c, uint64_t salt) {
 }
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
+  store_v_apart(c);
   drop_sinks(c);
   drop_planted(c, TensorId::kV);
   c.v.exponent = 0;

@@ -6,6 +6,7 @@ namespace attnfuzz::relations {
 namespace {
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
+  store_v_apart(c);
   drop_sinks(c);
   if (c.k.kind != FillKind::kSmallInt || c.k.exponent != 0)
     c.k = Fill{.kind = FillKind::kSmallInt, .seed = c.k.seed};

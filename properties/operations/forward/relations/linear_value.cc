@@ -8,6 +8,7 @@ namespace attnfuzz::relations {
 namespace {
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
+  store_v_apart(c);
   if (c.v.kind != FillKind::kSmallInt || c.v.exponent != 0)
     c.v = Fill{.kind = FillKind::kSmallInt, .seed = c.v.seed};
   drop_planted(c, TensorId::kV);

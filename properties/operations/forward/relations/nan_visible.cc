@@ -10,6 +10,7 @@ namespace attnfuzz::relations {
 namespace {
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
+  store_v_apart(c);
   Problem& p = c.problem;
   c.once = {};  // a value planted for one entry must not appear in another
   drop_non_finite(c);

@@ -11,6 +11,7 @@ namespace attnfuzz::relations {
 namespace {
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
+  store_v_apart(c);
   drop_sinks(c);
   c.v = Fill{};
   drop_planted(c, TensorId::kV);

@@ -11,6 +11,7 @@ namespace {
 constexpr int kPower = 2;
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
+  store_v_apart(c);
   drop_planted(c, TensorId::kV);
   if (!scales_exactly(c, TensorId::kV, kPower)) c.v = Fill{.kind = FillKind::kSmallInt, .seed = c.v.seed};
   return true;

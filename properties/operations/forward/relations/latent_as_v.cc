@@ -1,0 +1,46 @@
+// A latent V is K's first columns. The same values stored apart must give the same result: a kernel that reads V from
+// its tile of K, at the wrong column, row or buffer, is compared with itself on other memory.
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  Problem& p = c.problem;
+  if (!p.latent) {
+    p.latent = true;
+    p.dim_v = std::min(p.dim_v, p.dim_qk);
+    c.v = Fill{};
+    c.once.v = {};
+    drop_planted(c, TensorId::kV);
+  }
+  // A fill by the number of columns would give a V of its own other values.
+  if (p.dim_v != p.dim_qk && depends_on_columns(c.k.kind)) c.k = Fill{.kind = FillKind::kGaussian, .seed = 1};
+  fit(c);
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  Case other = variant_of(base->c);
+  store_v_apart(other);
+  fit(other);
+  if (const Run* run = trial.run(other, "V stored apart"))
+    all_agree(trial, *base, *run, "a latent V against one stored apart");
+}
+
+}  // namespace
+
+extern const Property latent_as_v = {"latent_as_v",
+                                     "V in K's first columns gives what V stored apart gives",
+                                     adapt,
+                                     check,
+                                     /*needs_stages=*/false,
+                                     /*asks_target=*/false,
+                                     /*compares=*/true,
+                                     /*operation=*/&operations::forward,
+                                     /*ask=*/nullptr,
+                                     /*features=*/ATTN_FEATURE_LATENT};
+
+}  // namespace attnfuzz::relations
