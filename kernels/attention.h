@@ -159,7 +159,7 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * LSE are inputs: what a forward call has written, in the form of this plan (lse_base, lse_dead). dQ of a query
  * that sees no key, and dK and dV of a key that no query sees, are 0, and they are written; so they are where
  * seq_q or seq_k is 0. O and LSE of a query that sees no key do not matter. num_splits is 0, and there are no
- * sinks. */
+ * sinks, slopes or latent V. */
 #define ATTN_FEATURE_BACKWARD ((uint64_t)1 << 6)
 /* Of attn_kernel.features alone: the kernel has no forward pass, and is offered other operations only. */
 #define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)
@@ -189,8 +189,8 @@ typedef struct attn_problem {
   uint64_t features;  /* appended: ATTN_FEATURE_*, its parts beyond a dense 16-bit forward call; 0: none */
   int32_t has_sink;   /* appended: boolean, with ATTN_FEATURE_SINK: tensors.sink is given */
   int32_t sink_dtype; /* of the sinks: ATTN_F16, ATTN_BF16 or ATTN_F32; 0 without sinks */
-  int32_t reserved2;  /* appended */
   int32_t has_alibi;  /* appended: boolean, with ATTN_FEATURE_ALIBI: tensors.slopes is given */
+  int32_t reserved2;
 } attn_problem;
 
 /* A strided view: element (i0,i1,i2,i3) lies at data + sum i_n stride[n], in

@@ -67,8 +67,8 @@ inline constexpr ProblemField kRows[] = {
     {ATTN_FIELD(P, features), kFeatures, "what is asked beyond a dense 16-bit forward call", 0},
     {ATTN_FIELD(P, has_sink), kBoolean, "tensors.sink holds one more score for each head", 0, ATTN_FEATURE_SINK},
     {ATTN_FIELD(P, sink_dtype), kDtype, "format of the sinks; 0 without them", 0, ATTN_FEATURE_SINK},
-    {ATTN_FIELD(P, reserved2), kReserved, "", 0},
     {ATTN_FIELD(P, has_alibi), kBoolean, "tensors.slopes holds a slope for each head", 0, ATTN_FEATURE_ALIBI},
+    {ATTN_FIELD(P, reserved2), kReserved, "", 0},
 };
 // clang-format on
 }  // namespace problem_table
