@@ -71,6 +71,12 @@ inline Refusal decide_wide(const Call& call, Decision* d) {
                                   " of Q and K and " + std::to_string(WideSpec::kDimV) + " of V, not " +
                                   std::to_string(problem.dim_qk) + " and " + std::to_string(problem.dim_v)};
   }
+  // One shape serves all variants, which are those of the other paths.
+  const int last_variant = std::ranges::max(kSplitkShapes, {}, &ShapeSpec::variant).variant;
+  if (call.env.variant < 0 || call.env.variant > last_variant) {
+    return {ATTN_INVALID, "variant " + std::to_string(call.env.variant) + " is not one of 0.." +
+                              std::to_string(last_variant)};
+  }
   if (static_cast<int64_t>(WideSpec::shared()) > call.env.shared_memory_limit) {
     return {ATTN_UNSUPPORTED, "needs " + std::to_string(WideSpec::shared()) +
                                   " bytes of shared memory a block; the limit is " +
