@@ -568,7 +568,7 @@ typedef struct attn_plan {
                           a KV head. 0: not known, taken for the input's */
   int64_t dq_adds;     /* the most fp32 additions of partial sums, outside of a product's accumulator, that an
                           element of dQ takes. 0: not known, one for each key */
-  int64_t dkv_adds;    /* the same of dK and dV. 0: not known, one for each query */
+  int64_t dkv_adds;    /* the same of dK and dV. 0: not known, one for each query of each head of the group */
 } attn_plan;
 
 /* Results of the splits: for each an O normalised by its own sum, and its LSE.

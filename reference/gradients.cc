@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kBlockRows = 16;  // rows whose products are computed together
 
-// What is known of an element beside its number: the larger one wins.
+// A rule for an element that its number does not tell. If two rules meet in a sum, the larger one wins.
 enum Taint : uint8_t { kPure = 0, kFree = 1, kNaNDue = 2 };
 
 Taint taint_of(double x) { return std::isnan(x) ? kNaNDue : std::isinf(x) ? kFree : kPure; }
@@ -516,7 +516,7 @@ class Gradients {
   const int64_t tile_q_, tile_k_;
   std::vector<bool> rows_wanted_, keys_wanted_;
   Reference out_;
-  // Of one batch entry and KV head:
+  // These belong to the batch entry and the KV head that are being evaluated.
   int64_t length_ = 0, first_key_ = 0;
   Rows k_, v_;
   std::vector<KeyPairs> pairs_;

@@ -271,7 +271,9 @@ class KernelCheck {
       print(fmt::format("  not judged, in flight in a process that died: {} {}\n",
                         result.died_with.size() == 1 ? "case" : "cases", fmt::join(result.died_with, ", ")));
     if (result.uncounted > 0)
-      print(fmt::format("  not counted: {} cases that a process judged before it died\n", result.uncounted));
+      print(fmt::format("  not counted: {} cases, judged by a process that ended without an answer\n", result.uncounted));
+    if (result.never_run > 0)
+      print(fmt::format("  not run: {} cases that were left to a process that died\n", result.never_run));
   }
 
   // Files the failures and the statistical warnings, and prints them.

@@ -86,6 +86,8 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
   if (checked.exploit != Exploit::kNone) j["cheat"] = to_string(checked.exploit);
   j["seed"] = options.seed;
   j["cases"] = result.cases();
+  if (result.uncounted + result.never_run + result.died_with.size() > 0)
+    j["lost"] = {{"in_flight", result.died_with}, {"not_counted", result.uncounted}, {"not_run", result.never_run}};
   j["seconds"] = result.seconds;
   j["digest"] = result.digest.hex();
   j.update(Json(static_cast<const Statistics&>(result)));

@@ -202,6 +202,11 @@ CheckResult check(const OpenTarget& open, const Calibration& calibration, const 
   result.uncounted = shared.done;  // less the cases in each answer
   for (size_t i = 0; i < processes.size(); ++i)
     add_answer(processes[i], cases_at(i, options, shared), open, calibration, options, result);
+  const auto died = static_cast<uint64_t>(std::ranges::count_if(processes, [](const Process& process) {
+    return process.text.empty() && !process.given_up;
+  }));
+  if (options.keep_going && options.seconds == 0 && died > 0 && !result.interrupted)
+    result.never_run = options.cases - shared.done - died - result.died_with.size();
   if (!options.keep_going && result.failures.size() > 1)
     result.failures.erase(result.failures.begin() + 1, result.failures.end());
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();

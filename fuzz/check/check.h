@@ -92,7 +92,8 @@ struct CheckResult : Statistics {
   bool interrupted = false;
   std::vector<uint64_t> given_up;  // cases that jobs were in when an interrupted check ended
   std::vector<uint64_t> died_with;  // cases in flight in a process that died, except the one named as its failure
-  uint64_t uncounted = 0;           // judged by processes that died; in no count above
+  uint64_t uncounted = 0;  // judged by processes that ended without an answer; in no count above
+  uint64_t never_run = 0;  // with keep_going: left to processes that died, and not in flight there
   using Statistics::add;
   // Drops a failure that has the kind class of an earlier one.
   void add(Failure failure);

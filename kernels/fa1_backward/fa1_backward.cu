@@ -6,7 +6,8 @@
 //   dq      a block a tile of queries: walks over the keys
 //
 // No two blocks write the same element and no sum depends on an order of blocks, so the result has the same
-// bits in every run. Everything is fp32 from the loads to the stores.
+// bits in every run. This file has the plain way, which is fp32 from the loads to the stores; mma.h has the way on
+// tensor cores.
 #include <algorithm>
 #include <array>
 #include <type_traits>

@@ -1,5 +1,5 @@
-// What the kernels of the backward pass share: parameters, tiles in shared memory, and P and dA of the pairs of
-// a tile of queries and a tile of keys.
+// The kernels of the backward pass share their parameters, their tiles in shared memory, and the code that computes
+// P and dA of each pair of a query and a key of two tiles.
 //
 //   Tiles<D> tiles(arena);
 //   load_rows<T, D>(tiles.k, p.k, b, g, first_key, last_key, p.dim_qk);    // fp32, zeros past the last row

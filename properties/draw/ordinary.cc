@@ -262,6 +262,7 @@ void make_ordinary(Phase phase, const GeneratorConfig& config, Rng& rng, const O
     case Phase::kMemory:
       draw_memory(rng, c);
       break;
+    case Phase::kLater:  // drawn after this, as for any other case
     case Phase::kNone:
       break;
   }

@@ -102,7 +102,8 @@ void cap_counts(const attn_problem& p, const attn_plan& cap, const Calibration& 
   if (plan.mma_block > 0 && plan.mma_block < block) plan.mma_block = cap.mma_block;
 }
 
-// What a backward pass declares. An element takes at most one addition for each key, or for each query of a group.
+// Caps the fields that a backward pass declares. An element takes at most one addition for each key, or for each
+// query of a group.
 void cap_gradients(const attn_problem& p, const attn_plan& cap, attn_plan& plan) {
   for (int32_t attn_plan::* format : {&attn_plan::ds_format, &attn_plan::head_format})
     plan.*format = stricter_format(plan.*format, cap.*format, ATTN_FORMAT_OF_INPUT, p.dtype);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 
+#include "reference/call/tensor_spec.h"
 #include "tests/kernels/offer.h"
 
 namespace attnfuzz {
@@ -105,6 +106,16 @@ TEST(PlugIn, ADomainOfBeforeSaysNothingOfLayouts) {
   EXPECT_EQ(read.align_bytes, 0);
 }
 
+// A call that the kernel takes, with one thing changed: it must be refused in these words.
+void expect_refusal(const attn_kernel& kernel, Offer offer, void (*change)(Offer&), const char* words) {
+  change(offer);
+  const Told told = answer(kernel, offer);
+  EXPECT_NE(told.status, ATTN_OK) << words;
+  EXPECT_NE(told.reason.find(words), std::string::npos) << told.reason;
+}
+
+static_assert(attn::plug_in_detail::kOtherOperations == attnfuzz::kOperations, "plug_in.h knows every operation");
+
 // It has merges alone.
 struct Merging : One {
   static constexpr const char* kName = "merging";
@@ -121,11 +132,7 @@ TEST(PlugIn, AMergeHasItsTensorsAndNothingThatAsksForMore) {
   t.o1 = t.o2 = t.o, t.lse1 = t.lse2 = t.lse;
   EXPECT_EQ(answer(kMerging, merge).status, ATTN_OK) << answer(kMerging, merge).reason;
   const auto refuses = [&](void (*change)(Offer&), const char* words) {
-    Offer other = merge;
-    change(other);
-    const Told told = answer(kMerging, other);
-    EXPECT_NE(told.status, ATTN_OK) << words;
-    EXPECT_NE(told.reason.find(words), std::string::npos) << told.reason;
+    expect_refusal(kMerging, merge, change, words);
   };
   refuses([](Offer& x) { x.tensors.lse2.data = nullptr; }, "lse2 is a null pointer");
   refuses([](Offer& x) { x.problem.seq_k = 5; }, "seq_k = 0");
@@ -149,11 +156,7 @@ TEST(PlugIn, ABackwardPassHasItsTensorsAndNothingThatAsksForMore) {
   t.dout = t.o, t.dq = t.q, t.dk = t.k, t.dv = t.v;
   EXPECT_EQ(answer(kGrading, backward).status, ATTN_OK) << answer(kGrading, backward).reason;
   const auto refuses = [&](void (*change)(Offer&), const char* words) {
-    Offer other = backward;
-    change(other);
-    const Told told = answer(kGrading, other);
-    EXPECT_NE(told.status, ATTN_OK) << words;
-    EXPECT_NE(told.reason.find(words), std::string::npos) << told.reason;
+    expect_refusal(kGrading, backward, change, words);
   };
   refuses([](Offer& x) { x.tensors.dout.data = nullptr; }, "dout is a null pointer");
   refuses([](Offer& x) { x.tensors.lse.data = nullptr; }, "lse is a null pointer");

@@ -321,6 +321,8 @@ class Declarations(unittest.TestCase):
                               ({"lse_base": 10}, "'e' or 2"), ({"lse_dead": "nan"}, "'-inf', '\\+inf', '0' or 'any'")):
             with self.assertRaisesRegex(ValueError, allowed):
                 attnfuzz.Domain(**said)
+        with self.assertRaisesRegex(ValueError, "'backward'.*one of 'forward', 'merge'"):
+            attnfuzz.target(lambda p, q, k, v: q, operation="backward")
         with self.assertRaisesRegex(TypeError, r"function of \(p, q, k, v\)"):
             attnfuzz.target(lambda q, k, v: q)
         with self.assertRaisesRegex(ValueError, "a GPU"):

@@ -251,7 +251,7 @@ float rounded(int32_t dtype, float x) {
 
 enum class Mistake { kNone, kNoDelta, kDeltaIn16, kNoSlope, kLastHead, kHalfScale, kOneKeyMore };
 
-// What a kernel in fp32 writes: sums in random order, P and dA rounded to the input's format as factors.
+// A kernel in fp32: it adds in random order, and rounds P and dA to the input's format where they are factors.
 struct Kernel {
   std::vector<float> dq, dk, dv;
 

@@ -1,4 +1,4 @@
-// What of dO, the gradient that a backward pass is given, is stored once (ATTN_FEATURE_BACKWARD).
+// A backward pass (ATTN_FEATURE_BACKWARD) is given dO, the gradient of O. Dimensions of dO may be stored once.
 #include "properties/case/feature.h"
 #include "properties/case/geometry.h"
 

@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <latch>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "fuzz/batch/batch_pipeline.h"
@@ -177,17 +179,33 @@ TEST(CheckInBatches, ThreadsOfTwoProcessesFindWhatOneJobFindsOneByOne) {
   }
 }
 
-// Dies in a batch, as the process of a kernel that kills it.
+std::mutex at_a_case_mutex;
+std::set<std::thread::id> at_a_case;  // threads that have drawn a case
+
+bool note_thread(Case&, const KernelInfo&, std::string*) {
+  const std::lock_guard lock(at_a_case_mutex);
+  at_a_case.insert(std::this_thread::get_id());
+  return true;
+}
+
+// Dies in a batch once all three threads are at a case.
 class DeadlyBatch final : public BothWays {
  public:
   DeadlyBatch() : BothWays(Flaw::kNone) {}
   std::string run(std::span<const batch::Call>, std::span<batch::Result>) override {
+    for (size_t count = 0; count < 3;) {
+      std::this_thread::yield();
+      const std::lock_guard lock(at_a_case_mutex);
+      count = at_a_case.size();
+    }
     raise(SIGKILL);
     return "";
   }
 };
 
 TEST(CheckInBatches, CasesInFlightOfAProcessThatDiesAreNamed) {
+  Property reference = *find_property("reference");
+  reference.adapt = note_thread;
   CheckOptions options;
   options.cases = 90;
   options.jobs = 3;
@@ -195,17 +213,13 @@ TEST(CheckInBatches, CasesInFlightOfAProcessThatDiesAreNamed) {
   options.batch = 8;
   options.work = 20'000;
   options.refused = Refused{};
-  options.properties = {find_property("reference")};
+  options.properties = {&reference};
   const CheckResult result =
       check([](std::string*) { return std::make_unique<DeadlyBatch>(); }, documented(), options, nullptr);
   ASSERT_EQ(result.failures.size(), 1u);
   EXPECT_TRUE(result.failures[0].fatal);
-  // The threads' first cases are 0, 1 and 2. A thread that had not begun has none in flight.
-  EXPECT_LE(result.died_with.size(), 2u);
-  for (const uint64_t other : result.died_with) {
-    EXPECT_GT(other, result.failures[0].index);
-    EXPECT_LE(other, 2u);
-  }
+  EXPECT_EQ(result.failures[0].index, 0u);
+  EXPECT_EQ(result.died_with, (std::vector<uint64_t>{1, 2}));
 }
 
 }  // namespace

@@ -216,6 +216,9 @@ TEST(Verdicts, CasesLostWithAProcessAreNamedAndCounted) {
   EXPECT_TRUE(one.died_with.empty());
   EXPECT_EQ(one.uncounted, one.failures[0].index);
   EXPECT_GT(one.uncounted, 0u);
+  EXPECT_EQ(one.never_run, 40 - one.uncounted - 1);
+  EXPECT_GT(one.never_run, 0u);
+  EXPECT_EQ(deadly(1, false, 5).never_run, 0u) << "the failure ended the check";
   const OpenTarget open = [](std::string*) { return std::make_unique<FakeTarget>(); };
   EXPECT_EQ(check(open, executor(), few(40), nullptr).uncounted, 0u);
 }

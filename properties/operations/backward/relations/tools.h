@@ -1,4 +1,4 @@
-// What the relations of the backward pass share beside the forward pass's tools.
+// Tools of the backward pass's relations, beside those of the forward pass.
 #pragma once
 
 #include "properties/case/shrink_toggles.h"
