@@ -25,17 +25,16 @@ __device__ __forceinline__ float sloped(float exponent, float slope, int32_t awa
   return exponent == neg_inf() ? exponent : fmax_nan(fma(-slope, distance, exponent), lowest());
 }
 
-// The same for a tile's exponents: s[n][e] is that of row e / 2 and key first_key + 8 n + 2 (lane % 4) + e % 2. Of
-// four entries the first 2 R are in use. diagonals: the key on each row's diagonal.
-template <int R, int N>
-__device__ __forceinline__ void take_slopes(const float (&slopes)[R], const int32_t (&diagonals)[R], int32_t first_key,
-                                            float (&s)[N][4]) {
-  const int32_t key = first_key + 2 * (lane_id() % 4);
+// The same for one row of a tile's exponents: s[n][2 row] and s[n][2 row + 1] are those of keys
+// first_key + 8 n + 2 (lane % 4) and the one after. diagonal: the key on the row's diagonal.
+template <int N>
+__device__ __forceinline__ void take_slope(int row, float slope, int32_t diagonal, int32_t first_key,
+                                           float (&s)[N][4]) {
+  const int32_t away = diagonal - first_key - static_cast<int32_t>(2 * (lane_id() % 4));
 #pragma unroll
   for (int n = 0; n < N; ++n) {
 #pragma unroll
-    for (int e = 0; e < 2 * R; ++e)
-      s[n][e] = sloped(s[n][e], slopes[e / 2], diagonals[e / 2] - key - (8 * n + e % 2));
+    for (int e = 0; e < 2; ++e) s[n][2 * row + e] = sloped(s[n][2 * row + e], slope, away - (8 * n + e));
   }
 }
 

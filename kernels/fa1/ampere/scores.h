@@ -167,12 +167,11 @@ template <AmpereSpec kSpec, int M, int N>
 __device__ __forceinline__ void slope_tile(const AmpereParams& p, const AmpereBlock& block, int32_t t,
                                            float (&s)[M][N][4]) {
   if (p.slopes.data == nullptr) return;
-  const float slope = slope_of(p.slopes, block.b, block.h), slopes[2] = {slope, slope};
+  const float slope = slope_of(p.slopes, block.b, block.h);
   const int32_t first = block.first_row + warp_id() * kSpec.warp_rows() + lane_id() / 4 + block.shift;
 #pragma unroll
   for (int m = 0; m < M; ++m) {
-    const int32_t diagonals[2] = {first + 16 * m, first + 16 * m + 8};
-    take_slopes(slopes, diagonals, t * kSpec.tile_k, s[m]);
+    for (int r = 0; r < 2; ++r) take_slope(r, slope, first + 16 * m + 8 * r, t * kSpec.tile_k, s[m]);
   }
 }
 

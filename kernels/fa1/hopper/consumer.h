@@ -127,19 +127,18 @@ struct Item {
   }
 
   // The slope is read for each tile: a register that stays would cost all other problems one.
-  __device__ __forceinline__ void take_slope() const {
+  __device__ __forceinline__ void take_slopes() const {
     const HeadOf head = head_of<kSpec>(c.p, work);
-    const float slope = slope_of(c.p.slopes, head.b, head.h), slopes[2] = {slope, slope};
+    const float slope = slope_of(c.p.slopes, head.b, head.h);
     const int32_t shift = kSpec.lengths ? extent.shift : c.p.shift;
     const int32_t first = work.tile * kSpec.tile_q() + 64 * c.number + warp_id() % 4 * 16 + lane_id() / 4 + shift;
-    const int32_t diagonals[2] = {first, first + 8};
-    take_slopes(slopes, diagonals, t * kSpec.tile_k, c.s);
+    for (int r = 0; r < 2; ++r) take_slope(r, slope, first + 8 * r, t * kSpec.tile_k, c.s);
   }
 
   // Products of tile t become exponents, and the bias of the tile before it starts to load.
   __device__ __forceinline__ void score() const {
     change_scores(c.p.terms, biases, t * kSpec.tile_k, words, c.s);
-    if (c.p.slopes.data != nullptr) take_slope();
+    if (c.p.slopes.data != nullptr) take_slopes();
     if (t > tiles.begin) load_biases(c.p.terms, biases, (t - 1) * kSpec.tile_k, words);
   }
 

@@ -79,18 +79,15 @@ struct DecodeItem {
     wgmma_commit();
   }
 
-  // The slopes are read for each tile: registers that stay would cost all other problems some.
-  __device__ __forceinline__ void take_slope(int32_t t) const {
-    float slopes[R];
-    int32_t diagonals[R];
+  // The slopes are read for each tile, one row after the other: registers that stay would cost all other problems some.
+  __device__ __forceinline__ void take_slopes(int32_t t) const {
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       const uint32_t of_thread = warp_id() * 16 + lane_id() / 4 + 8 * r, last = p.rows - 1;
       const uint32_t row = of_thread < last ? of_thread : last, query = row / p.packed;
-      slopes[r] = slope_of(p.forward.slopes, part.b, part.kv_head * p.packed + row - query * p.packed);
-      diagonals[r] = static_cast<int32_t>(diagonal_of(p.forward, part.length, query));
+      const float slope = slope_of(p.forward.slopes, part.b, part.kv_head * p.packed + row - query * p.packed);
+      take_slope(r, slope, static_cast<int32_t>(diagonal_of(p.forward, part.length, query)), t * kSpec.tile_k, s);
     }
-    take_slopes(slopes, diagonals, t * kSpec.tile_k, s);
   }
 
   // One tile, whose products are there. kMore: the products of the next one follow.
@@ -100,7 +97,9 @@ struct DecodeItem {
     float alpha[2];
     if constexpr (kSpec.scored) {
       change_scores(p.terms, biases, t * kSpec.tile_k, words, s);
-      if (p.forward.slopes.data != nullptr) take_slope(t);
+      if constexpr (R == 2) {
+        if (p.forward.slopes.data != nullptr) take_slopes(t);
+      }
       if constexpr (kMore) load_biases(p.terms, biases, (t + 1) * kSpec.tile_k, words);
     }
     if (t < part.plain.begin || t >= part.plain.end) mask_scores<R>(p, rows, t * kSpec.tile_k, s);

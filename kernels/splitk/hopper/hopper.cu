@@ -15,7 +15,7 @@
 namespace attn {
 
 // A block is the consumer, a warpgroup, and a warp whose elected thread is the producer. R: rows that a thread
-// has in use. With a bias, two rows need the registers of two blocks.
+// has in use. With a bias, two rows need the registers of two blocks; so do slopes, which only R = 2 takes.
 template <class T, class Shape, int R>
 __global__ void __launch_bounds__(DecodeSpec::kThreads,
                                   R == 2 && Shape::kSpec.scored ? 1 : Shape::kSpec.blocks_per_sm)
@@ -44,8 +44,9 @@ namespace {
 
 template <class T, class Shape>
 attn_status launch_shape(const DecodeParams& params, unsigned blocks, const attn_env* env) {
+  const bool one_row = params.rows <= 8 && params.forward.slopes.data == nullptr;
   return launch_dependent(
-      params.rows <= 8 ? splitk_decode_kernel<T, Shape, 1> : splitk_decode_kernel<T, Shape, 2>, dim3(blocks),
+      one_row ? splitk_decode_kernel<T, Shape, 1> : splitk_decode_kernel<T, Shape, 2>, dim3(blocks),
       dim3(DecodeSpec::kThreads), Shape::kSpec.shared(), env, params);
 }
 
