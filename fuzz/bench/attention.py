@@ -16,8 +16,8 @@ from pathlib import Path
 _here = Path(__file__).resolve()
 _packages = [_here.parents[1] / "python", *sorted(_here.parents[2].glob("build/*/python"))]
 sys.path += [str(p) for p in _packages if (p / "attnfuzz/contract.py").exists()][:1]
-from attnfuzz.contract import (ABI, BF16, CUDA, F16, NONE, OK, Environment, KernelStruct, Plan, Problem,  # noqa: E402
-                               ReportFunction, Tensors, TensorView)
+from attnfuzz.contract import (ABI, BF16, CUDA, F16, NONE, OK, FEATURE_BITS, FEATURE_WIDE, Environment,  # noqa: E402
+                               KernelStruct, Plan, Problem, ReportFunction, Tensors, TensorView)
 
 
 class Refused(Exception):
@@ -48,7 +48,7 @@ class Call:
     """One problem on one set of tensors, planned; calling it launches it."""
 
     def __init__(self, kernel, q, k, v, o, lse, causal, env, workspace=None, num_splits=0, window_left=-1,
-                 softcap=0.0, key_lengths=None, bias=None):
+                 softcap=0.0, key_lengths=None, bias=None, latent=False):
         import torch
 
         self.kernel, self.env, self.keep = kernel, env, (q, k, v, o, lse, key_lengths, bias)
@@ -59,7 +59,8 @@ class Call:
             heads_q=heads_q, heads_kv=k.shape[1], seq_q=seq_q, seq_k=k.shape[2], dim_qk=dim_qk, dim_v=v.shape[3],
             scale=dim_qk**-0.5, causal=int(causal), window_left=window_left, window_right=-1, softcap=softcap,
             has_key_lengths=int(key_lengths is not None), num_splits=num_splits,
-            bias_dtype=NONE if bias is None else F16 if bias.dtype == torch.float16 else BF16)
+            bias_dtype=NONE if bias is None else F16 if bias.dtype == torch.float16 else BF16, latent=int(latent),
+            features=(FEATURE_BITS["latent"] if latent else 0) | (FEATURE_WIDE if dim_qk > 256 else 0))
         self.tensors = Tensors(size=ctypes.sizeof(Tensors), q=_tensor(q), k=_tensor(k), v=_tensor(v), o=_tensor(o),
                                lse=_tensor(lse.unsqueeze(-1)))
         if key_lengths is not None:
@@ -93,7 +94,8 @@ class Kernel:
         self.library, self.struct, self.name = library, struct, struct.name.decode()
 
     def prepare(self, *arguments, **named):
-        """A Call of this kernel. `key_lengths`: int64, one a batch entry; `bias`: (batch, head, query, key), expanded."""
+        """A Call of this kernel. `key_lengths`: int64, one a batch entry; `bias`: (batch, head, query, key), expanded;
+        `latent`: v is a view of k's first columns."""
         return Call(self, *arguments, **named)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times fa1 and splitk on a GPU beside PyTorch's attention back ends.
 
-    python3 bench.py --lib build/full/lib [--only prefill|decode] [--json FILE]
+    python3 bench.py --lib build/full/lib [--only prefill|decode|mla] [--json FILE]
     python3 bench.py --lib build/full/lib --only prefill --kernels fa1 --against cudnn,flash \\
                      --dtype both --cold --markdown speed.md
     python3 bench.py --lib build/full/lib --only decode --kernels splitk --against cudnn,flash \\
@@ -10,7 +10,9 @@
 Prefill: batch * positions = 16384, heads * dim = 2048, 512 to 16384 positions,
 dim 64, 128 and 256, full and causal; in TFLOP/s, 4 B H S^2 D operations, half of it
 if causal. Decode: one query, 32 query heads on 8 KV heads, dim 128, 512 to
-131072 keys; in GB/s of K and V read once.
+131072 keys; in GB/s of K and V read once. MLA: one query of 16 or 128 heads on one latent head, 576 columns of Q
+and K, of which V is the first 512, 512 to 32768 keys; in GB/s of the latent read once. PyTorch's back ends get its
+heads as queries, the form that suits them best.
 
 Contenders are compared and timed as timing.py says: medians of --rounds replays, with --cold after a rest
 as well. A large matrix product, a large copy and a large read are timed before and after, as the ceilings of
@@ -51,18 +53,20 @@ class Shape:
     def __init__(self, kind, batch, heads_q, heads_kv, seq_q, seq_k, dim, causal, dtype):
         self.kind, self.batch, self.heads_q, self.heads_kv = kind, batch, heads_q, heads_kv
         self.seq_q, self.seq_k, self.dim, self.causal, self.dtype = seq_q, seq_k, dim, causal, dtype
+        self.dim_v = 512 if kind == "mla" else dim
 
     def describe(self):
         name = next(n for n, d in DTYPES.items() if d == self.dtype)
         if self.kind == "prefill":
             return f"prefill {name} D{self.dim} {'causal' if self.causal else 'full'} S={self.seq_k}"
-        return f"decode {name} D{self.dim} {self.heads_q}/{self.heads_kv} B={self.batch} Sk={self.seq_k}"
+        return f"{self.kind} {name} D{self.dim} {self.heads_q}/{self.heads_kv} B={self.batch} Sk={self.seq_k}"
 
     def flops(self):
         return 4 * self.batch * self.heads_q * self.seq_q * self.seq_k * self.dim / (2 if self.causal else 1)
 
     def kv_bytes(self):
-        return 4 * self.batch * self.heads_kv * self.seq_k * self.dim
+        columns = self.dim if self.kind == "mla" else 2 * self.dim
+        return 2 * self.batch * self.heads_kv * self.seq_k * columns
 
     def rate(self, seconds):
         return self.flops() / seconds / 1e12 if self.kind == "prefill" else self.kv_bytes() / seconds / 1e9
@@ -89,6 +93,11 @@ def shapes(only, dtypes, dims, batches, tokens, width, longest):
                     if shape.kv_bytes() <= 40 << 30:
                         yield shape
                     seq *= 2
+        if only in (None, "mla"):
+            for heads in (16, 128):
+                for batch in batches:
+                    for seq in (512, 2048, 8192, 32768):
+                        yield Shape("mla", batch, heads, 1, 1, seq, 576, False, dtype)
 
 
 class Inputs:
@@ -99,13 +108,14 @@ class Inputs:
             return torch.randn(shape.batch, heads, seq, shape.dim, dtype=shape.dtype, device=device)
 
         self.q = random(shape.heads_q, shape.seq_q)
-        self.k, self.v = random(shape.heads_kv, shape.seq_k), random(shape.heads_kv, shape.seq_k)
+        self.k = random(shape.heads_kv, shape.seq_k)
+        self.v = self.k[..., : shape.dim_v] if shape.kind == "mla" else random(shape.heads_kv, shape.seq_k)
 
 
 class Ours(timing.Prepared):
     def __init__(self, kernel, shape, sets, env):
         super().__init__(sets, lambda inputs, o, lse, workspace: kernel.prepare(
-            inputs.q, inputs.k, inputs.v, o, lse, shape.causal, env, workspace))
+            inputs.q, inputs.k, inputs.v, o, lse, shape.causal, env, workspace, latent=shape.kind == "mla"))
         plan = self.calls[0].plan
         self.path = f"{plan.path.decode()}, {plan.num_splits} split(s)"
 
@@ -119,6 +129,8 @@ class Torch:
     def run(self, n):
         inputs = self.sets[n]
         with sdpa_kernel([self.back_end]):
+            if self.shape.kind == "mla":
+                return F.scaled_dot_product_attention(inputs.q.transpose(1, 2), inputs.k, inputs.v).transpose(1, 2)
             return F.scaled_dot_product_attention(inputs.q, inputs.k, inputs.v, is_causal=self.shape.causal,
                                                   enable_gqa=self.shape.heads_q != self.shape.heads_kv)
 
@@ -145,7 +157,7 @@ def reference(shape, inputs):
             scores.sub_(lse[..., None]).exp_()
             o = scores @ v
             rows = (q_heads.stop - q_heads.start, shape.seq_q)
-            yield b, q_heads, o.reshape(*rows, shape.dim), lse.reshape(rows)
+            yield b, q_heads, o.reshape(*rows, shape.dim_v), lse.reshape(rows)
 
 
 def bench_shape(shape, kernels, against, env, device, rounds, cold):
@@ -249,13 +261,13 @@ def main():
     here = pathlib.Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lib", type=pathlib.Path, default=here.parent / "lib", help="folder of libattn_*_cuda.so")
-    parser.add_argument("--only", choices=("prefill", "decode"))
+    parser.add_argument("--only", choices=("prefill", "decode", "mla"))
     parser.add_argument("--dtype", choices=("f16", "bf16", "both"), default="f16")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=420, help="no new problem is begun after as many")
     parser.add_argument("--longest", type=int, default=16384, help="positions of a prefill; 8 times as many keys")
     parser.add_argument("--dims", default="64,128,256", help="of prefill")
-    parser.add_argument("--batches", default="1,8,64", help="of decode")
+    parser.add_argument("--batches", default="1,8,64", help="of decode and MLA")
     parser.add_argument("--variant", type=int, default=0,
                         help="instantiation to ask for; 2: fa1's path for sm_80, whatever the GPU")
     parser.add_argument("--kernels", default=",".join(OURS), help="which of ours")

@@ -40,7 +40,7 @@ class Prepared:
         self.calls = []
         workspace = None
         for inputs in sets:
-            o = torch.full_like(inputs.q, math.nan)
+            o = torch.full((*inputs.q.shape[:3], inputs.v.shape[3]), math.nan, dtype=inputs.q.dtype, device=inputs.q.device)
             lse = torch.full(inputs.q.shape[:3], math.nan, dtype=torch.float32, device=inputs.q.device)
             call = prepare(inputs, o, lse, workspace)
             workspace = call.workspace

@@ -97,6 +97,7 @@ std::string constants() {
                                                      {"BF16", ATTN_BF16},
                                                      {"F32", ATTN_F32},
                                                      {"FEATURE_F32", ATTN_FEATURE_F32},
+                                                     {"FEATURE_WIDE", ATTN_FEATURE_WIDE},
                                                      {"FORMAT_TF32", ATTN_FORMAT_TF32},
                                                      {"TOP_LEFT", ATTN_TOP_LEFT},
                                                      {"BOTTOM_RIGHT", ATTN_BOTTOM_RIGHT},
