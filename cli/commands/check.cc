@@ -1,8 +1,10 @@
 // attnfuzz check: what it is asked for, kernel by kernel, and what is made of it for people and machines.
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -27,19 +29,20 @@ uint64_t drawn_seed() {
   return seed % kMostCounted;
 }
 
-// Throws UserError unless files can be kept in the folder. It is made when there is a failure: one that is made
-// here is taken away again.
+// Throws UserError unless files can be kept in the folder. The folder itself is made when there is a failure. What is
+// made here has a name of its own: another check may want the same folder now.
 void expect_folder(const std::string& out) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::absolute(out).lexically_normal();
-  std::vector<fs::path> missing;
   fs::path there = folder;
-  for (; !fs::exists(there); there = there.parent_path()) missing.push_back(there);
+  while (!fs::exists(there)) there = there.parent_path();
   expect_room_for((there / "reproducer").string());
-  std::error_code error;
-  fs::create_directories(folder, error);
-  std::error_code none;
-  for (const fs::path& made : missing) fs::remove(made, none);
+  if (there == folder) return;
+  std::string trial = (there / ".attnfuzz-XXXXXX").string();
+  std::error_code error, none;
+  if (mkdtemp(trial.data()) == nullptr) error = {errno, std::generic_category()};
+  else fs::create_directories(trial / folder.lexically_relative(there), error);
+  fs::remove_all(trial, none);
   if (error) throw UserError("--out " + out + ": no folder can be made there: " + error.message());
 }
 
