@@ -10,6 +10,7 @@
 
 #include "base/printable.h"
 #include "cli/options/command.h"
+#include "kernels/contract/problem_fields.h"
 #include "cli/options/help.h"
 #include "fuzz/check/refusals.h"
 #include "kernels/contract/plan_fields.h"
@@ -134,7 +135,7 @@ Terms parse_domain(const std::string& words) {
   Terms terms;
   attn_domain& d = terms.domain;
   d.size = sizeof d;
-  constexpr int64_t kMostEntries = 1024, kMostKeys = 65536, kMostDims = 256;
+  constexpr int64_t kMostEntries = 1024, kMostKeys = 65536, kMostDims = contract::kMostDims;
   const std::vector<Limited> sizes = {
       {"batch", {&d.batch}, 0, kMostEntries},      {"heads_q", {&d.heads_q}, 1, kMostEntries},
       {"seq_q", {&d.seq_q}, 0, kMostKeys},         {"seq_k", {&d.seq_k}, 0, kMostKeys},
@@ -197,6 +198,8 @@ Terms parse_domain(const std::string& words) {
 }
 
 Terms narrowed(const Terms& asked, const KernelInfo& kernel) {
+  if (const auto why = leaves_nothing(asked.domain, kernel.features))
+    throw UserError("--domain leaves nothing of what " + kernel.name + " takes: " + *why);
   if (!kernel.domain) return asked;
   Terms terms = asked;
   // Without fp16, or bf16, fp32 is left, if the kernel has it.

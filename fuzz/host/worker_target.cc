@@ -283,7 +283,7 @@ class WorkerTarget final : public Target, public BatchTarget {
     std::string why;
     if (state == wire::State::kReady) {
       auto info = kernel_info(wire.description);
-      const auto wrong = info && info->domain ? leaves_nothing(*info->domain) : std::nullopt;
+      const auto wrong = info && info->domain ? leaves_nothing(*info->domain, info->features) : std::nullopt;
       if (info && !wrong) {
         info_ = std::move(*info);
         info_.library = options_.library;

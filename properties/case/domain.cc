@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 
+#include "kernels/contract/problem_fields.h"
 #include "properties/case/geometry.h"
 #include "properties/case/planted_rank.h"
 #include "properties/case/shrink_toggles.h"
@@ -142,27 +143,27 @@ void fit_rest(const attn_domain& domain, Case& c) {
   lay_within(domain, c);
 }
 
-// The largest values that a range without an upper end is drawn to: a length that 16 bits cannot count, and
-// the columns of a head.
-constexpr int64_t kLongest = 65606, kMostColumns = 256, kMostHeads = 128;
+// The largest values that a range without an upper end is drawn to. kLongest: 16 bits cannot count it.
+constexpr int64_t kLongest = 65606, kMostHeads = 128;
 
-// A size of a domain, and how far it is drawn.
+// A size of a domain, and how far it is drawn: a range that begins beyond `reach` is drawn to `farthest`.
 struct DomainSize {
   const char* name;
   attn_sizes attn_domain::* sizes;
-  int64_t reach;
+  int64_t reach, farthest = reach;
 };
 constexpr DomainSize kDomainSizes[] = {{"batch", &attn_domain::batch, kMostHeads},
                                        {"heads_q", &attn_domain::heads_q, kMostHeads},
                                        {"heads_q / heads_kv", &attn_domain::group, kMostHeads},
                                        {"seq_q", &attn_domain::seq_q, kLongest},
                                        {"seq_k", &attn_domain::seq_k, kLongest},
-                                       {"dim_qk", &attn_domain::dim_qk, kMostColumns},
-                                       {"dim_v", &attn_domain::dim_v, kMostColumns}};
+                                       {"dim_qk", &attn_domain::dim_qk, contract::kUsualDims, contract::kMostDims},
+                                       {"dim_v", &attn_domain::dim_v, contract::kUsualDims, contract::kMostDims}};
 
 int64_t reach_of(const attn_domain& domain, const attn_sizes& sizes) {
-  return std::ranges::find(kDomainSizes, &sizes, [&](const DomainSize& size) { return &(domain.*size.sizes); })
-      ->reach;
+  const auto size =
+      std::ranges::find(kDomainSizes, &sizes, [&](const DomainSize& size) { return &(domain.*size.sizes); });
+  return sizes.least > size->reach ? size->farthest : size->reach;
 }
 
 }  // namespace
@@ -242,11 +243,11 @@ std::variant<attn_domain, std::string> narrowed(const attn_domain& a, const attn
   both.layout = a.layout == ATTN_LAYOUT_DENSE || b.layout == ATTN_LAYOUT_DENSE ? ATTN_LAYOUT_DENSE
                                                                                : std::max(a.layout, b.layout);
   both.align_bytes = std::max(a.align_bytes, b.align_bytes);
-  if (auto why = leaves_nothing(both)) return *why;
+  if (auto why = leaves_nothing(both, ~uint64_t{0})) return *why;
   return both;
 }
 
-std::optional<std::string> leaves_nothing(const attn_domain& domain) {
+std::optional<std::string> leaves_nothing(const attn_domain& domain, uint64_t features) {
   constexpr int64_t kMost = int64_t{1} << 40;  // beyond any size of a case
   for (const attn_sizes* sizes : {&domain.batch, &domain.heads_q, &domain.group, &domain.seq_q, &domain.seq_k,
                                   &domain.dim_qk, &domain.dim_v}) {
@@ -276,6 +277,9 @@ std::optional<std::string> leaves_nothing(const attn_domain& domain) {
   if (auto why = illegal(c)) return why;
   if (nearest(domain.group, p.heads_q / p.heads_kv) != p.heads_q / p.heads_kv)
     return "no number of heads is one of heads_q and of so many to a KV head";
+  if (std::max(p.dim_qk, p.dim_v) > contract::kUsualDims && (features & ATTN_FEATURE_WIDE) == 0)
+    return cat("no head dimension up to ", contract::kUsualDims,
+               ", and the kernel does not take more (ATTN_FEATURE_WIDE)");
   return std::nullopt;
 }
 

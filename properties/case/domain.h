@@ -39,13 +39,13 @@ bool says_lengths(const attn_sizes& lengths);
 void lay_within(const attn_domain& domain, Case& c);
 bool lies_within(const attn_domain& domain, const Case& c);
 
-// Why the domain contains no case that can be drawn: its limits are no numbers, exclude everything, or are
-// too large for one case. Nothing if it contains some. Code that gets a domain from outside asks this
-// first.
-std::optional<std::string> leaves_nothing(const attn_domain& domain);
+// Why the domain contains no case that can be drawn for a kernel with these features: its limits are no
+// numbers, exclude everything, or are too large for one case. Nothing if it contains some. Code that gets a
+// domain from outside asks this first.
+std::optional<std::string> leaves_nothing(const attn_domain& domain, uint64_t features);
 
 // The intersection of a kernel's declaration and what was asked for. A string instead says why nothing is
-// left: "dim_qk: 32, 64 and at least 128". Formats that are not asked for by name stay as declared.
+// left for a kernel of any features: "dim_qk: 32, 64 and at least 128". Formats that are not asked for by name stay as declared.
 std::variant<attn_domain, std::string> narrowed(const attn_domain& declared, const attn_domain& asked);
 
 // True if the domain limits more than formats.

@@ -480,16 +480,18 @@ TEST(Limits, OfOneQueryLeaveTheKeysAlone) {
 }
 
 TEST(Domains, ThatLeaveNothingAreToldSo) {
-  const auto of = [](auto&& set) {
+  const auto of = [](auto&& set, uint64_t features = 0) {
     attn_domain d = {};
     d.size = sizeof d;
     set(d);
-    return leaves_nothing(d).value_or("");
+    return leaves_nothing(d, features).value_or("");
   };
   EXPECT_EQ(of([](attn_domain&) {}), "");
   EXPECT_EQ(of([](attn_domain& d) { d.dim_qk.most = 128, d.seq_q.multiple = 64, d.seq_k.least = 1; }), "");
   EXPECT_NE(of([](attn_domain& d) { d.batch.least = int64_t{1} << 40; }), "");
   EXPECT_NE(of([](attn_domain& d) { d.dim_qk.least = 300; }), "");
+  EXPECT_EQ(of([](attn_domain& d) { d.dim_qk.least = 300; }, ATTN_FEATURE_WIDE), "");
+  EXPECT_NE(of([](attn_domain& d) { d.dim_qk.least = 1025; }, ATTN_FEATURE_WIDE), "");
   EXPECT_NE(of([](attn_domain& d) { d.seq_q.count = 100; }), "");
   EXPECT_NE(of([](attn_domain& d) { d.dim_v.count = -5; }), "");
   EXPECT_NE(of([](attn_domain& d) { d.seq_k.least = -5, d.seq_k.most = -1; }), "");

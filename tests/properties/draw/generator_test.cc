@@ -118,7 +118,7 @@ TEST(Generator, TensorsLieAsIsDeclared) {
     domain.size = sizeof domain;
     domain.layout = layout;
     domain.align_bytes = align;
-    ASSERT_EQ(leaves_nothing(domain), std::nullopt);
+    ASSERT_EQ(leaves_nothing(domain, config.features), std::nullopt);
     config.domain = domain;
     int outside = 0, moved = 0, gaps = 0, ends = 0;
     for (uint64_t i = 0; i < 400; ++i) {
