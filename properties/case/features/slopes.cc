@@ -121,7 +121,11 @@ extern constinit const Feature slopes = {
           if (slopes->kind == SlopeKind::kZero) slopes->entries = false;
           if (slopes->kind == SlopeKind::kZero || slopes->kind == SlopeKind::kPowers) slopes->seed = 0;
         },
-    .illegal = none,
+    .illegal = [](const Case& c) -> Complaint {
+      if (c.problem.slopes && (c.problem.features & kOperations) != 0)
+        return "slopes is set, but the problem's operation has no slopes";
+      return std::nullopt;
+    },
 };
 
 }  // namespace attnfuzz::feature
