@@ -145,6 +145,17 @@ void shrink_layouts(Search& s) {
   // Borders of alignment, of 24-bit products, of 2 GiB and of 31 bits.
   const std::vector<int64_t> worth = {4, 8, 64, 1 << 24, (1 << 24) + 1, 1 << 30, int64_t{1} << 31};
   change(s, [](Case& c) { c.layout = {}; });
+  // A wrong stride may reach the same bytes from fewer columns.
+  for (const int64_t dim_qk : {1, 2}) {
+    for (const int64_t dim_v : {1, 2}) {
+      if (s.best().layout == Case{}.layout) break;
+      change(s, [&](Case& c) {
+        c.layout = {};
+        c.problem.dim_qk = dim_qk;
+        c.problem.dim_v = dim_v;
+      });
+    }
+  }
   for (const TensorId t : kStoredOnceTensors) {
     if ((s.best().once.*once_of(t)).batch) change(s, [&](Case& c) { (c.once.*once_of(t)).batch = false; });
     if ((s.best().once.*once_of(t)).head) change(s, [&](Case& c) { (c.once.*once_of(t)).head = false; });
