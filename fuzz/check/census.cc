@@ -66,7 +66,7 @@ std::vector<double> lengths() {
   return {0, 1, 2, 5, 17, 64, 65, 128, 129, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536};
 }
 std::vector<double> dims() {
-  return {1, 8, 9, 16, 17, 32, 33, 64, 65, 80, 81, 96, 97, 128, 129, 192, 193, 256};
+  return {1, 8, 9, 16, 17, 32, 33, 64, 65, 80, 81, 96, 97, 128, 129, 192, 193, 256, 257, 512, 513, 576, 577};
 }
 std::vector<double> few() { return {0, 1, 2, 3, 4, 5, 9, 17, 33, 65, 129}; }
 std::vector<double> tiles() { return {0, 1, 2, 3, 4, 5, 6, 9, 17, 65}; }
@@ -109,6 +109,15 @@ const std::vector<CensusField>& census_fields() {
             bias_shape),
       real("largest finite |bias|", {0, kAbove0, 4, 8, 16, 64, 256, 10000},
            [](const Case& c, const attn_plan&) { return largest_bias(c); }),
+      kinds("sinks", with_none(codec::kSinkNames),
+            [](const Case& c, const attn_plan&) {
+              return c.problem.sink ? 1 + static_cast<int>(c.problem.sink->kind) : 0;
+            }),
+      kinds("slopes", with_none(codec::kSlopeNames),
+            [](const Case& c, const attn_plan&) {
+              return c.problem.slopes ? 1 + static_cast<int>(c.problem.slopes->kind) : 0;
+            }),
+      kinds("V is stored", {"apart", "in K"}, [](const Case& c, const attn_plan&) { return int(c.problem.latent); }),
       kinds("Q", all_of(codec::kFillNames), [](const Case& c, const attn_plan&) { return int(c.q.kind); }),
       kinds("K", all_of(codec::kFillNames), [](const Case& c, const attn_plan&) { return int(c.k.kind); }),
       kinds("V", all_of(codec::kFillNames), [](const Case& c, const attn_plan&) { return int(c.v.kind); }),

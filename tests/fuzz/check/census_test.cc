@@ -49,6 +49,21 @@ Case decode_of(int64_t keys, int64_t dim) {
   return c;
 }
 
+TEST(Census, CountsWhatFeaturesAdd) {
+  Census census;
+  Case c = decode_of(64, 576);
+  c.problem.latent = true;
+  c.problem.sink.emplace().kind = SinkKind::kMixed;
+  c.problem.slopes.emplace().kind = SlopeKind::kSteep;
+  census.add(c, plan_of_tiles());
+  census.add(decode_of(64, 64), plan_of_tiles());
+  EXPECT_EQ(count(census, "dim_qk", "576"), 1u);
+  EXPECT_EQ(count(census, "sinks", "mixed"), 1u);
+  EXPECT_EQ(count(census, "sinks", "none"), 1u);
+  EXPECT_EQ(count(census, "slopes", "steep"), 1u);
+  EXPECT_EQ(count(census, "V is stored", "in K"), 1u);
+}
+
 TEST(Census, CountsValuesAndPairs) {
   Census census;
   Case c = decode_of(1024, 128);
