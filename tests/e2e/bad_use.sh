@@ -158,12 +158,19 @@ build_kinds=$(sed -n '/^builds$/,/^$/s/^  \([a-z][^ ]*\) .*/\1/p' <<<"$listed")
 for build_kind in plain schedules coverage asan msan msan-O0 tsan memcheck racecheck initcheck synccheck; do
   grep -qxF -- "$build_kind" <<<"$build_kinds" || { echo "list does not have the build $build_kind"; bad=1; }
 done
-for paths in "cp.async, elementwise, mma, mma scored" "cp.async, elementwise, packed cp.async, packed elementwise"; do
+for paths in "cp.async, elementwise, mma, mma scored" "cp.async, elementwise, latent packed cp.async"; do
   tr -s ' \n' ' ' <<<"$listed" | grep -F "paths: $paths" >/dev/null || { echo "list does not name the paths $paths"; bad=1; }
 done
 
 # A folder that cannot be made is reported before the work. A reader that has gone is no error.
 refuse "no folder can be made there" check fa1 --cases 1 --out /proc/attnfuzz
+# Two checks at once may want a folder that is not there yet.
+for n in 1 2 3 4 5 6; do
+  "$attnfuzz" check fa1 --cases 1 --jobs 1 --out "$out/both$n/found" >"$out/one" 2>&1 &
+  "$attnfuzz" check fa1 --cases 1 --jobs 1 --out "$out/both$n/found" >"$out/other" 2>&1
+  here=$?
+  wait $! && [ "$here" -eq 0 ] || { echo "of two checks with one new folder, one fails"; cat "$out/one" "$out/other"; bad=1; }
+done
 "$attnfuzz" check fa1 --cases 1 --jobs 1 2>"$out/pipe" | true
 [ "${PIPESTATUS[0]}" -eq 0 ] && [ ! -s "$out/pipe" ] || { echo "a reader that has gone is an error"; cat "$out/pipe"; bad=1; }
 

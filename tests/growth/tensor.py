@@ -116,7 +116,7 @@ def main():
     # Optimised, as every build of these rooms is: clang 19 gives functions without a name that are arguments of
     # templates (feature.h) one name in all files, and where they are not inlined keeps one file's alone.
     command = [compiler, "-std=c++20", "-O1", "-w", "-I", scratch, "-isystem", sys.argv[4], scratch / "main.cc", *units,
-               scratch / "reference/numbers/formats.cc", "-lxxhash", "-o", scratch / "grown"]
+               scratch / "reference/numbers/formats.cc", scratch / "reference/call/known_features.cc", "-lxxhash", "-o", scratch / "grown"]
     subprocess.run(command, check=True)
     works = subprocess.run([scratch / "grown"]).returncode == 0
     subprocess.run([compiler, "-std=c++20", "-w", "-I", scratch, scratch / "python/native/print_contract.cc", "-o",

@@ -203,7 +203,7 @@ TEST(PlugIn, ALatentVIsTheFirstColumnsOfK) {
   refuses([](Offer& x) { x.tensors.v.data = static_cast<char*>(x.tensors.v.data) + 2; }, "not at the address of k");
   refuses([](Offer& x) { x.tensors.v.stride[2] = 512; }, "has not the strides of k");
   refuses([](Offer& x) { x.tensors.v.stride[3] = 2; }, "has not the strides of k");
-  refuses([](Offer& x) { x.problem.dim_v = 577; }, "more than the columns of K");
+  refuses([](Offer& x) { x.problem.dim_v = 577, x.dense().tensors.v = x.tensors.k; }, "more than the columns of K");
   refuses([](Offer& x) { x.problem.dim_qk = 1025; }, "outside 1..1024");
   refuses([](Offer& x) { x.problem.latent = 0; }, "asks for a latent V");
   refuses([](Offer& x) { x.problem.features = ATTN_FEATURE_WIDE; }, "does not ask for a latent V");

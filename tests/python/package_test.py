@@ -372,7 +372,7 @@ class Declarations(unittest.TestCase):
                                    seq_k=7, num_splits=3)
         call = worker.Call(problem, True, 132)
         self.assertEqual({name for name in contract.PROBLEM_FIELDS if not hasattr(call, name)}, set())
-        self.assertEqual({name for name, _ in contract.Problem._fields_} - set(contract.PROBLEM_FIELDS), {"size"})
+        self.assertEqual({name for name, _ in contract.Problem._fields_} - set(contract.PROBLEM_FIELDS), {"size", "reserved2"})
         self.assertEqual((call.dtype, call.bias_dtype, call.align, call.causal, call.seq_k, call.num_splits),
                          ("bf16", None, "bottom_right", True, 7, 3))
 

@@ -120,7 +120,7 @@ TEST(Codec, EveryFieldIsWritten) {
   // 0 is a value somewhere, so what is counted is fields: those of case.h.
   const SortedJson json = SortedJson::parse(encode(full_case()));
   EXPECT_EQ(json.size(), 15u);
-  EXPECT_EQ(json["problem"].size(), 20u);
+  EXPECT_EQ(json["problem"].size(), 21u);
   EXPECT_EQ(json["problem"]["bias"].size(), 5u);
   EXPECT_EQ(json["problem"]["mask"].size(), 2u);
   EXPECT_EQ(json["problem"]["slopes"].size(), 3u);
