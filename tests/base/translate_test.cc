@@ -136,6 +136,23 @@ TEST(Translate, AMirrorHoldsACopyOfEachFileThatIsRead) {
   EXPECT_EQ(copy("inner/c.h"), "");
 }
 
+// #include IMPL, which another file defines. Without such a line the strings of definitions are no names of
+// files.
+TEST(Translate, AMacroMayNameAnIncludedFile) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "translate_by_macro";
+  std::filesystem::create_directories(folder);
+  const auto at = [&](const char* name) { return (folder / name).string(); };
+  std::ofstream(at("a.cu")) << "#include \"config.h\"\n#include IMPL\n";
+  std::ofstream(at("b.cu")) << "#include \"config.h\"\n";
+  std::ofstream(at("config.h")) << "#define IMPL \"impl.cuh\"\n#define TITLE \"a.bin\"\n";
+  std::ofstream(at("impl.cuh")) << "void host() { first<<<1, 128>>>(); }\n";
+  std::ofstream(at("a.bin")) << "void host() { first<<<1, 128>>>(); }\n";
+  const auto by_macro = translate_all({at("a.cu")}, {});
+  ASSERT_EQ(by_macro.size(), 3u);
+  EXPECT_TRUE(holds(by_macro.at(at("impl.cuh")), "::simt::launch_of"));
+  EXPECT_EQ(translate_all({at("b.cu")}, {}).size(), 2u);
+}
+
 TEST(Translate, InlinePtxBecomesACall) {
   const std::string result = translated(
       "asm volatile(\"ex2.approx.f32 \"\n  \"%0, %1;\" : \"=f\"(y[i]) : \"f\"(a ? b : c) : \"memory\");\n"
