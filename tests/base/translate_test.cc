@@ -86,7 +86,8 @@ TEST(Translate, OneInlineIsEnough) {
   EXPECT_EQ(translated("template <int N> __forceinline__ __inline__ void f();"),
             "template <int N> __forceinline__  void f();");
   for (const char* text :
-       {"inline int f(); __forceinline__ int g();", "#define A inline\n__forceinline__ int g();"})
+       {"inline int f(); __forceinline__ int g();", "#define A inline\n__forceinline__ int g();",
+        "#define A __device__ __forceinline__\n#define B __device__ inline\n"})
     EXPECT_EQ(translated(text), text);
 }
 
