@@ -55,7 +55,7 @@ attnfuzz finds, shrinks and replays failures of attention kernels: in CUDA, in C
 
     pip install attnfuzz
     attnfuzz check ./mine.py:attention                                    # a function with @attnfuzz.target
-    pip install 'attnfuzz[entry]'                                         # with CMake and Ninja; a C++ compiler is yours
+    pip install 'attnfuzz[entry]'                                         # with CMake and Ninja; clang 15 or g++ 12 is yours
     attnfuzz check mine.cu --entry 'launch(q, k, v, o, B, H, S, D)'       # a CUDA source, run on the CPU
 
 In Python `help(attnfuzz)` says more.

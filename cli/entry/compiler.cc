@@ -17,19 +17,23 @@ constexpr const char* kClangs =
     "clang++-19 clang++-20 clang++-21 clang++-18 clang++-17 clang++-16 clang++-15 clang++";
 constexpr const char* kGnus = "g++ g++-15 g++-14 g++-13 g++-12";
 
-// The first of `names`, words for the shell, that is of the kind and version.
-std::optional<Compiler> first_of(const std::string& names, bool is_clang) {
-  const std::string macros = "$(\"$c\" -dM -E -x c++ /dev/null 2>/dev/null)";
+// The first of `names`, words for the shell, that is of the kind and version. A clang of a distribution may
+// lack the C++ library where g++ is complete, so a compiler that nobody has named must find <version>.
+std::optional<Compiler> first_of(const std::string& names, bool is_clang, bool is_named) {
+  const std::string source = is_named ? "" : "echo '#include <version>' | ";
+  const std::string macros =
+      "$(" + source + "\"$c\" -std=c++20 -dM -E -x c++ " + (is_named ? "/dev/null" : "-") + " 2>/dev/null)";
   const std::string find =
       "for c in " + names + "; do m=" + macros +
-      "; clang=$(printf '%s\\n' \"$m\" | sed -n 's/^#define __clang_major__ //p'); "
-      "gnu=$(printf '%s\\n' \"$m\" | sed -n 's/^#define __GNUC__ //p'); " +
+      " || continue; clang=$(printf '%s\n' \"$m\" | sed -n 's/^#define __clang_major__ //p'); "
+      "gnu=$(printf '%s\n' \"$m\" | sed -n 's/^#define __GNUC__ //p'); " +
       (is_clang ? "[ \"${clang:-0}\" -ge 15 ]" : "[ -z \"$clang\" ] && [ \"${gnu:-0}\" -ge 12 ]") +
-      " && command -v \"$c\" && exit 0; done; exit 1";
+      " && command -v \"$c\" && echo \"${clang:-$gnu}\" && exit 0; done; exit 1";
   const Ran ran = run_program({"sh", "-c", find}, {.take_output = true});
-  const std::string path = ran.output.substr(0, ran.output.find('\n'));
-  if (ran.status != 0 || path.empty()) return std::nullopt;
-  return Compiler{path, is_clang};
+  const size_t end = ran.output.find('\n');
+  if (ran.status != 0 || end == std::string::npos || end == 0) return std::nullopt;
+  const std::string version = ran.output.substr(end + 1, ran.output.find('\n', end + 1) - end - 1);
+  return Compiler{ran.output.substr(0, end), is_clang, version};
 }
 
 }  // namespace
@@ -37,8 +41,8 @@ std::optional<Compiler> first_of(const std::string& names, bool is_clang) {
 Compiler compiler_of_this_machine(const std::string& build_kind) {
   const char* cxx = std::getenv("CXX");
   const bool is_named = cxx != nullptr && *cxx != '\0';
-  if (const auto clang = first_of(is_named ? "$CXX" : kClangs, true)) return *clang;
-  const auto gnu = first_of(is_named ? "$CXX" : kGnus, false);
+  if (const auto clang = first_of(is_named ? "$CXX" : kClangs, true, is_named)) return *clang;
+  const auto gnu = first_of(is_named ? "$CXX" : kGnus, false, is_named);
   const BuildKind* wanted = find_build_kind(build_kind);
   if (gnu && wanted != nullptr && wanted->kind == BuildKind::kBuilt)
     throw UserError(
@@ -51,6 +55,10 @@ Compiler compiler_of_this_machine(const std::string& build_kind) {
       (is_named ? "CXX=" + std::string(cxx) + " is neither: name one, or unset CXX"
                 : "there is neither: install one (apt install clang-19, or g++), or name it, "
                   "CXX=/path/to/clang++"));
+}
+
+std::string describe(const Compiler& compiler) {
+  return (compiler.is_clang ? "clang " : "g++ ") + compiler.version + " (" + compiler.path + ")";
 }
 
 void expect_build_by(const Compiler& compiler, const fs::path& build) {

@@ -12,7 +12,6 @@
 #include "base/files.h"
 #include "base/printable.h"
 #include "base/subprocess.h"
-#include "cli/entry/compiler.h"
 #include "cli/entry/entry_project.h"
 #include "cli/options/command.h"
 #include "kernels/cuda_source/translate/tokens.h"
@@ -130,7 +129,7 @@ void expect_entry(const Entry& entry) {
   expect_no_kernel_called(entry);
 }
 
-std::string build_entry(const Entry& entry, const std::string& folder) {
+std::string build_entry(const Entry& entry, const Compiler& compiler, const std::string& folder) {
   expect_entry(entry);
   const fs::path prefix = program_folder().parent_path();
   if (!fs::exists(prefix / "lib/cmake/attnfuzz/attnfuzzConfig.cmake"))
@@ -141,7 +140,6 @@ std::string build_entry(const Entry& entry, const std::string& folder) {
   fs::create_directories(at);
   for (const auto& [file, text] : project_files(entry, name, at)) write_if_new(at / file, text);
   const fs::path build = at / "build";
-  const Compiler compiler = compiler_of_this_machine(entry.build_kind);
   expect_build_by(compiler, build);
   std::vector<std::string> configure = {"cmake", "-S",  at,
                                         "-B",    build, "-DCMAKE_CXX_COMPILER=" + compiler.path};

@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/entry/compiler.h"
+
 namespace attnfuzz {
 
 struct Entry {
@@ -44,9 +46,9 @@ void expect_entry(const Entry& entry);
 // The path of the library that build_entry() makes, without the build in its name.
 std::string library_path(const Entry& entry, const std::string& folder);
 
-// Writes a project to `folder`/STEM.attnfuzz, builds it with CMake and the package of this
+// Writes a project to `folder`/STEM.attnfuzz, builds it with CMake, `compiler` and the package of this
 // installation, and returns the library's path, without the build in its name. Throws UserError: with what the
 // compiler said, or without a call.
-std::string build_entry(const Entry& entry, const std::string& folder);
+std::string build_entry(const Entry& entry, const Compiler& compiler, const std::string& folder);
 
 }  // namespace attnfuzz

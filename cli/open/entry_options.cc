@@ -177,15 +177,18 @@ std::string library_of_source(const std::string& kernel, const EntryOptions& opt
                        .backend = target.backend.empty() ? "cpu" : target.backend,
                        .build_kind = target.build_kind,
                        .includes = options.includes};
-  const auto build = [&](const std::string& statements) {
-    Entry declared = entry;
-    if (!statements.empty()) declared.takes += (declared.takes.empty() ? "" : "; ") + statements;
-    return build_entry(declared, folder);
-  };
   expect_entry(entry);
   if (const std::string why = entry.build_kind.empty() ? "" : lacks_build(entry.build_kind); !why.empty())
     throw UserError(why);
-  std::printf("%s: built for %s ...\n", kernel.c_str(), entry.backend == "cuda" ? "CUDA" : "the CPU executor");
+  const Compiler compiler = compiler_of_this_machine(entry.build_kind);
+  const auto build = [&](const std::string& statements) {
+    Entry declared = entry;
+    if (!statements.empty()) declared.takes += (declared.takes.empty() ? "" : "; ") + statements;
+    return build_entry(declared, compiler, folder);
+  };
+  // nvcc compiles for CUDA, with the host compiler that CMake finds for it.
+  std::printf("%s: built for %s ...\n", kernel.c_str(),
+              entry.backend == "cuda" ? "CUDA" : ("the CPU executor by " + describe(compiler)).c_str());
   std::fflush(stdout);
   const std::string domain = terms ? as_c({terms->domain, {}}) : "";
   // The library of an earlier call, if the source is still what it was.

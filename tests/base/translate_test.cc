@@ -86,7 +86,8 @@ TEST(Translate, OneInlineIsEnough) {
   EXPECT_EQ(translated("template <int N> __forceinline__ __inline__ void f();"),
             "template <int N> __forceinline__  void f();");
   for (const char* text :
-       {"inline int f(); __forceinline__ int g();", "#define A inline\n__forceinline__ int g();"})
+       {"inline int f(); __forceinline__ int g();", "#define A inline\n__forceinline__ int g();",
+        "#define A __device__ __forceinline__\n#define B __device__ inline\n"})
     EXPECT_EQ(translated(text), text);
 }
 
@@ -134,6 +135,23 @@ TEST(Translate, AMirrorHoldsACopyOfEachFileThatIsRead) {
   std::ofstream(at("inner/b.cuh")) << "__global__ void first(float* x);\n";
   write();
   EXPECT_EQ(copy("inner/c.h"), "");
+}
+
+// #include IMPL, which another file defines. Without such a line the strings of definitions are no names of
+// files.
+TEST(Translate, AMacroMayNameAnIncludedFile) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "translate_by_macro";
+  std::filesystem::create_directories(folder);
+  const auto at = [&](const char* name) { return (folder / name).string(); };
+  std::ofstream(at("a.cu")) << "#include \"config.h\"\n#include IMPL\n";
+  std::ofstream(at("b.cu")) << "#include \"config.h\"\n";
+  std::ofstream(at("config.h")) << "#define IMPL \"impl.cuh\"\n#define TITLE \"a.bin\"\n";
+  std::ofstream(at("impl.cuh")) << "void host() { first<<<1, 128>>>(); }\n";
+  std::ofstream(at("a.bin")) << "void host() { first<<<1, 128>>>(); }\n";
+  const auto by_macro = translate_all({at("a.cu")}, {});
+  ASSERT_EQ(by_macro.size(), 3u);
+  EXPECT_TRUE(holds(by_macro.at(at("impl.cuh")), "::simt::launch_of"));
+  EXPECT_EQ(translate_all({at("b.cu")}, {}).size(), 2u);
 }
 
 TEST(Translate, InlinePtxBecomesACall) {

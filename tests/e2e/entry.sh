@@ -4,7 +4,8 @@
 # A CUDA source as it stands, checked by one command: it is built, judged, built again when
 # it changed, and refused with the compiler's words, or with what to do, where it cannot be.
 # SOURCE has attention_forward(float* q, k, v, out, int B, H, S, D); EXTENSION is a folder with one of PyTorch;
-# SOURCES holds names.cu, whose names are those of our headers, tensors.cu, and limited.cu, which takes little.
+# SOURCES holds names.cu, whose names are those of our headers, tensors.cu, limited.cu, which takes little, and forms.cu,
+# in forms that a host compiler may not take.
 set -u
 attnfuzz=$1 source=$2 extension=$3 sources=$4
 out=$(mktemp -d)
@@ -29,6 +30,10 @@ expect 2 "say how its function is called"
 # The user's own compiler: one that is named, or none at all; g++ builds plain alone.
 mkdir none && for tool in sh sed grep cat cmake; do ln -s "$(command -v $tool)" none/; done
 PATH=$PWD/none CXX= expect 2 "there is neither: install one (apt install clang-19, or g++)" --entry "$call"
+# A clang that finds no C++ library is none.
+clang=$(command -v clang++-19 || command -v clang++)
+printf '#!/bin/sh\nexec %s -nostdinc++ "$@"\n' "$clang" >none/clang++ && chmod +x none/clang++
+PATH=$PWD/none CXX= expect 2 "there is neither: install one (apt install clang-19, or g++)" --entry "$call"
 CXX=/bin/false expect 2 "CXX=/bin/false is neither: name one, or unset CXX" --entry "$call"
 if gxx=$(command -v g++); then
   CXX=$gxx expect 2 "--build coverage is built by clang 15 or later, .*apt install clang-19" --entry "$call" --build coverage
@@ -51,10 +56,12 @@ cmp -s "$source" mine.cu && { echo "entry.sh: nothing to break"; wrong=1; }
 expect 1 "^replay: attnfuzz replay .*--kernel .*libattn_mine_cpu.so" --reduce-seconds 2 --entry "$call" --takes 'dim = one_of(8, 16); batch = at_most(2)'
 eval "\"\$attnfuzz\" $(sed -n 's/^replay: attnfuzz //p' log)" >replayed 2>&1
 [ $? -eq 1 ] || { echo "the replay line does not fail"; cat replayed; wrong=1; }
-# g++ builds it again, and its errors are the same, property by property.
+# g++ builds it again where no clang is, and its errors are the same, property by property.
 if [ -n "$gxx" ]; then
   cp "$source" mine.cu
-  CXX=$gxx expect 0 "40 cases in" --entry "$call" && errors >by_gxx
+  for tool in ninja make as ld ar ranlib g++; do ln -s "$(command -v $tool)" none/ 2>/dev/null; done
+  PATH=$PWD/none CXX= expect 0 "mine.cu: built for the CPU executor by g++ [0-9]* (.*/none/g++)" --entry "$call" &&
+    errors >by_gxx
   grep -q GNU mine.attnfuzz/build/CMakeFiles/*/CMakeCXXCompiler.cmake && grep -q "interval_weight  *2  *2 " by_gxx &&
     cmp by_clang by_gxx || { echo "g++ and clang differ"; diff by_clang by_gxx; wrong=1; }
 fi
@@ -82,7 +89,7 @@ expect 0 "1 not tried, for --domain leaves such cases out" --entry 'o, lse = for
 expect 1 "it threw: no more than 32 columns, not 33" --entry 'o = forward(q, k, v)' --include extension/include --reduce-seconds 1 \
   --takes 'dim = one_of(33); equal_lengths = true'
 # Names and macros of a source are its own; a launch is an entry, and a kernel by its name is told how to be one.
-cp "$sources"/*.cu .
+cp "$sources"/* .
 of=names.cu
 expect 0 "40 cases in" --finite --entry 'launch::attn(q, k, v, o, Call{B * H, S}, D)' --takes 'seq = at_most(64)'
 expect 0 "40 cases in" --finite --entry 'attend<<<dim3(1, B * H), 64>>>(q, k, v, o, S, D)' --takes 'seq = at_most(32)'
@@ -123,4 +130,13 @@ grep -q "^FAIL (reference, fault): .*120000 bytes of shared memory: a block may 
 run 0 "small problems, it takes shared = 166912; elsewhere: .*120000 bytes" limits limited.attnfuzz/libattn_limited_cpu.so --cases 20
 grep -q "it takes 20 (100.0 %)" log || { echo "limits did not run it"; cat log; wrong=1; }
 expect 2 "it takes none: it wrote nothing into O (f32 B 1 H 1 S 16 D 32); say what it takes" --entry 'launch_nothing(q, k, v, o, B * H, S, D)'
+# g++ builds what it is strict about, and its errors are the same there too.
+if [ -n "$gxx" ]; then
+  of=forms.cu call='launch(q, k, v, o, B * H, S, S, D, scale, causal)' takes='dim = at_most(128); seq = at_most(64)'
+  expect 0 "forms.cu: built for the CPU executor by clang [0-9]* (" --finite --entry "$call" --takes "$takes"
+  errors >by_clang
+  CXX=$gxx expect 0 "forms.cu: built for the CPU executor by g++ [0-9]* ($gxx)" --finite --entry "$call" --takes "$takes"
+  errors >by_gxx
+  grep -q "reference  *[1-9]" by_gxx && cmp by_clang by_gxx || { echo "g++ and clang differ"; diff by_clang by_gxx; wrong=1; }
+fi
 exit $wrong

@@ -59,6 +59,15 @@ cp "$sources/tests/e2e/wild/naive.cu" mine.cu
 venv/bin/attnfuzz check mine.cu --entry 'attention_forward(q, k, v, o, B, H, S, D)' --cases 40 --jobs 1 --out entry >log 2>&1 ||
   die "a CUDA source is not built and checked"
 grep -q ": 40 cases, " log || die "its 40 cases were not drawn"
+# On a machine that has g++ and no clang.
+if command -v g++ >log; then
+  mkdir tools && for tool in sh sed grep cat cmake ninja make as ld ar ranlib g++; do
+    ln -s "$(command -v $tool)" tools/ 2>>log
+  done
+  PATH=$out/tools CXX= venv/bin/attnfuzz check mine.cu --entry 'attention_forward(q, k, v, o, B, H, S, D)' --cases 40 \
+    --jobs 1 --out by_gxx >log 2>&1 || die "g++ alone does not build and check a CUDA source"
+  grep -q "built for the CPU executor by g++" log && grep -q ": 40 cases, " log || die "g++ has not built it"
+fi
 venv/bin/python -m attnfuzz replay found/*.attn.json --kernel ./mine.py:mine >log 2>&1
 [ $? -eq 1 ] || die "python -m attnfuzz does not replay it"
 venv/bin/python - >log 2>&1 <<'END' || die "judge() does not say so"

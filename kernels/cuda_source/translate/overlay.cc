@@ -33,24 +33,47 @@ void write_if_new(const fs::path& path, const std::string& text) {
   if (!out) throw std::runtime_error("cannot write " + path.string());
 }
 
-// The name in an #include, in quotes or in angles.
-std::vector<std::string> includes(const std::string& text) {
-  std::vector<std::string> names;
-  const std::vector<Token> tokens = tokens_of(text);
-  for (size_t i = 2; i < tokens.size(); ++i) {
-    if (!tokens[i].directive || tokens[i - 1].in(text) != "include" || tokens[i - 2].in(text) != "#") continue;
-    const char close = text[tokens[i].begin] == '<' ? '>' : '"';
-    const size_t begin = tokens[i].begin + 1, end = text.find(close, begin);
-    if (end != std::string::npos) names.push_back(text.substr(begin, end - begin));
-  }
-  return names;
+// True for a file that a compiler might read.
+bool is_source_name(const std::string& name) {
+  static const std::set<std::string> kExtensions = {".h",   ".hh", ".hpp", ".hxx", ".cuh", ".cu",
+                                                    ".inl", ".cc", ".cpp", ".inc", ".ipp"};
+  return kExtensions.contains(fs::path(name).extension().string());
 }
 
-// Calls f(path, text) once for each of `sources` and for each file that they include from their own folders and
-// from `folders`.
-template <class F>
-void each_file(const std::vector<std::string>& sources, const std::vector<std::string>& folders, F f) {
-  std::map<std::string, bool> seen;
+// The files that a text includes.
+struct Includes {
+  std::vector<std::string> names;    // in quotes or in angles
+  std::vector<std::string> defined;  // names of files in definitions: #define IMPL "impl.cuh"
+  bool by_macro = false;             // #include IMPL
+};
+
+Includes includes_of(const std::string& text) {
+  Includes result;
+  const std::vector<Token> tokens = tokens_of(text);
+  bool definition = false;
+  for (size_t i = 2; i < tokens.size(); ++i) {
+    if (!tokens[i].directive) continue;
+    const bool first = tokens[i - 2].in(text) == "#";
+    if (first) definition = tokens[i - 1].in(text) == "define";
+    const bool included = first && tokens[i - 1].in(text) == "include";
+    if (included && tokens[i].kind == Token::kName) result.by_macro = true;
+    const char open = text[tokens[i].begin];
+    if ((!included || open != '<') && open != '"') continue;
+    const size_t begin = tokens[i].begin + 1, end = text.find(open == '<' ? '>' : '"', begin);
+    if (end == std::string::npos) continue;
+    const std::string name = text.substr(begin, end - begin);
+    if (included) result.names.push_back(name);
+    if (definition && is_source_name(name)) result.defined.push_back(name);
+  }
+  return result;
+}
+
+// The texts of `sources`, and of the files that they include from their own folders and from `folders`. With
+// `by_macro`, also those that their macros name.
+std::map<std::string, std::string> read_all(const std::vector<std::string>& sources,
+                                            const std::vector<std::string>& folders, bool by_macro = false) {
+  std::map<std::string, std::string> texts;
+  bool asks_for_macros = false;
   std::vector<fs::path> queue;
   for (const std::string& source : sources) {
     if (!read(source)) throw std::runtime_error("cannot read " + source);
@@ -59,22 +82,26 @@ void each_file(const std::vector<std::string>& sources, const std::vector<std::s
   while (!queue.empty()) {
     const fs::path path = queue.back();
     queue.pop_back();
-    if (std::exchange(seen[path.string()], true)) continue;
+    if (texts.contains(path.string())) continue;
     std::optional<std::string> text = read(path);
     if (!text) continue;
     if (text->starts_with("\xEF\xBB\xBF")) text->erase(0, 3);  // the mark of UTF-8 hides a first #include
-    f(path.string(), *text);
-    for (const std::string& name : includes(*text)) {
+    Includes found = includes_of(*text);
+    asks_for_macros |= found.by_macro;
+    if (by_macro) found.names.insert(found.names.end(), found.defined.begin(), found.defined.end());
+    texts[path.string()] = *std::move(text);
+    for (const std::string& name : found.names) {
       std::vector<fs::path> places = {path.parent_path()};
       places.insert(places.end(), folders.begin(), folders.end());
       for (const fs::path& place : places) {
-        const fs::path found = fs::absolute(place / name).lexically_normal();
-        if (!fs::is_regular_file(found)) continue;
-        queue.push_back(found);
+        const fs::path file = fs::absolute(place / name).lexically_normal();
+        if (!fs::is_regular_file(file)) continue;
+        queue.push_back(file);
         break;
       }
     }
   }
+  return asks_for_macros && !by_macro ? read_all(sources, folders, true) : texts;
 }
 
 std::string json_string(const std::string& text) {
@@ -91,16 +118,14 @@ std::string json_string(const std::string& text) {
 std::map<std::string, std::string> translate_all(const std::vector<std::string>& sources,
                                                  const std::vector<std::string>& folders) {
   std::map<std::string, std::string> translated;
-  each_file(sources, folders, [&](const std::string& path, const std::string& text) {
-    translated[path] = translate(text, path);
-  });
+  for (const auto& [path, text] : read_all(sources, folders)) translated[path] = translate(text, path);
   return translated;
 }
 
 std::vector<std::string> kernels_of(const std::vector<std::string>& sources,
                                     const std::vector<std::string>& folders) {
   std::vector<std::string> names;
-  each_file(sources, folders, [&](const std::string&, const std::string& text) {
+  for (const auto& [path, text] : read_all(sources, folders)) {
     const std::vector<Token> tokens = tokens_of(text);
     bool wanted = false;  // after __global__, until the function's name
     for (size_t i = 0; i + 1 < tokens.size(); ++i) {
@@ -112,7 +137,7 @@ std::vector<std::string> kernels_of(const std::vector<std::string>& sources,
       names.emplace_back(word);
       wanted = false;
     }
-  });
+  }
   return names;
 }
 

@@ -86,11 +86,11 @@ class Translator {
 
   bool is_inline(size_t i) const { return is(i, "inline") || is(i, "__inline__") || is(i, "__inline"); }
   // True if the declaration whose specifiers hold token i says __forceinline__ too, which is another `inline`:
-  // nvcc takes both, and g++ does not.
+  // clang takes both, and g++ does not. (Nor does nvcc 13.0.)
   bool is_declared_twice(size_t i) const {
     const auto ends = [&](size_t at) {
       return tokens_[at].directive != tokens_[i].directive || is(at, ";") || is(at, "{") || is(at, "}") ||
-             is(at, "(") || is(at, ")") || is(at, ">");
+             is(at, "(") || is(at, ")") || is(at, ">") || (tokens_[at].directive && is(at, "#"));
     };
     for (size_t at = i + 1; at < tokens_.size() && !ends(at); ++at) {
       if (is(at, "__forceinline__")) return true;
