@@ -1,6 +1,9 @@
 // Adding up results, and carrying them from a job to its parent.
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <stdexcept>
+#include <string_view>
 
 #include "fuzz/check/records.h"
 #include "fuzz/check/shard.h"
@@ -67,23 +70,46 @@ void fields(Is<CheckResult> auto& r, auto f) {
       f("suspects", r.warnings);
 }
 
-// CBOR, which keeps every bit of a number and every byte of a text.
+namespace {
+
+// A length in eight bytes, then as many bytes. What is long goes so: CBOR's reader takes a text byte by byte.
+void put(std::string& text, const std::string& bytes) {
+  const uint64_t size = bytes.size();
+  text.append(reinterpret_cast<const char*>(&size), sizeof size).append(bytes);
+}
+
+// Takes what put() wrote from the front of the text.
+std::string take(std::string_view& text) {
+  uint64_t size;
+  if (text.size() < sizeof size) throw std::runtime_error("it has no length");
+  std::memcpy(&size, text.data(), sizeof size);
+  text.remove_prefix(sizeof size);
+  if (text.size() < size) throw std::runtime_error("it is shorter than it says");
+  std::string bytes(text.substr(0, size));
+  text.remove_prefix(size);
+  return bytes;
+}
+
+}  // namespace
+
+// CBOR, which keeps every bit of a number and every byte of a text; before it, what has bytes of its own.
 std::string serialize(const CheckResult& result) {
   std::string text;
-  Json::to_cbor(Json::array({Json(static_cast<const Statistics&>(result)), Json(result),
-                             result.coverage.bytes(), result.census.bytes()}),
-                text);
+  put(text, result.coverage.bytes());
+  put(text, result.census.bytes());
+  Json::to_cbor(Json::array({Json(static_cast<const Statistics&>(result)), Json(result)}), text);
   return text;
 }
 
 CheckResult deserialize(const std::string& text) {
   try {
-    const Json j = Json::from_cbor(text);
+    std::string_view rest = text;
     CheckResult result;
+    result.coverage = Coverage::of_bytes(take(rest));
+    result.census = Census::of_bytes(take(rest));
+    const Json j = Json::from_cbor(rest);
     j.at(0).get_to(static_cast<Statistics&>(result));
     j.at(1).get_to(result);
-    result.coverage = Coverage::of_bytes(j.at(2).get_ref<const std::string&>());
-    result.census = Census::of_bytes(j.at(3).get_ref<const std::string&>());
     return result;
   } catch (const std::exception& e) {
     throw std::runtime_error(std::string("a job of the check ended before its result was complete: ") +

@@ -18,14 +18,12 @@ constexpr std::string_view kOfInputs[] = {"has_key_lengths", "bias_dtype", "has_
 
 // True if a row of the contract is filled from a member of the same name.
 constexpr bool has_member(const char* name) {
-  return std::apply(
-      [&](const auto&... field) {
-        const auto is = [&]<class M>(const char* of, M Problem::*) {
-          return kIsNumber<M> && std::string_view(of) == name;
-        };
-        return (is(field.name, field.member) || ...);
-      },
-      codec::kFields<Problem>.all);
+  return codec::kFields<Problem>.all.apply([&](const auto&... field) {
+    const auto is = [&]<class M>(const char* of, M Problem::*) {
+      return kIsNumber<M> && std::string_view(of) == name;
+    };
+    return (is(field.name, field.member) || ...);
+  });
 }
 static_assert(
     std::ranges::all_of(contract::kProblemFields,
@@ -47,7 +45,7 @@ attn_problem problem_of(const Problem& p) {
         contract::set(row->at, &out, p.*member);
     }
   };
-  std::apply([&](const auto&... field) { (copy(field.name, field.member), ...); }, codec::kFields<Problem>.all);
+  codec::kFields<Problem>.all.apply([&](const auto&... field) { (copy(field.name, field.member), ...); });
   out.has_key_lengths = p.key_lengths.has_value();
   out.bias_dtype = p.bias ? p.bias->dtype : ATTN_NONE;
   out.has_mask = p.mask.has_value();

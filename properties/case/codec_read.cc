@@ -30,7 +30,7 @@ class Reader {
   void value(const Json& json, T* out, Plain) {
     if (!json.is_object()) return fail(json, std::string("an object, ") + kFields<T>.what);
     size_t seen = 0;
-    std::apply([&](const auto&... field) { (member(json, *out, field, &seen), ...); }, kFields<T>.all);
+    kFields<T>.all.apply([&](const auto&... field) { (member(json, *out, field, &seen), ...); });
     if (good() && seen != json.size()) unknown_field<T>(json);
   }
   void value(const Json& json, bool* out, Plain) {

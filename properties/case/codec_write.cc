@@ -20,7 +20,7 @@ class Writer {
   void value(const T& x, Plain) {
     bool first = true;
     out += '{';
-    std::apply([&](const auto&... field) { (member(x, field, &first), ...); }, kFields<T>.all);
+    kFields<T>.all.apply([&](const auto&... field) { (member(x, field, &first), ...); });
     out += '}';
   }
   void value(bool x, Plain) { out += x ? "true" : "false"; }

@@ -1,6 +1,7 @@
 // The values of the inputs that have a fill: Q, K and V, and the results that a merge is given.
 #include <algorithm>
 #include <cstdlib>
+#include <ranges>
 
 #include "properties/case/features/intervals.h"
 #include "properties/case/geometry.h"

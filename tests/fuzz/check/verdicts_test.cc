@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <functional>
+#include <stdexcept>
 
 #include "fuzz/check/check.h"
 #include "fuzz/check/kernel_path.h"
@@ -137,6 +138,15 @@ TEST(Verdicts, ASlowCallIsNoHangAndIsNotReduced) {
   EXPECT_TRUE(reduction.complete);
   EXPECT_EQ(reduction.minimal, failure.c);
   EXPECT_EQ(reduction.verdict.message, failure.verdict.message);
+}
+
+TEST(Verdicts, AResultThatIsCutShortIsNone) {
+  FakeTarget right;
+  const std::string whole = serialize(shard(right, few(20)));
+  EXPECT_NO_THROW(deserialize(whole));
+  for (size_t size = 0; size < whole.size(); size += size < 64 ? 1 : whole.size() / 200 + 1)
+    EXPECT_THROW(deserialize(whole.substr(0, size)), std::runtime_error) << size << " of " << whole.size();
+  EXPECT_THROW(deserialize(whole + "x"), std::runtime_error);
 }
 
 TEST(Verdicts, TheFirstOneCrossesToTheParentAsItIs) {

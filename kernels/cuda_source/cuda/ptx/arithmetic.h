@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include <string_view>
-#include <tuple>
 
 #include "kernels/cuda_source/cuda/ptx/step.h"
 #include "kernels/primitives/math.h"
@@ -61,7 +60,7 @@ inline uint32_t insert_bits(uint32_t bits, uint32_t into, uint32_t at, uint32_t 
   return (into & ~mask) | ((at > 31 ? 0 : bits << at) & mask);
 }
 
-inline constexpr auto kFunctions = std::tuple{
+inline constexpr auto kFunctions = Table{
     row(Exactly{"ex2.approx.ftz.f32", "ex2.approx.f32"}, [](auto s) { s.put(attn::ex2(s.f(1))); }),
     row(Exactly{"ex2.approx.f16x2"},
         [](auto s) {
@@ -78,7 +77,7 @@ inline constexpr auto kFunctions = std::tuple{
     row(Named{"tanh.approx", "f32"}, [](auto s) { s.put(tanhf(s.f(1))); }),
 };
 
-inline constexpr auto kArithmetic = std::tuple{
+inline constexpr auto kArithmetic = Table{
     row(Named{"div", "f32"}, [](auto s) { s.put(s.f(1) / s.f(2)); }),
     row(Named{"fma.rn", "f32"}, [](auto s) { s.put(fmaf(s.f(1), s.f(2), s.f(3))); }),
     row(Named{"fma.rz", "f32"}, [](auto s) { s.put(fmaf(s.f(1), s.f(2), s.f(3))); }),
@@ -110,7 +109,7 @@ inline constexpr auto kArithmetic = std::tuple{
     row(Named{"abs"}, [](auto s) { s.arithmetic([](auto a, auto, auto) { return a < 0 ? -a : a; }); }),
 };
 
-inline constexpr auto kBits = std::tuple{
+inline constexpr auto kBits = Table{
     row(Named{"and", "int"}, [](auto s) { s.put(s.template in<uint64_t>(1) & s.template in<uint64_t>(2)); }),
     row(Named{"or", "int"}, [](auto s) { s.put(s.template in<uint64_t>(1) | s.template in<uint64_t>(2)); }),
     row(Named{"xor", "int"}, [](auto s) { s.put(s.template in<uint64_t>(1) ^ s.template in<uint64_t>(2)); }),
@@ -130,7 +129,7 @@ inline constexpr auto kBits = std::tuple{
     row(Exactly{"brev.b32"}, [](auto s) { s.put(__brev(s.u(1))); }),
 };
 
-inline constexpr auto kSelections = std::tuple{
+inline constexpr auto kSelections = Table{
     row(Named{"selp"},
         [](auto s) {
           static_assert(bytes_of(s.kType) >= 4, "inline PTX: selp of 32 or 64 bits alone");
@@ -153,7 +152,7 @@ inline constexpr auto kSelections = std::tuple{
 };
 
 // The source order of a pair is high, low.
-inline constexpr auto kConversions = std::tuple{
+inline constexpr auto kConversions = Table{
     row(Named{"cvt.rn.f16x2.f32"}, [](auto s) { s.put(attn::pack2<attn::F16>(s.f(2), s.f(1))); }),
     row(Named{"cvt.rn.relu.f16x2.f32"}, [](auto s) { s.put(attn::pack2<attn::F16>(s.f(2), s.f(1))); }),
     row(Named{"cvt.rn.bf16x2.f32"}, [](auto s) { s.put(attn::pack2<attn::BF16>(s.f(2), s.f(1))); }),

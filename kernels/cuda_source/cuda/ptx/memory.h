@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include <tuple>
-
 #include "kernels/cuda_source/cuda/ptx/step.h"
 #include "kernels/primitives/copy.h"
 
@@ -112,7 +110,7 @@ inline void add_in_memory(S s) {
   if constexpr (kReturns) s.put(before);
 }
 
-inline constexpr auto kMoves = std::tuple{
+inline constexpr auto kMoves = Table{
     row(packs, [](auto s) { pack_or_unpack(s); }),
     row(Named{"mov"}, [](auto s) { move(s); }),
     row(Named{"cvta.to.shared"},
@@ -125,7 +123,7 @@ inline constexpr auto kMoves = std::tuple{
         [](auto s) { s.put(reinterpret_cast<uint64_t>(shared_pointer(s.u(1), s.c.here))); }),
 };
 
-inline constexpr auto kMemory = std::tuple{
+inline constexpr auto kMemory = Table{
     row(loads, [](auto s) { load_or_store<true>(s); }),
     row(stores, [](auto s) { load_or_store<false>(s); }),
     row(adds_in_memory, [](auto s) { add_in_memory(s); }),

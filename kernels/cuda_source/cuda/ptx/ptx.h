@@ -9,7 +9,6 @@
 // of rounding to nearest and of memory order are ignored.
 #pragma once
 
-#include <tuple>
 #include <utility>
 
 #include "kernels/cuda_source/cuda/ptx/arithmetic.h"
@@ -23,14 +22,15 @@ namespace simt::ptx {
 
 // All instructions that the executor knows. The first row that accepts an instruction runs it.
 inline constexpr auto kInstructions =
-    std::tuple_cat(kMoves, kMemory, kFunctions, kArithmetic, kBits, kSelections, kConversions, kWarp, kBlock);
+    Table{kMoves, kMemory, kFunctions, kArithmetic, kBits, kSelections, kConversions, kWarp, kBlock};
 
 template <Text kText, int kAt>
 inline void step(const Context& c) {
   using Now = Step<kText, kAt>;
-  constexpr size_t kRow = find_row(kInstructions, Now::kNow);
-  if constexpr (kRow < std::tuple_size_v<decltype(kInstructions)>) {
-    if (c.holds(Now::kNow.guard)) std::get<kRow>(kInstructions).run(Now{c});
+  constexpr size_t kTable = kInstructions.find(Now::kNow);
+  if constexpr (kTable < kInstructions.kSize) {
+    constexpr const auto& kRows = entry_of<kTable>(kInstructions);
+    if (c.holds(Now::kNow.guard)) entry_of<kRows.find(Now::kNow)>(kRows).run(Now{c});
   } else {
     static_assert(Unknown<kText, kAt>::kKnown, "inline PTX: an instruction that the executor does not know");
   }

@@ -1,6 +1,6 @@
 // One instruction of inline PTX as it runs, and the form of the tables that say what instructions do.
 //
-//   inline constexpr auto kTable = std::tuple{
+//   inline constexpr auto kTable = Table{
 //       row(Named{"mul.lo", "u32"}, [](auto s) { s.put(s.u(1) * s.u(2)); }),
 //   };
 //
@@ -10,8 +10,8 @@
 #pragma once
 
 #include <string_view>
-#include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/cuda_source/cuda/builtins.h"
 #include "kernels/cuda_source/cuda/ptx/text.h"
@@ -110,16 +110,37 @@ constexpr Row<Condition, Action> row(Condition takes, Action run) {
   return {takes, run};
 }
 
-// The number of the first row of a table that takes the instruction; the table's size if none does.
-template <class... Rows>
-constexpr size_t find_row(const std::tuple<Rows...>& table, const Instruction& now) {
-  return std::apply(
-      [&](const auto&... rows) {
-        size_t at = 0;
-        (void)((rows.takes(now) || (++at, false)) || ...);
-        return at;
-      },
-      table);
+template <size_t kAt, class Entry>
+struct Numbered {
+  Entry entry;
+};
+template <class Numbers, class... Entries>
+struct NumberedAll;
+template <size_t... kAt, class... Entries>
+struct NumberedAll<std::index_sequence<kAt...>, Entries...> : Numbered<kAt, Entries>... {
+  static constexpr size_t kSize = sizeof...(Entries);
+  constexpr NumberedAll(Entries... entries) : Numbered<kAt, Entries>{entries}... {}
+
+  // The number of the first entry that takes the instruction; kSize if none does.
+  constexpr size_t find(const Instruction& now) const {
+    size_t at = 0;
+    (void)((static_cast<const Numbered<kAt, Entries>&>(*this).entry.takes(now) || (++at, false)) || ...);
+    return at;
+  }
+  constexpr bool takes(const Instruction& now) const { return find(now) < kSize; }
+};
+// Entries are rows, or tables. A table takes what one of its entries takes. (A std::tuple of all rows cost each
+// source half of its compilation.)
+template <class... Entries>
+struct Table : NumberedAll<std::index_sequence_for<Entries...>, Entries...> {
+  using NumberedAll<std::index_sequence_for<Entries...>, Entries...>::NumberedAll;
+};
+template <class... Entries>
+Table(Entries...) -> Table<Entries...>;
+
+template <size_t kAt, class Entry>
+constexpr const Entry& entry_of(const Numbered<kAt, Entry>& table) {
+  return table.entry;
 }
 
 }  // namespace simt::ptx

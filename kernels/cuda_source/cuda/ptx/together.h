@@ -4,7 +4,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include <tuple>
 #include <type_traits>
 
 #include "kernels/cuda_source/cuda/api.h"
@@ -130,7 +129,7 @@ inline void shuffle_lanes(S s) {
   if constexpr (has(s.kOp, "down")) s.put(shuffle<Shift::kDown>(mask, value, amount, width, s.c.here));
 }
 
-inline constexpr auto kWarp = std::tuple{
+inline constexpr auto kWarp = Table{
     row(loads_matrix, [](auto s) { load_matrix(s); }),
     row(stores_matrix, [](auto s) { store_matrix(s); }),
     row(multiplies_matrices, [](auto s) { multiply_matrices(s); }),
@@ -156,7 +155,7 @@ constexpr bool orders(const Instruction& now) {
   return false;
 }
 
-inline constexpr auto kBlock = std::tuple{
+inline constexpr auto kBlock = Table{
     row(waits_at_barrier,
         [](auto s) { barrier(s.u(0), s.kNow.count > 1 ? s.u(1) : kWholeBlock, true, s.c.here); }),
     row(arrives_at_barrier, [](auto s) { barrier(s.u(0), s.u(1), false, s.c.here); }),

@@ -1,0 +1,66 @@
+# cmake -D patches=DIR -D added=FILE.patch -P choose_test.cmake
+#
+# The turns of choose.cmake: over ATTNFUZZ_BUGS_DAYS days each patch of DIR is chosen on one day, the one that is always
+# chosen on all; no day has so many that it takes long; and a new patch, which is made as FILE.patch, moves none of
+# the others.
+cmake_minimum_required(VERSION 3.25)
+include(${CMAKE_CURRENT_LIST_DIR}/choose.cmake)
+set(ATTNFUZZ_BUGS subset)
+set(most_a_day 12)  # a test of the day takes some ten seconds of a processor, most of it the build
+
+# The names that are chosen on a day.
+function(choose_on day patches result)
+  math(EXPR seconds "${day} * 86400 + 4711")
+  set(ENV{SOURCE_DATE_EPOCH} ${seconds})  # what string(TIMESTAMP) takes for now
+  attnfuzz_choose_bugs("${patches}" chosen)
+  set(${result} ${chosen} PARENT_SCOPE)
+endfunction()
+
+file(GLOB all ${patches}/*.patch)
+file(WRITE ${added} "")
+get_filename_component(added_name ${added} NAME_WE)
+list(LENGTH all count)
+if(count LESS 50)
+  message(FATAL_ERROR "${patches} has ${count} patches")
+endif()
+set(begin 20000)
+math(EXPR end "${begin} + ${ATTNFUZZ_BUGS_DAYS} - 1")
+set(had)
+set(added_had 0)
+foreach(day RANGE ${begin} ${end})
+  choose_on(${day} "${all}" names)
+  list(FIND names ${ATTNFUZZ_BUGS_ALWAYS} at)
+  if(at EQUAL -1)
+    message(SEND_ERROR "day ${day} is without ${ATTNFUZZ_BUGS_ALWAYS}")
+  endif()
+  list(REMOVE_AT names ${at})
+  list(LENGTH names length)
+  if(length GREATER most_a_day)
+    message(SEND_ERROR "day ${day} has ${length} bugs, more than ${most_a_day}: raise ATTNFUZZ_BUGS_DAYS to a larger prime")
+  endif()
+  list(APPEND had ${names})
+
+  math(EXPR later "${day} + ${ATTNFUZZ_BUGS_DAYS}")
+  choose_on(${later} "${all};${added}" grown)
+  list(REMOVE_ITEM grown ${ATTNFUZZ_BUGS_ALWAYS})
+  list(FIND grown ${added_name} at)
+  if(NOT at EQUAL -1)
+    math(EXPR added_had "${added_had} + 1")
+    list(REMOVE_AT grown ${at})
+  endif()
+  if(NOT grown STREQUAL names)
+    message(SEND_ERROR "a new patch moves others: day ${day} has '${names}', then '${grown}'")
+  endif()
+endforeach()
+
+set(due)
+foreach(patch IN LISTS all)
+  get_filename_component(name ${patch} NAME_WE)
+  list(APPEND due ${name})
+endforeach()
+list(REMOVE_ITEM due ${ATTNFUZZ_BUGS_ALWAYS})
+list(SORT due)
+list(SORT had)
+if(NOT had STREQUAL due OR NOT added_had EQUAL 1)
+  message(SEND_ERROR "in ${ATTNFUZZ_BUGS_DAYS} days not each bug has one turn: the new one ${added_had}, the others '${had}', for '${due}'")
+endif()
