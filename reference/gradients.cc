@@ -255,7 +255,7 @@ class Gradients {
     }
     // D of a kernel that computes it by itself depends on all keys.
     const bool any = query.wanted || std::ranges::any_of(query.keys, [this](int64_t j) { return key_wanted(j); });
-    if (!query.wanted && !(recomputed() && any))
+    if (!query.wanted && !(recomputed() && (any || !model_.isolates_masked_nan)))
       std::erase_if(query.keys, [this](int64_t j) { return !key_wanted(j); });
     // Also a query that sees no key has columns that a product may meet.
     if (!query.wanted && query.keys.empty() && model_.isolates_masked_nan) return;
@@ -364,6 +364,7 @@ class Gradients {
     Block::Query& query = block_.queries[static_cast<size_t>(n)];
     const double of_row = terms_.sum_error(query.pairs, query.blocks, terms_.dq_adds);
     const auto columns = static_cast<int64_t>(block_.keys.size());
+    bool pure = query.taint == kPure;
     for (const int64_t j : query.keys) {
       const int64_t at = block_.place[static_cast<size_t>(j)];
       KeyPairs& key = pairs_[static_cast<size_t>(j)];
@@ -378,6 +379,7 @@ class Gradients {
       block_.s_taint[static_cast<size_t>(n * columns + at)] = all;
       block_.p_taint[static_cast<size_t>(n * columns + at)] = p_taint;
       const double of_key = terms_.sum_error(key.pairs, key.blocks, terms_.dkv_adds);
+      pure &= all == kPure;
       if (all == kPure) {
         block_.da(n, at) = of.a;
         const double moduli = terms_.raised(std::abs(of.a) + of.a_error);
@@ -391,6 +393,11 @@ class Gradients {
         block_.of_v(n, at) = of.p_error + of_key * terms_.raised(of.p + of.p_error);
         key.p += of.p + of.p_error;
       }
+    }
+    // The sum of a row's weights is not finite then, and 0 over it is NaN, also for keys that the query does not see.
+    if (recomputed() && !pure && !model_.isolates_masked_nan) {
+      q_columns_.assign(q_columns_.size(), true);
+      dout_columns_.assign(dout_columns_.size(), true);
     }
   }
 

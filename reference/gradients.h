@@ -48,6 +48,9 @@
 //                   sum_j [(P + E^P)(|dO v| + G)(1 + gamma(n + 1, u)) - P |dO v|])   of D' = sum_j P' (dO.v)'
 //   G   += |D' - D|
 //
+// A query with something that is not finite, or that may overflow, frees dK and dV of all keys of its batch entry
+// and KV head: 0 over a sum of NaN is NaN, unless the plan isolates hidden NaN.
+//
 // The second sum is that of a softmax's own derivative. eps_r is the error of the division, and G there has no D.
 // B^o has the rounding of O to the input's format, though a function may keep O in fp32.
 #pragma once

@@ -108,7 +108,11 @@ def xla_backward(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=Non
     with jax.default_matmul_precision("highest"):
         _, pull = jax.vjp(lambda q, k, v: _attend_all(q, k, v, bias, mask, lengths, jnp.float32(p.scale), p.causal, window),
                           q, k, v)
-        return tuple(np.asarray(t) for t in pull(dout))
+        dq, dk, dv = (np.asarray(t) for t in pull(dout))
+    if key_lengths is None:
+        return dq, dk, dv
+    # A row whose scores overflow is NaN, and so are the gradients of padding.
+    return dq, *(finite_padding(t, key_lengths) for t in (dk, dv))
 
 
 # The smallest blocks that tensor cores take, so that small cases have a second block. Lengths are whole
