@@ -46,6 +46,15 @@ check scales_slopes --cases 150 --reduce-seconds 3 && die "scaled slopes were no
 for target in backward backward_recomputed by_name into_gradients of_base_2; do
   check $target --cases 80 || die "the backward pass $target does not hold"
 done
+check plain_backward --cases 100 || die "a backward pass that takes little does not hold"
+"$ATTNFUZZ_PYTHON" - "$out/plain_backward.json" <<'END' || die "more than 5 % of its cases were refused"
+import json, sys
+every = json.load(open(sys.argv[1]))["all"]
+sys.exit(every["rejected"] > 0.05 * every["cases"])
+END
+"$attnfuzz" limits "$targets:says_nothing_of_gradients" --cases 100 >"$out/log" 2>&1 || die "limits: less than 95 % of what was found is taken"
+grep -qxF 'attnfuzz.Domain(equal_lengths=True, causal=False, key_lengths=False, bias=False, mask=False)' "$out/log" ||
+  die "limits: the declaration of a backward pass is another"
 check no_delta --cases 40 --reduce-seconds 8 && die "a backward pass without D was not found"
 grep -q '^FAIL ([a-z_]*, wrong): d[qkQK]' "$out/log" || die "it is not said which gradient is wrong"
 line=$(sed -n 's/^replay: attnfuzz //p' "$out/log")

@@ -78,6 +78,21 @@ backward = of_backward(gradients)
 backward_recomputed = of_backward(numpy_reference.backward_recomputed.function, errors=replace(BACKWARD, saved="recomputed"))
 
 
+@of_backward(domain=attnfuzz.Domain(bias=False, mask=False, softcap=False, window=False, key_lengths=False, align="top_left"))
+def plain_backward(p, q, k, v, dout, o, lse):
+    """takes little, and says so"""
+    assert not (p.has_bias or p.has_mask or p.softcap or p.has_key_lengths) and p.window_left < 0 and p.window_right < 0
+    return gradients(p, q, k, v, dout, o, lse)
+
+
+@of_backward()
+def says_nothing_of_gradients(p, q, k, v, dout, o, lse):
+    """declares nothing, and finds out when it runs"""
+    if p.causal or p.seq_q != p.seq_k:
+        raise attnfuzz.Unsupported("another shape")
+    return gradients(p, q, k, v, dout, o, lse)
+
+
 @of_backward(domain=SMALL)
 def by_name(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):
     """returns a NamedTuple"""
@@ -115,20 +130,6 @@ def no_delta(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):
 def own_forward(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):
     """computes O itself, and does not say so"""
     return numpy_reference.backward_recomputed.function(p, q, k, v, dout, o, lse, bias, mask, key_lengths)
-
-
-@of_backward(errors=replace(BACKWARD, saved="recomputed"))
-def own_half_delta(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):
-    """computes O itself, and rounds D to 16 bits"""
-    import numpy
-
-    o, own = right.function(p, q, k, v, bias, mask, key_lengths)
-    with numpy.errstate(all="ignore"):
-        delta = (attnfuzz.as_float32(dout) * o).sum(axis=-1, keepdims=True)
-        size = (attnfuzz.as_float32(dout) ** 2).sum(axis=-1, keepdims=True)
-        off = delta.astype(numpy.float16).astype(numpy.float32) - delta
-        moved = o + numpy.where(size > 0, off / size, 0) * attnfuzz.as_float32(dout)
-    return gradients(p, q, k, v, dout, moved, own, bias, mask, key_lengths)
 
 
 @of_backward(domain=SMALL)
