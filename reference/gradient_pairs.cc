@@ -74,7 +74,7 @@ Score score_of(const Terms& terms, const ErrorModel& model, const Pair& in) {
     score.tanh_error = model.eps_tanh * std::abs(score.tanh) + 2 * kU + (delta + kU * std::abs(a)) / c;
   }
   score.error = delta + shift + 3.01 * kU * (std::abs(a) + std::abs(score.x) + 2 * delta + std::abs(in.lse)) +
-                3.01 * kU * std::abs(in.bias);
+                3.01 * kU * std::abs(in.bias) + (1 + 3.01 * kU) * in.lse_error;
   const bool fits = model.folded_overflow == 0 || size * in.factors < model.folded_overflow;
   score.bounded = fits && in.dot_size < kOverflow && std::abs(a) + delta < kOverflow &&
                   std::abs(score.x) + score.error < kOverflow;
@@ -93,12 +93,13 @@ Factor pair(const Terms& terms, const ErrorModel& model, const Pair& in) {
   const double z = in.grad - in.delta;
   const double g = terms.grad_error * in.grad_size + terms.flushed * in.grad_factors +
                    2 * terms.dim_v * kFlush + gamma(terms.dim_v + 1, kU) * in.delta_size +
-                   model.v_tiny * in.grad_factors;
+                   model.v_tiny * in.grad_factors + in.delta_error;
   const double ds = out.p * z, twice = 1 + 2.01 * kU;
   const double s_error =
       high * twice * (std::abs(z) + g) - out.p * std::abs(z) + 2 * kFlush * (std::abs(z) + g + 1);
   out.a = ds;
   out.a_error = s_error;
+  out.grad_error = g;
   if (model.softcap > 0) {
     const double t = std::abs(score.tanh), e = score.tanh_error, slope = 1 - t * t;
     const double e_f = 2 * t * e + e * e + 3 * kU * (1 + e);

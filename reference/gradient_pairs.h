@@ -47,11 +47,13 @@ struct Pair {
   double grad, grad_size;    // dO.v and sum|dO v|
   double grad_factors;       // sum|dO| + sum|v|
   double delta, delta_size;  // D and sum|dO o|
+  double lse_error = 0, delta_error = 0;  // of a kernel that computes O and LSE by itself
 };
 
 struct Factor {
   double a = 0, a_error = 0;                // dA and E^A
   double p = 0, p_error = 0;                // P and E^P
+  double grad_error = 0;                    // G
   bool a_bounded = true, p_bounded = true;  // false: an intermediate may overflow
 };
 

@@ -97,7 +97,8 @@ struct Block {
     std::vector<int64_t> keys;            // that it sees, of those that are needed
     int64_t pairs, blocks;                // of all keys that it sees
     double lse, gradient, gradient_size;  // lam, D, sum|dO o|
-    double a = 0;                         // sum of |dA|
+    double lse_error = 0, gradient_error = 0;  // of a kernel that computes O and LSE by itself
+    double a = 0;                              // sum of |dA|
     Taint taint;                          // of q, lse, o, dO
   };
   std::vector<Query> queries;
@@ -199,6 +200,8 @@ class Gradients {
     first_key_ = (b * p_.heads_kv + g) * p_.seq_k;
   }
 
+  bool recomputed() const { return exact_ != nullptr && exact_->o_error != nullptr; }
+
   bool key_wanted(int64_t j) const { return keys_wanted_[static_cast<size_t>(first_key_ + j)]; }
 
   void count_pairs(int64_t b, int64_t g, int64_t group) {
@@ -250,7 +253,10 @@ class Gradients {
       query.blocks += block != last;
       last = block;
     }
-    if (!query.wanted) std::erase_if(query.keys, [this](int64_t j) { return !key_wanted(j); });
+    // D of a kernel that computes it by itself depends on all keys.
+    const bool any = query.wanted || std::ranges::any_of(query.keys, [this](int64_t j) { return key_wanted(j); });
+    if (!query.wanted && !(recomputed() && (any || !model_.isolates_masked_nan)))
+      std::erase_if(query.keys, [this](int64_t j) { return !key_wanted(j); });
     // Also a query that sees no key has columns that a product may meet.
     if (!query.wanted && query.keys.empty() && model_.isolates_masked_nan) return;
     block_.queries.push_back(std::move(query));
@@ -303,9 +309,37 @@ class Gradients {
       query->gradient += term;
       query->gradient_size += std::abs(term);
     }
+    if (recomputed()) load_errors(n, query);
     query->taint = taint;
     if (!std::isfinite(query->lse)) query->lse = 0;
     if (taint != kPure) query->gradient = query->gradient_size = 0;
+  }
+
+  // What a kernel's own O and LSE may be off by.
+  void load_errors(int64_t n, Block::Query* query) const {
+    for (int64_t c = 0; c < p_.dim_v; ++c)
+      query->gradient_error += std::abs(block_.dout.value(n, c)) * exact_->o_error[query->row * p_.dim_v + c];
+    query->gradient_error *= 1 + gamma(static_cast<double>(p_.dim_v + 1), kU);
+    const auto keys = static_cast<double>(query->keys.size());
+    query->lse_error = exact_->lse_error[query->row] + 3.01 * kU * std::log(keys) + model_.eps_reciprocal + 4 * kU;
+  }
+
+  // D as the derivative of a softmax has it, a sum over all keys of the query.
+  void add_errors_of_softmax(int64_t n) {
+    Block::Query& query = block_.queries[static_cast<size_t>(n)];
+    if (query.taint != kPure) return;
+    const double relative = gamma(static_cast<double>(query.keys.size() + 1), kU);
+    double error = 0;
+    for (const int64_t j : query.keys) {
+      const int64_t at = block_.place[static_cast<size_t>(j)];
+      Pair in = inputs_of(n, at, j, bias_of(query.at, j));
+      in.delta = in.delta_size = in.delta_error = 0;
+      const Factor of = pair(terms_, model_, in);
+      const double size = std::abs(in.grad);
+      error += (of.p + of.p_error) * (size + of.grad_error) * (1 + relative) - of.p * size;
+    }
+    query.gradient_error = std::max(query.gradient_error, error);
+    if (!std::isfinite(query.gradient_error) || !std::isfinite(query.lse_error)) query.taint = kFree;
   }
 
   void multiply() {
@@ -326,9 +360,11 @@ class Gradients {
 
   // Computes all pairs of one row of the block.
   void pairs_of(int64_t n) {
+    if (recomputed()) add_errors_of_softmax(n);
     Block::Query& query = block_.queries[static_cast<size_t>(n)];
     const double of_row = terms_.sum_error(query.pairs, query.blocks, terms_.dq_adds);
     const auto columns = static_cast<int64_t>(block_.keys.size());
+    bool pure = query.taint == kPure;
     for (const int64_t j : query.keys) {
       const int64_t at = block_.place[static_cast<size_t>(j)];
       KeyPairs& key = pairs_[static_cast<size_t>(j)];
@@ -336,13 +372,14 @@ class Gradients {
       const Taint scores = std::max({block_.q.taint[static_cast<size_t>(n)], k_.taint[static_cast<size_t>(j)],
                                      taint_of(bias), taint_of_lse(query)});
       Taint all = std::max({scores, query.taint, v_.taint[static_cast<size_t>(j)]});
-      const Factor of = factor(n, at, j, bias);
+      const Factor of = pair(terms_, model_, inputs_of(n, at, j, bias));
       Taint p_taint = scores;
       if (scores == kPure && !of.p_bounded) p_taint = kFree, all = std::max(all, kFree);
       if (all == kPure && !of.a_bounded) all = kFree;
       block_.s_taint[static_cast<size_t>(n * columns + at)] = all;
       block_.p_taint[static_cast<size_t>(n * columns + at)] = p_taint;
       const double of_key = terms_.sum_error(key.pairs, key.blocks, terms_.dkv_adds);
+      pure &= all == kPure;
       if (all == kPure) {
         block_.da(n, at) = of.a;
         const double moduli = terms_.raised(std::abs(of.a) + of.a_error);
@@ -357,6 +394,11 @@ class Gradients {
         key.p += of.p + of.p_error;
       }
     }
+    // The sum of a row's weights is not finite then, and 0 over it is NaN, also for keys that the query does not see.
+    if (recomputed() && !pure && !model_.isolates_masked_nan) {
+      q_columns_.assign(q_columns_.size(), true);
+      dout_columns_.assign(dout_columns_.size(), true);
+    }
   }
 
   double bias_of(const Row& at, int64_t j) const {
@@ -365,24 +407,26 @@ class Gradients {
   }
 
   // The pair of row n of the block and key j, which is column `at`.
-  Factor factor(int64_t n, int64_t at, int64_t j, double bias) const {
+  Pair inputs_of(int64_t n, int64_t at, int64_t j, double bias) const {
     const Block::Query& query = block_.queries[static_cast<size_t>(n)];
     const auto row = static_cast<size_t>(n), key = static_cast<size_t>(j);
-    return pair(terms_, model_,
-                {.dot = block_.dot(n, at),
-                 .dot_size = block_.dot_size(n, at),
-                 .factors = block_.q.norm[row] + k_.norm[key],
-                 .bias = std::isfinite(bias) ? bias : 0,
-                 .lse = query.lse,
-                 .grad = block_.grad(n, at),
-                 .grad_size = block_.grad_size(n, at),
-                 .grad_factors = block_.dout.norm[row] + v_.norm[key],
-                 .delta = query.gradient,
-                 .delta_size = query.gradient_size});
+    return {.dot = block_.dot(n, at),
+            .dot_size = block_.dot_size(n, at),
+            .factors = block_.q.norm[row] + k_.norm[key],
+            .bias = std::isfinite(bias) ? bias : 0,
+            .lse = query.lse,
+            .grad = block_.grad(n, at),
+            .grad_size = block_.grad_size(n, at),
+            .grad_factors = block_.dout.norm[row] + v_.norm[key],
+            .delta = query.gradient,
+            .delta_size = query.gradient_size,
+            .lse_error = query.lse_error,
+            .delta_error = query.gradient_error};
   }
 
   Taint taint_of_lse(const Block::Query& query) const {
-    if (exact_ != nullptr || query.taint == kPure) return kPure;
+    if (query.taint == kPure) return kPure;
+    if (exact_ != nullptr) return taint_of(exact_->lse[query.row]);
     return taint_of(
         decode(ATTN_F32, host_.lse.data, offset_of(host_.lse, query.at.b, query.at.h, query.at.i, 0)));
   }
@@ -529,11 +573,59 @@ class Gradients {
 }  // namespace attnfuzz::gradients
 
 namespace attnfuzz {
+namespace {
+
+// O and the LSE of a kernel that computes both by itself, and their bounds. NaN is where NaN is due, and an infinity
+// where anything passes.
+class OwnForward {
+ public:
+  OwnForward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan, Calibration calibration) {
+    attn_problem forward = problem;
+    forward.features &= ~ATTN_FEATURE_BACKWARD;
+    attn_plan own = plan;
+    own.key_order = ATTN_KEYS_ANY;  // the oracle predicts no rounding of P
+    own.max_rule = ATTN_MAX_UNKNOWN;
+    own.lse_base = own.lse_dead = 0;
+    if (calibration.error_cap) calibration.error_cap->lse_base = calibration.error_cap->lse_dead = 0;
+    const Reference due = evaluate(forward, host, own, calibration, {}, false);
+    take(due[TensorId::kO], &o_, &o_error_);
+    take(due[TensorId::kLse], &lse_, &lse_error_);
+    assumptions_ = due.assumptions;
+  }
+  ExactRows rows() const { return {o_.data(), lse_.data(), o_error_.data(), lse_error_.data()}; }
+  const std::vector<Assumption>& assumptions() const { return assumptions_; }
+
+ private:
+  static void take(const Expected& due, std::vector<double>* value, std::vector<double>* error) {
+    *value = due.value;
+    *error = due.bound;
+    for (size_t n = 0; n < value->size(); ++n) {
+      const auto rule = static_cast<Due>(due.rule[n]);
+      const bool overflows = due.overflow > 0 && std::abs(due.value[n]) + due.bound[n] >= due.overflow;
+      if (rule == Due::kMustBeNaN) (*value)[n] = std::numeric_limits<double>::quiet_NaN();
+      if (rule == Due::kAnything || (rule == Due::kNumber && overflows && !due.logarithm)) (*value)[n] = kInfinity;
+      if (rule != Due::kNumber) (*error)[n] = 0;
+    }
+  }
+
+  std::vector<double> o_, lse_, o_error_, lse_error_;
+  std::vector<Assumption> assumptions_;
+};
+
+}  // namespace
 
 Reference evaluate_gradients(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                              const Calibration& calibration, RowSample sample, const ExactRows* exact) {
   require_known(kGradientsKnow, problem.features);
-  return gradients::Gradients(problem, host, plan, calibration, sample, exact).take();
+  if (exact != nullptr || !recomputes(capped_plan(problem, plan, calibration)))
+    return gradients::Gradients(problem, host, plan, calibration, sample, exact).take();
+  const OwnForward forward(problem, host, plan, calibration);
+  const ExactRows rows = forward.rows();
+  Reference due = gradients::Gradients(problem, host, plan, calibration, sample, &rows).take();
+  for (const Assumption& one : forward.assumptions()) {
+    if (std::ranges::find(due.assumptions, one) == due.assumptions.end()) due.assumptions.push_back(one);
+  }
+  return due;
 }
 
 }  // namespace attnfuzz

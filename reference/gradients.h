@@ -37,6 +37,22 @@
 // and in dK of the keys that it sees, and so on. Unless the plan isolates hidden NaN, a column of K, Q or dO
 // that holds a number that is not finite leaves that column of dQ, dK or dV free, in its batch entry and KV
 // head.
+//
+// A plan with saved = "recomputed" (Errors(saved=...), attn_plan.reserved) is that of a function that computes O and
+// the LSE by itself and does not read the saved ones, as automatic differentiation of a forward call does. Its
+// reference has the exact o and lam. With B^o and B^lam, the bounds of the forward pass under the same plan, and of n
+// keys that a query sees:
+//
+//   E   += B^lam + 3.01u ln n + eps_r + 4u      also of P = e^(x - m) / l, whose m is ln n below lam at most
+//   |D' - D| <= max(sum|dO| B^o (1 + gamma(d_v + 1, u)),                             of D' = dO.o', o' rounded
+//                   sum_j [(P + E^P)(|dO v| + G)(1 + gamma(n + 1, u)) - P |dO v|])   of D' = sum_j P' (dO.v)'
+//   G   += |D' - D|
+//
+// A query with something that is not finite, or that may overflow, frees dK and dV of all keys of its batch entry
+// and KV head: 0 over a sum of NaN is NaN, unless the plan isolates hidden NaN.
+//
+// The second sum is that of a softmax's own derivative. eps_r is the error of the division, and G there has no D.
+// B^o has the rounding of O to the input's format, though a function may keep O in fp32.
 #pragma once
 
 #include "reference/oracle.h"
@@ -52,7 +68,13 @@ inline constexpr KnownFeatures kGradientsKnow = {"the oracle of gradients",
 struct ExactRows {
   const double* o;    // rows x dim_v
   const double* lse;  // rows
+  // B^o and B^lam of a kernel that computes both by itself; nullptr: it has these numbers.
+  const double* o_error = nullptr;
+  const double* lse_error = nullptr;
 };
+
+// True for the plan of a kernel that computes O and the LSE by itself.
+inline bool recomputes(const attn_plan& plan) { return plan.reserved == 1; }
 
 // Reads q, k, v, dout, o and lse of `host`, in host memory, and bias, mask and key_lengths if the problem has
 // them. Throws UnknownFeatures for a kind of problem that it does not know. A sample chooses queries, for dQ,

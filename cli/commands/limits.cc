@@ -54,7 +54,8 @@ Exit run_limits(LimitsArguments arguments) {
   const KernelLibrary library = library_of(arguments.kernel, arguments.target);
   const std::unique_ptr<Target> target = open(library, arguments.target);
   say_identity(identity_line(target->info(), arguments.target), arguments.verbose);
-  if (!kernel_has(operations::forward, target->info().features))
+  // A kernel that refuses in plan() alone is also run on forward problems.
+  if (!kernel_has(operations::forward, target->info().features) && !target->info().refuses_late)
     throw UserError(
         target->info().name +
         " has no forward pass, and limits asks for forward problems alone: its plan() says what it refuses");

@@ -45,7 +45,10 @@ constexpr Field kOthers[] = {{"int", "B"},
                              {"const int*", "lengths"},
                              {"int", "page"},
                              {"int", "pages_each"},
-                             {"int", "pages_all"}};
+                             {"int", "pages_all"},
+                             {"const float*", "sink"},
+                             {"const float*", "slopes"},
+                             {"int", "slopes_each"}};
 
 // "t.dim = one_of(32, 64);" of each statement.
 std::string assignments(const std::string& takes) {
@@ -80,6 +83,9 @@ std::string plug_in(const Entry& entry, const std::string& name) {
   if (has("Hkv")) deduced += "    t.group = any_size();\n";
   if (has("causal")) deduced += "    t.causal = Causal::kEither;\n";
   if (has("window_left") || has("window_right")) deduced += "    t.window = Window::kGiven;\n";
+  if (has("sink")) deduced += "    t.sink = true;\n";
+  if (has("slopes"))
+    deduced += has("slopes_each") ? "    t.slopes = Slopes::kOfEntries;\n" : "    t.slopes = Slopes::kOfHeads;\n";
   if (has("lse")) deduced += "    t.lse = Lse::kWritten;\n";
   if (!has("scale")) deduced += "    t.scale = Scale::kOwn;\n";
   return made_by(entry) +

@@ -15,6 +15,7 @@
 #include "properties/case/words.h"
 #include "properties/draw/draw.h"
 #include "properties/judge/execution.h"
+#include "properties/operations/operation.h"
 
 namespace attnfuzz {
 namespace {
@@ -390,14 +391,17 @@ const Refusal* refusal_of_several(Limit limit) {
 }
 
 std::optional<std::string> Taker::refusal(const Case& c) {
-  Execution e(c, target_);
+  Case asked = c;  // a call of the kernel's own operation
+  const Operation* operation = operation_for(c.problem.features, target_.info().features);
+  if (operation != nullptr && operation->shape != nullptr) operation->shape(asked);
+  Execution e(asked, target_);
   const PlanReply& planned = e.planned;
   faults_ += planned.status == ATTN_FAULT;
   if (planned.status == ATTN_UNSUPPORTED || planned.status == ATTN_INVALID) return planned.reason;
   const bool enough = spent_ > late_.seconds || gives_up();
   const bool runs = target_.info().refuses_late || late_.runs;
   if (!runs || enough || !e.why_not().empty()) return std::nullopt;
-  const RunReply ran = e.run(c.calls.front());
+  const RunReply ran = e.run(asked.calls.front());
   spent_ += e.kernel_s;
   if (late_.runs) {
     if (auto why = not_taken(e, ran)) return why;

@@ -27,7 +27,8 @@ class Taker {
  public:
   explicit Taker(Target& target, const AskedLate& late = {}) : target_(target), late_(late) {}
 
-  // Why the kernel refuses the case. Nothing if it takes the case, or if the call fails.
+  // Why the kernel refuses the case, which is asked as a call of an operation that the kernel has. Nothing if it takes
+  // the case, or if the call fails.
   std::optional<std::string> refusal(const Case& c);
   // True after kMostFaults calls that crashed, hung or failed. Asking on teaches nothing; the check's own cases will
   // show the failure.

@@ -15,20 +15,22 @@
 #include "properties/judge/trial.h"
 #include "properties/memory/case_poison.h"
 #include "properties/memory/extent.h"
+#include "properties/operations/operation.h"
 
 namespace attnfuzz {
 namespace {
 
-// True if a dense O is unchanged by the run: it holds the poison of outputs, or the all-ones pattern with which
-// an adapter fills a copy of O (kernels/cuda_source/adapter/layout.h).
+// True if a dense main output is unchanged by the run: it holds the poison of outputs, or the all-ones pattern with
+// which an adapter fills a copy of O (kernels/cuda_source/adapter/layout.h).
 bool wrote_nothing(const Execution& e) {
   constexpr uint32_t kOnes = ~0u;
-  const Problem& p = e.c.problem;
-  const int64_t bytes = p.batch * p.heads_q * p.seq_q * p.dim_v * element_bytes(p, TensorId::kO);
-  const auto* const begin = static_cast<const std::byte*>(e.laid.tensors().o.data);
-  const bool dense = e.c.layout[static_cast<size_t>(TensorId::kO)] == TensorLayout{};
+  const TensorId main = e.operation.main();
+  int64_t bytes = element_bytes(e.c.problem, main);
+  for (const int64_t n : shape_of(spec_of(main), e.c.problem)) bytes *= n;
+  const auto* const begin = static_cast<const std::byte*>(view_of(e.laid.tensors(), spec_of(main)).data);
+  const bool dense = e.c.layout[static_cast<size_t>(main)] == TensorLayout{};
   if (bytes == 0 || begin == nullptr || !dense) return false;
-  const uint32_t before = output_pattern(e.c, TensorId::kO, e.target.arena().poison);
+  const uint32_t before = output_pattern(e.c, main, e.target.arena().poison);
   return differs_from(begin, begin + bytes, before) == nullptr ||
          differs_from(begin, begin + bytes, kOnes) == nullptr;
 }
@@ -306,7 +308,7 @@ std::optional<std::string> not_taken(const Execution& ran, const RunReply& reply
   }
   if (reply.status == ATTN_UNSUPPORTED) return reply.fault ? reply.fault->message : "refused";
   if (reply.fault) return is_no(*reply.fault) ? std::optional(reply.fault->message) : std::nullopt;
-  if (reply.status == ATTN_OK && wrote_nothing(ran)) return "it wrote nothing into O";
+  if (reply.status == ATTN_OK && wrote_nothing(ran)) return "it wrote nothing into " + title_of(ran.operation.main());
   return std::nullopt;
 }
 

@@ -21,12 +21,11 @@ bool same(const std::string& a, const std::string& b) {
   return equal;
 }
 
-// Clears the bytes that must not count: those behind a path's NUL, and reserved fields.
+// Clears the bytes that must not count: those behind a path's NUL.
 attn_plan cleared(attn_plan plan) {
   const std::string path = path_of(plan);
   std::memset(plan.path, 0, sizeof plan.path);
   std::memcpy(plan.path, path.data(), path.size());
-  plan.reserved = 0;
   return plan;
 }
 

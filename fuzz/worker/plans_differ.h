@@ -17,7 +17,7 @@ struct PlanAnswer {
 //   "asked the same twice, plan() took the problem and then refused it"
 //   "asked the same twice, plan() answered tile_k 64 and then 128"
 //
-// Reasons of refusals may differ, what lies behind a path's NUL, and reserved fields.
+// Reasons of refusals may differ, and what lies behind a path's NUL.
 std::string plans_differ(const PlanAnswer& first, const PlanAnswer& second);
 
 }  // namespace attnfuzz::worker

@@ -77,6 +77,9 @@ void lay_within(const attn_domain& domain, Case& c, TensorId t) {
 
 void lay_within(const attn_domain& domain, Case& c) {
   if (domain.layout == ATTN_LAYOUT_ANY && domain.align_bytes == 0) return;
+  // A dO that is stored once for all of its columns has none side by side, and a dense one is stored whole.
+  if (domain.layout != ATTN_LAYOUT_ANY) c.dout_repeated.column = false;
+  if (domain.layout == ATTN_LAYOUT_DENSE) c.dout_repeated = {};
   for (const TensorSpec& spec : kTensors) {
     if (spec.strided() && spec.role != Role::kScratch) lay_within(domain, c, spec.id);
   }

@@ -12,7 +12,8 @@
     target, Domain, Errors     declare a function as a kernel: what it takes and how it rounds
     check, judge               run the command on it: an exception with the reduced case, or a verdict as a dict
     cases                      the generator by itself, for a loop of your own; strategies.cases() for Hypothesis
-    oracle, assert_within      the expected output with a bound for every element, for arrays of your own
+    oracle, assert_within      the expected output with a bound for every element, for arrays of your own; gradients and
+                               assert_gradients_within for a backward pass
     harness                    judges submissions of two public benchmarks
 
 docs/python.md is the manual. Only Python's standard library is imported here; oracle() and NumPy targets need NumPy.
@@ -30,11 +31,12 @@ from attnfuzz.declare import (Domain, Errors, Unsupported, at_least, at_most, co
                               target)
 from attnfuzz.judge import Failed, check, judge
 from attnfuzz.masks import one_mask
-from attnfuzz.oracle import assert_within, oracle
+from attnfuzz.oracle import assert_gradients_within, assert_within, gradients, oracle
 from attnfuzz.tensor import as_float32
 
-__all__ = ["Case", "Domain", "Errors", "Failed", "Unsupported", "as_float32", "assert_within", "at_least", "at_most", "cases", "check",
-           "compiling", "harness", "judge", "known", "multiple", "one_mask", "oracle", "shows_known", "target"]
+__all__ = ["Case", "Domain", "Errors", "Failed", "Unsupported", "as_float32", "assert_gradients_within", "assert_within", "at_least",
+           "at_most", "cases", "check", "compiling", "gradients", "harness", "judge", "known", "multiple", "one_mask", "oracle",
+           "shows_known", "target"]
 
 
 def __getattr__(name):

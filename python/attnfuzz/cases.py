@@ -4,6 +4,9 @@
         out, lse = case.call(mine)                   # mine(p, q, k, v), with mask= where the case has one
         case.assert_within(out, lse)                 # AssertionError: the worst element and its bound
 
+    for case in attnfuzz.cases("dim=64", operation="backward", count=500):
+        case.assert_within(case.call(mine))          # mine(p, q, k, v, dout, o, lse) returns dQ, dK and dV
+
 The cases are those of a check: aimed at the borders of tiles, with strides, broadcasts and unusual values. A loop has no
 worker, no redzones around tensors and no reducer. case.save("case.json") writes a file that these two take:
 
@@ -18,9 +21,9 @@ import itertools
 import warnings
 
 from attnfuzz import contract as c
-from attnfuzz.declare import DTYPES, Domain
+from attnfuzz.declare import DTYPES, INPUTS, STRIDED, Domain, argument_of, asked_for, dimensions_of, format_of, member_of, shape_of
 from attnfuzz.home import find
-from attnfuzz.oracle import assert_within, oracle
+from attnfuzz.oracle import assert_gradients_within, assert_within, gradients, oracle
 from attnfuzz.tensor import Tensor, numpy_bfloat16, numpy_view
 
 _MOST_KEPT = 64 << 20  # larger spans from a tensor's first to its last element are copied densely
@@ -39,7 +42,8 @@ def _load():
     if _library is None:
         library = ctypes.CDLL(find("lib", "libattnfuzz-cases.so"))
         library.attnfuzz_cases_open.restype = ctypes.c_void_p
-        library.attnfuzz_cases_open.argtypes = [ctypes.c_char_p, *[ctypes.c_int64] * 3, ctypes.c_char_p, ctypes.c_uint64]
+        library.attnfuzz_cases_open.argtypes = [ctypes.c_char_p, *[ctypes.c_int64] * 3, ctypes.c_uint64, ctypes.c_char_p,
+                                                ctypes.c_uint64]
         library.attnfuzz_cases_draw.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p,
                                                 ctypes.POINTER(_Drawn), ctypes.c_char_p, ctypes.c_uint64]
         library.attnfuzz_cases_close.argtypes = [ctypes.c_void_p]
@@ -76,50 +80,78 @@ class Case:
     q, k, v              (batch, heads, position, dim)
     bias, mask           (batch, heads_q, seq_q, seq_k), or None
     key_lengths          (batch,), or None
+    sink, slopes         (heads_q,) and (batch, heads_q), or None: only if the Domain names has_sink or has_alibi
+    dout, o, lse         of operation="backward": dO, and O and the LSE as a forward pass stored them
+    o1, o2, lse1, lse2   of operation="merge"
     words                the case in a line
     json                 the case as a file that `attnfuzz replay` takes
     """
 
-    def __init__(self, drawn, said):
+    def __init__(self, drawn, said, operation="forward"):
         from attnfuzz.worker import Call
 
         p, t = drawn.problem, drawn.tensors
         self.p = Call(p, bool(t.lse.data), drawn.sm_count)
         self.words, self.json = drawn.words.decode(), drawn.json.decode()
-        self._said = said
-        dtype, square = self.p.dtype, (p.batch, p.heads_q, p.seq_q, p.seq_k)
+        self._said, self.operation = said, operation
+        self._given = {}
+        for name in INPUTS:
+            if name in STRIDED:
+                setattr(self, argument_of(name), None)
+        self.key_lengths = None
+        for name in INPUTS:
+            if asked_for(p, name):
+                self._given[argument_of(name)] = self._array(name, p, t)
+        for name, array in self._given.items():
+            setattr(self, name, array)
 
-        def array(view, shape, dtype):
-            return _own(Tensor(view.data, shape, view.stride[:4], dtype))
-
-        self.q = array(t.q, (p.batch, p.heads_q, p.seq_q, p.dim_qk), dtype)
-        self.k = array(t.k, (p.batch, p.heads_kv, p.seq_k, p.dim_qk), dtype)
-        self.v = array(t.v, (p.batch, p.heads_kv, p.seq_k, p.dim_v), dtype)
-        self.bias = array(t.bias, square, DTYPES[p.bias_dtype]) if self.p.has_bias else None
-        self.mask = array(t.mask, square, "bool") if self.p.has_mask else None
-        self.key_lengths = _own(Tensor(t.key_lengths, (p.batch,), (1,), "i64")) if self.p.has_key_lengths else None
+    @staticmethod
+    def _array(name, p, tensors):
+        view, shape, at = getattr(tensors, member_of(name)), shape_of(p, name), dimensions_of(name)
+        if name not in STRIDED:
+            return _own(Tensor(view, shape[-1:], (1,), format_of(p, name)))
+        return _own(Tensor(view.data, [shape[i] for i in at], [view.stride[i] for i in at], format_of(p, name)))
 
     def __repr__(self):
         return f"<attnfuzz case {self.words}>"
 
     def call(self, function):
-        """Returns function(p, q, k, v), called with bias=, mask= and key_lengths= if the case has them."""
-        more = {name: getattr(self, name) for name in ("bias", "mask", "key_lengths")}
-        return function(self.p, self.q, self.k, self.v, **{name: a for name, a in more.items() if a is not None})
+        """Returns function(p, q, k, v), called with bias=, mask= and key_lengths= if the case has them, and with the other
+        inputs of its operation: dout=, o= and lse= of a backward pass."""
+        return function(self.p, **self._given)
 
     def _arguments(self):
         p = self.p
+        more = {name: self._given[name] for name in ("sink", "slopes") if name in self._given}
         return dict(causal=p.causal, align=p.align, scale=p.scale, softcap=p.softcap,
                     window=(p.window_left, p.window_right), bias=self.bias, mask=self.mask,
-                    key_lengths=self.key_lengths, **self._said)
+                    key_lengths=self.key_lengths, **more, **self._said)
+
+    def _no_oracle(self):
+        if self.operation == "merge":
+            raise TypeError("a merge has no oracle here: attnfuzz check judges it")
 
     def oracle(self, **how):
-        """(expected, bound) as from attnfuzz.oracle(). `how`: its errors, tiles, calibration and lse."""
+        """(expected, bound) as from attnfuzz.oracle(), or of a backward pass what attnfuzz.gradients() returns. `how`: errors,
+        tiles and calibration, and lse of a forward pass."""
+        self._no_oracle()
+        if self.operation == "backward":
+            return gradients(*self._backward(how), **self._arguments(), **how)
         return oracle(self.q, self.k, self.v, **self._arguments(), **how)
 
+    def _backward(self, how):
+        """The arrays of a backward pass; without O and LSE for a function that computes them by itself."""
+        errors = how.get("errors")
+        own = errors is not None and errors.saved == "recomputed"
+        return self.q, self.k, self.v, self.dout, *((None, None) if own else (self.o, self.lse))
+
     def assert_within(self, out, lse=None, **how):
-        """The largest error/bound of O and LSE; or an AssertionError that begins with the case: attnfuzz.assert_within()."""
+        """The largest error/bound of O and LSE; or an AssertionError that begins with the case: attnfuzz.assert_within().
+        Of a backward pass `out` is dQ, dK and dV, as attnfuzz.assert_gradients_within() takes them."""
+        self._no_oracle()
         try:
+            if self.operation == "backward":
+                return assert_gradients_within(out, *self._backward(how), **self._arguments(), **how)
             return assert_within(out, lse, self.q, self.k, self.v, **self._arguments(), **how)
         except AssertionError as e:
             raise AssertionError(f"{e}\n  case: {self.words}") from None
@@ -133,9 +165,15 @@ class Case:
 class Stream:
     """Cases of one domain by their seed and index: Stream("dim=64").draw(seed=1, index=0)."""
 
-    def __init__(self, domain=None, tiles=(64, 64), work=3_000_000, bf16="ml_dtypes"):
+    def __init__(self, domain=None, tiles=(64, 64), work=3_000_000, bf16="ml_dtypes", operation="forward"):
         if bf16 not in ("ml_dtypes", "bits"):
             raise ValueError(f"bf16={bf16!r}: 'ml_dtypes' or 'bits'")
+        if operation not in c.OPERATIONS:
+            raise ValueError(f"operation={operation!r}: one of {', '.join(map(repr, c.OPERATIONS))}")
+        self.operation, bit = operation, c.OPERATIONS[operation]
+        features = domain.feature_bits() if isinstance(domain, Domain) else 0
+        if bit:
+            features |= bit | c.FEATURE_NO_FORWARD
         words = (domain.words() if isinstance(domain, Domain) else domain or "").split()
         if bf16 == "ml_dtypes" and numpy_bfloat16() is None:
             words = _without_bf16(words)
@@ -143,7 +181,7 @@ class Stream:
         said = dict(word.split("=") for word in words if word.startswith("lse_"))
         self._said = {name: 2 if value == "2" else value for name, value in said.items()}
         self._text = ctypes.create_string_buffer(4096)
-        self._cases = _load().attnfuzz_cases_open(self.words.encode(), *tiles, work, self._text, len(self._text))
+        self._cases = _load().attnfuzz_cases_open(self.words.encode(), *tiles, work, features, self._text, len(self._text))
         if not self._cases:
             raise ValueError(self._why())
 
@@ -160,7 +198,7 @@ class Stream:
         if _library.attnfuzz_cases_draw(self._cases, seed, index, within.encode(), ctypes.byref(drawn), self._text,
                                         len(self._text)) != 0:
             raise ValueError(self._why())
-        return Case(drawn, self._said)
+        return Case(drawn, self._said, self.operation)
 
 
 def _without_bf16(words):
@@ -175,7 +213,7 @@ def _without_bf16(words):
     return [word for word in words if word != "bf16"] if formats else [*words, "no_bf16"]
 
 
-def cases(domain=None, seed=1, count=None, *, first=0, tiles=(64, 64), work=3_000_000, bf16="ml_dtypes"):
+def cases(domain=None, seed=1, count=None, *, first=0, tiles=(64, 64), work=3_000_000, bf16="ml_dtypes", operation="forward"):
     """Yields drawn cases (attnfuzz.Case) for a loop of your own. Case `i` of a seed depends on nothing else.
 
     domain  what the kernel takes: the words of --domain ("seq_q=1 seq_k=1000..4096 no_bias"), or an attnfuzz.Domain;
@@ -184,7 +222,8 @@ def cases(domain=None, seed=1, count=None, *, first=0, tiles=(64, 64), work=3_00
     tiles   rows of a tile of queries and of keys, at whose borders cases are aimed
     work    the approximate most multiply-adds of a case
     bf16    "ml_dtypes" (without that package bf16 is left out, with a warning), or "bits": uint16 if it is missing
+    operation  "forward", "backward" or "merge"
     """
-    stream = Stream(domain, tiles, work, bf16)
+    stream = Stream(domain, tiles, work, bf16, operation)
     numbers = itertools.count(first) if count is None else range(first, first + count)
     return (stream.draw(seed, index) for index in numbers)

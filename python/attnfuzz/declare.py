@@ -7,8 +7,8 @@ import inspect
 import os
 from dataclasses import dataclass, field
 
-from attnfuzz.contract import (BF16, BOTTOM_RIGHT, CPU, CUDA, DOMAIN_VALUES, F16, F32, FEATURE_BITS, FORMAT_TF32, OF_FORWARD,
-                               OPERATIONS, PLAN_CHOICES, PROBLEM_FIELDS, TENSOR_SPECS, TOP_LEFT)
+from attnfuzz.contract import (BF16, BOTTOM_RIGHT, CPU, CUDA, DOMAIN_VALUES, F16, F32, FEATURE_BITS, FEATURE_WIDE, FORMAT_TF32,
+                               OF_FORWARD, OPERATIONS, PLAN_CHOICES, PROBLEM_FIELDS, TENSOR_SPECS, TOP_LEFT, USUAL_DIMS)
 from attnfuzz.contract import DomainStruct as CDomain
 from attnfuzz.contract import Sizes as CSizes
 
@@ -61,6 +61,14 @@ class Errors:
                  "separate_fma" (in fp32; the subtracted number may be rounded before or after: either of the first two)
     rescales     the most rescales of the accumulator in a row; None: one for each tile of keys
     merges       the most merges of partial results in a row
+    conversion   how P, V and dS are rounded to fewer bits: to the "nearest" number, or "faithful": to either neighbour
+
+    Of a backward pass:
+    ds           format of dS as a factor of dQ and dK, as for p; None: that of Q, K and V
+    heads        format of dK and dV of one query head before they are added up over a group's heads: "fp32" or "input"
+    dq_adds      the most fp32 additions of partial sums for an element of dQ; dkv_adds: of dK and dV; 0: not known
+    saved        "given": it reads the O and LSE that it is given; "recomputed": it runs the forward pass itself, as
+                 automatic differentiation does, and its own O and LSE have rounding errors
     """
 
     accumulator: str = None
@@ -83,12 +91,18 @@ class Errors:
     v: str = None
     p_scale: float = 0
     v_scale: float = 0
+    ds: str = None
+    heads: str = None
+    dq_adds: int = 0
+    dkv_adds: int = 0
+    saved: str = "given"
+    conversion: str = "nearest"
 
     _classes = {name: PLAN_CHOICES[name][1] for name in ("accumulator", "p", "v", "partials", "merge", "merging", "exp", "log",
-                                                         "rcp", "tanh", "scale")}
+                                                         "rcp", "tanh", "scale", "ds", "heads", "saved", "conversion")}
 
     def __post_init__(self):
-        for name in ("p", "v", "partials", "merging"):
+        for name in ("p", "v", "partials", "merging", "ds", "heads"):
             for dtype in ("f16", "f32"):
                 if getattr(self, name) == dtype:
                     object.__setattr__(self, name, dtype.replace("f", "fp"))
@@ -107,9 +121,10 @@ class Errors:
 
     def words(self):
         """In the words of --errors; classes that are not known are left out."""
-        words = [f"{name}={getattr(self, name)}" for name in self._classes if getattr(self, name)]
+        words = [f"{name}={getattr(self, name)}" for name, values in self._classes.items()
+                 if getattr(self, name) != values[0]]
         words += [f"{name}={self.products}" for name in ("qk", "p", "v") if self.products]
-        numbers = ("rescales", "merges", "mma_block", "p_scale", "v_scale")
+        numbers = ("rescales", "merges", "mma_block", "p_scale", "v_scale", "dq_adds", "dkv_adds")
         words += [f"{name}={getattr(self, name)}" for name in numbers if getattr(self, name)]
         flags = ("flush_to_zero", "isolates_masked_nan")
         return " ".join(words + [f"{name}={int(getattr(self, name))}" for name in flags])
@@ -121,7 +136,7 @@ class Errors:
         if self.products:
             fields.update(dict.fromkeys(("qk_format", "p_format", "v_format"), FORMAT_TF32))
         for name in ("merges", "mma_block", "p_scale", "v_scale", "flush_to_zero", "isolates_masked_nan",
-                     "deterministic"):
+                     "deterministic", "dq_adds", "dkv_adds"):
             fields[name] = getattr(self, name)
         return tuple(fields.items())
 
@@ -206,7 +221,8 @@ class Domain:
     align_bytes=16: addresses are multiples of it; unless layout is "dense", so are the strides of Q, K and V in bytes,
     except those of columns.
 
-    features: names of fields of attn_problem. A kernel is asked for such a field only if it names it here.
+    features: names of fields of attn_problem. A kernel is asked for such a field only if it names it here: "has_sink",
+    "has_alibi", "latent". Dims above 256 are drawn only if a limit of dim, dim_qk or dim_v allows them: dim_qk={576}.
 
     The LSE: lse_base 2 if it is the log2 of the sum; lse_dead "-inf", "+inf", "0" or "any" (not judged) is its value for a
     query that sees no key.
@@ -331,6 +347,12 @@ class Domain:
             made.group = Size(only=[1]).struct()
         return made
 
+    def feature_bits(self):
+        """The bits of attn_kernel.features that the domain asks for; ATTN_FEATURE_F32 follows from dtypes."""
+        wide = any(max([size.most or 0, *(size.only or ())]) > USUAL_DIMS
+                   for size in (self._sizes["dim_qk"], self._sizes["dim_v"]))
+        return sum({FEATURE_BITS[name] for name in self.features}) | (FEATURE_WIDE if wide else 0)
+
     def say_lse(self, plan):
         """Sets in an attn_plan what an LSE is."""
         plan.lse_base = 0 if self.lse_base == "e" else 2
@@ -357,8 +379,10 @@ class Domain:
         return values + [(name, breaks) for name, declared, breaks in self._rules if declared(self)]
 
 
-# The inputs by name; and the tensors with strides.
+# The inputs by name; and the tensors with strides. A name is that of TENSOR_SPECS, where the O that a backward pass reads is
+# "saved_o"; argument_of() says what a function calls it.
 INPUTS = tuple(name for name, (role, *_) in TENSOR_SPECS.items() if role == "input")
+OUTPUTS = tuple(name for name, (role, *_) in TENSOR_SPECS.items() if role == "output")
 STRIDED = tuple(name for name, spec in TENSOR_SPECS.items() if spec[4])
 _OPERATION_BITS = sum(OPERATIONS.values())
 
@@ -372,6 +396,21 @@ def inputs_of(operation):
     """The inputs of an operation by name, those that are always there first."""
     names = [name for name in INPUTS if _belongs_to(name, OPERATIONS[operation])]
     return sorted(names, key=lambda name: TENSOR_SPECS[name][3] is not None)
+
+
+def outputs_of(feature):
+    """The outputs of the operation that these bits of Problem.features ask for, by name, in the table's order."""
+    return [name for name in OUTPUTS if _belongs_to(name, feature & _OPERATION_BITS)]
+
+
+def member_of(name):
+    """The member of attn_tensors that holds a tensor."""
+    return TENSOR_SPECS[name][7]
+
+
+def argument_of(name):
+    """What a function calls a tensor: "o" for "saved_o"; an output O is written into "out"."""
+    return "out" if name == "o" else member_of(name)
 
 
 def asked_for(p, name):
@@ -392,20 +431,23 @@ def shape_of(p, name):
     return tuple(1 if size is None else getattr(p, size) for size in TENSOR_SPECS[name][2])
 
 
+def dimensions_of(name):
+    """The dimensions of a tensor that it has: an LSE has no columns, and a sink is one number for each head."""
+    return [i for i, size in enumerate(TENSOR_SPECS[name][2]) if size is not None]
+
+
 def format_of(p, name):
     """The format of a tensor's elements: "f16", "bf16", "f32", "bool" or "i64"."""
     element = TENSOR_SPECS[name][1]
     return DTYPES[getattr(p, element)] if element in PROBLEM_FIELDS else element
 
 
-# The operations that a function in Python may be.
-_IN_PYTHON = ("forward", "merge")
 _BYTES = {"f16": 2, "bf16": 2, "f32": 4, "bool": 1, "i64": 8}
 
 
 def _inputs(p, t):
     """Each input with strides: its shape, the bytes of an element, and True if dimensions may repeat by a stride of 0."""
-    inputs = [(getattr(t, name), shape_of(p, name), _BYTES[format_of(p, name)], not TENSOR_SPECS[name][5])
+    inputs = [(getattr(t, member_of(name)), shape_of(p, name), _BYTES[format_of(p, name)], not TENSOR_SPECS[name][5])
               for name in INPUTS if name in STRIDED and asked_for(p, name)]
     return [(x.data, x.stride[:4], *rest) for x, *rest in inputs if 0 not in rest[0]]
 
@@ -438,7 +480,8 @@ def _not_aligned(domain, p, t):
 
 def _diagonal(p):
     """True if the other alignment would make it another problem."""
-    return (p.causal or p.window_left >= 0 or p.window_right >= 0) and (p.seq_q != p.seq_k or p.has_key_lengths)
+    placed = p.causal or p.window_left >= 0 or p.window_right >= 0 or p.has_alibi
+    return placed and (p.seq_q != p.seq_k or p.has_key_lengths)
 
 
 # Parts of a call that a kernel may compile for.
@@ -492,17 +535,20 @@ class Target:
         names = [p.name for p in parameters]
         if self.operation not in OPERATIONS:
             raise ValueError(f"target(operation={self.operation!r}): one of {', '.join(map(repr, OPERATIONS))}")
-        if self.operation not in _IN_PYTHON:
-            raise ValueError(f"target(operation={self.operation!r}): a function in Python may be one of "
-                             f"{', '.join(map(repr, _IN_PYTHON))}; a kernel in CUDA or C++ has {self.operation} by its bit of "
-                             "attn_kernel.features")
+        for name in outputs_of(OPERATIONS[self.operation]):
+            if TENSOR_SPECS[name][1] not in ("dtype", "f32"):
+                raise ValueError(f"target(operation={self.operation!r}): its output {argument_of(name)} is {TENSOR_SPECS[name][1]}, "
+                                 "and a function in Python returns floating point alone")
         inputs = inputs_of(self.operation)
-        needed = ["p", *(name for name in inputs if TENSOR_SPECS[name][3] is None)]
-        others = [*(name for name in inputs if name not in needed), "out", "lse", "stream"]
+        needed = ["p", *(argument_of(name) for name in inputs if TENSOR_SPECS[name][3] is None)]
+        others = [argument_of(name) for name in inputs if TENSOR_SPECS[name][3] is not None]
+        others += [*map(argument_of, outputs_of(OPERATIONS[self.operation])), "stream"]
         if names[: len(needed)] != needed or any(n not in needed + others for n in names):
             raise TypeError(f"a target of the operation {self.operation} is a function of ({', '.join(needed)}), and of any "
                             f"of {', '.join(others)}; {self.__name__} is one of ({', '.join(names)})")
         self.takes = frozenset(names)
+        if not self.domain.lse and "lse" not in outputs_of(OPERATIONS[self.operation]):
+            raise ValueError(f"Domain(lse=False): a target of the operation {self.operation} writes no LSE")
         if isinstance(self.compiles, str) or not set(self.compiles) <= set(_COMPILES):
             raise ValueError(f"target(compiles={self.compiles!r}): a tuple of {', '.join(map(repr, _COMPILES))}")
         if self.bf16 not in ("ml_dtypes", "bits"):
@@ -556,6 +602,10 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
     operation "forward", or "merge": a function of (p, o1, o2, lse1, lse2) that returns O and LSE over the keys of both
              sides; o1 and o2 are (batch, heads, position, dim), lse1 and lse2 (batch, heads, position). A side that saw no
              key has O = 0 and LSE = Domain(lse_dead=...), -inf unless that is "+inf".
+             Or "backward": a function of (p, q, k, v, dout, o, lse), and of bias, mask and key_lengths, that returns dQ, dK
+             and dV: a tuple, or a dict or NamedTuple of dq, dk and dv; or it writes into parameters of these names. dout
+             is the gradient of O; o and lse are what a forward pass stored. A function that computes O itself declares
+             Errors(saved="recomputed").
     """
     arrays = arrays or ("torch" if device == "cuda" else "numpy")
     if device not in ("cpu", "cuda"):

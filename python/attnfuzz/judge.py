@@ -25,7 +25,8 @@ sys.modules.setdefault({module!r}, _module)
 _spec.loader.exec_module(_module)
 _f = _module.{name}
 {name} = attnfuzz.target(getattr(_f, "function", _f), device={device!r}, arrays={arrays!r}, tiles={tiles!r},
-                         errors={errors!r}, domain={domain!r}, bf16={bf16!r})
+                         errors={errors!r}, domain={domain!r}, bf16={bf16!r}, compiles={compiles!r},
+                         operation=getattr(_f, "operation", {operation!r}))
 """
 
 
@@ -81,18 +82,19 @@ def _run(name, words, readable=None):
     return result, ran
 
 
-def check(function, cases=2000, seconds=None, seed=1, properties=(), out="found", errors=None, domain=None):
+def check(function, cases=2000, seconds=None, seed=1, properties=(), out="found", errors=None, domain=None,
+          operation="forward"):
     """Checks a target as `attnfuzz check` does; raises Failed with the reduced case and how to replay it.
 
-    `function` is a target, or any function of (p, q, k, v, ...) at the top of a file; `errors` and `domain` are then
-    as attnfuzz.target() takes them. Returns the check's result as a dict.
+    `function` is a target, or any function of (p, q, k, v, ...) at the top of a file; `errors`, `domain` and `operation`
+    are then as attnfuzz.target() takes them. Returns the check's result as a dict.
     """
     with tempfile.TemporaryDirectory() as folder:
         words = ["--for", f"{seconds}s"] if seconds else ["--cases", str(cases)]
         words += ["--seed", str(seed), "--out", out]
         for name in properties:
             words += ["--property", name]
-        result, ran = _run(_target_name(function, errors, domain, folder), words)
+        result, ran = _run(_target_name(function, errors, domain, folder, operation=operation), words)
     if ran.returncode != 0:
         raise Failed(failure_first(ran.stdout))
     return result
@@ -109,12 +111,12 @@ def failure_first(text):
     return f"{text[begin.start():end]}\n\nThe whole check:\n{text}"
 
 
-def _target_name(function, errors, domain, folder, device=None, arrays=None, untrusted=False):
+def _target_name(function, errors, domain, folder, device=None, arrays=None, untrusted=False, operation="forward"):
     if isinstance(function, str):
         path, _, name = os.path.abspath(function).rpartition(":")
     else:
         path, name = _place(function)
-    own = errors is None and domain is None and device is None and arrays is None
+    own = errors is None and domain is None and device is None and arrays is None and operation == "forward"
     if isinstance(function, Target) and own:
         return f"{path}:{name}"
     # Installed modules among them are imported before a worker is confined (worker.py).
@@ -124,7 +126,7 @@ def _target_name(function, errors, domain, folder, device=None, arrays=None, unt
         folder=os.path.dirname(path), imports=imports, module=os.path.splitext(os.path.basename(path))[0], path=path, name=name,
         device=device or (of.device if of else "cpu"), arrays=arrays or (of.arrays if of else None),
         tiles=of.tiles if of else (64, 64), bf16=of.bf16 if of else "ml_dtypes", errors=errors or (of.errors if of else Errors()),
-        domain=domain or (of.domain if of else Domain()))
+        domain=domain or (of.domain if of else Domain()), compiles=of.compiles if of else (), operation=operation)
     wrapper = os.path.join(folder, "judged.py")
     with open(wrapper, "w") as f:
         f.write(text)
@@ -146,13 +148,15 @@ def smallest_detectable(errors=None, length=1024, dim=64, dtype="f16"):
     return float(numpy.median(bound) / numpy.sqrt((expected**2).mean()))
 
 
-def judge(function, seconds=20, seed=None, errors=None, domain=None, device=None, arrays=None, untrusted=False):
+def judge(function, seconds=20, seed=None, errors=None, domain=None, device=None, arrays=None, untrusted=False,
+          operation="forward"):
     """A verdict on a function, as a dict that json.dumps takes:
 
     verdict              "held", "failed", or "not judged"
     cases, judged        the number of drawn cases, and the share of them that was compared with the oracle
     worst                the largest error/bound of passing cases
-    smallest_detectable  the relative error of O that would have been found, at 1024 keys
+    smallest_detectable  the relative error of O that would have been found, at 1024 keys; None for another operation
+                         than the forward pass
     declared             the share of the bound that the function declares or leaves open
     cheat                None, or the exploit that a failure or a refusal looks like (docs/untrusted.md)
     failure              None, or kind, message, the reduced case in a line and the largest error/bound
@@ -167,14 +171,16 @@ def judge(function, seconds=20, seed=None, errors=None, domain=None, device=None
     untrusted: True, or "strict" for all measures. Give the function as "FILE.py:NAME": this process then does not import
     it; a worker does once it is confined. `errors` and `domain` are the caller's, and the function's declaration cannot
     extend them. What is not given is assumed at the loosest documented class.
+
+    operation: of a plain function; a target has its own.
     """
     with tempfile.TemporaryDirectory() as folder:
-        name = _target_name(function, errors, domain, folder, device, arrays, untrusted)
+        name = _target_name(function, errors, domain, folder, device, arrays, untrusted, operation)
         beside = None
         if untrusted:
             beside = os.path.dirname(os.path.abspath(function) if isinstance(function, str) else _place(function)[0])
         of = function if isinstance(function, Target) else None
-        return verdict_on(name, seconds, seed, errors, domain, untrusted, beside, of)
+        return verdict_on(name, seconds, seed, errors, domain, untrusted, beside, of, operation)
 
 
 def _answer(result):
@@ -186,7 +192,7 @@ def _answer(result):
     return verdict, why, result["failure"] if verdict == "failed" else None
 
 
-def verdict_on(name, seconds, seed, errors, domain, untrusted, beside=None, of=None):
+def verdict_on(name, seconds, seed, errors, domain, untrusted, beside=None, of=None, operation="forward"):
     """judge() for a target as the command names it. `beside`: a folder that it may read."""
     with tempfile.TemporaryDirectory() as folder:
         words = ["--for", f"{seconds}s", "--out", os.path.join(folder, "found")]
@@ -200,12 +206,14 @@ def verdict_on(name, seconds, seed, errors, domain, untrusted, beside=None, of=N
     answer, why, failure = _answer(result)
     stated = errors or (of.errors if of else None)
     taken = domain or (of.domain if of else Domain())
+    forward = (of.operation if of else operation) == "forward"
     verdict = {
         "verdict": answer,
         "cases": every["cases"],
         "judged": (every["passed"] + every["failed"]) / max(every["cases"], 1),
         "worst": every["worst"],
-        "smallest_detectable": smallest_detectable(stated, dtype="f32" if set(taken.dtypes) == {"f32"} else "f16"),
+        "smallest_detectable": smallest_detectable(stated, dtype="f32" if set(taken.dtypes) == {"f32"} else "f16") if forward
+                               else None,
         "declared": result.get("declared_share"),
         "why_not_judged": why,
         "cheat": result.get("cheat") or (failure or {}).get("cheat") or None,

@@ -41,16 +41,32 @@ def finite_padding(t, key_lengths):
     return numpy.where(beyond & ~numpy.isfinite(t), numpy.zeros((), t.dtype), t)
 
 
+def _diagonal(p, key_lengths):
+    """The lengths (batch or 1, 1, 1, 1), and the key on the diagonal of each query."""
+    import numpy
+
+    if key_lengths is None:
+        length = numpy.full((1, 1, 1, 1), p.seq_k)
+    else:
+        length = numpy.clip(numpy.asarray(key_lengths), 0, p.seq_k).reshape(-1, 1, 1, 1)
+    return length, numpy.arange(p.seq_q)[:, None] + (length - p.seq_q if p.align == "bottom_right" else 0)
+
+
+def distances(p, key_lengths=None):
+    """The distance of each key from its query's diagonal, which ALiBi multiplies by a slope: (batch or 1, 1, seq_q, seq_k)."""
+    import numpy
+
+    return abs(_diagonal(p, key_lengths)[1] - numpy.arange(p.seq_k))
+
+
 def visible(p, key_lengths=None):
     """The keys that a query sees by position, as a boolean NumPy array (batch or 1, 1, seq_q, seq_k); None: all."""
     import numpy
 
-    lengths = None if key_lengths is None else numpy.clip(numpy.asarray(key_lengths), 0, p.seq_k)
-    if lengths is None and not p.causal and p.window_left < 0 and p.window_right < 0:
+    if key_lengths is None and not p.causal and p.window_left < 0 and p.window_right < 0:
         return None
-    i, j = numpy.arange(p.seq_q)[:, None], numpy.arange(p.seq_k)[None, :]
-    length = numpy.full((1, 1, 1, 1), p.seq_k) if lengths is None else lengths.reshape(-1, 1, 1, 1)
-    diagonal = i + (length - p.seq_q if p.align == "bottom_right" else 0)
+    j = numpy.arange(p.seq_k)[None, :]
+    length, diagonal = _diagonal(p, key_lengths)
     seen = numpy.broadcast_to(j < length, (length.shape[0], 1, p.seq_q, p.seq_k)).copy()
     far = p.seq_q + p.seq_k  # a window may be as wide as 64 bits allow
     right = 0 if p.causal else None

@@ -57,10 +57,10 @@ def _allowed(stream, index, words):
     return allowed
 
 
-def cases(domain=None, *, tiles=(64, 64), work=3_000_000, bf16="ml_dtypes"):
+def cases(domain=None, *, tiles=(64, 64), work=3_000_000, bf16="ml_dtypes", operation="forward"):
     """A strategy of attnfuzz.Case: the cases that attnfuzz.cases() yields, with its arguments."""
     st = _hypothesis()
-    stream = Stream(domain, tiles, work, bf16)
+    stream = Stream(domain, tiles, work, bf16, operation)
 
     @st.composite
     def drawn(draw):

@@ -25,9 +25,10 @@ from dataclasses import replace
 from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 
 from attnfuzz import declare, poison
-from attnfuzz.contract import (CUDA, FAULT, FEATURE_BITS, FEATURE_F32, FEATURE_NO_FORWARD, OK, OPERATIONS, PROBLEM_FIELDS,
-                               TENSOR_SPECS, UNSUPPORTED, Environment, Plan, Problem, Tensors)
-from attnfuzz.declare import DTYPES, INPUTS, STRIDED, CDomain, Target, Unsupported, asked_for, format_of, shape_of
+from attnfuzz.contract import (CUDA, FAULT, FEATURE_BITS, FEATURE_F32, FEATURE_NO_FORWARD, FEATURE_WIDE, OK, OPERATIONS,
+                               PROBLEM_FIELDS, UNSUPPORTED, Environment, Plan, Problem, Tensors)
+from attnfuzz.declare import (DTYPES, INPUTS, STRIDED, CDomain, Target, Unsupported, argument_of, asked_for, dimensions_of,
+                              format_of, member_of, outputs_of, shape_of)
 from attnfuzz.judge import named_modules
 from attnfuzz.tensor import Tensor, numpy_bfloat16, numpy_view, to_bits_of_bf16
 
@@ -38,7 +39,7 @@ _HostedRun = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _PlanP, _Environmen
 
 # The kinds of problem that Call handles: bits of attn_problem.features. Fields with a bit are offered to
 # targets that declare them (fuzz/worker/hosted.cc).
-KNOWN_FEATURES = FEATURE_F32 | sum(FEATURE_BITS.values()) | sum(OPERATIONS.values())
+KNOWN_FEATURES = FEATURE_F32 | FEATURE_WIDE | sum({*FEATURE_BITS.values(), *OPERATIONS.values()})
 
 
 class Hosted(ctypes.Structure):
@@ -276,7 +277,7 @@ def host_of(name, target, path, source):
                     dtypes=sum(1 << DTYPES.index(name) for name in set(target.domain.dtypes)),
                     takes=ctypes.pointer(domain) if domain else None, finite=not target.domain.non_finite,
                     note=note.encode() if note else None,
-                    features=sum(FEATURE_BITS[name] for name in set(target.domain.features)) | operation_bits(target))
+                    features=target.domain.feature_bits() | operation_bits(target))
     _kept.append((kernel, hosted, domain))
     return hosted
 
@@ -342,15 +343,15 @@ class Kernel:
     def missing(self, p):
         """Refuses an input of the problem for which the function has no parameter."""
         for name in INPUTS:
-            if asked_for(p, name) and name not in self.target.takes:
-                return f"the target has no parameter '{name}'"
+            if asked_for(p, name) and argument_of(name) not in self.target.takes:
+                return f"the target has no parameter '{argument_of(name)}'"
         return None
 
     def backwards(self, tensors):
         """A tensor that does not belong to a library that reverses dimensions."""
-        for name in STRIDED:
-            if self.target.arrays == "dlpack" and any(s < 0 for s in getattr(tensors, name).stride):
-                return f"{name} has a negative stride, which DLPack's consumers know nothing of"
+        for member in dict.fromkeys(map(member_of, STRIDED)):
+            if self.target.arrays == "dlpack" and any(s < 0 for s in getattr(tensors, member).stride):
+                return f"{member} has a negative stride, which DLPack's consumers know nothing of"
         return None
 
     def run(self, problem, tensors, plan, env, text, size):
@@ -370,14 +371,13 @@ class Kernel:
 
             # Before the tensors are used, and until the next call: a worker uses only one stream at a time.
             torch.cuda.set_stream(external_stream(env.stream))
-        dtype = DTYPES[p.dtype]
-        arguments = {name: self.array(self.input(name, p, t)) for name in INPUTS if asked_for(p, name)}
-        outputs = {"out": Tensor(t.o.data, (p.batch, p.heads_q, p.seq_q, p.dim_v), t.o.stride[:4], dtype, self.cuda)}
-        if t.lse.data:
-            outputs["lse"] = Tensor(t.lse.data, (p.batch, p.heads_q, p.seq_q), t.lse.stride[:3], "f32", self.cuda)
+        arguments = {argument_of(name): self.array(self.tensor(name, p, t)) for name in INPUTS if asked_for(p, name)}
+        names = outputs_of(p.features)
+        # An LSE alone may be left out; every other output is asked for.
+        outputs = {argument_of(name): self.tensor(name, p, t) for name in names if name != "lse" or t.lse.data}
         takes = self.target.takes
         given = {name: self.array(outputs[name]) if name in outputs else None
-                 for name in ("out", "lse") if name in takes}
+                 for name in map(argument_of, names) if name in takes}
         if "stream" in takes:
             given["stream"] = env.stream
         problem = Call(p, "lse" in outputs, env.sm_count)
@@ -388,11 +388,11 @@ class Kernel:
             result = self.target.function(problem, **arguments, **given)
         self.store(result, outputs, given)
 
-    def input(self, name, p, tensors):
-        shape, given, dtype = shape_of(p, name), getattr(tensors, name), format_of(p, name)
+    def tensor(self, name, p, tensors):
+        shape, given, dtype = shape_of(p, name), getattr(tensors, member_of(name)), format_of(p, name)
+        at = dimensions_of(name)
         if name in STRIDED:
-            rank = 3 if TENSOR_SPECS[name][2][3] is None else 4  # an LSE has no columns
-            return Tensor(given.data, shape[:rank], given.stride[:rank], dtype, self.cuda)
+            return Tensor(given.data, [shape[i] for i in at], [given.stride[i] for i in at], dtype, self.cuda)
         return Tensor(given, shape[-1:], (1,), dtype, self.cuda)
 
     def array(self, tensor):
@@ -418,19 +418,22 @@ class Kernel:
                 if name in outputs and outputs[name].backwards():
                     self.copy(name, array, outputs[name])
         if result is None:
-            if given.get("out") is None:
-                raise TypeError("the target returned nothing, and has no parameter 'out' to write into")
-            if "lse" in outputs and given.get("lse") is None:
-                raise TypeError("an LSE is wanted and the target has no parameter 'lse': declare Domain(lse=False)")
+            for name in outputs:
+                if given.get(name) is None and name == "lse":
+                    raise TypeError("an LSE is wanted and the target has no parameter 'lse': declare Domain(lse=False)")
+                if given.get(name) is None:
+                    raise TypeError(f"the target returned nothing, and has no parameter '{name}' to write into")
             return
-        o, lse = result if isinstance(result, tuple) else (result, None)
-        self.copy("O", o, outputs["out"])
-        if "lse" in outputs:
-            if lse is None:
+        returned = by_name(result, self.target)
+        for name, tensor in outputs.items():
+            value = returned.get(name)
+            if value is None and name == "lse":
                 # A target that declares nothing is asked for what it takes.
                 kind = TypeError if self.target.domain.words() else Unsupported
                 raise kind("an LSE is wanted and the target returned O alone: declare Domain(lse=False)")
-            self.copy("LSE", lse, outputs["lse"])
+            if value is None:
+                raise TypeError(f"the target returned no {title_of(name)}")
+            self.copy(title_of(name), value, tensor)
 
     def copy(self, name, value, tensor):
         shape = tuple(value.shape)
@@ -459,6 +462,29 @@ class Kernel:
             value = to_bits_of_bf16(value)
         with numpy.errstate(over="ignore"):
             to[...] = value
+
+
+def by_name(result, target):
+    """What a function returned, by the names of its operation's outputs: a dict, a NamedTuple with these names, or a tuple in
+    their order. A single array is the first output."""
+    names = [argument_of(name) for name in outputs_of(OPERATIONS[target.operation])]
+    if isinstance(result, tuple) and set(getattr(result, "_fields", ())) == set(names):
+        result = result._asdict()
+    if isinstance(result, dict):
+        if unknown := [name for name in result if name not in names]:
+            raise TypeError(f"the target returned {unknown[0]!r}; an output is one of {', '.join(names)}")
+        return result
+    returned = result if isinstance(result, tuple) else (result,)
+    # Of a forward pass O may come alone.
+    least = 1 if names == ["out", "lse"] else len(names)
+    if not least <= len(returned) <= len(names):
+        raise TypeError(f"the target returned {len(returned)} arrays, and {len(names)} are due: {', '.join(names)}")
+    return dict(zip(names, returned))
+
+
+def title_of(name):
+    """An output in a message: "O", "LSE", "dQ"."""
+    return {"out": "O", "lse": "LSE"}.get(name, name[:1] + name[1:].upper())
 
 
 @functools.cache

@@ -18,12 +18,15 @@
 #include "properties/draw/draw.h"
 #include "properties/draw/generator.h"
 #include "properties/memory/layout.h"
+#include "properties/operations/operation.h"
 
 using namespace attnfuzz;
 
 struct attnfuzz_cases {
   Terms terms;
   GeneratorConfig config;
+  const Operation* operation = nullptr;
+  attn_plan plan = {};  // its lse_base and lse_dead are those of the domain
   Arena arena;
   std::optional<LaidOut> laid;
   std::string json, words;
@@ -65,19 +68,39 @@ Case moved_inside(Case c, const attn_domain& domain, const Refused& refused) {
   return c;
 }
 
+// A drawn forward call as a call of the operation.
+Case as_operation(Case c, const attnfuzz_cases& cases, const attn_domain& domain) {
+  if (cases.operation->shape == nullptr) return c;
+  cases.operation->shape(c);
+  lay_within(domain, c);
+  if (const auto why = illegal(c)) throw std::runtime_error("no such case of the operation: " + *why);
+  return c;
+}
+
 Case drawn_case(const attnfuzz_cases& cases, uint64_t seed, uint64_t index, const std::string& within) {
-  const Case c = moved_inside(draw(cases.config, seed, index), cases.terms.domain, cases.terms.refused);
-  if (within.empty()) return c;
+  Case c = moved_inside(draw(cases.config, seed, index), cases.terms.domain, cases.terms.refused);
+  if (within.empty()) return as_operation(c, cases, cases.terms.domain);
   const Terms narrower = parse_domain(within);
   Refused refused = cases.terms.refused;
   refused.those.insert(refused.those.end(), narrower.refused.those.begin(), narrower.refused.those.end());
-  return moved_inside(c, both(cases.terms.domain, narrower.domain), refused);
+  const attn_domain domain = both(cases.terms.domain, narrower.domain);
+  return as_operation(moved_inside(c, domain, refused), cases, domain);
+}
+
+// Fills in the inputs that follow from others: a saved O and LSE.
+void prepare(attnfuzz_cases& cases) {
+  LaidOut& laid = *cases.laid;
+  laid.follow(cases.plan);
+  if (cases.operation->prepare == nullptr) return;
+  cases.operation->prepare(
+      laid.problem(), laid.tensors(), cases.plan,
+      [&](TensorId t, std::vector<std::byte> elements) { laid.derive(t, std::move(elements)); });
 }
 
 }  // namespace
 
 attnfuzz_cases* attnfuzz_cases_open(const char* domain, int64_t tile_q, int64_t tile_k, int64_t work,
-                                    char* text, uint64_t size) {
+                                    uint64_t features, char* text, uint64_t size) {
   try {
     if (std::min({tile_q, tile_k, work}) < 1) throw std::invalid_argument("tiles and work must be at least 1");
     auto cases = std::make_unique<attnfuzz_cases>();
@@ -85,6 +108,12 @@ attnfuzz_cases* attnfuzz_cases_open(const char* domain, int64_t tile_q, int64_t 
     cases->config = {.tiles_q = {tile_q}, .tiles_k = {tile_k}};
     cases->config.never = cases->terms.refused.those;
     cases->config.domain = cases->terms.domain;
+    cases->config.features = features;
+    cases->operation = operation_for(0, features);
+    if (cases->operation == nullptr) throw std::invalid_argument("there is no operation of these features");
+    cases->plan = parse_errors(cases->terms.errors);
+    cases->plan.tile_q = tile_q;
+    cases->plan.tile_k = tile_k;
     cases->config.work = std::max(work, least_work(cases->terms.domain));
     cases->config.covering = std::make_shared<Covering>(cases->config);
     return cases.release();
@@ -100,6 +129,7 @@ int32_t attnfuzz_cases_draw(attnfuzz_cases* cases, uint64_t seed, uint64_t index
     cases->laid.reset();
     const Case c = drawn_case(*cases, seed, index, within);
     cases->laid.emplace(c, cases->arena);
+    prepare(*cases);
     cases->json = encode(c);
     cases->words = describe(c);
     *drawn = {cases->laid->problem(), cases->laid->tensors(), c.env.sm_count, 0,

@@ -2,11 +2,14 @@
 
 #include <cstdio>
 #include <exception>
+#include <initializer_list>
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "kernels/plug_in.h"
+#include "reference/gradients.h"
 #include "reference/oracle.h"
 
 namespace attnfuzz {
@@ -32,26 +35,27 @@ void copy(const Expected& from, const attnfuzz_expected& to) {
   }
 }
 
-}  // namespace
-}  // namespace attnfuzz
+// The kinds of problem that the package's oracles are asked for.
+constexpr uint64_t kAsked =
+    ATTN_FEATURE_F32 | ATTN_FEATURE_WIDE | ATTN_FEATURE_SINK | ATTN_FEATURE_ALIBI | ATTN_FEATURE_BACKWARD;
 
-int32_t attnfuzz_oracle(const attn_problem* problem, const attn_tensors* host, const attn_plan* plan,
-                        const char* calibration, const attnfuzz_expected* o, const attnfuzz_expected* lse,
-                        char* text, uint64_t size) {
-  using namespace attnfuzz;
+using Evaluate = Reference (*)(const attn::Call& call, const attn_plan& plan, const Calibration& calibration);
+
+int32_t answer(const attn_problem* problem, const attn_tensors* host, const attn_plan* plan,
+               const char* calibration, Evaluate evaluate,
+               std::initializer_list<std::pair<TensorId, const attnfuzz_expected*>> outputs, char* text,
+               uint64_t size) {
   try {
     attn_env env = {};
     env.size = sizeof env;
     env.sm_count = 1;
     attn::Call call;
-    if (const attn::Refusal refusal =
-            attn::read_call(problem, host, &env, ATTN_CPU, 0, ATTN_FEATURE_F32, &call))
+    if (const attn::Refusal refusal = attn::read_call(problem, host, &env, ATTN_CPU, 0, kAsked, &call))
       throw std::invalid_argument(refusal.reason);
     attn_plan known;
     if (!attn_read(&known, sizeof known, plan, ATTN_PLAN_MIN)) throw std::invalid_argument("no attn_plan");
-    const Reference reference = evaluate(call.problem, call.tensors, known, calibration_named(calibration));
-    copy(reference[TensorId::kO], *o);
-    copy(reference[TensorId::kLse], *lse);
+    const Reference reference = evaluate(call, known, calibration_named(calibration));
+    for (const auto& [tensor, to] : outputs) copy(reference[tensor], *to);
     std::string notes;
     for (const Assumption& one : reference.assumptions) notes += (notes.empty() ? "" : "; ") + one.text();
     std::snprintf(text, size, "%s", notes.c_str());
@@ -60,4 +64,31 @@ int32_t attnfuzz_oracle(const attn_problem* problem, const attn_tensors* host, c
     std::snprintf(text, size, "%s", e.what());
     return -1;
   }
+}
+
+}  // namespace
+}  // namespace attnfuzz
+
+int32_t attnfuzz_oracle(const attn_problem* problem, const attn_tensors* host, const attn_plan* plan,
+                        const char* calibration, const attnfuzz_expected* o, const attnfuzz_expected* lse,
+                        char* text, uint64_t size) {
+  using namespace attnfuzz;
+  return answer(
+      problem, host, plan, calibration,
+      [](const attn::Call& call, const attn_plan& known, const Calibration& on) {
+        return evaluate(call.problem, call.tensors, known, on);
+      },
+      {{TensorId::kO, o}, {TensorId::kLse, lse}}, text, size);
+}
+
+int32_t attnfuzz_gradients(const attn_problem* problem, const attn_tensors* host, const attn_plan* plan,
+                           const char* calibration, const attnfuzz_expected* dq, const attnfuzz_expected* dk,
+                           const attnfuzz_expected* dv, char* text, uint64_t size) {
+  using namespace attnfuzz;
+  return answer(
+      problem, host, plan, calibration,
+      [](const attn::Call& call, const attn_plan& known, const Calibration& on) {
+        return evaluate_gradients(call.problem, call.tensors, known, on);
+      },
+      {{TensorId::kDq, dq}, {TensorId::kDk, dk}, {TensorId::kDv, dv}}, text, size);
 }

@@ -21,6 +21,13 @@ ATTN_EXPORT int32_t attnfuzz_oracle(const attn_problem* problem, const attn_tens
                                     const attn_plan* plan, const char* calibration, const attnfuzz_expected* o,
                                     const attnfuzz_expected* lse, char* text, uint64_t size);
 
+// Computes dQ, dK and dV of a backward call: of the O and LSE that `host` holds, or, if `plan` has saved =
+// "recomputed", of exact ones. Else as attnfuzz_oracle().
+ATTN_EXPORT int32_t attnfuzz_gradients(const attn_problem* problem, const attn_tensors* host, const attn_plan* plan,
+                                       const char* calibration, const attnfuzz_expected* dq,
+                                       const attnfuzz_expected* dk, const attnfuzz_expected* dv, char* text,
+                                       uint64_t size);
+
 #ifdef __cplusplus
 }
 #endif

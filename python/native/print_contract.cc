@@ -98,6 +98,7 @@ std::string constants() {
                                                      {"F32", ATTN_F32},
                                                      {"FEATURE_F32", ATTN_FEATURE_F32},
                                                      {"FEATURE_WIDE", ATTN_FEATURE_WIDE},
+                                                     {"USUAL_DIMS", kUsualDims},
                                                      {"FORMAT_TF32", ATTN_FORMAT_TF32},
                                                      {"TOP_LEFT", ATTN_TOP_LEFT},
                                                      {"BOTTOM_RIGHT", ATTN_BOTTOM_RIGHT},
@@ -127,7 +128,7 @@ std::string problem_meanings() {
   return lines.text();
 }
 
-// "q": ("input", "dtype", ("batch", "heads_q", "seq_q", "dim_qk"), None, True, True, 9223372036854775808)
+// "q": ("input", "dtype", ("batch", "heads_q", "seq_q", "dim_qk"), None, True, True, 9223372036854775808, "q")
 std::string tensor_text(const attnfuzz::TensorSpec& spec) {
   constexpr const char* kRoles[] = {"input", "output", "scratch"};
   constexpr const char* kElements[] = {"dtype", "f32", "bias_dtype", "bool", "i64", "sink_dtype"};
@@ -138,7 +139,8 @@ std::string tensor_text(const attnfuzz::TensorSpec& spec) {
   return quoted(spec.name) + ": (" + quoted(kRoles[static_cast<size_t>(spec.role)]) + ", " +
          quoted(kElements[static_cast<size_t>(spec.element)]) + ", " + tuple(shape) + ", " +
          quoted(spec.asked_by) + ", " + (spec.strided() ? "True" : "False") + ", " +
-         (spec.varied.stored_once ? "True" : "False") + ", " + std::to_string(spec.operations) + "),";
+         (spec.varied.stored_once ? "True" : "False") + ", " + std::to_string(spec.operations) + ", " +
+         quoted(spec.at.name) + "),";
 }
 
 std::string tensor_specs() {

@@ -106,6 +106,14 @@ expect 0 "40 cases in" --finite --entry "$rows" --takes 'heads = one_of(1); page
 expect 2 "say how many keys a page has" --entry "$rows"
 expect 2 "name it in the call" --entry 'o = one(q, k, v)' --takes 'page = 16'
 expect 2 "window_left, window_right" --entry 'o = one(q, k, v)' --takes 'window = 128'
+# Sinks, and slopes of each batch entry; without them a call has neither.
+of=sinks.cu
+expect 0 " sinks [1-9]" --finite --entry 'launch(q, k, v, o, sink, slopes, slopes_each, B, H, S, D, scale)' \
+  --takes 'seq = at_most(32); dim = at_most(32)'
+grep -q " slopes [1-9]" log || { echo "no slopes were drawn"; cat log; wrong=1; }
+expect 0 "40 cases in" --finite --entry 'launch(q, k, v, o, nullptr, nullptr, 0, B, H, S, D, scale)' \
+  --takes 'seq = at_most(32); dim = at_most(32)'
+grep -q " sinks [1-9]" log && { echo "sinks were drawn for a call without them"; cat log; wrong=1; }
 # Limits that nobody declared are found by running the function, and printed in one line with the text to paste. limits, campaign
 # and reduce take a source as check does, and build it once.
 run() {  # run STATUS WORDS ARGUMENT...

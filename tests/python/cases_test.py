@@ -14,7 +14,7 @@ import numpy as np
 import attnfuzz
 import attnfuzz.targets
 from attnfuzz.cases import Stream
-from attnfuzz.targets.numpy_reference import attention
+from attnfuzz.targets.numpy_reference import attention, backward, backward_recomputed
 
 COMMAND = sys.argv.pop(1)
 
@@ -111,6 +111,46 @@ class Cases(unittest.TestCase):
                                  text=True, env=dict(os.environ, ATTNFUZZ_PYTHON=sys.executable))
             self.assertEqual(ran.returncode, 0, ran.stdout)
             self.assertIn("passed (reference)", ran.stdout)
+
+    def test_a_backward_pass_has_its_own_arrays_and_bound(self):
+        told = 0
+        for case in drawn(count=60, operation="backward"):
+            self.assertEqual((case.dout.shape, case.o.shape, case.lse.shape), (case.o.shape, case.o.shape, case.o.shape[:3]))
+            self.assertLessEqual(case.assert_within(case.call(backward), errors=backward.errors), 1)
+            own = case.call(backward_recomputed)
+            self.assertLessEqual(case.assert_within(own, errors=backward_recomputed.errors), 1)
+            try:
+                case.assert_within({"dv": own["dv"], "dq": own["dk"]} if own["dk"].shape == own["dq"].shape else {"dv": own["dv"] + 1})
+            except AssertionError as e:
+                told += str(e).startswith(("dq(", "dv(")) and "\n  case: " in str(e)
+        self.assertGreater(told, 30)
+        base_2 = drawn("lse_base=2 f16", count=20, operation="backward")
+        self.assertTrue(all(np.isneginf(case.lse[~np.isfinite(case.lse)]).all() or np.isnan(case.lse).any() for case in base_2))
+        with self.assertRaisesRegex(ValueError, "operation='decode': one of 'forward', 'merge', 'backward'"):
+            attnfuzz.cases(operation="decode")
+
+    def test_a_merge_is_drawn_too(self):
+        case = drawn(count=1, operation="merge")[0]
+        self.assertEqual(case.call(lambda p, o1, o2, lse1, lse2: o1.shape == o2.shape), True)
+        with self.assertRaisesRegex(TypeError, "a merge has no oracle here"):
+            case.assert_within(case.o1)
+
+    def test_sinks_and_slopes_are_for_a_domain_that_names_them(self):
+        domain = attnfuzz.Domain(features=("has_sink", "has_alibi"))
+        cases = list(attnfuzz.cases(domain, count=60, work=300_000, bf16="bits"))
+        self.assertTrue(any(c.sink is not None for c in cases) and any(c.slopes is not None for c in cases))
+        for case in cases:
+            self.assertLessEqual(case.assert_within(*case.call(attention)), 1)
+        self.assertTrue(all(c.sink is None and c.slopes is None for c in drawn(count=60)))
+
+    def test_a_saved_case_of_a_backward_pass_is_replayed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "case.json")
+            drawn("seq_k>=3 f16", first=11, count=1, operation="backward")[0].save(path)
+            kernel = attnfuzz.targets.path("numpy_reference") + ":backward"
+            ran = subprocess.run([COMMAND, "replay", path, "--kernel", kernel], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                 text=True, env=dict(os.environ, ATTNFUZZ_PYTHON=sys.executable))
+            self.assertEqual(ran.returncode, 0, ran.stdout)
 
     def test_a_strategy_without_hypothesis_says_what_to_install(self):
         from attnfuzz import strategies

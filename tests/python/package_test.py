@@ -1,5 +1,6 @@
 """The package in this process: oracle, assert_within, views, declarations. python3 package_test.py, with PYTHONPATH."""
 
+import collections
 import ctypes
 import inspect
 import os
@@ -59,6 +60,99 @@ class Package(unittest.TestCase):
         values = np.array([1.0, -2.5, 3.140625], np.float32)
         for array in (values, values.astype(np.float16), to_bits_of_bf16(values)):
             self.assertEqual(attnfuzz.as_float32(array).tolist(), values.tolist())
+
+
+def plain_gradients(q, k, v, dout, o=None, lse=None):
+    """dQ, dK and dV in double precision, of this O and LSE, or of exact ones."""
+    exact, exact_lse = plain(q, k, v)
+    o, lse = exact if o is None else o.astype(np.float64), exact_lse if lse is None else lse.astype(np.float64)
+    q, k, v, dout = (a.astype(np.float64) for a in (q, k, v, dout))
+    group, scale = q.shape[1] // k.shape[1], 1 / np.sqrt(q.shape[3])
+    k, v = (np.repeat(a, group, axis=1) for a in (k, v))
+    p = np.exp(q @ k.swapaxes(2, 3) * scale - lse[..., None])
+    ds = p * (dout @ v.swapaxes(2, 3) - (dout * o).sum(-1, keepdims=True))
+    dk, dv = (a.reshape(a.shape[0], -1, group, *a.shape[2:]).sum(2) for a in (ds.swapaxes(2, 3) @ q * scale, p.swapaxes(2, 3) @ dout))
+    return ds @ k * scale, dk, dv
+
+
+class Gradients(unittest.TestCase):
+    def setUp(self):
+        self.qkv = inputs()
+        self.dout = RANDOM.standard_normal(self.qkv[0].shape).astype(np.float16)
+        o, lse = plain(*self.qkv)
+        self.saved = o.astype(np.float16), lse.astype(np.float32)
+
+    def test_given_o_and_lse_are_taken_as_they_are(self):
+        due = attnfuzz.gradients(*self.qkv, self.dout, *self.saved, errors=ERRORS)
+        for (expected, bound), exact in zip(due.values(), plain_gradients(*self.qkv, self.dout, *self.saved)):
+            np.testing.assert_allclose(expected, exact, rtol=1e-9, atol=1e-12)
+            self.assertTrue((bound > 0).all() and (bound < 0.1).all())
+        self.assertEqual(list(due), ["dq", "dk", "dv"])
+        got = [a.astype(np.float16) for a in plain_gradients(*self.qkv, self.dout, *self.saved)]
+        self.assertLessEqual(attnfuzz.assert_gradients_within(got, *self.qkv, self.dout, *self.saved, errors=ERRORS), 1)
+
+    def test_without_them_the_function_is_exact(self):
+        due = attnfuzz.gradients(*self.qkv, self.dout, errors=ERRORS)
+        given = attnfuzz.gradients(*self.qkv, self.dout, *self.saved, errors=ERRORS)
+        for name, exact in zip(due, plain_gradients(*self.qkv, self.dout)):
+            np.testing.assert_allclose(due[name][0], exact, rtol=1e-9, atol=1e-12)
+            self.assertGreaterEqual(np.median(due[name][1] / given[name][1]), 1)
+
+    def test_what_is_wrong_is_told_with_its_place(self):
+        dq, dk, dv = plain_gradients(*self.qkv, self.dout)
+        dk[1, 0, 69, 3] += 1
+        for got in ((dq, dk, dv), {"dk": dk}, (None, dk)):
+            with self.assertRaisesRegex(AssertionError, r"dk\(b=1, h=0, k=69, d=3\) is .*1 of 2240 elements"):
+                attnfuzz.assert_gradients_within(got, *self.qkv, self.dout)
+        nothing = np.zeros_like(self.saved[0])
+        wrong = plain_gradients(*self.qkv, self.dout, nothing)
+        with self.assertRaisesRegex(AssertionError, "^dq"):
+            attnfuzz.assert_gradients_within(wrong, *self.qkv, self.dout, *self.saved)
+
+    def test_bad_use_is_told(self):
+        for call, words in ((dict(o=self.saved[0]), "both, or neither"),
+                            (dict(o=self.saved[0], lse=self.saved[1], errors=replace(ERRORS, saved="recomputed")), "is given neither"),
+                            (dict(o=self.saved[0][:, :, 1:], lse=self.saved[1]), r"o has the shape .*\(2, 2, 5, 16\) is due"),
+                            (dict(o=self.saved[0], lse=self.saved[1][:1]), "lse has the shape")):
+            with self.assertRaisesRegex(ValueError, words):
+                attnfuzz.gradients(*self.qkv, self.dout, **call)
+        with self.assertRaisesRegex(TypeError, "dout: must be of q's format, f16"):
+            attnfuzz.gradients(*self.qkv, self.dout.astype(np.float32), *self.saved)
+        for got, words in (({"dbias": 1}, "'dbias'"), ((None, None, None), "no gradient is given")):
+            with self.assertRaisesRegex(ValueError, words):
+                attnfuzz.assert_gradients_within(got, *self.qkv, self.dout)
+
+
+class SinksAndSlopes(unittest.TestCase):
+    def test_a_sink_is_one_more_key_with_a_value_of_0(self):
+        q, k, v = inputs()
+        sink = np.array([1.5, -np.inf], np.float32)
+        expected, bound, lse, _ = attnfuzz.oracle(q, k, v, sink=sink, lse=True, errors=ERRORS)
+        o, without = plain(q, k, v)
+        share = np.exp(without - np.logaddexp(without, sink[:, None]))
+        np.testing.assert_allclose(expected, o * share[..., None], rtol=1e-9)
+        np.testing.assert_allclose(lse, np.logaddexp(without, sink[:, None]), rtol=1e-9)
+        with self.assertRaisesRegex(AssertionError, "^out.b=0, h=0"):
+            attnfuzz.assert_within(o, None, q, k, v, sink=sink)
+        with self.assertRaisesRegex(ValueError, r"sink has the shape \(3,\), and \(2,\) is due"):
+            attnfuzz.oracle(q, k, v, sink=np.zeros(3, np.float16))
+
+    def test_slopes_are_a_bias_by_distance(self):
+        q, k, v = inputs()
+        slopes = np.array([[0.5, 0.25], [1, 0]], np.float32)
+        far = abs(np.arange(5)[:, None] + 70 - 5 - np.arange(70)[None, :])
+        for given in (slopes, slopes[0]):
+            of = np.broadcast_to(given, (2, 2))[..., None, None]
+            expected, _ = attnfuzz.oracle(q, k, v, slopes=given, align="bottom_right", errors=ERRORS)
+            same, _ = attnfuzz.oracle(q, k, v, bias=(-of * far).astype(np.float32), errors=ERRORS)
+            np.testing.assert_allclose(expected, same, rtol=1e-9)
+        with self.assertRaisesRegex(TypeError, "slopes is of float16"):
+            attnfuzz.oracle(q, k, v, slopes=slopes.astype(np.float16))
+
+    def test_heads_may_be_wide(self):
+        q, k, _ = inputs(heads=4, seq_q=2, dim=576)
+        expected, bound = attnfuzz.oracle(q, k, k[..., :512], scale=0.07, errors=ERRORS)
+        self.assertEqual(expected.shape, (2, 4, 2, 512))
 
 
 class Compiles(unittest.TestCase):
@@ -321,8 +415,19 @@ class Declarations(unittest.TestCase):
                               ({"lse_base": 10}, "'e' or 2"), ({"lse_dead": "nan"}, "'-inf', '\\+inf', '0' or 'any'")):
             with self.assertRaisesRegex(ValueError, allowed):
                 attnfuzz.Domain(**said)
-        with self.assertRaisesRegex(ValueError, "'backward'.*one of 'forward', 'merge'"):
+        with self.assertRaisesRegex(ValueError, "operation='decode'.*one of 'forward', 'merge', 'backward'"):
+            attnfuzz.target(lambda p, q, k, v: q, operation="decode")
+        with self.assertRaisesRegex(TypeError, r"operation backward is a function of \(p, q, k, v, dout, o, lse\), and of any of "
+                                               "bias, mask, key_lengths, dq, dk, dv, stream; <lambda> is one of"):
             attnfuzz.target(lambda p, q, k, v: q, operation="backward")
+        with self.assertRaisesRegex(ValueError, "operation backward writes no LSE"):
+            attnfuzz.target(lambda p, q, k, v, dout, o, lse: q, operation="backward", domain=attnfuzz.Domain(lse=False))
+        integers = (*contract.TENSOR_SPECS["dk"][:1], "i64", *contract.TENSOR_SPECS["dk"][2:])
+        with unittest.mock.patch.dict(contract.TENSOR_SPECS, dk=integers):
+            with self.assertRaisesRegex(ValueError, "its output dk is i64"):
+                attnfuzz.target(lambda p, q, k, v, dout, o, lse: q, operation="backward")
+        with self.assertRaisesRegex(ValueError, "saved='own'.*'given', 'recomputed'"):
+            attnfuzz.Errors(saved="own")
         with self.assertRaisesRegex(TypeError, r"function of \(p, q, k, v\)"):
             attnfuzz.target(lambda q, k, v: q)
         with self.assertRaisesRegex(ValueError, "a GPU"):
@@ -363,6 +468,27 @@ class Declarations(unittest.TestCase):
         self.assertEqual(status, contract.UNSUPPORTED)
         self.assertIn("attn_problem.features has the bits 0x4000000000000000", text.value.decode())
 
+    def test_outputs_are_taken_by_name_or_in_order(self):
+        backward = attnfuzz.target(lambda p, q, k, v, dout, o, lse: q, operation="backward")
+        forward = attnfuzz.target(lambda p, q, k, v: q)
+        of = collections.namedtuple("Of", "dk dv dq")(dk=2, dv=3, dq=1)
+        for given in ((1, 2, 3), {"dk": 2, "dq": 1, "dv": 3}, of):
+            self.assertEqual(dict(sorted(worker.by_name(given, backward).items())), {"dk": 2, "dq": 1, "dv": 3})
+        self.assertEqual([worker.by_name(given, forward) for given in (1, (1,), (1, 2), {"lse": 2, "out": 1})],
+                         [{"out": 1}, {"out": 1}, {"out": 1, "lse": 2}, {"lse": 2, "out": 1}])
+        for given, words in (((1, 2), "returned 2 arrays, and 3 are due: dq, dk, dv"), ({"dbias": 1}, "'dbias'.*one of dq, dk, dv"),
+                             (1, "returned 1 arrays")):
+            with self.assertRaisesRegex(TypeError, words):
+                worker.by_name(given, backward)
+        with self.assertRaisesRegex(TypeError, "returned 3 arrays"):
+            worker.by_name((1, 2, 3), forward)
+
+    def test_wide_heads_are_for_those_that_say_so(self):
+        for said, bits in (({}, 0), ({"dim": attnfuzz.at_most(256)}, 0), ({"dim_qk": 576}, contract.FEATURE_WIDE),
+                           ({"dim": {64, 512}}, contract.FEATURE_WIDE), ({"dim": attnfuzz.multiple(8, most=320)}, contract.FEATURE_WIDE),
+                           ({"features": ("has_sink", "sink_dtype")}, contract.FEATURE_BITS["has_sink"])):
+            self.assertEqual(attnfuzz.Domain(**said).feature_bits(), bits, said)
+
     def test_structs_are_as_long_as_in_c(self):
         for name, size in contract.STRUCT_BYTES.items():
             self.assertEqual(ctypes.sizeof(getattr(contract, name)), size, name)
@@ -372,7 +498,8 @@ class Declarations(unittest.TestCase):
                                    seq_k=7, num_splits=3)
         call = worker.Call(problem, True, 132)
         self.assertEqual({name for name in contract.PROBLEM_FIELDS if not hasattr(call, name)}, set())
-        self.assertEqual({name for name, _ in contract.Problem._fields_} - set(contract.PROBLEM_FIELDS), {"size", "reserved2"})
+        left_out = {name for name, _ in contract.Problem._fields_} - set(contract.PROBLEM_FIELDS)
+        self.assertEqual({name for name in left_out if not name.startswith("reserved")}, {"size"})
         self.assertEqual((call.dtype, call.bias_dtype, call.align, call.causal, call.seq_k, call.num_splits),
                          ("bf16", None, "bottom_right", True, 7, 3))
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 import attnfuzz
 from attnfuzz import strategies
-from attnfuzz.targets.numpy_reference import attention
+from attnfuzz.targets.numpy_reference import attention, backward
 
 QUICK = settings(max_examples=150, deadline=None, database=None, derandomize=True)
 
@@ -18,6 +18,14 @@ class Strategies(unittest.TestCase):
         def right(case):
             self.assertIsNone(case.key_lengths)
             case.assert_within(*case.call(attention))
+
+        right()
+
+    def test_a_backward_pass_is_drawn(self):
+        @settings(QUICK, max_examples=40)
+        @given(strategies.cases("f16", work=100_000, operation="backward"))
+        def right(case):
+            case.assert_within(case.call(backward), errors=backward.errors)
 
         right()
 

@@ -1,5 +1,6 @@
 """Targets that are right, wrong, and that end in all the ways a function of Python can."""
 
+import collections
 import ctypes
 import functools
 import os
@@ -8,7 +9,8 @@ import time
 from dataclasses import replace
 
 import attnfuzz
-from attnfuzz.targets.numpy_reference import ERRORS
+from attnfuzz.targets import numpy_reference
+from attnfuzz.targets.numpy_reference import BACKWARD, ERRORS
 from attnfuzz.targets.numpy_reference import attention as right
 
 # Without ml_dtypes bf16 comes as bits, which all of these read.
@@ -39,6 +41,101 @@ def merged(p, o1, o2, lse1, lse2):
 @target(errors=replace(ERRORS, merge="weight"), operation="merge")
 def merged_unguarded(p, o1, o2, lse1, lse2):
     return merge(False, o1, o2, lse1, lse2)
+
+
+# Parts of a problem that a target is given only if it names them; and 576 columns.
+MORE = attnfuzz.Domain(features=("has_sink", "has_alibi", "latent"))
+with_more = target(right.function, errors=ERRORS, domain=MORE)
+latent = target(right.function, errors=ERRORS,
+                domain=attnfuzz.Domain(dim_qk=576, dim_v=512, heads_kv=1, seq=attnfuzz.at_most(64), features=("latent",)))
+
+
+@target(errors=ERRORS, domain=MORE)
+def scales_sinks(p, q, k, v, bias=None, mask=None, key_lengths=None, sink=None, slopes=None):
+    """multiplies sinks by the scale"""
+    sink = None if sink is None else attnfuzz.as_float32(sink) * p.scale
+    return right.function(p, q, k, v, bias, mask, key_lengths, sink, slopes)
+
+
+@target(errors=ERRORS, domain=MORE)
+def scales_slopes(p, q, k, v, bias=None, mask=None, key_lengths=None, sink=None, slopes=None):
+    """multiplies slopes by the scale"""
+    slopes = None if slopes is None else slopes * p.scale
+    return right.function(p, q, k, v, bias, mask, key_lengths, sink, slopes)
+
+
+of_backward = functools.partial(target, operation="backward", errors=BACKWARD)
+Gradients = collections.namedtuple("Gradients", "dv dk dq")  # in an order of its own
+# Small, so that it is checked soon.
+SMALL = attnfuzz.Domain(seq=attnfuzz.at_most(96), dim=attnfuzz.at_most(40))
+
+
+def gradients(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):
+    return numpy_reference.backward.function(p, q, k, v, dout, o, lse, bias, mask, key_lengths)
+
+
+backward = of_backward(gradients)
+backward_recomputed = of_backward(numpy_reference.backward_recomputed.function, errors=replace(BACKWARD, saved="recomputed"))
+
+
+@of_backward(domain=attnfuzz.Domain(bias=False, mask=False, softcap=False, window=False, key_lengths=False, align="top_left"))
+def plain_backward(p, q, k, v, dout, o, lse):
+    """takes little, and says so"""
+    assert not (p.has_bias or p.has_mask or p.softcap or p.has_key_lengths) and p.window_left < 0 and p.window_right < 0
+    return gradients(p, q, k, v, dout, o, lse)
+
+
+@of_backward()
+def says_nothing_of_gradients(p, q, k, v, dout, o, lse):
+    """declares nothing, and finds out when it runs"""
+    if p.causal or p.seq_q != p.seq_k:
+        raise attnfuzz.Unsupported("another shape")
+    return gradients(p, q, k, v, dout, o, lse)
+
+
+@of_backward(domain=SMALL)
+def by_name(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):
+    """returns a NamedTuple"""
+    return Gradients(**gradients(p, q, k, v, dout, o, lse, bias, mask, key_lengths))
+
+
+@of_backward(domain=SMALL)
+def into_gradients(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None, dq=None, dk=None, dv=None):
+    """writes into the memory it is given"""
+    from attnfuzz.tensor import to_bits_of_bf16
+
+    for name, value in gradients(p, q, k, v, dout, o, lse, bias, mask, key_lengths).items():
+        to = {"dq": dq, "dk": dk, "dv": dv}[name]
+        to[...] = to_bits_of_bf16(value) if to.dtype == "uint16" else value
+
+
+@of_backward(domain=attnfuzz.Domain(lse_base=2, lse_dead="+inf", seq=attnfuzz.at_most(96), dim=attnfuzz.at_most(40)))
+def of_base_2(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):
+    """reads an LSE of base 2"""
+    import numpy
+
+    lse = numpy.where(numpy.isposinf(lse), -numpy.inf, lse) * numpy.float32(0.6931471805599453)
+    return tuple(gradients(p, q, k, v, dout, o, lse, bias, mask, key_lengths).values())
+
+
+@of_backward()
+def no_delta(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):
+    """leaves D out of dS"""
+    import numpy
+
+    return gradients(p, q, k, v, dout, numpy.zeros_like(o), lse, bias, mask, key_lengths)
+
+
+@of_backward()
+def own_forward(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):
+    """computes O itself, and does not say so"""
+    return numpy_reference.backward_recomputed.function(p, q, k, v, dout, o, lse, bias, mask, key_lengths)
+
+
+@of_backward(domain=SMALL)
+def no_dk(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):
+    """forgets an output"""
+    return {"dq": gradients(p, q, k, v, dout, o, lse, bias, mask, key_lengths)["dq"]}
 
 
 FP32 = attnfuzz.Domain(dtypes=("f32",))

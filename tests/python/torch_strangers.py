@@ -55,6 +55,28 @@ def does(name, what):
 honest = stranger(compute)
 
 
+def attend(p, q, k, v):
+    """O alone, with the derivative of a softmax; queries that see no key have gradients of 0."""
+    k, v = (t.float().repeat_interleave(p.heads_q // p.heads_kv, dim=1) for t in (k, v))
+    scores, seen = q.float() @ k.transpose(-1, -2) * p.scale, visible(p)
+    if seen is None:
+        return torch.softmax(scores, -1) @ v
+    seen = torch.from_numpy(seen).to(q.device)
+    dead = ~seen.any(-1, keepdim=True)
+    scores = scores.masked_fill(~seen, -float("inf")).masked_fill(dead, 0.0)
+    return torch.softmax(scores, -1).masked_fill(dead, 0.0) @ v
+
+
+@attnfuzz.target(operation="backward", device="cuda" if ON_GPU else "cpu", arrays="torch", domain=replace(DOMAIN, seq_k=attnfuzz.at_least(1)),
+                 errors=replace(ERRORS, ds="fp32", heads="fp32", saved="recomputed"))
+def differentiated(p, q, k, v, dout, o, lse):
+    """gradients by automatic differentiation"""
+    leaves = [t.detach().requires_grad_() for t in (q, k, v)]
+    with torch.enable_grad():
+        out = attend(p, *leaves)
+    return torch.autograd.grad(out, leaves, dout.float())
+
+
 def disk():
     """The first disk's own bytes, by its device."""
     for name in ("vda", "sda", "nvme0n1", "xvda"):

@@ -251,11 +251,15 @@ float rounded(int32_t dtype, float x) {
 
 enum class Mistake { kNone, kNoDelta, kDeltaIn16, kNoSlope, kLastHead, kHalfScale, kOneKeyMore };
 
+// Where a kernel has O and the LSE from: the tensors, its own forward pass, or, as the derivative of a softmax, the
+// maximum and the sum of a row's weights.
+enum class Saved { kGiven, kOwn, kSoftmax };
+
 // A kernel in fp32: it adds in random order, and rounds P and dA to the input's format where they are factors.
 struct Kernel {
   std::vector<float> dq, dk, dv;
 
-  Kernel(Small& s, uint64_t seed, Mistake mistake) {
+  Kernel(Small& s, uint64_t seed, Mistake mistake, Saved saved = Saved::kGiven) : saved_(saved) {
     const attn_problem& p = s.p;
     dq.assign(s.rows() * p.dim_qk, 0), dk.assign(s.keys() * p.dim_qk, 0), dv.assign(s.keys() * p.dim_v, 0);
     std::vector<size_t> order(s.rows());
@@ -283,27 +287,14 @@ struct Kernel {
       keys.push_back(keys.back() + 1);
     shuffle(random, &keys);
     const size_t at = static_cast<size_t>(row);
-    float delta = 0;
-    for (int64_t c = 0; c < p.dim_v; ++c)
-      delta = std::fma(s.dout.number[at * p.dim_v + c], s.o.number[at * p.dim_v + c], delta);
+    std::vector<Score> scores;
+    for (const int64_t j : keys) scores.push_back(score(s, at, s.k_at(b, h, j), s.pair_at(b, h, i, j), mistake));
+    auto [delta, weights] = weigh(s, at, scores);
     if (mistake == Mistake::kNoDelta) delta = 0;
     if (mistake == Mistake::kDeltaIn16) delta = rounded(ATTN_BF16, delta);
-    for (const int64_t j : keys) {
-      const size_t key = s.k_at(b, h, j);
-      float x = 0, grad = 0, slope = 1;
-      for (int64_t d = 0; d < p.dim_qk; ++d)
-        x = std::fma(s.q.number[at * p.dim_qk + d], s.k.number[key * p.dim_qk + d], x);
-      for (int64_t c = 0; c < p.dim_v; ++c)
-        grad = std::fma(s.dout.number[at * p.dim_v + c], s.v.number[key * p.dim_v + c], grad);
-      x *= p.scale;
-      if (p.softcap > 0) {
-        const float t = std::tanh(x / p.softcap);
-        x = p.softcap * t;
-        slope = mistake == Mistake::kNoSlope ? 1 : 1 - t * t;
-      }
-      if (p.bias_dtype != ATTN_NONE) x += s.bias[s.pair_at(b, h, i, j)];
-      const float weight = std::exp2((x - s.lse[at]) * 1.44269504f);
-      const float a = rounded(p.dtype, weight * (grad - delta) * slope), w = rounded(p.dtype, weight);
+    for (size_t n = 0; n < scores.size(); ++n) {
+      const auto& [key, x, grad, slope] = scores[n];
+      const float a = rounded(p.dtype, weights[n] * (grad - delta) * slope), w = rounded(p.dtype, weights[n]);
       for (int64_t d = 0; d < p.dim_qk; ++d) {
         float &to_q = dq[at * p.dim_qk + d], &to_k = dk[key * p.dim_qk + d];
         to_q = std::fma(a, s.k.number[key * p.dim_qk + d], to_q);
@@ -315,6 +306,56 @@ struct Kernel {
       }
     }
   }
+
+  // A key that a query sees, its score, dO V, and the slope by the softcap.
+  struct Score {
+    size_t key;
+    float x = 0, grad = 0, slope = 1;
+  };
+
+  static Score score(const Small& s, size_t at, size_t key, size_t pair, Mistake mistake) {
+    const attn_problem& p = s.p;
+    Score of = {.key = key};
+    for (int64_t d = 0; d < p.dim_qk; ++d)
+      of.x = std::fma(s.q.number[at * p.dim_qk + d], s.k.number[key * p.dim_qk + d], of.x);
+    for (int64_t c = 0; c < p.dim_v; ++c)
+      of.grad = std::fma(s.dout.number[at * p.dim_v + c], s.v.number[key * p.dim_v + c], of.grad);
+    of.x *= p.scale;
+    if (p.softcap > 0) {
+      const float t = std::tanh(of.x / p.softcap);
+      of.x = p.softcap * t;
+      of.slope = mistake == Mistake::kNoSlope ? 1 : 1 - t * t;
+    }
+    if (p.bias_dtype != ATTN_NONE) of.x += s.bias[pair];
+    return of;
+  }
+
+  // D and the probabilities of a row.
+  std::pair<float, std::vector<float>> weigh(const Small& s, size_t at, const std::vector<Score>& scores) const {
+    const int64_t columns = s.p.dim_v;
+    float most = -std::numeric_limits<float>::infinity(), sum = 0, delta = 0, lse = s.lse[at];
+    std::vector<float> weights;
+    for (const Score& of : scores) most = std::max(most, of.x);
+    for (const Score& of : scores) sum += std::exp2((of.x - most) * 1.44269504f);
+    if (saved_ == Saved::kOwn) lse = most + std::log(sum);
+    for (const Score& of : scores)
+      weights.push_back(saved_ == Saved::kSoftmax ? std::exp2((of.x - most) * 1.44269504f) / sum
+                                                  : std::exp2((of.x - lse) * 1.44269504f));
+    for (size_t n = 0; saved_ == Saved::kSoftmax && n < scores.size(); ++n) delta += weights[n] * scores[n].grad;
+    for (int64_t c = 0; saved_ != Saved::kSoftmax && c < columns; ++c) {
+      float o = s.o.number[at * columns + c];
+      if (saved_ == Saved::kOwn) {
+        o = 0;
+        for (const Score& of : scores)
+          o = std::fma(rounded(s.p.dtype, std::exp2((of.x - most) * 1.44269504f)), s.v.number[of.key * columns + c], o);
+        o = rounded(s.p.dtype, o / sum);
+      }
+      delta = std::fma(s.dout.number[at * columns + c], o, delta);
+    }
+    return {delta, weights};
+  }
+
+  Saved saved_;
 };
 
 // The largest error/bound of the three outputs.
@@ -347,6 +388,76 @@ TEST(Gradients, BoundRightKernels) {
   std::printf("%zu elements, error/bound %.3f at most, median %.3f\n", ratios.size(), ratios.back(),
               ratios[ratios.size() / 2]);
   EXPECT_GT(ratios.back(), 0.2) << "the bound is far too wide";
+}
+
+// A plan that says that O and the LSE are recomputed has a bound for a kernel with its own forward pass; the bound of
+// one that reads them has none.
+TEST(Gradients, BoundKernelsThatRecompute) {
+  for (const Saved saved : {Saved::kOwn, Saved::kSoftmax}) {
+    std::vector<double> ratios;
+    int beyond_given = 0;
+    for (const int32_t dtype : {ATTN_F16, ATTN_BF16, ATTN_F32}) {
+      for (uint64_t seed = 1; seed <= 400; ++seed) {
+        Small s(dtype, seed + 1000);
+        s.save();
+        const Kernel kernel(s, seed, Mistake::kNone, saved);
+        beyond_given += worst_of(s.due(), kernel, nullptr) > 1;
+        s.plan.reserved = 1;
+        std::ranges::fill(s.o.half, uint16_t{0x7fff});  // NaN: nothing reads it
+        std::ranges::fill(s.o.number, std::numeric_limits<float>::quiet_NaN());
+        ASSERT_LE(worst_of(s.due(), kernel, &ratios), 1) << "dtype " << dtype << " seed " << seed;
+      }
+    }
+    std::ranges::sort(ratios);
+    std::printf("%zu elements, error/bound %.3f at most, median %.3f; %d kernels beyond the bound of a given O\n",
+                ratios.size(), ratios.back(), ratios[ratios.size() / 2], beyond_given);
+    EXPECT_GT(ratios.back(), 0.1) << "the bound is far too wide";
+    EXPECT_GT(beyond_given, 100);
+  }
+}
+
+TEST(Gradients, FindMistakesOfKernelsThatRecompute) {
+  const std::pair<Mistake, int> least[] = {{Mistake::kNoDelta, 55},
+                                           {Mistake::kNoSlope, 12},
+                                           {Mistake::kLastHead, 20},
+                                           {Mistake::kHalfScale, 40},
+                                           {Mistake::kOneKeyMore, 15}};
+  for (const auto& [mistake, most] : least) {
+    int found = 0;
+    for (uint64_t seed = 1; seed <= 100; ++seed) {
+      Small s(ATTN_BF16, seed + 5000);
+      s.save();
+      s.plan.reserved = 1;
+      found += worst_of(s.due(), Kernel(s, seed, mistake, Saved::kOwn), nullptr) > 1;
+    }
+    EXPECT_GE(found, most) << "mistake " << static_cast<int>(mistake);
+  }
+}
+
+TEST(Gradients, ACallerAllowsRecomputing) {
+  Small s(ATTN_F16, 31);
+  s.save();
+  const Reference given = s.due();
+  s.plan.reserved = 1;
+  Calibration capped = documented();
+  capped.error_cap = documented_cap();
+  EXPECT_EQ(evaluate_gradients(s.p, s.tensors(), s.plan, capped)[TensorId::kDq].value, given[TensorId::kDq].value);
+  capped.error_cap->reserved = 1;
+  EXPECT_NE(evaluate_gradients(s.p, s.tensors(), s.plan, capped)[TensorId::kDq].value, given[TensorId::kDq].value);
+}
+
+TEST(Gradients, ASampleOfRecomputedGradientsJudgesTheSame) {
+  Small s(ATTN_BF16, 17);
+  s.save();
+  s.plan.reserved = 1;
+  const Reference all = s.due(), some = s.due({.limit = 3, .seed = 1});
+  for (const Expected& due : some.outputs) {
+    for (size_t n = 0; n < due.value.size(); ++n) {
+      if (due.rule[n] != 0) continue;
+      EXPECT_NEAR(due.value[n], all[due.tensor].value[n], 1e-12);
+      EXPECT_NEAR(due.bound[n], all[due.tensor].bound[n], 1e-6 * all[due.tensor].bound[n] + 1e-15);
+    }
+  }
 }
 
 TEST(Gradients, FindMistakes) {
@@ -455,6 +566,15 @@ TEST(Gradients, ANaNIsDueWhereItHasAPart) {
   EXPECT_EQ(rule(r, TensorId::kDv, 0), Due::kNumber) << "P does not depend on dO";
   EXPECT_EQ(rule(r, TensorId::kDv, 1), Due::kMustBeNaN);
   EXPECT_EQ(rule(r, TensorId::kDk, 2), Due::kMustBeNaN);
+
+  // A NaN in K or V reaches the LSE and O of a kernel that computes both, and all of its gradients.
+  s = two_by_two();
+  s.plan.reserved = 1;
+  s.k.set(ATTN_F16, 3, kNaN);  // of key 1, which query 0 does not see
+  r = s.due();
+  EXPECT_EQ(rule(r, TensorId::kDv, 0), Due::kMustBeNaN) << "P of query 1 and key 0";
+  EXPECT_EQ(rule(r, TensorId::kDk, 2), Due::kMustBeNaN);
+  EXPECT_EQ(rule(r, TensorId::kDq, 0), Due::kNumber);
 
   s = two_by_two();
   s.o.set(ATTN_F16, 0, std::numeric_limits<float>::infinity());

@@ -51,6 +51,8 @@ struct Adapted {
   }();
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
+  static constexpr uint64_t kFeatures =
+      (K::kTakes.sink ? ATTN_FEATURE_SINK : 0) | (K::kTakes.slopes != Slopes::kNever ? ATTN_FEATURE_ALIBI : 0);
   static inline constinit Takes kTakes = K::kTakes;
   static inline constinit attn_domain kDeclared = K::kTakes.domain();
   static constexpr const attn_domain* kDomain = &kDeclared;
@@ -125,6 +127,9 @@ struct Adapted {
     args.causal = p.causal != 0;
     args.window_left = window_side(p.window_left), args.window_right = window_side(p.window_right);
     args.dtype = p.dtype;
+    if (p.has_sink) args.sink = static_cast<const float*>(call.tensors.sink.data);
+    if (p.has_alibi) args.slopes = static_cast<const float*>(call.tensors.slopes.data);
+    args.slopes_each = p.batch > 1 ? static_cast<int>(call.tensors.slopes.stride[0]) : 0;
     args.by_head = kTakes.order == Order::kBhsd;
     args.pages = static_cast<const int*>(at(kPages)), args.lengths = static_cast<const int*>(at(kLengths));
     args.page = kTakes.page;

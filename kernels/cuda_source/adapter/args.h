@@ -48,6 +48,11 @@ struct Args {
   const int* pages = nullptr;
   const int* lengths = nullptr;
   int page = 0, pages_each = 0, pages_all = 0;
+  // One more score of each head, (H); null if the problem has none. And slopes of ALiBi, those of batch entry b at
+  // slopes + b * slopes_each; null if the problem has none.
+  const float* sink = nullptr;
+  const float* slopes = nullptr;
+  int slopes_each = 0;  // H, or 0 if all batch entries have the same
   bool by_head = true;  // the order of dense tensors is (b, h, s, d), not (b, s, h, d)
 };
 

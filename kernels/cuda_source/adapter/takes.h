@@ -99,6 +99,8 @@ class ScaleRule {
 };
 // kGiven: the call takes window_left and window_right; -1 means that a side has no limit.
 enum class Window { kNever, kGiven };
+// kOfHeads: the kernel reads a.slopes as (H). kOfEntries: it knows a.slopes_each as well.
+enum class Slopes { kNever, kOfHeads, kOfEntries };
 
 struct Takes {
   Formats format = Formats::kF16;
@@ -116,6 +118,8 @@ struct Takes {
   Lse lse = Lse::kNone;
   ScaleRule scale = Scale::kGiven;
   Window window = Window::kNever;
+  bool sink = false;  // problems with sinks, in fp32, are taken as well: a.sink
+  Slopes slopes = Slopes::kNever;
   Order order = Order::kBhsd;
   uintptr_t align_bytes = 16;  // of each pointer
   int64_t shared = 0;          // bytes of shared memory a block that the device must have; 0: any device
@@ -139,12 +143,29 @@ struct Takes {
     d.equal_lengths = equal_lengths;
     d.equal_dims = equal_dims;
     d.causal = causal == Causal::kNever ? 1 : causal == Causal::kOnly ? 2 : 0;
-    d.align = causal == Causal::kNever ? 0 : 1 + align;
+    d.align = causal == Causal::kNever && slopes == Slopes::kNever ? 0 : 1 + align;
     d.lse = lse == Lse::kNone ? 1 : 0;
     d.usual_scale = scale == Scale::kOwn;  // also for a constant of its own: Q is multiplied by the rest
     return d;
   }
 };
+
+// The reason why a problem's sinks or slopes are refused, or nothing. They are not copied.
+inline std::string refusal_of_heads(const Takes& takes, const Call& call) {
+  const attn_problem& p = call.problem;
+  const auto apart = [&](const attn_tensor& t) { return p.heads_q > 1 && t.stride[1] != 1; };
+  if (p.has_sink && !takes.sink) return "sinks";
+  if (p.has_sink && p.sink_dtype != ATTN_F32) return "sinks in 16 bits";
+  if (p.has_sink && apart(call.tensors.sink)) return "sinks that do not lie side by side";
+  if (!p.has_alibi) return {};
+  const int64_t each = p.batch > 1 ? call.tensors.slopes.stride[0] : 0;
+  if (takes.slopes == Slopes::kNever) return "slopes";
+  if (apart(call.tensors.slopes) || (each != 0 && each != p.heads_q)) return "slopes that do not lie side by side";
+  if (each != 0 && takes.slopes == Slopes::kOfHeads) return "slopes of each batch entry";
+  if (p.seq_q != p.seq_k && p.align != takes.align)
+    return takes.align == ATTN_TOP_LEFT ? "slopes aligned bottom-right" : "slopes aligned top-left";
+  return {};
+}
 
 // The reason why a problem is refused, or nothing.
 inline std::string refusal(const Takes& takes, const Call& call) {
@@ -181,6 +202,7 @@ inline std::string refusal(const Takes& takes, const Call& call) {
   if (p.causal && p.seq_q != p.seq_k && p.align != takes.align)
     return takes.align == ATTN_TOP_LEFT ? "causal aligned bottom-right" : "causal aligned top-left";
   if ((p.window_left >= 0 || p.window_right >= 0) && takes.window == Window::kNever) return "a window";
+  if (std::string why = refusal_of_heads(takes, call); !why.empty()) return why;
   if (p.softcap != 0) return "a softcap";
   if (p.bias_dtype != ATTN_NONE) return "a bias";
   if (p.has_mask) return "a mask";

@@ -1,14 +1,18 @@
 """torch.nn.attention.flex_attention, compiled, on a GPU: full, or causal as a mask_mod. Its LSE is natural; a row that
-sees no key has O = 0.
+sees no key has O = 0. `flex_backward` is its automatic differentiation. `flex_sink` rescales O by the sink, as models do
+that have one; `flex_alibi` is a score_mod.
 
 Sizes are dynamic. It compiles for each format, dims and causal, and for sizes that are 1 or short. `flex` has few of these,
 so that most cases find it compiled.
 """
 
+from dataclasses import replace
+
 import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import attnfuzz
+from attnfuzz.targets.torch_backward import by_autograd
 
 _compiled = None
 
@@ -28,16 +32,51 @@ def near(t):
     return t.contiguous() if far and not attnfuzz.shows_known() else t
 
 
-@attnfuzz.target(device="cuda", tiles=(128, 128), errors=attnfuzz.Errors(accumulator="tensor", p="input", exp="ex2.approx", log="lg2.approx", rcp="approx",
-                                        scale="separate_fma"),
-                 compiles=("dtype", "dim", "causal"),
-                 domain=attnfuzz.Domain(dtypes=("bf16",), dim={64}, equal_dims=True, bias=False, mask=False, window=False,
-                                        key_lengths=False, softcap=False, seq=range(129, 4097), batch=range(2, 65536),
-                                        heads_q=attnfuzz.at_least(2), align="top_left", non_finite=False))
-def flex(p, q, k, v):
-    """FlexAttention, compiled"""
+ERRORS = attnfuzz.Errors(accumulator="tensor", p="input", exp="ex2.approx", log="lg2.approx", rcp="approx", scale="separate_fma")
+SIZES = dict(dtypes=("bf16",), dim={64}, equal_dims=True, bias=False, mask=False, window=False, key_lengths=False, softcap=False,
+             seq=range(129, 4097), batch=range(2, 65536), heads_q=attnfuzz.at_least(2), align="top_left", non_finite=False)
+COMPILES = ("dtype", "dim", "causal")
+
+
+def attend(p, q, k, v, score_mod=None, return_lse=True):
     block = None
     if p.causal:
         block = create_block_mask(lambda b, h, i, j: i >= j, None, None, p.seq_q, p.seq_k, device=q.device)
     q, k, v = map(near, (q, k, v))
-    return compiled()(q, k, v, block_mask=block, scale=p.scale, enable_gqa=p.heads_q != p.heads_kv, return_lse=True)
+    return compiled()(q, k, v, score_mod=score_mod, block_mask=block, scale=p.scale, enable_gqa=p.heads_q != p.heads_kv,
+                      return_lse=return_lse)
+
+
+@attnfuzz.target(device="cuda", tiles=(128, 128), errors=ERRORS, compiles=COMPILES, domain=attnfuzz.Domain(**SIZES))
+def flex(p, q, k, v):
+    """FlexAttention, compiled"""
+    return attend(p, q, k, v)
+
+
+@attnfuzz.target(operation="backward", device="cuda", tiles=(128, 128), compiles=COMPILES,
+                 errors=replace(ERRORS, ds="input", saved="recomputed"), domain=attnfuzz.Domain(**SIZES))
+def flex_backward(p, q, k, v, dout, o, lse):
+    """FlexAttention, compiled: automatic differentiation"""
+    return by_autograd(lambda q, k, v: attend(p, q, k, v, return_lse=False), dout, q, k, v)
+
+
+# O is rounded before the sink takes its share.
+@attnfuzz.target(device="cuda", tiles=(128, 128), errors=replace(ERRORS, partials="input", merges=1), compiles=COMPILES,
+                 domain=attnfuzz.Domain(features=("has_sink",), **SIZES))
+def flex_sink(p, q, k, v, sink=None):
+    """FlexAttention, compiled, O rescaled by the sink"""
+    o, lse = attend(p, q, k, v)
+    if sink is None:
+        return o, lse
+    sink = sink.float()[None, :, None]
+    return o.float() * torch.sigmoid(lse - sink)[..., None], torch.logaddexp(lse, sink)
+
+
+@attnfuzz.target(device="cuda", tiles=(128, 128), errors=ERRORS, compiles=COMPILES,
+                 domain=attnfuzz.Domain(features=("has_alibi",), **SIZES))
+def flex_alibi(p, q, k, v, slopes=None):
+    """FlexAttention, compiled, with ALiBi as a score_mod"""
+    if slopes is None:
+        return attend(p, q, k, v)
+    slopes = slopes.contiguous()
+    return attend(p, q, k, v, lambda score, b, h, i, j: score - slopes[b, h] * (i - j).abs())

@@ -86,6 +86,35 @@ def xla_all(p, q, k, v, bias=None, mask=None, key_lengths=None):
     return np.where(sees_nothing(p, *host)[..., None], np.float32(0), np.asarray(o.astype(jnp.float32)) * factor)
 
 
+# In 16 bits it rounds dP, for which there is no class.
+@attnfuzz.target(operation="backward", arrays="jax", compiles=(*SHAPE, "bias", "mask", "key_lengths", "window"),
+                 errors=replace(ERRORS, p="fp32", ds="fp32", heads="fp32", saved="recomputed"),
+                 domain=attnfuzz.Domain(dtypes=("f32",), softcap=False, align="top_left", non_finite=False, seq_q={1, 3, 8, 33},
+                                        seq_k={*TWO, 9, 65}, batch={1, 2}, heads_q={1, 2, 4}, dim={*TWO, 8, 33},
+                                        equal_dims=True))
+def xla_backward(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):
+    """jax.nn.dot_product_attention, XLA: its vector-Jacobian product, in fp32 products"""
+    lengths = None
+    if key_lengths is not None:
+        k, v = (jnp.array(finite_padding(np.asarray(t), key_lengths)) for t in (k, v))
+        lengths = jnp.clip(key_lengths, 0, p.seq_k).astype(jnp.int32)
+    far = p.seq_q + p.seq_k
+    window = None
+    if p.window_left >= 0 or p.window_right >= 0:
+        window = tuple(far if w < 0 else min(w, far) for w in (p.window_left, p.window_right))
+    host = [None if a is None else np.asarray(a) for a in (bias, mask, key_lengths)]
+    # A row that sees no key is the mean of V here, so its dO counts as 0.
+    dout = jnp.where(sees_nothing(p, *host)[..., None], 0, dout)
+    with jax.default_matmul_precision("highest"):
+        _, pull = jax.vjp(lambda q, k, v: _attend_all(q, k, v, bias, mask, lengths, jnp.float32(p.scale), p.causal, window),
+                          q, k, v)
+        dq, dk, dv = (np.asarray(t) for t in pull(dout))
+    if key_lengths is None:
+        return dq, dk, dv
+    # A row whose scores overflow is NaN, and so are the gradients of padding.
+    return dq, *(finite_padding(t, key_lengths) for t in (dk, dv))
+
+
 # The smallest blocks that tensor cores take, so that small cases have a second block. Lengths are whole
 # blocks. Causal with more queries than keys is known to be wrong.
 BLOCK = 16

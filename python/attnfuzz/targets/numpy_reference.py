@@ -1,9 +1,11 @@
-"""Attention in NumPy: right, slow and plain. It has everything that the contract has, in fp32 arithmetic."""
+"""Attention in NumPy, forward and backward: right, slow and plain, in fp32 arithmetic."""
+
+from dataclasses import replace
 
 import numpy as np
 
 import attnfuzz
-from attnfuzz.masks import visible
+from attnfuzz.masks import distances, finite_padding, visible
 from attnfuzz.tensor import as_float32
 
 ERRORS = attnfuzz.Errors(accumulator="ffma", p="fp32", exp="fast_expf", log="logf", rcp="exact", tanh="tanhf",
@@ -19,11 +21,13 @@ def scores(p, q, k):
     return x
 
 
-@attnfuzz.target(errors=ERRORS, bf16="bits")
-def attention(p, q, k, v, bias=None, mask=None, key_lengths=None):
+@attnfuzz.target(errors=ERRORS, bf16="bits", domain=attnfuzz.Domain(features=("has_sink", "has_alibi", "latent")))
+def attention(p, q, k, v, bias=None, mask=None, key_lengths=None, sink=None, slopes=None):
     """attention in NumPy, fp32"""
     with np.errstate(all="ignore"):
         x = scores(p, q, k)
+        if slopes is not None:
+            x = x - slopes[:, :, None, None] * distances(p, key_lengths).astype(np.float32)
         if bias is not None:
             b = as_float32(bias)
             x = np.where(np.isneginf(b), -np.inf, x + b)
@@ -35,8 +39,14 @@ def attention(p, q, k, v, bias=None, mask=None, key_lengths=None):
         # A hidden key adds nothing, whatever it holds.
         hidden = np.isneginf(x)
         top = x.max(axis=-1, keepdims=True, initial=-np.inf)
-        e = np.exp(x - np.where(np.isneginf(top), 0, top))
+        if sink is not None:
+            sink = as_float32(sink)[:, None, None]
+            top = np.maximum(top, sink)
+        shift = np.where(np.isneginf(top), 0, top)
+        e = np.exp(x - shift)
         total = e.sum(axis=-1, keepdims=True)
+        if sink is not None:
+            total = total + np.exp(sink - shift)
         w = np.repeat(as_float32(v), p.heads_q // p.heads_kv, axis=1)
         bad = ~np.isfinite(w)
         o = np.matmul(e, np.where(bad, 0, w))
@@ -49,3 +59,62 @@ def attention(p, q, k, v, bias=None, mask=None, key_lengths=None):
 
 attention_fp32 = attnfuzz.target(attention.function, errors=ERRORS, domain=attnfuzz.Domain(dtypes=("f32",)),
                                  description="attention in NumPy, inputs and output in fp32")
+
+
+def _pairs(p, q, k, v, dout, bias, mask, key_lengths):
+    """Of all pairs in fp32: the scores, -inf where a query does not see a key; their slope by the softcap; dO V; and K, whose
+    rows beyond the lengths are finite, for every query head."""
+    if key_lengths is not None:
+        k, v = (finite_padding(as_float32(t), key_lengths) for t in (k, v))
+    k, v = (np.repeat(as_float32(t), p.heads_q // p.heads_kv, axis=1) for t in (k, v))
+    x = np.matmul(as_float32(q), k.swapaxes(2, 3)) * np.float32(p.scale)
+    slope = np.float32(1)
+    if p.softcap > 0:
+        t = np.tanh(x / np.float32(p.softcap))
+        x, slope = np.float32(p.softcap) * t, 1 - t * t
+    if bias is not None:
+        b = as_float32(bias)
+        x = np.where(np.isneginf(b), -np.inf, x + b)
+    for seen in (visible(p, key_lengths), mask):
+        x = x if seen is None else np.where(seen, x, -np.inf)
+    return x, slope, np.matmul(as_float32(dout), v.swapaxes(2, 3)), k
+
+
+def _gradients(p, q, dout, k, key_lengths, hidden, weight, z, slope):
+    """dQ, dK and dV of the weights, which are 0 where a query does not see a key, and of z = dO V - D."""
+    da = np.where(hidden, 0, weight * z * slope)
+    of_keys = np.matmul(da.swapaxes(2, 3), as_float32(q)), np.matmul(weight.swapaxes(2, 3), as_float32(dout))
+    dk, dv = (t.reshape(p.batch, p.heads_kv, p.heads_q // p.heads_kv, *t.shape[2:]).sum(axis=2) for t in of_keys)
+    if key_lengths is not None:  # 0 even where Q or dO holds NaN
+        beyond = np.arange(p.seq_k)[:, None] >= np.asarray(key_lengths).reshape(-1, 1, 1, 1)
+        dk, dv = np.where(beyond, 0, dk), np.where(beyond, 0, dv)
+    scale = np.float32(p.scale)
+    return {"dq": (np.matmul(da, k) * scale).astype(np.float32), "dk": dk * scale, "dv": dv}
+
+
+BACKWARD = replace(ERRORS, ds="fp32", heads="fp32")
+
+
+@attnfuzz.target(operation="backward", errors=BACKWARD, bf16="bits", domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32")))
+def backward(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):
+    """the backward pass in NumPy, fp32, from the O and LSE that it is given"""
+    with np.errstate(all="ignore"):
+        x, slope, dp, k = _pairs(p, q, k, v, dout, bias, mask, key_lengths)
+        hidden = np.isneginf(x)
+        weight = np.where(hidden, 0, np.exp(x - lse[..., None]))
+        delta = (as_float32(dout) * as_float32(o)).sum(axis=-1, keepdims=True)
+        return _gradients(p, q, dout, k, key_lengths, hidden, weight, dp - delta, slope)
+
+
+@attnfuzz.target(operation="backward", errors=replace(BACKWARD, saved="recomputed"), bf16="bits",
+                 domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32")))
+def backward_recomputed(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):
+    """the backward pass in NumPy, fp32, as the derivative of a softmax that it computes itself"""
+    with np.errstate(all="ignore"):
+        x, slope, dp, k = _pairs(p, q, k, v, dout, bias, mask, key_lengths)
+        top = x.max(axis=-1, keepdims=True, initial=-np.inf)
+        hidden = np.isneginf(x)
+        weight = np.where(hidden, 0, np.exp(x - top))
+        weight = np.where(hidden, 0, weight / weight.sum(axis=-1, keepdims=True))
+        delta = np.where(hidden, 0, weight * dp).sum(axis=-1, keepdims=True)
+        return _gradients(p, q, dout, k, key_lengths, hidden, weight, dp - delta, slope)
