@@ -30,10 +30,8 @@ cat >"$out/team/CMakeLists.txt" <<'LISTS'
 cmake_minimum_required(VERSION 3.25)
 project(team LANGUAGES CXX)
 find_package(attnfuzz REQUIRED)
-set(folder ${PROJECT_SOURCE_DIR}/kernels)
-attnfuzz_add_kernel(NAME team BACKENDS cpu BUILDS plain INCLUDES ${PROJECT_SOURCE_DIR}
-  SOURCES ${folder}/splitk/splitk.cu ${folder}/splitk/splitk_f16.cu ${folder}/splitk/splitk_bf16.cu
-          ${folder}/forward/checks.cu ${folder}/forward/shapes.cu)
+file(GLOB sources ${PROJECT_SOURCE_DIR}/kernels/splitk/*.cu ${PROJECT_SOURCE_DIR}/kernels/forward/*.cu)
+attnfuzz_add_kernel(NAME team BACKENDS cpu BUILDS plain INCLUDES ${PROJECT_SOURCE_DIR} SOURCES ${sources})
 LISTS
 cd "$out/team" || exit 1
 "$cmake" -B build -G "$generator" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$out/attnfuzz" \
