@@ -77,7 +77,8 @@ def efficient(p, q, k, v, dout, o, lse, bias=None, mask=None):
     return tuple(t.transpose(1, 2) for t in grads[:3])
 
 
-@attnfuzz.target(operation="backward", device="cuda", tiles=(128, 128), errors=replace(TENSOR, ds="input"),
+# Its dS in fp16 was off by up to twice the half ulp of one rounding; cuDNN does not say how it rounds.
+@attnfuzz.target(operation="backward", device="cuda", tiles=(128, 128), errors=replace(TENSOR, ds="input", conversion="faithful"),
                  domain=attnfuzz.Domain(gqa=False, bias=False, mask=False, dim=attnfuzz.multiple(8, most=128), equal_dims=True,
                                         seq_q=attnfuzz.at_least(1), seq_k=attnfuzz.at_least(2), scale=POSITIVE,
                                         **dict(COMMON, **ALIGNED, **GRID)))
