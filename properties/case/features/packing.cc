@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "properties/case/feature.h"
+#include "properties/case/geometry.h"
 #include "properties/case/packed.h"
 
 namespace attnfuzz::feature {
@@ -83,6 +84,21 @@ Packing draw_side(Rng& rng, int64_t batch, int64_t tile, int64_t longest) {
   return packing;
 }
 
+// Puts the rows of one packed tensor so far apart that the last entry begins 2^31 elements or more behind the first.
+void draw_far_rows(Rng& rng, Case& c) {
+  constexpr int64_t kMostRows = 512;  // each touches two pages
+  const TensorId t = rng.pick<TensorId>({TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO});
+  const std::optional<Packing>& packing = packing_of(c.problem, t);
+  if (!packing || packing->lengths.empty() || !is_present(c, t)) return;
+  const PackedCase packed(c.problem);
+  const int64_t first = (of_queries(spec_of(t)) ? packed.borders_q() : packed.borders_k()).rbegin()[1];
+  if (first == 0 || stored_size(c.problem, t)[1] * stored_size(c.problem, t)[2] > kMostRows) return;
+  TensorLayout& layout = c.layout[static_cast<size_t>(t)];
+  const TensorLayout before = layout;
+  layout = {.order = {2, 0, 1}, .spread = (int64_t{1} << 31) / first + 8};
+  if (!geometry(c, t)) layout = before;
+}
+
 void draw(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   Problem& p = c.problem;
@@ -103,6 +119,7 @@ void draw(const DrawContext& context, Case& c) {
     p.packed_k->lengths = p.packed_q->lengths;
   }
   if (narrow) p.index_dtype = rng.coin() ? ATTN_INDEX_32 : ATTN_INDEX_64;
+  if (!context.config.domain && rng.percent(6)) draw_far_rows(rng, c);
 }
 
 // Moves the length of one entry, or the slack.
