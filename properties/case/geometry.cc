@@ -151,6 +151,19 @@ std::optional<Geometry> geometry(const Case& c, TensorId t) {
   return g;
 }
 
+void unpack(Case& c) {
+  Problem& p = c.problem;
+  if (!p.packed_q && !p.packed_k) return;
+  p.packed_q.reset(), p.packed_k.reset();
+  if (!p.key_lengths) p.index_dtype = ATTN_INDEX_64;
+  for (const TensorSpec& spec : kTensors) {
+    TensorLayout& layout = c.layout[static_cast<size_t>(spec.id)];
+    if (!may_be_packed(spec) || geometry(c, spec.id)) continue;
+    layout.spread = 0;
+    if (!geometry(c, spec.id)) layout = {};
+  }
+}
+
 int64_t step_without_spread(const Case& c, TensorId t) {
   Case close = c;
   TensorLayout& layout = close.layout[static_cast<size_t>(t)];

@@ -44,11 +44,8 @@ inline int64_t packed_rows(const Packing& packing, int64_t longest) {
   return rows;
 }
 
-// Makes the batch entries dense. All then have the longest length.
-inline void unpack(Problem& p) {
-  p.packed_q.reset(), p.packed_k.reset();
-  if (!p.key_lengths) p.index_dtype = ATTN_INDEX_64;
-}
+// Makes the batch entries dense. All then have the longest length. A layout that does not fit so many rows is given up.
+void unpack(Case& c);
 
 class PackedCase {
  public:

@@ -490,7 +490,7 @@ bool adapted(Case& c, const Property& property, const Target& target, std::strin
       return false;
     }
   }
-  if (!property.packed) unpack(c.problem);
+  if (!property.packed) unpack(c);
   if (!property.adapt(c, target.info(), why)) return false;
   if (lies) lay_within(*declared, c);
   return true;

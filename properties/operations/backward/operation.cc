@@ -131,7 +131,7 @@ void shape(Case& c) {
   c.problem.sink.reset();
   c.problem.slopes.reset();
   c.problem.latent = false;
-  unpack(c.problem);
+  unpack(c);
   c.problem.index_dtype = ATTN_INDEX_64;
   c.want_lse = true;
   c.dout = dout_of(drawn);

@@ -18,7 +18,7 @@ Case only(const Case& base, int64_t b) {
   if (p.packed_q) p.seq_q = packed_length(*p.packed_q, p.seq_q, b), c.once.q.batch = false;
   if (p.key_lengths) p.key_lengths = std::vector<int64_t>{(*p.key_lengths)[static_cast<size_t>(b)]};
   p.batch = 1;
-  unpack(p);
+  unpack(c);
   fit(c);
   return c;
 }
