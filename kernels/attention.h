@@ -8,7 +8,8 @@
  *
  *   kv head    g      = floor(h / (heads_q / heads_kv))
  *   diagonal   diag(i) = i                          (ATTN_TOP_LEFT)
- *                      = i + len_k[b] - seq_q       (ATTN_BOTTOM_RIGHT)
+ *                      = i + len_k[b] - len_q[b]    (ATTN_BOTTOM_RIGHT), where len_q[b] is
+ *              seq_q, unless queries are packed (ATTN_FEATURE_RAGGED)
  *   visible    j with 0 <= j < len_k[b]; j <= diag(i) if causal;
  *              diag(i) - window_left <= j <= diag(i) + window_right (a negative
  *              window side is unbounded); mask(b,h,i,j) != 0 if there is a
@@ -161,8 +162,29 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * seq_q or seq_k is 0. O and LSE of a query that sees no key do not matter. num_splits is 0, and there are no
  * sinks, slopes or latent V. */
 #define ATTN_FEATURE_BACKWARD ((uint64_t)1 << 6)
+/* attn_problem.ragged: the sequences of a batch lie packed, one behind the other, and each has a length of its own.
+ *
+ * With ATTN_RAGGED_QUERIES, Q, O and LSE have one batch entry of total_q rows: (1, heads_q, total_q, ...). Query i of
+ * batch entry b is row cu_q[b] + i of it, and the entry has len_q[b] = cu_q[b+1] - cu_q[b] queries. With
+ * ATTN_RAGGED_KEYS, K and V have one batch entry of total_k rows, and entry b has len_k[b] = cu_k[b+1] - cu_k[b] keys;
+ * key_lengths may shorten them. cu_q and cu_k hold batch + 1 numbers that begin with 0, never fall and end at or below
+ * the total: the caller sees to that. An entry may have no query or no key.
+ *
+ * seq_q and seq_k are then no less than the longest sequence, and may be more. A kernel has no other use for them: the
+ * lengths are those of the arrays. Bias and mask stay (batch, heads_q, seq_q, seq_k); only pairs of queries and keys
+ * that exist are read. Rows behind the last sequence belong to no entry. They may hold anything, have no part in any
+ * result, and are not written. */
+#define ATTN_FEATURE_RAGGED ((uint64_t)1 << 7)
+/* attn_problem.index_dtype is ATTN_INDEX_32: key_lengths, cu_q and cu_k hold int32_t. */
+#define ATTN_FEATURE_INDEX32 ((uint64_t)1 << 8)
 /* Of attn_kernel.features alone: the kernel has no forward pass, and is offered other operations only. */
 #define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)
+
+/* Bits of attn_problem.ragged. */
+typedef enum attn_ragged { ATTN_RAGGED_QUERIES = 1, ATTN_RAGGED_KEYS = 2 } attn_ragged;
+
+/* The numbers in key_lengths, cu_q and cu_k. */
+typedef enum attn_index { ATTN_INDEX_64 = 0, ATTN_INDEX_32 = 1 /* with ATTN_FEATURE_INDEX32 */ } attn_index;
 
 /* What is asked. Sizes are counts of elements; a zero length is legal. */
 typedef struct attn_problem {
@@ -190,6 +212,10 @@ typedef struct attn_problem {
   int32_t has_sink;   /* appended: boolean, with ATTN_FEATURE_SINK: tensors.sink is given */
   int32_t sink_dtype; /* of the sinks: ATTN_F16, ATTN_BF16 or ATTN_F32; 0 without sinks */
   int32_t has_alibi;  /* appended: boolean, with ATTN_FEATURE_ALIBI: tensors.slopes is given */
+  int32_t ragged;     /* bits of attn_ragged, with ATTN_FEATURE_RAGGED; 0: nothing is packed */
+  int64_t total_q;    /* appended: rows of packed queries; 0 if they are not packed */
+  int64_t total_k;    /* appended: rows of packed keys; 0 if they are not packed */
+  int32_t index_dtype; /* appended: attn_index */
   int32_t reserved2;
 } attn_problem;
 
@@ -211,7 +237,7 @@ typedef struct attn_tensors {
   attn_tensor lse;            /* (batch, heads_q, seq_q, 1), fp32, of plan.lse_base; data NULL: not wanted */
   attn_tensor bias;           /* (batch, heads_q, seq_q, seq_k), of bias_dtype */
   attn_tensor mask;           /* (batch, heads_q, seq_q, seq_k), one byte each; non-zero: may be seen */
-  const int64_t* key_lengths; /* (batch), dense; a value outside 0..seq_k counts as the nearer end */
+  const int64_t* key_lengths; /* (batch), dense, of index_dtype; a value outside 0..seq_k counts as the nearer end */
   void* workspace;            /* plan.workspace_bytes, of any content; aligned to plan.workspace_align */
   uint64_t workspace_bytes;
   /* Appended, for ATTN_FEATURE_MERGE: the results of two sides. */
@@ -226,6 +252,9 @@ typedef struct attn_tensors {
   /* Appended, for ATTN_FEATURE_ALIBI: (batch, heads_q, 1, 1), fp32. In units of e. The stride of the batch is 0 if
    * all entries have the same slopes. */
   attn_tensor slopes;
+  /* Appended, for ATTN_FEATURE_RAGGED: (batch + 1), dense, of index_dtype. NULL for a side that is not packed. */
+  const void* cu_q;
+  const void* cu_k;
 } attn_tensors;
 
 /* What stopped a kernel. The strings live for the length of the callback. */

@@ -72,13 +72,32 @@ inline attn_tensor strided(const attn_tensor& tensor, int64_t n0, int64_t n1, in
   return result;
 }
 
+// Batch entries and rows of a tensor of queries, and of one of keys, as they lie in memory.
+struct Rows {
+  int64_t entries, count;
+};
+inline Rows rows_of_queries(const attn_problem& p) {
+  return (p.ragged & ATTN_RAGGED_QUERIES) != 0 ? Rows{1, p.total_q} : Rows{p.batch, p.seq_q};
+}
+inline Rows rows_of_keys(const attn_problem& p) {
+  return (p.ragged & ATTN_RAGGED_KEYS) != 0 ? Rows{1, p.total_k} : Rows{p.batch, p.seq_k};
+}
+
+// Number n of an array of lengths or offsets (attn_problem.index_dtype). For host memory.
+//
+//   const int64_t first = attn::index_at(p, t.cu_q, b), queries = attn::index_at(p, t.cu_q, b + 1) - first;
+inline int64_t index_at(const attn_problem& p, const void* array, int64_t n) {
+  return p.index_dtype == ATTN_INDEX_32 ? static_cast<const int32_t*>(array)[n] : static_cast<const int64_t*>(array)[n];
+}
+
 // All tensors with such strides, each in its shape.
 inline attn_tensors strided(const attn_problem& p, attn_tensors t) {
-  t.q = strided(t.q, p.batch, p.heads_q, p.seq_q, p.dim_qk);
-  t.k = strided(t.k, p.batch, p.heads_kv, p.seq_k, p.dim_qk);
-  t.v = strided(t.v, p.batch, p.heads_kv, p.seq_k, p.dim_v);
-  t.o = strided(t.o, p.batch, p.heads_q, p.seq_q, p.dim_v);
-  t.lse = strided(t.lse, p.batch, p.heads_q, p.seq_q, 1);
+  const Rows q = rows_of_queries(p), k = rows_of_keys(p);
+  t.q = strided(t.q, q.entries, p.heads_q, q.count, p.dim_qk);
+  t.k = strided(t.k, k.entries, p.heads_kv, k.count, p.dim_qk);
+  t.v = strided(t.v, k.entries, p.heads_kv, k.count, p.dim_v);
+  t.o = strided(t.o, q.entries, p.heads_q, q.count, p.dim_v);
+  t.lse = strided(t.lse, q.entries, p.heads_q, q.count, 1);
   t.bias = strided(t.bias, p.batch, p.heads_q, p.seq_q, p.seq_k);
   t.mask = strided(t.mask, p.batch, p.heads_q, p.seq_q, p.seq_k);
   t.slopes = strided(t.slopes, p.batch, p.heads_q, 1, 1);
@@ -127,7 +146,8 @@ inline Refusal check_sizes(const attn_problem& p) {
     const char* name;
     int64_t value;
   } lengths[] = {{"batch", p.batch}, {"heads_q", p.heads_q}, {"heads_kv", p.heads_kv},
-                 {"seq_q", p.seq_q}, {"seq_k", p.seq_k},     {"num_splits", p.num_splits}};
+                 {"seq_q", p.seq_q}, {"seq_k", p.seq_k},     {"num_splits", p.num_splits},
+                 {"total_q", p.total_q}, {"total_k", p.total_k}};
   for (const auto& length : lengths) {
     if (length.value < 0 || length.value > kMaxSize)
       return invalid(name_value(length.name, length.value) + " is outside 0..2^40");
@@ -139,6 +159,26 @@ inline Refusal check_sizes(const attn_problem& p) {
   if (p.heads_kv == 0 ? p.heads_q != 0 : p.heads_q % p.heads_kv != 0) {
     return invalid(name_value("heads_kv", p.heads_kv) + " does not divide " + name_value("heads_q", p.heads_q));
   }
+  return {};
+}
+
+inline Refusal check_ragged(const attn_problem& p) {
+  const bool ragged = (p.features & ATTN_FEATURE_RAGGED) != 0;
+  if (ragged != (p.ragged != 0))
+    return invalid("ragged is " + std::to_string(p.ragged) + ", but attn_problem.features " +
+                   (ragged ? "asks for packed sequences" : "does not ask for packed sequences"));
+  if (p.ragged < 0 || p.ragged > (ATTN_RAGGED_QUERIES | ATTN_RAGGED_KEYS))
+    return invalid(name_value("ragged", p.ragged) + " is not known");
+  if ((p.ragged & ATTN_RAGGED_QUERIES) == 0 && p.total_q != 0)
+    return invalid(name_value("total_q", p.total_q) + ", but queries are not packed");
+  if ((p.ragged & ATTN_RAGGED_KEYS) == 0 && p.total_k != 0)
+    return invalid(name_value("total_k", p.total_k) + ", but keys are not packed");
+  const bool narrow = (p.features & ATTN_FEATURE_INDEX32) != 0;
+  if (p.index_dtype != (narrow ? ATTN_INDEX_32 : ATTN_INDEX_64))
+    return invalid(name_value("index_dtype", p.index_dtype) + ", but attn_problem.features " +
+                   (narrow ? "asks for int32" : "does not ask for int32"));
+  if (ragged && (p.features & kOtherOperations) != 0)
+    return invalid("only the forward pass has packed sequences");
   return {};
 }
 
@@ -207,14 +247,15 @@ inline Refusal check_backward(const attn_problem& p) {
 // True if an output of the operation overlaps itself; then *name is its name.
 inline bool output_overlaps(const attn_problem& p, const attn_tensors& t, const char** name) {
   const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0;
-  const std::array<int64_t, 4> of_o = {p.batch, p.heads_q, p.seq_q, p.dim_v};
+  const Rows rows = rows_of_queries(p);
+  const std::array<int64_t, 4> of_o = {rows.entries, p.heads_q, rows.count, p.dim_v};
   const struct {
     const char* name;
     const attn_tensor& tensor;
     bool written;
     std::array<int64_t, 4> shape;
   } outputs[] = {{"o", t.o, !backward, of_o},
-                 {"lse", t.lse, !backward && t.lse.data != nullptr, {p.batch, p.heads_q, p.seq_q, 1}},
+                 {"lse", t.lse, !backward && t.lse.data != nullptr, {rows.entries, p.heads_q, rows.count, 1}},
                  {"dq", t.dq, backward, {p.batch, p.heads_q, p.seq_q, p.dim_qk}},
                  {"dk", t.dk, backward, {p.batch, p.heads_kv, p.seq_k, p.dim_qk}},
                  {"dv", t.dv, backward, {p.batch, p.heads_kv, p.seq_k, p.dim_v}}};
@@ -226,8 +267,9 @@ inline bool output_overlaps(const attn_problem& p, const attn_tensors& t, const 
 }
 
 inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
-  const bool queries = p.batch > 0 && p.heads_q > 0 && p.seq_q > 0;
-  const bool keys = queries && p.seq_k > 0;
+  const bool queries = p.batch > 0 && p.heads_q > 0 && p.seq_q > 0 && rows_of_queries(p).count > 0;
+  const bool keys = queries && p.seq_k > 0 && rows_of_keys(p).count > 0;
+  const uintptr_t index = p.index_dtype == ATTN_INDEX_32 ? 4 : 8;
   const bool sides = queries && (p.features & ATTN_FEATURE_MERGE) != 0;
   const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0;
   const bool of_keys = backward && p.batch > 0 && p.heads_kv > 0 && p.seq_k > 0;
@@ -244,7 +286,9 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
                   {"lse", t.lse.data, backward && keys, 4},
                   {"bias", t.bias.data, keys && p.bias_dtype != ATTN_NONE, p.bias_dtype == ATTN_F32 ? 4u : 2u},
                   {"mask", t.mask.data, keys && p.has_mask, 1},
-                  {"key_lengths", t.key_lengths, queries && p.has_key_lengths, 8},
+                  {"key_lengths", t.key_lengths, queries && p.has_key_lengths, index},
+                  {"cu_q", t.cu_q, queries && (p.ragged & ATTN_RAGGED_QUERIES) != 0, index},
+                  {"cu_k", t.cu_k, queries && (p.ragged & ATTN_RAGGED_KEYS) != 0, index},
                   {"sink", t.sink.data, queries && p.has_sink, p.sink_dtype == ATTN_F32 ? 4u : 2u},
                   {"slopes", t.slopes.data, queries && p.has_alibi, 4},
                   {"o1", t.o1.data, sides, element},
@@ -286,6 +330,7 @@ inline Refusal read_call(const attn_problem* problem, const attn_tensors* tensor
     return {ATTN_UNSUPPORTED, "this kernel has no forward pass"};
   if (Refusal refusal = check_sizes(call->problem)) return refusal;
   if (Refusal refusal = check_switches(call->problem)) return refusal;
+  if (Refusal refusal = check_ragged(call->problem)) return refusal;
   if (Refusal refusal = check_merge(call->problem)) return refusal;
   if (Refusal refusal = check_backward(call->problem)) return refusal;
   if (Refusal refusal = check_tensors(call->problem, call->tensors)) return refusal;

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "reference/call/sequences.h"
 #include "reference/numbers/formats.h"
 #include "reference/semantics.h"
 #include "reference/rows/operands.h"
@@ -145,6 +146,7 @@ class Evaluator {
         first_(first),
         last_(last),
         holes_(problem.has_mask || problem.bias_dtype != ATTN_NONE),
+        sequences_(problem, tensors),
         kept_(last - first),
         out_(empty_reference(problem, model, exact)) {}
 
@@ -176,8 +178,8 @@ class Evaluator {
     if (b == b_ && g == g_) return;
     b_ = b;
     g_ = g;
-    length_ = key_length(problem_, tensors_, b);
-    load_operands(problem_, tensors_, b, g, first_, std::min(last_, length_), model_.least_factor, &operands_);
+    lengths_ = lengths_of(problem_, tensors_, b);
+    load_operands(problem_, tensors_, b, g, first_, std::min(last_, lengths_.keys), model_.least_factor, &operands_);
     auto& ascending = scratch_.ascending;
     for (auto next = static_cast<int64_t>(ascending.size()); next < operands_.count; ++next)
       ascending.push_back(next);
@@ -191,7 +193,7 @@ class Evaluator {
       row->keys = row->own_keys;
       return;
     }
-    const KeyRange range = key_range(problem_, length_, at.i);
+    const KeyRange range = key_range(problem_, lengths_, at.i);
     const int64_t first = std::max(range.first, first_), last = std::min(range.last, last_);
     row->keys = {};
     if (first < last)
@@ -199,8 +201,12 @@ class Evaluator {
                       .subspan(static_cast<size_t>(first - first_), static_cast<size_t>(last - first));
   }
 
-  // Reads a row into the next place of the block. False if it is dead and therefore done.
+  // Reads a row into the next place of the block. False if it is dead, or not there, and therefore done.
   bool load_row(int64_t number, const Row& at) {
+    if (at.i >= lengths_.queries) {
+      fill(number, RowState::kAbsent, Due::kAnything);
+      return false;
+    }
     ++out_.sampled;
     BlockRow& row = scratch_.block_rows[live_];
     load_keys(at, &row);
@@ -222,7 +228,8 @@ class Evaluator {
     }
     row.q.resize(static_cast<size_t>(problem_.dim_qk));
     row.q_size.resize(row.q.size());
-    decode_strided(problem_.dtype, tensors_.q.data, offset_of(tensors_.q, at.b, at.h, at.i, 0),
+    const StoredRow stored = sequences_.query_row(at.b, at.i);
+    decode_strided(problem_.dtype, tensors_.q.data, offset_of(tensors_.q, stored.entry, at.h, stored.row, 0),
                    tensors_.q.stride[3], problem_.dim_qk, row.q.data());
     for (size_t t = 0; t < row.q.size(); ++t) row.q_size[t] = std::abs(row.q[t]);
     return true;
@@ -264,8 +271,8 @@ class Evaluator {
     const double slope = slope_of(problem_, tensors_, row->at.b, row->at.h);
     for (const int64_t key : row->keys) {
       const int64_t j = operands_.first + key;
-      row->distance.push_back(static_cast<double>(distance(problem_, length_, row->at.i, j)));
-      row->alibi.push_back(alibi(problem_, slope, length_, row->at.i, j));
+      row->distance.push_back(static_cast<double>(distance(problem_, lengths_, row->at.i, j)));
+      row->alibi.push_back(alibi(problem_, slope, lengths_, row->at.i, j));
     }
     return std::isfinite(slope);
   }
@@ -396,7 +403,9 @@ class Evaluator {
   const ErrorModel& model_;
   const int64_t first_, last_;
   const bool holes_;  // a mask or a bias may hide keys within a range
-  int64_t b_ = -1, g_ = -1, length_ = 0;
+  const Sequences sequences_;
+  int64_t b_ = -1, g_ = -1;
+  Lengths lengths_ = {};
   size_t live_ = 0;
   KeptScratch kept_;
   Scratch& scratch_ = *kept_;

@@ -34,10 +34,20 @@ ATTN_BOTH inline int64_t saturating_sum(int64_t a, int64_t b) {
   return a < kLeast - b ? kLeast : a + b;
 }
 
-// The key on query i's diagonal, among `length` keys. It may lie outside of them.
+// The numbers of queries and keys of a batch entry. A function that takes a number of keys alone is for an entry with
+// all seq_q queries.
+struct Lengths {
+  int64_t queries, keys;
+};
+
+// The key on query i's diagonal. It may lie outside of the entry's keys.
 template <class Problem>
-ATTN_BOTH int64_t diagonal(const Problem& p, int64_t length, int64_t i) {
-  return p.align == ATTN_BOTTOM_RIGHT ? i + length - p.seq_q : i;
+ATTN_BOTH int64_t diagonal(const Problem& p, Lengths of, int64_t i) {
+  return p.align == ATTN_BOTTOM_RIGHT ? i + of.keys - of.queries : i;
+}
+template <class Problem>
+ATTN_BOTH int64_t diagonal(const Problem& p, int64_t keys, int64_t i) {
+  return diagonal(p, Lengths{p.seq_q, keys}, i);
 }
 
 // [first, last), possibly empty.
@@ -48,25 +58,33 @@ struct KeyRange {
 
 // The keys that query i sees by length, causality and window.
 template <class Problem>
-ATTN_BOTH KeyRange key_range(const Problem& p, int64_t length, int64_t i) {
-  const int64_t diag = diagonal(p, length, i);
+ATTN_BOTH KeyRange key_range(const Problem& p, Lengths of, int64_t i) {
+  const int64_t diag = diagonal(p, of, i);
   int64_t right = p.window_right < 0 ? std::numeric_limits<int64_t>::max() : p.window_right;
   if (p.causal) right = std::min<int64_t>(right, 0);
-  KeyRange range{0, length};
+  KeyRange range{0, of.keys};
   if (p.window_left >= 0) range.first = std::max(range.first, saturating_sum(diag, -p.window_left));
   range.last = std::min(range.last, saturating_sum(saturating_sum(diag, right), 1));
   range.last = std::max(range.last, range.first);
   return range;
 }
+template <class Problem>
+ATTN_BOTH KeyRange key_range(const Problem& p, int64_t keys, int64_t i) {
+  return key_range(p, Lengths{p.seq_q, keys}, i);
+}
 
 // True if query i sees key j by length, causality and window, for any j.
 template <class Problem>
-ATTN_BOTH bool visible(const Problem& p, int64_t length, int64_t i, int64_t j) {
-  if (j < 0 || j >= length) return false;
-  const int64_t away = j - diagonal(p, length, i);
+ATTN_BOTH bool visible(const Problem& p, Lengths of, int64_t i, int64_t j) {
+  if (j < 0 || j >= of.keys) return false;
+  const int64_t away = j - diagonal(p, of, i);
   if (p.causal && away > 0) return false;
   if (p.window_left >= 0 && away < -p.window_left) return false;
   return p.window_right < 0 || away <= p.window_right;
+}
+template <class Problem>
+ATTN_BOTH bool visible(const Problem& p, int64_t keys, int64_t i, int64_t j) {
+  return visible(p, Lengths{p.seq_q, keys}, i, j);
 }
 
 // A bias of -infinity hides its key like a mask. A NaN does not: it must come out.
@@ -84,14 +102,18 @@ ATTN_BOTH inline Capped capped(double c, double x) {
 
 // The distance of key j from query i's diagonal.
 template <class Problem>
-ATTN_BOTH int64_t distance(const Problem& p, int64_t length, int64_t i, int64_t j) {
-  const int64_t away = diagonal(p, length, i) - j;
+ATTN_BOTH int64_t distance(const Problem& p, Lengths of, int64_t i, int64_t j) {
+  const int64_t away = diagonal(p, of, i) - j;
   return away < 0 ? -away : away;
 }
 // What a slope adds to the score of a pair.
 template <class Problem>
-ATTN_BOTH double alibi(const Problem& p, double slope, int64_t length, int64_t i, int64_t j) {
-  return -slope * static_cast<double>(distance(p, length, i, j));
+ATTN_BOTH double alibi(const Problem& p, double slope, Lengths of, int64_t i, int64_t j) {
+  return -slope * static_cast<double>(distance(p, of, i, j));
+}
+template <class Problem>
+ATTN_BOTH double alibi(const Problem& p, double slope, int64_t keys, int64_t i, int64_t j) {
+  return alibi(p, slope, Lengths{p.seq_q, keys}, i, j);
 }
 
 // The score of a pair with the product q.k. `bias` is 0 if there is none.

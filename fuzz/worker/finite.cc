@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "fuzz/worker/memory/owned_rows.h"
+
 namespace attnfuzz::worker {
 namespace {
 
@@ -17,12 +19,14 @@ bool all_finite(const Bits* at, int64_t count, int64_t step, Bits all_ones) {
   return !other;
 }
 
-// The keys that batch entry b may see.
-int64_t keys_of(const wire::Request& request, const Arena& arena, int64_t b) {
+// The rows of stored entry b of a tensor that count: of packed sequences all that belong to one, and of keys those
+// that batch entry b may see.
+int64_t rows_of(const wire::Request& request, const Arena& arena, TensorId id, int64_t b) {
   const attn_problem& p = request.problem;
-  if (!p.has_key_lengths) return p.seq_k;
+  if (is_packed(p, id)) return owned_rows(request, arena, id);
+  if (!of_keys(spec_of(id)) || !p.has_key_lengths) return shape_of(spec_of(id), p)[2];
   const wire::Tensor& lengths = request.tensors[static_cast<size_t>(TensorId::kKeyLengths)];
-  return std::clamp<int64_t>(static_cast<const int64_t*>(arena.at(lengths.offset))[b], 0, p.seq_k);
+  return std::clamp<int64_t>(index_at(p.index_dtype, arena.at(lengths.offset), b), 0, p.seq_k);
 }
 
 template <class Bits>
@@ -30,10 +34,10 @@ bool is_finite(const wire::Request& request, const Arena& arena, TensorId id, Bi
   const wire::Tensor& tensor = request.tensors[static_cast<size_t>(id)];
   if (tensor.offset == Arena::kNowhere) return true;
   const auto* first = static_cast<const Bits*>(arena.at(tensor.offset));
-  const auto size = shape_of(spec_of(id), request.problem);
+  const auto size = stored_shape_of(spec_of(id), request.problem);
   const auto& stride = tensor.stride;
   for (int64_t b = 0; b < size[0]; ++b) {
-    const int64_t rows = !of_keys(spec_of(id)) ? size[2] : keys_of(request, arena, b);
+    const int64_t rows = rows_of(request, arena, id, b);
     for (int64_t h = 0; h < size[1]; ++h)
       for (int64_t s = 0; s < rows; ++s)
         if (!all_finite(first + b * stride[0] + h * stride[1] + s * stride[2], size[3], stride[3], all_ones))

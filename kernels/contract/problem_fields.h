@@ -68,6 +68,11 @@ inline constexpr ProblemField kRows[] = {
     {ATTN_FIELD(P, has_sink), kBoolean, "tensors.sink holds one more score for each head", 0, ATTN_FEATURE_SINK},
     {ATTN_FIELD(P, sink_dtype), kDtype, "format of the sinks; 0 without them", 0, ATTN_FEATURE_SINK},
     {ATTN_FIELD(P, has_alibi), kBoolean, "tensors.slopes holds a slope for each head", 0, ATTN_FEATURE_ALIBI},
+    {ATTN_FIELD(P, ragged), kNumber, "1: queries are packed, 2: keys are, 3: both", 0, ATTN_FEATURE_RAGGED},
+    {ATTN_FIELD(P, total_q), kNumber, "rows of packed queries", 0, ATTN_FEATURE_RAGGED},
+    {ATTN_FIELD(P, total_k), kNumber, "rows of packed keys", 0, ATTN_FEATURE_RAGGED},
+    {ATTN_FIELD(P, index_dtype), kNumber, "format of lengths and offsets; 0: int64, 1: int32", 0,
+     ATTN_FEATURE_INDEX32},
     {ATTN_FIELD(P, reserved2), kReserved, "", 0},
 };
 // clang-format on

@@ -13,10 +13,12 @@ __global__ void __launch_bounds__(Shape::kThreads)
   const int64_t tile = q_tiles - 1 - blockIdx.x % q_tiles;
   const int64_t head = blockIdx.x / q_tiles % p.heads_q;
   const int64_t b = blockIdx.x / q_tiles / p.heads_q;
-  const BlockRows block = {b, head, tile * Shape::kTileQ, p.seq_q};
+  const Entry entry = entry_of(p, b);
+  const BlockRows block = {b, head, tile * Shape::kTileQ, entry.queries, entry};
+  if (block.empty()) return;  // the longest batch entry has more tiles
 
   RowState<Shape::kDim> state;
-  attend<Shape>(p, block, live_tiles<Shape>(block_range<Shape>(p, block, key_length(p, b))), state);
+  attend<Shape>(p, block, live_tiles<Shape>(block_range<Shape>(p, block)), state);
   store_final<typename Shape::T>(p, block, whole_rows(), state);
 }
 

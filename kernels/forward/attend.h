@@ -38,14 +38,17 @@ struct BlockRows {
   int64_t b;
   int64_t first_head;
   int64_t first_row;
-  int64_t rows;  // of all blocks: seq_q * packed
+  int64_t rows;  // of all blocks: the entry's queries * packed
+  Entry entry;
+
+  __device__ bool empty() const { return first_row >= rows; }
 };
 
-__device__ inline RowView row_view(const ForwardParams& p, const BlockRows& block, int64_t length,
-                                   int64_t row) {
+__device__ inline RowView row_view(const ForwardParams& p, const BlockRows& block, int64_t row) {
   if (row >= block.rows) return {block.b, block.first_head, 0, {0, 0}, 0};
   const int64_t i = row / p.packed;
-  return {block.b, block.first_head + row % p.packed, i, visible_range(p, length, i), diagonal_of(p, length, i)};
+  return {block.b, block.first_head + row % p.packed, i, visible_range(p, block.entry, i),
+          diagonal_of(p, block.entry, i)};
 }
 
 // The keys that the first and the last row of a block may see, mask and bias aside. Ranges move monotonically
@@ -55,10 +58,11 @@ struct BlockRange {
 };
 
 template <class Shape>
-__device__ BlockRange block_range(const ForwardParams& p, const BlockRows& block, int64_t length) {
+__device__ BlockRange block_range(const ForwardParams& p, const BlockRows& block) {
   const int64_t past = block.first_row + Shape::kTileQ;
   const int64_t last_row = (past < block.rows ? past : block.rows) - 1;
-  return {visible_range(p, length, block.first_row / p.packed), visible_range(p, length, last_row / p.packed)};
+  return {visible_range(p, block.entry, block.first_row / p.packed),
+          visible_range(p, block.entry, last_row / p.packed)};
 }
 
 struct TileSpan {
@@ -90,29 +94,28 @@ __device__ void attend(const ForwardParams& p, const BlockRows& block, TileSpan 
   const auto k_tile = [&](int64_t t) { return t % 2 != 0 ? k_odd : k_even; };
   const auto v_tile = [&](int64_t t) { return t % 2 != 0 ? v_odd : v_even; };
 
-  const int64_t length = key_length(p, block.b);
   const int64_t kv_head = block.first_head / p.group;
   const int warp_row = warp_id() * 16;
   const int64_t my_row = block.first_row + warp_row + lane_id() / 4;
-  const RowView rows[2] = {row_view(p, block, length, my_row), row_view(p, block, length, my_row + 8)};
+  const RowView rows[2] = {row_view(p, block, my_row), row_view(p, block, my_row + 8)};
   if (probed(&p.probe)) [[unlikely]]
     probe_rows(p, rows, my_row, block.rows);
 
   const auto load_q = [&](int r) -> const T* {
     const int64_t row = block.first_row + r;
     if (row >= block.rows) return nullptr;
-    return p.q.at<const T>(block.b, block.first_head + row % p.packed, row / p.packed);
+    return p.q.at<const T>(block.b, block.first_head + row % p.packed, block.entry.first_query + row / p.packed);
   };
   const auto load_keys = [&](SharedTile<T, kDim> tile, const Strided& tensor, int64_t t, int dim, bool async) {
     const auto row_at = [&](int r) -> const T* {
       const int64_t j = t * kTileK + r;
-      return j < length ? tensor.at<const T>(block.b, kv_head, j) : nullptr;
+      return j < block.entry.keys ? tensor.at<const T>(block.b, kv_head, block.entry.first_key + j) : nullptr;
     };
     load_tile<kTileK>(tile, row_at, dim, tensor.stride[3], async);
   };
 
   // A tile that the first and the last row see whole needs no masking.
-  const BlockRange range = block_range<Shape>(p, block, length);
+  const BlockRange range = block_range<Shape>(p, block);
   const bool may_be_plain = p.mode == ScoreMode::kFused && !p.has_mask;
   const bool probing = probed(&p.probe);
 

@@ -29,11 +29,12 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
                           int packed) {
   ForwardParams p = {};
   const attn_problem& a = problem;
-  p.q = strided(tensors.q, a.batch, a.heads_q, a.seq_q, a.dim_qk);
-  p.k = strided(tensors.k, a.batch, a.heads_kv, a.seq_k, a.dim_qk);
-  p.v = strided(tensors.v, a.batch, a.heads_kv, a.seq_k, a.dim_v);
-  p.o = strided(tensors.o, a.batch, a.heads_q, a.seq_q, a.dim_v);
-  p.lse = strided(tensors.lse, a.batch, a.heads_q, a.seq_q, 1);
+  const Rows q = rows_of_queries(a), k = rows_of_keys(a);
+  p.q = strided(tensors.q, q.entries, a.heads_q, q.count, a.dim_qk);
+  p.k = strided(tensors.k, k.entries, a.heads_kv, k.count, a.dim_qk);
+  p.v = strided(tensors.v, k.entries, a.heads_kv, k.count, a.dim_v);
+  p.o = strided(tensors.o, q.entries, a.heads_q, q.count, a.dim_v);
+  p.lse = strided(tensors.lse, q.entries, a.heads_q, q.count, 1);
   p.bias = strided(tensors.bias, a.batch, a.heads_q, a.seq_q, a.seq_k);
   p.mask = strided(tensors.mask, a.batch, a.heads_q, a.seq_q, a.seq_k);
   if (problem.has_sink) p.sinks = {tensors.sink.data, a.heads_q > 1 ? tensors.sink.stride[1] : 0, problem.sink_dtype};
@@ -42,6 +43,9 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
     p.slopes = {static_cast<const float*>(slopes.data), slopes.stride[0], slopes.stride[1]};
   }
   p.key_lengths = problem.has_key_lengths ? tensors.key_lengths : nullptr;
+  if ((problem.ragged & ATTN_RAGGED_QUERIES) != 0) p.ragged.cu_q = tensors.cu_q;
+  if ((problem.ragged & ATTN_RAGGED_KEYS) != 0) p.ragged.cu_k = tensors.cu_k;
+  p.ragged.narrow = problem.index_dtype == ATTN_INDEX_32;
   p.batch = problem.batch;
   p.heads_q = problem.heads_q;
   p.seq_q = problem.seq_q;
@@ -57,8 +61,8 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
   p.has_mask = problem.has_mask != 0;
   p.bias_dtype = problem.bias_dtype;
 
-  const int64_t q_shape[3] = {problem.batch, problem.heads_q, problem.seq_q};
-  const int64_t k_shape[3] = {problem.batch, problem.heads_kv, problem.seq_k};
+  const int64_t q_shape[3] = {q.entries, problem.heads_q, q.count};
+  const int64_t k_shape[3] = {k.entries, problem.heads_kv, k.count};
   p.async_q = copies_by_16_bytes(p.q, q_shape, p.dim_qk);
   p.async_k = copies_by_16_bytes(p.k, k_shape, p.dim_qk);
   p.async_v = copies_by_16_bytes(p.v, k_shape, p.dim_v);
@@ -106,7 +110,8 @@ std::string copy_path(const ForwardParams& params) {
   if (!params.async_q) slow += 'q';
   if (!params.async_k) slow += 'k';
   if (!params.async_v) slow += 'v';
-  return slow.empty() ? "cp.async" : "elementwise(" + slow + ")";
+  const bool ragged = params.ragged.cu_q != nullptr || params.ragged.cu_k != nullptr;
+  return (ragged ? "ragged " : "") + (slow.empty() ? "cp.async" : "elementwise(" + slow + ")");
 }
 
 void describe_arithmetic(const ForwardParams& params, attn_plan* plan) {

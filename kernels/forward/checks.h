@@ -22,7 +22,8 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
 // mask, or with a cap whose factors are no normal 32-bit numbers. Sequences have 31 bits.
 bool make_score_terms(const attn_problem& problem, const ForwardParams& params, ScoreTerms* terms);
 
-// "cp.async", or "elementwise(qv)" naming the tensors that cannot be copied 16 bytes at a time.
+// "cp.async", or "elementwise(qv)" naming the tensors that cannot be copied 16 bytes at a time; after "ragged " where
+// batch entries are packed.
 std::string copy_path(const ForwardParams& params);
 
 // The fields of a plan that all forward kernels of this family share.

@@ -48,10 +48,17 @@ struct Slopes {
   int64_t of_entry, from_head;  // strides of batch entries and of heads
 };
 
+// Packed batch entries, and the format of lengths and offsets (ATTN_FEATURE_RAGGED, ATTN_FEATURE_INDEX32).
+struct Ragged {
+  const void *cu_q, *cu_k;  // nullptr: that side is dense
+  bool narrow;              // these and key_lengths hold int32_t
+};
+
 struct ForwardParams {
   Strided q, k, v, o, lse, bias, mask;
   Sinks sinks;
   Slopes slopes;
+  Ragged ragged;
   const int64_t* key_lengths;  // nullptr: all seq_k
   int64_t batch, heads_q, seq_q, seq_k;
   int32_t dim_qk, dim_v;
@@ -80,15 +87,50 @@ __device__ inline int64_t key_length(const ForwardParams& p, int64_t b) {
   return length < 0 ? 0 : length > p.seq_k ? p.seq_k : length;
 }
 
-// The key on query i's diagonal.
-__device__ inline int64_t diagonal_of(const ForwardParams& p, int64_t length, int64_t i) {
-  return p.bottom_right ? i + length - p.seq_q : i;
+// The rows of a batch entry: where they begin in Q, O and LSE and in K and V, and how many there are. Of dense tensors
+// they begin at 0.
+struct Entry {
+  int64_t first_query, queries;
+  int64_t first_key, keys;
+};
+
+__device__ inline int64_t index_at(const ForwardParams& p, const void* array, int64_t n) {
+  return p.ragged.narrow ? static_cast<const int32_t*>(array)[n] : static_cast<const int64_t*>(array)[n];
 }
 
-__device__ inline KeyRange visible_range(const ForwardParams& p, int64_t length, int64_t i) {
-  const int64_t diagonal = diagonal_of(p, length, i);
+// For any problem. key_length() is for paths that take dense entries and int64_t alone.
+__device__ inline Entry entry_of(const ForwardParams& p, int64_t b) {
+  Entry entry = {0, p.seq_q, 0, p.seq_k};
+  if (p.ragged.cu_q != nullptr) {
+    entry.first_query = index_at(p, p.ragged.cu_q, b);
+    entry.queries = index_at(p, p.ragged.cu_q, b + 1) - entry.first_query;
+  }
+  if (p.ragged.cu_k != nullptr) {
+    entry.first_key = index_at(p, p.ragged.cu_k, b);
+    entry.keys = index_at(p, p.ragged.cu_k, b + 1) - entry.first_key;
+  }
+  if (p.key_lengths != nullptr) {
+    const int64_t length = index_at(p, p.key_lengths, b);
+    entry.keys = length < 0 ? 0 : length > entry.keys ? entry.keys : length;
+  }
+  return entry;
+}
+
+// The key on query i's diagonal.
+__device__ inline int64_t diagonal_of(const ForwardParams& p, const Entry& entry, int64_t i) {
+  return p.bottom_right ? i + entry.keys - entry.queries : i;
+}
+__device__ inline int64_t diagonal_of(const ForwardParams& p, int64_t length, int64_t i) {
+  return diagonal_of(p, Entry{0, p.seq_q, 0, length}, i);
+}
+
+__device__ inline KeyRange visible_range(const ForwardParams& p, const Entry& entry, int64_t i) {
+  const int64_t diagonal = diagonal_of(p, entry, i);
   const int64_t begin = diagonal - p.left, end = diagonal + p.right + 1;
-  return {begin > 0 ? begin : 0, end < length ? end : length};
+  return {begin > 0 ? begin : 0, end < entry.keys ? end : entry.keys};
+}
+__device__ inline KeyRange visible_range(const ForwardParams& p, int64_t length, int64_t i) {
+  return visible_range(p, Entry{0, p.seq_q, 0, length}, i);
 }
 
 }  // namespace attn

@@ -57,7 +57,7 @@ __device__ void store_final(const ForwardParams& p, const BlockRows& block, Warp
   for (int r = 0; r < 2; ++r) {
     const int64_t row = first_row + 8 * r;
     if (row >= block.rows) continue;
-    const int64_t h = block.first_head + row % p.packed, i = row / p.packed;
+    const int64_t h = block.first_head + row % p.packed, i = block.entry.first_query + row / p.packed;
     o_row[r] = p.o.at<T>(block.b, h, i);
     const bool has_lse = lane_id() % 4 == 0 && place.column == 0 && p.lse.data != nullptr;
     if (has_lse) *p.lse.at<float>(block.b, h, i) = result[r].lse;

@@ -44,10 +44,11 @@ __device__ SplitBlock this_block(const ForwardParams& p, const SplitParams& spli
   index /= q_tiles;
   const int64_t s = index % split.splits;
   index /= split.splits;
+  const Entry entry = entry_of(p, index / head_groups);
   const BlockRows block = {index / head_groups, index % head_groups * p.packed, tile * Shape::kTileQ,
-                           p.seq_q * p.packed};
+                           entry.queries * p.packed, entry};
 
-  TileSpan tiles = live_tiles<Shape>(block_range<Shape>(p, block, key_length(p, block.b)));
+  TileSpan tiles = live_tiles<Shape>(block_range<Shape>(p, block));
   const int64_t split_begin = s * split.split_tiles, split_end = split_begin + split.split_tiles;
   if (tiles.begin < split_begin) tiles.begin = split_begin;
   if (tiles.end > split_end) tiles.end = split_end;
@@ -60,6 +61,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
     splitk_partial_kernel(const __grid_constant__ ForwardParams p, const __grid_constant__ SplitParams split,
                           int64_t q_tiles, bool direct) {
   const SplitBlock block = this_block<Shape>(p, split, q_tiles);
+  if (block.rows.empty()) return;  // the longest batch entry has more tiles
   RowState<Shape::kDim> state;
   attend<Shape>(p, block.rows, block.tiles, state);
   if (direct) {
@@ -81,6 +83,8 @@ __global__ void __launch_bounds__(kReduceWarps * 32)
   const int lane = lane_id();
 
   const int64_t i = row % p.seq_q, h = row / p.seq_q % p.heads_q, b = row / p.seq_q / p.heads_q;
+  const Entry entry = entry_of(p, b);
+  if (i >= entry.queries) return;  // a whole warp
   const float sink = sink_score(p.sinks, h);
   float largest = sink;
   for (int64_t s = lane; s < split.splits; s += 32) largest = fmax(largest, split.lse[s * split.rows + row]);
@@ -96,9 +100,9 @@ __global__ void __launch_bounds__(kReduceWarps * 32)
   const float inverse = dead ? 0.0f : rcp(total);
 
   if (lane == 0 && p.lse.data != nullptr) {
-    *p.lse.at<float>(b, h, i) = dead ? neg_inf() : fma(lg2(total), kLn2, reference);
+    *p.lse.at<float>(b, h, entry.first_query + i) = dead ? neg_inf() : fma(lg2(total), kLn2, reference);
   }
-  T* o = p.o.at<T>(b, h, i);
+  T* o = p.o.at<T>(b, h, entry.first_query + i);
   for (int column = lane; column < p.dim_v; column += 32) {
     float sum = 0;
     for (int64_t s = 0; s < split.splits; ++s) {

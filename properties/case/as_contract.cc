@@ -4,6 +4,7 @@
 
 #include "kernels/contract/problem_fields.h"
 #include "properties/case/codec_fields.h"
+#include "properties/case/packed.h"
 
 namespace attnfuzz {
 namespace {
@@ -14,7 +15,8 @@ template <class T>
 constexpr bool kIsNumber = std::is_arithmetic_v<T>;
 
 constexpr std::string_view kOfInputs[] = {"has_key_lengths", "bias_dtype", "has_mask",
-                                          "has_sink",        "sink_dtype", "has_alibi"};
+                                          "has_sink",        "sink_dtype", "has_alibi",
+                                          "ragged",          "total_q",    "total_k"};
 
 // True if a row of the contract is filled from a member of the same name.
 constexpr bool has_member(const char* name) {
@@ -52,6 +54,9 @@ attn_problem problem_of(const Problem& p) {
   out.has_sink = p.sink.has_value();
   if (p.sink) out.sink_dtype = p.sink->dtype;
   out.has_alibi = p.slopes.has_value();
+  out.ragged = (p.packed_q ? ATTN_RAGGED_QUERIES : 0) | (p.packed_k ? ATTN_RAGGED_KEYS : 0);
+  if (p.packed_q) out.total_q = packed_rows(*p.packed_q, p.seq_q);
+  if (p.packed_k) out.total_k = packed_rows(*p.packed_k, p.seq_k);
   out.features |= contract::features_of(out);
   return out;
 }

@@ -161,6 +161,14 @@ struct Slopes {
   bool operator==(const Slopes&) const = default;
 };
 
+// The queries, or the keys, of all batch entries lie packed, one entry behind the other (attn_problem.ragged).
+struct Packing {
+  std::vector<int64_t> lengths;  // one for each batch entry; more than seq_q or seq_k counts as that
+  int64_t slack = 0;             // rows behind the last entry, which belong to none
+  bool numbers = false;          // these rows hold numbers of the tensor's fill, not NaN
+  bool operator==(const Packing&) const = default;
+};
+
 // The sizes and flags of attn_problem, with the same names and meanings.
 struct Problem {
   int32_t dtype = ATTN_F16;
@@ -177,6 +185,8 @@ struct Problem {
   std::optional<Sink> sink;
   std::optional<Slopes> slopes;
   bool latent = false;  // V is the first dim_v columns of K, in K's memory: the case has no V of its own
+  std::optional<Packing> packed_q, packed_k;
+  int32_t index_dtype = ATTN_INDEX_64;  // of key lengths, and of the borders of packed entries
   // Bits of attn_problem.features without a field above: the one that asks for another operation than the forward
   // pass (tensor_spec.h, kOperations), or those of a later attnfuzz. A reader that does not know a bit refuses the
   // problem by name (reference/call/known_features.h).
@@ -186,7 +196,13 @@ struct Problem {
 namespace codec {
 inline constexpr const char* kDtypes[] = {"f16", "bf16", "f32"};
 inline constexpr const char* kAlignNames[] = {"top_left", "bottom_right"};
+inline constexpr const char* kIndexNames[] = {"index_64", "index_32"};
 inline constexpr size_t kMaxKeyLengths = size_t{1} << 20;
+
+template <> inline constexpr auto kFields<Packing> = fields("packed entries",
+    field("lengths", &Packing::lengths, AtMost{kMaxKeyLengths}),
+    field("numbers", &Packing::numbers),
+    field("slack", &Packing::slack));
 
 // As files write it (codec_fields.h), and as as_contract.h copies numbers to the field of attn_problem of that
 // name.
@@ -202,10 +218,13 @@ template <> inline constexpr auto kFields<Problem> = fields("a problem",
     field("features", &Problem::features),
     field("heads_kv", &Problem::heads_kv),
     field("heads_q", &Problem::heads_q),
+    field("index_dtype", &Problem::index_dtype, Names{kIndexNames}),
     field("key_lengths", &Problem::key_lengths, AtMost{kMaxKeyLengths}),
     field("latent", &Problem::latent),
     field("mask", &Problem::mask),
     field("num_splits", &Problem::num_splits),
+    field("packed_k", &Problem::packed_k),
+    field("packed_q", &Problem::packed_q),
     field("scale", &Problem::scale),
     field("seq_k", &Problem::seq_k),
     field("seq_q", &Problem::seq_q),

@@ -31,7 +31,7 @@ bool address_lies_within(const attn_domain& domain, const Case& c, TensorId t, c
 }
 
 bool strides_lie_within(const attn_domain& domain, const Case& c, TensorId t, const Geometry& g) {
-  const std::array<int64_t, 4> whole = logical_size(c.problem, t);
+  const std::array<int64_t, 4> whole = stored_size(c.problem, t);
   int64_t step = 1;  // of a dense tensor
   for (int n = 3; n >= 0; --n) {
     if (domain.layout == ATTN_LAYOUT_DENSE && g.size[n] > 1 && g.stride[n] != step) return false;

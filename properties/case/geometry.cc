@@ -1,5 +1,7 @@
 #include "properties/case/geometry.h"
 
+#include "properties/case/packed.h"
+
 #include <algorithm>
 
 namespace attnfuzz {
@@ -15,8 +17,8 @@ constexpr Wide kRoom = static_cast<Wide>(kSlotBytes) - 2 * kMaxRedzoneAfter;
 int64_t Geometry::redzone_after() const { return std::clamp<int64_t>(64 * row_bytes(), 256, kMaxRedzoneAfter); }
 
 std::array<bool, 4> repeated(const Case& c, TensorId t) {
-  if (once_of(t)) return {stored_once(c, t).batch, stored_once(c, t).head, false, false};
   const Problem& p = c.problem;
+  if (once_of(t)) return {stored_once(c, t).batch && !packing_of(p, t), stored_once(c, t).head, false, false};
   if (t == TensorId::kDout) {
     const Repeated& of = c.dout_repeated;
     return {of.batch, of.head, of.query, of.column};
@@ -31,7 +33,8 @@ std::array<bool, 4> repeated(const Case& c, TensorId t) {
 namespace {
 
 Formats formats_of(const Problem& p) {
-  return {p.dtype, p.bias ? p.bias->dtype : int32_t{ATTN_NONE}, p.sink ? p.sink->dtype : int32_t{ATTN_F16}};
+  return {p.dtype, p.bias ? p.bias->dtype : int32_t{ATTN_NONE}, p.sink ? p.sink->dtype : int32_t{ATTN_F16},
+          p.index_dtype};
 }
 
 }  // namespace
@@ -43,8 +46,10 @@ int64_t element_bytes(const Problem& p, TensorId t) {
 }
 
 bool is_present(const Case& c, TensorId t) {
-  const uint64_t sinks = c.problem.sink ? ATTN_FEATURE_SINK : 0, slopes = c.problem.slopes ? ATTN_FEATURE_ALIBI : 0;
-  if (!in_problem(spec_of(t), c.problem.features | sinks | slopes)) return false;
+  const Problem& p = c.problem;
+  const uint64_t sinks = p.sink ? ATTN_FEATURE_SINK : 0, slopes = p.slopes ? ATTN_FEATURE_ALIBI : 0,
+                 ragged = p.packed_q || p.packed_k ? ATTN_FEATURE_RAGGED : 0;
+  if (!in_problem(spec_of(t), p.features | sinks | slopes | ragged)) return false;
   switch (t) {
     case TensorId::kV:
       return !c.problem.latent;
@@ -60,6 +65,10 @@ bool is_present(const Case& c, TensorId t) {
       return c.problem.slopes.has_value();
     case TensorId::kKeyLengths:
       return c.problem.key_lengths.has_value();
+    case TensorId::kCuQ:
+      return p.packed_q.has_value();
+    case TensorId::kCuK:
+      return p.packed_k.has_value();
     default:
       return true;
   }
@@ -74,12 +83,19 @@ void make_present(Case& c, TensorId t) {
   if (t == TensorId::kSlopes && !c.problem.slopes) c.problem.slopes.emplace();
 }
 
+std::array<int64_t, 4> stored_size(const Problem& p, TensorId t) {
+  std::array<int64_t, 4> size = logical_size(p, t);
+  if (const auto& packing = packing_of(p, t))
+    size[0] = 1, size[2] = packed_rows(*packing, of_queries(spec_of(t)) ? p.seq_q : p.seq_k);
+  return size;
+}
+
 std::optional<Geometry> geometry(const Case& c, TensorId t) {
   const TensorLayout& layout = c.layout[static_cast<size_t>(t)];
   Geometry g;
   g.present = is_present(c, t);
   g.element_bytes = element_bytes(c.problem, t);
-  g.size = logical_size(c.problem, t);
+  g.size = stored_size(c.problem, t);
   const std::array<bool, 4> once = repeated(c, t);
   for (int n = 0; n < 4; ++n) {
     if (once[n]) g.size[n] = std::min<int64_t>(g.size[n], 1);
@@ -133,6 +149,19 @@ std::optional<Geometry> geometry(const Case& c, TensorId t) {
   const Wide touched = filled + g.offset_bytes + kRedzoneBefore + g.redzone_after();
   g.touched_bytes = static_cast<int64_t>(std::min<Wide>(touched, kRoom));
   return g;
+}
+
+void unpack(Case& c) {
+  Problem& p = c.problem;
+  if (!p.packed_q && !p.packed_k) return;
+  p.packed_q.reset(), p.packed_k.reset();
+  if (!p.key_lengths) p.index_dtype = ATTN_INDEX_64;
+  for (const TensorSpec& spec : kTensors) {
+    TensorLayout& layout = c.layout[static_cast<size_t>(spec.id)];
+    if (!may_be_packed(spec) || geometry(c, spec.id)) continue;
+    layout.spread = 0;
+    if (!geometry(c, spec.id)) layout = {};
+  }
 }
 
 int64_t step_without_spread(const Case& c, TensorId t) {

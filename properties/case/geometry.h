@@ -54,7 +54,9 @@ struct Geometry {
 
 // Sizes of a tensor as the contract has them; 1 for dimensions that it lacks.
 inline std::array<int64_t, 4> logical_size(const Problem& p, TensorId t) { return shape_of(spec_of(t), p); }
-// The dimensions that are stored once and repeated.
+// Sizes of a tensor as it lies in memory: packed entries are one, with the rows of all of them.
+std::array<int64_t, 4> stored_size(const Problem& p, TensorId t);
+// The dimensions that are stored once and repeated. The entries of a packed tensor never are.
 std::array<bool, 4> repeated(const Case& c, TensorId t);
 // attn_dtype of the elements; ATTN_NONE if they are no numbers.
 int32_t dtype_of(const Problem& p, TensorId t);

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "properties/case/geometry.h"
+#include "properties/case/packed.h"
 #include "properties/data/fills.h"
 #include "properties/data/sink_values.h"
 #include "properties/data/slope_values.h"
@@ -85,13 +86,22 @@ bool saw_keys(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t i) {
 }
 
 int64_t key_length(const Problem& p, int64_t b) {
-  return p.key_lengths ? key_count(p, (*p.key_lengths)[b]) : p.seq_k;
+  const int64_t keys = p.packed_k ? packed_length(*p.packed_k, p.seq_k, b) : p.seq_k;
+  return p.key_lengths ? std::min(keys, key_count(p, (*p.key_lengths)[b])) : keys;
+}
+
+Lengths lengths_of(const Problem& p, int64_t b) {
+  return {p.packed_q ? packed_length(*p.packed_q, p.seq_q, b) : p.seq_q, key_length(p, b)};
 }
 
 int64_t rows_held(const Case& c, TensorId tensor, int64_t b) {
   const Problem& p = c.problem;
-  if (!c.nan_beyond_lengths || !of_keys(spec_of(tensor))) return size_of(spec_of(tensor).shape[2], p);
-  if (!stored_once(c, tensor).batch) return key_length(p, b);
+  if (!c.nan_beyond_lengths || !of_keys(spec_of(tensor))) {
+    const int64_t rows = size_of(spec_of(tensor).shape[2], p);
+    const auto& packing = packing_of(p, tensor);
+    return packing ? packed_length(*packing, rows, b) : rows;
+  }
+  if (!repeated(c, tensor)[0]) return key_length(p, b);
   int64_t longest = 0;
   for (int64_t entry = 0; entry < p.batch; ++entry) longest = std::max(longest, key_length(p, entry));
   return longest;
@@ -231,7 +241,7 @@ std::vector<double> matrix_at(const Case& c, TensorId tensor, int64_t b, int64_t
 
 bool sees(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j) {
   const Problem& p = c.problem;
-  if (!visible(p, key_length(p, b), i, j)) return false;
+  if (!visible(p, lengths_of(p, b), i, j)) return false;
   if (p.mask && !mask_at(c, b, h, i, j)) return false;
   if (!p.bias) return true;
   const bool planted = std::any_of(c.planted.begin(), c.planted.end(),

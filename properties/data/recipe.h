@@ -14,14 +14,17 @@
 
 #include "properties/case/case.h"
 #include "properties/data/source.h"
+#include "reference/semantics.h"
 
 namespace attnfuzz {
 
-// key_lengths[b] clamped to 0..seq_k, or seq_k.
+// key_lengths[b] clamped to 0..seq_k, or seq_k; no more than the keys of a packed entry.
 int64_t key_length(const Problem& p, int64_t b);
+// Its queries and its keys.
+Lengths lengths_of(const Problem& p, int64_t b);
 
-// The number of rows of K or V of a batch entry that hold no NaN where nan_beyond_lengths puts one. If all
-// entries share the tensor, the longest entry decides.
+// The number of rows of a batch entry that are there and hold no NaN: nan_beyond_lengths puts one in rows of K and V
+// behind the key length. If all entries share the tensor, the longest entry decides.
 int64_t rows_held(const Case& c, TensorId tensor, int64_t b);
 
 // True unless the tensor is a result of a side of a merge that saw no key for this query.

@@ -21,7 +21,7 @@ double worst_ratio(const Reference& reference, const std::vector<float>& got, in
   const Expected& o = reference.main();
   double worst = -1;
   for (int64_t row = first_row + cell.row_begin; row < first_row + cell.row_end; ++row) {
-    if (reference.state[static_cast<size_t>(row)] == RowState::kSkipped) continue;
+    if (reference.state[static_cast<size_t>(row)] >= RowState::kSkipped) continue;  // or not there
     for (int64_t d = cell.column_begin; d < cell.column_end; ++d) {
       worst = std::max(worst, o.ratio(row, d, got[static_cast<size_t>(row * o.columns + d)]));
     }

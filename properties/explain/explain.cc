@@ -225,7 +225,7 @@ class Page {
     errors.bad.resize(got.size());
     for (int64_t e = 0; e < static_cast<int64_t>(got.size()); ++e) {
       const int64_t row = e / n;
-      if (reference.state[static_cast<size_t>(row)] == RowState::kSkipped) continue;
+      if (reference.state[static_cast<size_t>(row)] >= RowState::kSkipped) continue;  // or not there
       ++errors.judged;
       const double ratio = o.ratio(row, e % n, got[static_cast<size_t>(e)]);
       if (ratio > errors.most) errors.most = ratio, errors.worst = e;
@@ -332,6 +332,8 @@ class Page {
   }
   std::string diagonal() const {
     if (p_.align == ATTN_TOP_LEFT) return "query i stands at key i";
+    if (p_.packed_q || p_.packed_k)
+      return "query i stands at key i + keys - queries, those of its own packed entry";
     if (!p_.key_lengths) {
       const int64_t shift = p_.seq_k - p_.seq_q;
       return shift == 0 ? std::string("query i stands at key i")

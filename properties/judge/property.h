@@ -42,6 +42,8 @@ struct Property {
   void (*ask)(Trial& trial) = nullptr;
   // Bits of attn_problem.features that its runs ask for.
   uint64_t features = 0;
+  // Its runs may have packed batch entries. Others are asked of dense entries, of the longest lengths.
+  bool packed = false;
 };
 
 // True if the kernel has the operation that the property is about, and knows what its runs ask for.

@@ -9,6 +9,7 @@
 
 #include "properties/case/as_contract.h"
 #include "properties/case/domain.h"
+#include "properties/case/packed.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/oracles.h"
 #include "properties/judge/stopwatch.h"
@@ -489,6 +490,7 @@ bool adapted(Case& c, const Property& property, const Target& target, std::strin
       return false;
     }
   }
+  if (!property.packed) unpack(c);
   if (!property.adapt(c, target.info(), why)) return false;
   if (lies) lay_within(*declared, c);
   return true;

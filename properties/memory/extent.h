@@ -15,10 +15,12 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "properties/case/geometry.h"
+#include "properties/case/packed.h"
 #include "properties/memory/arena.h"
 
 namespace attnfuzz {
@@ -26,6 +28,12 @@ namespace attnfuzz {
 struct Index {
   int64_t n[3] = {};  // batch, head, and query or key; 0 where broadcast
 };
+
+// Where (b, h, i) of an index as it lies in memory is; nothing for a row of a packed tensor that belongs to no entry.
+inline std::optional<Index> logical_index(const PackedCase& packed, TensorId t, const Index& stored) {
+  const std::optional<StoredRow> place = packed.owner(t, {stored.n[0], stored.n[2]});
+  return place ? std::optional(Index{{place->entry, stored.n[1], place->row}}) : std::nullopt;
+}
 
 struct Extent {
   Geometry g;

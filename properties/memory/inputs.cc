@@ -14,10 +14,43 @@ InputRows::InputRows(const Case& c, TensorId t, float dead_lse, std::span<const 
       tensor_(t),
       dead_lse_(dead_lse),
       plain_(c.remap == Remap{} && c.sides == Pattern{}),
-      derived_(derived) {
+      derived_(derived),
+      packed_(c.problem) {
   if (c.planted.empty()) return;
   planted_ = planted_at(c);
   std::erase_if(planted_, [t](const Planted& planted) { return planted.tensor != t; });
+}
+
+namespace {
+
+void fill_nan(int32_t dtype, int64_t count, std::byte* row) {
+  if (dtype == ATTN_F32)
+    std::fill_n(reinterpret_cast<uint32_t*>(row), count, uint32_t{0x7fc00000});
+  else
+    std::fill_n(reinterpret_cast<uint16_t*>(row), count, format16(dtype).nan);
+}
+
+void write_indices(int32_t index_dtype, const std::vector<int64_t>& numbers, std::byte* row) {
+  if (index_dtype == ATTN_INDEX_64) {
+    std::memcpy(row, numbers.data(), numbers.size() * 8);
+    return;
+  }
+  for (size_t n = 0; n < numbers.size(); ++n) {
+    const auto narrow = static_cast<int32_t>(numbers[n]);
+    std::memcpy(row + 4 * n, &narrow, sizeof narrow);
+  }
+}
+
+}  // namespace
+
+// A row of no batch entry.
+void InputRows::write_slack(const Index& at, std::byte* row) const {
+  const Problem& p = case_.problem;
+  const int64_t dim = logical_size(p, tensor_)[3];
+  if (packing_of(p, tensor_)->numbers)
+    fill_row(case_.*fill_of(tensor_), dtype_of(p, tensor_), 0, at.n[1], at.n[2], dim, row);
+  else
+    fill_nan(p.dtype, dim, row);
 }
 
 void InputRows::write_values(const Index& at, std::byte* row) const {
@@ -25,10 +58,7 @@ void InputRows::write_values(const Index& at, std::byte* row) const {
   const auto [b, h, s] = at.n;
   const int64_t dim = repeated(case_, tensor_)[3] ? 1 : logical_size(p, tensor_)[3];
   if (s >= rows_held(case_, tensor_, b)) {
-    if (p.dtype == ATTN_F32)
-      std::fill_n(reinterpret_cast<uint32_t*>(row), dim, uint32_t{0x7fc00000});
-    else
-      std::fill_n(reinterpret_cast<uint16_t*>(row), dim, format16(p.dtype).nan);
+    fill_nan(p.dtype, dim, row);
   } else if (plain_) {
     fill_row(case_.*fill_of(tensor_), dtype_of(p, tensor_), b, h, s, dim, row);
   } else {
@@ -79,6 +109,15 @@ void InputRows::write_mask(const Index& at, uint8_t* row) const {
 }
 
 void InputRows::write(const Index& at, std::byte* row) {
+  if (!packing_of(case_.problem, tensor_)) return write_row(at, row);
+  if (const std::optional<Index> place = logical_index(packed_, tensor_, at))
+    write_row(*place, row);
+  else
+    write_slack(at, row);
+}
+
+// `at`: (b, h, i) or (b, h, j).
+void InputRows::write_row(const Index& at, std::byte* row) {
   switch (tensor_) {
     case TensorId::kBias:
       write_bias(at, row);
@@ -101,7 +140,13 @@ void InputRows::write(const Index& at, std::byte* row) {
       break;
     }
     case TensorId::kKeyLengths:
-      std::memcpy(row, case_.problem.key_lengths->data(), case_.problem.key_lengths->size() * 8);
+      write_indices(case_.problem.index_dtype, *case_.problem.key_lengths, row);
+      break;
+    case TensorId::kCuQ:
+      write_indices(case_.problem.index_dtype, packed_.borders_q(), row);
+      break;
+    case TensorId::kCuK:
+      write_indices(case_.problem.index_dtype, packed_.borders_k(), row);
       break;
     default:
       write_values(at, row);

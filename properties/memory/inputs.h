@@ -2,6 +2,8 @@
 //
 //   InputRows rows(c, TensorId::kK);
 //   rows.write({{b, h, j}}, row);   // dim_qk elements of the problem's dtype
+//
+// The index is that of the tensor as it lies in memory: of packed entries (0, h, row).
 #pragma once
 
 #include <cstddef>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "properties/case/case.h"
+#include "properties/case/packed.h"
 #include "properties/memory/extent.h"
 
 namespace attnfuzz {
@@ -23,6 +26,8 @@ class InputRows {
   void write(const Index& at, std::byte* row);
 
  private:
+  void write_row(const Index& at, std::byte* row);
+  void write_slack(const Index& at, std::byte* row) const;
   void write_values(const Index& at, std::byte* row) const;
   void write_derived(const Index& at, std::byte* row) const;
   void write_bias(const Index& at, std::byte* row);
@@ -33,6 +38,7 @@ class InputRows {
   const float dead_lse_;
   const bool plain_;              // neither remapped nor of a merge: fills.h writes whole rows
   std::span<const std::byte> derived_;
+  const PackedCase packed_;
   std::vector<Planted> planted_;  // in this tensor
   std::vector<float> scratch_;
 };

@@ -96,8 +96,32 @@ std::optional<MemoryFault> surroundings(const Extent& e, TensorId t, uint32_t pa
   return fault;
 }
 
+// (b, h, i) of a stored row. A row of no batch entry gets the one before it.
+std::array<int64_t, 4> named(const PackedCase& packed, TensorId t, const Index& at, int64_t d) {
+  const StoredRow place = packed.nearest(t, {at.n[0], at.n[2]});
+  return {place.entry, at.n[1], place.row, d};
+}
+
+// Finds an output's row of no batch entry that no longer holds `pattern`.
+std::optional<MemoryFault> written_slack(const PackedCase& packed, const Extent& e, TensorId t, uint32_t pattern) {
+  if (!packed.packs(t)) return std::nullopt;
+  std::optional<MemoryFault> fault;
+  for_each_row(e, [&](const Index& at, const std::byte* row) {
+    if (fault || logical_index(packed, t, at)) return;
+    for (int64_t d = 0; d < e.g.size[3]; ++d) {
+      const std::byte* element = row + d * e.g.stride[3] * e.g.element_bytes;
+      if (differs_from(element, element + e.g.element_bytes, pattern) == nullptr) continue;
+      fault = MemoryFault{MemoryFault::Kind::kGap, t, named(packed, t, at, d),
+                          "row " + std::to_string(at.n[2]) + " of " + name_of(t) +
+                              ", behind the last batch entry, was written"};
+      return;
+    }
+  });
+  return fault;
+}
+
 // Finds the element of an input that has changed.
-std::optional<MemoryFault> changed_element(const Extent& e, TensorId t, InputRows rows) {
+std::optional<MemoryFault> changed_element(const PackedCase& packed, const Extent& e, TensorId t, InputRows rows) {
   std::optional<MemoryFault> fault;
   std::vector<std::byte> expected(static_cast<size_t>(e.g.row_bytes()));
   for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
@@ -105,7 +129,7 @@ std::optional<MemoryFault> changed_element(const Extent& e, TensorId t, InputRow
     rows.write(at, expected.data());
     if (std::memcmp(row, expected.data(), expected.size()) == 0) return;
     const auto bad = std::mismatch(expected.begin(), expected.end(), row).first - expected.begin();
-    const std::array<int64_t, 4> index = {at.n[0], at.n[1], at.n[2], bad / e.g.element_bytes};
+    const std::array<int64_t, 4> index = named(packed, t, at, bad / e.g.element_bytes);
     fault = MemoryFault{MemoryFault::Kind::kInputChanged, t, index,
                         std::string("the input ") + name_of(t) + " was written at " + coordinates(index)};
   });
@@ -130,7 +154,7 @@ int64_t find_never_written(const std::byte* row, int64_t count, uint64_t pattern
   return -1;
 }
 
-std::optional<MemoryFault> never_written(const Extent& e, TensorId t, uint32_t pattern) {
+std::optional<MemoryFault> never_written(const PackedCase& packed, const Extent& e, TensorId t, uint32_t pattern) {
   std::optional<MemoryFault> fault;
   const uint64_t twice = uint64_t{pattern} << 32 | pattern;
   const auto find = e.g.element_bytes == 2   ? find_never_written<uint16_t>
@@ -139,8 +163,8 @@ std::optional<MemoryFault> never_written(const Extent& e, TensorId t, uint32_t p
   for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
     if (fault) return;
     const int64_t d = find(row, e.g.size[3], twice);
-    if (d < 0) return;
-    const std::array<int64_t, 4> index = {at.n[0], at.n[1], at.n[2], d};
+    if (d < 0 || !logical_index(packed, t, at)) return;
+    const std::array<int64_t, 4> index = named(packed, t, at, d);
     fault = MemoryFault{MemoryFault::Kind::kUnwritten, t, index,
                         name_of(t) + coordinates(index) + " was never written"};
   });
@@ -151,7 +175,7 @@ std::optional<MemoryFault> never_written(const Extent& e, TensorId t, uint32_t p
 attn_tensor told(const Case& c, TensorId t, const Extent& e) {
   if (!e.g.present) return {};
   attn_tensor view = {e.first(), {}};
-  const std::array<int64_t, 4> size = logical_size(c.problem, t);
+  const std::array<int64_t, 4> size = stored_size(c.problem, t);
   const std::array<bool, 4> once = repeated(c, t);
   for (int n = 0; n < 4; ++n) {
     const bool junk = size[n] == 1 && c.layout[static_cast<size_t>(t)].junk_unit_strides;
@@ -211,7 +235,7 @@ void LaidOut::fill_input(TensorId t) {
 }
 
 LaidOut::LaidOut(const Case& c, Arena& arena)
-    : case_(c), arena_(arena), strays_(std::make_unique<Strays>(arena)), extents_(kTensorCount) {
+    : case_(c), packed_(c.problem), arena_(arena), strays_(std::make_unique<Strays>(arena)), extents_(kTensorCount) {
   problem_ = problem_of(c.problem);
   tensors_.size = sizeof tensors_;
   for (const TensorSpec& spec : kTensors) {
@@ -343,12 +367,21 @@ void LaidOut::before_call(const Call& call) {
   workspace_used_ = true;
 }
 
+std::optional<MemoryFault> LaidOut::check_surroundings(TensorId t, uint32_t pattern) const {
+  std::optional<MemoryFault> fault = surroundings(extent(t), t, pattern);
+  if (fault && packed_.packs(t)) {
+    const auto [b, h, s, d] = fault->index;
+    fault->index = named(packed_, t, {{b, h, s}}, d);
+  }
+  return fault;
+}
+
 std::optional<MemoryFault> LaidOut::check_inputs() const {
   for (TensorId t : kInputs) {
     const Extent& e = extent(t);
     if (!e.g.present || hash_touched(e) == e.hash) continue;
-    if (auto fault = surroundings(e, t, arena_.poison.input)) return fault;
-    if (auto fault = changed_element(e, t, rows_of(t))) return fault;
+    if (auto fault = check_surroundings(t, arena_.poison.input)) return fault;
+    if (auto fault = changed_element(packed_, e, t, rows_of(t))) return fault;
     return MemoryFault{
         MemoryFault::Kind::kInputChanged, t, {}, std::string("the input ") + name_of(t) + " was written"};
   }
@@ -360,7 +393,7 @@ std::optional<MemoryFault> LaidOut::check_planned() const {
     for (const std::span<const std::byte> stretch : extent(t).touched) {
       const std::byte* end = stretch.data() + stretch.size();
       if (differs_from(stretch.data(), end, output_pattern(case_, t, arena_.poison)) == nullptr) continue;
-      if (auto fault = surroundings(extent(t), t, output_pattern(case_, t, arena_.poison))) return fault;
+      if (auto fault = check_surroundings(t, output_pattern(case_, t, arena_.poison))) return fault;
       return MemoryFault{MemoryFault::Kind::kTooEarly, t, {}, std::string(name_of(t)) + " was written"};
     }
   }
@@ -372,16 +405,18 @@ std::optional<MemoryFault> LaidOut::check_memory(bool outputs) const {
   for (TensorId t : kOutputs) {
     const Extent& e = extent(t);
     if (!e.g.present) continue;
-    if (auto fault = surroundings(e, t, output_pattern(case_, t, arena_.poison))) return fault;
+    const uint32_t pattern = output_pattern(case_, t, arena_.poison);
+    if (auto fault = check_surroundings(t, pattern)) return fault;
+    if (auto fault = written_slack(packed_, e, t, pattern)) return fault;
   }
-  if (const Extent& e = extent(TensorId::kWorkspace); e.g.present) {
-    if (auto fault = surroundings(e, TensorId::kWorkspace, arena_.poison.workspace)) return fault;
+  if (extent(TensorId::kWorkspace).g.present) {
+    if (auto fault = check_surroundings(TensorId::kWorkspace, arena_.poison.workspace)) return fault;
   }
   if (auto fault = check_inputs()) return fault;
   if (auto fault = strays_->after(extents_)) return fault;
   if (!outputs || case_.poison != Poison::kNan) return std::nullopt;
   for (TensorId t : kOutputs) {
-    if (auto fault = never_written(extent(t), t, arena_.poison.output)) return fault;
+    if (auto fault = never_written(packed_, extent(t), t, arena_.poison.output)) return fault;
   }
   return std::nullopt;
 }
@@ -389,12 +424,15 @@ std::optional<MemoryFault> LaidOut::check_memory(bool outputs) const {
 std::vector<float> LaidOut::read(TensorId t) const {
   const Extent& e = extent(t);
   if (!e.g.present) return {};
-  const int64_t n = e.g.size[3];
-  std::vector<float> out(static_cast<size_t>(e.g.size[0] * e.g.size[1] * e.g.size[2] * n));
+  const std::array<int64_t, 4> size = packed_.packs(t) ? logical_size(case_.problem, t) : e.g.size;
+  const int64_t n = size[3];
+  std::vector<float> out(static_cast<size_t>(size[0] * size[1] * size[2] * n));
   const int32_t dtype = dtype_of(case_.problem, t);
   for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
-    const auto [b, h, s] = at.n;
-    float* to = &out[static_cast<size_t>(RowSpace(e.g.size[0], e.g.size[1], e.g.size[2]).of(b, h, s) * n)];
+    const std::optional<Index> place = logical_index(packed_, t, at);
+    if (!place) return;
+    const auto [b, h, s] = place->n;
+    float* to = &out[static_cast<size_t>(RowSpace(size[0], size[1], size[2]).of(b, h, s) * n)];
     const auto* bits = reinterpret_cast<const uint16_t*>(row);
     // The format is a constant in each loop, so that the loops vectorise.
     if (dtype == ATTN_F16) {

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "properties/case/case.h"
+#include "properties/case/packed.h"
 #include "properties/memory/arena.h"
 
 namespace attnfuzz {
@@ -101,7 +102,7 @@ class LaidOut {
   // it is given.
   std::vector<MemoryRange> ranges() const;
 
-  // One output, dense, converted exactly; empty if it is not wanted.
+  // One output, dense, converted exactly; empty if it is not wanted. Queries that a packed batch entry lacks are 0.
   std::vector<float> read(TensorId t) const;
   // The same for a tensor of integers.
   std::vector<int64_t> read_integers(TensorId t) const;
@@ -117,11 +118,13 @@ class LaidOut {
   InputRows rows_of(TensorId t) const;
   void poison_outputs();
   std::optional<MemoryFault> check_inputs() const;
+  std::optional<MemoryFault> check_surroundings(TensorId t, uint32_t pattern) const;
 
   // Records the pages of a tensor, and fills the rest of these pages.
   void keep(TensorId t);
 
   const Case case_;
+  const PackedCase packed_;
   Arena& arena_;
   std::unique_ptr<Strays> strays_;
   std::vector<TensorId> passing_;  // tensors whose pages are not recorded; they end with this object

@@ -10,6 +10,20 @@
 namespace attnfuzz {
 namespace {
 
+// Calls f with each list that has a number for each batch entry.
+template <class F>
+void for_each_list(Problem& p, F f) {
+  if (p.key_lengths) f(*p.key_lengths);
+  if (p.packed_q) f(p.packed_q->lengths);
+  if (p.packed_k) f(p.packed_k->lengths);
+}
+
+// Lowers the lengths of packed entries.
+void shorten(std::optional<Packing>& side, int64_t by) {
+  if (!side) return;
+  for (int64_t& length : side->lengths) length = std::max<int64_t>(length - by, 0);
+}
+
 // Removes `by` keys at the front. Everything that names a key by its position moves along.
 void drop_keys(Case& c, int64_t by) {
   Problem& p = c.problem;
@@ -17,6 +31,7 @@ void drop_keys(Case& c, int64_t by) {
   if (p.key_lengths) {
     for (int64_t& length : *p.key_lengths) length = std::max<int64_t>(length - by, 0);
   }
+  shorten(p.packed_k, by);
   for (Planted& x : c.planted) {
     if (x.tensor == TensorId::kK || x.tensor == TensorId::kV) x.s = std::max<int64_t>(x.s - by, 0);
     if (x.tensor == TensorId::kBias) x.d = std::max<int64_t>(x.d - by, 0);
@@ -25,6 +40,7 @@ void drop_keys(Case& c, int64_t by) {
 
 void drop_queries(Case& c, int64_t by) {
   c.problem.seq_q -= by;
+  shorten(c.problem.packed_q, by);
   for (Planted& x : c.planted) {
     if (x.tensor == TensorId::kQ || x.tensor == TensorId::kBias) x.s = std::max<int64_t>(x.s - by, 0);
   }
@@ -40,10 +56,10 @@ void set_keys(Case& c, int64_t n) { integer(IntegerKind::kKeys).set(c, n); }
 // Removes batch entries first..last-1 with their lengths and planted values.
 void drop_entries(Case& c, int64_t first, int64_t last) {
   c.problem.batch -= last - first;
-  if (auto& lengths = c.problem.key_lengths) {
-    const auto size = static_cast<int64_t>(lengths->size());
-    lengths->erase(lengths->begin() + std::min(first, size), lengths->begin() + std::min(last, size));
-  }
+  for_each_list(c.problem, [&](std::vector<int64_t>& list) {
+    const auto size = static_cast<int64_t>(list.size());
+    list.erase(list.begin() + std::min(first, size), list.begin() + std::min(last, size));
+  });
   std::erase_if(c.planted, [&](const Planted& x) { return x.b >= first && x.b < last; });
   for (Planted& x : c.planted) x.b -= x.b >= last ? last - first : 0;
 }
@@ -61,6 +77,9 @@ std::vector<int64_t> length_borders(int64_t tile) {
 // The most blocks that a grid's y and z may have, and one more. Finding them by bisection would run a
 // correct kernel's blocks at every step.
 const std::vector<int64_t> kGridBorders = {(1 << 16) - 1, 1 << 16};
+
+// Lists of numbers for each batch entry are shrunk up to this entry.
+constexpr size_t kMostEntries = 16;
 
 const std::vector<int64_t> kDims = {4, 8, 15, 16, 17, 32, 33, 63, 64, 65, 127, 128, 129};
 
@@ -85,9 +104,9 @@ void shrink_batch(Search& s) {
   const auto keep_only = [&](int64_t b) {
     return change(s, [&](Case& c) {
       c.problem.batch = 1;
-      if (auto& lengths = c.problem.key_lengths; lengths && b < static_cast<int64_t>(lengths->size())) {
-        *lengths = {(*lengths)[static_cast<size_t>(b)]};
-      }
+      for_each_list(c.problem, [&](std::vector<int64_t>& list) {
+        if (b < static_cast<int64_t>(list.size())) list = {list[static_cast<size_t>(b)]};
+      });
       std::erase_if(c.planted, [&](const Planted& x) { return x.b != b; });
       for (Planted& x : c.planted) x.b = 0;
     });
@@ -97,7 +116,8 @@ void shrink_batch(Search& s) {
   if (keep_only(failing)) return;
   // Removes entries with lengths or planted values of their own: runs of them, then single ones.
   constexpr int kMostRuns = 96;
-  const bool own = s.best().problem.key_lengths || !s.best().planted.empty();
+  const Problem& p = s.best().problem;
+  const bool own = p.key_lengths || p.packed_q || p.packed_k || !s.best().planted.empty();
   int runs = 0;
   for (int64_t span = s.best().problem.batch / 2; own && span > 0; span /= 2) {
     for (int64_t last = s.best().problem.batch; last > 0 && runs < kMostRuns; ++runs) {
@@ -218,12 +238,46 @@ void shrink_dims(Search& s) {
   }
 }
 
+// The length of each packed entry, and the rows behind the last one.
+template <std::optional<Packing> Problem::*kSide>
+void shrink_packing_of(Search& s, int64_t tile) {
+  const auto side = [&]() -> const std::optional<Packing>& { return s.best().problem.*kSide; };
+  if (!side()) return;
+  if (side()->slack > 0) {
+    lower(s, {.now = side()->slack, .least = 0, .worth_trying = {1, tile}},
+          [](Case& c, int64_t n) { (c.problem.*kSide)->slack = n; });
+  }
+  for (size_t b = 0; side() && b < std::min(side()->lengths.size(), kMostEntries); ++b) {
+    lower(s, {.now = side()->lengths[b], .least = 0, .worth_trying = {1, tile - 1, tile, tile + 1}, .periods = {tile}},
+          [b](Case& c, int64_t n) { (c.problem.*kSide)->lengths[b] = n; });
+  }
+}
+
+// Lengths and slack of packed entries.
+void shrink_packing(Search& s) {
+  const Borders borders = s.borders();
+  shrink_packing_of<&Problem::packed_q>(s, borders.tile_q);
+  shrink_packing_of<&Problem::packed_k>(s, borders.tile_k);
+  // Both sides of an entry follow each other in self-attention.
+  if (!s.best().problem.packed_q || !s.best().problem.packed_k) return;
+  for (size_t b = 0; b < std::min(s.best().problem.packed_q->lengths.size(), kMostEntries); ++b) {
+    const Problem& p = s.best().problem;
+    if (!p.packed_q || !p.packed_k) return;
+    const int64_t now = std::max(p.packed_q->lengths[b], p.packed_k->lengths[b]);
+    lower(s, {.now = now, .least = 0, .worth_trying = {1, borders.tile_k}, .periods = {borders.tile_k}},
+          [b](Case& c, int64_t n) {
+            for (auto* side : {&c.problem.packed_q, &c.problem.packed_k})
+              (*side)->lengths[b] = std::min((*side)->lengths[b], n);
+          });
+  }
+}
+
 void shrink_numbers(Search& s) {
   for (const ShrinkInteger& integer : shrink_integers()) {
     if (integer.applies(s.best())) lower(s, number_of(integer, s.best(), s.borders()), integer.set);
   }
+  shrink_packing(s);
   // The length of each batch entry.
-  constexpr size_t kMostEntries = 16;
   const auto lengths = [&] { return s.best().problem.key_lengths.value_or(std::vector<int64_t>()); };
   for (size_t b = 0; b < std::min(lengths().size(), kMostEntries); ++b) {
     const int64_t tile = s.borders().tile_k, now = lengths()[b];

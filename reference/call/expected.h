@@ -23,7 +23,8 @@ enum class RowState : uint8_t {
   kUninformative,  // the scores are too uncertain: O in the hull of its values, LSE any number
   kUnconstrained,  // an intermediate may overflow, or an input is infinite: any value passes
   kNaN,            // the row sees a NaN in q, k or bias: O and LSE must be NaN
-  kSkipped         // not sampled: nothing is known
+  kSkipped,        // not sampled: nothing is known
+  kAbsent          // the batch entry has fewer queries: there is no such row
 };
 
 // The requirements on one output. Element: row * columns + column, dense.

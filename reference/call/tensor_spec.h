@@ -28,13 +28,13 @@ namespace attnfuzz {
 
 // clang-format off
 enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace, kO1, kO2, kLse1, kLse2, kSink,
-                               kDout, kSavedO, kSavedLse, kDq, kDk, kDv, kSlopes };
+                               kDout, kSavedO, kSavedLse, kDq, kDk, kDv, kSlopes, kCuQ, kCuK };
 // clang-format on
 
 // Which size of the problem a dimension has, and the format of an element: the
 // problem's dtype, fp32, the bias's own, ... size_of() and dtype_of() list them alike.
-enum class Size : uint8_t { kOne, kBatch, kHeadsQ, kHeadsKv, kSeqQ, kSeqK, kDimQk, kDimV, kPlanned };
-enum class Element : uint8_t { kInput, kF32, kBias, kByte, kInt64, kSink };
+enum class Size : uint8_t { kOne, kBatch, kHeadsQ, kHeadsKv, kSeqQ, kSeqK, kDimQk, kDimV, kPlanned, kBorders };
+enum class Element : uint8_t { kInput, kF32, kBias, kByte, kInt64, kSink, kIndex };
 
 enum class Role : uint8_t {
   kInput,   // read, never written
@@ -109,7 +109,7 @@ inline constexpr TensorSpec kRows[] = {
     {kBias, "bias", {kBatch, kHeadsQ, kSeqQ, kSeqK}, Element::kBias, kIn, ATTN_FIELD(T, bias), kSpread, "bias_dtype", 0,
      kAttend},
     {kMask, "mask", {kBatch, kHeadsQ, kSeqQ, kSeqK}, kByte, kIn, ATTN_FIELD(T, mask), kSpread, "has_mask", 0, kAttend},
-    {kKeyLengths, "key_lengths", {kOne, kOne, kOne, kBatch}, Element::kInt64, kIn, ATTN_FIELD(T, key_lengths), kFixed,
+    {kKeyLengths, "key_lengths", {kOne, kOne, kOne, kBatch}, Element::kIndex, kIn, ATTN_FIELD(T, key_lengths), kFixed,
      "has_key_lengths", 0, kAttend},
     {kWorkspace, "workspace", {kOne, kOne, kOne, kPlanned}, kByte, kScratch, ATTN_FIELD(T, workspace), kFixed, nullptr, 0,
      kOfAll},
@@ -127,6 +127,10 @@ inline constexpr TensorSpec kRows[] = {
     {kDv, "dv", {kBatch, kHeadsKv, kSeqK, kDimV}, k16, kOut, ATTN_FIELD(T, dv), kMoved, nullptr, 0, kBackward},
     {kSlopes, "slopes", {kBatch, kHeadsQ, kOne, kOne}, k32, kIn, ATTN_FIELD(T, slopes), kFixed, "has_alibi",
      ATTN_FEATURE_ALIBI, kOfForward},
+    {kCuQ, "cu_q", {kOne, kOne, kOne, kBorders}, Element::kIndex, kIn, ATTN_FIELD(T, cu_q), kFixed, "ragged",
+     ATTN_FEATURE_RAGGED, kOfForward},
+    {kCuK, "cu_k", {kOne, kOne, kOne, kBorders}, Element::kIndex, kIn, ATTN_FIELD(T, cu_k), kFixed, "ragged",
+     ATTN_FEATURE_RAGGED, kOfForward},
 };
 // clang-format on
 }  // namespace tensor_table
@@ -252,31 +256,51 @@ static_assert(contract::covers(kTensorsFields, sizeof(attn_tensors)), "each fiel
 // A size of attn_problem, or of any struct that has its sizes under the same names; 0 for kPlanned.
 template <class Problem>
 constexpr int64_t size_of(Size size, const Problem& p) {
-  const int64_t sizes[] = {1, p.batch, p.heads_q, p.heads_kv, p.seq_q, p.seq_k, p.dim_qk, p.dim_v, 0};
+  const int64_t sizes[] = {1,        p.batch, p.heads_q, p.heads_kv, p.seq_q, p.seq_k,
+                           p.dim_qk, p.dim_v, 0,         p.batch + 1};
   return sizes[static_cast<size_t>(size)];
 }
 
+// The sizes by which elements are named: (b, h, i or j, d). In a tensor that is packed they are not all there.
 template <class Problem>
 constexpr std::array<int64_t, 4> shape_of(const TensorSpec& spec, const Problem& p) {
   const auto [b, h, s, d] = spec.shape;
   return {size_of(b, p), size_of(h, p), size_of(s, p), size_of(d, p)};
 }
 
-// The formats that a problem chooses, as attn_dtype.
+// True if the tensor has a row for each query (of_queries) or key of a batch entry and no other dimension of
+// positions, so that its entries may lie packed (ATTN_FEATURE_RAGGED). A bias and a mask never do.
+constexpr bool may_be_packed(const TensorSpec& spec) {
+  return spec.shape[0] == Size::kBatch && (of_queries(spec) || of_keys(spec)) && spec.shape[3] != Size::kSeqK &&
+         (spec.operations & kOfForward) != 0;
+}
+
+// The sizes of a tensor as it lies in memory: packed entries are one, with the rows of all of them.
+constexpr std::array<int64_t, 4> stored_shape_of(const TensorSpec& spec, const attn_problem& p) {
+  std::array<int64_t, 4> shape = shape_of(spec, p);
+  if (!may_be_packed(spec)) return shape;
+  const bool queries = of_queries(spec);
+  if ((p.ragged & (queries ? ATTN_RAGGED_QUERIES : ATTN_RAGGED_KEYS)) == 0) return shape;
+  shape[0] = 1, shape[2] = queries ? p.total_q : p.total_k;
+  return shape;
+}
+
+// The formats that a problem chooses, as attn_dtype; `index` as attn_index.
 struct Formats {
-  int32_t input, bias, sink;
+  int32_t input, bias, sink, index = ATTN_INDEX_64;
 };
-constexpr Formats formats_of(const attn_problem& p) { return {p.dtype, p.bias_dtype, p.sink_dtype}; }
+constexpr Formats formats_of(const attn_problem& p) { return {p.dtype, p.bias_dtype, p.sink_dtype, p.index_dtype}; }
 
 // attn_dtype of an element; ATTN_NONE for bytes and integers.
 constexpr int32_t dtype_of(const TensorSpec& spec, const Formats& formats) {
-  const int32_t dtypes[] = {formats.input, ATTN_F32, formats.bias, ATTN_NONE, ATTN_NONE, formats.sink};
+  const int32_t dtypes[] = {formats.input, ATTN_F32, formats.bias, ATTN_NONE, ATTN_NONE, formats.sink, ATTN_NONE};
   return dtypes[static_cast<size_t>(spec.element)];
 }
 
 constexpr int64_t element_bytes(const TensorSpec& spec, const Formats& formats) {
   const auto of = [](int32_t d) { return d == ATTN_F16 || d == ATTN_BF16 ? 2 : 4; };
-  const int64_t bytes[] = {of(formats.input), 4, of(formats.bias), 1, 8, of(formats.sink)};
+  const int64_t index = formats.index == ATTN_INDEX_32 ? 4 : 8;
+  const int64_t bytes[] = {of(formats.input), 4, of(formats.bias), 1, 8, of(formats.sink), index};
   return bytes[static_cast<size_t>(spec.element)];
 }
 

@@ -106,7 +106,8 @@ class CudaOracle final : public FastOracle {
   std::optional<Reference> evaluate(const attn_problem& problem, const attn_tensors& host,
                                     const attn_plan& plan, const Calibration& calibration, RowSample sample,
                                     std::string* why) override {
-    constexpr uint64_t kKnown = ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_ALIBI;
+    constexpr uint64_t kKnown = ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED |
+                                ATTN_FEATURE_INDEX32;
     *why = unknown_features({"the oracle on a GPU", kKnown}, problem.features);
     if (!why->empty()) return std::nullopt;
     if (problem.has_sink && plan.lse_sink) {
@@ -118,8 +119,10 @@ class CudaOracle final : public FastOracle {
       *why = "Q and K that are converted";
       return std::nullopt;
     }
-    const std::vector<int64_t> rows = sampled_rows(problem, plan.tile_q, sample);
-    if (rows.empty()) return evaluate_keys(problem, host, model, rows, 0, 0);
+    std::vector<int64_t> rows = sampled_rows(problem, plan.tile_q, sample);
+    // Rows that are not there are left to the host.
+    const std::vector<int64_t> absent = take_absent(problem, host, &rows);
+    if (rows.empty()) return evaluate_keys(problem, host, model, absent, 0, 0);
     const Results results(rows.size(), static_cast<size_t>(problem.dim_v), model.p_predicted != ATTN_NONE);
     if (results.bytes > kMostResults) {
       *why = "more than 512 MiB of results";
@@ -135,7 +138,7 @@ class CudaOracle final : public FastOracle {
     const bool all = static_cast<int64_t>(rows.size()) == RowSpace(problem).count();
     attn_problem shape = problem;
     if (all) shape.batch = 0;
-    Reference reference = evaluate_keys(shape, host, model, {}, 0, 0);
+    Reference reference = evaluate_keys(shape, host, model, absent, 0, 0);
     take(model, rows, all, results, reference);
     return reference;
   }

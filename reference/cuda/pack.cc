@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "reference/call/row_space.h"
+#include "reference/call/sequences.h"
 #include "reference/call/tensor_spec.h"
 #include "reference/rows/sinks.h"
 #include "reference/rows/slopes.h"
@@ -89,7 +90,7 @@ Tasks list_tasks(const attn_problem& p, const attn_tensors& host, const std::vec
     const KeyRange range = key_range(p, host, at.b, at.i);
     RowTask task = {0, 0, static_cast<int32_t>(tasks.groups.size() - 1), static_cast<int32_t>(range.first),
                     static_cast<int32_t>(range.last), sink_of(p, host, at.h), slope_of(p, host, at.b, at.h),
-                    diagonal(p, key_length(p, host, at.b), at.i)};
+                    diagonal(p, lengths_of(p, host, at.b), at.i)};
     // A window may end before the first key.
     if (range.last <= range.first) task.first = task.last = 0;
     if (p.bias_dtype != ATTN_NONE) task.bias = bias->of(at) * stride_k;
@@ -149,6 +150,7 @@ void copy_tasks(const Tasks& tasks, const Sections& at, std::byte* block) {
 void copy_qkv(const attn_problem& p, const attn_tensors& host, const std::vector<int64_t>& rows,
               const Tasks& tasks, const Sections& at, std::byte* block) {
   const RowSpace space(p);
+  const Sequences sequences(p, host);
   const auto put = [bytes = at.number_bytes](const attn_tensor& tensor, int64_t offset, int64_t count,
                                              int64_t stride, std::byte* to) {
     copy_elements(bytes, tensor, offset, count, to);
@@ -156,16 +158,18 @@ void copy_qkv(const attn_problem& p, const attn_tensors& host, const std::vector
   };
   for (size_t r = 0; r < rows.size(); ++r) {
     const Row row = space.at(rows[r]);
-    put(host.q, offset_of(host.q, row.b, row.h, row.i, 0), p.dim_qk, at.stride_qk,
+    const StoredRow stored = sequences.query_row(row.b, row.i);
+    put(host.q, offset_of(host.q, stored.entry, row.h, stored.row, 0), p.dim_qk, at.stride_qk,
         block + at.q + r * at.row_qk());
   }
   for (size_t g = 0; g < tasks.groups.size(); ++g) {
     const Row& group = tasks.groups[g];
     for (int64_t j = 0; j < tasks.lengths[g]; ++j) {
       const auto slot = static_cast<uint64_t>(static_cast<int64_t>(g) * p.seq_k + j);
-      put(host.k, offset_of(host.k, group.b, group.h, j, 0), p.dim_qk, at.stride_qk,
+      const StoredRow stored = sequences.key_row(group.b, j);
+      put(host.k, offset_of(host.k, stored.entry, group.h, stored.row, 0), p.dim_qk, at.stride_qk,
           block + at.k + slot * at.row_qk());
-      put(host.v, offset_of(host.v, group.b, group.h, j, 0), p.dim_v, at.stride_v,
+      put(host.v, offset_of(host.v, stored.entry, group.h, stored.row, 0), p.dim_v, at.stride_v,
           block + at.v + slot * at.row_v());
     }
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "reference/call/sequences.h"
 #include "reference/numbers/formats.h"
 #include "reference/rows/row_loops.h"
 #include "reference/rows/row_terms.h"
@@ -90,10 +91,11 @@ void load_operands(const attn_problem& problem, const attn_tensors& tensors, int
   resize_values(out.count, problem.dim_v, &out.values);
 
   std::vector<double> rows(static_cast<size_t>(kLanes * out.dim_qk)), row(static_cast<size_t>(problem.dim_v));
+  const StoredRow from = Sequences(problem, tensors).key_row(b, first);
   for (int64_t j = 0; j < out.count; ++j) {
     double* key = rows.data() + j % kLanes * out.dim_qk;
-    decode_strided(problem.dtype, tensors.k.data, offset_of(tensors.k, b, g, first + j, 0), tensors.k.stride[3],
-                   problem.dim_qk, key);
+    decode_strided(problem.dtype, tensors.k.data, offset_of(tensors.k, from.entry, g, from.row + j, 0),
+                   tensors.k.stride[3], problem.dim_qk, key);
     const auto size = AllConst(key, out.dim_qk).abs();
     out.least_key = std::min(out.least_key, (size == 0).select(out.least_key, size).minCoeff());
     const Purity purity = purity_of(key, problem.dim_qk);
@@ -103,8 +105,8 @@ void load_operands(const attn_problem& problem, const attn_tensors& tensors, int
     if (j % kLanes == kLanes - 1 || j == out.count - 1)
       put_keys(rows.data(), j % kLanes + 1, out.dim_qk, out.keys.data() + j / kLanes * kLanes * out.dim_qk);
 
-    decode_strided(problem.dtype, tensors.v.data, offset_of(tensors.v, b, g, first + j, 0), tensors.v.stride[3],
-                   problem.dim_v, row.data());
+    decode_strided(problem.dtype, tensors.v.data, offset_of(tensors.v, from.entry, g, from.row + j, 0),
+                   tensors.v.stride[3], problem.dim_v, row.data());
     put_row(row.data(), j, &out.values);
   }
   put_sizes(&out.values);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "reference/call/row_space.h"
+#include "reference/call/sequences.h"
 #include "reference/numbers/formats.h"
 
 namespace attnfuzz {
@@ -24,17 +26,36 @@ bool masks_allow(const attn_problem& problem, const attn_tensors& tensors, int64
 }  // namespace
 
 int64_t key_length(const attn_problem& problem, const attn_tensors& tensors, int64_t b) {
-  if (!problem.has_key_lengths) return problem.seq_k;
-  return key_count(problem, tensors.key_lengths[b]);
+  const int64_t keys = Sequences(problem, tensors).keys.length(b);
+  if (!problem.has_key_lengths) return keys;
+  return std::min(keys, key_count(problem, index_at(problem.index_dtype, tensors.key_lengths, b)));
+}
+
+Lengths lengths_of(const attn_problem& problem, const attn_tensors& tensors, int64_t b) {
+  return {Sequences(problem, tensors).queries.length(b), key_length(problem, tensors, b)};
+}
+
+std::vector<int64_t> take_absent(const attn_problem& problem, const attn_tensors& tensors, std::vector<int64_t>* rows) {
+  std::vector<int64_t> absent;
+  const Sequences sequences(problem, tensors);
+  if (!sequences.queries.packed()) return absent;
+  const RowSpace space(problem);
+  std::erase_if(*rows, [&](int64_t row) {
+    const Row at = space.at(row);
+    if (at.i < sequences.queries.length(at.b)) return false;
+    absent.push_back(row);
+    return true;
+  });
+  return absent;
 }
 
 bool sees(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i,
           int64_t j) {
-  return visible(problem, key_length(problem, tensors, b), i, j) && masks_allow(problem, tensors, b, h, i, j);
+  return visible(problem, lengths_of(problem, tensors, b), i, j) && masks_allow(problem, tensors, b, h, i, j);
 }
 
 KeyRange key_range(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t i) {
-  return key_range(problem, key_length(problem, tensors, b), i);
+  return key_range(problem, lengths_of(problem, tensors, b), i);
 }
 
 void row_keys(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i,

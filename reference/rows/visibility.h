@@ -18,8 +18,13 @@
 
 namespace attnfuzz {
 
-// len_k[b], clamped to 0..seq_k; seq_k if there are no key lengths.
+// len_k[b]: of key_lengths, clamped to 0..seq_k, and no more than a packed entry has; else all that the entry has.
 int64_t key_length(const attn_problem& problem, const attn_tensors& tensors, int64_t b);
+// len_q[b] and len_k[b].
+Lengths lengths_of(const attn_problem& problem, const attn_tensors& tensors, int64_t b);
+
+// Takes out of `rows` (of RowSpace, ascending) those of queries that a packed entry lacks, and returns them.
+std::vector<int64_t> take_absent(const attn_problem& problem, const attn_tensors& tensors, std::vector<int64_t>* rows);
 
 // True if query i of head h in batch b may see key j, for any j.
 bool sees(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i, int64_t j);

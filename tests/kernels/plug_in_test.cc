@@ -18,7 +18,7 @@ struct Two {
   static constexpr const char* kDescription = "nothing, in two ways";
   static constexpr attn_backend kBackend = ATTN_CPU;
   static constexpr std::array kVariants = {"small", "large"};
-  static constexpr uint64_t kFeatures = 1 << 7;
+  static constexpr uint64_t kFeatures = uint64_t{1} << 50;
   static constexpr attn_domain kMine = [] {
     attn_domain of = {};
     of.dtypes = 1 << ATTN_F32;
@@ -82,7 +82,7 @@ TEST(PlugIn, SaysWhatIsSaidOfIt) {
   EXPECT_STREQ(kTwo.variants[1], "large");
   EXPECT_EQ(kTwo.build, &Two::kIdentity);
   EXPECT_EQ(kTwo.domain, &Two::kMine);
-  EXPECT_EQ(kTwo.features, (uint64_t{1} << 7) | ATTN_FEATURE_F32) << "fp32 is in its domain";
+  EXPECT_EQ(kTwo.features, (uint64_t{1} << 50) | ATTN_FEATURE_F32) << "fp32 is in its domain";
   EXPECT_EQ(kTwo.partials, nullptr);
   EXPECT_EQ(kTwo.partial, nullptr);
   EXPECT_EQ(kTwo.reduce, nullptr);
@@ -213,6 +213,53 @@ TEST(PlugIn, ALatentVIsTheFirstColumnsOfK) {
   EXPECT_EQ(answer(kAbsorbing, one).status, ATTN_OK) << "the stride of one column does not count";
   one.problem.seq_k = 1, one.tensors.v.stride[2] = 99;
   EXPECT_EQ(answer(kAbsorbing, one).status, ATTN_OK) << "the stride of one key does not count";
+}
+
+// It takes packed sequences, and lengths of 32 bits.
+struct Ragged : One {
+  static constexpr const char* kName = "ragged";
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
+};
+
+TEST(PlugIn, PackedSequencesLieInOneEntry) {
+  constexpr attn_kernel kRagged = attn::plug_in<Ragged>();
+  static const int32_t kBorders[] = {0, 3, 3, 5};
+  Offer packed;
+  packed.env.backend = ATTN_CUDA, packed.env.variant = 0;
+  attn_problem& p = packed.problem;
+  p.batch = 3;
+  packed.dense();
+  p.features = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
+  p.ragged = ATTN_RAGGED_QUERIES | ATTN_RAGGED_KEYS;
+  p.total_q = p.total_k = 5;
+  p.index_dtype = ATTN_INDEX_32;
+  packed.tensors.cu_q = packed.tensors.cu_k = kBorders;
+  packed.tensors.q.stride[0] = packed.tensors.o.stride[0] = 1;  // of one entry: it does not count
+  EXPECT_EQ(answer(kRagged, packed).status, ATTN_OK) << answer(kRagged, packed).reason;
+  EXPECT_EQ(attn::strided(p, packed.tensors).q.stride[0], 0);
+  EXPECT_EQ(attn::index_at(p, kBorders, 3), 5);
+  EXPECT_EQ(attn::rows_of_queries(p).entries, 1);
+  EXPECT_EQ(attn::rows_of_keys(p).count, 5);
+  const auto refuses = [&](void (*change)(Offer&), const char* words) {
+    Offer other = packed;
+    change(other);
+    const Told told = answer(kRagged, other);
+    EXPECT_NE(told.status, ATTN_OK) << words;
+    EXPECT_NE(told.reason.find(words), std::string::npos) << told.reason;
+  };
+  refuses([](Offer& x) { x.tensors.cu_q = nullptr; }, "cu_q is a null pointer");
+  refuses([](Offer& x) { x.tensors.cu_k = nullptr; }, "cu_k is a null pointer");
+  refuses([](Offer& x) { x.tensors.cu_k = reinterpret_cast<const char*>(kBorders) + 2; }, "not aligned");
+  refuses([](Offer& x) { x.problem.ragged = 0; }, "asks for packed sequences");
+  refuses([](Offer& x) { x.problem.ragged = 4; }, "ragged = 4 is not known");
+  refuses([](Offer& x) { x.problem.ragged = ATTN_RAGGED_KEYS; }, "queries are not packed");
+  refuses([](Offer& x) { x.problem.features = ATTN_FEATURE_INDEX32; }, "does not ask for packed sequences");
+  refuses([](Offer& x) { x.problem.total_k = -1; }, "total_k = -1");
+  refuses([](Offer& x) { x.problem.index_dtype = ATTN_INDEX_64; }, "asks for int32");
+  refuses([](Offer& x) { x.problem.features = ATTN_FEATURE_RAGGED; }, "does not ask for int32");
+  Offer none = packed;
+  none.problem.total_q = 0, none.tensors.cu_q = nullptr;
+  EXPECT_EQ(answer(kRagged, none).status, ATTN_OK) << "there is no query";
 }
 
 TEST(PlugIn, KnowsItsVariants) {

@@ -161,7 +161,7 @@ TEST(Alibi, ItsBoundHoldsInAnyOrder) {
       for (int64_t j = 0; j < shape.seq_k; ++j) {
         if (!sees(s.problem, s.tensors(), at.b, at.h, at.i, j)) continue;
         const double bias = s.c.bias.empty() ? 0 : s.c.bias[static_cast<size_t>(row * shape.seq_k + j)];
-        const int64_t far = distance(s.problem, s.length(at.b), at.i, j);
+        const int64_t far = distance(s.problem, Lengths{s.problem.seq_q, s.length(at.b)}, at.i, j);
         x.push_back(score(s.c, dot(s.c, at, j), bias, s.slope(at), far, order));
       }
       const double most = *std::ranges::max_element(x);

@@ -67,6 +67,7 @@ TEST(TensorSpec, ShapesAreTheContracts) {
   is(TensorId::kLse, {2, 6, 5, 1});
   is(TensorId::kMask, {2, 6, 5, 7});
   is(TensorId::kKeyLengths, {1, 1, 1, 2});
+  is(TensorId::kCuQ, {1, 1, 1, 3});
   EXPECT_EQ(element_bytes(spec_of(TensorId::kQ), {ATTN_BF16, ATTN_NONE, ATTN_F16}), 2);
   EXPECT_EQ(element_bytes(spec_of(TensorId::kQ), {ATTN_F32, ATTN_NONE, ATTN_F16}), 4);
   EXPECT_EQ(element_bytes(spec_of(TensorId::kBias), {ATTN_F16, ATTN_F32, ATTN_F16}), 4);
@@ -74,6 +75,28 @@ TEST(TensorSpec, ShapesAreTheContracts) {
   EXPECT_EQ(std::vector<TensorId>(kOutputs.begin(), kOutputs.end()),
             (std::vector{TensorId::kO, TensorId::kLse, TensorId::kDq, TensorId::kDk, TensorId::kDv}));
   EXPECT_EQ(kInputs.size() + kOutputs.size() + 1, static_cast<size_t>(kTensorCount));
+}
+
+TEST(TensorSpec, PackedEntriesAreOneInMemory) {
+  attn_problem p = {};
+  p.batch = 2, p.heads_q = 6, p.heads_kv = 3, p.seq_q = 5, p.seq_k = 7, p.dim_qk = 8, p.dim_v = 9;
+  p.total_q = 6, p.total_k = 11;
+  const auto is = [&](TensorId t, std::array<int64_t, 4> size) {
+    EXPECT_EQ(stored_shape_of(spec_of(t), p), size) << name_of(t) << " " << p.ragged;
+  };
+  for (p.ragged = 0; p.ragged < 4; ++p.ragged) {
+    const bool q = (p.ragged & ATTN_RAGGED_QUERIES) != 0, k = (p.ragged & ATTN_RAGGED_KEYS) != 0;
+    is(TensorId::kQ, {q ? 1 : 2, 6, q ? 6 : 5, 8});
+    is(TensorId::kO, {q ? 1 : 2, 6, q ? 6 : 5, 9});
+    is(TensorId::kLse, {q ? 1 : 2, 6, q ? 6 : 5, 1});
+    is(TensorId::kK, {k ? 1 : 2, 3, k ? 11 : 7, 8});
+    is(TensorId::kV, {k ? 1 : 2, 3, k ? 11 : 7, 9});
+    is(TensorId::kBias, {2, 6, 5, 7});
+    is(TensorId::kMask, {2, 6, 5, 7});
+    is(TensorId::kSlopes, {2, 6, 1, 1});
+  }
+  EXPECT_EQ(element_bytes(spec_of(TensorId::kCuK), {.input = ATTN_F16, .index = ATTN_INDEX_32}), 4);
+  EXPECT_EQ(element_bytes(spec_of(TensorId::kKeyLengths), {.input = ATTN_F16, .index = ATTN_INDEX_64}), 8);
 }
 
 TEST(RowSpace, CountsQueriesOfHeadsOfEntries) {

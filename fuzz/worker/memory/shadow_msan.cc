@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "fuzz/worker/memory/owned_rows.h"
 #include "fuzz/worker/memory/shadow.h"
 #include "fuzz/worker/memory/shadow_rows.h"
 
@@ -51,8 +52,11 @@ std::optional<std::string> after_run(const wire::Request& request, const Arena& 
   if (request.stage == Stage::kPartial) return std::nullopt;
   std::optional<std::string> wrong;
   for (const TensorId tensor : kOutputs) {
+    if (request.tensors[static_cast<size_t>(tensor)].offset == Arena::kNowhere) continue;
+    const bool packed = is_packed(request.problem, tensor);
+    const int64_t rows = packed ? owned_rows(request, arena, tensor) : shape_of(request, tensor).size[2];
     for_each_row(request, tensor, [&](uint64_t offset, uint64_t bytes, const std::array<int64_t, 4>& index) {
-      if (wrong) return;
+      if (wrong || index[2] >= rows) return;
       const auto at = __msan_test_shadow(arena.base() + offset, bytes);
       if (at < 0) return;
       const auto column = index[3] + static_cast<int64_t>(at) / shape_of(request, tensor).element;

@@ -12,7 +12,7 @@ constexpr int64_t kMostRows = int64_t{1} << 20;
 TensorShape shape_of(const wire::Request& request, TensorId tensor) {
   const TensorSpec& spec = spec_of(tensor);
   const attn_problem& p = request.problem;
-  TensorShape shape = {element_bytes(spec, formats_of(p)), shape_of(spec, p)};
+  TensorShape shape = {element_bytes(spec, formats_of(p)), stored_shape_of(spec, p)};
   if (spec.role == Role::kScratch) shape.size[3] = static_cast<int64_t>(request.workspace_bytes);
   return shape;
 }

@@ -29,20 +29,20 @@ struct WideLoads {
   using Tile = SharedTile<T, Shape::kDimQk>;
   const ForwardParams& p;
   const BlockRows& block;
-  int64_t length, kv_head;
+  int64_t kv_head;
 
   __device__ void queries(Tile tile) const {
     const auto row_at = [&](int r) -> const T* {
       const int64_t row = block.first_row + r;
       if (row >= block.rows) return nullptr;
-      return p.q.at<const T>(block.b, block.first_head + row % p.packed, row / p.packed);
+      return p.q.at<const T>(block.b, block.first_head + row % p.packed, block.entry.first_query + row / p.packed);
     };
     load_tile<Shape::kTileQ>(tile, row_at, p.dim_qk, p.q.stride[3], p.async_q);
   }
   __device__ void rows_of(const Strided& tensor, Tile tile, int64_t t, int dim, bool async) const {
     const auto row_at = [&](int r) -> const T* {
       const int64_t j = t * Shape::kTileK + r;
-      return j < length ? tensor.at<const T>(block.b, kv_head, j) : nullptr;
+      return j < block.entry.keys ? tensor.at<const T>(block.b, kv_head, block.entry.first_key + j) : nullptr;
     };
     load_tile<Shape::kTileK>(tile, row_at, dim, tensor.stride[3], async);
   }
@@ -89,11 +89,10 @@ __device__ void attend_wide(const ForwardParams& p, const BlockRows& block, Tile
   const auto k_tile = [&](int64_t t) { return kLatent && t % 2 != 0 ? odd : even; };
   const auto v_tile = [&](int64_t t) { return kLatent ? k_tile(t) : odd; };
 
-  const int64_t length = key_length(p, block.b);
-  const WideLoads<Shape> load = {p, block, length, block.first_head / p.group};
+  const WideLoads<Shape> load = {p, block, block.first_head / p.group};
   const int64_t my_row = block.first_row + place.row + lane_id() / 4;
-  const RowView rows[2] = {row_view(p, block, length, my_row), row_view(p, block, length, my_row + 8)};
-  const BlockRange range = block_range<Shape>(p, block, length);
+  const RowView rows[2] = {row_view(p, block, my_row), row_view(p, block, my_row + 8)};
+  const BlockRange range = block_range<Shape>(p, block);
   if (probed(&p.probe)) [[unlikely]]
     probe_rows(p, rows, my_row, block.rows);
 

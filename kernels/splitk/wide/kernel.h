@@ -13,6 +13,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
     splitk_wide_kernel(const __grid_constant__ ForwardParams p, const __grid_constant__ SplitParams split,
                        int64_t q_tiles, bool direct) {
   const SplitBlock block = this_block<Shape>(p, split, q_tiles);
+  if (block.rows.empty()) return;
   const WarpPlace place = wide_place();
   RowState<Shape::kColumns> state;
   attend_wide<Shape, kLatent>(p, block.rows, block.tiles, place, state);

@@ -1,6 +1,7 @@
 // The backward pass computes dQ, dK and dV from a forward call's inputs, from dO, and from what that call has
 // stored: O and LSE (ATTN_FEATURE_BACKWARD). Every drawn case is a forward call; here it becomes the backward
 // pass of that call.
+#include "properties/case/packed.h"
 #include "properties/operations/operation.h"
 
 #include <cstring>
@@ -130,6 +131,8 @@ void shape(Case& c) {
   c.problem.sink.reset();
   c.problem.slopes.reset();
   c.problem.latent = false;
+  unpack(c);
+  c.problem.index_dtype = ATTN_INDEX_64;
   c.want_lse = true;
   c.dout = dout_of(drawn);
   c.dout_repeated = repeated_of(drawn);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr TensorId kInputsOfForward[] = {TensorId::kQ,    TensorId::kK,    TensorId::kV,
                                          TensorId::kBias, TensorId::kMask, TensorId::kKeyLengths,
-                                         TensorId::kSink, TensorId::kSlopes};
+                                         TensorId::kSink, TensorId::kSlopes, TensorId::kCuQ, TensorId::kCuK};
 constexpr Output kOutputsOfForward[] = {
     {.tensor = TensorId::kO},
     {.tensor = TensorId::kLse,

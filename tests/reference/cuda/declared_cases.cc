@@ -106,6 +106,35 @@ struct WithSlopes {
   }
 };
 
+// The same call with packed entries, which are shorter: rows of an entry in the middle are left to nobody.
+struct Packed {
+  attn_problem problem;
+  attn_tensors tensors;
+  std::vector<int32_t> queries = {0}, keys = {0};
+
+  Packed(Case* c, Random* random) : problem(c->problem), tensors(c->tensors()) {
+    for (int64_t b = 0; b < problem.batch; ++b) {
+      queries.push_back(queries.back() + static_cast<int32_t>(random->below(problem.seq_q + 1)));
+      keys.push_back(keys.back() + static_cast<int32_t>(random->below(problem.seq_k + 1)));
+    }
+    // The rows of one head lie side by side where there is one; of others the first entries' are taken.
+    problem.features |= ATTN_FEATURE_RAGGED;
+    if (problem.heads_q == 1 || problem.batch == 1) problem.ragged |= ATTN_RAGGED_QUERIES;
+    if (problem.heads_kv == 1 || problem.batch == 1) problem.ragged |= ATTN_RAGGED_KEYS;
+    if (problem.ragged == 0) problem.features &= ~ATTN_FEATURE_RAGGED;
+    if ((problem.ragged & ATTN_RAGGED_QUERIES) != 0) problem.total_q = problem.batch * problem.seq_q;
+    if ((problem.ragged & ATTN_RAGGED_KEYS) != 0) problem.total_k = problem.batch * problem.seq_k;
+    problem.index_dtype = ATTN_INDEX_32, problem.features |= ATTN_FEATURE_INDEX32;
+    tensors.cu_q = queries.data(), tensors.cu_k = keys.data();
+    for (int64_t b = 0; b < problem.batch && problem.has_key_lengths; ++b)
+      lengths.push_back(static_cast<int32_t>(c->key_lengths[static_cast<size_t>(b)]));
+    if (problem.has_key_lengths) tensors.key_lengths = reinterpret_cast<const int64_t*>(lengths.data());
+  }
+
+ private:
+  std::vector<int32_t> lengths;
+};
+
 Calibration any_calibration(Random* random) {
   switch (random->below(3)) {
     case 0:
@@ -170,6 +199,10 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
     if (number % 4 == 2) {
       const WithSlopes sloped(&c, &random);
       hold(", with slopes", sloped.problem, sloped.tensors);
+    }
+    if (number % 4 == 3) {
+      const Packed packed(&c, &random);
+      hold(", with packed entries", packed.problem, packed.tensors);
     }
     if (number % 4 > 0) continue;
     if (random.below(2) == 0) c.plan.accumulator = ATTN_ACC_FFMA;

@@ -28,6 +28,7 @@ extern const Property alibi_none = {"alibi_none",
                                     /*compares=*/true,
                                     /*operation=*/&operations::forward,
                                     /*ask=*/nullptr,
-                                    /*features=*/ATTN_FEATURE_ALIBI};
+                                    /*features=*/ATTN_FEATURE_ALIBI,
+                                    /*packed=*/true};
 
 }  // namespace attnfuzz::relations

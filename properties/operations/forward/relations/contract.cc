@@ -113,6 +113,21 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
+// Packed queries where the sizes are those of a dense call.
+void pack_queries(Offer& x) {
+  x.problem.features |= ATTN_FEATURE_RAGGED;
+  x.problem.ragged = ATTN_RAGGED_QUERIES;
+  x.problem.total_q = x.problem.seq_q;
+}
+
+std::vector<Nonsense> nonsense_packing() {
+  return {{"packed queries without cu_q", [](Offer& x) { pack_queries(x), x.tensors.cu_q = nullptr; }},
+          {"ragged = 4", [](Offer& x) { pack_queries(x), x.problem.ragged = 4; }},
+          {"ragged = 0 with its feature bit", [](Offer& x) { pack_queries(x), x.problem.ragged = 0; }},
+          {"total_q = -1", [](Offer& x) { pack_queries(x), x.problem.total_q = -1; }},
+          {"total_k = 1 where keys are not packed", [](Offer& x) { pack_queries(x), x.problem.total_k = 1; }}};
+}
+
 PlanReply plan(Trial& trial, const Offer& offer) {
   return trial.target().plan(offer.problem, offer.tensors, offer.env);
 }
@@ -120,6 +135,8 @@ PlanReply plan(Trial& trial, const Offer& offer) {
 bool refuses_nonsense(Trial& trial, const Offer& sense) {
   std::vector<Nonsense> all = nonsense_numbers();
   std::ranges::move(nonsense_pointers(), std::back_inserter(all));
+  if ((trial.target().info().features & ATTN_FEATURE_RAGGED) != 0)
+    std::ranges::move(nonsense_packing(), std::back_inserter(all));
   if ((trial.target().info().features & ATTN_FEATURE_F32) == 0)
     all.push_back({"dtype = fp32", [](Offer& x) { x.problem.dtype = ATTN_F32; }});
   if (sense.problem.latent)

@@ -41,6 +41,7 @@ extern const Property latent_as_v = {"latent_as_v",
                                      /*compares=*/true,
                                      /*operation=*/&operations::forward,
                                      /*ask=*/nullptr,
-                                     /*features=*/ATTN_FEATURE_LATENT};
+                                     /*features=*/ATTN_FEATURE_LATENT,
+                                     /*packed=*/true};
 
 }  // namespace attnfuzz::relations

@@ -86,6 +86,9 @@ extern const Property layout = {"layout",
                                 /*needs_stages=*/false,
                                 /*asks_target=*/false,
                                 /*compares=*/true,
-                                /*operation=*/nullptr};
+                                /*operation=*/nullptr,
+                                /*ask=*/nullptr,
+                                /*features=*/0,
+                                /*packed=*/true};
 
 }  // namespace attnfuzz::relations

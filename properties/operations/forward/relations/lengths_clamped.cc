@@ -18,6 +18,14 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
+// The least and the largest number of the lengths' format.
+std::pair<int64_t, int64_t> limits(int32_t index_dtype) {
+  using Wide = std::numeric_limits<int64_t>;
+  using Narrow = std::numeric_limits<int32_t>;
+  if (index_dtype == ATTN_INDEX_32) return {Narrow::min(), Narrow::max()};
+  return {Wide::min(), Wide::max()};
+}
+
 // Lengths at or beyond an end become `low` and `high`.
 Case beyond(const Case& base, int64_t low, int64_t high) {
   Case c = variant_of(base);
@@ -34,12 +42,12 @@ Case beyond(const Case& base, int64_t low, int64_t high) {
 void check(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
-  using Limits = std::numeric_limits<int64_t>;
+  const auto [least, most] = limits(base->c.problem.index_dtype);
   const struct {
     const char* name;
     int64_t low, high;
   } variants[] = {{"lengths one beyond the ends", -1, base->c.problem.seq_k + 1},
-                  {"lengths as far out as possible", Limits::min(), Limits::max()}};
+                  {"lengths as far out as possible", least, most}};
   for (const auto& variant : variants) {
     const Run* run = trial.run(beyond(base->c, variant.low, variant.high), variant.name);
     if (!run || !all_agree(trial, *base, *run, variant.name)) return;

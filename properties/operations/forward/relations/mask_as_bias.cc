@@ -39,7 +39,10 @@ void check(Trial& trial) {
 
 }  // namespace
 
-extern const Property mask_as_bias = {
-    "mask_as_bias", "a boolean mask equals a bias that is -inf where the mask hides", adapt, check};
+extern const Property mask_as_bias = {.name = "mask_as_bias",
+                                      .statement = "a boolean mask equals a bias that is -inf where the mask hides",
+                                      .adapt = adapt,
+                                      .check = check,
+                                      .packed = true};
 
 }  // namespace attnfuzz::relations

@@ -29,7 +29,10 @@ void check(Trial& trial) {
 
 }  // namespace
 
-extern const Property permute_heads = {
-    "permute_heads", "permuting heads permutes the results and changes nothing else", adapt, check};
+extern const Property permute_heads = {.name = "permute_heads",
+                                       .statement = "permuting heads permutes the results and changes nothing else",
+                                       .adapt = adapt,
+                                       .check = check,
+                                       .packed = true};
 
 }  // namespace attnfuzz::relations

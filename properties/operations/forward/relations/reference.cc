@@ -17,6 +17,9 @@ extern const Property reference = {
     /*needs_stages=*/false,
     /*asks_target=*/false,
     /*compares=*/false,
-    /*operation=*/nullptr};
+    /*operation=*/nullptr,
+    /*ask=*/nullptr,
+    /*features=*/0,
+    /*packed=*/true};
 
 }  // namespace attnfuzz::relations

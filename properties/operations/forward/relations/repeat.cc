@@ -44,6 +44,9 @@ Case other_values(Case c) {
   if (c.problem.key_lengths) {
     for (int64_t& length : *c.problem.key_lengths) length += length > 0 ? -1 : 1;
   }
+  for (auto* side : {&c.problem.packed_q, &c.problem.packed_k}) {
+    if (*side) std::ranges::reverse((*side)->lengths);  // the tensors stay as large
+  }
   tidy(c);
   return c;
 }
@@ -66,6 +69,9 @@ extern const Property repeat = {
     /*needs_stages=*/false,
     /*asks_target=*/false,
     /*compares=*/false,
-    /*operation=*/nullptr};
+    /*operation=*/nullptr,
+    /*ask=*/nullptr,
+    /*features=*/0,
+    /*packed=*/true};
 
 }  // namespace attnfuzz::relations

@@ -13,6 +13,13 @@ void change_lengths(Problem& p) {
   for (int64_t& length : *p.key_lengths) length = p.seq_k - std::clamp<int64_t>(length, 0, p.seq_k);
 }
 
+// The packed entries change places, so that their tensors stay as large.
+void change_packing(Problem& p) {
+  for (auto* side : {&p.packed_q, &p.packed_k}) {
+    if (*side) std::ranges::reverse((*side)->lengths);
+  }
+}
+
 Case other_contents(const Case& base) {
   Case c = variant_of(base);
   for (const TensorId t : kInputs) {
@@ -23,6 +30,7 @@ Case other_contents(const Case& base) {
   if (c.problem.sink) ++c.problem.sink->seed;
   if (c.problem.slopes) ++c.problem.slopes->seed;
   change_lengths(c.problem);
+  change_packing(c.problem);
   tidy(c);
   return c;
 }
@@ -43,6 +51,9 @@ extern const Property replan = {"replan",
                                 /*needs_stages=*/false,
                                 /*asks_target=*/true,
                                 /*compares=*/false,
-                                /*operation=*/nullptr};
+                                /*operation=*/nullptr,
+                                /*ask=*/nullptr,
+                                /*features=*/0,
+                                /*packed=*/true};
 
 }  // namespace attnfuzz::relations

@@ -30,6 +30,7 @@ extern const Property sink_none = {"sink_none",
                                    /*compares=*/true,
                                    /*operation=*/&operations::forward,
                                    /*ask=*/nullptr,
-                                   /*features=*/ATTN_FEATURE_SINK};
+                                   /*features=*/ATTN_FEATURE_SINK,
+                                   /*packed=*/true};
 
 }  // namespace attnfuzz::relations

@@ -29,7 +29,11 @@ void check(Trial& trial) {
 
 }  // namespace
 
-extern const Property splits = {"splits", "any number of splits gives the same result within both bounds",
-                                adapt, check, /*needs_stages=*/true};
+extern const Property splits = {.name = "splits",
+                                .statement = "any number of splits gives the same result within both bounds",
+                                .adapt = adapt,
+                                .check = check,
+                                .needs_stages = true,
+                                .packed = true};
 
 }  // namespace attnfuzz::relations

@@ -28,7 +28,10 @@ void check(Trial& trial) {
 
 }  // namespace
 
-extern const Property window_wide = {"window_wide", "a window that reaches past both ends changes nothing",
-                                     adapt, check};
+extern const Property window_wide = {.name = "window_wide",
+                                     .statement = "a window that reaches past both ends changes nothing",
+                                     .adapt = adapt,
+                                     .check = check,
+                                     .packed = true};
 
 }  // namespace attnfuzz::relations

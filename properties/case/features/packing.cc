@@ -1,0 +1,296 @@
+// Packed batch entries: sequences of unlike lengths, one behind the other (attn_problem.ragged). With them come lengths
+// and offsets of 32 bits (attn_problem.index_dtype).
+#include <algorithm>
+#include <limits>
+
+#include "properties/case/feature.h"
+#include "properties/case/geometry.h"
+#include "properties/case/packed.h"
+
+namespace attnfuzz::feature {
+namespace {
+
+constexpr auto kFields = [](auto& c) { return std::tie(c.problem.packed_q, c.problem.packed_k); };
+constexpr auto kIndex = [](auto& c) { return std::tie(c.problem.index_dtype); };
+
+// The share of cases with packed entries, for a kernel that knows them.
+constexpr int64_t kPercent = 30;
+// Longer sequences stay as they are: each entry would be as long.
+constexpr int64_t kMostRows = 4096;
+
+double work_of(const Problem& p) {
+  return static_cast<double>(p.batch * p.heads_q) * static_cast<double>(p.seq_q) * static_cast<double>(p.seq_k) *
+         static_cast<double>(p.dim_qk + p.dim_v);
+}
+
+// Several entries, of sizes that a case can afford.
+void draw_batch(const DrawContext& context, Problem& p) {
+  Rng& rng = context.rng;
+  if (p.batch < 2 && rng.percent(85)) p.batch = rng.range(2, 6);
+  const double most = std::max(static_cast<double>(context.config.work), 1.0);
+  while (work_of(p) > most && p.batch > 2) --p.batch;
+  while (work_of(p) > most && std::max(p.seq_q, p.seq_k) > 1) {
+    int64_t& longer = p.seq_q > p.seq_k ? p.seq_q : p.seq_k;
+    longer = (longer + 1) / 2;
+  }
+}
+
+enum class Spread { kAny, kBorders, kEqual, kOneLong, kNothing, kWhole };
+
+// The lengths of the entries. `longest`: the most of them.
+std::vector<int64_t> draw_lengths(Rng& rng, Spread spread, int64_t batch, int64_t tile, int64_t longest) {
+  std::vector<int64_t> lengths;
+  const auto near_border = [&] {
+    return std::clamp<int64_t>(rng.pick<int64_t>({0, 1, 2}) * tile + rng.range(-1, 1), 0, longest);
+  };
+  const int64_t equal = rng.range(0, longest), small = std::min<int64_t>(longest, rng.range(0, 3));
+  for (int64_t b = 0; b < batch; ++b) {
+    switch (spread) {
+      case Spread::kAny:
+        lengths.push_back(rng.percent(15) ? 0 : rng.range(0, longest));
+        break;
+      case Spread::kBorders:
+        lengths.push_back(near_border());
+        break;
+      case Spread::kEqual:
+        lengths.push_back(equal);
+        break;
+      case Spread::kOneLong:
+        lengths.push_back(small);
+        break;
+      case Spread::kNothing:
+        lengths.push_back(0);
+        break;
+      case Spread::kWhole:
+        lengths.push_back(longest);
+        break;
+    }
+  }
+  if (spread == Spread::kOneLong && batch > 0) lengths[static_cast<size_t>(rng.range(0, batch - 1))] = longest;
+  return lengths;
+}
+
+Packing draw_side(Rng& rng, int64_t batch, int64_t tile, int64_t longest) {
+  const auto spread = rng.weighted<Spread>({{34, Spread::kAny},
+                                            {28, Spread::kBorders},
+                                            {8, Spread::kEqual},
+                                            {16, Spread::kOneLong},
+                                            {4, Spread::kNothing},
+                                            {10, Spread::kWhole}});
+  Packing packing;
+  packing.lengths = draw_lengths(rng, spread, batch, tile, longest);
+  packing.slack = rng.weighted<int64_t>({{40, 0}, {30, rng.range(1, 3)}, {30, rng.range(1, tile + 1)}});
+  packing.numbers = packing.slack > 0 && rng.percent(15);
+  return packing;
+}
+
+// Puts the rows of one packed tensor so far apart that the last entry begins 2^31 elements or more behind the first.
+void draw_far_rows(Rng& rng, Case& c) {
+  constexpr int64_t kMostRows = 512;  // each touches two pages
+  const TensorId t = rng.pick<TensorId>({TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO});
+  const std::optional<Packing>& packing = packing_of(c.problem, t);
+  if (!packing || packing->lengths.empty() || !is_present(c, t)) return;
+  const PackedCase packed(c.problem);
+  const int64_t first = (of_queries(spec_of(t)) ? packed.borders_q() : packed.borders_k()).rbegin()[1];
+  if (first == 0 || stored_size(c.problem, t)[1] * stored_size(c.problem, t)[2] > kMostRows) return;
+  TensorLayout& layout = c.layout[static_cast<size_t>(t)];
+  const TensorLayout before = layout;
+  layout = {.order = {2, 0, 1}, .spread = (int64_t{1} << 31) / first + 8};
+  if (!geometry(c, t)) layout = before;
+}
+
+void draw(const DrawContext& context, Case& c) {
+  Rng& rng = context.rng;
+  Problem& p = c.problem;
+  const bool narrow = (context.config.features & ATTN_FEATURE_INDEX32) != 0;
+  if (narrow && rng.percent(50) && (p.features & kOperations) == 0 && p.key_lengths) p.index_dtype = ATTN_INDEX_32;
+  if ((context.config.features & ATTN_FEATURE_RAGGED) == 0 || !rng.percent(kPercent)) return;
+  if ((p.features & kOperations) != 0 || std::max(p.seq_q, p.seq_k) > kMostRows || has_many_heads(p)) return;
+  // Sizes that the kernel chooses stay.
+  if (!context.config.domain && !context.config.refused.sizes) draw_batch(context, p);
+  const int which = rng.weighted<int>({{70, 3}, {15, 1}, {15, 2}});
+  if ((which & 1) != 0) p.packed_q = draw_side(rng, p.batch, context.tile_q, p.seq_q);
+  if ((which & 2) != 0) p.packed_k = draw_side(rng, p.batch, context.tile_k, p.seq_k);
+  // Self-attention: each entry has as many keys as queries.
+  if (which == 3 && rng.percent(40)) {
+    p.seq_q = p.seq_k = std::max(p.seq_q, p.seq_k);
+    if (work_of(p) > static_cast<double>(context.config.work)) p.seq_q = p.seq_k = std::min<int64_t>(p.seq_q, 130);
+    p.packed_q = draw_side(rng, p.batch, context.tile_q, p.seq_q);
+    p.packed_k->lengths = p.packed_q->lengths;
+  }
+  if (narrow) p.index_dtype = rng.coin() ? ATTN_INDEX_32 : ATTN_INDEX_64;
+  if (!context.config.domain && rng.percent(6)) draw_far_rows(rng, c);
+}
+
+// Moves the length of one entry, or the slack.
+bool step(const DrawContext& context, Case& c) {
+  Rng& rng = context.rng;
+  Problem& p = c.problem;
+  if (!p.packed_q && !p.packed_k) return false;
+  const bool queries = p.packed_q && (!p.packed_k || rng.coin());
+  Packing& packing = queries ? *p.packed_q : *p.packed_k;
+  const int64_t tile = queries ? context.tile_q : context.tile_k, longest = queries ? p.seq_q : p.seq_k;
+  if (packing.lengths.empty() || rng.percent(20)) {
+    packing.slack = rng.range(0, tile + 1);
+    return true;
+  }
+  int64_t& length = packing.lengths[static_cast<size_t>(
+      rng.range(0, static_cast<int64_t>(packing.lengths.size()) - 1))];
+  length = std::clamp<int64_t>(moved(length, 0, tile, longest, rng), 0, longest);
+  return true;
+}
+
+// A side lies dense, with entries of the longest length, if it is packed no more.
+template <std::optional<Packing> Problem::*kSide>
+constexpr ShrinkToggle side_toggle(const char* name) {
+  return {name, [](const Case& c) { return (c.problem.*kSide).has_value(); },
+          [](Case& c) { (c.problem.*kSide).reset(); },
+          [](Case& to, const Case& from, int choice) {
+            to.problem.*kSide = from.problem.*kSide;
+            if (choice == 0) (to.problem.*kSide)->slack = 0;
+            if (choice < 2) (to.problem.*kSide)->numbers = false;
+            return choice < 3;
+          }};
+}
+
+bool has_slack(const Case& c) {
+  const auto some = [](const auto& side) { return side && (side->slack > 0 || side->numbers); };
+  return some(c.problem.packed_q) || some(c.problem.packed_k);
+}
+void drop_slack(Case& c) {
+  for (auto* side : {&c.problem.packed_q, &c.problem.packed_k}) {
+    if (*side) (*side)->slack = 0, (*side)->numbers = false;
+  }
+}
+
+bool has_narrow_numbers(const Case& c) { return c.problem.index_dtype != ATTN_INDEX_64; }
+
+void say_side(const std::optional<Packing>& side, const char* what, Sentence& words) {
+  if (!side) return;
+  std::string lengths;
+  const size_t shown = std::min<size_t>(side->lengths.size(), 8);
+  for (size_t i = 0; i < shown; ++i) lengths += cat(i ? "," : "", side->lengths[i]);
+  if (shown < side->lengths.size()) lengths += ",...";
+  std::string text = cat("packed ", what, " ", lengths);
+  if (side->slack > 0) text += cat(" and ", side->slack, " rows of slack", side->numbers ? " with numbers" : "");
+  words.push_back(text);
+}
+
+void say_packing(const Case& c, Sentence& words) {
+  say_side(c.problem.packed_q, "queries", words);
+  say_side(c.problem.packed_k, "keys", words);
+  if (has_narrow_numbers(c)) words.push_back("lengths of 32 bits");
+}
+
+void cost_of(const std::optional<Packing>& side, Cost& cost) {
+  cost.count(side.has_value());
+  if (!side) return;
+  cost.at(Rank::kKeyLengths).add(1 + static_cast<int64_t>(side->lengths.size()));
+  for (const int64_t length : side->lengths) cost.distance(length, 0);
+  cost.add(side->slack), cost.add(side->numbers);
+}
+
+bool any_length(const Problem& p, bool (*is)(int64_t length)) {
+  const auto one = [is](const auto& side) { return side && std::ranges::any_of(side->lengths, is); };
+  return one(p.packed_q) || one(p.packed_k);
+}
+
+void tidy_side(std::optional<Packing>& side, int64_t batch, int64_t longest) {
+  if (!side) return;
+  side->lengths.resize(static_cast<size_t>(std::max<int64_t>(batch, 0)), longest);
+  for (int64_t& length : side->lengths) length = std::clamp<int64_t>(length, 0, std::max<int64_t>(longest, 0));
+  side->slack = std::max<int64_t>(side->slack, 0);
+  if (side->slack == 0) side->numbers = false;
+}
+
+void tidy(Case& c) {
+  Problem& p = c.problem;
+  if ((p.features & kOperations) != 0) p.packed_q.reset(), p.packed_k.reset(), p.index_dtype = ATTN_INDEX_64;
+  tidy_side(p.packed_q, p.batch, p.seq_q);
+  tidy_side(p.packed_k, p.batch, p.seq_k);
+  if (!p.packed_q && !p.packed_k && !p.key_lengths) p.index_dtype = ATTN_INDEX_64;
+  if (p.packed_q) c.once.q.batch = false;
+  if (p.packed_k) c.once.k.batch = c.once.v.batch = false;
+  if (p.index_dtype != ATTN_INDEX_32 || !p.key_lengths) return;
+  for (int64_t& length : *p.key_lengths)
+    length = std::clamp<int64_t>(length, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max());
+}
+
+Complaint illegal_side(const std::optional<Packing>& side, const char* name, const Problem& p) {
+  if (!side) return std::nullopt;
+  if ((p.features & kOperations) != 0) return cat(name, " is set, but only the forward pass has packed entries");
+  if (static_cast<int64_t>(side->lengths.size()) != p.batch)
+    return cat(name, ".lengths has ", side->lengths.size(), " entries, batch is ", p.batch);
+  return of_field(outside(".slack", side->slack, 0, kMaxSize), name);
+}
+
+Complaint illegal_numbers(const Problem& p) {
+  if (p.index_dtype == ATTN_INDEX_64) return std::nullopt;
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (p.index_dtype != ATTN_INDEX_32) return say("index_dtype", p.index_dtype, "index_64 (0) or index_32 (1)");
+  for (const int64_t length : p.key_lengths.value_or(std::vector<int64_t>())) {
+    if (auto why = outside("key_lengths of int32", length, -kMost - 1, kMost)) return why;
+  }
+  const int64_t q = p.packed_q ? packed_rows(*p.packed_q, p.seq_q) : 0,
+                k = p.packed_k ? packed_rows(*p.packed_k, p.seq_k) : 0;
+  return outside("the packed rows, with offsets of int32,", std::max(q, k), 0, kMost);
+}
+
+}  // namespace
+
+extern constinit const Feature packing = {
+    .shrink_toggles = {11,
+                       {{"packed entries", is_set<kFields>, unset<kFields>,
+                         [](Case& to, const Case& from, int choice) {
+                           take<kFields>(to, from);
+                           if (choice == 0) drop_slack(to);
+                           return choice < 2;
+                         }},
+                        side_toggle<&Problem::packed_q>("packed queries"),
+                        side_toggle<&Problem::packed_k>("packed keys"),
+                        {"slack rows", has_slack, drop_slack,
+                         [](Case& to, const Case& from, int choice) {
+                           const auto take_slack = [&](auto& side, const auto& of) {
+                             if (side && of) side->slack = choice == 0 && of->slack > 0 ? 1 : of->slack;
+                             if (side && of && choice == 2) side->numbers = of->numbers;
+                           };
+                           take_slack(to.problem.packed_q, from.problem.packed_q);
+                           take_slack(to.problem.packed_k, from.problem.packed_k);
+                           return choice < 3;
+                         }},
+                        {"lengths of 32 bits", has_narrow_numbers, unset<kIndex>,
+                         [](Case& to, const Case& from, int choice) {
+                           take<kIndex>(to, from);
+                           return choice == 0;
+                         }}}},
+    .shrink_integers = none,
+    .alternatives = none,
+    .cost =
+        [](const Case& c, Cost& cost) {
+          cost_of(c.problem.packed_q, cost);
+          cost_of(c.problem.packed_k, cost);
+          cost.count(has_narrow_numbers(c));
+          if (has_narrow_numbers(c)) cost.at(Rank::kOther).add(1);
+        },
+    .canonical_seeds = none,
+    .draw = {Phase::kLater, draw},
+    .crossover_groups = none,
+    .numbers = none,
+    .mutations = {step},
+    .refusals = none,  // a kernel that does not know packed entries is never asked for them
+    .tags = {{"packed queries", [](const Tiled& x) { return x.p.packed_q.has_value(); }},
+             {"packed keys", [](const Tiled& x) { return x.p.packed_k.has_value(); }},
+             {"slack rows", [](const Tiled& x) { return has_slack(x.c); }},
+             {"an empty packed entry",
+              [](const Tiled& x) { return any_length(x.p, [](int64_t n) { return n == 0; }); }},
+             {"lengths of 32 bits", [](const Tiled& x) { return has_narrow_numbers(x.c); }}},
+    .words = {{Section::kMask, 3, say_packing}},
+    .tidy = tidy,
+    .illegal = [](const Case& c) -> Complaint {
+      if (auto why = illegal_side(c.problem.packed_q, "packed_q", c.problem)) return why;
+      if (auto why = illegal_side(c.problem.packed_k, "packed_k", c.problem)) return why;
+      return illegal_numbers(c.problem);
+    },
+};
+
+}  // namespace attnfuzz::feature

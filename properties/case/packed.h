@@ -1,0 +1,79 @@
+// The packed batch entries of a case: their lengths, and where their rows lie.
+//
+//   const PackedCase packed(c.problem);
+//   packed.borders_q();                       // cu_q: 0, then where each entry ends
+//   packed.owner(TensorId::kO, {0, 17});      // batch entry and query of row 17 of O; nothing for a slack row
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "properties/case/case.h"
+#include "reference/call/sequences.h"
+
+namespace attnfuzz {
+
+// Whether and how the entries of a tensor are packed.
+inline const std::optional<Packing>& packing_of(const Problem& p, TensorId t) {
+  static const std::optional<Packing> kNone;
+  if (!may_be_packed(spec_of(t))) return kNone;
+  return of_queries(spec_of(t)) ? p.packed_q : p.packed_k;
+}
+
+// The rows of entry b. `longest`: seq_q or seq_k, which an entry without a length has, too.
+inline int64_t packed_length(const Packing& packing, int64_t longest, int64_t b) {
+  const auto at = static_cast<size_t>(b);
+  return at < packing.lengths.size() ? std::clamp<int64_t>(packing.lengths[at], 0, longest) : longest;
+}
+
+// The ends of the entries, after a 0.
+inline std::vector<int64_t> borders_of(const Packing& packing, int64_t longest) {
+  std::vector<int64_t> borders = {0};
+  for (size_t b = 0; b < packing.lengths.size(); ++b)
+    borders.push_back(borders.back() + packed_length(packing, longest, static_cast<int64_t>(b)));
+  return borders;
+}
+
+// Rows of the tensors: those of all entries, and the slack.
+inline int64_t packed_rows(const Packing& packing, int64_t longest) {
+  int64_t rows = packing.slack;
+  for (size_t b = 0; b < packing.lengths.size(); ++b)
+    rows += packed_length(packing, longest, static_cast<int64_t>(b));
+  return rows;
+}
+
+// Makes the batch entries dense. All then have the longest length. A layout that does not fit so many rows is given up.
+void unpack(Case& c);
+
+class PackedCase {
+ public:
+  explicit PackedCase(const Problem& p)
+      : batch_(p.batch),
+        borders_q_(p.packed_q ? borders_of(*p.packed_q, p.seq_q) : std::vector<int64_t>()),
+        borders_k_(p.packed_k ? borders_of(*p.packed_k, p.seq_k) : std::vector<int64_t>()) {}
+
+  const std::vector<int64_t>& borders_q() const { return borders_q_; }
+  const std::vector<int64_t>& borders_k() const { return borders_k_; }
+
+  bool packs(TensorId t) const { return may_be_packed(spec_of(t)) && !borders(t).empty(); }
+  // The batch entry and its row that a stored row belongs to.
+  std::optional<StoredRow> owner(TensorId t, const StoredRow& stored) const {
+    if (!packs(t)) return stored;
+    return EntryRows(batch_, borders(t).data(), ATTN_INDEX_64).owner(stored);
+  }
+  // The same, or for a slack row the last one of an entry before it; {0, 0} if no entry has any.
+  StoredRow nearest(TensorId t, StoredRow stored) const {
+    if (packs(t)) stored.row = std::min(stored.row, std::max<int64_t>(borders(t).back() - 1, 0));
+    return owner(t, stored).value_or(StoredRow{0, 0});
+  }
+
+ private:
+  const std::vector<int64_t>& borders(TensorId t) const { return of_queries(spec_of(t)) ? borders_q_ : borders_k_; }
+
+  int64_t batch_;
+  std::vector<int64_t> borders_q_, borders_k_;
+};
+
+}  // namespace attnfuzz

@@ -1,0 +1,65 @@
+#include "properties/operations/forward/relations/packed_tools.h"
+
+#include <cstdio>
+#include <string>
+
+#include "properties/case/packed.h"
+#include "properties/case/shrink_toggles.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+attn_plan of_a_row(attn_plan plan) {
+  std::string path = plan.path;
+  constexpr std::string_view kWord = "ragged ";
+  if (const size_t at = path.find(kWord); at != path.npos) path.erase(at, kWord.size());
+  std::snprintf(plan.path, sizeof plan.path, "%s", path.c_str());
+  // One split has all keys, however many tiles the longest entry has.
+  if (plan.num_splits == 1) plan.split_tiles = 0;
+  return plan;
+}
+
+bool one_agrees(Trial& trial, const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what) {
+  return same_work(of_a_row(a.plan), of_a_row(b.plan)) ? trial.same_bits(a, row_a, b, row_b, what)
+                                                       : trial.same_within(a, row_a, b, row_b, what);
+}
+
+}  // namespace
+
+bool pack(Case& c, const KernelInfo&, std::string* why) {
+  Problem& p = c.problem;
+  if (p.packed_q || p.packed_k) return true;
+  if (has_many_heads(p)) {
+    *why = "it has too many heads to be run again for each batch entry";
+    return false;
+  }
+  if (p.batch < 2) p.batch = 2;
+  const auto lengths = [&](uint64_t salt, int64_t longest) {
+    Packing packing;
+    for (int64_t b = 0; b < p.batch; ++b) {
+      const uint64_t n = choice(c, salt + static_cast<uint64_t>(b));
+      const auto any = static_cast<int64_t>(n / 4 % static_cast<uint64_t>(longest + 1));
+      packing.lengths.push_back(n % 4 == 0 ? longest : any);
+    }
+    packing.slack = static_cast<int64_t>(choice(c, salt + 50) % 3);
+    return packing;
+  };
+  const Packing queries = lengths(100, p.seq_q), keys = lengths(200, p.seq_k);
+  p.packed_q = queries, p.packed_k = keys;
+  tidy(c);
+  fit(c);
+  return true;
+}
+
+bool entries_agree(Trial& trial, const Run& a, int64_t b_a, const Run& b, int64_t b_b, std::string_view what) {
+  const Problem &of_a = a.c.problem, &of_b = b.c.problem;
+  const int64_t queries = lengths_of(of_a, b_a).queries;
+  for (int64_t h = 0; h < of_a.heads_q; ++h) {
+    for (int64_t i = 0; i < queries; ++i) {
+      if (!one_agrees(trial, a, RowSpace(of_a).of(b_a, h, i), b, RowSpace(of_b).of(b_b, h, i), what)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace attnfuzz::relations

@@ -1,0 +1,16 @@
+// Tools of the relations of packed batch entries.
+#pragma once
+
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+
+// adapt(): packs the queries and keys of a case whose entries are dense, in lengths that the case's data decide.
+bool pack(Case& c, const KernelInfo& kernel, std::string* why);
+
+// Compares query i of head h of two runs, for all heads: entry `b_a` of one and entry `b_b` of the other. The rows must
+// have equal bits if the plans promise the same arithmetic for them. They may differ in what does not enter a row: the
+// longest lengths, and the word "ragged" of a path, which says where rows are found.
+bool entries_agree(Trial& trial, const Run& a, int64_t b_a, const Run& b, int64_t b_b, std::string_view what);
+
+}  // namespace attnfuzz::relations
