@@ -158,7 +158,9 @@ class Asking {
     if (!find_base()) return {};
     for (const Feature* feature : all_features()) {
       for (const Refusal& refusal : feature->refusals) {
-        if (refuses([&](Case& c) { refusal.ask(c.problem); })) refused_.those.push_back(&refusal);
+        // A base of other dims shows that they are taken, and the dims that are asked for may be outside of the domain.
+        const bool shown = refusal.limit == Limit::kEqualDims && base_.problem.dim_qk != base_.problem.dim_v;
+        if (!shown && refuses([&](Case& c) { refusal.ask(c.problem); })) refused_.those.push_back(&refusal);
       }
     }
     ask_for_sizes();

@@ -47,7 +47,7 @@ def merged_unguarded(p, o1, o2, lse1, lse2):
 MORE = attnfuzz.Domain(features=("has_sink", "has_alibi", "latent"))
 with_more = target(right.function, errors=ERRORS, domain=MORE)
 latent = target(right.function, errors=ERRORS,
-                domain=attnfuzz.Domain(dim_qk=576, dim_v=512, heads_kv=1, seq=attnfuzz.at_most(64), features=("latent",)))
+                domain=attnfuzz.Domain(dim_qk=576, dim_v=512, seq=attnfuzz.at_most(64), features=("latent",)))
 
 
 @target(errors=ERRORS, domain=MORE)
