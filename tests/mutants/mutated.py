@@ -45,7 +45,7 @@ PATHS = {"fa1a": "mma", "fa1h": "wgmma", "splitkh": "wgmma"}
 
 # The files below kernels/ that instantiate the changed sources.
 UNITS = ["fa1/fa1_f16.cu", "fa1/fa1_bf16.cu", "fa1/fa1.cu", "splitk/splitk_f16.cu", "splitk/splitk_bf16.cu",
-         "splitk/wide_f16.cu", "splitk/wide_bf16.cu", "splitk/reduce.cu", "splitk/splitk.cu", "forward/checks.cu",
+         "splitk/splitk_wide.cu", "splitk/splitk_reduce.cu", "splitk/splitk.cu", "forward/checks.cu",
          "forward/shapes.cu", "fa1a/fa1a.cu", "fa1h/fa1h.cu", "fa1a/large.cu", "splitkh/splitkh.cu"]
 
 
