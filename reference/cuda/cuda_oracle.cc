@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "reference/cuda/pack.h"
+#include "reference/rows/visibility.h"
 
 namespace attnfuzz {
 namespace {
