@@ -4,6 +4,7 @@
 
 #include "properties/case/domain.h"
 #include "properties/case/feature.h"
+#include "properties/case/size_set.h"
 
 namespace attnfuzz::feature {
 namespace {
@@ -85,10 +86,17 @@ void draw_rest(const DrawContext& context, Problem& p) {
   p.num_splits = rng.pick<int64_t>({0, 1, 2, 3, tiles, tiles + 2, rng.range(1, 2 * tiles)});
 }
 
+// True of sizes that were declared for wide heads.
+bool names_wide(const attn_sizes& dims) {
+  constexpr int64_t kUsual = contract::kUsualDims;
+  return dims.least > kUsual || (dims.count > 0 && nearest(dims, contract::kMostDims) > kUsual);
+}
+
 // The sizes that a kernel was found to take were tried with heads of up to 256 columns. They say nothing of wider ones.
 attn_domain domain_of(const GeneratorConfig& config, const Problem& p) {
   attn_domain domain = *config.domain;
   if (!config.refused.sizes || std::max(p.dim_qk, p.dim_v) <= contract::kUsualDims) return domain;
+  if (names_wide(domain.dim_qk) || names_wide(domain.dim_v)) return domain;
   domain.dim_qk = domain.dim_v = {};
   domain.equal_dims = 0;
   return domain;
