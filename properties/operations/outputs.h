@@ -1,6 +1,6 @@
 // The outputs of a call: rows x columns of each, dense, in the order of its TensorSpec.
 //
-// An output of numbers is read as floats, an output of integers (Element::kInt64) as integers. An output that
+// An output of numbers is read as floats, an output of integers (is_integer()) as integers. An output that
 // the call does not have is empty.
 #pragma once
 

@@ -140,7 +140,9 @@ inline constexpr int kTensorCount = static_cast<int>(std::size(kTensors));
 
 constexpr const TensorSpec& spec_of(TensorId t) { return kTensors[static_cast<size_t>(t)]; }
 constexpr const char* name_of(TensorId t) { return spec_of(t).name; }
-constexpr bool is_integer(const TensorSpec& spec) { return spec.element == Element::kInt64; }
+constexpr bool is_integer(const TensorSpec& spec) {
+  return spec.element == Element::kInt64 || spec.element == Element::kIndex;
+}
 // True for a tensor with one row for each query, or each key, of a head.
 constexpr bool of_queries(const TensorSpec& spec) { return spec.shape[2] == Size::kSeqQ; }
 constexpr bool of_keys(const TensorSpec& spec) { return spec.shape[2] == Size::kSeqK; }

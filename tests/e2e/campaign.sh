@@ -46,7 +46,7 @@ sed 's/"kernel": "[^"]*"/"kernel": "fa1"/' "$file" >"$out/holds.attn.json"
 known() { echo '{"mode": "tolerated", "key": "'"$1"'", "reason": "issue 1", "reproducer": "'"$2"'"}'; }
 echo '{"format": 1, "known": ['"$(known "$name" known.attn.json),$(known gone holds.attn.json),$(known lost no.attn.json)"']}' \
   >"$out/ledger.json"
-"$attnfuzz" campaign "$library" fa1 --for 3s --jobs 2 --out "$out/known" --ledger "$out/ledger.json" >"$out/known.log" 2>&1
+"$attnfuzz" campaign "$library" fa1 --for 8s --jobs 2 --out "$out/known" --ledger "$out/ledger.json" >"$out/known.log" 2>&1
 [ $? -eq 0 ] || die "a tolerated failure is not tolerated"
 grep -q 'known: issue 1' "$out/known.log" || die "the reason is not given"
 for told in "$out/known.log" "$out/known/campaign.json"; do
