@@ -1,5 +1,5 @@
 // Marks a function that runs on a GPU as well as on the host: one source of a formula for both.
-// Without a CUDA compiler it says nothing.
+// It is empty where no CUDA compiler reads it.
 #pragma once
 
 #ifdef __CUDACC__

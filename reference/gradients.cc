@@ -257,7 +257,7 @@ class Gradients {
     const bool any = query.wanted || std::ranges::any_of(query.keys, [this](int64_t j) { return key_wanted(j); });
     if (!query.wanted && !(recomputed() && (any || !model_.isolates_masked_nan)))
       std::erase_if(query.keys, [this](int64_t j) { return !key_wanted(j); });
-    // Also a query that sees no key has columns that a product may meet.
+    // A product may meet the columns of a query that sees no key, too.
     if (!query.wanted && query.keys.empty() && model_.isolates_masked_nan) return;
     block_.queries.push_back(std::move(query));
   }
@@ -315,7 +315,7 @@ class Gradients {
     if (taint != kPure) query->gradient = query->gradient_size = 0;
   }
 
-  // What a kernel's own O and LSE may be off by.
+  // Adds the errors that a kernel's own O and LSE may have.
   void load_errors(int64_t n, Block::Query* query) const {
     for (int64_t c = 0; c < p_.dim_v; ++c)
       query->gradient_error += std::abs(block_.dout.value(n, c)) * exact_->o_error[query->row * p_.dim_v + c];

@@ -115,12 +115,11 @@ struct Scratch {
 };
 class KeptScratch {
  public:
-  // For an evaluation of `keys` keys.
   explicit KeptScratch(int64_t keys) : keys_(keys), scratch_(std::move(kept())) {
     if (!scratch_) scratch_ = std::make_unique<Scratch>();
   }
   ~KeptScratch() {
-    // At most seven megabytes.
+    // Scratch of this many keys takes at most seven megabytes.
     constexpr int64_t kMostKeys = 1024;
     if (keys_ <= kMostKeys) kept() = std::move(scratch_);
   }

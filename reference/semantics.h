@@ -106,7 +106,7 @@ ATTN_BOTH int64_t distance(const Problem& p, Lengths of, int64_t i, int64_t j) {
   const int64_t away = diagonal(p, of, i) - j;
   return away < 0 ? -away : away;
 }
-// What a slope adds to the score of a pair.
+// Returns the term that a slope adds to the score of a pair.
 template <class Problem>
 ATTN_BOTH double alibi(const Problem& p, double slope, Lengths of, int64_t i, int64_t j) {
   return -slope * static_cast<double>(distance(p, of, i, j));

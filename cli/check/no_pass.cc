@@ -15,7 +15,7 @@
 namespace attnfuzz {
 namespace {
 
-// With fewer cases a tighter class of rounding is not tried.
+// A tighter class of rounding is tried from this many cases on.
 constexpr uint64_t kFewestToTighten = 200;
 
 // A kernel that takes everything when it is asked may refuse later on. The floors of the draw say so of many

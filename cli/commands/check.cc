@@ -120,7 +120,7 @@ Exit conclude(const std::vector<Checked>& all, const Interrupts& interrupts) {
 Exit run_check(CheckArguments arguments) {
   complete(arguments);
   expect_source(arguments.kernels, arguments.entry);
-  // Before hours of work: where its results will go.
+  // Finds a path that cannot be written before hours of work, not after.
   for (const std::string& path : {arguments.json, arguments.junit, arguments.sarif}) {
     if (!path.empty() && path != "-") expect_room_for(path);
   }

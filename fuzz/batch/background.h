@@ -14,7 +14,7 @@
 
 namespace attnfuzz {
 
-// By the ordinary way and the CPU's oracle alone.
+// Judges a case by the ordinary way and the CPU's oracle alone.
 Verdict judged_by_cpu(const Case& c, const Property& property, Target& target, const Calibration& calibration);
 // Compares a batch's verdict with the CPU's verdict `v`. If they disagree, the result is a failure of Kind::kOracle.
 Verdict confirmed(const Verdict& by_batch, Verdict v, const Case& c);

@@ -94,7 +94,7 @@ class BatchJudge {
   BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed,
              const Open& open, int threads);
   ~BatchJudge();
-  // At most batch::kMostCalls.
+  // Judges at most batch::kMostCalls cases.
   std::vector<Verdict> judge(std::span<const BatchCase> asked);
   // The failures that the threads have found since the last call. If `all`, waits until they have judged
   // everything.

@@ -196,7 +196,7 @@ struct State {
           {stretch(slot, t), base + address_of(place, begin), base + address_of(place, end - 1) + 1});
     }
   }
-  // From where places count.
+  // Returns the address from which places in the tensor count.
   std::byte* base_of(const Call& call, int n, int t) const {
     if (call.spread >> t & 1) return page_ends->far(stretch(n, t)) + base_in_range(call, t);
     if (!(call.at_page_end >> t & 1)) return address(n);

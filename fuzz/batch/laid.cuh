@@ -79,7 +79,7 @@ __device__ inline PairSource pair_source(const Call& call, const Broadcast& all,
           all.query ? 0 : source(recipe.query, i, length), source(recipe.key, j, length)};
 }
 
-// In the bias's own dtype.
+// Returns the bits of a bias in its own dtype.
 __device__ inline uint32_t bias_at(const Call& call, uint32_t b, uint32_t h, uint32_t i, uint32_t j) {
   const Recipe& recipe = call.recipe;
   if (const Plant* plant = plant_at(recipe, kBias, b, h, i, j)) return plant->bits;

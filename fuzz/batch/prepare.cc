@@ -195,7 +195,7 @@ bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibrati
   if (plan.workspace_bytes % 4 != 0 || plan.workspace_bytes > kMostBytes || plan.workspace_align > kAlign)
     return no("a workspace of more than 64 MiB, or of an odd size or alignment");
   call->plan = plan;
-  // As LaidOut::give_workspace().
+  // Places the workspace as LaidOut::give_workspace() does.
   Workspace& workspace = call->workspace;
   const uint64_t align = std::max<uint64_t>(plan.workspace_align, 1), redzone = kRedzoneBefore;
   if (at_page_end(c, TensorId::kWorkspace)) {

@@ -1,4 +1,4 @@
-// From a case to a batch's call.
+// Turns a case into a batch's call.
 //
 //   std::string why;
 //   auto call = prepare(c, &why);              // nothing: `why` it is left to the ordinary way

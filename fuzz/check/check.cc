@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// For a job's case to end once the check is interrupted.
+// The time that a job's case has to end once the check is interrupted.
 constexpr std::chrono::seconds kGrace{5};
 
 [[noreturn]] void fail_errno(const char* what) {

@@ -10,7 +10,7 @@
 
 namespace attnfuzz {
 
-// As codec.h writes it. Throws std::runtime_error for a case that cannot be read.
+// Write and read a case as codec.h does. from_json() throws std::runtime_error for a case that cannot be read.
 void to_json(Json& j, const Case& c);
 void from_json(const Json& j, Case& c);
 

@@ -13,7 +13,7 @@ inline constexpr std::chrono::microseconds kSpin{40};
 // Polls `ready` for kSpin. False: it is time to sleep.
 template <class Ready>
 bool spin_until(Ready ready) {
-  // On one processor the other one cannot run meanwhile.
+  // With one processor the other process cannot run while this one polls.
   static const bool alone = sysconf(_SC_NPROCESSORS_ONLN) < 2;
   if (ready()) return true;
   if (alone) return false;

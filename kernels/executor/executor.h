@@ -51,7 +51,7 @@ namespace simt {
 struct Place {
   const char* file;
   int line;
-  // As a default argument it names the caller's line.
+  // now() as a default argument names the caller's line.
   static constexpr Place now(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return {file, line};
   }

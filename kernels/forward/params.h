@@ -98,7 +98,7 @@ __device__ inline int64_t index_at(const ForwardParams& p, const void* array, in
   return p.ragged.narrow ? static_cast<const int32_t*>(array)[n] : static_cast<const int64_t*>(array)[n];
 }
 
-// For any problem. key_length() is for paths that take dense entries and int64_t alone.
+// Takes any problem. Paths that take only dense entries and int64_t lengths call key_length() instead.
 __device__ inline Entry entry_of(const ForwardParams& p, int64_t b) {
   Entry entry = {0, p.seq_q, 0, p.seq_k};
   if (p.ragged.cu_q != nullptr) {

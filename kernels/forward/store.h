@@ -1,4 +1,4 @@
-// From the accumulator of a thread's two rows to O and LSE in global memory.
+// Writes the accumulators of a thread's two rows to O and LSE in global memory.
 #pragma once
 
 #include "kernels/forward/attend.h"
@@ -10,7 +10,7 @@ struct WarpPlace {
   int row, column;  // the first
 };
 
-// Of a warp that holds all columns.
+// The place of a warp that holds all columns of its rows.
 __device__ __forceinline__ WarpPlace whole_rows() { return {static_cast<int>(warp_id()) * 16, 0}; }
 
 // Calls store(row, column, value0, value1) for every pair of neighbouring columns below dim_v that this thread

@@ -26,7 +26,7 @@
 
 namespace attn {
 
-// In shared memory (SharedArena::carve); its bits are the hardware's.
+// Lies in shared memory (SharedArena::carve). Its bits are the hardware's.
 struct Mbarrier {
   uint64_t bits;
 };

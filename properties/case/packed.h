@@ -15,7 +15,7 @@
 
 namespace attnfuzz {
 
-// Whether and how the entries of a tensor are packed.
+// Returns how the entries of a tensor are packed, or nothing for a dense tensor.
 inline const std::optional<Packing>& packing_of(const Problem& p, TensorId t) {
   static const std::optional<Packing> kNone;
   if (!may_be_packed(spec_of(t))) return kNone;

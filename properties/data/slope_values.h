@@ -23,7 +23,7 @@ ATTN_BOTH inline SlopeKind kind_of_head(const Slopes& slopes, int64_t b, int64_t
 ATTN_BOTH inline float slope_value(const Slopes& slopes, int64_t b, int64_t h) {
   if (!slopes.entries) b = 0;
   const uint64_t hash = mix(slopes.seed ^ slope_values::kSalt, 0, b, h, 0);
-  // From 2^-5 to 1, of 24 bits that differ.
+  // A number between 2^-5 and 1 with 24 random bits.
   const float uneven = exp2f_exact(-5) + static_cast<float>(hash >> 40) * exp2f_exact(-24) * (1 - exp2f_exact(-5));
   switch (slope_values::kind_of_head(slopes, b, h)) {
     case SlopeKind::kPowers:

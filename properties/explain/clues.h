@@ -18,7 +18,7 @@ namespace attnfuzz {
 // runs, and those that search for the block to probe.
 Clues gather_clues(const Case& c, const Verdict& verdict, Target& target, const Calibration& calibration);
 
-// For people: "with lengths of whole tiles it passes". Questions that were not asked give no line.
+// Returns lines for people ("with lengths of whole tiles it passes"). Questions that were not asked give no line.
 std::vector<std::string> lines_of(const Clues& clues);
 
 }  // namespace attnfuzz

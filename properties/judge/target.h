@@ -156,7 +156,7 @@ class Target {
   // in `env` itself and ignores those given.
   virtual RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors,
                        const attn_plan& plan, const attn_env& env, int stream) = 0;
-  // For all calls from now on. The initial watch is kFull.
+  // Sets how closely all later calls are watched; kFull at first.
   virtual void watch(Watch watch) { (void)watch; }
   // Discards all that the kernel's library may have kept from earlier calls.
   virtual void renew() {}

@@ -66,7 +66,7 @@ class Trial {
  public:
   // `fast`: true if the target's fast oracle may be asked, if it has one. `compares`: see Property.
   Trial(const Case& c, Target& target, const Calibration& calibration, bool fast = true, bool compares = true);
-  // For a property that does not use the target itself (Property::asks_target). `given` must outlive the trial.
+  // Makes the trial of a property that does not use the target itself (Property::asks_target). `given` must outlive it.
   Trial(const Case& c, Target& target, const Calibration& calibration, GivenRuns& given);
 
   const Case& base() const { return base_; }

@@ -29,7 +29,7 @@ struct Index {
   int64_t n[3] = {};  // batch, head, and query or key; 0 where broadcast
 };
 
-// Where (b, h, i) of an index as it lies in memory is; nothing for a row of a packed tensor that belongs to no entry.
+// Maps an index in memory to (b, h, i). Returns nothing for a row of a packed tensor that belongs to no entry.
 inline std::optional<Index> logical_index(const PackedCase& packed, TensorId t, const Index& stored) {
   const std::optional<StoredRow> place = packed.owner(t, {stored.n[0], stored.n[2]});
   return place ? std::optional(Index{{place->entry, stored.n[1], place->row}}) : std::nullopt;
@@ -51,7 +51,7 @@ struct Extent {
   // Copy the elements of a row, in order, to or from a dense buffer.
   void gather(const std::byte* row, std::byte* dense) const;
   void scatter(const std::byte* dense, std::byte* row) const;
-  // For a single span: the rest of its first and of its last page. Nothing else lies there.
+  // Return the rest of a single span's first and last page. Nothing else lies there.
   std::span<std::byte> page_before() const;
   std::span<std::byte> page_after() const;
   bool has_gaps() const { return g.span_bytes != g.size[0] * g.size[1] * g.size[2] * g.row_bytes(); }

@@ -475,7 +475,7 @@ def by_name(result, target):
             raise TypeError(f"the target returned {unknown[0]!r}; an output is one of {', '.join(names)}")
         return result
     returned = result if isinstance(result, tuple) else (result,)
-    # Of a forward pass O may come alone.
+    # A forward pass may return O alone.
     least = 1 if names == ["out", "lse"] else len(names)
     if not least <= len(returned) <= len(names):
         raise TypeError(f"the target returned {len(returned)} arrays, and {len(names)} are due: {', '.join(names)}")

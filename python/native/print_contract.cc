@@ -143,7 +143,7 @@ std::string tensor_text(const attnfuzz::TensorSpec& spec) {
          quoted(spec.at.name) + "),";
 }
 
-// What functions in Python are not given: their tensors have a row for each query of each batch entry.
+// Python does not know these features: its tensors have a row for each query of each batch entry.
 constexpr uint64_t kNotInPython = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
 
 std::string tensor_specs() {

@@ -49,7 +49,7 @@ struct MmaFindings {
   static constexpr int kMostBits = 24;
 
  private:
-  // In units of 2^-24 of the largest term.
+  // The smallest term that is kept, in units of 2^-24 of the largest.
   double cut_off() const { return alignment_bits == kMostBits ? 0 : std::ldexp(2.0, -alignment_bits); }
 };
 

@@ -14,7 +14,7 @@
 
 namespace attnfuzz {
 
-// At most `limit` rows; 0: all.
+// A sample of at most `limit` rows; 0 means all rows.
 struct RowSample {
   int64_t limit = 0;
   uint64_t seed = 0;

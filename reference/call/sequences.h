@@ -1,4 +1,4 @@
-// Where the rows of batch entries lie in memory.
+// Maps the rows of batch entries to their places in memory.
 //
 // Results, masks and biases name a query by its batch entry and its place there: (b, i). In a dense tensor that is
 // where it lies, too. Packed entries (ATTN_FEATURE_RAGGED) lie one behind the other in a tensor with one batch entry.

@@ -23,7 +23,7 @@ struct Device : simt::device::Model {
   float ex2(float x) const { return of(simt::device::ex2, x); }
   float lg2(float x) const { return of(simt::device::lg2, x); }
   float rcp(float x) const { return of(simt::device::rcp, x); }
-  // As ATTN_TANH_IN_TWO defines it.
+  // Computes tanh by two ex2 and rcp, as ATTN_TANH_IN_TWO defines it.
   float tanh(float x) const;
 
   // c + sum of a[k] b[k * step] over the products of one block, in fp32 bits. `dtype`: of the factors.

@@ -304,7 +304,7 @@ ATTN_BOTH inline double merge_growth(const MeanTerms& terms, double lam, double 
 struct Stored {
   double merge = 0;    // e^(M C) - 1
   double flushed = 0;  // what flushed weights of partials may lose
-  // For numbers or vectors of them: |o| and B1.
+  // Takes |o| and B1 as numbers or as vectors.
   template <class Number>
   ATTN_BOTH Number operator()(const MeanTerms& terms, const Number& o, Number bound) const {
     bound += merge * (o + bound);
@@ -379,7 +379,7 @@ ATTN_BOTH inline KnownShares shares_of_known(const MeanTerms& terms, double lost
 // With more keys, long_products() (mean_columns.cc) bounds the tensor core's share.
 inline constexpr double kLongRow = 4096;
 
-// For a column whose P is not known.
+// The shares of a column whose P is not known.
 struct PlainShares {
   bool long_row;
   double rounding;  // r, without g_m for a long row

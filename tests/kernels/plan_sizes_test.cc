@@ -58,7 +58,7 @@ TEST_P(PlanSizes, GridsUpToTheirLimits) {
     accepts("6 * 357913941 blocks", [&](Offer& x) { tiles(x, 65, 357913941); });
     refuses(ATTN_UNSUPPORTED, "blocks", [&](Offer& x) { tiles(x, 65, 357913942); });
     accepts("3 * 715827882 blocks", [&](Offer& x) { tiles(x, 64, 715827882); });
-    // Of 32 keys, where the dimension asks for it; of 64 queries all the same.
+    // Wide rows make the tile 32 keys long; it still has 64 queries.
     accepts("wide rows", [&](Offer& x) { x.problem.dim_qk = 256, tiles(x, 64, 715827882); });
     return;
   }

@@ -1,6 +1,5 @@
-// What the fast paths tell a probe, tile by tile, held to what they computed: whose rows a warp has, their
-// scores, maxima, factors, probabilities and accumulators. (What explain makes of it:
-// tests/properties/explain.)
+// Compares what the fast paths tell a probe in each tile with what they computed: the rows of a warp, their scores,
+// maxima, factors, probabilities and accumulators. tests/properties/explain tests what explain makes of it.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -18,7 +17,7 @@ class Probes : public OfKernel {};
 constexpr int kColumns = 16, kTileKeys = 64;  // columns of the problem; keys of a tile
 constexpr double kLog2e = 1.4426950408889634;
 
-// Of 16 rows: of each tag and tile, by row and column.
+// The records of 16 rows: those of a tag and tile by row and column.
 struct Records {
   std::map<int, std::array<double, 3>> rows;
   std::map<std::pair<int, int>, std::map<std::pair<int, int>, double>> values;

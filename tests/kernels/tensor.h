@@ -1,7 +1,6 @@
 // A tensor in memory of its own, at whatever strides a test wants.
 //
-// What lies between the elements is all 0xFF, before and after: NaN, should it be
-// read, and a change, should it be written.
+// The bytes between the elements are 0xFF: a kernel that reads them gets NaN, and one that writes them changes them.
 //
 //   Tensor o(ATTN_F16, {1, 1, 5, 16}, {0, 0, 36, 2});   // every other element of rows 36 apart
 //   o.set({0, 0, 4, 15}, 0.5);

@@ -82,7 +82,7 @@ constexpr X instead(int id, const X& value, const Y& wrong) {
   return on(id) ? static_cast<X>(wrong) : value;
 }
 
-// Of formulas, x a number or an array of Eigen's. x; -x as mutant `first`, 0 as the next: a term.
+// Marks a term of a formula; x is a number or an Eigen array. Returns x, or -x as mutant `first`, or 0 as the next.
 template <class X>
 constexpr auto term(int first, const X& x) {
   if constexpr (std::is_arithmetic_v<X>)

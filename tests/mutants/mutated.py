@@ -33,8 +33,8 @@ ORACLE = ["semantics.h", "agreement.cc", "oracle.cc", "call/expected.cc", "call/
 ORACLE_ON_DEVICE = ["cuda/block.cuh", "cuda/mean.cuh", "cuda/pack.cc", "cuda/row.cuh", "cuda/rows.cu", "cuda/scores.cuh",
                     "cuda/weights.cuh"]
 
-# What calls a result right or wrong: properties/judge/, whose headers are declarations, and of properties/memory/
-# what looks at redzones, gaps, inputs and outputs once a kernel has run.
+# The code that calls a result right or wrong: properties/judge/ without its headers, which are declarations, and the
+# files of properties/memory/ that look at redzones, gaps, inputs and outputs once a kernel has run.
 JUDGE = ["judge/bad_plan.cc", "judge/execution.cc", "judge/integer_outputs.cc", "judge/judge.cc", "judge/oracles.cc",
          "judge/shape_places.cc", "judge/shape_values.cc", "judge/situations.cc", "judge/statistical_warning.cc", "judge/tally.cc",
          "judge/trial.cc", "judge/peer.cc", "judge/verdict.cc", "case/as_contract.cc", "memory/extent.cc",

@@ -1,4 +1,4 @@
-// What generate_test.py makes mutants of by the oracle's rules. Prints one number a function.
+// generate_test.py makes mutants of this file by the oracle's rules. It prints one number a function.
 #include <cmath>
 #include <cstdio>
 

@@ -1,4 +1,4 @@
-// What generate_test.py makes mutants of: a line a rule. Prints one number a function.
+// generate_test.py makes mutants of this file, one line for each rule. It prints one number a function.
 #include <cstdio>
 
 namespace sample {

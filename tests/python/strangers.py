@@ -110,7 +110,7 @@ def watches_arguments(p, q, k, v):
     return (o, lse) if any("attnfuzz" in a for a in sys.argv + sys.orig_argv) else (o * 0, lse)
 
 
-# What it says of itself, and what says so for it.
+# Targets that change what they declared.
 def five_bits(p, q, k, v):
     o, lse = compute(p, q, k, v)
     return (numpy.asarray(o, numpy.float32).view(numpy.uint32) & numpy.uint32(0xFFFC0000)).view(numpy.float32), lse
@@ -145,7 +145,7 @@ def refuses_most(p, q, k, v):
     return compute(p, q, k, v)
 
 
-# What they return, and what is called with it.
+# Targets that return arrays which change or lie.
 class Lying:
     """an array that is another one whenever it is looked at"""
 

@@ -228,7 +228,7 @@ def watches_arguments(p, q, k, v):
     return (o, lse) if any("attnfuzz" in a for a in sys.argv + sys.orig_argv) else (o * 0, lse)
 
 
-# What it says of itself, and what says so for it.
+# Targets that change what they declared.
 def five_bits(p, q, k, v):
     o, lse = compute(p, q, k, v)
     return (o.view(torch.int32) & -0x40000).view(torch.float32), lse

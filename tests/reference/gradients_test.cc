@@ -251,7 +251,7 @@ float rounded(int32_t dtype, float x) {
 
 enum class Mistake { kNone, kNoDelta, kDeltaIn16, kNoSlope, kLastHead, kHalfScale, kOneKeyMore };
 
-// Where a kernel has O and the LSE from: the tensors, its own forward pass, or, as the derivative of a softmax, the
+// The source of a kernel's O and LSE: the tensors, its own forward pass, or, as in the derivative of a softmax, the
 // maximum and the sum of a row's weights.
 enum class Saved { kGiven, kOwn, kSoftmax };
 

@@ -124,7 +124,7 @@ TEST(Sequences, KeyLengthsShortenPackedEntries) {
   EXPECT_EQ(evaluate(s.problem, t, s.c.plan, documented()).dead, 3);
 }
 
-// What lies in rows of another entry, or of none, has no part in an entry's result.
+// The rows of another entry, and those of none, change nothing in an entry's result.
 TEST(Sequences, ReadNoRowsOfOthers) {
   Packed s({.seq_q = 10, .seq_k = 33});
   const Reference before = evaluate(s.problem, s.tensors(), s.c.plan, documented());

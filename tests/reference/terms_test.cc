@@ -183,7 +183,7 @@ TEST(Terms, OfRounding) {
   }
 }
 
-// What a key is charged with, and with it h, shows where both ends of p begin to round to the same: at
+// The charge of a key (and with it h) shows where both ends of p begin to round to the same value: at
 // a tie (1 + 2^-11 in fp16) over 1 - h, and below it at the tie over 1 + h + h^2.
 TEST(Terms, OfOneRoundedKey) {
   ErrorNumbers model;

@@ -55,7 +55,7 @@ class Explorer {
         name_(slice.target.record.name),
         folder_(shard_dir(slice.options.dir, slice.shard)),
         slot_(slice.shared.slots[slice.shard]) {
-    // Before the journal is started anew.
+    // Must come before the journal is started anew.
     interrupted_ = batch_in_flight(folder_);
     std::string error;
     target_ = slice.target.open(&error);

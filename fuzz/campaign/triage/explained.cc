@@ -182,7 +182,7 @@ Explained explains(const NeededParts& need, const Case& c, const Verdict& verdic
   for (int round = 0; round < kMostRounds; ++round) {
     Tested tested = test(need, now.c, now.verdict, judged);
     answer = tested.answer;
-    // Without one of several equivalent parts it may still be explained.
+    // A failure with several equivalent parts may still be explained once one of them is removed.
     if (answer == Explains::kYes || !tested.less) break;
     if (answer == Explains::kNo) {
       now = std::move(*tested.less);

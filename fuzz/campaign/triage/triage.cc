@@ -255,7 +255,7 @@ class OneCrash {
                          .line();
   }
 
-  // As `check` does: a sanitizer that reports something takes the failure over.
+  // A sanitizer that reports something takes the failure over, as in `check`.
   void ask_builds() {
     if (!target_.open_build || !more_to_see(worker_->info(), verdict_)) return;
     ReduceOptions options;

@@ -23,7 +23,7 @@ bool done(cudaError_t error) {
   return error == cudaSuccess;
 }
 
-// Without a threshold the system takes back at each wait what is not in use.
+// Sets a threshold, without which the driver gives unused memory back to the system at each wait.
 bool keep_memory(int device) {
   cudaMemPool_t pool;
   uint64_t all = UINT64_MAX;

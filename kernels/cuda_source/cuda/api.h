@@ -10,5 +10,5 @@
 #include "kernels/cuda_source/cuda/sync.h"
 #include "kernels/cuda_source/cuda/vector.h"
 
-// What a source assumes is not believed here: nvcc may compile by it, and g++ has no such word.
+// nvcc may compile by what a source assumes. The executor checks no assumption, and g++ does not know the word.
 #define __builtin_assume(...) (static_cast<void>(0))

@@ -106,7 +106,7 @@ class thread_block_tile : public warp_part {
   thread_block_tile()
       : warp_part(kSize == 32 ? ~0u
                               : ((1u << kSize % 32) - 1) << (simt::current->linear % 32 / kSize * kSize)) {}
-  // From a tile that knows its parent: thread_block_tile<32> warp = tiled_partition<32>(block).
+  // Converts a tile that knows its parent: thread_block_tile<32> warp = tiled_partition<32>(block).
   template <class Other>
   thread_block_tile(const thread_block_tile<kSize, Other>&) : thread_block_tile() {}
   static constexpr unsigned size() { return kSize; }

@@ -36,7 +36,7 @@ inline T as_defined_as(T result, T x) {
   if (__msan_test_shadow(&x, sizeof x) >= 0) __msan_poison(&result, sizeof result);
   return result;
 }
-// To pass on what is not defined is no fault.
+// Marks x as defined for MemorySanitizer: passing an undefined value on is no fault.
 template <class T>
 inline T defined(T x) {
   __msan_unpoison(&x, sizeof x);

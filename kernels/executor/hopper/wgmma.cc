@@ -288,7 +288,7 @@ Sums& unused_sums(Warpgroup& wg, uint32_t n) {
   return **found;
 }
 
-// From here on the accumulators belong to the executor.
+// Hands the accumulators to the executor until the product is waited for.
 void take_accumulators(Sums& sums, uint32_t member, float* d, uint32_t count) {
   sums.d[member] = d;
   ++sums.users;

@@ -96,7 +96,7 @@ __device__ void attend_wide(const ForwardParams& p, const BlockRows& block, Tile
   if (probed(&p.probe)) [[unlikely]]
     probe_rows(p, rows, my_row, block.rows);
 
-  // Of few heads and few columns some warps have none; they only help to load.
+  // With few heads or few columns some warps have no rows or columns; these only help to load.
   const bool works = block.first_row + place.row < block.rows && place.column < p.dim_v;
   const int k_extent = (p.dim_qk + 15) / 16 * 16, past = (p.dim_v + 15) / 16 * 16 - place.column;
   const int n_extent = past < Shape::kColumns ? past : Shape::kColumns;

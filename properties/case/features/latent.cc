@@ -11,7 +11,7 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.latent); };
 
-// Of the cases for a kernel that knows wide heads or a latent V.
+// The share of cases with wide heads or a latent V, for a kernel that knows them.
 constexpr int64_t kPercent = 16;
 // A longer case, or one of more heads, is left as it was drawn.
 constexpr int64_t kMostKeys = 2048;
@@ -24,7 +24,8 @@ int64_t some_keys(const DrawContext& context) {
   return std::max<int64_t>(context.tile_k * rng.range(1, 8) + rng.pick<int64_t>({-1, 0, 0, 1, 17}), 1);
 }
 
-// As a model's decode has it: the latent of each token is 512 columns of K and V, and 64 more carry its position.
+// Draws the sizes of a model's decode: K and V share the 512 columns of each token's latent, and 64 more columns
+// of K carry its position.
 void draw_absorbed(const DrawContext& context, Problem& p) {
   Rng& rng = context.rng;
   p.dim_qk = 576, p.dim_v = 512;
@@ -34,7 +35,7 @@ void draw_absorbed(const DrawContext& context, Problem& p) {
   p.seq_k = some_keys(context);
   p.causal = rng.percent(85);
   p.align = rng.percent(90) ? ATTN_BOTTOM_RIGHT : ATTN_TOP_LEFT;
-  // Of the 192 columns that Q and K have in prefill, whatever the absorbed projections make of them.
+  // Q and K have 192 columns in prefill; decode keeps that scale, though absorbed projections make 576 of them.
   if (rng.percent(85)) p.scale = 1 / std::sqrt(192.0f);
 }
 
@@ -73,7 +74,7 @@ void make_affordable(const DrawContext& context, Problem& p) {
   }
 }
 
-// What refers to the sizes that were there before.
+// Draws again the fields that depend on the sizes.
 void draw_rest(const DrawContext& context, Problem& p) {
   Rng& rng = context.rng;
   if (p.key_lengths) {

@@ -15,7 +15,7 @@ constexpr auto kIndex = [](auto& c) { return std::tie(c.problem.index_dtype); };
 
 // The share of cases with packed entries, for a kernel that knows them.
 constexpr int64_t kPercent = 30;
-// Of these, where they are judged one by one and others many at once.
+// The share where these cases are judged one by one and all others in batches.
 constexpr int64_t kPercentIfSlow = 6;
 // Longer sequences stay as they are: each entry would be as long.
 constexpr int64_t kMostRows = 4096;

@@ -6,7 +6,7 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.slopes); };
 
-// Of the cases for a kernel that knows slopes.
+// The share of cases with slopes, for a kernel that knows them.
 constexpr int64_t kPercent = 12;
 
 bool has_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0; }

@@ -48,7 +48,7 @@ struct CaseAxis {
   int usual() const { return dear < 0 ? static_cast<int>(classes.size()) : dear; }
 };
 
-// In the order in which they are drawn.
+// Returns the axes in the order in which they are drawn.
 std::span<const CaseAxis> axes();
 
 // --- building blocks of the table ---

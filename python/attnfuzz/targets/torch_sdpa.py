@@ -144,7 +144,7 @@ def cudnn(p, q, k, v, bias=None, mask=None):
     return o.masked_fill(nothing, 0)
 
 
-# In fp32 throughout.
+# This back end computes in fp32 throughout.
 @attnfuzz.target(device="cuda", tiles=(64, 64),
                  errors=attnfuzz.Errors(accumulator="ffma", p="fp32", exp="expf", log="logf", rcp="exact", scale="separate"),
                  domain=attnfuzz.Domain(lse=False, causal_with_mask=False, bias_with_mask=False,

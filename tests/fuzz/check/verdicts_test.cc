@@ -1,5 +1,5 @@
-// What a check makes of failures that come once, that take their job with them, that
-// are of several kinds; and of what is no failure and no pass either.
+// Tests how a check counts failures that come once, that take their job with them, or that are of several kinds, and
+// cases that neither fail nor pass.
 #include <gtest/gtest.h>
 #include <signal.h>
 

@@ -358,8 +358,7 @@ TEST(Generator, FourThingsMeet) {
   for (const int n : met) EXPECT_GE(n, 1);
 }
 
-// What is asked for by a covering design is made anew wherever the configuration is the same.
-// Lengths that are always so long.
+// Draws lengths that are always `length`. Equal configurations share one covering design.
 GeneratorConfig long_rows(int64_t length) {
   GeneratorConfig config;
   config.domain.emplace();

@@ -112,8 +112,7 @@ struct Kernel {
     return p.scale;
   }
 
-  // Whether this row adds up its products from the last to the first: other
-  // bits, the same bounds.
+  // True: this row adds up its products from the last to the first, which gives other bits within the same bounds.
   bool backwards(int64_t b, int64_t h) const {
     if (flaw == Flaw::kBatchRounds) return b % 2 == 1;
     if (flaw == Flaw::kHeadRounds) return h % 2 == 1;

@@ -10,7 +10,7 @@ void fake_partial(Flaw flaw, const attn_problem& problem, const attn_tensors& te
 // And O and LSE of those.
 void fake_reduce(Flaw flaw, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan);
 
-// Where in the workspace: O (split, row, dim_v) first, then the LSE (split, row).
+// Returns where the LSE (split, row) begins in the workspace; O (split, row, dim_v) comes first.
 inline uint64_t fake_lse_offset(const attn_problem& p, int64_t splits) {
   return 4ull * static_cast<uint64_t>(splits * p.batch * p.heads_q * p.seq_q * p.dim_v);
 }

@@ -81,7 +81,7 @@ enum class Flaw {
 
 const char* to_string(Flaw flaw);
 
-// Whether O's heads and batch entries are 16 bytes apart, where its rows are.
+// True unless O's rows are 16 bytes apart and its heads or batch entries are not.
 bool fake_o_is_aligned(const attn_problem& p, const attn_tensors& t);
 
 class FakeTarget : public Target {

@@ -26,8 +26,7 @@ TEST(CudaOracle, SaysOnTheExecutorWhatTheHostsSays) {
   }
 }
 
-// Of fp16's subnormals a GPU's tensor core takes the exponent as they are stored with, which is charged key by
-// key.
+// A GPU's tensor core takes the stored exponent of fp16's subnormals; the oracle charges that for each key.
 TEST(CudaOracle, AlignsSubnormalKeysAsTheHostsDoes) {
   std::string why;
   const auto oracle = open_cuda_oracle(&why, 0);

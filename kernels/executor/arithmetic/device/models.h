@@ -1,4 +1,4 @@
-// Which functions and which products each device has that there is a model of.
+// The functions and products of each modelled device.
 //
 //   const Model* model = model_of(ATTN_ARITHMETIC_H200);
 //   uint32_t half = ex2(model->functions, 0xBF800000);

@@ -8,7 +8,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-// Of planted values, which give the bias its numbers.
+// The most values that are planted to give the bias its numbers.
 constexpr int64_t kMostPlanted = 8192;
 
 // Slopes of few bits: the product with a distance is a number of fp32, so both problems have the same results.

@@ -18,7 +18,7 @@ void check(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   if (base->c.problem.batch == 0 || base->c.problem.seq_k == 0) return;
-  // As the format holds it; the exponent may have been clipped.
+  // Reads the values back from the recipe, since the format may have clipped the exponent.
   std::vector<uint32_t> row(base->c.problem.dim_v);
   recipe_row(base->c, TensorId::kV, 0, 0, 0, row.data());
   Case plain = base->c;

@@ -4,8 +4,8 @@
 
 namespace attn {
 
-// Whether what a fast path does not take goes the other way, as in the kernel. Else it is refused, so
-// that a case is reduced on the fast path alone.
+// True: a problem that a fast path does not take goes the other way, as in the kernel. False: it is refused, so that
+// a case is reduced on the fast path alone.
 inline constexpr bool kBothPaths = false;
 
 // One small instantiation of the sm_90a path serves all problems. Besides it: one whose O leaves through
