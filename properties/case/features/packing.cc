@@ -25,13 +25,13 @@ double work_of(const Problem& p) {
          static_cast<double>(p.dim_qk + p.dim_v);
 }
 
-// Several entries, of sizes that a case can afford.
-void draw_batch(const DrawContext& context, Problem& p) {
+// Draws several entries, of sizes that a case can afford. Lengths that the kernel chooses (`fixed`) stay.
+void draw_batch(const DrawContext& context, bool fixed, Problem& p) {
   Rng& rng = context.rng;
   if (p.batch < 2 && rng.percent(85)) p.batch = rng.range(2, 6);
   const double most = std::max(static_cast<double>(context.config.work), 1.0);
   while (work_of(p) > most && p.batch > 2) --p.batch;
-  while (work_of(p) > most && std::max(p.seq_q, p.seq_k) > 1) {
+  while (!fixed && work_of(p) > most && std::max(p.seq_q, p.seq_k) > 1) {
     int64_t& longer = p.seq_q > p.seq_k ? p.seq_q : p.seq_k;
     longer = (longer + 1) / 2;
   }
@@ -87,14 +87,20 @@ Packing draw_side(Rng& rng, int64_t batch, int64_t tile, int64_t longest) {
 }
 
 // Puts the rows of one packed tensor so far apart that the last entry begins 2^31 elements or more behind the first.
+// Long entries become shorter, as each row touches two pages.
 void draw_far_rows(Rng& rng, Case& c) {
-  constexpr int64_t kMostRows = 512;  // each touches two pages
-  const TensorId t = rng.pick<TensorId>({TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO});
-  const std::optional<Packing>& packing = packing_of(c.problem, t);
-  if (!packing || packing->lengths.empty() || !is_present(c, t)) return;
-  const PackedCase packed(c.problem);
-  const int64_t first = (of_queries(spec_of(t)) ? packed.borders_q() : packed.borders_k()).rbegin()[1];
-  if (first == 0 || stored_size(c.problem, t)[1] * stored_size(c.problem, t)[2] > kMostRows) return;
+  constexpr int64_t kMostRows = 512;
+  Problem& p = c.problem;
+  const bool queries = p.packed_q && (!p.packed_k || rng.percent(40));
+  const TensorId t = queries ? rng.pick<TensorId>({TensorId::kQ, TensorId::kO})
+                             : rng.pick<TensorId>({TensorId::kK, TensorId::kV});
+  std::vector<int64_t>& lengths = (queries ? p.packed_q : p.packed_k)->lengths;
+  const int64_t heads = stored_size(p, t)[1], most = kMostRows / std::max<int64_t>(heads * p.batch, 1);
+  if (lengths.size() < 2 || most == 0 || (queries ? p.seq_q : p.seq_k) == 0 || !is_present(c, t)) return;
+  for (int64_t& length : lengths) length = std::min(length, most);
+  for (int64_t* length : {&lengths.front(), &lengths.back()}) *length = std::max<int64_t>(*length, 1);
+  const PackedCase packed(p);
+  const int64_t first = (queries ? packed.borders_q() : packed.borders_k()).rbegin()[1];
   TensorLayout& layout = c.layout[static_cast<size_t>(t)];
   const TensorLayout before = layout;
   layout = {.order = {2, 0, 1}, .spread = (int64_t{1} << 31) / first + 8};
@@ -111,8 +117,7 @@ void draw(const DrawContext& context, Case& c) {
   if ((context.config.features & ATTN_FEATURE_RAGGED) == 0 || !rng.percent(kPercent) || spared(ATTN_FEATURE_RAGGED))
     return;
   if ((p.features & kOperations) != 0 || std::max(p.seq_q, p.seq_k) > kMostRows || has_many_heads(p)) return;
-  // Sizes that the kernel chooses stay.
-  if (!context.config.domain && !context.config.refused.sizes) draw_batch(context, p);
+  draw_batch(context, context.config.domain || context.config.refused.sizes, p);
   const int which = rng.weighted<int>({{70, 3}, {15, 1}, {15, 2}});
   if ((which & 1) != 0) p.packed_q = draw_side(rng, p.batch, context.tile_q, p.seq_q);
   if ((which & 2) != 0) p.packed_k = draw_side(rng, p.batch, context.tile_k, p.seq_k);
@@ -124,7 +129,7 @@ void draw(const DrawContext& context, Case& c) {
     p.packed_k->lengths = p.packed_q->lengths;
   }
   if (narrow) p.index_dtype = rng.coin() ? ATTN_INDEX_32 : ATTN_INDEX_64;
-  if (!context.config.domain && rng.percent(6)) draw_far_rows(rng, c);
+  if (rng.percent(24)) draw_far_rows(rng, c);
 }
 
 // Moves the length of one entry, or the slack.

@@ -14,6 +14,8 @@
 #include "properties/case/codec.h"
 #include "properties/case/domain.h"
 #include "properties/case/feature.h"
+#include "properties/case/geometry.h"
+#include "properties/case/packed.h"
 #include "properties/case/planted_rank.h"
 #include "properties/draw/covering.h"
 #include "properties/draw/draw.h"
@@ -448,6 +450,25 @@ TEST(Generator, StaysWithinItsWork) {
     // With few queries only a part of each tile is computed.
     EXPECT_LE(sum_in_part / kDraws, static_cast<double>(config.work) * (tile > 64 ? 3 : 1.5));
   }
+}
+
+// The offset of a packed entry is a product that may exceed 32 bits.
+TEST(Generator, DrawsPackedEntriesFarApart) {
+  GeneratorConfig config = config_of_our_kernels();
+  config.features |= ATTN_FEATURE_RAGGED;
+  int far[4] = {};
+  for (uint64_t i = 0; i < 4000; ++i) {
+    const Case c = draw(config, 4, i);
+    const PackedCase packed(c.problem);
+    for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO}) {
+      if (!packing_of(c.problem, t)) continue;
+      const std::optional<Geometry> g = geometry(c, t);
+      const std::vector<int64_t>& borders = of_queries(spec_of(t)) ? packed.borders_q() : packed.borders_k();
+      const int64_t last = borders.rbegin()[1], end = borders.back();
+      far[static_cast<int>(t)] += g && last < end && std::abs(g->stride[2]) * last >= int64_t{1} << 31;
+    }
+  }
+  for (const int met : far) EXPECT_GE(met, 10);
 }
 
 // Each size, and each pair of them, is what some kernel's loop ends on.
