@@ -1,4 +1,4 @@
-# attnfuzz_add_checks(KERNEL <name> [CASES <n>] [BUILD_CASES <n>] [O0_CASES <n>] [CUDA_CASES <n>]
+# attnfuzz_add_checks(KERNEL <name> [CASES <n>] [BUILD_CASES <n>] [O0_CASES <n>] [O0_WORK <n>] [CUDA_CASES <n>]
 #                     [PROPERTIES <property>...] [OPTIONS <argument>...] [LABELS <label>...] [OUT <dir>])
 #
 # Registers the property runs of a kernel that attnfuzz_add_kernel built with
@@ -9,7 +9,8 @@
 #                               (none of these under asan: that has its entry)
 #   check.<name>.schedules      each case under many orders of its threads; BUILD_CASES (500)
 #   check.<name>.<build>        each sanitizer's build: asan, msan, msan-O0, tsan; BUILD_CASES, and
-#                               where nothing is optimised (-O0) O0_CASES (BUILD_CASES / 5)
+#                               where nothing is optimised (-O0) O0_CASES (BUILD_CASES / 5), each of
+#                               at most O0_WORK multiply-adds (as `check` has without --work)
 #   check.<name>.cuda           on a GPU; CUDA_CASES (CASES)
 #   check.<name>.bits           of a kernel that is EXACT: whether an H200 has the executor's bits; CUDA_CASES
 #
@@ -21,7 +22,7 @@
 include_guard(GLOBAL)
 
 function(attnfuzz_add_checks)
-  cmake_parse_arguments(arg "" "KERNEL;CASES;BUILD_CASES;LANE_CASES;O0_CASES;CUDA_CASES;OUT" "PROPERTIES;OPTIONS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "KERNEL;CASES;BUILD_CASES;LANE_CASES;O0_CASES;O0_WORK;CUDA_CASES;OUT" "PROPERTIES;OPTIONS;LABELS" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_KERNEL)
     message(FATAL_ERROR "attnfuzz_add_checks needs KERNEL; not understood: '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -82,11 +83,15 @@ function(attnfuzz_add_checks)
         continue()  # it would find what plain finds
       endif()
       set(cases ${arg_BUILD_CASES})
+      set(work)
       attnfuzz_build_options(${build_kind} flags)
       if("-O0" IN_LIST flags)
         set(cases ${arg_O0_CASES})
+        if(DEFINED arg_O0_WORK)
+          set(work --work ${arg_O0_WORK})
+        endif()
       endif()
-      add(.${build_kind} build --backend cpu --build ${build_kind} --cases ${cases})
+      add(.${build_kind} build --backend cpu --build ${build_kind} --cases ${cases} ${work})
     endif()
   endforeach()
 endfunction()

@@ -79,7 +79,7 @@ check secret_tf32 --cases 20 --reduce-seconds 10 && die "TF32 that is not declar
 grep -q '^  B=1 H=1/1 .* f32' "$out/log" || die "TF32 that is not declared was not reduced"
 
 # A declaration is drawn within: nearly all is judged.
-check narrow --cases 150 || die "the narrow one does not hold"
+check narrow --cases 60 || die "the narrow one does not hold"
 "$ATTNFUZZ_PYTHON" - "$out/narrow.json" <<'END' || die "more than 5 % of the narrow one's cases were refused"
 import json, sys
 every = json.load(open(sys.argv[1]))["all"]
@@ -120,7 +120,7 @@ eval "\"\$attnfuzz\" $line" >"$out/log" 2>&1
 "$attnfuzz" replay "${line%% --kernel*}" >/dev/null 2>&1 && die "replay runs what a file names"
 
 ends() {
-  check "$1" --cases 40 --reduce-seconds 1 "${@:3}"
+  check "$1" --cases 40 --reduce-seconds 0.2 "${@:3}"
   [ $? -eq 1 ] || die "$1: not found"
   grep -q "^FAIL ([a-z_]*, $2" "$out/log" || die "$1: not told as '$2'"
 }
@@ -128,11 +128,11 @@ ends segfaults "crash): .*SIGSEGV in run(), null pointer (0x8)"
 ends raises "fault): raised ValueError: sixty-five (targets.py:"
 ends exits "fault): called sys.exit(3) (targets.py:"
 ends leaves "crash): .*exit status 7 in run()"
-ends hangs "hang)" --watchdog 1
+ends hangs "hang)" --watchdog 0.3
 
 # A compiler takes longer than a call may, and may not take for ever; what is compiled serves 32 cases.
 check compiles_slowly --cases 20 --watchdog 0.5 --domain f16 || die "a compiler's time counts as a call's"
-ends compiles_for_ever "hang)" --watchdog 0.1 --domain f16
+ends compiles_for_ever "hang)" --watchdog 0.05 --domain f16
 
 # Memory that a library allocates itself is poison until it is written, and has redzones.
 ends reads_fresh "non-finite)"
