@@ -40,8 +40,7 @@ void note_builds(CampaignHeader& header, const std::vector<CampaignTarget>& targ
     *old = now;
   }
   for (const TargetRecord& old : header.targets) {
-    const auto is_there = [&](const CampaignTarget& t) { return t.record.name == old.name; };
-    if (std::ranges::none_of(targets, is_there))
+    if (find_target(targets, old.name) == nullptr)
       session.notes.push_back(old.name + " is left out of this session");
   }
 }
@@ -168,9 +167,8 @@ void load_shared_state(const std::string& dir, const std::vector<CampaignTarget>
                        const std::vector<int>& group_of, const std::optional<CampaignHeader>& old,
                        SharedState& shared) {
   const auto number_of = [&](const std::string& name) {
-    const auto at =
-        std::ranges::find_if(targets, [&](const CampaignTarget& t) { return t.record.name == name; });
-    return static_cast<size_t>(at - targets.begin());
+    const CampaignTarget* target = find_target(targets, name);
+    return target == nullptr ? targets.size() : static_cast<size_t>(target - targets.data());
   };
   const bool same_situations = old && old->situations == situation_table();
   const auto same_build = [&](const TargetRecord& now) {
