@@ -55,6 +55,34 @@ double time_so_far(const std::string& dir, const CampaignHeader& header) {
   return t;
 }
 
+// The new session begins where the last one stopped. If that one was broken off, it lasts at most the remaining time.
+void follow(const std::string& dir, CampaignHeader& header, Session& session) {
+  session.from = time_so_far(dir, header);
+  Session& last = header.sessions.back();
+  const double lasted = session.from - last.from, left = last.asked - lasted;
+  if (last.ended.empty()) {
+    last.seconds = lasted;
+    last.ended = "killed";
+  }
+  if (last.ended != "time" && left > 0 && left < session.asked) {
+    session.asked = left;
+    session.notes.push_back("continues a session that was broken off");
+  }
+}
+
+void make_folders(const std::string& dir, const std::vector<CampaignTarget>& targets) {
+  for (const char* folder :
+       {"/shards", "/corpus", "/crashing", "/findings", "/never_again", "/canary", "/suspicious"})
+    fs::create_directories(dir + folder);
+  for (const CampaignTarget& target : targets) {
+    if (!target.record.seeded_bug) fs::create_directories(dir + "/corpus/" + target.folder);
+  }
+  // Removes what a kill left half-made.
+  for (const auto& entry : fs::directory_iterator(dir + "/crashing")) {
+    if (entry.path().filename().string().starts_with('.')) fs::remove_all(entry.path());
+  }
+}
+
 }  // namespace
 
 FolderLock::FolderLock(const std::string& dir) {
@@ -100,9 +128,10 @@ CampaignHeader begin_session(const CampaignOptions& options, const std::vector<C
   const std::string& dir = options.dir;
   CampaignHeader header;
   auto old = read_header(dir);
-  const bool first = !old;
-  if (old) header = std::move(*old);
-  if (!first) read_findings(dir), read_coverage(dir);  // they throw if a file is lost or not a campaign's
+  if (old) {
+    header = std::move(*old);
+    read_findings(dir), read_coverage(dir);  // they throw if a file is lost or not a campaign's
+  }
   Session session;
   session.started = utc_now();
   session.asked = options.seconds;
@@ -119,34 +148,15 @@ CampaignHeader begin_session(const CampaignOptions& options, const std::vector<C
                                std::to_string(options.seed) + ": say --seed " + std::to_string(header.seed) +
                                " to go on with it, or use another folder");
     }
-    session.from = time_so_far(dir, header);
-    Session& last = header.sessions.back();
-    const double lasted = session.from - last.from, left = last.asked - lasted;
-    if (last.ended.empty()) {
-      last.seconds = lasted;
-      last.ended = "killed";
-    }
-    if (last.ended != "time" && left > 0 && left < session.asked) {
-      session.asked = left;
-      session.notes.push_back("continues a session that was broken off");
-    }
+    follow(dir, header, session);
   }
   note_builds(header, targets, session);
   header.version = options.version;
   header.situations = situation_table();
   header.sessions.push_back(std::move(session));
-  for (const char* folder :
-       {"/shards", "/corpus", "/crashing", "/findings", "/never_again", "/canary", "/suspicious"})
-    fs::create_directories(dir + folder);
-  for (const CampaignTarget& target : targets) {
-    if (!target.record.seeded_bug) fs::create_directories(dir + "/corpus/" + target.folder);
-  }
-  // Removes what a kill left half-made.
-  for (const auto& entry : fs::directory_iterator(dir + "/crashing")) {
-    if (entry.path().filename().string().starts_with('.')) fs::remove_all(entry.path());
-  }
+  make_folders(dir, targets);
   // Before the header, so that this file exists wherever the header does.
-  if (first && !fs::exists(dir + "/findings.json")) write_findings(dir, {});
+  if (!old && !fs::exists(dir + "/findings.json")) write_findings(dir, {});
   write_header(dir, header);
   return header;
 }
