@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-RECORD = "x" * 1300  # bytes: a case of fa1 as the journal has it
+RECORD = "x" * 600  # bytes: the journal of fa1 has lines of 580 in the median
 
 
 def connect(path, mode="rwc"):
