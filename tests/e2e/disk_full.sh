@@ -94,6 +94,8 @@ grep -q 'the disk is full.*make room' "$out/second.log" || die "what to do is no
 grep -q '^ended: disk full' "$out/second.log" || die "it does not say that it ended for want of room"
 grep -q 'NOT FOUND (.*the disk was full)' "$out/second.log" || die "why the seeded bug was not found is not said"
 before=$(files)
+"$attnfuzz" status "$disk/night" >"$out/status.log" 2>&1
+[ $? -lt 2 ] || die "the folder on a full disk cannot be read"
 
 # The same of a right kernel without a seeded bug: nothing was found, and that says nothing.
 rm -rf "$disk/idle"

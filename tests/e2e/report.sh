@@ -5,12 +5,13 @@ attnfuzz=$1 make_night=$2
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 bad=0
+within=()  # a command that runs the next ones
 
 # expect STATUS SENTENCE ARGUMENTS...
 expect() {
   local wanted=$1 sentence=$2 said status
   shift 2
-  said=$("$attnfuzz" "$@" 2>&1 </dev/null)
+  said=$("${within[@]}" "$attnfuzz" "$@" 2>&1 </dev/null)
   status=$?
   if [ "$status" -ne "$wanted" ] || ! grep -qF -- "$sentence" <<<"$said"; then
     echo "attnfuzz $*: status $status, wanted $wanted and: $sentence"
@@ -40,6 +41,16 @@ grep -q '"cases": 36320116' "$out/merged/report.json" || {
   bad=$((bad + 1))
 }
 expect 1 "2 campaign(s)" merge "$out/a" "$out/b" --out "$out/merged"
+
+# A folder that cannot be written to is read all the same. Root could write where only the mode forbids it.
+within=(unshare -rm bash -c 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"' "$out/a")
+if "${within[@]}" true 2>/dev/null; then
+  "${within[@]}" touch "$out/a/written" 2>/dev/null && echo "the folder can be written to" && bad=$((bad + 1))
+  expect 1 "2 finding(s), 1 known" status "$out/a"
+  expect 1 "$out/closed.html: 3 finding(s)" report "$out/a" --out "$out/closed.html"
+  expect 1 "2 campaign(s), 6 job(s)" merge "$out/a" "$out/b" --out "$out/merged-closed"
+fi
+within=()
 
 # Green is what nothing failed in, nothing waits in, and nothing is missing from.
 "$make_night" "$out/green" fa1 green || exit 1

@@ -298,7 +298,6 @@ class Explorer {
     last.uninformative += verdict.outcome == Outcome::kNotJudged;
     last.failed += verdict.outcome == Outcome::kFail;
     ++slot_.cases;
-    slot_.failed += verdict.outcome == Outcome::kFail;
   }
 
   void file(const Candidate& candidate, const Verdict& verdict) {
@@ -325,7 +324,6 @@ class Explorer {
     ++waiting;
     ++filed_;
     ++stats_.last.crashes;
-    ++slot_.crashes;
   }
 
   void warn(const StatisticalWarning& warning) {

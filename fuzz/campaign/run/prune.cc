@@ -44,22 +44,16 @@ bool add(size_t number, const CampaignTarget& target, ObservedTarget& worker, En
 std::string name_of(const Entry& candidate) {
   std::string name;
   int parts = 0;
-  for (std::string part : features(candidate.c, 64, 64)) {
+  for (const std::string& part : features(candidate.c, 64, 64)) {
     // Features of most cases distinguish none.
     if (part == "kv tail" || part == "sq != sk" || part == "random schedule" || part == "other variant" ||
         part == "d % 8 != 0" || part == "bf16" || part == "layout")
       continue;
     if (++parts > 4) break;
-    for (char& ch : part) {
+    for (const char ch : part + "-") {
       const bool keep = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9');
-      if (!keep) ch = '-';
+      if (keep || (!name.empty() && name.back() != '-')) name += keep ? ch : '-';
     }
-    std::string tidy;
-    for (char ch : part) {
-      if (ch != '-' || (!tidy.empty() && tidy.back() != '-')) tidy += ch;
-    }
-    while (!tidy.empty() && tidy.back() == '-') tidy.pop_back();
-    name += tidy + "-";
   }
   return (name.empty() ? "plain-" : name) + candidate.id.substr(0, 6);
 }
@@ -72,6 +66,26 @@ std::string readable(const Case& c) {
     if (key != "format") text += ",\n  " + json_text(Json(key)) + ": " + json_text(value);
   }
   return text + "\n}\n";
+}
+
+// Keeps the candidate that adds most for its cost, again and again, while one adds something.
+void cover(const std::vector<Entry>& candidates, size_t most, PruneResult& result) {
+  std::set<uint64_t> shown;
+  while (result.kept.size() < most) {
+    const Entry* best = nullptr;
+    double best_worth = 0;
+    size_t best_fresh = 0;
+    for (const Entry& candidate : candidates) {
+      size_t fresh = 0;
+      for (uint64_t id : candidate.shows) fresh += !shown.contains(id);
+      const double worth = static_cast<double>(fresh) / (candidate.seconds + kLeastSeconds);
+      if (worth > best_worth) best = &candidate, best_worth = worth, best_fresh = fresh;
+    }
+    if (best == nullptr) break;
+    shown.insert(best->shows.begin(), best->shows.end());
+    result.kept.push_back({name_of(*best), readable(best->c), best->c, best_fresh, best->seconds});
+  }
+  result.kept_shown = shown.size();
 }
 
 }  // namespace
@@ -109,23 +123,7 @@ PruneResult prune(const std::string& dir, const std::vector<CampaignTarget>& tar
     }
   }
   result.shown = all.size();
-
-  std::set<uint64_t> shown;
-  while (result.kept.size() < most) {
-    const Entry* best = nullptr;
-    double best_worth = 0;
-    size_t best_fresh = 0;
-    for (const Entry& candidate : left) {
-      size_t fresh = 0;
-      for (uint64_t id : candidate.shows) fresh += !shown.contains(id);
-      const double worth = static_cast<double>(fresh) / (candidate.seconds + kLeastSeconds);
-      if (worth > best_worth) best = &candidate, best_worth = worth, best_fresh = fresh;
-    }
-    if (best == nullptr) break;
-    shown.insert(best->shows.begin(), best->shows.end());
-    result.kept.push_back({name_of(*best), readable(best->c), best->c, best_fresh, best->seconds});
-  }
-  result.kept_shown = shown.size();
+  cover(left, most, result);
   return result;
 }
 

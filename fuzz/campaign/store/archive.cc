@@ -51,14 +51,6 @@ void check_name(const std::string& path, const char* what, const std::string& na
   throw std::runtime_error(path + " names " + what + " '" + printable(name, 60) + "', which is no file's name");
 }
 
-// A list that may be missing.
-template <class T>
-std::vector<T> read_list(const std::string& path) {
-  const auto j = read_json(path);
-  if (!j) return {};
-  return read_record<std::vector<T>>(path, *j);
-}
-
 void write_json(const std::string& path, const Json& j) { write_file(path, json_text(j, 1) + "\n"); }
 
 template <class T>
@@ -240,8 +232,11 @@ void write_crash(const std::string& dir, const Crash& crash, const std::string& 
 }
 
 std::vector<SeededBugResult> read_seeded_bugs(const std::string& dir) {
-  return read_list<SeededBugResult>(dir + "/canary.json");
+  const std::string path = dir + "/canary.json";
+  const auto j = read_json(path);
+  return j ? read_record<std::vector<SeededBugResult>>(path, *j) : std::vector<SeededBugResult>{};
 }
+
 void write_seeded_bugs(const std::string& dir, const std::vector<SeededBugResult>& seeded_bugs) {
   write_json(dir + "/canary.json", Json(seeded_bugs));
 }

@@ -23,7 +23,8 @@
 //
 // A shard is one job: a process at a time, restarted for each slice of time, which alone writes the shard's
 // files. Whole files are replaced: written beside, flushed, renamed. Lines are appended; a last line that a
-// kill cut short is ignored. The folder can therefore be read at any moment, also while a campaign runs. A
+// kill cut short is ignored. The folder can therefore be read at any moment, also while a campaign runs, and from
+// another host: readers write nothing and share no memory with it. docs/campaigns.md says why this is no database. A
 // folder of an unknown format is refused. Times are seconds of the campaign and continue where an earlier
 // session stopped.
 //

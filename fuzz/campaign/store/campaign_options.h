@@ -32,6 +32,14 @@ struct CampaignTarget {
 };
 inline bool is_on_gpu(const CampaignTarget& target) { return target.record.backend == "cuda"; }
 
+// The target of this name, or nullptr.
+inline const CampaignTarget* find_target(const std::vector<CampaignTarget>& targets, const std::string& name) {
+  for (const CampaignTarget& target : targets) {
+    if (target.record.name == name) return &target;
+  }
+  return nullptr;
+}
+
 struct CampaignOptions {
   std::string dir;
   double seconds = 3600;

@@ -1,14 +1,12 @@
 // The status of a campaign's folder. `campaign`, `report`, `merge` and `status` all exit with it.
 //
-//   0 kPassed     nothing was found in what was judged so far. Whether a session lasted its
-//               time is for Session::ended to say: one that still runs, was killed or was
-//               interrupted is gone on with
-//   1 kFound    a finding that nobody knew of, also one that failed once and in no later
-//               run; a failure that waits to be reduced; or a seeded bug that was not
-//               found in a session that was not killed
-//   2 kUnknown  a part of the folder is missing or cannot be read, or what was met could not be
-//               kept; or nothing was found, and the last session ended for want of room on the disk, or
-//               has lasted its time and of a target next to nothing was judged
+//   0 kPassed   nothing was found so far. Session::ended says how the last session ended; one that was killed or
+//               interrupted can be continued
+//   1 kFound    a finding that the ledger does not know, even if it failed only once; a failure that waits to be
+//               reduced; or a seeded bug that was not found in a session that was not killed
+//   2 kUnknown  a part of the folder is missing, cannot be read or could not be written; or nothing was found, and
+//               the last session ended because the disk was full, or it lasted its time and judged next to nothing
+//               of a target
 //
 // If a signal ended a `campaign` that is kPassed, it exits like any interrupted command: with 128 plus the
 // signal's number.

@@ -77,18 +77,12 @@ void write_met(const std::string& stem, const Coverage& met) {
 
 std::optional<MeasuredCoverage> read_measured(const std::string& path) {
   if (!is_there(path)) return std::nullopt;
-  auto parsed = parse_json(file_text(path, kInFolder));
-  std::string why;
-  if (const auto* error = std::get_if<DecodeError>(&parsed)) {
-    why = error->message;
-  } else {
-    try {
-      return std::get<Json>(parsed).get<MeasuredCoverage>();
-    } catch (const std::exception& e) {
-      why = e.what();
-    }
+  const std::string text = file_text(path, kInFolder);
+  try {
+    return json_of(text).get<MeasuredCoverage>();
+  } catch (const std::exception& e) {
+    throw std::runtime_error(path + " cannot be read: move it away, and it is measured again (" + e.what() + ")");
   }
-  throw std::runtime_error(path + " cannot be read: move it away, and it is measured again (" + why + ")");
 }
 
 void write_measured(const std::string& path, const MeasuredCoverage& measured) {

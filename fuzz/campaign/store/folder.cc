@@ -40,8 +40,7 @@ void note_builds(CampaignHeader& header, const std::vector<CampaignTarget>& targ
     *old = now;
   }
   for (const TargetRecord& old : header.targets) {
-    const auto is_there = [&](const CampaignTarget& t) { return t.record.name == old.name; };
-    if (std::ranges::none_of(targets, is_there))
+    if (find_target(targets, old.name) == nullptr)
       session.notes.push_back(old.name + " is left out of this session");
   }
 }
@@ -54,6 +53,34 @@ double time_so_far(const std::string& dir, const CampaignHeader& header) {
     if (!lines.empty()) t = std::max(t, lines.back().t);
   }
   return t;
+}
+
+// The new session begins where the last one stopped. If that one was broken off, it lasts at most the remaining time.
+void follow(const std::string& dir, CampaignHeader& header, Session& session) {
+  session.from = time_so_far(dir, header);
+  Session& last = header.sessions.back();
+  const double lasted = session.from - last.from, left = last.asked - lasted;
+  if (last.ended.empty()) {
+    last.seconds = lasted;
+    last.ended = "killed";
+  }
+  if (last.ended != "time" && left > 0 && left < session.asked) {
+    session.asked = left;
+    session.notes.push_back("continues a session that was broken off");
+  }
+}
+
+void make_folders(const std::string& dir, const std::vector<CampaignTarget>& targets) {
+  for (const char* folder :
+       {"/shards", "/corpus", "/crashing", "/findings", "/never_again", "/canary", "/suspicious"})
+    fs::create_directories(dir + folder);
+  for (const CampaignTarget& target : targets) {
+    if (!target.record.seeded_bug) fs::create_directories(dir + "/corpus/" + target.folder);
+  }
+  // Removes what a kill left half-made.
+  for (const auto& entry : fs::directory_iterator(dir + "/crashing")) {
+    if (entry.path().filename().string().starts_with('.')) fs::remove_all(entry.path());
+  }
 }
 
 }  // namespace
@@ -101,9 +128,10 @@ CampaignHeader begin_session(const CampaignOptions& options, const std::vector<C
   const std::string& dir = options.dir;
   CampaignHeader header;
   auto old = read_header(dir);
-  const bool first = !old;
-  if (old) header = std::move(*old);
-  if (!first) read_findings(dir), read_coverage(dir);  // they throw if a file is lost or not a campaign's
+  if (old) {
+    header = std::move(*old);
+    read_findings(dir), read_coverage(dir);  // they throw if a file is lost or not a campaign's
+  }
   Session session;
   session.started = utc_now();
   session.asked = options.seconds;
@@ -120,34 +148,15 @@ CampaignHeader begin_session(const CampaignOptions& options, const std::vector<C
                                std::to_string(options.seed) + ": say --seed " + std::to_string(header.seed) +
                                " to go on with it, or use another folder");
     }
-    session.from = time_so_far(dir, header);
-    Session& last = header.sessions.back();
-    const double lasted = session.from - last.from, left = last.asked - lasted;
-    if (last.ended.empty()) {
-      last.seconds = lasted;
-      last.ended = "killed";
-    }
-    if (last.ended != "time" && left > 0 && left < session.asked) {
-      session.asked = left;
-      session.notes.push_back("continues a session that was broken off");
-    }
+    follow(dir, header, session);
   }
   note_builds(header, targets, session);
   header.version = options.version;
   header.situations = situation_table();
   header.sessions.push_back(std::move(session));
-  for (const char* folder :
-       {"/shards", "/corpus", "/crashing", "/findings", "/never_again", "/canary", "/suspicious"})
-    fs::create_directories(dir + folder);
-  for (const CampaignTarget& target : targets) {
-    if (!target.record.seeded_bug) fs::create_directories(dir + "/corpus/" + target.folder);
-  }
-  // Removes what a kill left half-made.
-  for (const auto& entry : fs::directory_iterator(dir + "/crashing")) {
-    if (entry.path().filename().string().starts_with('.')) fs::remove_all(entry.path());
-  }
+  make_folders(dir, targets);
   // Before the header, so that this file exists wherever the header does.
-  if (first && !fs::exists(dir + "/findings.json")) write_findings(dir, {});
+  if (!old && !fs::exists(dir + "/findings.json")) write_findings(dir, {});
   write_header(dir, header);
   return header;
 }
@@ -168,9 +177,8 @@ void load_shared_state(const std::string& dir, const std::vector<CampaignTarget>
                        const std::vector<int>& group_of, const std::optional<CampaignHeader>& old,
                        SharedState& shared) {
   const auto number_of = [&](const std::string& name) {
-    const auto at =
-        std::ranges::find_if(targets, [&](const CampaignTarget& t) { return t.record.name == name; });
-    return static_cast<size_t>(at - targets.begin());
+    const CampaignTarget* target = find_target(targets, name);
+    return target == nullptr ? targets.size() : static_cast<size_t>(target - targets.data());
   };
   const bool same_situations = old && old->situations == situation_table();
   const auto same_build = [&](const TargetRecord& now) {

@@ -110,10 +110,9 @@ Json picture_json(const CasePicture& picture) {
 }
 
 CasePicture read_picture(const std::string& path) {
-  const auto parsed = parse_json(file_text(path, kInFolder));
+  const std::string text = file_text(path, kInFolder);
   try {
-    if (const auto* error = std::get_if<DecodeError>(&parsed)) throw std::runtime_error(error->message);
-    const auto& j = std::get<Json>(parsed);
+    const Json j = json_of(text);
     if (!j.is_object()) throw std::runtime_error("no JSON object");
     CasePicture picture;
     j.at("batch").get_to(picture.b);

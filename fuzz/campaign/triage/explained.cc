@@ -184,11 +184,8 @@ Explained explains(const NeededParts& need, const Case& c, const Verdict& verdic
     answer = tested.answer;
     // A failure with several equivalent parts may still be explained once one of them is removed.
     if (answer == Explains::kYes || !tested.less) break;
-    if (answer == Explains::kNo) {
-      now = std::move(*tested.less);
-      break;
-    }
     now = std::move(*tested.less);
+    if (answer == Explains::kNo) break;
   }
   return {answer, std::move(now.c), std::move(now.verdict)};
 }

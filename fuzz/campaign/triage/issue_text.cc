@@ -1,6 +1,7 @@
 #include "fuzz/campaign/triage/issue_text.h"
 
 #include "base/printable.h"
+#include "properties/case/words.h"
 
 namespace attnfuzz {
 namespace {
@@ -8,12 +9,6 @@ namespace {
 std::string list(const std::vector<std::string>& items) {
   std::string text;
   for (const std::string& item : items) text += "- " + markdown(item) + "\n";
-  return text;
-}
-
-std::string joined(const std::vector<std::string>& items) {
-  std::string text;
-  for (const std::string& item : items) text += (text.empty() ? "" : ", ") + item;
   return text;
 }
 
@@ -55,7 +50,7 @@ std::string issue_text(const Finding& f, const Reproducer& r, const IssueContext
   if (!f.reduced)
     text += "The reduction ran out of time; attnfuzz reduce " + markdown(shell_word(file)) + " goes on.\n\n";
   if (!f.needs.empty()) text += list(lines_of(f.needs)) + "\n";
-  if (!f.indifferent.empty()) text += "Does not matter: " + markdown(joined(f.indifferent)) + ".\n\n";
+  if (!f.indifferent.empty()) text += "Does not matter: " + markdown(join(f.indifferent, ", ")) + ".\n\n";
   if (!f.guess.empty()) text += "A guess: " + markdown(f.guess) + ".\n\n";
   if (!f.votes.empty()) text += "Asked again: " + markdown(f.votes) + ".\n\n";
   text += "## Replay\n\n    " + replay_line(file, r.kernel, r.peer) + "\n\n";
@@ -65,7 +60,7 @@ std::string issue_text(const Finding& f, const Reproducer& r, const IssueContext
   if (is_plug_in(r.kernel) || is_plug_in(r.peer))
     text += "with another path where the library lies elsewhere.\n\n";
   text += "It was first seen as\n\n    " + printable(f.found) + "\n\n";
-  if (!f.also.empty()) text += "Seen as well: " + markdown(joined(f.also)) + ".\n\n";
+  if (!f.also.empty()) text += "Seen as well: " + markdown(join(f.also, ", ")) + ".\n\n";
   text += "## Where\n\n| | |\n|-|-|\n";
   text += row("kernel", r.kernel) +
           row("back end, build",
@@ -77,7 +72,7 @@ std::string issue_text(const Finding& f, const Reproducer& r, const IssueContext
   if (!context.header.sessions.empty()) {
     const Machine& machine = context.header.sessions.back().machine;
     text += row("machine", machine.cpu + ", " + std::to_string(machine.cores) + " cores, " + machine.os);
-    text += row("GPUs", joined(machine.gpus));
+    text += row("GPUs", join(machine.gpus, ", "));
   }
   text += row("campaign", "seed " + std::to_string(context.header.seed) + ", begun " + context.header.started);
   text += row("dedupe key", f.key);

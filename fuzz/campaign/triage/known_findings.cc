@@ -1,7 +1,5 @@
 #include "fuzz/campaign/triage/known_findings.h"
 
-#include <algorithm>
-
 #include "properties/judge/trial.h"
 
 namespace attnfuzz {
@@ -11,8 +9,8 @@ std::vector<KnownFinding> recall(const std::string& dir, const std::vector<Campa
   std::vector<KnownFinding> all;
   for (const Finding& f : read_findings(dir).findings) {
     if (f.repeats != Repeats::kAlways || !f.reduced) continue;
-    const auto owner = std::ranges::find_if(targets, [&](const auto& x) { return x.record.name == f.target; });
-    if (owner == targets.end() || owner->folder != target.folder) continue;
+    const CampaignTarget* owner = find_target(targets, f.target);
+    if (owner == nullptr || owner->folder != target.folder) continue;
     const auto read = read_reproducer(dir + "/findings/" + f.name + ".attn.json", kInFolder);
     const auto* r = std::get_if<Reproducer>(&read);
     if (r == nullptr || r->property != "reference") continue;

@@ -378,18 +378,14 @@ void triage(const Triage& t) {
   while (!t.shared.finish) {
     std::vector<Crash> crashes = read_crashes(t.options.dir);
     // Crashes of kernels that this session does not run wait for a session that does.
-    std::erase_if(crashes, [&](const Crash& crash) {
-      return std::ranges::none_of(t.targets,
-                                  [&](const CampaignTarget& x) { return x.record.name == crash.target; });
-    });
+    std::erase_if(crashes, [&](const Crash& crash) { return find_target(t.targets, crash.target) == nullptr; });
     if (crashes.empty()) return;
     const auto seeded_bug = std::ranges::find_if(crashes, is_seeded_bug, &Crash::target);
     const Crash& crash = seeded_bug != crashes.end() ? *seeded_bug : crashes[choose_crash(crashes, looked)];
-    const auto target =
-        std::ranges::find_if(t.targets, [&](const CampaignTarget& x) { return x.record.name == crash.target; });
+    const CampaignTarget* target = find_target(t.targets, crash.target);
     OneCrash(t, *target, crash).run();
     looked.push_back(look(crash));
-    auto& kinds = t.shared.waiting[target - t.targets.begin()];
+    auto& kinds = t.shared.waiting[target - t.targets.data()];
     for (int kind = 0; kind < kKinds; ++kind) {
       if (to_string(static_cast<Kind>(kind)) == crash.kind && kinds[kind] > 0) --kinds[kind];
     }
