@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "properties/case/feature.h"
+#include "properties/case/features/entries.h"
 #include "properties/case/geometry.h"
 #include "properties/case/packed.h"
 
@@ -19,23 +20,6 @@ constexpr int64_t kPercent = 30;
 constexpr int64_t kPercentIfSlow = 6;
 // Longer sequences stay as they are: each entry would be as long.
 constexpr int64_t kMostRows = 4096;
-
-double work_of(const Problem& p) {
-  return static_cast<double>(p.batch * p.heads_q) * static_cast<double>(p.seq_q) * static_cast<double>(p.seq_k) *
-         static_cast<double>(p.dim_qk + p.dim_v);
-}
-
-// Several entries, of sizes that a case can afford.
-void draw_batch(const DrawContext& context, Problem& p) {
-  Rng& rng = context.rng;
-  if (p.batch < 2 && rng.percent(85)) p.batch = rng.range(2, 6);
-  const double most = std::max(static_cast<double>(context.config.work), 1.0);
-  while (work_of(p) > most && p.batch > 2) --p.batch;
-  while (work_of(p) > most && std::max(p.seq_q, p.seq_k) > 1) {
-    int64_t& longer = p.seq_q > p.seq_k ? p.seq_q : p.seq_k;
-    longer = (longer + 1) / 2;
-  }
-}
 
 enum class Spread { kAny, kBorders, kEqual, kOneLong, kNothing, kWhole };
 
