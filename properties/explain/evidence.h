@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "properties/case/domain.h"
+#include "properties/case/pages.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/case/words.h"
 #include "properties/data/recipe.h"
@@ -93,6 +94,18 @@ class Evidence {
   bool at_least(std::string_view part, int64_t value) const {
     const Need* n = need(part);
     return n != nullptr && n->value >= value;
+  }
+
+  bool needs_pages() const { return p.paging.has_value() && hangs_on(true, {"pages"}); }
+  // Each entry has one page at most, and a page holds fewer keys than it could.
+  bool one_page_is_not_full() const {
+    bool one = true, gap = false;
+    for (int64_t b = 0; b < p.batch; ++b) {
+      const int64_t keys = paged_keys(p, b);
+      one = one && keys <= p.paging->size;
+      gap = gap || (keys > 0 && keys < p.paging->size);
+    }
+    return one && gap;
   }
 
   bool hangs_on_layout() const {

@@ -81,7 +81,7 @@ void draw_pools(Rng& rng, Case& c) {
 
 // Ids above 2^16, in pages that are small enough.
 void draw_many_pages(Rng& rng, Problem& p) {
-  constexpr int64_t kPages = 66'000, kMostBytes = int64_t{64} << 20;
+  constexpr int64_t kPages = 66'000, kMostBytes = int64_t{16} << 20;
   const int64_t bytes = p.heads_kv * (p.dim_qk + p.dim_v) * 2 * kPages;  // with pages of one key
   if (bytes > kMostBytes) return;
   if (bytes * p.paging->size > kMostBytes) p.paging->size = rng.range(1, std::min<int64_t>(kMostBytes / bytes, 3));
@@ -113,7 +113,7 @@ void draw(const DrawContext& context, Case& c) {
   p.key_lengths.emplace();
   for (int64_t b = 0; b < p.batch; ++b)
     p.key_lengths->push_back(draw_length(rng, p.paging->size, context.tile_k, p.seq_k));
-  if (rng.percent(16)) draw_many_pages(rng, p);
+  if (rng.percent(12)) draw_many_pages(rng, p);
   const bool narrow = (context.config.features & ATTN_FEATURE_INDEX32) != 0;
   p.index_dtype = narrow && rng.percent(65) ? ATTN_INDEX_32 : ATTN_INDEX_64;
   c.once.k.batch = c.once.v.batch = false;
