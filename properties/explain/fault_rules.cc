@@ -147,7 +147,11 @@ constexpr Rule kRules[] = {
     {Class::kSplit, [](const Evidence& e) { return e.splits() && !e.hangs_on(false, {"dim_v", "dim_qk"}); },
      "the failure needs more than one split"},
     // Keys in pages.
-    {Class::kTail, [](const Evidence& e) { return e.needs_pages() && e.non_finite() && e.one_page_is_not_full(); },
+    {Class::kTail,
+     [](const Evidence& e) {
+       return e.needs_pages() && e.non_finite() && e.one_page_is_not_full() && !e.at_least("batch", 2) &&
+              !e.at_least("heads_kv", 2);
+     },
      "no entry has more than one page, and one of these is not full: a slot without a key is used"},
     {Class::kLayout, [](const Evidence& e) { return e.needs_pages(); }, "the failure needs keys in pages"},
     // Rows or tiles without a visible key.
