@@ -60,21 +60,25 @@ Paging draw_paging(Rng& rng) {
 }
 
 // K and V each by page, slot and head (NHD) or by page, head and slot (HND), and often as parts of one array, or with
-// pages so far apart that the last begins 2^31 elements or more behind the first.
+// pages so far apart that the last begins 2^31 or 2^32 elements behind the first.
 void draw_pools(Rng& rng, Case& c) {
   const int64_t pages = page_count(c.problem);
   const bool by_slot = rng.coin(), unlike = rng.percent(10), together = rng.percent(30);
-  const bool far = rng.percent(6) && pages > 1 && pages * c.problem.heads_kv * c.problem.paging->size <= 1024;
+  const bool far = rng.percent(12) && pages > 1 && pages * c.problem.heads_kv * c.problem.paging->size <= 1024;
   const bool own = rng.percent(30);  // as tensors without pages lie
   for (const TensorId t : {TensorId::kK, TensorId::kV}) {
     if (!is_present(c, t)) continue;
     TensorLayout& layout = layout_of(c, t);
     const bool slots_first = by_slot != (unlike && t == TensorId::kV);
-    if (!own || !geometry(c, t)) layout = {.order = {0, slots_first ? uint8_t{2} : uint8_t{1},
-                                                     slots_first ? uint8_t{1} : uint8_t{2}}};
+    if (!own || !geometry(c, t)) {
+      layout = {};
+      if (slots_first) layout.order = {0, 2, 1};
+    }
     const TensorLayout before = layout;
-    if (far && !layout.scattered()) layout = {.order = layout.order, .spread = (int64_t{1} << 31) / (pages - 1) + 8};
-    else if (together && !own) layout.spread = 2 * step_without_spread(c, t);
+    if (far && !layout.scattered())
+      layout = {.order = layout.order, .spread = (rng.range(1, 2) << 31) / (pages - 1) + 8};
+    else if (together && !own)
+      layout.spread = 2 * step_without_spread(c, t);
     if (!geometry(c, t)) layout = before;
   }
 }
