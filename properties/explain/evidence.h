@@ -121,8 +121,10 @@ class Evidence {
   }
   // True if the failure needs a spread beyond 31 bits, and no smaller one satisfied the need.
   bool hangs_on_far_offsets() const {
+    // Pages may be many and lie less far apart each.
+    const int64_t steps = p.paging ? std::max<int64_t>(page_count(p) - 1, 1) : 1;
     const bool far =
-        std::ranges::any_of(c.layout, [](const TensorLayout& l) { return l.spread > int64_t{1} << 30; });
+        std::ranges::any_of(c.layout, [&](const TensorLayout& l) { return l.spread > (int64_t{1} << 30) / steps; });
     return (far && hangs_on_layout()) || largest_dense_offset() > 0x1p31;
   }
   bool zero_length() const {
