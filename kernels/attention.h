@@ -175,15 +175,27 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * that exist are read. Rows behind the last sequence belong to no entry. They may hold anything, have no part in any
  * result, and are not written. */
 #define ATTN_FEATURE_RAGGED ((uint64_t)1 << 7)
-/* attn_problem.index_dtype is ATTN_INDEX_32: key_lengths, cu_q and cu_k hold int32_t. */
+/* attn_problem.index_dtype is ATTN_INDEX_32: key_lengths, cu_q, cu_k and block_table hold int32_t. */
 #define ATTN_FEATURE_INDEX32 ((uint64_t)1 << 8)
+/* attn_problem.page_size: K and V are pools of pages, and a table says which pages hold the keys of a batch entry.
+ *
+ * K is (pages, heads_kv, page_size, dim_qk) and V is (pages, heads_kv, page_size, dim_v), by any strides: stride[0]
+ * is that from page to page, and K and V may differ in it. Both may lie in one array. Key j of batch entry b is slot
+ * j % page_size of page block_table[b][j / page_size], in K and in V. The table has pages_per_seq entries for each
+ * batch entry, side by side, and block_table.stride[0] from one batch entry to the next.
+ *
+ * seq_k keys fit the pages of an entry: pages_per_seq >= ceil(seq_k / page_size). There are key_lengths, which say how
+ * many keys each entry has; keys are not packed, queries may be. Entries of the table behind an entry's last key may
+ * hold anything: -1, the largest number, any page. Slots without a key and pages without an owner may hold anything,
+ * too, and have no part in any result. Two batch entries may have pages in common. */
+#define ATTN_FEATURE_PAGED ((uint64_t)1 << 9)
 /* Of attn_kernel.features alone: the kernel has no forward pass, and is offered other operations only. */
 #define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)
 
 /* Bits of attn_problem.ragged. */
 typedef enum attn_ragged { ATTN_RAGGED_QUERIES = 1, ATTN_RAGGED_KEYS = 2 } attn_ragged;
 
-/* The numbers in key_lengths, cu_q and cu_k. */
+/* The numbers in key_lengths, cu_q, cu_k and block_table. */
 typedef enum attn_index { ATTN_INDEX_64 = 0, ATTN_INDEX_32 = 1 /* with ATTN_FEATURE_INDEX32 */ } attn_index;
 
 /* What is asked. Sizes are counts of elements; a zero length is legal. */
@@ -217,6 +229,9 @@ typedef struct attn_problem {
   int64_t total_k;    /* appended: rows of packed keys; 0 if they are not packed */
   int32_t index_dtype; /* appended: attn_index */
   int32_t reserved2;
+  int64_t page_size;     /* appended: keys of a page, with ATTN_FEATURE_PAGED; 0: K and V have no pages */
+  int64_t pages;         /* appended: pages of K and V; 0 without pages */
+  int64_t pages_per_seq; /* appended: entries of the table for each batch entry; 0 without pages */
 } attn_problem;
 
 /* A strided view: element (i0,i1,i2,i3) lies at data + sum i_n stride[n], in
@@ -231,8 +246,8 @@ typedef struct attn_tensors {
   uint32_t size;
   uint32_t reserved;
   attn_tensor q;              /* (batch, heads_q, seq_q, dim_qk) */
-  attn_tensor k;              /* (batch, heads_kv, seq_k, dim_qk) */
-  attn_tensor v;              /* (batch, heads_kv, seq_k, dim_v) */
+  attn_tensor k;              /* (batch, heads_kv, seq_k, dim_qk); in pages (pages, heads_kv, page_size, dim_qk) */
+  attn_tensor v;              /* (batch, heads_kv, seq_k, dim_v); in pages (pages, heads_kv, page_size, dim_v) */
   attn_tensor o;              /* (batch, heads_q, seq_q, dim_v) */
   attn_tensor lse;            /* (batch, heads_q, seq_q, 1), fp32, of plan.lse_base; data NULL: not wanted */
   attn_tensor bias;           /* (batch, heads_q, seq_q, seq_k), of bias_dtype */
@@ -255,6 +270,8 @@ typedef struct attn_tensors {
   /* Appended, for ATTN_FEATURE_RAGGED: (batch + 1), dense, of index_dtype. NULL for a side that is not packed. */
   const void* cu_q;
   const void* cu_k;
+  /* Appended, for ATTN_FEATURE_PAGED: (batch, 1, 1, pages_per_seq), of index_dtype; stride[3] is 1. */
+  attn_tensor block_table;
 } attn_tensors;
 
 /* What stopped a kernel. The strings live for the length of the callback. */

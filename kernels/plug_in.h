@@ -80,6 +80,7 @@ inline Rows rows_of_queries(const attn_problem& p) {
   return (p.ragged & ATTN_RAGGED_QUERIES) != 0 ? Rows{1, p.total_q} : Rows{p.batch, p.seq_q};
 }
 inline Rows rows_of_keys(const attn_problem& p) {
+  if (p.page_size != 0) return {p.pages, p.page_size};
   return (p.ragged & ATTN_RAGGED_KEYS) != 0 ? Rows{1, p.total_k} : Rows{p.batch, p.seq_k};
 }
 
@@ -88,6 +89,21 @@ inline Rows rows_of_keys(const attn_problem& p) {
 //   const int64_t first = attn::index_at(p, t.cu_q, b), queries = attn::index_at(p, t.cu_q, b + 1) - first;
 inline int64_t index_at(const attn_problem& p, const void* array, int64_t n) {
   return p.index_dtype == ATTN_INDEX_32 ? static_cast<const int32_t*>(array)[n] : static_cast<const int64_t*>(array)[n];
+}
+
+// The place of key j of batch entry b in K and in V: the indices of their first and third dimensions. For host memory.
+//
+//   const attn::KeyPlace at = attn::key_place(p, t, b, j);
+//   const auto* key = static_cast<const uint16_t*>(t.k.data) + at.first * t.k.stride[0] + g * t.k.stride[1] +
+//                     at.row * t.k.stride[2];
+struct KeyPlace {
+  int64_t first, row;
+};
+inline KeyPlace key_place(const attn_problem& p, const attn_tensors& t, int64_t b, int64_t j) {
+  if (p.page_size != 0)
+    return {index_at(p, t.block_table.data, b * t.block_table.stride[0] + j / p.page_size), j % p.page_size};
+  if ((p.ragged & ATTN_RAGGED_KEYS) != 0) return {0, index_at(p, t.cu_k, b) + j};
+  return {b, j};
 }
 
 // All tensors with such strides, each in its shape.
@@ -101,6 +117,7 @@ inline attn_tensors strided(const attn_problem& p, attn_tensors t) {
   t.bias = strided(t.bias, p.batch, p.heads_q, p.seq_q, p.seq_k);
   t.mask = strided(t.mask, p.batch, p.heads_q, p.seq_q, p.seq_k);
   t.slopes = strided(t.slopes, p.batch, p.heads_q, 1, 1);
+  t.block_table = strided(t.block_table, p.batch, 1, 1, p.pages_per_seq);
   for (attn_tensor* side : {&t.o1, &t.o2}) *side = strided(*side, p.batch, p.heads_q, p.seq_q, p.dim_v);
   for (attn_tensor* side : {&t.lse1, &t.lse2}) *side = strided(*side, p.batch, p.heads_q, p.seq_q, 1);
   t.dout = strided(t.dout, p.batch, p.heads_q, p.seq_q, p.dim_v);
@@ -147,7 +164,8 @@ inline Refusal check_sizes(const attn_problem& p) {
     int64_t value;
   } lengths[] = {{"batch", p.batch}, {"heads_q", p.heads_q}, {"heads_kv", p.heads_kv},
                  {"seq_q", p.seq_q}, {"seq_k", p.seq_k},     {"num_splits", p.num_splits},
-                 {"total_q", p.total_q}, {"total_k", p.total_k}};
+                 {"total_q", p.total_q}, {"total_k", p.total_k}, {"page_size", p.page_size},
+                 {"pages", p.pages},     {"pages_per_seq", p.pages_per_seq}};
   for (const auto& length : lengths) {
     if (length.value < 0 || length.value > kMaxSize)
       return invalid(name_value(length.name, length.value) + " is outside 0..2^40");
@@ -179,6 +197,25 @@ inline Refusal check_ragged(const attn_problem& p) {
                    (narrow ? "asks for int32" : "does not ask for int32"));
   if (ragged && (p.features & kOtherOperations) != 0)
     return invalid("only the forward pass has packed sequences");
+  return {};
+}
+
+inline Refusal check_pages(const attn_problem& p, const attn_tensors& t) {
+  const bool paged = (p.features & ATTN_FEATURE_PAGED) != 0;
+  if (paged != (p.page_size != 0))
+    return invalid(name_value("page_size", p.page_size) + ", but attn_problem.features " +
+                   (paged ? "asks for pages" : "does not ask for pages"));
+  if (!paged && p.pages != 0) return invalid(name_value("pages", p.pages) + ", but K and V have no pages");
+  if (!paged && p.pages_per_seq != 0)
+    return invalid(name_value("pages_per_seq", p.pages_per_seq) + ", but K and V have no pages");
+  if (!paged) return {};
+  if ((p.features & kOtherOperations) != 0) return invalid("only the forward pass has pages");
+  if ((p.ragged & ATTN_RAGGED_KEYS) != 0) return invalid("keys in pages are not packed");
+  if (!p.has_key_lengths) return invalid("keys in pages have no key lengths");
+  if (p.pages_per_seq < ceil_div(p.seq_k, p.page_size))
+    return invalid(name_value("pages_per_seq", p.pages_per_seq) + " is too few for " + name_value("seq_k", p.seq_k));
+  if (p.pages_per_seq > 1 && t.block_table.stride[3] != 1)
+    return invalid(name_value("block_table.stride[3]", t.block_table.stride[3]) + " is not 1");
   return {};
 }
 
@@ -268,7 +305,7 @@ inline bool output_overlaps(const attn_problem& p, const attn_tensors& t, const 
 
 inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   const bool queries = p.batch > 0 && p.heads_q > 0 && p.seq_q > 0 && rows_of_queries(p).count > 0;
-  const bool keys = queries && p.seq_k > 0 && rows_of_keys(p).count > 0;
+  const bool keys = queries && p.seq_k > 0 && rows_of_keys(p).entries > 0 && rows_of_keys(p).count > 0;
   const uintptr_t index = p.index_dtype == ATTN_INDEX_32 ? 4 : 8;
   const bool sides = queries && (p.features & ATTN_FEATURE_MERGE) != 0;
   const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0;
@@ -289,6 +326,7 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
                   {"key_lengths", t.key_lengths, queries && p.has_key_lengths, index},
                   {"cu_q", t.cu_q, queries && (p.ragged & ATTN_RAGGED_QUERIES) != 0, index},
                   {"cu_k", t.cu_k, queries && (p.ragged & ATTN_RAGGED_KEYS) != 0, index},
+                  {"block_table", t.block_table.data, keys && p.page_size != 0, index},
                   {"sink", t.sink.data, queries && p.has_sink, p.sink_dtype == ATTN_F32 ? 4u : 2u},
                   {"slopes", t.slopes.data, queries && p.has_alibi, 4},
                   {"o1", t.o1.data, sides, element},
@@ -331,6 +369,7 @@ inline Refusal read_call(const attn_problem* problem, const attn_tensors* tensor
   if (Refusal refusal = check_sizes(call->problem)) return refusal;
   if (Refusal refusal = check_switches(call->problem)) return refusal;
   if (Refusal refusal = check_ragged(call->problem)) return refusal;
+  if (Refusal refusal = check_pages(call->problem, call->tensors)) return refusal;
   if (Refusal refusal = check_merge(call->problem)) return refusal;
   if (Refusal refusal = check_backward(call->problem)) return refusal;
   if (Refusal refusal = check_tensors(call->problem, call->tensors)) return refusal;

@@ -39,7 +39,7 @@ namespace attnfuzz {
 inline constexpr KnownFeatures kOracleKnows = {"the oracle", ATTN_FEATURE_F32 | ATTN_FEATURE_SINK |
                                                           ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT |
                                                           ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED |
-                                                          ATTN_FEATURE_INDEX32};
+                                                          ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED};
 
 // `exact`: true computes Expected::exact, which takes another product of P and V. Throws UnknownFeatures
 // (call/known_features.h) for a kind of problem that it does not know; so do the functions below.

@@ -29,11 +29,35 @@ int64_t rows_of(const wire::Request& request, const Arena& arena, TensorId id, i
   return std::clamp<int64_t>(index_at(p.index_dtype, arena.at(lengths.offset), b), 0, p.seq_k);
 }
 
+// The same for keys in pages. Only slots that hold a key count.
+template <class Bits>
+bool pages_are_finite(const wire::Request& request, const Arena& arena, TensorId id, const Bits* first, Bits all_ones) {
+  const attn_problem& p = request.problem;
+  const wire::Tensor &tensor = request.tensors[static_cast<size_t>(id)],
+                     &table = request.tensors[static_cast<size_t>(TensorId::kBlockTable)];
+  const int64_t of_entry = p.batch > 1 ? table.stride[0] : 0;
+  for (int64_t b = 0; b < p.batch; ++b) {
+    const int64_t keys = rows_of(request, arena, id, b);
+    if (keys == 0) continue;
+    const auto rows = EntryRows::in_pages(p.batch, keys, arena.at(table.offset), of_entry, p.page_size, p.index_dtype);
+    for (int64_t j = 0; j < keys; ++j) {
+      const StoredRow at = rows.at(b, j);
+      for (int64_t h = 0; h < p.heads_kv; ++h)
+        if (!all_finite(first + at.entry * tensor.stride[0] + h * tensor.stride[1] + at.row * tensor.stride[2],
+                        shape_of(spec_of(id), p)[3], tensor.stride[3], all_ones))
+          return false;
+    }
+  }
+  return true;
+}
+
 template <class Bits>
 bool is_finite(const wire::Request& request, const Arena& arena, TensorId id, Bits all_ones) {
   const wire::Tensor& tensor = request.tensors[static_cast<size_t>(id)];
   if (tensor.offset == Arena::kNowhere) return true;
   const auto* first = static_cast<const Bits*>(arena.at(tensor.offset));
+  if (request.problem.page_size != 0 && may_be_packed(spec_of(id)) && of_keys(spec_of(id)))
+    return pages_are_finite(request, arena, id, first, all_ones);
   const auto size = stored_shape_of(spec_of(id), request.problem);
   const auto& stride = tensor.stride;
   for (int64_t b = 0; b < size[0]; ++b) {

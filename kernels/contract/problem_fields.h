@@ -74,6 +74,10 @@ inline constexpr ProblemField kRows[] = {
     {ATTN_FIELD(P, index_dtype), kNumber, "format of lengths and offsets; 0: int64, 1: int32", 0,
      ATTN_FEATURE_INDEX32},
     {ATTN_FIELD(P, reserved2), kReserved, "", 0},
+    {ATTN_FIELD(P, page_size), kNumber, "keys of a page; 0: K and V have no pages", 0, ATTN_FEATURE_PAGED},
+    {ATTN_FIELD(P, pages), kNumber, "pages of K and V", 0, ATTN_FEATURE_PAGED},
+    {ATTN_FIELD(P, pages_per_seq), kNumber, "entries of the block table for each batch entry", 0,
+     ATTN_FEATURE_PAGED},
 };
 // clang-format on
 }  // namespace problem_table

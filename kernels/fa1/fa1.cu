@@ -21,7 +21,7 @@ struct Fa1 {
       "one-pass FlashAttention forward, wgmma and tensor copies on sm_90a, else mma.m16n8k16 and cp.async";
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr uint64_t kFeatures =
-      ATTN_FEATURE_SINK | ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
+      ATTN_FEATURE_SINK | ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED;
   static constexpr std::array kVariants = {"small", "large"};
   static constexpr const attn_build* kBuild = &attn_build_identity;
 
@@ -42,6 +42,7 @@ void describe(const attn_problem& problem, const ForwardParams& params, int64_t 
 Refusal Fa1::plan(const Call& call, attn_plan* plan) {
   const attn_problem& problem = call.problem;
   if (Refusal refusal = check_device(call.env)) return refusal;
+  if (Refusal refusal = check_pages(problem)) return refusal;
   const ForwardParams params = make_params(problem, call.tensors, call.env, 1);
   if constexpr (kHopper) {
     if (const int choice = hopper_choice(problem, call.env, params); choice >= 0) {

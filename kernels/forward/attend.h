@@ -109,7 +109,7 @@ __device__ void attend(const ForwardParams& p, const BlockRows& block, TileSpan 
   const auto load_keys = [&](SharedTile<T, kDim> tile, const Strided& tensor, int64_t t, int dim, bool async) {
     const auto row_at = [&](int r) -> const T* {
       const int64_t j = t * kTileK + r;
-      return j < block.entry.keys ? tensor.at<const T>(block.b, kv_head, block.entry.first_key + j) : nullptr;
+      return j < block.entry.keys ? key_row<T>(p, tensor, kv_head, block.b, block.entry, j) : nullptr;
     };
     load_tile<kTileK>(tile, row_at, dim, tensor.stride[3], async);
   };

@@ -25,6 +25,12 @@ Refusal check_device(const attn_env& env) {
   return {ATTN_UNSUPPORTED, "needs compute capability 8.0 or later (mma.m16n8k16, cp.async)"};
 }
 
+Refusal check_pages(const attn_problem& problem) {
+  constexpr int64_t kMost = int64_t{1} << 31;
+  if (problem.page_size == 0 || std::max(problem.page_size, problem.seq_k) < kMost) return {};
+  return {ATTN_UNSUPPORTED, "2^31 keys or more in pages, or in one page"};
+}
+
 ForwardParams make_params(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env,
                           int packed) {
   ForwardParams p = {};
@@ -46,6 +52,10 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
   if ((problem.ragged & ATTN_RAGGED_QUERIES) != 0) p.ragged.cu_q = tensors.cu_q;
   if ((problem.ragged & ATTN_RAGGED_KEYS) != 0) p.ragged.cu_k = tensors.cu_k;
   p.ragged.narrow = problem.index_dtype == ATTN_INDEX_32;
+  if (problem.page_size != 0) {
+    const attn_tensor table = strided(tensors.block_table, a.batch, 1, 1, a.pages_per_seq);
+    p.paged = {table.data, table.stride[0], static_cast<uint32_t>(problem.page_size)};
+  }
   p.batch = problem.batch;
   p.heads_q = problem.heads_q;
   p.seq_q = problem.seq_q;
@@ -111,7 +121,9 @@ std::string copy_path(const ForwardParams& params) {
   if (!params.async_k) slow += 'k';
   if (!params.async_v) slow += 'v';
   const bool ragged = params.ragged.cu_q != nullptr || params.ragged.cu_k != nullptr;
-  return (ragged ? "ragged " : "") + (slow.empty() ? "cp.async" : "elementwise(" + slow + ")");
+  const bool paged = params.paged.table != nullptr;
+  return std::string(ragged ? "ragged " : "") + (paged ? "paged " : "") +
+         (slow.empty() ? "cp.async" : "elementwise(" + slow + ")");
 }
 
 void describe_arithmetic(const ForwardParams& params, attn_plan* plan) {

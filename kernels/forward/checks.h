@@ -14,6 +14,14 @@ namespace attn {
 // Refuses a device that lacks the instructions of this family of kernels.
 Refusal check_device(const attn_env& env);
 
+// True if batch entries are neither packed nor in pages, and lengths have 64 bits. The fast paths take no others.
+inline bool has_dense_entries(const attn_problem& problem) {
+  return problem.ragged == 0 && problem.page_size == 0 && problem.index_dtype == ATTN_INDEX_64;
+}
+
+// Refuses pages of keys that 31 bits do not count.
+Refusal check_pages(const attn_problem& problem);
+
 // The device's view of a checked problem. `packed`: query heads to a tile.
 ForwardParams make_params(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env,
                           int packed);
@@ -23,7 +31,7 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
 bool make_score_terms(const attn_problem& problem, const ForwardParams& params, ScoreTerms* terms);
 
 // "cp.async", or "elementwise(qv)" naming the tensors that cannot be copied 16 bytes at a time; after "ragged " where
-// batch entries are packed.
+// batch entries are packed, and "paged " where keys lie in pages.
 std::string copy_path(const ForwardParams& params);
 
 // The fields of a plan that all forward kernels of this family share.

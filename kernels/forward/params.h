@@ -54,11 +54,19 @@ struct Ragged {
   bool narrow;              // these and key_lengths hold int32_t
 };
 
+// Keys in pages (ATTN_FEATURE_PAGED). There are less than 2^31 of them (check_pages() in checks.h).
+struct Paged {
+  const void* table;   // nullptr: keys do not lie in pages
+  int64_t of_entry;    // in the table, from one batch entry to the next
+  uint32_t page_size;
+};
+
 struct ForwardParams {
   Strided q, k, v, o, lse, bias, mask;
   Sinks sinks;
   Slopes slopes;
   Ragged ragged;
+  Paged paged;
   const int64_t* key_lengths;  // nullptr: all seq_k
   int64_t batch, heads_q, seq_q, seq_k;
   int32_t dim_qk, dim_v;
@@ -114,6 +122,25 @@ __device__ inline Entry entry_of(const ForwardParams& p, int64_t b) {
     entry.keys = length < 0 ? 0 : length > entry.keys ? entry.keys : length;
   }
   return entry;
+}
+
+// The place of key j of batch entry b in K and V: the indices of their first and third dimensions. The entry has key j:
+// an entry of the table behind the last key may be no page.
+struct StoredKey {
+  int64_t first, row;
+};
+__device__ inline StoredKey stored_key(const ForwardParams& p, int64_t b, const Entry& entry, int64_t j) {
+  if (p.paged.table == nullptr) return {b, entry.first_key + j};
+  const uint32_t n = static_cast<uint32_t>(j) / p.paged.page_size, slot = static_cast<uint32_t>(j) % p.paged.page_size;
+  return {index_at(p, p.paged.table, b * p.paged.of_entry + n), slot};
+}
+
+// The first column of that key in K or V.
+template <class T>
+__device__ const T* key_row(const ForwardParams& p, const Strided& tensor, int64_t kv_head, int64_t b,
+                            const Entry& entry, int64_t j) {
+  const StoredKey at = stored_key(p, b, entry, j);
+  return tensor.at<const T>(at.first, kv_head, at.row);
 }
 
 // The key on query i's diagonal.

@@ -96,8 +96,7 @@ Refusal decide_path(const Call& call, Decision* d) {
   const int64_t group = problem.heads_kv == 0 ? 1 : problem.heads_q / problem.heads_kv;
   d->decode = -1;
   d->scored = d->wide = false;
-  // The decode path has dense entries and lengths of 64 bits.
-  const bool dense = problem.ragged == 0 && problem.index_dtype == ATTN_INDEX_64;
+  const bool dense = has_dense_entries(problem);
   if constexpr (kPaths.decode) {
     attn_env env = call.env;
     if (kPaths.pretend) env.compute_capability = 90, env.variant = 0;
@@ -131,6 +130,7 @@ template <SplitkPaths kPaths>
 Refusal decide(const Call& call, Decision* d) {
   const auto& [problem, tensors, env] = call;
   if (Refusal refusal = check_device(env)) return refusal;
+  if (Refusal refusal = check_pages(problem)) return refusal;
   if (Refusal refusal = decide_path<kPaths>(call, d)) return refusal;
 
   const Refusal too_many = {ATTN_UNSUPPORTED,
@@ -263,7 +263,7 @@ struct SplitkOn {
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr uint64_t kFeatures =
       ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT | ATTN_FEATURE_ALIBI |
-      (kPaths.general ? ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 : 0);
+      (kPaths.general ? ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED : 0);
   static constexpr const attn_build* kBuild = &attn_build_identity;
 
   static Refusal plan(const Call& call, attn_plan* plan) { return splitk::plan_splits<kPaths>(call, plan); }

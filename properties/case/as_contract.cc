@@ -16,7 +16,8 @@ constexpr bool kIsNumber = std::is_arithmetic_v<T>;
 
 constexpr std::string_view kOfInputs[] = {"has_key_lengths", "bias_dtype", "has_mask",
                                           "has_sink",        "sink_dtype", "has_alibi",
-                                          "ragged",          "total_q",    "total_k"};
+                                          "ragged",          "total_q",    "total_k",
+                                          "page_size",       "pages",      "pages_per_seq"};
 
 // True if a row of the contract is filled from a member of the same name.
 constexpr bool has_member(const char* name) {
@@ -57,6 +58,11 @@ attn_problem problem_of(const Problem& p) {
   out.ragged = (p.packed_q ? ATTN_RAGGED_QUERIES : 0) | (p.packed_k ? ATTN_RAGGED_KEYS : 0);
   if (p.packed_q) out.total_q = packed_rows(*p.packed_q, p.seq_q);
   if (p.packed_k) out.total_k = packed_rows(*p.packed_k, p.seq_k);
+  if (p.paging) {
+    out.page_size = p.paging->size;
+    out.pages = page_count(p);
+    out.pages_per_seq = p.pages_per_seq();
+  }
   out.features |= contract::features_of(out);
   return out;
 }

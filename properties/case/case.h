@@ -169,6 +169,28 @@ struct Packing {
   bool operator==(const Packing&) const = default;
 };
 
+// Entries of a block table that name no page of their batch entry's keys.
+enum class PageJunk : uint8_t {
+  kFirst,     // 0
+  kMinusOne,  // -1
+  kLargest,   // 2^31 - 1
+  kSpare,     // a page that no batch entry has; -1 if there is none
+  kAnother,   // a page of any batch entry; -1 if there is none
+  kMixed,     // each is one of these
+};
+inline constexpr int kPageJunks = 6;
+
+// Keys lie in pages of pools (attn_problem.page_size). There are as many pages as the key lengths need, and spare ones.
+struct Paging {
+  int64_t size = 16;       // keys of a page
+  uint64_t order = 0;      // 0: the pages of one batch entry after those of another, spare ones last; else a shuffle
+  int64_t spare = 0;       // pages that no batch entry has
+  int64_t beyond = 0;      // entries of each row of the table beyond those that seq_k keys need
+  PageJunk junk = PageJunk::kFirst;
+  bool numbers = false;    // slots and pages without a key hold numbers of the tensor's fill, not NaN
+  bool operator==(const Paging&) const = default;
+};
+
 // The sizes and flags of attn_problem, with the same names and meanings.
 struct Problem {
   int32_t dtype = ATTN_F16;
@@ -187,11 +209,20 @@ struct Problem {
   bool latent = false;  // V is the first dim_v columns of K, in K's memory: the case has no V of its own
   std::optional<Packing> packed_q, packed_k;
   int32_t index_dtype = ATTN_INDEX_64;  // of key lengths, and of the borders of packed entries
+  std::optional<Paging> paging;
   // Bits of attn_problem.features without a field above: the one that asks for another operation than the forward
   // pass (tensor_spec.h, kOperations), or those of a later attnfuzz. A reader that does not know a bit refuses the
   // problem by name (reference/call/known_features.h).
   uint64_t features = 0;
   bool operator==(const Problem&) const = default;
+
+  // As attn_problem has it.
+  int64_t pages_per_seq() const { return paging ? pages_of(seq_k) + paging->beyond : 0; }
+  // The pages that this many keys need.
+  int64_t pages_of(int64_t keys) const {
+    const int64_t size = std::max<int64_t>(paging->size, 1);
+    return keys / size + (keys % size != 0);
+  }
 };
 namespace codec {
 inline constexpr const char* kDtypes[] = {"f16", "bf16", "f32"};
@@ -203,6 +234,15 @@ template <> inline constexpr auto kFields<Packing> = fields("packed entries",
     field("lengths", &Packing::lengths, AtMost{kMaxKeyLengths}),
     field("numbers", &Packing::numbers),
     field("slack", &Packing::slack));
+
+inline constexpr const char* kPageJunkNames[] = {"first", "minus_one", "largest", "spare", "another", "mixed"};
+template <> inline constexpr auto kFields<Paging> = fields("pages",
+    field("beyond", &Paging::beyond),
+    field("junk", &Paging::junk, Names{kPageJunkNames}),
+    field("numbers", &Paging::numbers),
+    field("order", &Paging::order),
+    field("size", &Paging::size),
+    field("spare", &Paging::spare));
 
 // As files write it (codec_fields.h), and as as_contract.h copies numbers to the field of attn_problem of that
 // name.
@@ -225,6 +265,7 @@ template <> inline constexpr auto kFields<Problem> = fields("a problem",
     field("num_splits", &Problem::num_splits),
     field("packed_k", &Problem::packed_k),
     field("packed_q", &Problem::packed_q),
+    field("paging", &Problem::paging),
     field("scale", &Problem::scale),
     field("seq_k", &Problem::seq_k),
     field("seq_q", &Problem::seq_q),

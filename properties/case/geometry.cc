@@ -18,7 +18,10 @@ int64_t Geometry::redzone_after() const { return std::clamp<int64_t>(64 * row_by
 
 std::array<bool, 4> repeated(const Case& c, TensorId t) {
   const Problem& p = c.problem;
-  if (once_of(t)) return {stored_once(c, t).batch && !packing_of(p, t), stored_once(c, t).head, false, false};
+  if (once_of(t)) {
+    const bool dense = !packing_of(p, t) && !in_pages(p, t);
+    return {stored_once(c, t).batch && dense, stored_once(c, t).head, false, false};
+  }
   if (t == TensorId::kDout) {
     const Repeated& of = c.dout_repeated;
     return {of.batch, of.head, of.query, of.column};
@@ -48,8 +51,8 @@ int64_t element_bytes(const Problem& p, TensorId t) {
 bool is_present(const Case& c, TensorId t) {
   const Problem& p = c.problem;
   const uint64_t sinks = p.sink ? ATTN_FEATURE_SINK : 0, slopes = p.slopes ? ATTN_FEATURE_ALIBI : 0,
-                 ragged = p.packed_q || p.packed_k ? ATTN_FEATURE_RAGGED : 0;
-  if (!in_problem(spec_of(t), p.features | sinks | slopes | ragged)) return false;
+                 ragged = p.packed_q || p.packed_k ? ATTN_FEATURE_RAGGED : 0, paged = p.paging ? ATTN_FEATURE_PAGED : 0;
+  if (!in_problem(spec_of(t), p.features | sinks | slopes | ragged | paged)) return false;
   switch (t) {
     case TensorId::kV:
       return !c.problem.latent;
@@ -87,6 +90,7 @@ std::array<int64_t, 4> stored_size(const Problem& p, TensorId t) {
   std::array<int64_t, 4> size = logical_size(p, t);
   if (const auto& packing = packing_of(p, t))
     size[0] = 1, size[2] = packed_rows(*packing, of_queries(spec_of(t)) ? p.seq_q : p.seq_k);
+  if (in_pages(p, t)) size[0] = page_count(p), size[2] = p.paging->size;
   return size;
 }
 
@@ -153,8 +157,9 @@ std::optional<Geometry> geometry(const Case& c, TensorId t) {
 
 void unpack(Case& c) {
   Problem& p = c.problem;
-  if (!p.packed_q && !p.packed_k) return;
-  p.packed_q.reset(), p.packed_k.reset();
+  if (!p.packed_q && !p.packed_k && !p.paging) return;
+  p.packed_q.reset(), p.packed_k.reset(), p.paging.reset();
+  c.layout[static_cast<size_t>(TensorId::kBlockTable)] = {};
   if (!p.key_lengths) p.index_dtype = ATTN_INDEX_64;
   for (const TensorSpec& spec : kTensors) {
     TensorLayout& layout = c.layout[static_cast<size_t>(spec.id)];

@@ -1,4 +1,4 @@
-// The packed batch entries of a case: their lengths, and where their rows lie.
+// The packed batch entries of a case: their lengths, and where their rows lie, keys in pages (pages.h) included.
 //
 //   const PackedCase packed(c.problem);
 //   packed.borders_q();                       // cu_q: 0, then where each entry ends
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "properties/case/case.h"
+#include "properties/case/pages.h"
 #include "reference/call/sequences.h"
 
 namespace attnfuzz {
@@ -44,7 +45,13 @@ inline int64_t packed_rows(const Packing& packing, int64_t longest) {
   return rows;
 }
 
-// Makes the batch entries dense. All then have the longest length. A layout that does not fit so many rows is given up.
+// True if the tensor has keys in pages.
+inline bool in_pages(const Problem& p, TensorId t) {
+  return p.paging && may_be_packed(spec_of(t)) && of_keys(spec_of(t));
+}
+
+// Makes the batch entries dense, without pages. All then have the longest length. A layout that does not fit so many
+// rows is given up.
 void unpack(Case& c);
 
 class PackedCase {
@@ -52,28 +59,37 @@ class PackedCase {
   explicit PackedCase(const Problem& p)
       : batch_(p.batch),
         borders_q_(p.packed_q ? borders_of(*p.packed_q, p.seq_q) : std::vector<int64_t>()),
-        borders_k_(p.packed_k ? borders_of(*p.packed_k, p.seq_k) : std::vector<int64_t>()) {}
+        borders_k_(p.packed_k ? borders_of(*p.packed_k, p.seq_k) : std::vector<int64_t>()) {
+    if (p.paging) pages_.emplace(p);
+  }
 
   const std::vector<int64_t>& borders_q() const { return borders_q_; }
   const std::vector<int64_t>& borders_k() const { return borders_k_; }
+  // Of a case with pages.
+  const Pages& pages() const { return *pages_; }
 
-  bool packs(TensorId t) const { return may_be_packed(spec_of(t)) && !borders(t).empty(); }
+  // True if the tensor has rows of several entries in one index of its first dimension, or of one entry in several.
+  bool packs(TensorId t) const { return may_be_packed(spec_of(t)) && (pages_of(t) || !borders(t).empty()); }
   // The batch entry and its row that a stored row belongs to.
   std::optional<StoredRow> owner(TensorId t, const StoredRow& stored) const {
     if (!packs(t)) return stored;
+    if (pages_of(t)) return pages_->owner(stored);
     return EntryRows(batch_, borders(t).data(), ATTN_INDEX_64).owner(stored);
   }
-  // The same, or for a slack row the last one of an entry before it; {0, 0} if no entry has any.
+  // The same, or for a slack row the last one of an entry before it; {0, 0} if no entry has any. A slot without a key
+  // gets {0, 0}, too.
   StoredRow nearest(TensorId t, StoredRow stored) const {
-    if (packs(t)) stored.row = std::min(stored.row, std::max<int64_t>(borders(t).back() - 1, 0));
+    if (packs(t) && !pages_of(t)) stored.row = std::min(stored.row, std::max<int64_t>(borders(t).back() - 1, 0));
     return owner(t, stored).value_or(StoredRow{0, 0});
   }
 
  private:
+  bool pages_of(TensorId t) const { return pages_ && of_keys(spec_of(t)); }
   const std::vector<int64_t>& borders(TensorId t) const { return of_queries(spec_of(t)) ? borders_q_ : borders_k_; }
 
   int64_t batch_;
   std::vector<int64_t> borders_q_, borders_k_;
+  std::optional<Pages> pages_;
 };
 
 }  // namespace attnfuzz

@@ -96,6 +96,7 @@ Lengths lengths_of(const Problem& p, int64_t b) {
 
 int64_t rows_held(const Case& c, TensorId tensor, int64_t b) {
   const Problem& p = c.problem;
+  if (in_pages(p, tensor)) return key_length(p, b);
   if (!c.nan_beyond_lengths || !of_keys(spec_of(tensor))) {
     const int64_t rows = size_of(spec_of(tensor).shape[2], p);
     const auto& packing = packing_of(p, tensor);

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "properties/case/domain.h"
+#include "properties/case/pages.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/case/words.h"
 #include "properties/data/recipe.h"
@@ -95,6 +96,18 @@ class Evidence {
     return n != nullptr && n->value >= value;
   }
 
+  bool needs_pages() const { return p.paging.has_value() && hangs_on(true, {"pages"}); }
+  // Each entry has one page at most, and a page holds fewer keys than it could.
+  bool one_page_is_not_full() const {
+    bool one = true, gap = false;
+    for (int64_t b = 0; b < p.batch; ++b) {
+      const int64_t keys = paged_keys(p, b);
+      one = one && keys <= p.paging->size;
+      gap = gap || (keys > 0 && keys < p.paging->size);
+    }
+    return one && gap;
+  }
+
   bool hangs_on_layout() const {
     if (!reduced()) {
       return c.once != StoredOnce{} ||
@@ -108,8 +121,10 @@ class Evidence {
   }
   // True if the failure needs a spread beyond 31 bits, and no smaller one satisfied the need.
   bool hangs_on_far_offsets() const {
+    // Pages may be many and lie less far apart each.
+    const int64_t steps = p.paging ? std::max<int64_t>(page_count(p) - 1, 1) : 1;
     const bool far =
-        std::ranges::any_of(c.layout, [](const TensorLayout& l) { return l.spread > int64_t{1} << 30; });
+        std::ranges::any_of(c.layout, [&](const TensorLayout& l) { return l.spread > (int64_t{1} << 30) / steps; });
     return (far && hangs_on_layout()) || largest_dense_offset() > 0x1p31;
   }
   bool zero_length() const {

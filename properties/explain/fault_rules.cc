@@ -112,6 +112,8 @@ constexpr Rule kRules[] = {
      "with half the head dim it needs twice as many keys: an offset into K or V overflows"},
     {Class::kOverflow, [](const Evidence& e) { return e.hangs_on_far_offsets(); },
      "the failure needs an offset beyond 31 bits"},
+    {Class::kOverflow, [](const Evidence& e) { return e.needs_pages() && page_count(e.p) > 1 << 15; },
+     "the failure needs a page beyond 15 bits"},
     {Class::kOverflow,
      [](const Evidence& e) {
        return e.kind({Kind::kUnwritten, Kind::kFault}) && e.hangs_on(false, {"shared memory limit"});
@@ -144,6 +146,14 @@ constexpr Rule kRules[] = {
      "if each split has keys it passes: an empty split is at fault"},
     {Class::kSplit, [](const Evidence& e) { return e.splits() && !e.hangs_on(false, {"dim_v", "dim_qk"}); },
      "the failure needs more than one split"},
+    // Keys in pages.
+    {Class::kTail,
+     [](const Evidence& e) {
+       return e.needs_pages() && e.non_finite() && e.one_page_is_not_full() && !e.at_least("batch", 2) &&
+              !e.at_least("heads_kv", 2);
+     },
+     "no entry has more than one page, and one of these is not full: a slot without a key is used"},
+    {Class::kLayout, [](const Evidence& e) { return e.needs_pages(); }, "the failure needs keys in pages"},
     // Rows or tiles without a visible key.
     {Class::kSoftmax, [](const Evidence& e) { return e.non_finite() && e.tile_unseen && !e.sound_softmax(); },
      "NaN or infinity, and a query sees no key of a tile: exp(-inf - -inf)"},

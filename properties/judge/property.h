@@ -42,7 +42,7 @@ struct Property {
   void (*ask)(Trial& trial) = nullptr;
   // Bits of attn_problem.features that its runs ask for.
   uint64_t features = 0;
-  // Its runs may have packed batch entries. Others are asked of dense entries, of the longest lengths.
+  // Its runs may have packed batch entries and pages. Others are asked of dense entries, of the longest lengths.
   bool packed = false;
 };
 

@@ -43,12 +43,13 @@ void write_indices(int32_t index_dtype, const std::vector<int64_t>& numbers, std
 
 }  // namespace
 
-// A row of no batch entry.
+// A row of no batch entry, or a slot that holds no key.
 void InputRows::write_slack(const Index& at, std::byte* row) const {
   const Problem& p = case_.problem;
   const int64_t dim = logical_size(p, tensor_)[3];
-  if (packing_of(p, tensor_)->numbers)
-    fill_row(case_.*fill_of(tensor_), dtype_of(p, tensor_), 0, at.n[1], at.n[2], dim, row);
+  const bool paged = in_pages(p, tensor_);
+  if (paged ? p.paging->numbers : packing_of(p, tensor_)->numbers)
+    fill_row(case_.*fill_of(tensor_), dtype_of(p, tensor_), paged ? at.n[0] : 0, at.n[1], at.n[2], dim, row);
   else
     fill_nan(p.dtype, dim, row);
 }
@@ -109,7 +110,7 @@ void InputRows::write_mask(const Index& at, uint8_t* row) const {
 }
 
 void InputRows::write(const Index& at, std::byte* row) {
-  if (!packing_of(case_.problem, tensor_)) return write_row(at, row);
+  if (!packed_.packs(tensor_)) return write_row(at, row);
   if (const std::optional<Index> place = logical_index(packed_, tensor_, at))
     write_row(*place, row);
   else
@@ -147,6 +148,9 @@ void InputRows::write_row(const Index& at, std::byte* row) {
       break;
     case TensorId::kCuK:
       write_indices(case_.problem.index_dtype, packed_.borders_k(), row);
+      break;
+    case TensorId::kBlockTable:
+      write_indices(case_.problem.index_dtype, packed_.pages().row(at.n[0]), row);
       break;
     default:
       write_values(at, row);

@@ -3,7 +3,8 @@
 //   InputRows rows(c, TensorId::kK);
 //   rows.write({{b, h, j}}, row);   // dim_qk elements of the problem's dtype
 //
-// The index is that of the tensor as it lies in memory: of packed entries (0, h, row).
+// The index is that of the tensor as it lies in memory: of packed entries (0, h, row), of keys in pages
+// (page, h, slot).
 #pragma once
 
 #include <cstddef>

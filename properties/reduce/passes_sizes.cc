@@ -272,11 +272,29 @@ void shrink_packing(Search& s) {
   }
 }
 
+// Pages of 1 or 16 keys, the usual order, and fewer pages and entries of the table that nobody uses.
+void shrink_paging(Search& s) {
+  const auto lower_member = [&](auto member, int64_t least, std::vector<int64_t> first) {
+    if (!s.best().problem.paging) return;
+    const auto now = static_cast<int64_t>((*s.best().problem.paging).*member);
+    lower(s, {.now = now, .least = least, .worth_trying = std::move(first)},
+          [member](Case& c, int64_t n) {
+            auto& number = (*c.problem.paging).*member;
+            number = static_cast<std::remove_reference_t<decltype(number)>>(n);
+          });
+  };
+  lower_member(&Paging::size, 1, {2, 3, 15, 16, 17});
+  lower_member(&Paging::order, 0, {1, 2, 3, 4, 5, 6, 7, 8});
+  lower_member(&Paging::spare, 0, {1, 2});
+  lower_member(&Paging::beyond, 0, {1, 2});
+}
+
 void shrink_numbers(Search& s) {
   for (const ShrinkInteger& integer : shrink_integers()) {
     if (integer.applies(s.best())) lower(s, number_of(integer, s.best(), s.borders()), integer.set);
   }
   shrink_packing(s);
+  shrink_paging(s);
   // The length of each batch entry.
   const auto lengths = [&] { return s.best().problem.key_lengths.value_or(std::vector<int64_t>()); };
   for (size_t b = 0; b < std::min(lengths().size(), kMostEntries); ++b) {

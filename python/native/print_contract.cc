@@ -133,7 +133,7 @@ std::string tensor_text(const attnfuzz::TensorSpec& spec) {
   constexpr const char* kRoles[] = {"input", "output", "scratch"};
   constexpr const char* kElements[] = {"dtype", "f32", "bias_dtype", "bool", "i64", "sink_dtype", "i64"};
   constexpr const char* kSizes[] = {nullptr, "batch",  "heads_q", "heads_kv", "seq_q",
-                                    "seq_k", "dim_qk", "dim_v",   nullptr,    nullptr};
+                                    "seq_k", "dim_qk", "dim_v",   nullptr,    nullptr, nullptr};
   std::array<const char*, 4> shape = {};
   for (size_t n = 0; n < 4; ++n) shape[n] = kSizes[static_cast<size_t>(spec.shape[n])];
   return quoted(spec.name) + ": (" + quoted(kRoles[static_cast<size_t>(spec.role)]) + ", " +
@@ -143,8 +143,8 @@ std::string tensor_text(const attnfuzz::TensorSpec& spec) {
          quoted(spec.at.name) + "),";
 }
 
-// Python does not know these features: its tensors have a row for each query of each batch entry.
-constexpr uint64_t kNotInPython = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
+// Python does not know these features: its tensors have a row for each query and each key of each batch entry.
+constexpr uint64_t kNotInPython = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED;
 
 std::string tensor_specs() {
   Lines lines("    ");

@@ -28,12 +28,14 @@ namespace attnfuzz {
 
 // clang-format off
 enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace, kO1, kO2, kLse1, kLse2, kSink,
-                               kDout, kSavedO, kSavedLse, kDq, kDk, kDv, kSlopes, kCuQ, kCuK };
+                               kDout, kSavedO, kSavedLse, kDq, kDk, kDv, kSlopes, kCuQ, kCuK,
+                               kBlockTable };
 // clang-format on
 
 // Which size of the problem a dimension has, and the format of an element: the
 // problem's dtype, fp32, the bias's own, ... size_of() and dtype_of() list them alike.
-enum class Size : uint8_t { kOne, kBatch, kHeadsQ, kHeadsKv, kSeqQ, kSeqK, kDimQk, kDimV, kPlanned, kBorders };
+enum class Size : uint8_t { kOne, kBatch, kHeadsQ, kHeadsKv, kSeqQ, kSeqK, kDimQk, kDimV, kPlanned, kBorders,
+                            kPagesPerSeq };
 enum class Element : uint8_t { kInput, kF32, kBias, kByte, kInt64, kSink, kIndex };
 
 enum class Role : uint8_t {
@@ -131,6 +133,8 @@ inline constexpr TensorSpec kRows[] = {
      ATTN_FEATURE_RAGGED, kOfForward},
     {kCuK, "cu_k", {kOne, kOne, kOne, kBorders}, Element::kIndex, kIn, ATTN_FIELD(T, cu_k), kFixed, "ragged",
      ATTN_FEATURE_RAGGED, kOfForward},
+    {kBlockTable, "block_table", {kBatch, kOne, kOne, kPagesPerSeq}, Element::kIndex, kIn, ATTN_FIELD(T, block_table),
+     kFixed, "page_size", ATTN_FEATURE_PAGED, kOfForward},
 };
 // clang-format on
 }  // namespace tensor_table
@@ -255,11 +259,22 @@ inline constexpr auto kTensorsFields = [] {
 }();
 static_assert(contract::covers(kTensorsFields, sizeof(attn_tensors)), "each field of attn_tensors has a row");
 
+// The entries of a row of the block table, of attn_problem or of a struct that counts them.
+template <class Problem>
+constexpr int64_t pages_per_seq_of(const Problem& p) {
+  if constexpr (requires { p.pages_per_seq(); })
+    return p.pages_per_seq();
+  else if constexpr (requires { p.pages_per_seq; })
+    return p.pages_per_seq;
+  else
+    return 0;
+}
+
 // A size of attn_problem, or of any struct that has its sizes under the same names; 0 for kPlanned.
 template <class Problem>
 constexpr int64_t size_of(Size size, const Problem& p) {
-  const int64_t sizes[] = {1,        p.batch, p.heads_q, p.heads_kv, p.seq_q, p.seq_k,
-                           p.dim_qk, p.dim_v, 0,         p.batch + 1};
+  const int64_t sizes[] = {1,        p.batch, p.heads_q, p.heads_kv,  p.seq_q, p.seq_k,
+                           p.dim_qk, p.dim_v, 0,         p.batch + 1, pages_per_seq_of(p)};
   return sizes[static_cast<size_t>(size)];
 }
 
@@ -271,17 +286,20 @@ constexpr std::array<int64_t, 4> shape_of(const TensorSpec& spec, const Problem&
 }
 
 // True if the tensor has a row for each query (of_queries) or key of a batch entry and no other dimension of
-// positions, so that its entries may lie packed (ATTN_FEATURE_RAGGED). A bias and a mask never do.
+// positions, so that its entries may lie packed (ATTN_FEATURE_RAGGED), and its keys in pages (ATTN_FEATURE_PAGED). A
+// bias and a mask never do.
 constexpr bool may_be_packed(const TensorSpec& spec) {
   return spec.shape[0] == Size::kBatch && (of_queries(spec) || of_keys(spec)) && spec.shape[3] != Size::kSeqK &&
          (spec.operations & kOfForward) != 0;
 }
 
-// The sizes of a tensor as it lies in memory: packed entries are one, with the rows of all of them.
+// The sizes of a tensor as it lies in memory: packed entries are one, with the rows of all of them; keys in pages have
+// a page for each index of the first dimension.
 constexpr std::array<int64_t, 4> stored_shape_of(const TensorSpec& spec, const attn_problem& p) {
   std::array<int64_t, 4> shape = shape_of(spec, p);
   if (!may_be_packed(spec)) return shape;
   const bool queries = of_queries(spec);
+  if (!queries && p.page_size != 0) shape[0] = p.pages, shape[2] = p.page_size;
   if ((p.ragged & (queries ? ATTN_RAGGED_QUERIES : ATTN_RAGGED_KEYS)) == 0) return shape;
   shape[0] = 1, shape[2] = queries ? p.total_q : p.total_k;
   return shape;

@@ -91,10 +91,11 @@ void load_operands(const attn_problem& problem, const attn_tensors& tensors, int
   resize_values(out.count, problem.dim_v, &out.values);
 
   std::vector<double> rows(static_cast<size_t>(kLanes * out.dim_qk)), row(static_cast<size_t>(problem.dim_v));
-  const StoredRow from = Sequences(problem, tensors).key_row(b, first);
+  const Sequences sequences(problem, tensors);
   for (int64_t j = 0; j < out.count; ++j) {
+    const StoredRow from = sequences.key_row(b, first + j);
     double* key = rows.data() + j % kLanes * out.dim_qk;
-    decode_strided(problem.dtype, tensors.k.data, offset_of(tensors.k, from.entry, g, from.row + j, 0),
+    decode_strided(problem.dtype, tensors.k.data, offset_of(tensors.k, from.entry, g, from.row, 0),
                    tensors.k.stride[3], problem.dim_qk, key);
     const auto size = AllConst(key, out.dim_qk).abs();
     out.least_key = std::min(out.least_key, (size == 0).select(out.least_key, size).minCoeff());
@@ -105,7 +106,7 @@ void load_operands(const attn_problem& problem, const attn_tensors& tensors, int
     if (j % kLanes == kLanes - 1 || j == out.count - 1)
       put_keys(rows.data(), j % kLanes + 1, out.dim_qk, out.keys.data() + j / kLanes * kLanes * out.dim_qk);
 
-    decode_strided(problem.dtype, tensors.v.data, offset_of(tensors.v, from.entry, g, from.row + j, 0),
+    decode_strided(problem.dtype, tensors.v.data, offset_of(tensors.v, from.entry, g, from.row, 0),
                    tensors.v.stride[3], problem.dim_v, row.data());
     put_row(row.data(), j, &out.values);
   }

@@ -262,6 +262,58 @@ TEST(PlugIn, PackedSequencesLieInOneEntry) {
   EXPECT_EQ(answer(kRagged, none).status, ATTN_OK) << "there is no query";
 }
 
+// It takes keys in pages, and tables of 32 bits.
+struct Paged : One {
+  static constexpr const char* kName = "paged";
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_PAGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_RAGGED;
+};
+
+TEST(PlugIn, KeysInPagesHaveATable) {
+  constexpr attn_kernel kPaged = attn::plug_in<Paged>();
+  static int32_t table[] = {1, 0, -1, 2};
+  static const int32_t kLengths[] = {4, 2};
+  Offer paged;
+  paged.env.backend = ATTN_CUDA, paged.env.variant = 0;
+  attn_problem& p = paged.problem;
+  p.batch = 2, p.seq_k = 4;
+  paged.dense();
+  p.features = ATTN_FEATURE_PAGED | ATTN_FEATURE_INDEX32;
+  p.page_size = 3, p.pages = 3, p.pages_per_seq = 2;
+  p.index_dtype = ATTN_INDEX_32, p.has_key_lengths = 1;
+  paged.tensors.key_lengths = reinterpret_cast<const int64_t*>(kLengths);
+  paged.tensors.block_table = {table, {2, 9, 9, 1}};
+  EXPECT_EQ(answer(kPaged, paged).status, ATTN_OK) << answer(kPaged, paged).reason;
+  EXPECT_EQ(attn::rows_of_keys(p).entries, 3);
+  EXPECT_EQ(attn::rows_of_keys(p).count, 3);
+  EXPECT_EQ(attn::strided(p, paged.tensors).block_table.stride[1], 0);
+  EXPECT_EQ(attn::key_place(p, paged.tensors, 0, 3).first, 0);
+  EXPECT_EQ(attn::key_place(p, paged.tensors, 0, 3).row, 0);
+  EXPECT_EQ(attn::key_place(p, paged.tensors, 1, 5).first, 2);
+  EXPECT_EQ(attn::key_place(p, paged.tensors, 1, 5).row, 2);
+  const auto refuses = [&](void (*change)(Offer&), const char* words) {
+    Offer other = paged;
+    change(other);
+    const Told told = answer(kPaged, other);
+    EXPECT_NE(told.status, ATTN_OK) << words;
+    EXPECT_NE(told.reason.find(words), std::string::npos) << told.reason;
+  };
+  refuses([](Offer& x) { x.tensors.block_table.data = nullptr; }, "block_table is a null pointer");
+  refuses([](Offer& x) { x.tensors.block_table.data = reinterpret_cast<char*>(table) + 2; }, "not aligned");
+  refuses([](Offer& x) { x.tensors.block_table.stride[3] = 2; }, "block_table.stride[3] = 2 is not 1");
+  refuses([](Offer& x) { x.problem.page_size = 0; }, "asks for pages");
+  refuses([](Offer& x) { x.problem.page_size = -1; }, "page_size = -1 is outside");
+  refuses([](Offer& x) { x.problem.pages_per_seq = 1; }, "too few for seq_k = 4");
+  refuses([](Offer& x) { x.problem.has_key_lengths = 0; }, "no key lengths");
+  refuses([](Offer& x) { x.problem.features = ATTN_FEATURE_INDEX32; }, "does not ask for pages");
+  refuses([](Offer& x) {
+    x.problem.features |= ATTN_FEATURE_RAGGED;
+    x.problem.ragged = ATTN_RAGGED_KEYS, x.tensors.cu_k = kLengths;
+  }, "not packed");
+  Offer none = paged;
+  none.problem.pages = 0, none.tensors.k.data = none.tensors.block_table.data = nullptr;
+  EXPECT_EQ(answer(kPaged, none).status, ATTN_OK) << "there is no page";
+}
+
 TEST(PlugIn, KnowsItsVariants) {
   Offer x;
   for (int32_t variant : {0, 1, 2}) {

@@ -43,6 +43,51 @@ TEST(Sequences, OfPackedTensorsLieOneBehindTheOther) {
   EXPECT_EQ(EntryRows(0, none, ATTN_INDEX_64).owner({0, 0}), std::nullopt);
 }
 
+TEST(Sequences, InPagesLieWhereTheTableSays) {
+  const int64_t wide[] = {7, 5, -1, 2};
+  const int32_t narrow[] = {7, 5, -1, 2};
+  for (const int32_t index : {ATTN_INDEX_64, ATTN_INDEX_32}) {
+    const void* table = index == ATTN_INDEX_64 ? static_cast<const void*>(wide) : narrow;
+    const EntryRows side = EntryRows::in_pages(2, 6, table, 3, 3, index);
+    EXPECT_FALSE(side.packed());
+    EXPECT_EQ(side.length(1), 6);
+    EXPECT_EQ(side.at(0, 2), (StoredRow{7, 2}));
+    EXPECT_EQ(side.at(0, 3), (StoredRow{5, 0}));
+    EXPECT_EQ(side.at(1, 1), (StoredRow{2, 1}));
+  }
+}
+
+// Keys in pages give the oracle what they give it in dense tensors.
+TEST(Sequences, ThePagedOracleGivesWhatADenseOneGives) {
+  Case c({.heads_q = 2, .seq_q = 5, .seq_k = 33, .causal = true, .align = ATTN_BOTTOM_RIGHT});
+  c.fill(Regime::kGaussian, 3);
+  const int32_t length = 29, page = 8;
+  attn_problem p = c.problem;
+  p.has_key_lengths = 1, p.index_dtype = ATTN_INDEX_32, p.features |= ATTN_FEATURE_INDEX32;
+  attn_tensors t = c.tensors();
+  t.key_lengths = reinterpret_cast<const int64_t*>(&length);
+  const Reference dense = evaluate(p, t, c.plan, documented());
+  const int32_t table[] = {4, 0, 2, 1, std::numeric_limits<int32_t>::max()};
+  const auto pooled = [&](const attn_tensor& from, int64_t dim) {
+    std::vector<uint16_t> pool(static_cast<size_t>(5 * page * dim), 0x7e00);
+    for (int64_t j = 0; j < length; ++j)
+      std::copy_n(static_cast<uint16_t*>(from.data) + j * from.stride[2], dim,
+                  &pool[static_cast<size_t>((table[j / page] * page + j % page) * dim)]);
+    return pool;
+  };
+  std::vector<uint16_t> k = pooled(t.k, p.dim_qk), v = pooled(t.v, p.dim_v);
+  p.features |= ATTN_FEATURE_PAGED;
+  p.page_size = page, p.pages = 5, p.pages_per_seq = 5;
+  t.k = {k.data(), {page * p.dim_qk, 0, p.dim_qk, 1}};
+  t.v = {v.data(), {page * p.dim_v, 0, p.dim_v, 1}};
+  t.block_table = {const_cast<int32_t*>(table), {5, 1, 1, 1}};
+  const Reference paged = evaluate(p, t, c.plan, documented());
+  for (const TensorId id : {TensorId::kO, TensorId::kLse}) {
+    EXPECT_EQ(paged[id].value, dense[id].value);
+    EXPECT_EQ(paged[id].bound, dense[id].bound);
+  }
+}
+
 // Two entries are packed. Each alone is a dense problem with the same bytes.
 struct Packed {
   explicit Packed(const Shape& shape) : c(shape), problem(c.problem) {

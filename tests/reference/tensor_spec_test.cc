@@ -95,6 +95,12 @@ TEST(TensorSpec, PackedEntriesAreOneInMemory) {
     is(TensorId::kMask, {2, 6, 5, 7});
     is(TensorId::kSlopes, {2, 6, 1, 1});
   }
+  p.ragged = ATTN_RAGGED_QUERIES, p.page_size = 4, p.pages = 10, p.pages_per_seq = 3;
+  is(TensorId::kQ, {1, 6, 6, 8});
+  is(TensorId::kK, {10, 3, 4, 8});
+  is(TensorId::kV, {10, 3, 4, 9});
+  is(TensorId::kMask, {2, 6, 5, 7});
+  is(TensorId::kBlockTable, {2, 1, 1, 3});
   EXPECT_EQ(element_bytes(spec_of(TensorId::kCuK), {.input = ATTN_F16, .index = ATTN_INDEX_32}), 4);
   EXPECT_EQ(element_bytes(spec_of(TensorId::kKeyLengths), {.input = ATTN_F16, .index = ATTN_INDEX_64}), 8);
 }

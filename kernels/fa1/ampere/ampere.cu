@@ -43,7 +43,7 @@ int32_t ampere_clamp(int64_t value) {
 
 int ampere_choice(const attn_problem& problem, const attn_env& env, const ForwardParams& params) {
   if (env.variant == 1 || env.variant > 2 || env.variant < 0) return -1;
-  if (problem.ragged != 0 || problem.index_dtype != ATTN_INDEX_64) return -1;
+  if (!has_dense_entries(problem)) return -1;
   if (!params.async_q || !params.async_k || !params.async_v || !whole_chunks(params.o, problem.dim_v))
     return -1;
   if (problem.batch == 0 || problem.heads_q == 0 || problem.seq_q == 0 || problem.seq_k == 0) return -1;

@@ -124,7 +124,7 @@ int32_t clamp_far(int64_t value) {
 
 int hopper_choice(const attn_problem& problem, const attn_env& env, const ForwardParams& params) {
   if (env.variant != 0 || env.compute_capability != 90) return -1;
-  if (problem.ragged != 0 || problem.index_dtype != ATTN_INDEX_64) return -1;
+  if (!has_dense_entries(problem)) return -1;
   if (problem.batch == 0 || problem.heads_q == 0 || problem.seq_q == 0 || problem.seq_k == 0) return -1;
   if (problem.seq_q >= kHopperSequence || problem.seq_k >= kHopperSequence) return -1;
   if (ScoreTerms terms; !make_score_terms(problem, params, &terms)) return -1;

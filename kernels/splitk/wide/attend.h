@@ -42,7 +42,7 @@ struct WideLoads {
   __device__ void rows_of(const Strided& tensor, Tile tile, int64_t t, int dim, bool async) const {
     const auto row_at = [&](int r) -> const T* {
       const int64_t j = t * Shape::kTileK + r;
-      return j < block.entry.keys ? tensor.at<const T>(block.b, kv_head, block.entry.first_key + j) : nullptr;
+      return j < block.entry.keys ? key_row<T>(p, tensor, kv_head, block.b, block.entry, j) : nullptr;
     };
     load_tile<Shape::kTileK>(tile, row_at, dim, tensor.stride[3], async);
   }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "properties/case/feature.h"
+#include "properties/case/features/entries.h"
 #include "properties/case/geometry.h"
 #include "properties/case/packed.h"
 
@@ -15,27 +16,8 @@ constexpr auto kIndex = [](auto& c) { return std::tie(c.problem.index_dtype); };
 
 // The share of cases with packed entries, for a kernel that knows them.
 constexpr int64_t kPercent = 30;
-// The share where these cases are judged one by one and all others in batches.
-constexpr int64_t kPercentIfSlow = 6;
 // Longer sequences stay as they are: each entry would be as long.
 constexpr int64_t kMostRows = 4096;
-
-double work_of(const Problem& p) {
-  return static_cast<double>(p.batch * p.heads_q) * static_cast<double>(p.seq_q) * static_cast<double>(p.seq_k) *
-         static_cast<double>(p.dim_qk + p.dim_v);
-}
-
-// Draws several entries, of sizes that a case can afford. Lengths that the kernel chooses (`fixed`) stay.
-void draw_batch(const DrawContext& context, bool fixed, Problem& p) {
-  Rng& rng = context.rng;
-  if (p.batch < 2 && rng.percent(85)) p.batch = rng.range(2, 6);
-  const double most = std::max(static_cast<double>(context.config.work), 1.0);
-  while (work_of(p) > most && p.batch > 2) --p.batch;
-  while (!fixed && work_of(p) > most && std::max(p.seq_q, p.seq_k) > 1) {
-    int64_t& longer = p.seq_q > p.seq_k ? p.seq_q : p.seq_k;
-    longer = (longer + 1) / 2;
-  }
-}
 
 enum class Spread { kAny, kBorders, kEqual, kOneLong, kNothing, kWhole };
 
@@ -111,13 +93,11 @@ void draw(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   Problem& p = c.problem;
   const bool narrow = (context.config.features & ATTN_FEATURE_INDEX32) != 0;
-  const auto spared = [&](uint64_t bit) { return (context.config.slow & bit) != 0 && !rng.percent(kPercentIfSlow); };
-  if (narrow && rng.percent(50) && (p.features & kOperations) == 0 && p.key_lengths && !spared(ATTN_FEATURE_INDEX32))
+  if (narrow && rng.percent(50) && (p.features & kOperations) == 0 && p.key_lengths)
     p.index_dtype = ATTN_INDEX_32;
-  if ((context.config.features & ATTN_FEATURE_RAGGED) == 0 || !rng.percent(kPercent) || spared(ATTN_FEATURE_RAGGED))
-    return;
+  if ((context.config.features & ATTN_FEATURE_RAGGED) == 0 || !rng.percent(kPercent)) return;
   if ((p.features & kOperations) != 0 || std::max(p.seq_q, p.seq_k) > kMostRows || has_many_heads(p)) return;
-  draw_batch(context, context.config.domain || context.config.refused.sizes, p);
+  draw_batch(context, p);
   const int which = rng.weighted<int>({{70, 3}, {15, 1}, {15, 2}});
   if ((which & 1) != 0) p.packed_q = draw_side(rng, p.batch, context.tile_q, p.seq_q);
   if ((which & 2) != 0) p.packed_k = draw_side(rng, p.batch, context.tile_k, p.seq_k);

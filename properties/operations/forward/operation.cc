@@ -8,7 +8,8 @@ namespace {
 
 constexpr TensorId kInputsOfForward[] = {TensorId::kQ,    TensorId::kK,    TensorId::kV,
                                          TensorId::kBias, TensorId::kMask, TensorId::kKeyLengths,
-                                         TensorId::kSink, TensorId::kSlopes, TensorId::kCuQ, TensorId::kCuK};
+                                         TensorId::kSink, TensorId::kSlopes, TensorId::kCuQ, TensorId::kCuK,
+                                         TensorId::kBlockTable};
 constexpr Output kOutputsOfForward[] = {
     {.tensor = TensorId::kO},
     {.tensor = TensorId::kLse,

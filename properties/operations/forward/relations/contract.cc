@@ -128,6 +128,30 @@ std::vector<Nonsense> nonsense_packing() {
           {"total_k = 1 where keys are not packed", [](Offer& x) { pack_queries(x), x.problem.total_k = 1; }}};
 }
 
+// Pages where the tensors are those of a dense call. plan() reads neither lengths nor tables.
+void put_in_pages(Offer& x) {
+  x.problem.features |= ATTN_FEATURE_PAGED;
+  x.problem.page_size = 16;
+  x.problem.pages = 1;
+  x.problem.pages_per_seq = x.problem.seq_k / 16 + 2;
+  x.problem.has_key_lengths = 1;
+  void* some = std::bit_cast<void*>(std::bit_cast<uintptr_t>(x.tensors.q.data) & ~uintptr_t{63});
+  x.tensors.key_lengths = static_cast<const int64_t*>(some);
+  x.tensors.block_table = {some, {x.problem.pages_per_seq, 1, 1, 1}};
+}
+
+std::vector<Nonsense> nonsense_pages() {
+  return {{"pages without a block table", [](Offer& x) { put_in_pages(x), x.tensors.block_table.data = nullptr; }},
+          {"page_size = 0 with its feature bit", [](Offer& x) { put_in_pages(x), x.problem.page_size = 0; }},
+          {"page_size = -16", [](Offer& x) { put_in_pages(x), x.problem.page_size = -16; }},
+          {"pages = -1", [](Offer& x) { put_in_pages(x), x.problem.pages = -1; }},
+          {"a block table with too few entries for seq_k",
+           [](Offer& x) { put_in_pages(x), x.problem.pages_per_seq = 0; }},
+          {"a block table whose entries lie apart",
+           [](Offer& x) { put_in_pages(x), x.tensors.block_table.stride[3] = 2; }},
+          {"pages without key lengths", [](Offer& x) { put_in_pages(x), x.problem.has_key_lengths = 0; }}};
+}
+
 PlanReply plan(Trial& trial, const Offer& offer) {
   return trial.target().plan(offer.problem, offer.tensors, offer.env);
 }
@@ -137,6 +161,8 @@ bool refuses_nonsense(Trial& trial, const Offer& sense) {
   std::ranges::move(nonsense_pointers(), std::back_inserter(all));
   if ((trial.target().info().features & ATTN_FEATURE_RAGGED) != 0)
     std::ranges::move(nonsense_packing(), std::back_inserter(all));
+  if ((trial.target().info().features & ATTN_FEATURE_PAGED) != 0)
+    std::ranges::move(nonsense_pages(), std::back_inserter(all));
   if ((trial.target().info().features & ATTN_FEATURE_F32) == 0)
     all.push_back({"dtype = fp32", [](Offer& x) { x.problem.dtype = ATTN_F32; }});
   if (sense.problem.latent)

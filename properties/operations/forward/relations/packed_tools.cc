@@ -11,8 +11,9 @@ namespace {
 
 attn_plan of_a_row(attn_plan plan) {
   std::string path = plan.path;
-  constexpr std::string_view kWord = "ragged ";
-  if (const size_t at = path.find(kWord); at != path.npos) path.erase(at, kWord.size());
+  for (const std::string_view word : {"ragged ", "paged "}) {
+    if (const size_t at = path.find(word); at != path.npos) path.erase(at, word.size());
+  }
   std::snprintf(plan.path, sizeof plan.path, "%s", path.c_str());
   // One split has all keys, however many tiles the longest entry has.
   if (plan.num_splits == 1) plan.split_tiles = 0;
@@ -48,6 +49,39 @@ bool pack(Case& c, const KernelInfo&, std::string* why) {
   p.packed_q = queries, p.packed_k = keys;
   tidy(c);
   fit(c);
+  return true;
+}
+
+bool put_in_pages(Case& c, const KernelInfo&, std::string* why) {
+  Problem& p = c.problem;
+  if (p.paging) return true;
+  if (has_many_heads(p)) {
+    *why = "it has too many heads to be run again with other pages";
+    return false;
+  }
+  p.packed_k.reset();
+  constexpr int64_t kSizes[] = {1, 3, 16, 64};
+  p.paging = Paging{.size = kSizes[choice(c, 300) % 4],
+                    .order = choice(c, 301) % 1000,
+                    .spare = static_cast<int64_t>(choice(c, 302) % 3),
+                    .beyond = static_cast<int64_t>(choice(c, 303) % 3),
+                    .junk = static_cast<PageJunk>(choice(c, 304) % kPageJunks)};
+  if (!p.key_lengths) {
+    p.key_lengths.emplace();
+    for (int64_t b = 0; b < p.batch; ++b) {
+      const auto n = static_cast<int64_t>(choice(c, 400 + static_cast<uint64_t>(b)) % 65536);
+      p.key_lengths->push_back(n % 4 == 0 ? p.seq_k : n / 4 % (p.seq_k + 1));
+    }
+  }
+  tidy(c);
+  fit(c);
+  return true;
+}
+
+bool all_entries_agree(Trial& trial, const Run& a, const Run& b, std::string_view what) {
+  for (int64_t entry = 0; entry < a.c.problem.batch; ++entry) {
+    if (!entries_agree(trial, a, entry, b, entry, what)) return false;
+  }
   return true;
 }
 

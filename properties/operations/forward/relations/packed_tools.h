@@ -1,4 +1,4 @@
-// Tools of the relations of packed batch entries.
+// Tools of the relations of packed batch entries and of pages.
 #pragma once
 
 #include "properties/operations/forward/relations/tools.h"
@@ -8,9 +8,15 @@ namespace attnfuzz::relations {
 // adapt(): packs the queries and keys of a case whose entries are dense, in lengths that the case's data decide.
 bool pack(Case& c, const KernelInfo& kernel, std::string* why);
 
+// adapt(): puts the keys of a case without pages into pages that the case's data decide.
+bool put_in_pages(Case& c, const KernelInfo& kernel, std::string* why);
+
+// Compares all entries of two runs of the same sizes, as below.
+bool all_entries_agree(Trial& trial, const Run& a, const Run& b, std::string_view what);
+
 // Compares query i of head h of two runs, for all heads: entry `b_a` of one and entry `b_b` of the other. The rows must
 // have equal bits if the plans promise the same arithmetic for them. They may differ in what does not enter a row: the
-// longest lengths, and the word "ragged" of a path, which says where rows are found.
+// longest lengths, and the words "ragged" and "paged" of a path, which say where rows are found.
 bool entries_agree(Trial& trial, const Run& a, int64_t b_a, const Run& b, int64_t b_b, std::string_view what);
 
 }  // namespace attnfuzz::relations

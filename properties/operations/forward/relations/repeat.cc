@@ -41,7 +41,10 @@ Case other_values(Case c) {
   }
   if (c.problem.bias) ++c.problem.bias->seed;
   if (c.problem.mask) ++c.problem.mask->visible.seed;
-  if (c.problem.key_lengths) {
+  if (c.problem.paging) {
+    std::ranges::reverse(*c.problem.key_lengths);  // there are as many pages as before
+    ++c.problem.paging->order;
+  } else if (c.problem.key_lengths) {
     for (int64_t& length : *c.problem.key_lengths) length += length > 0 ? -1 : 1;
   }
   for (auto* side : {&c.problem.packed_q, &c.problem.packed_k}) {

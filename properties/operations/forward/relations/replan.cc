@@ -7,9 +7,15 @@
 namespace attnfuzz::relations {
 namespace {
 
-// Every length becomes another one: the longest batch entries become the shortest.
+// Every length becomes another one: the longest batch entries become the shortest. In pages the entries change places,
+// and their pages, too: there are as many pages as before.
 void change_lengths(Problem& p) {
   if (!p.key_lengths) return;
+  if (p.paging) {
+    std::ranges::reverse(*p.key_lengths);
+    ++p.paging->order;
+    return;
+  }
   for (int64_t& length : *p.key_lengths) length = p.seq_k - std::clamp<int64_t>(length, 0, p.seq_k);
 }
 

@@ -1,0 +1,27 @@
+// Draws the number of batch entries of a case whose entries have rows of their own: packed ones, and those in pages.
+#pragma once
+
+#include <algorithm>
+
+#include "properties/case/feature.h"
+
+namespace attnfuzz {
+
+inline double work_of(const Problem& p) {
+  return static_cast<double>(p.batch * p.heads_q) * static_cast<double>(p.seq_q) * static_cast<double>(p.seq_k) *
+         static_cast<double>(p.dim_qk + p.dim_v);
+}
+
+// Several entries, of sizes that a case can afford.
+inline void draw_batch(const DrawContext& context, Problem& p) {
+  Rng& rng = context.rng;
+  if (p.batch < 2 && rng.percent(85)) p.batch = rng.range(2, 6);
+  const double most = std::max(static_cast<double>(context.config.work), 1.0);
+  while (work_of(p) > most && p.batch > 2) --p.batch;
+  while (work_of(p) > most && std::max(p.seq_q, p.seq_k) > 1) {
+    int64_t& longer = p.seq_q > p.seq_k ? p.seq_q : p.seq_k;
+    longer = (longer + 1) / 2;
+  }
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,81 @@
+#include "properties/case/pages.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace attnfuzz {
+namespace {
+
+// splitmix64.
+uint64_t mixed(uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+int64_t paged_keys(const Problem& p, int64_t b) {
+  const auto at = static_cast<size_t>(b);
+  if (!p.key_lengths || at >= p.key_lengths->size()) return p.seq_k;
+  return std::clamp<int64_t>((*p.key_lengths)[at], 0, p.seq_k);
+}
+
+int64_t page_count(const Problem& p) {
+  int64_t pages = p.paging->spare;
+  for (int64_t b = 0; b < p.batch; ++b) pages += p.pages_of(paged_keys(p, b));
+  return pages;
+}
+
+Pages::Pages(const Problem& p) : paging_(*p.paging), columns_(p.pages_per_seq()), first_({0}) {
+  for (int64_t b = 0; b < p.batch; ++b) {
+    keys_.push_back(paged_keys(p, b));
+    first_.push_back(first_.back() + p.pages_of(paged_keys(p, b)));
+  }
+  page_of_.resize(static_cast<size_t>(first_.back() + paging_.spare));
+  std::iota(page_of_.begin(), page_of_.end(), 0);
+  if (paging_.order != 0) {
+    for (size_t n = page_of_.size(); n > 1; --n)
+      std::swap(page_of_[n - 1], page_of_[mixed(mixed(paging_.order) + n) % n]);
+  }
+  place_of_.resize(page_of_.size());
+  for (size_t n = 0; n < page_of_.size(); ++n) place_of_[static_cast<size_t>(page_of_[n])] = static_cast<int64_t>(n);
+}
+
+std::optional<StoredRow> Pages::owner(const StoredRow& stored) const {
+  const int64_t place = place_of_[static_cast<size_t>(stored.entry)];
+  if (place >= first_.back()) return std::nullopt;
+  const auto b = static_cast<size_t>(std::ranges::upper_bound(first_, place) - first_.begin() - 1);
+  const int64_t key = (place - first_[b]) * paging_.size + stored.row;
+  if (key >= keys_[b]) return std::nullopt;
+  return StoredRow{static_cast<int64_t>(b), key};
+}
+
+int64_t Pages::junk(int64_t b, int64_t n) const {
+  const uint64_t dice = mixed(mixed(static_cast<uint64_t>(b)) + static_cast<uint64_t>(n));
+  PageJunk kind = paging_.junk;
+  if (kind == PageJunk::kMixed) kind = static_cast<PageJunk>(dice >> 32 & 3);
+  switch (kind) {
+    case PageJunk::kFirst:
+      return 0;
+    case PageJunk::kLargest:
+      return std::numeric_limits<int32_t>::max();
+    case PageJunk::kSpare:
+      return paging_.spare == 0 ? -1 : page_of_[page_of_.size() - 1 - dice % static_cast<uint64_t>(paging_.spare)];
+    case PageJunk::kAnother:
+      return page_of_.empty() ? -1 : page_of_[dice % page_of_.size()];
+    default:
+      return -1;
+  }
+}
+
+std::vector<int64_t> Pages::row(int64_t b) const {
+  std::vector<int64_t> entries;
+  for (int64_t n = 0; n < columns_; ++n) entries.push_back(n < owned(b) ? of(b, n) : junk(b, n));
+  return entries;
+}
+
+}  // namespace attnfuzz

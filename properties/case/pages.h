@@ -1,0 +1,48 @@
+// The pages of a case's keys: which slot of the pools holds which key, and the block table that says so.
+//
+//   const Pages pages(c.problem);          // of a case with Paging
+//   pages.count();                         // pages of K and of V
+//   pages.of(b, n);                        // the page of keys n * size and behind, of batch entry b
+//   pages.owner({page, slot});             // {b, j}; nothing for a slot that holds no key
+//   pages.row(b);                          // row b of the block table, entries without a meaning included
+//
+// Each page has one owner at most. Pages that several entries share are not drawn yet.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "properties/case/case.h"
+#include "reference/call/sequences.h"
+
+namespace attnfuzz {
+
+// The keys of batch entry b, as its key length says; it lacks one if it has all.
+int64_t paged_keys(const Problem& p, int64_t b);
+// The pages of K and of V, spare ones included.
+int64_t page_count(const Problem& p);
+
+class Pages {
+ public:
+  explicit Pages(const Problem& p);
+
+  int64_t count() const { return static_cast<int64_t>(page_of_.size()); }
+  int64_t of(int64_t b, int64_t n) const { return page_of_[static_cast<size_t>(first_[static_cast<size_t>(b)] + n)]; }
+  // The pages of batch entry b.
+  int64_t owned(int64_t b) const { return first_[static_cast<size_t>(b) + 1] - first_[static_cast<size_t>(b)]; }
+  std::optional<StoredRow> owner(const StoredRow& stored) const;
+  std::vector<int64_t> row(int64_t b) const;
+
+ private:
+  int64_t junk(int64_t b, int64_t n) const;
+
+  Paging paging_;
+  int64_t columns_;
+  std::vector<int64_t> keys_;     // of each batch entry
+  std::vector<int64_t> first_;    // places of the entries' first pages, and their number: places count pages in order
+  std::vector<int64_t> page_of_;  // the page at a place
+  std::vector<int64_t> place_of_;
+};
+
+}  // namespace attnfuzz

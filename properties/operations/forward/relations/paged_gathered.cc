@@ -1,0 +1,34 @@
+// Keys in pages give what the same keys give in a dense tensor. A page of another entry, a slot of the next page or a
+// length that stops short shows here even if the numbers look plausible.
+#include "properties/case/shrink_toggles.h"
+#include "properties/operations/forward/relations/packed_tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+Case gathered(const Case& base) {
+  Case c = variant_of(base);
+  c.problem.paging.reset();
+  for (const TensorId t : {TensorId::kK, TensorId::kV, TensorId::kBlockTable}) c.layout[static_cast<size_t>(t)] = {};
+  tidy(c);
+  fit(c);
+  return c;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base || base->c.problem.heads_q == 0) return;
+  constexpr const char* kName = "the keys of the pages in a dense tensor";
+  if (const Run* run = trial.run(gathered(base->c), kName)) all_entries_agree(trial, *base, *run, kName);
+}
+
+}  // namespace
+
+extern const Property paged_gathered = {.name = "paged_gathered",
+                                        .statement = "keys in pages give what they give in a dense tensor",
+                                        .adapt = put_in_pages,
+                                        .check = check,
+                                        .features = ATTN_FEATURE_PAGED,
+                                        .packed = true};
+
+}  // namespace attnfuzz::relations

@@ -1,0 +1,112 @@
+// Keys in pages: each lies in the slot that the table names, slots without a key hold NaN, and entries of the table
+// without a meaning hold junk.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "properties/case/packed.h"
+#include "properties/case/shrink_toggles.h"
+#include "properties/data/recipe.h"
+#include "reference/numbers/formats.h"
+#include "tests/properties/memory/layout_support.h"
+
+namespace attnfuzz {
+namespace {
+
+Case paged_case(Paging paging, int32_t index_dtype = ATTN_INDEX_64) {
+  Case c = small_case();
+  c.problem.batch = 3;
+  c.problem.key_lengths = std::vector<int64_t>{100, 0, 3};  // of 7
+  c.problem.paging = paging;
+  c.problem.index_dtype = index_dtype;
+  tidy(c);
+  return c;
+}
+
+TEST(Paged, KeysLieInTheSlotsThatTheTableNames) {
+  for (const int32_t index : {ATTN_INDEX_64, ATTN_INDEX_32}) {
+    for (const int64_t size : {1, 2, 3, 16}) {
+      for (const uint64_t order : {0, 5}) {
+        Case c = paged_case({.size = size, .order = order, .spare = 2, .beyond = 1}, index);
+        c.layout[static_cast<size_t>(TensorId::kBlockTable)].row_gap = 3;
+        c.layout[static_cast<size_t>(TensorId::kV)].order = {0, 2, 1};
+        ASSERT_EQ(illegal(c), std::nullopt);
+        Arena arena;
+        const LaidOut laid(c, arena);
+        const attn_problem& p = laid.problem();
+        const attn_tensor& table = laid.tensors().block_table;
+        EXPECT_EQ(p.page_size, size);
+        EXPECT_EQ(p.pages, (7 + size - 1) / size + (3 + size - 1) / size + 2);
+        EXPECT_EQ(p.pages_per_seq, (7 + size - 1) / size + 1);
+        EXPECT_EQ(table.stride[0], p.pages_per_seq + 3);
+        EXPECT_EQ(p.features & (ATTN_FEATURE_PAGED | ATTN_FEATURE_INDEX32),
+                  ATTN_FEATURE_PAGED | (index == ATTN_INDEX_32 ? ATTN_FEATURE_INDEX32 : 0));
+        const Sequences sequences(p, laid.tensors());
+        const PackedCase places(c.problem);
+        for (const TensorId t : {TensorId::kK, TensorId::kV}) {
+          std::set<std::pair<int64_t, int64_t>> used;
+          for (const auto& [b, keys] : {std::pair{0, 7}, {1, 0}, {2, 3}}) {
+            for (int64_t j = 0; j < keys; ++j) {
+              const StoredRow at = sequences.key_row(b, j);
+              EXPECT_TRUE(used.emplace(at.entry, at.row).second);
+              EXPECT_EQ(places.owner(t, at), (StoredRow{b, j}));
+              const double got = decode(c.problem.dtype, element(laid, c.problem, t, at.entry, 1, at.row, 2), 0);
+              EXPECT_EQ(got, value_at(c, t, b, 1, j, 2)) << name_of(t) << " " << b << " " << j;
+            }
+          }
+          for (int64_t page = 0; page < p.pages; ++page) {
+            for (int64_t slot = 0; slot < size; ++slot) {
+              if (used.contains({page, slot})) continue;
+              EXPECT_EQ(places.owner(t, {page, slot}), std::nullopt);
+              EXPECT_TRUE(std::isnan(decode(c.problem.dtype, element(laid, c.problem, t, page, 0, slot, 0), 0)));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Paged, UnusedEntriesOfTheTableHoldJunk) {
+  const auto last = [](PageJunk junk, int64_t spare) {
+    const Pages pages(paged_case({.size = 2, .order = 9, .spare = spare, .beyond = 1, .junk = junk}).problem);
+    EXPECT_EQ(pages.row(0).size(), 5u);
+    return pages.row(1).back();
+  };
+  EXPECT_EQ(last(PageJunk::kFirst, 0), 0);
+  EXPECT_EQ(last(PageJunk::kMinusOne, 0), -1);
+  EXPECT_EQ(last(PageJunk::kLargest, 0), std::numeric_limits<int32_t>::max());
+  EXPECT_EQ(last(PageJunk::kSpare, 0), -1);
+  const Pages pages(paged_case({.size = 2, .order = 9, .spare = 3}).problem);
+  EXPECT_EQ(pages.owner({last(PageJunk::kSpare, 3), 0}), std::nullopt);
+  EXPECT_LT(last(PageJunk::kAnother, 3), pages.count());
+  EXPECT_GE(last(PageJunk::kAnother, 3), 0);
+}
+
+TEST(Paged, NumbersInUnusedSlots) {
+  const Case c = paged_case({.size = 4, .spare = 1, .numbers = true});
+  Arena arena;
+  const LaidOut laid(c, arena);
+  EXPECT_TRUE(std::isfinite(decode(c.problem.dtype, element(laid, c.problem, TensorId::kK, 3, 0, 1, 0), 0)));
+}
+
+TEST(Paged, NeedsKeyLengths) {
+  Case c = paged_case({});
+  c.problem.key_lengths.reset();
+  EXPECT_NE(illegal(c).value_or(""), "");
+  tidy(c);
+  EXPECT_FALSE(c.problem.paging.has_value());
+  EXPECT_EQ(illegal(c), std::nullopt);
+  c = paged_case({.size = 0});
+  EXPECT_EQ(c.problem.paging->size, 1);
+  c.problem.paging->size = 0;
+  EXPECT_NE(illegal(c).value_or(""), "");
+  c = paged_case({});
+  unpack(c);
+  EXPECT_FALSE(c.problem.paging.has_value());
+}
+
+}  // namespace
+}  // namespace attnfuzz
