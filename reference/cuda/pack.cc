@@ -217,7 +217,7 @@ bool pack(const attn_problem& p, const attn_tensors& host, const std::vector<int
     return false;
   };
   if (p.seq_k > kMostKeys) return no("more than 131,072 keys");
-  if (p.dim_qk > 256 || p.dim_v > 256) return no("a head dimension above 256");
+  if (std::max(p.dim_qk, p.dim_v) > contract::kMostDims) return no("a head dimension above 1024");
   const bool has_bias = p.bias_dtype != ATTN_NONE;
   constexpr int64_t kMostShared = int64_t{1} << 22;
   if ((has_bias || p.has_mask) && RowSpace(p).count() > kMostShared)

@@ -135,6 +135,19 @@ struct Packed {
   std::vector<int32_t> lengths;
 };
 
+// The same call with V as K's first columns.
+struct Latent {
+  attn_problem problem;
+  attn_tensors tensors;
+
+  explicit Latent(Case* c) : problem(c->problem), tensors(c->tensors()) {
+    problem.features |= ATTN_FEATURE_LATENT;
+    problem.latent = 1;
+    problem.dim_v = std::min(problem.dim_v, problem.dim_qk);
+    tensors.v = tensors.k;
+  }
+};
+
 Calibration any_calibration(Random* random) {
   switch (random->below(3)) {
     case 0:
@@ -160,12 +173,16 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
     const bool broad = number % 8 == 3, lengthy = number % 40 == 7;
     if (broad) shape.dim_qk = 1 + random.below(256), shape.dim_v = 1 + random.below(256);
     if (lengthy) shape = {.seq_q = 1, .seq_k = 4200 + random.below(800), .dim_v = shape.dim_v};
+    // Wider heads than most kernels have.
+    const bool broadest = number % 40 == 22;
+    if (broadest) shape.dim_qk = 1 + random.below(1024), shape.dim_v = 257 + random.below(768);
     Case c(shape);
     c.fill(kRegimes[random.below(std::size(kRegimes))], random.bits());
     declare_any(&random, &c.plan);
     c.plan.exp_class = static_cast<int32_t>(random.below(ATTN_EXP_FAST_EXPF + 1));
     c.plan.log_class = static_cast<int32_t>(random.below(ATTN_LOG_FAST_LOGF + 1));
     c.plan.rcp_class = static_cast<int32_t>(random.below(ATTN_RCP_EXACT + 1));
+    if (broadest) c.problem.features |= ATTN_FEATURE_WIDE;
     if (lengthy) c.plan.key_order = ATTN_KEYS_ASCENDING;
     if (lengthy && random.below(2) == 0) c.plan.p_format = ATTN_FORMAT_F32;
     if (random.below(3) == 0) plant(&random, &c);
@@ -203,6 +220,10 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
     if (number % 4 == 3) {
       const Packed packed(&c, &random);
       hold(", with packed entries", packed.problem, packed.tensors);
+    }
+    if (number % 8 == 6) {
+      const Latent latent(&c);
+      hold(", with a latent V", latent.problem, latent.tensors);
     }
     if (number % 4 > 0) continue;
     if (random.below(2) == 0) c.plan.accumulator = ATTN_ACC_FFMA;
