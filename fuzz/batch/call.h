@@ -40,6 +40,10 @@ enum Tensor : int {
   kBias = place_of(TensorId::kBias),
   kMask = place_of(TensorId::kMask),
   kLengths = place_of(TensorId::kKeyLengths),
+  kSinks = place_of(TensorId::kSink),
+  kHeadSlopes = place_of(TensorId::kSlopes),
+  kBordersQ = place_of(TensorId::kCuQ),
+  kBordersK = place_of(TensorId::kCuK),
   kOutput = place_of(TensorId::kO),
   kLse = place_of(TensorId::kLse),
   kTensors = static_cast<int>(kIds.size())
@@ -96,6 +100,8 @@ struct Recipe {
   Fill fill[3];  // of Q, K and V
   Bias bias;
   Mask mask;
+  Sink sink;
+  Slopes slopes;
   int32_t remapped;  // boolean: some of the axes below are not the identity
   Axis batch, head_q, head_kv, query, key;
   int64_t seq_q, seq_k;  // the lengths that patterns and biases are computed with
@@ -106,6 +112,9 @@ struct Recipe {
   int64_t longest;                      // of the lengths
   uint32_t planted;
   int64_t lengths[kMostLengths];  // of each batch entry, not clamped, where the problem has them
+  // The ends of packed queries and keys, after a 0. Rows behind the last entry hold numbers of the fill, or NaN.
+  int64_t borders_q[kMostLengths + 1], borders_k[kMostLengths + 1];
+  int32_t numbers_q, numbers_k;  // boolean
   Plant plant[kMostPlanted];
 };
 
@@ -124,6 +133,8 @@ struct Call {
   Workspace workspace;
   uint32_t at_page_end;  // bits, by Tensor; of the workspace: by kTensors
   uint32_t spread;       // likewise: tensors with addresses of their own, few of which have memory
+  uint32_t packed_q;     // bits, by Tensor: tensors in which the queries of all entries are packed
+  uint32_t packed_k;     // likewise the keys
   uint32_t repeats;      // how often the kernel is called
   Repeat repeat[kMostRepeats];
   Recipe recipe;

@@ -51,6 +51,7 @@ uint64_t oracle_of(const Call& call, std::byte* base, int blocks, int64_t shared
   in.model = call.model;
   in.dtype = p.dtype;
   in.bias_dtype = p.bias_dtype;
+  in.slopes = p.has_alibi != 0;
   in.rows = static_cast<int32_t>(p.batch * p.heads_q * p.seq_q);
   in.groups = static_cast<int32_t>(p.batch * p.heads_kv);
   in.keys = in.most_keys = static_cast<int32_t>(p.seq_k);
@@ -215,14 +216,8 @@ struct State {
     };
     attn_tensors t = {};
     t.size = sizeof t;
-    t.q = view(kQuery);
-    t.k = view(kKey);
-    t.v = view(kValue);
-    t.o = view(kOutput);
-    t.lse = view(kLse);
-    t.bias = view(kBias);
-    t.mask = view(kMask);
-    t.key_lengths = static_cast<const int64_t*>(view(kLengths).data);
+    for (int i = 0; i < kTensors; ++i) set_view(t, spec_of(kIds[i]), view(static_cast<Tensor>(i)));
+    if (call.problem.latent) t.v = t.k;
     if (call.workspace.end > 0) {
       t.workspace = base_of(call, n, kTensors) + call.workspace.data;
       t.workspace_bytes = call.workspace.end_of_data - call.workspace.data;
