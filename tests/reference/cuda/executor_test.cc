@@ -26,6 +26,17 @@ TEST(CudaOracle, SaysOnTheExecutorWhatTheHostsSays) {
   }
 }
 
+TEST(CudaOracle, SaysOfMergesWhatTheHostsSays) {
+  std::string why;
+  const auto oracle = open_cuda_oracle(&why, 0);
+  ASSERT_NE(oracle, nullptr) << why;
+  const AgreementTally tally = hold_on_merges(*oracle, 0, 1500, true);
+  EXPECT_TRUE(tally.say()) << tally.first;
+  EXPECT_EQ(tally.not_for_it, 0);
+  EXPECT_GT(tally.bounded, 5000);
+  EXPECT_GT(tally.uninformative, 50);
+}
+
 // Of fp16's subnormals a GPU's tensor core takes the exponent as they are stored with, which is charged key by
 // key.
 TEST(CudaOracle, AlignsSubnormalKeysAsTheHostsDoes) {
