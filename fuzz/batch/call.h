@@ -23,13 +23,15 @@ namespace attnfuzz::batch {
 
 inline constexpr uint32_t kMostCalls = 256;  // of a batch
 inline constexpr uint32_t kMostLengths = 64, kMostPlanted = 96, kMostRepeats = 8;
-// The tensors of the forward pass, the only operation of a batch: inputs, then outputs, each in the order of
-// tensor_spec.h.
+// The tensors of the forward pass and of merges, the operations of a batch: inputs, then outputs, each in the order
+// of tensor_spec.h.
 inline constexpr auto kIds = [] {
-  constexpr auto forward = [](TensorId id) { return (spec_of(id).operations & kOfForward) != 0; };
-  std::array<TensorId, std::ranges::count_if(kInputs, forward) + std::ranges::count_if(kOutputs, forward)> ids = {};
-  const auto outputs = std::ranges::copy_if(kInputs, ids.begin(), forward).out;
-  std::ranges::copy_if(kOutputs, outputs, forward);
+  constexpr auto of_batch = [](TensorId id) {
+    return (spec_of(id).operations & (kOfForward | ATTN_FEATURE_MERGE)) != 0;
+  };
+  std::array<TensorId, std::ranges::count_if(kInputs, of_batch) + std::ranges::count_if(kOutputs, of_batch)> ids = {};
+  const auto outputs = std::ranges::copy_if(kInputs, ids.begin(), of_batch).out;
+  std::ranges::copy_if(kOutputs, outputs, of_batch);
   return ids;
 }();
 constexpr int place_of(TensorId id) { return static_cast<int>(std::ranges::find(kIds, id) - kIds.begin()); }
@@ -44,6 +46,10 @@ enum Tensor : int {
   kHeadSlopes = place_of(TensorId::kSlopes),
   kBordersQ = place_of(TensorId::kCuQ),
   kBordersK = place_of(TensorId::kCuK),
+  kFirstO = place_of(TensorId::kO1),
+  kSecondO = place_of(TensorId::kO2),
+  kFirstLse = place_of(TensorId::kLse1),
+  kSecondLse = place_of(TensorId::kLse2),
   kOutput = place_of(TensorId::kO),
   kLse = place_of(TensorId::kLse),
   kTensors = static_cast<int>(kIds.size())
@@ -102,6 +108,9 @@ struct Recipe {
   Mask mask;
   Sink sink;
   Slopes slopes;
+  // A merge's sides, and which of them saw keys.
+  Fill side_o[2], side_lse[2];
+  Pattern sides;
   int32_t remapped;  // boolean: some of the axes below are not the identity
   Axis batch, head_q, head_kv, query, key;
   int64_t seq_q, seq_k;  // the lengths that patterns and biases are computed with

@@ -23,7 +23,7 @@ unsigned blocks_for(const Call& call) {
   for (const TensorSlot& place : call.tensor) bytes = std::max(bytes, place.end - place.begin);
   return static_cast<unsigned>(std::min(bytes / (2 * kThreads * kUnitsAThread) + 1, kMostBlocks));
 }
-enum Job : unsigned { kWorkspaceJob = kTensors, kPackedBias, kPackedMask, kTasks, kLayOutJobs };
+enum Job : unsigned { kWorkspaceJob = kTensors, kPackedBias, kPackedMask, kPackedSides, kTasks, kLayOutJobs };
 enum : unsigned { kOutputJob = kWorkspaceJob + 1, kLseJob, kJudgeJobs };
 
 // The distance between rows of a packed bias or mask.
@@ -257,6 +257,29 @@ __device__ void lay_workspace(const Work& work, bool clean) {
   }
 }
 
+// The sides of a merge as the oracle reads them: dense.
+__device__ void lay_sides(const Work& work) {
+  const Call& call = *work.call;
+  const cuda::MergeInput& in = work.merge;
+  const int64_t heads = call.problem.heads_q, queries = call.problem.seq_q;
+  const auto each = [&](int t, const void* to, int64_t columns, bool wide) {
+    for (int64_t unit = first_unit(); unit < in.rows * columns; unit += stride_of_units()) {
+      const int64_t row = unit / columns, head = row / queries;
+      const uint32_t bits =
+          side_bits(call, t, static_cast<uint32_t>(head / heads), static_cast<uint32_t>(head % heads),
+                    static_cast<uint32_t>(row % queries), static_cast<uint32_t>(unit % columns));
+      if (wide)
+        static_cast<uint32_t*>(const_cast<void*>(to))[unit] = bits;
+      else
+        static_cast<uint16_t*>(const_cast<void*>(to))[unit] = static_cast<uint16_t>(bits);
+    }
+  };
+  for (int side = 0; side < 2; ++side) {
+    each(side == 0 ? kFirstO : kSecondO, in.o[side], in.columns, in.dtype == ATTN_F32);
+    each(side == 0 ? kFirstLse : kSecondLse, in.lse[side], 1, true);
+  }
+}
+
 __device__ void lay_tasks(const Work& work) {
   const Call& call = *work.call;
   const attn_problem& p = call.problem;
@@ -287,7 +310,6 @@ __device__ void lay_tasks(const Work& work) {
     in.facts[group] = {static_cast<unsigned long long>(__double_as_longlong(0x1p1023)), 0, 0};
     const_cast<int32_t*>(in.lengths)[group] = static_cast<int32_t>(length_of(call, group / p.heads_kv));
   }
-  if (first_unit() == 0) *work.counts = {};
 }
 
 __global__ void __launch_bounds__(kThreads) lay_out_kernel(const __grid_constant__ Work work) {
@@ -310,7 +332,9 @@ __global__ void __launch_bounds__(kThreads) lay_out_kernel(const __grid_constant
       });
   }
   if (job == kPackedMask && in.mask) lay_pairs(work, kMask, in.mask, mask_at);
-  if (job == kTasks) lay_tasks(work);
+  if (job == kPackedSides && is_merge(*work.call)) lay_sides(work);
+  if (job == kTasks && !is_merge(*work.call)) lay_tasks(work);
+  if (job == kTasks && first_unit() == 0) *work.counts = {};
 }
 
 __global__ void __launch_bounds__(kThreads) lay_again_kernel(const __grid_constant__ Work work) {
@@ -447,7 +471,7 @@ __device__ void judge_output(const Work& work) {
   const cuda::RowsOutput& out = work.output;
   const int64_t columns = call.problem.dim_v;
   double worst = 0;
-  int outside = 0, repeated = 0;
+  int outside = 0, repeated = 0, not_finite = 0;
   // Once nothing is judged any more: see Readback.
   const bool allowances = out.o_exact && call.readback_at != kNoReadback && !call.readback_all &&
                           work.number + 1 == static_cast<int32_t>(call.repeats);
@@ -466,10 +490,13 @@ __device__ void judge_output(const Work& work) {
     judge_ratio(
         ratio_of(static_cast<Due>(out.o_rule[at]), out.o[at], out.o_bound[at], call.overflow, false, got),
         &worst, &outside);
+    for (int side = 0; side < 2 && is_merge(call) && work.number == 0; ++side)
+      not_finite += !cuda::is_finite_number<kFormat>(cuda::numbers_of<kFormat>(work.merge.o[side])[at]);
     if (allowances) out.o_bound[at] += fabs(out.o[at] - out.o_exact[at]);
   }
   count_ratios(work, worst, outside);
   count(&work.counts->repeated, repeated);
+  count(&work.counts->not_finite, not_finite);
 }
 
 __device__ void judge_lse(const Work& work) {

@@ -110,6 +110,26 @@ __device__ inline float slope_at(const Call& call, int64_t b, int64_t h) {
                      source(recipe.head_q, h, keys));
 }
 
+__device__ inline bool is_merge(const Call& call) { return (call.problem.features & ATTN_FEATURE_MERGE) != 0; }
+
+// The bits of an element of a merge's side: its O, or its LSE in the plan's form.
+__device__ inline uint32_t side_bits(const Call& call, int t, uint32_t b, uint32_t h, uint32_t s, uint32_t d) {
+  const Recipe& recipe = call.recipe;
+  if (const Plant* plant = plant_at(recipe, t, b, h, s, d)) return plant->bits;
+  const int side = t == kSecondO || t == kSecondLse;
+  const bool lse = t == kFirstLse || t == kSecondLse;
+  int64_t from_b = b, from_h = h, from_s = s;
+  if (recipe.remapped) {
+    const int64_t keys = length_of(call, b);
+    from_b = source(recipe.batch, b, keys), from_h = source(recipe.head_q, h, keys);
+    from_s = source(recipe.query, s, keys);
+  }
+  if (!pattern_shows(recipe.sides, from_b, from_h, from_s, side, call.problem.seq_q, 2))
+    return !lse ? 0 : call.plan.lse_dead == ATTN_LSE_DEAD_PLUS_INF ? 0x7f800000u : 0xff800000u;
+  return filled(lse ? recipe.side_lse[side] : recipe.side_o[side], lse ? int32_t{ATTN_F32} : call.problem.dtype,
+                from_b, from_h, from_s, d, call.tensor[t].size[3]);
+}
+
 // The indices at which the recipe is evaluated for one element of a bias or a mask.
 struct PairSource {
   int64_t b, h, i, j;
@@ -154,8 +174,10 @@ __device__ inline uint16_t input_unit(const Call& call, int t, const uint32_t (&
       return part_of(static_cast<uint64_t>(call.recipe.borders_k[n[3]]));
     case kSinks:
       return part_of(sink_at(call, n[1]));
-    default:
+    case kHeadSlopes:
       return part_of(__float_as_uint(slope_at(call, n[0], n[1])));
+    default:
+      return part_of(side_bits(call, t, n[0], n[1], n[2], n[3]));
   }
 }
 

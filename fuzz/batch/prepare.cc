@@ -10,6 +10,7 @@
 #include "properties/memory/case_poison.h"
 #include "properties/memory/extent.h"
 #include "reference/call/known_features.h"
+#include "reference/merge.h"
 #include "reference/model/error_model.h"
 
 namespace attnfuzz::batch {
@@ -129,6 +130,8 @@ bool write_recipe(const Case& c, Recipe* to) {
   to->fill[0] = c.q, to->fill[1] = c.k, to->fill[2] = c.v;
   if (p.bias) to->bias = *p.bias;
   if (p.mask) to->mask = *p.mask;
+  to->side_o[0] = c.o1, to->side_o[1] = c.o2, to->side_lse[0] = c.lse1, to->side_lse[1] = c.lse2;
+  to->sides = c.sides;
   if (p.sink) to->sink = *p.sink;
   if (p.slopes) to->slopes = *p.slopes;
   to->remapped = !(r == Remap{});
@@ -169,7 +172,7 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   };
   const Problem& p = c.problem;
   constexpr uint64_t kKnown = ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT |
-                              ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
+                              ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_MERGE;
   *why = unknown_features({"a batch on a GPU", kKnown}, problem_of(p).features);
   if (!why->empty()) return std::nullopt;
   if (c.calls.empty() || c.calls.size() > kMostRepeats) return no("many calls");
@@ -228,7 +231,9 @@ bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibrati
   workspace.begin = workspace.data - redzone;
   workspace.end_of_data = workspace.data + plan.workspace_bytes;
   workspace.pattern = workspace_pattern(c);
-  const ErrorModel model = make_error_model(call->problem, plan, calibration);
+  const bool merge = (call->problem.features & ATTN_FEATURE_MERGE) != 0;
+  const ErrorModel model = merge ? merge_error_model(call->problem, plan, calibration)
+                                 : make_error_model(call->problem, plan, calibration);
   call->model = model;
   *assumptions = model.assumptions;
   call->overflow = output_overflow(model);

@@ -103,6 +103,24 @@ std::vector<Case> cases_with(uint64_t features, int each, int64_t most_rows) {
   return cases;
 }
 
+// The same for merges.
+std::vector<Case> merges(size_t count, int64_t most_rows) {
+  GeneratorConfig config;
+  config.work = 60'000;
+  config.features = OracleTarget::kMerge;
+  std::vector<Case> cases;
+  for (uint64_t n = 0; cases.size() < count; ++n) {
+    Case c = draw(config, 12, n);
+    operation_of(ATTN_FEATURE_MERGE).shape(c);
+    const Problem& p = c.problem;
+    std::string why;
+    if (n % 3 == 0) c.problem.dtype = ATTN_F32, c.problem.features |= ATTN_FEATURE_F32, c.planted.clear();
+    if (p.batch * p.heads_q * p.seq_q > most_rows || illegal(c) || !batch::prepare(c, ATTN_CPU, &why)) continue;
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
 Verdict ordinary(const BatchCase& asked, Target& target) {
   return judge(asked.c, *asked.property, target, documented());
 }
@@ -208,6 +226,14 @@ TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
     if (c.problem.latent && c.remap.v_added) continue;
     if (!illegal(c) && batch::prepare(c, ATTN_CPU, &why)) cases.push_back(std::move(c));
   }
+  for (const Case& c : merges(60, 300)) cases.push_back(c);
+  for (const Case& c : merges(20, 300)) {
+    Case other = c;
+    other.remap.batch = Axis{.multiply = -1, .add = c.problem.batch - 1, .modulus = c.problem.batch};
+    other.remap.query.add = 1;
+    std::string why;
+    if (!illegal(other) && batch::prepare(other, ATTN_CPU, &why)) cases.push_back(other);
+  }
   int spread = 0, backwards = 0, apart = 0, once = 0;
   for (const Case& c : cases) {
     std::string why;
@@ -248,6 +274,13 @@ TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
     std::vector<int32_t> lengths(static_cast<size_t>(in.groups));
     in.q = q.data(), in.k = k.data(), in.v = v.data();
     in.tasks = tasks.data(), in.facts = facts.data(), in.lengths = lengths.data();
+    std::vector<float> sides[2], lse_of_sides[2];
+    for (int side = 0; side < 2; ++side) {
+      sides[side].resize(static_cast<size_t>(in.rows) * stride), lse_of_sides[side].resize(static_cast<size_t>(in.rows));
+      work.merge.o[side] = sides[side].data(), work.merge.lse[side] = lse_of_sides[side].data();
+    }
+    work.merge.dtype = p.dtype;
+    work.merge.rows = in.rows, work.merge.columns = static_cast<int32_t>(p.dim_v);
     attn_env env = {};
     env.size = sizeof env;
     env.shared_memory_limit = 48 * 1024;
@@ -358,6 +391,15 @@ int expect_equal_verdicts(const std::vector<Case>& some, FakeTarget& fake) {
 TEST(BatchJudge, SaysOfEveryKindOfForwardProblemWhatATrialDoes) {
   OracleTarget right;
   EXPECT_EQ(expect_equal_verdicts(cases_with(OracleTarget::kForward, 8, 48), right), 0);
+}
+
+TEST(BatchJudge, SaysOfMergesWhatATrialDoes) {
+  const std::vector<Case> cases = merges(60, 60);
+  OracleTarget right(nullptr, OracleTarget::kMerge);
+  EXPECT_EQ(expect_equal_verdicts(cases, right), 0);
+  const auto swapped = [](attn_problem&, attn_tensors& t) { std::swap(t.lse1, t.lse2); };
+  OracleTarget wrong(swapped, OracleTarget::kMerge);
+  EXPECT_GT(expect_equal_verdicts(cases, wrong), 20);
 }
 
 // Each misreads one kind of problem, and the batch finds it where one case after another does.

@@ -22,6 +22,7 @@ class OracleTarget : public FakeTarget {
   static constexpr uint64_t kForward = ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE |
                                        ATTN_FEATURE_LATENT | ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED |
                                        ATTN_FEATURE_INDEX32;
+  static constexpr uint64_t kMerge = ATTN_FEATURE_MERGE | ATTN_FEATURE_F32 | ATTN_FEATURE_NO_FORWARD;
   // Changes copies of what the kernel is given.
   using Misreads = void (*)(attn_problem& p, attn_tensors& t);
   explicit OracleTarget(Misreads misreads = nullptr, uint64_t features = kForward)
@@ -32,6 +33,7 @@ class OracleTarget : public FakeTarget {
   PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
     attn_problem small = problem;  // FakeTarget refuses wide heads, and tensors that other operations lack
     small.batch = 0;
+    small.num_splits = is_merge(problem) ? 1 : problem.num_splits;
     small.dim_qk = std::min<int64_t>(problem.dim_qk, 256), small.dim_v = std::min<int64_t>(problem.dim_v, 256);
     return FakeTarget::plan(small, tensors, env);
   }
@@ -51,6 +53,7 @@ class OracleTarget : public FakeTarget {
   }
 
  private:
+  static bool is_merge(const attn_problem& p) { return (p.features & ATTN_FEATURE_MERGE) != 0; }
   static double value_of(const Expected& of, size_t at) {
     const auto rule = static_cast<Due>(of.rule[at]);
     return rule == Due::kNumber ? of.value[at] : rule == Due::kMustBeNaN ? std::nan("") : 0;

@@ -158,7 +158,8 @@ CheckResult checked(const std::function<std::unique_ptr<Target>()>& open, uint32
   options.keep_going = true;
   options.refused = Refused{};
   options.properties.assign(properties().begin(), properties().end());
-  std::erase_if(options.properties, [](const Property* p) { return !of_its_operation(*p, FakeTarget().info()); });
+  const KernelInfo kernel = open()->info();
+  std::erase_if(options.properties, [&](const Property* p) { return !of_its_operation(*p, kernel); });
   return check([&](std::string*) { return open(); }, documented(), options, nullptr);
 }
 
@@ -190,6 +191,12 @@ TEST(CheckInBatches, FindWhatOneByOneFindsWhateverTheKernelKnows) {
   const auto no_slopes = [](attn_problem& p, attn_tensors&) { p.has_alibi = 0, p.features &= ~ATTN_FEATURE_ALIBI; };
   expect_equal_checks([] { return std::make_unique<InBothWays<OracleTarget>>(); }, 40);
   expect_equal_checks([&] { return std::make_unique<InBothWays<OracleTarget>>(no_slopes); }, 30);
+}
+
+TEST(CheckInBatches, FindOfMergesWhatOneByOneFinds) {
+  const auto swapped = [](attn_problem&, attn_tensors& t) { std::swap(t.lse1, t.lse2); };
+  expect_equal_checks([] { return std::make_unique<InBothWays<OracleTarget>>(nullptr, OracleTarget::kMerge); }, 40);
+  expect_equal_checks([&] { return std::make_unique<InBothWays<OracleTarget>>(swapped, OracleTarget::kMerge); }, 10);
 }
 
 std::mutex at_a_case_mutex;
