@@ -15,8 +15,6 @@ constexpr auto kIndex = [](auto& c) { return std::tie(c.problem.index_dtype); };
 
 // The share of cases with packed entries, for a kernel that knows them.
 constexpr int64_t kPercent = 30;
-// Of these, where they are judged one by one and others many at once.
-constexpr int64_t kPercentIfSlow = 6;
 // Longer sequences stay as they are: each entry would be as long.
 constexpr int64_t kMostRows = 4096;
 
@@ -105,11 +103,9 @@ void draw(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   Problem& p = c.problem;
   const bool narrow = (context.config.features & ATTN_FEATURE_INDEX32) != 0;
-  const auto spared = [&](uint64_t bit) { return (context.config.slow & bit) != 0 && !rng.percent(kPercentIfSlow); };
-  if (narrow && rng.percent(50) && (p.features & kOperations) == 0 && p.key_lengths && !spared(ATTN_FEATURE_INDEX32))
+  if (narrow && rng.percent(50) && (p.features & kOperations) == 0 && p.key_lengths)
     p.index_dtype = ATTN_INDEX_32;
-  if ((context.config.features & ATTN_FEATURE_RAGGED) == 0 || !rng.percent(kPercent) || spared(ATTN_FEATURE_RAGGED))
-    return;
+  if ((context.config.features & ATTN_FEATURE_RAGGED) == 0 || !rng.percent(kPercent)) return;
   if ((p.features & kOperations) != 0 || std::max(p.seq_q, p.seq_k) > kMostRows || has_many_heads(p)) return;
   // Sizes that the kernel chooses stay.
   if (!context.config.domain && !context.config.refused.sizes) draw_batch(context, p);
