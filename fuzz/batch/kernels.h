@@ -1,6 +1,6 @@
 // The kernels of a batch: a case laid out from its recipe, and what a run has left judged.
 //
-//   lay_out(call, work, &env) ... the kernel under test ... launch_rows(work.input, ...), or launch_merge(work.merge, ...)
+//   lay_out(call, work, &env) ... the kernel under test ... launch_rows(work.input, ...)   // or launch_merge()
 //   judge(call, work, &env)
 //   work.number = 1;
 //   lay_again(call, work, &env) ... the kernel once more ... judge(call, work, &env)

@@ -205,8 +205,8 @@ std::vector<Case> filled() {
   return cases;
 }
 
-TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
-  Arena arena;
+// Cases of every feature, layout, remap, fill and operation.
+std::vector<Case> cases_to_lay_out() {
   std::vector<Case> cases = cases_for_it(120, 1000);
   for (uint64_t n = 0; n < 30; ++n) cases.push_back(rearranged(cases[n], n));
   for (const Case& c : biased()) cases.push_back(c);
@@ -234,6 +234,12 @@ TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
     std::string why;
     if (!illegal(other) && batch::prepare(other, ATTN_CPU, &why)) cases.push_back(other);
   }
+  return cases;
+}
+
+TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
+  Arena arena;
+  const std::vector<Case> cases = cases_to_lay_out();
   int spread = 0, backwards = 0, apart = 0, once = 0;
   for (const Case& c : cases) {
     std::string why;
@@ -276,7 +282,8 @@ TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
     in.tasks = tasks.data(), in.facts = facts.data(), in.lengths = lengths.data();
     std::vector<float> sides[2], lse_of_sides[2];
     for (int side = 0; side < 2; ++side) {
-      sides[side].resize(static_cast<size_t>(in.rows) * stride), lse_of_sides[side].resize(static_cast<size_t>(in.rows));
+      sides[side].resize(static_cast<size_t>(in.rows) * stride);
+      lse_of_sides[side].resize(static_cast<size_t>(in.rows));
       work.merge.o[side] = sides[side].data(), work.merge.lse[side] = lse_of_sides[side].data();
     }
     work.merge.dtype = p.dtype;
