@@ -24,8 +24,8 @@ double apart(double a, double b, double unit) {
 }
 
 const char* name_of_state(RowState state) {
-  static constexpr const char* kNames[] = {"dead",          "bounded", "uninformative",
-                                           "unconstrained", "NaN",     "skipped"};
+  static constexpr const char* kNames[] = {"dead", "bounded", "uninformative", "unconstrained", "NaN", "skipped",
+                                           "absent"};
   return kNames[static_cast<size_t>(state)];
 }
 

@@ -17,20 +17,6 @@ struct Side {
   const attn_tensor& lse;
 };
 
-// A merge has two partials, which arrive as they are. Nothing else of a forward pass is rounded.
-ErrorModel model_of(const attn_problem& problem, attn_plan plan, const Calibration& calibration) {
-  plan.num_splits = 1;
-  plan.merges = 2;
-  plan.tile_k = 1;
-  plan.partial_format = ATTN_FORMAT_F32;
-  ErrorModel model = make_error_model(problem, plan, calibration);
-  std::erase_if(model.assumptions, [](const Assumption& one) {
-    using enum Assumption::Part;
-    return one.part != kExp && one.part != kLog && one.part != kReciprocal;
-  });
-  return model;
-}
-
 class Merge {
  public:
   Merge(const attn_problem& problem, const attn_tensors& host, const ErrorModel& model, Reference* out)
@@ -83,10 +69,26 @@ class Merge {
 
 }  // namespace
 
+// A merge has two partials, which arrive as they are. Nothing else of a forward pass is rounded.
+ErrorModel merge_error_model(const attn_problem& problem, const attn_plan& of, const Calibration& calibration) {
+  attn_plan plan = of;
+  plan.num_splits = 1;
+  plan.merges = 2;
+  plan.tile_k = 1;
+  plan.partial_format = ATTN_FORMAT_F32;
+  ErrorModel model = make_error_model(problem, plan, calibration);
+  model.p_predicted = ATTN_NONE;  // there is no P
+  std::erase_if(model.assumptions, [](const Assumption& one) {
+    using enum Assumption::Part;
+    return one.part != kExp && one.part != kLog && one.part != kReciprocal;
+  });
+  return model;
+}
+
 Reference evaluate_merge(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                          const Calibration& calibration, RowSample sample) {
   require_known(kMergeKnows, problem.features);
-  const ErrorModel model = model_of(problem, plan, calibration);
+  const ErrorModel model = merge_error_model(problem, plan, calibration);
   attn_problem forward = problem;
   forward.features &= ~ATTN_FEATURE_MERGE;
   // Evaluating no row gives a result of the right shape.

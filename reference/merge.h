@@ -10,6 +10,9 @@ namespace attnfuzz {
 
 inline constexpr KnownFeatures kMergeKnows = {"the oracle of merges", ATTN_FEATURE_F32 | ATTN_FEATURE_MERGE};
 
+// The errors that a merge by this plan may make.
+ErrorModel merge_error_model(const attn_problem& problem, const attn_plan& plan, const Calibration& calibration);
+
 // Reads o1, o2, lse1 and lse2 of `host`, in host memory, and nothing else. Throws UnknownFeatures for a kind of
 // problem that it does not know.
 //

@@ -23,13 +23,15 @@ namespace attnfuzz::batch {
 
 inline constexpr uint32_t kMostCalls = 256;  // of a batch
 inline constexpr uint32_t kMostLengths = 64, kMostPlanted = 96, kMostRepeats = 8;
-// The tensors of the forward pass, the only operation of a batch: inputs, then outputs, each in the order of
-// tensor_spec.h.
+// The tensors of the forward pass and of merges, the operations of a batch: inputs, then outputs, each in the order
+// of tensor_spec.h.
 inline constexpr auto kIds = [] {
-  constexpr auto forward = [](TensorId id) { return (spec_of(id).operations & kOfForward) != 0; };
-  std::array<TensorId, std::ranges::count_if(kInputs, forward) + std::ranges::count_if(kOutputs, forward)> ids = {};
-  const auto outputs = std::ranges::copy_if(kInputs, ids.begin(), forward).out;
-  std::ranges::copy_if(kOutputs, outputs, forward);
+  constexpr auto of_batch = [](TensorId id) {
+    return (spec_of(id).operations & (kOfForward | ATTN_FEATURE_MERGE)) != 0;
+  };
+  std::array<TensorId, std::ranges::count_if(kInputs, of_batch) + std::ranges::count_if(kOutputs, of_batch)> ids = {};
+  const auto outputs = std::ranges::copy_if(kInputs, ids.begin(), of_batch).out;
+  std::ranges::copy_if(kOutputs, outputs, of_batch);
   return ids;
 }();
 constexpr int place_of(TensorId id) { return static_cast<int>(std::ranges::find(kIds, id) - kIds.begin()); }
@@ -40,6 +42,14 @@ enum Tensor : int {
   kBias = place_of(TensorId::kBias),
   kMask = place_of(TensorId::kMask),
   kLengths = place_of(TensorId::kKeyLengths),
+  kSinks = place_of(TensorId::kSink),
+  kHeadSlopes = place_of(TensorId::kSlopes),
+  kBordersQ = place_of(TensorId::kCuQ),
+  kBordersK = place_of(TensorId::kCuK),
+  kFirstO = place_of(TensorId::kO1),
+  kSecondO = place_of(TensorId::kO2),
+  kFirstLse = place_of(TensorId::kLse1),
+  kSecondLse = place_of(TensorId::kLse2),
   kOutput = place_of(TensorId::kO),
   kLse = place_of(TensorId::kLse),
   kTensors = static_cast<int>(kIds.size())
@@ -96,6 +106,11 @@ struct Recipe {
   Fill fill[3];  // of Q, K and V
   Bias bias;
   Mask mask;
+  Sink sink;
+  Slopes slopes;
+  // A merge's sides, and which of them saw keys.
+  Fill side_o[2], side_lse[2];
+  Pattern sides;
   int32_t remapped;  // boolean: some of the axes below are not the identity
   Axis batch, head_q, head_kv, query, key;
   int64_t seq_q, seq_k;  // the lengths that patterns and biases are computed with
@@ -106,6 +121,9 @@ struct Recipe {
   int64_t longest;                      // of the lengths
   uint32_t planted;
   int64_t lengths[kMostLengths];  // of each batch entry, not clamped, where the problem has them
+  // The ends of packed queries and keys, after a 0. Rows behind the last entry hold numbers of the fill, or NaN.
+  int64_t borders_q[kMostLengths + 1], borders_k[kMostLengths + 1];
+  int32_t numbers_q, numbers_k;  // boolean
   Plant plant[kMostPlanted];
 };
 
@@ -124,6 +142,8 @@ struct Call {
   Workspace workspace;
   uint32_t at_page_end;  // bits, by Tensor; of the workspace: by kTensors
   uint32_t spread;       // likewise: tensors with addresses of their own, few of which have memory
+  uint32_t packed_q;     // bits, by Tensor: tensors in which the queries of all entries are packed
+  uint32_t packed_k;     // likewise the keys
   uint32_t repeats;      // how often the kernel is called
   Repeat repeat[kMostRepeats];
   Recipe recipe;

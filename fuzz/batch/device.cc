@@ -43,14 +43,16 @@ uint64_t stored_rows(const TensorSlot& place) {
   return uint64_t{1} * place.size[0] * place.size[1] * place.size[2];
 }
 
-// Places the inputs and the results of the oracle for one call from `base` on. Returns the bytes that they take.
-uint64_t oracle_of(const Call& call, std::byte* base, int blocks, int64_t shared_limit, Work* work,
-                   cuda::RowsScratch* scratch) {
+bool is_merge(const Call& call) { return (call.problem.features & ATTN_FEATURE_MERGE) != 0; }
+
+// Places the oracle's inputs for a forward call.
+void take_inputs(const Call& call, Parts& parts, Work* work) {
   const attn_problem& p = call.problem;
   cuda::RowsInput& in = work->input;
   in.model = call.model;
   in.dtype = p.dtype;
   in.bias_dtype = p.bias_dtype;
+  in.slopes = p.has_alibi != 0;
   in.rows = static_cast<int32_t>(p.batch * p.heads_q * p.seq_q);
   in.groups = static_cast<int32_t>(p.batch * p.heads_kv);
   in.keys = in.most_keys = static_cast<int32_t>(p.seq_k);
@@ -61,7 +63,6 @@ uint64_t oracle_of(const Call& call, std::byte* base, int blocks, int64_t shared
   const auto rows = static_cast<uint64_t>(in.rows), groups = static_cast<uint64_t>(in.groups),
              slots = groups * static_cast<uint64_t>(in.keys), qk = static_cast<uint64_t>(in.stride_qk),
              v = static_cast<uint64_t>(in.stride_v);
-  Parts parts{base};
   parts.take(in.facts, groups);
   parts.take(in.tasks, rows);
   parts.take(in.lengths, groups);
@@ -78,6 +79,27 @@ uint64_t oracle_of(const Call& call, std::byte* base, int blocks, int64_t shared
   if (p.has_mask) parts.take(mask, stored_rows(call.tensor[kMask]) * stride_k);
   in.bias = bias;
   in.mask = reinterpret_cast<const uint8_t*>(mask);
+}
+
+// Places them for a merge.
+void take_sides(const Call& call, Parts& parts, Work* work) {
+  const attn_problem& p = call.problem;
+  cuda::MergeInput& in = work->merge;
+  in.model = call.model;
+  in.dtype = p.dtype;
+  in.rows = work->input.rows = static_cast<int32_t>(p.batch * p.heads_q * p.seq_q);
+  in.columns = static_cast<int32_t>(p.dim_v);
+  for (int side = 0; side < 2; ++side) {
+    std::byte* o = nullptr;
+    float* lse = nullptr;
+    parts.take(o, static_cast<uint64_t>(in.rows) * static_cast<uint64_t>(in.columns) * (p.dtype == ATTN_F32 ? 4 : 2));
+    parts.take(lse, static_cast<uint64_t>(in.rows));
+    in.o[side] = o, in.lse[side] = lse;
+  }
+}
+
+// Places the oracle's results.
+void take_results(const Call& call, Parts& parts, Work* work) {
   std::byte* results = nullptr;
   const Readback readback(call);
   parts.take(results, readback.bytes);
@@ -95,6 +117,21 @@ uint64_t oracle_of(const Call& call, std::byte* base, int blocks, int64_t shared
   const bool asked = call.readback_at != kNoReadback || call.repeats > 1;
   work->got = asked ? reinterpret_cast<float*>(results + readback.got) : nullptr;
   work->got_lse = asked ? reinterpret_cast<float*>(results + readback.got_lse) : nullptr;
+}
+
+// Places the inputs and the results of the oracle for one call from `base` on. Returns the bytes that they take.
+uint64_t oracle_of(const Call& call, std::byte* base, int blocks, int64_t shared_limit, Work* work,
+                   cuda::RowsScratch* scratch) {
+  Parts parts{base};
+  work->input = {}, work->merge = {};
+  if (is_merge(call))
+    take_sides(call, parts, work);
+  else
+    take_inputs(call, parts, work);
+  take_results(call, parts, work);
+  if (is_merge(call)) return parts.bytes;
+  const cuda::RowsInput& in = work->input;
+  const uint64_t slots = static_cast<uint64_t>(in.groups) * static_cast<uint64_t>(in.keys);
   *scratch = cuda::divide_rows(in, blocks, shared_limit);
   parts.take(scratch->key_norm, slots);
   parts.take(scratch->key_facts, slots);
@@ -215,14 +252,8 @@ struct State {
     };
     attn_tensors t = {};
     t.size = sizeof t;
-    t.q = view(kQuery);
-    t.k = view(kKey);
-    t.v = view(kValue);
-    t.o = view(kOutput);
-    t.lse = view(kLse);
-    t.bias = view(kBias);
-    t.mask = view(kMask);
-    t.key_lengths = static_cast<const int64_t*>(view(kLengths).data);
+    for (int i = 0; i < kTensors; ++i) set_view(t, spec_of(kIds[i]), view(static_cast<Tensor>(i)));
+    if (call.problem.latent) t.v = t.k;
     if (call.workspace.end > 0) {
       t.workspace = base_of(call, n, kTensors) + call.workspace.data;
       t.workspace_bytes = call.workspace.end_of_data - call.workspace.data;
@@ -341,7 +372,9 @@ Failure CudaDevice::launch(const attn_kernel& kernel, const Call& call, size_t i
   const attn_tensors tensors = state_.tensors(call, slot);
   result.status = lay_out(call, work, &own);
   if (result.status == ATTN_OK) result.status = call_kernel(kernel, call, slot, 0, tensors, env);
-  if (result.status == ATTN_OK) result.status = launch_rows(work.input, work.output, scratch, &own);
+  if (result.status == ATTN_OK)
+    result.status = is_merge(call) ? launch_merge(work.merge, work.output, &own)
+                                   : launch_rows(work.input, work.output, scratch, &own);
   if (result.status == ATTN_OK) result.status = judge(call, work, &own);
   for (uint32_t n = 1; n < call.repeats && result.status == ATTN_OK; ++n) {
     work.number = static_cast<int32_t>(n);

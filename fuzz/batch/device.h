@@ -24,7 +24,7 @@ namespace attnfuzz::batch {
 class PageEnds {
  public:
   virtual ~PageEnds() = default;
-  static constexpr int kStretches = 256;
+  static constexpr int kStretches = 512;
   static constexpr uint64_t kFarBytes = kSlotBytes;
   struct Far {
     int stretch;

@@ -9,6 +9,12 @@
 namespace attnfuzz::batch {
 namespace {
 
+// The rows that are there: a packed entry may have fewer queries than another.
+int64_t rows_present(const Call& call) {
+  const attn_problem& p = call.problem;
+  return call.packed_q != 0 ? call.recipe.borders_q[p.batch] * p.heads_q : RowSpace(p).count();
+}
+
 // False: they are not what an oracle says.
 bool take(const Call& call, std::span<const std::byte> readback, GivenRun& given) {
   const attn_problem& p = call.problem;
@@ -21,7 +27,8 @@ bool take(const Call& call, std::span<const std::byte> readback, GivenRun& given
     std::memcpy(to.data(), readback_from + (at - places.from), count * sizeof to[0]);
   };
   Reference& reference = given.run.reference;
-  reference.rows = reference.sampled = static_cast<int64_t>(rows);
+  reference.rows = static_cast<int64_t>(rows);
+  reference.sampled = given.sampled;
   reference.dead = given.dead;
   reference.uninformative = given.uninformative;
   reference.unconstrained = given.unconstrained;
@@ -55,7 +62,7 @@ bool take(const Call& call, std::span<const std::byte> readback, GivenRun& given
                  kLastRule = static_cast<uint8_t>(Due::kAnything);
   for (const uint8_t bits : states) {
     const auto state = static_cast<RowState>(bits & ~cuda::kAnyColumn);
-    if (static_cast<uint8_t>(state) > kLastState) return false;
+    if (static_cast<uint8_t>(state) > kLastState && state != RowState::kAbsent) return false;
     reference.state.push_back(state);
     lse.rule.push_back(static_cast<uint8_t>(cuda::lse_due(call.model, state)));
   }
@@ -70,7 +77,7 @@ std::unique_ptr<GivenRun> given_run(const Case& c, const Call& call, const Resul
   given->run.c = c;
   given->run.plan = call.plan;
   given->worst = std::bit_cast<double>(result.counts.worst);
-  given->sampled = RowSpace(call.problem).count();
+  given->sampled = rows_present(call);
   given->dead = result.counts.dead;
   given->uninformative = result.counts.uninformative;
   given->unconstrained = result.counts.unconstrained;

@@ -23,7 +23,7 @@ unsigned blocks_for(const Call& call) {
   for (const TensorSlot& place : call.tensor) bytes = std::max(bytes, place.end - place.begin);
   return static_cast<unsigned>(std::min(bytes / (2 * kThreads * kUnitsAThread) + 1, kMostBlocks));
 }
-enum Job : unsigned { kWorkspaceJob = kTensors, kPackedBias, kPackedMask, kTasks, kLayOutJobs };
+enum Job : unsigned { kWorkspaceJob = kTensors, kPackedBias, kPackedMask, kPackedSides, kTasks, kLayOutJobs };
 enum : unsigned { kOutputJob = kWorkspaceJob + 1, kLseJob, kJudgeJobs };
 
 // The distance between rows of a packed bias or mask.
@@ -58,13 +58,13 @@ __device__ uint16_t pattern_at(const TensorSlot& place, uint64_t at) {
 
 // The value of a unit before the call: of an input, a redzone, a gap or an output.
 template <class Unit>
-__device__ Unit laid(const Call& call, int t, uint64_t at, bool* element) {
+__device__ Unit laid(const Call& call, int t, uint64_t at, Element* element) {
   const TensorSlot& place = call.tensor[t];
-  *element = false;
+  *element = {};
   if (at >= place.data && at < place.elements_end) {
     const auto offset = static_cast<uint32_t>(at - place.data);
     const Element e = element_at(place, offset / place.element_bytes);
-    *element = e.is;
+    *element = e;
     if (e.is && t < kOutput) return static_cast<Unit>(input_unit(call, t, e.n, offset % place.element_bytes));
   }
   return static_cast<Unit>(pattern_at(place, at));
@@ -82,7 +82,7 @@ __device__ void each_unit(const Work& work, int t, const Visit& visit) {
 template <class Unit>
 __device__ void lay_tensor(const Work& work, int t) {
   const Call& call = *work.call;
-  bool element;
+  Element element;
   each_unit<Unit>(work, t, [&](uint64_t at, Unit& unit) { unit = laid<Unit>(call, t, at, &element); });
 }
 
@@ -114,77 +114,110 @@ __device__ void each_unit_between(const Work& work, int t, const Visit& visit) {
 }
 
 // The rows of Q, K or V as the oracle reads them: dense, and padded with zeros (rows.h).
-template <class Element>
+template <class Number>
 struct Packed {
-  Element* at;
+  Number* at;
   int32_t rows, length, heads, stride;
 };
-template <class Element>
-__device__ Packed<Element> packed_of(const Work& work, int t) {
+template <class Number>
+__device__ Packed<Number> packed_of(const Work& work, int t) {
   const attn_problem& p = work.call->problem;
   const cuda::RowsInput& in = work.input;
   const auto heads_q = static_cast<int32_t>(p.heads_q), heads_kv = static_cast<int32_t>(p.heads_kv);
-  const auto writable = [](const void* at) { return static_cast<Element*>(const_cast<void*>(at)); };
+  const auto writable = [](const void* at) { return static_cast<Number*>(const_cast<void*>(at)); };
   if (t == kQuery) return {writable(in.q), in.rows, static_cast<int32_t>(p.seq_q), heads_q, in.stride_qk};
   if (t == kKey) return {writable(in.k), in.groups * in.keys, in.keys, heads_kv, in.stride_qk};
   return {writable(in.v), in.groups * in.keys, in.keys, heads_kv, in.stride_v};
 }
 
 // A row of Q, K or V as the kernel has it.
-template <class Element>
+template <class Number>
 struct Stored {
-  Element* at;
+  Number* at;
   int64_t step;    // to the next column
-  uint32_t b, h;   // the stored indices: 0 if all indices share one row
+  uint32_t b, h;   // the indices by which its values are made: 0 if all indices share one row
   uint32_t entry;  // the batch entry of the row
   bool mine;       // true if no other row shares this memory, or if this is the first of those that do
 };
 
-// Calls visit(Stored, s, the row as the oracle has it, its stride), a row a warp.
-template <class Element, class Visit>
+// The tensor in whose memory t lies: a latent V in K's.
+__device__ int memory_of(const Work& work, int t) {
+  return t == kValue && work.call->problem.latent != 0 ? kKey : t;
+}
+
+// Calls visit(Stored, s, the row as the oracle has it, its stride), a row a warp. Rows that a packed entry lacks are
+// left out.
+template <class Number, class Visit>
 __device__ void each_row(const Work& work, int t, const Visit& visit) {
-  const TensorSlot& place = work.call->tensor[t];
-  const Packed packed = packed_of<Element>(work, t);
+  const Call& call = *work.call;
+  const int memory = memory_of(work, t);
+  const TensorSlot& place = call.tensor[memory];
+  const bool entries_packed = is_packed(call, memory);
+  const Packed packed = packed_of<Number>(work, t);
   const auto warp = static_cast<int32_t>(first_unit() / 32),
              warps = static_cast<int32_t>(stride_of_units() / 32);
   for (int32_t row = warp; row < packed.rows; row += warps) {
     const int32_t head = row / packed.length, s = row % packed.length, b = head / packed.heads,
                   h = head % packed.heads;
-    Stored<Element> stored;
+    if (s >= (t == kQuery ? queries_of(call, b) : held_keys(call, b))) continue;
+    Stored<Number> stored;
     stored.entry = static_cast<uint32_t>(b);
-    stored.b = place.size[0] == 1 ? 0 : static_cast<uint32_t>(b);
+    stored.b = place.size[0] == 1 && !entries_packed ? 0 : static_cast<uint32_t>(b);
     stored.h = place.size[1] == 1 ? 0 : static_cast<uint32_t>(h);
     stored.mine = stored.b == static_cast<uint32_t>(b) && stored.h == static_cast<uint32_t>(h);
     stored.step = (place.backwards & 8) != 0 ? -int64_t{place.stride[3]} : int64_t{place.stride[3]};
-    const uint64_t offset = element_offset(place, stored.b, stored.h, static_cast<uint32_t>(s), 0);
+    const auto at_row = static_cast<uint32_t>(entries_packed ? borders_of(call, memory)[b] + s : s);
+    const uint64_t offset = element_offset(place, entries_packed ? 0 : stored.b, stored.h, at_row, 0);
     stored.at =
-        reinterpret_cast<Element*>(work.base[t] + address_of(place, place.data + offset * sizeof(Element)));
+        reinterpret_cast<Number*>(work.base[memory] + address_of(place, place.data + offset * sizeof(Number)));
     visit(stored, s, packed.at + int64_t{row} * packed.stride, packed.stride);
   }
 }
 
-template <class Element>
+// Calls visit(element, what it holds) for each element of Q, K or V that belongs to no batch entry.
+template <class Number, class Visit>
+__device__ void each_slack_element(const Work& work, int t, const Visit& visit) {
+  const Call& call = *work.call;
+  if (!is_packed(call, t)) return;
+  const TensorSlot& place = call.tensor[t];
+  const int64_t first = owned_rows(call, t), heads = place.size[1], columns = place.size[3];
+  for (int64_t unit = first_unit(); unit < (place.size[2] - first) * heads * columns; unit += stride_of_units()) {
+    const auto d = static_cast<uint32_t>(unit % columns), h = static_cast<uint32_t>(unit / columns % heads),
+               s = static_cast<uint32_t>(first + unit / columns / heads);
+    const uint64_t at = place.data + element_offset(place, 0, h, s, d) * sizeof(Number);
+    visit(*reinterpret_cast<Number*>(work.base[t] + address_of(place, at)),
+          static_cast<Number>(slack_bits(call, t, h, s, d)));
+  }
+}
+
+template <class Number>
 __device__ void lay_input(const Work& work, int t) {
-  constexpr bool k16 = sizeof(Element) == 2;
+  constexpr bool k16 = sizeof(Number) == 2;
   const Call& call = *work.call;
   const Recipe& recipe = call.recipe;
-  if (call.tensor[t].end == 0) return;
-  each_unit_between(work, t, [](uint16_t pattern, uint16_t& unit) { unit = pattern; });
+  const int memory = memory_of(work, t);
+  const bool own = memory == t;  // else K's job writes the memory, and only the oracle's copy is made here
+  if (call.tensor[memory].end == 0) return;
+  if (own) {
+    each_unit_between(work, t, [](uint16_t pattern, uint16_t& unit) { unit = pattern; });
+    each_slack_element<Number>(work, t, [](Number& element, Number due) { element = due; });
+  }
   // Most values come from the fill alone, and parts of that computation are the same for a row.
-  const Fill& fill = recipe.fill[t];
+  const Fill& fill = recipe.fill[memory];
   const bool plain = k16 && !recipe.remapped && recipe.planted == 0 && !recipe.nan_beyond_lengths &&
                      fill_values::is_random(fill.kind);
-  const int32_t dtype = call.problem.dtype, dim = static_cast<int32_t>(call.tensor[t].size[3]);
-  each_row<Element>(work, t, [&](const Stored<Element>& to, int32_t s, Element* packed, int32_t stride) {
+  const int32_t dtype = call.problem.dtype;
+  const auto dim = static_cast<int32_t>(own ? call.tensor[t].size[3] : call.problem.dim_v);
+  each_row<Number>(work, t, [&](const Stored<Number>& to, int32_t s, Number* packed, int32_t stride) {
     fill_values::RandomRow row = {};
     if (plain) row = fill_values::random_row(fill, dtype == ATTN_F16, to.b, to.h, s);
     for (int32_t d = static_cast<int32_t>(threadIdx.x) % 32; d < stride; d += 32) {
-      Element bits = 0;
+      Number bits = 0;
       if (d < dim) {
         bits = plain ? fill_values::random_bits(fill, dtype, row, d)
-                     : static_cast<Element>(
-                           value_bits(call, t, to.b, to.h, static_cast<uint32_t>(s), static_cast<uint32_t>(d)));
-        if (to.mine) to.at[d * to.step] = bits;
+                     : static_cast<Number>(value_bits(call, memory, to.b, to.h, static_cast<uint32_t>(s),
+                                                      static_cast<uint32_t>(d)));
+        if (to.mine && own) to.at[d * to.step] = bits;
       }
       packed[d] = bits;
     }
@@ -202,13 +235,13 @@ template <class Value>
 __device__ void lay_pairs(const Work& work, int t, const void* to, Value value_of) {
   const Call& call = *work.call;
   const TensorSlot& place = call.tensor[t];
-  using Element = decltype(value_of(call, 0, 0, 0, 0));
+  using Number = decltype(value_of(call, 0, 0, 0, 0));
   const int64_t stride = padded_keys(work.input);
   const int64_t rows = int64_t{1} * place.size[0] * place.size[1] * place.size[2];
   for (int64_t unit = first_unit(); unit < rows * stride; unit += stride_of_units()) {
     const int64_t row = unit / stride, j = unit % stride, head = row / place.size[2];
     if (j >= place.size[3]) continue;
-    static_cast<Element*>(const_cast<void*>(to))[unit] =
+    static_cast<Number*>(const_cast<void*>(to))[unit] =
         value_of(call, static_cast<uint32_t>(head / place.size[1]), static_cast<uint32_t>(head % place.size[1]),
                  static_cast<uint32_t>(row % place.size[2]), static_cast<uint32_t>(j));
   }
@@ -224,6 +257,29 @@ __device__ void lay_workspace(const Work& work, bool clean) {
   }
 }
 
+// The sides of a merge as the oracle reads them: dense.
+__device__ void lay_sides(const Work& work) {
+  const Call& call = *work.call;
+  const cuda::MergeInput& in = work.merge;
+  const int64_t heads = call.problem.heads_q, queries = call.problem.seq_q;
+  const auto each = [&](int t, const void* to, int64_t columns, bool wide) {
+    for (int64_t unit = first_unit(); unit < in.rows * columns; unit += stride_of_units()) {
+      const int64_t row = unit / columns, head = row / queries;
+      const uint32_t bits =
+          side_bits(call, t, static_cast<uint32_t>(head / heads), static_cast<uint32_t>(head % heads),
+                    static_cast<uint32_t>(row % queries), static_cast<uint32_t>(unit % columns));
+      if (wide)
+        static_cast<uint32_t*>(const_cast<void*>(to))[unit] = bits;
+      else
+        static_cast<uint16_t*>(const_cast<void*>(to))[unit] = static_cast<uint16_t>(bits);
+    }
+  };
+  for (int side = 0; side < 2; ++side) {
+    each(side == 0 ? kFirstO : kSecondO, in.o[side], in.columns, in.dtype == ATTN_F32);
+    each(side == 0 ? kFirstLse : kSecondLse, in.lse[side], 1, true);
+  }
+}
+
 __device__ void lay_tasks(const Work& work) {
   const Call& call = *work.call;
   const attn_problem& p = call.problem;
@@ -231,9 +287,17 @@ __device__ void lay_tasks(const Work& work) {
   const int64_t heads_a_group = p.heads_q / p.heads_kv, stride = padded_keys(in);
   for (int64_t row = first_unit(); row < in.rows; row += stride_of_units()) {
     const int64_t head = row / p.seq_q, b = head / p.heads_q, h = head % p.heads_q, i = row % p.seq_q;
-    const KeyRange range = key_range(p, length_of(call, b), i);
+    const Lengths lengths = lengths_of(call, b);
+    // The oracle takes a query that a packed entry lacks for a dead row.
+    const KeyRange range = i < lengths.queries ? key_range(p, lengths, i) : KeyRange{0, 0};
     cuda::RowTask task = {};
     task.sink = -INFINITY;
+    if (p.has_sink) {
+      const uint32_t sink = sink_at(call, h);
+      task.sink = cuda::number_of(p.sink_dtype, &sink, 0);
+    }
+    task.slope = in.slopes ? slope_at(call, b, h) : 0;
+    task.diagonal = diagonal(p, lengths, i);
     task.group = static_cast<int32_t>(b * p.heads_kv + h / heads_a_group);
     // A window may end before the first key.
     if (range.last > range.first)
@@ -246,7 +310,6 @@ __device__ void lay_tasks(const Work& work) {
     in.facts[group] = {static_cast<unsigned long long>(__double_as_longlong(0x1p1023)), 0, 0};
     const_cast<int32_t*>(in.lengths)[group] = static_cast<int32_t>(length_of(call, group / p.heads_kv));
   }
-  if (first_unit() == 0) *work.counts = {};
 }
 
 __global__ void __launch_bounds__(kThreads) lay_out_kernel(const __grid_constant__ Work work) {
@@ -269,7 +332,9 @@ __global__ void __launch_bounds__(kThreads) lay_out_kernel(const __grid_constant
       });
   }
   if (job == kPackedMask && in.mask) lay_pairs(work, kMask, in.mask, mask_at);
-  if (job == kTasks) lay_tasks(work);
+  if (job == kPackedSides && is_merge(*work.call)) lay_sides(work);
+  if (job == kTasks && !is_merge(*work.call)) lay_tasks(work);
+  if (job == kTasks && first_unit() == 0) *work.counts = {};
 }
 
 __global__ void __launch_bounds__(kThreads) lay_again_kernel(const __grid_constant__ Work work) {
@@ -293,7 +358,7 @@ __device__ uint32_t exponent_of(int32_t dtype) {
 
 // Checks that inputs are unchanged, by comparing them with the oracle's copy, whose address no kernel under
 // test gets.
-template <class Element>
+template <class Number>
 __device__ void judge_input(const Work& work, int t) {
   const Call& call = *work.call;
   if (call.tensor[t].end == 0) return;
@@ -301,8 +366,11 @@ __device__ void judge_input(const Work& work, int t) {
   const uint32_t all_ones = exponent_of(call.problem.dtype);
   int redzones = 0, inputs = 0, not_finite = 0;
   each_unit_between(work, t, [&](uint16_t pattern, const uint16_t& unit) { redzones += unit != pattern; });
-  each_row<Element>(work, t, [&](const Stored<Element>& is, int32_t s, const Element* was, int32_t) {
-    if (work.number == 0 && (t == kQuery || s < length_of(call, is.entry)))
+  each_slack_element<Number>(work, t, [&](const Number& is, Number was) { inputs += is != was; });
+  // A caller cannot tell packed keys beyond a key length from others.
+  const bool all_rows = t == kQuery || is_packed(call, t);
+  each_row<Number>(work, t, [&](const Stored<Number>& is, int32_t s, const Number* was, int32_t) {
+    if (work.number == 0 && (all_rows || s < length_of(call, is.entry)))
       for (int32_t d = static_cast<int32_t>(threadIdx.x) % 32; d < dim; d += 32)
         not_finite += (was[d] & all_ones) == all_ones;
     if (!is.mine) return;
@@ -318,11 +386,13 @@ template <class Unit>
 __device__ void judge_tensor(const Work& work, int t) {
   const Call& call = *work.call;
   const TensorSlot& place = call.tensor[t];
+  // A row of an output that belongs to no batch entry is not written.
+  const int64_t rows = is_packed(call, t) ? owned_rows(call, t) : int64_t{place.size[2]};
   int redzones = 0, inputs = 0, unwritten = 0;
   each_unit<Unit>(work, t, [&](uint64_t at, const Unit& is) {
-    bool element;
+    Element element;
     const Unit was = laid<Unit>(call, t, at, &element);
-    if (!element)
+    if (!element.is || element.n[2] >= rows)
       redzones += is != was;
     else if (t < kOutput)
       inputs += is != was;
@@ -347,14 +417,25 @@ __device__ void judge_workspace(const Work& work) {
   count(&work.counts->redzones, redzones);
 }
 
-// The address of an element of an output, from where its places count.
-__device__ uint64_t place_of(const Call& call, int t, int64_t row, int64_t column) {
-  const TensorSlot& place = call.tensor[t];
+// The batch entry, head and query of a row.
+struct Query {
+  int64_t b, h, i;
+};
+__device__ Query query_of(const Call& call, int64_t row) {
   const int64_t head = row / call.problem.seq_q;
+  return {head / call.problem.heads_q, head % call.problem.heads_q, row % call.problem.seq_q};
+}
+// True if a packed entry has no such query.
+__device__ bool is_absent(const Call& call, const Query& query) { return query.i >= queries_of(call, query.b); }
+
+// The address of an element of an output, from where its places count.
+__device__ uint64_t place_of(const Call& call, int t, const Query& query, int64_t column) {
+  const TensorSlot& place = call.tensor[t];
+  const bool packed = is_packed(call, t);
+  const int64_t row = packed ? borders_of(call, t)[query.b] + query.i : query.i;
   const uint64_t offset =
-      element_offset(place, static_cast<uint32_t>(head / call.problem.heads_q),
-                     static_cast<uint32_t>(head % call.problem.heads_q),
-                     static_cast<uint32_t>(row % call.problem.seq_q), static_cast<uint32_t>(column));
+      element_offset(place, static_cast<uint32_t>(packed ? 0 : query.b), static_cast<uint32_t>(query.h),
+                     static_cast<uint32_t>(row), static_cast<uint32_t>(column));
   return address_of(place, place.data + offset * place.element_bytes);
 }
 
@@ -390,22 +471,32 @@ __device__ void judge_output(const Work& work) {
   const cuda::RowsOutput& out = work.output;
   const int64_t columns = call.problem.dim_v;
   double worst = 0;
-  int outside = 0, repeated = 0;
+  int outside = 0, repeated = 0, not_finite = 0;
   // Once nothing is judged any more: see Readback.
   const bool allowances = out.o_exact && call.readback_at != kNoReadback && !call.readback_all &&
                           work.number + 1 == static_cast<int32_t>(call.repeats);
   for (int64_t at = first_unit(); at < work.input.rows * columns; at += stride_of_units()) {
+    const Query query = query_of(call, at / columns);
+    if (is_absent(call, query)) {
+      out.o[at] = 0, out.o_bound[at] = INFINITY, out.o_rule[at] = static_cast<uint8_t>(Due::kAnything);
+      if (out.o_exact) out.o_exact[at] = 0;
+      if (work.got) work.got[at] = 0;
+      continue;
+    }
     const auto* bits = reinterpret_cast<const cuda::Bits<kFormat>*>(
-        work.base[kOutput] + place_of(call, kOutput, at / columns, at % columns));
+        work.base[kOutput] + place_of(call, kOutput, query, at % columns));
     const auto got = static_cast<float>(cuda::number<kFormat>(*bits));
     repeated += keep(work, work.got, at, got);
     judge_ratio(
         ratio_of(static_cast<Due>(out.o_rule[at]), out.o[at], out.o_bound[at], call.overflow, false, got),
         &worst, &outside);
+    for (int side = 0; side < 2 && is_merge(call) && work.number == 0; ++side)
+      not_finite += !cuda::is_finite_number<kFormat>(cuda::numbers_of<kFormat>(work.merge.o[side])[at]);
     if (allowances) out.o_bound[at] += fabs(out.o[at] - out.o_exact[at]);
   }
   count_ratios(work, worst, outside);
   count(&work.counts->repeated, repeated);
+  count(&work.counts->not_finite, not_finite);
 }
 
 __device__ void judge_lse(const Work& work) {
@@ -413,13 +504,20 @@ __device__ void judge_lse(const Work& work) {
   double worst = 0;
   int outside = 0, dead = 0, uninformative = 0, unconstrained = 0, unknown = 0, repeated = 0;
   for (int64_t row = first_unit(); row < work.input.rows; row += stride_of_units()) {
+    const Query query = query_of(*work.call, row);
+    if (is_absent(*work.call, query)) {
+      out.state[row] = static_cast<uint8_t>(RowState::kAbsent);
+      out.lse[row] = 0, out.lse_bound[row] = INFINITY;
+      if (work.got_lse) work.got_lse[row] = 0;
+      continue;
+    }
     const auto state = static_cast<RowState>(out.state[row] & ~cuda::kAnyColumn);
     dead += state == RowState::kDead;
     uninformative += state == RowState::kUninformative;
     unconstrained += state == RowState::kUnconstrained || (out.state[row] & cuda::kAnyColumn) != 0;
     unknown += state > RowState::kNaN;
     if (work.call->tensor[kLse].end == 0) continue;
-    const float got = *reinterpret_cast<const float*>(work.base[kLse] + place_of(*work.call, kLse, row, 0));
+    const float got = *reinterpret_cast<const float*>(work.base[kLse] + place_of(*work.call, kLse, query, 0));
     repeated += keep(work, work.got_lse, row, got);
     judge_ratio(ratio_of(cuda::lse_due(work.call->model, state), out.lse[row], out.lse_bound[row],
                          work.call->model.log_overflow, true, got),

@@ -1,6 +1,6 @@
 // The kernels of a batch: a case laid out from its recipe, and what a run has left judged.
 //
-//   lay_out(call, work, &env) ... the kernel under test ... launch_rows(work.input, ...)
+//   lay_out(call, work, &env) ... the kernel under test ... launch_rows(work.input, ...)   // or launch_merge()
 //   judge(call, work, &env)
 //   work.number = 1;
 //   lay_again(call, work, &env) ... the kernel once more ... judge(call, work, &env)
@@ -9,6 +9,7 @@
 #pragma once
 
 #include "fuzz/batch/call.h"
+#include "reference/cuda/merge.h"
 #include "reference/cuda/rows.h"
 
 namespace attnfuzz::batch {
@@ -19,7 +20,8 @@ struct Work {
   std::byte* base[kTensors + 1];  // where places count from, of each tensor and of the workspace
   int32_t number;                 // of the call, from 0
   // The oracle's side. What is laid out for it is not what the kernel under test is given.
-  cuda::RowsInput input;
+  cuda::RowsInput input;   // of a merge: its number of rows alone
+  cuda::MergeInput merge;  // of a merge; else without rows
   cuda::RowsOutput output;
   float *got, *got_lse;  // O and the LSE that the first call wrote, dense; NULL: nobody asks
   Counts* counts;

@@ -5,13 +5,34 @@
 #include "properties/data/fill_values.h"
 #include "properties/data/fill_values32.h"
 #include "properties/data/mask_values.h"
+#include "properties/data/sink_values.h"
+#include "properties/data/slope_values.h"
 #include "properties/data/source.h"
+#include "reference/semantics.h"
 
 namespace attnfuzz::batch {
 
-// The keys of batch entry b.
+// Where packed rows lie: sequences.h on a device, from the recipe's borders.
+__device__ inline bool is_packed(const Call& call, int t) { return ((call.packed_q | call.packed_k) >> t & 1) != 0; }
+__device__ inline const int64_t* borders_of(const Call& call, int t) {
+  return (call.packed_q >> t & 1) != 0 ? call.recipe.borders_q : call.recipe.borders_k;
+}
+// The stored row of a packed tensor from which on no row belongs to an entry.
+__device__ inline int64_t owned_rows(const Call& call, int t) { return borders_of(call, t)[call.problem.batch]; }
+// The queries of batch entry b.
+__device__ inline int64_t queries_of(const Call& call, int64_t b) {
+  const int64_t* borders = call.recipe.borders_q;
+  return call.packed_q != 0 ? borders[b + 1] - borders[b] : call.problem.seq_q;
+}
+// The rows of K and V that batch entry b has.
+__device__ inline int64_t held_keys(const Call& call, int64_t b) {
+  const int64_t* borders = call.recipe.borders_k;
+  return call.packed_k != 0 ? borders[b + 1] - borders[b] : call.problem.seq_k;
+}
+
+// The keys of batch entry b: no more than its key length, if there is one.
 __device__ inline int64_t length_of(const Call& call, int64_t b) {
-  const int64_t keys = call.problem.seq_k;
+  const int64_t keys = held_keys(call, b);
   if (!call.problem.has_key_lengths) return keys;
   const int64_t given = call.recipe.lengths[b];
   return given < 0 ? 0 : given > keys ? keys : given;
@@ -43,7 +64,11 @@ __device__ inline uint32_t filled(const Fill& fill, int32_t dtype, int64_t b, in
   return fill_bits(fill, dtype, b, h, s, d, dim);
 }
 
-// The bits of an element of Q, K or V.
+__device__ inline Lengths lengths_of(const Call& call, int64_t b) {
+  return {queries_of(call, b), length_of(call, b)};
+}
+
+// The bits of an element of Q, K or V, by batch entry and place there.
 __device__ inline uint32_t value_bits(const Call& call, int t, uint32_t b, uint32_t h, uint32_t s, uint32_t d) {
   const Recipe& recipe = call.recipe;
   const int32_t dtype = call.problem.dtype;
@@ -64,6 +89,45 @@ __device__ inline uint32_t value_bits(const Call& call, int t, uint32_t b, uint3
   if (t == kValue && recipe.has_v_added)
     bits = sum_bits(dtype, bits, filled(recipe.v_added, dtype, from_b, from_h, from_s, d, dim));
   return bits;
+}
+
+// The bits of an element of Q, K or V in stored row s, which belongs to no batch entry: InputRows::write_slack().
+__device__ inline uint32_t slack_bits(const Call& call, int t, uint32_t h, uint32_t s, uint32_t d) {
+  const int32_t dtype = call.problem.dtype;
+  const bool numbers = t == kQuery ? call.recipe.numbers_q != 0 : call.recipe.numbers_k != 0;
+  if (!numbers) return dtype == ATTN_F32 ? kNan32 : format16(dtype).nan;
+  return filled(call.recipe.fill[t], dtype, 0, h, s, d, call.tensor[t].size[3]);
+}
+
+// The sink of head h in the bits of its dtype, and the slope of head h in batch entry b.
+__device__ inline uint32_t sink_at(const Call& call, int64_t h) {
+  return sink_bits(call.recipe.sink, source(call.recipe.head_q, h, call.problem.seq_k));
+}
+__device__ inline float slope_at(const Call& call, int64_t b, int64_t h) {
+  const Recipe& recipe = call.recipe;
+  const int64_t keys = call.problem.seq_k;
+  return slope_value(recipe.slopes, recipe.slopes.entries ? source(recipe.batch, b, keys) : 0,
+                     source(recipe.head_q, h, keys));
+}
+
+__device__ inline bool is_merge(const Call& call) { return (call.problem.features & ATTN_FEATURE_MERGE) != 0; }
+
+// The bits of an element of a merge's side: its O, or its LSE in the plan's form.
+__device__ inline uint32_t side_bits(const Call& call, int t, uint32_t b, uint32_t h, uint32_t s, uint32_t d) {
+  const Recipe& recipe = call.recipe;
+  if (const Plant* plant = plant_at(recipe, t, b, h, s, d)) return plant->bits;
+  const int side = t == kSecondO || t == kSecondLse;
+  const bool lse = t == kFirstLse || t == kSecondLse;
+  int64_t from_b = b, from_h = h, from_s = s;
+  if (recipe.remapped) {
+    const int64_t keys = length_of(call, b);
+    from_b = source(recipe.batch, b, keys), from_h = source(recipe.head_q, h, keys);
+    from_s = source(recipe.query, s, keys);
+  }
+  if (!pattern_shows(recipe.sides, from_b, from_h, from_s, side, call.problem.seq_q, 2))
+    return !lse ? 0 : call.plan.lse_dead == ATTN_LSE_DEAD_PLUS_INF ? 0x7f800000u : 0xff800000u;
+  return filled(lse ? recipe.side_lse[side] : recipe.side_o[side], lse ? int32_t{ATTN_F32} : call.problem.dtype,
+                from_b, from_h, from_s, d, call.tensor[t].size[3]);
 }
 
 // The indices at which the recipe is evaluated for one element of a bias or a mask.
@@ -93,17 +157,27 @@ __device__ inline uint8_t mask_at(const Call& call, uint32_t b, uint32_t h, uint
                        call.recipe.seq_k);
 }
 
-// The unit at byte `within` of element n. A unit is one byte for a mask, and two bytes for every other input.
+// The unit at byte `within` of element n of an input other than Q, K and V. A unit is one byte for a mask, and two
+// bytes for every other tensor.
 __device__ inline uint16_t input_unit(const Call& call, int t, const uint32_t (&n)[4], uint32_t within) {
+  const auto part_of = [&](uint64_t bits) { return static_cast<uint16_t>(bits >> 8 * within); };
   switch (t) {
     case kBias:
-      return static_cast<uint16_t>(bias_at(call, n[0], n[1], n[2], n[3]) >> 8 * within);
+      return part_of(bias_at(call, n[0], n[1], n[2], n[3]));
     case kMask:
       return mask_at(call, n[0], n[1], n[2], n[3]);
     case kLengths:
-      return static_cast<uint16_t>(static_cast<uint64_t>(call.recipe.lengths[n[3]]) >> 8 * within);
+      return part_of(static_cast<uint64_t>(call.recipe.lengths[n[3]]));  // of 4 or 8 bytes, little-endian
+    case kBordersQ:
+      return part_of(static_cast<uint64_t>(call.recipe.borders_q[n[3]]));
+    case kBordersK:
+      return part_of(static_cast<uint64_t>(call.recipe.borders_k[n[3]]));
+    case kSinks:
+      return part_of(sink_at(call, n[1]));
+    case kHeadSlopes:
+      return part_of(__float_as_uint(slope_at(call, n[0], n[1])));
     default:
-      return static_cast<uint16_t>(value_bits(call, t, n[0], n[1], n[2], n[3]) >> 8 * within);
+      return part_of(side_bits(call, t, n[0], n[1], n[2], n[3]));
   }
 }
 

@@ -4,11 +4,13 @@
 
 #include "properties/case/as_contract.h"
 #include "properties/case/geometry.h"
+#include "properties/case/packed.h"
 #include "properties/data/recipe.h"
 #include "properties/judge/bad_plan.h"
 #include "properties/memory/case_poison.h"
 #include "properties/memory/extent.h"
 #include "reference/call/known_features.h"
+#include "reference/merge.h"
 #include "reference/model/error_model.h"
 
 namespace attnfuzz::batch {
@@ -89,7 +91,7 @@ std::optional<int64_t> place(const Case& c, Tensor t, uint64_t* bytes, TensorSlo
     to->end = next = to->elements_end + static_cast<uint64_t>(g.redzone_after());
   }
   to->element_bytes = static_cast<uint32_t>(g.element_bytes);
-  const std::array<int64_t, 4> size = logical_size(c.problem, id);
+  const std::array<int64_t, 4> size = stored_size(c.problem, id);
   const std::array<bool, 4> once = repeated(c, id);
   for (int n = 0; n < 4; ++n) {
     const int64_t stride = std::abs(g.stride[n]) * g.element_bytes;
@@ -109,6 +111,18 @@ std::optional<int64_t> place(const Case& c, Tensor t, uint64_t* bytes, TensorSlo
   return g.first;
 }
 
+// Returns false if there are too many batch entries.
+bool write_borders(const Problem& p, Recipe* to) {
+  if (!p.packed_q && !p.packed_k) return true;
+  if (p.batch > kMostLengths) return false;
+  const PackedCase packed(p);
+  std::ranges::copy(packed.borders_q(), to->borders_q);
+  std::ranges::copy(packed.borders_k(), to->borders_k);
+  to->numbers_q = p.packed_q && p.packed_q->numbers;
+  to->numbers_k = p.packed_k && p.packed_k->numbers;
+  return true;
+}
+
 // Writes the recipe of the inputs. Returns false if a call has no room for it.
 bool write_recipe(const Case& c, Recipe* to) {
   const Problem& p = c.problem;
@@ -116,6 +130,10 @@ bool write_recipe(const Case& c, Recipe* to) {
   to->fill[0] = c.q, to->fill[1] = c.k, to->fill[2] = c.v;
   if (p.bias) to->bias = *p.bias;
   if (p.mask) to->mask = *p.mask;
+  to->side_o[0] = c.o1, to->side_o[1] = c.o2, to->side_lse[0] = c.lse1, to->side_lse[1] = c.lse2;
+  to->sides = c.sides;
+  if (p.sink) to->sink = *p.sink;
+  if (p.slopes) to->slopes = *p.slopes;
   to->remapped = !(r == Remap{});
   to->batch = r.batch, to->head_q = r.head_q, to->head_kv = r.head_kv, to->query = r.query, to->key = r.key;
   to->seq_q = r.seq_q ? r.seq_q : p.seq_q;
@@ -123,12 +141,12 @@ bool write_recipe(const Case& c, Recipe* to) {
   to->has_k_shift = r.k_shift.has_value(), to->k_shift = r.k_shift.value_or(Fill{});
   to->has_v_added = r.v_added.has_value(), to->v_added = r.v_added.value_or(Fill{});
   to->nan_beyond_lengths = c.nan_beyond_lengths;
-  const Once once[] = {c.once.q, c.once.k, c.once.v};
-  for (int t = 0; t < 3; ++t) to->once_batch[t] = once[t].batch, to->once_head[t] = once[t].head;
-  for (int64_t b = 0; b < p.batch && p.key_lengths; ++b)
-    to->longest =
-        std::max(to->longest, std::clamp<int64_t>((*p.key_lengths)[static_cast<size_t>(b)], 0, p.seq_k));
-  if (!p.key_lengths) to->longest = p.seq_k;
+  for (int t = 0; t < 3; ++t) {
+    const auto [batch, head, row, column] = repeated(c, kIds[t]);
+    to->once_batch[t] = batch, to->once_head[t] = head;
+  }
+  for (int64_t b = 0; b < p.batch; ++b) to->longest = std::max(to->longest, key_length(p, b));
+  if (!write_borders(p, to)) return false;
   if (p.key_lengths) {
     if (p.key_lengths->size() > kMostLengths) return false;
     std::ranges::copy(*p.key_lengths, to->lengths);
@@ -153,7 +171,9 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
     return std::nullopt;
   };
   const Problem& p = c.problem;
-  *why = unknown_features({"a batch on a GPU", ATTN_FEATURE_F32}, problem_of(p).features);
+  constexpr uint64_t kKnown = ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT |
+                              ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_MERGE;
+  *why = unknown_features({"a batch on a GPU", kKnown}, problem_of(p).features);
   if (!why->empty()) return std::nullopt;
   if (c.calls.empty() || c.calls.size() > kMostRepeats) return no("many calls");
   const double rows =
@@ -174,10 +194,11 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
     call.first[t] = *first;
     if (at_page_end(c, kIds[t])) call.at_page_end |= uint32_t{1} << t;
     if (call.tensor[t].blocks > 0) call.spread |= uint32_t{1} << t;
+    if (packing_of(p, kIds[t])) (of_queries(spec_of(kIds[t])) ? call.packed_q : call.packed_k) |= uint32_t{1} << t;
   }
   for (const attnfuzz::Call& one : c.calls)
     call.repeat[call.repeats++] = {one.dirty_workspace, static_cast<uint8_t>(one.stream != 0)};
-  if (!write_recipe(c, &call.recipe)) return no("many key lengths or planted values");
+  if (!write_recipe(c, &call.recipe)) return no("many key lengths, packed entries or planted values");
   call.readback_at = kNoReadback;
   call.complete = c.poison == Poison::kNan;
   if (call.bytes > kMostBytes) return no("more than 64 MiB");
@@ -192,6 +213,7 @@ bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibrati
   };
   if (bad_plan(plan)) return no("a plan that makes no sense");
   if (plan.qk_format != ATTN_FORMAT_UNKNOWN) return no("Q and K that are converted");
+  if (call->problem.has_sink && plan.lse_sink) return no("an LSE that leaves the sink out");
   if (plan.workspace_bytes % 4 != 0 || plan.workspace_bytes > kMostBytes || plan.workspace_align > kAlign)
     return no("a workspace of more than 64 MiB, or of an odd size or alignment");
   call->plan = plan;
@@ -209,7 +231,9 @@ bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibrati
   workspace.begin = workspace.data - redzone;
   workspace.end_of_data = workspace.data + plan.workspace_bytes;
   workspace.pattern = workspace_pattern(c);
-  const ErrorModel model = make_error_model(call->problem, plan, calibration);
+  const bool merge = (call->problem.features & ATTN_FEATURE_MERGE) != 0;
+  const ErrorModel model = merge ? merge_error_model(call->problem, plan, calibration)
+                                 : make_error_model(call->problem, plan, calibration);
   call->model = model;
   *assumptions = model.assumptions;
   call->overflow = output_overflow(model);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "reference/cuda/pack.h"
+#include "reference/merge.h"
 #include "reference/rows/visibility.h"
 
 namespace attnfuzz {
@@ -107,8 +108,10 @@ class CudaOracle final : public FastOracle {
   std::optional<Reference> evaluate(const attn_problem& problem, const attn_tensors& host,
                                     const attn_plan& plan, const Calibration& calibration, RowSample sample,
                                     std::string* why) override {
-    constexpr uint64_t kKnown = ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED |
-                                ATTN_FEATURE_INDEX32;
+    if ((problem.features & ATTN_FEATURE_MERGE) != 0)
+      return evaluate_sides(problem, host, plan, calibration, sample, why);
+    constexpr uint64_t kKnown = ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT |
+                                ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
     *why = unknown_features({"the oracle on a GPU", kKnown}, problem.features);
     if (!why->empty()) return std::nullopt;
     if (problem.has_sink && plan.lse_sink) {
@@ -134,7 +137,36 @@ class CudaOracle final : public FastOracle {
     if (!pack(problem, host, rows, least_work_, room, &packed, why)) return std::nullopt;
     packed.input.model = model;
     run(packed, results);
+    return taken(problem, host, model, rows, absent, results);
+  }
 
+ private:
+  // As evaluate(), for a merge.
+  std::optional<Reference> evaluate_sides(const attn_problem& problem, const attn_tensors& host,
+                                          const attn_plan& plan, const Calibration& calibration, RowSample sample,
+                                          std::string* why) {
+    *why = unknown_features({"the oracle of merges on a GPU", kMergeKnows.bits}, problem.features);
+    if (!why->empty()) return std::nullopt;
+    const ErrorModel model = merge_error_model(problem, plan, calibration);
+    const std::vector<int64_t> rows = sampled_rows(problem, plan.tile_q, sample);
+    const Results results(rows.size(), static_cast<size_t>(problem.dim_v), false);
+    if (results.bytes > kMostResults) {
+      *why = "more than 512 MiB of results";
+      return std::nullopt;
+    }
+    attn_problem forward = problem;
+    forward.features &= ~ATTN_FEATURE_MERGE;
+    PackedMerge packed;
+    const auto room = [&](size_t bytes) { return sent_.of(bytes); };
+    if (!pack_merge(problem, host, rows, least_work_, room, &packed, why)) return std::nullopt;
+    packed.input.model = model;
+    run_merge(packed, results);
+    return taken(forward, {}, model, rows, {}, results);
+  }
+
+  // The reference of the results that the device has sent back.
+  Reference taken(const attn_problem& problem, const attn_tensors& host, const ErrorModel& model,
+                  const std::vector<int64_t>& rows, const std::vector<int64_t>& absent, const Results& results) {
     // Evaluating no row gives a result of the right shape. If all rows are evaluated, no shape is needed.
     const bool all = static_cast<int64_t>(rows.size()) == RowSpace(problem).count();
     attn_problem shape = problem;
@@ -144,7 +176,49 @@ class CudaOracle final : public FastOracle {
     return reference;
   }
 
- private:
+  RowsOutput output_at(const Results& results) {
+    std::byte* to = results_.of(results.bytes);
+    RowsOutput out;
+    out.o = at<double>(to, results.o);
+    out.o_bound = at<double>(to, results.o_bound);
+    out.o_exact = results.o_exact < results.lse ? at<double>(to, results.o_exact) : nullptr;
+    out.lse = at<double>(to, results.lse);
+    out.lse_bound = at<double>(to, results.lse_bound);
+    out.o_rule = at<uint8_t>(to, results.rule);
+    out.state = at<uint8_t>(to, results.state);
+    return out;
+  }
+
+  attn_env env() const {
+    attn_env env = {};
+    env.size = sizeof env;
+    env.stream = stream_;
+    env.shared_memory_limit = shared_limit_;
+    return env;
+  }
+
+  // Sends inputs, launches kernels, and waits for the results.
+  template <class Launch>
+  void between_copies(std::byte* inputs, const std::byte* block, size_t bytes, const Results& results,
+                      const RowsOutput& out, const Launch& launch) {
+    std::byte* back = received_.of(results.bytes);
+    check("copying to the device", cudaMemcpyAsync(inputs, block, bytes, cudaMemcpyHostToDevice, stream_));
+    if (launch() != ATTN_OK)
+      throw std::runtime_error("the oracle on the GPU: its kernels could not be launched");
+    check("copying from the device",
+          cudaMemcpyAsync(back, out.o, results.bytes, cudaMemcpyDeviceToHost, stream_));
+    check("its kernels", cudaStreamSynchronize(stream_));
+  }
+
+  void run_merge(PackedMerge& packed, const Results& results) {
+    MergeInput& in = packed.input;
+    std::byte* inputs = inputs_.of(packed.bytes);
+    for (int side = 0; side < 2; ++side) relocate(in.o[side], inputs), relocate(in.lse[side], inputs);
+    const RowsOutput out = output_at(results);
+    const attn_env own = env();
+    between_copies(inputs, packed.block, packed.bytes, results, out, [&] { return launch_merge(in, out, &own); });
+  }
+
   void run(Packed& packed, const Results& results) {
     RowsInput& in = packed.input;
     std::byte* inputs = inputs_.of(packed.bytes);
@@ -159,32 +233,16 @@ class CudaOracle final : public FastOracle {
       relocate(in.mask, inputs);
     else
       in.mask = nullptr;
-    std::byte* to = results_.of(results.bytes);
-    RowsOutput out;
-    out.o = at<double>(to, results.o);
-    out.o_bound = at<double>(to, results.o_bound);
-    out.o_exact = results.o_exact < results.lse ? at<double>(to, results.o_exact) : nullptr;
-    out.lse = at<double>(to, results.lse);
-    out.lse_bound = at<double>(to, results.lse_bound);
-    out.o_rule = at<uint8_t>(to, results.rule);
-    out.state = at<uint8_t>(to, results.state);
+    const RowsOutput out = output_at(results);
     RowsScratch scratch = divide_rows(in, blocks_, shared_limit_);
     const size_t of_blocks = scratch.bytes_a_block * static_cast<size_t>(scratch.blocks);
     const size_t slots = static_cast<size_t>(in.groups) * static_cast<size_t>(in.keys);
     scratch.memory = scratch_.of(of_blocks + slots * (sizeof(double) + 1));
     scratch.key_norm = at<double>(scratch.memory, of_blocks);
     scratch.key_facts = at<uint8_t>(scratch.memory, of_blocks + slots * sizeof(double));
-    std::byte* back = received_.of(results.bytes);
-    check("copying to the device",
-          cudaMemcpyAsync(inputs, packed.block, packed.bytes, cudaMemcpyHostToDevice, stream_));
-    attn_env env = {};
-    env.size = sizeof env;
-    env.stream = stream_;
-    env.shared_memory_limit = shared_limit_;
-    if (launch_rows(in, out, scratch, &env) != ATTN_OK)
-      throw std::runtime_error("the oracle on the GPU: its kernels could not be launched");
-    check("copying from the device", cudaMemcpyAsync(back, to, results.bytes, cudaMemcpyDeviceToHost, stream_));
-    check("its kernels", cudaStreamSynchronize(stream_));
+    const attn_env own = env();
+    between_copies(inputs, packed.block, packed.bytes, results, out,
+                   [&] { return launch_rows(in, out, scratch, &own); });
   }
 
   // Copies results from the returned block into the host oracle's arrays.

@@ -10,7 +10,7 @@
 // host. Sums over keys have another order, and exp, log and tanh are CUDA's.
 //
 // It leaves to the CPU's oracle: problems so small that the CPU is faster, rows of more than 131,072 keys,
-// more than 256 MiB of inputs, and single splits' partials and merges (partials.h).
+// more than 256 MiB of inputs, and single splits' partials and their merges (partials.h).
 //
 // Threat model. It runs in the judging process, in its own context. A kernel under test lives in a worker's
 // process and cannot write here, neither by pointer nor by device address, and a fault of it ends its own

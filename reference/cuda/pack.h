@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "reference/cuda/merge.h"
 #include "reference/cuda/rows.h"
 
 namespace attnfuzz::cuda {
@@ -29,5 +30,15 @@ struct Packed {
 // the problem, or if it takes fewer than `least_work` multiply-adds over the keys that position allows.
 bool pack(const attn_problem& problem, const attn_tensors& host, const std::vector<int64_t>& rows,
           double least_work, const std::function<std::byte*(size_t)>& room, Packed* packed, std::string* why);
+
+// The same for a merge.
+struct PackedMerge {
+  MergeInput input;  // without the model; pointers are offsets in the block
+  std::byte* block;
+  size_t bytes;
+};
+bool pack_merge(const attn_problem& problem, const attn_tensors& host, const std::vector<int64_t>& rows,
+                double least_work, const std::function<std::byte*(size_t)>& room, PackedMerge* packed,
+                std::string* why);
 
 }  // namespace attnfuzz::cuda

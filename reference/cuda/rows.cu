@@ -203,11 +203,17 @@ RowsScratch divide_rows(const RowsInput& in, int most_blocks, int64_t shared_lim
   RowsScratch scratch = {};
   const int64_t a_group = (int64_t{in.rows} + in.groups - 1) / std::max(in.groups, 1);
   scratch.rows_a_team = a_group > 2 ? kTeam : static_cast<int>(std::max<int64_t>(a_group, 1));
+  // A block has other shared memory, too.
+  constexpr int64_t kBesides = 8 << 10;
+  const auto bytes_of_queries = [&] {
+    return scratch.rows_a_team * in.stride_qk * static_cast<int64_t>(sizeof(double));
+  };
+  while (scratch.rows_a_team > 1 && bytes_of_queries() + kBesides > shared_limit) scratch.rows_a_team /= 2;
   const int64_t teams = (int64_t{in.rows} + scratch.rows_a_team - 1) / scratch.rows_a_team;
-  const size_t queries = static_cast<size_t>(scratch.rows_a_team * in.stride_qk) * sizeof(double),
-               bytes = bytes_a_team(in, scratch.rows_a_team);
-  // A block has other shared memory, too, and more than 48 KiB in all must be requested (attn::launch()).
-  constexpr size_t kAsked = (size_t{48} << 10) + 16, kBesides = size_t{8} << 10;
+  const auto queries = static_cast<size_t>(bytes_of_queries());
+  const size_t bytes = bytes_a_team(in, scratch.rows_a_team);
+  // More than 48 KiB in all must be requested (attn::launch()).
+  constexpr size_t kAsked = (size_t{48} << 10) + 16;
   size_t shared = queries + bytes;
   if (shared + kBesides > kAsked) shared = std::max(shared, kAsked);
   if (shared + kBesides <= static_cast<size_t>(std::min(shared_limit, kMostShared))) {

@@ -66,7 +66,8 @@ inline constexpr uint8_t kAnyColumn = 0x80;
 ATTN_BOTH inline Due lse_due(const ErrorNumbers& model, RowState state) {
   if (state == RowState::kDead && model.any_dead_lse) return Due::kAnything;
   return state == RowState::kNaN             ? Due::kMustBeNaN
-         : state == RowState::kUnconstrained ? Due::kAnything
+         : state == RowState::kUnconstrained || state == RowState::kAbsent
+             ? Due::kAnything
                                              : Due::kNumber;
 }
 

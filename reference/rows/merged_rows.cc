@@ -8,35 +8,6 @@
 namespace attnfuzz {
 namespace {
 
-MeanTerms reduce_terms(const ErrorModel& model, double splits) {
-  MeanTerms terms;
-  terms.eps_exp = terms.eps_weight = model.eps_exp;
-  terms.sum_gamma = terms.product_gamma = gamma(splits + 3, kU);
-  // Weights relative to the largest are divided by their sum; others are relative to that sum already.
-  terms.p_tiny = terms.hull_tiny = 2 * kFlush * (model.merge_steps > 0 ? splits : 1);
-  terms.merged = splits;
-  terms.merge_steps = std::min(model.merge_steps, splits);
-  terms.rescales = splits;
-  terms.eps_log = model.eps_log;
-  terms.eps_reciprocal = model.eps_reciprocal;
-  terms.o_unit = model.o_unit;
-  terms.o_tiny = model.o_tiny;
-  return terms;
-}
-
-// If splits are merged one by one, a weight is rounded again at every merge.
-void reduce_allowances(const ErrorModel& model, const std::vector<double>& x, double splits,
-                       std::vector<double>* e) {
-  const double most = *std::max_element(x.begin(), x.end()), slope = model.eps_exp_slope;
-  const double rounds = std::min(model.merge_rounds, splits);
-  e->resize(x.size());
-  for (size_t s = 0; s < x.size(); ++s) {
-    const double range = most - x[s];
-    (*e)[s] = (5 * kU + 2 * slope) * range + splits * (model.eps_exp + 2 * kU) + 2 * model.eps_exp +
-              rounds * 2 * kU * (std::abs(x[s]) + std::abs(most));
-  }
-}
-
 // True if an infinity among the values leaves a column without a bound.
 bool mark_non_finite(const Values& values, uint8_t* rules) {
   bool anything = false;
@@ -92,17 +63,18 @@ void MergedRows::bound_numbers() {
   Expected &to_o = out_[TensorId::kO], &to_lse = out_[TensorId::kLse];
   const int64_t columns = to_o.columns, n = static_cast<int64_t>(x_.size());
   const double sides = static_cast<double>(n);
-  reduce_allowances(model_, x_, sides, &e_);
+  const double largest = std::ranges::max(x_);
+  e_.clear();
+  for (const double x : x_) e_.push_back(merge_allowance(model_, x, largest, sides));
   for (int64_t s = static_cast<int64_t>(index_.size()); s < n; ++s) index_.push_back(s);
   to_o.fill_row(row_, Due::kNumber, 0, 0);
   const Values values = make_values(values_.data(), n, columns, columns);
   const auto first = static_cast<size_t>(row_ * columns);
-  mean_.terms = reduce_terms(model_, sides);
+  mean_.terms = merged_terms(model_, sides);
   mean_.keys = std::span<const int64_t>(index_).first(x_.size());
   mean_.o = &to_o.value[first], mean_.o_bound = &to_o.bound[first], mean_.rule = &to_o.rule[first];
   if (block_.positions() < n || block_.spans[0].count != n) make_key_block({}, 0, n, {{mean_.keys}}, &block_);
   block_.place(mean_.keys, &mean_.places);
-  const double largest = std::ranges::max(x_);
   weight_.resize(x_.size());
   row_loops().exponentials(x_.data(), n, largest, weight_.data());
   const MeanInput input = {

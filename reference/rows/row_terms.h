@@ -292,6 +292,30 @@ ATTN_BOTH inline MeanTerms mean_terms(const ErrorNumbers& model, const ScoreTerm
   return terms;
 }
 
+// The terms of a row that is merged from the results of several sides (merged_rows.h).
+ATTN_BOTH inline MeanTerms merged_terms(const ErrorNumbers& model, double sides) {
+  MeanTerms terms;
+  terms.eps_exp = terms.eps_weight = model.eps_exp;
+  terms.sum_gamma = terms.product_gamma = gamma(sides + 3, kU);
+  // Weights relative to the largest are divided by their sum; others are relative to that sum already.
+  terms.p_tiny = terms.hull_tiny = 2 * kFlush * (model.merge_steps > 0 ? sides : 1);
+  terms.merged = sides;
+  terms.merge_steps = std::min(model.merge_steps, sides);
+  terms.rescales = sides;
+  terms.eps_log = model.eps_log;
+  terms.eps_reciprocal = model.eps_reciprocal;
+  terms.o_unit = model.o_unit;
+  terms.o_tiny = model.o_tiny;
+  return terms;
+}
+// e_s of a side with the LSE x; `most`: the largest LSE. If sides are merged one by one, a weight is rounded again at
+// every merge.
+ATTN_BOTH inline double merge_allowance(const ErrorNumbers& model, double x, double most, double sides) {
+  const double rounds = std::min(model.merge_rounds, sides);
+  return (5 * kU + 2 * model.eps_exp_slope) * (most - x) + sides * (model.eps_exp + 2 * kU) + 2 * model.eps_exp +
+         rounds * 2 * kU * (std::abs(x) + std::abs(most));
+}
+
 // e^(M C) - 1: a factor common to all of O, from the LSE that weighs the partials.
 ATTN_BOTH inline double merge_growth(const MeanTerms& terms, double lam, double largest_e) {
   if (terms.merge_steps == 0) return 0;

@@ -6,17 +6,21 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "fuzz/batch/batch_judge.h"
 #include "fuzz/batch/device.h"
 #include "fuzz/batch/kernels.h"
 #include "fuzz/batch/prepare.h"
+#include "properties/case/as_contract.h"
 #include "properties/case/geometry.h"
 #include "properties/case/words.h"
+#include "properties/draw/generator.h"
 #include "properties/judge/property.h"
 #include "properties/judge/trial.h"
 #include "properties/memory/layout.h"
 #include "tests/fuzz/batch/fake_batch_target.h"
+#include "tests/fuzz/batch/oracle_target.h"
 #include "tests/properties/support/fake_target.h"
 #include "tests/properties/support/random_case.h"
 
@@ -65,6 +69,56 @@ std::vector<Case> laid_oddly(const std::vector<Case>& cases, size_t count) {
   }
   EXPECT_GT(odd.size(), count / 2);
   return odd;
+}
+
+// What a case has beyond a dense 16-bit call with heads up to 256 columns, as bits of attn_problem.features.
+uint64_t features_of(const Case& c) { return problem_of(c.problem).features; }
+
+// Drawn cases with each of these features, alone and together, `each` times or more.
+std::vector<Case> cases_with(uint64_t features, int each, int64_t most_rows) {
+  GeneratorConfig config;
+  config.work = 60'000;
+  config.features = features;
+  std::vector<Case> cases;
+  std::map<uint64_t, int> seen;
+  const auto lacking = [&] {
+    for (uint64_t bit = 1; bit <= features; bit <<= 1)
+      if ((features & bit) != 0 && seen[bit] < each) return true;
+    return false;
+  };
+  for (uint64_t n = 0; n < 20'000 && lacking(); ++n) {
+    Case c = draw(config, 11, n);
+    const Problem& p = c.problem;
+    std::string why;
+    if ((features & ATTN_FEATURE_F32) != 0 && n % 3 == 0) c.problem.dtype = ATTN_F32, c.planted.clear();
+    const uint64_t has = features_of(c);
+    if (has == 0 || p.batch * p.heads_q * p.seq_q > most_rows || p.seq_k > 400 || illegal(c)) continue;
+    bool wanted = false;
+    for (uint64_t bit = 1; bit <= has; bit <<= 1) wanted |= (has & bit) != 0 && seen[bit] < each;
+    if (!wanted || !batch::prepare(c, ATTN_CPU, &why)) continue;
+    for (uint64_t bit = 1; bit <= has; bit <<= 1) seen[bit] += (has & bit) != 0;
+    cases.push_back(std::move(c));
+  }
+  EXPECT_FALSE(lacking());
+  return cases;
+}
+
+// The same for merges.
+std::vector<Case> merges(size_t count, int64_t most_rows) {
+  GeneratorConfig config;
+  config.work = 60'000;
+  config.features = OracleTarget::kMerge;
+  std::vector<Case> cases;
+  for (uint64_t n = 0; cases.size() < count; ++n) {
+    Case c = draw(config, 12, n);
+    operation_of(ATTN_FEATURE_MERGE).shape(c);
+    const Problem& p = c.problem;
+    std::string why;
+    if (n % 3 == 0) c.problem.dtype = ATTN_F32, c.problem.features |= ATTN_FEATURE_F32, c.planted.clear();
+    if (p.batch * p.heads_q * p.seq_q > most_rows || illegal(c) || !batch::prepare(c, ATTN_CPU, &why)) continue;
+    cases.push_back(std::move(c));
+  }
+  return cases;
 }
 
 Verdict ordinary(const BatchCase& asked, Target& target) {
@@ -151,8 +205,8 @@ std::vector<Case> filled() {
   return cases;
 }
 
-TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
-  Arena arena;
+// Cases of every feature, layout, remap, fill and operation.
+std::vector<Case> cases_to_lay_out() {
   std::vector<Case> cases = cases_for_it(120, 1000);
   for (uint64_t n = 0; n < 30; ++n) cases.push_back(rearranged(cases[n], n));
   for (const Case& c : biased()) cases.push_back(c);
@@ -164,6 +218,28 @@ TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
     if (!illegal(c) && batch::prepare(c, ATTN_CPU, &why)) cases.push_back(c);
   }
   for (const Case& c : filled()) cases.push_back(c);
+  const std::vector<Case> others = cases_with(OracleTarget::kForward, 12, 400);
+  cases.insert(cases.end(), others.begin(), others.end());
+  for (size_t n = 0; n < others.size(); ++n) {
+    Case c = n % 2 == 0 ? rearranged(others[n], n) : laid_oddly(others[n], n);
+    std::string why;
+    if (c.problem.latent && c.remap.v_added) continue;
+    if (!illegal(c) && batch::prepare(c, ATTN_CPU, &why)) cases.push_back(std::move(c));
+  }
+  for (const Case& c : merges(60, 300)) cases.push_back(c);
+  for (const Case& c : merges(20, 300)) {
+    Case other = c;
+    other.remap.batch = Axis{.multiply = -1, .add = c.problem.batch - 1, .modulus = c.problem.batch};
+    other.remap.query.add = 1;
+    std::string why;
+    if (!illegal(other) && batch::prepare(other, ATTN_CPU, &why)) cases.push_back(other);
+  }
+  return cases;
+}
+
+TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
+  Arena arena;
+  const std::vector<Case> cases = cases_to_lay_out();
   int spread = 0, backwards = 0, apart = 0, once = 0;
   for (const Case& c : cases) {
     std::string why;
@@ -194,14 +270,24 @@ TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
     in.rows = static_cast<int32_t>(p.batch * p.heads_q * p.seq_q);
     in.groups = static_cast<int32_t>(p.batch * p.heads_kv);
     in.keys = static_cast<int32_t>(p.seq_k);
-    in.stride_qk = in.stride_v = 256;
-    const auto slots = static_cast<size_t>(in.groups) * static_cast<size_t>(in.keys);
-    std::vector<uint32_t> q(static_cast<size_t>(in.rows) * 256), k(slots * 256), v(slots * 256);
+    in.stride_qk = in.stride_v = static_cast<int32_t>((std::max(p.dim_qk, p.dim_v) + 15) / 16 * 16);
+    in.slopes = p.slopes.has_value();
+    const auto slots = static_cast<size_t>(in.groups) * static_cast<size_t>(in.keys),
+               stride = static_cast<size_t>(in.stride_qk);
+    std::vector<uint32_t> q(static_cast<size_t>(in.rows) * stride), k(slots * stride), v(slots * stride);
     std::vector<cuda::RowTask> tasks(static_cast<size_t>(in.rows));
     std::vector<cuda::GroupFacts> facts(static_cast<size_t>(in.groups));
     std::vector<int32_t> lengths(static_cast<size_t>(in.groups));
     in.q = q.data(), in.k = k.data(), in.v = v.data();
     in.tasks = tasks.data(), in.facts = facts.data(), in.lengths = lengths.data();
+    std::vector<float> sides[2], lse_of_sides[2];
+    for (int side = 0; side < 2; ++side) {
+      sides[side].resize(static_cast<size_t>(in.rows) * stride);
+      lse_of_sides[side].resize(static_cast<size_t>(in.rows));
+      work.merge.o[side] = sides[side].data(), work.merge.lse[side] = lse_of_sides[side].data();
+    }
+    work.merge.dtype = p.dtype;
+    work.merge.rows = in.rows, work.merge.columns = static_cast<int32_t>(p.dim_v);
     attn_env env = {};
     env.size = sizeof env;
     env.shared_memory_limit = 48 * 1024;
@@ -280,6 +366,120 @@ TEST(BatchJudge, SaysOfARightKernelWhatATrialDoes) {
   EXPECT_GE(batch_judge.use().both, 1u);
   EXPECT_EQ(batch_judge.use().doubted, 0u);
   EXPECT_EQ(batch_judge.use().left.count("no head"), 0u);
+}
+
+// Holds the verdicts of a batch to those of one case after another. Returns how many are failures.
+int expect_equal_verdicts(const std::vector<Case>& some, FakeTarget& fake) {
+  FakeBatchTarget device(fake);
+  const Calibration calibration = documented();
+  BatchJudge batch_judge(device, fake, calibration);
+  const std::vector<BatchCase> cases = by_reference(some);
+  const std::vector<Verdict> verdicts = batch_judge.judge(cases);
+  int failures = 0;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Verdict v = ordinary(cases[i], fake);
+    EXPECT_EQ(verdicts[i].outcome, v.outcome) << verdicts[i].message << " / " << v.message << describe(cases[i].c);
+    EXPECT_EQ(verdicts[i].kind, v.kind) << verdicts[i].message << " / " << v.message;
+    EXPECT_EQ(verdicts[i].rows, v.rows);
+    failures += v.outcome == Outcome::kFail;
+    if (v.outcome == Outcome::kFail) continue;  // a batch doubts it, and all else is of the ordinary way
+    EXPECT_NEAR(verdicts[i].worst, v.worst, 1e-5);
+    EXPECT_EQ(verdicts[i].sampled, v.sampled);
+    EXPECT_EQ(verdicts[i].dead_rows, v.dead_rows);
+    EXPECT_EQ(verdicts[i].uninformative_rows, v.uninformative_rows);
+    EXPECT_EQ(verdicts[i].unconstrained_rows, v.unconstrained_rows);
+    EXPECT_EQ(verdicts[i].assumptions, v.assumptions);
+  }
+  EXPECT_TRUE(batch_judge.use().left.empty()) << words(batch_judge.use());
+  if (failures == 0) EXPECT_EQ(batch_judge.use().doubted, 0u) << words(batch_judge.use());
+  return failures;
+}
+
+TEST(BatchJudge, SaysOfEveryKindOfForwardProblemWhatATrialDoes) {
+  OracleTarget right;
+  EXPECT_EQ(expect_equal_verdicts(cases_with(OracleTarget::kForward, 8, 48), right), 0);
+}
+
+TEST(BatchJudge, SaysOfMergesWhatATrialDoes) {
+  const std::vector<Case> cases = merges(60, 60);
+  OracleTarget right(nullptr, OracleTarget::kMerge);
+  EXPECT_EQ(expect_equal_verdicts(cases, right), 0);
+  const auto swapped = [](attn_problem&, attn_tensors& t) { std::swap(t.lse1, t.lse2); };
+  OracleTarget wrong(swapped, OracleTarget::kMerge);
+  EXPECT_GT(expect_equal_verdicts(cases, wrong), 20);
+}
+
+// Each misreads one kind of problem, and the batch finds it where one case after another does.
+TEST(BatchJudge, DoubtsAMisreadFeatureAsATrialDoes) {
+  struct Misreading {
+    uint64_t feature;
+    OracleTarget::Misreads misreads;
+  };
+  static std::vector<int32_t> borders;
+  const Misreading all[] = {
+      {ATTN_FEATURE_SINK, [](attn_problem& p, attn_tensors&) { p.has_sink = 0, p.features &= ~ATTN_FEATURE_SINK; }},
+      {ATTN_FEATURE_ALIBI,
+       [](attn_problem& p, attn_tensors&) { p.has_alibi = 0, p.features &= ~ATTN_FEATURE_ALIBI; }},
+      {ATTN_FEATURE_LATENT,
+       [](attn_problem& p, attn_tensors& t) {
+         if (p.latent && p.dim_qk > p.dim_v)
+           t.v.data = static_cast<char*>(t.v.data) + t.v.stride[3] * (p.dtype == ATTN_F32 ? 4 : 2);
+       }},
+      {ATTN_FEATURE_WIDE,
+       [](attn_problem& p, attn_tensors&) { p.dim_qk = std::min<int64_t>(p.dim_qk, 256); }},
+      // Keys of every entry but the first are read one row too early.
+      {ATTN_FEATURE_RAGGED,
+       [](attn_problem& p, attn_tensors& t) {
+         if ((p.ragged & ATTN_RAGGED_KEYS) == 0) return;
+         borders.clear();
+         for (int64_t b = 0; b <= p.batch; ++b) {
+           const auto border = static_cast<int32_t>(index_at(p.index_dtype, t.cu_k, b));
+           borders.push_back(b > 0 && border > 0 ? border - 1 : border);
+         }
+         t.cu_k = borders.data();
+         p.index_dtype = ATTN_INDEX_32;
+         p.has_key_lengths = 0;
+       }},
+      {ATTN_FEATURE_INDEX32, [](attn_problem& p, attn_tensors&) {
+         if (p.ragged == 0) p.index_dtype = ATTN_INDEX_64, p.features &= ~ATTN_FEATURE_INDEX32;
+       }}};
+  for (const auto& [feature, misreads] : all) {
+    OracleTarget wrong(misreads);
+    EXPECT_GT(expect_equal_verdicts(cases_with(feature, 6, 40), wrong), 0) << feature;
+  }
+}
+
+// Writes beyond the last entry, and a row that is left out: memory alone shows them.
+TEST(BatchJudge, DoubtsRowsOfPackedEntriesAsATrialDoes) {
+  class Slips : public OracleTarget {
+   public:
+    explicit Slips(bool beyond) : beyond_(beyond) {}
+    RunReply run(Stage stage, const attn_problem& p, const attn_tensors& t, const attn_plan& plan,
+                 const attn_env& env, int stream) override {
+      const int64_t bytes = p.dtype == ATTN_F32 ? 4 : 2;
+      const int64_t owned = (p.ragged & ATTN_RAGGED_QUERIES) != 0 ? Sequences(p, t).queries.owned() : 0;
+      const bool some = owned > 0 && (!beyond_ || owned < p.total_q);
+      auto* const row = static_cast<char*>(t.o.data) + (beyond_ ? owned : owned - 1) * t.o.stride[2] * bytes;
+      char before[4];
+      if (some) std::memcpy(before, row, sizeof before);
+      const RunReply reply = OracleTarget::run(stage, p, t, plan, env, stream);
+      if (!some) return reply;
+      if (beyond_)
+        std::memset(row, 0, 2);
+      else
+        std::memcpy(row, before, static_cast<size_t>(bytes));
+      return reply;
+    }
+
+   private:
+    const bool beyond_;
+  };
+  std::vector<Case> cases = cases_with(ATTN_FEATURE_RAGGED, 14, 40);
+  for (Case& c : cases) c.poison = Poison::kNan;
+  for (const bool beyond : {false, true}) {
+    Slips slips(beyond);
+    EXPECT_GT(expect_equal_verdicts(cases, slips), 0) << beyond;
+  }
 }
 
 TEST(BatchJudge, DoubtsEveryCaseThatATrialFails) {

@@ -141,9 +141,10 @@ class FakeBatchTarget : public BatchTarget {
 };
 
 // A fake kernel that judges batches too, as a worker on a GPU does.
-class BothWays : public FakeTarget, public BatchTarget {
+template <class Fake>
+class InBothWays : public Fake, public BatchTarget {
  public:
-  explicit BothWays(Flaw flaw) : FakeTarget(flaw) {}
+  using Fake::Fake;
   std::string why_no_batch() override { return inner_.why_no_batch(); }
   std::string plan(std::span<const batch::Call> calls, std::span<batch::Result> results) override {
     return inner_.plan(calls, results);
@@ -152,11 +153,12 @@ class BothWays : public FakeTarget, public BatchTarget {
     return inner_.run(calls, results);
   }
   std::span<const std::byte> readback() override { return inner_.readback(); }
-  using FakeTarget::plan;
-  using FakeTarget::run;
+  using Fake::plan;
+  using Fake::run;
 
  private:
   FakeBatchTarget inner_{*this};
 };
+using BothWays = InBothWays<FakeTarget>;
 
 }  // namespace attnfuzz

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <atomic>
+#include <functional>
 #include <latch>
 #include <mutex>
 #include <set>
@@ -15,6 +16,7 @@
 #include "properties/draw/draw.h"
 #include "properties/judge/trial.h"
 #include "tests/fuzz/batch/fake_batch_target.h"
+#include "tests/fuzz/batch/oracle_target.h"
 
 namespace attnfuzz {
 namespace {
@@ -146,7 +148,7 @@ TEST(BatchPipeline, WhatItsJudgeThrowsIsThrown) {
   EXPECT_THROW(pipeline.next(), std::runtime_error);
 }
 
-CheckResult checked(Flaw flaw, uint32_t batch, int jobs, int workers) {
+CheckResult checked(const std::function<std::unique_ptr<Target>()>& open, uint32_t batch, int jobs, int workers) {
   CheckOptions options;
   options.cases = 90;
   options.jobs = jobs;
@@ -156,27 +158,45 @@ CheckResult checked(Flaw flaw, uint32_t batch, int jobs, int workers) {
   options.keep_going = true;
   options.refused = Refused{};
   options.properties.assign(properties().begin(), properties().end());
-  std::erase_if(options.properties, [](const Property* p) { return !of_its_operation(*p, FakeTarget().info()); });
-  return check([flaw](std::string*) { return std::make_unique<BothWays>(flaw); }, documented(), options, nullptr);
+  const KernelInfo kernel = open()->info();
+  std::erase_if(options.properties, [&](const Property* p) { return !of_its_operation(*p, kernel); });
+  return check([&](std::string*) { return open(); }, documented(), options, nullptr);
+}
+
+// Holds a check in batches to one without.
+void expect_equal_checks(const std::function<std::unique_ptr<Target>()>& open, uint64_t least_cleared) {
+  const CheckResult alone = checked(open, 0, 1, 1), batches = checked(open, 8, 5, 2);
+  EXPECT_EQ(batches.digest.hex(), alone.digest.hex());
+  EXPECT_EQ(batches.cases(), alone.cases());
+  ASSERT_EQ(batches.failures.size(), alone.failures.size());
+  for (size_t n = 0; n < alone.failures.size(); ++n) {
+    EXPECT_EQ(batches.failures[n].index, alone.failures[n].index);
+    EXPECT_EQ(batches.failures[n].verdict.kind, alone.failures[n].verdict.kind);
+  }
+  for (const auto& [name, n] : alone.properties) {
+    EXPECT_EQ(batches.properties.at(name).cases, n.cases) << name;
+    EXPECT_EQ(batches.properties.at(name).failed, n.failed) << name;
+  }
+  EXPECT_GT(batches.batch.cleared, least_cleared);
+  EXPECT_EQ(alone.batch.cleared, 0u);
 }
 
 TEST(CheckInBatches, ThreadsOfTwoProcessesFindWhatOneJobFindsOneByOne) {
-  for (const Flaw flaw : {Flaw::kNone, Flaw::kLengthIgnored}) {
-    const CheckResult alone = checked(flaw, 0, 1, 1), batches = checked(flaw, 8, 5, 2);
-    EXPECT_EQ(batches.digest.hex(), alone.digest.hex());
-    EXPECT_EQ(batches.cases(), alone.cases());
-    ASSERT_EQ(batches.failures.size(), alone.failures.size());
-    for (size_t n = 0; n < alone.failures.size(); ++n) {
-      EXPECT_EQ(batches.failures[n].index, alone.failures[n].index);
-      EXPECT_EQ(batches.failures[n].verdict.kind, alone.failures[n].verdict.kind);
-    }
-    for (const auto& [name, n] : alone.properties) {
-      EXPECT_EQ(batches.properties.at(name).cases, n.cases) << name;
-      EXPECT_EQ(batches.properties.at(name).failed, n.failed) << name;
-    }
-    EXPECT_GT(batches.batch.cleared, 40u);
-    EXPECT_EQ(alone.batch.cleared, 0u);
-  }
+  for (const Flaw flaw : {Flaw::kNone, Flaw::kLengthIgnored})
+    expect_equal_checks([flaw] { return std::make_unique<BothWays>(flaw); }, 40);
+}
+
+// A kernel that knows every kind of forward problem, and one that takes all slopes for 0.
+TEST(CheckInBatches, FindWhatOneByOneFindsWhateverTheKernelKnows) {
+  const auto no_slopes = [](attn_problem& p, attn_tensors&) { p.has_alibi = 0, p.features &= ~ATTN_FEATURE_ALIBI; };
+  expect_equal_checks([] { return std::make_unique<InBothWays<OracleTarget>>(); }, 40);
+  expect_equal_checks([&] { return std::make_unique<InBothWays<OracleTarget>>(no_slopes); }, 30);
+}
+
+TEST(CheckInBatches, FindOfMergesWhatOneByOneFinds) {
+  const auto swapped = [](attn_problem&, attn_tensors& t) { std::swap(t.lse1, t.lse2); };
+  expect_equal_checks([] { return std::make_unique<InBothWays<OracleTarget>>(nullptr, OracleTarget::kMerge); }, 40);
+  expect_equal_checks([&] { return std::make_unique<InBothWays<OracleTarget>>(swapped, OracleTarget::kMerge); }, 10);
 }
 
 std::mutex at_a_case_mutex;

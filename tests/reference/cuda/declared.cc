@@ -14,5 +14,7 @@ int main(int argc, char** argv) {
     return 77;
   }
   const long long count = argc > 1 ? std::atoll(argv[1]) : 1000, first = argc > 2 ? std::atoll(argv[2]) : 0;
-  return attnfuzz::hold_on_declared(*oracle, static_cast<uint64_t>(first), count).say() ? 0 : 1;
+  const bool forward = attnfuzz::hold_on_declared(*oracle, static_cast<uint64_t>(first), count).say();
+  const bool merges = attnfuzz::hold_on_merges(*oracle, static_cast<uint64_t>(first), count).say();
+  return forward && merges ? 0 : 1;
 }

@@ -1,8 +1,10 @@
 #include "tests/reference/cuda/declared_cases.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
+#include "reference/merge.h"
 #include "reference/numbers/formats.h"
 #include "tests/reference/declared.h"
 #include "tests/reference/legal_cases.h"
@@ -135,6 +137,19 @@ struct Packed {
   std::vector<int32_t> lengths;
 };
 
+// The same call with V as K's first columns.
+struct Latent {
+  attn_problem problem;
+  attn_tensors tensors;
+
+  explicit Latent(Case* c) : problem(c->problem), tensors(c->tensors()) {
+    problem.features |= ATTN_FEATURE_LATENT;
+    problem.latent = 1;
+    problem.dim_v = std::min(problem.dim_v, problem.dim_qk);
+    tensors.v = tensors.k;
+  }
+};
+
 Calibration any_calibration(Random* random) {
   switch (random->below(3)) {
     case 0:
@@ -160,12 +175,16 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
     const bool broad = number % 8 == 3, lengthy = number % 40 == 7;
     if (broad) shape.dim_qk = 1 + random.below(256), shape.dim_v = 1 + random.below(256);
     if (lengthy) shape = {.seq_q = 1, .seq_k = 4200 + random.below(800), .dim_v = shape.dim_v};
+    // Wider heads than most kernels have.
+    const bool broadest = number % 40 == 22;
+    if (broadest) shape.dim_qk = 1 + random.below(1024), shape.dim_v = 257 + random.below(768);
     Case c(shape);
     c.fill(kRegimes[random.below(std::size(kRegimes))], random.bits());
     declare_any(&random, &c.plan);
     c.plan.exp_class = static_cast<int32_t>(random.below(ATTN_EXP_FAST_EXPF + 1));
     c.plan.log_class = static_cast<int32_t>(random.below(ATTN_LOG_FAST_LOGF + 1));
     c.plan.rcp_class = static_cast<int32_t>(random.below(ATTN_RCP_EXACT + 1));
+    if (broadest) c.problem.features |= ATTN_FEATURE_WIDE;
     if (lengthy) c.plan.key_order = ATTN_KEYS_ASCENDING;
     if (lengthy && random.below(2) == 0) c.plan.p_format = ATTN_FORMAT_F32;
     if (random.below(3) == 0) plant(&random, &c);
@@ -204,10 +223,109 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
       const Packed packed(&c, &random);
       hold(", with packed entries", packed.problem, packed.tensors);
     }
+    if (number % 8 == 6) {
+      const Latent latent(&c);
+      hold(", with a latent V", latent.problem, latent.tensors);
+    }
     if (number % 4 > 0) continue;
     if (random.below(2) == 0) c.plan.accumulator = ATTN_ACC_FFMA;
     const In32 wide(&c, &random);
     hold(", in fp32", wide.problem, wide.tensors);
+  }
+  return tally;
+}
+
+namespace {
+
+// Two sides with values of any size, some of them no numbers, and sides that saw no key.
+struct MergeCase {
+  attn_problem problem = {};
+  attn_plan plan = {};
+  attn_tensors tensors = {};
+  std::vector<std::byte> o[2];
+  std::vector<float> lse[2];
+
+  explicit MergeCase(Random* random) {
+    attn_problem& p = problem;
+    p.size = sizeof p;
+    p.dtype = static_cast<int32_t>(random->below(3));
+    p.batch = 1 + random->below(2), p.heads_q = p.heads_kv = 1 + random->below(3);
+    p.seq_q = 1 + random->below(9), p.dim_qk = 1;
+    p.dim_v = 1 + random->below(random->below(4) == 0 ? 300 : 40);
+    p.window_left = p.window_right = -1;
+    p.bias_dtype = ATTN_NONE;
+    p.features = ATTN_FEATURE_MERGE | (p.dtype == ATTN_F32 ? ATTN_FEATURE_F32 : 0);
+    declare(random);
+    for (int side = 0; side < 2; ++side) fill(random, side);
+    const int64_t queries = p.seq_q, rows = p.heads_q * queries;
+    const auto o_of = [&](int side) {
+      return attn_tensor{o[side].data(), {rows * p.dim_v, queries * p.dim_v, p.dim_v, 1}};
+    };
+    const auto lse_of = [&](int side) { return attn_tensor{lse[side].data(), {rows, queries, 1, 1}}; };
+    tensors.size = sizeof tensors;
+    tensors.o1 = o_of(0), tensors.o2 = o_of(1), tensors.lse1 = lse_of(0), tensors.lse2 = lse_of(1);
+  }
+
+ private:
+  void declare(Random* random) {
+    plan.size = sizeof plan;
+    declare_any(random, &plan);
+    plan.exp_class = static_cast<int32_t>(random->below(ATTN_EXP_FAST_EXPF + 1));
+    plan.log_class = static_cast<int32_t>(random->below(ATTN_LOG_FAST_LOGF + 1));
+    plan.rcp_class = static_cast<int32_t>(random->below(ATTN_RCP_EXACT + 1));
+    plan.merge_rule = static_cast<int32_t>(random->below(ATTN_MERGE_ONE_BY_ONE + 1));
+    plan.lse_base = random->below(2) ? 2 : 0;
+    plan.lse_dead = static_cast<int32_t>(random->below(ATTN_LSE_DEAD_ANY + 1));
+    plan.flush_to_zero = static_cast<int32_t>(random->below(2));
+    plan.isolates_masked_nan = static_cast<int32_t>(random->below(2));
+    plan.tile_q = 4;
+  }
+
+  void fill(Random* random, int side) {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    constexpr float kApart[] = {0, 1, 5, 60, 3e3f, 1e7f, 1e30f}, kSizes[] = {1e-30f, 1e-3f, 1, 100, 6e4f, 1e37f, 2e38f};
+    const float apart = kApart[random->below(std::size(kApart))], size = kSizes[random->below(std::size(kSizes))];
+    const int64_t rows = problem.batch * problem.heads_q * problem.seq_q;
+    for (int64_t row = 0; row < rows; ++row) {
+      const float odd[] = {kInfinity, -kInfinity, -kInfinity, -kInfinity, std::nanf("")};
+      const auto usual = static_cast<float>(random->gaussian()) * apart;
+      lse[side].push_back(random->below(5) == 0 ? odd[random->below(std::size(odd))] : usual);
+    }
+    o[side].resize(static_cast<size_t>(rows * problem.dim_v * 4));
+    for (int64_t n = 0; n < rows * problem.dim_v; ++n) {
+      const float odd[] = {kInfinity, -kInfinity, std::nanf("")};
+      const auto usual = static_cast<float>(random->gaussian()) * size;
+      const float value = random->below(100) == 0 ? odd[random->below(3)] : usual;
+      if (problem.dtype == ATTN_F32)
+        reinterpret_cast<float*>(o[side].data())[n] = value;
+      else
+        reinterpret_cast<uint16_t*>(o[side].data())[n] = static_cast<uint16_t>(encode16(problem.dtype, value));
+    }
+  }
+};
+
+}  // namespace
+
+AgreementTally hold_on_merges(FastOracle& oracle, uint64_t first, int64_t count, bool to_first) {
+  AgreementTally tally;
+  for (uint64_t number = first; number < first + static_cast<uint64_t>(count); ++number) {
+    if (to_first && tally.differences > 0) break;
+    Random random(number * 7919 + 5);
+    const MergeCase c(&random);
+    const Calibration calibration = any_calibration(&random);
+    RowSample sample;
+    if (random.below(5) == 0) sample = {.limit = 5, .seed = number};
+    std::string why;
+    const auto fast = oracle.evaluate(c.problem, c.tensors, c.plan, calibration, sample, &why);
+    if (!fast) {
+      ++tally.not_for_it;
+      continue;
+    }
+    const Reference host = evaluate_merge(c.problem, c.tensors, c.plan, calibration, sample);
+    Agreement agreement = compare(c.problem, *fast, host);
+    if (fast->dead != host.dead || fast->unconstrained != host.unconstrained || fast->sampled != host.sampled)
+      agreement.difference += " other counts of rows";
+    tally.add("merge " + std::to_string(number), host, agreement);
   }
   return tally;
 }

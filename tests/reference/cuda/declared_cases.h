@@ -11,4 +11,7 @@ namespace attnfuzz {
 // Cases number first, first + 1, ...: the same on every machine. `to_first`: ends with the first that differs.
 AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t count, bool to_first = false);
 
+// The same of merges.
+AgreementTally hold_on_merges(FastOracle& oracle, uint64_t first, int64_t count, bool to_first = false);
+
 }  // namespace attnfuzz

@@ -26,6 +26,17 @@ TEST(CudaOracle, SaysOnTheExecutorWhatTheHostsSays) {
   }
 }
 
+TEST(CudaOracle, SaysOfMergesWhatTheHostsSays) {
+  std::string why;
+  const auto oracle = open_cuda_oracle(&why, 0);
+  ASSERT_NE(oracle, nullptr) << why;
+  const AgreementTally tally = hold_on_merges(*oracle, 0, 1500, true);
+  EXPECT_TRUE(tally.say()) << tally.first;
+  EXPECT_EQ(tally.not_for_it, 0);
+  EXPECT_GT(tally.bounded, 5000);
+  EXPECT_GT(tally.uninformative, 50);
+}
+
 // A GPU's tensor core takes the stored exponent of fp16's subnormals; the oracle charges that for each key.
 TEST(CudaOracle, AlignsSubnormalKeysAsTheHostsDoes) {
   std::string why;
@@ -110,7 +121,7 @@ TEST(CudaOracle, LeavesSmallProblemsToTheHosts) {
   std::string why;
   const auto oracle = open_cuda_oracle(&why);
   ASSERT_NE(oracle, nullptr) << why;
-  EXPECT_EQ(hold_on_declared(*oracle, 0, 20).not_for_it, 38);
+  EXPECT_EQ(hold_on_declared(*oracle, 0, 20).not_for_it, 40);
 }
 
 TEST(CudaOracle, RefusesAKindOfProblemThatItDoesNotKnow) {
