@@ -112,17 +112,23 @@ void draw(const DrawContext& context, Case& c) {
     return;
   if ((p.features & kOperations) != 0 || std::max(p.seq_q, p.seq_k) > kMostRows || has_many_heads(p)) return;
   // Sizes that the kernel chooses stay.
-  if (!context.config.domain && !context.config.refused.sizes) draw_batch(context, p);
+  const bool free_sizes = !context.config.domain && !context.config.refused.sizes;
+  if (free_sizes) draw_batch(context, p);
   const int which = rng.weighted<int>({{70, 3}, {15, 1}, {15, 2}});
   if ((which & 1) != 0) p.packed_q = draw_side(rng, p.batch, context.tile_q, p.seq_q);
   if ((which & 2) != 0) p.packed_k = draw_side(rng, p.batch, context.tile_k, p.seq_k);
   // Self-attention: each entry has as many keys as queries.
   if (which == 3 && rng.percent(40)) {
-    p.seq_q = p.seq_k = std::max(p.seq_q, p.seq_k);
-    if (work_of(p) > static_cast<double>(context.config.work)) p.seq_q = p.seq_k = std::min<int64_t>(p.seq_q, 130);
+    if (free_sizes) {
+      p.seq_q = p.seq_k = std::max(p.seq_q, p.seq_k);
+      if (work_of(p) > static_cast<double>(context.config.work)) p.seq_q = p.seq_k = std::min<int64_t>(p.seq_q, 130);
+    }
     p.packed_q = draw_side(rng, p.batch, context.tile_q, p.seq_q);
     p.packed_k->lengths = p.packed_q->lengths;
+    if (p.seq_k < p.seq_q) p.packed_q->lengths = p.packed_k->lengths = draw_side(rng, p.batch, context.tile_k, p.seq_k).lengths;
   }
+  // Lengths now differ from one another, so that a diagonal must lie where the kernel has it.
+  if (context.config.domain && context.config.domain->align != 0) p.align = context.config.domain->align - 1;
   if (narrow) p.index_dtype = rng.coin() ? ATTN_INDEX_32 : ATTN_INDEX_64;
   if (!context.config.domain && rng.percent(6)) draw_far_rows(rng, c);
 }
