@@ -1,5 +1,6 @@
 """Attention in NumPy, forward and backward: right, slow and plain, in fp32 arithmetic."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,13 @@ def scores(p, q, k):
         if p.softcap > 0:
             x = np.float32(p.softcap) * np.tanh(x / np.float32(p.softcap))
     return x
+
+
+def packed_call(p, q, k):
+    """The call of the same problem with both sides packed, as attnfuzz.pack() makes them."""
+    of = copy.copy(p)
+    of.ragged, of.total_q, of.total_k = 3, q.shape[0], k.shape[0]
+    return of
 
 
 def packed(p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more):
