@@ -140,7 +140,7 @@ void fit_rest(const attn_domain& domain, Case& c) {
   const uint32_t taken = domain.dtypes & 7;
   if (taken != 0 && !(taken >> p.dtype & 1)) set_dtype(c, std::countr_zero(taken));
   if (domain.causal) p.causal = domain.causal == 2;
-  if (domain.align && (p.seq_q != p.seq_k || p.key_lengths)) p.align = domain.align - 1;
+  if (domain.align && (p.seq_q != p.seq_k || p.key_lengths || p.packed_q || p.packed_k)) p.align = domain.align - 1;
   if (domain.lse) c.want_lse = domain.lse == 2;
   tidy(c);
   lay_within(domain, c);

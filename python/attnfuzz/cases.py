@@ -21,7 +21,7 @@ import itertools
 import warnings
 
 from attnfuzz import contract as c
-from attnfuzz.declare import DTYPES, INPUTS, STRIDED, Domain, argument_of, asked_for, dimensions_of, format_of, member_of, shape_of
+from attnfuzz.declare import DTYPES, INPUTS, STRIDED, Domain, argument_of, asked_for, dimensions_of, format_of, is_packed, member_of, shape_of
 from attnfuzz.home import find
 from attnfuzz.oracle import assert_gradients_within, assert_within, gradients, oracle
 from attnfuzz.tensor import Tensor, numpy_bfloat16, numpy_view
@@ -81,6 +81,8 @@ class Case:
     bias, mask           (batch, heads_q, seq_q, seq_k), or None
     key_lengths          (batch,), or None
     sink, slopes         (heads_q,) and (batch, heads_q), or None: only if the Domain names has_sink or has_alibi
+    cu_seqlens_q         (batch + 1,), or None: only if the Domain names "packed". If p.ragged & 1, q is (row, head, dim) and
+                         so is O; its LSE is (head, row). cu_seqlens_k: if p.ragged & 2, of k and v
     dout, o, lse         of operation="backward": dO, and O and the LSE as a forward pass stored them
     o1, o2, lse1, lse2   of operation="merge"
     words                the case in a line
@@ -98,7 +100,7 @@ class Case:
         for name in INPUTS:
             if name in STRIDED:
                 setattr(self, argument_of(name), None)
-        self.key_lengths = None
+        self.key_lengths = self.cu_seqlens_q = self.cu_seqlens_k = None
         for name in INPUTS:
             if asked_for(p, name):
                 self._given[argument_of(name)] = self._array(name, p, t)
@@ -107,7 +109,7 @@ class Case:
 
     @staticmethod
     def _array(name, p, tensors):
-        view, shape, at = getattr(tensors, member_of(name)), shape_of(p, name), dimensions_of(name)
+        view, shape, at = getattr(tensors, member_of(name)), shape_of(p, name), dimensions_of(name, is_packed(p, name))
         if name not in STRIDED:
             return _own(Tensor(view, shape[-1:], (1,), format_of(p, name)))
         return _own(Tensor(view.data, [shape[i] for i in at], [view.stride[i] for i in at], format_of(p, name)))
@@ -116,13 +118,15 @@ class Case:
         return f"<attnfuzz case {self.words}>"
 
     def call(self, function):
-        """Returns function(p, q, k, v), called with bias=, mask= and key_lengths= if the case has them, and with the other
-        inputs of its operation: dout=, o= and lse= of a backward pass."""
+        """Returns function(p, q, k, v), called with bias=, mask=, key_lengths=, cu_seqlens_q= and others if the case has them, and
+        with the other inputs of its operation: dout=, o= and lse= of a backward pass."""
         return function(self.p, **self._given)
 
     def _arguments(self):
         p = self.p
-        more = {name: self._given[name] for name in ("sink", "slopes") if name in self._given}
+        more = {name: self._given[name] for name in ("sink", "slopes", "cu_seqlens_q", "cu_seqlens_k") if name in self._given}
+        if p.ragged:
+            more.update(max_seqlen_q=p.seq_q if p.ragged & 1 else None, max_seqlen_k=p.seq_k if p.ragged & 2 else None)
         return dict(causal=p.causal, align=p.align, scale=p.scale, softcap=p.softcap,
                     window=(p.window_left, p.window_right), bias=self.bias, mask=self.mask,
                     key_lengths=self.key_lengths, **more, **self._said)

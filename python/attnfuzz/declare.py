@@ -14,6 +14,8 @@ from attnfuzz.contract import Sizes as CSizes
 
 
 DTYPES = ("f16", "bf16", "f32")  # in the order of attn_dtype
+INDEX_TYPES = ("i64", "i32")  # in the order of attn_index
+RAGGED_QUERIES, RAGGED_KEYS = 1, 2  # attn_ragged
 _OTHER_NAMES = {"fp16": "f16", "fp32": "f32"}
 
 
@@ -221,8 +223,9 @@ class Domain:
     align_bytes=16: addresses are multiples of it; unless layout is "dense", so are the strides of Q, K and V in bytes,
     except those of columns.
 
-    features: names of fields of attn_problem. A kernel is asked for such a field only if it names it here: "has_sink",
-    "has_alibi", "latent". Dims above 256 are drawn only if a limit of dim, dim_qk or dim_v allows them: dim_qk={576}.
+    features: what a kernel is asked for only if it names it here. "has_sink", "has_alibi" and "latent" are fields of
+    attn_problem. "packed": batch entries lie packed, with cu_seqlens_q and cu_seqlens_k; "int32": these and key_lengths
+    may be int32. Dims above 256 are drawn only if a limit of dim, dim_qk or dim_v allows them: dim_qk={576}.
 
     The LSE: lse_base 2 if it is the log2 of the sum; lse_dead "-inf", "+inf", "0" or "any" (not judged) is its value for a
     query that sees no key.
@@ -410,7 +413,7 @@ def member_of(name):
 
 def argument_of(name):
     """What a function calls a tensor: "o" for "saved_o"; an output O is written into "out"."""
-    return "out" if name == "o" else member_of(name)
+    return {"o": "out", "cu_q": "cu_seqlens_q", "cu_k": "cu_seqlens_k"}.get(name) or member_of(name)
 
 
 def asked_for(p, name):
@@ -418,6 +421,8 @@ def asked_for(p, name):
     if not _belongs_to(name, p.features & _OPERATION_BITS):
         return False
     field = TENSOR_SPECS[name][3]
+    if field == "ragged":
+        return bool(p.ragged & (RAGGED_QUERIES if name == "cu_q" else RAGGED_KEYS))
     return field is None or (getattr(p, field) >= 0 if PROBLEM_FIELDS[field] == "dtype" else bool(getattr(p, field)))
 
 
@@ -427,22 +432,48 @@ def _sizes_of(feature):
     return frozenset(size for name in TENSOR_SPECS if _belongs_to(name, feature) for size in TENSOR_SPECS[name][2])
 
 
+def is_packed(p, name):
+    """True if the batch entries of a tensor lie packed: a tensor of queries or keys, except a bias and a mask."""
+    side = _packable(name)
+    return bool(side and p.ragged & side)
+
+
+@functools.cache
+def _packable(name):
+    """The bit of Problem.ragged by which the entries of a tensor are packed; 0: they never are."""
+    batch, _, rows, columns = TENSOR_SPECS[name][2]
+    if batch != "batch" or columns == "seq_k" or not _belongs_to(name, OF_FORWARD):
+        return 0
+    return {"seq_q": RAGGED_QUERIES, "seq_k": RAGGED_KEYS}.get(rows, 0)
+
+
 def shape_of(p, name):
-    return tuple(1 if size is None else getattr(p, size) for size in TENSOR_SPECS[name][2])
+    """The sizes of a tensor as it lies in memory. Packed entries are one, with the rows of all of them."""
+    shape = [1 if size is None else p.batch + 1 if size == "borders" else getattr(p, size)
+             for size in TENSOR_SPECS[name][2]]
+    if is_packed(p, name):
+        shape[0], shape[2] = 1, p.total_q if _packable(name) == RAGGED_QUERIES else p.total_k
+    return tuple(shape)
 
 
-def dimensions_of(name):
-    """The dimensions of a tensor that it has: an LSE has no columns, and a sink is one number for each head."""
-    return [i for i, size in enumerate(TENSOR_SPECS[name][2]) if size is not None]
+def dimensions_of(name, packed=False):
+    """The dimensions of a tensor that it has: an LSE has no columns, and a sink is one number for each head. Packed, Q, K, V
+    and O are (row, head, column), and an LSE is (head, row)."""
+    there = [i for i, size in enumerate(TENSOR_SPECS[name][2]) if size is not None]
+    if not packed:
+        return there
+    return [2, 1, 3] if len(there) == 4 else [1, 2]
 
 
 def format_of(p, name):
-    """The format of a tensor's elements: "f16", "bf16", "f32", "bool" or "i64"."""
+    """The format of a tensor's elements: "f16", "bf16", "f32", "bool", "i64" or "i32"."""
     element = TENSOR_SPECS[name][1]
+    if element == "index_dtype":
+        return INDEX_TYPES[p.index_dtype]
     return DTYPES[getattr(p, element)] if element in PROBLEM_FIELDS else element
 
 
-_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "bool": 1, "i64": 8}
+_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "bool": 1, "i64": 8, "i32": 4}
 
 
 def _inputs(p, t):
@@ -481,13 +512,13 @@ def _not_aligned(domain, p, t):
 def _diagonal(p):
     """True if the other alignment would make it another problem."""
     placed = p.causal or p.window_left >= 0 or p.window_right >= 0 or p.has_alibi
-    return placed and (p.seq_q != p.seq_k or p.has_key_lengths)
+    return placed and (p.seq_q != p.seq_k or p.has_key_lengths or bool(p.ragged))
 
 
 # Parts of a call that a kernel may compile for.
 _COMPILES = {
     "dtype": lambda p: p.dtype, "batch": lambda p: p.batch, "heads": lambda p: (p.heads_q, p.heads_kv),
-    "seq": lambda p: (p.seq_q, p.seq_k), "dim": lambda p: (p.dim_qk, p.dim_v), "causal": lambda p: p.causal,
+    "seq": lambda p: (p.seq_q, p.seq_k, p.total_q, p.total_k), "dim": lambda p: (p.dim_qk, p.dim_v), "causal": lambda p: p.causal,
     "lse": lambda p: p.want_lse, "bias": lambda p: p.has_bias, "mask": lambda p: p.has_mask,
     "key_lengths": lambda p: p.has_key_lengths, "window": lambda p: (p.window_left, p.window_right),
     "softcap": lambda p: p.softcap, "scale": lambda p: p.scale,
@@ -547,6 +578,12 @@ class Target:
             raise TypeError(f"a target of the operation {self.operation} is a function of ({', '.join(needed)}), and of any "
                             f"of {', '.join(others)}; {self.__name__} is one of ({', '.join(names)})")
         self.takes = frozenset(names)
+        if "packed" in self.domain.features and not {"cu_seqlens_q", "cu_seqlens_k"} <= self.takes:
+            raise TypeError(f"Domain(features=...) of {self.__name__} has 'packed': the function needs the parameters "
+                            "cu_seqlens_q and cu_seqlens_k")
+        if self.domain.equal_lengths and "packed" in self.domain.features:
+            raise ValueError("Domain(equal_lengths=True) with 'packed': the sizes of packed entries are in memory, where "
+                             "nothing can hold a call to it")
         if not self.domain.lse and "lse" not in outputs_of(OPERATIONS[self.operation]):
             raise ValueError(f"Domain(lse=False): a target of the operation {self.operation} writes no LSE")
         if isinstance(self.compiles, str) or not set(self.compiles) <= set(_COMPILES):
@@ -606,6 +643,13 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
              and dV: a tuple, or a dict or NamedTuple of dq, dk and dv; or it writes into parameters of these names. dout
              is the gradient of O; o and lse are what a forward pass stored. A function that computes O itself declares
              Errors(saved="recomputed").
+
+    A function whose Domain has "packed" in its features has parameters cu_seqlens_q and cu_seqlens_k, (batch + 1) each.
+    If p.ragged & 1, queries are packed: q is (p.total_q, heads, dim), and cu_seqlens_q is given. O is (p.total_q, heads,
+    dim) and the LSE (heads, p.total_q). If p.ragged & 2, k and v are (p.total_k, heads, dim), and cu_seqlens_k is given. A
+    side that is not packed stays (batch, heads, position, dim); attnfuzz.pack() packs it. p.seq_q and p.seq_k are no less
+    than the longest entry: max_seqlen_q and max_seqlen_k. Rows behind the last entry belong to none: what a function
+    returns for them is dropped, and one that writes into out and lse must leave them.
     """
     arrays = arrays or ("torch" if device == "cuda" else "numpy")
     if device not in ("cpu", "cuda"):

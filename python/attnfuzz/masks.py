@@ -1,5 +1,6 @@
 """Helpers of adapters that translate a case for a library. Arrays are NumPy's or torch's."""
 
+import copy
 import math
 
 
@@ -39,6 +40,69 @@ def finite_padding(t, key_lengths):
 
     beyond = numpy.arange(t.shape[2])[:, None] >= numpy.asarray(key_lengths).reshape(-1, 1, 1, 1)
     return numpy.where(beyond & ~numpy.isfinite(t), numpy.zeros((), t.dtype), t)
+
+
+def pack(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
+    """(q, k, v, cu_seqlens_q, cu_seqlens_k) with both sides packed, for a library that takes nothing else: (row, head, dim). A
+    side that is packed already stays as it is, and the entries of another one are laid one behind the other, with int32
+    offsets. The library's O and LSE come back by unpack()."""
+    if cu_seqlens_q is None:
+        q, cu_seqlens_q = _rows_behind_each_other(q), _equal_borders(p, p.seq_q, q)
+    if cu_seqlens_k is None:
+        cu_seqlens_k = _equal_borders(p, p.seq_k, k)
+        k, v = _rows_behind_each_other(k), _rows_behind_each_other(v)
+    return q, k, v, cu_seqlens_q, cu_seqlens_k
+
+
+def unpack(p, o, lse=None):
+    """O of (row, head, dim), or both O and an LSE of (head, row), as the case has them: as they are if its queries are packed."""
+    if not p.ragged & 1:
+        o = o.reshape(p.batch, p.seq_q, p.heads_q, p.dim_v).swapaxes(1, 2)
+        lse = None if lse is None else lse.reshape(p.heads_q, p.batch, p.seq_q).swapaxes(0, 1)
+    return o if lse is None else (o, lse)
+
+
+def _rows_behind_each_other(t):
+    return t.swapaxes(1, 2).reshape(t.shape[0] * t.shape[2], t.shape[1], t.shape[3])
+
+
+def _equal_borders(p, rows, like):
+    if type(like).__module__.split(".")[0] == "torch":
+        import torch
+
+        return torch.arange(p.batch + 1, dtype=torch.int32, device=like.device) * rows
+    import numpy
+
+    return numpy.arange(p.batch + 1, dtype=numpy.int32) * numpy.int32(rows)
+
+
+def entries(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, **more):
+    """Each batch entry of a call of NumPy arrays as a dense call with a batch of 1: (place, p, arrays). `place` is where its
+    rows are in an O of the whole call, as O[place]; the arrays are q, k, v, and those of bias, mask, key_lengths, sink and
+    slopes that are given."""
+    for b in range(p.batch):
+        of = copy.copy(p)
+        of.batch, of.ragged, of.total_q, of.total_k = 1, 0, 0, 0
+        queries = _rows_of(cu_seqlens_q, b)
+        keys = _rows_of(cu_seqlens_k, b)
+        arrays = {"q": _one(q, b, queries), "k": _one(k, b, keys), "v": _one(v, b, keys)}
+        of.seq_q, of.seq_k = arrays["q"].shape[2], arrays["k"].shape[2]
+        for name, array in more.items():
+            if array is None or name == "sink":
+                arrays[name] = array
+            elif name in ("bias", "mask"):
+                arrays[name] = array[b : b + 1, :, : of.seq_q, : of.seq_k]
+            else:
+                arrays[name] = array[b : b + 1]
+        yield (b if queries is None else queries), of, arrays
+
+
+def _rows_of(borders, b):
+    return None if borders is None else slice(int(borders[b]), int(borders[b + 1]))
+
+
+def _one(t, b, rows):
+    return t[b : b + 1] if rows is None else t[rows].swapaxes(0, 1)[None]
 
 
 def _diagonal(p, key_lengths):

@@ -13,7 +13,7 @@ import ctypes
 from dataclasses import replace
 
 from attnfuzz import contract as c
-from attnfuzz.declare import DTYPES, Domain, Errors
+from attnfuzz.declare import DTYPES, RAGGED_KEYS, RAGGED_QUERIES, Domain, Errors
 from attnfuzz.home import find
 
 _library = None
@@ -73,15 +73,66 @@ def _view(array):
     return c.TensorView(array.ctypes.data, (ctypes.c_int64 * 4)(*strides))
 
 
-def _qkv(q, k, v):
-    """Q, K and V on the host, and their common format. Raises an error that says which shape or format is required."""
+class _Packed:
+    """The packed entries of one side: `cu` says where each entry's rows begin and end."""
+
+    def __init__(self, name, cu, rows, longest):
+        import numpy
+
+        if type(cu).__module__.split(".")[0] == "torch":
+            cu = cu.detach().cpu().numpy()
+        cu = numpy.ascontiguousarray(cu)
+        if cu.ndim != 1 or not len(cu) or cu.dtype.kind not in "iu":
+            raise ValueError(f"cu_seqlens_{name} is {cu.dtype} of the shape {cu.shape}: must be integers, (batch + 1)")
+        self.cu = cu = cu.astype(numpy.int64)
+        lengths = numpy.diff(cu)
+        if cu[0] != 0 or (lengths < 0).any() or cu[-1] > rows:
+            raise ValueError(f"cu_seqlens_{name} is {cu.tolist()}: must begin with 0, never fall, and end at {rows} or below")
+        self.batch, most = len(lengths), int(lengths.max(initial=0))
+        self.rows, self.longest = rows, most if longest is None else int(longest)
+        if self.longest < most:
+            raise ValueError(f"max_seqlen_{name} is {longest}, and the longest entry has {most} rows")
+
+    def each(self):
+        """Each entry: (place, first row, end)."""
+        return ((b, int(self.cu[b]), int(self.cu[b + 1])) for b in range(self.batch))
+
+    def padded(self, array):
+        """(row, head, column) or (head, row) as (batch, head, position[, column])."""
+        import numpy
+
+        rows = array[..., None].swapaxes(0, 1) if array.ndim == 2 else array
+        padded = numpy.zeros((self.batch, rows.shape[1], self.longest, rows.shape[2]), array.dtype)
+        for b, first, end in self.each():
+            padded[b, :, : end - first] = rows[first:end].swapaxes(0, 1)
+        return padded[..., 0] if array.ndim == 2 else padded
+
+    def packed(self, array, none):
+        """The reverse of padded(); rows of no entry hold `none`."""
+        import numpy
+
+        columns = array if array.ndim == 4 else array[..., None]
+        rows = numpy.full((self.rows, columns.shape[1], columns.shape[3]), none)
+        for b, first, end in self.each():
+            rows[first:end] = columns[b, :, : end - first].swapaxes(0, 1)
+        return rows if array.ndim == 4 else rows[..., 0].swapaxes(0, 1)
+
+
+def _qkv(q, k, v, cu_q=None, cu_k=None):
+    """Q, K and V on the host, and their common format. Raises an error that says which shape or format is required. A packed
+    side is (1, head, row, dim)."""
     (q, fmt), (k, of_k), (v, of_v) = (on_host(n, a, DTYPES) for n, a in (("q", q), ("k", k), ("v", v)))
-    for name, a in (("q", q), ("k", k), ("v", v)):
-        if a.ndim != 4:
-            raise ValueError(f"{name} has {a.ndim} dimensions: must be (batch, heads, length, dim)")
+    for name, a, packed in (("q", q, cu_q), ("k", k, cu_k), ("v", v, cu_k)):
+        if a.ndim != (4 if packed is None else 3):
+            due = "(batch, heads, length, dim)" if packed is None else f"(row, head, dim) with cu_seqlens_{'q' if name == 'q' else 'k'}"
+            raise ValueError(f"{name} has {a.ndim} dimensions: must be {due}")
+    if cu_q is not None:
+        q = q.swapaxes(0, 1)[None]
+    if cu_k is not None:
+        k, v = (a.swapaxes(0, 1)[None] for a in (k, v))
     if of_k != fmt or of_v != fmt:
         raise TypeError(f"q is {fmt}, k {of_k} and v {of_v}: must be of one format")
-    batch, _, _, dim_qk = q.shape
+    batch, dim_qk = k.shape[0] if cu_q is not None or cu_k is not None else q.shape[0], q.shape[3]
     _, heads_kv, seq_k, _ = k.shape
     for name, a, due in (("k", k, (batch, heads_kv, seq_k, dim_qk)), ("v", v, (batch, heads_kv, seq_k, v.shape[3]))):
         if a.shape != due:
@@ -105,10 +156,19 @@ class _Call:
     """attn_problem, attn_tensors and attn_plan of a call, with the arrays that they point to."""
 
     def __init__(self, q, k, v, *, causal, align, scale, softcap, window, bias, mask, key_lengths, errors, tiles, calibration,
-                 lse_base, lse_dead, sink=None, slopes=None):
-        q, k, v, self.format = _qkv(q, k, v)
+                 lse_base, lse_dead, sink=None, slopes=None, cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=None,
+                 max_seqlen_k=None):
+        q, k, v, self.format = _qkv(q, k, v, cu_seqlens_q, cu_seqlens_k)
         batch, heads_q, seq_q, dim_qk = q.shape
         _, heads_kv, seq_k, dim_v = v.shape
+        self.queries = None if cu_seqlens_q is None else _Packed("q", cu_seqlens_q, seq_q, max_seqlen_q)
+        self.keys = None if cu_seqlens_k is None else _Packed("k", cu_seqlens_k, seq_k, max_seqlen_k)
+        batches = [side.batch if side else t.shape[0] for side, t in ((self.queries, q), (self.keys, k))]
+        if batches[0] != batches[1]:
+            raise ValueError(f"there are {batches[0]} batch entries of queries and {batches[1]} of keys")
+        batch = batches[0]
+        seq_q = self.queries.longest if self.queries else seq_q
+        seq_k = self.keys.longest if self.keys else seq_k
         self.calibration, self.kept = calibration, [q, k, v]
         self.p = p = c.Problem(
             size=ctypes.sizeof(c.Problem), dtype=DTYPES.index(self.format), batch=batch, heads_q=heads_q, heads_kv=heads_kv,
@@ -118,6 +178,7 @@ class _Call:
             features=(c.FEATURE_F32 if self.format == "f32" else 0)
             | (c.FEATURE_WIDE if max(dim_qk, dim_v) > c.USUAL_DIMS else 0))
         self.t = c.Tensors(size=ctypes.sizeof(c.Tensors), q=_view(q), k=_view(k), v=_view(v))
+        self._add_borders()
         self._add_scores(bias, mask, key_lengths)
         if sink is not None:
             p.sink_dtype = DTYPES.index(self._lend("sink", sink, DTYPES, (heads_q,), lambda s: (0, s[0], 0, 0)))
@@ -136,6 +197,15 @@ class _Call:
         self.kept.append(a)
         setattr(self.t, name, view)
         return fmt
+
+    def _add_borders(self):
+        for side, bit, name in ((self.queries, RAGGED_QUERIES, "q"), (self.keys, RAGGED_KEYS, "k")):
+            if side is None:
+                continue
+            self.p.ragged |= bit
+            self.p.features |= c.FEATURE_BITS["packed"]
+            setattr(self.p, f"total_{name}", side.rows)
+            setattr(self.t, f"cu_{name}", side.cu.ctypes.data)
 
     def _add_scores(self, bias, mask, key_lengths):
         import numpy
@@ -185,10 +255,21 @@ class _Call:
 
 def _evaluate(q, k, v, out, lse, **call):
     of = _Call(q, k, v, **call)
-    p = of.p
+    p, queries = of.p, of.queries
     o_shape = (p.batch, p.heads_q, p.seq_q, p.dim_v)
-    of.write_into("o", o_shape)
-    return of.ask("attnfuzz_oracle", {"out": (o_shape, out), "lse": (o_shape[:3], lse)})
+    if queries is None:
+        of.write_into("o", o_shape)
+        return of.ask("attnfuzz_oracle", {"out": (o_shape, out), "lse": (o_shape[:3], lse)})
+    of.write_into("o", (1, p.heads_q, p.total_q, p.dim_v))
+    stored = {"out": (p.total_q, p.heads_q, p.dim_v), "lse": (p.heads_q, p.total_q)}
+    given = {name: None if got is None else _floats(name, got, stored[name]) for name, got in (("out", out), ("lse", lse))}
+    r = of.ask("attnfuzz_oracle", {name: (o_shape if name == "out" else o_shape[:3], None if got is None else queries.padded(got))
+                                   for name, got in given.items()})
+    for name, got in given.items():
+        value, bound, _, ratio = r[name]
+        # Anything may be in a row of no entry.
+        r[name] = (queries.packed(value, 0.0), queries.packed(bound, float("inf")), got, queries.packed(ratio, 0.0))
+    return r
 
 
 def _evaluate_gradients(q, k, v, dout, o, lse, got, **call):
@@ -245,31 +326,39 @@ def _worst(r, names, axes):
 
 def oracle(q, k, v, *, causal=False, align="top_left", scale=None, softcap=0.0, window=(-1, -1), bias=None, mask=None,
            key_lengths=None, errors=None, tiles=(64, 64), calibration="documented", lse=False, lse_base="e",
-           lse_dead="-inf", sink=None, slopes=None):
+           lse_dead="-inf", sink=None, slopes=None, cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=None, max_seqlen_k=None):
     """What O must be, and how far off it may be: two arrays of doubles, (batch, heads, seq_q, dim_v).
 
     `expected` is NaN if NaN is due; `bound` is infinite if anything passes. scale None is 1/sqrt(dim_qk). `errors` says how
     the kernel rounds (None: the loosest documented classes). With lse=True, the log-sum-exp and its bound follow: four
     arrays. The LSE is natural, or as lse_base and lse_dead say (attnfuzz.Domain). sink: (heads_q,), one more score for each
     head; slopes: ALiBi's, (heads_q,) or (batch, heads_q), fp32.
+
+    With cu_seqlens_q, queries are packed: q is (row, head, dim), O is (row, head, dim_v) and the LSE (head, row). With
+    cu_seqlens_k, k and v are (row, head, dim). Both hold batch + 1 integers. A bias and a mask stay (batch, heads,
+    max_seqlen_q, max_seqlen_k); without such a number the longest entry has it.
     """
     r = _evaluate(q, k, v, None, None, causal=causal, align=align, scale=scale, softcap=softcap, window=window, bias=bias,
                   mask=mask, key_lengths=key_lengths, errors=errors, tiles=tiles, calibration=calibration, lse_base=lse_base,
-                  lse_dead=lse_dead, sink=sink, slopes=slopes)
+                  lse_dead=lse_dead, sink=sink, slopes=slopes, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k,
+                  max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k)
     return r["out"][:2] + (r["lse"][:2] if lse else ())
 
 
 def assert_within(out, lse, q, k, v, *, causal=False, align="top_left", scale=None, softcap=0.0, window=(-1, -1),
                   bias=None, mask=None, key_lengths=None, errors=None, tiles=(64, 64), calibration="documented",
-                  lse_base="e", lse_dead="-inf", sink=None, slopes=None):
+                  lse_base="e", lse_dead="-inf", sink=None, slopes=None, cu_seqlens_q=None, cu_seqlens_k=None,
+                  max_seqlen_q=None, max_seqlen_k=None):
     """Raises AssertionError with the worst element if O or the LSE is out of its bound; lse may be None.
 
-    Returns the largest error/bound otherwise.
+    Returns the largest error/bound otherwise. Packed entries as oracle() takes them.
     """
     r = _evaluate(q, k, v, out, lse, causal=causal, align=align, scale=scale, softcap=softcap, window=window, bias=bias,
                   mask=mask, key_lengths=key_lengths, errors=errors, tiles=tiles, calibration=calibration, lse_base=lse_base,
-                  lse_dead=lse_dead, sink=sink, slopes=slopes)
-    return _worst(r, ("out", "lse"), lambda name: "bhqd")
+                  lse_dead=lse_dead, sink=sink, slopes=slopes, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k,
+                  max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k)
+    packed = {"out": "qhd", "lse": "hq"}
+    return _worst(r, ("out", "lse"), lambda name: "bhqd" if cu_seqlens_q is None else packed[name])
 
 
 _GRADIENTS = ("dq", "dk", "dv")

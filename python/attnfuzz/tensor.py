@@ -8,7 +8,8 @@ import struct
 from ctypes import CFUNCTYPE, POINTER, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
 
 # name: bytes, NumPy's letter, DLPack's type code
-_TYPES = {"f16": (2, "<f2", 2), "bf16": (2, "<u2", 4), "f32": (4, "<f4", 2), "bool": (1, "|b1", 6), "i64": (8, "<i8", 0)}
+_TYPES = {"f16": (2, "<f2", 2), "bf16": (2, "<u2", 4), "f32": (4, "<f4", 2), "bool": (1, "|b1", 6), "i64": (8, "<i8", 0),
+          "i32": (4, "<i4", 0)}
 DLPACK_CPU, DLPACK_CUDA = 1, 2
 
 
@@ -60,6 +61,11 @@ class Tensor:
         """The same elements with those dimensions reversed."""
         first = sum((self.shape[i] - 1) * self.strides[i] for i in self.backwards()) * self.itemsize
         return Tensor(self.data + first, self.shape, [abs(s) for s in self.strides], self.dtype, self.cuda)
+
+    def first(self, dimension, count):
+        """The first `count` elements of a dimension, of all others all."""
+        shape = [min(n, count) if i == dimension else n for i, n in enumerate(self.shape)]
+        return Tensor(self.data, shape, self.strides, self.dtype, self.cuda)
 
     @property
     def __array_interface__(self):

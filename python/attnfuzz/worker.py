@@ -28,7 +28,7 @@ from attnfuzz import declare, poison
 from attnfuzz.contract import (CUDA, FAULT, FEATURE_BITS, FEATURE_F32, FEATURE_NO_FORWARD, FEATURE_WIDE, OK, OPERATIONS,
                                PROBLEM_FIELDS, UNSUPPORTED, Environment, Plan, Problem, Tensors)
 from attnfuzz.declare import (DTYPES, INPUTS, STRIDED, CDomain, Target, Unsupported, argument_of, asked_for, dimensions_of,
-                              format_of, member_of, outputs_of, shape_of)
+                              format_of, is_packed, member_of, outputs_of, shape_of)
 from attnfuzz.judge import named_modules
 from attnfuzz.tensor import Tensor, numpy_bfloat16, numpy_view, to_bits_of_bf16
 
@@ -386,11 +386,16 @@ class Kernel:
         self.compiled.add(compilation)
         with declare.compiling() if is_new else contextlib.nullcontext():
             result = self.target.function(problem, **arguments, **given)
-        self.store(result, outputs, given)
+        self.store(result, outputs, given, self.rows_of_entries(p, arguments))
+
+    @staticmethod
+    def rows_of_entries(p, arguments):
+        """The rows of packed queries that belong to entries; None: all rows do."""
+        return int(arguments["cu_seqlens_q"][-1]) if "cu_seqlens_q" in arguments else None
 
     def tensor(self, name, p, tensors):
         shape, given, dtype = shape_of(p, name), getattr(tensors, member_of(name)), format_of(p, name)
-        at = dimensions_of(name)
+        at = dimensions_of(name, is_packed(p, name))
         if name in STRIDED:
             return Tensor(given.data, [shape[i] for i in at], [given.stride[i] for i in at], dtype, self.cuda)
         return Tensor(given, shape[-1:], (1,), dtype, self.cuda)
@@ -411,12 +416,13 @@ class Kernel:
             return jax.numpy.array(view.clip(-(2**31), 2**31 - 1) if tensor.dtype == "i64" else view)
         return numpy_view(tensor)
 
-    def store(self, result, outputs, given):
-        """Copies what the function returned into guarded memory, and what it wrote into arrays that were no views of it."""
+    def store(self, result, outputs, given, rows=None):
+        """Copies what the function returned into guarded memory, and what it wrote into arrays that were no views of it.
+        `rows`: packed queries behind these belong to no entry, and stay as they are."""
         if self.target.arrays == "torch":
             for name, array in given.items():
                 if name in outputs and outputs[name].backwards():
-                    self.copy(name, array, outputs[name])
+                    self.copy(name, array, outputs[name], rows)
         if result is None:
             for name in outputs:
                 if given.get(name) is None and name == "lse":
@@ -433,15 +439,18 @@ class Kernel:
                 raise kind("an LSE is wanted and the target returned O alone: declare Domain(lse=False)")
             if value is None:
                 raise TypeError(f"the target returned no {title_of(name)}")
-            self.copy(title_of(name), value, tensor)
+            self.copy(title_of(name), value, tensor, rows)
 
-    def copy(self, name, value, tensor):
+    def copy(self, name, value, tensor, rows=None):
         shape = tuple(value.shape)
         if name == "LSE" and shape == tensor.shape + (1,):
             value, shape = value.reshape(tensor.shape), tensor.shape
         if shape != tensor.shape:
             raise TypeError(f"the target returned an {name} of shape {shape}, and {tensor.shape} is due")
-        if 0 in shape:
+        if rows is not None:
+            # An LSE is (heads, row), O is (row, head, column).
+            tensor, value = (tensor.first(1, rows), value[:, :rows]) if len(shape) == 2 else (tensor.first(0, rows), value[:rows])
+        if 0 in tensor.shape:
             return
         if self.target.arrays == "torch":
             if turned := tensor.backwards():
@@ -499,6 +508,6 @@ def torch_view(tensor):
 
     if 0 in tensor.shape or not tensor.data:
         dtype = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "bool": torch.bool,
-                 "i64": torch.int64}[tensor.dtype]
+                 "i64": torch.int64, "i32": torch.int32}[tensor.dtype]
         return torch.empty(tensor.shape, dtype=dtype, device="cuda" if tensor.cuda else "cpu")
     return torch.from_dlpack(tensor.lend())  # a capsule, so torch asks nothing about devices and streams

@@ -143,6 +143,28 @@ class Cases(unittest.TestCase):
             self.assertLessEqual(case.assert_within(*case.call(attention)), 1)
         self.assertTrue(all(c.sink is None and c.slopes is None for c in drawn(count=60)))
 
+    def test_packed_entries_are_for_a_domain_that_names_them(self):
+        domain = attnfuzz.Domain(features=("packed", "int32"))
+        told, kinds, types = 0, set(), set()
+        for case in attnfuzz.cases(domain, count=150, work=300_000, bf16="bits"):
+            kinds.add(case.p.ragged)
+            self.assertEqual([case.cu_seqlens_q is not None, case.cu_seqlens_k is not None],
+                             [bool(case.p.ragged & 1), bool(case.p.ragged & 2)])
+            if case.cu_seqlens_q is not None:
+                types.add(case.cu_seqlens_q.dtype.name)
+                self.assertEqual(case.q.shape, (case.p.total_q, case.p.heads_q, case.p.dim_qk))
+            out, lse = case.call(attention)
+            self.assertEqual(lse.shape, (case.p.heads_q, case.p.total_q) if case.p.ragged & 1 else out.shape[:3])
+            self.assertLessEqual(case.assert_within(out, lse), 1)
+            try:
+                case.assert_within(out, lse + np.float32(1))
+            except AssertionError as e:
+                told += case.p.ragged & 1 and str(e).startswith("lse(h=")
+        self.assertEqual(kinds, {0, 1, 2, 3})
+        self.assertEqual(types, {"int32", "int64"})
+        self.assertGreater(told, 10)
+        self.assertTrue(all(c.cu_seqlens_q is None and c.cu_seqlens_k is None for c in drawn(count=60)))
+
     def test_a_saved_case_of_a_backward_pass_is_replayed(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "case.json")

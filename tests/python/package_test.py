@@ -124,6 +124,56 @@ class Gradients(unittest.TestCase):
 
 
 class SinksAndSlopes(unittest.TestCase):
+    def test_packed_entries_are_dense_calls(self):
+        q, k, v = (a[0] for a in inputs(1, 4, 2, 12, 90))
+        cu_q, cu_k = [0, 5, 5, 9], np.array([0, 70, 71, 71], np.int32)
+        rows = [a.swapaxes(0, 1) for a in (q, k, v)]
+        for how in ({"causal": True, "align": "bottom_right"}, {"window": (3, 2)}, {"key_lengths": [60, 1, 0]}):
+            of = attnfuzz.oracle(*rows, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k, lse=True, errors=ERRORS, **how)
+            self.assertEqual([a.shape for a in of], [(12, 4, 16)] * 2 + [(4, 12)] * 2)
+            for b in range(3):
+                own = dict(how, key_lengths=how["key_lengths"][b : b + 1]) if "key_lengths" in how else how
+                queries, keys = slice(cu_q[b], cu_q[b + 1]), slice(cu_k[b], cu_k[b + 1])
+                one = attnfuzz.oracle(q[None, :, queries], k[None, :, keys], v[None, :, keys], lse=True, errors=ERRORS, **own)
+                for dense, packed in zip(one, (of[0][queries].swapaxes(0, 1), of[1][queries].swapaxes(0, 1),
+                                               of[2][:, queries], of[3][:, queries])):
+                    np.testing.assert_array_equal(packed, dense[0])
+            self.assertTrue(np.isinf(of[1][9:]).all() and np.isinf(of[3][:, 9:]).all())  # the rows of no entry
+            out = of[0].astype(np.float32)
+            out[9:] = np.nan
+            attnfuzz.assert_within(out, None, *rows, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k, errors=ERRORS, **how)
+            out[3, 2, 1] += 1
+            with self.assertRaisesRegex(AssertionError, r"^out\(q=3, h=2, d=1\) is "):
+                attnfuzz.assert_within(out, None, *rows, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k, errors=ERRORS, **how)
+
+    def test_one_side_may_be_packed(self):
+        q, k, v = inputs(3, 2, 1, 4, 20)
+        packed = attnfuzz.pack(worker.Call(contract.Problem(batch=3, seq_q=4, seq_k=20), True, 1), q, k, v)
+        due = attnfuzz.oracle(q, k, v, errors=ERRORS)[0]
+        keys = attnfuzz.oracle(q, *packed[1:3], cu_seqlens_k=packed[4], errors=ERRORS)[0]
+        np.testing.assert_array_equal(keys, due)
+        queries = attnfuzz.oracle(packed[0], k, v, cu_seqlens_q=packed[3], errors=ERRORS)[0]
+        np.testing.assert_array_equal(queries.reshape(3, 4, 2, 16).swapaxes(1, 2), due)
+
+    def test_offsets_that_make_no_sense_are_refused(self):
+        rows = [a[0].swapaxes(0, 1) for a in inputs(1, 2, 2, 12, 30)]
+        for q, k, words in (([0, 13], [0, 30], "cu_seqlens_q is .* end at 12 or below"), ([1, 12], [0, 30], "begin with 0"),
+                            ([0, 9, 4], [0, 1, 2], "never fall"), ([0, 4], [0, 1, 2], "1 batch entries of queries and 2 of keys"),
+                            ([0.0, 4.0], [0, 4], "must be integers"), ([[0, 4]], [0, 4], "must be integers")):
+            with self.assertRaisesRegex(ValueError, words):
+                attnfuzz.oracle(*rows, cu_seqlens_q=q, cu_seqlens_k=k)
+        with self.assertRaisesRegex(ValueError, "max_seqlen_k is 3, and the longest entry has 30 rows"):
+            attnfuzz.oracle(*rows, cu_seqlens_q=[0, 12], cu_seqlens_k=[0, 30], max_seqlen_k=3)
+        with self.assertRaisesRegex(ValueError, r"q has 3 dimensions: must be \(batch, heads, length, dim\)"):
+            attnfuzz.oracle(*rows, cu_seqlens_k=[0, 30])
+
+    def test_a_target_of_packed_entries_has_their_parameters(self):
+        with self.assertRaisesRegex(TypeError, "'packed': the function needs the parameters cu_seqlens_q and cu_seqlens_k"):
+            attnfuzz.target(lambda p, q, k, v, cu_seqlens_q: q, domain=attnfuzz.Domain(features="packed"))
+        with self.assertRaisesRegex(ValueError, "equal_lengths"):
+            attnfuzz.target(lambda p, q, k, v, cu_seqlens_q, cu_seqlens_k: q,
+                            domain=attnfuzz.Domain(features="packed", equal_lengths=True))
+
     def test_a_sink_is_one_more_key_with_a_value_of_0(self):
         q, k, v = inputs()
         sink = np.array([1.5, -np.inf], np.float32)

@@ -64,6 +64,75 @@ def scales_slopes(p, q, k, v, bias=None, mask=None, key_lengths=None, sink=None,
     return right.function(p, q, k, v, bias, mask, key_lengths, sink, slopes)
 
 
+# Packed entries, with lengths and offsets of 32 and 64 bits. They are small, so that the wrong ones are found soon.
+PACKED = attnfuzz.Domain(features=("packed", "int32"), seq=attnfuzz.at_most(96), dim=attnfuzz.at_most(40))
+packed = target(right.function, errors=ERRORS, domain=PACKED)
+
+
+@target(errors=ERRORS, domain=replace(PACKED, softcap=False, window=False, bias=False, mask=False, key_lengths=False,
+                                      align="bottom_right", features="packed", batch=attnfuzz.at_least(1)))
+def varlen(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
+    """takes packed entries alone, as flash_attn_varlen does, and gives NaN in rows of no entry"""
+    import numpy
+
+    q, k, v, cu_q, cu_k = attnfuzz.pack(p, q, k, v, cu_seqlens_q, cu_seqlens_k)
+    call = numpy_reference.packed_call(p, q, k)
+    o, lse = right.function(call, q, k, v, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k)
+    o[cu_q[-1] :], lse[:, cu_q[-1] :] = numpy.nan, numpy.nan
+    return attnfuzz.unpack(p, o, lse)
+
+
+@target(errors=ERRORS, domain=PACKED)
+def packed_into(p, q, k, v, bias=None, mask=None, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None, out=None, lse=None):
+    """writes the rows of entries into the memory it is given"""
+    from attnfuzz.tensor import to_bits_of_bf16
+
+    o, own = right.function(p, q, k, v, bias, mask, key_lengths, None, None, cu_seqlens_q, cu_seqlens_k)
+    o = to_bits_of_bf16(o) if out.dtype == "uint16" else o
+    if cu_seqlens_q is None:
+        out[...] = o
+    else:
+        out[: cu_seqlens_q[-1]] = o[: cu_seqlens_q[-1]]
+    if lse is not None and cu_seqlens_q is None:
+        lse[...] = own
+    elif lse is not None:
+        lse[:, : cu_seqlens_q[-1]] = own[:, : cu_seqlens_q[-1]]
+
+
+@target(errors=ERRORS, domain=PACKED)
+def writes_slack(p, q, k, v, bias=None, mask=None, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None, out=None, lse=None):
+    """writes rows that belong to no entry as well"""
+    packed_into.function(p, q, k, v, bias, mask, key_lengths, cu_seqlens_q, cu_seqlens_k, out, lse)
+    if cu_seqlens_q is not None:
+        out[cu_seqlens_q[-1] :] = 0
+
+
+@target(errors=ERRORS, domain=PACKED)
+def keys_by_queries(p, q, k, v, bias=None, mask=None, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None):
+    """reads keys from where queries lie"""
+    import numpy
+
+    if p.ragged == 3:
+        cu_seqlens_k = numpy.minimum(cu_seqlens_q, p.total_k)
+    return right.function(p, q, k, v, bias, mask, key_lengths, None, None, cu_seqlens_q, cu_seqlens_k)
+
+
+@target(errors=ERRORS, domain=PACKED)
+def longest_is_length(p, q, k, v, bias=None, mask=None, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None):
+    """places the diagonal by the longest entry"""
+    o, lse = right.function(p, q, k, v, bias, mask, key_lengths, None, None, cu_seqlens_q, cu_seqlens_k)
+    if p.ragged != 3 or p.align != "bottom_right" or not p.causal:
+        return o, lse
+    o, lse = o.copy(), lse.copy()
+    for place, of, arrays in attnfuzz.entries(p, q, k, v, cu_seqlens_q, cu_seqlens_k, bias=bias, mask=mask,
+                                              key_lengths=key_lengths):
+        of.align, shift = "top_left", p.seq_k - p.seq_q
+        of.window_right, of.causal = max(shift, 0), shift < 0
+        one, its_lse = right.function(of, **arrays)
+        o[place], lse[:, place] = one[0].swapaxes(0, 1), its_lse[0]
+    return o, lse
+
+
 of_backward = functools.partial(target, operation="backward", errors=BACKWARD)
 Gradients = collections.namedtuple("Gradients", "dv dk dq")  # in an order of its own
 # Small, so that it is checked soon.

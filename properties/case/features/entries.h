@@ -12,13 +12,14 @@ inline double work_of(const Problem& p) {
          static_cast<double>(p.dim_qk + p.dim_v);
 }
 
-// Several entries, of sizes that a case can afford.
+// Draws several entries, of sizes that a case can afford. Lengths that the kernel chooses stay.
 inline void draw_batch(const DrawContext& context, Problem& p) {
   Rng& rng = context.rng;
+  const bool fixed = context.config.domain || context.config.refused.sizes;
   if (p.batch < 2 && rng.percent(85)) p.batch = rng.range(2, 6);
   const double most = std::max(static_cast<double>(context.config.work), 1.0);
   while (work_of(p) > most && p.batch > 2) --p.batch;
-  while (work_of(p) > most && std::max(p.seq_q, p.seq_k) > 1) {
+  while (!fixed && work_of(p) > most && std::max(p.seq_q, p.seq_k) > 1) {
     int64_t& longer = p.seq_q > p.seq_k ? p.seq_q : p.seq_k;
     longer = (longer + 1) / 2;
   }

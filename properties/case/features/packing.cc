@@ -98,16 +98,22 @@ void draw(const DrawContext& context, Case& c) {
   if ((context.config.features & ATTN_FEATURE_RAGGED) == 0 || !rng.percent(kPercent)) return;
   if ((p.features & kOperations) != 0 || std::max(p.seq_q, p.seq_k) > kMostRows || has_many_heads(p)) return;
   draw_batch(context, p);
+  const bool free_sizes = !context.config.domain && !context.config.refused.sizes;
   const int which = rng.weighted<int>({{70, 3}, {15, 1}, {15, 2}});
   if ((which & 1) != 0) p.packed_q = draw_side(rng, p.batch, context.tile_q, p.seq_q);
   if ((which & 2) != 0) p.packed_k = draw_side(rng, p.batch, context.tile_k, p.seq_k);
   // Self-attention: each entry has as many keys as queries.
   if (which == 3 && rng.percent(40)) {
-    p.seq_q = p.seq_k = std::max(p.seq_q, p.seq_k);
-    if (work_of(p) > static_cast<double>(context.config.work)) p.seq_q = p.seq_k = std::min<int64_t>(p.seq_q, 130);
+    if (free_sizes) {
+      p.seq_q = p.seq_k = std::max(p.seq_q, p.seq_k);
+      if (work_of(p) > static_cast<double>(context.config.work)) p.seq_q = p.seq_k = std::min<int64_t>(p.seq_q, 130);
+    }
     p.packed_q = draw_side(rng, p.batch, context.tile_q, p.seq_q);
     p.packed_k->lengths = p.packed_q->lengths;
+    if (p.seq_k < p.seq_q) p.packed_q->lengths = p.packed_k->lengths = draw_side(rng, p.batch, context.tile_k, p.seq_k).lengths;
   }
+  // Lengths now differ from one another, so that a diagonal must lie where the kernel has it.
+  if (context.config.domain && context.config.domain->align != 0) p.align = context.config.domain->align - 1;
   if (narrow) p.index_dtype = rng.coin() ? ATTN_INDEX_32 : ATTN_INDEX_64;
   if (rng.percent(24)) draw_far_rows(rng, c);
 }
@@ -195,7 +201,7 @@ void tidy_side(std::optional<Packing>& side, int64_t batch, int64_t longest) {
 
 void tidy(Case& c) {
   Problem& p = c.problem;
-  if ((p.features & kOperations) != 0) p.packed_q.reset(), p.packed_k.reset(), p.index_dtype = ATTN_INDEX_64;
+  if ((p.features & ATTN_FEATURE_MERGE) != 0) p.packed_q.reset(), p.packed_k.reset(), p.index_dtype = ATTN_INDEX_64;
   tidy_side(p.packed_q, p.batch, p.seq_q);
   tidy_side(p.packed_k, p.batch, p.seq_k);
   if (!p.packed_q && !p.packed_k && !p.key_lengths) p.index_dtype = ATTN_INDEX_64;
@@ -208,7 +214,7 @@ void tidy(Case& c) {
 
 Complaint illegal_side(const std::optional<Packing>& side, const char* name, const Problem& p) {
   if (!side) return std::nullopt;
-  if ((p.features & kOperations) != 0) return cat(name, " is set, but only the forward pass has packed entries");
+  if ((p.features & ATTN_FEATURE_MERGE) != 0) return cat(name, " is set, but a merge has no packed entries");
   if (static_cast<int64_t>(side->lengths.size()) != p.batch)
     return cat(name, ".lengths has ", side->lengths.size(), " entries, batch is ", p.batch);
   return of_field(outside(".slack", side->slack, 0, kMaxSize), name);

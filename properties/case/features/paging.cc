@@ -107,11 +107,9 @@ void draw(const DrawContext& context, Case& c) {
   if ((context.config.slow & ATTN_FEATURE_PAGED) != 0 && !rng.percent(kPercentIfSlow)) return;
   if ((p.features & kOperations) != 0 || std::max(p.seq_q, p.seq_k) > kMostKeys || has_many_heads(p)) return;
   const Case before = c;
-  // Sizes that the kernel chooses stay.
-  if (!context.config.domain && !context.config.refused.sizes) {
-    if (!p.packed_q) draw_batch(context, p);
-    if (rng.percent(25)) p.seq_q = std::min<int64_t>(p.seq_q, rng.range(1, 4));  // decoding
-  }
+  if (!p.packed_q) draw_batch(context, p);
+  const bool fixed = context.config.domain || context.config.refused.sizes;
+  if (!fixed && rng.percent(25)) p.seq_q = std::min<int64_t>(p.seq_q, rng.range(1, 4));  // decoding
   p.packed_k.reset();
   p.paging = draw_paging(rng);
   p.key_lengths.emplace();

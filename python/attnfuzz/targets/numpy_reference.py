@@ -1,5 +1,6 @@
 """Attention in NumPy, forward and backward: right, slow and plain, in fp32 arithmetic."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -21,9 +22,33 @@ def scores(p, q, k):
     return x
 
 
-@attnfuzz.target(errors=ERRORS, bf16="bits", domain=attnfuzz.Domain(features=("has_sink", "has_alibi", "latent")))
-def attention(p, q, k, v, bias=None, mask=None, key_lengths=None, sink=None, slopes=None):
+def packed_call(p, q, k):
+    """The call of the same problem with both sides packed, as attnfuzz.pack() makes them."""
+    of = copy.copy(p)
+    of.ragged, of.total_q, of.total_k = 3, q.shape[0], k.shape[0]
+    return of
+
+
+def packed(p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more):
+    """Each packed entry as a call of its own."""
+    o = np.zeros((p.total_q, p.heads_q, p.dim_v) if p.ragged & 1 else (p.batch, p.heads_q, p.seq_q, p.dim_v), np.float32)
+    lse = np.zeros((p.heads_q, p.total_q) if p.ragged & 1 else o.shape[:3], np.float32)
+    for place, of, arrays in attnfuzz.entries(p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more):
+        one, its_lse = attention.function(of, **arrays)
+        if p.ragged & 1:
+            o[place], lse[:, place] = one[0].swapaxes(0, 1), its_lse[0]
+        else:
+            o[place], lse[place] = one[0], its_lse[0]
+    return o, lse
+
+
+@attnfuzz.target(errors=ERRORS, bf16="bits",
+                 domain=attnfuzz.Domain(features=("has_sink", "has_alibi", "latent", "packed", "int32")))
+def attention(p, q, k, v, bias=None, mask=None, key_lengths=None, sink=None, slopes=None, cu_seqlens_q=None, cu_seqlens_k=None):
     """attention in NumPy, fp32"""
+    if p.ragged:
+        return packed(p, q, k, v, cu_seqlens_q, cu_seqlens_k, bias=bias, mask=mask, key_lengths=key_lengths, sink=sink,
+                      slopes=slopes)
     with np.errstate(all="ignore"):
         x = scores(p, q, k)
         if slopes is not None:
