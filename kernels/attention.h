@@ -530,6 +530,12 @@ typedef enum attn_lse_dead {
   ATTN_LSE_DEAD_ANY = 3 /* anything: it is not judged */
 } attn_lse_dead;
 
+/* Where a backward pass has O and the LSE from. */
+typedef enum attn_saved {
+  ATTN_SAVED_GIVEN = 0,     /* the tensors */
+  ATTN_SAVED_RECOMPUTED = 1 /* a forward pass of its own, as automatic differentiation of a forward call has one */
+} attn_saved;
+
 typedef struct attn_plan {
   uint32_t size;
   int32_t accumulator;         /* attn_accumulator of Q.K and P.V */
@@ -551,7 +557,7 @@ typedef struct attn_plan {
   int32_t flush_to_zero;       /* boolean: fp32 subnormals may become 0 */
   int32_t isolates_masked_nan; /* boolean: a NaN value never reaches a row that may not see its key */
   int32_t deterministic;       /* boolean: the same call gives the same bits */
-  int32_t reserved;
+  int32_t saved; /* attn_saved, read only with ATTN_FEATURE_BACKWARD */
   uint64_t workspace_bytes;
   uint64_t workspace_align; /* a power of two; at least 1 */
   /* Appended: */

@@ -38,7 +38,7 @@
 // that holds a number that is not finite leaves that column of dQ, dK or dV free, in its batch entry and KV
 // head.
 //
-// A plan with saved = "recomputed" (Errors(saved=...), attn_plan.reserved) is that of a function that computes O and
+// A plan with saved = "recomputed" (Errors(saved=...), attn_plan.saved) is that of a function that computes O and
 // the LSE by itself and does not read the saved ones, as automatic differentiation of a forward call does. Its
 // reference has the exact o and lam. With B^o and B^lam, the bounds of the forward pass under the same plan, and of n
 // keys that a query sees:
@@ -74,7 +74,7 @@ struct ExactRows {
 };
 
 // True for the plan of a kernel that computes O and the LSE by itself.
-inline bool recomputes(const attn_plan& plan) { return plan.reserved == 1; }
+inline bool recomputes(const attn_plan& plan) { return plan.saved == ATTN_SAVED_RECOMPUTED; }
 
 // Reads q, k, v, dout, o and lse of `host`, in host memory, and bias, mask and key_lengths if the problem has
 // them. Throws UnknownFeatures for a kind of problem that it does not know. A sample chooses queries, for dQ,

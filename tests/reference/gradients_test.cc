@@ -402,7 +402,7 @@ TEST(Gradients, BoundKernelsThatRecompute) {
         s.save();
         const Kernel kernel(s, seed, Mistake::kNone, saved);
         beyond_given += worst_of(s.due(), kernel, nullptr) > 1;
-        s.plan.reserved = 1;
+        s.plan.saved = 1;
         std::ranges::fill(s.o.half, uint16_t{0x7fff});  // NaN: nothing reads it
         std::ranges::fill(s.o.number, std::numeric_limits<float>::quiet_NaN());
         ASSERT_LE(worst_of(s.due(), kernel, &ratios), 1) << "dtype " << dtype << " seed " << seed;
@@ -427,7 +427,7 @@ TEST(Gradients, FindMistakesOfKernelsThatRecompute) {
     for (uint64_t seed = 1; seed <= 100; ++seed) {
       Small s(ATTN_BF16, seed + 5000);
       s.save();
-      s.plan.reserved = 1;
+      s.plan.saved = 1;
       found += worst_of(s.due(), Kernel(s, seed, mistake, Saved::kOwn), nullptr) > 1;
     }
     EXPECT_GE(found, most) << "mistake " << static_cast<int>(mistake);
@@ -438,18 +438,18 @@ TEST(Gradients, ACallerAllowsRecomputing) {
   Small s(ATTN_F16, 31);
   s.save();
   const Reference given = s.due();
-  s.plan.reserved = 1;
+  s.plan.saved = 1;
   Calibration capped = documented();
   capped.error_cap = documented_cap();
   EXPECT_EQ(evaluate_gradients(s.p, s.tensors(), s.plan, capped)[TensorId::kDq].value, given[TensorId::kDq].value);
-  capped.error_cap->reserved = 1;
+  capped.error_cap->saved = 1;
   EXPECT_NE(evaluate_gradients(s.p, s.tensors(), s.plan, capped)[TensorId::kDq].value, given[TensorId::kDq].value);
 }
 
 TEST(Gradients, ASampleOfRecomputedGradientsJudgesTheSame) {
   Small s(ATTN_BF16, 17);
   s.save();
-  s.plan.reserved = 1;
+  s.plan.saved = 1;
   const Reference all = s.due(), some = s.due({.limit = 3, .seed = 1});
   for (const Expected& due : some.outputs) {
     for (size_t n = 0; n < due.value.size(); ++n) {
@@ -569,7 +569,7 @@ TEST(Gradients, ANaNIsDueWhereItHasAPart) {
 
   // A NaN in K or V reaches the LSE and O of a kernel that computes both, and all of its gradients.
   s = two_by_two();
-  s.plan.reserved = 1;
+  s.plan.saved = 1;
   s.k.set(ATTN_F16, 3, kNaN);  // of key 1, which query 0 does not see
   r = s.due();
   EXPECT_EQ(rule(r, TensorId::kDv, 0), Due::kMustBeNaN) << "P of query 1 and key 0";
