@@ -136,15 +136,18 @@ std::string tensor_text(const attnfuzz::TensorSpec& spec) {
                                     "seq_k", "dim_qk", "dim_v",   nullptr,    nullptr};
   std::array<const char*, 4> shape = {};
   for (size_t n = 0; n < 4; ++n) shape[n] = kSizes[static_cast<size_t>(spec.shape[n])];
+  // A backward pass with sinks gives dsink, which a function in Python cannot.
+  const uint64_t operations = spec.id == attnfuzz::TensorId::kSink ? attnfuzz::kOfForward : spec.operations;
   return quoted(spec.name) + ": (" + quoted(kRoles[static_cast<size_t>(spec.role)]) + ", " +
          quoted(kElements[static_cast<size_t>(spec.element)]) + ", " + tuple(shape) + ", " +
          quoted(spec.asked_by) + ", " + (spec.strided() ? "True" : "False") + ", " +
-         (spec.varied.stored_once ? "True" : "False") + ", " + std::to_string(spec.operations) + ", " +
+         (spec.varied.stored_once ? "True" : "False") + ", " + std::to_string(operations) + ", " +
          quoted(spec.at.name) + "),";
 }
 
 // What functions in Python are not given: their tensors have a row for each query of each batch entry.
-constexpr uint64_t kNotInPython = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
+constexpr uint64_t kNotInPython = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_DLSE |
+                                  ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK;
 
 std::string tensor_specs() {
   Lines lines("    ");

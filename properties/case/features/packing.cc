@@ -210,7 +210,7 @@ void tidy_side(std::optional<Packing>& side, int64_t batch, int64_t longest) {
 
 void tidy(Case& c) {
   Problem& p = c.problem;
-  if ((p.features & kOperations) != 0) p.packed_q.reset(), p.packed_k.reset(), p.index_dtype = ATTN_INDEX_64;
+  if ((p.features & ATTN_FEATURE_MERGE) != 0) p.packed_q.reset(), p.packed_k.reset(), p.index_dtype = ATTN_INDEX_64;
   tidy_side(p.packed_q, p.batch, p.seq_q);
   tidy_side(p.packed_k, p.batch, p.seq_k);
   if (!p.packed_q && !p.packed_k && !p.key_lengths) p.index_dtype = ATTN_INDEX_64;
@@ -223,7 +223,7 @@ void tidy(Case& c) {
 
 Complaint illegal_side(const std::optional<Packing>& side, const char* name, const Problem& p) {
   if (!side) return std::nullopt;
-  if ((p.features & kOperations) != 0) return cat(name, " is set, but only the forward pass has packed entries");
+  if ((p.features & ATTN_FEATURE_MERGE) != 0) return cat(name, " is set, but a merge has no packed entries");
   if (static_cast<int64_t>(side->lengths.size()) != p.batch)
     return cat(name, ".lengths has ", side->lengths.size(), " entries, batch is ", p.batch);
   return of_field(outside(".slack", side->slack, 0, kMaxSize), name);
