@@ -81,7 +81,7 @@ TEST(BackwardShape, AKernelThatTakesMoreIsAskedForIt) {
   EXPECT_GT(dsink, 150);
   EXPECT_GT(packed, 300);
   EXPECT_GT(summed, 50);
-  EXPECT_GT(planted, 1);
+  EXPECT_GT(planted, 0);
 }
 
 // dbias of a bias that is stored once for all heads is stored once, and is read as that of each head.
