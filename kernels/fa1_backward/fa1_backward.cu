@@ -318,7 +318,8 @@ struct Counts {
         query_tiles(product_within(p.batch, p.heads_q, ceil_div(p.seq_q, tile), kMaxBlocks)),
         key_tiles(product_within(p.batch, p.heads_kv, ceil_div(p.seq_k, tile), kMaxBlocks)) {
     if ((p.features & ATTN_FEATURE_DBIAS) == 0 || rows == 0) return;
-    const int64_t* stride = strided(p, t).dbias.stride;
+    const attn_tensor dbias = strided(p, t).dbias;
+    const int64_t* stride = dbias.stride;
     const int64_t heads = product_within(stride[0] == 0 ? 1 : p.batch, stride[1] == 0 ? 1 : p.heads_q, 1, kMaxBlocks);
     bias_tiles = heads < 0 ? -1 : product_within(heads, stride[2] == 0 ? 1 : ceil_div(p.seq_q, kTile),
                                                  ceil_div(p.seq_k, kTile), kMaxBlocks);
