@@ -154,6 +154,9 @@ void add_more(const Case& drawn, uint64_t kernel_features, Case& c) {
   const bool small = pairs <= static_cast<double>(kMostPairs);
   if ((kernel_features & ATTN_FEATURE_DBIAS) != 0 && p.bias && small && dice(drawn, 8) % 4 != 0)
     p.features |= ATTN_FEATURE_DBIAS;
+  // Few drawn cases have sinks and packed queries both.
+  if (!p.sink && p.packed_q && dice(drawn, 10) % 3 == 0)
+    p.sink = Sink{.kind = SinkKind::kGaussian, .seed = dice(drawn, 11) % 65536};
   if (p.sink && (kernel_features & ATTN_FEATURE_DSINK) != 0 && small)
     p.features |= ATTN_FEATURE_DSINK;
   else
