@@ -160,11 +160,12 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * LSE are inputs: what a forward call has written, in the form of this plan (lse_base, lse_dead). dQ of a query
  * that sees no key, and dK and dV of a key that no query sees, are 0, and they are written; so they are where
  * seq_q or seq_k is 0. O and LSE of a query that sees no key do not matter. num_splits is 0, and there are no
- * sinks, slopes or latent V. */
+ * slopes and no latent V. Sinks need ATTN_FEATURE_DSINK too. */
 #define ATTN_FEATURE_BACKWARD ((uint64_t)1 << 6)
 /* attn_problem.ragged: the sequences of a batch lie packed, one behind the other, and each has a length of its own.
  *
- * With ATTN_RAGGED_QUERIES, Q, O and LSE have one batch entry of total_q rows: (1, heads_q, total_q, ...). Query i of
+ * With ATTN_RAGGED_QUERIES, Q, O and LSE have one batch entry of total_q rows: (1, heads_q, total_q, ...). So have dO,
+ * dLSE and dQ, and with ATTN_RAGGED_KEYS dK and dV have what K and V have. Query i of
  * batch entry b is row cu_q[b] + i of it, and the entry has len_q[b] = cu_q[b+1] - cu_q[b] queries. With
  * ATTN_RAGGED_KEYS, K and V have one batch entry of total_k rows, and entry b has len_k[b] = cu_k[b+1] - cu_k[b] keys;
  * key_lengths may shorten them. cu_q and cu_k hold batch + 1 numbers that begin with 0, never fall and end at or below
@@ -189,6 +190,27 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * hold anything: -1, the largest number, any page. Slots without a key and pages without an owner may hold anything,
  * too, and have no part in any result. Two batch entries may have pages in common. */
 #define ATTN_FEATURE_PAGED ((uint64_t)1 << 9)
+/* Of a backward pass: the loss depends on the LSE as well. tensors.dlse is its gradient by the natural LSE, whatever
+ * plan.lse_base is, and D_i above is sum_c dO O - dLSE(b,h,i). dLSE of a query that sees no key does not matter, unless
+ * it has a sink. If plan.lse_sink leaves the sink out of LSE, dLSE is the gradient by that LSE:
+ *
+ *   D_i = sum_c dO O,   dS_ij = P_ij (...) + dLSE(b,h,i) exp(x_j - LSE(b,h,i)) */
+#define ATTN_FEATURE_DLSE ((uint64_t)1 << 10)
+/* Of a backward pass with a bias: tensors.dbias is written, the gradient by the bias:
+ *
+ *   dbias(b,h,i,j) = dS_ij, and 0 for a pair that does not see each other or does not exist
+ *
+ * If dbias has a stride of 0 for batch entries, heads or queries, one element stands for all of them and is the sum
+ * over them. Its stride of keys is never 0. */
+#define ATTN_FEATURE_DBIAS ((uint64_t)1 << 11)
+/* Of a backward pass, with ATTN_FEATURE_SINK: the forward call had sinks, and tensors.dsink is written:
+ *
+ *   dsink(h) = -sum_b,i exp(sink(h) - lam(b,h,i)) D_i
+ *
+ * Here lam is the LSE with the sink, and P_ij above is exp(x_j - lam). If plan.lse_sink leaves the sink out of LSE, lam
+ * is ln(exp(LSE) + exp(sink)). O and LSE of a query that sees no key matter then: they are 0 and, unless left out, the
+ * sink. */
+#define ATTN_FEATURE_DSINK ((uint64_t)1 << 12)
 /* Of attn_kernel.features alone: the kernel has no forward pass, and is offered other operations only. */
 #define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)
 
@@ -272,6 +294,12 @@ typedef struct attn_tensors {
   const void* cu_k;
   /* Appended, for ATTN_FEATURE_PAGED: (batch, 1, 1, pages_per_seq), of index_dtype; stride[3] is 1. */
   attn_tensor block_table;
+  /* Appended, for ATTN_FEATURE_DLSE: (batch, heads_q, seq_q, 1), fp32. */
+  attn_tensor dlse;
+  /* Appended, for ATTN_FEATURE_DBIAS: (batch, heads_q, seq_q, seq_k), of bias_dtype. It is never packed. */
+  attn_tensor dbias;
+  /* Appended, for ATTN_FEATURE_DSINK: (1, heads_q, 1, 1), fp32. */
+  attn_tensor dsink;
 } attn_tensors;
 
 /* What stopped a kernel. The strings live for the length of the callback. */
@@ -547,6 +575,12 @@ typedef enum attn_lse_dead {
   ATTN_LSE_DEAD_ANY = 3 /* anything: it is not judged */
 } attn_lse_dead;
 
+/* Where a backward pass has O and the LSE from. */
+typedef enum attn_saved {
+  ATTN_SAVED_GIVEN = 0,     /* the tensors */
+  ATTN_SAVED_RECOMPUTED = 1 /* a forward pass of its own, as automatic differentiation of a forward call has one */
+} attn_saved;
+
 typedef struct attn_plan {
   uint32_t size;
   int32_t accumulator;         /* attn_accumulator of Q.K and P.V */
@@ -568,7 +602,7 @@ typedef struct attn_plan {
   int32_t flush_to_zero;       /* boolean: fp32 subnormals may become 0 */
   int32_t isolates_masked_nan; /* boolean: a NaN value never reaches a row that may not see its key */
   int32_t deterministic;       /* boolean: the same call gives the same bits */
-  int32_t reserved;
+  int32_t saved; /* attn_saved, read only with ATTN_FEATURE_BACKWARD */
   uint64_t workspace_bytes;
   uint64_t workspace_align; /* a power of two; at least 1 */
   /* Appended: */
@@ -611,7 +645,7 @@ typedef struct attn_plan {
   /* Appended, read only with ATTN_FEATURE_BACKWARD: */
   int32_t ds_format;   /* attn_format of dA as a factor of dQ and dK. 0: not known, taken for the input's */
   int32_t head_format; /* attn_format of dK and dV of one query head, before they are added up over the heads of
-                          a KV head. 0: not known, taken for the input's */
+                          a KV head, and of dS of one pair in dbias. 0: not known, taken for the input's */
   int64_t dq_adds;     /* the most fp32 additions of partial sums, outside of a product's accumulator, that an
                           element of dQ takes. 0: not known, one for each key */
   int64_t dkv_adds;    /* the same of dK and dV. 0: not known, one for each query of each head of the group */

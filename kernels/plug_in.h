@@ -120,10 +120,13 @@ inline attn_tensors strided(const attn_problem& p, attn_tensors t) {
   t.block_table = strided(t.block_table, p.batch, 1, 1, p.pages_per_seq);
   for (attn_tensor* side : {&t.o1, &t.o2}) *side = strided(*side, p.batch, p.heads_q, p.seq_q, p.dim_v);
   for (attn_tensor* side : {&t.lse1, &t.lse2}) *side = strided(*side, p.batch, p.heads_q, p.seq_q, 1);
-  t.dout = strided(t.dout, p.batch, p.heads_q, p.seq_q, p.dim_v);
-  t.dq = strided(t.dq, p.batch, p.heads_q, p.seq_q, p.dim_qk);
-  t.dk = strided(t.dk, p.batch, p.heads_kv, p.seq_k, p.dim_qk);
-  t.dv = strided(t.dv, p.batch, p.heads_kv, p.seq_k, p.dim_v);
+  t.dout = strided(t.dout, q.entries, p.heads_q, q.count, p.dim_v);
+  t.dlse = strided(t.dlse, q.entries, p.heads_q, q.count, 1);
+  t.dq = strided(t.dq, q.entries, p.heads_q, q.count, p.dim_qk);
+  t.dk = strided(t.dk, k.entries, p.heads_kv, k.count, p.dim_qk);
+  t.dv = strided(t.dv, k.entries, p.heads_kv, k.count, p.dim_v);
+  t.dbias = strided(t.dbias, p.batch, p.heads_q, p.seq_q, p.seq_k);
+  t.dsink = strided(t.dsink, 1, p.heads_q, 1, 1);
   return t;
 }
 
@@ -195,8 +198,7 @@ inline Refusal check_ragged(const attn_problem& p) {
   if (p.index_dtype != (narrow ? ATTN_INDEX_32 : ATTN_INDEX_64))
     return invalid(name_value("index_dtype", p.index_dtype) + ", but attn_problem.features " +
                    (narrow ? "asks for int32" : "does not ask for int32"));
-  if (ragged && (p.features & kOtherOperations) != 0)
-    return invalid("only the forward pass has packed sequences");
+  if (ragged && (p.features & ATTN_FEATURE_MERGE) != 0) return invalid("a merge has no packed sequences");
   return {};
 }
 
@@ -274,17 +276,32 @@ inline Refusal check_merge(const attn_problem& p) {
 }
 
 inline Refusal check_backward(const attn_problem& p) {
-  if ((p.features & ATTN_FEATURE_BACKWARD) == 0) return {};
+  constexpr uint64_t kMore = ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK;
+  if ((p.features & ATTN_FEATURE_BACKWARD) == 0)
+    return (p.features & kMore) == 0 ? Refusal{} : invalid("only a backward pass has dLSE, dbias or dsink");
   if ((p.features & ATTN_FEATURE_MERGE) != 0) return invalid("a problem asks for two operations");
-  if (p.has_sink || p.has_alibi || p.latent || p.num_splits != 0)
-    return invalid("a backward pass has no sinks, slopes, latent V or splits");
+  if (p.has_alibi || p.latent || p.num_splits != 0)
+    return invalid("a backward pass has no slopes, latent V or splits");
+  if ((p.has_sink != 0) != ((p.features & ATTN_FEATURE_DSINK) != 0))
+    return invalid(p.has_sink ? "a backward pass with sinks needs ATTN_FEATURE_DSINK" : "dsink is wanted of no sinks");
+  if ((p.features & ATTN_FEATURE_DBIAS) != 0 && p.bias_dtype == ATTN_NONE)
+    return invalid("dbias is wanted of no bias");
   return {};
+}
+
+// The elements of dbias that are stored: one of each dimension that is summed.
+inline std::array<int64_t, 4> stored_dbias(const attn_problem& p, const attn_tensors& t) {
+  std::array<int64_t, 4> shape = {p.batch, p.heads_q, p.seq_q, p.seq_k};
+  for (size_t i = 0; i < 3; ++i) {
+    if (t.dbias.stride[i] == 0 && shape[i] > 1) shape[i] = 1;
+  }
+  return shape;
 }
 
 // True if an output of the operation overlaps itself; then *name is its name.
 inline bool output_overlaps(const attn_problem& p, const attn_tensors& t, const char** name) {
   const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0;
-  const Rows rows = rows_of_queries(p);
+  const Rows rows = rows_of_queries(p), keys = rows_of_keys(p);
   const std::array<int64_t, 4> of_o = {rows.entries, p.heads_q, rows.count, p.dim_v};
   const struct {
     const char* name;
@@ -293,9 +310,11 @@ inline bool output_overlaps(const attn_problem& p, const attn_tensors& t, const 
     std::array<int64_t, 4> shape;
   } outputs[] = {{"o", t.o, !backward, of_o},
                  {"lse", t.lse, !backward && t.lse.data != nullptr, {rows.entries, p.heads_q, rows.count, 1}},
-                 {"dq", t.dq, backward, {p.batch, p.heads_q, p.seq_q, p.dim_qk}},
-                 {"dk", t.dk, backward, {p.batch, p.heads_kv, p.seq_k, p.dim_qk}},
-                 {"dv", t.dv, backward, {p.batch, p.heads_kv, p.seq_k, p.dim_v}}};
+                 {"dq", t.dq, backward, {rows.entries, p.heads_q, rows.count, p.dim_qk}},
+                 {"dk", t.dk, backward, {keys.entries, p.heads_kv, keys.count, p.dim_qk}},
+                 {"dv", t.dv, backward, {keys.entries, p.heads_kv, keys.count, p.dim_v}},
+                 {"dbias", t.dbias, (p.features & ATTN_FEATURE_DBIAS) != 0, stored_dbias(p, t)},
+                 {"dsink", t.dsink, (p.features & ATTN_FEATURE_DSINK) != 0, {1, p.heads_q, 1, 1}}};
   for (const auto& output : outputs) {
     *name = output.name;
     if (output.written && overlaps(output.tensor, output.shape)) return true;
@@ -309,7 +328,9 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   const uintptr_t index = p.index_dtype == ATTN_INDEX_32 ? 4 : 8;
   const bool sides = queries && (p.features & ATTN_FEATURE_MERGE) != 0;
   const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0;
-  const bool of_keys = backward && p.batch > 0 && p.heads_kv > 0 && p.seq_k > 0;
+  const bool of_keys =
+      backward && p.batch > 0 && p.heads_kv > 0 && p.seq_k > 0 && rows_of_keys(p).count > 0;
+  const bool of_pairs = p.batch > 0 && p.heads_q > 0 && p.seq_q > 0 && p.seq_k > 0;
   const uintptr_t element = p.dtype == ATTN_F32 ? 4 : 2;
   const struct {
     const char* name;
@@ -334,9 +355,13 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
                   {"lse1", t.lse1.data, sides, 4},
                   {"lse2", t.lse2.data, sides, 4},
                   {"dout", t.dout.data, backward && keys, element},
+                  {"dlse", t.dlse.data, (p.features & ATTN_FEATURE_DLSE) != 0 && keys, 4},
                   {"dq", t.dq.data, backward && queries, element},
                   {"dk", t.dk.data, of_keys, element},
-                  {"dv", t.dv.data, of_keys, element}};
+                  {"dv", t.dv.data, of_keys, element},
+                  {"dbias", t.dbias.data, (p.features & ATTN_FEATURE_DBIAS) != 0 && of_pairs,
+                   p.bias_dtype == ATTN_F32 ? 4u : 2u},
+                  {"dsink", t.dsink.data, (p.features & ATTN_FEATURE_DSINK) != 0 && p.heads_q > 0, 4}};
   for (const auto& pointer : pointers) {
     if (pointer.needed && pointer.data == nullptr)
       return invalid(std::string(pointer.name) + " is a null pointer");

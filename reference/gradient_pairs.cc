@@ -46,6 +46,7 @@ Terms make_terms(const attn_problem& problem, const attn_plan& plan, const Error
     terms.s_overflow = plan.conversion == ATTN_CONVERT_NEAREST ? format.overflow : format.max;
   }
   terms.rounds_heads = problem.heads_q > problem.heads_kv && !wide && in_input(plan.head_format);
+  terms.rounds_pairs = !wide && in_input(plan.head_format);
   terms.dq_adds = plan.dq_adds;
   terms.dkv_adds = plan.dkv_adds;
   return terms;
@@ -81,6 +82,19 @@ Score score_of(const Terms& terms, const ErrorModel& model, const Pair& in) {
   return score;
 }
 
+// Adds dLSE e^(x - LSE') to dS, with its error.
+void add_apart(const Terms& terms, const ErrorModel& model, Pair in, double* ds, double* s_error) {
+  in.lse = in.lse_apart, in.lse_error = in.lse_apart_error;
+  const Score score = score_of(terms, model, in);
+  const double exponent = score.x - in.lse,
+               eps = model.eps_exp + model.eps_exp_slope * (std::abs(exponent) + score.error);
+  const double weight = std::exp(exponent), high = std::exp(exponent + score.error) * (1 + eps);
+  const double size = std::abs(in.dlse_apart);
+  const double error = size * (high * (1 + 1.01 * kU) - weight) + 2 * kFlush * (size + 1);
+  *ds += in.dlse_apart * weight;
+  *s_error += error + kU * (std::abs(*ds) + *s_error + error);
+}
+
 }  // namespace
 
 Factor pair(const Terms& terms, const ErrorModel& model, const Pair& in) {
@@ -94,9 +108,13 @@ Factor pair(const Terms& terms, const ErrorModel& model, const Pair& in) {
   const double g = terms.grad_error * in.grad_size + terms.flushed * in.grad_factors +
                    2 * terms.dim_v * kFlush + gamma(terms.dim_v + 1, kU) * in.delta_size +
                    model.v_tiny * in.grad_factors + in.delta_error;
-  const double ds = out.p * z, twice = 1 + 2.01 * kU;
-  const double s_error =
+  const double twice = 1 + 2.01 * kU;
+  double ds = out.p * z;
+  double s_error =
       high * twice * (std::abs(z) + g) - out.p * std::abs(z) + 2 * kFlush * (std::abs(z) + g + 1);
+  if (in.dlse_apart != 0) add_apart(terms, model, in, &ds, &s_error);
+  out.s = ds;
+  out.s_error = s_error;
   out.a = ds;
   out.a_error = s_error;
   out.grad_error = g;
@@ -114,6 +132,27 @@ Factor pair(const Terms& terms, const ErrorModel& model, const Pair& in) {
                   std::abs(out.a) + out.a_error < std::min(kOverflow, terms.s_overflow);
   out.a_error += terms.s_unit * (std::abs(out.a) + out.a_error) + terms.s_tiny + terms.flushed;
   return out;
+}
+
+SinkTerm sink_term(const Terms& terms, const ErrorModel& model, const SinkRow& in) {
+  if (std::isinf(in.sink)) return {};
+  const double exponent = in.sink - in.lse;
+  const double error = in.lse_error + 3.01 * kU * (std::abs(in.sink) + std::abs(in.lse) + std::abs(exponent));
+  const double eps = model.eps_exp + model.eps_exp_slope * (std::abs(exponent) + error);
+  const double weight = std::exp(exponent), high = std::exp(exponent + error) * (1 + eps);
+  const double off = gamma(terms.dim_v + 1, kU) * in.delta_size + terms.dim_v * kFlush + in.delta_error;
+  const double size = std::abs(in.delta);
+  SinkTerm term = {.value = -weight * in.delta};
+  term.error = high * (1 + 1.01 * kU) * (size + off) - weight * size + 2 * kFlush * (size + off + 1);
+  term.bounded = high < kOverflow && in.delta_size < kOverflow && high * (size + off) < kOverflow;
+  return term;
+}
+
+WithSink with_sink(double lse_apart, double sink) {
+  const double most = std::max(lse_apart, sink);
+  if (std::isinf(most)) return {most, 0};
+  const double lse = most + std::log1p(std::exp(std::min(lse_apart, sink) - most));
+  return {lse, 0x1p-22 + 3 * kU * (std::abs(lse) + std::abs(lse_apart))};
 }
 
 Result finish(const Terms& terms, const ErrorModel& model, const Sum& in) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <cmath>
 #include <cstdint>
 
 #include "reference/model/error_model.h"
@@ -14,6 +15,11 @@
 namespace attnfuzz::gradients {
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+// A rule for an element that its number does not tell. If two rules meet in a sum, the larger one wins.
+enum Taint : uint8_t { kPure = 0, kFree = 1, kNaNDue = 2 };
+
+inline Taint taint_of(double x) { return std::isnan(x) ? kNaNDue : std::isinf(x) ? kFree : kPure; }
 
 // Numbers that are the same for all pairs.
 struct Terms {
@@ -24,6 +30,7 @@ struct Terms {
   double s_unit = 0, s_tiny = 0, s_overflow = kOverflow;  // of the format of dA as a factor
   double least = 0;  // a factor in 16 bits is aligned as if it had this size
   bool rounds_heads = false;
+  bool rounds_pairs = false;  // dS of a pair is rounded to the input's format before it goes to dbias
   int64_t dq_adds = 0, dkv_adds = 0;  // 0: as many as pairs
   double product_unit = 0, sum_unit = 0;
 
@@ -48,9 +55,12 @@ struct Pair {
   double grad_factors;       // sum|dO| + sum|v|
   double delta, delta_size;  // D and sum|dO o|
   double lse_error = 0, delta_error = 0;  // of a kernel that computes O and LSE by itself
+  // dLSE, and the LSE that it is the gradient of, if that leaves the sink out. Else dLSE is a part of `delta`.
+  double dlse_apart = 0, lse_apart = 0, lse_apart_error = 0;
 };
 
 struct Factor {
+  double s = 0, s_error = 0;                // dS and E^S
   double a = 0, a_error = 0;                // dA and E^A
   double p = 0, p_error = 0;                // P and E^P
   double grad_error = 0;                    // G
@@ -58,6 +68,23 @@ struct Factor {
 };
 
 Factor pair(const Terms& terms, const ErrorModel& model, const Pair& in);
+
+// A query's term of dsink, -e^(sink - lam) D, with its error.
+struct SinkTerm {
+  double value = 0, error = 0;
+  bool bounded = true;
+};
+struct SinkRow {
+  double sink, lse, lse_error;               // natural; a sink of -infinity is none
+  double delta, delta_size, delta_error;     // D, sum|dO o| + |dLSE|, and what D is off by beyond that
+};
+SinkTerm sink_term(const Terms& terms, const ErrorModel& model, const SinkRow& in);
+
+// The natural LSE that has the sink, from one that leaves it out, and its error.
+struct WithSink {
+  double lse, error;
+};
+WithSink with_sink(double lse_apart, double sink);
 
 struct Result {
   double value = 0, bound = 0;

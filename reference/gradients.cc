@@ -7,20 +7,18 @@
 #include <vector>
 
 #include "reference/call/row_space.h"
+#include "reference/call/sequences.h"
 #include "reference/gradient_pairs.h"
+#include "reference/gradient_sums.h"
 #include "reference/model/error_cap.h"
 #include "reference/numbers/formats.h"
+#include "reference/rows/sinks.h"
 #include "reference/rows/visibility.h"
 
 namespace attnfuzz::gradients {
 namespace {
 
 constexpr int64_t kBlockRows = 16;  // rows whose products are computed together
-
-// A rule for an element that its number does not tell. If two rules meet in a sum, the larger one wins.
-enum Taint : uint8_t { kPure = 0, kFree = 1, kNaNDue = 2 };
-
-Taint taint_of(double x) { return std::isnan(x) ? kNaNDue : std::isinf(x) ? kFree : kPure; }
 
 // Rows of one input, with numbers that are not finite replaced by 0.
 struct Rows {
@@ -38,10 +36,10 @@ struct Rows {
     element.clear();
     column.assign(static_cast<size_t>(columns), false);
   }
-  void load(int64_t row, int32_t dtype, const attn_tensor& from, int64_t b, int64_t h, int64_t s,
-            double least) {
+  void load(int64_t row, int32_t dtype, const attn_tensor& from, const StoredRow& at, int64_t h, double least) {
     const int64_t n = value.cols();
-    decode_strided(dtype, from.data, offset_of(from, b, h, s, 0), from.stride[3], n, value.row(row).data());
+    decode_strided(dtype, from.data, offset_of(from, at.entry, h, at.row, 0), from.stride[3], n,
+                   value.row(row).data());
     for (int64_t c = 0; c < n; ++c) {
       double& x = value(row, c);
       if (const Taint taint_here = taint_of(x); taint_here != kPure) mark(row, c, taint_here), x = 0;
@@ -99,7 +97,11 @@ struct Block {
     double lse, gradient, gradient_size;  // lam, D, sum|dO o|
     double lse_error = 0, gradient_error = 0;  // of a kernel that computes O and LSE by itself
     double a = 0;                              // sum of |dA|
-    Taint taint;                          // of q, lse, o, dO
+    Taint taint;                          // of q, lse, o, dO, dLSE
+    Taint lse_taint = kPure, sink_taint = kPure;  // of lse; of all that its term of dsink has
+    double sink = -kInfinity;                     // -infinity: there is none
+    double dlse = 0;                              // dLSE
+    double lse_apart = 0, lse_apart_error = 0;    // the LSE without the sink, if dLSE is that one's
   };
   std::vector<Query> queries;
   std::vector<int64_t> keys;
@@ -132,7 +134,13 @@ class Gradients {
         model_(model_of(problem, plan, calibration)),
         terms_(make_terms(problem, capped_plan(problem, plan, calibration), model_)),
         tile_q_(std::max<int64_t>(plan.tile_q, 1)),
-        tile_k_(std::max<int64_t>(plan.tile_k, 1)) {
+        tile_k_(std::max<int64_t>(plan.tile_k, 1)),
+        sequences_(problem, host),
+        sinks_(has(ATTN_FEATURE_DSINK)),
+        apart_(sinks_ && plan.lse_sink != 0),
+        dbias_(problem, host),
+        dsink_(static_cast<size_t>(sinks_ ? problem.heads_q : 0)) {
+    if (sinks_ || dbias_.wanted()) sample.limit = 0;  // a sum over queries is judged whole
     choose(plan, sample);
     begin_outputs();
   }
@@ -151,10 +159,15 @@ class Gradients {
         end_keys(b, g);
       }
     }
+    if (dbias_.wanted()) dbias_.write(model_, &out_[TensorId::kDbias]);
+    for (size_t h = 0; h < dsink_.size(); ++h)
+      dsink_[h].write(kU, kFlush, dsink_[h].terms, h, &out_[TensorId::kDsink]);
     return std::move(out_);
   }
 
  private:
+  bool has(uint64_t feature) const { return (p_.features & feature) != 0; }
+
   // Queries and keys that are judged.
   void choose(const attn_plan& plan, RowSample sample) {
     rows_wanted_.assign(static_cast<size_t>(RowSpace(p_).count()), sample.limit == 0);
@@ -176,16 +189,24 @@ class Gradients {
     out_.rows = RowSpace(p_).count();
     out_.state.assign(static_cast<size_t>(out_.rows), RowState::kSkipped);
     out_.assumptions = model_.assumptions;
-    for (const TensorId tensor : {TensorId::kDq, TensorId::kDk, TensorId::kDv}) {
+    for (int64_t row = 0; sequences_.queries.packed() && row < out_.rows; ++row) {
+      const Row at = RowSpace(p_).at(row);
+      if (at.i >= sequences_.queries.length(at.b)) out_.state[static_cast<size_t>(row)] = RowState::kAbsent;
+    }
+    for (const TensorId tensor :
+         {TensorId::kDq, TensorId::kDk, TensorId::kDv, TensorId::kDbias, TensorId::kDsink}) {
       Expected& expected = out_.outputs.emplace_back();
       const std::array<int64_t, 4> size = shape_of(spec_of(tensor), p_);
-      const auto elements = static_cast<size_t>(size[0] * size[1] * size[2] * size[3]);
+      const bool there = in_problem(spec_of(tensor), p_.features);
+      const auto elements = static_cast<size_t>(there ? size[0] * size[1] * size[2] * size[3] : 0);
       expected.tensor = tensor;
       expected.columns = size[3];
       expected.value.assign(elements, 0);
       expected.bound.assign(elements, kInfinity);
       expected.rule.assign(elements, static_cast<uint8_t>(Due::kAnything));
       expected.overflow = output_overflow(model_);
+      if (tensor == TensorId::kDbias && there) expected.overflow = format_of(p_.bias_dtype).overflow;
+      if (tensor == TensorId::kDsink) expected.overflow = format_of(ATTN_F32).overflow;
     }
   }
 
@@ -193,9 +214,10 @@ class Gradients {
     length_ = key_length(p_, host_, b);
     k_.resize(length_, p_.dim_qk);
     v_.resize(length_, p_.dim_v);
+    queries_ = sequences_.queries.length(b);
     for (int64_t j = 0; j < length_; ++j) {
-      k_.load(j, p_.dtype, host_.k, b, g, j, model_.least_factor);
-      v_.load(j, p_.dtype, host_.v, b, g, j, model_.least_factor);
+      k_.load(j, p_.dtype, host_.k, sequences_.key_row(b, j), g, model_.least_factor);
+      v_.load(j, p_.dtype, host_.v, sequences_.key_row(b, j), g, model_.least_factor);
     }
     first_key_ = (b * p_.heads_kv + g) * p_.seq_k;
   }
@@ -208,7 +230,7 @@ class Gradients {
     pairs_.assign(static_cast<size_t>(length_), {});
     std::vector<int64_t> keys;
     for (int64_t h = g * group; h < (g + 1) * group; ++h) {
-      for (int64_t i = 0; i < p_.seq_q; ++i) {
+      for (int64_t i = 0; i < queries_; ++i) {
         row_keys(p_, host_, b, h, i, 0, length_, &keys);
         const int64_t block = (h - g * group) * (p_.seq_q + 1) + block_of(i, tile_q_, model_.mma_block);
         for (const int64_t j : keys) {
@@ -224,9 +246,9 @@ class Gradients {
   void head(int64_t b, int64_t h) {
     head_dk_.clear(length_, p_.dim_qk);
     head_dv_.clear(length_, p_.dim_v);
-    for (int64_t i = 0; i < p_.seq_q;) {
+    for (int64_t i = 0; i < queries_;) {
       block_.queries.clear();
-      for (; i < p_.seq_q && static_cast<int64_t>(block_.queries.size()) < kBlockRows; ++i)
+      for (; i < queries_ && static_cast<int64_t>(block_.queries.size()) < kBlockRows; ++i)
         add_query({b, h, i});
       if (block_.queries.empty()) continue;
       load_block();
@@ -270,9 +292,9 @@ class Gradients {
     std::vector<double> o(static_cast<size_t>(p_.dim_v));
     for (int64_t n = 0; n < rows; ++n) {
       Block::Query& query = block_.queries[static_cast<size_t>(n)];
-      const auto [b, h, i] = query.at;
-      block_.q.load(n, p_.dtype, host_.q, b, h, i, model_.least_factor);
-      block_.dout.load(n, p_.dtype, host_.dout, b, h, i, model_.least_factor);
+      const StoredRow at = sequences_.query_row(query.at.b, query.at.i);
+      block_.q.load(n, p_.dtype, host_.q, at, query.at.h, model_.least_factor);
+      block_.dout.load(n, p_.dtype, host_.dout, at, query.at.h, model_.least_factor);
       for (const int64_t j : query.keys) block_.place[static_cast<size_t>(j)] = 0;
       load_saved(n, o, &query);
     }
@@ -287,32 +309,72 @@ class Gradients {
     }
   }
 
-  // LSE and D of a row. Those of a query that sees no key do not matter.
+  // LSE and D of a row. Those of a query that sees no key matter to its sink alone.
   void load_saved(int64_t n, std::vector<double>& o, Block::Query* query) {
     query->lse = query->gradient = query->gradient_size = 0;
     query->taint = kPure;
-    if (query->keys.empty()) return;
-    const auto [b, h, i] = query->at;
+    if (query->keys.empty() && !sinks_) return;
+    load_lse(query);
     if (exact_ != nullptr) {
       std::copy_n(exact_->o + query->row * p_.dim_v, p_.dim_v, o.begin());
-      query->lse = exact_->lse[query->row];
     } else {
-      decode_strided(p_.dtype, host_.o.data, offset_of(host_.o, b, h, i, 0), host_.o.stride[3], p_.dim_v,
-                     o.data());
-      query->lse = decode(ATTN_F32, host_.lse.data, offset_of(host_.lse, b, h, i, 0)) * model_.log_unit;
+      const StoredRow at = sequences_.query_row(query->at.b, query->at.i);
+      decode_strided(p_.dtype, host_.o.data, offset_of(host_.o, at.entry, query->at.h, at.row, 0), host_.o.stride[3],
+                     p_.dim_v, o.data());
     }
-    Taint taint = std::max({taint_of(query->lse), block_.q.taint[static_cast<size_t>(n)],
-                            block_.dout.taint[static_cast<size_t>(n)]});
+    Taint taint = std::max(query->lse_taint, block_.dout.taint[static_cast<size_t>(n)]);
     for (int64_t c = 0; c < p_.dim_v; ++c) {
       taint = std::max(taint, taint_of(o[static_cast<size_t>(c)]));
       const double term = block_.dout.value(n, c) * o[static_cast<size_t>(c)];
       query->gradient += term;
       query->gradient_size += std::abs(term);
     }
+    query->sink_taint = taint;
+    if (has(ATTN_FEATURE_DLSE)) taint = std::max(taint, load_dlse(query));
+    if (!apart_) query->sink_taint = taint;
     if (recomputed()) load_errors(n, query);
-    query->taint = taint;
+    query->taint = query->pairs == 0 ? kPure : std::max(taint, block_.q.taint[static_cast<size_t>(n)]);
     if (!std::isfinite(query->lse)) query->lse = 0;
-    if (taint != kPure) query->gradient = query->gradient_size = 0;
+    if (query->sink_taint != kPure) query->gradient = query->gradient_size = 0;
+  }
+
+  // The LSE of a row, with the sink.
+  void load_lse(Block::Query* query) const {
+    const StoredRow at = sequences_.query_row(query->at.b, query->at.i);
+    const int64_t h = query->at.h;
+    const double stored = exact_ != nullptr
+                              ? exact_->lse[query->row]
+                              : decode(ATTN_F32, host_.lse.data, offset_of(host_.lse, at.entry, h, at.row, 0)) *
+                                    model_.log_unit;
+    query->lse = stored;
+    query->lse_taint = taint_of(stored);
+    if (!sinks_) return;
+    query->sink = sink_of(p_, host_, h);
+    if (query->pairs == 0 && std::isinf(query->sink)) query->lse_taint = kPure;
+    if (!apart_) return;
+    if (query->pairs == 0) {  // the stored LSE is that of no key
+      query->lse = query->sink;
+      query->lse_taint = kPure;
+    } else if (exact_ != nullptr) {
+      query->lse_apart = stored + std::log1p(-std::exp(query->sink - stored));
+    } else {
+      query->lse_apart = stored;
+      const WithSink with = with_sink(stored, query->sink);
+      query->lse = with.lse, query->lse_error = with.error;
+    }
+  }
+
+  // Takes dLSE off D, unless it is that of an LSE without the sink. That of a query without a key is a constant.
+  Taint load_dlse(Block::Query* query) const {
+    if (query->pairs == 0 && apart_) return kPure;
+    const StoredRow at = sequences_.query_row(query->at.b, query->at.i);
+    query->dlse = decode(ATTN_F32, host_.dlse.data, offset_of(host_.dlse, at.entry, query->at.h, at.row, 0));
+    const Taint is = taint_of(query->dlse);
+    if (is != kPure) query->dlse = 0;
+    if (apart_) return is;
+    query->gradient -= query->dlse;
+    query->gradient_size += std::abs(query->dlse);
+    return is;
   }
 
   // Adds the errors that a kernel's own O and LSE may have.
@@ -320,8 +382,12 @@ class Gradients {
     for (int64_t c = 0; c < p_.dim_v; ++c)
       query->gradient_error += std::abs(block_.dout.value(n, c)) * exact_->o_error[query->row * p_.dim_v + c];
     query->gradient_error *= 1 + gamma(static_cast<double>(p_.dim_v + 1), kU);
-    const auto keys = static_cast<double>(query->keys.size());
-    query->lse_error = exact_->lse_error[query->row] + 3.01 * kU * std::log(keys) + model_.eps_reciprocal + 4 * kU;
+    const auto terms = static_cast<double>(query->keys.size() + (sinks_ ? 1 : 0));
+    query->lse_error = exact_->lse_error[query->row] + 3.01 * kU * std::log(std::max(terms, 1.0)) +
+                       model_.eps_reciprocal + 4 * kU;
+    // An automatic derivative adds P dLSE to P (dP - D): one more rounding of each.
+    query->gradient_error += 5 * kU * std::abs(query->dlse);
+    if (apart_) query->lse_apart_error = 1.01 * query->lse_error * std::exp(query->lse - query->lse_apart) + 4 * kU;
   }
 
   // D as the derivative of a softmax has it, a sum over all keys of the query.
@@ -333,7 +399,7 @@ class Gradients {
     for (const int64_t j : query.keys) {
       const int64_t at = block_.place[static_cast<size_t>(j)];
       Pair in = inputs_of(n, at, j, bias_of(query.at, j));
-      in.delta = in.delta_size = in.delta_error = 0;
+      in.delta = in.delta_size = in.delta_error = in.dlse_apart = 0;
       const Factor of = pair(terms_, model_, in);
       const double size = std::abs(in.grad);
       error += (of.p + of.p_error) * (size + of.grad_error) * (1 + relative) - of.p * size;
@@ -370,12 +436,13 @@ class Gradients {
       KeyPairs& key = pairs_[static_cast<size_t>(j)];
       const double bias = bias_of(query.at, j);
       const Taint scores = std::max({block_.q.taint[static_cast<size_t>(n)], k_.taint[static_cast<size_t>(j)],
-                                     taint_of(bias), taint_of_lse(query)});
+                                     taint_of(bias), query.lse_taint});
       Taint all = std::max({scores, query.taint, v_.taint[static_cast<size_t>(j)]});
       const Factor of = pair(terms_, model_, inputs_of(n, at, j, bias));
       Taint p_taint = scores;
       if (scores == kPure && !of.p_bounded) p_taint = kFree, all = std::max(all, kFree);
       if (all == kPure && !of.a_bounded) all = kFree;
+      if (dbias_.wanted()) add_to_bias(query.at, j, of, all);
       block_.s_taint[static_cast<size_t>(n * columns + at)] = all;
       block_.p_taint[static_cast<size_t>(n * columns + at)] = p_taint;
       const double of_key = terms_.sum_error(key.pairs, key.blocks, terms_.dkv_adds);
@@ -394,11 +461,53 @@ class Gradients {
         key.p += of.p + of.p_error;
       }
     }
+    if (dbias_.wanted() && !model_.isolates_masked_nan) mark_hidden(n);
+    if (sinks_) add_to_sink(query);
     // The sum of a row's weights is not finite then, and 0 over it is NaN, also for keys that the query does not see.
     if (recomputed() && !pure && !model_.isolates_masked_nan) {
       q_columns_.assign(q_columns_.size(), true);
       dout_columns_.assign(dout_columns_.size(), true);
     }
+  }
+
+  void add_to_bias(const Row& at, int64_t j, const Factor& of, Taint taint) {
+    if (taint == kPure)
+      dbias_.add(terms_, model_, at, j, of);
+    else
+      dbias_.mark(at, j, taint);
+  }
+
+  // A hidden pair may be multiplied by 0, which makes a NaN of a NaN.
+  void mark_hidden(int64_t n) {
+    const Block::Query& query = block_.queries[static_cast<size_t>(n)];
+    const Taint of_row = std::max({query.taint, block_.q.taint[static_cast<size_t>(n)],
+                                   block_.dout.taint[static_cast<size_t>(n)]});
+    size_t next = 0;
+    for (int64_t j = 0; j < length_; ++j) {
+      if (next < query.keys.size() && query.keys[next] == j) {
+        ++next;
+      } else if (std::max({of_row, k_.taint[static_cast<size_t>(j)], v_.taint[static_cast<size_t>(j)]}) != kPure) {
+        dbias_.mark(query.at, j, kFree);
+      }
+    }
+  }
+
+  // The query's term of dsink. If there is no sink, or no key whose O would count, a NaN need not come out.
+  void add_to_sink(const Block::Query& query) {
+    TermSum& sum = dsink_[static_cast<size_t>(query.at.h)];
+    if (query.sink_taint != kPure) {
+      sum.mark(std::isinf(query.sink) || query.pairs == 0 ? kFree : query.sink_taint);
+      return;
+    }
+    const SinkTerm term = sink_term(terms_, model_,
+                                    {.sink = query.sink,
+                                     .lse = query.lse,
+                                     .lse_error = query.lse_error,
+                                     .delta = query.gradient,
+                                     .delta_size = query.gradient_size,
+                                     .delta_error = query.gradient_error});
+    sum.add(term.value, term.error);
+    if (!term.bounded) sum.mark(kFree);
   }
 
   double bias_of(const Row& at, int64_t j) const {
@@ -421,14 +530,11 @@ class Gradients {
             .delta = query.gradient,
             .delta_size = query.gradient_size,
             .lse_error = query.lse_error,
-            .delta_error = query.gradient_error};
-  }
-
-  Taint taint_of_lse(const Block::Query& query) const {
-    if (query.taint == kPure) return kPure;
-    if (exact_ != nullptr) return taint_of(exact_->lse[query.row]);
-    return taint_of(
-        decode(ATTN_F32, host_.lse.data, offset_of(host_.lse, query.at.b, query.at.h, query.at.i, 0)));
+            .delta_error = query.gradient_error +
+                           (recomputed() && query.dlse != 0 ? kU * (block_.grad_size(n, at) + query.gradient_size) : 0),
+            .dlse_apart = apart_ ? query.dlse : 0,
+            .lse_apart = query.lse_apart,
+            .lse_apart_error = query.lse_apart_error};
   }
 
   void add_to_keys() {
@@ -516,7 +622,7 @@ class Gradients {
 
   void end_keys(int64_t b, int64_t g) {
     const RowSpace keys(p_.batch, p_.heads_kv, p_.seq_k);
-    for (int64_t j = 0; j < p_.seq_k; ++j) {
+    for (int64_t j = 0; j < sequences_.keys.length(b); ++j) {
       if (!key_wanted(j)) continue;
       const int64_t row = keys.of(b, g, j);
       end_key(j, row, dk_, q_columns_, true, &out_[TensorId::kDk]);
@@ -558,10 +664,14 @@ class Gradients {
   const ErrorModel model_;
   const Terms terms_;
   const int64_t tile_q_, tile_k_;
+  const Sequences sequences_;
+  const bool sinks_, apart_;  // apart_: the stored LSE leaves the sink out
+  BiasSums dbias_;
+  std::vector<TermSum> dsink_;  // of each head
   std::vector<bool> rows_wanted_, keys_wanted_;
   Reference out_;
   // These belong to the batch entry and the KV head that are being evaluated.
-  int64_t length_ = 0, first_key_ = 0;
+  int64_t length_ = 0, queries_ = 0, first_key_ = 0;
   Rows k_, v_;
   std::vector<KeyPairs> pairs_;
   Sums dk_, dv_, head_dk_, head_dv_;
@@ -580,13 +690,14 @@ namespace {
 class OwnForward {
  public:
   OwnForward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan, Calibration calibration) {
-    attn_problem forward = problem;
-    forward.features &= ~ATTN_FEATURE_BACKWARD;
+    const attn_problem forward = forward_of(problem);
     attn_plan own = plan;
+    own.lse_sink = 0;
     own.key_order = ATTN_KEYS_ANY;  // the oracle predicts no rounding of P
     own.max_rule = ATTN_MAX_UNKNOWN;
     own.lse_base = own.lse_dead = 0;
-    if (calibration.error_cap) calibration.error_cap->lse_base = calibration.error_cap->lse_dead = 0;
+    if (attn_plan* cap = calibration.error_cap ? &*calibration.error_cap : nullptr)
+      cap->lse_base = cap->lse_dead = cap->lse_sink = 0;
     const Reference due = evaluate(forward, host, own, calibration, {}, false);
     take(due[TensorId::kO], &o_, &o_error_);
     take(due[TensorId::kLse], &lse_, &lse_error_);

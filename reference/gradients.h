@@ -1,4 +1,5 @@
-// The oracle of the operation backward (ATTN_FEATURE_BACKWARD): dQ, dK and dV, with a bound for each element.
+// The oracle of the operation backward (ATTN_FEATURE_BACKWARD): dQ, dK and dV, and dbias and dsink where they are
+// asked for, with a bound for each element.
 //
 //   Reference due = evaluate_gradients(problem, tensors, plan, h200());
 //
@@ -25,6 +26,21 @@
 //   B    += u_O (|r| + B) + eta_O                              the result's format; once more for each head if
 //                                                              heads are added up in the input's format
 //
+// With dLSE, D is dO.o - dLSE and sum|dO o| has |dLSE| more. With sinks, lam has the sink. If the stored LSE' leaves
+// it out, lam = ln(e^LSE' + e^sink) and B^lam = 2^-22 + 3u (|lam| + |LSE'|) in E. Then D has no dLSE. With
+// w = e^(x - LSE') and E' from LSE' in place of lam:
+//
+//   dS  = P z + dLSE w
+//   E^S += e_2 + u (|dS| + E^S + e_2),  e_2 = |dLSE| (w e^E' (1 + eps_e)(1 + u) - w) + 2f (|dLSE| + 1)
+//
+// A query's term of dsink is t = -p D, p = e^(sink - lam), with
+//
+//   E_s = B^lam + 3.01u (|sink| + |lam| + |sink - lam|)
+//   E   = p e^E_s (1 + eps_e)(1 + u)(|D| + B^D) - p |D| + 2f (|D| + B^D + 1)
+//   B^D = gamma(d_v + 1, u)(sum|dO o| + |dLSE|) + d_v f
+//
+// gradient_sums.h adds up dbias and dsink.
+//
 // Here n counts the pairs that see each other, A the additions that the plan declares (dq_adds, dkv_adds), n at
 // most: a partial sum without a pair is 0, and adding it is exact. g_m
 // is compound(m u_p + blocks u_s) as in scores.h, over the blocks of the mma that hold such a pair. If Q and K
@@ -38,7 +54,7 @@
 // that holds a number that is not finite leaves that column of dQ, dK or dV free, in its batch entry and KV
 // head.
 //
-// A plan with saved = "recomputed" (Errors(saved=...), attn_plan.reserved) is that of a function that computes O and
+// A plan with saved = "recomputed" (Errors(saved=...), attn_plan.saved) is that of a function that computes O and
 // the LSE by itself and does not read the saved ones, as automatic differentiation of a forward call does. Its
 // reference has the exact o and lam. With B^o and B^lam, the bounds of the forward pass under the same plan, and of n
 // keys that a query sees:
@@ -59,26 +75,35 @@
 
 namespace attnfuzz {
 
-// It does not know sinks.
-inline constexpr KnownFeatures kGradientsKnow = {"the oracle of gradients",
-                                                 ATTN_FEATURE_F32 | ATTN_FEATURE_BACKWARD};
+inline constexpr uint64_t kOfGradients =
+    ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK;
+inline constexpr KnownFeatures kGradientsKnow = {
+    "the oracle of gradients", kOfGradients | ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_RAGGED |
+                                   ATTN_FEATURE_INDEX32};
+
+// The forward call whose gradients a problem asks for.
+inline attn_problem forward_of(attn_problem problem) {
+  problem.features &= ~kOfGradients;
+  return problem;
+}
 
 // O and LSE (natural) of each row in double, in place of what the tensors hold. The gradients are then those of
 // the exact function: tests compare them with derivatives.
 struct ExactRows {
   const double* o;    // rows x dim_v
-  const double* lse;  // rows
+  const double* lse;  // rows; it has the sink, whatever the plan says
   // B^o and B^lam of a kernel that computes both by itself; nullptr: it has these numbers.
   const double* o_error = nullptr;
   const double* lse_error = nullptr;
 };
 
 // True for the plan of a kernel that computes O and the LSE by itself.
-inline bool recomputes(const attn_plan& plan) { return plan.reserved == 1; }
+inline bool recomputes(const attn_plan& plan) { return plan.saved == ATTN_SAVED_RECOMPUTED; }
 
-// Reads q, k, v, dout, o and lse of `host`, in host memory, and bias, mask and key_lengths if the problem has
-// them. Throws UnknownFeatures for a kind of problem that it does not know. A sample chooses queries, for dQ,
-// and keys, for dK and dV.
+// Reads q, k, v, dout, o and lse of `host`, in host memory, and dlse, bias, mask, sink, key_lengths, cu_q and cu_k if
+// the problem has them. Of dbias it reads the strides: they say over what it is summed. Throws UnknownFeatures for a
+// kind of problem that it does not know. A sample chooses queries, for dQ, and keys, for dK and dV; with dbias or
+// dsink all are evaluated.
 Reference evaluate_gradients(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                              const Calibration& calibration, RowSample sample = {},
                              const ExactRows* exact = nullptr);

@@ -395,7 +395,7 @@ const Refusal* refusal_of_several(Limit limit) {
 std::optional<std::string> Taker::refusal(const Case& c) {
   Case asked = c;  // a call of the kernel's own operation
   const Operation* operation = operation_for(c.problem.features, target_.info().features);
-  if (operation != nullptr && operation->shape != nullptr) operation->shape(asked);
+  if (operation != nullptr && operation->shape != nullptr) operation->shape(asked, target_.info().features);
   Execution e(asked, target_);
   const PlanReply& planned = e.planned;
   faults_ += planned.status == ATTN_FAULT;

@@ -78,7 +78,7 @@ inline constexpr PlanField kRows[] = {
     {ATTN_FIELD(P, isolates_masked_nan), "a NaN never reaches a row that may not see its key", kBooleans, 0, 0, kFlag,
      "isolates_masked_nan"},
     {ATTN_FIELD(P, deterministic), "the same call gives the same bits", kBooleans, 0, 0, kFlag},
-    {ATTN_FIELD(P, reserved), "where a backward pass has O and the LSE from", kSaved, 0, 0, "0 means: as given", "saved"},
+    {ATTN_FIELD(P, saved), "where a backward pass has O and the LSE from", kSaved, 0, 0, "0 means: as given", "saved"},
     {ATTN_FIELD(P, workspace_bytes), "scratch memory", {}, 0, 0, kNone},
     {ATTN_FIELD(P, workspace_align), "what divides the address of the scratch memory", {}, 1, 1 << 20, "a power of two; 1 will do"},
     {ATTN_FIELD(P, key_order), "order in which P.V adds the keys of a split", kKeyOrders, 0, 0, kUnknown},

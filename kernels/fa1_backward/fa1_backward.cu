@@ -1,9 +1,11 @@
 // The backward pass of attention (ATTN_FEATURE_BACKWARD): dQ, dK and dV from Q, K, V, dO and a forward pass's O
-// and LSE. README.md is the manual. Three kernels, one after another:
+// and LSE. README.md is the manual. Three kernels, one after another, and two more where they are asked for:
 //
-//   delta   a warp a query: D = sum_c dO O, into the workspace
+//   delta   a warp a query: D = sum_c dO O - dLSE, into the workspace
 //   dkdv    a block a tile of keys of a KV head: walks over the queries of all heads of its group
 //   dq      a block a tile of queries: walks over the keys
+//   dbias   a block a tile of stored elements: walks over the batch entries, heads and queries that are summed
+//   dsink   a warp a head: walks over its queries
 //
 // No two blocks write the same element and no sum depends on an order of blocks, so the result has the same
 // bits in every run. This file has the plain way, which is fp32 from the loads to the stores; mma.h has the way on
@@ -14,6 +16,7 @@
 
 #include "kernels/fa1_backward/mma.h"
 #include "kernels/fa1_backward/tiles.h"
+#include "kernels/forward/sinks.h"
 #include "kernels/identity.h"
 #include "kernels/plug_in.h"
 #include "kernels/primitives/launch.h"
@@ -27,12 +30,37 @@ __global__ void delta_kernel(const __grid_constant__ Params p) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
   if (row >= f.batch * f.heads_q * f.seq_q) return;  // a whole warp
   const int64_t i = row % f.seq_q, h = row / f.seq_q % f.heads_q, b = row / f.seq_q / f.heads_q;
-  const T *o = f.o.at<T>(b, h, i), *dout = p.dout.at<T>(b, h, i);
+  const Rows rows = rows_of(f, b);
+  if (i >= rows.queries) return;  // a whole warp
+  const int64_t stored = rows.first_query + i;
+  const T *o = f.o.at<T>(b, h, stored), *dout = p.dout.at<T>(b, h, stored);
   float sum = 0;
   for (int column = lane_id(); column < f.dim_v; column += 32)
     sum = fma(load(dout + column * p.dout.stride[3]), load(o + column * f.o.stride[3]), sum);
   sum = warp_sum(sum);
+  if (p.dlse.data != nullptr) sum -= *p.dlse.at<float>(b, h, stored);
   if (lane_id() == 0) p.delta[row] = sum;
+}
+
+// dsink of a head: -sum e^(sink - LSE) D over its queries, in a fixed order.
+__global__ void dsink_kernel(const __grid_constant__ Params p) {
+  const ForwardParams& f = p.forward;
+  const int64_t h = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
+  if (h >= f.heads_q) return;  // a whole warp
+  float sum = 0;
+  for (int64_t b = 0; b < f.batch; ++b) {
+    const Rows rows = rows_of(f, b);
+    if (rows.queries == 0) continue;
+    const float sink = sink_score(f.sinks, h);
+    if (sink == neg_inf()) break;
+    const float* delta = p.delta + (b * f.heads_q + h) * f.seq_q;
+    for (int64_t i = lane_id(); i < rows.queries; i += 32) {
+      const float lse = *f.lse.at<float>(b, h, rows.first_query + i);
+      sum = fma(-ex2((sink - lse) * kLog2e), delta[i], sum);
+    }
+  }
+  sum = warp_sum(sum);
+  if (lane_id() == 0) static_cast<float*>(p.dsink.data)[h * p.dsink.stride[1]] = sum;
 }
 
 // A thread's part of a row of a result: columns first, first + kThreadsOfRow, ...
@@ -70,20 +98,21 @@ __global__ void dkdv_kernel(const __grid_constant__ Params p) {
   SharedArena arena;
   const Tiles<D> tiles(arena);
   const auto [b, g, first_key] = place(p.heads_kv, f.seq_k, kTile);
-  const int64_t length = key_length(f, b);
+  const Rows rows = rows_of(f, b);
+  if (first_key >= rows.stored_keys) return;
   const int key = thread_id() / kThreadsOfRow;
-  load_rows<T, D>(tiles.k, f.k, b, g, first_key, length, f.dim_qk);
-  load_rows<T, D>(tiles.v, f.v, b, g, first_key, length, f.dim_v);
+  load_rows<T, D>(tiles.k, f.k, b, g, rows.first_key, first_key, rows.keys, f.dim_qk);
+  load_rows<T, D>(tiles.v, f.v, b, g, rows.first_key, first_key, rows.keys, f.dim_v);
 
   RowSum<D> dk, dv;
   dk.clear();
   dv.clear();
   for (int64_t h = g * f.group; h < (g + 1) * f.group; ++h) {
-    for (int64_t first_query = 0; first_query < f.seq_q; first_query += kTile) {
-      if (!meet(f, length, first_query, kTile, first_key, kTile)) continue;
-      load_queries<T, D>(p, tiles, b, h, first_query);
+    for (int64_t first_query = 0; first_query < rows.queries; first_query += kTile) {
+      if (!meet(f, rows, first_query, kTile, first_key, kTile)) continue;
+      load_queries<T, D>(p, tiles, rows, b, h, first_query);
       cta_sync();
-      compute_pairs<T, D>(p, tiles, b, h, first_query, first_key);
+      compute_pairs<T, D>(p, tiles, rows, b, h, first_query, first_key);
       cta_sync();
       for (int query = 0; query < kTile; ++query) {
         const int at = query * kPitch + key;
@@ -94,9 +123,10 @@ __global__ void dkdv_kernel(const __grid_constant__ Params p) {
       cta_sync();
     }
   }
-  if (first_key + key >= f.seq_k) return;
-  dk.write(p.dk.at<T>(b, g, first_key + key), p.dk.stride[3], f.scale, f.dim_qk);
-  dv.write(p.dv.at<T>(b, g, first_key + key), p.dv.stride[3], 1.0f, f.dim_v);
+  if (first_key + key >= rows.stored_keys) return;
+  const int64_t stored = rows.first_key + first_key + key;
+  dk.write(p.dk.at<T>(b, g, stored), p.dk.stride[3], f.scale, f.dim_qk);
+  dv.write(p.dv.at<T>(b, g, stored), p.dv.stride[3], 1.0f, f.dim_v);
 }
 
 template <class T, int D>
@@ -105,18 +135,20 @@ __global__ void dq_kernel(const __grid_constant__ Params p) {
   SharedArena arena;
   const Tiles<D> tiles(arena);
   const auto [b, h, first_query] = place(f.heads_q, f.seq_q, kTile);
-  const int64_t g = h / f.group, length = key_length(f, b);
+  const Rows rows = rows_of(f, b);
+  if (first_query >= rows.queries) return;
+  const int64_t g = h / f.group;
   const int query = thread_id() / kThreadsOfRow;
-  load_queries<T, D>(p, tiles, b, h, first_query);
+  load_queries<T, D>(p, tiles, rows, b, h, first_query);
 
   RowSum<D> dq;
   dq.clear();
-  for (int64_t first_key = 0; first_key < length; first_key += kTile) {
-    if (!meet(f, length, first_query, kTile, first_key, kTile)) continue;
-    load_rows<T, D>(tiles.k, f.k, b, g, first_key, length, f.dim_qk);
-    load_rows<T, D>(tiles.v, f.v, b, g, first_key, length, f.dim_v);
+  for (int64_t first_key = 0; first_key < rows.keys; first_key += kTile) {
+    if (!meet(f, rows, first_query, kTile, first_key, kTile)) continue;
+    load_rows<T, D>(tiles.k, f.k, b, g, rows.first_key, first_key, rows.keys, f.dim_qk);
+    load_rows<T, D>(tiles.v, f.v, b, g, rows.first_key, first_key, rows.keys, f.dim_v);
     cta_sync();
-    compute_pairs<T, D>(p, tiles, b, h, first_query, first_key);
+    compute_pairs<T, D>(p, tiles, rows, b, h, first_query, first_key);
     cta_sync();
     for (int key = 0; key < kTile; ++key) {
       const int at = query * kPitch + key;
@@ -124,8 +156,80 @@ __global__ void dq_kernel(const __grid_constant__ Params p) {
     }
     cta_sync();
   }
-  if (first_query + query >= f.seq_q) return;
-  dq.write(p.dq.at<T>(b, h, first_query + query), p.dq.stride[3], f.scale, f.dim_qk);
+  if (first_query + query >= rows.queries) return;
+  dq.write(p.dq.at<T>(b, h, rows.first_query + first_query + query), p.dq.stride[3], f.scale, f.dim_qk);
+}
+
+__device__ inline void store_as(int32_t dtype, void* data, int64_t at, float value) {
+  if (dtype == ATTN_F16) return store(static_cast<F16*>(data) + at, value);
+  if (dtype == ATTN_BF16) return store(static_cast<BF16*>(data) + at, value);
+  static_cast<float*>(data)[at] = value;
+}
+
+// What one block of dbias adds up: batch entries and heads [b, b_end) and [h, h_end), and queries from first_query on.
+struct BiasPlace {
+  int64_t b, b_end, h, h_end, first_query, end_query, first_key;
+};
+__device__ inline BiasPlace bias_place(const Params& p) {
+  const ForwardParams& f = p.forward;
+  const int64_t *stride = p.dbias.stride, key_tiles = (f.seq_k + kTile - 1) / kTile;
+  const int64_t query_tiles = stride[2] == 0 ? 1 : (f.seq_q + kTile - 1) / kTile;
+  const int64_t heads = stride[1] == 0 ? 1 : f.heads_q;
+  int64_t block = blockIdx.x;
+  BiasPlace at = {};
+  at.first_key = block % key_tiles * kTile, block /= key_tiles;
+  at.first_query = block % query_tiles * kTile, block /= query_tiles;
+  at.end_query = stride[2] == 0 ? f.seq_q : at.first_query + kTile;
+  at.h = block % heads, at.b = block / heads;
+  at.h_end = stride[1] == 0 ? f.heads_q : at.h + 1;
+  at.b_end = stride[0] == 0 ? f.batch : at.b + 1;
+  return at;
+}
+
+// dbias: each thread has two pairs of a tile, which it adds up over all tiles that share their elements. If queries are
+// summed, the 16 of a tile are added up at the end.
+template <class T, int D>
+__global__ void dbias_kernel(const __grid_constant__ Params p) {
+  const ForwardParams& f = p.forward;
+  SharedArena arena;
+  const Tiles<D> tiles(arena);
+  const BiasPlace at = bias_place(p);
+  constexpr int kPairs = kTile * kTile / kThreads;
+  float sum[kPairs] = {};
+  for (int64_t b = at.b; b < at.b_end; ++b) {
+    const Rows rows = rows_of(f, b);
+    for (int64_t h = at.h; h < at.h_end; ++h) {
+      for (int64_t first_query = at.first_query; first_query < at.end_query; first_query += kTile) {
+        if (!meet(f, rows, first_query, kTile, at.first_key, kTile)) continue;
+        load_queries<T, D>(p, tiles, rows, b, h, first_query);
+        load_rows<T, D>(tiles.k, f.k, b, h / f.group, rows.first_key, at.first_key, rows.keys, f.dim_qk);
+        load_rows<T, D>(tiles.v, f.v, b, h / f.group, rows.first_key, at.first_key, rows.keys, f.dim_v);
+        cta_sync();
+        compute_pairs<T, D, Of::kBias>(p, tiles, rows, b, h, first_query, at.first_key);
+        cta_sync();
+        for (int n = 0; n < kPairs; ++n) {
+          const int pair = thread_id() + n * kThreads, place = pair / kTile * kPitch + pair % kTile;
+          if (tiles.seen[place] != 0) sum[n] += tiles.a[place];
+        }
+        cta_sync();
+      }
+    }
+  }
+  const bool summed = p.dbias.stride[2] == 0;
+  for (int n = 0; n < kPairs; ++n) {
+    const int pair = thread_id() + n * kThreads;
+    tiles.a[pair / kTile * kPitch + pair % kTile] = sum[n];
+  }
+  cta_sync();
+  for (int pair = thread_id(); pair < (summed ? kTile : kTile * kTile); pair += kThreads) {
+    const int query = pair / kTile, key = pair % kTile;
+    float value = tiles.a[query * kPitch + key];
+    for (int other = 1; summed && other < kTile; ++other) value += tiles.a[other * kPitch + key];
+    const int64_t i = at.first_query + query, j = at.first_key + key;
+    if (i >= f.seq_q || j >= f.seq_k) continue;
+    const int64_t* stride = p.dbias.stride;
+    store_as(f.bias_dtype, p.dbias.data, at.b * stride[0] + at.h * stride[1] + i * stride[2] + j * stride[3], value);
+  }
 }
 
 Params make_params(const Call& call) {
@@ -143,9 +247,14 @@ Params make_params(const Call& call) {
   if (a.causal) f.right = 0;
   f.bottom_right = a.align == ATTN_BOTTOM_RIGHT;
   f.has_mask = a.has_mask != 0;
+  f.ragged = {(a.ragged & ATTN_RAGGED_QUERIES) != 0 ? t.cu_q : nullptr,
+              (a.ragged & ATTN_RAGGED_KEYS) != 0 ? t.cu_k : nullptr, a.index_dtype == ATTN_INDEX_32};
+  if (a.has_sink) f.sinks = {t.sink.data, t.sink.stride[1], a.sink_dtype};
   f.bias_dtype = a.bias_dtype;
   f.scale = a.scale, f.softcap = a.softcap;
   p.dout = t.dout, p.dq = t.dq, p.dk = t.dk, p.dv = t.dv;
+  if ((a.features & ATTN_FEATURE_DLSE) != 0) p.dlse = t.dlse;
+  p.dbias = t.dbias, p.dsink = t.dsink;
   p.heads_kv = a.heads_kv;
   p.inverse_cap = a.softcap > 0 ? 1.0f / a.softcap : 0.0f;
   p.delta = static_cast<float*>(t.workspace);
@@ -161,15 +270,19 @@ struct Way {
   void (*delta)(Params);
   void (*dkdv)(Params);
   void (*dq)(Params);
+  void (*dbias)(Params);
+  size_t dbias_bytes;
 };
 
 template <class T, int D>
 constexpr Way plain_way(const char* path) {
-  return {path, kTile, kTile, Tiles<D>::bytes(), false, delta_kernel<T>, dkdv_kernel<T, D>, dq_kernel<T, D>};
+  return {path,  kTile, kTile, Tiles<D>::bytes(), false, delta_kernel<T>, dkdv_kernel<T, D>, dq_kernel<T, D>,
+          dbias_kernel<T, D>, Tiles<D>::bytes()};
 }
 template <class T, int D>
 constexpr Way mma_way(const char* path) {
-  return {path, kOwn, kWalk, MmaTiles<T, D>::bytes(), true, delta_kernel<T>, dkdv_mma<T, D>, dq_mma<T, D>};
+  return {path, kOwn, kWalk, MmaTiles<T, D>::bytes(), true, delta_kernel<T>, dkdv_mma<T, D>, dq_mma<T, D>,
+          dbias_kernel<T, D>, Tiles<D>::bytes()};
 }
 
 constexpr int32_t kPlain = 2;  // the second of kVariants
@@ -196,15 +309,22 @@ Way way_of(const Call& call) {
                                : way_of<BF16>(columns, mma);
 }
 
-// Rows of queries; tiles of queries over all heads; tiles of keys over all KV heads. Negative if a grid is too
-// small.
+// Rows of queries; tiles of queries over all heads; tiles of keys over all KV heads; tiles of dbias. Negative if a grid
+// is too small.
 struct Counts {
-  int64_t rows, query_tiles, key_tiles;
-  Counts(const attn_problem& p, int64_t tile)
+  int64_t rows, query_tiles, key_tiles, bias_tiles = 0;
+  Counts(const attn_problem& p, const attn_tensors& t, int64_t tile)
       : rows(product_within(p.batch, p.heads_q, p.seq_q, kMaxBlocks * kWarps)),
         query_tiles(product_within(p.batch, p.heads_q, ceil_div(p.seq_q, tile), kMaxBlocks)),
-        key_tiles(product_within(p.batch, p.heads_kv, ceil_div(p.seq_k, tile), kMaxBlocks)) {}
-  bool fit() const { return rows >= 0 && query_tiles >= 0 && key_tiles >= 0; }
+        key_tiles(product_within(p.batch, p.heads_kv, ceil_div(p.seq_k, tile), kMaxBlocks)) {
+    if ((p.features & ATTN_FEATURE_DBIAS) == 0 || rows == 0) return;
+    const attn_tensor dbias = strided(p, t).dbias;
+    const int64_t* stride = dbias.stride;
+    const int64_t heads = product_within(stride[0] == 0 ? 1 : p.batch, stride[1] == 0 ? 1 : p.heads_q, 1, kMaxBlocks);
+    bias_tiles = heads < 0 ? -1 : product_within(heads, stride[2] == 0 ? 1 : ceil_div(p.seq_q, kTile),
+                                                 ceil_div(p.seq_k, kTile), kMaxBlocks);
+  }
+  bool fit() const { return rows >= 0 && query_tiles >= 0 && key_tiles >= 0 && bias_tiles >= 0; }
 };
 
 // All problems, in all three formats.
@@ -222,15 +342,18 @@ struct Backward {
   static constexpr const attn_build* kBuild = &attn_build_identity;
   static constexpr const attn_domain* kDomain = &kAll;
   static constexpr std::array kVariants = {"mma", "plain"};
-  static constexpr uint64_t kFeatures = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32;
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 |
+                                        ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_SINK |
+                                        ATTN_FEATURE_DSINK | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
 
   static Refusal plan(const Call& call, attn_plan* plan) {
     const attn_problem& p = call.problem;
     const Way way = way_of(call);
-    const Counts counts(p, way.own);
+    const Counts counts(p, call.tensors, way.own);
     if (!counts.fit()) return {ATTN_UNSUPPORTED, "more than 2^31 - 1 blocks: the problem is too large"};
-    if (call.env.shared_memory_limit < static_cast<int64_t>(way.bytes))
-      return {ATTN_UNSUPPORTED, "needs " + std::to_string(way.bytes) + " bytes of shared memory a block"};
+    const size_t bytes = (p.features & ATTN_FEATURE_DBIAS) != 0 ? std::max(way.bytes, way.dbias_bytes) : way.bytes;
+    if (call.env.shared_memory_limit < static_cast<int64_t>(bytes))
+      return {ATTN_UNSUPPORTED, "needs " + std::to_string(bytes) + " bytes of shared memory a block"};
     if (way.tensor_cores && call.env.compute_capability < 80)
       return {ATTN_UNSUPPORTED, "needs compute capability 8.0 or later (mma.m16n8k16)"};
     *plan = plain_plan(way.path, way.walk, p.seq_k);
@@ -252,7 +375,8 @@ struct Backward {
   static attn_status run(const Call& call, const attn_plan&) {
     const Params p = make_params(call);
     const Way way = way_of(call);
-    const Counts counts(call.problem, way.own);
+    const Counts counts(call.problem, call.tensors, way.own);
+    const bool sinks = (call.problem.features & ATTN_FEATURE_DSINK) != 0;
     const auto start = [&](void (*kernel)(Params), int64_t blocks, size_t bytes) {
       if (blocks == 0) return ATTN_OK;
       return launch(kernel, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), bytes, &call.env, p);
@@ -260,6 +384,8 @@ struct Backward {
     attn_status status = start(way.delta, ceil_div(counts.rows, kWarps), 0);
     if (status == ATTN_OK) status = start(way.dkdv, counts.key_tiles, way.bytes);
     if (status == ATTN_OK) status = start(way.dq, counts.query_tiles, way.bytes);
+    if (status == ATTN_OK) status = start(way.dbias, counts.bias_tiles, way.dbias_bytes);
+    if (status == ATTN_OK && sinks) status = start(dsink_kernel, ceil_div(call.problem.heads_q, kWarps), 0);
     return status;
   }
 };

@@ -34,24 +34,25 @@ struct MmaTiles {
   }
 };
 
-// Rows first..first + kRows - 1 of a (batch, head); those from `last` on are 0.
+// Rows first..first + kRows - 1 of a (batch, head) whose row 0 is stored at `base`; those from `last` on are 0.
 template <int kRows, class T, int D>
-__device__ void load_some(SharedTile<T, D> tile, const Strided& from, int64_t b, int64_t h, int64_t first,
-                          int64_t last, int dim) {
+__device__ void load_some(SharedTile<T, D> tile, const Strided& from, int64_t b, int64_t h, int64_t base,
+                          int64_t first, int64_t last, int dim) {
   const auto row_at = [&](int row) -> const T* {
-    return first + row < last ? from.at<T>(b, h, first + row) : nullptr;
+    return first + row < last ? from.at<T>(b, h, base + first + row) : nullptr;
   };
   load_tile<kRows>(tile, row_at, dim, from.stride[3], false);
 }
 
 // LSE and D of kRows queries.
 template <int kRows>
-__device__ void load_saved(const Params& p, float* lse, float* delta, int64_t b, int64_t h, int64_t first) {
+__device__ void load_saved(const Params& p, float* lse, float* delta, const Rows& rows, int64_t b, int64_t h,
+                           int64_t first) {
   const ForwardParams& f = p.forward;
   const int row = thread_id();
   if (row >= kRows) return;
-  const bool there = first + row < f.seq_q;
-  lse[row] = there ? *f.lse.at<float>(b, h, first + row) : 0.0f;
+  const bool there = first + row < rows.queries;
+  lse[row] = there ? *f.lse.at<float>(b, h, rows.first_query + first + row) : 0.0f;
   delta[row] = there ? p.delta[(b * f.heads_q + h) * f.seq_q + first + row] : 0.0f;
 }
 
@@ -69,11 +70,11 @@ __device__ void to_fragments(const float (&c)[kWalk / 8][4], uint32_t (&a)[kWalk
 
 __device__ inline int whole(int dim) { return (dim + 15) / 16 * 16; }
 
-// Stores a warp's 16 rows of a gradient, the first of which is `first`, times `scale`. Those from `length` on,
-// keys past the last one, are 0: a product of theirs may have met a NaN of a query.
+// Stores a warp's 16 rows of a gradient, the first of which is `first`, times `scale`. Row 0 of the entry is stored at
+// `base`. Rows from `length` on, keys past the last one, are 0: a product of theirs may have met a NaN of a query.
 template <class T, int D>
-__device__ void store_rows(const float (&c)[D / 8][4], const Strided& to, int64_t b, int64_t h, int64_t first,
-                           int64_t length, int64_t last, int dim, float scale) {
+__device__ void store_rows(const float (&c)[D / 8][4], const Strided& to, int64_t b, int64_t h, int64_t base,
+                           int64_t first, int64_t length, int64_t last, int dim, float scale) {
 #pragma unroll
   for (int n = 0; n < D / 8; ++n) {
 #pragma unroll
@@ -81,7 +82,7 @@ __device__ void store_rows(const float (&c)[D / 8][4], const Strided& to, int64_
       const int64_t row = first + lane_id() / 4 + 8 * (e / 2);
       const int column = 8 * n + 2 * (lane_id() % 4) + e % 2;
       if (row >= last || column >= dim) continue;
-      store(to.at<T>(b, h, row) + column * to.stride[3], row < length ? c[n][e] * scale : 0.0f);
+      store(to.at<T>(b, h, base + row) + column * to.stride[3], row < length ? c[n][e] * scale : 0.0f);
     }
   }
 }
@@ -94,8 +95,8 @@ __device__ void clear(float (&c)[N][4]) {
 
 // Turns products q.k and dO.v into P and dA, in place. `transposed`: rows are keys.
 template <bool transposed>
-__device__ void weigh(const Params& p, const float* lse, const float* delta, int64_t length, int64_t b,
-                      int64_t h, int64_t first_row, int64_t first_column, int row_in_block,
+__device__ void weigh(const Params& p, const float* lse, const float* delta, const Rows& rows, int64_t b, int64_t h,
+                      int64_t first_row, int64_t first_column, int row_in_block,
                       float (&s)[kWalk / 8][4], float (&g)[kWalk / 8][4]) {
 #pragma unroll
   for (int n = 0; n < kWalk / 8; ++n) {
@@ -106,8 +107,8 @@ __device__ void weigh(const Params& p, const float* lse, const float* delta, int
       const int64_t i = transposed ? first_column + column : first_row + row;
       const int64_t j = transposed ? first_row + row : first_column + column;
       float bias;
-      Pair pair = {0.0f, 0.0f};
-      if (sees(p.forward, length, b, h, i, j, &bias))
+      Pair pair = {0.0f, 0.0f, 0.0f};
+      if (sees(p.forward, rows, b, h, i, j, &bias))
         pair = pair_of(p, s[n][e], g[n][e], bias, lse[query], delta[query]);
       s[n][e] = pair.p;
       g[n][e] = pair.a;
@@ -123,27 +124,28 @@ __global__ void dkdv_mma(const __grid_constant__ Params p) {
   const auto [k, v] = tiles.own;
   const auto [q, dout] = tiles.walk;
   const Place at = place(p.heads_kv, f.seq_k, kOwn);
-  const int64_t length = key_length(f, at.b);
+  const Rows rows = rows_of(f, at.b);
+  if (at.first >= rows.stored_keys) return;
   const int own = 16 * warp_id(), qk = whole(f.dim_qk), vo = whole(f.dim_v);
-  load_some<kOwn>(k, f.k, at.b, at.h, at.first, length, f.dim_qk);
-  load_some<kOwn>(v, f.v, at.b, at.h, at.first, length, f.dim_v);
+  load_some<kOwn>(k, f.k, at.b, at.h, rows.first_key, at.first, rows.keys, f.dim_qk);
+  load_some<kOwn>(v, f.v, at.b, at.h, rows.first_key, at.first, rows.keys, f.dim_v);
 
   float dk[D / 8][4], dv[D / 8][4];
   clear(dk);
   clear(dv);
   for (int64_t h = at.h * f.group; h < (at.h + 1) * f.group; ++h) {
-    for (int64_t first_query = 0; first_query < f.seq_q; first_query += kWalk) {
-      if (!meet(f, length, first_query, kWalk, at.first, kOwn)) continue;
-      load_some<kWalk>(q, f.q, at.b, h, first_query, f.seq_q, f.dim_qk);
-      load_some<kWalk>(dout, p.dout, at.b, h, first_query, f.seq_q, f.dim_v);
-      load_saved<kWalk>(p, tiles.lse, tiles.delta, at.b, h, first_query);
+    for (int64_t first_query = 0; first_query < rows.queries; first_query += kWalk) {
+      if (!meet(f, rows, first_query, kWalk, at.first, kOwn)) continue;
+      load_some<kWalk>(q, f.q, at.b, h, rows.first_query, first_query, rows.queries, f.dim_qk);
+      load_some<kWalk>(dout, p.dout, at.b, h, rows.first_query, first_query, rows.queries, f.dim_v);
+      load_saved<kWalk>(p, tiles.lse, tiles.delta, rows, at.b, h, first_query);
       cta_sync();
       float s[kWalk / 8][4], g[kWalk / 8][4];
       clear(s);
       clear(g);
       mma_abt<kWalk>(s, k, own, q, qk);
       mma_abt<kWalk>(g, v, own, dout, vo);
-      weigh<true>(p, tiles.lse, tiles.delta, length, at.b, h, at.first, first_query, own, s, g);
+      weigh<true>(p, tiles.lse, tiles.delta, rows, at.b, h, at.first, first_query, own, s, g);
       uint32_t weights[kWalk / 16][4], slopes[kWalk / 16][4];
       to_fragments<T>(s, weights);
       to_fragments<T>(g, slopes);
@@ -152,8 +154,9 @@ __global__ void dkdv_mma(const __grid_constant__ Params p) {
       cta_sync();
     }
   }
-  store_rows<T, D>(dk, p.dk, at.b, at.h, at.first + own, length, f.seq_k, f.dim_qk, f.scale);
-  store_rows<T, D>(dv, p.dv, at.b, at.h, at.first + own, length, f.seq_k, f.dim_v, 1.0f);
+  const int64_t first = at.first + own, base = rows.first_key;
+  store_rows<T, D>(dk, p.dk, at.b, at.h, base, first, rows.keys, rows.stored_keys, f.dim_qk, f.scale);
+  store_rows<T, D>(dv, p.dv, at.b, at.h, base, first, rows.keys, rows.stored_keys, f.dim_v, 1.0f);
 }
 
 template <class T, int D>
@@ -164,31 +167,34 @@ __global__ void dq_mma(const __grid_constant__ Params p) {
   const auto [q, dout] = tiles.own;
   const auto [k, v] = tiles.walk;
   const Place at = place(f.heads_q, f.seq_q, kOwn);
-  const int64_t length = key_length(f, at.b), kv_head = at.h / f.group;
+  const Rows rows = rows_of(f, at.b);
+  if (at.first >= rows.queries) return;
+  const int64_t kv_head = at.h / f.group;
   const int own = 16 * warp_id(), qk = whole(f.dim_qk), vo = whole(f.dim_v);
-  load_some<kOwn>(q, f.q, at.b, at.h, at.first, f.seq_q, f.dim_qk);
-  load_some<kOwn>(dout, p.dout, at.b, at.h, at.first, f.seq_q, f.dim_v);
-  load_saved<kOwn>(p, tiles.lse, tiles.delta, at.b, at.h, at.first);
+  load_some<kOwn>(q, f.q, at.b, at.h, rows.first_query, at.first, rows.queries, f.dim_qk);
+  load_some<kOwn>(dout, p.dout, at.b, at.h, rows.first_query, at.first, rows.queries, f.dim_v);
+  load_saved<kOwn>(p, tiles.lse, tiles.delta, rows, at.b, at.h, at.first);
 
   float dq[D / 8][4];
   clear(dq);
-  for (int64_t first_key = 0; first_key < length; first_key += kWalk) {
-    if (!meet(f, length, at.first, kOwn, first_key, kWalk)) continue;
-    load_some<kWalk>(k, f.k, at.b, kv_head, first_key, length, f.dim_qk);
-    load_some<kWalk>(v, f.v, at.b, kv_head, first_key, length, f.dim_v);
+  for (int64_t first_key = 0; first_key < rows.keys; first_key += kWalk) {
+    if (!meet(f, rows, at.first, kOwn, first_key, kWalk)) continue;
+    load_some<kWalk>(k, f.k, at.b, kv_head, rows.first_key, first_key, rows.keys, f.dim_qk);
+    load_some<kWalk>(v, f.v, at.b, kv_head, rows.first_key, first_key, rows.keys, f.dim_v);
     cta_sync();
     float s[kWalk / 8][4], g[kWalk / 8][4];
     clear(s);
     clear(g);
     mma_abt<kWalk>(s, q, own, k, qk);
     mma_abt<kWalk>(g, dout, own, v, vo);
-    weigh<false>(p, tiles.lse, tiles.delta, length, at.b, at.h, at.first, first_key, own, s, g);
+    weigh<false>(p, tiles.lse, tiles.delta, rows, at.b, at.h, at.first, first_key, own, s, g);
     uint32_t slopes[kWalk / 16][4];
     to_fragments<T>(g, slopes);
     mma_pb<kWalk>(dq, slopes, k, qk);
     cta_sync();
   }
-  store_rows<T, D>(dq, p.dq, at.b, at.h, at.first + own, f.seq_q, f.seq_q, f.dim_qk, f.scale);
+  store_rows<T, D>(dq, p.dq, at.b, at.h, rows.first_query, at.first + own, rows.queries, rows.queries, f.dim_qk,
+                   f.scale);
 }
 
 }  // namespace attn::backward

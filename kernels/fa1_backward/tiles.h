@@ -2,10 +2,11 @@
 // P and dA of each pair of a query and a key of two tiles.
 //
 //   Tiles<D> tiles(arena);
-//   load_rows<T, D>(tiles.k, p.k, b, g, first_key, last_key, p.dim_qk);    // fp32, zeros past the last row
-//   load_queries<T, D>(p, tiles, b, h, first_query);
+//   const Rows rows = rows_of(p.forward, b);
+//   load_rows<T, D>(tiles.k, p.k, b, g, rows.first_key, first_key, rows.keys, p.dim_qk);  // fp32, then zeros
+//   load_queries<T, D>(p, tiles, rows, b, h, first_query);
 //   cta_sync();
-//   compute_pairs<T, D>(p, tiles, b, h, first_query, first_key);            // tiles.p, tiles.a, tiles.seen
+//   compute_pairs<T, D>(p, tiles, rows, b, h, first_query, first_key);      // tiles.p, tiles.a, tiles.seen
 //   cta_sync();
 #pragma once
 
@@ -27,10 +28,23 @@ inline constexpr int kPitch = kTile + 1;                // of tiles of pairs
 struct Params {
   ForwardParams forward;  // sizes, Q, K, V, O, LSE, bias, mask and what hides keys
   Strided dout, dq, dk, dv;
+  Strided dlse;   // no data: there is none
+  Strided dbias;  // a stride of 0 for each dimension that is summed
+  Strided dsink;
   int64_t heads_kv;
   float inverse_cap;  // 1 / softcap; 0: there is no cap
   float* delta;       // D of each row of (b, h, i), dense
 };
+
+// The rows of a batch entry, and how many of dK and dV belong to it: key lengths do not shorten these.
+struct Rows : Entry {
+  int64_t stored_keys;
+};
+__device__ inline Rows rows_of(const ForwardParams& f, int64_t b) {
+  Rows rows = {entry_of(f, b), f.seq_k};
+  if (f.ragged.cu_k != nullptr) rows.stored_keys = index_at(f, f.ragged.cu_k, b + 1) - rows.first_key;
+  return rows;
+}
 
 __device__ inline float load(const F16* from) { return to_float(*from); }
 __device__ inline float load(const BF16* from) { return to_float(*from); }
@@ -74,13 +88,14 @@ struct Tiles {
   }
 };
 
-// Rows first..first + kTile - 1 of a (batch, head), in fp32. Those from `last` on are 0.
+// Rows first..first + kTile - 1 of a (batch, head) whose row 0 is stored at `base`, in fp32. Those from `last` on are
+// 0.
 template <class T, int D>
-__device__ void load_rows(float* to, const Strided& from, int64_t b, int64_t h, int64_t first, int64_t last,
-                          int dim) {
+__device__ void load_rows(float* to, const Strided& from, int64_t b, int64_t h, int64_t base, int64_t first,
+                          int64_t last, int dim) {
   for (int row = warp_id(); row < kTile; row += kWarps) {
     const bool there = first + row < last;
-    const T* source = from.at<T>(b, h, there ? first + row : 0);
+    const T* source = from.at<T>(b, h, there ? base + first + row : 0);
     for (int column = lane_id(); column < dim; column += 32)
       to[row * Tiles<D>::kRow + column] = there ? load(source + column * from.stride[3]) : 0.0f;
   }
@@ -88,23 +103,24 @@ __device__ void load_rows(float* to, const Strided& from, int64_t b, int64_t h, 
 
 // Q, dO, LSE and D of a tile of queries.
 template <class T, int D>
-__device__ void load_queries(const Params& p, const Tiles<D>& tiles, int64_t b, int64_t h, int64_t first) {
+__device__ void load_queries(const Params& p, const Tiles<D>& tiles, const Rows& rows, int64_t b, int64_t h,
+                             int64_t first) {
   const ForwardParams& f = p.forward;
-  load_rows<T, D>(tiles.q, f.q, b, h, first, f.seq_q, f.dim_qk);
-  load_rows<T, D>(tiles.dout, p.dout, b, h, first, f.seq_q, f.dim_v);
+  load_rows<T, D>(tiles.q, f.q, b, h, rows.first_query, first, rows.queries, f.dim_qk);
+  load_rows<T, D>(tiles.dout, p.dout, b, h, rows.first_query, first, rows.queries, f.dim_v);
   const int row = thread_id();
   if (row >= kTile) return;
-  const bool there = first + row < f.seq_q;
-  tiles.lse[row] = there ? *f.lse.at<float>(b, h, first + row) : 0.0f;
+  const bool there = first + row < rows.queries;
+  tiles.lse[row] = there ? *f.lse.at<float>(b, h, rows.first_query + first + row) : 0.0f;
   tiles.delta[row] = there ? p.delta[(b * f.heads_q + h) * f.seq_q + first + row] : 0.0f;
 }
 
 // True if query i sees key j; then *bias is what is added to the score.
-__device__ inline bool sees(const ForwardParams& f, int64_t length, int64_t b, int64_t h, int64_t i, int64_t j,
+__device__ inline bool sees(const ForwardParams& f, const Rows& rows, int64_t b, int64_t h, int64_t i, int64_t j,
                             float* bias) {
   *bias = 0.0f;
-  if (i >= f.seq_q) return false;
-  const KeyRange range = visible_range(f, length, i);
+  if (i >= rows.queries) return false;
+  const KeyRange range = visible_range(f, rows, i);
   if (j < range.begin || j >= range.end) return false;
   if (f.has_mask && *(f.mask.at<uint8_t>(b, h, i) + j * f.mask.stride[3]) == 0) return false;
   if (f.bias_dtype == ATTN_NONE) return true;
@@ -114,10 +130,10 @@ __device__ inline bool sees(const ForwardParams& f, int64_t length, int64_t b, i
 }
 
 struct Pair {
-  float p, a;
+  float p, s, a;
 };
 
-// P and dA of a query that sees a key, from q.k and dO.v.
+// P, dS and dA of a query that sees a key, from q.k and dO.v.
 __device__ inline Pair pair_of(const Params& p, float product, float gradient, float bias, float lse,
                                float delta) {
   float score = product * p.forward.scale, slope = 1.0f;
@@ -128,7 +144,8 @@ __device__ inline Pair pair_of(const Params& p, float product, float gradient, f
   }
   score += bias;
   const float weight = ex2((score - lse) * kLog2e);
-  return {weight, weight * (gradient - delta) * slope};
+  const float s = weight * (gradient - delta);
+  return {weight, s, s * slope};
 }
 
 // The rows of a result that a block of a one-dimensional grid computes: `rows` of each of the heads, `tile` a
@@ -142,23 +159,25 @@ __device__ inline Place place(int64_t heads, int64_t rows, int tile) {
 }
 
 // True if a query of a tile may see a key of a tile, by position alone.
-__device__ inline bool meet(const ForwardParams& f, int64_t length, int64_t first_query, int queries,
+__device__ inline bool meet(const ForwardParams& f, const Rows& rows, int64_t first_query, int queries,
                             int64_t first_key, int keys) {
-  const int64_t end = first_query + queries < f.seq_q ? first_query + queries : f.seq_q;
-  const KeyRange low = visible_range(f, length, first_query), high = visible_range(f, length, end - 1);
+  if (first_query >= rows.queries) return false;
+  const int64_t end = first_query + queries < rows.queries ? first_query + queries : rows.queries;
+  const KeyRange low = visible_range(f, rows, first_query), high = visible_range(f, rows, end - 1);
   return high.end > first_key && low.begin < first_key + keys;
 }
 
-// P and dA of all pairs of a tile.
-template <class T, int D>
-__device__ void compute_pairs(const Params& p, const Tiles<D>& tiles, int64_t b, int64_t h, int64_t first_query,
-                              int64_t first_key) {
+enum class Of { kProducts, kBias };
+
+// P and dA of all pairs of a tile; for the bias dS in the place of dA.
+template <class T, int D, Of kOf = Of::kProducts>
+__device__ void compute_pairs(const Params& p, const Tiles<D>& tiles, const Rows& rows, int64_t b, int64_t h,
+                              int64_t first_query, int64_t first_key) {
   const ForwardParams& f = p.forward;
-  const int64_t length = key_length(f, b);
   for (int pair = thread_id(); pair < kTile * kTile; pair += kThreads) {
     const int query = pair / kTile, key = pair % kTile, at = query * kPitch + key;
     float bias;
-    const bool seen = sees(f, length, b, h, first_query + query, first_key + key, &bias);
+    const bool seen = sees(f, rows, b, h, first_query + query, first_key + key, &bias);
     tiles.seen[at] = seen;
     if (!seen) continue;
     const float *q = tiles.q + query * Tiles<D>::kRow, *k = tiles.k + key * Tiles<D>::kRow;
@@ -168,7 +187,7 @@ __device__ void compute_pairs(const Params& p, const Tiles<D>& tiles, int64_t b,
     for (int column = 0; column < f.dim_v; ++column) gradient = fma(dout[column], v[column], gradient);
     const Pair of = pair_of(p, product, gradient, bias, tiles.lse[query], tiles.delta[query]);
     tiles.p[at] = of.p;
-    tiles.a[at] = of.a;
+    tiles.a[at] = kOf == Of::kBias ? of.s : of.a;
   }
 }
 

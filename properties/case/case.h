@@ -397,6 +397,7 @@ struct Case {
   Pattern sides;  // of the operation merge: side j of query i, of two, saw keys where (i,j) is visible
   Fill dout;               // of the operation backward
   Repeated dout_repeated;  // of the operation backward
+  Fill dlse;               // of the operation backward, if the loss depends on the LSE
   std::vector<Planted> planted;
   bool nan_beyond_lengths = false;  // K and V hold NaN at j >= key_lengths[b]
   std::array<TensorLayout, kTensorCount> layout;
@@ -427,6 +428,8 @@ constexpr Fill Case::* fill_of(TensorId t) {
       return &Case::lse2;
     case TensorId::kDout:
       return &Case::dout;
+    case TensorId::kDlse:
+      return &Case::dlse;
     default:
       return nullptr;
   }

@@ -151,6 +151,7 @@ template <> inline constexpr auto kFields<Remap> = fields("a remap",
 
 template <> inline constexpr auto kFields<Case> = fields("a case",
     field("calls", &Case::calls, AtMost{kMaxCalls}),
+    field("dlse", &Case::dlse),
     field("dout", &Case::dout),
     field("dout_repeated", &Case::dout_repeated),
     field("env", &Case::env),

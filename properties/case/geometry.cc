@@ -27,7 +27,7 @@ std::array<bool, 4> repeated(const Case& c, TensorId t) {
     return {of.batch, of.head, of.query, of.column};
   }
   Broadcast all;
-  if (t == TensorId::kBias && p.bias) all = p.bias->broadcast;
+  if ((t == TensorId::kBias || t == TensorId::kDbias) && p.bias) all = p.bias->broadcast;
   if (t == TensorId::kMask && p.mask) all = p.mask->broadcast;
   if (t == TensorId::kSlopes && p.slopes) all.batch = !p.slopes->entries;
   return {all.batch, all.head, all.query, false};
@@ -59,10 +59,12 @@ bool is_present(const Case& c, TensorId t) {
     case TensorId::kLse:
       return c.want_lse;
     case TensorId::kBias:
+    case TensorId::kDbias:
       return c.problem.bias.has_value();
     case TensorId::kMask:
       return c.problem.mask.has_value();
     case TensorId::kSink:
+    case TensorId::kDsink:
       return c.problem.sink.has_value();
     case TensorId::kSlopes:
       return c.problem.slopes.has_value();

@@ -26,7 +26,7 @@ std::string function_text(const Export& e) {
   return cat("BACKEND, KERNEL = CPU, b\"", in_literal(e.kernel_name),
              "\"  # the function, by its name in the file\n", "FILE = \"", in_literal(e.places.library), "\"\n",
              "PLAN = dict(path=b\"", in_literal(path), "\", tile_q=", p.tile_q, ", tile_k=", p.tile_k,
-             ", deterministic=", p.deterministic, ", reserved=", p.reserved, ", lse_base=", p.lse_base,
+             ", deterministic=", p.deterministic, ", saved=", p.saved, ", lse_base=", p.lse_base,
              ", lse_dead=", p.lse_dead,
              ")\n\n");
 }

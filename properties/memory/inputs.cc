@@ -46,12 +46,13 @@ void write_indices(int32_t index_dtype, const std::vector<int64_t>& numbers, std
 // A row of no batch entry, or a slot that holds no key.
 void InputRows::write_slack(const Index& at, std::byte* row) const {
   const Problem& p = case_.problem;
-  const int64_t dim = logical_size(p, tensor_)[3];
+  const int64_t dim = repeated(case_, tensor_)[3] ? 1 : logical_size(p, tensor_)[3];
+  const int32_t dtype = dtype_of(p, tensor_);
   const bool paged = in_pages(p, tensor_);
-  if (paged ? p.paging->numbers : packing_of(p, tensor_)->numbers)
-    fill_row(case_.*fill_of(tensor_), dtype_of(p, tensor_), paged ? at.n[0] : 0, at.n[1], at.n[2], dim, row);
-  else
-    fill_nan(p.dtype, dim, row);
+  if (!(paged ? p.paging->numbers : packing_of(p, tensor_)->numbers)) return fill_nan(dtype, dim, row);
+  // A saved output has no fill of its own.
+  const Fill fill = fill_of(tensor_) ? case_.*fill_of(tensor_) : Fill{.kind = FillKind::kGaussian};
+  fill_row(fill, dtype, paged ? at.n[0] : 0, at.n[1], at.n[2], dim, row);
 }
 
 void InputRows::write_values(const Index& at, std::byte* row) const {
@@ -59,7 +60,7 @@ void InputRows::write_values(const Index& at, std::byte* row) const {
   const auto [b, h, s] = at.n;
   const int64_t dim = repeated(case_, tensor_)[3] ? 1 : logical_size(p, tensor_)[3];
   if (s >= rows_held(case_, tensor_, b)) {
-    fill_nan(p.dtype, dim, row);
+    fill_nan(dtype_of(p, tensor_), dim, row);
   } else if (plain_) {
     fill_row(case_.*fill_of(tensor_), dtype_of(p, tensor_), b, h, s, dim, row);
   } else {

@@ -424,15 +424,18 @@ std::optional<MemoryFault> LaidOut::check_memory(bool outputs) const {
 std::vector<float> LaidOut::read(TensorId t) const {
   const Extent& e = extent(t);
   if (!e.g.present) return {};
-  const std::array<int64_t, 4> size = packed_.packs(t) ? logical_size(case_.problem, t) : e.g.size;
+  const std::array<bool, 4> once = repeated(case_, t);
+  const bool repeats = once[0] || once[1] || once[2];
+  const std::array<int64_t, 4> size = packed_.packs(t) || repeats ? logical_size(case_.problem, t) : e.g.size;
   const int64_t n = size[3];
-  std::vector<float> out(static_cast<size_t>(size[0] * size[1] * size[2] * n));
+  const RowSpace rows(size[0], size[1], size[2]);
+  std::vector<float> out(static_cast<size_t>(rows.count() * n));
   const int32_t dtype = dtype_of(case_.problem, t);
   for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
     const std::optional<Index> place = logical_index(packed_, t, at);
     if (!place) return;
     const auto [b, h, s] = place->n;
-    float* to = &out[static_cast<size_t>(RowSpace(size[0], size[1], size[2]).of(b, h, s) * n)];
+    float* to = &out[static_cast<size_t>(rows.of(b, h, s) * n)];
     const auto* bits = reinterpret_cast<const uint16_t*>(row);
     // The format is a constant in each loop, so that the loops vectorise.
     if (dtype == ATTN_F16) {
@@ -443,6 +446,12 @@ std::vector<float> LaidOut::read(TensorId t) const {
       std::memcpy(to, row, static_cast<size_t>(4 * n));
     }
   });
+  // A row that stands for several is read as all of them.
+  for (int64_t row = 0; repeats && row < rows.count(); ++row) {
+    const auto [b, h, s] = rows.at(row);
+    const int64_t from = rows.of(once[0] ? 0 : b, once[1] ? 0 : h, once[2] ? 0 : s);
+    if (from != row) std::copy_n(&out[static_cast<size_t>(from * n)], n, &out[static_cast<size_t>(row * n)]);
+  }
   return out;
 }
 

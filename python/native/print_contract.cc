@@ -136,10 +136,12 @@ std::string tensor_text(const attnfuzz::TensorSpec& spec) {
                                     "seq_k", "dim_qk", "dim_v",   nullptr,    "borders", nullptr};
   std::array<const char*, 4> shape = {};
   for (size_t n = 0; n < 4; ++n) shape[n] = kSizes[static_cast<size_t>(spec.shape[n])];
+  // A backward pass with sinks gives dsink, which a function in Python cannot.
+  const uint64_t operations = spec.id == attnfuzz::TensorId::kSink ? attnfuzz::kOfForward : spec.operations;
   return quoted(spec.name) + ": (" + quoted(kRoles[static_cast<size_t>(spec.role)]) + ", " +
          quoted(kElements[static_cast<size_t>(spec.element)]) + ", " + tuple(shape) + ", " +
          quoted(spec.asked_by) + ", " + (spec.strided() ? "True" : "False") + ", " +
-         (spec.varied.stored_once ? "True" : "False") + ", " + std::to_string(spec.operations) + ", " +
+         (spec.varied.stored_once ? "True" : "False") + ", " + std::to_string(operations) + ", " +
          quoted(spec.at.name) + "),";
 }
 

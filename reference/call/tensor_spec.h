@@ -28,8 +28,8 @@ namespace attnfuzz {
 
 // clang-format off
 enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace, kO1, kO2, kLse1, kLse2, kSink,
-                               kDout, kSavedO, kSavedLse, kDq, kDk, kDv, kSlopes, kCuQ, kCuK,
-                               kBlockTable };
+                               kDout, kSavedO, kSavedLse, kDq, kDk, kDv, kSlopes, kCuQ, kCuK, kBlockTable, kDlse, kDbias,
+                               kDsink };
 // clang-format on
 
 // Which size of the problem a dimension has, and the format of an element: the
@@ -120,7 +120,7 @@ inline constexpr TensorSpec kRows[] = {
     {kLse1, "lse1", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, lse1), kGivenLse, nullptr, 0, kMerge},
     {kLse2, "lse2", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, lse2), kGivenLse, nullptr, 0, kMerge},
     {kSink, "sink", {kOne, kHeadsQ, kOne, kOne}, Element::kSink, kIn, ATTN_FIELD(T, sink), kFixed, "has_sink",
-     ATTN_FEATURE_SINK, kOfForward},
+     ATTN_FEATURE_SINK, kAttend},
     {kDout, "dout", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, dout), kSide, nullptr, 0, kBackward},
     {kSavedO, "saved_o", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, o), kMoved, nullptr, 0, kBackward},
     {kSavedLse, "saved_lse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, lse), kMoved, nullptr, 0, kBackward},
@@ -130,11 +130,17 @@ inline constexpr TensorSpec kRows[] = {
     {kSlopes, "slopes", {kBatch, kHeadsQ, kOne, kOne}, k32, kIn, ATTN_FIELD(T, slopes), kFixed, "has_alibi",
      ATTN_FEATURE_ALIBI, kOfForward},
     {kCuQ, "cu_q", {kOne, kOne, kOne, kBorders}, Element::kIndex, kIn, ATTN_FIELD(T, cu_q), kFixed, "ragged",
-     ATTN_FEATURE_RAGGED, kOfForward},
+     ATTN_FEATURE_RAGGED, kAttend},
     {kCuK, "cu_k", {kOne, kOne, kOne, kBorders}, Element::kIndex, kIn, ATTN_FIELD(T, cu_k), kFixed, "ragged",
-     ATTN_FEATURE_RAGGED, kOfForward},
+     ATTN_FEATURE_RAGGED, kAttend},
     {kBlockTable, "block_table", {kBatch, kOne, kOne, kPagesPerSeq}, Element::kIndex, kIn, ATTN_FIELD(T, block_table),
      kFixed, "page_size", ATTN_FEATURE_PAGED, kOfForward},
+    {kDlse, "dlse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, dlse), kSide, nullptr, ATTN_FEATURE_DLSE,
+     kBackward},
+    {kDbias, "dbias", {kBatch, kHeadsQ, kSeqQ, kSeqK}, Element::kBias, kOut, ATTN_FIELD(T, dbias), kMoved, "bias_dtype",
+     ATTN_FEATURE_DBIAS, kBackward},
+    {kDsink, "dsink", {kOne, kHeadsQ, kOne, kOne}, k32, kOut, ATTN_FIELD(T, dsink), kMoved, "has_sink",
+     ATTN_FEATURE_DSINK, kBackward},
 };
 // clang-format on
 }  // namespace tensor_table
@@ -287,10 +293,10 @@ constexpr std::array<int64_t, 4> shape_of(const TensorSpec& spec, const Problem&
 
 // True if the tensor has a row for each query (of_queries) or key of a batch entry and no other dimension of
 // positions, so that its entries may lie packed (ATTN_FEATURE_RAGGED), and its keys in pages (ATTN_FEATURE_PAGED). A
-// bias and a mask never do.
+// bias, its gradient and a mask never do.
 constexpr bool may_be_packed(const TensorSpec& spec) {
   return spec.shape[0] == Size::kBatch && (of_queries(spec) || of_keys(spec)) && spec.shape[3] != Size::kSeqK &&
-         (spec.operations & kOfForward) != 0;
+         (spec.operations & tensor_table::kAttend) != 0;
 }
 
 // The sizes of a tensor as it lies in memory: packed entries are one, with the rows of all of them; keys in pages have

@@ -114,7 +114,7 @@ void cap_gradients(const attn_problem& p, const attn_plan& cap, attn_plan& plan)
   };
   plan.dq_adds = fewer(plan.dq_adds, cap.dq_adds, p.seq_k);
   plan.dkv_adds = fewer(plan.dkv_adds, cap.dkv_adds, p.seq_q * group);
-  plan.reserved = std::min(plan.reserved, cap.reserved);  // saved: a kernel that reads O and LSE has none of its own
+  plan.saved = std::min(plan.saved, cap.saved);  // a kernel that reads O and LSE has none of its own
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ extern const Operation count = {.name = "count",
                                 .outputs = kOutputsOfCount,
                                 .evaluate = evaluate_count,
                                 .known = {"the count", ATTN_FEATURE_F32 | ATTN_FEATURE_COUNT},
-                                .shape = [](Case& c) { c.problem.features |= ATTN_FEATURE_COUNT; }};
+                                .shape = [](Case& c, uint64_t) { c.problem.features |= ATTN_FEATURE_COUNT; }};
 
 }  // namespace attnfuzz::operations
 """),

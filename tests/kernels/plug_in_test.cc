@@ -141,6 +141,38 @@ TEST(PlugIn, AMergeHasItsTensorsAndNothingThatAsksForMore) {
   refuses([](Offer& x) { x.problem.features = 0; }, "this kernel has no forward pass");
 }
 
+// It has all that a backward pass may have.
+struct GradingMore : One {
+  static constexpr const char* kName = "grading_more";
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_SINK |
+                                        ATTN_FEATURE_DSINK | ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS;
+};
+
+TEST(PlugIn, MoreOfABackwardPassIsAskedForInWhole) {
+  constexpr attn_kernel kMore = attn::plug_in<GradingMore>();
+  Offer backward;
+  backward.env.backend = ATTN_CUDA, backward.env.variant = 0;
+  attn_problem& p = backward.problem;
+  p.features = GradingMore::kFeatures & ~ATTN_FEATURE_NO_FORWARD;
+  p.has_sink = 1, p.sink_dtype = ATTN_F32, p.bias_dtype = ATTN_F32;
+  attn_tensors& t = backward.tensors;
+  t.dout = t.o, t.dq = t.q, t.dk = t.k, t.dv = t.v;
+  static float room[1 << 16];
+  t.sink = t.dsink = {room, {0, 1, 0, 1}};
+  t.dlse = {room, {p.heads_q * p.seq_q, p.seq_q, 1, 1}};
+  t.bias = t.dbias = {room, {0, p.seq_q * p.seq_k, p.seq_k, 1}};  // one for all batch entries
+  EXPECT_EQ(answer(kMore, backward).status, ATTN_OK) << answer(kMore, backward).reason;
+  const auto refuses = [&](void (*change)(Offer&), const char* words) {
+    expect_refusal(kMore, backward, change, words);
+  };
+  refuses([](Offer& x) { x.tensors.dlse.data = nullptr; }, "dlse is a null pointer");
+  refuses([](Offer& x) { x.tensors.dbias.data = nullptr; }, "dbias is a null pointer");
+  refuses([](Offer& x) { x.tensors.dsink.data = nullptr; }, "dsink is a null pointer");
+  refuses([](Offer& x) { x.problem.bias_dtype = ATTN_NONE; }, "dbias is wanted of no bias");
+  refuses([](Offer& x) { x.problem.features &= ~ATTN_FEATURE_DSINK; }, "needs ATTN_FEATURE_DSINK");
+  refuses([](Offer& x) { x.problem.features &= ~ATTN_FEATURE_BACKWARD; }, "this kernel has no forward pass");
+}
+
 // It has the backward pass alone.
 struct Grading : One {
   static constexpr const char* kName = "grading";
@@ -161,7 +193,7 @@ TEST(PlugIn, ABackwardPassHasItsTensorsAndNothingThatAsksForMore) {
   refuses([](Offer& x) { x.tensors.dout.data = nullptr; }, "dout is a null pointer");
   refuses([](Offer& x) { x.tensors.lse.data = nullptr; }, "lse is a null pointer");
   refuses([](Offer& x) { x.tensors.dv.data = nullptr; }, "dv is a null pointer");
-  refuses([](Offer& x) { x.problem.num_splits = 2; }, "no sinks, slopes, latent V or splits");
+  refuses([](Offer& x) { x.problem.num_splits = 2; }, "no slopes, latent V or splits");
   refuses([](Offer& x) { x.problem.features = 0; }, "this kernel has no forward pass");
   refuses([](Offer& x) { x.problem.features |= ATTN_FEATURE_MERGE; }, "attn_problem.features asks for");
   refuses(

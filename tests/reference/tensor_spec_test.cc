@@ -73,7 +73,8 @@ TEST(TensorSpec, ShapesAreTheContracts) {
   EXPECT_EQ(element_bytes(spec_of(TensorId::kBias), {ATTN_F16, ATTN_F32, ATTN_F16}), 4);
   EXPECT_EQ(element_bytes(spec_of(TensorId::kBias), {ATTN_F32, ATTN_BF16, ATTN_F16}), 2);
   EXPECT_EQ(std::vector<TensorId>(kOutputs.begin(), kOutputs.end()),
-            (std::vector{TensorId::kO, TensorId::kLse, TensorId::kDq, TensorId::kDk, TensorId::kDv}));
+            (std::vector{TensorId::kO, TensorId::kLse, TensorId::kDq, TensorId::kDk, TensorId::kDv,
+                         TensorId::kDbias, TensorId::kDsink}));
   EXPECT_EQ(kInputs.size() + kOutputs.size() + 1, static_cast<size_t>(kTensorCount));
 }
 

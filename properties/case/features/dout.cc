@@ -60,13 +60,15 @@ extern constinit const Feature dout = {
           for (size_t n = 0; n < std::size(kDimensions); ++n) {
             if (size[n] < 2) of.*kDimensions[n] = false;
           }
+          if (c.problem.packed_q) of.batch = of.query = false;  // its rows are those of all entries
         },
     .illegal = [](const Case& c) -> Complaint {
       if (!is_backward(c.problem)) {
         if (c.dout_repeated != Repeated{}) return "dout is repeated, but the problem asks for no backward pass";
         return std::nullopt;
       }
-      if (c.problem.sink) return "a backward pass has no sinks";
+      if (c.problem.packed_q && (c.dout_repeated.batch || c.dout_repeated.query))
+        return "dout is repeated over packed entries or their queries";
       if (c.problem.num_splits != 0) return "a backward pass has no splits";
       if (c.problem.features & ATTN_FEATURE_MERGE) return "the problem asks for two operations";
       return std::nullopt;

@@ -105,7 +105,7 @@ extern constinit const Feature sink = {
     .tidy =
         [](Case& c) {
           auto& sink = c.problem.sink;
-          if ((c.problem.features & kOperations) != 0) sink.reset();
+          if ((c.problem.features & kOperations & ~ATTN_FEATURE_BACKWARD) != 0) sink.reset();
           if (sink && (sink->kind == SinkKind::kZero || sink->kind == SinkKind::kMinusInf)) sink->seed = 0;
         },
     .illegal = [](const Case& c) -> Complaint {

@@ -4,6 +4,7 @@
 #include "properties/case/packed.h"
 #include "properties/operations/operation.h"
 
+#include <bit>
 #include <cstring>
 
 #include "properties/case/case.h"
@@ -18,8 +19,10 @@ namespace {
 
 using enum TensorId;
 
-constexpr TensorId kInputsOfBackward[] = {kQ, kK, kV, kBias, kMask, kKeyLengths, kDout, kSavedO, kSavedLse};
-constexpr Output kOutputsOfBackward[] = {{.tensor = kDq}, {.tensor = kDk}, {.tensor = kDv}};
+constexpr TensorId kInputsOfBackward[] = {kQ,   kK,      kV,        kBias, kMask, kKeyLengths, kSink,
+                                          kDout, kSavedO, kSavedLse, kDlse, kCuQ,  kCuK};
+constexpr Output kOutputsOfBackward[] = {
+    {.tensor = kDq}, {.tensor = kDk}, {.tensor = kDv}, {.tensor = kDbias}, {.tensor = kDsink}};
 
 Reference evaluate_sampled(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                            const Calibration& calibration, RowSample sample, bool) {
@@ -45,8 +48,7 @@ std::vector<std::byte> stored(const Expected& exact, int32_t dtype) {
 // O and LSE as a forward call of the plan's form has written them.
 void save_forward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                   const std::function<void(TensorId, std::vector<std::byte>)>& derive) {
-  attn_problem forward = problem;
-  forward.features &= ~ATTN_FEATURE_BACKWARD;
+  const attn_problem forward = forward_of(problem);
   attn_plan exact = {};
   exact.size = sizeof exact;
   exact.tile_q = exact.tile_k = 64;
@@ -56,6 +58,7 @@ void save_forward(const attn_problem& problem, const attn_tensors& host, const a
   exact.isolates_masked_nan = 1;
   exact.lse_base = plan.lse_base;
   exact.lse_dead = plan.lse_dead;
+  exact.lse_sink = plan.lse_sink;
   const Reference due = evaluate(forward, host, exact, documented(), {}, false);
   derive(kSavedO, stored(due[kO], problem.dtype));
   derive(kSavedLse, stored(due[kLse], ATTN_F32));
@@ -115,34 +118,80 @@ TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_
 // dO lies as K was drawn, so that its strides are seldom those of O. The saved tensors lie as drawn for O and
 // LSE.
 void lay_out(const Case& drawn, Case& c) {
-  constexpr std::pair<TensorId, TensorId> kFrom[] = {{kDout, kK}, {kSavedO, kO}, {kSavedLse, kLse},
-                                                     {kDq, kV},   {kDk, kQ},     {kDv, kO}};
+  constexpr std::pair<TensorId, TensorId> kFrom[] = {{kDout, kK}, {kSavedO, kO},  {kSavedLse, kLse},
+                                                     {kDq, kV},   {kDk, kQ},      {kDv, kO},
+                                                     {kDlse, kO}, {kDbias, kBias}, {kDsink, kSink}};
   for (const auto& [to, from] : kFrom) {
+    if (!is_present(c, to)) continue;
     layout_of(c, to) = drawn.layout[static_cast<size_t>(from)];
     if (!geometry(c, to)) layout_of(c, to) = {};  // drawn for other sizes, it would not fit
   }
 }
 
-void shape(Case& c) {
-  if ((c.problem.features & ATTN_FEATURE_BACKWARD) != 0) return;
-  const Case drawn = c;
-  c.problem.features |= ATTN_FEATURE_BACKWARD;
-  c.problem.num_splits = 0;
-  c.problem.sink.reset();
-  c.problem.slopes.reset();
-  c.problem.latent = false;
-  unpack(c);
-  c.problem.index_dtype = ATTN_INDEX_64;
-  c.want_lse = true;
-  c.dout = dout_of(drawn);
-  c.dout_repeated = repeated_of(drawn);
-  lay_out(drawn, c);
-  // Some of what was planted in Q comes in dO instead.
+// dLSE is Gaussian, or one number, and now and then large beside D.
+Fill dlse_of(const Case& c) {
+  constexpr Fill kFills[] = {{.kind = FillKind::kGaussian},
+                             {.kind = FillKind::kGaussian},
+                             {.kind = FillKind::kGaussian, .exponent = 4},
+                             {.kind = FillKind::kSmallInt},
+                             {.kind = FillKind::kConstant}};
+  Fill fill = kFills[dice(c, 5) % std::size(kFills)];
+  if (fill.kind != FillKind::kConstant) fill.seed = dice(c, 6) % 65536;
+  return fill;
+}
+
+// Adds what a kernel with these features takes beside dO, and gives beside dQ, dK and dV. All pairs of these are
+// evaluated, so it leaves out those of large problems.
+void add_more(const Case& drawn, uint64_t kernel_features, Case& c) {
+  constexpr int64_t kMostPairs = int64_t{1} << 18;
+  Problem& p = c.problem;
+  if ((kernel_features & ATTN_FEATURE_DLSE) != 0 && dice(drawn, 7) % 3 == 0) {
+    p.features |= ATTN_FEATURE_DLSE;
+    c.dlse = dlse_of(drawn);
+  }
+  const double pairs = static_cast<double>(p.batch) * static_cast<double>(p.heads_q) *
+                       static_cast<double>(p.seq_q) * static_cast<double>(p.seq_k);
+  const bool small = pairs <= static_cast<double>(kMostPairs);
+  if ((kernel_features & ATTN_FEATURE_DBIAS) != 0 && p.bias && small && dice(drawn, 8) % 4 != 0)
+    p.features |= ATTN_FEATURE_DBIAS;
+  // Few drawn cases have sinks and packed queries both.
+  if (!p.sink && p.packed_q && dice(drawn, 10) % 3 == 0)
+    p.sink = Sink{.kind = SinkKind::kGaussian, .seed = dice(drawn, 11) % 65536};
+  if (p.sink && (kernel_features & ATTN_FEATURE_DSINK) != 0 && small)
+    p.features |= ATTN_FEATURE_DSINK;
+  else
+    p.sink.reset();
+}
+
+// Some of what was planted in Q comes in dO or dLSE instead.
+void plant_elsewhere(const Case& drawn, Case& c) {
   for (Planted& x : c.planted) {
     if (x.tensor != kQ || dice(drawn, 4) % 2 == 0) continue;
     x.tensor = kDout;
     x.d %= c.problem.dim_v;
+    if (!is_present(c, kDlse) || dice(drawn, 9) % 3 != 0) continue;
+    x.tensor = kDlse;
+    x.d = 0;
+    x.bits = std::bit_cast<uint32_t>(static_cast<float>(decode(c.problem.dtype, &x.bits, 0)));
   }
+}
+
+void shape(Case& c, uint64_t kernel_features) {
+  if ((c.problem.features & ATTN_FEATURE_BACKWARD) != 0) return;
+  const Case drawn = c;
+  c.problem.features |= ATTN_FEATURE_BACKWARD;
+  c.problem.num_splits = 0;
+  c.problem.slopes.reset();
+  c.problem.latent = false;
+  if ((kernel_features & ATTN_FEATURE_RAGGED) == 0) unpack(c);
+  if ((kernel_features & ATTN_FEATURE_INDEX32) == 0) c.problem.index_dtype = ATTN_INDEX_64;
+  c.want_lse = true;
+  c.dout = dout_of(drawn);
+  c.dout_repeated = repeated_of(drawn);
+  add_more(drawn, kernel_features, c);
+  tidy(c);  // before anything is laid out: dO of packed queries is not repeated over them
+  lay_out(drawn, c);
+  plant_elsewhere(drawn, c);
   tidy(c);
 }
 

@@ -51,7 +51,7 @@ Fill lse_of(uint64_t seed) {
 
 // The drawn case's sizes, values, layouts, calls and mask become those of the two sides. What Q has becomes the
 // first side's, what V has the second's; the mask's pattern says which sides saw keys.
-void shape(Case& c) {
+void shape(Case& c, uint64_t) {
   if ((c.problem.features & ATTN_FEATURE_MERGE) != 0) return;
   const Case drawn = c;
   const Problem& from = drawn.problem;

@@ -89,7 +89,7 @@ TEST(KnownFeatures, AnotherOperationIsRefusedByWhatKnowsTheForwardPassAlone) {
   for (const Operation* operation : all_operations()) {
     if (operation->feature == 0) continue;
     Case c;
-    operation->shape(c);
+    operation->shape(c, 0);
     const attn_problem problem = problem_of(c.problem);
     const auto named = [](const std::string& why) {
       return why.find("does not know this kind of problem") != std::string::npos;

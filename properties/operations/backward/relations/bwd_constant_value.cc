@@ -12,6 +12,7 @@ namespace attnfuzz::relations {
 namespace {
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
+  ask_for_the_usual(c);
   drop_planted(c, TensorId::kV);
   drop_non_finite(c);
   if (c.v.kind != FillKind::kConstant) c.v = Fill{.kind = FillKind::kConstant};

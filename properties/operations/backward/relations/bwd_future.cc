@@ -9,6 +9,7 @@ namespace attnfuzz::relations {
 namespace {
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
+  ask_for_the_usual(c);
   drop_non_finite(c);  // if a kernel does not isolate hidden values, infinity times 0 is NaN
   c.once.q = {};
   c.dout_repeated = {};

@@ -10,6 +10,7 @@ constexpr int kPower = 1;
 // Values that stay far from the ends of every format.
 bool adapt(Case& c, const KernelInfo&, std::string*) {
   drop_planted(c, TensorId::kDout);
+  take_no_dlse(c);
   drop_non_finite(c);
   if (c.dout.kind != FillKind::kSmallInt && c.dout.kind != FillKind::kConstant &&
       c.dout.kind != FillKind::kOneHot)

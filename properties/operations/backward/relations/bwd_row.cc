@@ -6,6 +6,7 @@ namespace attnfuzz::relations {
 namespace {
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
+  ask_for_the_usual(c);
   drop_planted(c, TensorId::kDout);
   drop_non_finite(c);
   c.dout_repeated = {};

@@ -6,6 +6,7 @@ namespace {
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
   drop_planted(c, TensorId::kDout);
+  take_no_dlse(c);
   drop_non_finite(c);
   c.dout = Fill{.kind = FillKind::kZero};
   return true;

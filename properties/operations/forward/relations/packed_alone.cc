@@ -6,23 +6,6 @@
 namespace attnfuzz::relations {
 namespace {
 
-Case only(const Case& base, int64_t b) {
-  Case c = variant_of(base);
-  Problem& p = c.problem;
-  // Masks and biases are those of the longest lengths. Set also if nothing moves, because planted values of the others
-  // are dropped.
-  c.remap.seq_q = p.seq_q;
-  c.remap.seq_k = p.seq_k;
-  c.remap.batch.add = b;
-  if (p.packed_k) p.seq_k = packed_length(*p.packed_k, p.seq_k, b), c.once.k.batch = c.once.v.batch = false;
-  if (p.packed_q) p.seq_q = packed_length(*p.packed_q, p.seq_q, b), c.once.q.batch = false;
-  if (p.key_lengths) p.key_lengths = std::vector<int64_t>{(*p.key_lengths)[static_cast<size_t>(b)]};
-  p.batch = 1;
-  unpack(c);
-  fit(c);
-  return c;
-}
-
 void check(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
@@ -36,7 +19,7 @@ void check(Trial& trial) {
   const int64_t other = entries[choice(base->c, 1) % entries.size()];
   for (const int64_t b : {entries.back(), other}) {
     const std::string label = "batch entry " + std::to_string(b) + " alone";
-    const Run* run = trial.run(only(base->c, b), label);
+    const Run* run = trial.run(entry_alone(base->c, b), label);
     if (!run || !entries_agree(trial, *base, b, *run, 0, label) || other == entries.back()) return;
   }
 }

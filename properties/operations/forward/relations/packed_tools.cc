@@ -21,11 +21,30 @@ attn_plan of_a_row(attn_plan plan) {
 }
 
 bool one_agrees(Trial& trial, const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what) {
-  return same_work(of_a_row(a.plan), of_a_row(b.plan)) ? trial.same_bits(a, row_a, b, row_b, what)
-                                                       : trial.same_within(a, row_a, b, row_b, what);
+  return same_work_on_rows(a, b) ? trial.same_bits(a, row_a, b, row_b, what)
+                               : trial.same_within(a, row_a, b, row_b, what);
 }
 
 }  // namespace
+
+bool same_work_on_rows(const Run& a, const Run& b) { return same_work(of_a_row(a.plan), of_a_row(b.plan)); }
+
+Case entry_alone(const Case& base, int64_t b) {
+  Case c = variant_of(base);
+  Problem& p = c.problem;
+  // Masks and biases are those of the longest lengths. Set also if nothing moves, because planted values of the others
+  // are dropped.
+  c.remap.seq_q = p.seq_q;
+  c.remap.seq_k = p.seq_k;
+  c.remap.batch.add = b;
+  if (p.packed_k) p.seq_k = packed_length(*p.packed_k, p.seq_k, b), c.once.k.batch = c.once.v.batch = false;
+  if (p.packed_q) p.seq_q = packed_length(*p.packed_q, p.seq_q, b), c.once.q.batch = false;
+  if (p.key_lengths) p.key_lengths = std::vector<int64_t>{(*p.key_lengths)[static_cast<size_t>(b)]};
+  p.batch = 1;
+  unpack(c);
+  fit(c);
+  return c;
+}
 
 bool pack(Case& c, const KernelInfo&, std::string* why) {
   Problem& p = c.problem;

@@ -14,9 +14,15 @@ bool put_in_pages(Case& c, const KernelInfo& kernel, std::string* why);
 // Compares all entries of two runs of the same sizes, as below.
 bool all_entries_agree(Trial& trial, const Run& a, const Run& b, std::string_view what);
 
+// The case of batch entry b alone, dense.
+Case entry_alone(const Case& base, int64_t b);
+
+// True if the plans promise the same arithmetic for a row. They may differ in what does not enter a row: the longest
+// lengths, and the words "ragged" and "paged" of a path, which say where rows are found.
+bool same_work_on_rows(const Run& a, const Run& b);
+
 // Compares query i of head h of two runs, for all heads: entry `b_a` of one and entry `b_b` of the other. The rows must
-// have equal bits if the plans promise the same arithmetic for them. They may differ in what does not enter a row: the
-// longest lengths, and the words "ragged" and "paged" of a path, which say where rows are found.
+// have equal bits if the plans promise the same arithmetic for them.
 bool entries_agree(Trial& trial, const Run& a, int64_t b_a, const Run& b, int64_t b_b, std::string_view what);
 
 }  // namespace attnfuzz::relations

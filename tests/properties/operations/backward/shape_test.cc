@@ -28,10 +28,10 @@ TEST(BackwardShape, EveryDrawnCaseBecomesALegalBackwardPass) {
   int repeated = 0, whole = 0, planted = 0, unlike = 0, moved = 0;
   for (uint64_t index = 0; index < 3000; ++index) {
     Case c = draw({.features = ATTN_FEATURE_SINK}, 5, index);
-    backward().shape(c);
+    backward().shape(c, 0);
     ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c) << "\n" << encode(c);
     Case again = c;
-    backward().shape(again);
+    backward().shape(again, 0);
     tidy(again);
     ASSERT_EQ(again, c) << encode(c);
     const auto read = decode(encode(c));
@@ -52,13 +52,70 @@ TEST(BackwardShape, EveryDrawnCaseBecomesALegalBackwardPass) {
   EXPECT_GT(moved, 300);
 }
 
+// A kernel that takes more is asked for it, in some cases.
+TEST(BackwardShape, AKernelThatTakesMoreIsAskedForIt) {
+  constexpr uint64_t kAll = ATTN_FEATURE_SINK | ATTN_FEATURE_DSINK | ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS |
+                            ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
+  int dlse = 0, dbias = 0, dsink = 0, packed = 0, summed = 0, planted = 0;
+  for (uint64_t index = 0; index < 3000; ++index) {
+    Case c = draw({.features = kAll}, 5, index);
+    backward().shape(c, kAll);
+    ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c) << "\n" << encode(c);
+    Case again = c;
+    backward().shape(again, kAll);
+    tidy(again);
+    ASSERT_EQ(again, c) << encode(c);
+    const auto read = decode(encode(c));
+    ASSERT_TRUE(std::holds_alternative<Case>(read) && std::get<Case>(read) == c) << encode(c);
+    dlse += is_present(c, kDlse), dbias += is_present(c, kDbias), dsink += is_present(c, kDsink);
+    ASSERT_EQ(is_present(c, kDsink), is_present(c, kSink));
+    packed += c.problem.packed_q.has_value();
+    for (const Planted& x : c.planted) planted += x.tensor == kDlse;
+    if (!is_present(c, kDbias)) continue;
+    const std::array<bool, 4> once = attnfuzz::repeated(c, kDbias);
+    ASSERT_EQ(once, attnfuzz::repeated(c, kBias));
+    summed += once[0] || once[1] || once[2];
+  }
+  EXPECT_GT(dlse, 700);
+  EXPECT_GT(dbias, 200);
+  EXPECT_GT(dsink, 150);
+  EXPECT_GT(packed, 300);
+  EXPECT_GT(summed, 50);
+  EXPECT_GT(planted, 0);
+}
+
+// dbias of a bias that is stored once for all heads is stored once, and is read as that of each head.
+TEST(BackwardShape, DbiasIsStoredAsTheBiasIs) {
+  Case c;
+  c.problem.heads_q = c.problem.heads_kv = 3;
+  c.problem.seq_q = c.problem.seq_k = 2;
+  c.problem.bias.emplace();
+  c.problem.bias->broadcast.head = true;
+  backward().shape(c, 0);
+  c.problem.features |= ATTN_FEATURE_DBIAS;
+  ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
+  Arena arena;
+  LaidOut laid(c, arena);
+  const attn_tensor& dbias = laid.tensors().dbias;
+  EXPECT_EQ(dbias.stride[1], 0);
+  laid.before_call(Call{});
+  for (int n = 0; n < 4; ++n) static_cast<float*>(dbias.data)[n] = static_cast<float>(n + 1);
+  EXPECT_EQ(laid.read(kDbias), (std::vector<float>{1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4}));
+}
+
 TEST(BackwardShape, FieldsThatItLacksAreRefused) {
   Case c;
-  backward().shape(c);
+  backward().shape(c, 0);
   ASSERT_EQ(illegal(c), std::nullopt);
   Case sinks = c;
   sinks.problem.sink.emplace();
   EXPECT_NE(illegal(sinks), std::nullopt);
+  Case dbias = c;
+  dbias.problem.features |= ATTN_FEATURE_DBIAS;
+  EXPECT_NE(illegal(dbias), std::nullopt) << "there is no bias";
+  Case given;
+  given.problem.features |= ATTN_FEATURE_DLSE;
+  EXPECT_NE(illegal(given), std::nullopt) << "no backward pass";
   Case slopes = c;
   slopes.problem.slopes.emplace();
   EXPECT_NE(illegal(slopes), std::nullopt);
@@ -79,7 +136,7 @@ TEST(BackwardShape, DoMayBeOneNumber) {
   c.problem.batch = c.problem.seq_q = 2;
   c.problem.heads_q = c.problem.heads_kv = 3;
   c.problem.dim_v = 5;
-  backward().shape(c);
+  backward().shape(c, 0);
   c.dout = {.kind = FillKind::kGaussian, .seed = 4};
   c.dout_repeated = {.batch = true, .head = true, .query = true, .column = true};
   tidy(c);
@@ -98,7 +155,7 @@ TEST(BackwardShape, OAndLseAreInputs) {
   Case c;
   c.problem.seq_q = c.problem.seq_k = 3;
   c.problem.causal = true;
-  backward().shape(c);
+  backward().shape(c, 0);
   Arena arena;
   LaidOut laid(c, arena);
   const attn_tensors& t = laid.tensors();
@@ -136,7 +193,7 @@ TEST(BackwardShape, SavedRowsWithoutKeysAreAsThePlanSays) {
   c.problem.seq_q = 2;
   c.problem.mask.emplace();
   c.problem.mask->visible.kind = PatternKind::kNothing;
-  backward().shape(c);
+  backward().shape(c, 0);
   Arena arena;
   LaidOut laid(c, arena);
   attn_plan plan = {};

@@ -22,10 +22,10 @@ TEST(MergeShape, EveryDrawnCaseBecomesALegalMerge) {
   int dead = 0, planted = 0;
   for (uint64_t index = 0; index < 2000; ++index) {
     Case c = draw({}, 5, index);
-    merge().shape(c);
+    merge().shape(c, 0);
     ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c) << "\n" << encode(c);
     Case again = c;
-    merge().shape(again);
+    merge().shape(again, 0);
     tidy(again);
     ASSERT_EQ(again, c) << encode(c);
     const auto read = decode(encode(c));
@@ -41,7 +41,7 @@ TEST(MergeShape, EveryDrawnCaseBecomesALegalMerge) {
 
 TEST(MergeShape, FieldsThatItLacksAreRefused) {
   Case c;
-  merge().shape(c);
+  merge().shape(c, 0);
   ASSERT_EQ(illegal(c), std::nullopt);
   Case causal = c;
   causal.problem.causal = true;
@@ -63,7 +63,7 @@ TEST(MergeShape, FieldsThatItLacksAreRefused) {
 // Side 1 saw no key: its O is 0, its LSE what the plan says of such rows.
 TEST(MergeShape, ASideWithoutKeysIsWrittenAsThePlanSays) {
   Case c;
-  merge().shape(c);
+  merge().shape(c, 0);
   c.sides.kind = PatternKind::kLastKey;
   c.o2 = c.lse2 = Fill{};  // ones
   Arena arena;

@@ -1,0 +1,57 @@
+#include "reference/gradient_sums.h"
+
+#include <algorithm>
+
+#include "reference/numbers/formats.h"
+
+namespace attnfuzz::gradients {
+
+void TermSum::write(double unit, double tiny, int64_t adds, size_t at, Expected* to) const {
+  Taint is = taint;
+  double bound = error + gamma(static_cast<double>(adds), kU) * moduli + static_cast<double>(terms) * kFlush;
+  if (terms > 0) bound += unit * (std::abs(value) + bound) + tiny;
+  if (is == kPure && !(moduli < kOverflow && bound < kOverflow)) is = kFree;
+  to->rule[at] = static_cast<uint8_t>(is == kPure     ? Due::kNumber
+                                      : is == kNaNDue ? Due::kMustBeNaN
+                                                      : Due::kAnything);
+  to->value[at] = is == kPure ? value : 0;
+  to->bound[at] = is == kPure ? bound : kInfinity;
+}
+
+BiasSums::BiasSums(const attn_problem& problem, const attn_tensors& host)
+    : p_(problem), wanted_((problem.features & ATTN_FEATURE_DBIAS) != 0) {
+  if (!wanted_) return;
+  const int64_t* stride = host.dbias.stride;
+  once_ = {stride[0] != 0, stride[1] != 0, stride[2] != 0};
+  heads_ = once_.h ? p_.heads_q : 1, queries_ = once_.i ? p_.seq_q : 1;
+  sums_.resize(static_cast<size_t>((once_.b ? p_.batch : 1) * heads_ * queries_ * p_.seq_k));
+}
+
+size_t BiasSums::place(const Row& at, int64_t j) const {
+  const int64_t b = once_.b ? at.b : 0, h = once_.h ? at.h : 0, i = once_.i ? at.i : 0;
+  return static_cast<size_t>(((b * heads_ + h) * queries_ + i) * p_.seq_k + j);
+}
+
+void BiasSums::add(const Terms& terms, const ErrorModel& model, const Row& at, int64_t j, const Factor& of) {
+  double error = of.s_error;
+  TermSum& sum = sums_[place(at, j)];
+  if (terms.rounds_pairs) {
+    error += model.o_unit * (std::abs(of.s) + error) + model.o_tiny;
+    if (!(std::abs(of.s) + error < model.overflow)) sum.mark(kFree);
+  }
+  sum.add(of.s, error);
+}
+
+void BiasSums::write(const ErrorModel& model, Expected* to) const {
+  const Format format = format_of(p_.bias_dtype);
+  const double tiny = model.flushes ? std::max(format.tiny, kFlush) : format.tiny;
+  const RowSpace rows(p_);
+  for (int64_t row = 0; row < rows.count(); ++row) {
+    for (int64_t j = 0; j < p_.seq_k; ++j) {
+      const TermSum& sum = sums_[place(rows.at(row), j)];
+      sum.write(format.unit, tiny, std::max<int64_t>(sum.terms - 1, 0), static_cast<size_t>(row * p_.seq_k + j), to);
+    }
+  }
+}
+
+}  // namespace attnfuzz::gradients
