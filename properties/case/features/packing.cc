@@ -6,6 +6,7 @@
 #include "properties/case/feature.h"
 #include "properties/case/geometry.h"
 #include "properties/case/packed.h"
+#include "properties/case/size_set.h"
 
 namespace attnfuzz::feature {
 namespace {
@@ -114,6 +115,13 @@ void draw(const DrawContext& context, Case& c) {
   // Sizes that the kernel chooses stay.
   const bool free_sizes = !context.config.domain && !context.config.refused.sizes;
   if (free_sizes) draw_batch(context, p);
+  // A batch of one would test little, and more entries of a domain need not cost more: they have lengths of their own.
+  if (context.config.domain && p.batch < 2) {
+    const int64_t batch = rng.range(2, 4), before = p.batch;
+    const bool fits = !context.config.refused.sizes || holds(context.config.refused.sizes->batch, batch);
+    if (fits && holds(context.config.domain->batch, batch)) p.batch = batch;
+    if (work_of(p) > static_cast<double>(context.config.work)) p.batch = before;
+  }
   const int which = rng.weighted<int>({{70, 3}, {15, 1}, {15, 2}});
   if ((which & 1) != 0) p.packed_q = draw_side(rng, p.batch, context.tile_q, p.seq_q);
   if ((which & 2) != 0) p.packed_k = draw_side(rng, p.batch, context.tile_k, p.seq_k);
