@@ -44,7 +44,7 @@ check scales_sinks --cases 150 --reduce-seconds 3 && die "scaled sinks were not 
 check scales_slopes --cases 150 --reduce-seconds 3 && die "scaled slopes were not found"
 
 # Packed entries: a function that takes them all, one that takes nothing else, and one that writes their rows alone.
-for target in packed varlen packed_into; do
+for target in packed varlen packed_into packed_dlpack; do
   check $target --cases 150 --property reference --property layout || die "the packed $target does not hold"
   grep -q ' packed queries [1-9]' "$out/log" || die "no packed entries were drawn for $target"
   grep -q 'refused 0.0 %' "$out/log" || die "cases of $target were refused"
