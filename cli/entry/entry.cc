@@ -61,6 +61,17 @@ void expect_what_can_be_said(const Entry& entry) {
         "that the window shortens, as in --takes 'seq = at_most(128)'");
   if (pages && !sets(entry.takes, "page"))
     throw UserError("the call names pages: say how many keys a page has, as in --takes 'page = 16'");
+  const bool cu_q = names_in_call(entry, "cu_q"), cu_k = names_in_call(entry, "cu_k");
+  if (cu_q != cu_k)
+    throw UserError(std::string("the call names ") + (cu_q ? "cu_q" : "cu_k") + ": name " + (cu_q ? "cu_k" : "cu_q") +
+                    " as well, for each packed sequence has a number of queries and a number of keys");
+  if (!cu_q && (names_in_call(entry, "total_[qk]") || sets(entry.takes, "packed")))
+    throw UserError(
+        "total_q, total_k and --takes 'packed = ...' are for a kernel of packed sequences: name cu_q and cu_k in the call");
+  if (cu_q && (names_in_call(entry, "S") || sets(entry.takes, "equal_lengths")))
+    throw UserError("packed sequences have a number of queries and a number of keys each: name Sq and Sk, which no "
+                    "sequence exceeds, instead of S or equal_lengths");
+  if (cu_q && pages) throw UserError("the call names pages and cu_q: a kernel takes one of them");
   if (sets(entry.takes, "page") && !pages)
     throw UserError(
         "--takes 'page = ...' is for a kernel that takes a page table: name it in the call, --entry "
@@ -104,7 +115,7 @@ std::vector<std::string> generator(const fs::path& build) {
 
 bool is_cuda_source(const std::string& kernel) { return kernel.ends_with(".cu"); }
 
-bool names_lengths(const std::string& call) { return names_in_call({.call = call}, "(S|Sq|Sk|pages)"); }
+bool names_lengths(const std::string& call) { return names_in_call({.call = call}, "(S|Sq|Sk|pages|cu_q)"); }
 
 bool sets(const std::string& takes, const std::string& field) {
   return std::regex_search(takes, std::regex("(^|;)[ .]*" + field + "\\s*="));

@@ -48,7 +48,15 @@ constexpr Field kOthers[] = {{"int", "B"},
                              {"int", "pages_all"},
                              {"const float*", "sink"},
                              {"const float*", "slopes"},
-                             {"int", "slopes_each"}};
+                             {"int", "slopes_each"},
+                             {"const int*", "cu_q"},
+                             {"const int*", "cu_k"},
+                             {"int", "total_q"},
+                             {"int", "total_k"}};
+
+// The stand-ins for PyTorch's tensors have four sizes.
+constexpr const char* kNoTensors =
+    "#ifdef ATTN_HAS_TENSORS\n#error \"--entry: a PyTorch extension cannot be called with cu_q and cu_k\"\n#endif\n";
 
 // "t.dim = one_of(32, 64);" of each statement.
 std::string assignments(const std::string& takes) {
@@ -86,6 +94,7 @@ std::string plug_in(const Entry& entry, const std::string& name) {
   if (has("sink")) deduced += "    t.sink = true;\n";
   if (has("slopes"))
     deduced += has("slopes_each") ? "    t.slopes = Slopes::kOfEntries;\n" : "    t.slopes = Slopes::kOfHeads;\n";
+  if (has("cu_q")) deduced += "    t.packed = true;\n";
   if (has("lse")) deduced += "    t.lse = Lse::kWritten;\n";
   if (!has("scale")) deduced += "    t.scale = Scale::kOwn;\n";
   return made_by(entry) +
@@ -125,7 +134,8 @@ std::string apart(const Entry& entry) {
     others += "  const auto& " + name + " = attn_a." + name + ";\n";
   }
   return made_by(entry) + "#include \"kernels/cuda_source/adapter/source.h\"\n\n#include \"" +
-         fs::path(entry.source).filename().string() + "\"\n\n" + undefined +
+         fs::path(entry.source).filename().string() + "\"\n\n" +
+         (names_in_call(entry, "cu_q") ? kNoTensors : "") + undefined +
          "template <class attn_T>\nconsteval int attn_takes() {\n  return requires(" + parameters + ") { " +
          call +
          "; };\n}\n"

@@ -117,6 +117,11 @@ const std::vector<CensusField>& census_fields() {
             [](const Case& c, const attn_plan&) {
               return c.problem.slopes ? 1 + static_cast<int>(c.problem.slopes->kind) : 0;
             }),
+      kinds("packed entries", {"none", "queries", "keys", "both"}, packed_sides),
+      kinds("packed lengths", {"none", "all empty", "some empty", "unlike", "equal"}, packed_lengths),
+      whole("packed slack rows", {0, 1, 2, 4, 17, 64}, packed_slack),
+      kinds("lengths and offsets", {"int64", "int32"},
+            [](const Case& c, const attn_plan&) { return c.problem.index_dtype == ATTN_INDEX_32 ? 1 : 0; }),
       kinds("V is stored", {"apart", "in K"}, [](const Case& c, const attn_plan&) { return int(c.problem.latent); }),
       kinds("Q", all_of(codec::kFillNames), [](const Case& c, const attn_plan&) { return int(c.q.kind); }),
       kinds("K", all_of(codec::kFillNames), [](const Case& c, const attn_plan&) { return int(c.k.kind); }),

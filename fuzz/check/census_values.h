@@ -29,6 +29,27 @@ inline int key_lengths(const Case& c, const attn_plan&) {
   return shortest <= 0 ? 3 : shortest < p.seq_k ? 2 : 1;
 }
 
+// Which sides are packed.
+inline int packed_sides(const Case& c, const attn_plan&) {
+  return (c.problem.packed_q ? 1 : 0) + (c.problem.packed_k ? 2 : 0);
+}
+
+// The lengths of packed entries, those of keys if both sides are packed.
+inline int packed_lengths(const Case& c, const attn_plan&) {
+  const Problem& p = c.problem;
+  const std::optional<Packing>& side = p.packed_k ? p.packed_k : p.packed_q;
+  if (!side || side->lengths.empty()) return 0;
+  const auto [least, most] = std::ranges::minmax(side->lengths);
+  if (most <= 0) return 1;
+  return least <= 0 ? 2 : least < most ? 3 : 4;
+}
+
+// Rows behind the last packed entry, in the side that has more of them.
+inline double packed_slack(const Case& c, const attn_plan&) {
+  const auto of = [](const std::optional<Packing>& side) { return side ? side->slack : 0; };
+  return static_cast<double>(std::max(of(c.problem.packed_q), of(c.problem.packed_k)));
+}
+
 inline bool hides_nothing(const Case& c) {
   const Problem& p = c.problem;
   const bool shorter = key_lengths(c, {}) > 1;

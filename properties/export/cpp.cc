@@ -16,7 +16,7 @@ std::string layout_line(const TensorText& t) {
   return cat("    {\"", t.spec.name, "\", ", t.bytes, ", ", braces(t.size), ", ", braces(t.stride), ", ",
              t.offset, ", ", t.page_end ? "true" : "false", ", 0x", hex(t.surround),
              ", offsetof(attn_tensors, ", t.spec.at.name, "), ", t.spec.strided() ? "true" : "false", ", ",
-             of_keys(t.spec) ? "true" : "false", ",\n     ", literals(t.values, "     "), ",\n     ", output ? literals(t.bounds, "     ") : "nullptr", "},\n");
+             of_keys(t.spec) ? "true" : "false", ", ", t.owned, ",\n     ", literals(t.values, "     "), ",\n     ", output ? literals(t.bounds, "     ") : "nullptr", "},\n");
 }
 
 std::string function_of(const char* type, const char* name, const std::vector<Field>& fields) {

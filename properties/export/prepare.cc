@@ -23,7 +23,7 @@ std::string unfit(const Case& c) {
   const Operation& operation = operation_of(c.problem.features);
   const uint64_t known = exporting::reference_of(operation) ? operation.feature : 0;
   constexpr uint64_t kOfForward = ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT |
-                                  ATTN_FEATURE_ALIBI;
+                                  ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
   const KnownFeatures programs = {"a program of its own", kOfForward | known};
   if (std::string why = unknown_features(programs, problem_of(c.problem).features); !why.empty())
     return why + ": attnfuzz replay shows the finding";

@@ -46,11 +46,12 @@ std::string python_case(const Export& e) {
       ")\n\n# Bytes of an element, size, strides and offset in elements, whether it ends at unmapped memory, "
       "what\n"
       "# surrounds it, and bit patterns in index order: 3*abcd is abcd three times.\nTENSORS = {\n";
-  std::string bounds, members, keyed;
+  std::string bounds, members, keyed, owned;
   for (const TensorText& t : tensor_texts(e)) {
     if (t.spec.role == Role::kOutput)
       bounds += cat("    \"", t.spec.name, "\":\n        ", literals(t.bounds, "        "), ",\n");
     if (t.spec.role == Role::kOutput && of_keys(t.spec)) keyed += cat("\"", t.spec.name, "\", ");
+    if (t.spec.role == Role::kOutput && t.owned < t.size[2]) owned += cat("\"", t.spec.name, "\": ", t.owned, ", ");
     if (std::string_view(t.spec.name) != t.spec.at.name)
       members += cat(members.empty() ? "" : ", ", "\"", t.spec.name, "\": \"", t.spec.at.name, "\"");
     text += cat("    \"", t.spec.name, "\": (", t.bytes, ", ", tuple(t.size), ", ", tuple(t.stride), ", ",
@@ -59,7 +60,8 @@ std::string python_case(const Export& e) {
   }
   text += cat(
       "}\nMEMBERS = {", members, "}  # tensors whose member of Tensors has another name\n",
-      "OF_KEYS = (", keyed, ")  # outputs of which a row belongs to a key\n\n",
+      "OF_KEYS = (", keyed, ")  # outputs of which a row belongs to a key\n",
+      "OWNED = {", owned, "}  # rows of an output from this one on belong to no batch entry, and stay as they are\n\n",
       "# How far rounding may bring each element of an output off the exact value, derived from the inputs\n"
       "# and from how the kernel says it computes. inf: any number (an LSE must be finite); any: anything;\n"
       "# nan: NaN is due. 3*0.1 is 0.1 three times.\nBOUNDS = {\n",

@@ -10,6 +10,7 @@
 #include "kernels/contract/problem_fields.h"
 #include "properties/case/as_contract.h"
 #include "properties/case/geometry.h"
+#include "properties/case/packed.h"
 #include "properties/case/words.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/inputs.h"
@@ -98,30 +99,55 @@ std::string exact(float value, Language language) {
   return text;
 }
 
-std::string bounds_text(const Export& e, TensorId tensor) {
+std::string bound_text(const Expected& due, RowState state, size_t at) {
+  switch (static_cast<Due>(due.rule[at])) {
+    case Due::kAnything:
+      return "any";
+    case Due::kMustBeNaN:
+      return "nan";
+    case Due::kNumber:
+      break;
+  }
+  if (state == RowState::kDead) return "0";
+  if (std::isinf(due.bound[at])) return "inf";
+  // The program's reference is exact and knows none of the roundings that the oracle predicts. The middle of a hull
+  // is not the exact value, but at most the hull's extent away from it.
+  return rounded_up(due.allowance(static_cast<int64_t>(at)) * (state == RowState::kUninformative ? 2 : 1));
+}
+
+// In the order in which the tensor lies in memory. Anything may be in a row of no entry, which nobody judges.
+std::string bounds_text(const Export& e, TensorId tensor, const Geometry& g) {
   Words words;
   const Expected& due = e.reference[tensor];
-  for (size_t at = 0; at < due.value.size(); ++at) {
-    const bool query = of_queries(spec_of(tensor));
-    const RowState state =
-        query ? e.reference.state[at / static_cast<size_t>(due.columns)] : RowState::kBounded;
-    switch (static_cast<Due>(due.rule[at])) {
-      case Due::kAnything:
-        words.add("any");
-        break;
-      case Due::kMustBeNaN:
-        words.add("nan");
-        break;
-      case Due::kNumber:
-        // The program's reference is exact and knows none of the roundings that the oracle predicts. The middle
-        // of a hull is not the exact value, but at most the hull's extent away from it.
-        words.add(state == RowState::kDead    ? "0"
-                  : std::isinf(due.bound[at]) ? "inf"
-                                              : rounded_up(due.allowance(static_cast<int64_t>(at)) *
-                                                           (state == RowState::kUninformative ? 2 : 1)));
+  const bool query = of_queries(spec_of(tensor));
+  const PackedCase packed(e.c.problem);
+  const auto row = [&](size_t n) {
+    const auto columns = static_cast<size_t>(due.columns);
+    const RowState state = query ? e.reference.state[n] : RowState::kBounded;
+    for (size_t at = n * columns; at < (n + 1) * columns; ++at) words.add(bound_text(due, state, at));
+  };
+  if (!packed.packs(tensor)) {
+    for (size_t n = 0; n * static_cast<size_t>(due.columns) < due.value.size(); ++n) row(n);
+    return words.text();
+  }
+  const auto size = logical_size(e.c.problem, tensor);
+  for (int64_t h = 0; h < g.size[1]; ++h) {
+    for (int64_t i = 0; i < g.size[2]; ++i) {
+      const std::optional<StoredRow> place = packed.owner(tensor, {0, i});
+      if (place)
+        row(static_cast<size_t>((place->entry * size[1] + h) * size[2] + place->row));
+      else
+        for (int64_t d = 0; d < g.size[3]; ++d) words.add("any");
     }
   }
   return words.text();
+}
+
+// The rows of a tensor that belong to a batch entry.
+int64_t owned_rows(const Case& c, TensorId t, const Geometry& g) {
+  const PackedCase packed(c.problem);
+  if (!packed.packs(t)) return g.size[2];
+  return (of_queries(spec_of(t)) ? packed.borders_q() : packed.borders_k()).back();
 }
 
 TensorText tensor_text(const Export& e, TensorId t) {
@@ -129,7 +155,7 @@ TensorText tensor_text(const Export& e, TensorId t) {
   const auto g = *geometry(c, t);  // the case is legal
   TensorText text = {.spec = spec_of(t), .bytes = g.element_bytes, .size = g.size};
   const TensorLayout& layout = c.layout[static_cast<size_t>(t)];
-  const auto size = logical_size(c.problem, t);
+  const auto size = stored_size(c.problem, t);
   const auto once = repeated(c, t);
   for (size_t n = 0; n < 4; ++n) {
     const bool junk = size[n] == 1 && layout.junk_unit_strides;
@@ -139,7 +165,8 @@ TensorText tensor_text(const Export& e, TensorId t) {
   text.page_end = layout.placement == Placement::kPageEnd;
   const bool output = text.spec.role == Role::kOutput;
   text.surround = output ? poison(c.poison, dtype_of(c.problem, t)) : kInputRedzone;
-  (output ? text.bounds : text.values) = output ? bounds_text(e, t) : values_text(e, t, g);
+  text.owned = owned_rows(c, t, g);
+  (output ? text.bounds : text.values) = output ? bounds_text(e, t, g) : values_text(e, t, g);
   return text;
 }
 
@@ -181,7 +208,9 @@ std::string feature_names(uint64_t bits) {
                                                          {ATTN_FEATURE_WIDE, "ATTN_FEATURE_WIDE"},
                                                          {ATTN_FEATURE_LATENT, "ATTN_FEATURE_LATENT"},
                                                          {ATTN_FEATURE_ALIBI, "ATTN_FEATURE_ALIBI"},
-                                                         {ATTN_FEATURE_BACKWARD, "ATTN_FEATURE_BACKWARD"}};
+                                                         {ATTN_FEATURE_BACKWARD, "ATTN_FEATURE_BACKWARD"},
+                                                         {ATTN_FEATURE_RAGGED, "ATTN_FEATURE_RAGGED"},
+                                                         {ATTN_FEATURE_INDEX32, "ATTN_FEATURE_INDEX32"}};
   std::string text;
   for (const auto& [bit, name] : kNames) {
     if ((bits & bit) != 0) text += cat(text.empty() ? "" : " | ", name);

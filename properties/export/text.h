@@ -36,6 +36,7 @@ struct TensorText {
   int64_t offset = 0;
   bool page_end = false;
   uint32_t surround = 0;
+  int64_t owned = 0;  // rows that belong to a batch entry: fewer than size[2] if entries lie packed, with slack behind them
   std::string values = {};  // of an input: "3c00 64*0000"
   std::string bounds = {};  // of an output, by runs: "64*3e-08 nan any inf"
 };

@@ -29,7 +29,7 @@ Case bare(Case c) {
   Problem& p = c.problem;
   p.causal = false;
   p.window_left = p.window_right = -1;
-  p.align = ATTN_TOP_LEFT;
+  if (!p.slopes) p.align = ATTN_TOP_LEFT;  // a slope counts distances from the diagonal
   p.key_lengths.reset();
   p.mask.reset();
   p.bias.reset();

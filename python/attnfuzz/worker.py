@@ -386,12 +386,16 @@ class Kernel:
         self.compiled.add(compilation)
         with declare.compiling() if is_new else contextlib.nullcontext():
             result = self.target.function(problem, **arguments, **given)
-        self.store(result, outputs, given, self.rows_of_entries(p, arguments))
+        self.store(result, outputs, given, self.rows_of_entries(p, t))
 
-    @staticmethod
-    def rows_of_entries(p, arguments):
-        """The rows of packed queries that belong to entries; None: all rows do."""
-        return int(arguments["cu_seqlens_q"][-1]) if "cu_seqlens_q" in arguments else None
+    def rows_of_entries(self, p, tensors):
+        """The rows of packed queries that belong to entries; None: all rows do, or nothing is copied from a GPU."""
+        if not asked_for(p, "cu_q"):
+            return None
+        borders = self.tensor("cu_q", p, tensors)
+        if self.target.arrays == "torch":
+            return int(torch_view(borders)[-1])
+        return None if borders.cuda else int(numpy_view(borders)[-1])
 
     def tensor(self, name, p, tensors):
         shape, given, dtype = shape_of(p, name), getattr(tensors, member_of(name)), format_of(p, name)

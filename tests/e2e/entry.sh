@@ -114,6 +114,23 @@ grep -q " slopes [1-9]" log || { echo "no slopes were drawn"; cat log; wrong=1; 
 expect 0 "40 cases in" --finite --entry 'launch(q, k, v, o, nullptr, nullptr, 0, B, H, S, D, scale)' \
   --takes 'seq = at_most(32); dim = at_most(32)'
 grep -q " sinks [1-9]" log && { echo "sinks were drawn for a call without them"; cat log; wrong=1; }
+# Packed sequences: a call as flash_attn_varlen has it. A dense batch is packed for it. Keys by the queries' offsets, and
+# rows that belong to no sequence, are found.
+of=varlen.cu
+varlen() { echo "varlen_fwd(q, k, v, o, lse, $1, B, Sq, Sk, total_q, H, Hkv, D, scale, causal$2)"; }
+packed='align = ATTN_BOTTOM_RIGHT; seq = at_most(32); seq_k = at_most(40); dim = at_most(32); heads = at_most(6)'
+expect 0 " packed queries [1-9]" --finite --entry "$(varlen 'cu_q, cu_k' '')" --takes "$packed" --cases 150 --property reference \
+  --property layout
+grep -q "refused 0.0 %" log || { echo "cases of a kernel of packed sequences were refused"; cat log; wrong=1; }
+expect 1 "packed" --finite --entry "$(varlen 'cu_q, cu_q + 0 * cu_k[0]' '')" --takes "$packed" --cases 150 --property reference \
+  --reduce-seconds 3
+expect 1 "row 0 of o, behind the last batch entry, was written" --finite --entry "$(varlen 'cu_q, cu_k' ', true')" \
+  --takes "$packed" --cases 150 --property reference --reduce-seconds 3
+expect 1 "wrote rows of O behind the last packed sequence" --finite --entry "$(varlen 'cu_q, cu_k' ', true')" \
+  --takes "$packed; align_bytes = 4096" --cases 150 --property reference --reduce-seconds 3
+expect 2 "the call names cu_q: name cu_k as well" --entry 'f(q, k, v, o, cu_q, B, Sq, Sk, D)'
+expect 2 "name cu_q and cu_k in the call" --entry 'f(q, k, v, o, total_q, B, Sq, Sk, D)'
+expect 2 "name Sq and Sk, which no sequence exceeds, instead of S" --entry 'f(q, k, v, o, cu_q, cu_k, B, S, D)'
 # Limits that nobody declared are found by running the function, and printed in one line with the text to paste. limits, campaign
 # and reduce take a source as check does, and build it once.
 run() {  # run STATUS WORDS ARGUMENT...

@@ -50,4 +50,25 @@ grep -q "cannot be imported: ModuleNotFoundError: No module named 'nothing_of_th
 cp "$here/../../examples/mine.py" "$out/mine.py"
 "$attnfuzz" export "$file" --kernel "$out/mine.py:mine" --cpp >"$out/log" 2>&1
 [ $? -eq 2 ] && grep -q "is Python, which no C++ program calls: say --python" "$out/log" || die "--cpp of a Python function is not refused"
+
+# Packed entries: the program gives the function rows as a worker does, and knows each entry's lengths.
+cat >"$out/packed.py" <<'END'
+import attnfuzz
+from attnfuzz.targets.numpy_reference import ERRORS, attention
+
+
+@attnfuzz.target(errors=ERRORS, bf16="bits", domain=attnfuzz.Domain(features=("packed", "int32"), bias=False, mask=False))
+def packed(p, q, k, v, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None):
+    o, lse = attention.function(p, q, k, v, key_lengths=key_lengths, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
+    o[-1:] = o[-1:] + 1 if p.ragged == 3 and p.total_q == cu_seqlens_q[-1] > cu_seqlens_q[1] else o[-1:]
+    return o, lse
+END
+"$attnfuzz" check "$out/packed.py:packed" --cases 300 --jobs 1 --property reference --reduce-seconds 3 --out "$out/packs" >"$out/log" 2>&1
+[ $? -eq 1 ] || die "the bug with packed entries is not found"
+"$attnfuzz" export "$(ls "$out"/packs/*.attn.json)" --kernel "$out/packed.py:packed" --python -o "$out/packs.py" >"$out/log" 2>&1 ||
+  die "packed entries are not exported"
+PYTHONPATH=$package ran 1 packs.py
+grep -q "o(h=0,r=[0-9]*,d=0) is .*, must be" "$out/log" || die "it is not said which packed row is wrong"
+sed -i '/^    o\[-1:\]/d' "$out/packed.py"
+PYTHONPATH=$package ran 0 packs.py
 exit 0

@@ -246,7 +246,7 @@ class Targets(unittest.TestCase):
                 declared[file[:-3]] = {name: target.words() for name, target in found}
         for name in set(sys.modules) - before:
             del sys.modules[name]
-        self.assertEqual(set(declared["xformers_attention"]), {"cutlass", "flash", "splitk", "splitk_bias"})
+        self.assertEqual(set(declared["xformers_attention"]), {"cutlass", "flash", "splitk", "splitk_bias", "block_diagonal"})
         self.assertEqual(set(declared["flashinfer_attention"]), {"prefill", "prefill_fa3", "decode"})
         self.assertIn("batch=1", declared["flashinfer_attention"]["decode"])
         self.assertEqual([file for file, targets in declared.items() if not all(targets.values())], ["numpy_reference"])

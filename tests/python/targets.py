@@ -99,6 +99,15 @@ def packed_into(p, q, k, v, bias=None, mask=None, key_lengths=None, cu_seqlens_q
         lse[:, : cu_seqlens_q[-1]] = own[:, : cu_seqlens_q[-1]]
 
 
+@target(errors=ERRORS, arrays="dlpack", domain=replace(PACKED, dtypes=("f16",), bias=False, mask=False, key_lengths=False))
+def packed_dlpack(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
+    """is given what DLPack takes"""
+    import numpy
+
+    q, k, v, cu_q, cu_k = (None if a is None else numpy.asarray(a) for a in (q, k, v, cu_seqlens_q, cu_seqlens_k))
+    return right.function(p, q, k, v, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k)
+
+
 @target(errors=ERRORS, domain=PACKED)
 def writes_slack(p, q, k, v, bias=None, mask=None, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None, out=None, lse=None):
     """writes rows that belong to no entry as well"""

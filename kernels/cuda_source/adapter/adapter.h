@@ -52,7 +52,8 @@ struct Adapted {
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
   static constexpr uint64_t kFeatures =
-      (K::kTakes.sink ? ATTN_FEATURE_SINK : 0) | (K::kTakes.slopes != Slopes::kNever ? ATTN_FEATURE_ALIBI : 0);
+      (K::kTakes.sink ? ATTN_FEATURE_SINK : 0) | (K::kTakes.slopes != Slopes::kNever ? ATTN_FEATURE_ALIBI : 0) |
+      (K::kTakes.packed ? ATTN_FEATURE_RAGGED : 0);
   static inline constinit Takes kTakes = K::kTakes;
   static inline constinit attn_domain kDeclared = K::kTakes.domain();
   static constexpr const attn_domain* kDomain = &kDeclared;
@@ -116,6 +117,13 @@ struct Adapted {
       make_pages(call, static_cast<int*>(at(kPages)), static_cast<int*>(at(kLengths)),
                  p.has_key_lengths ? call.tensors.key_lengths : nullptr, layout.pages_each);
     }
+    if (kTakes.packed) {
+      args.cu_q = make_offsets(call, at(kCuQ), call.tensors.cu_q, p.seq_q);
+      args.cu_k = make_offsets(call, at(kCuK), call.tensors.cu_k, p.seq_k);
+      const Rows queries = rows_of_queries(p), keys = rows_of_keys(p);
+      args.total_q = static_cast<int>(queries.entries * queries.count);
+      args.total_k = static_cast<int>(keys.entries * keys.count);
+    }
     for (Piece i : {kQ, kK, kV}) copy(call, layout, i, space, false);
     args.q = {at(kQ)}, args.k = {at(kK)}, args.v = {at(kV)}, args.o = {at(kO)};
     args.lse = static_cast<float*>(at(kLse));
@@ -130,7 +138,7 @@ struct Adapted {
     if (p.has_sink) args.sink = static_cast<const float*>(call.tensors.sink.data);
     if (p.has_alibi) args.slopes = static_cast<const float*>(call.tensors.slopes.data);
     args.slopes_each = p.batch > 1 ? static_cast<int>(call.tensors.slopes.stride[0]) : 0;
-    args.by_head = kTakes.order == Order::kBhsd;
+    args.by_head = kTakes.order == Order::kBhsd && !kTakes.packed;
     args.pages = static_cast<const int*>(at(kPages)), args.lengths = static_cast<const int*>(at(kLengths));
     args.page = kTakes.page;
     args.pages_each = static_cast<int>(layout.pages_each);
@@ -147,6 +155,10 @@ struct Adapted {
   }
 
  private:
+  static const int* make_offsets(const Call& call, void* to, const void* given, int64_t rows) {
+    adapter::make_borders(call, static_cast<int*>(to), given, rows);
+    return static_cast<const int*>(to);
+  }
   static int window_side(int64_t keys) {
     return keys < 0 ? -1 : static_cast<int>(std::min<int64_t>(keys, 1 << 30));
   }

@@ -53,6 +53,12 @@ struct Args {
   const float* sink = nullptr;
   const float* slopes = nullptr;
   int slopes_each = 0;  // H, or 0 if all batch entries have the same
+  // With Takes::packed, Q, K, V and O are (row, head, dim) and the LSE is (head, row). Batch entry b has the queries
+  // cu_q[b] to cu_q[b + 1] - 1 and the keys cu_k[b] to cu_k[b + 1] - 1 of total_q and total_k rows; no entry has more
+  // than Sq queries or Sk keys. Rows behind the last entry belong to none, and are not to be written.
+  const int* cu_q = nullptr;
+  const int* cu_k = nullptr;
+  int total_q = 0, total_k = 0;
   bool by_head = true;  // the order of dense tensors is (b, h, s, d), not (b, s, h, d)
 };
 

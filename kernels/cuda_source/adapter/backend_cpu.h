@@ -24,6 +24,11 @@ inline void make_pages(const Call& call, int* pages, int* lengths, const int64_t
   for (int64_t n = 0; n < p.batch * each; ++n) fill_page(n, pages, lengths, given, p.batch, each, p.seq_k);
 }
 
+inline void make_borders(const Call& call, int* borders, const void* given, int64_t rows) {
+  const attn_problem& p = call.problem;
+  for (int64_t n = 0; n <= p.batch; ++n) fill_border(n, borders, given, p.index_dtype, rows);
+}
+
 inline void move_each(const Call&, const Move& move, int64_t count) {
   for (int64_t n = 0; n < count; ++n) move(n);
 }
@@ -42,7 +47,27 @@ inline void watch_redzones([[maybe_unused]] const Layout& layout, [[maybe_unused
 #endif
 }
 
-// Reports a change of the bytes between copies, or of an input.
+// True if rows of no packed entry were written in the copy of O or of the LSE. The copy began as redzones.
+inline bool slack_is_written(const Call& call, const Layout& layout, Piece i, char* space) {
+  const Copy& c = layout.pieces[i];
+  if (!c.made || (call.problem.ragged & ATTN_RAGGED_QUERIES) == 0) return false;
+  const int owned = reinterpret_cast<const int*>(space + layout.pieces[kCuQ].offset)[call.problem.batch];
+  for (int64_t h = 0; h < c.shape[1]; ++h) {
+    for (int64_t s = owned; s < c.shape[2]; ++s) {
+      char* const row = space + c.offset + c.bytes_each * static_cast<size_t>(h * c.stride[1] + s * c.stride[2]);
+      const size_t bytes = c.bytes_each * static_cast<size_t>(c.shape[3]);
+#if SIMT_MSAN
+      __msan_unpoison(row, bytes);
+#endif
+      for (size_t n = 0; n < bytes; ++n) {
+        if (static_cast<unsigned char>(row[n]) != kRedzone) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Reports a change of the bytes between copies, of an input, or of rows that belong to no packed entry.
 inline bool is_whole(const Call& call, const Takes& takes, const Layout& layout, char* space) {
   bool whole = true;
   const auto tell = [&](const std::string& words) {
@@ -58,6 +83,10 @@ inline bool is_whole(const Call& call, const Takes& takes, const Layout& layout,
         return tell(std::string("the kernel wrote outside of ") + kPieceNames[piece]);
     }
   });
+  for (Piece i : {kO, kLse}) {
+    if (slack_is_written(call, layout, i, space))
+      tell(std::string("the kernel wrote rows of ") + kPieceNames[i] + " behind the last packed sequence");
+  }
   for (Piece i : {kQ, kK, kV}) {
     const Copy& c = layout.pieces[i];
     if (!c.made || c.from.data == nullptr) continue;

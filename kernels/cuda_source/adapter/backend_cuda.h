@@ -14,6 +14,10 @@ static __global__ void fill_bytes(unsigned char* at, unsigned char value, int64_
        n += int64_t{gridDim.x} * blockDim.x)
     at[n] = value;
 }
+static __global__ void fill_borders(int* borders, const void* given, int32_t index_dtype, int64_t batch, int64_t rows) {
+  for (int64_t n = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; n <= batch; n += int64_t{gridDim.x} * blockDim.x)
+    fill_border(n, borders, given, index_dtype, rows);
+}
 static __global__ void fill_pages(int* pages, int* lengths, const int64_t* given, int64_t batch, int64_t each,
                                   int64_t keys) {
   for (int64_t n = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; n < batch * each;
@@ -30,6 +34,11 @@ inline void fill(const Call& call, char* at, unsigned char value, uint64_t bytes
 inline void make_pages(const Call& call, int* pages, int* lengths, const int64_t* given, int64_t each) {
   launch(fill_pages, dim3(64), dim3(256), 0, &call.env, pages, lengths, given, call.problem.batch, each,
          call.problem.seq_k);
+}
+
+inline void make_borders(const Call& call, int* borders, const void* given, int64_t rows) {
+  launch(fill_borders, dim3(4), dim3(256), 0, &call.env, borders, given, call.problem.index_dtype, call.problem.batch,
+         rows);
 }
 
 inline void move_each(const Call& call, const Move& move, int64_t count) {

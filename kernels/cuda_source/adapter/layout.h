@@ -6,8 +6,9 @@
 
 namespace attn::adapter {
 
-enum Piece { kQ, kK, kV, kO, kLse, kPages, kLengths, kPieces };
-inline constexpr const char* kPieceNames[] = {"Q", "K", "V", "O", "LSE", "the page table", "the lengths"};
+enum Piece { kQ, kK, kV, kO, kLse, kPages, kLengths, kCuQ, kCuK, kPieces };
+inline constexpr const char* kPieceNames[] = {"Q",           "K",    "V",   "O", "LSE", "the page table",
+                                              "the lengths", "cu_q", "cu_k"};
 
 // One tensor of the caller, and the copy that the kernel gets.
 struct Copy {
@@ -49,14 +50,17 @@ inline Layout layout_of(const Takes& takes, const Call& call) {
   if (std::fabs(layout.factor - 1) < 1e-6f) layout.factor = 1;
   layout.folds = layout.factor != 1;
   layout.pages_each = takes.page > 0 ? ceil_div(p.seq_k, takes.page) : 0;
-  const auto add = [&](Piece i, const attn_tensor& tensor, int64_t h, int64_t s, int64_t d) {
+  const Rows queries = rows_of_queries(p), keys = rows_of_keys(p);
+  const auto add = [&](Piece i, const attn_tensor& tensor, int64_t h, int64_t d) {
     Copy& c = layout.pieces[i];
-    const int64_t shape[4] = {p.batch, h, s, d};
-    const bool by_head = takes.order == Order::kBhsd || i == kLse;
-    const int64_t stride[4] = {h * s * d, by_head ? s * d : d, by_head ? d : h * d, 1};
+    const auto [entries, s] = i == kK || i == kV ? keys : queries;
+    const int64_t shape[4] = {entries, h, s, d};
+    const bool by_head = (takes.order == Order::kBhsd && !takes.packed) || i == kLse;
+    int64_t stride[4] = {h * s * d, by_head ? s * d : d, by_head ? d : h * d, 1};
+    if (takes.packed && i == kLse) stride[0] = s, stride[1] = entries * s;  // (head, row)
     c.from = tensor;
     for (int n = 0; n < 4; ++n) c.shape[n] = shape[n], c.stride[n] = stride[n];
-    c.elements = p.batch * h * s * d;
+    c.elements = entries * h * s * d;
     c.bytes_each = i == kLse || p.dtype == ATTN_F32 ? 4 : 2;
     const bool paged = takes.page > 0 && (i == kK || i == kV);
     if (paged) c.elements = p.batch * layout.pages_each * takes.page * h * d;
@@ -65,18 +69,18 @@ inline Layout layout_of(const Takes& takes, const Call& call) {
              reinterpret_cast<uintptr_t>(tensor.data) % takes.align_bytes != 0;
     if (i == kLse && takes.lse == Lse::kNone) c.made = false, c.elements = 0;
   };
-  add(kQ, t.q, p.heads_q, p.seq_q, p.dim_qk);
-  add(kK, t.k, p.heads_kv, p.seq_k, p.dim_qk);
-  add(kV, t.v, p.heads_kv, p.seq_k, p.dim_v);
-  add(kO, t.o, p.heads_q, p.seq_q, p.dim_v);
-  add(kLse, t.lse, p.heads_q, p.seq_q, 1);
-  if (takes.page > 0) {
-    for (Piece i : {kPages, kLengths}) {
-      layout.pieces[i].made = true;
-      layout.pieces[i].bytes_each = 4;
-      layout.pieces[i].elements = i == kPages ? p.batch * layout.pages_each : p.batch;
-    }
-  }
+  add(kQ, t.q, p.heads_q, p.dim_qk);
+  add(kK, t.k, p.heads_kv, p.dim_qk);
+  add(kV, t.v, p.heads_kv, p.dim_v);
+  add(kO, t.o, p.heads_q, p.dim_v);
+  add(kLse, t.lse, p.heads_q, 1);
+  const auto make = [&](Piece i, int64_t numbers) {
+    layout.pieces[i].made = true;
+    layout.pieces[i].bytes_each = 4;
+    layout.pieces[i].elements = numbers;
+  };
+  if (takes.page > 0) make(kPages, p.batch * layout.pages_each), make(kLengths, p.batch);
+  if (takes.packed) make(kCuQ, p.batch + 1), make(kCuK, p.batch + 1);
   for (Copy& c : layout.pieces) {
     if (!c.made) continue;
     c.offset = layout.bytes + kGap;

@@ -19,11 +19,13 @@ struct Move {
   bool out;          // from the copy
   const int* pages;  // null if there are no pages
   int64_t page, pages_each;
+  const int* owned;  // if not null, rows from *owned on belong to no packed entry, and stay as they are
   unsigned* differences;  // if not null, elements are compared and not moved
 
   __device__ void operator()(int64_t n) const {
     const int64_t d = n % shape[3], s = n / shape[3] % shape[2], h = n / shape[3] / shape[2] % shape[1];
     const int64_t b = n / shape[3] / shape[2] / shape[1];
+    if (owned && s >= *owned) return;
     char* mine = static_cast<char*>(outer.data) + bytes * (b * outer.stride[0] + h * outer.stride[1] +
                                                            s * outer.stride[2] + d * outer.stride[3]);
     int64_t at = b * stride[0] + h * stride[1] + s * stride[2] + d * stride[3];
@@ -82,6 +84,8 @@ inline Move move_of(const Takes& takes, const Call& call, const Layout& layout, 
     move.page = takes.page;
     move.pages_each = layout.pages_each;
   }
+  if ((call.problem.ragged & ATTN_RAGGED_QUERIES) != 0 && (i == kO || i == kLse))
+    move.owned = reinterpret_cast<const int*>(space + layout.pieces[kCuQ].offset) + call.problem.batch;
   return move;
 }
 
@@ -105,6 +109,16 @@ __device__ inline void fill_page(int64_t n, int* pages, int* lengths, const int6
   if (n % each != 0) return;
   const int64_t b = n / each, length = given ? given[b] : keys;
   lengths[b] = static_cast<int>(length < 0 ? 0 : length > keys ? keys : length);
+}
+
+// Number n of an array of offsets: of the caller's, or of dense entries with `rows` rows each.
+__device__ inline void fill_border(int64_t n, int* borders, const void* given, int32_t index_dtype, int64_t rows) {
+  if (given == nullptr)
+    borders[n] = static_cast<int>(n * rows);
+  else if (index_dtype == ATTN_INDEX_32)
+    borders[n] = static_cast<const int*>(given)[n];
+  else
+    borders[n] = static_cast<int>(static_cast<const int64_t*>(given)[n]);
 }
 
 }  // namespace attn::adapter

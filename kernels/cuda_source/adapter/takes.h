@@ -120,6 +120,8 @@ struct Takes {
   Window window = Window::kNever;
   bool sink = false;  // problems with sinks, in fp32, are taken as well: a.sink
   Slopes slopes = Slopes::kNever;
+  // The kernel takes packed sequences, and nothing else: dense batch entries are laid one behind the other for it.
+  bool packed = false;
   Order order = Order::kBhsd;
   uintptr_t align_bytes = 16;  // of each pointer
   int64_t shared = 0;          // bytes of shared memory a block that the device must have; 0: any device
@@ -162,7 +164,7 @@ inline std::string refusal_of_heads(const Takes& takes, const Call& call) {
   if (takes.slopes == Slopes::kNever) return "slopes";
   if (apart(call.tensors.slopes) || (each != 0 && each != p.heads_q)) return "slopes that do not lie side by side";
   if (each != 0 && takes.slopes == Slopes::kOfHeads) return "slopes of each batch entry";
-  if (p.seq_q != p.seq_k && p.align != takes.align)
+  if ((p.seq_q != p.seq_k || p.ragged) && p.align != takes.align)
     return takes.align == ATTN_TOP_LEFT ? "slopes aligned bottom-right" : "slopes aligned top-left";
   return {};
 }
@@ -199,7 +201,8 @@ inline std::string refusal(const Takes& takes, const Call& call) {
     return wrong("query heads a head of K and V of", takes.group, p.heads_q / p.heads_kv);
   if (p.causal && takes.causal == Causal::kNever) return "a causal mask";
   if (!p.causal && takes.causal == Causal::kOnly) return "the causal mask alone";
-  if (p.causal && p.seq_q != p.seq_k && p.align != takes.align)
+  if (p.ragged && !takes.packed) return "packed sequences";
+  if (p.causal && (p.seq_q != p.seq_k || p.ragged) && p.align != takes.align)
     return takes.align == ATTN_TOP_LEFT ? "causal aligned bottom-right" : "causal aligned top-left";
   if ((p.window_left >= 0 || p.window_right >= 0) && takes.window == Window::kNever) return "a window";
   if (std::string why = refusal_of_heads(takes, call); !why.empty()) return why;
@@ -210,7 +213,9 @@ inline std::string refusal(const Takes& takes, const Call& call) {
   if (call.tensors.lse.data && takes.lse == Lse::kNone) return "an LSE";
   if (takes.scale == Scale::kOwn && !std::isfinite(p.scale / takes.scale.own(p))) return "such a scale";
   if (takes.scale == Scale::kPositive && !(p.scale > 0)) return "a scale that is not positive";
-  for (const int64_t n : {p.batch * p.heads_q, p.seq_q, p.seq_k}) {
+  const int64_t rows_q = takes.packed ? rows_of_queries(p).entries * rows_of_queries(p).count : 0,
+                rows_k = takes.packed ? rows_of_keys(p).entries * rows_of_keys(p).count : 0;
+  for (const int64_t n : {p.batch * p.heads_q, p.seq_q, p.seq_k, rows_q, rows_k}) {
     if (n > 0x7FFFFFFF / 512) return "more than its integers hold";
   }
   return {};

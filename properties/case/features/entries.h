@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "properties/case/feature.h"
+#include "properties/case/size_set.h"
 
 namespace attnfuzz {
 
@@ -15,14 +16,28 @@ inline double work_of(const Problem& p) {
 // Draws several entries, of sizes that a case can afford. Lengths that the kernel chooses stay.
 inline void draw_batch(const DrawContext& context, Problem& p) {
   Rng& rng = context.rng;
-  const bool fixed = context.config.domain || context.config.refused.sizes;
+  const auto& domain = context.config.domain;
+  const auto& taken = context.config.refused.sizes;
+  const int64_t before = p.batch;
   if (p.batch < 2 && rng.percent(85)) p.batch = rng.range(2, 6);
   const double most = std::max(static_cast<double>(context.config.work), 1.0);
   while (work_of(p) > most && p.batch > 2) --p.batch;
-  while (!fixed && work_of(p) > most && std::max(p.seq_q, p.seq_k) > 1) {
+  while (!domain && !taken && work_of(p) > most && std::max(p.seq_q, p.seq_k) > 1) {
     int64_t& longer = p.seq_q > p.seq_k ? p.seq_q : p.seq_k;
     longer = (longer + 1) / 2;
   }
+  if ((domain && !holds(domain->batch, p.batch)) || (taken && !holds(taken->batch, p.batch))) p.batch = before;
+}
+
+// Puts the diagonal where the kernel has it: the lengths of entries differ, even if the longest ones do not.
+inline void align_within(const DrawContext& context, Problem& p) {
+  if (context.config.domain && context.config.domain->align != 0) p.align = context.config.domain->align - 1;
+}
+
+// True if the kernel declares nothing about strides.
+inline bool strides_are_free(const DrawContext& context) {
+  const auto& domain = context.config.domain;
+  return !domain || (domain->layout == ATTN_LAYOUT_ANY && domain->align_bytes == 0);
 }
 
 }  // namespace attnfuzz

@@ -112,10 +112,9 @@ void draw(const DrawContext& context, Case& c) {
     p.packed_k->lengths = p.packed_q->lengths;
     if (p.seq_k < p.seq_q) p.packed_q->lengths = p.packed_k->lengths = draw_side(rng, p.batch, context.tile_k, p.seq_k).lengths;
   }
-  // Lengths now differ from one another, so that a diagonal must lie where the kernel has it.
-  if (context.config.domain && context.config.domain->align != 0) p.align = context.config.domain->align - 1;
+  align_within(context, p);
   if (narrow) p.index_dtype = rng.coin() ? ATTN_INDEX_32 : ATTN_INDEX_64;
-  if (rng.percent(24)) draw_far_rows(rng, c);
+  if (strides_are_free(context) && rng.percent(24)) draw_far_rows(rng, c);
 }
 
 // Moves the length of one entry, or the slack.

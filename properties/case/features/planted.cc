@@ -3,6 +3,7 @@
 
 #include "properties/case/feature.h"
 #include "properties/case/geometry.h"
+#include "properties/case/packed.h"
 #include "properties/case/planted_rank.h"
 
 namespace attnfuzz::feature {
@@ -63,6 +64,10 @@ void tidy(Case& c) {
     // A bias keeps its index: its broadcast dimensions are checked apart.
     const std::array<bool, 4> once = x.tensor == TensorId::kBias ? std::array<bool, 4>{} : repeated(c, x.tensor);
     x.b = once[0] ? 0 : std::clamp<int64_t>(x.b, 0, size[0] - 1);
+    if (const auto& packing = packing_of(c.problem, x.tensor); packing && c.remap == Remap{}) {
+      size[2] = packed_length(*packing, size[2], x.b);
+      if (size[2] < 1) continue;  // the entry has no rows
+    }
     x.h = once[1] ? 0 : std::clamp<int64_t>(x.h, 0, size[1] - 1);
     x.s = once[2] ? 0 : std::clamp<int64_t>(x.s, 0, size[2] - 1);
     x.d = once[3] ? 0 : std::clamp<int64_t>(x.d, 0, size[3] - 1);

@@ -1,6 +1,6 @@
 """torch.nn.attention.flex_attention, compiled, on a GPU: full, or causal as a mask_mod. Its LSE is natural; a row that
 sees no key has O = 0. `flex_backward` is its automatic differentiation. `flex_sink` rescales O by the sink, as models do
-that have one; `flex_alibi` is a score_mod.
+that have one; `flex_alibi` is a score_mod; `flex_packed` has a document mask.
 
 Sizes are dynamic. It compiles for each format, dims and causal, and for sizes that are 1 or short. `flex` has few of these,
 so that most cases find it compiled.
@@ -80,3 +80,33 @@ def flex_alibi(p, q, k, v, slopes=None):
         return attend(p, q, k, v)
     slopes = slopes.contiguous()
     return attend(p, q, k, v, lambda score, b, h, i, j: score - slopes[b, h] * (i - j).abs())
+
+
+def documents(p, cu_q, cu_k, device):
+    """A mask_mod under which a query sees the keys of its own packed entry, causal of the bottom right."""
+    def places(cu):
+        rows = torch.arange(int(cu[-1]), device=device)
+        entry = torch.searchsorted(cu[1:].long(), rows, right=True)
+        return entry, rows - cu[entry]
+
+    (entry_q, place_q), (entry_k, place_k) = places(cu_q), places(cu_k)
+    diagonal = place_q + (cu_k.diff() - cu_q.diff())[entry_q]
+    if p.causal:
+        return lambda b, h, i, j: (entry_q[i] == entry_k[j]) & (place_k[j] <= diagonal[i])
+    return lambda b, h, i, j: entry_q[i] == entry_k[j]
+
+
+# Rows behind the last entry are left out: under a mask a NaN in V still counts, as 0 * NaN.
+@attnfuzz.target(device="cuda", tiles=(128, 128), errors=ERRORS, compiles=COMPILES,
+                 domain=attnfuzz.Domain(features=("packed", "int32"), **dict(SIZES, align="bottom_right", seq=range(129, 1025))))
+def flex_packed(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
+    """FlexAttention, compiled, over packed sequences: a document mask. Not run yet"""
+    q, k, v, cu_q, cu_k = attnfuzz.pack(p, q, k, v, cu_seqlens_q, cu_seqlens_k)
+    queries, keys = int(cu_q[-1]), int(cu_k[-1])
+    o, lse = q.new_zeros(len(q), p.heads_q, p.dim_v), q.new_full((p.heads_q, len(q)), -float("inf"), dtype=torch.float32)
+    if queries and keys:
+        block = create_block_mask(documents(p, cu_q, cu_k, q.device), None, None, queries, keys, device=q.device)
+        one = [near(t[:rows].transpose(0, 1)[None]) for t, rows in ((q, queries), (k, keys), (v, keys))]
+        of, its_lse = compiled()(*one, block_mask=block, scale=p.scale, enable_gqa=p.heads_q != p.heads_kv, return_lse=True)
+        o[:queries], lse[:, :queries] = of[0].transpose(0, 1), its_lse[0]
+    return attnfuzz.unpack(p, o, lse)

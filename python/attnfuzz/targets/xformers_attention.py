@@ -176,3 +176,22 @@ def splitk(p, q, k, v, key_lengths=None):
 def splitk_bias(p, q, k, v, bias=None):
     """xFormers, triton_splitKF, with a bias"""
     return call(p, fmha.triton_splitk.FwOp, *heads_last(p, q, k, v, bias))
+
+
+# Blocks have the lengths of packed entries; rows behind the last entry are not passed. It promises no form of its LSE here.
+@attnfuzz.target(device="cuda", tiles=(64, 64), errors=TENSOR,
+                 domain=attnfuzz.Domain(bias=False, mask=False, gqa=False, lse=False, features=("packed", "int32"),
+                                        dim=attnfuzz.multiple(8), seq=attnfuzz.at_least(1),
+                                        **dict(COMMON, align="top_left", **ALIGNED, **GRID)))
+def block_diagonal(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
+    """xFormers, cutlassF, BlockDiagonalMask and BlockDiagonalCausalMask. Not run yet"""
+    q, k, v, cu_q, cu_k = attnfuzz.pack(p, q, k, v, cu_seqlens_q, cu_seqlens_k)
+    kind = bias_of.BlockDiagonalCausalMask if p.causal else bias_of.BlockDiagonalMask
+    of = kind.from_seqlens(cu_q.diff().tolist(), cu_k.diff().tolist(), device=q.device)
+    out = q.new_zeros(len(q), p.heads_q, p.dim_v)
+    queries, keys = int(cu_q[-1]), int(cu_k[-1])
+    if queries and keys:
+        with refusals():
+            out[:queries] = xops.memory_efficient_attention_forward(q[None, :queries], k[None, :keys], v[None, :keys], attn_bias=of,
+                                                                    scale=p.scale, op=fmha.cutlass.FwOp)[0]
+    return attnfuzz.unpack(p, out)

@@ -64,6 +64,29 @@ TEST(Census, CountsWhatFeaturesAdd) {
   EXPECT_EQ(count(census, "V is stored", "in K"), 1u);
 }
 
+TEST(Census, CountsPackedEntries) {
+  Census census;
+  Case c = decode_of(64, 64);
+  c.problem.batch = 2;
+  c.problem.packed_k = Packing{.lengths = {0, 64}, .slack = 3};
+  c.problem.index_dtype = ATTN_INDEX_32;
+  census.add(c, plan_of_tiles());
+  c.problem.packed_q = Packing{.lengths = {1, 1}};
+  c.problem.packed_k->lengths = {5, 64};
+  census.add(c, plan_of_tiles());
+  c.problem.packed_k.reset();
+  census.add(c, plan_of_tiles());
+  census.add(decode_of(64, 64), plan_of_tiles());
+  EXPECT_EQ(count(census, "packed entries", "keys"), 1u);
+  EXPECT_EQ(count(census, "packed entries", "both"), 1u);
+  EXPECT_EQ(count(census, "packed entries", "queries"), 1u);
+  EXPECT_EQ(count(census, "packed lengths", "some empty"), 1u);
+  EXPECT_EQ(count(census, "packed lengths", "unlike"), 1u);
+  EXPECT_EQ(count(census, "packed lengths", "equal"), 1u);
+  EXPECT_EQ(count(census, "packed slack rows", "2..3"), 2u);
+  EXPECT_EQ(count(census, "lengths and offsets", "int32"), 3u);
+}
+
 TEST(Census, CountsValuesAndPairs) {
   Census census;
   Case c = decode_of(1024, 128);

@@ -39,6 +39,8 @@ Case other_values(Case c) {
   for (const TensorId t : kInputs) {
     if (fill_of(t) && in_problem(spec_of(t), c.problem.features)) change(c.*fill_of(t));
   }
+  if (auto& sink = c.problem.sink) sink->kind = SinkKind::kMixed, ++sink->seed;
+  if (auto& slopes = c.problem.slopes) slopes->kind = SlopeKind::kUneven, ++slopes->seed;
   if (c.problem.bias) ++c.problem.bias->seed;
   if (c.problem.mask) ++c.problem.mask->visible.seed;
   if (c.problem.paging) {

@@ -33,8 +33,8 @@ Case other_contents(const Case& base) {
   }
   if (c.problem.bias) ++c.problem.bias->seed;
   if (c.problem.mask) ++c.problem.mask->visible.seed;
-  if (c.problem.sink) ++c.problem.sink->seed;
-  if (c.problem.slopes) ++c.problem.slopes->seed;
+  if (auto& sink = c.problem.sink) sink->kind = SinkKind::kMixed, ++sink->seed;
+  if (auto& slopes = c.problem.slopes) slopes->kind = SlopeKind::kUneven, ++slopes->seed;
   change_lengths(c.problem);
   change_packing(c.problem);
   tidy(c);

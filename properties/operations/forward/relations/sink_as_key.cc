@@ -11,7 +11,8 @@ constexpr int64_t kMostPlanted = 16384;
 bool adapt(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (!p.sink) p.sink = Sink{.kind = SinkKind::kMixed, .seed = c.k.seed % 65536};
-  // Nothing may hide the new key.
+  // Nothing may hide the new key, or weigh it by its distance.
+  p.slopes.reset();
   show_everything(p);
   c.nan_beyond_lengths = false;
   c.once = {};

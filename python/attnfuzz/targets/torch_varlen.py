@@ -1,0 +1,79 @@
+"""PyTorch's attention over packed sequences, on a GPU: torch.nn.attention.varlen.varlen_attn, and aten's own operators.
+
+Q, K, V and O are (row, head, dim), offsets are int32. Flash has an LSE of (head, row), and its causal order is of the bottom
+right. The efficient operator takes (1, row, head, dim); its LSE is (entry, head, position), padded to 32 positions. A dense
+side of a problem is packed by attnfuzz.pack(). Written from the documentation; none of these has been run yet.
+"""
+
+import inspect
+import math
+
+import torch
+
+import attnfuzz
+from attnfuzz.targets.torch_sdpa import ALIGNED, COMMON, FLASH, GRID, POSITIVE, TENSOR, refusals
+
+PACKED = dict(bias=False, mask=False, features=("packed", "int32"), dim=attnfuzz.multiple(8), equal_dims=True,
+              seq=attnfuzz.at_least(1))
+
+
+def packed(p, q, k, v, cu_seqlens_q, cu_seqlens_k):
+    q, k, v, cu_q, cu_k = attnfuzz.pack(p, q, k, v, cu_seqlens_q, cu_seqlens_k)
+    return q, k, v, cu_q.int(), cu_k.int()
+
+
+def expanded(p, *tensors):
+    group = p.heads_q // p.heads_kv
+    return tensors if group == 1 else tuple(t.repeat_interleave(group, dim=1) for t in tensors)
+
+
+@attnfuzz.target(device="cuda", tiles=(64, 64), errors=FLASH,
+                 domain=attnfuzz.Domain(scale=POSITIVE, lse_dead="+inf",
+                                        **dict(COMMON, align="bottom_right", window=True, **PACKED, **ALIGNED, **GRID)))
+def flash(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
+    """aten._flash_attention_forward with cum_seq_q and cum_seq_k"""
+    q, k, v, cu_q, cu_k = packed(p, q, k, v, cu_seqlens_q, cu_seqlens_k)
+    far = p.seq_q + p.seq_k
+    left, right = (min(side, far) if side >= 0 else None for side in (p.window_left, p.window_right))
+    with refusals():
+        out, lse, *_ = torch.ops.aten._flash_attention_forward(
+            q, k, v, cu_q, cu_k, p.seq_q, p.seq_k, 0.0, p.causal, False, scale=p.scale, window_size_left=left,
+            window_size_right=None if p.causal else right)
+    return attnfuzz.unpack(p, out, lse)
+
+
+@attnfuzz.target(device="cuda", tiles=(64, 64), errors=FLASH,
+                 domain=attnfuzz.Domain(scale=False, lse_dead="+inf",
+                                        **dict(COMMON, align="bottom_right", **PACKED, **ALIGNED, **GRID)))
+def varlen(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
+    """torch.nn.attention.varlen.varlen_attn"""
+    from torch.nn.attention.varlen import AuxRequest, varlen_attn
+
+    q, k, v, cu_q, cu_k = packed(p, q, k, v, cu_seqlens_q, cu_seqlens_k)
+    takes = inspect.signature(varlen_attn).parameters
+    # torch 2.10 has is_causal; later versions say it by a window.
+    how = {"is_causal": p.causal} if "is_causal" in takes else {"window_size": (-1, 0 if p.causal else -1)}
+    if "enable_gqa" in takes:
+        how["enable_gqa"] = p.heads_q != p.heads_kv
+    else:
+        k, v = expanded(p, k, v)
+    with refusals():
+        out, lse = varlen_attn(q, k, v, cu_q, cu_k, p.seq_q, p.seq_k, return_aux=AuxRequest(lse=True), **how)
+    return attnfuzz.unpack(p, out, lse)
+
+
+@attnfuzz.target(device="cuda", tiles=(64, 64), errors=TENSOR,
+                 domain=attnfuzz.Domain(**dict(COMMON, align=None, **dict(PACKED, equal_dims=False), **ALIGNED, **GRID)))
+def efficient(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
+    """aten._efficient_attention_forward with cu_seqlens_q and cu_seqlens_k"""
+    q, k, v, cu_q, cu_k = packed(p, q, k, v, cu_seqlens_q, cu_seqlens_k)
+    k, v = expanded(p, k, v)
+    kind = 0 if not p.causal else 1 if p.align == "top_left" else 2
+    with refusals():
+        out, lse, *_ = torch.ops.aten._efficient_attention_forward(
+            *(t[None] for t in (q, k, v)), None, cu_q, cu_k, p.seq_q, p.seq_k, 0.0, kind, True, scale=p.scale)
+    rows = lse.new_full((p.heads_q, q.shape[0]), math.nan)
+    for b, (first, end) in enumerate(zip(cu_q.tolist(), cu_q.tolist()[1:])):
+        rows[:, first:end] = lse[b, :, : end - first]
+    # A row that sees no key has +inf.
+    return attnfuzz.unpack(p, out[0], torch.where(torch.isposinf(rows), -math.inf, rows))
