@@ -111,7 +111,7 @@ std::vector<Case> merges(size_t count, int64_t most_rows) {
   std::vector<Case> cases;
   for (uint64_t n = 0; cases.size() < count; ++n) {
     Case c = draw(config, 12, n);
-    operation_of(ATTN_FEATURE_MERGE).shape(c);
+    operation_of(ATTN_FEATURE_MERGE).shape(c, 0);
     const Problem& p = c.problem;
     std::string why;
     if (n % 3 == 0) c.problem.dtype = ATTN_F32, c.problem.features |= ATTN_FEATURE_F32, c.planted.clear();
