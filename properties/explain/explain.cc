@@ -9,6 +9,7 @@
 #include "base/printable.h"
 #include "properties/case/feature.h"
 #include "properties/case/words.h"
+#include "properties/data/recipe.h"
 #include "properties/data/tiles.h"
 #include "properties/explain/cells.h"
 #include "properties/explain/picture.h"
@@ -93,6 +94,7 @@ class Page {
         const VisibilityCache visible(c_, b, h);
         std::vector<int64_t> dead;
         for (const int64_t i : queries) {
+          if (i >= lengths_of(p_, b).queries) continue;  // packed entries may be shorter
           bool any = false;
           for (int64_t j = 0; j < p_.seq_k && !any; ++j) any = visible(i, j);
           if (!any) dead.push_back(i);

@@ -56,7 +56,7 @@ bool step(const DrawContext& context, Case& c) {
 void tidy(Case& c) {
   std::vector<Planted> kept;
   for (Planted x : c.planted) {
-    const auto size = logical_size(c.problem, x.tensor);
+    auto size = logical_size(c.problem, x.tensor);
     if (!takes_planted(x.tensor) || !is_present(c, x.tensor)) continue;
     if (std::ranges::any_of(size, [](int64_t n) { return n < 1; })) continue;
     // The case may have had another format when the value was planted.
