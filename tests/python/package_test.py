@@ -470,6 +470,9 @@ class Declarations(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, r"operation backward is a function of \(p, q, k, v, dout, o, lse\), and of any of "
                                                "bias, mask, key_lengths, dq, dk, dv, stream; <lambda> is one of"):
             attnfuzz.target(lambda p, q, k, v: q, operation="backward")
+        with self.assertRaisesRegex(TypeError, "'packed': the function needs the parameters cu_seqlens_q and cu_seqlens_k"):
+            attnfuzz.target(lambda p, q, k, v, dout, o, lse: q, operation="backward",
+                            domain=attnfuzz.Domain(features=("packed",)))
         with self.assertRaisesRegex(ValueError, "operation backward writes no LSE"):
             attnfuzz.target(lambda p, q, k, v, dout, o, lse: q, operation="backward", domain=attnfuzz.Domain(lse=False))
         integers = (*contract.TENSOR_SPECS["dk"][:1], "i64", *contract.TENSOR_SPECS["dk"][2:])

@@ -2,7 +2,7 @@
 
 Q, K, V and O are (row, head, dim), offsets are int32. Flash has an LSE of (head, row), and its causal order is of the bottom
 right. The efficient operator takes (1, row, head, dim); its LSE is (entry, head, position), padded to 32 positions. A dense
-side of a problem is packed by attnfuzz.pack(). Written from the documentation; none of these has been run yet.
+side of a problem is packed by attnfuzz.pack().
 """
 
 import inspect
@@ -33,6 +33,8 @@ def expanded(p, *tensors):
 def flash(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
     """aten._flash_attention_forward with cum_seq_q and cum_seq_k"""
     q, k, v, cu_q, cu_k = packed(p, q, k, v, cu_seqlens_q, cu_seqlens_k)
+    if p.seq_q == 1 and p.heads_q != p.heads_kv and q.shape[0] != p.batch:
+        attnfuzz.known("grouped heads and one query at most, where the packed rows are not one for each batch entry")
     far = p.seq_q + p.seq_k
     left, right = (min(side, far) if side >= 0 else None for side in (p.window_left, p.window_right))
     with refusals():

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdio>
 
+#include "properties/case/packed.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/stopwatch.h"
 #include "properties/operations/forward/relations/tools.h"
@@ -34,6 +35,11 @@ bool adapt(Case& c, const KernelInfo& kernel, std::string* why) {
     *why = "nvcc has fused what no plan says: build with -fmad=false (attnfuzz_add_kernel(... EXACT))";
     return false;
   }
+  // The emulator knows dense problems without sinks and slopes.
+  unpack(c);
+  c.problem.index_dtype = ATTN_INDEX_64;
+  c.problem.sink.reset();
+  drop_slopes(c);
   // The LSE shows errors that the last rounding of O hides.
   constexpr int32_t kNever = 1;
   if (!kernel.domain || kernel.domain->lse != kNever) c.want_lse = true;

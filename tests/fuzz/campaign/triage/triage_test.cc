@@ -226,6 +226,8 @@ TEST(FeatureNames, AreEachOfSomeCase) {
   backward.problem.features = ATTN_FEATURE_BACKWARD;
   backward.dout_repeated.query = true;
   meet(backward);
+  backward.problem.features |= ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK;
+  meet(backward);
   const std::vector<std::string> names = feature_names();
   EXPECT_EQ(met, std::set<std::string>(names.begin(), names.end()));
   EXPECT_EQ(met.size(), names.size());
