@@ -125,8 +125,9 @@ expect 0 " packed queries [1-9]" --finite --entry "$(varlen 'cu_q, cu_k' '')" --
 grep -q "refused 0.0 %" log || { echo "cases of a kernel of packed sequences were refused"; cat log; wrong=1; }
 expect 1 "packed" --finite --entry "$(varlen 'cu_q, cu_q + 0 * cu_k[0]' '')" --takes "$packed" --property reference \
   --reduce-seconds 3
-expect 1 "row 0 of o, behind the last batch entry, was written" --finite --entry "$(varlen 'cu_q, cu_k' ', true')" \
-  --takes "$packed" --property reference --reduce-seconds 3
+# Where O is copied for the kernel, the adapter tells of it; else the check does.
+expect 1 "of [oO],* behind the last \(batch entry, was written\|packed sequence\)" --finite \
+  --entry "$(varlen 'cu_q, cu_k' ', true')" --takes "$packed" --property reference --reduce-seconds 3
 expect 1 "wrote rows of O behind the last packed sequence" --finite --entry "$(varlen 'cu_q, cu_k' ', true')" \
   --takes "$packed; align_bytes = 4096" --property reference --reduce-seconds 3
 unset cases
