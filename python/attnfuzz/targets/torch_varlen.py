@@ -33,10 +33,15 @@ def expanded(p, *tensors):
 def flash(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
     """aten._flash_attention_forward with cum_seq_q and cum_seq_k"""
     q, k, v, cu_q, cu_k = packed(p, q, k, v, cu_seqlens_q, cu_seqlens_k)
-    if p.seq_q == 1 and p.heads_q != p.heads_kv and q.shape[0] != p.batch:
-        attnfuzz.known("grouped heads and one query at most, where the packed rows are not one for each batch entry")
+    if p.seq_q == 1 and p.heads_q != p.heads_kv and not (len(q) == p.batch and (cu_q.diff() == 1).all()):
+        attnfuzz.known("grouped heads and one query at most, where not each row is an entry (docs/found/flash-entry-without-query.py)")
     far = p.seq_q + p.seq_k
     left, right = (min(side, far) if side >= 0 else None for side in (p.window_left, p.window_right))
+    # A right side of as many keys counts as open, and an open one beside a left side as the number of keys
+    # (docs/found/xformers-window-more-queries-than-keys.py).
+    window = left is not None or right is not None
+    if window and not p.causal and (right is None or right >= p.seq_k) and p.seq_q > p.seq_k:
+        attnfuzz.known("a window whose right side is open or as long as the keys, and more queries than keys")
     with refusals():
         out, lse, *_ = torch.ops.aten._flash_attention_forward(
             q, k, v, cu_q, cu_k, p.seq_q, p.seq_k, 0.0, p.causal, False, scale=p.scale, window_size_left=left,
@@ -65,11 +70,16 @@ def varlen(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
 
 
 @attnfuzz.target(device="cuda", tiles=(64, 64), errors=TENSOR,
-                 domain=attnfuzz.Domain(**dict(COMMON, align=None, **dict(PACKED, equal_dims=False), **ALIGNED, **GRID)))
+                 domain=attnfuzz.Domain(lse_dead="any", **dict(COMMON, align=None, **dict(PACKED, equal_dims=False), **ALIGNED, **GRID)))
 def efficient(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
     """aten._efficient_attention_forward with cu_seqlens_q and cu_seqlens_k"""
     q, k, v, cu_q, cu_k = packed(p, q, k, v, cu_seqlens_q, cu_seqlens_k)
     k, v = expanded(p, k, v)
+    lengths = list(zip(*(cu.diff().tolist() for cu in (cu_q, cu_k))))
+    if max(p.dim_qk, p.dim_v) > 128 and any(queries and not keys for queries, keys in lengths):
+        attnfuzz.known("an entry without keys and more than 128 columns (docs/found/efficient-entry-without-keys.py)")
+    if p.causal and p.align == "bottom_right" and any(queries > keys for queries, keys in lengths):
+        attnfuzz.known("a diagonal of the bottom right and more queries than keys: the first queries see no key, and see some here")
     kind = 0 if not p.causal else 1 if p.align == "top_left" else 2
     with refusals():
         out, lse, *_ = torch.ops.aten._efficient_attention_forward(
@@ -77,5 +87,5 @@ def efficient(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
     rows = lse.new_full((p.heads_q, q.shape[0]), math.nan)
     for b, (first, end) in enumerate(zip(cu_q.tolist(), cu_q.tolist()[1:])):
         rows[:, first:end] = lse[b, :, : end - first]
-    # A row that sees no key has +inf.
-    return attnfuzz.unpack(p, out[0], torch.where(torch.isposinf(rows), -math.inf, rows))
+    # The LSE of a row that sees no key is +inf, or 0 where its entry has no keys at all.
+    return attnfuzz.unpack(p, out[0], rows)
