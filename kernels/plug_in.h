@@ -330,6 +330,9 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0;
   const bool of_keys =
       backward && p.batch > 0 && p.heads_kv > 0 && p.seq_k > 0 && rows_of_keys(p).count > 0;
+  const bool rows = queries || of_keys;
+  // A query that sees no key has gradients of its sink.
+  const bool saved = backward && (keys || (queries && p.has_sink));
   const bool of_pairs = p.batch > 0 && p.heads_q > 0 && p.seq_q > 0 && p.seq_k > 0;
   const uintptr_t element = p.dtype == ATTN_F32 ? 4 : 2;
   const struct {
@@ -340,13 +343,13 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   } pointers[] = {{"q", t.q.data, keys, element},
                   {"k", t.k.data, keys, element},
                   {"v", t.v.data, keys, element},
-                  {"o", t.o.data, backward ? keys : queries, element},
-                  {"lse", t.lse.data, backward && keys, 4},
+                  {"o", t.o.data, backward ? saved : queries, element},
+                  {"lse", t.lse.data, saved, 4},
                   {"bias", t.bias.data, keys && p.bias_dtype != ATTN_NONE, p.bias_dtype == ATTN_F32 ? 4u : 2u},
                   {"mask", t.mask.data, keys && p.has_mask, 1},
-                  {"key_lengths", t.key_lengths, queries && p.has_key_lengths, index},
-                  {"cu_q", t.cu_q, queries && (p.ragged & ATTN_RAGGED_QUERIES) != 0, index},
-                  {"cu_k", t.cu_k, queries && (p.ragged & ATTN_RAGGED_KEYS) != 0, index},
+                  {"key_lengths", t.key_lengths, rows && p.has_key_lengths, index},
+                  {"cu_q", t.cu_q, rows && (p.ragged & ATTN_RAGGED_QUERIES) != 0, index},
+                  {"cu_k", t.cu_k, rows && (p.ragged & ATTN_RAGGED_KEYS) != 0, index},
                   {"block_table", t.block_table.data, keys && p.page_size != 0, index},
                   {"sink", t.sink.data, queries && p.has_sink, p.sink_dtype == ATTN_F32 ? 4u : 2u},
                   {"slopes", t.slopes.data, queries && p.has_alibi, 4},
@@ -354,8 +357,8 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
                   {"o2", t.o2.data, sides, element},
                   {"lse1", t.lse1.data, sides, 4},
                   {"lse2", t.lse2.data, sides, 4},
-                  {"dout", t.dout.data, backward && keys, element},
-                  {"dlse", t.dlse.data, (p.features & ATTN_FEATURE_DLSE) != 0 && keys, 4},
+                  {"dout", t.dout.data, saved, element},
+                  {"dlse", t.dlse.data, (p.features & ATTN_FEATURE_DLSE) != 0 && saved, 4},
                   {"dq", t.dq.data, backward && queries, element},
                   {"dk", t.dk.data, of_keys, element},
                   {"dv", t.dv.data, of_keys, element},

@@ -121,9 +121,12 @@ class KernelCheck {
 
   // Leaves out the properties that do not speak of this kernel, and says why.
   void choose_properties() {
-    std::vector<const char*> silent, refused, infinite, by_name;
+    std::vector<const char*> foreign, silent, refused, infinite, by_name;
     std::erase_if(options_.properties, [&](const Property* property) {
-      if (!of_its_operation(*property, checked_.kernel)) return true;  // nothing that could be asked
+      if (!of_its_operation(*property, checked_.kernel)) {
+        if (!arguments_.properties.empty()) foreign.push_back(property->name);
+        return true;
+      }
       if (speaks_of(*property, checked_.kernel) && speaks_of(*property, checked_.refused)) return false;
       (!speaks_of(*property, checked_.kernel) ? silent
        : !speaks_of(*property, by_kernel_)    ? refused
@@ -142,6 +145,7 @@ class KernelCheck {
     const auto leave_out = [&](const std::vector<const char*>& names, const char* why) {
       if (!names.empty()) checked_.left_out.push_back(fmt::format("{} ({})", fmt::join(names, ", "), why));
     };
+    leave_out(foreign, "they need an operation or a feature that this kernel does not have");
     leave_out(silent, "this kernel has no stages");
     leave_out(refused, "they need what this kernel refuses");
     leave_out(infinite, "--finite");

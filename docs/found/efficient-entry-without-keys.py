@@ -14,7 +14,7 @@ def row_without_keys(columns):
     q = torch.zeros(1, 2, 1, columns, dtype=torch.float16, device="cuda")
     k, v = (torch.zeros(1, 1, 1, columns, dtype=torch.float16, device="cuda") for _ in range(2))
     queries, keys = (torch.tensor(ends, dtype=torch.int32, device="cuda") for ends in ([0, 1, 2], [0, 0, 1]))
-    # What the program itself left in the memory that PyTorch gives out again.
+    # PyTorch gives out again the memory that the program fills here.
     left = [torch.full((1, 2, 1, columns), 1234.0, dtype=torch.float16, device="cuda") for _ in range(64)]
     del left
     o, *_ = torch.ops.aten._efficient_attention_forward(q, k, v, None, queries, keys, 1, 1, 0.0, 0, True)

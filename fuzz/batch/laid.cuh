@@ -12,7 +12,7 @@
 
 namespace attnfuzz::batch {
 
-// Where packed rows lie: sequences.h on a device, from the recipe's borders.
+// These functions find packed rows by the recipe's borders, as sequences.h does on the host.
 __device__ inline bool is_packed(const Call& call, int t) { return ((call.packed_q | call.packed_k) >> t & 1) != 0; }
 __device__ inline const int64_t* borders_of(const Call& call, int t) {
   return (call.packed_q >> t & 1) != 0 ? call.recipe.borders_q : call.recipe.borders_k;

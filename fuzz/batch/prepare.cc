@@ -171,9 +171,7 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
     return std::nullopt;
   };
   const Problem& p = c.problem;
-  constexpr uint64_t kKnown = ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT |
-                              ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_MERGE;
-  *why = unknown_features({"a batch on a GPU", kKnown}, problem_of(p).features);
+  *why = unknown_features({"a batch on a GPU", kForwardWithoutPages | ATTN_FEATURE_MERGE}, problem_of(p).features);
   if (!why->empty()) return std::nullopt;
   if (c.calls.empty() || c.calls.size() > kMostRepeats) return no("many calls");
   const double rows =

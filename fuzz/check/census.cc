@@ -120,6 +120,8 @@ const std::vector<CensusField>& census_fields() {
       kinds("packed entries", {"none", "queries", "keys", "both"}, packed_sides),
       kinds("packed lengths", {"none", "all empty", "some empty", "unlike", "equal"}, packed_lengths),
       whole("packed slack rows", {0, 1, 2, 4, 17, 64}, packed_slack),
+      kinds("keys in pages", {"no", "yes"},
+            [](const Case& c, const attn_plan&) { return int(c.problem.paging.has_value()); }),
       kinds("lengths and offsets", {"int64", "int32"},
             [](const Case& c, const attn_plan&) { return c.problem.index_dtype == ATTN_INDEX_32 ? 1 : 0; }),
       kinds("V is stored", {"apart", "in K"}, [](const Case& c, const attn_plan&) { return int(c.problem.latent); }),

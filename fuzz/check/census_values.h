@@ -29,7 +29,7 @@ inline int key_lengths(const Case& c, const attn_plan&) {
   return shortest <= 0 ? 3 : shortest < p.seq_k ? 2 : 1;
 }
 
-// Which sides are packed.
+// Returns 1 for packed queries plus 2 for packed keys.
 inline int packed_sides(const Case& c, const attn_plan&) {
   return (c.problem.packed_q ? 1 : 0) + (c.problem.packed_k ? 2 : 0);
 }

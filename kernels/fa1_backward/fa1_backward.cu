@@ -166,7 +166,7 @@ __device__ inline void store_as(int32_t dtype, void* data, int64_t at, float val
   static_cast<float*>(data)[at] = value;
 }
 
-// What one block of dbias adds up: batch entries and heads [b, b_end) and [h, h_end), and queries from first_query on.
+// One block of dbias adds up batch entries [b, b_end), heads [h, h_end) and queries [first_query, end_query).
 struct BiasPlace {
   int64_t b, b_end, h, h_end, first_query, end_query, first_key;
 };

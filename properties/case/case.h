@@ -208,7 +208,7 @@ struct Problem {
   std::optional<Slopes> slopes;
   bool latent = false;  // V is the first dim_v columns of K, in K's memory: the case has no V of its own
   std::optional<Packing> packed_q, packed_k;
-  int32_t index_dtype = ATTN_INDEX_64;  // of key lengths, and of the borders of packed entries
+  int32_t index_dtype = ATTN_INDEX_64;  // of key lengths, borders of packed entries, block table
   std::optional<Paging> paging;
   // Bits of attn_problem.features without a field above: the one that asks for another operation than the forward
   // pass (tensor_spec.h, kOperations), or those of a later attnfuzz. A reader that does not know a bit refuses the
@@ -216,9 +216,9 @@ struct Problem {
   uint64_t features = 0;
   bool operator==(const Problem&) const = default;
 
-  // As attn_problem has it.
+  // Returns attn_problem.pages_per_seq.
   int64_t pages_per_seq() const { return paging ? pages_of(seq_k) + paging->beyond : 0; }
-  // The pages that this many keys need.
+  // Returns how many pages this many keys need.
   int64_t pages_of(int64_t keys) const {
     const int64_t size = std::max<int64_t>(paging->size, 1);
     return keys / size + (keys % size != 0);

@@ -65,7 +65,7 @@ class PackedCase {
 
   const std::vector<int64_t>& borders_q() const { return borders_q_; }
   const std::vector<int64_t>& borders_k() const { return borders_k_; }
-  // Of a case with pages.
+  // Returns the pages of a case that has them.
   const Pages& pages() const { return *pages_; }
 
   // True if the tensor has rows of several entries in one index of its first dimension, or of one entry in several.

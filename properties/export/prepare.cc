@@ -22,9 +22,10 @@ std::string unfit(const Case& c) {
   if (const auto why = illegal(c)) return "the case cannot be run: " + *why;
   const Operation& operation = operation_of(c.problem.features);
   const uint64_t known = exporting::reference_of(operation) ? operation.feature : 0;
-  constexpr uint64_t kOfForward = ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT |
-                                  ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
-  const KnownFeatures programs = {"a program of its own", kOfForward | known};
+  // Programs of other operations have dense entries.
+  constexpr uint64_t kOfOthers = ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32;
+  const KnownFeatures programs = {"a program of its own",
+                                  (operation.feature == 0 ? kForwardWithoutPages : kOfOthers) | known};
   if (std::string why = unknown_features(programs, problem_of(c.problem).features); !why.empty())
     return why + ": attnfuzz replay shows the finding";
   const int64_t all = values_of(c);

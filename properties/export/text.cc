@@ -115,7 +115,8 @@ std::string bound_text(const Expected& due, RowState state, size_t at) {
   return rounded_up(due.allowance(static_cast<int64_t>(at)) * (state == RowState::kUninformative ? 2 : 1));
 }
 
-// In the order in which the tensor lies in memory. Anything may be in a row of no entry, which nobody judges.
+// Writes the bounds in the order in which the tensor lies in memory. A row of no entry may hold anything: its bound is
+// the word `any`.
 std::string bounds_text(const Export& e, TensorId tensor, const Geometry& g) {
   Words words;
   const Expected& due = e.reference[tensor];

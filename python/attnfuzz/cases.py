@@ -176,6 +176,8 @@ class Stream:
             raise ValueError(f"operation={operation!r}: one of {', '.join(map(repr, c.OPERATIONS))}")
         self.operation, bit = operation, c.OPERATIONS[operation]
         features = domain.feature_bits() if isinstance(domain, Domain) else 0
+        if bit and isinstance(domain, Domain) and "packed" in domain.features:
+            raise ValueError(f"operation={operation!r}: in Python only a forward pass has packed sequences")
         if bit:
             features |= bit | c.FEATURE_NO_FORWARD
         words = (domain.words() if isinstance(domain, Domain) else domain or "").split()

@@ -571,7 +571,9 @@ class Target:
                 raise ValueError(f"target(operation={self.operation!r}): its output {argument_of(name)} is {TENSOR_SPECS[name][1]}, "
                                  "and a function in Python returns floating point alone")
         inputs = inputs_of(self.operation)
-        if self.operation != "forward":  # functions of packed entries are forward passes
+        if self.operation != "forward":
+            if "packed" in self.domain.features:
+                raise ValueError(f"target(operation={self.operation!r}): in Python only a forward pass has packed sequences")
             inputs = [name for name in inputs if name not in ("cu_q", "cu_k")]
         needed = ["p", *(argument_of(name) for name in inputs if TENSOR_SPECS[name][3] is None)]
         others = [argument_of(name) for name in inputs if TENSOR_SPECS[name][3] is not None]

@@ -110,9 +110,7 @@ class CudaOracle final : public FastOracle {
                                     std::string* why) override {
     if ((problem.features & ATTN_FEATURE_MERGE) != 0)
       return evaluate_sides(problem, host, plan, calibration, sample, why);
-    constexpr uint64_t kKnown = ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT |
-                                ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
-    *why = unknown_features({"the oracle on a GPU", kKnown}, problem.features);
+    *why = unknown_features({"the oracle on a GPU", kForwardWithoutPages}, problem.features);
     if (!why->empty()) return std::nullopt;
     if (problem.has_sink && plan.lse_sink) {
       *why = "an LSE that leaves the sink out";
@@ -141,7 +139,7 @@ class CudaOracle final : public FastOracle {
   }
 
  private:
-  // As evaluate(), for a merge.
+  // Evaluates a merge; otherwise as evaluate().
   std::optional<Reference> evaluate_sides(const attn_problem& problem, const attn_tensors& host,
                                           const attn_plan& plan, const Calibration& calibration, RowSample sample,
                                           std::string* why) {

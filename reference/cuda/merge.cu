@@ -103,7 +103,7 @@ __device__ bool find_columns(const MergeInput& in, const RowsOutput& out, int64_
   return !G::any(unbounded);
 }
 
-// Only the hull of the sides' values is known.
+// Writes the bounds of a row of which only the hull of its sides' values is known.
 template <Format kFormat>
 __device__ void hull(const MergeInput& in, const RowsOutput& out, int64_t at, const Sides<kFormat>& sides,
                      const MergedRow& row) {

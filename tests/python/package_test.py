@@ -470,7 +470,9 @@ class Declarations(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, r"operation backward is a function of \(p, q, k, v, dout, o, lse\), and of any of "
                                                "bias, mask, key_lengths, dq, dk, dv, stream; <lambda> is one of"):
             attnfuzz.target(lambda p, q, k, v: q, operation="backward")
-        with self.assertRaisesRegex(TypeError, "'packed': the function needs the parameters cu_seqlens_q and cu_seqlens_k"):
+        with self.assertRaisesRegex(ValueError, "operation='backward'.*only a forward pass has packed sequences"):
+            attnfuzz.cases(1, operation="backward", domain=attnfuzz.Domain(features=("packed",)))
+        with self.assertRaisesRegex(ValueError, "operation='backward'.*only a forward pass has packed sequences"):
             attnfuzz.target(lambda p, q, k, v, dout, o, lse: q, operation="backward",
                             domain=attnfuzz.Domain(features=("packed",)))
         with self.assertRaisesRegex(ValueError, "operation backward writes no LSE"):

@@ -167,7 +167,7 @@ struct Small {
   }
 };
 
-// What a loss depends on.
+// The inputs that a loss depends on.
 struct Inputs {
   std::vector<Complex> q, k, v, bias, sink;
 };

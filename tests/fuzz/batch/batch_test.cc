@@ -71,7 +71,7 @@ std::vector<Case> laid_oddly(const std::vector<Case>& cases, size_t count) {
   return odd;
 }
 
-// What a case has beyond a dense 16-bit call with heads up to 256 columns, as bits of attn_problem.features.
+// Returns attn_problem.features: what a case has beyond a dense 16-bit call with heads of up to 256 columns.
 uint64_t features_of(const Case& c) { return problem_of(c.problem).features; }
 
 // Drawn cases with each of these features, alone and together, `each` times or more.

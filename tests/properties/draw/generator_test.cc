@@ -452,6 +452,56 @@ TEST(Generator, StaysWithinItsWork) {
   }
 }
 
+// Packed entries and pages change the batch, lengths, strides and the diagonal, and stay within a declared domain.
+TEST(Generator, DrawsPackedEntriesAndPagesWithinTheDomain) {
+  GeneratorConfig config = config_of_our_kernels();
+  config.features |= ATTN_FEATURE_RAGGED | ATTN_FEATURE_PAGED;
+  config.domain.emplace();
+  attn_domain& d = *config.domain;
+  d.size = sizeof d;
+  d.batch = {1, 3, 0, 0, {}};
+  d.seq_q = {1, 70, 0, 0, {}};
+  d.align = 1 + ATTN_BOTTOM_RIGHT;
+  d.layout = ATTN_LAYOUT_DENSE;
+  int packed = 0, paged = 0, several = 0;
+  for (uint64_t i = 0; i < 3000; ++i) {
+    const Case c = draw(config, 5, i);
+    const Problem& p = c.problem;
+    packed += p.packed_q || p.packed_k, paged += p.paging.has_value();
+    several += (p.packed_q || p.paging) && p.batch > 1;
+    ASSERT_TRUE(p.batch >= 1 && p.batch <= 3 && p.seq_q >= 1 && p.seq_q <= 70) << i;
+    if (!p.packed_q && !p.packed_k && !p.paging) continue;
+    if (p.causal || p.window_left >= 0 || p.window_right >= 0) EXPECT_EQ(p.align, ATTN_BOTTOM_RIGHT) << i;
+    for (const TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kO})
+      EXPECT_EQ(c.layout[static_cast<size_t>(t)].spread, 0) << i << " " << name_of(t);
+  }
+  EXPECT_GT(packed, 300);
+  EXPECT_GT(paged, 300);
+  EXPECT_GT(several, 300);
+}
+
+// A packed entry may be shorter than the longest: the rows that it lacks are no dead rows, and hold no planted values.
+TEST(Generator, RowsThatAPackedEntryLacksDoNotCount) {
+  Case c;
+  Problem& p = c.problem;
+  p.batch = 2, p.seq_q = p.seq_k = 6;
+  p.packed_q = Packing{{1, 2}, 0, false};
+  p.packed_k = Packing{{4, 2}, 0, false};
+  p.causal = true;
+  tidy(c);
+  const auto has_dead = [](const Case& of) {
+    const std::vector<std::string> names = features(of, 64, 64);
+    return std::ranges::find(names, "dead rows") != names.end();
+  };
+  EXPECT_FALSE(has_dead(c));
+  c.problem.packed_k->lengths = {4, 0};
+  EXPECT_TRUE(has_dead(c));
+  c.planted = {{TensorId::kQ, 0, 0, 4, 0, 0x7e00}, {TensorId::kK, 1, 0, 0, 0, 0x7e00}};
+  tidy(c);
+  ASSERT_EQ(c.planted.size(), 1u);
+  EXPECT_EQ(c.planted[0].s, 0);  // moved to the entry's only row; the entry without keys has none
+}
+
 // The offset of a packed entry is a product that may exceed 32 bits.
 TEST(Generator, DrawsPackedEntriesFarApart) {
   GeneratorConfig config = config_of_our_kernels();

@@ -26,31 +26,12 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void change(Fill& fill) {
-  const bool random = fill.kind >= FillKind::kSmallInt && fill.kind != FillKind::kPosition;
-  if (!random) fill = {};
-  if (!random) fill.kind = FillKind::kGaussian;
-  ++fill.seed;
-}
-
 // Other values of the same shape at the same addresses.
 Case other_values(Case c) {
   c.calls = {Call{.dirty_workspace = true}};
-  for (const TensorId t : kInputs) {
-    if (fill_of(t) && in_problem(spec_of(t), c.problem.features)) change(c.*fill_of(t));
-  }
-  if (auto& sink = c.problem.sink) sink->kind = SinkKind::kMixed, ++sink->seed;
-  if (auto& slopes = c.problem.slopes) slopes->kind = SlopeKind::kUneven, ++slopes->seed;
-  if (c.problem.bias) ++c.problem.bias->seed;
-  if (c.problem.mask) ++c.problem.mask->visible.seed;
-  if (c.problem.paging) {
-    std::ranges::reverse(*c.problem.key_lengths);  // there are as many pages as before
-    ++c.problem.paging->order;
-  } else if (c.problem.key_lengths) {
+  change_contents(c);
+  if (!c.problem.paging && c.problem.key_lengths) {
     for (int64_t& length : *c.problem.key_lengths) length += length > 0 ? -1 : 1;
-  }
-  for (auto* side : {&c.problem.packed_q, &c.problem.packed_k}) {
-    if (*side) std::ranges::reverse((*side)->lengths);  // the tensors stay as large
   }
   tidy(c);
   return c;

@@ -98,6 +98,35 @@ void drop_non_finite(Case& c) {
 }
 
 void drop_sinks(Case& c) { c.problem.sink.reset(); }
+
+namespace {
+
+void change(Fill& fill) {
+  const bool random = fill.kind >= FillKind::kSmallInt && fill.kind != FillKind::kPosition;
+  if (!random) fill = {};
+  if (!random) fill.kind = FillKind::kGaussian;
+  ++fill.seed;
+}
+
+}  // namespace
+
+void change_contents(Case& c) {
+  Problem& p = c.problem;
+  for (const TensorId t : kInputs) {
+    if (fill_of(t) && in_problem(spec_of(t), p.features)) change(c.*fill_of(t));
+  }
+  if (p.sink) p.sink->kind = SinkKind::kMixed, ++p.sink->seed;
+  if (p.slopes) p.slopes->kind = SlopeKind::kUneven, ++p.slopes->seed;
+  if (p.bias) ++p.bias->seed;
+  if (p.mask) ++p.mask->visible.seed;
+  for (auto* side : {&p.packed_q, &p.packed_k}) {
+    if (*side) std::ranges::reverse((*side)->lengths);
+  }
+  if (!p.paging) return;
+  std::ranges::reverse(*p.key_lengths);  // there are as many pages as before
+  ++p.paging->order;
+}
+
 void drop_slopes(Case& c) { c.problem.slopes.reset(); }
 
 std::optional<Pair> visible_pair(const Case& c, uint64_t salt) {
