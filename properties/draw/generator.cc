@@ -120,6 +120,7 @@ Case make_case(const GeneratorConfig& given, const Randoms& randoms, CaseRequest
   draw_phase(Phase::kLater, config, later, c);
   if (request.row.empty()) draw_later_pattern(patterns, c.problem);
   tidy(c);
+  if (config.domain) lay_within(*config.domain, c);  // packed entries and pages have changed the sizes
   if (!illegal(c)) return c;
   // A case can be illegal through its memory: through strides that no slot holds, or, in a domain of long
   // sequences, through a mask or a bias for every score.

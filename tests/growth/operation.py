@@ -83,7 +83,7 @@ OPERATION = [
      '    {kCount, "count", {kBatch, kHeadsQ, kSeqQ, kOne}, Element::kInt64, kOut, ATTN_FIELD(T, count), kFixed, nullptr,\n'
      "     ATTN_FEATURE_COUNT, ATTN_FEATURE_COUNT},\n"),
     ("properties/operations/CMakeLists.txt", "\nset(ATTNFUZZ_OPERATION_DECLARATIONS)", "list(APPEND ATTNFUZZ_OPERATIONS count)\n"),
-    ("properties/operations/forward/relations/CMakeLists.txt", "\nset_property(GLOBAL",
+    ("properties/operations/forward/relations/CMakeLists.txt", "\nset_property(GLOBAL PROPERTY ATTNFUZZ_PROPERTIES",
      "list(APPEND ATTNFUZZ_NAMED_PROPERTIES keys_counted)\n"),
     ("properties/operations/count/operation.cc", None, r"""// How many keys each query sees.
 #include "properties/case/case.h"

@@ -471,7 +471,7 @@ class Declarations(unittest.TestCase):
                                                "bias, mask, key_lengths, dq, dk, dv, stream; <lambda> is one of"):
             attnfuzz.target(lambda p, q, k, v: q, operation="backward")
         with self.assertRaisesRegex(ValueError, "operation='backward'.*only a forward pass has packed sequences"):
-            attnfuzz.cases(1, operation="backward", domain=attnfuzz.Domain(features=("packed",)))
+            next(attnfuzz.cases(attnfuzz.Domain(features=("packed",)), operation="backward"))
         with self.assertRaisesRegex(ValueError, "operation='backward'.*only a forward pass has packed sequences"):
             attnfuzz.target(lambda p, q, k, v, dout, o, lse: q, operation="backward",
                             domain=attnfuzz.Domain(features=("packed",)))

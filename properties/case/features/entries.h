@@ -34,10 +34,4 @@ inline void align_within(const DrawContext& context, Problem& p) {
   if (context.config.domain && context.config.domain->align != 0) p.align = context.config.domain->align - 1;
 }
 
-// True if the kernel declares nothing about strides.
-inline bool strides_are_free(const DrawContext& context) {
-  const auto& domain = context.config.domain;
-  return !domain || (domain->layout == ATTN_LAYOUT_ANY && domain->align_bytes == 0);
-}
-
 }  // namespace attnfuzz

@@ -114,7 +114,7 @@ void draw(const DrawContext& context, Case& c) {
   }
   align_within(context, p);
   if (narrow) p.index_dtype = rng.coin() ? ATTN_INDEX_32 : ATTN_INDEX_64;
-  if (strides_are_free(context) && rng.percent(24)) draw_far_rows(rng, c);
+  if (rng.percent(24)) draw_far_rows(rng, c);
 }
 
 // Moves the length of one entry, or the slack.

@@ -119,10 +119,8 @@ void draw(const DrawContext& context, Case& c) {
   const bool narrow = (context.config.features & ATTN_FEATURE_INDEX32) != 0;
   p.index_dtype = narrow && rng.percent(65) ? ATTN_INDEX_32 : ATTN_INDEX_64;
   c.once.k.batch = c.once.v.batch = false;
-  if (strides_are_free(context)) {
-    draw_pools(rng, c);
-    draw_table(rng, c);
-  }
+  draw_pools(rng, c);
+  draw_table(rng, c);
   align_within(context, p);
   std::erase_if(c.planted, [&](const Planted& x) { return x.b >= p.batch; });
   if (!geometry(c, TensorId::kK) || (!p.latent && !geometry(c, TensorId::kV))) c = before;
