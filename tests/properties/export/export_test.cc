@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "properties/case/shrink_toggles.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"
 #include "tests/properties/support/fake_target.h"
@@ -125,6 +126,25 @@ TEST(Export, RefusesWhatIsTooLargeToRead) {
   const auto prepared = prepare_export(r, target, documented());
   ASSERT_TRUE(std::holds_alternative<std::string>(prepared));
   EXPECT_NE(std::get<std::string>(prepared).find("attnfuzz reduce"), std::string::npos);
+}
+
+TEST(Export, RefusesWhatNoProgramReads) {
+  FakeTarget target;
+  Reproducer packed;
+  packed.property = "reference";
+  packed.c.problem.features = ATTN_FEATURE_BACKWARD;
+  packed.c.problem.packed_q = Packing{{1}, 0, false};
+  Reproducer paged;
+  paged.property = "reference";
+  paged.c.problem.key_lengths = std::vector<int64_t>{1};
+  paged.c.problem.paging.emplace();
+  for (Reproducer* r : {&packed, &paged}) {
+    tidy(r->c);
+    const auto prepared = prepare_export(*r, target, documented());
+    ASSERT_TRUE(std::holds_alternative<std::string>(prepared));
+    const std::string& why = std::get<std::string>(prepared);
+    EXPECT_NE(why.find("a program of its own does not know this kind of problem"), why.npos) << why;
+  }
 }
 
 TEST(Export, WhatAFileSaysStaysInAComment) {
