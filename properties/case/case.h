@@ -188,6 +188,9 @@ struct Paging {
   int64_t beyond = 0;      // entries of each row of the table beyond those that seq_k keys need
   PageJunk junk = PageJunk::kFirst;
   bool numbers = false;    // slots and pages without a key hold numbers of the tensor's fill, not NaN
+  // All batch entries begin with this many pages in common, as far as their keys reach: the keys of a common
+  // prefix, which have the values of batch entry 0.
+  int64_t shared = 0;
   bool operator==(const Paging&) const = default;
 };
 
@@ -241,6 +244,7 @@ template <> inline constexpr auto kFields<Paging> = fields("pages",
     field("junk", &Paging::junk, Names{kPageJunkNames}),
     field("numbers", &Paging::numbers),
     field("order", &Paging::order),
+    field("shared", &Paging::shared),
     field("size", &Paging::size),
     field("spare", &Paging::spare));
 
@@ -384,6 +388,7 @@ struct Remap {
   int64_t seq_q = 0, seq_k = 0;  // lengths that patterns and biases see; 0: the problem's own
   std::optional<Fill> k_shift;   // row 0 of this fill is added to every row of K
   std::optional<Fill> v_added;   // added to V, element by element
+  int64_t shared_keys = 0;       // K and V of keys before this one are those of batch entry 0
   bool operator==(const Remap&) const = default;
 };
 

@@ -147,6 +147,7 @@ template <> inline constexpr auto kFields<Remap> = fields("a remap",
     field("query", &Remap::query),
     field("seq_k", &Remap::seq_k),
     field("seq_q", &Remap::seq_q),
+    field("shared_keys", &Remap::shared_keys),
     field("v_added", &Remap::v_added));
 
 template <> inline constexpr auto kFields<Case> = fields("a case",

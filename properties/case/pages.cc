@@ -25,16 +25,38 @@ int64_t paged_keys(const Problem& p, int64_t b) {
 }
 
 int64_t page_count(const Problem& p) {
-  int64_t pages = p.paging->spare;
-  for (int64_t b = 0; b < p.batch; ++b) pages += p.pages_of(paged_keys(p, b));
-  return pages;
+  int64_t own = 0, shared = 0;
+  for (int64_t b = 0; b < p.batch; ++b) {
+    const int64_t pages = p.pages_of(paged_keys(p, b)),
+                  common = std::min(pages, std::max<int64_t>(p.paging->shared, 0));
+    own += pages - common;
+    shared = std::max(shared, common);
+  }
+  return shared + own + p.paging->spare;
 }
 
-Pages::Pages(const Problem& p) : paging_(*p.paging), columns_(p.pages_per_seq()), first_({0}) {
-  for (int64_t b = 0; b < p.batch; ++b) {
-    keys_.push_back(paged_keys(p, b));
-    first_.push_back(first_.back() + p.pages_of(paged_keys(p, b)));
+namespace {
+
+std::vector<int64_t> keys_of_all(const Problem& p) {
+  std::vector<int64_t> keys;
+  for (int64_t b = 0; b < p.batch; ++b) keys.push_back(paged_keys(p, b));
+  return keys;
+}
+
+}  // namespace
+
+Pages::Pages(const Problem& p) : Pages(*p.paging, keys_of_all(p), p.pages_per_seq()) {}
+
+Pages::Pages(const Paging& paging, std::vector<int64_t> keys, int64_t columns)
+    : paging_(paging), columns_(columns), keys_(std::move(keys)) {
+  for (const int64_t n : keys_) {
+    owned_.push_back(n / paging_.size + (n % paging_.size != 0));
+    shared_ = std::max(shared_, std::min(owned_.back(), paging_.shared));
   }
+  longest_ = std::ranges::max_element(keys_) - keys_.begin();
+  first_.push_back(shared_);
+  for (const int64_t pages : owned_)
+    first_.push_back(first_.back() + std::max<int64_t>(pages - paging_.shared, 0));
   page_of_.resize(static_cast<size_t>(first_.back() + paging_.spare));
   std::iota(page_of_.begin(), page_of_.end(), 0);
   if (paging_.order != 0) {
@@ -48,10 +70,12 @@ Pages::Pages(const Problem& p) : paging_(*p.paging), columns_(p.pages_per_seq())
 std::optional<StoredRow> Pages::owner(const StoredRow& stored) const {
   const int64_t place = place_of_[static_cast<size_t>(stored.entry)];
   if (place >= first_.back()) return std::nullopt;
-  const auto b = static_cast<size_t>(std::ranges::upper_bound(first_, place) - first_.begin() - 1);
-  const int64_t key = (place - first_[b]) * paging_.size + stored.row;
-  if (key >= keys_[b]) return std::nullopt;
-  return StoredRow{static_cast<int64_t>(b), key};
+  const bool common = place < shared_;
+  const int64_t b = common ? longest_ : std::ranges::upper_bound(first_, place) - first_.begin() - 1;
+  const int64_t page = common ? place : place - first_[static_cast<size_t>(b)] + paging_.shared;
+  const int64_t key = page * paging_.size + stored.row;
+  if (key >= keys_[static_cast<size_t>(b)]) return std::nullopt;
+  return StoredRow{b, key};
 }
 
 int64_t Pages::junk(int64_t b, int64_t n) const {

@@ -6,7 +6,8 @@
 //   pages.owner({page, slot});             // {b, j}; nothing for a slot that holds no key
 //   pages.row(b);                          // row b of the block table, entries without a meaning included
 //
-// Each page has one owner at most. Pages that several entries share are not drawn yet.
+// The first pages of all entries may be the same (Paging::shared). Such a page has an owner for each of its
+// keys: the first of the entries with most keys.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +23,22 @@ namespace attnfuzz {
 int64_t paged_keys(const Problem& p, int64_t b);
 // The pages of K and of V, spare ones included.
 int64_t page_count(const Problem& p);
+// The keys from the first on that all batch entries have in common, as far as theirs reach.
+inline int64_t shared_keys(const Problem& p) { return p.paging ? p.paging->shared * p.paging->size : 0; }
 
 class Pages {
  public:
   explicit Pages(const Problem& p);
+  // `keys`: of each batch entry; `columns`: entries of a row of the block table.
+  Pages(const Paging& paging, std::vector<int64_t> keys, int64_t columns);
 
   int64_t count() const { return static_cast<int64_t>(page_of_.size()); }
-  int64_t of(int64_t b, int64_t n) const { return page_of_[static_cast<size_t>(first_[static_cast<size_t>(b)] + n)]; }
-  // The pages of batch entry b.
-  int64_t owned(int64_t b) const { return first_[static_cast<size_t>(b) + 1] - first_[static_cast<size_t>(b)]; }
+  int64_t of(int64_t b, int64_t n) const {
+    const int64_t own = n - paging_.shared;
+    return page_of_[static_cast<size_t>(own < 0 ? n : first_[static_cast<size_t>(b)] + own)];
+  }
+  // The pages of batch entry b, shared ones included.
+  int64_t owned(int64_t b) const { return owned_[static_cast<size_t>(b)]; }
   std::optional<StoredRow> owner(const StoredRow& stored) const;
   std::vector<int64_t> row(int64_t b) const;
 
@@ -40,7 +48,11 @@ class Pages {
   Paging paging_;
   int64_t columns_;
   std::vector<int64_t> keys_;     // of each batch entry
-  std::vector<int64_t> first_;    // places of the entries' first pages, and their number: places count pages in order
+  std::vector<int64_t> owned_;    // pages of each batch entry
+  int64_t shared_ = 0;            // pages at the first places that entries share
+  int64_t longest_ = 0;           // the first entry with the most keys
+  std::vector<int64_t>
+      first_;  // places of the entries' own first pages, and the end: places count pages in order
   std::vector<int64_t> page_of_;  // the page at a place
   std::vector<int64_t> place_of_;
 };

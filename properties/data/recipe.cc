@@ -29,17 +29,28 @@ struct Indices {
   int64_t b, h, s;
 };
 
+// The batch entry whose values a tensor holds at place s of entry b: 0 for keys of shared pages.
+int64_t stored_entry(const Case& c, bool keys, int64_t b, int64_t s) {
+  return keys && s < shared_keys(c.problem) ? 0 : b;
+}
+// The batch entry of the recipe. `at`: the recipe's row.
+int64_t entry_source(const Case& c, bool keys, int64_t b, int64_t at, int64_t length) {
+  return keys && at < c.remap.shared_keys ? 0 : source(c.remap.batch, b, length);
+}
+
 // The row of the recipe that lies at row (b,h,s) of an input with a fill.
 Indices row_source(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s) {
   static const Remap kIdentity;
   const auto [once_batch, once_head, once_row, once_column] = repeated(c, tensor);
+  const bool keys = of_keys(spec_of(tensor));
+  b = stored_entry(c, keys, b, s);
   if (c.remap == kIdentity) return {once_batch ? 0 : b, once_head ? 0 : h, once_row ? 0 : s};
   const Remap& r = c.remap;
   const int64_t length = key_length(c.problem, b);
   const bool queries = of_queries(spec_of(tensor));
-  return {once_batch ? 0 : source(r.batch, b, length),
-          once_head ? 0 : source(queries ? r.head_q : r.head_kv, h, length),
-          once_row ? 0 : source(queries ? r.query : r.key, s, length)};
+  const int64_t at = once_row ? 0 : source(queries ? r.query : r.key, s, length);
+  return {once_batch ? 0 : entry_source(c, keys, b, at, length),
+          once_head ? 0 : source(queries ? r.head_q : r.head_kv, h, length), at};
 }
 
 // The indices of the recipe for an entry of bias or mask. Broadcast dimensions stay at 0.
@@ -92,6 +103,13 @@ int64_t key_length(const Problem& p, int64_t b) {
 
 Lengths lengths_of(const Problem& p, int64_t b) {
   return {p.packed_q ? packed_length(*p.packed_q, p.seq_q, b) : p.seq_q, key_length(p, b)};
+}
+
+int64_t rows_present(const Problem& p) {
+  if (!p.packed_q) return p.batch * p.heads_q * p.seq_q;
+  int64_t queries = 0;
+  for (int64_t b = 0; b < p.batch; ++b) queries += lengths_of(p, b).queries;
+  return queries * p.heads_q;
 }
 
 int64_t rows_held(const Case& c, TensorId tensor, int64_t b) {
@@ -155,12 +173,13 @@ float slope_at(const Case& c, int64_t b, int64_t h) {
 
 std::vector<Planted> planted_at(const Case& c) {
   static const Remap kIdentity;
-  if (c.remap == kIdentity || c.planted.empty()) return c.planted;
+  if ((c.remap == kIdentity && shared_keys(c.problem) == 0) || c.planted.empty()) return c.planted;
   const Problem& p = c.problem;
   const Remap& r = c.remap;
   std::vector<Planted> found;
   for (const Planted& plant : c.planted) {
-    const bool pair = plant.tensor == TensorId::kBias, query = of_queries(spec_of(plant.tensor));
+    const bool pair = plant.tensor == TensorId::kBias, query = of_queries(spec_of(plant.tensor)),
+               keys = of_keys(spec_of(plant.tensor));
     Broadcast broadcast = pair && p.bias ? p.bias->broadcast : Broadcast{};
     const std::array<bool, 4> once = repeated(c, plant.tensor);
     broadcast.batch |= once[0], broadcast.head |= once[1], broadcast.query |= once[2];
@@ -171,11 +190,15 @@ std::vector<Planted> planted_at(const Case& c) {
       const auto from = [length](bool repeated, const Axis& axis, int64_t i) {
         return repeated ? 0 : source(axis, i, length);
       };
-      if (from(broadcast.batch, r.batch, b) != plant.b) continue;
+      // Of the values of another row, too, unless keys may be shared.
+      const bool shares = keys && (shared_keys(p) > 0 || r.shared_keys > 0);
+      if (!shares && from(broadcast.batch, r.batch, b) != plant.b) continue;
       for (int64_t h = 0; h < heads; ++h) {
         if (from(broadcast.head, query ? r.head_q : r.head_kv, h) != plant.h) continue;
         for (int64_t s = 0; s < rows; ++s) {
-          if (from(broadcast.query, query ? r.query : r.key, s) != plant.s) continue;
+          const int64_t at = from(broadcast.query, query ? r.query : r.key, s);
+          if (at != plant.s) continue;
+          if (shares && entry_source(c, keys, stored_entry(c, keys, b, s), at, length) != plant.b) continue;
           for (int64_t d = 0; d < (pair ? p.seq_k : 1); ++d) {
             if (pair && source(r.key, d, length) != plant.d) continue;
             found.push_back({plant.tensor, b, h, s, pair ? d : plant.d, plant.bits});

@@ -23,6 +23,9 @@ int64_t key_length(const Problem& p, int64_t b);
 // Its queries and its keys.
 Lengths lengths_of(const Problem& p, int64_t b);
 
+// The rows of O and of the LSE that are there, over all batch entries and heads.
+int64_t rows_present(const Problem& p);
+
 // The number of rows of a batch entry that are there and hold no NaN: nan_beyond_lengths puts one in rows of K and V
 // behind the key length. If all entries share the tensor, the longest entry decides.
 int64_t rows_held(const Case& c, TensorId tensor, int64_t b);

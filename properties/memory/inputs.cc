@@ -13,7 +13,7 @@ InputRows::InputRows(const Case& c, TensorId t, float dead_lse, std::span<const 
     : case_(c),
       tensor_(t),
       dead_lse_(dead_lse),
-      plain_(c.remap == Remap{} && c.sides == Pattern{}),
+      plain_(c.remap == Remap{} && c.sides == Pattern{} && shared_keys(c.problem) == 0),
       derived_(derived),
       packed_(c.problem) {
   if (c.planted.empty()) return;

@@ -37,7 +37,7 @@ class InputRows {
   const Case& case_;
   const TensorId tensor_;
   const float dead_lse_;
-  const bool plain_;              // neither remapped nor of a merge: fills.h writes whole rows
+  const bool plain_;              // not remapped, not of a merge, no page is shared: fills.h writes whole rows
   std::span<const std::byte> derived_;
   const PackedCase packed_;
   std::vector<Planted> planted_;  // in this tensor

@@ -285,6 +285,7 @@ void shrink_paging(Search& s) {
   };
   lower_member(&Paging::size, 1, {2, 3, 15, 16, 17});
   lower_member(&Paging::order, 0, {1, 2, 3, 4, 5, 6, 7, 8});
+  lower_member(&Paging::shared, 0, {1});
   lower_member(&Paging::spare, 0, {1, 2});
   lower_member(&Paging::beyond, 0, {1, 2});
 }

@@ -13,9 +13,8 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.paging); };
 
-// The share of cases with pages, for a kernel that knows them; and of those that are judged one by one where others go
-// many at once.
-constexpr int64_t kPercent = 30, kPercentIfSlow = 6;
+// The share of cases with pages, for a kernel that knows them.
+constexpr int64_t kPercent = 30;
 // Longer sequences stay as they are.
 constexpr int64_t kMostKeys = 4096;
 // The most pages of a case. Each takes 16 bytes of a table beside its own memory.
@@ -100,11 +99,17 @@ void draw_table(Rng& rng, Case& c) {
   if (rng.percent(30)) layout.placement = Placement::kPageEnd;
 }
 
+// A common prefix of all entries, as serving engines share it.
+void draw_shared(Rng& rng, Problem& p) {
+  const int64_t most = p.pages_of(p.seq_k);
+  if (p.batch < 2 || most == 0 || !rng.percent(25)) return;
+  p.paging->shared = rng.percent(30) ? most : rng.range(1, most);
+}
+
 void draw(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   Problem& p = c.problem;
   if ((context.config.features & ATTN_FEATURE_PAGED) == 0 || !rng.percent(kPercent)) return;
-  if ((context.config.slow & ATTN_FEATURE_PAGED) != 0 && !rng.percent(kPercentIfSlow)) return;
   if ((p.features & kOperations) != 0 || std::max(p.seq_q, p.seq_k) > kMostKeys || has_many_heads(p)) return;
   const Case before = c;
   if (!p.packed_q) draw_batch(context, p);
@@ -123,15 +128,17 @@ void draw(const DrawContext& context, Case& c) {
   draw_table(rng, c);
   align_within(context, p);
   std::erase_if(c.planted, [&](const Planted& x) { return x.b >= p.batch; });
+  draw_shared(rng, p);
   if (!geometry(c, TensorId::kK) || (!p.latent && !geometry(c, TensorId::kV))) c = before;
 }
 
-// Moves the size of a page, the order of pages, the spare ones, or what the table holds beside them.
+// Moves the size of a page, the order of pages, the spare and the shared ones, or what the table holds beside
+// them.
 bool step(const DrawContext& context, Case& c) {
   if (!c.problem.paging) return false;
   Rng& rng = context.rng;
   Paging& paging = *c.problem.paging;
-  switch (rng.range(0, 4)) {
+  switch (rng.range(0, 5)) {
     case 0:
       paging.size = draw_paging(rng).size;
       break;
@@ -143,6 +150,9 @@ bool step(const DrawContext& context, Case& c) {
       break;
     case 3:
       paging.beyond = rng.range(0, 3);
+      break;
+    case 4:
+      paging.shared = rng.range(0, 3);
       break;
     default:
       paging.junk = static_cast<PageJunk>(rng.range(0, kPageJunks - 1));
@@ -173,6 +183,8 @@ void say_pages(const Case& c, Sentence& words) {
   const Paging& paging = *c.problem.paging;
   std::string text = cat("pages of ", paging.size, paging.size == 1 ? " key" : " keys");
   if (paging.order != 0) text += ", shuffled";
+  if (paging.shared > 0)
+    text += cat(", the first ", paging.shared, paging.shared == 1 ? " shared" : " of them shared");
   if (paging.spare > 0) text += cat(", ", paging.spare, " spare");
   if (paging.beyond > 0) text += cat(", table rows ", paging.beyond, " longer");
   if (paging.junk != PageJunk::kFirst) text += cat(", unused entries ", kJunk[static_cast<size_t>(paging.junk)]);
@@ -185,7 +197,7 @@ void cost(const Case& c, Cost& cost) {
   if (!c.problem.paging) return;
   const Paging& paging = *c.problem.paging;
   cost.at(Rank::kKeyLengths).add(1);
-  cost.add(paging.order != 0), cost.add(paging.spare), cost.add(paging.beyond);
+  cost.add(paging.order != 0), cost.add(paging.shared), cost.add(paging.spare), cost.add(paging.beyond);
   cost.add(static_cast<int64_t>(paging.junk)), cost.add(paging.numbers);
   cost.distance(paging.size, 1), cost.distance(static_cast<int64_t>(paging.order), 0);
 }
@@ -197,6 +209,7 @@ void tidy(Case& c) {
   Paging& paging = *p.paging;
   paging.size = std::max<int64_t>(paging.size, 1);
   paging.spare = std::max<int64_t>(paging.spare, 0), paging.beyond = std::max<int64_t>(paging.beyond, 0);
+  paging.shared = std::max<int64_t>(paging.shared, 0);
   c.once.k.batch = c.once.v.batch = false;
   TensorLayout& table = layout_of(c, TensorId::kBlockTable);
   table.step = 1, table.across = false, table.backwards = 0, table.spread = 0;
@@ -210,6 +223,7 @@ Complaint illegal(const Case& c) {
   if (!p.key_lengths) return "paging is set, but there are no key_lengths";
   if (p.packed_k) return "paging is set, but keys are packed";
   if (auto why = outside("paging.size", paging.size, 1, kMaxSize)) return why;
+  if (auto why = outside("paging.shared", paging.shared, 0, kMostPages)) return why;
   if (auto why = outside("paging.spare", paging.spare, 0, kMostPages)) return why;
   if (auto why = outside("paging.beyond", paging.beyond, 0, kMostPages)) return why;
   if (auto why = outside("the pages", page_count(p), 0, kMostPages)) return why;
@@ -230,6 +244,7 @@ extern constinit const Feature paging = {
                            return choice < 2;
                          }},
                         member_toggle<&Paging::order>("shuffled pages"),
+                        member_toggle<&Paging::shared>("shared pages"),
                         member_toggle<&Paging::spare>("spare pages"),
                         member_toggle<&Paging::beyond>("longer rows of the block table"),
                         member_toggle<&Paging::junk>("junk in the block table"),
@@ -245,6 +260,7 @@ extern constinit const Feature paging = {
     .refusals = none,  // a kernel that does not know pages is never asked for them
     .tags = {{"pages", [](const Tiled& x) { return x.p.paging.has_value(); }},
              {"shuffled pages", [](const Tiled& x) { return has_own<&Paging::order>(x.c); }},
+             {"shared pages", [](const Tiled& x) { return has_own<&Paging::shared>(x.c); }},
              {"junk in the block table", [](const Tiled& x) { return has_own<&Paging::junk>(x.c); }},
              {"page ids above 2^16",
               [](const Tiled& x) { return x.p.paging && page_count(x.p) > int64_t{1} << 16; }}},

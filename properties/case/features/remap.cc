@@ -51,6 +51,7 @@ extern constinit const Feature remap = {
       if (auto why = of_field(bad_axis(r.key, p.seq_k), "remap.key")) return why;
       if (auto why = outside("remap.seq_q", r.seq_q, 0, kMaxSize)) return why;
       if (auto why = outside("remap.seq_k", r.seq_k, 0, kMaxSize)) return why;
+      if (auto why = outside("remap.shared_keys", r.shared_keys, 0, kMaxSize)) return why;
       if (r.k_shift) {
         if (auto why = bad_fill("remap.k_shift", *r.k_shift)) return why;
       }

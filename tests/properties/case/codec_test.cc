@@ -67,7 +67,7 @@ Case full_case() {
                .packed_q = Packing{{3, 65}, 4, true},
                .packed_k = Packing{{129, 0}, 1, true},
                .index_dtype = ATTN_INDEX_32,
-               .paging = Paging{64, 7, 2, 3, PageJunk::kMixed, true}};
+               .paging = Paging{64, 7, 2, 3, PageJunk::kMixed, true, 1}};
   c.env = {.sm_count = 1,
            .compute_capability = 80,
            .shared_memory_limit = 1024,
@@ -85,7 +85,7 @@ Case full_case() {
   c.poison = Poison::kHuge;
   c.want_lse = false;
   c.calls = {{}, {.dirty_workspace = true, .stream = 1}};
-  c.remap = {axis, axis, axis, axis, axis, 11, 12, fill, Fill{}};
+  c.remap = {axis, axis, axis, axis, axis, 11, 12, fill, Fill{}, 13};
   return c;
 }
 
@@ -129,7 +129,7 @@ TEST(Codec, EveryFieldIsWritten) {
   EXPECT_EQ(json["problem"]["mask"].size(), 2u);
   EXPECT_EQ(json["problem"]["slopes"].size(), 3u);
   EXPECT_EQ(json["problem"]["packed_q"].size(), 3u);
-  EXPECT_EQ(json["problem"]["paging"].size(), 6u);
+  EXPECT_EQ(json["problem"]["paging"].size(), 7u);
   EXPECT_EQ(json["problem"]["mask"]["visible"].size(), 3u);
   EXPECT_EQ(json["problem"]["mask"]["broadcast"].size(), 3u);
   EXPECT_EQ(json["env"].size(), 6u);
@@ -140,7 +140,7 @@ TEST(Codec, EveryFieldIsWritten) {
   EXPECT_EQ(json["once"].size(), 3u);
   EXPECT_EQ(json["once"]["v"].size(), 2u);
   EXPECT_EQ(json["calls"][1].size(), 2u);
-  EXPECT_EQ(json["remap"].size(), 9u);
+  EXPECT_EQ(json["remap"].size(), 10u);
   EXPECT_EQ(json["remap"]["key"].size(), 4u);
 }
 

@@ -69,6 +69,44 @@ TEST(Paged, KeysLieInTheSlotsThatTheTableNames) {
   }
 }
 
+// All entries begin with the same pages, whose keys have the values of entry 0. The longest entry fills them.
+TEST(Paged, EntriesShareTheirFirstPages) {
+  for (const uint64_t order : {0, 5}) {
+    Case c = paged_case({.size = 2, .order = order, .spare = 1, .beyond = 1, .shared = 2});
+    c.problem.key_lengths = std::vector<int64_t>{3, 0, 7};
+    c.planted = {{TensorId::kK, 0, 1, 2, 2, 0x7c00},
+                 {TensorId::kK, 2, 1, 0, 2, 0x7c00},
+                 {TensorId::kV, 2, 1, 6, 2, 0x7c00}};
+    tidy(c);
+    ASSERT_EQ(illegal(c), std::nullopt);
+    Arena arena;
+    const LaidOut laid(c, arena);
+    EXPECT_EQ(laid.problem().pages, 5);  // 2 shared, 2 of the last entry alone, a spare one
+    const Sequences sequences(laid.problem(), laid.tensors());
+    const PackedCase places(c.problem);
+    std::set<std::pair<int64_t, int64_t>> used;
+    for (int64_t j = 0; j < 7; ++j) {
+      const StoredRow at = sequences.key_row(2, j);
+      EXPECT_TRUE(used.emplace(at.entry, at.row).second);
+      if (j < 3) EXPECT_EQ(sequences.key_row(0, j), at);
+      EXPECT_EQ(places.owner(TensorId::kK, at), (StoredRow{2, j}));
+      for (const TensorId t : {TensorId::kK, TensorId::kV}) {
+        const double got = decode(c.problem.dtype, element(laid, c.problem, t, at.entry, 1, at.row, 2), 0);
+        EXPECT_EQ(got, value_at(c, t, 2, 1, j, 2)) << name_of(t) << " " << j;
+        if (j < 3) EXPECT_EQ(got, value_at(c, t, 0, 1, j, 2));
+        // A value that is planted in another entry is not there.
+        EXPECT_EQ(std::isinf(got), (t == TensorId::kK && j == 2) || (t == TensorId::kV && j == 6));
+        Case dense = c;
+        dense.problem.paging.reset();
+        dense.planted.clear();
+        if (j < 4 && !std::isinf(got)) EXPECT_EQ(got, value_at(dense, t, 0, 1, j, 2));
+        dense.remap.shared_keys = 4;
+        if (!std::isinf(got)) EXPECT_EQ(got, value_at(dense, t, 2, 1, j, 2));
+      }
+    }
+  }
+}
+
 TEST(Paged, UnusedEntriesOfTheTableHoldJunk) {
   const auto last = [](PageJunk junk, int64_t spare) {
     const Pages pages(paged_case({.size = 2, .order = 9, .spare = spare, .beyond = 1, .junk = junk}).problem);

@@ -17,6 +17,9 @@ bool any_case(Case&, const KernelInfo&, std::string*) { return true; }
 Case variant_of(const Case& base) {
   Case c = base;
   c.calls = {Call{}};
+  c.remap.shared_keys =
+      std::max(c.remap.shared_keys,
+               std::min(shared_keys(base.problem), base.problem.seq_k));  // the variant may have no pages
   return c;
 }
 
