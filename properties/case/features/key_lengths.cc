@@ -88,7 +88,14 @@ extern constinit const Feature key_lengths = {
     .mutations = none,
     .refusals = {{"key lengths",
                   [](Problem& p) { p.key_lengths = {1}; },
-                  [](Case& c) { unset<kFields>(c); },
+                  [](Case& c) {
+                    // A call with pages says how many keys each entry has; these then are all that it has room
+                    // for.
+                    if (c.problem.paging && c.problem.key_lengths)
+                      std::ranges::fill(*c.problem.key_lengths, c.problem.seq_k);
+                    else
+                      unset<kFields>(c);
+                  },
                   {"lengths_clamped"},
                   "dead rows",
                   Limit::kNoKeyLengths}},

@@ -480,6 +480,31 @@ TEST(Generator, DrawsPackedEntriesAndPagesWithinTheDomain) {
   EXPECT_GT(several, 300);
 }
 
+// A kernel that refuses key lengths still gets pages, with all keys that the entries have room for.
+TEST(Generator, DrawsFullPagesForAKernelWithoutKeyLengths) {
+  GeneratorConfig config = config_of_our_kernels();
+  config.features |= ATTN_FEATURE_PAGED;
+  for (const Feature* feature : all_features())
+    for (const Refusal& refusal : feature->refusals)
+      if (refusal.limit == Limit::kNoKeyLengths) config.refused.those.push_back(&refusal);
+  ASSERT_EQ(config.refused.those.size(), 1u);
+  int paged = 0, dense = 0;
+  for (uint64_t i = 0; i < 600; ++i) {
+    Case c = draw(config, 6, i);
+    strip_refused(config.refused, c);
+    tidy(c);
+    if (!c.problem.paging) {
+      dense += c.problem.key_lengths.has_value();
+      continue;
+    }
+    ++paged;
+    EXPECT_EQ(illegal(c), std::nullopt);
+    for (const int64_t length : *c.problem.key_lengths) EXPECT_EQ(length, c.problem.seq_k);
+  }
+  EXPECT_GT(paged, 60);
+  EXPECT_EQ(dense, 0);
+}
+
 // A packed entry may be shorter than the longest: the rows that it lacks are no dead rows, and hold no planted values.
 TEST(Generator, RowsThatAPackedEntryLacksDoNotCount) {
   Case c;
