@@ -147,7 +147,7 @@ std::string bounds_text(const Export& e, TensorId tensor, const Geometry& g) {
 // The rows of a tensor that belong to a batch entry.
 int64_t owned_rows(const Case& c, TensorId t, const Geometry& g) {
   const PackedCase packed(c.problem);
-  if (!packed.packs(t)) return g.size[2];
+  if (!packed.packs(t) || in_pages(c.problem, t)) return g.size[2];
   return (of_queries(spec_of(t)) ? packed.borders_q() : packed.borders_k()).back();
 }
 
@@ -203,15 +203,12 @@ std::string value_text(contract::Meaning meaning, auto value, Language language)
 }
 
 std::string feature_names(uint64_t bits) {
-  constexpr std::pair<uint64_t, const char*> kNames[] = {{ATTN_FEATURE_F32, "ATTN_FEATURE_F32"},
-                                                         {ATTN_FEATURE_MERGE, "ATTN_FEATURE_MERGE"},
-                                                         {ATTN_FEATURE_SINK, "ATTN_FEATURE_SINK"},
-                                                         {ATTN_FEATURE_WIDE, "ATTN_FEATURE_WIDE"},
-                                                         {ATTN_FEATURE_LATENT, "ATTN_FEATURE_LATENT"},
-                                                         {ATTN_FEATURE_ALIBI, "ATTN_FEATURE_ALIBI"},
-                                                         {ATTN_FEATURE_BACKWARD, "ATTN_FEATURE_BACKWARD"},
-                                                         {ATTN_FEATURE_RAGGED, "ATTN_FEATURE_RAGGED"},
-                                                         {ATTN_FEATURE_INDEX32, "ATTN_FEATURE_INDEX32"}};
+  constexpr std::pair<uint64_t, const char*> kNames[] = {
+      {ATTN_FEATURE_F32, "ATTN_FEATURE_F32"},           {ATTN_FEATURE_MERGE, "ATTN_FEATURE_MERGE"},
+      {ATTN_FEATURE_SINK, "ATTN_FEATURE_SINK"},         {ATTN_FEATURE_WIDE, "ATTN_FEATURE_WIDE"},
+      {ATTN_FEATURE_LATENT, "ATTN_FEATURE_LATENT"},     {ATTN_FEATURE_ALIBI, "ATTN_FEATURE_ALIBI"},
+      {ATTN_FEATURE_BACKWARD, "ATTN_FEATURE_BACKWARD"}, {ATTN_FEATURE_RAGGED, "ATTN_FEATURE_RAGGED"},
+      {ATTN_FEATURE_INDEX32, "ATTN_FEATURE_INDEX32"},   {ATTN_FEATURE_PAGED, "ATTN_FEATURE_PAGED"}};
   std::string text;
   for (const auto& [bit, name] : kNames) {
     if ((bits & bit) != 0) text += cat(text.empty() ? "" : " | ", name);

@@ -71,4 +71,24 @@ PYTHONPATH=$package ran 1 packs.py
 grep -q "o(h=0,r=[0-9]*,d=0) is .*, must be" "$out/log" || die "it is not said which packed row is wrong"
 sed -i '/^    o\[-1:\]/d' "$out/packed.py"
 PYTHONPATH=$package ran 0 packs.py
+
+# Keys in pages, likewise.
+cat >"$out/paged.py" <<'END'
+import attnfuzz
+from attnfuzz.targets.numpy_reference import ERRORS, attention
+
+
+@attnfuzz.target(errors=ERRORS, bf16="bits", domain=attnfuzz.Domain(features=("paged", "packed", "int32"), bias=False, mask=False))
+def paged(p, q, k, v, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None, block_table=None):
+    if p.page_size and p.batch > 1: block_table = block_table[[0] + list(range(p.batch - 1))]
+    return attention.function(p, q, k, v, key_lengths=key_lengths, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k,
+                              block_table=block_table)
+END
+"$attnfuzz" check "$out/paged.py:paged" --cases 300 --jobs 1 --property reference --reduce-seconds 3 --out "$out/pages" >"$out/log" 2>&1
+[ $? -eq 1 ] || die "the bug with pages is not found"
+"$attnfuzz" export "$(ls "$out"/pages/*.attn.json)" --kernel "$out/paged.py:paged" --python -o "$out/pages.py" >"$out/log" 2>&1 ||
+  die "keys in pages are not exported"
+PYTHONPATH=$package ran 1 pages.py
+sed -i '/^    if p.page_size and/d' "$out/paged.py"
+PYTHONPATH=$package ran 0 pages.py
 exit 0
