@@ -46,6 +46,7 @@ enum Tensor : int {
   kHeadSlopes = place_of(TensorId::kSlopes),
   kBordersQ = place_of(TensorId::kCuQ),
   kBordersK = place_of(TensorId::kCuK),
+  kTable = place_of(TensorId::kBlockTable),
   kFirstO = place_of(TensorId::kO1),
   kSecondO = place_of(TensorId::kO2),
   kFirstLse = place_of(TensorId::kLse1),
@@ -114,6 +115,7 @@ struct Recipe {
   int32_t remapped;  // boolean: some of the axes below are not the identity
   Axis batch, head_q, head_kv, query, key;
   int64_t seq_q, seq_k;  // the lengths that patterns and biases are computed with
+  int64_t shared_keys;   // Remap::shared_keys
   int32_t has_k_shift, has_v_added;
   Fill k_shift, v_added;
   int32_t nan_beyond_lengths;
@@ -124,6 +126,7 @@ struct Recipe {
   // The ends of packed queries and keys, after a 0. Rows behind the last entry hold numbers of the fill, or NaN.
   int64_t borders_q[kMostLengths + 1], borders_k[kMostLengths + 1];
   int32_t numbers_q, numbers_k;  // boolean
+  Paging paging;                 // of a call with keys in pages
   Plant plant[kMostPlanted];
 };
 
@@ -144,6 +147,7 @@ struct Call {
   uint32_t spread;       // likewise: tensors with addresses of their own, few of which have memory
   uint32_t packed_q;     // bits, by Tensor: tensors in which the queries of all entries are packed
   uint32_t packed_k;     // likewise the keys
+  uint32_t paged;        // likewise: tensors with keys in pages
   uint32_t repeats;      // how often the kernel is called
   Repeat repeat[kMostRepeats];
   Recipe recipe;
@@ -156,6 +160,13 @@ struct Call {
   int32_t keeps_workspace;  // boolean: and finds the workspace as that call left it
 };
 static_assert(std::is_trivially_copyable_v<Call>);
+
+// The keys of batch entry b, where they lie in pages.
+ATTN_BOTH inline int64_t paged_keys_of(const Call& call, int64_t b) {
+  const int64_t given = call.recipe.lengths[b], most = call.problem.seq_k;
+  return given < 0 ? 0 : given > most ? most : given;
+}
+
 inline constexpr uint64_t kNoReadback = ~uint64_t{0};
 inline constexpr uint64_t kReadbackBytes = uint64_t{32} << 20;  // of a batch
 

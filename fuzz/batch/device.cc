@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fuzz/batch/kernels.h"
+#include "fuzz/batch/laid_pages.h"
 
 namespace attnfuzz::batch {
 namespace {
@@ -147,6 +148,31 @@ std::vector<int> slots_of(std::span<const Call> calls) {
   return slots;
 }
 
+// The pages of all calls that have them, in one block of bytes: each call's table, and behind it what its pages
+// hold.
+struct PageArrays {
+  std::vector<std::byte> bytes;
+  std::vector<uint64_t> table, held;  // by call: where they begin
+  explicit PageArrays(std::span<const Call> calls) {
+    const auto put = [&](const auto& numbers) {
+      const uint64_t at = bytes.size();
+      const std::span from = std::as_bytes(std::span(numbers));
+      bytes.insert(bytes.end(), from.begin(), from.end());
+      bytes.resize(up(bytes.size(), 8));
+      return at;
+    };
+    for (const Call& call : calls) {
+      if (call.paged == 0) {
+        table.push_back(0), held.push_back(0);
+      } else {
+        const LaidPages pages(call);
+        table.push_back(put(pages.table));
+        held.push_back(put(pages.held));
+      }
+    }
+  }
+};
+
 void note(void* user, const attn_report*) { *static_cast<int32_t*>(user) = 1; }
 
 struct State {
@@ -160,11 +186,14 @@ struct State {
   uint64_t bytes = 0, slot = 0, oracle = 0;
   Counts *counts = nullptr, *received = nullptr;
   Call* calls = nullptr;  // the batch's, on the device
+  std::byte* pages = nullptr;  // PageArrays of the batch, on the device
+  uint64_t pages_bytes = 0;
 
   ~State() {
     cudaFree(memory);
     cudaFree(counts);
     cudaFree(calls);
+    cudaFree(pages);
     cudaFreeHost(received);
     for (const auto& some : {streams, others})
       for (int n = 0; n < kStreams; ++n)
@@ -207,6 +236,22 @@ struct State {
     }
     bytes = wanted;
     return std::nullopt;
+  }
+
+  // Copies the pages to the device.
+  Failure send(const PageArrays& arrays) {
+    const uint64_t bytes = arrays.bytes.size();
+    if (bytes == 0) return std::nullopt;
+    if (bytes > pages_bytes) {
+      cudaFree(pages);
+      pages = nullptr, pages_bytes = 0;
+      const uint64_t more = std::max<uint64_t>(2 * bytes, 1 << 20);
+      if (auto why = failure("memory for pages", cudaMalloc(reinterpret_cast<void**>(&pages), more)))
+        return why;
+      pages_bytes = more;
+    }
+    return failure("copying to the device",
+                   cudaMemcpyAsync(pages, arrays.bytes.data(), bytes, cudaMemcpyHostToDevice, streams[0]));
   }
 
   std::byte* first() const {
@@ -280,13 +325,13 @@ class CudaDevice final : public Device {
               std::span<Result> results, std::span<std::byte> readback) override;
 
  private:
-  Failure send(std::span<const Call> calls);
+  Failure send(std::span<const Call> calls, const PageArrays& pages);
   // The kernel under test, on the stream that the call asks for, between what is on the case's own.
   attn_status call_kernel(const attn_kernel& kernel, const Call& call, int slot, uint32_t number,
                           const attn_tensors& tensors, attn_env env);
   // Launches one call and all that judges it.
-  Failure launch(const attn_kernel& kernel, const Call& call, size_t index, int slot, attn_env env,
-                 std::span<std::byte> readback, Result& result);
+  Failure launch(const attn_kernel& kernel, const Call& call, size_t index, int slot, const PageArrays& pages,
+                 attn_env env, std::span<std::byte> readback, Result& result);
   State state_;
 };
 
@@ -334,9 +379,10 @@ Failure CudaDevice::plan(const attn_kernel& kernel, void (*limit)(void*, attn_en
   return failure("after plan()", cudaGetLastError());
 }
 
-// The calls, to the device.
-Failure CudaDevice::send(std::span<const Call> calls) {
+// The calls and their pages, to the device.
+Failure CudaDevice::send(std::span<const Call> calls, const PageArrays& pages) {
   const cudaStream_t stream = state_.streams[0];
+  if (auto why = state_.send(pages)) return why;
   if (auto why = failure(
           "copying to the device",
           cudaMemcpyAsync(state_.calls, calls.data(), calls.size_bytes(), cudaMemcpyHostToDevice, stream)))
@@ -358,8 +404,9 @@ attn_status CudaDevice::call_kernel(const attn_kernel& kernel, const Call& call,
   return status;
 }
 
-Failure CudaDevice::launch(const attn_kernel& kernel, const Call& call, size_t index, int slot, attn_env env,
-                           std::span<std::byte> readback, Result& result) {
+Failure CudaDevice::launch(const attn_kernel& kernel, const Call& call, size_t index, int slot,
+                           const PageArrays& pages, attn_env env, std::span<std::byte> readback,
+                           Result& result) {
   attn_env own = env;  // of a batch's kernels
   own.shared_memory_limit = state_.shared_limit;
   Work work;
@@ -367,6 +414,8 @@ Failure CudaDevice::launch(const attn_kernel& kernel, const Call& call, size_t i
   work.call = state_.calls + index;
   work.counts = state_.counts + index;
   work.number = 0;
+  work.table = reinterpret_cast<const int64_t*>(state_.pages + pages.table[index]);
+  work.held = reinterpret_cast<const int32_t*>(state_.pages + pages.held[index]);
   for (int t = 0; t <= kTensors; ++t) work.base[t] = state_.base_of(call, slot, t);
   oracle_of(call, state_.address(slot) + state_.slot, state_.blocks, state_.shared_limit, &work, &scratch);
   const attn_tensors tensors = state_.tensors(call, slot);
@@ -396,14 +445,15 @@ Failure CudaDevice::launch(const attn_kernel& kernel, const Call& call, size_t i
 Failure CudaDevice::run(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
                         std::span<const Call> calls, std::span<Result> results, std::span<std::byte> readback) {
   if (auto why = state_.room_for(calls)) return why;
-  if (auto why = send(calls)) return why;
+  const PageArrays pages(calls);
+  if (auto why = send(calls, pages)) return why;
   const std::vector<int> slots = slots_of(calls);
   for (size_t i = 0; i < calls.size(); ++i) {
     Result& result = results[i] = {};
     const auto start = std::chrono::steady_clock::now();
     attn_env env = state_.env(calls[i], slots[i], &result.reported);
     limit(of, env);
-    if (auto why = launch(kernel, calls[i], i, slots[i], env, readback, result)) return why;
+    if (auto why = launch(kernel, calls[i], i, slots[i], pages, env, readback, result)) return why;
     result.launch_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   if (auto why = failure("a kernel of the batch", cudaDeviceSynchronize())) return why;

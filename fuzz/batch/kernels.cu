@@ -58,14 +58,14 @@ __device__ uint16_t pattern_at(const TensorSlot& place, uint64_t at) {
 
 // The value of a unit before the call: of an input, a redzone, a gap or an output.
 template <class Unit>
-__device__ Unit laid(const Call& call, int t, uint64_t at, Element* element) {
-  const TensorSlot& place = call.tensor[t];
+__device__ Unit laid(const Work& work, int t, uint64_t at, Element* element) {
+  const TensorSlot& place = work.call->tensor[t];
   *element = {};
   if (at >= place.data && at < place.elements_end) {
     const auto offset = static_cast<uint32_t>(at - place.data);
     const Element e = element_at(place, offset / place.element_bytes);
     *element = e;
-    if (e.is && t < kOutput) return static_cast<Unit>(input_unit(call, t, e.n, offset % place.element_bytes));
+    if (e.is && t < kOutput) return static_cast<Unit>(input_unit(work, t, e.n, offset % place.element_bytes));
   }
   return static_cast<Unit>(pattern_at(place, at));
 }
@@ -81,9 +81,8 @@ __device__ void each_unit(const Work& work, int t, const Visit& visit) {
 
 template <class Unit>
 __device__ void lay_tensor(const Work& work, int t) {
-  const Call& call = *work.call;
   Element element;
-  each_unit<Unit>(work, t, [&](uint64_t at, Unit& unit) { unit = laid<Unit>(call, t, at, &element); });
+  each_unit<Unit>(work, t, [&](uint64_t at, Unit& unit) { unit = laid<Unit>(work, t, at, &element); });
 }
 
 __device__ uint32_t workspace_word(const Call& call, uint64_t at) {
@@ -145,14 +144,30 @@ __device__ int memory_of(const Work& work, int t) {
   return t == kValue && work.call->problem.latent != 0 ? kKey : t;
 }
 
-// Calls visit(Stored, s, the row as the oracle has it, its stride), a row a warp. Rows that a packed entry lacks are
-// left out.
+// The place of row s of batch entry b in Q, K or V: the indices of its first and its third dimension.
+struct RowPlace {
+  uint32_t first, row;
+};
+__device__ RowPlace row_place(const Work& work, int t, uint32_t b, int32_t s) {
+  const Call& call = *work.call;
+  if (is_packed(call, t)) return {0, static_cast<uint32_t>(borders_of(call, t)[b] + s)};
+  if (in_pages(call, t)) {
+    const attn_problem& p = call.problem;
+    return {static_cast<uint32_t>(work.table[b * p.pages_per_seq + s / p.page_size]),
+            static_cast<uint32_t>(s % p.page_size)};
+  }
+  return {call.tensor[t].size[0] == 1 ? 0 : b, static_cast<uint32_t>(s)};
+}
+
+// Calls visit(Stored, s, the row as the oracle has it, its stride), a row a warp. Rows that an entry lacks, packed or in
+// pages, are left out.
 template <class Number, class Visit>
 __device__ void each_row(const Work& work, int t, const Visit& visit) {
   const Call& call = *work.call;
   const int memory = memory_of(work, t);
   const TensorSlot& place = call.tensor[memory];
-  const bool entries_packed = is_packed(call, memory);
+  const bool paged = in_pages(call, memory), dense = !is_packed(call, memory) && !paged;
+  const int64_t shared = call.recipe.paging.shared * call.recipe.paging.size;
   const Packed packed = packed_of<Number>(work, t);
   const auto warp = static_cast<int32_t>(first_unit() / 32),
              warps = static_cast<int32_t>(stride_of_units() / 32);
@@ -162,12 +177,13 @@ __device__ void each_row(const Work& work, int t, const Visit& visit) {
     if (s >= (t == kQuery ? queries_of(call, b) : held_keys(call, b))) continue;
     Stored<Number> stored;
     stored.entry = static_cast<uint32_t>(b);
-    stored.b = place.size[0] == 1 && !entries_packed ? 0 : static_cast<uint32_t>(b);
+    stored.b = (place.size[0] == 1 && dense) || (paged && s < shared) ? 0 : static_cast<uint32_t>(b);
     stored.h = place.size[1] == 1 ? 0 : static_cast<uint32_t>(h);
-    stored.mine = stored.b == static_cast<uint32_t>(b) && stored.h == static_cast<uint32_t>(h);
+    // Entries write the same values to a page that they share.
+    stored.mine = (paged || stored.b == static_cast<uint32_t>(b)) && stored.h == static_cast<uint32_t>(h);
     stored.step = (place.backwards & 8) != 0 ? -int64_t{place.stride[3]} : int64_t{place.stride[3]};
-    const auto at_row = static_cast<uint32_t>(entries_packed ? borders_of(call, memory)[b] + s : s);
-    const uint64_t offset = element_offset(place, entries_packed ? 0 : stored.b, stored.h, at_row, 0);
+    const RowPlace at = row_place(work, memory, static_cast<uint32_t>(b), s);
+    const uint64_t offset = element_offset(place, at.first, stored.h, at.row, 0);
     stored.at =
         reinterpret_cast<Number*>(work.base[memory] + address_of(place, place.data + offset * sizeof(Number)));
     visit(stored, s, packed.at + int64_t{row} * packed.stride, packed.stride);
@@ -178,15 +194,19 @@ __device__ void each_row(const Work& work, int t, const Visit& visit) {
 template <class Number, class Visit>
 __device__ void each_slack_element(const Work& work, int t, const Visit& visit) {
   const Call& call = *work.call;
-  if (!is_packed(call, t)) return;
+  const bool paged = in_pages(call, t);
+  if (!is_packed(call, t) && !paged) return;
   const TensorSlot& place = call.tensor[t];
-  const int64_t first = owned_rows(call, t), heads = place.size[1], columns = place.size[3];
-  for (int64_t unit = first_unit(); unit < (place.size[2] - first) * heads * columns; unit += stride_of_units()) {
+  const int64_t first = paged ? 0 : owned_rows(call, t), heads = place.size[1], columns = place.size[3],
+                rows = place.size[2] - first;
+  for (int64_t unit = first_unit(); unit < place.size[0] * rows * heads * columns; unit += stride_of_units()) {
+    const int64_t row = unit / columns / heads;
     const auto d = static_cast<uint32_t>(unit % columns), h = static_cast<uint32_t>(unit / columns % heads),
-               s = static_cast<uint32_t>(first + unit / columns / heads);
-    const uint64_t at = place.data + element_offset(place, 0, h, s, d) * sizeof(Number);
+               s = static_cast<uint32_t>(first + row % rows), page = static_cast<uint32_t>(row / rows);
+    if (paged && static_cast<int32_t>(s) < work.held[page]) continue;
+    const uint64_t at = place.data + element_offset(place, page, h, s, d) * sizeof(Number);
     visit(*reinterpret_cast<Number*>(work.base[t] + address_of(place, at)),
-          static_cast<Number>(slack_bits(call, t, h, s, d)));
+          static_cast<Number>(slack_bits(call, t, page, h, s, d)));
   }
 }
 
@@ -391,7 +411,7 @@ __device__ void judge_tensor(const Work& work, int t) {
   int redzones = 0, inputs = 0, unwritten = 0;
   each_unit<Unit>(work, t, [&](uint64_t at, const Unit& is) {
     Element element;
-    const Unit was = laid<Unit>(call, t, at, &element);
+    const Unit was = laid<Unit>(work, t, at, &element);
     if (!element.is || element.n[2] >= rows)
       redzones += is != was;
     else if (t < kOutput)

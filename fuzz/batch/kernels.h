@@ -19,6 +19,10 @@ struct Work {
   const Call* call;               // on the device
   std::byte* base[kTensors + 1];  // where places count from, of each tensor and of the workspace
   int32_t number;                 // of the call, from 0
+  // With keys in pages: the block table, rows of pages_per_seq one behind the other, and how many slots of each
+  // page hold a key (LaidPages).
+  const int64_t* table;
+  const int32_t* held;
   // The oracle's side. What is laid out for it is not what the kernel under test is given.
   cuda::RowsInput input;   // of a merge: its number of rows alone
   cuda::MergeInput merge;  // of a merge; else without rows

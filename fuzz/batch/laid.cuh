@@ -1,7 +1,7 @@
 // Computes the elements of an input on a device, one at a time. The values are those that inputs.h writes on the host.
 #pragma once
 
-#include "fuzz/batch/call.h"
+#include "fuzz/batch/kernels.h"
 #include "properties/data/fill_values.h"
 #include "properties/data/fill_values32.h"
 #include "properties/data/mask_values.h"
@@ -24,10 +24,13 @@ __device__ inline int64_t queries_of(const Call& call, int64_t b) {
   const int64_t* borders = call.recipe.borders_q;
   return call.packed_q != 0 ? borders[b + 1] - borders[b] : call.problem.seq_q;
 }
-// The rows of K and V that batch entry b has.
+// True if tensor t has keys in pages.
+__device__ inline bool in_pages(const Call& call, int t) { return (call.paged >> t & 1) != 0; }
+// The rows of K and V that batch entry b has. In pages these are the keys that its length says.
 __device__ inline int64_t held_keys(const Call& call, int64_t b) {
-  const int64_t* borders = call.recipe.borders_k;
-  return call.packed_k != 0 ? borders[b + 1] - borders[b] : call.problem.seq_k;
+  const int64_t *borders = call.recipe.borders_k, keys = call.problem.seq_k;
+  if (call.packed_k != 0) return borders[b + 1] - borders[b];
+  return call.paged != 0 ? paged_keys_of(call, b) : keys;
 }
 
 // The keys of batch entry b: no more than its key length, if there is one.
@@ -76,13 +79,14 @@ __device__ inline uint32_t value_bits(const Call& call, int t, uint32_t b, uint3
   if (const Plant* plant = plant_at(recipe, t, b, h, s, d)) return plant->bits;
   const bool query = t == kQuery;
   const bool all_entries = recipe.once_batch[t], all_heads = recipe.once_head[t];
-  if (!query && recipe.nan_beyond_lengths && s >= (all_entries ? recipe.longest : length_of(call, b)))
+  if (!query && !in_pages(call, t) && recipe.nan_beyond_lengths && s >= (all_entries ? recipe.longest : length_of(call, b)))
     return dtype == ATTN_F32 ? kNan32 : format16(dtype).nan;
   if (!recipe.remapped) return filled(recipe.fill[t], dtype, b, h, s, d, dim);
   const int64_t length = length_of(call, b);
-  const int64_t from_b = all_entries ? 0 : source(recipe.batch, b, length),
-                from_h = all_heads ? 0 : source(query ? recipe.head_q : recipe.head_kv, h, length),
-                from_s = source(query ? recipe.query : recipe.key, s, length);
+  const int64_t from_s = source(query ? recipe.query : recipe.key, s, length);
+  const bool shared = !query && from_s < recipe.shared_keys;
+  const int64_t from_b = all_entries || shared ? 0 : source(recipe.batch, b, length),
+                from_h = all_heads ? 0 : source(query ? recipe.head_q : recipe.head_kv, h, length);
   uint32_t bits = filled(recipe.fill[t], dtype, from_b, from_h, from_s, d, dim);
   if (t == kKey && recipe.has_k_shift)
     bits = sum_bits(dtype, bits, filled(recipe.k_shift, dtype, from_b, from_h, 0, d, dim));
@@ -91,12 +95,15 @@ __device__ inline uint32_t value_bits(const Call& call, int t, uint32_t b, uint3
   return bits;
 }
 
-// The bits of an element of Q, K or V in stored row s, which belongs to no batch entry: InputRows::write_slack().
-__device__ inline uint32_t slack_bits(const Call& call, int t, uint32_t h, uint32_t s, uint32_t d) {
+// The bits of an element of Q, K or V that belongs to no batch entry: InputRows::write_slack(). It lies in a row of a
+// packed tensor, where `page` is 0, or in a slot of a page.
+__device__ inline uint32_t slack_bits(const Call& call, int t, uint32_t page, uint32_t h, uint32_t s, uint32_t d) {
   const int32_t dtype = call.problem.dtype;
-  const bool numbers = t == kQuery ? call.recipe.numbers_q != 0 : call.recipe.numbers_k != 0;
+  const bool numbers = in_pages(call, t) ? call.recipe.paging.numbers
+                       : t == kQuery     ? call.recipe.numbers_q != 0
+                                         : call.recipe.numbers_k != 0;
   if (!numbers) return dtype == ATTN_F32 ? kNan32 : format16(dtype).nan;
-  return filled(call.recipe.fill[t], dtype, 0, h, s, d, call.tensor[t].size[3]);
+  return filled(call.recipe.fill[t], dtype, page, h, s, d, call.tensor[t].size[3]);
 }
 
 // The sink of head h in the bits of its dtype, and the slope of head h in batch entry b.
@@ -159,7 +166,8 @@ __device__ inline uint8_t mask_at(const Call& call, uint32_t b, uint32_t h, uint
 
 // The unit at byte `within` of element n of an input other than Q, K and V. A unit is one byte for a mask, and two
 // bytes for every other tensor.
-__device__ inline uint16_t input_unit(const Call& call, int t, const uint32_t (&n)[4], uint32_t within) {
+__device__ inline uint16_t input_unit(const Work& work, int t, const uint32_t (&n)[4], uint32_t within) {
+  const Call& call = *work.call;
   const auto part_of = [&](uint64_t bits) { return static_cast<uint16_t>(bits >> 8 * within); };
   switch (t) {
     case kBias:
@@ -172,6 +180,8 @@ __device__ inline uint16_t input_unit(const Call& call, int t, const uint32_t (&
       return part_of(static_cast<uint64_t>(call.recipe.borders_q[n[3]]));
     case kBordersK:
       return part_of(static_cast<uint64_t>(call.recipe.borders_k[n[3]]));
+    case kTable:
+      return part_of(static_cast<uint64_t>(work.table[n[0] * call.problem.pages_per_seq + n[3]]));
     case kSinks:
       return part_of(sink_at(call, n[1]));
     case kHeadSlopes:

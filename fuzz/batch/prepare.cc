@@ -136,6 +136,7 @@ bool write_recipe(const Case& c, Recipe* to) {
   if (p.slopes) to->slopes = *p.slopes;
   to->remapped = !(r == Remap{});
   to->batch = r.batch, to->head_q = r.head_q, to->head_kv = r.head_kv, to->query = r.query, to->key = r.key;
+  to->shared_keys = r.shared_keys;
   to->seq_q = r.seq_q ? r.seq_q : p.seq_q;
   to->seq_k = r.seq_k ? r.seq_k : p.seq_k;
   to->has_k_shift = r.k_shift.has_value(), to->k_shift = r.k_shift.value_or(Fill{});
@@ -147,6 +148,7 @@ bool write_recipe(const Case& c, Recipe* to) {
   }
   for (int64_t b = 0; b < p.batch; ++b) to->longest = std::max(to->longest, key_length(p, b));
   if (!write_borders(p, to)) return false;
+  if (p.paging) to->paging = *p.paging;
   if (p.key_lengths) {
     if (p.key_lengths->size() > kMostLengths) return false;
     std::ranges::copy(*p.key_lengths, to->lengths);
@@ -171,7 +173,7 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
     return std::nullopt;
   };
   const Problem& p = c.problem;
-  *why = unknown_features({"a batch on a GPU", kForwardWithoutPages | ATTN_FEATURE_MERGE}, problem_of(p).features);
+  *why = unknown_features({"a batch on a GPU", kForward | ATTN_FEATURE_MERGE}, problem_of(p).features);
   if (!why->empty()) return std::nullopt;
   if (c.calls.empty() || c.calls.size() > kMostRepeats) return no("many calls");
   const double rows =
@@ -192,6 +194,7 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
     call.first[t] = *first;
     if (at_page_end(c, kIds[t])) call.at_page_end |= uint32_t{1} << t;
     if (call.tensor[t].blocks > 0) call.spread |= uint32_t{1} << t;
+    if (in_pages(p, kIds[t])) call.paged |= uint32_t{1} << t;
     if (packing_of(p, kIds[t])) (of_queries(spec_of(kIds[t])) ? call.packed_q : call.packed_k) |= uint32_t{1} << t;
   }
   for (const attnfuzz::Call& one : c.calls)

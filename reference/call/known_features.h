@@ -17,11 +17,10 @@
 
 namespace attnfuzz {
 
-// The features of a forward pass, without and with keys in pages.
-inline constexpr uint64_t kForwardWithoutPages = ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE |
-                                                 ATTN_FEATURE_LATENT | ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED |
-                                                 ATTN_FEATURE_INDEX32;
-inline constexpr uint64_t kForward = kForwardWithoutPages | ATTN_FEATURE_PAGED;
+// The features of a forward pass.
+inline constexpr uint64_t kForward = ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE |
+                                     ATTN_FEATURE_LATENT | ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED |
+                                     ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED;
 
 struct KnownFeatures {
   const char* reader;  // with its article: "the oracle"

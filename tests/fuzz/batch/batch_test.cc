@@ -11,6 +11,7 @@
 #include "fuzz/batch/batch_judge.h"
 #include "fuzz/batch/device.h"
 #include "fuzz/batch/kernels.h"
+#include "fuzz/batch/laid_pages.h"
 #include "fuzz/batch/prepare.h"
 #include "properties/case/as_contract.h"
 #include "properties/case/geometry.h"
@@ -264,6 +265,9 @@ TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
       }
     }
     work.counts = &counts;
+    std::optional<batch::LaidPages> pages;
+    if (call->paged != 0)
+      pages.emplace(*call), work.table = pages->table.data(), work.held = pages->held.data();
     // The oracle's inputs are laid out with the tensors.
     const Problem& p = c.problem;
     cuda::RowsInput& in = work.input;
@@ -395,6 +399,31 @@ int expect_equal_verdicts(const std::vector<Case>& some, FakeTarget& fake) {
   return failures;
 }
 
+// Nearly all packed and paged cases are laid out on the device, as they are drawn. Of packed cases, one in twelve has more
+// rows 2^31 elements apart than a batch has blocks.
+TEST(BatchJudge, TakesPackedEntriesAndPages) {
+  GeneratorConfig config;
+  config.features = OracleTarget::kForward;
+  std::map<std::string, int> left;
+  int packed = 0, paged = 0;
+  for (uint64_t n = 0; n < 3000; ++n) {
+    const Case c = draw(config, 13, n);
+    const Problem& p = c.problem;
+    if (illegal(c) || (!p.packed_q && !p.packed_k && !p.paging)) continue;
+    ++(p.paging ? paged : packed);
+    std::string why;
+    if (!batch::prepare(c, ATTN_CUDA, &why)) ++left[(p.paging ? "paged: " : "packed: ") + why];
+  }
+  int of_packed = 0, of_paged = 0;
+  for (const auto& [why, count] : left) {
+    (why.starts_with("paged") ? of_paged : of_packed) += count;
+    std::printf("  left, %s: %d\n", why.c_str(), count);
+  }
+  std::printf("  left of %d packed and %d paged cases: %d and %d\n", packed, paged, of_packed, of_paged);
+  EXPECT_LT(of_packed, packed / 10);
+  EXPECT_LT(of_paged, paged / 20);
+}
+
 TEST(BatchJudge, SaysOfEveryKindOfForwardProblemWhatATrialDoes) {
   OracleTarget right;
   EXPECT_EQ(expect_equal_verdicts(cases_with(OracleTarget::kForward, 8, 48), right), 0);
@@ -416,8 +445,10 @@ TEST(BatchJudge, DoubtsAMisreadFeatureAsATrialDoes) {
     OracleTarget::Misreads misreads;
   };
   static std::vector<int32_t> borders;
+  static std::vector<int64_t> table;
   const Misreading all[] = {
-      {ATTN_FEATURE_SINK, [](attn_problem& p, attn_tensors&) { p.has_sink = 0, p.features &= ~ATTN_FEATURE_SINK; }},
+      {ATTN_FEATURE_SINK,
+       [](attn_problem& p, attn_tensors&) { p.has_sink = 0, p.features &= ~ATTN_FEATURE_SINK; }},
       {ATTN_FEATURE_ALIBI,
        [](attn_problem& p, attn_tensors&) { p.has_alibi = 0, p.features &= ~ATTN_FEATURE_ALIBI; }},
       {ATTN_FEATURE_LATENT,
@@ -425,8 +456,7 @@ TEST(BatchJudge, DoubtsAMisreadFeatureAsATrialDoes) {
          if (p.latent && p.dim_qk > p.dim_v)
            t.v.data = static_cast<char*>(t.v.data) + t.v.stride[3] * (p.dtype == ATTN_F32 ? 4 : 2);
        }},
-      {ATTN_FEATURE_WIDE,
-       [](attn_problem& p, attn_tensors&) { p.dim_qk = std::min<int64_t>(p.dim_qk, 256); }},
+      {ATTN_FEATURE_WIDE, [](attn_problem& p, attn_tensors&) { p.dim_qk = std::min<int64_t>(p.dim_qk, 256); }},
       // Keys of every entry but the first are read one row too early.
       {ATTN_FEATURE_RAGGED,
        [](attn_problem& p, attn_tensors& t) {
@@ -439,6 +469,18 @@ TEST(BatchJudge, DoubtsAMisreadFeatureAsATrialDoes) {
          t.cu_k = borders.data();
          p.index_dtype = ATTN_INDEX_32;
          p.has_key_lengths = 0;
+       }},
+      // An entry finds its first page where its second should be.
+      {ATTN_FEATURE_PAGED,
+       [](attn_problem& p, attn_tensors& t) {
+         if (p.page_size == 0) return;
+         table.clear();
+         for (int64_t b = 0; b < p.batch; ++b) {
+           const auto* row = static_cast<const int64_t*>(t.block_table.data) + b * t.block_table.stride[0];
+           table.insert(table.end(), row, row + p.pages_per_seq);
+           if (key_length(p, t, b) > p.page_size) (table.end() - p.pages_per_seq)[1] = row[0];
+         }
+         t.block_table = {table.data(), {p.pages_per_seq, 0, 0, 1}};
        }},
       {ATTN_FEATURE_INDEX32, [](attn_problem& p, attn_tensors&) {
          if (p.ragged == 0) p.index_dtype = ATTN_INDEX_64, p.features &= ~ATTN_FEATURE_INDEX32;
@@ -479,6 +521,41 @@ TEST(BatchJudge, DoubtsRowsOfPackedEntriesAsATrialDoes) {
   for (const bool beyond : {false, true}) {
     Slips slips(beyond);
     EXPECT_GT(expect_equal_verdicts(cases, slips), 0) << beyond;
+  }
+}
+
+// A kernel may write neither to a slot without a key nor to an entry of the table that names no page.
+TEST(BatchJudge, DoubtsWritesToPagesAsATrialDoes) {
+  class Writes : public OracleTarget {
+   public:
+    explicit Writes(bool to_table) : to_table_(to_table) {}
+    RunReply run(Stage stage, const attn_problem& p, const attn_tensors& t, const attn_plan& plan,
+                 const attn_env& env, int stream) override {
+      const RunReply reply = OracleTarget::run(stage, p, t, plan, env, stream);
+      if (p.page_size == 0) return reply;
+      for (int64_t b = 0; b < p.batch; ++b) {
+        const int64_t keys = key_length(p, t, b);
+        auto* const row =
+            static_cast<int64_t*>(const_cast<void*>(t.block_table.data)) + b * t.block_table.stride[0];
+        const int64_t next = (keys + p.page_size - 1) / p.page_size;
+        if (to_table_ && next < p.pages_per_seq) row[next] = 3;
+        if (to_table_ || keys % p.page_size == 0) continue;
+        const int64_t at = offset_of(t.k, row[keys / p.page_size], 0, keys % p.page_size, 0);
+        if (p.dtype == ATTN_F32)
+          static_cast<uint32_t*>(const_cast<void*>(t.k.data))[at] = 0;
+        else
+          static_cast<uint16_t*>(const_cast<void*>(t.k.data))[at] = 0;
+      }
+      return reply;
+    }
+
+   private:
+    const bool to_table_;
+  };
+  const std::vector<Case> cases = cases_with(ATTN_FEATURE_PAGED, 10, 40);
+  for (const bool to_table : {false, true}) {
+    Writes writes(to_table);
+    EXPECT_GT(expect_equal_verdicts(cases, writes), 0) << to_table;
   }
 }
 

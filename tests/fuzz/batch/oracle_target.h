@@ -21,7 +21,7 @@ class OracleTarget : public FakeTarget {
  public:
   static constexpr uint64_t kForward = ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE |
                                        ATTN_FEATURE_LATENT | ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED |
-                                       ATTN_FEATURE_INDEX32;
+                                       ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED;
   static constexpr uint64_t kMerge = ATTN_FEATURE_MERGE | ATTN_FEATURE_F32 | ATTN_FEATURE_NO_FORWARD;
   // Changes copies of what the kernel is given.
   using Misreads = void (*)(attn_problem& p, attn_tensors& t);

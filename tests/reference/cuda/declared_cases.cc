@@ -137,6 +137,37 @@ struct Packed {
   std::vector<int32_t> lengths;
 };
 
+// The same call with keys in pages: the same memory, a page where the rows of a head or of several divide.
+struct Paged {
+  attn_problem problem;
+  attn_tensors tensors;
+
+  Paged(Case* c, Random* random) : problem(c->problem), tensors(c->tensors()) {
+    attn_problem& p = problem;
+    const int64_t rows = p.heads_kv * p.seq_k;  // of a batch entry
+    p.page_size = random->below(2) == 0 && rows % 2 == 0 ? 2 : 1;
+    if (random->below(2) == 0 && p.heads_kv == 1) p.page_size = p.seq_k;
+    p.pages = p.batch * rows / p.page_size;
+    p.pages_per_seq = (p.seq_k + p.page_size - 1) / p.page_size + random->below(2);
+    for (int64_t b = 0; b < p.batch; ++b)
+      for (int64_t n = 0; n < p.pages_per_seq; ++n)
+        table.push_back(n * p.page_size < p.seq_k ? static_cast<int32_t>(b * rows / p.page_size + n) : -1);
+    tensors.k.stride[0] = p.page_size * tensors.k.stride[2];
+    tensors.v.stride[0] = p.page_size * tensors.v.stride[2];
+    tensors.block_table = {table.data(), {p.pages_per_seq, 0, 0, 1}};
+    for (int64_t b = 0; b < p.batch; ++b)
+      lengths.push_back(
+          static_cast<int32_t>(p.has_key_lengths ? c->key_lengths[static_cast<size_t>(b)] : p.seq_k));
+    tensors.key_lengths = reinterpret_cast<const int64_t*>(lengths.data());
+    p.has_key_lengths = 1;
+    p.index_dtype = ATTN_INDEX_32;
+    p.features |= ATTN_FEATURE_PAGED | ATTN_FEATURE_INDEX32;
+  }
+
+ private:
+  std::vector<int32_t> table, lengths;
+};
+
 // The same call with V as K's first columns.
 struct Latent {
   attn_problem problem;
@@ -222,6 +253,10 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
     if (number % 4 == 3) {
       const Packed packed(&c, &random);
       hold(", with packed entries", packed.problem, packed.tensors);
+    }
+    if (number % 8 == 5) {
+      const Paged paged(&c, &random);
+      hold(", with keys in pages", paged.problem, paged.tensors);
     }
     if (number % 8 == 6) {
       const Latent latent(&c);
