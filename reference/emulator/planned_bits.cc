@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "reference/call/row_space.h"
+#include "reference/call/sequences.h"
 #include "reference/emulator/row.h"
 #include "reference/numbers/formats.h"
 #include "reference/rows/visibility.h"
@@ -20,6 +21,7 @@ int64_t whole(int64_t count, int64_t of) { return (count + of - 1) / of * of; }
 
 KeysAndValues load(const attn_problem& p, const attn_tensors& tensors, const attn_plan& plan, int block,
                    int64_t b, int64_t g) {
+  const Sequences sequences(p, tensors);
   KeysAndValues kv;
   const int64_t length = key_length(p, tensors, b), rows = whole(length, plan.tile_k);
   kv.width_qk = whole(p.dim_qk, block);
@@ -27,11 +29,12 @@ KeysAndValues load(const attn_problem& p, const attn_tensors& tensors, const att
   kv.k.assign(static_cast<size_t>(rows * kv.width_qk), 0);
   kv.v.assign(static_cast<size_t>(rows * kv.width_v), 0);
   for (int64_t j = 0; j < length; ++j) {
+    const StoredRow at = sequences.key_row(b, j);
     for (int64_t t = 0; t < p.dim_qk; ++t)
       kv.k[static_cast<size_t>(j * kv.width_qk + t)] =
-          bits_at(p.dtype, tensors.k, offset_of(tensors.k, b, g, j, t));
+          bits_at(p.dtype, tensors.k, offset_of(tensors.k, at.entry, g, at.row, t));
     for (int64_t c = 0; c < p.dim_v; ++c) {
-      const uint32_t v = bits_at(p.dtype, tensors.v, offset_of(tensors.v, b, g, j, c));
+      const uint32_t v = bits_at(p.dtype, tensors.v, offset_of(tensors.v, at.entry, g, at.row, c));
       kv.v[static_cast<size_t>(j * kv.width_v + c)] = v;
       if (!std::isfinite(std::bit_cast<float>(v))) kv.non_finite.push_back({j, c});
     }
@@ -60,6 +63,7 @@ PlannedBits planned_bits(const attn_problem& p, const attn_tensors& tensors, con
   due.columns = p.dim_v;
   due.rows = rows;
   const RowSpace space(p);
+  const Sequences sequences(p, tensors);
   const int64_t group = p.heads_kv > 0 ? p.heads_q / p.heads_kv : 1;
   KeysAndValues kv;
   Row of = {-1, -1, -1};
@@ -70,8 +74,10 @@ PlannedBits planned_bits(const attn_problem& p, const attn_tensors& tensors, con
       kv = load(p, tensors, plan, device.products.block, at.b, g), of = {at.b, g, 0};
     RowInput row{p, plan, device, kv, std::vector<uint32_t>(static_cast<size_t>(kv.width_qk)), {}, {}};
     row_keys(p, tensors, at.b, at.h, at.i, 0, p.seq_k, &row.keys);
+    const StoredRow query = sequences.query_row(at.b, at.i);
     for (int64_t t = 0; t < p.dim_qk && !row.keys.empty(); ++t)
-      row.q[static_cast<size_t>(t)] = bits_at(p.dtype, tensors.q, offset_of(tensors.q, at.b, at.h, at.i, t));
+      row.q[static_cast<size_t>(t)] =
+          bits_at(p.dtype, tensors.q, offset_of(tensors.q, query.entry, at.h, query.row, t));
     if (p.bias_dtype != ATTN_NONE) {
       for (const int64_t j : row.keys)
         row.bias.push_back(static_cast<float>(

@@ -28,7 +28,8 @@ struct PlannedBits {
   std::vector<uint8_t> open;
 };
 
-// Inputs lie in host memory. left_open() must accept the plan, and the arithmetic must be known.
+// Inputs lie in host memory. Each row must be there: a packed entry may lack queries. left_open() must accept
+// the plan, and the arithmetic must be known.
 PlannedBits planned_bits(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                          int32_t arithmetic, const std::vector<int64_t>& rows);
 

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstdio>
 
-#include "properties/case/packed.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/stopwatch.h"
 #include "properties/operations/forward/relations/tools.h"
@@ -35,9 +34,7 @@ bool adapt(Case& c, const KernelInfo& kernel, std::string* why) {
     *why = "nvcc has fused what no plan says: build with -fmad=false (attnfuzz_add_kernel(... EXACT))";
     return false;
   }
-  // The emulator knows dense problems without sinks and slopes.
-  unpack(c);
-  c.problem.index_dtype = ATTN_INDEX_64;
+  // The emulator knows no sinks and slopes.
   c.problem.sink.reset();
   drop_slopes(c);
   // The LSE shows errors that the last rounding of O hides.
@@ -101,8 +98,10 @@ void check(Trial& trial) {
   if (const std::string why = emulator::left_open(laid.problem(), run->plan); !why.empty())
     return trial.reject("not judged by bit_exact: " + why);
   std::vector<int64_t> rows;
-  for (int64_t row = 0; row < run->reference.rows; ++row)
-    if (run->reference.state[static_cast<size_t>(row)] != RowState::kSkipped) rows.push_back(row);
+  for (int64_t row = 0; row < run->reference.rows; ++row) {
+    const RowState state = run->reference.state[static_cast<size_t>(row)];
+    if (state != RowState::kSkipped && state != RowState::kAbsent) rows.push_back(row);
+  }
   Stopwatch watch(trial.verdict().oracle_s);
   const PlannedBits due = emulator::planned_bits(laid.problem(), laid.tensors(), run->plan,
                                                  arithmetic_of(run->c, trial.target().info()), rows);
@@ -121,11 +120,12 @@ void check(Trial& trial) {
 
 }  // namespace
 
-extern const Property bit_exact = {"bit_exact",
-                                   "O and LSE have the bits that the plan comes to in the device's arithmetic",
-                                   adapt,
-                                   check,
-                                   /*needs_stages=*/false,
-                                   /*asks_target=*/true};
+extern const Property bit_exact = {
+    .name = "bit_exact",
+    .statement = "O and LSE have the bits that the plan comes to in the device's arithmetic",
+    .adapt = adapt,
+    .check = check,
+    .asks_target = true,
+    .packed = true};
 
 }  // namespace attnfuzz::relations
