@@ -83,6 +83,8 @@ class Case:
     sink, slopes         (heads_q,) and (batch, heads_q), or None: only if the Domain names has_sink or has_alibi
     cu_seqlens_q         (batch + 1,), or None: only if the Domain names "packed". If p.ragged & 1, q is (row, head, dim) and
                          so is O; its LSE is (head, row). cu_seqlens_k: if p.ragged & 2, of k and v
+    block_table          (batch, p.pages_per_seq), or None: only if the Domain names "paged". k and v are then pools (page,
+                         head, slot, dim); attnfuzz.gather() makes dense ones
     dout, o, lse         of operation="backward": dO, and O and the LSE as a forward pass stored them
     o1, o2, lse1, lse2   of operation="merge"
     words                the case in a line
@@ -124,9 +126,11 @@ class Case:
 
     def _arguments(self):
         p = self.p
-        more = {name: self._given[name] for name in ("sink", "slopes", "cu_seqlens_q", "cu_seqlens_k") if name in self._given}
-        if p.ragged:
-            more.update(max_seqlen_q=p.seq_q if p.ragged & 1 else None, max_seqlen_k=p.seq_k if p.ragged & 2 else None)
+        names = "sink", "slopes", "cu_seqlens_q", "cu_seqlens_k", "block_table"
+        more = {name: self._given[name] for name in names if name in self._given}
+        if p.ragged or p.page_size:
+            more.update(max_seqlen_q=p.seq_q if p.ragged & 1 else None,
+                        max_seqlen_k=p.seq_k if p.ragged & 2 or p.page_size else None)
         return dict(causal=p.causal, align=p.align, scale=p.scale, softcap=p.softcap,
                     window=(p.window_left, p.window_right), bias=self.bias, mask=self.mask,
                     key_lengths=self.key_lengths, **more, **self._said)
@@ -176,8 +180,9 @@ class Stream:
             raise ValueError(f"operation={operation!r}: one of {', '.join(map(repr, c.OPERATIONS))}")
         self.operation, bit = operation, c.OPERATIONS[operation]
         features = domain.feature_bits() if isinstance(domain, Domain) else 0
-        if bit and isinstance(domain, Domain) and "packed" in domain.features:
-            raise ValueError(f"operation={operation!r}: in Python only a forward pass has packed sequences")
+        for word, what in (("packed", "packed sequences"), ("paged", "keys in pages")):
+            if bit and isinstance(domain, Domain) and word in domain.features:
+                raise ValueError(f"operation={operation!r}: in Python only a forward pass has {what}")
         if bit:
             features |= bit | c.FEATURE_NO_FORWARD
         words = (domain.words() if isinstance(domain, Domain) else domain or "").split()

@@ -224,8 +224,9 @@ class Domain:
     except those of columns.
 
     features: what a kernel is asked for only if it names it here. "has_sink", "has_alibi" and "latent" are fields of
-    attn_problem. "packed": batch entries lie packed, with cu_seqlens_q and cu_seqlens_k; "int32": these and key_lengths
-    may be int32. Dims above 256 are drawn only if a limit of dim, dim_qk or dim_v allows them: dim_qk={576}.
+    attn_problem. "packed": batch entries lie packed, with cu_seqlens_q and cu_seqlens_k; "paged": keys lie in pages, with
+    block_table and key_lengths; "int32": all these may be int32. Dims above 256 are drawn only if a limit of dim, dim_qk or
+    dim_v allows them: dim_qk={576}.
 
     The LSE: lse_base 2 if it is the log2 of the sum; lse_dead "-inf", "+inf", "0" or "any" (not judged) is its value for a
     query that sees no key.
@@ -447,12 +448,20 @@ def _packable(name):
     return {"seq_q": RAGGED_QUERIES, "seq_k": RAGGED_KEYS}.get(rows, 0)
 
 
+def in_pages(p, name):
+    """True if a tensor is a pool of pages: K and V of a call with a block table."""
+    return bool(p.page_size and _packable(name) == RAGGED_KEYS)
+
+
 def shape_of(p, name):
-    """The sizes of a tensor as it lies in memory. Packed entries are one, with the rows of all of them."""
+    """The sizes of a tensor as it lies in memory. Packed entries are one, with the rows of all of them. Keys in pages are
+    (page, head, slot, column)."""
     shape = [1 if size is None else p.batch + 1 if size == "borders" else getattr(p, size)
              for size in TENSOR_SPECS[name][2]]
     if is_packed(p, name):
         shape[0], shape[2] = 1, p.total_q if _packable(name) == RAGGED_QUERIES else p.total_k
+    if in_pages(p, name):
+        shape[0], shape[2] = p.pages, p.page_size
     return tuple(shape)
 
 
@@ -518,7 +527,8 @@ def _diagonal(p):
 # Parts of a call that a kernel may compile for.
 _COMPILES = {
     "dtype": lambda p: p.dtype, "batch": lambda p: p.batch, "heads": lambda p: (p.heads_q, p.heads_kv),
-    "seq": lambda p: (p.seq_q, p.seq_k, p.total_q, p.total_k), "dim": lambda p: (p.dim_qk, p.dim_v), "causal": lambda p: p.causal,
+    "seq": lambda p: (p.seq_q, p.seq_k, p.total_q, p.total_k, p.page_size, p.pages, p.pages_per_seq),
+    "dim": lambda p: (p.dim_qk, p.dim_v), "causal": lambda p: p.causal,
     "lse": lambda p: p.want_lse, "bias": lambda p: p.has_bias, "mask": lambda p: p.has_mask,
     "key_lengths": lambda p: p.has_key_lengths, "window": lambda p: (p.window_left, p.window_right),
     "softcap": lambda p: p.softcap, "scale": lambda p: p.scale,
@@ -572,8 +582,9 @@ class Target:
                                  "and a function in Python returns floating point alone")
         inputs = inputs_of(self.operation)
         if self.operation != "forward":
-            if "packed" in self.domain.features:
-                raise ValueError(f"target(operation={self.operation!r}): in Python only a forward pass has packed sequences")
+            for word, what in (("packed", "packed sequences"), ("paged", "keys in pages")):
+                if word in self.domain.features:
+                    raise ValueError(f"target(operation={self.operation!r}): in Python only a forward pass has {what}")
             inputs = [name for name in inputs if name not in ("cu_q", "cu_k")]
         needed = ["p", *(argument_of(name) for name in inputs if TENSOR_SPECS[name][3] is None)]
         others = [argument_of(name) for name in inputs if TENSOR_SPECS[name][3] is not None]
@@ -585,6 +596,11 @@ class Target:
         if "packed" in self.domain.features and not {"cu_seqlens_q", "cu_seqlens_k"} <= self.takes:
             raise TypeError(f"Domain(features=...) of {self.__name__} has 'packed': the function needs the parameters "
                             "cu_seqlens_q and cu_seqlens_k")
+        if "paged" in self.domain.features and not {"block_table", "key_lengths"} <= self.takes:
+            raise TypeError(f"Domain(features=...) of {self.__name__} has 'paged': the function needs the parameters "
+                            "block_table and key_lengths")
+        if "paged" in self.domain.features and not self.domain.key_lengths:
+            raise ValueError("Domain(key_lengths=False) with 'paged': a call with pages says how many keys each sequence has")
         if self.domain.equal_lengths and "packed" in self.domain.features:
             raise ValueError("Domain(equal_lengths=True) with 'packed': the sizes of packed entries are in memory, where "
                              "nothing can hold a call to it")
@@ -654,6 +670,11 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
     side that is not packed stays (batch, heads, position, dim); attnfuzz.pack() packs it. p.seq_q and p.seq_k are no less
     than the longest entry: max_seqlen_q and max_seqlen_k. Rows behind the last entry belong to none: what a function
     returns for them is dropped, and one that writes into out and lse must leave them.
+
+    A function whose Domain has "paged" in its features has parameters block_table and key_lengths. If p.page_size is not 0,
+    k and v are pools (p.pages, heads_kv, p.page_size, dim), and key j of batch entry b lies in slot j % p.page_size of page
+    block_table[b, j // p.page_size]. An entry has min(key_lengths[b], p.seq_k) keys, or 0. The table is (batch,
+    p.pages_per_seq); entries that no key needs may hold anything. attnfuzz.gather() makes dense k and v of the pools.
     """
     arrays = arrays or ("torch" if device == "cuda" else "numpy")
     if device not in ("cpu", "cuda"):

@@ -79,10 +79,11 @@ def _equal_borders(p, rows, like):
 def entries(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, **more):
     """Each batch entry of a call of NumPy arrays as a dense call with a batch of 1: (place, p, arrays). `place` is where its
     rows are in an O of the whole call, as O[place]; the arrays are q, k, v, and those of bias, mask, key_lengths, sink and
-    slopes that are given."""
+    slopes that are given. Keys in pages are gathered first: gather()."""
     for b in range(p.batch):
         of = copy.copy(p)
         of.batch, of.ragged, of.total_q, of.total_k = 1, 0, 0, 0
+        of.page_size = of.pages = of.pages_per_seq = 0
         queries = _rows_of(cu_seqlens_q, b)
         keys = _rows_of(cu_seqlens_k, b)
         arrays = {"q": _one(q, b, queries), "k": _one(k, b, keys), "v": _one(v, b, keys)}
@@ -95,6 +96,72 @@ def entries(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, **more):
             else:
                 arrays[name] = array[b : b + 1]
         yield (b if queries is None else queries), of, arrays
+
+
+def gather(p, k, v, block_table=None, key_lengths=None):
+    """K and V of a call with pages as dense arrays, (batch, heads_kv, p.seq_k, dim), NumPy's or torch's. Rows at and beyond a
+    length hold 0. Without pages k and v stay as they are."""
+    if not p.page_size:
+        return k, v
+    return tuple(_gathered(p, pool, block_table, key_lengths) for pool in (k, v))
+
+
+def paged(p, k, v, block_table=None, key_lengths=None, size=16):
+    """(k, v, block_table, key_lengths) with keys in pages, for a library that takes nothing else; lengths are from 0 to p.seq_k.
+    Dense keys are put into pages of `size` slots, (page, heads_kv, slot, dim). A table that is given stays, but for entries
+    that no key needs: these are 0."""
+    torch = _torch_of(k)
+    if torch:
+        lengths = torch.full((p.batch,), p.seq_k, device=k.device) if key_lengths is None else key_lengths.clamp(0, p.seq_k)
+    else:
+        import numpy
+
+        lengths = numpy.full(p.batch, p.seq_k) if key_lengths is None else numpy.clip(key_lengths, 0, p.seq_k)
+    size = p.page_size or size
+    if p.page_size:
+        columns = torch.arange(p.pages_per_seq, device=k.device) if torch else numpy.arange(p.pages_per_seq)
+        return k, v, block_table * (columns[None, :] * size < lengths[:, None]), lengths
+    each = -(-p.seq_k // size)
+    pools = [_pages_of(torch, t, size, each) for t in (k, v)]
+    table = torch.arange(p.batch * each, device=k.device) if torch else numpy.arange(p.batch * each)
+    return *pools, table.reshape(p.batch, each), lengths
+
+
+def _pages_of(torch, t, size, each):
+    batch, heads, rows, dim = t.shape
+    if torch:
+        t = torch.nn.functional.pad(t, (0, 0, 0, each * size - rows))
+    else:
+        import numpy
+
+        t = numpy.pad(t, ((0, 0), (0, 0), (0, each * size - rows), (0, 0)))
+    return t.reshape(batch, heads, each, size, dim).swapaxes(1, 2).reshape(batch * each, heads, size, dim)
+
+
+def _torch_of(t):
+    """The module torch, if the array is one of its."""
+    if type(t).__module__.split(".")[0] != "torch":
+        return None
+    import torch
+
+    return torch
+
+
+def _gathered(p, pool, block_table, key_lengths):
+    shape = (p.batch, pool.shape[1], p.seq_k, pool.shape[3])
+    if _torch_of(pool):
+        dense = pool.new_zeros(shape)
+    else:
+        import numpy
+
+        dense = numpy.zeros(shape, pool.dtype)
+    for b in range(p.batch):
+        keys = min(max(int(key_lengths[b]), 0), p.seq_k)
+        for n in range(-(-keys // p.page_size)):
+            first = n * p.page_size
+            count = min(p.page_size, keys - first)
+            dense[b, :, first : first + count] = pool[int(block_table[b, n]), :, :count]
+    return dense
 
 
 def _rows_of(borders, b):

@@ -118,9 +118,44 @@ class _Packed:
         return rows if array.ndim == 4 else rows[..., 0].swapaxes(0, 1)
 
 
-def _qkv(q, k, v, cu_q=None, cu_k=None):
+class _Pages:
+    """The pages of K and V: `table` says which hold the keys of each batch entry."""
+
+    def __init__(self, table, key_lengths, k, longest):
+        import numpy
+
+        self.table = table = _integers("block_table", table, 2, "(batch, pages of an entry)")
+        if key_lengths is None:
+            raise ValueError("block_table: key_lengths must say how many keys each batch entry has")
+        lengths = _integers("key_lengths", key_lengths, 1, "(batch,)").clip(0)
+        self.batch, self.of_entry = table.shape
+        self.pages, self.size = k.shape[0], k.shape[2]
+        if lengths.shape != (self.batch,):
+            raise ValueError(f"key_lengths has the shape {lengths.shape}, and {(self.batch,)} is due")
+        self.longest = int(lengths.max(initial=0)) if longest is None else int(longest)
+        if self.size < 1 or -(-self.longest // self.size) > self.of_entry:
+            raise ValueError(f"block_table has {self.of_entry} pages of {self.size} keys for an entry, and {self.longest} keys "
+                             "are due")
+        for b, keys in enumerate(lengths.clip(0, self.longest)):
+            ids = table[b, : -(-keys // self.size)]
+            if ((ids < 0) | (ids >= self.pages)).any():
+                raise ValueError(f"block_table[{b}] is {ids.tolist()}: must name pages from 0 to {self.pages - 1}")
+
+
+def _integers(name, array, dimensions, due):
+    import numpy
+
+    if type(array).__module__.split(".")[0] == "torch":
+        array = array.detach().cpu().numpy()
+    array = numpy.ascontiguousarray(array)
+    if array.ndim != dimensions or array.dtype.kind not in "iu":
+        raise ValueError(f"{name} is {array.dtype} of the shape {array.shape}: must be integers, {due}")
+    return array.astype(numpy.int64)
+
+
+def _qkv(q, k, v, cu_q=None, cu_k=None, paged=False):
     """Q, K and V on the host, and their common format. Raises an error that says which shape or format is required. A packed
-    side is (1, head, row, dim)."""
+    side is (1, head, row, dim); `paged`: K and V are (page, head, slot, dim)."""
     (q, fmt), (k, of_k), (v, of_v) = (on_host(n, a, DTYPES) for n, a in (("q", q), ("k", k), ("v", v)))
     for name, a, packed in (("q", q, cu_q), ("k", k, cu_k), ("v", v, cu_k)):
         if a.ndim != (4 if packed is None else 3):
@@ -132,7 +167,8 @@ def _qkv(q, k, v, cu_q=None, cu_k=None):
         k, v = (a.swapaxes(0, 1)[None] for a in (k, v))
     if of_k != fmt or of_v != fmt:
         raise TypeError(f"q is {fmt}, k {of_k} and v {of_v}: must be of one format")
-    batch, dim_qk = k.shape[0] if cu_q is not None or cu_k is not None else q.shape[0], q.shape[3]
+    own_batch = cu_q is not None or cu_k is not None or paged
+    batch, dim_qk = k.shape[0] if own_batch else q.shape[0], q.shape[3]
     _, heads_kv, seq_k, _ = k.shape
     for name, a, due in (("k", k, (batch, heads_kv, seq_k, dim_qk)), ("v", v, (batch, heads_kv, seq_k, v.shape[3]))):
         if a.shape != due:
@@ -157,18 +193,22 @@ class _Call:
 
     def __init__(self, q, k, v, *, causal, align, scale, softcap, window, bias, mask, key_lengths, errors, tiles, calibration,
                  lse_base, lse_dead, sink=None, slopes=None, cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=None,
-                 max_seqlen_k=None):
-        q, k, v, self.format = _qkv(q, k, v, cu_seqlens_q, cu_seqlens_k)
+                 max_seqlen_k=None, block_table=None):
+        if block_table is not None and cu_seqlens_k is not None:
+            raise ValueError("block_table and cu_seqlens_k: keys lie in pages or packed, not both")
+        q, k, v, self.format = _qkv(q, k, v, cu_seqlens_q, cu_seqlens_k, block_table is not None)
         batch, heads_q, seq_q, dim_qk = q.shape
         _, heads_kv, seq_k, dim_v = v.shape
         self.queries = None if cu_seqlens_q is None else _Packed("q", cu_seqlens_q, seq_q, max_seqlen_q)
         self.keys = None if cu_seqlens_k is None else _Packed("k", cu_seqlens_k, seq_k, max_seqlen_k)
-        batches = [side.batch if side else t.shape[0] for side, t in ((self.queries, q), (self.keys, k))]
+        self.pages = None if block_table is None else _Pages(block_table, key_lengths, k, max_seqlen_k)
+        batches = [side.batch if side else t.shape[0] for side, t in ((self.queries, q), (self.keys or self.pages, k))]
         if batches[0] != batches[1]:
             raise ValueError(f"there are {batches[0]} batch entries of queries and {batches[1]} of keys")
         batch = batches[0]
         seq_q = self.queries.longest if self.queries else seq_q
-        seq_k = self.keys.longest if self.keys else seq_k
+        side_of_keys = self.keys or self.pages
+        seq_k = side_of_keys.longest if side_of_keys else seq_k
         self.calibration, self.kept = calibration, [q, k, v]
         self.p = p = c.Problem(
             size=ctypes.sizeof(c.Problem), dtype=DTYPES.index(self.format), batch=batch, heads_q=heads_q, heads_kv=heads_kv,
@@ -179,6 +219,10 @@ class _Call:
             | (c.FEATURE_WIDE if max(dim_qk, dim_v) > c.USUAL_DIMS else 0))
         self.t = c.Tensors(size=ctypes.sizeof(c.Tensors), q=_view(q), k=_view(k), v=_view(v))
         self._add_borders()
+        if self.pages:
+            p.page_size, p.pages, p.pages_per_seq = self.pages.size, self.pages.pages, self.pages.of_entry
+            p.features |= c.FEATURE_BITS["paged"]
+            self.t.block_table = c.TensorView(self.pages.table.ctypes.data, (ctypes.c_int64 * 4)(self.pages.of_entry, 0, 0, 1))
         self._add_scores(bias, mask, key_lengths)
         if sink is not None:
             p.sink_dtype = DTYPES.index(self._lend("sink", sink, DTYPES, (heads_q,), lambda s: (0, s[0], 0, 0)))
@@ -326,7 +370,8 @@ def _worst(r, names, axes):
 
 def oracle(q, k, v, *, causal=False, align="top_left", scale=None, softcap=0.0, window=(-1, -1), bias=None, mask=None,
            key_lengths=None, errors=None, tiles=(64, 64), calibration="documented", lse=False, lse_base="e",
-           lse_dead="-inf", sink=None, slopes=None, cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=None, max_seqlen_k=None):
+           lse_dead="-inf", sink=None, slopes=None, cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=None, max_seqlen_k=None,
+           block_table=None):
     """What O must be, and how far off it may be: two arrays of doubles, (batch, heads, seq_q, dim_v).
 
     `expected` is NaN if NaN is due; `bound` is infinite if anything passes. scale None is 1/sqrt(dim_qk). `errors` says how
@@ -337,26 +382,29 @@ def oracle(q, k, v, *, causal=False, align="top_left", scale=None, softcap=0.0, 
     With cu_seqlens_q, queries are packed: q is (row, head, dim), O is (row, head, dim_v) and the LSE (head, row). With
     cu_seqlens_k, k and v are (row, head, dim). Both hold batch + 1 integers. A bias and a mask stay (batch, heads,
     max_seqlen_q, max_seqlen_k); without such a number the longest entry has it.
+
+    With block_table, (batch, pages of an entry), k and v are pools (page, head, slot, dim), and key_lengths says how many keys
+    each entry has. Other entries of the table, and slots without a key, may hold anything.
     """
     r = _evaluate(q, k, v, None, None, causal=causal, align=align, scale=scale, softcap=softcap, window=window, bias=bias,
                   mask=mask, key_lengths=key_lengths, errors=errors, tiles=tiles, calibration=calibration, lse_base=lse_base,
                   lse_dead=lse_dead, sink=sink, slopes=slopes, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k,
-                  max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k)
+                  max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k, block_table=block_table)
     return r["out"][:2] + (r["lse"][:2] if lse else ())
 
 
 def assert_within(out, lse, q, k, v, *, causal=False, align="top_left", scale=None, softcap=0.0, window=(-1, -1),
                   bias=None, mask=None, key_lengths=None, errors=None, tiles=(64, 64), calibration="documented",
                   lse_base="e", lse_dead="-inf", sink=None, slopes=None, cu_seqlens_q=None, cu_seqlens_k=None,
-                  max_seqlen_q=None, max_seqlen_k=None):
+                  max_seqlen_q=None, max_seqlen_k=None, block_table=None):
     """Raises AssertionError with the worst element if O or the LSE is out of its bound; lse may be None.
 
-    Returns the largest error/bound otherwise. Packed entries as oracle() takes them.
+    Returns the largest error/bound otherwise. Packed entries and keys in pages as oracle() takes them.
     """
     r = _evaluate(q, k, v, out, lse, causal=causal, align=align, scale=scale, softcap=softcap, window=window, bias=bias,
                   mask=mask, key_lengths=key_lengths, errors=errors, tiles=tiles, calibration=calibration, lse_base=lse_base,
                   lse_dead=lse_dead, sink=sink, slopes=slopes, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k,
-                  max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k)
+                  max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k, block_table=block_table)
     packed = {"out": "qhd", "lse": "hq"}
     return _worst(r, ("out", "lse"), lambda name: "bhqd" if cu_seqlens_q is None else packed[name])
 

@@ -132,8 +132,8 @@ std::string problem_meanings() {
 std::string tensor_text(const attnfuzz::TensorSpec& spec) {
   constexpr const char* kRoles[] = {"input", "output", "scratch"};
   constexpr const char* kElements[] = {"dtype", "f32", "bias_dtype", "bool", "i64", "sink_dtype", "index_dtype"};
-  constexpr const char* kSizes[] = {nullptr, "batch",  "heads_q", "heads_kv", "seq_q",
-                                    "seq_k", "dim_qk", "dim_v",   nullptr,    "borders", nullptr};
+  constexpr const char* kSizes[] = {nullptr,  "batch", "heads_q", "heads_kv", "seq_q",        "seq_k",
+                                    "dim_qk", "dim_v", nullptr,   "borders",  "pages_per_seq"};
   std::array<const char*, 4> shape = {};
   for (size_t n = 0; n < 4; ++n) shape[n] = kSizes[static_cast<size_t>(spec.shape[n])];
   // A backward pass with sinks gives dsink, which a function in Python cannot.
@@ -146,7 +146,7 @@ std::string tensor_text(const attnfuzz::TensorSpec& spec) {
 }
 
 // Python does not know these features.
-constexpr uint64_t kNotInPython = ATTN_FEATURE_PAGED | ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK;
+constexpr uint64_t kNotInPython = ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK;
 
 std::string tensor_specs() {
   Lines lines("    ");
@@ -156,10 +156,10 @@ std::string tensor_specs() {
   return lines.text();
 }
 
-// Packed entries and lengths of 32 bits have words of their own: several fields go with one bit, or a field's name
-// says little.
+// Packed entries, keys in pages and lengths of 32 bits have words of their own: several fields go with one bit,
+// or a field's name says little.
 std::string feature_bits() {
-  constexpr uint64_t kWithWords = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
+  constexpr uint64_t kWithWords = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED;
   Lines lines("    ");
   for (const ProblemField& row : kProblemFields) {
     if (row.feature != 0 && row.none && (row.feature & kWithWords) == 0)
@@ -167,6 +167,7 @@ std::string feature_bits() {
   }
   lines.add("\"packed\": " + std::to_string(ATTN_FEATURE_RAGGED) + ",");
   lines.add("\"int32\": " + std::to_string(ATTN_FEATURE_INDEX32) + ",");
+  lines.add("\"paged\": " + std::to_string(ATTN_FEATURE_PAGED) + ",");
   return lines.text();
 }
 

@@ -165,6 +165,23 @@ class Cases(unittest.TestCase):
         self.assertGreater(told, 10)
         self.assertTrue(all(c.cu_seqlens_q is None and c.cu_seqlens_k is None for c in drawn(count=60)))
 
+    def test_keys_in_pages_are_for_a_domain_that_names_them(self):
+        domain = attnfuzz.Domain(features=("paged", "packed", "int32"))
+        paged, both, types = 0, 0, set()
+        for case in attnfuzz.cases(domain, count=150, work=300_000, bf16="bits"):
+            p = case.p
+            self.assertEqual(case.block_table is not None, p.page_size > 0)
+            if p.page_size:
+                paged, both = paged + 1, both + (p.ragged & 1)
+                types.add(case.block_table.dtype.name)
+                self.assertEqual(case.block_table.shape, (p.batch, p.pages_per_seq))
+                self.assertEqual(case.k.shape, (p.pages, p.heads_kv, p.page_size, p.dim_qk))
+            self.assertLessEqual(case.assert_within(*case.call(attention)), 1)
+        self.assertGreater(paged, 20)
+        self.assertGreater(both, 3)
+        self.assertEqual(types, {"int32", "int64"})
+        self.assertTrue(all(c.block_table is None for c in drawn(count=60)))
+
     def test_a_saved_case_of_a_backward_pass_is_replayed(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "case.json")

@@ -54,6 +54,17 @@ for target in writes_slack keys_by_queries longest_is_length; do
   sed -n '/^FAIL/,/^replay/p' "$out/log" | grep -q 'packed queries' || die "the reduced case of $target does not say that it is packed"
 done
 
+# Keys in pages, likewise.
+for target in paged paged_decode pages_alone paged_dlpack; do
+  check $target --cases 150 --property reference --property paged_gathered || die "$target, with keys in pages, does not hold"
+  grep -q ' pages [1-9]' "$out/log" || die "no pages were drawn for $target"
+  grep -q 'refused 0.0 %' "$out/log" || die "cases of $target were refused"
+done
+for target in pages_of_first page_by_page; do
+  check $target --cases 300 --property reference --reduce-seconds 3 && die "the mistake of $target was not found"
+  sed -n '/^FAIL/,/^replay/p' "$out/log" | grep -q 'pages of' || die "the reduced case of $target does not say that it has pages"
+done
+
 # A backward pass, from the O and LSE that it is given, and as the derivative of a function that computes them itself.
 for target in backward backward_recomputed by_name into_gradients of_base_2; do
   check $target --cases 80 || die "the backward pass $target does not hold"

@@ -174,6 +174,62 @@ class SinksAndSlopes(unittest.TestCase):
             attnfuzz.target(lambda p, q, k, v, cu_seqlens_q, cu_seqlens_k: q,
                             domain=attnfuzz.Domain(features="packed", equal_lengths=True))
 
+    def test_keys_in_pages_are_those_of_a_dense_call(self):
+        q, k, v = inputs(3, 4, 2, 5, 23)
+        lengths, size = [23, 0, 9], 4
+        table = np.array([[7, 2, 5, 1, 9, 3, -1], [2**31 - 1] * 7, [0, 6, 8, -1, 11, 11, 3]], np.int32)
+        pools = [np.full((12, 2, size, t.shape[3]), np.nan, t.dtype) for t in (k, v)]
+        for b, keys in enumerate(lengths):
+            for j in range(keys):
+                for pool, t in zip(pools, (k, v)):
+                    pool[table[b, j // size], :, j % size] = t[b, :, j]
+        p = worker.Call(contract.Problem(batch=3, seq_k=23, page_size=size, pages=12, pages_per_seq=7), True, 1)
+        for pool, dense, t in zip(pools, attnfuzz.gather(p, *pools, table, np.array(lengths)), (k, v)):
+            for b, keys in enumerate(lengths):
+                np.testing.assert_array_equal(dense[b, :, :keys], t[b, :, :keys])
+                self.assertFalse(dense[b, :, keys:].any())
+        self.assertIs(attnfuzz.gather(worker.Call(contract.Problem(batch=3), True, 1), k, v)[0], k)
+        for how in ({"causal": True, "align": "bottom_right"}, {"window": (3, 2)}, {}):
+            due = attnfuzz.oracle(q, k, v, key_lengths=lengths, lse=True, errors=ERRORS, **how)
+            of = attnfuzz.oracle(q, *pools, key_lengths=lengths, block_table=table, lse=True, errors=ERRORS, **how)
+            for one, other in zip(of, due):
+                np.testing.assert_array_equal(one, other)
+            out = of[0].astype(np.float32)
+            attnfuzz.assert_within(out, None, q, *pools, key_lengths=lengths, block_table=table, errors=ERRORS, **how)
+            out[2, 3, 4, 1] += 1
+            with self.assertRaisesRegex(AssertionError, r"^out\(b=2, h=3, q=4, d=1\) is "):
+                attnfuzz.assert_within(out, None, q, *pools, key_lengths=lengths, block_table=table, errors=ERRORS, **how)
+        rows = np.concatenate([q[0], q[2][:, :2]], axis=1).swapaxes(0, 1)
+        packed = attnfuzz.oracle(rows, *pools, cu_seqlens_q=[0, 5, 5, 7], key_lengths=lengths, block_table=table, errors=ERRORS)[0]
+        np.testing.assert_array_equal(packed[:5].swapaxes(0, 1), due[0][0])
+        np.testing.assert_array_equal(packed[5:].swapaxes(0, 1), due[0][2][:, :2])
+
+    def test_pages_that_make_no_sense_are_refused(self):
+        q, k, v = inputs(2, 2, 2, 5, 4)  # pages of 4 keys
+        for table, lengths, words in (([[0], [2]], [4, 4], r"block_table\[1\] is \[2\]: must name pages from 0 to 1"),
+                                      ([[-1], [0]], [1, 4], r"block_table\[0\] is \[-1\]"),
+                                      ([[0], [1]], [5, 4], "1 pages of 4 keys for an entry, and 5 keys are due"),
+                                      ([0, 1], [4, 4], "must be integers, .batch, pages of an entry."),
+                                      ([[0.5], [1]], [4, 4], "must be integers"),
+                                      ([[0], [1]], None, "key_lengths must say how many keys"),
+                                      ([[0], [1]], [4], r"key_lengths has the shape \(1,\), and \(2,\) is due"),
+                                      ([[0]], [4], "2 batch entries of queries and 1 of keys")):
+            with self.assertRaisesRegex(ValueError, words):
+                attnfuzz.oracle(q, k, v, block_table=table, key_lengths=lengths)
+        with self.assertRaisesRegex(ValueError, "keys lie in pages or packed, not both"):
+            attnfuzz.oracle(q, k, v, block_table=[[0], [1]], key_lengths=[4, 4], cu_seqlens_k=[0, 4, 8])
+
+    def test_a_target_of_pages_has_their_parameters(self):
+        with self.assertRaisesRegex(TypeError, "'paged': the function needs the parameters block_table and key_lengths"):
+            attnfuzz.target(lambda p, q, k, v, block_table: q, domain=attnfuzz.Domain(features="paged"))
+        with self.assertRaisesRegex(ValueError, "key_lengths=False"):
+            attnfuzz.target(lambda p, q, k, v, key_lengths, block_table: q,
+                            domain=attnfuzz.Domain(features="paged", key_lengths=False))
+        with self.assertRaisesRegex(ValueError, "operation='backward'.*only a forward pass has keys in pages"):
+            attnfuzz.target(lambda p, q, k, v, dout, o, lse: q, operation="backward", domain=attnfuzz.Domain(features="paged"))
+        with self.assertRaisesRegex(ValueError, "operation='backward'.*only a forward pass has keys in pages"):
+            next(attnfuzz.cases(attnfuzz.Domain(features=("paged",)), operation="backward"))
+
     def test_a_sink_is_one_more_key_with_a_value_of_0(self):
         q, k, v = inputs()
         sink = np.array([1.5, -np.inf], np.float32)

@@ -64,6 +64,64 @@ def scales_slopes(p, q, k, v, bias=None, mask=None, key_lengths=None, sink=None,
     return right.function(p, q, k, v, bias, mask, key_lengths, sink, slopes)
 
 
+# Keys in pages, with tables and lengths of 32 and 64 bits, and packed queries beside them.
+PAGED = attnfuzz.Domain(features=("paged", "packed", "int32"), seq=attnfuzz.at_most(96), dim=attnfuzz.at_most(40))
+paged = target(right.function, errors=ERRORS, domain=PAGED)
+
+
+@target(errors=ERRORS, domain=replace(PAGED, bias=False, mask=False, features=("paged", "int32")))
+def paged_decode(p, q, k, v, key_lengths=None, block_table=None, out=None, lse=None):
+    """attends page by page, and writes into the memory it is given"""
+    from attnfuzz.tensor import to_bits_of_bf16
+
+    k, v = attnfuzz.gather(p, k, v, block_table, key_lengths)
+    o, own = right.function(p, q, k, v, key_lengths=key_lengths)
+    out[...] = to_bits_of_bf16(o) if out.dtype == "uint16" else o
+    if lse is not None:
+        lse[...] = own
+
+
+@target(errors=ERRORS, domain=replace(PAGED, bias=False, mask=False, features="paged", batch=attnfuzz.at_least(1)))
+def pages_alone(p, q, k, v, key_lengths=None, block_table=None):
+    """takes nothing but pages"""
+    import copy
+
+    k, v, table, lengths = attnfuzz.paged(p, k, v, block_table, key_lengths, size=5)
+    of = copy.copy(p)
+    of.page_size, of.pages, of.pages_per_seq, of.has_key_lengths = k.shape[2], k.shape[0], table.shape[1], True
+    return right.function(of, q, k, v, key_lengths=lengths, block_table=table)
+
+
+@target(errors=ERRORS, arrays="dlpack", domain=replace(PAGED, dtypes=("f16",), bias=False, mask=False, features="paged"))
+def paged_dlpack(p, q, k, v, key_lengths=None, block_table=None):
+    """is given what DLPack takes"""
+    import numpy
+
+    q, k, v, lengths, table = (None if a is None else numpy.asarray(a) for a in (q, k, v, key_lengths, block_table))
+    k, v = attnfuzz.gather(p, k, v, table, lengths)
+    return right.function(p, q, k, v, key_lengths=lengths)
+
+
+@target(errors=ERRORS, domain=PAGED)
+def pages_of_first(p, q, k, v, bias=None, mask=None, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None, block_table=None):
+    """takes the last page of a sequence from the row of the first sequence"""
+    if p.page_size:
+        block_table = block_table.copy()
+        for b, keys in enumerate(key_lengths.clip(0, p.seq_k)):
+            n = (keys - 1) // p.page_size
+            if keys > 0 and n * p.page_size < key_lengths[0]:
+                block_table[b, n] = block_table[0, n]
+    return right.function(p, q, k, v, bias, mask, key_lengths, None, None, cu_seqlens_q, cu_seqlens_k, block_table)
+
+
+@target(errors=ERRORS, domain=PAGED)
+def page_by_page(p, q, k, v, bias=None, mask=None, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None, block_table=None):
+    """takes whole pages alone"""
+    if p.page_size:
+        key_lengths = key_lengths.clip(0, p.seq_k) // p.page_size * p.page_size
+    return right.function(p, q, k, v, bias, mask, key_lengths, None, None, cu_seqlens_q, cu_seqlens_k, block_table)
+
+
 # Packed entries, with lengths and offsets of 32 and 64 bits. They are small, so that the wrong ones are found soon.
 PACKED = attnfuzz.Domain(features=("packed", "int32"), seq=attnfuzz.at_most(96), dim=attnfuzz.at_most(40))
 packed = target(right.function, errors=ERRORS, domain=PACKED)

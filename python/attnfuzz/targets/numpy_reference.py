@@ -43,9 +43,12 @@ def packed(p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more):
 
 
 @attnfuzz.target(errors=ERRORS, bf16="bits",
-                 domain=attnfuzz.Domain(features=("has_sink", "has_alibi", "latent", "packed", "int32")))
-def attention(p, q, k, v, bias=None, mask=None, key_lengths=None, sink=None, slopes=None, cu_seqlens_q=None, cu_seqlens_k=None):
+                 domain=attnfuzz.Domain(features=("has_sink", "has_alibi", "latent", "packed", "int32", "paged")))
+def attention(p, q, k, v, bias=None, mask=None, key_lengths=None, sink=None, slopes=None, cu_seqlens_q=None, cu_seqlens_k=None,
+              block_table=None):
     """attention in NumPy, fp32"""
+    if block_table is not None:
+        k, v = attnfuzz.gather(p, k, v, block_table, key_lengths)
     if p.ragged:
         return packed(p, q, k, v, cu_seqlens_q, cu_seqlens_k, bias=bias, mask=mask, key_lengths=key_lengths, sink=sink,
                       slopes=slopes)
