@@ -48,9 +48,32 @@ void expect_no_kernel_called(const Entry& entry) {
   }
 }
 
+// The same for a call with a block table.
+void expect_pages_that_can_be_said(const Entry& entry) {
+  constexpr const char* kOthers = "(key_lengths|page_size|pages_per_seq|num_pages)";
+  if (!names_in_call(entry, "block_table")) {
+    if (names_in_call(entry, kOthers))
+      throw UserError(
+          "key_lengths, page_size, pages_per_seq and num_pages are for a kernel of keys in pages: name "
+          "block_table in the "
+          "call");
+    return;
+  }
+  if (!names_in_call(entry, "key_lengths"))
+    throw UserError(
+        "the call names block_table: name key_lengths as well, for each sequence has a number of keys");
+  if (names_in_call(entry, "cu_k") || names_in_call(entry, "total_k"))
+    throw UserError(
+        "the call names block_table and cu_k: keys lie in pages or packed, and a kernel takes one of them");
+  if (!names_in_call(entry, "page_size") && !sets(entry.takes, "page"))
+    throw UserError(
+        "the call names block_table: name page_size as well, or say how many keys a page has, as in --takes "
+        "'page = 16'");
+}
+
 // Throws UserError, which names it, for what the contract cannot express.
 void expect_what_can_be_said(const Entry& entry) {
-  const bool pages = names_in_call(entry, "pages");
+  const bool pages = names_in_call(entry, "pages"), table = names_in_call(entry, "block_table");
   if (sets(entry.takes, "window_(left|right)") ||
       std::regex_search(entry.takes, std::regex("window\\s*=\\s*[0-9]")))
     throw UserError(
@@ -62,7 +85,8 @@ void expect_what_can_be_said(const Entry& entry) {
   if (pages && !sets(entry.takes, "page"))
     throw UserError("the call names pages: say how many keys a page has, as in --takes 'page = 16'");
   const bool cu_q = names_in_call(entry, "cu_q"), cu_k = names_in_call(entry, "cu_k");
-  if (cu_q != cu_k)
+  expect_pages_that_can_be_said(entry);
+  if (cu_q != cu_k && !table)
     throw UserError(std::string("the call names ") + (cu_q ? "cu_q" : "cu_k") + ": name " + (cu_q ? "cu_k" : "cu_q") +
                     " as well, for each packed sequence has a number of queries and a number of keys");
   if (!cu_q && (names_in_call(entry, "total_[qk]") || sets(entry.takes, "packed")))
@@ -72,11 +96,12 @@ void expect_what_can_be_said(const Entry& entry) {
     throw UserError("packed sequences have a number of queries and a number of keys each: name Sq and Sk, which no "
                     "sequence exceeds, instead of S or equal_lengths");
   if (cu_q && pages) throw UserError("the call names pages and cu_q: a kernel takes one of them");
-  if (sets(entry.takes, "page") && !pages)
+  if (sets(entry.takes, "page") && !pages && !table)
     throw UserError(
         "--takes 'page = ...' is for a kernel that takes a page table: name it in the call, --entry "
-        "'f(q, k, v, o, pages, pages_each, lengths, ...)' (kernels/cuda_source/adapter/args.h says what they "
-        "hold)");
+        "'f(q, k, v, o, block_table, pages_per_seq, key_lengths, ...)' (kernels/cuda_source/adapter/args.h "
+        "says what "
+        "they hold)");
 }
 
 // Left alone where it is the same, so that nothing is built again.
@@ -115,7 +140,9 @@ std::vector<std::string> generator(const fs::path& build) {
 
 bool is_cuda_source(const std::string& kernel) { return kernel.ends_with(".cu"); }
 
-bool names_lengths(const std::string& call) { return names_in_call({.call = call}, "(S|Sq|Sk|pages|cu_q)"); }
+bool names_lengths(const std::string& call) {
+  return names_in_call({.call = call}, "(S|Sq|Sk|pages|block_table|cu_q)");
+}
 
 bool sets(const std::string& takes, const std::string& field) {
   return std::regex_search(takes, std::regex("(^|;)[ .]*" + field + "\\s*="));

@@ -46,6 +46,11 @@ constexpr Field kOthers[] = {{"int", "B"},
                              {"int", "page"},
                              {"int", "pages_each"},
                              {"int", "pages_all"},
+                             {"const int*", "block_table"},
+                             {"const int*", "key_lengths"},
+                             {"int", "page_size"},
+                             {"int", "pages_per_seq"},
+                             {"int", "num_pages"},
                              {"const float*", "sink"},
                              {"const float*", "slopes"},
                              {"int", "slopes_each"},
@@ -55,8 +60,10 @@ constexpr Field kOthers[] = {{"int", "B"},
                              {"int", "total_k"}};
 
 // The stand-ins for PyTorch's tensors have four sizes.
-constexpr const char* kNoTensors =
-    "#ifdef ATTN_HAS_TENSORS\n#error \"--entry: a PyTorch extension cannot be called with cu_q and cu_k\"\n#endif\n";
+std::string no_tensors(const std::string& words) {
+  return "#ifdef ATTN_HAS_TENSORS\n#error \"--entry: a PyTorch extension cannot be called with " + words +
+         "\"\n#endif\n";
+}
 
 // "t.dim = one_of(32, 64);" of each statement.
 std::string assignments(const std::string& takes) {
@@ -95,6 +102,7 @@ std::string plug_in(const Entry& entry, const std::string& name) {
   if (has("slopes"))
     deduced += has("slopes_each") ? "    t.slopes = Slopes::kOfEntries;\n" : "    t.slopes = Slopes::kOfHeads;\n";
   if (has("cu_q")) deduced += "    t.packed = true;\n";
+  if (has("block_table")) deduced += "    t.page = kAnyPage;\n";  // --takes 'page = 16' comes after it
   if (has("lse")) deduced += "    t.lse = Lse::kWritten;\n";
   if (!has("scale")) deduced += "    t.scale = Scale::kOwn;\n";
   return made_by(entry) +
@@ -135,7 +143,8 @@ std::string apart(const Entry& entry) {
   }
   return made_by(entry) + "#include \"kernels/cuda_source/adapter/source.h\"\n\n#include \"" +
          fs::path(entry.source).filename().string() + "\"\n\n" +
-         (names_in_call(entry, "cu_q") ? kNoTensors : "") + undefined +
+         (names_in_call(entry, "cu_q") ? no_tensors("cu_q and cu_k") : "") +
+         (names_in_call(entry, "block_table") ? no_tensors("block_table") : "") + undefined +
          "template <class attn_T>\nconsteval int attn_takes() {\n  return requires(" + parameters + ") { " +
          call +
          "; };\n}\n"

@@ -53,7 +53,7 @@ struct Adapted {
   static constexpr const attn_build* kBuild = &attn_build_identity;
   static constexpr uint64_t kFeatures =
       (K::kTakes.sink ? ATTN_FEATURE_SINK : 0) | (K::kTakes.slopes != Slopes::kNever ? ATTN_FEATURE_ALIBI : 0) |
-      (K::kTakes.packed ? ATTN_FEATURE_RAGGED : 0);
+      (K::kTakes.packed ? ATTN_FEATURE_RAGGED : 0) | (K::kTakes.page != 0 ? ATTN_FEATURE_PAGED : 0);
   static inline constinit Takes kTakes = K::kTakes;
   static inline constinit attn_domain kDeclared = K::kTakes.domain();
   static constexpr const attn_domain* kDomain = &kDeclared;
@@ -113,17 +113,14 @@ struct Adapted {
       return static_cast<void*>(c.made ? space + c.offset : static_cast<char*>(c.from.data));
     };
     fill(call, space, kRedzone, layout.bytes);
-    if (kTakes.page > 0) {
-      make_pages(call, static_cast<int*>(at(kPages)), static_cast<int*>(at(kLengths)),
-                 p.has_key_lengths ? call.tensors.key_lengths : nullptr, layout.pages_each);
-    }
     if (kTakes.packed) {
       args.cu_q = make_offsets(call, at(kCuQ), call.tensors.cu_q, p.seq_q);
-      args.cu_k = make_offsets(call, at(kCuK), call.tensors.cu_k, p.seq_k);
+      if (layout.pieces[kCuK].made) args.cu_k = make_offsets(call, at(kCuK), call.tensors.cu_k, p.seq_k);
       const Rows queries = rows_of_queries(p), keys = rows_of_keys(p);
       args.total_q = static_cast<int>(queries.entries * queries.count);
       args.total_k = static_cast<int>(keys.entries * keys.count);
     }
+    if (layout.page > 0) make_pages(call, page_table(call, layout, space));
     for (Piece i : {kQ, kK, kV}) copy(call, layout, i, space, false);
     args.q = {at(kQ)}, args.k = {at(kK)}, args.v = {at(kV)}, args.o = {at(kO)};
     args.lse = static_cast<float*>(at(kLse));
@@ -139,10 +136,11 @@ struct Adapted {
     if (p.has_alibi) args.slopes = static_cast<const float*>(call.tensors.slopes.data);
     args.slopes_each = p.batch > 1 ? static_cast<int>(call.tensors.slopes.stride[0]) : 0;
     args.by_head = kTakes.order == Order::kBhsd && !kTakes.packed;
-    args.pages = static_cast<const int*>(at(kPages)), args.lengths = static_cast<const int*>(at(kLengths));
-    args.page = kTakes.page;
-    args.pages_each = static_cast<int>(layout.pages_each);
-    args.pages_all = static_cast<int>(layout.pages_each * p.batch);
+    args.block_table = args.pages = static_cast<const int*>(at(kPages));
+    args.key_lengths = args.lengths = static_cast<const int*>(at(kLengths));
+    args.page_size = args.page = static_cast<int>(layout.page);
+    args.pages_per_seq = args.pages_each = static_cast<int>(layout.pages_each);
+    args.num_pages = args.pages_all = static_cast<int>(layout.pages_all);
     bool asked_for_stream = false;
     args.stream = {static_cast<::cudaStream_t>(call.env.stream), &asked_for_stream};
     const attn_status status = run_between_redzones(call, kTakes, layout, space, [&] {
@@ -165,7 +163,7 @@ struct Adapted {
   // Moves elements between the caller's tensor and its copy, if it has one.
   static void copy(const Call& call, const adapter::Layout& layout, adapter::Piece i, char* space, bool out) {
     const adapter::Copy& c = layout.pieces[i];
-    if (c.made && c.from.data) move_each(call, move_of(kTakes, call, layout, i, space, out), c.count());
+    if (c.made && c.from.data) move_each(call, move_of(call, layout, i, space, out), c.count());
   }
 };
 

@@ -43,8 +43,14 @@ struct Args {
   int window_left, window_right;  // keys to either side of the diagonal that a query sees; -1: all
   int dtype;                      // attn_dtype of the problem
   Stream stream;  // a kernel that does not ask for it may launch on any: the copy of O waits for all streams
-  // With pages, K and V are (page number, key, head, dim). Page n of batch entry b is pages[b * pages_each +
-  // n], and the entry has lengths[b] keys.
+  // With Takes::page, K and V are (page, slot, head, dim): num_pages pages of page_size keys. Key j of batch
+  // entry b is in slot j % page_size of page block_table[b * pages_per_seq + j / page_size], and the entry has
+  // key_lengths[b] keys, from 0 to Sk. Entries of the table that no key needs may hold any number, and slots
+  // without a key hold NaN.
+  const int* block_table = nullptr;
+  const int* key_lengths = nullptr;
+  int page_size = 0, pages_per_seq = 0, num_pages = 0;
+  // The same, by shorter names.
   const int* pages = nullptr;
   const int* lengths = nullptr;
   int page = 0, pages_each = 0, pages_all = 0;
@@ -53,9 +59,10 @@ struct Args {
   const float* sink = nullptr;
   const float* slopes = nullptr;
   int slopes_each = 0;  // H, or 0 if all batch entries have the same
-  // With Takes::packed, Q, K, V and O are (row, head, dim) and the LSE is (head, row). Batch entry b has the queries
-  // cu_q[b] to cu_q[b + 1] - 1 and the keys cu_k[b] to cu_k[b + 1] - 1 of total_q and total_k rows; no entry has more
-  // than Sq queries or Sk keys. Rows behind the last entry belong to none, and are not to be written.
+  // With Takes::packed, Q, O and, unless keys are in pages, K and V are (row, head, dim) and the LSE is (head,
+  // row). Batch entry b has the queries cu_q[b] to cu_q[b + 1] - 1 and the keys cu_k[b] to cu_k[b + 1] - 1 of
+  // total_q and total_k rows; no entry has more than Sq queries or Sk keys. Rows behind the last entry belong
+  // to none, and are not to be written.
   const int* cu_q = nullptr;
   const int* cu_k = nullptr;
   int total_q = 0, total_k = 0;

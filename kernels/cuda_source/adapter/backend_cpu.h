@@ -19,9 +19,8 @@ inline void fill(const Call&, char* at, unsigned char value, uint64_t bytes) {
 #endif
 }
 
-inline void make_pages(const Call& call, int* pages, int* lengths, const int64_t* given, int64_t each) {
-  const attn_problem& p = call.problem;
-  for (int64_t n = 0; n < p.batch * each; ++n) fill_page(n, pages, lengths, given, p.batch, each, p.seq_k);
+inline void make_pages(const Call&, const PageTable& table) {
+  for (int64_t n = 0; n < table.count(); ++n) table(n);
 }
 
 inline void make_borders(const Call& call, int* borders, const void* given, int64_t rows) {
@@ -68,7 +67,7 @@ inline bool slack_is_written(const Call& call, const Layout& layout, Piece i, ch
 }
 
 // Reports a change of the bytes between copies, of an input, or of rows that belong to no packed entry.
-inline bool is_whole(const Call& call, const Takes& takes, const Layout& layout, char* space) {
+inline bool is_whole(const Call& call, const Layout& layout, char* space) {
   bool whole = true;
   const auto tell = [&](const std::string& words) {
     if (whole) report_launch(&call.env, ATTN_REPORT_ADDRESS, words.c_str());
@@ -91,7 +90,7 @@ inline bool is_whole(const Call& call, const Takes& takes, const Layout& layout,
     const Copy& c = layout.pieces[i];
     if (!c.made || c.from.data == nullptr) continue;
     unsigned differences = 0;
-    Move move = move_of(takes, call, layout, i, space, false);
+    Move move = move_of(call, layout, i, space, false);
     move.differences = &differences;
     move_each(call, move, c.count());
     if (differences) tell(std::string("the kernel wrote into its input ") + kPieceNames[i]);
@@ -108,7 +107,7 @@ attn_status run_between_redzones(const Call& call, const Takes& takes, const Lay
   const attn_status status = host.end(takes.keeps_scratch);
   watch_redzones(layout, space, false);
   if (status != ATTN_OK) return status;
-  return is_whole(call, takes, layout, space) ? ATTN_OK : ATTN_FAULT;
+  return is_whole(call, layout, space) ? ATTN_OK : ATTN_FAULT;
 }
 
 }  // namespace attn::adapter

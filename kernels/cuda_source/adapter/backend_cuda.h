@@ -18,11 +18,10 @@ static __global__ void fill_borders(int* borders, const void* given, int32_t ind
   for (int64_t n = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; n <= batch; n += int64_t{gridDim.x} * blockDim.x)
     fill_border(n, borders, given, index_dtype, rows);
 }
-static __global__ void fill_pages(int* pages, int* lengths, const int64_t* given, int64_t batch, int64_t each,
-                                  int64_t keys) {
-  for (int64_t n = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; n < batch * each;
+static __global__ void fill_pages(PageTable table, int64_t count) {
+  for (int64_t n = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; n < count;
        n += int64_t{gridDim.x} * blockDim.x)
-    fill_page(n, pages, lengths, given, batch, each, keys);
+    table(n);
 }
 
 inline void fill(const Call& call, char* at, unsigned char value, uint64_t bytes) {
@@ -31,9 +30,8 @@ inline void fill(const Call& call, char* at, unsigned char value, uint64_t bytes
          static_cast<int64_t>(bytes));
 }
 
-inline void make_pages(const Call& call, int* pages, int* lengths, const int64_t* given, int64_t each) {
-  launch(fill_pages, dim3(64), dim3(256), 0, &call.env, pages, lengths, given, call.problem.batch, each,
-         call.problem.seq_k);
+inline void make_pages(const Call& call, const PageTable& table) {
+  launch(fill_pages, dim3(64), dim3(256), 0, &call.env, table, table.count());
 }
 
 inline void make_borders(const Call& call, int* borders, const void* given, int64_t rows) {

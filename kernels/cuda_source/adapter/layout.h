@@ -31,7 +31,9 @@ struct Layout {
   uint64_t bytes = 0;
   float factor = 1;  // the factor of Q
   bool folds = false;
-  int64_t pages_each = 0;
+  // Keys of a page, entries of a row of the table, and pages: as the kernel has them. 0: it takes no pages.
+  int64_t page = 0, pages_each = 0, pages_all = 0;
+  bool same_pages = false;  // these are the caller's pages; otherwise the adapter lays keys in pages
 };
 
 inline bool is_dense(const attn_tensor& t, const int64_t (&shape)[4], const int64_t (&stride)[4]) {
@@ -39,6 +41,15 @@ inline bool is_dense(const attn_tensor& t, const int64_t (&shape)[4], const int6
     if (shape[i] > 1 && t.stride[i] != stride[i]) return false;
   }
   return true;
+}
+
+inline void divide_into_pages(const Takes& takes, const attn_problem& p, Layout* layout) {
+  if (takes.page == 0) return;
+  constexpr int64_t kUsual = 16;
+  layout->same_pages = p.page_size != 0 && (takes.page == kAnyPage || takes.page == p.page_size);
+  layout->page = layout->same_pages ? p.page_size : takes.page == kAnyPage ? kUsual : takes.page;
+  layout->pages_each = layout->same_pages ? p.pages_per_seq : ceil_div(p.seq_k, layout->page);
+  layout->pages_all = layout->same_pages ? p.pages : layout->pages_each * p.batch;
 }
 
 // The copies that a call needs, and the place of each in the workspace.
@@ -49,22 +60,24 @@ inline Layout layout_of(const Takes& takes, const Call& call) {
   if (takes.scale == Scale::kOwn) layout.factor = p.scale / takes.scale.own(p);
   if (std::fabs(layout.factor - 1) < 1e-6f) layout.factor = 1;
   layout.folds = layout.factor != 1;
-  layout.pages_each = takes.page > 0 ? ceil_div(p.seq_k, takes.page) : 0;
+  divide_into_pages(takes, p, &layout);
   const Rows queries = rows_of_queries(p), keys = rows_of_keys(p);
   const auto add = [&](Piece i, const attn_tensor& tensor, int64_t h, int64_t d) {
     Copy& c = layout.pieces[i];
-    const auto [entries, s] = i == kK || i == kV ? keys : queries;
+    const bool of_keys = i == kK || i == kV, paged = layout.page > 0 && of_keys;
+    // Keys in pages of another size are moved one by one.
+    const bool other_pages = paged && p.page_size != 0 && !layout.same_pages;
+    const auto [entries, s] = other_pages ? Rows{p.batch, p.seq_k} : of_keys ? keys : queries;
     const int64_t shape[4] = {entries, h, s, d};
-    const bool by_head = (takes.order == Order::kBhsd && !takes.packed) || i == kLse;
+    const bool by_head = (takes.order == Order::kBhsd && !takes.packed && !paged) || i == kLse;
     int64_t stride[4] = {h * s * d, by_head ? s * d : d, by_head ? d : h * d, 1};
     if (takes.packed && i == kLse) stride[0] = s, stride[1] = entries * s;  // (head, row)
     c.from = tensor;
     for (int n = 0; n < 4; ++n) c.shape[n] = shape[n], c.stride[n] = stride[n];
     c.elements = entries * h * s * d;
     c.bytes_each = i == kLse || p.dtype == ATTN_F32 ? 4 : 2;
-    const bool paged = takes.page > 0 && (i == kK || i == kV);
-    if (paged) c.elements = p.batch * layout.pages_each * takes.page * h * d;
-    c.made = paged || (i == kQ && layout.factor != 1) || tensor.data == nullptr ||
+    if (paged) c.elements = layout.pages_all * layout.page * h * d;
+    c.made = (paged && !layout.same_pages) || (i == kQ && layout.factor != 1) || tensor.data == nullptr ||
              !is_dense(tensor, shape, stride) ||
              reinterpret_cast<uintptr_t>(tensor.data) % takes.align_bytes != 0;
     if (i == kLse && takes.lse == Lse::kNone) c.made = false, c.elements = 0;
@@ -79,8 +92,9 @@ inline Layout layout_of(const Takes& takes, const Call& call) {
     layout.pieces[i].bytes_each = 4;
     layout.pieces[i].elements = numbers;
   };
-  if (takes.page > 0) make(kPages, p.batch * layout.pages_each), make(kLengths, p.batch);
-  if (takes.packed) make(kCuQ, p.batch + 1), make(kCuK, p.batch + 1);
+  if (layout.page > 0) make(kPages, p.batch * layout.pages_each), make(kLengths, p.batch);
+  if (takes.packed) make(kCuQ, p.batch + 1);
+  if (takes.packed && (layout.page == 0 || (p.ragged & ATTN_RAGGED_KEYS) != 0)) make(kCuK, p.batch + 1);
   for (Copy& c : layout.pieces) {
     if (!c.made) continue;
     c.offset = layout.bytes + kGap;

@@ -101,6 +101,8 @@ class ScaleRule {
 enum class Window { kNever, kGiven };
 // kOfHeads: the kernel reads a.slopes as (H). kOfEntries: it knows a.slopes_each as well.
 enum class Slopes { kNever, kOfHeads, kOfEntries };
+// Takes::page of a kernel that is told by a.page_size how many keys a page has.
+inline constexpr int kAnyPage = -1;
 
 struct Takes {
   Formats format = Formats::kF16;
@@ -120,12 +122,16 @@ struct Takes {
   Window window = Window::kNever;
   bool sink = false;  // problems with sinks, in fp32, are taken as well: a.sink
   Slopes slopes = Slopes::kNever;
-  // The kernel takes packed sequences, and nothing else: dense batch entries are laid one behind the other for it.
+  // The kernel takes packed sequences, and nothing else: dense batch entries are laid one behind the other for
+  // it. Keys are packed as well, unless they are in pages.
   bool packed = false;
   Order order = Order::kBhsd;
   uintptr_t align_bytes = 16;  // of each pointer
   int64_t shared = 0;          // bytes of shared memory a block that the device must have; 0: any device
-  int page = 0;                // keys a page: K and V come in pages, with a.pages and a.lengths
+  // The keys of a page, or kAnyPage: K and V come in pages, with a.block_table and a.key_lengths. The pages of
+  // a problem are given as they are. Keys that are not in pages, or in pages of another size, are laid in pages
+  // for the kernel.
+  int page = 0;
   bool keeps_scratch = false;  // memory from cudaMalloc may live until the next call
   int64_t tile = 64;           // size of a tile of queries and of keys: cases are aimed at tile borders
   // True: products, sums, scaling and the exponential are in fp32 (__expf or better), and P is not rounded to
@@ -213,8 +219,9 @@ inline std::string refusal(const Takes& takes, const Call& call) {
   if (call.tensors.lse.data && takes.lse == Lse::kNone) return "an LSE";
   if (takes.scale == Scale::kOwn && !std::isfinite(p.scale / takes.scale.own(p))) return "such a scale";
   if (takes.scale == Scale::kPositive && !(p.scale > 0)) return "a scale that is not positive";
-  const int64_t rows_q = takes.packed ? rows_of_queries(p).entries * rows_of_queries(p).count : 0,
-                rows_k = takes.packed ? rows_of_keys(p).entries * rows_of_keys(p).count : 0;
+  const bool either = takes.packed || takes.page != 0;
+  const int64_t rows_q = either ? rows_of_queries(p).entries * rows_of_queries(p).count : 0,
+                rows_k = either ? rows_of_keys(p).entries * rows_of_keys(p).count : 0;
   for (const int64_t n : {p.batch * p.heads_q, p.seq_q, p.seq_k, rows_q, rows_k}) {
     if (n > 0x7FFFFFFF / 512) return "more than its integers hold";
   }
