@@ -120,11 +120,22 @@ const std::vector<CensusField>& census_fields() {
       kinds("packed entries", {"none", "queries", "keys", "both"}, packed_sides),
       kinds("packed lengths", {"none", "all empty", "some empty", "unlike", "equal"}, packed_lengths),
       whole("packed slack rows", {0, 1, 2, 4, 17, 64}, packed_slack),
-      kinds("keys in pages", {"no", "yes"},
-            [](const Case& c, const attn_plan&) { return int(c.problem.paging.has_value()); }),
+      kinds("keys in pages", {"no", "yes", "the first shared"},
+            [](const Case& c, const attn_plan&) {
+              return !c.problem.paging ? 0 : c.problem.paging->shared > 0 && c.problem.batch > 1 ? 2 : 1;
+            }),
+      whole("keys of a page", {0, 1, 2, 4, 16, 17, 64, 65, 128, 129}, page_size),
+      kinds("the longest ends in a page", {"of none", "of all keys but one", "of all", "of one", "of others"},
+            last_page),
+      kinds("page ids", {"none", "in order", "shuffled", "above 2^16"}, page_ids),
+      kinds("other entries of the table", with_none(codec::kPageJunkNames),
+            [](const Case& c, const attn_plan&) {
+              return c.problem.paging ? 1 + static_cast<int>(c.problem.paging->junk) : 0;
+            }),
       kinds("lengths and offsets", {"int64", "int32"},
             [](const Case& c, const attn_plan&) { return c.problem.index_dtype == ATTN_INDEX_32 ? 1 : 0; }),
-      kinds("V is stored", {"apart", "in K"}, [](const Case& c, const attn_plan&) { return int(c.problem.latent); }),
+      kinds("V is stored", {"apart", "in K"},
+            [](const Case& c, const attn_plan&) { return int(c.problem.latent); }),
       kinds("Q", all_of(codec::kFillNames), [](const Case& c, const attn_plan&) { return int(c.q.kind); }),
       kinds("K", all_of(codec::kFillNames), [](const Case& c, const attn_plan&) { return int(c.k.kind); }),
       kinds("V", all_of(codec::kFillNames), [](const Case& c, const attn_plan&) { return int(c.v.kind); }),

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "properties/case/pages.h"
 #include "properties/data/recipe.h"
 
 namespace attnfuzz::census {
@@ -48,6 +49,28 @@ inline int packed_lengths(const Case& c, const attn_plan&) {
 inline double packed_slack(const Case& c, const attn_plan&) {
   const auto of = [](const std::optional<Packing>& side) { return side ? side->slack : 0; };
   return static_cast<double>(std::max(of(c.problem.packed_q), of(c.problem.packed_k)));
+}
+
+// The keys of a page; 0: there are no pages.
+inline double page_size(const Case& c, const attn_plan&) {
+  return c.problem.paging ? static_cast<double>(c.problem.paging->size) : 0;
+}
+
+// The last page of the entry with the most keys: 1 one key is missing, 2 it is full, 3 it has one key, 4 it has
+// others; 0: there are no pages, or no keys.
+inline int last_page(const Case& c, const attn_plan&) {
+  const Problem& p = c.problem;
+  int64_t most = 0;
+  for (int64_t b = 0; p.paging && b < p.batch; ++b) most = std::max(most, key_length(p, b));
+  if (most == 0) return 0;
+  const int64_t size = p.paging->size, rest = most % size;
+  return rest == 0 ? 2 : rest == 1 ? 3 : rest + 1 == size ? 1 : 4;
+}
+
+// 1: pages lie in order, 2: they are shuffled, 3: their ids exceed 16 bits; 0: there are none.
+inline int page_ids(const Case& c, const attn_plan&) {
+  if (!c.problem.paging) return 0;
+  return page_count(c.problem) > int64_t{1} << 16 ? 3 : c.problem.paging->order == 0 ? 1 : 2;
 }
 
 inline bool hides_nothing(const Case& c) {

@@ -87,6 +87,30 @@ TEST(Census, CountsPackedEntries) {
   EXPECT_EQ(count(census, "lengths and offsets", "int32"), 3u);
 }
 
+TEST(Census, CountsKeysInPages) {
+  Census census;
+  Case c = decode_of(64, 64);
+  c.problem.batch = 2;
+  for (const auto& [keys, of] :
+       {std::pair{48, "of all"}, {33, "of one"}, {47, "of all keys but one"}, {40, "of others"}}) {
+    c.problem.key_lengths = std::vector<int64_t>{keys, 5};
+    c.problem.paging = Paging{.size = 16, .order = 3, .junk = PageJunk::kLargest, .shared = keys == 48};
+    census.add(c, plan_of_tiles());
+    EXPECT_EQ(count(census, "the longest ends in a page", of), 1u) << of;
+  }
+  c.problem.paging = Paging{.size = 1, .spare = 70'000};
+  census.add(c, plan_of_tiles());
+  census.add(decode_of(64, 64), plan_of_tiles());
+  EXPECT_EQ(count(census, "keys in pages", "yes"), 4u);
+  EXPECT_EQ(count(census, "keys in pages", "the first shared"), 1u);
+  EXPECT_EQ(count(census, "keys of a page", "16"), 4u);
+  EXPECT_EQ(count(census, "keys of a page", "1"), 1u);
+  EXPECT_EQ(count(census, "page ids", "shuffled"), 4u);
+  EXPECT_EQ(count(census, "page ids", "above 2^16"), 1u);
+  EXPECT_EQ(count(census, "page ids", "none"), 1u);
+  EXPECT_EQ(count(census, "other entries of the table", "largest"), 4u);
+}
+
 TEST(Census, CountsValuesAndPairs) {
   Census census;
   Case c = decode_of(1024, 128);
