@@ -13,23 +13,26 @@ constexpr int64_t kTilePairs = int64_t{1} << 23;   // pairs that are examined fo
 
 }  // namespace
 
-VisibilityCache::VisibilityCache(const Case& c, int64_t b, int64_t h) : c_(c), position_(c), b_(b), h_(h) {
+VisibilityCache::VisibilityCache(const Case& c, int64_t b, int64_t h)
+    : c_(c), position_(c), b_(b), h_(h), queries_(lengths_of(c.problem, b).queries) {
   position_.problem.mask.reset();
   position_.problem.bias.reset();
   const Problem& p = c.problem;
   if (p.seq_k == 0 || p.seq_q > kRemembered / p.seq_k) return;
   pairs_.reserve(static_cast<size_t>(p.seq_q * p.seq_k));
   for (int64_t i = 0; i < p.seq_q; ++i) {
-    for (int64_t j = 0; j < p.seq_k; ++j) pairs_.push_back(sees(c, b, h, i, j));
+    for (int64_t j = 0; j < p.seq_k; ++j) pairs_.push_back(i < queries_ && sees(c, b, h, i, j));
   }
 }
 
 bool VisibilityCache::operator()(int64_t i, int64_t j) const {
-  if (pairs_.empty()) return sees(c_, b_, h_, i, j);
+  if (pairs_.empty()) return i < queries_ && sees(c_, b_, h_, i, j);
   return pairs_[static_cast<size_t>(i * c_.problem.seq_k + j)];
 }
 
-bool VisibilityCache::by_position(int64_t i, int64_t j) const { return sees(position_, b_, h_, i, j); }
+bool VisibilityCache::by_position(int64_t i, int64_t j) const {
+  return i < queries_ && sees(position_, b_, h_, i, j);
+}
 
 std::vector<int64_t> samples(int64_t begin, int64_t end, int64_t most) {
   std::vector<int64_t> values;
@@ -54,10 +57,10 @@ TileMap tile_map(const Case& c, const VisibilityCache& visible, int64_t tile_q, 
   map.sampled = most < std::max(std::min(tile_q, p.seq_q), std::min(tile_k, p.seq_k));
   map.states.reserve(static_cast<size_t>(tiles));
   for (int64_t r = 0; r < map.rows; ++r) {
-    const auto queries = samples(r * tile_q, std::min(p.seq_q, (r + 1) * tile_q), most);
+    const auto queries = samples(r * tile_q, std::min(visible.queries(), (r + 1) * tile_q), most);
     for (int64_t t = 0; t < map.columns; ++t) {
       const auto keys = samples(t * tile_k, std::min(p.seq_k, (t + 1) * tile_k), most);
-      bool all = true, any = false, each_row = true, reachable = false;
+      bool all = !queries.empty(), any = false, each_row = true, reachable = false;
       for (const int64_t i : queries) {
         bool row = false;
         for (const int64_t j : keys) {

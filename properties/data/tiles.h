@@ -17,19 +17,21 @@ enum class TileState : uint8_t {
   kSkipped,  // causality, window or length hide all of it: a kernel need not look
 };
 
-// Visible pairs of one (batch entry, head). If there are few pairs, their answers are stored; otherwise the
-// recipe is asked each time.
+// Visible pairs of one (batch entry, head); a query that a packed entry lacks sees nothing. If there are few
+// pairs, their answers are stored; otherwise the recipe is asked each time.
 class VisibilityCache {
  public:
   VisibilityCache(const Case& c, int64_t b, int64_t h);
   bool operator()(int64_t i, int64_t j) const;
   // By causality, window and length alone.
   bool by_position(int64_t i, int64_t j) const;
+  // The queries of the batch entry.
+  int64_t queries() const { return queries_; }
 
  private:
   const Case& c_;
   Case position_;  // the case without mask and bias
-  int64_t b_, h_;
+  int64_t b_, h_, queries_;
   std::vector<bool> pairs_;
 };
 

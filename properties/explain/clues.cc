@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 
 #include "properties/case/domain.h"
@@ -84,25 +85,43 @@ class Gatherer {
     if (!both.empty()) clues.traced_as = join(both, ", or if ");
   }
 
+  // Sets the longest number of keys, and in the same way that of each packed entry that has any.
+  static void set_keys(Problem& p, const std::function<int64_t(int64_t)>& to) {
+    if (p.packed_k) {
+      for (int64_t& length : p.packed_k->lengths)
+        if (length > 0) length = to(std::min(length, p.seq_k));
+    }
+    p.seq_k = to(p.seq_k);
+  }
+  static void set_queries(Problem& p, const std::function<int64_t(int64_t)>& to) {
+    if (p.packed_q) {
+      for (int64_t& length : p.packed_q->lengths)
+        if (length > 0) length = to(std::min(length, p.seq_q));
+    }
+    p.seq_q = to(p.seq_q);
+  }
+
   // Each length alone, so that an answer concerns one tail.
   void fill_tiles(Clues& clues) {
     const auto up = [](int64_t n, int64_t tile) { return round_up(std::max<int64_t>(n, 1), tile); };
     const int64_t keys = c_.problem.seq_k;
     // The plan's tile may be a part of the kernel's real tile. The largest tiles in use are multiples of 256.
     for (const int64_t tile : {verdict_.plan.tile_k, int64_t{256}}) {
-      clues.whole_tiles = with([&](Problem& q) { q.seq_k = up(keys, tile); });
+      clues.whole_tiles = with([&](Problem& q) { set_keys(q, [&](int64_t n) { return up(n, tile); }); });
       if (clues.whole_tiles != Clues::Answer::kPasses) continue;
+      const int64_t lacking = keys == up(keys, tile) - 1 ? 2 : 1;
       clues.other_tail =
-          with([&](Problem& q) { q.seq_k = up(keys, tile) - (keys == up(keys, tile) - 1 ? 2 : 1); });
+          with([&](Problem& q) { set_keys(q, [&](int64_t n) { return up(n, tile) - lacking; }); });
       break;
     }
-    clues.whole_rows = with([&](Problem& q) { q.seq_q = up(q.seq_q, verdict_.plan.tile_q); });
+    const int64_t tile_q = verdict_.plan.tile_q;
+    clues.whole_rows = with([&](Problem& q) { set_queries(q, [&](int64_t n) { return up(n, tile_q); }); });
   }
 
   void fill_splits(Clues& clues) {
     const int64_t full = c_.problem.num_splits * std::max<int64_t>(verdict_.plan.tile_k, 1);
     if (c_.problem.num_splits < 2 || c_.problem.seq_k >= full) return;
-    clues.full_splits = with([&](Problem& q) { q.seq_k = full; });
+    clues.full_splits = with([&](Problem& q) { set_keys(q, [&](int64_t) { return full; }); });
   }
 
   // Tests if a border in keys is really one of keys times columns. A reduced case stands at the border.

@@ -132,13 +132,25 @@ class Evidence {
     if (p.key_lengths) {
       for (const int64_t length : *p.key_lengths) least = std::min(least, std::max<int64_t>(length, 0));
     }
+    for (const auto* side : {&p.packed_q, &p.packed_k}) {
+      if (!*side) continue;
+      for (const int64_t length : (*side)->lengths) least = std::min(least, std::max<int64_t>(length, 0));
+    }
     if (least != 0 || !reduced()) return least == 0;
     const auto at_zero = [&](std::string_view part) {
       const Need* n = need(part);
       return n != nullptr && n->relation == Relation::kExactly && n->value == 0;
     };
     return at_zero("seq_k") || at_zero("seq_q") || at_zero("batch") || at_zero("the longest key length") ||
-           (need("key lengths") != nullptr && p.seq_k > 0);
+           (need("key lengths") != nullptr && p.seq_k > 0) || empty_packed_entry();
+  }
+  // The failure needs packed entries, and one of them has no query or no key.
+  bool empty_packed_entry() const {
+    const auto empty = [](const std::optional<Packing>& side) {
+      return side && std::ranges::any_of(side->lengths, [](int64_t n) { return n <= 0; });
+    };
+    return (empty(p.packed_q) && hangs_on(true, {"packed entries", "packed queries"})) ||
+           (empty(p.packed_k) && hangs_on(true, {"packed entries", "packed keys"}));
   }
   bool length_beyond_capacity() const {
     return p.key_lengths && std::ranges::any_of(*p.key_lengths, [&](int64_t n) { return n > p.seq_k; }) &&

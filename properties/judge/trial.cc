@@ -10,6 +10,7 @@
 #include "properties/case/as_contract.h"
 #include "properties/case/domain.h"
 #include "properties/case/packed.h"
+#include "properties/data/recipe.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/oracles.h"
 #include "properties/judge/stopwatch.h"
@@ -179,7 +180,7 @@ const Run* Trial::given_run(const Case& of, std::string_view label) {
   if (variant > 0) return &given.run;
   verdict_.plan = given.run.plan;
   verdict_.assumptions = given.assumptions;
-  verdict_.rows = RowSpace(c.problem).count();
+  verdict_.rows = rows_present(c.problem);
   verdict_.sampled = given.sampled;
   verdict_.dead_rows = given.dead;
   verdict_.uninformative_rows = given.uninformative;
@@ -368,7 +369,7 @@ const Run* Trial::run_calls(Execution& e, std::string_view label) {
   if (!done()) verdict_.call = 0;
   if (variant == 0) {
     const Reference& r = run->reference;
-    verdict_.rows = RowSpace(p).count();
+    verdict_.rows = rows_present(p);
     verdict_.sampled = r.sampled;
     verdict_.dead_rows = r.dead;
     verdict_.uninformative_rows = r.uninformative;

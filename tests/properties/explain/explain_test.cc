@@ -185,6 +185,20 @@ TEST(Tiles, StatesAreWhatTheMaskSays) {
   }
 }
 
+TEST(TileMap, ATileOfQueriesThatAPackedEntryLacksIsSkipped) {
+  Case c;
+  c.problem.batch = 2;
+  c.problem.seq_q = 64, c.problem.seq_k = 16;
+  c.problem.packed_q = Packing{.lengths = {64, 20}};
+  const VisibilityCache first(c, 0, 0), second(c, 1, 0);
+  EXPECT_EQ(tile_map(c, first, 32, 16).at(1, 0), TileState::kFull);
+  const TileMap map = tile_map(c, second, 32, 16);
+  EXPECT_EQ(map.at(0, 0), TileState::kFull);
+  EXPECT_EQ(map.at(1, 0), TileState::kSkipped);
+  EXPECT_TRUE(second(19, 0));
+  EXPECT_FALSE(second(20, 0));
+}
+
 TEST(Ranges, SpellsRuns) {
   EXPECT_EQ(ranges({0, 1, 2, 5, 7, 8}), "0..2, 5, 7..8");
   EXPECT_EQ(ranges({}), "");

@@ -149,6 +149,12 @@ TEST(FaultClass, NoKeys) {
   expect(hang.lengths(1, 0), FaultClass::kZeroLength);
   Finding unwritten(Kind::kUnwritten);
   expect(unwritten.lengths(1, 0).need({at_least("seq_q", 1), exactly("seq_k", 0)}), FaultClass::kZeroLength);
+  // A packed entry without a key, where the failure needs packed entries.
+  Finding packed(Kind::kHang);
+  packed.v.where.reset();
+  packed.c.problem.packed_k = Packing{.lengths = {1, 0}};
+  packed.c.problem.batch = 2;
+  expect(packed.lengths(1, 1).need({{.part = "packed keys"}}), FaultClass::kZeroLength);
   // The smallest case has no key where keys do not matter: that says nothing.
   Finding smallest(Kind::kUnwritten);
   smallest.lengths(65, 0).need({at_least("seq_q", 65)});

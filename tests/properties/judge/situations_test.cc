@@ -101,6 +101,19 @@ TEST(Situations, DeadTilesAndRowsAtTheirEdges) {
   EXPECT_TRUE(names(c).count("last kv tile out of reach"));
 }
 
+// Rows and keys that a packed entry lacks are neither dead nor out of reach.
+TEST(Situations, PackedEntriesEndWhereTheyEnd) {
+  Case c = of_lengths(128, 256);
+  c.problem.batch = 2;
+  c.problem.packed_q = Packing{.lengths = {8, 70}};
+  c.problem.packed_k = Packing{.lengths = {64, 20}};
+  auto seen = names(c);
+  EXPECT_TRUE(seen.count("no row dead"));
+  for (const std::string& name : seen) EXPECT_EQ(name.find("kv tile "), std::string::npos) << name;
+  c.problem.packed_k->lengths = {64, 0};
+  EXPECT_TRUE(names(c).count("some rows dead"));
+}
+
 TEST(Situations, CallsAreCounted) {
   Case c = of_lengths(4, 4);
   const auto any = [&](const char* name) { return names(c).count(name) == 1; };

@@ -97,6 +97,14 @@ std::optional<MemoryFault> after_packed(const std::function<void(const LaidOut&,
   return laid.check_memory();
 }
 
+TEST(Packed, OnlyRowsOfEntriesCount) {
+  Problem p;
+  p.batch = 3, p.heads_q = 2, p.seq_q = 7;
+  EXPECT_EQ(rows_present(p), 42);
+  p.packed_q = Packing{.lengths = {7, 0, 100}, .slack = 4};
+  EXPECT_EQ(rows_present(p), 28);
+}
+
 TEST(Packed, RowsOfNoEntryNeedNotBeWritten) {
   EXPECT_FALSE(after_packed([](const LaidOut&, const Case&) {}).has_value());
 }
