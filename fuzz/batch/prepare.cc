@@ -22,6 +22,7 @@ constexpr uint64_t kFarBegin = 2 * kAlign;  // so that the page before a block i
 constexpr uint64_t kMostBytes = uint64_t{64} << 20;
 constexpr double kMostWork = 0x1p31;  // of the oracle, in multiply-adds
 constexpr int64_t kMostKeys = int64_t{1} << 15;
+constexpr int64_t kMostPages = int64_t{1} << 17;  // each takes memory of its own beside the slot
 
 uint64_t aligned(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 
@@ -180,6 +181,7 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
       static_cast<double>(p.batch) * static_cast<double>(p.heads_q) * static_cast<double>(p.seq_q);
   if (p.heads_kv == 0) return no("no head");
   if (p.dim_qk == 0 || p.dim_v == 0) return no("a dimension of 0");
+  if (p.paging && page_count(p) > kMostPages) return no("many pages");
   if (p.seq_k > kMostKeys ||
       rows * static_cast<double>(p.seq_k) * static_cast<double>(p.dim_qk + p.dim_v) > kMostWork)
     return no("large: it takes long by itself");
