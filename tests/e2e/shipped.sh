@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# shipped.sh CMAKE SOURCE
+#
+# The kernels with fast paths are compiled for a GPU as the bundle has them: a kernel that spills registers, or whose
+# wgmma products are serialised, fails the build (cmake/check-ptxas.cmake).
+set -eu
+cmake=$1 source=$2
+build=$(mktemp -d)
+trap 'rm -rf "$build"' EXIT
+cd "$source"
+"$cmake" --preset bundle -B "$build" >"$build/log" 2>&1 || { tail -30 "$build/log"; exit 1; }
+for file in fa1/ampere/d64.cu fa1/ampere/d128.cu fa1/hopper/hopper.cu splitk/hopper/hopper.cu; do
+  grep -q "Xptxas=-v.*/kernels/$file" "$build/compile_commands.json" || { echo "$file is not asked whether it spills"; exit 1; }
+done
+"$cmake" --build "$build" --target attn_fa1_cuda attn_splitk_cuda
