@@ -8,7 +8,7 @@
 include_guard(GLOBAL)
 
 set(ATTNFUZZ_BUGS_ALWAYS masked-tile-nan)
-set(ATTNFUZZ_BUGS_DAYS 37)
+set(ATTNFUZZ_BUGS_DAYS 61)
 
 function(attnfuzz_choose_bugs patches result)
   set(names)

@@ -1,4 +1,4 @@
-// A CUDA extension of PyTorch as people write them, for entry.sh: a thread a query, with a row of scores in
+// A CUDA extension of PyTorch as people write them, for entry/extension.sh: a thread a query, with a row of scores in
 // memory that the extension takes, and a header in a folder of its own.
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

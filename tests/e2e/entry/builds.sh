@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# A source is built, judged, built again when it changed, and refused with the compiler's words, or with what to do,
+# where it cannot be.
+set -u
+. "$(dirname "$0")/tools.sh"
+
+call='attention_forward(q, k, v, o, B, H, S, D)'
+expect 2 "say how its function is called"
+# The user's own compiler: one that is named, or none at all; g++ builds plain alone.
+mkdir none && for tool in sh sed grep cat cmake; do ln -s "$(command -v $tool)" none/; done
+PATH=$PWD/none CXX= expect 2 "there is neither: install one (apt install clang-19, or g++)" --entry "$call"
+# A clang that finds no C++ library is none.
+clang=$(command -v clang++-19 || command -v clang++)
+printf '#!/bin/sh\nexec %s -nostdinc++ "$@"\n' "$clang" >none/clang++ && chmod +x none/clang++
+PATH=$PWD/none CXX= expect 2 "there is neither: install one (apt install clang-19, or g++)" --entry "$call"
+CXX=/bin/false expect 2 "CXX=/bin/false is neither: name one, or unset CXX" --entry "$call"
+if [ -n "$gxx" ]; then
+  CXX=$gxx expect 2 "--build coverage is built by clang 15 or later, .*apt install clang-19" --entry "$call" --build coverage
+fi
+"$attnfuzz" check fa1 --cases 1 --entry "$call" >log 2>&1
+[ $? -eq 2 ] && grep -q "name the source" log || { echo "--entry without a source is taken"; cat log; wrong=1; }
+expect 2 "does not build" --entry 'attention_backward(q, k, v, o, B, H, S, D)'
+grep -q "attention_backward" log || { echo "the compiler's words are missing"; cat log; wrong=1; }
+expect 0 "40 cases in" --entry "$call"
+grep -q "mine.cu: run on [0-9]* small problems, it takes all that was tried" log || { echo "it was not asked"; cat log; wrong=1; }
+errors >by_clang
+expect 0 "left out: .*nan_visible" --finite --entry "$call"
+# A machine that has Ninja need not have make.
+if [ -z "${CMAKE_GENERATOR:-}" ] && command -v ninja >/dev/null; then
+  grep -q '^CMAKE_GENERATOR:INTERNAL=Ninja$' mine.attnfuzz/build/CMakeCache.txt || { echo "it is built by make"; wrong=1; }
+fi
+sed -i 's/for (int j = 0; j < S; j++) acc/for (int j = 0; j + 1 < S; j++) acc/' mine.cu
+cmp -s "$source" mine.cu && { echo "builds.sh: nothing to break"; wrong=1; }
+expect 1 "^replay: attnfuzz replay .*--kernel .*libattn_mine_cpu.so" --reduce-seconds 2 --entry "$call" --takes 'dim = one_of(8, 16); batch = at_most(2)'
+eval "\"\$attnfuzz\" $(sed -n 's/^replay: attnfuzz //p' log)" >replayed 2>&1
+[ $? -eq 1 ] || { echo "the replay line does not fail"; cat replayed; wrong=1; }
+# g++ builds it again where no clang is, and its errors are the same, property by property.
+if [ -n "$gxx" ]; then
+  cp "$source" mine.cu
+  for tool in ninja make as ld ar ranlib g++; do ln -s "$(command -v $tool)" none/ 2>/dev/null; done
+  PATH=$PWD/none CXX= expect 0 "mine.cu: built for the CPU executor by g++ [0-9]* (.*/none/g++)" --entry "$call" &&
+    errors >by_gxx
+  grep -q GNU mine.attnfuzz/build/CMakeFiles/*/CMakeCXXCompiler.cmake && grep -q "interval_weight  *2  *2 " by_gxx &&
+    cmp by_clang by_gxx || { echo "g++ and clang differ"; diff by_clang by_gxx; wrong=1; }
+fi
+exit $wrong

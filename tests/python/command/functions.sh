@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Right functions pass, of each form, format and operation.
+set -u
+. "$(dirname "$0")/tools.sh"
+
+check right --cases 150 || die "the right one does not hold"
+check into_out --cases 60 || die "one that writes into out= does not hold"
+
+# A function that prints more than a pipe holds still passes.
+check chatty --cases 20 || die "one that prints much does not hold"
+
+# Without ml_dtypes bf16 is left out, and that is said; with it there is nothing to say.
+check no_bits --cases 40 || die "one that reads no bits does not hold"
+if "$ATTNFUZZ_PYTHON" -c 'import ml_dtypes' 2>/dev/null; then
+  grep -q 'bf16 is left out' "$out/log" && die "bf16 is left out where ml_dtypes is"
+else
+  grep -q 'note: bf16 is left out' "$out/log" || die "that bf16 is left out is not said"
+  grep -q 'bf16 [1-9][0-9.]* %' "$out/log" && die "bf16 was drawn all the same"
+fi
+
+# Another operation than the forward pass.
+check merged --cases 100 || die "a merge of two results does not hold"
+check merged_unguarded --cases 100 --reduce-seconds 10 && die "a merge that gives NaN where neither side saw a key was not found"
+grep -q 'sides with keys' "$out/log" || die "the reduced case does not say which sides saw keys"
+
+check_example() {
+  "$attnfuzz" check "$(dirname "$targets")/../../examples/mine.py:mine" --cases 100 --out "$out/mine" >"$out/log" 2>&1
+}
+check_example || die "the example does not hold"
+
+# In fp32: what rounds factors to TF32 is found, and reduced, unless it says so.
+for target in right_fp32 any_format declared_tf32; do
+  check $target --cases 100 || die "$target does not hold"
+  grep -q 'fp32 [1-9]' "$out/log" || die "$target was not drawn in fp32"
+done
+check secret_tf32 --cases 20 --reduce-seconds 10 && die "TF32 that is not declared was not found"
+grep -q '^  B=1 H=1/1 .* f32' "$out/log" || die "TF32 that is not declared was not reduced"
+exit 0

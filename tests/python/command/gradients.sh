@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Backward passes.
+set -u
+. "$(dirname "$0")/tools.sh"
+
+# A backward pass, from the O and LSE that it is given, and as the derivative of a function that computes them itself.
+for target in backward backward_recomputed by_name into_gradients of_base_2; do
+  check $target --cases 80 || die "the backward pass $target does not hold"
+done
+check plain_backward --cases 100 || die "a backward pass that takes little does not hold"
+"$ATTNFUZZ_PYTHON" - "$out/plain_backward.json" <<'END' || die "more than 5 % of its cases were refused"
+import json, sys
+every = json.load(open(sys.argv[1]))["all"]
+sys.exit(every["rejected"] > 0.05 * every["cases"])
+END
+"$attnfuzz" limits "$targets:says_nothing_of_gradients" --cases 100 >"$out/log" 2>&1 || die "limits: less than 95 % of what was found is taken"
+grep -qxF 'attnfuzz.Domain(equal_lengths=True, causal=False, key_lengths=False, bias=False, mask=False)' "$out/log" ||
+  die "limits: the declaration of a backward pass is another"
+check no_delta --cases 40 --reduce-seconds 8 && die "a backward pass without D was not found"
+grep -q '^FAIL ([a-z_]*, wrong): d[qkQK]' "$out/log" || die "it is not said which gradient is wrong"
+line=$(sed -n 's/^replay: attnfuzz //p' "$out/log")
+eval "\"\$attnfuzz\" $line" >"$out/log" 2>&1
+[ $? -eq 1 ] || die "the reproducer of a backward pass does not fail again"
+check own_forward --cases 100 --reduce-seconds 3 && die "a backward pass that computes O itself was not found"
+check no_dk --cases 5 --reduce-seconds 1 && die "a gradient that was not returned was not missed"
+grep -q 'raised TypeError: the target returned no dK' "$out/log" || die "it is not said which gradient is missing"
+exit 0
