@@ -1,0 +1,122 @@
+// The fast way of the backward pass, as a plan and run see it: which problems it takes, what it says of itself, and its
+// launches. fa1_backward computes dQ by a walk of its own; fa1_backward_fused adds it up during the walk for dK and dV.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "kernels/fa1_backward/ampere/params.h"
+#include "kernels/fa1_backward/dsink.h"
+#include "kernels/fa1_backward/make_params.h"
+#include "kernels/primitives/launch.h"
+
+namespace attn::backward {
+
+// The walks of a shape; instantiated in a .cu for each number of columns (launch.h).
+template <class T, class Shape, bool kFused>
+attn_status launch_walks(const WalkParams& p, const attn_env* env);
+// Shared memory of a block, the most of the kernels.
+template <class Shape, bool kFused>
+size_t walk_shared();
+
+inline constexpr int32_t kOldWays = 1;  // fa1_backward's variants from this one on are not the fast way
+
+// Rows of 16-byte chunks, at multiples of 16 bytes.
+inline bool whole_chunks(const Strided& t, int64_t dim) {
+  return reinterpret_cast<uintptr_t>(t.data) % 16 == 0 && dim % 8 == 0 && t.stride[3] == 1 && t.stride[0] % 8 == 0 &&
+         t.stride[1] % 8 == 0 && t.stride[2] % 8 == 0;
+}
+
+// The scale of exponents of two is 0 or a normal number.
+inline bool whole_sigma(float scale) {
+  const float sigma = scale * kLog2e;
+  return sigma == 0 || std::isnormal(sigma);
+}
+
+// Rows of a head in the workspace, and its rows in all heads.
+inline int64_t walk_rows(const attn_problem& p) { return ceil_div(p.seq_q, kRowTile) * kRowTile; }
+inline int64_t walk_columns(const attn_problem& p) { return std::max(p.dim_qk, p.dim_v) <= 64 ? 64 : 128; }
+
+// True if the fast way takes the problem: 16-bit inputs of up to 128 columns in whole chunks, scores without bias, mask
+// and cap, sequences below 2^28.
+template <bool kFused>
+bool takes_walks(const Call& call) {
+  const attn_problem& p = call.problem;
+  if (call.env.variant >= kOldWays || call.env.compute_capability < 80) return false;
+  if (p.dtype == ATTN_F32 || std::max(p.dim_qk, p.dim_v) > 128) return false;
+  if (p.bias_dtype != ATTN_NONE || p.has_mask != 0 || p.softcap != 0 || !whole_sigma(p.scale)) return false;
+  if (p.seq_q >= kLongest || p.seq_k >= kLongest) return false;
+  const attn_tensors t = strided(p, call.tensors);
+  for (const attn_tensor* of : {&t.q, &t.k, &t.dq, &t.dk})
+    if (!whole_chunks(*of, p.dim_qk)) return false;
+  for (const attn_tensor* of : {&t.v, &t.o, &t.dout, &t.dv})
+    if (!whole_chunks(*of, p.dim_v)) return false;
+  const size_t shared = walk_columns(p) == 64 ? walk_shared<Grad64, kFused>() : walk_shared<Grad128, kFused>();
+  if (static_cast<int64_t>(shared) > call.env.shared_memory_limit) return false;
+  return product_within(p.batch, p.heads_q, walk_rows(p), kMaxBlocks) >= 0 &&
+         product_within(p.batch, p.heads_kv, p.seq_k, kMaxBlocks) >= 0;
+}
+
+// Bytes of the workspace: LSE and D of each row, and `sums` of dQ.
+inline uint64_t walk_bytes(const attn_problem& p, bool sums) {
+  const int64_t rows = p.batch * p.heads_q * walk_rows(p);
+  return static_cast<uint64_t>(rows) * sizeof(float) * static_cast<uint64_t>(2 + (sums ? walk_columns(p) : 0));
+}
+
+// Fills in a plan, workspace_bytes and what concerns dQ's sums apart. `name`: what comes before the path's tiles.
+inline void describe_walks(const Call& call, const char* name, attn_plan* plan) {
+  const attn_problem& p = call.problem;
+  constexpr int kKeys = Grad64::kKeys.keys();
+  static_assert(kKeys == Grad128::kKeys.keys());
+  char path[sizeof plan->path];
+  std::snprintf(path, sizeof path, "%scp.async %dx%d d%d", name, kKeys, KeySpec::kQueries,
+                static_cast<int>(walk_columns(p)));
+  *plan = plain_plan(path, kKeys, p.seq_k);
+  plan->tile_q = KeySpec::kQueries;
+  plan->accumulator = ATTN_ACC_TENSOR;
+  plan->exp_class = ATTN_EXP_EX2_APPROX;
+  plan->scale_mode = ATTN_SCALE_FUSED;
+  plan->p_format = plan->ds_format = ATTN_FORMAT_OF_INPUT;
+  plan->head_format = ATTN_FORMAT_F32;
+  plan->dq_adds = plan->dkv_adds = 1;
+  plan->flush_to_zero = 1;
+  plan->workspace_align = 512;
+}
+
+inline WalkParams walk_params(const Call& call, const Params& of, bool sums) {
+  const attn_problem& a = call.problem;
+  WalkParams p = {};
+  p.of = of;
+  p.sigma = a.scale * kLog2e;
+  p.left = static_cast<int32_t>(std::min<int64_t>(of.forward.left, 2 * int64_t{kLongest}));
+  p.right = static_cast<int32_t>(std::min<int64_t>(of.forward.right, 2 * int64_t{kLongest}));
+  p.rows = static_cast<int32_t>(walk_rows(a));
+  const int64_t rows = a.batch * a.heads_q * walk_rows(a);
+  float* const workspace = static_cast<float*>(call.tensors.workspace);
+  // The sums come first: they are aligned.
+  p.sums = sums ? workspace : nullptr;
+  p.lse2 = workspace + (sums ? rows * walk_columns(a) : 0);
+  p.delta = p.lse2 + rows;
+  p.of.delta = p.delta;
+  p.of.delta_rows = p.rows;
+  return p;
+}
+
+template <bool kFused>
+attn_status run_walks(const Call& call, const Params& of) {
+  const attn_problem& a = call.problem;
+  const WalkParams p = walk_params(call, of, kFused);
+  const auto walks = [&]<class T>() {
+    return walk_columns(a) == 64 ? launch_walks<T, Grad64, kFused>(p, &call.env)
+                                 : launch_walks<T, Grad128, kFused>(p, &call.env);
+  };
+  attn_status status = a.dtype == ATTN_F16 ? walks.template operator()<F16>() : walks.template operator()<BF16>();
+  if (status == ATTN_OK && (a.features & ATTN_FEATURE_DSINK) != 0) {
+    status = launch(dsink_kernel, dim3(static_cast<unsigned>(ceil_div(a.heads_q, kWarps))), dim3(kThreads), 0,
+                    &call.env, p.of);
+  }
+  return status;
+}
+
+}  // namespace attn::backward

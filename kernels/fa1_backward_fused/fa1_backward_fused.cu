@@ -1,0 +1,56 @@
+// The backward pass of attention in one walk: blocks of keys compute dK and dV, and add up dQ in global memory
+// (../fa1_backward/ampere/). README.md is the manual.
+#include <array>
+
+#include "kernels/fa1_backward/ampere/ampere.h"
+#include "kernels/identity.h"
+
+namespace attn::backward {
+namespace {
+
+// 16 bits, rows of 16-byte chunks, up to 128 columns. Biases, masks and caps are refused.
+constexpr attn_domain kChunks = [] {
+  attn_domain domain = {};
+  domain.size = sizeof domain;
+  domain.dim_qk.least = domain.dim_qk.multiple = 8;
+  domain.dim_qk.most = 128;
+  domain.dim_v = domain.dim_qk;
+  domain.align_bytes = 16;
+  return domain;
+}();
+
+struct Fused {
+  static constexpr const char* kName = "fa1_backward_fused";
+  static constexpr const char* kDescription = "the gradients of attention in one walk, dQ by atomic additions";
+  static constexpr attn_backend kBackend = attn::kBackend;
+  static constexpr const attn_build* kBuild = &attn_build_identity;
+  static constexpr const attn_domain* kDomain = &kChunks;
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_DLSE |
+                                        ATTN_FEATURE_SINK | ATTN_FEATURE_DSINK | ATTN_FEATURE_RAGGED |
+                                        ATTN_FEATURE_INDEX32;
+
+  static Refusal plan(const Call& call, attn_plan* plan) {
+    const attn_problem& p = call.problem;
+    if (!takes_walks<true>(call))
+      return {ATTN_UNSUPPORTED, "takes 16-bit inputs of up to 128 columns in whole 16-byte chunks, and scores without "
+                                "bias, mask and soft cap; needs compute capability 8.0 and its shared memory"};
+    describe_walks(call, "fused ", plan);
+    plan->workspace_bytes = walk_bytes(p, true);
+    // A sum begins with 0, and each tile of keys adds to it once.
+    plan->dq_adds = std::max<int64_t>(1, plan->split_tiles);
+    plan->deterministic = 0;
+    return {};
+  }
+
+  static attn_status run(const Call& call, const attn_plan&) {
+    if (!takes_walks<true>(call)) return ATTN_UNSUPPORTED;
+    return run_walks<true>(call, make_params(call));
+  }
+};
+
+const attn_kernel kKernel = plug_in<Fused>();
+
+}  // namespace
+}  // namespace attn::backward
+
+const attn_kernel* attn_kernel_at(uint32_t index) { return index == 0 ? &attn::backward::kKernel : nullptr; }
