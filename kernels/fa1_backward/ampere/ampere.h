@@ -1,5 +1,6 @@
-// The fast way of the backward pass, as a plan and run see it: which problems it takes, what it says of itself, and its
-// launches. fa1_backward computes dQ by a walk of its own; fa1_backward_fused adds it up during the walk for dK and dV.
+// The fast way of the backward pass, as a plan and run see it: which problems it takes, what it says of itself,
+// and its launches. fa1_backward computes dQ by a walk of its own; fa1_backward_fused adds it up during the
+// walk for dK and dV.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +39,8 @@ inline bool whole_sigma(float scale) {
 inline int64_t walk_rows(const attn_problem& p) { return ceil_div(p.seq_q, kRowTile) * kRowTile; }
 inline int64_t walk_columns(const attn_problem& p) { return std::max(p.dim_qk, p.dim_v) <= 64 ? 64 : 128; }
 
-// True if the fast way takes the problem: 16-bit inputs of up to 128 columns in whole chunks, scores without bias, mask
-// and cap, sequences below 2^28.
+// True if the fast way takes the problem: 16-bit inputs of up to 128 columns in whole chunks, scores without
+// bias, mask and cap, sequences below 2^28.
 template <bool kFused>
 bool takes_walks(const Call& call) {
   const attn_problem& p = call.problem;
@@ -64,7 +65,8 @@ inline uint64_t walk_bytes(const attn_problem& p, bool sums) {
   return static_cast<uint64_t>(rows) * sizeof(float) * static_cast<uint64_t>(2 + (sums ? walk_columns(p) : 0));
 }
 
-// Fills in a plan, workspace_bytes and what concerns dQ's sums apart. `name`: what comes before the path's tiles.
+// Fills in a plan, workspace_bytes and what concerns dQ's sums apart. `name`: what comes before the path's
+// tiles.
 inline void describe_walks(const Call& call, const char* name, attn_plan* plan) {
   const attn_problem& p = call.problem;
   constexpr int kKeys = Grad64::kKeys.keys();

@@ -1,7 +1,7 @@
 // dK and dV of a tile of keys, and in the fused way its part of dQ.
 //
-// Products are transposed: S' = K Q^T and dP' = V dO^T have keys as rows, so that P' and dA' are A fragments as they
-// come. A step, for a tile of 64 queries of a head of the group:
+// Products are transposed: S' = K Q^T and dP' = V dO^T have keys as rows, so that P' and dA' are A fragments as
+// they come. A step, for a tile of 64 queries of a head of the group:
 //
 //   wait for Q, dO | barrier | start the next Q, dO | for each of the warp's groups of 32 queries:
 //   S', dP' -> P', dA' | dV += P' dO, dK += dA' Q
@@ -115,8 +115,9 @@ class KeyWalk {
     const ForwardParams& f = p_.of.forward;
     const Strided& dout = p_.of.dout;
     const int32_t first = at.tile * kQueries;
-    copy_rows<kQueries, kSpec.threads()>(tiles_.queries(tiles_.q, step), f.q.at<const T>(b_, at.head, rows_.first_query),
-                                         f.q.stride[2], first, rows_.queries, f.dim_qk);
+    copy_rows<kQueries, kSpec.threads()>(tiles_.queries(tiles_.q, step),
+                                         f.q.at<const T>(b_, at.head, rows_.first_query), f.q.stride[2], first,
+                                         rows_.queries, f.dim_qk);
     copy_rows<kQueries, kSpec.threads()>(tiles_.queries(tiles_.dout, step),
                                          dout.at<const T>(b_, at.head, rows_.first_query), dout.stride[2], first,
                                          rows_.queries, f.dim_v);

@@ -1,6 +1,7 @@
 // dQ of a tile of queries. A warp has 32 of them. A step, for a tile of keys:
 //
-//   wait for K, V | barrier | start the next K, V | for each group of 32 keys: S = Q K^T, dP = dO V^T -> dA | dQ += dA K
+//   wait for K, V | barrier | start the next K, V | for each group of 32 keys: S = Q K^T, dP = dO V^T -> dA | dQ += dA
+//   K
 #pragma once
 
 #include "kernels/fa1_backward/ampere/pairs.h"
@@ -88,8 +89,10 @@ class QueryWalk {
                                 first_, rows_.queries, f.dim_v);
     // Heads have whole tiles of kRowTile rows in the workspace; a block may be half behind them.
     const int64_t from = (b_ * f.heads_q + head_) * p_.rows + first_;
-    if (first_ + kQueries <= p_.rows) copy_saved<kQueries>(tiles_.lse2, tiles_.delta, p_, from);
-    else copy_saved<kRowTile>(tiles_.lse2, tiles_.delta, p_, from);
+    if (first_ + kQueries <= p_.rows)
+      copy_saved<kQueries>(tiles_.lse2, tiles_.delta, p_, from);
+    else
+      copy_saved<kRowTile>(tiles_.lse2, tiles_.delta, p_, from);
   }
 
   __device__ __forceinline__ void copy_keys(int32_t tile, int step) const {

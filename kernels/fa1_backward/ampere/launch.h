@@ -40,9 +40,9 @@ attn_status launch_walks(const WalkParams& p, const attn_env* env) {
 }  // namespace attn::backward
 
 // Instantiates both formats of a shape, in a .cu.
-#define ATTN_BACKWARD_WALKS(Shape, fused)                                                                   \
-  template attn_status attn::backward::launch_walks<attn::F16, attn::backward::Shape, fused>(               \
-      const WalkParams&, const attn_env*);                                                                  \
-  template attn_status attn::backward::launch_walks<attn::BF16, attn::backward::Shape, fused>(              \
-      const WalkParams&, const attn_env*);                                                                  \
+#define ATTN_BACKWARD_WALKS(Shape, fused)                                                                        \
+  template attn_status attn::backward::launch_walks<attn::F16, attn::backward::Shape, fused>(const WalkParams&,  \
+                                                                                             const attn_env*);   \
+  template attn_status attn::backward::launch_walks<attn::BF16, attn::backward::Shape, fused>(const WalkParams&, \
+                                                                                              const attn_env*);  \
   template size_t attn::backward::walk_shared<attn::backward::Shape, fused>()

@@ -27,8 +27,8 @@ __device__ __forceinline__ void weigh_pair(float sigma, float lse2, float delta,
   g = s * (g - delta);
 }
 
-// P = dA = 0 for the pairs that do not see each other or do not exist. `query` and `key` are those of this thread's
-// first pair, and others are some rows and columns away; kTransposed: rows are keys.
+// P = dA = 0 for the pairs that do not see each other or do not exist. `query` and `key` are those of this
+// thread's first pair, and others are some rows and columns away; kTransposed: rows are keys.
 template <bool kTransposed, int M, int N>
 __device__ __forceinline__ void hide(const WalkParams& p, const EntryRows& rows, int32_t query, int32_t key,
                                      float (&s)[M][N][4], float (&g)[M][N][4]) {
@@ -73,8 +73,8 @@ __device__ __forceinline__ void store_fragments(SharedTile<T, D> tile, int row, 
   }
 }
 
-// Starts the copies of rows first..first + kRows - 1 of a head, the row 0 of which is `head`. Rows from `last` on and
-// columns from `dim` on become zeros. All threads of a block take part.
+// Starts the copies of rows first..first + kRows - 1 of a head, the row 0 of which is `head`. Rows from `last`
+// on and columns from `dim` on become zeros. All threads of a block take part.
 template <int kRows, int kBlock, class T, int D>
 __device__ __forceinline__ void copy_rows(SharedTile<T, D> tile, const T* head, const int64_t& stride, int32_t first,
                                           int32_t last, int dim) {
@@ -96,13 +96,15 @@ template <int kRows>
 __device__ __forceinline__ void copy_saved(float* lse2, float* delta, const WalkParams& p, int64_t from) {
   constexpr int kChunks = kRows / 4;
   const int n = thread_id() % kChunks * 4;
-  if (thread_id() < kChunks) cp_async16(lse2 + n, p.lse2 + from + n, true);
-  else if (thread_id() < 2 * kChunks) cp_async16(delta + n, p.delta + from + n, true);
+  if (thread_id() < kChunks)
+    cp_async16(lse2 + n, p.lse2 + from + n, true);
+  else if (thread_id() < 2 * kChunks)
+    cp_async16(delta + n, p.delta + from + n, true);
 }
 
-// Stores a warp's rows of a gradient times `scale`, by way of its own rows and columns of a tile that nobody else
-// reads: rows row.. of the block, of which the first is `first` and rows from `last` on are not stored. Rows from
-// `length` on are 0.
+// Stores a warp's rows of a gradient times `scale`, by way of its own rows and columns of a tile that nobody
+// else reads: rows row.. of the block, of which the first is `first` and rows from `last` on are not stored.
+// Rows from `length` on are 0.
 template <int M, int N, class T, int D>
 __device__ __forceinline__ void store_gradient(const float (&c)[M][N][4], SharedTile<T, D> tile, int row, int column,
                                                T* head, const int64_t& stride, int32_t first, int32_t length,

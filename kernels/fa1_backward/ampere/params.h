@@ -6,20 +6,20 @@
 
 namespace attn::backward {
 
-// Sequences are shorter than this, so that sums of a few positions have 32 bits. An unbounded side of a window lies at
-// twice this.
+// Sequences are shorter than this, so that sums of a few positions have 32 bits. An unbounded side of a window
+// lies at twice this.
 inline constexpr int32_t kLongest = 1 << 28;
 
 // Rows of a head in the workspace are whole tiles of this many.
 inline constexpr int kRowTile = KeySpec::kQueries;
 
 struct WalkParams {
-  Params of;             // q, k, v, o, dout, dq, dk, dv have rows of whole 16-byte chunks
-  float sigma;           // the scale times log2 e
-  int32_t left, right;   // the window, at most 2 kLongest
-  int32_t rows;          // of a head in the workspace
-  float *lse2, *delta;   // [b][h][rows]: LSE times log2 e, and D; 0 behind the last query
-  float* sums;           // [b][h][rows / 16][dim / 8]: dQ without its scale, as fragments; nullptr: not wanted
+  Params of;            // q, k, v, o, dout, dq, dk, dv have rows of whole 16-byte chunks
+  float sigma;          // the scale times log2 e
+  int32_t left, right;  // the window, at most 2 kLongest
+  int32_t rows;         // of a head in the workspace
+  float *lse2, *delta;  // [b][h][rows]: LSE times log2 e, and D; 0 behind the last query
+  float* sums;          // [b][h][rows / 16][dim / 8]: dQ without its scale, as fragments; nullptr: not wanted
 };
 
 struct Span {

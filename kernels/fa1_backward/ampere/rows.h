@@ -37,7 +37,8 @@ __device__ __forceinline__ float dot(const Chunk& a, const Chunk& b, float sum) 
   return sum;
 }
 
-// D = sum_c dO O - dLSE and LSE log2 e of a block's rows, and zeros in the place of the sums of dQ. D / 8 lanes a row.
+// D = sum_c dO O - dLSE and LSE log2 e of a block's rows, and zeros in the place of the sums of dQ. D / 8 lanes
+// a row.
 template <class T, int D>
 __global__ void __launch_bounds__(kThreads) prepare_rows(const __grid_constant__ WalkParams p) {
   constexpr int kLanes = D / 8, kStep = kThreads / kLanes;
