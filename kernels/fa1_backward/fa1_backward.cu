@@ -14,7 +14,7 @@
 #include <array>
 #include <type_traits>
 
-#include "kernels/fa1_backward/ampere/ampere.h"
+#include "kernels/fa1_backward/walks.h"
 #include "kernels/fa1_backward/dsink.h"
 #include "kernels/fa1_backward/make_params.h"
 #include "kernels/fa1_backward/mma.h"
@@ -300,7 +300,7 @@ struct Backward {
 
   static Refusal plan(const Call& call, attn_plan* plan) {
     const attn_problem& p = call.problem;
-    if constexpr (kAmpere) {
+    if constexpr (kWalks) {
       if (takes_walks<false>(call)) {
         describe_walks(call, "", plan);
         plan->workspace_bytes = walk_bytes(p, false);
@@ -333,7 +333,7 @@ struct Backward {
 
   static attn_status run(const Call& call, const attn_plan&) {
     const Params p = make_params(call);
-    if constexpr (kAmpere) {
+    if constexpr (kWalks) {
       if (takes_walks<false>(call)) return run_walks<false>(call, p);
     }
     const Way way = way_of(call);

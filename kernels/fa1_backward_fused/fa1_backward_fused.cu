@@ -1,8 +1,8 @@
 // The backward pass of attention in one walk: blocks of keys compute dK and dV, and add up dQ in global memory
-// (../fa1_backward/ampere/). README.md is the manual.
+// (../fa1_backward/walks.md). README.md is the manual.
 #include <array>
 
-#include "kernels/fa1_backward/ampere/ampere.h"
+#include "kernels/fa1_backward/walks.h"
 #include "kernels/identity.h"
 
 namespace attn::backward {

@@ -11,7 +11,7 @@
 // There is no second barrier where nothing is exchanged.
 #pragma once
 
-#include "kernels/fa1_backward/ampere/pairs.h"
+#include "kernels/fa1_backward/walk_pairs.h"
 #include "kernels/primitives/barrier.h"
 #include "kernels/primitives/shared.h"
 

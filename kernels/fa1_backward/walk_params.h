@@ -1,7 +1,7 @@
 // The parameters of the fast way, and what a block derives from them: its rows, what they see, and its tiles.
 #pragma once
 
-#include "kernels/fa1_backward/ampere/shapes.h"
+#include "kernels/fa1_backward/walk_shapes.h"
 #include "kernels/fa1_backward/tiles.h"
 
 namespace attn::backward {

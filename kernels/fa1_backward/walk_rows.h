@@ -1,7 +1,7 @@
 // What precedes and follows the walks: D and the scaled LSE of each query, and dQ out of its sums.
 #pragma once
 
-#include "kernels/fa1_backward/ampere/params.h"
+#include "kernels/fa1_backward/walk_params.h"
 #include "kernels/primitives/fragment_sums.h"
 
 namespace attn::backward {

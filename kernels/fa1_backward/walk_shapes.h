@@ -1,12 +1,12 @@
 // The shapes for which the fast way of the backward pass is compiled.
 #pragma once
 
-#include "kernels/fa1_backward/ampere/spec.h"
+#include "kernels/fa1_backward/walk_spec.h"
 
 namespace attn::backward {
 
 // True if fa1_backward has this way.
-inline constexpr bool kAmpere = true;
+inline constexpr bool kWalks = true;
 
 struct Grad64 {
   static constexpr KeySpec kKeys = {64, 4, 1, 2};

@@ -1,8 +1,8 @@
 // P and dA of groups of queries and keys in registers, from products to A fragments; and rows in shared memory.
 #pragma once
 
-#include "kernels/fa1_backward/ampere/params.h"
-#include "kernels/fa1_backward/ampere/rows.h"
+#include "kernels/fa1_backward/walk_params.h"
+#include "kernels/fa1_backward/walk_rows.h"
 #include "kernels/primitives/copy.h"
 #include "kernels/primitives/matrix_rows.h"
 

@@ -2,11 +2,11 @@
 // kernel's own.
 #pragma once
 
-#include "kernels/fa1_backward/ampere/spec.h"
+#include "kernels/fa1_backward/walk_spec.h"
 
 namespace attn::backward {
 
-inline constexpr bool kAmpere = false;
+inline constexpr bool kWalks = false;
 
 struct Grad64 {
   static constexpr KeySpec kKeys = {64, 4, 1, 1};

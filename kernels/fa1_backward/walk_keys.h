@@ -4,7 +4,7 @@
 //   K
 #pragma once
 
-#include "kernels/fa1_backward/ampere/pairs.h"
+#include "kernels/fa1_backward/walk_pairs.h"
 #include "kernels/primitives/barrier.h"
 #include "kernels/primitives/shared.h"
 

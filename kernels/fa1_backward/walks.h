@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "kernels/fa1_backward/ampere/params.h"
+#include "kernels/fa1_backward/walk_params.h"
 #include "kernels/fa1_backward/dsink.h"
 #include "kernels/fa1_backward/make_params.h"
 #include "kernels/primitives/launch.h"

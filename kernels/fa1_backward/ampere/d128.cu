@@ -1,3 +1,0 @@
-#include "kernels/fa1_backward/ampere/launch.h"
-
-ATTN_BACKWARD_WALKS(Grad128, false);
