@@ -237,7 +237,13 @@ constexpr Way mma_way(const char* path) {
           dbias_kernel<T, D>, Tiles<D>::bytes()};
 }
 
-constexpr int32_t kPlain = 2;  // the second of kVariants
+// The fast way is a variant where it is compiled, the first one. Each takes the next where it cannot.
+template <bool kFast>
+constexpr auto variants() {
+  if constexpr (kFast) return std::array{"cp.async", "mma", "plain"};
+  else return std::array{"mma", "plain"};
+}
+constexpr int32_t kPlain = kWalks ? 3 : 2;
 
 template <class T>
 Way way_of(int64_t columns, bool mma) {
@@ -293,7 +299,7 @@ struct Backward {
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
   static constexpr const attn_domain* kDomain = &kAll;
-  static constexpr std::array kVariants = {"mma", "plain"};
+  static constexpr std::array kVariants = variants<kWalks>();
   static constexpr uint64_t kFeatures = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 |
                                         ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_SINK |
                                         ATTN_FEATURE_DSINK | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
@@ -334,7 +340,10 @@ struct Backward {
   static attn_status run(const Call& call, const attn_plan&) {
     const Params p = make_params(call);
     if constexpr (kWalks) {
-      if (takes_walks<false>(call)) return run_walks<false>(call, p);
+      if (takes_walks<false>(call)) {
+        const WalkParams walk = walk_params(call, p, false);
+        return finish_walks(call, walk, launch_walks<false>(call, walk));
+      }
     }
     const Way way = way_of(call);
     const Counts counts(call.problem, call.tensors, way.own);

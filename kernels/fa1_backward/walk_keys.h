@@ -87,12 +87,8 @@ class QueryWalk {
                                 rows_.queries, f.dim_qk);
     copy_rows<kQueries, kBlock>(Tile{tiles_.dout}, dout.at<const T>(b_, head_, rows_.first_query), dout.stride[2],
                                 first_, rows_.queries, f.dim_v);
-    // Heads have whole tiles of kRowTile rows in the workspace; a block may be half behind them.
-    const int64_t from = (b_ * f.heads_q + head_) * p_.rows + first_;
-    if (first_ + kQueries <= p_.rows)
-      copy_saved<kQueries>(tiles_.lse2, tiles_.delta, p_, from);
-    else
-      copy_saved<kRowTile>(tiles_.lse2, tiles_.delta, p_, from);
+    static_assert(kWorkRows % kQueries == 0);
+    copy_saved<kQueries>(tiles_.lse2, tiles_.delta, p_, (b_ * f.heads_q + head_) * p_.rows + first_);
   }
 
   __device__ __forceinline__ void copy_keys(int32_t tile, int step) const {

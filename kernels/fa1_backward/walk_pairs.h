@@ -27,11 +27,11 @@ __device__ __forceinline__ void weigh_pair(float sigma, float lse2, float delta,
   g = s * (g - delta);
 }
 
-// P = dA = 0 for the pairs that do not see each other or do not exist. `query` and `key` are those of this
-// thread's first pair, and others are some rows and columns away; kTransposed: rows are keys.
+// c = 0 for the pairs that do not see each other or do not exist. `query` and `key` are those of this thread's first
+// pair, and others are some rows and columns away; kTransposed: rows are keys.
 template <bool kTransposed, int M, int N>
 __device__ __forceinline__ void hide(const WalkParams& p, const EntryRows& rows, int32_t query, int32_t key,
-                                     float (&s)[M][N][4], float (&g)[M][N][4]) {
+                                     float (&c)[M][N][4]) {
   const int32_t away = key - query - rows.shift, least = -p.left - away, most = p.right - away;
   const int32_t queries = rows.queries - query, keys = rows.keys - key;
 #pragma unroll
@@ -43,11 +43,18 @@ __device__ __forceinline__ void hide(const WalkParams& p, const EntryRows& rows,
         const int row = 16 * m + 8 * (e / 2), column = 8 * n + e % 2;
         const int i = kTransposed ? column : row, j = kTransposed ? row : column;
         const bool seen = i < queries && j < keys && j - i >= least && j - i <= most;
-        s[m][n][e] = seen ? s[m][n][e] : 0.0f;
-        g[m][n][e] = seen ? g[m][n][e] : 0.0f;
+        c[m][n][e] = seen ? c[m][n][e] : 0.0f;
       }
     }
   }
+}
+
+// Both P and dA.
+template <bool kTransposed, int M, int N>
+__device__ __forceinline__ void hide(const WalkParams& p, const EntryRows& rows, int32_t query, int32_t key,
+                                     float (&s)[M][N][4], float (&g)[M][N][4]) {
+  hide<kTransposed>(p, rows, query, key, s);
+  hide<kTransposed>(p, rows, query, key, g);
 }
 
 // Columns 16 k.. of c as A fragments, rounded to T.

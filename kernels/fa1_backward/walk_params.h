@@ -10,8 +10,8 @@ namespace attn::backward {
 // lies at twice this.
 inline constexpr int32_t kLongest = 1 << 28;
 
-// Rows of a head in the workspace are whole tiles of this many.
-inline constexpr int kRowTile = KeySpec::kQueries;
+// Rows of a head in the workspace are a multiple of kWorkRows. Kernels of rows have blocks of kRowTile.
+inline constexpr int kWorkRows = 128, kRowTile = 64;
 
 struct WalkParams {
   Params of;            // q, k, v, o, dout, dq, dk, dv have rows of whole 16-byte chunks
@@ -72,5 +72,13 @@ __device__ __forceinline__ bool all_meet(const WalkParams& p, const EntryRows& r
   return query + queries <= rows.queries && key + keys <= rows.keys && nearest + (keys - 1) <= p.right &&
          nearest - (queries - 1) >= -p.left;
 }
+
+// A tile of queries of one head: where a walk is.
+struct Cursor {
+  int32_t head, tile;
+  __device__ __forceinline__ void next(const Span& tiles) {
+    if (++tile == tiles.end) tile = tiles.begin, ++head;
+  }
+};
 
 }  // namespace attn::backward

@@ -48,14 +48,6 @@ struct KeyTiles {
   }
 };
 
-// A tile of queries of one head: where a walk is.
-struct Cursor {
-  int32_t head, tile;
-  __device__ __forceinline__ void next(const Span& tiles) {
-    if (++tile == tiles.end) tile = tiles.begin, ++head;
-  }
-};
-
 template <class T, KeySpec kSpec, bool kFused>
 class KeyWalk {
  public:

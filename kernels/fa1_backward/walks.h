@@ -21,7 +21,7 @@ attn_status launch_walks(const WalkParams& p, const attn_env* env);
 template <class Shape, bool kFused>
 size_t walk_shared();
 
-inline constexpr int32_t kOldWays = 1;  // fa1_backward's variants from this one on are not the fast way
+inline constexpr int32_t kOldWays = 2;  // fa1_backward's variants from this one on are not the fast way
 
 // Rows of 16-byte chunks, at multiples of 16 bytes.
 inline bool whole_chunks(const Strided& t, int64_t dim) {
@@ -35,8 +35,8 @@ inline bool whole_sigma(float scale) {
   return sigma == 0 || std::isnormal(sigma);
 }
 
-// Rows of a head in the workspace, and its rows in all heads.
-inline int64_t walk_rows(const attn_problem& p) { return ceil_div(p.seq_q, kRowTile) * kRowTile; }
+// Rows of a head in the workspace: whole tiles of any walk.
+inline int64_t walk_rows(const attn_problem& p) { return ceil_div(p.seq_q, kWorkRows) * kWorkRows; }
 inline int64_t walk_columns(const attn_problem& p) { return std::max(p.dim_qk, p.dim_v) <= 64 ? 64 : 128; }
 
 // True if the fast way takes the problem: 16-bit inputs of up to 128 columns in whole chunks, scores without
@@ -44,7 +44,7 @@ inline int64_t walk_columns(const attn_problem& p) { return std::max(p.dim_qk, p
 template <bool kFused>
 bool takes_walks(const Call& call) {
   const attn_problem& p = call.problem;
-  if (call.env.variant >= kOldWays || call.env.compute_capability < 80) return false;
+  if ((!kFused && call.env.variant >= kOldWays) || call.env.compute_capability < 80) return false;
   if (p.dtype == ATTN_F32 || std::max(p.dim_qk, p.dim_v) > 128) return false;
   if (p.bias_dtype != ATTN_NONE || p.has_mask != 0 || p.softcap != 0 || !whole_sigma(p.scale)) return false;
   if (p.seq_q >= kLongest || p.seq_k >= kLongest) return false;
@@ -106,19 +106,20 @@ inline WalkParams walk_params(const Call& call, const Params& of, bool sums) {
 }
 
 template <bool kFused>
-attn_status run_walks(const Call& call, const Params& of) {
-  const attn_problem& a = call.problem;
-  const WalkParams p = walk_params(call, of, kFused);
+attn_status launch_walks(const Call& call, const WalkParams& p) {
   const auto walks = [&]<class T>() {
-    return walk_columns(a) == 64 ? launch_walks<T, Grad64, kFused>(p, &call.env)
-                                 : launch_walks<T, Grad128, kFused>(p, &call.env);
+    return walk_columns(call.problem) == 64 ? launch_walks<T, Grad64, kFused>(p, &call.env)
+                                            : launch_walks<T, Grad128, kFused>(p, &call.env);
   };
-  attn_status status = a.dtype == ATTN_F16 ? walks.template operator()<F16>() : walks.template operator()<BF16>();
-  if (status == ATTN_OK && (a.features & ATTN_FEATURE_DSINK) != 0) {
-    status = launch(dsink_kernel, dim3(static_cast<unsigned>(ceil_div(a.heads_q, kWarps))), dim3(kThreads), 0,
-                    &call.env, p.of);
-  }
-  return status;
+  return call.problem.dtype == ATTN_F16 ? walks.template operator()<F16>() : walks.template operator()<BF16>();
+}
+
+// dsink, if it is asked for, after walks that gave `status`.
+inline attn_status finish_walks(const Call& call, const WalkParams& p, attn_status status) {
+  const attn_problem& a = call.problem;
+  if (status != ATTN_OK || (a.features & ATTN_FEATURE_DSINK) == 0) return status;
+  return launch(dsink_kernel, dim3(static_cast<unsigned>(ceil_div(a.heads_q, kWarps))), dim3(kThreads), 0, &call.env,
+                p.of);
 }
 
 }  // namespace attn::backward

@@ -3,7 +3,10 @@
 #include <array>
 
 #include "kernels/fa1_backward/walks.h"
+#include "kernels/fa1_backward_fused/hopper/hopper.h"
+#include "kernels/forward/paths.h"
 #include "kernels/identity.h"
+#include "kernels/primitives/warpgroup.h"
 
 namespace attn::backward {
 namespace {
@@ -19,12 +22,26 @@ constexpr attn_domain kChunks = [] {
   return domain;
 }();
 
+constexpr int32_t kMma = 2;  // the second of kVariants
+
+// True if the walk on wgmma takes a problem that the one on mma takes.
+bool takes_groups(const Call& call) {
+  if constexpr (kSm90a) {
+    return call.env.variant != kMma && call.env.compute_capability == 90 &&
+           static_cast<int64_t>(groups_shared(walk_columns(call.problem))) <= call.env.shared_memory_limit &&
+           device_has_warpgroups();
+  } else {
+    return false;
+  }
+}
+
 struct Fused {
   static constexpr const char* kName = "fa1_backward_fused";
   static constexpr const char* kDescription = "the gradients of attention in one walk, dQ by atomic additions";
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
   static constexpr const attn_domain* kDomain = &kChunks;
+  static constexpr std::array kVariants = {"wgmma", "mma"};
   static constexpr uint64_t kFeatures = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_DLSE |
                                         ATTN_FEATURE_SINK | ATTN_FEATURE_DSINK | ATTN_FEATURE_RAGGED |
                                         ATTN_FEATURE_INDEX32;
@@ -35,7 +52,7 @@ struct Fused {
       return {ATTN_UNSUPPORTED,
               "takes 16-bit inputs of up to 128 columns in whole 16-byte chunks, and scores without "
               "bias, mask and soft cap; needs compute capability 8.0 and its shared memory"};
-    describe_walks(call, "fused ", plan);
+    describe_walks(call, takes_groups(call) ? "fused wgmma " : "fused ", plan);
     plan->workspace_bytes = walk_bytes(p, true);
     // A sum begins with 0, and each tile of keys adds to it once.
     plan->dq_adds = std::max<int64_t>(1, plan->split_tiles);
@@ -45,7 +62,11 @@ struct Fused {
 
   static attn_status run(const Call& call, const attn_plan&) {
     if (!takes_walks<true>(call)) return ATTN_UNSUPPORTED;
-    return run_walks<true>(call, make_params(call));
+    const WalkParams p = walk_params(call, make_params(call), true);
+    if constexpr (kSm90a) {
+      if (takes_groups(call)) return finish_walks(call, p, launch_groups(call, p));
+    }
+    return finish_walks(call, p, launch_walks<true>(call, p));
   }
 };
 
