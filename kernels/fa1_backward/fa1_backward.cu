@@ -309,7 +309,7 @@ struct Backward {
     if constexpr (kWalks) {
       if (takes_walks<false>(call)) {
         describe_walks(call, "", plan);
-        plan->workspace_bytes = walk_bytes(p, false);
+        plan->workspace_bytes = walk_bytes(call, false);
         return {};
       }
     }

@@ -114,9 +114,10 @@ __device__ __forceinline__ void copy_saved(float* lse2, float* delta, const Walk
 // Rows from `length` on are 0.
 template <int M, int N, class T, int D>
 __device__ __forceinline__ void store_gradient(const float (&c)[M][N][4], SharedTile<T, D> tile, int row, int column,
-                                               T* head, const int64_t& stride, int32_t first, int32_t length,
-                                               int32_t last, int dim, float scale) {
+                                               const Strided& to, bool whole, T* head, int32_t first,
+                                               int32_t length, int32_t last, int dim, float scale) {
   const int lane = lane_id();
+  syncwarp();  // other lanes may still have read the rows
 #pragma unroll
   for (int m = 0; m < M; ++m) {
 #pragma unroll
@@ -136,8 +137,8 @@ __device__ __forceinline__ void store_gradient(const float (&c)[M][N][4], Shared
 #pragma unroll
   for (int r = lane / N; r < 16 * M; r += kStep) {
     if (at >= dim || first + row + r >= last) continue;
-    T* const to = head + static_cast<int64_t>(first + row + r) * stride + at;
-    *reinterpret_cast<Chunk*>(to) = *reinterpret_cast<const Chunk*>(tile.at(row + r, at));
+    store_chunk(head + (first + row + r) * to.stride[2] + at * to.stride[3], to.stride[3], whole,
+                *reinterpret_cast<const Chunk*>(tile.at(row + r, at)));
   }
 }
 

@@ -13,8 +13,15 @@ inline constexpr int32_t kLongest = 1 << 28;
 // Rows of a head in the workspace are a multiple of kWorkRows. Kernels of rows have blocks of kRowTile.
 inline constexpr int kWorkRows = 128, kRowTile = 64;
 
+// Tensors whose rows are whole 16-byte chunks. Q, K and V always are.
+struct Whole {
+  bool o, dout, dq, dk, dv;
+};
+
 struct WalkParams {
-  Params of;            // q, k, v, o, dout, dq, dk, dv have rows of whole 16-byte chunks
+  Params of;            // dout: the copy, if there is one
+  Strided given_dout;   // as the caller gave it
+  Whole whole;          //
   float sigma;          // the scale times log2 e
   int32_t left, right;  // the window, at most 2 kLongest
   int32_t rows;         // of a head in the workspace

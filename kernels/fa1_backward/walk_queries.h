@@ -87,8 +87,8 @@ class KeyWalk {
       }
       cta_sync();
     }
-    store(dk_, tiles_.k, p_.of.dk, f.dim_qk, f.scale);
-    store(dv_, tiles_.v, p_.of.dv, f.dim_v, 1.0f);
+    store(dk_, tiles_.k, p_.of.dk, p_.whole.dk, f.dim_qk, f.scale);
+    store(dv_, tiles_.v, p_.of.dv, p_.whole.dv, f.dim_v, 1.0f);
   }
 
  private:
@@ -201,10 +201,8 @@ class KeyWalk {
     }
   }
 
-  __device__ __forceinline__ void store(const Products<2, kColumns / 8>& c, T* tile, const Strided& to, int dim,
-                                        float scale) const {
-    store_gradient(c, Tile{tile}, own_, kColumns * part_, to.at<T>(b_, head_, rows_.first_key), to.stride[2], first_,
-                   rows_.keys, rows_.stored_keys, dim, scale);
+  __device__ __forceinline__ void store(const Products<2, kColumns / 8>& c, T* tile, const Strided& to, bool whole, int dim, float scale) const {
+    store_gradient(c, Tile{tile}, own_, kColumns * part_, to, whole, to.at<T>(b_, head_, rows_.first_key), first_, rows_.keys, rows_.stored_keys, dim, scale);
   }
 
   const WalkParams& p_;

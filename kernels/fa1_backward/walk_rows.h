@@ -24,6 +24,26 @@ __device__ __forceinline__ RowBlock row_block(const WalkParams& p) {
   return {head / heads, head % heads, block % tiles * kRowTile};
 }
 
+// Eight columns of a row from `at` on; at once if rows are whole chunks.
+template <class T>
+__device__ __forceinline__ Chunk load_chunk(const T* at, int64_t stride, bool whole) {
+  if (whole) return *reinterpret_cast<const Chunk*>(at);
+  Chunk chunk;
+#pragma unroll
+  for (int n = 0; n < 4; ++n)
+    chunk.words[n] = at[2 * n * stride].bits | static_cast<uint32_t>(at[(2 * n + 1) * stride].bits) << 16;
+  return chunk;
+}
+template <class T>
+__device__ __forceinline__ void store_chunk(T* at, int64_t stride, bool whole, const Chunk& chunk) {
+  if (whole) {
+    *reinterpret_cast<Chunk*>(at) = chunk;
+    return;
+  }
+#pragma unroll
+  for (int n = 0; n < 8; ++n) at[n * stride] = T{static_cast<uint16_t>(chunk.words[n / 2] >> 16 * (n % 2))};
+}
+
 template <class T>
 __device__ __forceinline__ float dot(const Chunk& a, const Chunk& b, float sum) {
 #pragma unroll
@@ -59,9 +79,13 @@ __global__ void __launch_bounds__(kThreads) prepare_rows(const __grid_constant__
     const bool there = i < rows.queries;
     float sum = 0;
     if (there && column < f.dim_v) {
-      const T* o = f.o.at<T>(block.b, block.h, rows.first_query + i) + column;
-      const T* dout = p.of.dout.at<T>(block.b, block.h, rows.first_query + i) + column;
-      sum = dot<T>(*reinterpret_cast<const Chunk*>(dout), *reinterpret_cast<const Chunk*>(o), 0);
+      const int64_t stored = rows.first_query + i;
+      const Strided& given = p.given_dout;
+      const Chunk o = load_chunk(f.o.at<T>(block.b, block.h, stored) + column * f.o.stride[3], f.o.stride[3], p.whole.o);
+      const Chunk dout = load_chunk(given.at<T>(block.b, block.h, stored) + column * given.stride[3], given.stride[3],
+                                    p.whole.dout);
+      if (!p.whole.dout) store_chunk(p.of.dout.at<T>(block.b, block.h, stored) + column, 1, true, dout);
+      sum = dot<T>(dout, o, 0);
     }
 #pragma unroll
     for (int step = 1; step < kLanes; step *= 2) sum += shfl_xor(sum, step);
@@ -93,8 +117,9 @@ __global__ void __launch_bounds__(kThreads) finish_dq(const __grid_constant__ Wa
       const int lane = row % 8 * 4 + t, e = row % 16 / 8 * 2;
       chunk.words[t] = pack2<T>(sums[fragment_place(lane, e)] * f.scale, sums[fragment_place(lane, e + 1)] * f.scale);
     }
-    T* const to = p.of.dq.at<T>(block.b, block.h, rows.first_query + block.first + row) + 8 * n;
-    *reinterpret_cast<Chunk*>(to) = chunk;
+    const Strided& dq = p.of.dq;
+    store_chunk(dq.at<T>(block.b, block.h, rows.first_query + block.first + row) + 8 * n * dq.stride[3], dq.stride[3],
+                p.whole.dq, chunk);
   }
 }
 

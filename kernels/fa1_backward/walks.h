@@ -49,20 +49,26 @@ bool takes_walks(const Call& call) {
   if (p.bias_dtype != ATTN_NONE || p.has_mask != 0 || p.softcap != 0 || !whole_sigma(p.scale)) return false;
   if (p.seq_q >= kLongest || p.seq_k >= kLongest) return false;
   const attn_tensors t = strided(p, call.tensors);
-  for (const attn_tensor* of : {&t.q, &t.k, &t.dq, &t.dk})
-    if (!whole_chunks(*of, p.dim_qk)) return false;
-  for (const attn_tensor* of : {&t.v, &t.o, &t.dout, &t.dv})
-    if (!whole_chunks(*of, p.dim_v)) return false;
+  if (!whole_chunks(t.q, p.dim_qk) || !whole_chunks(t.k, p.dim_qk) || !whole_chunks(t.v, p.dim_v)) return false;
   const size_t shared = walk_columns(p) == 64 ? walk_shared<Grad64, kFused>() : walk_shared<Grad128, kFused>();
   if (static_cast<int64_t>(shared) > call.env.shared_memory_limit) return false;
   return product_within(p.batch, p.heads_q, walk_rows(p), kMaxBlocks) >= 0 &&
          product_within(p.batch, p.heads_kv, p.seq_k, kMaxBlocks) >= 0;
 }
 
-// Bytes of the workspace: LSE and D of each row, and `sums` of dQ.
-inline uint64_t walk_bytes(const attn_problem& p, bool sums) {
+// Bytes of a copy of dO, which is made if its rows are no whole chunks; else 0. A multiple of 16.
+inline int64_t copy_bytes(const attn_problem& p, const attn_tensors& tensors) {
+  if (whole_chunks(strided(p, tensors).dout, p.dim_v)) return 0;
+  const attn::Rows rows = rows_of_queries(p);
+  return rows.entries * p.heads_q * rows.count * p.dim_v * 2;
+}
+
+// Bytes of the workspace: LSE and D of each row, `sums` of dQ, and the copy of dO.
+inline uint64_t walk_bytes(const Call& call, bool sums) {
+  const attn_problem& p = call.problem;
   const int64_t rows = p.batch * p.heads_q * walk_rows(p);
-  return static_cast<uint64_t>(rows) * sizeof(float) * static_cast<uint64_t>(2 + (sums ? walk_columns(p) : 0));
+  return static_cast<uint64_t>(rows) * sizeof(float) * static_cast<uint64_t>(2 + (sums ? walk_columns(p) : 0)) +
+         static_cast<uint64_t>(copy_bytes(p, call.tensors));
 }
 
 // Fills in a plan, workspace_bytes and what concerns dQ's sums apart. `name`: what comes before the path's
@@ -101,6 +107,14 @@ inline WalkParams walk_params(const Call& call, const Params& of, bool sums) {
   p.lse2 = workspace + (sums ? rows * walk_columns(a) : 0);
   p.delta = p.lse2 + rows;
   p.of.delta = p.delta;
+  p.given_dout = of.dout;
+  p.whole = {whole_chunks(of.forward.o, a.dim_v), whole_chunks(of.dout, a.dim_v), whole_chunks(of.dq, a.dim_qk),
+             whole_chunks(of.dk, a.dim_qk), whole_chunks(of.dv, a.dim_v)};
+  if (!p.whole.dout) {
+    const attn::Rows all = rows_of_queries(a);
+    p.of.dout = attn_tensor{p.delta + rows, {a.heads_q * all.count * a.dim_v, all.count * a.dim_v, a.dim_v, 1}};
+    if (all.entries == 1) p.of.dout.stride[0] = 0;
+  }
   p.of.delta_rows = p.rows;
   return p;
 }

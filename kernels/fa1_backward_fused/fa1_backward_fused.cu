@@ -47,13 +47,12 @@ struct Fused {
                                         ATTN_FEATURE_INDEX32;
 
   static Refusal plan(const Call& call, attn_plan* plan) {
-    const attn_problem& p = call.problem;
     if (!takes_walks<true>(call))
       return {ATTN_UNSUPPORTED,
               "takes 16-bit inputs of up to 128 columns in whole 16-byte chunks, and scores without "
               "bias, mask and soft cap; needs compute capability 8.0 and its shared memory"};
     describe_walks(call, takes_groups(call) ? "fused wgmma " : "fused ", plan);
-    plan->workspace_bytes = walk_bytes(p, true);
+    plan->workspace_bytes = walk_bytes(call, true);
     // A sum begins with 0, and each tile of keys adds to it once.
     plan->dq_adds = std::max<int64_t>(1, plan->split_tiles);
     plan->deterministic = 0;

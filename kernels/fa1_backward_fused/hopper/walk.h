@@ -127,8 +127,8 @@ class GroupWalk {
       }
       cta_sync();
     }
-    store(dk_, tiles_.k, p_.of.dk, f.dim_qk, f.scale);
-    store(dv_, tiles_.v, p_.of.dv, f.dim_v, 1.0f);
+    store(dk_, tiles_.k, p_.of.dk, p_.whole.dk, f.dim_qk, f.scale);
+    store(dv_, tiles_.v, p_.of.dv, p_.whole.dv, f.dim_v, 1.0f);
   }
 
  private:
@@ -258,10 +258,8 @@ class GroupWalk {
     for (int c = 0; c < 8; ++c) add_fragment(sums + c * 128, dq[c]);
   }
 
-  __device__ __forceinline__ void store(const Products<1, D / 8>& c, T* tile, const Strided& to, int dim,
-                                        float scale) const {
-    store_gradient(c, SharedTile<T, D>{tile}, own_, 0, to.at<T>(b_, head_, rows_.first_key), to.stride[2], first_,
-                   rows_.keys, rows_.stored_keys, dim, scale);
+  __device__ __forceinline__ void store(const Products<1, D / 8>& c, T* tile, const Strided& to, bool whole, int dim, float scale) const {
+    store_gradient(c, SharedTile<T, D>{tile}, own_, 0, to, whole, to.at<T>(b_, head_, rows_.first_key), first_, rows_.keys, rows_.stored_keys, dim, scale);
   }
 
   const WalkParams& p_;
