@@ -293,6 +293,13 @@ constexpr attn_domain kAll = [] {
   return domain;
 }();
 
+// True if the fast way runs.
+template <bool kFast>
+bool takes_walks(const Call& call) {
+  if constexpr (kFast) return call.env.variant <= 1 && walks_refuse<false>(call) == nullptr;
+  return false;
+}
+
 struct Backward {
   static constexpr const char* kName = "fa1_backward";
   static constexpr const char* kDescription = "the gradients of attention, in a fixed order";
@@ -307,8 +314,9 @@ struct Backward {
   static Refusal plan(const Call& call, attn_plan* plan) {
     const attn_problem& p = call.problem;
     if constexpr (kWalks) {
-      if (takes_walks<false>(call)) {
-        describe_walks(call, "", plan);
+      if (takes_walks<kWalks>(call)) {
+        static_assert(Grad64::kKeys.keys() == Grad128::kKeys.keys());
+        describe_walks(call, "", Grad64::kKeys.keys(), KeySpec::kQueries, plan);
         plan->workspace_bytes = walk_bytes(call, false);
         return {};
       }
@@ -340,7 +348,7 @@ struct Backward {
   static attn_status run(const Call& call, const attn_plan&) {
     const Params p = make_params(call);
     if constexpr (kWalks) {
-      if (takes_walks<false>(call)) {
+      if (takes_walks<kWalks>(call)) {
         const WalkParams walk = walk_params(call, p, false);
         return finish_walks(call, walk, launch_walks<false>(call, walk));
       }

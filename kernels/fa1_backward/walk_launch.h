@@ -12,7 +12,8 @@ namespace attn::backward {
 
 template <class Shape, bool kFused>
 size_t walk_shared() {
-  return std::max(KeyTiles<F16, Shape::kKeys, kFused>::bytes(), QueryTiles<F16, Shape::kQueries>::bytes());
+  const size_t keys = KeyTiles<F16, Shape::kKeys, kFused>::bytes(), queries = QueryTiles<F16, Shape::kQueries>::bytes();
+  return kFused ? keys : std::max(keys, queries);
 }
 
 template <class T, class Shape, bool kFused>

@@ -23,28 +23,29 @@ struct KeyTiles {
   static constexpr bool kExchange = kFused || kSpec.share > 1;
   using Tile = SharedTile<T, kSpec.dim>;
   using Pairs = SharedTile<T, kQueries>;  // keys by queries
-  T *k, *v, *q, *dout, *p, *a;            // q, dout: two tiles
-  float *lse2, *delta;                    // of two tiles of queries
+  T *k, *v, *q, *dout, *p, *a;            // q, dout: a tile for each stage
+  float *lse2, *delta;                    // of as many tiles of queries
 
   __device__ __forceinline__ explicit KeyTiles(SharedArena& arena)
       : k(arena.carve<T>(Tile::elements(kSpec.keys()), 1024)),
         v(arena.carve<T>(Tile::elements(kSpec.keys()), 1024)),
-        q(arena.carve<T>(2 * Tile::elements(kQueries), 1024)),
-        dout(arena.carve<T>(2 * Tile::elements(kQueries), 1024)),
+        q(arena.carve<T>(kSpec.stages * Tile::elements(kQueries), 1024)),
+        dout(arena.carve<T>(kSpec.stages * Tile::elements(kQueries), 1024)),
         p(kSpec.share > 1 ? arena.carve<T>(Pairs::elements(kSpec.keys()), 1024) : nullptr),
         a(kExchange ? arena.carve<T>(Pairs::elements(kSpec.keys()), 1024) : nullptr),
-        lse2(arena.carve<float>(2 * kQueries)),
-        delta(arena.carve<float>(2 * kQueries)) {}
+        lse2(arena.carve<float>(kSpec.stages * kQueries)),
+        delta(arena.carve<float>(kSpec.stages * kQueries)) {}
 
   static constexpr size_t bytes() {
-    const size_t tiles = (2 * static_cast<size_t>(kSpec.keys()) + 4 * kQueries) * kSpec.dim;
+    const size_t tiles = (2 * static_cast<size_t>(kSpec.keys()) + 2 * kSpec.stages * kQueries) * kSpec.dim;
     const size_t pairs = static_cast<size_t>(kSpec.keys()) * kQueries * ((kSpec.share > 1) + kExchange);
-    return (tiles + pairs) * sizeof(T) + 4 * kQueries * sizeof(float);
+    return (tiles + pairs) * sizeof(T) + 2 * kSpec.stages * kQueries * sizeof(float);
   }
 
-  // Rows of the tile of queries of step `step`.
+  // Of step `step`: the first row among those of all stages; rows of the tile of queries.
+  __device__ __forceinline__ static int first(int step) { return step % kSpec.stages * kQueries; }
   __device__ __forceinline__ Tile queries(T* of, int step, int row = 0) const {
-    return {of + ((step & 1) * kQueries + row) * kSpec.dim};
+    return {of + (first(step) + row) * kSpec.dim};
   }
 };
 
@@ -74,9 +75,14 @@ class KeyWalk {
       copy_queries(now, 0);
       cp_commit();
       for (int32_t step = 0; step < steps; ++step) {
+        if (kSpec.stages == 1 && step > 0) {
+          cta_sync();
+          copy_queries(now, step);
+          cp_commit();
+        }
         cp_wait<0>();
         cta_sync();
-        if (step + 1 < steps) {
+        if (kSpec.stages > 1 && step + 1 < steps) {
           Cursor ahead = now;
           ahead.next(tiles);
           copy_queries(ahead, step + 1);
@@ -113,7 +119,7 @@ class KeyWalk {
     copy_rows<kQueries, kSpec.threads()>(tiles_.queries(tiles_.dout, step),
                                          dout.at<const T>(b_, at.head, rows_.first_query), dout.stride[2], first,
                                          rows_.queries, f.dim_v);
-    const int slot = (step & 1) * kQueries;
+    const int slot = Tiles::first(step);
     copy_saved<kQueries>(tiles_.lse2 + slot, tiles_.delta + slot, p_, (b_ * f.heads_q + at.head) * p_.rows + first);
   }
 
@@ -156,7 +162,7 @@ class KeyWalk {
     clear(g);
     mma_abt<kGroup>(s, Tile{tiles_.k}, own_, tiles_.queries(tiles_.q, step, row));
     mma_abt<kGroup>(g, Tile{tiles_.v}, own_, tiles_.queries(tiles_.dout, step, row));
-    const int column = 2 * (lane_id() % 4), slot = (step & 1) * kQueries + row + column;
+    const int column = 2 * (lane_id() % 4), slot = Tiles::first(step) + row + column;
 #pragma unroll
     for (int n = 0; n < kGroup / 8; ++n) {
 #pragma unroll
@@ -180,11 +186,12 @@ class KeyWalk {
     mma_pb(dk_, a, tiles_.queries(tiles_.q, step), row, kColumns * part_);
   }
 
-  // dQ += dA K of 32 queries and 32 columns.
+  // dQ += dA K of 32 queries and a part of the columns.
   __device__ __forceinline__ void add_dq(const Cursor& at) {
-    const int row = kGroup * (warp_id() % 2), column = 32 * (warp_id() / 2);
-    static_assert(kQueries == 2 * kGroup && 16 * kSpec.warps == D);
-    Products<2, 4> dq;
+    constexpr int kPart = 2 * D / kSpec.warps;  // columns
+    static_assert(kQueries == 2 * kGroup);
+    const int row = kGroup * (warp_id() % 2), column = kPart * (warp_id() / 2);
+    Products<2, kPart / 8> dq;
     clear(dq);
 #pragma unroll
     for (int k = 0; k < kKeys; k += 16) {
@@ -197,7 +204,7 @@ class KeyWalk {
 #pragma unroll
     for (int m = 0; m < 2; ++m) {
 #pragma unroll
-      for (int n = 0; n < 4; ++n) add_fragment(sums + m * (16 * D) + n * 128, dq[m][n]);
+      for (int n = 0; n < kPart / 8; ++n) add_fragment(sums + m * (16 * D) + n * 128, dq[m][n]);
     }
   }
 

@@ -16,6 +16,7 @@ struct KeySpec {
   int dim;            // columns that tiles have room for: 64, 128
   int warps;          //
   int share;          // warps that have a group of 32 keys together
+  int stages;         // tiles of queries in shared memory: 2, or 1 and copies are waited for at once
   int blocks_per_sm;  // that registers must suffice for
 
   __host__ __device__ constexpr int keys() const { return kGroup * warps / share; }

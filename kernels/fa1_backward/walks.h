@@ -21,8 +21,6 @@ attn_status launch_walks(const WalkParams& p, const attn_env* env);
 template <class Shape, bool kFused>
 size_t walk_shared();
 
-inline constexpr int32_t kOldWays = 2;  // fa1_backward's variants from this one on are not the fast way
-
 // Rows of 16-byte chunks, at multiples of 16 bytes.
 inline bool whole_chunks(const Strided& t, int64_t dim) {
   return reinterpret_cast<uintptr_t>(t.data) % 16 == 0 && dim % 8 == 0 && t.stride[3] == 1 && t.stride[0] % 8 == 0 &&
@@ -39,21 +37,37 @@ inline bool whole_sigma(float scale) {
 inline int64_t walk_rows(const attn_problem& p) { return ceil_div(p.seq_q, kWorkRows) * kWorkRows; }
 inline int64_t walk_columns(const attn_problem& p) { return std::max(p.dim_qk, p.dim_v) <= 64 ? 64 : 128; }
 
-// True if the fast way takes the problem: 16-bit inputs of up to 128 columns in whole chunks, scores without
-// bias, mask and cap, sequences below 2^28.
+// The shape that a problem gets: the first that has room for its columns and fits the device.
+enum class WalkShape { k64, k128, k128Small, kNone };
 template <bool kFused>
-bool takes_walks(const Call& call) {
+WalkShape walk_shape(const Call& call) {
+  const auto fits = [&](size_t shared) { return static_cast<int64_t>(shared) <= call.env.shared_memory_limit; };
+  if (walk_columns(call.problem) == 64) return fits(walk_shared<Grad64, kFused>()) ? WalkShape::k64 : WalkShape::kNone;
+  if (fits(walk_shared<Grad128, kFused>())) return WalkShape::k128;
+  if constexpr (kFused) {
+    if (fits(walk_shared<Grad128Small, true>())) return WalkShape::k128Small;
+  }
+  return WalkShape::kNone;
+}
+
+// Why the fast way does not take the problem; nullptr: it does. It takes 16-bit inputs of up to 128 columns, Q, K and V in
+// whole chunks, scores without bias, mask and cap, and sequences below 2^28.
+template <bool kFused>
+const char* walks_refuse(const Call& call) {
   const attn_problem& p = call.problem;
-  if ((!kFused && call.env.variant >= kOldWays) || call.env.compute_capability < 80) return false;
-  if (p.dtype == ATTN_F32 || std::max(p.dim_qk, p.dim_v) > 128) return false;
-  if (p.bias_dtype != ATTN_NONE || p.has_mask != 0 || p.softcap != 0 || !whole_sigma(p.scale)) return false;
-  if (p.seq_q >= kLongest || p.seq_k >= kLongest) return false;
+  if (call.env.compute_capability < 80) return "needs compute capability 8.0 or later (mma.m16n8k16)";
+  if (p.dtype == ATTN_F32 || std::max(p.dim_qk, p.dim_v) > 128) return "takes 16-bit inputs of up to 128 columns";
+  if (p.bias_dtype != ATTN_NONE || p.has_mask != 0 || p.softcap != 0) return "takes no bias, no mask and no soft cap";
+  if (!whole_sigma(p.scale)) return "takes no scale whose product with log2 e is not a normal number";
+  if (p.seq_q >= kLongest || p.seq_k >= kLongest) return "takes sequences below 2^28";
   const attn_tensors t = strided(p, call.tensors);
-  if (!whole_chunks(t.q, p.dim_qk) || !whole_chunks(t.k, p.dim_qk) || !whole_chunks(t.v, p.dim_v)) return false;
-  const size_t shared = walk_columns(p) == 64 ? walk_shared<Grad64, kFused>() : walk_shared<Grad128, kFused>();
-  if (static_cast<int64_t>(shared) > call.env.shared_memory_limit) return false;
-  return product_within(p.batch, p.heads_q, walk_rows(p), kMaxBlocks) >= 0 &&
-         product_within(p.batch, p.heads_kv, p.seq_k, kMaxBlocks) >= 0;
+  if (!whole_chunks(t.q, p.dim_qk) || !whole_chunks(t.k, p.dim_qk) || !whole_chunks(t.v, p.dim_v))
+    return "takes Q, K and V in rows of whole 16-byte chunks";
+  if (walk_shape<kFused>(call) == WalkShape::kNone) return "needs more shared memory a block";
+  if (product_within(p.batch, p.heads_q, walk_rows(p), kMaxBlocks) < 0 ||
+      product_within(p.batch, p.heads_kv, p.seq_k, kMaxBlocks) < 0)
+    return "takes less than 2^31 rows";
+  return nullptr;
 }
 
 // Bytes of a copy of dO, which is made if its rows are no whole chunks; else 0. A multiple of 16.
@@ -71,17 +85,14 @@ inline uint64_t walk_bytes(const Call& call, bool sums) {
          static_cast<uint64_t>(copy_bytes(p, call.tensors));
 }
 
-// Fills in a plan, workspace_bytes and what concerns dQ's sums apart. `name`: what comes before the path's
-// tiles.
-inline void describe_walks(const Call& call, const char* name, attn_plan* plan) {
+// Fills in a plan, workspace_bytes and what concerns dQ's sums apart, for tiles of that many keys and queries. `name`:
+// what comes before them in the path.
+inline void describe_walks(const Call& call, const char* name, int keys, int queries, attn_plan* plan) {
   const attn_problem& p = call.problem;
-  constexpr int kKeys = Grad64::kKeys.keys();
-  static_assert(kKeys == Grad128::kKeys.keys());
   char path[sizeof plan->path];
-  std::snprintf(path, sizeof path, "%scp.async %dx%d d%d", name, kKeys, KeySpec::kQueries,
-                static_cast<int>(walk_columns(p)));
-  *plan = plain_plan(path, kKeys, p.seq_k);
-  plan->tile_q = KeySpec::kQueries;
+  std::snprintf(path, sizeof path, "%scp.async %dx%d d%d", name, keys, queries, static_cast<int>(walk_columns(p)));
+  *plan = plain_plan(path, keys, p.seq_k);
+  plan->tile_q = queries;
   plan->accumulator = ATTN_ACC_TENSOR;
   plan->exp_class = ATTN_EXP_EX2_APPROX;
   plan->scale_mode = ATTN_SCALE_FUSED;
@@ -121,9 +132,13 @@ inline WalkParams walk_params(const Call& call, const Params& of, bool sums) {
 
 template <bool kFused>
 attn_status launch_walks(const Call& call, const WalkParams& p) {
-  const auto walks = [&]<class T>() {
-    return walk_columns(call.problem) == 64 ? launch_walks<T, Grad64, kFused>(p, &call.env)
-                                            : launch_walks<T, Grad128, kFused>(p, &call.env);
+  const auto walks = [&]<class T>() -> attn_status {
+    const WalkShape shape = walk_shape<kFused>(call);
+    if (shape == WalkShape::k64) return launch_walks<T, Grad64, kFused>(p, &call.env);
+    if constexpr (kFused) {
+      if (shape == WalkShape::k128Small) return launch_walks<T, Grad128Small, true>(p, &call.env);
+    }
+    return launch_walks<T, Grad128, kFused>(p, &call.env);
   };
   return call.problem.dtype == ATTN_F16 ? walks.template operator()<F16>() : walks.template operator()<BF16>();
 }

@@ -47,11 +47,14 @@ struct Fused {
                                         ATTN_FEATURE_INDEX32;
 
   static Refusal plan(const Call& call, attn_plan* plan) {
-    if (!takes_walks<true>(call))
-      return {ATTN_UNSUPPORTED,
-              "takes 16-bit inputs of up to 128 columns in whole 16-byte chunks, and scores without "
-              "bias, mask and soft cap; needs compute capability 8.0 and its shared memory"};
-    describe_walks(call, takes_groups(call) ? "fused wgmma " : "fused ", plan);
+    if (const char* reason = walks_refuse<true>(call)) return {ATTN_UNSUPPORTED, reason};
+    const bool groups = takes_groups(call);
+    const bool small = !groups && walk_shape<true>(call) == WalkShape::k128Small;
+    static_assert(Grad64::kKeys.keys() == Grad128::kKeys.keys());
+    const int keys = (small ? Grad128Small::kKeys : Grad128::kKeys).keys();
+    // On wgmma 64 columns have tiles of twice as many queries.
+    const int queries = KeySpec::kQueries * (groups && walk_columns(call.problem) == 64 ? 2 : 1);
+    describe_walks(call, groups ? "fused wgmma " : "fused ", keys, queries, plan);
     plan->workspace_bytes = walk_bytes(call, true);
     // A sum begins with 0, and each tile of keys adds to it once.
     plan->dq_adds = std::max<int64_t>(1, plan->split_tiles);
@@ -60,7 +63,7 @@ struct Fused {
   }
 
   static attn_status run(const Call& call, const attn_plan&) {
-    if (!takes_walks<true>(call)) return ATTN_UNSUPPORTED;
+    if (walks_refuse<true>(call) != nullptr) return ATTN_UNSUPPORTED;
     const WalkParams p = walk_params(call, make_params(call), true);
     if constexpr (kSm90a) {
       if (takes_groups(call)) return finish_walks(call, p, launch_groups(call, p));
