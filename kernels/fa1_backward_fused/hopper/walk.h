@@ -3,14 +3,15 @@
 //
 // A step takes kGroups groups of 64 queries of a head of the group:
 //
-//   wait for Q, dO | barrier | start the next Q, dO
+//   wait for Q, dO | barrier
 //   for each group of queries:
-//     S' = K Q^T, dP' = V dO^T              both under way
+//     S' = K Q^T, dP' = V dO^T              both under way; the next Q, dO start beside the first
 //     P' = 2^(sigma S' - LSE)               beside dP'
 //     dV += P' dO                           beside the next line
 //     dA' = P' (dP' - D), to shared memory
-//     dK += dA' Q                           beside the barrier, and dQ's fragments
-//   barrier | dQ = dA K, 64 queries and 64 columns a warpgroup, added to global memory
+//     dK += dA' Q                           of the last group after dQ
+//   barrier | dQ = dA K, 64 queries and 64 columns a warpgroup
+//   the last dK += dA' Q                    beside the additions of dQ to global memory
 //
 // Rows are copied by cp.async as in the walks for sm_80, so that packed entries and key lengths need no care of their
 // own: rows behind the last are zeros.
@@ -116,14 +117,9 @@ class GroupWalk {
         cp_wait<0>();
         fence_proxy_async();
         cta_sync();
-        if (step + 1 < steps) {
-          Cursor ahead = now;
-          ahead.next(tiles);
-          copy_queries(ahead, step + 1);
-          cp_commit();
-        }
-        take(now, step);
+        const Cursor at = now;
         now.next(tiles);
+        take(at, step, now, step + 1 < steps);
       }
       cta_sync();
     }
@@ -155,21 +151,33 @@ class GroupWalk {
     copy_saved<kQueries>(tiles_.lse2 + slot, tiles_.delta + slot, p_, (b_ * f.heads_q + at.head) * p_.rows + first);
   }
 
-  __device__ __forceinline__ void take(const Cursor& at, int step) {
+  // One step; if there are more, the tile of queries `next` is the one after it.
+  __device__ __forceinline__ void take(const Cursor& at, int step, const Cursor& next, bool more) {
     const int32_t first = at.tile * kQueries;
     uint32_t p[4][4], a[4][4];  // P' and dA', operands of products that may still be under way
 #pragma unroll
-    for (int n = 0; n < Tiles::kGroups; ++n) take_group(first + 64 * n, step, n, p, a);
+    for (int n = 0; n < Tiles::kGroups; ++n) {
+      Products<1, 8> s, g;
+      start(s[0], tiles_.k, tiles_.group(tiles_.q, step, n));
+      start(g[0], tiles_.v, tiles_.group(tiles_.dout, step, n));
+      if (n == 0 && more) {
+        copy_queries(next, step + 1);
+        cp_commit();
+      }
+      weigh_group(first + 64 * n, step, n, s, g, p, a);
+      if (n + 1 < Tiles::kGroups) {
+        add(dk_[0], a, tiles_.group(tiles_.q, step, n));
+        wait_for<0>(p, a);
+      }
+    }
     cta_sync();
-    add_dq(at, p, a);
+    add_dq(at, step, p, a);
   }
 
-  // Products of the warpgroup's keys and 64 queries, and their part of dK and dV, which is still under way at the end.
-  __device__ __forceinline__ void take_group(int32_t first, int step, int n, uint32_t (&p)[4][4], uint32_t (&a)[4][4]) {
-    Products<1, 8> s, g;
-    if (n > 0) wait_for_all(p, a);
-    start(s[0], tiles_.k, tiles_.group(tiles_.q, step, n));
-    start(g[0], tiles_.v, tiles_.group(tiles_.dout, step, n));
+  // Products of the warpgroup's keys and 64 queries become P' and dA', and dA' is stored. Their part of dV is still
+  // under way at the end.
+  __device__ __forceinline__ void weigh_group(int32_t first, int step, int n, Products<1, 8>& s, Products<1, 8>& g,
+                                              uint32_t (&p)[4][4], uint32_t (&a)[4][4]) {
     const bool plain = all_meet(p_, rows_, first, 64, first_, kKeys);
     const int32_t query = first + 2 * (lane_id() % 4), key = first_ + own_ + lane_id() / 4;
     const int slot = (step & 1) * kQueries + 64 * n + 2 * (lane_id() % 4);
@@ -194,7 +202,6 @@ class GroupWalk {
     }
     if (!plain) hide<true>(p_, rows_, query, key, g);
     pack_rows<T>(g[0], a);
-    add(dk_[0], a, tiles_.group(tiles_.q, step, n));
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       const uint32_t one[1][4] = {{a[k][0], a[k][1], a[k][2], a[k][3]}};
@@ -202,13 +209,16 @@ class GroupWalk {
     }
   }
 
-  // All products have ended, and their operands in registers may change.
-  __device__ __forceinline__ void wait_for_all(uint32_t (&p)[4][4], uint32_t (&a)[4][4]) {
-    wgmma_wait<0>();
+  // All but N batches have ended, those for dV among them.
+  template <int N>
+  __device__ __forceinline__ void wait_for(uint32_t (&p)[4][4], uint32_t (&a)[4][4]) {
+    wgmma_wait<N>();
     wgmma_pin(p);
-    wgmma_pin(a);
-    wgmma_pin(dk_[0]);
     wgmma_pin(dv_[0]);
+    if constexpr (N == 0) {
+      wgmma_pin(a);
+      wgmma_pin(dk_[0]);
+    }
   }
 
   // Issues c = A[own rows] B^T.
@@ -228,8 +238,9 @@ class GroupWalk {
     wgmma_commit();
   }
 
-  // dQ += dA K of 64 queries and 64 columns: all columns of a group of queries, or a panel of the only group.
-  __device__ __forceinline__ void add_dq(const Cursor& at, uint32_t (&p)[4][4], uint32_t (&slopes)[4][4]) {
+  // dQ += dA K of 64 queries and 64 columns: all columns of a group of queries, or a panel of the only group. The last
+  // group's part of dK runs beside the additions in global memory.
+  __device__ __forceinline__ void add_dq(const Cursor& at, int step, uint32_t (&p)[4][4], uint32_t (&slopes)[4][4]) {
     constexpr bool kPanels = Tiles::kGroups == 1;
     const int n = kPanels ? 0 : number_, panel = kPanels ? number_ : 0, row = 16 * (warp_id() % 4);
     uint32_t a[kKeys / 16][4];
@@ -249,13 +260,15 @@ class GroupWalk {
 #pragma unroll
     for (int k = 0; k < kKeys / 16; ++k) wgmma_rs<T>(dq, a[k], b.plus(k * 2048), k > 0);
     wgmma_commit();
-    wait_for_all(p, slopes);
+    add(dk_[0], slopes, tiles_.group(tiles_.q, step, Tiles::kGroups - 1));
+    wait_for<1>(p, slopes);
     wgmma_pin(dq);
     wgmma_pin(a);
     const int64_t head = b_ * p_.of.forward.heads_q + at.head;
     float* const sums = p_.sums + (head * p_.rows + at.tile * kQueries + 64 * n + row) * D + panel * (64 * 16);
 #pragma unroll
     for (int c = 0; c < 8; ++c) add_fragment(sums + c * 128, dq[c]);
+    wait_for<0>(p, slopes);
   }
 
   __device__ __forceinline__ void store(const Products<1, D / 8>& c, T* tile, const Strided& to, bool whole, int dim, float scale) const {
