@@ -71,7 +71,8 @@ class QueryWalk {
       }
     }
     // Only this warp reads its rows of Q.
-    store_gradient(dq_, Tile{tiles_.q}, own_, 0, p_.of.dq, p_.whole.dq, p_.of.dq.at<T>(b_, head_, rows_.first_query), first_, rows_.queries, rows_.queries, f.dim_qk, f.scale);
+    store_gradient(dq_, Tile{tiles_.q}, own_, 0, p_.of.dq, p_.whole.dq, p_.of.dq.at<T>(b_, head_, rows_.first_query),
+                   first_, rows_.queries, rows_.queries, f.dim_qk, f.scale);
   }
 
  private:

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "kernels/fa1_backward/walk_queries.h"
 #include "kernels/fa1_backward/walk_keys.h"
+#include "kernels/fa1_backward/walk_queries.h"
 #include "kernels/plug_in.h"
 #include "kernels/primitives/launch.h"
 

@@ -114,8 +114,8 @@ __device__ __forceinline__ void copy_saved(float* lse2, float* delta, const Walk
 // Rows from `length` on are 0.
 template <int M, int N, class T, int D>
 __device__ __forceinline__ void store_gradient(const float (&c)[M][N][4], SharedTile<T, D> tile, int row, int column,
-                                               const Strided& to, bool whole, T* head, int32_t first,
-                                               int32_t length, int32_t last, int dim, float scale) {
+                                               const Strided& to, bool whole, T* head, int32_t first, int32_t length,
+                                               int32_t last, int dim, float scale) {
   const int lane = lane_id();
   syncwarp();  // other lanes may still have read the rows
 #pragma unroll

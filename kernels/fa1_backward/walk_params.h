@@ -1,8 +1,8 @@
 // The parameters of the fast way, and what a block derives from them: its rows, what they see, and its tiles.
 #pragma once
 
-#include "kernels/fa1_backward/walk_shapes.h"
 #include "kernels/fa1_backward/tiles.h"
+#include "kernels/fa1_backward/walk_shapes.h"
 
 namespace attn::backward {
 

@@ -208,8 +208,10 @@ class KeyWalk {
     }
   }
 
-  __device__ __forceinline__ void store(const Products<2, kColumns / 8>& c, T* tile, const Strided& to, bool whole, int dim, float scale) const {
-    store_gradient(c, Tile{tile}, own_, kColumns * part_, to, whole, to.at<T>(b_, head_, rows_.first_key), first_, rows_.keys, rows_.stored_keys, dim, scale);
+  __device__ __forceinline__ void store(const Products<2, kColumns / 8>& c, T* tile, const Strided& to, bool whole,
+                                        int dim, float scale) const {
+    store_gradient(c, Tile{tile}, own_, kColumns * part_, to, whole, to.at<T>(b_, head_, rows_.first_key), first_,
+                   rows_.keys, rows_.stored_keys, dim, scale);
   }
 
   const WalkParams& p_;

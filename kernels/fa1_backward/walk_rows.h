@@ -81,9 +81,10 @@ __global__ void __launch_bounds__(kThreads) prepare_rows(const __grid_constant__
     if (there && column < f.dim_v) {
       const int64_t stored = rows.first_query + i;
       const Strided& given = p.given_dout;
-      const Chunk o = load_chunk(f.o.at<T>(block.b, block.h, stored) + column * f.o.stride[3], f.o.stride[3], p.whole.o);
-      const Chunk dout = load_chunk(given.at<T>(block.b, block.h, stored) + column * given.stride[3], given.stride[3],
-                                    p.whole.dout);
+      const Chunk o =
+          load_chunk(f.o.at<T>(block.b, block.h, stored) + column * f.o.stride[3], f.o.stride[3], p.whole.o);
+      const Chunk dout =
+          load_chunk(given.at<T>(block.b, block.h, stored) + column * given.stride[3], given.stride[3], p.whole.dout);
       if (!p.whole.dout) store_chunk(p.of.dout.at<T>(block.b, block.h, stored) + column, 1, true, dout);
       sum = dot<T>(dout, o, 0);
     }

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <cstdio>
 
-#include "kernels/fa1_backward/walk_params.h"
 #include "kernels/fa1_backward/dsink.h"
 #include "kernels/fa1_backward/make_params.h"
+#include "kernels/fa1_backward/walk_params.h"
 #include "kernels/primitives/launch.h"
 
 namespace attn::backward {
@@ -50,8 +50,8 @@ WalkShape walk_shape(const Call& call) {
   return WalkShape::kNone;
 }
 
-// Why the fast way does not take the problem; nullptr: it does. It takes 16-bit inputs of up to 128 columns, Q, K and V in
-// whole chunks, scores without bias, mask and cap, and sequences below 2^28.
+// Why the fast way does not take the problem; nullptr: it does. It takes 16-bit inputs of up to 128 columns, Q, K and V
+// in whole chunks, scores without bias, mask and cap, and sequences below 2^28.
 template <bool kFused>
 const char* walks_refuse(const Call& call) {
   const attn_problem& p = call.problem;

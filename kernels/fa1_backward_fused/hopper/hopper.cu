@@ -1,6 +1,5 @@
 // The host side of the walk on wgmma, and its instantiations.
 #include "kernels/fa1_backward_fused/hopper/hopper.h"
-
 #include "kernels/fa1_backward_fused/hopper/walk.h"
 #include "kernels/primitives/launch.h"
 

@@ -271,8 +271,10 @@ class GroupWalk {
     wait_for<0>(p, slopes);
   }
 
-  __device__ __forceinline__ void store(const Products<1, D / 8>& c, T* tile, const Strided& to, bool whole, int dim, float scale) const {
-    store_gradient(c, SharedTile<T, D>{tile}, own_, 0, to, whole, to.at<T>(b_, head_, rows_.first_key), first_, rows_.keys, rows_.stored_keys, dim, scale);
+  __device__ __forceinline__ void store(const Products<1, D / 8>& c, T* tile, const Strided& to, bool whole, int dim,
+                                        float scale) const {
+    store_gradient(c, SharedTile<T, D>{tile}, own_, 0, to, whole, to.at<T>(b_, head_, rows_.first_key), first_,
+                   rows_.keys, rows_.stored_keys, dim, scale);
   }
 
   const WalkParams& p_;

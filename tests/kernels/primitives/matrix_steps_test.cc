@@ -57,8 +57,7 @@ void check_product(bool trans, int row, int column) {
   for (int i = 0; i < 32; ++i) {
     for (int j = 0; j < 8 * N; ++j) {
       float due = 0;
-      for (int k = 0; k < kRows; ++k)
-        due += (trans ? first(k, row + i) : first(row + i, k)) * second(k, column + j);
+      for (int k = 0; k < kRows; ++k) due += (trans ? first(k, row + i) : first(row + i, k)) * second(k, column + j);
       ASSERT_EQ(out[i * 8 * N + j], due) << i << " " << j;
     }
   }
