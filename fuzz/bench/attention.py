@@ -89,7 +89,8 @@ class Call(Planned):
         self.problem = Problem(
             size=ctypes.sizeof(Problem), dtype=_format(q), batch=batch, heads_q=heads_q, heads_kv=k.shape[1],
             seq_q=seq_q, seq_k=k.shape[2], dim_qk=dim_qk, dim_v=v.shape[3], scale=dim_qk**-0.5, causal=int(causal),
-            window_left=window_left, window_right=-1, softcap=softcap, has_key_lengths=int(key_lengths is not None), num_splits=num_splits,
+            window_left=window_left, window_right=-1, softcap=softcap, has_key_lengths=int(key_lengths is not None),
+            num_splits=num_splits,
             bias_dtype=NONE if bias is None else _format(bias), latent=int(latent),
             features=(FEATURE_BITS["latent"] if latent else 0) | (FEATURE_WIDE if dim_qk > 256 else 0))
         self.tensors = Tensors(size=ctypes.sizeof(Tensors), q=_tensor(q), k=_tensor(k), v=_tensor(v), o=_tensor(o),
