@@ -44,8 +44,8 @@ if(foreign)
 endif()
 
 file(COPY ${source}/corpus DESTINATION ${root})
-file(COPY ${source}/fuzz/bench/attention.py ${source}/fuzz/bench/bench.py ${source}/fuzz/bench/bench_features.py
-     ${source}/fuzz/bench/timing.py DESTINATION ${root}/kernels)
+file(COPY ${source}/fuzz/bench/attention.py ${source}/fuzz/bench/backward.py ${source}/fuzz/bench/bench.py
+     ${source}/fuzz/bench/bench_features.py ${source}/fuzz/bench/timing.py DESTINATION ${root}/kernels)
 file(COPY ${source}/python/attnfuzz DESTINATION ${root}/python PATTERN __pycache__ EXCLUDE)
 file(COPY ${build}/python/attnfuzz/contract.py DESTINATION ${root}/python/attnfuzz)
 file(COPY ${source}/fuzz/bench/plain_loop.py DESTINATION ${root}/fuzz/bench)

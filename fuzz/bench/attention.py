@@ -3,6 +3,7 @@
     kernel = load("lib/libattn_fa1_cuda.so")
     call = kernel.prepare(q, k, v, o, lse, True, environment(torch.cuda.get_device_properties(0)))
     call()   # launches on torch's current stream, and raises if it was refused
+    call = kernel.prepare_backward(q, k, v, o, lse, dout, (dq, dk, dv), True, env)  # a kernel of gradients
 
 Tensors are (batch, head, position, dim). A library of another ABI is refused.
 """
@@ -16,8 +17,8 @@ from pathlib import Path
 _here = Path(__file__).resolve()
 _packages = [_here.parents[1] / "python", *sorted(_here.parents[2].glob("build/*/python"))]
 sys.path += [str(p) for p in _packages if (p / "attnfuzz/contract.py").exists()][:1]
-from attnfuzz.contract import (ABI, BF16, CUDA, F16, NONE, OK, FEATURE_BITS, FEATURE_WIDE, Environment,  # noqa: E402
-                               KernelStruct, Plan, Problem, ReportFunction, Tensors, TensorView)
+from attnfuzz.contract import (ABI, BF16, CUDA, F16, NONE, OK, FEATURE_BITS, FEATURE_WIDE, OPERATIONS,  # noqa: E402
+                               Environment, KernelStruct, Plan, Problem, ReportFunction, Tensors, TensorView)
 
 
 class Refused(Exception):
@@ -44,38 +45,26 @@ def _tensor(t):
     return TensorView(t.data_ptr(), (c_int64 * 4)(*t.stride()))
 
 
-class Call:
-    """One problem on one set of tensors, planned; calling it launches it."""
+def _format(t):
+    return {"torch.float16": F16, "torch.bfloat16": BF16}[str(t.dtype)]
 
-    def __init__(self, kernel, q, k, v, o, lse, causal, env, workspace=None, num_splits=0, window_left=-1,
-                 softcap=0.0, key_lengths=None, bias=None, latent=False):
+
+class Planned:
+    """A problem on one set of tensors; calling it launches it."""
+
+    def _take_plan(self, workspace):
         import torch
 
-        self.kernel, self.env, self.keep = kernel, env, (q, k, v, o, lse, key_lengths, bias)
-        self.o, self.lse = o, lse
-        batch, heads_q, seq_q, dim_qk = q.shape
-        self.problem = Problem(
-            size=ctypes.sizeof(Problem), dtype=F16 if q.dtype == torch.float16 else BF16, batch=batch,
-            heads_q=heads_q, heads_kv=k.shape[1], seq_q=seq_q, seq_k=k.shape[2], dim_qk=dim_qk, dim_v=v.shape[3],
-            scale=dim_qk**-0.5, causal=int(causal), window_left=window_left, window_right=-1, softcap=softcap,
-            has_key_lengths=int(key_lengths is not None), num_splits=num_splits,
-            bias_dtype=NONE if bias is None else F16 if bias.dtype == torch.float16 else BF16, latent=int(latent),
-            features=(FEATURE_BITS["latent"] if latent else 0) | (FEATURE_WIDE if dim_qk > 256 else 0))
-        self.tensors = Tensors(size=ctypes.sizeof(Tensors), q=_tensor(q), k=_tensor(k), v=_tensor(v), o=_tensor(o),
-                               lse=_tensor(lse.unsqueeze(-1)))
-        if key_lengths is not None:
-            self.tensors.key_lengths = key_lengths.data_ptr()
-        if bias is not None:
-            self.tensors.bias = _tensor(bias)
+        kernel = self.kernel
         self.plan = Plan(size=ctypes.sizeof(Plan))
         reason = ctypes.create_string_buffer(512)
-        status = kernel.struct.plan(self.problem, self.tensors, env, self.plan, reason, len(reason))
+        status = kernel.struct.plan(self.problem, self.tensors, self.env, self.plan, reason, len(reason))
         if status != OK:
             raise Refused(f"{kernel.name} refuses: {reason.value.decode()}")
         if self.plan.size != ctypes.sizeof(Plan):
             raise Refused(f"{kernel.name} fills in a plan of {self.plan.size} bytes, not {ctypes.sizeof(Plan)}")
         if workspace is None or workspace.numel() < self.plan.workspace_bytes:
-            workspace = torch.empty(max(self.plan.workspace_bytes, 16), dtype=torch.uint8, device=q.device)
+            workspace = torch.empty(max(self.plan.workspace_bytes, 16), dtype=torch.uint8, device=self.device)
         self.workspace = workspace
         self.tensors.workspace = workspace.data_ptr()
         self.tensors.workspace_bytes = workspace.numel()
@@ -89,6 +78,48 @@ class Call:
             raise Refused(f"{self.kernel.name} did not run: status {status} {' '.join(self.env.messages)}")
 
 
+class Call(Planned):
+    """A forward pass."""
+
+    def __init__(self, kernel, q, k, v, o, lse, causal, env, workspace=None, num_splits=0, window_left=-1,
+                 softcap=0.0, key_lengths=None, bias=None, latent=False):
+        self.kernel, self.env, self.keep = kernel, env, (q, k, v, o, lse, key_lengths, bias)
+        self.device, self.o, self.lse = q.device, o, lse
+        batch, heads_q, seq_q, dim_qk = q.shape
+        self.problem = Problem(
+            size=ctypes.sizeof(Problem), dtype=_format(q), batch=batch, heads_q=heads_q, heads_kv=k.shape[1],
+            seq_q=seq_q, seq_k=k.shape[2], dim_qk=dim_qk, dim_v=v.shape[3], scale=dim_qk**-0.5, causal=int(causal),
+            window_left=window_left, window_right=-1, softcap=softcap, has_key_lengths=int(key_lengths is not None),
+            num_splits=num_splits,
+            bias_dtype=NONE if bias is None else _format(bias), latent=int(latent),
+            features=(FEATURE_BITS["latent"] if latent else 0) | (FEATURE_WIDE if dim_qk > 256 else 0))
+        self.tensors = Tensors(size=ctypes.sizeof(Tensors), q=_tensor(q), k=_tensor(k), v=_tensor(v), o=_tensor(o),
+                               lse=_tensor(lse.unsqueeze(-1)))
+        if key_lengths is not None:
+            self.tensors.key_lengths = key_lengths.data_ptr()
+        if bias is not None:
+            self.tensors.bias = _tensor(bias)
+        self._take_plan(workspace)
+
+
+class BackwardCall(Planned):
+    """A backward pass. `grads`: dQ, dK and dV, which are written."""
+
+    def __init__(self, kernel, q, k, v, o, lse, dout, grads, causal, env, workspace=None):
+        self.kernel, self.env, self.keep = kernel, env, (q, k, v, o, lse, dout)
+        self.device, self.grads = q.device, grads
+        batch, heads_q, seq_q, dim_qk = q.shape
+        self.problem = Problem(
+            size=ctypes.sizeof(Problem), dtype=_format(q), batch=batch, heads_q=heads_q,
+            heads_kv=k.shape[1], seq_q=seq_q, seq_k=k.shape[2], dim_qk=dim_qk, dim_v=v.shape[3], scale=dim_qk**-0.5,
+            causal=int(causal), window_left=-1, window_right=-1, bias_dtype=NONE, features=OPERATIONS["backward"])
+        dq, dk, dv = grads
+        self.tensors = Tensors(size=ctypes.sizeof(Tensors), q=_tensor(q), k=_tensor(k), v=_tensor(v), o=_tensor(o),
+                               lse=_tensor(lse.unsqueeze(-1)), dout=_tensor(dout), dq=_tensor(dq), dk=_tensor(dk),
+                               dv=_tensor(dv))
+        self._take_plan(workspace)
+
+
 class Kernel:
     def __init__(self, library, struct):
         self.library, self.struct, self.name = library, struct, struct.name.decode()
@@ -97,6 +128,10 @@ class Kernel:
         """A Call of this kernel. `key_lengths`: int64, one a batch entry; `bias`: (batch, head, query, key), expanded;
         `latent`: v is a view of k's first columns."""
         return Call(self, *arguments, **named)
+
+    def prepare_backward(self, *arguments, **named):
+        """A BackwardCall of this kernel, which has ATTN_FEATURE_BACKWARD."""
+        return BackwardCall(self, *arguments, **named)
 
 
 def load(path):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times fa1 and splitk on a GPU beside PyTorch's attention back ends.
 
-    python3 bench.py --lib build/full/lib [--only prefill|decode|mla] [--json FILE]
+    python3 bench.py --lib build/full/lib [--only prefill|decode|mla|backward] [--json FILE]
     python3 bench.py --lib build/full/lib --only prefill --kernels fa1 --against cudnn,flash \\
                      --dtype both --cold --markdown speed.md
     python3 bench.py --lib build/full/lib --only decode --kernels splitk --against cudnn,flash \\
@@ -12,7 +12,7 @@ dim 64, 128 and 256, full and causal; in TFLOP/s, 4 B H S^2 D operations, half o
 if causal. Decode: one query, 32 query heads on 8 KV heads, dim 128, 512 to
 131072 keys; in GB/s of K and V read once. MLA: one query of 16 or 128 heads on one latent head, 576 columns of Q
 and K, of which V is the first 512, 512 to 32768 keys; in GB/s of the latent read once. PyTorch's back ends get its
-heads as queries, the form that suits them best.
+heads as queries, the form that suits them best. Backward, only where it is asked for: backward.py says what it does.
 
 Contenders are compared and timed as timing.py says: medians of --rounds replays, with --cold after a rest
 as well. A large matrix product, a large copy and a large read are timed before and after, as the ceilings of
@@ -35,6 +35,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import attention
+import backward
 import timing
 from timing import log, say_ceilings
 
@@ -261,7 +262,7 @@ def main():
     here = pathlib.Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lib", type=pathlib.Path, default=here.parent / "lib", help="folder of libattn_*_cuda.so")
-    parser.add_argument("--only", choices=("prefill", "decode", "mla"))
+    parser.add_argument("--only", choices=("prefill", "decode", "mla", "backward"))
     parser.add_argument("--dtype", choices=("f16", "bf16", "both"), default="f16")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=420, help="no new problem is begun after as many")
@@ -270,8 +271,9 @@ def main():
     parser.add_argument("--batches", default="1,8,64", help="of decode and MLA")
     parser.add_argument("--variant", type=int, default=0,
                         help="instantiation to ask for; 2: fa1's path for sm_80, whatever the GPU")
-    parser.add_argument("--kernels", default=",".join(OURS), help="which of ours")
+    parser.add_argument("--kernels", help=f"which of ours: {','.join(OURS)}; backward: {backward.OURS}")
     parser.add_argument("--against", default=",".join(BACK_ENDS), help="which of PyTorch's back ends")
+    parser.add_argument("--seqs", help="of backward, in place of all from 512 to --longest")
     parser.add_argument("--cold", action="store_true", help="measure after a rest as well")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--markdown", type=pathlib.Path, help="with --cold: a table of the first kernel's rows")
@@ -285,6 +287,9 @@ def main():
     device = torch.device("cuda")
     properties = torch.cuda.get_device_properties(device)
     env = attention.environment(properties, arguments.variant)
+    if arguments.only == "backward":
+        return backward.run(arguments, [DTYPES[name] for name in DTYPES if arguments.dtype in (name, "both")], device)
+    arguments.kernels = arguments.kernels or ",".join(OURS)
     kernels = [attention.load(str(arguments.lib.resolve() / f"libattn_{name}_cuda.so"))
                for name in arguments.kernels.split(",")]
     dtypes = list(DTYPES.values()) if arguments.dtype == "both" else [DTYPES[arguments.dtype]]

@@ -14,9 +14,11 @@
 #include <array>
 #include <type_traits>
 
+#include "kernels/fa1_backward/walks.h"
+#include "kernels/fa1_backward/dsink.h"
+#include "kernels/fa1_backward/make_params.h"
 #include "kernels/fa1_backward/mma.h"
 #include "kernels/fa1_backward/tiles.h"
-#include "kernels/forward/sinks.h"
 #include "kernels/identity.h"
 #include "kernels/plug_in.h"
 #include "kernels/primitives/launch.h"
@@ -40,27 +42,6 @@ __global__ void delta_kernel(const __grid_constant__ Params p) {
   sum = warp_sum(sum);
   if (p.dlse.data != nullptr) sum -= *p.dlse.at<float>(b, h, stored);
   if (lane_id() == 0) p.delta[row] = sum;
-}
-
-// dsink of a head: -sum e^(sink - LSE) D over its queries, in a fixed order.
-__global__ void dsink_kernel(const __grid_constant__ Params p) {
-  const ForwardParams& f = p.forward;
-  const int64_t h = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
-  if (h >= f.heads_q) return;  // a whole warp
-  float sum = 0;
-  for (int64_t b = 0; b < f.batch; ++b) {
-    const Rows rows = rows_of(f, b);
-    if (rows.queries == 0) continue;
-    const float sink = sink_score(f.sinks, h);
-    if (sink == neg_inf()) break;
-    const float* delta = p.delta + (b * f.heads_q + h) * f.seq_q;
-    for (int64_t i = lane_id(); i < rows.queries; i += 32) {
-      const float lse = *f.lse.at<float>(b, h, rows.first_query + i);
-      sum = fma(-ex2((sink - lse) * kLog2e), delta[i], sum);
-    }
-  }
-  sum = warp_sum(sum);
-  if (lane_id() == 0) static_cast<float*>(p.dsink.data)[h * p.dsink.stride[1]] = sum;
 }
 
 // A thread's part of a row of a result: columns first, first + kThreadsOfRow, ...
@@ -232,35 +213,6 @@ __global__ void dbias_kernel(const __grid_constant__ Params p) {
   }
 }
 
-Params make_params(const Call& call) {
-  const attn_problem& a = call.problem;
-  const attn_tensors t = strided(a, call.tensors);
-  Params p = {};
-  ForwardParams& f = p.forward;
-  f.q = t.q, f.k = t.k, f.v = t.v, f.o = t.o, f.lse = t.lse, f.bias = t.bias, f.mask = t.mask;
-  f.key_lengths = a.has_key_lengths ? t.key_lengths : nullptr;
-  f.batch = a.batch, f.heads_q = a.heads_q, f.seq_q = a.seq_q, f.seq_k = a.seq_k;
-  f.dim_qk = static_cast<int32_t>(a.dim_qk), f.dim_v = static_cast<int32_t>(a.dim_v);
-  f.group = a.heads_kv == 0 ? 1 : static_cast<int32_t>(a.heads_q / a.heads_kv);
-  f.left = a.window_left < 0 ? kFar : std::min(a.window_left, kFar);
-  f.right = a.window_right < 0 ? kFar : std::min(a.window_right, kFar);
-  if (a.causal) f.right = 0;
-  f.bottom_right = a.align == ATTN_BOTTOM_RIGHT;
-  f.has_mask = a.has_mask != 0;
-  f.ragged = {(a.ragged & ATTN_RAGGED_QUERIES) != 0 ? t.cu_q : nullptr,
-              (a.ragged & ATTN_RAGGED_KEYS) != 0 ? t.cu_k : nullptr, a.index_dtype == ATTN_INDEX_32};
-  if (a.has_sink) f.sinks = {t.sink.data, t.sink.stride[1], a.sink_dtype};
-  f.bias_dtype = a.bias_dtype;
-  f.scale = a.scale, f.softcap = a.softcap;
-  p.dout = t.dout, p.dq = t.dq, p.dk = t.dk, p.dv = t.dv;
-  if ((a.features & ATTN_FEATURE_DLSE) != 0) p.dlse = t.dlse;
-  p.dbias = t.dbias, p.dsink = t.dsink;
-  p.heads_kv = a.heads_kv;
-  p.inverse_cap = a.softcap > 0 ? 1.0f / a.softcap : 0.0f;
-  p.delta = static_cast<float*>(t.workspace);
-  return p;
-}
-
 // One way through the kernels: its launches, the rows of their tiles, and the shared memory of a block.
 struct Way {
   const char* path;
@@ -285,7 +237,13 @@ constexpr Way mma_way(const char* path) {
           dbias_kernel<T, D>, Tiles<D>::bytes()};
 }
 
-constexpr int32_t kPlain = 2;  // the second of kVariants
+// The fast way is a variant where it is compiled, the first one. Each takes the next where it cannot.
+template <bool kFast>
+constexpr auto variants() {
+  if constexpr (kFast) return std::array{"cp.async", "mma", "plain"};
+  else return std::array{"mma", "plain"};
+}
+constexpr int32_t kPlain = kWalks ? 3 : 2;
 
 template <class T>
 Way way_of(int64_t columns, bool mma) {
@@ -335,19 +293,34 @@ constexpr attn_domain kAll = [] {
   return domain;
 }();
 
+// True if the fast way runs.
+template <bool kFast>
+bool takes_walks(const Call& call) {
+  if constexpr (kFast) return call.env.variant <= 1 && walks_refuse<false>(call) == nullptr;
+  return false;
+}
+
 struct Backward {
   static constexpr const char* kName = "fa1_backward";
   static constexpr const char* kDescription = "the gradients of attention, in a fixed order";
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
   static constexpr const attn_domain* kDomain = &kAll;
-  static constexpr std::array kVariants = {"mma", "plain"};
+  static constexpr std::array kVariants = variants<kWalks>();
   static constexpr uint64_t kFeatures = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 |
                                         ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_SINK |
                                         ATTN_FEATURE_DSINK | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
 
   static Refusal plan(const Call& call, attn_plan* plan) {
     const attn_problem& p = call.problem;
+    if constexpr (kWalks) {
+      if (takes_walks<kWalks>(call)) {
+        static_assert(Grad64::kKeys.keys() == Grad128::kKeys.keys());
+        describe_walks(call, "", Grad64::kKeys.keys(), KeySpec::kQueries, plan);
+        plan->workspace_bytes = walk_bytes(call, false);
+        return {};
+      }
+    }
     const Way way = way_of(call);
     const Counts counts(p, call.tensors, way.own);
     if (!counts.fit()) return {ATTN_UNSUPPORTED, "more than 2^31 - 1 blocks: the problem is too large"};
@@ -374,6 +347,12 @@ struct Backward {
 
   static attn_status run(const Call& call, const attn_plan&) {
     const Params p = make_params(call);
+    if constexpr (kWalks) {
+      if (takes_walks<kWalks>(call)) {
+        const WalkParams walk = walk_params(call, p, false);
+        return finish_walks(call, walk, launch_walks<false>(call, walk));
+      }
+    }
     const Way way = way_of(call);
     const Counts counts(call.problem, call.tensors, way.own);
     const bool sinks = (call.problem.features & ATTN_FEATURE_DSINK) != 0;

@@ -34,6 +34,7 @@ struct Params {
   int64_t heads_kv;
   float inverse_cap;  // 1 / softcap; 0: there is no cap
   float* delta;       // D of each row of (b, h, i), dense
+  int64_t delta_rows;  // of a head in it
 };
 
 // The rows of a batch entry, and how many of dK and dV belong to it: key lengths do not shorten these.

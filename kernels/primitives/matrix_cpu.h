@@ -277,6 +277,7 @@ struct MmaPb {
   const uint32_t* p;
   const T* b;
   int n_extent;
+  int column;  // of B, that of C's first
   SIMT_SLOTS static void run(simt::Lanes<MmaPb> lanes, const simt::Meeting& meeting) {
     need_lanes(meeting, kName);
     const MmaPb& first = lanes[0];
@@ -286,6 +287,7 @@ struct MmaPb {
       const MmaPb& mine = lanes[lane];
       check_uniform(mine.b == first.b, lane, meeting, kName, "B");
       check_uniform(mine.n_extent == first.n_extent, lane, meeting, kName, "extent of n");
+      check_uniform(mine.column == first.column, lane, meeting, kName, "column");
       c[lane] = mine.c;
       fragment[lane] = mine.p;
     }
@@ -299,7 +301,7 @@ struct MmaPb {
       for (const uint32_t*& lane : fragment) lane += 4;
     }
     for (int n = 0; n < first.n_extent; n += 8) {
-      load_columns<K>(tile, n, columns);
+      load_columns<K>(tile, first.column + n, columns);
       simt::mma_columns(c, a, columns, 8, 1, K, kFormat<T>, meeting.geometry->mma_truncates);
       carry_undefined(c, a, columns, 8, 1, K);
       for (float*& lane : c) lane += 4;
@@ -337,7 +339,7 @@ template <int K, int M, class T, int D>
 inline void mma_pb(float (&c)[M][4], const uint32_t (&p)[K / 16][4], SharedTile<T, D> b,
                    int n_extent ATTN_AND_HERE) {
   static_assert(K % 16 == 0 && M % 2 == 0 && 8 * M <= D);
-  cpu::MmaPb<K, M, T, D> mma{&c[0][0], &p[0][0], b.base, n_extent};
+  cpu::MmaPb<K, M, T, D> mma{&c[0][0], &p[0][0], b.base, n_extent, 0};
   simt::meet(mma, simt::kFullMask, here);
 }
 

@@ -3,11 +3,15 @@
 // M of them one below the other.
 //
 //   ldsm_rows(a, row, fragments)     A[row.., 0..D) as fragments [M][D / 16][4]
+//   ldsm_step(a, row, k, fragments)  A[row.., k..k + 16) as fragments [M][4]
+//   ldsm_step_trans(a, k, column, fragments)  A[k..k + 16, column..)^T as fragments [M][4]
 //   mma_abt(c, a, a_row, b)          C(16M x N) += A[a_row.., 0..D) B[0..N, 0..D)^T, c[M][N / 8][4]
 //   mma_abt(c, fragments, b)         the same, A being in registers
-//   mma_pb(c, p, b, row)             C(16M x D) += P(16M x 16) B[row..row + 16, 0..D), c[M][D / 8][4]
+//   mma_pb(c, p, b, row, column)     C(16M x N) += P(16M x 16) B[row..row + 16, column..column + N), c[M][N / 8][4]
 //
-// Tiles begin at multiples of 128 bytes. One accumulator an element; k ascending.
+// Tiles begin at multiples of 128 bytes. k and row of a step, and columns, are multiples of 16; that of mma_pb is a
+// multiple of N. N of mma_pb divides 64, or is D with column 0, which is the default. One accumulator an element; k
+// ascending.
 #pragma once
 
 #include "kernels/primitives/matrix.h"
@@ -72,6 +76,22 @@ __device__ __forceinline__ void ldsm_rows(SharedTile<T, D> a, int row, uint32_t 
   }
 }
 
+template <int M, class T, int D>
+__device__ __forceinline__ void ldsm_step(SharedTile<T, D> a, int row, int k, uint32_t (&fragments)[M][4]) {
+  const int lane = lane_id();
+  const uint32_t start = ptx::column_of(ptx::lane_start(a, lane % 16, lane / 16), k) + row * (2 * D);
+#pragma unroll
+  for (int m = 0; m < M; ++m) ptx::ldsm4(start + m * (16 * 2 * D), fragments[m]);
+}
+
+template <int M, class T, int D>
+__device__ __forceinline__ void ldsm_step_trans(SharedTile<T, D> a, int k, int column, uint32_t (&fragments)[M][4]) {
+  const int lane = lane_id();
+  const uint32_t start = ptx::lane_start(a, lane % 8 + 8 * (lane / 16), lane / 8 % 2) + k * (2 * D);
+#pragma unroll
+  for (int m = 0; m < M; ++m) ptx::ldsm4_trans(ptx::column_of(start, column + 16 * m), fragments[m]);
+}
+
 template <int N, int M, class T, int D>
 __device__ __forceinline__ void mma_abt(float (&c)[M][N / 8][4], SharedTile<T, D> a, int a_row,
                                         SharedTile<T, D> b) {
@@ -97,13 +117,14 @@ __device__ __forceinline__ void mma_abt(float (&c)[M][N / 8][4], const uint32_t 
     ptx::abt_step<N, M, T, D>(c, [&](int m) -> const uint32_t(&)[4] { return a[m][k / 16]; }, b_start, k);
 }
 
-template <int M, class T, int D>
-__device__ __forceinline__ void mma_pb(float (&c)[M][D / 8][4], const uint32_t (&p)[M][4], SharedTile<T, D> b,
-                                       int row) {
+template <int M, int N, class T, int D>
+__device__ __forceinline__ void mma_pb(float (&c)[M][N][4], const uint32_t (&p)[M][4], SharedTile<T, D> b, int row,
+                                       int column = 0) {
+  static_assert(N % 2 == 0 && (8 * N == D || 64 % (8 * N) == 0));
   const int lane = lane_id();
-  const uint32_t start = ptx::lane_start(b, lane % 16, lane / 16) + row * (2 * D);
+  const uint32_t start = ptx::column_of(ptx::lane_start(b, lane % 16, lane / 16), column) + row * (2 * D);
 #pragma unroll
-  for (int n = 0; n < D; n += 16) {
+  for (int n = 0; n < 8 * N; n += 16) {
     uint32_t r[4];
     ptx::ldsm4_trans(ptx::column_of(start, n), r);
 #pragma unroll

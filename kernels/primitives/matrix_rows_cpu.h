@@ -51,6 +51,19 @@ inline void ldsm_rows(SharedTile<T, D> a, int row, uint32_t (&fragments)[M][D / 
   }
 }
 
+template <int M, class T, int D>
+inline void ldsm_step(SharedTile<T, D> a, int row, int k, uint32_t (&fragments)[M][4] ATTN_AND_HERE) {
+  const int lane = lane_id();
+  for (int m = 0; m < M; ++m) ldsm4(a.at(row + 16 * m + lane % 16, k + 8 * (lane / 16)), fragments[m], here);
+}
+
+template <int M, class T, int D>
+inline void ldsm_step_trans(SharedTile<T, D> a, int k, int column, uint32_t (&fragments)[M][4] ATTN_AND_HERE) {
+  const int lane = lane_id();
+  for (int m = 0; m < M; ++m)
+    ldsm4_trans(a.at(k + lane % 8 + 8 * (lane / 16), column + 16 * m + 8 * (lane / 8 % 2)), fragments[m], here);
+}
+
 template <int N, int M, class T, int D>
 inline void mma_abt(float (&c)[M][N / 8][4], SharedTile<T, D> a, int a_row, SharedTile<T, D> b ATTN_AND_HERE) {
   for (int m = 0; m < M; ++m) mma_abt<N>(c[m], a, a_row + 16 * m, b, D, here);
@@ -65,12 +78,13 @@ inline void mma_abt(float (&c)[M][N / 8][4], const uint32_t (&a)[M][D / 16][4],
   }
 }
 
-template <int M, class T, int D>
-inline void mma_pb(float (&c)[M][D / 8][4], const uint32_t (&p)[M][4], SharedTile<T, D> b,
-                   int row ATTN_AND_HERE) {
+template <int M, int N, class T, int D>
+inline void mma_pb(float (&c)[M][N][4], const uint32_t (&p)[M][4], SharedTile<T, D> b, int row,
+                   int column = 0 ATTN_AND_HERE) {
+  static_assert(N % 2 == 0 && (8 * N == D || 64 % (8 * N) == 0));
   for (int m = 0; m < M; ++m) {
-    const uint32_t one[1][4] = {{p[m][0], p[m][1], p[m][2], p[m][3]}};
-    mma_pb<16>(c[m], one, SharedTile<T, D>{b.base + row * D}, D, here);
+    cpu::MmaPb<16, N, T, D> mma{&c[m][0][0], &p[m][0], b.base + row * D, 8 * N, column};
+    simt::meet(mma, simt::kFullMask, here);
   }
 }
 

@@ -1,0 +1,127 @@
+// What precedes and follows the walks: D and the scaled LSE of each query, and dQ out of its sums.
+#pragma once
+
+#include "kernels/fa1_backward/walk_params.h"
+#include "kernels/primitives/fragment_sums.h"
+
+namespace attn::backward {
+
+struct alignas(16) Chunk {
+  uint32_t words[4];
+};
+struct alignas(16) Floats {
+  float at[4];
+};
+
+// A block of these kernels has kRowTile rows of a head.
+struct RowBlock {
+  int64_t b, h;
+  int32_t first;
+};
+__device__ __forceinline__ RowBlock row_block(const WalkParams& p) {
+  const int32_t tiles = p.rows / kRowTile, heads = static_cast<int32_t>(p.of.forward.heads_q);
+  const int32_t block = static_cast<int32_t>(blockIdx.x), head = block / tiles;
+  return {head / heads, head % heads, block % tiles * kRowTile};
+}
+
+// Eight columns of a row from `at` on; at once if rows are whole chunks.
+template <class T>
+__device__ __forceinline__ Chunk load_chunk(const T* at, int64_t stride, bool whole) {
+  if (whole) return *reinterpret_cast<const Chunk*>(at);
+  Chunk chunk;
+#pragma unroll
+  for (int n = 0; n < 4; ++n)
+    chunk.words[n] = at[2 * n * stride].bits | static_cast<uint32_t>(at[(2 * n + 1) * stride].bits) << 16;
+  return chunk;
+}
+template <class T>
+__device__ __forceinline__ void store_chunk(T* at, int64_t stride, bool whole, const Chunk& chunk) {
+  if (whole) {
+    *reinterpret_cast<Chunk*>(at) = chunk;
+    return;
+  }
+#pragma unroll
+  for (int n = 0; n < 8; ++n) at[n * stride] = T{static_cast<uint16_t>(chunk.words[n / 2] >> 16 * (n % 2))};
+}
+
+template <class T>
+__device__ __forceinline__ float dot(const Chunk& a, const Chunk& b, float sum) {
+#pragma unroll
+  for (int n = 0; n < 4; ++n) {
+    float low_a, high_a, low_b, high_b;
+    unpack2<T>(a.words[n], low_a, high_a);
+    unpack2<T>(b.words[n], low_b, high_b);
+    sum = fma(low_a, low_b, sum);
+    sum = fma(high_a, high_b, sum);
+  }
+  return sum;
+}
+
+// D = sum_c dO O - dLSE and LSE log2 e of a block's rows, and zeros in the place of the sums of dQ. D / 8 lanes
+// a row.
+template <class T, int D>
+__global__ void __launch_bounds__(kThreads) prepare_rows(const __grid_constant__ WalkParams p) {
+  constexpr int kLanes = D / 8, kStep = kThreads / kLanes;
+  const ForwardParams& f = p.of.forward;
+  const RowBlock block = row_block(p);
+  const EntryRows rows = entry_rows(p, block.b);
+  const int64_t first = (block.b * f.heads_q + block.h) * p.rows + block.first;
+  const int column = thread_id() % kLanes * 8;
+  if (p.sums != nullptr) {
+    Floats* const to = reinterpret_cast<Floats*>(p.sums + first * D);
+#pragma unroll
+    for (int n = 0; n < kRowTile * D / 4; n += kThreads) to[n + thread_id()] = Floats{};
+  }
+#pragma unroll
+  for (int r = 0; r < kRowTile; r += kStep) {
+    const int row = r + thread_id() / kLanes;
+    const int32_t i = block.first + row;
+    const bool there = i < rows.queries;
+    float sum = 0;
+    if (there && column < f.dim_v) {
+      const int64_t stored = rows.first_query + i;
+      const Strided& given = p.given_dout;
+      const Chunk o =
+          load_chunk(f.o.at<T>(block.b, block.h, stored) + column * f.o.stride[3], f.o.stride[3], p.whole.o);
+      const Chunk dout =
+          load_chunk(given.at<T>(block.b, block.h, stored) + column * given.stride[3], given.stride[3], p.whole.dout);
+      if (!p.whole.dout) store_chunk(p.of.dout.at<T>(block.b, block.h, stored) + column, 1, true, dout);
+      sum = dot<T>(dout, o, 0);
+    }
+#pragma unroll
+    for (int step = 1; step < kLanes; step *= 2) sum += shfl_xor(sum, step);
+    if (column != 0) continue;
+    if (there && p.of.dlse.data != nullptr) sum -= *p.of.dlse.at<float>(block.b, block.h, rows.first_query + i);
+    p.delta[first + row] = there ? sum : 0;
+    p.lse2[first + row] = there ? *f.lse.at<float>(block.b, block.h, rows.first_query + i) * kLog2e : 0;
+  }
+}
+
+// dQ = scale times its sums. A thread has 8 columns of each of a few rows.
+template <class T, int D>
+__global__ void __launch_bounds__(kThreads) finish_dq(const __grid_constant__ WalkParams p) {
+  constexpr int kLanes = D / 8, kStep = kThreads / kLanes;
+  const ForwardParams& f = p.of.forward;
+  const RowBlock block = row_block(p);
+  const EntryRows rows = entry_rows(p, block.b);
+  const int64_t first = (block.b * f.heads_q + block.h) * p.rows + block.first;
+  const int n = thread_id() % kLanes;
+  if (8 * n >= f.dim_qk) return;
+#pragma unroll
+  for (int r = 0; r < kRowTile; r += kStep) {
+    const int row = r + thread_id() / kLanes;
+    if (block.first + row >= rows.queries) return;
+    const float* const sums = p.sums + first * D + (row / 16 * kLanes + n) * 128;
+    Chunk chunk;
+#pragma unroll
+    for (int t = 0; t < 4; ++t) {
+      const int lane = row % 8 * 4 + t, e = row % 16 / 8 * 2;
+      chunk.words[t] = pack2<T>(sums[fragment_place(lane, e)] * f.scale, sums[fragment_place(lane, e + 1)] * f.scale);
+    }
+    const Strided& dq = p.of.dq;
+    store_chunk(dq.at<T>(block.b, block.h, rows.first_query + block.first + row) + 8 * n * dq.stride[3], dq.stride[3],
+                p.whole.dq, chunk);
+  }
+}
+
+}  // namespace attn::backward

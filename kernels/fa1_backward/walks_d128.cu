@@ -1,0 +1,3 @@
+#include "kernels/fa1_backward/walk_launch.h"
+
+ATTN_BACKWARD_WALKS(Grad128, false);

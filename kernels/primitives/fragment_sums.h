@@ -1,0 +1,42 @@
+// Sums of C fragments (matrix.h) in global memory, to which several blocks add. A fragment of 16x8 sums is 128
+// floats, whose order is the back end's: a warp adds all of a fragment in as few transactions as the device
+// allows.
+//
+//   add_fragment(sums, c)        sums[fragment_place(lane, e)] += c[e], each atomically, in any order of blocks
+//   fragment_place(lane, e)      where value e of a lane lies
+//
+// `sums` is a multiple of 512 bytes. All lanes of a warp call with the same. Nothing is returned, and other
+// blocks see the sums when this kernel has ended.
+#pragma once
+
+#include "kernels/primitives/atomic.h"
+#include "kernels/primitives/warp.h"
+
+namespace attn {
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+
+__device__ __forceinline__ constexpr int fragment_place(int lane, int e) { return 32 * e + lane; }
+
+__device__ __forceinline__ void add_fragment(float* sums, const float (&c)[4]) {
+#pragma unroll
+  for (int e = 0; e < 4; ++e) ::atomicAdd(sums + fragment_place(lane_id(), e), c[e]);
+}
+
+#else
+
+__host__ __device__ __forceinline__ constexpr int fragment_place(int lane, int e) { return 4 * lane + e; }
+
+__device__ __forceinline__ void add_fragment(float* sums, const float (&c)[4]) {
+#ifdef __CUDACC__
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(sums + fragment_place(lane_id(), 0)),
+               "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3])
+               : "memory");
+#else
+  for (int e = 0; e < 4; ++e) atomic_add(sums + fragment_place(lane_id(), e), c[e]);
+#endif
+}
+
+#endif
+
+}  // namespace attn
