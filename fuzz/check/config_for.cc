@@ -20,7 +20,7 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
   config.splits = target.info().has_stages;
   config.features = target.info().features;
   // A batch on a GPU knows no pages (fuzz/batch/prepare.cc), and one case alone costs what fifty do there.
-  if (options.batch > 0) config.slow = ATTN_FEATURE_PAGED;
+  if (options.batch > 0) config.slow = ATTN_FEATURE_PAGED | ATTN_FEATURE_KV8;
   config.work = options.work;
   config.refused = options.refused ? *options.refused
                    : options.terms ? options.terms->refused

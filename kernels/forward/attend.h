@@ -8,6 +8,7 @@
 // barrier that all readers passed after they had read it.
 #pragma once
 
+#include "kernels/forward/narrow_loader.h"
 #include "kernels/forward/online_softmax.h"
 #include "kernels/forward/params.h"
 #include "kernels/forward/probe_rows.h"
@@ -76,8 +77,9 @@ __device__ TileSpan live_tiles(const BlockRange& range) {
   return {range.first.begin / Shape::kTileK, (range.last.end + Shape::kTileK - 1) / Shape::kTileK};
 }
 
-// Attends to KV tiles [tiles.begin, tiles.end). Every thread of the block must call this.
-template <class Shape>
+// Attends to KV tiles [tiles.begin, tiles.end). Every thread of the block must call this. `kNarrow`: K and V have 8
+// bits.
+template <class Shape, bool kNarrow = false>
 __device__ void attend(const ForwardParams& p, const BlockRows& block, TileSpan tiles,
                        RowState<Shape::kDim>& state) {
   using T = typename Shape::T;
@@ -107,6 +109,16 @@ __device__ void attend(const ForwardParams& p, const BlockRows& block, TileSpan 
     return p.q.at<const T>(block.b, block.first_head + row % p.packed, block.entry.first_query + row / p.packed);
   };
   const auto load_keys = [&](SharedTile<T, kDim> tile, const Strided& tensor, int64_t t, int dim, bool async) {
+    if constexpr (kNarrow) {
+      const Strided& scales = &tensor == &p.k ? p.narrow.k_scale : p.narrow.v_scale;
+      const auto codes_at = [&](int r) -> const uint8_t* {
+        const int64_t j = t * kTileK + r;
+        return j < block.entry.keys ? key_row<uint8_t>(p, tensor, kv_head, block.b, block.entry, j) : nullptr;
+      };
+      const auto scale_at = [&](int r) { return *scales.at<const float>(block.b, kv_head, t * kTileK + r); };
+      load_narrow_tile<kTileK>(tile, codes_at, scale_at, p.narrow.dtype, dim, tensor.stride[3], async);
+      return;
+    }
     const auto row_at = [&](int r) -> const T* {
       const int64_t j = t * kTileK + r;
       return j < block.entry.keys ? key_row<T>(p, tensor, kv_head, block.b, block.entry, j) : nullptr;

@@ -61,12 +61,19 @@ struct Paged {
   uint32_t page_size;
 };
 
+// K and V of 8 bits, and their scales by batch entry, KV head and key (ATTN_FEATURE_KV8).
+struct Narrow {
+  int32_t dtype;  // ATTN_E4M3 or ATTN_E5M2; 0: K and V have the format of Q
+  Strided k_scale, v_scale;
+};
+
 struct ForwardParams {
   Strided q, k, v, o, lse, bias, mask;
   Sinks sinks;
   Slopes slopes;
   Ragged ragged;
   Paged paged;
+  Narrow narrow;
   const int64_t* key_lengths;  // nullptr: all seq_k
   int64_t batch, heads_q, seq_q, seq_k;
   int32_t dim_qk, dim_v;
