@@ -72,7 +72,7 @@ void put_keys(const double* rows, int64_t count, int64_t dim, double* panel) {
 }  // namespace
 
 Factors factors_of(const ErrorNumbers& model) {
-  return {model.least_factor, model.key_overflow, model.narrow && model.kv_rule != ATTN_KV_DEQUANTISED};
+  return {model.least_factor, model.key_overflow, model.narrow ? model.v_overflow : 0, model.narrow && model.kv_rule != ATTN_KV_DEQUANTISED};
 }
 
 Purity purity_of(const double* values, int64_t count) {
@@ -131,6 +131,9 @@ void load_operands(const attn_problem& problem, const attn_tensors& tensors, int
       put_keys(rows.data(), j % kLanes + 1, out.dim_qk, out.keys.data() + j / kLanes * kLanes * out.dim_qk);
 
     read(tensors.v, tensors.v_scale, from, first + j, problem.dim_v, row.data());
+    for (double& v : row) {
+      if (factors.value_overflow > 0 && std::abs(v) >= factors.value_overflow) v = std::copysign(kInfinity, v);
+    }
     put_row(row.data(), j, &out.values);
   }
   put_sizes(&out.values);

@@ -71,6 +71,7 @@ struct Operands {
 struct Factors {
   double least = 0;            // least_factor
   double key_overflow = 0;     // a larger key counts as infinite; 0: none does
+  double value_overflow = 0;   // so does a larger value of 8 bits, which a row that does not see it may meet, too
   bool units_of_codes = false;  // products may be those of the codes: `least` then is in units of a key's scale
 };
 Factors factors_of(const ErrorNumbers& model);
