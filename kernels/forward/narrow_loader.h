@@ -20,7 +20,8 @@ __device__ inline float power_of_two(int n) {
 __device__ inline float decode_narrow(int32_t dtype, uint8_t code) {
   if (dtype == ATTN_E5M2) return to_float(F16{static_cast<uint16_t>(code << 8)});
   const int exponent = code >> 3 & 15, mantissa = code & 7;
-  float size = static_cast<float>(exponent == 0 ? mantissa : mantissa + 8) * power_of_two((exponent == 0 ? 1 : exponent) - 10);
+  float size =
+      static_cast<float>(exponent == 0 ? mantissa : mantissa + 8) * power_of_two((exponent == 0 ? 1 : exponent) - 10);
   if ((code & 0x7f) == 0x7f) size = to_float(F16{0x7e00});
   return code & 0x80 ? -size : size;
 }

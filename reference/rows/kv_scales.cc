@@ -70,7 +70,8 @@ void charge_kv_scales(const attn_problem& problem, const attn_tensors& tensors, 
   model->factor_overflow *= model->least_key_scale;
   model->v_unit = (1 + model->v_unit) * (1 + 2 * kU) - 1;
   model->v_tiny += general.v_tiny * (most - 1);
-  model->v_overflow = general.v_overflow > 0 ? std::min(model->v_overflow, general.v_overflow * least) : model->v_overflow;
+  model->v_overflow =
+      general.v_overflow > 0 ? std::min(model->v_overflow, general.v_overflow * least) : model->v_overflow;
   if (of_v.least == 1 && of_v.most == 1) return;
   model->p_predicted = ATTN_NONE;
   model->p_tiny = std::max(general.p_tiny, double{kFlush}) / least;

@@ -1,5 +1,5 @@
-// K and V of 8 bits (ATTN_FEATURE_KV8): the oracle against the same numbers in 16 bits, and its bound against kernels
-// that fold scales into scores and P, or that round codes times scales first.
+// K and V of 8 bits (ATTN_FEATURE_KV8): the oracle against the same numbers in 16 bits, and its bound against
+// kernels that fold scales into scores and P, or that round codes times scales first.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -109,16 +109,20 @@ TEST(Formats, OfEightBitsAreTheirTables) {
     const int e = code >> 3 & 15, m = code & 7;
     const double e4m3 = e == 0 ? std::ldexp(m, -9) : std::ldexp(8 + m, e - 10);
     const double got = decode(ATTN_E4M3, &byte, 0);
-    if ((code & 0x7f) == 0x7f) EXPECT_TRUE(std::isnan(got));
-    else EXPECT_EQ(got, sign * e4m3) << code;
+    if ((code & 0x7f) == 0x7f)
+      EXPECT_TRUE(std::isnan(got));
+    else
+      EXPECT_EQ(got, sign * e4m3) << code;
     if ((code & 0x7f) != 0x7f) EXPECT_EQ(encode8(ATTN_E4M3, got), byte) << code;
     const int e5 = code >> 2 & 31, m5 = code & 3;
-    const double e5m2 = e5 == 31 ? (m5 == 0 ? INFINITY : NAN)
+    const double e5m2 = e5 == 31  ? (m5 == 0 ? INFINITY : NAN)
                         : e5 == 0 ? std::ldexp(m5, -16)
                                   : std::ldexp(4 + m5, e5 - 17);
     const double other = decode(ATTN_E5M2, &byte, 0);
-    if (std::isnan(e5m2)) EXPECT_TRUE(std::isnan(other));
-    else EXPECT_EQ(other, sign * e5m2) << code;
+    if (std::isnan(e5m2))
+      EXPECT_TRUE(std::isnan(other));
+    else
+      EXPECT_EQ(other, sign * e5m2) << code;
     if (!std::isnan(e5m2)) EXPECT_EQ(encode8(ATTN_E5M2, other), byte) << code;
   }
   EXPECT_EQ(encode8(ATTN_E4M3, 1e9), 0x7e);
@@ -128,8 +132,8 @@ TEST(Formats, OfEightBitsAreTheirTables) {
   EXPECT_EQ(encode8(ATTN_E5M2, -1e9), 0xfb);
 }
 
-// With scales that are powers of two, the 16-bit case has the same numbers, and rounds none of them: values and bounds
-// are the same. A scale of one entry, head, key or tensor that is read for another would change a value.
+// With scales that are powers of two, the 16-bit case has the same numbers, and rounds none of them: values and
+// bounds are the same. A scale of one entry, head, key or tensor that is read for another would change a value.
 TEST(Kv8, IsTheSixteenBitProblemOfItsNumbers) {
   Random random(4);
   for (int n = 0; n < 60; ++n) {
@@ -217,8 +221,13 @@ TEST(Kv8, AScaleOutOfRangeOrBeyondTheFormatLeavesItsKeyOpen) {
 
 // What a wrong kernel would do with scales and codes.
 enum class Mistake { kNone, kScaleDropped, kScaleTwice, kScaleOfV, kScaleOfFirst, kOtherFormat, kFlushed };
-constexpr const char* kMistakes[] = {"none",         "scale dropped",       "scale applied twice", "K with V's scale",
-                                     "first key's scale", "the other format", "subnormals flushed"};
+constexpr const char* kMistakes[] = {"none",
+                                     "scale dropped",
+                                     "scale applied twice",
+                                     "K with V's scale",
+                                     "first key's scale",
+                                     "the other format",
+                                     "subnormals flushed"};
 
 void make(Mistake mistake, Narrow* s) {
   const auto keys = static_cast<size_t>(s->problem.seq_k);
@@ -228,8 +237,7 @@ void make(Mistake mistake, Narrow* s) {
     if (mistake == Mistake::kScaleOfV) s->k_scale[n] = s->v_scale[n];
     if (mistake == Mistake::kScaleOfFirst) s->k_scale[n] = s->k_scale[n / keys * keys];
   }
-  if (mistake == Mistake::kOtherFormat)
-    s->problem.kv_dtype = s->problem.kv_dtype == ATTN_E4M3 ? ATTN_E5M2 : ATTN_E4M3;
+  if (mistake == Mistake::kOtherFormat) s->problem.kv_dtype = s->problem.kv_dtype == ATTN_E4M3 ? ATTN_E5M2 : ATTN_E4M3;
   if (mistake != Mistake::kFlushed) return;
   for (auto* codes : {&s->k, &s->v})
     for (uint8_t& code : *codes) code = (code & 0x7f) < (s->problem.kv_dtype == ATTN_E4M3 ? 8 : 4) ? 0 : code;
@@ -267,8 +275,8 @@ Worst run_one(Random* random, int32_t rule, Mistake mistake, Tally* tally, std::
   tally->rows += reference.sampled - reference.dead;
   tally->bounded += std::ranges::count(reference.state, RowState::kBounded);
   *what = "dtype " + std::to_string(s.c.problem.dtype) + " kv " + std::to_string(s.problem.kv_dtype) + " codes " +
-          std::to_string(static_cast<int>(codes)) + " scales " + std::to_string(static_cast<int>(scaled)) +
-          " by key " + std::to_string(by_key) + " declared " + std::to_string(s.c.plan.kv_rule) + " in P " +
+          std::to_string(static_cast<int>(codes)) + " scales " + std::to_string(static_cast<int>(scaled)) + " by key " +
+          std::to_string(by_key) + " declared " + std::to_string(s.c.plan.kv_rule) + " in P " +
           std::to_string(folded.in_p) + " scale " + std::to_string(s.c.plan.scale_mode) + " p " +
           std::to_string(s.c.plan.p_format) + " v " + std::to_string(s.c.plan.v_format) + " partials " +
           std::to_string(s.c.plan.partial_format) + " merging " + std::to_string(s.c.plan.merge_format);
@@ -282,8 +290,8 @@ TEST(Kv8, ItsBoundHoldsForBothRules) {
     std::string what;
     for (int n = 0; n < 3000; ++n) {
       const Worst worst = run_one(&random, rule, Mistake::kNone, &tally, &what);
-      ASSERT_LE(std::max(worst.o, worst.lse), 1) << "rule " << rule << " case " << n << " O " << worst.o << " LSE "
-                                                 << worst.lse << " " << what;
+      ASSERT_LE(std::max(worst.o, worst.lse), 1)
+          << "rule " << rule << " case " << n << " O " << worst.o << " LSE " << worst.lse << " " << what;
     }
     EXPECT_GT(tally.bounded, tally.rows * 6 / 10);
     std::printf("  %-11s largest error/bound: O %.2f  LSE %.2f  judged %.1f %% of rows\n",
@@ -300,8 +308,8 @@ TEST(Kv8, MistakesWithScalesAndCodesAreCaught) {
     Tally tally;
     std::string what;
     for (int k = 0; k < kCases; ++k) {
-      const Worst worst = run_one(&random, k % 2 ? ATTN_KV_FOLDED : ATTN_KV_DEQUANTISED, static_cast<Mistake>(n),
-                                  &tally, &what);
+      const Worst worst =
+          run_one(&random, k % 2 ? ATTN_KV_FOLDED : ATTN_KV_DEQUANTISED, static_cast<Mistake>(n), &tally, &what);
       caught += std::max(worst.o, worst.lse) > 1;
     }
     EXPECT_GT(caught, kCases / 4) << kMistakes[n];

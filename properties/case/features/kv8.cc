@@ -10,8 +10,8 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.kv8); };
 
-// The share of cases with 8 bits, for a kernel that knows them; and of those that are judged one by one where others
-// go many at once.
+// The share of cases with 8 bits, for a kernel that knows them; and of those that are judged one by one where
+// others go many at once.
 constexpr int64_t kPercent = 16, kPercentIfSlow = 6;
 // A longer case stays as it is.
 constexpr int64_t kMostKeys = 8192;
@@ -37,9 +37,10 @@ KvScales draw_scales(Rng& rng) {
 // Codes that others fills hardly give: all of them, subnormals, the largest.
 void draw_codes(Rng& rng, Case& c) {
   const auto some = [&](Fill& fill, int low) {
-    const auto kind = rng.weighted<FillKind>(
-        {{50, FillKind::kPosition}, {35, FillKind::kSubnormal}, {15, FillKind::kHuge}});
-    fill = {.kind = kind, .exponent = kind == FillKind::kSubnormal ? 0 : static_cast<int>(rng.range(low, 0)),
+    const auto kind =
+        rng.weighted<FillKind>({{50, FillKind::kPosition}, {35, FillKind::kSubnormal}, {15, FillKind::kHuge}});
+    fill = {.kind = kind,
+            .exponent = kind == FillKind::kSubnormal ? 0 : static_cast<int>(rng.range(low, 0)),
             .seed = kind == FillKind::kPosition ? 0 : rng.bits() % 65536};
   };
   if (rng.percent(20)) some(c.k, -6);
@@ -105,16 +106,16 @@ void become_e4m3(Case& c) {
   set_kv8(c, kv8);
 }
 
-template <KvScales Kv8::*kOf>
+template <KvScales Kv8::* kOf>
 bool has_scales(const Case& c) {
   return c.problem.kv8 && (*c.problem.kv8).*kOf != KvScales{};
 }
-template <KvScales Kv8::*kOf>
+template <KvScales Kv8::* kOf>
 void give_up_scales(Case& c) {
   (*c.problem.kv8).*kOf = KvScales{};
 }
 // The scales of K or of V: as simple as powers of two, then as found.
-template <KvScales Kv8::*kOf>
+template <KvScales Kv8::* kOf>
 constexpr ShrinkToggle scales_toggle(const char* name) {
   return {name, has_scales<kOf>, give_up_scales<kOf>, [](Case& to, const Case& from, int choice) {
             if (!to.problem.kv8 || !from.problem.kv8) return false;
@@ -125,7 +126,7 @@ constexpr ShrinkToggle scales_toggle(const char* name) {
             return choice < 3;
           }};
 }
-template <KvScales Kv8::*kOf, bool KvScales::*kPart>
+template <KvScales Kv8::* kOf, bool KvScales::* kPart>
 constexpr ShrinkToggle part_toggle(const char* name) {
   return {name, [](const Case& c) { return c.problem.kv8 && ((*c.problem.kv8).*kOf).*kPart; },
           [](Case& c) { ((*c.problem.kv8).*kOf).*kPart = false; },
