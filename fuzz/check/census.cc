@@ -122,6 +122,10 @@ const std::vector<CensusField>& census_fields() {
       whole("packed slack rows", {0, 1, 2, 4, 17, 64}, packed_slack),
       kinds("keys in pages", {"no", "yes"},
             [](const Case& c, const attn_plan&) { return int(c.problem.paging.has_value()); }),
+      kinds("K and V in 8 bits", with_none(codec::kKvFormatNames),
+            [](const Case& c, const attn_plan&) {
+              return c.problem.kv8 ? 1 + static_cast<int>(c.problem.kv8->format) : 0;
+            }),
       kinds("lengths and offsets", {"int64", "int32"},
             [](const Case& c, const attn_plan&) { return c.problem.index_dtype == ATTN_INDEX_32 ? 1 : 0; }),
       kinds("V is stored", {"apart", "in K"}, [](const Case& c, const attn_plan&) { return int(c.problem.latent); }),
