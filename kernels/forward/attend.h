@@ -31,6 +31,12 @@ struct TileShape {
   using T = T_;
   static constexpr int kDim = kDim_, kTileQ = kTileQ_, kTileK = kTileK_;
   static constexpr int kThreads = kTileQ / 16 * 32;
+  static constexpr bool kNarrow = false;  // K and V have the format of Q, T
+};
+// The same for K and V of 8 bits.
+template <class Shape>
+struct NarrowShape : Shape {
+  static constexpr bool kNarrow = true;
 };
 
 // The rows that a block works on. With `packed` heads to a tile, row r of the block's `rows` is query r /
@@ -77,9 +83,8 @@ __device__ TileSpan live_tiles(const BlockRange& range) {
   return {range.first.begin / Shape::kTileK, (range.last.end + Shape::kTileK - 1) / Shape::kTileK};
 }
 
-// Attends to KV tiles [tiles.begin, tiles.end). Every thread of the block must call this. `kNarrow`: K and V have 8
-// bits.
-template <class Shape, bool kNarrow = false>
+// Attends to KV tiles [tiles.begin, tiles.end). Every thread of the block must call this.
+template <class Shape>
 __device__ void attend(const ForwardParams& p, const BlockRows& block, TileSpan tiles,
                        RowState<Shape::kDim>& state) {
   using T = typename Shape::T;
@@ -109,20 +114,19 @@ __device__ void attend(const ForwardParams& p, const BlockRows& block, TileSpan 
     return p.q.at<const T>(block.b, block.first_head + row % p.packed, block.entry.first_query + row / p.packed);
   };
   const auto load_keys = [&](SharedTile<T, kDim> tile, const Strided& tensor, int64_t t, int dim, bool async) {
-    if constexpr (kNarrow) {
+    const auto row_at = [&](int r) -> const T* {
+      const int64_t j = t * kTileK + r;
+      return j < block.entry.keys ? key_row<T>(p, tensor, kv_head, block.b, block.entry, j) : nullptr;
+    };
+    if constexpr (Shape::kNarrow) {
       const Strided& scales = &tensor == &p.k ? p.narrow.k_scale : p.narrow.v_scale;
       const auto codes_at = [&](int r) -> const uint8_t* {
         const int64_t j = t * kTileK + r;
         return j < block.entry.keys ? key_row<uint8_t>(p, tensor, kv_head, block.b, block.entry, j) : nullptr;
       };
       const auto scale_at = [&](int r) { return *scales.at<const float>(block.b, kv_head, t * kTileK + r); };
-      load_narrow_tile<kTileK>(tile, codes_at, scale_at, p.narrow.dtype, dim, tensor.stride[3], async);
-      return;
+      return load_narrow_tile<kTileK>(tile, codes_at, scale_at, p.narrow.dtype, dim, tensor.stride[3], async);
     }
-    const auto row_at = [&](int r) -> const T* {
-      const int64_t j = t * kTileK + r;
-      return j < block.entry.keys ? key_row<T>(p, tensor, kv_head, block.b, block.entry, j) : nullptr;
-    };
     load_tile<kTileK>(tile, row_at, dim, tensor.stride[3], async);
   };
 

@@ -9,17 +9,13 @@ namespace {
 
 constexpr double kLog2eInFull = 1.4426950408889634;
 
-// Copies of `bytes` bytes need aligned rows of whole chunks of 8 elements.
-bool copies_by_eight(const Strided& tensor, const int64_t (&shape)[3], int dim, uintptr_t bytes) {
-  if (reinterpret_cast<uintptr_t>(tensor.data) % bytes != 0 || dim % 8 != 0 || tensor.stride[3] != 1) return false;
+// 16-byte copies need aligned rows of whole 8-element chunks.
+bool copies_by_16_bytes(const Strided& tensor, const int64_t (&shape)[3], int dim) {
+  if (reinterpret_cast<uintptr_t>(tensor.data) % 16 != 0 || dim % 8 != 0 || tensor.stride[3] != 1) return false;
   for (int i = 0; i < 3; ++i) {
     if (shape[i] > 1 && tensor.stride[i] % 8 != 0) return false;
   }
   return true;
-}
-
-bool copies_by_16_bytes(const Strided& tensor, const int64_t (&shape)[3], int dim) {
-  return copies_by_eight(tensor, shape, dim, 16);
 }
 
 }  // namespace
@@ -60,9 +56,6 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
     const attn_tensor table = strided(tensors.block_table, a.batch, 1, 1, a.pages_per_seq);
     p.paged = {table.data, table.stride[0], static_cast<uint32_t>(problem.page_size)};
   }
-  if (problem.kv_dtype != 0)
-    p.narrow = {problem.kv_dtype, strided(tensors.k_scale, a.batch, a.heads_kv, a.seq_k, 1),
-                strided(tensors.v_scale, a.batch, a.heads_kv, a.seq_k, 1)};
   p.batch = problem.batch;
   p.heads_q = problem.heads_q;
   p.seq_q = problem.seq_q;
@@ -81,11 +74,22 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
   const int64_t q_shape[3] = {q.entries, problem.heads_q, q.count};
   const int64_t k_shape[3] = {k.entries, problem.heads_kv, k.count};
   p.async_q = copies_by_16_bytes(p.q, q_shape, p.dim_qk);
-  const uintptr_t chunk = problem.kv_dtype != 0 ? 8 : 16;
-  p.async_k = copies_by_eight(p.k, k_shape, p.dim_qk, chunk);
-  p.async_v = copies_by_eight(p.v, k_shape, p.dim_v, chunk);
+  p.async_k = copies_by_16_bytes(p.k, k_shape, p.dim_qk);
+  p.async_v = copies_by_16_bytes(p.v, k_shape, p.dim_v);
   p.paired_o = reinterpret_cast<uintptr_t>(p.o.data) % 4 == 0 && p.dim_v % 2 == 0 && p.o.stride[3] == 1 &&
                p.o.stride[0] % 2 == 0 && p.o.stride[1] % 2 == 0 && p.o.stride[2] % 2 == 0;
+
+  if (problem.kv_dtype != 0) {
+    p.narrow = {problem.kv_dtype, strided(tensors.k_scale, a.batch, a.heads_kv, a.seq_k, 1),
+                strided(tensors.v_scale, a.batch, a.heads_kv, a.seq_k, 1)};
+    // Eight codes are read at once under the same conditions, but at addresses that 8 divides.
+    const auto by_eight = [&](Strided codes, int dim) {
+      codes.data = reinterpret_cast<void*>(2 * (reinterpret_cast<uintptr_t>(codes.data) % 8));
+      return copies_by_16_bytes(codes, k_shape, dim);
+    };
+    p.async_k = by_eight(p.k, p.dim_qk);
+    p.async_v = by_eight(p.v, p.dim_v);
+  }
 
   // sigma must be a normal number: a hidden score times 0 would be NaN.
   const float sigma = std::fabs(problem.scale) * kLog2e;

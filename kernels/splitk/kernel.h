@@ -55,15 +55,15 @@ __device__ SplitBlock this_block(const ForwardParams& p, const SplitParams& spli
   return {block, s, tiles};
 }
 
-// `direct`: there is one split, and its result is the result. `kNarrow`: K and V have 8 bits.
-template <class Shape, bool kNarrow = false>
+// `direct`: there is one split, and its result is the result.
+template <class Shape>
 __global__ void __launch_bounds__(Shape::kThreads)
     splitk_partial_kernel(const __grid_constant__ ForwardParams p, const __grid_constant__ SplitParams split,
                           int64_t q_tiles, bool direct) {
   const SplitBlock block = this_block<Shape>(p, split, q_tiles);
   if (block.rows.empty()) return;  // the longest batch entry has more tiles
   RowState<Shape::kDim> state;
-  attend<Shape, kNarrow>(p, block.rows, block.tiles, state);
+  attend<Shape>(p, block.rows, block.tiles, state);
   if (direct) {
     store_final<typename Shape::T>(p, block.rows, whole_rows(), state);
   } else {

@@ -11,10 +11,11 @@ namespace attn {
 template <class T, bool kNarrow = false>
 attn_status splitk_launch_partial(size_t shape, const ForwardParams& params, const SplitParams& split,
                                   bool direct, const attn_env* env) {
-  return with_shape<T, kSplitkShapes>(shape, [&]<class Shape>() {
+  return with_shape<T, kSplitkShapes>(shape, [&]<class Wide>() {
+    using Shape = std::conditional_t<kNarrow, NarrowShape<Wide>, Wide>;
     const int64_t q_tiles = (params.seq_q * params.packed + Shape::kTileQ - 1) / Shape::kTileQ;
     const int64_t blocks = q_tiles * split.splits * (params.heads_q / params.packed) * params.batch;
-    return launch(splitk_partial_kernel<Shape, kNarrow>, dim3(static_cast<unsigned>(blocks)), dim3(Shape::kThreads),
+    return launch(splitk_partial_kernel<Shape>, dim3(static_cast<unsigned>(blocks)), dim3(Shape::kThreads),
                   kSplitkShapes[shape].shared(), env, params, split, q_tiles, direct);
   });
 }

@@ -202,14 +202,14 @@ attn_status launch_partial(const Call& call, const Decision& d, bool direct) {
   if constexpr (kPaths.decode) {
     if (d.decode >= 0) return decode_partial(d.decode, problem, params, split, direct, &env);
   }
-  if (d.wide) {
-    const auto launch_wide = problem.dtype == ATTN_F16 ? splitk_launch_wide<F16> : splitk_launch_wide<BF16>;
-    return launch_wide(params, split, problem.latent != 0, direct, &env);
-  }
   if (problem.kv_dtype != 0) {
     const auto launch_narrow =
         problem.dtype == ATTN_F16 ? splitk_launch_partial<F16, true> : splitk_launch_partial<BF16, true>;
     return launch_narrow(d.shape, params, split, direct, &env);
+  }
+  if (d.wide) {
+    const auto launch_wide = problem.dtype == ATTN_F16 ? splitk_launch_wide<F16> : splitk_launch_wide<BF16>;
+    return launch_wide(params, split, problem.latent != 0, direct, &env);
   }
   return problem.dtype == ATTN_F16 ? splitk_launch_partial<F16>(d.shape, params, split, direct, &env)
                                    : splitk_launch_partial<BF16>(d.shape, params, split, direct, &env);
