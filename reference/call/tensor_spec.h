@@ -96,7 +96,7 @@ inline constexpr Varied kOperand = {true, true, true, true, true}, kFixed = {}, 
 inline constexpr uint64_t kBackward = ATTN_FEATURE_BACKWARD, kAttend = kOfForward | kBackward;
 inline constexpr uint64_t kMerge = ATTN_FEATURE_MERGE, kBoth = kOfForward | kMerge;
 inline constexpr Varied kSide = {.moved = true, .planted = true, .finite = true}, kMoved = {.moved = true},
-                        kGivenLse = {.moved = true, .by_plan = true}, kScales = {.spread = true, .finite = true};
+                        kGivenLse = {.moved = true, .by_plan = true}, kScales = {.finite = true};
 using T = attn_tensors;
 using enum TensorId;
 

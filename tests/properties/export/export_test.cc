@@ -138,7 +138,10 @@ TEST(Export, RefusesWhatNoProgramReads) {
   paged.property = "reference";
   paged.c.problem.key_lengths = std::vector<int64_t>{1};
   paged.c.problem.paging.emplace();
-  for (Reproducer* r : {&packed, &paged}) {
+  Reproducer narrow;
+  narrow.property = "reference";
+  narrow.c.problem.kv8.emplace();
+  for (Reproducer* r : {&packed, &paged, &narrow}) {
     tidy(r->c);
     const auto prepared = prepare_export(*r, target, documented());
     ASSERT_TRUE(std::holds_alternative<std::string>(prepared));
