@@ -53,7 +53,7 @@ void charge_kv_scales(const attn_problem& problem, const attn_tensors& tensors, 
   if (general.kv_rule != ATTN_KV_FOLDED) {
     model->key_overflow = general.kv_overflow;
     if (!exact(problem, of_k)) model->key_unit = unit, model->key_tiny = general.kv_tiny;
-    const double limit = general.v_overflow;
+    const double limit = general.v_overflow / (1 + unit);  // it may round up to a further format's limit
     model->v_overflow = limit > 0 ? std::min(limit, general.kv_overflow) : general.kv_overflow;
     if (!exact(problem, of_v)) {
       model->v_unit = (1 + general.v_unit) * (1 + unit) - 1;
