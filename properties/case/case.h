@@ -197,7 +197,7 @@ enum class KvFormat : uint8_t { kE4M3, kE5M2 };
 // The scales of K, or of V, in 8 bits.
 enum class ScaleKind : uint8_t {
   kOne,      // 1
-  kPowers,   // 2^-3 to 2^3: products with codes are exact
+  kPowers,   // 2, 1/2, 4, 1/4, 8, 1/8 by turns: products with codes are exact
   kUneven,   // 1/8 to 8 with all bits in use
   kHeadOff,  // uneven, and those of one head of four are 2^6 times as large
   kApart,    // 2^-6 to 2^6 with all bits in use: neighbours are far apart

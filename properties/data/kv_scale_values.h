@@ -20,8 +20,11 @@ inline float kv_scale_value(const KvScales& scales, bool of_values, int64_t b, i
   // From 1 to 2, with 23 random bits.
   const float uneven = 1 + static_cast<float>(hash >> 41) * exp2f_exact(-23);
   switch (scales.kind) {
-    case ScaleKind::kPowers:
-      return power(-3, 7);
+    case ScaleKind::kPowers: {
+      // Never 1, another one for each neighbour, and for V beside K.
+      const auto turn = static_cast<int>((b + g + j + of_values) % 6);
+      return exp2f_exact(turn % 2 == 0 ? 1 + turn / 2 : -1 - turn / 2);
+    }
     case ScaleKind::kUneven:
       return power(-3, 6) * uneven;
     case ScaleKind::kHeadOff:

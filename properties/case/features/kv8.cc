@@ -126,6 +126,22 @@ constexpr ShrinkToggle scales_toggle(const char* name) {
             return choice < 3;
           }};
 }
+// Values other than powers of two.
+template <KvScales Kv8::* kOf>
+constexpr ShrinkToggle values_toggle(const char* name) {
+  return {name, [](const Case& c) { return c.problem.kv8 && ((*c.problem.kv8).*kOf).kind > ScaleKind::kPowers; },
+          [](Case& c) {
+            KvScales& scales = (*c.problem.kv8).*kOf;
+            scales.kind = ScaleKind::kPowers, scales.seed = 0;
+          },
+          [](Case& to, const Case& from, int choice) {
+            if (!to.problem.kv8 || !from.problem.kv8) return false;
+            KvScales &scales = (*to.problem.kv8).*kOf, found = (*from.problem.kv8).*kOf;
+            scales.kind = found.kind;
+            scales.seed = choice == 0 ? 0 : found.seed;
+            return choice < 2;
+          }};
+}
 template <KvScales Kv8::* kOf, bool KvScales::* kPart>
 constexpr ShrinkToggle part_toggle(const char* name) {
   return {name, [](const Case& c) { return c.problem.kv8 && ((*c.problem.kv8).*kOf).*kPart; },
@@ -174,6 +190,7 @@ void tidy(Case& c) {
   if ((p.features & kOperations) != 0 || p.latent) return set_kv8(c, std::nullopt);
   for (KvScales* scales : {&c.problem.kv8->k, &c.problem.kv8->v}) {
     if (scales->kind == ScaleKind::kOne) *scales = {};
+    if (scales->kind == ScaleKind::kPowers) scales->seed = 0;
   }
 }
 
@@ -207,6 +224,8 @@ extern constinit const Feature kv8 = {
                          Trait::kValue},
                         scales_toggle<&Kv8::k>("scales of K"),
                         scales_toggle<&Kv8::v>("scales of V"),
+                        values_toggle<&Kv8::k>("values of the scales of K"),
+                        values_toggle<&Kv8::v>("values of the scales of V"),
                         part_toggle<&Kv8::k, &KvScales::entries>("scales of K by entry"),
                         part_toggle<&Kv8::k, &KvScales::heads>("scales of K by head"),
                         part_toggle<&Kv8::k, &KvScales::keys>("scales of K by key"),
