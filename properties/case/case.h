@@ -192,7 +192,7 @@ struct Paging {
 };
 
 // The formats of K and V in 8 bits.
-enum class KvFormat : uint8_t { kE4M3, kE5M2 };
+enum class KvFormat : uint8_t { kE4m3, kE5m2 };
 
 // The scales of K, or of V, in 8 bits.
 enum class ScaleKind : uint8_t {
@@ -213,11 +213,11 @@ struct KvScales {
 
 // K and V hold codes of 8 bits, and have scales (attn_problem.kv_dtype).
 struct Kv8 {
-  KvFormat format = KvFormat::kE4M3;
+  KvFormat format = KvFormat::kE4m3;
   KvScales k, v;
   bool operator==(const Kv8&) const = default;
 };
-constexpr int32_t dtype_of(KvFormat format) { return format == KvFormat::kE4M3 ? ATTN_E4M3 : ATTN_E5M2; }
+constexpr int32_t dtype_of(KvFormat format) { return format == KvFormat::kE4m3 ? ATTN_E4M3 : ATTN_E5M2; }
 
 // The sizes and flags of attn_problem, with the same names and meanings.
 struct Problem {

@@ -65,7 +65,7 @@ void draw(const DrawContext& context, Case& c) {
   if ((p.features & kOperations) != 0 || p.latent || p.dtype == ATTN_F32 || has_many_heads(p)) return;
   if (p.seq_k > kMostKeys || std::max(p.dim_qk, p.dim_v) > contract::kUsualDims) return;
   Kv8 kv8;
-  kv8.format = rng.percent(60) ? KvFormat::kE4M3 : KvFormat::kE5M2;
+  kv8.format = rng.percent(60) ? KvFormat::kE4m3 : KvFormat::kE5m2;
   kv8.k = draw_scales(rng);
   kv8.v = draw_scales(rng);
   draw_codes(rng, c);
@@ -99,10 +99,10 @@ bool step(const DrawContext& context, Case& c) {
   return true;
 }
 
-bool is_e5m2(const Case& c) { return c.problem.kv8 && c.problem.kv8->format == KvFormat::kE5M2; }
+bool is_e5m2(const Case& c) { return c.problem.kv8 && c.problem.kv8->format == KvFormat::kE5m2; }
 void become_e4m3(Case& c) {
   Kv8 kv8 = *c.problem.kv8;
-  kv8.format = KvFormat::kE4M3;
+  kv8.format = KvFormat::kE4m3;
   set_kv8(c, kv8);
 }
 
@@ -168,7 +168,7 @@ std::string words_of(const KvScales& scales) {
 void say_kv8(const Case& c, Sentence& words) {
   if (!c.problem.kv8) return;
   const Kv8& kv8 = *c.problem.kv8;
-  words.push_back(cat("K, V in ", kv8.format == KvFormat::kE4M3 ? "e4m3" : "e5m2", ", scales of K ", words_of(kv8.k),
+  words.push_back(cat("K, V in ", kv8.format == KvFormat::kE4m3 ? "e4m3" : "e5m2", ", scales of K ", words_of(kv8.k),
                       ", of V ", words_of(kv8.v)));
 }
 

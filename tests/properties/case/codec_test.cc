@@ -68,7 +68,7 @@ Case full_case() {
                .packed_k = Packing{{129, 0}, 1, true},
                .index_dtype = ATTN_INDEX_32,
                .paging = Paging{64, 7, 2, 3, PageJunk::kMixed, true},
-               .kv8 = Kv8{KvFormat::kE5M2,
+               .kv8 = Kv8{KvFormat::kE5m2,
                           {ScaleKind::kApart, true, true, true, 5},
                           {ScaleKind::kHeadOff, true, true, true, 6}}};
   c.env = {.sm_count = 1,

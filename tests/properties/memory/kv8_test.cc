@@ -24,7 +24,7 @@ Case narrow_case(const Kv8& kv8) {
 }
 
 TEST(Kv8Memory, NumbersAreCodesTimesScales) {
-  for (const KvFormat format : {KvFormat::kE4M3, KvFormat::kE5M2}) {
+  for (const KvFormat format : {KvFormat::kE4m3, KvFormat::kE5m2}) {
     for (int form = 0; form < 8; ++form) {
       const KvScales scales = {ScaleKind::kUneven, (form & 1) != 0, (form & 2) != 0, (form & 4) != 0, 3};
       Case c = narrow_case({format, scales, {ScaleKind::kApart, true, true, true, 4}});
@@ -57,7 +57,7 @@ TEST(Kv8Memory, NumbersAreCodesTimesScales) {
 }
 
 TEST(Kv8Memory, ScalesBeyondTheLengthsAreNoNumbers) {
-  Case c = narrow_case({KvFormat::kE4M3, {ScaleKind::kUneven, true, true, true, 1}, {}});
+  Case c = narrow_case({KvFormat::kE4m3, {ScaleKind::kUneven, true, true, true, 1}, {}});
   c.problem.key_lengths = std::vector<int64_t>(static_cast<size_t>(c.problem.batch), 2);
   c.nan_beyond_lengths = true;
   Arena arena;
@@ -74,11 +74,11 @@ TEST(Kv8Memory, PlantedValuesKeepTheirValues) {
                {TensorId::kV, 0, 0, 1, 0, 0x7e00},   // NaN
                {TensorId::kQ, 0, 0, 0, 0, 0x3e00}};
   const Case before = c;
-  set_kv8(c, Kv8{KvFormat::kE4M3, {}, {}});
+  set_kv8(c, Kv8{KvFormat::kE4m3, {}, {}});
   EXPECT_EQ(c.planted[0].bits, 0x3cu);
   EXPECT_EQ(c.planted[1].bits, 0x7fu);
   EXPECT_EQ(c.planted[2].bits, 0x3e00u);
-  set_kv8(c, Kv8{KvFormat::kE5M2, {}, {}});
+  set_kv8(c, Kv8{KvFormat::kE5m2, {}, {}});
   EXPECT_EQ(c.planted[0].bits, 0x3eu);
   set_kv8(c, std::nullopt);
   EXPECT_EQ(c.planted[0].bits, before.planted[0].bits);
