@@ -108,7 +108,11 @@ typedef enum attn_dtype {
   ATTN_NONE = -1, /* there is no such tensor */
   ATTN_F16 = 0,
   ATTN_BF16 = 1,
-  ATTN_F32 = 2 /* of Q, K, V and O only with ATTN_FEATURE_F32 */
+  ATTN_F32 = 2, /* of Q, K, V and O only with ATTN_FEATURE_F32 */
+  /* Of K and V only, with ATTN_FEATURE_KV8. The OCP formats of 8 bits: E4M3 has no infinity, its largest number is
+   * 448, and 0x7f and 0xff are NaN; E5M2 is the upper half of fp16, to 57344. */
+  ATTN_E4M3 = 3,
+  ATTN_E5M2 = 4
 } attn_dtype;
 
 typedef enum attn_align { ATTN_TOP_LEFT = 0, ATTN_BOTTOM_RIGHT = 1 } attn_align;
@@ -211,6 +215,16 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * is ln(exp(LSE) + exp(sink)). O and LSE of a query that sees no key matter then: they are 0 and, unless left out, the
  * sink. */
 #define ATTN_FEATURE_DSINK ((uint64_t)1 << 12)
+/* attn_problem.kv_dtype is ATTN_E4M3 or ATTN_E5M2: K and V hold codes of that format, and scales tell what they mean:
+ *
+ *   K(b,g,j,t) = k_scale(b,g,j) * code of K,   V(b,g,j,c) = v_scale(b,g,j) * code of V
+ *
+ * These are the K and V of all definitions above. Q, O and the rest are what they are without this bit. The scales are
+ * fp32, positive and finite, from 2^-40 to 2^40. A stride of 0 for batch entries, heads or keys gives all of them one
+ * scale; with three such strides a tensor has one. They are numbered by batch entry and key, also where keys are packed
+ * or lie in pages. Scales of keys that an entry does not have may hold anything. There is no latent V. How a kernel
+ * applies the scales, plan.kv_rule says. */
+#define ATTN_FEATURE_KV8 ((uint64_t)1 << 16)
 /* Of attn_kernel.features alone: the kernel has no forward pass, and is offered other operations only. */
 #define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)
 
@@ -254,6 +268,8 @@ typedef struct attn_problem {
   int64_t page_size;     /* appended: keys of a page, with ATTN_FEATURE_PAGED; 0: K and V have no pages */
   int64_t pages;         /* appended: pages of K and V; 0 without pages */
   int64_t pages_per_seq; /* appended: entries of the table for each batch entry; 0 without pages */
+  int32_t kv_dtype;      /* appended: of K and V with ATTN_FEATURE_KV8: ATTN_E4M3 or ATTN_E5M2; 0: as dtype says */
+  int32_t reserved3;
 } attn_problem;
 
 /* A strided view: element (i0,i1,i2,i3) lies at data + sum i_n stride[n], in
@@ -300,6 +316,8 @@ typedef struct attn_tensors {
   attn_tensor dbias;
   /* Appended, for ATTN_FEATURE_DSINK: (1, heads_q, 1, 1), fp32. */
   attn_tensor dsink;
+  /* Appended, for ATTN_FEATURE_KV8: (batch, heads_kv, seq_k, 1), fp32. Never packed, never in pages. */
+  attn_tensor k_scale, v_scale;
 } attn_tensors;
 
 /* What stopped a kernel. The strings live for the length of the callback. */
@@ -581,6 +599,17 @@ typedef enum attn_saved {
   ATTN_SAVED_RECOMPUTED = 1 /* a forward pass of its own, as automatic differentiation of a forward call has one */
 } attn_saved;
 
+/* How a kernel applies the scales of K and V (ATTN_FEATURE_KV8). */
+typedef enum attn_kv_rule {
+  ATTN_KV_RULE_UNKNOWN = 0, /* either */
+  /* Products take the codes as they are, which every format of 16 bits holds exactly. A score is multiplied by its
+   * key's scale. A scale of V multiplies P before P is rounded, or O. */
+  ATTN_KV_FOLDED = 1,
+  /* Each code is multiplied by its scale and rounded once to the problem's dtype, as plan.conversion says. Products
+   * take these numbers. */
+  ATTN_KV_DEQUANTISED = 2
+} attn_kv_rule;
+
 typedef struct attn_plan {
   uint32_t size;
   int32_t accumulator;         /* attn_accumulator of Q.K and P.V */
@@ -649,6 +678,8 @@ typedef struct attn_plan {
   int64_t dq_adds;     /* the most fp32 additions of partial sums, outside of a product's accumulator, that an
                           element of dQ takes. 0: not known, one for each key */
   int64_t dkv_adds;    /* the same of dK and dV. 0: not known, one for each query of each head of the group */
+  int32_t kv_rule;     /* appended: attn_kv_rule, read only with ATTN_FEATURE_KV8 */
+  int32_t reserved2;
 } attn_plan;
 
 /* Results of the splits: for each an O normalised by its own sum, and its LSE.

@@ -127,6 +127,7 @@ inline attn_tensors strided(const attn_problem& p, attn_tensors t) {
   t.dv = strided(t.dv, k.entries, p.heads_kv, k.count, p.dim_v);
   t.dbias = strided(t.dbias, p.batch, p.heads_q, p.seq_q, p.seq_k);
   t.dsink = strided(t.dsink, 1, p.heads_q, 1, 1);
+  for (attn_tensor* scale : {&t.k_scale, &t.v_scale}) *scale = strided(*scale, p.batch, p.heads_kv, p.seq_k, 1);
   return t;
 }
 
@@ -246,6 +247,16 @@ inline Refusal check_switches(const attn_problem& p) {
   return {};
 }
 
+inline Refusal check_kv8(const attn_problem& p) {
+  const bool narrow = (p.features & ATTN_FEATURE_KV8) != 0;
+  if (narrow ? p.kv_dtype != ATTN_E4M3 && p.kv_dtype != ATTN_E5M2 : p.kv_dtype != 0)
+    return invalid(name_value("kv_dtype", p.kv_dtype) +
+                   (narrow ? " is neither E4M3 nor E5M2" : ", but attn_problem.features does not ask for 8 bits"));
+  if (narrow && (p.features & kOtherOperations) != 0) return invalid("only the forward pass has K and V of 8 bits");
+  if (narrow && p.latent) return invalid("K and V of 8 bits have scales of their own: V is not latent");
+  return {};
+}
+
 // V is the first columns of K: the same address and strides.
 inline Refusal check_latent(const attn_problem& p, const attn_tensors& t) {
   const bool latent = (p.features & ATTN_FEATURE_LATENT) != 0;
@@ -334,15 +345,16 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   // A query that sees no key has gradients of its sink.
   const bool saved = backward && (keys || (queries && p.has_sink));
   const bool of_pairs = p.batch > 0 && p.heads_q > 0 && p.seq_q > 0 && p.seq_k > 0;
-  const uintptr_t element = p.dtype == ATTN_F32 ? 4 : 2;
+  const bool narrow = p.kv_dtype != 0;
+  const uintptr_t element = p.dtype == ATTN_F32 ? 4 : 2, of_kv = narrow ? 1 : element;
   const struct {
     const char* name;
     const void* data;
     bool needed;
     uintptr_t align;
   } pointers[] = {{"q", t.q.data, keys, element},
-                  {"k", t.k.data, keys, element},
-                  {"v", t.v.data, keys, element},
+                  {"k", t.k.data, keys, of_kv},
+                  {"v", t.v.data, keys, of_kv},
                   {"o", t.o.data, backward ? saved : queries, element},
                   {"lse", t.lse.data, saved, 4},
                   {"bias", t.bias.data, keys && p.bias_dtype != ATTN_NONE, p.bias_dtype == ATTN_F32 ? 4u : 2u},
@@ -364,7 +376,9 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
                   {"dv", t.dv.data, of_keys, element},
                   {"dbias", t.dbias.data, (p.features & ATTN_FEATURE_DBIAS) != 0 && of_pairs,
                    p.bias_dtype == ATTN_F32 ? 4u : 2u},
-                  {"dsink", t.dsink.data, (p.features & ATTN_FEATURE_DSINK) != 0 && p.heads_q > 0, 4}};
+                  {"dsink", t.dsink.data, (p.features & ATTN_FEATURE_DSINK) != 0 && p.heads_q > 0, 4},
+                  {"k_scale", t.k_scale.data, keys && narrow, 4},
+                  {"v_scale", t.v_scale.data, keys && narrow, 4}};
   for (const auto& pointer : pointers) {
     if (pointer.needed && pointer.data == nullptr)
       return invalid(std::string(pointer.name) + " is a null pointer");
@@ -398,6 +412,7 @@ inline Refusal read_call(const attn_problem* problem, const attn_tensors* tensor
   if (Refusal refusal = check_switches(call->problem)) return refusal;
   if (Refusal refusal = check_ragged(call->problem)) return refusal;
   if (Refusal refusal = check_pages(call->problem, call->tensors)) return refusal;
+  if (Refusal refusal = check_kv8(call->problem)) return refusal;
   if (Refusal refusal = check_merge(call->problem)) return refusal;
   if (Refusal refusal = check_backward(call->problem)) return refusal;
   if (Refusal refusal = check_tensors(call->problem, call->tensors)) return refusal;

@@ -10,6 +10,7 @@
 #include "reference/call/sequences.h"
 #include "reference/numbers/formats.h"
 #include "reference/semantics.h"
+#include "reference/rows/kv_scales.h"
 #include "reference/rows/operands.h"
 #include "reference/rows/rounded_p.h"
 #include "reference/rows/row_terms.h"
@@ -141,7 +142,9 @@ class Evaluator {
             int64_t last, bool exact)
       : problem_(problem),
         tensors_(tensors),
-        model_(model),
+        general_(model),
+        of_group_(model.narrow ? model : ErrorModel{}),
+        model_(model.narrow ? of_group_ : model),
         first_(first),
         last_(last),
         holes_(problem.has_mask || problem.bias_dtype != ATTN_NONE),
@@ -178,7 +181,9 @@ class Evaluator {
     b_ = b;
     g_ = g;
     lengths_ = lengths_of(problem_, tensors_, b);
-    load_operands(problem_, tensors_, b, g, first_, std::min(last_, lengths_.keys), model_.least_factor, &operands_);
+    const int64_t last = std::min(last_, lengths_.keys);
+    charge_kv_scales(problem_, tensors_, b, g, first_, last, general_, &of_group_);
+    load_operands(problem_, tensors_, b, g, first_, last, factors_of(model_), &operands_);
     auto& ascending = scratch_.ascending;
     for (auto next = static_cast<int64_t>(ascending.size()); next < operands_.count; ++next)
       ascending.push_back(next);
@@ -399,6 +404,8 @@ class Evaluator {
 
   const attn_problem& problem_;
   const attn_tensors& tensors_;
+  const ErrorModel& general_;
+  ErrorModel of_group_;  // of 8-bit keys: `general_` with the charges for the scales of one KV head
   const ErrorModel& model_;
   const int64_t first_, last_;
   const bool holes_;  // a mask or a bias may hide keys within a range

@@ -22,6 +22,8 @@
 //     matter.
 //   - An infinite query, visible key or visible bias: the row is unconstrained.
 //   - A hidden key does not matter, whatever its score.
+//   - Codes of 8 bits are what they stand for: NaN, and in E5M2 infinities. A key or value that the kernel's plan lets
+//     overflow its dtype counts as infinite (rows/kv_scales.h).
 #pragma once
 
 #include <cstdint>
@@ -39,7 +41,8 @@ namespace attnfuzz {
 inline constexpr KnownFeatures kOracleKnows = {"the oracle", ATTN_FEATURE_F32 | ATTN_FEATURE_SINK |
                                                           ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT |
                                                           ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED |
-                                                          ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED};
+                                                          ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED |
+                                                          ATTN_FEATURE_KV8};
 
 // `exact`: true computes Expected::exact, which takes another product of P and V. Throws UnknownFeatures
 // (call/known_features.h) for a kind of problem that it does not know; so do the functions below.

@@ -132,6 +132,10 @@ const std::vector<CensusField>& census_fields() {
             [](const Case& c, const attn_plan&) {
               return c.problem.paging ? 1 + static_cast<int>(c.problem.paging->junk) : 0;
             }),
+      kinds("K and V in 8 bits", with_none(codec::kKvFormatNames),
+            [](const Case& c, const attn_plan&) {
+              return c.problem.kv8 ? 1 + static_cast<int>(c.problem.kv8->format) : 0;
+            }),
       kinds("lengths and offsets", {"int64", "int32"},
             [](const Case& c, const attn_plan&) { return c.problem.index_dtype == ATTN_INDEX_32 ? 1 : 0; }),
       kinds("V is stored", {"apart", "in K"},

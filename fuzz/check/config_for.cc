@@ -19,6 +19,8 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
   config.variants = std::min<int32_t>(static_cast<int32_t>(target.info().variants.size()), options.max_variant);
   config.splits = target.info().has_stages;
   config.features = target.info().features;
+  // A batch on a GPU knows no 8-bit K and V (fuzz/batch/prepare.cc), and one case alone costs what fifty do there.
+  if (options.batch > 0) config.slow = ATTN_FEATURE_KV8;
   config.work = options.work;
   config.refused = options.refused ? *options.refused
                    : options.terms ? options.terms->refused

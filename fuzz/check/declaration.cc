@@ -96,7 +96,8 @@ void say_layouts(const Refused& refused, attn_domain& d) {
     return std::ranges::find(refused.those, &one) != refused.those.end();
   };
   for (const MemoryRefusals& of : kMemoryRefusals) {
-    if (spec_of(of.tensor).element != Element::kInput) continue;
+    const Element element = spec_of(of.tensor).element;
+    if (element != Element::kInput && element != Element::kKv) continue;
     if (refuses(of.gaps) && refuses(of.order)) {
       d.layout = ATTN_LAYOUT_DENSE;
     } else if (d.layout == ATTN_LAYOUT_ANY && refuses(of.step) && refuses(of.across)) {

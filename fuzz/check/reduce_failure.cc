@@ -3,6 +3,7 @@
 
 #include "fuzz/check/check.h"
 #include "properties/case/domain.h"
+#include "properties/case/planted_rank.h"
 #include "properties/explain/first_bits.h"
 #include "properties/judge/judge.h"
 
@@ -81,6 +82,7 @@ Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& 
     Case adapted = candidate;
     std::string why;
     if (!property.packed) unpack(adapted);
+    if (!property.kv8) set_kv8(adapted, std::nullopt);
     // A candidate that the property would change is another case.
     if (!property.adapt(adapted, kernel, &why) || !(adapted == candidate)) {
       Verdict verdict;

@@ -75,7 +75,9 @@ bool is_finite(const wire::Request& request, const Arena& arena, TensorId id, Bi
 std::optional<TensorId> not_finite(const wire::Request& request, const Arena& arena) {
   for (const TensorId id : kFiniteTensors) {
     const int32_t dtype = dtype_of(spec_of(id), formats_of(request.problem));
-    const bool finite = dtype == ATTN_F32   ? is_finite<uint32_t>(request, arena, id, 0x7f800000)
+    const bool finite = dtype == ATTN_F32    ? is_finite<uint32_t>(request, arena, id, 0x7f800000)
+                        : dtype == ATTN_E4M3 ? is_finite<uint8_t>(request, arena, id, 0x7f)
+                        : dtype == ATTN_E5M2 ? is_finite<uint8_t>(request, arena, id, 0x7c)
                         : dtype == ATTN_F16 ? is_finite<uint16_t>(request, arena, id, 0x7c00)
                                             : is_finite<uint16_t>(request, arena, id, 0x7f80);
     if (!finite) return id;

@@ -54,6 +54,7 @@ inline constexpr const char* kLseRules[] = {nullptr, "log2", "fma"};
 inline constexpr const char* kLseBases[] = {"e", nullptr, "2"};
 inline constexpr const char* kLseDead[] = {"-inf", "+inf", "0", "any"};
 inline constexpr const char* kSaved[] = {"given", "recomputed"};
+inline constexpr const char* kKvRules[] = {nullptr, "folded", "dequantised"};
 
 // clang-format off
 inline constexpr PlanField kRows[] = {
@@ -110,6 +111,8 @@ inline constexpr PlanField kRows[] = {
     {ATTN_FIELD(P, head_format), "format of dK and dV of one query head", kPartialFormats, 0, 0, kUnknown, "heads"},
     {ATTN_FIELD(P, dq_adds), "additions of partial sums of dQ, at most", {}, 0, kMostTimes, kUnknown, "dq_adds"},
     {ATTN_FIELD(P, dkv_adds), "additions of partial sums of dK and dV, at most", {}, 0, kMostTimes, kUnknown, "dkv_adds"},
+    {ATTN_FIELD(P, kv_rule), "how scales of 8-bit K and V are applied", kKvRules, 0, 0, kUnknown, "kv"},
+    {ATTN_FIELD(P, reserved2), "not used"},
 };
 // clang-format on
 }  // namespace plan_table

@@ -78,6 +78,8 @@ inline constexpr ProblemField kRows[] = {
     {ATTN_FIELD(P, pages), kNumber, "pages of K and V", 0, ATTN_FEATURE_PAGED},
     {ATTN_FIELD(P, pages_per_seq), kNumber, "entries of the block table for each batch entry", 0,
      ATTN_FEATURE_PAGED},
+    {ATTN_FIELD(P, kv_dtype), kNumber, "format of K and V; 0: dtype, 3: E4M3, 4: E5M2", 0, ATTN_FEATURE_KV8},
+    {ATTN_FIELD(P, reserved3), kReserved, "", 0},
 };
 // clang-format on
 }  // namespace problem_table

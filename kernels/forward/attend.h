@@ -8,6 +8,7 @@
 // barrier that all readers passed after they had read it.
 #pragma once
 
+#include "kernels/forward/narrow_loader.h"
 #include "kernels/forward/online_softmax.h"
 #include "kernels/forward/params.h"
 #include "kernels/forward/probe_rows.h"
@@ -30,6 +31,12 @@ struct TileShape {
   using T = T_;
   static constexpr int kDim = kDim_, kTileQ = kTileQ_, kTileK = kTileK_;
   static constexpr int kThreads = kTileQ / 16 * 32;
+  static constexpr bool kNarrow = false;  // K and V have the format of Q, T
+};
+// The same for K and V of 8 bits.
+template <class Shape>
+struct NarrowShape : Shape {
+  static constexpr bool kNarrow = true;
 };
 
 // The rows that a block works on. With `packed` heads to a tile, row r of the block's `rows` is query r /
@@ -43,6 +50,20 @@ struct BlockRows {
 
   __device__ bool empty() const { return first_row >= rows; }
 };
+
+// Loads tile t of `tensor`, K or V of 8 bits.
+template <class Shape, class Tile>
+__device__ void load_narrow(const ForwardParams& p, const BlockRows& block, Tile tile, const Strided& tensor, int64_t t,
+                            int dim, bool by_eight) {
+  const Strided& scales = &tensor == &p.k ? p.narrow.k_scale : p.narrow.v_scale;
+  const int64_t first = t * Shape::kTileK, kv_head = block.first_head / p.group;
+  const auto codes_at = [&](int r) -> const uint8_t* {
+    const int64_t j = first + r;
+    return j < block.entry.keys ? key_row<uint8_t>(p, tensor, kv_head, block.b, block.entry, j) : nullptr;
+  };
+  const auto scale_at = [&](int r) { return *scales.at<const float>(block.b, kv_head, first + r); };
+  load_narrow_tile<Shape::kTileK>(tile, codes_at, scale_at, p.narrow.dtype, dim, tensor.stride[3], by_eight);
+}
 
 __device__ inline RowView row_view(const ForwardParams& p, const BlockRows& block, int64_t row) {
   if (row >= block.rows) return {block.b, block.first_head, 0, {0, 0}, 0};
@@ -111,6 +132,7 @@ __device__ void attend(const ForwardParams& p, const BlockRows& block, TileSpan 
       const int64_t j = t * kTileK + r;
       return j < block.entry.keys ? key_row<T>(p, tensor, kv_head, block.b, block.entry, j) : nullptr;
     };
+    if constexpr (Shape::kNarrow) return load_narrow<Shape>(p, block, tile, tensor, t, dim, async);
     load_tile<kTileK>(tile, row_at, dim, tensor.stride[3], async);
   };
 

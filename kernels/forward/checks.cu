@@ -79,6 +79,18 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
   p.paired_o = reinterpret_cast<uintptr_t>(p.o.data) % 4 == 0 && p.dim_v % 2 == 0 && p.o.stride[3] == 1 &&
                p.o.stride[0] % 2 == 0 && p.o.stride[1] % 2 == 0 && p.o.stride[2] % 2 == 0;
 
+  if (problem.kv_dtype != 0) {
+    p.narrow = {problem.kv_dtype, strided(tensors.k_scale, a.batch, a.heads_kv, a.seq_k, 1),
+                strided(tensors.v_scale, a.batch, a.heads_kv, a.seq_k, 1)};
+    // Eight codes are read at once under the same conditions, but at addresses that 8 divides.
+    const auto by_eight = [&](Strided codes, int dim) {
+      codes.data = reinterpret_cast<void*>(2 * (reinterpret_cast<uintptr_t>(codes.data) % 8));
+      return copies_by_16_bytes(codes, k_shape, dim);
+    };
+    p.async_k = by_eight(p.k, p.dim_qk);
+    p.async_v = by_eight(p.v, p.dim_v);
+  }
+
   // sigma must be a normal number: a hidden score times 0 would be NaN.
   const float sigma = std::fabs(problem.scale) * kLog2e;
   const bool fused = problem.softcap == 0 && problem.bias_dtype == ATTN_NONE && !problem.has_alibi &&
@@ -123,6 +135,7 @@ std::string copy_path(const ForwardParams& params) {
   const bool ragged = params.ragged.cu_q != nullptr || params.ragged.cu_k != nullptr;
   const bool paged = params.paged.table != nullptr;
   return std::string(ragged ? "ragged " : "") + (paged ? "paged " : "") +
+         (params.narrow.dtype != 0 ? "narrow " : "") +
          (slow.empty() ? "cp.async" : "elementwise(" + slow + ")");
 }
 

@@ -14,9 +14,10 @@ namespace attn {
 // Refuses a device that lacks the instructions of this family of kernels.
 Refusal check_device(const attn_env& env);
 
-// True if batch entries are neither packed nor in pages, and lengths have 64 bits. The fast paths take no others.
+// True if batch entries are neither packed nor in pages, lengths have 64 bits, and K and V have 16. The fast paths take
+// no others.
 inline bool has_dense_entries(const attn_problem& problem) {
-  return problem.ragged == 0 && problem.page_size == 0 && problem.index_dtype == ATTN_INDEX_64;
+  return problem.ragged == 0 && problem.page_size == 0 && problem.index_dtype == ATTN_INDEX_64 && problem.kv_dtype == 0;
 }
 
 // Refuses pages of keys that 31 bits do not count.
@@ -31,7 +32,7 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
 bool make_score_terms(const attn_problem& problem, const ForwardParams& params, ScoreTerms* terms);
 
 // "cp.async", or "elementwise(qv)" naming the tensors that cannot be copied 16 bytes at a time; after "ragged " where
-// batch entries are packed, and "paged " where keys lie in pages.
+// batch entries are packed, "paged " where keys lie in pages, and "narrow " where K and V have 8 bits.
 std::string copy_path(const ForwardParams& params);
 
 // The fields of a plan that all forward kernels of this family share.

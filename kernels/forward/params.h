@@ -35,6 +35,12 @@ enum class ScoreMode : int32_t {
   kGeneral,  // scores are scaled, capped, biased and multiplied by log2 e first; sigma = 1
 };
 
+// K and V of 8 bits, and their scales by batch entry, KV head and key (ATTN_FEATURE_KV8).
+struct Narrow {
+  int32_t dtype;  // ATTN_E4M3 or ATTN_E5M2; 0: K and V have the format of Q
+  Strided k_scale, v_scale;
+};
+
 // The sinks of the query heads: one more score each, without a key (ATTN_FEATURE_SINK).
 struct Sinks {
   const void* data;  // nullptr: there are none
@@ -82,6 +88,7 @@ struct ForwardParams {
   float sign, sigma;     // kFused
   float scale, softcap;  // kGeneral
   attn_probe probe;      // values null: none
+  Narrow narrow;
 };
 
 // The keys that query i of batch b may see are an interval, before mask and bias.

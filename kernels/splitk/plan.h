@@ -66,6 +66,8 @@ inline int64_t choose_splits(int64_t blocks, int64_t kv_tiles, int64_t sm_count)
 // The path of wide heads, if the problem is one for it.
 inline Refusal decide_wide(const Call& call, Decision* d) {
   const attn_problem& problem = call.problem;
+  if (problem.kv_dtype != 0)
+    return {ATTN_UNSUPPORTED, "K and V of 8 bits in heads of more than " + std::to_string(kUsualDim) + " columns"};
   if (problem.dim_qk > WideSpec::kDimQk || problem.dim_v > WideSpec::kDimV) {
     return {ATTN_UNSUPPORTED, "compiled for head dimensions up to " + std::to_string(WideSpec::kDimQk) +
                                   " of Q and K and " + std::to_string(WideSpec::kDimV) + " of V, not " +
@@ -181,6 +183,7 @@ Refusal plan_splits(const Call& call, attn_plan* plan) {
   plan->merge_rule = ATTN_MERGE_BY_WEIGHT;
   plan->merge_order = d.decode < 0 ? ATTN_MERGE_ASCENDING : ATTN_MERGE_BY_FOURS;
   if (d.scored) plan->score_rule = ATTN_SCORE_BY_FMA;
+  if (call.problem.kv_dtype != 0) plan->kv_rule = ATTN_KV_DEQUANTISED;
   plan->workspace_bytes = d.workspace;
   return {};
 }
@@ -198,6 +201,11 @@ attn_status launch_partial(const Call& call, const Decision& d, bool direct) {
   const SplitParams split = split_params(d, tensors);
   if constexpr (kPaths.decode) {
     if (d.decode >= 0) return decode_partial(d.decode, problem, params, split, direct, &env);
+  }
+  if (problem.kv_dtype != 0) {
+    const auto launch_narrow =
+        problem.dtype == ATTN_F16 ? splitk_launch_partial<F16, true> : splitk_launch_partial<BF16, true>;
+    return launch_narrow(d.shape, params, split, direct, &env);
   }
   if (d.wide) {
     const auto launch_wide = problem.dtype == ATTN_F16 ? splitk_launch_wide<F16> : splitk_launch_wide<BF16>;
@@ -263,7 +271,7 @@ struct SplitkOn {
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr uint64_t kFeatures =
       ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT | ATTN_FEATURE_ALIBI |
-      (kPaths.general ? ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED : 0);
+      (kPaths.general ? ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED | ATTN_FEATURE_KV8 : 0);
   static constexpr const attn_build* kBuild = &attn_build_identity;
 
   static Refusal plan(const Call& call, attn_plan* plan) { return splitk::plan_splits<kPaths>(call, plan); }

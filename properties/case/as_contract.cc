@@ -17,7 +17,8 @@ constexpr bool kIsNumber = std::is_arithmetic_v<T>;
 constexpr std::string_view kOfInputs[] = {"has_key_lengths", "bias_dtype", "has_mask",
                                           "has_sink",        "sink_dtype", "has_alibi",
                                           "ragged",          "total_q",    "total_k",
-                                          "page_size",       "pages",      "pages_per_seq"};
+                                          "page_size",       "pages",      "pages_per_seq",
+                                          "kv_dtype"};
 
 // True if a row of the contract is filled from a member of the same name.
 constexpr bool has_member(const char* name) {
@@ -63,6 +64,7 @@ attn_problem problem_of(const Problem& p) {
     out.pages = page_count(p);
     out.pages_per_seq = p.pages_per_seq();
   }
+  if (p.kv8) out.kv_dtype = dtype_of(p.kv8->format);
   out.features |= contract::features_of(out);
   return out;
 }

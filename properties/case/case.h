@@ -194,6 +194,34 @@ struct Paging {
   bool operator==(const Paging&) const = default;
 };
 
+// The formats of K and V in 8 bits.
+enum class KvFormat : uint8_t { kE4m3, kE5m2 };
+
+// The scales of K, or of V, in 8 bits.
+enum class ScaleKind : uint8_t {
+  kOne,      // 1
+  kPowers,   // 2, 1/2, 4, 1/4, 8, 1/8 by turns: products with codes are exact
+  kUneven,   // 1/8 to 8 with all bits in use
+  kHeadOff,  // uneven, and those of one head of four are 2^6 times as large
+  kApart,    // 2^-6 to 2^6 with all bits in use: neighbours are far apart
+};
+inline constexpr int kScaleKinds = 5;
+
+struct KvScales {
+  ScaleKind kind = ScaleKind::kOne;
+  bool entries = false, heads = false, keys = false;  // each has scales of its own; else one is stored for all
+  uint64_t seed = 0;
+  bool operator==(const KvScales&) const = default;
+};
+
+// K and V hold codes of 8 bits, and have scales (attn_problem.kv_dtype).
+struct Kv8 {
+  KvFormat format = KvFormat::kE4m3;
+  KvScales k, v;
+  bool operator==(const Kv8&) const = default;
+};
+constexpr int32_t dtype_of(KvFormat format) { return format == KvFormat::kE4m3 ? ATTN_E4M3 : ATTN_E5M2; }
+
 // The sizes and flags of attn_problem, with the same names and meanings.
 struct Problem {
   int32_t dtype = ATTN_F16;
@@ -213,6 +241,7 @@ struct Problem {
   std::optional<Packing> packed_q, packed_k;
   int32_t index_dtype = ATTN_INDEX_64;  // of key lengths, borders of packed entries, block table
   std::optional<Paging> paging;
+  std::optional<Kv8> kv8;
   // Bits of attn_problem.features without a field above: the one that asks for another operation than the forward
   // pass (tensor_spec.h, kOperations), or those of a later attnfuzz. A reader that does not know a bit refuses the
   // problem by name (reference/call/known_features.h).
@@ -248,6 +277,20 @@ template <> inline constexpr auto kFields<Paging> = fields("pages",
     field("size", &Paging::size),
     field("spare", &Paging::spare));
 
+inline constexpr const char* kKvFormatNames[] = {"e4m3", "e5m2"};
+inline constexpr const char* kScaleNames[] = {"one", "powers", "uneven", "head_off", "apart"};
+static_assert(std::size(kScaleNames) == kScaleKinds);
+template <> inline constexpr auto kFields<KvScales> = fields("scales of 8-bit keys or values",
+    field("entries", &KvScales::entries),
+    field("heads", &KvScales::heads),
+    field("keys", &KvScales::keys),
+    field("kind", &KvScales::kind, Names{kScaleNames}),
+    field("seed", &KvScales::seed));
+template <> inline constexpr auto kFields<Kv8> = fields("K and V in 8 bits",
+    field("format", &Kv8::format, Names{kKvFormatNames}),
+    field("k", &Kv8::k),
+    field("v", &Kv8::v));
+
 // As files write it (codec_fields.h), and as as_contract.h copies numbers to the field of attn_problem of that
 // name.
 // clang-format off
@@ -264,6 +307,7 @@ template <> inline constexpr auto kFields<Problem> = fields("a problem",
     field("heads_q", &Problem::heads_q),
     field("index_dtype", &Problem::index_dtype, Names{kIndexNames}),
     field("key_lengths", &Problem::key_lengths, AtMost{kMaxKeyLengths}),
+    field("kv8", &Problem::kv8),
     field("latent", &Problem::latent),
     field("mask", &Problem::mask),
     field("num_splits", &Problem::num_splits),

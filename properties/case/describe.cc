@@ -26,7 +26,10 @@ const char* to_string(BiasKind kind) {
 const char* align_name(int32_t align) { return align == ATTN_TOP_LEFT ? "top-left" : "bottom-right"; }
 
 const char* dtype_name(int32_t dtype) {
-  return dtype == ATTN_F16 ? "f16" : dtype == ATTN_BF16 ? "bf16" : dtype == ATTN_F32 ? "f32" : "none";
+  return dtype == ATTN_F16 ? "f16" : dtype == ATTN_BF16 ? "bf16" : dtype == ATTN_F32 ? "f32"
+         : dtype == ATTN_E4M3                                      ? "e4m3"
+         : dtype == ATTN_E5M2                                      ? "e5m2"
+                                                                   : "none";
 }
 
 std::string number(double x) {

@@ -1,6 +1,7 @@
 #include "properties/case/geometry.h"
 
 #include "properties/case/packed.h"
+#include "properties/case/planted_rank.h"
 
 #include <algorithm>
 
@@ -30,6 +31,7 @@ std::array<bool, 4> repeated(const Case& c, TensorId t) {
   if ((t == TensorId::kBias || t == TensorId::kDbias) && p.bias) all = p.bias->broadcast;
   if (t == TensorId::kMask && p.mask) all = p.mask->broadcast;
   if (t == TensorId::kSlopes && p.slopes) all.batch = !p.slopes->entries;
+  if (const KvScales* scales = scales_of(p, t)) return {!scales->entries, !scales->heads, !scales->keys, false};
   return {all.batch, all.head, all.query, false};
 }
 
@@ -37,7 +39,7 @@ namespace {
 
 Formats formats_of(const Problem& p) {
   return {p.dtype, p.bias ? p.bias->dtype : int32_t{ATTN_NONE}, p.sink ? p.sink->dtype : int32_t{ATTN_F16},
-          p.index_dtype};
+          p.index_dtype, p.kv8 ? dtype_of(p.kv8->format) : 0};
 }
 
 }  // namespace
@@ -51,8 +53,9 @@ int64_t element_bytes(const Problem& p, TensorId t) {
 bool is_present(const Case& c, TensorId t) {
   const Problem& p = c.problem;
   const uint64_t sinks = p.sink ? ATTN_FEATURE_SINK : 0, slopes = p.slopes ? ATTN_FEATURE_ALIBI : 0,
-                 ragged = p.packed_q || p.packed_k ? ATTN_FEATURE_RAGGED : 0, paged = p.paging ? ATTN_FEATURE_PAGED : 0;
-  if (!in_problem(spec_of(t), p.features | sinks | slopes | ragged | paged)) return false;
+                 ragged = p.packed_q || p.packed_k ? ATTN_FEATURE_RAGGED : 0, paged = p.paging ? ATTN_FEATURE_PAGED : 0,
+                 narrow = p.kv8 ? ATTN_FEATURE_KV8 : 0;
+  if (!in_problem(spec_of(t), p.features | sinks | slopes | ragged | paged | narrow)) return false;
   switch (t) {
     case TensorId::kV:
       return !c.problem.latent;
@@ -86,6 +89,7 @@ void make_present(Case& c, TensorId t) {
   if (t == TensorId::kBias && !c.problem.bias) c.problem.bias.emplace();
   if (t == TensorId::kSink && !c.problem.sink) c.problem.sink.emplace();
   if (t == TensorId::kSlopes && !c.problem.slopes) c.problem.slopes.emplace();
+  if ((t == TensorId::kKScale || t == TensorId::kVScale) && !c.problem.kv8) set_kv8(c, Kv8{});
 }
 
 std::array<int64_t, 4> stored_size(const Problem& p, TensorId t) {

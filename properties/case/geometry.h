@@ -56,6 +56,11 @@ struct Geometry {
 inline std::array<int64_t, 4> logical_size(const Problem& p, TensorId t) { return shape_of(spec_of(t), p); }
 // Sizes of a tensor as it lies in memory: packed entries are one, with the rows of all of them.
 std::array<int64_t, 4> stored_size(const Problem& p, TensorId t);
+// The scales of 8-bit K or V whose tensor this is; nullptr: it is none, or the case has none.
+inline const KvScales* scales_of(const Problem& p, TensorId t) {
+  if (!p.kv8 || (t != TensorId::kKScale && t != TensorId::kVScale)) return nullptr;
+  return t == TensorId::kKScale ? &p.kv8->k : &p.kv8->v;
+}
 // The dimensions that are stored once and repeated. The entries of a packed tensor never are.
 std::array<bool, 4> repeated(const Case& c, TensorId t);
 // attn_dtype of the elements; ATTN_NONE if they are no numbers.

@@ -36,6 +36,10 @@ KnownBits known_bits(int32_t dtype) {
       return {0x3c00, 0x7c00, 0x7e00, 0x8000, 0x7bff};
     case ATTN_BF16:
       return {0x3f80, 0x7f80, 0x7fc0, 0x8000, 0x7f7f};
+    case ATTN_E4M3:
+      return {0x38, 0x7e, 0x7f, 0x80, 0x7e};
+    case ATTN_E5M2:
+      return {0x3c, 0x7c, 0x7e, 0x80, 0x7b};
     default:
       return {0x3f800000, 0x7f800000, 0x7fc00000, 0x80000000, 0x7f7fffff};
   }
@@ -44,9 +48,25 @@ KnownBits known_bits(int32_t dtype) {
 void set_dtype(Case& c, int32_t dtype) {
   if (c.problem.dtype == dtype) return;
   for (Planted& x : c.planted) {
-    if (x.tensor != TensorId::kBias) x.bits = converted(x.bits, c.problem.dtype, dtype);
+    const bool narrow = c.problem.kv8 && (x.tensor == TensorId::kK || x.tensor == TensorId::kV);
+    if (x.tensor != TensorId::kBias && !narrow) x.bits = converted(x.bits, c.problem.dtype, dtype);
   }
   c.problem.dtype = dtype;
+}
+
+void set_kv8(Case& c, const std::optional<Kv8>& to) {
+  const auto dtype = [&] { return c.problem.kv8 ? dtype_of(c.problem.kv8->format) : c.problem.dtype; };
+  const int32_t before = dtype();
+  c.problem.kv8 = to;
+  const int32_t now = dtype();
+  if (now == before) return;
+  for (Planted& x : c.planted) {
+    if (x.tensor != TensorId::kK && x.tensor != TensorId::kV) continue;
+    const double value = decode(before, &x.bits, 0);
+    x.bits = now == ATTN_F32 ? std::bit_cast<uint32_t>(static_cast<float>(value))
+             : to            ? encode8(now, value)
+                             : encode16(now, static_cast<float>(value));
+  }
 }
 
 uint32_t planted_rank(uint32_t bits, int32_t dtype) {
@@ -69,7 +89,8 @@ uint32_t bits_of_rank(uint32_t rank, int32_t dtype) {
 
 int32_t planted_dtype(const Case& c, const Planted& x) {
   if (x.tensor == TensorId::kBias && c.problem.bias) return c.problem.bias->dtype;
-  return c.problem.dtype;
+  const bool of_keys = x.tensor == TensorId::kK || x.tensor == TensorId::kV;
+  return of_keys && c.problem.kv8 ? dtype_of(c.problem.kv8->format) : c.problem.dtype;
 }
 
 }  // namespace attnfuzz

@@ -17,6 +17,7 @@ uint32_t planted_rank(uint32_t bits, int32_t dtype);
 uint32_t bits_of_rank(uint32_t rank, int32_t dtype);
 
 // The bit patterns of a format that a person recognises.
+// E4M3 has no infinity; its largest number stands for it.
 struct KnownBits {
   uint32_t one, infinity, nan, sign, largest;
 };
@@ -25,6 +26,10 @@ KnownBits known_bits(int32_t dtype);
 // Changes the format of Q, K, V and O. A planted NaN or infinity stays one. If one of the formats is fp32,
 // other planted values keep their value, rounded.
 void set_dtype(Case& c, int32_t dtype);
+
+// Changes the format of K and V: to 8 bits with these scales, or to that of Q. Planted values of K and V keep their
+// values, rounded; a NaN or an infinity stays one where the format has it.
+void set_kv8(Case& c, const std::optional<Kv8>& to);
 
 // The format of the tensor that holds x.
 int32_t planted_dtype(const Case& c, const Planted& x);

@@ -9,10 +9,11 @@
 #include "properties/case/case.h"
 #include "properties/data/fill_values.h"
 #include "properties/data/fill_values32.h"
+#include "properties/data/fill_values8.h"
 
 namespace attnfuzz {
 
-// Writes a whole row of `dim` elements of dtype, as fill_bits() or fill_bits32() would.
+// Writes a whole row of `dim` elements of dtype, as fill_bits(), fill_bits32() or fill_bits8() would.
 void fill_row(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t dim, void* out);
 
 // True if `pattern` lets query i see key j.

@@ -10,6 +10,7 @@
 #include "properties/case/geometry.h"
 #include "properties/case/packed.h"
 #include "properties/data/fills.h"
+#include "properties/data/kv_scale_values.h"
 #include "properties/data/sink_values.h"
 #include "properties/data/slope_values.h"
 #include "reference/numbers/formats.h"
@@ -71,7 +72,7 @@ PairIndices pair_source(const Case& c, const Broadcast& broadcast, int64_t b, in
 void add_row(const Fill& fill, int32_t dtype, const Indices& at, int64_t n, void* out) {
   std::vector<uint32_t> added(n);
   fill_row(fill, dtype, at.b, at.h, at.s, n, added.data());
-  const int64_t bytes = dtype == ATTN_F32 ? 4 : 2;
+  const int64_t bytes = dtype_bytes(dtype);
   for (int64_t d = 0; d < n; ++d) {
     const auto sum = static_cast<float>(decode(dtype, out, d) + decode(dtype, added.data(), d));
     const uint32_t bits = bits_of(dtype, sum);
@@ -144,9 +145,10 @@ void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s,
       std::memcpy(static_cast<std::byte*>(out) + d * bytes, &bits, static_cast<size_t>(bytes));
   }
   if (tensor == TensorId::kK && c.remap.k_shift) {
-    add_row(*c.remap.k_shift, c.problem.dtype, {at.b, at.h, 0}, n, out);
+    add_row(*c.remap.k_shift, dtype_of(c.problem, tensor), {at.b, at.h, 0}, n, out);
   }
-  if (tensor == TensorId::kV && c.remap.v_added) add_row(*c.remap.v_added, c.problem.dtype, at, n, out);
+  if (tensor == TensorId::kV && c.remap.v_added)
+    add_row(*c.remap.v_added, dtype_of(c.problem, tensor), at, n, out);
 }
 
 bool mask_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j) {
@@ -170,6 +172,22 @@ float slope_at(const Case& c, int64_t b, int64_t h) {
   const int64_t seq_k = c.problem.seq_k;
   return slope_value(slopes, slopes.entries ? source(c.remap.batch, b, seq_k) : 0, source(c.remap.head_q, h, seq_k));
 }
+
+float kv_scale_at(const Case& c, TensorId tensor, int64_t b, int64_t g, int64_t j) {
+  const KvScales& scales = *scales_of(c.problem, tensor);
+  const Indices at = row_source(c, tensor, b, g, j);
+  return kv_scale_value(scales, tensor == TensorId::kVScale, at.b, at.h, at.s);
+}
+
+namespace {
+
+// What the code of an element is multiplied by.
+double factor_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s) {
+  if (!c.problem.kv8 || (tensor != TensorId::kK && tensor != TensorId::kV)) return 1;
+  return kv_scale_at(c, tensor == TensorId::kK ? TensorId::kKScale : TensorId::kVScale, b, h, s);
+}
+
+}  // namespace
 
 std::vector<Planted> planted_at(const Case& c) {
   static const Remap kIdentity;
@@ -218,6 +236,7 @@ double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s,
     return decode(p.sink->dtype, &bits, 0);
   }
   if (tensor == TensorId::kSlopes) return slope_at(c, b, h);
+  if (scales_of(p, tensor)) return kv_scale_at(c, tensor, b, h, s);
   const bool pair = tensor == TensorId::kBias;
   const std::array<bool, 4> once = repeated(c, tensor);
   const Indices at = {once[0] ? 0 : b, once[1] ? 0 : h, once[2] ? 0 : s};
@@ -226,14 +245,15 @@ double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s,
   const auto plant = std::find_if(planted.rbegin(), planted.rend(), [&](const Planted& x) {
     return x.tensor == tensor && x.b == at.b && x.h == at.h && x.s == at.s && x.d == d;
   });
-  if (plant != planted.rend()) return decode(dtype_of(p, tensor), &plant->bits, 0);
+  const double factor = factor_at(c, tensor, b, h, s);
+  if (plant != planted.rend()) return factor * decode(dtype_of(p, tensor), &plant->bits, 0);
   if (pair) return bias_at(c, b, h, s, d);
   if (s >= rows_held(c, tensor, b)) {
     return std::numeric_limits<double>::quiet_NaN();
   }
   std::vector<uint32_t> row(columns_of(p, tensor));
   recipe_row(c, tensor, b, h, s, row.data());
-  return decode(dtype_of(p, tensor), row.data(), d);
+  return factor * decode(dtype_of(p, tensor), row.data(), d);
 }
 
 std::vector<double> matrix_at(const Case& c, TensorId tensor, int64_t b, int64_t h) {
@@ -260,6 +280,10 @@ std::vector<double> matrix_at(const Case& c, TensorId tensor, int64_t b, int64_t
       for (int64_t d = x.d; d < (once[3] ? columns : x.d + 1); ++d) out[s * columns + d] = value;
     }
   }
+  for (int64_t s = 0; s < rows && p.kv8; ++s) {
+    const double factor = factor_at(c, tensor, b, h, s);
+    for (int64_t d = 0; d < columns; ++d) out[s * columns + d] *= factor;
+  }
   return out;
 }
 
@@ -274,6 +298,7 @@ bool sees(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j) {
 }
 
 uint32_t bits_of(int32_t dtype, float value) {
+  if (dtype == ATTN_E4M3 || dtype == ATTN_E5M2) return encode8(dtype, value);
   return dtype == ATTN_F32 ? std::bit_cast<uint32_t>(value) : encode16(dtype, value);
 }
 

@@ -46,12 +46,15 @@ uint32_t sink_at(const Case& c, int64_t h);
 // The slope of query head h in batch entry b.
 float slope_at(const Case& c, int64_t b, int64_t h);
 
+// The scale of key j in 8-bit K or V; tensor: kKScale or kVScale.
+float kv_scale_at(const Case& c, TensorId tensor, int64_t b, int64_t g, int64_t j);
+
 // Planted values with their places in the tensors as laid out. Unless the case is remapped, this is its own
 // list. A later value wins.
 std::vector<Planted> planted_at(const Case& c);
 
 // One element of Q, K, V or bias as a kernel finds it, with planted values and NaN beyond key lengths.
-// Exact.
+// Exact. Of 8-bit K and V: the code times its scale.
 double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, int64_t d);
 
 // Q, K or V of one batch entry and head: rows x columns of value_at().

@@ -63,6 +63,7 @@ class Page {
     if (p_.causal || p_.window_left >= 0 || p_.window_right >= 0 || p_.slopes) fact("diagonal", diagonal());
     fact("scale", number(p_.scale) + (p_.softcap != 0 ? ", softcap " + number(p_.softcap) : ""));
     for (const std::string& words : all_words(c_)) {
+      if (p_.kv8 && words.starts_with("K, V in ")) fact("K and V", words.substr(8));
       for (const std::string name : {"sinks", "slopes"})
         if (words.starts_with(name + " ")) fact(name.c_str(), words.substr(name.size() + 1));
     }

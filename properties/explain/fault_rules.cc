@@ -154,6 +154,9 @@ constexpr Rule kRules[] = {
      },
      "no entry has more than one page, and one of these is not full: a slot without a key is used"},
     {Class::kLayout, [](const Evidence& e) { return e.needs_pages(); }, "the failure needs keys in pages"},
+    // K and V in 8 bits.
+    {Class::kLayout, [](const Evidence& e) { return e.needs_many_scales(); },
+     "the failure needs scales of several batch entries, heads or keys: one is taken for another"},
     // Rows or tiles without a visible key.
     {Class::kSoftmax, [](const Evidence& e) { return e.non_finite() && e.tile_unseen && !e.sound_softmax(); },
      "NaN or infinity, and a query sees no key of a tile: exp(-inf - -inf)"},
@@ -233,6 +236,7 @@ constexpr Rule kRules[] = {
               e.clues.broken_vectors != Answer::kPasses && !e.scores_differ();
      },
      "with head dims of whole vectors it passes: their last columns are at fault"},
+    {Class::kNumerics, [](const Evidence& e) { return e.needs_narrow(); }, "the failure needs K and V in 8 bits"},
     {Class::kDispatch,
      [](const Evidence& e) { return !e.splits() && (e.shape(ShapeKind::kColumnsFrom) || e.dims()); },
      "only some head dims, or columns from a border on"},

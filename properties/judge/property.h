@@ -44,6 +44,8 @@ struct Property {
   uint64_t features = 0;
   // Its runs may have packed batch entries and pages. Others are asked of dense entries, of the longest lengths.
   bool packed = false;
+  // Its runs may have K and V of 8 bits. Others are asked of K and V in the format of Q.
+  bool kv8 = false;
 };
 
 // True if the kernel has the operation that the property is about, and knows what its runs ask for.

@@ -10,6 +10,7 @@
 #include "properties/case/as_contract.h"
 #include "properties/case/domain.h"
 #include "properties/case/packed.h"
+#include "properties/case/planted_rank.h"
 #include "properties/data/recipe.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/oracles.h"
@@ -492,6 +493,7 @@ bool adapted(Case& c, const Property& property, const Target& target, std::strin
     }
   }
   if (!property.packed) unpack(c);
+  if (!property.kv8) set_kv8(c, std::nullopt);
   if (!property.adapt(c, target.info(), why)) return false;
   if (lies) lay_within(*declared, c);
   return true;

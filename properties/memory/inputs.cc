@@ -26,6 +26,8 @@ namespace {
 void fill_nan(int32_t dtype, int64_t count, std::byte* row) {
   if (dtype == ATTN_F32)
     std::fill_n(reinterpret_cast<uint32_t*>(row), count, uint32_t{0x7fc00000});
+  else if (dtype == ATTN_E4M3 || dtype == ATTN_E5M2)
+    std::fill_n(row, count, std::byte{0x7f});
   else
     std::fill_n(reinterpret_cast<uint16_t*>(row), count, format16(dtype).nan);
 }
@@ -139,6 +141,14 @@ void InputRows::write_row(const Index& at, std::byte* row) {
     case TensorId::kSlopes: {
       const float slope = slope_at(case_, at.n[0], at.n[1]);
       std::memcpy(row, &slope, sizeof slope);
+      break;
+    }
+    case TensorId::kKScale:
+    case TensorId::kVScale: {
+      const auto [b, g, j] = at.n;
+      if (j >= rows_held(case_, tensor_, b)) return fill_nan(ATTN_F32, 1, row);
+      const float scale = kv_scale_at(case_, tensor_, b, g, j);
+      std::memcpy(row, &scale, sizeof scale);
       break;
     }
     case TensorId::kKeyLengths:

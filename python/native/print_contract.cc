@@ -131,7 +131,8 @@ std::string problem_meanings() {
 // "q": ("input", "dtype", ("batch", "heads_q", "seq_q", "dim_qk"), None, True, True, 9223372036854775808, "q")
 std::string tensor_text(const attnfuzz::TensorSpec& spec) {
   constexpr const char* kRoles[] = {"input", "output", "scratch"};
-  constexpr const char* kElements[] = {"dtype", "f32", "bias_dtype", "bool", "i64", "sink_dtype", "index_dtype"};
+  constexpr const char* kElements[] = {"dtype", "f32", "bias_dtype", "bool", "i64", "sink_dtype", "index_dtype",
+                                       "dtype"};
   constexpr const char* kSizes[] = {nullptr,  "batch", "heads_q", "heads_kv", "seq_q",        "seq_k",
                                     "dim_qk", "dim_v", nullptr,   "borders",  "pages_per_seq"};
   std::array<const char*, 4> shape = {};
@@ -146,7 +147,7 @@ std::string tensor_text(const attnfuzz::TensorSpec& spec) {
 }
 
 // Python does not know these features.
-constexpr uint64_t kNotInPython = ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK;
+constexpr uint64_t kNotInPython = ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK | ATTN_FEATURE_KV8;
 
 std::string tensor_specs() {
   Lines lines("    ");
@@ -159,10 +160,11 @@ std::string tensor_specs() {
 // Packed entries, keys in pages and lengths of 32 bits have words of their own: several fields go with one bit,
 // or a field's name says little.
 std::string feature_bits() {
-  constexpr uint64_t kWithWords = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED;
+  constexpr uint64_t kWithWords = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED,
+                     kLeftOut = kWithWords | ATTN_FEATURE_KV8;
   Lines lines("    ");
   for (const ProblemField& row : kProblemFields) {
-    if (row.feature != 0 && row.none && (row.feature & kWithWords) == 0)
+    if (row.feature != 0 && row.none && (row.feature & kLeftOut) == 0)
       lines.add(quoted(row.at.name) + ": " + std::to_string(row.feature) + ",");
   }
   lines.add("\"packed\": " + std::to_string(ATTN_FEATURE_RAGGED) + ",");

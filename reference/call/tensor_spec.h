@@ -29,14 +29,14 @@ namespace attnfuzz {
 // clang-format off
 enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace, kO1, kO2, kLse1, kLse2, kSink,
                                kDout, kSavedO, kSavedLse, kDq, kDk, kDv, kSlopes, kCuQ, kCuK, kBlockTable, kDlse, kDbias,
-                               kDsink };
+                               kDsink, kKScale, kVScale };
 // clang-format on
 
 // Which size of the problem a dimension has, and the format of an element: the
 // problem's dtype, fp32, the bias's own, ... size_of() and dtype_of() list them alike.
 enum class Size : uint8_t { kOne, kBatch, kHeadsQ, kHeadsKv, kSeqQ, kSeqK, kDimQk, kDimV, kPlanned, kBorders,
                             kPagesPerSeq };
-enum class Element : uint8_t { kInput, kF32, kBias, kByte, kInt64, kSink, kIndex };
+enum class Element : uint8_t { kInput, kF32, kBias, kByte, kInt64, kSink, kIndex, kKv };
 
 enum class Role : uint8_t {
   kInput,   // read, never written
@@ -96,15 +96,15 @@ inline constexpr Varied kOperand = {true, true, true, true, true}, kFixed = {}, 
 inline constexpr uint64_t kBackward = ATTN_FEATURE_BACKWARD, kAttend = kOfForward | kBackward;
 inline constexpr uint64_t kMerge = ATTN_FEATURE_MERGE, kBoth = kOfForward | kMerge;
 inline constexpr Varied kSide = {.moved = true, .planted = true, .finite = true}, kMoved = {.moved = true},
-                        kGivenLse = {.moved = true, .by_plan = true};
+                        kGivenLse = {.moved = true, .by_plan = true}, kScales = {.finite = true};
 using T = attn_tensors;
 using enum TensorId;
 
 // clang-format off
 inline constexpr TensorSpec kRows[] = {
     {kQ, "q", {kBatch, kHeadsQ, kSeqQ, kDimQk}, k16, kIn, ATTN_FIELD(T, q), kOperand, nullptr, 0, kAttend},
-    {kK, "k", {kBatch, kHeadsKv, kSeqK, kDimQk}, k16, kIn, ATTN_FIELD(T, k), kOperand, nullptr, 0, kAttend},
-    {kV, "v", {kBatch, kHeadsKv, kSeqK, kDimV}, k16, kIn, ATTN_FIELD(T, v), kOperand, nullptr, 0, kAttend},
+    {kK, "k", {kBatch, kHeadsKv, kSeqK, kDimQk}, Element::kKv, kIn, ATTN_FIELD(T, k), kOperand, nullptr, 0, kAttend},
+    {kV, "v", {kBatch, kHeadsKv, kSeqK, kDimV}, Element::kKv, kIn, ATTN_FIELD(T, v), kOperand, nullptr, 0, kAttend},
     {kO, "o", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kOut, ATTN_FIELD(T, o), {.moved = true, .spread = true}, nullptr,
      0, kBoth},
     {kLse, "lse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kOut, ATTN_FIELD(T, lse), kMoved, nullptr, 0, kBoth},
@@ -141,6 +141,10 @@ inline constexpr TensorSpec kRows[] = {
      ATTN_FEATURE_DBIAS, kBackward},
     {kDsink, "dsink", {kOne, kHeadsQ, kOne, kOne}, k32, kOut, ATTN_FIELD(T, dsink), kMoved, "has_sink",
      ATTN_FEATURE_DSINK, kBackward},
+    {kKScale, "k_scale", {kBatch, kHeadsKv, kSeqK, kOne}, k32, kIn, ATTN_FIELD(T, k_scale), kScales, "kv_dtype",
+     ATTN_FEATURE_KV8, kOfForward},
+    {kVScale, "v_scale", {kBatch, kHeadsKv, kSeqK, kOne}, k32, kIn, ATTN_FIELD(T, v_scale), kScales, "kv_dtype",
+     ATTN_FEATURE_KV8, kOfForward},
 };
 // clang-format on
 }  // namespace tensor_table
@@ -293,10 +297,10 @@ constexpr std::array<int64_t, 4> shape_of(const TensorSpec& spec, const Problem&
 
 // True if the tensor has a row for each query (of_queries) or key of a batch entry and no other dimension of
 // positions, so that its entries may lie packed (ATTN_FEATURE_RAGGED), and its keys in pages (ATTN_FEATURE_PAGED). A
-// bias, its gradient and a mask never do.
+// bias, its gradient, a mask and the scales of K and V never do.
 constexpr bool may_be_packed(const TensorSpec& spec) {
   return spec.shape[0] == Size::kBatch && (of_queries(spec) || of_keys(spec)) && spec.shape[3] != Size::kSeqK &&
-         (spec.operations & tensor_table::kAttend) != 0;
+         spec.feature != ATTN_FEATURE_KV8 && (spec.operations & tensor_table::kAttend) != 0;
 }
 
 // The sizes of a tensor as it lies in memory: packed entries are one, with the rows of all of them; keys in pages have
@@ -313,20 +317,29 @@ constexpr std::array<int64_t, 4> stored_shape_of(const TensorSpec& spec, const a
 
 // The formats that a problem chooses, as attn_dtype; `index` as attn_index.
 struct Formats {
-  int32_t input, bias, sink, index = ATTN_INDEX_64;
+  int32_t input, bias, sink, index = ATTN_INDEX_64, kv = 0;  // kv 0: K and V are of the format of the input
+  constexpr int32_t of_kv() const { return kv != 0 ? kv : input; }
 };
-constexpr Formats formats_of(const attn_problem& p) { return {p.dtype, p.bias_dtype, p.sink_dtype, p.index_dtype}; }
+constexpr Formats formats_of(const attn_problem& p) {
+  return {p.dtype, p.bias_dtype, p.sink_dtype, p.index_dtype, p.kv_dtype};
+}
+
+// Bytes of a number of an attn_dtype.
+constexpr int64_t dtype_bytes(int32_t dtype) {
+  return dtype == ATTN_F16 || dtype == ATTN_BF16 ? 2 : dtype == ATTN_E4M3 || dtype == ATTN_E5M2 ? 1 : 4;
+}
 
 // attn_dtype of an element; ATTN_NONE for bytes and integers.
 constexpr int32_t dtype_of(const TensorSpec& spec, const Formats& formats) {
-  const int32_t dtypes[] = {formats.input, ATTN_F32, formats.bias, ATTN_NONE, ATTN_NONE, formats.sink, ATTN_NONE};
+  const int32_t dtypes[] = {formats.input, ATTN_F32,     formats.bias, ATTN_NONE,
+                            ATTN_NONE,     formats.sink, ATTN_NONE,    formats.of_kv()};
   return dtypes[static_cast<size_t>(spec.element)];
 }
 
 constexpr int64_t element_bytes(const TensorSpec& spec, const Formats& formats) {
-  const auto of = [](int32_t d) { return d == ATTN_F16 || d == ATTN_BF16 ? 2 : 4; };
   const int64_t index = formats.index == ATTN_INDEX_32 ? 4 : 8;
-  const int64_t bytes[] = {of(formats.input), 4, of(formats.bias), 1, 8, of(formats.sink), index};
+  const int64_t bytes[] = {dtype_bytes(formats.input), 4, dtype_bytes(formats.bias), 1, 8, dtype_bytes(formats.sink),
+                           index, dtype_bytes(formats.of_kv())};
   return bytes[static_cast<size_t>(spec.element)];
 }
 

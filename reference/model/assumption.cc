@@ -10,8 +10,8 @@ std::string name_of(Assumption::Part part) {
   static constexpr const char* kNames[] = {"accumulator", "mma block",   "exp",
                                            "log",         "reciprocal",  "tanh",
                                            "scaling",     "format of P", "format of the partials",
-                                           "KV tile"};
-  static_assert(std::size(kNames) == static_cast<size_t>(Assumption::Part::kKvTile) + 1);
+                                           "KV tile",     "rule of the scales of K and V"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Assumption::Part::kKvRule) + 1);
   return kNames[static_cast<size_t>(part)];
 }
 

@@ -21,7 +21,8 @@ struct Assumption {
     kScaling,
     kFormatOfP,
     kFormatOfPartials,
-    kKvTile
+    kKvTile,
+    kKvRule
   };
   Part part = Part::kAccumulator;
   std::string assumed;  // "__expf"

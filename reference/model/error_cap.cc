@@ -141,6 +141,7 @@ attn_plan best_plan() {
   plan.dq_adds = plan.dkv_adds = 1;
   plan.flush_to_zero = 0;
   plan.merge_rule = ATTN_MERGE_BY_WEIGHT;
+  plan.kv_rule = ATTN_KV_FOLDED;
   return plan;
 }
 
@@ -176,6 +177,8 @@ attn_plan capped_plan(const attn_problem& p, const attn_plan& declared, const Ca
   plan.conversion = stricter(plan.conversion, top.conversion, itself);
   plan.sum_rule = stricter(plan.sum_rule, top.sum_rule, itself);
   plan.isolates_masked_nan |= top.isolates_masked_nan;
+  // Folded scales are rounded in fp32.
+  if (plan.kv_rule == ATTN_KV_RULE_UNKNOWN || top.kv_rule == ATTN_KV_FOLDED) plan.kv_rule = top.kv_rule;
   // The caller defines what an LSE is.
   plan.lse_base = top.lse_base;
   plan.lse_dead = top.lse_dead;

@@ -35,6 +35,19 @@ Format converted(Format format, const attn_plan& plan) {
 
 using Part = Assumption::Part;
 
+// K and V of 8 bits. The charges depend on the scales (rows/kv_scales.h).
+void narrow(const attn_problem& problem, const attn_plan& plan, ErrorModel* model) {
+  if (problem.kv_dtype == 0) return;
+  const Format format = converted(format_of(problem.dtype), plan);
+  model->narrow = true;
+  model->kv_rule = plan.kv_rule;
+  model->kv_unit = format.unit;
+  model->kv_tiny = format.tiny;
+  model->kv_overflow = format.overflow;
+  if (plan.kv_rule == ATTN_KV_RULE_UNKNOWN)
+    model->assumptions.push_back({Part::kKvRule, "codes are multiplied by scales and rounded"});
+}
+
 // With fp32 inputs, a value in the input's format, or in one that is not known, is not rounded further.
 attn_plan in_fp32(const attn_problem& problem, attn_plan plan) {
   if (problem.dtype != ATTN_F32) return plan;
@@ -261,6 +274,7 @@ ErrorModel make_error_model(const attn_problem& problem, const attn_plan& declar
   scaling(problem, plan, &model);
   formats(problem, plan, &model);
   form_of_lse(plan, &model);
+  narrow(problem, plan, &model);
   return model;
 }
 

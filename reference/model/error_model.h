@@ -69,6 +69,20 @@ struct ErrorNumbers {
   double factor_unit = 0;      // u_T and eta_T, if Q and K are converted
   double factor_tiny = 0;
   double factor_overflow = 0;  // limit of |q| and |k|; 0: they are not converted
+  // K and V of 8 bits (rows/kv_scales.h), for the keys of one batch entry and KV head.
+  bool narrow = false;         // ATTN_FEATURE_KV8
+  int32_t kv_rule = ATTN_KV_RULE_UNKNOWN;
+  double kv_unit = 0;          // u_D and eta_D of the format that codes times scales are rounded to
+  double kv_tiny = 0;
+  double kv_overflow = 0;
+  double key_unit = 0;         // u_D and eta_D of K; 0: no key is rounded
+  double key_tiny = 0;
+  double key_overflow = 0;     // |k| from here on is no number after conversion; 0: K is not converted
+  double scaled_unit = 0;      // 2u if a score is multiplied by its key's scale, else 0
+  double least_key_scale = 1;  // the least scale of K, at most 1, if scores are multiplied by scales
+  double product_flush = kFlush;  // the most that flushing a product of Q.K may lose
+  double value_flush = kFlush;    // ... and of P.V
+  double aligned_growth = 1;      // how much larger the misalignment of subnormals of P.V may be
   double eps_exp = 0;          // eps_e at argument 0
   double eps_exp_slope = 0;    // its growth per unit of |argument|
   double eps_log = 0;          // eps_l

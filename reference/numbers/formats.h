@@ -21,7 +21,8 @@ struct Format {
   double overflow;  // from here on, rounding to nearest gives an infinity
 };
 
-// dtype: ATTN_F16, ATTN_BF16 or ATTN_F32.
+// dtype: any of attn_dtype but ATTN_NONE. No number of 8 bits is an infinity by rounding here: `overflow` is where
+// rounding to nearest would leave the format.
 Format format_of(int32_t dtype);
 
 // The format of an attn_format. ATTN_FORMAT_OF_INPUT and ATTN_FORMAT_UNKNOWN mean `dtype`, the inputs'
@@ -33,6 +34,9 @@ double decode(int32_t dtype, const void* base, int64_t index);
 
 // Rounds to nearest even; dtype is ATTN_F16 or ATTN_BF16. NaN stays NaN.
 uint16_t encode16(int32_t dtype, float value);
+// Rounds to nearest even; dtype is ATTN_E4M3 or ATTN_E5M2. What is beyond the format becomes its largest number, an
+// infinity too, except in E5M2. NaN stays NaN.
+uint8_t encode8(int32_t dtype, double value);
 
 // Decodes count elements that lie `stride` elements apart.
 void decode_strided(int32_t dtype, const void* base, int64_t index, int64_t stride, int64_t count, double* out);

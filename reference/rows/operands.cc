@@ -5,6 +5,7 @@
 
 #include "reference/call/sequences.h"
 #include "reference/numbers/formats.h"
+#include "reference/rows/kv_scales.h"
 #include "reference/rows/row_loops.h"
 #include "reference/rows/row_terms.h"
 #include "reference/rows/visibility.h"
@@ -70,6 +71,10 @@ void put_keys(const double* rows, int64_t count, int64_t dim, double* panel) {
 
 }  // namespace
 
+Factors factors_of(const ErrorNumbers& model) {
+  return {model.least_factor, model.key_overflow, model.narrow ? model.v_overflow : 0, model.narrow && model.kv_rule != ATTN_KV_DEQUANTISED};
+}
+
 Purity purity_of(const double* values, int64_t count) {
   // x * 0 is 0 for every finite x and NaN for others. One pass settles the usual case.
   const AllConst all(values, count);
@@ -78,7 +83,7 @@ Purity purity_of(const double* values, int64_t count) {
 }
 
 void load_operands(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t g,
-                   int64_t first, int64_t last, double least, Operands* to) {
+                   int64_t first, int64_t last, const Factors& factors, Operands* to) {
   Operands& out = *to;
   out.first = first;
   out.count = std::max<int64_t>(last - first, 0);
@@ -92,36 +97,61 @@ void load_operands(const attn_problem& problem, const attn_tensors& tensors, int
 
   std::vector<double> rows(static_cast<size_t>(kLanes * out.dim_qk)), row(static_cast<size_t>(problem.dim_v));
   const Sequences sequences(problem, tensors);
+  const bool narrow = problem.kv_dtype != 0;
+  const int32_t dtype = narrow ? problem.kv_dtype : problem.dtype;
+  const auto read = [&](const attn_tensor& from, const attn_tensor& scales, const StoredRow& at, int64_t j,
+                        int64_t columns, double* to) {
+    decode_strided(dtype, from.data, offset_of(from, at.entry, g, at.row, 0), from.stride[3], columns, to);
+    if (!narrow) return 1.0;
+    const double scale = kv_scale_of(scales, b, g, j);
+    // A scale that is none leaves zeros open, too.
+    for (int64_t c = 0; c < columns; ++c) to[c] = std::isinf(scale) && !std::isnan(to[c]) ? scale : to[c] * scale;
+    return scale;
+  };
+  out.key_unit.clear();
+  if (factors.units_of_codes) out.key_unit.resize(static_cast<size_t>(out.count), 1);
   for (int64_t j = 0; j < out.count; ++j) {
     const StoredRow from = sequences.key_row(b, first + j);
     double* key = rows.data() + j % kLanes * out.dim_qk;
-    decode_strided(problem.dtype, tensors.k.data, offset_of(tensors.k, from.entry, g, from.row, 0),
-                   tensors.k.stride[3], problem.dim_qk, key);
+    const double scale = read(tensors.k, tensors.k_scale, from, first + j, problem.dim_qk, key);
     const auto size = AllConst(key, out.dim_qk).abs();
-    out.least_key = std::min(out.least_key, (size == 0).select(out.least_key, size).minCoeff());
-    const Purity purity = purity_of(key, problem.dim_qk);
+    // A kernel that rounds k first has the unit 1. Of the two, the larger one is looser.
+    const double unit = !factors.units_of_codes || std::isinf(scale) ? 1
+                        : factors.key_overflow > 0                   ? std::max(scale, 1.0)
+                                                                     : scale;
+    if (factors.units_of_codes) out.key_unit[static_cast<size_t>(j)] = unit;
+    out.least_key = std::min(out.least_key, (size == 0).select(out.least_key, size / unit).minCoeff());
+    Purity purity = purity_of(key, problem.dim_qk);
+    if (factors.key_overflow > 0 && purity == Purity::kFinite && size.maxCoeff() >= factors.key_overflow)
+      purity = Purity::kInfinite;
     out.key_norm[static_cast<size_t>(j)] = size.sum();
     out.key_purity[static_cast<size_t>(j)] = purity;
     out.pure_keys = out.pure_keys && purity == Purity::kFinite;
     if (j % kLanes == kLanes - 1 || j == out.count - 1)
       put_keys(rows.data(), j % kLanes + 1, out.dim_qk, out.keys.data() + j / kLanes * kLanes * out.dim_qk);
 
-    decode_strided(problem.dtype, tensors.v.data, offset_of(tensors.v, from.entry, g, from.row, 0),
-                   tensors.v.stride[3], problem.dim_v, row.data());
+    read(tensors.v, tensors.v_scale, from, first + j, problem.dim_v, row.data());
+    for (double& v : row) {
+      if (factors.value_overflow > 0 && std::abs(v) >= factors.value_overflow) v = std::copysign(kInfinity, v);
+    }
     put_row(row.data(), j, &out.values);
   }
   put_sizes(&out.values);
   out.aligned.clear();
-  if (least > 0) {
+  if (factors.least > 0) {
     out.aligned.resize(out.keys.size());
-    std::ranges::transform(out.keys, out.aligned.begin(), [&](double k) { return counted(k, least); });
+    std::ranges::transform(out.keys, out.aligned.begin(), [&](double k) { return counted(k, factors.least); });
+    for (size_t n = 0; n < out.keys.size() && !out.key_unit.empty(); ++n) {
+      const size_t j = n / static_cast<size_t>(kLanes * out.dim_qk) * kLanes + n % kLanes;
+      if (j < out.key_unit.size()) out.aligned[n] = counted(out.keys[n], factors.least * out.key_unit[j]);
+    }
   }
 }
 
 Operands load_operands(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t g,
                        int64_t first, int64_t last, double least) {
   Operands out;
-  load_operands(problem, tensors, b, g, first, last, least, &out);
+  load_operands(problem, tensors, b, g, first, last, Factors{.least = least}, &out);
   return out;
 }
 

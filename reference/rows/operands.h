@@ -3,6 +3,8 @@
 //
 // Keys lie in panels of kLanes keys, values in panels of kLanes columns, padded with zeros:
 //
+// K and V of 8 bits count with their scales (kv_scales.h).
+//
 //   key j, element t     keys[((j / kLanes) * dim_qk + t) * kLanes + j % kLanes]
 //   value j, column c    values[((c / kLanes) * count + j) * kLanes + c % kLanes]
 //
@@ -18,6 +20,7 @@
 
 #include "kernels/attention.h"
 #include "reference/call/expected.h"
+#include "reference/model/error_model.h"
 
 namespace attnfuzz {
 
@@ -58,10 +61,20 @@ struct Operands {
   Buffer aligned;  // |k_t| in the same order, with non-zero values raised to `least`; empty if `least` is 0
   std::vector<Purity> key_purity;
   std::vector<double> key_norm;  // sum_t |k_t|, for a scale folded into Q
-  double least_key = 0x1p1023;   // the least |k_t| that is not 0
+  double least_key = 0x1p1023;   // the least |k_t| that is not 0, in the key's unit
+  std::vector<double> key_unit;  // of each key: what `least` is relative to; empty: 1 for all
   bool pure_keys = true;
   Values values;
 };
+
+// What load_operands() needs to know of the kernel: fields of the error model of the same names.
+struct Factors {
+  double least = 0;            // least_factor
+  double key_overflow = 0;     // a larger key counts as infinite; 0: none does
+  double value_overflow = 0;   // so does a larger value of 8 bits, which a row that does not see it may meet, too
+  bool units_of_codes = false;  // products may be those of the codes: `least` then is in units of a key's scale
+};
+Factors factors_of(const ErrorNumbers& model);
 
 // Keys first..last-1 of batch b, kv head g. `least`: ErrorModel::least_factor.
 Operands load_operands(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t g,
@@ -69,7 +82,7 @@ Operands load_operands(const attn_problem& problem, const attn_tensors& tensors,
 
 // The same in existing memory.
 void load_operands(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t g,
-                   int64_t first, int64_t last, double least, Operands* to);
+                   int64_t first, int64_t last, const Factors& factors, Operands* to);
 
 // `rows` holds `count` rows of `columns` numbers, `stride` apart.
 Values make_values(const double* rows, int64_t count, int64_t columns, int64_t stride);

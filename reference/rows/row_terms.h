@@ -226,6 +226,7 @@ struct MeanTerms {
   double v_tiny = 0;            // eta_V
   double aligned_tiny = 0;      // eta_A
   double least_factor = 0;      // the 2^-14 in it
+  double flush = kFlush;        // the most that flushing a product of P.V may lose
   bool rounded_sum = false;     // the sum of weights adds rounded P
   double v_overflow = 0;        // |v| from here on is no number after conversion; 0: V is not converted
   double grown_by_delta = 1;    // e^(max delta)
@@ -257,7 +258,8 @@ ATTN_BOTH inline MeanTerms mean_terms(const ErrorNumbers& model, const ScoreTerm
   terms.v_unit = model.v_unit;
   terms.v_overflow = model.v_overflow;
   terms.least_factor = model.least_value;
-  terms.aligned_tiny = model.block_error(16) * model.least_value;
+  terms.aligned_tiny = model.block_error(16) * model.least_value * model.aligned_growth;
+  terms.flush = model.value_flush;
   terms.misplaced = scores.misplaced;
   terms.grown_by_delta = std::exp(scores.largest_delta);
   // alpha, O * alpha and the exponential itself may each flush a weight.
@@ -371,7 +373,7 @@ ATTN_BOTH inline double merged_tiny(const MeanTerms& terms) {
 
 // The part of a column's error that does not depend on its values.
 ATTN_BOTH inline double constant_of(const MeanTerms& terms, double n, double l) {
-  return (n + 2 * terms.rescales) * kFlush / l + terms.partial_tiny + terms.v_tiny +
+  return (n + 2 * terms.rescales) * terms.flush / l + terms.partial_tiny + terms.v_tiny +
          merged_tiny(terms) * terms.grown_by_delta / l + aligned_values(terms, n, l);
 }
 

@@ -56,6 +56,21 @@ bool flushed_scores(const ErrorModel& model, const Operands& operands, const Sco
   return true;
 }
 
+// Adds to delta what applying the scales of 8-bit keys may change in a product. `x`: tau q.k.
+bool scaled_scores(const ErrorModel& model, const Operands& operands, const ScoreInput& input, AllConst absolute,
+                   AllConst x, All delta) {
+  if (!model.narrow) return false;
+  const double scale = std::abs(model.scale);
+  if (model.key_overflow > 0 && model.key_unit > 0) {
+    const double norm = AllConst(input.q, operands.dim_qk).abs().sum();
+    delta += model.key_unit * (delta + scale * absolute) + scale * model.key_tiny * norm;
+  }
+  delta += model.scaled_unit * (x.abs() + delta);
+  // A scale times a key's scale may be no normal number.
+  if (scale * model.least_key_scale < 2 * kFlush) delta += scale * absolute;
+  return true;
+}
+
 // Inputs that are not finite decide a row before any arithmetic.
 ScoreState purity(const Operands& operands, const ScoreInput& input) {
   bool infinite = input.q_purity == Purity::kInfinite;
@@ -193,10 +208,11 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
   ScoreExtent extent = loops.scores(input.dot, sizes, ascending ? input.running : nullptr, n,
                                     {.scale = model.scale,
                                      .factor = ascending ? model.score_block / (1 - blocks) : model.score_gamma,
-                                     .least = model.dim_qk * kFlush,
+                                     .least = model.dim_qk * model.product_flush,
                                      .unit = unit},
                                     x.data(), delta.data(), error.data());
-  const bool flushed = flushed_scores(model, operands, input, absolute, delta);
+  const bool scaled = scaled_scores(model, operands, input, absolute, AllConst(x.data(), n), delta);
+  const bool flushed = flushed_scores(model, operands, input, absolute, delta) || scaled;
   if (model.softcap > 0) softcap(model, n, x.data(), tanh_size.data());
   if (adjusted) capped = x.abs();
   if (input.bias) x += AllConst(input.bias, n);
@@ -214,7 +230,8 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
       model.may_be_fused ? kU * (farthest + out->largest_delta) * std::numbers::log2e : 0;
   double largest_part = adjusted ? capped.maxCoeff() : 0;
   if (input.alibi) largest_part += AllConst(input.alibi, n).abs().maxCoeff();
-  if (overflows(model, extent.largest_size, largest_part, m, extent.least_x == m,
+  // Products of codes are larger than those of keys if scales are below 1.
+  if (overflows(model, extent.largest_size / model.least_key_scale, largest_part, m, extent.least_x == m,
                 misplaced))
     return ScoreState::kUnconstrained;
   out->misplaced = std::exp2(misplaced);

@@ -7,6 +7,8 @@
 //           = c_16 (sum_blocks |sum of the blocks before| + sum_t |q_t k_jt|) / (1 - ceil(d/16) c_16)
 //                                                            in blocks of 16 columns, ascending (dot_order),
 //                                                            c_16 = 16 u_p + ceil(16/k_hw) u_s
+//           + 2u|a_j|                                     if scores are multiplied by scales of 8-bit keys
+//           + |tau| (u_D sum_t |q_t k_jt| + eta_D sum|q_t|)   if 8-bit keys are rounded first (kv_scales.h)
 //   err_j   = delta_j                                        what the score itself may be off by
 //           + 2u|x_j|                                        unless the scale is fused: the scaled score is rounded
 //           + |tau| u_Q sum|q_t k_jt| + eta_Q sum|k_jt|      if the scale is folded into Q

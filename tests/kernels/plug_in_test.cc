@@ -294,6 +294,39 @@ TEST(PlugIn, PackedSequencesLieInOneEntry) {
   EXPECT_EQ(answer(kRagged, none).status, ATTN_OK) << "there is no query";
 }
 
+// It takes K and V of 8 bits.
+struct Narrow : One {
+  static constexpr const char* kName = "narrow";
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_KV8 | ATTN_FEATURE_LATENT;
+};
+
+TEST(PlugIn, KeysOfEightBitsHaveScales) {
+  constexpr attn_kernel kNarrow = attn::plug_in<Narrow>();
+  static float scales[16] = {};
+  Offer narrow;
+  narrow.env.backend = ATTN_CUDA, narrow.env.variant = 0;
+  narrow.dense();
+  narrow.problem.features = ATTN_FEATURE_KV8;
+  narrow.problem.kv_dtype = ATTN_E5M2;
+  narrow.tensors.k_scale = narrow.tensors.v_scale = {scales, {0, 0, 0, 1}};
+  narrow.tensors.k.data = static_cast<char*>(narrow.tensors.k.data) + 1;  // a code has one byte
+  EXPECT_EQ(answer(kNarrow, narrow).status, ATTN_OK) << answer(kNarrow, narrow).reason;
+  const auto refuses = [&](void (*change)(Offer&), const char* words) {
+    Offer other = narrow;
+    change(other);
+    const Told told = answer(kNarrow, other);
+    EXPECT_NE(told.status, ATTN_OK) << words;
+    EXPECT_NE(told.reason.find(words), std::string::npos) << told.reason;
+  };
+  refuses([](Offer& x) { x.problem.kv_dtype = 0; }, "kv_dtype = 0 is neither E4M3 nor E5M2");
+  refuses([](Offer& x) { x.problem.kv_dtype = ATTN_F32; }, "kv_dtype = 2 is neither");
+  refuses([](Offer& x) { x.problem.features = 0; }, "does not ask for 8 bits");
+  refuses([](Offer& x) { x.tensors.k_scale.data = nullptr; }, "k_scale is a null pointer");
+  refuses([](Offer& x) { x.tensors.v_scale.data = nullptr; }, "v_scale is a null pointer");
+  refuses([](Offer& x) { x.tensors.v_scale.data = reinterpret_cast<char*>(scales) + 2; }, "not aligned");
+  refuses([](Offer& x) { x.problem.features |= ATTN_FEATURE_LATENT, x.problem.latent = 1; }, "not latent");
+}
+
 // It takes keys in pages, and tables of 32 bits.
 struct Paged : One {
   static constexpr const char* kName = "paged";

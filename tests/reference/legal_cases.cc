@@ -8,9 +8,7 @@
 #include "tests/reference/legal_kernel.h"
 
 namespace attnfuzz {
-namespace {
 
-// Which arithmetic a calibration describes.
 Calibration arithmetic(Random* random, attn_plan* plan, Choices* how) {
   switch (random->below(4)) {
     case 0:
@@ -30,6 +28,8 @@ Calibration arithmetic(Random* random, attn_plan* plan, Choices* how) {
       return documented();
   }
 }
+
+namespace {
 
 // The choices of a plan after which a row may be left unjudged, in words.
 std::vector<std::string> choices_of(const attn_plan& plan) {

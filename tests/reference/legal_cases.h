@@ -8,6 +8,7 @@
 #include <string>
 
 #include "reference/warnings/error_statistics.h"
+#include "tests/reference/legal_kernel.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {
@@ -24,6 +25,9 @@ struct LegalTally {
   std::map<std::string, Rows> of_choice;
   std::string violation;  // what the first one was; the run ends there
 };
+// Draws an arithmetic into a plan and a kernel's choices; returns the calibration that describes it.
+Calibration arithmetic(Random* random, attn_plan* plan, Choices* how);
+
 // The problem of such a case.
 Shape random_shape(Random* random);
 

@@ -203,6 +203,7 @@ class Kernel {
         continue;
       }
       float s = product(q.data(), &k_[static_cast<size_t>(((b * p_.heads_kv + g) * p_.seq_k + j) * p_.dim_qk)]);
+      if (how_.folded) s *= how_.folded->k[(b * p_.heads_kv + g) * p_.seq_k + j];
       if (mode_ == ATTN_SCALE_SEPARATE || mode_ == ATTN_SCALE_SEPARATE_FMA) {
         s *= flushed(scale_);
         if (p_.softcap > 0) s = p_.softcap * std::tanh(s / p_.softcap);
@@ -265,14 +266,18 @@ class Kernel {
       weight.clear();
       for (size_t k = 0; k < z.size(); ++k) {
         const float p = z[k] == kNone ? 0 : exp2(std::fma(z[k], factor_, -mu));
-        float rounded = p;
+        const float into_p = how_.folded && how_.folded->in_p
+                                 ? how_.folded->v[(b * p_.heads_kv + group) * p_.seq_k + t * plan_.tile_k +
+                                                  static_cast<int64_t>(k)]
+                                 : 1.0f;
+        float rounded = flushed(p * into_p);
         if (plan_.p_format != ATTN_FORMAT_F32)
-          rounded = static_cast<float>(converted(flushed(p * p_scale_), p_bits_,
+          rounded = static_cast<float>(converted(flushed(p * p_scale_ * into_p), p_bits_,
                                                  how_.wrong == Wrong::kCutP ? Direction::kCut : direction_,
                                                  &random_));
         weight.push_back(rounded);
         lane[k % static_cast<size_t>(lanes_)] +=
-            plan_.sum_rule == ATTN_SUM_OF_ROUNDED_P ? rounded / p_scale_ : p;
+            plan_.sum_rule == ATTN_SUM_OF_ROUNDED_P ? rounded / p_scale_ / into_p : p;
       }
       const size_t to = turn++ / 2 % static_cast<size_t>(accumulators_);
       const float* values =
@@ -297,6 +302,8 @@ class Kernel {
       float sum = acc[0][col];
       if (accumulators_ > 1) sum += acc[1][col];
       o[col] = sum * inverse / p_scale_ / v_scale_;
+      if (how_.folded && !how_.folded->in_p)
+        o[col] *= how_.folded->v[(b * p_.heads_kv + group) * p_.seq_k];
       const bool sixteen = plan_.partial_format == ATTN_FORMAT_OF_INPUT || how_.wrong == Wrong::kPartials16;
       if (sixteen) o[col] = merges16() ? rounded(o[col]) : stored(o[col]);
     }

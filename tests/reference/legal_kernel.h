@@ -36,11 +36,18 @@ enum class Wrong {
 };
 const char* name_of(Wrong wrong);
 
+// Scales of K and V that are folded into scores and P or O: by batch entry, KV head and key.
+struct FoldedScales {
+  const float *k, *v;
+  bool in_p;  // those of V are multiplied into P before it is rounded; else into O, and all keys of a head have one
+};
+
 struct Choices {
   uint64_t seed = 1;
   Arithmetic mma = Arithmetic::kHopper;
   double exp_units = 3;  // the exponential's error before it is rounded, in 2^-24
   Wrong wrong = Wrong::kNone;
+  const FoldedScales* folded = nullptr;
 };
 Output run_as_planned(Case& c, const Choices& how);
 

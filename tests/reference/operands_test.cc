@@ -71,7 +71,7 @@ TEST(Operands, AreReadOnceForAllRows) {
   EXPECT_EQ(load_operands(c.problem, c.tensors(), 0, 0, 13, 10).count, 0);
   // In the memory of others nothing of these is left.
   Operands again = of;
-  load_operands(c.problem, c.tensors(), 0, 0, 10, 13, 0, &again);
+  load_operands(c.problem, c.tensors(), 0, 0, 10, 13, {}, &again);
   EXPECT_EQ(again.keys, part.keys);
   EXPECT_EQ(again.aligned, part.aligned);
   EXPECT_EQ(again.key_norm, part.key_norm);

@@ -61,6 +61,7 @@ void tidy(Case& c) {
     if (std::ranges::any_of(size, [](int64_t n) { return n < 1; })) continue;
     // The case may have had another format when the value was planted.
     if (element_bytes(c.problem, x.tensor) == 2) x.bits &= 0xffff;
+    if (element_bytes(c.problem, x.tensor) == 1) x.bits &= 0xff;
     // A bias keeps its index: its broadcast dimensions are checked apart.
     const std::array<bool, 4> once = x.tensor == TensorId::kBias ? std::array<bool, 4>{} : repeated(c, x.tensor);
     x.b = once[0] ? 0 : std::clamp<int64_t>(x.b, 0, size[0] - 1);
@@ -96,7 +97,9 @@ Complaint bad_planted(const Case& c, const Planted& planted) {
       return cat(" lies at index ", at[n], " of dimension ", n, " of ", name_of(t), ", which has ", size[n]);
     }
   }
-  const bool wide = element_bytes(c.problem, t) == 4;
+  const int64_t bytes = element_bytes(c.problem, t);
+  if (bytes == 1) return planted.bits > 0xff ? Complaint(".bits do not fit the 8 bits of its tensor") : std::nullopt;
+  const bool wide = bytes == 4;
   if (!wide && planted.bits > 0xffff) return ".bits do not fit the 16 bits of its tensor";
   if (planted.bits == (wide ? kNeverWritten : kNeverWritten >> 16)) {
     return ".bits mark an output that was never written: use another NaN, as 0x7e00";

@@ -9,7 +9,7 @@ namespace {
 constexpr TensorId kInputsOfForward[] = {TensorId::kQ,    TensorId::kK,    TensorId::kV,
                                          TensorId::kBias, TensorId::kMask, TensorId::kKeyLengths,
                                          TensorId::kSink, TensorId::kSlopes, TensorId::kCuQ, TensorId::kCuK,
-                                         TensorId::kBlockTable};
+                                         TensorId::kBlockTable, TensorId::kKScale, TensorId::kVScale};
 constexpr Output kOutputsOfForward[] = {
     {.tensor = TensorId::kO},
     {.tensor = TensorId::kLse,

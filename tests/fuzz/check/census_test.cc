@@ -56,12 +56,16 @@ TEST(Census, CountsWhatFeaturesAdd) {
   c.problem.sink.emplace().kind = SinkKind::kMixed;
   c.problem.slopes.emplace().kind = SlopeKind::kSteep;
   census.add(c, plan_of_tiles());
-  census.add(decode_of(64, 64), plan_of_tiles());
+  Case narrow = decode_of(64, 64);
+  narrow.problem.kv8.emplace().format = KvFormat::kE5m2;
+  census.add(narrow, plan_of_tiles());
   EXPECT_EQ(count(census, "dim_qk", "576"), 1u);
   EXPECT_EQ(count(census, "sinks", "mixed"), 1u);
   EXPECT_EQ(count(census, "sinks", "none"), 1u);
   EXPECT_EQ(count(census, "slopes", "steep"), 1u);
   EXPECT_EQ(count(census, "V is stored", "in K"), 1u);
+  EXPECT_EQ(count(census, "K and V in 8 bits", "e5m2"), 1u);
+  EXPECT_EQ(count(census, "K and V in 8 bits", "none"), 1u);
 }
 
 TEST(Census, CountsPackedEntries) {

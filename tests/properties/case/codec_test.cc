@@ -67,7 +67,10 @@ Case full_case() {
                .packed_q = Packing{{3, 65}, 4, true},
                .packed_k = Packing{{129, 0}, 1, true},
                .index_dtype = ATTN_INDEX_32,
-               .paging = Paging{64, 7, 2, 3, PageJunk::kMixed, true, 1}};
+               .paging = Paging{64, 7, 2, 3, PageJunk::kMixed, true, 1},
+               .kv8 = Kv8{KvFormat::kE5m2,
+                          {ScaleKind::kApart, true, true, true, 5},
+                          {ScaleKind::kHeadOff, true, true, true, 6}}};
   c.env = {.sm_count = 1,
            .compute_capability = 80,
            .shared_memory_limit = 1024,
@@ -124,12 +127,14 @@ TEST(Codec, EveryFieldIsWritten) {
   // 0 is a value somewhere, so what is counted is fields: those of case.h.
   const SortedJson json = SortedJson::parse(encode(full_case()));
   EXPECT_EQ(json.size(), 15u);
-  EXPECT_EQ(json["problem"].size(), 25u);
+  EXPECT_EQ(json["problem"].size(), 26u);
   EXPECT_EQ(json["problem"]["bias"].size(), 5u);
   EXPECT_EQ(json["problem"]["mask"].size(), 2u);
   EXPECT_EQ(json["problem"]["slopes"].size(), 3u);
   EXPECT_EQ(json["problem"]["packed_q"].size(), 3u);
   EXPECT_EQ(json["problem"]["paging"].size(), 7u);
+  EXPECT_EQ(json["problem"]["kv8"].size(), 3u);
+  EXPECT_EQ(json["problem"]["kv8"]["k"].size(), 5u);
   EXPECT_EQ(json["problem"]["mask"]["visible"].size(), 3u);
   EXPECT_EQ(json["problem"]["mask"]["broadcast"].size(), 3u);
   EXPECT_EQ(json["env"].size(), 6u);

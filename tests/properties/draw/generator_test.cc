@@ -505,6 +505,44 @@ TEST(Generator, DrawsFullPagesForAKernelWithoutKeyLengths) {
   EXPECT_EQ(dense, 0);
 }
 
+// Scales are of every kind and form, codes of both formats, and a kernel that does not know them gets none.
+TEST(Generator, DrawsKeysOfEightBits) {
+  GeneratorConfig config = config_of_our_kernels();
+  std::set<int> formats, kinds, forms;
+  int narrow = 0, unlike = 0, nan = 0;
+  for (uint64_t i = 0; i < 6000; ++i) {
+    config.features &= ~ATTN_FEATURE_KV8;
+    const Case without = draw(config, 6, i);
+    ASSERT_FALSE(without.problem.kv8.has_value());
+    config.features |= ATTN_FEATURE_KV8;
+    const Case c = draw(config, 6, i);
+    if (!c.problem.kv8) {
+      ASSERT_TRUE(c == without) << "a case without 8 bits is as before: " << i;
+      continue;
+    }
+    const Kv8& kv8 = *c.problem.kv8;
+    ASSERT_EQ(illegal(c), std::nullopt) << i;
+    ++narrow;
+    formats.insert(static_cast<int>(kv8.format));
+    unlike += kv8.k != kv8.v;
+    for (const KvScales& s : {kv8.k, kv8.v}) {
+      kinds.insert(static_cast<int>(s.kind));
+      forms.insert(s.entries + 2 * s.heads + 4 * s.keys);
+    }
+    for (const Planted& x : c.planted) {
+      if (x.tensor != TensorId::kK && x.tensor != TensorId::kV) continue;
+      ++nan;
+      EXPECT_LE(x.bits, 0xffu);
+    }
+  }
+  EXPECT_GT(narrow, 500);
+  EXPECT_GT(unlike, narrow / 2);
+  EXPECT_GT(nan, 0);
+  EXPECT_EQ(formats.size(), 2u);
+  EXPECT_EQ(kinds.size(), static_cast<size_t>(kScaleKinds));
+  EXPECT_GE(forms.size(), 6u);
+}
+
 // A packed entry may be shorter than the longest: the rows that it lacks are no dead rows, and hold no planted values.
 TEST(Generator, RowsThatAPackedEntryLacksDoNotCount) {
   Case c;

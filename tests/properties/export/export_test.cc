@@ -134,11 +134,16 @@ TEST(Export, RefusesWhatNoProgramReads) {
   packed.property = "reference";
   packed.c.problem.features = ATTN_FEATURE_BACKWARD;
   packed.c.problem.packed_q = Packing{{1}, 0, false};
-  tidy(packed.c);
-  const auto prepared = prepare_export(packed, target, documented());
-  ASSERT_TRUE(std::holds_alternative<std::string>(prepared));
-  const std::string& why = std::get<std::string>(prepared);
-  EXPECT_NE(why.find("a program of its own does not know this kind of problem"), why.npos) << why;
+  Reproducer narrow;
+  narrow.property = "reference";
+  narrow.c.problem.kv8.emplace();
+  for (Reproducer* r : {&packed, &narrow}) {
+    tidy(r->c);
+    const auto prepared = prepare_export(*r, target, documented());
+    ASSERT_TRUE(std::holds_alternative<std::string>(prepared));
+    const std::string& why = std::get<std::string>(prepared);
+    EXPECT_NE(why.find("a program of its own does not know this kind of problem"), why.npos) << why;
+  }
 }
 
 TEST(Export, WhatAFileSaysStaysInAComment) {

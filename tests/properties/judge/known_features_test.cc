@@ -104,6 +104,30 @@ TEST(KnownFeatures, AnotherOperationIsRefusedByWhatKnowsTheForwardPassAlone) {
   }
 }
 
+// So do readers that were written for K and V of 16 bits.
+TEST(KnownFeatures, EightBitsAreRefusedByWhatKnowsSixteen) {
+  Case c;
+  c.problem.kv8.emplace();
+  const attn_problem problem = problem_of(c.problem);
+  EXPECT_EQ(problem.features, ATTN_FEATURE_KV8);
+  const auto named = [](const std::string& why) {
+    return why.find("does not know this kind of problem") != std::string::npos &&
+           why.find("0x10000") != std::string::npos;
+  };
+  EXPECT_TRUE(named(emulator::left_open(problem, {})));
+  EXPECT_TRUE(named(cannot_score(c.problem)));
+  EXPECT_TRUE(named(check_probe(c, {}, {}).notes.at(0)));
+  FakeTarget target;
+  target.take_features(ATTN_FEATURE_KV8);
+  EXPECT_TRUE(named(trace_values(c, target, documented()).lines.at(0)));
+  Reproducer r;
+  r.c = c;
+  r.property = "reference";
+  const auto prepared = prepare_export(r, target, documented());
+  ASSERT_TRUE(std::holds_alternative<std::string>(prepared));
+  EXPECT_TRUE(named(std::get<std::string>(prepared)));
+}
+
 TEST(JudgeOutputs, AnOutputThatTheReferenceSaysNothingOfIsNoPass) {
   const Case c;
   Outputs outputs;

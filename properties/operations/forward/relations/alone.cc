@@ -54,7 +54,10 @@ void check(Trial& trial) {
 
 }  // namespace
 
-extern const Property alone = {"alone", "one batch entry and one head computed alone give the same rows", adapt,
-                               check};
+extern const Property alone = {.name = "alone",
+                               .statement = "one batch entry and one head computed alone give the same rows",
+                               .adapt = adapt,
+                               .check = check,
+                               .kv8 = true};
 
 }  // namespace attnfuzz::relations

@@ -152,6 +152,22 @@ std::vector<Nonsense> nonsense_pages() {
           {"pages without key lengths", [](Offer& x) { put_in_pages(x), x.problem.has_key_lengths = 0; }}};
 }
 
+// 8 bits where the tensors are those of a call with 16. plan() reads no element.
+void make_narrow(Offer& x) {
+  x.problem.features |= ATTN_FEATURE_KV8;
+  x.problem.kv_dtype = ATTN_E4M3;
+  void* some = std::bit_cast<void*>(std::bit_cast<uintptr_t>(x.tensors.q.data) & ~uintptr_t{63});
+  x.tensors.k_scale = x.tensors.v_scale = {some, {0, 0, 0, 1}};
+}
+
+std::vector<Nonsense> nonsense_scales() {
+  return {{"8-bit K and V without k_scale", [](Offer& x) { make_narrow(x), x.tensors.k_scale.data = nullptr; }},
+          {"8-bit K and V without v_scale", [](Offer& x) { make_narrow(x), x.tensors.v_scale.data = nullptr; }},
+          {"kv_dtype = 0 with its feature bit", [](Offer& x) { make_narrow(x), x.problem.kv_dtype = 0; }},
+          {"kv_dtype = bf16", [](Offer& x) { make_narrow(x), x.problem.kv_dtype = ATTN_BF16; }},
+          {"kv_dtype = 5", [](Offer& x) { make_narrow(x), x.problem.kv_dtype = 5; }}};
+}
+
 PlanReply plan(Trial& trial, const Offer& offer) {
   return trial.target().plan(offer.problem, offer.tensors, offer.env);
 }
@@ -163,6 +179,8 @@ bool refuses_nonsense(Trial& trial, const Offer& sense) {
     std::ranges::move(nonsense_packing(), std::back_inserter(all));
   if ((trial.target().info().features & ATTN_FEATURE_PAGED) != 0)
     std::ranges::move(nonsense_pages(), std::back_inserter(all));
+  if ((trial.target().info().features & ATTN_FEATURE_KV8) != 0 && !sense.problem.latent)
+    std::ranges::move(nonsense_scales(), std::back_inserter(all));
   if ((trial.target().info().features & ATTN_FEATURE_F32) == 0)
     all.push_back({"dtype = fp32", [](Offer& x) { x.problem.dtype = ATTN_F32; }});
   if (sense.problem.latent)

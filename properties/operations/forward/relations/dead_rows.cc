@@ -52,6 +52,10 @@ void check(Trial& trial) {
 }  // namespace
 
 extern const Property dead_rows = {
-    "dead_rows", "rows made dead give exactly 0 and -inf, and leave the others as they were", adapt, check};
+    .name = "dead_rows",
+    .statement = "rows made dead give exactly 0 and -inf, and leave the others as they were",
+    .adapt = adapt,
+    .check = check,
+    .kv8 = true};
 
 }  // namespace attnfuzz::relations

@@ -43,6 +43,10 @@ void check(Trial& trial) {
 }  // namespace
 
 extern const Property gqa = {
-    "gqa", "grouped-query attention equals multi-head attention with K and V heads repeated", adapt, check};
+    .name = "gqa",
+    .statement = "grouped-query attention equals multi-head attention with K and V heads repeated",
+    .adapt = adapt,
+    .check = check,
+    .kv8 = true};
 
 }  // namespace attnfuzz::relations

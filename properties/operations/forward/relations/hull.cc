@@ -42,7 +42,10 @@ void check(Trial& trial) {
 
 }  // namespace
 
-extern const Property hull = {"hull", "every element of O lies in the hull of the visible values of its column",
-                              any_case, check};
+extern const Property hull = {.name = "hull",
+                              .statement = "every element of O lies in the hull of the visible values of its column",
+                              .adapt = any_case,
+                              .check = check,
+                              .kv8 = true};
 
 }  // namespace attnfuzz::relations

@@ -89,6 +89,7 @@ extern const Property layout = {"layout",
                                 /*operation=*/nullptr,
                                 /*ask=*/nullptr,
                                 /*features=*/0,
-                                /*packed=*/true};
+                                /*packed=*/true,
+                                /*kv8=*/true};
 
 }  // namespace attnfuzz::relations

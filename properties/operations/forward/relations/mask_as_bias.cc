@@ -43,6 +43,7 @@ extern const Property mask_as_bias = {.name = "mask_as_bias",
                                       .statement = "a boolean mask equals a bias that is -inf where the mask hides",
                                       .adapt = adapt,
                                       .check = check,
-                                      .packed = true};
+                                      .packed = true,
+                                      .kv8 = true};
 
 }  // namespace attnfuzz::relations

@@ -109,6 +109,12 @@ bool adapt(Case& c, const KernelInfo& kernel, std::string* why) {
 extern const Property merge_order = {
     "merge_order",         "the reduction does not depend on the order or grouping of splits", adapt, check,
     /*needs_stages=*/true,
-    /*asks_target=*/true};
+    /*asks_target=*/true,
+    /*compares=*/true,
+    /*operation=*/&operations::forward,
+    /*ask=*/nullptr,
+    /*features=*/0,
+    /*packed=*/false,
+    /*kv8=*/true};
 
 }  // namespace attnfuzz::relations

@@ -35,7 +35,7 @@ void check(Trial& trial) {
   const int64_t group = p.heads_q / p.heads_kv, g = pair->h / group;
   const int64_t column = static_cast<int64_t>(choice(base->c, 3) % static_cast<uint64_t>(p.dim_v));
   Case other = variant_of(base->c);
-  const uint32_t nan = bits_of(p.dtype, std::numeric_limits<float>::quiet_NaN());
+  const uint32_t nan = bits_of(dtype_of(p, TensorId::kV), std::numeric_limits<float>::quiet_NaN());
   std::erase_if(other.planted, [&](const Planted& x) {
     return x.tensor == TensorId::kV && x.b == pair->b && x.h == g && x.s == pair->j && x.d == column;
   });
@@ -76,6 +76,11 @@ extern const Property nan_visible = {
     check,
     /*needs_stages=*/false,
     /*asks_target=*/false,
-    /*compares=*/false};
+    /*compares=*/false,
+    /*operation=*/&operations::forward,
+    /*ask=*/nullptr,
+    /*features=*/0,
+    /*packed=*/false,
+    /*kv8=*/true};
 
 }  // namespace attnfuzz::relations

@@ -31,6 +31,7 @@ extern const Property packed_alone = {.name = "packed_alone",
                                        .adapt = pack,
                                        .check = check,
                                        .features = ATTN_FEATURE_RAGGED,
-                                       .packed = true};
+                                       .packed = true,
+                                       .kv8 = true};
 
 }  // namespace attnfuzz::relations

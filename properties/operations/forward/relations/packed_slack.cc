@@ -48,6 +48,7 @@ extern const Property packed_slack = {.name = "packed_slack",
                                        .adapt = pack,
                                        .check = check,
                                        .features = ATTN_FEATURE_RAGGED,
-                                       .packed = true};
+                                       .packed = true,
+                                       .kv8 = true};
 
 }  // namespace attnfuzz::relations

@@ -29,6 +29,7 @@ extern const Property paged_gathered = {.name = "paged_gathered",
                                         .adapt = put_in_pages,
                                         .check = check,
                                         .features = ATTN_FEATURE_PAGED,
-                                        .packed = true};
+                                        .packed = true,
+                                        .kv8 = true};
 
 }  // namespace attnfuzz::relations

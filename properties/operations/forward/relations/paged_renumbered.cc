@@ -53,6 +53,7 @@ extern const Property paged_renumbered = {
     .adapt = put_in_pages,
     .check = check,
     .features = ATTN_FEATURE_PAGED,
-    .packed = true};
+    .packed = true,
+    .kv8 = true};
 
 }  // namespace attnfuzz::relations

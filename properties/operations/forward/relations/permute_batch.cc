@@ -36,6 +36,10 @@ void check(Trial& trial) {
 }  // namespace
 
 extern const Property permute_batch = {
-    "permute_batch", "permuting batch entries permutes the results and changes nothing else", adapt, check};
+    .name = "permute_batch",
+    .statement = "permuting batch entries permutes the results and changes nothing else",
+    .adapt = adapt,
+    .check = check,
+    .kv8 = true};
 
 }  // namespace attnfuzz::relations

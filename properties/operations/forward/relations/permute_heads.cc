@@ -33,6 +33,7 @@ extern const Property permute_heads = {.name = "permute_heads",
                                        .statement = "permuting heads permutes the results and changes nothing else",
                                        .adapt = adapt,
                                        .check = check,
-                                       .packed = true};
+                                       .packed = true,
+                                       .kv8 = true};
 
 }  // namespace attnfuzz::relations

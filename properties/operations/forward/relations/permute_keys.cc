@@ -15,6 +15,11 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   if (p.key_lengths && p.mask) p.mask->broadcast.batch = false;
   if (p.key_lengths && p.bias) p.bias->broadcast.batch = false;
   if (p.key_lengths) c.once.k.batch = c.once.v.batch = false;
+  for (KvScales Kv8::* of : {&Kv8::k, &Kv8::v}) {
+    if (!p.kv8 || !p.key_lengths) continue;
+    KvScales& scales = (*p.kv8).*of;
+    scales.entries = scales.entries || scales.keys;
+  }
   fit(c);
   return true;
 }
@@ -33,7 +38,10 @@ void check(Trial& trial) {
 }  // namespace
 
 extern const Property permute_keys = {
-    "permute_keys", "without causality and windows, permuting keys with V, mask and bias changes nothing",
-    adapt, check};
+    .name = "permute_keys",
+    .statement = "without causality and windows, permuting keys with V, mask and bias changes nothing",
+    .adapt = adapt,
+    .check = check,
+    .kv8 = true};
 
 }  // namespace attnfuzz::relations

@@ -20,6 +20,7 @@ extern const Property reference = {
     /*operation=*/nullptr,
     /*ask=*/nullptr,
     /*features=*/0,
-    /*packed=*/true};
+    /*packed=*/true,
+    /*kv8=*/true};
 
 }  // namespace attnfuzz::relations

@@ -58,6 +58,7 @@ extern const Property repeat = {
     /*operation=*/nullptr,
     /*ask=*/nullptr,
     /*features=*/0,
-    /*packed=*/true};
+    /*packed=*/true,
+    /*kv8=*/true};
 
 }  // namespace attnfuzz::relations

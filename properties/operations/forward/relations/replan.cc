@@ -38,6 +38,7 @@ extern const Property replan = {"replan",
                                 /*operation=*/nullptr,
                                 /*ask=*/nullptr,
                                 /*features=*/0,
-                                /*packed=*/true};
+                                /*packed=*/true,
+                                /*kv8=*/true};
 
 }  // namespace attnfuzz::relations

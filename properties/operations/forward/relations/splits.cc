@@ -34,6 +34,7 @@ extern const Property splits = {.name = "splits",
                                 .adapt = adapt,
                                 .check = check,
                                 .needs_stages = true,
-                                .packed = true};
+                                .packed = true,
+                                .kv8 = true};
 
 }  // namespace attnfuzz::relations

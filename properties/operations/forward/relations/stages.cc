@@ -52,6 +52,12 @@ extern const Property stages = {"stages",
                                 staged_case,
                                 check,
                                 /*needs_stages=*/true,
-                                /*asks_target=*/true};
+                                /*asks_target=*/true,
+                                /*compares=*/true,
+                                /*operation=*/&operations::forward,
+                                /*ask=*/nullptr,
+                                /*features=*/0,
+                                /*packed=*/false,
+                                /*kv8=*/true};
 
 }  // namespace attnfuzz::relations

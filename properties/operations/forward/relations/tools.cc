@@ -93,7 +93,7 @@ void drop_planted(Case& c, TensorId tensor) {
 void drop_non_finite(Case& c) {
   std::erase_if(c.planted, [&c](const Planted& x) {
     const bool bias = x.tensor == TensorId::kBias;
-    const int32_t dtype = !bias ? c.problem.dtype : c.problem.bias ? c.problem.bias->dtype : ATTN_F32;
+    const int32_t dtype = !bias ? dtype_of(c.problem, x.tensor) : c.problem.bias ? c.problem.bias->dtype : ATTN_F32;
     const double value = decode(dtype, &x.bits, 0);
     // A bias of -inf is a mask.
     return !std::isfinite(value) && !(bias && value < 0);
@@ -120,6 +120,9 @@ void change_contents(Case& c) {
   }
   if (p.sink) p.sink->kind = SinkKind::kMixed, ++p.sink->seed;
   if (p.slopes) p.slopes->kind = SlopeKind::kUneven, ++p.slopes->seed;
+  if (p.kv8) {
+    for (KvScales* scales : {&p.kv8->k, &p.kv8->v}) scales->kind = ScaleKind::kUneven, ++scales->seed;
+  }
   if (p.bias) ++p.bias->seed;
   if (p.mask) ++p.mask->visible.seed;
   for (auto* side : {&p.packed_q, &p.packed_k}) {
@@ -180,7 +183,8 @@ bool scales_exactly(const Case& c, TensorId tensor, int k) {
         recipe_row(c, tensor, b, h, s, x.data());
         recipe_row(scaled, tensor, b, h, s, y.data());
         for (int64_t d = 0; d < n; ++d) {
-          if (decode(p.dtype, x.data(), d) * factor != decode(p.dtype, y.data(), d)) return false;
+          const int32_t dtype = dtype_of(p, tensor);
+          if (decode(dtype, x.data(), d) * factor != decode(dtype, y.data(), d)) return false;
         }
       }
     }

@@ -32,6 +32,7 @@ extern const Property window_wide = {.name = "window_wide",
                                      .statement = "a window that reaches past both ends changes nothing",
                                      .adapt = adapt,
                                      .check = check,
-                                     .packed = true};
+                                     .packed = true,
+                                     .kv8 = true};
 
 }  // namespace attnfuzz::relations

@@ -1,0 +1,85 @@
+// The values of a recipe in 8 bits, E4M3 or E5M2, one at a time. Fills mean what they mean in 16 bits
+// (fill_values.h), rounded to nearest even; a value beyond the format becomes its largest finite number.
+//
+//   fill_bits8({.kind = FillKind::kPosition}, ATTN_E4M3, b, h, s, d, dim)
+//
+// Three kinds are the format's own: a position is one of all finite codes, neighbours far apart; a subnormal is one
+// of the format's; a huge number is 1/8 to 1 of the format's largest.
+#pragma once
+
+#include "properties/data/fill_values.h"
+
+namespace attnfuzz {
+namespace fill_values8 {
+
+struct Format8 {
+  int mantissa_bits, bias;
+  uint8_t largest;  // bits of the largest finite number
+};
+constexpr Format8 format8(int32_t dtype) { return dtype == ATTN_E4M3 ? Format8{3, 7, 0x7e} : Format8{2, 15, 0x7b}; }
+
+// `value` is finite. Rounds to nearest even, once; saturates.
+inline uint8_t to_bits8(int32_t dtype, double value) {
+  const Format8 format = format8(dtype);
+  const auto sign = static_cast<uint8_t>(std::bit_cast<uint64_t>(value) >> 56 & 0x80);
+  const int64_t magnitude = magnitude_bits(format.mantissa_bits, format.bias, value);
+  return static_cast<uint8_t>(std::min<int64_t>(magnitude, format.largest)) | sign;
+}
+
+// The number that finite bits encode.
+inline double number_of_bits8(int32_t dtype, uint8_t bits) {
+  const Format8 format = format8(dtype);
+  const int field = (bits & 0x7f) >> format.mantissa_bits, mantissa = bits & ((1 << format.mantissa_bits) - 1);
+  const double size = (field > 0 ? mantissa + (1 << format.mantissa_bits) : mantissa) *
+                      exp2_exact((field > 0 ? field : 1) - format.bias - format.mantissa_bits);
+  return bits & 0x80 ? -size : size;
+}
+
+inline uint8_t rescaled8(int32_t dtype, uint8_t bits, int exponent) {
+  return exponent == 0 ? bits : to_bits8(dtype, fill_values::scaled(number_of_bits8(dtype, bits), exponent));
+}
+
+inline uint8_t position_bits8(int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t d, int64_t dim) {
+  const uint64_t place = static_cast<uint64_t>(d + dim * s + 4201 * h + 13331 * b);
+  const uint64_t codes = 2 * (uint64_t{format8(dtype).largest} + 1);
+  const uint64_t code = place * 101 % codes;  // 101 is prime to both numbers of codes
+  return static_cast<uint8_t>((code & 1) << 7 | code >> 1);
+}
+
+}  // namespace fill_values8
+
+inline uint8_t fill_bits8(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t d, int64_t dim) {
+  using namespace fill_values;
+  using namespace fill_values8;
+  switch (fill.kind) {
+    case FillKind::kZero:
+      return 0;
+    case FillKind::kConstant:
+      return to_bits8(dtype, scaled(1, fill.exponent));
+    case FillKind::kOneHot:
+    case FillKind::kIntervals:
+      return d == hot_column(fill, s, dim) ? to_bits8(dtype, scaled(1, fill.exponent)) : uint8_t{0};
+    case FillKind::kPosition:
+      return rescaled8(dtype, position_bits8(dtype, b, h, s, d, dim), fill.exponent);
+    case FillKind::kSignedZero:
+      return static_cast<uint8_t>((mix(fill.seed, b, h, s, d) >> 63) << 7);
+    case FillKind::kSubnormal: {
+      const uint64_t hash = mix(fill.seed, b, h, s, d);
+      const uint64_t most = (uint64_t{1} << format8(dtype).mantissa_bits) - 1;
+      const auto bits = static_cast<uint8_t>((hash >> 63) << 7 | (1 + (hash & 0xffff) % most));
+      return rescaled8(dtype, bits, fill.exponent);
+    }
+    case FillKind::kHuge: {
+      const int32_t of_f16 = random_integer<FillKind::kHuge>(mix(fill.seed, b, h, s, d), true);
+      const double largest = number_of_bits8(dtype, format8(dtype).largest);
+      return to_bits8(dtype, scaled(of_f16 * (largest / 65504), fill.exponent));
+    }
+    default: {
+      const RandomRow row = random_row(fill, true, b, h, s);
+      const uint64_t hash = element(row.key, static_cast<uint64_t>(d));
+      return to_bits8(dtype, random_integer(fill.kind, hash, true) * row.unit);
+    }
+  }
+}
+
+}  // namespace attnfuzz

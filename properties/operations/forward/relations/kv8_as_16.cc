@@ -1,0 +1,91 @@
+// K and V of 8 bits are numbers: a code times its scale. With scales that are powers of two, 16 bits hold them
+// exactly, so the same problem in 16 bits must give the same result. A kernel that reads a scale of another
+// head, key or tensor, or a code as another format, is compared with itself on numbers that need no scales.
+#include "properties/case/planted_rank.h"
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::relations {
+namespace {
+
+constexpr int64_t kMostValues = 8192;  // each is planted
+
+int64_t values_of(const Problem& p) { return p.batch * p.heads_kv * p.seq_k * (p.dim_qk + p.dim_v); }
+
+// Any fill whose codes times 2^-3 to 2^3 are numbers of fp16.
+void keep_small(Fill& fill) {
+  if (fill.kind == FillKind::kHuge || fill.kind == FillKind::kSubnormal || fill.kind == FillKind::kPosition)
+    fill = {.kind = FillKind::kGaussian, .seed = fill.seed};
+  fill.exponent = std::clamp(fill.exponent, -2, 2);
+}
+
+bool adapt(Case& c, const KernelInfo&, std::string* why) {
+  Problem& p = c.problem;
+  if (p.latent || p.dtype == ATTN_F32) {
+    *why = "it has a latent V or is in fp32";
+    return false;
+  }
+  if (!p.kv8)
+    set_kv8(c, Kv8{.k = {.kind = ScaleKind::kPowers, .heads = true}, .v = {.kind = ScaleKind::kPowers, .keys = true}});
+  for (KvScales* scales : {&p.kv8->k, &p.kv8->v}) scales->kind = ScaleKind::kPowers;
+  drop_planted(c, TensorId::kK);
+  drop_planted(c, TensorId::kV);
+  keep_small(c.k), keep_small(c.v);
+  c.once.k = c.once.v = {};
+  while (values_of(p) > kMostValues) {
+    if (p.batch > 1) {
+      p.batch = 1;
+      if (p.key_lengths) p.key_lengths->resize(1);
+    } else if (p.seq_k > 130) {
+      p.seq_k = 130;
+    } else if (p.heads_kv > 2) {
+      p.heads_q = p.heads_q / p.heads_kv * 2, p.heads_kv = 2;
+    } else if (p.dim_qk > 16 || p.dim_v > 16) {
+      p.dim_qk = p.dim_v = 16;
+    } else {
+      break;
+    }
+  }
+  fit(c);
+  return true;
+}
+
+Case in_16_bits(const Case& base) {
+  Case c = variant_of(base);
+  set_kv8(c, std::nullopt);
+  const Problem& p = base.problem;
+  Case held = base;
+  held.nan_beyond_lengths = false;
+  for (const TensorId t : {TensorId::kK, TensorId::kV}) {
+    const int64_t columns = t == TensorId::kK ? p.dim_qk : p.dim_v;
+    for (int64_t b = 0; b < p.batch; ++b) {
+      for (int64_t g = 0; g < p.heads_kv; ++g) {
+        const std::vector<double> values = matrix_at(held, t, b, g);
+        for (int64_t j = 0; j < p.seq_k; ++j)
+          for (int64_t d = 0; d < columns; ++d)
+            c.planted.push_back(
+                {t, b, g, j, d, bits_of(p.dtype, static_cast<float>(values[static_cast<size_t>(j * columns + d)]))});
+      }
+    }
+  }
+  c.nan_beyond_lengths = false;  // every element is planted
+  fit(c);
+  return c;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  if (const Run* run = trial.run(in_16_bits(base->c), "the same numbers in 16 bits"))
+    trial.all_within(*base, *run, "8 bits with scales against the same numbers in 16 bits");
+}
+
+}  // namespace
+
+extern const Property kv8_as_16 = {.name = "kv8_as_16",
+                                   .statement = "K and V of 8 bits give what the same numbers give in 16 bits",
+                                   .adapt = adapt,
+                                   .check = check,
+                                   .features = ATTN_FEATURE_KV8,
+                                   .kv8 = true};
+
+}  // namespace attnfuzz::relations
