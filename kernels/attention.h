@@ -180,7 +180,7 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * that exist are read. Rows behind the last sequence belong to no entry. They may hold anything, have no part in any
  * result, and are not written. */
 #define ATTN_FEATURE_RAGGED ((uint64_t)1 << 7)
-/* attn_problem.index_dtype is ATTN_INDEX_32: key_lengths, cu_q, cu_k and block_table hold int32_t. */
+/* attn_problem.index_dtype is ATTN_INDEX_32: key_lengths, cu_q, cu_k, block_table and copies hold int32_t. */
 #define ATTN_FEATURE_INDEX32 ((uint64_t)1 << 8)
 /* attn_problem.page_size: K and V are pools of pages, and a table says which pages hold the keys of a batch entry.
  *
@@ -225,13 +225,31 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * or lie in pages. Scales of keys that an entry does not have may hold anything. There is no latent V. How a kernel
  * applies the scales, plan.kv_rule says. */
 #define ATTN_FEATURE_KV8 ((uint64_t)1 << 16)
+/* An operation: new keys and values are written into a cache, behind those that each batch entry has.
+ *
+ * Row i of batch entry b of k_new and v_new is written as key key_lengths[b] + i of K and V: a copy of its bytes, in
+ * each KV head. There are seq_q new rows, or with ATTN_RAGGED_QUERIES those of cu_q; they lie as queries do. seq_k is
+ * the capacity of an entry: a row whose key would be seq_k or more is not written. Nothing else of K and V changes,
+ * slots without a key included, and nothing else is written. key_lengths are those before the call, and stay.
+ *
+ * K and V may have pages (ATTN_FEATURE_PAGED). The table then names the page of each key that is written. Its entries
+ * behind those may hold anything. No two batch entries write into one page. The problem has heads_q = heads_kv, key
+ * lengths, and nothing that hides keys or makes scores; keys are not packed. */
+#define ATTN_FEATURE_APPEND ((uint64_t)1 << 14)
+/* An operation: pages of K and V are copied. For each n below batch, page copies[n][1] of K and of V gets the bytes of
+ * page copies[n][0], in all KV heads and all slots. Nothing else of K and V changes. A page is written by one pair at
+ * most, and no pair reads a page that another one writes: the caller sees to that. A pair of one page changes nothing.
+ *
+ * The problem has batch, which counts pairs, heads_q = heads_kv, seq_q = 1, seq_k = 0, dim_qk, dim_v, page_size and
+ * pages (ATTN_FEATURE_PAGED), and pages_per_seq = 0. There are no key lengths and no block table. */
+#define ATTN_FEATURE_COPY_PAGES ((uint64_t)1 << 15)
 /* Of attn_kernel.features alone: the kernel has no forward pass, and is offered other operations only. */
 #define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)
 
 /* Bits of attn_problem.ragged. */
 typedef enum attn_ragged { ATTN_RAGGED_QUERIES = 1, ATTN_RAGGED_KEYS = 2 } attn_ragged;
 
-/* The numbers in key_lengths, cu_q, cu_k and block_table. */
+/* The numbers in key_lengths, cu_q, cu_k, block_table and copies. */
 typedef enum attn_index { ATTN_INDEX_64 = 0, ATTN_INDEX_32 = 1 /* with ATTN_FEATURE_INDEX32 */ } attn_index;
 
 /* What is asked. Sizes are counts of elements; a zero length is legal. */
@@ -318,6 +336,11 @@ typedef struct attn_tensors {
   attn_tensor dsink;
   /* Appended, for ATTN_FEATURE_KV8: (batch, heads_kv, seq_k, 1), fp32. Never packed, never in pages. */
   attn_tensor k_scale, v_scale;
+  /* Appended, for ATTN_FEATURE_APPEND, which writes k and v. */
+  attn_tensor k_new; /* (batch, heads_kv, seq_q, dim_qk) */
+  attn_tensor v_new; /* (batch, heads_kv, seq_q, dim_v) */
+  /* Appended, for ATTN_FEATURE_COPY_PAGES, which writes k and v: (batch, 1, 1, 2), of index_dtype; stride[3] is 1. */
+  attn_tensor copies;
 } attn_tensors;
 
 /* What stopped a kernel. The strings live for the length of the callback. */

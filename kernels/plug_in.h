@@ -128,6 +128,9 @@ inline attn_tensors strided(const attn_problem& p, attn_tensors t) {
   t.dbias = strided(t.dbias, p.batch, p.heads_q, p.seq_q, p.seq_k);
   t.dsink = strided(t.dsink, 1, p.heads_q, 1, 1);
   for (attn_tensor* scale : {&t.k_scale, &t.v_scale}) *scale = strided(*scale, p.batch, p.heads_kv, p.seq_k, 1);
+  t.k_new = strided(t.k_new, q.entries, p.heads_kv, q.count, p.dim_qk);
+  t.v_new = strided(t.v_new, q.entries, p.heads_kv, q.count, p.dim_v);
+  t.copies = strided(t.copies, p.batch, 1, 1, 2);
   return t;
 }
 
@@ -153,7 +156,10 @@ inline bool overlaps(const attn_tensor& tensor, std::array<int64_t, 4> shape) {
 namespace plug_in_detail {
 
 // The bits that ask for another operation than the forward pass.
-inline constexpr uint64_t kOtherOperations = ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD;
+inline constexpr uint64_t kOtherOperations =
+    ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD | ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES;
+// Those that write K and V.
+inline constexpr uint64_t kOfCaches = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES;
 
 inline Refusal invalid(std::string reason) { return {ATTN_INVALID, std::move(reason)}; }
 
@@ -212,8 +218,10 @@ inline Refusal check_pages(const attn_problem& p, const attn_tensors& t) {
   if (!paged && p.pages_per_seq != 0)
     return invalid(name_value("pages_per_seq", p.pages_per_seq) + ", but K and V have no pages");
   if (!paged) return {};
-  if ((p.features & kOtherOperations) != 0) return invalid("only the forward pass has pages");
+  if ((p.features & kOtherOperations & ~kOfCaches) != 0)
+    return invalid("only the forward pass, and what writes caches, have pages");
   if ((p.ragged & ATTN_RAGGED_KEYS) != 0) return invalid("keys in pages are not packed");
+  if ((p.features & ATTN_FEATURE_COPY_PAGES) != 0) return {};  // no entry of the batch has keys
   if (!p.has_key_lengths) return invalid("keys in pages have no key lengths");
   if (p.pages_per_seq < ceil_div(p.seq_k, p.page_size))
     return invalid(name_value("pages_per_seq", p.pages_per_seq) + " is too few for " + name_value("seq_k", p.seq_k));
@@ -286,6 +294,37 @@ inline Refusal check_merge(const attn_problem& p) {
   return {};
 }
 
+// True if something of the problem hides keys or makes scores.
+inline bool has_more_than_rows(const attn_problem& p) {
+  return p.softcap != 0 || p.causal || p.window_left >= 0 || p.window_right >= 0 || p.bias_dtype != ATTN_NONE ||
+         p.has_mask || p.has_sink || p.has_alibi || p.latent || p.num_splits != 0;
+}
+
+inline Refusal check_append(const attn_problem& p) {
+  if ((p.features & ATTN_FEATURE_APPEND) == 0) return {};
+  if ((p.features & kOtherOperations) != ATTN_FEATURE_APPEND) return invalid("a problem asks for two operations");
+  if (p.heads_kv != p.heads_q) return invalid("an append has heads_kv = heads_q");
+  if (!p.has_key_lengths) return invalid("an append has key lengths");
+  if ((p.ragged & ATTN_RAGGED_KEYS) != 0) return invalid("the keys of a cache are not packed");
+  if (has_more_than_rows(p))
+    return invalid("an append has no softcap, causal order, window, bias, mask, sinks, slopes, latent V or splits");
+  return {};
+}
+
+inline Refusal check_copies(const attn_problem& p, const attn_tensors& t) {
+  if ((p.features & ATTN_FEATURE_COPY_PAGES) == 0) return {};
+  if ((p.features & kOtherOperations) != ATTN_FEATURE_COPY_PAGES) return invalid("a problem asks for two operations");
+  if (p.heads_kv != p.heads_q || p.seq_q != 1 || p.seq_k != 0 || p.pages_per_seq != 0)
+    return invalid("a copy of pages has heads_kv = heads_q, seq_q = 1, seq_k = 0 and pages_per_seq = 0");
+  if ((p.features & ATTN_FEATURE_PAGED) == 0) return invalid("a copy of pages has no pages");
+  if (p.ragged != 0 || p.has_key_lengths) return invalid("a copy of pages has no packed sequences or key lengths");
+  if (has_more_than_rows(p))
+    return invalid(
+        "a copy of pages has no softcap, causal order, window, bias, mask, sinks, slopes, latent V or splits");
+  if (t.copies.stride[3] != 1) return invalid(name_value("copies.stride[3]", t.copies.stride[3]) + " is not 1");
+  return {};
+}
+
 inline Refusal check_backward(const attn_problem& p) {
   constexpr uint64_t kMore = ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK;
   if ((p.features & ATTN_FEATURE_BACKWARD) == 0)
@@ -311,7 +350,8 @@ inline std::array<int64_t, 4> stored_dbias(const attn_problem& p, const attn_ten
 
 // True if an output of the operation overlaps itself; then *name is its name.
 inline bool output_overlaps(const attn_problem& p, const attn_tensors& t, const char** name) {
-  const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0;
+  const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0, caches = (p.features & kOfCaches) != 0;
+  const bool o = !backward && !caches;
   const Rows rows = rows_of_queries(p), keys = rows_of_keys(p);
   const std::array<int64_t, 4> of_o = {rows.entries, p.heads_q, rows.count, p.dim_v};
   const struct {
@@ -319,8 +359,10 @@ inline bool output_overlaps(const attn_problem& p, const attn_tensors& t, const 
     const attn_tensor& tensor;
     bool written;
     std::array<int64_t, 4> shape;
-  } outputs[] = {{"o", t.o, !backward, of_o},
-                 {"lse", t.lse, !backward && t.lse.data != nullptr, {rows.entries, p.heads_q, rows.count, 1}},
+  } outputs[] = {{"o", t.o, o, of_o},
+                 {"k", t.k, caches, {keys.entries, p.heads_kv, keys.count, p.dim_qk}},
+                 {"v", t.v, caches, {keys.entries, p.heads_kv, keys.count, p.dim_v}},
+                 {"lse", t.lse, o && t.lse.data != nullptr, {rows.entries, p.heads_q, rows.count, 1}},
                  {"dq", t.dq, backward, {rows.entries, p.heads_q, rows.count, p.dim_qk}},
                  {"dk", t.dk, backward, {keys.entries, p.heads_kv, keys.count, p.dim_qk}},
                  {"dv", t.dv, backward, {keys.entries, p.heads_kv, keys.count, p.dim_v}},
@@ -344,6 +386,10 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   const bool rows = queries || of_keys;
   // A query that sees no key has gradients of its sink.
   const bool saved = backward && (keys || (queries && p.has_sink));
+  const bool append = (p.features & ATTN_FEATURE_APPEND) != 0, copies = (p.features & ATTN_FEATURE_COPY_PAGES) != 0;
+  const bool caches = append || copies, attends = keys && !caches;
+  // An append of no row, or into a cache without room, has nothing to write.
+  const bool written = append ? keys : copies && queries && p.pages > 0;
   const bool of_pairs = p.batch > 0 && p.heads_q > 0 && p.seq_q > 0 && p.seq_k > 0;
   const bool narrow = p.kv_dtype != 0;
   const uintptr_t element = p.dtype == ATTN_F32 ? 4 : 2, of_kv = narrow ? 1 : element;
@@ -352,10 +398,13 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
     const void* data;
     bool needed;
     uintptr_t align;
-  } pointers[] = {{"q", t.q.data, keys, element},
-                  {"k", t.k.data, keys, of_kv},
-                  {"v", t.v.data, keys, of_kv},
-                  {"o", t.o.data, backward ? saved : queries, element},
+  } pointers[] = {{"q", t.q.data, attends, element},
+                  {"k", t.k.data, attends || written, of_kv},
+                  {"v", t.v.data, attends || written, of_kv},
+                  {"k_new", t.k_new.data, append && written, element},
+                  {"v_new", t.v_new.data, append && written, element},
+                  {"copies", t.copies.data, copies && written, index},
+                  {"o", t.o.data, backward ? saved : queries && !caches, element},
                   {"lse", t.lse.data, saved, 4},
                   {"bias", t.bias.data, keys && p.bias_dtype != ATTN_NONE, p.bias_dtype == ATTN_F32 ? 4u : 2u},
                   {"mask", t.mask.data, keys && p.has_mask, 1},
@@ -415,6 +464,8 @@ inline Refusal read_call(const attn_problem* problem, const attn_tensors* tensor
   if (Refusal refusal = check_kv8(call->problem)) return refusal;
   if (Refusal refusal = check_merge(call->problem)) return refusal;
   if (Refusal refusal = check_backward(call->problem)) return refusal;
+  if (Refusal refusal = check_append(call->problem)) return refusal;
+  if (Refusal refusal = check_copies(call->problem, call->tensors)) return refusal;
   if (Refusal refusal = check_tensors(call->problem, call->tensors)) return refusal;
   if (Refusal refusal = check_latent(call->problem, call->tensors)) return refusal;
   if (call->env.backend != backend)

@@ -33,6 +33,7 @@ kernels/forward
 kernels/merge
 kernels/fa1_backward
 kernels/fa1_backward_fused
+kernels/cache
 kernels/fa1/ampere
 kernels/fa1/hopper
 kernels/fa1

@@ -78,7 +78,7 @@ Exit run_explain(const ExplainArguments& arguments) {
   }
   const OpenedCase opened = open_case(arguments);
   const Reproducer& r = opened.r;
-  const bool drawable = r.c.problem.seq_q > 0 && r.c.problem.seq_k > 0;
+  const bool drawable = r.c.problem.seq_q > 0 && r.c.problem.seq_k > 0 && attends(r.c.problem.features);
   if (!arguments.svg.empty() && !drawable)
     throw UserError("--svg: the case has no query or no key, so there is nothing to draw: leave --svg out");
   Target& target = *opened.target;

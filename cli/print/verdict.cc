@@ -39,10 +39,13 @@ std::vector<std::string> verdict_details(const Verdict& verdict) {
   if (verdict.where) {
     const Where& w = *verdict.where;
     // Beside memory that was written, where no element was compared.
-    const bool key = of_keys(spec_of(w.tensor));
-    lines.push_back(fmt::format("{} {}(b={}, h={}, {}={}, d={}), {} tile {}", w.bad > 0 ? "first at" : "next to",
-                                name_of(w.tensor), w.b, w.h, key ? "k" : "q", w.q, w.d, key ? "key" : "query",
-                                w.tile_q));
+    const bool key = of_keys(spec_of(w.tensor)), state = spec_of(w.tensor).role == Role::kState;
+    const char* const which = w.bad > 0 ? "first at" : "next to";
+    if (state)
+      lines.push_back(fmt::format("{} {}(store={}, h={}, slot={}, d={})", which, name_of(w.tensor), w.b, w.h, w.q, w.d));
+    else
+      lines.push_back(fmt::format("{} {}(b={}, h={}, {}={}, d={}), {} tile {}", which, name_of(w.tensor), w.b, w.h,
+                                  key ? "k" : "q", w.q, w.d, key ? "key" : "query", w.tile_q));
     if (w.bad > 0)
       lines.back() += fmt::format(": got {}, expected {} +- {:.3g}; {} of {} elements are outside",
                                   digits(w.got), digits(w.expected), w.bound, w.bad, w.of);

@@ -20,7 +20,7 @@ inline uint64_t hash_outputs(const std::byte* base, std::span<const MemoryRange>
   uint64_t hash = kOdd;
   for (const MemoryRange& range : ranges) {
     const auto t = static_cast<size_t>(range.tensor);
-    if (t >= kTensorCount || kTensors[t].role != Role::kOutput || range.end > Arena::kBytes) continue;
+    if (t >= kTensorCount || !is_written(kTensors[t]) || range.end > Arena::kBytes) continue;
     uint64_t at = range.begin;
     for (; at + 8 <= range.end; at += 8) {
       uint64_t word;

@@ -248,6 +248,9 @@ struct Problem {
   uint64_t features = 0;
   bool operator==(const Problem&) const = default;
 
+  // The batch entries and the rows of a cache as it lies in memory: pages and their slots, or entries and seq_k rows.
+  int64_t stores() const;
+  int64_t slots() const { return paging ? paging->size : seq_k; }
   // Returns attn_problem.pages_per_seq.
   int64_t pages_per_seq() const { return paging ? pages_of(seq_k) + paging->beyond : 0; }
   // Returns how many pages this many keys need.
@@ -397,6 +400,12 @@ struct Planted {
   bool operator==(const Planted&) const = default;
 };
 
+// A pair of pages: the second gets the bytes of the first.
+struct PageCopy {
+  int64_t from = 0, to = 0;
+  bool operator==(const PageCopy&) const = default;
+};
+
 // One call of a sequence. All calls of a case share tensors and workspace. O and LSE are poisoned before
 // each call, and each call is judged.
 struct Call {
@@ -447,6 +456,7 @@ struct Case {
   Fill dout;               // of the operation backward
   Repeated dout_repeated;  // of the operation backward
   Fill dlse;               // of the operation backward, if the loss depends on the LSE
+  std::vector<PageCopy> copies;  // of the operation copy_pages, one for each batch entry
   std::vector<Planted> planted;
   bool nan_beyond_lengths = false;  // K and V hold NaN at j >= key_lengths[b]
   std::array<TensorLayout, kTensorCount> layout;
@@ -464,8 +474,12 @@ constexpr Fill Case::* fill_of(TensorId t) {
     case TensorId::kQ:
       return &Case::q;
     case TensorId::kK:
+    case TensorId::kCacheK:
+    case TensorId::kKNew:
       return &Case::k;
     case TensorId::kV:
+    case TensorId::kCacheV:
+    case TensorId::kVNew:
       return &Case::v;
     case TensorId::kO1:
       return &Case::o1;

@@ -128,6 +128,10 @@ template <> inline constexpr auto kFields<Planted> = fields("a planted value",
     field("s", &Planted::s),
     field("tensor", &Planted::tensor, Names{kTensorNames}));
 
+template <> inline constexpr auto kFields<PageCopy> = fields("a copy of a page",
+    field("from", &PageCopy::from),
+    field("to", &PageCopy::to));
+
 template <> inline constexpr auto kFields<Call> = fields("a call",
     field("dirty_workspace", &Call::dirty_workspace),
     field("stream", &Call::stream));
@@ -152,6 +156,7 @@ template <> inline constexpr auto kFields<Remap> = fields("a remap",
 
 template <> inline constexpr auto kFields<Case> = fields("a case",
     field("calls", &Case::calls, AtMost{kMaxCalls}),
+    field("copies", &Case::copies, AtMost{kMaxPlanted}),
     field("dlse", &Case::dlse),
     field("dout", &Case::dout),
     field("dout_repeated", &Case::dout_repeated),

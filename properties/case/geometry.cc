@@ -164,6 +164,7 @@ std::optional<Geometry> geometry(const Case& c, TensorId t) {
 void unpack(Case& c) {
   Problem& p = c.problem;
   if (!p.packed_q && !p.packed_k && !p.paging) return;
+  if ((p.features & ATTN_FEATURE_COPY_PAGES) != 0) return;  // there is nothing but pages
   p.packed_q.reset(), p.packed_k.reset(), p.paging.reset();
   c.layout[static_cast<size_t>(TensorId::kBlockTable)] = {};
   if (!p.key_lengths) p.index_dtype = ATTN_INDEX_64;

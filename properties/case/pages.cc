@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "properties/case/packed.h"
+
 namespace attnfuzz {
 namespace {
 
@@ -18,11 +20,22 @@ uint64_t mixed(uint64_t x) {
 
 }  // namespace
 
-int64_t paged_keys(const Problem& p, int64_t b) {
+int64_t held_keys(const Problem& p, int64_t b) {
   const auto at = static_cast<size_t>(b);
   if (!p.key_lengths || at >= p.key_lengths->size()) return p.seq_k;
   return std::clamp<int64_t>((*p.key_lengths)[at], 0, p.seq_k);
 }
+
+int64_t new_rows(const Problem& p, int64_t b) {
+  if ((p.features & ATTN_FEATURE_APPEND) == 0) return 0;
+  return p.packed_q ? packed_length(*p.packed_q, p.seq_q, b) : p.seq_q;
+}
+
+int64_t paged_keys(const Problem& p, int64_t b) {
+  return std::min(held_keys(p, b) + new_rows(p, b), std::max<int64_t>(p.seq_k, 0));
+}
+
+int64_t Problem::stores() const { return paging ? page_count(*this) : batch; }
 
 int64_t page_count(const Problem& p) {
   int64_t own = 0, shared = 0;

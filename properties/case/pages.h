@@ -7,7 +7,8 @@
 //   pages.row(b);                          // row b of the block table, entries without a meaning included
 //
 // The first pages of all entries may be the same (Paging::shared). Such a page has an owner for each of its
-// keys: the first of the entries with most keys.
+// keys: the first of the entries with most keys. An append (ATTN_FEATURE_APPEND) has pages for the keys that it
+// writes, too; they hold no key before the call.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,11 @@
 
 namespace attnfuzz {
 
-// The keys of batch entry b, as its key length says; it lacks one if it has all.
+// The keys that K and V hold of batch entry b before the call, as its key length says; it lacks one if it has all.
+int64_t held_keys(const Problem& p, int64_t b);
+// The rows that an append has for batch entry b; 0 in other operations.
+int64_t new_rows(const Problem& p, int64_t b);
+// The keys of batch entry b that have a place in the pages: those that are held, and new ones up to seq_k.
 int64_t paged_keys(const Problem& p, int64_t b);
 // The pages of K and of V, spare ones included.
 int64_t page_count(const Problem& p);

@@ -116,6 +116,16 @@ class Evidence {
     return one && gap;
   }
 
+  // The operation writes a cache, and has nothing to compute.
+  bool writes_cache() const { return (p.features & (ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES)) != 0; }
+  // New rows of an entry do not fit its cache. In a reduced case the failure needs it.
+  bool exceeds_capacity() const {
+    for (int64_t b = 0; b < p.batch; ++b) {
+      if (new_rows(p, b) > 0 && held_keys(p, b) + new_rows(p, b) > p.seq_k) return true;
+    }
+    return false;
+  }
+
   bool hangs_on_layout() const {
     if (!reduced()) {
       return c.once != StoredOnce{} ||

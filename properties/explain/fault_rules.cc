@@ -119,6 +119,10 @@ constexpr Rule kRules[] = {
        return e.kind({Kind::kUnwritten, Kind::kFault}) && e.hangs_on(false, {"shared memory limit"});
      },
      "the device refused a launch, and the kernel did not check it"},
+    {Class::kTail, [](const Evidence& e) { return e.writes_cache() && e.reduced() && e.exceeds_capacity(); },
+     "rows past the capacity of a cache leave a trace"},
+    {Class::kLayout, [](const Evidence& e) { return e.writes_cache(); },
+     "nothing is computed: bytes of the cache are taken from, or go to, a wrong place"},
     {Class::kUnknown, [](const Evidence& e) { return e.traced != Class::kUnknown; }, kByReading},
     {Class::kTail, [](const Evidence& e) { return e.tail_of_keys() && (!e.wrong() || e.hangs_on_layout()); },
      "with a full last tile of keys it passes, with another partial one it fails"},

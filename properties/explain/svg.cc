@@ -125,7 +125,9 @@ std::string svg_picture(const Case& c, const attn_plan& plan, const Reference* r
   if (p.seq_q == 0 || p.seq_k == 0)
     throw std::invalid_argument("the case has no query or no key, so there is nothing to draw");
   const int64_t tile_q = plan.tile_q > 0 ? plan.tile_q : 64, tile_k = plan.tile_k > 0 ? plan.tile_k : 64;
-  const bool both = reference != nullptr && got != nullptr && p.dim_v > 0;
+  // A state has bits, and no errors to draw.
+  const bool both = reference != nullptr && got != nullptr && p.dim_v > 0 &&
+                    got->size() == reference->main().value.size();
   const Head head = both ? first_failing_head(p, *reference, *got) : Head{};
   const int width = kLeft + kPanel + (both ? kGap + kPanel : 0) + 12, height = kTop + kPanel + kFoot;
   const double foot = kTop + kPanel + 26;

@@ -112,7 +112,7 @@ std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& ta
     e.plan.num_splits = 1;
   }
   for (const TensorId t : kInputs) e.derived[static_cast<size_t>(t)] = execution.laid.derived(t);
-  e.reference = execution.operation.evaluate(execution.laid.problem(), execution.laid.tensors(), e.plan,
+  e.reference = execution.operation.evaluate(execution.laid.problem(), execution.laid.given(), e.plan,
                                              calibration, {}, true);
   if (kind == Kind::kWrong && !shows(execution, e.reference)) {
     return "the results lie as near the exact ones as rounding may bring them, and are wrong only by how the "

@@ -67,7 +67,7 @@ Outputs Execution::outputs() const {
   Outputs outputs;
   for (const Output& output : operation.outputs) {
     const TensorId t = output.tensor;
-    if (is_integer(spec_of(t))) {
+    if (read_as_integers(spec_of(t))) {
       outputs.integers(t) = laid.read_integers(t);
     } else {
       outputs[t] = laid.read(t);
@@ -77,7 +77,7 @@ Outputs Execution::outputs() const {
 }
 
 Reference Execution::evaluate(const Calibration& calibration, RowSample sample, bool exact) const {
-  return operation.evaluate(laid.problem(), laid.tensors(), plan, calibration, sample, exact);
+  return operation.evaluate(laid.problem(), laid.given(), plan, calibration, sample, exact);
 }
 
 PlanReply plan_alone(const Case& c, Target& target) {

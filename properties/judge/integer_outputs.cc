@@ -4,12 +4,16 @@
 #include <limits>
 
 #include "properties/case/geometry.h"
+#include "properties/case/words.h"
 #include "properties/judge/judge.h"
+#include "reference/numbers/formats.h"
 
 namespace attnfuzz {
 namespace {
 
 constexpr double kWrong = std::numeric_limits<double>::infinity();
+
+bool is_state(TensorId tensor) { return spec_of(tensor).role == Role::kState; }
 
 bool anything(const Expected& due, int64_t at) {
   return static_cast<Due>(due.rule[static_cast<size_t>(at)]) == Due::kAnything;
@@ -17,6 +21,19 @@ bool anything(const Expected& due, int64_t at) {
 
 std::span<const int64_t> row_of(std::span<const int64_t> got, int64_t row, int64_t columns) {
   return got.subspan(static_cast<size_t>(row * columns), static_cast<size_t>(columns));
+}
+
+// The number that an element is: an integer, or what the bits of a state's element stand for.
+double number_of(TensorId tensor, const Problem& p, int64_t element) {
+  if (!is_state(tensor)) return static_cast<double>(element);
+  const auto bits = static_cast<uint32_t>(element);
+  return decode(dtype_of(p, tensor), &bits, 0);  // little-endian
+}
+
+// "7"; of a state "0x3c00 (1)".
+std::string in_words(TensorId tensor, const Problem& p, int64_t element) {
+  if (!is_state(tensor)) return std::to_string(element);
+  return cat("0x", hex(static_cast<uint32_t>(element)), " (", digits(number_of(tensor, p, element)), ")");
 }
 
 }  // namespace
@@ -48,13 +65,14 @@ void object_to_integers(const Output& output, const Reference& reference, const 
   const int64_t row = tally.first_row;
   const auto at = static_cast<size_t>(row * due.columns + tally.first_column);
   Where where = where_is(output.tensor, p, plan, row, tally.first_column);
-  where.got = static_cast<double>(got[at]);
+  where.got = number_of(output.tensor, p, got[at]);
   where.bad = tally.bad;
   where.of = tally.of;
   std::string message = name_of(where);
   if (output.kind == OutputKind::kExact) {
-    where.expected = static_cast<double>(due.integer[at]);
-    message += " is " + std::to_string(got[at]) + ", must be exactly " + std::to_string(due.integer[at]);
+    where.expected = number_of(output.tensor, p, due.integer[at]);
+    message += " is " + in_words(output.tensor, p, got[at]) + ", must be exactly " +
+               in_words(output.tensor, p, due.integer[at]);
   } else {
     message += ": its row " + output.objection(reference, row, row_of(got, row, due.columns));
   }
@@ -75,12 +93,12 @@ bool judge_same_integers(const Outputs& a, const Outputs& b, TensorId tensor, co
   }
   Where where = where_is(tensor, p, plan, first / columns, first % columns);
   const auto at = static_cast<size_t>(first);
-  where.expected = static_cast<double>(x[at]);
-  where.got = static_cast<double>(y[at]);
+  where.expected = number_of(tensor, p, x[at]);
+  where.got = number_of(tensor, p, y[at]);
   where.of = static_cast<int64_t>(x.size());
   where.bad = differ;
   fail(v, kind,
-       message + ": " + name_of(where) + " was " + std::to_string(x[at]) + ", is " + std::to_string(y[at]) +
+       message + ": " + name_of(where) + " was " + in_words(tensor, p, x[at]) + ", is " + in_words(tensor, p, y[at]) +
            "; " + std::to_string(differ) + " of " + std::to_string(x.size()) + " elements differ");
   v.where = where;
   return false;

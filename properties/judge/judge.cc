@@ -199,8 +199,9 @@ Where where_is(TensorId tensor, const Problem& p, const attn_plan& plan, int64_t
 
 std::string name_of(const Where& where) {
   const TensorSpec& spec = spec_of(where.tensor);
-  std::string name = std::string(spec.name) + "(b=" + std::to_string(where.b) +
-                     ",h=" + std::to_string(where.h) + (of_keys(spec) ? ",k=" : ",q=") +
+  const bool state = spec.role == Role::kState;
+  std::string name = std::string(spec.name) + (state ? "(store=" : "(b=") + std::to_string(where.b) +
+                     ",h=" + std::to_string(where.h) + (state ? ",slot=" : of_keys(spec) ? ",k=" : ",q=") +
                      std::to_string(where.q);
   if (spec.shape[3] != Size::kOne) name += ",d=" + std::to_string(where.d);
   return name + ")";
@@ -315,7 +316,7 @@ bool accept_memory(const std::optional<MemoryFault>& fault, const Problem& p, co
       break;
   }
   const bool early = fault->kind == MemoryFault::Kind::kTooEarly;
-  if (spec_of(fault->tensor).role == Role::kOutput && !early) {
+  if (is_written(spec_of(fault->tensor)) && !early) {
     const std::array<int64_t, 4> size = logical_size(p, fault->tensor);
     const RowSpace rows(size[0], size[1], size[2]);
     if (rows.count() == 0) return false;  // bytes beside an output without elements were written
@@ -394,16 +395,23 @@ std::optional<int64_t> first_difference(std::span<const float> a, std::span<cons
   return std::nullopt;
 }
 
+// judge_same() for the tensors that are read as integers. Two states of a problem without them are empty.
+static bool same_integers(const Outputs& a, const Outputs& b, const Problem& p, const attn_plan& plan, Kind kind,
+                          const std::string& message, Verdict& v) {
+  return std::ranges::all_of(kTensors, [&](const TensorSpec& spec) {
+    return !is_written(spec) || !read_as_integers(spec) ||
+           judge_same_integers(a, b, spec.id, p, plan, kind, message, v);
+  });
+}
+
 bool judge_same(const Outputs& outputs_a, const Outputs& outputs_b, const Problem& p, const attn_plan& plan,
                 Kind kind, const std::string& message, Verdict& v) {
   if (v.outcome != Outcome::kPass) return false;
+  if (!same_integers(outputs_a, outputs_b, p, plan, kind, message, v)) return false;
   std::optional<int64_t> first;
   TensorId tensor = {};
   for (const TensorId t : kOutputs) {
-    if (is_integer(spec_of(t))) {
-      if (!judge_same_integers(outputs_a, outputs_b, t, p, plan, kind, message, v)) return false;
-      continue;
-    }
+    if (is_integer(spec_of(t))) continue;
     if (outputs_a[t].empty() || outputs_b[t].empty()) continue;
     first = first_difference(outputs_a[tensor = t], outputs_b[t]);
     if (first) break;

@@ -15,7 +15,7 @@ namespace {
 
 // --- the groups, one after another ---
 constexpr int kOutcomes = 4, kKinds = kKindCount;
-constexpr const char* kStates[] = {"with a dead row", "dead", "out of reach"};  // of a KV tile
+constexpr const char* kTileStates[] = {"with a dead row", "dead", "out of reach"};  // of a KV tile
 constexpr const char* kPlaces[] = {"only", "first", "middle", "last"};
 constexpr const char* kRows[] = {"no row dead", "some rows dead", "every row dead"};
 constexpr const char* kSizes[] = {"seq_q",      "seq_k",       "dim_qk",       "dim_v",
@@ -60,7 +60,7 @@ enum Base : int {
   kOutcome = 0,
   kKind = kOutcome + kOutcomes,
   kTile = kKind + kKinds,
-  kRow = kTile + count(kStates) * count(kPlaces),
+  kRow = kTile + count(kTileStates) * count(kPlaces),
   kBorder = kRow + count(kRows),
   kGrid = kBorder + count(kSizes) * count(kBorders) * count(kTiles),
   kEnds = kGrid + 2 * count(kHeads) * count(kTiles) * count(kTiles),
@@ -273,7 +273,7 @@ std::string situation_name(uint16_t id) {
   if (within(kKind, kTile)) return cat("kind: ", to_string(static_cast<Kind>(id - kKind)));
   if (within(kTile, kRow)) {
     const int at = id - kTile;
-    return cat(kPlaces[at % count(kPlaces)], " kv tile ", kStates[at / count(kPlaces)]);
+    return cat(kPlaces[at % count(kPlaces)], " kv tile ", kTileStates[at / count(kPlaces)]);
   }
   if (within(kRow, kBorder)) return kRows[id - kRow];
   if (within(kGrid, kEnds)) {

@@ -7,8 +7,10 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "base/random.h"
 #include "properties/case/as_contract.h"
 #include "properties/case/domain.h"
+#include "properties/case/geometry.h"
 #include "properties/case/packed.h"
 #include "properties/case/planted_rank.h"
 #include "properties/data/recipe.h"
@@ -43,6 +45,7 @@ RowSample sample_of(const Problem& p) {
 // oracle's result is the same. Equal recipes have equal numbers. The place of tensors, their surroundings
 // and the calls do not matter.
 bool same_numbers(const Run& earlier, const Case& c, const attn_plan& plan) {
+  if (earlier.on_states) return false;
   if (std::memcmp(&earlier.plan, &plan, sizeof plan) != 0) return false;
   Case there = earlier.c;
   there.env = c.env;
@@ -242,7 +245,7 @@ bool Trial::run_stage(Execution& e, Stage stage, std::string_view label) {
 bool Trial::evaluate(Execution& e, Run& run) {
   Stopwatch watch(verdict_.oracle_s);
   for (const auto& earlier : runs_) {
-    if (!same_numbers(*earlier, e.c, e.plan)) continue;
+    if (e.laid.keeps_states() || !same_numbers(*earlier, e.c, e.plan)) continue;
     run.reference = earlier->reference;
     run.by_fast = earlier->by_fast;
     return run.shared = true;
@@ -326,6 +329,15 @@ const Run* Trial::run_in_place(const Case& c, std::string_view label) {
   return run_calls(*execution, label);
 }
 
+const Run* Trial::run_after(const Run& earlier, const Case& c, std::string_view label) {
+  Execution* execution = prepare(c, label);
+  if (!execution) return nullptr;
+  for (const TensorId t : kStates) {
+    if (is_present(c, t)) execution->laid.keep_state(t, earlier.calls[0].integers(t));
+  }
+  return run_calls(*execution, label);
+}
+
 const Run* Trial::run_on_plan(const Case& c, const attn_plan& earlier, std::string_view label) {
   Execution* execution = prepare(c, label, &earlier);
   return execution ? run_calls(*execution, label) : nullptr;
@@ -338,6 +350,7 @@ const Run* Trial::run_calls(Execution& e, std::string_view label) {
   auto run = std::make_unique<Run>();
   run->c = c;
   run->plan = e.plan;
+  run->on_states = e.laid.keeps_states();
 
   for (size_t n = 0; n < c.calls.size() && !done(); ++n) {
     verdict_.call = static_cast<int>(n);
@@ -479,11 +492,18 @@ bool Trial::all_bits(const Run& a, const Run& b, std::string_view what) {
   return judge_same(a.calls[0], b.calls[0], a.c.problem, a.plan, Kind::kRelation, message, verdict_);
 }
 
+namespace {
+
+// Chooses among operations by the values of the drawn case.
+uint64_t dice_of(const Case& c) { return finish64(c.q.seed ^ c.k.seed << 16 ^ c.v.seed << 32); }
+
+}  // namespace
+
 bool adapted(Case& c, const Property& property, const Target& target, std::string* why) {
   const attn_domain* declared = declared_by(target);
   const bool lies = declared && lies_within(*declared, c);
   const Operation* speaks_of = property.operation;
-  if (speaks_of == nullptr) speaks_of = operation_for(c.problem.features, target.info().features);
+  if (speaks_of == nullptr) speaks_of = operation_for(c.problem.features, target.info().features, dice_of(c));
   if (speaks_of != nullptr) {
     if (speaks_of->shape != nullptr) speaks_of->shape(c, target.info().features);
     if (const Operation& asked = operation_of(c.problem.features); &asked != speaks_of) {

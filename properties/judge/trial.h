@@ -31,6 +31,7 @@ struct Run {
   Reference reference;
   bool by_fast = false;  // the reference is a fast oracle's (oracles.h)
   bool shared = false;   // the reference is that of an earlier run with the same numbers
+  bool on_states = false;  // it ran on the states that an earlier run had left
   std::vector<Outputs> calls;
 
   // An output of the first call; relations compare these.
@@ -85,6 +86,9 @@ class Trial {
   // run() in the memory of the last case, which must have the same shape. If the first call is on a
   // dirty workspace, it finds what those calls left there.
   const Run* run_in_place(const Case& c, std::string_view label);
+
+  // run() on the states that the first call of `earlier` has left: they are of the same sizes.
+  const Run* run_after(const Run& earlier, const Case& c, std::string_view label);
 
   // run() by a plan that was made for another case of the same sizes and layout, as a captured graph does.
   const Run* run_on_plan(const Case& c, const attn_plan& earlier, std::string_view label);

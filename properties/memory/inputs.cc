@@ -70,6 +70,27 @@ void InputRows::write_values(const Index& at, std::byte* row) const {
   }
 }
 
+// Key j of a batch entry has one value, wherever it lies. A slot without a key holds NaN, or numbers that no key has.
+void InputRows::write_cached(const Index& at, std::byte* row) const {
+  const Problem& p = case_.problem;
+  const auto [store, h, slot] = at.n;
+  const int64_t dim = logical_size(p, tensor_)[3];
+  const int32_t dtype = dtype_of(p, tensor_);
+  const Fill& fill = case_.*fill_of(tensor_);
+  if ((p.features & ATTN_FEATURE_COPY_PAGES) != 0) return fill_row(fill, dtype, store, h, slot, dim, row);
+  const auto key = p.paging ? packed_.pages().owner({store, slot}) : std::optional(StoredRow{store, slot});
+  if (key && key->row < held_keys(p, key->entry)) return fill_row(fill, dtype, key->entry, h, key->row, dim, row);
+  if (!(p.paging ? p.paging->numbers : !case_.nan_beyond_lengths)) return fill_nan(dtype, dim, row);
+  fill_row(fill, dtype, store, h, p.seq_k + slot, dim, row);
+}
+
+// New row i is key i behind those that the cache holds.
+void InputRows::write_new(const Index& at, std::byte* row) const {
+  const auto [b, h, i] = at.n;
+  const Problem& p = case_.problem;
+  fill_row(case_.*fill_of(tensor_), dtype_of(p, tensor_), b, h, held_keys(p, b) + i, logical_size(p, tensor_)[3], row);
+}
+
 void InputRows::write_derived(const Index& at, std::byte* row) const {
   const auto [batch, heads, rows, columns] = logical_size(case_.problem, tensor_);
   const auto [b, h, s] = at.n;
@@ -160,6 +181,19 @@ void InputRows::write_row(const Index& at, std::byte* row) {
     case TensorId::kCuK:
       write_indices(case_.problem.index_dtype, packed_.borders_k(), row);
       break;
+    case TensorId::kCacheK:
+    case TensorId::kCacheV:
+      write_cached(at, row);
+      break;
+    case TensorId::kKNew:
+    case TensorId::kVNew:
+      write_new(at, row);
+      break;
+    case TensorId::kCopies: {
+      const PageCopy& copy = case_.copies[static_cast<size_t>(at.n[0])];
+      write_indices(case_.problem.index_dtype, {copy.from, copy.to}, row);
+      break;
+    }
     case TensorId::kBlockTable:
       write_indices(case_.problem.index_dtype, packed_.pages().row(at.n[0]), row);
       break;

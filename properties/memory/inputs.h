@@ -1,4 +1,4 @@
-// Writes the bytes of one row of an input as a kernel finds it.
+// Writes the bytes of one row of an input, or of a state, as a kernel finds it.
 //
 //   InputRows rows(c, TensorId::kK);
 //   rows.write({{b, h, j}}, row);   // dim_qk elements of the problem's dtype
@@ -30,6 +30,8 @@ class InputRows {
   void write_row(const Index& at, std::byte* row);
   void write_slack(const Index& at, std::byte* row) const;
   void write_values(const Index& at, std::byte* row) const;
+  void write_cached(const Index& at, std::byte* row) const;
+  void write_new(const Index& at, std::byte* row) const;
   void write_derived(const Index& at, std::byte* row) const;
   void write_bias(const Index& at, std::byte* row);
   void write_mask(const Index& at, uint8_t* row) const;

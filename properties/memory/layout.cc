@@ -234,6 +234,49 @@ void LaidOut::fill_input(TensorId t) {
   e.hash = hash_touched(e);
 }
 
+// The place of a state in the lists of states.
+static size_t place_of(TensorId t) { return static_cast<size_t>(std::ranges::find(kStates, t) - kStates.begin()); }
+
+void LaidOut::lay_out_state(TensorId t) {
+  const Extent& e = extent(t);
+  if (!e.g.present) return;
+  fill_input(t);
+  state_digests_[place_of(t)] = hash_elements(e);
+  const auto [stores, heads, slots, columns] = e.g.size;
+  before_[place_of(t)].resize(static_cast<size_t>(stores * heads * slots * e.g.row_bytes()));
+  for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
+    std::memcpy(before(t, at), row, static_cast<size_t>(e.g.row_bytes()));
+  });
+  set_view(given_, spec_of(t), {before_[place_of(t)].data(), {heads * slots * columns, slots * columns, columns, 1}});
+}
+
+std::byte* LaidOut::before(TensorId t, const Index& at) {
+  const Geometry& g = extent(t).g;
+  const auto [b, h, s] = at.n;
+  return before_[place_of(t)].data() + ((b * g.size[1] + h) * g.size[2] + s) * g.row_bytes();
+}
+
+void LaidOut::restore_state(TensorId t) {
+  Extent& e = extent(t);
+  if (!e.g.present || hash_touched(e) == e.hash) return;
+  for_each_row(e, [&](const Index& at, std::byte* row) {
+    if (e.g.scattered())
+      e.scatter(before(t, at), row);
+    else
+      std::memcpy(row, before(t, at), static_cast<size_t>(e.g.row_bytes()));
+  });
+  e.hash = hash_touched(e);
+}
+
+void LaidOut::keep_state(TensorId t, std::span<const int64_t> bits) {
+  const auto bytes = static_cast<size_t>(extent(t).g.element_bytes);
+  std::vector<std::byte>& before = before_[place_of(t)];
+  if (bits.size() * bytes != before.size()) throw std::invalid_argument("another state's elements");
+  for (size_t n = 0; n < bits.size(); ++n) std::memcpy(&before[n * bytes], &bits[n], bytes);  // little-endian
+  extent(t).hash = ~hash_touched(extent(t));  // restore_state() shall write it
+  keeps_states_ = true;
+}
+
 LaidOut::LaidOut(const Case& c, Arena& arena)
     : case_(c), packed_(c.problem), arena_(arena), strays_(std::make_unique<Strays>(arena)), extents_(kTensorCount) {
   problem_ = problem_of(c.problem);
@@ -244,7 +287,9 @@ LaidOut::LaidOut(const Case& c, Arena& arena)
     if (in_problem(spec, problem_.features)) set_view(tensors_, spec, view);  // two rows may share a member
   }
   if (c.problem.latent) tensors_.v = tensors_.k;
+  given_ = tensors_;
   for (TensorId t : kInputs) fill_input(t);
+  for (TensorId t : kStates) lay_out_state(t);
   for (const TensorSpec& spec : kTensors) keep(spec.id);
   poison_outputs();
   strays_->before();
@@ -352,6 +397,7 @@ void LaidOut::poison_outputs() {
 
 void LaidOut::before_call(const Call& call) {
   poison_outputs();
+  for (TensorId t : kStates) restore_state(t);
   strays_->before();
   const Extent& e = extent(TensorId::kWorkspace);
   if (!e.g.present) return;
@@ -376,14 +422,18 @@ std::optional<MemoryFault> LaidOut::check_surroundings(TensorId t, uint32_t patt
   return fault;
 }
 
+std::optional<MemoryFault> LaidOut::check_unchanged(TensorId t) const {
+  const Extent& e = extent(t);
+  if (!e.g.present || hash_touched(e) == e.hash) return std::nullopt;
+  if (auto fault = check_surroundings(t, arena_.poison.input)) return fault;
+  if (auto fault = changed_element(packed_, e, t, rows_of(t))) return fault;
+  return MemoryFault{
+      MemoryFault::Kind::kInputChanged, t, {}, std::string("the input ") + name_of(t) + " was written"};
+}
+
 std::optional<MemoryFault> LaidOut::check_inputs() const {
   for (TensorId t : kInputs) {
-    const Extent& e = extent(t);
-    if (!e.g.present || hash_touched(e) == e.hash) continue;
-    if (auto fault = check_surroundings(t, arena_.poison.input)) return fault;
-    if (auto fault = changed_element(packed_, e, t, rows_of(t))) return fault;
-    return MemoryFault{
-        MemoryFault::Kind::kInputChanged, t, {}, std::string("the input ") + name_of(t) + " was written"};
+    if (auto fault = check_unchanged(t)) return fault;
   }
   return std::nullopt;
 }
@@ -398,6 +448,13 @@ std::optional<MemoryFault> LaidOut::check_planned() const {
     }
   }
   if (auto fault = check_inputs()) return fault;
+  for (TensorId t : kStates) {
+    if (auto fault = check_unchanged(t)) {
+      if (fault->kind == MemoryFault::Kind::kInputChanged)
+        *fault = {MemoryFault::Kind::kTooEarly, t, fault->index, std::string(name_of(t)) + " was written"};
+      return fault;
+    }
+  }
   return strays_->after(extents_);
 }
 
@@ -411,6 +468,10 @@ std::optional<MemoryFault> LaidOut::check_memory(bool outputs) const {
   }
   if (extent(TensorId::kWorkspace).g.present) {
     if (auto fault = check_surroundings(TensorId::kWorkspace, arena_.poison.workspace)) return fault;
+  }
+  for (TensorId t : kStates) {
+    if (!extent(t).g.present) continue;
+    if (auto fault = check_surroundings(t, arena_.poison.input)) return fault;
   }
   if (auto fault = check_inputs()) return fault;
   if (auto fault = strays_->after(extents_)) return fault;
@@ -461,9 +522,11 @@ std::vector<int64_t> LaidOut::read_integers(TensorId t) const {
   const int64_t n = e.g.size[3];
   const RowSpace rows(e.g.size[0], e.g.size[1], e.g.size[2]);
   std::vector<int64_t> out(static_cast<size_t>(rows.count() * n));
+  const auto bytes = static_cast<size_t>(e.g.element_bytes);
   for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
     const auto [b, h, s] = at.n;
-    std::memcpy(&out[static_cast<size_t>(rows.of(b, h, s) * n)], row, static_cast<size_t>(8 * n));
+    int64_t* to = &out[static_cast<size_t>(rows.of(b, h, s) * n)];
+    for (int64_t d = 0; d < n; ++d) std::memcpy(&to[d], row + static_cast<size_t>(d) * bytes, bytes);  // little-endian
   });
   return out;
 }
@@ -471,6 +534,7 @@ std::vector<int64_t> LaidOut::read_integers(TensorId t) const {
 std::array<uint64_t, kTensorCount> LaidOut::digests() const {
   std::array<uint64_t, kTensorCount> all = {};
   for (TensorId t : kInputs) all[static_cast<size_t>(t)] = hash_elements(extent(t));
+  for (TensorId t : kStates) all[static_cast<size_t>(t)] = state_digests_[place_of(t)];
   return all;
 }
 

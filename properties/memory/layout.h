@@ -9,11 +9,14 @@
 //   2. plan; check_planned()           plan() has written nothing
 //      follow(plan), derive(tensor)    inputs that depend on the plan
 //      give_workspace(bytes)           the workspace placed, its redzones set
-//   3. before_call(call)               outputs (and a clean workspace) poisoned
+//   3. before_call(call)               outputs (and a clean workspace) poisoned, states as they were laid out
 //   4. the target runs
 //   5. check_memory()                  redzones, gaps, inputs, completeness
 //   6. read(output)                    dense copies
 //   steps 3 to 6 once a call
+//
+// A state (Role::kState) is laid out like an input. A call may write it, so it is laid out anew before each call, and
+// given() has its content before the call for the oracle.
 //
 // Known bytes: redzones and gaps of inputs hold 0xfffe in every 16 bits. This is a NaN in all formats,
 // differs from the 0x7fa5 of outputs never written, is a negative key length, and is "visible" in a mask. A
@@ -58,6 +61,7 @@ float dead_lse_of(const attn_plan& plan);
 attn_tensors placed(const Case& c, Arena& arena);
 
 struct Extent;  // extent.h: a tensor's elements, gaps and redzones
+struct Index;
 class InputRows;  // inputs.h: the bytes of inputs
 class Strays;   // strays.h: writes further away
 
@@ -72,6 +76,8 @@ class LaidOut {
 
   const attn_problem& problem() const { return problem_; }
   const attn_tensors& tensors() const { return tensors_; }
+  // The same with states as they are before a call, dense, in memory of this object.
+  const attn_tensors& given() const { return given_; }
   attn_env env() const;  // back end 0; no callbacks, stream or probe
 
   // Writes the inputs whose values depend on the plan (Varied::by_plan) in the form that the plan uses. Needed
@@ -85,6 +91,10 @@ class LaidOut {
   // Throws std::invalid_argument for more than kMaxCaseBytes, or for an alignment that is no power of two or
   // above kMaxWorkspaceAlign.
   void give_workspace(uint64_t bytes, uint64_t align);
+  // Sets what a state holds before each call, instead of what the case says: what an earlier call has left there, as
+  // read_integers() gives it. Throws std::invalid_argument unless there are as many elements as the state has.
+  void keep_state(TensorId t, std::span<const int64_t> bits);
+  bool keeps_states() const { return keeps_states_; }
   // Needed before each run. It poisons a clean workspace, so partials made by hand are written after it.
   void before_call(const Call& call);
   // workspace() is the workspace. keep_workspace() sets what a dirty first call finds in it instead of junk.
@@ -104,10 +114,10 @@ class LaidOut {
 
   // One output, dense, converted exactly; empty if it is not wanted. Queries that a packed batch entry lacks are 0.
   std::vector<float> read(TensorId t) const;
-  // The same for a tensor of integers.
+  // The same for a tensor of integers; of a state the bits of its elements.
   std::vector<int64_t> read_integers(TensorId t) const;
-  // XXH3-64 of each input's elements in index order, as laid out. A reproducer holds them, so that a replay on
-  // other bytes is refused. 0 for absent tensors, outputs and the workspace.
+  // XXH3-64 of each input's and each state's elements in index order, as laid out. A reproducer holds them, so that a
+  // replay on other bytes is refused. 0 for absent tensors, outputs and the workspace.
   std::array<uint64_t, kTensorCount> digests() const;
 
  private:
@@ -115,8 +125,14 @@ class LaidOut {
   const Extent& extent(TensorId t) const;
   attn_tensor place(TensorId t);
   void fill_input(TensorId t);
+  void lay_out_state(TensorId t);
+  void restore_state(TensorId t);
+  // A row of a state as it is before a call.
+  std::byte* before(TensorId t, const Index& at);
   InputRows rows_of(TensorId t) const;
   void poison_outputs();
+  // Checks that a tensor is as it was laid out.
+  std::optional<MemoryFault> check_unchanged(TensorId t) const;
   std::optional<MemoryFault> check_inputs() const;
   std::optional<MemoryFault> check_surroundings(TensorId t, uint32_t pattern) const;
 
@@ -129,10 +145,12 @@ class LaidOut {
   std::unique_ptr<Strays> strays_;
   std::vector<TensorId> passing_;  // tensors whose pages are not recorded; they end with this object
   attn_problem problem_ = {};
-  attn_tensors tensors_ = {};
+  attn_tensors tensors_ = {}, given_ = {};
   std::vector<Extent> extents_;
-  bool workspace_used_ = false;
+  bool workspace_used_ = false, keeps_states_ = false;
   std::array<std::vector<std::byte>, kTensorCount> derived_;
+  std::array<std::vector<std::byte>, kStates.size()> before_;  // states before a call, dense
+  std::array<uint64_t, kStates.size()> state_digests_ = {};
   float dead_lse_ = -std::numeric_limits<float>::infinity();  // of an input; see recipe_row()
 };
 

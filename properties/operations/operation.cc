@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <stdexcept>
 
 namespace attnfuzz {
@@ -43,12 +44,12 @@ bool kernel_has(const Operation& operation, uint64_t kernel_features) {
   return (kernel_features & operation.feature) != 0;
 }
 
-const Operation* operation_for(uint64_t problem_features, uint64_t kernel_features) {
+const Operation* operation_for(uint64_t problem_features, uint64_t kernel_features, uint64_t dice) {
   if (const Operation& own = operation_of(problem_features); kernel_has(own, kernel_features)) return &own;
-  const auto all = all_operations();
-  const auto found =
-      std::ranges::find_if(all, [&](const Operation* one) { return kernel_has(*one, kernel_features); });
-  return found == all.end() ? nullptr : *found;
+  std::vector<const Operation*> has;
+  std::ranges::copy_if(all_operations(), std::back_inserter(has),
+                       [&](const Operation* one) { return kernel_has(*one, kernel_features); });
+  return has.empty() ? nullptr : has[dice % has.size()];
 }
 
 std::string title_of(TensorId tensor) {

@@ -28,7 +28,7 @@ struct Case;
 // The rule by which an output is compared with its reference.
 enum class OutputKind : uint8_t {
   kBounded,    // a number within its bound: Expected::ratio()
-  kExact,      // an integer that must equal Expected::integer
+  kExact,      // an integer, or the bits of a state's element, that must equal Expected::integer
   kAdmissible  // integers with several right choices: Output::objection judges a row
 };
 
@@ -50,8 +50,8 @@ struct Operation {
   std::span<const TensorId> inputs;
   // The first output is the main one: pictures and searches for a fault begin with it.
   std::span<const Output> outputs;
-  // Computes what the outputs must be, from inputs in host memory. The reference has an Expected for each of
-  // `outputs`, in that order. `exact`: see attnfuzz::evaluate().
+  // Computes what the outputs must be, from inputs in host memory; a state among them is as before the call. The
+  // reference has an Expected for each of `outputs`, in that order. `exact`: see attnfuzz::evaluate().
   Reference (*evaluate)(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                         const Calibration& calibration, RowSample sample, bool exact);
   // The kinds of problem that evaluate() knows. Others are refused before anything runs.
@@ -81,8 +81,8 @@ const Operation& operation_of(uint64_t features);
 // ATTN_FEATURE_NO_FORWARD.
 bool kernel_has(const Operation& operation, uint64_t kernel_features);
 // The operation of a drawn problem that a kernel with these features is given: the problem's own if the kernel
-// has it, else the first that the kernel has; nullptr if it has none.
-const Operation* operation_for(uint64_t problem_features, uint64_t kernel_features);
+// has it, else one that the kernel has, by `dice` if it has several; nullptr if it has none.
+const Operation* operation_for(uint64_t problem_features, uint64_t kernel_features, uint64_t dice = 0);
 // All operations, in the order of CMakeLists.txt. forward is the first.
 std::span<const Operation* const> all_operations();
 

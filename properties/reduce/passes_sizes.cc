@@ -10,9 +10,11 @@
 namespace attnfuzz {
 namespace {
 
-// Calls f with each list that has a number for each batch entry.
+// Calls f with each list that has an element for each batch entry.
 template <class F>
-void for_each_list(Problem& p, F f) {
+void for_each_list(Case& c, F f) {
+  Problem& p = c.problem;
+  f(c.copies);
   if (p.key_lengths) f(*p.key_lengths);
   if (p.packed_q) f(p.packed_q->lengths);
   if (p.packed_k) f(p.packed_k->lengths);
@@ -56,7 +58,7 @@ void set_keys(Case& c, int64_t n) { integer(IntegerKind::kKeys).set(c, n); }
 // Removes batch entries first..last-1 with their lengths and planted values.
 void drop_entries(Case& c, int64_t first, int64_t last) {
   c.problem.batch -= last - first;
-  for_each_list(c.problem, [&](std::vector<int64_t>& list) {
+  for_each_list(c, [&](auto& list) {
     const auto size = static_cast<int64_t>(list.size());
     list.erase(list.begin() + std::min(first, size), list.begin() + std::min(last, size));
   });
@@ -104,7 +106,7 @@ void shrink_batch(Search& s) {
   const auto keep_only = [&](int64_t b) {
     return change(s, [&](Case& c) {
       c.problem.batch = 1;
-      for_each_list(c.problem, [&](std::vector<int64_t>& list) {
+      for_each_list(c, [&](auto& list) {
         if (b < static_cast<int64_t>(list.size())) list = {list[static_cast<size_t>(b)]};
       });
       std::erase_if(c.planted, [&](const Planted& x) { return x.b != b; });
@@ -117,7 +119,7 @@ void shrink_batch(Search& s) {
   // Removes entries with lengths or planted values of their own: runs of them, then single ones.
   constexpr int kMostRuns = 96;
   const Problem& p = s.best().problem;
-  const bool own = p.key_lengths || p.packed_q || p.packed_k || !s.best().planted.empty();
+  const bool own = p.key_lengths || p.packed_q || p.packed_k || !s.best().planted.empty() || !s.best().copies.empty();
   int runs = 0;
   for (int64_t span = s.best().problem.batch / 2; own && span > 0; span /= 2) {
     for (int64_t last = s.best().problem.batch; last > 0 && runs < kMostRuns; ++runs) {
@@ -290,12 +292,24 @@ void shrink_paging(Search& s) {
   lower_member(&Paging::beyond, 0, {1, 2});
 }
 
+// The pages of each pair of a copy.
+void shrink_copies(Search& s) {
+  for (size_t n = 0; n < std::min(s.best().copies.size(), kMostEntries); ++n) {
+    for (const auto page : {&PageCopy::from, &PageCopy::to}) {
+      if (n >= s.best().copies.size()) return;
+      lower(s, {.now = s.best().copies[n].*page, .least = 0, .worth_trying = {1, 2}},
+            [n, page](Case& c, int64_t to) { c.copies[n].*page = to; });
+    }
+  }
+}
+
 void shrink_numbers(Search& s) {
   for (const ShrinkInteger& integer : shrink_integers()) {
     if (integer.applies(s.best())) lower(s, number_of(integer, s.best(), s.borders()), integer.set);
   }
   shrink_packing(s);
   shrink_paging(s);
+  shrink_copies(s);
   // The length of each batch entry.
   const auto lengths = [&] { return s.best().problem.key_lengths.value_or(std::vector<int64_t>()); };
   for (size_t b = 0; b < std::min(lengths().size(), kMostEntries); ++b) {

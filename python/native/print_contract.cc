@@ -111,10 +111,15 @@ std::string constants() {
   return lines.text();
 }
 
+// Python does not know these features.
+constexpr uint64_t kNotInPython = ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK | ATTN_FEATURE_KV8 |
+                                  ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES;
+
 std::string operations() {
   Lines lines("    ");
-  for (const attnfuzz::OperationBit& one : attnfuzz::kOperationBits)
-    lines.add(quoted(one.name) + ": " + std::to_string(one.feature) + ",");
+  for (const attnfuzz::OperationBit& one : attnfuzz::kOperationBits) {
+    if ((one.feature & kNotInPython) == 0) lines.add(quoted(one.name) + ": " + std::to_string(one.feature) + ",");
+  }
   return lines.text();
 }
 
@@ -130,11 +135,12 @@ std::string problem_meanings() {
 
 // "q": ("input", "dtype", ("batch", "heads_q", "seq_q", "dim_qk"), None, True, True, 9223372036854775808, "q")
 std::string tensor_text(const attnfuzz::TensorSpec& spec) {
-  constexpr const char* kRoles[] = {"input", "output", "scratch"};
+  constexpr const char* kRoles[] = {"input", "output", "scratch", "state"};
   constexpr const char* kElements[] = {"dtype", "f32", "bias_dtype", "bool", "i64", "sink_dtype", "index_dtype",
                                        "dtype"};
-  constexpr const char* kSizes[] = {nullptr,  "batch", "heads_q", "heads_kv", "seq_q",        "seq_k",
-                                    "dim_qk", "dim_v", nullptr,   "borders",  "pages_per_seq"};
+  constexpr const char* kSizes[] = {nullptr,   "batch",         "heads_q", "heads_kv", "seq_q", "seq_k",
+                                    "dim_qk",  "dim_v",         nullptr,   "borders",  "pages_per_seq",
+                                    nullptr,   nullptr,         nullptr};
   std::array<const char*, 4> shape = {};
   for (size_t n = 0; n < 4; ++n) shape[n] = kSizes[static_cast<size_t>(spec.shape[n])];
   // A backward pass with sinks gives dsink, which a function in Python cannot.
@@ -146,13 +152,10 @@ std::string tensor_text(const attnfuzz::TensorSpec& spec) {
          quoted(spec.at.name) + "),";
 }
 
-// Python does not know these features.
-constexpr uint64_t kNotInPython = ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK | ATTN_FEATURE_KV8;
-
 std::string tensor_specs() {
   Lines lines("    ");
   for (const attnfuzz::TensorSpec& spec : attnfuzz::kTensors) {
-    if ((spec.feature & kNotInPython) == 0) lines.add(tensor_text(spec));
+    if ((spec.feature & kNotInPython) == 0 && (spec.operations & ~kNotInPython) != 0) lines.add(tensor_text(spec));
   }
   return lines.text();
 }

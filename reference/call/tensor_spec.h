@@ -29,19 +29,20 @@ namespace attnfuzz {
 // clang-format off
 enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace, kO1, kO2, kLse1, kLse2, kSink,
                                kDout, kSavedO, kSavedLse, kDq, kDk, kDv, kSlopes, kCuQ, kCuK, kBlockTable, kDlse, kDbias,
-                               kDsink, kKScale, kVScale };
+                               kDsink, kKScale, kVScale, kCacheK, kCacheV, kKNew, kVNew, kCopies };
 // clang-format on
 
 // Which size of the problem a dimension has, and the format of an element: the
 // problem's dtype, fp32, the bias's own, ... size_of() and dtype_of() list them alike.
 enum class Size : uint8_t { kOne, kBatch, kHeadsQ, kHeadsKv, kSeqQ, kSeqK, kDimQk, kDimV, kPlanned, kBorders,
-                            kPagesPerSeq };
+                            kPagesPerSeq, kStores, kSlots, kTwo };
 enum class Element : uint8_t { kInput, kF32, kBias, kByte, kInt64, kSink, kIndex, kKv };
 
 enum class Role : uint8_t {
   kInput,   // read, never written
   kOutput,  // written to the last element, and judged
-  kScratch  // of any content; its size comes from the plan
+  kScratch,  // of any content; its size comes from the plan
+  kState     // read and written in part; all of it is judged, by its bits
 };
 
 // Things that a check does to a tensor by itself. Each row states them, so that a new tensor is not omitted
@@ -62,7 +63,11 @@ struct OperationBit {
   uint64_t feature;
 };
 inline constexpr OperationBit kOperationBits[] = {
-    {"forward", 0}, {"merge", ATTN_FEATURE_MERGE}, {"backward", ATTN_FEATURE_BACKWARD}};
+    {"forward", 0},
+    {"merge", ATTN_FEATURE_MERGE},
+    {"backward", ATTN_FEATURE_BACKWARD},
+    {"append", ATTN_FEATURE_APPEND},
+    {"copy_pages", ATTN_FEATURE_COPY_PAGES}};
 inline constexpr uint64_t kOperations = [] {
   uint64_t bits = 0;
   for (const OperationBit& operation : kOperationBits) bits |= operation.feature;
@@ -89,14 +94,18 @@ struct TensorSpec {
 
 namespace tensor_table {
 using enum Size;
-inline constexpr auto kIn = Role::kInput, kOut = Role::kOutput, kScratch = Role::kScratch;
+inline constexpr auto kIn = Role::kInput, kOut = Role::kOutput, kScratch = Role::kScratch,
+                      kState = Role::kState;
 inline constexpr auto k16 = Element::kInput, k32 = Element::kF32, kByte = Element::kByte;
 inline constexpr Varied kOperand = {true, true, true, true, true}, kFixed = {}, kSpread = {.spread = true};
-// The operations that attend over keys.
+// The operations that attend over keys, and those that write caches.
+inline constexpr uint64_t kAppend = ATTN_FEATURE_APPEND, kCopyPages = ATTN_FEATURE_COPY_PAGES,
+                          kOfCaches = kAppend | kCopyPages;
 inline constexpr uint64_t kBackward = ATTN_FEATURE_BACKWARD, kAttend = kOfForward | kBackward;
 inline constexpr uint64_t kMerge = ATTN_FEATURE_MERGE, kBoth = kOfForward | kMerge;
 inline constexpr Varied kSide = {.moved = true, .planted = true, .finite = true}, kMoved = {.moved = true},
-                        kGivenLse = {.moved = true, .by_plan = true}, kScales = {.finite = true};
+                        kGivenLse = {.moved = true, .by_plan = true}, kScales = {.finite = true},
+                        kCopied = {.moved = true, .planted = true};
 using T = attn_tensors;
 using enum TensorId;
 
@@ -112,7 +121,7 @@ inline constexpr TensorSpec kRows[] = {
      kAttend},
     {kMask, "mask", {kBatch, kHeadsQ, kSeqQ, kSeqK}, kByte, kIn, ATTN_FIELD(T, mask), kSpread, "has_mask", 0, kAttend},
     {kKeyLengths, "key_lengths", {kOne, kOne, kOne, kBatch}, Element::kIndex, kIn, ATTN_FIELD(T, key_lengths), kFixed,
-     "has_key_lengths", 0, kAttend},
+     "has_key_lengths", 0, kAttend | kAppend},
     {kWorkspace, "workspace", {kOne, kOne, kOne, kPlanned}, kByte, kScratch, ATTN_FIELD(T, workspace), kFixed, nullptr, 0,
      kOfAll},
     {kO1, "o1", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, o1), kSide, nullptr, 0, kMerge},
@@ -130,11 +139,11 @@ inline constexpr TensorSpec kRows[] = {
     {kSlopes, "slopes", {kBatch, kHeadsQ, kOne, kOne}, k32, kIn, ATTN_FIELD(T, slopes), kFixed, "has_alibi",
      ATTN_FEATURE_ALIBI, kOfForward},
     {kCuQ, "cu_q", {kOne, kOne, kOne, kBorders}, Element::kIndex, kIn, ATTN_FIELD(T, cu_q), kFixed, "ragged",
-     ATTN_FEATURE_RAGGED, kAttend},
+     ATTN_FEATURE_RAGGED, kAttend | kAppend},
     {kCuK, "cu_k", {kOne, kOne, kOne, kBorders}, Element::kIndex, kIn, ATTN_FIELD(T, cu_k), kFixed, "ragged",
      ATTN_FEATURE_RAGGED, kAttend},
     {kBlockTable, "block_table", {kBatch, kOne, kOne, kPagesPerSeq}, Element::kIndex, kIn, ATTN_FIELD(T, block_table),
-     kFixed, "page_size", ATTN_FEATURE_PAGED, kOfForward},
+     kFixed, "page_size", ATTN_FEATURE_PAGED, kOfForward | kAppend},
     {kDlse, "dlse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, dlse), kSide, nullptr, ATTN_FEATURE_DLSE,
      kBackward},
     {kDbias, "dbias", {kBatch, kHeadsQ, kSeqQ, kSeqK}, Element::kBias, kOut, ATTN_FIELD(T, dbias), kMoved, "bias_dtype",
@@ -145,6 +154,14 @@ inline constexpr TensorSpec kRows[] = {
      ATTN_FEATURE_KV8, kOfForward},
     {kVScale, "v_scale", {kBatch, kHeadsKv, kSeqK, kOne}, k32, kIn, ATTN_FIELD(T, v_scale), kScales, "kv_dtype",
      ATTN_FEATURE_KV8, kOfForward},
+    {kCacheK, "cache_k", {kStores, kHeadsKv, kSlots, kDimQk}, k16, kState, ATTN_FIELD(T, k), kMoved, nullptr, 0,
+     kOfCaches},
+    {kCacheV, "cache_v", {kStores, kHeadsKv, kSlots, kDimV}, k16, kState, ATTN_FIELD(T, v), kMoved, nullptr, 0,
+     kOfCaches},
+    {kKNew, "k_new", {kBatch, kHeadsKv, kSeqQ, kDimQk}, k16, kIn, ATTN_FIELD(T, k_new), kCopied, nullptr, 0, kAppend},
+    {kVNew, "v_new", {kBatch, kHeadsKv, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, v_new), kCopied, nullptr, 0, kAppend},
+    {kCopies, "copies", {kBatch, kOne, kOne, kTwo}, Element::kIndex, kIn, ATTN_FIELD(T, copies), kFixed, nullptr, 0,
+     kCopyPages},
 };
 // clang-format on
 }  // namespace tensor_table
@@ -157,6 +174,8 @@ constexpr const char* name_of(TensorId t) { return spec_of(t).name; }
 constexpr bool is_integer(const TensorSpec& spec) {
   return spec.element == Element::kInt64 || spec.element == Element::kIndex;
 }
+// True for a tensor whose elements are read as integers: integers as they are, elements of a state as their bits.
+constexpr bool read_as_integers(const TensorSpec& spec) { return is_integer(spec) || spec.role == Role::kState; }
 // True for a tensor with one row for each query, or each key, of a head.
 constexpr bool of_queries(const TensorSpec& spec) { return spec.shape[2] == Size::kSeqQ; }
 constexpr bool of_keys(const TensorSpec& spec) { return spec.shape[2] == Size::kSeqK; }
@@ -181,6 +200,11 @@ inline constexpr auto kTensorsOf = [] {
 }();
 inline constexpr auto kInputs = kTensorsOf<Role::kInput>;
 inline constexpr auto kOutputs = kTensorsOf<Role::kOutput>;
+inline constexpr auto kStates = kTensorsOf<Role::kState>;
+// True if a kernel writes it and it is judged.
+constexpr bool is_written(const TensorSpec& spec) {
+  return spec.role == Role::kOutput || spec.role == Role::kState;
+}
 
 // The tensors that have all of these members of Varied, in the order of the table.
 template <bool Varied::*... done>
@@ -206,6 +230,11 @@ constexpr bool in_problem(const TensorSpec& spec, uint64_t features) {
   const uint64_t asked = features & kOperations;
   return (spec.operations & (asked != 0 ? asked : kOfForward)) != 0 &&
          (spec.feature == 0 || (spec.feature & features) != 0);
+}
+
+// True if a problem with these features may have keys in pages: pools of pages that it reads or writes.
+constexpr bool may_have_pages(uint64_t features) {
+  return (features & kOperations & ~tensor_table::kOfCaches) == 0;
 }
 
 // True if a problem with these features has queries that see keys.
@@ -280,9 +309,32 @@ constexpr int64_t pages_per_seq_of(const Problem& p) {
     return 0;
 }
 
+// The batch entries and the rows of a cache as it lies in memory: pages and their slots, or entries and their keys.
+template <class Problem>
+constexpr int64_t stores_of(const Problem& p) {
+  if constexpr (requires { p.stores(); })
+    return p.stores();
+  else if constexpr (requires { p.page_size; })
+    return p.page_size != 0 ? p.pages : p.batch;
+  else
+    return p.batch;
+}
+template <class Problem>
+constexpr int64_t slots_of(const Problem& p) {
+  if constexpr (requires { p.slots(); })
+    return p.slots();
+  else if constexpr (requires { p.page_size; })
+    return p.page_size != 0 ? p.page_size : p.seq_k;
+  else
+    return p.seq_k;
+}
+
 // A size of attn_problem, or of any struct that has its sizes under the same names; 0 for kPlanned.
 template <class Problem>
 constexpr int64_t size_of(Size size, const Problem& p) {
+  if (size == Size::kStores) return stores_of(p);
+  if (size == Size::kSlots) return slots_of(p);
+  if (size == Size::kTwo) return 2;
   const int64_t sizes[] = {1,        p.batch, p.heads_q, p.heads_kv,  p.seq_q, p.seq_k,
                            p.dim_qk, p.dim_v, 0,         p.batch + 1, pages_per_seq_of(p)};
   return sizes[static_cast<size_t>(size)];
@@ -300,7 +352,8 @@ constexpr std::array<int64_t, 4> shape_of(const TensorSpec& spec, const Problem&
 // bias, its gradient, a mask and the scales of K and V never do.
 constexpr bool may_be_packed(const TensorSpec& spec) {
   return spec.shape[0] == Size::kBatch && (of_queries(spec) || of_keys(spec)) && spec.shape[3] != Size::kSeqK &&
-         spec.feature != ATTN_FEATURE_KV8 && (spec.operations & tensor_table::kAttend) != 0;
+         spec.feature != ATTN_FEATURE_KV8 &&
+         (spec.operations & (tensor_table::kAttend | tensor_table::kAppend)) != 0;
 }
 
 // The sizes of a tensor as it lies in memory: packed entries are one, with the rows of all of them; keys in pages have

@@ -327,6 +327,81 @@ TEST(PlugIn, KeysOfEightBitsHaveScales) {
   refuses([](Offer& x) { x.problem.features |= ATTN_FEATURE_LATENT, x.problem.latent = 1; }, "not latent");
 }
 
+// It writes caches, and has no forward pass.
+struct Writes : One {
+  static constexpr const char* kName = "writes";
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_NO_FORWARD |
+                                        ATTN_FEATURE_PAGED | ATTN_FEATURE_RAGGED | ATTN_FEATURE_MERGE;
+};
+
+TEST(PlugIn, AnAppendHasNewRowsAndLengths) {
+  constexpr attn_kernel kWrites = attn::plug_in<Writes>();
+  static const int64_t kLengths[] = {2, 0};
+  Offer append;
+  append.env.backend = ATTN_CUDA, append.env.variant = 0;
+  attn_problem& p = append.problem;
+  p.batch = 2, p.seq_k = 4;
+  append.dense();
+  p.heads_q = p.heads_kv;
+  p.features = ATTN_FEATURE_APPEND, p.has_key_lengths = 1;
+  attn_tensors& t = append.tensors;
+  t.key_lengths = kLengths;
+  t.k_new = t.k, t.v_new = t.v;
+  t.q = t.o = t.lse = {};
+  EXPECT_EQ(answer(kWrites, append).status, ATTN_OK) << answer(kWrites, append).reason;
+  const auto refuses = [&](void (*change)(Offer&), const char* words) {
+    Offer other = append;
+    change(other);
+    const Told told = answer(kWrites, other);
+    EXPECT_NE(told.status, ATTN_OK) << words;
+    EXPECT_NE(told.reason.find(words), std::string::npos) << told.reason;
+  };
+  refuses([](Offer& x) { x.tensors.k.data = nullptr; }, "k is a null pointer");
+  refuses([](Offer& x) { x.tensors.v_new.data = nullptr; }, "v_new is a null pointer");
+  refuses([](Offer& x) { x.tensors.key_lengths = nullptr; }, "key_lengths is a null pointer");
+  refuses([](Offer& x) { x.tensors.k.stride[2] = 0; }, "the strides of k make its elements overlap");
+  refuses([](Offer& x) { x.problem.has_key_lengths = 0; }, "an append has key lengths");
+  refuses([](Offer& x) { x.problem.heads_q *= 2; }, "heads_kv = heads_q");
+  refuses([](Offer& x) { x.problem.causal = 1; }, "an append has no softcap");
+  refuses([](Offer& x) { x.problem.features |= ATTN_FEATURE_COPY_PAGES; }, "two operations");
+  refuses([](Offer& x) { x.problem.features = 0; }, "no forward pass");
+  Offer full = append;
+  full.problem.seq_k = 0, full.tensors.k.data = full.tensors.k_new.data = nullptr;
+  EXPECT_EQ(answer(kWrites, full).status, ATTN_OK) << "there is no room for a key";
+}
+
+TEST(PlugIn, ACopyOfPagesHasPairs) {
+  constexpr attn_kernel kWrites = attn::plug_in<Writes>();
+  static int64_t pairs[] = {0, 2, 0, 1};
+  Offer copy;
+  copy.env.backend = ATTN_CUDA, copy.env.variant = 0;
+  attn_problem& p = copy.problem;
+  p.batch = 3, p.seq_k = 4;  // as many entries and keys as there are pages and slots
+  copy.dense();
+  p.heads_q = p.heads_kv;
+  p.batch = 2, p.seq_q = 1, p.seq_k = 0;
+  p.features = ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_PAGED;
+  p.page_size = 4, p.pages = 3;
+  copy.tensors.copies = {pairs, {2, 9, 9, 1}};
+  copy.tensors.q = copy.tensors.o = copy.tensors.lse = {};
+  EXPECT_EQ(answer(kWrites, copy).status, ATTN_OK) << answer(kWrites, copy).reason;
+  EXPECT_EQ(attn::strided(p, copy.tensors).copies.stride[1], 0);
+  const auto refuses = [&](void (*change)(Offer&), const char* words) {
+    Offer other = copy;
+    change(other);
+    const Told told = answer(kWrites, other);
+    EXPECT_NE(told.status, ATTN_OK) << words;
+    EXPECT_NE(told.reason.find(words), std::string::npos) << told.reason;
+  };
+  refuses([](Offer& x) { x.tensors.copies.data = nullptr; }, "copies is a null pointer");
+  refuses([](Offer& x) { x.tensors.copies.stride[3] = 2; }, "copies.stride[3] = 2 is not 1");
+  refuses([](Offer& x) { x.tensors.v.data = nullptr; }, "v is a null pointer");
+  refuses([](Offer& x) { x.problem.seq_k = 4, x.problem.pages_per_seq = 1; }, "seq_k = 0");
+  refuses([](Offer& x) { x.problem.has_key_lengths = 1; }, "no packed sequences or key lengths");
+  refuses([](Offer& x) { x.problem.features = ATTN_FEATURE_COPY_PAGES, x.problem.page_size = x.problem.pages = 0; },
+          "a copy of pages has no pages");
+}
+
 // It takes keys in pages, and tables of 32 bits.
 struct Paged : One {
   static constexpr const char* kName = "paged";

@@ -48,7 +48,7 @@ TEST(TensorSpec, TwoRowsMayHaveOneMemberInDifferentOperations) {
   for (const TensorSpec& spec : kTensors) {
     if (shares_member(spec)) sharing.push_back(spec.id);
   }
-  EXPECT_EQ(sharing, (std::vector{TensorId::kSavedO, TensorId::kSavedLse}));
+  EXPECT_EQ(sharing, (std::vector{TensorId::kSavedO, TensorId::kSavedLse, TensorId::kCacheK, TensorId::kCacheV}));
   EXPECT_EQ(spec_of(TensorId::kSavedO).at.offset, spec_of(TensorId::kO).at.offset);
   EXPECT_TRUE(in_problem(spec_of(TensorId::kSavedO), ATTN_FEATURE_BACKWARD));
   EXPECT_FALSE(in_problem(spec_of(TensorId::kO), ATTN_FEATURE_BACKWARD));
@@ -75,7 +75,29 @@ TEST(TensorSpec, ShapesAreTheContracts) {
   EXPECT_EQ(std::vector<TensorId>(kOutputs.begin(), kOutputs.end()),
             (std::vector{TensorId::kO, TensorId::kLse, TensorId::kDq, TensorId::kDk, TensorId::kDv,
                          TensorId::kDbias, TensorId::kDsink}));
-  EXPECT_EQ(kInputs.size() + kOutputs.size() + 1, static_cast<size_t>(kTensorCount));
+  EXPECT_EQ(std::vector<TensorId>(kStates.begin(), kStates.end()), (std::vector{TensorId::kCacheK, TensorId::kCacheV}));
+  EXPECT_EQ(kInputs.size() + kOutputs.size() + kStates.size() + 1, static_cast<size_t>(kTensorCount));
+}
+
+TEST(TensorSpec, ACacheIsItsEntriesOrItsPages) {
+  attn_problem p = {};
+  p.batch = 2, p.heads_q = 3, p.heads_kv = 3, p.seq_q = 5, p.seq_k = 7, p.dim_qk = 8, p.dim_v = 9;
+  p.features = ATTN_FEATURE_APPEND;
+  const auto is = [&](TensorId t, std::array<int64_t, 4> size) {
+    EXPECT_EQ(stored_shape_of(spec_of(t), p), size) << name_of(t);
+  };
+  is(TensorId::kCacheK, {2, 3, 7, 8});
+  is(TensorId::kCacheV, {2, 3, 7, 9});
+  is(TensorId::kKNew, {2, 3, 5, 8});
+  p.ragged = ATTN_RAGGED_QUERIES, p.total_q = 6, p.page_size = 4, p.pages = 10, p.pages_per_seq = 2;
+  is(TensorId::kCacheK, {10, 3, 4, 8});
+  is(TensorId::kVNew, {1, 3, 6, 9});
+  is(TensorId::kCopies, {2, 1, 1, 2});
+  EXPECT_TRUE(in_problem(spec_of(TensorId::kCacheK), ATTN_FEATURE_APPEND));
+  EXPECT_FALSE(in_problem(spec_of(TensorId::kCacheK), 0) || in_problem(spec_of(TensorId::kK), ATTN_FEATURE_APPEND));
+  EXPECT_TRUE(is_written(spec_of(TensorId::kCacheV)) && read_as_integers(spec_of(TensorId::kCacheV)));
+  EXPECT_FALSE(is_integer(spec_of(TensorId::kCacheV)) || attends(ATTN_FEATURE_APPEND));
+  EXPECT_TRUE(may_have_pages(0) && may_have_pages(ATTN_FEATURE_COPY_PAGES) && !may_have_pages(ATTN_FEATURE_MERGE));
 }
 
 TEST(TensorSpec, PackedEntriesAreOneInMemory) {

@@ -51,7 +51,9 @@ void before_run(const wire::Request& request, std::span<const MemoryRange> range
 std::optional<std::string> after_run(const wire::Request& request, const Arena& arena) {
   if (request.stage == Stage::kPartial) return std::nullopt;
   std::optional<std::string> wrong;
-  for (const TensorId tensor : kOutputs) {
+  for (const TensorSpec& spec : kTensors) {
+    const TensorId tensor = spec.id;
+    if (!is_written(spec)) continue;
     if (request.tensors[static_cast<size_t>(tensor)].offset == Arena::kNowhere) continue;
     const bool packed = is_packed(request.problem, tensor);
     const int64_t rows = packed ? owned_rows(request, arena, tensor) : shape_of(request, tensor).size[2];

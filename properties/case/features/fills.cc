@@ -13,13 +13,26 @@ constexpr auto kLogits = [](auto& c) { return std::tie(c.q, c.k); };
 constexpr auto kQ = [](auto& c) { return std::tie(c.q); };
 constexpr auto kK = [](auto& c) { return std::tie(c.k); };
 constexpr auto kV = [](auto& c) { return std::tie(c.v); };
+// True for a row with a fill that no earlier row has. A cache and new rows of it have the fills of K and V.
+constexpr bool brings_fill(const TensorSpec& spec) {
+  return fill_of(spec.id) != nullptr && std::ranges::none_of(kTensors, [&](const TensorSpec& other) {
+           return other.id < spec.id && fill_of(other.id) == fill_of(spec.id);
+         });
+}
 constexpr auto kAll = [] {
-  constexpr auto filled = [](const TensorSpec& spec) { return fill_of(spec.id) != nullptr; };
-  std::array<Fill Case::*, std::ranges::count_if(kTensors, filled)> all = {};
-  std::ranges::transform(kTensors | std::views::filter(filled), all.begin(),
+  std::array<Fill Case::*, std::ranges::count_if(kTensors, brings_fill)> all = {};
+  std::ranges::transform(kTensors | std::views::filter(brings_fill), all.begin(),
                          [](const TensorSpec& spec) { return fill_of(spec.id); });
   return all;
 }();
+
+// The name of the first tensor of the problem that has the fill; nullptr: none has.
+const char* user_of(Fill Case::* fill, uint64_t features) {
+  for (const TensorSpec& spec : kTensors) {
+    if (fill_of(spec.id) == fill && in_problem(spec, features)) return spec.name;
+  }
+  return nullptr;
+}
 
 Fill fill(Rng& rng, FillKind kind, int exponent = 0) {
   return {.kind = kind, .exponent = exponent, .seed = rng.bits() % 65536};
@@ -180,7 +193,8 @@ void say_fills(const Case& c, Sentence& words) {
   };
   if ((c.problem.features & kOperations) != 0) {
     for (const TensorSpec& spec : kTensors) {
-      if (fill_of(spec.id) && is_present(c, spec.id)) put(spec.name, c.*fill_of(spec.id));
+      const auto of = fill_of(spec.id);
+      if (of && is_present(c, spec.id) && user_of(of, c.problem.features) == spec.name) put(spec.name, c.*of);
     }
     return;
   }
@@ -241,7 +255,8 @@ extern constinit const Feature fills = {
     .tidy =
         [](Case& c) {
           for (const TensorSpec& spec : kTensors) {
-            if (fill_of(spec.id) && !in_problem(spec, c.problem.features)) c.*fill_of(spec.id) = Fill{};
+            const auto of = fill_of(spec.id);
+            if (of && !user_of(of, c.problem.features)) c.*of = Fill{};
           }
           if (c.problem.latent) c.v = Fill{};
           for (Fill Case::* f : kAll) {
@@ -254,7 +269,7 @@ extern constinit const Feature fills = {
       for (const TensorSpec& spec : kTensors) {
         if (!fill_of(spec.id)) continue;
         const Fill& fill = c.*fill_of(spec.id);
-        if (fill != Fill{} && !in_problem(spec, c.problem.features))
+        if (fill != Fill{} && !user_of(fill_of(spec.id), c.problem.features))
           return cat(spec.name, " has values, but the problem's operation has no such tensor");
         if (auto why = bad_fill(spec.name, fill)) return why;
       }

@@ -190,6 +190,9 @@ bool any_length(const Problem& p, bool (*is)(int64_t length)) {
   return one(p.packed_q) || one(p.packed_k);
 }
 
+// True if batch entries may lie packed in a problem with these features.
+bool may_pack(uint64_t features) { return (features & (ATTN_FEATURE_MERGE | ATTN_FEATURE_COPY_PAGES)) == 0; }
+
 void tidy_side(std::optional<Packing>& side, int64_t batch, int64_t longest) {
   if (!side) return;
   side->lengths.resize(static_cast<size_t>(std::max<int64_t>(batch, 0)), longest);
@@ -200,10 +203,12 @@ void tidy_side(std::optional<Packing>& side, int64_t batch, int64_t longest) {
 
 void tidy(Case& c) {
   Problem& p = c.problem;
-  if ((p.features & ATTN_FEATURE_MERGE) != 0) p.packed_q.reset(), p.packed_k.reset(), p.index_dtype = ATTN_INDEX_64;
+  if (!may_pack(p.features)) p.packed_q.reset(), p.packed_k.reset();
+  if ((p.features & ATTN_FEATURE_APPEND) != 0) p.packed_k.reset();
   tidy_side(p.packed_q, p.batch, p.seq_q);
   tidy_side(p.packed_k, p.batch, p.seq_k);
-  if (!p.packed_q && !p.packed_k && !p.key_lengths) p.index_dtype = ATTN_INDEX_64;
+  const bool numbers = p.packed_q || p.packed_k || p.key_lengths || (p.features & ATTN_FEATURE_COPY_PAGES) != 0;
+  if (!numbers) p.index_dtype = ATTN_INDEX_64;
   if (p.packed_q) c.once.q.batch = false;
   if (p.packed_k) c.once.k.batch = c.once.v.batch = false;
   if (p.index_dtype != ATTN_INDEX_32 || !p.key_lengths) return;
@@ -213,7 +218,7 @@ void tidy(Case& c) {
 
 Complaint illegal_side(const std::optional<Packing>& side, const char* name, const Problem& p) {
   if (!side) return std::nullopt;
-  if ((p.features & ATTN_FEATURE_MERGE) != 0) return cat(name, " is set, but a merge has no packed entries");
+  if (!may_pack(p.features)) return cat(name, " is set, but the problem's operation has no packed entries");
   if (static_cast<int64_t>(side->lengths.size()) != p.batch)
     return cat(name, ".lengths has ", side->lengths.size(), " entries, batch is ", p.batch);
   return of_field(outside(".slack", side->slack, 0, kMaxSize), name);

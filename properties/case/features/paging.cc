@@ -5,6 +5,7 @@
 
 #include "properties/case/feature.h"
 #include "properties/case/features/entries.h"
+#include "properties/case/features/pools.h"
 #include "properties/case/geometry.h"
 #include "properties/case/packed.h"
 
@@ -22,8 +23,9 @@ constexpr int64_t kMostPages = int64_t{1} << 22;
 
 TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
 
-// A length at the border of a page or a tile, at either end of the capacity, or anywhere.
-int64_t draw_length(Rng& rng, int64_t page, int64_t tile, int64_t capacity) {
+}  // namespace
+
+int64_t draw_paged_length(Rng& rng, int64_t page, int64_t tile, int64_t capacity) {
   const auto near = [&](int64_t step) {
     const int64_t most = std::max<int64_t>(capacity / std::max<int64_t>(step, 1), 1);
     return std::max<int64_t>(rng.range(1, most) * step + rng.range(-1, 1), 0);
@@ -58,17 +60,15 @@ Paging draw_paging(Rng& rng) {
   return paging;
 }
 
-// K and V each by page, slot and head (NHD) or by page, head and slot (HND), and often as parts of one array, or with
-// pages so far apart that the last begins 2^31 or 2^32 elements behind the first.
-void draw_pools(Rng& rng, Case& c) {
+void draw_pools(Rng& rng, TensorId k, TensorId v, Case& c) {
   const int64_t pages = page_count(c.problem);
   const bool by_slot = rng.coin(), unlike = rng.percent(10), together = rng.percent(30);
   const bool far = rng.percent(12) && pages > 1 && pages * c.problem.heads_kv * c.problem.paging->size <= 1024;
   const bool own = rng.percent(30);  // as tensors without pages lie
-  for (const TensorId t : {TensorId::kK, TensorId::kV}) {
+  for (const TensorId t : {k, v}) {
     if (!is_present(c, t)) continue;
     TensorLayout& layout = layout_of(c, t);
-    const bool slots_first = by_slot != (unlike && t == TensorId::kV);
+    const bool slots_first = by_slot != (unlike && t == v);
     if (!own || !geometry(c, t)) {
       layout = {};
       if (slots_first) layout.order = {0, 2, 1};
@@ -82,6 +82,8 @@ void draw_pools(Rng& rng, Case& c) {
   }
 }
 
+namespace {
+
 // Ids above 2^16, in pages that are small enough.
 void draw_many_pages(Rng& rng, Problem& p) {
   constexpr int64_t kPages = 66'000, kMostBytes = int64_t{16} << 20;
@@ -92,12 +94,16 @@ void draw_many_pages(Rng& rng, Problem& p) {
   p.paging->order = 1 + rng.bits() % 65535;
 }
 
-void draw_table(Rng& rng, Case& c) {
-  TensorLayout& layout = layout_of(c, TensorId::kBlockTable);
+}  // namespace
+
+void draw_table(Rng& rng, TensorId t, Case& c) {
+  TensorLayout& layout = layout_of(c, t);
   layout = {};
   if (rng.percent(45)) layout.row_gap = rng.range(1, 5);
   if (rng.percent(30)) layout.placement = Placement::kPageEnd;
 }
+
+namespace {
 
 // A common prefix of all entries, as serving engines share it.
 void draw_shared(Rng& rng, Problem& p) {
@@ -119,13 +125,13 @@ void draw(const DrawContext& context, Case& c) {
   p.paging = draw_paging(rng);
   p.key_lengths.emplace();
   for (int64_t b = 0; b < p.batch; ++b)
-    p.key_lengths->push_back(draw_length(rng, p.paging->size, context.tile_k, p.seq_k));
+    p.key_lengths->push_back(draw_paged_length(rng, p.paging->size, context.tile_k, p.seq_k));
   if (rng.percent(12)) draw_many_pages(rng, p);
   const bool narrow = (context.config.features & ATTN_FEATURE_INDEX32) != 0;
   p.index_dtype = narrow && rng.percent(65) ? ATTN_INDEX_32 : ATTN_INDEX_64;
   c.once.k.batch = c.once.v.batch = false;
-  draw_pools(rng, c);
-  draw_table(rng, c);
+  draw_pools(rng, TensorId::kK, TensorId::kV, c);
+  draw_table(rng, TensorId::kBlockTable, c);
   align_within(context, p);
   std::erase_if(c.planted, [&](const Planted& x) { return x.b >= p.batch; });
   draw_shared(rng, p);
@@ -205,11 +211,15 @@ void cost(const Case& c, Cost& cost) {
 void tidy(Case& c) {
   Problem& p = c.problem;
   if (!p.paging) return;
-  if ((p.features & kOperations) != 0 || !p.key_lengths || p.packed_k) return p.paging.reset();
+  const bool copies = (p.features & ATTN_FEATURE_COPY_PAGES) != 0;
+  if (!may_have_pages(p.features) || (!p.key_lengths && !copies) || p.packed_k) return p.paging.reset();
   Paging& paging = *p.paging;
+  // Pages of no batch entry have neither an order nor a table, and all of them hold values.
+  if (copies) paging = {.size = paging.size, .spare = paging.spare};
   paging.size = std::max<int64_t>(paging.size, 1);
   paging.spare = std::max<int64_t>(paging.spare, 0), paging.beyond = std::max<int64_t>(paging.beyond, 0);
-  paging.shared = std::max<int64_t>(paging.shared, 0);
+  // No two entries append to one page.
+  paging.shared = (p.features & ATTN_FEATURE_APPEND) != 0 ? 0 : std::max<int64_t>(paging.shared, 0);
   c.once.k.batch = c.once.v.batch = false;
   TensorLayout& table = layout_of(c, TensorId::kBlockTable);
   table.step = 1, table.across = false, table.backwards = 0, table.spread = 0;
@@ -219,8 +229,9 @@ Complaint illegal(const Case& c) {
   const Problem& p = c.problem;
   if (!p.paging) return std::nullopt;
   const Paging& paging = *p.paging;
-  if ((p.features & kOperations) != 0) return "paging is set, but only the forward pass has pages";
-  if (!p.key_lengths) return "paging is set, but there are no key_lengths";
+  const bool copies = (p.features & ATTN_FEATURE_COPY_PAGES) != 0;
+  if (!may_have_pages(p.features)) return "paging is set, but the problem's operation has no pages";
+  if (!p.key_lengths && !copies) return "paging is set, but there are no key_lengths";
   if (p.packed_k) return "paging is set, but keys are packed";
   if (auto why = outside("paging.size", paging.size, 1, kMaxSize)) return why;
   if (auto why = outside("paging.shared", paging.shared, 0, kMostPages)) return why;

@@ -82,6 +82,7 @@ Case full_case() {
   c.planted = {{.tensor = TensorId::kBias, .b = 1, .h = 2, .s = 3, .d = 4, .bits = 0x7fc00001},
                {.tensor = TensorId::kQ, .bits = 0x7e},
                {}};
+  c.copies = {{}, {.from = 3, .to = 1}};
   c.nan_beyond_lengths = true;
   c.layout.fill(layout);
   c.once = {{true, true}, {true, true}, {true, true}};
@@ -126,7 +127,7 @@ TEST(Codec, TextIsAsDocumented) {
 TEST(Codec, EveryFieldIsWritten) {
   // 0 is a value somewhere, so what is counted is fields: those of case.h.
   const SortedJson json = SortedJson::parse(encode(full_case()));
-  EXPECT_EQ(json.size(), 15u);
+  EXPECT_EQ(json.size(), 16u);
   EXPECT_EQ(json["problem"].size(), 26u);
   EXPECT_EQ(json["problem"]["bias"].size(), 5u);
   EXPECT_EQ(json["problem"]["mask"].size(), 2u);
@@ -145,6 +146,7 @@ TEST(Codec, EveryFieldIsWritten) {
   EXPECT_EQ(json["once"].size(), 3u);
   EXPECT_EQ(json["once"]["v"].size(), 2u);
   EXPECT_EQ(json["calls"][1].size(), 2u);
+  EXPECT_EQ(json["copies"][1].size(), 2u);
   EXPECT_EQ(json["remap"].size(), 10u);
   EXPECT_EQ(json["remap"]["key"].size(), 4u);
 }
@@ -200,7 +202,7 @@ const Bad kBad[] = {
     {R"({"format":2,"new":0})", "format is 2, must be 1"},
     {R"({"format":"1"})", "format is \"1\", must be 1"},
     {R"({"format":1.0})", "format is 1.0, must be 1"},
-    {R"({"format":1,"problme":{}})", "problme is not a field of a case: those are calls, dlse, dout, dout_repeated, env, format, k, lane"},
+    {R"({"format":1,"problme":{}})", "problme is not a field of a case: those are calls, copies, dlse, dout, dout_repeated, env, format, k, lane"},
     {R"({"format":1,"problem":{"scael":1}})", "problem.scael is not a field of a problem: those are align, "},
     {R"({"format":1,"problem":{"a\"b":1}})", "problem.\"a\\\"b\" is not a field of a problem"},
     {R"({"format":1,"problem":7})", "problem is 7, must be an object, a problem"},

@@ -1,29 +1,6 @@
 #include "tests/properties/memory/layout_support.h"
 
 namespace attnfuzz {
-namespace {
-
-const attn_tensor& view(const attn_tensors& tensors, TensorId t) {
-  switch (t) {
-    case TensorId::kQ:
-      return tensors.q;
-    case TensorId::kK:
-      return tensors.k;
-    case TensorId::kV:
-      return tensors.v;
-    case TensorId::kO:
-      return tensors.o;
-    case TensorId::kLse:
-      return tensors.lse;
-    case TensorId::kBias:
-      return tensors.bias;
-    default:
-      return tensors.mask;
-  }
-}
-
-}  // namespace
-
 Case small_case() {
   Case c;
   c.problem.batch = 2;
@@ -48,13 +25,13 @@ Case small_case() {
 
 std::byte* element(const LaidOut& laid, const Problem& p, TensorId t, int64_t b, int64_t h, int64_t s,
                    int64_t d) {
-  const attn_tensor& v = view(laid.tensors(), t);
+  const attn_tensor v = view_of(laid.tensors(), spec_of(t));
   const int64_t at = b * v.stride[0] + h * v.stride[1] + s * v.stride[2] + d * v.stride[3];
   return static_cast<std::byte*>(v.data) + at * element_bytes(p, t);
 }
 
 std::byte* data(const LaidOut& laid, TensorId t) {
-  return static_cast<std::byte*>(view(laid.tensors(), t).data);
+  return static_cast<std::byte*>(view_of(laid.tensors(), spec_of(t)).data);
 }
 
 void for_each_element(const Problem& p, TensorId t, const VisitElement& visit) {

@@ -25,8 +25,8 @@ TEST(Operations, FeaturesNameTheOperation) {
     EXPECT_EQ(&operation_of(operation->feature), operation);
     ASSERT_FALSE(operation->outputs.empty());
     for (const Output& output : operation->outputs) {
-      EXPECT_EQ(spec_of(output.tensor).role, Role::kOutput) << name_of(output.tensor);
-      EXPECT_EQ(is_integer(spec_of(output.tensor)), output.kind != OutputKind::kBounded)
+      EXPECT_TRUE(is_written(spec_of(output.tensor))) << name_of(output.tensor);
+      EXPECT_EQ(read_as_integers(spec_of(output.tensor)), output.kind != OutputKind::kBounded)
           << name_of(output.tensor);
       EXPECT_EQ(output.objection != nullptr, output.kind == OutputKind::kAdmissible) << name_of(output.tensor);
     }

@@ -128,7 +128,10 @@ void change_contents(Case& c) {
   for (auto* side : {&p.packed_q, &p.packed_k}) {
     if (*side) std::ranges::reverse((*side)->lengths);
   }
-  if (!p.paging) return;
+  // The sources of copies change places, unless a page is a source and a target.
+  const bool apart = std::ranges::none_of(c.copies, [](const PageCopy& copy) { return copy.from == copy.to; });
+  for (size_t n = 1; apart && n < c.copies.size(); ++n) std::swap(c.copies[n - 1].from, c.copies[n].from);
+  if (!p.paging || !p.key_lengths) return;
   std::ranges::reverse(*p.key_lengths);  // there are as many pages as before
   ++p.paging->order;
 }

@@ -228,6 +228,18 @@ TEST(FeatureNames, AreEachOfSomeCase) {
   meet(backward);
   backward.problem.features |= ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK;
   meet(backward);
+  Case append;
+  append.problem.features = ATTN_FEATURE_APPEND;
+  append.problem.seq_q = 4, append.problem.seq_k = 3;
+  append.problem.key_lengths = {0};
+  append.problem.paging = Paging{.size = 1};
+  meet(append);
+  Case copy;
+  copy.problem.features = ATTN_FEATURE_COPY_PAGES;
+  copy.problem.seq_k = 0;
+  copy.problem.paging = Paging{.spare = 2};
+  copy.copies = {{0, 1}};
+  meet(copy);
   const std::vector<std::string> names = feature_names();
   EXPECT_EQ(met, std::set<std::string>(names.begin(), names.end()));
   EXPECT_EQ(met.size(), names.size());

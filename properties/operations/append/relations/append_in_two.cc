@@ -1,0 +1,99 @@
+// New rows may be appended in two calls: some of each entry, then, into the cache that the first call has left,
+// the rest. The second call leaves the cache that one call leaves, bit for bit. Then the new rows are taken back, as
+// tokens of a draft are, and others appended over them, which must be these in every bit. A kernel that keeps lengths,
+// pages or addresses from one call to the next shows here.
+#include <algorithm>
+
+#include "properties/case/pages.h"
+#include "properties/case/shrink_toggles.h"
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::operations {
+extern const Operation append;
+}
+
+namespace attnfuzz::relations {
+namespace {
+
+// A value planted in a new row belongs to another row of another call.
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  std::erase_if(c.planted,
+                [](const Planted& x) { return x.tensor == TensorId::kKNew || x.tensor == TensorId::kVNew; });
+  return true;
+}
+
+// The rows of entry b that go first: half of them, or so many more that the entry has all its pages after the first
+// call. Pages are numbered entry by entry, so those of the entries behind it would be others. The last entry has none
+// behind it.
+int64_t first_rows(const Problem& p, int64_t b) {
+  const int64_t rows = new_rows(p, b), half = rows / 2;
+  if (!p.paging || b == p.batch - 1) return half;
+  const int64_t before_last_page = std::max<int64_t>(p.pages_of(paged_keys(p, b)) - 1, 0) * p.paging->size;
+  return std::clamp<int64_t>(before_last_page + 1 - held_keys(p, b), half, rows);
+}
+
+// The rows that go first, or the rest, for which the first are held. The caches of both have the sizes of the whole
+// call.
+Case part_of(const Case& whole, bool first) {
+  Case c = variant_of(whole);
+  Problem& p = c.problem;
+  int64_t most = 0;  // dense entries have the same number of rows
+  for (int64_t b = 0; b < p.batch; ++b) most = std::max(most, first_rows(whole.problem, b));
+  for (int64_t b = 0; b < p.batch; ++b) {
+    const auto at = static_cast<size_t>(b);
+    const int64_t rows = new_rows(whole.problem, b), those = p.packed_q ? first_rows(whole.problem, b) : most;
+    if (!first) (*p.key_lengths)[at] = held_keys(whole.problem, b) + those;
+    if (p.packed_q) p.packed_q->lengths[at] = first ? those : rows - those;
+  }
+  if (!p.packed_q) p.seq_q = first ? most : p.seq_q - most;
+  if (first && p.paging) p.paging->spare += page_count(whole.problem) - page_count(p);
+  tidy(c);
+  return c;
+}
+
+// The whole call with other values. The lengths are those before it, so its rows lie where the earlier ones do.
+Case other_rows(const Case& whole) {
+  Case c = variant_of(whole);
+  for (Fill* fill : {&c.k, &c.v}) *fill = {.kind = FillKind::kGaussian, .seed = fill->seed % 65536 + 1};
+  return c;
+}
+
+// True if every key of the first call lies in the page that it has in the whole call.
+bool same_pages(const Case& whole, const Case& part) {
+  if (!whole.problem.paging) return true;
+  const Pages all(whole.problem), some(part.problem);
+  if (all.count() != some.count()) return false;
+  for (int64_t b = 0; b < whole.problem.batch; ++b) {
+    for (int64_t n = 0; n < some.owned(b); ++n) {
+      if (some.of(b, n) != all.of(b, n)) return false;
+    }
+  }
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  const Case first = part_of(base->c, true), rest = part_of(base->c, false);
+  if (!same_pages(base->c, first)) return;
+  const Run* before = trial.run(first, "the first of two appends");
+  const Run* after = before ? trial.run_after(*before, rest, "the second of two appends") : nullptr;
+  if (!after || !trial.all_bits(*base, *after, "one append and two appends")) return;
+  trial.run_after(*after, other_rows(base->c), "other rows over those that were taken back");
+}
+
+}  // namespace
+
+extern const Property append_in_two = {"append_in_two",
+                                       "new rows appended in two calls leave the cache that one call leaves",
+                                       adapt,
+                                       check,
+                                       /*needs_stages=*/false,
+                                       /*asks_target=*/true,
+                                       /*compares=*/false,
+                                       /*operation=*/&operations::append,
+                                       /*ask=*/nullptr,
+                                       /*features=*/0,
+                                       /*packed=*/true};
+
+}  // namespace attnfuzz::relations

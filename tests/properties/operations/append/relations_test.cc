@@ -1,0 +1,113 @@
+// Properties of operations that write caches, on a kernel that is right and on ones that are wrong in a second call.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "properties/draw/generator.h"
+#include "properties/judge/trial.h"
+#include "properties/operations/operation.h"
+#include "reference/caches.h"
+#include "tests/properties/support/fake_target.h"
+
+namespace attnfuzz {
+namespace {
+
+using enum TensorId;
+
+constexpr uint64_t kKernel = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_NO_FORWARD |
+                             ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED;
+
+// Writes what the oracle says of the tensors as they are. A change of them makes it wrong.
+class CacheTarget final : public FakeTarget {
+ public:
+  using Change = void (*)(const attn_problem& p, attn_tensors& t, int run, std::vector<std::byte>& memory);
+  explicit CacheTarget(Change change = nullptr) : FakeTarget(Flaw::kNone, /*stages=*/false), change_(change) {
+    take_features(kKernel);
+  }
+  PlanReply plan(const attn_problem&, const attn_tensors&, const attn_env&) override {
+    PlanReply reply;
+    attn_plan& plan = reply.plan;
+    plan.size = sizeof plan;
+    plan.tile_q = plan.tile_k = 16;
+    plan.num_splits = plan.split_tiles = plan.workspace_align = 1;
+    plan.deterministic = 1;
+    return reply;
+  }
+  RunReply run(Stage, const attn_problem& p, const attn_tensors& tensors, const attn_plan&, const attn_env&,
+               int) override {
+    attn_tensors t = tensors;
+    if (change_) change_(p, t, run_++, memory_);
+    const bool append = (p.features & ATTN_FEATURE_APPEND) != 0;
+    const Reference due = append ? evaluate_append(p, t) : evaluate_copies(p, t);
+    for (const Expected& cache : due.outputs) write(p, cache, view_of(tensors, spec_of(cache.tensor)));
+    return {};
+  }
+
+ private:
+  static void write(const attn_problem& p, const Expected& due, const attn_tensor& to) {
+    const auto size = stored_shape_of(spec_of(due.tensor), p);
+    const int64_t bytes = element_bytes(spec_of(due.tensor), formats_of(p));
+    int64_t n = 0;
+    const auto step = [&](size_t dimension, int64_t i) { return size[dimension] > 1 ? i * to.stride[dimension] : 0; };
+    for (int64_t a = 0; a < size[0]; ++a)
+      for (int64_t h = 0; h < size[1]; ++h)
+        for (int64_t s = 0; s < size[2]; ++s)
+          for (int64_t d = 0; d < size[3]; ++d, ++n)
+            std::memcpy(static_cast<char*>(to.data) + (step(0, a) + step(1, h) + step(2, s) + step(3, d)) * bytes,
+                        &due.integer[static_cast<size_t>(n)], static_cast<size_t>(bytes));
+  }
+
+  const Change change_;
+  int run_ = 0;
+  std::vector<std::byte> memory_;
+};
+
+Verdict first_failure(CacheTarget::Change change, const char* property, int cases) {
+  Verdict last;
+  int passed = 0;
+  for (int index = 0; index < cases; ++index) {
+    CacheTarget target(change);
+    GeneratorConfig config;
+    config.features = kKernel;
+    last = judge(draw(config, 3, static_cast<uint64_t>(index)), *find_property(property), target, documented());
+    if (last.outcome == Outcome::kFail) return last;
+    passed += last.outcome == Outcome::kPass;
+  }
+  EXPECT_GT(passed, cases * 9 / 10) << property << ": " << last.message;
+  return last;
+}
+
+TEST(CacheRelations, ARightKernelPasses) {
+  for (const char* property : {"append_in_two", "copies_reversed", "repeat", "layout"}) {
+    const Verdict v = first_failure(nullptr, property, 120);
+    EXPECT_NE(v.outcome, Outcome::kFail) << property << ": " << v.message;
+  }
+}
+
+// It keeps the lengths of the first call that it has seen.
+void keep_lengths(const attn_problem& p, attn_tensors& t, int run, std::vector<std::byte>& memory) {
+  if ((p.features & ATTN_FEATURE_APPEND) == 0) return;
+  const size_t bytes = static_cast<size_t>(p.batch) * (p.index_dtype == ATTN_INDEX_32 ? 4 : 8);
+  const auto* lengths = reinterpret_cast<const std::byte*>(t.key_lengths);
+  if (run == 0) memory.assign(lengths, lengths + bytes);
+  if (memory.size() == bytes) t.key_lengths = reinterpret_cast<const int64_t*>(memory.data());
+}
+
+TEST(CacheRelations, LengthsThatOutliveACallAreFound) {
+  EXPECT_EQ(first_failure(keep_lengths, "append_in_two", 60).kind, Kind::kWrong);
+}
+
+TEST(CacheRelations, AWriteIsNamedByItsPlaceAndBits) {
+  const Verdict v = first_failure(
+      [](const attn_problem& p, attn_tensors& t, int, std::vector<std::byte>&) {
+        if (p.dim_qk == p.dim_v) std::swap(t.k_new, t.v_new);
+      },
+      "append_in_two", 60);
+  EXPECT_EQ(v.outcome, Outcome::kFail);
+  EXPECT_NE(v.message.find("cache_"), std::string::npos) << v.message;
+  EXPECT_NE(v.message.find("store="), std::string::npos) << v.message;
+  EXPECT_NE(v.message.find("must be exactly 0x"), std::string::npos) << v.message;
+}
+
+}  // namespace
+}  // namespace attnfuzz
