@@ -78,6 +78,11 @@ inline constexpr ProblemField kRows[] = {
     {ATTN_FIELD(P, pages), kNumber, "pages of K and V", 0, ATTN_FEATURE_PAGED},
     {ATTN_FIELD(P, pages_per_seq), kNumber, "entries of the block table for each batch entry", 0,
      ATTN_FEATURE_PAGED},
+    // Two operations have these: their own bits ask for them.
+    {ATTN_FIELD(P, block), kNumber, "keys that an index names; 0 without lists", 0},
+    {ATTN_FIELD(P, select), kNumber, "indices of each query and KV head", 0},
+    {ATTN_FIELD(P, select_first), kNumber, "the first blocks that are always chosen", 0, ATTN_FEATURE_NSA_SELECT},
+    {ATTN_FIELD(P, select_last), kNumber, "the last blocks that are always chosen", 0, ATTN_FEATURE_NSA_SELECT},
 };
 // clang-format on
 }  // namespace problem_table

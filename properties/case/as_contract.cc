@@ -17,7 +17,9 @@ constexpr bool kIsNumber = std::is_arithmetic_v<T>;
 constexpr std::string_view kOfInputs[] = {"has_key_lengths", "bias_dtype", "has_mask",
                                           "has_sink",        "sink_dtype", "has_alibi",
                                           "ragged",          "total_q",    "total_k",
-                                          "page_size",       "pages",      "pages_per_seq"};
+                                          "page_size",       "pages",      "pages_per_seq",
+                                          "block",           "select",     "select_first",
+                                          "select_last"};
 
 // True if a row of the contract is filled from a member of the same name.
 constexpr bool has_member(const char* name) {
@@ -63,6 +65,8 @@ attn_problem problem_of(const Problem& p) {
     out.pages = page_count(p);
     out.pages_per_seq = p.pages_per_seq();
   }
+  if (p.chooses()) out.select_first = p.selection.first, out.select_last = p.selection.last;
+  if (p.selects() || p.chooses()) out.block = p.block(), out.select = p.select();
   out.features |= contract::features_of(out);
   return out;
 }

@@ -205,6 +205,8 @@ std::string value_text(contract::Meaning meaning, auto value, Language language)
 std::string feature_names(uint64_t bits) {
   constexpr std::pair<uint64_t, const char*> kNames[] = {{ATTN_FEATURE_F32, "ATTN_FEATURE_F32"},
                                                          {ATTN_FEATURE_MERGE, "ATTN_FEATURE_MERGE"},
+                                                         {ATTN_FEATURE_SELECTED, "ATTN_FEATURE_SELECTED"},
+                                                         {ATTN_FEATURE_NSA_SELECT, "ATTN_FEATURE_NSA_SELECT"},
                                                          {ATTN_FEATURE_SINK, "ATTN_FEATURE_SINK"},
                                                          {ATTN_FEATURE_WIDE, "ATTN_FEATURE_WIDE"},
                                                          {ATTN_FEATURE_LATENT, "ATTN_FEATURE_LATENT"},

@@ -5,6 +5,7 @@
 
 #include "properties/data/bits16.h"
 #include "properties/data/fills.h"
+#include "properties/case/selection.h"
 #include "properties/data/recipe.h"
 
 namespace attnfuzz {
@@ -149,6 +150,9 @@ void InputRows::write_row(const Index& at, std::byte* row) {
       break;
     case TensorId::kCuK:
       write_indices(case_.problem.index_dtype, packed_.borders_k(), row);
+      break;
+    case TensorId::kIndices:
+      write_indices(case_.problem.index_dtype, listed_blocks(case_.problem, at.n[0], at.n[1], at.n[2]), row);
       break;
     case TensorId::kBlockTable:
       write_indices(case_.problem.index_dtype, packed_.pages().row(at.n[0]), row);

@@ -463,7 +463,8 @@ std::vector<int64_t> LaidOut::read_integers(TensorId t) const {
   std::vector<int64_t> out(static_cast<size_t>(rows.count() * n));
   for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
     const auto [b, h, s] = at.n;
-    std::memcpy(&out[static_cast<size_t>(rows.of(b, h, s) * n)], row, static_cast<size_t>(8 * n));
+    int64_t* to = &out[static_cast<size_t>(rows.of(b, h, s) * n)];
+    for (int64_t d = 0; d < n; ++d) to[d] = index_at(e.g.element_bytes == 4 ? ATTN_INDEX_32 : ATTN_INDEX_64, row, d);
   });
   return out;
 }

@@ -133,7 +133,7 @@ std::string tensor_text(const attnfuzz::TensorSpec& spec) {
   constexpr const char* kRoles[] = {"input", "output", "scratch"};
   constexpr const char* kElements[] = {"dtype", "f32", "bias_dtype", "bool", "i64", "sink_dtype", "index_dtype"};
   constexpr const char* kSizes[] = {nullptr, "batch",  "heads_q", "heads_kv", "seq_q",
-                                    "seq_k", "dim_qk", "dim_v",   nullptr,    "borders", nullptr};
+                                    "seq_k", "dim_qk", "dim_v",   nullptr,    "borders", nullptr, "select", "blocks"};
   std::array<const char*, 4> shape = {};
   for (size_t n = 0; n < 4; ++n) shape[n] = kSizes[static_cast<size_t>(spec.shape[n])];
   // A backward pass with sinks gives dsink, which a function in Python cannot.

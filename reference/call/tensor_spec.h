@@ -29,13 +29,13 @@ namespace attnfuzz {
 // clang-format off
 enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace, kO1, kO2, kLse1, kLse2, kSink,
                                kDout, kSavedO, kSavedLse, kDq, kDk, kDv, kSlopes, kCuQ, kCuK, kBlockTable, kDlse, kDbias,
-                               kDsink };
+                               kDsink, kIndices, kScores, kChosen };
 // clang-format on
 
 // Which size of the problem a dimension has, and the format of an element: the
 // problem's dtype, fp32, the bias's own, ... size_of() and dtype_of() list them alike.
 enum class Size : uint8_t { kOne, kBatch, kHeadsQ, kHeadsKv, kSeqQ, kSeqK, kDimQk, kDimV, kPlanned, kBorders,
-                            kPagesPerSeq };
+                            kPagesPerSeq, kSelect, kBlocks };
 enum class Element : uint8_t { kInput, kF32, kBias, kByte, kInt64, kSink, kIndex };
 
 enum class Role : uint8_t {
@@ -62,7 +62,8 @@ struct OperationBit {
   uint64_t feature;
 };
 inline constexpr OperationBit kOperationBits[] = {
-    {"forward", 0}, {"merge", ATTN_FEATURE_MERGE}, {"backward", ATTN_FEATURE_BACKWARD}};
+    {"forward", 0}, {"merge", ATTN_FEATURE_MERGE}, {"backward", ATTN_FEATURE_BACKWARD},
+    {"selected", ATTN_FEATURE_SELECTED}, {"nsa_select", ATTN_FEATURE_NSA_SELECT}};
 inline constexpr uint64_t kOperations = [] {
   uint64_t bits = 0;
   for (const OperationBit& operation : kOperationBits) bits |= operation.feature;
@@ -94,7 +95,9 @@ inline constexpr auto k16 = Element::kInput, k32 = Element::kF32, kByte = Elemen
 inline constexpr Varied kOperand = {true, true, true, true, true}, kFixed = {}, kSpread = {.spread = true};
 // The operations that attend over keys.
 inline constexpr uint64_t kBackward = ATTN_FEATURE_BACKWARD, kAttend = kOfForward | kBackward;
-inline constexpr uint64_t kMerge = ATTN_FEATURE_MERGE, kBoth = kOfForward | kMerge;
+inline constexpr uint64_t kSelected = ATTN_FEATURE_SELECTED, kAnyKeys = kAttend | kSelected;
+inline constexpr uint64_t kChoose = ATTN_FEATURE_NSA_SELECT;
+inline constexpr uint64_t kMerge = ATTN_FEATURE_MERGE, kGiveO = kOfForward | kMerge | kSelected;
 inline constexpr Varied kSide = {.moved = true, .planted = true, .finite = true}, kMoved = {.moved = true},
                         kGivenLse = {.moved = true, .by_plan = true};
 using T = attn_tensors;
@@ -102,17 +105,17 @@ using enum TensorId;
 
 // clang-format off
 inline constexpr TensorSpec kRows[] = {
-    {kQ, "q", {kBatch, kHeadsQ, kSeqQ, kDimQk}, k16, kIn, ATTN_FIELD(T, q), kOperand, nullptr, 0, kAttend},
-    {kK, "k", {kBatch, kHeadsKv, kSeqK, kDimQk}, k16, kIn, ATTN_FIELD(T, k), kOperand, nullptr, 0, kAttend},
-    {kV, "v", {kBatch, kHeadsKv, kSeqK, kDimV}, k16, kIn, ATTN_FIELD(T, v), kOperand, nullptr, 0, kAttend},
+    {kQ, "q", {kBatch, kHeadsQ, kSeqQ, kDimQk}, k16, kIn, ATTN_FIELD(T, q), kOperand, nullptr, 0, kAnyKeys},
+    {kK, "k", {kBatch, kHeadsKv, kSeqK, kDimQk}, k16, kIn, ATTN_FIELD(T, k), kOperand, nullptr, 0, kAnyKeys},
+    {kV, "v", {kBatch, kHeadsKv, kSeqK, kDimV}, k16, kIn, ATTN_FIELD(T, v), kOperand, nullptr, 0, kAnyKeys},
     {kO, "o", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kOut, ATTN_FIELD(T, o), {.moved = true, .spread = true}, nullptr,
-     0, kBoth},
-    {kLse, "lse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kOut, ATTN_FIELD(T, lse), kMoved, nullptr, 0, kBoth},
+     0, kGiveO},
+    {kLse, "lse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kOut, ATTN_FIELD(T, lse), kMoved, nullptr, 0, kGiveO},
     {kBias, "bias", {kBatch, kHeadsQ, kSeqQ, kSeqK}, Element::kBias, kIn, ATTN_FIELD(T, bias), kSpread, "bias_dtype", 0,
      kAttend},
     {kMask, "mask", {kBatch, kHeadsQ, kSeqQ, kSeqK}, kByte, kIn, ATTN_FIELD(T, mask), kSpread, "has_mask", 0, kAttend},
     {kKeyLengths, "key_lengths", {kOne, kOne, kOne, kBatch}, Element::kIndex, kIn, ATTN_FIELD(T, key_lengths), kFixed,
-     "has_key_lengths", 0, kAttend},
+     "has_key_lengths", 0, kAnyKeys | kChoose},
     {kWorkspace, "workspace", {kOne, kOne, kOne, kPlanned}, kByte, kScratch, ATTN_FIELD(T, workspace), kFixed, nullptr, 0,
      kOfAll},
     {kO1, "o1", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, o1), kSide, nullptr, 0, kMerge},
@@ -141,6 +144,12 @@ inline constexpr TensorSpec kRows[] = {
      ATTN_FEATURE_DBIAS, kBackward},
     {kDsink, "dsink", {kOne, kHeadsQ, kOne, kOne}, k32, kOut, ATTN_FIELD(T, dsink), kMoved, "has_sink",
      ATTN_FEATURE_DSINK, kBackward},
+    {kIndices, "indices", {kBatch, kHeadsKv, kSeqQ, kSelect}, Element::kIndex, kIn, ATTN_FIELD(T, indices), kMoved,
+     "select", ATTN_FEATURE_SELECTED, kSelected},
+    {kScores, "scores", {kBatch, kHeadsKv, kSeqQ, kBlocks}, k32, kIn, ATTN_FIELD(T, scores), kMoved, "block",
+     ATTN_FEATURE_NSA_SELECT, kChoose},
+    {kChosen, "chosen", {kBatch, kHeadsKv, kSeqQ, kSelect}, Element::kIndex, kOut, ATTN_FIELD(T, indices), kMoved,
+     "select", ATTN_FEATURE_NSA_SELECT, kChoose},
 };
 // clang-format on
 }  // namespace tensor_table
@@ -276,11 +285,34 @@ constexpr int64_t pages_per_seq_of(const Problem& p) {
     return 0;
 }
 
+// The indices of a query's list, of attn_problem or of a struct that counts them.
+template <class Problem>
+constexpr int64_t select_of(const Problem& p) {
+  if constexpr (requires { p.select(); })
+    return p.select();
+  else if constexpr (requires { p.select; })
+    return p.select;
+  else
+    return 0;
+}
+
+// The blocks of keys, of attn_problem or of a struct that counts them.
+template <class Problem>
+constexpr int64_t blocks_of(const Problem& p) {
+  if constexpr (requires { p.blocks(); })
+    return p.blocks();
+  else if constexpr (requires { p.block; })
+    return p.block == 0 ? 0 : p.seq_k / p.block + (p.seq_k % p.block != 0);
+  else
+    return 0;
+}
+
 // A size of attn_problem, or of any struct that has its sizes under the same names; 0 for kPlanned.
 template <class Problem>
 constexpr int64_t size_of(Size size, const Problem& p) {
   const int64_t sizes[] = {1,        p.batch, p.heads_q, p.heads_kv,  p.seq_q, p.seq_k,
-                           p.dim_qk, p.dim_v, 0,         p.batch + 1, pages_per_seq_of(p)};
+                           p.dim_qk, p.dim_v, 0,         p.batch + 1, pages_per_seq_of(p), select_of(p),
+                           blocks_of(p)};
   return sizes[static_cast<size_t>(size)];
 }
 

@@ -203,7 +203,7 @@ void tidy(Case& c) {
   if ((p.features & ATTN_FEATURE_MERGE) != 0) p.packed_q.reset(), p.packed_k.reset(), p.index_dtype = ATTN_INDEX_64;
   tidy_side(p.packed_q, p.batch, p.seq_q);
   tidy_side(p.packed_k, p.batch, p.seq_k);
-  if (!p.packed_q && !p.packed_k && !p.key_lengths) p.index_dtype = ATTN_INDEX_64;
+  if (!p.packed_q && !p.packed_k && !p.key_lengths && !p.selects() && !p.chooses()) p.index_dtype = ATTN_INDEX_64;
   if (p.packed_q) c.once.q.batch = false;
   if (p.packed_k) c.once.k.batch = c.once.v.batch = false;
   if (p.index_dtype != ATTN_INDEX_32 || !p.key_lengths) return;

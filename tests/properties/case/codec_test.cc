@@ -67,7 +67,8 @@ Case full_case() {
                .packed_q = Packing{{3, 65}, 4, true},
                .packed_k = Packing{{129, 0}, 1, true},
                .index_dtype = ATTN_INDEX_32,
-               .paging = Paging{64, 7, 2, 3, PageJunk::kMixed, true}};
+               .paging = Paging{64, 7, 2, 3, PageJunk::kMixed, true},
+               .selection = {16, true, 3, SelectionKind::kAnywhere, 1ull << 63, 2, 5, true, 4, 6, 7}};
   c.env = {.sm_count = 1,
            .compute_capability = 80,
            .shared_memory_limit = 1024,
@@ -124,12 +125,13 @@ TEST(Codec, EveryFieldIsWritten) {
   // 0 is a value somewhere, so what is counted is fields: those of case.h.
   const SortedJson json = SortedJson::parse(encode(full_case()));
   EXPECT_EQ(json.size(), 15u);
-  EXPECT_EQ(json["problem"].size(), 25u);
+  EXPECT_EQ(json["problem"].size(), 26u);
   EXPECT_EQ(json["problem"]["bias"].size(), 5u);
   EXPECT_EQ(json["problem"]["mask"].size(), 2u);
   EXPECT_EQ(json["problem"]["slopes"].size(), 3u);
   EXPECT_EQ(json["problem"]["packed_q"].size(), 3u);
   EXPECT_EQ(json["problem"]["paging"].size(), 6u);
+  EXPECT_EQ(json["problem"]["selection"].size(), 11u);
   EXPECT_EQ(json["problem"]["mask"]["visible"].size(), 3u);
   EXPECT_EQ(json["problem"]["mask"]["broadcast"].size(), 3u);
   EXPECT_EQ(json["env"].size(), 6u);

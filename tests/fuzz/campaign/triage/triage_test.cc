@@ -228,6 +228,16 @@ TEST(FeatureNames, AreEachOfSomeCase) {
   meet(backward);
   backward.problem.features |= ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK;
   meet(backward);
+  Case selected;
+  selected.problem.features = ATTN_FEATURE_SELECTED;
+  selected.problem.seq_k = 33;
+  selected.problem.selection = {.block = 16, .kind = SelectionKind::kRepeated, .holes = 1, .empty = 2};
+  meet(selected);
+  selected.problem.selection.block = 1;
+  meet(selected);
+  selected.problem.features = ATTN_FEATURE_NSA_SELECT;
+  selected.problem.selection = {.select = 2, .first = 1};
+  meet(selected);
   const std::vector<std::string> names = feature_names();
   EXPECT_EQ(met, std::set<std::string>(names.begin(), names.end()));
   EXPECT_EQ(met.size(), names.size());
