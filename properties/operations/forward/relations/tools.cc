@@ -117,6 +117,7 @@ void change_contents(Case& c) {
   }
   if (p.sink) p.sink->kind = SinkKind::kMixed, ++p.sink->seed;
   if (p.slopes) p.slopes->kind = SlopeKind::kUneven, ++p.slopes->seed;
+  if (p.selects()) ++p.selection.seed;
   if (p.bias) ++p.bias->seed;
   if (p.mask) ++p.mask->visible.seed;
   for (auto* side : {&p.packed_q, &p.packed_k}) {
