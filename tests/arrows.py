@@ -32,6 +32,7 @@ kernels/primitives
 kernels/forward
 kernels/merge
 kernels/fa1_backward
+kernels/nsa
 kernels/fa1/ampere
 kernels/fa1/hopper
 kernels/fa1
