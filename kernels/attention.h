@@ -180,7 +180,7 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * that exist are read. Rows behind the last sequence belong to no entry. They may hold anything, have no part in any
  * result, and are not written. */
 #define ATTN_FEATURE_RAGGED ((uint64_t)1 << 7)
-/* attn_problem.index_dtype is ATTN_INDEX_32: key_lengths, cu_q, cu_k, block_table and copies hold int32_t. */
+/* attn_problem.index_dtype is ATTN_INDEX_32: key_lengths, cu_q, cu_k, block_table, copies and indices hold int32_t. */
 #define ATTN_FEATURE_INDEX32 ((uint64_t)1 << 8)
 /* attn_problem.page_size: K and V are pools of pages, and a table says which pages hold the keys of a batch entry.
  *
@@ -243,13 +243,40 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * The problem has batch, which counts pairs, heads_q = heads_kv, seq_q = 1, seq_k = 0, dim_qk, dim_v, page_size and
  * pages (ATTN_FEATURE_PAGED), and pages_per_seq = 0. There are no key lengths and no block table. */
 #define ATTN_FEATURE_COPY_PAGES ((uint64_t)1 << 15)
+/* An operation: O and LSE of each query over the keys of the blocks that a list names. The lists are given:
+ * tensors.indices holds attn_problem.select numbers for each query i of each KV head g, and attn_problem.block keys
+ * make a block.
+ *
+ *   visible    j with 0 <= j < len_k[b]; j <= diag(i) if causal; and floor(j / block) is one of
+ *              indices(b, g, i, 0), ..., indices(b, g, i, select - 1)
+ *
+ * The rest is the forward pass. A list is a set: its order has no meaning, and a block that it names twice counts once.
+ * -1 names nothing and may stand anywhere. All other numbers are 0 .. 2^31 - 1. A block may have keys that the query
+ * does not see, or none that exist: these have no part in any result. With block = 1 a list names keys.
+ *
+ * There are no window, bias, mask, sinks, slopes, latent V, splits, packed sequences or pages. Keys have no order, so
+ * that key_order and what depends on it are not read from a plan. */
+#define ATTN_FEATURE_SELECTED ((uint64_t)1 << 13)
+/* An operation: the blocks of keys that each query attends over, chosen by their scores. tensors.scores has a score of
+ * each block of attn_problem.block keys, for each query i of each KV head g. tensors.indices is written, in the form that
+ * ATTN_FEATURE_SELECTED reads: select numbers for each (b, g, i).
+ *
+ *   keys        n = len_k[b], or if causal the lesser of len_k[b] and diag(i) + 1
+ *   candidates  the blocks j with j * block < n, the own incomplete one included
+ *   chosen      min(select, candidates) of them: the first select_first, the last select_last, and of the others those
+ *               with the highest scores; of two with equal scores that with the lower number. -0 equals +0.
+ *
+ * The chosen blocks stand in ascending order, and -1 behind them. Scores of candidates are numbers or infinities, never
+ * NaN; all others may hold anything. select >= select_first + select_last. The problem has heads_q = heads_kv,
+ * dim_qk = dim_v = 1, key lengths or none, causal or not; it is fp16 and has nothing else. */
+#define ATTN_FEATURE_NSA_SELECT ((uint64_t)1 << 18)
 /* Of attn_kernel.features alone: the kernel has no forward pass, and is offered other operations only. */
 #define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)
 
 /* Bits of attn_problem.ragged. */
 typedef enum attn_ragged { ATTN_RAGGED_QUERIES = 1, ATTN_RAGGED_KEYS = 2 } attn_ragged;
 
-/* The numbers in key_lengths, cu_q, cu_k, block_table and copies. */
+/* The numbers in key_lengths, cu_q, cu_k, block_table, copies and indices. */
 typedef enum attn_index { ATTN_INDEX_64 = 0, ATTN_INDEX_32 = 1 /* with ATTN_FEATURE_INDEX32 */ } attn_index;
 
 /* What is asked. Sizes are counts of elements; a zero length is legal. */
@@ -288,6 +315,10 @@ typedef struct attn_problem {
   int64_t pages_per_seq; /* appended: entries of the table for each batch entry; 0 without pages */
   int32_t kv_dtype;      /* appended: of K and V with ATTN_FEATURE_KV8: ATTN_E4M3 or ATTN_E5M2; 0: as dtype says */
   int32_t reserved3;
+  int64_t block;  /* appended: keys that an index names, with ATTN_FEATURE_SELECTED or _NSA_SELECT; else 0 */
+  int64_t select; /* appended: indices of each query and KV head, at least 1 with these; else 0 */
+  int64_t select_first; /* appended: the first blocks that are always chosen, with ATTN_FEATURE_NSA_SELECT; else 0 */
+  int64_t select_last;  /* appended: the last ones, with ATTN_FEATURE_NSA_SELECT; else 0 */
 } attn_problem;
 
 /* A strided view: element (i0,i1,i2,i3) lies at data + sum i_n stride[n], in
@@ -341,6 +372,11 @@ typedef struct attn_tensors {
   attn_tensor v_new; /* (batch, heads_kv, seq_q, dim_v) */
   /* Appended, for ATTN_FEATURE_COPY_PAGES, which writes k and v: (batch, 1, 1, 2), of index_dtype; stride[3] is 1. */
   attn_tensor copies;
+  /* Appended, for ATTN_FEATURE_SELECTED, and written for ATTN_FEATURE_NSA_SELECT: (batch, heads_kv, seq_q, select), of
+   * index_dtype. */
+  attn_tensor indices;
+  /* Appended, for ATTN_FEATURE_NSA_SELECT: (batch, heads_kv, seq_q, ceil(seq_k / block)), fp32. */
+  attn_tensor scores;
 } attn_tensors;
 
 /* What stopped a kernel. The strings live for the length of the callback. */

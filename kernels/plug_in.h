@@ -30,6 +30,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -106,6 +107,9 @@ inline KeyPlace key_place(const attn_problem& p, const attn_tensors& t, int64_t 
   return {b, j};
 }
 
+// Blocks of keys, if the problem has any.
+inline int64_t blocks_of_keys(const attn_problem& p) { return p.block == 0 ? 0 : ceil_div(p.seq_k, p.block); }
+
 // All tensors with such strides, each in its shape.
 inline attn_tensors strided(const attn_problem& p, attn_tensors t) {
   const Rows q = rows_of_queries(p), k = rows_of_keys(p);
@@ -131,6 +135,8 @@ inline attn_tensors strided(const attn_problem& p, attn_tensors t) {
   t.k_new = strided(t.k_new, q.entries, p.heads_kv, q.count, p.dim_qk);
   t.v_new = strided(t.v_new, q.entries, p.heads_kv, q.count, p.dim_v);
   t.copies = strided(t.copies, p.batch, 1, 1, 2);
+  t.indices = strided(t.indices, p.batch, p.heads_kv, p.seq_q, p.select);
+  t.scores = strided(t.scores, p.batch, p.heads_kv, p.seq_q, blocks_of_keys(p));
   return t;
 }
 
@@ -156,8 +162,8 @@ inline bool overlaps(const attn_tensor& tensor, std::array<int64_t, 4> shape) {
 namespace plug_in_detail {
 
 // The bits that ask for another operation than the forward pass.
-inline constexpr uint64_t kOtherOperations =
-    ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD | ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES;
+inline constexpr uint64_t kOtherOperations = ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD | ATTN_FEATURE_APPEND |
+                                             ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_SELECTED | ATTN_FEATURE_NSA_SELECT;
 // Those that write K and V.
 inline constexpr uint64_t kOfCaches = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES;
 
@@ -175,7 +181,8 @@ inline Refusal check_sizes(const attn_problem& p) {
   } lengths[] = {{"batch", p.batch}, {"heads_q", p.heads_q}, {"heads_kv", p.heads_kv},
                  {"seq_q", p.seq_q}, {"seq_k", p.seq_k},     {"num_splits", p.num_splits},
                  {"total_q", p.total_q}, {"total_k", p.total_k}, {"page_size", p.page_size},
-                 {"pages", p.pages},     {"pages_per_seq", p.pages_per_seq}};
+                 {"pages", p.pages},     {"pages_per_seq", p.pages_per_seq}, {"block", p.block},
+                 {"select", p.select},   {"select_first", p.select_first}, {"select_last", p.select_last}};
   for (const auto& length : lengths) {
     if (length.value < 0 || length.value > kMaxSize)
       return invalid(name_value(length.name, length.value) + " is outside 0..2^40");
@@ -339,6 +346,36 @@ inline Refusal check_backward(const attn_problem& p) {
   return {};
 }
 
+// A list names blocks, and nothing but causal order and key lengths hides their keys.
+inline Refusal check_selected(const attn_problem& p) {
+  const bool selected = (p.features & (ATTN_FEATURE_SELECTED | ATTN_FEATURE_NSA_SELECT)) != 0;
+  for (const auto& [name, value] : {std::pair{"block", p.block}, std::pair{"select", p.select}}) {
+    if (selected != (value != 0))
+      return invalid(name_value(name, value) + ", but attn_problem.features " +
+                     (selected ? "asks for lists of blocks" : "does not ask for lists of blocks"));
+  }
+  if (!selected) return {};
+  if (std::popcount(p.features & kOtherOperations) > 1) return invalid("a problem asks for two operations");
+  if (p.window_left >= 0 || p.window_right >= 0 || p.bias_dtype != ATTN_NONE || p.has_mask || p.has_sink ||
+      p.has_alibi || p.latent || p.num_splits != 0 || p.ragged != 0)
+    return invalid(
+        "attention over listed blocks has no window, bias, mask, sinks, slopes, latent V, splits or packed sequences");
+  return {};
+}
+
+// A choice of blocks has rows of scores, and no Q, K and V.
+inline Refusal check_choice(const attn_problem& p) {
+  if ((p.features & ATTN_FEATURE_NSA_SELECT) == 0)
+    return p.select_first == 0 && p.select_last == 0
+               ? Refusal{}
+               : invalid("only a choice of blocks has select_first or select_last");
+  if (p.heads_kv != p.heads_q || p.dim_qk != 1 || p.dim_v != 1 || p.dtype != ATTN_F16 || p.softcap != 0)
+    return invalid("a choice of blocks has heads_kv = heads_q, dim_qk = dim_v = 1, fp16 and no softcap");
+  if (p.select_first + p.select_last > p.select)
+    return invalid(name_value("select", p.select) + " is less than select_first + select_last");
+  return {};
+}
+
 // The elements of dbias that are stored: one of each dimension that is summed.
 inline std::array<int64_t, 4> stored_dbias(const attn_problem& p, const attn_tensors& t) {
   std::array<int64_t, 4> shape = {p.batch, p.heads_q, p.seq_q, p.seq_k};
@@ -350,8 +387,9 @@ inline std::array<int64_t, 4> stored_dbias(const attn_problem& p, const attn_ten
 
 // True if an output of the operation overlaps itself; then *name is its name.
 inline bool output_overlaps(const attn_problem& p, const attn_tensors& t, const char** name) {
-  const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0, caches = (p.features & kOfCaches) != 0;
-  const bool o = !backward && !caches;
+  const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0, caches = (p.features & kOfCaches) != 0,
+             choice = (p.features & ATTN_FEATURE_NSA_SELECT) != 0;
+  const bool o = !backward && !caches && !choice;
   const Rows rows = rows_of_queries(p), keys = rows_of_keys(p);
   const std::array<int64_t, 4> of_o = {rows.entries, p.heads_q, rows.count, p.dim_v};
   const struct {
@@ -367,7 +405,8 @@ inline bool output_overlaps(const attn_problem& p, const attn_tensors& t, const 
                  {"dk", t.dk, backward, {keys.entries, p.heads_kv, keys.count, p.dim_qk}},
                  {"dv", t.dv, backward, {keys.entries, p.heads_kv, keys.count, p.dim_v}},
                  {"dbias", t.dbias, (p.features & ATTN_FEATURE_DBIAS) != 0, stored_dbias(p, t)},
-                 {"dsink", t.dsink, (p.features & ATTN_FEATURE_DSINK) != 0, {1, p.heads_q, 1, 1}}};
+                 {"dsink", t.dsink, (p.features & ATTN_FEATURE_DSINK) != 0, {1, p.heads_q, 1, 1}},
+                 {"indices", t.indices, choice, {p.batch, p.heads_kv, p.seq_q, p.select}}};
   for (const auto& output : outputs) {
     *name = output.name;
     if (output.written && overlaps(output.tensor, output.shape)) return true;
@@ -380,6 +419,7 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   const bool keys = queries && p.seq_k > 0 && rows_of_keys(p).entries > 0 && rows_of_keys(p).count > 0;
   const uintptr_t index = p.index_dtype == ATTN_INDEX_32 ? 4 : 8;
   const bool sides = queries && (p.features & ATTN_FEATURE_MERGE) != 0;
+  const bool choice = (p.features & ATTN_FEATURE_NSA_SELECT) != 0;
   const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0;
   const bool of_keys =
       backward && p.batch > 0 && p.heads_kv > 0 && p.seq_k > 0 && rows_of_keys(p).count > 0;
@@ -387,7 +427,7 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   // A query that sees no key has gradients of its sink.
   const bool saved = backward && (keys || (queries && p.has_sink));
   const bool append = (p.features & ATTN_FEATURE_APPEND) != 0, copies = (p.features & ATTN_FEATURE_COPY_PAGES) != 0;
-  const bool caches = append || copies, attends = keys && !caches;
+  const bool caches = append || copies, attends = keys && !caches && !choice;
   // An append of no row, or into a cache without room, has nothing to write.
   const bool written = append ? keys : copies && queries && p.pages > 0;
   const bool of_pairs = p.batch > 0 && p.heads_q > 0 && p.seq_q > 0 && p.seq_k > 0;
@@ -404,7 +444,7 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
                   {"k_new", t.k_new.data, append && written, element},
                   {"v_new", t.v_new.data, append && written, element},
                   {"copies", t.copies.data, copies && written, index},
-                  {"o", t.o.data, backward ? saved : queries && !caches, element},
+                  {"o", t.o.data, backward ? saved : queries && !caches && !choice, element},
                   {"lse", t.lse.data, saved, 4},
                   {"bias", t.bias.data, keys && p.bias_dtype != ATTN_NONE, p.bias_dtype == ATTN_F32 ? 4u : 2u},
                   {"mask", t.mask.data, keys && p.has_mask, 1},
@@ -412,6 +452,9 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
                   {"cu_q", t.cu_q, rows && (p.ragged & ATTN_RAGGED_QUERIES) != 0, index},
                   {"cu_k", t.cu_k, rows && (p.ragged & ATTN_RAGGED_KEYS) != 0, index},
                   {"block_table", t.block_table.data, keys && p.page_size != 0, index},
+                  {"indices", t.indices.data,
+                   choice ? queries : keys && (p.features & ATTN_FEATURE_SELECTED) != 0, index},
+                  {"scores", t.scores.data, keys && choice, 4},
                   {"sink", t.sink.data, queries && p.has_sink, p.sink_dtype == ATTN_F32 ? 4u : 2u},
                   {"slopes", t.slopes.data, queries && p.has_alibi, 4},
                   {"o1", t.o1.data, sides, element},
@@ -466,6 +509,8 @@ inline Refusal read_call(const attn_problem* problem, const attn_tensors* tensor
   if (Refusal refusal = check_backward(call->problem)) return refusal;
   if (Refusal refusal = check_append(call->problem)) return refusal;
   if (Refusal refusal = check_copies(call->problem, call->tensors)) return refusal;
+  if (Refusal refusal = check_selected(call->problem)) return refusal;
+  if (Refusal refusal = check_choice(call->problem)) return refusal;
   if (Refusal refusal = check_tensors(call->problem, call->tensors)) return refusal;
   if (Refusal refusal = check_latent(call->problem, call->tensors)) return refusal;
   if (call->env.backend != backend)

@@ -147,7 +147,7 @@ class Evaluator {
         model_(model.narrow ? of_group_ : model),
         first_(first),
         last_(last),
-        holes_(problem.has_mask || problem.bias_dtype != ATTN_NONE),
+        holes_(has_holes(problem)),
         sequences_(problem, tensors),
         kept_(last - first),
         out_(empty_reference(problem, model, exact)) {}
@@ -408,7 +408,7 @@ class Evaluator {
   ErrorModel of_group_;  // of 8-bit keys: `general_` with the charges for the scales of one KV head
   const ErrorModel& model_;
   const int64_t first_, last_;
-  const bool holes_;  // a mask or a bias may hide keys within a range
+  const bool holes_;  // a mask, a bias or a list may hide keys within a range
   const Sequences sequences_;
   int64_t b_ = -1, g_ = -1;
   Lengths lengths_ = {};
@@ -430,6 +430,13 @@ Reference evaluate_keys(const attn_problem& problem, const attn_tensors& host, c
                         const std::vector<int64_t>& rows, int64_t first, int64_t last, bool exact) {
   require_known(kOracleKnows, problem.features);
   Evaluator evaluator(problem, host, model, first, last, exact);
+  evaluator.rows(rows);
+  return evaluator.take();
+}
+
+Reference evaluate_visible(const attn_problem& problem, const attn_tensors& host, const ErrorModel& model,
+                           const std::vector<int64_t>& rows, bool exact) {
+  Evaluator evaluator(problem, host, model, 0, problem.seq_k, exact);
   evaluator.rows(rows);
   return evaluator.take();
 }

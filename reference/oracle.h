@@ -54,4 +54,9 @@ Reference evaluate(const attn_problem& problem, const attn_tensors& host, const 
 Reference evaluate_keys(const attn_problem& problem, const attn_tensors& host, const ErrorModel& model,
                         const std::vector<int64_t>& rows, int64_t first, int64_t last, bool exact = true);
 
+// evaluate_keys() over all keys, for the oracle of another operation that attends over the keys that rows/visibility.h
+// lets a query see. That oracle has refused the kinds of problem that it does not know.
+Reference evaluate_visible(const attn_problem& problem, const attn_tensors& host, const ErrorModel& model,
+                           const std::vector<int64_t>& rows, bool exact);
+
 }  // namespace attnfuzz

@@ -34,6 +34,7 @@ kernels/merge
 kernels/fa1_backward
 kernels/fa1_backward_fused
 kernels/cache
+kernels/nsa
 kernels/fa1/ampere
 kernels/fa1/hopper
 kernels/fa1

@@ -80,6 +80,11 @@ inline constexpr ProblemField kRows[] = {
      ATTN_FEATURE_PAGED},
     {ATTN_FIELD(P, kv_dtype), kNumber, "format of K and V; 0: dtype, 3: E4M3, 4: E5M2", 0, ATTN_FEATURE_KV8},
     {ATTN_FIELD(P, reserved3), kReserved, "", 0},
+    // Two operations have these: their own bits ask for them.
+    {ATTN_FIELD(P, block), kNumber, "keys that an index names; 0 without lists", 0},
+    {ATTN_FIELD(P, select), kNumber, "indices of each query and KV head", 0},
+    {ATTN_FIELD(P, select_first), kNumber, "the first blocks that are always chosen", 0, ATTN_FEATURE_NSA_SELECT},
+    {ATTN_FIELD(P, select_last), kNumber, "the last blocks that are always chosen", 0, ATTN_FEATURE_NSA_SELECT},
 };
 // clang-format on
 }  // namespace problem_table

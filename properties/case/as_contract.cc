@@ -18,7 +18,8 @@ constexpr std::string_view kOfInputs[] = {"has_key_lengths", "bias_dtype", "has_
                                           "has_sink",        "sink_dtype", "has_alibi",
                                           "ragged",          "total_q",    "total_k",
                                           "page_size",       "pages",      "pages_per_seq",
-                                          "kv_dtype"};
+                                          "kv_dtype",        "block",      "select",
+                                          "select_first",    "select_last"};
 
 // True if a row of the contract is filled from a member of the same name.
 constexpr bool has_member(const char* name) {
@@ -65,6 +66,8 @@ attn_problem problem_of(const Problem& p) {
     out.pages_per_seq = p.pages_per_seq();
   }
   if (p.kv8) out.kv_dtype = dtype_of(p.kv8->format);
+  if (p.chooses()) out.select_first = p.selection.first, out.select_last = p.selection.last;
+  if (p.selects() || p.chooses()) out.block = p.block(), out.select = p.select();
   out.features |= contract::features_of(out);
   return out;
 }

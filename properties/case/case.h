@@ -222,6 +222,32 @@ struct Kv8 {
 };
 constexpr int32_t dtype_of(KvFormat format) { return format == KvFormat::kE4m3 ? ATTN_E4M3 : ATTN_E5M2; }
 
+// The blocks that a query's list names (the operation selected). The own block is that of the query's diagonal if
+// attention is causal, else the last one that has keys.
+enum class SelectionKind : uint8_t {
+  kFirst,     // 0, 1, 2, ...
+  kRecent,    // the own block, and those before it, the nearest first
+  kSpread,    // blocks from 0 to the own one, each once, in no order
+  kFirstOwn,  // block 0, the own block, the one before it, then blocks of kSpread, some of which come twice
+  kRepeated,  // few blocks of kSpread, each several times
+  kAnywhere,  // any blocks, also behind the own one and behind the last; each may come again
+};
+inline constexpr int kSelectionKinds = 6;
+
+struct Selection {
+  int64_t block = 1;    // keys of a block
+  bool tokens = false;  // each index is written as those of its block's keys: the problem's blocks have one key
+  int64_t select = 0;   // blocks of a list; 0: as many as there are
+  SelectionKind kind = SelectionKind::kFirst;
+  uint64_t seed = 0;
+  uint64_t order = 0;    // 0: as the kind lists them; 1: ascending, then those that name nothing; else a shuffle
+  int64_t holes = 0;     // sixteenths of the blocks that are -1
+  bool leading = false;  // -1 stands at the front
+  int64_t empty = 0;     // about one query in so many has nothing but -1; 0: none
+  int64_t first = 0, last = 0;  // of the operation nsa_select: the blocks that are always chosen
+  bool operator==(const Selection&) const = default;
+};
+
 // The sizes and flags of attn_problem, with the same names and meanings.
 struct Problem {
   int32_t dtype = ATTN_F16;
@@ -239,9 +265,10 @@ struct Problem {
   std::optional<Slopes> slopes;
   bool latent = false;  // V is the first dim_v columns of K, in K's memory: the case has no V of its own
   std::optional<Packing> packed_q, packed_k;
-  int32_t index_dtype = ATTN_INDEX_64;  // of key lengths, borders of packed entries, block table
+  int32_t index_dtype = ATTN_INDEX_64;  // of key lengths, borders of packed entries, block table, listed blocks
   std::optional<Paging> paging;
   std::optional<Kv8> kv8;
+  Selection selection;  // of the operations selected and nsa_select; the latter has block, select, first and last
   // Bits of attn_problem.features without a field above: the one that asks for another operation than the forward
   // pass (tensor_spec.h, kOperations), or those of a later attnfuzz. A reader that does not know a bit refuses the
   // problem by name (reference/call/known_features.h).
@@ -253,6 +280,21 @@ struct Problem {
   int64_t slots() const { return paging ? paging->size : seq_k; }
   // Returns attn_problem.pages_per_seq.
   int64_t pages_per_seq() const { return paging ? pages_of(seq_k) + paging->beyond : 0; }
+  // Blocks of keys; 0 for operations without any.
+  int64_t blocks() const {
+    const int64_t size = std::max<int64_t>(selection.block, 1);
+    return selects() || chooses() ? seq_k / size + (seq_k % size != 0) : 0;
+  }
+  // Blocks of a list of the selection.
+  int64_t listed() const { return selection.select > 0 ? selection.select : std::max<int64_t>(blocks(), 1); }
+  // Returns attn_problem.select and attn_problem.block.
+  int64_t block() const { return !selects() && !chooses() ? 0 : selection.tokens ? 1 : selection.block; }
+  int64_t select() const {
+    if (!selects() && !chooses()) return 0;
+    return listed() * (selection.tokens ? std::max<int64_t>(selection.block, 1) : 1);
+  }
+  bool selects() const { return (features & ATTN_FEATURE_SELECTED) != 0; }
+  bool chooses() const { return (features & ATTN_FEATURE_NSA_SELECT) != 0; }
   // Returns how many pages this many keys need.
   int64_t pages_of(int64_t keys) const {
     const int64_t size = std::max<int64_t>(paging->size, 1);
@@ -294,6 +336,21 @@ template <> inline constexpr auto kFields<Kv8> = fields("K and V in 8 bits",
     field("k", &Kv8::k),
     field("v", &Kv8::v));
 
+inline constexpr const char* kSelectionNames[] = {"first", "recent", "spread", "first_own", "repeated", "anywhere"};
+static_assert(std::size(kSelectionNames) == kSelectionKinds);
+template <> inline constexpr auto kFields<Selection> = fields("a selection",
+    field("block", &Selection::block),
+    field("empty", &Selection::empty),
+    field("first", &Selection::first),
+    field("holes", &Selection::holes),
+    field("kind", &Selection::kind, Names{kSelectionNames}),
+    field("last", &Selection::last),
+    field("leading", &Selection::leading),
+    field("order", &Selection::order),
+    field("seed", &Selection::seed),
+    field("select", &Selection::select),
+    field("tokens", &Selection::tokens));
+
 // As files write it (codec_fields.h), and as as_contract.h copies numbers to the field of attn_problem of that
 // name.
 // clang-format off
@@ -318,6 +375,7 @@ template <> inline constexpr auto kFields<Problem> = fields("a problem",
     field("packed_q", &Problem::packed_q),
     field("paging", &Problem::paging),
     field("scale", &Problem::scale),
+    field("selection", &Problem::selection),
     field("seq_k", &Problem::seq_k),
     field("seq_q", &Problem::seq_q),
     field("sink", &Problem::sink),
@@ -457,6 +515,7 @@ struct Case {
   Repeated dout_repeated;  // of the operation backward
   Fill dlse;               // of the operation backward, if the loss depends on the LSE
   std::vector<PageCopy> copies;  // of the operation copy_pages, one for each batch entry
+  Fill scores;             // of the operation nsa_select
   std::vector<Planted> planted;
   bool nan_beyond_lengths = false;  // K and V hold NaN at j >= key_lengths[b]
   std::array<TensorLayout, kTensorCount> layout;
@@ -493,6 +552,8 @@ constexpr Fill Case::* fill_of(TensorId t) {
       return &Case::dout;
     case TensorId::kDlse:
       return &Case::dlse;
+    case TensorId::kScores:
+      return &Case::scores;
     default:
       return nullptr;
   }

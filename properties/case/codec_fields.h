@@ -176,6 +176,7 @@ template <> inline constexpr auto kFields<Case> = fields("a case",
     field("problem", &Case::problem),
     field("q", &Case::q),
     field("remap", &Case::remap),
+    field("scores", &Case::scores),
     field("sides", &Case::sides),
     field("v", &Case::v),
     field("want_lse", &Case::want_lse));

@@ -167,7 +167,7 @@ void unpack(Case& c) {
   if ((p.features & ATTN_FEATURE_COPY_PAGES) != 0) return;  // there is nothing but pages
   p.packed_q.reset(), p.packed_k.reset(), p.paging.reset();
   c.layout[static_cast<size_t>(TensorId::kBlockTable)] = {};
-  if (!p.key_lengths) p.index_dtype = ATTN_INDEX_64;
+  if (!p.key_lengths && !p.selects() && !p.chooses()) p.index_dtype = ATTN_INDEX_64;
   for (const TensorSpec& spec : kTensors) {
     TensorLayout& layout = c.layout[static_cast<size_t>(spec.id)];
     if (!may_be_packed(spec) || geometry(c, spec.id)) continue;

@@ -9,6 +9,7 @@
 
 #include "properties/case/geometry.h"
 #include "properties/case/packed.h"
+#include "properties/case/selection.h"
 #include "properties/data/fills.h"
 #include "properties/data/kv_scale_values.h"
 #include "properties/data/sink_values.h"
@@ -290,6 +291,7 @@ std::vector<double> matrix_at(const Case& c, TensorId tensor, int64_t b, int64_t
 bool sees(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j) {
   const Problem& p = c.problem;
   if (!visible(p, lengths_of(p, b), i, j)) return false;
+  if (p.selects() && !lists(p, b, h / (p.heads_q / p.heads_kv), i, j)) return false;
   if (p.mask && !mask_at(c, b, h, i, j)) return false;
   if (!p.bias) return true;
   const bool planted = std::any_of(c.planted.begin(), c.planted.end(),

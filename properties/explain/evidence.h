@@ -180,7 +180,9 @@ class Evidence {
                     {"a window to the left", "a window to the right", "window_left", "window_right"}) ||
            hangs_on(false, {"alignment"}) || hangs_on(p.mask.has_value(), {"mask", "the mask's parameter"}) ||
            hangs_on(p.bias.has_value(), {"bias", "the bias's parameter"}) ||
-           hangs_on(p.key_lengths.has_value(), {"key lengths", "the longest key length"});
+           hangs_on(p.key_lengths.has_value(), {"key lengths", "the longest key length"}) ||
+           hangs_on(p.selects(), {"listed blocks", "the blocks that are listed", "-1 in lists", "empty lists",
+                                  "the length of lists", "the keys of a block"});
   }
   // A bias that changes or hides a score: it is not zero everywhere.
   bool bias_tells() const {

@@ -5,6 +5,7 @@
 
 #include "properties/data/bits16.h"
 #include "properties/data/fills.h"
+#include "properties/case/selection.h"
 #include "properties/data/recipe.h"
 
 namespace attnfuzz {
@@ -194,6 +195,9 @@ void InputRows::write_row(const Index& at, std::byte* row) {
       write_indices(case_.problem.index_dtype, {copy.from, copy.to}, row);
       break;
     }
+    case TensorId::kIndices:
+      write_indices(case_.problem.index_dtype, listed_blocks(case_.problem, at.n[0], at.n[1], at.n[2]), row);
+      break;
     case TensorId::kBlockTable:
       write_indices(case_.problem.index_dtype, packed_.pages().row(at.n[0]), row);
       break;

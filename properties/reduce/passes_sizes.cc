@@ -303,6 +303,22 @@ void shrink_copies(Search& s) {
   }
 }
 
+// The kind of listed blocks, their seeds, and the order of lists.
+void shrink_selection(Search& s) {
+  if (!s.best().problem.selects()) return;
+  // Lists of -1 alone are simpler than some of it.
+  if (s.best().problem.selection.holes > 0) {
+    change(s, [](Case& c) { c.problem.selection.holes = 0, c.problem.selection.empty = 1; });
+  }
+  for (int kind = 1; kind < static_cast<int>(s.best().problem.selection.kind); ++kind)
+    change(s, [kind](Case& c) { c.problem.selection.kind = static_cast<SelectionKind>(kind); });
+  for (uint64_t Selection::* member : {&Selection::order, &Selection::seed}) {
+    const auto now = static_cast<int64_t>(s.best().problem.selection.*member);
+    lower(s, {.now = now, .least = 0, .worth_trying = {1, 2, 3, 4, 5, 6, 7, 8}},
+          [member](Case& c, int64_t n) { c.problem.selection.*member = static_cast<uint64_t>(n); });
+  }
+}
+
 void shrink_numbers(Search& s) {
   for (const ShrinkInteger& integer : shrink_integers()) {
     if (integer.applies(s.best())) lower(s, number_of(integer, s.best(), s.borders()), integer.set);
@@ -310,6 +326,7 @@ void shrink_numbers(Search& s) {
   shrink_packing(s);
   shrink_paging(s);
   shrink_copies(s);
+  shrink_selection(s);
   // The length of each batch entry.
   const auto lengths = [&] { return s.best().problem.key_lengths.value_or(std::vector<int64_t>()); };
   for (size_t b = 0; b < std::min(lengths().size(), kMostEntries); ++b) {

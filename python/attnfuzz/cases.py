@@ -86,6 +86,7 @@ class Case:
     block_table          (batch, p.pages_per_seq), or None: only if the Domain names "paged". k and v are then pools (page,
                          head, slot, dim); attnfuzz.gather() makes dense ones
     dout, o, lse         of operation="backward": dO, and O and the LSE as a forward pass stored them
+    indices              of operation="selected": the blocks of p.block keys that each query may see
     o1, o2, lse1, lse2   of operation="merge"
     words                the case in a line
     json                 the case as a file that `attnfuzz replay` takes
@@ -138,6 +139,8 @@ class Case:
     def _no_oracle(self):
         if self.operation == "merge":
             raise TypeError("a merge has no oracle here: attnfuzz check judges it")
+        if self.operation == "selected":
+            raise TypeError("attention over listed blocks has no oracle here: attnfuzz check judges it")
 
     def oracle(self, **how):
         """(expected, bound) as from attnfuzz.oracle(), or of a backward pass what attnfuzz.gradients() returns. `how`: errors,
@@ -178,6 +181,8 @@ class Stream:
             raise ValueError(f"bf16={bf16!r}: 'ml_dtypes' or 'bits'")
         if operation not in c.OPERATIONS:
             raise ValueError(f"operation={operation!r}: one of {', '.join(map(repr, c.OPERATIONS))}")
+        if operation == "nsa_select":
+            raise ValueError(f"operation={operation!r}: its output is integers, which Python does not judge yet")
         self.operation, bit = operation, c.OPERATIONS[operation]
         features = domain.feature_bits() if isinstance(domain, Domain) else 0
         for word, what in (("packed", "packed sequences"), ("paged", "keys in pages")):
@@ -233,7 +238,7 @@ def cases(domain=None, seed=1, count=None, *, first=0, tiles=(64, 64), work=3_00
     tiles   rows of a tile of queries and of keys, at whose borders cases are aimed
     work    the approximate most multiply-adds of a case
     bf16    "ml_dtypes" (without that package bf16 is left out, with a warning), or "bits": uint16 if it is missing
-    operation  "forward", "backward" or "merge"
+    operation  "forward", "backward", "merge" or "selected"
     """
     stream = Stream(domain, tiles, work, bf16, operation)
     numbers = itertools.count(first) if count is None else range(first, first + count)

@@ -140,7 +140,7 @@ std::string tensor_text(const attnfuzz::TensorSpec& spec) {
                                        "dtype"};
   constexpr const char* kSizes[] = {nullptr,   "batch",         "heads_q", "heads_kv", "seq_q", "seq_k",
                                     "dim_qk",  "dim_v",         nullptr,   "borders",  "pages_per_seq",
-                                    nullptr,   nullptr,         nullptr};
+                                    "select",  "blocks",        nullptr,   nullptr,    nullptr};
   std::array<const char*, 4> shape = {};
   for (size_t n = 0; n < 4; ++n) shape[n] = kSizes[static_cast<size_t>(spec.shape[n])];
   // A backward pass with sinks gives dsink, which a function in Python cannot.

@@ -29,13 +29,14 @@ namespace attnfuzz {
 // clang-format off
 enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace, kO1, kO2, kLse1, kLse2, kSink,
                                kDout, kSavedO, kSavedLse, kDq, kDk, kDv, kSlopes, kCuQ, kCuK, kBlockTable, kDlse, kDbias,
-                               kDsink, kKScale, kVScale, kCacheK, kCacheV, kKNew, kVNew, kCopies };
+                               kDsink, kKScale, kVScale, kCacheK, kCacheV, kKNew, kVNew, kCopies,
+                               kIndices, kScores, kChosen };
 // clang-format on
 
 // Which size of the problem a dimension has, and the format of an element: the
 // problem's dtype, fp32, the bias's own, ... size_of() and dtype_of() list them alike.
 enum class Size : uint8_t { kOne, kBatch, kHeadsQ, kHeadsKv, kSeqQ, kSeqK, kDimQk, kDimV, kPlanned, kBorders,
-                            kPagesPerSeq, kStores, kSlots, kTwo };
+                            kPagesPerSeq, kSelect, kBlocks, kStores, kSlots, kTwo };
 enum class Element : uint8_t { kInput, kF32, kBias, kByte, kInt64, kSink, kIndex, kKv };
 
 enum class Role : uint8_t {
@@ -67,7 +68,9 @@ inline constexpr OperationBit kOperationBits[] = {
     {"merge", ATTN_FEATURE_MERGE},
     {"backward", ATTN_FEATURE_BACKWARD},
     {"append", ATTN_FEATURE_APPEND},
-    {"copy_pages", ATTN_FEATURE_COPY_PAGES}};
+    {"copy_pages", ATTN_FEATURE_COPY_PAGES},
+    {"selected", ATTN_FEATURE_SELECTED},
+    {"nsa_select", ATTN_FEATURE_NSA_SELECT}};
 inline constexpr uint64_t kOperations = [] {
   uint64_t bits = 0;
   for (const OperationBit& operation : kOperationBits) bits |= operation.feature;
@@ -102,7 +105,9 @@ inline constexpr Varied kOperand = {true, true, true, true, true}, kFixed = {}, 
 inline constexpr uint64_t kAppend = ATTN_FEATURE_APPEND, kCopyPages = ATTN_FEATURE_COPY_PAGES,
                           kOfCaches = kAppend | kCopyPages;
 inline constexpr uint64_t kBackward = ATTN_FEATURE_BACKWARD, kAttend = kOfForward | kBackward;
-inline constexpr uint64_t kMerge = ATTN_FEATURE_MERGE, kBoth = kOfForward | kMerge;
+inline constexpr uint64_t kSelected = ATTN_FEATURE_SELECTED, kAnyKeys = kAttend | kSelected;
+inline constexpr uint64_t kChoose = ATTN_FEATURE_NSA_SELECT;
+inline constexpr uint64_t kMerge = ATTN_FEATURE_MERGE, kGiveO = kOfForward | kMerge | kSelected;
 inline constexpr Varied kSide = {.moved = true, .planted = true, .finite = true}, kMoved = {.moved = true},
                         kGivenLse = {.moved = true, .by_plan = true}, kScales = {.finite = true},
                         kCopied = {.moved = true, .planted = true};
@@ -111,17 +116,17 @@ using enum TensorId;
 
 // clang-format off
 inline constexpr TensorSpec kRows[] = {
-    {kQ, "q", {kBatch, kHeadsQ, kSeqQ, kDimQk}, k16, kIn, ATTN_FIELD(T, q), kOperand, nullptr, 0, kAttend},
-    {kK, "k", {kBatch, kHeadsKv, kSeqK, kDimQk}, Element::kKv, kIn, ATTN_FIELD(T, k), kOperand, nullptr, 0, kAttend},
-    {kV, "v", {kBatch, kHeadsKv, kSeqK, kDimV}, Element::kKv, kIn, ATTN_FIELD(T, v), kOperand, nullptr, 0, kAttend},
+    {kQ, "q", {kBatch, kHeadsQ, kSeqQ, kDimQk}, k16, kIn, ATTN_FIELD(T, q), kOperand, nullptr, 0, kAnyKeys},
+    {kK, "k", {kBatch, kHeadsKv, kSeqK, kDimQk}, Element::kKv, kIn, ATTN_FIELD(T, k), kOperand, nullptr, 0, kAnyKeys},
+    {kV, "v", {kBatch, kHeadsKv, kSeqK, kDimV}, Element::kKv, kIn, ATTN_FIELD(T, v), kOperand, nullptr, 0, kAnyKeys},
     {kO, "o", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kOut, ATTN_FIELD(T, o), {.moved = true, .spread = true}, nullptr,
-     0, kBoth},
-    {kLse, "lse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kOut, ATTN_FIELD(T, lse), kMoved, nullptr, 0, kBoth},
+     0, kGiveO},
+    {kLse, "lse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kOut, ATTN_FIELD(T, lse), kMoved, nullptr, 0, kGiveO},
     {kBias, "bias", {kBatch, kHeadsQ, kSeqQ, kSeqK}, Element::kBias, kIn, ATTN_FIELD(T, bias), kSpread, "bias_dtype", 0,
      kAttend},
     {kMask, "mask", {kBatch, kHeadsQ, kSeqQ, kSeqK}, kByte, kIn, ATTN_FIELD(T, mask), kSpread, "has_mask", 0, kAttend},
     {kKeyLengths, "key_lengths", {kOne, kOne, kOne, kBatch}, Element::kIndex, kIn, ATTN_FIELD(T, key_lengths), kFixed,
-     "has_key_lengths", 0, kAttend | kAppend},
+     "has_key_lengths", 0, kAnyKeys | kChoose | kAppend},
     {kWorkspace, "workspace", {kOne, kOne, kOne, kPlanned}, kByte, kScratch, ATTN_FIELD(T, workspace), kFixed, nullptr, 0,
      kOfAll},
     {kO1, "o1", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, o1), kSide, nullptr, 0, kMerge},
@@ -162,6 +167,12 @@ inline constexpr TensorSpec kRows[] = {
     {kVNew, "v_new", {kBatch, kHeadsKv, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, v_new), kCopied, nullptr, 0, kAppend},
     {kCopies, "copies", {kBatch, kOne, kOne, kTwo}, Element::kIndex, kIn, ATTN_FIELD(T, copies), kFixed, nullptr, 0,
      kCopyPages},
+    {kIndices, "indices", {kBatch, kHeadsKv, kSeqQ, kSelect}, Element::kIndex, kIn, ATTN_FIELD(T, indices), kMoved,
+     "select", ATTN_FEATURE_SELECTED, kSelected},
+    {kScores, "scores", {kBatch, kHeadsKv, kSeqQ, kBlocks}, k32, kIn, ATTN_FIELD(T, scores), kMoved, "block",
+     ATTN_FEATURE_NSA_SELECT, kChoose},
+    {kChosen, "chosen", {kBatch, kHeadsKv, kSeqQ, kSelect}, Element::kIndex, kOut, ATTN_FIELD(T, indices), kMoved,
+     "select", ATTN_FEATURE_NSA_SELECT, kChoose},
 };
 // clang-format on
 }  // namespace tensor_table
@@ -329,6 +340,28 @@ constexpr int64_t slots_of(const Problem& p) {
     return p.seq_k;
 }
 
+// The indices of a query's list, of attn_problem or of a struct that counts them.
+template <class Problem>
+constexpr int64_t select_of(const Problem& p) {
+  if constexpr (requires { p.select(); })
+    return p.select();
+  else if constexpr (requires { p.select; })
+    return p.select;
+  else
+    return 0;
+}
+
+// The blocks of keys, of attn_problem or of a struct that counts them.
+template <class Problem>
+constexpr int64_t blocks_of(const Problem& p) {
+  if constexpr (requires { p.blocks(); })
+    return p.blocks();
+  else if constexpr (requires { p.block; })
+    return p.block == 0 ? 0 : p.seq_k / p.block + (p.seq_k % p.block != 0);
+  else
+    return 0;
+}
+
 // A size of attn_problem, or of any struct that has its sizes under the same names; 0 for kPlanned.
 template <class Problem>
 constexpr int64_t size_of(Size size, const Problem& p) {
@@ -336,7 +369,8 @@ constexpr int64_t size_of(Size size, const Problem& p) {
   if (size == Size::kSlots) return slots_of(p);
   if (size == Size::kTwo) return 2;
   const int64_t sizes[] = {1,        p.batch, p.heads_q, p.heads_kv,  p.seq_q, p.seq_k,
-                           p.dim_qk, p.dim_v, 0,         p.batch + 1, pages_per_seq_of(p)};
+                           p.dim_qk, p.dim_v, 0,         p.batch + 1, pages_per_seq_of(p), select_of(p),
+                           blocks_of(p)};
   return sizes[static_cast<size_t>(size)];
 }
 

@@ -23,6 +23,39 @@ bool masks_allow(const attn_problem& problem, const attn_tensors& tensors, int64
   return true;
 }
 
+bool selects(const attn_problem& problem) { return (problem.features & ATTN_FEATURE_SELECTED) != 0; }
+
+// Calls f with each number of the query's list.
+template <class F>
+void for_each_index(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i, F f) {
+  const int64_t g = h / (problem.heads_q / problem.heads_kv);
+  for (int64_t n = 0; n < problem.select; ++n)
+    f(index_at(problem.index_dtype, tensors.indices.data, offset_of(tensors.indices, b, g, i, n)));
+}
+
+// The listed keys j with first <= j < last, ascending, each once.
+void listed_keys(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i,
+                 int64_t first, int64_t last, std::vector<int64_t>* keys) {
+  std::vector<int64_t> blocks;
+  for_each_index(problem, tensors, b, h, i, [&](int64_t block) {
+    if (block >= 0 && block <= (last - 1) / problem.block) blocks.push_back(block);
+  });
+  std::ranges::sort(blocks);
+  const auto again = std::ranges::unique(blocks);
+  blocks.erase(again.begin(), again.end());
+  for (const int64_t block : blocks) {
+    for (int64_t j = std::max(block * problem.block, first); j < std::min((block + 1) * problem.block, last); ++j)
+      keys->push_back(j);
+  }
+}
+
+// True if the list of the query names the block of key j, which is not negative.
+bool lists(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i, int64_t j) {
+  bool found = false;
+  for_each_index(problem, tensors, b, h, i, [&](int64_t block) { found = found || block == j / problem.block; });
+  return found;
+}
+
 }  // namespace
 
 int64_t key_length(const attn_problem& problem, const attn_tensors& tensors, int64_t b) {
@@ -51,7 +84,12 @@ std::vector<int64_t> take_absent(const attn_problem& problem, const attn_tensors
 
 bool sees(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i,
           int64_t j) {
-  return visible(problem, lengths_of(problem, tensors, b), i, j) && masks_allow(problem, tensors, b, h, i, j);
+  return visible(problem, lengths_of(problem, tensors, b), i, j) && masks_allow(problem, tensors, b, h, i, j) &&
+         (!selects(problem) || lists(problem, tensors, b, h, i, j));
+}
+
+bool has_holes(const attn_problem& problem) {
+  return problem.has_mask || problem.bias_dtype != ATTN_NONE || selects(problem);
 }
 
 KeyRange key_range(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t i) {
@@ -65,7 +103,12 @@ void row_keys(const attn_problem& problem, const attn_tensors& tensors, int64_t 
   const int64_t last = std::min(range.last, end);
   keys->clear();
   if (last <= first) return;
-  if (!problem.has_mask && problem.bias_dtype == ATTN_NONE) {
+  if (selects(problem)) {
+    listed_keys(problem, tensors, b, h, i, first, last, keys);
+    std::erase_if(*keys, [&](int64_t j) { return !masks_allow(problem, tensors, b, h, i, j); });
+    return;
+  }
+  if (!has_holes(problem)) {
     keys->resize(static_cast<size_t>(last - first));
     std::iota(keys->begin(), keys->end(), first);
     return;

@@ -1,4 +1,5 @@
-// The keys that a query may see: by the rules of reference/semantics.h, and by the mask tensor and the bias tensor.
+// The keys that a query may see: by the rules of reference/semantics.h, by the mask tensor and the bias tensor, and by
+// its list of blocks (ATTN_FEATURE_SELECTED).
 //
 // Only the oracle uses these masks, so that a misunderstanding shared with a framework cannot hide a bug.
 // sees() answers for one key; row_keys() finds all keys of a row without examining every one. A test
@@ -28,6 +29,9 @@ std::vector<int64_t> take_absent(const attn_problem& problem, const attn_tensors
 
 // True if query i of head h in batch b may see key j, for any j.
 bool sees(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i, int64_t j);
+
+// True if a row may see not all of the keys that position allows.
+bool has_holes(const attn_problem& problem);
 
 // The keys that position allows: length, causality, window.
 KeyRange key_range(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t i);

@@ -454,6 +454,85 @@ TEST(PlugIn, KeysInPagesHaveATable) {
   EXPECT_EQ(answer(kPaged, none).status, ATTN_OK) << "there is no page";
 }
 
+struct Selected : Paged {
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_SELECTED | ATTN_FEATURE_PAGED | ATTN_FEATURE_BACKWARD;
+};
+
+TEST(PlugIn, ListedBlocksHaveIndices) {
+  constexpr attn_kernel kSelected = attn::plug_in<Selected>();
+  static int64_t list[64] = {};
+  Offer selected;
+  selected.env.backend = ATTN_CUDA, selected.env.variant = 0;
+  attn_problem& p = selected.problem;
+  selected.dense();
+  p.features = ATTN_FEATURE_SELECTED;
+  p.block = 16, p.select = 2;
+  selected.tensors.indices = {list, {2, 2, 2, 1}};
+  EXPECT_EQ(answer(kSelected, selected).status, ATTN_OK) << answer(kSelected, selected).reason;
+  const auto refuses = [&](void (*change)(Offer&), const char* words) {
+    Offer other = selected;
+    change(other);
+    const Told told = answer(kSelected, other);
+    EXPECT_NE(told.status, ATTN_OK) << words;
+    EXPECT_NE(told.reason.find(words), std::string::npos) << told.reason;
+  };
+  refuses([](Offer& x) { x.tensors.indices.data = nullptr; }, "indices is a null pointer");
+  refuses([](Offer& x) { x.tensors.indices.data = reinterpret_cast<char*>(list) + 4; }, "not aligned");
+  refuses([](Offer& x) { x.problem.block = 0; }, "asks for lists of blocks");
+  refuses([](Offer& x) { x.problem.select = 0; }, "asks for lists of blocks");
+  refuses([](Offer& x) { x.problem.select = -1; }, "select = -1 is outside");
+  refuses([](Offer& x) { x.problem.features = 0; }, "does not ask for lists of blocks");
+  refuses([](Offer& x) { x.problem.features |= ATTN_FEATURE_BACKWARD; }, "two operations");
+  refuses([](Offer& x) { x.problem.window_left = 1; }, "has no window");
+  refuses([](Offer& x) { x.problem.num_splits = 1; }, "has no window");
+  refuses([](Offer& x) {
+    x.problem.features |= ATTN_FEATURE_PAGED, x.problem.page_size = 1;
+  }, "only the forward pass has pages");
+}
+
+struct Choice : Paged {
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_SELECTED;
+};
+
+TEST(PlugIn, AChoiceOfBlocksHasScores) {
+  constexpr attn_kernel kChoice = attn::plug_in<Choice>();
+  static int64_t list[8] = {};
+  static float scores[8] = {};
+  Offer choice;
+  choice.env.backend = ATTN_CUDA, choice.env.variant = 0;
+  attn_problem& p = choice.problem;
+  p = {};
+  p.size = sizeof p;
+  p.bias_dtype = ATTN_NONE, p.window_left = p.window_right = -1;
+  p.batch = p.heads_q = p.heads_kv = p.dim_qk = p.dim_v = 1, p.seq_q = 2, p.seq_k = 7;
+  p.features = ATTN_FEATURE_NSA_SELECT;
+  p.block = 2, p.select = 3, p.select_first = 1, p.select_last = 2;
+  choice.tensors = {};
+  choice.tensors.size = sizeof choice.tensors;
+  choice.tensors.indices = {list, {6, 6, 3, 1}};
+  choice.tensors.scores = {scores, {8, 8, 4, 1}};
+  EXPECT_EQ(answer(kChoice, choice).status, ATTN_OK) << answer(kChoice, choice).reason;
+  EXPECT_EQ(attn::blocks_of_keys(p), 4);
+  const auto refuses = [&](void (*change)(Offer&), const char* words) {
+    Offer other = choice;
+    change(other);
+    const Told told = answer(kChoice, other);
+    EXPECT_NE(told.status, ATTN_OK) << words;
+    EXPECT_NE(told.reason.find(words), std::string::npos) << told.reason;
+  };
+  refuses([](Offer& x) { x.tensors.scores.data = nullptr; }, "scores is a null pointer");
+  refuses([](Offer& x) { x.tensors.indices.data = nullptr; }, "indices is a null pointer");
+  refuses([](Offer& x) { x.tensors.indices.stride[2] = 2; }, "the strides of indices");
+  refuses([](Offer& x) { x.problem.select_last = 3; }, "is less than select_first + select_last");
+  refuses([](Offer& x) { x.problem.select_first = -1; }, "select_first = -1 is outside");
+  refuses([](Offer& x) { x.problem.dim_v = 2; }, "dim_qk = dim_v = 1");
+  refuses([](Offer& x) { x.problem.block = 0; }, "asks for lists of blocks");
+  refuses([](Offer& x) { x.problem.features |= ATTN_FEATURE_SELECTED; }, "two operations");
+  refuses([](Offer& x) {
+    x.problem.features = ATTN_FEATURE_SELECTED, x.problem.select_last = 0;
+  }, "only a choice of blocks has select_first");
+}
+
 TEST(PlugIn, KnowsItsVariants) {
   Offer x;
   for (int32_t variant : {0, 1, 2}) {

@@ -14,7 +14,7 @@ import numpy as np
 import attnfuzz
 import attnfuzz.targets
 from attnfuzz.cases import Stream
-from attnfuzz.targets.numpy_reference import attention, backward, backward_recomputed
+from attnfuzz.targets.numpy_reference import attention, backward, backward_recomputed, selected
 
 COMMAND = sys.argv.pop(1)
 
@@ -126,8 +126,18 @@ class Cases(unittest.TestCase):
         self.assertGreater(told, 30)
         base_2 = drawn("lse_base=2 f16", count=20, operation="backward")
         self.assertTrue(all(np.isneginf(case.lse[~np.isfinite(case.lse)]).all() or np.isnan(case.lse).any() for case in base_2))
-        with self.assertRaisesRegex(ValueError, "operation='decode': one of 'forward', 'merge', 'backward'"):
+        with self.assertRaisesRegex(ValueError, "operation='decode': one of 'forward', 'merge', 'backward', 'selected', 'nsa_select'"):
             attnfuzz.cases(operation="decode")
+
+    def test_listed_blocks_are_drawn_too(self):
+        for case in drawn(count=20, operation="selected"):
+            self.assertEqual(case.indices.shape, (case.p.batch, case.p.heads_kv, case.p.seq_q, case.p.select))
+            self.assertGreaterEqual(case.p.block, 1)
+            self.assertIsNone(case.mask)
+            o, lse = case.call(selected)
+            self.assertEqual(lse.shape, (case.p.batch, case.p.heads_q, case.p.seq_q))
+        with self.assertRaisesRegex(TypeError, "listed blocks has no oracle here"):
+            case.assert_within(o)
 
     def test_a_merge_is_drawn_too(self):
         case = drawn(count=1, operation="merge")[0]

@@ -48,12 +48,13 @@ TEST(TensorSpec, TwoRowsMayHaveOneMemberInDifferentOperations) {
   for (const TensorSpec& spec : kTensors) {
     if (shares_member(spec)) sharing.push_back(spec.id);
   }
-  EXPECT_EQ(sharing, (std::vector{TensorId::kSavedO, TensorId::kSavedLse, TensorId::kCacheK, TensorId::kCacheV}));
+  EXPECT_EQ(sharing, (std::vector{TensorId::kSavedO, TensorId::kSavedLse, TensorId::kCacheK, TensorId::kCacheV,
+                                  TensorId::kChosen}));
   EXPECT_EQ(spec_of(TensorId::kSavedO).at.offset, spec_of(TensorId::kO).at.offset);
   EXPECT_TRUE(in_problem(spec_of(TensorId::kSavedO), ATTN_FEATURE_BACKWARD));
   EXPECT_FALSE(in_problem(spec_of(TensorId::kO), ATTN_FEATURE_BACKWARD));
   EXPECT_FALSE(in_problem(spec_of(TensorId::kSavedO), 0));
-  EXPECT_TRUE(attends(0) && attends(ATTN_FEATURE_BACKWARD) && !attends(ATTN_FEATURE_MERGE));
+  EXPECT_TRUE(attends(0) && attends(ATTN_FEATURE_BACKWARD) && attends(ATTN_FEATURE_SELECTED) && !attends(ATTN_FEATURE_MERGE));
 }
 
 TEST(TensorSpec, ShapesAreTheContracts) {
@@ -74,7 +75,7 @@ TEST(TensorSpec, ShapesAreTheContracts) {
   EXPECT_EQ(element_bytes(spec_of(TensorId::kBias), {ATTN_F32, ATTN_BF16, ATTN_F16}), 2);
   EXPECT_EQ(std::vector<TensorId>(kOutputs.begin(), kOutputs.end()),
             (std::vector{TensorId::kO, TensorId::kLse, TensorId::kDq, TensorId::kDk, TensorId::kDv,
-                         TensorId::kDbias, TensorId::kDsink}));
+                         TensorId::kDbias, TensorId::kDsink, TensorId::kChosen}));
   EXPECT_EQ(std::vector<TensorId>(kStates.begin(), kStates.end()), (std::vector{TensorId::kCacheK, TensorId::kCacheV}));
   EXPECT_EQ(kInputs.size() + kOutputs.size() + kStates.size() + 1, static_cast<size_t>(kTensorCount));
 }
@@ -124,6 +125,9 @@ TEST(TensorSpec, PackedEntriesAreOneInMemory) {
   is(TensorId::kV, {10, 3, 4, 9});
   is(TensorId::kMask, {2, 6, 5, 7});
   is(TensorId::kBlockTable, {2, 1, 1, 3});
+  p.ragged = 0, p.page_size = 0, p.block = 16, p.select = 4;
+  is(TensorId::kIndices, {2, 3, 5, 4});
+  is(TensorId::kScores, {2, 3, 5, 1});
   EXPECT_EQ(element_bytes(spec_of(TensorId::kCuK), {.input = ATTN_F16, .index = ATTN_INDEX_32}), 4);
   EXPECT_EQ(element_bytes(spec_of(TensorId::kKeyLengths), {.input = ATTN_F16, .index = ATTN_INDEX_64}), 8);
 }

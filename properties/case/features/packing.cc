@@ -207,7 +207,8 @@ void tidy(Case& c) {
   if ((p.features & ATTN_FEATURE_APPEND) != 0) p.packed_k.reset();
   tidy_side(p.packed_q, p.batch, p.seq_q);
   tidy_side(p.packed_k, p.batch, p.seq_k);
-  const bool numbers = p.packed_q || p.packed_k || p.key_lengths || (p.features & ATTN_FEATURE_COPY_PAGES) != 0;
+  const bool numbers = p.packed_q || p.packed_k || p.key_lengths || p.selects() || p.chooses() ||
+                       (p.features & ATTN_FEATURE_COPY_PAGES) != 0;
   if (!numbers) p.index_dtype = ATTN_INDEX_64;
   if (p.packed_q) c.once.q.batch = false;
   if (p.packed_k) c.once.k.batch = c.once.v.batch = false;

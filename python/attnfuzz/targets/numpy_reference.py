@@ -1,4 +1,4 @@
-"""Attention in NumPy, forward and backward: right, slow and plain, in fp32 arithmetic."""
+"""Attention in NumPy, forward, backward and over listed blocks: right, slow and plain, in fp32 arithmetic."""
 
 import copy
 from dataclasses import replace
@@ -87,6 +87,22 @@ def attention(p, q, k, v, bias=None, mask=None, key_lengths=None, sink=None, slo
 
 attention_fp32 = attnfuzz.target(attention.function, errors=ERRORS, domain=attnfuzz.Domain(dtypes=("f32",)),
                                  description="attention in NumPy, inputs and output in fp32")
+
+
+def listed(p, indices):
+    """(batch, heads_kv, seq_q, seq_k): does the query's list name the block of the key."""
+    indices, blocks = np.asarray(indices, np.int64), -(-p.seq_k // p.block)
+    named = np.zeros((*indices.shape[:3], blocks + 1), bool)
+    np.put_along_axis(named, np.where((indices >= 0) & (indices < blocks), indices, blocks), True, axis=-1)
+    return named[..., np.arange(p.seq_k) // p.block]
+
+
+@attnfuzz.target(operation="selected", errors=ERRORS, bf16="bits",
+                 domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32"), features=("int32",)))
+def selected(p, q, k, v, indices, key_lengths=None):
+    """attention over listed blocks in NumPy, fp32"""
+    seen = np.repeat(listed(p, indices), p.heads_q // p.heads_kv, axis=1)
+    return attention.function(p, q, k, v, mask=seen, key_lengths=key_lengths)
 
 
 def _pairs(p, q, k, v, dout, bias, mask, key_lengths):

@@ -70,7 +70,8 @@ Case full_case() {
                .paging = Paging{64, 7, 2, 3, PageJunk::kMixed, true, 1},
                .kv8 = Kv8{KvFormat::kE5m2,
                           {ScaleKind::kApart, true, true, true, 5},
-                          {ScaleKind::kHeadOff, true, true, true, 6}}};
+                          {ScaleKind::kHeadOff, true, true, true, 6}},
+               .selection = {16, true, 3, SelectionKind::kAnywhere, 1ull << 63, 2, 5, true, 4, 6, 7}};
   c.env = {.sm_count = 1,
            .compute_capability = 80,
            .shared_memory_limit = 1024,
@@ -128,7 +129,7 @@ TEST(Codec, EveryFieldIsWritten) {
   // 0 is a value somewhere, so what is counted is fields: those of case.h.
   const SortedJson json = SortedJson::parse(encode(full_case()));
   EXPECT_EQ(json.size(), 16u);
-  EXPECT_EQ(json["problem"].size(), 26u);
+  EXPECT_EQ(json["problem"].size(), 27u);
   EXPECT_EQ(json["problem"]["bias"].size(), 5u);
   EXPECT_EQ(json["problem"]["mask"].size(), 2u);
   EXPECT_EQ(json["problem"]["slopes"].size(), 3u);
@@ -136,6 +137,7 @@ TEST(Codec, EveryFieldIsWritten) {
   EXPECT_EQ(json["problem"]["paging"].size(), 7u);
   EXPECT_EQ(json["problem"]["kv8"].size(), 3u);
   EXPECT_EQ(json["problem"]["kv8"]["k"].size(), 5u);
+  EXPECT_EQ(json["problem"]["selection"].size(), 11u);
   EXPECT_EQ(json["problem"]["mask"]["visible"].size(), 3u);
   EXPECT_EQ(json["problem"]["mask"]["broadcast"].size(), 3u);
   EXPECT_EQ(json["env"].size(), 6u);

@@ -123,6 +123,7 @@ void change_contents(Case& c) {
   if (p.kv8) {
     for (KvScales* scales : {&p.kv8->k, &p.kv8->v}) scales->kind = ScaleKind::kUneven, ++scales->seed;
   }
+  if (p.selects()) ++p.selection.seed;
   if (p.bias) ++p.bias->seed;
   if (p.mask) ++p.mask->visible.seed;
   for (auto* side : {&p.packed_q, &p.packed_k}) {

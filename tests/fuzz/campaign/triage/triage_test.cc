@@ -240,6 +240,16 @@ TEST(FeatureNames, AreEachOfSomeCase) {
   copy.problem.paging = Paging{.spare = 2};
   copy.copies = {{0, 1}};
   meet(copy);
+  Case selected;
+  selected.problem.features = ATTN_FEATURE_SELECTED;
+  selected.problem.seq_k = 33;
+  selected.problem.selection = {.block = 16, .kind = SelectionKind::kRepeated, .holes = 1, .empty = 2};
+  meet(selected);
+  selected.problem.selection.block = 1;
+  meet(selected);
+  selected.problem.features = ATTN_FEATURE_NSA_SELECT;
+  selected.problem.selection = {.select = 2, .first = 1};
+  meet(selected);
   const std::vector<std::string> names = feature_names();
   EXPECT_EQ(met, std::set<std::string>(names.begin(), names.end()));
   EXPECT_EQ(met.size(), names.size());

@@ -1,0 +1,64 @@
+// Chooses blocks by their scores (ATTN_FEATURE_NSA_SELECT). A warp takes a list.
+//
+// A block's rank is the number of candidates that come before it: forced ones first, then by score, of equal scores the
+// lower number. The blocks of the lowest ranks are chosen. Lanes rank 32 blocks at a time, and a ballot says where in
+// the list each of the chosen stands.
+#pragma once
+
+#include "kernels/nsa/selected.h"
+
+namespace attn::nsa {
+
+struct SelectParams {
+  SelectedParams of;  // sizes, key lengths, indices
+  Strided scores;
+  int64_t lists, first, last;
+};
+
+// True if block a comes before block b among `count` candidates.
+__device__ inline bool before(const SelectParams& p, const float* scores, int64_t count, int64_t a, int64_t b) {
+  const int64_t stride = p.scores.stride[3];
+  const bool forced_a = a < p.first || a >= count - p.last, forced_b = b < p.first || b >= count - p.last;
+  if (forced_a != forced_b) return forced_a;
+  const float x = scores[a * stride], y = scores[b * stride];
+  if (!forced_a && x != y) return x > y;
+  return a < b;
+}
+
+// The bits that are set.
+__device__ inline int count_of(uint32_t bits) {
+  bits -= bits >> 1 & 0x55555555u;
+  bits = (bits & 0x33333333u) + (bits >> 2 & 0x33333333u);
+  bits = (bits + (bits >> 4)) & 0x0f0f0f0fu;
+  return static_cast<int>((bits * 0x01010101u) >> 24);
+}
+
+__device__ inline void put(const SelectedParams& p, int64_t at, int64_t block) {
+  if (p.narrow)
+    static_cast<int32_t*>(p.indices.data)[at] = static_cast<int32_t>(block);
+  else
+    static_cast<int64_t*>(p.indices.data)[at] = block;
+}
+
+static __global__ void select_kernel(const __grid_constant__ SelectParams p) {
+  const int64_t list = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
+  if (list >= p.lists) return;  // a whole warp
+  const SelectedParams& of = p.of;
+  const int64_t i = list % of.seq_q, g = list / of.seq_q % of.heads_kv, b = list / of.seq_q / of.heads_kv;
+  const int64_t end = end_of_keys(of, b, i), count = end <= 0 ? 0 : (end - 1) / of.block + 1;
+  const float* scores = p.scores.at<float>(b, g, i);
+  const int64_t to = b * of.indices.stride[0] + g * of.indices.stride[1] + i * of.indices.stride[2];
+  int64_t found = 0;
+  for (int64_t tile = 0; tile < count; tile += 32) {
+    const int64_t block = tile + lane_id();
+    int64_t rank = 0;
+    for (int64_t other = 0; block < count && other < count; ++other) rank += before(p, scores, count, other, block);
+    const bool chosen = block < count && rank < of.select;
+    const uint32_t all = ballot(chosen), below = all & ((uint32_t{1} << lane_id()) - 1);
+    if (chosen) put(of, to + (found + count_of(below)) * of.indices.stride[3], block);
+    found += count_of(all);
+  }
+  for (int64_t n = found + lane_id(); n < of.select; n += 32) put(of, to + n * of.indices.stride[3], -1);
+}
+
+}  // namespace attn::nsa

@@ -1,0 +1,175 @@
+// Attention of a query over the keys of listed blocks (ATTN_FEATURE_SELECTED). A block of threads takes one query of
+// one KV head, and each of its warps takes query heads of the group in turn.
+//
+//   load_list    the list, in shared memory: an index that names nothing, no key that the query sees, or a block that
+//                an earlier index names becomes -1
+//   attend       a warp a query head: walks over the list in tiles of 32 keys, a lane a key for the scores and a lane a
+//                column for O
+//
+// A tile is 32 neighbouring places of the list: place n is key n % span of the block that index n / span names. Scores
+// and sums are fp32, and the maximum runs from tile to tile.
+#pragma once
+
+#include "kernels/forward/params.h"
+#include "kernels/primitives/barrier.h"
+#include "kernels/primitives/math.h"
+#include "kernels/primitives/shared.h"
+#include "kernels/primitives/types.h"
+#include "kernels/primitives/warp.h"
+
+namespace attn::nsa {
+
+inline constexpr int kWarps = 4;
+inline constexpr int kThreads = 32 * kWarps;
+inline constexpr int kTile = 32;          // keys of a tile, a lane each
+inline constexpr int kMostColumns = 256;  // of Q, K, V
+inline constexpr int64_t kMostSelect = 4096;
+
+struct SelectedParams {
+  Strided q, k, v, o, lse, indices;
+  const void* key_lengths;  // nullptr: all seq_k
+  int64_t heads_kv, seq_q, seq_k, block;
+  int64_t span;  // places of a block in a tile: no more than there are keys
+  int32_t select, group, dim_qk, dim_v;
+  bool narrow;  // indices and key_lengths hold int32_t
+  bool causal, bottom_right;
+  float scale, softcap, inverse_cap;  // inverse_cap 0: there is no cap
+};
+
+__device__ inline float load(const F16* from) { return to_float(*from); }
+__device__ inline float load(const BF16* from) { return to_float(*from); }
+__device__ inline float load(const float* from) { return *from; }
+
+template <class T>
+__device__ void store(T* to, float value) {
+  *to = from_float<T>(value);
+}
+__device__ inline void store(float* to, float value) { *to = value; }
+
+__device__ inline int64_t index_at(const SelectedParams& p, const void* array, int64_t n) {
+  return p.narrow ? static_cast<const int32_t*>(array)[n] : static_cast<const int64_t*>(array)[n];
+}
+
+// Query i sees no key at or behind this one, by length and causal order.
+__device__ inline int64_t end_of_keys(const SelectedParams& p, int64_t b, int64_t i) {
+  int64_t keys = p.seq_k;
+  if (p.key_lengths != nullptr) {
+    const int64_t length = index_at(p, p.key_lengths, b);
+    keys = length < 0 ? 0 : length < keys ? length : keys;
+  }
+  const int64_t diagonal = p.bottom_right ? i + keys - p.seq_q : i;
+  return p.causal && diagonal + 1 < keys ? diagonal + 1 : keys;
+}
+
+// What a block of threads has in shared memory: the list, and for each warp a query, and the keys of a tile with their
+// weights.
+struct Shared {
+  int32_t *raw, *list;
+  float *q, *weight;
+  int64_t* key;
+
+  __device__ Shared(SharedArena& arena, int32_t select)
+      : raw(arena.carve<int32_t>(static_cast<size_t>(select))),
+        list(arena.carve<int32_t>(static_cast<size_t>(select))),
+        q(arena.carve<float>(kWarps * kMostColumns) + warp_id() * kMostColumns),
+        weight(arena.carve<float>(kWarps * kTile) + warp_id() * kTile),
+        key(arena.carve<int64_t>(kWarps * kTile) + warp_id() * kTile) {}
+
+  static size_t bytes(int64_t select) {
+    return 2 * shared_bytes<int32_t>(static_cast<size_t>(select)) + shared_bytes<float>(kWarps * kMostColumns) +
+           shared_bytes<float>(kWarps * kTile) + shared_bytes<int64_t>(kWarps * kTile);
+  }
+};
+
+__device__ inline void load_list(const SelectedParams& p, const Shared& shared, int64_t b, int64_t g, int64_t i,
+                                 int64_t end) {
+  const int64_t first = b * p.indices.stride[0] + g * p.indices.stride[1] + i * p.indices.stride[2];
+  for (int n = thread_id(); n < p.select; n += kThreads) {
+    const int64_t index = end <= 0 ? -1 : index_at(p, p.indices.data, first + n * p.indices.stride[3]);
+    shared.raw[n] = index >= 0 && index <= (end - 1) / p.block ? static_cast<int32_t>(index) : -1;
+  }
+  cta_sync();
+  for (int n = thread_id(); n < p.select; n += kThreads) {
+    const int32_t index = shared.raw[n];
+    bool again = false;
+    for (int earlier = 0; earlier < n; ++earlier) again = again || shared.raw[earlier] == index;
+    shared.list[n] = again ? -1 : index;
+  }
+  cta_sync();
+}
+
+// The key at a place of the list; -1 if there is none that the query sees.
+__device__ inline int64_t key_at(const SelectedParams& p, const Shared& shared, int64_t place, int64_t end) {
+  const int64_t n = place / p.span;
+  if (n >= p.select || shared.list[n] < 0) return -1;
+  const int64_t key = shared.list[n] * p.block + place % p.span;
+  return key < end ? key : -1;
+}
+
+// The score of the warp's query and a key, times log2 e. Only hidden keys have -inf.
+template <class T>
+__device__ float score_of(const SelectedParams& p, const Shared& shared, const T* k) {
+  float product = 0;
+  for (int t = 0; t < p.dim_qk; ++t) product = fma(shared.q[t], load(k + t * p.k.stride[3]), product);
+  float score = product * p.scale;
+  if (p.inverse_cap != 0) score = p.softcap * tanh(score * p.inverse_cap);
+  score *= kLog2e;
+  return score == neg_inf() ? lowest() : score;
+}
+
+template <class T>
+__device__ void attend(const SelectedParams& p, const Shared& shared, int64_t b, int64_t g, int64_t h, int64_t i,
+                       int64_t end) {
+  constexpr int kColumns = kMostColumns / 32;  // of a lane
+  const T* q = p.q.at<T>(b, h, i);
+  for (int t = lane_id(); t < p.dim_qk && end > 0; t += 32) shared.q[t] = load(q + t * p.q.stride[3]);
+  syncwarp();
+  float largest = neg_inf(), sum = 0, out[kColumns] = {};
+  for (int64_t place = 0; place < p.select * p.span; place += kTile) {
+    const int64_t key = key_at(p, shared, place + lane_id(), end);
+    if (ballot(key >= 0) == 0) continue;  // all lanes
+    const float score = key >= 0 ? score_of<T>(p, shared, p.k.at<T>(b, g, key)) : neg_inf();
+    const float before = largest;
+    largest = fmax(largest, warp_max(score));
+    const float factor = ex2(before - largest), weight = key >= 0 ? ex2(score - largest) : 0.0f;
+    sum = fma(sum, factor, warp_sum(weight));
+    shared.key[lane_id()] = key;
+    shared.weight[lane_id()] = weight;
+    syncwarp();
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+      const int column = lane_id() + 32 * n;
+      if (column >= p.dim_v) break;
+      out[n] *= factor;
+      for (int other = 0; other < kTile; ++other) {
+        if (shared.key[other] < 0) continue;
+        const T* v = p.v.at<T>(b, g, shared.key[other]);
+        out[n] = fma(shared.weight[other], load(v + column * p.v.stride[3]), out[n]);
+      }
+    }
+    syncwarp();
+  }
+  const bool dead = sum == 0;  // the largest weight is 1
+  const float inverse = dead ? 0.0f : rcp(sum);
+#pragma unroll
+  for (int n = 0; n < kColumns; ++n) {
+    const int column = lane_id() + 32 * n;
+    if (column < p.dim_v) store(p.o.at<T>(b, h, i) + column * p.o.stride[3], out[n] * inverse);
+  }
+  if (lane_id() == 0 && p.lse.data != nullptr)
+    *p.lse.at<float>(b, h, i) = dead ? neg_inf() : (largest + lg2(sum)) * kLn2;
+  syncwarp();
+}
+
+template <class T>
+__global__ void selected_kernel(const __grid_constant__ SelectedParams p) {
+  SharedArena arena;
+  const Shared shared(arena, p.select);
+  const int64_t block = blockIdx.x;
+  const int64_t i = block % p.seq_q, g = block / p.seq_q % p.heads_kv, b = block / p.seq_q / p.heads_kv;
+  const int64_t end = end_of_keys(p, b, i);
+  load_list(p, shared, b, g, i, end);
+  for (int64_t h = g * p.group + warp_id(); h < (g + 1) * p.group; h += kWarps) attend<T>(p, shared, b, g, h, i, end);
+}
+
+}  // namespace attn::nsa

@@ -1,0 +1,111 @@
+// The choice of blocks by scores (ATTN_FEATURE_NSA_SELECT): the stage of native sparse attention between the scores of
+// blocks and attention over the listed ones. It is exact, ties included.
+#include "properties/operations/operation.h"
+
+#include <algorithm>
+
+#include "properties/case/case.h"
+#include "properties/case/geometry.h"
+#include "properties/case/shrink_toggles.h"
+#include "reference/choice.h"
+
+namespace attnfuzz::operations {
+namespace {
+
+using enum TensorId;
+
+constexpr TensorId kInputsOfChoice[] = {kScores, kKeyLengths};
+constexpr Output kOutputsOfChoice[] = {{.tensor = kChosen, .kind = OutputKind::kExact}};
+
+// A number that depends on what was drawn alone.
+uint64_t dice(const Case& c, uint64_t salt) {
+  uint64_t x = salt * 0x9e3779b97f4a7c15 + 0x5e1ec7;
+  for (const uint64_t part : {c.q.seed, c.k.seed, c.v.seed, static_cast<uint64_t>(c.problem.seq_q),
+                              static_cast<uint64_t>(c.problem.seq_k), c.env.schedule_seed}) {
+    x = (x ^ part) * 0x9e3779b97f4a7c15;
+    x ^= x >> 29;
+  }
+  return x >> 8;
+}
+int64_t range(const Case& c, uint64_t salt, int64_t low, int64_t high) {
+  return low + static_cast<int64_t>(dice(c, salt) % static_cast<uint64_t>(high - low + 1));
+}
+
+// Most rows have ties: among integers, zeros of both signs, or everywhere. In the others all scores differ.
+Fill scores_of(const Case& c) {
+  constexpr Fill kFills[] = {{.kind = FillKind::kSmallInt},  {.kind = FillKind::kSmallInt},
+                             {.kind = FillKind::kConstant},  {.kind = FillKind::kSignedZero},
+                             {.kind = FillKind::kGaussian},  {.kind = FillKind::kGaussian},
+                             {.kind = FillKind::kUniform},   {.kind = FillKind::kUniform, .exponent = -12},
+                             {.kind = FillKind::kNegative},  {.kind = FillKind::kHuge},
+                             {.kind = FillKind::kSubnormal}, {.kind = FillKind::kPosition}};
+  Fill fill = kFills[dice(c, 1) % std::size(kFills)];
+  if (fill.kind != FillKind::kConstant && fill.kind != FillKind::kPosition) fill.seed = 1 + dice(c, 2) % 65535;
+  return fill;
+}
+
+// The number of blocks is that of the keys for most cases: a stage with few blocks shows little.
+void draw_blocks(const Case& drawn, Problem& p) {
+  constexpr int64_t kSizes[] = {1, 1, 1, 1, 2, 3, 4, 8, 16, 32, 64}, kMostBlocks = 2048;
+  Selection& selection = p.selection;
+  selection = {};
+  selection.block = kSizes[dice(drawn, 3) % std::size(kSizes)];
+  while (p.blocks() > kMostBlocks) selection.block *= 2;
+  const int64_t blocks = std::max<int64_t>(p.blocks(), 1);
+  switch (dice(drawn, 4) % 6) {
+    case 0:
+      selection.select = blocks;
+      break;
+    case 1:
+      selection.select = blocks + range(drawn, 5, 1, 9);
+      break;
+    case 2:
+      selection.select = range(drawn, 5, 1, std::min<int64_t>(blocks, 3));
+      break;
+    default:
+      selection.select = range(drawn, 5, 1, std::min<int64_t>(blocks, 64));
+  }
+  if (dice(drawn, 6) % 3 == 0) return;
+  selection.first = range(drawn, 7, 0, std::min<int64_t>(selection.select, 2));
+  selection.last = range(drawn, 8, 0, std::min<int64_t>(selection.select - selection.first, 3));
+}
+
+void shape(Case& c, uint64_t kernel_features) {
+  if (c.problem.chooses()) return;
+  const Case drawn = c;
+  const Problem& from = drawn.problem;
+  Problem& p = c.problem;
+  p = Problem{};
+  p.batch = from.batch, p.heads_q = p.heads_kv = from.heads_kv;
+  p.seq_q = from.seq_q, p.seq_k = from.seq_k;
+  p.key_lengths = from.key_lengths;
+  p.causal = from.causal || dice(drawn, 9) % 2 == 0;
+  if (p.causal) p.align = from.causal ? from.align : dice(drawn, 10) % 3 == 0 ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
+  p.features = ATTN_FEATURE_NSA_SELECT;
+  draw_blocks(drawn, p);
+  if ((kernel_features & ATTN_FEATURE_INDEX32) != 0 && dice(drawn, 11) % 2 == 0) p.index_dtype = ATTN_INDEX_32;
+  c.scores = scores_of(drawn);
+  c.q = c.k = c.v = Fill{};
+  c.once = {};
+  c.planted.clear();
+  c.nan_beyond_lengths = false;
+  for (const auto& [to, as] : {std::pair{kScores, kQ}, std::pair{kChosen, kO}}) {
+    TensorLayout& layout = c.layout[static_cast<size_t>(to)];
+    layout = drawn.layout[static_cast<size_t>(as)];
+    layout.spread = 0;
+    if (!geometry(c, to)) layout = {};  // drawn for other sizes, it would not fit
+  }
+  tidy(c);
+}
+
+}  // namespace
+
+extern const Operation nsa_select = {.name = "nsa_select",
+                                     .feature = ATTN_FEATURE_NSA_SELECT,
+                                     .inputs = kInputsOfChoice,
+                                     .outputs = kOutputsOfChoice,
+                                     .evaluate = evaluate_choice,
+                                     .known = kChoiceKnows,
+                                     .shape = shape};
+
+}  // namespace attnfuzz::operations

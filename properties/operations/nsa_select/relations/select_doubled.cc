@@ -1,0 +1,39 @@
+// Scores times a power of two keep their order and their ties: the same blocks are chosen.
+#include "properties/judge/judge.h"
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::operations {
+extern const Operation nsa_select;
+}
+
+namespace attnfuzz::relations {
+namespace {
+
+// Values that stay far from the ends of fp32.
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  if (c.scores.kind == FillKind::kSubnormal || c.scores.kind == FillKind::kHuge)
+    c.scores = Fill{.kind = FillKind::kSmallInt, .seed = c.scores.seed};
+  c.scores.exponent = std::clamp(c.scores.exponent, -40, 40);
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  Case other = variant_of(base->c);
+  other.scores.exponent += 1;
+  if (const Run* run = trial.run(other, "scores times 2")) trial.all_bits(*base, *run, "scores times 2");
+}
+
+}  // namespace
+
+extern const Property select_doubled = {"select_doubled",
+                                        "scores times 2^k choose the same blocks",
+                                        adapt,
+                                        check,
+                                        /*needs_stages=*/false,
+                                        /*asks_target=*/false,
+                                        /*compares=*/false,
+                                        /*operation=*/&operations::nsa_select};
+
+}  // namespace attnfuzz::relations

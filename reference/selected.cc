@@ -1,0 +1,16 @@
+#include "reference/selected.h"
+
+namespace attnfuzz {
+
+Reference evaluate_selected(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+                            const Calibration& calibration, RowSample sample, bool exact) {
+  require_known(kSelectedKnows, problem.features);
+  attn_plan any_order = plan;
+  any_order.key_order = ATTN_KEYS_ANY;
+  any_order.max_rule = ATTN_MAX_UNKNOWN;
+  any_order.sum_lanes = 0;
+  const ErrorModel model = make_error_model(problem, any_order, calibration);
+  return evaluate_visible(problem, host, model, sampled_rows(problem, plan.tile_q, sample), exact);
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,167 @@
+// Attention over listed blocks that is made of a drawn case: legal, the same when made again, kept by files, and with
+// lists of every kind in memory.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <set>
+
+#include "properties/case/codec.h"
+#include "properties/case/geometry.h"
+#include "properties/case/selection.h"
+#include "properties/case/shrink_toggles.h"
+#include "properties/data/recipe.h"
+#include "properties/draw/generator.h"
+#include "properties/memory/layout.h"
+#include "properties/operations/operation.h"
+#include "reference/rows/visibility.h"
+
+namespace attnfuzz {
+namespace {
+
+const Operation& selected() { return operation_of(ATTN_FEATURE_SELECTED); }
+
+TEST(SelectedShape, EveryDrawnCaseBecomesALegalOne) {
+  ASSERT_STREQ(selected().name, "selected");
+  std::set<SelectionKind> kinds;
+  std::set<int64_t> blocks;
+  int holes = 0, leading = 0, empty = 0, ordered = 0, tokens = 0, narrow = 0, causal = 0, cut = 0, several = 0;
+  for (uint64_t index = 0; index < 3000; ++index) {
+    Case c = draw({.features = ATTN_FEATURE_INDEX32}, 5, index);
+    selected().shape(c, ATTN_FEATURE_INDEX32);
+    ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c) << "\n" << encode(c);
+    Case again = c;
+    selected().shape(again, ATTN_FEATURE_INDEX32);
+    tidy(again);
+    ASSERT_EQ(again, c) << encode(c);
+    const auto read = decode(encode(c));
+    ASSERT_TRUE(std::holds_alternative<Case>(read) && std::get<Case>(read) == c) << encode(c);
+    const Problem& p = c.problem;
+    kinds.insert(p.selection.kind), blocks.insert(p.block());
+    holes += p.selection.holes > 0, leading += p.selection.leading, empty += p.selection.empty > 0;
+    ordered += p.selection.order != 0, tokens += p.selection.tokens, narrow += p.index_dtype == ATTN_INDEX_32;
+    causal += p.causal, cut += p.seq_k % p.block() != 0, several += p.heads_q > p.heads_kv;
+  }
+  EXPECT_EQ(kinds.size(), static_cast<size_t>(kSelectionKinds));
+  for (const int64_t block : {1, 16, 64}) EXPECT_TRUE(blocks.contains(block)) << block;
+  EXPECT_GT(holes, 900);
+  EXPECT_GT(leading, 400);
+  EXPECT_GT(empty, 400);
+  EXPECT_GT(ordered, 900);
+  EXPECT_GT(tokens, 100);
+  EXPECT_GT(narrow, 1000);
+  EXPECT_GT(causal, 1500);
+  EXPECT_GT(cut, 900);
+  EXPECT_GT(several, 300);
+}
+
+// What a recipe says that a query sees is what the lists in memory say.
+TEST(SelectedShape, ListsInMemoryAreThoseOfTheRecipe) {
+  int64_t seen = 0, hidden = 0, dead = 0;
+  for (uint64_t index = 0; index < 300; ++index) {
+    Case c = draw({.features = ATTN_FEATURE_INDEX32}, 7, index);
+    selected().shape(c, ATTN_FEATURE_INDEX32);
+    const Problem& p = c.problem;
+    if (p.seq_k > 300 || RowSpace(p).count() > 300) continue;
+    Arena arena;
+    LaidOut laid(c, arena);
+    const attn_problem problem = laid.problem();
+    const attn_tensors tensors = laid.tensors();
+    for (int64_t row = 0; row < RowSpace(p).count(); ++row) {
+      const auto [b, h, i] = RowSpace(p).at(row);
+      int64_t keys = 0;
+      for (int64_t j = 0; j < p.seq_k; ++j) {
+        const bool sees_it = sees(c, b, h, i, j);
+        ASSERT_EQ(sees_it, sees(problem, tensors, b, h, i, j)) << encode(c) << " " << row << " " << j;
+        keys += sees_it;
+      }
+      seen += keys, hidden += p.seq_k - keys, dead += keys == 0;
+    }
+  }
+  EXPECT_GT(seen, 10'000);
+  EXPECT_GT(hidden, 10'000);
+  EXPECT_GT(dead, 100);
+}
+
+Problem of(int64_t seq_k, Selection selection) {
+  Problem p;
+  p.features = ATTN_FEATURE_SELECTED;
+  p.seq_q = 4, p.seq_k = seq_k, p.causal = true, p.align = ATTN_BOTTOM_RIGHT;
+  p.selection = selection;
+  return p;
+}
+
+using List = std::vector<int64_t>;
+
+TEST(SelectedShape, KindsAreAsDocumented) {
+  using enum SelectionKind;
+  EXPECT_EQ(listed_blocks(of(10, {.block = 4}), 0, 0, 3), (List{0, 1, 2})) << "all blocks by default";
+  EXPECT_EQ(listed_blocks(of(0, {.block = 4}), 0, 0, 3), (List{-1})) << "one index at least";
+  EXPECT_EQ(listed_blocks(of(10, {.block = 4, .select = 4}), 0, 0, 3), (List{0, 1, 2, -1}));
+  EXPECT_EQ(listed_blocks(of(10, {.block = 4, .select = 2, .kind = kRecent}), 0, 0, 3), (List{2, 1}));
+  EXPECT_EQ(listed_blocks(of(10, {.block = 4, .select = 2, .kind = kRecent}), 0, 0, 1), (List{1, 0}));
+  EXPECT_EQ(listed_blocks(of(10, {.block = 4, .select = 4, .kind = kRecent, .leading = true}), 0, 0, 3),
+            (List{-1, 2, 1, 0}));
+  EXPECT_EQ(listed_blocks(of(10, {.block = 4, .select = 4, .kind = kRecent, .order = 1}), 0, 0, 3),
+            (List{0, 1, 2, -1}));
+  EXPECT_EQ(listed_blocks(of(10, {.block = 4, .select = 2, .kind = kRecent, .empty = 1}), 0, 0, 3), (List{-1, -1}));
+  EXPECT_EQ(listed_blocks(of(10, {.block = 4, .tokens = true, .select = 1, .kind = kRecent}), 0, 0, 3),
+            (List{8, 9, 10, 11}));
+  List spread = listed_blocks(of(100, {.block = 4, .select = 25, .kind = kSpread, .seed = 3}), 0, 0, 3);
+  EXPECT_FALSE(std::ranges::is_sorted(spread));
+  std::ranges::sort(spread);
+  for (int64_t n = 0; n < 25; ++n) EXPECT_EQ(spread[static_cast<size_t>(n)], n);
+  const List first_own = listed_blocks(of(100, {.block = 4, .select = 3, .kind = kFirstOwn}), 0, 0, 3);
+  EXPECT_EQ(first_own, (List{0, 24, 23}));
+  const List repeated = listed_blocks(of(100, {.block = 4, .select = 9, .kind = kRepeated, .seed = 1}), 0, 0, 3);
+  EXPECT_LE(std::set<int64_t>(repeated.begin(), repeated.end()).size(), 3u);
+  const List any = listed_blocks(of(100, {.block = 4, .select = 200, .kind = kAnywhere, .seed = 1}), 0, 0, 3);
+  EXPECT_TRUE(std::ranges::count(any, std::numeric_limits<int32_t>::max()) > 0 && std::ranges::count(any, 26) > 0);
+}
+
+TEST(ChoiceShape, EveryDrawnCaseBecomesALegalOne) {
+  const Operation& choice = operation_of(ATTN_FEATURE_NSA_SELECT);
+  ASSERT_STREQ(choice.name, "nsa_select");
+  std::set<FillKind> kinds;
+  int few = 0, more = 0, forced = 0, narrow = 0, causal = 0;
+  for (uint64_t index = 0; index < 3000; ++index) {
+    Case c = draw({.features = ATTN_FEATURE_INDEX32}, 5, index);
+    choice.shape(c, ATTN_FEATURE_INDEX32);
+    ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c) << "\n" << encode(c);
+    Case again = c;
+    choice.shape(again, ATTN_FEATURE_INDEX32);
+    tidy(again);
+    ASSERT_EQ(again, c) << encode(c);
+    const auto read = decode(encode(c));
+    ASSERT_TRUE(std::holds_alternative<Case>(read) && std::get<Case>(read) == c) << encode(c);
+    const Problem& p = c.problem;
+    kinds.insert(c.scores.kind);
+    few += p.select()<p.blocks(), more += p.select()> p.blocks();
+    forced += p.selection.first + p.selection.last > 0, narrow += p.index_dtype == ATTN_INDEX_32, causal += p.causal;
+  }
+  EXPECT_GE(kinds.size(), 8u);
+  EXPECT_GT(few, 1000);
+  EXPECT_GT(more, 300);
+  EXPECT_GT(forced, 900);
+  EXPECT_GT(narrow, 1000);
+  EXPECT_GT(causal, 1500);
+}
+
+TEST(SelectedShape, ASelectionNeedsItsOperation) {
+  Case c;
+  c.problem.selection.block = 16;
+  ASSERT_TRUE(illegal(c).has_value());
+  EXPECT_NE(illegal(c)->find("selection is set"), std::string::npos) << *illegal(c);
+  tidy(c);
+  EXPECT_EQ(c, Case{});
+  c.problem.features = ATTN_FEATURE_SELECTED;
+  EXPECT_EQ(illegal(c), std::nullopt);
+  c.problem.window_left = 3;
+  EXPECT_NE(illegal(c)->find("has no window"), std::string::npos);
+  tidy(c);
+  EXPECT_EQ(illegal(c), std::nullopt);
+}
+
+}  // namespace
+}  // namespace attnfuzz
