@@ -106,7 +106,7 @@ struct Dead {
 };
 
 // The keys of a batch entry, whether its key length lets a query see them or not.
-int64_t held_keys(const Problem& p, int64_t b) {
+int64_t entry_keys(const Problem& p, int64_t b) {
   return p.packed_k ? packed_length(*p.packed_k, p.seq_k, b) : p.seq_k;
 }
 
@@ -117,7 +117,7 @@ Dead dead_tiles(const Case& c, int64_t tile_q, int64_t tile_k) {
   position.problem.bias.reset();
   Dead dead;
   const auto any = [&](const Case& of, int64_t b, int64_t h, int64_t i, int64_t tile) {
-    const int64_t end = std::min(held_keys(p, b), (tile + 1) * tile_k);
+    const int64_t end = std::min(entry_keys(p, b), (tile + 1) * tile_k);
     for (int64_t j = tile * tile_k; j < end; ++j) {
       if (sees(of, b, h, i, j)) return true;
     }
@@ -126,7 +126,7 @@ Dead dead_tiles(const Case& c, int64_t tile_q, int64_t tile_k) {
   for (const int64_t bh : samples(0, p.batch * p.heads_q, kHeadsAsked)) {
     const int64_t b = bh / p.heads_q, h = bh % p.heads_q, queries = lengths_of(p, b).queries;
     const int64_t query_tiles = (queries + tile_q - 1) / tile_q,
-                  key_tiles = (held_keys(p, b) + tile_k - 1) / tile_k;
+                  key_tiles = (entry_keys(p, b) + tile_k - 1) / tile_k;
     const std::vector<int64_t> keys = samples(0, key_tiles, kTilesAsked);
     for (const int64_t r : samples(0, query_tiles, kQueryTilesAsked)) {
       const auto rows = samples(r * tile_q, std::min(queries, (r + 1) * tile_q), kRowsAsked);
