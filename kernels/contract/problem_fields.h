@@ -31,6 +31,8 @@ struct ProblemField {
   // The bit that a problem sets if the field differs from `none`, or exceeds `up_to` if it has no `none`.
   uint64_t feature = 0;
   double up_to = 0;
+  // Bits of operations that read the field, if it has no bit of its own: each of them asks for it.
+  uint64_t operations = 0;
 };
 
 // The largest head dimension that no bit asks for, and the largest of all.
@@ -80,9 +82,10 @@ inline constexpr ProblemField kRows[] = {
      ATTN_FEATURE_PAGED},
     {ATTN_FIELD(P, kv_dtype), kNumber, "format of K and V; 0: dtype, 3: E4M3, 4: E5M2", 0, ATTN_FEATURE_KV8},
     {ATTN_FIELD(P, reserved3), kReserved, "", 0},
-    // Two operations have these: their own bits ask for them.
-    {ATTN_FIELD(P, block), kNumber, "keys that an index names; 0 without lists", 0},
-    {ATTN_FIELD(P, select), kNumber, "indices of each query and KV head", 0},
+    {.at = ATTN_FIELD(P, block), .meaning = kNumber, .words = "keys that an index names; 0 without lists", .none = 0,
+     .operations = ATTN_FEATURE_SELECTED | ATTN_FEATURE_NSA_SELECT},
+    {.at = ATTN_FIELD(P, select), .meaning = kNumber, .words = "indices of each query and KV head", .none = 0,
+     .operations = ATTN_FEATURE_SELECTED | ATTN_FEATURE_NSA_SELECT},
     {ATTN_FIELD(P, select_first), kNumber, "the first blocks that are always chosen", 0, ATTN_FEATURE_NSA_SELECT},
     {ATTN_FIELD(P, select_last), kNumber, "the last blocks that are always chosen", 0, ATTN_FEATURE_NSA_SELECT},
 };

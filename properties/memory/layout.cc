@@ -15,6 +15,7 @@
 #include "properties/memory/inputs.h"
 #include "properties/memory/strays.h"
 #include "reference/call/row_space.h"
+#include "reference/call/sequences.h"
 
 namespace attnfuzz {
 namespace {
@@ -523,10 +524,16 @@ std::vector<int64_t> LaidOut::read_integers(TensorId t) const {
   const RowSpace rows(e.g.size[0], e.g.size[1], e.g.size[2]);
   std::vector<int64_t> out(static_cast<size_t>(rows.count() * n));
   const auto bytes = static_cast<size_t>(e.g.element_bytes);
+  const bool indices = is_integer(spec_of(t));
   for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
     const auto [b, h, s] = at.n;
     int64_t* to = &out[static_cast<size_t>(rows.of(b, h, s) * n)];
-    for (int64_t d = 0; d < n; ++d) std::memcpy(&to[d], row + static_cast<size_t>(d) * bytes, bytes);  // little-endian
+    for (int64_t d = 0; d < n; ++d) {
+      if (indices)
+        to[d] = index_at(bytes == 4 ? ATTN_INDEX_32 : ATTN_INDEX_64, row, d);
+      else
+        std::memcpy(&to[d], row + static_cast<size_t>(d) * bytes, bytes);  // bits, little-endian
+    }
   });
   return out;
 }

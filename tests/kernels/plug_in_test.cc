@@ -487,7 +487,7 @@ TEST(PlugIn, ListedBlocksHaveIndices) {
   refuses([](Offer& x) { x.problem.num_splits = 1; }, "has no window");
   refuses([](Offer& x) {
     x.problem.features |= ATTN_FEATURE_PAGED, x.problem.page_size = 1;
-  }, "only the forward pass has pages");
+  }, "only the forward pass, and what writes caches, have pages");
 }
 
 struct Choice : Paged {

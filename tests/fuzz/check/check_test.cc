@@ -527,6 +527,7 @@ class LaidTarget : public FakeTarget {
                   v[4] = {p.batch, p.heads_kv, p.seq_k, p.dim_v}, o[4] = {p.batch, p.heads_q, p.seq_q, p.dim_v};
     for (const auto& [tensor, size] :
          {std::pair{&tensors.q, q}, {&tensors.k, k}, {&tensors.v, v}, {&tensors.o, o}}) {
+      if (tensor->data == nullptr) continue;  // the operation has no such tensor
       bool odd = reinterpret_cast<uintptr_t>(tensor->data) % 16 != 0 || (size[3] > 1 && tensor->stride[3] != 1);
       for (int n = 0; n < 3; ++n) odd |= size[n] > 1 && tensor->stride[n] % 8 != 0;
       if (!odd || std::find(size, size + 4, 0) != size + 4) continue;

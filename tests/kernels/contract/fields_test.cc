@@ -56,7 +56,7 @@ TEST(Fields, TheBitsOfAProblemFollowFromItsFields) {
 TEST(Fields, FieldsBehindFeaturesHaveABitAndNothingIsAskedByZero) {
   for (const ProblemField& row : kProblemFields) {
     if (row.at.offset <= offsetof(attn_problem, features) || row.meaning == Meaning::kReserved) continue;
-    EXPECT_NE(row.feature, 0u) << row.at.name;
+    EXPECT_NE(row.feature | row.operations, 0u) << row.at.name;
     EXPECT_EQ(row.none, 0) << row.at.name;
   }
 }

@@ -6,6 +6,7 @@
 #include "kernels/splitk/plan.h"
 #include "kernels/splitk/splitk_bf16.cu"
 #include "kernels/splitk/splitk_f16.cu"
+#include "kernels/splitk/splitk_narrow.cu"
 #include "kernels/splitk/splitk_reduce.cu"
 #include "kernels/splitk/splitk_wide.cu"
 
