@@ -18,9 +18,10 @@ for seed in $(seq "$seeds"); do
   "$attnfuzz" check "$library" --build "${build_kind:-plain}" --cases 1000 --jobs 1 --seed "$seed" --out "$out/$seed" \
     "${options[@]}" --reduce-seconds 150 >"$log" 2>&1  # a busy machine is slower, not wrong
   status=$?
-  found=$(sed -n 's/^  found in case \([0-9]*\) .*/\1/p' "$log")
-  evaluations=$(sed -n 's/^  found in case .*, reduced in \([0-9]*\) .*/\1/p' "$log")
-  minimal=$([ -n "$evaluations" ] && sed -n '/^FAIL (/{n;s/^ *//;p;}' "$log")
+  # A bug may be in several kernels of the library: the first of them counts.
+  found=$(sed -n '/^  found in case /{s/^  found in case \([0-9]*\) .*/\1/p;q;}' "$log")
+  evaluations=$(sed -n '/^  found in case /{s/^  found in case .*, reduced in \([0-9]*\) .*/\1/p;q;}' "$log")
+  minimal=$([ -n "$evaluations" ] && sed -n '/^FAIL (/{n;s/^ *//;p;q;}' "$log")
   echo "seed $seed: case ${found:-none}, ${evaluations:-no} evaluations: ${minimal:-not reduced}"
   [ "$expected" = "?" ] && due=$minimal || due=$expected
   if [ "$status" -ne 1 ] || [ -z "$minimal" ] || [[ " or $due or " != *" or $minimal or "* ]]; then
