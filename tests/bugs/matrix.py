@@ -98,7 +98,9 @@ def run_one(bug, seed, options):
                 shutil.copyfile(file, options.keep / f"{bug['name']}-{seed}.attn.json")
         record = {"bug": bug["name"], "seed": seed, "build": bug["build"], "status": done.returncode,
                   "wall": time.monotonic() - start}
-        check = json.loads(report.read_text()) if report.exists() else {}
+        # A line for each kernel of the library. A bug may be in several: the first counts.
+        checks = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
+        check = next((c for c in checks if c.get("failure")), checks[0] if checks else {})
         failure, reduction = check.get("failure"), check.get("reduction")
         if done.returncode not in (0, 1) or not check:
             record["error"] = f"exit status {done.returncode}: {(done.stderr or done.stdout)[-2000:].strip()}"
