@@ -7,7 +7,7 @@ set -u
 attnfuzz=$1 library=$2 fakes=$3
 source "$(dirname "$0")/scratch.sh"
 
-"$attnfuzz" campaign "$library" fa1 --for 6s --jobs 2 --out "$out/night" --json >"$out/first.log" 2>&1
+"$attnfuzz" campaign "$library" fa1 --for 15s --jobs 2 --out "$out/night" --json >"$out/first.log" 2>&1
 [ $? -eq 1 ] || die "the campaign did not end with status 1"
 [ "$(grep -c '"event":"finding"' "$out/first.log")" -eq 1 ] || die "one finding is due"
 grep -q '"event":"canary".*"found":true' "$out/first.log" || die "the seeded bug was not found"

@@ -80,7 +80,7 @@ room 1m
 head -c 2m /dev/zero >"$disk/filler" 2>/dev/null
 refused=0
 until
-  "$attnfuzz" campaign "$library" fa1 --for 5s --jobs 2 --out "$disk/night" >"$out/second.log" 2>&1
+  "$attnfuzz" campaign "$library" fa1 --for 12s --jobs 2 --out "$disk/night" >"$out/second.log" 2>&1
   status=$?
   [ "$status" -ne 2 ]
 do
