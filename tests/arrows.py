@@ -35,6 +35,7 @@ kernels/fa1_backward
 kernels/fa1_backward_fused
 kernels/cache
 kernels/nsa
+kernels/nsa_select
 kernels/fa1/ampere
 kernels/fa1/hopper
 kernels/fa1

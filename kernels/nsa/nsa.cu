@@ -1,35 +1,10 @@
-// Native sparse attention: its stages, each a kernel with an operation of its own. README.md is the manual.
-#include <algorithm>
-#include <iterator>
-
+// The kernel nsa: attention over listed blocks (ATTN_FEATURE_SELECTED). README.md is the manual.
 #include "kernels/identity.h"
-#include "kernels/nsa/select.h"
-#include "kernels/nsa/selected.h"
-#include "kernels/plug_in.h"
+#include "kernels/nsa/make_params.h"
 #include "kernels/primitives/launch.h"
 
 namespace attn::nsa {
 namespace {
-
-// The keys of a block that exist at most.
-int64_t span_of(const attn_problem& p) { return std::max<int64_t>(std::min(p.block, p.seq_k), 1); }
-
-SelectedParams make_params(const Call& call) {
-  const attn_problem& a = call.problem;
-  const attn_tensors t = strided(a, call.tensors);
-  SelectedParams p = {};
-  p.q = t.q, p.k = t.k, p.v = t.v, p.o = t.o, p.lse = t.lse, p.indices = t.indices;
-  p.key_lengths = a.has_key_lengths ? t.key_lengths : nullptr;
-  p.heads_kv = a.heads_kv, p.seq_q = a.seq_q, p.seq_k = a.seq_k, p.block = a.block, p.span = span_of(a);
-  p.select = static_cast<int32_t>(a.select);
-  p.group = static_cast<int32_t>(a.heads_q / std::max<int64_t>(a.heads_kv, 1));
-  p.dim_qk = static_cast<int32_t>(a.dim_qk), p.dim_v = static_cast<int32_t>(a.dim_v);
-  p.narrow = a.index_dtype == ATTN_INDEX_32;
-  p.causal = a.causal != 0, p.bottom_right = a.align == ATTN_BOTTOM_RIGHT;
-  p.scale = a.scale, p.softcap = a.softcap;
-  p.inverse_cap = a.softcap > 0 ? 1.0f / a.softcap : 0.0f;
-  return p;
-}
 
 // Batch entries times KV heads times queries; negative if a grid is too small for them.
 int64_t blocks_of(const attn_problem& p) { return product_within(p.batch, p.heads_kv, p.seq_q, kMaxBlocks); }
@@ -82,42 +57,9 @@ struct Selected {
   }
 };
 
-// Batch entries times KV heads times queries, of which a block of threads takes kWarps.
-int64_t lists_of(const attn_problem& p) { return product_within(p.batch, p.heads_kv, p.seq_q, kMaxBlocks * kWarps); }
-
-struct Select {
-  static constexpr const char* kName = "nsa_select";
-  static constexpr const char* kDescription = "native sparse attention: the choice of blocks by their scores";
-  static constexpr attn_backend kBackend = attn::kBackend;
-  static constexpr const attn_build* kBuild = &attn_build_identity;
-  static constexpr uint64_t kFeatures = ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_INDEX32;
-  static constexpr int64_t kMostBlocks = 65536;  // of keys: each is compared with each
-
-  static Refusal plan(const Call& call, attn_plan* plan) {
-    const attn_problem& p = call.problem;
-    if (lists_of(p) < 0) return {ATTN_UNSUPPORTED, "more than 2^31 - 1 blocks: batch * heads_kv * seq_q is too large"};
-    if (blocks_of_keys(p) > kMostBlocks) return {ATTN_UNSUPPORTED, "more than 65536 blocks of keys"};
-    *plan = plain_plan("a warp a list", 32, blocks_of_keys(p));
-    plan->tile_q = kWarps;
-    return {};
-  }
-
-  static attn_status run(const Call& call, const attn_plan&) {
-    const attn_problem& p = call.problem;
-    const int64_t lists = lists_of(p);
-    if (lists == 0) return ATTN_OK;
-    const SelectParams params = {make_params(call), strided(p, call.tensors).scores, lists, p.select_first,
-                                 p.select_last};
-    return launch(select_kernel, dim3(static_cast<unsigned>(ceil_div(lists, kWarps))), dim3(kThreads), 0, &call.env,
-                  params);
-  }
-};
-
-const attn_kernel kKernels[] = {plug_in<Selected>(), plug_in<Select>()};
+const attn_kernel kSelected = plug_in<Selected>();
 
 }  // namespace
 }  // namespace attn::nsa
 
-const attn_kernel* attn_kernel_at(uint32_t index) {
-  return index < std::size(attn::nsa::kKernels) ? &attn::nsa::kKernels[index] : nullptr;
-}
+const attn_kernel* attn_kernel_at(uint32_t index) { return index == 0 ? &attn::nsa::kSelected : nullptr; }
