@@ -35,11 +35,13 @@ endfunction()
 function(attnfuzz_add_bundle)
   attnfuzz_collect_targets(${PROJECT_SOURCE_DIR} targets)
   get_property(kernels GLOBAL PROPERTY ATTNFUZZ_KERNELS)
+  get_property(forward_kernels GLOBAL PROPERTY ATTNFUZZ_FORWARD_KERNELS)
   list(JOIN kernels " " kernels)
+  list(JOIN forward_kernels " " forward_kernels)
   list(JOIN ATTNFUZZ_BUILDS " " build_kinds)
   add_custom_target(bundle
     COMMAND ${CMAKE_COMMAND} -D source=${PROJECT_SOURCE_DIR} -D build=${PROJECT_BINARY_DIR}
-            "-D kernels=${kernels}" "-D build_kinds=${build_kinds}" -P ${PROJECT_SOURCE_DIR}/cmake/make-bundle.cmake
+            "-D kernels=${kernels}" "-D forward_kernels=${forward_kernels}" "-D build_kinds=${build_kinds}" -P ${PROJECT_SOURCE_DIR}/cmake/make-bundle.cmake
     COMMENT "Packing attnfuzz-bundle.tar.gz" VERBATIM)
   if(targets)
     add_dependencies(bundle ${targets} twins contract)

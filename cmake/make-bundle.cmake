@@ -45,13 +45,14 @@ endif()
 
 file(COPY ${source}/corpus DESTINATION ${root})
 file(COPY ${source}/fuzz/bench/attention.py ${source}/fuzz/bench/backward.py ${source}/fuzz/bench/bench.py
-     ${source}/fuzz/bench/bench_features.py ${source}/fuzz/bench/timing.py DESTINATION ${root}/kernels)
+     ${source}/fuzz/bench/bench_features.py ${source}/fuzz/bench/timing.py ${source}/fuzz/bench/plain_loop.py
+     DESTINATION ${root}/fuzz/bench)
 file(COPY ${source}/python/attnfuzz DESTINATION ${root}/python PATTERN __pycache__ EXCLUDE)
 file(COPY ${build}/python/attnfuzz/contract.py DESTINATION ${root}/python/attnfuzz)
-file(COPY ${source}/fuzz/bench/plain_loop.py DESTINATION ${root}/fuzz/bench)
 file(COPY ${source}/cmake/run-bundle.sh DESTINATION ${root})
 file(COPY ${source}/LICENSE DESTINATION ${root})
 file(WRITE ${root}/own-kernels "${kernels}\n")  # what the script checks
+file(WRITE ${root}/forward-kernels "${forward_kernels}\n")  # what it gives the corpus, which is of forward cases
 file(WRITE ${root}/own-builds "plain schedules ${build_kinds}\n")
 file(WRITE ${root}/build-folder "${build}\n")  # where tests expect to find what they load
 

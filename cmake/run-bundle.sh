@@ -175,7 +175,7 @@ run_sanitize() {
       words="$words $tool/BLIND"
       status=1
     fi
-    for kernel in $(cat own-kernels); do
+    for kernel in $(cat forward-kernels); do
       sanitize_one "$tool" "$kernel" "$kernel" "$limit" "${seeds[@]}"
       cases=$(grep -c '^corpus/' "results/replay-$tool-$kernel.log")
       echo "$kernel: exit status $replayed, $errors errors, $cases of ${#seeds[@]} cases replayed"
