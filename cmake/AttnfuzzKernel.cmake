@@ -113,6 +113,19 @@ function(attnfuzz_accept_compiler name build_kinds)
   endif()
 endfunction()
 
+# Replaces the .cu files of a list by one that includes them: most of their compilation is the same headers.
+# (CMake before 3.31 has no UNITY_BUILD for CUDA.)
+function(attnfuzz_as_one_file list file)
+  set(others ${${list}})
+  list(FILTER others EXCLUDE REGEX "\\.cu$")
+  set(cuda ${${list}})
+  list(FILTER cuda INCLUDE REGEX "\\.cu$")
+  list(TRANSFORM cuda REPLACE "(.+)" "#include \"\\1\"\n")
+  list(JOIN cuda "" content)
+  file(CONFIGURE OUTPUT ${file} CONTENT "${content}" @ONLY)
+  set(${list} ${file} ${others} PARENT_SCOPE)
+endfunction()
+
 function(attnfuzz_add_kernel)
   list(FIND ARGN CHECKS checks_at)
   list(SUBLIST ARGN 0 ${checks_at} own)  # all of it, where there is no CHECKS
@@ -224,6 +237,9 @@ function(attnfuzz_add_kernel)
       list(APPEND sources ${source})
     endforeach()
 
+    if(backend STREQUAL "cuda" AND ATTNFUZZ_CUDA_QUICK AND ATTNFUZZ_UNITY)
+      attnfuzz_as_one_file(sources ${generated}/all.cu)
+    endif()
     add_library(${target} MODULE ${sources})
     set_target_properties(${target} PROPERTIES
       OUTPUT_NAME attn_${arg_NAME}_${build}
