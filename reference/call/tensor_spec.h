@@ -243,6 +243,9 @@ constexpr bool in_problem(const TensorSpec& spec, uint64_t features) {
          (spec.feature == 0 || (spec.feature & features) != 0);
 }
 
+// True if a problem with these features writes caches of keys and values, and computes nothing.
+constexpr bool writes_cache(uint64_t features) { return (features & tensor_table::kOfCaches) != 0; }
+
 // True if a problem with these features may have keys in pages: pools of pages that it reads or writes.
 constexpr bool may_have_pages(uint64_t features) {
   return (features & kOperations & ~tensor_table::kOfCaches) == 0;

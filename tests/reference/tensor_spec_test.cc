@@ -98,6 +98,8 @@ TEST(TensorSpec, ACacheIsItsEntriesOrItsPages) {
   EXPECT_FALSE(in_problem(spec_of(TensorId::kCacheK), 0) || in_problem(spec_of(TensorId::kK), ATTN_FEATURE_APPEND));
   EXPECT_TRUE(is_written(spec_of(TensorId::kCacheV)) && read_as_integers(spec_of(TensorId::kCacheV)));
   EXPECT_FALSE(is_integer(spec_of(TensorId::kCacheV)) || attends(ATTN_FEATURE_APPEND));
+  EXPECT_TRUE(writes_cache(ATTN_FEATURE_APPEND) && writes_cache(ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_PAGED));
+  EXPECT_FALSE(writes_cache(ATTN_FEATURE_PAGED) || writes_cache(ATTN_FEATURE_SELECTED));
   EXPECT_TRUE(may_have_pages(0) && may_have_pages(ATTN_FEATURE_COPY_PAGES) && !may_have_pages(ATTN_FEATURE_MERGE));
 }
 
