@@ -3,8 +3,11 @@
 
 #include <cstring>
 
+#include "properties/case/shrink_toggles.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"
+#include "properties/memory/layout.h"
+#include "properties/operations/forward/relations/tools.h"
 #include "properties/operations/operation.h"
 #include "reference/caches.h"
 #include "tests/properties/support/fake_target.h"
@@ -81,6 +84,41 @@ TEST(CacheRelations, ARightKernelPasses) {
   for (const char* property : {"append_in_two", "copies_reversed", "repeat", "layout"}) {
     const Verdict v = first_failure(nullptr, property, 120);
     EXPECT_NE(v.outcome, Outcome::kFail) << property << ": " << v.message;
+  }
+}
+
+// Appends to, or copies pages of, caches that hold numbers.
+Case cache_case(uint64_t operation) {
+  Case c;
+  Problem& p = c.problem;
+  p.features = operation;
+  p.batch = 2, p.heads_q = p.heads_kv = 2, p.dim_qk = 4, p.dim_v = 3;
+  if (operation == ATTN_FEATURE_APPEND) {
+    p.seq_q = 2, p.seq_k = 5;
+    p.key_lengths = {3, 1};
+  } else {
+    p.seq_k = 0;
+    p.paging = Paging{.size = 2, .spare = 4};
+    c.copies = {{0, 1}, {2, 3}};
+  }
+  tidy(c);
+  return c;
+}
+
+TEST(CacheRelations, OtherContentsAreThoseOfCachesToo) {
+  for (const uint64_t operation : {ATTN_FEATURE_APPEND, ATTN_FEATURE_COPY_PAGES}) {
+    const Case c = cache_case(operation);
+    ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
+    Case other = c;
+    relations::change_contents(other);
+    Arena arena;
+    const auto before = LaidOut(c, arena).digests(), after = LaidOut(other, arena).digests();
+    for (const TensorSpec& spec : kTensors) {
+      const auto t = static_cast<size_t>(spec.id);
+      if (before[t] != 0 && fill_of(spec.id)) EXPECT_NE(before[t], after[t]) << spec.name;
+    }
+    EXPECT_NE(before[static_cast<size_t>(kCacheK)], 0u);
+    EXPECT_EQ(other.k.seed, c.k.seed + 1) << "one step, though several tensors have the fill";
   }
 }
 
