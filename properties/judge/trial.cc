@@ -505,7 +505,7 @@ bool adapted(Case& c, const Property& property, const Target& target, std::strin
   const Operation* speaks_of = property.operation;
   if (speaks_of == nullptr) speaks_of = operation_for(c.problem.features, target.info().features, dice_of(c));
   if (speaks_of != nullptr) {
-    if (speaks_of->shape != nullptr) speaks_of->shape(c, target.info().features);
+    make_call(*speaks_of, c, target.info().features);
     if (const Operation& asked = operation_of(c.problem.features); &asked != speaks_of) {
       *why = std::string("the property speaks of the operation ") + speaks_of->name + ", the case asks for " +
              asked.name;

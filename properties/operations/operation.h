@@ -83,6 +83,11 @@ bool kernel_has(const Operation& operation, uint64_t kernel_features);
 // The operation of a drawn problem that a kernel with these features is given: the problem's own if the kernel
 // has it, else one that the kernel has, by `dice` if it has several; nullptr if it has none.
 const Operation* operation_for(uint64_t problem_features, uint64_t kernel_features, uint64_t dice = 0);
+// All operations that operation_for() may give, whatever the dice; empty if the kernel has none.
+std::vector<const Operation*> operations_for(uint64_t problem_features, uint64_t kernel_features);
+// Turns a drawn case into a call of the operation. It removes features that the operation does not know and
+// that other fields depend on, as K and V of 8 bits, and calls Operation::shape().
+void make_call(const Operation& operation, Case& c, uint64_t kernel_features);
 // All operations, in the order of CMakeLists.txt. forward is the first.
 std::span<const Operation* const> all_operations();
 
