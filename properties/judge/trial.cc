@@ -252,8 +252,7 @@ bool Trial::evaluate(Execution& e, Run& run) {
   }
   const RowSample sample = sample_of(e.c.problem);
   if (fast_) {
-    auto reference =
-        target_.oracles->evaluate(e.laid.problem(), e.laid.tensors(), e.plan, calibration_, sample);
+    auto reference = target_.oracles->evaluate(e.laid.problem(), e.laid.given(), e.plan, calibration_, sample);
     if (reference) {
       run.reference = std::move(*reference);
       run.by_fast = asked_fast_ = true;

@@ -2,9 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
 
 #include "properties/case/shrink_toggles.h"
 #include "properties/draw/generator.h"
+#include "properties/judge/oracles.h"
 #include "properties/judge/trial.h"
 #include "properties/memory/layout.h"
 #include "properties/operations/forward/relations/tools.h"
@@ -38,6 +42,7 @@ class CacheTarget final : public FakeTarget {
   }
   RunReply run(Stage, const attn_problem& p, const attn_tensors& tensors, const attn_plan&, const attn_env&,
                int) override {
+    written = tensors.k.data;
     attn_tensors t = tensors;
     if (change_) change_(p, t, run_++, memory_);
     const bool append = (p.features & ATTN_FEATURE_APPEND) != 0;
@@ -45,6 +50,7 @@ class CacheTarget final : public FakeTarget {
     for (const Expected& cache : due.outputs) write(p, cache, view_of(tensors, spec_of(cache.tensor)));
     return {};
   }
+  const void* written = nullptr;  // K of the last run
 
  private:
   static void write(const attn_problem& p, const Expected& due, const attn_tensor& to) {
@@ -120,6 +126,33 @@ TEST(CacheRelations, OtherContentsAreThoseOfCachesToo) {
     EXPECT_NE(before[static_cast<size_t>(kCacheK)], 0u);
     EXPECT_EQ(other.k.seed, c.k.seed + 1) << "one step, though several tensors have the fill";
   }
+}
+
+// Records where it finds a cache, and leaves the case to the CPU's oracle.
+class CacheOracle final : public FastOracle {
+ public:
+  explicit CacheOracle(const void** found) : found_(found) {}
+  std::optional<Reference> evaluate(const attn_problem&, const attn_tensors& host, const attn_plan&,
+                                    const Calibration&, RowSample, std::string* why) override {
+    *found_ = host.k.data;
+    *why = "it writes caches";
+    return std::nullopt;
+  }
+  std::string device() const override { return "a fake"; }
+
+ private:
+  const void** const found_;
+};
+
+TEST(CacheRelations, AFastOracleReadsCachesAsTheyWereBeforeTheCall) {
+  const void* found = nullptr;
+  CacheTarget target;
+  target.oracles = std::make_shared<Oracles>(std::make_unique<CacheOracle>(&found));
+  const Verdict v = judge(cache_case(ATTN_FEATURE_APPEND), *find_property("repeat"), target, documented());
+  EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+  EXPECT_GT(target.oracles->use().left_in_all(), 0u);
+  ASSERT_NE(found, nullptr);
+  EXPECT_NE(found, target.written) << "the kernel writes there";
 }
 
 // It keeps the lengths of the first call that it has seen.
