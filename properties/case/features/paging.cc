@@ -274,7 +274,8 @@ extern constinit const Feature paging = {
              {"shared pages", [](const Tiled& x) { return has_own<&Paging::shared>(x.c); }},
              {"junk in the block table", [](const Tiled& x) { return has_own<&Paging::junk>(x.c); }},
              {"page ids above 2^16",
-              [](const Tiled& x) { return x.p.paging && page_count(x.p) > int64_t{1} << 16; }}},
+              // The problem itself: x.p may have other lengths (draw/features.cc).
+              [](const Tiled& x) { return x.c.problem.paging && page_count(x.c.problem) > int64_t{1} << 16; }}},
     .words = {{Section::kMask, 4, say_pages}},
     .tidy = tidy,
     .illegal = illegal,

@@ -584,6 +584,21 @@ TEST(Generator, DrawsPackedEntriesFarApart) {
   for (const int met : far) EXPECT_GE(met, 10);
 }
 
+// The pages of a cache follow from its capacity, though an append has no keys that a query sees.
+TEST(Generator, CountsThePagesOfAnAppend) {
+  Case c;
+  Problem& p = c.problem;
+  p.features = ATTN_FEATURE_APPEND;
+  p.seq_k = 70'000;
+  p.key_lengths = {69'000};
+  p.paging = Paging{.size = 1};
+  const std::vector<std::string> many = features(c, 64, 64);
+  EXPECT_TRUE(std::ranges::count(many, "page ids above 2^16"));
+  p.key_lengths = {300};
+  const std::vector<std::string> few = features(c, 64, 64);
+  EXPECT_TRUE(std::ranges::count(few, "pages") && !std::ranges::count(few, "page ids above 2^16"));
+}
+
 // Each size, and each pair of them, is what some kernel's loop ends on.
 TEST(Generator, LandsOnTileBorders) {
   std::set<int64_t> queries, keys;
