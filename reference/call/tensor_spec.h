@@ -190,6 +190,11 @@ constexpr bool read_as_integers(const TensorSpec& spec) { return is_integer(spec
 // True for a tensor with one row for each query, or each key, of a head.
 constexpr bool of_queries(const TensorSpec& spec) { return spec.shape[2] == Size::kSeqQ; }
 constexpr bool of_keys(const TensorSpec& spec) { return spec.shape[2] == Size::kSeqK; }
+// The names of an element's four indices, as messages have them: o(b=0,h=1,q=2,d=3).
+constexpr std::array<const char*, 4> index_names(const TensorSpec& spec) {
+  if (spec.role == Role::kState) return {"store", "h", "slot", "d"};
+  return {"b", "h", of_keys(spec) ? "k" : "q", "d"};
+}
 
 inline constexpr std::array<const char*, kTensorCount> kTensorNames = [] {
   std::array<const char*, kTensorCount> names = {};

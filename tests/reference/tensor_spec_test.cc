@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <set>
 #include <string>
 #include <vector>
@@ -78,6 +79,19 @@ TEST(TensorSpec, ShapesAreTheContracts) {
                          TensorId::kDbias, TensorId::kDsink, TensorId::kChosen}));
   EXPECT_EQ(std::vector<TensorId>(kStates.begin(), kStates.end()), (std::vector{TensorId::kCacheK, TensorId::kCacheV}));
   EXPECT_EQ(kInputs.size() + kOutputs.size() + kStates.size() + 1, static_cast<size_t>(kTensorCount));
+}
+
+TEST(TensorSpec, IndicesHaveNames) {
+  using Names = std::array<const char*, 4>;
+  const auto third = [](TensorId t) { return std::string(index_names(spec_of(t))[2]); };
+  EXPECT_EQ(third(TensorId::kO), "q");
+  EXPECT_EQ(third(TensorId::kDk), "k");
+  EXPECT_EQ(third(TensorId::kKScale), "k");
+  EXPECT_EQ(third(TensorId::kChosen), "q");
+  EXPECT_EQ(third(TensorId::kCacheV), "slot");
+  const Names of_cache = index_names(spec_of(TensorId::kCacheK));
+  EXPECT_STREQ(of_cache[0], "store");
+  EXPECT_STREQ(of_cache[3], "d");
 }
 
 TEST(TensorSpec, ACacheIsItsEntriesOrItsPages) {
