@@ -399,6 +399,7 @@ std::optional<std::string> Taker::refusal(const Case& c) {
   for (const Operation* operation : operations) {
     Case call = c;
     make_call(*operation, call, features);
+    if (operation_of(c.problem.features).feature != operation->feature) order_shaped(c, call);
     if (illegal(call)) continue;  // of larger tensors than the case: this operation is not asked
     if (auto why = refusal_of_call(call)) return why;
   }
