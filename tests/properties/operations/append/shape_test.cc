@@ -77,6 +77,30 @@ TEST(AppendShape, FieldsThatItLacksAreRefused) {
   EXPECT_TRUE(refused([](Case& x) { x.copies = {{}}; }));
 }
 
+// A page that two entries begin with would get the new rows of both.
+TEST(AppendShape, NoPageIsShared) {
+  Case c;
+  Problem& p = c.problem;
+  p.features = ATTN_FEATURE_APPEND;
+  p.batch = 2, p.seq_k = 8;
+  p.key_lengths = {3, 4};
+  p.paging = Paging{.size = 2};
+  tidy(c);
+  ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
+  p.paging->shared = 1;
+  EXPECT_EQ(illegal(c), "paging.shared is set, but no two batch entries append to one page");
+  tidy(c);
+  EXPECT_EQ(illegal(c), std::nullopt);
+  Case drawn;
+  drawn.problem.batch = 2, drawn.problem.seq_k = 8;
+  drawn.problem.key_lengths = {3, 4};
+  drawn.problem.paging = Paging{.size = 2, .shared = 1};
+  ASSERT_EQ(illegal(drawn), std::nullopt) << *illegal(drawn);
+  append().shape(drawn, kKernel);
+  EXPECT_EQ(illegal(drawn), std::nullopt);
+  EXPECT_EQ(drawn.problem.paging->shared, 0);
+}
+
 // A value that is planted in K of 8 bits is a number, and remains it in the 16 bits of the new rows.
 TEST(AppendShape, CodesOf8BitsBecomeNumbersOf16) {
   Case c;
