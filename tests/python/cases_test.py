@@ -126,8 +126,12 @@ class Cases(unittest.TestCase):
         self.assertGreater(told, 30)
         base_2 = drawn("lse_base=2 f16", count=20, operation="backward")
         self.assertTrue(all(np.isneginf(case.lse[~np.isfinite(case.lse)]).all() or np.isnan(case.lse).any() for case in base_2))
-        with self.assertRaisesRegex(ValueError, "operation='decode': one of 'forward', 'merge', 'backward', 'selected', 'nsa_select'"):
-            attnfuzz.cases(operation="decode")
+        for unknown in "decode", "nsa_select", "append", "copy_pages":
+            with self.assertRaisesRegex(ValueError, f"operation='{unknown}': one of 'forward', 'merge', 'backward', 'selected'$"):
+                attnfuzz.cases(operation=unknown)
+        for of_another in "select_first", "kv_dtype":
+            with self.assertRaisesRegex(ValueError, of_another):
+                attnfuzz.Domain(features=(of_another,))
 
     def test_listed_blocks_are_drawn_too(self):
         for case in drawn(count=20, operation="selected"):
