@@ -168,11 +168,11 @@ inline constexpr TensorSpec kRows[] = {
     {kCopies, "copies", {kBatch, kOne, kOne, kTwo}, Element::kIndex, kIn, ATTN_FIELD(T, copies), kFixed, nullptr, 0,
      kCopyPages},
     {kIndices, "indices", {kBatch, kHeadsKv, kSeqQ, kSelect}, Element::kIndex, kIn, ATTN_FIELD(T, indices), kMoved,
-     "select", ATTN_FEATURE_SELECTED, kSelected},
-    {kScores, "scores", {kBatch, kHeadsKv, kSeqQ, kBlocks}, k32, kIn, ATTN_FIELD(T, scores), kMoved, "block",
-     ATTN_FEATURE_NSA_SELECT, kChoose},
+     nullptr, 0, kSelected},
+    {kScores, "scores", {kBatch, kHeadsKv, kSeqQ, kBlocks}, k32, kIn, ATTN_FIELD(T, scores), kMoved, nullptr, 0,
+     kChoose},
     {kChosen, "chosen", {kBatch, kHeadsKv, kSeqQ, kSelect}, Element::kIndex, kOut, ATTN_FIELD(T, indices), kMoved,
-     "select", ATTN_FEATURE_NSA_SELECT, kChoose},
+     nullptr, 0, kChoose},
 };
 // clang-format on
 }  // namespace tensor_table

@@ -526,6 +526,9 @@ class Declarations(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, r"operation backward is a function of \(p, q, k, v, dout, o, lse\), and of any of "
                                                "bias, mask, key_lengths, dq, dk, dv, stream; <lambda> is one of"):
             attnfuzz.target(lambda p, q, k, v: q, operation="backward")
+        with self.assertRaisesRegex(TypeError, r"operation selected is a function of \(p, q, k, v, indices\), and of any of "
+                                               "key_lengths, out, lse, stream; <lambda> is one of"):
+            attnfuzz.target(lambda p, q, k, v: q, operation="selected")
         with self.assertRaisesRegex(ValueError, "operation='backward'.*only a forward pass has packed sequences"):
             next(attnfuzz.cases(attnfuzz.Domain(features=("packed",)), operation="backward"))
         with self.assertRaisesRegex(ValueError, "operation='backward'.*only a forward pass has packed sequences"):
