@@ -582,6 +582,22 @@ class Declarations(unittest.TestCase):
         self.assertEqual(status, contract.UNSUPPORTED)
         self.assertIn("attn_problem.features has the bits 0x4000000000000000", text.value.decode())
 
+    def test_each_bit_is_known_or_refused_by_name(self):
+        known = {contract.FEATURE_F32, contract.FEATURE_WIDE, *contract.FEATURE_BITS.values()}
+        operations = {bit: name for name, bit in contract.OPERATIONS.items() if bit}
+        missing = {"merge": "o1", "backward": "dout", "selected": "indices"}
+        self.assertEqual(set(operations.values()), set(missing), "each operation has an input that a forward pass has not")
+        kernel = worker.Kernel("f", attnfuzz.target(lambda p, q, k, v: None, domain=attnfuzz.Domain(lse=False)), __file__)
+        for bit in (1 << n for n in range(64)):
+            problem = contract.Problem(features=bit, bias_dtype=contract.NONE, dtype=contract.F32 if bit == contract.FEATURE_F32 else 0)
+            text = ctypes.create_string_buffer(512)
+            pointers = map(ctypes.pointer, (problem, contract.Tensors(), contract.Environment(), contract.Plan()))
+            status = kernel.plan(*pointers, ctypes.addressof(text), 512)
+            due = ("" if bit in known else f"no parameter '{missing[operations[bit]]}'" if bit in operations
+                   else f"attn_problem.features has the bits {bit:#x}")
+            self.assertEqual(status, contract.UNSUPPORTED if due else contract.OK, hex(bit))
+            self.assertIn(due, text.value.decode())
+
     def test_outputs_are_taken_by_name_or_in_order(self):
         backward = attnfuzz.target(lambda p, q, k, v, dout, o, lse: q, operation="backward")
         forward = attnfuzz.target(lambda p, q, k, v: q)
