@@ -159,13 +159,43 @@ class SinksAndSlopes(unittest.TestCase):
         rows = [a[0].swapaxes(0, 1) for a in inputs(1, 2, 2, 12, 30)]
         for q, k, words in (([0, 13], [0, 30], "cu_seqlens_q is .* end at 12 or below"), ([1, 12], [0, 30], "begin with 0"),
                             ([0, 9, 4], [0, 1, 2], "never fall"), ([0, 4], [0, 1, 2], "1 batch entries of queries and 2 of keys"),
-                            ([0.0, 4.0], [0, 4], "must be integers"), ([[0, 4]], [0, 4], "must be integers")):
+                            ([0.0, 4.0], [0, 4], "must be integers"), ([[0, 4]], [0, 4], "must be integers"),
+                            ([], [0, 4], r"cu_seqlens_q is empty: must be integers, \(batch \+ 1\)")):
             with self.assertRaisesRegex(ValueError, words):
                 attnfuzz.oracle(*rows, cu_seqlens_q=q, cu_seqlens_k=k)
         with self.assertRaisesRegex(ValueError, "max_seqlen_k is 3, and the longest entry has 30 rows"):
             attnfuzz.oracle(*rows, cu_seqlens_q=[0, 12], cu_seqlens_k=[0, 30], max_seqlen_k=3)
         with self.assertRaisesRegex(ValueError, r"q has 3 dimensions: must be \(batch, heads, length, dim\)"):
             attnfuzz.oracle(*rows, cu_seqlens_k=[0, 30])
+
+    def test_key_lengths_are_integers_of_any_library(self):
+        q, k, v = inputs(2, 2, 2, 5, 12)
+        due = attnfuzz.oracle(q, k, v, key_lengths=np.array([3, 12]))[0]
+
+        class Tensor:  # of torch, on a device, with a gradient
+            def __init__(self, array):
+                self.array = array
+
+            def detach(self):
+                return self
+
+            cpu = detach
+
+            def numpy(self):
+                return self.array
+
+        Tensor.__module__ = "torch"
+        spread = np.array([3, 0, 12, 0], np.int32)[::2]
+        for lengths in ([3, 12], (3, 12), np.array([3, 12], np.int32), spread, np.array([3, 12], np.uint64),
+                        Tensor(np.array([3, 12], np.int32))):
+            np.testing.assert_array_equal(attnfuzz.oracle(q, k, v, key_lengths=lengths)[0], due)
+        for lengths, words in (([3.0, 12.0], r"key_lengths is float64 of the shape \(2,\): must be integers, \(batch,\)"),
+                               ([True, True], "key_lengths is bool"), ([[3, 12]], r"of the shape \(1, 2\)"),
+                               ([3], r"key_lengths has the shape \(1,\), and \(2,\) is due"),
+                               (Tensor(np.array([3.0, 12.0])), "must be integers"),
+                               (np.array([3, 1 << 63], np.uint64), r"key_lengths holds 9223372036854775808: must be at most 2\^63 - 1")):
+            with self.assertRaisesRegex(ValueError, words):
+                attnfuzz.oracle(q, k, v, key_lengths=lengths)
 
     def test_a_target_of_packed_entries_has_their_parameters(self):
         with self.assertRaisesRegex(TypeError, "'packed': the function needs the parameters cu_seqlens_q and cu_seqlens_k"):
