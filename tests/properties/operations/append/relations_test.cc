@@ -1,6 +1,7 @@
 // Properties of operations that write caches, on a kernel that is right and on ones that are wrong in a second call.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "properties/operations/forward/relations/tools.h"
 #include "properties/operations/operation.h"
 #include "reference/caches.h"
+#include "reference/call/sequences.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {
@@ -126,6 +128,34 @@ TEST(CacheRelations, OtherContentsAreThoseOfCachesToo) {
     EXPECT_NE(before[static_cast<size_t>(kCacheK)], 0u);
     EXPECT_EQ(other.k.seed, c.k.seed + 1) << "one step, though several tensors have the fill";
   }
+}
+
+// It carries pairs out as long as the pages that they write ascend; another pair changes nothing.
+void ascending_pairs(const attn_problem& p, attn_tensors& t, int, std::vector<std::byte>& memory) {
+  if ((p.features & ATTN_FEATURE_COPY_PAGES) == 0) return;
+  std::vector<int64_t> pairs;
+  int64_t last = -1;
+  for (int64_t n = 0; n < p.batch; ++n) {
+    const int64_t pair = p.batch > 1 ? n * t.copies.stride[0] : 0,
+                  to = index_at(p.index_dtype, t.copies.data, pair + 1);
+    pairs.push_back(to > last ? index_at(p.index_dtype, t.copies.data, pair) : to);
+    pairs.push_back(to);
+    last = std::max(last, to);
+  }
+  memory.resize(pairs.size() * sizeof(int64_t));
+  std::memcpy(memory.data(), pairs.data(), memory.size());
+  t.copies = {memory.data(), {2, 1, 1, 1}};
+}
+
+TEST(CacheRelations, AnOrderOfPairsThatHasAMeaningIsFound) {
+  CacheTarget target(ascending_pairs);
+  Case c = cache_case(ATTN_FEATURE_COPY_PAGES);
+  c.k = c.v = {.kind = FillKind::kPosition};
+  const Verdict reference = judge(c, *find_property("reference"), target, documented());
+  EXPECT_EQ(reference.outcome, Outcome::kPass) << reference.message;
+  const Verdict v = judge(c, *find_property("copies_reversed"), target, documented());
+  EXPECT_EQ(v.outcome, Outcome::kFail);
+  EXPECT_NE(v.message.find("pairs in reverse"), std::string::npos) << v.message;
 }
 
 // Records where it finds a cache, and leaves the case to the CPU's oracle.
