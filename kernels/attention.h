@@ -192,7 +192,8 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * seq_k keys fit the pages of an entry: pages_per_seq >= ceil(seq_k / page_size). There are key_lengths, which say how
  * many keys each entry has; keys are not packed, queries may be. Entries of the table behind an entry's last key may
  * hold anything: -1, the largest number, any page. Slots without a key and pages without an owner may hold anything,
- * too, and have no part in any result. Two batch entries may have pages in common. */
+ * too, and have no part in any result. Two batch entries may have pages in common. The forward pass, an append and a
+ * copy of pages may have pages; no other operation has them. */
 #define ATTN_FEATURE_PAGED ((uint64_t)1 << 9)
 /* Of a backward pass: the loss depends on the LSE as well. tensors.dlse is its gradient by the natural LSE, whatever
  * plan.lse_base is, and D_i above is sum_c dO O - dLSE(b,h,i). dLSE of a query that sees no key does not matter, unless
@@ -222,8 +223,8 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * These are the K and V of all definitions above. Q, O and the rest are what they are without this bit. The scales are
  * fp32, positive and finite, from 2^-40 to 2^40. A stride of 0 for batch entries, heads or keys gives all of them one
  * scale; with three such strides a tensor has one. They are numbered by batch entry and key, also where keys are packed
- * or lie in pages. Scales of keys that an entry does not have may hold anything. There is no latent V. How a kernel
- * applies the scales, plan.kv_rule says. */
+ * or lie in pages. Scales of keys that an entry does not have may hold anything. Only the forward pass has 8 bits, and
+ * its V is not latent. plan.kv_rule says how a kernel applies the scales. */
 #define ATTN_FEATURE_KV8 ((uint64_t)1 << 16)
 /* An operation: new keys and values are written into a cache, behind those that each batch entry has.
  *
@@ -250,12 +251,12 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  *   visible    j with 0 <= j < len_k[b]; j <= diag(i) if causal; and floor(j / block) is one of
  *              indices(b, g, i, 0), ..., indices(b, g, i, select - 1)
  *
- * The rest is the forward pass. A list is a set: its order has no meaning, and a block that it names twice counts once.
+ * All else is as in the forward pass. A list is a set: its order has no meaning, and a block that it names twice counts once.
  * -1 names nothing and may stand anywhere. All other numbers are 0 .. 2^31 - 1. A block may have keys that the query
  * does not see, or none that exist: these have no part in any result. With block = 1 a list names keys.
  *
- * There are no window, bias, mask, sinks, slopes, latent V, splits, packed sequences or pages. Keys have no order, so
- * that key_order and what depends on it are not read from a plan. */
+ * There are no window, bias, mask, sinks, slopes, latent V, splits, packed sequences, pages or 8 bits. A kernel may take
+ * the listed keys in any order: plan.key_order, and the fields that depend on it, are not read. */
 #define ATTN_FEATURE_SELECTED ((uint64_t)1 << 13)
 /* An operation: the blocks of keys that each query attends over, chosen by their scores. tensors.scores has a score of
  * each block of attn_problem.block keys, for each query i of each KV head g. tensors.indices is written, in the form that
@@ -270,7 +271,7 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * NaN; all others may hold anything. select >= select_first + select_last. The problem has heads_q = heads_kv,
  * dim_qk = dim_v = 1, key lengths or none, causal or not; it is fp16 and has nothing else. */
 #define ATTN_FEATURE_NSA_SELECT ((uint64_t)1 << 18)
-/* Of attn_kernel.features alone: the kernel has no forward pass, and is offered other operations only. */
+/* A bit of attn_kernel.features alone: the kernel has no forward pass, and is offered other operations only. */
 #define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)
 
 /* Bits of attn_problem.ragged. */
@@ -282,7 +283,7 @@ typedef enum attn_index { ATTN_INDEX_64 = 0, ATTN_INDEX_32 = 1 /* with ATTN_FEAT
 /* What is asked. Sizes are counts of elements; a zero length is legal. */
 typedef struct attn_problem {
   uint32_t size;
-  int32_t dtype; /* of Q, K, V and O: ATTN_F16, ATTN_BF16, or with ATTN_FEATURE_F32 ATTN_F32 */
+  int32_t dtype; /* of Q, K, V and O: ATTN_F16, ATTN_BF16, or with ATTN_FEATURE_F32 ATTN_F32. See kv_dtype */
   int64_t batch;
   int64_t heads_q;
   int64_t heads_kv; /* divides heads_q */
@@ -829,7 +830,8 @@ typedef struct attn_kernel {
   attn_status (*plan)(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env,
                       attn_plan* plan, char* reason, uint64_t reason_size);
 
-  /* Launches the kernel as planned. Fills O, and LSE if wanted. */
+  /* Launches the kernel as planned. It writes the outputs of the problem's operation: in the forward pass O, and LSE
+   * if wanted. */
   attn_status (*run)(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,
                      const attn_env* env);
 

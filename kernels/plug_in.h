@@ -226,10 +226,10 @@ inline Refusal check_pages(const attn_problem& p, const attn_tensors& t) {
     return invalid(name_value("pages_per_seq", p.pages_per_seq) + ", but K and V have no pages");
   if (!paged) return {};
   if ((p.features & kOtherOperations & ~kOfCaches) != 0)
-    return invalid("only the forward pass, and what writes caches, have pages");
+    return invalid("only the forward pass, an append and a copy of pages have pages");
   if ((p.ragged & ATTN_RAGGED_KEYS) != 0) return invalid("keys in pages are not packed");
   if ((p.features & ATTN_FEATURE_COPY_PAGES) != 0) return {};  // no entry of the batch has keys
-  if (!p.has_key_lengths) return invalid("keys in pages have no key lengths");
+  if (!p.has_key_lengths) return invalid("keys in pages need key lengths: has_key_lengths is 0");
   if (p.pages_per_seq < ceil_div(p.seq_k, p.page_size))
     return invalid(name_value("pages_per_seq", p.pages_per_seq) + " is too few for " + name_value("seq_k", p.seq_k));
   if (p.pages_per_seq > 1 && t.block_table.stride[3] != 1)
@@ -346,20 +346,24 @@ inline Refusal check_backward(const attn_problem& p) {
   return {};
 }
 
-// A list names blocks, and nothing but causal order and key lengths hides their keys.
-inline Refusal check_selected(const attn_problem& p) {
-  const bool selected = (p.features & (ATTN_FEATURE_SELECTED | ATTN_FEATURE_NSA_SELECT)) != 0;
+// Lists of blocks are read (selected) or written (a choice). Nothing but causal order and key lengths hides
+// keys.
+inline Refusal check_lists(const attn_problem& p) {
+  const bool choice = (p.features & ATTN_FEATURE_NSA_SELECT) != 0,
+             lists = choice || (p.features & ATTN_FEATURE_SELECTED) != 0;
   for (const auto& [name, value] : {std::pair{"block", p.block}, std::pair{"select", p.select}}) {
-    if (selected != (value != 0))
+    if (lists != (value != 0))
       return invalid(name_value(name, value) + ", but attn_problem.features " +
-                     (selected ? "asks for lists of blocks" : "does not ask for lists of blocks"));
+                     (choice  ? "asks for a choice of blocks"
+                      : lists ? "asks for attention over listed blocks"
+                              : "asks neither for listed blocks nor for a choice of blocks"));
   }
-  if (!selected) return {};
+  if (!lists) return {};
   if (std::popcount(p.features & kOtherOperations) > 1) return invalid("a problem asks for two operations");
   if (p.window_left >= 0 || p.window_right >= 0 || p.bias_dtype != ATTN_NONE || p.has_mask || p.has_sink ||
       p.has_alibi || p.latent || p.num_splits != 0 || p.ragged != 0)
-    return invalid(
-        "attention over listed blocks has no window, bias, mask, sinks, slopes, latent V, splits or packed sequences");
+    return invalid(std::string(choice ? "a choice of blocks" : "attention over listed blocks") +
+                   " has no window, bias, mask, sinks, slopes, latent V, splits or packed sequences");
   return {};
 }
 
@@ -509,7 +513,7 @@ inline Refusal read_call(const attn_problem* problem, const attn_tensors* tensor
   if (Refusal refusal = check_backward(call->problem)) return refusal;
   if (Refusal refusal = check_append(call->problem)) return refusal;
   if (Refusal refusal = check_copies(call->problem, call->tensors)) return refusal;
-  if (Refusal refusal = check_selected(call->problem)) return refusal;
+  if (Refusal refusal = check_lists(call->problem)) return refusal;
   if (Refusal refusal = check_choice(call->problem)) return refusal;
   if (Refusal refusal = check_tensors(call->problem, call->tensors)) return refusal;
   if (Refusal refusal = check_latent(call->problem, call->tensors)) return refusal;

@@ -1,8 +1,10 @@
 // The oracle of operations that write caches (ATTN_FEATURE_APPEND, ATTN_FEATURE_COPY_PAGES): every element of K and of
 // V as it must be afterwards, bit for bit. Elements that the operation does not name keep their bits, NaN included.
 //
-//   Reference due = evaluate_append(problem, given, plan);   // given.k, given.v: as they are before the call
+//   Reference due = evaluate_append(problem, given);   // given.k, given.v: as they are before the call
 //   due[TensorId::kCacheK].integer[...]
+//
+// A copy of bits is cheap, so that a large problem is judged whole: there is no RowSample (call/row_sample.h).
 #pragma once
 
 #include "reference/oracle.h"

@@ -1,7 +1,7 @@
 // The oracle of the operation nsa_select (ATTN_FEATURE_NSA_SELECT): which blocks of keys each query attends over. The
 // scores are given, so there is one right answer, ties included.
 //
-//   Reference due = evaluate_choice(problem, tensors);      // due[TensorId::kChosen].integer
+//   Reference due = evaluate_choice(problem, tensors, plan, calibration);      // due[TensorId::kChosen].integer
 #pragma once
 
 #include "reference/oracle.h"

@@ -7,9 +7,10 @@
 // kernel declares its order and its row maximum, the rounding of P is predicted (rounded_p.h), and `value`
 // includes it.
 //
-// Contract. The tensors in `host` lie in host memory. q, k and v are read, and bias, mask and key_lengths
-// if the problem has them; nothing else is. Memory is O(rows dim_v) for the result and O(seq_k (dim_qk +
-// dim_v)) for one KV head. For up to 1024 keys, a thread keeps the latter for its next call, at most 7 MB.
+// Contract. The tensors in `host` lie in host memory. The inputs of the forward pass that the problem has are
+// read: q, k and v, and bias, mask, key_lengths, sink, slopes, cu_q, cu_k, block_table, k_scale and v_scale.
+// Memory is O(rows dim_v) for the result and O(seq_k (dim_qk + dim_v)) for one KV head. For up to 1024 keys, a
+// thread keeps the latter for its next call, at most 7 MB.
 //
 //   const Reference reference = evaluate(problem, tensors, plan, h200());
 //   for output, row, column: if (output.ratio(row, column, got) > 1) fail(...);
@@ -38,11 +39,7 @@
 
 namespace attnfuzz {
 
-inline constexpr KnownFeatures kOracleKnows = {"the oracle", ATTN_FEATURE_F32 | ATTN_FEATURE_SINK |
-                                                          ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT |
-                                                          ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED |
-                                                          ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED |
-                                                          ATTN_FEATURE_KV8};
+inline constexpr KnownFeatures kOracleKnows = {"the oracle", kForward | ATTN_FEATURE_KV8};
 
 // `exact`: true computes Expected::exact, which takes another product of P and V. Throws UnknownFeatures
 // (call/known_features.h) for a kind of problem that it does not know; so do the functions below.

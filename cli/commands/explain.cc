@@ -71,6 +71,15 @@ void say_why(const Case& c, const std::vector<Need>& needs, const Verdict& verdi
   say(guess_fault({c, verdict, needs, target.info().build_kind, clues}).text());
 }
 
+// Why a case has no picture of which query sees which key; empty if it has one.
+std::string why_no_picture(const Problem& p) {
+  if (!attends(p.features))
+    return std::string("queries see no keys in the operation ") + operation_of(p.features).name +
+           ", so there is nothing to draw";
+  if (p.seq_q > 0 && p.seq_k > 0) return "";
+  return "the case has no query or no key, so there is nothing to draw";
+}
+
 Exit run_explain(const ExplainArguments& arguments) {
   parse_probe(arguments.probe.place);  // refused before anything runs
   for (const std::string& file : {arguments.svg, arguments.html}) {
@@ -78,9 +87,9 @@ Exit run_explain(const ExplainArguments& arguments) {
   }
   const OpenedCase opened = open_case(arguments);
   const Reproducer& r = opened.r;
-  const bool drawable = r.c.problem.seq_q > 0 && r.c.problem.seq_k > 0 && attends(r.c.problem.features);
-  if (!arguments.svg.empty() && !drawable)
-    throw UserError("--svg: the case has no query or no key, so there is nothing to draw: leave --svg out");
+  const std::string no_picture = why_no_picture(r.c.problem);
+  const bool drawable = no_picture.empty();
+  if (!arguments.svg.empty() && !drawable) throw UserError("--svg: " + no_picture + ": leave --svg out");
   Target& target = *opened.target;
   const Calibration& calibration = opened.calibration;
   ExplainOptions of_page;

@@ -393,9 +393,20 @@ const Refusal* refusal_of_several(Limit limit) {
 }
 
 std::optional<std::string> Taker::refusal(const Case& c) {
-  Case asked = c;  // a call of the kernel's own operation
-  const Operation* operation = operation_for(c.problem.features, target_.info().features);
-  if (operation != nullptr && operation->shape != nullptr) operation->shape(asked, target_.info().features);
+  const uint64_t features = target_.info().features;
+  const std::vector<const Operation*> operations = operations_for(c.problem.features, features);
+  if (operations.empty()) return refusal_of_call(c);
+  for (const Operation* operation : operations) {
+    Case call = c;
+    make_call(*operation, call, features);
+    if (operation_of(c.problem.features).feature != operation->feature) order_shaped(c, call);
+    if (illegal(call)) continue;  // of larger tensors than the case: this operation is not asked
+    if (auto why = refusal_of_call(call)) return why;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> Taker::refusal_of_call(const Case& asked) {
   Execution e(asked, target_);
   const PlanReply& planned = e.planned;
   faults_ += planned.status == ATTN_FAULT;

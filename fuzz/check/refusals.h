@@ -27,8 +27,9 @@ class Taker {
  public:
   explicit Taker(Target& target, const AskedLate& late = {}) : target_(target), late_(late) {}
 
-  // Why the kernel refuses the case, which is asked as a call of an operation that the kernel has. Nothing if it takes
-  // the case, or if the call fails.
+  // Why the kernel refuses the case. It is asked as a call of each operation that the kernel may be given for
+  // it: a case is drawn before its operation is known. Nothing if the kernel takes all these calls, or if one
+  // fails.
   std::optional<std::string> refusal(const Case& c);
   // True after kMostFaults calls that crashed, hung or failed. Asking on teaches nothing; the check's own cases will
   // show the failure.
@@ -36,6 +37,8 @@ class Taker {
 
  private:
   static constexpr int kMostFaults = 3;
+
+  std::optional<std::string> refusal_of_call(const Case& asked);
 
   Target& target_;
   AskedLate late_;

@@ -135,12 +135,17 @@ void place_sizes(const attn_domain& domain, const Place& place, bool keeps_equal
   if (domain.usual_scale || usual) p.scale = 1.0f / std::sqrt(static_cast<float>(p.dim_qk));
 }
 
+void place_order(const attn_domain& domain, Problem& p) {
+  if (domain.causal) p.causal = domain.causal == 2;
+  const bool unlike = p.seq_q != p.seq_k || p.key_lengths || p.packed_q || p.packed_k;
+  if (domain.align && unlike) p.align = domain.align - 1;
+}
+
 void fit_rest(const attn_domain& domain, Case& c) {
   Problem& p = c.problem;
   const uint32_t taken = domain.dtypes & 7;
   if (taken != 0 && !(taken >> p.dtype & 1)) set_dtype(c, std::countr_zero(taken));
-  if (domain.causal) p.causal = domain.causal == 2;
-  if (domain.align && (p.seq_q != p.seq_k || p.key_lengths || p.packed_q || p.packed_k)) p.align = domain.align - 1;
+  place_order(domain, p);
   if (domain.lse) c.want_lse = domain.lse == 2;
   tidy(c);
   lay_within(domain, c);
@@ -176,6 +181,26 @@ void fit_sizes(const attn_domain& domain, Problem& p) { place_sizes(domain, near
 void fit(const attn_domain& domain, Case& c) {
   fit_sizes(domain, c.problem);
   fit_rest(domain, c);
+}
+
+namespace {
+
+// True if Operation::shape() decides whether the case is causal.
+bool is_ordered_by_shape(const Case& c) { return c.problem.selects() || c.problem.chooses(); }
+
+}  // namespace
+
+void order_within(const attn_domain& domain, Case& c) {
+  if (!is_ordered_by_shape(c)) return;
+  place_order(domain, c.problem);
+  tidy(c);
+}
+
+void order_shaped(const Case& drawn, Case& c) {
+  if (!is_ordered_by_shape(c)) return;
+  c.problem.causal = drawn.problem.causal;
+  c.problem.align = drawn.problem.align;
+  tidy(c);
 }
 
 void draw_within(const attn_domain& domain, Rng& rng, Case& c) {

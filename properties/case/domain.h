@@ -24,6 +24,13 @@ void fit(const attn_domain& domain, Case& c);
 // fit() for sizes alone.
 void fit_sizes(const attn_domain& domain, Problem& p);
 
+// Operation::shape() makes many calls of listed and of chosen blocks causal whose drawn cases were not.
+// order_within() moves such a call back into the domain: causal or not, and the alignment. order_shaped() makes
+// it causal if the drawn case was, as a question about a kernel's limits needs it. Calls of other operations
+// stay as they are.
+void order_within(const attn_domain& domain, Case& c);
+void order_shaped(const Case& drawn, Case& c);
+
 // Like fit(), but draws a size that is outside from the domain (size_set.h). A size that only misses a
 // multiple goes to the next one. Equal lengths, and equal head dimensions, stay equal if the domain allows
 // it.

@@ -5,21 +5,10 @@
 #include <numeric>
 #include <utility>
 
+#include "base/random.h"
 #include "properties/case/packed.h"
 
 namespace attnfuzz {
-namespace {
-
-// splitmix64.
-uint64_t mixed(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
-}  // namespace
-
 int64_t held_keys(const Problem& p, int64_t b) {
   const auto at = static_cast<size_t>(b);
   if (!p.key_lengths || at >= p.key_lengths->size()) return p.seq_k;
@@ -74,7 +63,7 @@ Pages::Pages(const Paging& paging, std::vector<int64_t> keys, int64_t columns)
   std::iota(page_of_.begin(), page_of_.end(), 0);
   if (paging_.order != 0) {
     for (size_t n = page_of_.size(); n > 1; --n)
-      std::swap(page_of_[n - 1], page_of_[mixed(mixed(paging_.order) + n) % n]);
+      std::swap(page_of_[n - 1], page_of_[hash64(hash64(paging_.order) + n) % n]);
   }
   place_of_.resize(page_of_.size());
   for (size_t n = 0; n < page_of_.size(); ++n) place_of_[static_cast<size_t>(page_of_[n])] = static_cast<int64_t>(n);
@@ -92,7 +81,7 @@ std::optional<StoredRow> Pages::owner(const StoredRow& stored) const {
 }
 
 int64_t Pages::junk(int64_t b, int64_t n) const {
-  const uint64_t dice = mixed(mixed(static_cast<uint64_t>(b)) + static_cast<uint64_t>(n));
+  const uint64_t dice = hash64(hash64(static_cast<uint64_t>(b)) + static_cast<uint64_t>(n));
   PageJunk kind = paging_.junk;
   if (kind == PageJunk::kMixed) kind = static_cast<PageJunk>(dice >> 32 & 3);
   switch (kind) {

@@ -57,7 +57,10 @@ void set_dtype(Case& c, int32_t dtype) {
 void set_kv8(Case& c, const std::optional<Kv8>& to) {
   const auto dtype = [&] { return c.problem.kv8 ? dtype_of(c.problem.kv8->format) : c.problem.dtype; };
   const int32_t before = dtype();
+  const bool ends = c.problem.kv8.has_value() && !to;
   c.problem.kv8 = to;
+  if (ends)
+    c.layout[static_cast<size_t>(TensorId::kKScale)] = c.layout[static_cast<size_t>(TensorId::kVScale)] = {};
   const int32_t now = dtype();
   if (now == before) return;
   for (Planted& x : c.planted) {

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/random.h"
 #include "reference/semantics.h"
 
 namespace attnfuzz {
@@ -13,21 +14,15 @@ namespace {
 
 constexpr int64_t kNoBlock = -1;
 
-// splitmix64.
-uint64_t scrambled(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
 // Numbers of one list.
 class ListDice {
  public:
   ListDice(uint64_t seed, int64_t b, int64_t g, int64_t i)
-      : state_(scrambled(scrambled(scrambled(scrambled(seed) ^ static_cast<uint64_t>(b)) ^ static_cast<uint64_t>(g)) ^
-                     static_cast<uint64_t>(i))) {}
-  uint64_t of(uint64_t salt, int64_t n) const { return scrambled(scrambled(state_ ^ salt) + static_cast<uint64_t>(n)); }
+      : state_(hash64(hash64(hash64(hash64(seed) ^ static_cast<uint64_t>(b)) ^ static_cast<uint64_t>(g)) ^
+                      static_cast<uint64_t>(i))) {}
+  uint64_t of(uint64_t salt, int64_t n) const {
+    return hash64(hash64(state_ ^ salt) + static_cast<uint64_t>(n));
+  }
   int64_t below(int64_t count, uint64_t salt, int64_t n) const {
     return static_cast<int64_t>(of(salt, n) % static_cast<uint64_t>(count));
   }

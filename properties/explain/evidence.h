@@ -117,7 +117,7 @@ class Evidence {
   }
 
   // The operation writes a cache, and has nothing to compute.
-  bool writes_cache() const { return (p.features & (ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES)) != 0; }
+  bool writes_cache() const { return attnfuzz::writes_cache(p.features); }
   // New rows of an entry do not fit its cache. In a reduced case the failure needs it.
   bool exceeds_capacity() const {
     for (int64_t b = 0; b < p.batch; ++b) {

@@ -374,9 +374,8 @@ std::string explain(const Case& c, const attn_plan& plan, const Reference* refer
   Page page(c, plan, options);
   if (options.reproducer != nullptr) page.facts(*options.reproducer);
   page.words(plan);
-  // What writes a cache has no queries that see keys.
-  const bool caches = (c.problem.features & (ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES)) != 0;
-  if (caches) return page.take();
+  // An operation that writes a cache has no queries that see keys.
+  if (writes_cache(c.problem.features)) return page.take();
   page.dead_rows();
   const bool bounded = operation_of(c.problem.features).outputs.front().kind == OutputKind::kBounded;
   const bool both = bounded && reference != nullptr && got != nullptr &&

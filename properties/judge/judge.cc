@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "properties/case/geometry.h"
+#include "properties/case/words.h"
 #include "properties/data/recipe.h"
 #include "properties/judge/integer_outputs.h"
 #include "properties/judge/shape.h"
@@ -199,11 +200,10 @@ Where where_is(TensorId tensor, const Problem& p, const attn_plan& plan, int64_t
 
 std::string name_of(const Where& where) {
   const TensorSpec& spec = spec_of(where.tensor);
-  const bool state = spec.role == Role::kState;
-  std::string name = std::string(spec.name) + (state ? "(store=" : "(b=") + std::to_string(where.b) +
-                     ",h=" + std::to_string(where.h) + (state ? ",slot=" : of_keys(spec) ? ",k=" : ",q=") +
-                     std::to_string(where.q);
-  if (spec.shape[3] != Size::kOne) name += ",d=" + std::to_string(where.d);
+  const auto names = index_names(spec);
+  const auto index = [&](size_t n, int64_t value) { return cat(names[n], "=", value); };
+  std::string name = cat(spec.name, "(", index(0, where.b), ",", index(1, where.h), ",", index(2, where.q));
+  if (spec.shape[3] != Size::kOne) name += cat(",", index(3, where.d));
   return name + ")";
 }
 

@@ -252,8 +252,7 @@ bool Trial::evaluate(Execution& e, Run& run) {
   }
   const RowSample sample = sample_of(e.c.problem);
   if (fast_) {
-    auto reference =
-        target_.oracles->evaluate(e.laid.problem(), e.laid.tensors(), e.plan, calibration_, sample);
+    auto reference = target_.oracles->evaluate(e.laid.problem(), e.laid.given(), e.plan, calibration_, sample);
     if (reference) {
       run.reference = std::move(*reference);
       run.by_fast = asked_fast_ = true;
@@ -505,7 +504,9 @@ bool adapted(Case& c, const Property& property, const Target& target, std::strin
   const Operation* speaks_of = property.operation;
   if (speaks_of == nullptr) speaks_of = operation_for(c.problem.features, target.info().features, dice_of(c));
   if (speaks_of != nullptr) {
-    if (speaks_of->shape != nullptr) speaks_of->shape(c, target.info().features);
+    const bool shaped = &operation_of(c.problem.features) != speaks_of;
+    make_call(*speaks_of, c, target.info().features);
+    if (shaped && declared) order_within(*declared, c);
     if (const Operation& asked = operation_of(c.problem.features); &asked != speaks_of) {
       *why = std::string("the property speaks of the operation ") + speaks_of->name + ", the case asks for " +
              asked.name;

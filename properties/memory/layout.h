@@ -15,14 +15,15 @@
 //   6. read(output)                    dense copies
 //   steps 3 to 6 once a call
 //
-// A state (Role::kState) is laid out like an input. A call may write it, so it is laid out anew before each call, and
-// given() has its content before the call for the oracle.
+// A state (Role::kState) is laid out like an input. A call may write it, so it is laid out anew before each
+// call, and given() has its content before the call for the oracle.
 //
-// Known bytes: redzones and gaps of inputs hold 0xfffe in every 16 bits. This is a NaN in all formats,
-// differs from the 0x7fa5 of outputs never written, is a negative key length, and is "visible" in a mask. A
-// kernel that is not trusted gets other patterns (poison.h). A redzone has 256 bytes before a tensor, and
-// 64 rows (256 bytes to 16 KiB) behind it; a tensor that ends with its page has none behind it. Checking
-// them costs as much as memset. Writes further away are found by the pages that they create (strays.h).
+// Known bytes: redzones and gaps of inputs hold 0xfffe in every 16 bits. This is a NaN in all formats of 16 and
+// 32 bits, and in formats of 8 bits at least every second element is one. It differs from the 0x7fa5 of outputs
+// never written. It is negative as a key length, a page or a block, and "visible" in a mask. A kernel that is
+// not trusted gets other patterns (poison.h). A redzone has 256 bytes before a tensor, and 64 rows (256 bytes
+// to 16 KiB) behind it; a tensor that ends with its page has none behind it. Checking them costs as much as
+// memset. Writes further away are found by the pages that they create (strays.h).
 #pragma once
 
 #include <limits>

@@ -10,7 +10,8 @@
 
 namespace attnfuzz {
 
-// Each is a 32-bit pattern, repeated by address. It is a NaN in every format and has two equal halves.
+// Each is a 32-bit pattern, repeated by address. It has two equal halves. It is a NaN in every format of 16 and
+// 32 bits, and in the formats of 8 bits at least every second element is one.
 inline constexpr uint32_t kInputRedzone = 0xfffefffe;
 inline constexpr uint32_t kAllOnes = 0xffffffff;
 

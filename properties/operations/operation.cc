@@ -5,6 +5,8 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "properties/case/planted_rank.h"
+
 namespace attnfuzz {
 namespace {
 
@@ -45,11 +47,22 @@ bool kernel_has(const Operation& operation, uint64_t kernel_features) {
 }
 
 const Operation* operation_for(uint64_t problem_features, uint64_t kernel_features, uint64_t dice) {
-  if (const Operation& own = operation_of(problem_features); kernel_has(own, kernel_features)) return &own;
+  const std::vector<const Operation*> all = operations_for(problem_features, kernel_features);
+  return all.empty() ? nullptr : all[dice % all.size()];
+}
+
+std::vector<const Operation*> operations_for(uint64_t problem_features, uint64_t kernel_features) {
+  if (const Operation& own = operation_of(problem_features); kernel_has(own, kernel_features)) return {&own};
   std::vector<const Operation*> has;
   std::ranges::copy_if(all_operations(), std::back_inserter(has),
                        [&](const Operation* one) { return kernel_has(*one, kernel_features); });
-  return has.empty() ? nullptr : has[dice % has.size()];
+  return has;
+}
+
+void make_call(const Operation& operation, Case& c, uint64_t kernel_features) {
+  // Values planted in K and V are in their format, so that they change with it.
+  if ((operation.known.bits & ATTN_FEATURE_KV8) == 0) set_kv8(c, std::nullopt);
+  if (operation.shape != nullptr) operation.shape(c, kernel_features);
 }
 
 std::string title_of(TensorId tensor) {

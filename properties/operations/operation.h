@@ -5,7 +5,7 @@
 // outputs. Only the operation's folder and its oracle name its outputs one by one.
 //
 //   const Operation& operation = operation_of(c.problem.features);
-//   Reference due = operation.evaluate(laid.problem(), laid.tensors(), plan, calibration, {}, true);
+//   Reference due = operation.evaluate(laid.problem(), laid.given(), plan, calibration, {}, true);
 //   for (const Output& output : operation.outputs) compare(due[output.tensor], got[output.tensor]);
 //
 // An operation is a folder beside forward/ with its operation.cc, and its name in the CMakeLists.txt here.
@@ -50,8 +50,9 @@ struct Operation {
   std::span<const TensorId> inputs;
   // The first output is the main one: pictures and searches for a fault begin with it.
   std::span<const Output> outputs;
-  // Computes what the outputs must be, from inputs in host memory; a state among them is as before the call. The
-  // reference has an Expected for each of `outputs`, in that order. `exact`: see attnfuzz::evaluate().
+  // Computes what the outputs must be, from inputs in host memory; a state among them is as before the call.
+  // The reference has an Expected for each of `outputs`, in that order. `sample`: fewer rows suffice;
+  // Reference::sampled says how many there are. `exact`: see attnfuzz::evaluate().
   Reference (*evaluate)(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                         const Calibration& calibration, RowSample sample, bool exact);
   // The kinds of problem that evaluate() knows. Others are refused before anything runs.
@@ -83,6 +84,11 @@ bool kernel_has(const Operation& operation, uint64_t kernel_features);
 // The operation of a drawn problem that a kernel with these features is given: the problem's own if the kernel
 // has it, else one that the kernel has, by `dice` if it has several; nullptr if it has none.
 const Operation* operation_for(uint64_t problem_features, uint64_t kernel_features, uint64_t dice = 0);
+// All operations that operation_for() may give, whatever the dice; empty if the kernel has none.
+std::vector<const Operation*> operations_for(uint64_t problem_features, uint64_t kernel_features);
+// Turns a drawn case into a call of the operation. It removes features that the operation does not know and
+// that other fields depend on, as K and V of 8 bits, and calls Operation::shape().
+void make_call(const Operation& operation, Case& c, uint64_t kernel_features);
 // All operations, in the order of CMakeLists.txt. forward is the first.
 std::span<const Operation* const> all_operations();
 

@@ -663,9 +663,9 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
              and dV: a tuple, or a dict or NamedTuple of dq, dk and dv; or it writes into parameters of these names. dout
              is the gradient of O; o and lse are what a forward pass stored. A function that computes O itself declares
              Errors(saved="recomputed").
-             Or "selected": a function of (p, q, k, v), of indices, (batch, KV heads, position, p.select), and of key_lengths,
-             that returns O and LSE over the keys of the blocks of p.block keys that indices name. -1 names none, and a
-             block that is named twice counts once.
+             Or "selected": a function of (p, q, k, v, indices), and of key_lengths, that returns O and LSE over the keys of
+             the blocks of p.block keys that indices name: (batch, KV heads, position, p.select). -1 names none, and a block
+             that is named twice counts once.
 
     A function whose Domain has "packed" in its features has parameters cu_seqlens_q and cu_seqlens_k, (batch + 1) each.
     If p.ragged & 1, queries are packed: q is (p.total_q, heads, dim), and cu_seqlens_q is given. O is (p.total_q, heads,

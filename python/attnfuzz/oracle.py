@@ -79,12 +79,9 @@ class _Packed:
     def __init__(self, name, cu, rows, longest):
         import numpy
 
-        if type(cu).__module__.split(".")[0] == "torch":
-            cu = cu.detach().cpu().numpy()
-        cu = numpy.ascontiguousarray(cu)
-        if cu.ndim != 1 or not len(cu) or cu.dtype.kind not in "iu":
-            raise ValueError(f"cu_seqlens_{name} is {cu.dtype} of the shape {cu.shape}: must be integers, (batch + 1)")
-        self.cu = cu = cu.astype(numpy.int64)
+        self.cu = cu = _integers(f"cu_seqlens_{name}", cu, 1, "(batch + 1)")
+        if not len(cu):
+            raise ValueError(f"cu_seqlens_{name} is empty: must be integers, (batch + 1)")
         lengths = numpy.diff(cu)
         if cu[0] != 0 or (lengths < 0).any() or cu[-1] > rows:
             raise ValueError(f"cu_seqlens_{name} is {cu.tolist()}: must begin with 0, never fall, and end at {rows} or below")
@@ -143,14 +140,19 @@ class _Pages:
 
 
 def _integers(name, array, dimensions, due):
+    """Integers as int64, wherever they lie. `due`: the shape in words, for the message of an error."""
     import numpy
 
     if type(array).__module__.split(".")[0] == "torch":
         array = array.detach().cpu().numpy()
-    array = numpy.ascontiguousarray(array)
+    array = numpy.asarray(array)
+    if not array.size:
+        array = array.astype(numpy.int64)  # NumPy makes a float array of []
     if array.ndim != dimensions or array.dtype.kind not in "iu":
         raise ValueError(f"{name} is {array.dtype} of the shape {array.shape}: must be integers, {due}")
-    return array.astype(numpy.int64)
+    if array.dtype == numpy.uint64 and (array > numpy.iinfo(numpy.int64).max).any():
+        raise ValueError(f"{name} holds {array.max()}: must be at most 2^63 - 1")
+    return numpy.ascontiguousarray(array, dtype=numpy.int64)
 
 
 def _qkv(q, k, v, cu_q=None, cu_k=None, paged=False):
@@ -252,8 +254,6 @@ class _Call:
             setattr(self.t, f"cu_{name}", side.cu.ctypes.data)
 
     def _add_scores(self, bias, mask, key_lengths):
-        import numpy
-
         p = self.p
         square = (p.batch, p.heads_q, p.seq_q, p.seq_k)
         if bias is not None:
@@ -262,7 +262,7 @@ class _Call:
             self._lend("mask", mask, ("bool",), square)
             p.has_mask = 1
         if key_lengths is not None:
-            key_lengths = numpy.ascontiguousarray(key_lengths, dtype=numpy.int64)
+            key_lengths = _integers("key_lengths", key_lengths, 1, "(batch,)")
             if key_lengths.shape != (p.batch,):
                 raise ValueError(f"key_lengths has the shape {key_lengths.shape}, and {(p.batch,)} is due")
             p.has_key_lengths = 1

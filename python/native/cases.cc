@@ -71,7 +71,8 @@ Case moved_inside(Case c, const attn_domain& domain, const Refused& refused) {
 // A drawn forward call as a call of the operation.
 Case as_operation(Case c, const attnfuzz_cases& cases, const attn_domain& domain) {
   if (cases.operation->shape == nullptr) return c;
-  cases.operation->shape(c, cases.config.features);
+  make_call(*cases.operation, c, cases.config.features);
+  order_within(domain, c);
   lay_within(domain, c);
   if (const auto why = illegal(c)) throw std::runtime_error("no such case of the operation: " + *why);
   return c;

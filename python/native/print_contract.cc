@@ -111,9 +111,9 @@ std::string constants() {
   return lines.text();
 }
 
-// Python does not know these features.
+// Python does not know these features: it judges no caches and no integers.
 constexpr uint64_t kNotInPython = ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK | ATTN_FEATURE_KV8 |
-                                  ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES;
+                                  ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_NSA_SELECT;
 
 std::string operations() {
   Lines lines("    ");
@@ -164,7 +164,7 @@ std::string tensor_specs() {
 // or a field's name says little.
 std::string feature_bits() {
   constexpr uint64_t kWithWords = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED,
-                     kLeftOut = kWithWords | ATTN_FEATURE_KV8;
+                     kLeftOut = kWithWords | kNotInPython;
   Lines lines("    ");
   for (const ProblemField& row : kProblemFields) {
     if (row.feature != 0 && row.none && (row.feature & kLeftOut) == 0)

@@ -168,11 +168,11 @@ inline constexpr TensorSpec kRows[] = {
     {kCopies, "copies", {kBatch, kOne, kOne, kTwo}, Element::kIndex, kIn, ATTN_FIELD(T, copies), kFixed, nullptr, 0,
      kCopyPages},
     {kIndices, "indices", {kBatch, kHeadsKv, kSeqQ, kSelect}, Element::kIndex, kIn, ATTN_FIELD(T, indices), kMoved,
-     "select", ATTN_FEATURE_SELECTED, kSelected},
-    {kScores, "scores", {kBatch, kHeadsKv, kSeqQ, kBlocks}, k32, kIn, ATTN_FIELD(T, scores), kMoved, "block",
-     ATTN_FEATURE_NSA_SELECT, kChoose},
+     nullptr, 0, kSelected},
+    {kScores, "scores", {kBatch, kHeadsKv, kSeqQ, kBlocks}, k32, kIn, ATTN_FIELD(T, scores), kMoved, nullptr, 0,
+     kChoose},
     {kChosen, "chosen", {kBatch, kHeadsKv, kSeqQ, kSelect}, Element::kIndex, kOut, ATTN_FIELD(T, indices), kMoved,
-     "select", ATTN_FEATURE_NSA_SELECT, kChoose},
+     nullptr, 0, kChoose},
 };
 // clang-format on
 }  // namespace tensor_table
@@ -190,6 +190,11 @@ constexpr bool read_as_integers(const TensorSpec& spec) { return is_integer(spec
 // True for a tensor with one row for each query, or each key, of a head.
 constexpr bool of_queries(const TensorSpec& spec) { return spec.shape[2] == Size::kSeqQ; }
 constexpr bool of_keys(const TensorSpec& spec) { return spec.shape[2] == Size::kSeqK; }
+// The names of an element's four indices, as messages have them: o(b=0,h=1,q=2,d=3).
+constexpr std::array<const char*, 4> index_names(const TensorSpec& spec) {
+  if (spec.role == Role::kState) return {"store", "h", "slot", "d"};
+  return {"b", "h", of_keys(spec) ? "k" : "q", "d"};
+}
 
 inline constexpr std::array<const char*, kTensorCount> kTensorNames = [] {
   std::array<const char*, kTensorCount> names = {};
@@ -242,6 +247,9 @@ constexpr bool in_problem(const TensorSpec& spec, uint64_t features) {
   return (spec.operations & (asked != 0 ? asked : kOfForward)) != 0 &&
          (spec.feature == 0 || (spec.feature & features) != 0);
 }
+
+// True if a problem with these features writes caches of keys and values, and computes nothing.
+constexpr bool writes_cache(uint64_t features) { return (features & tensor_table::kOfCaches) != 0; }
 
 // True if a problem with these features may have keys in pages: pools of pages that it reads or writes.
 constexpr bool may_have_pages(uint64_t features) {

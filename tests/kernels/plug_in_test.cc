@@ -443,7 +443,7 @@ TEST(PlugIn, KeysInPagesHaveATable) {
   refuses([](Offer& x) { x.problem.page_size = 0; }, "asks for pages");
   refuses([](Offer& x) { x.problem.page_size = -1; }, "page_size = -1 is outside");
   refuses([](Offer& x) { x.problem.pages_per_seq = 1; }, "too few for seq_k = 4");
-  refuses([](Offer& x) { x.problem.has_key_lengths = 0; }, "no key lengths");
+  refuses([](Offer& x) { x.problem.has_key_lengths = 0; }, "keys in pages need key lengths");
   refuses([](Offer& x) { x.problem.features = ATTN_FEATURE_INDEX32; }, "does not ask for pages");
   refuses([](Offer& x) {
     x.problem.features |= ATTN_FEATURE_RAGGED;
@@ -478,16 +478,16 @@ TEST(PlugIn, ListedBlocksHaveIndices) {
   };
   refuses([](Offer& x) { x.tensors.indices.data = nullptr; }, "indices is a null pointer");
   refuses([](Offer& x) { x.tensors.indices.data = reinterpret_cast<char*>(list) + 4; }, "not aligned");
-  refuses([](Offer& x) { x.problem.block = 0; }, "asks for lists of blocks");
-  refuses([](Offer& x) { x.problem.select = 0; }, "asks for lists of blocks");
+  refuses([](Offer& x) { x.problem.block = 0; }, "asks for attention over listed blocks");
+  refuses([](Offer& x) { x.problem.select = 0; }, "asks for attention over listed blocks");
   refuses([](Offer& x) { x.problem.select = -1; }, "select = -1 is outside");
-  refuses([](Offer& x) { x.problem.features = 0; }, "does not ask for lists of blocks");
+  refuses([](Offer& x) { x.problem.features = 0; },
+          "asks neither for listed blocks nor for a choice of blocks");
   refuses([](Offer& x) { x.problem.features |= ATTN_FEATURE_BACKWARD; }, "two operations");
   refuses([](Offer& x) { x.problem.window_left = 1; }, "has no window");
   refuses([](Offer& x) { x.problem.num_splits = 1; }, "has no window");
-  refuses([](Offer& x) {
-    x.problem.features |= ATTN_FEATURE_PAGED, x.problem.page_size = 1;
-  }, "only the forward pass, and what writes caches, have pages");
+  refuses([](Offer& x) { x.problem.features |= ATTN_FEATURE_PAGED, x.problem.page_size = 1; },
+          "only the forward pass, an append and a copy of pages have pages");
 }
 
 struct Choice : Paged {
@@ -526,7 +526,8 @@ TEST(PlugIn, AChoiceOfBlocksHasScores) {
   refuses([](Offer& x) { x.problem.select_last = 3; }, "is less than select_first + select_last");
   refuses([](Offer& x) { x.problem.select_first = -1; }, "select_first = -1 is outside");
   refuses([](Offer& x) { x.problem.dim_v = 2; }, "dim_qk = dim_v = 1");
-  refuses([](Offer& x) { x.problem.block = 0; }, "asks for lists of blocks");
+  refuses([](Offer& x) { x.problem.block = 0; }, "asks for a choice of blocks");
+  refuses([](Offer& x) { x.problem.window_left = 1; }, "a choice of blocks has no window");
   refuses([](Offer& x) { x.problem.features |= ATTN_FEATURE_SELECTED; }, "two operations");
   refuses([](Offer& x) {
     x.problem.features = ATTN_FEATURE_SELECTED, x.problem.select_last = 0;

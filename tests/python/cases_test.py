@@ -14,7 +14,7 @@ import numpy as np
 import attnfuzz
 import attnfuzz.targets
 from attnfuzz.cases import Stream
-from attnfuzz.targets.numpy_reference import attention, backward, backward_recomputed, selected
+from attnfuzz.targets.numpy_reference import attention, backward, backward_recomputed, listed, selected
 
 COMMAND = sys.argv.pop(1)
 
@@ -126,8 +126,28 @@ class Cases(unittest.TestCase):
         self.assertGreater(told, 30)
         base_2 = drawn("lse_base=2 f16", count=20, operation="backward")
         self.assertTrue(all(np.isneginf(case.lse[~np.isfinite(case.lse)]).all() or np.isnan(case.lse).any() for case in base_2))
-        with self.assertRaisesRegex(ValueError, "operation='decode': one of 'forward', 'merge', 'backward', 'selected', 'nsa_select'"):
-            attnfuzz.cases(operation="decode")
+        for unknown in "decode", "nsa_select", "append", "copy_pages":
+            with self.assertRaisesRegex(ValueError, f"operation='{unknown}': one of 'forward', 'merge', 'backward', 'selected'$"):
+                attnfuzz.cases(operation=unknown)
+        for of_another in "select_first", "kv_dtype":
+            with self.assertRaisesRegex(ValueError, of_another):
+                attnfuzz.Domain(features=(of_another,))
+
+    def test_listed_blocks_are_judged_as_a_mask(self):
+        def none_is_block_0(p, q, k, v, indices, key_lengths=None):
+            return selected.function(p, q, k, v, np.where(np.asarray(indices) < 0, 0, indices), key_lengths)
+
+        told = 0
+        for case in drawn(count=60, operation="selected"):
+            p, seen = case.p, np.repeat(listed(case.p, case.indices), case.p.heads_q // case.p.heads_kv, axis=1)
+            how = dict(causal=p.causal, align=p.align, scale=p.scale, softcap=p.softcap, mask=seen, key_lengths=case.key_lengths,
+                       errors=selected.errors)
+            self.assertLessEqual(attnfuzz.assert_within(*case.call(selected), case.q, case.k, case.v, **how), 1)
+            try:
+                attnfuzz.assert_within(*case.call(none_is_block_0), case.q, case.k, case.v, **how)
+            except AssertionError:
+                told += 1
+        self.assertGreater(told, 5)
 
     def test_listed_blocks_are_drawn_too(self):
         for case in drawn(count=20, operation="selected"):

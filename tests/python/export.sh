@@ -91,4 +91,25 @@ END
 PYTHONPATH=$package ran 1 pages.py
 sed -i '/^    if p.page_size and/d' "$out/paged.py"
 PYTHONPATH=$package ran 0 pages.py
+
+# Listed blocks, likewise.
+cat >"$out/listed.py" <<'END'
+import numpy as np
+
+import attnfuzz
+from attnfuzz.targets.numpy_reference import ERRORS, selected
+
+
+@attnfuzz.target(errors=ERRORS, bf16="bits", operation="selected", domain=attnfuzz.Domain(features=("int32",)))
+def listed(p, q, k, v, indices, key_lengths=None):
+    indices = np.where(np.asarray(indices) < 0, 0, indices)
+    return selected.function(p, q, k, v, indices, key_lengths)
+END
+"$attnfuzz" check "$out/listed.py:listed" --cases 300 --jobs 1 --property reference --reduce-seconds 3 --out "$out/lists" >"$out/log" 2>&1
+[ $? -eq 1 ] || die "the bug with listed blocks is not found"
+"$attnfuzz" export "$(ls "$out"/lists/*.attn.json)" --kernel "$out/listed.py:listed" --python -o "$out/lists.py" >"$out/log" 2>&1 ||
+  die "listed blocks are not exported"
+PYTHONPATH=$package ran 1 lists.py
+sed -i '/^    indices = np.where/d' "$out/listed.py"
+PYTHONPATH=$package ran 0 lists.py
 exit 0

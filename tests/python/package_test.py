@@ -159,13 +159,43 @@ class SinksAndSlopes(unittest.TestCase):
         rows = [a[0].swapaxes(0, 1) for a in inputs(1, 2, 2, 12, 30)]
         for q, k, words in (([0, 13], [0, 30], "cu_seqlens_q is .* end at 12 or below"), ([1, 12], [0, 30], "begin with 0"),
                             ([0, 9, 4], [0, 1, 2], "never fall"), ([0, 4], [0, 1, 2], "1 batch entries of queries and 2 of keys"),
-                            ([0.0, 4.0], [0, 4], "must be integers"), ([[0, 4]], [0, 4], "must be integers")):
+                            ([0.0, 4.0], [0, 4], "must be integers"), ([[0, 4]], [0, 4], "must be integers"),
+                            ([], [0, 4], r"cu_seqlens_q is empty: must be integers, \(batch \+ 1\)")):
             with self.assertRaisesRegex(ValueError, words):
                 attnfuzz.oracle(*rows, cu_seqlens_q=q, cu_seqlens_k=k)
         with self.assertRaisesRegex(ValueError, "max_seqlen_k is 3, and the longest entry has 30 rows"):
             attnfuzz.oracle(*rows, cu_seqlens_q=[0, 12], cu_seqlens_k=[0, 30], max_seqlen_k=3)
         with self.assertRaisesRegex(ValueError, r"q has 3 dimensions: must be \(batch, heads, length, dim\)"):
             attnfuzz.oracle(*rows, cu_seqlens_k=[0, 30])
+
+    def test_key_lengths_are_integers_of_any_library(self):
+        q, k, v = inputs(2, 2, 2, 5, 12)
+        due = attnfuzz.oracle(q, k, v, key_lengths=np.array([3, 12]))[0]
+
+        class Tensor:  # of torch, on a device, with a gradient
+            def __init__(self, array):
+                self.array = array
+
+            def detach(self):
+                return self
+
+            cpu = detach
+
+            def numpy(self):
+                return self.array
+
+        Tensor.__module__ = "torch"
+        spread = np.array([3, 0, 12, 0], np.int32)[::2]
+        for lengths in ([3, 12], (3, 12), np.array([3, 12], np.int32), spread, np.array([3, 12], np.uint64),
+                        Tensor(np.array([3, 12], np.int32))):
+            np.testing.assert_array_equal(attnfuzz.oracle(q, k, v, key_lengths=lengths)[0], due)
+        for lengths, words in (([3.0, 12.0], r"key_lengths is float64 of the shape \(2,\): must be integers, \(batch,\)"),
+                               ([True, True], "key_lengths is bool"), ([[3, 12]], r"of the shape \(1, 2\)"),
+                               ([3], r"key_lengths has the shape \(1,\), and \(2,\) is due"),
+                               (Tensor(np.array([3.0, 12.0])), "must be integers"),
+                               (np.array([3, 1 << 63], np.uint64), r"key_lengths holds 9223372036854775808: must be at most 2\^63 - 1")):
+            with self.assertRaisesRegex(ValueError, words):
+                attnfuzz.oracle(q, k, v, key_lengths=lengths)
 
     def test_a_target_of_packed_entries_has_their_parameters(self):
         with self.assertRaisesRegex(TypeError, "'packed': the function needs the parameters cu_seqlens_q and cu_seqlens_k"):
@@ -526,6 +556,9 @@ class Declarations(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, r"operation backward is a function of \(p, q, k, v, dout, o, lse\), and of any of "
                                                "bias, mask, key_lengths, dq, dk, dv, stream; <lambda> is one of"):
             attnfuzz.target(lambda p, q, k, v: q, operation="backward")
+        with self.assertRaisesRegex(TypeError, r"operation selected is a function of \(p, q, k, v, indices\), and of any of "
+                                               "key_lengths, out, lse, stream; <lambda> is one of"):
+            attnfuzz.target(lambda p, q, k, v: q, operation="selected")
         with self.assertRaisesRegex(ValueError, "operation='backward'.*only a forward pass has packed sequences"):
             next(attnfuzz.cases(attnfuzz.Domain(features=("packed",)), operation="backward"))
         with self.assertRaisesRegex(ValueError, "operation='backward'.*only a forward pass has packed sequences"):
@@ -578,6 +611,22 @@ class Declarations(unittest.TestCase):
         status = kernel.plan(*pointers, ctypes.addressof(text), 512)
         self.assertEqual(status, contract.UNSUPPORTED)
         self.assertIn("attn_problem.features has the bits 0x4000000000000000", text.value.decode())
+
+    def test_each_bit_is_known_or_refused_by_name(self):
+        known = {contract.FEATURE_F32, contract.FEATURE_WIDE, *contract.FEATURE_BITS.values()}
+        operations = {bit: name for name, bit in contract.OPERATIONS.items() if bit}
+        missing = {"merge": "o1", "backward": "dout", "selected": "indices"}
+        self.assertEqual(set(operations.values()), set(missing), "each operation has an input that a forward pass has not")
+        kernel = worker.Kernel("f", attnfuzz.target(lambda p, q, k, v: None, domain=attnfuzz.Domain(lse=False)), __file__)
+        for bit in (1 << n for n in range(64)):
+            problem = contract.Problem(features=bit, bias_dtype=contract.NONE, dtype=contract.F32 if bit == contract.FEATURE_F32 else 0)
+            text = ctypes.create_string_buffer(512)
+            pointers = map(ctypes.pointer, (problem, contract.Tensors(), contract.Environment(), contract.Plan()))
+            status = kernel.plan(*pointers, ctypes.addressof(text), 512)
+            due = ("" if bit in known else f"no parameter '{missing[operations[bit]]}'" if bit in operations
+                   else f"attn_problem.features has the bits {bit:#x}")
+            self.assertEqual(status, contract.UNSUPPORTED if due else contract.OK, hex(bit))
+            self.assertIn(due, text.value.decode())
 
     def test_outputs_are_taken_by_name_or_in_order(self):
         backward = attnfuzz.target(lambda p, q, k, v, dout, o, lse: q, operation="backward")

@@ -43,6 +43,18 @@ def merged_unguarded(p, o1, o2, lse1, lse2):
     return merge(False, o1, o2, lse1, lse2)
 
 
+LISTS = attnfuzz.Domain(features=("int32",), seq=attnfuzz.at_most(96), dim=attnfuzz.at_most(40))
+selected = target(numpy_reference.selected.function, errors=ERRORS, operation="selected", domain=LISTS)
+
+
+@target(errors=ERRORS, operation="selected", domain=LISTS)
+def none_is_block_0(p, q, k, v, indices, key_lengths=None):
+    """takes -1 for the first block"""
+    import numpy
+
+    return selected.function(p, q, k, v, numpy.where(numpy.asarray(indices) < 0, 0, indices), key_lengths)
+
+
 # Parts of a problem that a target is given only if it names them; and 576 columns.
 MORE = attnfuzz.Domain(features=("has_sink", "has_alibi", "latent"))
 with_more = target(right.function, errors=ERRORS, domain=MORE)

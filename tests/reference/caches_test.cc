@@ -104,6 +104,27 @@ TEST(Caches, PagesAreCopiedWhole) {
   EXPECT_EQ(changed(due[kCacheV], c.v), 2 * 3 * 2);
 }
 
+// K and V have sizes, strides and contents of their own: neither is written with the other's.
+TEST(Caches, ValuesAreNotKeys) {
+  Caches c(1, 4, 1, 1);
+  c.p.seq_k = 4, c.p.has_key_lengths = 1;
+  c.lengths = {2};
+  const Reference due = evaluate_append(c.p, c.tensors());
+  for (int64_t h = 0; h < 2; ++h) {
+    for (int64_t d = 0; d < 3; ++d) EXPECT_EQ(due[kCacheK].integer[(h * 4 + 2) * 3 + d], c.k_new[h * 3 + d]);
+    for (int64_t d = 0; d < 2; ++d) EXPECT_EQ(due[kCacheV].integer[(h * 4 + 2) * 2 + d], c.v_new[h * 2 + d]);
+  }
+  EXPECT_EQ(due[kCacheK].columns, 3);
+  EXPECT_EQ(due[kCacheV].columns, 2);
+  Caches pages(3, 2, 1, 1);
+  pages.p.features = ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_PAGED | ATTN_FEATURE_INDEX32;
+  pages.p.page_size = 2, pages.p.pages = 3;
+  pages.pairs = {0, 2};
+  const Reference copied = evaluate_copies(pages.p, pages.tensors());
+  for (int64_t n = 0; n < 2 * 2 * 3; ++n) EXPECT_EQ(copied[kCacheK].integer[2 * 2 * 2 * 3 + n], pages.k[n]);
+  for (int64_t n = 0; n < 2 * 2 * 2; ++n) EXPECT_EQ(copied[kCacheV].integer[2 * 2 * 2 * 2 + n], pages.v[n]);
+}
+
 TEST(Caches, OtherProblemsAreRefused) {
   Caches c(1, 1, 1, 1);
   c.p.seq_k = 1, c.p.has_key_lengths = 1, c.lengths = {0};

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <set>
 #include <string>
 #include <vector>
@@ -80,6 +81,45 @@ TEST(TensorSpec, ShapesAreTheContracts) {
   EXPECT_EQ(kInputs.size() + kOutputs.size() + kStates.size() + 1, static_cast<size_t>(kTensorCount));
 }
 
+TEST(TensorSpec, KeysAndValuesMayHaveAFormatOfTheirOwn) {
+  attn_problem p = {};
+  p.batch = 2, p.heads_q = 6, p.heads_kv = 3, p.seq_q = 5, p.seq_k = 7, p.dim_qk = 8, p.dim_v = 9;
+  p.dtype = ATTN_BF16, p.features = ATTN_FEATURE_KV8;
+  for (const int32_t format : {ATTN_E4M3, ATTN_E5M2}) {
+    p.kv_dtype = format;
+    for (const TensorId t : {TensorId::kK, TensorId::kV}) {
+      EXPECT_EQ(dtype_of(spec_of(t), formats_of(p)), format) << name_of(t);
+      EXPECT_EQ(element_bytes(spec_of(t), formats_of(p)), 1) << name_of(t);
+    }
+    for (const TensorId t : {TensorId::kQ, TensorId::kO, TensorId::kDk, TensorId::kCacheK, TensorId::kKNew})
+      EXPECT_EQ(dtype_of(spec_of(t), formats_of(p)), ATTN_BF16) << name_of(t);
+  }
+  p.kv_dtype = 0;
+  EXPECT_EQ(dtype_of(spec_of(TensorId::kV), formats_of(p)), ATTN_BF16);
+  EXPECT_EQ(element_bytes(spec_of(TensorId::kV), formats_of(p)), 2);
+  // Scales are numbered by entry and key, wherever the keys lie.
+  p.ragged = ATTN_RAGGED_KEYS, p.total_k = 11;
+  for (const TensorId t : {TensorId::kKScale, TensorId::kVScale}) {
+    EXPECT_EQ(stored_shape_of(spec_of(t), p), (std::array<int64_t, 4>{2, 3, 7, 1}));
+    EXPECT_EQ(dtype_of(spec_of(t), formats_of(p)), ATTN_F32);
+    EXPECT_TRUE(in_problem(spec_of(t), ATTN_FEATURE_KV8) && !in_problem(spec_of(t), 0));
+    EXPECT_FALSE(in_problem(spec_of(t), ATTN_FEATURE_KV8 | ATTN_FEATURE_APPEND));
+  }
+}
+
+TEST(TensorSpec, IndicesHaveNames) {
+  using Names = std::array<const char*, 4>;
+  const auto third = [](TensorId t) { return std::string(index_names(spec_of(t))[2]); };
+  EXPECT_EQ(third(TensorId::kO), "q");
+  EXPECT_EQ(third(TensorId::kDk), "k");
+  EXPECT_EQ(third(TensorId::kKScale), "k");
+  EXPECT_EQ(third(TensorId::kChosen), "q");
+  EXPECT_EQ(third(TensorId::kCacheV), "slot");
+  const Names of_cache = index_names(spec_of(TensorId::kCacheK));
+  EXPECT_STREQ(of_cache[0], "store");
+  EXPECT_STREQ(of_cache[3], "d");
+}
+
 TEST(TensorSpec, ACacheIsItsEntriesOrItsPages) {
   attn_problem p = {};
   p.batch = 2, p.heads_q = 3, p.heads_kv = 3, p.seq_q = 5, p.seq_k = 7, p.dim_qk = 8, p.dim_v = 9;
@@ -98,6 +138,8 @@ TEST(TensorSpec, ACacheIsItsEntriesOrItsPages) {
   EXPECT_FALSE(in_problem(spec_of(TensorId::kCacheK), 0) || in_problem(spec_of(TensorId::kK), ATTN_FEATURE_APPEND));
   EXPECT_TRUE(is_written(spec_of(TensorId::kCacheV)) && read_as_integers(spec_of(TensorId::kCacheV)));
   EXPECT_FALSE(is_integer(spec_of(TensorId::kCacheV)) || attends(ATTN_FEATURE_APPEND));
+  EXPECT_TRUE(writes_cache(ATTN_FEATURE_APPEND) && writes_cache(ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_PAGED));
+  EXPECT_FALSE(writes_cache(ATTN_FEATURE_PAGED) || writes_cache(ATTN_FEATURE_SELECTED));
   EXPECT_TRUE(may_have_pages(0) && may_have_pages(ATTN_FEATURE_COPY_PAGES) && !may_have_pages(ATTN_FEATURE_MERGE));
 }
 

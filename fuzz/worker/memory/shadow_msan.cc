@@ -1,6 +1,8 @@
 #include <sanitizer/msan_interface.h>
 
+#include <array>
 #include <cstring>
+#include <string>
 
 #include "fuzz/worker/memory/owned_rows.h"
 #include "fuzz/worker/memory/shadow.h"
@@ -61,10 +63,12 @@ std::optional<std::string> after_run(const wire::Request& request, const Arena& 
       if (wrong || index[2] >= rows) return;
       const auto at = __msan_test_shadow(arena.base() + offset, bytes);
       if (at < 0) return;
-      const auto column = index[3] + static_cast<int64_t>(at) / shape_of(request, tensor).element;
-      wrong = std::string(name_of(tensor)) + "(b=" + std::to_string(index[0]) +
-              ",h=" + std::to_string(index[1]) + ",q=" + std::to_string(index[2]) +
-              ",d=" + std::to_string(column) + ") depends on memory or registers that nothing defined";
+      std::array<int64_t, 4> found = index;
+      found[3] += static_cast<int64_t>(at) / shape_of(request, tensor).element;
+      wrong = name_of(tensor);
+      for (size_t n = 0; n < 4; ++n)
+        *wrong += std::string(n == 0 ? "(" : ",") + index_names(spec)[n] + "=" + std::to_string(found[n]);
+      *wrong += ") depends on memory or registers that nothing defined";
     });
   }
   return wrong;

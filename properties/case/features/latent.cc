@@ -167,7 +167,7 @@ extern constinit const Feature latent = {
     .illegal = [](const Case& c) -> Complaint {
       const Problem& p = c.problem;
       if (!p.latent) return std::nullopt;
-      if ((p.features & kOperations) != 0) return "latent is set, but the problem's operation has no V";
+      if ((p.features & kOperations) != 0) return "latent is set, but only the forward pass has a latent V";
       if (c.once.v != Once{}) return "once.v is set, but latent makes V K's first columns";
       return outside("dim_v", p.dim_v, 1, p.dim_qk);
     },

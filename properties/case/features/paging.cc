@@ -23,6 +23,8 @@ constexpr int64_t kMostPages = int64_t{1} << 22;
 
 TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
 
+bool is_append(const Problem& p) { return (p.features & ATTN_FEATURE_APPEND) != 0; }
+
 }  // namespace
 
 int64_t draw_paged_length(Rng& rng, int64_t page, int64_t tile, int64_t capacity) {
@@ -158,7 +160,7 @@ bool step(const DrawContext& context, Case& c) {
       paging.beyond = rng.range(0, 3);
       break;
     case 4:
-      paging.shared = rng.range(0, 3);
+      if (!is_append(c.problem)) paging.shared = rng.range(0, 3);
       break;
     default:
       paging.junk = static_cast<PageJunk>(rng.range(0, kPageJunks - 1));
@@ -219,7 +221,7 @@ void tidy(Case& c) {
   paging.size = std::max<int64_t>(paging.size, 1);
   paging.spare = std::max<int64_t>(paging.spare, 0), paging.beyond = std::max<int64_t>(paging.beyond, 0);
   // No two entries append to one page.
-  paging.shared = (p.features & ATTN_FEATURE_APPEND) != 0 ? 0 : std::max<int64_t>(paging.shared, 0);
+  paging.shared = is_append(p) ? 0 : std::max<int64_t>(paging.shared, 0);
   c.once.k.batch = c.once.v.batch = false;
   TensorLayout& table = layout_of(c, TensorId::kBlockTable);
   table.step = 1, table.across = false, table.backwards = 0, table.spread = 0;
@@ -235,6 +237,8 @@ Complaint illegal(const Case& c) {
   if (p.packed_k) return "paging is set, but keys are packed";
   if (auto why = outside("paging.size", paging.size, 1, kMaxSize)) return why;
   if (auto why = outside("paging.shared", paging.shared, 0, kMostPages)) return why;
+  if (is_append(p) && paging.shared != 0)
+    return "paging.shared is set, but no two batch entries append to one page";
   if (auto why = outside("paging.spare", paging.spare, 0, kMostPages)) return why;
   if (auto why = outside("paging.beyond", paging.beyond, 0, kMostPages)) return why;
   if (auto why = outside("the pages", page_count(p), 0, kMostPages)) return why;
@@ -274,7 +278,8 @@ extern constinit const Feature paging = {
              {"shared pages", [](const Tiled& x) { return has_own<&Paging::shared>(x.c); }},
              {"junk in the block table", [](const Tiled& x) { return has_own<&Paging::junk>(x.c); }},
              {"page ids above 2^16",
-              [](const Tiled& x) { return x.p.paging && page_count(x.p) > int64_t{1} << 16; }}},
+              // The problem itself: x.p may have other lengths (draw/features.cc).
+              [](const Tiled& x) { return x.c.problem.paging && page_count(x.c.problem) > int64_t{1} << 16; }}},
     .words = {{Section::kMask, 4, say_pages}},
     .tidy = tidy,
     .illegal = illegal,

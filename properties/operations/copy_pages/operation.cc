@@ -21,6 +21,7 @@ constexpr TensorId kInputsOfCopies[] = {kCopies};
 constexpr Output kOutputsOfCopies[] = {{.tensor = kCacheK, .kind = OutputKind::kExact},
                                        {.tensor = kCacheV, .kind = OutputKind::kExact}};
 
+// All elements are compared, whatever sample is asked for.
 Reference evaluate_exactly(const attn_problem& problem, const attn_tensors& host, const attn_plan&,
                            const Calibration&, RowSample, bool) {
   return evaluate_copies(problem, host);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <sstream>
 
 #include "fuzz/batch/batch_judge.h"
 #include "fuzz/batch/device.h"
@@ -20,6 +21,7 @@
 #include "properties/judge/property.h"
 #include "properties/judge/trial.h"
 #include "properties/memory/layout.h"
+#include "properties/operations/operation.h"
 #include "tests/fuzz/batch/fake_batch_target.h"
 #include "tests/fuzz/batch/oracle_target.h"
 #include "tests/properties/support/fake_target.h"
@@ -848,6 +850,33 @@ TEST(BatchJudge, RefusesAKindOfProblemThatItDoesNotKnow) {
   std::string why;
   EXPECT_FALSE(batch::prepare(c, ATTN_CPU, &why));
   EXPECT_NE(why.find("attn_problem.features has the bits 0x4000000000000000"), std::string::npos) << why;
+}
+
+TEST(BatchJudge, KnowsOrRefusesEachBitAndOperation) {
+  constexpr uint64_t kKnown = kForward | ATTN_FEATURE_MERGE;
+  const auto refusal = [](const Case& c) {
+    std::string why;
+    EXPECT_FALSE(batch::prepare(c, ATTN_CPU, &why)) << features_of(c);
+    return why;
+  };
+  for (int n = 0; n < 64; ++n) {
+    Case c;
+    c.problem.features = uint64_t{1} << n;
+    if ((c.problem.features & kKnown) != 0) continue;
+    std::ostringstream bits;
+    bits << "a batch on a GPU does not know this kind of problem: attn_problem.features has the bits 0x"
+         << std::hex << c.problem.features;
+    EXPECT_EQ(refusal(c), bits.str());
+  }
+  for (const Operation* operation : all_operations()) {
+    Case c = draw({}, 1, 2);
+    make_call(*operation, c, operation->feature);
+    if ((operation->feature & ~kKnown) == 0) continue;
+    EXPECT_NE(refusal(c).find("does not know this kind of problem"), std::string::npos) << operation->name;
+  }
+  Case narrow;
+  narrow.problem.kv8.emplace();
+  EXPECT_NE(refusal(narrow).find("has the bits 0x10000"), std::string::npos) << "K and V of 8 bits";
 }
 
 }  // namespace

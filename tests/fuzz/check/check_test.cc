@@ -372,6 +372,37 @@ class PickyTarget : public FakeTarget {
   bool (*takes_)(const attn_problem&);
 };
 
+// Appends to caches in any format, and copies pages of fp16 alone.
+class TwoOperationsTarget : public FakeTarget {
+ public:
+  TwoOperationsTarget() {
+    take_features(ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_NO_FORWARD);
+  }
+  PlanReply plan(const attn_problem& p, const attn_tensors&, const attn_env&) override {
+    PlanReply reply;
+    (p.features & ATTN_FEATURE_APPEND ? appends : copies)++;
+    if ((p.features & ATTN_FEATURE_COPY_PAGES) != 0 && p.dtype != ATTN_F16)
+      reply.status = ATTN_UNSUPPORTED, reply.reason = "pages of fp16 alone";
+    reply.plan.size = sizeof reply.plan;
+    reply.plan.tile_q = reply.plan.tile_k = 16;
+    reply.plan.num_splits = reply.plan.split_tiles = reply.plan.workspace_align = 1;
+    return reply;
+  }
+  int appends = 0, copies = 0;
+};
+
+TEST(Limits, EveryOperationOfAKernelIsAsked) {
+  TwoOperationsTarget target;
+  Case c;
+  c.problem.dtype = ATTN_BF16;
+  EXPECT_EQ(Taker(target).refusal(c), "pages of fp16 alone");
+  EXPECT_EQ(target.appends, 1);
+  EXPECT_EQ(target.copies, 1);
+  const Refused refused = ask_for_refusals(target);
+  EXPECT_TRUE(std::ranges::any_of(refused.those, [](const Refusal* r) { return r->limit == Limit::kNoBf16; }))
+      << in_words(refused);
+}
+
 // A kernel with limits that many have: lengths in whole tiles, a template for each head dimension.
 class LimitedTarget : public FakeTarget {
  public:

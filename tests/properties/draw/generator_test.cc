@@ -22,6 +22,7 @@
 #include "properties/draw/mutate.h"
 #include "properties/draw/ordinary.h"
 #include "properties/memory/layout.h"
+#include "reference/numbers/formats.h"
 #include "tests/properties/draw/refused.h"
 
 namespace attnfuzz {
@@ -509,7 +510,7 @@ TEST(Generator, DrawsFullPagesForAKernelWithoutKeyLengths) {
 TEST(Generator, DrawsKeysOfEightBits) {
   GeneratorConfig config = config_of_our_kernels();
   std::set<int> formats, kinds, forms;
-  int narrow = 0, unlike = 0, nan = 0;
+  int narrow = 0, unlike = 0, planted = 0, nan = 0;
   for (uint64_t i = 0; i < 6000; ++i) {
     config.features &= ~ATTN_FEATURE_KV8;
     const Case without = draw(config, 6, i);
@@ -531,13 +532,15 @@ TEST(Generator, DrawsKeysOfEightBits) {
     }
     for (const Planted& x : c.planted) {
       if (x.tensor != TensorId::kK && x.tensor != TensorId::kV) continue;
-      ++nan;
-      EXPECT_LE(x.bits, 0xffu);
+      ++planted;
+      ASSERT_LE(x.bits, 0xffu);
+      nan += std::isnan(decode(dtype_of(kv8.format), &x.bits, 0));
     }
   }
   EXPECT_GT(narrow, 500);
   EXPECT_GT(unlike, narrow / 2);
   EXPECT_GT(nan, 0);
+  EXPECT_GT(planted, nan) << "infinities are planted, too; E4M3 has its largest number for them";
   EXPECT_EQ(formats.size(), 2u);
   EXPECT_EQ(kinds.size(), static_cast<size_t>(kScaleKinds));
   EXPECT_GE(forms.size(), 6u);
@@ -582,6 +585,21 @@ TEST(Generator, DrawsPackedEntriesFarApart) {
     }
   }
   for (const int met : far) EXPECT_GE(met, 10);
+}
+
+// The pages of a cache follow from its capacity, though an append has no keys that a query sees.
+TEST(Generator, CountsThePagesOfAnAppend) {
+  Case c;
+  Problem& p = c.problem;
+  p.features = ATTN_FEATURE_APPEND;
+  p.seq_k = 70'000;
+  p.key_lengths = {69'000};
+  p.paging = Paging{.size = 1};
+  const std::vector<std::string> many = features(c, 64, 64);
+  EXPECT_TRUE(std::ranges::count(many, "page ids above 2^16"));
+  p.key_lengths = {300};
+  const std::vector<std::string> few = features(c, 64, 64);
+  EXPECT_TRUE(std::ranges::count(few, "pages") && !std::ranges::count(few, "page ids above 2^16"));
 }
 
 // Each size, and each pair of them, is what some kernel's loop ends on.

@@ -85,6 +85,16 @@ TEST(Kv8Memory, PlantedValuesKeepTheirValues) {
   EXPECT_TRUE(std::isnan(decode(ATTN_F16, &c.planted[1].bits, 0)));
 }
 
+TEST(Kv8Memory, LayoutsOfScalesGoWithThem) {
+  const Case plain = small_case();
+  Case c = plain;
+  set_kv8(c, Kv8{});
+  for (const TensorId t : {TensorId::kKScale, TensorId::kVScale}) c.layout[static_cast<size_t>(t)].row_gap = 3;
+  ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
+  set_kv8(c, std::nullopt);
+  EXPECT_EQ(c, plain);
+}
+
 TEST(Kv8Memory, CodesOfAPositionAreAllFiniteOnes) {
   for (const int32_t dtype : {ATTN_E4M3, ATTN_E5M2}) {
     std::set<int> codes;

@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <utility>
+#include <vector>
 
 #include "properties/case/shrink_toggles.h"
 #include "properties/data/fills.h"
@@ -75,6 +78,30 @@ TEST(State, IsRestoredBeforeACallAndGivenAsItWas) {
   laid.before_call({});
   EXPECT_EQ(laid.read_integers(kCacheK), before);
   EXPECT_EQ(laid.check_planned(), std::nullopt);
+}
+
+// Integers of 32 bits are numbers, and not the bits that a state has.
+TEST(Integers, KeepTheirSign) {
+  for (const int32_t index : {ATTN_INDEX_32, ATTN_INDEX_64}) {
+    Case c;
+    Problem& p = c.problem;
+    p.features = ATTN_FEATURE_NSA_SELECT;
+    p.seq_k = 4;
+    p.selection.select = 2;
+    p.index_dtype = index;
+    c.q = c.k = c.v = Fill{};
+    tidy(c);
+    ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
+    Arena arena;
+    LaidOut laid(c, arena);
+    laid.before_call({});
+    for (const auto& [d, value] : {std::pair<int64_t, int64_t>{0, 3}, {1, -1}}) {
+      std::byte* at = element(laid, p, kChosen, 0, 0, 0, d);
+      std::memcpy(at, &value, index == ATTN_INDEX_32 ? 4 : 8);  // little-endian
+    }
+    EXPECT_EQ(laid.read_integers(kChosen), (std::vector<int64_t>{3, -1}));
+    EXPECT_EQ(laid.check_memory(), std::nullopt);
+  }
 }
 
 TEST(State, ItsGapsAndRedzonesStay) {

@@ -23,6 +23,11 @@ check merged --cases 100 || die "a merge of two results does not hold"
 check merged_unguarded --cases 100 --reduce-seconds 10 && die "a merge that gives NaN where neither side saw a key was not found"
 grep -q 'sides with keys' "$out/log" || die "the reduced case does not say which sides saw keys"
 
+check selected --cases 100 || die "attention over listed blocks does not hold"
+grep -q 'refused 0.0 %' "$out/log" || die "cases of listed blocks were refused"
+check none_is_block_0 --cases 200 --reduce-seconds 10 && die "-1 that is taken for block 0 was not found"
+sed -n '/^FAIL/,/^replay/p' "$out/log" | grep -q 'lists of' || die "the reduced case of -1 does not say that it has lists"
+
 check_example() {
   "$attnfuzz" check "$(dirname "$targets")/../../examples/mine.py:mine" --cases 100 --out "$out/mine" >"$out/log" 2>&1
 }

@@ -2,11 +2,15 @@
 // (On a GPU: oracle_agreement.)
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <sstream>
 #include <utility>
 
+#include "reference/call/tensor_spec.h"
 #include "reference/cuda/cuda_oracle.h"
+#include "reference/merge.h"
 #include "tests/reference/cuda/declared_cases.h"
 #include "tests/reference/support.h"
 
@@ -130,9 +134,22 @@ TEST(CudaOracle, RefusesAKindOfProblemThatItDoesNotKnow) {
   ASSERT_TRUE(oracle) << why;
   attn_problem problem = {};
   problem.size = sizeof problem;
-  problem.features = uint64_t{1} << 62;
-  EXPECT_FALSE(oracle->evaluate(problem, {}, {}, h200(), {}, &why));
-  EXPECT_NE(why.find("attn_problem.features has the bits 0x4000000000000000"), std::string::npos) << why;
+  // Each bit and each operation, alone and beside a merge.
+  const auto refuses = [&](uint64_t features, uint64_t unknown) {
+    problem.features = features;
+    why.clear();
+    EXPECT_FALSE(oracle->evaluate(problem, {}, {}, h200(), {}, &why)) << std::hex << features;
+    std::ostringstream bits;
+    bits << "attn_problem.features has the bits 0x" << std::hex << unknown;
+    EXPECT_TRUE(why.ends_with(bits.str())) << why;
+  };
+  int operations = 0;
+  for (int n = 0; n < 64; ++n) {
+    const uint64_t bit = uint64_t{1} << n;
+    if ((bit & (kForward | ATTN_FEATURE_MERGE)) == 0) refuses(bit, bit), operations += (bit & kOperations) != 0;
+    if ((bit & kMergeKnows.bits) == 0) refuses(bit | ATTN_FEATURE_MERGE, bit);
+  }
+  EXPECT_EQ(operations, std::popcount(kOperations) - 1) << "all but the merge";
 }
 
 }  // namespace

@@ -115,8 +115,12 @@ void change(Fill& fill) {
 
 void change_contents(Case& c) {
   Problem& p = c.problem;
-  for (const TensorId t : kInputs) {
-    if (fill_of(t) && in_problem(spec_of(t), p.features)) change(c.*fill_of(t));
+  std::vector<Fill Case::*> changed;  // a cache and its new rows have one fill
+  for (const TensorSpec& spec : kTensors) {
+    const auto fill = fill_of(spec.id);
+    if (fill == nullptr || !in_problem(spec, p.features) || std::ranges::count(changed, fill) > 0) continue;
+    change(c.*fill);
+    changed.push_back(fill);
   }
   if (p.sink) p.sink->kind = SinkKind::kMixed, ++p.sink->seed;
   if (p.slopes) p.slopes->kind = SlopeKind::kUneven, ++p.slopes->seed;

@@ -53,8 +53,9 @@ bool output_is(Trial& trial, const Run& run, TensorId tensor, int64_t row, int64
 void drop_planted(Case& c, TensorId tensor);
 void drop_non_finite(Case& c);
 
-// Changes the contents of all inputs and none of their sizes: fills, sinks, slopes, bias, mask, lists of blocks, the order
-// of packed entries, and the lengths and the order of pages. Key lengths of a case without pages stay.
+// Changes the contents of all inputs and caches and none of their sizes: fills, sinks, slopes, bias, mask,
+// lists of blocks, copied pages, the order of packed entries, and the lengths and the order of pages. Key
+// lengths of a case without pages stay.
 void change_contents(Case& c);
 
 // Removes the sinks: weights add up to 1 without them.

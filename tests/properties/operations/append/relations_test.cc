@@ -1,12 +1,21 @@
 // Properties of operations that write caches, on a kernel that is right and on ones that are wrong in a second call.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
 
+#include "properties/case/shrink_toggles.h"
 #include "properties/draw/generator.h"
+#include "properties/judge/oracles.h"
 #include "properties/judge/trial.h"
+#include "properties/memory/layout.h"
+#include "properties/operations/forward/relations/tools.h"
 #include "properties/operations/operation.h"
 #include "reference/caches.h"
+#include "reference/call/sequences.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {
@@ -35,6 +44,7 @@ class CacheTarget final : public FakeTarget {
   }
   RunReply run(Stage, const attn_problem& p, const attn_tensors& tensors, const attn_plan&, const attn_env&,
                int) override {
+    written = tensors.k.data;
     attn_tensors t = tensors;
     if (change_) change_(p, t, run_++, memory_);
     const bool append = (p.features & ATTN_FEATURE_APPEND) != 0;
@@ -42,6 +52,7 @@ class CacheTarget final : public FakeTarget {
     for (const Expected& cache : due.outputs) write(p, cache, view_of(tensors, spec_of(cache.tensor)));
     return {};
   }
+  const void* written = nullptr;  // K of the last run
 
  private:
   static void write(const attn_problem& p, const Expected& due, const attn_tensor& to) {
@@ -82,6 +93,96 @@ TEST(CacheRelations, ARightKernelPasses) {
     const Verdict v = first_failure(nullptr, property, 120);
     EXPECT_NE(v.outcome, Outcome::kFail) << property << ": " << v.message;
   }
+}
+
+// Appends to, or copies pages of, caches that hold numbers.
+Case cache_case(uint64_t operation) {
+  Case c;
+  Problem& p = c.problem;
+  p.features = operation;
+  p.batch = 2, p.heads_q = p.heads_kv = 2, p.dim_qk = 4, p.dim_v = 3;
+  if (operation == ATTN_FEATURE_APPEND) {
+    p.seq_q = 2, p.seq_k = 5;
+    p.key_lengths = {3, 1};
+  } else {
+    p.seq_k = 0;
+    p.paging = Paging{.size = 2, .spare = 4};
+    c.copies = {{0, 1}, {2, 3}};
+  }
+  tidy(c);
+  return c;
+}
+
+TEST(CacheRelations, OtherContentsAreThoseOfCachesToo) {
+  for (const uint64_t operation : {ATTN_FEATURE_APPEND, ATTN_FEATURE_COPY_PAGES}) {
+    const Case c = cache_case(operation);
+    ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
+    Case other = c;
+    relations::change_contents(other);
+    Arena arena;
+    const auto before = LaidOut(c, arena).digests(), after = LaidOut(other, arena).digests();
+    for (const TensorSpec& spec : kTensors) {
+      const auto t = static_cast<size_t>(spec.id);
+      if (before[t] != 0 && fill_of(spec.id)) EXPECT_NE(before[t], after[t]) << spec.name;
+    }
+    EXPECT_NE(before[static_cast<size_t>(kCacheK)], 0u);
+    EXPECT_EQ(other.k.seed, c.k.seed + 1) << "one step, though several tensors have the fill";
+  }
+}
+
+// It carries pairs out as long as the pages that they write ascend; another pair changes nothing.
+void ascending_pairs(const attn_problem& p, attn_tensors& t, int, std::vector<std::byte>& memory) {
+  if ((p.features & ATTN_FEATURE_COPY_PAGES) == 0) return;
+  std::vector<int64_t> pairs;
+  int64_t last = -1;
+  for (int64_t n = 0; n < p.batch; ++n) {
+    const int64_t pair = p.batch > 1 ? n * t.copies.stride[0] : 0,
+                  to = index_at(p.index_dtype, t.copies.data, pair + 1);
+    pairs.push_back(to > last ? index_at(p.index_dtype, t.copies.data, pair) : to);
+    pairs.push_back(to);
+    last = std::max(last, to);
+  }
+  memory.resize(pairs.size() * sizeof(int64_t));
+  std::memcpy(memory.data(), pairs.data(), memory.size());
+  t.copies = {memory.data(), {2, 1, 1, 1}};
+}
+
+TEST(CacheRelations, AnOrderOfPairsThatHasAMeaningIsFound) {
+  CacheTarget target(ascending_pairs);
+  Case c = cache_case(ATTN_FEATURE_COPY_PAGES);
+  c.k = c.v = {.kind = FillKind::kPosition};
+  const Verdict reference = judge(c, *find_property("reference"), target, documented());
+  EXPECT_EQ(reference.outcome, Outcome::kPass) << reference.message;
+  const Verdict v = judge(c, *find_property("copies_reversed"), target, documented());
+  EXPECT_EQ(v.outcome, Outcome::kFail);
+  EXPECT_NE(v.message.find("pairs in reverse"), std::string::npos) << v.message;
+}
+
+// Records where it finds a cache, and leaves the case to the CPU's oracle.
+class CacheOracle final : public FastOracle {
+ public:
+  explicit CacheOracle(const void** found) : found_(found) {}
+  std::optional<Reference> evaluate(const attn_problem&, const attn_tensors& host, const attn_plan&,
+                                    const Calibration&, RowSample, std::string* why) override {
+    *found_ = host.k.data;
+    *why = "it writes caches";
+    return std::nullopt;
+  }
+  std::string device() const override { return "a fake"; }
+
+ private:
+  const void** const found_;
+};
+
+TEST(CacheRelations, AFastOracleReadsCachesAsTheyWereBeforeTheCall) {
+  const void* found = nullptr;
+  CacheTarget target;
+  target.oracles = std::make_shared<Oracles>(std::make_unique<CacheOracle>(&found));
+  const Verdict v = judge(cache_case(ATTN_FEATURE_APPEND), *find_property("repeat"), target, documented());
+  EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+  EXPECT_GT(target.oracles->use().left_in_all(), 0u);
+  ASSERT_NE(found, nullptr);
+  EXPECT_NE(found, target.written) << "the kernel writes there";
 }
 
 // It keeps the lengths of the first call that it has seen.

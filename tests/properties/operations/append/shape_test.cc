@@ -2,11 +2,15 @@
 // borders of pages and of the capacity.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "properties/case/codec.h"
 #include "properties/case/pages.h"
+#include "properties/case/planted_rank.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/draw/generator.h"
 #include "properties/operations/operation.h"
+#include "reference/numbers/formats.h"
 
 namespace attnfuzz {
 namespace {
@@ -71,6 +75,46 @@ TEST(AppendShape, FieldsThatItLacksAreRefused) {
   EXPECT_TRUE(refused([](Case& x) { x.problem.features |= ATTN_FEATURE_MERGE; }));
   EXPECT_TRUE(refused([](Case& x) { x.q.kind = FillKind::kGaussian; }));
   EXPECT_TRUE(refused([](Case& x) { x.copies = {{}}; }));
+}
+
+// A page that two entries begin with would get the new rows of both.
+TEST(AppendShape, NoPageIsShared) {
+  Case c;
+  Problem& p = c.problem;
+  p.features = ATTN_FEATURE_APPEND;
+  p.batch = 2, p.seq_k = 8;
+  p.key_lengths = {3, 4};
+  p.paging = Paging{.size = 2};
+  tidy(c);
+  ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
+  p.paging->shared = 1;
+  EXPECT_EQ(illegal(c), "paging.shared is set, but no two batch entries append to one page");
+  tidy(c);
+  EXPECT_EQ(illegal(c), std::nullopt);
+  Case drawn;
+  drawn.problem.batch = 2, drawn.problem.seq_k = 8;
+  drawn.problem.key_lengths = {3, 4};
+  drawn.problem.paging = Paging{.size = 2, .shared = 1};
+  ASSERT_EQ(illegal(drawn), std::nullopt) << *illegal(drawn);
+  append().shape(drawn, kKernel);
+  EXPECT_EQ(illegal(drawn), std::nullopt);
+  EXPECT_EQ(drawn.problem.paging->shared, 0);
+}
+
+// A value that is planted in K of 8 bits is a number, and remains it in the 16 bits of the new rows.
+TEST(AppendShape, CodesOf8BitsBecomeNumbersOf16) {
+  Case c;
+  c.problem.seq_k = 4;
+  set_kv8(c, Kv8{});
+  c.layout[static_cast<size_t>(TensorId::kKScale)].row_gap = 1;
+  c.planted.push_back({.tensor = TensorId::kK, .bits = known_bits(ATTN_E4M3).nan});
+  ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
+  make_call(append(), c, ATTN_FEATURE_APPEND);
+  ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
+  EXPECT_FALSE(c.problem.kv8.has_value());
+  ASSERT_EQ(c.planted.size(), 1u);
+  EXPECT_EQ(c.planted[0].tensor, TensorId::kKNew);
+  EXPECT_TRUE(std::isnan(decode(ATTN_F16, &c.planted[0].bits, 0)));
 }
 
 TEST(AppendShape, AKernelWithSeveralOperationsIsGivenEach) {

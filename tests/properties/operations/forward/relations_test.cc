@@ -9,6 +9,7 @@
 #include "properties/data/recipe.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"
+#include "tests/fuzz/batch/oracle_target.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {
@@ -84,6 +85,21 @@ std::vector<const Property*> properties_of_forward() {
 
 INSTANTIATE_TEST_SUITE_P(Relations, EveryProperty, testing::ValuesIn(properties_of_forward()),
                          [](const auto& info) { return std::string(info.param->name); });
+
+// Every key has the scale of V of key 0. It shows only where a case has 8 bits and scales by key.
+TEST(Kv8As16, FindsAScaleOfAnotherKey) {
+  constexpr uint64_t kNarrow = OracleTarget::kForward | ATTN_FEATURE_KV8;
+  Case c;
+  c.problem.seq_q = 3, c.problem.seq_k = 9, c.problem.dim_qk = c.problem.dim_v = 8;
+  c.q = c.k = c.v = {.kind = FillKind::kGaussian, .seed = 1};
+  OracleTarget right(nullptr, kNarrow);
+  const Verdict held = judge(c, *find_property("kv8_as_16"), right, documented());
+  EXPECT_EQ(held.outcome, Outcome::kPass) << held.message;
+  OracleTarget wrong([](attn_problem&, attn_tensors& t) { t.v_scale.stride[2] = 0; }, kNarrow);
+  const Verdict reference = judge(c, *find_property("reference"), wrong, documented());
+  EXPECT_EQ(reference.outcome, Outcome::kPass) << reference.message;
+  EXPECT_EQ(judge(c, *find_property("kv8_as_16"), wrong, documented()).outcome, Outcome::kFail);
+}
 
 TEST(BitExact, IsFoundByItsOlderName) {
   ASSERT_NE(find_property("bit_exact"), nullptr);

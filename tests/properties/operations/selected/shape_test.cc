@@ -8,6 +8,7 @@
 #include <set>
 
 #include "properties/case/codec.h"
+#include "properties/case/domain.h"
 #include "properties/case/geometry.h"
 #include "properties/case/selection.h"
 #include "properties/case/shrink_toggles.h"
@@ -54,6 +55,43 @@ TEST(SelectedShape, EveryDrawnCaseBecomesALegalOne) {
   EXPECT_GT(causal, 1500);
   EXPECT_GT(cut, 900);
   EXPECT_GT(several, 300);
+}
+
+// A kernel's domain says whether it is causal and where its diagonal lies. The shape draws both.
+TEST(SelectedShape, StaysWithinADomain) {
+  for (const uint64_t operation : {ATTN_FEATURE_SELECTED, ATTN_FEATURE_NSA_SELECT}) {
+    int causal = 0, unlike = 0;
+    for (uint64_t index = 0; index < 300; ++index) {
+      const Case drawn = draw({}, 5, index);
+      Case c = drawn;
+      make_call(operation_of(operation), c, operation);
+      causal += c.problem.causal;
+      Case as_drawn = c;
+      order_shaped(drawn, as_drawn);
+      EXPECT_EQ(as_drawn.problem.causal, drawn.problem.causal) << index;
+      attn_domain domain = {};
+      domain.size = sizeof domain;
+      domain.causal = 1;
+      Case never = c;
+      order_within(domain, never);
+      EXPECT_FALSE(never.problem.causal) << index;
+      domain.causal = 2, domain.align = 1 + ATTN_TOP_LEFT;
+      Case always = c;
+      order_within(domain, always);
+      EXPECT_TRUE(always.problem.causal) << index;
+      if (always.problem.seq_q == always.problem.seq_k && !always.problem.key_lengths) continue;
+      ++unlike;
+      EXPECT_EQ(always.problem.align, ATTN_TOP_LEFT) << index;
+      for (const Case& one : {as_drawn, never, always}) EXPECT_EQ(illegal(one), std::nullopt) << *illegal(one);
+    }
+    EXPECT_GT(causal, 100);
+    EXPECT_GT(unlike, 50);
+  }
+  Case forward, same;
+  attn_domain domain = {};
+  domain.causal = 2;
+  order_within(domain, forward);
+  EXPECT_EQ(forward, same) << "it was drawn within its domain, or outside on purpose";
 }
 
 // What a recipe says that a query sees is what the lists in memory say.

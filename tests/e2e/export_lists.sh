@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# export_lists.sh cpp|python ATTNFUZZ BAD GOOD INCLUDE TOOL: a finding of listed blocks as a program of its own shows the
+# failure of the kernel it was made for, and none of a right one. Arguments as of export.sh.
+set -u
+language=$1 attnfuzz=$2 bad=$3 good=$4 include=$5 tool=${6:-}
+if [ -z "$tool" ]; then
+  echo "SKIPPED: no Python with NumPy here (python3-numpy)"
+  exit 77
+fi
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+die() {
+  echo "$*"
+  tail -n 30 "$out"/*.log
+  exit 1
+}
+suffix=py
+[ "$language" = cpp ] && suffix=cc
+
+"$attnfuzz" check "$bad" --property reference --cases 300 --jobs 1 --out "$out/check" >"$out/check.log" 2>&1
+file=$(ls "$out"/check/*.attn.json | head -1)
+[ -n "$file" ] || die "nothing was found"
+grep -q 'selected B=' "$out/check.log" || die "the finding is not of listed blocks"
+"$attnfuzz" export "$file" --kernel "$bad" "--$language" --out "$out/found.$suffix" >"$out/export.log" 2>&1 || die "export failed"
+[ -s "$out/export.log" ] && die "export has something to say"
+if [ "$language" = cpp ]; then
+  "$tool" -std=c++17 -Wall -Wextra -Werror -I "$include" "$out/found.cc" -o "$out/found" -ldl >"$out/compile.log" 2>&1 ||
+    die "the program does not compile"
+fi
+try() { # STATUS LIBRARY
+  if [ "$language" = cpp ]; then "$out/found" "$2" "$executor"; else "$tool" -W error "$out/found.py" "$2" "$executor"; fi >"$out/try.log" 2>&1
+  [ $? -eq "$1" ] || die "$2: another status than $1"
+}
+executor=$(dirname "$good")/libattnfuzz-executor.so
+try 1 "$bad"
+grep -qE '^ *(o|lse)\(b=[0-9]+,h=[0-9]+,q=[0-9]+' "$out/try.log" || die "it is not said what is wrong"
+try 0 "$good"
+echo "the failure shows, a right kernel holds ($language)"
