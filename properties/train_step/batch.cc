@@ -42,6 +42,7 @@ Case case_of(const Batch& batch, const Setup& setup, const Operation& operation,
   for (Fill Case::* const fill : {&Case::q, &Case::k, &Case::v, &Case::dout})
     c.*fill = {.kind = FillKind::kGaussian, .seed = seed++};
   if (operation.feature == 0) c.dout = Fill{};
+  c.env.variant = 0;  // the kernel chooses
   c.calls = {Call{}, Call{.dirty_workspace = true}};
   tidy(c);
   if (kernel.domain) lay_within(*kernel.domain, c);

@@ -53,10 +53,13 @@ std::string name_fault(const StepFailure& failure, Target& target, const Calibra
   const std::string only = "; the first sequence alone, not packed, is right";
   const GivenCall zeros = judge_given(c, failure.inputs, target, calibration, Before::kZeros);
   const GivenCall poison = judge_given(c, failure.inputs, target, calibration);
-  const bool differ = zeros.verdict.outcome != poison.verdict.outcome || zeros.verdict.kind != poison.verdict.kind ||
-                      std::ranges::any_of(operation_of(c.problem.features).outputs, [&](const Output& output) {
-                        return first_difference(zeros.outputs[output.tensor], poison.outputs[output.tensor]).has_value();
-                      });
+  const Verdict &on_zeros = zeros.verdict, &on_poison = poison.verdict;
+  const bool other_bits =
+      poison.plan.deterministic != 0 &&
+      std::ranges::any_of(operation_of(c.problem.features).outputs, [&](const Output& output) {
+        return first_difference(zeros.outputs[output.tensor], poison.outputs[output.tensor]).has_value();
+      });
+  const bool differ = on_zeros.outcome != on_poison.outcome || on_zeros.kind != on_poison.kind || other_bits;
   if (!differ || zeros.workspace.empty()) return only;
   return only + ", and the packed call depends on what its workspace held before" +
          (passes(zeros) ? " (on zeros it is right)" : "") +

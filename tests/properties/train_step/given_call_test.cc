@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "properties/train_step/train_step.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz::train {
@@ -46,6 +47,29 @@ TEST(GivenCall, SeesAGivenInputThatWasWritten) {
   const GivenCall call = judge_given(small(), inputs, target, documented());
   EXPECT_EQ(call.verdict.kind, Kind::kInputChanged);
   EXPECT_EQ(call.verdict.message, "the input q was written at (0,0,0,0)");
+}
+
+// A case file holds the step's own numbers one by one.
+TEST(OrdinaryCases, TheSecondHasTheNumbersOfTheStep) {
+  StepFailure failure;
+  failure.c = small();
+  failure.inputs = kInputs;
+  const std::vector<Case> cases = ordinary_cases(failure);
+  ASSERT_EQ(cases.size(), 2u);
+  EXPECT_EQ(cases[0], failure.c);
+  EXPECT_EQ(cases[1].planted.size(), 8u);  // what is not 0
+  EXPECT_EQ(illegal(cases[1]), std::nullopt);
+  FakeTarget target;
+  const GivenCall call = judge_given(cases[1], {}, target, documented());
+  EXPECT_THAT(call.outputs[kO], testing::ElementsAre(2, 4, 2, 4)) << call.verdict.message;
+}
+
+TEST(OrdinaryCases, TooManyNumbersAreLeftOut) {
+  StepFailure failure;
+  failure.c = small();
+  failure.c.problem.seq_k = 40'000;
+  failure.inputs = {{kK, std::vector<float>(80'000, 1.0f)}};
+  EXPECT_EQ(ordinary_cases(failure).size(), 1u);
 }
 
 }  // namespace
