@@ -41,8 +41,8 @@ struct TrainArguments {
 constexpr std::pair<const char*, train::Gates> kGates[] = {
     {"drawn", train::Gates::kDrawn}, {"equal", train::Gates::kEqual}, {"zero", train::Gates::kZero}};
 
-// The lengths that a step is tried at: powers of two and their neighbours, where tiles end, and the ends of the range.
-// "128:2048", or one length.
+// The lengths that a step is tried at: powers of two and their neighbours, where tiles end, and the ends of the
+// range. "128:2048", or one length.
 std::vector<int64_t> lengths_of(const std::string& text) {
   constexpr int64_t kMost = 65536;
   const size_t colon = text.find(':');
@@ -55,7 +55,8 @@ std::vector<int64_t> lengths_of(const std::string& text) {
                                                   : end == colon && end_of_last == text.size() - colon - 1;
     if (!whole || first < 1 || last < first || last > kMost) throw std::invalid_argument(text);
   } catch (const std::logic_error&) {
-    throw UserError(fmt::format("--lengths {}: no range; say FIRST:LAST or one length, of 1 to {}", text, kMost));
+    throw UserError(
+        fmt::format("--lengths {}: no range; say FIRST:LAST or one length, of 1 to {}", text, kMost));
   }
   std::set<int64_t> lengths = {first, last};
   for (int64_t power = 1; power <= last + 1; power *= 2) {
@@ -77,7 +78,8 @@ struct Pair {
 class TrainCheck {
  public:
   explicit TrainCheck(const TrainArguments& arguments)
-      : arguments_(arguments), lengths_(lengths_of(arguments.lengths)),
+      : arguments_(arguments),
+        lengths_(lengths_of(arguments.lengths)),
         forward_(library_of(arguments.forward, arguments.target)),
         backward_(library_of(arguments.backward, arguments.target)) {}
 
@@ -91,10 +93,11 @@ class TrainCheck {
  private:
   void say_setup() const {
     const train::ModelShape& m = setup_.model;
-    print(fmt::format("  a step: {} query heads, {} KV heads, {} columns, {}, {}; {}; seed {}\n", m.heads_q, m.heads_kv,
-                      m.dim, codec::kDtypes[m.dtype], setup_.causal ? "causal" : "not causal",
-                      setup_.packed ? "dense and packed" : "dense alone: not both kernels take packed sequences",
-                      arguments_.seed));
+    print(
+        fmt::format("  a step: {} query heads, {} KV heads, {} columns, {}, {}; {}; seed {}\n", m.heads_q,
+                    m.heads_kv, m.dim, codec::kDtypes[m.dtype], setup_.causal ? "causal" : "not causal",
+                    setup_.packed ? "dense and packed" : "dense alone: not both kernels take packed sequences",
+                    arguments_.seed));
   }
 
   Pair open_pair() const {
@@ -130,7 +133,8 @@ class TrainCheck {
   // Each job has kernels of its own, and takes the longest batch that is left.
   void train_all() {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    const int jobs = std::min(arguments_.jobs == 0 ? cores : arguments_.jobs, static_cast<int>(batches_.size()));
+    const int jobs =
+        std::min(arguments_.jobs == 0 ? cores : arguments_.jobs, static_cast<int>(batches_.size()));
     while (static_cast<int>(pairs_.size()) < jobs) pairs_.push_back(open_pair());
     const auto start = std::chrono::steady_clock::now();
     std::mutex mutex;
@@ -175,15 +179,17 @@ class TrainCheck {
       worst = std::max(worst, one.worst);
       judged_ += one.refused.empty();
       failed_ += one.failure.has_value();
-      if (!one.refused.empty()) left_out += fmt::format("  left out: {}: {}\n", describe(batches_[n]), one.refused);
+      if (!one.refused.empty())
+        left_out += fmt::format("  left out: {}: {}\n", describe(batches_[n]), one.refused);
       if (!one.note.empty()) notes.insert(one.note);
-      const std::string due = one.due.empty() ? "" : fmt::format(" (by the oracle's O: {:.6g})", fmt::join(one.due, ", "));
+      const std::string due =
+          one.due.empty() ? "" : fmt::format(" (by the oracle's O: {:.6g})", fmt::join(one.due, ", "));
       losses += fmt::format("  {}: loss {:.6g}{}\n", describe(batches_[n]), fmt::join(one.losses, ", "), due);
     }
-    print(fmt::format("{}  {} {}: {} batches of S = {} to {}, {} steps each, {} failed, {:.{}f} s{}{}\n", names(),
-                      backend_name(pairs_.front().forward->info().backend),
-                      printable(pairs_.front().forward->info().build_kind), judged_, lengths_.front(), lengths_.back(),
-                      train::kSteps, failed_, seconds_, seconds_ < 10 ? 1 : 0,
+    print(fmt::format("{}  {} {}: {} batches of S = {} to {}, {} steps each, {} failed, {:.{}f} s{}{}\n",
+                      names(), backend_name(pairs_.front().forward->info().backend),
+                      printable(pairs_.front().forward->info().build_kind), judged_, lengths_.front(),
+                      lengths_.back(), train::kSteps, failed_, seconds_, seconds_ < 10 ? 1 : 0,
                       std::isfinite(worst) ? fmt::format(", largest error {:.3g} of its bound", worst)
                                            : ", largest error infinite",
                       arguments_.seed == 1 ? "" : fmt::format(", seed {}", arguments_.seed)));
@@ -225,22 +231,25 @@ class TrainCheck {
       if (failing.empty()) continue;
       text += text.empty() ? "it fails so" : ";";
       text += fmt::format("{} at {}", packed ? " packed" : " dense",
-                          failing.size() < tried ? fmt::format("S = {} only, of {} lengths", join(failing, ", "), tried)
-                          : tried > 1            ? fmt::format("each of {} lengths", tried)
-                                                 : "S = " + failing.front());
+                          failing.size() < tried
+                              ? fmt::format("S = {} only, of {} lengths", join(failing, ", "), tried)
+                          : tried > 1 ? fmt::format("each of {} lengths", tried)
+                                      : "S = " + failing.front());
     }
     return text;
   }
 
   // The failing call as an ordinary case that fails as well, in the same way if there is such a case.
-  std::optional<Failure> ordinary(const train::StepFailure& failure, Target& target, const Calibration& calibration) {
+  std::optional<Failure> ordinary(const train::StepFailure& failure, Target& target,
+                                  const Calibration& calibration) {
     const Property& property = *find_property("reference");
     std::optional<Failure> other;
     for (Case& c : train::ordinary_cases(failure)) {
       std::string why;
       if (illegal(c) || !adapted(c, property, target, &why)) continue;
       Failure found = {.c = c, .verdict = judge(c, property, target, calibration), .property = &property};
-      if (found.verdict.outcome != Outcome::kFail || !confirm(c, found.verdict, property, target, calibration)) continue;
+      if (found.verdict.outcome != Outcome::kFail || !confirm(c, found.verdict, property, target, calibration))
+        continue;
       if (std::string(kind_class(found.verdict.kind)) == kind_class(failure.verdict.kind)) return found;
       if (!other) other = found;
     }
@@ -253,9 +262,11 @@ class TrainCheck {
     const Calibration& calibration = failure.of_backward ? pair.of_backward : pair.of_forward;
     std::optional<Failure> found = ordinary(failure, target, calibration);
     if (!found) {
-      print(fmt::format("  no case file: the call is right by itself on numbers that a case can hold\nagain: attnfuzz "
-                        "train-step {} {} --lengths {} --seed {}{}\n", arguments_.forward, arguments_.backward,
-                        batch.length, arguments_.seed, distrust_words(arguments_.target)));
+      print(fmt::format(
+          "  no case file: the call is right by itself on numbers that a case can hold\nagain: attnfuzz "
+          "train-step {} {} --lengths {} --seed {}{}\n",
+          arguments_.forward, arguments_.backward, batch.length, arguments_.seed,
+          distrust_words(arguments_.target)));
       return;
     }
     const CheckOptions none;
@@ -273,10 +284,10 @@ class TrainCheck {
                    distrust_words(arguments_.target);
     FailureSections s = sections_of(*found, filed, arguments_.seed, arguments_.verbose);
     s.wrong.insert(s.wrong.begin(), "as a case by itself:");
-    s.where.front() = fmt::format("found by train-step in {}, step {}, seed {}{}", describe(batch), failure.step,
-                                  arguments_.seed,
-                                  filed.reduction ? fmt::format(", reduced in {} evaluations", filed.reduction->evaluations)
-                                                  : "; not reduced");
+    s.where.front() = fmt::format(
+        "found by train-step in {}, step {}, seed {}{}", describe(batch), failure.step, arguments_.seed,
+        filed.reduction ? fmt::format(", reduced in {} evaluations", filed.reduction->evaluations)
+                        : "; not reduced");
     print(failure_block(s, arguments_.verbose, takes_colors(STDOUT_FILENO)));
   }
 
@@ -315,18 +326,21 @@ void add_train_step(CLI::App& app, Action& action) {
              {"it passed", "a failure was found, or no step was judged", kBadUseStatus},
              "129, 130 or 143: nothing was found before SIGHUP, SIGINT or SIGTERM came.");
   const auto arguments = std::make_shared<TrainArguments>();
-  command->add_option("forward", arguments->forward, "the kernel of the forward pass, by name or path")->required();
+  command->add_option("forward", arguments->forward, "the kernel of the forward pass, by name or path")
+      ->required();
   command->add_option("backward", arguments->backward, "the kernel of the backward pass; it may be the same")
       ->required();
   command
-      ->add_option("--lengths", arguments->lengths,
-                   "tokens of a step, FIRST:LAST: these, and each power of two between them, one less and one more")
+      ->add_option(
+          "--lengths", arguments->lengths,
+          "tokens of a step, FIRST:LAST: these, and each power of two between them, one less and one more")
       ->capture_default_str();
   std::vector<std::string> gates;
   for (const auto& [name, kind] : kGates) gates.emplace_back(name);
   command
       ->add_option("--gates", arguments->gates,
-                   "the gates of the heads at first: drawn; equal, as of a last layer of zeros; or zero, so that dO is 0")
+                   "the gates of the heads at first: drawn; equal, as of a last layer of zeros; or zero, so "
+                   "that dO is 0")
       ->check(one_of("gates", gates))
       ->capture_default_str();
   command->add_option("--seed", arguments->seed, "of the model and its data")

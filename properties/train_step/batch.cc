@@ -39,7 +39,7 @@ Case case_of(const Batch& batch, const Setup& setup, const Operation& operation,
     if ((kernel.features & ATTN_FEATURE_INDEX32) != 0) p.index_dtype = ATTN_INDEX_32;  // as frameworks have it
   }
   uint64_t seed = 1;
-  for (Fill Case::* const fill : {&Case::q, &Case::k, &Case::v, &Case::dout})
+  for (Fill Case::*const fill : {&Case::q, &Case::k, &Case::v, &Case::dout})
     c.*fill = {.kind = FillKind::kGaussian, .seed = seed++};
   if (operation.feature == 0) c.dout = Fill{};
   c.env.variant = 0;  // the kernel chooses
@@ -59,12 +59,14 @@ std::string refusal_of(const Case& c, Target& target) {
   return why.empty() ? "" : target.info().name + ": " + why;
 }
 
-std::vector<float> by_sequence(std::span<const double> activations, std::span<const int64_t> lengths, int64_t heads) {
+std::vector<float> by_sequence(std::span<const double> activations, std::span<const int64_t> lengths,
+                               int64_t heads) {
   int64_t tokens = 0, longest = 0;
   for (const int64_t length : lengths) tokens += length, longest = std::max(longest, length);
   const int64_t columns = tokens == 0 ? 0 : static_cast<int64_t>(activations.size()) / tokens / heads;
   std::vector<float> out(lengths.size() * static_cast<size_t>(heads * longest * columns));
-  for (int64_t b = 0, first = 0; b < static_cast<int64_t>(lengths.size()); first += lengths[static_cast<size_t>(b)], ++b) {
+  for (int64_t b = 0, first = 0; b < static_cast<int64_t>(lengths.size());
+       first += lengths[static_cast<size_t>(b)], ++b) {
     for (int64_t i = 0; i < lengths[static_cast<size_t>(b)]; ++i) {
       for (int64_t h = 0; h < heads; ++h) {
         for (int64_t c = 0; c < columns; ++c)

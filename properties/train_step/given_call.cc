@@ -17,14 +17,16 @@ std::vector<std::byte> bytes_of(const Case& c, const GivenInput& input) {
   std::vector<std::byte> out(input.elements.size() * bytes);
   for (size_t n = 0; n < input.elements.size(); ++n) {
     const uint16_t half = dtype == ATTN_F32 ? uint16_t{0} : encode16(dtype, input.elements[n]);
-    std::memcpy(&out[n * bytes], dtype == ATTN_F32 ? static_cast<const void*>(&input.elements[n]) : &half, bytes);
+    std::memcpy(&out[n * bytes], dtype == ATTN_F32 ? static_cast<const void*>(&input.elements[n]) : &half,
+                bytes);
   }
   return out;
 }
 
 class Judging {
  public:
-  Judging(const Case& c, Target& target, const Calibration& calibration) : e_(c, target), calibration_(calibration) {
+  Judging(const Case& c, Target& target, const Calibration& calibration)
+      : e_(c, target), calibration_(calibration) {
     Verdict& v = result_.verdict;
     v.property = "train_step";
     result_.plan = v.plan = e_.plan;
@@ -64,7 +66,8 @@ class Judging {
   void call(const Call& call) {
     if (!returns(call)) return;
     result_.reference = e_.evaluate(calibration_, {}, false);
-    judge_outputs(e_.operation, result_.reference, e_.c.problem, e_.plan, result_.outputs, result_.verdict, &e_.c);
+    judge_outputs(e_.operation, result_.reference, e_.c.problem, e_.plan, result_.outputs, result_.verdict,
+                  &e_.c);
   }
 
   // The same call on a poisoned workspace.
@@ -73,10 +76,12 @@ class Judging {
     const Outputs first = result_.outputs;
     if (!returns({})) return;
     if (!e_.plan.deterministic)
-      judge_outputs(e_.operation, result_.reference, e_.c.problem, e_.plan, result_.outputs, result_.verdict, &e_.c);
+      judge_outputs(e_.operation, result_.reference, e_.c.problem, e_.plan, result_.outputs, result_.verdict,
+                    &e_.c);
     else
       judge_same(first, result_.outputs, e_.c.problem, e_.plan, Kind::kDirty,
-                 "the call on the workspace of the step before and the call on a fresh one differ", result_.verdict);
+                 "the call on the workspace of the step before and the call on a fresh one differ",
+                 result_.verdict);
   }
 
   Execution e_;
@@ -86,8 +91,8 @@ class Judging {
 
 }  // namespace
 
-GivenCall judge_given(const Case& c, std::span<const GivenInput> inputs, Target& target, const Calibration& calibration,
-                      Before before, std::span<const std::byte> left) {
+GivenCall judge_given(const Case& c, std::span<const GivenInput> inputs, Target& target,
+                      const Calibration& calibration, Before before, std::span<const std::byte> left) {
   const Turn turn = target.turn();
   GivenCall result = Judging(c, target, calibration).run(inputs, before, left);
   weigh_rows(result.verdict);

@@ -33,7 +33,8 @@ std::vector<double> first_gates(Gates gates, SplitMix64& random, int64_t heads) 
 }
 
 // to (inner x columns) += a (rows x inner) transposed * b (rows x columns)
-void add_transposed_product(std::span<const double> a, std::span<const double> b, int64_t rows, std::vector<double>& to) {
+void add_transposed_product(std::span<const double> a, std::span<const double> b, int64_t rows,
+                            std::vector<double>& to) {
   const auto inner = static_cast<int64_t>(a.size()) / rows, columns = static_cast<int64_t>(b.size()) / rows;
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t i = 0; i < inner; ++i) {
@@ -45,7 +46,8 @@ void add_transposed_product(std::span<const double> a, std::span<const double> b
 }
 
 // to (rows x width) += d (rows x columns) * weights (width x columns) transposed
-void add_through(std::span<const double> d, std::span<const double> weights, int64_t rows, std::vector<double>& to) {
+void add_through(std::span<const double> d, std::span<const double> weights, int64_t rows,
+                 std::vector<double>& to) {
   const auto columns = static_cast<int64_t>(d.size()) / rows, width = static_cast<int64_t>(to.size()) / rows;
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t i = 0; i < width; ++i) {
@@ -91,7 +93,8 @@ std::vector<double> Model::gates() const {
   return gates;
 }
 
-std::vector<double> Model::project(std::span<const double> x, std::span<const double> weights, int64_t columns) const {
+std::vector<double> Model::project(std::span<const double> x, std::span<const double> weights,
+                                   int64_t columns) const {
   std::vector<double> y(static_cast<size_t>(tokens() * columns));
   for (int64_t t = 0; t < tokens(); ++t) {
     double* row = &y[static_cast<size_t>(t * columns)];
@@ -137,7 +140,8 @@ std::vector<double> Model::gradient_of_output(std::span<const double> o) const {
   return dout;
 }
 
-Parameters Model::gradients(const Activations& a, std::span<const double> o, const Activations& of_inputs) const {
+Parameters Model::gradients(const Activations& a, std::span<const double> o,
+                            const Activations& of_inputs) const {
   const std::vector<double> g = gates();
   Parameters d;
   d.gates.assign(g.size(), 0.0);
@@ -177,8 +181,9 @@ void Model::update(const Parameters& gradients, double rate) {
 std::string note_on_gates(std::span<const double> gates) {
   if (gates.size() < 2 || std::ranges::any_of(gates, [&](double g) { return g != gates.front(); })) return "";
   std::string note = "all gates are equal (" + digits(gates.front()) + "): ";
-  return note + (gates.front() == 0 ? "nothing of O reaches the loss, and dO is 0. Is the gates' last layer all zero?"
-                                    : "no head is weighted otherwise than another. Is the gates' last layer all zero?");
+  return note + (gates.front() == 0
+                     ? "nothing of O reaches the loss, and dO is 0. Is the gates' last layer all zero?"
+                     : "no head is weighted otherwise than another. Is the gates' last layer all zero?");
 }
 
 std::string not_finite(Parameters parameters) {

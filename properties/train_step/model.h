@@ -4,16 +4,17 @@
 //   O = attention(Q, K, V), by a kernel       Y = g_h O of each head h, g_h = sigmoid(gate_h)
 //   loss = mean of (Y - target)^2             SGD: parameter -= rate * gradient
 //
-// The parameters and all sums are in double. The model knows no kernel and no layout: attention and its gradients are
-// handed in. An activation is (token, head, column), dense; the tokens of all sequences stand one behind the other.
+// The parameters and all sums are in double. The model knows no kernel and no layout: attention and its
+// gradients are handed in. An activation is (token, head, column), dense; the tokens of all sequences stand one
+// behind the other.
 //
 //   Model model(shape, seed);
 //   const Activations a = model.project();             // Q, K, V for the kernel
 //   const std::vector<double> dout = model.gradient_of_output(o);
 //   model.update(model.gradients(a, o, {dq, dk, dv}), rate);
 //
-// As training in 16 bits does, the backward pass works on loss_scale() times the loss, because dO of a mean over
-// thousands of elements would be subnormal in fp16. gradients() divides by it.
+// As training in 16 bits does, the backward pass works on loss_scale() times the loss, because dO of a mean
+// over thousands of elements would be subnormal in fp16. gradients() divides by it.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +38,7 @@ struct ModelShape {
   std::vector<int64_t> lengths;  // tokens of each sequence
   int64_t heads_q = 2, heads_kv = 1, dim = 16;
   int64_t width = 16, words = 32;  // of the embedding: columns and rows
-  int32_t dtype = ATTN_F16;        // of activations; ATTN_NONE: they stay in double, for tests of the derivatives
+  int32_t dtype = ATTN_F16;  // of activations; ATTN_NONE: they stay in double, for tests of the derivatives
   Gates gates = Gates::kDrawn;
 };
 
@@ -75,7 +76,8 @@ class Model {
 
  private:
   double in_format(double x) const;
-  std::vector<double> project(std::span<const double> x, std::span<const double> weights, int64_t columns) const;
+  std::vector<double> project(std::span<const double> x, std::span<const double> weights,
+                              int64_t columns) const;
 
   const ModelShape shape_;
   std::vector<int64_t> words_;  // the word of each token

@@ -32,7 +32,8 @@ Case alone(Case c) {
 }
 
 std::vector<GivenInput> of_first_sequence(const Case& c, std::vector<GivenInput> inputs) {
-  for (GivenInput& input : inputs) input.elements.resize(input.elements.size() / static_cast<size_t>(c.problem.batch));
+  for (GivenInput& input : inputs)
+    input.elements.resize(input.elements.size() / static_cast<size_t>(c.problem.batch));
   return inputs;
 }
 

@@ -67,10 +67,15 @@ std::vector<float> in_base(std::vector<float> lse, int32_t from, int32_t to) {
 class Training {
  public:
   Training(const Batch& batch, const Setup& setup, uint64_t seed, const TrainStep& on)
-      : batch_(batch), shape_(setup.model), rate_(setup.rate), on_(on), lengths_(lengths_of(batch)),
+      : batch_(batch),
+        shape_(setup.model),
+        rate_(setup.rate),
+        on_(on),
+        lengths_(lengths_of(batch)),
         forward_case_(case_of(batch, setup, forward_pass(), on.forward.info())),
         backward_case_(case_of(batch, setup, backward_pass(), on.backward.info())),
-        model_(with_lengths(shape_, lengths_), hash64(seed ^ static_cast<uint64_t>(2 * batch.length + batch.packed))) {}
+        model_(with_lengths(shape_, lengths_),
+               hash64(seed ^ static_cast<uint64_t>(2 * batch.length + batch.packed))) {}
 
   Trained run() {
     for (step_ = 1; step_ <= kSteps && !result_.failure && result_.refused.empty(); ++step_) {
@@ -91,22 +96,27 @@ class Training {
     if (result_.note.empty()) result_.note = note_on_gates(model_.gates());
   }
 
-  std::vector<float> of_queries(std::span<const double> x) const { return by_sequence(x, lengths_, shape_.heads_q); }
-  std::vector<float> of_keys(std::span<const double> x) const { return by_sequence(x, lengths_, shape_.heads_kv); }
+  std::vector<float> of_queries(std::span<const double> x) const {
+    return by_sequence(x, lengths_, shape_.heads_q);
+  }
+  std::vector<float> of_keys(std::span<const double> x) const {
+    return by_sequence(x, lengths_, shape_.heads_kv);
+  }
 
   void step() {
     const Activations a = model_.project();
     std::vector<GivenInput> inputs = {{kQ, of_queries(a.q)}, {kK, of_keys(a.k)}, {kV, of_keys(a.v)}};
-    const GivenCall forward =
-        call(false, forward_case_, inputs, on_.forward, on_.of_forward, left_by_forward_);
+    const GivenCall forward = call(false, forward_case_, inputs, on_.forward, on_.of_forward, left_by_forward_);
     const std::vector<float>& saved_o = forward.outputs[kO];
     if (saved_o.empty() || !result_.refused.empty()) return;
     const std::vector<double> o = by_token<float>(saved_o, lengths_, shape_.heads_q);
     result_.losses.push_back(model_.loss(o));
     if (!forward.reference.outputs.empty())
-      result_.due.push_back(model_.loss(by_token<double>(numbers_due(forward.reference[kO]), lengths_, shape_.heads_q)));
+      result_.due.push_back(
+          model_.loss(by_token<double>(numbers_due(forward.reference[kO]), lengths_, shape_.heads_q)));
     if (result_.failure) return say_loss();
-    if (!std::isfinite(result_.losses.back())) return not_finite_though_right(false, forward_case_, inputs, "the loss");
+    if (!std::isfinite(result_.losses.back()))
+      return not_finite_though_right(false, forward_case_, inputs, "the loss");
 
     inputs.push_back({kDout, of_queries(model_.gradient_of_output(o))});
     inputs.push_back({kSavedO, saved_o});
@@ -147,13 +157,13 @@ class Training {
   }
 
   void fail(bool of_backward, const Case& c, const std::vector<GivenInput>& inputs, const Verdict& verdict) {
-    result_.failure = StepFailure{
-        .step = step_,
-        .of_backward = of_backward,
-        .message = describe(batch_) + ", step " + std::to_string(step_) + ": " + what_failed(of_backward, verdict),
-        .verdict = verdict,
-        .c = c,
-        .inputs = inputs};
+    result_.failure = StepFailure{.step = step_,
+                                  .of_backward = of_backward,
+                                  .message = describe(batch_) + ", step " + std::to_string(step_) + ": " +
+                                             what_failed(of_backward, verdict),
+                                  .verdict = verdict,
+                                  .c = c,
+                                  .inputs = inputs};
   }
 
   void say_loss() {
@@ -228,7 +238,8 @@ std::vector<Case> ordinary_cases(const StepFailure& failure) {
   std::vector<Case> cases = {failure.c};
   Case exact = failure.c;
   exact.planted = planted(failure);
-  for (Fill Case::* const fill : {&Case::q, &Case::k, &Case::v, &Case::dout}) exact.*fill = Fill{.kind = FillKind::kZero};
+  for (Fill Case::*const fill : {&Case::q, &Case::k, &Case::v, &Case::dout})
+    exact.*fill = Fill{.kind = FillKind::kZero};
   if (operation_of(exact.problem.features).feature == 0) exact.dout = Fill{};
   if (exact.planted.size() <= codec::kMaxPlanted) cases.push_back(std::move(exact));
   return cases;

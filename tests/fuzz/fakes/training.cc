@@ -32,7 +32,8 @@ struct View {
   int32_t dtype;
   int64_t b, h;
   uint16_t* at(int64_t row, int64_t column) const {
-    return static_cast<uint16_t*>(t.data) + b * t.stride[0] + h * t.stride[1] + row * t.stride[2] + column * t.stride[3];
+    return static_cast<uint16_t*>(t.data) + b * t.stride[0] + h * t.stride[1] + row * t.stride[2] +
+           column * t.stride[3];
   }
   float operator()(int64_t row, int64_t column) const { return attnfuzz::to_float(dtype, *at(row, column)); }
   void store(int64_t row, int64_t column, float x) const { *at(row, column) = attnfuzz::from_float(dtype, x); }
@@ -52,9 +53,16 @@ struct Sequence {
   std::vector<float> q, k, v;
 
   Sequence(const Call& call, int64_t batch_entry, int64_t head, Rows of_q, Rows of_k)
-      : p(call.problem), t(attn::strided(call.problem, call.tensors)), b(batch_entry), h(head), queries(of_q), keys(of_k),
-        packed(call.problem.ragged != 0), q(load(t.q, h, queries, p.dim_qk)),
-        k(load(t.k, g(), keys, p.dim_qk)), v(load(t.v, g(), keys, p.dim_v)) {}
+      : p(call.problem),
+        t(attn::strided(call.problem, call.tensors)),
+        b(batch_entry),
+        h(head),
+        queries(of_q),
+        keys(of_k),
+        packed(call.problem.ragged != 0),
+        q(load(t.q, h, queries, p.dim_qk)),
+        k(load(t.k, g(), keys, p.dim_qk)),
+        v(load(t.v, g(), keys, p.dim_v)) {}
 
   int64_t g() const { return h / (p.heads_q / p.heads_kv); }
   int64_t entry() const { return packed ? 0 : b; }
@@ -75,7 +83,9 @@ struct Sequence {
     for (int64_t c = 0; c < n; ++c) sum = fmaf(a[c], b[c], sum);
     return sum;
   }
-  float score(int64_t i, int64_t j) const { return p.scale * dot(&q[i * p.dim_qk], &k[j * p.dim_qk], p.dim_qk); }
+  float score(int64_t i, int64_t j) const {
+    return p.scale * dot(&q[i * p.dim_qk], &k[j * p.dim_qk], p.dim_qk);
+  }
 };
 
 void forward(const Sequence& s) {
@@ -100,7 +110,8 @@ void forward(const Sequence& s) {
 // Adds the head's part to the sums of its KV head, and writes dQ.
 void backward(const Sequence& s, std::vector<float>& dk, std::vector<float>& dv) {
   const attn_problem& p = s.p;
-  const std::vector<float> o = s.load(s.t.o, s.h, s.queries, p.dim_v), dout = s.load(s.t.dout, s.h, s.queries, p.dim_v);
+  const std::vector<float> o = s.load(s.t.o, s.h, s.queries, p.dim_v),
+                           dout = s.load(s.t.dout, s.h, s.queries, p.dim_v);
   std::vector<float> dq(static_cast<size_t>(p.dim_qk));
   for (int64_t i = 0; i < s.queries.count; ++i) {
     const int64_t row = s.queries.first + i;
@@ -122,7 +133,8 @@ void backward(const Sequence& s, std::vector<float>& dk, std::vector<float>& dv)
 
 const char* refuses(const attn_problem& p) {
   if (p.dtype == ATTN_F32) return "fp32";
-  if (p.ragged != 0 && p.ragged != (ATTN_RAGGED_QUERIES | ATTN_RAGGED_KEYS)) return "queries or keys packed alone";
+  if (p.ragged != 0 && p.ragged != (ATTN_RAGGED_QUERIES | ATTN_RAGGED_KEYS))
+    return "queries or keys packed alone";
   if (p.softcap != 0 || p.window_left >= 0 || p.window_right >= 0 || p.has_mask || p.has_key_lengths ||
       p.bias_dtype != ATTN_NONE)
     return "anything but causal attention";
@@ -177,15 +189,18 @@ struct Kernel {
   static Rows rows(const Call& call, const void* cu, int64_t b, int64_t longest) {
     if (call.problem.ragged == 0) return {0, longest};
     const auto border = [&](int64_t n) {
-      return copies(call.problem) && cu == call.tensors.cu_q ? copied(call)[n] : attn::index_at(call.problem, cu, n);
+      return copies(call.problem) && cu == call.tensors.cu_q ? copied(call)[n]
+                                                             : attn::index_at(call.problem, cu, n);
     };
     return {border(b), std::clamp<int64_t>(border(b + 1) - border(b), 0, longest)};
   }
 
   static void of_group(const Call& call, int64_t b, int64_t g) {
     const attn_problem& p = call.problem;
-    const Rows queries = rows(call, call.tensors.cu_q, b, p.seq_q), keys = rows(call, call.tensors.cu_k, b, p.seq_k);
-    std::vector<float> dk(static_cast<size_t>(keys.count * p.dim_qk)), dv(static_cast<size_t>(keys.count * p.dim_v));
+    const Rows queries = rows(call, call.tensors.cu_q, b, p.seq_q),
+               keys = rows(call, call.tensors.cu_k, b, p.seq_k);
+    std::vector<float> dk(static_cast<size_t>(keys.count * p.dim_qk)),
+        dv(static_cast<size_t>(keys.count * p.dim_v));
     const int64_t group = p.heads_q / p.heads_kv;
     for (int64_t h = g * group; h < (g + 1) * group; ++h) {
       const Sequence s(call, b, h, queries, keys);
@@ -208,12 +223,14 @@ struct Kernel {
       const float factor = fault == Fault::kLosingLastKey && j + 1 == s.keys.count ? 0.0f : 1.0f;
       for (int64_t c = 0; c < p.dim_qk; ++c)
         s.view(s.t.dk, s.g()).store(s.keys.first + j, c, factor * p.scale * dk[j * p.dim_qk + c]);
-      for (int64_t c = 0; c < p.dim_v; ++c) s.view(s.t.dv, s.g()).store(s.keys.first + j, c, factor * dv[j * p.dim_v + c]);
+      for (int64_t c = 0; c < p.dim_v; ++c)
+        s.view(s.t.dv, s.g()).store(s.keys.first + j, c, factor * dv[j * p.dim_v + c]);
     }
   }
 };
 
-const attn_kernel kernels[] = {attn::plug_in<Kernel<Fault::kNone, false>>(), attn::plug_in<Kernel<Fault::kNone, true>>(),
+const attn_kernel kernels[] = {attn::plug_in<Kernel<Fault::kNone, false>>(),
+                               attn::plug_in<Kernel<Fault::kNone, true>>(),
                                attn::plug_in<Kernel<Fault::kNanAtTwoLengths, false>>(),
                                attn::plug_in<Kernel<Fault::kUninitialisedCu, false>>(),
                                attn::plug_in<Kernel<Fault::kSavedInPlace, true>>(),
@@ -221,4 +238,6 @@ const attn_kernel kernels[] = {attn::plug_in<Kernel<Fault::kNone, false>>(), att
 
 }  // namespace
 
-const attn_kernel* attn_kernel_at(uint32_t index) { return index < std::size(kernels) ? &kernels[index] : nullptr; }
+const attn_kernel* attn_kernel_at(uint32_t index) {
+  return index < std::size(kernels) ? &kernels[index] : nullptr;
+}

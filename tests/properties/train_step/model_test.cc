@@ -9,7 +9,8 @@
 namespace attnfuzz::train {
 namespace {
 
-// Causal attention in double on a model's activations, and its gradients: written out, for the model's derivatives.
+// Causal attention in double on a model's activations, and its gradients: written out, for the model's
+// derivatives.
 class Attention {
  public:
   Attention(const ModelShape& shape, const Activations& a) : shape_(shape), a_(a), o(a.q.size()) {
@@ -22,7 +23,9 @@ class Attention {
   }
 
   Activations gradients(const std::vector<double>& dout) const {
-    Activations d = {{}, std::vector<double>(a_.q.size()), std::vector<double>(a_.k.size()),
+    Activations d = {{},
+                     std::vector<double>(a_.q.size()),
+                     std::vector<double>(a_.k.size()),
                      std::vector<double>(a_.v.size())};
     each_row([&](int64_t i, int64_t h, int64_t first) {
       const std::vector<double> p = weights(i, h, first);
@@ -77,8 +80,8 @@ class Attention {
   std::vector<double> o;
 };
 
-const ModelShape kSmall = {.lengths = {5, 0, 3}, .heads_q = 4, .heads_kv = 2, .dim = 3, .width = 4, .words = 5,
-                           .dtype = ATTN_NONE};
+const ModelShape kSmall = {
+    .lengths = {5, 0, 3}, .heads_q = 4, .heads_kv = 2, .dim = 3, .width = 4, .words = 5, .dtype = ATTN_NONE};
 
 Parameters gradients_of(const ModelShape& shape, Model& model) {
   const Activations a = model.project();
@@ -86,7 +89,9 @@ Parameters gradients_of(const ModelShape& shape, Model& model) {
   return model.gradients(a, attention.o, attention.gradients(model.gradient_of_output(attention.o)));
 }
 
-double loss_of(const ModelShape& shape, const Model& model) { return model.loss(Attention(shape, model.project()).o); }
+double loss_of(const ModelShape& shape, const Model& model) {
+  return model.loss(Attention(shape, model.project()).o);
+}
 
 TEST(Model, GradientsAreTheFiniteDifferencesOfTheLoss) {
   Model model(kSmall, 7);
@@ -106,7 +111,8 @@ TEST(Model, GradientsAreTheFiniteDifferencesOfTheLoss) {
       x = at - kStep;
       const double below = loss_of(kSmall, model);
       x = at;
-      EXPECT_NEAR((above - below) / (2 * kStep), (*theirs[n].second)[i], 1e-6 * largest) << mine[n].first << " " << i;
+      EXPECT_NEAR((above - below) / (2 * kStep), (*theirs[n].second)[i], 1e-6 * largest)
+          << mine[n].first << " " << i;
     }
   }
 }
