@@ -60,6 +60,7 @@ properties/memory
 properties/operations
 properties/operations/forward
 properties/judge
+properties/train_step
 reference/emulator
 reference/cuda
 reference/calibrate
@@ -100,6 +101,7 @@ LEAVES = {
     "reference/calibrate": [],
     "reference/emulator": ["properties/operations/forward/relations/bit_exact.cc"],
     "properties/export": ["cli/commands/export.cc"],
+    "properties/train_step": ["cli/commands/train_step.cc"],
     "fuzz/sandbox": ["fuzz/worker/hosted.cc", "fuzz/worker/work.h"],
     "fuzz/slurm": ["cli/commands/merge.cc"],
     "fuzz/bench": ["cli/commands/bench.cc"],

@@ -43,5 +43,6 @@ void add_status(CLI::App& app, Action& action);
 void add_merge(CLI::App& app, Action& action);
 void add_completion(CLI::App& app, Action& action);
 void add_man(CLI::App& app, Action& action);
+void add_train_step(CLI::App& app, Action& action);
 
 }  // namespace attnfuzz

@@ -144,6 +144,7 @@ void InputRows::write(const Index& at, std::byte* row) {
 
 // `at`: (b, h, i) or (b, h, j).
 void InputRows::write_row(const Index& at, std::byte* row) {
+  if (!derived_.empty()) return write_derived(at, row);
   switch (tensor_) {
     case TensorId::kBias:
       write_bias(at, row);

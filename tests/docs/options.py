@@ -26,7 +26,7 @@ def commands(text):
     for line in text.splitlines():
         spans = re.findall(r"`([^`]*)`", line) if "`" in line else [line]
         for span in spans:
-            for match in re.finditer(r"(?:^|[\s/])attnfuzz ([a-z]+)\b((?:(?! attnfuzz ).)*)", span):
+            for match in re.finditer(r"(?:^|[\s/])attnfuzz ([a-z]+(?:-[a-z]+)*)\b((?:(?! attnfuzz ).)*)", span):
                 yield match[1], match[2]
 
 
@@ -44,7 +44,7 @@ def main():
     if not names:
         print("skipped: the source tree is no git checkout")
         return 77
-    known = set(re.findall(r"^  ([a-z]+) {2,}", help_of().split("Subcommands:")[1], re.M))
+    known = set(re.findall(r"^  ([a-z-]+) {2,}", help_of().split("Subcommands:")[1], re.M))
     seen, bad = 0, []
     for name in names:
         with open(os.path.join(SOURCES, name), encoding="utf-8") as file:

@@ -28,9 +28,10 @@ awk -F'\t' 'NF != 2 || length($2) > 76 { print; bad = 1 } END { exit bad }' <<<"
 attnfuzz man >"$out/page" || die "no manual page"
 head -1 "$out/page" | grep -qxF ".TH ATTNFUZZ 1 \"\" \"$(attnfuzz --version | sed 's/-/\\-/g')\" \"\"" || die "its head is $(head -1 "$out/page")"
 for command in $(cut -f1 <<<"$commands"); do
-  grep -qxF ".SS attnfuzz $command" "$out/page" || die "the page has no $command"
+  export head=".SS attnfuzz ${command//-/\\-}"
+  grep -qxF -- "$head" "$out/page" || die "the page has no $command"
   for option in $(attnfuzz completion words -- "$command" | cut -f1 | grep '^--'); do
-    awk -v c=".SS attnfuzz $command" '$0 == c { on = 1; next } /^\.SS/ { on = 0 } on' "$out/page" |
+    awk '$0 == ENVIRON["head"] { on = 1; next } /^\.SS/ { on = 0 } on' "$out/page" |
       grep -qF -- "${option//-/\\-}" || die "the page has no $command $option"
   done
 done

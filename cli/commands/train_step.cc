@@ -1,0 +1,361 @@
+// attnfuzz train-step: two steps of training on a forward and a backward kernel.
+#include "properties/train_step/train_step.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "base/printable.h"
+#include "base/processes.h"
+#include "cli/check/filing.h"
+#include "cli/open/open_kernel.h"
+#include "cli/options/help.h"
+#include "cli/print/failure.h"
+#include "cli/print/verdict.h"
+#include "cli/terminal/status_line.h"
+#include "cli/terminal/terminal.h"
+#include "properties/case/words.h"
+#include "properties/judge/trial.h"
+#include "reference/call/backend.h"
+
+namespace attnfuzz {
+namespace {
+
+struct TrainArguments {
+  std::string forward, backward, lengths = "128:2048", gates = "drawn", out = ".";
+  uint64_t seed = 1;
+  int jobs = 0;
+  double reduce_seconds = 30;
+  bool verbose = false;
+  TargetOptions target;
+};
+
+// Gates by their names.
+constexpr std::pair<const char*, train::Gates> kGates[] = {
+    {"drawn", train::Gates::kDrawn}, {"equal", train::Gates::kEqual}, {"zero", train::Gates::kZero}};
+
+// The lengths that a step is tried at: powers of two and their neighbours, where tiles end, and the ends of the
+// range. "128:2048", or one length.
+std::vector<int64_t> lengths_of(const std::string& text) {
+  constexpr int64_t kMost = 65536;
+  const size_t colon = text.find(':');
+  int64_t first = 0, last = 0;
+  try {
+    size_t end = 0, end_of_last = 0;
+    first = last = std::stoll(text, &end);
+    if (colon != std::string::npos) last = std::stoll(text.substr(colon + 1), &end_of_last);
+    const bool whole = colon == std::string::npos ? end == text.size()
+                                                  : end == colon && end_of_last == text.size() - colon - 1;
+    if (!whole || first < 1 || last < first || last > kMost) throw std::invalid_argument(text);
+  } catch (const std::logic_error&) {
+    throw UserError(
+        fmt::format("--lengths {}: no range; say FIRST:LAST or one length, of 1 to {}", text, kMost));
+  }
+  std::set<int64_t> lengths = {first, last};
+  for (int64_t power = 1; power <= last + 1; power *= 2) {
+    for (const int64_t length : {power - 1, power, power + 1}) {
+      if (length >= first && length <= last) lengths.insert(length);
+    }
+  }
+  return {lengths.begin(), lengths.end()};
+}
+
+// The two kernels, open.
+struct Pair {
+  std::unique_ptr<Target> forward, backward;
+  Calibration of_forward, of_backward;
+
+  train::TrainStep step() const { return {*forward, of_forward, *backward, of_backward}; }
+};
+
+class TrainCheck {
+ public:
+  explicit TrainCheck(const TrainArguments& arguments)
+      : arguments_(arguments),
+        lengths_(lengths_of(arguments.lengths)),
+        forward_(library_of(arguments.forward, arguments.target)),
+        backward_(library_of(arguments.backward, arguments.target)) {}
+
+  Exit run() {
+    begin();
+    train_all();
+    say_summary();
+    return conclude();
+  }
+
+ private:
+  void say_setup() const {
+    const train::ModelShape& m = setup_.model;
+    print(
+        fmt::format("  a step: {} query heads, {} KV heads, {} columns, {}, {}; {}; seed {}\n", m.heads_q,
+                    m.heads_kv, m.dim, codec::kDtypes[m.dtype], setup_.causal ? "causal" : "not causal",
+                    setup_.packed ? "dense and packed" : "dense alone: not both kernels take packed sequences",
+                    arguments_.seed));
+  }
+
+  Pair open_pair() const {
+    Pair pair = {open(forward_, arguments_.target), open(backward_, arguments_.target), {}, {}};
+    pair.of_forward = calibration_for(pair.forward->info(), arguments_.target);
+    pair.of_backward = calibration_for(pair.backward->info(), arguments_.target);
+    return pair;
+  }
+
+  // Opens the kernels, and finds the problem that both take.
+  void begin() {
+    pairs_.push_back(open_pair());
+    const Target &forward = *pairs_.front().forward, &backward = *pairs_.front().backward;
+    for (const Target* target : {&forward, &backward})
+      say_identity(identity_line(target->info(), arguments_.target), arguments_.verbose);
+    if (!kernel_has(operations::forward, forward.info().features))
+      throw UserError(arguments_.forward + ": this kernel has no forward pass");
+    if ((backward.info().features & ATTN_FEATURE_BACKWARD) == 0)
+      throw UserError(arguments_.backward + ": this kernel has no backward pass (ATTN_FEATURE_BACKWARD)");
+    for (const auto& [name, gates] : kGates) {
+      if (arguments_.gates == name) setup_.model.gates = gates;
+    }
+    if (const std::string why = train::choose_shape(pairs_.front().step(), lengths_, &setup_); !why.empty())
+      throw UserError("no step of training that both kernels take: " + why);
+    for (const int64_t length : lengths_) {
+      batches_.push_back({length, false});
+      if (setup_.packed) batches_.push_back({length, true});
+    }
+    trained_.resize(batches_.size());
+    if (arguments_.verbose) say_setup();
+  }
+
+  // Each job has kernels of its own, and takes the longest batch that is left.
+  void train_all() {
+    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    const int jobs =
+        std::min(arguments_.jobs == 0 ? cores : arguments_.jobs, static_cast<int>(batches_.size()));
+    while (static_cast<int>(pairs_.size()) < jobs) pairs_.push_back(open_pair());
+    const auto start = std::chrono::steady_clock::now();
+    std::mutex mutex;
+    size_t left = batches_.size();
+    std::exception_ptr error;
+    const auto next = [&]() -> std::optional<size_t> {
+      const std::lock_guard lock(mutex);
+      if (left == 0 || error || interrupts_.came()) return std::nullopt;
+      line_.show(fmt::format("train-step: {} of {} batches", batches_.size() - left, batches_.size()));
+      return --left;
+    };
+    const auto work = [&](const Pair& pair) {
+      try {
+        while (const auto n = next())
+          trained_[*n] = train::train(batches_[*n], setup_, arguments_.seed, pair.step());
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        error = std::current_exception();
+      }
+    };
+    {
+      std::vector<std::jthread> threads;
+      for (const Pair& pair : pairs_) threads.emplace_back([&work, &pair] { work(pair); });
+    }
+    line_.clear();
+    if (error) std::rethrow_exception(error);
+    seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  std::string names() const {
+    const auto name = [](const Target& target) { return printable(target.info().name); };
+    return name(*pairs_.front().forward) + " + " + name(*pairs_.front().backward);
+  }
+
+  void say_summary() {
+    std::string losses, left_out;
+    std::set<std::string> notes;
+    double worst = 0;
+    for (size_t n = 0; n < batches_.size(); ++n) {
+      if (!trained_[n]) continue;
+      const train::Trained& one = *trained_[n];
+      worst = std::max(worst, one.worst);
+      judged_ += one.refused.empty();
+      failed_ += one.failure.has_value();
+      if (!one.refused.empty())
+        left_out += fmt::format("  left out: {}: {}\n", describe(batches_[n]), one.refused);
+      if (!one.note.empty()) notes.insert(one.note);
+      const std::string due =
+          one.due.empty() ? "" : fmt::format(" (by the oracle's O: {:.6g})", fmt::join(one.due, ", "));
+      losses += fmt::format("  {}: loss {:.6g}{}\n", describe(batches_[n]), fmt::join(one.losses, ", "), due);
+    }
+    print(fmt::format("{}  {} {}: {} batches of S = {} to {}, {} steps each, {} failed, {:.{}f} s{}{}\n",
+                      names(), backend_name(pairs_.front().forward->info().backend),
+                      printable(pairs_.front().forward->info().build_kind), judged_, lengths_.front(),
+                      lengths_.back(), train::kSteps, failed_, seconds_, seconds_ < 10 ? 1 : 0,
+                      std::isfinite(worst) ? fmt::format(", largest error {:.3g} of its bound", worst)
+                                           : ", largest error infinite",
+                      arguments_.seed == 1 ? "" : fmt::format(", seed {}", arguments_.seed)));
+    if (!setup_.packed) print("  left out: packed sequences, which not both kernels take\n");
+    print(left_out);
+    if (arguments_.verbose) print(losses);
+    for (const std::string& note : notes) print("  note: " + note + "\n");
+  }
+
+  // One failure of each kernel and kind class: of the shortest batch, with all batches that fail so.
+  void say_failures() {
+    std::set<std::pair<bool, std::string>> said;
+    for (size_t n = 0; n < batches_.size(); ++n) {
+      if (!trained_[n] || !trained_[n]->failure) continue;
+      const train::StepFailure& failure = *trained_[n]->failure;
+      if (!said.emplace(failure.of_backward, kind_class(failure.verdict.kind)).second) continue;
+      print(fmt::format("\nFAIL (train-step, {}): {}\n  {}\n", to_string(failure.verdict.kind),
+                        printable_lines(failure.message), where_it_fails(failure)));
+      std::fflush(stdout);
+      file(failure, batches_[n]);
+    }
+  }
+
+  // "it fails so at S = 512 and 2048, and at no other of 13 lengths"
+  std::string where_it_fails(const train::StepFailure& first) const {
+    const auto same = [&](const train::Trained& one) {
+      return one.failure && one.failure->of_backward == first.of_backward &&
+             std::string(kind_class(one.failure->verdict.kind)) == kind_class(first.verdict.kind);
+    };
+    std::string text;
+    for (const bool packed : {false, true}) {
+      std::vector<std::string> failing;
+      size_t tried = 0;
+      for (size_t n = 0; n < batches_.size(); ++n) {
+        if (!trained_[n] || !trained_[n]->refused.empty() || batches_[n].packed != packed) continue;
+        ++tried;
+        if (same(*trained_[n])) failing.push_back(std::to_string(batches_[n].length));
+      }
+      if (failing.empty()) continue;
+      text += text.empty() ? "it fails so" : ";";
+      text += fmt::format("{} at {}", packed ? " packed" : " dense",
+                          failing.size() < tried
+                              ? fmt::format("S = {} only, of {} lengths", join(failing, ", "), tried)
+                          : tried > 1 ? fmt::format("each of {} lengths", tried)
+                                      : "S = " + failing.front());
+    }
+    return text;
+  }
+
+  // The failing call as an ordinary case that fails as well, in the same way if there is such a case.
+  std::optional<Failure> ordinary(const train::StepFailure& failure, Target& target,
+                                  const Calibration& calibration) {
+    const Property& property = *find_property("reference");
+    std::optional<Failure> other;
+    for (Case& c : train::ordinary_cases(failure)) {
+      std::string why;
+      if (illegal(c) || !adapted(c, property, target, &why)) continue;
+      Failure found = {.c = c, .verdict = judge(c, property, target, calibration), .property = &property};
+      if (found.verdict.outcome != Outcome::kFail || !confirm(c, found.verdict, property, target, calibration))
+        continue;
+      if (std::string(kind_class(found.verdict.kind)) == kind_class(failure.verdict.kind)) return found;
+      if (!other) other = found;
+    }
+    return other;
+  }
+
+  void file(const train::StepFailure& failure, const train::Batch& batch) {
+    Pair& pair = pairs_.front();
+    Target& target = failure.of_backward ? *pair.backward : *pair.forward;
+    const Calibration& calibration = failure.of_backward ? pair.of_backward : pair.of_forward;
+    std::optional<Failure> found = ordinary(failure, target, calibration);
+    if (!found) {
+      print(fmt::format(
+          "  no case file: the call is right by itself on numbers that a case can hold\nagain: attnfuzz "
+          "train-step {} {} --lengths {} --seed {}{}\n",
+          arguments_.forward, arguments_.backward, batch.length, arguments_.seed,
+          distrust_words(arguments_.target)));
+      return;
+    }
+    const CheckOptions none;
+    const Filing filing = {.check = none,
+                           .folder = arguments_.out,
+                           .reduce_seconds = arguments_.reduce_seconds,
+                           .untrusted = !arguments_.target.untrusted.empty(),
+                           .stop = [this] { return interrupts_.came(); },
+                           .open_build = nullptr,
+                           .at_work = [this](const std::string& what) { line_.show("train-step: " + what); }};
+    Filed filed = file_failure(*found, target, calibration, filing);
+    line_.clear();
+    const KernelLibrary& library = failure.of_backward ? backward_ : forward_;
+    filed.replay = replay_line(filed.reproducer, library.name, peer_name(target), filed.before) +
+                   distrust_words(arguments_.target);
+    FailureSections s = sections_of(*found, filed, arguments_.seed, arguments_.verbose);
+    s.wrong.insert(s.wrong.begin(), "as a case by itself:");
+    s.where.front() = fmt::format(
+        "found by train-step in {}, step {}, seed {}{}", describe(batch), failure.step, arguments_.seed,
+        filed.reduction ? fmt::format(", reduced in {} evaluations", filed.reduction->evaluations)
+                        : "; not reduced");
+    print(failure_block(s, arguments_.verbose, takes_colors(STDOUT_FILENO)));
+  }
+
+  Exit conclude() {
+    say_failures();
+    std::fflush(stdout);
+    if (failed_ > 0) return kFound;
+    if (interrupts_.came()) {
+      std::fprintf(stderr, "attnfuzz: interrupted: this is no pass\n");
+      return static_cast<Exit>(128 + interrupts_.signal());
+    }
+    if (judged_ > 0) return kPassed;
+    std::fprintf(stderr, "attnfuzz: no step was judged\n");
+    return kFound;
+  }
+
+  const TrainArguments arguments_;
+  const std::vector<int64_t> lengths_;
+  const KernelLibrary forward_, backward_;
+  const Interrupts interrupts_;
+  std::vector<Pair> pairs_;
+  train::Setup setup_;
+  std::vector<train::Batch> batches_;
+  std::vector<std::optional<train::Trained>> trained_;
+  size_t judged_ = 0, failed_ = 0;
+  double seconds_ = 0;
+  StatusLine line_;
+};
+
+}  // namespace
+
+void add_train_step(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "train-step", "Checks a forward and a backward kernel in two steps of training a small model");
+  add_footer(*command, "attnfuzz train-step fa1 fa1_backward --lengths 128:512",
+             {"it passed", "a failure was found, or no step was judged", kBadUseStatus},
+             "129, 130 or 143: nothing was found before SIGHUP, SIGINT or SIGTERM came.");
+  const auto arguments = std::make_shared<TrainArguments>();
+  command->add_option("forward", arguments->forward, "the kernel of the forward pass, by name or path")
+      ->required();
+  command->add_option("backward", arguments->backward, "the kernel of the backward pass; it may be the same")
+      ->required();
+  command
+      ->add_option(
+          "--lengths", arguments->lengths,
+          "tokens of a step, FIRST:LAST: these, and each power of two between them, one less and one more")
+      ->capture_default_str();
+  std::vector<std::string> gates;
+  for (const auto& [name, kind] : kGates) gates.emplace_back(name);
+  command
+      ->add_option("--gates", arguments->gates,
+                   "the gates of the heads at first: drawn; equal, as of a last layer of zeros; or zero, so "
+                   "that dO is 0")
+      ->check(one_of("gates", gates))
+      ->capture_default_str();
+  command->add_option("--seed", arguments->seed, "of the model and its data")
+      ->check(CLI::Range(uint64_t{0}, kMostCounted))
+      ->capture_default_str();
+  command->add_option("--jobs", arguments->jobs, "threads, each with workers of its own; 0: one a core")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command->add_option("--out", arguments->out, "folder for reproducers")->capture_default_str();
+  command->add_option("--reduce-seconds", arguments->reduce_seconds, "wall clock for reducing a failure")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  add_verbose_flag(*command, arguments->verbose, "the losses, and all lines of a failure");
+  add_target_options(*command, arguments->target);
+  command->callback([&action, arguments] { action = [arguments] { return TrainCheck(*arguments).run(); }; });
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,50 @@
+// One call of a kernel on numbers that no fill gives: what an earlier call, or arithmetic around it, has
+// computed.
+//
+// A case says the sizes, the layout and the surroundings, and `inputs` say the elements. The call is judged as
+// any other: status, redzones, unchanged inputs, completeness, and each element against the oracle for these
+// inputs.
+//
+//   const GivenCall call = judge_given(c, {{TensorId::kQ, q}, {TensorId::kK, k}, {TensorId::kV, v}}, target, calibration);
+//   if (call.verdict.outcome == Outcome::kPass) use(call.outputs[TensorId::kO]);
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "properties/judge/execution.h"
+#include "properties/judge/verdict.h"
+#include "reference/model/calibration.h"
+
+namespace attnfuzz::train {
+
+// The elements of an input: dense, (batch entry, head, row, column), as the contract numbers them. Packed
+// entries have seq_q or seq_k rows each; those that an entry does not have are not read. Each must be a number
+// of the tensor's format.
+struct GivenInput {
+  TensorId tensor;
+  std::vector<float> elements;
+};
+
+struct GivenCall {
+  Verdict verdict;
+  attn_plan plan = {};
+  Outputs outputs;      // of the last call that returned; empty if none did
+  Reference reference;  // what they should be; empty if the call did not return, or wrote where it must not
+  std::vector<std::byte> workspace;  // as the call left it
+};
+
+// The content of the workspace when the kernel is called.
+enum class Before : uint8_t {
+  kPoison,  // NaN, as the case says
+  kZeros,
+  kLeft  // given bytes, if there are as many as the plan wants; the call is then made again on poison, and must
+         // give the same bits if the plan says that it is deterministic
+};
+
+GivenCall judge_given(const Case& c, std::span<const GivenInput> inputs, Target& target,
+                      const Calibration& calibration, Before before = Before::kPoison,
+                      std::span<const std::byte> left = {});
+
+}  // namespace attnfuzz::train

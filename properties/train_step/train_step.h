@@ -1,0 +1,82 @@
+// Two steps of training on a forward and a backward kernel, each call judged by the oracle at the inputs that
+// it got.
+//
+// The model (model.h) makes Q, K and V. The forward kernel makes O and LSE, which are saved as they are. The
+// loss gives dO, and the backward kernel makes dQ, dK and dV from all of these. The parameters are updated, and
+// the second step begins, in the workspaces that the first has left. So nothing drifts: an error in one call
+// does not excuse another.
+//
+//   TrainStep on = {forward, of_forward, backward, of_backward};
+//   if (const std::string why = choose_shape(on, {512}, &setup); !why.empty()) throw UserError(why);
+//   const Trained trained = train({.length = 512, .packed = false}, setup, seed, on);
+//   if (trained.failure) puts(trained.failure->message.c_str());
+//
+// Beside the numbers it holds kernels to what training needs: the saved tensors stay as they are, the loss and
+// all gradients are finite, and a step on an old workspace gives the bits of one on a fresh workspace.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "properties/train_step/given_call.h"
+#include "properties/train_step/model.h"
+
+namespace attnfuzz::train {
+
+inline constexpr int kSteps = 2;
+
+// The kernels; both may be one target.
+struct TrainStep {
+  Target& forward;
+  const Calibration& of_forward;
+  Target& backward;
+  const Calibration& of_backward;
+};
+
+// What the steps of all lengths have in common.
+struct Setup {
+  ModelShape model;  // without lengths
+  bool causal = true;
+  bool packed = false;  // both kernels take packed sequences
+  double rate = 4;
+};
+
+// The first setup that both kernels take at one of the lengths; returns why there is none, or nothing.
+std::string choose_shape(const TrainStep& on, const std::vector<int64_t>& lengths, Setup* setup);
+
+// What is trained on: one sequence of `length` tokens, or the same tokens as packed sequences, one of them
+// empty.
+struct Batch {
+  int64_t length = 128;
+  bool packed = false;
+};
+// "S = 512", "S = 512, packed as 257, 0, 255"
+std::string describe(const Batch& batch);
+
+// A step that went wrong.
+struct StepFailure {
+  int step = 0;              // from 1
+  bool of_backward = false;  // the kernel that failed
+  std::string message;  // one line for people: where, what, and the likely cause if an experiment showed one
+  Verdict verdict;
+  Case c;  // of the failing call; its fills are like the step's numbers, not equal to them
+  std::vector<GivenInput> inputs;  // the step's numbers
+};
+
+struct Trained {
+  std::string refused;  // why a kernel did not take it, or could not be judged; empty: all was judged
+  std::optional<StepFailure> failure;
+  std::vector<double> losses;  // of each step, by the kernel's O
+  std::vector<double> due;     // the same by the oracle's O, for the same Q, K and V
+  double worst = 0;            // the largest error/bound
+  std::string note;  // on equal gates; empty: none
+};
+
+Trained train(const Batch& batch, const Setup& setup, uint64_t seed, const TrainStep& on);
+
+// The failing call as an ordinary case that a file can hold: first with fills like the step's numbers, then
+// with the numbers themselves planted, if there are few enough. A saved O and LSE are the oracle's in both.
+std::vector<Case> ordinary_cases(const StepFailure& failure);
+
+}  // namespace attnfuzz::train

@@ -1,0 +1,243 @@
+// A forward and a backward kernel on the host, right, and with the faults that a team met in training:
+//
+//   forward, backward    right
+//   nan_at_two_lengths   forward: O has a NaN where there are 512 or 2048 keys
+//   uninitialised_cu     forward: copies cu_q to its workspace without the first 0, and reads the copy
+//   saved_in_place       backward: scales its saved O where it lies
+//   losing_last_key      backward: no gradient of the last key of a sequence
+//
+// Causal or not, dense or packed, grouped heads; nothing else.
+#include <math.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "kernels/plug_in.h"
+#include "properties/data/bits16.h"
+
+namespace {
+
+using attn::Call;
+
+enum class Fault { kNone, kNanAtTwoLengths, kUninitialisedCu, kSavedInPlace, kLosingLastKey };
+
+struct Rows {
+  int64_t first, count;
+};
+
+// A tensor of 16 bits.
+struct View {
+  attn_tensor t;
+  int32_t dtype;
+  int64_t b, h;
+  uint16_t* at(int64_t row, int64_t column) const {
+    return static_cast<uint16_t*>(t.data) + b * t.stride[0] + h * t.stride[1] + row * t.stride[2] +
+           column * t.stride[3];
+  }
+  float operator()(int64_t row, int64_t column) const { return attnfuzz::to_float(dtype, *at(row, column)); }
+  void store(int64_t row, int64_t column, float x) const { *at(row, column) = attnfuzz::from_float(dtype, x); }
+};
+
+float& fp32(const attn_tensor& t, int64_t b, int64_t h, int64_t row) {
+  return static_cast<float*>(t.data)[b * t.stride[0] + h * t.stride[1] + row * t.stride[2]];
+}
+
+// One sequence and one query head, with its rows in fp32.
+struct Sequence {
+  const attn_problem& p;
+  const attn_tensors t;
+  int64_t b, h;
+  Rows queries, keys;
+  bool packed;
+  std::vector<float> q, k, v;
+
+  Sequence(const Call& call, int64_t batch_entry, int64_t head, Rows of_q, Rows of_k)
+      : p(call.problem),
+        t(attn::strided(call.problem, call.tensors)),
+        b(batch_entry),
+        h(head),
+        queries(of_q),
+        keys(of_k),
+        packed(call.problem.ragged != 0),
+        q(load(t.q, h, queries, p.dim_qk)),
+        k(load(t.k, g(), keys, p.dim_qk)),
+        v(load(t.v, g(), keys, p.dim_v)) {}
+
+  int64_t g() const { return h / (p.heads_q / p.heads_kv); }
+  int64_t entry() const { return packed ? 0 : b; }
+  View view(const attn_tensor& tensor, int64_t head) const { return {tensor, p.dtype, entry(), head}; }
+  std::vector<float> load(const attn_tensor& tensor, int64_t head, Rows rows, int64_t columns) const {
+    std::vector<float> numbers;
+    for (int64_t i = 0; i < rows.count; ++i) {
+      for (int64_t c = 0; c < columns; ++c) numbers.push_back(view(tensor, head)(rows.first + i, c));
+    }
+    return numbers;
+  }
+  int64_t visible(int64_t i) const {
+    const int64_t diagonal = i + (p.align == ATTN_BOTTOM_RIGHT ? keys.count - queries.count : 0);
+    return p.causal ? std::clamp<int64_t>(diagonal + 1, 0, keys.count) : keys.count;
+  }
+  static float dot(const float* a, const float* b, int64_t n) {
+    float sum = 0;
+    for (int64_t c = 0; c < n; ++c) sum = fmaf(a[c], b[c], sum);
+    return sum;
+  }
+  float score(int64_t i, int64_t j) const {
+    return p.scale * dot(&q[i * p.dim_qk], &k[j * p.dim_qk], p.dim_qk);
+  }
+};
+
+void forward(const Sequence& s) {
+  const attn_problem& p = s.p;
+  std::vector<float> weights(static_cast<size_t>(s.keys.count)), o(static_cast<size_t>(p.dim_v));
+  for (int64_t i = 0; i < s.queries.count; ++i) {
+    const int64_t seen = s.visible(i);
+    float highest = -std::numeric_limits<float>::infinity(), sum = 0;
+    for (int64_t j = 0; j < seen; ++j) highest = std::max(highest, weights[j] = s.score(i, j));
+    std::ranges::fill(o, 0.0f);
+    for (int64_t j = 0; j < seen; ++j) {
+      const float weight = expf(weights[j] - highest);
+      sum += weight;
+      for (int64_t c = 0; c < p.dim_v; ++c) o[c] = fmaf(weight, s.v[j * p.dim_v + c], o[c]);
+    }
+    const int64_t row = s.queries.first + i;
+    for (int64_t c = 0; c < p.dim_v; ++c) s.view(s.t.o, s.h).store(row, c, seen == 0 ? 0 : o[c] / sum);
+    if (s.t.lse.data != nullptr) fp32(s.t.lse, s.entry(), s.h, row) = highest + logf(sum);
+  }
+}
+
+// Adds the head's part to the sums of its KV head, and writes dQ.
+void backward(const Sequence& s, std::vector<float>& dk, std::vector<float>& dv) {
+  const attn_problem& p = s.p;
+  const std::vector<float> o = s.load(s.t.o, s.h, s.queries, p.dim_v),
+                           dout = s.load(s.t.dout, s.h, s.queries, p.dim_v);
+  std::vector<float> dq(static_cast<size_t>(p.dim_qk));
+  for (int64_t i = 0; i < s.queries.count; ++i) {
+    const int64_t row = s.queries.first + i;
+    const float* d = &dout[i * p.dim_v];
+    const float delta = Sequence::dot(d, &o[i * p.dim_v], p.dim_v);
+    std::ranges::fill(dq, 0.0f);
+    for (int64_t j = 0; j < s.visible(i); ++j) {
+      const float weight = expf(s.score(i, j) - fp32(s.t.lse, s.entry(), s.h, row));
+      const float ds = weight * (Sequence::dot(d, &s.v[j * p.dim_v], p.dim_v) - delta);
+      for (int64_t c = 0; c < p.dim_v; ++c) dv[j * p.dim_v + c] = fmaf(weight, d[c], dv[j * p.dim_v + c]);
+      for (int64_t c = 0; c < p.dim_qk; ++c) {
+        dq[c] = fmaf(ds, s.k[j * p.dim_qk + c], dq[c]);
+        dk[j * p.dim_qk + c] = fmaf(ds, s.q[i * p.dim_qk + c], dk[j * p.dim_qk + c]);
+      }
+    }
+    for (int64_t c = 0; c < p.dim_qk; ++c) s.view(s.t.dq, s.h).store(row, c, p.scale * dq[c]);
+  }
+}
+
+const char* refuses(const attn_problem& p) {
+  if (p.dtype == ATTN_F32) return "fp32";
+  if (p.ragged != 0 && p.ragged != (ATTN_RAGGED_QUERIES | ATTN_RAGGED_KEYS))
+    return "queries or keys packed alone";
+  if (p.softcap != 0 || p.window_left >= 0 || p.window_right >= 0 || p.has_mask || p.has_key_lengths ||
+      p.bias_dtype != ATTN_NONE)
+    return "anything but causal attention";
+  return nullptr;
+}
+
+template <Fault fault, bool of_backward>
+struct Kernel {
+  static constexpr const char* kName = fault == Fault::kNanAtTwoLengths   ? "nan_at_two_lengths"
+                                       : fault == Fault::kUninitialisedCu ? "uninitialised_cu"
+                                       : fault == Fault::kSavedInPlace    ? "saved_in_place"
+                                       : fault == Fault::kLosingLastKey   ? "losing_last_key"
+                                       : of_backward                      ? "backward"
+                                                                          : "forward";
+  static constexpr const char* kDescription = "attention on the host, for tests of training";
+  static constexpr attn_backend kBackend = ATTN_CPU;
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 |
+                                        (of_backward ? ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD : 0);
+
+  static attn::Refusal plan(const Call& call, attn_plan* plan) {
+    if (const char* why = refuses(call.problem)) return {ATTN_UNSUPPORTED, why};
+    *plan = attn::plain_plan("host", 64, call.problem.seq_k);
+    plan->exp_class = ATTN_EXP_EXPF;
+    plan->ds_format = plan->head_format = ATTN_FORMAT_F32;
+    plan->dq_adds = plan->dkv_adds = 1;
+    if (copies(call.problem)) {
+      plan->workspace_bytes = static_cast<uint64_t>(call.problem.batch + 1) * sizeof(int64_t);
+      plan->workspace_align = alignof(int64_t);
+    }
+    return {};
+  }
+
+  static attn_status run(const Call& call, const attn_plan&) {
+    const attn_problem& p = call.problem;
+    if (copies(p)) copy_borders(call);
+    for (int64_t b = 0; b < p.batch; ++b) {
+      for (int64_t g = 0; g < p.heads_kv; ++g) of_group(call, b, g);
+    }
+    return ATTN_OK;
+  }
+
+ private:
+  static bool copies(const attn_problem& p) { return fault == Fault::kUninitialisedCu && p.ragged != 0; }
+  static int64_t* copied(const Call& call) { return static_cast<int64_t*>(call.tensors.workspace); }
+
+  // The bug: element 0 stays as it was.
+  static void copy_borders(const Call& call) {
+    for (int64_t b = 1; b <= call.problem.batch; ++b)
+      copied(call)[b] = attn::index_at(call.problem, call.tensors.cu_q, b);
+  }
+
+  static Rows rows(const Call& call, const void* cu, int64_t b, int64_t longest) {
+    if (call.problem.ragged == 0) return {0, longest};
+    const auto border = [&](int64_t n) {
+      return copies(call.problem) && cu == call.tensors.cu_q ? copied(call)[n]
+                                                             : attn::index_at(call.problem, cu, n);
+    };
+    return {border(b), std::clamp<int64_t>(border(b + 1) - border(b), 0, longest)};
+  }
+
+  static void of_group(const Call& call, int64_t b, int64_t g) {
+    const attn_problem& p = call.problem;
+    const Rows queries = rows(call, call.tensors.cu_q, b, p.seq_q),
+               keys = rows(call, call.tensors.cu_k, b, p.seq_k);
+    std::vector<float> dk(static_cast<size_t>(keys.count * p.dim_qk)),
+        dv(static_cast<size_t>(keys.count * p.dim_v));
+    const int64_t group = p.heads_q / p.heads_kv;
+    for (int64_t h = g * group; h < (g + 1) * group; ++h) {
+      const Sequence s(call, b, h, queries, keys);
+      if constexpr (of_backward) {
+        backward(s, dk, dv);
+        if (fault == Fault::kSavedInPlace && queries.count > 0)
+          s.view(s.t.o, h).store(queries.first, 0, 2 * s.view(s.t.o, h)(queries.first, 0) + 1);
+      } else {
+        forward(s);
+        if (fault == Fault::kNanAtTwoLengths && (keys.count == 512 || keys.count == 2048))
+          s.view(s.t.o, h).store(queries.first, 0, std::numeric_limits<float>::quiet_NaN());
+      }
+    }
+    if constexpr (of_backward) store_keys(Sequence(call, b, g * group, queries, keys), dk, dv);
+  }
+
+  static void store_keys(const Sequence& s, const std::vector<float>& dk, const std::vector<float>& dv) {
+    const attn_problem& p = s.p;
+    for (int64_t j = 0; j < s.keys.count; ++j) {
+      const float factor = fault == Fault::kLosingLastKey && j + 1 == s.keys.count ? 0.0f : 1.0f;
+      for (int64_t c = 0; c < p.dim_qk; ++c)
+        s.view(s.t.dk, s.g()).store(s.keys.first + j, c, factor * p.scale * dk[j * p.dim_qk + c]);
+      for (int64_t c = 0; c < p.dim_v; ++c)
+        s.view(s.t.dv, s.g()).store(s.keys.first + j, c, factor * dv[j * p.dim_v + c]);
+    }
+  }
+};
+
+const attn_kernel kernels[] = {attn::plug_in<Kernel<Fault::kNone, false>>(),
+                               attn::plug_in<Kernel<Fault::kNone, true>>(),
+                               attn::plug_in<Kernel<Fault::kNanAtTwoLengths, false>>(),
+                               attn::plug_in<Kernel<Fault::kUninitialisedCu, false>>(),
+                               attn::plug_in<Kernel<Fault::kSavedInPlace, true>>(),
+                               attn::plug_in<Kernel<Fault::kLosingLastKey, true>>()};
+
+}  // namespace
+
+const attn_kernel* attn_kernel_at(uint32_t index) {
+  return index < std::size(kernels) ? &kernels[index] : nullptr;
+}

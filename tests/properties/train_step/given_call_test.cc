@@ -1,0 +1,76 @@
+#include "properties/train_step/given_call.h"
+
+#include <gtest/gtest.h>
+
+#include "properties/train_step/train_step.h"
+#include "tests/properties/support/fake_target.h"
+
+namespace attnfuzz::train {
+namespace {
+
+using enum TensorId;
+
+// One head, two queries and keys, two columns.
+Case small() {
+  Case c;
+  c.problem.seq_q = c.problem.seq_k = 2;
+  c.problem.dim_qk = c.problem.dim_v = 2;
+  return c;
+}
+// Q is 0: O is the mean of V.
+const std::vector<GivenInput> kInputs = {{kQ, {0, 0, 0, 0}}, {kK, {1, 2, 3, 4}}, {kV, {1, 2, 3, 6}}};
+
+TEST(GivenCall, RunsOnTheGivenElements) {
+  FakeTarget target;
+  const GivenCall call = judge_given(small(), kInputs, target, documented());
+  EXPECT_EQ(call.verdict.outcome, Outcome::kPass) << call.verdict.message;
+  EXPECT_THAT(call.outputs[kO], testing::ElementsAre(2, 4, 2, 4));
+  EXPECT_THAT(call.reference[kO].value, testing::ElementsAre(2, 4, 2, 4));
+}
+
+TEST(GivenCall, JudgesACallAsATrialDoes) {
+  const std::pair<Flaw, Kind> flaws[] = {{Flaw::kConstantAdded, Kind::kWrong},
+                                         {Flaw::kWritesPast, Kind::kRedzone},
+                                         {Flaw::kSkipsLastRow, Kind::kUnwritten}};
+  for (const auto& [flaw, kind] : flaws) {
+    FakeTarget target(flaw);
+    const GivenCall call = judge_given(small(), kInputs, target, documented());
+    EXPECT_EQ(call.verdict.outcome, Outcome::kFail);
+    EXPECT_EQ(call.verdict.kind, kind) << call.verdict.message;
+  }
+}
+
+TEST(GivenCall, SeesAGivenInputThatWasWritten) {
+  std::vector<GivenInput> inputs = kInputs;
+  inputs[0].elements = {1, 1, 1, 1};
+  FakeTarget target(Flaw::kWritesInput);
+  const GivenCall call = judge_given(small(), inputs, target, documented());
+  EXPECT_EQ(call.verdict.kind, Kind::kInputChanged);
+  EXPECT_EQ(call.verdict.message, "the input q was written at (0,0,0,0)");
+}
+
+// A case file holds the step's own numbers one by one.
+TEST(OrdinaryCases, TheSecondHasTheNumbersOfTheStep) {
+  StepFailure failure;
+  failure.c = small();
+  failure.inputs = kInputs;
+  const std::vector<Case> cases = ordinary_cases(failure);
+  ASSERT_EQ(cases.size(), 2u);
+  EXPECT_EQ(cases[0], failure.c);
+  EXPECT_EQ(cases[1].planted.size(), 8u);  // what is not 0
+  EXPECT_EQ(illegal(cases[1]), std::nullopt);
+  FakeTarget target;
+  const GivenCall call = judge_given(cases[1], {}, target, documented());
+  EXPECT_THAT(call.outputs[kO], testing::ElementsAre(2, 4, 2, 4)) << call.verdict.message;
+}
+
+TEST(OrdinaryCases, TooManyNumbersAreLeftOut) {
+  StepFailure failure;
+  failure.c = small();
+  failure.c.problem.seq_k = 40'000;
+  failure.inputs = {{kK, std::vector<float>(80'000, 1.0f)}};
+  EXPECT_EQ(ordinary_cases(failure).size(), 1u);
+}
+
+}  // namespace
+}  // namespace attnfuzz::train
