@@ -35,6 +35,8 @@ kernels/fa1_backward
 kernels/fa1_backward_fused
 kernels/cache
 kernels/nsa
+kernels/nsa_compress
+kernels/nsa_combine
 kernels/fa1/ampere
 kernels/fa1/hopper
 kernels/fa1
