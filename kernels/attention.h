@@ -271,6 +271,28 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * NaN; all others may hold anything. select >= select_first + select_last. The problem has heads_q = heads_kv,
  * dim_qk = dim_v = 1, key lengths or none, causal or not; it is fp16 and has nothing else. */
 #define ATTN_FEATURE_NSA_SELECT ((uint64_t)1 << 18)
+/* An operation: blocks of keys are compressed into one key and one value each, which are means over the block:
+ *
+ *   K_cmp(b,h,i,t) = 1/l sum_j K(b,h,j,t),   V_cmp(b,h,i,c) = 1/l sum_j V(b,h,j,c),   j = i d, ..., i d + l - 1
+ *
+ * d is attn_problem.key_step and l is key_offset + 1. Blocks overlap if d < l. Entry b has block i if it has all keys of
+ * it: i d + l <= len_k[b]. tensors.k_cmp and v_cmp have seq_q rows, and row i is block i. A row whose block the entry
+ * does not have is 0, and it is written. The entry may have more blocks than there are rows. Keys that are in no block,
+ * and those that an entry does not have, have no part in any result.
+ *
+ * The problem has batch, heads_q = heads_kv, seq_q, seq_k, dim_qk, dim_v, a format, key_step >= 1, key_offset >= 0, and
+ * key lengths or none. It has nothing else. */
+#define ATTN_FEATURE_NSA_COMPRESS ((uint64_t)1 << 17)
+/* An operation: the sum of three results of attention by gates, as native sparse attention ends:
+ *
+ *   O(b,h,i,c) = sum_s gates(b,h,i,s) O_s(b,h,i,c)
+ *
+ * O_0, O_1 and O_2 are tensors.o1, o2 and o3: attention over compressed, selected and near keys. Gates are used as they
+ * are, after any activation: they may be 0 or negative, and need not add up to 1. There is no LSE. If a gate is 0 (or
+ * -0) and its side is infinite or NaN in a column, O of that column may be anything, unless plan.isolates_masked_nan is
+ * set. Then such a side has no part in the result. plan.merge_format tells in which format products and sums are
+ * rounded. The problem has batch, heads_q = heads_kv, seq_q, dim_v, a format, seq_k = 0 and dim_qk = 1. */
+#define ATTN_FEATURE_NSA_COMBINE ((uint64_t)1 << 19)
 /* A bit of attn_kernel.features alone: the kernel has no forward pass, and is offered other operations only. */
 #define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)
 
@@ -320,6 +342,8 @@ typedef struct attn_problem {
   int64_t select; /* appended: indices of each query and KV head, at least 1 with these; else 0 */
   int64_t select_first; /* appended: the first blocks that are always chosen, with ATTN_FEATURE_NSA_SELECT; else 0 */
   int64_t select_last;  /* appended: the last ones, with ATTN_FEATURE_NSA_SELECT; else 0 */
+  int64_t key_step;   /* appended: keys from a block to the next, at least 1 with ATTN_FEATURE_NSA_COMPRESS; else 0 */
+  int64_t key_offset; /* appended: keys of a block less 1, with ATTN_FEATURE_NSA_COMPRESS; else 0 */
 } attn_problem;
 
 /* A strided view: element (i0,i1,i2,i3) lies at data + sum i_n stride[n], in
@@ -378,6 +402,12 @@ typedef struct attn_tensors {
   attn_tensor indices;
   /* Appended, for ATTN_FEATURE_NSA_SELECT: (batch, heads_kv, seq_q, ceil(seq_k / block)), fp32. */
   attn_tensor scores;
+  /* Appended, for ATTN_FEATURE_NSA_COMPRESS: (batch, heads_kv, seq_q, dim_qk) and (batch, heads_kv, seq_q, dim_v). */
+  attn_tensor k_cmp, v_cmp;
+  /* Appended, for ATTN_FEATURE_NSA_COMBINE, which reads o1 and o2, too: (batch, heads_q, seq_q, dim_v). */
+  attn_tensor o3;
+  /* Appended, for ATTN_FEATURE_NSA_COMBINE: (batch, heads_q, seq_q, 3), of the problem's dtype. */
+  attn_tensor gates;
 } attn_tensors;
 
 /* What stopped a kernel. The strings live for the length of the callback. */

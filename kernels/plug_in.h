@@ -137,6 +137,10 @@ inline attn_tensors strided(const attn_problem& p, attn_tensors t) {
   t.copies = strided(t.copies, p.batch, 1, 1, 2);
   t.indices = strided(t.indices, p.batch, p.heads_kv, p.seq_q, p.select);
   t.scores = strided(t.scores, p.batch, p.heads_kv, p.seq_q, blocks_of_keys(p));
+  t.k_cmp = strided(t.k_cmp, p.batch, p.heads_kv, p.seq_q, p.dim_qk);
+  t.v_cmp = strided(t.v_cmp, p.batch, p.heads_kv, p.seq_q, p.dim_v);
+  t.o3 = strided(t.o3, p.batch, p.heads_q, p.seq_q, p.dim_v);
+  t.gates = strided(t.gates, p.batch, p.heads_q, p.seq_q, 3);
   return t;
 }
 
@@ -163,7 +167,8 @@ namespace plug_in_detail {
 
 // The bits that ask for another operation than the forward pass.
 inline constexpr uint64_t kOtherOperations = ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD | ATTN_FEATURE_APPEND |
-                                             ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_SELECTED | ATTN_FEATURE_NSA_SELECT;
+                                             ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_SELECTED | ATTN_FEATURE_NSA_SELECT |
+                                             ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE;
 // Those that write K and V.
 inline constexpr uint64_t kOfCaches = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES;
 
@@ -182,7 +187,8 @@ inline Refusal check_sizes(const attn_problem& p) {
                  {"seq_q", p.seq_q}, {"seq_k", p.seq_k},     {"num_splits", p.num_splits},
                  {"total_q", p.total_q}, {"total_k", p.total_k}, {"page_size", p.page_size},
                  {"pages", p.pages},     {"pages_per_seq", p.pages_per_seq}, {"block", p.block},
-                 {"select", p.select},   {"select_first", p.select_first}, {"select_last", p.select_last}};
+                 {"select", p.select},   {"select_first", p.select_first}, {"select_last", p.select_last},
+                 {"key_step", p.key_step}, {"key_offset", p.key_offset}};
   for (const auto& length : lengths) {
     if (length.value < 0 || length.value > kMaxSize)
       return invalid(name_value(length.name, length.value) + " is outside 0..2^40");
@@ -380,6 +386,36 @@ inline Refusal check_choice(const attn_problem& p) {
   return {};
 }
 
+// A combination has the rows and columns of its sides, as a merge has.
+inline Refusal check_combination(const attn_problem& p) {
+  if ((p.features & ATTN_FEATURE_NSA_COMBINE) == 0) return {};
+  if (std::popcount(p.features & kOtherOperations) > 1) return invalid("a problem asks for two operations");
+  if (p.heads_kv != p.heads_q || p.seq_k != 0 || p.dim_qk != 1)
+    return invalid("a combination by gates has heads_kv = heads_q, seq_k = 0 and dim_qk = 1");
+  if (has_more_than_rows(p) || p.has_key_lengths || p.ragged != 0)
+    return invalid(
+        "a combination by gates has no softcap, causal order, window, key lengths, bias, mask, sinks, slopes, latent "
+        "V, splits or packed sequences");
+  return {};
+}
+
+// A compression has keys and values, and nothing that hides keys but their count.
+inline Refusal check_compression(const attn_problem& p) {
+  const bool compression = (p.features & ATTN_FEATURE_NSA_COMPRESS) != 0;
+  if (compression != (p.key_step != 0) || (p.key_offset != 0 && !compression))
+    return invalid(name_value("key_step", p.key_step) + " and " + name_value("key_offset", p.key_offset) +
+                   ", but attn_problem.features " +
+                   (compression ? "asks for compressed keys" : "does not ask for compressed keys"));
+  if (!compression) return {};
+  if (std::popcount(p.features & kOtherOperations) > 1) return invalid("a problem asks for two operations");
+  if (p.heads_kv != p.heads_q) return invalid("a compression of keys has heads_kv = heads_q");
+  if (has_more_than_rows(p) || p.ragged != 0)
+    return invalid(
+        "a compression of keys has no softcap, causal order, window, bias, mask, sinks, slopes, latent V, splits or "
+        "packed sequences");
+  return {};
+}
+
 // The elements of dbias that are stored: one of each dimension that is summed.
 inline std::array<int64_t, 4> stored_dbias(const attn_problem& p, const attn_tensors& t) {
   std::array<int64_t, 4> shape = {p.batch, p.heads_q, p.seq_q, p.seq_k};
@@ -392,8 +428,9 @@ inline std::array<int64_t, 4> stored_dbias(const attn_problem& p, const attn_ten
 // True if an output of the operation overlaps itself; then *name is its name.
 inline bool output_overlaps(const attn_problem& p, const attn_tensors& t, const char** name) {
   const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0, caches = (p.features & kOfCaches) != 0,
-             choice = (p.features & ATTN_FEATURE_NSA_SELECT) != 0;
-  const bool o = !backward && !caches && !choice;
+             choice = (p.features & ATTN_FEATURE_NSA_SELECT) != 0,
+             compression = (p.features & ATTN_FEATURE_NSA_COMPRESS) != 0;
+  const bool o = !backward && !caches && !choice && !compression;
   const Rows rows = rows_of_queries(p), keys = rows_of_keys(p);
   const std::array<int64_t, 4> of_o = {rows.entries, p.heads_q, rows.count, p.dim_v};
   const struct {
@@ -410,7 +447,9 @@ inline bool output_overlaps(const attn_problem& p, const attn_tensors& t, const 
                  {"dv", t.dv, backward, {keys.entries, p.heads_kv, keys.count, p.dim_v}},
                  {"dbias", t.dbias, (p.features & ATTN_FEATURE_DBIAS) != 0, stored_dbias(p, t)},
                  {"dsink", t.dsink, (p.features & ATTN_FEATURE_DSINK) != 0, {1, p.heads_q, 1, 1}},
-                 {"indices", t.indices, choice, {p.batch, p.heads_kv, p.seq_q, p.select}}};
+                 {"indices", t.indices, choice, {p.batch, p.heads_kv, p.seq_q, p.select}},
+                 {"k_cmp", t.k_cmp, compression, {p.batch, p.heads_kv, p.seq_q, p.dim_qk}},
+                 {"v_cmp", t.v_cmp, compression, {p.batch, p.heads_kv, p.seq_q, p.dim_v}}};
   for (const auto& output : outputs) {
     *name = output.name;
     if (output.written && overlaps(output.tensor, output.shape)) return true;
@@ -422,8 +461,10 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   const bool queries = p.batch > 0 && p.heads_q > 0 && p.seq_q > 0 && rows_of_queries(p).count > 0;
   const bool keys = queries && p.seq_k > 0 && rows_of_keys(p).entries > 0 && rows_of_keys(p).count > 0;
   const uintptr_t index = p.index_dtype == ATTN_INDEX_32 ? 4 : 8;
-  const bool sides = queries && (p.features & ATTN_FEATURE_MERGE) != 0;
+  const bool merge = queries && (p.features & ATTN_FEATURE_MERGE) != 0;
+  const bool combination = queries && (p.features & ATTN_FEATURE_NSA_COMBINE) != 0;
   const bool choice = (p.features & ATTN_FEATURE_NSA_SELECT) != 0;
+  const bool compression = (p.features & ATTN_FEATURE_NSA_COMPRESS) != 0;
   const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0;
   const bool of_keys =
       backward && p.batch > 0 && p.heads_kv > 0 && p.seq_k > 0 && rows_of_keys(p).count > 0;
@@ -431,9 +472,10 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   // A query that sees no key has gradients of its sink.
   const bool saved = backward && (keys || (queries && p.has_sink));
   const bool append = (p.features & ATTN_FEATURE_APPEND) != 0, copies = (p.features & ATTN_FEATURE_COPY_PAGES) != 0;
-  const bool caches = append || copies, attends = keys && !caches && !choice;
+  const bool caches = append || copies, attends = keys && !caches && !choice && !compression;
   // An append of no row, or into a cache without room, has nothing to write.
   const bool written = append ? keys : copies && queries && p.pages > 0;
+  const bool needs_keys = attends || written || (keys && compression);
   const bool of_pairs = p.batch > 0 && p.heads_q > 0 && p.seq_q > 0 && p.seq_k > 0;
   const bool narrow = p.kv_dtype != 0;
   const uintptr_t element = p.dtype == ATTN_F32 ? 4 : 2, of_kv = narrow ? 1 : element;
@@ -443,12 +485,12 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
     bool needed;
     uintptr_t align;
   } pointers[] = {{"q", t.q.data, attends, element},
-                  {"k", t.k.data, attends || written, of_kv},
-                  {"v", t.v.data, attends || written, of_kv},
+                  {"k", t.k.data, needs_keys, of_kv},
+                  {"v", t.v.data, needs_keys, of_kv},
                   {"k_new", t.k_new.data, append && written, element},
                   {"v_new", t.v_new.data, append && written, element},
                   {"copies", t.copies.data, copies && written, index},
-                  {"o", t.o.data, backward ? saved : queries && !caches && !choice, element},
+                  {"o", t.o.data, backward ? saved : queries && !caches && !choice && !compression, element},
                   {"lse", t.lse.data, saved, 4},
                   {"bias", t.bias.data, keys && p.bias_dtype != ATTN_NONE, p.bias_dtype == ATTN_F32 ? 4u : 2u},
                   {"mask", t.mask.data, keys && p.has_mask, 1},
@@ -461,10 +503,14 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
                   {"scores", t.scores.data, keys && choice, 4},
                   {"sink", t.sink.data, queries && p.has_sink, p.sink_dtype == ATTN_F32 ? 4u : 2u},
                   {"slopes", t.slopes.data, queries && p.has_alibi, 4},
-                  {"o1", t.o1.data, sides, element},
-                  {"o2", t.o2.data, sides, element},
-                  {"lse1", t.lse1.data, sides, 4},
-                  {"lse2", t.lse2.data, sides, 4},
+                  {"o1", t.o1.data, merge || combination, element},
+                  {"o2", t.o2.data, merge || combination, element},
+                  {"o3", t.o3.data, combination, element},
+                  {"gates", t.gates.data, combination, element},
+                  {"k_cmp", t.k_cmp.data, compression && queries, element},
+                  {"v_cmp", t.v_cmp.data, compression && queries, element},
+                  {"lse1", t.lse1.data, merge, 4},
+                  {"lse2", t.lse2.data, merge, 4},
                   {"dout", t.dout.data, saved, element},
                   {"dlse", t.dlse.data, (p.features & ATTN_FEATURE_DLSE) != 0 && saved, 4},
                   {"dq", t.dq.data, backward && queries, element},
@@ -515,6 +561,8 @@ inline Refusal read_call(const attn_problem* problem, const attn_tensors* tensor
   if (Refusal refusal = check_copies(call->problem, call->tensors)) return refusal;
   if (Refusal refusal = check_lists(call->problem)) return refusal;
   if (Refusal refusal = check_choice(call->problem)) return refusal;
+  if (Refusal refusal = check_combination(call->problem)) return refusal;
+  if (Refusal refusal = check_compression(call->problem)) return refusal;
   if (Refusal refusal = check_tensors(call->problem, call->tensors)) return refusal;
   if (Refusal refusal = check_latent(call->problem, call->tensors)) return refusal;
   if (call->env.backend != backend)

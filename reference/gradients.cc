@@ -195,16 +195,11 @@ class Gradients {
     }
     for (const TensorId tensor :
          {TensorId::kDq, TensorId::kDk, TensorId::kDv, TensorId::kDbias, TensorId::kDsink}) {
-      Expected& expected = out_.outputs.emplace_back();
       const std::array<int64_t, 4> size = shape_of(spec_of(tensor), p_);
       const bool there = in_problem(spec_of(tensor), p_.features);
-      const auto elements = static_cast<size_t>(there ? size[0] * size[1] * size[2] * size[3] : 0);
-      expected.tensor = tensor;
-      expected.columns = size[3];
-      expected.value.assign(elements, 0);
-      expected.bound.assign(elements, kInfinity);
-      expected.rule.assign(elements, static_cast<uint8_t>(Due::kAnything));
-      expected.overflow = output_overflow(model_);
+      const int64_t elements = there ? size[0] * size[1] * size[2] * size[3] : 0;
+      out_.outputs.push_back(unset_output(tensor, size[3], elements, output_overflow(model_)));
+      Expected& expected = out_.outputs.back();
       if (tensor == TensorId::kDbias && there) expected.overflow = format_of(p_.bias_dtype).overflow;
       if (tensor == TensorId::kDsink) expected.overflow = format_of(ATTN_F32).overflow;
     }

@@ -36,6 +36,8 @@ kernels/fa1_backward_fused
 kernels/cache
 kernels/nsa
 kernels/nsa_select
+kernels/nsa_compress
+kernels/nsa_combine
 kernels/fa1/ampere
 kernels/fa1/hopper
 kernels/fa1

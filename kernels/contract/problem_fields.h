@@ -88,6 +88,10 @@ inline constexpr ProblemField kRows[] = {
      .operations = ATTN_FEATURE_SELECTED | ATTN_FEATURE_NSA_SELECT},
     {ATTN_FIELD(P, select_first), kNumber, "the first blocks that are always chosen", 0, ATTN_FEATURE_NSA_SELECT},
     {ATTN_FIELD(P, select_last), kNumber, "the last blocks that are always chosen", 0, ATTN_FEATURE_NSA_SELECT},
+    {.at = ATTN_FIELD(P, key_step), .meaning = kNumber, .words = "keys from a block to the next", .none = 0,
+     .operations = ATTN_FEATURE_NSA_COMPRESS},
+    {.at = ATTN_FIELD(P, key_offset), .meaning = kNumber, .words = "keys of a block less 1", .none = 0,
+     .operations = ATTN_FEATURE_NSA_COMPRESS},
 };
 // clang-format on
 }  // namespace problem_table

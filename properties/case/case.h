@@ -269,6 +269,7 @@ struct Problem {
   std::optional<Paging> paging;
   std::optional<Kv8> kv8;
   Selection selection;  // of the operations selected and nsa_select; the latter has block, select, first and last
+  int64_t key_step = 0, key_offset = 0;  // of the operation nsa_compress
   // Bits of attn_problem.features without a field above: the one that asks for another operation than the forward
   // pass (tensor_spec.h, kOperations), or those of a later attnfuzz. A reader that does not know a bit refuses the
   // problem by name (reference/call/known_features.h).
@@ -295,6 +296,8 @@ struct Problem {
   }
   bool selects() const { return (features & ATTN_FEATURE_SELECTED) != 0; }
   bool chooses() const { return (features & ATTN_FEATURE_NSA_SELECT) != 0; }
+  bool compresses() const { return (features & ATTN_FEATURE_NSA_COMPRESS) != 0; }
+  bool combines() const { return (features & ATTN_FEATURE_NSA_COMBINE) != 0; }
   // Returns how many pages this many keys need.
   int64_t pages_of(int64_t keys) const {
     const int64_t size = std::max<int64_t>(paging->size, 1);
@@ -367,6 +370,8 @@ template <> inline constexpr auto kFields<Problem> = fields("a problem",
     field("heads_q", &Problem::heads_q),
     field("index_dtype", &Problem::index_dtype, Names{kIndexNames}),
     field("key_lengths", &Problem::key_lengths, AtMost{kMaxKeyLengths}),
+    field("key_offset", &Problem::key_offset),
+    field("key_step", &Problem::key_step),
     field("kv8", &Problem::kv8),
     field("latent", &Problem::latent),
     field("mask", &Problem::mask),
@@ -509,13 +514,14 @@ struct Case {
   Environment env;
   std::string build_kind = "plain";
   Fill q, k, v;
-  Fill o1, o2, lse1, lse2;  // of the operation merge
+  Fill o1, o2, lse1, lse2;  // of the operation merge; o1 and o2 of nsa_combine, too
   Pattern sides;  // of the operation merge: side j of query i, of two, saw keys where (i,j) is visible
   Fill dout;               // of the operation backward
   Repeated dout_repeated;  // of the operation backward
   Fill dlse;               // of the operation backward, if the loss depends on the LSE
   std::vector<PageCopy> copies;  // of the operation copy_pages, one for each batch entry
   Fill scores;             // of the operation nsa_select
+  Fill o3, gates;          // of the operation nsa_combine
   std::vector<Planted> planted;
   bool nan_beyond_lengths = false;  // K and V hold NaN at j >= key_lengths[b]
   std::array<TensorLayout, kTensorCount> layout;
@@ -554,6 +560,10 @@ constexpr Fill Case::* fill_of(TensorId t) {
       return &Case::dlse;
     case TensorId::kScores:
       return &Case::scores;
+    case TensorId::kO3:
+      return &Case::o3;
+    case TensorId::kGates:
+      return &Case::gates;
     default:
       return nullptr;
   }

@@ -323,6 +323,7 @@ class Evidence {
       const bool row = v.where.has_value();
       const int64_t b = row ? v.where->b : 0, h = row ? v.where->h : 0, i = row ? v.where->q : 0;
       dead_row = !saw_keys(c, TensorId::kO1, b, h, i) && !saw_keys(c, TensorId::kO2, b, h, i);
+      if (p.compresses()) dead_row = i * p.key_step + p.key_offset >= key_length(p, b);
       return;
     }
     if (v.where && of_keys(spec_of(v.where->tensor))) return;  // it names no query

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 #include "reference/call/reference.h"
@@ -14,6 +15,18 @@ void Expected::fill_row(int64_t row, Due due, double of, double allowed) {
   std::fill_n(value.begin() + row * columns, columns, of);
   std::fill_n(bound.begin() + row * columns, columns, allowed);
   if (!exact.empty()) std::fill_n(exact.begin() + row * columns, columns, of);
+}
+
+Expected unset_output(TensorId tensor, int64_t columns, int64_t elements, double overflow) {
+  const auto count = static_cast<size_t>(elements);
+  Expected out;
+  out.tensor = tensor;
+  out.columns = columns;
+  out.value.assign(count, 0);
+  out.bound.assign(count, std::numeric_limits<double>::infinity());
+  out.rule.assign(count, static_cast<uint8_t>(Due::kAnything));
+  out.overflow = overflow;
+  return out;
 }
 
 const Expected& Reference::operator[](TensorId tensor) const {

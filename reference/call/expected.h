@@ -57,4 +57,7 @@ struct Expected {
   void fill_row(int64_t row, Due due, double value, double bound);
 };
 
+// An output of numbers of which nothing is known yet: each of `elements` may be anything.
+Expected unset_output(TensorId tensor, int64_t columns, int64_t elements, double overflow);
+
 }  // namespace attnfuzz

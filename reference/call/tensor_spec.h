@@ -30,13 +30,13 @@ namespace attnfuzz {
 enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace, kO1, kO2, kLse1, kLse2, kSink,
                                kDout, kSavedO, kSavedLse, kDq, kDk, kDv, kSlopes, kCuQ, kCuK, kBlockTable, kDlse, kDbias,
                                kDsink, kKScale, kVScale, kCacheK, kCacheV, kKNew, kVNew, kCopies,
-                               kIndices, kScores, kChosen };
+                               kIndices, kScores, kChosen, kKCmp, kVCmp, kO3, kGates };
 // clang-format on
 
 // Which size of the problem a dimension has, and the format of an element: the
 // problem's dtype, fp32, the bias's own, ... size_of() and dtype_of() list them alike.
 enum class Size : uint8_t { kOne, kBatch, kHeadsQ, kHeadsKv, kSeqQ, kSeqK, kDimQk, kDimV, kPlanned, kBorders,
-                            kPagesPerSeq, kSelect, kBlocks, kStores, kSlots, kTwo };
+                            kPagesPerSeq, kSelect, kBlocks, kStores, kSlots, kTwo, kThree };
 enum class Element : uint8_t { kInput, kF32, kBias, kByte, kInt64, kSink, kIndex, kKv };
 
 enum class Role : uint8_t {
@@ -70,7 +70,9 @@ inline constexpr OperationBit kOperationBits[] = {
     {"append", ATTN_FEATURE_APPEND},
     {"copy_pages", ATTN_FEATURE_COPY_PAGES},
     {"selected", ATTN_FEATURE_SELECTED},
-    {"nsa_select", ATTN_FEATURE_NSA_SELECT}};
+    {"nsa_select", ATTN_FEATURE_NSA_SELECT},
+    {"nsa_compress", ATTN_FEATURE_NSA_COMPRESS},
+    {"nsa_combine", ATTN_FEATURE_NSA_COMBINE}};
 inline constexpr uint64_t kOperations = [] {
   uint64_t bits = 0;
   for (const OperationBit& operation : kOperationBits) bits |= operation.feature;
@@ -106,8 +108,10 @@ inline constexpr uint64_t kAppend = ATTN_FEATURE_APPEND, kCopyPages = ATTN_FEATU
                           kOfCaches = kAppend | kCopyPages;
 inline constexpr uint64_t kBackward = ATTN_FEATURE_BACKWARD, kAttend = kOfForward | kBackward;
 inline constexpr uint64_t kSelected = ATTN_FEATURE_SELECTED, kAnyKeys = kAttend | kSelected;
-inline constexpr uint64_t kChoose = ATTN_FEATURE_NSA_SELECT;
-inline constexpr uint64_t kMerge = ATTN_FEATURE_MERGE, kGiveO = kOfForward | kMerge | kSelected;
+inline constexpr uint64_t kChoose = ATTN_FEATURE_NSA_SELECT, kCompress = ATTN_FEATURE_NSA_COMPRESS,
+                          kCombine = ATTN_FEATURE_NSA_COMBINE;
+inline constexpr uint64_t kMerge = ATTN_FEATURE_MERGE, kGiveLse = kOfForward | kMerge | kSelected,
+                          kOfSides = kMerge | kCombine;
 inline constexpr Varied kSide = {.moved = true, .planted = true, .finite = true}, kMoved = {.moved = true},
                         kGivenLse = {.moved = true, .by_plan = true}, kScales = {.finite = true},
                         kCopied = {.moved = true, .planted = true};
@@ -117,20 +121,22 @@ using enum TensorId;
 // clang-format off
 inline constexpr TensorSpec kRows[] = {
     {kQ, "q", {kBatch, kHeadsQ, kSeqQ, kDimQk}, k16, kIn, ATTN_FIELD(T, q), kOperand, nullptr, 0, kAnyKeys},
-    {kK, "k", {kBatch, kHeadsKv, kSeqK, kDimQk}, Element::kKv, kIn, ATTN_FIELD(T, k), kOperand, nullptr, 0, kAnyKeys},
-    {kV, "v", {kBatch, kHeadsKv, kSeqK, kDimV}, Element::kKv, kIn, ATTN_FIELD(T, v), kOperand, nullptr, 0, kAnyKeys},
+    {kK, "k", {kBatch, kHeadsKv, kSeqK, kDimQk}, Element::kKv, kIn, ATTN_FIELD(T, k), kOperand, nullptr, 0,
+     kAnyKeys | kCompress},
+    {kV, "v", {kBatch, kHeadsKv, kSeqK, kDimV}, Element::kKv, kIn, ATTN_FIELD(T, v), kOperand, nullptr, 0,
+     kAnyKeys | kCompress},
     {kO, "o", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kOut, ATTN_FIELD(T, o), {.moved = true, .spread = true}, nullptr,
-     0, kGiveO},
-    {kLse, "lse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kOut, ATTN_FIELD(T, lse), kMoved, nullptr, 0, kGiveO},
+     0, kGiveLse | kCombine},
+    {kLse, "lse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kOut, ATTN_FIELD(T, lse), kMoved, nullptr, 0, kGiveLse},
     {kBias, "bias", {kBatch, kHeadsQ, kSeqQ, kSeqK}, Element::kBias, kIn, ATTN_FIELD(T, bias), kSpread, "bias_dtype", 0,
      kAttend},
     {kMask, "mask", {kBatch, kHeadsQ, kSeqQ, kSeqK}, kByte, kIn, ATTN_FIELD(T, mask), kSpread, "has_mask", 0, kAttend},
     {kKeyLengths, "key_lengths", {kOne, kOne, kOne, kBatch}, Element::kIndex, kIn, ATTN_FIELD(T, key_lengths), kFixed,
-     "has_key_lengths", 0, kAnyKeys | kChoose | kAppend},
+     "has_key_lengths", 0, kAnyKeys | kChoose | kAppend | kCompress},
     {kWorkspace, "workspace", {kOne, kOne, kOne, kPlanned}, kByte, kScratch, ATTN_FIELD(T, workspace), kFixed, nullptr, 0,
      kOfAll},
-    {kO1, "o1", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, o1), kSide, nullptr, 0, kMerge},
-    {kO2, "o2", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, o2), kSide, nullptr, 0, kMerge},
+    {kO1, "o1", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, o1), kSide, nullptr, 0, kOfSides},
+    {kO2, "o2", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, o2), kSide, nullptr, 0, kOfSides},
     {kLse1, "lse1", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, lse1), kGivenLse, nullptr, 0, kMerge},
     {kLse2, "lse2", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, lse2), kGivenLse, nullptr, 0, kMerge},
     {kSink, "sink", {kOne, kHeadsQ, kOne, kOne}, Element::kSink, kIn, ATTN_FIELD(T, sink), kFixed, "has_sink",
@@ -173,6 +179,10 @@ inline constexpr TensorSpec kRows[] = {
      kChoose},
     {kChosen, "chosen", {kBatch, kHeadsKv, kSeqQ, kSelect}, Element::kIndex, kOut, ATTN_FIELD(T, indices), kMoved,
      nullptr, 0, kChoose},
+    {kKCmp, "k_cmp", {kBatch, kHeadsKv, kSeqQ, kDimQk}, k16, kOut, ATTN_FIELD(T, k_cmp), kMoved, nullptr, 0, kCompress},
+    {kVCmp, "v_cmp", {kBatch, kHeadsKv, kSeqQ, kDimV}, k16, kOut, ATTN_FIELD(T, v_cmp), kMoved, nullptr, 0, kCompress},
+    {kO3, "o3", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, o3), kSide, nullptr, 0, kCombine},
+    {kGates, "gates", {kBatch, kHeadsQ, kSeqQ, kThree}, k16, kIn, ATTN_FIELD(T, gates), kSide, nullptr, 0, kCombine},
 };
 // clang-format on
 }  // namespace tensor_table
@@ -257,7 +267,7 @@ constexpr bool may_have_pages(uint64_t features) {
 }
 
 // True if a problem with these features has queries that see keys.
-constexpr bool attends(uint64_t features) { return in_problem(spec_of(TensorId::kK), features); }
+constexpr bool attends(uint64_t features) { return in_problem(spec_of(TensorId::kQ), features); }
 
 // The tensors of a list that the forward pass has. A draw begins with these.
 template <const auto& list>
@@ -376,6 +386,7 @@ constexpr int64_t size_of(Size size, const Problem& p) {
   if (size == Size::kStores) return stores_of(p);
   if (size == Size::kSlots) return slots_of(p);
   if (size == Size::kTwo) return 2;
+  if (size == Size::kThree) return 3;
   const int64_t sizes[] = {1,        p.batch, p.heads_q, p.heads_kv,  p.seq_q, p.seq_k,
                            p.dim_qk, p.dim_v, 0,         p.batch + 1, pages_per_seq_of(p), select_of(p),
                            blocks_of(p)};

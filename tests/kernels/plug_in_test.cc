@@ -534,6 +534,71 @@ TEST(PlugIn, AChoiceOfBlocksHasScores) {
   }, "only a choice of blocks has select_first");
 }
 
+struct Stages : Paged {
+  static constexpr uint64_t kFeatures =
+      ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE | ATTN_FEATURE_MERGE | ATTN_FEATURE_PAGED;
+};
+constexpr attn_kernel kStages = attn::plug_in<Stages>();
+
+// A call of one row of one column, and how it is refused once it is changed.
+struct StageOffer : Offer {
+  explicit StageOffer(uint64_t feature) {
+    env.backend = ATTN_CUDA, env.variant = 0;
+    problem = {};
+    problem.size = sizeof problem;
+    problem.bias_dtype = ATTN_NONE, problem.window_left = problem.window_right = -1;
+    problem.batch = problem.heads_q = problem.heads_kv = problem.dim_qk = problem.dim_v = 1, problem.seq_q = 2;
+    problem.features = feature;
+    tensors = {};
+    tensors.size = sizeof tensors;
+  }
+  void refuses(void (*change)(Offer&), const char* words) const {
+    Offer other = *this;
+    change(other);
+    const Told told = answer(kStages, other);
+    EXPECT_NE(told.status, ATTN_OK) << words;
+    EXPECT_NE(told.reason.find(words), std::string::npos) << told.reason;
+  }
+};
+
+TEST(PlugIn, ACompressionHasKeysAndSteps) {
+  static uint16_t data[64] = {};
+  StageOffer x(ATTN_FEATURE_NSA_COMPRESS);
+  x.problem.seq_k = 7, x.problem.key_step = 2, x.problem.key_offset = 3;
+  x.tensors.k = x.tensors.v = {data, {7, 7, 1, 1}};
+  x.tensors.k_cmp = x.tensors.v_cmp = {data, {2, 2, 1, 1}};
+  EXPECT_EQ(answer(kStages, x).status, ATTN_OK) << answer(kStages, x).reason;
+  x.refuses([](Offer& y) { y.tensors.v.data = nullptr; }, "v is a null pointer");
+  x.refuses([](Offer& y) { y.tensors.k_cmp.data = nullptr; }, "k_cmp is a null pointer");
+  x.refuses([](Offer& y) { y.tensors.v_cmp.stride[2] = 0; }, "the strides of v_cmp");
+  x.refuses([](Offer& y) { y.problem.key_step = 0; }, "asks for compressed keys");
+  x.refuses([](Offer& y) { y.problem.key_offset = -1; }, "key_offset = -1 is outside");
+  x.refuses([](Offer& y) { y.problem.features = 0; }, "does not ask for compressed keys");
+  x.refuses([](Offer& y) { y.problem.features |= ATTN_FEATURE_NSA_COMBINE; }, "two operations");
+  x.refuses([](Offer& y) { y.problem.heads_q = 2; }, "heads_kv = heads_q");
+  x.refuses([](Offer& y) { y.problem.causal = 1; }, "has no softcap, causal order");
+  x.refuses([](Offer& y) { y.problem.features |= ATTN_FEATURE_PAGED, y.problem.page_size = 1; }, "have pages");
+  x.problem.seq_k = 0;
+  x.tensors.k = x.tensors.v = {};
+  EXPECT_EQ(answer(kStages, x).status, ATTN_OK) << "without keys, all rows are 0";
+}
+
+TEST(PlugIn, ACombinationHasThreeSidesAndGates) {
+  static uint16_t data[64] = {};
+  StageOffer x(ATTN_FEATURE_NSA_COMBINE);
+  x.tensors.o = x.tensors.o1 = x.tensors.o2 = x.tensors.o3 = {data, {2, 2, 1, 1}};
+  x.tensors.gates = {data, {6, 6, 3, 1}};
+  EXPECT_EQ(answer(kStages, x).status, ATTN_OK) << answer(kStages, x).reason;
+  x.refuses([](Offer& y) { y.tensors.o3.data = nullptr; }, "o3 is a null pointer");
+  x.refuses([](Offer& y) { y.tensors.gates.data = nullptr; }, "gates is a null pointer");
+  x.refuses([](Offer& y) { y.tensors.gates.data = reinterpret_cast<char*>(data) + 1; }, "gates is not aligned");
+  x.refuses([](Offer& y) { y.tensors.o.stride[2] = 0; }, "the strides of o");
+  x.refuses([](Offer& y) { y.problem.seq_k = 1; }, "seq_k = 0 and dim_qk = 1");
+  x.refuses([](Offer& y) { y.problem.has_key_lengths = 1; }, "has no softcap");
+  x.refuses([](Offer& y) { y.problem.key_step = 1; }, "does not ask for compressed keys");
+  x.refuses([](Offer& y) { y.problem.features |= ATTN_FEATURE_MERGE; }, "two operations");
+}
+
 TEST(PlugIn, KnowsItsVariants) {
   Offer x;
   for (int32_t variant : {0, 1, 2}) {

@@ -56,6 +56,8 @@ TEST(TensorSpec, TwoRowsMayHaveOneMemberInDifferentOperations) {
   EXPECT_FALSE(in_problem(spec_of(TensorId::kO), ATTN_FEATURE_BACKWARD));
   EXPECT_FALSE(in_problem(spec_of(TensorId::kSavedO), 0));
   EXPECT_TRUE(attends(0) && attends(ATTN_FEATURE_BACKWARD) && attends(ATTN_FEATURE_SELECTED) && !attends(ATTN_FEATURE_MERGE));
+  EXPECT_TRUE(in_problem(spec_of(TensorId::kK), ATTN_FEATURE_NSA_COMPRESS)) << "it has keys and no queries";
+  EXPECT_FALSE(attends(ATTN_FEATURE_NSA_COMPRESS) || attends(ATTN_FEATURE_NSA_COMBINE));
 }
 
 TEST(TensorSpec, ShapesAreTheContracts) {
@@ -76,7 +78,7 @@ TEST(TensorSpec, ShapesAreTheContracts) {
   EXPECT_EQ(element_bytes(spec_of(TensorId::kBias), {ATTN_F32, ATTN_BF16, ATTN_F16}), 2);
   EXPECT_EQ(std::vector<TensorId>(kOutputs.begin(), kOutputs.end()),
             (std::vector{TensorId::kO, TensorId::kLse, TensorId::kDq, TensorId::kDk, TensorId::kDv,
-                         TensorId::kDbias, TensorId::kDsink, TensorId::kChosen}));
+                         TensorId::kDbias, TensorId::kDsink, TensorId::kChosen, TensorId::kKCmp, TensorId::kVCmp}));
   EXPECT_EQ(std::vector<TensorId>(kStates.begin(), kStates.end()), (std::vector{TensorId::kCacheK, TensorId::kCacheV}));
   EXPECT_EQ(kInputs.size() + kOutputs.size() + kStates.size() + 1, static_cast<size_t>(kTensorCount));
 }
@@ -170,6 +172,10 @@ TEST(TensorSpec, PackedEntriesAreOneInMemory) {
   p.ragged = 0, p.page_size = 0, p.block = 16, p.select = 4;
   is(TensorId::kIndices, {2, 3, 5, 4});
   is(TensorId::kScores, {2, 3, 5, 1});
+  is(TensorId::kKCmp, {2, 3, 5, 8});
+  is(TensorId::kVCmp, {2, 3, 5, 9});
+  is(TensorId::kO3, {2, 6, 5, 9});
+  is(TensorId::kGates, {2, 6, 5, 3});
   EXPECT_EQ(element_bytes(spec_of(TensorId::kCuK), {.input = ATTN_F16, .index = ATTN_INDEX_32}), 4);
   EXPECT_EQ(element_bytes(spec_of(TensorId::kKeyLengths), {.input = ATTN_F16, .index = ATTN_INDEX_64}), 8);
 }

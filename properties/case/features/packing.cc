@@ -191,7 +191,10 @@ bool any_length(const Problem& p, bool (*is)(int64_t length)) {
 }
 
 // True if batch entries may lie packed in a problem with these features.
-bool may_pack(uint64_t features) { return (features & (ATTN_FEATURE_MERGE | ATTN_FEATURE_COPY_PAGES)) == 0; }
+bool may_pack(uint64_t features) {
+  return (features & (ATTN_FEATURE_MERGE | ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_NSA_COMPRESS |
+                      ATTN_FEATURE_NSA_COMBINE)) == 0;
+}
 
 void tidy_side(std::optional<Packing>& side, int64_t batch, int64_t longest) {
   if (!side) return;

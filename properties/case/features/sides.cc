@@ -1,4 +1,5 @@
-// The two sides of a merge (ATTN_FEATURE_MERGE): which of them saw a key, for each query.
+// The sides of a merge (ATTN_FEATURE_MERGE) or of a combination by gates (ATTN_FEATURE_NSA_COMBINE), which have the same
+// sizes; and which side of a merge saw a key, for each query.
 #include "properties/case/feature.h"
 #include "properties/case/features/pattern.h"
 
@@ -24,17 +25,17 @@ bool step(const DrawContext& context, Case& c) {
 
 Complaint bad_sides(const Case& c) {
   const Problem& p = c.problem;
-  if (!is_merge(p)) {
-    if (c.sides != Pattern{}) return "sides are set, but the problem asks for no merge";
-    return std::nullopt;
-  }
+  if (!is_merge(p) && c.sides != Pattern{}) return "sides are set, but the problem asks for no merge";
+  if (!is_merge(p) && !p.combines()) return std::nullopt;
+  if (is_merge(p) && p.combines()) return "the problem asks for two operations";
+  const char* what = is_merge(p) ? "a merge" : "a combination by gates";
   if (p.heads_kv != p.heads_q || p.seq_k != 0 || p.dim_qk != 1)
-    return "a merge has heads_kv = heads_q, seq_k = 0 and dim_qk = 1";
+    return cat(what, " has heads_kv = heads_q, seq_k = 0 and dim_qk = 1");
   Problem plain;
   plain.dtype = p.dtype, plain.batch = p.batch, plain.heads_q = p.heads_q, plain.heads_kv = p.heads_kv;
   plain.seq_q = p.seq_q, plain.seq_k = 0, plain.dim_v = p.dim_v, plain.features = p.features;
   if (p != plain)
-    return "a merge has batch, heads, seq_q, dim_v and a format; another field of the problem is set";
+    return cat(what, " has batch, heads, seq_q, dim_v and a format; another field of the problem is set");
   return bad_pattern("sides", c.sides);
 }
 

@@ -71,7 +71,9 @@ Case full_case() {
                .kv8 = Kv8{KvFormat::kE5m2,
                           {ScaleKind::kApart, true, true, true, 5},
                           {ScaleKind::kHeadOff, true, true, true, 6}},
-               .selection = {16, true, 3, SelectionKind::kAnywhere, 1ull << 63, 2, 5, true, 4, 6, 7}};
+               .selection = {16, true, 3, SelectionKind::kAnywhere, 1ull << 63, 2, 5, true, 4, 6, 7},
+               .key_step = 16,
+               .key_offset = 31};
   c.env = {.sm_count = 1,
            .compute_capability = 80,
            .shared_memory_limit = 1024,
@@ -79,7 +81,7 @@ Case full_case() {
            .variant = 2,
            .arithmetic = ATTN_ARITHMETIC_H200};
   c.build_kind = "a \"lane\"\n\u00e9";
-  c.q = c.k = c.v = fill;
+  c.q = c.k = c.v = c.o3 = c.gates = fill;
   c.planted = {{.tensor = TensorId::kBias, .b = 1, .h = 2, .s = 3, .d = 4, .bits = 0x7fc00001},
                {.tensor = TensorId::kQ, .bits = 0x7e},
                {}};
@@ -128,8 +130,8 @@ TEST(Codec, TextIsAsDocumented) {
 TEST(Codec, EveryFieldIsWritten) {
   // 0 is a value somewhere, so what is counted is fields: those of case.h.
   const SortedJson json = SortedJson::parse(encode(full_case()));
-  EXPECT_EQ(json.size(), 16u);
-  EXPECT_EQ(json["problem"].size(), 27u);
+  EXPECT_EQ(json.size(), 18u);
+  EXPECT_EQ(json["problem"].size(), 29u);
   EXPECT_EQ(json["problem"]["bias"].size(), 5u);
   EXPECT_EQ(json["problem"]["mask"].size(), 2u);
   EXPECT_EQ(json["problem"]["slopes"].size(), 3u);

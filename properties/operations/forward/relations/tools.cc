@@ -86,8 +86,38 @@ bool output_is(Trial& trial, const Run& run, TensorId tensor, int64_t row, int64
   return false;
 }
 
+bool row_arrives(Trial& trial, const Run& run, TensorId output, int64_t row, TensorId tensor, const Row& from,
+                 std::string_view what) {
+  const Problem& p = run.c.problem;
+  const int64_t columns = run.reference[output].columns;
+  std::vector<uint32_t> bits(static_cast<size_t>(columns));
+  recipe_row(run.c, tensor, from.b, from.h, from.i, bits.data());
+  for (int64_t c = 0; c < columns; ++c) {
+    const double due = decode(dtype_of(p, tensor), bits.data(), c);
+    if (std::isfinite(due) && !output_is(trial, run, output, row, c, due, 0, what)) return false;
+  }
+  return true;
+}
+
 void drop_planted(Case& c, TensorId tensor) {
   std::erase_if(c.planted, [tensor](const Planted& x) { return x.tensor == tensor; });
+}
+
+void doubles(Trial& trial, const Run& base, const Run& run, std::string_view what) {
+  const std::vector<float>&o = base[TensorId::kO], &twice = run[TensorId::kO];
+  const bool exact = same_work(base.plan, run.plan);
+  constexpr float kSmallest = 0x1p-12f;  // a smaller element may round as a subnormal
+  const int64_t columns = base.c.problem.dim_v;
+  for (int64_t row = 0; row < base.reference.rows; ++row) {
+    if (!trial.same_within(base, row, run, row, std::string(what), 2)) return;
+    for (int64_t n = row * columns; exact && n < (row + 1) * columns; ++n) {
+      const auto at = static_cast<size_t>(n);
+      if (!(std::abs(o[at]) >= kSmallest) || 2 * o[at] == twice[at]) continue;
+      trial.fail(Kind::kRelation, std::string(what) + ": o of row " + std::to_string(row) + ", column " +
+                                      std::to_string(n % columns) + " must grow by exactly 2");
+      return;
+    }
+  }
 }
 
 void drop_non_finite(Case& c) {

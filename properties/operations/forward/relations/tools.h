@@ -44,10 +44,19 @@ bool same_work(const attn_plan& a, const attn_plan& b);
 bool agree(Trial& trial, const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what);
 bool all_agree(Trial& trial, const Run& a, const Run& b, std::string_view what);
 
+// O of `twice` must be two times O of `base`: bit for bit if same_work() holds, else within both bounds.
+void doubles(Trial& trial, const Run& base, const Run& twice, std::string_view what);
+
+// True if a plain product of a number and 1 gives this element: the rows of a tensor must arrive in an output unchanged.
 // Compares one element of an output with a number that the relation knows, within the oracle's bound plus
 // `slack`, the error of the relation's own arithmetic. Rows without a bound pass.
 bool output_is(Trial& trial, const Run& run, TensorId tensor, int64_t row, int64_t column, double expected,
                double slack, std::string_view what);
+
+// Compares a row of an output with the values of row from.i of head (from.b, from.h) of an input, which must arrive
+// unchanged. What is not finite is not compared.
+bool row_arrives(Trial& trial, const Run& run, TensorId output, int64_t row, TensorId tensor, const Row& from,
+                 std::string_view what);
 
 // Remove the planted values of one tensor, or all that are not finite.
 void drop_planted(Case& c, TensorId tensor);

@@ -250,6 +250,12 @@ TEST(FeatureNames, AreEachOfSomeCase) {
   selected.problem.features = ATTN_FEATURE_NSA_SELECT;
   selected.problem.selection = {.select = 2, .first = 1};
   meet(selected);
+  Case compressed;
+  compressed.problem.features = ATTN_FEATURE_NSA_COMPRESS;
+  compressed.problem.seq_k = 9, compressed.problem.key_step = 4, compressed.problem.key_offset = 1;
+  meet(compressed);
+  compressed.problem.key_offset = 7;
+  meet(compressed);
   const std::vector<std::string> names = feature_names();
   EXPECT_EQ(met, std::set<std::string>(names.begin(), names.end()));
   EXPECT_EQ(met.size(), names.size());

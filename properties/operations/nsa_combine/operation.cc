@@ -1,0 +1,92 @@
+// The combination adds up three results of attention by gates (ATTN_FEATURE_NSA_COMBINE): the last stage of native sparse
+// attention.
+#include "properties/operations/operation.h"
+
+#include <algorithm>
+
+#include "properties/case/case.h"
+#include "properties/case/geometry.h"
+#include "properties/case/shrink_toggles.h"
+#include "properties/operations/shape_dice.h"
+#include "reference/combination.h"
+
+namespace attnfuzz::operations {
+namespace {
+
+using enum TensorId;
+
+constexpr TensorId kInputsOfCombination[] = {kO1, kO2, kO3, kGates};
+constexpr Output kOutputsOfCombination[] = {{.tensor = kO}};
+
+TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
+
+// Gates as sigmoids give them, one gate of 1 among zeros, some zeros, zeros of both signs, and gates that no activation
+// gives.
+Fill gates_of(Rng& rng) {
+  const auto kind = rng.weighted<FillKind>({{45, FillKind::kUniform},
+                                            {15, FillKind::kSmallInt},
+                                            {12, FillKind::kOneHot},
+                                            {12, FillKind::kGaussian},
+                                            {5, FillKind::kConstant},
+                                            {4, FillKind::kSignedZero},
+                                            {4, FillKind::kPosition},
+                                            {2, FillKind::kSubnormal},
+                                            {1, FillKind::kHuge}});
+  const int exponent = kind == FillKind::kPosition ? -6 : rng.percent(90) ? 0 : static_cast<int>(rng.range(-6, 6));
+  return {.kind = kind, .exponent = exponent, .seed = rng.bits() % 65536};
+}
+
+// Values planted in Q, K and V move to the sides, and some of those in Q to gates.
+void plant(Rng& rng, const std::vector<Planted>& planted, Case& c) {
+  c.planted.clear();
+  for (Planted x : planted) {
+    if (x.tensor != kQ && x.tensor != kK && x.tensor != kV) continue;
+    x.tensor = x.tensor == kQ ? rng.percent(40) ? kGates : kO1 : x.tensor == kK ? kO3 : kO2;
+    if (c.problem.seq_q > 0) x.s %= c.problem.seq_q;
+    x.d %= x.tensor == kGates ? 3 : c.problem.dim_v;
+    c.planted.push_back(x);
+  }
+}
+
+// The drawn case's sizes, values, layouts and calls become those of the sides: what Q has becomes the first side's, what
+// V has the second's and what K has the third's.
+void shape(Case& c, uint64_t) {
+  if (c.problem.combines()) return;
+  const Case drawn = c;
+  const Problem& from = drawn.problem;
+  ShapeDice rng(drawn, 3);
+  c.problem = Problem{};
+  c.problem.dtype = from.dtype;
+  c.problem.batch = from.batch;
+  c.problem.heads_q = c.problem.heads_kv = from.heads_q;
+  c.problem.seq_q = from.seq_q;
+  c.problem.seq_k = 0;
+  c.problem.dim_v = from.dim_v;
+  c.problem.features = ATTN_FEATURE_NSA_COMBINE | (from.features & ATTN_FEATURE_F32);
+  c.o1 = drawn.q, c.o2 = drawn.v, c.o3 = drawn.k;
+  c.gates = gates_of(rng);
+  c.q = c.k = c.v = Fill{};
+  c.once = {};
+  c.nan_beyond_lengths = false;
+  c.want_lse = true;
+  for (const auto& [to, as] : {std::pair{kO1, kQ}, {kO2, kV}, {kO3, kK}, {kGates, kQ}})
+    layout_of(c, to) = drawn.layout[static_cast<size_t>(as)];
+  layout_of(c, kGates).spread = 0;
+  plant(rng, drawn.planted, c);
+  for (const TensorId t : {kO1, kO2, kO3, kGates, kO}) {
+    if (!geometry(c, t)) layout_of(c, t) = {};  // drawn for other sizes, it would not fit
+  }
+  tidy(c);
+}
+
+}  // namespace
+
+extern const Operation nsa_combine = {.name = "nsa_combine",
+                                      .feature = ATTN_FEATURE_NSA_COMBINE,
+                                      .inputs = kInputsOfCombination,
+                                      .outputs = kOutputsOfCombination,
+                                      .evaluate = evaluate_combination,
+                                      .known = kCombinationKnows,
+                                      .shape = shape};
+
+}  // namespace attnfuzz::operations

@@ -1,0 +1,43 @@
+// O is linear in the gates: gates times a power of two give O times that power, bit for bit.
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::operations {
+extern const Operation nsa_combine;
+}
+
+namespace attnfuzz::relations {
+namespace {
+
+// Values that stay far from the ends of every format.
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  c.planted.clear();
+  for (Fill* fill : {&c.o1, &c.o2, &c.o3, &c.gates}) {
+    const bool tame = fill->kind == FillKind::kSmallInt || fill->kind == FillKind::kConstant ||
+                      fill->kind == FillKind::kOneHot || fill->kind == FillKind::kGaussian ||
+                      fill->kind == FillKind::kUniform;
+    if (!tame) *fill = Fill{.kind = FillKind::kSmallInt, .seed = fill->seed};
+    fill->exponent = 0;
+  }
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base || !scales_exactly(base->c, TensorId::kGates, 1)) return;
+  Case other = variant_of(base->c);
+  other.gates.exponent += 1;
+  if (const Run* run = trial.run(other, "gates times 2")) doubles(trial, *base, *run, "gates times 2");
+}
+
+}  // namespace
+
+extern const Property combine_gates_scaled = {"combine_gates_scaled",
+                                              "gates times 2^k give O times 2^k, bit for bit",
+                                              adapt,
+                                              check,
+                                              /*needs_stages=*/false,
+                                              /*asks_target=*/false,
+                                              /*compares=*/true,
+                                              /*operation=*/&operations::nsa_combine};
+
+}  // namespace attnfuzz::relations

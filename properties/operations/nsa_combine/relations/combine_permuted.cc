@@ -1,0 +1,75 @@
+// The three sides of a combination are alike: in another order, with their gates, they give the same result, up to the
+// order of a sum.
+#include "properties/case/shrink_toggles.h"
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::operations {
+extern const Operation nsa_combine;
+}
+
+namespace attnfuzz::relations {
+namespace {
+
+constexpr int64_t kMostRows = 512;  // of which each has a planted value for each gate
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  if (RowSpace(c.problem).count() <= kMostRows) return true;
+  c.gates = Fill{};  // equal gates need no other order
+  drop_planted(c, TensorId::kGates);
+  return true;
+}
+
+// Side s becomes side s + 1, and the last becomes the first.
+void rotate_sides(Case& c) {
+  const auto layout = [&c](TensorId t) -> TensorLayout& { return c.layout[static_cast<size_t>(t)]; };
+  for (const TensorId t : {TensorId::kO2, TensorId::kO1}) {
+    std::swap(c.*fill_of(t), c.o3);
+    std::swap(layout(t), layout(TensorId::kO3));
+  }
+  for (Planted& x : c.planted) {
+    x.tensor = x.tensor == TensorId::kO1   ? TensorId::kO2
+               : x.tensor == TensorId::kO2 ? TensorId::kO3
+               : x.tensor == TensorId::kO3 ? TensorId::kO1
+                                           : x.tensor;
+  }
+}
+
+void rotate_gates(const Case& from, Case& c) {
+  const RowSpace rows(c.problem);
+  if (rows.count() > kMostRows) return;
+  drop_planted(c, TensorId::kGates);
+  for (int64_t row = 0; row < rows.count(); ++row) {
+    const Row at = rows.at(row);
+    uint32_t gates[3] = {};
+    recipe_row(from, TensorId::kGates, at.b, at.h, at.i, gates);
+    const int64_t bytes = element_bytes(c.problem, TensorId::kGates);
+    for (int64_t s = 0; s < 3; ++s) {
+      uint32_t bits = 0;
+      std::memcpy(&bits, reinterpret_cast<const std::byte*>(gates) + s * bytes, static_cast<size_t>(bytes));
+      c.planted.push_back({TensorId::kGates, at.b, at.h, at.i, (s + 1) % 3, bits});
+    }
+  }
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  Case other = variant_of(base->c);
+  rotate_sides(other);
+  rotate_gates(base->c, other);
+  tidy(other);
+  if (const Run* run = trial.run(other, "sides in another order")) trial.all_within(*base, *run, "sides in another order");
+}
+
+}  // namespace
+
+extern const Property combine_permuted = {"combine_permuted",
+                                          "the sides of a combination may stand in any order",
+                                          adapt,
+                                          check,
+                                          /*needs_stages=*/false,
+                                          /*asks_target=*/false,
+                                          /*compares=*/true,
+                                          /*operation=*/&operations::nsa_combine};
+
+}  // namespace attnfuzz::relations

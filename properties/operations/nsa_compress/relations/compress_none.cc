@@ -1,0 +1,42 @@
+// Blocks of one key, one behind the other, compress nothing: each key arrives unchanged.
+#include <algorithm>
+
+#include "properties/operations/forward/relations/tools.h"
+
+namespace attnfuzz::operations {
+extern const Operation nsa_compress;
+}
+
+namespace attnfuzz::relations {
+namespace {
+
+bool adapt(Case& c, const KernelInfo&, std::string*) {
+  c.problem.key_step = 1, c.problem.key_offset = 0;
+  return true;
+}
+
+void check(Trial& trial) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  const Problem& p = base->c.problem;
+  for (const int64_t row : some_rows(base->c, base->plan.tile_q, 128)) {
+    const Row at = RowSpace(p).at(row);
+    if (at.i >= key_length(p, at.b)) continue;  // there is no such key
+    for (const auto& [output, input] : {std::pair{TensorId::kKCmp, TensorId::kK}, {TensorId::kVCmp, TensorId::kV}}) {
+      if (!row_arrives(trial, *base, output, row, input, at, "blocks of one key")) return;
+    }
+  }
+}
+
+}  // namespace
+
+extern const Property compress_none = {"compress_none",
+                                       "blocks of one key are the keys themselves",
+                                       adapt,
+                                       check,
+                                       /*needs_stages=*/false,
+                                       /*asks_target=*/false,
+                                       /*compares=*/true,
+                                       /*operation=*/&operations::nsa_compress};
+
+}  // namespace attnfuzz::relations
