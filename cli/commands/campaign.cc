@@ -206,6 +206,7 @@ void add_campaign(CLI::App& app, Action& action) {
       ->needs("--batch")
       ->check(CLI::Range(0, kMostGpuThreads))
       ->capture_default_str();
+  add_device_options(*command, options.device_work, options.gpu_own_workers, "--gpu-own-workers");
   command->add_option("--seed", options.seed, "of all streams of cases")
       ->check(CLI::Range(uint64_t{0}, kMostCounted))
       ->capture_default_str();

@@ -228,6 +228,7 @@ void add_check(CLI::App& app, Action& action) {
       ->needs("--batch")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
+  add_device_options(*command, arguments->check.device_work, arguments->check.own_workers, "--own-workers");
   command->callback([&action, arguments] { action = [arguments] { return run_check(*arguments); }; });
 }
 

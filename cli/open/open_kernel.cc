@@ -15,7 +15,6 @@
 #include "properties/judge/property.h"
 #include "reference/cuda/cuda_oracle.h"
 #include "reference/model/arithmetic_table.h"
-#include "reference/model/device_arithmetic.h"
 #include "reference/model/error_cap.h"
 
 namespace attnfuzz {
@@ -241,8 +240,7 @@ Calibration device_calibration(const KernelInfo& kernel, const TargetOptions& op
     return calibration;
   }
   if (kernel.backend == ATTN_CPU) return arithmetic_table(options.arithmetic);
-  const int32_t arithmetic = arithmetic_of_device(kernel.device);
-  return is_proven(arithmetic) ? arithmetic_table(arithmetic) : documented();
+  return device_table(kernel.device);
 }
 
 }  // namespace

@@ -77,6 +77,20 @@ void add_batch_option(CLI::App& app, TargetOptions& options) {
       ->capture_default_str();
 }
 
+void add_device_options(CLI::App& app, int64_t& device_work, int& own_workers, const char* name_of_workers) {
+  app.add_option("--device-work", device_work,
+                 "with --batch: multiply-adds that a case with a long row may cost; every second case has one, of 1,024 "
+                 "to 131,072 keys; 0: none, so that the cases are those of a CPU")
+      ->needs("--batch")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 31))
+      ->capture_default_str();
+  app.add_option(name_of_workers, own_workers,
+                 "with --batch: workers of each process for the cases that no batch judges; 0: these hold up the batches")
+      ->needs("--batch")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+}
+
 void add_background_option(CLI::App& app, TargetOptions& options) {
   app.add_option("--background,--beside", options.background,
                  "threads, with a worker each, that judge the one in a hundred of a batch while the GPU goes "

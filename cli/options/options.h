@@ -43,6 +43,7 @@ void add_oracle_option(
     CLI::App& app, TargetOptions& options,
     const std::string& then = "what fails by it, and one result in a hundred, is judged by the CPU's too");
 void add_batch_option(CLI::App& app, TargetOptions& options);
+void add_device_options(CLI::App& app, int64_t& device_work, int& own_workers, const char* name_of_workers);
 void add_background_option(CLI::App& app, TargetOptions& options);
 void add_peer_option(CLI::App& app, TargetOptions& options);
 // --untrusted, --untrusted=strict, --errors.

@@ -102,8 +102,9 @@ struct BatchJudge::Batch {
   std::vector<size_t> innocent = {};  // doubted here, and right by themselves
 };
 
-BatchJudge::BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed)
-    : batch_target_(batch_target), target_(target), calibration_(calibration), random_{seed} {}
+BatchJudge::BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed,
+                       OwnWorkers* own)
+    : batch_target_(batch_target), target_(target), calibration_(calibration), random_{seed}, own_(own) {}
 
 BatchJudge::BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed,
                        const Open& open, int threads)
@@ -128,8 +129,10 @@ bool BatchJudge::drawn() {
 void BatchJudge::ordinary(Batch& batch, size_t index, bool by_cpu_alone) {
   const auto& [c, property] = batch.asked[index];
   Verdict& v = batch.verdicts[index];
-  v = by_cpu_alone ? judged_by_cpu(c, *property, target_, calibration_)
-                   : attnfuzz::judge(c, *property, target_, calibration_);
+  v = judged_on_own(own_, target_, [&](Target& target) {
+    return by_cpu_alone ? judged_by_cpu(c, *property, target, calibration_)
+                        : attnfuzz::judge(c, *property, target, calibration_);
+  });
   use_.again_s += v.lay_out_s + v.kernel_s + v.oracle_s + v.judge_s;  // not what it waited for its turn
   batch.judged[index] = true;
 }

@@ -38,6 +38,7 @@
 
 #include "base/random.h"
 #include "fuzz/batch/call.h"
+#include "fuzz/batch/own_workers.h"
 #include "properties/judge/property.h"
 #include "properties/judge/target.h"
 #include "properties/judge/verdict.h"
@@ -89,7 +90,9 @@ class BatchJudge {
   using Open = std::function<std::unique_ptr<Target>()>;
   // `batch_target` and `target` belong to one worker, which may be shared (shared_target.h). `seed` draws the cases
   // that are judged both ways.
-  BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed = 1);
+  // `own`: for the cases that are judged the ordinary way, which else hold up the worker; it must outlive this.
+  BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed = 1,
+             OwnWorkers* own = nullptr);
   // Also starts `threads` background threads. Throws what `open` throws.
   BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed,
              const Open& open, int threads);
@@ -131,6 +134,7 @@ class BatchJudge {
   SplitMix64 random_;
   uint64_t cases_ = 0;  // given to judge() before
   BatchUse use_;
+  OwnWorkers* const own_;
   std::unique_ptr<Background> background_;
 };
 

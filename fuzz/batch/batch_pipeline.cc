@@ -5,8 +5,9 @@
 
 namespace attnfuzz {
 
-BatchPipeline::BatchPipeline(SharedTarget& shared, const Calibration& calibration, uint64_t seed, int threads)
-    : calibration_(calibration) {
+BatchPipeline::BatchPipeline(SharedTarget& shared, const Calibration& calibration, uint64_t seed, int threads,
+                             OwnWorkers* own)
+    : calibration_(calibration), own_(own) {
   for (int n = 0; n < threads; ++n) shares_.push_back(shared.share());
   for (int n = 0; n < threads; ++n)
     threads_.emplace_back([this, &share = *shares_[static_cast<size_t>(n)],
@@ -23,7 +24,7 @@ BatchPipeline::~BatchPipeline() {
 }
 
 void BatchPipeline::work(Target& share, uint64_t seed) {
-  BatchJudge judge(dynamic_cast<BatchTarget&>(share), share, calibration_, seed);
+  BatchJudge judge(dynamic_cast<BatchTarget&>(share), share, calibration_, seed, own_);
   std::unique_lock lock(mutex_);
   for (;;) {
     auto batch = batches_.end();

@@ -24,8 +24,9 @@ namespace attnfuzz {
 
 class BatchPipeline {
  public:
-  // `shared` and `calibration` must outlive this. `seed`: as of BatchJudge.
-  BatchPipeline(SharedTarget& shared, const Calibration& calibration, uint64_t seed, int threads);
+  // `shared`, `calibration` and `own` must outlive this. `seed` and `own`: as of BatchJudge.
+  BatchPipeline(SharedTarget& shared, const Calibration& calibration, uint64_t seed, int threads,
+                OwnWorkers* own = nullptr);
   // Batches that no thread has begun are dropped.
   ~BatchPipeline();
   BatchPipeline(const BatchPipeline&) = delete;
@@ -51,6 +52,7 @@ class BatchPipeline {
   void work(Target& share, uint64_t seed);
 
   const Calibration& calibration_;
+  OwnWorkers* const own_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Batch> batches_;  // only the thread that adds and takes changes its length

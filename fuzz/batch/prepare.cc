@@ -19,9 +19,9 @@ namespace {
 constexpr uint64_t kAlign = 4096;
 constexpr uint64_t kFarBegin = 2 * kAlign;  // so that the page before a block is of the same granule of memory
 // Larger ones take long enough by themselves, and would set the size of every slot.
-constexpr uint64_t kMostBytes = uint64_t{64} << 20;
+constexpr uint64_t kMostBytes = uint64_t{128} << 20;
 constexpr double kMostWork = 0x1p31;  // of the oracle, in multiply-adds
-constexpr int64_t kMostKeys = int64_t{1} << 15;
+constexpr int64_t kMostKeys = int64_t{1} << 18;
 constexpr int64_t kMostPages = int64_t{1} << 17;  // each takes memory of its own beside the slot
 
 uint64_t aligned(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
@@ -204,7 +204,7 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   if (!write_recipe(c, &call.recipe)) return no("many key lengths, packed entries or planted values");
   call.readback_at = kNoReadback;
   call.complete = c.poison == Poison::kNan;
-  if (call.bytes > kMostBytes) return no("more than 64 MiB");
+  if (call.bytes > kMostBytes) return no("more than 128 MiB");
   return call;
 }
 
@@ -218,7 +218,7 @@ bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibrati
   if (plan.qk_format != ATTN_FORMAT_UNKNOWN) return no("Q and K that are converted");
   if (call->problem.has_sink && plan.lse_sink) return no("an LSE that leaves the sink out");
   if (plan.workspace_bytes % 4 != 0 || plan.workspace_bytes > kMostBytes || plan.workspace_align > kAlign)
-    return no("a workspace of more than 64 MiB, or of an odd size or alignment");
+    return no("a workspace of more than 128 MiB, or of an odd size or alignment");
   call->plan = plan;
   // Places the workspace as LaidOut::give_workspace() does.
   Workspace& workspace = call->workspace;

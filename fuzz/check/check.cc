@@ -74,11 +74,7 @@ Process start_process(int process, const OpenTarget& open, const Calibration& ca
       [&] {
         close(fds[0]);
         try {
-          std::string error;
-          std::unique_ptr<Target> target = open(&error);
-          if (target == nullptr) throw std::runtime_error(error);
-          write_all(fds[1],
-                    "r" + serialize(run_jobs(process, std::move(target), calibration, options, shared)));
+          write_all(fds[1], "r" + serialize(run_jobs(process, open, calibration, options, shared)));
         } catch (const std::exception& e) {
           shared.stop = true;
           write_all(fds[1], std::string("e") + e.what());

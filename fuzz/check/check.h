@@ -25,6 +25,7 @@
 #include "properties/case/codec.h"
 #include "properties/draw/coverage.h"
 #include "properties/draw/generator.h"
+#include "properties/draw/long_rows.h"
 #include "properties/judge/trial.h"
 #include "properties/reduce/reduce.h"
 #include "properties/reduce/reproducer.h"
@@ -52,6 +53,8 @@ struct CheckOptions {
   std::string path;    // not empty: only cases that take this path through the kernel (kernel_path.h)
   uint32_t batch = 0;  // > 0: so many cases at once, on a target that can judge batches (batch_judge.h)
   int workers = 2;     // the most processes with `batch`
+  int own_workers = 2;  // of each of these processes, for cases that no batch judges (own_workers.h)
+  int64_t device_work = kDeviceWork;  // with `batch`: of a case with a long row (long_rows.h); 0: draws as for a CPU
   std::optional<Terms> terms = {};      // of the caller
   std::optional<Refused> refused = {};  // by the kernel, if it has been asked (refusals.h)
   bool finite = false;  // Q, K and V hold neither NaN nor infinity, even if the kernel takes them

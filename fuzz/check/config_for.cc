@@ -76,6 +76,13 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
       config.work = std::max(config.work, std::min(kTimesThreeTiles * three, kMostLeast));
   }
   config.covering = std::make_shared<Covering>(config);
+  // What a property that runs by name alone asks for may run on a CPU, as in cpu_gpu_bits.
+  const bool by_default = std::ranges::all_of(options.properties, [](const Property* property) {
+    return std::ranges::find(properties(), property) != properties().end();
+  });
+  if (options.batch > 0 && target.info().backend == ATTN_CUDA && by_default &&
+      kernel_has(operations::forward, config.features))
+    config.device_work = options.device_work;
   return config;
 }
 

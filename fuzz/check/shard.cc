@@ -5,6 +5,7 @@
 #include <deque>
 #include <exception>
 #include <latch>
+#include <stdexcept>
 #include <thread>
 
 #include "fuzz/batch/shared_target.h"
@@ -42,10 +43,10 @@ class Ahead {
   };
 
   Ahead(const GeneratorConfig& config, const CheckOptions& options, Target& target,
-        const Calibration& calibration)
+        const Calibration& calibration, OwnWorkers* own)
       : config_(config), options_(options), target_(target), calibration_(calibration) {
     auto* batch_target = options.batch > 0 ? dynamic_cast<BatchTarget*>(&target) : nullptr;
-    if (batch_target) batch_judge_.emplace(*batch_target, target, calibration, options.seed);
+    if (batch_target) batch_judge_.emplace(*batch_target, target, calibration, options.seed, own);
   }
 
   Taken take(uint64_t index) {
@@ -157,7 +158,7 @@ Drawn case_at(const GeneratorConfig& config, const CheckOptions& options, Target
 }
 
 CheckResult run_shard(int job, Target& target, const Calibration& calibration, const CheckOptions& options,
-                      Shared& shared) {
+                      Shared& shared, OwnWorkers* own) {
   using Clock = std::chrono::steady_clock;
   CheckResult result;
   const GeneratorConfig config = [&] {
@@ -165,7 +166,7 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
     return config_for(target, options);
   }();
   target.on_run = [&](const Case& c, const attn_plan& plan) { result.census.add(c, plan); };
-  Ahead ahead(config, options, target, calibration);
+  Ahead ahead(config, options, target, calibration, own);
   AsanTarget asan(options);
   // If only a property of bits is asked for (bit_exact, cpu_gpu_bits), a refused case stays refused: the reason is
   // reported, and no other property is judged in its place.
@@ -197,7 +198,8 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
       const Property* by = find_property("reference");
       for (const Case& other : {as_drawn, without_refused(as_drawn, config)}) {
         if (property == by && other == c) continue;  // that has been judged
-        Verdict by_itself = judge(other, *by, target, calibration);
+        Verdict by_itself = judged_on_own(
+            own, target, [&](Target& alone) { return judge(other, *by, alone, calibration); });
         if (by_itself.outcome == Outcome::kRefused) continue;
         verdict = std::move(by_itself);
         property = by;
@@ -236,7 +238,7 @@ int process_count(const CheckOptions& options) {
 namespace {
 
 CheckResult run_threads(const std::vector<int>& jobs, SharedTarget& shared_target, const Calibration& calibration,
-                        const CheckOptions& options, Shared& shared) {
+                        const CheckOptions& options, Shared& shared, OwnWorkers* own) {
   std::vector<CheckResult> results(jobs.size());
   std::vector<std::exception_ptr> thrown(jobs.size());
   std::latch all_done(static_cast<std::ptrdiff_t>(jobs.size()));
@@ -244,7 +246,7 @@ CheckResult run_threads(const std::vector<int>& jobs, SharedTarget& shared_targe
   for (size_t n = 0; n < jobs.size(); ++n)
     threads.emplace_back([&, n] {
       try {
-        results[n] = run_shard(jobs[n], *shared_target.share(), calibration, options, shared);
+        results[n] = run_shard(jobs[n], *shared_target.share(), calibration, options, shared, own);
       } catch (...) {
         thrown[n] = std::current_exception();
         shared.stop = true;
@@ -261,8 +263,15 @@ CheckResult run_threads(const std::vector<int>& jobs, SharedTarget& shared_targe
 
 }  // namespace
 
-CheckResult run_jobs(int process, std::unique_ptr<Target> target, const Calibration& calibration,
+CheckResult run_jobs(int process, const OpenTarget& open, const Calibration& calibration,
                      const CheckOptions& options, Shared& shared) {
+  const auto open_one = [&open] {
+    std::string error;
+    std::unique_ptr<Target> target = open(&error);
+    if (target == nullptr) throw std::runtime_error(error);
+    return target;
+  };
+  std::unique_ptr<Target> target = open_one();
   const std::shared_ptr<Oracles> oracles = target->oracles;
   std::vector<int> jobs;
   for (int job = process; job < options.jobs; job += process_count(options)) jobs.push_back(job);
@@ -271,9 +280,11 @@ CheckResult run_jobs(int process, std::unique_ptr<Target> target, const Calibrat
     result = run_shard(process, *target, calibration, options, shared);
   } else {
     SharedTarget shared_target(std::move(target));
-    result = run_threads(jobs, shared_target, calibration, options, shared);
+    OwnWorkers own(open_one, options.own_workers);
+    result = run_threads(jobs, shared_target, calibration, options, shared, options.own_workers > 0 ? &own : nullptr);
+    result.oracle = own.oracle_use();
   }
-  if (oracles) result.oracle = oracles->use();
+  if (oracles) result.oracle.merge(oracles->use());
   return result;
 }
 

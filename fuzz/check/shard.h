@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "fuzz/batch/own_workers.h"
 #include "fuzz/check/check.h"
 
 namespace attnfuzz {
@@ -35,13 +36,15 @@ void enter_build(Case& c, const std::string& build_kind, uint64_t index);
 // Adapts a case to the property; the verdict, if that says nothing about it.
 std::optional<Verdict> rejected_by(const Property& property, Case& c, const Target& target);
 
+// `own`: BatchJudge's, with a batch.
 CheckResult run_shard(int job, Target& target, const Calibration& calibration, const CheckOptions& options,
-                      Shared& shared);
+                      Shared& shared, OwnWorkers* own = nullptr);
 
 // Process n of process_count(options) runs the jobs n, n + process_count(), ...
 int process_count(const CheckOptions& options);
-// Runs these jobs, each in a thread if there are several, on one target. Throws what a job throws, once all are done.
-CheckResult run_jobs(int process, std::unique_ptr<Target> target, const Calibration& calibration,
+// Runs these jobs, each in a thread if there are several, on one target, and those cases on others that no batch judges.
+// Throws what a job throws, once all are done; std::runtime_error if a target cannot be opened.
+CheckResult run_jobs(int process, const OpenTarget& open, const Calibration& calibration,
                      const CheckOptions& options, Shared& shared);
 
 std::string serialize(const CheckResult& result);

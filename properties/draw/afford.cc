@@ -7,7 +7,7 @@
 namespace attnfuzz {
 namespace {
 
-constexpr int64_t kBlocks = 140'000, kElements = 4'000'000;
+constexpr int64_t kBlocks = 140'000;
 
 Wide whole(int64_t n, int64_t tile) { return (static_cast<Wide>(n) + tile - 1) / tile * tile; }
 
@@ -121,7 +121,8 @@ Price most(const GeneratorConfig& config, const Case& c, int64_t eighths) {
     work = std::max(usual * 8 * kTimesLong / kMostEighths,
                     tile * (longest(c.problem) / std::min(tiling.q, tiling.k) + 1));
   constexpr int64_t kTimesRoom = 4, kMostTiles = 4;
-  return {config.domain ? std::max(work, kTimesRoom * room(config, c, kMostTiles)) : work, kBlocks, kElements};
+  return {config.domain ? std::max(work, kTimesRoom * room(config, c, kMostTiles)) : work, kBlocks,
+          config.elements};
 }
 
 bool affordable(const Case& c, const GeneratorConfig& config) {

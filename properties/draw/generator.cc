@@ -12,6 +12,7 @@
 #include "properties/draw/axes/axis.h"
 #include "properties/draw/covering.h"
 #include "properties/draw/draw.h"
+#include "properties/draw/long_rows.h"
 #include "properties/draw/ordinary.h"
 #include "properties/draw/rapidcheck_rng.h"
 
@@ -27,6 +28,8 @@ constexpr uint64_t kLongEvery = 251, kLongAt = 83;
 // One case in kOrdinaryOf is ordinary (ordinary.h), and one in kFarOf of those exceeds the usual price. One
 // case in kSplitsOf has many splits that hold keys, if the kernel has splits. One in kWideOf is wide.
 constexpr uint64_t kOrdinaryOf = 9, kFarOf = 10, kSplitsOf = 45, kWideOf = 66;
+// One in kLongRowsOf has a long row, where a GPU judges batches.
+constexpr uint64_t kLongRowsOf = 2;
 // Percent of the axes that a request for anything covers, and of the odd axes in a case with odd strides.
 constexpr int64_t kPercentAsked = 25, kPercentOdd = 50;
 // Percent of those classes that are kept if they leave nothing to compute. Few cases need more than one.
@@ -39,7 +42,7 @@ constexpr int64_t kPercentDear = 34;
 struct CaseRequest {
   std::optional<uint64_t> many_heads = {};  // which kind of many heads
   std::optional<Longest> longest = {};
-  enum Sort : uint8_t { kAny, kOrdinary, kFar, kSplits, kWide } sort = kAny;
+  enum Sort : uint8_t { kAny, kOrdinary, kFar, kSplits, kWide, kLongRows } sort = kAny;
   uint64_t number = 0;                // number of an ordinary case
   bool anything = false;              // classes of some axes, all classes equally likely
   std::vector<AxisRequest> row = {};  // classes that the case should have together, as far as possible
@@ -105,6 +108,7 @@ Case make_case(const GeneratorConfig& given, const Randoms& randoms, CaseRequest
       const bool free = !config.domain || !says_lengths(config.domain->seq_k);
       if (free && request.sort == CaseRequest::kSplits) draw_many_splits(config, rng, c);
       if (free && request.sort == CaseRequest::kWide) draw_wide(config, rng, c);
+      if (free && request.sort == CaseRequest::kLongRows) draw_long_rows(config, rng, c);
       if (request.longest) draw_long(config, rng, *request.longest, c);
       if (request.many_heads) draw_many_heads(config, rng, *request.many_heads, c);
       stay_within();
@@ -145,6 +149,7 @@ bool is_one_of(uint64_t of, uint64_t seed, uint64_t index, uint64_t purpose) {
   return index % of == mix(seed, index / of, purpose, 0, 0) % of;
 }
 CaseRequest::Sort sort_of(const GeneratorConfig& config, uint64_t seed, uint64_t index) {
+  if (config.device_work > 0 && is_one_of(kLongRowsOf, seed, index, 10)) return CaseRequest::kLongRows;
   if (config.splits && is_one_of(kSplitsOf, seed, index, 3)) return CaseRequest::kSplits;
   if (is_one_of(kWideOf, seed, index, 4)) return CaseRequest::kWide;
   if (!is_one_of(kOrdinaryOf, seed, index, 5)) return CaseRequest::kAny;
@@ -181,12 +186,14 @@ Case draw(const GeneratorConfig& config, uint64_t seed, uint64_t index) {
   request.number = index / kOrdinaryOf + mix(seed, 0, 7, 0, 0) % 1024;
   // A costly case asks for everything at once, except the costliest, which makes one call only.
   request.anything = (asks(seed, index) || request.longest) && !request.many_heads && !request.ordinary();
-  request.together =
-      !request.anything && !request.many_heads && !request.ordinary() && asks_together(seed, index);
+  const bool long_rows = request.sort == CaseRequest::kLongRows;  // its sizes are no request's
+  request.together = !request.anything && !request.many_heads && !request.ordinary() && !long_rows &&
+                     asks_together(seed, index);
   request.odd = request.anything && Covering::odd(index / 2);
-  if (request.anything && config.covering) request.row = config.covering->row(seed, index / 2);
-  request.keeps_keys = index / 4 % 3 != 0;
+  if (request.anything && !long_rows && config.covering) request.row = config.covering->row(seed, index / 2);
+  request.keeps_keys = long_rows || index / 4 % 3 != 0;
   request.plain = std::ranges::none_of(request.row, [](const AxisRequest& one) { return adds_to_scores(one); });
+  if (long_rows) return make_case(with_device_work(config), randoms, request);
   if (request.sort != CaseRequest::kFar) return make_case(config, randoms, request);
   GeneratorConfig far = config;
   far.work = far_work(config);

@@ -7,12 +7,14 @@
 #include "base/json.h"
 #include "reference/model/arithmetic_names.h"
 #include "reference/model/arithmetic_table.h"
+#include "reference/model/device_arithmetic.h"
 
 namespace attnfuzz {
 
 extern const char* const kCalibrationDocumented;
 extern const char* const kCalibrationExecutor;
 extern const char* const kCalibrationH200;
+extern const char* const kCalibrationH100;
 extern const char* const kCalibrationA100;
 extern const char* const kCalibrationL40S;
 
@@ -100,6 +102,14 @@ const Calibration& arithmetic_table(int32_t arithmetic) {
     default:
       return executor();
   }
+}
+
+const Calibration& device_table(std::string_view device) {
+  static const Calibration h100 = parse(kCalibrationH100);
+  for (const Calibration* table : {&h200(), &h100})
+    if (device.find(table->device) != std::string_view::npos) return *table;
+  const int32_t arithmetic = arithmetic_of_device(device);
+  return is_proven(arithmetic) ? arithmetic_table(arithmetic) : documented();
 }
 
 const Calibration& table_for(int32_t arithmetic, const Calibration& given) {

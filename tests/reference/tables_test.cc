@@ -52,7 +52,7 @@ TEST(Formats, UnitsAreThoseOfTheEncoding) {
 }
 
 TEST(Calibration, CommittedTablesReadAndRoundTrip) {
-  for (const Calibration& table : {documented(), executor(), h200(), arithmetic_table(ATTN_ARITHMETIC_A100),
+  for (const Calibration& table : {documented(), executor(), h200(), device_table("NVIDIA H100 80GB HBM3, sm_90"), arithmetic_table(ATTN_ARITHMETIC_A100),
                                    arithmetic_table(ATTN_ARITHMETIC_L40S)}) {
     std::string error = "unset";
     const Calibration back = parse_calibration(calibration_text(table), &error);
@@ -87,6 +87,18 @@ TEST(Calibration, ATableGoesWithTheArithmeticOfACase) {
   Calibration limited = executor();
   limited.error_cap.emplace();
   EXPECT_EQ(&table_for(ATTN_ARITHMETIC_H200, limited), &limited);
+}
+
+// A device that was measured has a table of its own. Another one of proven arithmetic has that of its kind.
+TEST(Calibration, ATableGoesWithADevice) {
+  EXPECT_EQ(device_table("NVIDIA H200, sm_90").name, "h200");
+  const Calibration& h100 = device_table("NVIDIA H100 80GB HBM3, sm_90");
+  EXPECT_EQ(h100.name, "h100");
+  EXPECT_TRUE(h100.measured);
+  EXPECT_EQ(h100.arithmetic, ATTN_ARITHMETIC_H200);
+  EXPECT_EQ(device_table("NVIDIA H100 PCIe, sm_90").name, "h200");
+  EXPECT_EQ(device_table("NVIDIA A100-SXM4-80GB, sm_80").name, "documented");
+  EXPECT_EQ(device_table("").name, "documented");
 }
 
 TEST(Calibration, BadFilesAreRefusedInWords) {

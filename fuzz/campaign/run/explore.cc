@@ -17,7 +17,9 @@
 #include "properties/case/codec.h"
 #include "properties/case/feature.h"
 #include "properties/data/fills.h"
+#include "properties/draw/afford.h"
 #include "properties/draw/mutate.h"
+#include "properties/draw/ordinary.h"
 #include "properties/judge/oracles.h"
 #include "properties/judge/situations.h"
 
@@ -64,12 +66,17 @@ class Explorer {
     if (slice.target.batch > 0) {
       shared_target_.emplace(std::move(target_));
       target_ = shared_target_->share();
+      own_workers_.emplace([this] { return open_own(); }, slice.options.gpu_own_workers);
       pipeline_.emplace(*shared_target_, slice.target.calibration,
-                        mix(slice.options.seed, text_hash(name_), 4, 0, 0), slice.options.gpu_threads);
+                        mix(slice.options.seed, text_hash(name_), 4, 0, 0), slice.options.gpu_threads,
+                        slice.options.gpu_own_workers > 0 ? &*own_workers_ : nullptr);
     }
     observed_.emplace(*target_);
     CheckOptions check;
     check.work = slice.options.work;
+    check.batch = slice.target.batch;
+    check.properties = slice.target.properties;
+    check.device_work = slice.options.device_work;
     check.refused = slice.target.refused;
     check.finite = slice.options.finite;
     {
@@ -115,6 +122,19 @@ class Explorer {
   bool goes_on() const { return Clock::now() < s_.end && !s_.shared.stop && done_ < s_.most_cases; }
   TargetStats& counts() { return stats_.targets[name_]; }
 
+  std::unique_ptr<Target> open_own() const {
+    std::string error;
+    std::unique_ptr<Target> target = s_.target.open(&error);
+    if (target == nullptr) throw std::runtime_error(error);
+    if (s_.target.put_oracle) s_.target.put_oracle(*target, false);
+    return target;
+  }
+
+  // A case of another target's, with a long row that this one cannot afford: one on a GPU has kept it.
+  bool too_long(const Case& c) const {
+    return exact_work(c.problem) > std::max(far_work(config_), config_.device_work);
+  }
+
   void save(const std::function<void()>& write) {
     persist(slot_.waits, [&] { return s_.shared.finish.load(); }, write);
   }
@@ -147,7 +167,11 @@ class Explorer {
     candidate.property = &property_of(candidate.index);
     if (random % 2 == 0) {
       if (auto entry = view_->to_confirm()) {
-        if (auto c = view_->read(*entry)) {
+        auto c = view_->read(*entry);
+        if (c && too_long(*c)) {
+          ++counts().origins["left to a GPU"];
+          save([&] { confirmed_->append(confirmed_line(entry->id, name_)); });
+        } else if (c) {
           candidate.c = std::move(*c);
           for (const Refusal* refusal : config_.never) refusal->strip(candidate.c);
           candidate.confirms = entry->id;
@@ -163,11 +187,11 @@ class Explorer {
     const uint64_t choice = random / 2 % 8;  // 0..3 drawn, 4..6 mutated, 7 crossed
     if (choice < 4 || view_->empty()) return drawn(std::move(candidate));
     const auto a = view_->pick(more);
-    if (!a) return drawn(std::move(candidate));
+    if (!a || too_long(*a)) return drawn(std::move(candidate));
     const uint64_t seed = mix(stream_, candidate.index, 3, 0, 0);
     candidate.origin = "mutated";
     if (choice == 7) {
-      if (const auto b = view_->pick(mix(more, 1, 0, 0, 0))) {
+      if (const auto b = view_->pick(mix(more, 1, 0, 0, 0)); b && !too_long(*b)) {
         candidate.c = cross(*a, *b, config_, seed);
         candidate.origin = "crossed";
         return candidate;
@@ -401,6 +425,7 @@ class Explorer {
       const Turn turn = target_->turn();  // judges write there
       counts().oracle = oracle_before_;
       counts().oracle.merge(target_->oracles->use());
+      if (own_workers_) counts().oracle.merge(own_workers_->oracle_use());
     }
     if (pipeline_) {
       counts().batch = batch_before_;
@@ -420,6 +445,7 @@ class Explorer {
   std::optional<ObservedTarget> observed_;
   GeneratorConfig config_;
   ShardStats stats_;
+  std::optional<OwnWorkers> own_workers_;         // with batches
   std::optional<BatchPipeline> pipeline_;          // judges many cases at once on a GPU; none: one by one
   std::deque<std::vector<Candidate>> in_flight_;  // the batches in it
   double batch_kernel_s_ = 0;                     // of cases of batches that were judged by themselves

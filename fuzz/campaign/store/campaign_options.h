@@ -48,7 +48,9 @@ struct CampaignOptions {
   int gpus = 0;         // devices to use
   int gpu_jobs = 2;     // on each; while one is judged, another runs
   int gpu_threads = 4;  // of each of these jobs, with batches: so many batches are made ready or compared at once
+  int gpu_own_workers = 2;  // of each of these jobs, with batches: for cases that no batch judges
   int64_t work = GeneratorConfig{}.work;
+  int64_t device_work = kDeviceWork;  // with batches: CheckOptions::device_work
   bool finite = false;         // Q, K and V hold neither NaN nor infinity
   double reduce_seconds = 60;  // for each crash
   double drain_seconds = 60;   // for crashes that still wait once the time is up

@@ -5,8 +5,9 @@
 namespace attnfuzz::worker {
 namespace {
 
-// Mapped memory that is kept from case to case; mapping a granule takes longer than a small case.
-constexpr uint64_t kKeepBytes = uint64_t{2} << 30;
+// Mapped memory that is kept from case to case; mapping a granule takes longer than a small case. Some ten workers
+// share a device.
+constexpr uint64_t kKeepBytes = uint64_t{2} << 30, kKeepPart = 16;
 // Left to the driver, and to launches.
 constexpr uint64_t kReserveBytes = uint64_t{256} << 20;
 
@@ -67,6 +68,9 @@ Failure Mirror::open(int device) {
                          driver_.granularity(&granule_, &kind_, CU_MEM_ALLOC_GRANULARITY_MINIMUM))) {
     return why;
   }
+  size_t free = 0, total = 0;
+  if (auto why = cuda_failure("free memory", cudaMemGetInfo(&free, &total))) return why;
+  keep_bytes_ = std::max<uint64_t>(kKeepBytes, total / kKeepPart);
   for (CUdeviceptr& slot : slots_) {
     // One granule more, never mapped, keeps the end of a slot from touching the next.
     if (auto why = failure("address space for the mirror",
@@ -165,7 +169,7 @@ Failure Mirror::prepare(std::span<const MemoryRange> ranges, cudaStream_t stream
   std::vector<Span> gaps = missing(wanted);
   uint64_t more = 0;
   for (const Span& s : gaps) more += s.end - s.begin;
-  if (!gaps.empty() && mapped_bytes_ + more > kKeepBytes && !mapped_.empty()) {
+  if (!gaps.empty() && mapped_bytes_ + more > keep_bytes_ && !mapped_.empty()) {
     if (auto why = unmap_all()) return why;
     gaps = wanted;
   }

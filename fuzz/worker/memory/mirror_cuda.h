@@ -70,6 +70,7 @@ class Mirror {
   CUmemAllocationProp kind_ = {};
   CUdeviceptr slots_[kTensorCount] = {};
   size_t granule_ = 0;
+  uint64_t keep_bytes_ = 0;
   struct Mapping {
     CUdeviceptr end;
     CUmemGenericAllocationHandle memory;

@@ -48,7 +48,7 @@ class CudaPageEnds final : public batch::PageEnds {
 
   // Up to kKept granules keep their memory for later cases, because spread tensors use few different strides.
   std::optional<std::string> reach(std::span<const Far> wanted) override {
-    constexpr size_t kKept = 512;  // granules
+    constexpr size_t kKept = 2048;  // granules
     std::vector<CUdeviceptr> granules;
     for (const Far& one : wanted) {
       CUdeviceptr& begin = far_[one.stretch];

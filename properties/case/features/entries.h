@@ -8,6 +8,9 @@
 
 namespace attnfuzz {
 
+// Longer sequences have neither packed entries nor pages: each entry would be as long.
+inline int64_t most_rows_of_entries(const GeneratorConfig& config) { return config.device_work > 0 ? 32768 : 4096; }
+
 inline double work_of(const Problem& p) {
   return static_cast<double>(p.batch * p.heads_q) * static_cast<double>(p.seq_q) * static_cast<double>(p.seq_k) *
          static_cast<double>(p.dim_qk + p.dim_v);
@@ -21,8 +24,12 @@ inline void draw_batch(const DrawContext& context, Problem& p) {
   const int64_t before = p.batch;
   if (p.batch < 2 && rng.percent(85)) p.batch = rng.range(2, 6);
   const double most = std::max(static_cast<double>(context.config.work), 1.0);
-  while (work_of(p) > most && p.batch > 2) --p.batch;
-  while (!domain && !taken && work_of(p) > most && std::max(p.seq_q, p.seq_k) > 1) {
+  const auto costs_too_much = [&] {
+    const int64_t elements = p.batch * p.heads_kv * p.seq_k * std::max(p.dim_qk, p.dim_v);
+    return work_of(p) > most || (context.config.device_work > 0 && elements > context.config.elements);
+  };
+  while (costs_too_much() && p.batch > 2) --p.batch;
+  while (!domain && !taken && costs_too_much() && std::max(p.seq_q, p.seq_k) > 1) {
     int64_t& longer = p.seq_q > p.seq_k ? p.seq_q : p.seq_k;
     longer = (longer + 1) / 2;
   }

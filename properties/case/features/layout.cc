@@ -30,23 +30,37 @@ TensorLayout some_layout(Rng& rng, bool odd) {
   return layout;
 }
 
+// The most parts of a spread tensor in a batch on a GPU (fuzz/batch/prepare.cc). Each takes memory of its own, so that a
+// case of more parts costs as much there as a hundred others.
+constexpr int64_t kMostParts = 64, kPercentOfMoreParts = 6;
+
+int64_t parts_of(const Geometry& g) {
+  for (const int n : g.order) {
+    if (g.size[n] > 1) return g.size[n];
+  }
+  return 1;
+}
+
 // Makes offsets of a tensor reach 2^31 elements, if it has a dimension to spread and its slot has room.
-void spread(Case& c, TensorId t, int64_t by) {
+void spread(const DrawContext& context, Case& c, TensorId t, int64_t by) {
   if (!is_present(c, t)) return;
   TensorLayout& layout = c.layout[static_cast<size_t>(t)];
   if (layout.scattered()) return;
   const TensorLayout before = layout;
   layout.spread = by;
   const auto g = geometry(c, t);
-  if (!g || g->span_bytes < by * g->element_bytes) layout = before;
+  const bool slow = context.config.device_work > 0 && g && parts_of(*g) > kMostParts;
+  if (!g || g->span_bytes < by * g->element_bytes || (slow && !context.rng.percent(kPercentOfMoreParts)))
+    layout = before;
 }
 
 // Spreads most of the tensors that can be spread.
-void spread_some(Rng& rng, Case& c) {
+void spread_some(const DrawContext& context, Case& c) {
+  Rng& rng = context.rng;
   const int64_t far = draw_far_spread(rng);
   const int64_t by = far * (rng.coin() ? 2 : 1);
   for (const TensorId t : kSpreadTensors) {
-    if (rng.percent(60)) spread(c, t, by);
+    if (rng.percent(60)) spread(context, c, t, by);
   }
 }
 
@@ -62,12 +76,12 @@ void draw(const DrawContext& context, Case& c) {
     // One tensor alone gets an odd stride of heads or batch entries. A kernel may check the other tensors'
     // strides only.
     const auto t = rng.pick<TensorId>(kMatrixTensors);
-    spread(c, t, draw_far_spread(rng) | 1);
+    spread(context, c, t, draw_far_spread(rng) | 1);
     return;
   }
   // A spread takes gigabytes of address space, but few pages of memory. Few cases have a mask or a bias, so
   // these are spread more often.
-  if (rng.percent(c.problem.mask || c.problem.bias ? 25 : 9)) spread_some(rng, c);
+  if (rng.percent(c.problem.mask || c.problem.bias ? 25 : 9)) spread_some(context, c);
 }
 
 // True if an element lies more than 2^31 elements from the first.

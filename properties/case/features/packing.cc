@@ -16,8 +16,9 @@ constexpr auto kIndex = [](auto& c) { return std::tie(c.problem.index_dtype); };
 
 // The share of cases with packed entries, for a kernel that knows them.
 constexpr int64_t kPercent = 30;
-// Longer sequences stay as they are: each entry would be as long.
-constexpr int64_t kMostRows = 4096;
+// Of those, the share with rows far apart, on a GPU that judges batches: each row takes memory of its own, so that no batch
+// has such a case, and it costs as much as a hundred others.
+constexpr int64_t kPercentFarOnDevice = 2;
 
 enum class Spread { kAny, kBorders, kEqual, kOneLong, kNothing, kWhole };
 
@@ -96,7 +97,9 @@ void draw(const DrawContext& context, Case& c) {
   if (narrow && rng.percent(50) && (p.features & kOperations) == 0 && p.key_lengths)
     p.index_dtype = ATTN_INDEX_32;
   if ((context.config.features & ATTN_FEATURE_RAGGED) == 0 || !rng.percent(kPercent)) return;
-  if ((p.features & kOperations) != 0 || std::max(p.seq_q, p.seq_k) > kMostRows || has_many_heads(p)) return;
+  if ((p.features & kOperations) != 0 || std::max(p.seq_q, p.seq_k) > most_rows_of_entries(context.config) ||
+      has_many_heads(p))
+    return;
   draw_batch(context, p);
   const bool free_sizes = !context.config.domain && !context.config.refused.sizes;
   const int which = rng.weighted<int>({{70, 3}, {15, 1}, {15, 2}});
@@ -114,7 +117,7 @@ void draw(const DrawContext& context, Case& c) {
   }
   align_within(context, p);
   if (narrow) p.index_dtype = rng.coin() ? ATTN_INDEX_32 : ATTN_INDEX_64;
-  if (rng.percent(24)) draw_far_rows(rng, c);
+  if (rng.percent(context.config.device_work > 0 ? kPercentFarOnDevice : 24)) draw_far_rows(rng, c);
 }
 
 // Moves the length of one entry, or the slack.

@@ -16,8 +16,6 @@ constexpr auto kFields = [](auto& c) { return std::tie(c.problem.paging); };
 
 // The share of cases with pages, for a kernel that knows them.
 constexpr int64_t kPercent = 30;
-// Longer sequences stay as they are.
-constexpr int64_t kMostKeys = 4096;
 // The most pages of a case. Each takes 16 bytes of a table beside its own memory.
 constexpr int64_t kMostPages = int64_t{1} << 22;
 
@@ -62,10 +60,10 @@ Paging draw_paging(Rng& rng) {
   return paging;
 }
 
-void draw_pools(Rng& rng, TensorId k, TensorId v, Case& c) {
+void draw_pools(Rng& rng, TensorId k, TensorId v, Case& c, int64_t percent_far) {
   const int64_t pages = page_count(c.problem);
   const bool by_slot = rng.coin(), unlike = rng.percent(10), together = rng.percent(30);
-  const bool far = rng.percent(12) && pages > 1 && pages * c.problem.heads_kv * c.problem.paging->size <= 1024;
+  const bool far = rng.percent(percent_far) && pages > 1 && pages * c.problem.heads_kv * c.problem.paging->size <= 1024;
   const bool own = rng.percent(30);  // as tensors without pages lie
   for (const TensorId t : {k, v}) {
     if (!is_present(c, t)) continue;
@@ -118,7 +116,9 @@ void draw(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   Problem& p = c.problem;
   if ((context.config.features & ATTN_FEATURE_PAGED) == 0 || !rng.percent(kPercent)) return;
-  if ((p.features & kOperations) != 0 || std::max(p.seq_q, p.seq_k) > kMostKeys || has_many_heads(p)) return;
+  if ((p.features & kOperations) != 0 || std::max(p.seq_q, p.seq_k) > most_rows_of_entries(context.config) ||
+      has_many_heads(p))
+    return;
   const Case before = c;
   if (!p.packed_q) draw_batch(context, p);
   const bool fixed = context.config.domain || context.config.refused.sizes;
@@ -132,7 +132,8 @@ void draw(const DrawContext& context, Case& c) {
   const bool narrow = (context.config.features & ATTN_FEATURE_INDEX32) != 0;
   p.index_dtype = narrow && rng.percent(65) ? ATTN_INDEX_32 : ATTN_INDEX_64;
   c.once.k.batch = c.once.v.batch = false;
-  draw_pools(rng, TensorId::kK, TensorId::kV, c);
+  // In a batch on a GPU many pages far apart have no memory (packing.cc).
+  draw_pools(rng, TensorId::kK, TensorId::kV, c, context.config.device_work > 0 ? 1 : kPercentFarPools);
   draw_table(rng, TensorId::kBlockTable, c);
   align_within(context, p);
   std::erase_if(c.planted, [&](const Planted& x) { return x.b >= p.batch; });

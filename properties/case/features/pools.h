@@ -14,7 +14,9 @@ Paging draw_paging(Rng& rng);
 
 // Lays out K and V, tensors of pages: by page, slot and head (NHD) or by page, head and slot (HND), and often as parts
 // of one array, or with pages so far apart that the last begins 2^31 or 2^32 elements behind the first.
-void draw_pools(Rng& rng, TensorId k, TensorId v, Case& c);
+// `percent_far`: so many of them.
+inline constexpr int64_t kPercentFarPools = 12;
+void draw_pools(Rng& rng, TensorId k, TensorId v, Case& c, int64_t percent_far = kPercentFarPools);
 
 // Lays out a block table, or another table with rows of numbers.
 void draw_table(Rng& rng, TensorId t, Case& c);

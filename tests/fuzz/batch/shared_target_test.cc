@@ -102,6 +102,71 @@ std::vector<BatchCase> cases_of(uint64_t first, size_t count, const KernelInfo& 
   return cases;
 }
 
+TEST(OwnWorkers, AreLentToOneThreadAtATimeAndOpenedWhenNeeded) {
+  std::atomic<int> opened = 0, lent = 0, most = 0;
+  OwnWorkers own(
+      [&] {
+        ++opened;
+        return std::make_unique<FakeTarget>();
+      },
+      2);
+  EXPECT_EQ(opened, 0);
+  { const OwnWorkers::Lent one = own.lend(); }
+  { const OwnWorkers::Lent again = own.lend(); }
+  EXPECT_EQ(opened, 1);
+  std::vector<std::thread> threads;
+  for (int n = 0; n < 5; ++n)
+    threads.emplace_back([&] {
+      for (int round = 0; round < 100; ++round) {
+        const OwnWorkers::Lent target = own.lend();
+        most = std::max(most.load(), ++lent);
+        EXPECT_EQ(target->info().name, FakeTarget().info().name);
+        --lent;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(most, 2);
+  EXPECT_LE(opened, 2);
+}
+
+TEST(OwnWorkers, OneThatCannotBeOpenedIsTriedAgain) {
+  int tries = 0;
+  OwnWorkers own(
+      [&]() -> std::unique_ptr<Target> {
+        if (++tries == 1) throw std::runtime_error("no memory");
+        return std::make_unique<FakeTarget>();
+      },
+      1);
+  EXPECT_THROW(own.lend(), std::runtime_error);
+  EXPECT_EQ(own.lend()->info().name, FakeTarget().info().name);
+}
+
+// Cases that are judged the ordinary way do not use the shared target, and have the same verdicts.
+TEST(BatchPipeline, CasesThatNoBatchJudgesGoToWorkersOfTheirOwn) {
+  class OnlyBatches final : public BothWays {
+   public:
+    using BothWays::run;
+    OnlyBatches() : BothWays(Flaw::kLseBase) {}
+    RunReply run(Stage, const attn_problem&, const attn_tensors&, const attn_plan&, const attn_env&, int) override {
+      ADD_FAILURE() << "a case by itself on the shared worker";
+      return {};
+    }
+  };
+  SharedTarget shared(std::make_unique<OnlyBatches>());
+  const Calibration calibration = documented();
+  OwnWorkers own([] { return std::make_unique<FakeTarget>(Flaw::kLseBase); }, 2);
+  BatchPipeline pipeline(shared, calibration, 1, 3, &own);
+  FakeTarget alone(Flaw::kLseBase);
+  std::vector<std::vector<BatchCase>> batches;
+  for (uint64_t n = 0; n < 4; ++n) pipeline.add(batches.emplace_back(cases_of(100 * n, 8, alone.info())));
+  for (const std::vector<BatchCase>& asked : batches) {
+    const std::vector<Verdict> verdicts = pipeline.next();
+    for (size_t n = 0; n < asked.size(); ++n)
+      EXPECT_EQ(verdicts[n].outcome, judge(asked[n].c, *asked[n].property, alone, calibration).outcome);
+  }
+  EXPECT_GT(pipeline.use().doubted, 0u);
+}
+
 TEST(BatchPipeline, VerdictsComeInOrderAndAreThoseOfOneByOne) {
   for (const Flaw flaw : {Flaw::kNone, Flaw::kLseBase}) {
     SharedTarget shared(std::make_unique<BothWays>(flaw));

@@ -1,0 +1,63 @@
+// Targets with workers of their own, for the cases that no batch judges. A case on the worker that the threads
+// of a process share (shared_target.h) would hold up their batches, and it takes as long as dozens of cases in
+// a batch do.
+//
+//   OwnWorkers own(open, 2);       // each is opened when it is first needed
+//   {
+//     const OwnWorkers::Lent target = own.lend();  // waits until one is free
+//     judge(c, property, *target, calibration);
+//   }                                              // given back
+//
+// A worker ends with the thread that has started it. So threads that lend targets end together, once all are
+// done.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "properties/judge/oracles.h"
+#include "properties/judge/target.h"
+#include "properties/judge/verdict.h"
+
+namespace attnfuzz {
+
+class OwnWorkers {
+ public:
+  using Open = std::function<std::unique_ptr<Target>()>;
+  class Lent {
+   public:
+    Lent(OwnWorkers& of, std::unique_ptr<Target> target) : of_(of), target_(std::move(target)) {}
+    ~Lent();
+    Lent(const Lent&) = delete;
+    Lent& operator=(const Lent&) = delete;
+    Target& operator*() const { return *target_; }
+    Target* operator->() const { return target_.get(); }
+
+   private:
+    OwnWorkers& of_;
+    std::unique_ptr<Target> target_;
+  };
+
+  OwnWorkers(Open open, int most) : open_(std::move(open)), most_(most) {}
+  // Throws what `open` throws.
+  Lent lend();
+  // What the oracles of all targets have judged, without those that are lent now.
+  OracleUse oracle_use() const;
+
+ private:
+  const Open open_;
+  const int most_;
+  mutable std::mutex mutex_;
+  std::condition_variable given_back_;
+  std::vector<std::unique_ptr<Target>> free_;
+  int opened_ = 0;
+};
+
+// The verdict of `judged` on a target lent by `own`, which reports its runs as `shared` does; on `shared` itself if there
+// is no `own`.
+Verdict judged_on_own(OwnWorkers* own, Target& shared, const std::function<Verdict(Target&)>& judged);
+
+}  // namespace attnfuzz
