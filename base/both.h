@@ -1,5 +1,5 @@
 // Marks a function that runs on a GPU as well as on the host: one source of a formula for both.
-// It is empty where no CUDA compiler reads it.
+// Without a CUDA compiler it is empty.
 #pragma once
 
 #ifdef __CUDACC__

@@ -1,4 +1,4 @@
-// Strict JSON: parsed within limits, and written whatever bytes its strings hold.
+// Strict JSON. The parser limits size and depth. The writer accepts strings with any bytes.
 //
 // The parser refuses a key that is given twice. It also refuses a document that is
 // deeper or larger than any file of ours, because the JSON library recurses over
@@ -22,7 +22,7 @@
 
 namespace attnfuzz {
 
-// Names in the order in which they were read or given.
+// Objects keep their names in the order of insertion.
 using Json = nlohmann::ordered_json;
 
 struct JsonLimits {

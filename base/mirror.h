@@ -1,9 +1,9 @@
-// A mirror holds copies of files in folders that are named as those of the originals:
+// A mirror is a folder with copies of files. Each copy lies below it at the path of its original:
 //
 //   /home/me/attention.cu   ->   DIRECTORY/attn_mirror/home/me/attention.cu
 //
-// attnfuzz-translate writes one for compilers that cannot put another text in a file's place. attnfuzz-identity
-// names the originals of the copies that such a compiler read.
+// attnfuzz-translate writes a mirror for compilers that cannot substitute the text of a file.
+// attnfuzz-identity names the originals of the copies that such a compiler read.
 #pragma once
 
 #include <optional>

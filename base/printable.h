@@ -1,8 +1,8 @@
 // Makes foreign text safe for a terminal, a page, a shell or a program.
 //
 // Names, reasons and messages come from kernels and files. They may hold escape
-// sequences, line ends, invalid UTF-8, or marks that turn the direction of
-// writing. All code that shows such text passes it through these functions.
+// sequences, line ends, invalid UTF-8, or marks that change the direction of text. All code that
+// shows such text passes it through these functions.
 //
 //   std::printf("refused: %s\n", printable(reason).c_str());
 //   issue += "- " + markdown(message) + "\n";
@@ -16,7 +16,7 @@
 namespace attnfuzz {
 
 // One line. Invisible characters become \n, \x1b or \u202e. A text of more than `most` bytes
-// is cut, and its last words say so. printable(printable(x)) == printable(x).
+// is cut, and ends with a note that says so. printable(printable(x)) == printable(x).
 inline constexpr size_t kMostShown = 4096;
 std::string printable(std::string_view text, size_t most = kMostShown);
 

@@ -27,8 +27,8 @@ void end_child(pid_t pid);
 // Bytes of private memory; 0 if they cannot be read.
 double resident_bytes(pid_t pid);
 
-// Turns SIGINT, SIGTERM and SIGHUP into a question while this object lives. SIGHUP stays
-// ignored if it was, as under nohup.
+// While this object lives, SIGINT, SIGTERM and SIGHUP do not end the process: came() reports them.
+// SIGHUP stays ignored if it was, as under nohup.
 class Interrupts {
  public:
   Interrupts();

@@ -21,7 +21,8 @@ struct SpawnOptions {
   int close_from = -1;                                // it inherits none from this number on
   bool no_input = false;                              // its input is empty
   bool silent = false;                                // its errors go nowhere
-  // A process group of its own, which can be killed as a whole, and default signal handling.
+  // True: it gets its own process group, which can be killed as a whole, and default signal
+  // handling.
   bool own_group = false;
   std::string directory = {};                             // to begin in; empty: ours
   std::string name = {};                                  // its argv[0]; empty: words[0]

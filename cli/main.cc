@@ -14,8 +14,8 @@
 
 namespace {
 
-// Checks that the output has arrived, which it may not on a full disk. The status of a failure that was found
-// stays. A reader that has gone, as `| head` does, has read all that it wants: that is no error.
+// Checks that the output was written; a full disk prevents that. A failure that was found keeps its
+// exit status. A reader that has gone, as in `| head`, is not an error.
 int finish(int status) {
   errno = 0;
   const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
@@ -32,9 +32,9 @@ int finish(int status) {
 
 int main(int argc, char** argv) {
   using namespace attnfuzz;
-  std::signal(SIGPIPE, SIG_IGN);  // a worker that dies closes its pipe: that is an answer, not our end
-  // Every case takes and frees the same large arrays: given back to the system they would be mapped anew, page
-  // by page.
+  std::signal(SIGPIPE, SIG_IGN);  // a dying worker closes its pipe, which must not end this process
+  // Every case allocates and frees the same large arrays. If malloc returned them to the system,
+  // each page would fault in again.
   mallopt(M_MMAP_THRESHOLD, 256 << 20);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   CLI::App app("attnfuzz: finds, shrinks and replays failures of attention kernels.", "attnfuzz");

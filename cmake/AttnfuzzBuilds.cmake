@@ -1,18 +1,19 @@
-# Builds: the ways in which a kernel is compiled for the CPU executor and run. One row each; the
-# project, the installed package and the commands (fuzz/host/build_kinds.h) take theirs from here.
+# Builds: the ways in which a kernel is compiled and run. Each is one row here. The project, the
+# installed package and the commands (fuzz/host/build_kinds.h) use these rows.
 #
 #   attnfuzz_build_kind(<name> <runtime> <seconds> <in words> [<flag>...])
 #
-# <runtime>: the sanitizer that its worker is linked with, and that the executor is
-# compiled once more for, to tell it what it does (kernels/executor/threads/sanitizer.h): asan,
-# msan, tsan; `none`; or `tool`, for a run under compute-sanitizer on a GPU. Kernels
-# are instrumented, the executor is not.
-# <seconds>: what the watchdog gives a call that has no work to do, of processor time.
-# <flag>: what kernels are compiled with; a build without any runs the plain library.
+# <runtime>: `asan`, `msan` or `tsan`, the sanitizer that the worker is linked with; `none`; or
+# `tool`, for a run under compute-sanitizer on a GPU. For a sanitizer the executor is compiled once
+# more, not instrumented, but with calls that tell the sanitizer about its threads
+# (kernels/executor/threads/sanitizer.h). Kernels are instrumented.
+# <seconds>: the watchdog's limit for a call without work: processor time on the CPU, clock time on
+# a GPU.
+# <flag>: compiler flags for kernels. A build without flags runs the plain library.
 #
-# All that have flags count edges, so that a fuzzer explores in any (Target::coverage());
-# it adds a twentieth to what they take to compile. A kernel has the build coverage,
-# which finds nothing that plain does not, only if its BUILDS name it.
+# All builds with flags count edges, so that a fuzzer can explore in each of them
+# (Target::coverage()). This adds 5 % to their compilation time. The build coverage finds no more
+# than plain, so a kernel has it only if its BUILDS name it.
 set(ATTNFUZZ_BUILD_NAMES)
 set(ATTNFUZZ_ALL_BUILDS)  # those of a sanitizer: what ATTNFUZZ_BUILDS chooses from
 set(ATTNFUZZ_SANITIZERS)  # their runtimes, each once
@@ -36,10 +37,11 @@ macro(attnfuzz_build_kind name runtime seconds words)
   string(APPEND ATTNFUZZ_BUILD_ROWS "    {\"${name}\", BuildKind::${_attnfuzz_kind}, \"${runtime}\", ${seconds}, \"${words}\"},\n")
 endmacro()
 
-# Numbers of edges are modulo 256, and beside them whether there was one at all: blocks have 128 threads.
+# Edge counters wrap at 256, and blocks have 128 threads. So each edge also has a flag that says
+# whether it was taken.
 set(counters -fsanitize-coverage=edge,inline-8bit-counters,inline-bool-flag)
-# Passing on what is not defined is no fault; using it is. Members of libstdc++ that are compiled into it are not
-# instrumented: they are compiled with the kernel instead.
+# Passing an undefined value is no fault, but using it is. The templates inside libstdc++.so are not
+# instrumented, so they are compiled with the kernel instead.
 set(msan -fsanitize=memory -fno-sanitize-memory-param-retval -D_GLIBCXX_EXTERN_TEMPLATE=0)
 set(asan -fsanitize=address,undefined -fno-sanitize=vptr,function -fno-sanitize-recover=all
          -fsanitize-address-use-after-return=never)

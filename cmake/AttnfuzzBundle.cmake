@@ -1,15 +1,16 @@
-# bundle: everything that a machine with a GPU needs to test and time this
-# build, without a compiler, in one archive.
+# The target bundle packs everything that a GPU machine without a compiler needs to test and time
+# this build into one archive.
 #
 #   cmake --build build/bundle --target bundle   ->  build/bundle/attnfuzz-bundle.tar.gz
 #   tar xzf attnfuzz-bundle.tar.gz && attnfuzz-bundle/run-bundle.sh
 #
-# To be included before the rooms are added: programs and kernel libraries then
-# carry the C++ runtime in themselves and need only the C library, of glibc 2.34 or later.
+# Include this before the rooms are added. Programs and kernel libraries are then linked statically
+# with the C++ runtime, and need only glibc 2.34 or later.
 include_guard(GLOBAL)
 add_link_options(-static-libstdc++ -static-libgcc)
 add_library(attnfuzz-old-glibc STATIC ${PROJECT_SOURCE_DIR}/cmake/portable/old_glibc.c)
-# The runtime's archives come last and need these: they are taken out of their own archive before.
+# The runtime's archives come last on the link line and need these two functions. --undefined makes
+# the linker take them from our archive, which comes before.
 add_link_options(-Wl,--undefined=arc4random,--undefined=_dl_find_object)
 link_libraries(attnfuzz-old-glibc)
 
@@ -48,5 +49,5 @@ function(attnfuzz_add_bundle)
   endif()
 endfunction()
 
-# Once all targets are known.
+# Runs after all targets are defined.
 cmake_language(DEFER DIRECTORY ${PROJECT_SOURCE_DIR} CALL attnfuzz_add_bundle)

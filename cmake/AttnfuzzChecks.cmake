@@ -6,19 +6,18 @@
 #
 #   check.<name>                all properties on the CPU executor, CASES (2000) drawn cases
 #   check.<name>.<property>     instead, for each of PROPERTIES: an entry of its own, CASES each
-#                               (none of these under asan: that has its entry)
-#   check.<name>.schedules      each case under many orders of its threads; BUILD_CASES (500)
+#                               (without --asan-every: asan has its own entry)
+#   check.<name>.schedules      each case with a random order of threads; BUILD_CASES (500)
 #   check.<name>.<build>        each sanitizer's build: asan, msan, msan-O0, tsan; BUILD_CASES, and
 #                               where nothing is optimised (-O0) O0_CASES (BUILD_CASES / 5), each of
 #                               at most O0_WORK multiply-adds (as `check` has without --work)
 #   check.<name>.cuda           on a GPU; CUDA_CASES (CASES)
-#   check.<name>.bits           of a kernel that is EXACT: whether an H200 has the executor's bits; CUDA_CASES
+#   check.<name>.bits           if EXACT: an H200's bits are the executor's; CUDA_CASES
 #
-# Labels: `check`, LABELS, and `property`, `build` or `gpu`. The GPU's entries ask
-# for RESOURCE_GROUPS gpus:1, and take the one they are given where ctest has a
-# resource specification; where there is no GPU they are shown as skipped, with the
-# reason in their output. OPTIONS go to `attnfuzz check`; reproducers of what fails
-# to OUT (found/ in the current binary folder).
+# Labels: `check`, LABELS, and `property`, `build` or `gpu`. The GPU entries request RESOURCE_GROUPS
+# gpus:1. If ctest has a resource specification, they use the GPU that it assigns. Without a GPU
+# they are skipped, and their output says why. OPTIONS go to `attnfuzz check`. Reproducers of
+# failures go to OUT (found/ in the current binary folder).
 include_guard(GLOBAL)
 
 function(attnfuzz_add_checks)

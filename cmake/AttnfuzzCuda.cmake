@@ -1,9 +1,10 @@
-# Enables the CUDA back end where it can be built; sets ATTNFUZZ_HAVE_CUDA and
-# says which it is, so that nobody takes a CPU-only build for a full one. A
-# project that has turned CUDA on itself keeps its compiler and architectures.
+# Enables the CUDA back end if it can be built, and sets ATTNFUZZ_HAVE_CUDA. It prints the result,
+# so that nobody mistakes a CPU-only build for a full one. A project that has already enabled CUDA
+# keeps its compiler and architectures.
 #
-# ATTNFUZZ_CUDA_QUICK: options for device code whose speed no check of the build is about, where
-# no GPU is here to run it and nobody has named one.
+# ATTNFUZZ_CUDA_QUICK: options that compile device code quickly. They are set if this machine has no
+# GPU and no architecture was named, and are used for code whose speed no check of the build
+# measures.
 set(ATTNFUZZ_HAVE_CUDA OFF)
 set(ATTNFUZZ_CUDA_QUICK)
 get_property(_attnfuzz_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
@@ -17,8 +18,9 @@ else()
     find_program(ATTNFUZZ_CUDA_HOST NAMES g++-12 g++-13 g++)
     set(CMAKE_CUDA_HOST_COMPILER ${ATTNFUZZ_CUDA_HOST})
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      # That of the GPU here. Without one the newest that has kernels of its own, to see that all compiles;
-      # what travels to other machines names its architectures (the preset bundle).
+      # The architecture of this machine's GPU. Without a GPU, the newest one that has special
+      # kernels, so that all code is compiled. A build for other machines names its architectures
+      # (the preset bundle).
       set(CMAKE_CUDA_ARCHITECTURES 90a-real)
       find_program(ATTNFUZZ_NVIDIA_SMI nvidia-smi)
       if(ATTNFUZZ_NVIDIA_SMI)
@@ -33,7 +35,7 @@ else()
     endif()
     enable_language(CUDA)
     if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
-      # CMake 3.25 does not know that nvcc speaks C++20, and refuses targets that ask for it.
+      # CMake 3.25 does not know that nvcc supports C++20, and rejects targets that require it.
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
     endif()

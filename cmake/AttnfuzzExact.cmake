@@ -1,5 +1,6 @@
-# attnfuzz_refuse_inexact(<kernel> <options>): ends configuration where a kernel that is to be EXACT is compiled with
-# what rounds otherwise on a GPU than on the executor, by its own options, the directory's or the project's.
+# attnfuzz_refuse_inexact(<kernel> <options>): stops the configuration if an EXACT kernel is
+# compiled with an option that makes a GPU round differently from the executor. It looks at the
+# kernel's options, the directory's and the project's.
 include_guard(GLOBAL)
 function(attnfuzz_refuse_inexact name options)
   get_directory_property(of_directory COMPILE_OPTIONS)

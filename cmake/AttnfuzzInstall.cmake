@@ -1,5 +1,5 @@
-# cmake --install: the command with its workers, our kernels, the Python package, and what a project
-# of its own needs to have its kernels checked (attnfuzzConfig.cmake.in says how).
+# cmake --install: installs the command with its workers, our kernels, the Python package, and the
+# files that another project needs to check its kernels (attnfuzzConfig.cmake.in says how).
 #
 #   bin/              attnfuzz, attnfuzz-identity, attnfuzz-translate, a worker a build and back end
 #   lib/              libattn_*.so: found beside bin/, as in the build tree; the CPU executor as a library;
@@ -13,10 +13,10 @@
 #   share/man/, share/bash-completion/, share/zsh/, share/fish/
 #   share/doc/attnfuzz/
 #
-# The component `package` is what a wheel holds: all of the above that checks others' kernels, without
-# our own, sanitizers' workers and Slurm. What has not been built of workers, kernels and builds is left out;
-# the command, attnfuzz-identity, attnfuzz-translate and the executor must be there: `--target tools`
-# makes them, and none of our kernels.
+# The component `package` is the content of a wheel: everything that is needed to check other
+# kernels, without our kernels, the sanitizers' workers and Slurm. Workers, kernels and builds that
+# have not been built are left out. The command, attnfuzz-identity, attnfuzz-translate and the
+# executor are required. `--target tools` builds these, and none of our kernels.
 #
 # The folders are fixed relative to one another: the command finds its workers
 # beside itself, and the whole may be moved. `cmake --workflow --preset release` packs it.
@@ -78,7 +78,7 @@ foreach(build IN LISTS builds)
 endforeach()
 add_custom_target(tools DEPENDS attnfuzz attnfuzz-identity attnfuzz-translate attnfuzz-executor ${workers} ${seeded_bugs})
 
-# All that the preset `release` packs.
+# Builds everything that the preset `release` packs.
 add_custom_target(release DEPENDS tools python-package)
 foreach(kernel IN LISTS kernels)
   get_property(builds GLOBAL PROPERTY ATTNFUZZ_BUILDS_${kernel})
@@ -113,7 +113,7 @@ list(TRANSFORM modules PREPEND cmake/)
 install(FILES ${package}/attnfuzzConfig.cmake ${package}/attnfuzzConfigVersion.cmake ${modules}
         DESTINATION ${package_dir} COMPONENT package)
 
-# cpack: all that was built, in one archive that may be unpacked anywhere.
+# cpack packs everything that was built into one archive, which may be unpacked anywhere.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
 set(CPACK_GENERATOR TGZ)
 set(CPACK_STRIP_FILES ON)

@@ -10,25 +10,25 @@
 #   attn_<name>_cpu-<build> lib/libattn_<name>_cpu-<build>.so the same, instrumented: see AttnfuzzBuilds.cmake
 #   attn_<name>_cuda        lib/libattn_<name>_cuda.so       nvcc; only where ATTNFUZZ_HAVE_CUDA
 #
-# Each exports attn_kernel_at() and carries attn_build_identity (kernels/identity.h):
-# hashes of what the compiler reads for it from ROOT (default: the project's source
-# tree), computed anew whenever one of those files or the flags change.
-# Sources of CUDA as it stands, with <<<>>> and whatever else nvcc takes, are translated for the executor.
+# Each exports attn_kernel_at() and carries attn_build_identity (kernels/identity.h): hashes of what
+# the compiler reads for it from ROOT (default: the project's source tree), computed anew whenever
+# one of those files or the flags change. Plain CUDA sources, with <<<>>> and anything else that
+# nvcc takes, are translated for the executor.
 # CUDA_SOURCES are compiled for CUDA alone. APART are those of SOURCES that see no name of ours on the executor but
 # namespace simt (kernels/cuda_source/apart.h): a user's code whose adapter is another source. OPTIONS go to every compilation; INCLUDES are searched before the source tree,
 # so a patched copy of kernels/ can be compiled as another kernel; DIRECTORY is
 # where the library goes, for one that the commands should not list as ours.
 # BUILDS: those to build for the CPU, of plain, ATTNFUZZ_BUILDS and coverage (default:
 # all but coverage, which fuzz targets and campaigns want and nothing else). With g++: plain alone.
-# EXACT: for CUDA every fma stands in the source (-fmad=false), so that its bits are those of the executor in
-# a device's arithmetic (--property cpu_gpu_bits, docs/checks.md). Options that give that up, and atomic additions of
-# floats (check-atomics.cmake), are refused.
+# EXACT: the CUDA build uses -fmad=false, so only the fma in the source are fused. Its bits are then
+# those of the executor in a device's arithmetic (--property cpu_gpu_bits, docs/checks.md). Options
+# that break this, and atomic additions of floats (check-atomics.cmake), are refused.
 # CHECKS registers its property runs with ctest; what follows it goes to
 # attnfuzz_add_checks (AttnfuzzChecks.cmake).
 #
-# This file serves attnfuzz's own kernels and, installed, those of any project
-# (attnfuzzConfig.cmake.in): ATTNFUZZ_INCLUDE_DIR is where kernels/attention.h is,
-# ATTNFUZZ_KERNEL_OPTIONS what directory options do not already say.
+# This file builds attnfuzz's own kernels and, once installed, those of any project
+# (attnfuzzConfig.cmake.in). ATTNFUZZ_INCLUDE_DIR is the folder of kernels/attention.h.
+# ATTNFUZZ_KERNEL_OPTIONS are options in addition to those of the directory.
 include_guard(GLOBAL)
 include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzBuilds.cmake)  # for a project of its own
 include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzChecks.cmake)
@@ -42,8 +42,8 @@ if(NOT TARGET attnfuzz::attnfuzz-translate)
 endif()
 
 # attnfuzz_add_identity(<target> [ROOT <dir>] [OBJECTS <object library>...] [DEPENDS <file>...])
-# Links attn_build_identity into a target: of its own sources, and of the object
-# libraries it holds. DEPENDS: what they need besides to be compiled.
+# Links attn_build_identity into a target. It covers the target's own sources and its object
+# libraries. DEPENDS: other files that their compilation needs.
 function(attnfuzz_add_identity target)
   cmake_parse_arguments(arg "" "ROOT" "OBJECTS;DEPENDS" ${ARGN})
   if(NOT arg_ROOT)
@@ -51,7 +51,7 @@ function(attnfuzz_add_identity target)
   endif()
   get_target_property(names ${target} SOURCES)
   if(NOT names)
-    set(names)  # it has objects of libraries alone
+    set(names)  # it has only objects of libraries
   endif()
   set(sources)
   foreach(name IN LISTS names)
@@ -128,7 +128,7 @@ endfunction()
 
 function(attnfuzz_add_kernel)
   list(FIND ARGN CHECKS checks_at)
-  list(SUBLIST ARGN 0 ${checks_at} own)  # all of it, where there is no CHECKS
+  list(SUBLIST ARGN 0 ${checks_at} own)  # all arguments if there is no CHECKS
   cmake_parse_arguments(arg "EXACT" "NAME;ROOT;DIRECTORY" "SOURCES;CUDA_SOURCES;APART;BACKENDS;OPTIONS;INCLUDES;BUILDS;LANES" ${own})
   if("${arg_NAME}" STREQUAL "" OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "attnfuzz_add_kernel needs NAME and SOURCES; not understood: '${arg_UNPARSED_ARGUMENTS}'")
@@ -155,14 +155,14 @@ function(attnfuzz_add_kernel)
     attnfuzz_refuse_inexact(${arg_NAME} "${arg_OPTIONS}")
     list(APPEND arg_OPTIONS $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>)
   endif()
-  # CUDA as it stands is translated for the executor first (translate.h): what has launches, dynamic
-  # shared memory or inline PTX, or is an adapter of a source that may have.
+  # Plain CUDA sources are first translated for the executor (translate.h): those with launches,
+  # dynamic shared memory or inline PTX, and adapters of such sources.
   set(translated)  # the overlay for clang, the mirror for g++
   foreach(source IN LISTS arg_SOURCES)
     if("cpu" IN_LIST arg_BACKENDS AND source MATCHES "\\.cu$")
       get_filename_component(source ${source} ABSOLUTE)
       set(found)
-      if(EXISTS ${source})  # or made by a build
+      if(EXISTS ${source})  # a generated source may not exist yet
         file(STRINGS ${source} found LIMIT_COUNT 1 REGEX "<<<|ATTN_ADAPTER|extern .*__shared__|asm *(volatile)? *\\(")
       endif()
       if(found)
@@ -221,7 +221,7 @@ function(attnfuzz_add_kernel)
     foreach(source IN LISTS arg_SOURCES)
       get_filename_component(source ${source} ABSOLUTE)
       if(backend STREQUAL "cpu" AND source MATCHES "\\.cu$")
-        # A .cu file has one language in a directory, and that is nvcc's.
+        # In a directory, CMake compiles a .cu file in one language only, CUDA.
         file(RELATIVE_PATH name ${arg_ROOT} ${source})
         string(MAKE_C_IDENTIFIER ${name} name)
         file(CONFIGURE OUTPUT ${generated}/${name}.cc CONTENT "#include \"@mirror@@source@\"\n" @ONLY)
@@ -257,10 +257,10 @@ function(attnfuzz_add_kernel)
       list(PREPEND includes ${mirrors})
     endif()
     if(backend STREQUAL "cpu")
-      # Stand-ins for the toolkit's headers, that are not to be mixed with the toolkit's.
+      # These stand-ins for the toolkit's headers must not be mixed with the real ones.
       list(APPEND includes ${ATTNFUZZ_INCLUDE_DIR}/kernels/cuda_source/include)
-      # Loops stay loops: a GPU needs them unrolled, for registers cannot be indexed. Here half of the compilation
-      # would go into it, and a call hardly gains. g++ does not unroll them at -O2.
+      # Does not unroll loops. A GPU needs unrolling because registers cannot be indexed. On the CPU
+      # it would double the compilation time and hardly speed up a call. g++ does not unroll at -O2.
       if(gnu)
         list(APPEND options -fno-gnu-unique -Wno-psabi)  # a library with unique symbols is never unloaded
       else()
@@ -275,8 +275,9 @@ function(attnfuzz_add_kernel)
     target_link_options(${target} PRIVATE ${link_options})
 
     if(translated AND backend STREQUAL "cpu")
-      # cuda_runtime.h comes by itself, as with nvcc. CUDA code reads half2 as unsigned, four floats as a float4: nvcc
-      # takes that as it is meant. Of int2{threadIdx.x, 0} nvcc warns.
+      # cuda_runtime.h is included automatically, as nvcc does. CUDA code reads half2 as unsigned
+      # and four floats as float4. nvcc allows this aliasing, and only warns about int2{threadIdx.x,
+      # 0}.
       target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include cuda_runtime.h>"
         $<$<COMPILE_LANGUAGE:CXX>:-fno-strict-aliasing> $<$<COMPILE_LANGUAGE:CXX>:-Wno-narrowing>)
       if(NOT gnu)

@@ -1,4 +1,4 @@
-# ATTNFUZZ_NUMPY_PYTHON: the first Python that has NumPy; empty where none has.
+# ATTNFUZZ_NUMPY_PYTHON: the first Python that has NumPy; empty if none has.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 set(ATTNFUZZ_NUMPY_PYTHON)
 foreach(candidate ${Python3_EXECUTABLE} /usr/bin/python3)

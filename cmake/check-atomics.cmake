@@ -1,8 +1,8 @@
 # cmake -P check-atomics.cmake -- NVCC ARGUMENT...
 #
-# Launches nvcc as it is told to, and looks through the PTX that it makes on its way: an atomic addition of
-# floating-point numbers, by whatever name it was called, adds in the order in which threads come and may have other
-# bits each time. The compilation fails then, and says what it is. A loop around a compare-and-swap is not seen.
+# Runs the given nvcc command and searches its PTX for atomic additions of floating-point numbers.
+# Such an addition follows the order of threads, so its bits may change from run to run. If there is
+# one, the compilation fails and names it. A loop around a compare-and-swap is not recognised.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/nvcc-command.cmake)
 set(kept ${object}.kept)

@@ -1,10 +1,9 @@
 # cmake -P check-ptxas.cmake -- NVCC ARGUMENT...
 #
-# Launches nvcc as it is told to, with -Xptxas=-v among the arguments, and fails where
-# ptxas says that it spilled registers or gave up the pipelining that sm_90a kernels are
-# written for:
+# Runs the given nvcc command, which should have -Xptxas=-v. Fails if ptxas reports spilled
+# registers, or that it gave up the pipelining that sm_90a kernels need:
 #   any warning C75xx: C7508 setmaxnreg ignored, C7510 to C7519 wgmma serialised or a fence injected
-# Without -Xptxas=-v it launches and asks nothing.
+# Without -Xptxas=-v it only runs the command.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/nvcc-command.cmake)
 execute_process(COMMAND ${command} RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)

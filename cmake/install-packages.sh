@@ -1,7 +1,7 @@
 #!/bin/sh
-# install-packages.sh [tests]: installs what attnfuzz is built with, on Debian 12,
-# and what some of its tests need besides; nothing that is there already. Needs
-# root or sudo only if something is missing.
+# install-packages.sh [tests]: installs the packages that building attnfuzz needs on Debian 12. With
+# `tests`, it also installs those of some tests. It skips installed packages, and needs root or sudo
+# only if one is missing.
 set -eu
 
 packages="cmake ninja-build g++-12 clang-19 libclang-rt-19-dev lld-19 llvm-19 git

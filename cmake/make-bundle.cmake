@@ -1,8 +1,8 @@
 # cmake -D source=DIR -D build=DIR -D "kernels=NAME NAME" -P make-bundle.cmake
 #
-# Packs what AttnfuzzBundle.cmake says: stripped programs and libraries, the
-# corpus, the scripts. Fails if a binary needs more than the C library, or if
-# the archive is larger than it may be.
+# Makes the archive for AttnfuzzBundle.cmake: stripped programs and libraries, the corpus, the
+# scripts. Fails if a binary needs more than the C library, or if the archive is larger than
+# most_bytes.
 cmake_minimum_required(VERSION 3.25)
 set(most_bytes 52428800)  # 50 MiB
 
@@ -29,7 +29,7 @@ foreach(binary IN LISTS programs modules test_modules)
   string(REGEX MATCHALL "Shared library: \\[[^]]+\\]" needed "${dynamic}")
   foreach(library IN LISTS needed)
     string(REGEX REPLACE ".*\\[(.*)\\]" "\\1" library "${library}")
-    # Found beside it: the bundle has it too.
+    # This library lies beside the binary, so the bundle contains it, too.
     if(EXISTS ${build}/lib/${library})
       continue()
     endif()

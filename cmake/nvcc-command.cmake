@@ -1,5 +1,5 @@
-# For a script that is run as cmake -P SCRIPT -- NVCC ARGUMENT...: `command`, a list of what stands behind the first --,
-# and `object`, what it is to make.
+# For a script that is run as cmake -P SCRIPT -- NVCC ARGUMENT... Sets `command`, the list of
+# arguments after the first --, and `object`, the output file of that command.
 set(command)
 set(at 0)
 while(NOT CMAKE_ARGV${at} STREQUAL "--")

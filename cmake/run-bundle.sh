@@ -13,16 +13,15 @@
 #   sanitize   compute-sanitizer's four tools over the corpus, each shown a
 #              planted fault first (SANITIZE_TOOLS)
 #   bench      attnfuzz bench on both back ends: results/bench.json
-#   builds      drawn cases of both kernels in every build of the executor: none may
+#   builds      drawn cases of our kernels in every build of the executor: none may
 #              fail (BUILD_CASES, BUILDS)
 #   kernels    fuzz/bench/bench.py beside PyTorch: results/kernels.json
 #   torch      fuzz/bench/plain_loop.py over PyTorch's back ends: results/torch.json
 #
-# OUT (./out): one log a step, and results.tar.gz. STEP_SECONDS, in capitals
-# (TESTS_SECONDS, CHECK_SECONDS, ...), is what a step may take; one that does not
-# end is stopped and has failed. PYTHON (python3) is the one that has torch.
-# Test programs look for workers and libraries in the folder they were built in:
-# where there is none, a link to this folder stands there while they run.
+# Environment variables: OUT (./out) gets a log of each step, and results.tar.gz. TESTS_SECONDS,
+# CHECK_SECONDS, ... limit each step; a step that takes longer is stopped and fails. PYTHON
+# (python3) is an interpreter with torch. Test programs look for workers and libraries in their
+# build folder. If it does not exist, a link to this folder takes its place while they run.
 #
 # Exit status: 0 if every step passed, else 1.
 # shellcheck disable=SC2016,SC2317  # steps are called by name; one script within runs per test
@@ -96,7 +95,7 @@ run_check() {
   local backend status=0 jobs
   local -A digest
   for backend in cpu cuda; do
-    # Each job on the GPU has a context of its own.
+    # Each job on the GPU has its own context, so there are few.
     jobs=$cores
     [ "$backend" = cuda ] && [ "$cores" -gt 4 ] && jobs=4
     bin/attnfuzz check $(cat own-kernels) --backend "$backend" --seed "$CHECK_SEED" --cases "$CHECK_CASES" --jobs "$jobs" \
@@ -148,7 +147,7 @@ sanitize_one() {
   timeout -k 5 "$limit" compute-sanitizer --tool "$tool" --target-processes all --require-cuda-init=no --log-file "$log" \
     bin/attnfuzz replay "$@" --backend cuda --kernel "$kernel" --watchdog 300 >"${log/sanitize-/replay-}" 2>&1
   replayed=$?
-  # A worker is ended with a signal, which may cost its summary: messages count too.
+  # A worker that is ended by a signal may print no summary, so messages count too.
   local messages='Invalid|Misaligned|Uninitialized|Barrier error|(Error|Warning): .*(Race|hazard)|Program hit'
   errors=$(
     { grep -c -E "^=+ +($messages)" "$log"
@@ -249,7 +248,7 @@ overall=0
 for step in "${steps[@]}"; do
   budget_name=${step^^}_SECONDS
   budget=${!budget_name}
-  # The tests' own limit is a program's; the step's covers all of them.
+  # TESTS_SECONDS limits each test program; the whole step gets twice as long.
   [ "$step" = tests ] && budget=$((budget * 2))
   echo "=== $step (at most $budget s)"
   start=$SECONDS

@@ -19,8 +19,8 @@ inline constexpr KnownFeatures kCopiesKnow = {
                                       ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED};
 
 // Both read tensors in host memory, K and V as they are before the call, and nothing of a plan. Expected::integer holds
-// the bits of an element, zero-extended. Rows are (batch, head, new row), or (pair, head). Throw UnknownFeatures for a
-// kind of problem that they do not know.
+// the bits of an element, zero-extended. Rows are (batch, head, new row), or (pair, head). Both
+// functions throw UnknownFeatures for a kind of problem that they do not know.
 Reference evaluate_append(const attn_problem& problem, const attn_tensors& host);
 Reference evaluate_copies(const attn_problem& problem, const attn_tensors& host);
 

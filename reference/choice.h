@@ -1,5 +1,5 @@
-// The oracle of the operation nsa_select (ATTN_FEATURE_NSA_SELECT): which blocks of keys each query attends over. The
-// scores are given, so there is one right answer, ties included.
+// The oracle of the operation nsa_select (ATTN_FEATURE_NSA_SELECT): the blocks of keys that each
+// query attends over. The scores are given, so there is one right answer, ties included.
 //
 //   Reference due = evaluate_choice(problem, tensors, plan, calibration);      // due[TensorId::kChosen].integer
 #pragma once

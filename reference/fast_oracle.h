@@ -2,7 +2,8 @@
 //
 //   std::string why;
 //   if (auto reference = fast.evaluate(problem, tensors, plan, calibration, sample, &why)) ...
-//   else evaluate(problem, tensors, plan, calibration, sample);   // `why`: it does not handle this problem
+//   else evaluate(problem, tensors, plan, calibration, sample);   // `why` says what it does not
+//   handle
 //
 // It is trusted less than evaluate(), which judges every failure. agreement.h says how far the two may
 // differ.

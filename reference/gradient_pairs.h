@@ -16,7 +16,8 @@ namespace attnfuzz::gradients {
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// A rule for an element that its number does not tell. If two rules meet in a sum, the larger one wins.
+// A rule for an element that its number does not express. If two rules meet in a sum, the larger
+// one wins.
 enum Taint : uint8_t { kPure = 0, kFree = 1, kNaNDue = 2 };
 
 inline Taint taint_of(double x) { return std::isnan(x) ? kNaNDue : std::isinf(x) ? kFree : kPure; }

@@ -64,8 +64,9 @@
 //                   sum_j [(P + E^P)(|dO v| + G)(1 + gamma(n + 1, u)) - P |dO v|])   of D' = sum_j P' (dO.v)'
 //   G   += |D' - D|
 //
-// A query with something that is not finite, or that may overflow, frees dK and dV of all keys of its batch entry
-// and KV head: 0 over a sum of NaN is NaN, unless the plan isolates hidden NaN.
+// If a query has a number that is not finite or may overflow, dK and dV of all keys of its batch
+// entry and KV head may be anything, unless the plan isolates hidden NaN. The reason is that a
+// weight of 0 divided by a sum that is NaN is NaN.
 //
 // The second sum is that of a softmax's own derivative. eps_r is the error of the division, and G there has no D.
 // B^o has the rounding of O to the input's format, though a function may keep O in fp32.
@@ -92,7 +93,7 @@ inline attn_problem forward_of(attn_problem problem) {
 struct ExactRows {
   const double* o;    // rows x dim_v
   const double* lse;  // rows; it has the sink, whatever the plan says
-  // B^o and B^lam of a kernel that computes both by itself; nullptr: it has these numbers.
+  // B^o and B^lam of a kernel that recomputes O and LSE; nullptr: it has exactly `o` and `lse`.
   const double* o_error = nullptr;
   const double* lse_error = nullptr;
 };
@@ -101,9 +102,9 @@ struct ExactRows {
 inline bool recomputes(const attn_plan& plan) { return plan.saved == ATTN_SAVED_RECOMPUTED; }
 
 // Reads q, k, v, dout, o and lse of `host`, in host memory, and dlse, bias, mask, sink, key_lengths, cu_q and cu_k if
-// the problem has them. Of dbias it reads the strides: they say over what it is summed. Throws UnknownFeatures for a
-// kind of problem that it does not know. A sample chooses queries, for dQ, and keys, for dK and dV; with dbias or
-// dsink all are evaluated.
+// the problem has them. It reads the strides of dbias: they show the dimensions over which dbias is
+// summed. Throws UnknownFeatures for a kind of problem that it does not know. A sample chooses
+// queries, for dQ, and keys, for dK and dV; with dbias or dsink all are evaluated.
 Reference evaluate_gradients(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                              const Calibration& calibration, RowSample sample = {},
                              const ExactRows* exact = nullptr);

@@ -1,5 +1,5 @@
-// The oracle of the operation merge (ATTN_FEATURE_MERGE): what two sides' results give together, with a bound
-// for each element. rows/merged_rows.h has the derivation.
+// The oracle of the operation merge (ATTN_FEATURE_MERGE): the merged result of two sides, with a
+// bound for each element. rows/merged_rows.h has the derivation.
 //
 //   Reference due = evaluate_merge(problem, tensors, plan, h200());
 #pragma once

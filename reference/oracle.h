@@ -23,8 +23,9 @@
 //     matter.
 //   - An infinite query, visible key or visible bias: the row is unconstrained.
 //   - A hidden key does not matter, whatever its score.
-//   - Codes of 8 bits are what they stand for: NaN, and in E5M2 infinities. A key or value that the kernel's plan lets
-//     overflow its dtype counts as infinite (rows/kv_scales.h).
+//   - An 8-bit code counts as the number that it encodes: it may be NaN, and in E5M2 an infinity. A
+//     key or value that the kernel's plan lets overflow its dtype counts as infinite
+//     (rows/kv_scales.h).
 #pragma once
 
 #include <cstdint>
@@ -52,7 +53,7 @@ Reference evaluate_keys(const attn_problem& problem, const attn_tensors& host, c
                         const std::vector<int64_t>& rows, int64_t first, int64_t last, bool exact = true);
 
 // evaluate_keys() over all keys, for the oracle of another operation that attends over the keys that rows/visibility.h
-// lets a query see. That oracle has refused the kinds of problem that it does not know.
+// lets a query see. It does not refuse unknown kinds of problem: its caller must have refused them.
 Reference evaluate_visible(const attn_problem& problem, const attn_tensors& host, const ErrorModel& model,
                            const std::vector<int64_t>& rows, bool exact);
 

@@ -29,8 +29,8 @@ PartialReference evaluate_partials(const attn_problem& problem, const attn_tenso
 
 // The partials are dense: o is (split, row, dim_v), lse is (split, row), with rows in the order of
 // Reference. A partial with LSE -inf has no part in the result, whatever its O holds. A row whose LSEs are
-// all -inf is dead. A NaN LSE makes the row NaN; a NaN in O makes its column NaN. Of `host` only the sinks are
-// read, if there are some: they are merged here, not into the partials.
+// all -inf is dead. A NaN LSE makes the row NaN; a NaN in O makes its column NaN. `host` is read
+// only for the sinks, if the problem has sinks: they are merged here and not into the partials.
 Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const Calibration& calibration,
                        int64_t num_splits, const float* o, const float* lse, const attn_tensors& host = {});
 

@@ -1,8 +1,8 @@
 // The oracle of the operation selected (ATTN_FEATURE_SELECTED): attention over the keys of listed blocks.
 //
-// It is the forward pass of the keys that a query sees (rows/visibility.h), with the bound of the forward pass. A
-// kernel may take listed keys in any order, also if it declares one: bounds that follow the order of keys, and all that
-// rests on them, are left out.
+// It is the forward pass of the keys that a query sees (rows/visibility.h), with the bound of the
+// forward pass. A kernel may take listed keys in any order, even if its plan declares an order.
+// Bounds that depend on the order of keys are therefore not used.
 //
 //   Reference due = evaluate_selected(problem, tensors, plan, h200());
 #pragma once

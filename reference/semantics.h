@@ -34,8 +34,8 @@ ATTN_BOTH inline int64_t saturating_sum(int64_t a, int64_t b) {
   return a < kLeast - b ? kLeast : a + b;
 }
 
-// The numbers of queries and keys of a batch entry. A function that takes a number of keys alone is for an entry with
-// all seq_q queries.
+// The numbers of queries and keys of a batch entry. Functions that take only a number of keys
+// assume that the entry has all seq_q queries.
 struct Lengths {
   int64_t queries, keys;
 };

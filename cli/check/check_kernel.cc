@@ -99,7 +99,7 @@ class KernelCheck {
                        options_.jobs));
     if (!kernel.note.empty()) print("  note: " + kernel.note + "\n");
     for (const Property* property : options_.properties) print(expect_peer(*target_, *property));
-    batch_target_of(*target_, arguments_.target);  // says so where there is none
+    batch_target_of(*target_, arguments_.target);  // throws if it cannot judge batches
     if (checked_.measures != 0) print(confinement_text(checked_.measures));
   }
 
@@ -119,7 +119,7 @@ class KernelCheck {
     }
   }
 
-  // Leaves out the properties that do not speak of this kernel, and says why.
+  // Leaves out the properties that do not apply to this kernel, and says why.
   void choose_properties() {
     std::vector<const char*> foreign, silent, refused, infinite, by_name;
     std::erase_if(options_.properties, [&](const Property* property) {
@@ -219,14 +219,15 @@ class KernelCheck {
     return arguments_.properties.empty() ? "" : "cases of some properties";
   }
 
-  // Why it may be no pass, and the tables.
+  // Collects the reasons why the check may not pass, and the tables.
   void conclude() {
     CheckResult& result = checked_.result;
     if (!result.interrupted) collect_not_judged(arguments_, options_, part().empty(), checked_);
     if (result.coverage.cases() >= kFewestToMeasure) checked_.covered = measure(result.coverage, config_);
     const bool held = result.failures.empty() && !result.interrupted;
     if (held && kernel_has(operations::forward, checked_.kernel.features)) {
-      // A function of Python may take long to load; its tiles are a word of its caller's.
+      // A Python function may load slowly, and its tiles are only the user's declaration, so they
+      // are not checked.
       checked_.tiles = checked_.kernel.refuses_late ? KeyTiles{config_.tiles_q.front(), config_.tiles_k.front()}
                                                     : show_key_tiles(*open_on_terms(), config_.domain);
       if (const KeyTiles& tiles = *checked_.tiles; !tiles.broken.empty())
@@ -241,7 +242,7 @@ class KernelCheck {
     if (arguments_.census) print(text(result.census));
   }
 
-  // Builds that show what this one cannot, and that were not run.
+  // Names the builds that were not run and that find more than this one.
   std::vector<std::string> builds_not_run() const {
     std::vector<std::string> names;
     if (checked_.kernel.backend != ATTN_CPU) return names;
@@ -263,7 +264,7 @@ class KernelCheck {
       else
         idle.push_back(property->name);
     }
-    // A failure ends a check early: properties whose turn had not come are nothing that it left out.
+    // A failure ends a check early. Properties that had no turn by then do not count as left out.
     if (!idle.empty() && result.cases() > 0 && result.failures.empty())
       checked_.left_out.push_back(fmt::format("{} (judged nothing)", fmt::join(idle, ", ")));
     if (const std::vector<std::string> builds = builds_not_run(); !builds.empty())
@@ -288,7 +289,7 @@ class KernelCheck {
     file_warnings(*target_, filing, checked_);
     for (size_t n = 0; n < result.warnings.size(); ++n) say_warning(result.warnings[n], checked_.warnings[n]);
     for (Failure& failure : result.failures) {
-      std::unique_ptr<Target> there;  // of a case that was run in the build asan
+      std::unique_ptr<Target> there;  // the target of the build asan, if a case was run in it
       if (failure.c.build_kind != checked_.kernel.build_kind && failure.file.empty())
         there = filing.open_build(failure.c.build_kind);
       Filed& filed =

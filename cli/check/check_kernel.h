@@ -25,11 +25,11 @@ struct CheckArguments {
   std::string domain;  // the caller's; empty: none
   EntryOptions entry;  // of a CUDA source
   double reduce_seconds = 30;
-  bool census = false;   // print it
+  bool census = false;   // print the census
   bool verbose = false;  // print the tables, and all lines of a failure
 };
 
-// Throws UserError where the kernel cannot be asked, or not for that.
+// Throws UserError if the kernel cannot be opened or cannot be checked as the arguments say.
 Checked check_kernel(const KernelLibrary& library, const CheckArguments& arguments,
                      const Interrupts& interrupts);
 

@@ -17,8 +17,8 @@
 namespace attnfuzz {
 namespace {
 
-// The reproducer's name; with a number where a file of that name is another kernel's (two libraries of one
-// name).
+// The reproducer's name. It gets a number if another kernel has a file of that name (two libraries
+// with one name).
 std::string file_for(const Reproducer& r, const std::string& folder) {
   const std::filesystem::path stem = std::filesystem::path(folder) / reproducer_name(r);
   for (int n = 1;; ++n) {
@@ -51,16 +51,18 @@ class FailureFile {
   }
 
  private:
-  // The verdict in a fresh worker. Nothing if the failure must not be reduced: its own verdict then says why.
+  // Judges the failure in a fresh worker. Nothing if it must not be reduced; the failure's own
+  // verdict then stands.
   std::optional<Verdict> judge_again() {
-    // Two oracles that do not agree say nothing of the kernel, and here the CPU's is asked alone.
+    // A disagreement of two oracles is not a failure of the kernel. Here only the CPU's oracle
+    // judges.
     if (found_.fatal || found_.verdict.kind == Kind::kOracle) return std::nullopt;
     filing_.at_work(fmt::format("case {} fails: judged again, in a fresh worker", found_.index));
     std::optional<Verdict> again = confirm(found_.c, found_.verdict, *found_.property, target_, calibration_);
     found_.flaky = !again;
     if (again) return again;
     const bool numbers = is_about_numbers(found_.verdict.kind);
-    // A stranger's answer that depends on those before it.
+    // The answer of an untrusted kernel depends on earlier calls.
     if (numbers && filing_.untrusted) found_.verdict.exploit = Exploit::kState;
     if (numbers && !filing_.untrusted) {
       filing_.at_work(
@@ -88,7 +90,7 @@ class FailureFile {
     file = name;
   }
 
-  // The cases that must run before it, a file each.
+  // Writes the cases that must run before it, each to its own file.
   void write_before() {
     const std::string& file = filed_.reproducer;
     const std::string stem = file.substr(0, file.size() - std::string_view(".attn.json").size());
@@ -97,7 +99,7 @@ class FailureFile {
       held.property = one.property->name;
       filed_.before.push_back(fmt::format("{}.before-{}.json", stem, filed_.before.size() + 1));
       Reproducer r = reproducer_of(one.c, held, nullptr, target_);
-      r.kind.clear();  // it failed in nothing
+      r.kind.clear();  // this case did not fail
       write_file(filed_.before.back(), encode(r, filed_.before.back()));
       filed_.how.push_back(
           fmt::format("behind case {}, {}: {}", one.index, one.property->name, describe(one.c)));
@@ -110,7 +112,7 @@ class FailureFile {
     options.seconds = filing_.reduce_seconds;
     options.stop = filing_.stop;
     options.on_better = [this](const Case& best, const Verdict& v) { write(target_, best, v, nullptr); };
-    // Outside of what the caller asks for a kernel may fail by rights, and in another way.
+    // Outside of the caller's domain a kernel may fail legitimately, so the reduction stays inside.
     if (!filing_.check.terms) return options;
     Case inside = found_.c;
     keep_inside(filing_.check, inside);
@@ -131,7 +133,8 @@ class FailureFile {
     filed_.guess = guess_of(*filed_.reduction, target_, calibration_);
   }
 
-  // Asks the sanitizers' builds; one that sees more takes the failure over. The case is small already.
+  // Runs the case in the sanitizer builds. If one reports a fault, it reduces the case again. The
+  // case is already small.
   void ask_other_builds(ReduceOptions options) {
     constexpr double kOfSeconds = 0.5;
     options.seconds = kOfSeconds * filing_.reduce_seconds;
@@ -150,7 +153,7 @@ class FailureFile {
   Target& target_;
   const Calibration& calibration_;
   const Filing& filing_;
-  std::optional<std::vector<Earlier>> before_;  // without which it does not fail
+  std::optional<std::vector<Earlier>> before_;  // the cases that it needs to fail
   Filed filed_;
 };
 

@@ -35,7 +35,7 @@ void file_warnings(Target& target, const Filing& filing, Checked& checked);
 std::string try_found_before(Target& target, const Calibration& calibration, const Filing& filing,
                              Checked& checked);
 
-// Moves the case into --domain and --finite.
+// Changes the case so that it lies inside --domain and --finite.
 void keep_inside(const CheckOptions& check, Case& c);
 
 }  // namespace attnfuzz

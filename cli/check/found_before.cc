@@ -23,11 +23,11 @@ std::set<std::string> reproducers_in(const std::string& folder) {
   return files;
 }
 
-// The target that a file's case is to be judged by: `plain`, or `there` for a sanitizer's build that took the
-// failure over. nullptr: the file is another kernel's, back end's or build's.
+// The target that judges a file's case: `plain`, or `there` if a sanitizer's build reduced it.
+// nullptr if the file belongs to another kernel, back end or build.
 Target* target_for(const Reproducer& r, Target& plain, const Filing& filing, std::unique_ptr<Target>& there) {
   const KernelInfo& kernel = plain.info();
-  if (r.kind == kWarningKind || r.backend != kernel.backend) return nullptr;  // a warning was no failure
+  if (r.kind == kWarningKind || r.backend != kernel.backend) return nullptr;  // not a failure
   const BuildKind* build_kind = find_build_kind(r.c.build_kind);
   const bool took_over = build_kind != nullptr && build_kind->sanitizer() && more_to_see(kernel, {});
   if (took_over && filing.open_build) there = filing.open_build(build_kind->name);

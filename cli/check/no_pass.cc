@@ -18,8 +18,8 @@ namespace {
 // A tighter class of rounding is tried from this many cases on.
 constexpr uint64_t kFewestToTighten = 200;
 
-// A kernel that takes everything when it is asked may refuse later on. The floors of the draw say so of many
-// cases; this says so of few as well.
+// A kernel may accept everything when it is asked, and refuse later. The floors of the draw notice
+// this in a long check. This measurement also notices it in a short one.
 void measure_refused(const CheckResult& result, Checked& checked) {
   constexpr double kMost = 0.05;
   constexpr uint64_t kFewest = 20;
@@ -32,7 +32,7 @@ void measure_refused(const CheckResult& result, Checked& checked) {
                   checked.kernel.name, result.refused, result.features.cases));
 }
 
-// A slow kernel is asked little, and must not pass for that.
+// A slow kernel is asked about few problems. It must not pass because of that.
 void measure_pace(const CheckResult& result, double seconds, Checked& checked) {
   constexpr double kFewest = 50, kFewestASecond = 5;
   const PropertyStats all = total_of(result);
@@ -51,8 +51,8 @@ bool has_non_finite(Case c) {
   return c.planted.size() != planted;
 }
 
-// If a launch was refused for its shared memory: the bytes of the least device on which it would not be. Else
-// 0.
+// If a launch was refused because of its shared memory: the shared memory, in bytes, of the
+// smallest device that allows it. Otherwise 0.
 int64_t device_for(const Verdict& verdict) {
   if (!verdict.fault || verdict.fault->kind != ATTN_REPORT_LAUNCH || verdict.fault->shared_bytes <= 0) return 0;
   const auto device = std::ranges::lower_bound(kSharedOfDevices, verdict.fault->shared_bytes);

@@ -1,4 +1,4 @@
-// Why a check in which nothing failed is no pass, and what to declare.
+// Decides whether a check without a failure passes; if not, says why, and what to declare.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace attnfuzz {
 
-// Tells whether the property judged any case.
+// True if the property judged any case.
 bool judged_by(const CheckResult& result, const Property& property);
 
 // Measures the share of problems that an untrusted kernel takes, so that refusing is no way to pass. It must take
 // nearly all of the caller's domain, or some of all problems if there is no domain. Returns a line for -v.
 std::string measure_taken(Target& target, const CheckOptions& options, Checked& checked);
 
-// Fills checked.not_judged. `whole`: every property was judged by.
+// Fills checked.not_judged. `whole`: all properties took part.
 void collect_not_judged(const CheckArguments& arguments, const CheckOptions& options, bool whole,
                         Checked& checked);
 

@@ -40,7 +40,7 @@ std::string device_short_name(const std::string& device) {
   return name;
 }
 
-// The documented classes with what was measured in their place.
+// The documented classes, with the measured values in their place.
 Calibration make_calibration(const Json& measured, const std::string& backend) {
   const int64_t stride = measured.at("stride");
   Json table = json_of(calibration_text(documented()));

@@ -119,7 +119,7 @@ Exit start_campaign(CampaignArguments arguments) {
 
   CampaignSummary summary;
   {
-    // Events as JSON tell of the state themselves.
+    // With JSON events, no status line is needed.
     StatusLine line(is_terminal(STDERR_FILENO), arguments.json ? std::numeric_limits<double>::infinity() : 30);
     const OnEvent event = [&](const std::string& json) {
       const std::string text = arguments.json ? json : printable_lines(words_of(json_of(json), targets));
@@ -172,7 +172,7 @@ void add_campaign(CLI::App& app, Action& action) {
                    "kernels by name, plug-ins by path, or a CUDA source (mine.cu)")
       ->required();
   add_entry_options(*command, arguments->entry);
-  command->add_option("--out", options.dir, "folder of the campaign; one that is there is gone on with");
+  command->add_option("--out", options.dir, "folder of the campaign; an existing one is continued");
   add_prune_options(*command, *arguments);
   command->add_option("--backend", arguments->backends, "cpu, cuda or both")
       ->delimiter(',')
@@ -186,7 +186,7 @@ void add_campaign(CLI::App& app, Action& action) {
       ->capture_default_str();
   command
       ->add_option("--for", arguments->duration,
-                   "30s, 5m, 8h; a session that was broken off lasts what it still had")
+                   "30s, 5m, 8h; a session that was broken off gets its remaining time")
       ->capture_default_str();
   options.jobs = 0;
   command->add_option("--jobs", options.jobs, "processes on the CPU; 0: one a core")
@@ -216,7 +216,7 @@ void add_campaign(CLI::App& app, Action& action) {
       ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40))
       ->capture_default_str();
   command->add_flag("--finite", options.finite,
-                    "Q, K and V hold neither NaN nor infinity: of those the kernel may make what it likes");
+                    "draw no NaN or infinity in Q, K and V, for which the kernel promises nothing");
   command->add_option("--ledger", arguments->ledger, "file of known failures (fuzz/campaign/store/ledger.h)")
       ->check(CLI::ExistingFile);
   command->add_option("--reduce-seconds", options.reduce_seconds, "wall clock for reducing one failure")
@@ -229,7 +229,7 @@ void add_campaign(CLI::App& app, Action& action) {
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "events as JSON lines on standard output");
   command->add_flag("--no-seeded-bug,--no-canary", arguments->no_seeded_bug,
-                    "without the seeded bug that shows that the campaign finds any");
+                    "leave out the seeded bug, which shows that the campaign finds bugs");
   add_oracle_option(*command, arguments->target,
                     "of targets on a GPU; what fails by it, and one result in a hundred, is judged by the "
                     "CPU's too, and what fails is reduced by that alone");

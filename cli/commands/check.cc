@@ -1,4 +1,5 @@
-// attnfuzz check: what it is asked for, kernel by kernel, and what is made of it for people and machines.
+// attnfuzz check: parses the arguments, checks kernel by kernel, and writes the results for people
+// and machines.
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -21,7 +22,7 @@
 namespace attnfuzz {
 namespace {
 
-// A stranger who knew the cases could be right on those alone.
+// If an untrusted kernel's author knew the cases, the kernel could be right on those alone.
 uint64_t drawn_seed() {
   uint64_t seed = 0;
   if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
@@ -29,8 +30,9 @@ uint64_t drawn_seed() {
   return seed % kMostCounted;
 }
 
-// Throws UserError unless files can be kept in the folder. The folder itself is made when there is a failure. What is
-// made here has a name of its own: another check may want the same folder now.
+// Throws UserError unless files can be written to the folder. The folder itself is made at the
+// first failure. The test file has a unique name, because another check may use the same folder
+// now.
 void expect_folder(const std::string& out) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::absolute(out).lexically_normal();
@@ -100,7 +102,7 @@ void write_results(const CheckArguments& arguments, const std::vector<Checked>& 
   if (!arguments.json.empty()) write_to(arguments.json, json);
 }
 
-// Says on standard error why it is no pass though nothing failed.
+// Says on standard error why the check does not pass although nothing failed.
 Exit conclude(const std::vector<Checked>& all, const Interrupts& interrupts) {
   bool found = false, unjudged = false;
   for (const Checked& checked : all) {
@@ -153,7 +155,7 @@ void add_draw_options(CLI::App& command, CheckArguments& arguments) {
       "The kernel must take the sizes that this names (docs/own-kernel.md). For an untrusted kernel "
       "it replaces the declaration (docs/untrusted.md)");
   command.add_flag("--finite", arguments.check.finite,
-                   "Q, K and V hold neither NaN nor infinity: of those the kernel may make what it likes");
+                   "draw no NaN or infinity in Q, K and V, for which the kernel promises nothing");
 }
 
 // Adds the options that choose what is printed and written.

@@ -1,4 +1,4 @@
-// attnfuzz explain: what the case of a file is, and how it goes wrong.
+// attnfuzz explain: shows the case of a file, and how it fails.
 #include "properties/explain/explain.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// attnfuzz export: a finding as one C++ or Python file, for the one who gets the bug report.
+// attnfuzz export: writes a finding as one C++ or Python file, for the reader of a bug report.
 #include "properties/export/export.h"
 
 #include <cstdio>
@@ -83,7 +83,7 @@ void add_export(CLI::App& app, Action& action) {
   add_case_arguments(*command, *arguments);
   command->add_flag(
       "--cpp", arguments->cpp,
-      "a C++17 file that needs kernels/attention.h alone; its head names the paths that worked here");
+      "a C++17 file that needs only kernels/attention.h; its head names the paths that worked here");
   command->add_flag("--python", arguments->python,
                     "a Python script that needs NumPy alone; of a Python function's failure one that imports "
                     "the function from its file");

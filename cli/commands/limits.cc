@@ -1,5 +1,5 @@
-// attnfuzz limits: what a kernel takes, found out by asking its plan() and by running it, as a declaration to
-// paste.
+// attnfuzz limits: finds what a kernel takes, by its plan() and by running it, and prints a
+// declaration to paste.
 #include <fmt/format.h>
 
 #include "base/printable.h"
@@ -59,7 +59,7 @@ Exit run_limits(LimitsArguments arguments) {
     throw UserError(
         target->info().name +
         " has no forward pass, and limits asks for forward problems alone: its plan() says what it refuses");
-  // Nobody has said yet what it takes, so what it raises says that it does not.
+  // The function declares no limits yet, so an exception counts as a refusal.
   const AskedLate late = {.seconds = 60, .raised = true, .runs = true};
   CheckOptions asked;
   asked.terms = found_by_running(*target);
@@ -76,7 +76,7 @@ Exit run_limits(LimitsArguments arguments) {
   for (attn_sizes attn_domain::* size :
        {&attn_domain::batch, &attn_domain::heads_q, &attn_domain::group, &attn_domain::seq_q,
         &attn_domain::seq_k, &attn_domain::dim_qk, &attn_domain::dim_v}) {
-    if ((takes.domain.*size).multiple == 1) (takes.domain.*size).multiple = 0;  // which says nothing
+    if ((takes.domain.*size).multiple == 1) (takes.domain.*size).multiple = 0;  // 1 is no limit
   }
   const Taken inside = problems_taken(*target, config, arguments.cases, late);
   const bool declared = target->info().domain.has_value();
@@ -85,7 +85,7 @@ Exit run_limits(LimitsArguments arguments) {
   } else {
     const std::string words = in_words(config.refused);
     print("  refuses " + (words.empty() ? "nothing that it was asked for" : words) + "\n");
-    if (declared) print("  it declares what it takes: this was asked inside of that\n");
+    if (declared) print("  it declares what it takes: only problems inside that were asked for\n");
     if (!target->info().refuses_late) emit("\n{}", as_c(takes));
     emit("\n{}\n", as_python(takes));
     const std::string terms = as_terms(takes);
@@ -100,7 +100,7 @@ Exit run_limits(LimitsArguments arguments) {
   }
   if (shown > kReasons) print(fmt::format("  ... {} more reasons: -v prints them\n", shown - kReasons));
   if (inside.share() >= kOfDrawn) return kPassed;
-  print("these limits are not all that it has: declare what its reasons say\n");
+  print("it has further limits: declare what its reasons say\n");
   return kFound;
 }
 

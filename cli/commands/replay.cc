@@ -38,9 +38,10 @@ struct Opened {
   std::unique_ptr<Target> target;
 };
 
-constexpr int kRuns = 3;  // of a case that holds though its file says that it fails
+constexpr int kRuns = 3;  // runs of a case that passes although its file says that it fails
 
-// True if numbers show a failure of this kind. In a case that is not judged they may be nearly anything.
+// True if the output values show a failure of this kind. In a case that is not judged, they may
+// have nearly any value.
 bool shown_by_numbers(const std::string& kind) {
   return kind == kWarningKind || std::ranges::any_of(std::array{Kind::kWrong, Kind::kNonFinite, Kind::kRelation,
                                                                 Kind::kDirty, Kind::kBits},
@@ -57,14 +58,14 @@ std::optional<Verdict> fails_again(const Case& c, const Property& property, Targ
   return std::nullopt;
 }
 
-// Opens the file's kernel, unless it is the one before's.
+// Opens the file's kernel, unless the file before it had the same one.
 Target& target_of(const Reproducer& r, const TargetOptions& options, bool verbose, Opened& opened) {
   const std::string key =
       fmt::format("{} {} {} {}", r.kernel, options.backend, options.build_kind, options.peer);
   if (opened.key == key) return *opened.target;
   opened.target.reset();
   opened.target = open(library_of(r.kernel, options), options);
-  // A case is run again to be sure: both oracles say what they have to.
+  // A replay is a confirmation, so both oracles judge.
   put_oracle(*opened.target, options, true);
   opened.key = key;
   say_identity(identity_line(opened.target->info(), options), verbose);
@@ -80,7 +81,7 @@ void expect_bytes_of(const Reproducer& r, const std::string& path, Target& targe
   }
 }
 
-// A failure in the order of failure.h; of anything else the case and one sentence.
+// Prints a failure in the order of failure.h; for any other verdict, the case and one sentence.
 void tell(const Reproducer& r, const std::string& path, const Verdict& verdict, bool verbose) {
   if (verdict.outcome == Outcome::kFail) {
     print(failure_block(sections_of(r.c, verdict, r.needs, "replayed from " + path), verbose,
@@ -95,8 +96,8 @@ void tell(const Reproducer& r, const std::string& path, const Verdict& verdict, 
   print(path + ": " + describe(r.c) + "\n  " + (verbose ? verdict_text(verdict) : text));
 }
 
-// Says what follows where the verdict is not what the file says. A case that failed once and passes now is
-// mended, or comes and goes: then `verdict` becomes the failure.
+// Explains a verdict that differs from the file's. If a failing case passes now, it is run again.
+// If it then fails, it is flaky, and `verdict` becomes that failure. Otherwise it is fixed.
 void compare_with_file(const Reproducer& r, const std::string& path, const Property& property, Target& target,
                        const Calibration& calibration, bool verbose, Verdict& verdict) {
   if (r.kind == kWarningKind) {
@@ -156,7 +157,7 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
   return found || not_judged ? kFound : kPassed;
 }
 
-// Each file in a process of its own, for the tool watches processes.
+// Runs each file in its own process, because the tool watches whole processes.
 Exit replay_all_under(const ReplayArguments& arguments) {
   if (arguments.target.backend == "cpu")
     throw UserError("the build " + arguments.target.build_kind + " is the GPU's alone");

@@ -1,5 +1,5 @@
-// attnfuzz report: a campaign's folder as one HTML page, and as JSON; attnfuzz status:
-// how one stands that may still run. Both read the folder alone.
+// attnfuzz report writes a campaign's folder as one HTML page and as JSON. attnfuzz status shows
+// the state of a campaign, which may still run. Both only read the folder.
 #include "fuzz/report/report.h"
 
 #include <fmt/format.h>
@@ -30,7 +30,8 @@ struct ReportArguments {
   bool run = false, allow_stale = false, json = false, watch = false, verbose = false;
 };
 
-// Targets that findings are run on again for their pictures: one of each, or why there is none.
+// The open targets on which findings run again for their pictures, or why a target cannot be
+// opened.
 class Targets {
  public:
   explicit Targets(const ReportArguments& arguments) : named_(arguments.kernels) {
@@ -91,7 +92,8 @@ Exit run_report(const ReportArguments& arguments) {
   return static_cast<Exit>(report.status);
 }
 
-// Seconds since a shard last wrote down what it had done, at most 5 s after each case; nothing if none has.
+// Seconds since a shard last recorded its progress. A shard does so at most 5 s after each case.
+// Nothing if none has.
 std::optional<double> seconds_since_a_case(const std::string& dir) {
   namespace fs = std::filesystem;
   std::optional<fs::file_time_type> last;
@@ -168,7 +170,7 @@ Exit show(const ReportArguments& arguments) {
   return static_cast<Exit>(report.status);
 }
 
-// Again and again until the session has ended or was killed.
+// Repeats until the session has ended or was killed.
 Exit watch(const ReportArguments& arguments) {
   constexpr unsigned kSeconds = 5;
   for (;;) {
@@ -205,7 +207,7 @@ void add_report(CLI::App& app, Action& action) {
 
 void add_status(CLI::App& app, Action& action) {
   CLI::App* command =
-      app.add_subcommand("status", "Says how a campaign stands, also while it runs: reads its folder alone");
+      app.add_subcommand("status", "Says how a campaign stands, also while it runs: only reads its folder");
   const auto arguments = std::make_shared<ReportArguments>();
   command->add_option("dir", arguments->dir, "folder of the campaign")
       ->required()

@@ -5,7 +5,7 @@
 namespace attnfuzz {
 namespace {
 
-// Text as roff reads it: no character of it is a request or an escape.
+// Escapes text for roff, so that no character is read as a request or an escape.
 std::string roff(const std::string& text) {
   std::string out;
   for (const char c : text) {

@@ -8,8 +8,8 @@
 
 namespace attnfuzz {
 
-// In man(7)'s macros, for groff and mandoc. `table` as command_table() gives it, `version` as --version prints
-// it.
+// The page in man(7) macros, for groff and mandoc. `table` comes from command_table(). `version` is
+// the text of --version.
 std::string man_page(const std::vector<CommandRow>& table, const std::string& version);
 
 }  // namespace attnfuzz

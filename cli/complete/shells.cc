@@ -11,7 +11,7 @@ constexpr const char* kBash = R"(_attnfuzz() {
 complete -o default -F _attnfuzz attnfuzz
 )";
 
-// The first line lets it be a file of $fpath, the last one be sourced.
+// The first line makes it usable from $fpath. The last line makes it usable with `source`.
 constexpr const char* kZsh = R"(#compdef attnfuzz
 _attnfuzz() {
   local line

@@ -1,6 +1,6 @@
-// Scripts that complete words of the command in a shell. Each asks the command itself at every TAB, so that it
-// is never older than the command: `attnfuzz completion words -- WORDS` prints a line for each word that may
-// follow, the word, a tab, and what it means.
+// Scripts that complete words of the command in a shell. At every TAB a script runs `attnfuzz
+// completion words -- WORDS`, so it is never older than the command. The command prints a line for
+// each word that may follow: the word, a tab, and its meaning.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace attnfuzz {
 struct Shell {
   const char* name;
   const char* script;
-  const char* use;  // how it is loaded, as the help says it
+  const char* use;  // the help text that says how to load it
 };
 const std::vector<Shell>& shells();
 

@@ -17,8 +17,9 @@ constexpr const char* kClangs =
     "clang++-19 clang++-20 clang++-21 clang++-18 clang++-17 clang++-16 clang++-15 clang++";
 constexpr const char* kGnus = "g++ g++-15 g++-14 g++-13 g++-12";
 
-// The first of `names`, words for the shell, that is of the kind and version. A clang of a distribution may
-// lack the C++ library where g++ is complete, so a compiler that nobody has named must find <version>.
+// The first of `names`, each a shell command, with the right kind and version. A distribution's
+// clang may lack a C++ library although g++ is complete, so a compiler that the user did not choose
+// must find <version>.
 std::optional<Compiler> first_of(const std::string& names, bool is_clang, bool is_named) {
   const std::string source = is_named ? "" : "echo '#include <version>' | ";
   const std::string macros =

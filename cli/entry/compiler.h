@@ -12,14 +12,16 @@ struct Compiler {
   std::string version = {};  // the major one
 };
 
-// A clang of 15 or later, or else a g++ of 12 or later: of $CXX if that is set, else of the PATH. A `build`
-// that is compiled otherwise than plain needs a clang. Throws UserError that says what to install.
+// Finds a clang of 15 or later, or else a g++ of 12 or later: $CXX if it is set, else from the
+// PATH. A build with its own compiler flags needs clang. Throws UserError that says what to
+// install.
 Compiler compiler_of_this_machine(const std::string& build_kind);
 
 // "g++ 12 (/usr/bin/g++)".
 std::string describe(const Compiler& compiler);
 
-// Removes a build folder that another compiler has built in: CMake cannot change the compiler of one.
+// Removes the build folder if it was configured with another compiler, because CMake cannot change
+// that.
 void expect_build_by(const Compiler& compiler, const std::filesystem::path& build);
 
 }  // namespace attnfuzz

@@ -71,7 +71,7 @@ void expect_pages_that_can_be_said(const Entry& entry) {
         "'page = 16'");
 }
 
-// Throws UserError, which names it, for what the contract cannot express.
+// Throws UserError that names the part which the contract cannot express.
 void expect_what_can_be_said(const Entry& entry) {
   const bool pages = names_in_call(entry, "pages"), table = names_in_call(entry, "block_table");
   if (sets(entry.takes, "window_(left|right)") ||
@@ -104,7 +104,7 @@ void expect_what_can_be_said(const Entry& entry) {
         "they hold)");
 }
 
-// Left alone where it is the same, so that nothing is built again.
+// An unchanged file is not rewritten, so that nothing is built again.
 void write_if_new(const fs::path& path, const std::string& text) {
   std::string before;
   if (fs::exists(path)) {
@@ -120,7 +120,8 @@ void run_or_say(const std::string& what, const std::vector<std::string>& command
   constexpr size_t kMost = 1 << 20, kShown = 4000;
   const Ran ran = run_program(words, {.take_output = true, .most = kMost});
   if (ran.status == 0) return;
-  // The first error is the one to mend; without one, the end says most.
+  // Shows the first error, because it is the one to fix. If there is none, shows the end of the
+  // output.
   const size_t error = ran.output.find("error:");
   const size_t from = error != std::string::npos ? ran.output.rfind('\n', error) + 1  // npos + 1 is 0
                                                  : ran.output.size() - std::min(ran.output.size(), kShown);
@@ -128,8 +129,8 @@ void run_or_say(const std::string& what, const std::vector<std::string>& command
   throw UserError(what + " (" + describe_status(ran.status) + "): see above");
 }
 
-// The generator for a folder that CMake has not configured yet: Ninja if it is installed. CMake's own choice is
-// make, which a machine that has built attnfuzz need not have.
+// The generator for a folder that CMake has not configured yet: Ninja if it is installed. CMake's
+// default is make, which may be missing although attnfuzz was built here.
 std::vector<std::string> generator(const fs::path& build) {
   if (std::getenv("CMAKE_GENERATOR") != nullptr || fs::exists(build / "CMakeCache.txt")) return {};
   if (run_program({"sh", "-c", "command -v ninja"}, {.take_output = true}).status != 0) return {};

@@ -27,7 +27,7 @@ struct Entry {
   std::string call = {};                   // one expression
   std::string takes = {};                  // "dim = one_of(32, 64); causal = Causal::kOnly"; or empty
   std::string backend = {};                // "cpu" or "cuda"
-  std::string build_kind = {};             // that the library is built for; empty: plain
+  std::string build_kind = {};             // the build of the library; empty: plain
   std::vector<std::string> includes = {};  // folders of its headers, beside its own
 };
 
@@ -39,16 +39,16 @@ bool names_lengths(const std::string& call);
 // Tells whether a statement of --takes sets `field`, a regular expression.
 bool sets(const std::string& takes, const std::string& field);
 
-// Throws UserError for a text that is no call, for a kernel that is called without a launch, and for a call
-// that the contract cannot express.
+// Throws UserError if the text is not a call, if it calls a __global__ function without a launch,
+// or if the contract cannot express the call.
 void expect_entry(const Entry& entry);
 
 // The path of the library that build_entry() makes, without the build in its name.
 std::string library_path(const Entry& entry, const std::string& folder);
 
-// Writes a project to `folder`/STEM.attnfuzz, builds it with CMake, `compiler` and the package of this
-// installation, and returns the library's path, without the build in its name. Throws UserError: with what the
-// compiler said, or without a call.
+// Writes a project to `folder`/STEM.attnfuzz, builds it with CMake, `compiler` and the package of
+// this installation, and returns the library's path, without the build in its name. Throws
+// UserError with the compiler's message, or if there is no call.
 std::string build_entry(const Entry& entry, const Compiler& compiler, const std::string& folder);
 
 }  // namespace attnfuzz

@@ -120,7 +120,7 @@ std::vector<CampaignTarget> targets_of(const CampaignScope& scope, bool finite) 
     TargetOptions options = scope.target;
     options.backend = backend;
     options.build_kind = build_kind;
-    // Without a sanitizer a build that is compiled for itself, to count edges, checks what plain does.
+    // The build coverage has no sanitizer, so it finds what plain finds.
     const BuildKind* row = find_build_kind(build_kind);
     const bool as_plain = row != nullptr && row->kind == BuildKind::kBuilt && !row->sanitizer();
     const std::string seeded_build = as_plain ? "plain" : build_kind;

@@ -16,8 +16,8 @@ struct CampaignScope {
   bool no_seeded_bug = false;
 };
 
-// `finite`: Q, K and V hold neither NaN nor infinity. Throws UserError: a kernel cannot be opened or is stale,
-// two would have one name, or no property is left for one.
+// `finite`: Q, K and V hold neither NaN nor infinity. Throws UserError if a kernel cannot be opened
+// or is stale, if two targets would have the same name, or if no property is left for a target.
 std::vector<CampaignTarget> targets_of(const CampaignScope& scope, bool finite);
 
 }  // namespace attnfuzz

@@ -1,4 +1,4 @@
-// A file of a case, and what to judge it with: of replay, explain, export and reduce.
+// Opens the file of a case and the kernel to judge it with, for replay, explain, export and reduce.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,17 @@
 
 namespace attnfuzz {
 
-// A reproducer file; of a bare case, one with property `reference` and no kernel. Throws UserError.
+// Reads a reproducer file. A bare case becomes a reproducer with property `reference` and no
+// kernel. Throws UserError.
 Reproducer load_reproducer(const std::string& path);
-// The kernel to judge the case of the file at `path` with: `named` by --kernel, or the file's. A library is
-// loaded only if the caller names it: for one that the file alone names this throws and says how to name it.
+// The kernel to judge the case with: `named` by --kernel, or the one in the file at `path`. A
+// library is loaded only if the user names it. If only the file names a library, this throws
+// UserError that says how to name it.
 std::string trusted_kernel(const Reproducer& r, const std::string& path, const std::string& named);
-// Likewise what to compare its bits with: `named` by --peer, or the file's; empty: neither names any.
+// The same for the peer build to compare bits with: `named` by --peer, or the file's. Empty if
+// there is none.
 std::string trusted_peer(const Reproducer& r, const std::string& path, const std::string& named);
-// Takes the options that were not given from the file.
+// Fills in options that were not given with those of the file.
 TargetOptions for_file(TargetOptions options, const Reproducer& file);
 
 struct CaseArguments {
@@ -27,7 +30,7 @@ struct CaseArguments {
   EntryOptions entry;  // of a kernel that is a CUDA source
   TargetOptions target;
 };
-// FILE, --kernel, those of a CUDA source, and the options of a target.
+// Adds FILE, --kernel, the options of a CUDA source, and those of a target.
 void add_case_arguments(CLI::App& app, CaseArguments& arguments);
 void add_kernel_option(CLI::App& app, std::string& kernel);
 
@@ -36,7 +39,7 @@ struct OpenedCase {
   const Property& property;
   std::unique_ptr<Target> target;
   Calibration calibration;
-  std::string identity;  // identity_line(), and the note of expect_peer()
+  std::string identity;  // identity_line() and the note of expect_peer()
 };
 OpenedCase open_case(const CaseArguments& arguments);
 

@@ -23,11 +23,11 @@ namespace fs = std::filesystem;
 // The mark that the tool puts before each of its own lines.
 constexpr std::string_view kMark = "=========";
 
-// A finding's headline has one of these; its further lines are about where.
+// The headline of a finding contains one of these. Its further lines give the place.
 constexpr std::array kHeadlines = {"Invalid ", "Misaligned ",   "Uninitialized ", "Race reported",
                                    "hazard",   "Barrier error", "Program hit "};
 
-// A kernel that is wrong everywhere fills it.
+// The largest log that is read. A kernel that is wrong everywhere writes a long one.
 constexpr ReadLimits kLog = {int64_t{256} << 20, 0};
 
 struct Log {

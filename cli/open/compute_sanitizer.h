@@ -1,6 +1,6 @@
-// The builds that exist on a GPU only: a case is replayed under one of compute-sanitizer's tools, which reports
-// its findings, if any. It is some hundred times slower than a normal run, so it is meant for single cases: it
-// confirms and classifies a finding.
+// The builds that exist only on a GPU: they replay a case under a tool of compute-sanitizer. A
+// replay is some hundred times slower than a normal run, so it is meant to confirm and classify
+// single findings.
 #pragma once
 
 #include <string>

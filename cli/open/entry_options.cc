@@ -28,7 +28,8 @@ std::unique_ptr<Target> open_library(const std::string& path, TargetOptions opti
   return open(library_of(path, options), options);
 }
 
-// The findings, and what they were found from. A library of another hash was built from another source.
+// The limits that were found, with the hash of the library that they were found with. Another hash
+// means another source.
 struct Found {
   std::string call, takes, domain, hash;
   std::string statements;  // "dim = one_of(64, 128)"

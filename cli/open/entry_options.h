@@ -29,10 +29,9 @@ void add_entry_options(CLI::App& app, EntryOptions& options);
 // Throws UserError if --entry is given and no kernel is a source.
 void expect_source(const std::vector<std::string>& kernels, const EntryOptions& options);
 
-// `kernel` itself if it is no CUDA source; else the library that is built from it in `folder`. `terms` are
-// those of
-// --domain. Throws UserError as build_entry() does, and if the function takes none of the small problems
-// although its sizes and formats were left open.
+// Returns `kernel` itself if it is not a CUDA source, else the library that is built from it in
+// `folder`. `terms` are those of --domain. Throws UserError as build_entry() does, and also if the
+// function takes none of the small problems although its sizes and formats were left open.
 std::string library_of_source(const std::string& kernel, const EntryOptions& options,
                               const TargetOptions& target, const std::string& folder,
                               const std::optional<Terms>& terms = {});

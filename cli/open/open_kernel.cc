@@ -21,7 +21,8 @@ namespace attnfuzz {
 
 namespace {
 
-// A build may come from a file, and becomes part of a library's name.
+// The build's name may come from a file, and becomes part of a library's path, so it must be a
+// known one.
 std::string build_kind_of(const TargetOptions& options) {
   if (options.build_kind.empty()) return "plain";
   if (const std::string why = is_build_kind()(options.build_kind); !why.empty()) throw UserError(why);
@@ -188,7 +189,7 @@ std::unique_ptr<Target> open_in(const std::string& build_kind, const KernelLibra
   options.backend = "cpu";
   options.watchdog = 0;  // the build's own
   std::string error;
-  // One that is there and cannot be asked fails nothing, but is not to be passed over in silence.
+  // A build that exists but cannot run does not fail the check, but it is reported.
   const auto passed_over = [&](const std::string& why) {
     std::fprintf(stderr, "attnfuzz: the build %s is left out: %s\n", build_kind.c_str(),
                  printable(why, why.size()).c_str());
@@ -260,8 +261,8 @@ void say_identity(const std::string& line, bool verbose) {
 }
 
 std::string identity_line(const KernelInfo& kernel, const TargetOptions& options) {
-  // A stranger's library names its sources itself: whatever file it names would be read outside of its
-  // confinement.
+  // An untrusted library names its own source files. Reading them here would read any file that it
+  // names, outside of its confinement.
   const FreshnessReply reply =
       options.untrusted.empty() ? freshness(kernel) : FreshnessReply{Freshness::kNotAsked, ""};
   if (reply.freshness == Freshness::kStale && !options.allow_stale) {

@@ -1,7 +1,8 @@
-// Kernels as subcommands open them: found by name or path, not stale, with a peer build, an oracle, a batch
-// and a table of errors as the options say, and confined where they are not trusted.
+// Opens kernels for subcommands. A kernel is found by name or path, and must not be stale. The
+// options choose its peer build, oracle, batch and table of errors. Its worker is confined if the
+// kernel is not trusted.
 //
-// Each throws UserError with what to do.
+// Each function throws UserError that says what to do.
 #pragma once
 
 #include <memory>
@@ -28,9 +29,10 @@ std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& 
 std::unique_ptr<Target> open_in(const std::string& build_kind, const KernelLibrary& library,
                                 const BuildInfo& build, TargetOptions options);
 
-// Refuses a stale library unless that is allowed, and says what it is.
+// Returns a line that identifies the kernel. Throws UserError for a stale library unless that is
+// allowed.
 std::string identity_line(const KernelInfo& kernel, const TargetOptions& options);
-// Prints that line if the user wants it, or the library is stale.
+// Prints this line if `verbose`, or if the library is stale.
 void say_identity(const std::string& line, bool verbose);
 
 // For a property that compares with a peer build: throws UserError if the peer build cannot be opened. Returns
@@ -39,15 +41,15 @@ std::string expect_peer(Target& target, const Property& property);
 // Gives the target the oracle of the options, if that is not the CPU's. Do not call this in a process that
 // forks later: CUDA does not survive a fork. `all`: both oracles evaluate all problems, small ones too.
 void put_oracle(Target& target, const TargetOptions& options, bool all = false);
-// The judge of batches that --batch asks for; nullptr: it asks for none. Throws UserError where the target has
-// none.
+// The target's judge of batches if --batch is given, else nullptr. Throws UserError if the target
+// has none.
 BatchTarget* batch_target_of(Target& target, const TargetOptions& options);
 Calibration calibration_for(const KernelInfo& kernel, const TargetOptions& options);
 
-// The measures of the worker of an untrusted kernel, 0 for a trusted one; throws UserError if they cannot be
-// had. From then on nobody can trace this process either.
+// The measures for the worker of an untrusted kernel, 0 for a trusted one. Throws UserError if they
+// are not available. For an untrusted kernel, it also makes this process untraceable.
 uint32_t measures_of(const TargetOptions& options);
-// "confined: process, files, network, signals, system calls" and what is lacking, a line each.
+// "confined: process, files, network, signals, system calls", then a line for each missing measure.
 std::string confinement_text(uint32_t measures);
 
 }  // namespace attnfuzz

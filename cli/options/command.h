@@ -1,10 +1,11 @@
-// The attnfuzz command: one file a subcommand, each a function that declares
-// its options on the app and leaves behind what to do.
+// The attnfuzz command. Each subcommand is one file with a function that declares its options on
+// the app and sets the action to run.
 //
 //   void add_check(CLI::App& app, Action& action)
 //
-// Exit status: 0 it passed, 1 a failure was found or too little was judged, 2 bad use or
-// a bad file; of an interrupted check or campaign that had found nothing 128 and the signal's number.
+// Exit status: 0 it passed, 1 a failure was found or too little was judged, 2 bad use or a bad
+// file. An interrupted check or campaign that had found nothing exits with 128 plus the signal's
+// number.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,7 +16,7 @@
 
 namespace attnfuzz {
 
-// Numbers of cases and seeds: what JSON's readers keep exactly.
+// The largest number of cases and the largest seed: JSON readers keep integers up to 2^53 exactly.
 inline constexpr uint64_t kMostCounted = uint64_t{1} << 53;
 
 enum Exit { kPassed = 0, kFound = 1, kBadUse = 2 };

@@ -23,7 +23,7 @@ class Formatter : public CLI::Formatter {
   }
   std::string make_option_opts(const CLI::Option* option) const override {
     std::string type = CLI::Formatter::make_option_opts(option);
-    // A long list of names says less than its description.
+    // The description says more than a long list of names.
     const size_t open = type.find(":{"), close = type.find('}', open);
     if (close != type.npos && close - open > 20) type.erase(open, close - open + 1);
     return type;

@@ -1,5 +1,5 @@
-// The command's help: --help that fits 80 columns, and the word that was meant by a mistyped one. Both are made
-// from CLI11's own tree of subcommands and options; what a shell completes and the manual page are too
+// The command's help: --help in 80 columns, and suggestions for mistyped words. Both are made from
+// CLI11's tree of subcommands and options, like shell completion and the manual page
 // (complete/table.h).
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace attnfuzz {
 
-// For the app and, by inheritance, for subcommands that are added later.
+// Sets the formatter of the app. Subcommands that are added later inherit it.
 void set_formatter(CLI::App& app);
 
 // The text at the end of a subcommand's --help. `statuses`: the words for kPassed, kFound and kBadUse; empty:
@@ -28,10 +28,11 @@ void add_footer(CLI::App& command, const std::string& example, const std::vector
 // the option once had; they still work.
 std::vector<std::string> shown_names(const CLI::Option& option);
 
-// "  NAME            words", as list and --help have it: 80 columns wide.
+// "  NAME            words", in 80 columns, as `list` and --help print it.
 std::string beside(const std::string& name, const std::string& words, size_t column = 19);
 
-// One of `names`; else "there is no WHAT 'assan': did you mean 'asan'?". Completion knows them.
+// Accepts one of `names`. Otherwise it reports "there is no WHAT 'assan': did you mean 'asan'?".
+// Completion offers the names.
 CLI::Validator one_of(const std::string& what, const std::vector<std::string>& names);
 
 // Suggestions for a command line that could not be parsed: "'chekc': did you mean 'check'?", line by line.

@@ -102,7 +102,7 @@ void add_background_option(CLI::App& app, TargetOptions& options) {
 void add_untrusted_flag(CLI::App& app, TargetOptions& options) {
   app.add_flag(
          "--untrusted{available}", options.untrusted,
-         "the kernel is a stranger's: its worker is confined as far as this machine can, and what it says "
+         "the kernel is not trusted: its worker is confined as far as this machine can, and what it says "
          "of itself loosens no bound; --untrusted=strict: refused where anything is lacking")
       ->check(one_of("way to distrust a kernel", {"available", "strict"}));
   app.add_option("--errors", options.errors,

@@ -1,4 +1,4 @@
-// Options that several subcommands share, above all those that choose a kernel and how it is run.
+// Options that several subcommands share, mainly those that choose a kernel and how to run it.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct TargetOptions {
   int32_t arithmetic = ATTN_ARITHMETIC_ANY;  // of the cases
   double watchdog = 0;                       // seconds; 0: as default_watchdog() says
   bool allow_stale = false;
-  std::string oracle = "cpu";  // or cuda: then the GPU's oracle comes first, and the CPU's judges failures
+  std::string oracle = "cpu";  // "cuda": the GPU's oracle judges first, the CPU's judges failures
   int background = 0;          // threads that judge a sample of each batch by the CPU's oracle (BatchJudge)
   uint32_t batch = 0;          // cases judged at once on the device, beside the kernel (fuzz/batch); 0: none
   std::string peer;            // the peer build; empty: for a kernel on a GPU its build for the executor
@@ -38,7 +38,7 @@ CLI::Validator is_property();
 void add_calibration_option(CLI::App& app, TargetOptions& options);
 void add_watchdog_option(CLI::App& app, TargetOptions& options);
 void add_stale_flag(CLI::App& app, TargetOptions& options);
-// `then`: the help text about results that the CPU's oracle judges too.
+// `then`: the help text that says which results the CPU's oracle also judges.
 void add_oracle_option(
     CLI::App& app, TargetOptions& options,
     const std::string& then = "what fails by it, and one result in a hundred, is judged by the CPU's too");
@@ -53,7 +53,8 @@ void add_verbose_flag(CLI::App& app, bool& verbose, const std::string& what);
 // --untrusted, --errors, --backend, --build, --calibration, --watchdog, --allow-stale.
 void add_target_options(CLI::App& app, TargetOptions& options);
 
-// The options for a replay line that distrust the kernel as this command does: --untrusted and --errors.
+// The words for a replay line that make it distrust the kernel as this command does: --untrusted
+// and --errors.
 std::string distrust_words(const TargetOptions& options);
 
 // These throw UserError for a name or a duration that is not known.

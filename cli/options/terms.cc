@@ -44,7 +44,7 @@ std::optional<int64_t> whole_number(const std::string& text) {
   return static_cast<int64_t>(*value);
 }
 
-// A size of the domain, and what a case can have of it.
+// A size of the domain, with the range that a case can have.
 struct Limited {
   const char* name;
   std::vector<attn_sizes*> of;
@@ -78,7 +78,8 @@ void limit(const std::string& word, const Limited& size, size_t sign) {
   attn_sizes said = {};
   if (range ? n.size() != 2 : n.size() > (is == '=' ? std::size(said.list) : 1))
     refuse(word, "write a range as seq=1000..4096, and a list as dim=64,128 (12 at most)");
-  // No size is at most 0, or a multiple of it; and a limit from above may be larger than any size.
+  // An upper limit or a multiple must be at least 1. An upper limit may exceed the largest size of
+  // a case.
   const int64_t low = is == '<' || is == '%' ? std::max<int64_t>(size.low, 1) : size.low;
   if (std::ranges::min(n) < low || (is != '<' && std::ranges::max(n) > size.high))
     refuse(word, std::string(size.name) + " of a case is " + std::to_string(size.low) + ".." +
@@ -157,7 +158,7 @@ Terms parse_domain(const std::string& words) {
     const std::string name = word.substr(0, sign);
     if (lay(word, d)) continue;
     if (name == "lse_base" || name == "lse_dead") {
-      parse_errors(word);  // refuses what there is not
+      parse_errors(word);  // throws for an unknown word
       terms.errors += (terms.errors.empty() ? "" : " ") + word;
       continue;
     }

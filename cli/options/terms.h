@@ -1,4 +1,5 @@
-// The caller's terms of a check: the largest errors of a kernel, and the problems that it must take.
+// The caller's terms of a check: the error classes that a kernel may use, and the problems that it
+// must take.
 //
 //   parse_errors("accumulator=tensor p=input merges=8")    // a cap of plans (reference/model/error_cap.h)
 //
@@ -22,7 +23,7 @@ namespace attnfuzz {
 //   scale        fused, separate, separate_fma, folded_q
 //   v            as p                      sum    exp, rounded_p
 //   partials     fp32, input               qk     tf32
-//   merging      fp32, input: what weighs partials, and their sums (attention.h, merge_format)
+//   merging      fp32, input: format of merge weights and merged sums (attention.h, merge_format)
 //   merge        weight, lse, one_by_one   conversion  nearest, faithful
 //   merges, rescales, mma_block                     whole numbers from 1 on
 //   p_scale, v_scale                                numbers above 0

@@ -13,13 +13,13 @@ namespace attnfuzz {
 // One line. What matters most comes first: a narrow terminal cuts the end off.
 std::string status_of(const CampaignState& s);
 
-// An event; empty if it says nothing that the end does not say.
+// An event in words; empty if the summary at the end says the same.
 std::string words_of(const Json& e, const std::vector<CampaignTarget>& targets);
 
 // The end of the campaign in the folder `dir`, to standard output.
 void print_end(const CampaignSummary& s, const std::string& dir);
 
-// A campaign's folder; on stderr, what of it cannot be read and what was not judged.
+// Reads a campaign's folder. Prints on stderr which parts cannot be read and what was not judged.
 report::Report read_and_tell(const std::string& dir);
 
 }  // namespace attnfuzz

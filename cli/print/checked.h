@@ -22,7 +22,7 @@ struct Filed {
   double reduce_seconds = 0;
   FaultGuess guess = {};              // only with a reduction
   std::string replay = {};            // the command line that runs it again
-  std::vector<std::string> how = {};  // further lines of how it was found
+  std::vector<std::string> how = {};  // further lines about how it was found
   std::vector<std::string> statistics =
       {};  // declarations that would exclude the case, if the kernel does not promise to handle it
 };

@@ -19,7 +19,7 @@ inline constexpr size_t kMostFailureLines = 25;
 // `color`: for a terminal.
 std::string failure_block(const FailureSections& sections, bool all, bool color);
 
-// `where`: where the case comes from.
+// `where`: the origin of the case, in words.
 FailureSections sections_of(const Case& c, const Verdict& verdict, const std::vector<Need>& needs,
                             const std::string& where);
 

@@ -12,7 +12,7 @@
 namespace attnfuzz {
 namespace {
 
-// Messages are a kernel's own: XML has no word for some of what they may hold.
+// Messages come from a kernel, and may contain characters that XML cannot represent.
 void set(pugi::xml_node node, const char* name, const std::string& text) {
   node.append_attribute(name).set_value(printable_lines(text).c_str());
 }
@@ -40,7 +40,7 @@ void append(pugi::xml_node suites, const Checked& checked) {
     set(property, "name", "cases by path " + path);
     property.append_attribute("value").set_value(n.cases);
   }
-  // One a property, and one of the check as a whole where it is no answer.
+  // One test case for each property, and one for the whole check if it was not judged.
   std::map<std::string, pugi::xml_node> tests;
   const auto test = [&](const std::string& name) {
     const auto [it, is_new] = tests.try_emplace(name);

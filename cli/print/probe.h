@@ -1,4 +1,4 @@
-// --probe of replay and explain: a kernel's intermediates on paper.
+// --probe of replay and explain: prints a kernel's intermediate values.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,10 +16,10 @@ struct ProbeArguments {
 };
 void add_probe_option(CLI::App& command, ProbeArguments& arguments);
 
-// "BLOCK,WARP" or "X,Y,Z,WARP"; empty: nothing. Throws UserError.
+// Parses "BLOCK,WARP" or "X,Y,Z,WARP". Nothing for an empty text. Throws UserError.
 std::optional<ProbeRequest> parse_probe(const std::string& text);
 
-// Probes what failed, or the case itself if nothing did.
+// Probes the variant that failed, or the case itself if none did.
 ProbedCase probe(const Case& c, const Verdict& verdict, Target& target, const ProbeArguments& arguments);
 
 std::string probe_text(const Case& c, const ProbedCase& probed);

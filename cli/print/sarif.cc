@@ -1,5 +1,5 @@
-// Writes a check's failures for whoever shows them beside the code: SARIF, and the annotations of GitHub
-// Actions.
+// Writes a check's failures for tools that show them beside the code: SARIF, and GitHub Actions
+// annotations.
 #include <map>
 
 #include "base/json.h"
@@ -24,7 +24,7 @@ Place place_of(const Checked& checked, const Failure& failure, const Filed* file
   return {file.empty() ? checked.kernel.library : file, 1};
 }
 
-// Why a check is no pass beside its failures.
+// The reasons, other than failures, why a check does not pass.
 std::vector<std::string> lacks_of(const Checked& checked) {
   std::vector<std::string> lacks = checked.not_judged;
   if (checked.result.interrupted) lacks.push_back(kInterruptedWhy);
@@ -35,7 +35,7 @@ const Filed* filed_of(const Checked& checked, size_t failure) {
   return failure < checked.filed.size() ? &checked.filed[failure] : nullptr;
 }
 
-// A file's name as a URI: every byte that RFC 3986 does not let stand is written as %XX.
+// A file name as a URI. Every byte that RFC 3986 does not allow is written as %XX.
 std::string uri(const std::string& path) {
   std::string text;
   for (const unsigned char c : path) {

@@ -14,7 +14,7 @@ namespace attnfuzz {
 // "10,000"
 std::string counted(uint64_t n);
 
-// `properties`: how many judged. `seed`: said where it is not 1.
+// `properties`: the number of properties that judged. `seed`: printed unless it is 1.
 std::string summary_text(const Checked& checked, size_t properties, uint64_t seed, bool color);
 
 }  // namespace attnfuzz

@@ -8,12 +8,12 @@
 
 namespace attnfuzz {
 
-// "  reference            250    249      0      1    0.412    0.0031" and its head; the same of each
-// path through the kernel (fuzz/check/kernel_path.h).
+// "  reference            250    249      0      1    0.412    0.0031", one row a property, below
+// a head. A second table has the paths through the kernel (fuzz/check/kernel_path.h).
 std::string properties_table(const CheckResult& result);
 
-// The draw, coverage where it was measured, floors, digest and speed. `part`: which cases alone were drawn;
-// empty: all.
+// The draw, its coverage if it was measured, floors, digest and speed. `part`: the part of the
+// cases that was drawn; empty: all.
 std::string check_notes(const CheckResult& result, const Refused& refused,
                         const std::optional<Covered>& covered, const std::string& part);
 

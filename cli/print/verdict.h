@@ -19,10 +19,11 @@ std::string verdict_sentence(const Verdict& verdict);
 // The lines below the sentence: shape of the error, first wrong element, fault, plan, sampled rows.
 std::vector<std::string> verdict_details(const Verdict& verdict);
 
-// The sentence, the details and what was assumed, each in lines of its own.
+// The sentence, the details and the assumptions, each on lines of its own.
 std::string verdict_text(const Verdict& verdict);
 
-// One line of what plan() leaves open and what stands for it; empty if nothing is. `assumptions`: ErrorModel's.
+// One line that lists what plan() leaves open and what is assumed instead; empty if nothing is.
+// `assumptions`: those of ErrorModel.
 std::string assumed_line(const std::vector<Assumption>& assumptions);
 
 // The number of results that each oracle judged, for a kernel that is judged by the GPU oracle too.

@@ -1,4 +1,4 @@
-// Results for machines: to a file, or to a standard output that holds nothing else.
+// Writes results for machines to a file, or to a standard output that holds nothing else.
 #pragma once
 
 #include <initializer_list>
@@ -6,11 +6,11 @@
 
 namespace attnfuzz {
 
-// To the file, or to standard output where that is "-".
+// Writes to the file, or to standard output if `path` is "-".
 void write_to(const std::string& path, const std::string& text);
 
-// If one of `paths` is "-", text for a person goes to standard error while this lives, so that standard output
-// holds the results alone.
+// If one of `paths` is "-", text for people goes to standard error while this object lives.
+// Standard output then holds the results alone.
 class ResultsApart {
  public:
   explicit ResultsApart(std::initializer_list<std::string> paths);
@@ -19,7 +19,7 @@ class ResultsApart {
   ResultsApart& operator=(const ResultsApart&) = delete;
 
  private:
-  int stdout_ = -1;  // kept for them
+  int stdout_ = -1;  // the real standard output, for the results
 };
 
 }  // namespace attnfuzz

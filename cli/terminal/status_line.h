@@ -19,8 +19,8 @@
 
 namespace attnfuzz {
 
-// "fa1: 300 of 1000 cases (30 %), 5 s, 60 cases/s, 12 s left". `of`: 0 where time ends it, after `most`
-// seconds.
+// "fa1: 300 of 1000 cases (30 %), 5 s, 60 cases/s, 12 s left". If time limits the check, `of` is 0
+// and `most` is the limit in seconds.
 inline std::string progress_line(const std::string& kernel, uint64_t done, uint64_t of, double seconds,
                                  double most) {
   const double rate = static_cast<double>(done) / std::max(seconds, 1e-9);
@@ -62,7 +62,7 @@ class StatusLine {
 
  private:
   const bool terminal_;
-  const double every_;  // seconds, also before the first
+  const double every_;  // seconds between two lines, and before the first
   std::FILE* to_;
   std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
 };

@@ -1,5 +1,5 @@
-// Output for people: 80 columns, or those of the terminal; colours and lines that are written over only if they
-// are wanted.
+// Output for people. It has the terminal's columns, or 80. Colours and overwritten lines are used
+// only on a terminal that takes them.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,24 +10,26 @@
 
 namespace attnfuzz {
 
-// A terminal that a line can be written over on: not where TERM is "dumb" or not set.
+// True for a terminal on which a line can be overwritten. False if TERM is "dumb" or not set.
 bool is_terminal(int fd);
 
 // The same, unless NO_COLOR is set and not empty (https://no-color.org).
 bool takes_colors(int fd);
 
-// 80 where nothing says otherwise.
+// The number of columns; 80 if it is not known.
 int columns_of(int fd);
 
-// Lines longer than `width` are broken between words; what follows is indented as the line was, and by
-// two more. A word stays whole. Colours, and all but the first byte of a character, take no column.
+// Breaks lines longer than `width` between words. A continuation is indented by two more columns
+// than its line. A word is never broken. Colours, and all but the first byte of a character, take
+// no column.
 std::string wrapped(const std::string& text, int width = 80);
 
-// To standard output: wrapped on a terminal of any kind, line by line as it is elsewhere, for whoever searches
-// a log.
+// Prints to standard output. Text is wrapped on a terminal of any kind. Elsewhere lines stay whole,
+// which makes a log searchable.
 void print(const std::string& text);
 
-// To standard output as it is, for tables and machines: emit("{} cases in {:.0f} s\n", n, seconds).
+// Prints to standard output unchanged, for tables and machines: emit("{} cases in {:.0f} s\n", n,
+// seconds).
 template <typename... Parts>
 void emit(fmt::format_string<Parts...> format, Parts&&... parts) {
   const std::string text = fmt::format(format, std::forward<Parts>(parts)...);

@@ -11,7 +11,7 @@
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-// std::random_device of libstdc++ is made of it.
+// std::random_device of libstdc++ calls it.
 HIDDEN uint32_t arc4random(void) {
   uint32_t number;
   if (getrandom(&number, sizeof number, 0) != sizeof number) abort();
@@ -19,8 +19,8 @@ HIDDEN uint32_t arc4random(void) {
 }
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
-// libgcc finds an object's table of unwinding by it. The C library's own takes no lock; where there is none, the loaded
-// objects are looked through.
+// libgcc finds an object's unwind table with it. The C library's own version takes no lock. If
+// there is none, this one searches the loaded objects.
 static int (*of_the_c_library)(void*, struct dl_find_object*);
 
 __attribute__((constructor)) static void find_the_c_librarys(void) {

@@ -17,19 +17,19 @@ Verdict judged_by_cpu(const Case& c, const Property& property, Target& target, c
 }
 
 Verdict confirmed(const Verdict& by_batch, Verdict v, const Case& c) {
-  // In a large case the CPU's oracle judges a sample of the rows; the device judges all.
+  // In a large case the CPU's oracle judges a sample of the rows, while the device judges all rows.
   const bool all = v.sampled == by_batch.sampled;
   const auto fits = [&](int64_t rows, int64_t of) { return all ? rows == of : rows <= of; };
   const bool counted = fits(v.dead_rows, by_batch.dead_rows) &&
                        fits(v.uninformative_rows, by_batch.uninformative_rows) &&
                        fits(v.unconstrained_rows, by_batch.unconstrained_rows);
-  // An error and its bound may each lie kApart of the bound away; a kernel that does not repeat itself,
-  // further.
+  // The two ways may differ by kApart of the bound in an error and again in its bound. A kernel
+  // that is not deterministic may differ by more.
   const double apart = v.plan.deterministic ? 4 * kApart : 1, more = v.worst - by_batch.worst;
   const bool no_failure = v.outcome == Outcome::kPass || v.outcome == by_batch.outcome;
   if (no_failure && counted && more <= apart && (!all || more >= -apart)) return v;
   if (v.outcome == Outcome::kNotJudged && !all)
-    return by_batch;  // of rows that were not sampled it says enough
+    return by_batch;  // the device also judged the rows that were not sampled
   if (v.outcome == Outcome::kFail && v.kind != Kind::kWrong && v.kind != Kind::kNonFinite) return v;
   const std::string said = v.outcome == Outcome::kPass ? "a pass, worst error/bound " + digits(v.worst)
                                                        : std::string(to_string(v.kind)) + ": " + v.message;

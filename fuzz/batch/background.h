@@ -1,5 +1,5 @@
-// Threads that judge again, with the CPU's oracle, cases that a batch let pass, while the device goes on. Each has a
-// target of its own, with its own kernel and worker.
+// Threads that judge a sample of the passing batch cases again with the CPU's oracle, while the
+// device continues. Each thread has its own target, kernel and worker.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@
 
 namespace attnfuzz {
 
-// Judges a case by the ordinary way and the CPU's oracle alone.
+// Judges a case the ordinary way, with the CPU's oracle alone.
 Verdict judged_by_cpu(const Case& c, const Property& property, Target& target, const Calibration& calibration);
 // Compares a batch's verdict with the CPU's verdict `v`. If they disagree, the result is a failure of Kind::kOracle.
 Verdict confirmed(const Verdict& by_batch, Verdict v, const Case& c);

@@ -77,9 +77,9 @@ std::string words(const BatchUse& use) {
 struct BatchJudge::Item {
   size_t index;
   Case next;
-  bool in_place = false;  // `next` runs in the memory of the last of `runs`, right after that one has run again
+  bool in_place = false;  // `next` uses the memory of the last of `runs`, which runs again first
   std::vector<std::unique_ptr<GivenRun>> runs = {};
-  std::vector<Assumption> assumptions = {};  // of the next
+  std::vector<Assumption> assumptions = {};  // of the `next` run
   size_t calls() const { return in_place ? 2 : 1; }
 };
 
@@ -99,7 +99,7 @@ struct BatchJudge::Batch {
   std::vector<Verdict> verdicts;
   std::vector<bool> judged;           // by the ordinary way
   std::vector<Item> open = {};        // lacking a run
-  std::vector<size_t> innocent = {};  // doubted here, and right by themselves
+  std::vector<size_t> innocent = {};  // cases with an error in this batch that pass alone
 };
 
 BatchJudge::BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed,
@@ -125,7 +125,7 @@ bool BatchJudge::drawn() {
   return use_.cleared == 0 || bits % 100 == 0;
 }
 
-// `by_cpu_alone`: by the CPU's oracle alone, also where the target has a fast one.
+// `by_cpu_alone`: use only the CPU's oracle, even if the target has a fast one.
 void BatchJudge::ordinary(Batch& batch, size_t index, bool by_cpu_alone) {
   const auto& [c, property] = batch.asked[index];
   Verdict& v = batch.verdicts[index];
@@ -133,7 +133,7 @@ void BatchJudge::ordinary(Batch& batch, size_t index, bool by_cpu_alone) {
     return by_cpu_alone ? judged_by_cpu(c, *property, target, calibration_)
                         : attnfuzz::judge(c, *property, target, calibration_);
   });
-  use_.again_s += v.lay_out_s + v.kernel_s + v.oracle_s + v.judge_s;  // not what it waited for its turn
+  use_.again_s += v.lay_out_s + v.kernel_s + v.oracle_s + v.judge_s;  // without waiting
   batch.judged[index] = true;
 }
 
@@ -253,7 +253,7 @@ void BatchJudge::take(Round& round) {
 }
 
 void BatchJudge::lost(Batch& batch, const std::vector<Item>& items, const std::string& why) {
-  // Each case is judged by itself, which shows whose fault it was.
+  // Judging each case by itself shows which case is at fault.
   ++use_.lost;
   bool failed = false;
   for (const Item& item : items) {
@@ -308,7 +308,7 @@ void BatchJudge::round(Batch& batch) {
   Round round;
   prepare(batch, round);
   {
-    // All that needs the worker, and the readback, which the next batch overwrites.
+    // These steps need the worker, or the readback, which the next batch overwrites.
     const Turn turn = target_.turn();
     if (!round.calls.empty()) plan(batch, round);
     run(round);

@@ -1,27 +1,28 @@
-// Judges many cases at once, entirely on a GPU. Inputs are made there from the recipe. Results are judged there
-// too, in the kernel's own process and CUDA context. Only counts of what is wrong come back. So a case costs no
-// copy, no wait and hardly any of the CPU.
+// Judges many cases at once, entirely on a GPU. The GPU makes the inputs from the recipe and judges
+// the results, in the kernel's own process and CUDA context. Only counts of errors come back. So a
+// case needs no copy, no wait and hardly any CPU time.
 //
 //   BatchJudge judge(batch_target, target, calibration);
 //   std::vector<Verdict> verdicts = judge.judge(asked);      // one each, in their order
 //   puts(words(judge.use()).c_str());
 //
-// A relation compares several runs. The relation is tried with the runs made so far (GivenRuns, trial.h). If it
-// lacks a run, that run joins the next batch, until no run is lacking. For a relation, the outputs, expected
-// values and bounds of its runs are read back too. For a case of the property `reference` nothing is read back.
+// A relation compares several runs. It is evaluated on the runs made so far (GivenRuns, trial.h).
+// If it lacks a run, that run joins the next batch, until none is missing. For a relation, the
+// outputs, expected values and bounds of its runs are read back too. For a case of the property
+// `reference` nothing is read back.
 //
-// Some cases without an error are judged both ways. If `open` is given, background threads do the second
-// judging while the device goes on. Each thread has a target of its own, with its own kernel and worker. What
-// they find is deferred:
+// Some cases without an error are judged both ways. If `open` is given, background threads do the
+// second judging while the device goes on. Each thread has a target of its own, with its own kernel
+// and worker. Their failures come later:
 //
-//   for (Deferred& failure : judge.deferred(false)) ...   // of cases that judge() let pass; true: once all are judged
+//   for (Deferred& failure : judge.deferred(false)) ...   // of passed cases; true: waits
 //
-// A batch is a sieve: its verdict is believed only where it finds no error. These cases are judged the ordinary
-// way (trial.h: laid out, judged by the CPU's oracle, one case in a worker at a time):
-//   - every case with an error, and that verdict counts;
-//   - of the cases without an error, the first, and after it one in a hundred, drawn by a seed;
+// A batch is a sieve: its verdict counts only if it finds no error. These cases are judged the
+// ordinary way (trial.h: one case at a time in a worker, with the CPU's oracle):
+//   - every case with an error; the ordinary verdict then counts;
+//   - among the cases without an error, the first one, and then one in a hundred, drawn by a seed;
 //   - cases that a batch cannot do, counted by reason (prepare.h);
-//   - all cases of a batch in which a kernel faulted, hung or killed the worker. So the guilty case is found.
+//   - all cases of a batch in which a kernel faulted, hung or killed the worker, to find the cause.
 // A case may fail in the batch and pass the ordinary way. Then another case of the batch may have written into
 // its memory, so all cases of the batch are judged the ordinary way. If none of them fails, the case counts as
 // a failure of Kind::kOracle. So does a case of the one in a hundred on which the two ways disagree.
@@ -71,10 +72,10 @@ struct BatchUse {
   uint64_t both = 0;                     // those of `cleared` that were judged the ordinary way too
   uint64_t doubted = 0;                  // cases with an error in their batch
   uint64_t lost = 0;                     // batches that ended with a fault
-  std::map<std::string, uint64_t> left;  // cases that a batch cannot do, by reason
+  std::map<std::string, uint64_t> left;  // cases that a batch cannot judge, by reason
   double prepare_s = 0, plan_s = 0, run_s = 0, launch_s = 0, again_s = 0;  // launch_s: part of run_s
   void merge(const BatchUse& other);
-  void take(const BatchUse& before);  // subtracts an earlier state: the counts since then remain
+  void take(const BatchUse& before);  // subtracts an earlier state: the newer counts remain
 };
 // "950 of 1000 on the device, ..."
 std::string words(const BatchUse& use);
@@ -113,7 +114,8 @@ class BatchJudge {
   void ordinary(Batch& batch, size_t index, bool by_cpu_alone = true);
   void leave(Batch& batch, size_t index, const std::string& why);
   void doubt(Batch& batch, size_t index);
-  // Asks for the plans that properties ask for. If one does not hold, the case is judged the ordinary way.
+  // Gets the plans that properties check. If a plan fails its check, the case is judged the
+  // ordinary way.
   void ask(Batch& batch);
   // Makes the run that each item lacks. Items that then lack a further run, or had no room, remain in batch.open.
   void round(Batch& batch);
@@ -122,7 +124,8 @@ class BatchJudge {
   void plan(Batch& batch, Round& round);
   void run(Round& round);
   void take(Round& round);
-  // Adds the plans to the calls of one item. Returns why the item cannot be done in a batch; empty: it can.
+  // Adds the plans to the calls of one item. Returns why a batch cannot judge the item; empty if it
+  // can.
   std::string add_plans(Item& item, std::span<batch::Call> calls, std::span<const batch::Result> planned) const;
   void lost(Batch& batch, const std::vector<Item>& items, const std::string& why);
   // Continues an item whose last run had nothing wrong on the device.

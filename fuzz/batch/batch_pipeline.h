@@ -1,5 +1,6 @@
-// Several batches in flight on one worker, each with a thread. While one batch has the device, the others are made
-// ready and compared. Verdicts come in the order in which the batches were added.
+// Keeps several batches in flight on one worker, each with a thread. While one batch uses the
+// device, the CPU prepares and compares the others. Verdicts come in the order in which the batches
+// were added.
 //
 //   BatchPipeline pipeline(shared_target, calibration, seed, threads);
 //   while (more()) {
@@ -35,7 +36,7 @@ class BatchPipeline {
   void add(std::vector<BatchCase> asked);
   // The verdicts of the earliest batch, one for each case, in their order. Throws what its judge threw.
   std::vector<Verdict> next();
-  // Batches that were added and not taken.
+  // The number of batches that were added and not yet taken by next().
   size_t size() const { return batches_.size(); }
   // True if every thread has a batch, and another one is ready.
   bool full() const { return batches_.size() > threads_.size(); }

@@ -1,11 +1,11 @@
 // The data that a host and a batch on a device exchange: one Call and one Result for each case, both plain
 // data.
 //
-// A batch (batch_judge.h) gets many cases at once. Each case is laid out on the device from its recipe, planned
-// and run, and judged there by the oracle's kernels. Counts come back; if a call asks for it, the outputs and
-// their expected values come back too. The batch is believed only about cases without an error. A call has no
-// pointer. Its places are byte offsets in its slot, a stretch of device memory that belongs to this case while
-// the batch runs.
+// A batch (batch_judge.h) gets many cases at once. Each case is laid out on the device from its
+// recipe, planned and run, and judged there by the oracle's kernels. Counts come back; if a call
+// asks for it, the outputs and their expected values come back too. The batch is believed only
+// about cases without an error. A call has no pointers. Its places are byte offsets in its slot, a
+// stretch of device memory that belongs to this case while the batch runs.
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,7 @@ static_assert(kQuery == 0 && kKey == 1 && kValue == 2, "Recipe::fill");
 // own, and `end` is the end of mapped memory. In a widely spread tensor, offsets leave out the bytes between
 // the blocks that nobody fills; address_of() adds them.
 struct TensorSlot {
-  uint64_t begin, data, elements_end, end;  // bytes; all 0: there is none
+  uint64_t begin, data, elements_end, end;  // bytes; all 0: there is no such tensor
   uint32_t size[4], stride[4];              // as stored, in elements; strides without their signs
   uint32_t element_bytes;
   uint8_t order[4];          // of the dimensions, outermost first
@@ -72,7 +72,7 @@ struct TensorSlot {
   uint64_t block, left_out;  // bytes of a block in these offsets, and bytes left out between two blocks
 };
 
-// The distance in memory, in bytes, that belongs to the offset `at`.
+// Converts the offset `at` to a distance in memory, in bytes.
 ATTN_BOTH inline uint64_t address_of(const TensorSlot& place, uint64_t at) {
   if (place.blocks == 0 || at < place.data) return at;
   const uint64_t block = (at - place.data + kGapEnd) / place.block;
@@ -144,7 +144,7 @@ struct Call {
   int64_t first[kTensors];  // elements from the lowest one to (0,0,0,0)
   Workspace workspace;
   uint32_t at_page_end;  // bits, by Tensor; of the workspace: by kTensors
-  uint32_t spread;       // likewise: tensors with addresses of their own, few of which have memory
+  uint32_t spread;       // likewise: tensors with a wide address range that is mostly unmapped
   uint32_t packed_q;     // bits, by Tensor: tensors in which the queries of all entries are packed
   uint32_t packed_k;     // likewise the keys
   uint32_t paged;        // likewise: tensors with keys in pages
@@ -156,12 +156,12 @@ struct Call {
   uint64_t bytes;           // of the slot
   uint64_t readback_at;     // offset of its Readback among those of the batch; kNoReadback: only counts are wanted
   int32_t readback_all;     // boolean: expected values are read back too, not only bounds and outputs
-  int32_t in_place;         // boolean: it runs in the slot of the call before it in the batch, and after it
-  int32_t keeps_workspace;  // boolean: and finds the workspace as that call left it
+  int32_t in_place;         // boolean: it runs in the previous call's slot, after that call
+  int32_t keeps_workspace;  // boolean: it finds the workspace as the previous call left it
 };
 static_assert(std::is_trivially_copyable_v<Call>);
 
-// The keys of batch entry b, where they lie in pages.
+// The number of keys of batch entry b, if keys lie in pages.
 ATTN_BOTH inline int64_t paged_keys_of(const Call& call, int64_t b) {
   const int64_t given = call.recipe.lengths[b], most = call.problem.seq_k;
   return given < 0 ? 0 : given > most ? most : given;
@@ -170,8 +170,8 @@ ATTN_BOTH inline int64_t paged_keys_of(const Call& call, int64_t b) {
 inline constexpr uint64_t kNoReadback = ~uint64_t{0};
 inline constexpr uint64_t kReadbackBytes = uint64_t{32} << 20;  // of a batch
 
-// The offsets of the results of a call in one stretch of bytes. The bytes from `from` on are read back. If that
-// is not all, the bounds are those of Expected::allowance(), which relations use.
+// The offsets of the results of a call in one block of bytes. The bytes from `from` on are read
+// back. If `from` is not 0, the bounds are those of Expected::allowance(), which relations use.
 struct Readback {
   uint64_t o, o_exact, lse;     // double
   uint64_t o_bound, lse_bound;  // likewise

@@ -28,7 +28,7 @@ uint64_t up(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 
 int64_t padded(int64_t elements) { return (elements + cuda::kPad - 1) / cuda::kPad * cuda::kPad; }
 
-// Parts of one block of bytes.
+// Hands out the parts of one block of bytes.
 struct Parts {
   std::byte* base;
   uint64_t bytes = 0;
@@ -39,7 +39,7 @@ struct Parts {
   }
 };
 
-// Rows of a bias or a mask that are stored.
+// The number of stored rows of a bias or a mask.
 uint64_t stored_rows(const TensorSlot& place) {
   return uint64_t{1} * place.size[0] * place.size[1] * place.size[2];
 }
@@ -108,7 +108,7 @@ void take_results(const Call& call, Parts& parts, Work* work) {
   const auto number_at = [&](uint64_t at) { return reinterpret_cast<double*>(results + at); };
   out.o = number_at(readback.o);
   out.o_bound = number_at(readback.o_bound);
-  // Verdicts do not go by it.
+  // Verdicts do not depend on it.
   const bool exact = call.model.p_predicted != ATTN_NONE && call.readback_at != kNoReadback;
   out.o_exact = exact ? number_at(readback.o_exact) : nullptr;
   out.lse = number_at(readback.lse);
@@ -152,7 +152,7 @@ std::vector<int> slots_of(std::span<const Call> calls) {
 // hold.
 struct PageArrays {
   std::vector<std::byte> bytes;
-  std::vector<uint64_t> table, held;  // by call: where they begin
+  std::vector<uint64_t> table, held;  // by call: the offset where each begins
   explicit PageArrays(std::span<const Call> calls) {
     const auto put = [&](const auto& numbers) {
       const uint64_t at = bytes.size();
@@ -262,7 +262,7 @@ struct State {
     static_assert(kStreams * (kTensors + 1) <= PageEnds::kStretches);
     return slot * (kTensors + 1) + tensor;
   }
-  // From where places of a tensor that is spread count, in its range.
+  // The offset of a spread tensor's origin in its address range.
   static uint64_t base_in_range(const Call& call, int t) {
     const TensorSlot& place = call.tensor[t];
     return call.at_page_end >> t & 1 ? PageEnds::kFarBytes - address_of(place, place.end) : 0;
@@ -326,7 +326,8 @@ class CudaDevice final : public Device {
 
  private:
   Failure send(std::span<const Call> calls, const PageArrays& pages);
-  // The kernel under test, on the stream that the call asks for, between what is on the case's own.
+  // Runs the kernel under test on the stream that the call wants. Events order it between the work
+  // on the case's own stream.
   attn_status call_kernel(const attn_kernel& kernel, const Call& call, int slot, uint32_t number,
                           const attn_tensors& tensors, attn_env env);
   // Launches one call and all that judges it.
@@ -379,7 +380,7 @@ Failure CudaDevice::plan(const attn_kernel& kernel, void (*limit)(void*, attn_en
   return failure("after plan()", cudaGetLastError());
 }
 
-// The calls and their pages, to the device.
+// Copies the calls and their pages to the device.
 Failure CudaDevice::send(std::span<const Call> calls, const PageArrays& pages) {
   const cudaStream_t stream = state_.streams[0];
   if (auto why = state_.send(pages)) return why;
@@ -457,7 +458,7 @@ Failure CudaDevice::run(const attn_kernel& kernel, void (*limit)(void*, attn_env
     result.launch_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   if (auto why = failure("a kernel of the batch", cudaDeviceSynchronize())) return why;
-  cudaGetLastError();  // refused launches are told in a status
+  cudaGetLastError();  // clears refused launches, which a status has already reported
   if (auto why = failure(
           "copying from the device",
           cudaMemcpy(state_.received, state_.counts, calls.size() * sizeof(Counts), cudaMemcpyDeviceToHost)))

@@ -18,9 +18,9 @@
 
 namespace attnfuzz::batch {
 
-// Stretches of memory for tensors at the end of their page. Nothing is mapped behind a stretch, so an access
-// beyond it faults. Also wide ranges of addresses for spread tensors; only a few of their addresses have
-// memory.
+// Memory for page-end tensors, in stretches. Nothing is mapped behind a stretch, so an access
+// beyond it faults. It also has wide address ranges for spread tensors, of which only a few pages
+// are mapped.
 class PageEnds {
  public:
   virtual ~PageEnds() = default;
@@ -44,8 +44,8 @@ class PageEnds {
 class Device {
  public:
   virtual ~Device() = default;
-  // Makes room for the batch and asks the kernel how it would do each call. `limit` makes of an env what the
-  // device has. Nothing, or what failed.
+  // Makes room for the batch, and gets the kernel's plan for each call. `limit`, called with `of`,
+  // lowers an env to the device's limits. Returns nothing, or what failed.
   virtual std::optional<std::string> plan(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
                                           std::span<const Call> calls, std::span<Result> results) = 0;
   // Runs calls, as planned. `readback` stays where it is from run to run.

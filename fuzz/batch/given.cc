@@ -9,13 +9,13 @@
 namespace attnfuzz::batch {
 namespace {
 
-// The rows that are there: a packed entry may have fewer queries than another.
+// The rows that exist: a packed entry may have fewer queries than the longest.
 int64_t rows_present(const Call& call) {
   const attn_problem& p = call.problem;
   return call.packed_q != 0 ? call.recipe.borders_q[p.batch] * p.heads_q : RowSpace(p).count();
 }
 
-// False: they are not what an oracle says.
+// False if the values cannot be an oracle's.
 bool take(const Call& call, std::span<const std::byte> readback, GivenRun& given) {
   const attn_problem& p = call.problem;
   const auto rows = static_cast<size_t>(RowSpace(p).count()), columns = static_cast<size_t>(p.dim_v);

@@ -12,9 +12,10 @@
 
 namespace attnfuzz::batch {
 
-// The call must have nothing wrong. `readback` is that of the whole batch. If the call asked for none, the run has
-// neither outputs nor a reference. If only a part was read back (Readback), the reference has bounds and no values.
-// nullptr if the readback holds what no oracle writes, so something overwrote it.
+// The call must have no error. `readback` is that of the whole batch. If the call asked for none,
+// the run has neither outputs nor a reference. If only a part was read back (Readback), the
+// reference has bounds and no values. nullptr if the readback holds values that no oracle writes,
+// because something overwrote it.
 std::unique_ptr<GivenRun> given_run(const Case& c, const Call& call, const Result& result,
                                     std::vector<Assumption> assumptions, std::span<const std::byte> readback);
 

@@ -88,8 +88,8 @@ __device__ void lay_tensor(const Work& work, int t) {
 __device__ uint32_t workspace_word(const Call& call, uint64_t at) {
   const Workspace& workspace = call.workspace;
   if (at < workspace.data || at >= workspace.end_of_data) return ~uint32_t{0};
-  // For the first of the calls a dirty workspace holds what a call of another shape could leave. Later calls
-  // keep it.
+  // Before the first call, a dirty workspace holds values that a call of another shape could have
+  // left. Later calls find what the call before them left.
   if (!call.repeat[0].dirty_workspace) return workspace.pattern;
   const uint64_t offset = at - workspace.data;
   return static_cast<uint32_t>(mix(0, 0, 0, 0, offset / 8 * 8) >> 8 * (offset & 4));
@@ -129,7 +129,7 @@ __device__ Packed<Number> packed_of(const Work& work, int t) {
   return {writable(in.v), in.groups * in.keys, in.keys, heads_kv, in.stride_v};
 }
 
-// A row of Q, K or V as the kernel has it.
+// The place of a row of Q, K or V in the kernel's tensors.
 template <class Number>
 struct Stored {
   Number* at;
@@ -159,8 +159,8 @@ __device__ RowPlace row_place(const Work& work, int t, uint32_t b, int32_t s) {
   return {call.tensor[t].size[0] == 1 ? 0 : b, static_cast<uint32_t>(s)};
 }
 
-// Calls visit(Stored, s, the row as the oracle has it, its stride), a row a warp. Rows that an entry lacks, packed or in
-// pages, are left out.
+// Calls visit(Stored, s, the oracle's row, its stride), one warp for each row. It skips rows that a
+// packed or paged entry does not have.
 template <class Number, class Visit>
 __device__ void each_row(const Work& work, int t, const Visit& visit) {
   const Call& call = *work.call;
@@ -190,7 +190,7 @@ __device__ void each_row(const Work& work, int t, const Visit& visit) {
   }
 }
 
-// Calls visit(element, what it holds) for each element of Q, K or V that belongs to no batch entry.
+// Calls visit(element, its content) for each element of Q, K or V that belongs to no batch entry.
 template <class Number, class Visit>
 __device__ void each_slack_element(const Work& work, int t, const Visit& visit) {
   const Call& call = *work.call;
@@ -308,7 +308,7 @@ __device__ void lay_tasks(const Work& work) {
   for (int64_t row = first_unit(); row < in.rows; row += stride_of_units()) {
     const int64_t head = row / p.seq_q, b = head / p.heads_q, h = head % p.heads_q, i = row % p.seq_q;
     const Lengths lengths = lengths_of(call, b);
-    // The oracle takes a query that a packed entry lacks for a dead row.
+    // The oracle treats a query that a packed entry does not have as a dead row.
     const KeyRange range = i < lengths.queries ? key_range(p, lengths, i) : KeyRange{0, 0};
     cuda::RowTask task = {};
     task.sink = -INFINITY;
@@ -371,7 +371,7 @@ __device__ void count(uint32_t* to, int mine) {
   if (mine > 0) atomicAdd(to, static_cast<uint32_t>(mine));
 }
 
-// The bits of a format's exponent, all of which NaN and infinities have.
+// The exponent bits of a format. NaN and infinities have all of them set.
 __device__ uint32_t exponent_of(int32_t dtype) {
   return dtype == ATTN_F32 ? 0x7f800000u : dtype == ATTN_F16 ? 0x7c00u : 0x7f80u;
 }
@@ -466,7 +466,8 @@ __device__ void judge_ratio(double ratio, double* worst, int* outside) {
     ++*outside;
 }
 
-// Keeps what the first call wrote, or holds a later one to it. True: it has other bits, and must not.
+// Stores what the first call wrote, and compares later calls with it. True if a later call has
+// other bits although the plan is deterministic.
 __device__ bool keep(const Work& work, float* first, int64_t at, float got) {
   if (!first) return false;
   if (work.number == 0) {
@@ -479,7 +480,7 @@ __device__ bool keep(const Work& work, float* first, int64_t at, float got) {
 
 __device__ void count_ratios(const Work& work, double worst, int outside) {
   worst = cuda::over_warp(worst, cuda::Max());
-  // Numbers that are not negative have the order of their bits.
+  // Non-negative floats have the same order as their bits.
   if (threadIdx.x % 32 == 0 && worst > 0)
     atomicMax(&work.counts->worst, static_cast<unsigned long long>(__double_as_longlong(worst)));
   count(&work.counts->outside, outside);
@@ -492,7 +493,8 @@ __device__ void judge_output(const Work& work) {
   const int64_t columns = call.problem.dim_v;
   double worst = 0;
   int outside = 0, repeated = 0, not_finite = 0;
-  // Once nothing is judged any more: see Readback.
+  // Only the last call does this: allowances replace the bounds, so no later call could be judged
+  // (Readback).
   const bool allowances = out.o_exact && call.readback_at != kNoReadback && !call.readback_all &&
                           work.number + 1 == static_cast<int32_t>(call.repeats);
   for (int64_t at = first_unit(); at < work.input.rows * columns; at += stride_of_units()) {
@@ -545,7 +547,7 @@ __device__ void judge_lse(const Work& work) {
   }
   count_ratios(work, worst, outside);
   count(&work.counts->repeated, repeated);
-  if (work.number > 0) return;  // they have been counted
+  if (work.number > 0) return;  // the first call has counted them
   count(&work.counts->dead, dead);
   count(&work.counts->uninformative, uninformative);
   count(&work.counts->unconstrained, unconstrained);

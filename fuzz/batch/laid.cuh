@@ -17,7 +17,8 @@ __device__ inline bool is_packed(const Call& call, int t) { return ((call.packed
 __device__ inline const int64_t* borders_of(const Call& call, int t) {
   return (call.packed_q >> t & 1) != 0 ? call.recipe.borders_q : call.recipe.borders_k;
 }
-// The stored row of a packed tensor from which on no row belongs to an entry.
+// The number of rows of a packed tensor that belong to entries. The rows behind them belong to
+// none.
 __device__ inline int64_t owned_rows(const Call& call, int t) { return borders_of(call, t)[call.problem.batch]; }
 // The queries of batch entry b.
 __device__ inline int64_t queries_of(const Call& call, int64_t b) {
@@ -41,7 +42,7 @@ __device__ inline int64_t length_of(const Call& call, int64_t b) {
   return given < 0 ? 0 : given > keys ? keys : given;
 }
 
-// The fp32 NaN in rows at and beyond a key length; the same one as InputRows writes.
+// The fp32 NaN in rows at and beyond a key length. InputRows writes the same one.
 inline constexpr uint32_t kNan32 = 0x7fc00000;
 
 // The last value that is planted at element (b, h, s, d) of tensor t, or nullptr if there is none.
@@ -71,7 +72,7 @@ __device__ inline Lengths lengths_of(const Call& call, int64_t b) {
   return {queries_of(call, b), length_of(call, b)};
 }
 
-// The bits of an element of Q, K or V, by batch entry and place there.
+// The bits of an element of Q, K or V, by its batch entry and its place in that entry.
 __device__ inline uint32_t value_bits(const Call& call, int t, uint32_t b, uint32_t h, uint32_t s, uint32_t d) {
   const Recipe& recipe = call.recipe;
   const int32_t dtype = call.problem.dtype;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kAlign = 4096;
 constexpr uint64_t kFarBegin = 2 * kAlign;  // so that the page before a block is of the same granule of memory
-// Larger ones take long enough by themselves, and would set the size of every slot.
+// Larger cases keep the device busy alone, and would set the size of every slot.
 constexpr uint64_t kMostBytes = uint64_t{128} << 20;
 constexpr double kMostWork = 0x1p31;  // of the oracle, in multiply-adds
 constexpr int64_t kMostKeys = int64_t{1} << 18;
@@ -34,7 +34,7 @@ struct Blocks {
 std::optional<Blocks> blocks_of(const Geometry& g) {
   constexpr int64_t kMostBlocks = 64;
   Blocks found;
-  if (g.scattered() || g.empty()) return found;  // filled whole, or not at all
+  if (g.scattered() || g.empty()) return found;  // LaidOut does not fill these block by block
   int64_t inside = g.size[3];
   for (int n = 2; n >= 0; --n) {
     const int64_t count = g.size[g.order[n]], stride = std::abs(g.stride[g.order[n]]);
@@ -62,8 +62,8 @@ void write_order(const Geometry& g, const TensorLayout& layout, TensorSlot* to) 
   std::ranges::copy(order, to->order);
 }
 
-// Nothing if it lies in memory in a way that is not done. Its first element is so many elements from its
-// lowest.
+// Places a tensor. Returns the distance, in elements, from its lowest element to (0,0,0,0); nothing
+// if a batch does not support its layout.
 std::optional<int64_t> place(const Case& c, Tensor t, uint64_t* bytes, TensorSlot* to) {
   const TensorId id = kIds[t];
   const Geometry g = *geometry(c, id);
@@ -98,7 +98,7 @@ std::optional<int64_t> place(const Case& c, Tensor t, uint64_t* bytes, TensorSlo
     const int64_t stride = std::abs(g.stride[n]) * g.element_bytes;
     const bool outermost = to->blocks > 0 && stride == blocks->block + blocks->left_out;
     to->size[n] = static_cast<uint32_t>(g.size[n]);
-    // That of a single index nobody goes, and it may be of any size.
+    // The stride of a dimension with one index is never used, and may have any value.
     to->stride[n] = g.size[n] < 2
                         ? ~uint32_t{0}
                         : static_cast<uint32_t>((outermost ? blocks->block : stride) / g.element_bytes);

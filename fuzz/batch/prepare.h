@@ -1,7 +1,7 @@
 // Turns a case into a batch's call.
 //
 //   std::string why;
-//   auto call = prepare(c, &why);              // nothing: `why` it is left to the ordinary way
+//   auto call = prepare(c, &why);              // nothing: `why` a batch cannot judge it
 //   ... the device plans it ...
 //   if (add_plan(result.plan, calibration, &*call, &why)) ... the device runs it ...
 //

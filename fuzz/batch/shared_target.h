@@ -1,13 +1,15 @@
-// One target, and so one worker and one context on the device, for several threads of a process. Contexts of several
-// processes share a GPU by slices of time, so a worker for each thread makes all of them slow.
+// Shares one target, and so one worker and one CUDA context, between the threads of a process.
+// Contexts of several processes share a GPU by time slices, so a worker for each thread would slow
+// all of them down.
 //
-//   SharedTarget shared(open());                 // lives longer than the shares, as does the thread that opened it
+//   SharedTarget shared(open());                 // it and this thread outlive the shares
 //   std::unique_ptr<Target> mine = shared.share();  // one for each thread; a BatchTarget too
 //   judge(c, property, *mine, calibration);         // takes a turn by itself
 //   const Turn turn = mine->turn();                 // everything else needs one
 //
-// A share throws std::logic_error if its thread uses the worker or the arena without a turn. A thread that has had a
-// turn may have started a new worker, and the worker ends with that thread. So threads end together, once all are done.
+// A share throws std::logic_error if its thread uses the worker or the arena without a turn. A
+// thread that has had a turn may have started a new worker, and that worker ends with the thread.
+// So the threads must end together, once all are done.
 #pragma once
 
 #include <memory>

@@ -22,11 +22,12 @@ from attnfuzz.contract import (ABI, BF16, CUDA, F16, NONE, OK, FEATURE_BITS, FEA
 
 
 class Refused(Exception):
-    """The kernel refused, with a reason."""
+    """Raised when a kernel refuses a problem; has the reason."""
 
 
 def environment(properties, variant=0):
-    """What to plan for, from torch.cuda.get_device_properties(); variant 0 is the kernel's own choice."""
+    """The device to plan for, from torch.cuda.get_device_properties(). Variant 0 is the kernel's
+    own choice."""
     messages = []
 
     @ReportFunction

@@ -3,11 +3,12 @@
     python3 bench.py --lib lib --only backward --dtype bf16 --dims 64,128 --against flash,cudnn
     python3 bench.py --lib lib --only backward --kernels fa1_backward:1,fa1_backward:2 --seqs 1024,4096
 
-A kernel of ours is NAME or NAME:VARIANT. batch * positions = 16384, heads * dim = 2048, 512 to --longest positions, full
-and causal; in TFLOP/s, 10 B H S^2 D operations (five products), half of it if causal. All get the same random Q, K, V
-and dO, and the O and LSE of PyTorch's flash forward pass: aten's operators of the backward pass are called, and no
-forward pass is timed. Before it is timed, a contender writes into gradients of NaN, and these are compared with those of
-double precision.
+A kernel of ours is NAME or NAME:VARIANT. Shapes have batch * positions = 16384, heads * dim = 2048,
+and 512 to --longest positions, full and causal. Rates are in TFLOP/s, for 10 B H S^2 D operations
+(five products), or half of that if causal. All contenders get the same random Q, K, V and dO, and
+the O and LSE of PyTorch's flash forward pass. For PyTorch, aten's backward operators are called, so
+no forward pass is timed. Before a contender is timed, it writes into gradients filled with NaN,
+which are then compared with double precision.
 """
 
 import functools
@@ -79,7 +80,8 @@ class Ours:
 
 @functools.cache
 def of_cudnn():
-    """What cuDNN's forward operator returns for a small call: its backward operator takes parts of that."""
+    """The result of cuDNN's forward operator for a small call. Its backward operator needs parts of
+    it."""
     small = torch.zeros((1, 1, 64, 64), dtype=torch.float16, device="cuda")
     return aten._scaled_dot_product_cudnn_attention(small, small, small, None, True)
 

@@ -55,8 +55,8 @@ BenchRow named_row(const BenchTarget& target, std::string shape) {
   return row;
 }
 
-// O of the kernel and of the yardstick are rounded separately. If they differ by more than this, one of
-// them did other work.
+// The kernel and the yardstick round O separately. If the two differ by more than this, they did
+// not do the same work.
 constexpr float kSameWork = 0.05f;
 
 RatioRow compare(Target& executor, const BenchShape& shape, int repeats) {

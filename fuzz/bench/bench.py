@@ -7,16 +7,16 @@
     python3 bench.py --lib build/full/lib --only decode --kernels splitk --against cudnn,flash \\
                      --dtype both --cold --markdown decode.md
 
-Prefill: batch * positions = 16384, heads * dim = 2048, 512 to 16384 positions,
-dim 64, 128 and 256, full and causal; in TFLOP/s, 4 B H S^2 D operations, half of it
-if causal. Decode: one query, 32 query heads on 8 KV heads, dim 128, 512 to
-131072 keys; in GB/s of K and V read once. MLA: one query of 16 or 128 heads on one latent head, 576 columns of Q
-and K, of which V is the first 512, 512 to 32768 keys; in GB/s of the latent read once. PyTorch's back ends get its
-heads as queries, the form that suits them best. Backward, only where it is asked for: backward.py says what it does.
+Prefill: batch * positions = 16384, heads * dim = 2048, 512 to 16384 positions, dim 64, 128 and 256,
+full and causal; in TFLOP/s, 4 B H S^2 D operations, half of it if causal. Decode: one query, 32
+query heads on 8 KV heads, dim 128, 512 to 131072 keys; in GB/s of K and V read once. MLA: one query
+of 16 or 128 heads on one latent head, 576 columns of Q and K, of which V is the first 512, 512 to
+32768 keys; in GB/s of the latent read once. PyTorch's back ends get its heads as queries, the form
+that suits them best. Backward runs only on request; backward.py describes it.
 
-Contenders are compared and timed as timing.py says: medians of --rounds replays, with --cold after a rest
-as well. A large matrix product, a large copy and a large read are timed before and after, as the ceilings of
-that minute.
+timing.py compares and times the contenders. Figures are medians of --rounds replays; with --cold,
+each is also timed after a rest. A large matrix product, a large copy and a large read are timed
+before and after, and give the device's ceilings at that time.
 
 Exit status: 0, or 1 if one of our kernels gave a wrong result, or 2 without a GPU.
 """
@@ -220,8 +220,8 @@ def print_head(unit):
 
 
 def markdown(out, kernel):
-    """The rows of one kernel: its cold rate, and its ratios to cuDNN and flash, cold and hot, as far as they ran; for
-    decode, also the hot time and the share of the read rate."""
+    """The table rows of one kernel: its cold rate, and its ratios to cuDNN and flash, cold and hot,
+    if these ran. For decode, also its hot time and its share of the read rate."""
     decode = any(row["unit"] == "GB/s" for row in out["rows"])
     unit = "GB/s" if decode else "TFLOP/s"
     rivals = [(name, title) for name, title in (("cudnn", "cuDNN"), ("flash", "flash"))

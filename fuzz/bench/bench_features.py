@@ -245,7 +245,7 @@ def main():
     ceilings = timing.ceilings(device)
     lines = [f"{properties.name}, torch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN "
              f"{torch.backends.cudnn.version()}; {timing.say_ceilings(ceilings)}.", ""]
-    # The hot time of a call; for features, the rate, too.
+    # Prints the hot time of a call and, for features, its rate.
     head = ["problem", "kernel: path", "us", *([] if small else ["rate"]), "best other", "us", "ratio", "cold", "others"]
     lines += [f"| {' | '.join(head)} |", "|" + "-|" * len(head)]
     log("\n".join(lines))

@@ -83,7 +83,7 @@ void multiply_keys(Tiles<D>& t) {
   }
 }
 
-// o += s v, 64 columns at a time, for the same reason.
+// o += s v, 64 columns at a time, which also fit into eight vectors.
 template <int D>
 void multiply_values(Tiles<D>& t) {
   for (int i = 0; i < kTile; ++i) {

@@ -8,8 +8,8 @@
 //
 //   plain_attention(problem, tensors, Exp2::kLibrary);  // fills tensors.o and tensors.lse
 //
-// exp2f is a call for each score. Exp2::kInline is the same loop with a polynomial that the compiler
-// vectorises. It is faster than the C library, and than what one would write first.
+// exp2f is a call for each score. Exp2::kInline is the same loop with a polynomial that the
+// compiler vectorises. It is faster than the C library's exp2f.
 //
 // It supports top-left causal or full attention; no mask, bias, softcap, window, key lengths or GQA; head
 // dimensions 64 and 128; innermost stride 1.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Measures what a usual test finds in a library, and how fast it is: the comparison for attnfuzz check.
+"""Measures what an ordinary random test finds in a library, and how fast it is, for comparison with
+attnfuzz check.
 
     python3 fuzz/bench/plain_loop.py [--seconds 10] [--seed 1] [--json FILE] FILE.py:NAME ...
 

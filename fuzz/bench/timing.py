@@ -28,7 +28,7 @@ def log(text=""):
 
 
 def make_sets(shape, device, make):
-    """As many sets of tensors as keep the L2 cache cold, made by `make(shape, device)`."""
+    """Enough sets of tensors to keep the L2 cache cold, made by `make(shape, device)`."""
     count = max(1, min(128, math.ceil(COLD_BYTES / shape.kv_bytes())))
     return [make(shape, device) for _ in range(count)]
 
@@ -65,7 +65,7 @@ def errors(expected, results):
         for name, (got_o, got_lse) in results.items():
             o_error[name] += (got_o[b, heads].double() - o).square().sum().item()
             if got_lse is not None:
-                # max() of two numbers drops a NaN in one of the two orders.
+                # Python's max(a, b) loses a NaN in one of the two orders.
                 worst = (got_lse[b, heads].double() - lse).abs().max().item()
                 lse_error[name] = worst if math.isnan(worst) else max(worst, lse_error[name])
     return {name: (math.sqrt(o_error[name] / size), lse_error[name]) for name in results}

@@ -13,7 +13,7 @@ namespace attnfuzz {
 namespace {
 
 constexpr double kBelow = -std::numeric_limits<double>::infinity();
-constexpr double kAbove0 = std::numeric_limits<double>::min();  // the first that is not 0
+constexpr double kAbove0 = std::numeric_limits<double>::min();  // a range that begins just above 0
 
 std::string number(double x) {
   char text[32];
@@ -188,7 +188,7 @@ const std::vector<size_t>& firsts() {
 size_t table_size() { return firsts().back(); }
 
 struct Missing {
-  double expected;  // calls, if the two ranges had nothing to do with one another
+  double expected;  // calls, if the two ranges were independent
   std::string name;
 };
 

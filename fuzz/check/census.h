@@ -1,10 +1,11 @@
 // A census counts how often each value of each field of a problem, and each pair of values of two fields,
 // reached the kernel.
 //
-// Coverage (properties/draw/coverage.h) says which classes of the table of axes were met. A census also counts
-// values that the table does not distinguish: a soft cap of 15 to 20, or 4,096 keys at 128 columns. It counts
-// calls of the kernel, so cases that are illegal, too expensive or refused are not in it, and changes by a
-// property are. A census shows what a draw never has, without any bug.
+// Coverage (properties/draw/coverage.h) says which classes of the table of axes were met. A census
+// also counts values that the table does not distinguish: a soft cap of 15 to 20, or 4,096 keys at
+// 128 columns. It counts calls of the kernel. So illegal, too expensive and refused cases do not
+// count, and the variants that a property makes do. A census shows what a draw never reaches,
+// without the help of a bug.
 //
 //   Census census;
 //   target.on_run = [&](const Case& c, const attn_plan& plan) { census.add(c, plan); };
@@ -30,7 +31,7 @@ struct CensusField {
 };
 const std::vector<CensusField>& census_fields();
 
-// A sort of problem for which many kernels have a path of their own. It is counted by itself.
+// A kind of problem for which many kernels have a special path. Each has a count of its own.
 struct CensusSort {
   const char* name;
   bool (*is)(const Case&, const attn_plan&);
@@ -64,8 +65,8 @@ class Census {
 // The number of splits that hold keys, if the kernel cuts the keys into splits by whole tiles.
 int64_t splits_that_hold_keys(const Case& c, const attn_plan& plan);
 
-// Each field with its counts, what was never met, and pairs of ranges of which each was met and both
-// together never, the most expected first.
+// Lists each field with its counts, and the ranges never met. Then it lists the pairs of ranges
+// that were met separately but never together, the most expected first.
 std::string text(const Census& census);
 
 // {"calls", "sorts": {name: calls}, "fields": {name: {range: calls}}, "pairs": {"a x b": [[calls]]}};

@@ -107,7 +107,8 @@ inline double largest_bias(const Case& c) {
   return largest;
 }
 
-// Splits that a cut by whole tiles gives at least one tile of the longest sequence.
+// The number of splits that get at least one tile of the longest sequence, if keys are cut by whole
+// tiles.
 inline int64_t splits_with_tiles(const Case& c, const attn_plan& plan) {
   int64_t keys = 0;
   for (int64_t b = 0; b < c.problem.batch; ++b) keys = std::max(keys, key_length(c.problem, b));

@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The time that a job's case has to end once the check is interrupted.
+// The time that a job has to finish its case after an interrupt.
 constexpr std::chrono::seconds kGrace{5};
 
 [[noreturn]] void fail_errno(const char* what) {
@@ -53,14 +53,14 @@ class SharedPage {
 struct Process {
   pid_t pid;
   int fd;
-  std::string text = {}, how = {};  // what it said, how it ended
+  std::string text = {}, how = {};  // its answer, and how it ended
   bool given_up = false;
 };
 
 void write_all(int fd, const std::string& text) {
   for (size_t at = 0; at < text.size();) {
     const ssize_t n = write(fd, text.data() + at, text.size() - at);
-    if (n < 0 && errno != EINTR) return;  // the parent is gone, and with it whoever wanted to know
+    if (n < 0 && errno != EINTR) return;  // the parent is gone, so nobody reads the answer
     if (n > 0) at += static_cast<size_t>(n);
   }
 }
@@ -113,7 +113,7 @@ void collect(std::vector<Process>& processes, Shared& shared, const CheckOptions
         close(process.fd);
         process.fd = -1;  // poll passes over it
         process.how = describe_status(wait_for_child(process.pid));
-        // Died in a case: the others need not go beyond it.
+        // A process died in a case, so the others need not run cases beyond it.
         const std::vector<uint64_t> at = cases_at(i, options, shared);
         if (process.text.empty() && !process.given_up && !at.empty() && !options.keep_going)
           shared.first_failure = std::min(shared.first_failure.load(), at[0] - 1);
@@ -186,7 +186,8 @@ CheckResult check(const OpenTarget& open, const Calibration& calibration, const 
       result.interrupted = shared.stop = true;
       interrupted = Clock::now();
     }
-    // Each may end its case, and what it has begun to answer; not what hangs in one.
+    // Each process may finish its case and an answer that it has begun. A process that still hangs
+    // in a case after kGrace is killed.
     if (!result.interrupted || Clock::now() - interrupted < kGrace) return;
     for (Process& process : processes) {
       if (process.fd < 0 || process.given_up || !process.text.empty()) continue;

@@ -56,10 +56,10 @@ struct CheckOptions {
   int own_workers = 2;  // of each of these processes, for cases that no batch judges (own_workers.h)
   int64_t device_work = kDeviceWork;  // with `batch`: of a case with a long row (long_rows.h); 0: draws as for a CPU
   std::optional<Terms> terms = {};      // of the caller
-  std::optional<Refused> refused = {};  // by the kernel, if it has been asked (refusals.h)
+  std::optional<Refused> refused = {};  // refusals of the kernel, if they are known (refusals.h)
   bool finite = false;  // Q, K and V hold neither NaN nor infinity, even if the kernel takes them
   std::optional<GeneratorConfig> config =
-      {};                   // config_for() of these options, if it has been asked: else each job asks
+      {};                   // config_for() of these options; empty: each job makes it
   uint32_t asan_every = 0;  // one case in this many is run in the build asan; 0: none
   std::function<std::unique_ptr<Target>()> open_asan = {};  // null, or returns null: there is no such build
   bool keep_going = false;            // after a failure, look for others of another kind class
@@ -86,17 +86,17 @@ struct CheckResult : Statistics {
   StreamDigest digest;
   Coverage coverage;                 // of the cases that were judged, as adapted
   Census census;                     // of the calls that reached the kernel
-  std::vector<Failure> failures;     // the one with the lowest index of each kind class; by index
-  std::vector<WarnedCase> warnings;  // the one with the lowest index of each sign
+  std::vector<Failure> failures;     // of each kind class the first by index; ascending
+  std::vector<WarnedCase> warnings;  // of each sign the first by index
   std::vector<Assumption> assumptions;
   double declared = 0;       // the sum of Verdict::declared ...
   uint64_t declared_of = 0;  // ... and the number of cases in it
   double seconds = 0;
   bool interrupted = false;
-  std::vector<uint64_t> given_up;  // cases that jobs were in when an interrupted check ended
+  std::vector<uint64_t> given_up;  // unfinished cases of an interrupted check
   std::vector<uint64_t> died_with;  // cases in flight in a process that died, except the one named as its failure
   uint64_t uncounted = 0;  // judged by processes that ended without an answer; in no count above
-  uint64_t never_run = 0;  // with keep_going: left to processes that died, and not in flight there
+  uint64_t never_run = 0;  // with keep_going: cases that a dead process had not begun
   using Statistics::add;
   // Drops a failure that has the kind class of an earlier one.
   void add(Failure failure);
@@ -117,17 +117,17 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options);
 CheckResult check(const OpenTarget& open, const Calibration& calibration, const CheckOptions& options,
                   const OnProgress& progress);
 
-// Judges a failure again, each time in a fresh worker, until it fails with the same reduction key, at most
-// `times` times. If nothing is returned, the failure is flaky, or depends on what ran before it. It is still a
-// failure, and its first verdict is all that is known. Otherwise returns a failing verdict: one with the
-// reduction key of `first` if there was one, else the last. If the failure is a hang, the watchdog's time is
-// short during this function and full again afterwards.
+// Judges a failure again, each time in a fresh worker, at most `times` times, and stops once it
+// fails with the same reduction key. Returns a failing verdict: one with the reduction key of
+// `first` if there was one, else the last. Returns nothing if no run failed. Then the failure is
+// flaky or depends on earlier cases; it still counts, and its first verdict is all that is known.
+// For a hang, the brief watch is used during this function.
 std::optional<Verdict> confirm(const Case& c, const Verdict& first, const Property& property, Target& target,
                                const Calibration& calibration, int times = 2);
 
-// The reasons why a check without a failure does not pass, one sentence each, with what to do: too little was
-// judged (enough.h), or floors of the draw were broken that `refused` does not explain. Floors are checked only
-// if `whole`, which says that all properties took part.
+// The reasons why a check without a failure does not pass, one sentence each, with what to do: too
+// little was judged (enough.h), or floors of the draw were broken that `refused` does not explain.
+// Floors are checked only if `whole` is true, which means that all properties took part.
 std::vector<std::string> not_judged(const CheckResult& result, const std::string& kernel,
                                     const Refused& refused, bool whole);
 
@@ -147,9 +147,9 @@ Reproducer without_digests(const Case& c, const Verdict& verdict, const KernelIn
 // The error names the file.
 std::variant<Reproducer, DecodeError> read_reproducer(const std::string& path, const ReadLimits& limits = {});
 
-// Reduces a failing case; each better one goes to on_better. A failure that does not need the property that
-// found it is reduced with the simplest property, `reference`: the verdict of the reduction names the one that
-// was used.
+// Reduces a failing case, and calls options.on_better with each better one. A failure that does not
+// need the property that found it is reduced with the simplest property, `reference`: the verdict
+// of the reduction names the one that was used.
 Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& property, Target& target,
                          const Calibration& calibration, const ReduceOptions& options);
 

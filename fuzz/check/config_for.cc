@@ -12,20 +12,23 @@ namespace attnfuzz {
 
 GeneratorConfig config_for(Target& target, const CheckOptions& options) {
   if (options.config) return *options.config;
-  // If a domain's least case is large, larger ones are drawn too: of up to four times as many queries and keys.
+  // If the domain's smallest case is large, cases with up to four times as many queries and keys
+  // are drawn, too.
   constexpr int64_t kTimesLeast = 16, kMostLeast = 50'000'000;
   constexpr int64_t kSmallTile = 16, kLargeTile = 512, kUsualTile = 64;
   GeneratorConfig config;
   config.variants = std::min<int32_t>(static_cast<int32_t>(target.info().variants.size()), options.max_variant);
   config.splits = target.info().has_stages;
   config.features = target.info().features;
-  // A batch on a GPU knows no 8-bit K and V (fuzz/batch/prepare.cc), and one case alone costs what fifty do there.
+  // A batch on a GPU cannot judge 8-bit K and V (fuzz/batch/prepare.cc), and a case outside of
+  // batches costs as much as fifty in them.
   if (options.batch > 0) config.slow = ATTN_FEATURE_KV8;
   config.work = options.work;
   config.refused = options.refused ? *options.refused
                    : options.terms ? options.terms->refused
                                    : ask_for_refusals(target);
-  // No plan sees them, so that a kernel that promises nothing there cannot say so: it is not asked.
+  // plan() does not see values, so a kernel cannot refuse NaN or infinities there. Such cases are
+  // never drawn for it.
   for (const Refusal* refusal : config.refused.those) {
     if (refusal == refusal_of_several(Limit::kFinite) && (options.finite || !target.info().refuses_late))
       config.never.push_back(refusal);
@@ -44,7 +47,7 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
     if (config.domain) fit(*config.domain, c);
     if (illegal(c)) return;
     const Execution e(c, target);
-    if (!e.why_not().empty()) return;  // the first case says what is wrong with it
+    if (!e.why_not().empty()) return;  // the first judged case will report the error
     const auto add = [](std::vector<int64_t>& tiles, int64_t tile) {
       if (tile > 0 && std::ranges::find(tiles, tile) == tiles.end()) tiles.push_back(tile);
     };
@@ -61,14 +64,14 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
     for (int32_t variant = 0; variant <= std::max(config.variants, usual); ++variant) ask(dim, variant);
   }
   for (std::vector<int64_t>* tiles : {&config.tiles_q, &config.tiles_k}) {
-    // Few keys fill small tiles: what goes wrong beyond them is drawn for as well, whatever the plan says.
-    // Tiles that hardly any kernel has are not believed alone.
+    // If the plan names only unusual tiles, cases are aimed at the borders of the usual tile as
+    // well. A few keys fill a small tile, and then no case would reach beyond a usual one.
     const auto usual_tile = [&](int64_t tile) {
       return tile >= kSmallTile && tile <= kLargeTile && tile % 8 == 0;
     };
     if (std::ranges::none_of(*tiles, usual_tile)) tiles->push_back(kUsualTile);
   }
-  // If a domain's least case of three key tiles hardly fits into that, few cases would have three.
+  // If the smallest case with three key tiles hardly fits into `work`, few cases would have three.
   constexpr int64_t kTimesThreeTiles = 6;
   if (config.domain) {
     const int64_t three = least_work(*config.domain, 2 * std::ranges::max(config.tiles_k) + 1);

@@ -15,7 +15,7 @@
 namespace attnfuzz {
 namespace {
 
-// A size or two that are the same, by their name in C (several, of one), in terms and in Python.
+// A size with its name. Two equal sizes of one kind may share an entry and a name.
 struct Named {
   std::string name;
   attn_sizes sizes;
@@ -23,7 +23,7 @@ struct Named {
 
 bool same(const attn_sizes& a, const attn_sizes& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
-// Two of one kind as one where they are the same.
+// All sizes of a domain. If `together`, two equal sizes of one kind become one entry.
 std::vector<Named> named(const attn_domain& d, bool together) {
   std::vector<Named> all = {{"batch", d.batch}, {"heads_q", d.heads_q}};
   const auto add = [&](const char* both, const char* one, const attn_sizes& a, const char* other,
@@ -73,12 +73,12 @@ const char* layout_name(int32_t layout) { return layout == ATTN_LAYOUT_DENSE ? "
 
 bool takes_fp32(const attn_domain& d) { return (d.dtypes >> ATTN_F32 & 1) != 0; }
 
-// True if the formats of a kernel that takes fp32 say the refusal already.
+// True if the list of formats already says the refusal, for a kernel that takes fp32.
 bool is_said(const attn_domain& d, const LimitWord& word) {
   return takes_fp32(d) && (word.limit == Limit::kNoF16 || word.limit == Limit::kNoBf16);
 }
 
-// Bits of it that `format` writes out, with `between`.
+// The names of the domain's formats, joined by `between`.
 std::string formats_of(const attn_domain& d, const std::array<const char*, 3>& names, const char* between) {
   std::vector<std::string> all;
   for (size_t dtype = 0; dtype < names.size(); ++dtype) {
@@ -217,7 +217,7 @@ std::string takes_size(const attn_sizes& s) {
              s.most > 0 ? cat(".up_to(", s.most, ")") : std::string());
 }
 
-// An adapter takes no size of 0, and says so by a least of 1.
+// An adapter takes no size of 0, and so declares a least of 1.
 bool says_something(const attn_sizes& s) { return s.count > 0 || s.multiple > 1 || s.most > 0 || s.least > 1; }
 
 }  // namespace

@@ -31,14 +31,15 @@ class Sequence {
     return verdict.outcome == Outcome::kFail && reduction_key(target_.info(), verdict) == key_;
   }
 
-  // A state that counts calls needs many, of whatever case: so many calls of the failing one, if those do it.
+  // A kernel that counts calls fails after many calls of any case. Tries repeated calls of the
+  // failing case alone, and returns the fewest that make it fail.
   std::optional<std::vector<Earlier>> its_own_calls() {
     const auto calls = [&](size_t count) {
       Earlier one = {failure_.index, failure_.c, find_property("reference")};
       one.c.calls.assign(count, Call{});
       return std::vector<Earlier>{std::move(one)};
     };
-    size_t low = 0, high = 1;  // `low` calls do not do it
+    size_t low = 0, high = 1;  // `low` calls do not make it fail
     while (high <= codec::kMaxCalls && !fails_after(calls(high))) {
       if (out_of_time()) return std::nullopt;
       low = high;
@@ -52,7 +53,7 @@ class Sequence {
     return calls(high);
   }
 
-  // At most kFewEarlier of them, if that can be had in the time.
+  // Returns at most kFewEarlier cases, if so few suffice and the time allows.
   std::vector<Earlier> few(const std::vector<Earlier>& cases) {
     if (cases.size() > kFewEarlier) {
       if (auto own = its_own_calls()) return std::move(*own);
@@ -60,7 +61,7 @@ class Sequence {
     return fewest(cases);
   }
 
-  // Without each half, quarter, ... that can be left out, until each that is left is needed by itself.
+  // Leaves out halves, quarters, ... of the cases, until every remaining case is needed.
   std::vector<Earlier> fewest(std::vector<Earlier> cases) {
     for (size_t part = std::max<size_t>(cases.size() / 2, 1); !out_of_time();) {
       bool fewer = false;

@@ -1,7 +1,8 @@
 // Decides if enough was judged, by one rule for a check, a campaign, its status, its report and a merge.
 //
-// A kernel that refuses nearly everything, or a plan that claims so little that any result passes, finds no
-// failure. That is no pass. Refused cases, cases that were not judged and compared rows all count.
+// If a kernel refuses nearly everything, or its plan claims so little that any result passes, a
+// check finds no failure. This must not count as a pass. The rule looks at refused cases, cases
+// that were not judged and compared rows.
 //
 //   if (const std::string why = too_little_judged(stats, "fa1"); !why.empty()) not_green(why);
 #pragma once
@@ -12,8 +13,8 @@
 
 namespace attnfuzz {
 
-// Why what was judged says too little, in a sentence; empty: it says enough. From 20 cases on at least half
-// must have been judged; of fewer, and always, some row must have been compared with the reference.
+// A sentence that says why too little was judged; empty if enough was. At least one row must have
+// been compared with the reference. From 20 cases on, at least half must also have been judged.
 std::string too_little_judged(const Statistics& stats, const std::string& name);
 
 }  // namespace attnfuzz

@@ -44,7 +44,7 @@ attn_domain narrowed(attn_domain domain, const Case& to, const std::vector<std::
   return domain;
 }
 
-// And what it cannot.
+// Copies the parts that a domain cannot express from the epoch's case.
 void alike(Problem& p, const Problem& to, const std::vector<std::string>& parts) {
   for (const std::string& part : parts) {
     if (part == "bias") {
@@ -88,7 +88,7 @@ Case draw_in_epoch(const GeneratorConfig& config, const KernelInfo& kernel, uint
   Case same = c;
   Problem& p = same.problem;
   alike(p, epoch.problem, parts);
-  // A mask or a bias of every score may be more than a long case may hold.
+  // A full mask or bias may exceed the size limit of a long case. It then becomes a broadcast one.
   for (Broadcast* of : {p.mask ? &p.mask->broadcast : nullptr, p.bias ? &p.bias->broadcast : nullptr}) {
     if (of && illegal(same)) *of = {.batch = true, .head = true, .query = true};
   }

@@ -15,7 +15,7 @@
 
 namespace attnfuzz {
 
-// About the number of properties. They take turns, so each property judges each compilation.
+// About the number of properties. Properties take turns, so about each one judges each compilation.
 inline constexpr uint64_t kCasesOfEpoch = 32;
 
 // Returns those of "dtype", "batch", "heads", "seq", "dim", "causal", "lse", "bias", "mask", "key_lengths",

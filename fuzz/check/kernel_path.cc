@@ -86,7 +86,7 @@ std::set<std::string> paths_through(const GeneratorConfig& config, Target& targe
 
 Case draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index, const std::string& asked,
                   Target& target) {
-  constexpr uint64_t kDraws = 1000, kApart = uint64_t{1} << 40;  // no check comes that far
+  constexpr uint64_t kDraws = 1000, kApart = uint64_t{1} << 40;  // more cases than any check has
   std::set<std::string> met;
   for (uint64_t draw_number = 0; draw_number < kDraws; ++draw_number) {
     Case c = draw(config, seed, index + draw_number * kApart);

@@ -44,7 +44,7 @@ class Experiment {
     const std::vector<float>& o = outputs[e_.operation.main()];
     const auto last = o.end() - p_.dim_v;
     const auto seen = std::find_if(last, o.end(), [](float x) { return x != 0; });
-    // Keys further away lie in earlier tiles too.
+    // If a key lies in an earlier tile, so do all keys further away.
     if (seen == o.end() || std::find(seen, o.end(), 0.0f) != o.end()) return std::nullopt;
     const int64_t first = seen - last;
     return step < 0 ? at - first : at + 1 + first;
@@ -92,7 +92,7 @@ KeyTiles show_key_tiles(Target& target, const std::optional<attn_domain>& domain
   c.env.variant = target.info().variants.empty() ? 0 : 1;
   c.q = c.k = c.v = Fill{.kind = FillKind::kZero};
   if (domain) fit(*domain, c);
-  // As many queries as keys are dear: three places are enough then.
+  // If lengths must be equal, many keys mean many queries, which is slow. 300 keys suffice then.
   if (p.seq_q > 16) p.seq_k = 300, fit(*domain, c);
   KeyTiles tiles;
   tiles.sizes = cat("seq_q=", p.seq_q, " seq_k=", p.seq_k, " dim_qk=", p.dim_qk, " dim_v=", p.dim_v);
@@ -113,7 +113,8 @@ KeyTiles show_key_tiles(Target& target, const std::optional<attn_domain>& domain
   const int64_t ascending = common_tile(experiment, e.c.problem, -1);
   const int64_t descending = experiment.ended_well() ? common_tile(experiment, e.c.problem, 1) : 0;
   tiles.broken = experiment.broken();
-  // Both: every key is left, so that P is not rounded to fp16.
+  // If borders appear in both directions, every key is left, so the kernel does not round P to
+  // fp16.
   if (tiles.broken.empty() && (ascending == 0) != (descending == 0)) tiles.shown = ascending + descending;
   return tiles;
 }

@@ -23,12 +23,13 @@
 namespace attnfuzz {
 
 struct KeyTiles {
-  int64_t queries = 0, keys = 0;  // of a tile, as the plan says; 0: there is no plan
-  std::string refusal = {};       // why there is none
+  int64_t queries = 0, keys = 0;  // of a tile, by the plan; 0: there is no plan
+  std::string refusal = {};       // why there is no plan
   std::string broken = {};        // how plan() or run() ended, if not well: "the worker died: SIGSEGV"
   std::string sizes = {};         // of the case that was run, as --domain takes them
   int64_t shown = 0;  // the greatest common divisor of the borders that were seen; 0: none were seen
-  // Neither is a multiple of the other: some kernels keep a maximum for a part of a tile, or for several.
+  // True if neither number is a multiple of the other. A multiple is fine, because some kernels
+  // keep a maximum for a part of a tile, or for several tiles.
   bool contradicted() const { return shown > 0 && keys > 0 && shown % keys != 0 && keys % shown != 0; }
 };
 KeyTiles show_key_tiles(Target& target, const std::optional<attn_domain>& domain);

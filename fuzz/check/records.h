@@ -1,7 +1,7 @@
-// Statistics, and the verdict of a failure, as JSON: what a job of a check tells its
-// parent, what a campaign keeps in its folder, and what `check --json` prints.
+// Statistics, and the verdict of a failure, as JSON. A job of a check sends them to its parent, a
+// campaign keeps them in its folder, and `check --json` prints them.
 //
-// A verdict has the fields that are told of a failure. Only the same program reads it.
+// A verdict has only the fields that a failure's report needs. Only the same program reads it.
 #pragma once
 
 #include "base/json.h"
@@ -14,7 +14,7 @@ namespace attnfuzz {
 void to_json(Json& j, const Case& c);
 void from_json(const Json& j, Case& c);
 
-// {"runs", "median", "worst": null beyond all numbers, "buckets": [[bucket, runs], ...]}
+// {"runs", "median", "worst", "buckets": [[bucket, runs], ...]}; an infinite "worst" is null
 void to_json(Json& j, const RatioHistogram& r);
 void from_json(const Json& j, RatioHistogram& r);
 
@@ -50,7 +50,7 @@ void fields(Is<Statistics> auto& r, auto f) {
       f.later("lanes", r.build_kinds), f.later("refused", r.refused);
 }
 
-// {"met", "legal", "percent"}, of which the last is read from the others
+// {"met", "legal", "percent"}; reading computes the percentage from the other two
 void to_json(Json& j, const Covered::Share& share);
 void from_json(const Json& j, Covered::Share& share);
 

@@ -1,4 +1,5 @@
-// A failure judged again, and reduced: on its kernel, whose workers hang, remember and refuse (check.h).
+// Judges a failure again and reduces it (check.h), with a kernel whose workers may hang, keep state
+// or refuse.
 #include <algorithm>
 
 #include "fuzz/check/check.h"
@@ -13,7 +14,7 @@ std::optional<Verdict> confirm(const Case& c, const Verdict& first, const Proper
                                const Calibration& calibration, int times) {
   const std::string key = reduction_key(target.info(), first);
   std::optional<Verdict> other;
-  const BriefWatch watch(target, first.kind == Kind::kHang);  // it has used up the full one once
+  const BriefWatch watch(target, first.kind == Kind::kHang);  // it has used up the full watch once
   for (int i = 0; i < times; ++i) {
     target.renew();
     Verdict again = judge(c, property, target, calibration);
@@ -31,8 +32,8 @@ namespace {
 struct Judging {
   Target& target;
   const Calibration& calibration;
-  // If set, a failure counts only if a fresh library shows it too: state that a library keeps from one call may
-  // be what fails the next.
+  // If set, a failure counts only if a fresh library shows it too, because state that the library
+  // kept from an earlier call may have caused it.
   bool renewing = false;
 
   Verdict operator()(const Case& c, const Property& property) const {
@@ -93,7 +94,7 @@ Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& 
   };
   Reduction reduction = reduce(c, verdict, key_of(verdict), evaluate, key_of, options);
   if (&property == &simplest) return reduction;
-  // The reduced case may be wrong by itself, though the found one was not.
+  // The reduced case may fail without the relation, even if the found case did not.
   for (const Case& start : by_themselves(reduction.minimal, reduction.verdict, kernel)) {
     const Verdict alone = judging(start, simplest);
     if (alone.outcome != Outcome::kFail || key_of(alone) != key_of(reduction.verdict)) continue;
@@ -116,7 +117,7 @@ Reduction reduce_on(const Case& c, const Verdict& verdict, const Property& prope
   Judging judging = {target, calibration};
   const auto reduce_here = [&] {
     const BriefWatch watch(target,
-                           verdict.kind == Kind::kHang);  // the minimal case is held to the full one below
+                           verdict.kind == Kind::kHang);  // the minimal case gets the full one
     return reduce_watched(c, verdict, property, judging, options);
   };
   Reduction reduction = reduce_here();
@@ -127,7 +128,8 @@ Reduction reduce_on(const Case& c, const Verdict& verdict, const Property& prope
   const Property* judged_by = find_property(reduction.verdict.property);
   const Verdict confirmed = judge(reduction.minimal, judged_by ? *judged_by : property, target, calibration);
   if (confirmed.kind == reduction.verdict.kind) return reduction;
-  // Slow, where the found one hangs; or wrong only after what other candidates left behind.
+  // The minimal case is only slow although the found one hangs, or it fails only because of state
+  // that other candidates left.
   judging.renewing = !hangs;
   const int64_t before = reduction.evaluations;
   reduction = reduce_watched(c, verdict, property, judging, options);
@@ -139,7 +141,8 @@ Reduction reduce_on(const Case& c, const Verdict& verdict, const Property& prope
 
 Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& property, Target& target,
                          const Calibration& calibration, const ReduceOptions& options) {
-  // Each smaller case is quicker: the reduction would end at the border of the watchdog's allowance.
+  // A smaller case is quicker, so a reduction of a slow case would stop at the watchdog's limit and
+  // not at a cause.
   if (verdict.kind == Kind::kSlow)
     return {.minimal = c, .verdict = verdict, .complete = true, .needs = {}, .indifferent = {}};
   // A case that fails in any arithmetic does not need a GPU's, unless the whole check is in one.

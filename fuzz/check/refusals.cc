@@ -32,7 +32,7 @@ bool has_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p
 
 void nothing(Problem&) {}
 
-// Refusals that belong to no single feature, and the change that spares a case each of them.
+// Refusals that belong to no single feature, each with the change that removes it from a case.
 constexpr Refusal kLse = {"an LSE", nothing, [](Case& c) { c.want_lse = false; }, {}, nullptr, Limit::kNoLse};
 constexpr Refusal kNotCausal = {
     "all that is not causal", nothing, [](Case& c) { c.problem.causal = true; }, {}, "causal",
@@ -154,7 +154,7 @@ class Asking {
   Asking(Target& target, const AskedLate& late) : target_(target), taker_(target, late) {}
 
   Refused all() {
-    // First comes what other kernels take as well: a kernel that does everything is asked no more.
+    // Finds a small problem that the kernel takes. Each question below changes this problem.
     if (!find_base()) return {};
     for (const Feature* feature : all_features()) {
       for (const Refusal& refusal : feature->refusals) {
@@ -237,7 +237,8 @@ class Asking {
     return false;
   }
 
-  // A dense row is as long as its dims: what is taken with longer rows is taken. Which tensors need those.
+  // Some kernels refuse a size only because its dense rows are unaligned. True if the case is taken
+  // with longer rows. `needed` collects the tensors that need them.
   bool takes_padded(const Case& c, std::array<bool, std::size(kDenseRows)>& needed) {
     Case longer = c;
     for (const DenseRows& rows : kDenseRows) rows.refusal.strip(longer);
@@ -261,7 +262,8 @@ class Asking {
       c.problem.heads_q = c.problem.heads_kv = heads;
       if (takes(c)) bases.push_back(c);
     }
-    // It was asked for with one size of all: sizes say it, if it is so.
+    // The feature "equal dims" was asked for at one size only. Asking for sizes decides it, so it
+    // is removed here.
     std::erase_if(refused_.those, [](const Refusal* r) { return r->limit == Limit::kEqualDims; });
     std::array<bool, std::size(kDenseRows)> padded = {};
     refused_.sizes = sizes_taken(bases, [&](const Case& c) { return takes(c) || takes_padded(c, padded); });
@@ -304,7 +306,8 @@ class Asking {
         });
       };
       const bool bottom_right = refuses_diagonal(ATTN_BOTTOM_RIGHT), top_left = refuses_diagonal(ATTN_TOP_LEFT);
-      // Both: it is the lengths that are refused, and nothing is known of diagonals.
+      // If both alignments are refused, the kernel refuses unequal lengths, and nothing is known
+      // about diagonals.
       if (bottom_right != top_left) refused_.those.push_back(bottom_right ? &kBottomRight : &kTopLeft);
     }
     if (causal && base_.problem.causal == false && (masks || biases)) {
@@ -335,7 +338,7 @@ class Asking {
         change(c, c.layout[static_cast<size_t>(of.tensor)]);
       });
     };
-    if (refuses_layout([](const Case&, TensorLayout&) {})) return;  // it has none
+    if (refuses_layout([](const Case&, TensorLayout&) {})) return;  // the tensor itself is refused
     const auto ask = [&](const Refusal& refusal, const std::function<void(TensorLayout&)>& change) {
       if (refuses_layout([&](const Case&, TensorLayout& l) { change(l); })) refused_.those.push_back(&refusal);
     };
@@ -350,7 +353,8 @@ class Asking {
         refused_.those.push_back(&of.once);
     }
     ask(of.spread, [](TensorLayout& l) { l.spread = int64_t{1} << 32; });
-    // The smallest that is taken of what is odd in terms of it; none needed if that of one element is.
+    // The smallest alignment at which `change` is taken. nullptr if the kernel takes steps of one
+    // element, so no alignment is needed.
     const auto least = [&](const auto& change) -> const memory_refusals::Alignment* {
       if (!refuses_layout([&](const Case&, TensorLayout& l) { change(l, 1); })) return nullptr;
       for (const memory_refusals::Alignment& a : of.alignments) {
@@ -363,7 +367,7 @@ class Asking {
     };
     const int64_t columns = logical_size(base_.problem, of.tensor)[3];
     const auto row_of = [&](TensorLayout& l, int64_t step) {
-      // Whole steps, an odd number of them.
+      // The row is an odd number of steps, so that it has no larger alignment.
       int64_t row = (columns / step + 1) * step;
       if (row / step % 2 == 0) row += step;
       l.row_gap = row - columns;
@@ -460,7 +464,7 @@ bool speaks_of(const Property& property, const Refused& refused) {
 }
 
 std::string in_words(const Refused& refused) {
-  // A refusal that several tensors share is said once.
+  // A refusal that several tensors share is printed once.
   std::vector<std::string> words;
   std::vector<std::pair<std::string_view, std::string>> of_tensors;
   for (const Refusal* refusal : refused.those) {

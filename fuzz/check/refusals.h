@@ -1,4 +1,4 @@
-// Learns what a kernel does not do, from its plan(), or from run() if that may refuse.
+// Finds out what a kernel refuses, from its plan(), or from run() if that may refuse.
 //
 // Few kernels do everything. Each feature is asked for alone, on a small problem. A refused feature is drawn in a few
 // cases only, and properties that test only refused features are left out. The results that are printed name both.
@@ -54,11 +54,11 @@ const Refusal* refusal_of_several(Limit limit);
 // is the default device.
 inline constexpr int64_t kSharedOfDevices[] = {101376, 166912, 232448};
 
-// Nothing, if the small problem itself is refused.
+// Empty if the kernel refuses even the plain small problem.
 Refused ask_for_refusals(Target& target, const AskedLate& late = {});
 
-// Returns `left_out` and those refusals of the kernel that the caller's domain says nothing about. The kernel must take
-// the sizes and formats that the domain names.
+// Returns `left_out`, and those refusals of the kernel that the caller's domain does not mention.
+// The kernel must take the sizes and formats that the domain names.
 Refused with_unspoken(Refused left_out, const attn_domain& asked, const Refused& by_kernel);
 
 // True if the property has something to judge.

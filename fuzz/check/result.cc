@@ -1,4 +1,4 @@
-// Adding up results, and carrying them from a job to its parent.
+// Adds up results, and serialises them for the way from a job to its parent.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -72,7 +72,8 @@ void fields(Is<CheckResult> auto& r, auto f) {
 
 namespace {
 
-// A length in eight bytes, then as many bytes. What is long goes so: CBOR's reader takes a text byte by byte.
+// Writes a length in eight bytes, then that many bytes. Long texts are written so, because the CBOR
+// reader takes a text byte by byte.
 void put(std::string& text, const std::string& bytes) {
   const uint64_t size = bytes.size();
   text.append(reinterpret_cast<const char*>(&size), sizeof size).append(bytes);
@@ -92,7 +93,8 @@ std::string take(std::string_view& text) {
 
 }  // namespace
 
-// CBOR, which keeps every bit of a number and every byte of a text; before it, what has bytes of its own.
+// First the parts that serialise themselves, then CBOR, which keeps every bit of a number and every
+// byte of a text.
 std::string serialize(const CheckResult& result) {
   std::string text;
   put(text, result.coverage.bytes());

@@ -89,7 +89,7 @@ class Ahead {
   std::deque<Taken> taken_;
 };
 
-// The kernel in the build asan, for a small share of the cases: opened when the first is due.
+// The kernel in the build asan, for a small share of the cases. It is opened for the first of them.
 class AsanTarget {
  public:
   explicit AsanTarget(const CheckOptions& options)
@@ -130,8 +130,8 @@ std::optional<Verdict> rejected_by(const Property& property, Case& c, const Targ
 
 namespace {
 
-// A few cases on the executor are in the arithmetic of a GPU. Its bounds are narrower than those of any
-// arithmetic, and find what those hide.
+// Some cases on the executor use a GPU's arithmetic. Its bounds are narrower than those for an
+// unknown arithmetic, so they find smaller errors.
 int32_t arithmetic_at(uint64_t index, const CheckOptions& options, const Target& target,
                       const Calibration& calibration) {
   constexpr uint64_t kOneOf = 13;  // a prime, so that properties and jobs that take turns get their share
@@ -188,16 +188,16 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
       c.build_kind = in_asan->info().build_kind, ++result.build_kinds[c.build_kind];
       in_asan->on_run = target.on_run;
     }
-    if (judged) result.census.add(c, judged->plan);  // a batch runs by itself
+    if (judged) result.census.add(c, judged->plan);  // a batch does not call on_run
     Verdict verdict = rejected ? *rejected
                       : judged ? *judged
                                : judge(c, *property, in_asan != nullptr ? *in_asan : target, calibration);
     if (verdict.outcome == Outcome::kRefused && !config.refused.nothing() && !alone) {
-      // A relation may ask too much of a kernel that does not do everything. Then the case is judged by itself;
-      // if that is refused too, it is judged without the features that may be refused.
+      // A relation may need features that the kernel refuses. Then the case is judged by itself. If
+      // the kernel refuses that too, the case is judged without the features that may be refused.
       const Property* by = find_property("reference");
       for (const Case& other : {as_drawn, without_refused(as_drawn, config)}) {
-        if (property == by && other == c) continue;  // that has been judged
+        if (property == by && other == c) continue;  // this pair has been judged
         Verdict by_itself = judged_on_own(
             own, target, [&](Target& alone) { return judge(other, *by, alone, calibration); });
         if (by_itself.outcome == Outcome::kRefused) continue;

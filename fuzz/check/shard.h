@@ -1,4 +1,5 @@
-// One job's part of a check, the jobs of one process, and how their result crosses to the parent process.
+// One job's part of a check, the jobs of one process, and the text that carries their result to the
+// parent process.
 #pragma once
 
 #include <atomic>
@@ -14,14 +15,14 @@ namespace attnfuzz {
 // The counters that jobs share while they run, in shared memory.
 struct Shared {
   std::atomic<uint64_t> done = 0;
-  std::atomic<uint64_t> first_failure = ~uint64_t{0};  // no case beyond it is needed
+  std::atomic<uint64_t> first_failure = ~uint64_t{0};  // cases beyond it need not run
   std::atomic<bool> stop = false;
   static constexpr int kMostJobs = 1024;
-  std::atomic<uint64_t> at[kMostJobs] = {};  // one more than the case that a job is at; 0: at none
+  std::atomic<uint64_t> at[kMostJobs] = {};  // 1 + the current case of each job; 0: no case
 };
 
-// Case `index` as it is judged: drawn (for the path asked for, see kernel_path.h), and what its build decides
-// of it; not yet adapted.
+// Case `index` with its property: drawn (for the requested path, see kernel_path.h), with the parts
+// that the build decides, but not yet adapted to the property.
 struct Drawn {
   Case c;
   const Property* property;
@@ -29,11 +30,12 @@ struct Drawn {
 Drawn case_at(const GeneratorConfig& config, const CheckOptions& options, Target& target,
               const Calibration& calibration, uint64_t index, StreamDigest* digest = nullptr);
 
-// Sets the parts of a drawn case that the build decides. In a build that looks for schedules every case has a
-// random one; `index` varies it.
+// Sets the parts of a drawn case that the build decides. In the build `schedules` every case gets a
+// random order of threads, which `index` varies.
 void enter_build(Case& c, const std::string& build_kind, uint64_t index);
 
-// Adapts a case to the property; the verdict, if that says nothing about it.
+// Adapts a case to the property. Returns a verdict (refused) if the property does not apply to the
+// case.
 std::optional<Verdict> rejected_by(const Property& property, Case& c, const Target& target);
 
 // `own`: BatchJudge's, with a batch.

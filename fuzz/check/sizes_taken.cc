@@ -29,7 +29,7 @@ Numbers up_to(int64_t most, int64_t step) {
 // A kind of size: the values to ask for, in their order, and a function that sets it in a case.
 struct Kind {
   Numbers asked;
-  std::array<int64_t, 5> odd;  // a kernel that takes these takes any
+  std::array<int64_t, 5> odd;  // a kernel that takes these is assumed to take any
   void (*set)(Case& c, int64_t n);
 };
 
@@ -121,8 +121,9 @@ class Search {
     return takes;
   }
 
-  // A size that could not be asked for counts as taken between the largest that was taken and the first
-  // beyond it that was refused though it is a multiple of what divides all that were taken.
+  // Decides about sizes that could not be tried. Let g be the greatest common divisor of the taken
+  // sizes. An untried multiple of g counts as taken if it lies between the largest taken size and
+  // the next refused multiple of g.
   static void take_unknown(const Numbers& unknown, Numbers& known, Numbers& takes) {
     int64_t multiple = 0;
     for (const int64_t n : takes) multiple = std::gcd(multiple, n);
@@ -151,8 +152,9 @@ class Search {
     });
   }
 
-  // Asks for two sizes together, then for each alone. True if they must be equal. If hardly any value is taken
-  // for both, one size may be fixed and the other free: one query, and any number of keys.
+  // Asks for two sizes together, then for each alone. True if they must be equal. If hardly any
+  // common value is taken, each size is asked for alone, because one may be fixed and the other
+  // free: one query, and any number of keys.
   bool ask_for_two(const Kind& both, const Kind& one, const Kind& other, attn_sizes& of_one,
                    attn_sizes& of_other) {
     const Numbers taken_together = ask(both, of_one);

@@ -20,7 +20,7 @@ namespace attnfuzz {
 // Problems that the kernel takes, the plainest first; at least one.
 using Bases = std::vector<Case>;
 
-// True if the kernel takes a problem; nothing: it could not be asked.
+// True if the kernel takes a problem; nothing if the problem could not be tried.
 using TakesCase = std::function<std::optional<bool>(const Case&)>;
 
 // A domain in which only sizes, equal_lengths and equal_dims are set; nothing if the kernel takes all sizes

@@ -15,7 +15,7 @@
 namespace attnfuzz {
 namespace {
 
-// A class of Takes::in_fp32, and the part of a kernel that it speaks of.
+// A class of Takes::in_fp32, and the part of a kernel that it describes.
 struct Class {
   Assumption::Part part;
   int32_t attn_plan::* field;
@@ -27,7 +27,8 @@ constexpr Class kClasses[] = {{Assumption::Part::kAccumulator, &attn_plan::accum
                               {Assumption::Part::kFormatOfP, &attn_plan::p_format, ATTN_FORMAT_F32}};
 constexpr unsigned kAll = (1u << std::size(kClasses)) - 1;
 
-// A target whose plan says the classes that `which` has bits for, where the kernel's own leaves them open.
+// A target that fills in its kernel's plan. If the plan leaves a class open, and `which` has its
+// bit, the plan gets the fp32 class.
 class Saying : public Target {
  public:
   explicit Saying(Target& target) : target_(target) { terms = target.terms; }
@@ -45,7 +46,7 @@ class Saying : public Target {
     }
     return reply;
   }
-  // The kernel gets the plan that it made.
+  // The kernel gets its own plan back, without the added classes.
   RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
                const attn_env& env, int stream) override {
     attn_plan own = plan;

@@ -1,5 +1,5 @@
-// Tells whether a kernel that says nothing of its arithmetic computes as one in fp32, and what its silence
-// costs.
+// Tells whether a kernel that does not declare its arithmetic behaves like fp32, and how many cases
+// stay unjudged because of the missing declaration.
 //
 // A part that a plan leaves open counts as the loosest class. Loose bounds leave cases that cannot be judged,
 // so that a right kernel may end as "too little judged". Some cases are drawn and judged again by the classes
@@ -10,7 +10,7 @@
 //   const Tighter t = try_fp32(target, config, calibration);
 //   std::printf("  %s\n", words(t).c_str());
 //
-// It proves nothing: a kernel in fewer bits may be that exact in these cases. The user decides.
+// It proves nothing: a kernel with fewer bits may be accurate in these cases. The user decides.
 #pragma once
 
 #include <string>
@@ -25,17 +25,17 @@ namespace attnfuzz {
 
 struct Tighter {
   int cases = 0;            // judged by either bound
-  int uninformative = 0;    // of them by the loose one
-  int still = 0;            // of those by the classes of fp32
+  int uninformative = 0;    // of those, not judged by the loose bound
+  int still = 0;            // of those, not judged by the bound of fp32 either
   int compared = 0;         // cases that were compared by the classes of fp32
   int outside = 0;          // of those, beyond the bound
   double worst = 0;         // largest error/bound of those inside
-  std::string costs;        // the assumption without which fewest cases are not judged; empty: none is
-  int without = 0;          // how many those are
+  std::string costs;        // the assumption that leaves most cases unjudged; empty: none does
+  int without = 0;          // cases that stay unjudged without that assumption
   bool consistent() const;  // enough was compared, and none is outside
 };
 
-// True if a plan leaves open a part that the classes of fp32 say.
+// True if a plan leaves open a part that the fp32 classes would declare.
 bool leaves_fp32_open(const std::vector<Assumption>& assumptions);
 
 // Draws `cases` inside `config`, as many as fit into `seconds`.

@@ -92,7 +92,7 @@ class Trying {
       : target_(target), seconds_(seconds), judged_(judged) {}
 
   Tried all() {
-    // A problem that does not end soon will mostly not end at all, so the brief watch is enough.
+    // A problem that does not end soon usually never ends, so the brief watch is enough.
     const BriefWatch brief(target_, true);
     tried_.domain.size = sizeof tried_.domain;
     if (find_base()) {

@@ -40,25 +40,26 @@ struct Tried {
   bool bottom_right = false;    // its causal mask is bottom right, although it declares top left
   std::vector<Reason> refused;  // each reason once, the first first
   int runs = 0;
-  bool in_time = true;  // else some questions were not asked
+  bool in_time = true;  // false: time ran out before all problems were run
 };
 
-// Facts that nobody has said, and that this table of errors decides. `lengths`: they must be equal, for a call
-// that does not name them. `align`: the causal mask is of the bottom right, which is so if every problem of
-// more keys than queries is right by that reading and wrong by the declared one.
+// Facts that nobody has declared, and that the numbers decide, with this table of errors.
+// `lengths`: decide whether lengths must be equal, for a call that does not name them. `align`:
+// decide whether the causal mask is bottom right. It is if every problem with more keys than
+// queries is right by that reading and wrong by the declared one.
 struct ByNumbers {
-  const Calibration* table = nullptr;  // nullptr: nothing is
+  const Calibration* table = nullptr;  // nullptr: nothing is decided
   bool lengths = false, align = false;
 };
 
-// Runs it for `seconds` at most, a problem that does not end for a moment only.
+// Runs the function for at most `seconds`, with the brief watch for each problem.
 Tried try_function(Target& target, double seconds = 20, const ByNumbers& judged = {});
 
 // The findings as statements of --takes: "dim = one_of(64, 128)".
 std::vector<std::string> statements(const Tried& tried, const attn_domain& declared);
 
-// Why it does not take the rest, some reasons with a problem each: "it threw: no such dim (f16 B 1 H 1 S 16 D
-// 32)".
+// Some reasons why it refuses other problems, each with an example: "it threw: no such dim (f16 B 1
+// H 1 S 16 D 32)".
 std::string elsewhere(const Tried& tried);
 
 }  // namespace attnfuzz

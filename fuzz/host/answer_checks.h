@@ -1,8 +1,8 @@
 // Checks the places that a kernel names for its partials, before anyone reads them.
 //
-// It comes from the kernel's process: wrong in good faith, or scribbled over. The
-// first thing that cannot be true, in words ("partials.o does not lie in the planned
-// workspace of ..."), or nothing. Of a plan see properties/judge/bad_plan.h.
+// The answer comes from the kernel's process, so it may be a mistake or overwritten memory. Returns
+// the first contradiction in words ("partials.o does not lie in the planned workspace of ..."), or
+// nothing. properties/judge/bad_plan.h checks plans.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,5 @@
-// Builds: the ways in which a kernel is compiled and run, as cmake/AttnfuzzBuilds.cmake has them, one row each.
+// Builds: the ways in which a kernel is compiled and run. Each is a row of
+// cmake/AttnfuzzBuilds.cmake.
 //
 //   const BuildKind* build_kind = find_build_kind("msan-O0");  // nullptr: there is none
 //   build_kind->runtime                                        // "msan": of the worker and the executor
@@ -18,7 +19,7 @@ struct BuildKind {
   };
   const char* name;
   Kind kind;
-  const char* runtime;  // "asan", "msan", "tsan": the sanitizer of its worker; "none"; "tool"
+  const char* runtime;  // the sanitizer of its worker: "asan", "msan", "tsan", "none"; or "tool"
   double watchdog;      // seconds that a call without work is given
   const char* words;
 
@@ -28,7 +29,7 @@ struct BuildKind {
 std::span<const BuildKind> build_kinds();
 const BuildKind* find_build_kind(std::string_view name);
 
-// "plain, schedules, asan, ...": those that check and fuzz targets may be given.
+// "plain, schedules, asan, ...": the builds that check and fuzz targets accept.
 std::string build_kind_list(bool with_tools);
 
 // Seconds of processor time on the CPU, of the clock on a GPU.

@@ -16,7 +16,7 @@ namespace attnfuzz {
 const std::vector<MeasureName>& measure_names() {
   static const std::vector<MeasureName> all = {
       {kMeasureProcess, "process", "its process can be traced, and may gain privileges"},
-      {kMeasureFiles, "files", "Landlock: whatever its user may read and write it may too"},
+      {kMeasureFiles, "files", "Landlock: it may read and write whatever its user may"},
       {kMeasureNetwork, "network", "Landlock 4: it may connect to anything"},
       {kMeasureSignals, "signals", "Landlock 6: it may send signals to its user's other processes"},
       {kMeasureCalls, "system calls", "seccomp: it may make any system call"},

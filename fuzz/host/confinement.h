@@ -1,8 +1,9 @@
 // The measures that confine the worker of an untrusted kernel: `--untrusted`.
 //
-// The parent finds out which measures this machine has, and names those for the worker in the wire (wire.h).
-// The worker applies them before it loads the kernel (sandbox/confine.h). If a measure fails, it loads nothing.
-// So the requested measures are in force, without trusting what the kernel's process says.
+// The parent finds out which measures this machine has, and requests them from the worker through
+// the wire (wire.h). The worker applies them before it loads the kernel (sandbox/confine.h). If a
+// measure fails, it loads nothing. So the parent need not believe the kernel's process that the
+// measures are in force.
 //
 //   const uint32_t measures = available_measures();
 //   for (const std::string& one : lacking_words(measures)) say(one);
@@ -15,9 +16,8 @@
 namespace attnfuzz {
 
 enum Measure : uint32_t {
-  // Not dumpable, no new privileges, no capabilities, limits; a name, arguments and an environment that tell
-  // nothing;
-  // inputs that can only be read. Available everywhere.
+  // Not dumpable, no new privileges, no capabilities, resource limits, read-only inputs; name,
+  // arguments and environment give nothing away. Available everywhere.
   kMeasureProcess = 1,
   // Landlock: only files in the folders that libraries are loaded from can be read, and none can be written.
   kMeasureFiles = 2,
@@ -33,13 +33,14 @@ struct MeasureName {
   Measure measure;
   const char *name, *words;
 };
-// All of them, in that order: the name is JSON's.
+// All measures, in the order of the enum. `name` is used in JSON.
 const std::vector<MeasureName>& measure_names();
 
 uint32_t all_measures();
 // The measures that this machine and this build have.
 uint32_t available_measures();
-// "without seccomp: it may make any system call", one each; empty: nothing is lacking.
+// A sentence for each missing measure: "without seccomp: it may make any system call". Empty if
+// none is missing.
 std::vector<std::string> lacking_words(uint32_t measures);
 
 // The version of Landlock that the system has; 0: none.

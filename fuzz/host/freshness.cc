@@ -15,7 +15,7 @@ FreshnessReply freshness(const BuildInfo& build) {
     return {Freshness::kUnknown, "the library does not say what it was built from"};
   }
   std::vector<std::string> edited, gone;
-  bool tree = false;  // whether any file of it is here
+  bool tree = false;  // true if any file of the tree is on this machine
   for (const auto& [name, hash] : build.files) {
     const std::string path = is_outside(name) ? name : build.root + "/" + name;
     std::error_code error;

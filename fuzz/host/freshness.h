@@ -1,8 +1,8 @@
 // Checks that a loaded library was built from the sources as they are now.
 //
-// A team once chased a fixed bug for days in a stale binary. Every verdict
-// prints the hash of the sources a kernel was built from; where their tree is
-// at hand, `check` compares and refuses to judge a stale library.
+// A stale binary still shows bugs that its sources no longer have. Every verdict prints the hash of
+// the sources that the kernel was built from. If the source tree is on this machine, `check`
+// compares the two and refuses to judge a stale library.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ enum class Freshness {
   kStale,     // a file was edited or is gone: build again
   kNoTree,    // the tree is not on this machine: nothing can be said
   kUnknown,   // the library does not say what it was built from
-  kNotAsked,  // the library is a stranger's, and the files that it names are not read
+  kNotAsked,  // the library is untrusted, so the files that it names are not read
 };
 
 struct FreshnessReply {

@@ -20,8 +20,8 @@ bool there_is(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-// Whose runtime a build's worker has: "msan" for msan-O0; none for a build that is not about how kernels are
-// built.
+// The sanitizer runtime of a build's worker: "msan" for msan-O0. Empty for a build that uses the
+// plain libraries.
 std::string sanitizer_of(const std::string& name) {
   const BuildKind* build_kind = find_build_kind(name);
   return build_kind && build_kind->sanitizer() ? build_kind->runtime : "";
@@ -78,7 +78,8 @@ struct PlugIn {
   std::string path, kernel;
 };
 
-// "./libmine.so:fast". A file whose name has a colon is taken for itself; a kernel's may have any sign.
+// Splits "./libmine.so:fast". If a file with the whole name exists, it is that file. A kernel's
+// name may contain any character.
 PlugIn split(const std::string& name) {
   if (there_is(name)) return {name, ""};
   std::error_code error;
@@ -90,7 +91,7 @@ PlugIn split(const std::string& name) {
   return {name.substr(0, colon), colon == name.npos ? "" : name.substr(colon + 1)};
 }
 
-// So that whoever reads it later, from another folder, finds the same.
+// An absolute path, so that a later command in another folder finds the same file.
 std::string absolute(const std::string& path) {
   std::error_code error;
   const fs::path folder = fs::canonical(fs::absolute(path, error).parent_path(), error);
@@ -143,7 +144,7 @@ std::vector<KernelLibrary> find_plug_in(const std::string& name, const Wanted& w
   }
   std::error_code none;
   if (!fs::is_directory(plug_in.path) && !fs::is_regular_file(plug_in.path, none)) {
-    *error = plug_in.path + " is no regular file";  // which might never come to its end
+    *error = plug_in.path + " is no regular file";  // reading a FIFO might never end
     return {};
   }
   if (name.ends_with(':') && plug_in.kernel.empty()) {

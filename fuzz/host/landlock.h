@@ -1,5 +1,5 @@
-// Landlock's numbers, as the kernel's documentation has them (Documentation/userspace-api/landlock.rst):
-// the headers of Debian 12 end at version 2.
+// Landlock's constants, from the kernel's Documentation/userspace-api/landlock.rst, because the
+// headers of Debian 12 end at version 2.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,13 @@ inline constexpr int kRulePathBeneath = 1;
 // Rights over files: bits of Ruleset::files and of PathBeneath::allowed.
 inline constexpr uint64_t kExecute = 1, kWriteFile = 2, kReadFile = 4, kReadDir = 8;
 inline constexpr uint64_t kIoctlDevice = uint64_t{1} << 15;
-// All that a version knows: 13 in the first, then one more (refer, truncate) up to the third, one in the fifth.
+// All rights that a version knows. Version 1 has 13; versions 2, 3 and 5 add one each (refer,
+// truncate, ioctl).
 constexpr uint64_t all_rights(int version) {
   const int bits = version >= 5 ? 16 : version >= 3 ? 15 : version == 2 ? 14 : 13;
   return (uint64_t{1} << bits) - 1;
 }
-// Those that a single file, not a folder, can have.
+// The rights that apply to a file rather than a folder.
 inline constexpr uint64_t kOfFile = kExecute | kWriteFile | kReadFile | uint64_t{1} << 14 | kIoctlDevice;
 
 inline constexpr uint64_t kBindTcp = 1, kConnectTcp = 2;

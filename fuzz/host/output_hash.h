@@ -1,8 +1,8 @@
 // Detects outputs that change after run() has returned. The worker hashes them as soon as run() returns, and
 // the parent does so when it reads them.
 //
-// Not for telling inputs apart that somebody chose: a thread that finishes its work late knows no other
-// way to the same bits than to have written them.
+// The hash need not be cryptographic: a late thread writes right results, and cannot choose bytes
+// that collide.
 #pragma once
 
 #include <bit>

@@ -20,17 +20,17 @@ struct RefusedCall {
 };
 
 inline constexpr RefusedCall kRefusedCalls[] = {
-// Another process: begun, or this one replaced.
+// Starting another process, or replacing this one.
 #ifdef SYS_fork
     {SYS_fork, "fork", Purpose::kProcess},
     {SYS_vfork, "vfork", Purpose::kProcess},
 #endif
-    {SYS_clone, "clone", Purpose::kProcess},  // of what is no thread
+    {SYS_clone, "clone", Purpose::kProcess},  // unless it starts a thread
     {SYS_execve, "execve", Purpose::kProcess},
     {SYS_execveat, "execveat", Purpose::kProcess},
     {SYS_setsid, "setsid", Purpose::kProcess},
     {SYS_setpgid, "setpgid", Purpose::kProcess},
-    // Signalled.
+    // Signalling another process.
     {SYS_kill, "kill", Purpose::kSignal},      // of another process
     {SYS_tgkill, "tgkill", Purpose::kSignal},  // likewise
     {SYS_tkill, "tkill", Purpose::kSignal},
@@ -38,7 +38,7 @@ inline constexpr RefusedCall kRefusedCalls[] = {
     {SYS_rt_tgsigqueueinfo, "rt_tgsigqueueinfo", Purpose::kSignal},
     {SYS_pidfd_send_signal, "pidfd_send_signal", Purpose::kSignal},
     {SYS_prlimit64, "prlimit64", Purpose::kSignal},  // of another process: a limit of 0 s ends it
-    // Read and written.
+    // Reading or writing another process's memory.
     {SYS_ptrace, "ptrace", Purpose::kMemory},
     {SYS_process_vm_readv, "process_vm_readv", Purpose::kMemory},
     {SYS_process_vm_writev, "process_vm_writev", Purpose::kMemory},
@@ -47,7 +47,7 @@ inline constexpr RefusedCall kRefusedCalls[] = {
     {SYS_kcmp, "kcmp", Purpose::kMemory},  // of another process
     {440, "process_madvise", Purpose::kMemory},
     {SYS_userfaultfd, "userfaultfd", Purpose::kMemory},
-    // The arena's own protection: in these with an address of it, from or to.
+    // Changing the arena's mapping: refused for an address inside the arena.
     {SYS_mmap, "mmap", Purpose::kMemory},
     {SYS_munmap, "munmap", Purpose::kMemory},
     {SYS_mprotect, "mprotect", Purpose::kMemory},
@@ -55,7 +55,7 @@ inline constexpr RefusedCall kRefusedCalls[] = {
     {SYS_madvise, "madvise", Purpose::kMemory},
     {SYS_pkey_mprotect, "pkey_mprotect", Purpose::kMemory},
     {SYS_remap_file_pages, "remap_file_pages", Purpose::kMemory},
-    // The network, and whatever else listens.
+    // The network and other channels to processes.
     {SYS_socket, "socket", Purpose::kNetwork},
     {SYS_socketpair, "socketpair", Purpose::kNetwork},
     {SYS_connect, "connect", Purpose::kNetwork},
@@ -97,7 +97,7 @@ inline constexpr RefusedCall kRefusedCalls[] = {
     // Handlers of crashes.
     {SYS_rt_sigaction, "sigaction", Purpose::kHandler},  // of a deadly signal
     // More rights.
-    {SYS_prctl, "prctl", Purpose::kPrivilege},  // that would undo the confinement
+    {SYS_prctl, "prctl", Purpose::kPrivilege},  // options that would undo the confinement
     {SYS_seccomp, "seccomp", Purpose::kPrivilege},
     {SYS_unshare, "unshare", Purpose::kPrivilege},
     {SYS_setns, "setns", Purpose::kPrivilege},

@@ -18,7 +18,7 @@ std::string output_of(const std::vector<std::string>& command) {
   return run_program(command, {.take_output = true, .silent = true, .most = 4096}).output;
 }
 
-// From "/tree/kernels/forward/store.h" what a person needs to find it.
+// Shortens "/tree/kernels/forward/store.h" to the part that a person needs.
 std::string short_name(const std::string& file) {
   const size_t kernels = file.rfind("/kernels/");
   return kernels == file.npos ? file : file.substr(kernels + 1);
@@ -65,7 +65,7 @@ SourcePlace place_in_kernel(std::string_view text) {
 }
 
 struct Report {
-  std::string_view text;  // from its headline on
+  std::string_view text;  // the report from its headline on
   attn_report_kind kind;
   std::string message;
   std::optional<uint64_t> frame;

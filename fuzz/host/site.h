@@ -2,14 +2,14 @@
 // campaign groups failures by it before it reduces any.
 //
 //   "SIGSEGV at libmine.so+0x1a2f"
-//       the instruction, or the call into the C library it came from
+//       the instruction, or the call into the C library that led to it
 //   "stuck in libmine.so+0x1a00"
 //       the function that most of some samples lie in: a loop has many instructions
 //   "stuck in run()"
-//       it does not answer where it is: it is stopped, or blocks signals
+//       no place is known: the worker is stopped, or blocks signals
 //
-// A function and not a name: plug-ins may be stripped. Everything comes from memory
-// that the kernel may have written over, and is made safe.
+// A function is named by its address, because plug-ins may be stripped. Everything comes from
+// memory that the kernel may have overwritten, so it is sanitised.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Waiting for the other process of a pair: briefly awake, for it answers in
-// microseconds as a rule, and a sleeping process takes as long again to wake.
+// Waits for the other process of a pair. It spins briefly first: the answer usually comes within
+// microseconds, and waking a sleeping process takes as long again.
 #pragma once
 
 #include <unistd.h>
@@ -10,7 +10,7 @@ namespace attnfuzz {
 
 inline constexpr std::chrono::microseconds kSpin{40};
 
-// Polls `ready` for kSpin. False: it is time to sleep.
+// Polls `ready` for kSpin. If it returns false, the caller should sleep.
 template <class Ready>
 bool spin_until(Ready ready) {
   // With one processor the other process cannot run while this one polls.

@@ -38,7 +38,7 @@ bool put(const std::string& path, long number) {
   return done;
 }
 
-// Those of commands that were killed; rmdir() takes none that still has a process.
+// Removes the cgroups that killed commands have left. rmdir() fails if one still has a process.
 void remove_left_over(const fs::path& parent) {
   std::error_code error;
   for (fs::directory_iterator one(parent, error), end; !error && one != end; one.increment(error)) {
@@ -90,7 +90,7 @@ TaskLimit::TaskLimit(int most) {
   if (put(folder / "pids.max", most)) {
     folder_ = folder;
   } else {
-    rmdir(folder.c_str());  // cgroup v2 without the controller pids
+    rmdir(folder.c_str());  // cgroup v2, and the controller pids is not enabled
   }
 }
 

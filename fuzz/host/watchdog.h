@@ -45,8 +45,8 @@ inline double allowance(double watchdog, const attn_problem& problem, int64_t sp
 }
 
 inline constexpr double kBriefShare = 0.05;
-// The brief watch's share of the clock's limit, if processor time is counted: a busy machine may delay a
-// worker.
+// The brief watch's share of the clock's limit, if processor time is counted. It is larger than
+// kBriefShare, because a busy machine may delay a worker.
 inline constexpr double kBriefShareOfClock = 0.25;
 
 // The time that a call spends compiling is not counted, up to this many times its allowance: compilers are
@@ -61,8 +61,9 @@ class Pace {
  public:
   Pace(double allowed, double most) : half_(allowed / 2), allowed_(allowed), most_(most), next_(half_) {}
 
-  // Called with the seconds used and the blocks that have ended since the call began: the seconds that the call
-  // may use up before the next question. Not more than `used`: its time is up.
+  // `used`: the seconds used, `ended`: the blocks ended since the call began. Returns the seconds
+  // that the call may have used before this is called again. If the result is at most `used`, the
+  // time is up.
   double until(double used, uint64_t ended) {
     if (used < next_) return next_;
     goes_on_ = ended != seen_;
@@ -72,7 +73,7 @@ class Pace {
     return std::min(next_, std::max(most_, allowed_));
   }
 
-  // True if a block ended between the last two questions.
+  // True if a block ended between the last two evaluations.
   bool goes_on() const { return goes_on_; }
 
  private:

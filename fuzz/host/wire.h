@@ -1,11 +1,10 @@
 // The memory that a parent and its worker share: one flat struct.
 //
-// The parent fills in a request, raises `asked` and rings the worker's bell
-// (an eventfd). The worker answers into the same struct, raises `answered` to the
-// same number and rings back. Tensors are named by offsets in the arena, because
-// the two processes map it at different addresses. Before a launch the worker
-// writes into `doing` what it is about to do, and a signal handler records the
-// place of a crash. So the parent can explain a worker's exit.
+// The parent fills in a request, raises `asked` and rings the worker's bell (an eventfd). The
+// worker answers into the same struct, raises `answered` to the same number and rings back. Tensors
+// are named by offsets in the arena, because the two processes map it at different addresses.
+// Before each step the worker writes into `doing` what it is about to do. A signal handler records
+// the place of a crash. So the parent can explain a worker's exit.
 //
 // The kernel runs in the worker and may scribble over all of it. The parent
 // copies an answer out once, and trusts nothing in the copy: see
@@ -104,8 +103,8 @@ struct Answer {
       outputs;  // of a confined worker, after a run: hash_outputs() of what had been written when it returned
 };
 
-// A place in the kernel's code: of the innermost frame that is not the C library's, a
-// driver's or the worker's own. All zero: it could not be found out.
+// A place in the kernel's code: the innermost frame outside the C library, the drivers and the
+// worker itself. All fields are 0 if it is not known.
 struct Site {
   uint64_t offset;    // of the instruction, in the module
   uint64_t function;  // where its function begins, in the module
@@ -123,8 +122,8 @@ struct Crash {
   Site site;
 };
 
-// The places of a worker that does not answer. It notes one each time it gets kWhereSignal, which a process
-// without a handler ignores.
+// The places of a worker that does not answer. The worker records one each time it gets
+// kWhereSignal. A process without a handler ignores that signal.
 inline constexpr int kWhereSignal = SIGURG;
 inline constexpr uint32_t kMostSamples = 15;
 struct Samples {
@@ -176,7 +175,7 @@ struct Wire {
   Crash crash;
   Samples samples;
   Compiling compiling;
-  simt::Progress progress;  // of the call under way, where the executor runs its launches
+  simt::Progress progress;  // of the current call, if the executor runs its launches
   char refusal[1024];
   Description description;
   MemoryRange ranges[kMaxRanges];

@@ -35,7 +35,7 @@ class Strings {
   bool good_ = true;
 };
 
-// The function of the kernel's that it is in; null: in none.
+// The kernel's function that the worker is in; null if it is in none.
 const char* function_of(wire::Doing doing) {
   switch (doing) {
     case wire::Doing::kPlanning:
@@ -132,7 +132,7 @@ std::string exit_message(const std::string& ending, const wire::Wire& wire, cons
   if (crash.signal == SIGSYS)
     message += ", of " + call_name(crash.call) + ", which no untrusted kernel may call";
   const bool has_address = (crash.signal == SIGSEGV || crash.signal == SIGBUS) && crash.code > 0;
-  // The processor's own complaint, which tells no address.
+  // This fault comes from the processor without an address.
   if (crash.signal == SIGSEGV && crash.code == SI_KERNEL)
     message += ", an address that is not aligned as its instruction needs, or that no memory has";
   else if (has_address)
@@ -158,7 +158,7 @@ Exploit exploit_of(const wire::Wire& wire, ExitReason exit_reason, std::optional
       return kOfPurposes[static_cast<size_t>(call.purpose)];
     }
   }
-  // All of the inputs' memory can be read, and none written.
+  // The memory of inputs is readable and not writable, so the fault is a write.
   if (crash.signal != SIGSEGV) return Exploit::kNone;
   const uint64_t offset = crash.address - wire.description.arena_base;
   for (const TensorId t : kInputs) {

@@ -10,14 +10,14 @@
 
 namespace attnfuzz {
 
-// All that the description says; nothing if it is not well-formed.
+// Parses the description; nothing if it is malformed.
 std::optional<KernelInfo> kernel_info(const wire::Description& description);
 
 // "SIGSEGV while running, 8 bytes past the end of k's slot, in libattn_fa1_cpu.so+0x1234".
 // `ending`: how the process ended (WorkerProcess::end).
 std::string exit_message(const std::string& ending, const wire::Wire& wire, const std::string& library);
 
-// The exploit that a confined worker died of, as far as its end tells.
+// The exploit that ended a confined worker, as far as its exit shows.
 Exploit exploit_of(const wire::Wire& wire, ExitReason exit_reason, std::optional<int> exit_status);
 
 // "run()", "plan()": the call that a worker is in.
@@ -26,7 +26,7 @@ std::string call_in_words(wire::Doing doing);
 // Says what lies at an address in the worker: "byte 4352 of the memory of k".
 std::string place_of(uint64_t address, const wire::Wire& wire);
 
-// A fault as it was reported, its kind and strings made safe; nothing if there was none.
+// The reported fault, with its kind and strings sanitised; nothing if there was none.
 std::optional<Fault> fault(const wire::Report& report);
 
 }  // namespace attnfuzz

@@ -32,8 +32,8 @@
 namespace attnfuzz {
 namespace {
 
-// The program at `path` as a file that has no name, to be run from a descriptor: copied once a process,
-// and kept.
+// The program at `path`, copied once per process into a file without a name, which runs from its
+// descriptor.
 int nameless(const std::string& path) {
   static std::map<std::string, int> copies;
   if (const auto known = copies.find(path); known != copies.end()) return known->second;
@@ -46,7 +46,7 @@ int nameless(const std::string& path) {
     copied = sendfile(to, from, &at, static_cast<size_t>(about.st_size - at)) > 0;
   close(from);
   if (!copied) throw_errno("a copy of the worker's program");
-  // Whoever gets hold of it can read and run it alone.
+  // Whoever gets the descriptor can read and run the file, but not change it.
   fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW);
   return copies[path] = fcntl(to, F_DUPFD_CLOEXEC, 64);
 }
@@ -56,14 +56,14 @@ std::string after_name(const std::string& stat_file) {
   char read_here[1024];
   const int file = open(stat_file.c_str(), O_RDONLY | O_CLOEXEC);
   const ssize_t bytes =
-      file < 0 ? 0 : read(file, read_here, sizeof read_here);  // fails where it goes meanwhile
+      file < 0 ? 0 : read(file, read_here, sizeof read_here);  // fails if the process ends now
   if (file >= 0) close(file);
   const std::string text(read_here, static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
   const size_t name_ends = text.rfind(')');
   return name_ends == text.npos || name_ends + 2 >= text.size() ? "" : text.substr(name_ends + 2);
 }
 
-// The state of a thread; 'X': it is gone.
+// The state of a thread; 'X' if it is gone.
 char state_of(const std::string& stat_file) {
   const std::string text = after_name(stat_file);
   return text.empty() ? 'X' : text[0];
@@ -79,7 +79,8 @@ bool all_stopped(pid_t pid) {
   return true;
 }
 
-// Clear of the numbers the worker finds them at, so that placing one cannot overwrite another.
+// Moves a descriptor above the numbers that the worker expects, so that dup2() in the child cannot
+// overwrite another one.
 int raised(int fd, const char* what) {
   if (fd < 0) throw_errno(what);
   const int high = fcntl(fd, F_DUPFD_CLOEXEC, 64);
@@ -112,11 +113,11 @@ void WorkerProcess::make_wire(uint32_t measures) {
 }
 
 WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
-  std::array<int, 2> ends = {-1, -1};  // that the supervisor writes to: output, status
+  std::array<int, 2> ends = {-1, -1};  // the supervisor's ends: output, status
   int arena = -1;
-  // Only our end does not block. Python raises an error where a pipe is full and does not block, and a right
-  // function that prints much would fail; wait() reads what is printed, so who prints waits for us and not for
-  // ever.
+  // Only our end is non-blocking. Python raises an error if a non-blocking pipe is full, so a
+  // correct function that prints a lot would fail. With a blocking pipe it waits until wait() has
+  // read the output.
   const auto open_pipe = [](int& ours, int& its) {
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) != 0) throw_errno("pipe2");
@@ -134,7 +135,7 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     request_bell_ = raised(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
     answer_bell_ = raised(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
     open_pipe(output_fd_, ends[0]);
-    // A socket and no pipe: through it the supervisor learns that we have gone.
+    // A socket instead of a pipe, because it tells the supervisor when this process has gone.
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
       throw_errno("socketpair");
@@ -180,7 +181,7 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     // worker's exit.
     pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, supervisor_, 0));
     if (tasks_)
-      tasks_->take(supervisor_);  // before it begins the worker; await_number() sees to one that was quicker
+      tasks_->take(supervisor_);  // if the worker has already started, await_number() adds it
     close_theirs();
   } catch (...) {
     close_theirs();
@@ -206,7 +207,7 @@ void WorkerProcess::close_all() {
 
 void WorkerProcess::ring() {
   const uint64_t one = 1;
-  // It can only fail full, and then the bell is ringing already.
+  // The write fails only if the counter is full. Then the bell is already ringing.
   [[maybe_unused]] const ssize_t n = write(request_bell_, &one, sizeof one);
 }
 
@@ -254,7 +255,7 @@ WorkerProcess::Event WorkerProcess::wait(std::chrono::steady_clock::time_point d
       return Event::kRang;
     }
     if (fds[1].revents || (closed && pidfd_ < 0 && supervisor_ != kForked)) return Event::kDied;
-    if (ns <= 0) return Event::kTimeout;  // however much it prints
+    if (ns <= 0) return Event::kTimeout;  // even if the worker goes on printing
   }
 }
 
@@ -269,7 +270,8 @@ void WorkerProcess::read_status() {
 
 void WorkerProcess::await_number() {
   if (worker_ < 0) {
-    // The supervisor says the number as soon as the worker has started, which may have answered before that.
+    // The supervisor sends the worker's process id once the worker has started. The worker may
+    // answer before the id arrives.
     pollfd fd = {status_fd_, POLLIN, 0};
     poll(&fd, 1, 10'000);
   }
@@ -279,7 +281,7 @@ void WorkerProcess::await_number() {
 void WorkerProcess::freeze() {
   await_number();
   if (worker_ <= 0 || status_ || kill(worker_, SIGSTOP) != 0) return;
-  constexpr int kMostRounds = 20'000;  // some seconds: who does not stop is in the system's code
+  constexpr int kMostRounds = 20'000;  // some seconds; a thread that still runs is in a system call
   for (int round = 0; round < kMostRounds && !all_stopped(worker_); ++round) {
     if (round > 100) usleep(100);
   }
@@ -343,14 +345,15 @@ std::string WorkerProcess::end() {
   const bool forked = supervisor_ == kForked;
   const bool dead = supervisor_ended(pidfd_ < 0 && !forked ? 50 : 0);  // where its output ends before it does
   if (!dead) {
-    // The supervisor sees to the worker and to all that it has left; on a device that takes a while.
+    // The supervisor ends the worker and all processes that it has left. With a GPU that takes a
+    // while.
     constexpr int kPatienceMs = 30'000;
     if (forked) {
       shutdown(status_fd_, SHUT_WR);
       supervisor_ended(kPatienceMs);
     } else {
       kill(supervisor_, SIGTERM);
-      kill(supervisor_, SIGCONT);  // whoever has stopped it
+      kill(supervisor_, SIGCONT);  // in case a kernel has stopped it
       if (!supervisor_ended(kPatienceMs)) kill(supervisor_, SIGKILL);
     }
   }
@@ -361,7 +364,7 @@ std::string WorkerProcess::end() {
   if (!dead) {
     ending_ = "killed";
   } else if (!status_) {
-    // Once a kernel is loaded: before that it was somebody else.
+    // Before a kernel was loaded, the signal cannot have come from the kernel.
     const bool loaded = wire_->state.load() == wire::State::kReady;
     ending_ = (forked ? "killed" : describe_status(supervisor_status)) +
               (loaded ? ", sent to the worker's parent," : "");

@@ -53,15 +53,15 @@ class WorkerProcess {
   // Sends wire::kWhereSignal. False if there is no process.
   bool ask_where();
 
-  // Stops all its threads, as far as they are in its own code, until thaw(), so that shared memory does not
-  // change.
+  // Stops all its threads until thaw(), so that shared memory does not change. A thread that is
+  // inside a system call may not stop.
   void freeze();
   void thaw();
 
   // Ends the worker if it still lives, and returns how it ended: "SIGSEGV", "exit status 3". Call it after
   // kDied, or to get rid of the worker.
   std::string end();
-  // The same for programs, after end(); kNone if end() killed it.
+  // How the worker ended, as an enum. Call it after end(); kNone if end() killed the worker.
   ExitReason exit_reason() const { return exit_reason_; }
   // Set if the worker ended itself.
   std::optional<int> exit_status() const;
@@ -82,7 +82,7 @@ class WorkerProcess {
   // about it.
   static constexpr pid_t kForked = 0;
   pid_t supervisor_ = -1, worker_ = -1;  // worker_ as far as the supervisor has told
-  std::optional<int> status_;            // the worker's, likewise
+  std::optional<int> status_;            // the worker's wait status, from the supervisor too
   int pidfd_ = -1, request_bell_ = -1, answer_bell_ = -1, output_fd_ = -1, wire_fd_ = -1, status_fd_ = -1;
   wire::Wire* wire_ = nullptr;
   std::optional<TaskLimit> tasks_;  // of a confined worker

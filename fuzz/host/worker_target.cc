@@ -254,7 +254,7 @@ class WorkerTarget final : public Target, public BatchTarget {
   void place(const attn_tensors& t, wire::Request& request) const {
     request.tensors_size = t.size;
     for (const TensorSpec& spec : kTensors) {
-      // A row of another operation may share the member.
+      // Tensors of other operations may use the same member of attn_tensors.
       const bool there = in_problem(spec, request.problem.features);
       const attn_tensor view = there ? view_of(t, spec) : attn_tensor{};
       wire::Tensor& tensor = request.tensors[static_cast<size_t>(spec.id)];
@@ -345,7 +345,7 @@ class WorkerTarget final : public Target, public BatchTarget {
         event = process_->wait(std::min(deadline, Clock::now() + kLook));
         if (confined() && (hoards() || swarms())) return event;
         if (event == WorkerProcess::Event::kTimeout && Clock::now() < deadline)
-          event = WorkerProcess::Event::kRang;  // only looked
+          event = WorkerProcess::Event::kRang;  // only a look; the deadline is later
       }
       if (answered() || event != WorkerProcess::Event::kTimeout) return event;
       const std::optional<double> now = on_cpu ? process_->processor_seconds() : std::nullopt;
@@ -366,10 +366,11 @@ class WorkerTarget final : public Target, public BatchTarget {
     }
   }
 
-  // Seconds that the call under way has compiled for, at most so many of either.
+  // The seconds that the current call has spent compiling, by the clock and of processor time, each
+  // up to a limit.
   struct Compiled {
     double clock = 0, processor = 0;
-    bool on = false;  // it still does
+    bool on = false;  // it is still compiling
   };
   Compiled compiled_for(std::optional<double> processor_now, double most) const {
     if (confined()) return {};
@@ -481,7 +482,7 @@ class WorkerTarget final : public Target, public BatchTarget {
     for (uint32_t i = 0; i < count; ++i) coverage_[i] |= bucket(wire.counters[i]);
   }
 
-  // Groups counts as libFuzzer does.
+  // Groups counts into buckets, as libFuzzer does.
   static constexpr uint8_t bucket(uint8_t count) {
     if (count < 4) return static_cast<uint8_t>(count == 3 ? 4 : count);
     return count < 8 ? 8 : count < 16 ? 16 : count < 32 ? 32 : count < 128 ? 64 : 128;
@@ -491,11 +492,11 @@ class WorkerTarget final : public Target, public BatchTarget {
   static constexpr uint64_t kMostStray = uint64_t{64} << 20;
   static constexpr std::chrono::milliseconds kLook{50};
   static constexpr const char* kLateWords =
-      "the outputs changed after run() had returned: a thread of the kernel's wrote them still";
+      "the outputs changed after run() had returned: a thread of the kernel was still writing";
 
   WorkerOptions options_;
   SourcePlaces places_{options_.library};
-  std::optional<SanitizerFault> finding_;  // of a worker that a sanitizer ended
+  std::optional<SanitizerFault> finding_;  // set if a sanitizer ended the worker
   std::optional<Fault> left_;  // of a worker that died by itself after its kernel had reported a fault
   Arena arena_;
   KernelInfo info_;
@@ -506,13 +507,13 @@ class WorkerTarget final : public Target, public BatchTarget {
   bool late_ = false;        // outputs of the last run changed after it had returned
   bool other_backend_ = false;
   Watch watch_ = Watch::kFull;
-  std::optional<Slow> slow_;  // how far the last call had come that was ended while its blocks went on
+  std::optional<Slow> slow_;  // progress of the last call, if it was ended as slow
   std::optional<ProbeRequest> probe_;
   std::vector<uint8_t> coverage_;  // of runs since it was last asked for
   mutable bool coverage_asked_ = false;
   wire::Answer answer_ = {};
   Probe probed_;                              // likewise
-  std::vector<batch::Result> batch_results_;  // likewise
+  std::vector<batch::Result> batch_results_;  // of the last batch
 };
 
 }  // namespace

@@ -59,7 +59,7 @@ void Zygote::close_all() {
     if (*fd >= 0) close(*fd);
     *fd = -1;
   }
-  // It goes when nobody is left to ask; a fork of ours may be.
+  // The zygote ends once nobody can ask it any more. A fork of this process may still do so.
   if (pid_ > 0 && started_by_ == getpid()) waitpid(pid_, nullptr, WNOHANG);
   pid_ = -1;
 }
@@ -81,7 +81,7 @@ void Zygote::start() {
   const int high = fcntl(ends[1], F_DUPFD_CLOEXEC, 64), printed = fcntl(output_, F_DUPFD_CLOEXEC, 64);
   close(ends[1]);
   started_by_ = getpid();
-  // The folder that the command was called in, '', may be the submission's.
+  // sys.path's '' is the current folder, which may belong to the untrusted submission.
   const std::string boot =
       confined_ ? "import sys; sys.path = sys.argv[1:2] + [p for p in sys.path if p]; "
                   "from attnfuzz.worker import zygote; zygote(sys.argv[2], confined_by=sys.argv[3])"

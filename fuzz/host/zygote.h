@@ -6,10 +6,10 @@
 // If workers are confined, the zygote does not import the file, because it is not confined itself. It imports
 // the installed modules that the file names, and each worker imports the file.
 //
-// It never runs a kernel and never uses a device. The process that starts it, and all forks of that process,
-// may request workers. It ends when the last of these processes has gone. If it dies, the next request starts
-// another. A worker's supervisor (worker/supervisor.h) is the zygote's child, not ours, so it is reached only
-// by wire::kStatusFd.
+// It never runs a kernel and never uses a device. The process that starts it, and all forks of that
+// process, may request workers. It ends when the last of these processes has gone. If it dies, the
+// next request starts another. A worker's supervisor (worker/supervisor.h) is the zygote's child,
+// not ours, so we reach it only through wire::kStatusFd.
 #pragma once
 
 #include <sys/types.h>
@@ -48,7 +48,8 @@ class Zygote {
   pid_t pid_ = -1, started_by_ = -1;
 };
 
-// The zygote of this process and its forks for a file. Later kernels of the same file need no new import.
+// The zygote for a file, shared by this process and its forks. Later kernels of the same file need
+// no new import.
 Zygote& zygote_of(const std::string& file, bool confined);
 
 // True if a path names a file of Python kernels.

@@ -1,17 +1,17 @@
 #!/bin/bash -eu
-# Builds the fuzz targets as OSS-Fuzz asks for them: from $CC, $CXX, $CXXFLAGS,
-# $LIB_FUZZING_ENGINE and $SANITIZER into $OUT, with everything that runs them.
+# Builds the fuzz targets as OSS-Fuzz requires: from $CC, $CXX, $CXXFLAGS, $LIB_FUZZING_ENGINE and
+# $SANITIZER into $OUT, with everything that runs them.
 #
 #   $OUT/fuzz_NAME                    the targets, one for each file of fuzz/targets/ that defines one
 #   $OUT/fuzz_NAME_seed_corpus.zip    corpus/
 #   $OUT/fuzz_NAME.options            libFuzzer's limits
 #   $OUT/fuzz_files.dict              the names that files hold
-#   $OUT/attnfuzz-worker-*, libattn_* what the targets start and what that loads
+#   $OUT/attnfuzz-worker-*, libattn_* the workers, and the kernels that they load
 #
-# Kernels and their workers are compiled by the project's own rules, in the build that
-# fits $SANITIZER; $CXXFLAGS are the targets' and, in fuzz_files, the readers'.
+# The project's own rules compile kernels and workers, in the build that fits $SANITIZER.
+# $CXXFLAGS apply to the targets and, in fuzz_files, to the readers.
 #
-#   TARGETS   some of the targets only, "files fa1"
+#   TARGETS   the targets to build, for example "files fa1" (default: all)
 #   WORK      where to build
 # The distribution's packages of cmake/install-packages.sh are needed.
 
@@ -28,10 +28,10 @@ case ${SANITIZER:-address} in
      exit 2 ;;
 esac
 
-# Libraries come from the distribution, which has libstdc++.
+# The distribution's libraries are built with libstdc++, so libc++ must not be used.
 flags=${CXXFLAGS:-}
 flags=${flags//-stdlib=libc++/}
-# These are the targets'; CMake would take them for everything.
+# These flags are for the targets only; CMake would apply them to everything.
 unset CFLAGS CXXFLAGS
 cmake -S "$source" -B "$build" -G Ninja -DATTNFUZZ_CUDA=OFF \
   -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX" \
@@ -58,11 +58,11 @@ for target in $targets; do
   cp "$build/bin/fuzz_$target" "$OUT/"
   rm -f "$OUT/fuzz_${target}_seed_corpus.zip"
   (cd "$source/corpus" && python3 -m zipfile -c "$OUT/fuzz_${target}_seed_corpus.zip" ./*/)
-  # The parent has the tensors of a case; a case that hangs its worker is judged twice.
+  # The parent holds a case's tensors, so it needs memory. A hang is judged twice, so it needs time.
   printf '[libfuzzer]\nrss_limit_mb = 4096\ntimeout = 180\nmax_len = 16384\n' >"$OUT/fuzz_$target.options"
 done
 if [[ " $targets " == *" files "* ]]; then
-  # Every name that a file may hold stands in the readers, quoted.
+  # The dictionary is made of the quoted names in the readers.
   grep -oh '"[a-z][a-z_0-9]*"' "$source"/properties/case/codec_*.cc "$source"/properties/case/{case,codec_fields}.h \
     "$source/properties/reduce/reproducer.cc" | sort -u | sed 's/"\(.*\)"/"\\"\1\\""/' >"$OUT/fuzz_files.dict"
 fi

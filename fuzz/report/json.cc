@@ -60,7 +60,7 @@ Json gpus_json(const Report& report) {
   struct Gpu {
     int jobs = 0;
     uint64_t cases = 0;
-    double seconds = 0;  // that its jobs were at work
+    double seconds = 0;  // the working time of its jobs
     double busy = 0,
            busy_seconds = 0;  // a sum of shares, each weighted by its session's seconds; and of these seconds
   };

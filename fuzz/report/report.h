@@ -41,7 +41,7 @@ struct FindingEntry {
   std::string file;       // the reproducer's, as a replay line takes it
   std::string file_text;  // its content
   std::optional<Reproducer> reproducer;
-  std::optional<CasePicture> picture;  // as the campaign took it; else of the case alone
+  std::optional<CasePicture> picture;  // the campaign's picture, or one of the case alone
 };
 
 struct Report {
@@ -67,7 +67,7 @@ struct Report {
 // Throws std::runtime_error if there is no campaign in `dir`, or one that cannot be understood.
 Report read_report(const std::string& dir);
 
-// The most important numbers: cases, findings, what waits, whether it runs.
+// The most important numbers: cases, findings, waiting crashes, and whether the campaign runs.
 Json summary_json(const Report& report);
 
 // Everything. Each job's series has at most about 80 lines for each target. `made`: the time.

@@ -16,7 +16,7 @@
 
 #include "fuzz/host/confinement.h"
 
-// The executor's, of a worker that holds it.
+// Defined by the executor, if this worker is linked with it.
 namespace simt {
 __attribute__((weak)) void watch_threads();
 }
@@ -32,7 +32,7 @@ constexpr rlim_t kMostDescriptors = 256;
 
 Why failed(const char* what) { return std::string(what) + ": " + strerror(errno); }
 
-// Also of root: whoever has CAP_SYS_PTRACE reads any process, dumpable or not.
+// Needed for root too: a process with CAP_SYS_PTRACE can read any process, dumpable or not.
 Why drop_capabilities() {
   for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; ++cap) prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
@@ -79,7 +79,7 @@ std::vector<std::string> drivers_devices() {
   return devices;
 }
 
-// Not in the worker's copy of the arena that a device's bytes come back to.
+// Only for the CPU: on a GPU, the bytes that come back are written into the inputs' slots as well.
 Why protect_inputs(const Arena& arena) {
   for (const TensorId t : kInputs) {
     if (mprotect(arena.slot(t), Arena::kSlotBytes, PROT_READ) != 0) return failed("inputs cannot be protected");
@@ -126,7 +126,7 @@ std::optional<std::string> confine(uint32_t measures, const Confined& with, attn
                                   device ? drivers_devices() : std::vector<std::string>()))
       return why;
   }
-  // Handlers that it would install later.
+  // Installs the executor's signal handlers now, because the filter forbids it later.
   if (simt::watch_threads) simt::watch_threads();
   if (measures & kMeasureCalls) return restrict_calls(with, backend, arena);
   return std::nullopt;

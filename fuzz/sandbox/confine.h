@@ -1,11 +1,12 @@
-// Takes rights from this process for good, before it loads a kernel that nobody vouches for.
+// Takes rights from this process for good, before it loads an untrusted kernel.
 //
-// The rights that are taken are listed in host/confinement.h. These remain: to compute, in its own memory and
-// in the arena, whose inputs can only be read and whose protection cannot be changed; threads;
-// reading the system's libraries and the folder that the kernel's library lies in; printing.
-// On a device its driver's devices (/dev/nvidia*), with ioctl() and mappings, too, and what those can do is not
-// confined. An interpreter (hosted.h) reads its own files, and tries more of them than there are: what it may
-// not open or change fails there, and is no reason to end it.
+// host/confinement.h lists the rights that are taken. The process may still compute in its own
+// memory and in the arena, start threads, print, and read the system's libraries and the folder of
+// the kernel's library. Inputs in the arena are read-only, and the arena's protection cannot be
+// changed. On a GPU the process may also use the driver's devices (/dev/nvidia*) with ioctl() and
+// mappings, and the effect of these calls is not confined. An interpreter (hosted.h) may also read
+// its own files. If it tries to open or change another file, the call fails, but the process is not
+// ended.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +24,21 @@ struct Confined {
   bool interpreter = false;
 };
 
-// `measures` are bits of Measure. The reason why one of them cannot be had, or nothing.
+// `measures` are bits of Measure. Returns why one of them cannot be applied, or nothing.
 std::optional<std::string> confine(uint32_t measures, const Confined& with, attn_backend backend,
                                    const Arena& arena);
 
-// The process that imports modules for a stranger's file and forks workers: it may read and begin processes as
-// before, and writes to nothing but a driver's devices. Opens no TCP connection.
+// Confines the zygote, which imports modules for an untrusted file and forks workers. It keeps the
+// rights to read files and to start processes. It can write only to /dev/null and a driver's
+// devices, and cannot open TCP connections.
 std::optional<std::string> confine_zygote(uint32_t measures);
 
-// "/usr/lib:/opt/lib" one by one; none of a null pointer.
+// Splits "/usr/lib:/opt/lib" at ':'. A null pointer gives an empty list.
 std::vector<std::string> paths_of(const char* list);
 
-// Its parts. Of all paths that exist the files below can be read; those of `writable` and `devices` written
-// too, and the latter talked to by ioctl().
+// The two parts of confine(). Files below `readable`, `writable` and `devices` can be read, files
+// below the last two also written, and `devices` also used by ioctl(). Paths that do not exist are
+// skipped.
 std::optional<std::string> restrict_files(uint32_t measures, const std::vector<std::string>& readable,
                                           const std::vector<std::string>& writable,
                                           const std::vector<std::string>& devices);

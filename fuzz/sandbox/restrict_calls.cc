@@ -1,6 +1,6 @@
-// seccomp: two filters of libseccomp, of which the stricter counts. One traps what nobody needs in order
-// to compute: SIGSYS, which crash.cc records. The other, for kernels of the CPU, lets through what computing
-// needs; all else fails with ENOSYS.
+// Two seccomp filters, made with libseccomp. The stricter answer counts. The first traps system
+// calls that computing never needs: they raise SIGSYS, which crash.cc records. The second is for
+// CPU kernels only. It allows the calls that computing needs, and all others fail with ENOSYS.
 #include "fuzz/sandbox/confine.h"
 
 #ifdef ATTNFUZZ_HAVE_SECCOMP
@@ -30,7 +30,7 @@ using Filter = std::unique_ptr<void, void (*)(scmp_filter_ctx)>;
 
 Filter filter(uint32_t otherwise) { return {seccomp_init(otherwise), seccomp_release}; }
 
-// Failures add up: of many rules it is enough to know that one was refused.
+// Keeps the first error, so that the caller checks once after adding many rules.
 struct Rules {
   scmp_filter_ctx filter;
   int failed = 0;
@@ -54,14 +54,15 @@ scmp_arg_cmp arg(unsigned number, scmp_compare compare, uint64_t a, uint64_t b =
 
 constexpr uint32_t kTrap = SCMP_ACT_TRAP;
 
-// With an address of the arena, or so long that it would reach into it from below.
+// Traps the call if its address lies in the arena, or if its length could reach the arena from
+// below.
 void trap_in_arena(Rules& rules, int call, const Arena& arena) {
   const auto base = reinterpret_cast<uint64_t>(arena.base());
   constexpr uint64_t kRegion = ~(Arena::kFence - 1);
   rules.add(kTrap, call, {arg(0, SCMP_CMP_MASKED_EQ, kRegion, base & kRegion)});
   rules.add(kTrap, call, {arg(1, SCMP_CMP_GE, Arena::kFence / 2)});
   if (call != SYS_mremap) return;
-  // Limits the new address and the new length.
+  // The new address and the new length have the same limits.
   const auto fixed = arg(3, SCMP_CMP_MASKED_EQ, MREMAP_FIXED, MREMAP_FIXED);
   rules.add(kTrap, call, {fixed, arg(4, SCMP_CMP_MASKED_EQ, kRegion, base & kRegion)});
   rules.add(kTrap, call, {fixed, arg(2, SCMP_CMP_GE, Arena::kFence / 2)});
@@ -130,7 +131,8 @@ void trap(Rules& rules, const Confined& with, bool device, const Arena& arena) {
         rules.add(kTrap, call.number);
     }
   }
-  // Its flags lie in memory, where no filter looks: whoever is told that there is none takes clone().
+  // The flags of clone3() lie in memory, which a filter cannot read. After ENOSYS, the C library
+  // uses clone().
   rules.add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3));
 }
 
@@ -168,10 +170,11 @@ void let_through(Rules& rules, const Confined& with) {
     for (const uint64_t request : {TCGETS, FIOCLEX})
       rules.add(SCMP_ACT_ALLOW, SCMP_SYS(ioctl), {arg(1, SCMP_CMP_EQ, request)});
   }
-  rules.add(SCMP_ACT_ALLOW, SCMP_SYS(kcmp));  // of its own descriptors: the other filter traps the rest
+  rules.add(SCMP_ACT_ALLOW, SCMP_SYS(kcmp));  // the other filter traps it for other processes
   // Its own affinity, not another process's.
   rules.add(SCMP_ACT_ALLOW, SCMP_SYS(sched_setaffinity), {arg(0, SCMP_CMP_EQ, 0)});
-  // Not F_SETFL, of no descriptor: a copy of a bell shares its flags with the parent's, which must not block.
+  // F_SETFL is not allowed: a bell shares its flags with the parent's descriptor, which must stay
+  // non-blocking.
   for (const int command : {F_GETFD, F_SETFD, F_GETFL, F_DUPFD, F_DUPFD_CLOEXEC})
     rules.add(SCMP_ACT_ALLOW, SCMP_SYS(fcntl), {arg(1, SCMP_CMP_EQ, static_cast<uint64_t>(command))});
 }
@@ -187,7 +190,7 @@ std::optional<std::string> restrict_calls(const Confined& with, attn_backend bac
   let_through(letting, with);
   int failed = 0;
   if (!device) {
-    // For the filter that is loaded next, and traps it.
+    // Loading the second filter needs seccomp(), which that filter then traps.
     letting.add(SCMP_ACT_ALLOW, SCMP_SYS(seccomp));
     failed = letting.load();
   }

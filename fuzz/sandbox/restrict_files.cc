@@ -1,4 +1,4 @@
-// Landlock: of all files only those that are named, and no others for ever.
+// Landlock: from now on, the process can use only the named files.
 #include <fcntl.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -15,7 +15,7 @@
 namespace attnfuzz::worker {
 namespace {
 
-// False: the path is there, and cannot be allowed.
+// False if the path exists but cannot be allowed.
 bool allow(int ruleset, const std::string& path, uint64_t rights) {
   const int fd = open(path.c_str(), O_PATH | O_CLOEXEC);
   if (fd < 0) return true;
@@ -46,7 +46,7 @@ std::optional<std::string> restrict_files(uint32_t measures, const std::vector<s
   bool done = true;
   for (const std::string& path : readable) done = done && allow(ruleset, path, kRead);
   for (const std::string& path : writable) done = done && allow(ruleset, path, kRead | landlock::kWriteFile);
-  const uint64_t talk = landlock::kIoctlDevice & wanted.files;  // before version 5 whoever may open may talk
+  const uint64_t talk = landlock::kIoctlDevice & wanted.files;  // before version 5, ioctl() is free
   for (const std::string& path : devices)
     done = done && allow(ruleset, path, kRead | landlock::kWriteFile | talk);
   done = done && syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;

@@ -35,7 +35,7 @@ Task read_task(const std::string& dir) {
   if (fs::is_symlink(dir + "/shards"))
     throw std::runtime_error(dir + "/shards is a link, which is not followed");
   task.shards = shards_of(dir);
-  for (const int n : task.shards) read_stats(dir, n);  // throws while nothing is written yet
+  for (const int n : task.shards) read_stats(dir, n);  // throws before anything is written
   read_crashes(dir);                                   // throws if one is cut short
   return task;
 }

@@ -1,10 +1,10 @@
 #!/bin/bash
 # submit.sh --dir DIR --tasks N --for 8h [--cores C] [--attnfuzz FILE] [--seed S] [--options "..."] KERNEL... [-- SBATCH OPTIONS]
 #
-# Runs a campaign on many machines with Slurm. N tasks of a job array share the folder DIR, each with a
-# campaign in DIR/tasks/NUMBER. A last job merges them into DIR/merged and writes DIR/merged/report.html.
-# Run again with the same DIR, it continues. Arguments after -- go to sbatch for both jobs:
-# --partition=..., --account=...
+# Runs a campaign on many machines with Slurm. N tasks of a job array share the folder DIR, each
+# with a campaign in DIR/tasks/NUMBER. A last job merges them into DIR/merged and writes
+# DIR/merged/report.html. A second run with the same DIR continues the campaign. Arguments after --
+# go to sbatch for both jobs: --partition=..., --account=...
 #
 #   submit.sh --dir /shared/night --tasks 16 --cores 4 --for 8h fa1 splitk -- --partition=cpu
 #   submit.sh --dir /shared/gpus --tasks 2 --for 8h --options "--backend cuda" fa1 -- --gpus-per-task=1

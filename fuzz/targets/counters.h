@@ -9,11 +9,11 @@ namespace attnfuzz {
 
 inline constexpr int kCountedKernels = 2;
 
-// Records the edges of Target::coverage() of the kernel with this index, but not how often they were taken.
-// Counts would give a kernel's loops a counter for each size: four times as many units in a corpus, without
-// benefit.
+// Records the edges of Target::coverage() of the kernel with this index, but not how often they
+// were taken. With counts, each size would look new to libFuzzer, and the corpus would be three
+// times as large (README.md).
 void count_edges(size_t kernel, std::span<const uint8_t> buckets);
-// Records a signal of situations.h.
+// Records a situation of situations.h.
 void count_situation(uint16_t id);
 
 // The number of counters that are set, for a test: edges, then situations.

@@ -16,8 +16,8 @@ namespace attnfuzz {
 // may be illegal.
 std::optional<Case> case_of(std::string_view unit, std::string* why = nullptr);
 
-// A mutated unit of at most `most` bytes: the text of a drawn case if the unit is not one. Empty if no
-// legal case is short enough, which needs a `most` below 200.
+// A mutated unit of at most `most` bytes: the text of a drawn case if the unit is not one. Empty if
+// no legal case is short enough; this happens only if `most` is below 200.
 std::string mutated(std::string_view unit, const GeneratorConfig& config, uint64_t seed, size_t most);
 std::string crossed(std::string_view a, std::string_view b, const GeneratorConfig& config, uint64_t seed,
                     size_t most);

@@ -15,7 +15,7 @@ struct Counters {
 };
 
 constexpr int kMaxLibraries = 16;
-// Filled in by constructors of libraries, which can be given nothing.
+// A global, because constructors of kernel libraries fill it in and take no arguments.
 Counters libraries[kMaxLibraries];
 int library_count = 0;
 

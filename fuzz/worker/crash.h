@@ -1,14 +1,13 @@
-// Leaves the place of a deadly signal in the wire, then lets the signal do its work;
-// and says where the worker is when it is asked, by wire::kWhereSignal.
+// Records the place of a deadly signal in the wire, then lets the signal end the process. On
+// wire::kWhereSignal it records where the worker is, and the worker goes on.
 #pragma once
 
 #include "fuzz/host/wire.h"
 
 namespace attnfuzz::worker {
 
-// Installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT and SIGSYS, and the
-// one that answers where it is. Not to be called under a sanitizer, which has handlers
-// of its own.
+// Installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS and
+// wire::kWhereSignal. Do not call it under a sanitizer, which has handlers of its own.
 void record_crashes(wire::Crash* where, wire::Samples* stuck);
 
 // The action that replaces a handler before the signal ends the process. It is the only change to the handler

@@ -12,7 +12,7 @@ class Text {
   explicit Text(wire::Description& d) : d_(d) { d_.text_bytes = 0; }
   bool add(const char* s) {
     const size_t length = s ? std::strlen(s) : 0;
-    // A byte stays free for the NUL of each string that is cut to nothing.
+    // Keeps a byte for the NUL of each string that becomes empty.
     if (d_.text_bytes + length + 1 > sizeof d_.text - 64) return add_empty(), false;
     std::memcpy(d_.text + d_.text_bytes, s ? s : "", length + 1);
     d_.text_bytes += static_cast<uint32_t>(length + 1);
@@ -62,7 +62,7 @@ void describe(const Library& library, const std::string& device, const Arena& ar
     if (!text.add(k.build->files[i]) || !text.add(k.build->file_hashes[i])) return;
     ++out.file_count;
   }
-  // And what this worker was built from: the executor decides as much as the kernel does.
+  // Adds the worker's own sources, because results depend on the executor as much as on the kernel.
   out.worker_file_count = 0;
   text.add(attn_build_identity.hash);
   text.add(attn_build_identity.root);

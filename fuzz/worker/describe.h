@@ -1,4 +1,4 @@
-// Copies what a library says of itself into the wire.
+// Copies a library's description of itself into the wire.
 #pragma once
 
 #include "fuzz/host/wire.h"
@@ -6,7 +6,8 @@
 
 namespace attnfuzz::worker {
 
-// Strings that no longer fit are cut to nothing; counts are never more than what is there.
+// A string that no longer fits becomes empty. Counts never exceed the number of strings in the
+// wire.
 void describe(const Library& library, const std::string& device, const Arena& arena, wire::Description& out);
 
 }  // namespace attnfuzz::worker

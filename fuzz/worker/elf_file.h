@@ -1,7 +1,7 @@
-// Why a file cannot be a library of this machine's, told from its first bytes.
+// Tells from the first bytes of a file why it cannot be a library for this machine.
 //
-// dlopen calls a library of another architecture "No such file or directory"
-// and a text file "invalid ELF header"; a user is helped by neither.
+// dlopen calls a library of another architecture "No such file or directory" and a text file
+// "invalid ELF header". Neither message helps a user.
 //
 //   if (auto why = not_a_library("./libmine.so"); !why.empty()) refuse("./libmine.so " + why);
 #pragma once
@@ -10,8 +10,8 @@
 
 namespace attnfuzz::worker {
 
-// "is a text file, not a shared library", or nothing. Says nothing of a name
-// without '/', which dlopen looks for elsewhere.
+// "is a text file, not a shared library"; empty if the file may be a library. Also empty for a name
+// without '/', which dlopen looks up in other folders.
 std::string not_a_library(const std::string& path);
 
 }  // namespace attnfuzz::worker

@@ -19,8 +19,8 @@ bool all_finite(const Bits* at, int64_t count, int64_t step, Bits all_ones) {
   return !other;
 }
 
-// The rows of stored entry b of a tensor that count: of packed sequences all that belong to one, and of keys those
-// that batch entry b may see.
+// The number of rows to check in stored entry b of a tensor. In a packed tensor, these are all rows
+// that belong to an entry. For keys, they are the rows that batch entry b may see.
 int64_t rows_of(const wire::Request& request, const Arena& arena, TensorId id, int64_t b) {
   const attn_problem& p = request.problem;
   if (is_packed(p, id)) return owned_rows(request, arena, id);

@@ -27,8 +27,9 @@ typedef struct attnfuzz_hosted {
   int32_t backend;  // attn_backend
   const char* name;
   const char* description;
-  const char *domain, *source_hash, *host, *source;  // for build identity: declared limits, in words for a
-                                                     // person; of its file; who runs it; the file
+  const char *domain, *source_hash, *host, *source;  // for build identity: declared
+                                                     // limits in words; hash of its file; its
+                                                     // interpreter; its file
   int32_t (*plan)(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env,
                   attn_plan* plan, char* text, uint64_t size);
   int32_t (*run)(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,

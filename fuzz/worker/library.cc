@@ -15,7 +15,7 @@
 namespace attnfuzz::worker {
 namespace {
 
-// More than any library has: an attn_kernel_at() that ignores its index is refused.
+// More kernels than any library has. This stops at an attn_kernel_at() that ignores its index.
 constexpr uint32_t kMaxKernels = 1024;
 
 std::string size_error(const char* what, uint32_t has, uint32_t least) {
@@ -49,8 +49,9 @@ std::string read(const attn_kernel& from, uint32_t index, attn_kernel& k) {
   return "";
 }
 
-// Why kernels cannot be told apart by their names, or nothing. A name selects a kernel, names its files and is
-// what its verdict is printed under: of two kernels of one name and back end the second would never run.
+// Returns why kernels cannot be told apart by their names, or nothing. A name selects a kernel, and
+// names its files and verdicts. If two kernels of one back end had the same name, the second would
+// never run.
 std::string ambiguous(const std::vector<attn_kernel>& kernels) {
   size_t bytes = 0;
   std::map<std::pair<std::string, int32_t>, size_t> first_of;

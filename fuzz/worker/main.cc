@@ -1,11 +1,11 @@
-// attnfuzz-worker-*: the only program that ever loads a kernel.
+// attnfuzz-worker-*: the programs that load kernel libraries.
 //
 //   attnfuzz-worker-cpu LIBRARY KERNEL PARENT [supervised]
 //
 // Started by worker_process.cc, which passes the descriptors of wire.h, as a supervisor
-// (supervisor.h); that starts the worker proper, `supervised`. PARENT is the process id of
-// who started it, with which it dies. Where it is called kNoName it is confined, and
-// shows neither in its name nor in its arguments what it is.
+// (supervisor.h); that starts the worker proper, `supervised`. PARENT is the process id of the
+// command; the worker dies with it. A worker that is called kNoName is confined, and hides its name
+// and arguments.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   if (!live_with(std::atoi(argv[3]))) return attnfuzz::wire::kExitUsage;
   const std::string library = argv[1], kernel = argv[2];
   if (std::string(argv[0]) == kNoName) forget_arguments(argc, argv);
-  // _exit: what a kernel library left behind must not be destroyed half-way.
+  // _exit(), because destructors of a kernel library must not run in an uncertain state.
   const int status = work({.readable = {library, folder_of(library)}},
                           [&](attn_backend backend) { return load(library, kernel, backend); });
   std::fflush(nullptr);

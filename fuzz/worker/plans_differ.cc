@@ -7,8 +7,9 @@
 namespace attnfuzz::worker {
 namespace {
 
-// By loops of its own: a sanitizer's versions of strnlen() and memcmp() would look at what this code, which is
-// not instrumented, has copied on a stack that an instrumented kernel has used before.
+// Uses loops instead of strnlen() and memcmp(). A sanitizer's versions of these functions would
+// check copies on a stack that an instrumented kernel has used before, and this code is not
+// instrumented, so they could report a false error.
 std::string path_of(const attn_plan& plan) {
   std::string path;
   for (size_t n = 0; n < sizeof plan.path && plan.path[n] != 0; ++n) path.push_back(plan.path[n]);

@@ -12,12 +12,12 @@ struct PlanAnswer {
   attn_plan plan;  // counts only where the status is ATTN_OK
 };
 
-// In what two answers differ, in words, or nothing:
+// Says how two answers differ; empty if they do not:
 //
 //   "asked the same twice, plan() took the problem and then refused it"
 //   "asked the same twice, plan() answered tile_k 64 and then 128"
 //
-// Reasons of refusals may differ, and what lies behind a path's NUL.
+// The reasons of two refusals may differ, and so may the bytes behind a path's NUL.
 std::string plans_differ(const PlanAnswer& first, const PlanAnswer& second);
 
 }  // namespace attnfuzz::worker

@@ -1,6 +1,7 @@
-// The options of the sanitizers' runtimes in a worker: the first finding ends it, with few words on stderr, where
-// fuzz/host/sanitizer_report.h reads them. Overridden by ASAN_OPTIONS and the like, as usual. The parent looks up
-// symbols, once for each place in the code and not once for each finding.
+// The options of the sanitizers' runtimes in a worker: the first finding ends it, with few words on
+// stderr, where fuzz/host/sanitizer_report.h reads them. ASAN_OPTIONS and its like override them,
+// as usual. The parent looks up symbols, because it can do so once for each place instead of once
+// for each finding.
 #define ATTN_OPTIONS extern "C" __attribute__((visibility("default"), used)) const char*
 
 ATTN_OPTIONS __asan_default_options() {

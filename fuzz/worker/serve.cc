@@ -182,14 +182,14 @@ class Server {
     answer.status =
         kernel_.partials ? kernel_.partials(&request.problem, &request.plan, &room.answer) : ATTN_UNSUPPORTED;
     answer.partials = room.answer;
-    if (room.overrun()) answer.partials = {};  // of size 0, which no answer has
+    if (room.overrun()) answer.partials = {};  // its size 0 marks it as invalid
   }
 
   attn_tensors tensors(const wire::Request& request) {
     attn_tensors t = {};
     t.size = request.tensors_size;
     for (const TensorSpec& spec : kTensors) {
-      if (!in_problem(spec, request.problem.features)) continue;  // another row may have its member
+      if (!in_problem(spec, request.problem.features)) continue;  // may share a member
       const wire::Tensor& from = request.tensors[static_cast<size_t>(spec.id)];
       attn_tensor view = {memory_.address(from.offset), {}};
       std::memcpy(view.stride, from.stride, sizeof view.stride);
@@ -317,14 +317,14 @@ class Server {
     } else if (answer.status == ATTN_OK) {
       if (const auto why = after_run(request, arena_)) report(answer, ATTN_REPORT_UNINITIALISED, *why);
     }
-    // After a report the executor has abandoned threads half-way: a fresh process is cheap, doubt is not. A
+    // After a report the executor has abandoned threads half-way, so this worker is replaced. A
     // kernel that refused has not started anything, so its worker stays.
     answer.retiring = (answer.report.given && answer.status != ATTN_UNSUPPORTED) || answer.status == ATTN_FAULT;
   }
 
   wire::Wire& wire_;
   const attn_kernel& kernel_;
-  const bool finite_;  // that is what it promises something for
+  const bool finite_;  // the kernel promises nothing for NaN and infinities in Q, K and V
   Memory& memory_;
   const Arena& arena_;
   std::vector<batch::Call> calls_;
@@ -362,7 +362,7 @@ class Bells {
     for (size_t n = 0; n < kNumbers.size(); ++n) {
       if (fcntl(kNumbers[n], F_GETFD) < 0) return false;
       const long order = syscall(SYS_kcmp, getpid(), getpid(), kOfFiles, kNumbers[n], copies_[n]);
-      if (order > 0 || (order < 0 && errno == EBADF)) return false;  // a system without kcmp() says nothing
+      if (order > 0 || (order < 0 && errno == EBADF)) return false;  // else: no kcmp()
     }
     return true;
   }

@@ -7,8 +7,8 @@
 
 namespace attnfuzz::worker {
 
-// Fills wire.description, says kReady, then serves until the parent kills it or
-// an answer was its last (Answer::retiring). Returns the exit status.
+// Fills wire.description, says kReady, then serves until the parent kills it or it has sent its
+// last answer (Answer::retiring). Returns the exit status.
 int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena& arena);
 
 // Called by a kernel that compiles while it runs: with true when compiling begins, with false when it ends

@@ -47,7 +47,7 @@ void kill_children() {
 
 // A killed process leaves its children to us. This goes on until there are none.
 void end_all_children() {
-  constexpr int kMostRounds = 2000;  // about as many milliseconds: who forks as fast as that is let go
+  constexpr int kMostRounds = 2000;  // about 2 s; a process that still forks then is left alone
   for (int round = 0; round < kMostRounds; ++round) {
     pid_t reaped;
     while ((reaped = waitpid(-1, nullptr, WNOHANG)) > 0) {
@@ -60,7 +60,8 @@ void end_all_children() {
 
 void tell(int32_t number) { [[maybe_unused]] const ssize_t n = write(wire::kStatusFd, &number, sizeof number); }
 
-// Until the worker has ended, by itself or because whoever asked for it has gone. What it leaves is ended too.
+// Waits until the worker has ended, by itself or because the command has gone. Then ends the
+// processes that it has left.
 void watch_over(pid_t worker) {
   tell(worker);
   sigset_t awaited;
@@ -71,7 +72,7 @@ void watch_over(pid_t worker) {
   siginfo_t info = {};
   while (waitid(P_PID, static_cast<id_t>(worker), &info, WEXITED | WNOWAIT | WNOHANG) != 0 ||
          info.si_pid == 0) {
-    // Whoever asked for it holds the other end, and closes it.
+    // The command holds the other end of this socket, and closes it.
     pollfd fds[2] = {{signals, POLLIN, 0}, {wire::kStatusFd, POLLRDHUP, 0}};
     poll(fds, 2, -1);
     bool end = fds[1].revents != 0;
@@ -84,7 +85,7 @@ void watch_over(pid_t worker) {
     }
     info.si_pid = 0;
   }
-  kill(-worker, SIGKILL);  // its group; the number is taken until the worker is reaped
+  kill(-worker, SIGKILL);  // its group; the id is not reused before the worker is reaped
   const int status = wait_for_child(worker);
   end_all_children();
   tell(status);
@@ -106,10 +107,10 @@ int supervise(char** argv) {
   if (confined) {
     close(wire::kProgramFd);
     prctl(PR_SET_NAME, kNoName);
-    prctl(PR_SET_DUMPABLE, 0);  // it cannot be traced by what it guards against
+    prctl(PR_SET_DUMPABLE, 0);  // the kernel cannot trace it
   }
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != std::atoi(argv[3])) return wire::kExitUsage;  // it died before prctl
+  if (getppid() != std::atoi(argv[3])) return wire::kExitUsage;  // the parent died before prctl()
   pid_t worker = -1;
   try {
     // A program without a name is found through the supervisor's own /proc/self/exe.

@@ -1,14 +1,14 @@
-// The process between the command and a worker: what a kernel does to its parent,
-// or leaves behind, ends here.
+// The process between the command and a worker. It takes whatever a kernel does to its parent
+// process, and ends the processes that a kernel leaves behind.
 //
-// The command starts a supervisor. The supervisor starts the same program once more as the
-// worker that loads the kernel, and tells the worker's process id and later how it ended
-// (wire::kStatusFd). Before the supervisor ends, it ends whatever the worker has left, also
-// processes in a session of their own: it adopts every process that loses its parent
-// (PR_SET_CHILD_SUBREAPER). A kernel that kills or stops its parent meets the supervisor,
-// not the command. On SIGTERM, when the command closes its end of kStatusFd, and
-// when it dies, it ends the worker.
-// It cannot end a child of the kernel that has killed the supervisor first.
+// The command starts a supervisor. The supervisor starts the same program once more as the worker
+// that loads the kernel. It reports the worker's process id, and later how the worker ended
+// (wire::kStatusFd). Before the supervisor ends, it ends all processes that the worker has left,
+// including those in a session of their own: it adopts every process that loses its parent
+// (PR_SET_CHILD_SUBREAPER). A kernel that kills or stops its parent meets the supervisor, not the
+// command. The worker ends when the supervisor gets SIGTERM, when the command closes its end of
+// kStatusFd, and when the supervisor dies. If a kernel's child kills the supervisor first, the
+// child survives.
 #pragma once
 
 #include <sys/types.h>

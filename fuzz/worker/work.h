@@ -1,4 +1,4 @@
-// The work of a worker from its start to its end, whatever program started it.
+// A worker's life from start to end, for the programs attnfuzz-worker-* and for hosts (hosted.h).
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ int work(const Confined& confined, const std::function<Library(attn_backend)>& o
 // Dies with `parent`, and leaves no core file, which would hold the arena. Returns false if `parent` has died already.
 bool live_with(int parent);
 
-// wire::kExitUsage, with words on stderr.
+// Prints `why` on stderr and returns wire::kExitUsage.
 int usage(const char* why);
 
 }  // namespace attnfuzz::worker

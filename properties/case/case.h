@@ -354,8 +354,8 @@ template <> inline constexpr auto kFields<Selection> = fields("a selection",
     field("select", &Selection::select),
     field("tokens", &Selection::tokens));
 
-// As files write it (codec_fields.h), and as as_contract.h copies numbers to the field of attn_problem of that
-// name.
+// The fields of a Problem. codec_fields.h writes them to files, and as_contract.h copies each
+// number to the field of attn_problem with the same name.
 // clang-format off
 template <> inline constexpr auto kFields<Problem> = fields("a problem",
     field("align", &Problem::align, Names{kAlignNames}),

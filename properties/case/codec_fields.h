@@ -1,8 +1,8 @@
 // The fields of a case in JSON. The writer and the reader share this one table, so they cannot drift apart.
 //
-// kFields<T> holds the fields of T, sorted by name. A form says how a field is written where the member's
-// type does not. A new field of a case is one line here, or of a Problem beside it in case.h; its default must
-// mean what older files meant.
+// kFields<T> holds the fields of T, sorted by name. If the type of a member does not determine how
+// it is written, a form does. A new field of a case is one line here, or of a Problem beside it in
+// case.h; its default must mean what older files meant.
 #pragma once
 
 #include <algorithm>

@@ -41,7 +41,8 @@ struct FormatField {
   const char* name = "format";
 };
 
-// Fields by number. (A std::tuple of Problem's fields is a sixth of what it takes to compile case.h.)
+// Fields by number. (A std::tuple of Problem's fields would take a sixth of the time to compile
+// case.h.)
 template <size_t kAt, typename F>
 struct NumberedField {
   F field;

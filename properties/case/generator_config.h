@@ -11,7 +11,7 @@
 
 namespace attnfuzz {
 
-struct Refusal;  // features/feature.h
+struct Refusal;  // feature.h
 
 // Requests that a kernel is known to refuse. The draw uses them in a few cases only, because a check full
 // of refusals checks nothing.
@@ -36,7 +36,8 @@ struct GeneratorConfig {
   std::vector<Tiling> tilings = {};  // of all variants, by ascending most_dim; empty: not known
   bool splits = false;               // true if the kernel uses num_splits
   uint64_t features = 0;             // bits of attn_kernel.features
-  uint64_t slow = 0;                 // those of them that are judged one by one where other cases go in batches
+  // those of them whose cases are judged one by one, not in batches
+  uint64_t slow = 0;
   Refused refused = {};
   std::vector<const Refusal*> never = {};  // what it makes no promise about and cannot refuse; never drawn
   std::optional<attn_domain> domain = {};  // what the kernel declares to take

@@ -23,7 +23,8 @@ inline const std::optional<Packing>& packing_of(const Problem& p, TensorId t) {
   return of_queries(spec_of(t)) ? p.packed_q : p.packed_k;
 }
 
-// The rows of entry b. `longest`: seq_q or seq_k, which an entry without a length has, too.
+// The rows of entry b. `longest`: seq_q or seq_k. It is also the length of an entry without one of
+// its own.
 inline int64_t packed_length(const Packing& packing, int64_t longest, int64_t b) {
   const auto at = static_cast<size_t>(b);
   return at < packing.lengths.size() ? std::clamp<int64_t>(packing.lengths[at], 0, longest) : longest;

@@ -20,7 +20,8 @@
 
 namespace attnfuzz {
 
-// The keys that K and V hold of batch entry b before the call, as its key length says; it lacks one if it has all.
+// The number of keys of batch entry b in K and V before the call: its key length, or seq_k if it
+// has none.
 int64_t held_keys(const Problem& p, int64_t b);
 // The rows that an append has for batch entry b; 0 in other operations.
 int64_t new_rows(const Problem& p, int64_t b);

@@ -69,7 +69,7 @@ int64_t block_at(const Problem& p, const ListDice& dice, int64_t own, int64_t n)
   return kNoBlock;
 }
 
-// Ascending, and what names nothing behind; or a shuffle.
+// Ascending, followed by indices that name no block; or a shuffle.
 void put_in_order(uint64_t order, const ListDice& dice, std::vector<int64_t>& list) {
   if (order == 0) return;
   if (order == 1) {

@@ -11,7 +11,7 @@ namespace attnfuzz {
 // The scale of key j of KV head g in batch entry b: of V if `of_values`, else of K. Positive and normal, from 2^-6
 // to 2^9.
 inline float kv_scale_value(const KvScales& scales, bool of_values, int64_t b, int64_t g, int64_t j) {
-  constexpr uint64_t kSalt = 0x6b767363;  // apart from other values with the same seed
+  constexpr uint64_t kSalt = 0x6b767363;  // separates these hashes from others with the same seed
   if (!scales.entries) b = 0;
   if (!scales.heads) g = 0;
   if (!scales.keys) j = 0;
@@ -21,7 +21,7 @@ inline float kv_scale_value(const KvScales& scales, bool of_values, int64_t b, i
   const float uneven = 1 + static_cast<float>(hash >> 41) * exp2f_exact(-23);
   switch (scales.kind) {
     case ScaleKind::kPowers: {
-      // Never 1, another one for each neighbour, and for V beside K.
+      // Never 1. Neighbouring keys have different scales, and so have K and V.
       const auto turn = static_cast<int>((b + g + j + of_values) % 6);
       return exp2f_exact(turn % 2 == 0 ? 1 + turn / 2 : -1 - turn / 2);
     }

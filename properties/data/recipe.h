@@ -20,7 +20,7 @@ namespace attnfuzz {
 
 // key_lengths[b] clamped to 0..seq_k, or seq_k; no more than the keys of a packed entry.
 int64_t key_length(const Problem& p, int64_t b);
-// Its queries and its keys.
+// The numbers of queries and keys of batch entry b.
 Lengths lengths_of(const Problem& p, int64_t b);
 
 // The rows of O and of the LSE that are there, over all batch entries and heads.

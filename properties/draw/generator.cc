@@ -78,7 +78,8 @@ void make_requested(Phase phase, const CaseRequest& request, const GeneratorConf
   }
 }
 
-// The random numbers of a case, by what draws from them. What was added later has numbers of its own.
+// The streams of random numbers of a case. Features and patterns that were added later have their
+// own streams.
 struct Randoms {
   rc::Random first, later, patterns;  // of the phases before Phase::kLater; of it; of later kinds of patterns
 };

@@ -139,7 +139,7 @@ class Evidence {
   }
   // True if the failure needs a spread beyond 31 bits, and no smaller one satisfied the need.
   bool hangs_on_far_offsets() const {
-    // Pages may be many and lie less far apart each.
+    // With many pages, a smaller stride from page to page reaches as far.
     const int64_t steps = p.paging ? std::max<int64_t>(page_count(p) - 1, 1) : 1;
     const bool far =
         std::ranges::any_of(c.layout, [&](const TensorLayout& l) { return l.spread > (int64_t{1} << 30) / steps; });

@@ -34,14 +34,14 @@ std::string cpp_case(const Export& e) {
   std::string text =
       cat("constexpr int32_t kBackend = ", e.backend == ATTN_CUDA ? "ATTN_CUDA" : "ATTN_CPU", ";\n");
   text += cat("const char kKernel[] = ", "\"" + in_literal(e.kernel_name) + "\"",
-              ";  // of the library's, or its first\n");
-  text += cat("const std::string kExecutor = \"", kExecutorLibrary, "\";  // what a CPU kernel runs on\n\n");
+              ";  // if the library lacks it, its first kernel is called\n");
+  text += cat("const std::string kExecutor = \"", kExecutorLibrary, "\";  // the CPU executor\n\n");
   text += function_of("attn_problem", "problem", problem_fields(c, Language::kCpp));
   text += function_of("attn_env", "environment", environment);
   text += "const Layout kTensors[] = {\n";
   for (const TensorText& t : tensor_texts(e)) text += layout_line(t);
   text += cat("};\nconstexpr double kOverflow = ", e.reference.main().overflow,
-              ";  // what of O would round to this may be infinite\n");
+              ";  // from this size on, an element of O may be infinite\n");
   const bool page_end = c.layout[static_cast<size_t>(TensorId::kWorkspace)].placement == Placement::kPageEnd;
   text += cat("constexpr bool kWorkspacePageEnd = ", page_end ? "true" : "false", ";\n");
   text += cat("constexpr uint32_t kWorkspacePoison = 0x", hex(workspace_poison(c)), ";\n");

@@ -15,8 +15,8 @@ std::string tuple(const std::array<int64_t, 4>& n) {
 
 std::string library_text(const Export& e) {
   return cat("BACKEND, KERNEL = ", e.backend == ATTN_CUDA ? "CUDA" : "CPU", ", b",
-             "\"" + in_literal(e.kernel_name) + "\"", "  # of the library's, or its first\n", "EXECUTOR = \"",
-             kExecutorLibrary, "\"  # what a CPU kernel runs on\n\n");
+             "\"" + in_literal(e.kernel_name) + "\"", "  # else the first one\n", "EXECUTOR = \"",
+             kExecutorLibrary, "\"  # the CPU executor\n\n");
 }
 
 // The tensors of a Python function lie on the host; a function for a GPU gets copies.
@@ -66,7 +66,7 @@ std::string python_case(const Export& e) {
       "# and from how the kernel says it computes. inf: any number (an LSE must be finite); any: anything;\n"
       "# nan: NaN is due. 3*0.1 is 0.1 three times.\nBOUNDS = {\n",
       bounds, "}\nOVERFLOW = ", e.reference.main().overflow,
-      "  # what of O would round to this may be infinite\n\n");
+      "  # from this size on, an element of O may be infinite\n\n");
   const bool page_end = c.layout[static_cast<size_t>(TensorId::kWorkspace)].placement == Placement::kPageEnd;
   text += cat("WORKSPACE_PAGE_END, WORKSPACE_POISON = ", page_end ? "True" : "False", ", 0x",
               hex(workspace_poison(c)), "\n");

@@ -23,14 +23,14 @@ std::span<const int64_t> row_of(std::span<const int64_t> got, int64_t row, int64
   return got.subspan(static_cast<size_t>(row * columns), static_cast<size_t>(columns));
 }
 
-// The number that an element is: an integer, or what the bits of a state's element stand for.
+// The value of an element: an integer, or the number that the bits of a state's element encode.
 double number_of(TensorId tensor, const Problem& p, int64_t element) {
   if (!is_state(tensor)) return static_cast<double>(element);
   const auto bits = static_cast<uint32_t>(element);
   return decode(dtype_of(p, tensor), &bits, 0);  // little-endian
 }
 
-// "7"; of a state "0x3c00 (1)".
+// Returns "7"; for a state, "0x3c00 (1)".
 std::string in_words(TensorId tensor, const Problem& p, int64_t element) {
   if (!is_state(tensor)) return std::to_string(element);
   return cat("0x", hex(static_cast<uint32_t>(element)), " (", digits(number_of(tensor, p, element)), ")");

@@ -1,5 +1,5 @@
-// Judges outputs of integers, and states by the bits of their elements, as their operation says: they equal the
-// reference, or are an admissible choice.
+// Judges outputs of integers, and the bits of states, by the rule of their operation: they must
+// equal the reference, or be an admissible choice.
 //
 // Such an output has no bound, so a tally of it counts elements (OutputKind::kExact) or rows
 // (OutputKind::kAdmissible) that are wrong, each with an infinite ratio.

@@ -90,7 +90,7 @@ Tally tally_of(const Expected& expected, std::span<const float> got) {
   return tally;
 }
 
-// Marks the bad elements. Needed for failures alone.
+// Marks the bad elements. Only failures need this.
 std::vector<uint8_t> marks_of(const Expected& expected, std::span<const float> got) {
   std::vector<uint8_t> bad(got.size());
   for (size_t n = 0; n < got.size(); ++n) {
@@ -329,7 +329,7 @@ bool accept_memory(const std::optional<MemoryFault>& fault, const Problem& p, co
   return false;
 }
 
-// Why outputs cannot be judged by the reference; empty if they can. No kernel is at fault for it.
+// Why outputs cannot be judged by the reference; empty if they can. The kernel is not at fault.
 static std::string unjudged(const Operation& operation, const Reference& reference, const Outputs& outputs) {
   if (std::string why = not_of(operation, reference); !why.empty()) return why;
   for (size_t n = 0; n < operation.outputs.size(); ++n) {

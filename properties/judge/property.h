@@ -42,9 +42,10 @@ struct Property {
   void (*ask)(Trial& trial) = nullptr;
   // Bits of attn_problem.features that its runs ask for.
   uint64_t features = 0;
-  // Its runs may have packed batch entries and pages. Others are asked of dense entries, of the longest lengths.
+  // Its runs may have packed batch entries and pages. Without this flag, entries are made dense,
+  // with the longest lengths.
   bool packed = false;
-  // Its runs may have K and V of 8 bits. Others are asked of K and V in the format of Q.
+  // Its runs may have K and V of 8 bits. Without this flag, K and V get the format of Q.
   bool kv8 = false;
 };
 

@@ -2,7 +2,7 @@
 //
 // The parent process lays out a case in the target's arena, asks for a plan, asks for a run, and examines
 // the arena. It never calls a kernel itself, because the kernel may crash, hang, or need an instrumented
-// process. fuzz/host/worker_target.h is the only implementation outside the tests.
+// process. fuzz/host/worker_target.h opens a target that runs the kernel in a worker process.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ struct BuildInfo {
 
 struct KernelInfo {
   std::string library;            // path
-  std::string name, description;  // kernel_label() of the name (text/printable.h)
+  std::string name, description;  // kernel_label() of the name (base/printable.h)
   std::string exact_name;         // as the library gives it: any bytes
   std::vector<std::pair<std::string, int32_t>> library_kernels;  // all kernels of the library: label, back end
   int32_t backend = ATTN_CPU;

@@ -355,7 +355,8 @@ const Run* Trial::run_calls(Execution& e, std::string_view label) {
     verdict_.call = static_cast<int>(n);
     if (!accept_run(timed(e, [&] { return e.run(c.calls[n]); }), verdict_)) break;
     if (n == 0) {
-      // Once for each case: check_memory() below finds a call that changed an input.
+      // The oracle runs once for each case, because check_memory() below fails a call that changed
+      // an input.
       if (!evaluate(e, *run)) break;
       if (variant == 0 && e.operation.feature != 0) verdict_.assumptions = run->reference.assumptions;
       if (variant == 0 && calibration_.error_cap)

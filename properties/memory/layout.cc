@@ -274,7 +274,7 @@ void LaidOut::keep_state(TensorId t, std::span<const int64_t> bits) {
   std::vector<std::byte>& before = before_[place_of(t)];
   if (bits.size() * bytes != before.size()) throw std::invalid_argument("another state's elements");
   for (size_t n = 0; n < bits.size(); ++n) std::memcpy(&before[n * bytes], &bits[n], bytes);  // little-endian
-  extent(t).hash = ~hash_touched(extent(t));  // restore_state() shall write it
+  extent(t).hash = ~hash_touched(extent(t));  // so that restore_state() writes it
   keeps_states_ = true;
 }
 

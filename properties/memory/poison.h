@@ -1,4 +1,4 @@
-// The bytes of memory that nobody has written yet, and of the redzones around it.
+// The bytes of unwritten memory and of redzones.
 //
 // A kernel that knew these bits could tell that it is being checked. An untrusted kernel therefore finds
 // other bits in every process, and an ordinary number where trusted kernels find a huge one.

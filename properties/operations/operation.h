@@ -57,8 +57,8 @@ struct Operation {
                         const Calibration& calibration, RowSample sample, bool exact);
   // The kinds of problem that evaluate() knows. Others are refused before anything runs.
   KnownFeatures known;
-  // Computes the inputs that follow from others under a plan, as what an earlier call has written. It writes each
-  // by derive(), dense. nullptr: there are none.
+  // Computes the inputs that depend on other inputs and on the plan, such as the results of an
+  // earlier call. It passes each to derive(), dense. nullptr: the operation has none.
   void (*prepare)(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                   const std::function<void(TensorId, std::vector<std::byte>)>& derive) = nullptr;
   // Turns a drawn case into a call of this operation: removes what the operation or a kernel with these features does

@@ -1,8 +1,8 @@
 // One part of a minimal case that a failure needs, and in what way.
 //
 // A need is data. Triage asks whether another case has it too (fuzz/campaign/triage/explained.h), fault
-// rules ask what kind of bug needs such a part (explain/fault_rules.h), and reproducers store it. Its text
-// is for people; nothing parses it.
+// rules ask what kind of bug needs such a part (explain/fault_rules.cc), and reproducers store it.
+// Its text is for people; nothing parses it.
 //
 //   {.part = "seq_k", .relation = Relation::kAtLeast, .value = 65, .text = "seq_k >= 65"}
 //   {.part = "mask", .relation = Relation::kAsItIs, .text = "mask: only the first key"}
@@ -27,8 +27,9 @@ enum class Relation : uint8_t {
 const char* to_string(Relation relation);  // "as it is", "at least", "exactly", "remainder", "other than"
 
 struct Need {
-  std::string part;  // the name of an integer, a toggle (switches.h) or another part (Alternatives); or
-                     // "calls", "values of q", "values of k", "values of v"
+  // The name of an integer or a toggle (case/shrink_toggles.h) or another part (Alternatives); or
+  // "calls", "values of q", "values of k", "values of v".
+  std::string part;
   Relation relation = Relation::kAsItIs;
   int64_t value = 0;      // in the minimal case, if the part is a number
   int64_t period = 0;     // for kRemainder; 2 is "even" or "odd"

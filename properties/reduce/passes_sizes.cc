@@ -260,7 +260,7 @@ void shrink_packing(Search& s) {
   const Borders borders = s.borders();
   shrink_packing_of<&Problem::packed_q>(s, borders.tile_q);
   shrink_packing_of<&Problem::packed_k>(s, borders.tile_k);
-  // Both sides of an entry follow each other in self-attention.
+  // In self-attention, the queries and keys of an entry change together.
   if (!s.best().problem.packed_q || !s.best().problem.packed_k) return;
   for (size_t b = 0; b < std::min(s.best().problem.packed_q->lengths.size(), kMostEntries); ++b) {
     const Problem& p = s.best().problem;
@@ -306,7 +306,7 @@ void shrink_copies(Search& s) {
 // The kind of listed blocks, their seeds, and the order of lists.
 void shrink_selection(Search& s) {
   if (!s.best().problem.selects()) return;
-  // Lists of -1 alone are simpler than some of it.
+  // Lists of -1 alone are simpler than lists with some -1.
   if (s.best().problem.selection.holes > 0) {
     change(s, [](Case& c) { c.problem.selection.holes = 0, c.problem.selection.empty = 1; });
   }

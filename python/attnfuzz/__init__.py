@@ -10,7 +10,7 @@
         return o, lse
 
     target, Domain, Errors     declare a function as a kernel: what it takes and how it rounds
-    check, judge               run the command on it: an exception with the reduced case, or a verdict as a dict
+    check, judge               run the command on it; an exception with the case, or a dict
     cases                      the generator by itself, for a loop of your own; strategies.cases() for Hypothesis
     oracle, assert_within      the expected output with a bound for every element, for arrays of your own; gradients and
                                assert_gradients_within for a backward pass

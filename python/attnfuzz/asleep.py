@@ -7,7 +7,8 @@ import ctypes
 
 @contextlib.contextmanager
 def asleep():
-    """Inside it, torch.cuda.get_device_capability() answers from the driver's management library, for the first GPU.
+    """A context in which torch.cuda.get_device_capability() asks NVML instead of the driver, for
+    the first GPU.
 
         with asleep():
             import xformers.ops

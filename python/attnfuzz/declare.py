@@ -34,7 +34,8 @@ def shows_known():
 
 
 def known(why):
-    """Raised where a target is known to fail: the case counts as refused, so that the next failure is a new one."""
+    """Raised for a problem on which a target is known to fail. The case counts as refused, so that
+    a failure is a new one."""
     if not shows_known():
         raise Unsupported(f"known: {why}")
 
@@ -338,7 +339,8 @@ class Domain:
         return " ".join(words + names + values)
 
     def struct(self):
-        """As attn_domain, as far as that can express it; None if nothing is declared. The rest is found by asking."""
+        """The domain as an attn_domain, as far as that can express it; None if nothing is declared.
+        The rest is found by asking plan()."""
         if not self.words():
             return None
         made = CDomain(size=ctypes.sizeof(CDomain), equal_lengths=self.equal_lengths, equal_dims=self.equal_dims,
@@ -358,7 +360,7 @@ class Domain:
         return sum({FEATURE_BITS[name] for name in self.features}) | (FEATURE_WIDE if wide else 0)
 
     def say_lse(self, plan):
-        """Sets in an attn_plan what an LSE is."""
+        """Sets the form of the LSE (lse_base, lse_dead) in an attn_plan."""
         plan.lse_base = 0 if self.lse_base == "e" else 2
         plan.lse_dead = LSE_DEAD.index(self.lse_dead)
 
@@ -418,7 +420,7 @@ def argument_of(name):
 
 
 def asked_for(p, name):
-    """True if a problem has that tensor."""
+    """True if a problem has the tensor."""
     if not _belongs_to(name, p.features & _OPERATION_BITS):
         return False
     field = TENSOR_SPECS[name][3]
@@ -466,8 +468,9 @@ def shape_of(p, name):
 
 
 def dimensions_of(name, packed=False):
-    """The dimensions of a tensor that it has: an LSE has no columns, and a sink is one number for each head. Packed, Q, K, V
-    and O are (row, head, column), and an LSE is (head, row)."""
+    """A tensor without the dimensions that it does not have: an LSE has no columns, and a sink is
+    one number for each head. If packed, Q, K, V and O are (row, head, column), and an LSE is (head,
+    row)."""
     there = [i for i, size in enumerate(TENSOR_SPECS[name][2]) if size is not None]
     if not packed:
         return there
@@ -493,7 +496,7 @@ def _inputs(p, t):
 
 
 def _not_laid(layout, p, t):
-    """True if an input does not lie as declared."""
+    """True if an input's layout in memory is not the declared one."""
     for _, stride, shape, _, once in _inputs(p, t):
         if shape[3] > 1 and stride[3] != 1:
             return True
@@ -519,7 +522,7 @@ def _not_aligned(domain, p, t):
 
 
 def _diagonal(p):
-    """True if the other alignment would make it another problem."""
+    """True if the problem would mean something else with the other alignment."""
     placed = p.causal or p.window_left >= 0 or p.window_right >= 0 or p.has_alibi
     return placed and (p.seq_q != p.seq_k or p.has_key_lengths or bool(p.ragged))
 
@@ -621,7 +624,7 @@ class Target:
         return " ".join(filter(None, [self.domain.words(), self.compiles and "compiles=" + ",".join(self.compiles)]))
 
     def compilation(self, p):
-        """The key of a call's compilation; calls with equal keys share one."""
+        """A key: calls with equal keys share a compilation."""
         return tuple(_COMPILES[name](p) for name in self.compiles)
 
     @property

@@ -216,7 +216,7 @@ def _paged(keys, values, lengths, page, like):
                 kv_last_page_len=_numbers(last, like))
 
 
-# From torch if the case's arrays are torch's, otherwise from NumPy.
+# The functions come from torch if the case's arrays are torch's, otherwise from NumPy.
 
 
 def _is_torch(array):

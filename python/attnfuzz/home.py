@@ -1,4 +1,4 @@
-"""Where the command and its libraries are: in the package (a wheel), or in the build tree around it."""
+"""Finds the command and its libraries: in the package (a wheel), or in the build tree around it."""
 
 import os
 

@@ -54,7 +54,7 @@ def _place(function):
     """File and name of a function that a worker can import; ValueError if it cannot."""
     inner = getattr(function, "function", function)
     path, name = inner.__code__.co_filename, inner.__qualname__
-    # The name in its module, which may differ from the function's own.
+    # The function's name in its module may differ from __name__.
     for module in (sys.modules.get(inner.__module__), sys.modules.get(getattr(function, "__module__", None))):
         given = [n for n, value in vars(module).items() if value is function] if module else []
         if given and getattr(module, "__file__", None):
@@ -184,7 +184,8 @@ def judge(function, seconds=20, seed=None, errors=None, domain=None, device=None
 
 
 def _answer(result):
-    """Verdict, reasons and failure of a check's result. Exactly one of them explains why it is no pass."""
+    """The verdict, the reasons and the failure of a check's result. If it does not pass, exactly
+    one of the last two is set."""
     verdict = {"held": "held", "found": "failed"}.get(result["status"], "not judged")
     why = list(result["not_judged"]) if verdict == "not judged" else []
     if verdict == "not judged" and not why:

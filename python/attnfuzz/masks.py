@@ -5,7 +5,8 @@ import math
 
 
 def one_mask(bias=None, mask=None):
-    """The one additive or boolean mask that a library takes: the bias with -inf where the mask is False; either alone; None."""
+    """The single additive or boolean mask that a library takes: the bias with -inf where the mask
+    is False, either of them alone, or None."""
     if bias is None:
         return mask
     if mask is None:
@@ -18,8 +19,8 @@ def one_mask(bias=None, mask=None):
 
 
 def sees_nothing(p, bias=None, mask=None, key_lengths=None):
-    """The queries of NumPy arrays that see no key, as booleans (batch, heads_q, seq_q). It is for a library whose convention
-    does not give zeros for them, which an adapter converts."""
+    """The queries of NumPy arrays that see no key, as booleans (batch, heads_q, seq_q). An adapter
+    needs it for a library that does not return zeros for such queries."""
     import numpy
 
     seen = numpy.ones((p.batch, p.heads_q, p.seq_q, p.seq_k), bool)
@@ -34,8 +35,9 @@ def sees_nothing(p, bias=None, mask=None, key_lengths=None):
 
 
 def finite_padding(t, key_lengths):
-    """K or V as a NumPy array, with zeros in place of NaN and infinities beyond the lengths. It is for a library that
-    computes with those values and masks them by adding a number."""
+    """K or V as a NumPy array, with zeros in place of NaN and infinities beyond the lengths. An
+    adapter needs it for a library that computes with those values and masks them by adding a
+    number."""
     import numpy
 
     beyond = numpy.arange(t.shape[2])[:, None] >= numpy.asarray(key_lengths).reshape(-1, 1, 1, 1)
@@ -43,9 +45,10 @@ def finite_padding(t, key_lengths):
 
 
 def pack(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
-    """(q, k, v, cu_seqlens_q, cu_seqlens_k) with both sides packed, for a library that takes nothing else: (row, head, dim). A
-    side that is packed already stays as it is, and the entries of another one are laid one behind the other, with int32
-    offsets. The library's O and LSE come back by unpack()."""
+    """(q, k, v, cu_seqlens_q, cu_seqlens_k) with both sides packed as (row, head, dim), for a
+    library that takes only this form. A packed side stays as it is. The entries of an unpacked side
+    are laid one after another, with int32 offsets. unpack() converts the library's O and LSE
+    back."""
     if cu_seqlens_q is None:
         q, cu_seqlens_q = _rows_behind_each_other(q), _equal_borders(p, p.seq_q, q)
     if cu_seqlens_k is None:
@@ -55,7 +58,8 @@ def pack(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
 
 
 def unpack(p, o, lse=None):
-    """O of (row, head, dim), or both O and an LSE of (head, row), as the case has them: as they are if its queries are packed."""
+    """Converts O of (row, head, dim), or O and an LSE of (head, row), to the case's form. They stay
+    as they are if its queries are packed."""
     if not p.ragged & 1:
         o = o.reshape(p.batch, p.seq_q, p.heads_q, p.dim_v).swapaxes(1, 2)
         lse = None if lse is None else lse.reshape(p.heads_q, p.batch, p.seq_q).swapaxes(0, 1)
@@ -107,9 +111,9 @@ def gather(p, k, v, block_table=None, key_lengths=None):
 
 
 def paged(p, k, v, block_table=None, key_lengths=None, size=16):
-    """(k, v, block_table, key_lengths) with keys in pages, for a library that takes nothing else; lengths are from 0 to p.seq_k.
-    Dense keys are put into pages of `size` slots, (page, heads_kv, slot, dim). A table that is given stays, but for entries
-    that no key needs: these are 0."""
+    """(k, v, block_table, key_lengths) with keys in pages, for a library that takes only this form.
+    Lengths are from 0 to p.seq_k. Dense keys are put into pages of `size` slots, (page, heads_kv,
+    slot, dim). A given table is kept, but its entries that no key needs become 0."""
     torch = _torch_of(k)
     if torch:
         lengths = torch.full((p.batch,), p.seq_k, device=k.device) if key_lengths is None else key_lengths.clamp(0, p.seq_k)
@@ -139,7 +143,7 @@ def _pages_of(torch, t, size, each):
 
 
 def _torch_of(t):
-    """The module torch, if the array is one of its."""
+    """The module torch if the array is a torch tensor, else None."""
     if type(t).__module__.split(".")[0] != "torch":
         return None
     import torch
@@ -199,7 +203,7 @@ def visible(p, key_lengths=None):
     j = numpy.arange(p.seq_k)[None, :]
     length, diagonal = _diagonal(p, key_lengths)
     seen = numpy.broadcast_to(j < length, (length.shape[0], 1, p.seq_q, p.seq_k)).copy()
-    far = p.seq_q + p.seq_k  # a window may be as wide as 64 bits allow
+    far = p.seq_q + p.seq_k  # clamps a window that may be up to 2^63 - 1 wide
     right = 0 if p.causal else None
     if p.window_right >= 0:
         right = min(p.window_right, far) if right is None else right

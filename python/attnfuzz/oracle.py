@@ -91,7 +91,7 @@ class _Packed:
             raise ValueError(f"max_seqlen_{name} is {longest}, and the longest entry has {most} rows")
 
     def each(self):
-        """Each entry: (place, first row, end)."""
+        """Yields (place, first row, end) for each entry."""
         return ((b, int(self.cu[b]), int(self.cu[b + 1])) for b in range(self.batch))
 
     def padded(self, array):
@@ -105,7 +105,7 @@ class _Packed:
         return padded[..., 0] if array.ndim == 2 else padded
 
     def packed(self, array, none):
-        """The reverse of padded(); rows of no entry hold `none`."""
+        """The reverse of padded(). Rows that belong to no entry hold `none`."""
         import numpy
 
         columns = array if array.ndim == 4 else array[..., None]
@@ -270,7 +270,7 @@ class _Call:
             self.t.key_lengths = key_lengths.ctypes.data
 
     def write_into(self, name, shape):
-        """Memory for an output that nothing is written to: a call must have all of its tensors."""
+        """Unused memory for an output, because a call must have all of its tensors."""
         import numpy
 
         dense = numpy.empty(shape, numpy.uint32 if self.format == "f32" else numpy.uint16)
@@ -311,7 +311,7 @@ def _evaluate(q, k, v, out, lse, **call):
                                    for name, got in given.items()})
     for name, got in given.items():
         value, bound, _, ratio = r[name]
-        # Anything may be in a row of no entry.
+        # A row that belongs to no entry may hold anything.
         r[name] = (queries.packed(value, 0.0), queries.packed(bound, float("inf")), got, queries.packed(ratio, 0.0))
     return r
 
@@ -332,7 +332,7 @@ def _evaluate_gradients(q, k, v, dout, o, lse, got, **call):
     shapes = {"dq": (p.batch, p.heads_q, p.seq_q, p.dim_qk), "dk": (p.batch, p.heads_kv, p.seq_k, p.dim_qk),
               "dv": (p.batch, p.heads_kv, p.seq_k, p.dim_v)}
     o_shape = (p.batch, p.heads_q, p.seq_q, p.dim_v)
-    if o is None:  # a call must have them, and nothing reads them
+    if o is None:  # a call must have both tensors, although nothing reads them
         of.write_into("o", o_shape)
         lse = numpy.zeros(o_shape[:3], numpy.float32)
     else:

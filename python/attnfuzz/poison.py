@@ -1,5 +1,5 @@
-"""Poisons the memory that a library allocates by itself (fuzz/worker/memory/poison.h): it reads NaN, -1 and True where it
-has not written."""
+"""Poisons the memory that a library allocates by itself (fuzz/worker/memory/poison.h). Memory that
+the library has not written reads as NaN, -1 or True."""
 
 import ctypes
 import os
@@ -13,7 +13,7 @@ _PERTURB = 0x100
 
 
 def poison_host(host):
-    """From now on, in this process. `host`: the library that hosts the worker."""
+    """Poisons this process from now on. `host`: the library that hosts the worker."""
     try:
         ctypes.CDLL(None).mallopt(_M_PERTURB, _PERTURB)
     except AttributeError:

@@ -29,7 +29,8 @@ def pytest_addoption(parser):
 
 
 class Front:
-    """The fixture's value: check() as attnfuzz.check, with the command line's options; and judge()."""
+    """The fixture's value. check() is attnfuzz.check with the command line's options; it also has
+    judge()."""
 
     def __init__(self, folder, config):
         self.folder, self.config = folder, config

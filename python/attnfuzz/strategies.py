@@ -46,7 +46,8 @@ def _limits(n, tile):
 
 
 def _allowed(stream, index, words):
-    """Those of `words` that leave a case; a domain of long sequences has none with few keys."""
+    """The `words` under which the domain still has cases. A domain of long sequences has none with
+    few keys."""
     allowed = []
     for word in words:
         try:

@@ -26,7 +26,7 @@ class _Managed(ctypes.Structure):
 _Deleter = CFUNCTYPE(None, POINTER(_Managed))
 _Managed._fields_ = [("tensor", _DLTensor), ("context", c_void_p), ("deleter", _Deleter)]
 
-_alive = {}  # what consumers still hold, by address
+_alive = {}  # structures that consumers still hold, by address
 
 
 @_Deleter
@@ -63,7 +63,7 @@ class Tensor:
         return Tensor(self.data + first, self.shape, [abs(s) for s in self.strides], self.dtype, self.cuda)
 
     def first(self, dimension, count):
-        """The first `count` elements of a dimension, of all others all."""
+        """The first `count` elements of a dimension, and all elements of the others."""
         shape = [min(n, count) if i == dimension else n for i, n in enumerate(self.shape)]
         return Tensor(self.data, shape, self.strides, self.dtype, self.cuda)
 

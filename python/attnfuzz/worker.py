@@ -79,7 +79,8 @@ def zygote(path, confined_by=None):
     """
     # Makes torch look for a GPU without waking the driver, which does not survive a fork.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
-    # If a library wakes it all the same, or a file is untrusted, each worker imports for itself.
+    # If a library wakes the driver all the same, or if the file is untrusted, each worker imports
+    # by itself.
     loaded = None if confined_by or os.environ.get("ATTNFUZZ_IMPORT_LATE") else load(path)
     if confined_by:
         confine_zygote(confined_by)
@@ -132,7 +133,7 @@ def become_supervisor(words, descriptors, path, loaded):
 
     @_Load
     def bring(to):
-        # An exception would be lost here.
+        # Reports an exception itself, because nobody above would.
         try:
             with open(path, "rb") as f:
                 source = hashlib.sha256(f.read()).hexdigest()[:32]
@@ -188,7 +189,7 @@ def import_what_is_installed(path):
 
 
 def hide():
-    """What this process shows to processes forked from it, and to anyone who can trace it."""
+    """Hides what forked processes, and anyone who can trace this process, could see."""
     sys.argv[:] = [""]
     sys.orig_argv[:] = [""]
     sys.dont_write_bytecode = True
@@ -222,7 +223,8 @@ def load(path):
 
 
 def lacks(target):
-    """What a target's arrays need and this interpreter lacks, and what to do; None: nothing."""
+    """The package that a target's arrays need and this interpreter lacks, and what to do. None if
+    none is missing."""
     package = {"numpy": "numpy", "torch": "torch", "jax": "jax"}.get(target.arrays)
     if package and package not in sys.modules and not importlib.util.find_spec(package):
         return (f"is given arrays of {package}, which {sys.executable} has not: {sys.executable} -m pip install {package}, "
@@ -341,7 +343,7 @@ class Kernel:
             return FAULT
 
     def missing(self, p):
-        """Refuses an input of the problem for which the function has no parameter."""
+        """Refuses the problem if it has an input for which the function has no parameter."""
         for name in INPUTS:
             if asked_for(p, name) and argument_of(name) not in self.target.takes:
                 return f"the target has no parameter '{argument_of(name)}'"
@@ -369,7 +371,7 @@ class Kernel:
         if self.target.arrays == "torch" and self.cuda:
             import torch
 
-            # Before the tensors are used, and until the next call: a worker uses only one stream at a time.
+            # Sets the stream until the next call. A worker uses only one stream at a time.
             torch.cuda.set_stream(external_stream(env.stream))
         arguments = {argument_of(name): self.array(self.tensor(name, p, t)) for name in INPUTS if asked_for(p, name)}
         names = outputs_of(p.features)
@@ -438,7 +440,8 @@ class Kernel:
         for name, tensor in outputs.items():
             value = returned.get(name)
             if value is None and name == "lse":
-                # A target that declares nothing is asked for what it takes.
+                # The target has not declared whether it returns an LSE, so this counts as a
+                # refusal.
                 kind = TypeError if self.target.domain.words() else Unsupported
                 raise kind("an LSE is wanted and the target returned O alone: declare Domain(lse=False)")
             if value is None:
@@ -496,7 +499,7 @@ def by_name(result, target):
 
 
 def title_of(name):
-    """An output in a message: "O", "LSE", "dQ"."""
+    """The name of an output in messages: "O", "LSE", "dQ"."""
     return {"out": "O", "lse": "LSE"}.get(name, name[:1] + name[1:].upper())
 
 

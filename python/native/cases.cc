@@ -68,7 +68,7 @@ Case moved_inside(Case c, const attn_domain& domain, const Refused& refused) {
   return c;
 }
 
-// A drawn forward call as a call of the operation.
+// Turns a drawn forward call into a call of the operation.
 Case as_operation(Case c, const attnfuzz_cases& cases, const attn_domain& domain) {
   if (cases.operation->shape == nullptr) return c;
   make_call(*cases.operation, c, cases.config.features);
@@ -88,7 +88,7 @@ Case drawn_case(const attnfuzz_cases& cases, uint64_t seed, uint64_t index, cons
   return as_operation(moved_inside(c, domain, refused), cases, domain);
 }
 
-// Fills in the inputs that follow from others: a saved O and LSE.
+// Fills in the inputs that are computed from other inputs: a saved O and LSE.
 void prepare(attnfuzz_cases& cases) {
   LaidOut& laid = *cases.laid;
   laid.follow(cases.plan);

@@ -14,15 +14,15 @@ typedef struct attnfuzz_expected {
   double* ratio;  // Expected::ratio(): at most 1 passes
 } attnfuzz_expected;
 
-// Computes O and LSE of a forward call on host tensors. `plan` says how the kernel rounds, `calibration`
-// ("documented", "executor", "h200") on what. Returns 0, with what the plan left open in text[size]; or -1,
-// with a sentence about the fault.
+// Computes O and LSE of a forward call on host tensors. `plan` says how the kernel rounds.
+// `calibration` is the table of errors: "documented", "executor" or "h200". Returns 0, with the
+// parts that the plan leaves open in text[size]; or -1, with a sentence about the error.
 ATTN_EXPORT int32_t attnfuzz_oracle(const attn_problem* problem, const attn_tensors* host,
                                     const attn_plan* plan, const char* calibration, const attnfuzz_expected* o,
                                     const attnfuzz_expected* lse, char* text, uint64_t size);
 
-// Computes dQ, dK and dV of a backward call: of the O and LSE that `host` holds, or, if `plan` has saved =
-// "recomputed", of exact ones. Else as attnfuzz_oracle().
+// Computes dQ, dK and dV of a backward call, from the O and LSE in `host`. If `plan` has saved =
+// "recomputed", it uses exact ones instead. Otherwise like attnfuzz_oracle().
 ATTN_EXPORT int32_t attnfuzz_gradients(const attn_problem* problem, const attn_tensors* host, const attn_plan* plan,
                                        const char* calibration, const attnfuzz_expected* dq,
                                        const attnfuzz_expected* dk, const attnfuzz_expected* dv, char* text,

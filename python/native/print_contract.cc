@@ -161,8 +161,8 @@ std::string tensor_specs() {
   return lines.text();
 }
 
-// Packed entries, keys in pages and lengths of 32 bits have words of their own: several fields go with one bit,
-// or a field's name says little.
+// Packed entries, keys in pages and 32-bit lengths have words of their own, because several fields
+// share one bit, or because a field's name is not clear enough.
 std::string feature_bits() {
   constexpr uint64_t kWithWords = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED,
                      kLeftOut = kWithWords | kNotInPython;

@@ -1,5 +1,5 @@
 // The parts of a device that a calibration needs besides kernels: memory, and an environment for calls.
-// device_cpu.cc and device_cuda.cc both implement it; an executable links one of them.
+// device_cpu.cc and device_cuda.cu both implement it; an executable links one of them.
 //
 //   Device device = open_device();
 //   DeviceArray<float> values(n);

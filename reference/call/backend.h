@@ -1,4 +1,4 @@
-// The back ends of the contract in words.
+// The names of the contract's back ends.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace attnfuzz {
 
-// "cpu" or "cuda": of options, of files and in the names of programs.
+// Returns "cpu" or "cuda", as options, files and names of programs spell it.
 inline const char* backend_name(int32_t backend) { return backend == ATTN_CUDA ? "cuda" : "cpu"; }
 
 }  // namespace attnfuzz

@@ -1,5 +1,5 @@
-// One output as it must be, element by element: O, the LSE, or an output of another operation, as the
-// oracle computes it.
+// The expectation for one output, element by element: O, the LSE, or an output of another
+// operation, as the oracle computes it.
 //
 //   const Expected& o = reference[TensorId::kO];
 //   if (o.ratio(row, column, got) > 1) fail(...);
@@ -41,7 +41,7 @@ struct Expected {
   std::vector<uint8_t> rule;  // Due: a number is due, NaN is due, or anything passes
   double overflow = 0;        // if |value| + bound reaches this, an infinity of that sign passes, too
   bool logarithm = false;     // -inf is an ordinary value; if `overflow` is 0, no infinity passes for it
-  double unit = 1;            // for a logarithm: the natural logarithm is this times as large
+  double unit = 1;            // of a logarithm: natural logarithm = `unit` * value
 
   // |got - value| / bound; at most 1 passes. 0 for an exact result. Infinite if no ratio applies: NaN instead
   // of a number, a number instead of NaN, an infinity that is no overflow, or any error where the bound is 0.

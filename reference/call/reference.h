@@ -22,7 +22,8 @@ struct Reference {
   int64_t unconstrained = 0;            // rows; a row with an unconstrained column counts, too
   std::vector<Assumption> assumptions;  // what the plan left open; see ErrorModel
   // For each row's O and LSE: the share of the per-key error charges that is likely to remain if each key's
-  // error has a random sign, sqrt(sum c_j^2) / sum c_j. It is no bound; advice.h uses it. Empty: not known.
+  // error has a random sign, sqrt(sum c_j^2) / sum c_j. It is no bound; warnings/error_statistics.h
+  // uses it. Empty: not known.
   std::vector<float> o_scatter, lse_scatter;
 
   Expected& main() { return outputs.front(); }

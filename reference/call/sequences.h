@@ -1,9 +1,10 @@
 // Maps the rows of batch entries to their places in memory.
 //
-// Results, masks and biases name a query by its batch entry and its place there: (b, i). In a dense tensor that is
-// where it lies, too. Packed entries (ATTN_FEATURE_RAGGED) lie one behind the other in a tensor with one batch entry.
-// Keys in pages (ATTN_FEATURE_PAGED) lie in slots of the pages that the block table names.
-// All code that reads a row of Q, K or V, or that asks how many rows an entry has, asks here.
+// Results, masks and biases name a query by its batch entry and its place there: (b, i). In a dense
+// tensor these are also its indices in memory. Packed entries (ATTN_FEATURE_RAGGED) lie one behind
+// the other in a tensor with one batch entry. Keys in pages (ATTN_FEATURE_PAGED) lie in slots of
+// the pages that the block table names. All code that reads a row of Q, K or V, or needs the number
+// of rows of an entry, uses this class.
 //
 //   const Sequences sequences(problem, host);           // reads cu_q, cu_k and block_table where they are given
 //   const StoredRow at = sequences.query_row(b, i);     // {b, i}, or {0, cu_q[b] + i}

@@ -33,8 +33,8 @@ enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths,
                                kIndices, kScores, kChosen, kKCmp, kVCmp, kO3, kGates };
 // clang-format on
 
-// Which size of the problem a dimension has, and the format of an element: the
-// problem's dtype, fp32, the bias's own, ... size_of() and dtype_of() list them alike.
+// The size of a dimension, and the format of an element: the
+// problem's dtype, fp32, the bias's own, ... size_of() and dtype_of() list them in the same order.
 enum class Size : uint8_t { kOne, kBatch, kHeadsQ, kHeadsKv, kSeqQ, kSeqK, kDimQk, kDimV, kPlanned, kBorders,
                             kPagesPerSeq, kSelect, kBlocks, kStores, kSlots, kTwo, kThree };
 enum class Element : uint8_t { kInput, kF32, kBias, kByte, kInt64, kSink, kIndex, kKv };
@@ -46,8 +46,8 @@ enum class Role : uint8_t {
   kState     // read and written in part; all of it is judged, by its bits
 };
 
-// Things that a check does to a tensor by itself. Each row states them, so that a new tensor is not omitted
-// silently.
+// The ways in which a check varies a tensor. Each row states all of them, so that no check omits a
+// new tensor silently.
 struct Varied {
   bool moved = false;        // the property `layout` moves it
   bool spread = false;       // the draw spreads its elements over more than 2^31
@@ -212,8 +212,8 @@ inline constexpr std::array<const char*, kTensorCount> kTensorNames = [] {
   return names;
 }();
 
-// The tensors of a role, in the order of the table. (A view of the standard library here is a tenth of what it
-// takes to compile a file that includes this.)
+// The tensors of a role, in the order of the table. (A standard-library view here would take a
+// tenth of the compile time of each file that includes this.)
 template <Role role>
 inline constexpr auto kTensorsOf = [] {
   constexpr auto wanted = [](const TensorSpec& spec) { return spec.role == role; };
@@ -327,7 +327,8 @@ inline constexpr auto kTensorsFields = [] {
 }();
 static_assert(contract::covers(kTensorsFields, sizeof(attn_tensors)), "each field of attn_tensors has a row");
 
-// The entries of a row of the block table, of attn_problem or of a struct that counts them.
+// The number of entries in a row of the block table. `p` is an attn_problem, or a struct that
+// computes the number.
 template <class Problem>
 constexpr int64_t pages_per_seq_of(const Problem& p) {
   if constexpr (requires { p.pages_per_seq(); })
@@ -358,7 +359,7 @@ constexpr int64_t slots_of(const Problem& p) {
     return p.seq_k;
 }
 
-// The indices of a query's list, of attn_problem or of a struct that counts them.
+// The number of indices in the list of a query. `p`: as for pages_per_seq_of().
 template <class Problem>
 constexpr int64_t select_of(const Problem& p) {
   if constexpr (requires { p.select(); })
@@ -369,7 +370,7 @@ constexpr int64_t select_of(const Problem& p) {
     return 0;
 }
 
-// The blocks of keys, of attn_problem or of a struct that counts them.
+// The number of blocks of keys. `p`: as for pages_per_seq_of().
 template <class Problem>
 constexpr int64_t blocks_of(const Problem& p) {
   if constexpr (requires { p.blocks(); })
@@ -393,7 +394,8 @@ constexpr int64_t size_of(Size size, const Problem& p) {
   return sizes[static_cast<size_t>(size)];
 }
 
-// The sizes by which elements are named: (b, h, i or j, d). In a tensor that is packed they are not all there.
+// The sizes of the indices (b, h, i or j, d) that name an element. A packed tensor lacks some of
+// these elements.
 template <class Problem>
 constexpr std::array<int64_t, 4> shape_of(const TensorSpec& spec, const Problem& p) {
   const auto [b, h, s, d] = spec.shape;

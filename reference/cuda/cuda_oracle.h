@@ -19,7 +19,8 @@
 // failure, and some passes, are therefore judged by the CPU's oracle, too (properties/judge/trial.h), and a
 // test compares the two.
 //
-// A process that has opened one must not fork for another: CUDA does not survive it.
+// A process that has opened this oracle must not fork a child that opens another: CUDA does not
+// survive a fork.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,8 @@
 //   p = round16(ATTN_F16, device.ex2(x));
 //
 // The functions and the block are the model in kernels/executor/arithmetic/device/, number by number.
-// Nothing here uses the executor built on that model, so that a mistake of one side is seen by the other.
+// Nothing here uses the executor built on that model, so that each side reveals mistakes of the
+// other.
 #pragma once
 
 #include <bit>

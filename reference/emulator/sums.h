@@ -5,7 +5,7 @@
 
 namespace attnfuzz::emulator {
 
-// A power of two of parts: neighbours first.
+// Adds neighbours first. The number of parts must be a power of two.
 inline float in_pairs(std::vector<float> parts) {
   for (; parts.size() > 1; parts.resize(parts.size() / 2))
     for (size_t n = 0; n < parts.size() / 2; ++n) parts[n] = parts[2 * n] + parts[2 * n + 1];

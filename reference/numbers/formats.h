@@ -21,8 +21,8 @@ struct Format {
   double overflow;  // from here on, rounding to nearest gives an infinity
 };
 
-// dtype: any of attn_dtype but ATTN_NONE. No number of 8 bits is an infinity by rounding here: `overflow` is where
-// rounding to nearest would leave the format.
+// dtype: any of attn_dtype but ATTN_NONE. Rounding to 8 bits never gives an infinity here. For
+// these formats, `overflow` is where rounding to nearest would exceed `max`.
 Format format_of(int32_t dtype);
 
 // The format of an attn_format. ATTN_FORMAT_OF_INPUT and ATTN_FORMAT_UNKNOWN mean `dtype`, the inputs'
@@ -34,8 +34,8 @@ double decode(int32_t dtype, const void* base, int64_t index);
 
 // Rounds to nearest even; dtype is ATTN_F16 or ATTN_BF16. NaN stays NaN.
 uint16_t encode16(int32_t dtype, float value);
-// Rounds to nearest even; dtype is ATTN_E4M3 or ATTN_E5M2. What is beyond the format becomes its largest number, an
-// infinity too, except in E5M2. NaN stays NaN.
+// Rounds to nearest even; dtype is ATTN_E4M3 or ATTN_E5M2. A value beyond the format becomes its
+// largest number. So does an infinity, except in E5M2, which has infinities. NaN stays NaN.
 uint8_t encode8(int32_t dtype, double value);
 
 // Decodes count elements that lie `stride` elements apart.

@@ -1,5 +1,5 @@
-// Compares a number with what it may be. Every verdict on a value uses this function, on the host and on a
-// device.
+// Compares a number with its bound. Every verdict on a value uses this function, on the host and on
+// a device.
 #pragma once
 
 #include <cmath>

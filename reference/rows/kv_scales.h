@@ -1,6 +1,6 @@
 // K and V of 8 bits (ATTN_FEATURE_KV8): their scales, and what applying them may cost.
 //
-// A key is k = s code, exactly in double. How a kernel applies s, its plan says (attn_kv_rule):
+// A key is k = s code, exactly in double. The plan says how a kernel applies s (attn_kv_rule):
 //
 //   folded         the products q.code are exact in any format of 16 bits. A score is multiplied by s, once more
 //                  than without it, or s and the scale make one factor first: 2u|a_j| more. O is multiplied by a
@@ -11,10 +11,12 @@
 //                  |tau| (u sum |q_t k_jt| + eta sum |q_t|); V is charged as u_V and eta_V.
 //   not known      both
 //
-// u_D and eta_D are those of the dtype, twice as large if the plan does not round to nearest. A k or v that the dtype
-// does not hold may be anything. What flushes or is aligned in units of codes is s times as large in units of values.
+// u_D and eta_D are those of the dtype, twice as large if the plan does not round to nearest. A k
+// or v that overflows the dtype may be anything. A loss by flushing or alignment in units of codes
+// is s times as large in units of values.
 //
-// Scales that are not positive, or not from 2^-40 to 2^40, are not the kernel's fault: such a key is left open.
+// A scale outside of 2^-40 to 2^40 is not the kernel's fault: results that use its key are not
+// constrained.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,8 @@
 // The keys and values of one (batch, KV head), in double and in an order that the row loops can stream.
 // They are converted once and read by every row of the group.
 //
-// Keys lie in panels of kLanes keys, values in panels of kLanes columns, padded with zeros:
-//
-// K and V of 8 bits count with their scales (kv_scales.h).
+// Keys lie in panels of kLanes keys, values in panels of kLanes columns, padded with zeros. K and
+// V of 8 bits include their scales (kv_scales.h).
 //
 //   key j, element t     keys[((j / kLanes) * dim_qk + t) * kLanes + j % kLanes]
 //   value j, column c    values[((c / kLanes) * count + j) * kLanes + c % kLanes]

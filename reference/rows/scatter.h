@@ -2,7 +2,7 @@
 // sqrt(sum c^2) / sum c. Keys of equal weight err alike, because equal scores are rounded alike, so their
 // charges are added first. Weights are compared at the precision of their sum: a sum L is a multiple of its
 // last place, so adding w rounds w to that place, and weights that differ by much less are all cut off, or
-// all raised, by the same amount. It is no bound; advice.h uses it.
+// all raised, by the same amount. It is no bound; warnings/error_statistics.h uses it.
 //
 //   Scatter<2> s(n);
 //   s.add(weight, {error, charge}, n);         // two kinds of charges of the same keys

@@ -30,7 +30,7 @@ std::vector<int64_t> take_absent(const attn_problem& problem, const attn_tensors
 // True if query i of head h in batch b may see key j, for any j.
 bool sees(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i, int64_t j);
 
-// True if a row may see not all of the keys that position allows.
+// True if a mask, a bias or a list of blocks may hide keys that position allows.
 bool has_holes(const attn_problem& problem);
 
 // The keys that position allows: length, causality, window.

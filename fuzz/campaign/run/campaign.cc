@@ -165,7 +165,7 @@ class Supervisor {
       if (summary.status == CampaignStatus::kPassed) summary.status = CampaignStatus::kUnknown;
     }
     Json end = state_now();
-    end["waiting"] = summary.waiting;  // in the folder, whatever was counted
+    end["waiting"] = summary.waiting;  // counted in the folder, which is exact
     end["ended"] = session_.ended;
     end["harness_broken"] = summary.harness_broken;
     events_.say("end", end);

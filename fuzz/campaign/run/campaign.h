@@ -6,8 +6,8 @@
 //                  each case before launching it, keeps what shows something new, and files what fails (Crash)
 //   3. triage()    one more process takes crashes as they come: it runs each again in fresh processes, reduces
 //                  it, counts it by the key of the reduced case, and writes reproducer and issue text
-//   4. the supervisor restarts what dies, and ends what hangs or grows; a seeded bug is the first target and
-//                  shows that all of this works
+//   4. the supervisor restarts what dies, and ends what hangs or grows;
+//                  seeded bugs run first and show that all of this works
 //
 // Jobs and kernels may die at any moment, and so may the supervisor: the next start continues from the
 // folder.

@@ -57,7 +57,7 @@ class Explorer {
         name_(slice.target.record.name),
         folder_(shard_dir(slice.options.dir, slice.shard)),
         slot_(slice.shared.slots[slice.shard]) {
-    // Must come before the journal is started anew.
+    // Reads the old journal, so it must come before the new one is opened.
     interrupted_ = batch_in_flight(folder_);
     std::string error;
     target_ = slice.target.open(&error);
@@ -397,7 +397,8 @@ class Explorer {
       ++stats_.last.corpus;
       ++s_.group.entries;
     }
-    // Last of all: what a kill keeps out of the folder will be found again.
+    // Marks it as seen last: if a kill comes before the file is written, the case will be found
+    // again.
     for (uint16_t id : entry.situations) s_.group.known_situations += mark(s_.group.situations[id]);
     for (uint32_t edge : entry.edges) s_.group.known_edges += mark(s_.group.edges[edge]);
     stats_.last.since_new = 0;
@@ -447,7 +448,7 @@ class Explorer {
   ShardStats stats_;
   std::optional<OwnWorkers> own_workers_;         // with batches
   std::optional<BatchPipeline> pipeline_;          // judges many cases at once on a GPU; none: one by one
-  std::deque<std::vector<Candidate>> in_flight_;  // the batches in it
+  std::deque<std::vector<Candidate>> in_flight_;  // the batches in the pipeline
   double batch_kernel_s_ = 0;                     // of cases of batches that were judged by themselves
   OracleUse oracle_before_;                       // of this target, before this slice
   BatchUse batch_before_;                         // likewise
@@ -459,7 +460,7 @@ class Explorer {
   int full_watches_ = 0;
   bool briefly_ = false;              // calls get the brief watch
   std::set<std::string> hung_at_;     // Verdict::site of hangs that used up the full watch
-  std::map<std::string, int> sites_;  // failures of this slice
+  std::map<std::string, int> sites_;  // failures of this slice, by site
   Clock::time_point begun_, told_, refreshed_;
   double told_wall_ = 0, told_kernel_ = 0;
 };

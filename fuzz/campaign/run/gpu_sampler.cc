@@ -8,7 +8,8 @@
 
 namespace attnfuzz {
 
-// The few functions of NVML that are needed. It is loaded if it is there: a machine without a GPU has none.
+// The NVML functions that the sampler needs. NVML is loaded at run time, because a machine without
+// a GPU does not have it.
 struct GpuSampler::Driver {
   struct Utilization {
     unsigned gpu, memory;  // percent
@@ -64,7 +65,7 @@ void GpuSampler::look() {
   std::vector<double> shares;
   for (void* device : devices_) {
     Driver::Utilization now = {};
-    if (driver_->utilization(device, &now) != 0) return;  // this once
+    if (driver_->utilization(device, &now) != 0) return;  // skips this sample
     shares.push_back(std::min(now.gpu, 100u) / 100.0);
   }
   for (size_t n = 0; n < shares.size(); ++n) sums_[n] += shares[n];

@@ -15,7 +15,7 @@ namespace attnfuzz {
 
 class GpuSampler {
  public:
-  // `gpus`: as CUDA_VISIBLE_DEVICES names them; the first `count` are looked at.
+  // `gpus`: as CUDA_VISIBLE_DEVICES names them; the first `count` of them are sampled.
   GpuSampler(const std::vector<std::string>& gpus, int count, const char* library = "libnvidia-ml.so.1");
   ~GpuSampler();
   GpuSampler(const GpuSampler&) = delete;

@@ -12,7 +12,7 @@
 namespace attnfuzz {
 namespace {
 
-// A corpus is replayed with every change; slower cases stay in the campaign's folder.
+// Every change replays the corpus, so slower cases stay in the campaign's folder.
 constexpr double kMostSeconds = 0.25;
 // Added to each case's cost, because starting a replay takes time, too.
 constexpr double kLeastSeconds = 0.002;
@@ -45,7 +45,7 @@ std::string name_of(const Entry& candidate) {
   std::string name;
   int parts = 0;
   for (const std::string& part : features(candidate.c, 64, 64)) {
-    // Features of most cases distinguish none.
+    // A feature that most cases have makes no useful name.
     if (part == "kv tail" || part == "sq != sk" || part == "random schedule" || part == "other variant" ||
         part == "d % 8 != 0" || part == "bf16" || part == "layout")
       continue;

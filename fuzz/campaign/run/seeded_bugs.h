@@ -4,7 +4,7 @@
 //   2. while (auto target = seeded_bugs.next(gpu))     // a job explores it until it fails or its time is up
 //        seeded_bugs.ran(*target, cases, seconds);
 //      seeded_bugs.again(*target);                     // or: the job was killed, so there is no result
-//   3. seeded_bugs.conclude("");                       // the triage has written who was found into the file
+//   3. seeded_bugs.conclude("");                       // the triage has filled the file
 //      for (const SeededBugResult& c : seeded_bugs.of_session()) ...
 #pragma once
 

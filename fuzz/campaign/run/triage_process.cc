@@ -38,7 +38,7 @@ void TriageProcess::look() {
         // Uses the first GPU if a crash of a GPU waits.
         if (!gpu_.empty()) setenv("CUDA_VISIBLE_DEVICES", gpu_.c_str(), 1);
         triage({options_, targets_, shared_, slot().waits});
-        // Corrects counts that a kill left too high.
+        // Corrects the counts of waiting crashes, which a kill can leave too high.
         for (auto& kinds : shared_.waiting) {
           if (shared_.finish) break;
           for (auto& n : kinds) n = 0;

@@ -67,8 +67,8 @@ double WorkerPool::slice_seconds(int target) const {
   if (targets_[target].record.seeded_bug) return kSeededBugSeconds;
   const double share = std::chrono::duration<double>(clock_.end - clock_.start).count() / 20;
   if (!is_on_gpu(targets_[target])) return std::clamp(share, 2.0, 30.0);
-  // To open a target on a GPU takes seconds, and longer if several jobs do it. If each target has a job of its own,
-  // the jobs stay with their targets.
+  // Opening a target on a GPU takes seconds, and longer if several jobs do it at once. If each
+  // target has a job of its own, the jobs stay with their targets.
   const auto on_gpu = [](const Seat& seat) { return seat.gpu >= 0; };
   const bool all_at_once = std::ranges::count_if(seats_, on_gpu) >= std::ranges::count_if(targets_, is_on_gpu);
   return all_at_once ? 600.0 : std::clamp(2 * share, 5.0, 120.0);

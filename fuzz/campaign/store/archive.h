@@ -1,19 +1,19 @@
 // The folder of a campaign: its layout, and how it is read and written.
 //
 //   campaign.json                 CampaignHeader: options, targets and their builds, machine, sessions
-//   findings.json                 FindingsFile: what was found, counted by key; what never failed again.
-//                                 It is there before campaign.json is: a folder without it has lost it
-//   canary.json                   vector<SeededBugResult>: whether the seeded bug was found, each session and target
+//   findings.json                 FindingsFile: findings by key; failures seen once.
+//                                 Written before campaign.json, so a folder without it has lost it
+//   canary.json                   vector<SeededBugResult>: found or not, by session
 //   findings/NAME.attn.json, .md  reproducer and issue text of each finding; NAME.picture.json: the
 //                                 picture of its error (triage/case_picture.h); NAME.trace.jsonl
 //                                 where it takes the cases before it to fail
-//   never_again/NAME.*            the same, of what failed once and in no later run
-//   canary/NAME.*                 the same, of seeded bugs
-//   suspicious/TARGET-SIGN.attn.json   the first case of each sign that has a warning and is no failure (warnings.h)
+//   never_again/NAME.*            the same, for failures that no later run showed
+//   canary/NAME.*                 the same, for seeded bugs
+//   suspicious/TARGET-SIGN.attn.json   the first case of each warning (warnings.h)
 //   crashing/ID/                  found, not yet reduced: crash.json (Crash), trace.jsonl, and best.attn.json
 //                                 while it is being reduced
 //   corpus/KERNEL/ID.case.json    the archive: cases that showed something new, ID = digest of the case
-//   coverage/TARGET.met, .json    what its cases met of the table of axes (coverage_file.h)
+//   coverage/TARGET.met, .json    the part of the table of axes that it met (coverage_file.h)
 //   shards/N/series.jsonl         SeriesLine: one about every 5 s, and at the end of each slice
 //   shards/N/stats.json           ShardStats, cumulative: at most 5 s old after a kill
 //   shards/N/corpus.jsonl         CorpusEntry: what each entry of this shard showed first
@@ -21,11 +21,12 @@
 //   shards/N/trace-{0,1}.jsonl    journal (journal.h): the case in flight, and the last 64
 //   lock                          held by the one supervisor that works here
 //
-// A shard is one job: a process at a time, restarted for each slice of time, which alone writes the shard's
-// files. Whole files are replaced: written beside, flushed, renamed. Lines are appended; a last line that a
-// kill cut short is ignored. The folder can therefore be read at any moment, also while a campaign runs, and from
-// another host: readers write nothing and share no memory with it. docs/campaigns.md says why this is no database. A
-// folder of an unknown format is refused. Times are seconds of the campaign and continue where an earlier
+// A shard is one job: one process at a time, restarted for each slice of time. Only this process
+// writes the shard's files. A whole file is replaced: the new one is written beside it, flushed and
+// renamed. Lines are appended; a last line that a kill cut short is ignored. The folder can
+// therefore be read at any moment, also while a campaign runs, and from another host: readers write
+// nothing and share no memory with it. docs/campaigns.md says why this is no database. A folder of
+// an unknown format is refused. Times are seconds of the campaign and continue where an earlier
 // session stopped.
 //
 //   const CampaignHeader header = *read_header(dir);
@@ -58,7 +59,7 @@ struct TargetRecord {
   std::string name;    // "fa1.cpu.plain": its name in all other files
   std::string kernel;  // as `attnfuzz replay --kernel` takes it: a name, or a plug-in's path
   std::string backend, build_kind;
-  std::string build, worker_build;  // hashes
+  std::string build, worker_build;  // hashes of their sources
   std::string compiler, flags, device;
   std::string calibration;
   std::string peer;  // the peer build named by --peer; empty: none
@@ -79,7 +80,7 @@ inline constexpr const char* kDiskFull = "disk full";
 struct Session {
   std::string started;  // UTC, ISO 8601
   double from = 0;      // campaign time at its start
-  double asked = 0;     // seconds that it was to last
+  double asked = 0;     // seconds that were requested
   double seconds = 0;   // seconds so far
   std::string ended;    // "time", "interrupted", kDiskFull; empty: it still runs, or was killed
   int jobs = 0, gpus = 0;
@@ -127,8 +128,8 @@ int heat_bucket(int64_t length);
 struct TargetStats : Statistics {
   std::map<std::pair<int, int>, HeatCell> heat;  // heat_bucket of (seq_q, seq_k)
   std::map<std::string, uint64_t> origins;       // "drawn", "mutated", "crossed", "confirmed" -> cases
-  std::map<std::string, uint64_t> not_filed;     // failures of a kind of which many wait already
-  uint64_t quarantined = 0;                      // drawn and never launched
+  std::map<std::string, uint64_t> not_filed;     // failures dropped: many of their kind wait
+  uint64_t quarantined = 0;                      // cases drawn but not launched (ledger.h)
   double wall = 0;                               // seconds
   void add(const Case& c, const Verdict& verdict);
   void merge(const TargetStats& other);
@@ -177,7 +178,7 @@ struct Finding {
   std::string votes;  // the results of other thread orders and sanitizer builds; empty: none was asked
   Repeats repeats = Repeats::kAlways;
   int failed = 0, runs = 0;  // in fresh processes
-  double t = 0;              // first met
+  double t = 0;              // campaign time when it was first met
   uint64_t count = 0;        // failing cases that were reduced to it
   bool reduced = true;       // false: the clock ran out
   int64_t evaluations = 0;
@@ -217,7 +218,7 @@ void write_stats(const std::string& dir, int shard, const ShardStats& stats);
 std::vector<CorpusEntry> read_corpus(const std::string& dir);
 Case read_corpus_case(const std::string& dir, const CorpusEntry& entry);
 
-// Throws also if the file is missing, because what was found is then unknown.
+// Also throws if the file is missing, because the findings are then unknown.
 FindingsFile read_findings(const std::string& dir);
 void write_findings(const std::string& dir, const FindingsFile& findings);
 std::vector<Crash> read_crashes(const std::string& dir);  // oldest first

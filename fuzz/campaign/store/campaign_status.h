@@ -1,7 +1,7 @@
 // The status of a campaign's folder. `campaign`, `report`, `merge` and `status` all exit with it.
 //
-//   0 kPassed   nothing was found so far. Session::ended says how the last session ended; one that was killed or
-//               interrupted can be continued
+//   0 kPassed   nothing was found so far. Session::ended says how the last session ended. A
+//               killed or interrupted session can be continued
 //   1 kFound    a finding that the ledger does not know, even if it failed only once; a failure that waits to be
 //               reduced; or a seeded bug that was not found in a session that was not killed
 //   2 kUnknown  a part of the folder is missing, cannot be read or could not be written; or nothing was found, and
@@ -27,8 +27,8 @@ CampaignStatus campaign_status(const FindingsFile& findings, size_t waiting,
                                const std::vector<SeededBugResult>& seeded_bugs, const CampaignHeader& header,
                                const std::vector<std::string>& unjudged);
 
-// The targets of which too little was judged (fuzz/check/enough.h), or nothing by a named property, and
-// why. Empty while the last session runs, and if it was broken off.
+// The targets for which too little was judged (fuzz/check/enough.h), or for which a named property
+// judged nothing, with the reason. Empty while the last session runs, and if it was broken off.
 std::vector<std::string> not_judged(const CampaignHeader& header,
                                     const std::map<std::string, TargetStats>& stats);
 

@@ -50,7 +50,7 @@ CorpusView::CorpusView(std::string dir, std::string kernel, std::string target, 
   for (const auto& [id, where] : read_confirmed(dir_)) {
     if (where == target_) confirmed_.insert(id);
   }
-  // First with entries whose line was lost; later by lines alone.
+  // The first refresh also takes files whose line was lost. Later ones read lines alone.
   for (int shard : shards_of(dir_))
     tails_.try_emplace(shard, shard_dir(dir_, shard) + "/corpus.jsonl").first->second.more();
   for (const CorpusEntry& entry : read_corpus(dir_)) add(entry);
@@ -82,7 +82,8 @@ std::optional<CorpusEntry> CorpusView::to_confirm() {
 std::optional<Case> CorpusView::pick(uint64_t random) {
   const uint64_t n = entries_.size();
   if (n == 0) return std::nullopt;
-  // Slow cases beget slow cases, so they are picked as seldom as they are slow.
+  // Mutants of slow cases are slow too, so the chance of a pick falls with the time that a case
+  // takes.
   const CorpusEntry* entry = nullptr;
   for (uint64_t turn = 0; turn < kTurns; ++turn) {
     const uint64_t bits = mix(random, turn, 0, 0, 0);

@@ -119,9 +119,9 @@ void add_coverage(const std::string& dir, const std::string& target, const Cover
   try {
     before = read_measured(stem + ".json");
   } catch (const std::runtime_error&) {
-    // It is simply measured again.
+    // A measurement that cannot be used is measured again.
   }
-  // Fewer cases than were measured: of another table, or of a folder that was changed by hand.
+  // Fewer cases than were measured: the table of axes has changed, or somebody edited the folder.
   if (before && before->cases <= all.cases() && all.cases() < before->cases + before->cases / 4) return;
   write_measured(stem + ".json", {all.cases(), measure(all, config)});
 }

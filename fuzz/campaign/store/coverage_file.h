@@ -6,8 +6,8 @@
 //   coverage/TARGET.json   MeasuredCoverage
 //   coverage/TARGET.lock   held by the job that adds to them
 //
-// Measuring what is legal for a target takes a second or two. The job that adds does it at kFewestMeasured
-// cases, and whenever there are a quarter more.
+// Measuring what is legal for a target takes a second or two. The job that adds coverage measures
+// at kFewestMeasured cases, and again whenever the number of cases has grown by a quarter.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +25,15 @@ struct MeasuredCoverage {
   Covered covered;
 };
 
-// Adds what a job met, and measures it for a kernel as in `config` if it is time to. A job that is killed
-// earlier loses what it has not added. Throws std::system_error if the file cannot be written, and
-// std::runtime_error if it is damaged.
+// Adds what a job met, and measures again if it is due. `config` says what is legal for the kernel.
+// A job that is killed before this call loses what it met. Throws std::system_error if the file
+// cannot be written, and std::runtime_error if it is damaged.
 void add_coverage(const std::string& dir, const std::string& target, const Coverage& met,
                   const GeneratorConfig& config);
 
-// The coverage of each measured target. Throws std::runtime_error that names a file which is damaged or no
-// campaign's. A campaign does not start with such a folder, and does not end well with it.
+// The coverage of each measured target. Throws std::runtime_error that names a file which is
+// damaged or does not belong to a campaign. A campaign does not start with such a folder, and does
+// not end well with it.
 std::map<std::string, MeasuredCoverage> read_coverage(const std::string& dir);
 
 // Adds one campaign's coverage to another's. Of two measurements, the one with more cases is kept until the

@@ -155,7 +155,7 @@ CampaignHeader begin_session(const CampaignOptions& options, const std::vector<C
   header.situations = situation_table();
   header.sessions.push_back(std::move(session));
   make_folders(dir, targets);
-  // Before the header, so that this file exists wherever the header does.
+  // Written before the header, so that a folder with a header always has this file.
   if (!old && !fs::exists(dir + "/findings.json")) write_findings(dir, {});
   write_header(dir, header);
   return header;

@@ -36,8 +36,9 @@ FolderHolder holder_of(const std::string& dir);
 // another seed.
 CampaignHeader begin_session(const CampaignOptions& options, const std::vector<CampaignTarget>& targets);
 
-// Loads what was seen and what waits from the archive into shared memory. `old`: the header before this
-// session; its builds tell which edges keep their meaning.
+// Loads the situations and edges already seen, and the number of waiting crashes, from the archive
+// into shared memory. `old`: the header before this session; its builds tell which edges keep their
+// meaning.
 void load_shared_state(const std::string& dir, const std::vector<CampaignTarget>& targets,
                        const std::vector<int>& group_of, const std::optional<CampaignHeader>& old,
                        SharedState& shared);

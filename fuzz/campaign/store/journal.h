@@ -4,9 +4,10 @@
 //   journal.begin({"fa1.cpu.plain", "reference", c, 17});   // then launch it
 //   journal.rest();                                         // nothing is in flight any more
 //
-// Two files of numbered lines alternate. Each is kept until it holds kTrace cases, or as many as may be in flight, so
-// together they always have the last ones. A batch costs one write() and survives the kill of any process. Whether it
-// survives a loss of power is up to the operating system.
+// Two files of numbered lines alternate. A file is full at kTrace cases, or at the number of cases
+// that may be in flight if that is more. So both together always hold the most recent cases. A
+// batch costs one write() and survives the kill of any process. Whether it survives a loss of power
+// is up to the operating system.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,9 @@ class Journal {
   static constexpr int kTrace = 64;
   explicit Journal(const std::string& shard_dir, size_t most_in_flight = kTrace);
   void begin(const Journaled& entry) { begin(std::span(&entry, 1)); }
-  // Cases that are launched together. `still`: so many of the cases that were begun before are in flight still, and are
-  // the last of them. Both together: at most `most_in_flight`.
+  // Cases that are launched together. `still`: the number of earlier cases that are still in
+  // flight; these are the most recent ones. `batch` and `still` together have at most
+  // `most_in_flight` cases.
   void begin(std::span<const Journaled> batch, size_t still = 0);
   void rest();
 
@@ -54,7 +56,7 @@ std::vector<Journaled> batch_in_flight(const std::string& shard_dir);
 // case in flight, in the file deaths.json. Cases of batches do not count: the
 // next process runs each of them alone.
 void note_shard_exit(const std::string& shard_dir);
-// Consecutive deaths counted against a case; 0: none.
+// The number of consecutive exits counted against a case.
 int shard_exits(const std::string& shard_dir, const Journaled& entry);
 
 // The last cases, oldest first, at most Journal::kTrace. The one in flight is last; or `until`, if it is among them.

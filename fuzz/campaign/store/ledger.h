@@ -36,8 +36,8 @@ struct Ledger {
 struct LedgerNames {
   std::vector<std::string> kernels, build_kinds;  // a plug-in is named by its file
 };
-// Throws std::runtime_error that names the file, the entry and the fault. A misspelt name would silently
-// hide nothing.
+// Throws std::runtime_error that names the file, the entry and the fault. Without this check, an
+// entry with a misspelt name would have no effect.
 Ledger read_ledger(const std::string& path, const LedgerNames& names = {});
 Ledger parse_ledger(const std::string& text, const std::string& path, const LedgerNames& names);
 

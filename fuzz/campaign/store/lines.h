@@ -22,7 +22,7 @@ class LineFile {
   ~LineFile();
   LineFile(LineFile&& other) noexcept : path_(std::move(other.path_)), fd_(other.fd_) { other.fd_ = -1; }
   LineFile& operator=(LineFile&&) = delete;
-  // Throws std::system_error; nothing is then written.
+  // Throws std::system_error if the line cannot be written; the file is then unchanged.
   void append(const std::string& line);
   void clear();
 

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The value of the first line "name : value" of a file.
+// The value in the first line "name : value" of a file.
 std::string value_of(const std::string& path, const std::string& name) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {

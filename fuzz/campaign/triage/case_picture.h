@@ -27,7 +27,7 @@ struct CasePicture {
   std::vector<double> seen;       // rows x columns: share of visible pairs
   std::vector<double> error;      // for each row of cells, the largest error/bound; empty: not known
   std::string why;                // why there is no error
-  std::vector<std::string> said;  // what else is known about the error, line by line
+  std::vector<std::string> said;  // further lines about the error
 };
 
 // `reference` and `got` may be null. `c` is legal.

@@ -18,8 +18,8 @@ const ShrinkToggle& toggle_at(int n) { return shrink_toggles()[static_cast<size_
 const ShrinkInteger& integer_at(int n) { return shrink_integers()[static_cast<size_t>(n)]; }
 bool hides(int n) { return toggle_at(n).trait == Trait::kHidesKeys; }
 
-// Parts that others can replace do not tell: head dimensions, layouts, ways to hide keys. An exact number
-// says more about the smallest case than about the bug.
+// Parts that other parts can replace do not identify a bug: head dimensions, layouts, ways to hide
+// keys. An exact number says more about the smallest case than about the bug.
 bool tells(const NeededParts::Size& size) {
   return size.period == 0 && integer_at(size.integer).kind != IntegerKind::kDim;
 }
@@ -114,8 +114,8 @@ Tested test(const NeededParts& need, const Case& found, const Verdict& verdict, 
       reencoded = true;
       break;
     }
-    // Re-encoded like the finding it passes, so that is not its bug. If lengths matter, too, other rows may
-    // show it.
+    // Re-encoded like the finding, the case passes, so it shows another bug. If lengths matter too,
+    // other rows may show the finding's bug.
     if (!reencoded)
       return {said && !fails_otherwise && need.sizes.empty() ? Explains::kNo : Explains::kPerhaps, {}};
   }
@@ -128,7 +128,7 @@ Tested test(const NeededParts& need, const Case& found, const Verdict& verdict, 
     return Tested{sure ? Explains::kNo : Explains::kPerhaps, Beyond{std::move(less), std::move(again)}};
   };
   for (const NeededParts::Size& size : need.sizes) {
-    // This is exact for the smallest case; a larger one may fail beside it, too.
+    // An exact size tells nothing: a larger case may also fail at the sizes beside it.
     if (size.period == NeededParts::Size::kExactly) continue;
     if (auto not_it = still_fails(without(size, c), same_tiles && tells(size))) return *not_it;
   }

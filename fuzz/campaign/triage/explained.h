@@ -12,8 +12,8 @@
 //   const NeededParts need = needed_parts(minimal, needs);  // seq_k >= 65, a mask
 //   Explained e = explains(need, c, verdict, judge_it);    // this bug, as far as can be told?
 //
-// Sizes of 1 and values cannot be removed, so they are not part of it. A finding without removable parts
-// explains every failure of its kind.
+// Sizes of 1 and values cannot be removed, so they are not among the parts. A finding without
+// removable parts explains every failure of its kind.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,7 @@ struct NeededParts {
     int integer = 0;     // index into shrink_integers()
     int64_t value = 0;   // in the minimal case
     int64_t period = 0;  // 0: at least the value; > 0: its remainder; kExactly
-    int64_t least = 0;   // with a remainder
+    int64_t least = 0;   // for a remainder: the smallest size that fails
     static constexpr int64_t kExactly = -1;
   };
   std::vector<Size> sizes;
@@ -46,7 +46,7 @@ struct NeededParts {
 // `needs` as in Reduction.
 NeededParts needed_parts(const Case& minimal, const std::vector<Need>& needs);
 
-// True if there is a part that can be removed.
+// True if the finding has a part that can be removed.
 bool tells_apart(const NeededParts& need);
 
 // For a reduction that must stay with its bug (ReduceOptions::may_take). A step must not reach a tile that

@@ -17,7 +17,7 @@ struct FindingFiles {
   Finding finding;
   Reproducer reproducer;
   std::string trace;                   // lines of the journal; empty: none
-  std::optional<CasePicture> picture;  // none if it is no finding
+  std::optional<CasePicture> picture;  // none for a failure that is not a finding
 };
 
 // Replaces each file as a whole. Throws std::system_error if a file cannot be written.

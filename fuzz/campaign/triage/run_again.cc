@@ -60,7 +60,7 @@ class Again {
     if (!std::holds_alternative<std::string>(text)) return false;
     std::vector<Journaled> trace = parse_trace(std::get<std::string>(text));
     if (trace.size() < 2 || !fails_after(trace, 0)) return false;
-    // Anyone may kill a process once, so a kill is a proof only if it comes again.
+    // Anyone may kill a process once, so a kill counts only if it comes again.
     if (crash_.exit_reason == ExitReason::kKilled && !fails_after(trace, 0)) return false;
     size_t first = 0;
     while (trace.size() - first > 2) {

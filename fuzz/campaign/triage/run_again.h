@@ -2,7 +2,7 @@
 // time, it is run after the cases that preceded it, or up to ten times.
 //
 //   Repetition r = run_again(crash, *property, worker, calibration, folder + "/trace.jsonl");
-//   // r.repeats: deterministic; flaky, r.failed of r.runs; dependent on state; never again
+//   // r.repeats: always; sometimes (r.failed of r.runs); only after other cases; never
 #pragma once
 
 #include <string>

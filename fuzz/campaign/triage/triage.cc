@@ -229,7 +229,7 @@ class OneCrash {
     options.keep_site = true;
     const auto began = Clock::now();
     Reduction reduction = reduce_failure(start, verdict, *property, *worker_, target_.calibration, options);
-    // A case that takes long allows fewer tries than its minimum.
+    // A slow case allows fewer tries in the same time than its minimum does.
     const double left = options.seconds - seconds_since(began);
     if (reduction.complete && left > 1) {
       options.seconds = left;
@@ -259,7 +259,7 @@ class OneCrash {
   void ask_builds() {
     if (!target_.open_build || !more_to_see(worker_->info(), verdict_)) return;
     ReduceOptions options;
-    constexpr double kOfSeconds = 0.5;  // it is small already
+    constexpr double kOfSeconds = 0.5;  // of the reduction's time: the case is small already
     options.seconds = kOfSeconds * t_.options.reduce_seconds;
     const auto began = Clock::now();
     Vote vote =
@@ -274,7 +274,7 @@ class OneCrash {
   }
 
   void write() {
-    // A build that took it over has a library of its own.
+    // The sanitizer build that reduced it again has its own library.
     Reproducer r = blind_ ? without_digests(minimal_, verdict_, target_.info)
                           : reproducer_of(minimal_, verdict_, worker_->info(), *worker_);
     if (verdict_.kind == Kind::kNone) r.kind = crash_.kind;
@@ -297,7 +297,7 @@ class OneCrash {
     FindingsFile all = read_findings(t_.options.dir);
     const bool never = finding_.repeats == Repeats::kNever;
     auto& list = never ? all.never_again : all.findings;
-    // Its files are written before the list that names it.
+    // The finding's files are written before the list that names it.
     if (enter(list, finding_)) write_files(r);
     absorb(list, finding_.key, replaced_);
     // Ids whose folders are gone are no longer needed.
@@ -354,7 +354,7 @@ class OneCrash {
   const std::string folder_, out_;
   const Property* property_;
   std::unique_ptr<Target> worker_;
-  bool blind_ = false;  // it ended the process that examined it, so it is filed without a verdict
+  bool blind_ = false;  // the crash ended the process that examined it, so it has no verdict
   Finding finding_;
   Case start_, minimal_;
   Verdict verdict_;
@@ -373,7 +373,7 @@ void note_triage_exit(const std::string& dir) {
 
 void triage(const Triage& t) {
   with_crash_in_hand(t.options.dir,
-                     [](const std::string&) {});  // its supervisor died, too, which does not count
+                     [](const std::string&) {});  // its supervisor died too, so it does not count
   std::vector<Looked> looked;
   while (!t.shared.finish) {
     std::vector<Crash> crashes = read_crashes(t.options.dir);

@@ -18,7 +18,8 @@ namespace attnfuzz::worker {
 namespace {
 
 constexpr int kStreams = 2;
-// Pinned memory that copies go through. Small cases fit as a whole: one wait a direction.
+// Pinned staging memory for copies. A small case fits as a whole, and then needs one wait for each
+// direction.
 constexpr size_t kStagingBytes = size_t{32} << 20;
 
 // "580.65.06", as the kernel module says; empty if it does not.
@@ -32,7 +33,7 @@ std::string driver_release() {
 
 std::string version(int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); }
 
-// A test that ctest gave a GPU ("id:2,slots:1") sees that one alone.
+// If ctest assigned a GPU to a test ("id:2,slots:1"), the test sees only this GPU.
 void obey_ctest() {
   const char* given = std::getenv("CTEST_RESOURCE_GROUP_0_GPUS");
   if (!given || std::strncmp(given, "id:", 3) != 0) return;
@@ -71,10 +72,10 @@ class CudaMemory final : public Memory {
   attn_backend backend() const override { return ATTN_CUDA; }
   std::string device() const override { return device_; }
 
-  // A case may have been found on another GPU: its number of multiprocessors is
-  // only a number to plan for, and an older architecture's path runs here too.
-  // But sm_90a's own instructions run on no other, so a case for 90 or above gets
-  // what the device is; and no case gets more shared memory than there is.
+  // A case may come from another GPU. Its number of multiprocessors matters only for planning, and
+  // the path of an older architecture also runs here. But instructions of sm_90a run on no other
+  // architecture, so a case for 90 or above gets this device's architecture. No case gets more
+  // shared memory than the device has.
   void limit(attn_env& env) const override {
     if (env.compute_capability >= 90 || env.compute_capability > compute_capability_) {
       env.compute_capability = compute_capability_;
@@ -107,13 +108,13 @@ class CudaMemory final : public Memory {
         at += bytes;
       }
     }
-    // So that the run is timed without the copies.
+    // Waits, so that the time of the run does not include the copies.
     return cuda_failure("copying to the device", cudaStreamSynchronize(stream));
   }
 
   Failure finish(int index) override {
     if (auto why = cuda_failure("the kernel", cudaStreamSynchronize(streams_[index == 1]))) return why;
-    cudaGetLastError();  // refused launches are the kernel's to report, in its status
+    cudaGetLastError();  // clears refused launches, which the kernel must report in its status
     return std::nullopt;
   }
 
@@ -125,7 +126,7 @@ class CudaMemory final : public Memory {
     };
     std::vector<Piece> pieces;
     size_t staged = 0;
-    // Into the arena goes only what has arrived.
+    // Waits for the copies, so that the arena gets only complete data.
     const auto deliver = [&]() -> Failure {
       if (auto why = cuda_failure("copying from the device", cudaStreamSynchronize(stream))) return why;
       size_t from = 0;
@@ -158,7 +159,7 @@ class CudaMemory final : public Memory {
     return cuda_failure("another stream than the kernel's", cudaDeviceSynchronize());
   }
 
-  // Managed memory, the counter behind the values.
+  // Uses managed memory, with the counter behind the values.
   Failure open_probe(uint64_t capacity, attn_probe& probe) override {
     if (capacity > probe_capacity_) {
       void* room = nullptr;
@@ -183,7 +184,7 @@ class CudaMemory final : public Memory {
 
   batch::Device* batch_device(std::span<std::byte> readback, std::string* why) override {
     if (batch_device_) return batch_device_.get();
-    // Copies go there directly; where that is not done they take longer.
+    // Pins the readback memory, so that copies go there directly. Without it, copies are slower.
     if (cudaHostRegister(readback.data(), readback.size(), cudaHostRegisterDefault) != cudaSuccess)
       cudaGetLastError();
     std::unique_ptr<batch::PageEnds> page_ends = open_page_ends(0, why);

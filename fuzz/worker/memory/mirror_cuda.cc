@@ -8,14 +8,14 @@ namespace {
 // Mapped memory that is kept from case to case; mapping a granule takes longer than a small case. Some ten workers
 // share a device.
 constexpr uint64_t kKeepBytes = uint64_t{2} << 30, kKeepPart = 16;
-// Left to the driver, and to launches.
+// Memory that stays free for the driver and for launches.
 constexpr uint64_t kReserveBytes = uint64_t{256} << 20;
 
 template <class Function>
 bool find(const char* name, Function* function) {
   void* address = nullptr;
   cudaDriverEntryPointQueryResult found;
-  // 11.0: all of them are that old, and none has changed since.
+  // Version 11.0 has all of these functions, and none has changed since.
   const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &address, 11000, cudaEnableDefault, &found);
   *function = reinterpret_cast<Function>(address);
   return error == cudaSuccess && found == cudaDriverEntryPointSuccess && address;
@@ -83,7 +83,7 @@ Failure Mirror::open(int device) {
 
 CUdeviceptr Mirror::address(uint64_t offset) const {
   if (offset == Arena::kNowhere) return 0;
-  // One past a slot's end belongs to that slot.
+  // The address one past a slot's end belongs to that slot.
   const uint64_t slot =
       std::min<uint64_t>((offset - Arena::kPage) / (Arena::kSlotBytes + Arena::kPage), kTensorCount - 1);
   return slots_[slot] + (offset - Arena::slot_offset(static_cast<TensorId>(slot)));
@@ -126,7 +126,7 @@ std::vector<Mirror::Span> Mirror::missing(const std::vector<Span>& wanted) const
 Failure Mirror::fits(std::span<const MemoryRange> ranges) {
   uint64_t need = 0;
   for (const Span& s : granules(ranges)) need += s.end - s.begin;
-  if (need <= mapped_bytes_) return std::nullopt;  // at worst all of it is mapped anew
+  if (need <= mapped_bytes_) return std::nullopt;  // at worst, everything is mapped anew
   size_t free = 0, total = 0;
   if (auto why = cuda_failure("free memory", cudaMemGetInfo(&free, &total))) return why;
   if (need + kReserveBytes <= free + mapped_bytes_) return std::nullopt;

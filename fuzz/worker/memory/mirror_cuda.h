@@ -23,8 +23,8 @@ namespace attnfuzz::worker {
 // "what: CUDA error 700 (cudaErrorIllegalAddress), an illegal memory access was encountered".
 Failure cuda_failure(const char* what, cudaError_t error);
 
-// The few functions of the driver that are needed. They come through the
-// runtime, so that the worker starts, and can say why not, where there is no driver.
+// The driver functions that the mirror needs. They are looked up through the runtime, so that a
+// worker on a machine without a driver still starts and can report that.
 struct DriverCalls {
   CUresult (*reserve)(CUdeviceptr*, size_t, size_t, CUdeviceptr, unsigned long long);
   CUresult (*create)(CUmemGenericAllocationHandle*, size_t, const CUmemAllocationProp*, unsigned long long);
@@ -35,7 +35,7 @@ struct DriverCalls {
   CUresult (*granularity)(size_t*, const CUmemAllocationProp*, CUmemAllocationGranularity_flags);
   CUresult (*error_name)(CUresult, const char**);
 
-  // Nothing, or why there are none.
+  // Looks the functions up. Returns nothing, or why they cannot be found.
   Failure find();
   Failure failure(const char* what, CUresult result) const;
 };
@@ -51,8 +51,8 @@ class Mirror {
   CUdeviceptr address(uint64_t offset) const;
   // Checks that the device has memory for these ranges.
   Failure fits(std::span<const MemoryRange> ranges);
-  // Maps the parts of the ranges that are not mapped. Memory of the ranges of the call before reads as 0xFF
-  // again.
+  // Maps the parts of the ranges that are not mapped. Fills the ranges of the previous call with
+  // 0xFF again.
   Failure prepare(std::span<const MemoryRange> ranges, cudaStream_t stream);
 
  private:

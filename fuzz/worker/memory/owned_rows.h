@@ -13,7 +13,7 @@ inline bool is_packed(const attn_problem& p, TensorId tensor) {
   return may_be_packed(spec) && (p.ragged & (of_queries(spec) ? ATTN_RAGGED_QUERIES : ATTN_RAGGED_KEYS)) != 0;
 }
 
-// The rows that the entries of a packed tensor have together. Rows behind them belong to none.
+// The total number of rows of a packed tensor's entries. Rows behind them belong to no entry.
 inline int64_t owned_rows(const wire::Request& request, const Arena& arena, TensorId tensor) {
   const TensorId borders = of_queries(spec_of(tensor)) ? TensorId::kCuQ : TensorId::kCuK;
   const attn_problem& p = request.problem;

@@ -1,5 +1,6 @@
-// Tensors at the end of their page, of a batch on a GPU: each stretch has addresses of its own, of which the
-// last ones are backed by memory, as much as was asked for so far, and the granule behind them never is.
+// Memory for the page-end tensors of a batch on a GPU. Each stretch has its own range of addresses.
+// Only the end of the range has memory, as much as the batches have needed so far. The granule
+// behind the range is never mapped, so an access beyond a tensor faults.
 #pragma once
 
 #include <memory>
@@ -9,7 +10,7 @@
 
 namespace attnfuzz::worker {
 
-// nullptr, with a reason: this driver cannot.
+// nullptr, with a reason, if this driver cannot map memory so.
 std::unique_ptr<batch::PageEnds> open_page_ends(int device, std::string* why);
 
 }  // namespace attnfuzz::worker

@@ -8,7 +8,7 @@ namespace attnfuzz::worker {
 namespace {
 
 constexpr int kPoison = 0xff, kRedzone = 0xa5;
-constexpr size_t kMargin = 64;  // on either side; the lower one begins with the block's size
+constexpr size_t kMargin = 64;  // bytes on either side; the block's size begins the lower one
 
 struct Head {
   size_t bytes;

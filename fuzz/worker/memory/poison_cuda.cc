@@ -11,14 +11,15 @@
 
 namespace {
 
-// Past both ends, for what is read there.
+// Poison before and behind each block, for reads beyond its ends.
 constexpr size_t kMargin = 256;
 constexpr int kPoison = 0xff;
-// Blocks of up to so many bytes are kept when they are freed, up to so many of one size.
+// Freed blocks of at most kLargestKept bytes are kept for reuse, at most kMostKept of each size.
 constexpr size_t kLargestKept = size_t{1} << 20, kMostKept = 16;
 
 bool done(cudaError_t error) {
-  // Whoever asked is told by a null pointer; it must not find an error of ours.
+  // A null pointer reports the failure to the caller. Clears the error, so that later code does not
+  // find it.
   if (error != cudaSuccess) cudaGetLastError();
   return error == cudaSuccess;
 }

@@ -1,5 +1,5 @@
-// Tells a sanitizer about a call's memory: tensors lie in an arena that the sanitizer's
-// allocator did not give out. Each worker is linked with one of
+// Tells a sanitizer about a call's memory, because tensors lie in an arena that the sanitizer's
+// allocator does not know. Each worker is linked with one of
 //
 //   shadow_none.cc   plain, TSan, CUDA: nothing to tell
 //   shadow_asan.cc   redzones and gaps may not be touched
@@ -17,14 +17,15 @@
 
 namespace attnfuzz::worker {
 
-// Before kernel code is entered: `data` is defined, and so are a call's arguments.
+// Call it before kernel code is entered: it marks `data` and a call's arguments as defined.
 void defined(const void* data, size_t bytes);
 
-// Right after kernel code returned a status: whether that was computed from what nothing defined.
+// Call it right after kernel code has returned a status. True if the status depends on undefined
+// memory.
 bool undefined_status();
 
 void before_run(const wire::Request& request, std::span<const MemoryRange> ranges, const Arena& arena);
-// Says in a sentence what is wrong with the outputs; nothing if they are well.
+// A sentence that says what is wrong with the outputs; nothing if nothing is.
 std::optional<std::string> after_run(const wire::Request& request, const Arena& arena);
 
 }  // namespace attnfuzz::worker

@@ -19,7 +19,7 @@ void before_run(const wire::Request& request, std::span<const MemoryRange> range
           __asan_unpoison_memory_region(arena.base() + offset, bytes);
         });
     if (all) continue;
-    // Too many rows to tell apart: the pattern in the redzones must do.
+    // There are too many rows to mark. The pattern in the redzones must suffice.
     for (const MemoryRange& range : ranges) {
       if (range.tensor == static_cast<TensorId>(t))
         __asan_unpoison_memory_region(arena.base() + range.begin, range.end - range.begin);

@@ -23,7 +23,7 @@ bool is_output(TensorId tensor, Stage stage) {
 
 void defined(const void* data, size_t bytes) {
   std::memset(__msan_param_tls, 0, sizeof __msan_param_tls);
-  // Code that is not instrumented says nothing of what it returns.
+  // Code without instrumentation does not report whether its return value is defined.
   std::memset(__msan_retval_tls, 0, sizeof __msan_retval_tls);
   if (data) __msan_unpoison(data, bytes);
 }
@@ -43,7 +43,7 @@ void before_run(const wire::Request& request, std::span<const MemoryRange> range
       __msan_unpoison(arena.base() + offset, bytes);
     });
     if (all) continue;
-    // Too many rows to tell apart: what the redzones hold is a NaN, which must do.
+    // There are too many rows to mark. The NaN pattern in the redzones must suffice.
     for (const MemoryRange& range : ranges) {
       if (range.tensor == tensor) __msan_unpoison(arena.base() + range.begin, range.end - range.begin);
     }

@@ -26,7 +26,7 @@ bool for_each_row(const wire::Request& request, TensorId tensor, const Row& row)
     if (count[i] <= 0) return true;
     if (stride[i] == 0) count[i] = 1;  // broadcast: the same elements again
   }
-  // Neighbours are taken together where they are neighbours in memory too.
+  // Elements that are adjacent in memory form one row.
   int64_t run = 1;
   if (stride[3] == 1 || count[3] == 1) {
     run = count[3];

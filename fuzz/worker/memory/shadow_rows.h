@@ -10,16 +10,15 @@
 
 namespace attnfuzz::worker {
 
-// Bytes of one element and the four sizes; sizes of 0 where it is empty.
+// The bytes of one element, and the four sizes. All sizes are 0 if the tensor is empty.
 struct TensorShape {
   int64_t element = 0;
   std::array<int64_t, 4> size = {0, 0, 0, 0};
 };
 TensorShape shape_of(const wire::Request& request, TensorId tensor);
 
-// Calls row(offset in the arena, bytes, index of its first element) for every
-// distinct row, in the order of the indices. False, and nothing called, where
-// there are more than a million.
+// Calls row(offset in the arena, bytes, index of its first element) for every distinct row, in the
+// order of the indices. If there are more than a million rows, it calls nothing and returns false.
 using Row = std::function<void(uint64_t offset, uint64_t bytes, const std::array<int64_t, 4>& index)>;
 bool for_each_row(const wire::Request& request, TensorId tensor, const Row& row);
 

@@ -1,4 +1,4 @@
-// An additive bias, in a format of its own; where it is -inf it hides keys.
+// An additive bias, in a format of its own. A value of -inf hides its key.
 #include "properties/case/features/pattern.h"
 
 namespace attnfuzz::feature {

@@ -10,8 +10,8 @@ namespace {
 
 constexpr auto kFields = [](auto& c) { return std::tie(c.problem.kv8); };
 
-// The share of cases with 8 bits, for a kernel that knows them; and of those that are judged one by one where
-// others go many at once.
+// The share of cases with 8 bits, for a kernel that knows them. The second share is for kernels
+// whose cases with 8 bits are judged one by one, not in batches.
 constexpr int64_t kPercent = 16, kPercentIfSlow = 6;
 // A longer case stays as it is.
 constexpr int64_t kMostKeys = 8192;
@@ -34,7 +34,7 @@ KvScales draw_scales(Rng& rng) {
   return scales;
 }
 
-// Codes that others fills hardly give: all of them, subnormals, the largest.
+// Codes that other fills rarely give: all codes, subnormals, the largest number.
 void draw_codes(Rng& rng, Case& c) {
   const auto some = [&](Fill& fill, int low) {
     const auto kind =

@@ -93,7 +93,8 @@ bool names_wide(const attn_sizes& dims) {
   return dims.least > kUsual || (dims.count > 0 && nearest(dims, contract::kMostDims) > kUsual);
 }
 
-// The sizes that a kernel was found to take were tried with heads of up to 256 columns. They say nothing of wider ones.
+// The sizes that a kernel was found to take were tried with heads of up to 256 columns. They say
+// nothing about wider heads.
 attn_domain domain_of(const GeneratorConfig& config, const Problem& p) {
   attn_domain domain = *config.domain;
   if (!config.refused.sizes || std::max(p.dim_qk, p.dim_v) <= contract::kUsualDims) return domain;
@@ -134,7 +135,7 @@ bool is_wide(const Tiled& x) { return std::max(x.p.dim_qk, x.p.dim_v) > contract
 }  // namespace
 
 extern constinit const Feature latent = {
-    // V comes to lie by itself, with the same values.
+    // V gets its own memory, with the same values.
     .shrink_toggles = {12,
                        {{"a latent V", is_set<kFields>, store_v_apart,
                          [](Case& to, const Case& from, int choice) {

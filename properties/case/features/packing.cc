@@ -138,7 +138,7 @@ bool step(const DrawContext& context, Case& c) {
   return true;
 }
 
-// A side lies dense, with entries of the longest length, if it is packed no more.
+// A side that is no longer packed becomes dense, with entries of the longest length.
 template <std::optional<Packing> Problem::*kSide>
 constexpr ShrinkToggle side_toggle(const char* name) {
   return {name, [](const Case& c) { return (c.problem.*kSide).has_value(); },

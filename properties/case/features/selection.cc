@@ -152,7 +152,7 @@ void tidy_choice(Case& c) {
   p = kept;
 }
 
-// What the operation has not is removed.
+// Fields that the operation does not use are removed.
 void tidy(Case& c) {
   Problem& p = c.problem;
   Selection& selection = p.selection;

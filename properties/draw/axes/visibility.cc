@@ -38,7 +38,7 @@ Pattern pattern_of(const DrawContext& context, const Problem& p, int kind) {
   return pattern;
 }
 
-// The kinds of patterns that axes choose from; the later ones are no class of any.
+// The kinds of patterns that axes choose from; later kinds belong to no class.
 constexpr auto kFirstPatterns = std::span(codec::kPatternNames).first<kFirstPatternKinds>();
 int class_of(const Pattern& pattern) {
   const int kind = static_cast<int>(pattern.kind);

@@ -1,5 +1,5 @@
 // The append writes new keys and values into a cache, behind those of each batch entry (ATTN_FEATURE_APPEND). The cache
-// is a state: all of it is compared, so that a write anywhere else shows.
+// is a state: all of it is compared, so that a write to any other place is found.
 #include "properties/operations/operation.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ int64_t draw_held(Rng& rng, int64_t page, int64_t rows, int64_t capacity) {
                                 {8, 0}});
 }
 
-// Packed new rows, those of an entry without any included.
+// Packs the new rows. An entry may have none.
 Packing draw_packing(Rng& rng, const Problem& p, int64_t page) {
   Packing packing;
   for (int64_t b = 0; b < p.batch; ++b)

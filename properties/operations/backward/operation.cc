@@ -64,7 +64,7 @@ void save_forward(const attn_problem& problem, const attn_tensors& host, const a
   derive(kSavedLse, stored(due[kLse], ATTN_F32));
 }
 
-// A number that depends on what was drawn alone.
+// A number that depends only on the drawn case.
 uint64_t dice(const Case& c, uint64_t salt) {
   uint64_t x = salt;
   for (const uint64_t part : {c.q.seed, c.k.seed, c.v.seed, static_cast<uint64_t>(c.problem.seq_q),

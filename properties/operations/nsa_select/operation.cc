@@ -17,7 +17,7 @@ using enum TensorId;
 constexpr TensorId kInputsOfChoice[] = {kScores, kKeyLengths};
 constexpr Output kOutputsOfChoice[] = {{.tensor = kChosen, .kind = OutputKind::kExact}};
 
-// A number that depends on what was drawn alone.
+// A number that depends only on the drawn case.
 uint64_t dice(const Case& c, uint64_t salt) {
   uint64_t x = salt * 0x9e3779b97f4a7c15 + 0x5e1ec7;
   for (const uint64_t part : {c.q.seed, c.k.seed, c.v.seed, static_cast<uint64_t>(c.problem.seq_q),

@@ -21,7 +21,7 @@ constexpr Output kOutputsOfSelected[] = {
     {.tensor = kLse, .logarithm = true, .optional = true, .dead = -std::numeric_limits<double>::infinity()},
 };
 
-// Numbers that depend on what was drawn alone.
+// Numbers that depend only on the drawn case.
 class Dice {
  public:
   explicit Dice(const Case& c) {
@@ -107,7 +107,7 @@ void shape(Case& c, uint64_t kernel_features) {
   Dice dice(drawn);
   Problem& p = c.problem;
   p.features |= ATTN_FEATURE_SELECTED;
-  // What hid keys by position in the drawn case does so here.
+  // If a window, a mask or a bias may hide keys in the drawn case, causality hides keys here.
   const bool hidden = p.window_left >= 0 || p.window_right >= 0 || p.mask || p.bias;
   if (hidden || dice.percent(50)) p.causal = true;
   if (!drawn.problem.causal && p.causal && dice.percent(60)) p.align = ATTN_BOTTOM_RIGHT;

@@ -9,7 +9,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import attnfuzz
 
-torch.set_num_threads(1)  # worker processes are forked from one that has imported this
+torch.set_num_threads(1)  # workers are forked after this import, and a fork loses other threads
 _compiled = None
 
 

@@ -17,7 +17,7 @@ from attnfuzz.tensor import as_float32
                                         seq=attnfuzz.at_least(1), batch=attnfuzz.at_least(1)))
 def mlx(p, q, k, v, bias=None, mask=None):
     """MLX on the CPU"""
-    import mlx.core as mx  # it starts a thread, which a fork would lose
+    import mlx.core as mx  # imported here: it starts a thread, which a fork would lose
 
     mx.set_default_device(mx.cpu)
     m = one_mask(None if bias is None else as_float32(bias), mask)

@@ -90,7 +90,7 @@ attention_fp32 = attnfuzz.target(attention.function, errors=ERRORS, domain=attnf
 
 
 def listed(p, indices):
-    """(batch, heads_kv, seq_q, seq_k): does the query's list name the block of the key."""
+    """(batch, heads_kv, seq_q, seq_k): True if the query's list names the key's block."""
     indices, blocks = np.asarray(indices, np.int64), -(-p.seq_k // p.block)
     named = np.zeros((*indices.shape[:3], blocks + 1), bool)
     np.put_along_axis(named, np.where((indices >= 0) & (indices < blocks), indices, blocks), True, axis=-1)
@@ -106,8 +106,8 @@ def selected(p, q, k, v, indices, key_lengths=None):
 
 
 def _pairs(p, q, k, v, dout, bias, mask, key_lengths):
-    """Of all pairs in fp32: the scores, -inf where a query does not see a key; their slope by the softcap; dO V; and K, whose
-    rows beyond the lengths are finite, for every query head."""
+    """For all pairs, in fp32: the scores, -inf where a query does not see a key; the derivative of
+    the softcap; and dO V. Also K for every query head, with finite rows beyond the lengths."""
     if key_lengths is not None:
         k, v = (finite_padding(as_float32(t), key_lengths) for t in (k, v))
     k, v = (np.repeat(as_float32(t), p.heads_q // p.heads_kv, axis=1) for t in (k, v))

@@ -23,7 +23,7 @@ aten = torch.ops.aten
 
 @functools.cache
 def beside(forward, *arguments):
-    """What a forward operator returns for a small call."""
+    """The result of a forward operator for a small call."""
     q, k, v = (torch.zeros((1, 1, 64, 64), dtype=torch.float16, device="cuda") for _ in range(3))
     return getattr(aten, forward)(q, k, v, *arguments, scale=0.125)
 
@@ -54,8 +54,9 @@ def padded(bias):
     return room[..., : bias.shape[-1]].copy_(bias)
 
 
-# dS is the product of P as it was rounded for dV, and is rounded itself: two roundings, as many as two of a conversion that
-# is only faithful. It is scaled before, for whose subnormal numbers in fp16 there is no class.
+# dS is computed from P as it was rounded for dV, and is rounded itself. These two roundings are as
+# large as one faithful conversion. dS is scaled before it is rounded; there is no class for the
+# subnormal fp16 numbers that result.
 @attnfuzz.target(operation="backward", device="cuda", tiles=(64, 64), errors=replace(TENSOR, ds="input", conversion="faithful"),
                  domain=attnfuzz.Domain(gqa=False, bias="own", causal_with_mask=False, dim=attnfuzz.multiple(8),
                                         seq=attnfuzz.at_least(1), lse_dead="+inf",

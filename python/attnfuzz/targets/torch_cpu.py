@@ -15,9 +15,9 @@ from attnfuzz.masks import one_mask
 
 torch.set_num_threads(1)  # worker processes are forked from one that has imported this
 
-# Math computes in fp32 throughout. Flash rounds P. Its exponential in f16 and bf16 errs by up to 1.6e-4,
-# for which there is no class: the LSE shows it at once, and O in f16, whose P is rounded to 11 bits, in one
-# case of some thousands.
+# Math computes in fp32 throughout. Flash rounds P. Its exponential in f16 and bf16 errs by up to
+# 1.6e-4, for which there is no class. The LSE shows this at once. O in f16, whose P has 11 bits,
+# shows it in one of some thousands of cases.
 ERRORS = attnfuzz.Errors(accumulator="ffma", p="input", log="logf", rcp="exact", scale="separate")
 MATH = replace(ERRORS, p="fp32", exp="expf")
 DOMAIN = attnfuzz.Domain(lse=False, softcap=False, window=False, key_lengths=False, align="top_left",

@@ -24,8 +24,8 @@ TENSOR = attnfuzz.Errors(accumulator="tensor", p="input", scale="separate_fma")
 # flash-attention 2 also computes ex2 of a scaled score in one rounding. Confirmed by 1,634 cases on an
 # H200.
 FLASH = replace(TENSOR, exp="ex2.approx", log="fast_logf", rcp="approx", scale="fused")
-# With few queries it splits the keys, at most 128 times, and weighs the parts by their LSE in fp32, whose
-# digits large scores use up (docs/found/flash-split-with-large-scores.py).
+# With few queries it splits the keys, at most 128 times, and weighs the parts by their LSE in fp32,
+# which loses digits if scores are large (docs/found/flash-split-with-large-scores.py).
 SPLIT = FLASH if attnfuzz.shows_known() else replace(FLASH, partials="fp32", merge="lse", merges=128)
 # Heads and batch entries are grid dimensions, at most 65,535. A scale that is not positive gives NaN
 # (docs/found/flash-65536-heads.py, scale-not-positive.py).
@@ -66,7 +66,7 @@ def refusals():
     try:
         yield
     except RuntimeError as e:
-        # refusals after the choice of a kernel
+        # messages of refusals that come after the choice of a kernel
         chosen = ("no kernel found to launch", "is not correctly aligned", "overflows")
         if any(words in str(e) for words in ("No available kernel", "not supported", *chosen[: 0 if attnfuzz.shows_known() else 3])):
             raise attnfuzz.Unsupported(str(e).split("\n")[0]) from None

@@ -37,7 +37,8 @@ def flash(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
         attnfuzz.known("grouped heads and one query at most, where not each row is an entry (docs/found/flash-entry-without-query.py)")
     far = p.seq_q + p.seq_k
     left, right = (min(side, far) if side >= 0 else None for side in (p.window_left, p.window_right))
-    # A right side of as many keys counts as open, and an open one beside a left side as the number of keys
+    # The operator takes a right side of as many keys as there are for an open one, and an open
+    # right side beside a left side for the number of keys
     # (docs/found/xformers-window-more-queries-than-keys.py).
     window = left is not None or right is not None
     if window and not p.causal and (right is None or right >= p.seq_k) and p.seq_q > p.seq_k:

@@ -82,8 +82,8 @@ def cutlass(p, q, k, v, bias=None):
         q = q[:, :, above:]
     if p.heads_q == p.heads_kv or attnfuzz.shows_known():
         q, k, v, bias = heads_last(p, q, k, v, bias)
-    # groups are known to be freed while they are read (docs/found/xformers-groups-on-streams.py), so each head
-    # has its own
+    # It is known to free expanded groups while they are read
+    # (docs/found/xformers-groups-on-streams.py), so each query head gets its own K and V
     else:
         q, k, v, bias = (t if t is None else t.transpose(1, 2) for t in (q, *expanded(p, k, v), bias))
         bias = bias if bias is None else padded(bias.transpose(1, 2))
@@ -109,8 +109,9 @@ def window(p):
     return bias_of.LocalAttentionFromBottomRightMask(left, right)
 
 
-# Known: no more keys to the right are seen than there are (docs/found/xformers-window-more-queries-than-keys.py). The last queries, as
-# many as keys, have no side to the right then, and those before them none to the left.
+# Known: the right side of a window is cut to the number of keys
+# (docs/found/xformers-window-more-queries-than-keys.py). So the last queries, as many as there are
+# keys, get no right side, and those before them no left side.
 def in_parts(p, q, left, right):
     far, above = p.seq_q + p.seq_k, q.shape[2] - p.seq_k
     if left < 0 and right < 0:

@@ -1,7 +1,8 @@
-// New rows may be appended in two calls: some of each entry, then, into the cache that the first call has left,
-// the rest. The second call leaves the cache that one call leaves, bit for bit. Then the new rows are taken back, as
-// tokens of a draft are, and others appended over them, which must be these in every bit. A kernel that keeps lengths,
-// pages or addresses from one call to the next shows here.
+// New rows may be appended in two calls. The first call appends some rows of each entry; the second
+// appends the rest to the cache that the first has left. The cache must then equal, bit for bit,
+// the cache after a single call. Afterwards the new rows are taken back, like tokens of a draft,
+// and other rows are appended over them; the cache must hold these rows in every bit. The relation
+// finds a kernel that keeps lengths, pages or addresses from one call to the next.
 #include <algorithm>
 
 #include "properties/case/pages.h"
@@ -22,9 +23,9 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-// The rows of entry b that go first: half of them, or so many more that the entry has all its pages after the first
-// call. Pages are numbered entry by entry, so those of the entries behind it would be others. The last entry has none
-// behind it.
+// The rows of entry b in the first call: half of them, or more if the entry needs more to have all
+// its pages after that call. Pages are numbered entry by entry, so a missing page would renumber
+// those of all later entries. The last entry has no later ones.
 int64_t first_rows(const Problem& p, int64_t b) {
   const int64_t rows = new_rows(p, b), half = rows / 2;
   if (!p.paging || b == p.batch - 1) return half;

@@ -1,7 +1,7 @@
 // If all values are the same row, O is that row, whatever the weights are. So no score matters: dQ and dK are
 // 0, within the bound. A row whose scores overflow has no O that a forward call must give, and the relation says
-// nothing about a case with such a row. The oracle does not know that V is constant: a failure here that it does not
-// see tells of the oracle.
+// nothing about a case with such a row. The oracle does not know that V is constant. If it passes a
+// result that fails here, its bound has missed a fault.
 #include "properties/operations/backward/relations/tools.h"
 
 #include "properties/data/recipe.h"

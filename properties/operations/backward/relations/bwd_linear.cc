@@ -1,5 +1,6 @@
 // Gradients are linear in dO: with dO in two queries at once, they are the sum of those with dO in one query
-// each. Every call is within its bounds already when they are compared, so a failure here tells of the oracle.
+// each. When the calls are compared, each has already passed its own bounds. A failure here is
+// therefore one that the oracle has missed.
 #include "properties/operations/backward/relations/tools.h"
 
 namespace attnfuzz::relations {

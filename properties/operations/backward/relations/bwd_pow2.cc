@@ -1,5 +1,5 @@
 // dO times a power of two gives all gradients times that power: every one of their terms has one factor of dO.
-// Bit for bit, where no number is rounded as a subnormal.
+// The results agree bit for bit if no number is rounded as a subnormal.
 #include "properties/operations/backward/relations/tools.h"
 
 namespace attnfuzz::relations {

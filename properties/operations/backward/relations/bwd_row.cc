@@ -1,5 +1,6 @@
-// If dO is 0 but in one query, dQ of all other queries is 0, and so are dK and dV of the keys that this query
-// does not see. A tile that takes a neighbour's row, head or batch entry shows.
+// If dO is 0 except in one query, dQ of all other queries is 0, and so are dK and dV of the keys
+// that this query does not see. This shows a tile that takes a neighbour's row, head or batch
+// entry.
 #include "properties/operations/backward/relations/tools.h"
 
 namespace attnfuzz::relations {

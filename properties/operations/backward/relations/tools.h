@@ -11,13 +11,13 @@ extern const Operation backward;
 
 namespace attnfuzz::relations {
 
-// Sets dLSE to 0, where there is one, for relations that speak of dO alone.
+// Sets dLSE to 0, if the case has one, for relations about dO alone.
 inline void take_no_dlse(Case& c) {
   drop_planted(c, TensorId::kDlse);
   if ((c.problem.features & ATTN_FEATURE_DLSE) != 0) c.dlse = Fill{.kind = FillKind::kZero};
 }
 
-// Asks for dQ, dK and dV alone, of dO alone: for relations of single queries and keys. There are no sinks then.
+// Removes dLSE, dbias, dsink and the sinks, for relations of single queries and keys.
 inline void ask_for_the_usual(Case& c) {
   c.problem.features &= ~(ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK);
   tidy(c);

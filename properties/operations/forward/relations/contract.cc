@@ -113,7 +113,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-// Packed queries where the sizes are those of a dense call.
+// Asks for packed queries with the sizes of a dense call.
 void pack_queries(Offer& x) {
   x.problem.features |= ATTN_FEATURE_RAGGED;
   x.problem.ragged = ATTN_RAGGED_QUERIES;
@@ -128,7 +128,7 @@ std::vector<Nonsense> nonsense_packing() {
           {"total_k = 1 where keys are not packed", [](Offer& x) { pack_queries(x), x.problem.total_k = 1; }}};
 }
 
-// Pages where the tensors are those of a dense call. plan() reads neither lengths nor tables.
+// Asks for pages with the tensors of a dense call. plan() reads neither lengths nor tables.
 void put_in_pages(Offer& x) {
   x.problem.features |= ATTN_FEATURE_PAGED;
   x.problem.page_size = 16;
@@ -152,7 +152,7 @@ std::vector<Nonsense> nonsense_pages() {
           {"pages without key lengths", [](Offer& x) { put_in_pages(x), x.problem.has_key_lengths = 0; }}};
 }
 
-// 8 bits where the tensors are those of a call with 16. plan() reads no element.
+// Asks for 8-bit K and V with the tensors of a 16-bit call. plan() reads no element.
 void make_narrow(Offer& x) {
   x.problem.features |= ATTN_FEATURE_KV8;
   x.problem.kv_dtype = ATTN_E4M3;

@@ -14,7 +14,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
     c.once.v = {};
     drop_planted(c, TensorId::kV);
   }
-  // A fill by the number of columns would give a V of its own other values.
+  // A fill that depends on the number of columns would give a separate V other values.
   if (p.dim_v != p.dim_qk && depends_on_columns(c.k.kind)) c.k = Fill{.kind = FillKind::kGaussian, .seed = 1};
   fit(c);
   return true;

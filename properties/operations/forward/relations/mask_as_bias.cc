@@ -1,5 +1,5 @@
-// A boolean mask and an additive bias of 0 and -inf hide the same keys. Most kernels treat the two in
-// different code, and dead rows in either.
+// A boolean mask and an additive bias of 0 and -inf hide the same keys. Most kernels handle the two
+// in different code, and each of them has its own dead rows.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

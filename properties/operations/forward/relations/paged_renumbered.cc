@@ -1,6 +1,7 @@
-// Neither the number of a page nor memory that holds no key has a part in a result. One variant has its pages in
-// another order, more of them, and other content wherever there is no key. In another one, the slots of a page lie behind the
-// heads if they lay before them, and before them otherwise (NHD and HND).
+// A result depends neither on the number of a page nor on memory that holds no key. One variant has
+// its pages in another order, more of them, and other content wherever there is no key. In another
+// one, the slots of a page lie behind the heads if they lay before them, and before them otherwise
+// (NHD and HND).
 #include <algorithm>
 #include <utility>
 

@@ -7,7 +7,7 @@ namespace attnfuzz::relations {
 namespace {
 
 bool adapt(Case& c, const KernelInfo&, std::string*) {
-  drop_slopes(c);  // they go by the place of a key
+  drop_slopes(c);  // a slope depends on the position of a key
   Problem& p = c.problem;
   p.causal = false;
   p.window_left = p.window_right = -1;

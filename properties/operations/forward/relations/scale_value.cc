@@ -1,5 +1,5 @@
 // V scaled by a power of two scales O by the same factor, exactly, as long as nothing underflows or
-// overflows. A constant that entered the sum by mistake shows.
+// overflows. This shows a constant that was added to the sum by mistake.
 #include <cmath>
 #include <cstdlib>
 

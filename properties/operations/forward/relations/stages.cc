@@ -1,6 +1,6 @@
-// Split-K's two stages apart: each partial result against the oracle's for the
-// same keys; then the reduction, fed with the oracle's partials. A failure says
-// which half is to blame.
+// Judges the two stages of Split-K separately. Each partial result is compared with the oracle's
+// for the same keys; then the reduction runs on the oracle's partials. A failure says which half is
+// to blame.
 #include "properties/judge/judge.h"
 #include "properties/operations/forward/relations/stage_tools.h"
 #include "properties/operations/forward/relations/tools.h"

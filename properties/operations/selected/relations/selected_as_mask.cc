@@ -1,5 +1,6 @@
 // A list of blocks is a mask. The oracle of listed blocks reads lists itself; here the forward pass's oracle is given
-// the mask that the case's recipe makes of the lists. A misreading of lists by the former shows.
+// the mask that the case's recipe makes of the lists. The comparison shows a misreading of lists by
+// the oracle of listed blocks.
 #include <algorithm>
 
 #include "properties/operations/selected/relations/tools.h"

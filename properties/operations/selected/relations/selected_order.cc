@@ -5,7 +5,8 @@
 namespace attnfuzz::relations {
 namespace {
 
-// The same lists in another order, with what names nothing at the front or among the rest.
+// The same lists in another order, with indices that name no block at the front or among the
+// others.
 Case shuffled(const Case& base) {
   Case c = variant_of(base);
   Selection& selection = c.problem.selection;
