@@ -84,8 +84,8 @@ class LaidOut {
   // Writes the inputs whose values depend on the plan (Varied::by_plan) in the form that the plan uses. Needed
   // once, before the first run.
   void follow(const attn_plan& plan);
-  // Writes an input that is computed from others under a plan (Operation::prepare). Until then its elements are 0.
-  // `elements`: dense.
+  // Writes an input's elements: those computed from others under a plan (Operation::prepare), which are 0 until then, or
+  // any instead of what the case says. `elements`: dense, (batch entry, head, row, column).
   void derive(TensorId t, std::vector<std::byte> elements);
   // Its elements; empty if it is not such an input.
   const std::vector<std::byte>& derived(TensorId t) const { return derived_[static_cast<size_t>(t)]; }
