@@ -22,7 +22,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
 // Side s becomes side s + 1, and the last becomes the first.
 void rotate_sides(Case& c) {
   const auto layout = [&c](TensorId t) -> TensorLayout& { return c.layout[static_cast<size_t>(t)]; };
-  for (const TensorId t : {TensorId::kO2, TensorId::kO1}) {
+  for (const TensorId t : {TensorId::kO1, TensorId::kO2}) {
     std::swap(c.*fill_of(t), c.o3);
     std::swap(layout(t), layout(TensorId::kO3));
   }
