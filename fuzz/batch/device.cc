@@ -140,11 +140,11 @@ uint64_t oracle_of(const Call& call, std::byte* base, int blocks, int64_t shared
   return parts.bytes;
 }
 
-// The slot of each call, one for each stream. A call in place has that of the call before it.
-std::vector<int> slots_of(std::span<const Call> calls) {
+// The slot of each call, one of `count`, each with a stream. A call in place has that of the call before it.
+std::vector<int> slots_of(std::span<const Call> calls, int count) {
   std::vector<int> slots;
   for (int last = -1; const Call& call : calls)
-    slots.push_back(last = call.in_place && last >= 0 ? last : (last + 1) % kStreams);
+    slots.push_back(last = call.in_place && last >= 0 ? last : (last + 1) % count);
   return slots;
 }
 
@@ -182,7 +182,8 @@ struct State {
   std::unique_ptr<PageEnds> page_ends;
   int blocks = 0;
   int64_t shared_limit = 0;     // bytes of a block
-  std::byte* memory = nullptr;  // a slot and the oracle's part for each stream
+  int count = kStreams;         // of slots: fewer if the device has no memory for more
+  std::byte* memory = nullptr;  // a slot and the oracle's part for each of them
   uint64_t bytes = 0, slot = 0, oracle = 0;
   Counts *counts = nullptr, *received = nullptr;
   Call* calls = nullptr;  // the batch's, on the device
@@ -203,9 +204,9 @@ struct State {
   }
 
   Failure room_for(std::span<const Call> calls) {
-    uint64_t largest_slot = 0, largest_oracle = 0;
+    if (auto why = slots_for(calls)) return why;
     std::vector<PageEnds::Far> far;
-    const std::vector<int> slots = slots_of(calls);
+    const std::vector<int> slots = slots_of(calls, count);
     for (size_t i = 0; i < calls.size(); ++i) {
       const Call& call = calls[i];
       for (int t = 0; t <= kTensors; ++t) {
@@ -214,28 +215,39 @@ struct State {
         if (auto why = page_ends->room(stretch(slots[i], t), t < kTensors ? call.tensor[t].end : call.workspace.end))
           return why;
       }
+    }
+    return far.empty() ? std::nullopt : page_ends->reach(far);
+  }
+
+  // Takes memory for slots as large as the largest call needs. Other processes have memory of the device too, so there
+  // may be room for some slots alone: then fewer calls run at once.
+  Failure slots_for(std::span<const Call> calls) {
+    uint64_t largest_slot = 0, largest_oracle = 0;
+    for (const Call& call : calls) {
       Work work;
       cuda::RowsScratch scratch;
       largest_slot = std::max(largest_slot, up(call.bytes, kAlign));
       largest_oracle =
           std::max(largest_oracle, up(oracle_of(call, nullptr, blocks, shared_limit, &work, &scratch), kAlign));
     }
-    if (!far.empty()) {
-      if (auto why = page_ends->reach(far)) return why;
-    }
     if (largest_slot <= slot && largest_oracle <= oracle) return std::nullopt;
     slot = std::max(slot, largest_slot);
     oracle = std::max(oracle, largest_oracle);
-    const uint64_t wanted = kStreams * (slot + oracle) + kAlign;
     cudaFree(memory);
     memory = nullptr;
     bytes = 0;
-    if (auto why = failure("memory for a batch", cudaMalloc(reinterpret_cast<void**>(&memory), wanted))) {
-      slot = oracle = 0;
-      return why;
+    cudaError_t error = cudaErrorMemoryAllocation;
+    for (count = kStreams; count > 0; count /= 2) {
+      const uint64_t wanted = static_cast<uint64_t>(count) * (slot + oracle) + kAlign;
+      error = cudaMalloc(reinterpret_cast<void**>(&memory), wanted);
+      if (error == cudaSuccess) bytes = wanted;
+      if (error != cudaErrorMemoryAllocation) break;
+      cudaGetLastError();  // this failure is told here, or made up for
     }
-    bytes = wanted;
-    return std::nullopt;
+    if (error == cudaSuccess) return std::nullopt;
+    slot = oracle = 0;
+    count = kStreams;
+    return failure("memory for a batch", error);
   }
 
   // Copies the pages to the device.
@@ -361,7 +373,7 @@ Failure CudaDevice::open(std::unique_ptr<PageEnds> page_ends) {
 Failure CudaDevice::plan(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
                          std::span<const Call> calls, std::span<Result> results) {
   if (auto why = state_.room_for(calls)) return why;
-  const std::vector<int> slots = slots_of(calls);
+  const std::vector<int> slots = slots_of(calls, state_.count);
   for (size_t i = 0; i < calls.size(); ++i) {
     Result& result = results[i] = {};
     attn_env env = state_.env(calls[i], slots[i], &result.reported);
@@ -448,7 +460,7 @@ Failure CudaDevice::run(const attn_kernel& kernel, void (*limit)(void*, attn_env
   if (auto why = state_.room_for(calls)) return why;
   const PageArrays pages(calls);
   if (auto why = send(calls, pages)) return why;
-  const std::vector<int> slots = slots_of(calls);
+  const std::vector<int> slots = slots_of(calls, state_.count);
   for (size_t i = 0; i < calls.size(); ++i) {
     Result& result = results[i] = {};
     const auto start = std::chrono::steady_clock::now();

@@ -56,8 +56,8 @@ class OwnWorkers {
   int opened_ = 0;
 };
 
-// The verdict of `judged` on a target lent by `own`, which reports its runs as `shared` does; on `shared` itself if there
-// is no `own`.
+// The verdict of `judged` on a target lent by `own`, which reports its runs as `shared` does; on `shared`
+// itself if there is no `own`.
 Verdict judged_on_own(OwnWorkers* own, Target& shared, const std::function<Verdict(Target&)>& judged);
 
 }  // namespace attnfuzz

@@ -24,7 +24,7 @@ int64_t long_keys(Rng& rng, int64_t tile) {
     case 1:
       return (low / tile + rng.range(1, 8)) * tile;
     default:
-      return rng.range(low, low + std::min<int64_t>(low, 65536) - 1);
+      return rng.range(low, std::min<int64_t>(2 * low, 140'000) - 1);
   }
 }
 

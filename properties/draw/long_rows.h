@@ -15,7 +15,7 @@
 
 namespace attnfuzz {
 
-// The usual GeneratorConfig::device_work: about a millisecond of an H100, kernel and oracle together.
+// The usual GeneratorConfig::device_work: some milliseconds of an H100, most of them the oracle's.
 inline constexpr int64_t kDeviceWork = int64_t{1} << 29;
 
 // The configuration for a case with a long row: its work is device_work, and its tensors may be larger.

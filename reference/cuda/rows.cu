@@ -199,7 +199,7 @@ RowsScratch divide_rows(const RowsInput& in, int most_blocks, int64_t shared_lim
   // With more, fewer than two blocks share a multiprocessor.
   constexpr int64_t kMostShared = 100 << 10;
   // Beyond it, fewer rows are evaluated at once.
-  constexpr size_t kMostScratch = size_t{1} << 29;
+  constexpr size_t kMostScratch = size_t{1} << 27;
   RowsScratch scratch = {};
   const int64_t a_group = (int64_t{in.rows} + in.groups - 1) / std::max(in.groups, 1);
   scratch.rows_a_team = a_group > 2 ? kTeam : static_cast<int>(std::max<int64_t>(a_group, 1));

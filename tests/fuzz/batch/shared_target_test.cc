@@ -147,10 +147,20 @@ TEST(BatchPipeline, CasesThatNoBatchJudgesGoToWorkersOfTheirOwn) {
    public:
     using BothWays::run;
     OnlyBatches() : BothWays(Flaw::kLseBase) {}
-    RunReply run(Stage, const attn_problem&, const attn_tensors&, const attn_plan&, const attn_env&, int) override {
-      ADD_FAILURE() << "a case by itself on the shared worker";
-      return {};
+    std::string run(std::span<const batch::Call> calls, std::span<batch::Result> results) override {
+      in_batch_ = true;
+      std::string why = BothWays::run(calls, results);
+      in_batch_ = false;
+      return why;
     }
+    RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
+                 const attn_env& env, int stream) override {
+      EXPECT_TRUE(in_batch_) << "a case by itself on the shared worker";
+      return BothWays::run(stage, problem, tensors, plan, env, stream);
+    }
+
+   private:
+    bool in_batch_ = false;
   };
   SharedTarget shared(std::make_unique<OnlyBatches>());
   const Calibration calibration = documented();
