@@ -59,6 +59,7 @@ properties/memory
 properties/operations
 properties/operations/forward
 properties/judge
+properties/sequences
 reference/emulator
 reference/cuda
 reference/calibrate
