@@ -15,7 +15,7 @@
 #include "properties/sequences/relations.h"
 #include "properties/sequences/story.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 namespace {
 
 struct SequenceArguments {
@@ -155,11 +155,14 @@ Exit run_sequence(const SequenceArguments& arguments) {
 }
 
 }  // namespace
+}  // namespace attnfuzz::sequences
+
+namespace attnfuzz {
 
 void add_sequence(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "sequence", "Runs sequences of calls on a paged cache, and judges every call and the whole cache");
-  const auto arguments = std::make_shared<SequenceArguments>();
+  const auto arguments = std::make_shared<sequences::SequenceArguments>();
   command->add_option("kernels", arguments->kernels, "kernels by name, or plug-ins by path, that share the cache")
       ->required();
   command->add_option("--cases", arguments->cases, "sequences to run")
@@ -177,7 +180,7 @@ void add_sequence(CLI::App& app, Action& action) {
   add_target_options(*command, arguments->target);
   add_footer(*command, "attnfuzz sequence cache splitk --cases 1000",
              {"all of them passed", "one failed, or no call was made", kBadUseStatus});
-  command->callback([&action, arguments] { action = [arguments] { return run_sequence(*arguments); }; });
+  command->callback([&action, arguments] { action = [arguments] { return sequences::run_sequence(*arguments); }; });
 }
 
 }  // namespace attnfuzz

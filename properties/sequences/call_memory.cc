@@ -5,7 +5,7 @@
 
 #include "reference/call/tensor_spec.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 
 CallMemory::~CallMemory() {
   for (const auto& [t, array] : arrays_) arena_.forget(t);
@@ -68,4 +68,4 @@ std::optional<std::string> CallMemory::written_beside() const {
   return std::nullopt;
 }
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

@@ -18,7 +18,7 @@
 
 #include "properties/memory/arena.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 
 class CallMemory {
  public:
@@ -52,4 +52,4 @@ class CallMemory {
   std::map<TensorId, Array> arrays_;
 };
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

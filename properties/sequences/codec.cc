@@ -8,7 +8,7 @@
 #include "base/printable.h"
 #include "properties/sequences/run.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 namespace {
 
 constexpr const char* kMark = "attnfuzz_calls";
@@ -203,4 +203,4 @@ bool holds_session(std::string_view text) {
   return json != nullptr && json->is_object() && json->contains(kMark);
 }
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

@@ -15,7 +15,7 @@
 #include "base/files.h"
 #include "properties/sequences/session.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 
 inline constexpr int kSessionVersion = 1;
 
@@ -37,4 +37,4 @@ std::variant<SessionFile, DecodeError> decode_session(std::string_view text);
 // True if the text is a file of this form, of whatever version.
 bool holds_session(std::string_view text);
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

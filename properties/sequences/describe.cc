@@ -2,7 +2,7 @@
 
 #include "properties/sequences/session.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 namespace {
 
 std::string several(int64_t n, const char* what) {
@@ -61,4 +61,4 @@ std::string describe(const Setup& s) {
   return text;
 }
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

@@ -6,7 +6,7 @@
 #include "properties/case/rng.h"
 #include "properties/sequences/model.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 namespace {
 
 constexpr int64_t kEntries = 4;  // of a drawn session
@@ -150,4 +150,4 @@ Session draw_session(uint64_t seed, uint64_t features) {
   return s;
 }
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

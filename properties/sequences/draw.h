@@ -7,11 +7,11 @@
 
 #include "properties/sequences/run.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 
 // `features`: what all kernels take, as attn_kernel.features.
 Session draw_session(uint64_t seed, uint64_t features);
 // The features that all kernels of these have.
 uint64_t common_features(const SessionTargets& targets);
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 namespace {
 
 // No token has this number: those of queries lie above all others.
@@ -116,4 +116,4 @@ std::optional<std::string> difference(const Model& model, const Setup& setup, bo
          found;
 }
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

@@ -12,7 +12,7 @@
 #include "properties/case/case.h"
 #include "properties/sequences/model.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 
 // The dense forward problem of an attend: keys and values of the entries' tokens, in order, and not through a table.
 // Queries follow from the step's token. Behind the keys of an entry K and V are 0.
@@ -31,4 +31,4 @@ std::vector<std::byte> new_rows_of(const Setup& setup, const Step& step, bool k)
 // The first element of K or V that is not the model's, in a sentence; nothing if all are.
 std::optional<std::string> difference(const Model& model, const Setup& setup, bool k, std::span<const std::byte> pool);
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

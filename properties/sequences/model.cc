@@ -8,7 +8,7 @@
 #include "properties/memory/poison.h"
 #include "reference/numbers/formats.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 namespace {
 
 constexpr int64_t kMostPages = 4096, kMostElements = int64_t{1} << 21;
@@ -262,4 +262,4 @@ void Model::follow(Entry& e) {
   for (size_t n = 0; n < e.row.size(); ++n) e.row[n] = n < e.pages.size() ? e.pages[n] : junk(e, n);
 }
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

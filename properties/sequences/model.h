@@ -24,7 +24,7 @@
 #include "properties/case/case.h"
 #include "properties/sequences/session.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 
 // A pair of pages of COPY_PAGES.
 struct CopiedPage {
@@ -97,4 +97,4 @@ class Model {
   uint64_t taken_ = 0;  // pages so far, for the order
 };
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

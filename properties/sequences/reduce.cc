@@ -6,7 +6,7 @@
 
 #include "properties/sequences/model.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 namespace {
 
 class Reduction {
@@ -212,4 +212,4 @@ ReducedSession reduce_session(const Session& session, const SessionResult& faile
   return Reduction(session, failed, check, seconds).run();
 }
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

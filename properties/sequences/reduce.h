@@ -11,7 +11,7 @@
 
 #include "properties/sequences/run.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 
 struct ReducedSession {
   Session session;
@@ -27,4 +27,4 @@ Session repaired(const Session& session);
 ReducedSession reduce_session(const Session& session, const SessionResult& failed, const CheckSession& check,
                               double seconds);
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

@@ -5,7 +5,7 @@
 #include "properties/judge/judge.h"
 #include "properties/sequences/model.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 namespace {
 
 // Appends these tokens: runs of neighbouring numbers, an append each.
@@ -98,4 +98,4 @@ SessionResult check_session(const Session& session, const SessionTargets& target
   return result;
 }
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

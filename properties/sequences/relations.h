@@ -10,11 +10,11 @@
 
 #include "properties/sequences/run.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 
 // The second session; nothing if the relation says nothing about this one.
 std::optional<Session> related(const Session& session);
 
 SessionResult check_session(const Session& session, const SessionTargets& targets);
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

@@ -14,7 +14,7 @@
 #include "properties/sequences/model.h"
 #include "reference/numbers/formats.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 namespace {
 
 using enum TensorId;
@@ -319,4 +319,4 @@ SessionResult run_session(const Session& session, const SessionTargets& targets)
   return SessionRun(session, targets).run();
 }
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

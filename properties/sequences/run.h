@@ -24,7 +24,7 @@
 #include "properties/sequences/session.h"
 #include "reference/model/calibration.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 
 struct SessionTarget {
   Target* target;
@@ -59,4 +59,4 @@ std::optional<std::string> objection(const Session& session);
 // Runs the steps alone, without the relation. The session must be legal. Libraries forget what they have kept first.
 SessionResult run_session(const Session& session, const SessionTargets& targets);
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

@@ -19,7 +19,7 @@
 
 #include "kernels/attention.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 
 // What a row of the block table holds behind the pages of its sequence.
 enum class Tail : uint8_t {
@@ -106,4 +106,4 @@ std::string describe(const Step& step);
 // "8 pages of 16 keys, capacity 40, heads 4/2, D=64/64 f16"
 std::string describe(const Setup& setup);
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

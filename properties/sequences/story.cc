@@ -5,7 +5,7 @@
 
 #include "properties/sequences/model.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 namespace {
 
 // The slots that an append has written for an entry which had `held` tokens: "page 2, slots 13..15".
@@ -59,4 +59,4 @@ int64_t pages_used(const Session& session) {
   return static_cast<int64_t>(used.size());
 }
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences

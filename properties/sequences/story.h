@@ -10,7 +10,7 @@
 
 #include "properties/sequences/session.h"
 
-namespace attnfuzz {
+namespace attnfuzz::sequences {
 
 // The session must be legal.
 std::vector<std::string> story(const Session& session);
@@ -18,4 +18,4 @@ std::vector<std::string> story(const Session& session);
 // The pages that the steps use.
 int64_t pages_used(const Session& session);
 
-}  // namespace attnfuzz
+}  // namespace attnfuzz::sequences
