@@ -100,6 +100,7 @@ class SessionRun {
     p.dim_qk = setup_.dim_qk, p.dim_v = setup_.dim_v;
     p.scale = 1;
     p.window_left = p.window_right = -1;
+    p.bias_dtype = ATTN_NONE;
     p.index_dtype = setup_.index_dtype;
     p.page_size = setup_.page_size, p.pages = setup_.pages;
     return p;

@@ -1,6 +1,6 @@
 // The model of a cache, files of sessions, and their reduction; no kernel runs here.
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
+#include <rapidcheck.h>
 
 #include <set>
 
@@ -78,38 +78,43 @@ TEST(Model, refuses_what_cannot_be_with_a_reason) {
 }
 
 // After any session a page has as many references as there are rows that name it, and NaN where it has none.
-RC_GTEST_PROP(Model, counts_references, (uint64_t seed)) {
-  const Session session = draw_session(seed, kFeatures);
-  RC_ASSERT(!objection(session));
-  Model model(session.setup);
-  for (size_t n = 0; n < session.steps.size(); ++n) {
-    const Step step = repeated(session.steps, n);
-    model.copy(model.make_room(step));
-    model.finish(step);
-    std::vector<int64_t> references(static_cast<size_t>(session.setup.pages));
-    for (int64_t entry = 0; entry < kMostEntries; ++entry) {
-      for (const int64_t page : model.pages(entry)) ++references[static_cast<size_t>(page)];
-      for (int64_t key = 0; key < model.length(entry); ++key) {
-        const int64_t page = model.pages(entry)[static_cast<size_t>(key / session.setup.page_size)];
-        RC_ASSERT(model.token_at(page, key % session.setup.page_size) == model.tokens(entry)[static_cast<size_t>(key)]);
+TEST(Model, counts_references) {
+  EXPECT_TRUE(rc::check([](uint64_t seed) {
+    const Session session = draw_session(seed, kFeatures);
+    RC_ASSERT(!objection(session));
+    Model model(session.setup);
+    for (size_t n = 0; n < session.steps.size(); ++n) {
+      const Step step = repeated(session.steps, n);
+      model.copy(model.make_room(step));
+      model.finish(step);
+      std::vector<int64_t> references(static_cast<size_t>(session.setup.pages));
+      for (int64_t entry = 0; entry < kMostEntries; ++entry) {
+        for (const int64_t page : model.pages(entry)) ++references[static_cast<size_t>(page)];
+        for (int64_t key = 0; key < model.length(entry); ++key) {
+          const int64_t page = model.pages(entry)[static_cast<size_t>(key / session.setup.page_size)];
+          RC_ASSERT(model.token_at(page, key % session.setup.page_size) ==
+                    model.tokens(entry)[static_cast<size_t>(key)]);
+        }
+      }
+      for (int64_t page = 0; page < session.setup.pages; ++page) {
+        RC_ASSERT(model.references(page) == references[static_cast<size_t>(page)]);
+        if (model.references(page) == 0) RC_ASSERT(model.token_at(page, 0) == Model::kNoToken);
       }
     }
-    for (int64_t page = 0; page < session.setup.pages; ++page) {
-      RC_ASSERT(model.references(page) == references[static_cast<size_t>(page)]);
-      if (model.references(page) == 0) RC_ASSERT(model.token_at(page, 0) == Model::kNoToken);
-    }
-  }
+  }));
 }
 
-RC_GTEST_PROP(SessionFile, reads_what_it_writes, (uint64_t seed)) {
-  const Session session = draw_session(seed, kFeatures);
-  const FoundSession found = {{"cache"}, "wrong", "a message"};
-  const std::string text = encode(session, found);
-  const auto read = decode_session(text);
-  RC_ASSERT(std::holds_alternative<SessionFile>(read));
-  RC_ASSERT(std::get<SessionFile>(read).session == session);
-  RC_ASSERT(encode(std::get<SessionFile>(read).session, std::get<SessionFile>(read).found) == text);
-  RC_ASSERT(story(session).size() == session.steps.size());
+TEST(SessionFile, reads_what_it_writes) {
+  EXPECT_TRUE(rc::check([](uint64_t seed) {
+    const Session session = draw_session(seed, kFeatures);
+    const FoundSession found = {{"cache"}, "wrong", "a message"};
+    const std::string text = encode(session, found);
+    const auto read = decode_session(text);
+    RC_ASSERT(std::holds_alternative<SessionFile>(read));
+    RC_ASSERT(std::get<SessionFile>(read).session == session);
+    RC_ASSERT(encode(std::get<SessionFile>(read).session, std::get<SessionFile>(read).found) == text);
+    RC_ASSERT(story(session).size() == session.steps.size());
+  }));
 }
 
 std::string refusal(const std::string& text) {
@@ -121,9 +126,11 @@ std::string refusal(const std::string& text) {
 TEST(SessionFile, refuses_by_name) {
   EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "stepz": []})"), "the file has the unknown field 'stepz'");
   EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "setup": {"rings": 1}})"), "setup has the unknown field 'rings'");
-  EXPECT_EQ(refusal(R"({"attnfuzz_calls": 2})"), "'attnfuzz_calls' is version 2; this attnfuzz reads version 1");
+  EXPECT_EQ(refusal(R"({"attnfuzz_calls": 2})"),
+            "'attnfuzz_calls' is version 2; this attnfuzz reads version 1");
   EXPECT_NE(refusal(R"({"attnfuzz_calls": 1, "steps": [{"do": "merge"}]})"), "");
-  EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "steps": [{"do": "free", "sequences": [0]}]})"), "step 0: s0 is not there");
+  EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "steps": [{"do": "free", "sequences": [0]}]})"),
+            "step 0: s0 is not there");
   EXPECT_NE(refusal(R"({"attnfuzz_calls": 1, "setup": {"pages": 1e3}})"), "");
   EXPECT_NE(refusal(R"({"attnfuzz_calls": 1, "setup": {"pages": 1000000000}})"), "");
   EXPECT_NE(refusal("{"), "");
