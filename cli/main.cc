@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   Action action;
   for (const auto add :
        {add_list, add_limits, add_check, add_train_step, add_replay, add_reduce, add_explain, add_calibrate, add_bench,
-        add_campaign, add_export, add_report, add_status, add_merge, add_completion, add_man}) {
+        add_campaign, add_sequence, add_export, add_report, add_status, add_merge, add_completion, add_man}) {
     add(app, action);
   }
   try {

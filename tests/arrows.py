@@ -63,6 +63,7 @@ properties/operations
 properties/operations/forward
 properties/judge
 properties/train_step
+properties/sequences
 reference/emulator
 reference/cuda
 reference/calibrate

@@ -41,6 +41,7 @@ void add_campaign(CLI::App& app, Action& action);
 void add_export(CLI::App& app, Action& action);
 void add_report(CLI::App& app, Action& action);
 void add_status(CLI::App& app, Action& action);
+void add_sequence(CLI::App& app, Action& action);
 void add_merge(CLI::App& app, Action& action);
 void add_completion(CLI::App& app, Action& action);
 void add_man(CLI::App& app, Action& action);

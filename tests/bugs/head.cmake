@@ -1,11 +1,11 @@
 # attnfuzz_read_bug(<patch> <prefix>): reads the head of a known bug's patch.
 #
-# Sets <prefix>_kernel, _build, _options, _class, _fault, _origin, _symptom, _found_by and
+# Sets <prefix>_kernel, _build, _options, _sequence, _class, _fault, _origin, _symptom, _found_by and
 # _smallest in the caller, and <prefix>_error: empty, or a sentence that says what to mend.
 # README.md has the format.
 include_guard(GLOBAL)
 
-set(ATTNFUZZ_BUG_FIELDS "Kernel" "Build" "Options" "Class" "Fault" "Origin" "Symptom" "Found by" "Smallest")
+set(ATTNFUZZ_BUG_FIELDS "Kernel" "Build" "Options" "Sequence" "Class" "Fault" "Origin" "Symptom" "Found by" "Smallest")
 include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/AttnfuzzBuilds.cmake)
 set(ATTNFUZZ_BUG_BUILDS plain schedules ${ATTNFUZZ_ALL_BUILDS})
 # The classes of properties/explain/fault_class.h.
@@ -53,7 +53,7 @@ function(attnfuzz_read_bug patch prefix)
     set(value_Build plain)
   endif()
   foreach(field IN LISTS ATTNFUZZ_BUG_FIELDS)
-    if("${value_${field}}" STREQUAL "" AND NOT field STREQUAL "Options" AND NOT error)
+    if("${value_${field}}" STREQUAL "" AND NOT field MATCHES "^(Options|Sequence)$" AND NOT error)
       set(error "the head has no '${field}: ...'")
     endif()
     string(TOLOWER "${field}" variable)

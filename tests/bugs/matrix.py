@@ -35,7 +35,7 @@ FIND_SECONDS, REDUCE_SECONDS = 10, 30
 MEDIAN_CASES = 100
 AGREEING, SHARE_AGREEING = 0.95, 0.95  # of a bug's seeds; of bugs
 GUESSED, MISLED = 0.85, 0.04           # first guesses of the class of fault: true at least, wrong at most
-FIELDS = ["Kernel", "Build", "Options", "Class", "Fault", "Origin", "Symptom", "Found by", "Smallest"]
+FIELDS = ["Kernel", "Build", "Options", "Sequence", "Class", "Fault", "Origin", "Symptom", "Found by", "Smallest"]
 
 
 def bad_use(message):
@@ -45,7 +45,7 @@ def bad_use(message):
 
 def head_of(patch):
     """The fields of a patch's head; the same rules as head.cmake, which says what is wrong with one."""
-    head, last = {"Build": "plain", "Options": ""}, None
+    head, last = {"Build": "plain", "Options": "", "Sequence": ""}, None
     for line in patch.read_text().split("\n"):
         if not line or line.startswith("--- "):
             break
@@ -56,7 +56,7 @@ def head_of(patch):
             head[field], last = value.strip(), field
         else:
             bad_use(f"{patch}: not a head's line: {line}")
-    missing = [field for field in FIELDS if not head.get(field) and field != "Options"]
+    missing = [field for field in FIELDS if not head.get(field) and field not in ("Options", "Sequence")]
     if missing:
         bad_use(f"{patch}: the head has no '{missing[0]}: ...'")
     return head
@@ -318,7 +318,7 @@ def arguments():
 
 
 def bugs_of(options):
-    bugs, missing = [], []
+    bugs, missing, of_sequences = [], [], []
     patches = {patch.stem: patch for patch in sorted(options.patches.glob("*.patch"))}
     for name in options.bug:
         if name not in patches:
@@ -327,6 +327,9 @@ def bugs_of(options):
         head = head_of(patch)
         if options.bug and name not in options.bug or options.build and head["Build"] not in options.build:
             continue
+        if head["Sequence"]:
+            of_sequences.append(name)
+            continue
         library = library_of(options.libraries, name, head["Build"])
         if not library.exists():
             missing.append(str(library))
@@ -334,6 +337,8 @@ def bugs_of(options):
         # Results count only for the programs that gave them.
         bugs.append({"name": name, "head": head, "lane": head["Build"], "options": head["Options"].split(),
                      "library": library.resolve(), "build": digest(library)})
+    if of_sequences:
+        print(f"left to bug_seeds.sh, which asks attnfuzz sequence: {', '.join(of_sequences)}")
     if missing:
         bad_use(f"not built: {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''} ({len(missing)} in all); "
                 "build the target 'bugs', or name others with --bug")

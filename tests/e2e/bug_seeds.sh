@@ -4,7 +4,8 @@
 # Checks a known bug from seeds 1..SEEDS (20) in the build that the head of its
 # patch names: each must find it, and each must reduce it to a minimal case that
 # the head gives under "Smallest:" (one, "CASE or CASE", or "?": any). Prints cases and evaluations of every
-# seed, and a summary.
+# seed, and a summary. A bug with "Sequence:" in its head is for attnfuzz sequence, and must be reduced to at most
+# 4 steps on at most 3 pages.
 set -u
 attnfuzz=$1 library=$2 patch=$3 seeds=${4:-20}
 out=$(mktemp -d)
@@ -12,7 +13,28 @@ trap 'rm -rf "$out"' EXIT
 expected=$(sed -n 's/^Smallest: //p' "$patch")
 build_kind=$(sed -n 's/^Build: *//p' "$patch")
 read -ra options < <(sed -n 's/^Options: *//p' "$patch")
+others=$(sed -n 's/^Sequence: *//p' "$patch")
 wrong=0
+if [ -n "$others" ]; then
+  [ "$others" = alone ] && others=
+  for seed in $(seq "$seeds"); do
+    log=$out/$seed.log
+    # shellcheck disable=SC2086  # several kernels
+    "$attnfuzz" sequence "$library" $others --build "${build_kind:-plain}" --cases 1000 --seed "$seed" --out "$out/$seed" \
+      "${options[@]}" >"$log" 2>&1
+    status=$?
+    found=$(sed -n 's/^  found in sequence \([0-9]*\) .*reduced in \([0-9]*\) evaluations to \([0-9]*\) steps on \([0-9]*\) pages$/\1 \2 \3 \4/p' "$log")
+    read -r index evaluations steps pages <<<"$found"
+    echo "seed $seed: sequence ${index:-none}, ${evaluations:-no} evaluations: ${steps:-?} steps on ${pages:-?} pages"
+    if [ "$status" -ne 1 ] || [ -z "$found" ] || [ "$steps" -gt 4 ] || [ "$pages" -gt 3 ]; then
+      wrong=$((wrong + 1))
+      cat "$log"
+    fi
+  done
+  echo "$((seeds - wrong)) of $seeds seeds end in at most 4 steps on 3 pages"
+  [ "$wrong" -eq 0 ]
+  exit
+fi
 for seed in $(seq "$seeds"); do
   log=$out/$seed.log
   "$attnfuzz" check "$library" --build "${build_kind:-plain}" --cases 1000 --jobs 1 --seed "$seed" --out "$out/$seed" \

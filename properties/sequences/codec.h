@@ -1,0 +1,40 @@
+// Sessions as JSON, in a form of their own: files end in .calls.json.
+//
+//   write_file(path, encode(session, found));
+//   auto read = decode_session(file_text(path));       // SessionFile, or DecodeError
+//
+// Fields with their default are left out, so that equal sessions have equal text. The reader refuses unknown fields by
+// name, unknown versions, wrong types, and sessions that are not legal (objection()).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/files.h"
+#include "properties/sequences/session.h"
+
+namespace attnfuzz::sequences {
+
+inline constexpr int kSessionVersion = 1;
+
+// How a session was found; nothing of it decides what a replay does but the names of kernels.
+struct FoundSession {
+  std::vector<std::string> kernels;  // names or paths, as they were given
+  std::string kind, message;         // empty: it did not fail
+  bool operator==(const FoundSession&) const = default;
+};
+
+struct SessionFile {
+  Session session;
+  FoundSession found;
+};
+
+std::string encode(const Session& session, const FoundSession& found = {});
+// Never throws, whatever the bytes.
+std::variant<SessionFile, DecodeError> decode_session(std::string_view text);
+// True if the text is a file of this form, of whatever version.
+bool holds_session(std::string_view text);
+
+}  // namespace attnfuzz::sequences

@@ -1,0 +1,153 @@
+#include "properties/sequences/draw.h"
+
+#include <algorithm>
+
+#include "base/random.h"
+#include "properties/case/rng.h"
+#include "properties/sequences/model.h"
+
+namespace attnfuzz::sequences {
+namespace {
+
+constexpr int64_t kEntries = 4;  // of a drawn session
+
+class SeededRng final : public Rng {
+ public:
+  explicit SeededRng(uint64_t seed) : random_{hash64(seed)} {}
+  uint64_t bits() override { return random_(); }
+
+ private:
+  SplitMix64 random_;
+};
+
+Setup draw_setup(Rng& rng, uint64_t features) {
+  Setup s;
+  s.dtype = rng.percent(50) ? ATTN_F16 : ATTN_BF16;
+  s.heads_kv = rng.weighted<int64_t>({{50, 1}, {30, 2}, {20, 3}});
+  s.heads_q = s.heads_kv * rng.weighted<int64_t>({{50, 1}, {30, 2}, {20, 4}});
+  s.dim_qk = rng.weighted<int64_t>({{30, 16}, {20, 8}, {20, 32}, {15, 64}, {15, rng.range(1, 40)}});
+  s.dim_v = rng.percent(75) ? s.dim_qk : rng.range(1, 40);
+  s.page_size = rng.weighted<int64_t>({{40, 16}, {15, 1}, {15, 4}, {10, 32}, {20, rng.range(2, 24)}});
+  s.capacity = s.page_size * rng.range(1, 4) + (rng.percent(50) ? 0 : rng.range(0, s.page_size));
+  s.beyond = rng.weighted<int64_t>({{60, 0}, {40, rng.range(1, 3)}});
+  // Enough for all, also if nothing is shared, and for copies.
+  s.pages = kEntries * (s.pages_per_entry() + 1) + rng.range(0, 3);
+  if ((features & ATTN_FEATURE_INDEX32) != 0 && rng.percent(50)) s.index_dtype = ATTN_INDEX_32;
+  s.slots_first = rng.percent(50);
+  s.order = rng.percent(60) ? rng.range(1, 1'000'000) : 0;
+  s.tail = static_cast<Tail>(rng.range(0, 3));
+  s.workspace = static_cast<Workspace>(rng.range(0, 2));
+  return s;
+}
+
+int64_t draw_tokens(Rng& rng, const Setup& s) {
+  return rng.weighted<int64_t>({{35, rng.range(1, 3)},
+                                {25, rng.range(1, s.page_size)},
+                                {15, s.page_size},
+                                {15, s.page_size + rng.range(1, 3)},
+                                {10, s.capacity + rng.range(-1, 2)}});
+}
+
+// Entries that are there, in order from a random one on.
+std::vector<int64_t> some_live(Rng& rng, const Model& model, int64_t most) {
+  std::vector<int64_t> live;
+  const int64_t first = rng.range(0, kEntries - 1);
+  for (int64_t n = 0; n < kEntries; ++n) {
+    const int64_t entry = (first + n) % kEntries;
+    if (model.live(entry) && static_cast<int64_t>(live.size()) < most) live.push_back(entry);
+  }
+  return live;
+}
+
+Step draw_step(Rng& rng, const Setup& setup, const Model& model, const std::vector<Step>& before) {
+  Step step;
+  step.kernel = rng.range(0, 3);
+  step.stream = rng.percent(25) ? 1 : 0;
+  step.verb = rng.weighted<Verb>({{10, Verb::kNew},
+                                  {30, Verb::kAppend},
+                                  {26, Verb::kAttend},
+                                  {9, Verb::kFork},
+                                  {8, Verb::kTruncate},
+                                  {5, Verb::kFree},
+                                  {5, Verb::kMove},
+                                  {12, Verb::kReplay}});
+  const std::vector<int64_t> live = some_live(rng, model, rng.weighted<int64_t>({{50, 1}, {30, 2}, {20, kEntries}}));
+  const std::vector<int64_t> first(live.begin(), live.empty() ? live.end() : live.begin() + 1);
+  switch (step.verb) {
+    case Verb::kNew:
+      step.entries = {rng.range(0, kEntries - 1)};
+      break;
+    case Verb::kAppend:
+      step.entries = live;
+      step.count = std::max<int64_t>(draw_tokens(rng, setup), 1);
+      break;
+    case Verb::kAttend:
+      step.entries = live;
+      step.count = rng.weighted<int64_t>({{60, 1}, {25, rng.range(2, 8)}, {15, rng.range(9, 40)}});
+      break;
+    case Verb::kFork:
+      step.entries = first;
+      step.entries.push_back(rng.range(0, kEntries - 1));
+      break;
+    case Verb::kTruncate:
+      step.entries = first;
+      step.count = live.empty() ? 0 : rng.range(0, model.length(live[0]));
+      break;
+    case Verb::kMove:
+      step.entries = first;
+      step.count = live.empty() ? 0 : rng.range(0, std::max<int64_t>(static_cast<int64_t>(model.pages(live[0]).size()) - 1, 0));
+      break;
+    case Verb::kReplay:
+      step.count = before.empty() ? 0 : rng.range(0, static_cast<int64_t>(before.size()) - 1);
+      step.kernel = 0;
+      break;
+    default:
+      step.entries = first;
+      break;
+  }
+  if (step.verb == Verb::kAppend || step.verb == Verb::kAttend || step.verb == Verb::kReplay)
+    step.token = (static_cast<int64_t>(before.size()) + 1) * kMostEntries * kTokensOfEntry;
+  return step;
+}
+
+bool replayable(const std::vector<Step>& steps, const Step& step) {
+  if (step.verb != Verb::kReplay) return true;
+  if (steps.empty()) return false;
+  const Verb verb = steps[static_cast<size_t>(step.count)].verb;
+  return verb == Verb::kAppend || verb == Verb::kAttend;
+}
+
+}  // namespace
+
+uint64_t common_features(const SessionTargets& targets) {
+  uint64_t common = ~uint64_t{0};
+  for (const auto* kernels : {&targets.append, &targets.copy, &targets.attend}) {
+    for (const SessionTarget& kernel : *kernels) common &= kernel.target->info().features;
+  }
+  return common;
+}
+
+Session draw_session(uint64_t seed, uint64_t features) {
+  SeededRng rng(seed);
+  Session s;
+  s.setup = draw_setup(rng, features);
+  Model model(s.setup);
+  const int64_t due = rng.range(6, 24);
+  // The first step of most drawn lives begins a sequence: others are not legal.
+  for (int tries = 0; tries < 400 && static_cast<int64_t>(s.steps.size()) < due; ++tries) {
+    const Step step = draw_step(rng, s.setup, model, s.steps);
+    if (!replayable(s.steps, step)) continue;
+    s.steps.push_back(step);
+    const Step made = repeated(s.steps, s.steps.size() - 1);
+    if (model.objection(made)) {
+      s.steps.pop_back();
+      continue;
+    }
+    model.copy(model.make_room(made));
+    model.finish(made);
+  }
+  if (rng.percent(40)) s.relation = static_cast<Relation>(rng.range(1, 4));
+  return s;
+}
+
+}  // namespace attnfuzz::sequences

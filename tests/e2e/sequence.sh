@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# sequence.sh ATTNFUZZ BUG: runs attnfuzz sequence on right kernels, follows a failure of BUG, a kernel with a bug
+# between calls, through reduction and replay, and checks that bad files are refused.
+set -u
+attnfuzz=$1 bug=$2
+source "$(dirname "$0")/scratch.sh"
+
+"$attnfuzz" sequence cache splitk --cases 20 --out "$out/found" >"$out/right.log" 2>&1 || die "right kernels: $(cat "$out/right.log")"
+grep -q '^cache, splitk: 20 sequences, .* passed' "$out/right.log" || die "no line of the run: $(cat "$out/right.log")"
+[ -e "$out/found" ] && die "a run without a failure left files"
+grep -q 'refuses it' "$out/right.log" && die "our kernels refuse calls: $(cat "$out/right.log")"
+
+"$attnfuzz" sequence cache --cases 5 >"$out/alone.log" 2>&1 || die "cache alone: $(cat "$out/alone.log")"
+grep -q 'not run: forward: no kernel given has it on pages' "$out/alone.log" || die "what was left out is not said"
+
+"$attnfuzz" sequence "$bug" --seed 2 --out "$out/found" >"$out/bug.log" 2>&1
+[ $? -eq 1 ] || die "the bug was not found: $(cat "$out/bug.log")"
+[ "$(wc -l <"$out/bug.log")" -le 25 ] || die "a failure of more than 25 lines"
+file=$(ls "$out"/found/*.calls.json)
+grep -qF "replay: attnfuzz sequence --replay $file $bug" "$out/bug.log" || die "no replay line: $(cat "$out/bug.log")"
+"$attnfuzz" sequence --replay "$file" "$bug" >"$out/again.log" 2>&1
+[ $? -eq 1 ] || die "the file does not fail again: $(cat "$out/again.log")"
+[ "$(sed -n '/^FAIL/p' "$out/again.log")" = "$(sed -n '/^FAIL/p' "$out/bug.log")" ] || die "the replay fails in another way"
+"$attnfuzz" sequence --replay "$file" cache >"$out/right.log" 2>&1 || die "a right kernel fails: $(cat "$out/right.log")"
+
+sed 's/"steps"/"stepz"/' "$file" >"$out/bad.calls.json"
+"$attnfuzz" sequence --replay "$out/bad.calls.json" cache >"$out/bad.log" 2>&1
+[ $? -eq 2 ] || die "an unknown field was not refused"
+grep -q "unknown field 'stepz'" "$out/bad.log" || die "the unknown field is not named: $(cat "$out/bad.log")"
+"$attnfuzz" sequence merge >"$out/bad.log" 2>&1
+[ $? -eq 2 ] || die "a kernel without a call on pages was not refused"
