@@ -43,7 +43,7 @@ struct GeneratorConfig {
   std::optional<attn_domain> domain = {};  // what the kernel declares to take
   // The most that a case may cost, in multiply-adds (b*h*sq*sk*(dqk+dv)), approximately.
   int64_t work = 3'000'000;
-  // The most that a case with a long row may cost on a GPU, likewise. Every second case then has one (draw/long_rows.h).
+  // The most that a case with a long row may cost on a GPU, likewise. One case in ten then has one (draw/long_rows.h).
   // 0: cases are drawn for a CPU.
   int64_t device_work = 0;
   // The most elements of a tensor.

@@ -29,7 +29,7 @@ constexpr uint64_t kLongEvery = 251, kLongAt = 83;
 // case in kSplitsOf has many splits that hold keys, if the kernel has splits. One in kWideOf is wide.
 constexpr uint64_t kOrdinaryOf = 9, kFarOf = 10, kSplitsOf = 45, kWideOf = 66;
 // One in kLongRowsOf has a long row, where a GPU judges batches.
-constexpr uint64_t kLongRowsOf = 2;
+constexpr uint64_t kLongRowsOf = 10;  // a long row costs as much device time as some 25 short ones
 // Percent of the axes that a request for anything covers, and of the odd axes in a case with odd strides.
 constexpr int64_t kPercentAsked = 25, kPercentOdd = 50;
 // Percent of those classes that are kept if they leave nothing to compute. Few cases need more than one.

@@ -2,7 +2,7 @@
 //
 // A kernel may take another path from 1,024, 2,048, 8,192 or 16,384 keys on, together with a number of columns,
 // heads, splits or batch entries. Small cases never get there, and the usual draw has such lengths with one
-// head, few columns and few features. Where the cases of a batch stay on a GPU, every second case has a long
+// head, few columns and few features. Where the cases of a batch stay on a GPU, one case in ten has a long
 // row instead of the sizes that were drawn for it: 1,024 to 131,072 keys and a little more, together with up to
 // 256 columns, 64 heads and 200 splits. Queries and batch entries get what the budget leaves. All other
 // features are drawn as for any case.
