@@ -206,7 +206,7 @@ const Bad kBad[] = {
     {R"({"format":2,"new":0})", "format is 2, must be 1"},
     {R"({"format":"1"})", "format is \"1\", must be 1"},
     {R"({"format":1.0})", "format is 1.0, must be 1"},
-    {R"({"format":1,"problme":{}})", "problme is not a field of a case: those are calls, copies, dlse, dout, dout_repeated, env, format, k, lane"},
+    {R"({"format":1,"problme":{}})", "problme is not a field of a case: those are calls, copies, dlse, dout, dout_repeated, env, format, gates, k, lane"},
     {R"({"format":1,"problem":{"scael":1}})", "problem.scael is not a field of a problem: those are align, "},
     {R"({"format":1,"problem":{"a\"b":1}})", "problem.\"a\\\"b\" is not a field of a problem"},
     {R"({"format":1,"problem":7})", "problem is 7, must be an object, a problem"},
