@@ -132,9 +132,11 @@ class TrainCheck {
 
   // Each job has kernels of its own, and takes the longest batch that is left.
   void train_all() {
-    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    int usual = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    // Each worker has a context of the GPU, which takes longer to open and to close than a batch to run.
+    if (pairs_.front().forward->info().backend == ATTN_CUDA) usual = std::min(usual, 2);
     const int jobs =
-        std::min(arguments_.jobs == 0 ? cores : arguments_.jobs, static_cast<int>(batches_.size()));
+        std::min(arguments_.jobs == 0 ? usual : arguments_.jobs, static_cast<int>(batches_.size()));
     while (static_cast<int>(pairs_.size()) < jobs) pairs_.push_back(open_pair());
     const auto start = std::chrono::steady_clock::now();
     std::mutex mutex;
@@ -346,7 +348,7 @@ void add_train_step(CLI::App& app, Action& action) {
   command->add_option("--seed", arguments->seed, "of the model and its data")
       ->check(CLI::Range(uint64_t{0}, kMostCounted))
       ->capture_default_str();
-  command->add_option("--jobs", arguments->jobs, "threads, each with workers of its own; 0: one a core")
+  command->add_option("--jobs", arguments->jobs, "threads, each with workers of its own; 0: one a core, or two on a GPU")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command->add_option("--out", arguments->out, "folder for reproducers")->capture_default_str();
