@@ -97,6 +97,8 @@ void tell(const Session& session, const SessionResult& result, const std::string
   print(text);
 }
 
+const char* verdict_of(uint64_t calls) { return calls > 0 ? "passed" : "no call was made, so nothing was judged"; }
+
 Exit replay_session(const SequenceArguments& arguments, Cast& cast) {
   const auto read = decode_session(file_text(arguments.file));
   if (const auto* error = std::get_if<DecodeError>(&read)) throw UserError(arguments.file + ": " + error->message);
@@ -106,7 +108,8 @@ Exit replay_session(const SequenceArguments& arguments, Cast& cast) {
     tell(session, result, "replayed from " + arguments.file, "", arguments.verbose);
     return kFound;
   }
-  print(fmt::format("{}: {} steps, {} calls: passed\n", arguments.file, session.steps.size(), result.calls) +
+  print(fmt::format("{}: {} steps, {} calls: {}\n", arguments.file, session.steps.size(), result.calls,
+                    verdict_of(result.calls)) +
         left_out_lines(result.left_out, arguments.verbose));
   return result.calls > 0 ? kPassed : kFound;
 }
@@ -146,12 +149,10 @@ Exit run_sequence(const SequenceArguments& arguments) {
   std::string names;
   for (const auto& target : cast.opened) names += (names.empty() ? "" : ", ") + target->info().name;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  print(fmt::format("{}: {} sequences, {} steps, {} calls: passed; largest error/bound {:.2f} ({:.1f} s)\n", names,
-                    sums.sessions, sums.steps, sums.calls, sums.worst, seconds) +
+  print(fmt::format("{}: {} sequences, {} steps, {} calls: {}; largest error/bound {:.2f} ({:.1f} s)\n", names,
+                    sums.sessions, sums.steps, sums.calls, verdict_of(sums.calls), sums.worst, seconds) +
         left_out_lines(sums.left_out, arguments.verbose));
-  if (sums.calls > 0) return kPassed;
-  print("  no call was made, so nothing was judged\n");
-  return kFound;
+  return sums.calls > 0 ? kPassed : kFound;
 }
 
 }  // namespace

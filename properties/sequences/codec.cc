@@ -127,6 +127,8 @@ SessionFile file_of(const Json& json) {
   Reader in(json, "the file");
   int64_t version = 0;
   in.integer(kMark, version);
+  if (in.find(kMark) == nullptr)
+    throw Wrong{"this is no file of a sequence: it has no field '" + std::string(kMark) + "'"};
   if (version != kSessionVersion)
     throw Wrong{"'" + std::string(kMark) + "' is version " + std::to_string(version) + "; this attnfuzz reads version " +
                 std::to_string(kSessionVersion)};

@@ -29,3 +29,12 @@ sed 's/"steps"/"stepz"/' "$file" >"$out/bad.calls.json"
 grep -q "unknown field 'stepz'" "$out/bad.log" || die "the unknown field is not named: $(cat "$out/bad.log")"
 "$attnfuzz" sequence merge >"$out/bad.log" 2>&1
 [ $? -eq 2 ] || die "a kernel without a call on pages was not refused"
+
+echo '{}' >"$out/bad.calls.json"
+"$attnfuzz" sequence --replay "$out/bad.calls.json" cache >"$out/bad.log" 2>&1
+[ $? -eq 2 ] || die "a file without a version was not refused"
+grep -q "has no field 'attnfuzz_calls'" "$out/bad.log" || die "it is not said what the file lacks: $(cat "$out/bad.log")"
+echo '{"attnfuzz_calls": 1, "steps": []}' >"$out/empty.calls.json"
+"$attnfuzz" sequence --replay "$out/empty.calls.json" cache >"$out/empty.log" 2>&1
+[ $? -eq 1 ] || die "a file without calls passed"
+grep -q 'nothing was judged' "$out/empty.log" && ! grep -q passed "$out/empty.log" || die "it is not said that nothing was judged"
