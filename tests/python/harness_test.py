@@ -106,7 +106,7 @@ class Harness(unittest.TestCase):
             path = os.path.join(folder, "new_model.py")
             with open(path, "w") as f:
                 f.write(text)
-            return harness.kernelbench(path, domain=Domain(dtypes=("f32",), seq=range(1, 200), dim={32, 64}), seconds=0.5,
+            return harness.kernelbench(path, domain=Domain(dtypes=("f32",), seq=range(1, 200), dim={32, 64}), seconds=3,
                                        **WHERE)
 
     def held(self, verdict):
@@ -123,12 +123,12 @@ class Harness(unittest.TestCase):
         self.assertEqual(verdict["verdict"], "failed", verdict)
 
     def test_a_ragged_prefill(self):
-        self.held(harness.flashinfer_bench(solution(RAGGED), GQA, seconds=0.5, **WHERE))
+        self.held(harness.flashinfer_bench(solution(RAGGED), GQA, seconds=3, **WHERE))
 
     def test_a_paged_decode_that_takes_the_last_page_for_full(self):
-        self.held(harness.flashinfer_bench(solution(DECODE.replace("FULL", ""), False), PAGES, seconds=0.5, **WHERE))
+        self.held(harness.flashinfer_bench(solution(DECODE.replace("FULL", ""), False), PAGES, seconds=3, **WHERE))
         full = DECODE.replace("FULL", "\n        n = len(pages) * k_cache.shape[1]")
-        verdict = harness.flashinfer_bench(solution(full, False), PAGES, seconds=0.5, **WHERE)
+        verdict = harness.flashinfer_bench(solution(full, False), PAGES, seconds=3, **WHERE)
         self.assertEqual(verdict["verdict"], "failed", verdict)
         self.assertIn("S=1/1 ", verdict["failure"]["case"])
 
