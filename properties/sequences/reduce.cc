@@ -25,6 +25,7 @@ class Reduction {
       const Session before = best_.session;
       without_relation();
       fewer_steps();
+      fewer_sequences();
       simpler_steps();
       smaller_setup();
       if (best_.session == before) break;
@@ -65,9 +66,23 @@ class Reduction {
         const size_t begin = end > chunk ? end - chunk : 0;
         Session candidate = best_.session;
         for (size_t n = begin; n < end; ++n) drop(candidate, begin);
-        take(std::move(candidate));
+        const bool fewer = take(candidate);
+        // Without a step the pages have other numbers: another order may fail where this one does not.
+        for (uint64_t order = 1; !fewer && chunk == 1 && candidate.setup.order != 0 && order <= 3; ++order) {
+          candidate.setup.order = order;
+          if (take(candidate)) break;
+        }
         end = std::min(begin, best_.session.steps.size());
       }
+    }
+  }
+
+  // Makes one sequence of two: steps that cannot be made then, such as its second beginning, go.
+  void fewer_sequences() {
+    for (int64_t from = kMostEntries - 1; from > 0; --from) {
+      Session candidate = best_.session;
+      for (Step& step : candidate.steps) std::ranges::replace(step.entries, from, from - 1);
+      if (candidate != best_.session) take(std::move(candidate));
     }
   }
 
@@ -115,6 +130,10 @@ class Reduction {
       }
       try_step(n, [](Step& s) {
         if (s.verb == Verb::kFork) s = {Verb::kNew, {s.entries[1]}, 0, 0, s.kernel, s.stream};
+      });
+      try_step(n, [](Step& s) {
+        if (s.verb == Verb::kMove || s.verb == Verb::kFree)
+          s = {Verb::kTruncate, {s.entries[0]}, 0, 0, s.kernel, s.stream};
       });
       try_step(n, [](Step& s) {
         if (s.verb == Verb::kReplay) return;
