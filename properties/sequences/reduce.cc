@@ -25,6 +25,7 @@ class Reduction {
       const Session before = best_.session;
       without_relation();
       fewer_steps();
+      fewer_appends();
       fewer_sequences();
       simpler_steps();
       smaller_setup();
@@ -74,6 +75,20 @@ class Reduction {
         }
         end = std::min(begin, best_.session.steps.size());
       }
+    }
+  }
+
+  // Makes one append of two that follow one another, also if the second replays the first.
+  void fewer_appends() {
+    for (size_t n = best_.session.steps.size(); n-- > 1;) {
+      if (n >= best_.session.steps.size()) continue;
+      Session candidate = best_.session;
+      Step& first = candidate.steps[n - 1];
+      const Step second = repeated(candidate.steps, n);
+      if (first.verb != Verb::kAppend || second.verb != Verb::kAppend || first.entries != second.entries) continue;
+      first.count += second.count;
+      drop(candidate, n);
+      take(std::move(candidate));
     }
   }
 
