@@ -21,9 +21,9 @@
  * A query that sees no key has O = 0 and LSE = -inf, exactly; a plan may declare
  * another such LSE, and another base than e (lse_dead, lse_base). With sinks, each
  * query sees one key more (ATTN_FEATURE_SINK); with slopes, a score falls with the
- * distance of its key (ATTN_FEATURE_ALIBI). For any problem a kernel gives either a
- * clear refusal before it launches anything, or a right answer: never both wrong and
- * silent.
+ * distance of its key (ATTN_FEATURE_ALIBI); keys may stand for blocks of keys
+ * (ATTN_FEATURE_KEY_STEP). For any problem a kernel gives either a clear refusal
+ * before it launches anything, or a right answer: never both wrong and silent.
  *
  * A caller works in three steps: plan() says whether and how; the caller
  * provides plan.workspace_bytes; run() launches on env->stream and returns
@@ -293,6 +293,20 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * set. Then such a side has no part in the result. plan.merge_format tells in which format products and sums are
  * rounded. The problem has batch, heads_q = heads_kv, seq_q, dim_v, a format, seq_k = 0 and dim_qk = 1. */
 #define ATTN_FEATURE_NSA_COMBINE ((uint64_t)1 << 19)
+/* Of a forward pass: each key stands for a block of keys of a longer sequence, as ATTN_FEATURE_NSA_COMPRESS makes them
+ * (d = attn_problem.key_step, l = key_offset + 1). Key j has the position of the last key of its block:
+ *
+ *   pos(j) = j d + l - 1
+ *
+ * Whatever hides keys by their place counts positions:
+ *
+ *   visible    j >= 0 with pos(j) < len_k[b]; pos(j) <= diag(i) if causal;
+ *              diag(i) - window_left <= pos(j) <= diag(i) + window_right
+ *
+ * So are len_k[b] and diag(i): key_lengths holds the lengths of the longer sequences. An entry with room for n keys has
+ * a length from 0 to n d + l - 1; a value outside counts as the nearer end, and without key_lengths it is the largest.
+ * Bias and mask are numbered by keys. With d = l = 1 all is as without the bit. There are no slopes. */
+#define ATTN_FEATURE_KEY_STEP ((uint64_t)1 << 20)
 /* A bit of attn_kernel.features alone: the kernel has no forward pass, and is offered other operations only. */
 #define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)
 
@@ -342,8 +356,10 @@ typedef struct attn_problem {
   int64_t select; /* appended: indices of each query and KV head, at least 1 with these; else 0 */
   int64_t select_first; /* appended: the first blocks that are always chosen, with ATTN_FEATURE_NSA_SELECT; else 0 */
   int64_t select_last;  /* appended: the last ones, with ATTN_FEATURE_NSA_SELECT; else 0 */
-  int64_t key_step;   /* appended: keys from a block to the next, at least 1 with ATTN_FEATURE_NSA_COMPRESS; else 0 */
-  int64_t key_offset; /* appended: keys of a block less 1, with ATTN_FEATURE_NSA_COMPRESS; else 0 */
+  int64_t key_step;   /* appended: keys from a block to the next, at least 1 with ATTN_FEATURE_NSA_COMPRESS or _KEY_STEP,
+                         with the latter at most 2^16; else 0 */
+  int64_t key_offset; /* appended: keys of a block less 1, with ATTN_FEATURE_NSA_COMPRESS or _KEY_STEP, with the latter at
+                         most 2^16; else 0 */
 } attn_problem;
 
 /* A strided view: element (i0,i1,i2,i3) lies at data + sum i_n stride[n], in
@@ -364,7 +380,8 @@ typedef struct attn_tensors {
   attn_tensor lse;            /* (batch, heads_q, seq_q, 1), fp32, of plan.lse_base; data NULL: not wanted */
   attn_tensor bias;           /* (batch, heads_q, seq_q, seq_k), of bias_dtype */
   attn_tensor mask;           /* (batch, heads_q, seq_q, seq_k), one byte each; non-zero: may be seen */
-  const int64_t* key_lengths; /* (batch), dense, of index_dtype; a value outside 0..seq_k counts as the nearer end */
+  const int64_t* key_lengths; /* (batch), dense, of index_dtype; a value outside 0..seq_k counts as the nearer end. With
+                                 ATTN_FEATURE_KEY_STEP they are positions */
   void* workspace;            /* plan.workspace_bytes, of any content; aligned to plan.workspace_align */
   uint64_t workspace_bytes;
   /* Appended, for ATTN_FEATURE_MERGE: the results of two sides. */

@@ -399,14 +399,27 @@ inline Refusal check_combination(const attn_problem& p) {
   return {};
 }
 
-// A compression has keys and values, and nothing that hides keys but their count.
-inline Refusal check_compression(const attn_problem& p) {
-  const bool compression = (p.features & ATTN_FEATURE_NSA_COMPRESS) != 0;
-  if (compression != (p.key_step != 0) || (p.key_offset != 0 && !compression))
+// Keys are compressed by an operation, or stand for compressed keys in a forward pass.
+inline Refusal check_key_step(const attn_problem& p) {
+  constexpr int64_t kMost = int64_t{1} << 16;
+  const bool steps = (p.features & ATTN_FEATURE_KEY_STEP) != 0,
+             compressed = steps || (p.features & ATTN_FEATURE_NSA_COMPRESS) != 0;
+  if (compressed != (p.key_step != 0) || (p.key_offset != 0 && !compressed))
     return invalid(name_value("key_step", p.key_step) + " and " + name_value("key_offset", p.key_offset) +
                    ", but attn_problem.features " +
-                   (compression ? "asks for compressed keys" : "does not ask for compressed keys"));
-  if (!compression) return {};
+                   (compressed ? "asks for compressed keys" : "does not ask for compressed keys"));
+  if (!steps) return {};
+  if ((p.features & kOtherOperations) != 0) return invalid("only the forward pass has keys that stand for blocks");
+  if (p.key_step > kMost || p.key_offset > kMost)
+    return invalid(name_value("key_step", p.key_step) + " or " + name_value("key_offset", p.key_offset) +
+                   " of a forward pass is more than 2^16");
+  if (p.has_alibi) return invalid("keys that stand for blocks have no slopes");
+  return {};
+}
+
+// A compression has keys and values, and nothing that hides keys but their count.
+inline Refusal check_compression(const attn_problem& p) {
+  if ((p.features & ATTN_FEATURE_NSA_COMPRESS) == 0) return {};
   if (std::popcount(p.features & kOtherOperations) > 1) return invalid("a problem asks for two operations");
   if (p.heads_kv != p.heads_q) return invalid("a compression of keys has heads_kv = heads_q");
   if (has_more_than_rows(p) || p.ragged != 0)
@@ -562,6 +575,7 @@ inline Refusal read_call(const attn_problem* problem, const attn_tensors* tensor
   if (Refusal refusal = check_lists(call->problem)) return refusal;
   if (Refusal refusal = check_choice(call->problem)) return refusal;
   if (Refusal refusal = check_combination(call->problem)) return refusal;
+  if (Refusal refusal = check_key_step(call->problem)) return refusal;
   if (Refusal refusal = check_compression(call->problem)) return refusal;
   if (Refusal refusal = check_tensors(call->problem, call->tensors)) return refusal;
   if (Refusal refusal = check_latent(call->problem, call->tensors)) return refusal;

@@ -40,7 +40,7 @@
 
 namespace attnfuzz {
 
-inline constexpr KnownFeatures kOracleKnows = {"the oracle", kForward | ATTN_FEATURE_KV8};
+inline constexpr KnownFeatures kOracleKnows = {"the oracle", kForward | ATTN_FEATURE_KV8 | ATTN_FEATURE_KEY_STEP};
 
 // `exact`: true computes Expected::exact, which takes another product of P and V. Throws UnknownFeatures
 // (call/known_features.h) for a kind of problem that it does not know; so do the functions below.

@@ -4,7 +4,7 @@
 // traces and pictures call it, and an exported C++ program contains this text. Kernels have their own code,
 // and tests have a second implementation (tests/properties/support/second_reading.h).
 //
-//   const int64_t length = key_count(p, key_lengths[b]);
+//   const Lengths length = entry_lengths(p, p.seq_q, p.seq_k, key_lengths[b]);
 //   if (visible(p, length, i, j) && mask[j] != 0 && !hides(bias[j])) x = score(p, dot(q, k[j]), bias[j]);
 //   if (p.has_alibi) x += alibi(p, slope, length, i, j);
 //
@@ -21,12 +21,6 @@
 
 namespace attnfuzz {
 
-// The number of keys of a batch entry with this entry of key_lengths.
-template <class Problem>
-ATTN_BOTH int64_t key_count(const Problem& p, int64_t stated) {
-  return stated < 0 ? 0 : stated < p.seq_k ? stated : p.seq_k;
-}
-
 // A window may be as large as an int64_t, so sums saturate.
 ATTN_BOTH inline int64_t saturating_sum(int64_t a, int64_t b) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::numeric_limits<int64_t>::min();
@@ -34,16 +28,60 @@ ATTN_BOTH inline int64_t saturating_sum(int64_t a, int64_t b) {
   return a < kLeast - b ? kLeast : a + b;
 }
 
-// The numbers of queries and keys of a batch entry. Functions that take only a number of keys
-// assume that the entry has all seq_q queries.
+// True if each key stands for a block of keys (ATTN_FEATURE_KEY_STEP). A compression has the same fields, and keys
+// that stand for themselves.
+template <class Problem>
+ATTN_BOTH bool has_key_blocks(const Problem& p) {
+  return p.key_step > 0 && (p.features & ATTN_FEATURE_NSA_COMPRESS) == 0;
+}
+
+// The position of key j: that of the last key of its block, or j itself.
+template <class Problem>
+ATTN_BOTH int64_t position(const Problem& p, int64_t j) {
+  return has_key_blocks(p) ? j * p.key_step + p.key_offset : j;
+}
+
+// The number of keys, from key 0 on, whose positions are below `end`. There may be fewer keys in the entry.
+template <class Problem>
+ATTN_BOTH int64_t keys_below(const Problem& p, int64_t end) {
+  if (!has_key_blocks(p)) return end < 0 ? 0 : end;
+  return end <= p.key_offset ? 0 : (end - p.key_offset - 1) / p.key_step + 1;
+}
+
+// The numbers of queries and keys of a batch entry, and its length in positions: that of the sequence whose blocks the
+// keys stand for. Without key blocks it is the number of keys.
+//
+// Functions that take only a number of keys assume that the entry has all seq_q queries, and no key blocks.
 struct Lengths {
-  int64_t queries, keys;
+  int64_t queries = 0, keys = 0, positions = 0;
+
+  Lengths() = default;
+  ATTN_BOTH Lengths(int64_t of_queries, int64_t of_keys) : Lengths(of_queries, of_keys, of_keys) {}
+  ATTN_BOTH Lengths(int64_t of_queries, int64_t of_keys, int64_t of_positions)
+      : queries(of_queries), keys(of_keys), positions(of_positions) {}
 };
 
-// The key on query i's diagonal. It may lie outside of the entry's keys.
+// The largest length, in positions, of an entry with room for this many keys.
+template <class Problem>
+ATTN_BOTH int64_t most_positions(const Problem& p, int64_t room) {
+  return has_key_blocks(p) ? room * p.key_step + p.key_offset : room;
+}
+
+// The lengths of an entry with room for `room` keys and without key_lengths, and with this entry of them.
+template <class Problem>
+ATTN_BOTH Lengths entry_lengths(const Problem& p, int64_t queries, int64_t room) {
+  return {queries, room, most_positions(p, room)};
+}
+template <class Problem>
+ATTN_BOTH Lengths entry_lengths(const Problem& p, int64_t queries, int64_t room, int64_t stated) {
+  const int64_t most = most_positions(p, room), positions = stated < 0 ? 0 : stated < most ? stated : most;
+  return {queries, keys_below(p, positions), positions};
+}
+
+// The position on query i's diagonal. It may lie outside of the entry.
 template <class Problem>
 ATTN_BOTH int64_t diagonal(const Problem& p, Lengths of, int64_t i) {
-  return p.align == ATTN_BOTTOM_RIGHT ? i + of.keys - of.queries : i;
+  return p.align == ATTN_BOTTOM_RIGHT ? i + of.positions - of.queries : i;
 }
 template <class Problem>
 ATTN_BOTH int64_t diagonal(const Problem& p, int64_t keys, int64_t i) {
@@ -63,8 +101,8 @@ ATTN_BOTH KeyRange key_range(const Problem& p, Lengths of, int64_t i) {
   int64_t right = p.window_right < 0 ? std::numeric_limits<int64_t>::max() : p.window_right;
   if (p.causal) right = std::min<int64_t>(right, 0);
   KeyRange range{0, of.keys};
-  if (p.window_left >= 0) range.first = std::max(range.first, saturating_sum(diag, -p.window_left));
-  range.last = std::min(range.last, saturating_sum(saturating_sum(diag, right), 1));
+  if (p.window_left >= 0) range.first = keys_below(p, saturating_sum(diag, -p.window_left));
+  range.last = std::min(range.last, keys_below(p, saturating_sum(saturating_sum(diag, right), 1)));
   range.last = std::max(range.last, range.first);
   return range;
 }
@@ -77,7 +115,7 @@ ATTN_BOTH KeyRange key_range(const Problem& p, int64_t keys, int64_t i) {
 template <class Problem>
 ATTN_BOTH bool visible(const Problem& p, Lengths of, int64_t i, int64_t j) {
   if (j < 0 || j >= of.keys) return false;
-  const int64_t away = j - diagonal(p, of, i);
+  const int64_t away = position(p, j) - diagonal(p, of, i);
   if (p.causal && away > 0) return false;
   if (p.window_left >= 0 && away < -p.window_left) return false;
   return p.window_right < 0 || away <= p.window_right;
@@ -100,7 +138,7 @@ ATTN_BOTH inline Capped capped(double c, double x) {
   return {c * t, t};
 }
 
-// The distance of key j from query i's diagonal.
+// The distance of key j from query i's diagonal. A problem with slopes has no key blocks.
 template <class Problem>
 ATTN_BOTH int64_t distance(const Problem& p, Lengths of, int64_t i, int64_t j) {
   const int64_t away = diagonal(p, of, i) - j;

@@ -27,7 +27,7 @@ inline int key_lengths(const Case& c, const attn_plan&) {
   const Problem& p = c.problem;
   if (!p.key_lengths || p.key_lengths->empty()) return 0;
   const int64_t shortest = *std::ranges::min_element(*p.key_lengths);
-  return shortest <= 0 ? 3 : shortest < p.seq_k ? 2 : 1;
+  return shortest <= 0 ? 3 : shortest < most_positions(p, p.seq_k) ? 2 : 1;
 }
 
 // Returns 1 for packed queries plus 2 for packed keys.

@@ -82,8 +82,7 @@ Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& 
   const auto evaluate = [&](const Case& candidate) {
     Case adapted = candidate;
     std::string why;
-    if (!property.packed) unpack(adapted);
-    if (!property.kv8) set_kv8(adapted, std::nullopt);
+    keep_known(property, adapted);
     // A candidate that the property would change is another case.
     if (!property.adapt(adapted, kernel, &why) || !(adapted == candidate)) {
       Verdict verdict;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fuzz/worker/memory/owned_rows.h"
+#include "reference/semantics.h"
 
 namespace attnfuzz::worker {
 namespace {
@@ -26,7 +27,7 @@ int64_t rows_of(const wire::Request& request, const Arena& arena, TensorId id, i
   if (is_packed(p, id)) return owned_rows(request, arena, id);
   if (!of_keys(spec_of(id)) || !p.has_key_lengths) return shape_of(spec_of(id), p)[2];
   const wire::Tensor& lengths = request.tensors[static_cast<size_t>(TensorId::kKeyLengths)];
-  return std::clamp<int64_t>(index_at(p.index_dtype, arena.at(lengths.offset), b), 0, p.seq_k);
+  return entry_lengths(p, p.seq_q, p.seq_k, index_at(p.index_dtype, arena.at(lengths.offset), b)).keys;
 }
 
 // The same for keys in pages. Only slots that hold a key count.

@@ -31,7 +31,7 @@ struct ProblemField {
   // The bit that a problem sets if the field differs from `none`, or exceeds `up_to` if it has no `none`.
   uint64_t feature = 0;
   double up_to = 0;
-  // Bits of operations that read the field, if it has no bit of its own: each of them asks for it.
+  // Bits of operations that read the field: each of them asks for it. A problem of theirs does not set `feature`.
   uint64_t operations = 0;
 };
 
@@ -89,9 +89,9 @@ inline constexpr ProblemField kRows[] = {
     {ATTN_FIELD(P, select_first), kNumber, "the first blocks that are always chosen", 0, ATTN_FEATURE_NSA_SELECT},
     {ATTN_FIELD(P, select_last), kNumber, "the last blocks that are always chosen", 0, ATTN_FEATURE_NSA_SELECT},
     {.at = ATTN_FIELD(P, key_step), .meaning = kNumber, .words = "keys from a block to the next", .none = 0,
-     .operations = ATTN_FEATURE_NSA_COMPRESS},
+     .feature = ATTN_FEATURE_KEY_STEP, .operations = ATTN_FEATURE_NSA_COMPRESS},
     {.at = ATTN_FIELD(P, key_offset), .meaning = kNumber, .words = "keys of a block less 1", .none = 0,
-     .operations = ATTN_FEATURE_NSA_COMPRESS},
+     .feature = ATTN_FEATURE_KEY_STEP, .operations = ATTN_FEATURE_NSA_COMPRESS},
 };
 // clang-format on
 }  // namespace problem_table
@@ -103,7 +103,7 @@ static_assert(covers(kProblemFields, sizeof(attn_problem)), "each field of attn_
 inline uint64_t features_of(const attn_problem& p) {
   uint64_t bits = 0;
   for (const ProblemField& row : kProblemFields) {
-    if (row.feature == 0) continue;
+    if (row.feature == 0 || (p.features & row.operations) != 0) continue;
     visit(row.at, &p, [&](auto value) {
       const auto number = static_cast<double>(value);
       if (row.none ? number != *row.none : number > row.up_to) bits |= row.feature;

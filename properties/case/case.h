@@ -269,7 +269,7 @@ struct Problem {
   std::optional<Paging> paging;
   std::optional<Kv8> kv8;
   Selection selection;  // of the operations selected and nsa_select; the latter has block, select, first and last
-  int64_t key_step = 0, key_offset = 0;  // of the operation nsa_compress
+  int64_t key_step = 0, key_offset = 0;  // of the operation nsa_compress, and of a forward pass over its keys
   // Bits of attn_problem.features without a field above: the one that asks for another operation than the forward
   // pass (tensor_spec.h, kOperations), or those of a later attnfuzz. A reader that does not know a bit refuses the
   // problem by name (reference/call/known_features.h).

@@ -7,12 +7,13 @@
 
 #include "base/random.h"
 #include "properties/case/packed.h"
+#include "reference/semantics.h"
 
 namespace attnfuzz {
 int64_t held_keys(const Problem& p, int64_t b) {
   const auto at = static_cast<size_t>(b);
   if (!p.key_lengths || at >= p.key_lengths->size()) return p.seq_k;
-  return std::clamp<int64_t>((*p.key_lengths)[at], 0, p.seq_k);
+  return entry_lengths(p, p.seq_q, p.seq_k, (*p.key_lengths)[at]).keys;
 }
 
 int64_t new_rows(const Problem& p, int64_t b) {

@@ -33,8 +33,10 @@ class ListDice {
 
 // The block of the last key that position allows; -1 if it allows none.
 int64_t own_block(const Problem& p, int64_t b, int64_t i) {
-  const int64_t keys = p.key_lengths ? key_count(p, (*p.key_lengths)[static_cast<size_t>(b)]) : p.seq_k;
-  const KeyRange range = key_range(p, keys, i);
+  const Lengths lengths = p.key_lengths
+                              ? entry_lengths(p, p.seq_q, p.seq_k, (*p.key_lengths)[static_cast<size_t>(b)])
+                              : entry_lengths(p, p.seq_q, p.seq_k);
+  const KeyRange range = key_range(p, lengths, i);
   return range.last <= range.first ? kNoBlock : (range.last - 1) / std::max<int64_t>(p.selection.block, 1);
 }
 

@@ -98,13 +98,12 @@ bool saw_keys(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t i) {
   return side < 0 || visible(c.sides, b, h, i, side, c.problem.seq_q, 2);
 }
 
-int64_t key_length(const Problem& p, int64_t b) {
-  const int64_t keys = p.packed_k ? packed_length(*p.packed_k, p.seq_k, b) : p.seq_k;
-  return p.key_lengths ? std::min(keys, key_count(p, (*p.key_lengths)[b])) : keys;
-}
+int64_t key_length(const Problem& p, int64_t b) { return lengths_of(p, b).keys; }
 
 Lengths lengths_of(const Problem& p, int64_t b) {
-  return {p.packed_q ? packed_length(*p.packed_q, p.seq_q, b) : p.seq_q, key_length(p, b)};
+  const int64_t queries = p.packed_q ? packed_length(*p.packed_q, p.seq_q, b) : p.seq_q,
+                room = p.packed_k ? packed_length(*p.packed_k, p.seq_k, b) : p.seq_k;
+  return p.key_lengths ? entry_lengths(p, queries, room, (*p.key_lengths)[b]) : entry_lengths(p, queries, room);
 }
 
 int64_t rows_present(const Problem& p) {

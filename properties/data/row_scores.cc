@@ -13,7 +13,7 @@ namespace attnfuzz {
 
 namespace {
 
-constexpr KnownFeatures kKnown = {"the trace of single scores", ATTN_FEATURE_F32};
+constexpr KnownFeatures kKnown = {"the trace of single scores", ATTN_FEATURE_F32 | ATTN_FEATURE_KEY_STEP};
 
 }  // namespace
 

@@ -171,7 +171,8 @@ class Evidence {
            (empty(p.packed_k) && hangs_on(true, {"packed entries", "packed keys"}));
   }
   bool length_beyond_capacity() const {
-    return p.key_lengths && std::ranges::any_of(*p.key_lengths, [&](int64_t n) { return n > p.seq_k; }) &&
+    const int64_t most = most_positions(p, p.seq_k);
+    return p.key_lengths && std::ranges::any_of(*p.key_lengths, [&](int64_t n) { return n > most; }) &&
            hangs_on(true, {"key lengths", "the longest key length"});
   }
   bool hides_keys() const {
@@ -181,6 +182,8 @@ class Evidence {
            hangs_on(false, {"alignment"}) || hangs_on(p.mask.has_value(), {"mask", "the mask's parameter"}) ||
            hangs_on(p.bias.has_value(), {"bias", "the bias's parameter"}) ||
            hangs_on(p.key_lengths.has_value(), {"key lengths", "the longest key length"}) ||
+           hangs_on(has_key_blocks(p), {"keys of blocks", "blocks some keys apart", "blocks of several keys",
+                                        "the keys from a block to the next", "the keys of a block less 1"}) ||
            hangs_on(p.selects(), {"listed blocks", "the blocks that are listed", "-1 in lists", "empty lists",
                                   "the length of lists", "the keys of a block"});
   }

@@ -61,6 +61,7 @@ class Page {
     const auto masks = mask_words(p_);
     fact("masks", masks.empty() ? "none" : join(masks, "; "));
     if (p_.causal || p_.window_left >= 0 || p_.window_right >= 0 || p_.slopes) fact("diagonal", diagonal());
+    if (has_key_blocks(p_)) fact("positions", key_positions());
     fact("scale", number(p_.scale) + (p_.softcap != 0 ? ", softcap " + number(p_.softcap) : ""));
     for (const std::string& words : all_words(c_)) {
       if (p_.kv8 && words.starts_with("K, V in ")) fact("K and V", words.substr(8));
@@ -333,18 +334,24 @@ class Page {
     const int64_t down = largest(rows), across = largest(columns);
     return down * across == 1 ? std::string() : cat("; a cell is ", down, " x ", across);
   }
+  std::string key_positions() const {
+    const int64_t first = p_.key_offset;
+    return cat("key j stands for position ", p_.key_step == 1 ? "j" : cat("j * ", p_.key_step),
+               first == 0 ? "" : cat(" + ", first), ", the last of its block");
+  }
   std::string diagonal() const {
-    if (p_.align == ATTN_TOP_LEFT) return "query i stands at key i";
+    const std::string at = has_key_blocks(p_) ? "position" : "key";
+    if (p_.align == ATTN_TOP_LEFT) return cat("query i stands at ", at, " i");
     if (p_.packed_q || p_.packed_k)
-      return "query i stands at key i + keys - queries, those of its own packed entry";
+      return cat("query i stands at ", at, " i + ", at, "s - queries, those of its own packed entry");
     if (!p_.key_lengths) {
-      const int64_t shift = p_.seq_k - p_.seq_q;
-      return shift == 0 ? std::string("query i stands at key i")
-             : shift > 0
-                 ? cat("query i stands at key i + ", shift)
-                 : cat("query i stands at key i - ", -shift, ": the first ", -shift, " see nothing if causal");
+      const int64_t shift = most_positions(p_, p_.seq_k) - p_.seq_q;
+      const std::string i = cat("query i stands at ", at, " i");
+      return shift == 0  ? i
+             : shift > 0 ? cat(i, " + ", shift)
+                         : cat(i, " - ", -shift, ": the first ", -shift, " see nothing if causal");
     }
-    return "query i stands at key i + key_lengths[b] - " + cat(p_.seq_q);
+    return cat("query i stands at ", at, " i + key_lengths[b] - ", p_.seq_q);
   }
 
   void heading(const std::string& what) {

@@ -93,13 +93,14 @@ class Readings {
         x.causal = false;
         x.window_right = 1;
       });
+    if (has_key_blocks(p_)) key_blocks();
     if (p_.key_lengths) {
       as("key lengths were ignored", [](Problem& x) { x.key_lengths.reset(); });
       if (p_.batch > 1) {
         as("all batch entries had the key length of entry 0",
            [](Problem& x) { std::ranges::fill(*x.key_lengths, x.key_lengths->front()); });
         as("only batch entry 0 had its key length", [](Problem& x) {
-          for (size_t b = 1; b < x.key_lengths->size(); ++b) (*x.key_lengths)[b] = x.seq_k;
+          for (size_t b = 1; b < x.key_lengths->size(); ++b) (*x.key_lengths)[b] = most_positions(x, x.seq_k);
         });
       }
     }
@@ -108,6 +109,21 @@ class Readings {
       as("the mask of head 0 were that of all heads", [](Problem& x) { x.mask->broadcast.head = true; });
       as("the mask of batch entry 0 were that of all", [](Problem& x) { x.mask->broadcast.batch = true; });
     }
+  }
+
+  void key_blocks() {
+    const auto as = [&](std::string words, const Edit& edit) {
+      edited(std::move(words), FaultClass::kMask, edit);
+    };
+    as("each key stood for itself", [](Problem& x) { x.key_step = x.key_offset = 0; });
+    as("each block ended one key later", [](Problem& x) { ++x.key_offset; });
+    if (p_.key_offset > 0) {
+      as("each block ended one key sooner", [](Problem& x) { --x.key_offset; });
+      as("a block were seen from its first key on", [](Problem& x) { x.key_offset = 0; });
+    }
+    if (p_.key_step > 1) as("blocks lay one key apart", [](Problem& x) { x.key_step = 1; });
+    if (p_.key_step != p_.key_offset + 1)
+      as("blocks lay side by side", [](Problem& x) { x.key_step = x.key_offset + 1; });
   }
 
   void other_scores() {

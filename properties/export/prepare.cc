@@ -25,7 +25,7 @@ std::string unfit(const Case& c) {
   // Programs of other operations have dense entries.
   constexpr uint64_t kOfOthers = ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32;
   const KnownFeatures programs = {"a program of its own",
-                                  (operation.feature == 0 ? kForward : kOfOthers) | known};
+                                  (operation.feature == 0 ? kForward | ATTN_FEATURE_KEY_STEP : kOfOthers) | known};
   if (std::string why = unknown_features(programs, problem_of(c.problem).features); !why.empty())
     return why + ": attnfuzz replay shows the finding";
   const int64_t all = values_of(c);

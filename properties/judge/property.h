@@ -47,6 +47,8 @@ struct Property {
   bool packed = false;
   // Its runs may have K and V of 8 bits. Without this flag, K and V get the format of Q.
   bool kv8 = false;
+  // Its runs may have keys that stand for blocks. Without this flag, each key stands for itself.
+  bool key_blocks = false;
 };
 
 // True if the kernel has the operation that the property is about, and knows what its runs ask for.

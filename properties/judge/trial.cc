@@ -11,6 +11,7 @@
 #include "properties/case/as_contract.h"
 #include "properties/case/domain.h"
 #include "properties/case/geometry.h"
+#include "properties/case/key_blocks.h"
 #include "properties/case/packed.h"
 #include "properties/case/planted_rank.h"
 #include "properties/data/recipe.h"
@@ -499,6 +500,12 @@ uint64_t dice_of(const Case& c) { return finish64(c.q.seed ^ c.k.seed << 16 ^ c.
 
 }  // namespace
 
+void keep_known(const Property& property, Case& c) {
+  if (!property.packed) unpack(c);
+  if (!property.kv8) set_kv8(c, std::nullopt);
+  if (!property.key_blocks) give_up_key_blocks(c);
+}
+
 bool adapted(Case& c, const Property& property, const Target& target, std::string* why) {
   const attn_domain* declared = declared_by(target);
   const bool lies = declared && lies_within(*declared, c);
@@ -514,8 +521,7 @@ bool adapted(Case& c, const Property& property, const Target& target, std::strin
       return false;
     }
   }
-  if (!property.packed) unpack(c);
-  if (!property.kv8) set_kv8(c, std::nullopt);
+  keep_known(property, c);
   if (!property.adapt(c, target.info(), why)) return false;
   if (lies) lay_within(*declared, c);
   return true;

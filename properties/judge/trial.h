@@ -56,6 +56,9 @@ struct GivenRuns {
 // machine itself fails.
 Verdict judge(Case c, const Property& property, Target& target, const Calibration& calibration);
 
+// Takes out of a case what the property's runs do not have, by its flags.
+void keep_known(const Property& property, Case& c);
+
 // Property::adapt(). If the tensors lie as the domain declares, they still do so afterwards.
 bool adapted(Case& c, const Property& property, const Target& target, std::string* why);
 

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "properties/case/key_blocks.h"
 #include "properties/case/planted_rank.h"
 
 namespace attnfuzz {
@@ -62,6 +63,7 @@ std::vector<const Operation*> operations_for(uint64_t problem_features, uint64_t
 void make_call(const Operation& operation, Case& c, uint64_t kernel_features) {
   // Values planted in K and V are in their format, so that they change with it.
   if ((operation.known.bits & ATTN_FEATURE_KV8) == 0) set_kv8(c, std::nullopt);
+  if ((operation.known.bits & ATTN_FEATURE_KEY_STEP) == 0) give_up_key_blocks(c);
   if (operation.shape != nullptr) operation.shape(c, kernel_features);
 }
 

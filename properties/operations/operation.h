@@ -87,7 +87,7 @@ const Operation* operation_for(uint64_t problem_features, uint64_t kernel_featur
 // All operations that operation_for() may give, whatever the dice; empty if the kernel has none.
 std::vector<const Operation*> operations_for(uint64_t problem_features, uint64_t kernel_features);
 // Turns a drawn case into a call of the operation. It removes features that the operation does not know and
-// that other fields depend on, as K and V of 8 bits, and calls Operation::shape().
+// that other fields depend on, as K and V of 8 bits or keys that stand for blocks, and calls Operation::shape().
 void make_call(const Operation& operation, Case& c, uint64_t kernel_features);
 // All operations, in the order of CMakeLists.txt. forward is the first.
 std::span<const Operation* const> all_operations();

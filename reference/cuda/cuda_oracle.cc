@@ -110,7 +110,7 @@ class CudaOracle final : public FastOracle {
                                     std::string* why) override {
     if ((problem.features & ATTN_FEATURE_MERGE) != 0)
       return evaluate_sides(problem, host, plan, calibration, sample, why);
-    *why = unknown_features({"the oracle on a GPU", kForward}, problem.features);
+    *why = unknown_features({"the oracle on a GPU", kForward | ATTN_FEATURE_KEY_STEP}, problem.features);
     if (!why->empty()) return std::nullopt;
     if (problem.has_sink && plan.lse_sink) {
       *why = "an LSE that leaves the sink out";

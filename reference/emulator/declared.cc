@@ -9,7 +9,7 @@ namespace attnfuzz::emulator {
 std::string left_open(const attn_problem& problem, const attn_plan& plan) {
   // fp32 inputs are left open below, by p_format.
   constexpr uint64_t kKnown =
-      ATTN_FEATURE_F32 | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED;
+      ATTN_FEATURE_F32 | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED | ATTN_FEATURE_KEY_STEP;
   if (std::string why = unknown_features({"the emulator", kKnown}, problem.features); !why.empty()) return why;
   const bool fused = plan.scale_mode == ATTN_SCALE_FUSED, split = plan.num_splits > 1;
   const bool plain = problem.softcap == 0 && problem.bias_dtype == ATTN_NONE;

@@ -59,13 +59,14 @@ bool lists(const attn_problem& problem, const attn_tensors& tensors, int64_t b, 
 }  // namespace
 
 int64_t key_length(const attn_problem& problem, const attn_tensors& tensors, int64_t b) {
-  const int64_t keys = Sequences(problem, tensors).keys.length(b);
-  if (!problem.has_key_lengths) return keys;
-  return std::min(keys, key_count(problem, index_at(problem.index_dtype, tensors.key_lengths, b)));
+  return lengths_of(problem, tensors, b).keys;
 }
 
 Lengths lengths_of(const attn_problem& problem, const attn_tensors& tensors, int64_t b) {
-  return {Sequences(problem, tensors).queries.length(b), key_length(problem, tensors, b)};
+  const Sequences sequences(problem, tensors);
+  const int64_t queries = sequences.queries.length(b), room = sequences.keys.length(b);
+  if (!problem.has_key_lengths) return entry_lengths(problem, queries, room);
+  return entry_lengths(problem, queries, room, index_at(problem.index_dtype, tensors.key_lengths, b));
 }
 
 std::vector<int64_t> take_absent(const attn_problem& problem, const attn_tensors& tensors, std::vector<int64_t>* rows) {

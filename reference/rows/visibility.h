@@ -19,9 +19,9 @@
 
 namespace attnfuzz {
 
-// len_k[b]: of key_lengths, clamped to 0..seq_k, and no more than a packed entry has; else all that the entry has.
+// The keys of a batch entry: those that key_lengths says, no more than it has room for; else all that it has room for.
 int64_t key_length(const attn_problem& problem, const attn_tensors& tensors, int64_t b);
-// len_q[b] and len_k[b].
+// len_q[b], the keys of the entry, and len_k[b].
 Lengths lengths_of(const attn_problem& problem, const attn_tensors& tensors, int64_t b);
 
 // Takes out of `rows` (of RowSpace, ascending) those of queries that a packed entry lacks, and returns them.

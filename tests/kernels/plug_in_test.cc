@@ -583,6 +583,33 @@ TEST(PlugIn, ACompressionHasKeysAndSteps) {
   EXPECT_EQ(answer(kStages, x).status, ATTN_OK) << "without keys, all rows are 0";
 }
 
+struct Blocks : One {
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_KEY_STEP | ATTN_FEATURE_ALIBI | ATTN_FEATURE_BACKWARD;
+};
+
+TEST(PlugIn, KeysStandForBlocksInAForwardPassWithoutSlopes) {
+  constexpr attn_kernel kBlocks = attn::plug_in<Blocks>(), kOther = attn::plug_in<Paged>();
+  Offer x;
+  x.env.backend = ATTN_CUDA, x.env.variant = 0;
+  x.dense();
+  x.problem.features = ATTN_FEATURE_KEY_STEP, x.problem.key_step = 16, x.problem.key_offset = 31;
+  EXPECT_EQ(answer(kBlocks, x).status, ATTN_OK) << answer(kBlocks, x).reason;
+  const auto refuses = [&](void (*change)(attn_problem&), const char* words) {
+    Offer other = x;
+    change(other.problem);
+    const Told told = answer(kBlocks, other);
+    EXPECT_EQ(told.status, ATTN_INVALID) << words;
+    EXPECT_NE(told.reason.find(words), std::string::npos) << told.reason;
+  };
+  refuses([](attn_problem& p) { p.key_step = 0; }, "asks for compressed keys");
+  refuses([](attn_problem& p) { p.key_offset = -1; }, "key_offset = -1 is outside");
+  refuses([](attn_problem& p) { p.features = 0; }, "does not ask for compressed keys");
+  refuses([](attn_problem& p) { p.key_step = (int64_t{1} << 16) + 1; }, "more than 2^16");
+  refuses([](attn_problem& p) { p.features |= ATTN_FEATURE_ALIBI, p.has_alibi = 1; }, "no slopes");
+  refuses([](attn_problem& p) { p.features |= ATTN_FEATURE_BACKWARD; }, "only the forward pass");
+  EXPECT_EQ(answer(kOther, x).status, ATTN_UNSUPPORTED) << "a kernel that does not know the bit";
+}
+
 TEST(PlugIn, ACombinationHasThreeSidesAndGates) {
   static uint16_t data[64] = {};
   StageOffer x(ATTN_FEATURE_NSA_COMBINE);

@@ -1,13 +1,16 @@
-// A compression of keys (ATTN_FEATURE_NSA_COMPRESS): the keys of a block, and those from a block to the next.
+// Blocks of keys: the keys of a block, and those from a block to the next. A compression makes them
+// (ATTN_FEATURE_NSA_COMPRESS), and the keys of a forward pass may stand for them (key_blocks.cc).
 #include <algorithm>
 
 #include "properties/case/feature.h"
 #include "properties/case/packed.h"
+#include "reference/semantics.h"
 
 namespace attnfuzz::feature {
 namespace {
 
-bool has(const Case& c) { return c.problem.compresses(); }
+bool compresses(const Case& c) { return c.problem.compresses(); }
+bool has(const Case& c) { return compresses(c) || has_key_blocks(c.problem); }
 
 // What a compression has. The rest has its default.
 Problem without_others(const Problem& p) {
@@ -21,10 +24,8 @@ Problem without_others(const Problem& p) {
 
 void tidy(Case& c) {
   Problem& p = c.problem;
-  if (!has(c)) {
-    p.key_step = p.key_offset = 0;
-    return;
-  }
+  if (!has(c)) p.key_step = p.key_offset = 0;
+  if (!compresses(c)) return;
   unpack(c);
   p = without_others(p);
   p.key_step = std::max<int64_t>(p.key_step, 1);
@@ -33,11 +34,10 @@ void tidy(Case& c) {
 
 Complaint illegal(const Case& c) {
   const Problem& p = c.problem;
-  if (!has(c)) {
-    if (p.key_step != 0 || p.key_offset != 0)
-      return "key_step or key_offset is set, but the problem asks for no compressed keys";
-    return std::nullopt;
-  }
+  const bool without = !compresses(c) && (!has(c) || (p.features & kOperations) != 0);
+  if (without && (p.key_step != 0 || p.key_offset != 0))
+    return "key_step or key_offset is set, but the problem asks for no compressed keys";
+  if (!compresses(c)) return std::nullopt;
   if ((p.features & kOperations) != ATTN_FEATURE_NSA_COMPRESS) return "the problem asks for two operations";
   if (auto why = outside("key_step", p.key_step, 1, kMaxSize)) return why;
   if (auto why = outside("key_offset", p.key_offset, 0, kMaxSize)) return why;
@@ -83,7 +83,7 @@ constexpr ShrinkInteger integer(const char* name, int64_t least) {
 // Tiled::p has sizes of its own where no query sees a key.
 bool is_incomplete(const Tiled& x) {
   const Problem& p = x.c.problem;
-  return has(x.c) && p.seq_k % p.key_step != 0;
+  return compresses(x.c) && p.seq_k % p.key_step != 0;
 }
 
 }  // namespace
@@ -109,15 +109,15 @@ extern constinit const Feature compressing = {
     .mutations = {step},
     .refusals = none,  // a kernel that does not know it is never asked for it
     .tags = {{"compression: blocks overlap",
-              [](const Tiled& x) { return has(x.c) && x.c.problem.key_step <= x.c.problem.key_offset; }},
+              [](const Tiled& x) { return compresses(x.c) && x.c.problem.key_step <= x.c.problem.key_offset; }},
              {"compression: keys between blocks",
-              [](const Tiled& x) { return has(x.c) && x.c.problem.key_step > x.c.problem.key_offset + 1; }},
+              [](const Tiled& x) { return compresses(x.c) && x.c.problem.key_step > x.c.problem.key_offset + 1; }},
              {"compression: an incomplete last block", is_incomplete}},
     .words = {{Section::kMask, 5,
                [](const Case& c, Sentence& words) {
                  const Problem& p = c.problem;
                  if (!has(c)) return;
-                 words.push_back(cat("blocks of ", p.key_offset + 1, p.key_offset == 0 ? " key, " : " keys, ",
+                 words.push_back(cat(compresses(c) ? "" : "keys of ", "blocks of ", p.key_offset + 1, p.key_offset == 0 ? " key, " : " keys, ",
                                      p.key_step, p.key_step == 1 ? " key apart" : " keys apart"));
                }}},
     .tidy = tidy,

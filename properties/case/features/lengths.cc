@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "properties/case/feature.h"
+#include "reference/semantics.h"
 
 namespace attnfuzz::feature {
 namespace {
@@ -78,7 +79,8 @@ extern constinit const Feature lengths = {
                          [](Case& c, int64_t n) {
                            c.problem.seq_k = n;
                            if (c.problem.key_lengths) {
-                             for (int64_t& length : *c.problem.key_lengths) length = std::min(length, n);
+                             const int64_t most = most_positions(c.problem, n);
+                             for (int64_t& length : *c.problem.key_lengths) length = std::min(length, most);
                            }
                          }}},
     .alternatives = none,

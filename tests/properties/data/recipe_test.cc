@@ -104,6 +104,7 @@ TEST(Recipe, SumsOfFillsAreExact) {
 Case remapped(uint64_t n) {
   GeneratorConfig config;
   config.work = 20'000;
+  config.features = ATTN_FEATURE_KEY_STEP;
   Case c = draw(config, 21, n);
   const Problem& p = c.problem;
   if (n % 2 == 1) {
@@ -121,7 +122,7 @@ bool same(double a, double b) { return std::isnan(a) ? std::isnan(b) : a == b; }
 
 TEST(Recipe, LayoutWritesWhatItSaysAndSeesAsTheOracleDoes) {
   Arena arena;
-  int64_t values = 0, pairs = 0;
+  int64_t values = 0, pairs = 0, of_blocks = 0;
   for (uint64_t n = 0; n < 200; ++n) {
     const Case c = remapped(n);
     ASSERT_FALSE(illegal(c)) << *illegal(c);
@@ -146,7 +147,8 @@ TEST(Recipe, LayoutWritesWhatItSaysAndSeesAsTheOracleDoes) {
                 << "case " << n << " at " << b << " " << h << " " << i << " " << j;
             ASSERT_EQ(sees(laid.problem(), t, b, h, i, j), seen)
                 << "case " << n << " at " << b << " " << h << " " << i << " " << j;
-            const KeyRange range = key_range(p, key_length(p, b), i);
+            const KeyRange range = key_range(p, lengths_of(p, b), i);
+            of_blocks += seen && has_key_blocks(p);
             ASSERT_TRUE(!seen || (range.first <= j && j < range.last)) << "case " << n << " key " << j;
           }
         }
@@ -155,6 +157,7 @@ TEST(Recipe, LayoutWritesWhatItSaysAndSeesAsTheOracleDoes) {
   }
   EXPECT_GT(values, 10'000);
   EXPECT_GT(pairs, 10'000);
+  EXPECT_GT(of_blocks, 100);
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST(CompressionShape, FieldsThatItLacksAreRefused) {
   expect_refused(c, [](Case& x) { x.q.kind = FillKind::kGaussian; });
   expect_refused(c, [](Case& x) { x.problem.packed_k = Packing{}; });
   expect_refused(c, [](Case& x) { x.problem.features |= ATTN_FEATURE_NSA_COMBINE; });
-  expect_refused(Case{}, [](Case& x) { x.problem.key_step = 1; });
+  expect_refused(Case{}, [](Case& x) { x.problem.key_offset = 1; });
 }
 
 TEST(CombinationShape, EveryDrawnCaseBecomesALegalCombination) {

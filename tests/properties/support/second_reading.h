@@ -19,12 +19,16 @@ inline bool sees_by_second_reading(const Case& c, int64_t b, int64_t h, int64_t 
     return other > 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
   };
   const Problem& p = c.problem;
-  const int64_t length = p.key_lengths ? std::clamp<int64_t>((*p.key_lengths)[b], 0, p.seq_k) : p.seq_k;
-  if (j < 0 || j >= length) return false;
+  // Key j stands for the keys from first to last of a longer sequence: it is there if they are, and seen if the last is.
+  const bool blocks = p.key_step > 0;
+  const int64_t first = blocks ? j * p.key_step : j, last = blocks ? first + p.key_offset : j;
+  const int64_t longest = blocks ? p.seq_k * p.key_step + p.key_offset : p.seq_k;
+  const int64_t length = p.key_lengths ? std::clamp<int64_t>((*p.key_lengths)[b], 0, longest) : longest;
+  if (j < 0 || j >= p.seq_k || last >= length) return false;
   const int64_t diagonal = p.align == ATTN_TOP_LEFT ? i : i + length - p.seq_q;
-  if (p.causal && j > diagonal) return false;
-  if (p.window_left >= 0 && j < sum(diagonal, -p.window_left)) return false;
-  if (p.window_right >= 0 && j > sum(diagonal, p.window_right)) return false;
+  if (p.causal && last > diagonal) return false;
+  if (p.window_left >= 0 && last < sum(diagonal, -p.window_left)) return false;
+  if (p.window_right >= 0 && last > sum(diagonal, p.window_right)) return false;
   if (p.mask && !mask_at(c, b, h, i, j)) return false;
   return !p.bias || value_at(c, TensorId::kBias, b, h, i, j) != -std::numeric_limits<double>::infinity();
 }

@@ -146,7 +146,7 @@ TEST(CudaOracle, RefusesAKindOfProblemThatItDoesNotKnow) {
   int operations = 0;
   for (int n = 0; n < 64; ++n) {
     const uint64_t bit = uint64_t{1} << n;
-    if ((bit & (kForward | ATTN_FEATURE_MERGE)) == 0) refuses(bit, bit), operations += (bit & kOperations) != 0;
+    if ((bit & (kForward | ATTN_FEATURE_KEY_STEP | ATTN_FEATURE_MERGE)) == 0) refuses(bit, bit), operations += (bit & kOperations) != 0;
     if ((bit & kMergeKnows.bits) == 0) refuses(bit | ATTN_FEATURE_MERGE, bit);
   }
   EXPECT_EQ(operations, std::popcount(kOperations) - 1) << "all but the merge";

@@ -201,7 +201,8 @@ TEST(FeatureNames, AreEachOfSomeCase) {
   config.variants = 2;
   config.splits = true;
   config.features = ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT | ATTN_FEATURE_ALIBI |
-                    ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED | ATTN_FEATURE_KV8;
+                    ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED | ATTN_FEATURE_KV8 |
+                    ATTN_FEATURE_KEY_STEP;
   for (uint64_t i = 0; i < 3000; ++i) meet(draw(config, 1, i));
   // A case that is drawn once in thousands.
   Case rare;

@@ -1,0 +1,12 @@
+// Keys of a forward pass that stand for blocks of keys (ATTN_FEATURE_KEY_STEP), in a case.
+#pragma once
+
+#include "properties/case/case.h"
+
+namespace attnfuzz {
+
+// Makes each key stand for itself. A key length becomes the number of keys that the entry had. A compression
+// stays as it is.
+void give_up_key_blocks(Case& c);
+
+}  // namespace attnfuzz
