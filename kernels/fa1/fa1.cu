@@ -21,7 +21,8 @@ struct Fa1 {
       "one-pass FlashAttention forward, wgmma and tensor copies on sm_90a, else mma.m16n8k16 and cp.async";
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr uint64_t kFeatures =
-      ATTN_FEATURE_SINK | ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED;
+      ATTN_FEATURE_SINK | ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED |
+      ATTN_FEATURE_KEY_STEP;
   static constexpr std::array kVariants = {"small", "large"};
   static constexpr const attn_build* kBuild = &attn_build_identity;
 

@@ -91,6 +91,8 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
     p.async_v = by_eight(p.v, p.dim_v);
   }
 
+  if (problem.key_step != 0) p.blocks = {problem.key_step, problem.key_offset};
+
   // sigma must be a normal number: a hidden score times 0 would be NaN.
   const float sigma = std::fabs(problem.scale) * kLog2e;
   const bool fused = problem.softcap == 0 && problem.bias_dtype == ATTN_NONE && !problem.has_alibi &&
@@ -134,8 +136,9 @@ std::string copy_path(const ForwardParams& params) {
   if (!params.async_v) slow += 'v';
   const bool ragged = params.ragged.cu_q != nullptr || params.ragged.cu_k != nullptr;
   const bool paged = params.paged.table != nullptr;
+  const bool steps = params.blocks.step != 1 || params.blocks.offset != 0;
   return std::string(ragged ? "ragged " : "") + (paged ? "paged " : "") +
-         (params.narrow.dtype != 0 ? "narrow " : "") +
+         (params.narrow.dtype != 0 ? "narrow " : "") + (steps ? "steps " : "") +
          (slow.empty() ? "cp.async" : "elementwise(" + slow + ")");
 }
 

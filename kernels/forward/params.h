@@ -67,6 +67,12 @@ struct Paged {
   uint32_t page_size;
 };
 
+// Keys that stand for blocks of keys (ATTN_FEATURE_KEY_STEP): key j has the position j * step + offset. Lengths, the
+// diagonal and windows count positions.
+struct KeyBlocks {
+  int64_t step = 1, offset = 0;
+};
+
 struct ForwardParams {
   Strided q, k, v, o, lse, bias, mask;
   Sinks sinks;
@@ -89,6 +95,7 @@ struct ForwardParams {
   float scale, softcap;  // kGeneral
   attn_probe probe;      // values null: none
   Narrow narrow;
+  KeyBlocks blocks;
 };
 
 // The keys that query i of batch b may see are an interval, before mask and bias.
@@ -102,11 +109,19 @@ __device__ inline int64_t key_length(const ForwardParams& p, int64_t b) {
   return length < 0 ? 0 : length > p.seq_k ? p.seq_k : length;
 }
 
+// The number of keys, from key 0 on, whose positions are below `end`.
+__device__ inline int64_t keys_below(const ForwardParams& p, int64_t end) {
+  const int64_t past = end - p.blocks.offset;
+  if (past <= 0) return 0;
+  return p.blocks.step == 1 ? past : (past - 1) / p.blocks.step + 1;
+}
+
 // The rows of a batch entry: where they begin in Q, O and LSE and in K and V, and how many there are. Of dense tensors
 // they begin at 0.
 struct Entry {
   int64_t first_query, queries;
   int64_t first_key, keys;
+  int64_t positions;  // its length: as many as keys, unless these stand for blocks
 };
 
 __device__ inline int64_t index_at(const ForwardParams& p, const void* array, int64_t n) {
@@ -115,7 +130,7 @@ __device__ inline int64_t index_at(const ForwardParams& p, const void* array, in
 
 // Takes any problem. Paths that take only dense entries and int64_t lengths call key_length() instead.
 __device__ inline Entry entry_of(const ForwardParams& p, int64_t b) {
-  Entry entry = {0, p.seq_q, 0, p.seq_k};
+  Entry entry = {0, p.seq_q, 0, p.seq_k, 0};
   if (p.ragged.cu_q != nullptr) {
     entry.first_query = index_at(p, p.ragged.cu_q, b);
     entry.queries = index_at(p, p.ragged.cu_q, b + 1) - entry.first_query;
@@ -124,10 +139,12 @@ __device__ inline Entry entry_of(const ForwardParams& p, int64_t b) {
     entry.first_key = index_at(p, p.ragged.cu_k, b);
     entry.keys = index_at(p, p.ragged.cu_k, b + 1) - entry.first_key;
   }
+  entry.positions = entry.keys * p.blocks.step + p.blocks.offset;
   if (p.key_lengths != nullptr) {
     const int64_t length = index_at(p, p.key_lengths, b);
-    entry.keys = length < 0 ? 0 : length > entry.keys ? entry.keys : length;
+    entry.positions = length < 0 ? 0 : length > entry.positions ? entry.positions : length;
   }
+  entry.keys = keys_below(p, entry.positions);
   return entry;
 }
 
@@ -150,21 +167,21 @@ __device__ const T* key_row(const ForwardParams& p, const Strided& tensor, int64
   return tensor.at<const T>(at.first, kv_head, at.row);
 }
 
-// The key on query i's diagonal.
+// The position on query i's diagonal.
 __device__ inline int64_t diagonal_of(const ForwardParams& p, const Entry& entry, int64_t i) {
-  return p.bottom_right ? i + entry.keys - entry.queries : i;
+  return p.bottom_right ? i + entry.positions - entry.queries : i;
 }
 __device__ inline int64_t diagonal_of(const ForwardParams& p, int64_t length, int64_t i) {
-  return diagonal_of(p, Entry{0, p.seq_q, 0, length}, i);
+  return diagonal_of(p, Entry{0, p.seq_q, 0, length, length}, i);
 }
 
 __device__ inline KeyRange visible_range(const ForwardParams& p, const Entry& entry, int64_t i) {
   const int64_t diagonal = diagonal_of(p, entry, i);
-  const int64_t begin = diagonal - p.left, end = diagonal + p.right + 1;
-  return {begin > 0 ? begin : 0, end < entry.keys ? end : entry.keys};
+  const int64_t begin = keys_below(p, diagonal - p.left), end = keys_below(p, diagonal + p.right + 1);
+  return {begin, end < entry.keys ? end : entry.keys};
 }
 __device__ inline KeyRange visible_range(const ForwardParams& p, int64_t length, int64_t i) {
-  return visible_range(p, Entry{0, p.seq_q, 0, length}, i);
+  return visible_range(p, Entry{0, p.seq_q, 0, length, length}, i);
 }
 
 }  // namespace attn

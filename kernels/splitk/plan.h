@@ -271,7 +271,9 @@ struct SplitkOn {
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr uint64_t kFeatures =
       ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT | ATTN_FEATURE_ALIBI |
-      (kPaths.general ? ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED | ATTN_FEATURE_KV8 : 0);
+      (kPaths.general
+           ? ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED | ATTN_FEATURE_KV8 | ATTN_FEATURE_KEY_STEP
+           : 0);
   static constexpr const attn_build* kBuild = &attn_build_identity;
 
   static Refusal plan(const Call& call, attn_plan* plan) { return splitk::plan_splits<kPaths>(call, plan); }
