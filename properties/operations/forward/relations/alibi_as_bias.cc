@@ -1,7 +1,5 @@
 // A slope is a bias of -slope * distance. The same kernel computes both, by different code: a distance from another
 // diagonal, from the start of a tile, or without the offset of a decode shows.
-#include <algorithm>
-
 #include "properties/operations/forward/relations/tools.h"
 #include "reference/semantics.h"
 
@@ -23,15 +21,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   p.slopes->kind = of_few_bits(p.slopes->kind);
   p.bias.reset();
   c.planted.clear();
-  const auto many = [&] { return p.batch * p.heads_q * p.seq_q * p.seq_k > kMostPlanted; };
-  if (many()) p.seq_k = std::min<int64_t>(p.seq_k, 1024);
-  if (many()) p.heads_kv = std::min<int64_t>(p.heads_kv, 2), p.heads_q = p.heads_kv;
-  if (many() && p.batch > 2) {
-    p.batch = 2;
-    if (p.key_lengths) p.key_lengths->resize(2);
-  }
-  if (many()) p.seq_q = std::max<int64_t>(kMostPlanted / (p.batch * p.heads_q * p.seq_k), 1);
-  fit(c);
+  keep_few_pairs(c, kMostPlanted);
   return true;
 }
 

@@ -58,6 +58,7 @@ extern const Property alone = {.name = "alone",
                                .statement = "one batch entry and one head computed alone give the same rows",
                                .adapt = adapt,
                                .check = check,
-                               .kv8 = true};
+                               .kv8 = true,
+                               .key_blocks = true};
 
 }  // namespace attnfuzz::relations

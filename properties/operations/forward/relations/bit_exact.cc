@@ -126,6 +126,7 @@ extern const Property bit_exact = {
     .adapt = adapt,
     .check = check,
     .asks_target = true,
-    .packed = true};
+    .packed = true,
+    .key_blocks = true};
 
 }  // namespace attnfuzz::relations

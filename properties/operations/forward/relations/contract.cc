@@ -168,6 +168,19 @@ std::vector<Nonsense> nonsense_scales() {
           {"kv_dtype = 5", [](Offer& x) { make_narrow(x), x.problem.kv_dtype = 5; }}};
 }
 
+// Asks for keys that stand for blocks, with the tensors of a dense call.
+void make_key_blocks(Offer& x, int64_t step, int64_t offset) {
+  x.problem.features |= ATTN_FEATURE_KEY_STEP;
+  x.problem.key_step = step, x.problem.key_offset = offset;
+}
+
+std::vector<Nonsense> nonsense_blocks() {
+  return {{"key_step = 0 with its feature bit", [](Offer& x) { make_key_blocks(x, 0, 0); }},
+          {"key_step = -1", [](Offer& x) { make_key_blocks(x, -1, 0); }},
+          {"key_step = 2^17", [](Offer& x) { make_key_blocks(x, int64_t{1} << 17, 0); }},
+          {"key_offset = -1", [](Offer& x) { make_key_blocks(x, 1, -1); }}};
+}
+
 PlanReply plan(Trial& trial, const Offer& offer) {
   return trial.target().plan(offer.problem, offer.tensors, offer.env);
 }
@@ -181,6 +194,8 @@ bool refuses_nonsense(Trial& trial, const Offer& sense) {
     std::ranges::move(nonsense_pages(), std::back_inserter(all));
   if ((trial.target().info().features & ATTN_FEATURE_KV8) != 0 && !sense.problem.latent)
     std::ranges::move(nonsense_scales(), std::back_inserter(all));
+  if ((trial.target().info().features & ATTN_FEATURE_KEY_STEP) != 0 && !sense.problem.has_alibi)
+    std::ranges::move(nonsense_blocks(), std::back_inserter(all));
   if ((trial.target().info().features & ATTN_FEATURE_F32) == 0)
     all.push_back({"dtype = fp32", [](Offer& x) { x.problem.dtype = ATTN_F32; }});
   if (sense.problem.latent)

@@ -47,6 +47,7 @@ extern const Property gqa = {
     .statement = "grouped-query attention equals multi-head attention with K and V heads repeated",
     .adapt = adapt,
     .check = check,
-    .kv8 = true};
+    .kv8 = true,
+    .key_blocks = true};
 
 }  // namespace attnfuzz::relations

@@ -46,6 +46,7 @@ extern const Property hull = {.name = "hull",
                               .statement = "every element of O lies in the hull of the visible values of its column",
                               .adapt = any_case,
                               .check = check,
-                              .kv8 = true};
+                              .kv8 = true,
+                              .key_blocks = true};
 
 }  // namespace attnfuzz::relations

@@ -90,6 +90,7 @@ extern const Property layout = {"layout",
                                 /*ask=*/nullptr,
                                 /*features=*/0,
                                 /*packed=*/true,
-                                /*kv8=*/true};
+                                /*kv8=*/true,
+                                /*key_blocks=*/true};
 
 }  // namespace attnfuzz::relations

@@ -44,6 +44,7 @@ extern const Property mask_as_bias = {.name = "mask_as_bias",
                                       .adapt = adapt,
                                       .check = check,
                                       .packed = true,
-                                      .kv8 = true};
+                                      .kv8 = true,
+                                      .key_blocks = true};
 
 }  // namespace attnfuzz::relations

@@ -33,6 +33,7 @@ extern const Property packed_alone = {.name = "packed_alone",
                                        .check = check,
                                        .features = ATTN_FEATURE_RAGGED,
                                        .packed = true,
-                                       .kv8 = true};
+                                       .kv8 = true,
+                                       .key_blocks = true};
 
 }  // namespace attnfuzz::relations

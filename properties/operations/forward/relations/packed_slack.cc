@@ -49,6 +49,7 @@ extern const Property packed_slack = {.name = "packed_slack",
                                        .check = check,
                                        .features = ATTN_FEATURE_RAGGED,
                                        .packed = true,
-                                       .kv8 = true};
+                                       .kv8 = true,
+                                       .key_blocks = true};
 
 }  // namespace attnfuzz::relations

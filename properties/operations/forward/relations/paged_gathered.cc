@@ -30,6 +30,7 @@ extern const Property paged_gathered = {.name = "paged_gathered",
                                         .check = check,
                                         .features = ATTN_FEATURE_PAGED,
                                         .packed = true,
-                                        .kv8 = true};
+                                        .kv8 = true,
+                                        .key_blocks = true};
 
 }  // namespace attnfuzz::relations

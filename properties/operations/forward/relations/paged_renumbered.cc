@@ -55,6 +55,7 @@ extern const Property paged_renumbered = {
     .check = check,
     .features = ATTN_FEATURE_PAGED,
     .packed = true,
-    .kv8 = true};
+    .kv8 = true,
+    .key_blocks = true};
 
 }  // namespace attnfuzz::relations

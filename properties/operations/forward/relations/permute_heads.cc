@@ -34,6 +34,7 @@ extern const Property permute_heads = {.name = "permute_heads",
                                        .adapt = adapt,
                                        .check = check,
                                        .packed = true,
-                                       .kv8 = true};
+                                       .kv8 = true,
+                                       .key_blocks = true};
 
 }  // namespace attnfuzz::relations

@@ -21,6 +21,7 @@ extern const Property reference = {
     /*ask=*/nullptr,
     /*features=*/0,
     /*packed=*/true,
-    /*kv8=*/true};
+    /*kv8=*/true,
+    /*key_blocks=*/true};
 
 }  // namespace attnfuzz::relations

@@ -59,6 +59,7 @@ extern const Property repeat = {
     /*ask=*/nullptr,
     /*features=*/0,
     /*packed=*/true,
-    /*kv8=*/true};
+    /*kv8=*/true,
+    /*key_blocks=*/true};
 
 }  // namespace attnfuzz::relations

@@ -39,6 +39,7 @@ extern const Property replan = {"replan",
                                 /*ask=*/nullptr,
                                 /*features=*/0,
                                 /*packed=*/true,
-                                /*kv8=*/true};
+                                /*kv8=*/true,
+                                /*key_blocks=*/true};
 
 }  // namespace attnfuzz::relations

@@ -35,6 +35,7 @@ extern const Property splits = {.name = "splits",
                                 .check = check,
                                 .needs_stages = true,
                                 .packed = true,
-                                .kv8 = true};
+                                .kv8 = true,
+                                .key_blocks = true};
 
 }  // namespace attnfuzz::relations

@@ -198,6 +198,19 @@ void fit(Case& c) {
   if (!illegal(narrow)) c.layout = narrow.layout;
 }
 
+void keep_few_pairs(Case& c, int64_t most) {
+  Problem& p = c.problem;
+  const auto many = [&] { return p.batch * p.heads_q * p.seq_q * p.seq_k > most; };
+  if (many()) p.seq_k = std::min<int64_t>(p.seq_k, 1024);
+  if (many()) p.heads_kv = std::min<int64_t>(p.heads_kv, 2), p.heads_q = p.heads_kv;
+  if (many() && p.batch > 2) {
+    p.batch = 2;
+    if (p.key_lengths) p.key_lengths->resize(2);
+  }
+  if (many()) p.seq_q = std::max<int64_t>(most / (p.batch * p.heads_q * p.seq_k), 1);
+  fit(c);
+}
+
 void show_everything(Problem& p) {
   p.causal = false;
   p.window_left = p.window_right = -1;

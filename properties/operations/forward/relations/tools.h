@@ -82,6 +82,9 @@ std::optional<Pair> visible_pair(const Case& c, uint64_t salt);
 // Gives up layouts that do not fit changed sizes: spreads first, then all.
 void fit(Case& c);
 
+// Lowers the sizes until the problem has at most `most` pairs of a query and a key, or has one query for each head.
+void keep_few_pairs(Case& c, int64_t most);
+
 // Removes everything that hides keys.
 void show_everything(Problem& p);
 

@@ -101,6 +101,24 @@ TEST(Kv8As16, FindsAScaleOfAnotherKey) {
   EXPECT_EQ(judge(c, *find_property("kv8_as_16"), wrong, documented()).outcome, Outcome::kFail);
 }
 
+TEST(KeyBlocks, RelationsHoldForARightKernelAndFindOneThatSeesABlockEarly) {
+  constexpr uint64_t kBlocks = OracleTarget::kForward | ATTN_FEATURE_KEY_STEP;
+  OracleTarget right(nullptr, kBlocks), early([](attn_problem& p, attn_tensors&) { p.key_offset /= 2; }, kBlocks);
+  const Property& property = *find_property("key_blocks_as_bias");
+  int found = 0;
+  for (int n = 0; n < 60; ++n) {
+    GeneratorConfig small = config();
+    small.features = kBlocks, small.work = 20'000;
+    const Case c = draw(small, 31, n);
+    for (const char* name : {"key_blocks_as_bias", "key_blocks_none"}) {
+      const Verdict held = judge(c, *find_property(name), right, documented());
+      EXPECT_NE(held.outcome, Outcome::kFail) << name << ": " << held.message;
+    }
+    found += judge(c, property, early, documented()).outcome == Outcome::kFail;
+  }
+  EXPECT_GT(found, 10);
+}
+
 TEST(BitExact, IsFoundByItsOlderName) {
   ASSERT_NE(find_property("bit_exact"), nullptr);
   EXPECT_EQ(find_property(std::string("as_") + "planned"), find_property("bit_exact"));
