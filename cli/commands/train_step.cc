@@ -14,7 +14,7 @@
 
 #include "base/printable.h"
 #include "base/processes.h"
-#include "cli/check/filing.h"
+#include "cli/check/given_failure.h"
 #include "cli/open/open_kernel.h"
 #include "cli/options/help.h"
 #include "cli/print/failure.h"
@@ -241,56 +241,32 @@ class TrainCheck {
     return text;
   }
 
-  // The failing call as an ordinary case that fails as well, in the same way if there is such a case.
-  std::optional<Failure> ordinary(const train::StepFailure& failure, Target& target,
-                                  const Calibration& calibration) {
-    const Property& property = *find_property("reference");
-    std::optional<Failure> other;
-    for (Case& c : train::ordinary_cases(failure)) {
-      std::string why;
-      if (illegal(c) || !adapted(c, property, target, &why)) continue;
-      Failure found = {.c = c, .verdict = judge(c, property, target, calibration), .property = &property};
-      if (found.verdict.outcome != Outcome::kFail || !confirm(c, found.verdict, property, target, calibration))
-        continue;
-      if (std::string(kind_class(found.verdict.kind)) == kind_class(failure.verdict.kind)) return found;
-      if (!other) other = found;
-    }
-    return other;
-  }
-
   void file(const train::StepFailure& failure, const train::Batch& batch) {
     Pair& pair = pairs_.front();
-    Target& target = failure.of_backward ? *pair.backward : *pair.forward;
-    const Calibration& calibration = failure.of_backward ? pair.of_backward : pair.of_forward;
-    std::optional<Failure> found = ordinary(failure, target, calibration);
-    if (!found) {
-      print(fmt::format(
-          "  no case file: the call is right by itself on numbers that a case can hold\nagain: attnfuzz "
-          "train-step {} {} --lengths {} --seed {}{}\n",
-          arguments_.forward, arguments_.backward, batch.length, arguments_.seed,
-          distrust_words(arguments_.target)));
-      return;
-    }
-    const CheckOptions none;
-    const Filing filing = {.check = none,
-                           .folder = arguments_.out,
-                           .reduce_seconds = arguments_.reduce_seconds,
-                           .untrusted = !arguments_.target.untrusted.empty(),
-                           .stop = [this] { return interrupts_.came(); },
-                           .open_build = nullptr,
-                           .at_work = [this](const std::string& what) { line_.show("train-step: " + what); }};
-    Filed filed = file_failure(*found, target, calibration, filing);
-    line_.clear();
-    const KernelLibrary& library = failure.of_backward ? backward_ : forward_;
-    filed.replay = replay_line(filed.reproducer, library.name, peer_name(target), filed.before) +
-                   distrust_words(arguments_.target);
-    FailureSections s = sections_of(*found, filed, arguments_.seed, arguments_.verbose);
-    s.wrong.insert(s.wrong.begin(), "as a case by itself:");
-    s.where.front() = fmt::format(
-        "found by train-step in {}, step {}, seed {}{}", describe(batch), failure.step, arguments_.seed,
-        filed.reduction ? fmt::format(", reduced in {} evaluations", filed.reduction->evaluations)
-                        : "; not reduced");
-    print(failure_block(s, arguments_.verbose, takes_colors(STDOUT_FILENO)));
+    const GivenFiling filing = {.folder = arguments_.out,
+                                .reduce_seconds = arguments_.reduce_seconds,
+                                .verbose = arguments_.verbose,
+                                .target = arguments_.target,
+                                .stop = [this] { return interrupts_.came(); },
+                                .at_work = [this](const std::string& what) { show(what); }};
+    const GivenFailure given = {
+        failure.c,
+        failure.inputs,
+        failure.verdict,
+        fmt::format("train-step in {}, step {}", describe(batch), failure.step),
+        fmt::format("train-step {} {} --lengths {}", arguments_.forward, arguments_.backward, batch.length),
+        arguments_.seed};
+    if (failure.of_backward)
+      file_given(given, *pair.backward, pair.of_backward, backward_, filing);
+    else
+      file_given(given, *pair.forward, pair.of_forward, forward_, filing);
+  }
+
+  void show(const std::string& what) {
+    if (what.empty())
+      line_.clear();
+    else
+      line_.show("train-step: " + what);
   }
 
   Exit conclude() {

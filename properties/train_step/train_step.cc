@@ -5,12 +5,9 @@
 #include <limits>
 
 #include "base/random.h"
-#include "properties/case/codec_fields.h"
-#include "properties/case/geometry.h"
 #include "properties/judge/judge.h"
 #include "properties/train_step/batch.h"
 #include "properties/train_step/name_fault.h"
-#include "reference/numbers/formats.h"
 
 namespace attnfuzz::train {
 namespace {
@@ -144,6 +141,7 @@ class Training {
     }
     const Before before = step_ == 1 ? Before::kPoison : Before::kLeft;
     GivenCall called = judge_given(c, inputs, target, calibration, before, left);
+    called.verdict.property = "train_step";
     result_.worst = std::max(result_.worst, called.verdict.worst);
     left = called.workspace;
     const Verdict& v = called.verdict;
@@ -193,22 +191,6 @@ class Training {
   Trained result_;
 };
 
-// The step's numbers, other than 0, one by one.
-std::vector<Planted> planted(const StepFailure& failure) {
-  std::vector<Planted> all;
-  for (const GivenInput& input : failure.inputs) {
-    if (fill_of(input.tensor) == nullptr) continue;
-    const auto [batch, heads, rows, columns] = logical_size(failure.c.problem, input.tensor);
-    for (size_t n = 0; n < input.elements.size(); ++n) {
-      const auto at = static_cast<int64_t>(n), row = at / columns;
-      const uint16_t bits = encode16(failure.c.problem.dtype, input.elements[n]);
-      if (bits == 0) continue;
-      all.push_back({input.tensor, row / rows / heads, row / rows % heads, row % rows, at % columns, bits});
-    }
-  }
-  return all;
-}
-
 }  // namespace
 
 std::string choose_shape(const TrainStep& on, const std::vector<int64_t>& lengths, Setup* setup) {
@@ -232,17 +214,6 @@ Trained train(const Batch& batch, const Setup& setup, uint64_t seed, const Train
   Trained refused;
   refused.refused = refused_by(batch, setup, on);
   return refused.refused.empty() ? Training(batch, setup, seed, on).run() : refused;
-}
-
-std::vector<Case> ordinary_cases(const StepFailure& failure) {
-  std::vector<Case> cases = {failure.c};
-  Case exact = failure.c;
-  exact.planted = planted(failure);
-  for (Fill Case::*const fill : {&Case::q, &Case::k, &Case::v, &Case::dout})
-    exact.*fill = Fill{.kind = FillKind::kZero};
-  if (operation_of(exact.problem.features).feature == 0) exact.dout = Fill{};
-  if (exact.planted.size() <= codec::kMaxPlanted) cases.push_back(std::move(exact));
-  return cases;
 }
 
 }  // namespace attnfuzz::train

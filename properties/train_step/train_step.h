@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/train_step/given_call.h"
+#include "properties/judge/given_call.h"
 #include "properties/train_step/model.h"
 
 namespace attnfuzz::train {
@@ -74,9 +74,5 @@ struct Trained {
 };
 
 Trained train(const Batch& batch, const Setup& setup, uint64_t seed, const TrainStep& on);
-
-// The failing call as an ordinary case that a file can hold: first with fills like the step's numbers, then
-// with the numbers themselves planted, if there are few enough. A saved O and LSE are the oracle's in both.
-std::vector<Case> ordinary_cases(const StepFailure& failure);
 
 }  // namespace attnfuzz::train

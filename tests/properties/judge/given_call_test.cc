@@ -1,11 +1,11 @@
-#include "properties/train_step/given_call.h"
+#include "properties/judge/given_call.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "properties/train_step/train_step.h"
 #include "tests/properties/support/fake_target.h"
 
-namespace attnfuzz::train {
+namespace attnfuzz {
 namespace {
 
 using enum TensorId;
@@ -49,14 +49,11 @@ TEST(GivenCall, SeesAGivenInputThatWasWritten) {
   EXPECT_EQ(call.verdict.message, "the input q was written at (0,0,0,0)");
 }
 
-// A case file holds the step's own numbers one by one.
-TEST(OrdinaryCases, TheSecondHasTheNumbersOfTheStep) {
-  StepFailure failure;
-  failure.c = small();
-  failure.inputs = kInputs;
-  const std::vector<Case> cases = ordinary_cases(failure);
+// A case file holds the given numbers one by one.
+TEST(OrdinaryCases, TheSecondHasTheNumbersOfTheCall) {
+  const std::vector<Case> cases = ordinary_cases(small(), kInputs);
   ASSERT_EQ(cases.size(), 2u);
-  EXPECT_EQ(cases[0], failure.c);
+  EXPECT_EQ(cases[0], small());
   EXPECT_EQ(cases[1].planted.size(), 8u);  // what is not 0
   EXPECT_EQ(illegal(cases[1]), std::nullopt);
   FakeTarget target;
@@ -65,12 +62,11 @@ TEST(OrdinaryCases, TheSecondHasTheNumbersOfTheStep) {
 }
 
 TEST(OrdinaryCases, TooManyNumbersAreLeftOut) {
-  StepFailure failure;
-  failure.c = small();
-  failure.c.problem.seq_k = 40'000;
-  failure.inputs = {{kK, std::vector<float>(80'000, 1.0f)}};
-  EXPECT_EQ(ordinary_cases(failure).size(), 1u);
+  Case c = small();
+  c.problem.seq_k = 40'000;
+  const GivenInput inputs[] = {{kK, std::vector<float>(80'000, 1.0f)}};
+  EXPECT_EQ(ordinary_cases(c, inputs).size(), 1u);
 }
 
 }  // namespace
-}  // namespace attnfuzz::train
+}  // namespace attnfuzz

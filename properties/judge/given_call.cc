@@ -1,17 +1,28 @@
-#include "properties/train_step/given_call.h"
+#include "properties/judge/given_call.h"
 
 #include <cstring>
 
+#include "properties/case/codec_fields.h"
 #include "properties/case/geometry.h"
 #include "properties/case/packed.h"
+#include "properties/data/recipe.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/trial.h"
 #include "reference/numbers/formats.h"
 
-namespace attnfuzz::train {
+namespace attnfuzz {
 namespace {
 
+std::vector<std::byte> bytes_of_integers(const Case& c, const GivenInput& input) {
+  const auto bytes = static_cast<size_t>(element_bytes(c.problem, input.tensor));
+  std::vector<std::byte> out(input.integers.size() * bytes);
+  for (size_t n = 0; n < input.integers.size(); ++n)
+    std::memcpy(&out[n * bytes], &input.integers[n], bytes);  // little-endian
+  return out;
+}
+
 std::vector<std::byte> bytes_of(const Case& c, const GivenInput& input) {
+  if (!input.integers.empty()) return bytes_of_integers(c, input);
   const int32_t dtype = dtype_of(c.problem, input.tensor);
   const auto bytes = static_cast<size_t>(element_bytes(c.problem, input.tensor));
   std::vector<std::byte> out(input.elements.size() * bytes);
@@ -25,10 +36,10 @@ std::vector<std::byte> bytes_of(const Case& c, const GivenInput& input) {
 
 class Judging {
  public:
-  Judging(const Case& c, Target& target, const Calibration& calibration)
-      : e_(c, target), calibration_(calibration) {
+  Judging(const Case& c, Target& target, const Calibration& calibration, bool exact)
+      : e_(c, target), calibration_(calibration), exact_(exact) {
     Verdict& v = result_.verdict;
-    v.property = "train_step";
+    v.property = "given";
     result_.plan = v.plan = e_.plan;
     if (!accept_plan(e_.planned, v)) return;
     if (const std::string why = e_.no_room(); !why.empty()) {
@@ -65,7 +76,7 @@ class Judging {
 
   void call(const Call& call) {
     if (!returns(call)) return;
-    result_.reference = e_.evaluate(calibration_, {}, false);
+    result_.reference = e_.evaluate(calibration_, {}, exact_);
     judge_outputs(e_.operation, result_.reference, e_.c.problem, e_.plan, result_.outputs, result_.verdict,
                   &e_.c);
   }
@@ -86,18 +97,45 @@ class Judging {
 
   Execution e_;
   const Calibration& calibration_;
+  const bool exact_;
   GivenCall result_;
 };
+
+// The numbers of an input, other than 0, one by one.
+void plant(const GivenInput& input, Case& c) {
+  const auto [batch, heads, rows, columns] = logical_size(c.problem, input.tensor);
+  for (size_t n = 0; n < input.elements.size(); ++n) {
+    const auto at = static_cast<int64_t>(n), row = at / columns;
+    const uint32_t bits = bits_of(dtype_of(c.problem, input.tensor), input.elements[n]);
+    if (bits == 0) continue;
+    c.planted.push_back({input.tensor, row / rows / heads, row / rows % heads, row % rows, at % columns, bits});
+  }
+}
 
 }  // namespace
 
 GivenCall judge_given(const Case& c, std::span<const GivenInput> inputs, Target& target,
-                      const Calibration& calibration, Before before, std::span<const std::byte> left) {
+                      const Calibration& calibration, Before before, std::span<const std::byte> left,
+                      bool exact) {
   const Turn turn = target.turn();
-  GivenCall result = Judging(c, target, calibration).run(inputs, before, left);
+  GivenCall result = Judging(c, target, calibration, exact).run(inputs, before, left);
   weigh_rows(result.verdict);
   if (result.verdict.outcome == Outcome::kFail) result.verdict.failing = c;
   return result;
 }
 
-}  // namespace attnfuzz::train
+std::vector<Case> ordinary_cases(const Case& c, std::span<const GivenInput> inputs) {
+  std::vector<Case> cases = {c};
+  Case exact = c;
+  exact.planted.clear();
+  for (const GivenInput& input : inputs) {
+    const auto fill = fill_of(input.tensor);
+    if (fill == nullptr) continue;
+    exact.*fill = Fill{.kind = FillKind::kZero};
+    plant(input, exact);
+  }
+  if (exact.planted.size() <= codec::kMaxPlanted) cases.push_back(std::move(exact));
+  return cases;
+}
+
+}  // namespace attnfuzz

@@ -17,7 +17,7 @@
 #include "properties/judge/verdict.h"
 #include "reference/model/calibration.h"
 
-namespace attnfuzz::train {
+namespace attnfuzz {
 
 // The elements of an input: dense, (batch entry, head, row, column), as the contract numbers them. Packed
 // entries have seq_q or seq_k rows each; those that an entry does not have are not read. Each must be a number
@@ -25,6 +25,7 @@ namespace attnfuzz::train {
 struct GivenInput {
   TensorId tensor;
   std::vector<float> elements;
+  std::vector<int64_t> integers = {};  // instead, of indices
 };
 
 struct GivenCall {
@@ -43,8 +44,13 @@ enum class Before : uint8_t {
          // give the same bits if the plan says that it is deterministic
 };
 
+// `exact`: the reference has exact values, too (attnfuzz::evaluate()).
 GivenCall judge_given(const Case& c, std::span<const GivenInput> inputs, Target& target,
                       const Calibration& calibration, Before before = Before::kPoison,
-                      std::span<const std::byte> left = {});
+                      std::span<const std::byte> left = {}, bool exact = false);
 
-}  // namespace attnfuzz::train
+// The call as an ordinary case that a file can hold: first with the fills that it has, then with the numbers
+// themselves planted, if there are few enough. Integers stay as the case says.
+std::vector<Case> ordinary_cases(const Case& c, std::span<const GivenInput> inputs);
+
+}  // namespace attnfuzz

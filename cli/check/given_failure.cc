@@ -1,0 +1,63 @@
+#include "cli/check/given_failure.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cli/check/filing.h"
+#include "cli/print/failure.h"
+#include "cli/print/verdict.h"
+#include "cli/terminal/terminal.h"
+#include "properties/judge/trial.h"
+
+namespace attnfuzz {
+namespace {
+
+std::optional<Failure> ordinary(const GivenFailure& failure, Target& target, const Calibration& calibration) {
+  const Property& property = *find_property("reference");
+  std::optional<Failure> other;
+  for (Case& c : ordinary_cases(failure.c, failure.inputs)) {
+    std::string why;
+    if (illegal(c) || !adapted(c, property, target, &why)) continue;
+    Failure found = {.c = c, .verdict = judge(c, property, target, calibration), .property = &property};
+    if (found.verdict.outcome != Outcome::kFail || !confirm(c, found.verdict, property, target, calibration))
+      continue;
+    if (std::string(kind_class(found.verdict.kind)) == kind_class(failure.verdict.kind)) return found;
+    if (!other) other = found;
+  }
+  return other;
+}
+
+}  // namespace
+
+void file_given(const GivenFailure& failure, Target& target, const Calibration& calibration,
+                const KernelLibrary& library, const GivenFiling& filing) {
+  std::optional<Failure> found = ordinary(failure, target, calibration);
+  if (!found) {
+    print(
+        fmt::format("  no case file: the call is right by itself on numbers that a case can hold\nagain: "
+                    "attnfuzz {} --seed {}{}\n",
+                    failure.again, failure.seed, distrust_words(filing.target)));
+    return;
+  }
+  const CheckOptions none;
+  const Filing how = {.check = none,
+                      .folder = filing.folder,
+                      .reduce_seconds = filing.reduce_seconds,
+                      .untrusted = !filing.target.untrusted.empty(),
+                      .stop = filing.stop,
+                      .open_build = nullptr,
+                      .at_work = filing.at_work};
+  Filed filed = file_failure(*found, target, calibration, how);
+  filing.at_work("");
+  filed.replay = replay_line(filed.reproducer, library.name, peer_name(target), filed.before) +
+                 distrust_words(filing.target);
+  FailureSections s = sections_of(*found, filed, failure.seed, filing.verbose);
+  s.wrong.insert(s.wrong.begin(), "as a case by itself:");
+  s.where.front() =
+      fmt::format("found by {}, seed {}{}", failure.found, failure.seed,
+                  filed.reduction ? fmt::format(", reduced in {} evaluations", filed.reduction->evaluations)
+                                  : "; not reduced");
+  print(failure_block(s, filing.verbose, takes_colors(STDOUT_FILENO)));
+}
+
+}  // namespace attnfuzz
