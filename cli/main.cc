@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   app.footer("attnfuzz SUBCOMMAND --help says more, with an example and what its exit status means.");
   Action action;
   for (const auto add :
-       {add_list, add_limits, add_check, add_train_step, add_replay, add_reduce, add_explain, add_calibrate, add_bench,
+       {add_list, add_limits, add_check, add_train_step, add_nsa, add_replay, add_reduce, add_explain, add_calibrate, add_bench,
         add_campaign, add_sequence, add_export, add_report, add_status, add_merge, add_completion, add_man}) {
     add(app, action);
   }

@@ -63,6 +63,7 @@ properties/operations
 properties/operations/forward
 properties/judge
 properties/train_step
+properties/nsa
 properties/sequences
 reference/emulator
 reference/cuda
@@ -105,6 +106,7 @@ LEAVES = {
     "reference/emulator": ["properties/operations/forward/relations/bit_exact.cc"],
     "properties/export": ["cli/commands/export.cc"],
     "properties/train_step": ["cli/commands/train_step.cc"],
+    "properties/nsa": ["cli/commands/nsa.cc"],
     "fuzz/sandbox": ["fuzz/worker/hosted.cc", "fuzz/worker/work.h"],
     "fuzz/slurm": ["cli/commands/merge.cc"],
     "fuzz/bench": ["cli/commands/bench.cc"],

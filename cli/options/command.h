@@ -45,6 +45,7 @@ void add_sequence(CLI::App& app, Action& action);
 void add_merge(CLI::App& app, Action& action);
 void add_completion(CLI::App& app, Action& action);
 void add_man(CLI::App& app, Action& action);
+void add_nsa(CLI::App& app, Action& action);
 void add_train_step(CLI::App& app, Action& action);
 
 }  // namespace attnfuzz

@@ -47,7 +47,11 @@ class OracleTarget : public FakeTarget {
     const Reference due = operation.evaluate(p, t, plan, documented(), {}, false);
     for (const Output& output : operation.outputs) {
       const attn_tensor view = view_of(tensors, spec_of(output.tensor));
-      if (view.data) write(p, t, due, due[output.tensor], view);
+      if (!view.data) continue;
+      if (output.kind == OutputKind::kBounded)
+        write(p, t, due, due[output.tensor], view);
+      else
+        write_indices(p, due[output.tensor], view);
     }
     return {};
   }
@@ -57,6 +61,22 @@ class OracleTarget : public FakeTarget {
   static double value_of(const Expected& of, size_t at) {
     const auto rule = static_cast<Due>(of.rule[at]);
     return rule == Due::kNumber ? of.value[at] : rule == Due::kMustBeNaN ? std::nan("") : 0;
+  }
+
+  // Indices lie by (batch entry, KV head, query, place).
+  static void write_indices(const attn_problem& p, const Expected& of, const attn_tensor& to) {
+    const RowSpace rows(p.batch, p.heads_kv, p.seq_q);
+    for (int64_t row = 0; row < rows.count(); ++row) {
+      const Row at = rows.at(row);
+      for (int64_t c = 0; c < of.columns; ++c) {
+        const int64_t value = of.integer[static_cast<size_t>(row * of.columns + c)],
+                      offset = offset_of(to, at.b, at.h, at.i, c);
+        if (p.index_dtype == ATTN_INDEX_32)
+          static_cast<int32_t*>(to.data)[offset] = static_cast<int32_t>(value);
+        else
+          static_cast<int64_t*>(to.data)[offset] = value;
+      }
+    }
   }
 
   static void write(const attn_problem& p, const attn_tensors& t, const Reference& due, const Expected& of,

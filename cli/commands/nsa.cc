@@ -1,0 +1,191 @@
+// attnfuzz nsa: native sparse attention from end to end, on kernels of its stages.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <map>
+
+#include "base/printable.h"
+#include "base/processes.h"
+#include "cli/check/given_failure.h"
+#include "cli/open/open_kernel.h"
+#include "cli/options/help.h"
+#include "cli/terminal/status_line.h"
+#include "cli/terminal/terminal.h"
+#include "properties/nsa/whole.h"
+
+namespace attnfuzz::nsa {
+namespace {
+
+struct NsaArguments {
+  std::vector<std::string> kernels;
+  uint64_t cases = 20, seed = 1;
+  int64_t tokens = 100;
+  std::string out = "found";
+  double reduce_seconds = 30;
+  bool verbose = false;
+  TargetOptions target;
+};
+
+struct Opened {
+  KernelLibrary library;
+  std::unique_ptr<Target> target;
+  Calibration calibration;
+};
+
+class NsaCheck {
+ public:
+  explicit NsaCheck(const NsaArguments& arguments) : arguments_(arguments) { open_all(); }
+
+  Exit run() {
+    const auto start = std::chrono::steady_clock::now();
+    for (uint64_t n = 0; n < arguments_.cases && !interrupts_.came(); ++n) {
+      line_.show(fmt::format("nsa: {} of {} cases", n, arguments_.cases));
+      const uint64_t seed = arguments_.seed + n;
+      const Sizes sizes = draw_sizes(seed, arguments_.tokens);
+      const Judged one = judge_chain(sizes, draw_inputs(sizes, seed), kernels_);
+      add(one);
+      if (!one.failed()) continue;
+      line_.clear();
+      tell(sizes, seed, one);
+      return kFound;
+    }
+    line_.clear();
+    seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return conclude();
+  }
+
+ private:
+  // Each stage is done by the first kernel that has it.
+  void open_all() {
+    for (const std::string& name : arguments_.kernels) {
+      for (const KernelLibrary& library : libraries_of(name, arguments_.target)) {
+        auto target = attnfuzz::open(library, arguments_.target);
+        say_identity(identity_line(target->info(), arguments_.target), arguments_.verbose);
+        const Calibration calibration = calibration_for(target->info(), arguments_.target);
+        opened_.push_back(std::make_unique<Opened>(library, std::move(target), calibration));
+      }
+    }
+    for (size_t n = 0; n < kStages; ++n) {
+      const auto stage = static_cast<Stage>(n);
+      const uint64_t needs = needs_of(stage);
+      const auto has = [&](const auto& one) {
+        const uint64_t features = one->target->info().features;
+        const bool forward = stage != Stage::kCompressed && stage != Stage::kWindow;
+        return (features & needs) == needs && (forward || (features & ATTN_FEATURE_NO_FORWARD) == 0);
+      };
+      const auto found = std::ranges::find_if(opened_, has);
+      if (found == opened_.end())
+        throw UserError(
+            fmt::format("none of these kernels does the stage: {}; fa1, nsa, nsa_select, nsa_compress and "
+                        "nsa_combine together do all",
+                        name_of(stage)));
+      kernels_[n] = {(*found)->target.get(), &(*found)->calibration};
+    }
+  }
+
+  void add(const Judged& one) {
+    if (!one.refused.empty()) ++left_out_[one.refused];
+    cases_ += one.refused.empty();
+    worst_ = std::max(worst_, one.worst), worst_whole_ = std::max(worst_whole_, one.worst_whole);
+    judged_ += one.judged, open_ += one.open;
+  }
+
+  void show(const std::string& what) {
+    if (what.empty())
+      line_.clear();
+    else
+      line_.show("nsa: " + what);
+  }
+
+  std::string again() const {
+    std::string words = "nsa";
+    for (const std::string& kernel : arguments_.kernels) words += " " + kernel;
+    return fmt::format("{} --cases 1 --tokens {}", words, arguments_.tokens);
+  }
+
+  void tell(const Sizes& sizes, uint64_t seed, const Judged& one) {
+    print(fmt::format("FAIL (nsa): {}\n  {}\n", printable(one.failure ? one.failure->message : one.wrong),
+                      describe(sizes)));
+    if (!one.failure) {
+      print(fmt::format("again: attnfuzz {} --seed {}{}\n", again(), seed, distrust_words(arguments_.target)));
+      return;
+    }
+    const ChainFailure& failure = *one.failure;
+    const auto found = std::ranges::find_if(opened_, [&](const auto& kernel) {
+      return kernel->target.get() == kernels_[static_cast<size_t>(failure.stage)].target;
+    });
+    file_given({failure.c, failure.inputs, failure.verdict,
+                fmt::format("nsa in the {}", name_of(failure.stage)), again(), seed},
+               *(*found)->target, (*found)->calibration, (*found)->library,
+               {.folder = arguments_.out,
+                .reduce_seconds = arguments_.reduce_seconds,
+                .verbose = arguments_.verbose,
+                .target = arguments_.target,
+                .stop = [this] { return interrupts_.came(); },
+                .at_work = [this](const std::string& what) { show(what); }});
+  }
+
+  Exit conclude() {
+    std::string names;
+    for (const auto& one : opened_) names += (names.empty() ? "" : ", ") + one->target->info().name;
+    print(fmt::format(
+        "{}: {} cases from end to end, prefill and decode at every token: {}; largest error/bound {:.3g} of "
+        "a call, {:.3g} of the whole; {} elements of the whole, {} of them not judged ({:.1f} s)\n",
+        names, cases_, cases_ > 0 ? "passed" : "none was judged", worst_, worst_whole_, judged_ + open_, open_,
+        seconds_));
+    for (const auto& [why, n] : left_out_) print(fmt::format("  not judged: {} ({})\n", printable(why), n));
+    std::fflush(stdout);
+    if (interrupts_.came()) {
+      std::fprintf(stderr, "attnfuzz: interrupted: this is no pass\n");
+      return static_cast<Exit>(128 + interrupts_.signal());
+    }
+    return cases_ > 0 ? kPassed : kFound;
+  }
+
+  const NsaArguments arguments_;
+  const Interrupts interrupts_;
+  std::vector<std::unique_ptr<Opened>> opened_;
+  Kernels kernels_;
+  std::map<std::string, uint64_t> left_out_;
+  uint64_t cases_ = 0;
+  int64_t judged_ = 0, open_ = 0;
+  double worst_ = 0, worst_whole_ = 0, seconds_ = 0;
+  StatusLine line_;
+};
+
+}  // namespace
+}  // namespace attnfuzz::nsa
+
+namespace attnfuzz {
+
+void add_nsa(CLI::App& app, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("nsa", "Checks native sparse attention from end to end, on kernels of its stages");
+  const auto arguments = std::make_shared<nsa::NsaArguments>();
+  command
+      ->add_option("kernels", arguments->kernels,
+                   "kernels by name, or plug-ins by path, that together do all stages; the first that has a "
+                   "stage does it")
+      ->required();
+  command->add_option("--cases", arguments->cases, "cases to run")
+      ->check(CLI::Range(uint64_t{1}, kMostCounted))
+      ->capture_default_str();
+  command->add_option("--tokens", arguments->tokens, "the most tokens of a case")
+      ->check(CLI::Range(1, 512))
+      ->capture_default_str();
+  command->add_option("--seed", arguments->seed, "of the first case; each further one has the next")
+      ->check(CLI::Range(uint64_t{0}, kMostCounted))
+      ->capture_default_str();
+  command->add_option("--out", arguments->out, "folder for reproducers")->capture_default_str();
+  command->add_option("--reduce-seconds", arguments->reduce_seconds, "wall clock for reducing a failure")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  add_verbose_flag(*command, arguments->verbose, "what the libraries are, and all lines of a failure");
+  add_target_options(*command, arguments->target);
+  add_footer(*command, "attnfuzz nsa fa1 nsa nsa_select nsa_compress nsa_combine --cases 100",
+             {"all of them passed", "one failed, or none was judged", kBadUseStatus},
+             "129, 130 or 143: nothing was found before SIGHUP, SIGINT or SIGTERM came.");
+  command->callback([&action, arguments] { action = [arguments] { return nsa::NsaCheck(*arguments).run(); }; });
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,223 @@
+#include "properties/nsa/chain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "properties/case/domain.h"
+#include "properties/case/shrink_toggles.h"
+#include "properties/data/recipe.h"
+#include "properties/judge/execution.h"
+
+namespace attnfuzz::nsa {
+namespace {
+
+using enum TensorId;
+
+constexpr struct {
+  const char* name;
+  uint64_t operation, needs;
+} kOfStages[kStages] = {
+    {"compression", ATTN_FEATURE_NSA_COMPRESS, ATTN_FEATURE_NSA_COMPRESS},
+    {"attention over compressed keys", 0, ATTN_FEATURE_KEY_STEP},
+    {"choice of blocks", ATTN_FEATURE_NSA_SELECT, ATTN_FEATURE_NSA_SELECT},
+    {"attention over listed blocks", ATTN_FEATURE_SELECTED, ATTN_FEATURE_SELECTED},
+    {"attention within a window", 0, 0},
+    {"combination", ATTN_FEATURE_NSA_COMBINE, ATTN_FEATURE_NSA_COMBINE},
+};
+
+// Fields that only some stages have.
+void set_stage(Stage stage, const Sizes& s, Problem& p) {
+  switch (stage) {
+    case Stage::kCompress:
+      p.seq_q = s.compressed();
+      p.heads_q = s.heads_kv;
+      p.key_step = s.key_step, p.key_offset = s.block_length - 1;
+      break;
+    case Stage::kCompressed:
+      p.seq_k = s.compressed();
+      p.key_step = s.key_step, p.key_offset = s.block_length - 1;
+      break;
+    case Stage::kChoose:
+      p.heads_q = s.heads_kv;
+      p.dim_qk = p.dim_v = 1;
+      p.dtype = ATTN_F16;
+      p.selection = {.block = s.block, .select = s.select, .first = s.select_first, .last = s.select_last};
+      break;
+    case Stage::kListed:
+      p.selection = {.block = s.block, .select = s.select};
+      break;
+    case Stage::kWindow:
+      p.window_left = s.window - 1;
+      break;
+    case Stage::kCombine:
+      p.heads_kv = s.heads_q;
+      p.seq_k = 0, p.dim_qk = 1;
+      break;
+  }
+}
+
+// The rows of all heads for these tokens: of a prefill by (head, token), of a decode by (entry, head).
+std::vector<float> of_queries(const std::vector<float>& x, int64_t heads, int64_t columns, const Sizes& s,
+                              std::span<const int64_t> tokens, bool decode) {
+  if (!decode) return x;
+  std::vector<float> out;
+  for (const int64_t t : tokens) {
+    for (int64_t h = 0; h < heads; ++h) {
+      const auto row = x.begin() + (h * s.tokens + t) * columns;
+      out.insert(out.end(), row, row + columns);
+    }
+  }
+  return out;
+}
+
+// K or V, of which each entry of a decode has a copy.
+std::vector<float> of_keys(const std::vector<float>& x, std::span<const int64_t> tokens, bool decode) {
+  std::vector<float> out;
+  for (size_t n = 0; n < (decode ? tokens.size() : 1); ++n) out.insert(out.end(), x.begin(), x.end());
+  return out;
+}
+
+class Running {
+ public:
+  Running(const Sizes& sizes, std::span<const int64_t> tokens, bool decode, const Kernels& kernels)
+      : sizes_(sizes), tokens_(tokens), decode_(decode), kernels_(kernels) {}
+
+  Pass run(const Inputs& in) {
+    const auto queries = [&](const std::vector<float>& x, int64_t columns) {
+      return of_queries(x, sizes_.heads_q, columns, sizes_, tokens_, decode_);
+    };
+    const std::vector<float> q = queries(in.q, sizes_.dim), k = of_keys(in.k, tokens_, decode_),
+                             v = of_keys(in.v, tokens_, decode_);
+    call(Stage::kCompress, {{kK, k}, {kV, v}});
+    call(Stage::kCompressed, {{kQ, q}, {kK, of(Stage::kCompress, kKCmp)}, {kV, of(Stage::kCompress, kVCmp)}});
+    if (!pass_.complete()) return std::move(pass_);
+    const Problem compressed = case_of(Stage::kCompressed, sizes_, tokens_, decode_).problem;
+    call(Stage::kChoose, {{kScores, scores_of(sizes_, compressed, q, of(Stage::kCompress, kKCmp))}});
+    if (!pass_.complete()) return std::move(pass_);
+    const auto& chosen = pass_.calls[static_cast<size_t>(Stage::kChoose)].outputs.integers(kChosen);
+    call(Stage::kListed, {{kQ, q}, {kK, k}, {kV, v}, {kIndices, {}, chosen}});
+    call(Stage::kWindow, {{kQ, q}, {kK, k}, {kV, v}});
+    call(Stage::kCombine, {{kO1, of(Stage::kCompressed, kO)},
+                           {kO2, of(Stage::kListed, kO)},
+                           {kO3, of(Stage::kWindow, kO)},
+                           {kGates, queries(in.gates, 3)}});
+    return std::move(pass_);
+  }
+
+ private:
+  const std::vector<float>& of(Stage stage, TensorId output) const {
+    return pass_.calls[static_cast<size_t>(stage)].outputs[output];
+  }
+
+  void call(Stage stage, std::vector<GivenInput> inputs) {
+    if (!pass_.complete()) return;
+    const auto& [target, calibration] = kernels_[static_cast<size_t>(stage)];
+    Case c = case_of(stage, sizes_, tokens_, decode_);
+    if (target->info().domain) lay_within(*target->info().domain, c);
+    GivenCall& made = pass_.calls[static_cast<size_t>(stage)];
+    made = judge_given(c, inputs, *target, *calibration, Before::kPoison, {}, /*exact=*/true);
+    Verdict& v = made.verdict;
+    v.property = "nsa";
+    pass_.worst = std::max(pass_.worst, v.worst);
+    if (v.outcome == Outcome::kRefused || v.outcome == Outcome::kNotJudged)
+      pass_.refused = target->info().name + " (" + name_of(stage) + "): " + v.message;
+    else if (v.outcome == Outcome::kFail)
+      pass_.failure = ChainFailure{stage,
+                                   std::string(decode_ ? "decode" : "prefill") + ", " + name_of(stage) +
+                                       " by " + target->info().name + ": " + v.message,
+                                   v, std::move(c), std::move(inputs)};
+  }
+
+  const Sizes& sizes_;
+  const std::span<const int64_t> tokens_;
+  const bool decode_;
+  const Kernels& kernels_;
+  Pass pass_;
+};
+
+// The weights of one query over the compressed keys that it sees.
+std::vector<double> weights_of(const Problem& p, const float* q, const float* keys, int64_t count) {
+  std::vector<double> weights;
+  double most = -std::numeric_limits<double>::infinity(), sum = 0;
+  for (int64_t j = 0; j < count; ++j) {
+    double product = 0;
+    for (int64_t t = 0; t < p.dim_qk; ++t) product += double{q[t]} * keys[j * p.dim_qk + t];
+    weights.push_back(score(p, product, 0));
+    most = std::max(most, weights.back());
+  }
+  for (double& weight : weights) sum += weight = std::exp(weight - most);
+  for (double& weight : weights) weight /= sum;
+  return weights;
+}
+
+}  // namespace
+
+const char* name_of(Stage stage) { return kOfStages[static_cast<size_t>(stage)].name; }
+uint64_t needs_of(Stage stage) { return kOfStages[static_cast<size_t>(stage)].needs; }
+
+Case case_of(Stage stage, const Sizes& s, std::span<const int64_t> tokens, bool decode) {
+  Case c;
+  Problem& p = c.problem;
+  p.features = kOfStages[static_cast<size_t>(stage)].operation;
+  p.dtype = s.dtype;
+  p.batch = decode ? static_cast<int64_t>(tokens.size()) : 1;
+  p.heads_q = s.heads_q, p.heads_kv = s.heads_kv;
+  p.seq_q = decode ? 1 : s.tokens, p.seq_k = s.tokens;
+  p.dim_qk = p.dim_v = s.dim;
+  const bool attends = stage == Stage::kCompressed || stage == Stage::kListed || stage == Stage::kWindow;
+  if (attends) p.scale = 1 / std::sqrt(static_cast<float>(s.dim));
+  p.causal = attends || stage == Stage::kChoose;
+  if (decode && p.causal) p.align = ATTN_BOTTOM_RIGHT;
+  if (decode && stage != Stage::kCombine) {
+    p.key_lengths.emplace();
+    for (const int64_t t : tokens) p.key_lengths->push_back(t + 1);
+  }
+  set_stage(stage, s, p);
+  uint64_t seed = 1;
+  for (const TensorId t : operation_of(p.features).inputs) {
+    if (const auto fill = fill_of(t)) c.*fill = {.kind = FillKind::kGaussian, .seed = seed++};
+  }
+  c.env.variant = 0;  // the kernel chooses
+  tidy(c);
+  return c;
+}
+
+Pass run_pass(const Sizes& sizes, const Inputs& inputs, std::span<const int64_t> tokens, bool decode,
+              const Kernels& kernels) {
+  return Running(sizes, tokens, decode, kernels).run(inputs);
+}
+
+std::vector<float> scores_of(const Sizes& s, const Problem& p, std::span<const float> q,
+                             std::span<const float> k_cmp) {
+  const int64_t group = s.heads_q / s.heads_kv, blocks = s.blocks();
+  std::vector<float> scores(static_cast<size_t>(p.batch * s.heads_kv * p.seq_q * blocks));
+  std::vector<double> sums(static_cast<size_t>(blocks));
+  for (int64_t at = 0; at < p.batch * s.heads_kv * p.seq_q; ++at) {
+    const int64_t b = at / p.seq_q / s.heads_kv, g = at / p.seq_q % s.heads_kv, i = at % p.seq_q;
+    const Lengths lengths = lengths_of(p, b);
+    const int64_t count = key_range(p, lengths, i).last;
+    std::ranges::fill(sums, 0.0);
+    for (int64_t h = g * group; h < (g + 1) * group; ++h) {
+      const std::vector<double> weights =
+          weights_of(p, &q[static_cast<size_t>(((b * s.heads_q + h) * p.seq_q + i) * s.dim)],
+                     k_cmp.data() + (b * s.heads_kv + g) * p.seq_k * s.dim, count);
+      for (int64_t n = 0; n < count; ++n) {
+        const int64_t first = n * s.key_step, end = first + s.block_length;
+        for (int64_t j = first / s.block; j * s.block < end; ++j) {
+          const int64_t common = std::min(end, (j + 1) * s.block) - std::max(first, j * s.block);
+          sums[static_cast<size_t>(j)] +=
+              static_cast<double>(common) / static_cast<double>(s.key_step) * weights[static_cast<size_t>(n)];
+        }
+      }
+    }
+    const int64_t own = diagonal(p, lengths, i) / s.block;
+    for (int64_t j = 0; j < blocks; ++j)
+      scores[static_cast<size_t>(at * blocks + j)] =
+          j <= own ? static_cast<float>(sums[static_cast<size_t>(j)]) : std::numeric_limits<float>::quiet_NaN();
+  }
+  return scores;
+}
+
+}  // namespace attnfuzz::nsa

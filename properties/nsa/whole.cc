@@ -1,0 +1,192 @@
+#include "properties/nsa/whole.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "properties/case/words.h"
+#include "properties/data/recipe.h"
+
+namespace attnfuzz::nsa {
+namespace {
+
+using enum TensorId;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// An exact number and what a result is off by at most.
+struct Known {
+  double value, off;
+};
+
+Known known(const Expected& due, int64_t at) {
+  const auto n = static_cast<size_t>(at);
+  if (static_cast<Due>(due.rule[n]) != Due::kNumber) return {0, kInfinity};
+  return {due.exact.empty() ? due.value[n] : due.exact[n], due.allowance(at)};
+}
+
+// O_1 of one query in exact arithmetic, of the exact compressed keys.
+class OverCompressed {
+ public:
+  OverCompressed(const Problem& p, const Expected& k, const Expected& v) : p_(p), k_(k), v_(v) {}
+
+  // `rows`: the first of the KV head's rows; the query sees `count` of them.
+  std::vector<Known> row(const float* q, int64_t rows, int64_t count) {
+    std::vector<Known> o(static_cast<size_t>(p_.dim_v));
+    if (count == 0) return o;
+    weigh(q, rows, count);
+    for (int64_t c = 0; c < p_.dim_v; ++c) o[static_cast<size_t>(c)] = column(rows, count, c);
+    return o;
+  }
+
+ private:
+  void weigh(const float* q, int64_t rows, int64_t count) {
+    weights_.clear();
+    off_ = 0;
+    double most = -kInfinity, sum = 0;
+    for (int64_t j = 0; j < count; ++j) {
+      double product = 0, off = 0;
+      for (int64_t t = 0; t < p_.dim_qk; ++t) {
+        const Known k = known(k_, (rows + j) * p_.dim_qk + t);
+        product += q[t] * k.value, off += std::abs(q[t]) * k.off;
+      }
+      weights_.push_back(score(p_, product, 0));
+      most = std::max(most, weights_.back());
+      off_ = std::max(off_, std::abs(p_.scale) * off);
+    }
+    for (double& weight : weights_) sum += weight = std::exp(weight - most);
+    for (double& weight : weights_) weight /= sum;
+  }
+  Known column(int64_t rows, int64_t count, int64_t c) const {
+    Known o = {0, 0};
+    for (int64_t j = 0; j < count; ++j) o.value += weights_[static_cast<size_t>(j)] * value(rows + j, c).value;
+    for (int64_t j = 0; j < count; ++j) {
+      const Known v = value(rows + j, c);
+      o.off += weights_[static_cast<size_t>(j)] *
+               (std::expm1(2 * off_) * std::abs(v.value - o.value) + std::exp(2 * off_) * v.off);
+    }
+    return o;
+  }
+  Known value(int64_t row, int64_t c) const { return known(v_, row * p_.dim_v + c); }
+
+  const Problem& p_;
+  const Expected &k_, &v_;
+  std::vector<double> weights_;
+  double off_ = 0;
+};
+
+const Reference& due_of(const Pass& pass, Stage stage) {
+  return pass.calls[static_cast<size_t>(stage)].reference;
+}
+
+std::string place(const Sizes& s, std::span<const int64_t> tokens, bool decode, int64_t row) {
+  const int64_t token = decode ? tokens[static_cast<size_t>(row / s.heads_q)] : row % s.tokens,
+                head = decode ? row % s.heads_q : row / s.tokens;
+  return cat("token ", token, ", head ", head);
+}
+
+}  // namespace
+
+Whole whole_of(const Sizes& s, const Inputs& in, std::span<const int64_t> tokens, bool decode,
+               const Pass& pass) {
+  const Problem p = case_of(Stage::kCompressed, s, tokens, decode).problem;
+  const Reference& compressed = due_of(pass, Stage::kCompress);
+  OverCompressed over(p, compressed[kKCmp], compressed[kVCmp]);
+  const Expected* branches[] = {&due_of(pass, Stage::kCompressed)[kO], &due_of(pass, Stage::kListed)[kO],
+                                &due_of(pass, Stage::kWindow)[kO]};
+  const Expected& combined = due_of(pass, Stage::kCombine)[kO];
+  const std::vector<float>& got = pass.calls[static_cast<size_t>(Stage::kCombine)].outputs[kO];
+  Whole whole;
+  for (int64_t row = 0; row < p.batch * s.heads_q * p.seq_q; ++row) {
+    const int64_t b = row / p.seq_q / s.heads_q, h = row / p.seq_q % s.heads_q, i = row % p.seq_q;
+    const int64_t token = decode ? tokens[static_cast<size_t>(b)] : i, of_inputs = h * s.tokens + token;
+    const int64_t rows = (b * s.heads_kv + h / (s.heads_q / s.heads_kv)) * p.seq_k;
+    const std::vector<Known> first =
+        over.row(&in.q[static_cast<size_t>(of_inputs * s.dim)], rows, key_range(p, lengths_of(p, b), i).last);
+    for (int64_t c = 0; c < s.dim; ++c) {
+      const int64_t at = row * s.dim + c;
+      double due = 0, bound = known(combined, at).off;
+      for (size_t branch = 0; branch < 3; ++branch) {
+        const double gate = in.gates[static_cast<size_t>(of_inputs * 3) + branch];
+        Known side = known(*branches[branch], at);
+        if (branch == 0)
+          side = {first[static_cast<size_t>(c)].value, side.off + first[static_cast<size_t>(c)].off};
+        due += gate * side.value;
+        if (gate != 0) bound += std::abs(gate) * side.off;
+      }
+      bound += 1e-12 * std::abs(due);  // of the double arithmetic here
+      const double off = std::abs(got[static_cast<size_t>(at)] - due), ratio = off == 0 ? 0 : off / bound;
+      whole.due.push_back(due), whole.bound.push_back(bound);
+      ++(std::isfinite(bound) ? whole.judged : whole.open);
+      if (!(ratio <= 1) && whole.wrong.empty())
+        whole.wrong = cat(decode ? "decode" : "prefill", ", the whole: O of ", place(s, tokens, decode, row),
+                          ", column ", c, " is ", number(got[static_cast<size_t>(at)]),
+                          ", the chain of oracles gives ", number(due), ", at most ", number(bound), " off");
+      whole.worst = std::max(whole.worst, ratio);
+    }
+  }
+  return whole;
+}
+
+std::string differs(const Sizes& s, std::span<const int64_t> tokens, const Pass& prefill,
+                    const Whole& of_prefill, const Pass& decode, const Whole& of_decode) {
+  const auto outputs = [](const Pass& pass, Stage stage) -> const Outputs& {
+    return pass.calls[static_cast<size_t>(stage)].outputs;
+  };
+  const auto &chosen = outputs(prefill, Stage::kChoose).integers(kChosen),
+             &chosen_one = outputs(decode, Stage::kChoose).integers(kChosen);
+  const auto &o = outputs(prefill, Stage::kCombine)[kO], &o_one = outputs(decode, Stage::kCombine)[kO];
+  const auto &keys = outputs(prefill, Stage::kCompress)[kKCmp],
+             &keys_one = outputs(decode, Stage::kCompress)[kKCmp];
+  for (size_t n = 0; n < tokens.size(); ++n) {
+    const int64_t t = tokens[n], own = t + 1 < s.block_length ? 0 : (t + 1 - s.block_length) / s.key_step + 1;
+    bool same_keys = true;
+    for (int64_t g = 0; g < s.heads_kv; ++g) {
+      const auto from = keys.begin() + g * s.compressed() * s.dim;
+      const auto one = keys_one.begin() + (static_cast<int64_t>(n) * s.heads_kv + g) * s.compressed() * s.dim;
+      same_keys = same_keys && std::equal(from, from + own * s.dim, one);
+    }
+    for (int64_t g = 0; g < s.heads_kv && same_keys; ++g) {
+      const auto list = chosen.begin() + (g * s.tokens + t) * s.select;
+      const auto one = chosen_one.begin() + (static_cast<int64_t>(n) * s.heads_kv + g) * s.select;
+      if (!std::equal(list, list + s.select, one))
+        return cat("prefill and decode choose other blocks for token ", t, ", KV head ", g);
+    }
+    for (int64_t h = 0; h < s.heads_q && same_keys; ++h) {
+      for (int64_t c = 0; c < s.dim; ++c) {
+        const auto at = static_cast<size_t>((h * s.tokens + t) * s.dim + c),
+                   at_one = (n * static_cast<size_t>(s.heads_q) + static_cast<size_t>(h)) *
+                                static_cast<size_t>(s.dim) +
+                            static_cast<size_t>(c);
+        if (std::abs(double{o[at]} - o_one[at_one]) > of_prefill.bound[at] + of_decode.bound[at_one])
+          return cat("prefill and decode differ for token ", t, ", head ", h, ", column ", c, ": ",
+                     number(o[at]), " and ", number(o_one[at_one]));
+      }
+    }
+  }
+  return "";
+}
+
+Judged judge_chain(const Sizes& sizes, const Inputs& inputs, const Kernels& kernels) {
+  std::vector<int64_t> tokens(static_cast<size_t>(sizes.tokens));
+  std::iota(tokens.begin(), tokens.end(), int64_t{0});
+  Judged result;
+  Pass passes[2];
+  Whole wholes[2];
+  for (const bool decode : {false, true}) {
+    Pass& pass = passes[decode] = run_pass(sizes, inputs, tokens, decode, kernels);
+    result.worst = std::max(result.worst, pass.worst);
+    result.refused = pass.refused, result.failure = pass.failure;
+    if (!pass.complete()) return result;
+    const Whole& whole = wholes[decode] = whole_of(sizes, inputs, tokens, decode, pass);
+    result.worst_whole = std::max(result.worst_whole, whole.worst);
+    result.judged += whole.judged, result.open += whole.open;
+    result.wrong = whole.wrong;
+    if (result.failed()) return result;
+  }
+  result.wrong = differs(sizes, tokens, passes[0], wholes[0], passes[1], wholes[1]);
+  return result;
+}
+
+}  // namespace attnfuzz::nsa

@@ -1,0 +1,114 @@
+#include "properties/nsa/chain.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "properties/nsa/whole.h"
+#include "tests/fuzz/batch/oracle_target.h"
+
+namespace attnfuzz::nsa {
+namespace {
+
+using enum TensorId;
+
+constexpr uint64_t kAll = ATTN_FEATURE_KEY_STEP | ATTN_FEATURE_SELECTED | ATTN_FEATURE_NSA_SELECT |
+                          ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE;
+
+Sizes small() {
+  Sizes s;
+  s.heads_q = 2, s.dim = 8, s.tokens = 21;
+  s.key_step = 2, s.block_length = 4, s.block = 4, s.select = 3, s.window = 5;
+  return s;
+}
+
+std::vector<int64_t> tokens_of(const Sizes& s) {
+  std::vector<int64_t> all(static_cast<size_t>(s.tokens));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return all;
+}
+
+Kernels kernels_of(Target& target) {
+  static const Calibration calibration = documented();
+  Kernels kernels;
+  kernels.fill({&target, &calibration});
+  return kernels;
+}
+
+TEST(NsaChain, ARightKernelPassesAtManySizes) {
+  OracleTarget target(nullptr, kAll);
+  int64_t judged = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    const Sizes s = draw_sizes(seed, 40);
+    const Judged one = judge_chain(s, draw_inputs(s, seed), kernels_of(target));
+    EXPECT_EQ(one.refused, "") << describe(s);
+    EXPECT_FALSE(one.failed()) << describe(s) << ": " << (one.failure ? one.failure->message : one.wrong);
+    EXPECT_LE(one.worst_whole, 1);
+    judged += one.judged;
+  }
+  EXPECT_GT(judged, 10'000);
+}
+
+TEST(NsaChain, NamesTheStageThatIsWrong) {
+  const Sizes s = small();
+  OracleTarget right(nullptr, kAll), early([](attn_problem& p, attn_tensors&) { p.key_offset /= 2; }, kAll);
+  for (const Stage stage : {Stage::kCompress, Stage::kCompressed}) {
+    Kernels kernels = kernels_of(right);
+    kernels[static_cast<size_t>(stage)] = kernels_of(early)[0];
+    const Judged one = judge_chain(s, draw_inputs(s, 1), kernels);
+    ASSERT_TRUE(one.failure);
+    EXPECT_EQ(one.failure->stage, stage);
+    EXPECT_NE(one.failure->message.find(name_of(stage)), std::string::npos) << one.failure->message;
+  }
+}
+
+TEST(NsaChain, TheWholeAndTheDecodeAreComparedToo) {
+  OracleTarget target(nullptr, kAll);
+  const Sizes s = small();
+  const Inputs in = draw_inputs(s, 2);
+  const std::vector<int64_t> tokens = tokens_of(s);
+  Pass prefill = run_pass(s, in, tokens, false, kernels_of(target)),
+       decode = run_pass(s, in, tokens, true, kernels_of(target));
+  ASSERT_TRUE(prefill.complete() && decode.complete());
+  const Whole whole = whole_of(s, in, tokens, false, prefill), one = whole_of(s, in, tokens, true, decode);
+  EXPECT_EQ(whole.wrong + one.wrong, "");
+  EXPECT_EQ(differs(s, tokens, prefill, whole, decode, one), "");
+
+  Pass other = decode;
+  auto& chosen = other.calls[static_cast<size_t>(Stage::kChoose)].outputs.integers(kChosen);
+  std::ranges::reverse(chosen);
+  EXPECT_NE(differs(s, tokens, prefill, whole, other, one).find("choose other blocks"), std::string::npos);
+  other = decode;
+  other.calls[static_cast<size_t>(Stage::kCombine)].outputs[kO][5] += 0.5f;
+  EXPECT_NE(differs(s, tokens, prefill, whole, other, one).find("differ for token 0"), std::string::npos);
+  EXPECT_NE(whole_of(s, in, tokens, true, other).wrong.find("token 0, head 0, column 5"), std::string::npos);
+}
+
+// Each key of a compressed block gives 1 / d of the block's weight to the chosen block that it lies in.
+TEST(NsaChain, ScoresAreSharesOfWeights) {
+  const Sizes s = small();
+  const std::vector<int64_t> tokens = tokens_of(s);
+  const Case c = case_of(Stage::kCompressed, s, tokens, false);
+  const std::vector<float> q(static_cast<size_t>(s.heads_q * s.tokens * s.dim)),
+      k(static_cast<size_t>(s.compressed() * s.dim), 1.0f);
+  const std::vector<float> scores = scores_of(s, c.problem, q, k);
+  for (int64_t t = 0; t < s.tokens; ++t) {
+    const int64_t seen = t < 3 ? 0 : (t - 3) / 2 + 1;
+    for (int64_t j = 0; j < s.blocks(); ++j) {
+      const float got = scores[static_cast<size_t>(t * s.blocks() + j)];
+      if (j > t / 4) {
+        EXPECT_TRUE(std::isnan(got)) << "the query may not choose it";
+        continue;
+      }
+      double due = 0;
+      for (int64_t i = 0; i < seen; ++i)
+        for (int64_t key = 2 * i; key < 2 * i + 4; ++key)
+          due += key / 4 == j ? 2 * 0.5 / static_cast<double>(seen) : 0;
+      EXPECT_NEAR(got, due, 1e-6) << t << " " << j;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attnfuzz::nsa
