@@ -25,8 +25,9 @@ namespace {
 
 bool has(const Case& c) { return has_key_blocks(c.problem); }
 
-// The share of cases with key blocks, for a kernel that knows them.
-constexpr int64_t kPercent = 12;
+// The share of cases with key blocks, for a kernel that knows them. Of these the second share is kept where
+// such cases are judged one by one, not in batches.
+constexpr int64_t kPercent = 12, kPercentIfSlow = 10;
 constexpr int64_t kMost = int64_t{1} << 16;  // keys of a block, and from one to the next
 
 // Blocks as models have them, neighbours, overlaps and gaps; or as far apart as spreads the keys over the
@@ -70,6 +71,7 @@ void draw(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   Problem& p = c.problem;
   if ((context.config.features & ATTN_FEATURE_KEY_STEP) == 0 || !rng.percent(kPercent)) return;
+  if ((context.config.slow & ATTN_FEATURE_KEY_STEP) != 0 && !rng.percent(kPercentIfSlow)) return;
   if ((p.features & kOperations) != 0 || p.slopes) return;
   draw_blocks(rng, p);
   const auto& domain = context.config.domain;

@@ -168,6 +168,25 @@ struct Paged {
   std::vector<int32_t> table, lengths;
 };
 
+// The same call with keys that stand for blocks.
+struct KeyBlocks {
+  attn_problem problem;
+  attn_tensors tensors;
+
+  KeyBlocks(Case* c, uint64_t seed) : problem(c->problem), tensors(c->tensors()) {
+    Random random(seed);
+    problem.features |= ATTN_FEATURE_KEY_STEP;
+    problem.key_step = 1 + random.below(4), problem.key_offset = random.below(6);
+    problem.causal = random.below(4) > 0;
+    for (int64_t b = 0; b < problem.batch && problem.has_key_lengths; ++b)
+      lengths.push_back(c->key_lengths[static_cast<size_t>(b)] * problem.key_step + random.below(6));
+    if (problem.has_key_lengths) tensors.key_lengths = lengths.data();
+  }
+
+ private:
+  std::vector<int64_t> lengths;
+};
+
 // The same call with V as K's first columns.
 struct Latent {
   attn_problem problem;
@@ -261,6 +280,10 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
     if (number % 8 == 6) {
       const Latent latent(&c);
       hold(", with a latent V", latent.problem, latent.tensors);
+    }
+    if (number % 8 == 1) {
+      const KeyBlocks blocks(&c, number);
+      hold(", with keys of blocks", blocks.problem, blocks.tensors);
     }
     if (number % 4 > 0) continue;
     if (random.below(2) == 0) c.plan.accumulator = ATTN_ACC_FFMA;
