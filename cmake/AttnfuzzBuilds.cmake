@@ -45,10 +45,11 @@ set(counters -fsanitize-coverage=edge,inline-8bit-counters,inline-bool-flag)
 set(msan -fsanitize=memory -fno-sanitize-memory-param-retval -D_GLIBCXX_EXTERN_TEMPLATE=0)
 set(asan -fsanitize=address,undefined -fno-sanitize=vptr,function -fno-sanitize-recover=all
          -fsanitize-address-use-after-return=never)
+set(quick $<$<BOOL:${ATTNFUZZ_QUICK}>:-O0>)  # a third of the compilation time, for checks that take five times as long
 
 attnfuzz_build_kind(plain      none  3 "the CPU executor")
 attnfuzz_build_kind(schedules  none  3 "the CPU executor, each case with a random order of threads")
-attnfuzz_build_kind(asan       asan 12 "AddressSanitizer and UndefinedBehaviorSanitizer" ${asan})
+attnfuzz_build_kind(asan       asan 12 "AddressSanitizer and UndefinedBehaviorSanitizer" ${asan} ${quick})
 attnfuzz_build_kind(msan       msan 12 "MemorySanitizer, optimised" ${msan})
 attnfuzz_build_kind(msan-O0    msan 12 "MemorySanitizer, not optimised: sees registers that nobody has written" ${msan} -O0)
 attnfuzz_build_kind(tsan       tsan 12 "ThreadSanitizer, with a fiber for each CUDA thread" -fsanitize=thread)
@@ -59,6 +60,7 @@ attnfuzz_build_kind(initcheck  tool 60 "on a GPU, one case: compute-sanitizer in
 attnfuzz_build_kind(synccheck  tool 60 "on a GPU, one case: compute-sanitizer synccheck")
 unset(msan)
 unset(asan)
+unset(quick)
 unset(counters)
 list(REMOVE_DUPLICATES ATTNFUZZ_SANITIZERS)
 

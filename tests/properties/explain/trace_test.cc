@@ -18,7 +18,7 @@ std::string traced(Flaw flaw, const Case& c) {
   return text;
 }
 
-Case example() {
+Case traced_example() {
   Case c;
   c.problem.batch = 2;
   c.problem.heads_q = 4;
@@ -38,12 +38,12 @@ void expect(Flaw flaw, const Case& c, const std::string& words) {
   EXPECT_EQ(traced(Flaw::kNone, c), "");
 }
 
-TEST(Trace, ARightKernelHasNothingToTrace) { EXPECT_EQ(traced(Flaw::kNone, example()), ""); }
+TEST(Trace, ARightKernelHasNothingToTrace) { EXPECT_EQ(traced(Flaw::kNone, traced_example()), ""); }
 
 TEST(Trace, HeadsMisread) {
-  expect(Flaw::kHeadMap, example(), "if query head h read KV head h mod 2");
+  expect(Flaw::kHeadMap, traced_example(), "if query head h read KV head h mod 2");
   // One key: what comes out is a single value.
-  Case one = example();
+  Case one = traced_example();
   one.problem.seq_k = 1;
   expect(Flaw::kHeadMap, one, "o(b=0,h=1,q=0,d=0) holds v(b=0,head=1,key=0,d=0), of another head");
 }
@@ -51,47 +51,47 @@ TEST(Trace, HeadsMisread) {
 // With two KV heads, "h mod 2" and "the next one" are the same wherever the result is wrong, so both are
 // printed.
 TEST(Trace, EachReadingThatFitsIsSaid) {
-  expect(Flaw::kHeadMap, example(),
+  expect(Flaw::kHeadMap, traced_example(),
          "if query head h read KV head h mod 2, or if query heads read the KV head after their own");
 }
 
 TEST(Trace, MasksMisread) {
-  Case window = example();
+  Case window = traced_example();
   window.problem.window_left = 2;
   expect(Flaw::kWindowExclusive, window, "if window_left were 1 instead of 2");
-  Case causal = example();
+  Case causal = traced_example();
   causal.problem.causal = true;
   causal.problem.align = ATTN_BOTTOM_RIGHT;
   expect(Flaw::kAlignIgnored, causal, "if the diagonal were top-left");
-  Case mask = example();
+  Case mask = traced_example();
   mask.problem.mask.emplace().visible = {.kind = PatternKind::kRandom, .parameter = 4, .seed = 1};
   expect(Flaw::kMaskBroadcast, mask, "if the mask of head 0 were that of all heads");
-  Case lengths = example();
+  Case lengths = traced_example();
   lengths.problem.key_lengths = {9, 4};
   expect(Flaw::kLengthIgnored, lengths, "if key lengths were ignored");
 }
 
 TEST(Trace, ScoresAndKeys) {
-  Case softcap = example();
+  Case softcap = traced_example();
   softcap.problem.softcap = 1;
   softcap.q.exponent = 2;
   expect(Flaw::kSoftcapIgnored, softcap, "if the softcap were ignored");
-  expect(Flaw::kDropsLastKey, example(), "if the last visible key were missing");
+  expect(Flaw::kDropsLastKey, traced_example(), "if the last visible key were missing");
 }
 
 TEST(Trace, WhatNoReadingExplainsIsNotExplained) {
   // A slightly wrong scale is near to what is right, and that is not a reading.
   EXPECT_EQ(traced(Flaw::kScaleRounded,
                    [] {
-                     Case c = example();
+                     Case c = traced_example();
                      c.problem.scale = 0.53f;
                      return c;
                    }()),
             "");
-  EXPECT_EQ(traced(Flaw::kConstantAdded, example()), "");
+  EXPECT_EQ(traced(Flaw::kConstantAdded, traced_example()), "");
   EXPECT_EQ(traced(Flaw::kCrashes,
                    [] {
-                     Case c = example();
+                     Case c = traced_example();
                      c.problem.seq_k = 17;
                      return c;
                    }()),

@@ -13,7 +13,7 @@
 namespace attnfuzz {
 namespace {
 
-Case simple(int64_t seq) {
+Case of_keys(int64_t seq) {
   Case c;
   Problem& p = c.problem;
   p.seq_q = p.seq_k = seq;
@@ -30,7 +30,7 @@ Verdict verdict_of(const Case& c, Flaw flaw, const char* property = "reference")
 }
 
 TEST(Trial, RightKernelPassesAndIsAccountedFor) {
-  const Verdict v = verdict_of(simple(33), Flaw::kNone);
+  const Verdict v = verdict_of(of_keys(33), Flaw::kNone);
   EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
   EXPECT_EQ(v.kind, Kind::kNone);
   EXPECT_EQ(v.property, "reference");
@@ -45,7 +45,7 @@ TEST(Trial, RightKernelPassesAndIsAccountedFor) {
 }
 
 TEST(Trial, ADroppedKeyIsWrongAndSaysWhere) {
-  const Verdict v = verdict_of(simple(33), Flaw::kDropsLastKey);
+  const Verdict v = verdict_of(of_keys(33), Flaw::kDropsLastKey);
   EXPECT_EQ(v.outcome, Outcome::kFail);
   EXPECT_EQ(v.kind, Kind::kWrong) << v.message;
   ASSERT_TRUE(v.where);
@@ -57,7 +57,7 @@ TEST(Trial, ADroppedKeyIsWrongAndSaysWhere) {
 }
 
 TEST(Trial, EveryWayToFailHasItsKind) {
-  Case causal = simple(17);
+  Case causal = of_keys(17);
   causal.problem.causal = true;
   causal.problem.align = ATTN_BOTTOM_RIGHT;
   causal.problem.seq_q = 40;  // the first 23 rows are dead
@@ -85,14 +85,14 @@ TEST(Trial, EveryWayToFailHasItsKind) {
 }
 
 TEST(Trial, OnlyLseWrongIsSaid) {
-  const Verdict v = verdict_of(simple(20), Flaw::kLseBase);
+  const Verdict v = verdict_of(of_keys(20), Flaw::kLseBase);
   ASSERT_TRUE(v.where);
   EXPECT_EQ(v.where->tensor, TensorId::kLse);
   EXPECT_NE(v.message.find("O is right"), std::string::npos) << v.message;
 }
 
 TEST(Trial, UnwrittenNamesTheElement) {
-  const Verdict v = verdict_of(simple(20), Flaw::kSkipsLastRow);
+  const Verdict v = verdict_of(of_keys(20), Flaw::kSkipsLastRow);
   ASSERT_TRUE(v.where);
   EXPECT_EQ(v.where->b, 1);
   EXPECT_EQ(v.where->h, 1);
@@ -101,14 +101,14 @@ TEST(Trial, UnwrittenNamesTheElement) {
 }
 
 TEST(Trial, HugePoisonDoesNotHideAnUnwrittenRow) {
-  Case c = simple(20);
+  Case c = of_keys(20);
   c.poison = Poison::kHuge;
   EXPECT_EQ(verdict_of(c, Flaw::kNone).outcome, Outcome::kPass);
   EXPECT_EQ(verdict_of(c, Flaw::kSkipsLastRow).outcome, Outcome::kFail);
 }
 
 TEST(Trial, ARefusalWithAReasonIsARejectAndWithoutOneAFailure) {
-  Case c = simple(8);
+  Case c = of_keys(8);
   c.problem.dim_qk = 80;
   EXPECT_EQ(verdict_of(c, Flaw::kNone).outcome, Outcome::kPass);
   const Verdict silent = verdict_of(c, Flaw::kRefusesSilently);
@@ -124,7 +124,7 @@ TEST(Trial, ARefusalWithAReasonIsARejectAndWithoutOneAFailure) {
 }
 
 TEST(Trial, AnIllegalCaseIsRejectedWithItsField) {
-  Case c = simple(8);
+  Case c = of_keys(8);
   c.problem.heads_q = 3;
   const Verdict v = verdict_of(c, Flaw::kNone);
   EXPECT_EQ(v.outcome, Outcome::kRefused);
@@ -132,7 +132,7 @@ TEST(Trial, AnIllegalCaseIsRejectedWithItsField) {
 }
 
 TEST(Trial, CallsThatDifferAreDirtyAndTheCallIsNamed) {
-  Case c = simple(8);
+  Case c = of_keys(8);
   c.calls = {Call{}, Call{.dirty_workspace = true, .stream = 0}};
   EXPECT_EQ(verdict_of(c, Flaw::kNone).outcome, Outcome::kPass);
   const Verdict v = verdict_of(c, Flaw::kWorkspaceTrusted);
@@ -146,7 +146,7 @@ TEST(Trial, CallsThatDifferAreDirtyAndTheCallIsNamed) {
 
 TEST(Trial, ZeroLengthsPass) {
   for (const auto& [batch, seq_q, seq_k] : {std::array<int64_t, 3>{0, 5, 5}, {2, 0, 5}, {2, 5, 0}, {1, 0, 0}}) {
-    Case c = simple(5);
+    Case c = of_keys(5);
     c.problem.batch = batch;
     c.problem.seq_q = seq_q;
     c.problem.seq_k = seq_k;
@@ -161,7 +161,7 @@ TEST(Trial, ZeroLengthsPass) {
 }
 
 TEST(Trial, RowsThatNothingIsKnownOfAreUninformative) {
-  Case c = simple(8);
+  Case c = of_keys(8);
   c.problem.dtype = ATTN_BF16;
   c.q = c.k = Fill{.kind = FillKind::kHuge, .seed = 3};
   c.problem.scale = 1;
@@ -171,7 +171,7 @@ TEST(Trial, RowsThatNothingIsKnownOfAreUninformative) {
 }
 
 TEST(Trial, HugeCasesAreSampledAndSaySo) {
-  Case c = simple(600);
+  Case c = of_keys(600);
   c.problem.batch = 1;
   c.problem.heads_q = c.problem.heads_kv = 4;
   c.problem.dim_qk = c.problem.dim_v = 128;
@@ -204,7 +204,7 @@ class HastyTarget : public FakeTarget {
 
 TEST(Trial, ARunOfTheSameNumbersSharesWhatItMustGive) {
   FakeTarget target(Flaw::kNone);
-  const Case base = simple(33);
+  const Case base = of_keys(33);
   Trial trial(base, target, documented());
   const auto* first = trial.run(base);
   ASSERT_NE(first, nullptr);
@@ -260,7 +260,7 @@ TEST(Judge, WhatIsWrittenInPlan) {
       {HastyTarget::kK, Kind::kInputChanged, "the input k was written at (0,0,0,3) by plan()"},
       {HastyTarget::kLengths, Kind::kInputChanged, "the input key_lengths was written"},
   };
-  Case c = simple(17);
+  Case c = of_keys(17);
   c.problem.key_lengths.emplace(static_cast<size_t>(c.problem.batch), 17);
   for (const auto& [spot, kind, message] : expected) {
     HastyTarget target(spot);
@@ -273,7 +273,7 @@ TEST(Judge, WhatIsWrittenInPlan) {
 
 TEST(Judge, WhatIsWrittenAroundAnEmptyOutput) {
   for (int64_t Problem::* none : {&Problem::batch, &Problem::seq_q}) {
-    Case c = simple(17);
+    Case c = of_keys(17);
     c.problem.*none = 0;
     HastyTarget target(HastyTarget::kBehindO);
     const Verdict v = judge(c, *find_property("reference"), target, documented());

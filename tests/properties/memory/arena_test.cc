@@ -2,23 +2,18 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <stdexcept>
 #include <system_error>
 
+#include "tests/properties/memory/resident_bytes.h"
+
 namespace attnfuzz {
 namespace {
 
 constexpr TensorId kFirst = TensorId::kQ, kLast = kTensors[kTensorCount - 1].id;
-
-int64_t resident_bytes(const Arena& arena) {
-  struct stat status;
-  EXPECT_EQ(fstat(arena.fd(), &status), 0);
-  return int64_t{status.st_blocks} * 512;
-}
 
 TEST(Arena, SlotsAreApartAndInside) {
   Arena arena;

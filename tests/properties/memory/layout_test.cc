@@ -2,7 +2,6 @@
 #include "properties/memory/layout.h"
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <chrono>
 #include <cmath>
@@ -15,6 +14,7 @@
 #include "properties/draw/generator.h"
 #include "reference/numbers/formats.h"
 #include "tests/properties/memory/layout_support.h"
+#include "tests/properties/memory/resident_bytes.h"
 
 namespace attnfuzz {
 namespace {
@@ -187,12 +187,6 @@ TEST(Layout, PageEndIsTheLastByteOfTheSlot) {
   laid.before_call({});
   write_outputs(laid, c);
   EXPECT_FALSE(laid.check_memory());
-}
-
-int64_t resident_bytes(const Arena& arena) {
-  struct stat status;
-  EXPECT_EQ(fstat(arena.fd(), &status), 0);
-  return int64_t{status.st_blocks} * 512;
 }
 
 TEST(Layout, SpreadTensorsTouchFewPages) {

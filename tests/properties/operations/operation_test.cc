@@ -87,11 +87,11 @@ TEST(Operations, AReferenceWithOtherOutputsIsRefused) {
 }
 
 // A toy that writes integers, of two rows with three columns each: key_lengths stands in for its output.
-constexpr TensorId kChosen = TensorId::kKeyLengths;
-constexpr Output kExactly[] = {{.tensor = kChosen, .kind = OutputKind::kExact}};
+constexpr TensorId kToyOutput = TensorId::kKeyLengths;
+constexpr Output kExactly[] = {{.tensor = kToyOutput, .kind = OutputKind::kExact}};
 // Any order of what is due is right.
 std::string not_the_same_set(const Reference& due, int64_t row, std::span<const int64_t> got) {
-  const std::vector<int64_t>& all = due[kChosen].integer;
+  const std::vector<int64_t>& all = due[kToyOutput].integer;
   const auto first = all.begin() + 3 * row;
   for (const int64_t one : got) {
     if (std::count(first, first + 3, one) != std::ranges::count(got, one))
@@ -100,7 +100,7 @@ std::string not_the_same_set(const Reference& due, int64_t row, std::span<const 
   return "";
 }
 constexpr Output kAsASet[] = {
-    {.tensor = kChosen, .kind = OutputKind::kAdmissible, .objection = not_the_same_set}};
+    {.tensor = kToyOutput, .kind = OutputKind::kAdmissible, .objection = not_the_same_set}};
 
 struct Toy {
   Operation operation;
@@ -118,11 +118,11 @@ struct Toy {
     due.rows = due.sampled = 2;
     due.state.assign(2, RowState::kBounded);
     Expected& chosen = due.outputs.emplace_back();
-    chosen.tensor = kChosen;
+    chosen.tensor = kToyOutput;
     chosen.columns = 3;
     chosen.integer = {5, int64_t{1} << 40, 7, 1, 2, 3};
     chosen.rule.assign(6, static_cast<uint8_t>(Due::kNumber));
-    got.integers(kChosen) = chosen.integer;
+    got.integers(kToyOutput) = chosen.integer;
   }
   Verdict verdict() const {
     Verdict v;
@@ -134,7 +134,7 @@ struct Toy {
 TEST(Integers, MustBeExact) {
   Toy toy(kExactly);
   EXPECT_EQ(toy.verdict().outcome, Outcome::kPass) << toy.verdict().message;
-  ++toy.got.integers(kChosen)[1];
+  ++toy.got.integers(kToyOutput)[1];
   Verdict v = toy.verdict();
   EXPECT_EQ(v.kind, Kind::kWrong);
   EXPECT_EQ(v.message,
@@ -148,9 +148,9 @@ TEST(Integers, MustBeExact) {
 
 TEST(Integers, MayBeOneOfSeveralChoices) {
   Toy toy(kAsASet);
-  std::swap(toy.got.integers(kChosen)[0], toy.got.integers(kChosen)[2]);
+  std::swap(toy.got.integers(kToyOutput)[0], toy.got.integers(kToyOutput)[2]);
   EXPECT_EQ(toy.verdict().outcome, Outcome::kPass) << toy.verdict().message;
-  toy.got.integers(kChosen)[0] = 8;
+  toy.got.integers(kToyOutput)[0] = 8;
   const Verdict v = toy.verdict();
   EXPECT_EQ(v.kind, Kind::kWrong);
   EXPECT_EQ(v.message, "key_lengths(b=0,h=0,q=0,d=0): its row names 8; 1 of 2 rows are wrong");
@@ -160,9 +160,9 @@ TEST(Integers, OfTwoRunsMustBeTheSame) {
   Toy toy(kExactly);
   Outputs other = toy.got;
   Verdict v;
-  EXPECT_TRUE(judge_same_integers(toy.got, other, kChosen, toy.p, {}, Kind::kDirty, "again", v));
-  other.integers(kChosen)[2] = -1;
-  EXPECT_FALSE(judge_same_integers(toy.got, other, kChosen, toy.p, {}, Kind::kDirty, "again", v));
+  EXPECT_TRUE(judge_same_integers(toy.got, other, kToyOutput, toy.p, {}, Kind::kDirty, "again", v));
+  other.integers(kToyOutput)[2] = -1;
+  EXPECT_FALSE(judge_same_integers(toy.got, other, kToyOutput, toy.p, {}, Kind::kDirty, "again", v));
   EXPECT_EQ(v.kind, Kind::kDirty);
   EXPECT_EQ(v.message, "again: key_lengths(b=0,h=0,q=0,d=2) was 7, is -1; 1 of 6 elements differ");
 }

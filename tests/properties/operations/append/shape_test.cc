@@ -15,7 +15,7 @@
 namespace attnfuzz {
 namespace {
 
-constexpr uint64_t kKernel = ATTN_FEATURE_APPEND | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_RAGGED |
+constexpr uint64_t kAppends = ATTN_FEATURE_APPEND | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_RAGGED |
                              ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED;
 
 const Operation& append() { return operation_of(ATTN_FEATURE_APPEND); }
@@ -23,14 +23,14 @@ const Operation& append() { return operation_of(ATTN_FEATURE_APPEND); }
 TEST(AppendShape, EveryDrawnCaseBecomesALegalAppend) {
   ASSERT_STREQ(append().name, "append");
   GeneratorConfig config;
-  config.features = kKernel;
+  config.features = kAppends;
   int paged = 0, packed = 0, narrow = 0, none = 0, past = 0, into = 0, planted = 0, full = 0;
   for (uint64_t index = 0; index < 2000; ++index) {
     Case c = draw(config, 5, index);
-    append().shape(c, kKernel);
+    append().shape(c, kAppends);
     ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c) << "\n" << encode(c);
     Case again = c;
-    append().shape(again, kKernel);
+    append().shape(again, kAppends);
     tidy(again);
     ASSERT_EQ(again, c) << encode(c);
     const auto read = decode(encode(c));
@@ -96,7 +96,7 @@ TEST(AppendShape, NoPageIsShared) {
   drawn.problem.key_lengths = {3, 4};
   drawn.problem.paging = Paging{.size = 2, .shared = 1};
   ASSERT_EQ(illegal(drawn), std::nullopt) << *illegal(drawn);
-  append().shape(drawn, kKernel);
+  append().shape(drawn, kAppends);
   EXPECT_EQ(illegal(drawn), std::nullopt);
   EXPECT_EQ(drawn.problem.paging->shared, 0);
 }
