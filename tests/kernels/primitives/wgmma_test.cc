@@ -16,12 +16,12 @@ namespace {
 
 // S = Q K^T and O += P V of one warpgroup; all by rows: Q is 64 x D, K and V are N x D.
 template <class T, int N, int D>
-struct Work {
+struct WgmmaWork {
   std::vector<T> q, k, v;
   std::vector<float> s, o;
   std::vector<uint32_t> p;  // [thread][N / 16][4]
 
-  explicit Work(uint32_t seed) : s(64 * N), o(64 * D), p(128 * N / 4) {
+  explicit WgmmaWork(uint32_t seed) : s(64 * N), o(64 * D), p(128 * N / 4) {
     std::mt19937 random(seed);
     const auto fill = [&](std::vector<T>& to, int rows) {
       for (int i = 0; i < rows * D; ++i) {
@@ -40,7 +40,7 @@ __device__ void load(Tile tile, const typename Tile::T* from) {
 }
 
 template <class T, int N, int D>
-__global__ void attend(Work<T, N, D>* work) {
+__global__ void attend(WgmmaWork<T, N, D>* work) {
   SharedArena arena;
   // The warpgroup's rows are the second 64 of its tile.
   const PanelTile<T, 128, D> q{arena.template carve<T>(128 * D, 1024)};
@@ -82,7 +82,7 @@ __global__ void attend(Work<T, N, D>* work) {
 template <class T, int N, int D>
 void check() {
   for (uint64_t seed : all_schedules()) {
-    Work<T, N, D> work(11);
+    WgmmaWork<T, N, D> work(11);
     const size_t shared = (128 + 2 * N) * D * 2 + 4096;
     ASSERT_EQ(run_on_cpu(attend<T, N, D>, 1, 128, {.seed = seed, .shared = shared}, &work).told(), "ok");
     const auto near = [&](float got, double exact, double size, int terms) {
