@@ -44,7 +44,7 @@ class OwnWorkers {
   OwnWorkers(Open open, int most) : open_(std::move(open)), most_(most) {}
   // Throws what `open` throws.
   Lent lend();
-  // What the oracles of all targets have judged, without those that are lent now.
+  // Adds up what the oracles of all targets have judged. Targets that are lent out do not count.
   OracleUse oracle_use() const;
 
  private:

@@ -79,7 +79,7 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
       config.work = std::max(config.work, std::min(kTimesThreeTiles * three, kMostLeast));
   }
   config.covering = std::make_shared<Covering>(config);
-  // What a property that runs by name alone asks for may run on a CPU, as in cpu_gpu_bits.
+  // A property that runs only by name may also run its case on a CPU (cpu_gpu_bits), which cannot afford a long row.
   const bool by_default = std::ranges::all_of(options.properties, [](const Property* property) {
     return std::ranges::find(properties(), property) != properties().end();
   });

@@ -1,4 +1,4 @@
-// What the kernels of native sparse attention are given, from a call.
+// Makes the parameters of the kernels nsa and nsa_select from a call.
 #pragma once
 
 #include <algorithm>

@@ -12,7 +12,7 @@ namespace {
 bool compresses(const Case& c) { return c.problem.compresses(); }
 bool has(const Case& c) { return compresses(c) || has_key_blocks(c.problem); }
 
-// What a compression has. The rest has its default.
+// Keeps the fields that a compression has, and resets all others to their defaults.
 Problem without_others(const Problem& p) {
   Problem kept;
   kept.dtype = p.dtype, kept.batch = p.batch, kept.heads_q = kept.heads_kv = p.heads_kv;

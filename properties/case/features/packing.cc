@@ -16,8 +16,8 @@ constexpr auto kIndex = [](auto& c) { return std::tie(c.problem.index_dtype); };
 
 // The share of cases with packed entries, for a kernel that knows them.
 constexpr int64_t kPercent = 30;
-// Of those, the share with rows far apart, on a GPU that judges batches: each row takes memory of its own, so that no batch
-// has such a case, and it costs as much as a hundred others.
+// The percentage of packed cases whose rows lie far apart, if a GPU judges batches. Each such row takes memory of its own,
+// so the case cannot be in a batch, and it costs as much as a hundred others.
 constexpr int64_t kPercentFarOnDevice = 2;
 
 enum class Spread { kAny, kBorders, kEqual, kOneLong, kNothing, kWhole };

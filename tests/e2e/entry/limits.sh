@@ -17,7 +17,7 @@ run 0 "limited.cu: run on [0-9]* small problems, it takes $found; elsewhere: it 
   limits limited.cu --cases 20 --entry "$call"
 grep -q -e "--takes '$found'" log || { echo "there is nothing to paste"; cat log; wrong=1; }
 run 1 "takes, as was found before by running it: $found" \
-  campaign limited.cu --entry "$call" --finite --for 2s --jobs 1 --out night --reduce-seconds 1 --no-seeded-bug
+  campaign limited.cu --entry "$call" --finite --for 10s --jobs 1 --out night --reduce-seconds 1 --no-seeded-bug
 run 1 "^replay: .*limited.attnfuzz/libattn_limited_cpu.so" \
   reduce "$(find night -name '*.attn.json' | head -1)" --kernel limited.cu --entry "$call" --seconds 1 --out night/smaller.attn.json
 # --takes is believed: if the function refuses within it, that is a failure. limits runs a kernel that declares more than it takes.
