@@ -182,7 +182,7 @@ class TrainCheck {
       judged_ += one.refused.empty();
       failed_ += one.failure.has_value();
       if (!one.refused.empty())
-        left_out += fmt::format("  left out: {}: {}\n", describe(batches_[n]), one.refused);
+        left_out += fmt::format("  left out: {}: {}\n", describe(batches_[n]), printable(one.refused));
       if (!one.note.empty()) notes.insert(one.note);
       const std::string due =
           one.due.empty() ? "" : fmt::format(" (by the oracle's O: {:.6g})", fmt::join(one.due, ", "));
@@ -277,9 +277,16 @@ class TrainCheck {
       std::fprintf(stderr, "attnfuzz: interrupted: this is no pass\n");
       return static_cast<Exit>(128 + interrupts_.signal());
     }
-    if (judged_ > 0) return kPassed;
-    std::fprintf(stderr, "attnfuzz: no step was judged\n");
-    return kFound;
+    if (judged_ == 0) {
+      std::fprintf(stderr, "attnfuzz: no step was judged\n");
+      return kFound;
+    }
+    // Nobody vouches for a stranger: it must not pass by refusing what it would get wrong.
+    if (judged_ < batches_.size() && !arguments_.target.untrusted.empty()) {
+      std::fprintf(stderr, "attnfuzz: under --untrusted a kernel that refuses a batch does not pass\n");
+      return kFound;
+    }
+    return kPassed;
   }
 
   const TrainArguments arguments_;

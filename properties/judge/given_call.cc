@@ -77,6 +77,7 @@ class Judging {
   void call(const Call& call) {
     if (!returns(call)) return;
     result_.reference = e_.evaluate(calibration_, {}, exact_);
+    note_rows(e_.c.problem, result_.reference, result_.verdict);
     judge_outputs(e_.operation, result_.reference, e_.c.problem, e_.plan, result_.outputs, result_.verdict,
                   &e_.c);
   }

@@ -384,11 +384,7 @@ const Run* Trial::run_calls(Execution& e, std::string_view label) {
   if (!done()) verdict_.call = 0;
   if (variant == 0) {
     const Reference& r = run->reference;
-    verdict_.rows = rows_present(p);
-    verdict_.sampled = r.sampled;
-    verdict_.dead_rows = r.dead;
-    verdict_.uninformative_rows = r.uninformative;
-    verdict_.unconstrained_rows = r.unconstrained;
+    note_rows(p, r, verdict_);
     Stopwatch watch(verdict_.judge_s);
     if (!done()) verdict_.warning = statistical_warning(c, e.plan, r, run->calls[0]);
   }
@@ -556,6 +552,14 @@ Verdict judge(Case c, const Property& property, Target& target, const Calibratio
   }
   weigh_rows(v);
   return v;
+}
+
+void note_rows(const Problem& p, const Reference& reference, Verdict& v) {
+  v.rows = rows_present(p);
+  v.sampled = reference.sampled;
+  v.dead_rows = reference.dead;
+  v.uninformative_rows = reference.uninformative;
+  v.unconstrained_rows = reference.unconstrained;
 }
 
 void weigh_rows(Verdict& v) {

@@ -62,6 +62,9 @@ void keep_known(const Property& property, Case& c);
 // Property::adapt(). If the tensors lie as the domain declares, they still do so afterwards.
 bool adapted(Case& c, const Property& property, const Target& target, std::string* why);
 
+// Notes how many rows of a call there are, and how many the oracle could say little of.
+void note_rows(const Problem& p, const Reference& reference, Verdict& v);
+
 // Turns a pass into kNotJudged if the oracle could not bound most rows, because such a pass says
 // little.
 void weigh_rows(Verdict& v);

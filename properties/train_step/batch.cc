@@ -5,6 +5,7 @@
 
 #include "properties/case/domain.h"
 #include "properties/case/shrink_toggles.h"
+#include "properties/case/words.h"
 
 namespace attnfuzz::train {
 
@@ -44,6 +45,7 @@ Case case_of(const Batch& batch, const Setup& setup, const Operation& operation,
   if (operation.feature == 0) c.dout = Fill{};
   c.env.variant = 0;  // the kernel chooses
   c.calls = {Call{}, Call{.dirty_workspace = true}};
+  if (kernel.domain && kernel.domain->align) p.align = kernel.domain->align - 1;  // with equal lengths both are one
   tidy(c);
   if (kernel.domain) lay_within(*kernel.domain, c);
   return c;
@@ -53,7 +55,7 @@ std::string refusal_of(const Case& c, Target& target) {
   if (const auto& domain = target.info().domain) {
     Case inside = c;
     fit(*domain, inside);
-    if (!(inside == c)) return target.info().name + " does not declare to take it";
+    if (!(inside == c)) return target.info().name + " does not declare to take " + attnfuzz::describe(c);
   }
   const std::string why = why_not(plan_alone(c, target));
   return why.empty() ? "" : target.info().name + ": " + why;

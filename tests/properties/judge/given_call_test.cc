@@ -40,6 +40,18 @@ TEST(GivenCall, JudgesACallAsATrialDoes) {
   }
 }
 
+// Rows that the oracle cannot bound are no pass: here the scores' own error overflows the exponential.
+TEST(GivenCall, IsNotJudgedIfMostRowsAreUnconstrained) {
+  std::vector<GivenInput> inputs = kInputs;
+  inputs[0].elements = {60000, 60000, 60000, 60000};
+  inputs[1].elements = {60000, 59968, 59968, 60000};
+  FakeTarget target;
+  const GivenCall call = judge_given(small(), inputs, target, documented());
+  EXPECT_EQ(call.verdict.sampled, 2);
+  EXPECT_EQ(call.verdict.unconstrained_rows + call.verdict.uninformative_rows, 2);
+  EXPECT_EQ(call.verdict.outcome, Outcome::kNotJudged);
+}
+
 TEST(GivenCall, SeesAGivenInputThatWasWritten) {
   std::vector<GivenInput> inputs = kInputs;
   inputs[0].elements = {1, 1, 1, 1};
