@@ -101,6 +101,9 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
   }
   for (const auto& [target, stats] : stats_of(dir)) {
     if (!stats.oracle.device.empty()) print(printable(target) + ":\n" + oracle_text(stats.oracle));
+    if (stats.long_parents > 0)
+      emit("{}: {} draws left a case of the corpus that they were to mutate: its rows are too long\n", printable(target),
+           stats.long_parents);
     if (stats.batch.cleared + stats.batch.doubted > 0)
       print(printable(target) + ": " + words(stats.batch) + "\n");
   }

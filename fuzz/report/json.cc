@@ -108,10 +108,11 @@ Json summary_json(const Report& report) {
   for (const auto& [kernel, n] : report.corpus) corpus += n;
   uint64_t since_new = UINT64_MAX;
   for (const Shard& shard : report.shards) since_new = std::min(since_new, last_of(shard).since_new);
-  uint64_t warning_counts = 0, not_filed = 0;
+  uint64_t warning_counts = 0, not_filed = 0, long_parents = 0;
   for (const auto& [name, stats] : report.targets) {
     for (const auto& [sign, n] : stats.warning_counts) warning_counts += n;
     for (const auto& [kind, n] : stats.not_filed) not_filed += n;
+    long_parents += stats.long_parents;
   }
   return {{"standing", kCampaignStatuses[static_cast<int>(report.status)]},
           {"running", !report.header.sessions.empty() && report.header.sessions.back().ended.empty()},
@@ -126,6 +127,7 @@ Json summary_json(const Report& report) {
           {"never_again", report.never_again.size()},
           {"waiting", report.waiting},
           {"not_filed", not_filed},
+          {"long_parents", long_parents},
           {"suspicious", warning_counts},
           {"canaries_missed", std::ranges::count(report.seeded_bugs, false, &SeededBugResult::found)},
           {"restarts", total(report, &SeriesLine::restarts)},

@@ -186,12 +186,12 @@ class Explorer {
     }
     const uint64_t choice = random / 2 % 8;  // 0..3 drawn, 4..6 mutated, 7 crossed
     if (choice < 4 || view_->empty()) return drawn(std::move(candidate));
-    const auto a = view_->pick(more);
-    if (!a || too_long(*a)) return drawn(std::move(candidate));
+    const auto a = parent(more);
+    if (!a) return drawn(std::move(candidate));
     const uint64_t seed = mix(stream_, candidate.index, 3, 0, 0);
     candidate.origin = "mutated";
     if (choice == 7) {
-      if (const auto b = view_->pick(mix(more, 1, 0, 0, 0)); b && !too_long(*b)) {
+      if (const auto b = parent(mix(more, 1, 0, 0, 0))) {
         candidate.c = cross(*a, *b, config_, seed);
         candidate.origin = "crossed";
         return candidate;
@@ -199,6 +199,14 @@ class Explorer {
     }
     candidate.c = mutate(*a, config_, seed);
     return candidate;
+  }
+
+  // A case of the corpus to mutate; nothing if there is none, or if its rows are too long.
+  std::optional<Case> parent(uint64_t random) {
+    auto c = view_->pick(random);
+    if (!c || !too_long(*c)) return c;
+    ++counts().long_parents;
+    return std::nullopt;
   }
 
   Candidate drawn(Candidate candidate) {

@@ -130,6 +130,7 @@ struct TargetStats : Statistics {
   std::map<std::string, uint64_t> origins;       // "drawn", "mutated", "crossed", "confirmed" -> cases
   std::map<std::string, uint64_t> not_filed;     // failures dropped: many of their kind wait
   uint64_t quarantined = 0;                      // cases drawn but not launched (ledger.h)
+  uint64_t long_parents = 0;  // times that a case of the corpus was picked to be mutated, and left: its rows are too long
   double wall = 0;                               // seconds
   void add(const Case& c, const Verdict& verdict);
   void merge(const TargetStats& other);

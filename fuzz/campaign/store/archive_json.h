@@ -44,7 +44,7 @@ void fields(Is<TargetStats> auto& r, auto f) {
       std::conditional_t<std::is_const_v<std::remove_reference_t<decltype(r)>>, const Statistics, Statistics>;
   fields(static_cast<Base&>(r), f);
   f("heat", r.heat), f("origins", r.origins), f("not_filed", r.not_filed), f("quarantined", r.quarantined);
-  f("wall", r.wall);
+  f("wall", r.wall), f.later("long_parents", r.long_parents);
 }
 
 void fields(Is<ShardStats> auto& r, auto f) { f("last", r.last), f("next", r.next), f("targets", r.targets); }

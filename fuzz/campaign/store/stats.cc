@@ -27,6 +27,7 @@ void TargetStats::merge(const TargetStats& other) {
   for (const auto& [origin, n] : other.origins) origins[origin] += n;
   for (const auto& [kind, n] : other.not_filed) not_filed[kind] += n;
   quarantined += other.quarantined;
+  long_parents += other.long_parents;
   wall += other.wall;
 }
 

@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "fuzz/campaign/run/explore.h"
 #include "fuzz/campaign/store/folder.h"
 #include "fuzz/campaign/store/journal.h"
+#include "properties/case/codec.h"
 #include "properties/judge/property.h"
 #include "tests/fuzz/batch/fake_batch_target.h"
 
@@ -120,6 +122,27 @@ TEST_F(ExploreInBatches, AfterAKillEachCaseOfTheBatchIsRunAlone) {
   const ShardStats stats = explored(Flaw::kNone, 5);
   EXPECT_EQ(stats.last.cases, 5u);
   EXPECT_EQ(stats.targets.at("fake.cpu.plain").batch.cleared, 0u) << "each was judged by itself";
+}
+
+// A case that a GPU has kept is too long for a CPU: it is neither run nor mutated there, and both are counted.
+TEST_F(ExploreInBatches, ACaseThatIsTooLongIsNoParentAndIsCounted) {
+  CorpusEntry entry;
+  Case c;
+  c.problem.seq_q = c.problem.seq_k = 1 << 15;
+  entry.id = digest(c);
+  entry.kernel = "fake";
+  entry.target = "fake.cuda.plain";
+  entry.property = "reference";
+  entry.origin = "drawn";
+  const std::string shard = shard_dir(options_.dir, 1), file = corpus_file(options_.dir, entry.kernel, entry.id);
+  fs::create_directories(shard);
+  fs::create_directories(fs::path(file).parent_path());
+  std::ofstream(file) << encode(c);
+  std::ofstream(shard + "/corpus.jsonl") << line_of(entry) << '\n';
+  options_.device_work = 0;
+  const TargetStats stats = explored(Flaw::kNone, 64).targets.at("fake.cpu.plain");
+  EXPECT_EQ(stats.origins.at("left to a GPU"), 1u);
+  EXPECT_GT(stats.long_parents, 0u);
 }
 
 }  // namespace
