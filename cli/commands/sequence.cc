@@ -1,17 +1,26 @@
 // attnfuzz sequence: runs sequences of calls on one paged cache, judges every call, and reduces a failure.
 #include <fmt/format.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <utility>
 
 #include "base/printable.h"
+#include "base/processes.h"
 #include "base/random.h"
+#include "base/threads.h"
 #include "cli/open/open_kernel.h"
 #include "cli/options/help.h"
+#include "cli/terminal/status_line.h"
 #include "cli/terminal/terminal.h"
+#include "properties/sequences/chain.h"
 #include "properties/sequences/codec.h"
 #include "properties/sequences/draw.h"
-#include "properties/sequences/reduce.h"
 #include "properties/sequences/relations.h"
 #include "properties/sequences/story.h"
 
@@ -22,6 +31,7 @@ struct SequenceArguments {
   std::vector<std::string> kernels;
   std::string file;  // --replay
   uint64_t cases = 200, seed = 1;
+  int jobs = 0;
   double reduce_seconds = 60;
   std::string out = "found";
   bool verbose = false;
@@ -29,42 +39,54 @@ struct SequenceArguments {
 };
 
 // The opened kernels, and which calls they can make.
-struct Cast {
+struct OpenedKernels {
   std::vector<std::unique_ptr<Target>> opened;
   SessionTargets targets;
 };
 
-// What the sessions of a run come to.
+// Totals over the sessions of a run.
 struct Sums {
-  uint64_t sessions = 0, steps = 0, calls = 0;
+  uint64_t sessions = 0, steps = 0, calls = 0, bounded = 0;
+  std::vector<uint64_t> calls_of;  // by kernel
   double worst = 0;
   std::map<std::string, uint64_t> left_out;
 
-  void add(const Session& session, const SessionResult& result) {
-    ++sessions;
-    steps += session.steps.size();
-    calls += result.calls;
-    worst = std::max(worst, result.worst);
-    for (const auto& [why, n] : result.left_out) left_out[why] += n;
+  // The totals of one session.
+  static Sums of(const Session& session, const SessionResult& result) {
+    return {1, session.steps.size(), result.calls, result.bounded, result.calls_of, result.worst, result.left_out};
+  }
+  void add(const Sums& other) {
+    sessions += other.sessions, steps += other.steps;
+    calls += other.calls, bounded += other.bounded;
+    calls_of.resize(std::max(calls_of.size(), other.calls_of.size()));
+    for (size_t n = 0; n < other.calls_of.size(); ++n) calls_of[n] += other.calls_of[n];
+    worst = std::max(worst, other.worst);
+    for (const auto& [why, n] : other.left_out) left_out[why] += n;
   }
 };
 
-Cast open_cast(const SequenceArguments& arguments) {
-  Cast cast;
+OpenedKernels open_kernels(const SequenceArguments& arguments, bool aloud) {
+  OpenedKernels kernels;
   std::vector<SessionTarget> all;
   for (const std::string& name : arguments.kernels) {
     for (const KernelLibrary& library : libraries_of(name, arguments.target)) {
-      cast.opened.push_back(open(library, arguments.target));
-      Target& target = *cast.opened.back();
-      say_identity(identity_line(target.info(), arguments.target), arguments.verbose);
+      kernels.opened.push_back(open(library, arguments.target));
+      Target& target = *kernels.opened.back();
+      if (aloud) say_identity(identity_line(target.info(), arguments.target), arguments.verbose);
       all.push_back({&target, calibration_for(target.info(), arguments.target)});
     }
   }
-  cast.targets = SessionTargets(all);
-  if (cast.targets.empty())
-    throw UserError("none of these kernels appends to pages, copies pages or attends over them: name one that does, "
-                    "for example cache or splitk");
-  return cast;
+  kernels.targets = SessionTargets(all);
+  for (size_t n = 0; n < all.size(); ++n) {
+    if (kernels.targets.never_called(n))
+      throw UserError(printable(all[n].target->info().name) +
+                      ": this kernel neither appends to pages, copies pages, attends over them nor merges");
+  }
+  if (kernels.targets.empty())
+    throw UserError(
+        "none of these kernels appends to pages, copies pages or attends over them: name one that does, "
+        "for example cache or splitk");
+  return kernels;
 }
 
 std::string left_out_lines(const std::map<std::string, uint64_t>& left_out, bool all) {
@@ -78,82 +100,231 @@ std::string left_out_lines(const std::map<std::string, uint64_t>& left_out, bool
   return text;
 }
 
-// The failure in at most 25 lines.
-void tell(const Session& session, const SessionResult& result, const std::string& where, const std::string& replay,
-          bool verbose) {
-  constexpr size_t kMostSteps = 14;
-  const std::string who = result.kernel.empty() ? result.call : result.call + " of " + result.kernel;
-  std::string text = fmt::format("FAIL ({}): {}\n", who, printable(result.verdict.message));
-  text += fmt::format("  {}\n", describe(session.setup));
+// A session, with at most `most` steps; `failed`: the step at which it failed.
+std::string lines_of(const Session& session, std::optional<size_t> failed, size_t most) {
+  std::string text = fmt::format("  {}\n", describe(session.setup));
   const std::vector<std::string> lines = story(session);
-  const size_t first = verbose || lines.size() <= kMostSteps ? 0 : lines.size() - kMostSteps;
+  const size_t first = lines.size() > most ? lines.size() - most : 0;
   if (first > 0) text += fmt::format("    ... {} steps before; -v prints them\n", first);
-  for (size_t n = first; n < lines.size(); ++n)
-    text += fmt::format("  {} {}\n", n == result.step ? ">" : " ", lines[n]);
+  for (size_t n = first; n < lines.size(); ++n) text += fmt::format("  {} {}\n", n == failed ? ">" : " ", lines[n]);
   if (session.relation != Relation::kNone)
     text += fmt::format("  relation: {}\n", kRelationNames[static_cast<size_t>(session.relation)]);
+  return text;
+}
+
+// Prints the failure: without -v at most 25 lines.
+void tell(const Chain& chain, const SessionResult& result, const std::string& where, const std::string& replay,
+          bool verbose) {
+  constexpr size_t kMostSteps = 12, kMostBefore = 4;
+  const std::string who = result.kernel.empty() ? result.call : result.call + " of " + result.kernel;
+  std::string text = fmt::format("FAIL ({}): {}\n", who, printable(result.verdict.message));
+  const size_t all = std::numeric_limits<size_t>::max();
+  if (!chain.before.empty() && (verbose || chain.before.size() == 1)) {
+    for (const Session& session : chain.before)
+      text += "  before, in the same process:\n" + lines_of(session, std::nullopt, verbose ? all : kMostBefore);
+    text += "  then:\n";
+  } else if (!chain.before.empty()) {
+    text += fmt::format("  after {} sequences in the same process; -v prints them\n", chain.before.size());
+  }
+  const auto failed = result.second ? std::nullopt : std::optional(result.step);
+  text += lines_of(chain.last, failed, verbose ? all : kMostSteps);
   if (!where.empty()) text += fmt::format("  {}\n", where);
   if (!replay.empty()) text += fmt::format("  replay: {}\n", replay);
   print(text);
 }
 
-const char* verdict_of(uint64_t calls) { return calls > 0 ? "passed" : "no call was made, so nothing was judged"; }
+// "nothing was judged of splitk"; empty if each kernel has made a call.
+std::string unjudged(const OpenedKernels& kernels, const Sums& sums) {
+  std::string text;
+  for (size_t n = 0; n < kernels.opened.size(); ++n) {
+    if (n < sums.calls_of.size() && sums.calls_of[n] > 0) continue;
+    text += (text.empty() ? "nothing was judged of " : ", ") + printable(kernels.opened[n]->info().name);
+  }
+  return text;
+}
 
-Exit replay_session(const SequenceArguments& arguments, Cast& cast) {
+// Prints the totals. `missing`: what was not judged, which is no pass.
+Exit conclude(const std::string& what, const Sums& sums, const std::string& missing, double seconds, bool all) {
+  std::string text = fmt::format("{}{} steps, {} calls: {}; largest error/bound {:.2f} ({:.1f} s)\n", what, sums.steps,
+                                 sums.calls, missing.empty() ? "passed" : missing, sums.worst, seconds);
+  if (sums.bounded > 0) {
+    text += fmt::format("  held to the bound alone: {} attends of relations, whose plans do not promise equal bits\n",
+                        sums.bounded);
+  }
+  print(text + left_out_lines(sums.left_out, all));
+  return missing.empty() ? kPassed : kFound;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+Exit replay_session(const SequenceArguments& arguments, const OpenedKernels& kernels) {
   const auto read = decode_session(file_text(arguments.file));
   if (const auto* error = std::get_if<DecodeError>(&read)) throw UserError(arguments.file + ": " + error->message);
-  const Session& session = std::get<SessionFile>(read).session;
-  const SessionResult result = check_session(session, cast.targets);
+  const Chain& chain = std::get<SessionFile>(read).chain;
+  const auto start = std::chrono::steady_clock::now();
+  const SessionResult result = check_chain(chain, kernels.targets);
   if (result.verdict.outcome == Outcome::kFail) {
-    tell(session, result, "replayed from " + arguments.file, "", arguments.verbose);
+    tell(chain, result, "replayed from " + arguments.file, "", arguments.verbose);
     return kFound;
   }
-  print(fmt::format("{}: {} steps, {} calls: {}\n", arguments.file, session.steps.size(), result.calls,
-                    verdict_of(result.calls)) +
-        left_out_lines(result.left_out, arguments.verbose));
-  return result.calls > 0 ? kPassed : kFound;
+  // A file need not have calls for every kernel.
+  const char* const missing = result.calls > 0 ? "" : "no call was made, so nothing was judged";
+  return conclude(printable(arguments.file) + ": ", Sums::of(chain.last, result), missing, seconds_since(start),
+                  arguments.verbose);
 }
 
-Exit report_failure(const SequenceArguments& arguments, Cast& cast, uint64_t index, const Session& session,
-                    const SessionResult& result) {
-  const ReducedSession small = reduce_session(
-      session, result, [&](const Session& s) { return check_session(s, cast.targets); }, arguments.reduce_seconds);
-  const FoundSession found = {arguments.kernels, to_string(small.result.verdict.kind), small.result.verdict.message};
-  std::filesystem::create_directories(arguments.out);
-  const std::string path = fmt::format("{}/calls-{}-{}-{}.calls.json", arguments.out, small.result.call,
-                                       arguments.seed, index);
-  write_file(path, encode(small.session, found));
-  std::string replay = "attnfuzz sequence --replay " + path;
-  for (const std::string& kernel : arguments.kernels) replay += " " + kernel;
-  if (!arguments.target.build_kind.empty()) replay += " --build " + arguments.target.build_kind;
-  tell(small.session, small.result,
-       fmt::format("found in sequence {} of seed {} ({} steps), reduced in {} evaluations to {} steps on {} pages",
-                   index, arguments.seed, session.steps.size(), small.evaluations, small.session.steps.size(),
-                   pages_used(small.session)),
-       replay, arguments.verbose);
-  return kFound;
-}
-
-Exit run_sequence(const SequenceArguments& arguments) {
-  Cast cast = open_cast(arguments);
-  if (!arguments.file.empty()) return replay_session(arguments, cast);
-  const auto start = std::chrono::steady_clock::now();
-  const uint64_t features = common_features(cast.targets);
-  Sums sums;
-  for (uint64_t n = 0; n < arguments.cases; ++n) {
-    const Session session = draw_session(hash64(arguments.seed) + n, features);
-    const SessionResult result = check_session(session, cast.targets);
-    sums.add(session, result);
-    if (result.verdict.outcome == Outcome::kFail) return report_failure(arguments, cast, n, session, result);
+class SequenceCheck {
+ public:
+  explicit SequenceCheck(const SequenceArguments& arguments) : arguments_(arguments) {
+    kernels_.push_back(open_kernels(arguments, true));
+    features_ = common_features(kernels_.front().targets);
   }
-  std::string names;
-  for (const auto& target : cast.opened) names += (names.empty() ? "" : ", ") + target->info().name;
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  print(fmt::format("{}: {} sequences, {} steps, {} calls: {}; largest error/bound {:.2f} ({:.1f} s)\n", names,
-                    sums.sessions, sums.steps, sums.calls, verdict_of(sums.calls), sums.worst, seconds) +
-        left_out_lines(sums.left_out, arguments.verbose));
-  return sums.calls > 0 ? kPassed : kFound;
-}
+
+  Exit run() {
+    if (!arguments_.file.empty()) return replay_session(arguments_, kernels_.front());
+    check_all();
+    if (failure_) return report_failure();
+    const Exit status = conclude(fmt::format("{}: {} sequences, ", names(), sums_.sessions), sums_,
+                                 unjudged(kernels_.front(), sums_), seconds_, arguments_.verbose);
+    if (!interrupts_.came()) return status;
+    std::fprintf(stderr, "attnfuzz: interrupted by SIG%s: this is no pass\n", sigabbrev_np(interrupts_.signal()));
+    return static_cast<Exit>(128 + interrupts_.signal());
+  }
+
+ private:
+  // Sessions that run in one process of each library. So many follow from the numbers of sessions, and not from the
+  // number of jobs, which makes a failure the same with any.
+  static constexpr uint64_t kOfProcess = 50;
+
+  struct Failure {
+    uint64_t index;
+    Session session;
+    SessionResult result;
+  };
+
+  Session session(uint64_t n) const { return draw_session(hash64(arguments_.seed) + n, features_); }
+
+  int jobs() const {
+    int usual = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    // Each worker has a context of the GPU, which takes long to open.
+    if (kernels_.front().opened.front()->info().backend == ATTN_CUDA) usual = std::min(usual, 2);
+    const uint64_t blocks = (arguments_.cases + kOfProcess - 1) / kOfProcess;
+    return static_cast<int>(std::min(static_cast<uint64_t>(arguments_.jobs == 0 ? usual : arguments_.jobs), blocks));
+  }
+
+  // Each job has kernels of its own, and takes the next sessions of one process.
+  void check_all() {
+    const int count = jobs();
+    while (static_cast<int>(kernels_.size()) < count) kernels_.push_back(open_kernels(arguments_, false));
+    start_ = std::chrono::steady_clock::now();
+    in_threads(count, [&](int job) {
+      try {
+        while (const auto first = next()) check_block(*first, kernels_[static_cast<size_t>(job)].targets);
+      } catch (...) {
+        last_ = 0;
+        throw;
+      }
+    });
+    line_.clear();
+    seconds_ = seconds_since(start_);
+  }
+
+  // The number of the first session of a block; nothing if none is left.
+  std::optional<uint64_t> next() {
+    const std::lock_guard lock(mutex_);
+    if (interrupts_.came()) last_ = 0;
+    if (next_ >= last_) return std::nullopt;
+    line_.show(progress_line("sequence", next_, arguments_.cases, seconds_since(start_), 0));
+    return std::exchange(next_, next_ + kOfProcess);
+  }
+
+  void check_block(uint64_t first, const SessionTargets& targets) {
+    Sums sums;
+    targets.renew();
+    for (uint64_t n = first; n < std::min(first + kOfProcess, last_.load()); ++n) {
+      const Session drawn = session(n);
+      SessionResult result = check_session(drawn, targets);
+      sums.add(Sums::of(drawn, result));
+      if (result.verdict.outcome != Outcome::kFail) continue;
+      const std::lock_guard lock(mutex_);
+      if (failure_ && failure_->index < n) return;
+      failure_ = Failure{n, drawn, std::move(result)};
+      last_ = std::min(last_.load(), n);  // those before it may fail, too
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    sums_.add(sums);
+  }
+
+  // A hang is reduced under the brief watch, and must be one under the full watch, too.
+  ReducedChain reduce(const Chain& chain, const SessionResult& failed) const {
+    const OpenedKernels& kernels = kernels_.front();
+    const auto reduced = [&](bool brief) {
+      std::vector<std::unique_ptr<BriefWatch>> watches;
+      for (const auto& target : kernels.opened) watches.push_back(std::make_unique<BriefWatch>(*target, brief));
+      return reduce_chain(
+          chain, failed, [&](const Chain& c) { return check_chain(c, kernels.targets); }, arguments_.reduce_seconds);
+    };
+    if (failed.verdict.kind != Kind::kHang) return reduced(false);
+    ReducedChain small = reduced(true);
+    const bool hangs = small.again && same_failure(check_chain(small.chain, kernels.targets), failed);
+    return hangs ? small : reduced(false);
+  }
+
+  std::string replay_line(const std::string& path) const {
+    const TargetOptions& target = arguments_.target;
+    std::string line = "attnfuzz sequence --replay " + shell_word(path);
+    for (const std::string& kernel : arguments_.kernels) line += " " + shell_word(kernel);
+    for (const auto& [option, value] : {std::pair("--backend", target.backend), std::pair("--build", target.build_kind),
+                                        std::pair("--calibration", target.calibration)}) {
+      if (!value.empty()) line += fmt::format(" {} {}", option, shell_word(value));
+    }
+    if (target.watchdog > 0) line += fmt::format(" --watchdog {}", target.watchdog);
+    return line + distrust_words(target);
+  }
+
+  Exit report_failure() {
+    const auto& [index, found, result] = *failure_;
+    Chain chain = {found, {}};
+    for (uint64_t n = index - index % kOfProcess; n < index; ++n) chain.before.push_back(session(n));
+    const ReducedChain small = reduce(chain, result);
+    std::filesystem::create_directories(arguments_.out);
+    const std::string path =
+        fmt::format("{}/calls-{}-{}-{}.calls.json", arguments_.out, small.result.call, arguments_.seed, index);
+    write_file(path, encode(small.chain,
+                            {arguments_.kernels, to_string(small.result.verdict.kind), small.result.verdict.message}));
+    std::string where =
+        fmt::format("found in sequence {} of seed {} ({} steps), ", index, arguments_.seed, found.steps.size());
+    where += small.again ? fmt::format("reduced in {} evaluations to {} steps on {} pages", small.evaluations,
+                                       small.steps(), small.pages())
+                         : "which did not fail again in a new process";
+    tell(small.chain, small.result, where, replay_line(path), arguments_.verbose);
+    return kFound;
+  }
+
+  std::string names() const {
+    std::string names;
+    for (const auto& target : kernels_.front().opened)
+      names += (names.empty() ? "" : ", ") + printable(target->info().name);
+    return names;
+  }
+
+  const SequenceArguments& arguments_;
+  const Interrupts interrupts_;
+  std::vector<OpenedKernels> kernels_;  // one for each job
+  uint64_t features_ = 0;
+  std::chrono::steady_clock::time_point start_;
+  double seconds_ = 0;
+  StatusLine line_;
+
+  std::mutex mutex_;  // of all below
+  uint64_t next_ = 0;
+  std::atomic<uint64_t> last_ = arguments_.cases;  // sessions from here on are not wanted
+  std::optional<Failure> failure_;                 // the first
+  Sums sums_;
+};
 
 }  // namespace
 }  // namespace attnfuzz::sequences
@@ -166,22 +337,29 @@ void add_sequence(CLI::App& app, Action& action) {
   const auto arguments = std::make_shared<sequences::SequenceArguments>();
   command->add_option("kernels", arguments->kernels, "kernels by name, or plug-ins by path, that share the cache")
       ->required();
-  command->add_option("--cases", arguments->cases, "sequences to run")
-      ->check(CLI::Range(uint64_t{1}, kMostCounted))
-      ->capture_default_str();
-  command->add_option("--seed", arguments->seed, "of the draw")
-      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 20))
-      ->capture_default_str();
-  command->add_option("--out", arguments->out, "folder for files of failures")->capture_default_str();
-  command->add_option("--replay", arguments->file, "run the sequence of this file instead");
-  command->add_option("--reduce-seconds", arguments->reduce_seconds, "time to reduce a failure")
-      ->check(CLI::Range(0.0, 86400.0))
-      ->capture_default_str();
+  const auto cases = command->add_option("--cases", arguments->cases, "sequences to run")
+                         ->check(CLI::Range(uint64_t{1}, kMostCounted))
+                         ->capture_default_str();
+  const auto seed = command->add_option("--seed", arguments->seed, "of the draw")
+                        ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 20))
+                        ->capture_default_str();
+  const auto jobs = command
+                        ->add_option("--jobs", arguments->jobs,
+                                     "threads, each with workers of its own; 0: one a core, or two on a GPU")
+                        ->check(CLI::Range(0, 1024))
+                        ->capture_default_str();
+  const auto out = command->add_option("--out", arguments->out, "folder for files of failures")->capture_default_str();
+  const auto replay = command->add_option("--replay", arguments->file, "run the sequence of this file instead");
+  const auto reduce = command->add_option("--reduce-seconds", arguments->reduce_seconds, "time to reduce a failure")
+                          ->check(CLI::Range(0.0, 86400.0))
+                          ->capture_default_str();
+  for (CLI::Option* drawn : {cases, seed, jobs, out, reduce}) replay->excludes(drawn);
   add_verbose_flag(*command, arguments->verbose, "what the libraries are, and all lines of a failure");
   add_target_options(*command, arguments->target);
   add_footer(*command, "attnfuzz sequence cache splitk --cases 1000",
              {"all of them passed", "one failed, or no call was made", kBadUseStatus});
-  command->callback([&action, arguments] { action = [arguments] { return sequences::run_sequence(*arguments); }; });
+  command->callback(
+      [&action, arguments] { action = [arguments] { return sequences::SequenceCheck(*arguments).run(); }; });
 }
 
 }  // namespace attnfuzz

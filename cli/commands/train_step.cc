@@ -7,13 +7,13 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <exception>
 #include <mutex>
 #include <set>
 #include <thread>
 
 #include "base/printable.h"
 #include "base/processes.h"
+#include "base/threads.h"
 #include "cli/check/given_failure.h"
 #include "cli/open/open_kernel.h"
 #include "cli/options/help.h"
@@ -141,28 +141,23 @@ class TrainCheck {
     const auto start = std::chrono::steady_clock::now();
     std::mutex mutex;
     size_t left = batches_.size();
-    std::exception_ptr error;
     const auto next = [&]() -> std::optional<size_t> {
       const std::lock_guard lock(mutex);
-      if (left == 0 || error || interrupts_.came()) return std::nullopt;
+      if (left == 0 || interrupts_.came()) return std::nullopt;
       line_.show(fmt::format("train-step: {} of {} batches", batches_.size() - left, batches_.size()));
       return --left;
     };
-    const auto work = [&](const Pair& pair) {
+    in_threads(jobs, [&](int job) {
       try {
         while (const auto n = next())
-          trained_[*n] = train::train(batches_[*n], setup_, arguments_.seed, pair.step());
+          trained_[*n] = train::train(batches_[*n], setup_, arguments_.seed, pairs_[static_cast<size_t>(job)].step());
       } catch (...) {
         const std::lock_guard lock(mutex);
-        error = std::current_exception();
+        left = 0;
+        throw;
       }
-    };
-    {
-      std::vector<std::jthread> threads;
-      for (const Pair& pair : pairs_) threads.emplace_back([&work, &pair] { work(pair); });
-    }
+    });
     line_.clear();
-    if (error) std::rethrow_exception(error);
     seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 

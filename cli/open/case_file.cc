@@ -3,6 +3,7 @@
 #include "base/printable.h"
 #include "cli/open/open_kernel.h"
 #include "cli/options/help.h"
+#include "properties/sequences/codec.h"
 
 namespace attnfuzz {
 
@@ -17,6 +18,9 @@ Reproducer load_reproducer(const std::string& path) {
   } else if (auto* c = std::get_if<Case>(&bare)) {
     r.c = *c;
     r.property = "reference";
+  } else if (sequences::holds_session(std::get<std::string>(text))) {
+    throw UserError(path + " holds a sequence of calls: attnfuzz sequence --replay " + shell_word(path) +
+                    " KERNEL... runs it");
   } else {
     throw UserError(path + " is neither a reproducer (" + std::get<DecodeError>(decoded).message +
                     ") nor a case (" + std::get<DecodeError>(bare).message + ")");

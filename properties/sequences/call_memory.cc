@@ -7,8 +7,18 @@
 
 namespace attnfuzz::sequences {
 
+namespace {
+
+// Whole words: arrays and slots begin and end at multiples of kRedzone.
+void poison(std::span<std::byte> bytes) {
+  for (size_t n = 0; n < bytes.size(); n += sizeof kInputRedzone)
+    std::memcpy(&bytes[n], &kInputRedzone, sizeof kInputRedzone);
+}
+
+}  // namespace
+
 CallMemory::~CallMemory() {
-  for (const auto& [t, array] : arrays_) arena_.forget(t);
+  for (const auto& [t, used] : used_) arena_.forget(t);
 }
 
 std::byte* CallMemory::lay(TensorId t, std::span<const std::byte> content, bool changes, uint64_t align) {
@@ -17,53 +27,64 @@ std::byte* CallMemory::lay(TensorId t, std::span<const std::byte> content, bool 
   auto address = reinterpret_cast<uintptr_t>(end) - kRedzone - content.size();
   address -= address % step;
   auto* const first = reinterpret_cast<std::byte*>(address);
-  Array array = {first - kRedzone, {}, kRedzone, content.size(), changes};
-  array.before.resize(static_cast<size_t>(end - array.zone));
-  for (size_t n = 0; n < array.before.size(); ++n)
-    array.before[n] = static_cast<std::byte>(kInputRedzone >> (n % 4 * 8) & 0xff);
-  if (!content.empty()) std::memcpy(array.before.data() + kRedzone, content.data(), content.size());
-  if (const auto old = arrays_.find(t); old != arrays_.end() && old->second.zone < array.zone) arena_.forget(t);
-  std::memcpy(array.zone, array.before.data(), array.before.size());
-  arrays_.insert_or_assign(t, std::move(array));
+  Used& used = used_.try_emplace(t, Used{end, {}, 0, 0, false, false}).first->second;
+  used.begin = std::min(used.begin, first - kRedzone);
+  used.before.resize(static_cast<size_t>(end - used.begin));
+  used.first = static_cast<size_t>(first - used.begin), used.size = content.size();
+  used.changes = changes, used.there = true;
+  poison(used.before);
+  if (!content.empty()) std::memcpy(used.before.data() + used.first, content.data(), content.size());
+  std::memcpy(used.begin, used.before.data(), used.before.size());
   return first;
 }
 
-void CallMemory::remove(TensorId t) {
-  if (arrays_.erase(t) > 0) arena_.forget(t);
-}
-
 void CallMemory::clear() {
-  for (auto at = arrays_.begin(); at != arrays_.end();) {
-    const bool pool = at->first == TensorId::kCacheK || at->first == TensorId::kCacheV;
-    if (!pool) arena_.forget(at->first);
-    at = pool ? std::next(at) : arrays_.erase(at);
+  for (auto at = used_.begin(); at != used_.end();) {
+    auto& [t, used] = *at;
+    const bool pool = t == TensorId::kCacheK || t == TensorId::kCacheV;
+    if (!pool && used.before.size() > kMostKept) {
+      arena_.forget(t);
+      at = used_.erase(at);
+      continue;
+    }
+    if (!pool && used.there) {
+      poison(used.before);
+      std::memcpy(used.begin, used.before.data(), used.before.size());
+      used.there = false;
+    }
+    ++at;
   }
 }
 
 std::span<std::byte> CallMemory::bytes(TensorId t) {
-  Array& array = arrays_.at(t);
-  return {array.zone + array.first, array.size};
+  Used& used = used_.at(t);
+  return {used.begin + used.first, used.size};
 }
 
 std::vector<MemoryRange> CallMemory::ranges() const {
   std::vector<MemoryRange> ranges;
-  for (const auto& [t, array] : arrays_) {
-    const uint64_t begin = arena_.offset(array.zone);
-    ranges.push_back({t, begin, begin + array.before.size()});
+  for (const auto& [t, used] : used_) {
+    if (!used.there) continue;
+    const uint64_t begin = arena_.offset(used.begin + used.first - kRedzone);
+    ranges.push_back({t, begin, arena_.offset(used.begin) + used.before.size()});
   }
   return ranges;
 }
 
 std::optional<std::string> CallMemory::written_beside() const {
-  for (const auto& [t, array] : arrays_) {
+  for (const auto& [t, used] : used_) {
     const std::string name = kTensorNames[static_cast<size_t>(t)];
-    const size_t end = array.first + array.size;
+    const size_t behind = used.first + used.size, all = used.before.size();
     const auto same = [&](size_t from, size_t to) {
-      return std::memcmp(array.zone + from, array.before.data() + from, to - from) == 0;
+      return std::memcmp(used.begin + from, used.before.data() + from, to - from) == 0;
     };
-    if (!same(0, array.first)) return "memory before " + name + " was written";
-    if (!same(end, array.before.size())) return "memory behind " + name + " was written";
-    if (!array.changes && !same(array.first, end)) return name + " was written, which is only read";
+    if (!used.there) {
+      if (!same(0, all)) return "memory of " + name + " was written, an array of a call before";
+      continue;
+    }
+    if (!same(0, used.first)) return "memory before " + name + " was written";
+    if (!same(behind, all)) return "memory behind " + name + " was written";
+    if (!used.changes && !same(used.first, behind)) return name + " was written, which is only read";
   }
   return std::nullopt;
 }

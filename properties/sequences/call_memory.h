@@ -2,6 +2,7 @@
 //
 // Every array lies near the end of its slot, between redzones, at the same address in all calls that give it the same
 // size: a plan that is used again finds what it knew. The pools of K and V keep their place for the whole session.
+// Where a call has no array but one before it had, there is poison, and nobody may write it.
 //
 //   CallMemory memory(target.arena());
 //   memory.lay(TensorId::kQ, bytes_of_q);
@@ -30,26 +31,27 @@ class CallMemory {
   CallMemory(const CallMemory&) = delete;
   CallMemory& operator=(const CallMemory&) = delete;
 
-  // Lays an array out with this content, instead of one that the tensor had. `changes`: a call may write it.
+  // Copies the content into the slot of tensor t, and forgets the array that t had. `changes`: a call may write it.
   std::byte* lay(TensorId t, std::span<const std::byte> content, bool changes = false, uint64_t align = kRedzone);
-  // Takes the array out.
-  void remove(TensorId t);
   // Takes all arrays out but the pools.
   void clear();
   std::span<std::byte> bytes(TensorId t);
   std::vector<MemoryRange> ranges() const;
-  // What a call has written though it must not: a redzone, or an array that does not change. A sentence.
+  // Names a redzone or a read-only array that a call has written, in a sentence; nothing if none was.
   std::optional<std::string> written_beside() const;
 
  private:
-  struct Array {
-    std::byte* zone;          // with redzones
-    std::vector<std::byte> before;  // the zone
-    size_t first, size;       // of the array, within the zone
-    bool changes;
+  // The end of a tensor's slot that arrays have used so far.
+  struct Used {
+    std::byte* begin;
+    std::vector<std::byte> before;  // what it held when the call began
+    size_t first, size;             // of the array
+    bool changes, there;
   };
+  static constexpr size_t kMostKept = size_t{1} << 20;  // bytes; what is longer is given back with its array
+
   Arena& arena_;
-  std::map<TensorId, Array> arrays_;
+  std::map<TensorId, Used> used_;
 };
 
 }  // namespace attnfuzz::sequences

@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "base/printable.h"
-#include "properties/sequences/run.h"
+#include "properties/sequences/model.h"
 
 namespace attnfuzz::sequences {
 namespace {
@@ -25,11 +25,11 @@ class Reader {
     if (!object.is_object()) throw Wrong{where_ + " is no object"};
   }
   void integer(const char* name, int64_t& to) {
-    if (const Json* value = find(name)) {
-      const bool whole = value->is_number_integer() &&
-                         (!value->is_number_unsigned() || value->get<uint64_t>() <= uint64_t{1} << 62);
-      if (!whole) throw Wrong{where_ + ": '" + name + "' is no integer: " + brief(*value)};
-      to = value->get<int64_t>();
+    if (const Json* value = find(name)) to = whole(name, *value);
+  }
+  void integers(const char* name, size_t most, std::vector<int64_t>& to) {
+    if (const Json* values = list(name, most)) {
+      for (const Json& value : *values) to.push_back(whole(name, value));
     }
   }
   void flag(const char* name, bool& to) {
@@ -46,9 +46,9 @@ class Reader {
   }
   template <class Enum>
   void word(const char* name, std::span<const char* const> names, Enum& to) {
+    if (find(name) == nullptr) return;
     std::string given;
     text(name, given);
-    if (given.empty()) return;
     const auto at = std::ranges::find_if(names, [&](const char* each) { return given == each; });
     if (at == names.end()) throw Wrong{where_ + ": '" + name + "' is no word that is known: " + printable(given, 40)};
     to = static_cast<Enum>(at - names.begin());
@@ -73,6 +73,13 @@ class Reader {
   }
 
  private:
+  int64_t whole(const char* name, const Json& value) const {
+    const bool fits =
+        value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t{1} << 62);
+    if (!fits) throw Wrong{where_ + ": '" + name + "' is no integer: " + brief(value)};
+    return value.get<int64_t>();
+  }
+
   const Json& object_;
   const std::string where_;
   std::vector<std::string> known_;
@@ -83,11 +90,14 @@ constexpr const char* kWidths[] = {"index_64", "index_32"};
 
 // The whole numbers of a setup and of a step, by name.
 constexpr std::pair<const char*, int64_t Setup::*> kSizes[] = {
-    {"heads_q", &Setup::heads_q},     {"heads_kv", &Setup::heads_kv}, {"dim_qk", &Setup::dim_qk},
-    {"dim_v", &Setup::dim_v},         {"page_size", &Setup::page_size}, {"pages", &Setup::pages},
-    {"capacity", &Setup::capacity},   {"beyond", &Setup::beyond}};
-constexpr std::pair<const char*, int64_t Step::*> kNumbers[] = {
-    {"count", &Step::count}, {"token", &Step::token}, {"kernel", &Step::kernel}, {"stream", &Step::stream}};
+    {"heads_q", &Setup::heads_q},   {"heads_kv", &Setup::heads_kv},   {"dim_qk", &Setup::dim_qk},
+    {"dim_v", &Setup::dim_v},       {"page_size", &Setup::page_size}, {"pages", &Setup::pages},
+    {"capacity", &Setup::capacity}, {"beyond", &Setup::beyond}};
+constexpr std::pair<const char*, int64_t Step::*> kNumbers[] = {{"count", &Step::count},
+                                                                {"token", &Step::token},
+                                                                {"kernel", &Step::kernel},
+                                                                {"stream", &Step::stream},
+                                                                {"split", &Step::split}};
 
 Setup setup_of(const Json& json) {
   Reader in(json, "setup");
@@ -113,14 +123,36 @@ Step step_of(const Json& json, size_t n) {
   if (verb == nullptr) throw Wrong{"step " + std::to_string(n) + " has no 'do'"};
   in.word("do", kVerbNames, step.verb);
   for (const auto& [name, member] : kNumbers) in.integer(name, step.*member);
-  if (const Json* list = in.list("sequences", static_cast<size_t>(kMostEntries))) {
-    for (const Json& entry : *list) {
-      if (!entry.is_number_integer()) throw Wrong{"step " + std::to_string(n) + ": a sequence is no integer"};
-      step.entries.push_back(entry.get<int64_t>());
+  in.integers("sequences", static_cast<size_t>(kMostEntries), step.entries);
+  in.integers("counts", static_cast<size_t>(kMostEntries), step.counts);
+  in.finish();
+  return step;
+}
+
+// The fields that a session has in a file, whether it is the last one or one before it.
+Session session_of(Reader& in) {
+  Session session;
+  if (const Json* setup = in.find("setup")) session.setup = setup_of(*setup);
+  if (const Json* steps = in.list("steps", kMostSteps)) {
+    for (size_t n = 0; n < steps->size(); ++n) session.steps.push_back(step_of((*steps)[n], n));
+  }
+  in.word("relation", kRelationNames, session.relation);
+  return session;
+}
+
+FoundSession found_of(const Json& json) {
+  Reader in(json, "found");
+  FoundSession found;
+  in.text("kind", found.kind);
+  in.text("message", found.message);
+  if (const Json* kernels = in.list("kernels", 64)) {
+    for (const Json& kernel : *kernels) {
+      if (!kernel.is_string()) throw Wrong{"found: a kernel is no string"};
+      found.kernels.push_back(kernel.get<std::string>());
     }
   }
   in.finish();
-  return step;
+  return found;
 }
 
 SessionFile file_of(const Json& json) {
@@ -130,34 +162,26 @@ SessionFile file_of(const Json& json) {
   if (in.find(kMark) == nullptr)
     throw Wrong{"this is no file of a sequence: it has no field '" + std::string(kMark) + "'"};
   if (version != kSessionVersion)
-    throw Wrong{"'" + std::string(kMark) + "' is version " + std::to_string(version) + "; this attnfuzz reads version " +
-                std::to_string(kSessionVersion)};
+    throw Wrong{"'" + std::string(kMark) + "' is version " + std::to_string(version) +
+                "; this attnfuzz reads version " + std::to_string(kSessionVersion)};
   SessionFile file;
-  if (const Json* setup = in.find("setup")) file.session.setup = setup_of(*setup);
-  if (const Json* steps = in.list("steps", kMostSteps)) {
-    for (size_t n = 0; n < steps->size(); ++n) file.session.steps.push_back(step_of((*steps)[n], n));
-  }
-  in.word("relation", kRelationNames, file.session.relation);
-  if (const Json* found = in.find("found")) {
-    Reader of(*found, "found");
-    of.text("kind", file.found.kind);
-    of.text("message", file.found.message);
-    if (const Json* kernels = of.list("kernels", 64)) {
-      for (const Json& kernel : *kernels) {
-        if (!kernel.is_string()) throw Wrong{"found: a kernel is no string"};
-        file.found.kernels.push_back(kernel.get<std::string>());
-      }
+  if (const Json* before = in.list("before", kMostBefore)) {
+    for (size_t n = 0; n < before->size(); ++n) {
+      const std::string where = "before, sequence " + std::to_string(n);
+      Reader of((*before)[n], where);
+      file.chain.before.push_back(session_of(of));
+      of.finish();
+      if (const auto why = objection(file.chain.before.back())) throw Wrong{where + ": " + *why};
     }
-    of.finish();
   }
+  file.chain.last = session_of(in);
+  if (const Json* found = in.find("found")) file.found = found_of(*found);
   in.finish();
-  if (const auto why = objection(file.session)) throw Wrong{*why};
+  if (const auto why = objection(file.chain.last)) throw Wrong{*why};
   return file;
 }
 
-}  // namespace
-
-std::string encode(const Session& session, const FoundSession& found) {
+Json json_of(const Session& session) {
   const Setup none;
   const Setup& s = session.setup;
   Json setup = Json::object();
@@ -170,16 +194,26 @@ std::string encode(const Session& session, const FoundSession& found) {
   if (s.slots_first) setup["slots_first"] = true;
   if (s.tail != none.tail) setup["tail"] = kTailNames[static_cast<size_t>(s.tail)];
   if (s.workspace != none.workspace) setup["workspace"] = kWorkspaceNames[static_cast<size_t>(s.workspace)];
-  Json json = {{kMark, kSessionVersion}, {"setup", setup}, {"steps", Json::array()}};
+  Json json = {{"setup", setup}, {"steps", Json::array()}};
   for (const Step& step : session.steps) {
     Json j = {{"do", kVerbNames[static_cast<size_t>(step.verb)]}};
     if (!step.entries.empty()) j["sequences"] = step.entries;
+    if (!step.counts.empty()) j["counts"] = step.counts;
     for (const auto& [name, member] : kNumbers) {
       if (step.*member != 0) j[name] = step.*member;
     }
     json["steps"].push_back(j);
   }
   if (session.relation != Relation::kNone) json["relation"] = kRelationNames[static_cast<size_t>(session.relation)];
+  return json;
+}
+
+}  // namespace
+
+std::string encode(const Chain& chain, const FoundSession& found) {
+  Json json = {{kMark, kSessionVersion}};
+  for (const Session& session : chain.before) json["before"].push_back(json_of(session));
+  json.update(json_of(chain.last));
   if (found != FoundSession{}) {
     json["found"] = Json::object();
     if (!found.kernels.empty()) json["found"]["kernels"] = found.kernels;

@@ -1,6 +1,6 @@
 // Sessions as JSON, in a form of their own: files end in .calls.json.
 //
-//   write_file(path, encode(session, found));
+//   write_file(path, encode({session, before}, found));
 //   auto read = decode_session(file_text(path));       // SessionFile, or DecodeError
 //
 // Fields with their default are left out, so that equal sessions have equal text. The reader refuses unknown fields by
@@ -18,8 +18,9 @@
 namespace attnfuzz::sequences {
 
 inline constexpr int kSessionVersion = 1;
+inline constexpr size_t kMostBefore = 128;  // sessions of a file before its last one
 
-// How a session was found; nothing of it decides what a replay does but the names of kernels.
+// How a session was found. A replay does not use it: the command names the kernels.
 struct FoundSession {
   std::vector<std::string> kernels;  // names or paths, as they were given
   std::string kind, message;         // empty: it did not fail
@@ -27,11 +28,11 @@ struct FoundSession {
 };
 
 struct SessionFile {
-  Session session;
+  Chain chain;
   FoundSession found;
 };
 
-std::string encode(const Session& session, const FoundSession& found = {});
+std::string encode(const Chain& chain, const FoundSession& found = {});
 // Never throws, whatever the bytes.
 std::variant<SessionFile, DecodeError> decode_session(std::string_view text);
 // True if the text is a file of this form, of whatever version.

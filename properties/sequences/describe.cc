@@ -5,9 +5,7 @@
 namespace attnfuzz::sequences {
 namespace {
 
-std::string several(int64_t n, const char* what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-}
+std::string several(int64_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 
 }  // namespace
 
@@ -15,16 +13,22 @@ std::string describe(const Step& step) {
   std::string names;
   for (const int64_t n : step.entries) names += (names.empty() ? "s" : " s") + std::to_string(n);
   const std::string count = std::to_string(step.count);
+  std::string counts;  // "3+0+1"
+  for (const int64_t n : step.counts) counts += (counts.empty() ? "" : "+") + std::to_string(n);
+  const auto rows = [&](const char* what) {
+    return counts.empty() ? several(step.count, what) : counts + " " + what + "s";
+  };
   std::string text;
   switch (step.verb) {
     case Verb::kNew:
       text = "new " + names;
       break;
     case Verb::kAppend:
-      text = "append " + several(step.count, "token") + " to " + names;
+      text = "append " + rows("token") + " to " + names;
       break;
     case Verb::kAttend:
-      text = "attend with the last " + several(step.count, "position") + " of " + names;
+      text = "attend with the last " + rows("position") + " of " + names;
+      if (step.split > 0) text += ", " + several(step.split, "page") + " apart";
       break;
     case Verb::kFork:
       text = "fork s" + std::to_string(step.entries[0]) + " to s" + std::to_string(step.entries[1]);

@@ -2,23 +2,13 @@
 
 #include <algorithm>
 
-#include "base/random.h"
-#include "properties/case/rng.h"
+#include "properties/sequences/choices.h"
 #include "properties/sequences/model.h"
 
 namespace attnfuzz::sequences {
 namespace {
 
 constexpr int64_t kEntries = 4;  // of a drawn session
-
-class SeededRng final : public Rng {
- public:
-  explicit SeededRng(uint64_t seed) : random_{hash64(seed)} {}
-  uint64_t bits() override { return random_(); }
-
- private:
-  SplitMix64 random_;
-};
 
 Setup draw_setup(Rng& rng, uint64_t features) {
   Setup s;
@@ -59,10 +49,26 @@ std::vector<int64_t> some_live(Rng& rng, const Model& model, int64_t most) {
   return live;
 }
 
-Step draw_step(Rng& rng, const Setup& setup, const Model& model, const std::vector<Step>& before) {
+// A sequence that is not there has no key.
+void add_absent(Rng& rng, const Model& model, std::vector<int64_t>& entries) {
+  const int64_t entry = rng.range(0, kEntries - 1);
+  if (!model.live(entry)) entries.push_back(entry);
+}
+
+// Gives some appends and attends packed rows, and some attends two calls. Nothing is drawn for what kernels do not
+// take.
+void draw_form(Rng& rng, const Setup& setup, uint64_t features, Step& step) {
+  if ((features & ATTN_FEATURE_RAGGED) != 0 && rng.percent(25)) {
+    for (size_t e = 0; e < step.entries.size(); ++e)
+      step.counts.push_back(rng.percent(20) ? 0 : rng.range(0, step.count));
+    step.count = 0;
+  }
+  if ((features & ATTN_FEATURE_MERGE) != 0 && step.verb == Verb::kAttend && rng.percent(25))
+    step.split = rng.range(1, setup.pages_per_entry());
+}
+
+Step draw_step(Rng& rng, const Setup& setup, const Model& model, uint64_t features, const std::vector<Step>& before) {
   Step step;
-  step.kernel = rng.range(0, 3);
-  step.stream = rng.percent(25) ? 1 : 0;
   step.verb = rng.weighted<Verb>({{10, Verb::kNew},
                                   {30, Verb::kAppend},
                                   {26, Verb::kAttend},
@@ -83,6 +89,7 @@ Step draw_step(Rng& rng, const Setup& setup, const Model& model, const std::vect
       break;
     case Verb::kAttend:
       step.entries = live;
+      if (rng.percent(10)) add_absent(rng, model, step.entries);
       step.count = rng.weighted<int64_t>({{60, 1}, {25, rng.range(2, 8)}, {15, rng.range(9, 40)}});
       break;
     case Verb::kFork:
@@ -95,56 +102,46 @@ Step draw_step(Rng& rng, const Setup& setup, const Model& model, const std::vect
       break;
     case Verb::kMove:
       step.entries = first;
-      step.count = live.empty() ? 0 : rng.range(0, std::max<int64_t>(static_cast<int64_t>(model.pages(live[0]).size()) - 1, 0));
+      step.count = live.empty() ? 0 : rng.range(0, std::max<int64_t>(std::ssize(model.pages(live[0])) - 1, 0));
       break;
     case Verb::kReplay:
-      step.count = before.empty() ? 0 : rng.range(0, static_cast<int64_t>(before.size()) - 1);
-      step.kernel = 0;
+      step.count = before.empty() ? 0 : rng.range(0, std::ssize(before) - 1);
       break;
     default:
       step.entries = first;
       break;
   }
-  if (step.verb == Verb::kAppend || step.verb == Verb::kAttend || step.verb == Verb::kReplay)
-    step.token = (static_cast<int64_t>(before.size()) + 1) * kMostEntries * kTokensOfEntry;
+  const bool rows = step.verb == Verb::kAppend || step.verb == Verb::kAttend, replays = step.verb == Verb::kReplay;
+  if (rows) draw_form(rng, setup, features, step);
+  if (rows || replays) step.token = (std::ssize(before) + 1) * kMostEntries * kTokensOfEntry;
+  if (rows || step.verb == Verb::kMove) step.kernel = rng.range(0, kMostKernels - 1);
+  if (rows || replays || step.verb == Verb::kMove) step.stream = rng.percent(25) ? 1 : 0;
   return step;
-}
-
-bool replayable(const std::vector<Step>& steps, const Step& step) {
-  if (step.verb != Verb::kReplay) return true;
-  if (steps.empty()) return false;
-  const Verb verb = steps[static_cast<size_t>(step.count)].verb;
-  return verb == Verb::kAppend || verb == Verb::kAttend;
 }
 
 }  // namespace
 
-uint64_t common_features(const SessionTargets& targets) {
-  uint64_t common = ~uint64_t{0};
-  for (const auto* kernels : {&targets.append, &targets.copy, &targets.attend}) {
-    for (const SessionTarget& kernel : *kernels) common &= kernel.target->info().features;
-  }
-  return common;
-}
-
 Session draw_session(uint64_t seed, uint64_t features) {
   SeededRng rng(seed);
+  return draw_session(rng, features);
+}
+
+Session draw_session(Rng& rng, uint64_t features) {
   Session s;
   s.setup = draw_setup(rng, features);
   Model model(s.setup);
   const int64_t due = rng.range(6, 24);
-  // The first step of most drawn lives begins a sequence: others are not legal.
+  // Most tries for the first step fail: only `new` is legal on an empty cache.
   for (int tries = 0; tries < 400 && static_cast<int64_t>(s.steps.size()) < due; ++tries) {
-    const Step step = draw_step(rng, s.setup, model, s.steps);
-    if (!replayable(s.steps, step)) continue;
+    const Step step = draw_step(rng, s.setup, model, features, s.steps);
+    if (!replays_a_call(s.steps, step)) continue;
     s.steps.push_back(step);
     const Step made = repeated(s.steps, s.steps.size() - 1);
     if (model.objection(made)) {
       s.steps.pop_back();
       continue;
     }
-    model.copy(model.make_room(made));
-    model.finish(made);
+    model.take(made);
   }
   if (rng.percent(40)) s.relation = static_cast<Relation>(rng.range(1, 4));
   return s;

@@ -1,17 +1,17 @@
 // Draws sessions: a short life of a few sequences, each step legal.
 //
-//   Session s = draw_session(seed, targets);   // equal seeds and kernels give equal sessions
+//   Session s = draw_session(seed, common_features(targets));   // equal seeds and features give equal sessions
 #pragma once
 
 #include <cstdint>
 
-#include "properties/sequences/run.h"
+#include "properties/case/rng.h"
+#include "properties/sequences/session.h"
 
 namespace attnfuzz::sequences {
 
-// `features`: what all kernels take, as attn_kernel.features.
+// `features`: what all kernels take, as attn_kernel.features. ATTN_FEATURE_MERGE: some attends are made in two calls.
 Session draw_session(uint64_t seed, uint64_t features);
-// The features that all kernels of these have.
-uint64_t common_features(const SessionTargets& targets);
+Session draw_session(Rng& rng, uint64_t features);
 
 }  // namespace attnfuzz::sequences

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <map>
 
 #include "base/random.h"
 #include "properties/memory/poison.h"
@@ -12,6 +13,7 @@ namespace attnfuzz::sequences {
 namespace {
 
 constexpr int64_t kMostPages = 4096, kMostElements = int64_t{1} << 21;
+constexpr int64_t kMostProducts = int64_t{1} << 33;  // of an attend
 
 std::string within(const char* what, int64_t least, int64_t most) {
   return std::string(what) + " is not between " + std::to_string(least) + " and " + std::to_string(most);
@@ -29,6 +31,53 @@ std::optional<std::string> wrong_entries(const Step& step) {
       return "s" + std::to_string(step.entries[n]) + " is named twice";
   }
   return std::nullopt;
+}
+
+// A field that the verb does not use must have its default.
+std::optional<std::string> unused_field(const Step& step) {
+  using enum Verb;
+  const Verb verb = step.verb;
+  const bool rows = verb == kAppend || verb == kAttend, calls = rows || verb == kMove;
+  const struct {
+    const char* name;
+    bool used, set;
+  } kFields[] = {{"count", rows || verb == kTruncate || verb == kMove || verb == kReplay, step.count != 0},
+                 {"counts", rows, !step.counts.empty()},
+                 {"token", rows || verb == kReplay, step.token != 0},
+                 {"kernel", calls, step.kernel != 0},
+                 {"stream", calls || verb == kReplay, step.stream != 0},
+                 {"split", verb == kAttend, step.split != 0},
+                 {"sequences", verb != kReplay, !step.entries.empty()}};
+  for (const auto& [name, used, set] : kFields) {
+    if (set && !used) return std::string("'") + kVerbNames[static_cast<size_t>(verb)] + "' has no '" + name + "'";
+  }
+  return std::nullopt;
+}
+
+// The counts of a step, and where it is split.
+std::optional<std::string> wrong_rows(const Step& step, const Setup& setup) {
+  constexpr int64_t kMostRows = 1024;
+  if (step.verb != Verb::kAttend && step.verb != Verb::kAppend) return std::nullopt;
+  if (step.split < 0 || step.split > setup.pages_per_entry()) return within("split", 0, setup.pages_per_entry());
+  if (step.counts.empty()) {
+    if (step.count < 1 || step.count > kMostRows) return within("count", 1, kMostRows);
+    return std::nullopt;
+  }
+  if (step.counts.size() != step.entries.size()) return "there are not as many counts as sequences";
+  if (step.count != 0) return "there are counts, and a count besides";
+  for (const int64_t count : step.counts) {
+    if (count < 0 || count > kMostRows) return within("a count", 0, kMostRows);
+  }
+  if (std::ranges::count(step.counts, 0) == std::ssize(step.counts)) return "all counts are 0";
+  return std::nullopt;
+}
+
+std::optional<std::string> too_much_work(const Step& step, const Setup& setup) {
+  if (step.verb != Verb::kAttend) return std::nullopt;
+  int64_t rows = 0;
+  for (size_t e = 0; e < step.entries.size(); ++e) rows += step.rows(e);
+  if (rows * setup.heads_q * setup.capacity * (setup.dim_qk + setup.dim_v) <= kMostProducts) return std::nullopt;
+  return "an attend of more than 2^33 products";
 }
 
 }  // namespace
@@ -59,6 +108,31 @@ Step repeated(std::span<const Step> steps, size_t n) {
   again.token = step.token;
   again.stream = step.stream;
   return again;
+}
+
+bool replays_a_call(std::span<const Step> before, const Step& step) {
+  if (step.verb != Verb::kReplay) return true;
+  if (step.count < 0 || step.count >= std::ssize(before)) return false;
+  const Verb verb = before[static_cast<size_t>(step.count)].verb;
+  return verb == Verb::kAppend || verb == Verb::kAttend;
+}
+
+std::optional<std::string> objection(const Session& session) {
+  if (auto why = objection(session.setup)) return why;
+  Model model(session.setup);
+  const std::span<const Step> steps = session.steps;
+  for (size_t n = 0; n < steps.size(); ++n) {
+    const auto where = [&](const std::string& why) { return "step " + std::to_string(n) + ": " + why; };
+    if (steps[n].verb == Verb::kReplay) {
+      if (const auto why = unused_field(steps[n])) return where(*why);
+      if (!replays_a_call(steps.first(n), steps[n]))
+        return where("it replays neither an append nor an attend before it");
+    }
+    const Step made = repeated(steps, n);
+    if (const auto why = model.objection(made)) return where(*why);
+    model.take(made);
+  }
+  return std::nullopt;
 }
 
 Model::Model(const Setup& setup)
@@ -93,11 +167,12 @@ void Model::set(int64_t page, int64_t slot, int64_t token) {
   slots_[static_cast<size_t>(page * setup_.page_size + slot)] = token;
   for (const bool k : {true, false}) {
     const std::array<int64_t, 4> stride = strides(k);
+    const int64_t columns = k ? setup_.dim_qk : setup_.dim_v;
     std::vector<std::byte>& bytes = k ? k_ : v_;
     for (int64_t h = 0; h < setup_.heads_kv; ++h) {
-      for (int64_t d = 0; d < (k ? setup_.dim_qk : setup_.dim_v); ++d) {
-        const uint16_t bits = token == kNoToken ? static_cast<uint16_t>(kInputRedzone & 0xffff)
-                                                : element(setup_, k, token, h, d);
+      for (int64_t d = 0; d < columns; ++d) {
+        const uint16_t bits =
+            token == kNoToken ? static_cast<uint16_t>(kInputRedzone & 0xffff) : element(setup_, k, token, h, d);
         std::memcpy(&bytes[static_cast<size_t>(page * stride[0] + h * stride[1] + slot * stride[2] + d) * 2], &bits, 2);
       }
     }
@@ -120,30 +195,35 @@ void Model::release(int64_t page) {
   for (int64_t slot = 0; slot < setup_.page_size; ++slot) set(page, slot, kNoToken);
 }
 
-int64_t Model::rows(int64_t entry, int64_t count) const { return std::min(count, setup_.capacity - length(entry)); }
+int64_t Model::room(int64_t entry, int64_t rows) const { return std::min(rows, setup_.capacity - length(entry)); }
 
 int64_t Model::pages_wanted(const Step& step) const {
   if (step.verb == Verb::kMove) return 1;
   int64_t wanted = 0;
-  for (const int64_t n : step.entries) {
-    const int64_t grown = length(n) + rows(n, step.count);
-    wanted += pages_for(grown) - pages_for(length(n)) + 1;  // one more for a copy
+  std::map<int64_t, int64_t> left;  // sequences that this step takes off a page
+  for (size_t e = 0; e < step.entries.size(); ++e) {
+    const int64_t n = step.entries[e], held = length(n), grown = held + room(n, step.rows(e));
+    wanted += pages_for(grown) - pages_for(held);
+    const bool partial = held % setup_.page_size != 0 && grown > held;
+    if (!partial || references(pages(n).back()) - left[pages(n).back()] <= 1) continue;
+    ++left[pages(n).back()];
+    ++wanted;
   }
   return wanted;
 }
 
 std::optional<std::string> Model::objection(const Step& step) const {
+  if (auto why = unused_field(step)) return why;
   if (auto why = wrong_entries(step)) return why;
   const auto name = [&](size_t n) { return "s" + std::to_string(step.entries[n]); };
   if (step.stream != 0 && step.stream != 1) return within("stream", 0, 1);
-  if (step.kernel < 0 || step.kernel > 64) return within("kernel", 0, 64);
+  if (step.kernel < 0 || step.kernel >= kMostKernels) return within("kernel", 0, kMostKernels - 1);
   if (step.token < 0 || step.token > kMostTokens) return within("token", 0, kMostTokens);
   const bool begins = step.verb == Verb::kNew;
   if (begins && live(step.entries[0])) return name(0) + " is there already";
   if (step.verb == Verb::kFork && live(step.entries[1])) return name(1) + " is there already";
-  if (step.verb == Verb::kAttend || step.verb == Verb::kAppend) {
-    if (step.count < 1 || step.count > 1024) return within("count", 1, 1024);
-  }
+  if (auto why = wrong_rows(step, setup_)) return why;
+  if (auto why = too_much_work(step, setup_)) return why;
   if (step.verb == Verb::kAttend || begins) return std::nullopt;
   for (size_t n = 0; n < (step.verb == Verb::kFork ? 1 : step.entries.size()); ++n) {
     if (!live(step.entries[n])) return name(n) + " is not there";
@@ -172,9 +252,10 @@ std::vector<CopiedPage> Model::make_room(const Step& step) {
     follow(e);
   }
   if (step.verb != Verb::kAppend) return pairs;
-  for (const int64_t n : step.entries) {
+  for (size_t at = 0; at < step.entries.size(); ++at) {
+    const int64_t n = step.entries[at];
     Entry& e = entry(n);
-    const int64_t held = length(n), grown = held + rows(n, step.count);
+    const int64_t held = length(n), grown = held + room(n, step.rows(at));
     const bool partial = held % setup_.page_size != 0 && grown > held;
     // Another sequence of this step may have left the page before.
     const bool shared = partial && references(e.pages.back()) - std::ranges::count(emptied_, e.pages.back()) > 1;
@@ -203,8 +284,8 @@ void Model::finish(const Step& step) {
     case Verb::kAppend:
       for (size_t n = 0; n < step.entries.size(); ++n) {
         Entry& to = entry(step.entries[n]);
-        const int64_t rows_of_it = rows(step.entries[n], step.count);
-        for (int64_t i = 0; i < rows_of_it; ++i) {
+        const int64_t rows = room(step.entries[n], step.rows(n));
+        for (int64_t i = 0; i < rows; ++i) {
           const auto key = static_cast<int64_t>(to.tokens.size());
           to.tokens.push_back(step.token + static_cast<int64_t>(n) * kTokensOfEntry + i);
           set(to.pages[static_cast<size_t>(key / setup_.page_size)], key % setup_.page_size, to.tokens.back());
@@ -239,8 +320,7 @@ void Model::truncate(Entry& e, int64_t length) {
     e.pages.pop_back();
   }
   if (length % setup_.page_size != 0 && references(e.pages.back()) == 1) {
-    for (int64_t slot = length % setup_.page_size; slot < setup_.page_size; ++slot)
-      set(e.pages.back(), slot, kNoToken);
+    for (int64_t slot = length % setup_.page_size; slot < setup_.page_size; ++slot) set(e.pages.back(), slot, kNoToken);
   }
   follow(e);
 }

@@ -12,7 +12,9 @@ namespace {
 class Reduction {
  public:
   Reduction(const Session& session, const SessionResult& failed, const CheckSession& check, double seconds)
-      : best_{session, failed}, check_(check), end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
+      : best_{session, failed},
+        check_(check),
+        end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
 
   ReducedSession run() {
     // The steps behind the failure have no part in it.
@@ -46,10 +48,7 @@ class Reduction {
     if (candidate == best_.session || candidate.steps.empty() || objection(candidate)) return false;
     ++best_.evaluations;
     SessionResult result = check_(candidate);
-    const bool same = result.verdict.outcome == Outcome::kFail && result.call == best_.result.call &&
-                      result.kernel == best_.result.kernel &&
-                      std::string_view(kind_class(result.verdict.kind)) == kind_class(best_.result.verdict.kind);
-    if (!same) return false;
+    if (!same_failure(result, best_.result)) return false;
     best_.session = std::move(candidate);
     best_.result = std::move(result);
     return true;
@@ -66,7 +65,7 @@ class Reduction {
       for (size_t end = best_.session.steps.size(); end > 0;) {
         const size_t begin = end > chunk ? end - chunk : 0;
         Session candidate = best_.session;
-        for (size_t n = begin; n < end; ++n) drop(candidate, begin);
+        for (size_t n = begin; n < end; ++n) drop_step(candidate, begin);
         const bool fewer = take(candidate);
         // Without a step the pages have other numbers: another order may fail where this one does not.
         for (uint64_t order = 1; !fewer && chunk == 1 && candidate.setup.order != 0 && order <= 3; ++order) {
@@ -86,8 +85,9 @@ class Reduction {
       Step& first = candidate.steps[n - 1];
       const Step second = repeated(candidate.steps, n);
       if (first.verb != Verb::kAppend || second.verb != Verb::kAppend || first.entries != second.entries) continue;
+      if (!first.counts.empty() || !second.counts.empty()) continue;
       first.count += second.count;
-      drop(candidate, n);
+      drop_step(candidate, n);
       take(std::move(candidate));
     }
   }
@@ -98,15 +98,6 @@ class Reduction {
       Session candidate = best_.session;
       for (Step& step : candidate.steps) std::ranges::replace(step.entries, from, from - 1);
       if (candidate != best_.session) take(std::move(candidate));
-    }
-  }
-
-  static void drop(Session& session, size_t n) {
-    session.steps.erase(session.steps.begin() + static_cast<std::ptrdiff_t>(n));
-    for (Step& step : session.steps) {
-      if (step.verb != Verb::kReplay) continue;
-      if (step.count == static_cast<int64_t>(n)) step.count = -1;  // repaired() removes it
-      if (step.count > static_cast<int64_t>(n)) --step.count;
     }
   }
 
@@ -137,29 +128,49 @@ class Reduction {
     for (size_t n = 0; n < best_.session.steps.size(); ++n) {
       try_step(n, [](Step& s) { s.kernel = 0; });
       try_step(n, [](Step& s) { s.stream = 0; });
+      if (n >= best_.session.steps.size()) break;
       for (size_t e = best_.session.steps[n].entries.size(); e-- > 0;) {
+        if (n >= best_.session.steps.size()) break;
         const Verb verb = best_.session.steps[n].verb;
         if (verb != Verb::kAppend && verb != Verb::kAttend) break;
         if (e >= best_.session.steps[n].entries.size()) continue;
-        try_step(n, [&](Step& s) { s.entries.erase(s.entries.begin() + static_cast<std::ptrdiff_t>(e)); });
+        try_step(n, [&](Step& s) {
+          s.entries.erase(s.entries.begin() + static_cast<std::ptrdiff_t>(e));
+          if (!s.counts.empty()) s.counts.erase(s.counts.begin() + static_cast<std::ptrdiff_t>(e));
+        });
       }
       try_step(n, [](Step& s) {
-        if (s.verb == Verb::kFork) s = {Verb::kNew, {s.entries[1]}, 0, 0, s.kernel, s.stream};
+        if (s.verb == Verb::kFork) s = {.verb = Verb::kNew, .entries = {s.entries[1]}};
       });
       try_step(n, [](Step& s) {
-        if (s.verb == Verb::kMove || s.verb == Verb::kFree)
-          s = {Verb::kTruncate, {s.entries[0]}, 0, 0, s.kernel, s.stream};
+        if (s.verb == Verb::kMove || s.verb == Verb::kFree) s = {.verb = Verb::kTruncate, .entries = {s.entries[0]}};
       });
       try_step(n, [](Step& s) {
-        if (s.verb == Verb::kReplay) return;
         for (int64_t& entry : s.entries) entry = std::min<int64_t>(entry, entry > 0 ? entry - 1 : 0);
       });
+      simpler_rows(n);
+      if (n >= best_.session.steps.size()) break;
       const Verb verb = best_.session.steps[n].verb;
       const bool counted = verb == Verb::kAppend || verb == Verb::kAttend;
-      if (counted || verb == Verb::kTruncate || verb == Verb::kMove)
+      if ((counted && best_.session.steps[n].counts.empty()) || verb == Verb::kTruncate || verb == Verb::kMove)
         less(counted ? 1 : 0, [n](Session& s) -> int64_t& { return s.steps[std::min(n, s.steps.size() - 1)].count; });
     }
     renumber();
+  }
+
+  // Rows that are not packed, or fewer, and one call for two.
+  void simpler_rows(size_t n) {
+    try_step(n, [](Step& s) {
+      if (!s.counts.empty()) s.count = std::ranges::max(std::exchange(s.counts, {}));
+    });
+    for (size_t e = 0; e < static_cast<size_t>(kMostEntries); ++e) {
+      for (const int64_t count : {1, 0}) {
+        try_step(n, [&](Step& s) {
+          if (e < s.counts.size()) s.counts[e] = std::min(s.counts[e], count);
+        });
+      }
+    }
+    for (const int64_t split : {1, 0}) try_step(n, [&](Step& s) { s.split = std::min(s.split, split); });
   }
 
   // Names sequences by the order in which they begin, and tokens by the order of appends.
@@ -198,8 +209,8 @@ class Reduction {
         if (s.page_size > size) s.page_size = size;
       });
     }
-    for (int64_t Setup::* member : {&Setup::beyond, &Setup::page_size, &Setup::capacity, &Setup::pages, &Setup::dim_qk,
-                                    &Setup::dim_v})
+    for (int64_t Setup::*member :
+         {&Setup::beyond, &Setup::page_size, &Setup::capacity, &Setup::pages, &Setup::dim_qk, &Setup::dim_v})
       less(member == &Setup::beyond ? 0 : 1, [member](Session& s) -> int64_t& { return s.setup.*member; });
   }
 
@@ -210,6 +221,20 @@ class Reduction {
 
 }  // namespace
 
+bool same_failure(const SessionResult& a, const SessionResult& b) {
+  return a.verdict.outcome == b.verdict.outcome && a.call == b.call && a.kernel == b.kernel &&
+         std::string_view(kind_class(a.verdict.kind)) == kind_class(b.verdict.kind);
+}
+
+void drop_step(Session& session, size_t n) {
+  session.steps.erase(session.steps.begin() + static_cast<std::ptrdiff_t>(n));
+  for (Step& step : session.steps) {
+    if (step.verb != Verb::kReplay) continue;
+    if (step.count == static_cast<int64_t>(n)) step.count = -1;  // repaired() removes it
+    if (step.count > static_cast<int64_t>(n)) --step.count;
+  }
+}
+
 Session repaired(const Session& session) {
   Session out = session;
   if (objection(session.setup)) return out;
@@ -218,14 +243,12 @@ Session repaired(const Session& session) {
   std::vector<int64_t> place;  // of each step in `out`; -1: removed
   for (Step step : session.steps) {
     if (step.verb == Verb::kReplay) {
-      const bool known = step.count >= 0 && step.count < static_cast<int64_t>(place.size());
+      const bool known = step.count >= 0 && step.count < std::ssize(place);
       step.count = known ? place[static_cast<size_t>(step.count)] : -1;
-      const bool repeats = step.count >= 0 && (out.steps[static_cast<size_t>(step.count)].verb == Verb::kAppend ||
-                                               out.steps[static_cast<size_t>(step.count)].verb == Verb::kAttend);
-      if (!repeats) {
-        place.push_back(-1);
-        continue;
-      }
+    }
+    if (!replays_a_call(out.steps, step)) {
+      place.push_back(-1);
+      continue;
     }
     out.steps.push_back(step);
     const Step made = repeated(out.steps, out.steps.size() - 1);
@@ -235,8 +258,7 @@ Session repaired(const Session& session) {
       continue;
     }
     place.push_back(static_cast<int64_t>(out.steps.size()) - 1);
-    model.copy(model.make_room(made));
-    model.finish(made);
+    model.take(made);
   }
   return out;
 }

@@ -3,8 +3,8 @@
 //   ReducedSession small = reduce_session(session, failed, check, 60);
 //
 // Steps are removed in shrinking chunks (ddmin), with the steps that depend on them; then forks become new sequences,
-// appends shrink, and the sizes of the cache. Every candidate that still fails is kept, and is smaller than the one
-// before, so the search ends.
+// counts and the sizes of the cache shrink. A candidate that still fails in the same way is kept. The search ends
+// after a round that changes nothing, or when the time is over.
 #pragma once
 
 #include <functional>
@@ -21,6 +21,11 @@ struct ReducedSession {
 
 using CheckSession = std::function<SessionResult(const Session&)>;
 
+// The same class of failure, in the same call of a kernel.
+bool same_failure(const SessionResult& a, const SessionResult& b);
+
+// Removes step n. Replays of it become illegal, and repaired() removes them.
+void drop_step(Session& session, size_t n);
 // The steps without those that are no longer legal. Replays follow the steps that they repeat.
 Session repaired(const Session& session);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "properties/judge/judge.h"
+#include "properties/judge/same_work.h"
 #include "properties/sequences/model.h"
 
 namespace attnfuzz::sequences {
@@ -13,7 +14,12 @@ void append_runs(int64_t entry, const std::vector<int64_t>& tokens, const Step& 
   for (size_t n = 0; n < tokens.size();) {
     size_t end = n + 1;
     while (end < tokens.size() && tokens[end] == tokens[end - 1] + 1) ++end;
-    to.push_back({Verb::kAppend, {entry}, static_cast<int64_t>(end - n), tokens[n], like.kernel, like.stream});
+    to.push_back({.verb = Verb::kAppend,
+                  .entries = {entry},
+                  .count = static_cast<int64_t>(end - n),
+                  .token = tokens[n],
+                  .kernel = like.kernel,
+                  .stream = like.stream});
     n = end;
   }
 }
@@ -33,9 +39,24 @@ bool is_replayed(const std::vector<Step>& steps, size_t n) {
       steps, [&](const Step& s) { return s.verb == Verb::kReplay && s.count == static_cast<int64_t>(n); });
 }
 
+// What the kernels have done in a second session counts as well.
+void add_calls(const SessionResult& from, SessionResult& to) {
+  to.calls += from.calls;
+  to.calls_of.resize(std::max(to.calls_of.size(), from.calls_of.size()));
+  for (size_t n = 0; n < from.calls_of.size(); ++n) to.calls_of[n] += from.calls_of[n];
+  to.worst = std::max(to.worst, from.worst);
+  for (const auto& [why, n] : from.left_out) to.left_out[why] += n;
+}
+
+// "step 3: there are too few free pages" without the step, so that it counts with the same reason elsewhere.
+std::string without_step(const std::string& why) {
+  const size_t colon = why.find(": ");
+  return why.starts_with("step ") && colon != why.npos ? why.substr(colon + 2) : why;
+}
+
 }  // namespace
 
-std::optional<Session> related(const Session& session) {
+std::optional<Session> related(const Session& session, std::string* why) {
   Session other = session;
   other.relation = Relation::kNone;
   if (session.relation == Relation::kNone) return std::nullopt;
@@ -56,46 +77,69 @@ std::optional<Session> related(const Session& session) {
     } else if (session.relation == Relation::kFresh && step.verb == Verb::kReplay) {
       other.steps.push_back(made);
     } else if (session.relation == Relation::kUnshared && step.verb == Verb::kFork) {
-      other.steps.push_back({Verb::kNew, {step.entries[1]}, 0, 0, 0, 0});
+      other.steps.push_back({.verb = Verb::kNew, .entries = {step.entries[1]}});
       append_runs(step.entries[1], model.tokens(step.entries[0]), step, other.steps);
     } else {
       if (step.verb == Verb::kReplay) step.count = place[static_cast<size_t>(step.count)];
       other.steps.push_back(step);
     }
-    model.copy(model.make_room(made));
-    model.finish(made);
+    model.take(made);
   }
-  if (other.steps == session.steps || objection(other)) return std::nullopt;
-  return other;
+  const std::optional<std::string> wrong =
+      other.steps == session.steps ? "it changes no step of the session" : objection(other);
+  if (!wrong) return other;
+  if (why != nullptr) *why = *wrong;
+  return std::nullopt;
+}
+
+void compare_attends(SessionResult& first, const SessionResult& second, Relation relation) {
+  for (size_t n = 0; n < std::min(first.attends.size(), second.attends.size()); ++n) {
+    const auto &a = first.attends[n], &b = second.attends[n];
+    if (!a || !b) continue;
+    if (!std::ranges::equal(a->plans, b->plans, same_work)) {
+      ++first.bounded;
+      continue;
+    }
+    for (const TensorId t : {TensorId::kO, TensorId::kLse}) {
+      const auto at = first_difference(a->outputs[t], b->outputs[t]);
+      if (!at) continue;
+      fail(first.verdict, Kind::kRelation,
+           std::string("relation '") + kRelationNames[static_cast<size_t>(relation)] +
+               "': " + kTensorNames[static_cast<size_t>(t)] + " of attend " + std::to_string(n) +
+               " has other bits, first at element " + std::to_string(*at));
+      first.call = "relation";
+      return;
+    }
+  }
 }
 
 SessionResult check_session(const Session& session, const SessionTargets& targets) {
   SessionResult result = run_session(session, targets);
   if (result.verdict.outcome == Outcome::kFail) return result;
-  const std::optional<Session> other = related(session);
-  if (!other) return result;
-  SessionResult second = run_session(*other, targets);
-  result.calls += second.calls;
-  const std::string name = kRelationNames[static_cast<size_t>(session.relation)];
-  if (second.verdict.outcome == Outcome::kFail) {
-    result.verdict = second.verdict;
-    result.verdict.message = "in the session of the relation '" + name + "': " + second.verdict.message;
-    result.call = second.call, result.kernel = second.kernel;
+  const std::string relation = std::string("relation '") + kRelationNames[static_cast<size_t>(session.relation)] + "'";
+  std::string why;
+  const std::optional<Session> other = related(session, &why);
+  if (!other) {
+    if (!why.empty()) ++result.left_out[relation + ": " + without_step(why)];
     return result;
   }
-  for (size_t n = 0; n < std::min(result.attends.size(), second.attends.size()); ++n) {
-    if (!result.attends[n] || !second.attends[n]) continue;
-    for (const TensorId t : {TensorId::kO, TensorId::kLse}) {
-      const auto at = first_difference((*result.attends[n])[t], (*second.attends[n])[t]);
-      if (!at) continue;
-      fail(result.verdict, Kind::kRelation,
-           "relation '" + name + "': " + kTensorNames[static_cast<size_t>(t)] + " of attend " + std::to_string(n) +
-               " has other bits, first at element " + std::to_string(*at));
-      result.call = "relation";
-      return result;
-    }
+  const SessionResult second = run_session(*other, targets);
+  add_calls(second, result);
+  if (second.verdict.outcome == Outcome::kFail) {
+    result.verdict = second.verdict;
+    result.verdict.message = "in the second session of the " + relation + ": " + second.verdict.message;
+    result.call = second.call, result.kernel = second.kernel, result.step = second.step;
+    result.second = true;
+    return result;
   }
+  compare_attends(result, second, session.relation);
   return result;
+}
+
+SessionResult check_chain(const Chain& chain, const SessionTargets& targets) {
+  targets.renew();
+  for (const Session& session : chain.before) check_session(session, targets);
+  return check_session(chain.last, targets);
 }
 
 }  // namespace attnfuzz::sequences

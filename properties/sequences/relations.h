@@ -3,7 +3,9 @@
 //   SessionResult r = check_session(session, targets);   // the steps, then the relation, if there is one
 //
 // The keys, their order and the sizes of each attend are the same in both sessions, so a kernel whose results depend on
-// nothing else gives the same bits. A second session that is not legal, because pages run out, is not run.
+// nothing else gives the same bits. If the plans of an attend do not promise equal bits, because one is not
+// deterministic or they differ (same_work.h), its bits are not compared: each is within its bound of the same problem,
+// and SessionResult::bounded counts it. A second session that is not legal, because pages run out, is not run.
 #pragma once
 
 #include <optional>
@@ -12,9 +14,15 @@
 
 namespace attnfuzz::sequences {
 
-// The second session; nothing if the relation says nothing about this one.
-std::optional<Session> related(const Session& session);
+// The second session; nothing if there is no relation, or the reason in *why if it says nothing about this session.
+std::optional<Session> related(const Session& session, std::string* why = nullptr);
+
+// Compares the attends of a session and of its second one. Fails `first` if bits differ, and counts in
+// first.bounded what it does not compare.
+void compare_attends(SessionResult& first, const SessionResult& second, Relation relation);
 
 SessionResult check_session(const Session& session, const SessionTargets& targets);
+// The chain in new processes. A failure of a session before the last has no part in the result.
+SessionResult check_chain(const Chain& chain, const SessionTargets& targets);
 
 }  // namespace attnfuzz::sequences

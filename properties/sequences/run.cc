@@ -1,16 +1,14 @@
 #include "properties/sequences/run.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <stdexcept>
 
-#include "kernels/contract/problem_fields.h"
 #include "properties/case/as_contract.h"
 #include "properties/judge/judge.h"
 #include "properties/operations/operation.h"
-#include "properties/sequences/call_memory.h"
 #include "properties/sequences/gather.h"
+#include "properties/sequences/kernel_calls.h"
 #include "properties/sequences/model.h"
 #include "reference/numbers/formats.h"
 
@@ -27,12 +25,6 @@ std::array<int64_t, 4> dense(int64_t heads, int64_t rows, int64_t columns) {
   return {heads * rows * columns, rows * columns, columns, 1};
 }
 
-std::vector<std::byte> repeated_bytes(size_t bytes, uint32_t pattern) {
-  std::vector<std::byte> out(bytes);
-  for (size_t n = 0; n < bytes; ++n) out[n] = static_cast<std::byte>(pattern >> (n % 4 * 8) & 0xff);
-  return out;
-}
-
 std::vector<std::byte> indices(int32_t dtype, std::span<const int64_t> values) {
   const size_t width = dtype == ATTN_INDEX_32 ? 4 : 8;
   std::vector<std::byte> out(values.size() * width);
@@ -43,26 +35,38 @@ std::vector<std::byte> indices(int32_t dtype, std::span<const int64_t> values) {
   return out;
 }
 
-// What a target has of a session.
-struct Station {
-  explicit Station(Target& of) : target(of), memory(of.arena()) {}
-  Target& target;
-  CallMemory memory;
-  std::vector<std::byte> left;  // in the workspace
-};
+// The rows of an output in the oracle's order: (batch entry, head, query). A row that an entry does not have is 0.
+std::vector<float> read_rows(std::span<const std::byte> from, int32_t dtype, const Rows& rows, int64_t heads,
+                             int64_t columns) {
+  std::vector<float> out(static_cast<size_t>(rows.batch() * heads * rows.longest * columns));
+  for (int64_t b = 0; b < rows.batch(); ++b) {
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t i = 0; i < rows.count(b); ++i) {
+        const int64_t to = ((b * heads + h) * rows.longest + i) * columns, first = rows.at(heads, b, h, i) * columns;
+        for (int64_t d = 0; d < columns; ++d)
+          out[static_cast<size_t>(to + d)] = static_cast<float>(decode(dtype, from.data(), first + d));
+      }
+    }
+  }
+  return out;
+}
 
-enum class Answer { kRan, kRefused, kFailed };
+// The bytes of O and of the LSE.
+struct Side {
+  explicit Side(CallMemory& memory) {
+    const auto of_o = memory.bytes(kO), of_lse = memory.bytes(kLse);
+    o.assign(of_o.begin(), of_o.end());
+    lse.assign(of_lse.begin(), of_lse.end());
+  }
+  std::vector<std::byte> o, lse;
+};
 
 class SessionRun {
  public:
   SessionRun(const Session& session, const SessionTargets& targets)
-      : session_(session), setup_(session.setup), targets_(targets), model_(session.setup) {}
+      : session_(session), setup_(session.setup), targets_(targets), model_(session.setup), calls_(setup_, result_) {}
 
   SessionResult run() {
-    for (const auto* kernels : {&targets_.append, &targets_.copy, &targets_.attend}) {
-      for (const SessionTarget& kernel : *kernels) station(*kernel.target);
-    }
-    for (auto& [target, its] : stations_) target->renew();
     for (result_.step = 0; result_.step < session_.steps.size(); ++result_.step) {
       if (!make(result_.step)) break;
     }
@@ -70,24 +74,21 @@ class SessionRun {
   }
 
  private:
-  Station& station(Target& target) { return stations_.try_emplace(&target, target).first->second; }
-
   bool make(size_t n) {
     const Step step = repeated(session_.steps, n);
     const bool replayed = session_.steps[n].verb == Verb::kReplay;
     const size_t planned = replayed ? static_cast<size_t>(session_.steps[n].count) : n;
-    const std::vector<CopiedPage> pairs = model_.make_room(step);
-    if (!copy(step, pairs)) return false;
-    if (step.verb == Verb::kAppend) return append(step, planned, replayed);
-    if (step.verb == Verb::kAttend && !attend(step, planned, replayed)) return false;
+    if (!copy(step, model_.make_room(step))) return false;
+    if (step.verb == Verb::kAppend) return append({"append", step, planned, replayed});
+    if (step.verb == Verb::kAttend && !attend({"forward", step, planned, replayed})) return false;
     model_.finish(step);
     return true;
   }
 
-  // The kernel of a step's call; nullptr, and counted, if there is none.
-  const SessionTarget* kernel_for(const Step& step, const std::vector<SessionTarget>& kernels, const char* call) {
-    if (!kernels.empty()) return &kernels[static_cast<size_t>(step.kernel) % kernels.size()];
-    ++result_.left_out[std::string(call) + ": no kernel given has it on pages"];
+  // The kernel of a call; nullptr, and counted, if there is none.
+  const SessionTarget* kernel_for(const Call& call, const std::vector<SessionTarget>& kernels) {
+    if (!kernels.empty()) return &kernels[static_cast<size_t>(call.step.kernel) % kernels.size()];
+    calls_.refused(call, &kernels == &targets_.merge ? "no kernel given has it" : "no kernel given has it on pages");
     return nullptr;
   }
 
@@ -107,7 +108,7 @@ class SessionRun {
   }
 
   // Lays the pools out as the model has them.
-  attn_tensors begin(Station& at) {
+  attn_tensors begin(KernelMemory& at) {
     at.memory.clear();
     attn_tensors t = {};
     t.size = sizeof t;
@@ -116,204 +117,187 @@ class SessionRun {
     return t;
   }
 
-  // The lengths and the block table of some entries.
-  void lay_entries(Station& at, const Step& step, attn_tensors& t) {
-    std::vector<int64_t> lengths, table;
-    for (const int64_t n : step.entries) {
-      lengths.push_back(model_.length(n));
-      table.insert(table.end(), model_.row(n).begin(), model_.row(n).end());
+  // The lengths of the entries, their rows of the block table without some first pages, and the borders of packed rows.
+  void lay_entries(KernelMemory& at, const Step& step, std::span<const int64_t> lengths, const Rows& rows,
+                   std::span<const int64_t> skipped, attn_tensors& t) {
+    std::vector<int64_t> table;
+    for (size_t e = 0; e < step.entries.size(); ++e) {
+      const std::vector<int64_t>& row = model_.row(step.entries[e]);
+      table.insert(table.end(), row.begin() + skipped[e], row.end());
+      table.resize((e + 1) * row.size(), -1);
     }
+    if (rows.packed())
+      t.cu_q = reinterpret_cast<const int64_t*>(at.memory.lay(kCuQ, indices(setup_.index_dtype, rows.borders)));
     t.key_lengths = reinterpret_cast<const int64_t*>(at.memory.lay(kKeyLengths, indices(setup_.index_dtype, lengths)));
-    t.block_table = view(at.memory.lay(kBlockTable, indices(setup_.index_dtype, table)),
-                         dense(1, 1, setup_.columns_of_table()));
-  }
-
-  bool fail(Station& at, const char* call, Kind kind, const std::string& message) {
-    attnfuzz::fail(result_.verdict, kind, message);
-    return failed(at, call);
-  }
-  bool failed(Station& at, const char* call) {
-    result_.call = call;
-    result_.kernel = at.target.info().name;
-    return false;
-  }
-
-  std::vector<std::byte> workspace_of(Station& at, uint64_t bytes) const {
-    if (setup_.workspace == Workspace::kZero) return std::vector<std::byte>(bytes);
-    std::vector<std::byte> found = repeated_bytes(bytes, kAllOnes);
-    if (setup_.workspace == Workspace::kKept && !at.left.empty() && bytes > 0)
-      std::memcpy(found.data(), at.left.data(), std::min(found.size(), at.left.size()));
-    return found;
-  }
-
-  // Plans the call, or takes the plan of `planned` if it is replayed, and runs it.
-  Answer call(Station& at, const char* name, attn_problem& p, attn_tensors& t, const Step& step, size_t planned,
-              bool replayed) {
-    p.features |= contract::features_of(p);
-    attn_env env = env_of({});
-    env.variant = 0;
-    env.backend = at.target.info().backend;
-    Verdict& v = result_.verdict;
-    const auto key = std::make_pair(planned, std::string(name));
-    if (!replayed) {
-      at.target.memory(at.memory.ranges());
-      const PlanReply reply = at.target.plan(p, t, env);
-      if (reply.status == ATTN_OK && reply.plan.workspace_bytes > kMostWorkspace)
-        return refused(name, "its plan wants more than 1 GiB of workspace");
-      if (!accept_plan(reply, v)) {
-        if (v.outcome != Outcome::kRefused) return failed(at, name), Answer::kFailed;
-        v = Verdict{};
-        return refused(name, at.target.info().name + " refuses it: " + reply.reason);
-      }
-      plans_[key] = reply.plan;
-    } else if (!plans_.contains(key)) {
-      return refused(name, "the call that it replays was refused");
-    }
-    const attn_plan& plan = plans_[key];
-    t.workspace = at.memory.lay(kWorkspace, workspace_of(at, plan.workspace_bytes), true,
-                                std::max<uint64_t>(plan.workspace_align, 1));
-    t.workspace_bytes = plan.workspace_bytes;
-    at.target.memory(at.memory.ranges());
-    ++result_.calls;
-    const RunReply reply = at.target.run(Stage::kAll, p, t, plan, env, static_cast<int>(step.stream));
-    const auto left = at.memory.bytes(kWorkspace);
-    at.left.assign(left.begin(), left.end());
-    if (!accept_run(reply, v)) return failed(at, name), Answer::kFailed;
-    if (const auto why = at.memory.written_beside()) return fail(at, name, Kind::kRedzone, *why), Answer::kFailed;
-    return Answer::kRan;
-  }
-
-  Answer refused(const char* name, const std::string& why) {
-    ++result_.left_out[std::string(name) + ": " + why];
-    return Answer::kRefused;
+    t.block_table =
+        view(at.memory.lay(kBlockTable, indices(setup_.index_dtype, table)), dense(1, 1, setup_.columns_of_table()));
   }
 
   // The pools must be as the model has them.
-  bool pools_right(Station& at, const char* name) {
+  bool pools_right(const Call& call, const SessionTarget& kernel) {
     for (const bool k : {true, false}) {
-      if (const auto why = difference(model_, setup_, k, at.memory.bytes(k ? kCacheK : kCacheV)))
-        return fail(at, name, Kind::kWrong, *why);
+      const auto pool = calls_.memory_of(kernel).memory.bytes(k ? kCacheK : kCacheV);
+      if (const auto why = difference(model_, setup_, k, pool))
+        return calls_.fail(call, kernel, Kind::kWrong, *why), false;
     }
     return true;
   }
 
   bool copy(const Step& step, std::span<const CopiedPage> pairs) {
-    const SessionTarget* kernel = pairs.empty() ? nullptr : kernel_for(step, targets_.copy, "copy_pages");
+    const Call call = {"copy_pages", step, result_.step, false};
+    const SessionTarget* kernel = pairs.empty() ? nullptr : kernel_for(call, targets_.copy);
     if (kernel == nullptr) return model_.copy(pairs), true;
-    Station& at = station(*kernel->target);
+    KernelMemory& at = calls_.memory_of(*kernel);
     attn_problem p = problem();
     p.features = ATTN_FEATURE_COPY_PAGES;
-    p.batch = static_cast<int64_t>(pairs.size());
+    p.batch = std::ssize(pairs);
     p.seq_k = 0;
     attn_tensors t = begin(at);
     std::vector<int64_t> numbers;
     for (const auto& [from, to] : pairs) numbers.insert(numbers.end(), {from, to});
     t.copies = view(at.memory.lay(kCopies, indices(setup_.index_dtype, numbers)), dense(1, 1, 2));
-    const Answer answer = call(at, "copy_pages", p, t, step, result_.step, false);
+    const Answer answer = calls_.make(call, *kernel, p, t);
     if (answer == Answer::kFailed) return false;
     model_.copy(pairs);
-    return answer == Answer::kRefused || pools_right(at, "copy_pages");
+    return answer == Answer::kRefused || pools_right(call, *kernel);
   }
 
-  bool append(const Step& step, size_t planned, bool replayed) {
-    const SessionTarget* kernel = kernel_for(step, targets_.append, "append");
+  bool append(const Call& call) {
+    const Step& step = call.step;
+    const SessionTarget* kernel = kernel_for(call, targets_.append);
     if (kernel == nullptr) return model_.finish(step), true;
-    Station& at = station(*kernel->target);
+    KernelMemory& at = calls_.memory_of(*kernel);
+    const Rows rows(step);
     attn_problem p = problem();
     p.features = ATTN_FEATURE_APPEND;
-    p.batch = static_cast<int64_t>(step.entries.size());
-    p.seq_q = step.count, p.seq_k = setup_.capacity;
+    p.batch = std::ssize(step.entries);
+    p.seq_q = rows.longest, p.seq_k = setup_.capacity;
+    if (rows.packed()) p.ragged = ATTN_RAGGED_QUERIES, p.total_q = rows.rows;
     p.has_key_lengths = 1;
     p.pages_per_seq = setup_.columns_of_table();
     attn_tensors t = begin(at);
-    lay_entries(at, step, t);
+    std::vector<int64_t> lengths;
+    for (const int64_t n : step.entries) lengths.push_back(model_.length(n));
+    lay_entries(at, step, lengths, rows, std::vector<int64_t>(lengths.size()), t);
     for (const bool k : {true, false}) {
       const int64_t d = k ? setup_.dim_qk : setup_.dim_v;
-      (k ? t.k_new : t.v_new) = view(at.memory.lay(k ? kKNew : kVNew, new_rows_of(setup_, step, k)),
-                                     dense(setup_.heads_kv, step.count, d));
+      (k ? t.k_new : t.v_new) =
+          view(at.memory.lay(k ? kKNew : kVNew, new_rows_of(setup_, step, k)), dense(setup_.heads_kv, rows.rows, d));
     }
-    const Answer answer = call(at, "append", p, t, step, planned, replayed);
+    const Answer answer = calls_.make(call, *kernel, p, t);
     if (answer == Answer::kFailed) return false;
     model_.finish(step);
-    return answer == Answer::kRefused || pools_right(at, "append");
+    return answer == Answer::kRefused || pools_right(call, *kernel);
   }
 
-  bool attend(const Step& step, size_t planned, bool replayed) {
+  bool attend(const Call& call) {
     result_.attends.emplace_back();
-    const SessionTarget* kernel = kernel_for(step, targets_.attend, "forward");
+    const SessionTarget* kernel = kernel_for(call, targets_.attend);
     if (kernel == nullptr) return true;
-    Station& at = station(*kernel->target);
-    const Gathered due(setup_, model_, step);
+    Attended got, others;
+    if (call.step.split == 0) {
+      const Answer answer = attend_part(call, *kernel, Part::kAll, got);
+      if (answer == Answer::kRan) result_.attends.back() = std::move(got);
+      return answer != Answer::kFailed;
+    }
+    KernelMemory& at = calls_.memory_of(*kernel);
+    const Answer one =
+        attend_part({"forward-first", call.step, call.planned, call.replayed}, *kernel, Part::kFirst, got);
+    if (one != Answer::kRan) return one == Answer::kRefused;
+    const Side first(at.memory);
+    const Answer two =
+        attend_part({"forward-others", call.step, call.planned, call.replayed}, *kernel, Part::kOthers, others);
+    if (two != Answer::kRan) return two == Answer::kRefused;
+    const attn_plan plan = got.plans[0];
+    got.plans.push_back(others.plans[0]);
+    if (plan.lse_base != others.plans[0].lse_base || plan.lse_dead != others.plans[0].lse_dead)
+      return calls_.refused(call, "the LSEs of the two parts have two forms"), true;
+    return merge({"merge", call.step, call.planned, call.replayed, &plan}, first, Side(at.memory), got.plans);
+  }
+
+  // O and LSE of a call with these rows.
+  void lay_outputs(KernelMemory& at, const Rows& rows, attn_tensors& t) const {
+    const auto all = static_cast<size_t>(rows.entries * setup_.heads_q * rows.rows);
+    t.o = view(at.memory.lay(kO, repeated_bytes(all * static_cast<size_t>(setup_.dim_v) * 2, kNeverWritten), true),
+               dense(setup_.heads_q, rows.rows, setup_.dim_v));
+    t.lse =
+        view(at.memory.lay(kLse, repeated_bytes(all * 4, kNeverWritten), true), dense(setup_.heads_q, rows.rows, 1));
+  }
+
+  // Judges what a call gave, and keeps it with the call's plan.
+  Answer judge(const Call& call, const SessionTarget& kernel, const Rows& rows, const Problem& p,
+               const attn_tensors& given, Attended& got) {
+    CallMemory& memory = calls_.memory_of(kernel).memory;
+    got.outputs[kO] = read_rows(memory.bytes(kO), setup_.dtype, rows, setup_.heads_q, setup_.dim_v);
+    got.outputs[kLse] = read_rows(memory.bytes(kLse), ATTN_F32, rows, setup_.heads_q, 1);
+    got.plans.push_back(calls_.plan(call));
+    const attn_problem problem = problem_of(p);
+    const Operation& operation = operation_of(problem.features);
+    const Reference due = operation.evaluate(problem, given, got.plans.back(), kernel.calibration, {}, false);
+    const bool right = judge_outputs(operation, due, p, got.plans.back(), got.outputs, result_.verdict);
+    result_.worst = std::max(result_.worst, result_.verdict.worst);
+    return right ? Answer::kRan : calls_.failed(call, kernel);
+  }
+
+  // One call of an attend, over all keys or over a part of them.
+  Answer attend_part(const Call& call, const SessionTarget& kernel, Part part, Attended& got) {
+    KernelMemory& at = calls_.memory_of(kernel);
+    const Gathered due(setup_, model_, call.step, part);
     attn_problem p = problem_of(due.problem);
     p.index_dtype = setup_.index_dtype;
     p.page_size = setup_.page_size, p.pages = setup_.pages, p.pages_per_seq = setup_.columns_of_table();
     attn_tensors t = begin(at);
-    lay_entries(at, step, t);
-    const auto rows = static_cast<size_t>(p.batch * p.heads_q * p.seq_q);
-    t.q = view(at.memory.lay(kQ, due.q), dense(p.heads_q, p.seq_q, p.dim_qk));
-    t.o = view(at.memory.lay(kO, repeated_bytes(rows * static_cast<size_t>(p.dim_v) * 2, kNeverWritten), true),
-               dense(p.heads_q, p.seq_q, p.dim_v));
-    t.lse = view(at.memory.lay(kLse, repeated_bytes(rows * 4, kNeverWritten), true), dense(p.heads_q, p.seq_q, 1));
-    const Answer answer = call(at, "forward", p, t, step, planned, replayed);
-    if (answer != Answer::kRan) return answer == Answer::kRefused;
-    if (!pools_right(at, "forward")) return false;
-    Outputs got;
-    got[kO].resize(rows * static_cast<size_t>(p.dim_v));
-    for (size_t n = 0; n < got[kO].size(); ++n)
-      got[kO][n] = static_cast<float>(decode(setup_.dtype, at.memory.bytes(kO).data(), static_cast<int64_t>(n)));
-    got[kLse].resize(rows);
-    std::memcpy(got[kLse].data(), at.memory.bytes(kLse).data(), rows * 4);
-    const attn_plan& plan = plans_[{planned, "forward"}];
-    const Reference reference = operations::forward.evaluate(problem_of(due.problem), due.tensors(), plan,
-                                                             kernel->calibration, {}, false);
-    const bool right = judge_outputs(operations::forward, reference, due.problem, plan, got, result_.verdict);
-    result_.worst = std::max(result_.worst, result_.verdict.worst);
-    result_.attends.back() = std::move(got);
-    return right || failed(at, "forward");
+    std::vector<int64_t> skipped = first_pages(setup_, model_, call.step);
+    if (part != Part::kOthers) std::ranges::fill(skipped, 0);
+    lay_entries(at, call.step, *due.problem.key_lengths, due.rows, skipped, t);
+    t.q = view(at.memory.lay(kQ, due.q), dense(p.heads_q, due.rows.rows, p.dim_qk));
+    lay_outputs(at, due.rows, t);
+    const Answer answer = calls_.make(call, kernel, p, t);
+    if (answer != Answer::kRan) return answer;
+    if (!pools_right(call, kernel)) return Answer::kFailed;
+    return judge(call, kernel, due.rows, due.problem, due.tensors(), got);
   }
 
-  static constexpr uint64_t kMostWorkspace = uint64_t{1} << 30;
+  // Merges the two results of an attend, which ran by `plans`. Packed rows are those of one batch entry to it.
+  bool merge(const Call& call, const Side& first, const Side& others, const std::vector<attn_plan>& plans) {
+    const SessionTarget* kernel = kernel_for(call, targets_.merge);
+    if (kernel == nullptr) return true;
+    KernelMemory& at = calls_.memory_of(*kernel);
+    const Rows rows = Rows(call.step).as_dense();
+    Problem problem;
+    problem.dtype = setup_.dtype;
+    problem.batch = rows.entries;
+    problem.heads_q = problem.heads_kv = setup_.heads_q;
+    problem.seq_q = rows.rows, problem.seq_k = 0;
+    problem.dim_v = setup_.dim_v;
+    problem.features = ATTN_FEATURE_MERGE;
+    attn_problem p = problem_of(problem);
+    at.memory.clear();
+    attn_tensors t = {};
+    t.size = sizeof t;
+    t.o1 = view(at.memory.lay(kO1, first.o), dense(p.heads_q, p.seq_q, p.dim_v));
+    t.o2 = view(at.memory.lay(kO2, others.o), dense(p.heads_q, p.seq_q, p.dim_v));
+    t.lse1 = view(at.memory.lay(kLse1, first.lse), dense(p.heads_q, p.seq_q, 1));
+    t.lse2 = view(at.memory.lay(kLse2, others.lse), dense(p.heads_q, p.seq_q, 1));
+    const attn_tensors given = t;  // the same after the call, if written_beside() has no objection
+    lay_outputs(at, rows, t);
+    const Answer answer = calls_.make(call, *kernel, p, t);
+    if (answer != Answer::kRan) return answer == Answer::kRefused;
+    Attended got = {{}, plans};
+    if (judge(call, *kernel, rows, problem, given, got) != Answer::kRan) return false;
+    result_.attends.back() = std::move(got);
+    return true;
+  }
 
   const Session& session_;
   const Setup& setup_;
   const SessionTargets& targets_;
   Model model_;
   SessionResult result_;
-  std::map<Target*, Station> stations_;
-  std::map<std::pair<size_t, std::string>, attn_plan> plans_;  // of a step and its call
+  KernelCalls calls_;
 };
 
 }  // namespace
-
-SessionTargets::SessionTargets(std::span<const SessionTarget> all) {
-  for (const SessionTarget& kernel : all) {
-    const uint64_t features = kernel.target->info().features;
-    if ((features & ATTN_FEATURE_PAGED) == 0) continue;
-    if ((features & ATTN_FEATURE_APPEND) != 0) append.push_back(kernel);
-    if ((features & ATTN_FEATURE_COPY_PAGES) != 0) copy.push_back(kernel);
-    if (kernel_has(operations::forward, features)) attend.push_back(kernel);
-  }
-}
-
-std::optional<std::string> objection(const Session& session) {
-  if (auto why = objection(session.setup)) return why;
-  Model model(session.setup);
-  for (size_t n = 0; n < session.steps.size(); ++n) {
-    const Step& step = session.steps[n];
-    const auto where = [&](const std::string& why) { return "step " + std::to_string(n) + ": " + why; };
-    if (step.verb == Verb::kReplay) {
-      if (step.count < 0 || step.count >= static_cast<int64_t>(n)) return where("it replays no step before it");
-      const Verb verb = session.steps[static_cast<size_t>(step.count)].verb;
-      if (verb != Verb::kAppend && verb != Verb::kAttend) return where("it replays neither an append nor an attend");
-      if (!step.entries.empty()) return where("a replay names no sequence");
-    }
-    const Step made = repeated(session.steps, n);
-    if (auto why = model.objection(made)) return where(*why);
-    model.copy(model.make_room(made));
-    model.finish(made);
-  }
-  return std::nullopt;
-}
 
 SessionResult run_session(const Session& session, const SessionTargets& targets) {
   if (const auto why = objection(session)) throw std::invalid_argument(*why);

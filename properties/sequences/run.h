@@ -2,9 +2,9 @@
 //
 // After each call the pools must equal the model's bytes, the rest of the memory must be as it was, and what an attend
 // gives must be within the oracle's bound of the dense problem that the model's tokens make. The first call that is
-// wrong ends the session.
+// wrong ends the session. A merge is judged by the results that it was given (Step::split).
 //
-//   SessionTargets targets(opened);                     // Target* of one or more libraries
+//   SessionTargets targets(opened);                     // a span of SessionTarget
 //   SessionResult r = run_session(session, targets);
 //   if (r.verdict.outcome == Outcome::kFail) say(r.step, r.verdict.message);
 //
@@ -14,49 +14,44 @@
 
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "properties/judge/target.h"
 #include "properties/judge/verdict.h"
 #include "properties/operations/outputs.h"
 #include "properties/sequences/session.h"
-#include "reference/model/calibration.h"
+#include "properties/sequences/targets.h"
 
 namespace attnfuzz::sequences {
 
-struct SessionTarget {
-  Target* target;
-  Calibration calibration;
-};
-
-// The kernels that can make each kind of call on pages, in the order in which they were given.
-struct SessionTargets {
-  SessionTargets() = default;
-  explicit SessionTargets(std::span<const SessionTarget> all);
-  bool empty() const { return append.empty() && copy.empty() && attend.empty(); }
-
-  std::vector<SessionTarget> append, copy, attend;
+// What an attend gave, and the plans of its calls.
+struct Attended {
+  Outputs outputs;
+  std::vector<attn_plan> plans;
 };
 
 struct SessionResult {
   Verdict verdict;
-  size_t step = 0;     // of a failure, or as many as there are
-  std::string call;    // of a failure: "append", "copy_pages", "forward", "relation"
+  size_t step = 0;  // of a failure, or as many as there are
+  // Of a failure: "append", "copy_pages", "forward", "forward-first", "forward-others", "merge", "relation".
+  std::string call;
   std::string kernel;  // of a failure
-  uint64_t calls = 0;  // of kernels
-  double worst = 0;    // largest error/bound
-  // Calls that no kernel has made, by the reason.
+  bool second =
+      false;  // the failure is one of the second session of the relation, by itself; `step` is one of its steps
+  uint64_t calls = 0;              // that kernels have made
+  std::vector<uint64_t> calls_of;  // by SessionTarget::number; kernels behind its end have made none
+  double worst = 0;                // largest error/bound
+  // Calls that no kernel has made, and relations that were not judged, by the reason.
   std::map<std::string, uint64_t> left_out;
-  // The outputs of each attend, in order; nothing for one that was left out.
-  std::vector<std::optional<Outputs>> attends;
+  // In order; nothing for one that was left out.
+  std::vector<std::optional<Attended>> attends;
+  // Attends of which a relation has not compared the bits, since the plans do not promise equal ones. Their bounds
+  // hold.
+  uint64_t bounded = 0;
 };
 
-// Why a session cannot run, in a sentence; nothing if it can. Says nothing about Session::relation.
-std::optional<std::string> objection(const Session& session);
-
-// Runs the steps alone, without the relation. The session must be legal. Libraries forget what they have kept first.
+// Runs the steps alone, without the relation. The session must be legal. Libraries keep what they know of sessions
+// before: see SessionTargets::renew().
 SessionResult run_session(const Session& session, const SessionTargets& targets);
 
 }  // namespace attnfuzz::sequences

@@ -1,8 +1,8 @@
 // A session: calls that a serving engine makes one after another on one paged cache.
 //
-// An engine breaks between calls: a page that two sequences share is written without a copy, a plan is kept for a
-// table that has changed, a length is not lowered. A session holds what is needed to run such calls again: the sizes
-// of the cache (Setup), and steps. Everything is resolved in it. Page numbers follow from Setup::order and the steps,
+// Some bugs show only between calls: a page that two sequences share is written without a copy, a plan is kept for a
+// table that has changed, a length is not lowered. A session holds all that is needed to run its calls again: the
+// sizes of the cache (Setup), and the steps. Page numbers follow from Setup::order and the steps,
 // and every key and value from the number of its token.
 //
 //   Session s;
@@ -21,7 +21,7 @@
 
 namespace attnfuzz::sequences {
 
-// What a row of the block table holds behind the pages of its sequence.
+// The entries of a row of the block table behind the pages of its sequence.
 enum class Tail : uint8_t {
   kFirst,     // 0
   kMinusOne,  // -1
@@ -30,7 +30,7 @@ enum class Tail : uint8_t {
 };
 inline constexpr const char* kTailNames[] = {"first", "minus_one", "largest", "stale"};
 
-// What a call finds in its workspace.
+// The content of the workspace before a call.
 enum class Workspace : uint8_t {
   kKept,  // what the calls before have left there
   kNan,   // NaN
@@ -68,23 +68,32 @@ enum class Verb : uint8_t {
 };
 inline constexpr const char* kVerbNames[] = {"new", "append", "attend", "fork", "truncate", "free", "move", "replay"};
 
-inline constexpr int64_t kMostEntries = 8;        // sequences of a session; their numbers are below
-inline constexpr int64_t kTokensOfEntry = 4096;   // from the first token of an entry to that of the next
+inline constexpr int64_t kMostEntries = 8;       // sequences of a session; their numbers are below
+inline constexpr int64_t kTokensOfEntry = 4096;  // from the first token of an entry to that of the next
+inline constexpr int64_t kMostKernels = 64;
 inline constexpr int64_t kMostTokens = int64_t{1} << 40;
 
 struct Step {
   Verb verb = Verb::kNew;
-  std::vector<int64_t> entries;
+  std::vector<int64_t> entries = {};
   int64_t count = 0;
   // Of an append or an attend, also of one that is replayed: new row i, or query i, of the e-th entry has the number
   // token + 4096 e + i.
   int64_t token = 0;
   int64_t kernel = 0;  // of several kernels that could make the call, counted modulo their number
   int64_t stream = 0;  // 0 or 1
+  // Of an append or an attend whose rows lie packed: how many each entry has, 0 included; `count` is 0 then. Empty:
+  // each entry has `count`.
+  std::vector<int64_t> counts = {};
+  // Of an attend in two calls: the pages of each entry whose keys the first call takes. The second takes all others,
+  // and a merge adds the results up. An entry of which a query does not see so many pages has fewer. 0: one call.
+  int64_t split = 0;
+
+  int64_t rows(size_t e) const { return counts.empty() ? count : counts[e]; }
   bool operator==(const Step&) const = default;
 };
 
-// What is compared with a second run besides (relations.h).
+// The second session in which each attend must give the same bits (relations.h).
 enum class Relation : uint8_t {
   kNone,
   kRenumbered,  // other pages give the same bits
@@ -99,6 +108,14 @@ struct Session {
   std::vector<Step> steps;
   Relation relation = Relation::kNone;
   bool operator==(const Session&) const = default;
+};
+
+// Sessions that run one after another in the same process of each library, with a cache of its own for each. The last
+// one is judged. Those before count only for what they leave in the libraries.
+struct Chain {
+  Session last;
+  std::vector<Session> before;
+  bool operator==(const Chain&) const = default;
 };
 
 // "append 3 tokens to s0", without a full stop.

@@ -34,14 +34,14 @@ std::vector<std::string> story(const Session& session) {
     model.copy(pairs);
     model.finish(made);
     std::string notes;
-    for (const auto& [from, to] : pairs)
-      notes += "; copies page " + std::to_string(from) + " to " + std::to_string(to);
+    for (const auto& [from, to] : pairs) notes += "; copies page " + std::to_string(from) + " to " + std::to_string(to);
     for (size_t e = 0; made.verb == Verb::kAppend && e < made.entries.size(); ++e)
       notes += slots_of(model, session.setup.page_size, made.entries[e], held[e]);
     for (size_t e = 0; made.verb == Verb::kAttend && e < made.entries.size(); ++e)
       notes += (e == 0 ? "; over " : ", ") + std::to_string(held[e]);
     if (made.verb == Verb::kAttend) notes += " keys";
-    lines.push_back(std::to_string(n) + "  " + describe(session.steps[n]) + (notes.empty() ? "" : ":" + notes.substr(1)));
+    if (!notes.empty()) notes[0] = ':';
+    lines.push_back(std::to_string(n) + "  " + describe(session.steps[n]) + notes);
   }
   return lines;
 }
@@ -51,8 +51,7 @@ int64_t pages_used(const Session& session) {
   Model model(session.setup);
   for (size_t n = 0; n < session.steps.size(); ++n) {
     const Step made = repeated(session.steps, n);
-    model.copy(model.make_room(made));
-    model.finish(made);
+    model.take(made);
     for (int64_t entry = 0; entry < kMostEntries; ++entry)
       used.insert(model.pages(entry).begin(), model.pages(entry).end());
   }

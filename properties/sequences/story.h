@@ -1,8 +1,9 @@
 // A session in words, a line for each step, with the pages and slots that the step uses:
 //
 //   0  new s0
-//   1  append 3 tokens to s0: page 2, slots 13..15
-//   2  append 1 token to s0 s1: copies page 2 to 4; page 4, slot 0; page 5, slot 1
+//   1  append 15 tokens to s0: page 0, slots 0..14
+//   2  fork s0 to s1
+//   3  append 1 token to s0 s1: copies page 0 to 1; page 1, slot 15; page 0, slot 15
 #pragma once
 
 #include <string>

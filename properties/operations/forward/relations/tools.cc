@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "properties/case/geometry.h"
@@ -43,19 +42,6 @@ std::vector<int64_t> some_rows(const Case& c, int64_t tile_q, int64_t most) {
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
-}
-
-bool same_work(const attn_plan& a, const attn_plan& b) {
-  const auto work = [](attn_plan plan) {
-    // Clears fields that do not affect the arithmetic: sizes that grow with the problem.
-    plan.workspace_bytes = plan.workspace_align = 0;
-    plan.rescales = 0;
-    std::memset(plan.path + strnlen(plan.path, sizeof plan.path), 0,
-                sizeof plan.path - strnlen(plan.path, sizeof plan.path));
-    return plan;
-  };
-  const attn_plan x = work(a), y = work(b);
-  return a.deterministic && b.deterministic && std::memcmp(&x, &y, sizeof x) == 0;
 }
 
 bool agree(Trial& trial, const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what) {

@@ -19,6 +19,7 @@
 
 #include "properties/data/recipe.h"
 #include "properties/judge/property.h"
+#include "properties/judge/same_work.h"
 #include "properties/judge/trial.h"
 
 namespace attnfuzz::relations {
@@ -35,10 +36,6 @@ std::vector<int64_t> some_rows(const Case& c, int64_t tile_q, int64_t most);
 
 // A number that depends on the case's data and on `salt` alone.
 uint64_t choice(const Case& c, uint64_t salt);
-
-// True if two plans promise the same arithmetic for one row: the same path, tiles, splits and classes, and
-// both deterministic. Equal rows then have equal bits.
-bool same_work(const attn_plan& a, const attn_plan& b);
 
 // The rows must have equal bits if same_work() holds, else agree within both bounds.
 bool agree(Trial& trial, const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what);

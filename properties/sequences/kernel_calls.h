@@ -1,0 +1,74 @@
+// Plans and runs single calls of a session on its kernels, and keeps the plans for replays.
+//
+//   KernelCalls calls(setup, result);
+//   KernelMemory& at = calls.memory_of(kernel);
+//   at.memory.lay(...);                                       // the arrays of the call
+//   switch (calls.make({"append", step, planned, replayed}, kernel, problem, tensors)) ...
+//
+// A call that a kernel refuses is counted in SessionResult::left_out. One that fails ends the result's verdict.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "properties/sequences/call_memory.h"
+#include "properties/sequences/run.h"
+
+namespace attnfuzz::sequences {
+
+// The arrays of a kernel, and what its last call left in the workspace.
+struct KernelMemory {
+  explicit KernelMemory(Target& of) : target(of), memory(of.arena()) {}
+  Target& target;
+  CallMemory memory;
+  std::vector<std::byte> left;
+};
+
+enum class Answer { kRan, kRefused, kFailed };
+
+// A call of a step.
+struct Call {
+  const char* name;
+  const Step& step;
+  size_t planned;                     // the step whose plan it has
+  bool replayed;                      // the plan was made there
+  const attn_plan* lse_of = nullptr;  // the plan by which the LSEs that it reads were written
+};
+
+class KernelCalls {
+ public:
+  KernelCalls(const Setup& setup, SessionResult& result) : setup_(setup), result_(result) {}
+
+  KernelMemory& memory_of(const SessionTarget& kernel) {
+    return memories_.try_emplace(kernel.target, *kernel.target).first->second;
+  }
+
+  // Plans the call, or takes the plan that it repeats, lays out the workspace, and runs it. The other arrays lie in
+  // memory_of(kernel). Redzones and inputs are checked; outputs are left to the caller.
+  Answer make(const Call& call, const SessionTarget& kernel, attn_problem& problem, attn_tensors& tensors);
+  // Of a call that ran.
+  const attn_plan& plan(const Call& call) const { return plans_.at({call.planned, call.name}); }
+
+  Answer fail(const Call& call, const SessionTarget& kernel, Kind kind, const std::string& message);
+  // Names the call, whose verdict has failed.
+  Answer failed(const Call& call, const SessionTarget& kernel);
+  Answer refused(const Call& call, const std::string& why);
+
+ private:
+  Answer plan_it(const Call& call, const SessionTarget& kernel, const attn_problem& problem,
+                 const attn_tensors& tensors, const attn_env& env);
+  std::vector<std::byte> workspace_of(const KernelMemory& at, uint64_t bytes) const;
+
+  const Setup& setup_;
+  SessionResult& result_;
+  std::map<Target*, KernelMemory> memories_;
+  std::map<std::pair<size_t, std::string>, attn_plan> plans_;  // of a step and its call
+};
+
+// So many bytes of a pattern of 4 bytes.
+std::vector<std::byte> repeated_bytes(size_t bytes, uint32_t pattern);
+
+}  // namespace attnfuzz::sequences

@@ -1,0 +1,40 @@
+// The kernels that share the cache of a session.
+//
+//   SessionTargets targets(opened);                           // a span of SessionTarget
+//   Session s = draw_session(seed, common_features(targets));
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "properties/judge/target.h"
+#include "reference/model/calibration.h"
+
+namespace attnfuzz::sequences {
+
+struct SessionTarget {
+  Target* target;
+  Calibration calibration;
+  size_t number = 0;  // among those given, by SessionTargets
+};
+
+// The kernels that can make each kind of call, in the order in which they were given. A call on pages goes to those
+// that take pages; a merge needs none.
+struct SessionTargets {
+  SessionTargets() = default;
+  explicit SessionTargets(std::span<const SessionTarget> given);
+  // True if none has a call on pages.
+  bool empty() const { return append.empty() && copy.empty() && attend.empty(); }
+  // True if no list has kernel `number`.
+  bool never_called(size_t number) const;
+  // Gives each library a new process.
+  void renew() const;
+
+  std::vector<SessionTarget> all, append, copy, attend, merge;
+};
+
+// The features that all kernels with calls on pages have, and ATTN_FEATURE_MERGE if one merges.
+uint64_t common_features(const SessionTargets& targets);
+
+}  // namespace attnfuzz::sequences
