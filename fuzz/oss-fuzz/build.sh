@@ -18,7 +18,7 @@
 source=$(cd "$(dirname "$0")/../.." && pwd)
 build=${WORK:-/tmp}/attnfuzz
 defined=$(grep -l 'FuzzTarget kFuzzTarget = ' "$source"/fuzz/targets/*.cc | xargs -n1 basename -s .cc)
-targets=${TARGETS:-files $(echo $defined)}
+targets=${TARGETS:-files calls $(echo $defined)}
 
 case ${SANITIZER:-address} in
   address|undefined) build_kind=asan worker=attnfuzz-worker-cpu-asan build_kinds=asan ;;
@@ -42,7 +42,7 @@ kernels=
 for target in $targets; do
   # A target's file names the kernels that it judges.
   [[ $target == files ]] || kernels+=" $(tr -d '\n' <"$source/fuzz/targets/$target.cc" |
-    sed -n 's/.*kFuzzTarget = {[^{]*{\([^}]*\)}.*/\1/p' | tr -d '",')"
+    sed -n -e 's/.*kFuzzTarget = {[^{]*{\([^}]*\)}.*/\1/p' -e 's/.*open_kernels([^{]*{\([^}]*\)}.*/\1/p' | tr -d '",')"
 done
 kernels=$(tr ' ' '\n' <<<"$kernels" | sed '/^$/d' | sort -u)
 wanted=()

@@ -1,5 +1,5 @@
-// Fuzzes the readers of cases, reproducers, ledgers, calibrations, a campaign's lines and units with
-// arbitrary bytes. What is read must be written and read back as the same; anything else must be refused
+// Fuzzes the readers of cases, reproducers, sequences of calls, ledgers, calibrations, a campaign's lines and
+// units with arbitrary bytes. What is read must be written and read back as the same; anything else must be refused
 // with a reason; and whatever is shown of any bytes must be harmless. It is compiled with instrumented
 // readers, in this process.
 //
@@ -18,6 +18,8 @@
 #include "properties/case/words.h"
 #include "properties/draw/mutate.h"
 #include "properties/reduce/reproducer.h"
+#include "properties/sequences/codec.h"
+#include "properties/sequences/story.h"
 #include "reference/model/calibration.h"
 #include "base/json.h"
 #include "base/printable.h"
@@ -71,6 +73,20 @@ bool read_reproducer(std::string_view bytes) {
   return true;
 }
 
+bool read_session(std::string_view bytes) {
+  const auto read = sequences::decode_session(bytes);
+  if (const auto* error = std::get_if<DecodeError>(&read)) return one_line(*error), false;
+  const auto& [chain, found] = std::get<sequences::SessionFile>(read);
+  const std::string text = encode(chain, found);
+  const auto again = sequences::decode_session(text);
+  hold(std::holds_alternative<sequences::SessionFile>(again), "a sequence that was written is refused");
+  hold(std::get<sequences::SessionFile>(again).chain == chain,
+       "a sequence is another one after it was written and read");
+  hold(encode(std::get<sequences::SessionFile>(again).chain, found) == text, "the text of a sequence is not canonical");
+  hold(sequences::story(chain.last).size() == chain.last.steps.size(), "a story without some of its steps");
+  return true;
+}
+
 // JSON itself: within its limits it must agree with the library's, whatever the bytes.
 void read_json(std::string_view bytes) {
   const auto read = parse_json(bytes);
@@ -121,8 +137,8 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) { return 0; }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  const bool is_case = read_case(bytes), is_reproducer = read_reproducer(bytes);
-  hold(!(is_case && is_reproducer), "one text read as two kinds of file");
+  const bool is_case = read_case(bytes), is_reproducer = read_reproducer(bytes), is_session = read_session(bytes);
+  hold(is_case + is_reproducer + is_session <= 1, "one text read as two kinds of file");
   read_json(bytes);
   read_tables_and_lines(bytes);
   show(bytes);

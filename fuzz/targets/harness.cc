@@ -5,10 +5,8 @@
 #include <exception>
 
 #include "fuzz/check/check.h"
-#include "fuzz/host/build_kinds.h"
-#include "fuzz/host/freshness.h"
-#include "fuzz/host/kernel_registry.h"
 #include "fuzz/targets/flags.h"
+#include "fuzz/targets/open.h"
 #include "fuzz/targets/target.h"
 #include "fuzz/targets/unit.h"
 #include "properties/case/codec.h"
@@ -18,18 +16,6 @@
 
 namespace attnfuzz {
 namespace {
-
-std::unique_ptr<Target> open(const std::string& kernel, const std::string& build_kind) {
-  std::string error;
-  const auto library = find_kernel(kernel, {ATTN_CPU, build_kind}, &error);
-  if (!library) bad_use(error);
-  WorkerOptions options = worker_options(*library);
-  options.watchdog = default_watchdog(ATTN_CPU, build_kind);
-  auto target = open_target(options, &error);
-  if (target == nullptr) bad_use(error);
-  if (const auto why = stale(target->info())) bad_use(*why);
-  return target;
-}
 
 // The state of a fuzzer's process; libFuzzer's entry points are free functions.
 struct Process {
@@ -69,15 +55,7 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   using namespace attnfuzz;
   Process& p = process();
   p.flags = parse_flags(*argc, *argv);
-  std::vector<std::string> kernels(kFuzzTarget.kernels.begin(), kFuzzTarget.kernels.end());
-  if (p.flags.kernels.size() > kernels.size()) {
-    bad_use(std::string(kFuzzTarget.name) + " fuzzes " + std::to_string(kernels.size()) +
-            " kernel(s): --kernel is given too often");
-  }
-  std::copy(p.flags.kernels.begin(), p.flags.kernels.end(), kernels.begin());
-  std::vector<std::unique_ptr<Target>> targets;
-  for (const std::string& kernel : kernels) targets.push_back(open(kernel, p.flags.build_kind));
-  p.bench = std::make_unique<Bench>(std::move(targets));
+  p.bench = std::make_unique<Bench>(open_kernels(kFuzzTarget.name, kFuzzTarget.kernels, p.flags));
   p.bench->wanted_property = p.flags.property;
   return 0;
 }

@@ -14,12 +14,17 @@ flags=(-std=c++20 -O0 -Wall -Wextra -Werror "-I$source" '-DATTNFUZZ_TARGETS_BUIL
 for file in "$source"/fuzz/targets/*.cc; do
   "$cxx" "${flags[@]}" -c "$file" -o "$(basename "$file" .cc).o"
 done
-for target in files $(grep -l 'FuzzTarget kFuzzTarget = ' "$source"/fuzz/targets/*.cc | xargs -n1 basename -s .cc); do
+for target in files calls $(grep -l 'FuzzTarget kFuzzTarget = ' "$source"/fuzz/targets/*.cc | xargs -n1 basename -s .cc); do
   parts="$target.o replay_main.o unit.o"
-  [[ $target == files ]] || parts+=" bench.o counters.o flags.o harness.o"
+  folder=seeds
+  case $target in
+    files) ;;
+    calls) parts="calls.o replay_main.o counters.o flags.o open.o" folder=calls ;;
+    *) parts+=" bench.o counters.o flags.o harness.o open.o" ;;
+  esac
   $cxx -o ../gxx-replay-$target $parts -Wl,--start-group "$@" -Wl,--end-group -lrapidcheck
   status=0
-  ../gxx-replay-$target "$source/corpus/seeds" >log 2>&1 || status=$?
+  ../gxx-replay-$target "$source/corpus/$folder" >log 2>&1 || status=$?
   rm ../gxx-replay-$target
   (( status == 0 )) || { cat log; echo "$target: ended with $status"; exit 1; }
   echo "$target: $(tail -1 log)"
