@@ -131,7 +131,7 @@ class NsaCheck {
     print(fmt::format(
         "{}: {} cases from end to end, prefill and decode at every token: {}; largest error/bound {:.3g} of "
         "a call, {:.3g} of the whole; {} elements of the whole, {} of them not judged ({:.1f} s)\n",
-        names, cases_, cases_ > 0 ? "passed" : "none was judged", worst_, worst_whole_, judged_ + open_, open_,
+        names, cases_, interrupts_.came() ? "interrupted" : cases_ > 0 ? "passed" : "none was judged", worst_, worst_whole_, judged_ + open_, open_,
         seconds_));
     for (const auto& [why, n] : left_out_) print(fmt::format("  not judged: {} ({})\n", printable(why), n));
     std::fflush(stdout);

@@ -187,7 +187,8 @@ class SequenceCheck {
     check_all();
     if (failure_) return report_failure();
     const Exit status = conclude(fmt::format("{}: {} sequences, ", names(), sums_.sessions), sums_,
-                                 unjudged(kernels_.front(), sums_), seconds_, arguments_.verbose);
+                                 interrupts_.came() ? "interrupted" : unjudged(kernels_.front(), sums_), seconds_,
+                                 arguments_.verbose);
     if (!interrupts_.came()) return status;
     std::fprintf(stderr, "attnfuzz: interrupted by SIG%s: this is no pass\n", sigabbrev_np(interrupts_.signal()));
     return static_cast<Exit>(128 + interrupts_.signal());
