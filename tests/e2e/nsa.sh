@@ -16,7 +16,7 @@ grep -q ': 5 cases from end to end, prefill and decode at every token: passed' "
 [ $? -eq 1 ] || die "swapped sides were not found: $(cat "$out/bug.log")"
 grep -q '^FAIL (nsa): prefill, combination by nsa_combine: ' "$out/bug.log" || die "no name: $(cat "$out/bug.log")"
 file=$(ls "$out"/found/*.json)
-"$attnfuzz" replay "$file" "$broken" >"$out/again.log" 2>&1
+"$attnfuzz" replay "$file" --kernel "$broken" >"$out/again.log" 2>&1
 [ $? -eq 1 ] || die "the file does not fail again: $(cat "$out/again.log")"
 
 "$attnfuzz" nsa "$1" --cases 1 >"$out/bad.log" 2>&1

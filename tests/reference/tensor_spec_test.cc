@@ -176,8 +176,8 @@ TEST(TensorSpec, PackedEntriesAreOneInMemory) {
   is(TensorId::kVCmp, {2, 3, 5, 9});
   is(TensorId::kO3, {2, 6, 5, 9});
   is(TensorId::kGates, {2, 6, 5, 3});
-  EXPECT_EQ(element_bytes(spec_of(TensorId::kCuK), {.input = ATTN_F16, .index = ATTN_INDEX_32}), 4);
-  EXPECT_EQ(element_bytes(spec_of(TensorId::kKeyLengths), {.input = ATTN_F16, .index = ATTN_INDEX_64}), 8);
+  EXPECT_EQ(element_bytes(spec_of(TensorId::kCuK), {.input = ATTN_F16, .bias = 0, .index = ATTN_INDEX_32}), 4);
+  EXPECT_EQ(element_bytes(spec_of(TensorId::kKeyLengths), {.input = ATTN_F16, .bias = 0, .index = ATTN_INDEX_64}), 8);
 }
 
 TEST(RowSpace, CountsQueriesOfHeadsOfEntries) {

@@ -181,7 +181,7 @@ TEST(RunSession, finds_each_flaw) {
       {Flaw::kWritesOldMemory, Kind::kRedzone, "memory before o was written"},
       {Flaw::kFreesAPage, Kind::kWrong, "K of page 0, slot 0, head 0"},
       {Flaw::kTrustsWorkspace, Kind::kWrong, "lse"},
-      {Flaw::kRoundsByPage, Kind::kRelation, "relation 'renumbered': lse of attend"},
+      {Flaw::kRoundsByPage, Kind::kRelation, "has other bits"},
       {Flaw::kDies, Kind::kCrash, "SIGSEGV"},
   };
   for (const auto& [flaw, kind, words] : kFlaws) {

@@ -125,7 +125,7 @@ TEST(CudaOracle, LeavesSmallProblemsToTheHosts) {
   std::string why;
   const auto oracle = open_cuda_oracle(&why);
   ASSERT_NE(oracle, nullptr) << why;
-  EXPECT_EQ(hold_on_declared(*oracle, 0, 20).not_for_it, 42);
+  EXPECT_EQ(hold_on_declared(*oracle, 0, 20).not_for_it, 45);
 }
 
 TEST(CudaOracle, RefusesAKindOfProblemThatItDoesNotKnow) {
