@@ -196,7 +196,7 @@ class TrainCheck {
     for (const std::string& note : notes) print("  note: " + note + "\n");
   }
 
-  // One failure of each kernel and kind class: of the shortest batch, with all batches that fail so.
+  // Reports one failure of each kernel and kind class: that of the shortest batch, and where else it occurs.
   void say_failures() {
     std::set<std::pair<bool, std::string>> said;
     for (size_t n = 0; n < batches_.size(); ++n) {
@@ -210,7 +210,7 @@ class TrainCheck {
     }
   }
 
-  // "it fails so at S = 512 and 2048, and at no other of 13 lengths"
+  // "it fails so dense at S = 512, 2048 only, of 13 lengths; packed at each of 13 lengths"
   std::string where_it_fails(const train::StepFailure& first) const {
     const auto same = [&](const train::Trained& one) {
       return one.failure && one.failure->of_backward == first.of_backward &&
@@ -326,7 +326,8 @@ void add_train_step(CLI::App& app, Action& action) {
   command->add_option("--seed", arguments->seed, "of the model and its data")
       ->check(CLI::Range(uint64_t{0}, kMostCounted))
       ->capture_default_str();
-  command->add_option("--jobs", arguments->jobs, "threads, each with workers of its own; 0: one a core, or two on a GPU")
+  command
+      ->add_option("--jobs", arguments->jobs, "threads, each with workers of its own; 0: one a core, or two on a GPU")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command->add_option("--out", arguments->out, "folder for reproducers")->capture_default_str();

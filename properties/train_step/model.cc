@@ -183,7 +183,7 @@ std::string note_on_gates(std::span<const double> gates) {
   std::string note = "all gates are equal (" + digits(gates.front()) + "): ";
   return note + (gates.front() == 0
                      ? "nothing of O reaches the loss, and dO is 0. Is the gates' last layer all zero?"
-                     : "no head is weighted otherwise than another. Is the gates' last layer all zero?");
+                     : "every head has the same weight. Is the gates' last layer all zero?");
 }
 
 std::string not_finite(Parameters parameters) {

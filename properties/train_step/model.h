@@ -1,4 +1,4 @@
-// A model of one layer, small enough to train by hand: what stands around attention in a step of training.
+// A model of one layer around attention, so small that its derivatives are written out by hand.
 //
 //   X = embedding[token], in 16 bits          Q = X Wq, K = X Wk, V = X Wv, in 16 bits
 //   O = attention(Q, K, V), by a kernel       Y = g_h O of each head h, g_h = sigmoid(gate_h)
@@ -29,7 +29,7 @@ namespace attnfuzz::train {
 
 // How the gates begin.
 enum class Gates : uint8_t {
-  kDrawn,  // each head has another one
+  kDrawn,  // each head has its own
   kEqual,  // all are sigmoid(0) = 1/2, as of a last layer of zeros
   kZero    // all are 0: dO is 0, and so are all gradients
 };
@@ -86,7 +86,7 @@ class Model {
   double loss_scale_ = 1;
 };
 
-// A sentence if several heads have one gate; empty if they differ, or there is one head.
+// A note if all heads have the same gate; empty if two gates differ, or if there is only one head.
 std::string note_on_gates(std::span<const double> gates);
 
 // The name of the first matrix that holds a number that is not finite; empty: all are finite.

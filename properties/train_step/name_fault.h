@@ -12,7 +12,7 @@ namespace attnfuzz::train {
 std::string what_failed(bool of_backward, const Verdict& verdict);
 
 // A clause that begins with ": " or "; ", empty if nothing shows. A packed call that fails is made again on a
-// zeroed workspace, and its longest sequence alone, not packed. If both show that only the packed call reads
+// zeroed workspace, and its first, longest sequence alone, not packed. If both show that only the packed call reads
 // what nobody has written, a copy of the sequences' borders (cu_seqlens) is the likely culprit.
 std::string name_fault(const StepFailure& failure, Target& target, const Calibration& calibration);
 

@@ -17,7 +17,7 @@ using enum TensorId;
 const Operation& forward_pass() { return operation_of(0); }
 const Operation& backward_pass() { return operation_of(ATTN_FEATURE_BACKWARD); }
 
-// Setups in the order in which they are tried: small ones first, for a step shall not take long.
+// Setups in the order in which they are tried: small ones first, to keep a step short.
 std::vector<Setup> setups() {
   std::vector<Setup> all;
   for (const bool causal : {true, false}) {
@@ -44,7 +44,7 @@ std::string refused_by(const Batch& batch, const Setup& setup, const TrainStep& 
   return why;
 }
 
-// The numbers that are due; NaN where another thing than a number is.
+// The expected numbers, with NaN wherever the oracle does not expect one number.
 std::vector<double> numbers_due(const Expected& due) {
   std::vector<double> numbers = due.value;
   for (size_t n = 0; n < numbers.size(); ++n) {
@@ -53,7 +53,7 @@ std::vector<double> numbers_due(const Expected& due) {
   return numbers;
 }
 
-// LSEs in the base that the plan of the other kernel has.
+// Converts LSEs from one base to another (attn_plan.lse_base).
 std::vector<float> in_base(std::vector<float> lse, int32_t from, int32_t to) {
   if ((from == 2) == (to == 2)) return lse;
   const double factor = from == 2 ? std::log(2.0) : 1 / std::log(2.0);
@@ -132,7 +132,7 @@ class Training {
     model_.update(gradients, rate_);
   }
 
-  // Calls a kernel, on what the step before left in its workspace.
+  // Calls a kernel and judges the call. From step 2 on, the workspace holds the bytes that the last step left there.
   GivenCall call(bool of_backward, const Case& c, std::vector<GivenInput>& inputs, Target& target,
                  const Calibration& calibration, std::vector<std::byte>& left) {
     if (of_backward) {
@@ -169,12 +169,12 @@ class Training {
       result_.failure->message += "; the loss is " + digits(loss);
   }
 
-  // Each element is what the oracle allows, and yet the step cannot go on.
+  // Fails the step, although the oracle allows every element: training cannot go on from such a number.
   void not_finite_though_right(bool of_backward, const Case& c, const std::vector<GivenInput>& inputs,
                                const std::string& what) {
     Verdict v;
     v.property = "train_step";
-    attnfuzz::fail(v, Kind::kNonFinite, what + " is not finite, though every element is within its bound");
+    attnfuzz::fail(v, Kind::kNonFinite, what + " is not finite, though the oracle allows every element");
     fail(of_backward, c, inputs, v);
   }
 

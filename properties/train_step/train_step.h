@@ -11,8 +11,9 @@
 //   const Trained trained = train({.length = 512, .packed = false}, setup, seed, on);
 //   if (trained.failure) puts(trained.failure->message.c_str());
 //
-// Beside the numbers it holds kernels to what training needs: the saved tensors stay as they are, the loss and
-// all gradients are finite, and a step on an old workspace gives the bits of one on a fresh workspace.
+// Training needs more than right numbers: the saved tensors stay unchanged, and the loss and all gradients are
+// finite. A call on an old workspace gives the bits of the same call on a fresh one if the plan is deterministic;
+// otherwise the oracle judges both.
 #pragma once
 
 #include <optional>
@@ -34,7 +35,7 @@ struct TrainStep {
   const Calibration& of_backward;
 };
 
-// What the steps of all lengths have in common.
+// The sizes and settings that the steps of all lengths share.
 struct Setup {
   ModelShape model;  // without lengths
   bool causal = true;
@@ -42,11 +43,11 @@ struct Setup {
   double rate = 4;
 };
 
-// The first setup that both kernels take at one of the lengths; returns why there is none, or nothing.
+// Finds the first setup that both kernels take at one of the lengths, not packed. It keeps the gates of `*setup`.
+// Returns why there is none; empty if there is one.
 std::string choose_shape(const TrainStep& on, const std::vector<int64_t>& lengths, Setup* setup);
 
-// What is trained on: one sequence of `length` tokens, or the same tokens as packed sequences, one of them
-// empty.
+// The tokens of a step: one sequence of `length` tokens, or as many in packed sequences, one of which is empty.
 struct Batch {
   int64_t length = 128;
   bool packed = false;
@@ -65,7 +66,7 @@ struct StepFailure {
 };
 
 struct Trained {
-  std::string refused;  // why a kernel did not take it, or could not be judged; empty: all was judged
+  std::string refused;  // why a kernel refused, or could not be judged; empty: neither
   std::optional<StepFailure> failure;
   std::vector<double> losses;  // of each step, by the kernel's O
   std::vector<double> due;     // the same by the oracle's O, for the same Q, K and V

@@ -137,7 +137,7 @@ const char* refuses(const attn_problem& p) {
     return "queries or keys packed alone";
   if (p.softcap != 0 || p.window_left >= 0 || p.window_right >= 0 || p.has_mask || p.has_key_lengths ||
       p.bias_dtype != ATTN_NONE)
-    return "anything but causal attention";
+    return "anything but causal or full attention";
   return nullptr;
 }
 
