@@ -132,6 +132,8 @@ class Case:
         if p.ragged or p.page_size:
             more.update(max_seqlen_q=p.seq_q if p.ragged & 1 else None,
                         max_seqlen_k=p.seq_k if p.ragged & 2 or p.page_size else None)
+        if p.key_step:
+            more["key_blocks"] = (p.key_step, p.key_offset + 1)
         return dict(causal=p.causal, align=p.align, scale=p.scale, softcap=p.softcap,
                     window=(p.window_left, p.window_right), bias=self.bias, mask=self.mask,
                     key_lengths=self.key_lengths, **more, **self._said)

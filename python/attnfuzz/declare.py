@@ -224,8 +224,8 @@ class Domain:
     align_bytes=16: addresses are multiples of it; unless layout is "dense", so are the strides of Q, K and V in bytes,
     except those of columns.
 
-    features: what a kernel is asked for only if it names it here. "has_sink", "has_alibi" and "latent" are fields of
-    attn_problem. "packed": batch entries lie packed, with cu_seqlens_q and cu_seqlens_k; "paged": keys lie in pages, with
+    features: what a kernel is asked for only if it names it here. "has_sink", "has_alibi", "latent" and "key_step" are fields of
+    attn_problem; with the last, keys stand for blocks, which p.key_step and p.key_offset describe. "packed": batch entries lie packed, with cu_seqlens_q and cu_seqlens_k; "paged": keys lie in pages, with
     block_table and key_lengths; "int32": all these may be int32. Dims above 256 are drawn only if a limit of dim, dim_qk or
     dim_v allows them: dim_qk={576}.
 

@@ -116,11 +116,11 @@ def paged(p, k, v, block_table=None, key_lengths=None, size=16):
     slot, dim). A given table is kept, but its entries that no key needs become 0."""
     torch = _torch_of(k)
     if torch:
-        lengths = torch.full((p.batch,), p.seq_k, device=k.device) if key_lengths is None else key_lengths.clamp(0, p.seq_k)
+        lengths = torch.full((p.batch,), p.seq_k, device=k.device) if key_lengths is None else key_counts(p, key_lengths)
     else:
         import numpy
 
-        lengths = numpy.full(p.batch, p.seq_k) if key_lengths is None else numpy.clip(key_lengths, 0, p.seq_k)
+        lengths = numpy.full(p.batch, p.seq_k) if key_lengths is None else key_counts(p, key_lengths)
     size = p.page_size or size
     if p.page_size:
         columns = torch.arange(p.pages_per_seq, device=k.device) if torch else numpy.arange(p.pages_per_seq)
@@ -160,7 +160,7 @@ def _gathered(p, pool, block_table, key_lengths):
 
         dense = numpy.zeros(shape, pool.dtype)
     for b in range(p.batch):
-        keys = min(max(int(key_lengths[b]), 0), p.seq_k)
+        keys = int(key_counts(p, key_lengths)[b])
         for n in range(-(-keys // p.page_size)):
             first = n * p.page_size
             count = min(p.page_size, keys - first)
@@ -176,14 +176,29 @@ def _one(t, b, rows):
     return t[b : b + 1] if rows is None else t[rows].swapaxes(0, 1)[None]
 
 
-def _diagonal(p, key_lengths):
-    """The lengths (batch or 1, 1, 1, 1), and the key on the diagonal of each query."""
+def positions(p):
+    """The position of each key: its number, or that of the last key of the block that it stands for (p.key_step)."""
     import numpy
 
+    return numpy.arange(p.seq_k) * max(p.key_step, 1) + p.key_offset
+
+
+def key_counts(p, key_lengths):
+    """The number of keys of each batch entry, of an array of NumPy or torch: the lengths, from 0 to p.seq_k, unless keys stand
+    for blocks of p.key_offset + 1 keys. Each length then counts keys of these blocks."""
+    step = max(p.key_step, 1)
+    return ((key_lengths - p.key_offset + step - 1) // step).clip(0, p.seq_k)
+
+
+def _diagonal(p, key_lengths):
+    """The lengths (batch or 1, 1, 1, 1), and the position on the diagonal of each query."""
+    import numpy
+
+    most = p.seq_k * max(p.key_step, 1) + p.key_offset
     if key_lengths is None:
-        length = numpy.full((1, 1, 1, 1), p.seq_k)
+        length = numpy.full((1, 1, 1, 1), most)
     else:
-        length = numpy.clip(numpy.asarray(key_lengths), 0, p.seq_k).reshape(-1, 1, 1, 1)
+        length = numpy.clip(numpy.asarray(key_lengths), 0, most).reshape(-1, 1, 1, 1)
     return length, numpy.arange(p.seq_q)[:, None] + (length - p.seq_q if p.align == "bottom_right" else 0)
 
 
@@ -200,10 +215,10 @@ def visible(p, key_lengths=None):
 
     if key_lengths is None and not p.causal and p.window_left < 0 and p.window_right < 0:
         return None
-    j = numpy.arange(p.seq_k)[None, :]
+    j = positions(p)[None, :]
     length, diagonal = _diagonal(p, key_lengths)
     seen = numpy.broadcast_to(j < length, (length.shape[0], 1, p.seq_q, p.seq_k)).copy()
-    far = p.seq_q + p.seq_k  # clamps a window that may be up to 2^63 - 1 wide
+    far = p.seq_q + p.seq_k * max(p.key_step, 1) + p.key_offset  # clamps a window that may be up to 2^63 - 1 wide
     right = 0 if p.causal else None
     if p.window_right >= 0:
         right = min(p.window_right, far) if right is None else right

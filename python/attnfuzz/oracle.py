@@ -118,13 +118,16 @@ class _Packed:
 class _Pages:
     """The pages of K and V: `table` says which hold the keys of each batch entry."""
 
-    def __init__(self, table, key_lengths, k, longest):
+    def __init__(self, table, key_lengths, k, longest, key_blocks):
         import numpy
 
         self.table = table = _integers("block_table", table, 2, "(batch, pages of an entry)")
         if key_lengths is None:
             raise ValueError("block_table: key_lengths must say how many keys each batch entry has")
         lengths = _integers("key_lengths", key_lengths, 1, "(batch,)").clip(0)
+        if key_blocks is not None:  # each counts keys of the blocks
+            step, length = key_blocks
+            lengths = ((lengths - length) // step + 1).clip(0)
         self.batch, self.of_entry = table.shape
         self.pages, self.size = k.shape[0], k.shape[2]
         if lengths.shape != (self.batch,):
@@ -195,7 +198,7 @@ class _Call:
 
     def __init__(self, q, k, v, *, causal, align, scale, softcap, window, bias, mask, key_lengths, errors, tiles, calibration,
                  lse_base, lse_dead, sink=None, slopes=None, cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=None,
-                 max_seqlen_k=None, block_table=None):
+                 max_seqlen_k=None, block_table=None, key_blocks=None):
         if block_table is not None and cu_seqlens_k is not None:
             raise ValueError("block_table and cu_seqlens_k: keys lie in pages or packed, not both")
         q, k, v, self.format = _qkv(q, k, v, cu_seqlens_q, cu_seqlens_k, block_table is not None)
@@ -203,7 +206,7 @@ class _Call:
         _, heads_kv, seq_k, dim_v = v.shape
         self.queries = None if cu_seqlens_q is None else _Packed("q", cu_seqlens_q, seq_q, max_seqlen_q)
         self.keys = None if cu_seqlens_k is None else _Packed("k", cu_seqlens_k, seq_k, max_seqlen_k)
-        self.pages = None if block_table is None else _Pages(block_table, key_lengths, k, max_seqlen_k)
+        self.pages = None if block_table is None else _Pages(block_table, key_lengths, k, max_seqlen_k, key_blocks)
         batches = [side.batch if side else t.shape[0] for side, t in ((self.queries, q), (self.keys or self.pages, k))]
         if batches[0] != batches[1]:
             raise ValueError(f"there are {batches[0]} batch entries of queries and {batches[1]} of keys")
@@ -232,6 +235,9 @@ class _Call:
         if slopes is not None:
             self._lend("slopes", slopes, ("f32",), (batch, heads_q), lambda s: (*s, 0, 0))
             p.has_alibi, p.features = 1, p.features | c.FEATURE_BITS["has_alibi"]
+        if key_blocks is not None:
+            p.key_step, p.key_offset = key_blocks[0], key_blocks[1] - 1
+            p.features |= c.FEATURE_BITS["key_step"]
         self.plan = c.Plan(size=ctypes.sizeof(c.Plan), num_splits=1, workspace_align=1)
         (errors or Errors()).fill(self.plan, p, tiles)
         Domain(lse_base=lse_base, lse_dead=lse_dead).say_lse(self.plan)
@@ -371,7 +377,7 @@ def _worst(r, names, axes):
 def oracle(q, k, v, *, causal=False, align="top_left", scale=None, softcap=0.0, window=(-1, -1), bias=None, mask=None,
            key_lengths=None, errors=None, tiles=(64, 64), calibration="documented", lse=False, lse_base="e",
            lse_dead="-inf", sink=None, slopes=None, cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=None, max_seqlen_k=None,
-           block_table=None):
+           block_table=None, key_blocks=None):
     """What O must be, and how far off it may be: two arrays of doubles, (batch, heads, seq_q, dim_v).
 
     `expected` is NaN if NaN is due; `bound` is infinite if anything passes. scale None is 1/sqrt(dim_qk). `errors` says how
@@ -385,18 +391,21 @@ def oracle(q, k, v, *, causal=False, align="top_left", scale=None, softcap=0.0, 
 
     With block_table, (batch, pages of an entry), k and v are pools (page, head, slot, dim), and key_lengths says how many keys
     each entry has. Other entries of the table, and slots without a key, may hold anything.
+
+    key_blocks=(step, length): key j stands for `length` keys of a longer sequence, from key j * step on, and a query sees it if
+    it sees the last of them. key_lengths and the diagonal then count keys of the longer sequence.
     """
     r = _evaluate(q, k, v, None, None, causal=causal, align=align, scale=scale, softcap=softcap, window=window, bias=bias,
                   mask=mask, key_lengths=key_lengths, errors=errors, tiles=tiles, calibration=calibration, lse_base=lse_base,
                   lse_dead=lse_dead, sink=sink, slopes=slopes, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k,
-                  max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k, block_table=block_table)
+                  max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k, block_table=block_table, key_blocks=key_blocks)
     return r["out"][:2] + (r["lse"][:2] if lse else ())
 
 
 def assert_within(out, lse, q, k, v, *, causal=False, align="top_left", scale=None, softcap=0.0, window=(-1, -1),
                   bias=None, mask=None, key_lengths=None, errors=None, tiles=(64, 64), calibration="documented",
                   lse_base="e", lse_dead="-inf", sink=None, slopes=None, cu_seqlens_q=None, cu_seqlens_k=None,
-                  max_seqlen_q=None, max_seqlen_k=None, block_table=None):
+                  max_seqlen_q=None, max_seqlen_k=None, block_table=None, key_blocks=None):
     """Raises AssertionError with the worst element if O or the LSE is out of its bound; lse may be None.
 
     Returns the largest error/bound otherwise. Packed entries and keys in pages as oracle() takes them.
@@ -404,7 +413,7 @@ def assert_within(out, lse, q, k, v, *, causal=False, align="top_left", scale=No
     r = _evaluate(q, k, v, out, lse, causal=causal, align=align, scale=scale, softcap=softcap, window=window, bias=bias,
                   mask=mask, key_lengths=key_lengths, errors=errors, tiles=tiles, calibration=calibration, lse_base=lse_base,
                   lse_dead=lse_dead, sink=sink, slopes=slopes, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k,
-                  max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k, block_table=block_table)
+                  max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k, block_table=block_table, key_blocks=key_blocks)
     packed = {"out": "qhd", "lse": "hq"}
     return _worst(r, ("out", "lse"), lambda name: "bhqd" if cu_seqlens_q is None else packed[name])
 

@@ -37,7 +37,7 @@ void copy(const Expected& from, const attnfuzz_expected& to) {
 
 // The features of problems that these functions support.
 constexpr uint64_t kAsked = ATTN_FEATURE_F32 | ATTN_FEATURE_WIDE | ATTN_FEATURE_SINK | ATTN_FEATURE_ALIBI |
-                            ATTN_FEATURE_BACKWARD | ATTN_FEATURE_RAGGED | ATTN_FEATURE_PAGED;
+                            ATTN_FEATURE_BACKWARD | ATTN_FEATURE_RAGGED | ATTN_FEATURE_PAGED | ATTN_FEATURE_KEY_STEP;
 
 using Evaluate = Reference (*)(const attn::Call& call, const attn_plan& plan, const Calibration& calibration);
 

@@ -111,10 +111,10 @@ std::string constants() {
   return lines.text();
 }
 
-// Python does not know these features: it judges no caches and no integers, and no keys that stand for blocks.
+// Python does not know these features: it judges no caches and no integers.
 constexpr uint64_t kNotInPython = ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK | ATTN_FEATURE_KV8 |
                                   ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_NSA_SELECT |
-                                  ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE | ATTN_FEATURE_KEY_STEP;
+                                  ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE;
 
 std::string operations() {
   Lines lines("    ");

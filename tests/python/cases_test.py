@@ -212,6 +212,27 @@ class Cases(unittest.TestCase):
         self.assertEqual(types, {"int32", "int64"})
         self.assertTrue(all(c.block_table is None for c in drawn(count=60)))
 
+    def test_keys_that_stand_for_blocks_are_for_a_domain_that_names_them(self):
+        domain = attnfuzz.Domain(features=("key_step", "paged"))
+        blocks, lengths, told = 0, 0, 0
+        for case in attnfuzz.cases(domain, count=150, work=300_000, bf16="bits"):
+            out, lse = case.call(attention)
+            self.assertLessEqual(case.assert_within(out, lse), 1)
+            if not case.p.key_step:
+                continue
+            blocks, lengths = blocks + 1, lengths + (case.key_lengths is not None)
+            case.p.key_offset += 1
+            other, _ = case.call(attention)
+            case.p.key_offset -= 1
+            try:
+                case.assert_within(other)
+            except AssertionError:
+                told += 1
+        self.assertGreater(blocks, 8)
+        self.assertGreater(lengths, 3)
+        self.assertGreater(told, 2)
+        self.assertTrue(all(c.p.key_step == 0 for c in drawn(count=60)))
+
     def test_a_saved_case_of_a_backward_pass_is_replayed(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "case.json")

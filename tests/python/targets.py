@@ -76,6 +76,21 @@ def scales_slopes(p, q, k, v, bias=None, mask=None, key_lengths=None, sink=None,
     return right.function(p, q, k, v, bias, mask, key_lengths, sink, slopes)
 
 
+# Keys that stand for blocks, in pages and packed as well.
+BLOCKS = attnfuzz.Domain(features=("key_step", "paged", "packed", "int32"), seq=attnfuzz.at_most(96), dim=attnfuzz.at_most(40))
+blocks = target(right.function, errors=ERRORS, domain=BLOCKS)
+
+
+@target(errors=ERRORS, domain=replace(BLOCKS, features="key_step"))
+def blocks_early(p, q, k, v, bias=None, mask=None, key_lengths=None):
+    """sees a block one key before it ends"""
+    import copy
+
+    of = copy.copy(p)
+    of.key_offset = max(p.key_offset - 1, 0)
+    return right.function(of, q, k, v, bias, mask, key_lengths)
+
+
 # Keys in pages, with tables and lengths of 32 and 64 bits, and packed queries beside them.
 PAGED = attnfuzz.Domain(features=("paged", "packed", "int32"), seq=attnfuzz.at_most(96), dim=attnfuzz.at_most(40))
 paged = target(right.function, errors=ERRORS, domain=PAGED)

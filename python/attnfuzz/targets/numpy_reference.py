@@ -43,7 +43,7 @@ def packed(p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more):
 
 
 @attnfuzz.target(errors=ERRORS, bf16="bits",
-                 domain=attnfuzz.Domain(features=("has_sink", "has_alibi", "latent", "packed", "int32", "paged")))
+                 domain=attnfuzz.Domain(features=("has_sink", "has_alibi", "latent", "packed", "int32", "paged", "key_step")))
 def attention(p, q, k, v, bias=None, mask=None, key_lengths=None, sink=None, slopes=None, cu_seqlens_q=None, cu_seqlens_k=None,
               block_table=None):
     """attention in NumPy, fp32"""
