@@ -37,7 +37,7 @@ class ChainReduction {
     if (!second) return chain;
     chain.before.push_back(all.last);
     chain.before.back().relation = Relation::kNone;
-    chain.last = *second;
+    chain.last = second->session;
     return chain;
   }
 

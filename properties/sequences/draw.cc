@@ -143,7 +143,7 @@ Session draw_session(Rng& rng, uint64_t features) {
     }
     model.take(made);
   }
-  if (rng.percent(40)) s.relation = static_cast<Relation>(rng.range(1, 4));
+  if (rng.percent(40)) s.relation = static_cast<Relation>(rng.range(1, kRelations - 1));
   return s;
 }
 

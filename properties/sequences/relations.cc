@@ -1,6 +1,8 @@
 #include "properties/sequences/relations.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "properties/judge/judge.h"
 #include "properties/judge/same_work.h"
@@ -33,10 +35,65 @@ void split(const Step& step, std::vector<Step>& to) {
   to.push_back(second);
 }
 
+// The sequence without its last tokens, as a new one.
+void refill(const Step& step, std::vector<int64_t> tokens, std::vector<Step>& to) {
+  tokens.resize(static_cast<size_t>(step.count));
+  to.push_back({.verb = Verb::kFree, .entries = step.entries});
+  to.push_back({.verb = Verb::kNew, .entries = step.entries});
+  append_runs(step.entries[0], tokens, step, to);
+}
+
+// The last queries of an attend, half of them or one: a prefill, and what is decoded after it.
+int64_t queries_decoded(const Step& step) { return step.count % 2 == 0 ? step.count / 2 : 1; }
+
+// True if an attend can be two: of one sequence, in one call, and all its queries have tokens.
+bool decodes(const Step& step, const Model& model) {
+  return step.verb == Verb::kAttend && step.entries.size() == 1 && step.counts.empty() && step.split == 0 &&
+         step.count > 1 && model.live(step.entries[0]) && step.count <= model.length(step.entries[0]);
+}
+
+// The last tokens of the sequence are cut off while the other queries attend.
+void decode(const Step& step, const std::vector<int64_t>& tokens, std::vector<Step>& to) {
+  const int64_t last = queries_decoded(step), kept = std::ssize(tokens) - last;
+  to.push_back({.verb = Verb::kTruncate, .entries = step.entries, .count = kept});
+  Step first = step, second = step;
+  first.count -= last, second.count = last, second.token += first.count;
+  to.push_back(first);
+  append_runs(step.entries[0], {tokens.begin() + kept, tokens.end()}, step, to);
+  to.push_back(second);
+}
+
 // True if a later step replays step n.
 bool is_replayed(const std::vector<Step>& steps, size_t n) {
   return std::ranges::any_of(
       steps, [&](const Step& s) { return s.verb == Verb::kReplay && s.count == static_cast<int64_t>(n); });
+}
+
+// Attends of one sequence, one behind the other, as one: the rows of each head in order. Nothing if one was left out.
+std::optional<Attended> joined(std::span<const std::optional<Attended>> parts, int64_t heads) {
+  if (parts.size() == 1) return parts[0];
+  Attended all;
+  for (const std::optional<Attended>& part : parts) {
+    if (!part) return std::nullopt;
+    all.plans.insert(all.plans.end(), part->plans.begin(), part->plans.end());
+  }
+  for (const TensorId t : {TensorId::kO, TensorId::kLse}) {
+    for (int64_t h = 0; h < heads; ++h) {
+      for (const std::optional<Attended>& part : parts) {
+        const std::vector<float>& from = part->outputs[t];
+        const std::ptrdiff_t of_head = std::ssize(from) / heads;
+        all.outputs[t].insert(all.outputs[t].end(), from.begin() + h * of_head, from.begin() + (h + 1) * of_head);
+      }
+    }
+  }
+  return all;
+}
+
+// True if all plans of an attend promise the bits of all those of the other one. An attend in two parts has the plans of
+// both, and is compared with one plan.
+bool same_plans(const Attended& a, const Attended& b) {
+  if (a.plans.size() == b.plans.size()) return std::ranges::equal(a.plans, b.plans, same_work);
+  return a.plans.size() == 1 && std::ranges::all_of(b.plans, [&](const attn_plan& p) { return same_work(a.plans[0], p); });
 }
 
 // What the kernels have done in a second session counts as well.
@@ -56,13 +113,14 @@ std::string without_step(const std::string& why) {
 
 }  // namespace
 
-std::optional<Session> related(const Session& session, std::string* why) {
-  Session other = session;
-  other.relation = Relation::kNone;
+std::optional<SecondSession> related(const Session& session, std::string* why) {
   if (session.relation == Relation::kNone) return std::nullopt;
+  SecondSession second{.session = session, .parts = {}};
+  Session& other = second.session;
+  other.relation = Relation::kNone;
   if (session.relation == Relation::kRenumbered) {
     other.setup.order = session.setup.order == 0 ? 1 : 0;
-    return other;
+    return second;
   }
   other.steps.clear();
   Model model(session.setup);
@@ -71,6 +129,7 @@ std::optional<Session> related(const Session& session, std::string* why) {
     Step step = session.steps[n];
     const Step made = repeated(session.steps, n);
     place.push_back(static_cast<int64_t>(other.steps.size()));
+    size_t parts = 1;
     if (session.relation == Relation::kSplit && step.verb == Verb::kAppend && step.count > 1 &&
         !is_replayed(session.steps, n)) {
       split(step, other.steps);
@@ -79,24 +138,35 @@ std::optional<Session> related(const Session& session, std::string* why) {
     } else if (session.relation == Relation::kUnshared && step.verb == Verb::kFork) {
       other.steps.push_back({.verb = Verb::kNew, .entries = {step.entries[1]}});
       append_runs(step.entries[1], model.tokens(step.entries[0]), step, other.steps);
+    } else if (session.relation == Relation::kRefilled && step.verb == Verb::kTruncate) {
+      refill(step, model.tokens(step.entries[0]), other.steps);
+    } else if (session.relation == Relation::kDecoded && decodes(step, model) && !is_replayed(session.steps, n)) {
+      decode(step, model.tokens(step.entries[0]), other.steps);
+      parts = 2;
     } else {
       if (step.verb == Verb::kReplay) step.count = place[static_cast<size_t>(step.count)];
       other.steps.push_back(step);
     }
+    if (made.verb == Verb::kAttend) second.parts.push_back(parts);
     model.take(made);
   }
   const std::optional<std::string> wrong =
       other.steps == session.steps ? "it changes no step of the session" : objection(other);
-  if (!wrong) return other;
+  if (!wrong) return second;
   if (why != nullptr) *why = *wrong;
   return std::nullopt;
 }
 
-void compare_attends(SessionResult& first, const SessionResult& second, Relation relation) {
-  for (size_t n = 0; n < std::min(first.attends.size(), second.attends.size()); ++n) {
-    const auto &a = first.attends[n], &b = second.attends[n];
+void compare_attends(SessionResult& first, const SessionResult& second, const Session& session,
+                     const std::vector<size_t>& parts) {
+  size_t next = 0;  // attend of the second session
+  for (size_t n = 0; n < first.attends.size(); ++n) {
+    const size_t count = n < parts.size() ? parts[n] : 1, begin = std::exchange(next, next + count);
+    if (next > second.attends.size()) return;
+    const std::optional<Attended>& a = first.attends[n];
+    const std::optional<Attended> b = joined({&second.attends[begin], count}, session.setup.heads_q);
     if (!a || !b) continue;
-    if (!std::ranges::equal(a->plans, b->plans, same_work)) {
+    if (!same_plans(*a, *b)) {
       ++first.bounded;
       continue;
     }
@@ -104,7 +174,7 @@ void compare_attends(SessionResult& first, const SessionResult& second, Relation
       const auto at = first_difference(a->outputs[t], b->outputs[t]);
       if (!at) continue;
       fail(first.verdict, Kind::kRelation,
-           std::string("relation '") + kRelationNames[static_cast<size_t>(relation)] +
+           std::string("relation '") + kRelationNames[static_cast<size_t>(session.relation)] +
                "': " + kTensorNames[static_cast<size_t>(t)] + " of attend " + std::to_string(n) +
                " has other bits, first at element " + std::to_string(*at));
       first.call = "relation";
@@ -118,12 +188,12 @@ SessionResult check_session(const Session& session, const SessionTargets& target
   if (result.verdict.outcome == Outcome::kFail) return result;
   const std::string relation = std::string("relation '") + kRelationNames[static_cast<size_t>(session.relation)] + "'";
   std::string why;
-  const std::optional<Session> other = related(session, &why);
+  const std::optional<SecondSession> other = related(session, &why);
   if (!other) {
     if (!why.empty()) ++result.left_out[relation + ": " + without_step(why)];
     return result;
   }
-  const SessionResult second = run_session(*other, targets);
+  const SessionResult second = run_session(other->session, targets);
   add_calls(second, result);
   if (second.verdict.outcome == Outcome::kFail) {
     result.verdict = second.verdict;
@@ -132,7 +202,7 @@ SessionResult check_session(const Session& session, const SessionTargets& target
     result.second = true;
     return result;
   }
-  compare_attends(result, second, session.relation);
+  compare_attends(result, second, session, other->parts);
   return result;
 }
 

@@ -9,17 +9,25 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "properties/sequences/run.h"
 
 namespace attnfuzz::sequences {
 
+struct SecondSession {
+  Session session;
+  // For each attend of the first session, in order: how many attends of this one together have its rows (1 or 2).
+  std::vector<size_t> parts;
+};
+
 // The second session; nothing if there is no relation, or the reason in *why if it says nothing about this session.
-std::optional<Session> related(const Session& session, std::string* why = nullptr);
+std::optional<SecondSession> related(const Session& session, std::string* why = nullptr);
 
 // Compares the attends of a session and of its second one. Fails `first` if bits differ, and counts in
 // first.bounded what it does not compare.
-void compare_attends(SessionResult& first, const SessionResult& second, Relation relation);
+void compare_attends(SessionResult& first, const SessionResult& second, const Session& session,
+                     const std::vector<size_t>& parts);
 
 SessionResult check_session(const Session& session, const SessionTargets& targets);
 // The chain in new processes. A failure of a session before the last has no part in the result.

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -100,8 +101,12 @@ enum class Relation : uint8_t {
   kSplit,       // an append is two appends of its parts
   kFresh,       // a replay is a call with a plan of its own
   kUnshared,    // a fork is a new sequence with the same tokens
+  kRefilled,    // a truncated sequence is a new one with the tokens that it keeps
+  kDecoded,     // an attend of several queries of a sequence is two: the last queries attend after the others
 };
-inline constexpr const char* kRelationNames[] = {"none", "renumbered", "split", "fresh", "unshared"};
+inline constexpr const char* kRelationNames[] = {"none",     "renumbered", "split",  "fresh",
+                                                 "unshared", "refilled",   "decoded"};
+inline constexpr int64_t kRelations = std::size(kRelationNames);
 
 struct Session {
   Setup setup;
