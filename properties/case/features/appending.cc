@@ -8,8 +8,6 @@
 namespace attnfuzz::feature {
 namespace {
 
-bool is_append(const Problem& p) { return (p.features & ATTN_FEATURE_APPEND) != 0; }
-
 bool any_entry(const Problem& p, bool (*is)(const Problem& p, int64_t b)) {
   for (int64_t b = 0; b < p.batch; ++b) {
     if (is(p, b)) return true;

@@ -6,7 +6,7 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.env.arithmetic); };
+constexpr auto kArithmeticFields = [](auto& c) { return std::tie(c.env.arithmetic); };
 
 }  // namespace
 
@@ -24,7 +24,7 @@ extern constinit const Feature arithmetic = {
     .tags = none,
     .words = {{Section::kSurroundings, 4,
                [](const Case& c, Sentence& words) {
-                 if (is_set<kFields>(c))
+                 if (is_set<kArithmeticFields>(c))
                    words.push_back(cat("arithmetic ", arithmetic_words(c.env.arithmetic)));
                }}},
     .tidy = none,

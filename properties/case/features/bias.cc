@@ -4,9 +4,9 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.problem.bias); };
+constexpr auto kBiasFields = [](auto& c) { return std::tie(c.problem.bias); };
 
-void draw(const DrawContext& context, Case& c) {
+void draw_bias(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   if (!rng.percent(22)) return;
   Bias bias;
@@ -46,7 +46,7 @@ void say_bias(const Case& c, Sentence& words) {
   words.push_back(text);
 }
 
-bool step(const DrawContext& context, Case& c) {
+bool mutate_bias(const DrawContext& context, Case& c) {
   auto& bias = c.problem.bias;
   if (!bias) return false;
   if (context.rng.percent(30)) bias->kind = static_cast<BiasKind>(context.rng.range(0, kBiasKinds - 1));
@@ -58,7 +58,7 @@ bool step(const DrawContext& context, Case& c) {
 
 extern constinit const Feature bias = {
     .shrink_toggles = {7,
-                       {{"bias", is_set<kFields>, unset<kFields>,
+                       {{"bias", is_set<kBiasFields>, unset<kBiasFields>,
                          [](Case& to, const Case& from, int choice) {
                            to.problem.bias = from.problem.bias;
                            if (choice == 0) {
@@ -70,8 +70,8 @@ extern constinit const Feature bias = {
                          Trait::kHidesKeys}}},
     .shrink_integers = {{"the bias's parameter", IntegerKind::kParameter, 1,
                          [](const Case& c) { return c.problem.bias->finite.parameter; },
-                         [](Case& c, int64_t n) { c.problem.bias->finite.parameter = n; }, is_set<kFields>}},
-    .alternatives = {{"bias", is_usual<kFields>, {[](Case& c) { c.problem.bias.emplace(); }}}},
+                         [](Case& c, int64_t n) { c.problem.bias->finite.parameter = n; }, is_set<kBiasFields>}},
+    .alternatives = {{"bias", is_usual<kBiasFields>, {[](Case& c) { c.problem.bias.emplace(); }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           const auto& bias = c.problem.bias;
@@ -96,10 +96,10 @@ extern constinit const Feature bias = {
           });
           seeds.push_back([](Case& c) { c.problem.bias.emplace().broadcast.query = true; });
         },
-    .draw = {Phase::kVisibility, draw},
-    .crossover_groups = {{"bias", 4, take<kFields>}},
+    .draw = {Phase::kVisibility, draw_bias},
+    .crossover_groups = {{"bias", 4, take<kBiasFields>}},
     .numbers = none,
-    .mutations = {step},
+    .mutations = {mutate_bias},
     .refusals = {{"bias",
                   [](Problem& p) { p.bias.emplace().dtype = p.dtype; },
                   [](Case& c) {

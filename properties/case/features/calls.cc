@@ -6,7 +6,7 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.calls); };
+constexpr auto kCallsFields = [](auto& c) { return std::tie(c.calls); };
 
 bool any_dirty(const Case& c) { return std::ranges::any_of(c.calls, &Call::dirty_workspace); }
 bool second_stream(const Case& c) {
@@ -75,7 +75,7 @@ extern constinit const Feature calls = {
                for (int64_t i = 0; i < calls; ++i)
                  c.calls.push_back({rng.coin(), static_cast<int>(rng.range(0, 1))});
              }},
-    .crossover_groups = {{"calls", 3, take<kFields>}},
+    .crossover_groups = {{"calls", 3, take<kCallsFields>}},
     .numbers = none,
     .mutations = none,
     .refusals = none,

@@ -5,10 +5,8 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.problem.causal, c.problem.align); };
+constexpr auto kCausalFields = [](auto& c) { return std::tie(c.problem.causal, c.problem.align); };
 constexpr auto kCausal = [](auto& c) { return std::tie(c.problem.causal); };
-
-bool has_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0; }
 
 void turn(Case& c) { c.problem.align = 1 - c.problem.align; }
 
@@ -18,13 +16,13 @@ bool window_alone(const Problem& p, int32_t align) { return has_diagonal(p) && !
 
 extern constinit const Feature causal = {
     .shrink_toggles = {10,
-                       {{"causal", is_set<kCausal>, unset<kCausal>, whole_toggle<kFields>("").add,
+                       {{"causal", is_set<kCausal>, unset<kCausal>, whole_toggle<kCausalFields>("").add,
                          Trait::kHidesKeys}}},
     .shrink_integers = none,
     .alternatives = {{"causal",
                       is_usual<kCausal>,
                       {[](Case& c) { c.problem.causal = true; },
-                       [](Case& c) { kFields(c) = std::make_tuple(true, ATTN_BOTTOM_RIGHT); }}},
+                       [](Case& c) { kCausalFields(c) = std::make_tuple(true, ATTN_BOTTOM_RIGHT); }}},
                      {"alignment", [](const Case& c) { return c.problem.causal; }, {turn}},
                      {"alignment",
                       [](const Case& c) { return window_alone(c.problem, ATTN_TOP_LEFT); },
@@ -43,7 +41,7 @@ extern constinit const Feature causal = {
     .canonical_seeds =
         [](int64_t, auto& seeds) {
           for (const int32_t align : {ATTN_TOP_LEFT, ATTN_BOTTOM_RIGHT}) {
-            seeds.push_back([=](Case& c) { kFields(c) = std::make_tuple(true, align); });
+            seeds.push_back([=](Case& c) { kCausalFields(c) = std::make_tuple(true, align); });
           }
         },
     .draw = {Phase::kVisibility,
@@ -51,7 +49,7 @@ extern constinit const Feature causal = {
                c.problem.causal = context.rng.percent(40);
                c.problem.align = context.rng.coin() ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
              }},
-    .crossover_groups = {{"causal", 5, take<kFields>}},
+    .crossover_groups = {{"causal", 5, take<kCausalFields>}},
     .numbers = none,
     .mutations = none,
     .refusals = {{"causal",

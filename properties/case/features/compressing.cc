@@ -10,7 +10,7 @@ namespace attnfuzz::feature {
 namespace {
 
 bool compresses(const Case& c) { return c.problem.compresses(); }
-bool has(const Case& c) { return compresses(c) || has_key_blocks(c.problem); }
+bool has_compressing(const Case& c) { return compresses(c) || has_key_blocks(c.problem); }
 
 // Keeps the fields that a compression has, and resets all others to their defaults.
 Problem without_others(const Problem& p) {
@@ -22,9 +22,9 @@ Problem without_others(const Problem& p) {
   return kept;
 }
 
-void tidy(Case& c) {
+void tidy_compressing(Case& c) {
   Problem& p = c.problem;
-  if (!has(c)) p.key_step = p.key_offset = 0;
+  if (!has_compressing(c)) p.key_step = p.key_offset = 0;
   if (!compresses(c)) return;
   unpack(c);
   p = without_others(p);
@@ -32,9 +32,9 @@ void tidy(Case& c) {
   p.key_offset = std::max<int64_t>(p.key_offset, 0);
 }
 
-Complaint illegal(const Case& c) {
+Complaint illegal_compressing(const Case& c) {
   const Problem& p = c.problem;
-  const bool without = !compresses(c) && (!has(c) || (p.features & kOperations) != 0);
+  const bool without = !compresses(c) && (!has_compressing(c) || (p.features & kOperations) != 0);
   if (without && (p.key_step != 0 || p.key_offset != 0))
     return "key_step or key_offset is set, but the problem asks for no compressed keys";
   if (!compresses(c)) return std::nullopt;
@@ -48,8 +48,8 @@ Complaint illegal(const Case& c) {
 }
 
 // Changes one number of the blocks.
-bool step(const DrawContext& context, Case& c) {
-  if (!has(c)) return false;
+bool mutate_compressing(const DrawContext& context, Case& c) {
+  if (!has_compressing(c)) return false;
   Rng& rng = context.rng;
   Problem& p = c.problem;
   if (rng.coin())
@@ -61,7 +61,7 @@ bool step(const DrawContext& context, Case& c) {
 
 template <int64_t Problem::* kMember, int64_t kLeast>
 constexpr ShrinkToggle toggle(const char* name) {
-  return {name, [](const Case& c) { return has(c) && c.problem.*kMember > kLeast; },
+  return {name, [](const Case& c) { return has_compressing(c) && c.problem.*kMember > kLeast; },
           [](Case& c) { c.problem.*kMember = kLeast; },
           [](Case& to, const Case& from, int choice) {
             to.problem.*kMember = choice == 0 ? kLeast + 1 : from.problem.*kMember;
@@ -77,7 +77,7 @@ constexpr ShrinkInteger integer(const char* name, int64_t least) {
           least,
           [](const Case& c) { return c.problem.*kMember; },
           [](Case& c, int64_t n) { c.problem.*kMember = n; },
-          has};
+          has_compressing};
 }
 
 // Tiled::p has sizes of its own where no query sees a key.
@@ -97,7 +97,7 @@ extern constinit const Feature compressing = {
     .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
-          if (!has(c)) return;
+          if (!has_compressing(c)) return;
           cost.count(int{c.problem.key_step > 1} + int{c.problem.key_offset > 0});
           cost.at(Rank::kMaskForm).distance(c.problem.key_step, 1);
           cost.distance(c.problem.key_offset, 0);
@@ -106,7 +106,7 @@ extern constinit const Feature compressing = {
     .draw = none,  // operations/nsa_compress/operation.cc makes a compression of a drawn case
     .crossover_groups = none,
     .numbers = none,
-    .mutations = {step},
+    .mutations = {mutate_compressing},
     .refusals = none,  // a kernel that does not know it is never asked for it
     .tags = {{"compression: blocks overlap",
               [](const Tiled& x) { return compresses(x.c) && x.c.problem.key_step <= x.c.problem.key_offset; }},
@@ -116,12 +116,12 @@ extern constinit const Feature compressing = {
     .words = {{Section::kMask, 5,
                [](const Case& c, Sentence& words) {
                  const Problem& p = c.problem;
-                 if (!has(c)) return;
+                 if (!has_compressing(c)) return;
                  words.push_back(cat(compresses(c) ? "" : "keys of ", "blocks of ", p.key_offset + 1, p.key_offset == 0 ? " key, " : " keys, ",
                                      p.key_step, p.key_step == 1 ? " key apart" : " keys apart"));
                }}},
-    .tidy = tidy,
-    .illegal = illegal,
+    .tidy = tidy_compressing,
+    .illegal = illegal_compressing,
 };
 
 }  // namespace attnfuzz::feature

@@ -7,7 +7,7 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.copies); };
+constexpr auto kCopiesFields = [](auto& c) { return std::tie(c.copies); };
 
 bool is_copy(const Problem& p) { return (p.features & ATTN_FEATURE_COPY_PAGES) != 0; }
 
@@ -18,7 +18,7 @@ bool may_follow(const std::vector<PageCopy>& before, const PageCopy& copy) {
   });
 }
 
-bool step(const DrawContext& context, Case& c) {
+bool mutate_copies(const DrawContext& context, Case& c) {
   if (!is_copy(c.problem) || c.copies.empty() || !c.problem.paging) return false;
   Rng& rng = context.rng;
   const int64_t pages = std::max<int64_t>(page_count(c.problem), 1);
@@ -28,7 +28,7 @@ bool step(const DrawContext& context, Case& c) {
 }
 
 // Keeps pairs within the pages, and as many as there are batch entries.
-void tidy(Case& c) {
+void tidy_copies(Case& c) {
   Problem& p = c.problem;
   if (!is_copy(p)) return c.copies.clear();
   if (!p.paging) return;
@@ -61,7 +61,7 @@ Complaint bad_pairs(const Case& c) {
   return std::nullopt;
 }
 
-Complaint illegal(const Case& c) {
+Complaint illegal_copies(const Case& c) {
   const Problem& p = c.problem;
   if (!is_copy(p)) {
     if (!c.copies.empty()) return "copies are set, but the problem asks for no copy of pages";
@@ -102,9 +102,9 @@ extern constinit const Feature copies = {
     .draw = none,  // operations/copy_pages/operation.cc makes a copy of a drawn case
     .crossover_groups = none,
     .numbers = none,
-    .mutations = {step},
+    .mutations = {mutate_copies},
     .refusals = none,
-    .tags = {{"copy of pages", [](const Tiled& x) { return is_set<kFields>(x.c); }}},
+    .tags = {{"copy of pages", [](const Tiled& x) { return is_set<kCopiesFields>(x.c); }}},
     .words = {{Section::kMask, 5,
                [](const Case& c, Sentence& words) {
                  std::string text;
@@ -113,8 +113,8 @@ extern constinit const Feature copies = {
                  if (c.copies.size() > 4) text += ", ...";
                  if (!text.empty()) words.push_back(text);
                }}},
-    .tidy = tidy,
-    .illegal = illegal,
+    .tidy = tidy_copies,
+    .illegal = illegal_copies,
 };
 
 }  // namespace attnfuzz::feature

@@ -7,7 +7,7 @@ namespace {
 constexpr auto kSms = [](auto& c) { return std::tie(c.env.sm_count); };
 constexpr auto kCapability = [](auto& c) { return std::tie(c.env.compute_capability); };
 constexpr auto kShared = [](auto& c) { return std::tie(c.env.shared_memory_limit); };
-constexpr auto kFields = [](auto& c) {
+constexpr auto kDeviceFields = [](auto& c) {
   return std::tie(c.env.sm_count, c.env.compute_capability, c.env.shared_memory_limit);
 };
 
@@ -38,14 +38,14 @@ extern constinit const Feature device = {
     .draw = {Phase::kMemory,
              [](const DrawContext& context, Case& c) {
                using Device = std::tuple<int32_t, int32_t, int64_t>;
-               kFields(c) = context.rng.pick<Device>(
+               kDeviceFields(c) = context.rng.pick<Device>(
                    {{132, 90, 232448}, {108, 80, 166912}, {16, 86, 101376}, {1, 80, 166912}});
                // Fractions of a device, and other devices.
                if (context.rng.percent(30))
                  c.env.sm_count =
                      static_cast<int32_t>(context.rng.range(1, int64_t{1} << context.rng.range(1, 8)));
              }},
-    .crossover_groups = {{"device", 2, take<kFields>}},
+    .crossover_groups = {{"device", 2, take<kDeviceFields>}},
     .numbers = none,
     .mutations = none,
     .refusals = none,

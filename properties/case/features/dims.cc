@@ -7,7 +7,7 @@ namespace attnfuzz::feature {
 namespace {
 
 constexpr int64_t kUsual = contract::kUsualDims, kMost = contract::kMostDims;
-constexpr auto kBoth = [](auto& c) { return std::tie(c.problem.dim_qk, c.problem.dim_v); };
+constexpr auto kBothDims = [](auto& c) { return std::tie(c.problem.dim_qk, c.problem.dim_v); };
 constexpr auto kOfKeys = [](auto& c) { return std::tie(c.problem.dim_qk); };
 constexpr auto kOfValues = [](auto& c) { return std::tie(c.problem.dim_v); };
 
@@ -44,7 +44,7 @@ extern constinit const Feature dims = {
     // Two head dimensions of 1 are the smallest, but a kernel may refuse them.
     .shrink_toggles = {21,
                        {{"head dims", [](const Case& c) { return c.problem.dim_qk > 1 || c.problem.dim_v > 1; },
-                         unset<kBoth>,
+                         unset<kBothDims>,
                          [](Case& to, const Case& from, int choice) {
                            const Problem& own = from.problem;
                            std::vector<std::pair<int64_t, int64_t>> dims;
@@ -54,7 +54,7 @@ extern constinit const Feature dims = {
                            }
                            dims.emplace_back(own.dim_qk, own.dim_v);
                            if (choice >= static_cast<int>(dims.size())) return false;
-                           kBoth(to) = dims[static_cast<size_t>(choice)];
+                           kBothDims(to) = dims[static_cast<size_t>(choice)];
                            return true;
                          },
                          Trait::kSize}}},
@@ -75,7 +75,7 @@ extern constinit const Feature dims = {
                c.problem.dim_v = context.rng.percent(75) ? c.problem.dim_qk : head_dim(context.rng);
                if (context.rng.percent(4)) draw_pair(context.rng, c.problem);
              }},
-    .crossover_groups = {{"dims", 4, take<kBoth>}, {"dim_v", 2, take<kOfValues>}},
+    .crossover_groups = {{"dims", 4, take<kBothDims>}, {"dim_v", 2, take<kOfValues>}},
     .numbers =
         [](const DrawContext& context, const Case& c, auto& numbers) {
           const Problem& p = c.problem;

@@ -5,21 +5,21 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.dout_repeated); };
+constexpr auto kDoutFields = [](auto& c) { return std::tie(c.dout_repeated); };
 
 bool is_backward(const Problem& p) { return (p.features & ATTN_FEATURE_BACKWARD) != 0; }
 
 constexpr bool Repeated::* kDimensions[] = {&Repeated::batch, &Repeated::head, &Repeated::query,
                                             &Repeated::column};
 
-bool step(const DrawContext& context, Case& c) {
+bool mutate_dout(const DrawContext& context, Case& c) {
   if (!is_backward(c.problem)) return false;
   bool& dimension = c.dout_repeated.*context.rng.pick<bool Repeated::*>(kDimensions);
   dimension = !dimension;
   return true;
 }
 
-int parts(const Repeated& of) { return int{of.batch} + int{of.head} + int{of.query} + int{of.column}; }
+int dout_parts(const Repeated& of) { return int{of.batch} + int{of.head} + int{of.query} + int{of.column}; }
 
 void say_repeated(const Case& c, Sentence& words) {
   constexpr const char* kNames[] = {"batch entries", "heads", "queries", "columns"};
@@ -33,23 +33,23 @@ void say_repeated(const Case& c, Sentence& words) {
 }  // namespace
 
 extern constinit const Feature dout = {
-    .shrink_toggles = {23, {whole_toggle<kFields>("dout repeated", Trait::kInputLayout)}},
+    .shrink_toggles = {23, {whole_toggle<kDoutFields>("dout repeated", Trait::kInputLayout)}},
     .shrink_integers = none,
     .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           if (c.dout_repeated == Repeated{}) return;
-          cost.count(parts(c.dout_repeated));
-          cost.at(Rank::kOther).add(parts(c.dout_repeated));
+          cost.count(dout_parts(c.dout_repeated));
+          cost.at(Rank::kOther).add(dout_parts(c.dout_repeated));
           for (const auto dimension : kDimensions) cost.add(c.dout_repeated.*dimension);
         },
     .canonical_seeds = none,
     .draw = none,  // operations/backward/operation.cc makes a backward pass of a drawn case
     .crossover_groups = none,
     .numbers = none,
-    .mutations = {step},
+    .mutations = {mutate_dout},
     .refusals = none,
-    .tags = {{"backward: dO repeated", [](const Tiled& x) { return is_set<kFields>(x.c); }}},
+    .tags = {{"backward: dO repeated", [](const Tiled& x) { return is_set<kDoutFields>(x.c); }}},
     .words = {{Section::kSurroundings, 2, say_repeated}},
     // A dimension of size 1 is stored once anyway.
     .tidy =

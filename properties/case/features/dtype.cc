@@ -5,15 +5,15 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.problem.dtype); };
+constexpr auto kDtypeFields = [](auto& c) { return std::tie(c.problem.dtype); };
 
-constexpr uint32_t kBoth = 1u << ATTN_F16 | 1u << ATTN_BF16;
+constexpr uint32_t kBothDtype = 1u << ATTN_F16 | 1u << ATTN_BF16;
 
 // fp32 is drawn only if the kernel declares it, and always if it takes nothing else.
-void draw(const DrawContext& context, Case& c) {
+void draw_dtype(const DrawContext& context, Case& c) {
   c.problem.dtype = context.rng.coin() ? ATTN_F16 : ATTN_BF16;
   const uint32_t taken = context.config.domain ? context.config.domain->dtypes : 0;
-  if ((taken >> ATTN_F32 & 1) != 0 && ((taken & kBoth) == 0 || context.rng.percent(40)))
+  if ((taken >> ATTN_F32 & 1) != 0 && ((taken & kBothDtype) == 0 || context.rng.percent(40)))
     c.problem.dtype = ATTN_F32;
 }
 
@@ -32,15 +32,15 @@ extern constinit const Feature dtype = {
                        {{"bf16", is_bf16, [](Case& c) { set_dtype(c, ATTN_F16); }, add, Trait::kValue},
                         {"fp32", is_fp32, [](Case& c) { set_dtype(c, ATTN_F16); }, add, Trait::kValue}}},
     .shrink_integers = none,
-    .alternatives = {{"dtype", is_usual<kFields>, {[](Case& c) { c.problem.dtype = ATTN_BF16; }}, "f16"}},
+    .alternatives = {{"dtype", is_usual<kDtypeFields>, {[](Case& c) { c.problem.dtype = ATTN_BF16; }}, "f16"}},
     .cost =
         [](const Case& c, Cost& cost) {
-          cost.count(is_set<kFields>(c));
+          cost.count(is_set<kDtypeFields>(c));
           cost.at(Rank::kDtype).add(c.problem.dtype);
         },
     .canonical_seeds = none,
-    .draw = {Phase::kSizes, draw},
-    .crossover_groups = {{"dtype", 3, take<kFields>}},
+    .draw = {Phase::kSizes, draw_dtype},
+    .crossover_groups = {{"dtype", 3, take<kDtypeFields>}},
     .numbers = none,
     .mutations = none,
     .refusals = {{"f16",

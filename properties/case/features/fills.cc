@@ -147,7 +147,7 @@ void draw_logits(const DrawContext& context, Case& c) {
   }
 }
 
-void draw(const DrawContext& context, Case& c) {
+void draw_fills(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   draw_logits(context, c);
   const auto kind = rng.weighted<FillKind>({{39, FillKind::kGaussian},
@@ -168,7 +168,7 @@ void draw(const DrawContext& context, Case& c) {
 
 // Stays within the range by which the draw scales its fills.
 template <Fill Case::* kFill>
-bool step(const DrawContext& context, Case& c) {
+bool mutate_fills(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   Fill& fill = c.*kFill;
   if (rng.coin()) {
@@ -214,7 +214,7 @@ bool has_seed(FillKind kind) {
   return kind != FillKind::kZero && kind != FillKind::kConstant && kind != FillKind::kOneHot;
 }
 
-void cost(const Case& c, Cost& cost) {
+void fills_cost(const Case& c, Cost& cost) {
   int64_t kinds = 0, exponents = 0, seeded = 0;
   for (Fill Case::* f : kAll) {
     kinds += static_cast<int>((c.*f).kind);
@@ -240,15 +240,15 @@ extern constinit const Feature fills = {
     .shrink_toggles = none,
     .shrink_integers = none,
     .alternatives = none,
-    .cost = cost,
+    .cost = fills_cost,
     .canonical_seeds = none,
-    .draw = {Phase::kValues, draw},
+    .draw = {Phase::kValues, draw_fills},
     .crossover_groups = {{"logits", 5, take<kLogits>},
                          {"q", 1, take<kQ>},
                          {"k", 1, take<kK>},
                          {"v", 4, take<kV>}},
     .numbers = none,
-    .mutations = {step<&Case::v>, step<&Case::k>, step<&Case::q>},
+    .mutations = {mutate_fills<&Case::v>, mutate_fills<&Case::k>, mutate_fills<&Case::q>},
     .refusals = none,
     .tags = {{"equal scores", [](const Tiled& x) { return x.c.q.kind == FillKind::kZero || x.p.scale == 0; }}},
     .words = {{Section::kData, 0, say_fills}},

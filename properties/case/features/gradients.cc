@@ -59,7 +59,7 @@ void say_gradients(const Case& c, Sentence& words) {
 }
 
 // A sink and the wish for its gradient come and go together.
-void tidy(Case& c) {
+void tidy_gradients(Case& c) {
   Problem& p = c.problem;
   const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0;
   if (backward && !kGivesDsink(c)) p.sink.reset();
@@ -69,7 +69,7 @@ void tidy(Case& c) {
   if (!p.sink) drop(c, TensorId::kSink);
 }
 
-Complaint illegal(const Case& c) {
+Complaint illegal_gradients(const Case& c) {
   const Problem& p = c.problem;
   if ((p.features & ATTN_FEATURE_BACKWARD) == 0) {
     if ((p.features & kBits) != 0) return "dlse, dbias or dsink is asked for, but the problem is no backward pass";
@@ -116,8 +116,8 @@ extern constinit const Feature gradients = {
              {"backward: dbias", [](const Tiled& x) { return kGivesDbias(x.c); }},
              {"backward: dsink", [](const Tiled& x) { return kGivesDsink(x.c); }}},
     .words = {{Section::kSurroundings, 3, say_gradients}},
-    .tidy = tidy,
-    .illegal = illegal,
+    .tidy = tidy_gradients,
+    .illegal = illegal_gradients,
 };
 
 }  // namespace attnfuzz::feature

@@ -6,7 +6,7 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.problem.heads_q, c.problem.heads_kv); };
+constexpr auto kHeadsFields = [](auto& c) { return std::tie(c.problem.heads_q, c.problem.heads_kv); };
 
 int64_t group(const Problem& p) { return p.heads_q / std::max<int64_t>(p.heads_kv, 1); }
 
@@ -70,7 +70,7 @@ extern constinit const Feature heads = {
                    c.problem.heads_kv *
                    rng.weighted<int64_t>({{64, 1}, {10, 2}, {8, 3}, {5, 7}, {5, 8}, {8, rng.range(4, 16)}});
              }},
-    .crossover_groups = {{"heads", 5, take<kFields>}},
+    .crossover_groups = {{"heads", 5, take<kHeadsFields>}},
     .numbers = numbers,
     .mutations = none,
     .refusals = {{"grouped heads",

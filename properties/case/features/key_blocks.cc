@@ -23,11 +23,11 @@ void give_up_key_blocks(Case& c) {
 namespace attnfuzz::feature {
 namespace {
 
-bool has(const Case& c) { return has_key_blocks(c.problem); }
+bool has_key_blocks(const Case& c) { return has_key_blocks(c.problem); }
 
 // The share of cases with key blocks, for a kernel that knows them. Of these the second share is kept where
 // such cases are judged one by one, not in batches.
-constexpr int64_t kPercent = 12, kPercentIfSlow = 10;
+constexpr int64_t kKeyBlocksPercent = 12, kKeyBlocksPercentIfSlow = 10;
 constexpr int64_t kMost = int64_t{1} << 16;  // keys of a block, and from one to the next
 
 // Blocks as models have them, neighbours, overlaps and gaps; or as far apart as spreads the keys over the
@@ -67,11 +67,11 @@ bool takes(const GeneratorConfig& config, Limit limit) {
          std::ranges::none_of(config.never, [=](const Refusal* one) { return one->limit == limit; });
 }
 
-void draw(const DrawContext& context, Case& c) {
+void draw_key_blocks(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   Problem& p = c.problem;
-  if ((context.config.features & ATTN_FEATURE_KEY_STEP) == 0 || !rng.percent(kPercent)) return;
-  if ((context.config.slow & ATTN_FEATURE_KEY_STEP) != 0 && !rng.percent(kPercentIfSlow)) return;
+  if ((context.config.features & ATTN_FEATURE_KEY_STEP) == 0 || !rng.percent(kKeyBlocksPercent)) return;
+  if ((context.config.slow & ATTN_FEATURE_KEY_STEP) != 0 && !rng.percent(kKeyBlocksPercentIfSlow)) return;
   if ((p.features & kOperations) != 0 || p.slopes) return;
   draw_blocks(rng, p);
   const auto& domain = context.config.domain;
@@ -86,19 +86,19 @@ void draw(const DrawContext& context, Case& c) {
   for (int64_t& length : *p.key_lengths) length = draw_length(rng, p, length);
 }
 
-Complaint illegal(const Case& c) {
+Complaint illegal_key_blocks(const Case& c) {
   const Problem& p = c.problem;
-  if (!has(c)) return std::nullopt;
+  if (!has_key_blocks(c)) return std::nullopt;
   if (p.slopes) return "keys that stand for blocks have no slopes, but slopes is set";
   if (auto why = outside("key_step", p.key_step, 1, kMost)) return why;
   return outside("key_offset", p.key_offset, 0, kMost);
 }
 
-void tidy(Case& c) {
+void tidy_key_blocks(Case& c) {
   Problem& p = c.problem;
-  if (!has(c)) return;
+  if (!has_key_blocks(c)) return;
   if ((p.features & kOperations) != 0 || p.slopes) give_up_key_blocks(c);
-  if (!has(c)) return;
+  if (!has_key_blocks(c)) return;
   p.key_step = std::min(p.key_step, kMost);
   p.key_offset = std::clamp<int64_t>(p.key_offset, 0, kMost);
 }
@@ -107,7 +107,7 @@ void tidy(Case& c) {
 
 extern constinit const Feature key_blocks = {
     .shrink_toggles = {12,
-                       {{"keys of blocks", has, give_up_key_blocks,
+                       {{"keys of blocks", has_key_blocks, give_up_key_blocks,
                          [](Case& to, const Case& from, int choice) {
                            to.problem.key_step = choice == 0 ? 2 : from.problem.key_step;
                            to.problem.key_offset = choice == 0 ? 1 : from.problem.key_offset;
@@ -116,9 +116,9 @@ extern constinit const Feature key_blocks = {
                          Trait::kHidesKeys}}},
     .shrink_integers = none,
     .alternatives = none,
-    .cost = [](const Case& c, Cost& cost) { cost.count(has(c)); },
+    .cost = [](const Case& c, Cost& cost) { cost.count(has_key_blocks(c)); },
     .canonical_seeds = none,
-    .draw = {Phase::kLater, draw},
+    .draw = {Phase::kLater, draw_key_blocks},
     .crossover_groups = none,
     .numbers = none,
     .mutations = none,  // compressing.cc moves the numbers
@@ -129,8 +129,8 @@ extern constinit const Feature key_blocks = {
              {"keys of blocks: lengths",
               [](const Tiled& x) { return has_key_blocks(x.p) && x.p.key_lengths; }}},
     .words = none,
-    .tidy = tidy,
-    .illegal = illegal,
+    .tidy = tidy_key_blocks,
+    .illegal = illegal_key_blocks,
 };
 
 }  // namespace attnfuzz::feature

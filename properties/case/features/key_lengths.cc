@@ -6,14 +6,14 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.problem.key_lengths); };
+constexpr auto kKeyLengthsFields = [](auto& c) { return std::tie(c.problem.key_lengths); };
 // NaN beyond the lengths needs the lengths.
 constexpr auto kWithNan = [](auto& c) { return std::tie(c.problem.key_lengths, c.nan_beyond_lengths); };
 
 // Lengths that are clamped to seq_k, unless 16 or 32 bits truncate them first.
 constexpr int64_t kBeyondIntegers[] = {int64_t{1} << 15, int64_t{1} << 16, int64_t{1} << 31, int64_t{1} << 32};
 
-void draw(const DrawContext& context, Case& c) {
+void draw_key_lengths(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   if (!rng.percent(22)) return;
   const Problem& p = c.problem;
@@ -41,7 +41,7 @@ int64_t shortest(const Case& c) {
 
 extern constinit const Feature key_lengths = {
     .shrink_toggles = {11,
-                       {{"key lengths", is_set<kFields>, unset<kFields>,
+                       {{"key lengths", is_set<kKeyLengthsFields>, unset<kKeyLengthsFields>,
                          [](Case& to, const Case& from, int choice) {
                            const int64_t lengths[] = {0, 1, std::max<int64_t>(to.problem.seq_k - 1, 0),
                                                       shortest(from)};
@@ -73,7 +73,7 @@ extern constinit const Feature key_lengths = {
             seeds.push_back([=](Case& c) { c.problem.key_lengths.emplace(size_t{1}, length); });
           }
         },
-    .draw = {Phase::kVisibility, draw},
+    .draw = {Phase::kVisibility, draw_key_lengths},
     .crossover_groups = {{"key lengths", 4, take<kWithNan>}},
     .numbers =
         [](const DrawContext& context, const Case& c, auto& numbers) {
@@ -94,7 +94,7 @@ extern constinit const Feature key_lengths = {
                     if (c.problem.paging && c.problem.key_lengths)
                       std::ranges::fill(*c.problem.key_lengths, c.problem.seq_k);
                     else
-                      unset<kFields>(c);
+                      unset<kKeyLengthsFields>(c);
                   },
                   {"lengths_clamped"},
                   "dead rows",

@@ -8,15 +8,13 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.problem.kv8); };
+constexpr auto kKv8Fields = [](auto& c) { return std::tie(c.problem.kv8); };
 
 // The share of cases with 8 bits, for a kernel that knows them. The second share is for kernels
 // whose cases with 8 bits are judged one by one, not in batches.
-constexpr int64_t kPercent = 16, kPercentIfSlow = 6;
+constexpr int64_t kKv8Percent = 16, kKv8PercentIfSlow = 6;
 // A longer case stays as it is.
-constexpr int64_t kMostKeys = 8192;
-
-TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
+constexpr int64_t kMostKv8Keys = 8192;
 
 KvScales draw_scales(Rng& rng) {
   KvScales scales;
@@ -57,13 +55,13 @@ void draw_layout(Rng& rng, Case& c, TensorId t) {
   layout.junk_unit_strides = rng.percent(20);
 }
 
-void draw(const DrawContext& context, Case& c) {
+void draw_kv8(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   const Problem& p = c.problem;
-  if ((context.config.features & ATTN_FEATURE_KV8) == 0 || !rng.percent(kPercent)) return;
-  if ((context.config.slow & ATTN_FEATURE_KV8) != 0 && !rng.percent(kPercentIfSlow)) return;
+  if ((context.config.features & ATTN_FEATURE_KV8) == 0 || !rng.percent(kKv8Percent)) return;
+  if ((context.config.slow & ATTN_FEATURE_KV8) != 0 && !rng.percent(kKv8PercentIfSlow)) return;
   if ((p.features & kOperations) != 0 || p.latent || p.dtype == ATTN_F32 || has_many_heads(p)) return;
-  if (p.seq_k > kMostKeys || std::max(p.dim_qk, p.dim_v) > contract::kUsualDims) return;
+  if (p.seq_k > kMostKv8Keys || std::max(p.dim_qk, p.dim_v) > contract::kUsualDims) return;
   Kv8 kv8;
   kv8.format = rng.percent(60) ? KvFormat::kE4m3 : KvFormat::kE5m2;
   kv8.k = draw_scales(rng);
@@ -76,7 +74,7 @@ void draw(const DrawContext& context, Case& c) {
 }
 
 // Moves the kind, the form or the seed of the scales of K or V.
-bool step(const DrawContext& context, Case& c) {
+bool mutate_kv8(const DrawContext& context, Case& c) {
   if (!c.problem.kv8) return false;
   Rng& rng = context.rng;
   KvScales& scales = rng.coin() ? c.problem.kv8->k : c.problem.kv8->v;
@@ -172,7 +170,7 @@ void say_kv8(const Case& c, Sentence& words) {
                       ", of V ", words_of(kv8.v)));
 }
 
-void cost(const Case& c, Cost& cost) {
+void kv8_cost(const Case& c, Cost& cost) {
   const auto& kv8 = c.problem.kv8;
   cost.count(kv8.has_value());
   if (!kv8) return;
@@ -184,7 +182,7 @@ void cost(const Case& c, Cost& cost) {
   }
 }
 
-void tidy(Case& c) {
+void tidy_kv8(Case& c) {
   const Problem& p = c.problem;
   if (!p.kv8) return;
   if ((p.features & kOperations) != 0 || p.latent) return set_kv8(c, std::nullopt);
@@ -194,7 +192,7 @@ void tidy(Case& c) {
   }
 }
 
-Complaint illegal(const Case& c) {
+Complaint illegal_kv8(const Case& c) {
   const Problem& p = c.problem;
   if (!p.kv8) return std::nullopt;
   if ((p.features & kOperations) != 0) return "kv8 is set, but only the forward pass has K and V of 8 bits";
@@ -206,7 +204,7 @@ Complaint illegal(const Case& c) {
 
 extern constinit const Feature kv8 = {
     .shrink_toggles = {12,
-                       {{"K and V in 8 bits", is_set<kFields>, [](Case& c) { set_kv8(c, std::nullopt); },
+                       {{"K and V in 8 bits", is_set<kKv8Fields>, [](Case& c) { set_kv8(c, std::nullopt); },
                          [](Case& to, const Case& from, int choice) {
                            Kv8 kv8 = *from.problem.kv8;
                            if (choice == 0) kv8.k = kv8.v = {};
@@ -233,19 +231,19 @@ extern constinit const Feature kv8 = {
                         part_toggle<&Kv8::v, &KvScales::heads>("scales of V by head"),
                         part_toggle<&Kv8::v, &KvScales::keys>("scales of V by key")}},
     .shrink_integers = none,
-    .alternatives = {{"K and V in 8 bits", is_usual<kFields>, {[](Case& c) { set_kv8(c, Kv8{}); }}}},
-    .cost = cost,
+    .alternatives = {{"K and V in 8 bits", is_usual<kKv8Fields>, {[](Case& c) { set_kv8(c, Kv8{}); }}}},
+    .cost = kv8_cost,
     .canonical_seeds = none,
-    .draw = {Phase::kLater, draw},
+    .draw = {Phase::kLater, draw_kv8},
     .crossover_groups = none,
     .numbers = none,
-    .mutations = {step},
+    .mutations = {mutate_kv8},
     .refusals = none,  // a kernel that does not know 8 bits is never asked for them
     .tags = {{"K and V in 8 bits", [](const Tiled& x) { return x.p.kv8.has_value(); }},
              {"scales by key", [](const Tiled& x) { return x.p.kv8 && (x.p.kv8->k.keys || x.p.kv8->v.keys); }}},
     .words = {{Section::kNumber, 4, say_kv8}},
-    .tidy = tidy,
-    .illegal = illegal,
+    .tidy = tidy_kv8,
+    .illegal = illegal_kv8,
 };
 
 }  // namespace attnfuzz::feature

@@ -9,12 +9,12 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.problem.latent); };
+constexpr auto kLatentFields = [](auto& c) { return std::tie(c.problem.latent); };
 
 // The share of cases with wide heads or a latent V, for a kernel that knows them.
-constexpr int64_t kPercent = 16;
+constexpr int64_t kLatentPercent = 16;
 // A longer case, or one of more heads, is left as it was drawn.
-constexpr int64_t kMostKeys = 2048;
+constexpr int64_t kMostLatentKeys = 2048;
 
 int64_t work_of(const Problem& p) { return p.batch * p.heads_q * p.seq_q * p.seq_k * (p.dim_qk + p.dim_v); }
 
@@ -104,13 +104,13 @@ attn_domain domain_of(const GeneratorConfig& config, const Problem& p) {
   return domain;
 }
 
-void draw(const DrawContext& context, Case& c) {
+void draw_latent(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   const bool wide = (context.config.features & ATTN_FEATURE_WIDE) != 0,
              latent = (context.config.features & ATTN_FEATURE_LATENT) != 0;
-  if ((!wide && !latent) || !rng.percent(kPercent)) return;
+  if ((!wide && !latent) || !rng.percent(kLatentPercent)) return;
   Problem& p = c.problem;
-  if ((p.features & kOperations) != 0 || std::max(p.seq_q, p.seq_k) > kMostKeys || has_many_heads(p) ||
+  if ((p.features & kOperations) != 0 || std::max(p.seq_q, p.seq_k) > kMostLatentKeys || has_many_heads(p) ||
       p.heads_kv == 0)
     return;
   if (wide && latent && rng.percent(55)) {
@@ -137,9 +137,9 @@ bool is_wide(const Tiled& x) { return std::max(x.p.dim_qk, x.p.dim_v) > contract
 extern constinit const Feature latent = {
     // V gets its own memory, with the same values.
     .shrink_toggles = {12,
-                       {{"a latent V", is_set<kFields>, store_v_apart,
+                       {{"a latent V", is_set<kLatentFields>, store_v_apart,
                          [](Case& to, const Case& from, int choice) {
-                           take<kFields>(to, from);
+                           take<kLatentFields>(to, from);
                            return choice == 0;
                          }}}},
     .shrink_integers = none,
@@ -150,7 +150,7 @@ extern constinit const Feature latent = {
           if (c.problem.latent) cost.at(Rank::kOther).add(1);
         },
     .canonical_seeds = none,
-    .draw = {Phase::kLater, draw},
+    .draw = {Phase::kLater, draw_latent},
     .crossover_groups = none,
     .numbers = none,
     .mutations = none,

@@ -9,7 +9,7 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.layout); };
+constexpr auto kLayoutFields = [](auto& c) { return std::tie(c.layout); };
 
 constexpr int64_t kMostOffset = 1 << 20;
 constexpr int64_t kMostStep = 1 << 12;
@@ -64,7 +64,7 @@ void spread_some(const DrawContext& context, Case& c) {
   }
 }
 
-void draw(const DrawContext& context, Case& c) {
+void draw_layout(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   if (rng.percent(35)) {
     const bool odd = rng.percent(8);
@@ -104,12 +104,12 @@ constexpr auto kToggleName = [] {
 }();
 
 template <size_t T>
-constexpr ShrinkToggle kToggle = whole_toggle<[](auto& c) { return std::tie(c.layout[T]); }>(
+constexpr ShrinkToggle kLayoutToggle = whole_toggle<[](auto& c) { return std::tie(c.layout[T]); }>(
     kToggleName<static_cast<TensorId>(T)>.data(),
     fill_of(static_cast<TensorId>(T)) ? Trait::kInputLayout : Trait::kLayout);
 
 constexpr auto kToggles = []<size_t... T>(std::index_sequence<T...>) {
-  return ShrinkToggleList{kToggle<T>...};
+  return ShrinkToggleList{kLayoutToggle<T>...};
 }(std::make_index_sequence<kTensorCount>());
 
 void say_layouts(const Case& c, Sentence& words) {
@@ -139,7 +139,7 @@ void say_layouts(const Case& c, Sentence& words) {
   }
 }
 
-void cost(const Case& c, Cost& cost) {
+void layout_cost(const Case& c, Cost& cost) {
   const TensorLayout usual;
   cost.at(Rank::kLayout);
   for (const TensorLayout& l : c.layout) {
@@ -181,21 +181,21 @@ extern constinit const Feature layout = {
     .shrink_toggles = {16, kToggles},
     .shrink_integers = none,
     .alternatives = {{"layout",
-                      is_usual<kFields>,
+                      is_usual<kLayoutFields>,
                       {[](Case& c) {
                          for (TensorLayout& l : c.layout) l.row_gap = 8;
                        },
                        [](Case& c) {
                          for (TensorLayout& l : c.layout) l.order = {0, 2, 1};
                        }}}},
-    .cost = cost,
+    .cost = layout_cost,
     .canonical_seeds = none,
-    .draw = {Phase::kMemory, draw},
-    .crossover_groups = {{"layout", 5, take<kFields>}},
+    .draw = {Phase::kMemory, draw_layout},
+    .crossover_groups = {{"layout", 5, take<kLayoutFields>}},
     .numbers = none,
     .mutations = none,
     .refusals = none,
-    .tags = {{"layout", [](const Tiled& x) { return is_set<kFields>(x.c); }, TagUse::kBoth},
+    .tags = {{"layout", [](const Tiled& x) { return is_set<kLayoutFields>(x.c); }, TagUse::kBoth},
              {"page end",
               [](const Tiled& x) {
                 return std::ranges::any_of(

@@ -49,7 +49,7 @@ int64_t key_count(Rng& rng, int64_t tile) {
          (rng.percent(30) ? rng.range(0, std::max<int64_t>(tile - 3, 0)) : 0);
 }
 
-void draw(const DrawContext& context, Case& c) {
+void draw_lengths(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   Problem& p = c.problem;
   p.seq_k = key_count(rng, context.tile_k);
@@ -66,7 +66,7 @@ void draw(const DrawContext& context, Case& c) {
   }
 }
 
-constexpr auto kBoth = [](auto& c) { return std::tie(c.problem.seq_q, c.problem.seq_k); };
+constexpr auto kBothLengths = [](auto& c) { return std::tie(c.problem.seq_q, c.problem.seq_k); };
 constexpr auto kQueries = [](auto& c) { return std::tie(c.problem.seq_q); };
 constexpr auto kKeys = [](auto& c) { return std::tie(c.problem.seq_k); };
 
@@ -92,8 +92,8 @@ extern constinit const Feature lengths = {
           cost.add(p.seq_q);
         },
     .canonical_seeds = none,
-    .draw = {Phase::kSizes, draw},
-    .crossover_groups = {{"lengths", 6, take<kBoth>}, {"seq_q", 4, take<kQueries>}, {"seq_k", 4, take<kKeys>}},
+    .draw = {Phase::kSizes, draw_lengths},
+    .crossover_groups = {{"lengths", 6, take<kBothLengths>}, {"seq_q", 4, take<kQueries>}, {"seq_k", 4, take<kKeys>}},
     .numbers =
         [](const DrawContext& context, const Case& c, auto& numbers) {
           const Problem& p = c.problem;

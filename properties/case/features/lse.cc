@@ -4,14 +4,14 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.want_lse); };
+constexpr auto kLseFields = [](auto& c) { return std::tie(c.want_lse); };
 
 }  // namespace
 
 extern constinit const Feature lse = {
-    .shrink_toggles = {20, {whole_toggle<kFields>("no LSE")}},
+    .shrink_toggles = {20, {whole_toggle<kLseFields>("no LSE")}},
     .shrink_integers = none,
-    .alternatives = {{"LSE", is_usual<kFields>, {[](Case& c) { c.want_lse = false; }}, "the LSE to be wanted"}},
+    .alternatives = {{"LSE", is_usual<kLseFields>, {[](Case& c) { c.want_lse = false; }}, "the LSE to be wanted"}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(!c.want_lse);
@@ -19,7 +19,7 @@ extern constinit const Feature lse = {
         },
     .canonical_seeds = none,
     .draw = {Phase::kMemory, [](const DrawContext& context, Case& c) { c.want_lse = !context.rng.percent(8); }},
-    .crossover_groups = {{"want_lse", 1, take<kFields>}},
+    .crossover_groups = {{"want_lse", 1, take<kLseFields>}},
     .numbers = none,
     .mutations = none,
     .refusals = none,

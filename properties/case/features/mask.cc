@@ -4,9 +4,9 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.problem.mask); };
+constexpr auto kMaskFields = [](auto& c) { return std::tie(c.problem.mask); };
 
-bool step(const DrawContext& context, Case& c) {
+bool mutate_mask(const DrawContext& context, Case& c) {
   auto& mask = c.problem.mask;
   if (mask) mutate_pattern(context, c.problem, mask->visible, mask->broadcast);
   return mask.has_value();
@@ -16,7 +16,7 @@ bool step(const DrawContext& context, Case& c) {
 
 extern constinit const Feature mask = {
     .shrink_toggles = {8,
-                       {{"mask", is_set<kFields>, unset<kFields>,
+                       {{"mask", is_set<kMaskFields>, unset<kMaskFields>,
                          [](Case& to, const Case& from, int choice) {
                            to.problem.mask = from.problem.mask;
                            if (choice == 0) to.problem.mask->broadcast = {};
@@ -25,8 +25,8 @@ extern constinit const Feature mask = {
                          Trait::kHidesKeys}}},
     .shrink_integers = {{"the mask's parameter", IntegerKind::kParameter, 1,
                          [](const Case& c) { return c.problem.mask->visible.parameter; },
-                         [](Case& c, int64_t n) { c.problem.mask->visible.parameter = n; }, is_set<kFields>}},
-    .alternatives = {{"mask", is_usual<kFields>, {[](Case& c) { c.problem.mask.emplace(); }}}},
+                         [](Case& c, int64_t n) { c.problem.mask->visible.parameter = n; }, is_set<kMaskFields>}},
+    .alternatives = {{"mask", is_usual<kMaskFields>, {[](Case& c) { c.problem.mask.emplace(); }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           const auto& mask = c.problem.mask;
@@ -50,12 +50,12 @@ extern constinit const Feature mask = {
                if (!context.rng.percent(20)) return;
                c.problem.mask = Mask{draw_pattern(context, c.problem), draw_broadcast(context.rng)};
              }},
-    .crossover_groups = {{"mask", 4, take<kFields>}},
+    .crossover_groups = {{"mask", 4, take<kMaskFields>}},
     .numbers = none,
-    .mutations = {step},
+    .mutations = {mutate_mask},
     .refusals = {{"mask",
                   [](Problem& p) { p.mask.emplace(); },
-                  [](Case& c) { unset<kFields>(c); },
+                  [](Case& c) { unset<kMaskFields>(c); },
                   {"mask_as_bias"},
                   "dead rows",
                   Limit::kNoMask}},

@@ -5,9 +5,9 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.once); };
+constexpr auto kOnceFields = [](auto& c) { return std::tie(c.once); };
 
-void draw(const DrawContext& context, Case& c) {
+void draw_once(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   // Few cases have both dimensions to share.
   const bool both = c.problem.batch > 1 && c.problem.heads_kv > 1;
@@ -24,11 +24,11 @@ void draw(const DrawContext& context, Case& c) {
 }
 
 template <Once StoredOnce::* kOf>
-constexpr ShrinkToggle kToggle(const char* name) {
+constexpr ShrinkToggle kOnceToggle(const char* name) {
   return whole_toggle<[](auto& c) { return std::tie(c.once.*kOf); }>(name, Trait::kInputLayout);
 }
 
-void say(const Case& c, Sentence& words) {
+void say_once(const Case& c, Sentence& words) {
   for (const TensorId t : kStoredOnceTensors) {
     const Once once = c.once.*once_of(t);
     if (once == Once{}) continue;
@@ -39,20 +39,20 @@ void say(const Case& c, Sentence& words) {
   }
 }
 
-int parts(const Once& once) { return int{once.batch} + int{once.head}; }
+int once_parts(const Once& once) { return int{once.batch} + int{once.head}; }
 
 }  // namespace
 
 extern constinit const Feature once = {
     .shrink_toggles = {22,
-                       {kToggle<&StoredOnce::q>("q stored once"), kToggle<&StoredOnce::k>("k stored once"),
-                        kToggle<&StoredOnce::v>("v stored once")}},
+                       {kOnceToggle<&StoredOnce::q>("q stored once"), kOnceToggle<&StoredOnce::k>("k stored once"),
+                        kOnceToggle<&StoredOnce::v>("v stored once")}},
     .shrink_integers = none,
     .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           int all = 0;
-          for (const TensorId t : kStoredOnceTensors) all += parts(c.once.*once_of(t));
+          for (const TensorId t : kStoredOnceTensors) all += once_parts(c.once.*once_of(t));
           cost.count(all);
           cost.at(Rank::kOther).add(all);
           for (const TensorId t : kStoredOnceTensors) {
@@ -61,13 +61,13 @@ extern constinit const Feature once = {
           }
         },
     .canonical_seeds = none,
-    .draw = {Phase::kMemory, draw},
-    .crossover_groups = {{"once", 2, take<kFields>}},
+    .draw = {Phase::kMemory, draw_once},
+    .crossover_groups = {{"once", 2, take<kOnceFields>}},
     .numbers = none,
     .mutations = none,
     .refusals = none,
-    .tags = {{"stored once", [](const Tiled& x) { return is_set<kFields>(x.c); }, TagUse::kBoth}},
-    .words = {{Section::kSurroundings, 1, say}},
+    .tags = {{"stored once", [](const Tiled& x) { return is_set<kOnceFields>(x.c); }, TagUse::kBoth}},
+    .words = {{Section::kSurroundings, 1, say_once}},
     // A dimension of size 1 is stored once anyway.
     .tidy =
         [](Case& c) {

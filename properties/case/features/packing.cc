@@ -11,11 +11,11 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.problem.packed_q, c.problem.packed_k); };
+constexpr auto kPackingFields = [](auto& c) { return std::tie(c.problem.packed_q, c.problem.packed_k); };
 constexpr auto kIndex = [](auto& c) { return std::tie(c.problem.index_dtype); };
 
 // The share of cases with packed entries, for a kernel that knows them.
-constexpr int64_t kPercent = 30;
+constexpr int64_t kPackingPercent = 30;
 // The percentage of packed cases whose rows lie far apart, if a GPU judges batches. Each such row takes memory of its own,
 // so the case cannot be in a batch, and it costs as much as a hundred others.
 constexpr int64_t kPercentFarOnDevice = 2;
@@ -55,7 +55,7 @@ std::vector<int64_t> draw_lengths(Rng& rng, Spread spread, int64_t batch, int64_
   return lengths;
 }
 
-Packing draw_side(Rng& rng, int64_t batch, int64_t tile, int64_t longest) {
+Packing draw_packing_side(Rng& rng, int64_t batch, int64_t tile, int64_t longest) {
   const auto spread = rng.weighted<Spread>({{34, Spread::kAny},
                                             {28, Spread::kBorders},
                                             {8, Spread::kEqual},
@@ -90,30 +90,30 @@ void draw_far_rows(Rng& rng, Case& c) {
   if (!geometry(c, t)) layout = before;
 }
 
-void draw(const DrawContext& context, Case& c) {
+void draw_packing(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   Problem& p = c.problem;
   const bool narrow = (context.config.features & ATTN_FEATURE_INDEX32) != 0;
   if (narrow && rng.percent(50) && (p.features & kOperations) == 0 && p.key_lengths)
     p.index_dtype = ATTN_INDEX_32;
-  if ((context.config.features & ATTN_FEATURE_RAGGED) == 0 || !rng.percent(kPercent)) return;
+  if ((context.config.features & ATTN_FEATURE_RAGGED) == 0 || !rng.percent(kPackingPercent)) return;
   if ((p.features & kOperations) != 0 || std::max(p.seq_q, p.seq_k) > most_rows_of_entries(context.config) ||
       has_many_heads(p))
     return;
   draw_batch(context, p);
   const bool free_sizes = !context.config.domain && !context.config.refused.sizes;
   const int which = rng.weighted<int>({{70, 3}, {15, 1}, {15, 2}});
-  if ((which & 1) != 0) p.packed_q = draw_side(rng, p.batch, context.tile_q, p.seq_q);
-  if ((which & 2) != 0) p.packed_k = draw_side(rng, p.batch, context.tile_k, p.seq_k);
+  if ((which & 1) != 0) p.packed_q = draw_packing_side(rng, p.batch, context.tile_q, p.seq_q);
+  if ((which & 2) != 0) p.packed_k = draw_packing_side(rng, p.batch, context.tile_k, p.seq_k);
   // Self-attention: each entry has as many keys as queries.
   if (which == 3 && rng.percent(40)) {
     if (free_sizes) {
       p.seq_q = p.seq_k = std::max(p.seq_q, p.seq_k);
       if (work_of(p) > static_cast<double>(context.config.work)) p.seq_q = p.seq_k = std::min<int64_t>(p.seq_q, 130);
     }
-    p.packed_q = draw_side(rng, p.batch, context.tile_q, p.seq_q);
+    p.packed_q = draw_packing_side(rng, p.batch, context.tile_q, p.seq_q);
     p.packed_k->lengths = p.packed_q->lengths;
-    if (p.seq_k < p.seq_q) p.packed_q->lengths = p.packed_k->lengths = draw_side(rng, p.batch, context.tile_k, p.seq_k).lengths;
+    if (p.seq_k < p.seq_q) p.packed_q->lengths = p.packed_k->lengths = draw_packing_side(rng, p.batch, context.tile_k, p.seq_k).lengths;
   }
   align_within(context, p);
   if (narrow) p.index_dtype = rng.coin() ? ATTN_INDEX_32 : ATTN_INDEX_64;
@@ -121,7 +121,7 @@ void draw(const DrawContext& context, Case& c) {
 }
 
 // Moves the length of one entry, or the slack.
-bool step(const DrawContext& context, Case& c) {
+bool mutate_packing(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   Problem& p = c.problem;
   if (!p.packed_q && !p.packed_k) return false;
@@ -140,7 +140,7 @@ bool step(const DrawContext& context, Case& c) {
 
 // A side that is no longer packed becomes dense, with entries of the longest length.
 template <std::optional<Packing> Problem::*kSide>
-constexpr ShrinkToggle side_toggle(const char* name) {
+constexpr ShrinkToggle packing_side_toggle(const char* name) {
   return {name, [](const Case& c) { return (c.problem.*kSide).has_value(); },
           [](Case& c) { (c.problem.*kSide).reset(); },
           [](Case& to, const Case& from, int choice) {
@@ -207,7 +207,7 @@ void tidy_side(std::optional<Packing>& side, int64_t batch, int64_t longest) {
   if (side->slack == 0) side->numbers = false;
 }
 
-void tidy(Case& c) {
+void tidy_packing(Case& c) {
   Problem& p = c.problem;
   if (!may_pack(p.features)) p.packed_q.reset(), p.packed_k.reset();
   if ((p.features & ATTN_FEATURE_APPEND) != 0) p.packed_k.reset();
@@ -247,14 +247,14 @@ Complaint illegal_numbers(const Problem& p) {
 
 extern constinit const Feature packing = {
     .shrink_toggles = {11,
-                       {{"packed entries", is_set<kFields>, unset<kFields>,
+                       {{"packed entries", is_set<kPackingFields>, unset<kPackingFields>,
                          [](Case& to, const Case& from, int choice) {
-                           take<kFields>(to, from);
+                           take<kPackingFields>(to, from);
                            if (choice == 0) drop_slack(to);
                            return choice < 2;
                          }},
-                        side_toggle<&Problem::packed_q>("packed queries"),
-                        side_toggle<&Problem::packed_k>("packed keys"),
+                        packing_side_toggle<&Problem::packed_q>("packed queries"),
+                        packing_side_toggle<&Problem::packed_k>("packed keys"),
                         {"slack rows", has_slack, drop_slack,
                          [](Case& to, const Case& from, int choice) {
                            const auto take_slack = [&](auto& side, const auto& of) {
@@ -280,10 +280,10 @@ extern constinit const Feature packing = {
           if (has_narrow_numbers(c)) cost.at(Rank::kOther).add(1);
         },
     .canonical_seeds = none,
-    .draw = {Phase::kLater, draw},
+    .draw = {Phase::kLater, draw_packing},
     .crossover_groups = none,
     .numbers = none,
-    .mutations = {step},
+    .mutations = {mutate_packing},
     .refusals = none,  // a kernel that does not know packed entries is never asked for them
     .tags = {{"packed queries", [](const Tiled& x) { return x.p.packed_q.has_value(); }},
              {"packed keys", [](const Tiled& x) { return x.p.packed_k.has_value(); }},
@@ -292,7 +292,7 @@ extern constinit const Feature packing = {
               [](const Tiled& x) { return any_length(x.p, [](int64_t n) { return n == 0; }); }},
              {"lengths of 32 bits", [](const Tiled& x) { return has_narrow_numbers(x.c); }}},
     .words = {{Section::kMask, 3, say_packing}},
-    .tidy = tidy,
+    .tidy = tidy_packing,
     .illegal = [](const Case& c) -> Complaint {
       if (auto why = illegal_side(c.problem.packed_q, "packed_q", c.problem)) return why;
       if (auto why = illegal_side(c.problem.packed_k, "packed_k", c.problem)) return why;

@@ -12,16 +12,12 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.problem.paging); };
+constexpr auto kPagingFields = [](auto& c) { return std::tie(c.problem.paging); };
 
 // The share of cases with pages, for a kernel that knows them.
-constexpr int64_t kPercent = 30;
+constexpr int64_t kPagingPercent = 30;
 // The most pages of a case. Each takes 16 bytes of a table beside its own memory.
 constexpr int64_t kMostPages = int64_t{1} << 22;
-
-TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
-
-bool is_append(const Problem& p) { return (p.features & ATTN_FEATURE_APPEND) != 0; }
 
 }  // namespace
 
@@ -115,7 +111,7 @@ void draw_shared(Rng& rng, Problem& p) {
 void draw(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   Problem& p = c.problem;
-  if ((context.config.features & ATTN_FEATURE_PAGED) == 0 || !rng.percent(kPercent)) return;
+  if ((context.config.features & ATTN_FEATURE_PAGED) == 0 || !rng.percent(kPagingPercent)) return;
   if ((p.features & kOperations) != 0 || std::max(p.seq_q, p.seq_k) > most_rows_of_entries(context.config) ||
       has_many_heads(p))
     return;
@@ -170,17 +166,17 @@ bool step(const DrawContext& context, Case& c) {
 }
 
 template <auto kMember>
-bool has_own(const Case& c) {
+bool has_own_paging(const Case& c) {
   return c.problem.paging && (*c.problem.paging).*kMember != Paging{}.*kMember;
 }
 template <auto kMember>
-void give_up(Case& c) {
+void give_up_paging(Case& c) {
   (*c.problem.paging).*kMember = Paging{}.*kMember;
 }
 // A member of Paging, as found.
 template <auto kMember>
-constexpr ShrinkToggle member_toggle(const char* name) {
-  return {name, has_own<kMember>, give_up<kMember>, [](Case& to, const Case& from, int choice) {
+constexpr ShrinkToggle paging_toggle(const char* name) {
+  return {name, has_own_paging<kMember>, give_up_paging<kMember>, [](Case& to, const Case& from, int choice) {
             if (to.problem.paging) (*to.problem.paging).*kMember = (*from.problem.paging).*kMember;
             return choice == 0;
           }};
@@ -253,18 +249,18 @@ Complaint illegal(const Case& c) {
 
 extern constinit const Feature paging = {
     .shrink_toggles = {11,
-                       {{"pages", is_set<kFields>, unset<kFields>,
+                       {{"pages", is_set<kPagingFields>, unset<kPagingFields>,
                          [](Case& to, const Case& from, int choice) {
-                           take<kFields>(to, from);
+                           take<kPagingFields>(to, from);
                            if (choice == 0) *to.problem.paging = {.size = from.problem.paging->size};
                            return choice < 2;
                          }},
-                        member_toggle<&Paging::order>("shuffled pages"),
-                        member_toggle<&Paging::shared>("shared pages"),
-                        member_toggle<&Paging::spare>("spare pages"),
-                        member_toggle<&Paging::beyond>("longer rows of the block table"),
-                        member_toggle<&Paging::junk>("junk in the block table"),
-                        member_toggle<&Paging::numbers>("numbers in unused slots")}},
+                        paging_toggle<&Paging::order>("shuffled pages"),
+                        paging_toggle<&Paging::shared>("shared pages"),
+                        paging_toggle<&Paging::spare>("spare pages"),
+                        paging_toggle<&Paging::beyond>("longer rows of the block table"),
+                        paging_toggle<&Paging::junk>("junk in the block table"),
+                        paging_toggle<&Paging::numbers>("numbers in unused slots")}},
     .shrink_integers = none,
     .alternatives = none,
     .cost = cost,
@@ -275,9 +271,9 @@ extern constinit const Feature paging = {
     .mutations = {step},
     .refusals = none,  // a kernel that does not know pages is never asked for them
     .tags = {{"pages", [](const Tiled& x) { return x.p.paging.has_value(); }},
-             {"shuffled pages", [](const Tiled& x) { return has_own<&Paging::order>(x.c); }},
-             {"shared pages", [](const Tiled& x) { return has_own<&Paging::shared>(x.c); }},
-             {"junk in the block table", [](const Tiled& x) { return has_own<&Paging::junk>(x.c); }},
+             {"shuffled pages", [](const Tiled& x) { return has_own_paging<&Paging::order>(x.c); }},
+             {"shared pages", [](const Tiled& x) { return has_own_paging<&Paging::shared>(x.c); }},
+             {"junk in the block table", [](const Tiled& x) { return has_own_paging<&Paging::junk>(x.c); }},
              {"page ids above 2^16",
               // The problem itself: x.p may have other lengths (draw/features.cc).
               [](const Tiled& x) { return x.c.problem.paging && page_count(x.c.problem) > int64_t{1} << 16; }}},

@@ -9,11 +9,11 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.planted); };
+constexpr auto kPlantedFields = [](auto& c) { return std::tie(c.planted); };
 constexpr size_t kMostByMutation = 8;
 
 // Plants a NaN or an infinity in Q, K or V.
-void draw(const DrawContext& context, Case& c) {
+void draw_planted(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   const Problem& p = c.problem;
   if (!rng.percent(3) || p.batch == 0 || p.seq_q == 0 || p.seq_k == 0) return;
@@ -35,7 +35,7 @@ void draw(const DrawContext& context, Case& c) {
 }
 
 // Drops, copies or moves one planted value.
-bool step(const DrawContext& context, Case& c) {
+bool mutate_planted(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   if (c.planted.empty()) return false;
   const auto at = static_cast<size_t>(rng.range(0, static_cast<int64_t>(c.planted.size()) - 1));
@@ -53,7 +53,7 @@ bool step(const DrawContext& context, Case& c) {
   return true;
 }
 // Keeps planted values inside their tensors, at most one for each element.
-void tidy(Case& c) {
+void tidy_planted(Case& c) {
   std::vector<Planted> kept;
   for (Planted x : c.planted) {
     auto size = logical_size(c.problem, x.tensor);
@@ -111,7 +111,7 @@ Complaint bad_planted(const Case& c, const Planted& planted) {
 
 extern constinit const Feature planted = {
     .shrink_toggles = {5,
-                       {{"planted values", is_set<kFields>, unset<kFields>,
+                       {{"planted values", is_set<kPlantedFields>, unset<kPlantedFields>,
                          [](Case& to, const Case& from, int choice) {
                            if (choice > 1) return false;
                            to.planted = from.planted;
@@ -126,7 +126,7 @@ extern constinit const Feature planted = {
     .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
-          cost.count(is_set<kFields>(c));
+          cost.count(is_set<kPlantedFields>(c));
           cost.at(Rank::kPlanted).add(static_cast<int64_t>(c.planted.size()));
           cost.at(Rank::kPlantedValues);
           for (const Planted& x : c.planted) {
@@ -137,10 +137,10 @@ extern constinit const Feature planted = {
           }
         },
     .canonical_seeds = none,
-    .draw = {Phase::kValues, draw},
-    .crossover_groups = {{"planted", 2, take<kFields>}},
+    .draw = {Phase::kValues, draw_planted},
+    .crossover_groups = {{"planted", 2, take<kPlantedFields>}},
     .numbers = none,
-    .mutations = {step},
+    .mutations = {mutate_planted},
     .refusals = none,
     .tags = {{"planted NaN or Inf", [](const Tiled& x) { return !x.c.planted.empty(); }, TagUse::kBoth}},
     .words = {{Section::kData, 1,
@@ -152,7 +152,7 @@ extern constinit const Feature planted = {
                  }
                  if (c.planted.size() > 3) words.push_back(cat(c.planted.size() - 3, " more planted values"));
                }}},
-    .tidy = tidy,
+    .tidy = tidy_planted,
     .illegal = [](const Case& c) -> Complaint {
       for (size_t n = 0; n < c.planted.size(); ++n) {
         if (auto why = of_field(bad_planted(c, c.planted[n]), "planted[", n, "]")) return why;

@@ -4,17 +4,17 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.poison); };
+constexpr auto kPoisonFields = [](auto& c) { return std::tie(c.poison); };
 
 }  // namespace
 
 extern constinit const Feature poison = {
-    .shrink_toggles = {19, {whole_toggle<kFields>("the poison")}},
+    .shrink_toggles = {19, {whole_toggle<kPoisonFields>("the poison")}},
     .shrink_integers = none,
-    .alternatives = {{"prefill", is_usual<kFields>, {[](Case& c) { c.poison = Poison::kHuge; }}}},
+    .alternatives = {{"prefill", is_usual<kPoisonFields>, {[](Case& c) { c.poison = Poison::kHuge; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
-          cost.count(is_set<kFields>(c));
+          cost.count(is_set<kPoisonFields>(c));
           cost.at(Rank::kPoison).add(static_cast<int>(c.poison));
         },
     .canonical_seeds = none,
@@ -22,7 +22,7 @@ extern constinit const Feature poison = {
              [](const DrawContext& context, Case& c) {
                c.poison = context.rng.percent(75) ? Poison::kNan : Poison::kHuge;
              }},
-    .crossover_groups = {{"prefill", 1, take<kFields>}},
+    .crossover_groups = {{"prefill", 1, take<kPoisonFields>}},
     .numbers = none,
     .mutations = none,
     .refusals = none,

@@ -6,7 +6,7 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.remap); };
+constexpr auto kRemapFields = [](auto& c) { return std::tie(c.remap); };
 
 Complaint bad_axis(const Axis& axis, int64_t size) {
   using Wide = __int128;
@@ -27,10 +27,10 @@ Complaint bad_axis(const Axis& axis, int64_t size) {
 }  // namespace
 
 extern constinit const Feature remap = {
-    .shrink_toggles = {0, {whole_toggle<kFields>("a remap")}},
+    .shrink_toggles = {0, {whole_toggle<kRemapFields>("a remap")}},
     .shrink_integers = none,
     .alternatives = none,
-    .cost = [](const Case& c, Cost& cost) { cost.at(Rank::kRemap).add(is_set<kFields>(c)); },
+    .cost = [](const Case& c, Cost& cost) { cost.at(Rank::kRemap).add(is_set<kRemapFields>(c)); },
     .canonical_seeds = none,
     .draw = none,
     .crossover_groups = none,

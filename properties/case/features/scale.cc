@@ -7,7 +7,7 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.problem.scale); };
+constexpr auto kScaleFields = [](auto& c) { return std::tie(c.problem.scale); };
 
 float usual(const Problem& p) {  // IEEE arithmetic: the same on every machine
   return 1.0f / std::sqrt(static_cast<float>(std::max<int64_t>(p.dim_qk, 1)));
@@ -38,14 +38,14 @@ float draw_scale(Rng& rng, const Problem& p) {
 
 extern constinit const Feature scale = {
     .shrink_toggles = {14,
-                       {{"the scale", is_set<kFields>, unset<kFields>,
+                       {{"the scale", is_set<kScaleFields>, unset<kScaleFields>,
                          [](Case& to, const Case& from, int choice) {
                            to.problem.scale = choice == 0 ? usual(to.problem) : from.problem.scale;
                            return choice < 2;
                          }}}},
     .shrink_integers = none,
     .alternatives = {{"scale",
-                      is_usual<kFields>,
+                      is_usual<kScaleFields>,
                       {[](Case& c) { c.problem.scale = 0.5f; }, [](Case& c) { c.problem.scale = 2; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
@@ -57,7 +57,7 @@ extern constinit const Feature scale = {
     .canonical_seeds = [](int64_t, auto& seeds) { seeds.push_back([](Case& c) { c.problem.scale = -1; }); },
     .draw = {Phase::kValues,
              [](const DrawContext& context, Case& c) { c.problem.scale = draw_scale(context.rng, c.problem); }},
-    .crossover_groups = {{"scale", 3, take<kFields>}},
+    .crossover_groups = {{"scale", 3, take<kScaleFields>}},
     .numbers = none,
     .mutations = none,
     .refusals = none,

@@ -5,20 +5,20 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.env.schedule_seed); };
+constexpr auto kScheduleFields = [](auto& c) { return std::tie(c.env.schedule_seed); };
 
 }  // namespace
 
 extern constinit const Feature schedule = {
-    .shrink_toggles = {17, {value_toggle<kFields, uint64_t{1}>("the schedule")}},
+    .shrink_toggles = {17, {value_toggle<kScheduleFields, uint64_t{1}>("the schedule")}},
     .shrink_integers = none,
     .alternatives = {{"schedule",
-                      is_usual<kFields>,
+                      is_usual<kScheduleFields>,
                       {[](Case& c) { c.env.schedule_seed = 1; }, [](Case& c) { c.env.schedule_seed = 2; },
                        [](Case& c) { c.env.schedule_seed = 3; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
-          cost.count(is_set<kFields>(c));
+          cost.count(is_set<kScheduleFields>(c));
           cost.at(Rank::kSchedule).bits(c.env.schedule_seed);
         },
     .canonical_seeds = [](int64_t, auto& seeds) { seeds.push_back([](Case& c) { c.env.schedule_seed = 1; }); },
@@ -26,7 +26,7 @@ extern constinit const Feature schedule = {
              [](const DrawContext& context, Case& c) {
                c.env.schedule_seed = context.rng.percent(25) ? 0 : context.rng.bits() % 65536;
              }},
-    .crossover_groups = {{"schedule", 2, take<kFields>}},
+    .crossover_groups = {{"schedule", 2, take<kScheduleFields>}},
     .numbers = none,
     .mutations = none,
     .refusals = none,

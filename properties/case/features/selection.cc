@@ -9,26 +9,26 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.problem.selection); };
+constexpr auto kSelectionFields = [](auto& c) { return std::tie(c.problem.selection); };
 
 constexpr int64_t kMostSelect = int64_t{1} << 20, kMostBlock = int64_t{1} << 31;
 
-bool has(const Case& c) { return c.problem.selects(); }
+bool has_selection(const Case& c) { return c.problem.selects(); }
 bool chooses(const Case& c) { return c.problem.chooses(); }
-bool either(const Case& c) { return has(c) || chooses(c); }
+bool either(const Case& c) { return has_selection(c) || chooses(c); }
 
 template <auto kMember>
-bool has_own(const Case& c) {
+bool has_own_selection(const Case& c) {
   return c.problem.selection.*kMember != Selection{}.*kMember;
 }
 template <auto kMember>
-void give_up(Case& c) {
+void give_up_selection(Case& c) {
   c.problem.selection.*kMember = Selection{}.*kMember;
 }
 // A member of Selection, as found.
 template <auto kMember>
-constexpr ShrinkToggle member_toggle(const char* name, Trait trait = Trait::kOwn) {
-  return {name, has_own<kMember>, give_up<kMember>,
+constexpr ShrinkToggle selection_toggle(const char* name, Trait trait = Trait::kOwn) {
+  return {name, has_own_selection<kMember>, give_up_selection<kMember>,
           [](Case& to, const Case& from, int choice) {
             to.problem.selection.*kMember = from.problem.selection.*kMember;
             return choice == 0;
@@ -36,8 +36,8 @@ constexpr ShrinkToggle member_toggle(const char* name, Trait trait = Trait::kOwn
           trait};
 }
 
-template <auto kMember, bool (*kThere)(const Case&) = has>
-constexpr ShrinkInteger member_integer(const char* name, int64_t least) {
+template <auto kMember, bool (*kThere)(const Case&) = has_selection>
+constexpr ShrinkInteger selection_integer(const char* name, int64_t least) {
   return {name,
           IntegerKind::kParameter,
           least,
@@ -59,8 +59,8 @@ bool step_choice(const DrawContext& context, Case& c) {
 }
 
 // Changes one thing of the lists.
-bool step(const DrawContext& context, Case& c) {
-  if (!has(c)) return step_choice(context, c);
+bool mutate_selection(const DrawContext& context, Case& c) {
+  if (!has_selection(c)) return step_choice(context, c);
   Rng& rng = context.rng;
   Selection& selection = c.problem.selection;
   switch (rng.range(0, 5)) {
@@ -99,7 +99,7 @@ void say_choice(const Case& c, Sentence& words) {
 
 void say_lists(const Case& c, Sentence& words) {
   if (chooses(c)) return say_choice(c, words);
-  if (!has(c)) return;
+  if (!has_selection(c)) return;
   constexpr const char* kKinds[] = {
       "the first", "the most recent", "spread", "the first and the most recent", "few, repeated", "any"};
   const Selection& selection = c.problem.selection;
@@ -117,7 +117,7 @@ void say_lists(const Case& c, Sentence& words) {
   words.push_back(text);
 }
 
-void cost(const Case& c, Cost& cost) {
+void selection_cost(const Case& c, Cost& cost) {
   const Selection &selection = c.problem.selection, usual;
   if (!either(c)) return;
   const int parts = int{selection.kind != usual.kind} + int{selection.order != 0} + int{selection.holes > 0} +
@@ -153,12 +153,12 @@ void tidy_choice(Case& c) {
 }
 
 // Fields that the operation does not use are removed.
-void tidy(Case& c) {
+void tidy_selection(Case& c) {
   Problem& p = c.problem;
   Selection& selection = p.selection;
   if (!chooses(c)) c.scores = Fill{};
   if (chooses(c)) return tidy_choice(c);
-  if (!has(c)) {
+  if (!has_selection(c)) {
     selection = {};
     return;
   }
@@ -200,12 +200,12 @@ Complaint illegal_choice(const Case& c) {
   return std::nullopt;
 }
 
-Complaint illegal(const Case& c) {
+Complaint illegal_selection(const Case& c) {
   const Problem& p = c.problem;
   const Selection& selection = p.selection;
   if (!chooses(c) && c.scores != Fill{}) return "scores are set, but the problem does not ask for a choice of blocks";
   if (chooses(c)) return illegal_choice(c);
-  if (!has(c)) {
+  if (!has_selection(c)) {
     if (selection != Selection{}) return "selection is set, but the problem does not ask for lists of blocks";
     return std::nullopt;
   }
@@ -222,58 +222,58 @@ Complaint illegal(const Case& c) {
 
 bool repeats(const Case& c) {
   const SelectionKind kind = c.problem.selection.kind;
-  return has(c) && (kind == SelectionKind::kRepeated || kind == SelectionKind::kAnywhere);
+  return has_selection(c) && (kind == SelectionKind::kRepeated || kind == SelectionKind::kAnywhere);
 }
 
 }  // namespace
 
 extern constinit const Feature selection = {
     .shrink_toggles = {11,
-                       {{"listed blocks", is_set<kFields>, unset<kFields>,
+                       {{"listed blocks", is_set<kSelectionFields>, unset<kSelectionFields>,
                          [](Case& to, const Case& from, int choice) {
-                           take<kFields>(to, from);
+                           take<kSelectionFields>(to, from);
                            Selection& made = to.problem.selection;
                            if (choice == 0) made = {.block = made.block};
                            if (choice == 1) made = {.block = made.block, .select = 1};
                            return choice < 3;
                          },
                          Trait::kHidesKeys},
-                        member_toggle<&Selection::kind>("the blocks that are listed", Trait::kHidesKeys),
-                        member_toggle<&Selection::holes>("-1 in lists", Trait::kHidesKeys),
-                        member_toggle<&Selection::leading>("-1 at the front of lists"),
-                        member_toggle<&Selection::empty>("empty lists", Trait::kHidesKeys),
-                        member_toggle<&Selection::order>("the order of lists"),
-                        member_toggle<&Selection::tokens>("lists of keys"),
-                        member_toggle<&Selection::select>("the length of lists", Trait::kHidesKeys),
-                        member_toggle<&Selection::first>("first blocks always chosen"),
-                        member_toggle<&Selection::last>("last blocks always chosen")}},
-    .shrink_integers = {member_integer<&Selection::block, either>("the keys of a block", 1),
-                        member_integer<&Selection::select, either>("the length of lists", 0),
-                        member_integer<&Selection::first, chooses>("the first blocks that are always chosen", 0),
-                        member_integer<&Selection::last, chooses>("the last blocks that are always chosen", 0),
-                        member_integer<&Selection::holes>("the share of -1 in lists", 0),
-                        member_integer<&Selection::empty>("the queries for each empty list", 0)},
+                        selection_toggle<&Selection::kind>("the blocks that are listed", Trait::kHidesKeys),
+                        selection_toggle<&Selection::holes>("-1 in lists", Trait::kHidesKeys),
+                        selection_toggle<&Selection::leading>("-1 at the front of lists"),
+                        selection_toggle<&Selection::empty>("empty lists", Trait::kHidesKeys),
+                        selection_toggle<&Selection::order>("the order of lists"),
+                        selection_toggle<&Selection::tokens>("lists of keys"),
+                        selection_toggle<&Selection::select>("the length of lists", Trait::kHidesKeys),
+                        selection_toggle<&Selection::first>("first blocks always chosen"),
+                        selection_toggle<&Selection::last>("last blocks always chosen")}},
+    .shrink_integers = {selection_integer<&Selection::block, either>("the keys of a block", 1),
+                        selection_integer<&Selection::select, either>("the length of lists", 0),
+                        selection_integer<&Selection::first, chooses>("the first blocks that are always chosen", 0),
+                        selection_integer<&Selection::last, chooses>("the last blocks that are always chosen", 0),
+                        selection_integer<&Selection::holes>("the share of -1 in lists", 0),
+                        selection_integer<&Selection::empty>("the queries for each empty list", 0)},
     .alternatives = none,
-    .cost = cost,
+    .cost = selection_cost,
     .canonical_seeds = none,
     .draw = none,  // operations/selected/operation.cc makes such a problem of a drawn case
     .crossover_groups = none,
     .numbers = none,
-    .mutations = {step},
+    .mutations = {mutate_selection},
     .refusals = none,  // a kernel that does not know lists is never asked for them
-    .tags = {{"selected: blocks of one key", [](const Tiled& x) { return has(x.c) && x.p.block() == 1; }},
-             {"selected: -1 in lists", [](const Tiled& x) { return has(x.c) && x.p.selection.holes > 0; }},
-             {"selected: empty lists", [](const Tiled& x) { return has(x.c) && x.p.selection.empty > 0; }},
+    .tags = {{"selected: blocks of one key", [](const Tiled& x) { return has_selection(x.c) && x.p.block() == 1; }},
+             {"selected: -1 in lists", [](const Tiled& x) { return has_selection(x.c) && x.p.selection.holes > 0; }},
+             {"selected: empty lists", [](const Tiled& x) { return has_selection(x.c) && x.p.selection.empty > 0; }},
              {"selected: blocks listed twice", [](const Tiled& x) { return repeats(x.c); }},
              {"choice: blocks always chosen",
               [](const Tiled& x) {
                 return chooses(x.c) && x.c.problem.selection.first + x.c.problem.selection.last > 0;
               }},
              {"selected: an incomplete last block",
-              [](const Tiled& x) { return has(x.c) && x.p.seq_k % std::max<int64_t>(x.p.selection.block, 1) != 0; }}},
+              [](const Tiled& x) { return has_selection(x.c) && x.p.seq_k % std::max<int64_t>(x.p.selection.block, 1) != 0; }}},
     .words = {{Section::kMask, 5, say_lists}},
-    .tidy = tidy,
-    .illegal = illegal,
+    .tidy = tidy_selection,
+    .illegal = illegal_selection,
 };
 
 }  // namespace attnfuzz::feature

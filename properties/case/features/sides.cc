@@ -6,7 +6,7 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.sides); };
+constexpr auto kSidesFields = [](auto& c) { return std::tie(c.sides); };
 
 bool is_merge(const Problem& p) { return (p.features & ATTN_FEATURE_MERGE) != 0; }
 
@@ -16,7 +16,7 @@ Problem two_sides(Problem p) {
   return p;
 }
 
-bool step(const DrawContext& context, Case& c) {
+bool mutate_sides(const DrawContext& context, Case& c) {
   if (!is_merge(c.problem)) return false;
   Broadcast none_broadcast;
   mutate_pattern(context, two_sides(c.problem), c.sides, none_broadcast);
@@ -43,7 +43,7 @@ Complaint bad_sides(const Case& c) {
 
 extern constinit const Feature sides = {
     .shrink_toggles = {12,
-                       {{"sides without keys", is_set<kFields>, unset<kFields>,
+                       {{"sides without keys", is_set<kSidesFields>, unset<kSidesFields>,
                          [](Case& to, const Case& from, int choice) {
                            to.sides = from.sides;
                            return form_of(to.sides, choice);
@@ -51,7 +51,7 @@ extern constinit const Feature sides = {
                          Trait::kHidesKeys}}},
     .shrink_integers = {{"the sides' parameter", IntegerKind::kParameter, 1,
                          [](const Case& c) { return c.sides.parameter; },
-                         [](Case& c, int64_t n) { c.sides.parameter = n; }, is_set<kFields>}},
+                         [](Case& c, int64_t n) { c.sides.parameter = n; }, is_set<kSidesFields>}},
     .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
@@ -63,7 +63,7 @@ extern constinit const Feature sides = {
     .draw = none,  // operations/merge/operation.cc makes a merge of a drawn case
     .crossover_groups = none,
     .numbers = none,
-    .mutations = {step},
+    .mutations = {mutate_sides},
     .refusals = none,
     .tags = {{"merge: a side without keys",
               [](const Tiled& x) { return is_merge(x.p) && x.c.sides != Pattern{}; }}},

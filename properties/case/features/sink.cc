@@ -4,14 +4,14 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.problem.sink); };
+constexpr auto kSinkFields = [](auto& c) { return std::tie(c.problem.sink); };
 
 // The share of cases with sinks, for a kernel that knows sinks.
-constexpr int64_t kPercent = 12;
+constexpr int64_t kSinkPercent = 12;
 
-void draw(const DrawContext& context, Case& c) {
+void draw_sink(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
-  if ((context.config.features & ATTN_FEATURE_SINK) == 0 || !rng.percent(kPercent)) return;
+  if ((context.config.features & ATTN_FEATURE_SINK) == 0 || !rng.percent(kSinkPercent)) return;
   Sink& sink = c.problem.sink.emplace();
   sink.dtype = rng.pick<int32_t>({ATTN_F32, ATTN_F32, ATTN_F16, ATTN_BF16});
   sink.kind = rng.weighted<SinkKind>({{5, SinkKind::kZero},
@@ -28,17 +28,17 @@ void draw(const DrawContext& context, Case& c) {
     c.layout[static_cast<size_t>(TensorId::kSink)].row_gap = rng.range(1, 4);
 }
 
-bool step(const DrawContext& context, Case& c) {
+bool mutate_sink(const DrawContext& context, Case& c) {
   if (!c.problem.sink) return false;
   c.problem.sink->kind = static_cast<SinkKind>(context.rng.range(0, kSinkKinds - 1));
   return true;
 }
 
 // Values other than those of the simplest kinds.
-bool has_own_values(const Case& c) {
+bool has_own_sink_values(const Case& c) {
   return c.problem.sink && (c.problem.sink->kind > SinkKind::kAbove || c.problem.sink->seed != 0);
 }
-void take_plain_values(Case& c) {
+void take_plain_sink(Case& c) {
   c.problem.sink->kind = SinkKind::kAbove;
   c.problem.sink->seed = 0;
 }
@@ -57,7 +57,7 @@ void say_sink(const Case& c, Sentence& words) {
 
 extern constinit const Feature sink = {
     .shrink_toggles = {12,
-                       {{"sinks", is_set<kFields>, unset<kFields>,
+                       {{"sinks", is_set<kSinkFields>, unset<kSinkFields>,
                          [](Case& to, const Case& from, int choice) {
                            to.problem.sink = from.problem.sink;
                            if (choice == 0) to.problem.sink = Sink{};
@@ -67,7 +67,7 @@ extern constinit const Feature sink = {
                            if (choice == 3) to.problem.sink->dtype = ATTN_F32, to.problem.sink->seed = 0;
                            return choice < 5;
                          }},
-                        {"the sinks' values", has_own_values, take_plain_values,
+                        {"the sinks' values", has_own_sink_values, take_plain_sink,
                          [](Case& to, const Case& from, int choice) {
                            if (!to.problem.sink) to.problem.sink.emplace();
                            to.problem.sink->kind = from.problem.sink->kind;
@@ -82,7 +82,7 @@ extern constinit const Feature sink = {
                            return choice == 0;
                          }}}},
     .shrink_integers = none,
-    .alternatives = {{"sinks", is_usual<kFields>, {[](Case& c) { c.problem.sink.emplace(); }}}},
+    .alternatives = {{"sinks", is_usual<kSinkFields>, {[](Case& c) { c.problem.sink.emplace(); }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           const auto& sink = c.problem.sink;
@@ -93,10 +93,10 @@ extern constinit const Feature sink = {
           cost.bits(sink->seed);
         },
     .canonical_seeds = none,
-    .draw = {Phase::kLater, draw},
+    .draw = {Phase::kLater, draw_sink},
     .crossover_groups = none,
     .numbers = none,
-    .mutations = {step},
+    .mutations = {mutate_sink},
     .refusals = none,  // a kernel that does not know sinks is never asked for them
     .tags = {{"sinks", [](const Tiled& x) { return x.p.sink.has_value(); }},
              {"sinks of -inf",

@@ -4,16 +4,14 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.problem.slopes); };
+constexpr auto kSlopesFields = [](auto& c) { return std::tie(c.problem.slopes); };
 
 // The share of cases with slopes, for a kernel that knows them.
-constexpr int64_t kPercent = 12;
+constexpr int64_t kSlopesPercent = 12;
 
-bool has_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0; }
-
-void draw(const DrawContext& context, Case& c) {
+void draw_slopes(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
-  if ((context.config.features & ATTN_FEATURE_ALIBI) == 0 || !rng.percent(kPercent)) return;
+  if ((context.config.features & ATTN_FEATURE_ALIBI) == 0 || !rng.percent(kSlopesPercent)) return;
   Slopes& slopes = c.problem.slopes.emplace();
   slopes.kind = rng.weighted<SlopeKind>({{5, SlopeKind::kZero},
                                          {20, SlopeKind::kPowers},
@@ -34,7 +32,7 @@ void draw(const DrawContext& context, Case& c) {
   if (free && rng.percent(50)) c.layout[static_cast<size_t>(TensorId::kSlopes)].row_gap = rng.range(1, 4);
 }
 
-bool step(const DrawContext& context, Case& c) {
+bool mutate_slopes(const DrawContext& context, Case& c) {
   if (!c.problem.slopes) return false;
   Slopes& slopes = *c.problem.slopes;
   if (context.rng.coin()) {
@@ -46,10 +44,10 @@ bool step(const DrawContext& context, Case& c) {
 }
 
 // Values other than those of the simplest kinds.
-bool has_own_values(const Case& c) {
+bool has_own_slopes_values(const Case& c) {
   return c.problem.slopes && (c.problem.slopes->kind > SlopeKind::kPowers || c.problem.slopes->seed != 0);
 }
-void take_plain_values(Case& c) {
+void take_plain_slopes(Case& c) {
   c.problem.slopes->kind = SlopeKind::kPowers;
   c.problem.slopes->seed = 0;
 }
@@ -70,7 +68,7 @@ void say_slopes(const Case& c, Sentence& words) {
 
 extern constinit const Feature slopes = {
     .shrink_toggles = {12,
-                       {{"slopes", is_set<kFields>, unset<kFields>,
+                       {{"slopes", is_set<kSlopesFields>, unset<kSlopesFields>,
                          [](Case& to, const Case& from, int choice) {
                            to.problem.slopes = from.problem.slopes;
                            if (choice == 0) to.problem.slopes = Slopes{};
@@ -78,7 +76,7 @@ extern constinit const Feature slopes = {
                            if (choice == 2) to.problem.slopes->entries = false, to.problem.slopes->seed = 0;
                            return choice < 4;
                          }},
-                        {"the slopes' values", has_own_values, take_plain_values,
+                        {"the slopes' values", has_own_slopes_values, take_plain_slopes,
                          [](Case& to, const Case& from, int choice) {
                            if (!to.problem.slopes) to.problem.slopes.emplace();
                            to.problem.slopes->kind = from.problem.slopes->kind;
@@ -93,7 +91,7 @@ extern constinit const Feature slopes = {
                            return choice == 0;
                          }}}},
     .shrink_integers = none,
-    .alternatives = {{"slopes", is_usual<kFields>, {[](Case& c) { c.problem.slopes.emplace(); }}}},
+    .alternatives = {{"slopes", is_usual<kSlopesFields>, {[](Case& c) { c.problem.slopes.emplace(); }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           const auto& slopes = c.problem.slopes;
@@ -104,10 +102,10 @@ extern constinit const Feature slopes = {
           cost.bits(slopes->seed);
         },
     .canonical_seeds = none,
-    .draw = {Phase::kLater, draw},
+    .draw = {Phase::kLater, draw_slopes},
     .crossover_groups = none,
     .numbers = none,
-    .mutations = {step},
+    .mutations = {mutate_slopes},
     .refusals = none,  // a kernel that does not know slopes is never asked for them
     .tags = {{"slopes", [](const Tiled& x) { return x.p.slopes.has_value(); }},
              {"slopes of each batch entry",

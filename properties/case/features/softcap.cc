@@ -7,7 +7,7 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.problem.softcap); };
+constexpr auto kSoftcapFields = [](auto& c) { return std::tie(c.problem.softcap); };
 
 // From 1/2 to 200, each power of two equally likely. One in four is a value that models use.
 float draw_cap(Rng& rng) {
@@ -19,12 +19,12 @@ float draw_cap(Rng& rng) {
 }  // namespace
 
 extern constinit const Feature softcap = {
-    .shrink_toggles = {12, {value_toggle<kFields, 1.0f>("softcap")}},
+    .shrink_toggles = {12, {value_toggle<kSoftcapFields, 1.0f>("softcap")}},
     .shrink_integers = none,
-    .alternatives = {{"softcap", is_usual<kFields>, {[](Case& c) { c.problem.softcap = 2; }}}},
+    .alternatives = {{"softcap", is_usual<kSoftcapFields>, {[](Case& c) { c.problem.softcap = 2; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
-          cost.count(is_set<kFields>(c));
+          cost.count(is_set<kSoftcapFields>(c));
           cost.at(Rank::kSoftcap).add(c.problem.softcap);
         },
     .canonical_seeds = none,
@@ -32,12 +32,12 @@ extern constinit const Feature softcap = {
              [](const DrawContext& context, Case& c) {
                if (context.rng.percent(10)) c.problem.softcap = draw_cap(context.rng);
              }},
-    .crossover_groups = {{"softcap", 3, take<kFields>}},
+    .crossover_groups = {{"softcap", 3, take<kSoftcapFields>}},
     .numbers = none,
     .mutations = none,
     .refusals = {{"softcap",
                   [](Problem& p) { p.softcap = 1; },
-                  [](Case& c) { unset<kFields>(c); },
+                  [](Case& c) { unset<kSoftcapFields>(c); },
                   {"softcap"},
                   nullptr,
                   Limit::kNoSoftcap}},

@@ -6,27 +6,27 @@
 namespace attnfuzz::feature {
 namespace {
 
-constexpr auto kFields = [](auto& c) { return std::tie(c.problem.num_splits); };
+constexpr auto kSplitsFields = [](auto& c) { return std::tie(c.problem.num_splits); };
 
 }  // namespace
 
 extern constinit const Feature splits = {
     .shrink_toggles = {13,
-                       {{"num_splits", is_set<kFields>, unset<kFields>,
+                       {{"num_splits", is_set<kSplitsFields>, unset<kSplitsFields>,
                          [](Case& to, const Case& from, int choice) {
                            const int64_t n = from.problem.num_splits;
                            to.problem.num_splits = choice == 0 ? std::min<int64_t>(2, n) : n;
                            return choice < 2;
                          },
                          Trait::kOwn, "num_splits"}}},
-    .shrink_integers = {shrink_integer<kFields>("num_splits", IntegerKind::kSplits, 1)},
+    .shrink_integers = {shrink_integer<kSplitsFields>("num_splits", IntegerKind::kSplits, 1)},
     .alternatives = {{"num_splits",
                       [](const Case& c) { return c.problem.num_splits == 0; },
                       {[](Case& c) { c.problem.num_splits = 1; }, [](Case& c) { c.problem.num_splits = 2; },
                        [](Case& c) { c.problem.num_splits = 3; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
-          cost.count(is_set<kFields>(c));
+          cost.count(is_set<kSplitsFields>(c));
           cost.at(Rank::kSplits).distance(c.problem.num_splits, 0);
         },
     .canonical_seeds = [](int64_t, auto& seeds) { seeds.push_back([](Case& c) { c.problem.num_splits = 2; }); },
@@ -37,7 +37,7 @@ extern constinit const Feature splits = {
                const int64_t tiles = c.problem.seq_k / context.tile_k + 1;
                c.problem.num_splits = rng.percent(80) ? rng.range(1, tiles + 1) : tiles + rng.range(1, 40);
              }},
-    .crossover_groups = {{"splits", 5, take<kFields>}},
+    .crossover_groups = {{"splits", 5, take<kSplitsFields>}},
     .numbers =
         [](const DrawContext& context, const Case& c, auto& numbers) {
           const Problem& p = c.problem;

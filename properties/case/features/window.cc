@@ -8,13 +8,13 @@ namespace {
 
 constexpr auto kLeft = [](auto& c) { return std::tie(c.problem.window_left); };
 constexpr auto kRight = [](auto& c) { return std::tie(c.problem.window_right); };
-constexpr auto kFields = [](auto& c) { return std::tie(c.problem.window_left, c.problem.window_right); };
+constexpr auto kWindowFields = [](auto& c) { return std::tie(c.problem.window_left, c.problem.window_right); };
 
 // Windows wider than any sequence, to meet overflow in 32 or 64 bits.
 constexpr int64_t kWidest[] = {(int64_t{1} << 31) - 1, int64_t{1} << 31, int64_t{1} << 62,
                                std::numeric_limits<int64_t>::max()};
 
-int64_t draw_side(Rng& rng, int64_t tile, int64_t seq_k) {
+int64_t draw_window_side(Rng& rng, int64_t tile, int64_t seq_k) {
   // Mostly exactly on a tile's border.
   const int64_t border = tile * rng.range(1, 2) + rng.pick<int64_t>({0, 0, -1, 1});
   return rng.weighted<int64_t>({{25, -1},
@@ -29,7 +29,7 @@ int64_t draw_side(Rng& rng, int64_t tile, int64_t seq_k) {
 bool is_there(const Problem& p) { return p.window_left >= 0 || p.window_right >= 0; }
 
 template <auto kSide>
-constexpr ShrinkToggle side_toggle(const char* name, const char* integer) {
+constexpr ShrinkToggle window_side_toggle(const char* name, const char* integer) {
   return {name,
           [](const Case& c) { return std::get<0>(kSide(c)) >= 0; },
           unset<kSide>,
@@ -59,8 +59,8 @@ std::string side_words(const char* sign, int64_t side) {
 
 extern constinit const Feature window = {
     .shrink_toggles = {9,
-                       {side_toggle<kLeft>("a window to the left", "window_left"),
-                        side_toggle<kRight>("a window to the right", "window_right")}},
+                       {window_side_toggle<kLeft>("a window to the left", "window_left"),
+                        window_side_toggle<kRight>("a window to the right", "window_right")}},
     .shrink_integers = {shrink_integer<kLeft>("window_left", IntegerKind::kWindow, 0),
                         shrink_integer<kRight>("window_right", IntegerKind::kWindow, 0)},
     .alternatives = none,
@@ -79,7 +79,7 @@ extern constinit const Feature window = {
           for (const int32_t align : {ATTN_TOP_LEFT, ATTN_BOTTOM_RIGHT}) {
             for (const auto& [left, right] : {std::pair{0, -1}, {1, -1}, {2, -1}, {-1, 0}}) {
               seeds.push_back([=](Case& c) {
-                kFields(c) = std::make_tuple(left, right);
+                kWindowFields(c) = std::make_tuple(left, right);
                 c.problem.align = align;
               });
             }
@@ -88,10 +88,10 @@ extern constinit const Feature window = {
     .draw = {Phase::kVisibility,
              [](const DrawContext& context, Case& c) {
                if (!context.rng.percent(17)) return;
-               c.problem.window_left = draw_side(context.rng, context.tile_k, c.problem.seq_k);
-               c.problem.window_right = draw_side(context.rng, context.tile_k, c.problem.seq_k);
+               c.problem.window_left = draw_window_side(context.rng, context.tile_k, c.problem.seq_k);
+               c.problem.window_right = draw_window_side(context.rng, context.tile_k, c.problem.seq_k);
              }},
-    .crossover_groups = {{"window", 4, take<kFields>}},
+    .crossover_groups = {{"window", 4, take<kWindowFields>}},
     .numbers =
         [](const DrawContext& context, const Case& c, auto& numbers) {
           number_of<kLeft>(context, c, numbers);
@@ -100,7 +100,7 @@ extern constinit const Feature window = {
     .mutations = none,
     .refusals = {{"windows",
                   [](Problem& p) { p.window_left = 1; },
-                  [](Case& c) { unset<kFields>(c); },
+                  [](Case& c) { unset<kWindowFields>(c); },
                   {"window_wide"},
                   "dead rows",
                   Limit::kNoWindow}},

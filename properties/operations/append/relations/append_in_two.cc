@@ -17,7 +17,7 @@ namespace attnfuzz::relations {
 namespace {
 
 // A value planted in a new row belongs to another row of another call.
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_append_in_two(Case& c, const KernelInfo&, std::string*) {
   std::erase_if(c.planted,
                 [](const Planted& x) { return x.tensor == TensorId::kKNew || x.tensor == TensorId::kVNew; });
   return true;
@@ -72,7 +72,7 @@ bool same_pages(const Case& whole, const Case& part) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_append_in_two(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const Case first = part_of(base->c, true), rest = part_of(base->c, false);
@@ -87,8 +87,8 @@ void check(Trial& trial) {
 
 extern const Property append_in_two = {"append_in_two",
                                        "new rows appended in two calls leave the cache that one call leaves",
-                                       adapt,
-                                       check,
+                                       adapt_append_in_two,
+                                       check_append_in_two,
                                        /*needs_stages=*/false,
                                        /*asks_target=*/true,
                                        /*compares=*/false,

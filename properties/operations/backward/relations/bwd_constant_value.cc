@@ -11,7 +11,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_bwd_constant_value(Case& c, const KernelInfo&, std::string*) {
   ask_for_the_usual(c);
   drop_planted(c, TensorId::kV);
   drop_non_finite(c);
@@ -38,7 +38,7 @@ bool o_is_the_value(const Trial& trial, const Run& run) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_bwd_constant_value(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   if (base->c.problem.seq_k == 0) return;
@@ -61,8 +61,8 @@ void check(Trial& trial) {
 
 extern const Property bwd_constant_value = {"bwd_constant_value",
                                             "equal values give no gradient of Q and K",
-                                            adapt,
-                                            check,
+                                            adapt_bwd_constant_value,
+                                            check_bwd_constant_value,
                                             /*needs_stages=*/false,
                                             /*asks_target=*/true,
                                             /*compares=*/false,

@@ -8,7 +8,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_bwd_future(Case& c, const KernelInfo&, std::string*) {
   ask_for_the_usual(c);
   drop_non_finite(c);  // if a kernel does not isolate hidden values, infinity times 0 is NaN
   c.once.q = {};
@@ -58,7 +58,7 @@ bool kept(const Case& c, int64_t b, const std::vector<int64_t>& queries, const W
   return true;
 }
 
-void check(Trial& trial) {
+void check_bwd_future(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const Problem& p = base->c.problem;
@@ -95,8 +95,8 @@ void check(Trial& trial) {
 extern const Property bwd_future = {
     "bwd_future",
     "queries that do not see a key do not matter to its gradients, to the last bit",
-    adapt,
-    check,
+    adapt_bwd_future,
+    check_bwd_future,
     /*needs_stages=*/false,
     /*asks_target=*/false,
     /*compares=*/true,

@@ -6,7 +6,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_bwd_linear(Case& c, const KernelInfo&, std::string*) {
   drop_planted(c, TensorId::kDout);
   take_no_dlse(c);
   drop_non_finite(c);
@@ -34,7 +34,7 @@ Case with(const Case& base, std::initializer_list<Planted> values) {
   return c;
 }
 
-void check(Trial& trial) {
+void check_bwd_linear(Trial& trial) {
   const Problem& p = trial.base().problem;
   if (p.batch < 1 || p.heads_q < 1 || p.seq_q < 1 || (p.seq_q == 1 && p.dim_v == 1))
     return void(trial.run(trial.base()));
@@ -67,8 +67,8 @@ void check(Trial& trial) {
 
 extern const Property bwd_linear = {"bwd_linear",
                                     "gradients are linear in dO",
-                                    adapt,
-                                    check,
+                                    adapt_bwd_linear,
+                                    check_bwd_linear,
                                     /*needs_stages=*/false,
                                     /*asks_target=*/false,
                                     /*compares=*/true,

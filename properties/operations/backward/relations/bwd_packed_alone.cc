@@ -8,7 +8,7 @@ namespace attnfuzz::relations {
 namespace {
 
 // dbias and dsink are sums over entries, and a bias is as wide as the longest entry.
-bool adapt(Case& c, const KernelInfo& kernel, std::string* why) {
+bool adapt_bwd_packed_alone(Case& c, const KernelInfo& kernel, std::string* why) {
   c.problem.features &= ~ATTN_FEATURE_DBIAS;
   tidy(c);
   return pack(c, kernel, why);
@@ -38,7 +38,7 @@ bool keys_agree(Trial& trial, const Run& base, int64_t b, const Run& alone, cons
   return true;
 }
 
-void check(Trial& trial) {
+void check_bwd_packed_alone(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const Problem& p = base->c.problem;
@@ -57,8 +57,8 @@ void check(Trial& trial) {
 
 extern const Property bwd_packed_alone = {.name = "bwd_packed_alone",
                                           .statement = "a packed batch entry has the gradients that it has alone",
-                                          .adapt = adapt,
-                                          .check = check,
+                                          .adapt = adapt_bwd_packed_alone,
+                                          .check = check_bwd_packed_alone,
                                           .compares = true,
                                           .operation = &operations::backward,
                                           .features = ATTN_FEATURE_RAGGED,

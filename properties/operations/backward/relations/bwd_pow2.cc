@@ -5,10 +5,10 @@
 namespace attnfuzz::relations {
 namespace {
 
-constexpr int kPower = 1;
+constexpr int kBwdPow2Power = 1;
 
 // Values that stay far from the ends of every format.
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_bwd_pow2(Case& c, const KernelInfo&, std::string*) {
   drop_planted(c, TensorId::kDout);
   take_no_dlse(c);
   drop_non_finite(c);
@@ -19,11 +19,11 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_bwd_pow2(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case other = variant_of(base->c);
-  other.dout.exponent += kPower;
+  other.dout.exponent += kBwdPow2Power;
   constexpr const char* kWhat = "dO times 2";
   const Run* run = trial.run(other, kWhat);
   if (!run) return;
@@ -55,8 +55,8 @@ void check(Trial& trial) {
 
 extern const Property bwd_pow2 = {"bwd_pow2",
                                   "dO times 2^k gives gradients times 2^k, bit for bit",
-                                  adapt,
-                                  check,
+                                  adapt_bwd_pow2,
+                                  check_bwd_pow2,
                                   /*needs_stages=*/false,
                                   /*asks_target=*/false,
                                   /*compares=*/true,

@@ -6,7 +6,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_bwd_row(Case& c, const KernelInfo&, std::string*) {
   ask_for_the_usual(c);
   drop_planted(c, TensorId::kDout);
   drop_non_finite(c);
@@ -24,7 +24,7 @@ Row chosen(const Case& c) {
   return {one_of(3, p.batch), one_of(4, p.heads_q), i};
 }
 
-void check(Trial& trial) {
+void check_bwd_row(Trial& trial) {
   const Case& base = trial.base();
   const Problem& p = base.problem;
   if (p.batch < 1 || p.heads_q < 1 || p.seq_q < 1) return void(trial.run(base));
@@ -61,8 +61,8 @@ void check(Trial& trial) {
 
 extern const Property bwd_row = {"bwd_row",
                                  "a gradient in one query reaches that query and the keys that it sees",
-                                 adapt,
-                                 check,
+                                 adapt_bwd_row,
+                                 check_bwd_row,
                                  /*needs_stages=*/false,
                                  /*asks_target=*/false,
                                  /*compares=*/false,

@@ -4,7 +4,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_bwd_zero(Case& c, const KernelInfo&, std::string*) {
   drop_planted(c, TensorId::kDout);
   take_no_dlse(c);
   drop_non_finite(c);
@@ -12,7 +12,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_bwd_zero(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   for (const Expected& due : base->reference.outputs) {
@@ -31,8 +31,8 @@ void check(Trial& trial) {
 
 extern const Property bwd_zero = {"bwd_zero",
                                   "a gradient of 0 gives gradients of 0",
-                                  adapt,
-                                  check,
+                                  adapt_bwd_zero,
+                                  check_bwd_zero,
                                   /*needs_stages=*/false,
                                   /*asks_target=*/false,
                                   /*compares=*/false,

@@ -10,7 +10,7 @@ extern const Operation copy_pages;
 namespace attnfuzz::relations {
 namespace {
 
-void check(Trial& trial) {
+void check_copies_reversed(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base || base->c.copies.size() < 2) return;
   Case other = variant_of(base->c);
@@ -23,7 +23,7 @@ void check(Trial& trial) {
 extern const Property copies_reversed = {"copies_reversed",
                                          "the order of the pairs of a copy of pages does not matter",
                                          any_case,
-                                         check,
+                                         check_copies_reversed,
                                          /*needs_stages=*/false,
                                          /*asks_target=*/false,
                                          /*compares=*/false,

@@ -7,7 +7,7 @@ namespace attnfuzz::relations {
 namespace {
 
 // The most values that are planted to give the bias its numbers.
-constexpr int64_t kMostPlanted = 8192;
+constexpr int64_t kMostAlibiAsBiasPlanted = 8192;
 
 // Slopes of few bits: the product with a distance is a number of fp32, so both problems have the same results.
 SlopeKind of_few_bits(SlopeKind kind) {
@@ -15,13 +15,13 @@ SlopeKind of_few_bits(SlopeKind kind) {
                                                                                                 : SlopeKind::kPowers;
 }
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_alibi_as_bias(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (!p.slopes) p.slopes = Slopes{.kind = SlopeKind::kMixed, .entries = p.batch > 1, .seed = c.k.seed % 65536};
   p.slopes->kind = of_few_bits(p.slopes->kind);
   p.bias.reset();
   c.planted.clear();
-  keep_few_pairs(c, kMostPlanted);
+  keep_few_pairs(c, kMostAlibiAsBiasPlanted);
   return true;
 }
 
@@ -48,7 +48,7 @@ Case with_bias(const Case& base) {
   return c;
 }
 
-void check(Trial& trial) {
+void check_alibi_as_bias(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base || base->reference.rows == 0) return;
   if (const Run* run = trial.run(with_bias(base->c), "the slopes as a bias"))
@@ -59,8 +59,8 @@ void check(Trial& trial) {
 
 extern const Property alibi_as_bias = {"alibi_as_bias",
                                        "slopes are a bias of -slope * distance",
-                                       adapt,
-                                       check,
+                                       adapt_alibi_as_bias,
+                                       check_alibi_as_bias,
                                        /*needs_stages=*/false,
                                        /*asks_target=*/false,
                                        /*compares=*/true,

@@ -4,12 +4,12 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_alibi_none(Case& c, const KernelInfo&, std::string*) {
   c.problem.slopes = Slopes{};
   return true;
 }
 
-void check(Trial& trial) {
+void check_alibi_none(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case other = variant_of(base->c);
@@ -21,8 +21,8 @@ void check(Trial& trial) {
 
 extern const Property alibi_none = {"alibi_none",
                                     "slopes of 0 change nothing",
-                                    adapt,
-                                    check,
+                                    adapt_alibi_none,
+                                    check_alibi_none,
                                     /*needs_stages=*/false,
                                     /*asks_target=*/false,
                                     /*compares=*/true,

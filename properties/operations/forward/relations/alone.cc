@@ -6,7 +6,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_alone(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (p.batch != 1 || p.heads_q != 1) return true;
   p.batch = 2;
@@ -31,7 +31,7 @@ Case only(const Case& base, int64_t b, int64_t h) {
   return c;
 }
 
-void check(Trial& trial) {
+void check_alone(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const Problem& p = base->c.problem;
@@ -56,8 +56,8 @@ void check(Trial& trial) {
 
 extern const Property alone = {.name = "alone",
                                .statement = "one batch entry and one head computed alone give the same rows",
-                               .adapt = adapt,
-                               .check = check,
+                               .adapt = adapt_alone,
+                               .check = check_alone,
                                .kv8 = true,
                                .key_blocks = true};
 

@@ -4,7 +4,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_bias_shift(Case& c, const KernelInfo&, std::string*) {
   drop_sinks(c);
   Problem& p = c.problem;
   if (!p.bias) p.bias = Bias{};
@@ -13,7 +13,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_bias_shift(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case other = variant_of(base->c);
@@ -33,6 +33,6 @@ void check(Trial& trial) {
 }  // namespace
 
 extern const Property bias_shift = {
-    "bias_shift", "a bias constant over each row moves the LSE by that constant and leaves O", adapt, check};
+    "bias_shift", "a bias constant over each row moves the LSE by that constant and leaves O", adapt_bias_shift, check_bias_shift};
 
 }  // namespace attnfuzz::relations

@@ -24,7 +24,7 @@ int32_t arithmetic_of(const Case& c, const KernelInfo& kernel) {
   return is_proven(arithmetic) ? arithmetic : ATTN_ARITHMETIC_ANY;
 }
 
-bool adapt(Case& c, const KernelInfo& kernel, std::string* why) {
+bool adapt_bit_exact(Case& c, const KernelInfo& kernel, std::string* why) {
   if (arithmetic_of(c, kernel) == ATTN_ARITHMETIC_ANY) {
     *why = "speaks of cases in a device's arithmetic: --arithmetic device:h200, or that GPU";
     return false;
@@ -91,7 +91,7 @@ struct Differences {
   }
 };
 
-void check(Trial& trial) {
+void check_bit_exact(Trial& trial) {
   const Run* run = trial.run(trial.base());
   if (!run) return;
   const LaidOut& laid = trial.laid_out()->laid;
@@ -123,8 +123,8 @@ void check(Trial& trial) {
 extern const Property bit_exact = {
     .name = "bit_exact",
     .statement = "O and LSE have the bits that the plan comes to in the device's arithmetic",
-    .adapt = adapt,
-    .check = check,
+    .adapt = adapt_bit_exact,
+    .check = check_bit_exact,
     .asks_target = true,
     .packed = true,
     .key_blocks = true};

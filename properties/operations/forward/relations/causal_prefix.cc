@@ -7,7 +7,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_causal_prefix(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   p.causal = true;
   p.align = ATTN_TOP_LEFT;
@@ -30,7 +30,7 @@ Case prefix(const Case& base, int64_t keys) {
   return c;
 }
 
-void check(Trial& trial) {
+void check_causal_prefix(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const Problem& p = base->c.problem;
@@ -56,6 +56,6 @@ void check(Trial& trial) {
 }  // namespace
 
 extern const Property causal_prefix = {
-    "causal_prefix", "a causal row t equals the non-causal result on the first t + 1 keys", adapt, check};
+    "causal_prefix", "a causal row t equals the non-causal result on the first t + 1 keys", adapt_causal_prefix, check_causal_prefix};
 
 }  // namespace attnfuzz::relations

@@ -6,7 +6,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_constant_value(Case& c, const KernelInfo&, std::string*) {
   store_v_apart(c);
   drop_sinks(c);
   c.v.kind = FillKind::kConstant;
@@ -14,7 +14,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_constant_value(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   if (base->c.problem.batch == 0 || base->c.problem.seq_k == 0) return;
@@ -34,6 +34,6 @@ void check(Trial& trial) {
 }  // namespace
 
 extern const Property constant_value = {
-    "constant_value", "if V is constant, every row that sees a key gives that constant", adapt, check};
+    "constant_value", "if V is constant, every row that sees a key gives that constant", adapt_constant_value, check_constant_value};
 
 }  // namespace attnfuzz::relations

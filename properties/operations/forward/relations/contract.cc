@@ -103,7 +103,7 @@ std::vector<Nonsense> nonsense_pointers() {
 }
 
 // Gives the kernel something to compute, so that it cannot return before it has looked at the problem.
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_contract(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (p.batch == 0) p.batch = 1;
   if (p.seq_q == 0) p.seq_q = 1;
@@ -335,7 +335,7 @@ void ask(Trial& trial) {
   refuses_nonsense(trial, sense) && counts_in_64_bits(trial, sense) && tells_variants_apart(trial, sense);
 }
 
-void check(Trial& trial) {
+void check_contract(Trial& trial) {
   if (trial.run(trial.base())) return;
   // The contract asks for nothing more than a refusal with a reason.
   Verdict& v = trial.verdict();
@@ -346,8 +346,8 @@ void check(Trial& trial) {
 
 extern const Property contract = {"contract",
                                   "any problem is refused with a reason before launch, or answered right",
-                                  adapt,
-                                  check,
+                                  adapt_contract,
+                                  check_contract,
                                   /*needs_stages=*/false,
                                   /*asks_target=*/false,
                                   /*compares=*/false,

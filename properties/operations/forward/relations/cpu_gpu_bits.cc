@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kReruns = 2;
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_cpu_gpu_bits(Case& c, const KernelInfo&, std::string*) {
   c.calls = {Call{}};  // each call is compared with the first
   return true;
 }
@@ -58,7 +58,7 @@ std::optional<Outputs> outputs_there(Trial& trial, const Run& run, Target& peer)
   return std::nullopt;
 }
 
-void check(Trial& trial) {
+void check_cpu_gpu_bits(Trial& trial) {
   const Run* run = trial.run(trial.base());
   if (!run) return;
   Target* const peer = trial.target().peer ? trial.target().peer->get() : nullptr;
@@ -95,8 +95,8 @@ void check(Trial& trial) {
 extern const Property cpu_gpu_bits = {
     "cpu_gpu_bits",
     "O and LSE have the bits that the same source has on the executor, in the arithmetic of this GPU",
-    adapt,
-    check,
+    adapt_cpu_gpu_bits,
+    check_cpu_gpu_bits,
     /*needs_stages=*/false,
     /*asks_target=*/true};
 

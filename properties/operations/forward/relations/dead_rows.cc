@@ -6,7 +6,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_dead_rows(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   // A NaN that leaks may leak elsewhere once rows are dead.
   drop_non_finite(c);
@@ -23,7 +23,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_dead_rows(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case other = variant_of(base->c);
@@ -54,8 +54,8 @@ void check(Trial& trial) {
 extern const Property dead_rows = {
     .name = "dead_rows",
     .statement = "rows made dead give exactly 0 and -inf, and leave the others as they were",
-    .adapt = adapt,
-    .check = check,
+    .adapt = adapt_dead_rows,
+    .check = check_dead_rows,
     .kv8 = true};
 
 }  // namespace attnfuzz::relations

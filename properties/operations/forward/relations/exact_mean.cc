@@ -8,7 +8,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_exact_mean(Case& c, const KernelInfo&, std::string*) {
   store_v_apart(c);
   drop_sinks(c);
   drop_slopes(c);
@@ -23,7 +23,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_exact_mean(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const Case& c = base->c;
@@ -55,6 +55,6 @@ void check(Trial& trial) {
 }  // namespace
 
 extern const Property exact_mean = {"exact_mean", "with Q = 0 O is the mean of the visible V, and LSE = ln n",
-                                    adapt, check};
+                                    adapt_exact_mean, check_exact_mean};
 
 }  // namespace attnfuzz::relations

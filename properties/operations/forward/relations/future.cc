@@ -27,7 +27,7 @@ bool some_hidden(const Problem& p) {
   return false;
 }
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_future(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   c.once = {};         // a value planted for one entry must not appear in another
   drop_non_finite(c);  // if a kernel does not isolate masked values, infinity times 0 is NaN
@@ -79,7 +79,7 @@ Case other_numbers(const Case& base) {
   return c;
 }
 
-void check(Trial& trial) {
+void check_future(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const Run* run = trial.run(other_numbers(base->c), "other numbers in hidden keys");
@@ -95,6 +95,6 @@ void check(Trial& trial) {
 }  // namespace
 
 extern const Property future = {"future", "keys and values that no row may see do not matter, to the last bit",
-                                adapt, check};
+                                adapt_future, check_future};
 
 }  // namespace attnfuzz::relations

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kFew = 8;
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_gqa(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   const int64_t group = p.heads_kv > 0 ? p.heads_q / p.heads_kv : 0;
   if (group > 1 && p.heads_kv > 1) return true;
@@ -19,7 +19,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_gqa(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case other = variant_of(base->c);
@@ -45,8 +45,8 @@ void check(Trial& trial) {
 extern const Property gqa = {
     .name = "gqa",
     .statement = "grouped-query attention equals multi-head attention with K and V heads repeated",
-    .adapt = adapt,
-    .check = check,
+    .adapt = adapt_gqa,
+    .check = check_gqa,
     .kv8 = true,
     .key_blocks = true};
 

@@ -9,7 +9,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-void check(Trial& trial) {
+void check_hull(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const Case& c = base->c;
@@ -45,7 +45,7 @@ void check(Trial& trial) {
 extern const Property hull = {.name = "hull",
                               .statement = "every element of O lies in the hull of the visible values of its column",
                               .adapt = any_case,
-                              .check = check,
+                              .check = check_hull,
                               .kv8 = true,
                               .key_blocks = true};
 

@@ -17,7 +17,7 @@ uint64_t interval(const Case& c, uint64_t salt) {
   return static_cast<uint64_t>(lengths[choice(c, salt) % std::size(lengths)]);
 }
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_interval_weight(Case& c, const KernelInfo&, std::string*) {
   store_v_apart(c);
   drop_sinks(c);
   drop_planted(c, TensorId::kV);
@@ -29,7 +29,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_interval_weight(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base || base->c.problem.batch == 0 || base->c.problem.seq_k == 0) return;
   const Expected& o = base->reference[TensorId::kO];
@@ -53,6 +53,6 @@ void check(Trial& trial) {
 }  // namespace
 
 extern const Property interval_weight = {
-    "interval_weight", "each interval of keys has its weight in O, and all weights sum to one", adapt, check};
+    "interval_weight", "each interval of keys has its weight in O, and all weights sum to one", adapt_interval_weight, check_interval_weight};
 
 }  // namespace attnfuzz::relations

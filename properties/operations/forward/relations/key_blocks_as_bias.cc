@@ -9,9 +9,9 @@ namespace attnfuzz::relations {
 namespace {
 
 // The most values that are planted in the bias.
-constexpr int64_t kMostPlanted = 2048;
+constexpr int64_t kMostKeyBlocksAsBiasPlanted = 2048;
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_key_blocks_as_bias(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (!has_key_blocks(p)) {
     p.slopes.reset();
@@ -21,7 +21,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   }
   p.bias.reset();
   drop_planted(c, TensorId::kBias);
-  keep_few_pairs(c, kMostPlanted);
+  keep_few_pairs(c, kMostKeyBlocksAsBiasPlanted);
   tidy(c);  // values may be planted in rows that are gone
   return true;
 }
@@ -35,7 +35,7 @@ bool sees_block(const Problem& p, int64_t length, int64_t diagonal, int64_t j) {
          (p.window_right < 0 || last - diagonal <= p.window_right);
 }
 
-Case with_bias(const Case& base) {
+Case with_bias_of_blocks(const Case& base) {
   Case c = variant_of(base);
   const Problem& p = base.problem;
   const uint32_t hidden = bits_of(ATTN_F32, -std::numeric_limits<float>::infinity());
@@ -58,10 +58,10 @@ Case with_bias(const Case& base) {
   return c;
 }
 
-void check(Trial& trial) {
+void check_key_blocks_as_bias(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base || base->reference.rows == 0) return;
-  if (const Run* run = trial.run(with_bias(base->c), "the keys that are hidden by a bias"))
+  if (const Run* run = trial.run(with_bias_of_blocks(base->c), "the keys that are hidden by a bias"))
     trial.all_within(*base, *run, "keys of blocks against a bias that hides keys");
 }
 
@@ -70,8 +70,8 @@ void check(Trial& trial) {
 extern const Property key_blocks_as_bias = {
     .name = "key_blocks_as_bias",
     .statement = "keys that stand for blocks give what a bias gives that hides blocks which are not seen whole",
-    .adapt = adapt,
-    .check = check,
+    .adapt = adapt_key_blocks_as_bias,
+    .check = check_key_blocks_as_bias,
     .features = ATTN_FEATURE_KEY_STEP,
     .kv8 = true,
     .key_blocks = true};

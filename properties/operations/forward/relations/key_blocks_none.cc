@@ -5,7 +5,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_key_blocks_none(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (p.key_step != 1 || p.key_offset != 0) give_up_key_blocks(c);
   p.slopes.reset();
@@ -14,7 +14,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_key_blocks_none(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case other = variant_of(base->c);
@@ -28,8 +28,8 @@ void check(Trial& trial) {
 extern const Property key_blocks_none = {
     .name = "key_blocks_none",
     .statement = "keys that stand for blocks of one key each stand for themselves",
-    .adapt = adapt,
-    .check = check,
+    .adapt = adapt_key_blocks_none,
+    .check = check_key_blocks_none,
     .features = ATTN_FEATURE_KEY_STEP,
     .packed = true,
     .kv8 = true,

@@ -5,7 +5,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_key_shift(Case& c, const KernelInfo&, std::string*) {
   store_v_apart(c);
   drop_sinks(c);
   if (c.k.kind != FillKind::kSmallInt || c.k.exponent != 0)
@@ -15,7 +15,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_key_shift(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case other = variant_of(base->c);
@@ -44,7 +44,7 @@ void check(Trial& trial) {
 
 }  // namespace
 
-extern const Property key_shift = {"key_shift", "K + u leaves O and moves the LSE by scale * q.u", adapt,
-                                   check};
+extern const Property key_shift = {"key_shift", "K + u leaves O and moves the LSE by scale * q.u", adapt_key_shift,
+                                   check_key_shift};
 
 }  // namespace attnfuzz::relations

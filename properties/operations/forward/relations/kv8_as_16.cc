@@ -18,7 +18,7 @@ void keep_small(Fill& fill) {
   fill.exponent = std::clamp(fill.exponent, -2, 2);
 }
 
-bool adapt(Case& c, const KernelInfo&, std::string* why) {
+bool adapt_kv8_as_16(Case& c, const KernelInfo&, std::string* why) {
   Problem& p = c.problem;
   if (p.latent || p.dtype == ATTN_F32) {
     *why = "it has a latent V or is in fp32";
@@ -72,7 +72,7 @@ Case in_16_bits(const Case& base) {
   return c;
 }
 
-void check(Trial& trial) {
+void check_kv8_as_16(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   if (const Run* run = trial.run(in_16_bits(base->c), "the same numbers in 16 bits"))
@@ -83,8 +83,8 @@ void check(Trial& trial) {
 
 extern const Property kv8_as_16 = {.name = "kv8_as_16",
                                    .statement = "K and V of 8 bits give what the same numbers give in 16 bits",
-                                   .adapt = adapt,
-                                   .check = check,
+                                   .adapt = adapt_kv8_as_16,
+                                   .check = check_kv8_as_16,
                                    .features = ATTN_FEATURE_KV8,
                                    .kv8 = true};
 

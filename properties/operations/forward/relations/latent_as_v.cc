@@ -5,7 +5,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_latent_as_v(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (!p.latent) {
     p.latent = true;
@@ -20,7 +20,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_latent_as_v(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case other = variant_of(base->c);
@@ -34,8 +34,8 @@ void check(Trial& trial) {
 
 extern const Property latent_as_v = {"latent_as_v",
                                      "V in K's first columns gives what V stored apart gives",
-                                     adapt,
-                                     check,
+                                     adapt_latent_as_v,
+                                     check_latent_as_v,
                                      /*needs_stages=*/false,
                                      /*asks_target=*/false,
                                      /*compares=*/true,

@@ -44,7 +44,7 @@ Case odd_view_of(const Case& dense) {
   return c;
 }
 
-void check(Trial& trial) {
+void check_layout(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case dense = variant_of(base->c);
@@ -82,7 +82,7 @@ void check(Trial& trial) {
 extern const Property layout = {"layout",
                                 "another memory layout of the same values gives the same result",
                                 any_case,
-                                check,
+                                check_layout,
                                 /*needs_stages=*/false,
                                 /*asks_target=*/false,
                                 /*compares=*/true,

@@ -8,7 +8,7 @@ namespace attnfuzz::relations {
 namespace {
 
 // Puts at least one length at an end, from where it can move further out.
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_lengths_clamped(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (!p.key_lengths) p.key_lengths.emplace(static_cast<size_t>(p.batch), p.seq_k);
   for (const int64_t length : *p.key_lengths) {
@@ -39,7 +39,7 @@ Case beyond(const Case& base, int64_t low, int64_t high) {
   return c;
 }
 
-void check(Trial& trial) {
+void check_lengths_clamped(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const auto [least, most] = limits(base->c.problem.index_dtype);
@@ -57,6 +57,6 @@ void check(Trial& trial) {
 }  // namespace
 
 extern const Property lengths_clamped = {
-    "lengths_clamped", "a key length outside 0..seq_k counts as the nearer end", adapt, check};
+    "lengths_clamped", "a key length outside 0..seq_k counts as the nearer end", adapt_lengths_clamped, check_lengths_clamped};
 
 }  // namespace attnfuzz::relations

@@ -7,7 +7,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_linear_value(Case& c, const KernelInfo&, std::string*) {
   store_v_apart(c);
   if (c.v.kind != FillKind::kSmallInt || c.v.exponent != 0)
     c.v = Fill{.kind = FillKind::kSmallInt, .seed = c.v.seed};
@@ -15,7 +15,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_linear_value(Trial& trial) {
   const Run* first = trial.run(trial.base());
   if (!first) return;
   Case other = variant_of(first->c);
@@ -47,6 +47,6 @@ void check(Trial& trial) {
 }  // namespace
 
 extern const Property linear_value = {"linear_value", "O(V1) + O(V2) = O(V1 + V2) within the three bounds",
-                                      adapt, check};
+                                      adapt_linear_value, check_linear_value};
 
 }  // namespace attnfuzz::relations

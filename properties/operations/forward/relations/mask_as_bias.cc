@@ -5,7 +5,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_mask_as_bias(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (!p.mask) {
     // The mask takes over what the bias hides.
@@ -23,7 +23,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_mask_as_bias(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case other = variant_of(base->c);
@@ -41,8 +41,8 @@ void check(Trial& trial) {
 
 extern const Property mask_as_bias = {.name = "mask_as_bias",
                                       .statement = "a boolean mask equals a bias that is -inf where the mask hides",
-                                      .adapt = adapt,
-                                      .check = check,
+                                      .adapt = adapt_mask_as_bias,
+                                      .check = check_mask_as_bias,
                                       .packed = true,
                                       .kv8 = true,
                                       .key_blocks = true};

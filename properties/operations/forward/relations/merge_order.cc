@@ -80,7 +80,7 @@ bool same_result(Trial& trial, const Execution& prepared, const Reduced& a, cons
   return true;
 }
 
-void check(Trial& trial) {
+void check_merge_order(Trial& trial) {
   if (!trial.run(trial.base())) return;
   Execution* prepared = trial.prepare(variant_of(trial.base()), "reduction");
   if (!prepared) return;
@@ -98,7 +98,7 @@ void check(Trial& trial) {
 }
 
 // A single split merges nothing.
-bool adapt(Case& c, const KernelInfo& kernel, std::string* why) {
+bool adapt_merge_order(Case& c, const KernelInfo& kernel, std::string* why) {
   if (!staged_case(c, kernel, why)) return false;
   if (c.problem.num_splits < 2) c.problem.num_splits = 4;
   return true;
@@ -107,7 +107,7 @@ bool adapt(Case& c, const KernelInfo& kernel, std::string* why) {
 }  // namespace
 
 extern const Property merge_order = {
-    "merge_order",         "the reduction does not depend on the order or grouping of splits", adapt, check,
+    "merge_order",         "the reduction does not depend on the order or grouping of splits", adapt_merge_order, check_merge_order,
     /*needs_stages=*/true,
     /*asks_target=*/true,
     /*compares=*/true,

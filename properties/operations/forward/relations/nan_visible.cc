@@ -9,7 +9,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_nan_visible(Case& c, const KernelInfo&, std::string*) {
   store_v_apart(c);
   Problem& p = c.problem;
   c.once = {};  // a value planted for one entry must not appear in another
@@ -26,7 +26,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_nan_visible(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const Problem& p = base->c.problem;
@@ -72,8 +72,8 @@ void check(Trial& trial) {
 extern const Property nan_visible = {
     "nan_visible",
     "a NaN in one visible value comes out in the rows that see it and nowhere else",
-    adapt,
-    check,
+    adapt_nan_visible,
+    check_nan_visible,
     /*needs_stages=*/false,
     /*asks_target=*/false,
     /*compares=*/false,

@@ -7,7 +7,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-void check(Trial& trial) {
+void check_packed_alone(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const Problem& p = base->c.problem;
@@ -30,7 +30,7 @@ void check(Trial& trial) {
 extern const Property packed_alone = {.name = "packed_alone",
                                        .statement = "a packed batch entry gives what it gives alone in a dense call",
                                        .adapt = pack,
-                                       .check = check,
+                                       .check = check_packed_alone,
                                        .features = ATTN_FEATURE_RAGGED,
                                        .packed = true,
                                        .kv8 = true,

@@ -26,7 +26,7 @@ Case longer(const Case& base) {
   return c;
 }
 
-void check(Trial& trial) {
+void check_packed_slack(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const auto holds = [&](const Case& variant, const char* name) {
@@ -46,7 +46,7 @@ void check(Trial& trial) {
 extern const Property packed_slack = {.name = "packed_slack",
                                        .statement = "rows of no batch entry and a larger longest length change nothing",
                                        .adapt = pack,
-                                       .check = check,
+                                       .check = check_packed_slack,
                                        .features = ATTN_FEATURE_RAGGED,
                                        .packed = true,
                                        .kv8 = true,

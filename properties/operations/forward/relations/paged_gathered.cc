@@ -15,7 +15,7 @@ Case gathered(const Case& base) {
   return c;
 }
 
-void check(Trial& trial) {
+void check_paged_gathered(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base || base->c.problem.heads_q == 0) return;
   constexpr const char* kName = "the keys of the pages in a dense tensor";
@@ -27,7 +27,7 @@ void check(Trial& trial) {
 extern const Property paged_gathered = {.name = "paged_gathered",
                                         .statement = "keys in pages give what they give in a dense tensor",
                                         .adapt = put_in_pages,
-                                        .check = check,
+                                        .check = check_paged_gathered,
                                         .features = ATTN_FEATURE_PAGED,
                                         .packed = true,
                                         .kv8 = true,

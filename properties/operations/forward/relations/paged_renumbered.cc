@@ -35,7 +35,7 @@ Case by_other_dimension(const Case& base) {
   return c;
 }
 
-void check(Trial& trial) {
+void check_paged_renumbered(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base || base->c.problem.heads_q == 0) return;
   const auto holds = [&](const Case& variant, const char* name) {
@@ -52,7 +52,7 @@ extern const Property paged_renumbered = {
     .name = "paged_renumbered",
     .statement = "the order of pages, of heads and slots in them, and memory without a key change nothing",
     .adapt = put_in_pages,
-    .check = check,
+    .check = check_paged_renumbered,
     .features = ATTN_FEATURE_PAGED,
     .packed = true,
     .kv8 = true,

@@ -6,7 +6,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_permute_batch(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (p.batch > 1) return true;
   if (p.key_lengths) p.key_lengths->resize(2, p.seq_k);
@@ -15,7 +15,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_permute_batch(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const Problem& p = base->c.problem;
@@ -38,8 +38,8 @@ void check(Trial& trial) {
 extern const Property permute_batch = {
     .name = "permute_batch",
     .statement = "permuting batch entries permutes the results and changes nothing else",
-    .adapt = adapt,
-    .check = check,
+    .adapt = adapt_permute_batch,
+    .check = check_permute_batch,
     .kv8 = true};
 
 }  // namespace attnfuzz::relations

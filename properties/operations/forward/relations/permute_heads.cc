@@ -4,14 +4,14 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_permute_heads(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (p.heads_q == 1) p.heads_q = 2;
   fit(c);
   return true;
 }
 
-void check(Trial& trial) {
+void check_permute_heads(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const Problem& p = base->c.problem;
@@ -31,8 +31,8 @@ void check(Trial& trial) {
 
 extern const Property permute_heads = {.name = "permute_heads",
                                        .statement = "permuting heads permutes the results and changes nothing else",
-                                       .adapt = adapt,
-                                       .check = check,
+                                       .adapt = adapt_permute_heads,
+                                       .check = check_permute_heads,
                                        .packed = true,
                                        .kv8 = true,
                                        .key_blocks = true};

@@ -6,7 +6,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_permute_keys(Case& c, const KernelInfo&, std::string*) {
   drop_slopes(c);  // a slope depends on the position of a key
   Problem& p = c.problem;
   p.causal = false;
@@ -24,7 +24,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_permute_keys(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case other = variant_of(base->c);
@@ -40,8 +40,8 @@ void check(Trial& trial) {
 extern const Property permute_keys = {
     .name = "permute_keys",
     .statement = "without causality and windows, permuting keys with V, mask and bias changes nothing",
-    .adapt = adapt,
-    .check = check,
+    .adapt = adapt_permute_keys,
+    .check = check_permute_keys,
     .kv8 = true};
 
 }  // namespace attnfuzz::relations

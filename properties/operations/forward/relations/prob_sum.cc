@@ -10,7 +10,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_prob_sum(Case& c, const KernelInfo&, std::string*) {
   store_v_apart(c);
   drop_sinks(c);
   c.v = Fill{};
@@ -42,7 +42,7 @@ double naive_lse(const Case& c, const Row& at) {
   return largest + std::log(sum);
 }
 
-void check(Trial& trial) {
+void check_prob_sum(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   for (int64_t row = 0; row < base->reference.rows; ++row) {
@@ -63,7 +63,7 @@ void check(Trial& trial) {
 }  // namespace
 
 extern const Property prob_sum = {
-    "prob_sum", "probabilities sum to one, and the LSE is the logarithm of what they were divided by", adapt,
-    check};
+    "prob_sum", "probabilities sum to one, and the LSE is the logarithm of what they were divided by", adapt_prob_sum,
+    check_prob_sum};
 
 }  // namespace attnfuzz::relations

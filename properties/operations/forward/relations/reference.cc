@@ -5,7 +5,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-void check(Trial& trial) { trial.run(trial.base()); }
+void check_reference(Trial& trial) { trial.run(trial.base()); }
 
 }  // namespace
 
@@ -13,7 +13,7 @@ extern const Property reference = {
     "reference",
     "outputs lie within the bound of the double-precision reference",
     any_case,
-    check,
+    check_reference,
     /*needs_stages=*/false,
     /*asks_target=*/false,
     /*compares=*/false,

@@ -8,7 +8,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_repeat(Case& c, const KernelInfo&, std::string*) {
   if (has_many_heads(c.problem)) {
     c.calls = {Call{}};  // on an executor each call takes a second
     return true;
@@ -38,7 +38,7 @@ Case other_values(Case c) {
 }
 
 // Trial::run() compares every call with the first, bit by bit if the plan says deterministic.
-void check(Trial& trial) {
+void check_repeat(Trial& trial) {
   if (!trial.run(trial.base()) || has_many_heads(trial.base().problem)) return;
   trial.run_in_place(other_values(trial.base()),
                      "other values in the same place, the workspace as it was left");
@@ -50,8 +50,8 @@ extern const Property repeat = {
     "repeat",
     "a call repeated on a clean or dirty workspace, on either stream, gives the same bits, and one with other "
     "values in the same place its own",
-    adapt,
-    check,
+    adapt_repeat,
+    check_repeat,
     /*needs_stages=*/false,
     /*asks_target=*/false,
     /*compares=*/false,

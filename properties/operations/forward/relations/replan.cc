@@ -19,7 +19,7 @@ Case other_contents(const Case& base) {
   return c;
 }
 
-void check(Trial& trial) {
+void check_replan(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const attn_plan plan = base->plan;
@@ -31,7 +31,7 @@ void check(Trial& trial) {
 extern const Property replan = {"replan",
                                 "a plan made once serves calls with other values and lengths",
                                 any_case,
-                                check,
+                                check_replan,
                                 /*needs_stages=*/false,
                                 /*asks_target=*/true,
                                 /*compares=*/false,

@@ -8,23 +8,23 @@
 namespace attnfuzz::relations {
 namespace {
 
-constexpr int kPower = 2;
+constexpr int kScaleValuePower = 2;
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_scale_value(Case& c, const KernelInfo&, std::string*) {
   store_v_apart(c);
   drop_planted(c, TensorId::kV);
-  if (!scales_exactly(c, TensorId::kV, kPower)) c.v = Fill{.kind = FillKind::kSmallInt, .seed = c.v.seed};
+  if (!scales_exactly(c, TensorId::kV, kScaleValuePower)) c.v = Fill{.kind = FillKind::kSmallInt, .seed = c.v.seed};
   return true;
 }
 
-void check(Trial& trial) {
+void check_scale_value(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case other = variant_of(base->c);
-  other.v.exponent += kPower;
+  other.v.exponent += kScaleValuePower;
   const Run* run = trial.run(other, "V * 4");
   if (!run) return;
-  const double factor = std::ldexp(1.0, kPower);
+  const double factor = std::ldexp(1.0, kScaleValuePower);
   const char* what = "V scaled by 4";
   // If scores span at most 40 nats, every product and every rescaled sum stays above 2^-126. Results above
   // 2^-12 and values above 2^-20 keep O and P.V normal.
@@ -52,6 +52,6 @@ void check(Trial& trial) {
 }  // namespace
 
 extern const Property scale_value = {
-    "scale_value", "V scaled by 2^k scales O by 2^k, bit for bit where nothing can underflow", adapt, check};
+    "scale_value", "V scaled by 2^k scales O by 2^k, bit for bit where nothing can underflow", adapt_scale_value, check_scale_value};
 
 }  // namespace attnfuzz::relations

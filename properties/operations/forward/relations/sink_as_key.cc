@@ -6,9 +6,9 @@ namespace attnfuzz::relations {
 namespace {
 
 // The new key gets its zeros as planted values. A case holds at most this many of them.
-constexpr int64_t kMostPlanted = 16384;
+constexpr int64_t kMostSinkAsKeyPlanted = 16384;
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_sink_as_key(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (!p.sink) p.sink = Sink{.kind = SinkKind::kMixed, .seed = c.k.seed % 65536};
   // Nothing may hide the new key, or weigh it by its distance.
@@ -17,8 +17,8 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   c.nan_beyond_lengths = false;
   c.once = {};
   c.planted.clear();
-  if (p.batch * p.heads_kv * (p.dim_qk + p.dim_v) > kMostPlanted) p.batch = 1;
-  if (p.heads_kv * (p.dim_qk + p.dim_v) > kMostPlanted) p.heads_q = p.heads_kv = 1;
+  if (p.batch * p.heads_kv * (p.dim_qk + p.dim_v) > kMostSinkAsKeyPlanted) p.batch = 1;
+  if (p.heads_kv * (p.dim_qk + p.dim_v) > kMostSinkAsKeyPlanted) p.heads_q = p.heads_kv = 1;
   fit(c);
   return true;
 }
@@ -43,7 +43,7 @@ Case with_one_more_key(const Case& base) {
   return c;
 }
 
-void check(Trial& trial) {
+void check_sink_as_key(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base || base->plan.lse_sink || base->reference.rows == 0) return;
   if (const Run* run = trial.run(with_one_more_key(base->c), "the sink as one more key"))
@@ -54,8 +54,8 @@ void check(Trial& trial) {
 
 extern const Property sink_as_key = {"sink_as_key",
                                      "a sink is one more key with K = 0, V = 0 and the sink as its bias",
-                                     adapt,
-                                     check,
+                                     adapt_sink_as_key,
+                                     check_sink_as_key,
                                      /*needs_stages=*/false,
                                      /*asks_target=*/false,
                                      /*compares=*/true,

@@ -4,14 +4,14 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_sink_none(Case& c, const KernelInfo&, std::string*) {
   if (!c.problem.sink) c.problem.sink.emplace();
   c.problem.sink->kind = SinkKind::kMinusInf;
   c.problem.sink->seed = 0;
   return true;
 }
 
-void check(Trial& trial) {
+void check_sink_none(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case other = variant_of(base->c);
@@ -23,8 +23,8 @@ void check(Trial& trial) {
 
 extern const Property sink_none = {"sink_none",
                                    "sinks of -inf change nothing",
-                                   adapt,
-                                   check,
+                                   adapt_sink_none,
+                                   check_sink_none,
                                    /*needs_stages=*/false,
                                    /*asks_target=*/false,
                                    /*compares=*/true,

@@ -8,14 +8,14 @@
 namespace attnfuzz::relations {
 namespace {
 
-constexpr int kPower = 8;
+constexpr int kSoftcapPower = 8;
 
 bool tame(const Fill& fill) {
   const bool extreme = fill.kind == FillKind::kHuge || fill.kind == FillKind::kSubnormal;
   return !extreme && std::abs(fill.exponent) <= 4;
 }
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_softcap(Case& c, const KernelInfo&, std::string*) {
   if (c.problem.softcap == 0) c.problem.softcap = 1;
   if (!tame(c.q)) c.q = Fill{.kind = FillKind::kSmallInt, .seed = c.q.seed};
   if (!tame(c.k)) c.k = Fill{.kind = FillKind::kGaussian, .seed = c.k.seed};
@@ -23,13 +23,13 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_softcap(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const struct {
     const char* name;
     int power;
-  } variants[] = {{"scores far beyond the softcap", kPower}, {"scores far below the softcap", -kPower}};
+  } variants[] = {{"scores far beyond the softcap", kSoftcapPower}, {"scores far below the softcap", -kSoftcapPower}};
   for (const auto& variant : variants) {
     Case other = variant_of(base->c);
     other.q.exponent += variant.power;
@@ -41,8 +41,8 @@ void check(Trial& trial) {
 
 extern const Property softcap = {"softcap",
                                  "a softcap holds for scores far beyond it and far below it",
-                                 adapt,
-                                 check,
+                                 adapt_softcap,
+                                 check_softcap,
                                  /*needs_stages=*/false,
                                  /*asks_target=*/false,
                                  /*compares=*/false};

@@ -5,12 +5,12 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case&, const KernelInfo& kernel, std::string* why) {
+bool adapt_splits(Case&, const KernelInfo& kernel, std::string* why) {
   if (!kernel.has_stages) *why = "this kernel does not split the keys";
   return kernel.has_stages;
 }
 
-void check(Trial& trial) {
+void check_splits(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const Problem& p = base->c.problem;
@@ -31,8 +31,8 @@ void check(Trial& trial) {
 
 extern const Property splits = {.name = "splits",
                                 .statement = "any number of splits gives the same result within both bounds",
-                                .adapt = adapt,
-                                .check = check,
+                                .adapt = adapt_splits,
+                                .check = check_splits,
                                 .needs_stages = true,
                                 .packed = true,
                                 .kv8 = true,

@@ -31,7 +31,7 @@ bool partials_are_right(Trial& trial, const Execution& prepared, const attn_part
   return true;
 }
 
-void check(Trial& trial) {
+void check_stages(Trial& trial) {
   if (!trial.run(trial.base())) return;
   Execution* prepared = trial.prepare(variant_of(trial.base()), "partial stage");
   if (!prepared) return;
@@ -50,7 +50,7 @@ void check(Trial& trial) {
 extern const Property stages = {"stages",
                                 "each partial is right, and so is the reduction of right partials",
                                 staged_case,
-                                check,
+                                check_stages,
                                 /*needs_stages=*/true,
                                 /*asks_target=*/true,
                                 /*compares=*/true,

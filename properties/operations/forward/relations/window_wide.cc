@@ -7,12 +7,12 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_window_wide(Case& c, const KernelInfo&, std::string*) {
   c.problem.window_left = c.problem.window_right = -1;
   return true;
 }
 
-void check(Trial& trial) {
+void check_window_wide(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const Problem& p = base->c.problem;
@@ -30,8 +30,8 @@ void check(Trial& trial) {
 
 extern const Property window_wide = {.name = "window_wide",
                                      .statement = "a window that reaches past both ends changes nothing",
-                                     .adapt = adapt,
-                                     .check = check,
+                                     .adapt = adapt_window_wide,
+                                     .check = check_window_wide,
                                      .packed = true,
                                      .kv8 = true};
 

@@ -9,10 +9,10 @@ extern const Operation merge;
 namespace attnfuzz::relations {
 namespace {
 
-constexpr int kPower = 1;
+constexpr int kMergeScaledPower = 1;
 
 // Values that stay far from the ends of every format.
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_merge_scaled(Case& c, const KernelInfo&, std::string*) {
   c.planted.clear();
   for (Fill* fill : {&c.o1, &c.o2}) {
     if (fill->kind != FillKind::kSmallInt && fill->kind != FillKind::kConstant &&
@@ -23,12 +23,12 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_merge_scaled(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case other = variant_of(base->c);
-  other.o1.exponent += kPower;
-  other.o2.exponent += kPower;
+  other.o1.exponent += kMergeScaledPower;
+  other.o2.exponent += kMergeScaledPower;
   const Run* run = trial.run(other, "O of both sides times 2");
   if (run) doubles(trial, *base, *run, "O of both sides times 2");
 }
@@ -38,8 +38,8 @@ void check(Trial& trial) {
 extern const Property merge_scaled = {
     "merge_scaled",
     "O of both sides times 2^k gives O times 2^k, bit for bit, and the same LSE",
-    adapt,
-    check,
+    adapt_merge_scaled,
+    check_merge_scaled,
     /*needs_stages=*/false,
     /*asks_target=*/false,
     /*compares=*/true,

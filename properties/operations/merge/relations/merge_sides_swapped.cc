@@ -21,14 +21,14 @@ void swap_sides(Case& c) {
 }
 
 // Only these patterns are the same with the sides swapped.
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_merge_sides_swapped(Case& c, const KernelInfo&, std::string*) {
   const bool symmetric = c.sides.kind == PatternKind::kAll || c.sides.kind == PatternKind::kNothing ||
                          c.sides.kind == PatternKind::kDeadRows;
   if (!symmetric) c.sides = Pattern{.kind = PatternKind::kDeadRows, .parameter = 2};
   return true;
 }
 
-void check(Trial& trial) {
+void check_merge_sides_swapped(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case other = variant_of(base->c);
@@ -40,8 +40,8 @@ void check(Trial& trial) {
 
 extern const Property merge_sides_swapped = {"merge_sides_swapped",
                                              "the two sides of a merge may be swapped",
-                                             adapt,
-                                             check,
+                                             adapt_merge_sides_swapped,
+                                             check_merge_sides_swapped,
                                              /*needs_stages=*/false,
                                              /*asks_target=*/false,
                                              /*compares=*/true,

@@ -9,7 +9,7 @@ namespace attnfuzz::relations {
 namespace {
 
 // Values that stay far from the ends of every format.
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_combine_gates_scaled(Case& c, const KernelInfo&, std::string*) {
   c.planted.clear();
   for (Fill* fill : {&c.o1, &c.o2, &c.o3, &c.gates}) {
     const bool tame = fill->kind == FillKind::kSmallInt || fill->kind == FillKind::kConstant ||
@@ -21,7 +21,7 @@ bool adapt(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-void check(Trial& trial) {
+void check_combine_gates_scaled(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base || !scales_exactly(base->c, TensorId::kGates, 1)) return;
   Case other = variant_of(base->c);
@@ -33,8 +33,8 @@ void check(Trial& trial) {
 
 extern const Property combine_gates_scaled = {"combine_gates_scaled",
                                               "gates times 2^k give O times 2^k, bit for bit",
-                                              adapt,
-                                              check,
+                                              adapt_combine_gates_scaled,
+                                              check_combine_gates_scaled,
                                               /*needs_stages=*/false,
                                               /*asks_target=*/false,
                                               /*compares=*/true,

@@ -9,14 +9,14 @@ namespace attnfuzz::relations {
 namespace {
 
 // Gate s of query i is 1 if s = i mod 3.
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_combine_one_hot(Case& c, const KernelInfo&, std::string*) {
   c.gates = Fill{.kind = FillKind::kOneHot};
   drop_planted(c, TensorId::kGates);
   drop_non_finite(c);
   return true;
 }
 
-void check(Trial& trial) {
+void check_combine_one_hot(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   constexpr TensorId kSides[] = {TensorId::kO1, TensorId::kO2, TensorId::kO3};
@@ -30,8 +30,8 @@ void check(Trial& trial) {
 
 extern const Property combine_one_hot = {"combine_one_hot",
                                          "with one gate of 1 and two of 0, O is that side's",
-                                         adapt,
-                                         check,
+                                         adapt_combine_one_hot,
+                                         check_combine_one_hot,
                                          /*needs_stages=*/false,
                                          /*asks_target=*/false,
                                          /*compares=*/true,

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMostRows = 512;  // of which each has a planted value for each gate
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_combine_permuted(Case& c, const KernelInfo&, std::string*) {
   if (RowSpace(c.problem).count() <= kMostRows) return true;
   c.gates = Fill{};  // equal gates need no other order
   drop_planted(c, TensorId::kGates);
@@ -51,7 +51,7 @@ void rotate_gates(const Case& from, Case& c) {
   }
 }
 
-void check(Trial& trial) {
+void check_combine_permuted(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case other = variant_of(base->c);
@@ -65,8 +65,8 @@ void check(Trial& trial) {
 
 extern const Property combine_permuted = {"combine_permuted",
                                           "the sides of a combination may stand in any order",
-                                          adapt,
-                                          check,
+                                          adapt_combine_permuted,
+                                          check_combine_permuted,
                                           /*needs_stages=*/false,
                                           /*asks_target=*/false,
                                           /*compares=*/true,

@@ -10,12 +10,12 @@ extern const Operation nsa_compress;
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_compress_none(Case& c, const KernelInfo&, std::string*) {
   c.problem.key_step = 1, c.problem.key_offset = 0;
   return true;
 }
 
-void check(Trial& trial) {
+void check_compress_none(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const Problem& p = base->c.problem;
@@ -32,8 +32,8 @@ void check(Trial& trial) {
 
 extern const Property compress_none = {"compress_none",
                                        "blocks of one key are the keys themselves",
-                                       adapt,
-                                       check,
+                                       adapt_compress_none,
+                                       check_compress_none,
                                        /*needs_stages=*/false,
                                        /*asks_target=*/false,
                                        /*compares=*/true,

@@ -14,7 +14,7 @@ extern const Operation nsa_compress;
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_compress_outside(Case& c, const KernelInfo&, std::string*) {
   c.once.k = c.once.v = {};
   return true;
 }
@@ -42,7 +42,7 @@ Case with_nan(const Case& base, int64_t key) {
   return c;
 }
 
-void check(Trial& trial) {
+void check_compress_outside(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base || base->c.problem.seq_k == 0 || base->reference.rows == 0) return;
   const Problem& p = base->c.problem;
@@ -61,8 +61,8 @@ void check(Trial& trial) {
 
 extern const Property compress_outside = {"compress_outside",
                                           "keys outside of a block do not matter to it, to the last bit",
-                                          adapt,
-                                          check,
+                                          adapt_compress_outside,
+                                          check_compress_outside,
                                           /*needs_stages=*/false,
                                           /*asks_target=*/false,
                                           /*compares=*/true,

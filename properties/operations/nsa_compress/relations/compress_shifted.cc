@@ -8,7 +8,7 @@ extern const Operation nsa_compress;
 namespace attnfuzz::relations {
 namespace {
 
-void check(Trial& trial) {
+void check_compress_shifted(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   const Problem& p = base->c.problem;
@@ -30,7 +30,7 @@ void check(Trial& trial) {
 extern const Property compress_shifted = {"compress_shifted",
                                           "keys one step earlier give blocks one place earlier, to the last bit",
                                           any_case,
-                                          check,
+                                          check_compress_shifted,
                                           /*needs_stages=*/false,
                                           /*asks_target=*/false,
                                           /*compares=*/true,

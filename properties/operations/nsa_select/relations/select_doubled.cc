@@ -10,14 +10,14 @@ namespace attnfuzz::relations {
 namespace {
 
 // Values that stay far from the ends of fp32.
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_select_doubled(Case& c, const KernelInfo&, std::string*) {
   if (c.scores.kind == FillKind::kSubnormal || c.scores.kind == FillKind::kHuge)
     c.scores = Fill{.kind = FillKind::kSmallInt, .seed = c.scores.seed};
   c.scores.exponent = std::clamp(c.scores.exponent, -40, 40);
   return true;
 }
 
-void check(Trial& trial) {
+void check_select_doubled(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case other = variant_of(base->c);
@@ -29,8 +29,8 @@ void check(Trial& trial) {
 
 extern const Property select_doubled = {"select_doubled",
                                         "scores times 2^k choose the same blocks",
-                                        adapt,
-                                        check,
+                                        adapt_select_doubled,
+                                        check_select_doubled,
                                         /*needs_stages=*/false,
                                         /*asks_target=*/false,
                                         /*compares=*/false,

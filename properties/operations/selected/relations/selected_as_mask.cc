@@ -23,7 +23,7 @@ std::vector<uint8_t> mask_of(const Case& c) {
   return mask;
 }
 
-void check(Trial& trial) {
+void check_selected_as_mask(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base || !trial.laid_out()) return;
   const Case& c = base->c;
@@ -52,7 +52,7 @@ void check(Trial& trial) {
 extern const Property selected_as_mask = {"selected_as_mask",
                                           "listed blocks give what a mask of these blocks gives",
                                           any_case,
-                                          check,
+                                          check_selected_as_mask,
                                           /*needs_stages=*/false,
                                           /*asks_target=*/true,
                                           /*compares=*/true,

@@ -9,7 +9,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case& c, const KernelInfo&, std::string*) {
+bool adapt_selected_future(Case& c, const KernelInfo&, std::string*) {
   drop_non_finite(c);  // if a kernel does not isolate hidden values, infinity times 0 is NaN
   c.once.k = c.once.v = {};
   return true;
@@ -48,7 +48,7 @@ bool sees_any(const Case& c, const Row& at, const KeyRange& keys) {
   return false;
 }
 
-void check(Trial& trial) {
+void check_selected_future(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base || base->c.problem.seq_k == 0 || base->reference.rows == 0) return;
   const KeyRange keys = changed_keys(base->c);
@@ -65,8 +65,8 @@ void check(Trial& trial) {
 
 extern const Property selected_future = {"selected_future",
                                          "keys that a query does not see do not matter to it, to the last bit",
-                                         adapt,
-                                         check,
+                                         adapt_selected_future,
+                                         check_selected_future,
                                          /*needs_stages=*/false,
                                          /*asks_target=*/false,
                                          /*compares=*/true,

@@ -23,7 +23,7 @@ Case as_keys(const Case& base) {
   return c;
 }
 
-void check(Trial& trial) {
+void check_selected_order(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   if (const Run* run = trial.run(shuffled(base->c), "lists in another order")) {
@@ -46,7 +46,7 @@ void check(Trial& trial) {
 extern const Property selected_order = {"selected_order",
                                         "the order of a list has no meaning, and a block is the same as its keys",
                                         any_case,
-                                        check,
+                                        check_selected_order,
                                         /*needs_stages=*/false,
                                         /*asks_target=*/false,
                                         /*compares=*/true,
