@@ -15,7 +15,7 @@ struct Sizes {
   int32_t dtype = ATTN_F16;
   int64_t heads_q = 2, heads_kv = 1, dim = 16;
   int64_t tokens = 1;
-  int64_t key_step = 1, block_length = 1;  // compressed blocks: keys from one block to the next (d), keys of a block (l)
+  int64_t key_step = 1, block_length = 1;  // of compressed blocks: distance d and length l
   int64_t block = 1;                       // keys of a chosen block (l')
   int64_t select = 2, select_first = 1, select_last = 1;
   int64_t window = 1;  // keys that a query sees in the third branch, including its own
