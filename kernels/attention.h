@@ -293,7 +293,7 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * set. Then such a side has no part in the result. plan.merge_format tells in which format products and sums are
  * rounded. The problem has batch, heads_q = heads_kv, seq_q, dim_v, a format, seq_k = 0 and dim_qk = 1. */
 #define ATTN_FEATURE_NSA_COMBINE ((uint64_t)1 << 19)
-/* Of a forward pass: each key stands for a block of keys of a longer sequence, as ATTN_FEATURE_NSA_COMPRESS makes them
+/* For a forward pass: each key stands for a block of keys of a longer sequence, as ATTN_FEATURE_NSA_COMPRESS makes them
  * (d = attn_problem.key_step, l = key_offset + 1). Key j has the position of the last key of its block:
  *
  *   pos(j) = j d + l - 1

@@ -14,7 +14,7 @@ std::optional<Verdict> confirm(const Case& c, const Verdict& first, const Proper
                                const Calibration& calibration, int times) {
   const std::string key = reduction_key(target.info(), first);
   std::optional<Verdict> other;
-  const BriefWatch watch(target, first.kind == Kind::kHang);  // the first run has used the full time limit already
+  const BriefWatch watch(target, first.kind == Kind::kHang);  // the first run used the full limit
   for (int i = 0; i < times; ++i) {
     target.renew();
     Verdict again = judge(c, property, target, calibration);

@@ -26,7 +26,7 @@ using OpenBuild = std::function<std::unique_ptr<Target>(const std::string& build
 struct Vote {
   int orders = 0, failed = 0;  // random orders of threads; those of them that failed
   std::vector<std::pair<std::string, std::string>> build_kinds;  // build, and its kind or "passed"
-  std::string build_kind;                                        // the build in which it was reduced; empty: none
+  std::string build_kind;                                        // the build that reduced it; empty: none
   std::unique_ptr<Target> target;                                // the kernel in that build
   std::optional<Reduction> reduction;                            // the reduction in that build
 };

@@ -21,7 +21,7 @@ namespace attn::nsa {
 
 inline constexpr int kWarps = 4;
 inline constexpr int kThreads = 32 * kWarps;
-inline constexpr int kTile = 32;          // keys of a tile, a lane each
+inline constexpr int kTile = 32;          // keys of a tile, one per lane
 inline constexpr int kMostColumns = 256;  // of Q, K, V
 inline constexpr int64_t kMostSelect = 4096;
 

@@ -31,7 +31,7 @@ inline constexpr int64_t kUsualDim = 256;
 // members or refuses.
 struct Decision {
   int decode;          // hopper/'s choice, or -1
-  bool scored;         // for hopper/: there is a cap, a bias or slopes
+  bool scored;         // for hopper/: the mode is ScoreMode::kGeneral
   int64_t own_splits;  // for hopper/: the number of splits that it would choose
   bool wide;           // if decode is -1: wide/ takes it, because heads have more than 256 columns
   size_t shape;        // if neither hopper/ nor wide/: the index into kSplitkShapes

@@ -46,7 +46,7 @@ struct ChainFailure {
 // A prefill, in which one call has the queries of all tokens, or a decode, in which each query is a batch entry
 // with the keys of its own token and of all tokens before it.
 struct Pass {
-  std::string refused;  // why a kernel refused its call, or why the call could not be judged; empty: all were judged
+  std::string refused;  // why a call was refused or could not be judged; empty if all calls were judged
   std::optional<ChainFailure> failure;
   std::array<GivenCall, kStages> calls;
   double worst = 0;  // the largest error/bound of a call

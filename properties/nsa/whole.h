@@ -21,7 +21,7 @@
 namespace attnfuzz::nsa {
 
 struct Whole {
-  std::vector<double> due, bound;  // for each element of O; an infinite bound means that the element is not judged
+  std::vector<double> due, bound;  // for each element of O; with an infinite bound it is not judged
   double worst = 0;                // the largest |O - due| / bound
   int64_t judged = 0, open = 0;    // elements with a finite bound, and with an infinite one
   std::string wrong;               // names the first element outside of its bound; empty if there is none
@@ -39,7 +39,7 @@ std::string differs(const Sizes& sizes, std::span<const int64_t> tokens, const P
 struct Judged {
   std::string refused;                  // as Pass::refused
   std::optional<ChainFailure> failure;  // of a call
-  std::string wrong;                    // a failure of the whole although each call is right; empty if there is none
+  std::string wrong;                    // a failure of the whole although each call is right; or empty
   double worst = 0, worst_whole = 0;    // the largest error/bound of a call, and of the whole
   int64_t judged = 0, open = 0;         // elements, as in Whole
 

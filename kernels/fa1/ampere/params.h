@@ -32,7 +32,7 @@ struct AmpereParams {
   uint32_t section;            // heads that are worked on side by side, so that K and V stay in the L2
   ScoreTerms terms;            // for scored shapes, which have sign and sigma 1
   bool rough;                  // tiles that all rows see whole need only a bias that is loaded by chunks
-  attn_probe probe;            // values is null if nobody asks
+  attn_probe probe;            // values is null if no probe is requested
 };
 
 // One query tile of one head, as a block sees it.
@@ -89,7 +89,7 @@ template <AmpereSpec kSpec>
 __device__ __forceinline__ Keys plain_tiles(const AmpereParams& p, const AmpereBlock& block, Keys tiles) {
   const int32_t last = block.first_row + kSpec.tile_q() - 1;
   const int32_t begin = (visible_keys(p, block, last).begin + kSpec.tile_k - 1) / kSpec.tile_k;
-  const int32_t end = visible_keys(p, block, block.first_row).end / kSpec.tile_k;  // if negative, no tile is plain
+  const int32_t end = visible_keys(p, block, block.first_row).end / kSpec.tile_k;  // if negative: none
   const Keys plain = {begin > tiles.begin ? begin : tiles.begin, end < tiles.end ? end : tiles.end};
   if (!p.may_be_plain || plain.end <= plain.begin) return {tiles.end, tiles.end};
   return plain;

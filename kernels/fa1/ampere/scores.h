@@ -78,7 +78,7 @@ class BiasTile {
 
  private:
   static constexpr int kChunks = kSpec.tile_k / 8,
-                       kStep = 32 / kChunks;     // kChunks: of a row. kStep: rows that the warp copies at once
+                       kStep = 32 / kChunks;     // chunks of a row; rows that the warp copies at once
   static constexpr int kRow = kSpec.tile_k / 2;  // words of a row of chunks
   static_assert(8 % kChunks == 0 && kSpec.warp_rows() % kStep == 0);
 

@@ -14,7 +14,7 @@ struct AmpereSpec {
   int tile_k;           // keys of a tile
   bool q_registers;     // Q stays in registers; else it is read from shared memory for each tile of keys
   int blocks_per_sm;    // blocks of a multiprocessor that registers must suffice for
-  bool scored = false;  // for problems with a cap, a bias or slopes: ScoreTerms makes the exponents
+  bool scored = false;  // for ScoreMode::kGeneral: ScoreTerms makes the exponents
 
   __host__ __device__ constexpr int warp_rows() const { return 16 * groups; }
   __host__ __device__ constexpr int tile_q() const { return warp_rows() * warps; }

@@ -24,7 +24,7 @@ struct HopperSpec {
   bool cross_tile;       // the first product of the next query tile runs during the epilogue
   bool turns;            // warpgroups take turns at issuing products
   int give, take;        // registers of a thread that loads, and of one that computes
-  bool scored = false;   // for problems with a cap, a bias or slopes: ScoreTerms makes the exponents
+  bool scored = false;   // for ScoreMode::kGeneral: ScoreTerms makes the exponents
   bool lengths = false;  // batch entries may have key lengths of their own
 
   __host__ __device__ constexpr int tile_q() const { return 64 * consumers; }

@@ -38,7 +38,7 @@ struct HopperParams {
   bool may_be_plain;  // a tile that all rows see whole needs no mask
   float sign, sigma;  // a score is a product times sign, an exponent of two a score times sigma
   ScoreTerms terms;   // for scored shapes, which have sign and sigma 1
-  attn_probe probe;   // values is null if nobody asks
+  attn_probe probe;   // values is null if no probe is requested
 };
 
 // One query tile of one head.

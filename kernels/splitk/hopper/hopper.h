@@ -15,7 +15,7 @@ struct DecodeSpec {
   int tile_k;           // keys of a tile
   int stages;           // K and V tiles in flight
   int blocks_per_sm;    // blocks that a multiprocessor holds
-  bool scored = false;  // for problems with a cap, a bias or slopes: ScoreTerms makes the exponents
+  bool scored = false;  // for ScoreMode::kGeneral: ScoreTerms makes the exponents
 
   // One warpgroup computes, one more warp loads.
   static constexpr int kTileQ = 64, kThreads = 160;
