@@ -148,8 +148,8 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  *
  *   x_j = cap(...) + bias(b,h,i,j) - slopes(b,h) |diag(i) - j|
  *
- * diag(i) is the same as for causal masks and windows, whether there is a causal mask or not. The slope is neither scaled
- * nor capped, and may be 0 or negative. The result is the same as with a bias of -slopes(b,h) |diag(i) - j|. */
+ * diag(i) is the same as for causal masks and windows, whether there is a causal mask or not. The slope is neither
+ * scaled nor capped, and may be 0 or negative. The result is the same as with a bias of -slopes(b,h) |diag(i) - j|. */
 #define ATTN_FEATURE_ALIBI ((uint64_t)1 << 5)
 /* An operation: the gradients of a forward call, from dO, the gradient of a loss with respect to O. For a query i that
  * sees key j with score x_j (above), where a is scale * Q.K:
@@ -167,11 +167,11 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
 #define ATTN_FEATURE_BACKWARD ((uint64_t)1 << 6)
 /* attn_problem.ragged: the sequences of a batch lie packed, one behind the other, and each has a length of its own.
  *
- * With ATTN_RAGGED_QUERIES, Q, O, LSE, dO, dLSE and dQ have one batch entry of total_q rows: (1, heads_q, total_q, ...).
- * Query i of batch entry b is row cu_q[b] + i of it, and the entry has len_q[b] = cu_q[b+1] - cu_q[b] queries. With
- * ATTN_RAGGED_KEYS, K, V, dK and dV have one batch entry of total_k rows, and entry b has len_k[b] = cu_k[b+1] - cu_k[b]
- * keys; key_lengths may shorten them. cu_q and cu_k hold batch + 1 numbers that begin with 0, never fall and end at or
- * below the total; the caller must ensure this. An entry may have no query or no key.
+ * With ATTN_RAGGED_QUERIES, Q, O, LSE, dO, dLSE and dQ have one batch entry of total_q rows: (1, heads_q, total_q,
+ * ...). Query i of batch entry b is row cu_q[b] + i of it, and the entry has len_q[b] = cu_q[b+1] - cu_q[b] queries.
+ * With ATTN_RAGGED_KEYS, K, V, dK and dV have one batch entry of total_k rows, and entry b has
+ * len_k[b] = cu_k[b+1] - cu_k[b] keys; key_lengths may shorten them. cu_q and cu_k hold batch + 1 numbers that begin
+ * with 0, never fall and end at or below the total; the caller must ensure this. An entry may have no query or no key.
  *
  * seq_q and seq_k are then at least the length of the longest sequence, and may be more. The lengths themselves come
  * from the arrays. Bias and mask stay (batch, heads_q, seq_q, seq_k); only pairs of queries and keys
@@ -303,8 +303,9 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  *   visible    j >= 0 with pos(j) < len_k[b]; pos(j) <= diag(i) if causal;
  *              diag(i) - window_left <= pos(j) <= diag(i) + window_right
  *
- * len_k[b] and diag(i) are positions too: key_lengths holds lengths of the longer sequences. An entry with room for n keys has
- * a length from 0 to n d + l - 1; a value outside counts as the nearer end, and without key_lengths it is the largest.
+ * len_k[b] and diag(i) are positions too: key_lengths holds lengths of the longer sequences. An entry with room for n
+ * keys has a length from 0 to n d + l - 1; a value outside counts as the nearer end, and without key_lengths it is the
+ * largest.
  * Bias and mask are numbered by keys. With d = l = 1 all is as without the bit. There are no slopes. */
 #define ATTN_FEATURE_KEY_STEP ((uint64_t)1 << 20)
 /* A bit of attn_kernel.features alone: the kernel has no forward pass, and is offered other operations only. */

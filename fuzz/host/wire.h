@@ -99,8 +99,7 @@ struct Answer {
   attn_plan plan;
   attn_partials partials;
   Report report;
-  uint64_t
-      outputs;  // from a confined worker, after a run: hash_outputs() of the outputs when run() returned
+  uint64_t outputs;  // from a confined worker: hash_outputs() of the outputs when run() returned
 };
 
 // A place in the kernel's code: the innermost frame outside the C library, the drivers and the

@@ -32,8 +32,8 @@ struct Strided {
 // How a score becomes an exponent of two: x2 = score * sigma - mu.
 enum class ScoreMode : int32_t {
   kFused,    // scores stay raw (times the scale's sign); sigma = |scale| log2 e > 0
-  kGeneral,  // scores are scaled, capped, biased and multiplied by log2 e first; sigma = 1. For a cap, a bias or slopes,
-             // and for a scale whose sigma would be 0 or not a normal number
+  kGeneral,  // scores are scaled, capped, biased and multiplied by log2 e first; sigma = 1. For a cap, a bias,
+             // slopes, or a scale whose sigma would be 0 or not a normal number
 };
 
 // The format of 8-bit K and V, and their scales by batch entry, KV head and key (ATTN_FEATURE_KV8).
