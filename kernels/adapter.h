@@ -1,3 +1,4 @@
-// The one header that an adapter includes. An adapter makes a kernel in plain CUDA testable (docs/own-kernel.md).
+// The only header that an adapter includes. An adapter makes a kernel in plain CUDA testable
+// (docs/own-kernel.md).
 #pragma once
 #include "kernels/cuda_source/adapter/adapter.h"

@@ -1,8 +1,8 @@
 /* The contract between an attention kernel and everything that checks it.
  *
- * Plain C, because it is also the plug-in ABI: a shared library that exports
- * attn_kernel_at() can be checked, whatever it is written in. Nothing here
- * depends on CUDA, and nothing in this project is included from here.
+ * It is plain C because it is also the plug-in ABI: a shared library that exports
+ * attn_kernel_at() can be checked, whatever language it is written in. This file
+ * does not depend on CUDA and includes nothing of this project.
  *
  * What a forward call computes, for batch b, query head h, query i:
  *
@@ -22,8 +22,8 @@
  * another such LSE, and another base than e (lse_dead, lse_base). With sinks, each
  * query sees one key more (ATTN_FEATURE_SINK); with slopes, a score falls with the
  * distance of its key (ATTN_FEATURE_ALIBI); keys may stand for blocks of keys
- * (ATTN_FEATURE_KEY_STEP). For any problem a kernel gives either a clear refusal
- * before it launches anything, or a right answer: never both wrong and silent.
+ * (ATTN_FEATURE_KEY_STEP). For any problem a kernel either refuses with a reason
+ * before it launches anything, or gives a right answer. A silent wrong answer is a bug.
  *
  * A caller works in three steps: plan() says whether and how; the caller
  * provides plan.workspace_bytes; run() launches on env->stream and returns
@@ -50,7 +50,7 @@
 extern "C" {
 #endif
 
-/* Raised when a struct changes in a way that size alone does not tell. */
+/* Raised when a struct changes in a way that its size does not show. */
 #define ATTN_ABI 1u
 
 /* Bytes of the first contract: what every reader may rely on. Never changed. */
@@ -66,9 +66,9 @@ extern "C" {
 
 #define ATTN_EXPORT __attribute__((visibility("default")))
 
-/* Reads a struct of any version: all of it that both know, zeros for what only
- * `to` has; to->size is then to_size. 0 where `from` is NULL or smaller than
- * `least`: it is no struct of this contract.
+/* Reads a struct of any version: copies the bytes that both versions have and sets
+ * the rest of `to` to zero; to->size is then to_size. Returns 0 if `from` is NULL or
+ * smaller than `least`: then it is not a struct of this contract.
  *
  *   attn_problem mine;
  *   if (!attn_read(&mine, sizeof mine, problem, ATTN_PROBLEM_MIN)) return ATTN_INVALID; */
@@ -98,8 +98,8 @@ static inline int attn_write(void* to, const void* from, uint32_t from_size, uin
 
 typedef enum attn_status {
   ATTN_OK = 0,
-  ATTN_UNSUPPORTED = 1,   /* a legal problem that this kernel does not do */
-  ATTN_INVALID = 2,       /* a problem that no kernel can do: contradictory sizes, a wrong struct size */
+  ATTN_UNSUPPORTED = 1,   /* a legal problem that this kernel does not take */
+  ATTN_INVALID = 2,       /* a problem that no kernel can take: contradictory sizes, a wrong struct size */
   ATTN_LAUNCH_FAILED = 3, /* the back end refused a launch, or launched nothing */
   ATTN_FAULT = 4          /* the back end stopped a running kernel; env->report was told why */
 } attn_status;
@@ -119,16 +119,16 @@ typedef enum attn_align { ATTN_TOP_LEFT = 0, ATTN_BOTTOM_RIGHT = 1 } attn_align;
 
 typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
 
-/* Bits of attn_problem.features. A bit that asks for an operation other than the forward pass says which
- * tensors the call has; the problem's other fields then hold what asks for nothing. */
+/* Bits of attn_problem.features. A bit of an operation other than the forward pass decides which tensors the call has;
+ * fields of the problem that the operation does not use then hold the value that asks for nothing. */
 #define ATTN_FEATURE_F32 ((uint64_t)1) /* attn_problem.dtype is ATTN_F32: Q, K, V and O are fp32 */
 /* An operation: O and LSE over the keys of two sides, from each side's O and LSE, for each (b, h, i):
  *
  *   LSE = ln(exp(LSE1) + exp(LSE2)),   O = exp(LSE1 - LSE) O1 + exp(LSE2 - LSE) O2
  *
- * O1 and O2 are of the problem's dtype, the LSEs of plan.lse_base. A side that saw no key has O = 0 and the LSE
- * of plan.lse_dead; where that is not +inf, -inf. It has no part in the result, and two such sides give such a
- * result. The problem has batch, heads_q = heads_kv, seq_q, dim_v, seq_k = 0 and dim_qk = 1. */
+ * O1 and O2 have the problem's dtype, the LSEs the base plan.lse_base. A side that saw no key has O = 0 and the LSE
+ * +inf if plan.lse_dead says so, else -inf. Such a side does not change the result. If both sides saw no key, the
+ * result has the same O and LSE. The problem has batch, heads_q = heads_kv, seq_q, dim_v, seq_k = 0 and dim_qk = 1. */
 #define ATTN_FEATURE_MERGE ((uint64_t)1 << 1)
 /* attn_problem.has_sink: each head has a sink, one more score in the softmax of all its queries, without a key or
  * a value. It is neither scaled nor capped, and nothing hides it:
@@ -138,7 +138,7 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * The same as one more visible key with K = 0, V = 0 and a bias of sink(h). A sink of -inf is none. A query that
  * sees no key has O = 0 and LSE = sink(h). plan.lse_sink may leave the sink out of LSE. */
 #define ATTN_FEATURE_SINK ((uint64_t)1 << 2)
-/* dim_qk or dim_v is above 256, up to 1024. Which of these sizes a kernel takes, its domain and its plan() say. */
+/* dim_qk or dim_v is above 256, up to 1024. The kernel's domain and its plan() decide which of these sizes it takes. */
 #define ATTN_FEATURE_WIDE ((uint64_t)1 << 3)
 /* attn_problem.latent: V is the first dim_v columns of K, in the same memory. tensors.v has the data and the
  * strides of tensors.k, and dim_v <= dim_qk. A kernel may read V from either. The decode of multi-head latent
@@ -148,12 +148,11 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  *
  *   x_j = cap(...) + bias(b,h,i,j) - slopes(b,h) |diag(i) - j|
  *
- * The distance is that of diag(i) as causal and windows have it, whether there is a causal mask or not: with
- * ATTN_BOTTOM_RIGHT it counts from the batch entry's last key. The slope is neither scaled nor capped, and may be 0
- * or negative. The same as a bias of these values. */
+ * diag(i) is the same as for causal masks and windows, whether there is a causal mask or not. The slope is neither
+ * scaled nor capped, and may be 0 or negative. The result is the same as with a bias of -slopes(b,h) |diag(i) - j|. */
 #define ATTN_FEATURE_ALIBI ((uint64_t)1 << 5)
-/* An operation: the gradients of a forward call, from dO, the gradient of a loss by O. Of a query i that sees
- * key j with score x_j (above), where a is scale * Q.K:
+/* An operation: the gradients of a forward call, from dO, the gradient of a loss with respect to O. For a query i that
+ * sees key j with score x_j (above), where a is scale * Q.K:
  *
  *   P_ij  = exp(x_j - LSE(b,h,i)),   D_i = sum_c dO(b,h,i,c) O(b,h,i,c)
  *   dS_ij = P_ij (sum_c dO(b,h,i,c) V(b,g,j,c) - D_i),   dA_ij = dS_ij (1 - tanh(a / softcap)^2), or dS_ij
@@ -161,22 +160,21 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  *   dK(b,g,j,t) = scale * sum_h,i dA_ij Q(b,h,i,t),   dV(b,g,j,c) = sum_h,i P_ij dO(b,h,i,c)
  *
  * The sums over h are over the query heads of g. Pairs that do not see each other have no part in any sum. O and
- * LSE are inputs: what a forward call has written, in the form of this plan (lse_base, lse_dead). dQ of a query
- * that sees no key, and dK and dV of a key that no query sees, are 0, and they are written; so they are where
- * seq_q or seq_k is 0. O and LSE of a query that sees no key do not matter. num_splits is 0, and there are no
- * slopes and no latent V. Sinks need ATTN_FEATURE_DSINK too. */
+ * LSE are inputs: the outputs of a forward call, in the form of this plan (lse_base, lse_dead). dQ of a query that
+ * sees no key, and dK and dV of a key that no query sees, must be written as 0, also if seq_q or seq_k is 0. O and
+ * LSE of a query that sees no key do not matter. num_splits is 0, and there are no slopes and no latent V. Sinks need
+ * ATTN_FEATURE_DSINK too. */
 #define ATTN_FEATURE_BACKWARD ((uint64_t)1 << 6)
 /* attn_problem.ragged: the sequences of a batch lie packed, one behind the other, and each has a length of its own.
  *
- * With ATTN_RAGGED_QUERIES, Q, O and LSE have one batch entry of total_q rows: (1, heads_q, total_q, ...). So have dO,
- * dLSE and dQ, and with ATTN_RAGGED_KEYS dK and dV have what K and V have. Query i of
- * batch entry b is row cu_q[b] + i of it, and the entry has len_q[b] = cu_q[b+1] - cu_q[b] queries. With
- * ATTN_RAGGED_KEYS, K and V have one batch entry of total_k rows, and entry b has len_k[b] = cu_k[b+1] - cu_k[b] keys;
- * key_lengths may shorten them. cu_q and cu_k hold batch + 1 numbers that begin with 0, never fall and end at or below
- * the total: the caller sees to that. An entry may have no query or no key.
+ * With ATTN_RAGGED_QUERIES, Q, O, LSE, dO, dLSE and dQ have one batch entry of total_q rows: (1, heads_q, total_q,
+ * ...). Query i of batch entry b is row cu_q[b] + i of it, and the entry has len_q[b] = cu_q[b+1] - cu_q[b] queries.
+ * With ATTN_RAGGED_KEYS, K, V, dK and dV have one batch entry of total_k rows, and entry b has
+ * len_k[b] = cu_k[b+1] - cu_k[b] keys; key_lengths may shorten them. cu_q and cu_k hold batch + 1 numbers that begin
+ * with 0, never fall and end at or below the total; the caller must ensure this. An entry may have no query or no key.
  *
- * seq_q and seq_k are then no less than the longest sequence, and may be more. A kernel has no other use for them: the
- * lengths are those of the arrays. Bias and mask stay (batch, heads_q, seq_q, seq_k); only pairs of queries and keys
+ * seq_q and seq_k are then at least the length of the longest sequence, and may be more. The lengths themselves come
+ * from the arrays. Bias and mask stay (batch, heads_q, seq_q, seq_k); only pairs of queries and keys
  * that exist are read. Rows behind the last sequence belong to no entry. They may hold anything, have no part in any
  * result, and are not written. */
 #define ATTN_FEATURE_RAGGED ((uint64_t)1 << 7)
@@ -189,49 +187,51 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * j % page_size of page block_table[b][j / page_size], in K and in V. The table has pages_per_seq entries for each
  * batch entry, side by side, and block_table.stride[0] from one batch entry to the next.
  *
- * seq_k keys fit the pages of an entry: pages_per_seq >= ceil(seq_k / page_size). There are key_lengths, which say how
- * many keys each entry has; keys are not packed, queries may be. Entries of the table behind an entry's last key may
+ * seq_k keys fit the pages of an entry: pages_per_seq >= ceil(seq_k / page_size). key_lengths are given and say how
+ * many keys each entry has. Keys are not packed; queries may be. Entries of the table behind an entry's last key may
  * hold anything: -1, the largest number, any page. Slots without a key and pages without an owner may hold anything,
  * too, and have no part in any result. Two batch entries may have pages in common. The forward pass, an append and a
  * copy of pages may have pages; no other operation has them. */
 #define ATTN_FEATURE_PAGED ((uint64_t)1 << 9)
-/* Of a backward pass: the loss depends on the LSE as well. tensors.dlse is its gradient by the natural LSE, whatever
- * plan.lse_base is, and D_i above is sum_c dO O - dLSE(b,h,i). dLSE of a query that sees no key does not matter, unless
- * it has a sink. If plan.lse_sink leaves the sink out of LSE, dLSE is the gradient by that LSE:
+/* For a backward pass: the loss also depends on the LSE. tensors.dlse is its gradient with respect to the natural LSE,
+ * whatever plan.lse_base is, and D_i above is sum_c dO O - dLSE(b,h,i). dLSE of a query that sees no key does not
+ * matter, unless the query has a sink. If plan.lse_sink leaves the sink out of LSE, dLSE is the gradient with respect
+ * to that LSE:
  *
  *   D_i = sum_c dO O,   dS_ij = P_ij (...) + dLSE(b,h,i) exp(x_j - LSE(b,h,i)) */
 #define ATTN_FEATURE_DLSE ((uint64_t)1 << 10)
-/* Of a backward pass with a bias: tensors.dbias is written, the gradient by the bias:
+/* For a backward pass with a bias: tensors.dbias is written, the gradient with respect to the bias:
  *
  *   dbias(b,h,i,j) = dS_ij, and 0 for a pair that does not see each other or does not exist
  *
  * If dbias has a stride of 0 for batch entries, heads or queries, one element stands for all of them and is the sum
  * over them. Its stride of keys is never 0. */
 #define ATTN_FEATURE_DBIAS ((uint64_t)1 << 11)
-/* Of a backward pass, with ATTN_FEATURE_SINK: the forward call had sinks, and tensors.dsink is written:
+/* For a backward pass, with ATTN_FEATURE_SINK: the forward call had sinks, and tensors.dsink is written:
  *
  *   dsink(h) = -sum_b,i exp(sink(h) - lam(b,h,i)) D_i
  *
  * Here lam is the LSE with the sink, and P_ij above is exp(x_j - lam). If plan.lse_sink leaves the sink out of LSE, lam
- * is ln(exp(LSE) + exp(sink)). O and LSE of a query that sees no key matter then: they are 0 and, unless left out, the
- * sink. */
+ * is ln(exp(LSE) + exp(sink)). Then O and LSE of a query that sees no key do matter: O is 0, and LSE is the sink unless
+ * plan.lse_sink leaves it out. */
 #define ATTN_FEATURE_DSINK ((uint64_t)1 << 12)
-/* attn_problem.kv_dtype is ATTN_E4M3 or ATTN_E5M2: K and V hold codes of that format, and scales tell what they mean:
+/* attn_problem.kv_dtype is ATTN_E4M3 or ATTN_E5M2: K and V hold codes of that format, which scales turn into values:
  *
  *   K(b,g,j,t) = k_scale(b,g,j) * code of K,   V(b,g,j,c) = v_scale(b,g,j) * code of V
  *
- * These are the K and V of all definitions above. Q, O and the rest are what they are without this bit. The scales are
- * fp32, positive and finite, from 2^-40 to 2^40. A stride of 0 for batch entries, heads or keys gives all of them one
- * scale; with three such strides a tensor has one. They are numbered by batch entry and key, also where keys are packed
- * or lie in pages. Scales of keys that an entry does not have may hold anything. Only the forward pass has 8 bits, and
- * its V is not latent. plan.kv_rule says how a kernel applies the scales. */
+ * These are the K and V of all definitions above. Q, O and the rest do not change. The scales are fp32, from 2^-40 to
+ * 2^40. A stride of 0 for batch entries, heads or keys gives all of them the same scale; with three such strides a
+ * tensor has one scale. Scales are indexed by batch entry and key, also if keys are packed or in pages. Scales of keys
+ * that an entry does not have may hold anything. Only the forward pass may have 8-bit K and V, and its V is then not
+ * latent. plan.kv_rule says how a kernel applies the scales. */
 #define ATTN_FEATURE_KV8 ((uint64_t)1 << 16)
 /* An operation: new keys and values are written into a cache, behind those that each batch entry has.
  *
  * Row i of batch entry b of k_new and v_new is written as key key_lengths[b] + i of K and V: a copy of its bytes, in
- * each KV head. There are seq_q new rows, or with ATTN_RAGGED_QUERIES those of cu_q; they lie as queries do. seq_k is
- * the capacity of an entry: a row whose key would be seq_k or more is not written. Nothing else of K and V changes,
- * slots without a key included, and nothing else is written. key_lengths are those before the call, and stay.
+ * each KV head. There are seq_q new rows, or with ATTN_RAGGED_QUERIES those of cu_q; their layout is that of queries.
+ * seq_k is the capacity of an entry: a row whose key would be seq_k or more is not written. Nothing else of K and V
+ * changes, not even slots without a key, and nothing else is written. key_lengths are the lengths before the call and
+ * do not change.
  *
  * K and V may have pages (ATTN_FEATURE_PAGED). The table then names the page of each key that is written. Its entries
  * behind those may hold anything. No two batch entries write into one page. The problem has heads_q = heads_kv, key
@@ -244,7 +244,7 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * The problem has batch, which counts pairs, heads_q = heads_kv, seq_q = 1, seq_k = 0, dim_qk, dim_v, page_size and
  * pages (ATTN_FEATURE_PAGED), and pages_per_seq = 0. There are no key lengths and no block table. */
 #define ATTN_FEATURE_COPY_PAGES ((uint64_t)1 << 15)
-/* An operation: O and LSE of each query over the keys of the blocks that a list names. The lists are given:
+/* An operation: O and LSE of each query over the keys of the blocks that a list names. The lists are inputs:
  * tensors.indices holds attn_problem.select numbers for each query i of each KV head g, and attn_problem.block keys
  * make a block.
  *
@@ -258,12 +258,12 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * There are no window, bias, mask, sinks, slopes, latent V, splits, packed sequences, pages or 8 bits. A kernel may take
  * the listed keys in any order: plan.key_order, and the fields that depend on it, are not read. */
 #define ATTN_FEATURE_SELECTED ((uint64_t)1 << 13)
-/* An operation: the blocks of keys that each query attends over, chosen by their scores. tensors.scores has a score of
- * each block of attn_problem.block keys, for each query i of each KV head g. tensors.indices is written, in the form that
+/* An operation: chooses by scores the blocks of keys that each query attends over. tensors.scores has a score for each
+ * block of attn_problem.block keys, for each query i of each KV head g. tensors.indices is written, in the form that
  * ATTN_FEATURE_SELECTED reads: select numbers for each (b, g, i).
  *
  *   keys        n = len_k[b], or if causal the lesser of len_k[b] and diag(i) + 1
- *   candidates  the blocks j with j * block < n, the own incomplete one included
+ *   candidates  the blocks j with j * block < n, also the last one if it is incomplete
  *   chosen      min(select, candidates) of them: the first select_first, the last select_last, and of the others those
  *               with the highest scores; of two with equal scores that with the lower number. -0 equals +0.
  *
@@ -283,7 +283,7 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * The problem has batch, heads_q = heads_kv, seq_q, seq_k, dim_qk, dim_v, a format, key_step >= 1, key_offset >= 0, and
  * key lengths or none. It has nothing else. */
 #define ATTN_FEATURE_NSA_COMPRESS ((uint64_t)1 << 17)
-/* An operation: the sum of three results of attention by gates, as native sparse attention ends:
+/* An operation: the sum of three results of attention, weighted by gates, the last step of native sparse attention:
  *
  *   O(b,h,i,c) = sum_s gates(b,h,i,s) O_s(b,h,i,c)
  *
@@ -293,18 +293,19 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * set. Then such a side has no part in the result. plan.merge_format tells in which format products and sums are
  * rounded. The problem has batch, heads_q = heads_kv, seq_q, dim_v, a format, seq_k = 0 and dim_qk = 1. */
 #define ATTN_FEATURE_NSA_COMBINE ((uint64_t)1 << 19)
-/* Of a forward pass: each key stands for a block of keys of a longer sequence, as ATTN_FEATURE_NSA_COMPRESS makes them
+/* For a forward pass: each key stands for a block of keys of a longer sequence, as ATTN_FEATURE_NSA_COMPRESS makes them
  * (d = attn_problem.key_step, l = key_offset + 1). Key j has the position of the last key of its block:
  *
  *   pos(j) = j d + l - 1
  *
- * Whatever hides keys by their place counts positions:
+ * Lengths, causal masks and windows hide keys by position:
  *
  *   visible    j >= 0 with pos(j) < len_k[b]; pos(j) <= diag(i) if causal;
  *              diag(i) - window_left <= pos(j) <= diag(i) + window_right
  *
- * So are len_k[b] and diag(i): key_lengths holds the lengths of the longer sequences. An entry with room for n keys has
- * a length from 0 to n d + l - 1; a value outside counts as the nearer end, and without key_lengths it is the largest.
+ * len_k[b] and diag(i) are positions too: key_lengths holds lengths of the longer sequences. An entry with room for n
+ * keys has a length from 0 to n d + l - 1; a value outside counts as the nearer end, and without key_lengths it is the
+ * largest.
  * Bias and mask are numbered by keys. With d = l = 1 all is as without the bit. There are no slopes. */
 #define ATTN_FEATURE_KEY_STEP ((uint64_t)1 << 20)
 /* A bit of attn_kernel.features alone: the kernel has no forward pass, and is offered other operations only. */
@@ -316,7 +317,7 @@ typedef enum attn_ragged { ATTN_RAGGED_QUERIES = 1, ATTN_RAGGED_KEYS = 2 } attn_
 /* The numbers in key_lengths, cu_q, cu_k, block_table, copies and indices. */
 typedef enum attn_index { ATTN_INDEX_64 = 0, ATTN_INDEX_32 = 1 /* with ATTN_FEATURE_INDEX32 */ } attn_index;
 
-/* What is asked. Sizes are counts of elements; a zero length is legal. */
+/* The problem that a caller asks for. Sizes are counts of elements; a zero length is legal. */
 typedef struct attn_problem {
   uint32_t size;
   int32_t dtype; /* of Q, K, V and O: ATTN_F16, ATTN_BF16, or with ATTN_FEATURE_F32 ATTN_F32. See kv_dtype */
@@ -327,10 +328,10 @@ typedef struct attn_problem {
   int64_t seq_k;           /* the capacity of K and V; key_lengths may be shorter */
   int64_t dim_qk;          /* 1..256, with ATTN_FEATURE_WIDE to 1024 */
   int64_t dim_v;           /* the same range, independent of dim_qk except where latent */
-  float scale;             /* finite; explicit always, never a default; may be 0 or negative */
+  float scale;             /* finite; always explicit, there is no default; may be 0 or negative */
   float softcap;           /* 0: none; else positive and finite */
   int32_t causal;          /* boolean */
-  int32_t align;           /* attn_align: where diag(i) lies, for causal and windows alike */
+  int32_t align;           /* attn_align: where diag(i) lies, for both causal masks and windows */
   int64_t window_left;     /* inclusive; negative: unbounded */
   int64_t window_right;    /* inclusive; negative: unbounded; causal caps it at 0 */
   int32_t has_key_lengths; /* boolean: tensors.key_lengths holds one length a batch entry */
@@ -338,7 +339,7 @@ typedef struct attn_problem {
   int32_t has_mask;        /* boolean: tensors.mask is given */
   int32_t latent;          /* boolean, with ATTN_FEATURE_LATENT: V is the first dim_v columns of K */
   int64_t num_splits; /* 0: the kernel chooses; more splits than KV tiles is legal */
-  uint64_t features;  /* appended: ATTN_FEATURE_*, its parts beyond a dense 16-bit forward call; 0: none */
+  uint64_t features;  /* appended: ATTN_FEATURE_*, all that goes beyond a dense 16-bit forward call; 0: nothing does */
   int32_t has_sink;   /* appended: boolean, with ATTN_FEATURE_SINK: tensors.sink is given */
   int32_t sink_dtype; /* of the sinks: ATTN_F16, ATTN_BF16 or ATTN_F32; 0 without sinks */
   int32_t has_alibi;  /* appended: boolean, with ATTN_FEATURE_ALIBI: tensors.slopes is given */
@@ -427,7 +428,7 @@ typedef struct attn_tensors {
   attn_tensor gates;
 } attn_tensors;
 
-/* What stopped a kernel. The strings live for the length of the callback. */
+/* Why a kernel was stopped. The strings are valid during the callback only. */
 typedef enum attn_report_kind {
   ATTN_REPORT_LAUNCH = 0,       /* a launch was refused */
   ATTN_REPORT_DEADLOCK = 1,     /* every thread waits, or some exited while others wait */
@@ -435,14 +436,14 @@ typedef enum attn_report_kind {
   ATTN_REPORT_SHARED = 3,       /* shared memory: a red zone was written, or a copy left its array */
   ATTN_REPORT_ALIGNMENT = 4,    /* an address not aligned as the operation needs */
   ATTN_REPORT_ASYNC = 5,        /* an asynchronous copy was never waited for, or overtaken */
-  ATTN_REPORT_DISAGREEMENT = 6, /* lanes hold different values of what must be one value */
+  ATTN_REPORT_DISAGREEMENT = 6, /* lanes hold different values where all must hold the same */
   ATTN_REPORT_STACK = 7,        /* a thread ran off its stack */
   ATTN_REPORT_DEVICE = 8,       /* an error of the CUDA runtime or driver */
   /* What an instrumented build, or compute-sanitizer, finds: */
   ATTN_REPORT_ADDRESS = 9,        /* an access outside of an object, or to a freed one */
   ATTN_REPORT_UNDEFINED = 10,     /* undefined behaviour of C++: overflow, a bad shift, misalignment */
   ATTN_REPORT_UNINITIALISED = 11, /* a use of memory that nothing has written */
-  ATTN_REPORT_RACE = 12           /* two threads at one place, unordered, one of them writing */
+  ATTN_REPORT_RACE = 12           /* two unordered accesses to one address by two threads, one of them a write */
 } attn_report_kind;
 
 typedef struct attn_report {
@@ -450,7 +451,7 @@ typedef struct attn_report {
   int32_t kind; /* attn_report_kind */
   uint32_t block[3];
   uint32_t thread[3];
-  const char* message; /* one line for a person: what, and what to look at */
+  const char* message; /* one line for a person: what happened, and where to look */
   const char* file;    /* NULL where the back end cannot say */
   int32_t line;
   int32_t shared_bytes; /* of a launch refused for its shared memory: bytes that a block asks for; else 0 */
@@ -458,18 +459,18 @@ typedef struct attn_report {
 
 /* Asks for intermediates of one block and one warp. Records are appended to
  * `values` as floats: tag (attn_probe_tag), KV tile, lane, count, then `count`
- * values. `used` counts floats and may end above `capacity`: those are lost.
+ * values. `used` counts floats. It may end above `capacity`: floats beyond it are lost.
  *
- * How a lane's values make up a tile is the kernel's own. Readers know one way,
+ * Each kernel may distribute a tile over lanes in its own way. Readers know one way,
  * the C fragments of mma.m16n8k16, whose warp owns 16 rows: value 4n + e of S,
  * P or O lies in row lane / 4 + 8 (e / 2), column 8n + 2 (lane % 4) + e % 2 of
  * the tile; value r of ROW_MAX and SCALE belongs to row lane / 4 + 8 r, and so
- * do values 3r..3r+2 of ROWS. Units are the kernel's own as well: scores may
- * still lack the scale, or be multiplied by log2 e. */
+ * do values 3r..3r+2 of ROWS. Units depend on the kernel as well: scores may
+ * not be scaled yet, or be multiplied by log2 e. */
 typedef enum attn_probe_tag {
   ATTN_PROBE_S = 1,       /* scores after scale, cap, bias and mask */
   ATTN_PROBE_ROW_MAX = 2, /* the running row maximum after this tile */
-  ATTN_PROBE_SCALE = 3,   /* the factor the accumulator was rescaled by */
+  ATTN_PROBE_SCALE = 3,   /* the factor by which the accumulator was rescaled */
   ATTN_PROBE_P = 4,       /* probabilities, before they are rounded to 16 bits */
   ATTN_PROBE_O = 5,       /* the accumulator after this tile */
   ATTN_PROBE_ROWS = 6     /* once: b, h, i of each row; i is -1 for a row past the last */
@@ -480,9 +481,9 @@ typedef struct attn_probe {
   uint32_t block[3];
   uint32_t warp;
   uint32_t reserved;
-  float* values; /* where the tensors lie */
+  float* values; /* in the same memory, host or device, as the tensors */
   uint64_t capacity;
-  unsigned long long* used; /* beside values; starts at 0 */
+  unsigned long long* used; /* in the same memory as values; starts at 0 */
 } attn_probe;
 
 /* The results of the CPU executor's approximate instructions and tensor-core products. */
@@ -494,7 +495,7 @@ typedef enum attn_arithmetic {
   ATTN_ARITHMETIC_L40S = 3  /* sm_89 */
 } attn_arithmetic;
 
-/* Where it runs. On the CPU all of it comes from the case, so that a finding
+/* Where the kernel runs. On the CPU all values come from the case, so that a finding
  * made on a GPU replays with that GPU's choice of splits. */
 typedef struct attn_env {
   uint32_t size;
@@ -503,7 +504,7 @@ typedef struct attn_env {
   int32_t compute_capability;  /* 10 * major + minor: 80, 90 */
   int64_t shared_memory_limit; /* bytes a block may have after opting in */
   uint64_t schedule_seed;      /* CPU: order of threads, early or late copies, rounding of mma; 0: in order */
-  int32_t variant;             /* 0: the kernel's own choice; n: its n-th instantiation, told by plan.path */
+  int32_t variant;             /* 0: the kernel's own choice; n: its n-th instantiation, which plan.path names */
   int32_t arithmetic;          /* CPU: attn_arithmetic */
   void* stream;                /* CUDA: the cudaStream_t to launch on */
   void (*report)(void* user, const attn_report* report);
@@ -511,8 +512,8 @@ typedef struct attn_env {
   const attn_probe* probe; /* NULL: none */
 } attn_env;
 
-/* The plan says how the kernel will compute. The oracle computes its bound from the
- * plan, and the generators aim at its tiles. 0 in an error class or format means
+/* The plan says how the kernel will compute. The oracle derives its bound from the
+ * plan, and the generators aim at its tile borders. 0 in an error class or format means
  * "not known": the loosest documented class is assumed, and every verdict says so. */
 typedef enum attn_accumulator { ATTN_ACC_UNKNOWN = 0, ATTN_ACC_FFMA = 1, ATTN_ACC_TENSOR = 2 } attn_accumulator;
 
@@ -577,12 +578,12 @@ typedef enum attn_key_order {
   ATTN_KEYS_ANY = 0,        /* not known: several accumulators, any order */
   ATTN_KEYS_ASCENDING = 1,  /* one accumulator, tile after tile from the first to the last */
   ATTN_KEYS_DESCENDING = 2, /* one accumulator, from the last tile to the first */
-  ATTN_KEYS_CONSECUTIVE = 3 /* whatever an accumulator holds is the sum over one run of consecutive tiles */
+  ATTN_KEYS_CONSECUTIVE = 3 /* at any time each accumulator holds the sum over one run of consecutive tiles */
 } attn_key_order;
 
 /* The maximum that is subtracted from a row's scores before the exponential. It is
- * the largest of the scores that the exponential is taken of; with ATTN_SCALE_FUSED
- * it is a score multiplied by sigma and rounded. */
+ * the largest of the scores in the form in which they enter the exponential; with
+ * ATTN_SCALE_FUSED it is a score multiplied by sigma and rounded. */
 typedef enum attn_max_rule {
   /* A number at most 10 below the row's maximum and not above it, which never falls. P times p_scale must
    * always fit p_format: in e4m3, which holds at most 448, p_scale = 256 allows nothing but the maximum itself.
@@ -596,7 +597,7 @@ typedef enum attn_max_rule {
 } attn_max_rule;
 
 typedef enum attn_sum_rule {
-  ATTN_SUM_OF_EXP = 0,      /* the row sum adds what the exponential gives, in fp32 */
+  ATTN_SUM_OF_EXP = 0,      /* the row sum adds the results of the exponential, in fp32 */
   ATTN_SUM_OF_ROUNDED_P = 1 /* it adds P as converted to p_format */
 } attn_sum_rule;
 
@@ -607,7 +608,7 @@ typedef enum attn_dot_order {
 
 /* How the results of the splits are merged. */
 typedef enum attn_merge_rule {
-  ATTN_MERGE_UNKNOWN = 0,   /* the loosest: one by one */
+  ATTN_MERGE_UNKNOWN = 0,   /* judged by the loosest bound, that of ATTN_MERGE_ONE_BY_ONE */
   ATTN_MERGE_BY_WEIGHT = 1, /* sum w_s O_s / sum w_s, w_s = exp(LSE_s - max LSE) */
   ATTN_MERGE_BY_LSE = 2,    /* sum exp(LSE_s - LSE) O_s, all at once, not normalised again */
   ATTN_MERGE_ONE_BY_ONE = 3 /* each split into the result of those before it, through an LSE in fp32 */
@@ -616,13 +617,13 @@ typedef enum attn_merge_rule {
 /* How fp32 numbers are rounded to a format with fewer bits: P, V, a scaled Q, partials, O. */
 typedef enum attn_conversion {
   ATTN_CONVERT_NEAREST = 0, /* to nearest, ties to even */
-  ATTN_CONVERT_FAITHFUL = 1 /* to either neighbour: cut off, up, stochastic */
+  ATTN_CONVERT_FAITHFUL = 1 /* to either neighbour: truncated, rounded up, or stochastic */
 } attn_conversion;
 
 /* The plan's fields for the enums from here to attn_lse_rule were appended later. A plan that sets all of
  * these, and all fields above, determines every bit of O and LSE in a device's known arithmetic:
  * reference/emulator/ computes them, and the property bit_exact compares. Each step is rounded to fp32, and
- * there is no fma but those written here. 0: not said; then the emulator does not follow the plan. None of
+ * there is no fma but those written here. 0: not declared; then the emulator cannot follow the plan. None of
  * these fields changes a bound. */
 
 /* How a product of Q.K becomes the score that the exponential is taken of. With ATTN_SCALE_FUSED the score is
@@ -700,10 +701,10 @@ typedef enum attn_lse_dead {
   ATTN_LSE_DEAD_ANY = 3 /* anything: it is not judged */
 } attn_lse_dead;
 
-/* Where a backward pass has O and the LSE from. */
+/* Where a backward pass gets O and the LSE from. */
 typedef enum attn_saved {
   ATTN_SAVED_GIVEN = 0,     /* the tensors */
-  ATTN_SAVED_RECOMPUTED = 1 /* a forward pass of its own, as automatic differentiation of a forward call has one */
+  ATTN_SAVED_RECOMPUTED = 1 /* its own forward pass, as in automatic differentiation of a forward call */
 } attn_saved;
 
 /* How a kernel applies the scales of K and V (ATTN_FEATURE_KV8). */
@@ -724,10 +725,10 @@ typedef struct attn_plan {
   int64_t tile_q;              /* query rows of a tile */
   int64_t tile_k;              /* keys of a tile */
   int64_t num_splits;          /* splits that will run; 1: none */
-  int64_t split_tiles;         /* KV tiles of one split, the last ones may have fewer */
+  int64_t split_tiles;         /* KV tiles of one split; the last splits may have fewer */
   int64_t rescales;            /* the most online rescales of a row's accumulator */
   int64_t merges;              /* the most partial results merged into a row; 0: none */
-  int32_t mma_block;           /* products the tensor core adds at once, 0: not known */
+  int32_t mma_block;           /* products that the tensor core adds at once; 0: not known */
   int32_t exp_class;           /* attn_exp_class */
   int32_t log_class;           /* attn_log_class */
   int32_t rcp_class;           /* attn_rcp_class */
@@ -754,7 +755,7 @@ typedef struct attn_plan {
   int32_t v_format;   /* attn_format that V is converted to before P.V; 0: it stays as it is */
   float exp_error;    /* the exponential's largest relative error, if it is in no class (a polynomial:
                          2^-13.5); 0: as exp_class says; must be below 0.25 */
-  float p_scale;      /* P is multiplied by this before it is converted; the row sum may be, too. 0: by 1 */
+  float p_scale;      /* P is multiplied by this before it is converted; the row sum may be too. 0: by 1 */
   float v_scale;      /* V is multiplied by this before it is converted to v_format; 0: by 1 */
   int32_t qk_format;  /* attn_format that Q and K are converted to before Q.K: ATTN_FORMAT_TF32; 0: they stay as
                          they are */
@@ -779,19 +780,20 @@ typedef struct attn_plan {
   int32_t lse_dead; /* attn_lse_dead */
   int32_t lse_sink; /* boolean, read only with sinks: the LSE of run() leaves the sink out */
   /* Appended, read only with ATTN_FEATURE_BACKWARD: */
-  int32_t ds_format;   /* attn_format of dA as a factor of dQ and dK. 0: not known, taken for the input's */
+  int32_t ds_format;   /* attn_format of dA as a factor of dQ and dK. 0: not known, assumed to be the input's */
   int32_t head_format; /* attn_format of dK and dV of one query head, before they are added up over the heads of
-                          a KV head, and of dS of one pair in dbias. 0: not known, taken for the input's */
+                          a KV head, and of dS of one pair in dbias. 0: not known, assumed to be the input's */
   int64_t dq_adds;     /* the most fp32 additions of partial sums, outside of a product's accumulator, that an
-                          element of dQ takes. 0: not known, one for each key */
-  int64_t dkv_adds;    /* the same of dK and dV. 0: not known, one for each query of each head of the group */
+                          element of dQ takes. 0: not known, assumed to be one for each key */
+  int64_t dkv_adds;    /* the same for dK and dV. 0: not known, assumed to be one for each query of each head of the
+                          group */
   int32_t kv_rule;     /* appended: attn_kv_rule, read only with ATTN_FEATURE_KV8 */
   int32_t reserved2;
 } attn_plan;
 
-/* Results of the splits: for each an O normalised by its own sum, and its LSE.
- * A split without a visible key holds 0 and -inf. Both fp32, innermost dense. Sinks
- * have no part in them: reduce() takes them in. */
+/* Results of the splits: each has an O normalised by its own sum, and its LSE.
+ * A split without a visible key has 0 and -inf. Both are fp32, innermost dense. They
+ * leave sinks out; reduce() takes them in. */
 typedef struct attn_partials {
   uint32_t size;
   uint32_t reserved;
@@ -806,7 +808,7 @@ typedef struct attn_partials {
 typedef struct attn_build {
   uint32_t size;
   uint32_t file_count;
-  const char* hash;               /* of all that follows, lower-case hex */
+  const char* hash;               /* of all fields below, lower-case hex */
   const char* compiler;           /* name and version */
   const char* flags;              /* as given to the compiler */
   const char* root;               /* the source tree at build time; files in it are named relative to it */
@@ -815,16 +817,16 @@ typedef struct attn_build {
 } attn_build;
 
 /* The values that a size may have: all multiples of `multiple` from `least` to
- * `most`, or those of a list. All zero: any. */
+ * `most`, or those of a list. If all fields are zero, the size may have any value. */
 typedef struct attn_sizes {
   int64_t least;
   int64_t most;     /* 0: no limit */
   int64_t multiple; /* 0: any */
-  int64_t count;    /* of `list`; 0: none, and the range counts */
+  int64_t count;    /* entries of `list`; 0: there is no list, and the range applies */
   int64_t list[12];
 } attn_sizes;
 
-/* How tensors may lie. Strides of dimensions of one element do not count. */
+/* The layouts that tensors may have. Strides of dimensions of one element do not matter. */
 typedef enum attn_layout {
   ATTN_LAYOUT_ANY = 0,
   /* Dense in the order of attn_tensors: no gaps, and in Q, K, V, O and LSE no strides of 0. A bias or a mask
@@ -848,7 +850,7 @@ typedef struct attn_domain {
   int32_t equal_lengths; /* boolean: seq_q = seq_k */
   int32_t equal_dims;    /* boolean: dim_qk = dim_v */
   int32_t causal;        /* 0: either; 1: never; 2: always */
-  int32_t align;         /* of causal, where lengths differ. 0: either; 1 + attn_align: that one */
+  int32_t align;         /* of a causal mask, if seq_q and seq_k differ. 0: either; 1 + attn_align: that one */
   int32_t lse;           /* 0: whether wanted or not; 1: never wanted; 2: always */
   int32_t usual_scale;   /* boolean: scale = 1 / sqrt(dim_qk) */
   /* Appended: */
@@ -871,7 +873,7 @@ typedef struct attn_kernel {
 
   /* Decides how the kernel would compute `problem`. Reads only addresses and
    * strides of the tensors, and launches nothing. On refusal it writes a sentence
-   * that says what is not supported into reason[reason_size], always
+   * that names what is not supported into reason[reason_size], always
    * NUL-terminated. It writes at most plan->size bytes of the plan. For the same
    * arguments it gives the same answer. */
   attn_status (*plan)(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env,
@@ -882,10 +884,10 @@ typedef struct attn_kernel {
   attn_status (*run)(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,
                      const attn_env* env);
 
-  /* The stages of a kernel that splits the keys; all NULL for one that does
-   * not. partials() says where in the workspace they lie, partial() fills all
-   * of them, reduce() makes O and LSE of them. A plan made with num_splits = 1
-   * can be run in stages too. */
+  /* The stages of a kernel that splits the keys; all NULL for a kernel that does
+   * not. partials() says where the partial results lie in the workspace, partial()
+   * computes all of them, reduce() turns them into O and LSE. A plan made with
+   * num_splits = 1 can be run in stages too. */
   attn_status (*partials)(const attn_problem* problem, const attn_plan* plan, attn_partials* partials);
   attn_status (*partial)(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,
                          const attn_env* env);
@@ -894,7 +896,7 @@ typedef struct attn_kernel {
 
   uint64_t features; /* appended: bits of attn_problem.features that plan() reads; 0: dense 16-bit forward calls
                         only */
-  const attn_domain* domain; /* appended: NULL: not declared; what is refused is found out */
+  const attn_domain* domain; /* appended: NULL: not declared; the host finds out what plan() refuses */
 } attn_kernel;
 
 /* The function that a plug-in exports: returns its kernels by index, NULL past the last. */

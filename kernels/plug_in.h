@@ -1,27 +1,28 @@
-// Makes a plug-in of a kernel: refuses problems that make no sense, fills in the fields that an older or newer
-// caller lacks, and gives a plan its defaults.
+// Makes a plug-in of a kernel: refuses contradictory problems, sets fields that an older caller does not have
+// to 0, and gives a plan its defaults.
 //
 //   struct Mine {
 //     static constexpr const char* kName = "mine";
-//     static constexpr const char* kDescription = "a thread a query";
+//     static constexpr const char* kDescription = "one thread per query";
 //     static constexpr attn_backend kBackend = ATTN_CPU;
 //     static attn::Refusal plan(const attn::Call& call, attn_plan* plan) {
 //       if (call.problem.causal) return {ATTN_UNSUPPORTED, "a causal mask"};
-//       return {};                         // takes it; *plan is default_plan(), say more if you know it
+//       return {};                         // takes it; *plan is default_plan(); declare more to get a sharper bound
 //     }
 //     static attn_status run(const attn::Call& call, const attn_plan& plan);   // runs what plan() takes
 //   };
 //   const attn_kernel kMine = attn::plug_in<Mine>();
 //   const attn_kernel* attn_kernel_at(uint32_t index) { return index == 0 ? &kMine : nullptr; }
 //
-// plan() and run() are called only with problems that make sense, in structs of this file's own version. Mine
-// may also have
+// plan() and run() are called only with problems that read_call() accepts, in structs of this file's own
+// version. Mine may also have
 //   static constexpr std::array kVariants = {"small", "large"};
 //   static constexpr uint64_t kFeatures = ...;                  // attn_kernel.features
 //   static constexpr const attn_domain* kDomain = ...;          // the problems it takes, attn_kernel.domain
 //   static constexpr const attn_build* kBuild = &attn_build_identity;   // kernels/identity.h
-//   partial() and reduce(), as run(), and static attn_partials partials(const attn_problem&, const attn_plan&)
-// This is host code: it needs C++20 and nothing of CUDA.
+//   partial() and reduce(), with run()'s signature, and
+//   static attn_partials partials(const attn_problem&, const attn_plan&)
+// This is host code: it needs C++20 and no CUDA.
 #pragma once
 
 #include <stdint.h>
@@ -46,7 +47,7 @@ struct Refusal {
   explicit operator bool() const { return status != ATTN_OK; }
 };
 
-// The arguments of a kernel.
+// The arguments of a call.
 struct Call {
   attn_problem problem;
   attn_tensors tensors;
@@ -65,7 +66,8 @@ inline int64_t product_within(int64_t a, int64_t b, int64_t c, int64_t limit) {
 // The most blocks of a one-dimensional CUDA grid.
 inline constexpr int64_t kMaxBlocks = 2147483647;
 
-// The strides for addresses. A dimension of one element may have any stride, which must not reach an address.
+// The tensor with strides that are safe for addresses. The stride of a dimension of one element may be
+// anything, so it is replaced by 0, or by 1 in the last dimension.
 inline attn_tensor strided(const attn_tensor& tensor, int64_t n0, int64_t n1, int64_t n2, int64_t n3) {
   const int64_t shape[4] = {n0, n1, n2, n3};
   attn_tensor result = {tensor.data, {}};
@@ -85,14 +87,15 @@ inline Rows rows_of_keys(const attn_problem& p) {
   return (p.ragged & ATTN_RAGGED_KEYS) != 0 ? Rows{1, p.total_k} : Rows{p.batch, p.seq_k};
 }
 
-// Number n of an array of lengths or offsets (attn_problem.index_dtype). For host memory.
+// Element n of an array of lengths or offsets (attn_problem.index_dtype) in host memory.
 //
 //   const int64_t first = attn::index_at(p, t.cu_q, b), queries = attn::index_at(p, t.cu_q, b + 1) - first;
 inline int64_t index_at(const attn_problem& p, const void* array, int64_t n) {
   return p.index_dtype == ATTN_INDEX_32 ? static_cast<const int32_t*>(array)[n] : static_cast<const int64_t*>(array)[n];
 }
 
-// The place of key j of batch entry b in K and in V: the indices of their first and third dimensions. For host memory.
+// The place of key j of batch entry b in K and in V: the indices of their first and third dimensions. The block
+// table must be in host memory.
 //
 //   const attn::KeyPlace at = attn::key_place(p, t, b, j);
 //   const auto* key = static_cast<const uint16_t*>(t.k.data) + at.first * t.k.stride[0] + g * t.k.stride[1] +
@@ -107,10 +110,10 @@ inline KeyPlace key_place(const attn_problem& p, const attn_tensors& t, int64_t 
   return {b, j};
 }
 
-// Blocks of keys, if the problem has any.
+// The number of blocks of keys; 0 if the problem has no blocks.
 inline int64_t blocks_of_keys(const attn_problem& p) { return p.block == 0 ? 0 : ceil_div(p.seq_k, p.block); }
 
-// All tensors with such strides, each in its shape.
+// All tensors with strides that are safe for addresses, each by its shape.
 inline attn_tensors strided(const attn_problem& p, attn_tensors t) {
   const Rows q = rows_of_queries(p), k = rows_of_keys(p);
   t.q = strided(t.q, q.entries, p.heads_q, q.count, p.dim_qk);
@@ -148,8 +151,9 @@ inline uint64_t magnitude(int64_t value) {
   return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
 }
 
-// True if two elements of an output share an address, so that the result would depend on which is written last.
-// The answer is exact for strides that nest, which every layout of distinct elements can use.
+// True if two elements of an output share an address, so that the result depends on which is written last. The
+// answer is exact if each stride is beyond the reach of all smaller strides; every sensible layout is of this
+// kind.
 inline bool overlaps(const attn_tensor& tensor, std::array<int64_t, 4> shape) {
   if (std::ranges::any_of(shape, [](int64_t n) { return n == 0; })) return false;
   std::array<int, 4> order = {0, 1, 2, 3};
@@ -165,11 +169,11 @@ inline bool overlaps(const attn_tensor& tensor, std::array<int64_t, 4> shape) {
 
 namespace plug_in_detail {
 
-// The bits that ask for another operation than the forward pass.
+// The bits of operations other than the forward pass.
 inline constexpr uint64_t kOtherOperations = ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD | ATTN_FEATURE_APPEND |
                                              ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_SELECTED | ATTN_FEATURE_NSA_SELECT |
                                              ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE;
-// Those that write K and V.
+// The operations that write K and V.
 inline constexpr uint64_t kOfCaches = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES;
 
 inline Refusal invalid(std::string reason) { return {ATTN_INVALID, std::move(reason)}; }
@@ -234,7 +238,7 @@ inline Refusal check_pages(const attn_problem& p, const attn_tensors& t) {
   if ((p.features & kOtherOperations & ~kOfCaches) != 0)
     return invalid("only the forward pass, an append and a copy of pages have pages");
   if ((p.ragged & ATTN_RAGGED_KEYS) != 0) return invalid("keys in pages are not packed");
-  if ((p.features & ATTN_FEATURE_COPY_PAGES) != 0) return {};  // no entry of the batch has keys
+  if ((p.features & ATTN_FEATURE_COPY_PAGES) != 0) return {};  // batch counts pairs of pages, which have no keys
   if (!p.has_key_lengths) return invalid("keys in pages need key lengths: has_key_lengths is 0");
   if (p.pages_per_seq < ceil_div(p.seq_k, p.page_size))
     return invalid(name_value("pages_per_seq", p.pages_per_seq) + " is too few for " + name_value("seq_k", p.seq_k));
@@ -278,7 +282,7 @@ inline Refusal check_kv8(const attn_problem& p) {
   return {};
 }
 
-// V is the first columns of K: the same address and strides.
+// With a latent V, V must be the first columns of K: the same address and strides.
 inline Refusal check_latent(const attn_problem& p, const attn_tensors& t) {
   const bool latent = (p.features & ATTN_FEATURE_LATENT) != 0;
   if (latent != (p.latent != 0))
@@ -295,7 +299,7 @@ inline Refusal check_latent(const attn_problem& p, const attn_tensors& t) {
   return {};
 }
 
-// A merge has rows and columns, and nothing that hides keys or makes scores.
+// A merge may have rows and columns, but nothing that hides keys or makes scores.
 inline Refusal check_merge(const attn_problem& p) {
   if ((p.features & ATTN_FEATURE_MERGE) == 0) return {};
   if (p.heads_kv != p.heads_q || p.seq_k != 0 || p.dim_qk != 1)
@@ -307,7 +311,7 @@ inline Refusal check_merge(const attn_problem& p) {
   return {};
 }
 
-// True if something of the problem hides keys or makes scores.
+// True if a field of the problem hides keys or makes scores.
 inline bool has_more_than_rows(const attn_problem& p) {
   return p.softcap != 0 || p.causal || p.window_left >= 0 || p.window_right >= 0 || p.bias_dtype != ATTN_NONE ||
          p.has_mask || p.has_sink || p.has_alibi || p.latent || p.num_splits != 0;
@@ -352,8 +356,8 @@ inline Refusal check_backward(const attn_problem& p) {
   return {};
 }
 
-// Lists of blocks are read (selected) or written (a choice). Nothing but causal order and key lengths hides
-// keys.
+// Checks the fields of lists of blocks, which are read (ATTN_FEATURE_SELECTED) or written
+// (ATTN_FEATURE_NSA_SELECT). Only causal order and key lengths may hide keys.
 inline Refusal check_lists(const attn_problem& p) {
   const bool choice = (p.features & ATTN_FEATURE_NSA_SELECT) != 0,
              lists = choice || (p.features & ATTN_FEATURE_SELECTED) != 0;
@@ -373,7 +377,7 @@ inline Refusal check_lists(const attn_problem& p) {
   return {};
 }
 
-// A choice of blocks has rows of scores, and no Q, K and V.
+// A choice of blocks (ATTN_FEATURE_NSA_SELECT) has rows of scores, and no Q, K and V.
 inline Refusal check_choice(const attn_problem& p) {
   if ((p.features & ATTN_FEATURE_NSA_SELECT) == 0)
     return p.select_first == 0 && p.select_last == 0
@@ -386,7 +390,7 @@ inline Refusal check_choice(const attn_problem& p) {
   return {};
 }
 
-// A combination has the rows and columns of its sides, as a merge has.
+// A combination may have rows and columns only, like a merge.
 inline Refusal check_combination(const attn_problem& p) {
   if ((p.features & ATTN_FEATURE_NSA_COMBINE) == 0) return {};
   if (std::popcount(p.features & kOtherOperations) > 1) return invalid("a problem asks for two operations");
@@ -399,7 +403,7 @@ inline Refusal check_combination(const attn_problem& p) {
   return {};
 }
 
-// Keys are compressed by an operation, or stand for compressed keys in a forward pass.
+// key_step and key_offset belong to a compression, or to a forward pass whose keys stand for blocks.
 inline Refusal check_key_step(const attn_problem& p) {
   constexpr int64_t kMost = int64_t{1} << 16;
   const bool steps = (p.features & ATTN_FEATURE_KEY_STEP) != 0,
@@ -417,7 +421,7 @@ inline Refusal check_key_step(const attn_problem& p) {
   return {};
 }
 
-// A compression has keys and values, and nothing that hides keys but their count.
+// A compression may have keys, values and key lengths, but nothing else that hides keys.
 inline Refusal check_compression(const attn_problem& p) {
   if ((p.features & ATTN_FEATURE_NSA_COMPRESS) == 0) return {};
   if (std::popcount(p.features & kOtherOperations) > 1) return invalid("a problem asks for two operations");
@@ -429,7 +433,7 @@ inline Refusal check_compression(const attn_problem& p) {
   return {};
 }
 
-// The elements of dbias that are stored: one of each dimension that is summed.
+// The shape of the stored elements of dbias: 1 in each dimension that is summed.
 inline std::array<int64_t, 4> stored_dbias(const attn_problem& p, const attn_tensors& t) {
   std::array<int64_t, 4> shape = {p.batch, p.heads_q, p.seq_q, p.seq_k};
   for (size_t i = 0; i < 3; ++i) {
@@ -438,7 +442,7 @@ inline std::array<int64_t, 4> stored_dbias(const attn_problem& p, const attn_ten
   return shape;
 }
 
-// True if an output of the operation overlaps itself; then *name is its name.
+// True if an output of the operation overlaps itself. Then *name is its name.
 inline bool output_overlaps(const attn_problem& p, const attn_tensors& t, const char** name) {
   const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0, caches = (p.features & kOfCaches) != 0,
              choice = (p.features & ATTN_FEATURE_NSA_SELECT) != 0,
@@ -482,7 +486,7 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   const bool of_keys =
       backward && p.batch > 0 && p.heads_kv > 0 && p.seq_k > 0 && rows_of_keys(p).count > 0;
   const bool rows = queries || of_keys;
-  // A query that sees no key has gradients of its sink.
+  // A query that sees no key still has a part in dsink.
   const bool saved = backward && (keys || (queries && p.has_sink));
   const bool append = (p.features & ATTN_FEATURE_APPEND) != 0, copies = (p.features & ATTN_FEATURE_COPY_PAGES) != 0;
   const bool caches = append || copies, attends = keys && !caches && !choice && !compression;
@@ -547,9 +551,9 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
 
 }  // namespace plug_in_detail
 
-// Reads a call of any version of the contract into structs of this version. Refuses with ATTN_INVALID what no
-// kernel could do: contradictory sizes, a missing tensor, an output that overlaps itself, a variant that does
-// not exist.
+// Reads a call of any version of the contract into structs of this version. Refuses with ATTN_INVALID calls
+// that no kernel could take: contradictory sizes, a missing tensor, an output that overlaps itself, a variant
+// that does not exist.
 inline Refusal read_call(const attn_problem* problem, const attn_tensors* tensors, const attn_env* env,
                          attn_backend backend, size_t variants, uint64_t features, Call* call) {
   using namespace plug_in_detail;
@@ -596,8 +600,8 @@ inline attn_status refuse(const Refusal& refusal, char* reason, uint64_t reason_
   return refusal.status;
 }
 
-// The plan of a kernel that says nothing about itself: no splits, as many rescales as keys, no workspace, and
-// the loosest error classes. Cases are aimed at borders of 64.
+// The plan of a kernel that declares nothing: no splits, as many rescales as keys, no workspace, and the
+// loosest error classes. Its tiles are given as 64, so that cases aim at multiples of 64.
 inline attn_plan default_plan(const attn_problem& problem) {
   attn_plan plan = {};
   plan.size = sizeof plan;
@@ -609,8 +613,8 @@ inline attn_plan default_plan(const attn_problem& problem) {
   return plan;
 }
 
-// The plan of plain code: fp32 arithmetic with fused multiply-add, expf, logf and division, in a fixed order,
-// with the maximum known before the sums begin.
+// The plan of plain code: fp32 with fused multiply-add, expf, logf and division, in a fixed order, with the
+// maximum known before the sums begin.
 inline attn_plan plain_plan(const char* path, int64_t tile, int64_t seq_k) {
   attn_plan plan = {};
   plan.size = sizeof plan;
@@ -642,7 +646,7 @@ struct Entry {
   static constexpr uint64_t features() {
     uint64_t features = 0;
     if constexpr (requires { K::kFeatures; }) features = K::kFeatures;
-    // A kernel whose domain names fp32 knows fp32.
+    // A domain that has fp32 implies ATTN_FEATURE_F32.
     if constexpr (requires { K::kDomain; }) {
       if (K::kDomain != nullptr && (K::kDomain->dtypes >> ATTN_F32 & 1) != 0) features |= ATTN_FEATURE_F32;
     }

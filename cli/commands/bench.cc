@@ -1,5 +1,5 @@
-// attnfuzz bench: how many cases a second, where the time goes, and the
-// executor beside plain C++ on the same work.
+// attnfuzz bench: measures cases per second and where the time goes, and compares the executor with plain C++
+// on the same work.
 #include "fuzz/bench/bench.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace attnfuzz {
 namespace {
 
-// The executor's goal: at most this many times the time of plain C++.
+// The executor's goal: it takes at most this many times as long as plain C++.
 constexpr double kRatioTarget = 4;
 
 struct BenchArguments {

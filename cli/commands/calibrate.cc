@@ -1,6 +1,5 @@
-// attnfuzz calibrate: measures a back end and makes the table that bounds are
-// computed from. The measuring is done by attnfuzz-calibrate-cpu and -cuda,
-// beside this command (reference/calibrate).
+// attnfuzz calibrate: measures a back end and writes the table from which bounds are computed. The programs
+// attnfuzz-calibrate-cpu and -cuda, in the folder of this command, measure (reference/calibrate).
 #include <sys/wait.h>
 
 #include <cctype>
@@ -25,7 +24,7 @@ struct CalibrateArguments {
   std::string backend = "cpu", out, raw, arithmetic;
   int64_t stride = 0, random = 0;  // 0: the program's own default
   bool bits = false;
-  int64_t products = 0;  // 0: as many as the back end does quickly
+  int64_t products = 0;  // 0: as many as the back end can do in about a second
 };
 
 // "NVIDIA H200" -> "h200"
@@ -40,7 +39,7 @@ std::string device_short_name(const std::string& device) {
   return name;
 }
 
-// The documented classes, with the measured values in their place.
+// The documented classes, with the measured values in place of the documented ones.
 Calibration make_calibration(const Json& measured, const std::string& backend) {
   const int64_t stride = measured.at("stride");
   Json table = json_of(calibration_text(documented()));
@@ -90,7 +89,8 @@ void print_products(const Json& measured) {
   }
 }
 
-// The calibration of a device that has the bits of a model: the documented classes, and the name of the model.
+// The calibration of a device whose results equal a model's bit for bit: the documented classes, and the
+// model's name.
 Calibration calibration_by_bits(const Json& compared) {
   Calibration calibration = documented();
   calibration.device = compared.at("device");
@@ -101,7 +101,7 @@ Calibration calibration_by_bits(const Json& compared) {
   return calibration;
 }
 
-// Prints what differs, and how much was compared.
+// Prints how much was compared, and how much of it differs.
 Exit print_bits(const Json& compared) {
   const std::string model = compared.at("arithmetic");
   emit("bits of {}, beside the model {}\n  {:28} {:>14} {:>14}\n", compared.at("device").get<std::string>(),
@@ -132,7 +132,7 @@ Exit calibrate(const CalibrateArguments& arguments) {
   std::vector<std::string> command = {program};
   if (arguments.stride > 0) command.insert(command.end(), {"--stride", std::to_string(arguments.stride)});
   if (arguments.random > 0) command.insert(command.end(), {"--random", std::to_string(arguments.random)});
-  // On one core of a processor a tenth of a second, on a GPU a second.
+  // This takes a tenth of a second on one CPU core, and a second on a GPU.
   const int64_t quickly = arguments.backend == "cpu" ? 1 : 100'000'000;
   const int64_t products = arguments.products > 0 ? arguments.products : quickly;
   if (arguments.bits) command.insert(command.end(), {"--bits", std::to_string(products)});

@@ -1,4 +1,4 @@
-// attnfuzz campaign: hours of checking that can be left alone.
+// attnfuzz campaign: checks for hours without supervision.
 #include "fuzz/campaign/run/campaign.h"
 
 #include <string.h>
@@ -39,14 +39,15 @@ struct CampaignArguments : CampaignScope {
   EntryOptions entry;
 };
 
-// The names that a ledger may use: of all kernels that there are here, and of those that this session has.
+// The names that a ledger may use: those of all kernels of this installation, and of the kernels of this
+// session.
 LedgerNames ledger_names(const CampaignArguments& arguments) {
   LedgerNames names = {arguments.kernels, build_kind_names()};
   for (const KernelLibrary& library : our_kernels()) names.kernels.push_back(library.name);
   return names;
 }
 
-// A source is built beside the campaign's folder, for one back end and one build.
+// Builds kernels that are given as sources, for one back end and one build, next to the campaign's folder.
 void build_sources(CampaignArguments& arguments) {
   expect_source(arguments.kernels, arguments.entry);
   for (std::string& kernel : arguments.kernels) {
@@ -81,8 +82,8 @@ Exit prune_corpus_of(CampaignArguments arguments) {
   return kPassed;
 }
 
-// Chooses the numbers of processes and threads that were left to the command. A thread that makes batches ready keeps
-// a core busy, as a job on the CPU does.
+// Chooses the numbers of processes and threads that the user left open. A thread that prepares batches keeps a
+// core busy, like a job on the CPU.
 void share_cores(CampaignOptions& options, bool batches) {
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const int gpu_jobs = options.gpus * options.gpu_jobs;

@@ -22,7 +22,8 @@
 namespace attnfuzz {
 namespace {
 
-// If an untrusted kernel's author knew the cases, the kernel could be right on those alone.
+// A random seed. If the author of an untrusted kernel knew the cases, the kernel could be right on those cases
+// alone.
 uint64_t drawn_seed() {
   uint64_t seed = 0;
   if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
@@ -30,9 +31,8 @@ uint64_t drawn_seed() {
   return seed % kMostCounted;
 }
 
-// Throws UserError unless files can be written to the folder. The folder itself is made at the
-// first failure. The test file has a unique name, because another check may use the same folder
-// now.
+// Throws UserError unless files can be written to the folder. The folder itself is made at the first failure.
+// The probe file has a unique name, because another check may use the folder at the same time.
 void expect_folder(const std::string& out) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::absolute(out).lexically_normal();
@@ -80,7 +80,7 @@ std::vector<Checked> check_all(CheckArguments& arguments, const Interrupts& inte
       if (!interrupts.came()) all.push_back(check_kernel(library, arguments, interrupts));
     }
   }
-  // Libraries of one name in two folders are told apart as well.
+  // Two libraries of the same name in two folders get different names.
   std::map<std::string, int> suites;
   for (Checked& checked : all) {
     if (const int before = suites[checked.suite]++; before > 0)
@@ -92,7 +92,7 @@ std::vector<Checked> check_all(CheckArguments& arguments, const Interrupts& inte
 void write_results(const CheckArguments& arguments, const std::vector<Checked>& all) {
   if (!arguments.junit.empty()) write_to(arguments.junit, junit_xml(all));
   if (!arguments.sarif.empty()) write_to(arguments.sarif, sarif_json(all, ATTNFUZZ_VERSION));
-  // GitHub's lines would spoil a standard output that a machine reads.
+  // If standard output is JSON, JUnit or SARIF, do not mix in GitHub's annotation lines.
   const bool to_machines = arguments.json == "-" || arguments.junit == "-" || arguments.sarif == "-";
   if (const char* github = std::getenv("GITHUB_ACTIONS");
       github && std::string(github) == "true" && !to_machines)
@@ -122,7 +122,7 @@ Exit conclude(const std::vector<Checked>& all, const Interrupts& interrupts) {
 Exit run_check(CheckArguments arguments) {
   complete(arguments);
   expect_source(arguments.kernels, arguments.entry);
-  // Finds a path that cannot be written before hours of work, not after.
+  // Refuses a path that cannot be written now, not after hours of work.
   for (const std::string& path : {arguments.json, arguments.junit, arguments.sarif}) {
     if (!path.empty() && path != "-") expect_room_for(path);
   }

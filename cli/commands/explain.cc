@@ -1,4 +1,4 @@
-// attnfuzz explain: shows the case of a file, and how it fails.
+// attnfuzz explain: shows the case of a file, and in which way it fails.
 #include "properties/explain/explain.h"
 
 #include <unistd.h>
@@ -23,7 +23,7 @@ namespace {
 
 struct ExplainArguments : CaseArguments {
   bool ascii = false;
-  std::string svg, html;  // files for the pictures, and for the page with everything; empty: none
+  std::string svg, html;  // the files for the picture and for the whole page; empty: not written
   ProbeArguments probe;
 };
 
@@ -32,7 +32,7 @@ struct Seen {
   attn_plan plan = {};
   Reference reference;
   std::vector<float> o;
-  std::string why_not;  // empty: it ran
+  std::string why_not;  // why the case did not run; empty if it ran
 };
 
 Seen look(const Case& c, Target& target, const Calibration& calibration) {

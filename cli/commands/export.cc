@@ -1,4 +1,4 @@
-// attnfuzz export: writes a finding as one C++ or Python file, for the reader of a bug report.
+// attnfuzz export: writes a finding as one C++ or Python file, for a bug report.
 #include "properties/export/export.h"
 
 #include <cstdio>
@@ -21,7 +21,7 @@ struct ExportArguments : CaseArguments {
 
 namespace fs = std::filesystem;
 
-// The first of `paths` that is there; empty: none.
+// The first of `paths` that exists; empty if none does.
 std::string first_there(const std::vector<fs::path>& paths) {
   for (const fs::path& path : paths) {
     if (std::error_code none; fs::exists(path, none)) return path.lexically_normal();

@@ -1,5 +1,5 @@
-// attnfuzz limits: finds what a kernel takes, by its plan() and by running it, and prints a
-// declaration to paste.
+// attnfuzz limits: finds out which problems a kernel takes, by calling its plan() and by running it, and prints
+// a declaration to paste.
 #include <fmt/format.h>
 
 #include "base/printable.h"
@@ -31,8 +31,8 @@ struct LimitsArguments {
   bool verbose = false;
 };
 
-// Finds by running what the kernel refuses beyond its declaration (tried.h). A kernel that refuses in run() is
-// asked there.
+// Finds by running the kernel what it refuses beyond its declaration (tried.h). Returns nothing for a kernel
+// that refuses in run().
 std::optional<Terms> found_by_running(Target& target) {
   if (target.info().refuses_late) return std::nullopt;
   const Tried tried = try_function(target);
@@ -54,7 +54,7 @@ Exit run_limits(LimitsArguments arguments) {
   const KernelLibrary library = library_of(arguments.kernel, arguments.target);
   const std::unique_ptr<Target> target = open(library, arguments.target);
   say_identity(identity_line(target->info(), arguments.target), arguments.verbose);
-  // A kernel that refuses in plan() alone is also run on forward problems.
+  // A kernel that refuses only in plan() is also run, on forward problems.
   if (!kernel_has(operations::forward, target->info().features) && !target->info().refuses_late)
     throw UserError(
         target->info().name +
@@ -76,7 +76,7 @@ Exit run_limits(LimitsArguments arguments) {
   for (attn_sizes attn_domain::* size :
        {&attn_domain::batch, &attn_domain::heads_q, &attn_domain::group, &attn_domain::seq_q,
         &attn_domain::seq_k, &attn_domain::dim_qk, &attn_domain::dim_v}) {
-    if ((takes.domain.*size).multiple == 1) (takes.domain.*size).multiple = 0;  // 1 is no limit
+    if ((takes.domain.*size).multiple == 1) (takes.domain.*size).multiple = 0;  // multiples of 1 limit nothing
   }
   const Taken inside = problems_taken(*target, config, arguments.cases, late);
   const bool declared = target->info().domain.has_value();

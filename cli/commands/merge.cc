@@ -1,4 +1,4 @@
-// attnfuzz merge: campaigns that ran side by side as one folder.
+// attnfuzz merge: merges campaigns that ran side by side into one folder.
 #include "fuzz/slurm/merge.h"
 
 #include <cstdio>

@@ -1,4 +1,5 @@
-// attnfuzz nsa: native sparse attention from end to end, on kernels of its stages.
+// attnfuzz nsa: runs native sparse attention from end to end on kernels of its stages, and judges each call and
+// the whole.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -55,7 +56,7 @@ class NsaCheck {
   }
 
  private:
-  // Each stage is done by the first kernel that has it.
+  // Each stage is run by the first kernel that has the stage's operation.
   void open_all() {
     for (const std::string& name : arguments_.kernels) {
       for (const KernelLibrary& library : libraries_of(name, arguments_.target)) {

@@ -24,7 +24,7 @@ Exit run_reduce(const ReduceArguments& arguments) {
   const Case& c = opened.r.c;
   Target& target = *opened.target;
   say_identity(opened.identity, arguments.verbose);
-  // A disagreement of two oracles shows only if both are asked.
+  // A disagreement of two oracles shows only if both judge.
   put_oracle(target, arguments.target, opened.r.kind == "oracle");
   const Verdict verdict = judge(c, opened.property, target, opened.calibration);
   if (verdict.outcome != Outcome::kFail) {

@@ -32,7 +32,7 @@ struct ReplayArguments {
   bool verbose = false;
 };
 
-// One target a (kernel, back end, build), kept while files follow one another.
+// The target of the last file, kept for the next file if it has the same kernel, back end and build.
 struct Opened {
   std::string key;
   std::unique_ptr<Target> target;
@@ -40,8 +40,8 @@ struct Opened {
 
 constexpr int kRuns = 3;  // runs of a case that passes although its file says that it fails
 
-// True if the output values show a failure of this kind. In a case that is not judged, they may
-// have nearly any value.
+// True if a failure of this kind shows in the output values. In a case that is not judged, these may have
+// nearly any value.
 bool shown_by_numbers(const std::string& kind) {
   return kind == kWarningKind || std::ranges::any_of(std::array{Kind::kWrong, Kind::kNonFinite, Kind::kRelation,
                                                                 Kind::kDirty, Kind::kBits},

@@ -30,8 +30,8 @@ struct ReportArguments {
   bool run = false, allow_stale = false, json = false, watch = false, verbose = false;
 };
 
-// The open targets on which findings run again for their pictures, or why a target cannot be
-// opened.
+// The targets on which findings run again for their pictures, opened when needed, or the reason why one cannot
+// be opened.
 class Targets {
  public:
   explicit Targets(const ReportArguments& arguments) : named_(arguments.kernels) {

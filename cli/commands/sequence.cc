@@ -38,7 +38,7 @@ struct SequenceArguments {
   TargetOptions target;
 };
 
-// The opened kernels, and which calls they can make.
+// The opened kernels, and the calls that each can make.
 struct OpenedKernels {
   std::vector<std::unique_ptr<Target>> opened;
   SessionTargets targets;
@@ -100,7 +100,7 @@ std::string left_out_lines(const std::map<std::string, uint64_t>& left_out, bool
   return text;
 }
 
-// A session, with at most `most` steps; `failed`: the step at which it failed.
+// A session as text, with at most `most` steps. `failed`: the step at which it failed.
 std::string lines_of(const Session& session, std::optional<size_t> failed, size_t most) {
   std::string text = fmt::format("  {}\n", describe(session.setup));
   const std::vector<std::string> lines = story(session);
@@ -112,7 +112,7 @@ std::string lines_of(const Session& session, std::optional<size_t> failed, size_
   return text;
 }
 
-// Prints the failure: without -v at most 25 lines.
+// Prints the failure, without -v in at most 25 lines.
 void tell(const Chain& chain, const SessionResult& result, const std::string& where, const std::string& replay,
           bool verbose) {
   constexpr size_t kMostSteps = 12, kMostBefore = 4;
@@ -143,7 +143,7 @@ std::string unjudged(const OpenedKernels& kernels, const Sums& sums) {
   return text;
 }
 
-// Prints the totals. `missing`: what was not judged, which is no pass.
+// Prints the totals. `missing`: what was not judged; if it is not empty, the run does not pass.
 Exit conclude(const std::string& what, const Sums& sums, const std::string& missing, double seconds, bool all) {
   std::string text = fmt::format("{}{} steps, {} calls: {}; largest error/bound {:.2f} ({:.1f} s)\n", what, sums.steps,
                                  sums.calls, missing.empty() ? "passed" : missing, sums.worst, seconds);
@@ -195,8 +195,8 @@ class SequenceCheck {
   }
 
  private:
-  // Sessions that run in one process of each library. So many follow from the numbers of sessions, and not from the
-  // number of jobs, which makes a failure the same with any.
+  // Sessions that run in one process of each library. Which sessions share a process depends only on their
+  // numbers, not on the number of jobs, so a failure is the same with any number of jobs.
   static constexpr uint64_t kOfProcess = 50;
 
   struct Failure {
@@ -209,13 +209,13 @@ class SequenceCheck {
 
   int jobs() const {
     int usual = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    // Each worker has a context of the GPU, which takes long to open.
+    // Each worker opens a GPU context, which takes long.
     if (kernels_.front().opened.front()->info().backend == ATTN_CUDA) usual = std::min(usual, 2);
     const uint64_t blocks = (arguments_.cases + kOfProcess - 1) / kOfProcess;
     return static_cast<int>(std::min(static_cast<uint64_t>(arguments_.jobs == 0 ? usual : arguments_.jobs), blocks));
   }
 
-  // Each job has kernels of its own, and takes the next sessions of one process.
+  // Each job has kernels of its own, and takes the next block of sessions that share a process.
   void check_all() {
     const int count = jobs();
     while (static_cast<int>(kernels_.size()) < count) kernels_.push_back(open_kernels(arguments_, false));
@@ -252,14 +252,14 @@ class SequenceCheck {
       const std::lock_guard lock(mutex_);
       if (failure_ && failure_->index < n) return;
       failure_ = Failure{n, drawn, std::move(result)};
-      last_ = std::min(last_.load(), n);  // those before it may fail, too
+      last_ = std::min(last_.load(), n);  // sessions before this one still run: they may fail too
       return;
     }
     const std::lock_guard lock(mutex_);
     sums_.add(sums);
   }
 
-  // A hang is reduced under the brief watch, and must be one under the full watch, too.
+  // A hang is reduced with a short time limit, and must then also hang with the full time limit.
   ReducedChain reduce(const Chain& chain, const SessionResult& failed) const {
     const OpenedKernels& kernels = kernels_.front();
     const auto reduced = [&](bool brief) {
@@ -320,10 +320,10 @@ class SequenceCheck {
   double seconds_ = 0;
   StatusLine line_;
 
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all members below
   uint64_t next_ = 0;
-  std::atomic<uint64_t> last_ = arguments_.cases;  // sessions from here on are not wanted
-  std::optional<Failure> failure_;                 // the first
+  std::atomic<uint64_t> last_ = arguments_.cases;  // sessions from this number on need not run
+  std::optional<Failure> failure_;                 // the failure of the lowest number
   Sums sums_;
 };
 

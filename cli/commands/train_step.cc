@@ -1,4 +1,4 @@
-// attnfuzz train-step: two steps of training on a forward and a backward kernel.
+// attnfuzz train-step: runs two training steps on a forward and a backward kernel.
 #include "properties/train_step/train_step.h"
 
 #include <fmt/format.h>
@@ -41,8 +41,8 @@ struct TrainArguments {
 constexpr std::pair<const char*, train::Gates> kGates[] = {
     {"drawn", train::Gates::kDrawn}, {"equal", train::Gates::kEqual}, {"zero", train::Gates::kZero}};
 
-// The lengths that a step is tried at: powers of two and their neighbours, where tiles end, and the ends of the
-// range. "128:2048", or one length.
+// The lengths at which a step is tried, from "128:2048" or one length: powers of two and their neighbours,
+// because tiles end there, and the ends of the range.
 std::vector<int64_t> lengths_of(const std::string& text) {
   constexpr int64_t kMost = 65536;
   const size_t colon = text.find(':');
@@ -133,7 +133,7 @@ class TrainCheck {
   // Each job has kernels of its own, and takes the longest batch that is left.
   void train_all() {
     int usual = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    // Each worker has a context of the GPU, which takes longer to open and to close than a batch to run.
+    // Each worker opens a GPU context. To open and close it takes longer than to run a batch.
     if (pairs_.front().forward->info().backend == ATTN_CUDA) usual = std::min(usual, 2);
     const int jobs =
         std::min(arguments_.jobs == 0 ? usual : arguments_.jobs, static_cast<int>(batches_.size()));
@@ -276,7 +276,7 @@ class TrainCheck {
       std::fprintf(stderr, "attnfuzz: no step was judged\n");
       return kFound;
     }
-    // Nobody vouches for a stranger: it must not pass by refusing what it would get wrong.
+    // An untrusted kernel must not pass by refusing the batches that it would get wrong.
     if (judged_ < batches_.size() && !arguments_.target.untrusted.empty()) {
       std::fprintf(stderr, "attnfuzz: under --untrusted a kernel that refuses a batch does not pass\n");
       return kFound;

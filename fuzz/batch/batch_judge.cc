@@ -73,7 +73,7 @@ std::string words(const BatchUse& use) {
          ", on the device " + share(use.run_s) + ", the ordinary way " + share(use.again_s);
 }
 
-// A case under way: `next` is the run that it lacks.
+// A case that is being judged. `next` is the run that it needs next.
 struct BatchJudge::Item {
   size_t index;
   Case next;
@@ -88,7 +88,7 @@ struct BatchJudge::Round {
   std::vector<Item> items = {};
   std::vector<batch::Call> calls = {};
   std::vector<batch::Result> results = {};
-  std::string lost = {};                                  // why the batch ended early; empty: it did not
+  std::string lost = {};                                  // why the batch ended early; empty if it did not
   std::vector<std::pair<size_t, std::string>> left = {};  // cases that the batch cannot do, with the reason
   std::vector<size_t> refused = {}, doubted = {};         // cases
 };
@@ -97,8 +97,8 @@ struct BatchJudge::Batch {
   std::span<const BatchCase> asked;
   uint64_t first;  // number of the first case
   std::vector<Verdict> verdicts;
-  std::vector<bool> judged;           // by the ordinary way
-  std::vector<Item> open = {};        // lacking a run
+  std::vector<bool> judged;           // cases that were judged the ordinary way
+  std::vector<Item> open = {};        // items that still need a run
   std::vector<size_t> innocent = {};  // cases with an error in this batch that pass alone
 };
 
@@ -133,7 +133,7 @@ void BatchJudge::ordinary(Batch& batch, size_t index, bool by_cpu_alone) {
     return by_cpu_alone ? judged_by_cpu(c, *property, target, calibration_)
                         : attnfuzz::judge(c, *property, target, calibration_);
   });
-  use_.again_s += v.lay_out_s + v.kernel_s + v.oracle_s + v.judge_s;  // without waiting
+  use_.again_s += v.lay_out_s + v.kernel_s + v.oracle_s + v.judge_s;  // without the time spent waiting for a turn
   batch.judged[index] = true;
 }
 

@@ -6,8 +6,8 @@
 //   std::vector<Verdict> verdicts = judge.judge(asked);      // one each, in their order
 //   puts(words(judge.use()).c_str());
 //
-// A relation compares several runs. It is evaluated on the runs made so far (GivenRuns, trial.h).
-// If it lacks a run, that run joins the next batch, until none is missing. For a relation, the
+// A relation compares several runs. It is evaluated on the runs made so far (GivenRuns, trial.h). If it needs a
+// further run, that run joins the next batch, until no run is missing. For a relation, the
 // outputs, expected values and bounds of its runs are read back too. For a case of the property
 // `reference` nothing is read back.
 //
@@ -17,11 +17,11 @@
 //
 //   for (Deferred& failure : judge.deferred(false)) ...   // of passed cases; true: waits
 //
-// A batch is a sieve: its verdict counts only if it finds no error. These cases are judged the
-// ordinary way (trial.h: one case at a time in a worker, with the CPU's oracle):
+// A batch only filters: its verdict counts only if it finds no error. These cases are judged the ordinary way
+// (trial.h: one case at a time in a worker, with the CPU's oracle):
 //   - every case with an error; the ordinary verdict then counts;
 //   - among the cases without an error, the first one, and then one in a hundred, drawn by a seed;
-//   - cases that a batch cannot do, counted by reason (prepare.h);
+//   - cases that a batch cannot judge, counted by reason (prepare.h);
 //   - all cases of a batch in which a kernel faulted, hung or killed the worker, to find the cause.
 // A case may fail in the batch and pass the ordinary way. Then another case of the batch may have written into
 // its memory, so all cases of the batch are judged the ordinary way. If none of them fails, the case counts as
@@ -91,7 +91,8 @@ class BatchJudge {
   using Open = std::function<std::unique_ptr<Target>()>;
   // `batch_target` and `target` belong to one worker, which may be shared (shared_target.h). `seed` draws the cases
   // that are judged both ways.
-  // `own`: for the cases that are judged the ordinary way, which else hold up the worker; it must outlive this.
+  // `own`: workers for the cases that are judged the ordinary way, so that these do not block the shared
+  // worker; it must outlive this.
   BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed = 1,
              OwnWorkers* own = nullptr);
   // Also starts `threads` background threads. Throws what `open` throws.
@@ -117,7 +118,8 @@ class BatchJudge {
   // Gets the plans that properties check. If a plan fails its check, the case is judged the
   // ordinary way.
   void ask(Batch& batch);
-  // Makes the run that each item lacks. Items that then lack a further run, or had no room, remain in batch.open.
+  // Makes the next run of each item. Items that need a further run, or for which there was no room, remain in
+  // batch.open.
   void round(Batch& batch);
   // The steps of a round. From plan() to take() they need the turn.
   void prepare(Batch& batch, Round& round);

@@ -25,7 +25,7 @@ namespace attnfuzz {
 
 class BatchPipeline {
  public:
-  // `shared`, `calibration` and `own` must outlive this. `seed` and `own`: as of BatchJudge.
+  // `shared`, `calibration` and `own` must outlive this. `seed` and `own`: see BatchJudge.
   BatchPipeline(SharedTarget& shared, const Calibration& calibration, uint64_t seed, int threads,
                 OwnWorkers* own = nullptr);
   // Batches that no thread has begun are dropped.

@@ -3,9 +3,9 @@
 //
 // A batch (batch_judge.h) gets many cases at once. Each case is laid out on the device from its
 // recipe, planned and run, and judged there by the oracle's kernels. Counts come back; if a call
-// asks for it, the outputs and their expected values come back too. The batch is believed only
-// about cases without an error. A call has no pointers. Its places are byte offsets in its slot, a
-// stretch of device memory that belongs to this case while the batch runs.
+// asks for it, the outputs and their expected values come back too. The batch's verdict counts only for cases
+// without an error. A call has no pointers. Its tensors are given by byte offsets in its slot, a piece of
+// device memory that belongs to this case while the batch runs.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 
 namespace attnfuzz::batch {
 
-inline constexpr uint32_t kMostCalls = 256;  // of a batch
+inline constexpr uint32_t kMostCalls = 256;  // the most calls of a batch
 inline constexpr uint32_t kMostLengths = 64, kMostPlanted = 96, kMostRepeats = 8;
 // The tensors of the forward pass and of merges, the operations of a batch: inputs, then outputs, each in the order
 // of tensor_spec.h.
@@ -58,15 +58,15 @@ enum Tensor : int {
 static_assert(kQuery == 0 && kKey == 1 && kValue == 2, "Recipe::fill");
 
 // One tensor in its slot, with redzones and gaps (extent.h). A tensor at the end of its page has memory of its
-// own, and `end` is the end of mapped memory. In a widely spread tensor, offsets leave out the bytes between
-// the blocks that nobody fills; address_of() adds them.
+// own, and `end` is the end of mapped memory. In a widely spread tensor, offsets skip the unused bytes between
+// its blocks; address_of() adds them.
 struct TensorSlot {
-  uint64_t begin, data, elements_end, end;  // bytes; all 0: there is no such tensor
+  uint64_t begin, data, elements_end, end;  // byte offsets; all 0 if there is no such tensor
   uint32_t size[4], stride[4];              // as stored, in elements; strides without their signs
   uint32_t element_bytes;
   uint8_t order[4];          // of the dimensions, outermost first
   uint32_t backwards;        // bits: dimensions whose stride is negative
-  uint32_t pattern;          // of redzones and gaps, and of outputs before the call
+  uint32_t pattern;          // the content of redzones and gaps, and of outputs before the call
   int64_t given_stride[4];   // strides as the kernel is given them
   uint32_t blocks;           // the number of blocks of a spread tensor; 0: it is not spread
   uint64_t block, left_out;  // bytes of a block in these offsets, and bytes left out between two blocks
@@ -153,11 +153,11 @@ struct Call {
   Recipe recipe;
   double overflow;          // Expected::overflow of O
   int32_t complete;         // boolean: elements that were never written can be recognised
-  uint64_t bytes;           // of the slot
+  uint64_t bytes;           // size of the slot
   uint64_t readback_at;     // offset of its Readback among those of the batch; kNoReadback: only counts are wanted
   int32_t readback_all;     // boolean: expected values are read back too, not only bounds and outputs
-  int32_t in_place;         // boolean: it runs in the previous call's slot, after that call
-  int32_t keeps_workspace;  // boolean: it finds the workspace as the previous call left it
+  int32_t in_place;         // boolean: runs in the previous call's slot, after that call
+  int32_t keeps_workspace;  // boolean: the workspace keeps the content that the previous call left
 };
 static_assert(std::is_trivially_copyable_v<Call>);
 
@@ -168,7 +168,7 @@ ATTN_BOTH inline int64_t paged_keys_of(const Call& call, int64_t b) {
 }
 
 inline constexpr uint64_t kNoReadback = ~uint64_t{0};
-inline constexpr uint64_t kReadbackBytes = uint64_t{32} << 20;  // of a batch
+inline constexpr uint64_t kReadbackBytes = uint64_t{32} << 20;  // the most bytes that a batch reads back
 
 // The offsets of the results of a call in one block of bytes. The bytes from `from` on are read
 // back. If `from` is not 0, the bounds are those of Expected::allowance(), which relations use.
@@ -208,8 +208,8 @@ struct Readback {
 struct Counts {
   unsigned long long worst;  // bits of the largest error/bound among those of at most 1
   uint32_t outside;          // elements outside of their bound
-  uint32_t redzones;         // units of redzones and gaps that were written
-  uint32_t inputs;           // units of inputs that were written
+  uint32_t redzones;         // changed units of redzones and gaps
+  uint32_t inputs;           // changed units of inputs
   uint32_t unwritten;        // elements of outputs that were not written
   uint32_t repeated;         // elements that got other bits in a later call, although the plan is deterministic
   uint32_t dead, uninformative, unconstrained, unknown;  // rows; unknown: not evaluated
@@ -217,7 +217,7 @@ struct Counts {
 };
 
 struct Result {
-  int32_t status;    // attn_status, of plan() or of run()
+  int32_t status;    // attn_status of plan() or of run()
   int32_t reported;  // boolean: env->report was called
   attn_plan plan;    // of plan()
   Counts counts;     // of run()

@@ -82,7 +82,7 @@ void take_inputs(const Call& call, Parts& parts, Work* work) {
   in.mask = reinterpret_cast<const uint8_t*>(mask);
 }
 
-// Places them for a merge.
+// Places the oracle's inputs for a merge.
 void take_sides(const Call& call, Parts& parts, Work* work) {
   const attn_problem& p = call.problem;
   cuda::MergeInput& in = work->merge;
@@ -108,7 +108,7 @@ void take_results(const Call& call, Parts& parts, Work* work) {
   const auto number_at = [&](uint64_t at) { return reinterpret_cast<double*>(results + at); };
   out.o = number_at(readback.o);
   out.o_bound = number_at(readback.o_bound);
-  // Verdicts do not depend on it.
+  // Verdicts do not depend on the exact values.
   const bool exact = call.model.p_predicted != ATTN_NONE && call.readback_at != kNoReadback;
   out.o_exact = exact ? number_at(readback.o_exact) : nullptr;
   out.lse = number_at(readback.lse);
@@ -140,7 +140,8 @@ uint64_t oracle_of(const Call& call, std::byte* base, int blocks, int64_t shared
   return parts.bytes;
 }
 
-// The slot of each call, one of `count`, each with a stream. A call in place has that of the call before it.
+// The slot of each call, one of `count`, each with its own stream. A call in place has the slot of the previous
+// call.
 std::vector<int> slots_of(std::span<const Call> calls, int count) {
   std::vector<int> slots;
   for (int last = -1; const Call& call : calls)
@@ -148,8 +149,8 @@ std::vector<int> slots_of(std::span<const Call> calls, int count) {
   return slots;
 }
 
-// The pages of all calls that have them, in one block of bytes: each call's table, and behind it what its pages
-// hold.
+// The pages of all calls with keys in pages, in one block of bytes: for each call its table, and behind it the
+// number of keys in each of its pages.
 struct PageArrays {
   std::vector<std::byte> bytes;
   std::vector<uint64_t> table, held;  // by call: the offset where each begins
@@ -177,16 +178,16 @@ void note(void* user, const attn_report*) { *static_cast<int32_t*>(user) = 1; }
 
 struct State {
   cudaStream_t streams[kStreams] = {};
-  cudaStream_t others[kStreams] = {};  // of calls on a case's second stream
+  cudaStream_t others[kStreams] = {};  // for calls on a case's second stream
   cudaEvent_t events[kStreams] = {};
   std::unique_ptr<PageEnds> page_ends;
   int blocks = 0;
-  int64_t shared_limit = 0;     // bytes of a block
-  int count = kStreams;         // of slots: fewer if the device has no memory for more
-  std::byte* memory = nullptr;  // a slot and the oracle's part for each of them
+  int64_t shared_limit = 0;     // bytes of shared memory of a block
+  int count = kStreams;         // number of slots; fewer if the device has no memory for more
+  std::byte* memory = nullptr;  // for each slot: its bytes, and the oracle's part
   uint64_t bytes = 0, slot = 0, oracle = 0;
   Counts *counts = nullptr, *received = nullptr;
-  Call* calls = nullptr;  // the batch's, on the device
+  Call* calls = nullptr;  // the batch's calls, on the device
   std::byte* pages = nullptr;  // PageArrays of the batch, on the device
   uint64_t pages_bytes = 0;
 
@@ -219,8 +220,8 @@ struct State {
     return far.empty() ? std::nullopt : page_ends->reach(far);
   }
 
-  // Takes memory for slots as large as the largest call needs. Other processes have memory of the device too, so there
-  // may be room for some slots alone: then fewer calls run at once.
+  // Allocates slots as large as the largest call needs. Other processes use the device's memory too, so there
+  // may be room for fewer slots only; then fewer calls run at once.
   Failure slots_for(std::span<const Call> calls) {
     uint64_t largest_slot = 0, largest_oracle = 0;
     for (const Call& call : calls) {
@@ -242,7 +243,7 @@ struct State {
       error = cudaMalloc(reinterpret_cast<void**>(&memory), wanted);
       if (error == cudaSuccess) bytes = wanted;
       if (error != cudaErrorMemoryAllocation) break;
-      cudaGetLastError();  // this failure is told here, or made up for
+      cudaGetLastError();  // clears the error, which is handled or reported here
     }
     if (error == cudaSuccess) return std::nullopt;
     slot = oracle = 0;
@@ -420,7 +421,7 @@ attn_status CudaDevice::call_kernel(const attn_kernel& kernel, const Call& call,
 Failure CudaDevice::launch(const attn_kernel& kernel, const Call& call, size_t index, int slot,
                            const PageArrays& pages, attn_env env, std::span<std::byte> readback,
                            Result& result) {
-  attn_env own = env;  // of a batch's kernels
+  attn_env own = env;  // for the kernels of the batch itself
   own.shared_memory_limit = state_.shared_limit;
   Work work;
   cuda::RowsScratch scratch;

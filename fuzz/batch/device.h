@@ -1,7 +1,7 @@
 // The part of a batch in the kernel's process. It launches the cases of the whole batch one after the other, on
 // streams in turn, and waits once, at the end.
 //
-//   auto device = open_device(&why);                 // it takes memory as it is needed
+//   auto device = open_device(&why);                 // it allocates memory when it is needed
 //   device->plan(kernel, limit, of, calls, results);           // results[i].plan
 //   device->run(kernel, limit, of, calls, results, readback);  // results[i].counts; Readback of calls[i]
 //
@@ -28,16 +28,16 @@ class PageEnds {
   static constexpr uint64_t kFarBytes = kSlotBytes;
   struct Far {
     int stretch;
-    uint64_t begin, end;  // bytes of its range
+    uint64_t begin, end;  // the part of the stretch's range that needs memory, in bytes
   };
-  // Gives memory to all of these, and may take it from all others. Returns nothing, or the error.
+  // Maps memory for all these parts, and may unmap all others. Returns nothing, or the error.
   virtual std::optional<std::string> reach(std::span<const Far> wanted) = 0;
-  // The beginning of a range that reach() gave memory to, a multiple of 4096. Nothing is mapped behind its
+  // The start of a range in which reach() mapped memory, a multiple of 4096. Nothing is mapped behind its
   // kFarBytes.
   virtual std::byte* far(int stretch) = 0;
   // Makes a stretch of at least this many bytes. Returns nothing, or the error.
   virtual std::optional<std::string> room(int stretch, uint64_t bytes) = 0;
-  // Its end, a multiple of 4096.
+  // The end of a stretch, a multiple of 4096.
   virtual std::byte* end(int stretch) = 0;
 };
 

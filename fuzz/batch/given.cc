@@ -15,7 +15,7 @@ int64_t rows_present(const Call& call) {
   return call.packed_q != 0 ? call.recipe.borders_q[p.batch] * p.heads_q : RowSpace(p).count();
 }
 
-// False if the values cannot be an oracle's.
+// Takes the values that were read back. False if an oracle cannot have written them.
 bool take(const Call& call, std::span<const std::byte> readback, GivenRun& given) {
   const attn_problem& p = call.problem;
   const auto rows = static_cast<size_t>(RowSpace(p).count()), columns = static_cast<size_t>(p.dim_v);

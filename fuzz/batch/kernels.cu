@@ -16,7 +16,7 @@ namespace {
 
 using cuda::kThreads;
 
-// The most blocks of one job, and the units of a thread.
+// The most blocks of one job, and the units that a thread should have.
 constexpr uint64_t kMostBlocks = 64, kUnitsAThread = 4;
 unsigned blocks_for(const Call& call) {
   uint64_t bytes = call.workspace.end - call.workspace.begin;
@@ -406,7 +406,7 @@ template <class Unit>
 __device__ void judge_tensor(const Work& work, int t) {
   const Call& call = *work.call;
   const TensorSlot& place = call.tensor[t];
-  // A row of an output that belongs to no batch entry is not written.
+  // Rows of an output that belong to no batch entry must not be written.
   const int64_t rows = is_packed(call, t) ? owned_rows(call, t) : int64_t{place.size[2]};
   int redzones = 0, inputs = 0, unwritten = 0;
   each_unit<Unit>(work, t, [&](uint64_t at, const Unit& is) {
@@ -448,7 +448,7 @@ __device__ Query query_of(const Call& call, int64_t row) {
 // True if a packed entry has no such query.
 __device__ bool is_absent(const Call& call, const Query& query) { return query.i >= queries_of(call, query.b); }
 
-// The address of an element of an output, from where its places count.
+// The byte offset of an element of an output from the tensor's base.
 __device__ uint64_t place_of(const Call& call, int t, const Query& query, int64_t column) {
   const TensorSlot& place = call.tensor[t];
   const bool packed = is_packed(call, t);

@@ -14,7 +14,7 @@
 
 namespace attnfuzz::batch {
 
-// A call with its places as addresses.
+// A call whose offsets have been turned into addresses.
 struct Work {
   const Call* call;               // on the device
   std::byte* base[kTensors + 1];  // where offsets begin, for each tensor and the workspace
@@ -27,7 +27,7 @@ struct Work {
   cuda::RowsInput input;   // for a merge, only the number of rows is set
   cuda::MergeInput merge;  // for other calls it has no rows
   cuda::RowsOutput output;
-  float *got, *got_lse;  // O and LSE of the first call, dense; NULL: not wanted
+  float *got, *got_lse;  // O and LSE of the first call, dense; NULL if not wanted
   Counts* counts;
 };
 

@@ -1,6 +1,6 @@
-// Targets with workers of their own, for the cases that no batch judges. A case on the worker that the threads
-// of a process share (shared_target.h) would hold up their batches, and it takes as long as dozens of cases in
-// a batch do.
+// Targets with their own workers, for the cases that no batch judges. On the worker that the threads of a
+// process share (shared_target.h), such a case would block their batches, and it takes as long as dozens of
+// cases in a batch.
 //
 //   OwnWorkers own(open, 2);       // each is opened when it is first needed
 //   {
@@ -8,8 +8,8 @@
 //     judge(c, property, *target, calibration);
 //   }                                              // given back
 //
-// A worker ends with the thread that has started it. So threads that lend targets end together, once all are
-// done.
+// A worker ends with the thread that started it. So all threads that borrow targets must end together, when all
+// are done.
 #pragma once
 
 #include <condition_variable>
@@ -56,8 +56,8 @@ class OwnWorkers {
   int opened_ = 0;
 };
 
-// The verdict of `judged` on a target lent by `own`, which reports its runs as `shared` does; on `shared`
-// itself if there is no `own`.
+// The verdict of `judged` on a target lent by `own`, whose runs are reported like those of `shared`. If there
+// is no `own`, `shared` itself is used.
 Verdict judged_on_own(OwnWorkers* own, Target& shared, const std::function<Verdict(Target&)>& judged);
 
 }  // namespace attnfuzz

@@ -20,9 +20,9 @@ constexpr uint64_t kAlign = 4096;
 constexpr uint64_t kFarBegin = 2 * kAlign;  // so that the page before a block is of the same granule of memory
 // Larger cases keep the device busy alone, and would set the size of every slot.
 constexpr uint64_t kMostBytes = uint64_t{128} << 20;
-constexpr double kMostWork = 0x1p31;  // of the oracle, in multiply-adds
+constexpr double kMostWork = 0x1p31;  // multiply-adds of the oracle
 constexpr int64_t kMostKeys = int64_t{1} << 18;
-constexpr int64_t kMostPages = int64_t{1} << 17;  // each takes memory of its own beside the slot
+constexpr int64_t kMostPages = int64_t{1} << 17;  // each page needs memory outside of the slot as well
 
 uint64_t aligned(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 

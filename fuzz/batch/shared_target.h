@@ -4,7 +4,7 @@
 //
 //   SharedTarget shared(open());                 // it and this thread outlive the shares
 //   std::unique_ptr<Target> mine = shared.share();  // one for each thread; a BatchTarget too
-//   judge(c, property, *mine, calibration);         // takes a turn by itself
+//   judge(c, property, *mine, calibration);         // takes a turn for itself
 //   const Turn turn = mine->turn();                 // everything else needs one
 //
 // A share throws std::logic_error if its thread uses the worker or the arena without a turn. A

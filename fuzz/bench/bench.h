@@ -44,7 +44,7 @@ struct BenchRow {
   int32_t backend = ATTN_CPU;
   int repeats = 0;
   double cases_per_s = 0;  // of one process
-  // Seconds a case.
+  // Seconds per case.
   double total_s = 0, lay_out_s = 0, kernel_s = 0, round_trip_s = 0, oracle_s = 0, judge_s = 0;
 };
 

@@ -10,7 +10,7 @@ namespace attnfuzz {
 namespace {
 
 constexpr int kTile = 64;  // queries, and keys, of a tile
-constexpr int kLanes = 8;  // lanes of a vector register; reductions have as many strands
+constexpr int kLanes = 8;  // lanes of a vector register; a reduction has this many independent chains
 constexpr float kLog2e = 1.44269504088896340736f;
 constexpr float kLn2 = 0.69314718055994530942f;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();

@@ -1,5 +1,5 @@
-// The yardstick for the executor: blocked attention written for this CPU alone, without threads, warps or
-// fragments.
+// Blocked attention in plain C++ for the CPU, without threads, warps or fragments: the reference time for the
+// executor.
 //
 // It does the same work as a 64x64 instantiation of a forward kernel. Tiles are padded to 64 rows and keys.
 // Each tile is converted from 16 bits when it is visited. Tiles behind a causal diagonal are skipped. It

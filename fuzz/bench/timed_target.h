@@ -16,7 +16,7 @@ class TimedTarget : public Target {
  public:
   struct Times {
     double kernel_s = 0;      // inside run(), synchronised
-    double round_trip_s = 0;  // all else of plan(), run() and partials(): copies, wire, the worker's waking
+    double round_trip_s = 0;  // the rest of plan(), run() and partials(): copies, wire, waking the worker
   };
 
   explicit TimedTarget(Target& inner) : inner_(inner) { oracles = inner.oracles; }

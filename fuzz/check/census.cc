@@ -176,7 +176,7 @@ const std::vector<CensusSort>& census_sorts() {
 
 namespace {
 
-// The index in the whole table of each field's first range; last, the end of the table.
+// For each field the index of its first range in the whole table; the last element is the size of the table.
 const std::vector<size_t>& firsts() {
   static const std::vector<size_t> all = [] {
     std::vector<size_t> first = {0};

@@ -4,8 +4,8 @@
 // Coverage (properties/draw/coverage.h) says which classes of the table of axes were met. A census
 // also counts values that the table does not distinguish: a soft cap of 15 to 20, or 4,096 keys at
 // 128 columns. It counts calls of the kernel. So illegal, too expensive and refused cases do not
-// count, and the variants that a property makes do. A census shows what a draw never reaches,
-// without the help of a bug.
+// count, and the variants that a property makes do. So a census shows which values a draw never reaches, even
+// if no seeded bug needs them.
 //
 //   Census census;
 //   target.on_run = [&](const Case& c, const attn_plan& plan) { census.add(c, plan); };

@@ -94,7 +94,7 @@ std::vector<uint64_t> cases_at(size_t process, const CheckOptions& options, cons
   return cases;
 }
 
-// Reads every process's answer to its end.
+// Reads the answers of all processes until they end.
 void collect(std::vector<Process>& processes, Shared& shared, const CheckOptions& options,
              const std::function<void()>& tick) {
   size_t open = processes.size();

@@ -7,10 +7,10 @@
 //   3. confirm() judges a failure again in fresh workers. Its first verdict stays.
 //   4. reduce_failure() reduces it, and it is written as a reproducer.
 //
-// Jobs are processes, each with its own target (and so its own worker). A job says which case it is at before
-// it judges the case. If the job dies, that is a failure of the case. With `batch`, jobs are threads of a few
-// processes, and the threads of a process share its target (fuzz/batch/shared_target.h): while one has the device,
-// the others draw, make ready and compare.
+// Jobs are processes, each with its own target (and so its own worker). A job publishes which case it judges
+// before it begins. If the job dies, that is a failure of the case. With `batch`, jobs are threads of a few
+// processes, and the threads of a process share its target (fuzz/batch/shared_target.h): while one uses the
+// device, the others draw, prepare and compare.
 #pragma once
 
 #include <functional>
@@ -43,7 +43,7 @@ struct Terms {
 struct CheckOptions {
   uint64_t seed = 1;
   uint64_t first = 0;     // the case to begin with
-  uint64_t cases = 1000;  // how many
+  uint64_t cases = 1000;  // the number of cases
   double seconds = 0;     // > 0: as many cases as fit, instead of `cases`
   std::vector<const Property*> properties;
   int jobs = 1;
@@ -51,15 +51,15 @@ struct CheckOptions {
   int32_t max_variant = 1 << 30;
   int32_t arithmetic = ATTN_ARITHMETIC_ANY;  // of every case
   std::string path;    // not empty: only cases that take this path through the kernel (kernel_path.h)
-  uint32_t batch = 0;  // > 0: so many cases at once, on a target that can judge batches (batch_judge.h)
+  uint32_t batch = 0;  // > 0: this many cases at once, on a target that can judge batches (batch_judge.h)
   int workers = 2;     // the most processes with `batch`
-  int own_workers = 2;  // of each of these processes, for cases that no batch judges (own_workers.h)
-  int64_t device_work = kDeviceWork;  // with `batch`: of a case with a long row (long_rows.h); 0: draws as for a CPU
-  std::optional<Terms> terms = {};      // of the caller
+  int own_workers = 2;  // own workers of each of these processes, for cases that no batch judges (own_workers.h)
+  int64_t device_work = kDeviceWork;  // with `batch`: work of a case with a long row (long_rows.h); 0: as on a CPU
+  std::optional<Terms> terms = {};      // the caller's terms
   std::optional<Refused> refused = {};  // refusals of the kernel, if they are known (refusals.h)
   bool finite = false;  // Q, K and V hold neither NaN nor infinity, even if the kernel takes them
   std::optional<GeneratorConfig> config =
-      {};                   // config_for() of these options; empty: each job makes it
+      {};                   // config_for() of these options; if empty, each job makes it
   uint32_t asan_every = 0;  // one case in this many is run in the build asan; 0: none
   std::function<std::unique_ptr<Target>()> open_asan = {};  // null, or returns null: there is no such build
   bool keep_going = false;            // after a failure, look for others of another kind class
@@ -71,9 +71,9 @@ struct Failure {
   Case c = {};           // as adapted by the property
   Verdict verdict = {};  // the first verdict, even if a later run gave another one
   const Property* property = nullptr;
-  bool fatal = false;     // the job died of it, so it is not judged again
+  bool fatal = false;     // the case killed its job, so it is not judged again
   bool flaky = false;     // it did not fail again, see confirm()
-  std::string file = {};  // the file of a failure that was found before; then index means nothing
+  std::string file = {};  // the file of a failure that was found earlier; `index` is then unused
 };
 
 // A case that passed with a statistical warning.
@@ -86,8 +86,8 @@ struct CheckResult : Statistics {
   StreamDigest digest;
   Coverage coverage;                 // of the cases that were judged, as adapted
   Census census;                     // of the calls that reached the kernel
-  std::vector<Failure> failures;     // of each kind class the first by index; ascending
-  std::vector<WarnedCase> warnings;  // of each sign the first by index
+  std::vector<Failure> failures;     // the first of each kind class by index, in ascending order
+  std::vector<WarnedCase> warnings;  // the first of each sign by index
   std::vector<Assumption> assumptions;
   double declared = 0;       // the sum of Verdict::declared ...
   uint64_t declared_of = 0;  // ... and the number of cases in it
@@ -95,7 +95,7 @@ struct CheckResult : Statistics {
   bool interrupted = false;
   std::vector<uint64_t> given_up;  // unfinished cases of an interrupted check
   std::vector<uint64_t> died_with;  // cases in flight in a process that died, except the one named as its failure
-  uint64_t uncounted = 0;  // judged by processes that ended without an answer; in no count above
+  uint64_t uncounted = 0;  // cases judged by processes that ended without an answer; no other count has them
   uint64_t never_run = 0;  // with keep_going: cases that a dead process had not begun
   using Statistics::add;
   // Drops a failure that has the kind class of an earlier one.

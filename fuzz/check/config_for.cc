@@ -1,4 +1,5 @@
-// Configures a draw by the problems that a kernel takes, its tiles and the cost of its least cases (check.h).
+// Configures a draw by the problems that a kernel takes, its tiles and the cost of its smallest cases
+// (check.h).
 #include <algorithm>
 
 #include "fuzz/check/check.h"

@@ -87,10 +87,10 @@ std::string formats_of(const attn_domain& d, const std::array<const char*, 3>& n
   return join(all, between);
 }
 
-// Declares how tensors may lie, from the refusals for Q, K, V and O. If gaps or another order are refused,
-// dense remains; if columns that are apart or across rows are refused, columns side by side remain. The
-// alignment is the least that all of them are taken with. Other refusals (negative strides, far offsets) have
-// no word.
+// Declares the layouts of tensors, from the refusals for Q, K, V and O. If gaps or another order are refused,
+// the layout is dense. If columns that are apart or across rows are refused, columns must be side by side. The
+// alignment is the smallest with which all of them are taken. Other refusals (negative strides, far offsets)
+// cannot be declared.
 void say_layouts(const Refused& refused, attn_domain& d) {
   const auto refuses = [&](const Refusal& one) {
     return std::ranges::find(refused.those, &one) != refused.those.end();

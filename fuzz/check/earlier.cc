@@ -20,7 +20,7 @@ class Sequence {
         until_(Clock::now() +
                std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
 
-  // True if it fails behind these cases in a fresh worker.
+  // True if the failing case fails after these cases in a fresh worker.
   bool fails_after(const std::vector<Earlier>& cases) {
     target_.renew();
     for (const Earlier& one : cases) {

@@ -6,7 +6,7 @@ namespace attnfuzz {
 
 std::string too_little_judged(const Statistics& stats, const std::string& name) {
   constexpr uint64_t kFewest = 20;
-  // Rows count because a kernel that refuses all of its cases passes the properties that are about refusals.
+  // Rows are counted because a kernel that refuses all its cases passes the properties about refusals.
   if (stats.rows <= stats.unconstrained_rows)
     return "no result of " + name + " was compared: what checks nothing does not pass";
   const auto& [cases, rejected, uninformative] =

@@ -15,8 +15,8 @@
 namespace attnfuzz {
 namespace {
 
-// Keys from the last one back, or from the first one on, near which a border is looked for: at odd distances,
-// so that no two of them are likely to lie alike in their tiles.
+// Borders are looked for near these keys, counted back from the last key or forward from the first. The
+// distances are irregular, so that hardly two of the keys have the same position in their tiles.
 constexpr int64_t kPlaces[] = {0, 71, 150, 233, 322};
 constexpr size_t kFewestBorders = 3;
 
@@ -65,7 +65,7 @@ class Experiment {
   std::string broken_;
 };
 
-// The greatest common divisor of all borders; 0: too few are seen.
+// The greatest common divisor of all borders; 0 if too few are seen.
 int64_t common_tile(Experiment& experiment, const Problem& p, int64_t step) {
   std::vector<int64_t> borders;
   for (const int64_t place : kPlaces) {

@@ -9,8 +9,8 @@
 //   const KeyTiles tiles = show_key_tiles(target, domain);
 //   std::printf("  %s\n", words(tiles).c_str());
 //
-// It runs the kernel some ten times. A kernel that does not take such a problem shows nothing. If plan() or
-// run() ends badly, the check does not pass, and `broken` says how it ended.
+// It runs the kernel about ten times. If the kernel does not take such a problem, nothing is shown. If plan()
+// or run() ends badly, the check does not pass, and `broken` says how it ended.
 #pragma once
 
 #include <cstdint>

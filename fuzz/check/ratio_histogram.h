@@ -1,5 +1,5 @@
-// The distribution of error/bound over the runs of a check: enough for a median and a worst, small, and
-// mergeable over processes.
+// The distribution of error/bound over the runs of a check. It gives the median and the worst, is small, and
+// can be merged over processes.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace attnfuzz {
 
 class RatioHistogram {
  public:
-  // A ratio of 0 (exact) is counted apart; others in 16 buckets an octave from
-  // 2^-32 up, so that a median is known to 4.5 %.
+  // Ratios of 0 (exact results) have their own bucket. Others have 16 buckets per octave from 2^-32 up, so that
+  // the median is known to 4.5 %.
   using Buckets = std::map<int, uint64_t>;
 
   RatioHistogram() = default;

@@ -14,7 +14,7 @@ std::optional<Verdict> confirm(const Case& c, const Verdict& first, const Proper
                                const Calibration& calibration, int times) {
   const std::string key = reduction_key(target.info(), first);
   std::optional<Verdict> other;
-  const BriefWatch watch(target, first.kind == Kind::kHang);  // it has used up the full watch once
+  const BriefWatch watch(target, first.kind == Kind::kHang);  // the first run used the full limit
   for (int i = 0; i < times; ++i) {
     target.renew();
     Verdict again = judge(c, property, target, calibration);
@@ -46,9 +46,9 @@ struct Judging {
   }
 };
 
-// The cases that may be wrong without the relation that found the failure: the case, the variant that failed,
-// with its values in their usual order, and the case with splits, since a run in stages has splits even if the
-// case asks for none.
+// Cases that may fail without the relation that found the failure: the case itself; the variant that failed,
+// with its values in their usual order; and the case with splits, because a run in stages has splits even if
+// the case does not ask for them.
 std::vector<Case> by_themselves(const Case& c, const Verdict& verdict, const KernelInfo& kernel) {
   std::vector<Case> all = {c};
   if (verdict.failing) {
@@ -59,7 +59,7 @@ std::vector<Case> by_themselves(const Case& c, const Verdict& verdict, const Ker
     all.push_back(c);
     Problem& split = all.back().problem;
     split.num_splits = std::max<int64_t>(split.num_splits, 2);
-    split.seq_k = std::max<int64_t>(split.seq_k, 2);  // a key for each
+    split.seq_k = std::max<int64_t>(split.seq_k, 2);  // a key for each split
   }
   return all;
 }
@@ -116,7 +116,7 @@ Reduction reduce_on(const Case& c, const Verdict& verdict, const Property& prope
   Judging judging = {target, calibration};
   const auto reduce_here = [&] {
     const BriefWatch watch(target,
-                           verdict.kind == Kind::kHang);  // the minimal case gets the full one
+                           verdict.kind == Kind::kHang);  // the minimal case gets the full time limit
     return reduce_watched(c, verdict, property, judging, options);
   };
   Reduction reduction = reduce_here();

@@ -187,8 +187,8 @@ class Asking {
   }
   bool declares_dense() const { return declared() && declared()->layout == ATTN_LAYOUT_DENSE; }
 
-  // A small problem that the kernel takes, the smallest and plainest first: of one head, or of one
-  // query, where no other is taken.
+  // Finds a small problem that the kernel takes. Tries the plainest ones first, and problems with one head or
+  // one query only if no other is taken.
   bool find_base() {
     return find_base(2, false) || find_base(1, false) || find_base(2, true) || find_base(1, true);
   }
@@ -328,8 +328,8 @@ class Asking {
     }
   }
 
-  // Asks how a tensor of several rows and heads may lie. Rows come before bases, for the rows' ends depend on
-  // them.
+  // Asks which layouts of a tensor with several rows and heads are taken. Asks about rows before base
+  // addresses, because the base of a tensor at a page's end depends on the length of its rows.
   void ask_for_memory(const MemoryRefusals& of) {
     const auto refuses_layout = [&](const std::function<void(const Case&, TensorLayout&)>& change) {
       return refuses([&](Case& c) {

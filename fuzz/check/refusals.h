@@ -1,7 +1,8 @@
-// Finds out what a kernel refuses, from its plan(), or from run() if that may refuse.
+// Finds out what a kernel refuses, by its plan(), or by run() if run() may refuse.
 //
-// Few kernels do everything. Each feature is asked for alone, on a small problem. A refused feature is drawn in a few
-// cases only, and properties that test only refused features are left out. The results that are printed name both.
+// Few kernels support everything. Each feature is asked for alone, on a small problem. A refused feature is
+// drawn in only a few cases, and properties that test only refused features are skipped. The printed results
+// name both.
 #pragma once
 
 #include <optional>
@@ -31,8 +32,8 @@ class Taker {
   // it: a case is drawn before its operation is known. Nothing if the kernel takes all these calls, or if one
   // fails.
   std::optional<std::string> refusal(const Case& c);
-  // True after kMostFaults calls that crashed, hung or failed. Asking on teaches nothing; the check's own cases will
-  // show the failure.
+  // True after kMostFaults calls that crashed, hung or failed. Further questions are useless; the check's own
+  // cases will show the failure.
   bool gives_up() const { return faults_ >= kMostFaults; }
 
  private:

@@ -1,4 +1,4 @@
-// Adds up results, and serialises them for the way from a job to its parent.
+// Adds up results, and serialises them, because a job sends its result to its parent.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

@@ -38,14 +38,15 @@ void enter_build(Case& c, const std::string& build_kind, uint64_t index);
 // case.
 std::optional<Verdict> rejected_by(const Property& property, Case& c, const Target& target);
 
-// `own`: BatchJudge's, with a batch.
+// Runs one job. `own`: see BatchJudge; used only with a batch.
 CheckResult run_shard(int job, Target& target, const Calibration& calibration, const CheckOptions& options,
                       Shared& shared, OwnWorkers* own = nullptr);
 
 // Process n of process_count(options) runs the jobs n, n + process_count(), ...
 int process_count(const CheckOptions& options);
-// Runs these jobs, each in a thread if there are several, on one target, and those cases on others that no batch judges.
-// Throws what a job throws, once all are done; std::runtime_error if a target cannot be opened.
+// Runs the jobs of a process on one target, each in a thread if there are several. Cases that no batch judges
+// run on own workers. Throws what a job throws, when all are done; std::runtime_error if a target cannot be
+// opened.
 CheckResult run_jobs(int process, const OpenTarget& open, const Calibration& calibration,
                      const CheckOptions& options, Shared& shared);
 

@@ -13,7 +13,7 @@ namespace {
 
 using Numbers = std::vector<int64_t>;
 
-// All up to 8, then multiples, and the neighbours of powers of two.
+// All numbers up to 8, then multiples of `step`, and the neighbours of powers of two.
 Numbers up_to(int64_t most, int64_t step) {
   std::set<int64_t> numbers;
   for (int64_t n = 1; n <= std::min<int64_t>(most, 8); ++n) numbers.insert(n);
@@ -33,7 +33,7 @@ struct Kind {
   void (*set)(Case& c, int64_t n);
 };
 
-// A kernel that computes a scale of its own takes no other.
+// Also sets the usual scale, because a kernel that computes its own scale refuses others.
 void set_dim_qk(Case& c, int64_t n) {
   c.problem.dim_qk = n;
   c.problem.scale = 1.0f / std::sqrt(static_cast<float>(n));

@@ -1,4 +1,4 @@
-// Finds by asking which sizes a kernel takes: head dimensions, lengths, heads, batches and query heads a KV
+// Finds by asking which sizes a kernel takes: head dimensions, lengths, heads, batches and query heads per KV
 // head, and which of them must be equal.
 //
 //   const auto sizes = sizes_taken(bases, [&](const Case& c) { return takes(target, c); });

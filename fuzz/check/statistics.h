@@ -1,8 +1,8 @@
-// Statistics of judged cases: one way to count them, to add them up and to write them, for the jobs of a check
-// and for a campaign's targets.
+// Statistics of judged cases. The jobs of a check and the targets of a campaign count, add up and write them in
+// the same way.
 //
 //   Statistics s;
-//   s.add(c, verdict);            // each case that was judged, adapted as it was
+//   s.add(c, verdict);            // for each case that was judged, as its property adapted it
 //   s.merge(of_another_job);
 //   const Json j = s;             // records.h
 #pragma once

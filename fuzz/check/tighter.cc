@@ -27,8 +27,8 @@ constexpr Class kClasses[] = {{Assumption::Part::kAccumulator, &attn_plan::accum
                               {Assumption::Part::kFormatOfP, &attn_plan::p_format, ATTN_FORMAT_F32}};
 constexpr unsigned kAll = (1u << std::size(kClasses)) - 1;
 
-// A target that fills in its kernel's plan. If the plan leaves a class open, and `which` has its
-// bit, the plan gets the fp32 class.
+// A target that completes its kernel's plan. If the plan leaves a class open and `which` has the bit of this
+// class, the plan gets the fp32 class.
 class Saying : public Target {
  public:
   explicit Saying(Target& target) : target_(target) { terms = target.terms; }

@@ -24,13 +24,13 @@
 namespace attnfuzz {
 
 struct Tighter {
-  int cases = 0;            // judged by either bound
-  int uninformative = 0;    // of those, not judged by the loose bound
-  int still = 0;            // of those, not judged by the bound of fp32 either
-  int compared = 0;         // cases that were compared by the classes of fp32
-  int outside = 0;          // of those, beyond the bound
-  double worst = 0;         // largest error/bound of those inside
-  std::string costs;        // the assumption that leaves most cases unjudged; empty: none does
+  int cases = 0;            // cases in which the loose bound found no failure
+  int uninformative = 0;    // of `cases`: not judged by the loose bound
+  int still = 0;            // of `uninformative`: not judged by the fp32 bound either
+  int compared = 0;         // cases that were compared by the fp32 bound
+  int outside = 0;          // of `compared`: outside of the bound
+  double worst = 0;         // the largest error/bound of the others
+  std::string costs;        // the assumption that leaves most cases unjudged; empty if none does
   int without = 0;          // cases that stay unjudged without that assumption
   bool consistent() const;  // enough was compared, and none is outside
 };

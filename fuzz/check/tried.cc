@@ -36,8 +36,8 @@ bool wrote_nothing(const Execution& e) {
          differs_from(begin, begin + bytes, kOnes) == nullptr;
 }
 
-// True for reports that mean a refusal: a refused launch, and errors of the CUDA runtime about a launch. (An
-// illegal address is a bug.)
+// True for reports that amount to a refusal: a refused launch, and errors of the CUDA runtime about a launch.
+// (An illegal address is a bug.)
 bool is_no(const Fault& fault) {
   if (fault.kind == ATTN_REPORT_LAUNCH) return true;
   if (fault.kind != ATTN_REPORT_DEVICE) return false;
@@ -60,7 +60,7 @@ std::string in_words(const Problem& p) {
   return words + (p.causal ? " causal" : "");
 }
 
-// A target that gives its kernel each problem with the other `align`.
+// A target that passes each problem to its kernel with the other `align`.
 class OtherAlign : public Target {
  public:
   explicit OtherAlign(Target& target) : target_(target) {}
@@ -118,7 +118,7 @@ class Trying {
   std::optional<bool> takes(const Case& c) {
     if (illegal(c) || out_of_time() || !is_asked(c)) return std::nullopt;
     Execution e(c, target_);
-    if (!e.why_not().empty()) return std::nullopt;  // it is outside of what is declared
+    if (!e.why_not().empty()) return std::nullopt;  // the problem is outside of the declaration
     const RunReply ran = e.run(c.calls.front());
     ++tried_.runs;
     spent_ += e.kernel_s;
@@ -185,7 +185,7 @@ class Trying {
       fit(*domain, c);
       if (domain->align) c.problem.align = domain->align - 1;
     }
-    if (std::ranges::find(asked_, c) != asked_.end()) return false;  // fit() made it of another one
+    if (std::ranges::find(asked_, c) != asked_.end()) return false;  // fit() turned another problem into this one
     asked_.push_back(c);
     if (takes(c) != true) return false;
     if (!ended_well_) failing_.push_back(c);
@@ -219,7 +219,7 @@ class Trying {
     tried_.domain.dtypes = before.dtypes, tried_.domain.causal = before.causal;
   }
 
-  // The largest head dimension that it takes needs most shared memory.
+  // Asks with the largest head dimension that the kernel takes, because it needs the most shared memory.
   void ask_for_devices() {
     std::vector<int64_t> dims = {256, 192, 128, 96, 64, 32, base_.problem.dim_qk};
     const attn_sizes& found = tried_.domain.dim_qk;
@@ -293,7 +293,7 @@ class Trying {
   const ByNumbers judged_;
   Case base_;
   Tried tried_;
-  std::vector<Case> asked_, failing_;  // for a base; those of them that ended in a failure
+  std::vector<Case> asked_, failing_;  // problems tried as a base; those that ended in a failure
   bool ended_well_ = false;            // of the last run
   double spent_ = 0;
   int hangs_ = 0;

@@ -1,10 +1,9 @@
 // Finds what a plain CUDA function takes, by running it on small problems.
 //
 // A function that was not written for attnfuzz has no plan() that refuses. For a problem that it does not take,
-// it throws, aborts, ends the process, fails its launch or writes nothing. If these were reported as failures,
-// they would hide its bugs. So it is first run on small problems within its declaration and Target::terms:
-// usual head dimensions before others, each format that it may have, lengths, batches, heads, groups, causal or
-// not.
+// it throws, aborts, ends the process, fails its launch or writes nothing. Reported as failures, these would
+// hide its bugs. So the function is first run on small problems within its declaration and Target::terms: usual
+// head dimensions before others, each format that it may have, lengths, batches, heads, groups, causal or not.
 //
 //   const Tried tried = try_function(target);
 //   if (tried.found) statements = as_takes(tried.domain, *target.info().domain);   // "dim = one_of(64, 128)"
@@ -34,16 +33,16 @@ struct Tried {
   struct Reason {
     std::string problem, why;  // the first problem that ended for this reason: "fp16 B 1 H 2 S 16 D 48"
   };
-  bool found = false;           // true if it takes some problem; else nothing is known
+  bool found = false;           // true if the function takes some problem; else the other fields say nothing
   attn_domain domain = {};      // limits that it does not declare; all 0: it takes all problems that were tried
   int64_t shared = 0;           // bytes of shared memory a block that the device must have; 0: any device
   bool bottom_right = false;    // its causal mask is bottom right, although it declares top left
-  std::vector<Reason> refused;  // each reason once, the first first
+  std::vector<Reason> refused;  // each reason once, in the order of its first occurrence
   int runs = 0;
   bool in_time = true;  // false: time ran out before all problems were run
 };
 
-// Facts that nobody has declared, and that the numbers decide, with this table of errors.
+// Undeclared facts that are decided by judging the outputs with this table of errors.
 // `lengths`: decide whether lengths must be equal, for a call that does not name them. `align`:
 // decide whether the causal mask is bottom right. It is if every problem with more keys than
 // queries is right by that reading and wrong by the declared one.

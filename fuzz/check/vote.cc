@@ -16,8 +16,8 @@ bool is_report(attnfuzz::Kind kind) {
          kind == attnfuzz::Kind::kUninitialised || kind == attnfuzz::Kind::kRace;
 }
 
-// The sanitizer builds, first the one whose report explains those of the others: a bad access explains wrong
-// values that are read later, and a race explains reads of memory that is not written yet.
+// The sanitizer builds in the order in which their reports explain others: a bad access explains wrong values
+// that are read later, and a race explains reads of memory that is not written yet.
 std::vector<std::string> by_weight() {
   std::vector<std::string> names;
   for (const char* runtime : {"asan", "tsan", "msan"}) {

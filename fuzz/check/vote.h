@@ -1,10 +1,9 @@
 // Runs a reduced failure again in ways that show more than wrong numbers:
 //
 //   1. under six random orders of threads. If only some fail, the failure depends on the order
-//   2. in the kernel's builds with a sanitizer: asan, tsan, msan, msan-O0. If a sanitizer reports a fault, the
-//      case is reduced again in the first such build, and the failure gets
-//      that case and that kind. So a race is reported as a race, and a read of an unwritten
-//      register as such. A misaligned access, which x86 allows, is found too
+//   2. in the kernel's builds with a sanitizer: asan, tsan, msan, msan-O0. If a sanitizer reports a fault, the case is
+//      reduced again in the first such build, and the failure gets that case and that kind. So a race is reported as a
+//      race, and a read of an unwritten register as such. A misaligned access, which x86 allows, is found too
 //
 //   Vote vote = ask_builds(reduction.minimal, reduction.verdict, open_build, calibration, options);
 //   puts(words(vote).c_str());                 // "of 6 orders of threads 2 fail; tsan: race; ..."
@@ -27,9 +26,9 @@ using OpenBuild = std::function<std::unique_ptr<Target>(const std::string& build
 struct Vote {
   int orders = 0, failed = 0;  // random orders of threads; those of them that failed
   std::vector<std::pair<std::string, std::string>> build_kinds;  // build, and its kind or "passed"
-  std::string build_kind;                                        // that reduced it; empty: none
-  std::unique_ptr<Target> target;                                // of that build
-  std::optional<Reduction> reduction;                            // in that build
+  std::string build_kind;                                        // the build that reduced it; empty: none
+  std::unique_ptr<Target> target;                                // the kernel in that build
+  std::optional<Reduction> reduction;                            // the reduction in that build
 };
 
 // True if other builds may show more about a failure. It must have come on the CPU in a build

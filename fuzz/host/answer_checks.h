@@ -1,4 +1,4 @@
-// Checks the places that a kernel names for its partials, before anyone reads them.
+// Checks the offsets and strides that a kernel names for its partials, before anyone reads there.
 //
 // The answer comes from the kernel's process, so it may be a mistake or overwritten memory. Returns
 // the first contradiction in words ("partials.o does not lie in the planned workspace of ..."), or

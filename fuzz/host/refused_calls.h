@@ -10,7 +10,7 @@
 
 namespace attnfuzz {
 
-// The aim of a kernel that makes the call.
+// What a kernel could do with the call.
 enum class Purpose : uint8_t { kProcess, kSignal, kMemory, kNetwork, kFile, kHandler, kPrivilege };
 
 struct RefusedCall {

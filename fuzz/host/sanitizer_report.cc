@@ -131,7 +131,7 @@ std::optional<Report> address(std::string_view text, const std::string& library,
   return report;
 }
 
-// "kernels/x.h:41:12: runtime error: ...": the place stands in the line itself.
+// "kernels/x.h:41:12: runtime error: ...": the place is part of the line.
 std::optional<SanitizerFault> undefined(std::string_view text) {
   constexpr std::string_view kKey = ": runtime error: ";
   const size_t at = text.find(kKey);

@@ -22,7 +22,7 @@ struct SourcePlace {
   int line = 0;
 };
 
-// Looks places of one library up, and remembers.
+// Looks up places of one library, and caches them.
 class SourcePlaces {
  public:
   explicit SourcePlaces(std::string library) : library_(std::move(library)) {}

@@ -28,7 +28,7 @@ std::string contents(const char* path) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-// A control file takes a number in one write.
+// Writes a number to a control file in one write().
 bool put(const std::string& path, long number) {
   const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (fd < 0) return false;

@@ -1,11 +1,10 @@
-// Limits the threads and processes of an untrusted worker by a pids cgroup of its own.
+// Limits the threads and processes of an untrusted worker by its own pids cgroup.
 //
-// If the system lets this process make a cgroup (as root, or in a delegated one), a worker that begins more
-// threads gets EAGAIN. Otherwise the parent counts the worker's threads while it waits
-// (WorkerProcess::threads).
+// If this process may make a cgroup (as root, or in a delegated one), a worker that starts too many threads
+// gets EAGAIN. Otherwise the parent counts the worker's threads while it waits (WorkerProcess::threads).
 //
 //   TaskLimit limit(kMostTasks);
-//   limit.take(pid);            // its threads and children count from now on
+//   limit.take(pid);            // from now on its threads and children are limited
 #pragma once
 
 #include <sys/types.h>

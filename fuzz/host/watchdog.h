@@ -73,7 +73,7 @@ class Pace {
     return std::min(next_, std::max(most_, allowed_));
   }
 
-  // True if a block ended between the last two evaluations.
+  // True if a block ended between the last two calls of until().
   bool goes_on() const { return goes_on_; }
 
  private:

@@ -54,7 +54,7 @@ enum class Doing : uint32_t {
 };
 
 struct Tensor {
-  uint64_t offset;  // in the arena; Arena::kNowhere: there is none
+  uint64_t offset;  // in the arena; Arena::kNowhere if there is no such tensor
   int64_t stride[4];
 };
 
@@ -99,8 +99,7 @@ struct Answer {
   attn_plan plan;
   attn_partials partials;
   Report report;
-  uint64_t
-      outputs;  // of a confined worker, after a run: hash_outputs() of what had been written when it returned
+  uint64_t outputs;  // from a confined worker: hash_outputs() of the outputs when run() returned
 };
 
 // A place in the kernel's code: the innermost frame outside the C library, the drivers and the

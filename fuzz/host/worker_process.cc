@@ -353,7 +353,7 @@ std::string WorkerProcess::end() {
       supervisor_ended(kPatienceMs);
     } else {
       kill(supervisor_, SIGTERM);
-      kill(supervisor_, SIGCONT);  // in case a kernel has stopped it
+      kill(supervisor_, SIGCONT);  // a kernel may have stopped it
       if (!supervisor_ended(kPatienceMs)) kill(supervisor_, SIGKILL);
     }
   }

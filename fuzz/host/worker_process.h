@@ -35,7 +35,7 @@ class WorkerProcess {
 
   wire::Wire& wire() { return *wire_; }
   void ring();
-  // Forgets what it has printed so far.
+  // Discards the output so far.
   void discard_output();
 
   enum class Event { kRang, kDied, kTimeout };
@@ -61,7 +61,7 @@ class WorkerProcess {
   // Ends the worker if it still lives, and returns how it ended: "SIGSEGV", "exit status 3". Call it after
   // kDied, or to get rid of the worker.
   std::string end();
-  // Says how the worker ended. Call it after end(). It is kNone if end() killed the worker.
+  // How the worker ended; kNone if end() killed it. Call it after end().
   ExitReason exit_reason() const { return exit_reason_; }
   // Set if the worker ended itself.
   std::optional<int> exit_status() const;

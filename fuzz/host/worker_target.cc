@@ -509,7 +509,7 @@ class WorkerTarget final : public Target, public BatchTarget {
   Watch watch_ = Watch::kFull;
   std::optional<Slow> slow_;  // progress of the last call, if it was ended as slow
   std::optional<ProbeRequest> probe_;
-  std::vector<uint8_t> coverage_;  // of runs since it was last asked for
+  std::vector<uint8_t> coverage_;  // coverage of the runs since coverage() was last called
   mutable bool coverage_asked_ = false;
   wire::Answer answer_ = {};
   Probe probed_;                              // likewise

@@ -59,7 +59,7 @@ void Zygote::close_all() {
     if (*fd >= 0) close(*fd);
     *fd = -1;
   }
-  // The zygote ends once nobody can ask it any more. A fork of this process may still do so.
+  // The zygote ends when no process can send it requests any more. A fork of this process may still do so.
   if (pid_ > 0 && started_by_ == getpid()) waitpid(pid_, nullptr, WNOHANG);
   pid_ = -1;
 }

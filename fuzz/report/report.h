@@ -11,8 +11,8 @@
 //   write_file("night/report.json", json_text(json, 1));
 //   write_file("night/report.html", report_page(json));
 //
-// The page inserts every text of a file as text, and its policy lets no other script run. A hostile folder
-// gives an odd page and does no other harm.
+// The page inserts every text of a file as text, and its content policy lets no other script run. A hostile
+// folder can only make the page look odd.
 #pragma once
 
 #include <map>
@@ -60,8 +60,8 @@ struct Report {
   std::vector<std::string> problems;              // files that cannot be read, and why
   std::vector<std::string> not_judged;            // targets, and why
   CampaignStatus status = CampaignStatus::kPassed;  // kUnknown if there are problems
-  double explored = 0;                            // campaign time until the last case
-  double end = 0;                                 // campaign time until the last failure was reduced
+  double explored = 0;                            // campaign time of the last case
+  double end = 0;                                 // campaign time at the end of the last session, reductions included
 };
 
 // Throws std::runtime_error if there is no campaign in `dir`, or one that cannot be understood.

@@ -60,7 +60,7 @@ Why limit_resources(bool own_memory) {
   bool kept = limit(RLIMIT_CORE, 0) && limit(RLIMIT_FSIZE, 0) && limit(RLIMIT_MSGQUEUE, 0);
   rlimit files = {};
   kept = kept && getrlimit(RLIMIT_NOFILE, &files) == 0;
-  if (own_memory) {  // a device's driver maps what it likes
+  if (own_memory) {  // not with a device, whose driver maps any amount
     const uint64_t mapped = mapped_bytes();
     kept = kept && limit(RLIMIT_NOFILE, std::min<rlim_t>(files.rlim_max, kMostDescriptors)) &&
            (mapped == 0 || limit(RLIMIT_AS, mapped + kMostMemory));
@@ -134,7 +134,7 @@ std::optional<std::string> confine(uint32_t measures, const Confined& with, attn
 
 std::optional<std::string> confine_zygote(uint32_t measures) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failed("it cannot give up privileges");
-  if ((measures & kMeasureFiles) == 0) return std::nullopt;  // the command says that this is lacking
+  if ((measures & kMeasureFiles) == 0) return std::nullopt;  // the command tells the user that this is missing
   return restrict_files(measures & (kMeasureFiles | kMeasureNetwork), {"/"}, {"/dev/null"}, drivers_devices());
 }
 

@@ -1,4 +1,4 @@
-// Takes rights from this process for good, before it loads an untrusted kernel.
+// Gives up rights of this process for good, before it loads an untrusted kernel.
 //
 // host/confinement.h lists the rights that are taken. The process may still compute in its own
 // memory and in the arena, start threads, print, and read the system's libraries and the folder of

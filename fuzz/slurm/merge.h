@@ -1,4 +1,4 @@
-// Merges campaigns that ran side by side: what the tasks of a job array found.
+// Merges campaigns that ran side by side, for instance the tasks of a job array.
 //
 // The merged folder has the layout of any campaign's (campaign/store/archive.h): the shards of all tasks
 // under new numbers, the union of their corpora, findings with equal keys counted together, and every

@@ -1,7 +1,7 @@
 // Fuzzes the readers of cases, reproducers, sequences of calls, ledgers, calibrations, a campaign's lines and
-// units with arbitrary bytes. What is read must be written and read back as the same; anything else must be refused
-// with a reason; and whatever is shown of any bytes must be harmless. It is compiled with instrumented
-// readers, in this process.
+// units with arbitrary bytes. Bytes that a reader accepts must be written and read back as the same value; all
+// other bytes must be refused with a reason; and text that is printed from any bytes must be harmless. The
+// readers run in this process, instrumented.
 //
 // Bytes are mutated as libFuzzer does, and half the time as a case. Such bytes still decode, and reach code
 // behind the first wrong byte.

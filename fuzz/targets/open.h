@@ -10,7 +10,8 @@
 
 namespace attnfuzz {
 
-// `defaults` in order, those replaced that --kernel names. `name`: of the target, for the message.
+// Opens the kernels in `defaults`, in order; each --kernel replaces the next of them. `name`: the target's
+// name, for the message.
 std::vector<std::unique_ptr<Target>> open_kernels(const std::string& name, const std::vector<const char*>& defaults,
                                                   const Flags& flags);
 

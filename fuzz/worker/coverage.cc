@@ -6,7 +6,7 @@
 namespace attnfuzz::worker {
 namespace {
 
-// The counters of one loaded library: two arrays with a byte an edge.
+// The counters of one loaded library: two arrays with one byte per edge.
 struct Counters {
   uint8_t *counts, *counts_end;  // how often, modulo 256
   bool *taken, *taken_end;       // whether at all
@@ -70,8 +70,8 @@ bool known(T* Counters::* begin, const T* start) {
 }  // namespace
 }  // namespace attnfuzz::worker
 
-// Called by what the compiler puts into an instrumented library. A sanitizer's
-// runtime has functions of these names, which do nothing and give way to these.
+// Code that the compiler adds to an instrumented library calls these. A sanitizer's runtime has weak functions
+// of these names, which do nothing; these replace them.
 extern "C" {
 
 __attribute__((visibility("default"))) void __sanitizer_cov_8bit_counters_init(uint8_t* start, uint8_t* stop) {

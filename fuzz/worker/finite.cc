@@ -12,7 +12,7 @@ namespace {
 template <class Bits>
 bool all_finite(const Bits* at, int64_t count, int64_t step, Bits all_ones) {
   bool other = false;
-  if (step == 1) {  // so that it becomes vectors
+  if (step == 1) {  // so that the compiler vectorises the loop
     for (int64_t i = 0; i < count; ++i) other |= (at[i] & all_ones) == all_ones;
   } else {
     for (int64_t i = 0; i < count; ++i) other |= (at[i * step] & all_ones) == all_ones;

@@ -1,4 +1,4 @@
-// Checks that a run's inputs are finite, for a kernel that promises nothing otherwise (hosted.h).
+// Checks that a run's inputs are finite, for a kernel that promises nothing for NaN and infinities (hosted.h).
 #pragma once
 
 #include <optional>

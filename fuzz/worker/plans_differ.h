@@ -1,4 +1,4 @@
-// Compares the answers of plan() to two identical questions.
+// Compares the answers of two calls of plan() with the same arguments.
 #pragma once
 
 #include <string>

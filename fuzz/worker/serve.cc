@@ -362,7 +362,7 @@ class Bells {
     for (size_t n = 0; n < kNumbers.size(); ++n) {
       if (fcntl(kNumbers[n], F_GETFD) < 0) return false;
       const long order = syscall(SYS_kcmp, getpid(), getpid(), kOfFiles, kNumbers[n], copies_[n]);
-      if (order > 0 || (order < 0 && errno == EBADF)) return false;  // else: no kcmp()
+      if (order > 0 || (order < 0 && errno == EBADF)) return false;  // any other error: kcmp() is not available
     }
     return true;
   }

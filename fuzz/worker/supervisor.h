@@ -1,5 +1,5 @@
-// The process between the command and a worker. It takes whatever a kernel does to its parent
-// process, and ends the processes that a kernel leaves behind.
+// The process between the command and a worker. A kernel that harms its parent process harms only the
+// supervisor, which also ends the processes that a kernel leaves behind.
 //
 // The command starts a supervisor. The supervisor starts the same program once more as the worker
 // that loads the kernel. It reports the worker's process id, and later how the worker ended

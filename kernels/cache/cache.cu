@@ -1,7 +1,7 @@
 // Writes key-value caches: appends new keys and values behind those of each batch entry (ATTN_FEATURE_APPEND), and
 // copies pages of pools (ATTN_FEATURE_COPY_PAGES).
 //
-// A warp takes a row of one head, of K and of V; its lanes take the columns. Elements are copied as bits.
+// A warp copies a row of one head, in K and in V; its lanes take the columns. Elements are copied as bits.
 #include "kernels/forward/params.h"
 #include "kernels/identity.h"
 #include "kernels/plug_in.h"
@@ -20,11 +20,11 @@ struct CacheParams {
   const void* cu_q;      // nullptr: new rows are dense
   const void* key_lengths;
   const void* table;   // the block table, or the pairs of pages; nullptr: no pages
-  int64_t of_entry;    // from one row of the table to the next
-  bool narrow;         // these hold int32_t
+  int64_t of_entry;    // stride from one row of the table to the next
+  bool narrow;         // these arrays hold int32_t
   int64_t heads, capacity, page_size;
-  int64_t rows_of_head;  // new rows of each entry at most, or slots of a page
-  int64_t rows;          // of all entries and heads
+  int64_t rows_of_head;  // the most new rows of an entry, or the slots of a page
+  int64_t rows;          // over all entries and heads
   int32_t dim_qk, dim_v;
 };
 
@@ -94,7 +94,7 @@ bool is_append(const attn_problem& p) { return (p.features & ATTN_FEATURE_APPEND
 
 int64_t rows_of_head(const attn_problem& p) { return is_append(p) ? p.seq_q : p.page_size; }
 
-// Rows of all heads; negative if a grid is too small for them.
+// Rows of all heads; negative if they do not fit a grid.
 int64_t rows_of(const attn_problem& p) {
   return product_within(p.batch, p.heads_kv, rows_of_head(p), kMaxBlocks * kWarps);
 }

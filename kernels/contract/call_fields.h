@@ -1,6 +1,6 @@
-// The fields of the structs that a call passes beside attn_problem and attn_plan, one row each. Their meanings
-// stand in kernels/attention.h; Python's contract.py is generated from the places. The rows of attn_tensors are
-// those of reference/call/tensor_spec.h.
+// The fields of the structs that a call passes besides attn_problem and attn_plan, one row each.
+// kernels/attention.h documents them; Python's contract.py is generated from their offsets. The rows of
+// attn_tensors are in reference/call/tensor_spec.h.
 #pragma once
 
 #include "kernels/contract/field.h"

@@ -1,4 +1,4 @@
-// The fields of attn_domain, which says what a kernel takes, and of attn_sizes, one row each.
+// The fields of attn_domain (the problems that a kernel takes) and of attn_sizes, one row each.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@ namespace attnfuzz::contract {
 struct DomainField {
   Field at;
   const char* words;
-  // The names of the values 0, 1, ...; nullptr: not limited. Empty: sizes, bits or a number.
+  // The names of the values 0, 1, ...; nullptr for the value that limits nothing. Empty if the field holds
+  // sizes, bits or a number.
   std::span<const char* const> names = {};
 };
 

@@ -1,7 +1,8 @@
 // A field of a struct of kernels/attention.h as a row of a table: its name, its type and its place.
 //
-// The tables of this folder have one row a field, in the order of the struct. Whoever copies, prints, checks or
-// exports a struct goes over its table, so that a new field is a new row and is left out nowhere.
+// The tables of this folder have one row per field, in the order of the struct. Code that copies, prints,
+// checks or exports a struct loops over its table, so that a new field needs only a new row and is forgotten
+// nowhere.
 //
 //   constexpr Field row = ATTN_FIELD(attn_problem, seq_q);
 //   set(row, &problem, 65);                                    // problem.seq_q = 65
@@ -33,9 +34,9 @@ enum class Type : uint8_t {
   kTensor,    // attn_tensor
   kString,    // const char*
   kStrings,   // const char* const*
-  kReport,    // pointers to functions: of attn_env.report,
-  kPlan,      // attn_kernel.plan
-  kRun,       // and attn_kernel.run
+  kReport,    // a function pointer: attn_env.report
+  kPlan,      // a function pointer: attn_kernel.plan
+  kRun,       // a function pointer: attn_kernel.run
   kPointer    // any other pointer
 };
 
@@ -88,14 +89,15 @@ struct Field {
   constexpr bool is_number() const { return type <= Type::kFloat; }
 };
 
-// The compiler fills in what a row says of its place, so that a row cannot contradict attention.h.
+// The compiler fills in the offset and the type of a row, so that a row cannot contradict attention.h.
 #define ATTN_FIELD(STRUCT, MEMBER)                                                                \
   ::attnfuzz::contract::Field {                                                                   \
     #MEMBER, ::attnfuzz::contract::type_of<decltype(STRUCT::MEMBER)>(), offsetof(STRUCT, MEMBER), \
         sizeof(STRUCT::MEMBER)                                                                    \
   }
 
-// True if the rows name every byte of a struct once, in order. A field of attention.h without a row breaks it.
+// True if the rows cover every byte of a struct once, in order. It is false if a field of attention.h has no
+// row.
 template <class Rows>
 constexpr bool covers(const Rows& rows, size_t bytes) {
   size_t next = 0;
@@ -106,7 +108,7 @@ constexpr bool covers(const Rows& rows, size_t bytes) {
   return next == bytes;
 }
 
-// The row of that name; nullptr: there is none.
+// The row of that name; nullptr if there is none.
 template <class Rows>
 constexpr auto* find(const Rows& rows, std::string_view name) {
   for (const auto& row : rows) {
@@ -115,7 +117,7 @@ constexpr auto* find(const Rows& rows, std::string_view name) {
   return static_cast<decltype(&*std::begin(rows))>(nullptr);
 }
 
-// Calls f with the number that a struct holds in a field; a field that is no number is left out.
+// Calls f with the value of a numeric field of a struct. Does nothing for other fields.
 template <class F>
 void visit(const Field& at, const void* of, F&& f) {
   const auto with = [&](auto value) {

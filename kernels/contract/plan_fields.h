@@ -1,7 +1,7 @@
 // The fields of attn_plan, one row each: the values that a plan may hold, and their names.
 //
-// These use the table: the checks of a plan (judge/bad_plan.cc), the words of --errors (cli/terms.cc), and Python's
-// Errors and contract.py.
+// The table is used by the checks of a plan (judge/bad_plan.cc), the words of --errors (cli/terms.cc), and
+// Python's Errors and contract.py.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace attnfuzz::contract {
 struct PlanField {
   Field at;
   const char* words;
-  // The names of the values 0, 1, ...; a value other than 0 without a name is none. Empty: a number from `low`
-  // to `high`.
+  // The names of the values 0, 1, ...; a value other than 0 without a name is not legal. Empty for a number
+  // from `low` to `high`.
   std::span<const char* const> names = {};
-  double low = 0, high = 0;      // `high` 0: not limited
-  const char* hint = nullptr;    // told of a value outside: "0 means: not known"
+  double low = 0, high = 0;      // if `high` is 0, there is no upper limit
+  const char* hint = nullptr;    // added to the message about an illegal value: "0 means: not known"
   const char* option = nullptr;  // its name in --errors and in Python's Errors; nullptr: it has none there
 };
 
 namespace plan_table {
 using P = attn_plan;
-inline constexpr double kMostRows = 1 << 20, kMostTimes = 0x1p31;  // of a tile; of splits, rescales and merges
+inline constexpr double kMostRows = 1 << 20, kMostTimes = 0x1p31;  // rows of a tile; splits, rescales and merges
 inline constexpr const char *kUnknown = "0 means: not known", *kFlag = "a boolean", *kNone = "0 means: none";
 inline constexpr const char* kTile = "1 will do for a kernel without tiles";
 

@@ -1,8 +1,8 @@
-// The fields of attn_problem, one row each: what a number means, what it is where nothing is asked, and which
-// feature bit a kernel must know to be given it.
+// The fields of attn_problem, one row each: what a number means, which value asks for nothing, and which
+// feature bit a kernel must have to get a problem that sets the field.
 //
-// These read the table: as_contract.cc (makes an attn_problem of a case) and the exporters. Python's contract.py is
-// generated from it.
+// The table is used by as_contract.cc (which turns a case into an attn_problem) and by the exporters. Python's
+// contract.py is generated from it.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +26,16 @@ struct ProblemField {
   Field at;
   Meaning meaning;
   const char* words;
-  // The value that asks for nothing. A field without one is always written down.
+  // The value that asks for nothing. A field without one is always exported.
   std::optional<double> none = {};
-  // The bit that a problem sets if the field differs from `none`, or exceeds `up_to` if it has no `none`.
+  // The bit that a problem needs if the field differs from `none`, or, without a `none`, if it exceeds `up_to`.
   uint64_t feature = 0;
   double up_to = 0;
-  // Bits of operations that read the field: each of them asks for it. A problem of theirs does not set `feature`.
+  // Bits of operations that read the field. A problem of such an operation does not set `feature` for it.
   uint64_t operations = 0;
 };
 
-// The largest head dimension that no bit asks for, and the largest of all.
+// The largest head dimension without a feature bit, and the largest of all.
 inline constexpr int64_t kUsualDims = 256, kMostDims = 1024;
 
 namespace problem_table {

@@ -1,6 +1,5 @@
-// Atomic operations on the executor: one thread runs at a time, so reading,
-// changing and writing is one step already. Both halves are written as atomic
-// accesses all the same, for ThreadSanitizer to take them as such.
+// Atomic operations on the executor. One thread runs at a time, so a read, a change and a write are already one
+// step. They are still written as atomic accesses, so that ThreadSanitizer sees them as such.
 #pragma once
 
 #include <stdint.h>
@@ -10,7 +9,7 @@
 
 namespace simt {
 
-// *address = update(*address); returns what was there before.
+// *address = update(*address); returns the old value.
 template <class T, class Update>
 inline T atomic_update(T* address, Update update) {
   static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);

@@ -1,12 +1,11 @@
-// CUDA's own words for host compilers: enough for plain __global__ functions to
-// run on the executor as they stand. README.md lists what there is.
+// CUDA's keywords and built-in variables for host compilers, so that plain __global__ functions run on the
+// executor unchanged. kernels/cuda_source/README.md lists what is supported.
 //
-// Threads' coordinates are variables that the executor sets whenever it turns to
-// another thread (threads/scheduler.cc). They follow C++'s rules for names: a
-// variable of the host may be called blockDim, and `config.blockDim` is a member.
-// __shared__ is thread_local: legal for arrays in a function and for extern ones,
-// and the executor runs a block on one OS thread. The rest of the device API is in
-// api.h.
+// The coordinates of a thread are variables that the executor sets when it switches to another thread
+// (threads/scheduler.cc). They follow C++'s rules for names: a variable of the host may be called blockDim, and
+// `config.blockDim` is a member. __shared__ is thread_local, which is legal for arrays in a function and for
+// extern arrays; it works because the executor runs a block on one OS thread. The rest of the device API is in
+// kernels/cuda_source/cuda/api.h.
 #pragma once
 
 #include <type_traits>

@@ -2,8 +2,8 @@
 //
 // A launch runs its blocks one after the other, and each CUDA thread of a block as a fiber, on one OS thread.
 // Kernels live in shared modules. The executor is linked into the program that loads them, and only these
-// functions cross between the two. Device code does not call them: it uses the words of kernels/primitives or
-// of plain CUDA (kernels/cuda_source), which are built on them.
+// functions cross between the two. Kernels do not call them directly: they use kernels/primitives or plain CUDA
+// (kernels/cuda_source), which are built on them.
 //
 // Threads run until they meet: at a barrier, or in a collective of their warp. There is no implicit lock-step.
 // In a collective every lane deposits a pointer to its argument. The last lane to arrive computes the results
@@ -82,8 +82,8 @@ struct Thread {
 // The running thread; null outside of kernels.
 SIMT_EXPORT extern constinit thread_local Thread* current __attribute__((tls_model("initial-exec")));
 
-// The device whose arithmetic the running launch has (arithmetic.h). Null outside of kernels, and if any will
-// do.
+// The device whose arithmetic the running launch has (arithmetic.h). Null outside of kernels, and with
+// ATTN_ARITHMETIC_ANY.
 namespace device {
 struct Model;
 }
@@ -122,7 +122,7 @@ constexpr bool orders_memory() {
   }
 }
 
-// Waits for the existing lanes of `mask`. They must come with the same op, mask and place.
+// Waits for all lanes of `mask` that have not left the kernel. They must come with the same op, mask and place.
 SIMT_EXPORT void meet(const WarpOp& op, void* argument, uint32_t mask, Place here);
 
 template <class Op>
@@ -144,8 +144,8 @@ struct BlockVote {
 };
 SIMT_EXPORT BlockVote block_vote(bool predicate, Place here);
 
-// The active lanes: those that come to this place before each of the other lanes has left, waits elsewhere or
-// polls. A GPU may name fewer.
+// The active lanes. Waits until every other lane of the warp has come to this place, has left, waits elsewhere
+// or polls; the active lanes are those that have come. A GPU may name fewer.
 SIMT_EXPORT void active_lanes(uint32_t* lanes, Place here);
 
 // Lets other threads run before this one goes on. A polling loop needs this.

@@ -1,13 +1,13 @@
-// The executor's bodies of sm_90a's words. Device code uses the words themselves:
-// kernels/primitives/mbarrier.h, tma.h, wgmma.h and warpgroup.h, which say what they mean. This header says
-// what the executor checks and what a schedule chooses. Misuse is an ASYNC report unless another kind is named.
+// The executor's bodies of the primitives for sm_90a. Kernels use kernels/primitives/mbarrier.h, tma.h, wgmma.h
+// and warpgroup.h, which document them. This header says what the executor checks and what a schedule chooses.
+// Misuse is an ASYNC report unless another kind is named.
 #pragma once
 
 #include "kernels/executor/executor.h"
 
 namespace simt {
 
-// --- Barriers of transactions: eight bytes of shared memory each (mbarrier.cc) ---
+// --- mbarriers: eight bytes of shared memory each (mbarrier.cc) ---
 //
 // Reported:
 // - use of a barrier that is not initialised yet or was overwritten
@@ -27,7 +27,7 @@ SIMT_EXPORT void mbarrier_expect(void* barrier, uint32_t bytes, Place here);  //
 SIMT_EXPORT void mbarrier_arrive(void* barrier, Place here);
 SIMT_EXPORT void mbarrier_wait(void* barrier, uint32_t parity, Place here);
 
-// --- Kernels close behind one another (launch.cc) ---
+// --- Dependent launches (launch.cc) ---
 //
 // Reported: a block of a dependent launch that ends without having waited, or that loads a box before any of
 // its threads has waited. Launches run one after the other here, so other reads before the wait are not seen.
@@ -35,15 +35,15 @@ SIMT_EXPORT void grid_dependency_wait(Place here);
 
 // --- Boxes of tensors (tensor_copy.cc) ---
 //
-// A load lands early, where it is sent, or late, when no thread of the block can go on otherwise. Late loads
+// A load lands early, when it is issued, or late, when no thread of the block can go on otherwise. Late loads
 // land in the order in which they were sent, in the opposite order or in any order, as the schedule says. Until
 // a late load lands, its destination is poison. A late store reads shared memory and writes the tensor when its
 // thread waits for it.
 //
-// Stores and products see what threads wrote to shared memory only after fence_proxy_async() by the thread that
-// wrote. Words that write report it by generic_write16(). A box that is sent from or onto 16 such bytes, or an
-// operand of a product in them, is reported as long as they lack the fence. Writes through plain pointers are
-// not seen. That a barrier follows the fence is not checked here; schedules and ThreadSanitizer show it.
+// Stores and products see a thread's writes to shared memory only after that thread has called
+// fence_proxy_async(). Primitives that write 16 bytes call generic_write16(). If a box or an operand of a
+// product touches such bytes before the fence, that is reported. Writes through plain pointers are not seen. A
+// missing barrier after the fence is not checked here; schedules and ThreadSanitizer show it.
 //
 // Reported:
 // - an address that is not a multiple of 128 (ALIGNMENT)
@@ -67,7 +67,7 @@ SIMT_EXPORT void tma_store(const TensorMap& map, const void* shared, const int32
 SIMT_EXPORT void bulk_commit(Place here);
 SIMT_EXPORT void bulk_wait_read(uint32_t groups_left, Place here);
 SIMT_EXPORT void fence_proxy_async(Place here);
-// Records that a word wrote 16 bytes of shared memory for a lane of the caller's warp.
+// Records that a primitive wrote 16 bytes of shared memory for a lane of the caller's warp.
 SIMT_EXPORT void generic_write16(const void* shared, int lane);
 
 // --- Products of a warpgroup (wgmma.cc) ---
@@ -97,7 +97,7 @@ struct WgmmaOperand {
 // Before the swizzle of the address, element (k, n) of B is at
 //   at + n / 8 * stride + n % 8 * 128 + 2 k                               if B is not transposed
 //   at + n / 64 * leading + k / 8 * stride + k % 8 * 128 + n % 64 * 2     if it is
-// A in shared memory lies as a B that is not transposed.
+// A in shared memory has the layout of a B that is not transposed.
 struct Wgmma {
   float* d;           // the N / 2 accumulators of the calling thread
   const uint32_t* a;  // four words of the calling thread; null if A is a_shared
@@ -112,8 +112,8 @@ SIMT_EXPORT void wgmma_fence(Place here);
 SIMT_EXPORT void wgmma_commit(Place here);
 SIMT_EXPORT void wgmma_wait(uint32_t groups_left, Place here);
 
-// setmaxnreg of a warpgroup. Reported: warps of a warpgroup that ask for different numbers, or of which some do
-// not ask (DIVERGENCE); more registers in the end than a multiprocessor has (DEADLOCK).
+// setmaxnreg of a warpgroup. Reported: warps of a warpgroup that ask for different numbers, or only some of
+// which ask (DIVERGENCE); requests for more registers in all than a multiprocessor has (DEADLOCK).
 SIMT_EXPORT void set_registers(uint32_t count, bool increase, Place here);
 
 // True in one lane of the warp. The schedule's seed chooses the lane for a whole launch.

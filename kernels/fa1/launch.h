@@ -1,4 +1,4 @@
-// The instantiations of FA-1, one .cu for each format, and their launch.
+// The instantiations of FA-1's general path, one .cu for each format, and their launch.
 #pragma once
 
 #include "kernels/fa1/kernel.h"

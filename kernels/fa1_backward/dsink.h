@@ -6,7 +6,7 @@
 
 namespace attn::backward {
 
-// dsink of a head: -sum e^(sink - LSE) D over its queries, in a fixed order.
+// dsink of a head: -sum e^(sink - LSE) D over its queries, in a fixed order. One warp per head.
 static __global__ void dsink_kernel(const __grid_constant__ Params p) {
   const ForwardParams& f = p.forward;
   const int64_t h = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();

@@ -1,15 +1,16 @@
 // The backward pass of attention (ATTN_FEATURE_BACKWARD): dQ, dK and dV from Q, K, V, dO and a forward pass's O
-// and LSE. README.md is the manual. Three kernels, one after another, and two more where they are asked for:
+// and LSE. README.md is the manual. Three kernels run one after another; dbias and dsink follow if the call
+// asks for them:
 //
-//   delta   a warp a query: D = sum_c dO O - dLSE, into the workspace
-//   dkdv    a block a tile of keys of a KV head: walks over the queries of all heads of its group
-//   dq      a block a tile of queries: walks over the keys
-//   dbias   a block a tile of stored elements: walks over the batch entries, heads and queries that are summed
-//   dsink   a warp a head: walks over its queries
+//   delta   one warp per query: D = sum_c dO O - dLSE, into the workspace
+//   dkdv    one block per tile of keys of a KV head; it walks over the queries of all heads of its group
+//   dq      one block per tile of queries; it walks over the keys
+//   dbias   one block per tile of stored elements; it walks over the batch entries, heads and queries that are summed
+//   dsink   one warp per head; it walks over the head's queries
 //
-// No two blocks write the same element and no sum depends on an order of blocks, so the result has the same
-// bits in every run. This file has the plain way, which is fp32 from the loads to the stores; mma.h has the way on
-// tensor cores.
+// No two blocks write the same element and no sum depends on the order of blocks, so the result has the same
+// bits in every run. This file has the plain way, which computes in fp32 throughout. mma.h and walks.h have the
+// two ways on tensor cores.
 #include <algorithm>
 #include <array>
 #include <type_traits>
@@ -44,7 +45,7 @@ __global__ void delta_kernel(const __grid_constant__ Params p) {
   if (lane_id() == 0) p.delta[row] = sum;
 }
 
-// A thread's part of a row of a result: columns first, first + kThreadsOfRow, ...
+// A thread's part of a row of a result: columns first(), first() + kThreadsOfRow, ...
 template <int D>
 struct RowSum {
   static constexpr int kColumns = D / kThreadsOfRow;
@@ -167,8 +168,8 @@ __device__ inline BiasPlace bias_place(const Params& p) {
   return at;
 }
 
-// dbias: each thread has two pairs of a tile, which it adds up over all tiles that share their elements. If queries are
-// summed, the 16 of a tile are added up at the end.
+// Each thread owns two pairs of a tile and adds up their dS over all tiles that share the stored elements. If
+// dbias is summed over queries, the sums of the tile's 16 queries are added up at the end.
 template <class T, int D>
 __global__ void dbias_kernel(const __grid_constant__ Params p) {
   const ForwardParams& f = p.forward;
@@ -213,11 +214,11 @@ __global__ void dbias_kernel(const __grid_constant__ Params p) {
   }
 }
 
-// One way through the kernels: its launches, the rows of their tiles, and the shared memory of a block.
+// The kernels of one way, the rows of their tiles, and the shared memory of a block.
 struct Way {
   const char* path;
   int64_t own, walk;  // rows of a block's results, and of the tiles that it walks over
-  size_t bytes;
+  size_t bytes;       // of dkdv and of dq
   bool tensor_cores;
   void (*delta)(Params);
   void (*dkdv)(Params);
@@ -237,7 +238,8 @@ constexpr Way mma_way(const char* path) {
           dbias_kernel<T, D>, Tiles<D>::bytes()};
 }
 
-// The fast way is a variant where it is compiled, the first one. Each takes the next where it cannot.
+// If the fast way is compiled, it is the first variant. A problem that a variant cannot take goes to the next
+// one.
 template <bool kFast>
 constexpr auto variants() {
   if constexpr (kFast) return std::array{"cp.async", "mma", "plain"};
@@ -255,7 +257,7 @@ Way way_of(int64_t columns, bool mma) {
                           : plain_way<T, 256>("16x16 d256");
 }
 
-// True if tensor cores can take the problem. Others go the plain way in both variants.
+// True if tensor cores can take the problem. Every variant runs other problems the plain way.
 bool takes_mma(const attn_problem& p) { return p.dtype != ATTN_F32 && std::max(p.dim_qk, p.dim_v) <= 128; }
 
 Way way_of(const Call& call) {
@@ -267,8 +269,8 @@ Way way_of(const Call& call) {
                                : way_of<BF16>(columns, mma);
 }
 
-// Rows of queries; tiles of queries over all heads; tiles of keys over all KV heads; tiles of dbias. Negative if a grid
-// is too small.
+// Queries of all heads, tiles of queries of all heads, tiles of keys of all KV heads, and tiles of dbias. A
+// count is negative if it does not fit a grid.
 struct Counts {
   int64_t rows, query_tiles, key_tiles, bias_tiles = 0;
   Counts(const attn_problem& p, const attn_tensors& t, int64_t tile)

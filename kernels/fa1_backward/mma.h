@@ -1,11 +1,12 @@
 // The backward pass on tensor cores, for 16-bit inputs of up to 128 columns. P and dA are rounded to the
 // input's format.
 //
-//   dkdv_mma    a block 64 keys of a KV head, a warp 16 of them. All products are transposed, S' = K Q^T and
-//               dP' = V dO^T, so that P' and dA' are A fragments as they come: dV += P' dO, dK += dA' Q
-//   dq_mma      a block 64 queries, a warp 16 of them: S = Q K^T, dP = dO V^T, dQ += dA K
+//   dkdv_mma    a block has 64 keys of a KV head, a warp 16 of them. S' = K Q^T and dP' = V dO^T are transposed, so
+//               that the accumulators of P' and dA' already are A fragments: dV += P' dO, dK += dA' Q
+//   dq_mma      a block has 64 queries, a warp 16 of them: S = Q K^T, dP = dO V^T, dQ += dA K
 //
-// A hidden pair has P = dA = 0 in a product, so a NaN of one of the two reaches that column of the other.
+// A hidden pair has P = dA = 0 in a product. If one of its two rows has a NaN, the other row gets NaN in the
+// same column, because 0 times NaN is NaN.
 #pragma once
 
 #include "kernels/fa1_backward/tiles.h"
@@ -16,7 +17,7 @@ namespace attn::backward {
 inline constexpr int kOwn = 16 * kWarps;  // rows of a block's results
 inline constexpr int kWalk = 32;          // rows of the tiles that it walks over
 
-// Shared memory of a block: rows whose gradients it computes, and rows that it walks over.
+// Shared memory of a block: `own` are the rows whose gradients it computes, `walk` the rows that it walks over.
 template <class T, int D>
 struct MmaTiles {
   SharedTile<T, D> own[2], walk[2];
@@ -34,7 +35,8 @@ struct MmaTiles {
   }
 };
 
-// Rows first..first + kRows - 1 of a (batch, head) whose row 0 is stored at `base`; those from `last` on are 0.
+// Loads rows first..first + kRows - 1 of a (batch, head), whose row 0 is stored at row `base` of the tensor.
+// Rows from `last` on become 0.
 template <int kRows, class T, int D>
 __device__ void load_some(SharedTile<T, D> tile, const Strided& from, int64_t b, int64_t h, int64_t base,
                           int64_t first, int64_t last, int dim) {
@@ -44,7 +46,7 @@ __device__ void load_some(SharedTile<T, D> tile, const Strided& from, int64_t b,
   load_tile<kRows>(tile, row_at, dim, from.stride[3], false);
 }
 
-// LSE and D of kRows queries.
+// Loads LSE and D of kRows queries.
 template <int kRows>
 __device__ void load_saved(const Params& p, float* lse, float* delta, const Rows& rows, int64_t b, int64_t h,
                            int64_t first) {
@@ -56,7 +58,7 @@ __device__ void load_saved(const Params& p, float* lse, float* delta, const Rows
   delta[row] = there ? p.delta[(b * f.heads_q + h) * f.seq_q + first + row] : 0.0f;
 }
 
-// Two rows of C tiles as A fragments, rounded to T.
+// Accumulators of 16 rows and kWalk columns as A fragments, rounded to T.
 template <class T>
 __device__ void to_fragments(const float (&c)[kWalk / 8][4], uint32_t (&a)[kWalk / 16][4]) {
 #pragma unroll
@@ -70,8 +72,9 @@ __device__ void to_fragments(const float (&c)[kWalk / 8][4], uint32_t (&a)[kWalk
 
 __device__ inline int whole(int dim) { return (dim + 15) / 16 * 16; }
 
-// Stores a warp's 16 rows of a gradient, the first of which is `first`, times `scale`. Row 0 of the entry is stored at
-// `base`. Rows from `length` on, keys past the last one, are 0: a product of theirs may have met a NaN of a query.
+// Stores a warp's 16 rows of a gradient times `scale`. `first` is the first of them; row 0 of the entry is
+// stored at row `base` of the tensor. Rows from `length` on (keys past the key length) are stored as 0, because
+// their sums may contain the NaN of a query.
 template <class T, int D>
 __device__ void store_rows(const float (&c)[D / 8][4], const Strided& to, int64_t b, int64_t h, int64_t base,
                            int64_t first, int64_t length, int64_t last, int dim, float scale) {
@@ -93,7 +96,7 @@ __device__ void clear(float (&c)[N][4]) {
   for (int n = 0; n < N; ++n) c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0;
 }
 
-// Turns products q.k and dO.v into P and dA, in place. `transposed`: rows are keys.
+// Turns products q.k and dO.v into P and dA, in place. If `transposed`, rows are keys.
 template <bool transposed>
 __device__ void weigh(const Params& p, const float* lse, const float* delta, const Rows& rows, int64_t b, int64_t h,
                       int64_t first_row, int64_t first_column, int row_in_block,

@@ -1,9 +1,9 @@
-// The kernels of the backward pass share their parameters, their tiles in shared memory, and the code that computes
-// P and dA of each pair of a query and a key of two tiles.
+// Parameters of the kernels of the backward pass, tiles of the plain way in shared memory, and the code that
+// computes P and dA of each pair of a query and a key of two tiles.
 //
 //   Tiles<D> tiles(arena);
 //   const Rows rows = rows_of(p.forward, b);
-//   load_rows<T, D>(tiles.k, p.k, b, g, rows.first_key, first_key, rows.keys, p.dim_qk);  // fp32, then zeros
+//   load_rows<T, D>(tiles.k, f.k, b, g, rows.first_key, first_key, rows.keys, f.dim_qk);  // f: p.forward; then V
 //   load_queries<T, D>(p, tiles, rows, b, h, first_query);
 //   cta_sync();
 //   compute_pairs<T, D>(p, tiles, rows, b, h, first_query, first_key);      // tiles.p, tiles.a, tiles.seen
@@ -23,21 +23,21 @@ inline constexpr int kTile = 16;  // queries, and keys, of a tile
 inline constexpr int kWarps = 4;
 inline constexpr int kThreads = 32 * kWarps;
 inline constexpr int kThreadsOfRow = kThreads / kTile;  // threads that share a row of a result
-inline constexpr int kPitch = kTile + 1;                // of tiles of pairs
+inline constexpr int kPitch = kTile + 1;                // from row to row of a tile of pairs
 
 struct Params {
   ForwardParams forward;  // sizes, Q, K, V, O, LSE, bias, mask and what hides keys
   Strided dout, dq, dk, dv;
-  Strided dlse;   // no data: there is none
+  Strided dlse;   // data is nullptr if there is none
   Strided dbias;  // a stride of 0 for each dimension that is summed
   Strided dsink;
   int64_t heads_kv;
   float inverse_cap;  // 1 / softcap; 0: there is no cap
   float* delta;       // D of each row of (b, h, i), dense
-  int64_t delta_rows;  // of a head in it
+  int64_t delta_rows;  // rows of a head in delta
 };
 
-// The rows of a batch entry, and how many of dK and dV belong to it: key lengths do not shorten these.
+// The rows of a batch entry, and how many rows of dK and dV it has: key lengths do not shorten dK and dV.
 struct Rows : Entry {
   int64_t stored_keys;
 };
@@ -63,14 +63,14 @@ __device__ inline float load_as(int32_t dtype, const void* data, int64_t at) {
   return static_cast<const float*>(data)[at];
 }
 
-// D columns of fp32, and one more so that the rows of a column lie in different banks.
+// Rows have D columns of fp32 and one more, so that the elements of a column lie in different banks.
 template <int D>
 struct Tiles {
   static constexpr int kRow = D + 1;
   float *q, *dout, *k, *v;  // kTile rows of kRow
   float *p, *a;             // [query * kPitch + key]
   float *lse, *delta;       // of the queries
-  int* seen;                // as p: not 0 if the query sees the key
+  int* seen;                // indexed as p: not 0 if the query sees the key
 
   __device__ explicit Tiles(SharedArena& arena)
       : q(arena.carve<float>(kTile * kRow)),
@@ -89,8 +89,8 @@ struct Tiles {
   }
 };
 
-// Rows first..first + kTile - 1 of a (batch, head) whose row 0 is stored at `base`, in fp32. Those from `last` on are
-// 0.
+// Loads rows first..first + kTile - 1 of a (batch, head), converted to fp32. Row 0 is stored at row `base` of
+// the tensor. Rows from `last` on become 0.
 template <class T, int D>
 __device__ void load_rows(float* to, const Strided& from, int64_t b, int64_t h, int64_t base, int64_t first,
                           int64_t last, int dim) {
@@ -102,7 +102,7 @@ __device__ void load_rows(float* to, const Strided& from, int64_t b, int64_t h, 
   }
 }
 
-// Q, dO, LSE and D of a tile of queries.
+// Loads Q, dO, LSE and D of a tile of queries.
 template <class T, int D>
 __device__ void load_queries(const Params& p, const Tiles<D>& tiles, const Rows& rows, int64_t b, int64_t h,
                              int64_t first) {
@@ -116,7 +116,7 @@ __device__ void load_queries(const Params& p, const Tiles<D>& tiles, const Rows&
   tiles.delta[row] = there ? p.delta[(b * f.heads_q + h) * f.seq_q + first + row] : 0.0f;
 }
 
-// True if query i sees key j; then *bias is what is added to the score.
+// True if query i sees key j; then *bias is the bias of the pair, 0 if the problem has none.
 __device__ inline bool sees(const ForwardParams& f, const Rows& rows, int64_t b, int64_t h, int64_t i, int64_t j,
                             float* bias) {
   *bias = 0.0f;
@@ -134,7 +134,7 @@ struct Pair {
   float p, s, a;
 };
 
-// P, dS and dA of a query that sees a key, from q.k and dO.v.
+// P, dS and dA of a query that sees a key, from q.k and dO.v. dA is dS times the slope of the soft cap.
 __device__ inline Pair pair_of(const Params& p, float product, float gradient, float bias, float lse,
                                float delta) {
   float score = product * p.forward.scale, slope = 1.0f;
@@ -149,8 +149,8 @@ __device__ inline Pair pair_of(const Params& p, float product, float gradient, f
   return {weight, s, s * slope};
 }
 
-// The rows of a result that a block of a one-dimensional grid computes: `rows` of each of the heads, `tile` a
-// block.
+// The rows of a result that a block of a one-dimensional grid computes. Each head has `rows` rows, each block
+// `tile` of them.
 struct Place {
   int64_t b, h, first;
 };
@@ -159,7 +159,7 @@ __device__ inline Place place(int64_t heads, int64_t rows, int tile) {
   return {block / tiles / heads, block / tiles % heads, block % tiles * tile};
 }
 
-// True if a query of a tile may see a key of a tile, by position alone.
+// True if some query of a tile may see some key of another, judged by positions alone (no mask, no bias).
 __device__ inline bool meet(const ForwardParams& f, const Rows& rows, int64_t first_query, int queries,
                             int64_t first_key, int keys) {
   if (first_query >= rows.queries) return false;
@@ -170,7 +170,7 @@ __device__ inline bool meet(const ForwardParams& f, const Rows& rows, int64_t fi
 
 enum class Of { kProducts, kBias };
 
-// P and dA of all pairs of a tile; for the bias dS in the place of dA.
+// Computes P and dA of all pairs of a tile. With Of::kBias, tiles.a gets dS instead of dA.
 template <class T, int D, Of kOf = Of::kProducts>
 __device__ void compute_pairs(const Params& p, const Tiles<D>& tiles, const Rows& rows, int64_t b, int64_t h,
                               int64_t first_query, int64_t first_key) {

@@ -1,7 +1,7 @@
-// dQ of a tile of queries. A warp has 32 of them. A step, for a tile of keys:
+// dQ of a tile of 128 queries, 32 per warp. One step takes one tile of keys:
 //
-//   wait for K, V | barrier | start the next K, V | for each group of 32 keys: S = Q K^T, dP = dO V^T -> dA | dQ += dA
-//   K
+//   wait for K, V | barrier | start to load the next K, V
+//   for each group of 32 keys:  S = Q K^T, dP = dO V^T  |  P, dA  |  dQ += dA K
 #pragma once
 
 #include "kernels/fa1_backward/walk_pairs.h"
@@ -41,7 +41,7 @@ class QueryWalk {
     const int32_t tiles = static_cast<int32_t>((f.seq_q + kQueries - 1) / kQueries);
     const int32_t block = static_cast<int32_t>(blockIdx.x), head = block / tiles;
     b_ = head / f.heads_q, head_ = static_cast<int32_t>(head % f.heads_q);
-    // The last queries have most keys under a causal mask.
+    // The last tiles start first: under a causal mask they see the most keys.
     first_ = (tiles - 1 - block % tiles) * kQueries;
     rows_ = entry_rows(p, b_);
     own_ = kGroup * warp_id();
@@ -101,7 +101,7 @@ class QueryWalk {
                                   f.v.stride[2], first, rows_.keys, f.dim_v);
   }
 
-  // LSE and D of this thread's rows. Those past the last query have none, and see nothing.
+  // LSE and D of this thread's rows; 0 past the last query.
   __device__ __forceinline__ void read_saved() {
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
@@ -112,7 +112,7 @@ class QueryWalk {
     }
   }
 
-  // 32 keys, `row` the first in its tile.
+  // Takes 32 keys, of which `row` is the first in its tile.
   __device__ __forceinline__ void take(int32_t tile, int step, int row, bool plain) {
     Products<2, kGroup / 8> s, g;
     clear(s);

@@ -1,4 +1,4 @@
-// The instantiations of the fast way, one .cu for each number of columns.
+// The launch of the fast way, and its instantiations: one .cu for each number of columns.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// P and dA of groups of queries and keys in registers, from products to A fragments; and rows in shared memory.
+// P and dA of groups of queries and keys in registers, from products to A fragments, and copies of rows to and
+// from shared memory.
 #pragma once
 
 #include "kernels/fa1_backward/walk_params.h"
@@ -21,14 +22,14 @@ __device__ __forceinline__ void clear(float (&c)[M][N][4]) {
   }
 }
 
-// P in the place of q.k, dA in that of dO.v.
+// Replaces s = q.k by P, and g = dO.v by dA.
 __device__ __forceinline__ void weigh_pair(float sigma, float lse2, float delta, float& s, float& g) {
   s = ex2(fma(s, sigma, -lse2));
   g = s * (g - delta);
 }
 
-// c = 0 for the pairs that do not see each other or do not exist. `query` and `key` are those of this thread's first
-// pair, and others are some rows and columns away; kTransposed: rows are keys.
+// Sets c to 0 for pairs that do not see each other or do not exist. `query` and `key` are those of this
+// thread's first pair. If kTransposed, rows are keys.
 template <bool kTransposed, int M, int N>
 __device__ __forceinline__ void hide(const WalkParams& p, const EntryRows& rows, int32_t query, int32_t key,
                                      float (&c)[M][N][4]) {
@@ -49,7 +50,7 @@ __device__ __forceinline__ void hide(const WalkParams& p, const EntryRows& rows,
   }
 }
 
-// Both P and dA.
+// Does the same for both P and dA.
 template <bool kTransposed, int M, int N>
 __device__ __forceinline__ void hide(const WalkParams& p, const EntryRows& rows, int32_t query, int32_t key,
                                      float (&s)[M][N][4], float (&g)[M][N][4]) {
@@ -57,7 +58,7 @@ __device__ __forceinline__ void hide(const WalkParams& p, const EntryRows& rows,
   hide<kTransposed>(p, rows, query, key, g);
 }
 
-// Columns 16 k.. of c as A fragments, rounded to T.
+// Columns 16 k..16 k + 15 of c as A fragments, rounded to T.
 template <class T, int M, int N>
 __device__ __forceinline__ void to_fragments(const float (&c)[M][N][4], int k, uint32_t (&a)[M][4]) {
 #pragma unroll
@@ -67,7 +68,7 @@ __device__ __forceinline__ void to_fragments(const float (&c)[M][N][4], int k, u
   }
 }
 
-// Stores columns column..column + 16 of 16 M rows, from A fragments.
+// Stores A fragments to columns column..column + 15 of 16 M rows of a tile.
 template <int M, class T, int D>
 __device__ __forceinline__ void store_fragments(SharedTile<T, D> tile, int row, int column, const uint32_t (&a)[M][4]) {
 #pragma unroll
@@ -80,8 +81,8 @@ __device__ __forceinline__ void store_fragments(SharedTile<T, D> tile, int row, 
   }
 }
 
-// Starts the copies of rows first..first + kRows - 1 of a head, the row 0 of which is `head`. Rows from `last`
-// on and columns from `dim` on become zeros. All threads of a block take part.
+// Starts the copies of rows first..first + kRows - 1 of a head, whose row 0 is at `head`. Rows from `last` on
+// and columns from `dim` on become zeros. All threads of the block call it.
 template <int kRows, int kBlock, class T, int D>
 __device__ __forceinline__ void copy_rows(SharedTile<T, D> tile, const T* head, const int64_t& stride, int32_t first,
                                           int32_t last, int dim) {
@@ -98,7 +99,7 @@ __device__ __forceinline__ void copy_rows(SharedTile<T, D> tile, const T* head, 
   }
 }
 
-// Starts the copies of LSE and D of kRows queries, `from` the first of them.
+// Starts the copies of LSE and D of kRows queries. `from` is the first of them.
 template <int kRows>
 __device__ __forceinline__ void copy_saved(float* lse2, float* delta, const WalkParams& p, int64_t from) {
   constexpr int kChunks = kRows / 4;
@@ -109,15 +110,15 @@ __device__ __forceinline__ void copy_saved(float* lse2, float* delta, const Walk
     cp_async16(delta + n, p.delta + from + n, true);
 }
 
-// Stores a warp's rows of a gradient times `scale`, by way of its own rows and columns of a tile that nobody
-// else reads: rows row.. of the block, of which the first is `first` and rows from `last` on are not stored.
-// Rows from `length` on are 0.
+// Stores 16 M rows and 8 N columns of a gradient times `scale`, in 16-byte chunks. They go through `tile` at
+// (row, column), which no other warp uses any more. `first` is the first row of the tile; `head` has row 0.
+// Rows from `last` on are not stored, and rows from `length` on are stored as 0.
 template <int M, int N, class T, int D>
 __device__ __forceinline__ void store_gradient(const float (&c)[M][N][4], SharedTile<T, D> tile, int row, int column,
                                                const Strided& to, bool whole, T* head, int32_t first, int32_t length,
                                                int32_t last, int dim, float scale) {
   const int lane = lane_id();
-  syncwarp();  // other lanes may still have read the rows
+  syncwarp();  // other lanes may still read these rows
 #pragma unroll
   for (int m = 0; m < M; ++m) {
 #pragma unroll

@@ -1,4 +1,5 @@
-// The parameters of the fast way, and what a block derives from them: its rows, what they see, and its tiles.
+// The parameters of the fast way, and what a block derives from them: its rows, the pairs that see each other,
+// and the tiles that it walks over.
 #pragma once
 
 #include "kernels/fa1_backward/tiles.h"
@@ -6,27 +7,28 @@
 
 namespace attn::backward {
 
-// Sequences are shorter than this, so that sums of a few positions have 32 bits. An unbounded side of a window
-// lies at twice this.
+// Sequences are shorter than this, and an unbounded side of a window has twice this length, so that sums of a
+// few positions fit 32 bits.
 inline constexpr int32_t kLongest = 1 << 28;
 
-// Rows of a head in the workspace are a multiple of kWorkRows. Kernels of rows have blocks of kRowTile.
+// The rows of a head in the workspace are a multiple of kWorkRows. The kernels of walk_rows.h have kRowTile
+// rows a block.
 inline constexpr int kWorkRows = 128, kRowTile = 64;
 
-// Tensors whose rows are whole 16-byte chunks. Q, K and V always are.
+// Which tensors have rows of whole, aligned 16-byte chunks. Q, K and V always do.
 struct Whole {
   bool o, dout, dq, dk, dv;
 };
 
 struct WalkParams {
-  Params of;            // dout: the copy, if there is one
-  Strided given_dout;   // as the caller gave it
-  Whole whole;          //
+  Params of;            // of.dout is the copy of dO, if there is one
+  Strided given_dout;   // dO as the caller gave it
+  Whole whole;          // of the caller's tensors
   float sigma;          // the scale times log2 e
   int32_t left, right;  // the window, at most 2 kLongest
   int32_t rows;         // of a head in the workspace
   float *lse2, *delta;  // [b][h][rows]: LSE times log2 e, and D; 0 behind the last query
-  float* sums;          // [b][h][rows / 16][dim / 8]: dQ without its scale, as fragments; nullptr: not wanted
+  float* sums;          // [b][h][rows / 16][dim / 8] fragments: dQ before it is scaled; nullptr if not fused
 };
 
 struct Span {
@@ -50,7 +52,7 @@ __device__ __forceinline__ EntryRows entry_rows(const WalkParams& p, int64_t b) 
   return entry;
 }
 
-// The tiles of `tile` queries that have one that may see a key of [first, first + count).
+// The tiles, of `tile` queries each, in which some query may see some key of [first, first + count).
 __device__ __forceinline__ Span query_tiles(const WalkParams& p, const EntryRows& rows, int32_t first, int32_t count,
                                             int tile) {
   const int32_t past = first + count < rows.keys ? first + count : rows.keys;
@@ -61,7 +63,7 @@ __device__ __forceinline__ Span query_tiles(const WalkParams& p, const EntryRows
   return {begin > 0 ? begin / tile : 0, (last + tile - 1) / tile};
 }
 
-// The same of tiles of keys and queries.
+// The tiles, of `tile` keys each, in which some key may be seen by some query of [first, first + count).
 __device__ __forceinline__ Span key_tiles(const WalkParams& p, const EntryRows& rows, int32_t first, int32_t count,
                                           int tile) {
   const int32_t past = first + count < rows.queries ? first + count : rows.queries;
@@ -72,7 +74,7 @@ __device__ __forceinline__ Span key_tiles(const WalkParams& p, const EntryRows& 
   return {begin > 0 ? begin / tile : 0, (last + tile - 1) / tile};
 }
 
-// True if all of these queries and keys exist and see each other.
+// True if all these queries and keys exist and each query sees each key.
 __device__ __forceinline__ bool all_meet(const WalkParams& p, const EntryRows& rows, int32_t query, int queries,
                                          int32_t key, int keys) {
   const int32_t nearest = key - query - rows.shift;
@@ -80,7 +82,7 @@ __device__ __forceinline__ bool all_meet(const WalkParams& p, const EntryRows& r
          nearest - (queries - 1) >= -p.left;
 }
 
-// A tile of queries of one head: where a walk is.
+// The position of a walk: a tile of queries of one head.
 struct Cursor {
   int32_t head, tile;
   __device__ __forceinline__ void next(const Span& tiles) {

@@ -1,14 +1,16 @@
-// dK and dV of a tile of keys, and in the fused way its part of dQ.
+// dK and dV of a tile of keys, and in the fused kernel the tile's part of dQ.
 //
-// Products are transposed: S' = K Q^T and dP' = V dO^T have keys as rows, so that P' and dA' are A fragments as
-// they come. A step, for a tile of 64 queries of a head of the group:
+// Products are transposed: S' = K Q^T and dP' = V dO^T have keys as rows, so that the accumulators of P' and
+// dA' already are A fragments. One step takes a tile of 64 queries of one head of the group:
 //
-//   wait for Q, dO | barrier | start the next Q, dO | for each of the warp's groups of 32 queries:
-//   S', dP' -> P', dA' | dV += P' dO, dK += dA' Q
-//   barrier | if keys are shared: the other warp's groups of queries, from shared memory
-//             fused:              dQ += dA K, a warp 32 queries and 32 columns, added to global memory
+//   wait for Q, dO | barrier | start to load the next Q, dO
+//   for each of the warp's groups of 32 queries:  S', dP'  |  P', dA'  |  dV += P' dO, dK += dA' Q
+//   barrier                                       if two warps share keys, or fused
+//   dV += P' dO, dK += dA' Q                      if shared: P' and dA' of the other warp, from shared memory
+//   dQ += dA K                                    if fused: each warp 32 queries and a part of the columns, added to
+//                                                 global memory
 //
-// There is no second barrier where nothing is exchanged.
+// With one stage, the next Q and dO are loaded after the step instead.
 #pragma once
 
 #include "kernels/fa1_backward/walk_pairs.h"
@@ -24,7 +26,7 @@ struct KeyTiles {
   using Tile = SharedTile<T, kSpec.dim>;
   using Pairs = SharedTile<T, kQueries>;  // keys by queries
   T *k, *v, *q, *dout, *p, *a;            // q, dout: a tile for each stage
-  float *lse2, *delta;                    // of as many tiles of queries
+  float *lse2, *delta;                    // of the queries of all stages
 
   __device__ __forceinline__ explicit KeyTiles(SharedArena& arena)
       : k(arena.carve<T>(Tile::elements(kSpec.keys()), 1024)),
@@ -42,7 +44,7 @@ struct KeyTiles {
     return (tiles + pairs) * sizeof(T) + 2 * kSpec.stages * kQueries * sizeof(float);
   }
 
-  // Of step `step`: the first row among those of all stages; rows of the tile of queries.
+  // The slot of step `step`: its first row among the rows of all stages.
   __device__ __forceinline__ static int first(int step) { return step % kSpec.stages * kQueries; }
   __device__ __forceinline__ Tile queries(T* of, int step, int row = 0) const {
     return {of + (first(step) + row) * kSpec.dim};
@@ -123,7 +125,7 @@ class KeyWalk {
     copy_saved<kQueries>(tiles_.lse2 + slot, tiles_.delta + slot, p_, (b_ * f.heads_q + at.head) * p_.rows + first);
   }
 
-  // One tile of queries.
+  // Takes one tile of queries.
   __device__ __forceinline__ void take(const Cursor& at, int step) {
     const int32_t first = at.tile * kQueries;
     const bool plain = all_meet(p_, rows_, first, kQueries, first_, kKeys);
@@ -154,7 +156,7 @@ class KeyWalk {
     if constexpr (kFused) add_dq(at);
   }
 
-  // P' and dA' of the warp's keys and 32 queries, `row` the first in its tile.
+  // Computes P' and dA' of the warp's keys and 32 queries, of which `row` is the first in its tile.
   __device__ __forceinline__ void pairs(int32_t first, int step, int row, bool plain, uint32_t (&p)[kSteps][2][4],
                                         uint32_t (&a)[kSteps][2][4]) {
     Products<2, kGroup / 8> s, g;
@@ -180,13 +182,13 @@ class KeyWalk {
     for (int k = 0; k < kSteps; ++k) to_fragments<T>(s, k, p[k]), to_fragments<T>(g, k, a[k]);
   }
 
-  // dV += P' dO, dK += dA' Q of 16 queries.
+  // dV += P' dO and dK += dA' Q for 16 queries.
   __device__ __forceinline__ void add(int step, int row, const uint32_t (&p)[2][4], const uint32_t (&a)[2][4]) {
     mma_pb(dv_, p, tiles_.queries(tiles_.dout, step), row, kColumns * part_);
     mma_pb(dk_, a, tiles_.queries(tiles_.q, step), row, kColumns * part_);
   }
 
-  // dQ += dA K of 32 queries and a part of the columns.
+  // dQ += dA K for 32 queries and kPart columns, with atomic additions.
   __device__ __forceinline__ void add_dq(const Cursor& at) {
     constexpr int kPart = 2 * D / kSpec.warps;  // columns
     static_assert(kQueries == 2 * kGroup);

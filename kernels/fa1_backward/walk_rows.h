@@ -1,4 +1,4 @@
-// What precedes and follows the walks: D and the scaled LSE of each query, and dQ out of its sums.
+// The kernels before and after the walks: D and the scaled LSE of each query, and dQ from its sums.
 #pragma once
 
 #include "kernels/fa1_backward/walk_params.h"
@@ -13,7 +13,7 @@ struct alignas(16) Floats {
   float at[4];
 };
 
-// A block of these kernels has kRowTile rows of a head.
+// The kRowTile rows of a head that a block of these kernels has.
 struct RowBlock {
   int64_t b, h;
   int32_t first;
@@ -24,7 +24,7 @@ __device__ __forceinline__ RowBlock row_block(const WalkParams& p) {
   return {head / heads, head % heads, block % tiles * kRowTile};
 }
 
-// Eight columns of a row from `at` on; at once if rows are whole chunks.
+// Loads eight columns of a row from `at` on: with one load if `whole`, else one by one.
 template <class T>
 __device__ __forceinline__ Chunk load_chunk(const T* at, int64_t stride, bool whole) {
   if (whole) return *reinterpret_cast<const Chunk*>(at);
@@ -57,8 +57,8 @@ __device__ __forceinline__ float dot(const Chunk& a, const Chunk& b, float sum) 
   return sum;
 }
 
-// D = sum_c dO O - dLSE and LSE log2 e of a block's rows, and zeros in the place of the sums of dQ. D / 8 lanes
-// a row.
+// Computes D = sum_c dO O - dLSE and LSE log2 e of a block's rows, copies dO if p.of.dout is a copy, and sets
+// the sums of dQ to 0 if there are any. D / 8 lanes share a row.
 template <class T, int D>
 __global__ void __launch_bounds__(kThreads) prepare_rows(const __grid_constant__ WalkParams p) {
   constexpr int kLanes = D / 8, kStep = kThreads / kLanes;
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads) prepare_rows(const __grid_constant__
   }
 }
 
-// dQ = scale times its sums. A thread has 8 columns of each of a few rows.
+// dQ is its sums times the scale. A thread has the same 8 columns of every kStep-th row.
 template <class T, int D>
 __global__ void __launch_bounds__(kThreads) finish_dq(const __grid_constant__ WalkParams p) {
   constexpr int kLanes = D / 8, kStep = kThreads / kLanes;

@@ -12,12 +12,13 @@ struct Grad64 {
   static constexpr KeySpec kKeys = {64, 4, 1, 2, 2};
   static constexpr QuerySpec kQueries = {64, 64, 2};
 };
-// A warp cannot hold dK and dV of 32 keys and 128 columns. Two warps share them by columns.
+// The registers of one warp cannot hold dK and dV of 32 keys and 128 columns: two warps have half of the
+// columns each.
 struct Grad128 {
   static constexpr KeySpec kKeys = {128, 8, 2, 2, 1};
   static constexpr QuerySpec kQueries = {128, 32, 2};
 };
-// For devices with less shared memory a block; of the fused kernel alone.
+// For devices with less shared memory per block. Only the fused kernel uses it.
 struct Grad128Small {
   static constexpr KeySpec kKeys = {128, 4, 2, 1, 1};
   static constexpr QuerySpec kQueries = Grad128::kQueries;

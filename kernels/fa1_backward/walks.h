@@ -1,6 +1,6 @@
-// The fast way of the backward pass, as a plan and run see it: which problems it takes, what it says of itself,
-// and its launches. fa1_backward computes dQ by a walk of its own; fa1_backward_fused adds it up during the
-// walk for dK and dV.
+// The fast way of the backward pass, as plan() and run() see it: which problems it takes, its plan, and its
+// launches. fa1_backward computes dQ in a second walk; fa1_backward_fused adds it up during the walk for dK and
+// dV.
 #pragma once
 
 #include <algorithm>
@@ -14,26 +14,26 @@
 
 namespace attn::backward {
 
-// The walks of a shape; instantiated in a .cu for each number of columns (launch.h).
+// Launches the walks of a shape. Instantiated in a .cu for each number of columns (walk_launch.h).
 template <class T, class Shape, bool kFused>
 attn_status launch_walks(const WalkParams& p, const attn_env* env);
-// Shared memory of a block, the most of the kernels.
+// Bytes of shared memory of a block, the maximum over the kernels.
 template <class Shape, bool kFused>
 size_t walk_shared();
 
-// Rows of 16-byte chunks, at multiples of 16 bytes.
+// True if rows consist of whole 16-byte chunks at multiples of 16 bytes.
 inline bool whole_chunks(const Strided& t, int64_t dim) {
   return reinterpret_cast<uintptr_t>(t.data) % 16 == 0 && dim % 8 == 0 && t.stride[3] == 1 && t.stride[0] % 8 == 0 &&
          t.stride[1] % 8 == 0 && t.stride[2] % 8 == 0;
 }
 
-// The scale of exponents of two is 0 or a normal number.
+// True if sigma, the factor from q.k to exponents of two, is 0 or a normal number.
 inline bool whole_sigma(float scale) {
   const float sigma = scale * kLog2e;
   return sigma == 0 || std::isnormal(sigma);
 }
 
-// Rows of a head in the workspace: whole tiles of any walk.
+// Rows of a head in the workspace: seq_q, rounded up to whole tiles of every walk.
 inline int64_t walk_rows(const attn_problem& p) { return ceil_div(p.seq_q, kWorkRows) * kWorkRows; }
 inline int64_t walk_columns(const attn_problem& p) { return std::max(p.dim_qk, p.dim_v) <= 64 ? 64 : 128; }
 
@@ -50,8 +50,8 @@ WalkShape walk_shape(const Call& call) {
   return WalkShape::kNone;
 }
 
-// Why the fast way does not take the problem; nullptr: it does. It takes 16-bit inputs of up to 128 columns, Q, K and V
-// in whole chunks, scores without bias, mask and cap, and sequences below 2^28.
+// Why the fast way does not take the problem; nullptr if it does. It takes 16-bit inputs of up to 128 columns,
+// Q, K and V in whole chunks, scores without bias, mask and cap, and sequences below 2^28.
 template <bool kFused>
 const char* walks_refuse(const Call& call) {
   const attn_problem& p = call.problem;
@@ -70,14 +70,15 @@ const char* walks_refuse(const Call& call) {
   return nullptr;
 }
 
-// Bytes of a copy of dO, which is made if its rows are no whole chunks; else 0. A multiple of 16.
+// Bytes of the copy of dO, a multiple of 16. 0 if the rows of dO are whole chunks, because then no copy is
+// made.
 inline int64_t copy_bytes(const attn_problem& p, const attn_tensors& tensors) {
   if (whole_chunks(strided(p, tensors).dout, p.dim_v)) return 0;
   const attn::Rows rows = rows_of_queries(p);
   return rows.entries * p.heads_q * rows.count * p.dim_v * 2;
 }
 
-// Bytes of the workspace: LSE and D of each row, `sums` of dQ, and the copy of dO.
+// Bytes of the workspace: LSE and D of each row, the sums of dQ if `sums`, and the copy of dO.
 inline uint64_t walk_bytes(const Call& call, bool sums) {
   const attn_problem& p = call.problem;
   const int64_t rows = p.batch * p.heads_q * walk_rows(p);
@@ -85,8 +86,8 @@ inline uint64_t walk_bytes(const Call& call, bool sums) {
          static_cast<uint64_t>(copy_bytes(p, call.tensors));
 }
 
-// Fills in a plan, workspace_bytes and what concerns dQ's sums apart, for tiles of that many keys and queries. `name`:
-// what comes before them in the path.
+// Fills in a plan for tiles of that many keys and queries, whose path begins with `name`. The caller sets
+// workspace_bytes, and in the fused kernel dq_adds and deterministic.
 inline void describe_walks(const Call& call, const char* name, int keys, int queries, attn_plan* plan) {
   const attn_problem& p = call.problem;
   char path[sizeof plan->path];
@@ -113,7 +114,7 @@ inline WalkParams walk_params(const Call& call, const Params& of, bool sums) {
   p.rows = static_cast<int32_t>(walk_rows(a));
   const int64_t rows = a.batch * a.heads_q * walk_rows(a);
   float* const workspace = static_cast<float*>(call.tensors.workspace);
-  // The sums come first: they are aligned.
+  // The sums come first, where the workspace's alignment holds.
   p.sums = sums ? workspace : nullptr;
   p.lse2 = workspace + (sums ? rows * walk_columns(a) : 0);
   p.delta = p.lse2 + rows;
@@ -143,7 +144,7 @@ attn_status launch_walks(const Call& call, const WalkParams& p) {
   return call.problem.dtype == ATTN_F16 ? walks.template operator()<F16>() : walks.template operator()<BF16>();
 }
 
-// dsink, if it is asked for, after walks that gave `status`.
+// Launches dsink if the call asks for it and the walks, which returned `status`, did not fail.
 inline attn_status finish_walks(const Call& call, const WalkParams& p, attn_status status) {
   const attn_problem& a = call.problem;
   if (status != ATTN_OK || (a.features & ATTN_FEATURE_DSINK) == 0) return status;

@@ -1,5 +1,5 @@
-// The backward pass of attention in one walk: blocks of keys compute dK and dV, and add up dQ in global memory
-// (../fa1_backward/walks.md). README.md is the manual.
+// The backward pass of attention in one walk: each block computes dK and dV of its keys and adds their part of
+// dQ to sums in global memory (../fa1_backward/walks.md). README.md is the manual.
 #include <array>
 
 #include "kernels/fa1_backward/walks.h"
@@ -52,11 +52,11 @@ struct Fused {
     const bool small = !groups && walk_shape<true>(call) == WalkShape::k128Small;
     static_assert(Grad64::kKeys.keys() == Grad128::kKeys.keys());
     const int keys = (small ? Grad128Small::kKeys : Grad128::kKeys).keys();
-    // On wgmma 64 columns have tiles of twice as many queries.
+    // On wgmma, tiles of 64 columns have 128 queries.
     const int queries = KeySpec::kQueries * (groups && walk_columns(call.problem) == 64 ? 2 : 1);
     describe_walks(call, groups ? "fused wgmma " : "fused ", keys, queries, plan);
     plan->workspace_bytes = walk_bytes(call, true);
-    // A sum begins with 0, and each tile of keys adds to it once.
+    // A sum starts at 0, and each tile of keys adds to it once.
     plan->dq_adds = std::max<int64_t>(1, plan->split_tiles);
     plan->deterministic = 0;
     return {};

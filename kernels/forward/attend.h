@@ -1,11 +1,10 @@
-// One block's walk over KV tiles: the body that FA-1 and Split-K's partial
-// kernel share. Each warp owns 16 query rows; K and V tiles are double-buffered
-// in swizzled shared memory and arrive by asynchronous copies.
+// One block's walk over KV tiles, which FA-1's general path and Split-K's partial kernel share. Each warp owns
+// 16 query rows; K and V tiles are double-buffered in swizzled shared memory and loaded by asynchronous copies.
 //
 //   step t:  issue V(t) | wait K(t) | S = Q K(t)' | issue K(t+1) | softmax | wait V(t) | O += P V(t)
 //
-// Two buffers each make this safe with two barriers a step: a thread that overwrites a buffer has passed a
-// barrier that all readers passed after they had read it.
+// With two buffers for K and two for V, two barriers per step suffice: before a thread overwrites a buffer, it
+// has passed a barrier that every reader reached after its last read.
 #pragma once
 
 #include "kernels/forward/narrow_loader.h"
@@ -21,37 +20,36 @@
 
 namespace attn {
 
-// Swizzled tiles begin where the swizzle's pattern does.
+// Alignment of tiles in bytes, so that the swizzle's pattern starts at the first row.
 inline constexpr size_t kTileAlign = 1024;
 
-// The compile-time shape of an instantiation (see shapes.h). kDim: columns that tiles of Q, K and V have room
-// for.
+// The compile-time shape of an instantiation (see shapes.h). Tiles of Q, K and V have room for kDim columns.
 template <class T_, int kDim_, int kTileQ_, int kTileK_>
 struct TileShape {
   using T = T_;
   static constexpr int kDim = kDim_, kTileQ = kTileQ_, kTileK = kTileK_;
   static constexpr int kThreads = kTileQ / 16 * 32;
-  static constexpr bool kNarrow = false;  // K and V have the format of Q, T
+  static constexpr bool kNarrow = false;  // K and V have the format T, as Q
 };
-// The same for K and V of 8 bits.
+// The same shape for 8-bit K and V.
 template <class Shape>
 struct NarrowShape : Shape {
   static constexpr bool kNarrow = true;
 };
 
-// The rows that a block works on. With `packed` heads to a tile, row r of the block's `rows` is query r /
-// packed of head first_head + r % packed.
+// The rows that a block works on. With `packed` heads per tile, row r is query r / packed of head
+// first_head + r % packed.
 struct BlockRows {
   int64_t b;
   int64_t first_head;
   int64_t first_row;
-  int64_t rows;  // of all blocks: the entry's queries * packed
+  int64_t rows;  // over all blocks of these heads: the entry's queries * packed
   Entry entry;
 
   __device__ bool empty() const { return first_row >= rows; }
 };
 
-// Loads tile t of `tensor`, K or V of 8 bits.
+// Loads tile t of `tensor`, which is K or V in 8 bits.
 template <class Shape, class Tile>
 __device__ void load_narrow(const ForwardParams& p, const BlockRows& block, Tile tile, const Strided& tensor, int64_t t,
                             int dim, bool by_eight) {
@@ -72,8 +70,8 @@ __device__ inline RowView row_view(const ForwardParams& p, const BlockRows& bloc
           diagonal_of(p, block.entry, i)};
 }
 
-// The keys that the first and the last row of a block may see, mask and bias aside. Ranges move monotonically
-// with the query, so these two bound all others.
+// The keys that the first and the last row of a block may see, mask and bias aside. Both ends of this range
+// move monotonically with the query, so these two ranges bound those of all rows.
 struct BlockRange {
   KeyRange first, last;
 };
@@ -90,7 +88,7 @@ struct TileSpan {
   int64_t begin, end;
 };
 
-// The KV tiles with a key that some row of the block may see.
+// The KV tiles from the first to the last key that some row of the block may see.
 template <class Shape>
 __device__ TileSpan live_tiles(const BlockRange& range) {
   if (range.last.end <= range.first.begin) return {0, 0};
@@ -111,7 +109,7 @@ __device__ void attend(const ForwardParams& p, const BlockRows& block, TileSpan 
   SharedTile<T, kDim> k_odd{arena.template carve<T>(kTileK * kDim, kTileAlign)};
   SharedTile<T, kDim> v_even{arena.template carve<T>(kTileK * kDim, kTileAlign)};
   SharedTile<T, kDim> v_odd{arena.template carve<T>(kTileK * kDim, kTileAlign)};
-  // Selected rather than indexed: an indexed array of tiles would live in local memory.
+  // Selected, not indexed: an array of tiles with a dynamic index would live in local memory.
   const auto k_tile = [&](int64_t t) { return t % 2 != 0 ? k_odd : k_even; };
   const auto v_tile = [&](int64_t t) { return t % 2 != 0 ? v_odd : v_even; };
 

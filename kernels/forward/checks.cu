@@ -82,7 +82,8 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
   if (problem.kv_dtype != 0) {
     p.narrow = {problem.kv_dtype, strided(tensors.k_scale, a.batch, a.heads_kv, a.seq_k, 1),
                 strided(tensors.v_scale, a.batch, a.heads_kv, a.seq_k, 1)};
-    // Eight codes are read at once under the same conditions, but at addresses that 8 divides.
+    // Eight codes can be read at once under the same conditions, but their addresses need only be multiples of
+    // 8.
     const auto by_eight = [&](Strided codes, int dim) {
       codes.data = reinterpret_cast<void*>(2 * (reinterpret_cast<uintptr_t>(codes.data) % 8));
       return copies_by_16_bytes(codes, k_shape, dim);
@@ -93,7 +94,7 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
 
   if (problem.key_step != 0) p.blocks = {problem.key_step, problem.key_offset};
 
-  // sigma must be a normal number: a hidden score times 0 would be NaN.
+  // sigma must be a normal number: a hidden score, -inf, times 0 would be NaN.
   const float sigma = std::fabs(problem.scale) * kLog2e;
   const bool fused = problem.softcap == 0 && problem.bias_dtype == ATTN_NONE && !problem.has_alibi &&
                      std::isnormal(sigma);
@@ -157,7 +158,7 @@ void describe_arithmetic(const ForwardParams& params, attn_plan* plan) {
   plan->workspace_align = 16;
   plan->key_order = ATTN_KEYS_ASCENDING;
   plan->max_rule = ATTN_MAX_RUNNING;
-  plan->sum_lanes = 4;  // a quad's, see online_softmax.h
+  plan->sum_lanes = 4;  // four lanes of a quad add up a row, see online_softmax.h
   plan->dot_order = ATTN_DOT_ASCENDING;
   plan->score_rule = ATTN_SCORE_BY_STEPS;
   plan->tanh_rule = ATTN_TANH_IN_TWO;

@@ -1,5 +1,5 @@
-// The host side of a forward kernel: the parameters for the device and the plan's fields, from a problem that
-// makes sense (kernels/plug_in.h).
+// The host side of a forward kernel: makes the parameters for the device and the plan's fields from a problem
+// that kernels/plug_in.h has checked.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +14,30 @@ namespace attn {
 // Refuses a device that lacks the instructions of this family of kernels.
 Refusal check_device(const attn_env& env);
 
-// True if batch entries are neither packed nor in pages, lengths have 64 bits, K and V have 16, and no keys stand for
-// blocks. The fast paths take no others.
+// True if batch entries are not packed, keys are not in pages and do not stand for blocks, lengths have 64
+// bits, and K and V have 16 bits. The fast paths take no other problems.
 inline bool has_dense_entries(const attn_problem& problem) {
   return problem.ragged == 0 && problem.page_size == 0 && problem.index_dtype == ATTN_INDEX_64 &&
          problem.kv_dtype == 0 && problem.key_step == 0;
 }
 
-// Refuses pages of keys that 31 bits do not count.
+// Refuses 2^31 keys or more in pages.
 Refusal check_pages(const attn_problem& problem);
 
-// The device's view of a checked problem. `packed`: query heads to a tile.
+// The device's view of a checked problem. `packed`: query heads per tile.
 ForwardParams make_params(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env,
                           int packed);
 
-// The terms by which the fast paths make exponents of scores that are not kFused. False if they cannot: with a
-// mask, or with a cap whose factors are no normal 32-bit numbers. Sequences have 31 bits.
+// Makes the terms from which the fast paths compute exponents if the mode is not kFused. Returns false if there
+// is a mask, or a cap whose factors are not normal fp32 numbers. Sequences must be shorter than 2^31.
 bool make_score_terms(const attn_problem& problem, const ForwardParams& params, ScoreTerms* terms);
 
-// "cp.async", or "elementwise(qv)" naming the tensors that cannot be copied 16 bytes at a time; after "ragged " where
-// batch entries are packed, "paged " where keys lie in pages, "narrow " where K and V have 8 bits, and "steps " where
-// keys stand for blocks.
+// The copies' part of a plan's path: "cp.async", or "elementwise(qv)", which names the tensors that cannot be
+// copied 16 bytes at a time. It is preceded by "ragged " if batch entries are packed, "paged " if keys are in
+// pages, "narrow " if K and V have 8 bits, and "steps " if keys stand for blocks.
 std::string copy_path(const ForwardParams& params);
 
-// The fields of a plan that all forward kernels of this family share.
+// Sets the fields of a plan that all forward kernels of this family share.
 void describe_arithmetic(const ForwardParams& params, attn_plan* plan);
 
 }  // namespace attn

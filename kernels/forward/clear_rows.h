@@ -1,5 +1,5 @@
-// Clears values past a length. They are loaded with the rest of their tile and may be NaN, which a probability
-// of 0 does not turn into 0.
+// Clears rows of V past a length. They are loaded with the rest of their tile and may hold NaN, which times a
+// probability of 0 is NaN.
 //
 //   if (left < Tile::kRows) {
 //     clear_rows(values, left, my_number, threads);
@@ -12,8 +12,8 @@
 
 namespace attn {
 
-// Sets the rows of a PanelTile from `first_row` on to 0. All `threads` threads call this; `thread` is the
-// caller's number.
+// Sets the rows of a PanelTile from `first_row` on to 0. Each of `threads` threads calls this with its index
+// `thread`.
 template <class Tile>
 __device__ __forceinline__ void clear_rows(Tile tile, int first_row, int thread, int threads) {
   constexpr int kChunks = Tile::D / 8;

@@ -1,4 +1,4 @@
-// Loads K and V of 8 bits into tiles of 16: each code is multiplied by its key's scale and rounded
+// Loads 8-bit K and V into 16-bit tiles: each code is multiplied by its key's scale and rounded
 // (ATTN_KV_DEQUANTISED).
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace attn {
 
-// 2^n, for a normal number.
+// 2^n, which must be a normal number.
 __device__ inline float power_of_two(int n) {
   float result;
   const uint32_t bits = static_cast<uint32_t>(n + 127) << 23;
@@ -26,8 +26,9 @@ __device__ inline float decode_narrow(int32_t dtype, uint8_t code) {
   return code & 0x80 ? -size : size;
 }
 
-// Loads `kRows` rows of `dim` codes, as load_tile() in tile_loader.h. row_at(r): the first code of row r, or nullptr;
-// scale_at(r): its scale. `by_eight`: eight codes at a time can be read. The rows have arrived after cta_sync.
+// Loads `kRows` rows of `dim` codes; otherwise like load_tile() in tile_loader.h. row_at(r) is the first code
+// of row r, or nullptr if there is no such row; scale_at(r) is the row's scale. `by_eight`: eight codes can be
+// read at once. The rows have arrived after cta_sync.
 template <int kRows, class T, int D, class RowAt, class ScaleAt>
 __device__ void load_narrow_tile(SharedTile<T, D> tile, RowAt row_at, ScaleAt scale_at, int32_t dtype, int dim,
                                  int64_t dim_stride, bool by_eight) {

@@ -1,5 +1,4 @@
-// The running state of a row's softmax, in powers of two (Milakov and
-// Gimelshein 2018; FlashAttention, Dao et al. 2022).
+// The online softmax of a row, in powers of two (Milakov and Gimelshein 2018; FlashAttention, Dao et al. 2022).
 //
 // A row that has seen no key yet has mu = -inf. It must not compute exp(-inf - -inf), so a reference of 0
 // stands in for mu until mu is finite, in the probabilities and in the rescale factor.
@@ -14,7 +13,7 @@
 
 namespace attn {
 
-// Two rows a thread, as the fragments of mma have them.
+// The state of the two rows of which a thread holds a part, as in the C fragments of mma.
 template <int DV>
 struct RowState {
   float o[DV / 8][4] = {};               // accumulator, not yet normalised
@@ -27,8 +26,8 @@ __device__ __forceinline__ void add_to_sum(float& sum, float p, float alpha, boo
   sum = first ? fma(sum, alpha, p) : sum + p;
 }
 
-// Takes in the scores of one tile and turns them into probabilities in place.
-// `alpha`: what the accumulator and the sum of each row were rescaled by.
+// Takes in the scores of one tile and turns them into probabilities in place. Rescales the accumulator and the
+// sum of each row by `alpha`.
 template <int N, int DV>
 __device__ void online_softmax(float (&s)[N / 8][4], float sigma, RowState<DV>& state, float (&alpha)[2]) {
   float row_max[2] = {neg_inf(), neg_inf()};
@@ -81,9 +80,10 @@ struct RowResult {
   float lse;      // natural log
 };
 
-// mu, sum: of the row's keys, in powers of two. sink: see sink_of().
+// The result of a row from the maximum and the sum over its keys, in powers of two. `sink`: the value of
+// sink_of().
 __device__ __forceinline__ RowResult result_of(float mu, float sum, float sink) {
-  // A row with a key has one probability near 1; NaN is not 0.
+  // A row that has seen a key has a probability near 1, so its sum is not 0. Nor is a sum of NaN.
   const bool dead = sum == 0;
   if (sink == neg_inf()) return {dead, dead ? 0.0f : rcp(sum), dead ? neg_inf() : (mu + lg2(sum)) * kLn2};
   // The sink comes last, as a tile of one key without a value.
@@ -92,7 +92,7 @@ __device__ __forceinline__ RowResult result_of(float mu, float sum, float sink) 
   return {dead, alpha * rcp(total), (largest + lg2(total)) * kLn2};
 }
 
-// `sinks`: of the thread's two rows.
+// The results of the thread's two rows. `sinks`: their values of sink_of().
 template <int DV>
 __device__ void finish(RowState<DV>& state, const float (&sinks)[2], RowResult (&result)[2]) {
   quad_sum(state.sum);
@@ -101,7 +101,7 @@ __device__ void finish(RowState<DV>& state, const float (&sinks)[2], RowResult (
   for (int r = 0; r < 2; ++r) result[r] = result_of(state.mu[r], state.sum[r], sinks[r]);
 }
 
-// Without sinks, or where they are taken in later.
+// The same if there are no sinks, or if they are taken in later.
 template <int DV>
 __device__ void finish(RowState<DV>& state, RowResult (&result)[2]) {
   const float none[2] = {neg_inf(), neg_inf()};

@@ -9,8 +9,8 @@
 
 namespace attn {
 
-// An unbounded side of a window: further than any position can lie. Sizes are below 2^40 (checks.h), so sums of
-// a few of these stay within 64 bits.
+// The length of an unbounded side of a window, more than any position. Sizes are at most 2^40
+// (kernels/plug_in.h), so sums of a few such values fit 64 bits.
 inline constexpr int64_t kFar = int64_t{1} << 60;
 
 inline constexpr float kLog2e = 1.44269504088896340736f;
@@ -29,41 +29,43 @@ struct Strided {
   }
 };
 
-// The form of the exponent of two that a score becomes: x2 = score * sigma - mu.
+// How a score becomes an exponent of two: x2 = score * sigma - mu.
 enum class ScoreMode : int32_t {
   kFused,    // scores stay raw (times the scale's sign); sigma = |scale| log2 e > 0
-  kGeneral,  // scores are scaled, capped, biased and multiplied by log2 e first; sigma = 1
+  kGeneral,  // scores are scaled, capped, biased and multiplied by log2 e first; sigma = 1. For a cap, a bias,
+             // slopes, or a scale whose sigma would be 0 or not a normal number
 };
 
-// K and V of 8 bits, and their scales by batch entry, KV head and key (ATTN_FEATURE_KV8).
+// The format of 8-bit K and V, and their scales by batch entry, KV head and key (ATTN_FEATURE_KV8).
 struct Narrow {
   int32_t dtype;  // ATTN_E4M3 or ATTN_E5M2; 0: K and V have the format of Q
   Strided k_scale, v_scale;
 };
 
-// The sinks of the query heads: one more score each, without a key (ATTN_FEATURE_SINK).
+// The sinks: one more score for each query head, without a key (ATTN_FEATURE_SINK).
 struct Sinks {
   const void* data;  // nullptr: there are none
   int64_t stride;    // from head to head
   int32_t dtype;     // attn_dtype
 };
 
-// The slopes of the query heads: what a score loses for each key of distance from the diagonal (ATTN_FEATURE_ALIBI).
+// The slopes of the query heads: slope * distance from the diagonal is subtracted from a score
+// (ATTN_FEATURE_ALIBI).
 struct Slopes {
   const float* data;            // nullptr: there are none
-  int64_t of_entry, from_head;  // strides of batch entries and of heads
+  int64_t of_entry, from_head;  // strides from entry to entry and from head to head
 };
 
 // Packed batch entries, and the format of lengths and offsets (ATTN_FEATURE_RAGGED, ATTN_FEATURE_INDEX32).
 struct Ragged {
   const void *cu_q, *cu_k;  // nullptr: that side is dense
-  bool narrow;              // these and key_lengths hold int32_t
+  bool narrow;              // cu_q, cu_k and key_lengths hold int32_t
 };
 
-// Keys in pages (ATTN_FEATURE_PAGED). There are less than 2^31 of them (check_pages() in checks.h).
+// Keys in pages (ATTN_FEATURE_PAGED). There are fewer than 2^31 keys (check_pages() in checks.h).
 struct Paged {
   const void* table;   // nullptr: keys do not lie in pages
-  int64_t of_entry;    // in the table, from one batch entry to the next
+  int64_t of_entry;    // stride of the table from one batch entry to the next
   uint32_t page_size;
 };
 
@@ -82,23 +84,23 @@ struct ForwardParams {
   const int64_t* key_lengths;  // nullptr: all seq_k
   int64_t batch, heads_q, seq_q, seq_k;
   int32_t dim_qk, dim_v;
-  int32_t group;                   // query heads of a KV head
+  int32_t group;                   // query heads per KV head
   int32_t packed;                  // query heads that share a query tile: 1, or group
-  int64_t left, right;             // of the window, causal included; kFar: unbounded
+  int64_t left, right;             // sides of the window; a causal mask has right = 0; kFar: unbounded
   bool bottom_right;               // where the diagonal lies
-  bool has_mask;                   //
+  bool has_mask;                   // there is a mask tensor
   int32_t bias_dtype;              // attn_dtype, or ATTN_NONE
   bool async_q, async_k, async_v;  // 16-byte copies are possible
   bool paired_o;                   // two columns of O can be stored at once
   ScoreMode mode;
-  float sign, sigma;     // kFused
-  float scale, softcap;  // kGeneral
-  attn_probe probe;      // values null: none
+  float sign, sigma;     // for kFused
+  float scale, softcap;  // for kGeneral
+  attn_probe probe;      // values is null if no probe is requested
   Narrow narrow;
   KeyBlocks blocks;
 };
 
-// The keys that query i of batch b may see are an interval, before mask and bias.
+// The interval of keys that a query may see, mask and bias aside.
 struct KeyRange {
   int64_t begin, end;
 };
@@ -116,19 +118,20 @@ __device__ inline int64_t keys_below(const ForwardParams& p, int64_t end) {
   return p.blocks.step == 1 ? past : (past - 1) / p.blocks.step + 1;
 }
 
-// The rows of a batch entry: where they begin in Q, O and LSE and in K and V, and how many there are. Of dense tensors
-// they begin at 0.
+// The rows of a batch entry: where they begin in Q, O and LSE and in K and V, and how many there are. In dense
+// tensors they begin at 0.
 struct Entry {
   int64_t first_query, queries;
   int64_t first_key, keys;
-  int64_t positions;  // its length: as many as keys, unless these stand for blocks
+  int64_t positions;  // the entry's length; equal to keys, unless keys stand for blocks
 };
 
 __device__ inline int64_t index_at(const ForwardParams& p, const void* array, int64_t n) {
   return p.ragged.narrow ? static_cast<const int32_t*>(array)[n] : static_cast<const int64_t*>(array)[n];
 }
 
-// Takes any problem. Paths that take only dense entries and int64_t lengths call key_length() instead.
+// The rows of batch entry b of any problem. Paths that take only dense entries and int64_t lengths call
+// key_length() instead.
 __device__ inline Entry entry_of(const ForwardParams& p, int64_t b) {
   Entry entry = {0, p.seq_q, 0, p.seq_k, 0};
   if (p.ragged.cu_q != nullptr) {
@@ -148,8 +151,8 @@ __device__ inline Entry entry_of(const ForwardParams& p, int64_t b) {
   return entry;
 }
 
-// The place of key j of batch entry b in K and V: the indices of their first and third dimensions. The entry has key j:
-// an entry of the table behind the last key may be no page.
+// The place of key j of batch entry b in K and V: the indices of their first and third dimensions. j must be
+// below the number of keys, because table entries behind the last key need not be valid.
 struct StoredKey {
   int64_t first, row;
 };
@@ -159,7 +162,7 @@ __device__ inline StoredKey stored_key(const ForwardParams& p, int64_t b, const 
   return {index_at(p, p.paged.table, b * p.paged.of_entry + n), slot};
 }
 
-// The first column of that key in K or V.
+// The address of column 0 of that key in K or V.
 template <class T>
 __device__ const T* key_row(const ForwardParams& p, const Strided& tensor, int64_t kv_head, int64_t b,
                             const Entry& entry, int64_t j) {
@@ -167,7 +170,7 @@ __device__ const T* key_row(const ForwardParams& p, const Strided& tensor, int64
   return tensor.at<const T>(at.first, kv_head, at.row);
 }
 
-// The position on query i's diagonal.
+// The position of the key that lies on query i's diagonal.
 __device__ inline int64_t diagonal_of(const ForwardParams& p, const Entry& entry, int64_t i) {
   return p.bottom_right ? i + entry.positions - entry.queries : i;
 }

@@ -1,5 +1,5 @@
-// Records for a probe which queries a thread's two rows are. A reader of the other records cannot know it,
-// because each kernel numbers its blocks in its own way.
+// Records for a probe which queries a thread's two rows are. A reader of the records cannot derive this from
+// the block number, because each kernel numbers its blocks in its own way.
 #pragma once
 
 #include "kernels/forward/scores.h"
@@ -7,7 +7,7 @@
 
 namespace attn {
 
-// `row`: where rows[0] lies among the block's `end` rows; rows[1] is 8 below it.
+// `row` is the index of rows[0], of `end` rows in all; rows[1] is 8 rows below it.
 __device__ inline void probe_rows(const ForwardParams& p, const RowView (&rows)[2], int64_t row, int64_t end) {
   float place[2][3];
 #pragma unroll

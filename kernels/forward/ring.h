@@ -1,4 +1,5 @@
-// Slots of shared memory that go round between the thread that fills them and the threads that read them.
+// Slots of shared memory that are filled by one thread, read by others, and then filled again, in a fixed
+// cycle.
 #pragma once
 
 #include <cstdint>

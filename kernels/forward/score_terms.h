@@ -1,13 +1,12 @@
-// Biases and soft caps on the paths whose threads hold whole tiles of scores and whose positions have 32 bits.
-// Products become exponents of two; scores.h does the same for the path that takes any problem.
+// Biases and soft caps on the fast paths, whose threads hold whole tiles of scores and whose positions have 32
+// bits. Turns products into exponents of two; scores.h does the same for the general path.
 //
-//   make_score_terms(problem, params, &terms);         host: false if the terms cannot serve (checks.h)
-//   load_biases(terms, rows, first_key, words);        device: for each tile, some time before its products are there
-//   change_scores(terms, rows, first_key, words, s);   when they are there; the mask comes after it
+//   make_score_terms(problem, params, &terms);         host: false if the fast paths cannot take the problem (checks.h)
+//   load_biases(terms, rows, first_key, words);        device: for each tile, before its products are done
+//   change_scores(terms, rows, first_key, words, s);   when they are done; mask the scores after it
 //
-// With a cap c, a product is multiplied by scale / c, tanh follows, and then a product with c. A bias is added
-// by an fma. A thread reads the bias of the scores that it holds: two neighbouring keys as one word, if they
-// lie so.
+// With a cap c, a score is tanh(product * (scale / c)) * c. A bias is added by an fma. A thread reads the bias
+// of the scores that it holds, and two neighbouring keys as one word if the layout allows.
 #pragma once
 
 #include "kernels/forward/scores.h"
@@ -18,12 +17,12 @@ namespace attn {
 struct ScoreTerms {
   Strided bias;
   int32_t bias_dtype;    // attn_dtype, or ATTN_NONE
-  int32_t seq_q, seq_k;  // its rows and columns
-  bool pairs;            // two keys of a row are one aligned word: the first an even one, both of 16 bits
-  bool chunks;           // eight keys of a row are one aligned chunk, the first a multiple of eight
+  int32_t seq_q, seq_k;  // rows and columns of the bias
+  bool pairs;            // 16 bits, and keys 2 n and 2 n + 1 of a row are one aligned 4-byte word
+  bool chunks;           // 16 bits, and keys 8 n..8 n + 7 of a row are one aligned 16-byte chunk
   bool capped;
   float inner, outer;  // a cap is tanh(product * inner) * outer; outer includes log2 e if no bias follows
-  float scale;         // the factor of the score that the bias is added to: 1 with a cap
+  float scale;         // the factor of a product before the bias is added; 1 with a cap
 };
 
 // The address of a row's bias for key 0. A row past the last reads the last row's bias, and its result is not
@@ -34,13 +33,13 @@ __device__ __forceinline__ const void* bias_row(const ScoreTerms& p, int32_t b, 
   return static_cast<const char*>(p.bias.data) + at * (p.bias_dtype == ATTN_F32 ? 4 : 2);
 }
 
-// An exponent that settled() has yet to correct: it is NaN if a bias of -inf hides a product of +inf or NaN,
-// and -inf if the sum is below all numbers.
+// An exponent that settled() must correct in two cases: it is NaN if a bias of -inf meets a product of +inf or
+// NaN, and -inf if the sum is below the lowest float.
 __device__ __forceinline__ float rough_biased(float score, float scale, float bias) {
   return fma(score, scale, bias) * kLog2e;
 }
 
-// The exponent for a bias that is not -inf.
+// The exponent of a score whose bias is not -inf.
 __device__ __forceinline__ float finite_biased(float score, float scale, float bias) {
   return fmax_nan(rough_biased(score, scale, bias), lowest());
 }
@@ -51,25 +50,25 @@ __device__ __forceinline__ float settled(float rough, float bias) {
   return bias == neg_inf() ? neg_inf() : exponent;
 }
 
-// The exponent. Only a bias of -inf hides a key, and it does so whatever the product is.
+// The exponent of a score. A bias of -inf hides the key, whatever the product is; no other bias does.
 __device__ __forceinline__ float biased(float score, float scale, float bias) {
   const float exponent = finite_biased(score, scale, bias);
   return bias == neg_inf() ? neg_inf() : exponent;
 }
 
-// The bias of the first R of a thread's two rows and 8 N keys, two keys a word.
+// The bias of the first R of a thread's two rows and 8 N keys, two keys per word.
 template <int R, int N>
 struct BiasWords {
   uint32_t at[R][N];
 };
 
-// True if a tile's bias is loaded by words: all its keys are within the tensor.
+// True if a tile's bias is loaded by words. A tile that reaches past the tensor's keys is not.
 template <int N>
 __device__ __forceinline__ bool by_words(const ScoreTerms& p, int32_t first_key) {
   return p.pairs && first_key + 8 * N <= p.seq_k;
 }
 
-// Starts to load the bias of a tile, if it is loaded by words. rows: R rows.
+// Starts to load the bias of a tile, if it is loaded by words. `rows`: the addresses of R rows (bias_row()).
 template <int R, int N>
 __device__ __forceinline__ void load_biases(const ScoreTerms& p, const void* const* rows, int32_t first_key,
                                             BiasWords<R, N>& words) {
@@ -82,7 +81,7 @@ __device__ __forceinline__ void load_biases(const ScoreTerms& p, const void* con
   }
 }
 
-// True if a bias of this warp's tile is -inf.
+// True if any bias of this warp's tile is -inf.
 template <class B, int R, int N>
 __device__ __forceinline__ bool any_hides(const BiasWords<R, N>& words) {
   uint32_t least = words.at[0][0];
@@ -96,7 +95,7 @@ __device__ __forceinline__ bool any_hides(const BiasWords<R, N>& words) {
   return ballot(lo == neg_inf() || hi == neg_inf()) != 0;
 }
 
-// s[n][e] becomes change(s[n][e], its bias), for the first R rows.
+// Replaces each score s[n][e] of the first R rows by change(s[n][e], its bias).
 template <class B, int R, int N, class Change>
 __device__ __forceinline__ void with_words(const BiasWords<R, N>& words, float (&s)[N][4], Change change) {
 #pragma unroll
@@ -115,13 +114,13 @@ template <class B, int R, int N>
 __device__ __forceinline__ void add_words(const ScoreTerms& p, const BiasWords<R, N>& words, float (&s)[N][4]) {
   if (any_hides<B>(words)) {
     with_words<B>(words, s, [&](float score, float bias) { return biased(score, p.scale, bias); });
-  } else {  // nearly always: two instructions less a score
+  } else {  // the usual case, which saves two instructions per score
     with_words<B>(words, s, [&](float score, float bias) { return finite_biased(score, p.scale, bias); });
   }
 }
 
-// Adds a bias of any layout, some keys at a time. Beyond the tensor's keys nothing is read: those keys are
-// hidden.
+// Adds a bias of any layout, 8 kAtOnce keys at a time. Keys past the tensor are hidden, so their bias is not
+// read.
 template <class B, int R, int N>
 __device__ __forceinline__ void add_singles(const ScoreTerms& p, const void* const* rows, int32_t first_key,
                                             float (&s)[N][4]) {
@@ -153,7 +152,8 @@ __device__ __forceinline__ void add_singles(const ScoreTerms& p, const void* con
   }
 }
 
-// Turns products of a tile into exponents without their bias. Of four entries of s the first 2 R are in use.
+// Applies the cap, or, without cap and bias, turns products into exponents. Leaves products alone if there is
+// only a bias, whose fma applies the scale. Of four entries of s the first 2 R are in use.
 template <int R, int N>
 __device__ __forceinline__ void cap_scores(const ScoreTerms& p, float (&s)[N][4]) {
   const auto each = [&](auto change) {
@@ -170,8 +170,9 @@ __device__ __forceinline__ void cap_scores(const ScoreTerms& p, float (&s)[N][4]
   }
 }
 
-// Turns products of a tile into exponents. s[n][e]: the row of rows[e / 2], key first_key + 8 n + 2 (lane % 4)
-// + e % 2. Of four entries the first 2 R are in use. words: what load_biases() has loaded for this tile.
+// Turns products of a tile into exponents. s[n][e] belongs to row rows[e / 2] and key first_key + 8 n + 2 (lane
+// % 4) + e % 2. Of four entries the first 2 R are in use. `words` is what load_biases() has loaded for this
+// tile.
 template <int R, int N>
 __device__ __forceinline__ void change_scores(const ScoreTerms& p, const void* const* rows, int32_t first_key,
                                               const BiasWords<R, N>& words, float (&s)[N][4]) {

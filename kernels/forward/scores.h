@@ -1,6 +1,5 @@
-// From raw products to scores: scale, cap, bias and visibility, in registers. Each that is asked for is one
-// pass over a thread's scores without a branch, so that loads and divisions of many scores are in flight
-// together.
+// Turns raw products into scores in registers: scale, cap, bias and visibility. Each of these that the problem
+// has is one pass over a thread's scores without branches, so that loads and divisions of many scores overlap.
 #pragma once
 
 #include "kernels/forward/params.h"
@@ -18,8 +17,8 @@ struct RowView {
   int64_t diagonal;
 };
 
-// The scores of two rows (lane / 4 and 8 below it) for a tile of N keys, and the keys that these rows see, mask
-// aside, counted from the tile's first.
+// A thread's scores of two rows (lane / 4 and 8 below it) and a tile of N keys, and the interval of keys that
+// these rows see, mask aside, counted from the tile's first key.
 template <int N>
 struct TileScores {
   float (&s)[N / 8][4];
@@ -27,7 +26,7 @@ struct TileScores {
 
   __device__ bool sees(int r, int j) const { return j >= begin[r] && j < end[r]; }
 
-  // score = change(r, j, score) of each.
+  // Replaces each score by change(row, key, score).
   template <class Change>
   __device__ __forceinline__ void each(Change change) {
     const int column = 2 * (lane_id() % 4);
@@ -39,14 +38,14 @@ struct TileScores {
   }
 };
 
-// A score as the exponent of two that the softmax takes. Only a hidden score may be -inf: a split with nothing
-// but very low scores is not empty.
+// A score as the exponent of two that the softmax takes. It is never -inf, which stands for a hidden score: a
+// split whose scores are all very low is not empty.
 __device__ __forceinline__ float exponent_of(float score) {
   const float scaled = score * kLog2e;
   return scaled == neg_inf() ? lowest() : scaled;
 }
 
-// The elements of a tensor of pairs at a row's keys from `first_key` on.
+// The address, in a tensor with an element for each pair of query and key, of a row's element for `first_key`.
 template <class B>
 __device__ __forceinline__ const B* row_of_pairs(const Strided& tensor, const RowView& row, int64_t first_key) {
   return tensor.at<const B>(row.b, row.h, row.i) + first_key * tensor.stride[3];
@@ -58,8 +57,8 @@ __device__ __forceinline__ float bias_of(B value) {
 }
 __device__ __forceinline__ float bias_of(float value) { return value; }
 
-// Exponents of scores with their bias. A bias of -inf hides a key, whatever the score. The bias of hidden keys
-// is not read.
+// Adds the bias and turns scores into exponents. A bias of -inf hides a key, whatever the score. The bias of
+// hidden keys is not read.
 template <class B, int N>
 __device__ void add_bias(const ForwardParams& p, const RowView (&rows)[2], int64_t first_key,
                          TileScores<N>& tile) {
@@ -70,7 +69,7 @@ __device__ void add_bias(const ForwardParams& p, const RowView (&rows)[2], int64
   });
 }
 
-// Exponents of scores that are scaled, capped and biased.
+// Turns products into exponents: scales, caps and adds the bias.
 template <int N>
 __device__ void make_biased(const ForwardParams& p, const RowView (&rows)[2], int64_t first_key,
                                TileScores<N>& tile) {
@@ -88,7 +87,7 @@ __device__ void make_biased(const ForwardParams& p, const RowView (&rows)[2], in
   }
 }
 
-// Exponents for kGeneral.
+// Turns products into exponents for ScoreMode::kGeneral: those of make_biased(), less the slope terms.
 template <int N>
 __device__ void make_exponents(const ForwardParams& p, const RowView (&rows)[2], int64_t first_key,
                                TileScores<N>& tile) {
@@ -99,9 +98,9 @@ __device__ void make_exponents(const ForwardParams& p, const RowView (&rows)[2],
   tile.each([&](int r, int j, float exponent) { return sloped(exponent, slopes[r], away[r] - j); });
 }
 
-// Turns products with keys first_key..first_key + N into scores, which are -inf exactly if hidden. A hidden
-// score is selected away, never added to, so what K or the bias holds there does not matter. `plain`: every
-// pair is visible, and kFused holds.
+// Turns products with keys first_key..first_key + N - 1 into scores. Hidden scores, and only they, are -inf. A
+// hidden score is replaced, never added to, so the contents of K and of the bias at hidden keys do not matter.
+// `plain`: every pair is visible, and the mode is kFused.
 template <int N>
 __device__ void make_scores(const ForwardParams& p, const RowView (&rows)[2], int64_t first_key, bool plain,
                             float (&s)[N / 8][4]) {

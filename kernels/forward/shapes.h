@@ -1,5 +1,5 @@
-// The tile shapes that a kernel is compiled for: one list, which the launch, the plan and the request for
-// shared memory follow.
+// The list of tile shapes that a kernel is compiled for. The launch, the plan and the size of shared memory all
+// derive from it.
 #pragma once
 
 #include <array>
@@ -22,9 +22,9 @@ struct ShapeSpec {
   constexpr size_t shared() const { return (tile_q + 4 * tile_k) * dim * sizeof(uint16_t); }
 };
 
-// The shape for a problem has the fewest columns that hold it. Among those shapes it is the variant that is
-// asked for, or the largest below it that exists. Variant 0 takes the largest that the block's shared memory
-// holds.
+// Chooses the shape for a problem: the fewest columns that have room for it, and among those shapes the
+// requested variant, or if it does not exist the largest variant below it. Variant 0 takes the largest that
+// fits the shared memory of a block.
 Refusal choose_shape(std::span<const ShapeSpec> shapes, const attn_problem& problem, const attn_env& env,
                      size_t* index);
 

@@ -21,7 +21,7 @@ __device__ __forceinline__ float sink_score(const Sinks& sinks, int64_t h) {
   }
 }
 
-// The same as an exponent of two.
+// The sink as an exponent of two.
 __device__ __forceinline__ float sink_of(const Sinks& sinks, int64_t h) { return sink_score(sinks, h) * kLog2e; }
 
 }  // namespace attn

@@ -5,7 +5,7 @@
 
 namespace attn {
 
-// The results of the splits: (split, batch, head, query), dense; O has dim_v columns.
+// The results of the splits, dense in the order (split, batch, head, query). O has dim_v columns.
 struct SplitParams {
   float* o;
   float* lse;

@@ -5,16 +5,16 @@
 
 namespace attn {
 
-// The rows and columns of a block's O that a warp holds: 16 rows, and the columns of its state.
+// The part of a block's O that a warp holds: 16 rows, and as many columns as its state has.
 struct WarpPlace {
-  int row, column;  // the first
+  int row, column;  // the first row and the first column
 };
 
 // The place of a warp that holds all columns of its rows.
 __device__ __forceinline__ WarpPlace whole_rows() { return {static_cast<int>(warp_id()) * 16, 0}; }
 
 // Calls store(row, column, value0, value1) for every pair of neighbouring columns below dim_v that this thread
-// holds of its two rows. If column + 1 == dim_v, value1 must be dropped. `row` is 0 or 1.
+// holds of its two rows. `row` is 0 or 1. If column + 1 == dim_v, store() must not write value1.
 template <int DV, class Store>
 __device__ void for_each_pair(const ForwardParams& p, const RowState<DV>& state, const RowResult (&result)[2],
                               WarpPlace place, Store store) {
@@ -24,7 +24,7 @@ __device__ void for_each_pair(const ForwardParams& p, const RowState<DV>& state,
     if (column >= p.dim_v) continue;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      // A dead row is selected, not multiplied, to be 0: its accumulator may hold NaN.
+      // A dead row must be set to 0, not multiplied by 0: its accumulator may hold NaN.
       const float value0 = result[r].dead ? 0.0f : state.o[n][2 * r] * result[r].inverse;
       const float value1 = result[r].dead ? 0.0f : state.o[n][2 * r + 1] * result[r].inverse;
       store(r, column, value0, value1);
@@ -32,7 +32,7 @@ __device__ void for_each_pair(const ForwardParams& p, const RowState<DV>& state,
   }
 }
 
-// The rows of O that this thread holds, in the problem's format.
+// Stores two neighbouring columns of a row of O, or one if column + 1 == dim_v.
 template <class T>
 __device__ void store_o(const ForwardParams& p, T* row, int column, float value0, float value1) {
   if (p.paired_o) {
@@ -43,7 +43,7 @@ __device__ void store_o(const ForwardParams& p, T* row, int column, float value0
   if (column + 1 < p.dim_v) row[(column + 1) * p.o.stride[3]] = from_float<T>(value1);
 }
 
-// O and LSE of a block that has seen all its keys.
+// Stores O and LSE of a block that has seen all keys of its rows.
 template <class T, int DV>
 __device__ void store_final(const ForwardParams& p, const BlockRows& block, WarpPlace place, RowState<DV>& state) {
   const int64_t first_row = block.first_row + place.row + lane_id() / 4;

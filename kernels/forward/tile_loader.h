@@ -1,5 +1,5 @@
-// Copies rows from global memory to a swizzled tile in shared memory, 16 bytes at a time if alignment and
-// strides allow it, and else element by element.
+// Copies rows from global memory to a swizzled tile in shared memory: 16 bytes at a time if alignment and
+// strides allow it, else element by element.
 #pragma once
 
 #include "kernels/primitives/copy.h"
@@ -8,8 +8,9 @@
 namespace attn {
 
 // Loads `kRows` rows of `dim` elements. row_at(r) is the address of the first element of row r, or nullptr if
-// there is no such row. Missing rows become zeros, and so do the columns from `dim` up to the next multiple
-// of 16. All threads of the block take part. The rows have arrived after cp_commit, cp_wait and cta_sync.
+// there is no such row. Missing rows become zeros, and so do the columns from `dim` up to the next multiple of
+// 16. `async`: 16-byte copies are possible. All threads of the block call this. The rows have arrived after
+// cp_commit, cp_wait and cta_sync.
 template <int kRows, class T, int D, class RowAt>
 __device__ void load_tile(SharedTile<T, D> tile, RowAt row_at, int dim, int64_t dim_stride, bool async) {
   const int chunks = (dim + 15) / 16 * 2;

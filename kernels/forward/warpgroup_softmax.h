@@ -1,5 +1,6 @@
-// Turns scores into probabilities in registers. Meanwhile the tensor core may work on the accumulator, so the
-// caller rescales it later (in online_softmax.h the softmax does). Positions have 32 bits.
+// The softmax of the fast paths, in registers. It does not touch the accumulator, on which the tensor core may
+// still work; the caller rescales it later. (In online_softmax.h the softmax rescales it.) Positions have 32
+// bits.
 #pragma once
 
 #include "kernels/forward/online_softmax.h"
@@ -12,11 +13,11 @@ struct Keys {
   int32_t begin, end;
 };
 
-// A thread uses the first R of its two rows. With R = 1 a tile has 8 rows, and entries 2 and 3 of its
-// fragments are left alone.
+// In the functions below a thread uses the first R of its two rows. With R = 1 a tile has at most 8 rows, and
+// the code does not touch entries 2 and 3 of the fragments.
 
-// Turns products into scores, which are -inf exactly where a key is hidden. `rows`: the keys that this thread's
-// two rows see. Params has `sign`, and `windowed`, which is true if the first keys may be hidden.
+// Turns products into scores. Hidden scores, and only they, are -inf. `rows`: the keys that this thread's two
+// rows see. Params has `sign`, and `windowed`, which is true if the first keys may be hidden.
 template <int R = 2, class Params, int M>
 __device__ __forceinline__ void mask_scores(const Params& p, const Keys (&rows)[2], int32_t first_key,
                                             float (&s)[M][4]) {
@@ -52,7 +53,7 @@ __device__ __forceinline__ void mask_scores(const Params& p, const Keys (&rows)[
 template <int R = 2, int M, int D>
 __device__ __forceinline__ void softmax_of_tile(float (&s)[M][4], float sigma, RowState<D>& state,
                                                 float (&alpha)[2]) {
-  // Two chains of maxima a row: a single chain would wait for itself.
+  // Two independent chains of maxima per row hide the latency of each.
   float most[R][2], row_max[R], reference[R];
 #pragma unroll
   for (int e = 0; e < 2 * R; ++e) most[e / 2][e % 2] = s[0][e];

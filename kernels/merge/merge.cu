@@ -3,7 +3,7 @@
 //   m  = max(LSE1, LSE2),  w_s = exp(LSE_s - m)
 //   O  = (w_1 O_1 + w_2 O_2) / (w_1 + w_2),  LSE = m + ln(w_1 + w_2)
 //
-// A warp takes a row; its lanes take the columns. A side with LSE = -inf saw no key, and its O is not read.
+// A warp computes a row; its lanes take the columns. A side with LSE = -inf saw no key, and its O is not read.
 #include <array>
 
 #include "kernels/forward/params.h"
@@ -65,7 +65,7 @@ __global__ void merge_kernel(const __grid_constant__ MergeParams p) {
   }
 }
 
-// Batch times heads times queries; negative if a grid is too small for them.
+// Batch entries times heads times queries; negative if they do not fit a grid.
 int64_t rows_of(const attn_problem& p) {
   return product_within(p.batch, p.heads_q, p.seq_q, kMaxBlocks * kWarps);
 }

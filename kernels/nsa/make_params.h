@@ -8,7 +8,7 @@
 
 namespace attn::nsa {
 
-// The keys of a block that exist at most.
+// The most keys that a block can have: block, or seq_k if that is less, but at least 1.
 inline int64_t span_of(const attn_problem& p) { return std::max<int64_t>(std::min(p.block, p.seq_k), 1); }
 
 inline SelectedParams make_params(const Call& call) {

@@ -6,7 +6,7 @@
 namespace attn::nsa {
 namespace {
 
-// Batch entries times KV heads times queries; negative if a grid is too small for them.
+// Batch entries times KV heads times queries; negative if they do not fit a grid.
 int64_t blocks_of(const attn_problem& p) { return product_within(p.batch, p.heads_kv, p.seq_q, kMaxBlocks); }
 
 // All sizes, in all three formats.

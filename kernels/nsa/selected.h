@@ -1,13 +1,13 @@
 // Attention of a query over the keys of listed blocks (ATTN_FEATURE_SELECTED). A block of threads takes one query of
 // one KV head, and each of its warps takes query heads of the group in turn.
 //
-//   load_list    the list, in shared memory: an index that names nothing, no key that the query sees, or a block that
-//                an earlier index names becomes -1
-//   attend       a warp a query head: walks over the list in tiles of 32 keys, a lane a key for the scores and a lane a
-//                column for O
+//   load_list    loads the list to shared memory. An index becomes -1 if it names nothing, a block without a key that
+//                the query sees, or a block that an earlier index names
+//   attend       one warp per query head: walks over the list in tiles of 32 keys. For the scores each lane has a key,
+//                for O each lane has columns
 //
-// A tile is 32 neighbouring places of the list: place n is key n % span of the block that index n / span names. Scores
-// and sums are fp32, and the maximum runs from tile to tile.
+// A tile is 32 consecutive places of the list: place n is key n % span of the block that index n / span names.
+// Scores and sums are fp32. The softmax is online: the maximum may grow from tile to tile.
 #pragma once
 
 #include "kernels/forward/params.h"
@@ -21,7 +21,7 @@ namespace attn::nsa {
 
 inline constexpr int kWarps = 4;
 inline constexpr int kThreads = 32 * kWarps;
-inline constexpr int kTile = 32;          // keys of a tile, a lane each
+inline constexpr int kTile = 32;          // keys of a tile, one per lane
 inline constexpr int kMostColumns = 256;  // of Q, K, V
 inline constexpr int64_t kMostSelect = 4096;
 
@@ -29,7 +29,7 @@ struct SelectedParams {
   Strided q, k, v, o, lse, indices;
   const void* key_lengths;  // nullptr: all seq_k
   int64_t heads_kv, seq_q, seq_k, block;
-  int64_t span;  // places of a block in a tile: no more than there are keys
+  int64_t span;  // places of the list per index: the keys of a block, but no more than seq_k
   int32_t select, group, dim_qk, dim_v;
   bool narrow;  // indices and key_lengths hold int32_t
   bool causal, bottom_right;
@@ -50,7 +50,7 @@ __device__ inline int64_t index_at(const SelectedParams& p, const void* array, i
   return p.narrow ? static_cast<const int32_t*>(array)[n] : static_cast<const int64_t*>(array)[n];
 }
 
-// Query i sees no key at or behind this one, by length and causal order.
+// The end of the keys that query i may see, by length and causal order.
 __device__ inline int64_t end_of_keys(const SelectedParams& p, int64_t b, int64_t i) {
   int64_t keys = p.seq_k;
   if (p.key_lengths != nullptr) {
@@ -61,8 +61,8 @@ __device__ inline int64_t end_of_keys(const SelectedParams& p, int64_t b, int64_
   return p.causal && diagonal + 1 < keys ? diagonal + 1 : keys;
 }
 
-// What a block of threads has in shared memory: the list, and for each warp a query, and the keys of a tile with their
-// weights.
+// The shared memory of a block of threads: the list, and for each warp a query and the keys of a tile with
+// their weights.
 struct Shared {
   int32_t *raw, *list;
   float *q, *weight;
@@ -98,7 +98,7 @@ __device__ inline void load_list(const SelectedParams& p, const Shared& shared, 
   cta_sync();
 }
 
-// The key at a place of the list; -1 if there is none that the query sees.
+// The key at a place of the list; -1 if the query sees no key there.
 __device__ inline int64_t key_at(const SelectedParams& p, const Shared& shared, int64_t place, int64_t end) {
   const int64_t n = place / p.span;
   if (n >= p.select || shared.list[n] < 0) return -1;
@@ -106,7 +106,7 @@ __device__ inline int64_t key_at(const SelectedParams& p, const Shared& shared, 
   return key < end ? key : -1;
 }
 
-// The score of the warp's query and a key, times log2 e. Only hidden keys have -inf.
+// The score of the warp's query and a key, times log2 e. It is never -inf, which stands for hidden keys.
 template <class T>
 __device__ float score_of(const SelectedParams& p, const Shared& shared, const T* k) {
   float product = 0;
@@ -149,7 +149,7 @@ __device__ void attend(const SelectedParams& p, const Shared& shared, int64_t b,
     }
     syncwarp();
   }
-  const bool dead = sum == 0;  // the largest weight is 1
+  const bool dead = sum == 0;  // a row with a key has a weight of 1
   const float inverse = dead ? 0.0f : rcp(sum);
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {

@@ -1,9 +1,10 @@
-// Adds up three results of attention by gates (ATTN_FEATURE_NSA_COMBINE): the last stage of native sparse attention.
+// Adds up three results of attention, weighted by gates (ATTN_FEATURE_NSA_COMBINE): the last stage of native
+// sparse attention.
 //
 //   O = g_0 O_0 + g_1 O_1 + g_2 O_2
 //
-// A warp takes a row; its lanes take the columns. A side with a gate of 0 is not read, so that a NaN in it reaches
-// nothing.
+// A warp computes a row; its lanes take the columns. A side with a gate of 0 is not read, so that a NaN in it
+// does not reach the result.
 #include "kernels/forward/params.h"
 #include "kernels/identity.h"
 #include "kernels/plug_in.h"
@@ -42,7 +43,7 @@ __global__ void combine_kernel(const __grid_constant__ CombineParams p) {
   }
 }
 
-// Batch times heads times queries; negative if a grid is too small for them.
+// Batch entries times heads times queries; negative if they do not fit a grid.
 int64_t rows_of(const attn_problem& p) {
   return product_within(p.batch, p.heads_q, p.seq_q, kMaxBlocks * kWarps);
 }

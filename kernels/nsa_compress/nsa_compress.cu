@@ -1,8 +1,9 @@
 // Compresses blocks of keys into one key and one value each, their means (ATTN_FEATURE_NSA_COMPRESS): the first stage of
 // native sparse attention.
 //
-// A warp takes a block of one head, of K and of V; its lanes take the columns. It adds the keys of the block in ascending
-// order, in fp32, and multiplies the sum by 1 / l. A block that the entry does not have is 0, and no key of it is read.
+// A warp computes a block of one head, in K and in V; its lanes take the columns. It adds the block's l keys in
+// ascending order, in fp32, and multiplies the sum by 1 / l. If the entry does not have the whole block, the
+// result is 0, and no key is read.
 #include "kernels/forward/params.h"
 #include "kernels/identity.h"
 #include "kernels/plug_in.h"
@@ -21,8 +22,8 @@ struct CompressParams {
   const void* key_lengths;  // nullptr: all seq_k
   bool narrow;              // key_lengths hold int32_t
   int64_t heads, seq_k;
-  int64_t blocks, rows;  // blocks of a head, and of all entries and heads
-  int64_t step, length;  // keys from a block to the next, and of a block
+  int64_t blocks, rows;  // blocks of a head; blocks over all entries and heads
+  int64_t step, length;  // keys from one block to the next; keys of a block
   float inverse;         // 1 / length
   int32_t dim_qk, dim_v;
 };
@@ -34,7 +35,7 @@ __device__ inline int64_t keys_of(const CompressParams& p, int64_t b) {
   return keys < p.seq_k ? keys : p.seq_k;
 }
 
-// The mean of `length` rows from row `first` on, or 0 of none.
+// Writes the mean of `length` rows from row `first` on, or 0 if the block is not there.
 template <class T>
 __device__ void write_mean(const CompressParams& p, const Strided& keys, const Strided& to, int64_t b, int64_t h,
                            int64_t block, bool there, int32_t columns) {
@@ -52,13 +53,13 @@ __global__ void compress_kernel(const __grid_constant__ CompressParams p) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
   if (row >= p.rows) return;  // a whole warp
   const int64_t block = row % p.blocks, h = row / p.blocks % p.heads, b = row / p.blocks / p.heads;
-  const int64_t last = keys_of(p, b) - p.length;  // where the last block may begin; negative: there is none
-  const bool there = last >= 0 && block <= last / p.step;  // whatever the step, nothing overflows
+  const int64_t last = keys_of(p, b) - p.length;  // the last key at which a block may begin; if negative, no block fits
+  const bool there = last >= 0 && block <= last / p.step;  // a division, because block * step may overflow
   write_mean<T>(p, p.k, p.k_cmp, b, h, block, there, p.dim_qk);
   write_mean<T>(p, p.v, p.v_cmp, b, h, block, there, p.dim_v);
 }
 
-// Batch times heads times rows; negative if a grid is too small for them.
+// Batch entries times heads times rows; negative if they do not fit a grid.
 int64_t rows_of(const attn_problem& p) {
   return product_within(p.batch, p.heads_kv, p.seq_q, kMaxBlocks * kWarps);
 }

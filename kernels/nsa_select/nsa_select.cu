@@ -7,7 +7,8 @@
 namespace attn::nsa {
 namespace {
 
-// Batch entries times KV heads times queries, of which a block of threads takes kWarps.
+// Lists: batch entries times KV heads times queries. A block of threads makes kWarps of them. Negative if they
+// do not fit a grid.
 int64_t lists_of(const attn_problem& p) { return product_within(p.batch, p.heads_kv, p.seq_q, kMaxBlocks * kWarps); }
 
 struct Select {
@@ -16,7 +17,7 @@ struct Select {
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
   static constexpr uint64_t kFeatures = ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_INDEX32;
-  static constexpr int64_t kMostBlocks = 65536;  // of keys: each is compared with each
+  static constexpr int64_t kMostBlocks = 65536;  // of keys: each is compared with each other
 
   static Refusal plan(const Call& call, attn_plan* plan) {
     const attn_problem& p = call.problem;

@@ -1,8 +1,8 @@
-// Chooses blocks by their scores (ATTN_FEATURE_NSA_SELECT). A warp takes a list.
+// Chooses blocks by their scores (ATTN_FEATURE_NSA_SELECT). One warp makes a list.
 //
-// A block's rank is the number of candidates that come before it: forced ones first, then by score, of equal scores the
-// lower number. The blocks of the lowest ranks are chosen. Lanes rank 32 blocks at a time, and a ballot says where in
-// the list each of the chosen stands.
+// A block's rank is the number of candidates that come before it: forced blocks first, then the others by
+// descending score; of equal scores the lower number comes first. The blocks with the lowest ranks are chosen.
+// Lanes rank 32 blocks at a time, and a ballot gives the place of each chosen block in the list.
 #pragma once
 
 #include "kernels/nsa/selected.h"
@@ -15,7 +15,7 @@ struct SelectParams {
   int64_t lists, first, last;
 };
 
-// True if block a comes before block b among `count` candidates.
+// True if block a ranks before block b among `count` candidates.
 __device__ inline bool before(const SelectParams& p, const float* scores, int64_t count, int64_t a, int64_t b) {
   const int64_t stride = p.scores.stride[3];
   const bool forced_a = a < p.first || a >= count - p.last, forced_b = b < p.first || b >= count - p.last;
@@ -25,7 +25,7 @@ __device__ inline bool before(const SelectParams& p, const float* scores, int64_
   return a < b;
 }
 
-// The bits that are set.
+// The number of set bits.
 __device__ inline int count_of(uint32_t bits) {
   bits -= bits >> 1 & 0x55555555u;
   bits = (bits & 0x33333333u) + (bits >> 2 & 0x33333333u);

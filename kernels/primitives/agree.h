@@ -1,10 +1,10 @@
-// For values that the four lanes of a quad hold copies of: a row's maximum, its
-// sum, its rescale factor. Lanes that disagree by a bit rescale one row by two
-// factors, which is wrong by so little that no tolerance sees it.
+// Checks that the four lanes of a quad hold equal copies of a value: a row's maximum, its sum, its rescale
+// factor. If two lanes differ by one bit, they rescale one row by two factors, and the error is too small for
+// any tolerance.
 //
 //   check_quad_agrees(row_max);  // float, or float row_max[2]: all of them in one call
 //
-// On the CPU: a DISAGREEMENT report. On CUDA it compiles to nothing.
+// On the CPU a difference is a DISAGREEMENT report. On CUDA the check compiles to nothing.
 #pragma once
 
 #include "kernels/primitives/platform.h"

@@ -1,19 +1,18 @@
-// Atomics on global and shared memory, and the order around them.
+// Atomics on global and shared memory, and memory ordering.
 //
-//   atomic_add(p, v)     returns what was there before
-//   threadfence()        what this thread wrote before is seen before what it
-//                        writes after, by all threads of the device
-//   ld_acquire(p)        a load that later reads of this thread stay behind
-//   st_release(p, v)     a store that earlier writes of this thread stay before
+//   atomic_add(p, v)     returns the old value
+//   threadfence()        all threads of the device see this thread's earlier writes
+//                        before its later ones
+//   ld_acquire(p)        a load; later reads of this thread are ordered after it
+//   st_release(p, v)     a store; earlier writes of this thread are ordered before it
 //
 // The last block of several to finish is found like this:
 //
 //   threadfence();
 //   bool last = atomic_add(counter, 1u) == blocks - 1;
 //
-// On the CPU ld_acquire lets the other threads of the block run, so a thread
-// may poll; but blocks run one after the other, and polling for another block
-// that has not run yet never ends.
+// On the CPU ld_acquire lets the other threads of the block run, so a thread may poll for a value from its own
+// block. Blocks run one after the other, so polling for a block that has not run yet never ends.
 #pragma once
 
 #include "kernels/primitives/platform.h"

@@ -1,12 +1,12 @@
 // Barriers of a block.
 //
 //   cta_sync()              all threads of the block, from one place in the source
-//   bar_sync(id, threads)   barrier 1..15: waits until `threads` have come
-//   bar_arrive(id, threads) counts as one of them and does not wait
+//   bar_sync(id, threads)   barrier 1..15: arrives, and waits until `threads` threads have arrived
+//   bar_arrive(id, threads) arrives and does not wait
 //
-// `threads` counts arrivals and waits together and is a multiple of 32; all who
-// come must give the same. After the last has come the barrier is as new. What
-// any of them wrote to shared memory before is visible to those that waited.
+// `threads` counts the callers of both functions and is a multiple of 32. All of them must pass the same
+// number. After the last arrival the barrier can be used again. Threads that waited see what all of them wrote
+// to shared memory before they arrived.
 #pragma once
 
 #include "kernels/primitives/platform.h"

@@ -1,20 +1,20 @@
 // Asynchronous copies from global to shared memory, 16 bytes at a time.
 //
-//   cp_async16(shared, global, valid)  starts one; zeros if not valid, and then
-//                                      `global` is not read
-//   cp_commit()                        closes a group of the copies started
+//   cp_async16(shared, global, valid)  starts a copy; if not valid, writes zeros and does
+//                                      not read `global`
+//   cp_commit()                        makes a group of the copies started so far
 //   cp_wait<N>()                       waits for all but the N youngest groups
 //
-// Both addresses are multiples of 16. Groups belong to the calling thread: what
-// other threads copied is there only after a barrier that follows their wait.
+// Both addresses are multiples of 16. Groups belong to the calling thread. Copies of other threads have arrived
+// only after those threads have waited and a barrier has followed.
 //
 //   cp_async16(tile.at(row, col), key + row * stride + col, row < rows);
 //   cp_commit();
 //   cp_wait<0>();
 //   cta_sync();
 //
-// The CPU lands a copy as late or as early as is legal (the schedule seed says
-// which), and wants every copy waited for before its thread ends.
+// On the CPU a copy lands as early or as late as is legal, as the schedule seed decides. A thread that ends
+// without waiting for its copies is reported.
 #pragma once
 
 #include "kernels/primitives/platform.h"
@@ -25,7 +25,7 @@ namespace attn {
 
 __device__ __forceinline__ void cp_async16(void* shared, const void* global, bool valid) {
   const uint32_t address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-  const int bytes = valid ? 16 : 0;  // the rest of the 16 is zero-filled
+  const int bytes = valid ? 16 : 0;  // the remaining bytes are filled with zeros
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(global), "r"(bytes)
                : "memory");
 }
@@ -41,7 +41,7 @@ __device__ __forceinline__ void cp_wait() {
 
 inline void cp_async16(void* shared, const void* global, bool valid ATTN_AND_HERE) {
 #if SIMT_ASAN
-  // The executor that copies is not instrumented: let the source be checked here.
+  // The executor, which copies, is not instrumented. This load lets the sanitizer check the source.
   if (valid) (void)*static_cast<const volatile unsigned __int128*>(global);
 #endif
   simt::copy_async16(shared, global, valid, here);

@@ -1,27 +1,26 @@
-// One kernel close behind another on a stream: the second is started before the first
-// has ended, and waits within (sm_90).
+// Programmatic dependent launch (sm_90): a kernel starts before the previous kernel of the stream has ended,
+// and waits for it on the device.
 //
-//   launch_dependent(...)     launch(), but the kernel before it on env->stream may still be
+//   launch_dependent(...)     launch(), but the previous kernel on env->stream may still be
 //                             running when this one begins
-//   grid_dependency_wait()    returns when the kernel before has ended and all that it wrote is
+//   grid_dependency_wait()    returns when the previous kernel has ended and all its writes are
 //                             visible. A thread must call it before it reads or overwrites
-//                             memory of earlier kernels, or must meet a thread that called it.
-//                             Every block must call it
-//   grid_dependents_start()   allows the next kernel to begin, as far as this block is
-//                             concerned. If a grid never calls it, the next kernel begins
-//                             after the grid's end
+//                             memory of earlier kernels, or must pass a barrier with a thread
+//                             that called it. Every block must call it
+//   grid_dependents_start()   this block allows the next kernel to begin, which it does when all
+//                             blocks have called or ended. If no block calls it, the next kernel
+//                             begins after the grid's end
 //
-// A thread that has waited has waited for all earlier kernels: the kernel before either began after their
-// end, or has waited for them itself. So the first kernel of a call may be a dependent of a kernel that its
-// caller launched.
+// A wait covers all earlier kernels: the previous kernel either began after their end or has itself waited for
+// them. So the first kernel of a call may be launched as a dependent of a kernel that the caller launched.
 //
 //   launch(partial, ...);            launch_dependent(reduce, ...);
 //   // partial                       // reduce
 //   grid_dependents_start();         ... work that reads no result of partial ...
 //   ... write ...                    grid_dependency_wait();
 //
-// On the CPU the second kernel runs after the first, and a block that ends without having
-// waited is reported. A read before the wait is not reported.
+// On the CPU the second kernel runs after the first. A block that ends without having waited is reported; a
+// read before the wait is not.
 #pragma once
 
 #include "kernels/primitives/launch.h"
@@ -40,7 +39,7 @@ attn_status launch_dependent(void (*kernel)(P...), dim3 grid, dim3 block, size_t
 
 #ifdef __CUDACC__
 
-// Before sm_90 there are no dependents: these functions are not called, and are empty.
+// Before sm_90 there are no dependent launches, so nothing calls these functions and their bodies are empty.
 __device__ __forceinline__ void grid_dependency_wait() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -1,4 +1,4 @@
-// An element of any format of attn_dtype's first three, as a float: kernels compute in fp32.
+// Loads and stores elements of fp16, bf16 or fp32 as floats: kernels compute in fp32.
 //
 //   float sum = fma(weight, load_float(from + column * stride), sum);
 //   store_float(to + column * stride, sum);   // rounds to nearest

@@ -1,12 +1,12 @@
 // Sums of C fragments (matrix.h) in global memory, to which several blocks add. A fragment of 16x8 sums is 128
-// floats, whose order is the back end's: a warp adds all of a fragment in as few transactions as the device
-// allows.
+// floats. Their order depends on the back end, so that a warp adds a fragment in as few transactions as the
+// device allows.
 //
-//   add_fragment(sums, c)        sums[fragment_place(lane, e)] += c[e], each atomically, in any order of blocks
-//   fragment_place(lane, e)      where value e of a lane lies
+//   add_fragment(sums, c)        sums[fragment_place(lane, e)] += c[e], each atomically; the order of blocks is open
+//   fragment_place(lane, e)      the index of a lane's value e
 //
-// `sums` is a multiple of 512 bytes. All lanes of a warp call with the same. Nothing is returned, and other
-// blocks see the sums when this kernel has ended.
+// `sums` is aligned to 512 bytes. All lanes of a warp call with the same address. Read the sums only after this
+// kernel has ended.
 #pragma once
 
 #include "kernels/primitives/atomic.h"

@@ -8,13 +8,13 @@
 //   rsqrt 1/sqrt(x); subnormals count as 0
 //   tanh  relative error at most 2^-22                  (ATTN_TANH_TANHF)
 //   fma   one rounding
-//   zero  0, which nvcc does not know to be one: it keeps a constant that an fma takes in a register, and has
-//         all that begin with 0 copied from there
-//   fmax  the other argument where one is a NaN; fmax_nan: NaN
+//   zero  a 0 that nvcc does not know to be a constant. (nvcc keeps a constant that an fma uses
+//         in a register, and initialises all variables that start at 0 by copies of it)
+//   fmax  the maximum; if one argument is a NaN, the other. fmax_nan: NaN if one is a NaN
 //
-// A NaN goes in and a NaN comes out, of all but fmax. In a device's arithmetic
-// (kernels/executor/arithmetic/arithmetic.h) the CPU bodies of ex2, lg2, rcp and rsqrt give that
-// device's bits; else that of ex2 has no branches and no calls, nor has fmax's.
+// All but fmax return NaN for NaN. If the executor emulates a device's arithmetic
+// (kernels/executor/arithmetic/arithmetic.h), the CPU bodies of ex2, lg2, rcp and rsqrt give that device's
+// bits. Otherwise the CPU body of ex2, like that of fmax, has no branches and no calls.
 #pragma once
 
 #include "kernels/primitives/platform.h"
@@ -83,14 +83,14 @@ inline float fmax_nan(float a, float b) { return a > b ? a : (a == a ? b : a); }
 
 inline float ex2(float x) {
   if (simt::arithmetic) return simt::as_device<simt::device_ex2>(x);
-  // x = n + f with |f| <= 1/2; outside of this range the result is known.
+  // x = n + f with |f| <= 1/2. Outside -127..128 the result is 0 or infinity.
   float clamped = x < -127.0f ? -127.0f : x;
   clamped = clamped > 128.0f ? 128.0f : clamped;
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves an integer in the low bits
   const float shifted = clamped + kRound;
   const float f = clamped - (shifted - kRound);
-  // (2^f - 1) / f interpolated in the six Chebyshev nodes of [-1/2, 1/2]; relative
-  // error of 2^f below 2^-27 before these steps round.
+  // Interpolates (2^f - 1) / f at the six Chebyshev nodes of [-1/2, 1/2]. In exact arithmetic the relative
+  // error of 2^f is below 2^-27.
   float p = 1.545316336e-4f;
   p = fma(p, f, 1.339086331e-3f);
   p = fma(p, f, 9.618083015e-3f);
@@ -120,8 +120,8 @@ inline float rsqrt(float x) {
 
 #endif
 
-// Both ways are computed and one is taken, without a branch: x + x^3 p(x^2), with p nearest to what it
-// stands for by tanh's relative error, where 1 - 2 / (1 + e^(2|x|)) would cancel.
+// Computes both formulas and selects one without a branch. 1 - 2 / (1 + e^(2|x|)) would cancel at small |x|,
+// where x + x^3 p(x^2) is used; p is the polynomial that minimises tanh's relative error.
 __device__ __forceinline__ float tanh(float x) {
   constexpr float kNear = 0.65f, kTwoLog2e = 2.88539008177792681f;
   const float size = fabs(x), square = x * x;

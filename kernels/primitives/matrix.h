@@ -1,5 +1,5 @@
-// Tensor-core products m16n8k16 with fp32 accumulators, the loads that feed them,
-// and whole rows of tiles in one word. All are collectives of a warp of 32.
+// Tensor-core products m16n8k16 with fp32 accumulators, the loads of their operands, and functions for whole
+// rows of tiles. All 32 lanes of a warp must call them together.
 //
 // Fragments (PTX's), lane 4g + t of a warp, 16-bit pairs low half first:
 //   A 16x16   a[0] = (g, 2t..2t+1)  a[1] = (g+8, 2t..)  a[2] = (g, 2t+8..)  a[3] = (g+8, 2t+8..)
@@ -12,19 +12,19 @@
 //   ldsm4(row, r)        four 8x8 matrices of 16-bit elements: lane 8j + i gives
 //                        the address of row i of matrix j, a multiple of 16; lane
 //                        4g + t gets elements 2t, 2t+1 of row g of matrix j in r[j]
-//   ldsm4_trans(row, r)  the same of the transposed matrices
+//   ldsm4_trans(row, r)  the same for the transposed matrices
 //   mma16816<T>(c, a, b) C += A B
 //
-//   SharedTile<T, D>     rows of D elements in shared memory, swizzled so that
-//                        eight rows of one column of chunks meet eight bank groups
+//   SharedTile<T, D>     rows of D elements in shared memory, swizzled so that eight
+//                        rows of one column of chunks lie in eight different bank groups
 //   mma_abt<N>(c, a, a_row, b, k)     C(16xN) += A[a_row.., 0..k) B[0..N, 0..k)^T
 //   mma_pb<K>(c, p, b, n)             C(16xN) += P(16xK) B[0..K, 0..n), N <= D
 //
-// k and n are multiples of 16 up to D and N, the same in all lanes like a_row and b;
-// columns of C from n on stay as they are. The order of summation within a
-// product of 16 is the hardware's; products follow one another, k ascending. On
-// the CPU the schedule seed chooses between two roundings (kernels/executor/arithmetic/mma.h), or
-// they are rounded as on a device (kernels/executor/arithmetic/arithmetic.h).
+// k and n are multiples of 16 up to D and N. k, n, a_row and b are the same in all lanes. Columns of C from n
+// on do not change. The hardware decides the order of summation within a product of 16; the products are added
+// with k ascending. On the CPU the schedule seed chooses between two roundings
+// (kernels/executor/arithmetic/mma.h), or the products round as on a chosen device
+// (kernels/executor/arithmetic/arithmetic.h).
 #pragma once
 
 #include "kernels/primitives/types.h"
@@ -32,9 +32,9 @@
 
 namespace attn {
 
-// Element (row, col) lies in chunk col / 8 of its row; within each group of
-// eight chunks, the chunk's number is XORed with row % 8. `base` is 16-byte
-// aligned; for the bank pattern to hold, 128-byte aligned.
+// Element (row, col) belongs to chunk col / 8 of its row. Within each group of eight chunks, the chunk's
+// position is its number XORed with row % 8. `base` must be 16-byte aligned; bank conflicts are avoided only if
+// it is 128-byte aligned.
 template <class T, int D>
 struct SharedTile {
   static_assert(D % 64 == 0, "a row is whole groups of eight chunks of eight elements");
@@ -45,7 +45,8 @@ struct SharedTile {
     return base + row * D + (((col >> 3) ^ (row & 7)) << 3) + (col & 7);
   }
 
-  // The tile without its first columns, a multiple of 64: the swizzle stays within 64.
+  // The tile without its first `column` columns. `column` must be a multiple of 64, because the swizzle
+  // permutes chunks within 64 columns.
   __device__ __forceinline__ SharedTile from_column(int column) const { return {base + column}; }
 
   __host__ __device__ static constexpr size_t elements(int rows) { return static_cast<size_t>(rows) * D; }

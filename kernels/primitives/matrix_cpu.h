@@ -1,10 +1,8 @@
-// The CPU bodies of matrix.h, which says what they mean and includes this file.
+// The CPU bodies of matrix.h, which documents them and includes this file.
 //
-// A collective converts its operands to fp32 as it reads them, eight columns of
-// B at a time so that they stay in the first-level cache, and hands them to
-// simt::mma_columns. Reading tiles happens here, in code that is instrumented
-// like the kernel it is compiled with; reading what other lanes deposited is
-// not a race (SIMT_SLOTS); the arithmetic is in the executor.
+// A collective converts its operands to fp32 as it reads them, eight columns of B at a time so that they stay
+// in the L1 cache, and passes them to simt::mma_columns in the executor. Tiles are read here, in code that is
+// instrumented like the kernel. Reads of other lanes' arguments are exempt from race detection (SIMT_SLOTS).
 #pragma once
 
 #include <string.h>
@@ -25,7 +23,7 @@ inline void need_lanes(const simt::Meeting& meeting, const char* name) {
   WarpReduce<Sum>::need_whole_warp(meeting, name);
 }
 
-// The low and the high halves of eight words, as fp32.
+// The low halves, and the high halves, of eight words as fp32.
 template <class T>
 [[gnu::always_inline]] inline simt::Float8 low_halves(simt::Word8 words);
 template <class T>
@@ -34,7 +32,7 @@ template <class T>
 typedef uint16_t Half8 __attribute__((vector_size(16)));
 typedef _Float16 F16x8 __attribute__((vector_size(16)));
 
-// Eight neighbours in memory, as fp32.
+// Eight consecutive elements as fp32.
 template <class T>
 [[gnu::always_inline]] inline simt::Float8 widen(Half8 bits);
 
@@ -77,7 +75,7 @@ inline simt::Float8 load_chunk(const T* chunk) {
   return widen<T>(bits);
 }
 
-// [k][16] of an A fragment: 16 values of k.
+// Writes an A fragment to `a` as [k][row], 16 by 16.
 template <class T>
 SIMT_SLOTS inline void spread_fragment(const uint32_t* const (&lanes)[32], float* a) {
   for (int t = 0; t < 4; ++t) {
@@ -93,11 +91,11 @@ SIMT_SLOTS inline void spread_fragment(const uint32_t* const (&lanes)[32], float
   }
 }
 
-// Reads a row of a matrix in shared memory, as the lane that named it would.
+// Reads a row of a matrix in shared memory. A race detector sees it as a plain read.
 inline void load_row(uint16_t (&to)[8], const void* row) { memcpy(to, row, 16); }
 
-// Tells MSan that the sums which the executor computed depend on their operands: an undefined row of A or
-// column of B makes its sums undefined. The arguments are those of simt::mma_columns.
+// Tells MSan that the executor's sums depend on their operands: an undefined value in a row of A or a column of
+// B makes the sums of that row or column undefined. The arguments are those of simt::mma_columns.
 inline void carry_undefined([[maybe_unused]] float* const (&c)[32], [[maybe_unused]] const float* a,
                             [[maybe_unused]] const float* b, [[maybe_unused]] int b_k, [[maybe_unused]] int b_n,
                             [[maybe_unused]] int k_extent) {
@@ -129,7 +127,7 @@ inline void carry_undefined([[maybe_unused]] float* const (&c)[32], [[maybe_unus
 #endif
 }
 
-// [k][16] of 16 rows of a tile.
+// Writes 16 rows of a tile to `a` as [k][row], with k below k_extent.
 template <class T, int D>
 inline void spread_rows(SharedTile<T, D> tile, int row, int k_extent, float* a) {
   for (int k = 0; k < k_extent; k += 8) {
@@ -151,7 +149,7 @@ inline void spread_rows(SharedTile<T, D> tile, int row, int k_extent, float* a) 
   }
 }
 
-// [8][D] of eight rows of a tile.
+// Writes the first k_extent columns of eight rows of a tile to `b` as [8][D].
 template <class T, int D>
 inline void load_rows(SharedTile<T, D> tile, int row, int k_extent, float* b) {
   for (int i = 0; i < 8; ++i) {
@@ -159,7 +157,7 @@ inline void load_rows(SharedTile<T, D> tile, int row, int k_extent, float* b) {
   }
 }
 
-// [K][8] of eight columns of a tile.
+// Writes eight columns of a tile with K rows to `b` as [K][8].
 template <int K, class T, int D>
 inline void load_columns(SharedTile<T, D> tile, int column, float* b) {
   for (int k = 0; k < K; ++k) store8(b + k * 8, load_chunk(tile.at(k, column)));
@@ -220,7 +218,7 @@ struct Mma {
   }
 };
 
-// Lanes give the same tile, row and extent, or the kernel has gone astray.
+// Reports an error unless all lanes pass the same tile, row and extent.
 inline void check_uniform(bool same, int lane, const simt::Meeting& meeting, const char* name,
                           const char* what) {
   if (same) return;
@@ -277,7 +275,7 @@ struct MmaPb {
   const uint32_t* p;
   const T* b;
   int n_extent;
-  int column;  // of B, that of C's first
+  int column;  // the column of B that belongs to C's first column
   SIMT_SLOTS static void run(simt::Lanes<MmaPb> lanes, const simt::Meeting& meeting) {
     need_lanes(meeting, kName);
     const MmaPb& first = lanes[0];

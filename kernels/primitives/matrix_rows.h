@@ -1,17 +1,17 @@
-// Products of matrix.h for a warp that owns 16 M rows: what is loaded of B serves
-// all of them. All are collectives of a warp of 32; fragments are those of matrix.h,
-// M of them one below the other.
+// Products of matrix.h for a warp that owns 16 M rows: each fragment of B is loaded once and used for all of
+// them. All 32 lanes of a warp must call them together. The fragments are those of matrix.h, M of them below
+// one another.
 //
 //   ldsm_rows(a, row, fragments)     A[row.., 0..D) as fragments [M][D / 16][4]
 //   ldsm_step(a, row, k, fragments)  A[row.., k..k + 16) as fragments [M][4]
 //   ldsm_step_trans(a, k, column, fragments)  A[k..k + 16, column..)^T as fragments [M][4]
 //   mma_abt(c, a, a_row, b)          C(16M x N) += A[a_row.., 0..D) B[0..N, 0..D)^T, c[M][N / 8][4]
-//   mma_abt(c, fragments, b)         the same, A being in registers
+//   mma_abt(c, fragments, b)         the same, with A in registers
 //   mma_pb(c, p, b, row, column)     C(16M x N) += P(16M x 16) B[row..row + 16, column..column + N), c[M][N / 8][4]
 //
-// Tiles begin at multiples of 128 bytes. k and row of a step, and columns, are multiples of 16; that of mma_pb is a
-// multiple of N. N of mma_pb divides 64, or is D with column 0, which is the default. One accumulator an element; k
-// ascending.
+// Tiles begin at multiples of 128 bytes. k, rows and columns are multiples of 16. In mma_pb, N divides 64 and
+// `column` is a multiple of N, or N is D and `column` is 0 (the default). Each element has one accumulator, and
+// k ascends.
 #pragma once
 
 #include "kernels/primitives/matrix.h"
@@ -22,8 +22,8 @@ namespace attn {
 
 namespace ptx {
 
-// A lane's address in a SharedTile whose rows lie at multiples of 128 bytes: that of
-// column `c`, a multiple of 16, is (start ^ c % 64 * 2) + c / 64 * 128.
+// A lane's start address in a SharedTile whose rows lie at multiples of 128 bytes. The address for column `c`,
+// a multiple of 16, is (start ^ c % 64 * 2) + c / 64 * 128.
 template <class T, int D>
 __device__ __forceinline__ uint32_t lane_start(SharedTile<T, D> tile, int row, int half) {
   const uint32_t base = static_cast<uint32_t>(__cvta_generic_to_shared(tile.base));
@@ -34,7 +34,7 @@ __device__ __forceinline__ constexpr uint32_t column_of(uint32_t start, int c) {
   return (start ^ static_cast<uint32_t>(c % 64 * 2)) + static_cast<uint32_t>(c / 64 * 128);
 }
 
-// Ordered by barriers alone, which both sides of a tile have: hence no "memory".
+// No "memory" clobber: barriers before and after the use of a tile order these loads.
 __device__ __forceinline__ void ldsm4(uint32_t address, uint32_t (&r)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -47,7 +47,7 @@ __device__ __forceinline__ void ldsm4_trans(uint32_t address, uint32_t (&r)[4]) 
                : "r"(address));
 }
 
-// One step of 16 columns k of A B^T, A's fragments given by the function a(m).
+// Adds the product of 16 columns, k..k + 15, of A and B^T. a(m) returns A's fragment m.
 template <int N, int M, class T, int D, class Fragment>
 __device__ __forceinline__ void abt_step(float (&c)[M][N / 8][4], Fragment a, uint32_t b_start, int k) {
 #pragma unroll

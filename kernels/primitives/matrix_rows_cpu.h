@@ -1,5 +1,5 @@
-// The CPU bodies of matrix_rows.h, which says what they mean and includes this file:
-// those of matrix.h, once for each 16 rows.
+// The CPU bodies of matrix_rows.h, which documents them and includes this file. They call those of matrix.h
+// once for each 16 rows.
 #pragma once
 
 #include "kernels/primitives/matrix_rows.h"
@@ -7,7 +7,7 @@
 namespace attn {
 namespace cpu {
 
-// As MmaAbt, A being in registers.
+// MmaAbt with A in registers.
 template <int N, class T, int D>
 struct MmaFragmentsBt {
   static constexpr const char* kName = "mma_abt";

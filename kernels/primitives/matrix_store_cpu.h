@@ -9,7 +9,7 @@
 namespace attn {
 namespace cpu {
 
-// Writes a row of a matrix to shared memory. The write counts as one of `lane`, which gave the address.
+// Writes a row of a matrix to shared memory. It is recorded as a write of `lane`, which gave the address.
 inline void store_row(void* row, const uint32_t (&words)[4], int lane) {
   memcpy(row, words, sizeof words);
   simt::generic_write16(row, lane);

@@ -1,18 +1,18 @@
 // Barriers in shared memory that count arrivals and bytes (sm_90).
 //
-//   mbarrier_init(bar, count)     one thread, before anyone uses it
+//   mbarrier_init(bar, count)     one thread calls it before any other use
 //   mbarrier_init_fence()         the same thread, after its inits; then cta_sync()
 //   mbarrier_expect(bar, bytes)   announces bytes that copies will bring, and arrives
-//   mbarrier_arrive(bar, whether)  arrives, in threads that say so
+//   mbarrier_arrive(bar, whether)  arrives if `whether` is true
 //   mbarrier_wait(bar, parity)    returns once the phase of that parity has completed
 //
-// Phases are numbered from 0. The running phase completes when `count` threads
-// have arrived and all bytes announced in it have come; the next then begins,
-// as new. A wait names a phase by the parity of its number, and must not lag by
-// two: on a fresh barrier parity 0 waits for phase 0, and parity 1 passes at
-// once. What arrivers wrote, and what copies brought, is visible after the wait.
+// Phases are numbered from 0. The current phase completes when `count` threads have arrived and all bytes
+// announced in it have been copied; then the next phase begins. A wait names a phase by the parity of its
+// number, so a waiting thread must not be two phases behind. On a new barrier, parity 0 waits for phase 0, and
+// parity 1 returns at once. After the wait, the data that copies brought and the earlier writes of the threads
+// that arrived are visible.
 //
-//   // a buffer that goes round: n-th use, by a producer and a consumer
+//   // the n-th use of a buffer by a producer (left) and a consumer (right)
 //   mbarrier_wait(empty, (n + 1) % 2);         mbarrier_wait(full, n % 2);
 //   mbarrier_expect(full, bytes);              ... read it ...
 //   tma_load(buffer, map, full, ...);          mbarrier_arrive(empty, thread_id() == 0);
@@ -26,7 +26,7 @@
 
 namespace attn {
 
-// Lies in shared memory (SharedArena::carve). Its bits are the hardware's.
+// Must be in shared memory (SharedArena::carve). Only the hardware interprets its bits.
 struct Mbarrier {
   uint64_t bits;
 };
@@ -51,7 +51,7 @@ __device__ __forceinline__ void mbarrier_expect(Mbarrier* bar, uint32_t bytes) {
 }
 
 __device__ __forceinline__ void mbarrier_arrive(Mbarrier* bar, bool whether) {
-  // Predicated: a branch would end wgmma's pipelining.
+  // Predicated, because a branch would stop ptxas from pipelining wgmma.
   asm volatile(
       "{\n"
       ".reg .pred p;\n"
@@ -63,7 +63,7 @@ __device__ __forceinline__ void mbarrier_arrive(Mbarrier* bar, bool whether) {
 }
 
 __device__ __forceinline__ void mbarrier_wait(Mbarrier* bar, uint32_t parity) {
-  // A loop within the statement: one outside of it would end wgmma's pipelining.
+  // The loop is inside the asm statement, because a loop in C++ would stop ptxas from pipelining wgmma.
   asm volatile(
       "{\n"
       ".reg .pred done;\n"

@@ -1,10 +1,9 @@
-// Which back end is being compiled for. The other headers of this folder ask whether
-// __CUDACC__ is defined, and so does kernels/cuda_source/adapter/backend.h. Kernels need not ask;
-// those with a path for one back end alone ask kBackend.
+// The back end that is being compiled for. The other headers of this folder test whether __CUDACC__ is defined,
+// and so does kernels/cuda_source/adapter/backend.h. Kernels need not test it; a kernel with a path for one
+// back end asks kBackend.
 //
-// On the CPU, words that threads meet in take the place in the source where they
-// stand, so that a report can name it. ATTN_HERE declares that last parameter,
-// and vanishes on CUDA:
+// On the CPU, functions in which threads meet take the caller's source location as their last parameter, so
+// that a report can name it. ATTN_HERE declares this parameter; on CUDA it expands to nothing:
 //
 //   __device__ void cta_sync(ATTN_HERE);
 //   __device__ float shfl(float value, int lane ATTN_AND_HERE);

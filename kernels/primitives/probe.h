@@ -1,16 +1,14 @@
-// A kernel's intermediates, for whoever wants to know where it went wrong. A
-// kernel calls probe() where attention.h names a tag; nothing happens unless
-// the caller of run() asked for this block and this warp.
+// Records a kernel's intermediates, to show where it went wrong. A kernel calls probe() at the points for which
+// attention.h has a tag. The call records only if the caller of run() asked for this block and this warp.
 //
 //   if (probed(&params.probe)) probe(&params.probe, ATTN_PROBE_S, kv_tile, s);   // float s[8][4]
 //
 // Pass the request to the kernel by value (probe_of(env) in launch.h): env->probe
-// itself is in host memory. Records of different lanes come in any order; values
-// are fragments as the lane holds them, row after row. Loops over them unroll,
-// so that asking leaves a fragment in its registers.
+// itself is in host memory. Records of different lanes come in any order. Values are fragments as the lane
+// holds them, row after row. Loops over them are unrolled, so that a fragment stays in registers.
 //
-// Kernels whose registers are counted out record by TileProbe, which is nothing in a build for a GPU unless it
-// is compiled with -DATTN_PROBES: the code is the same to the last byte.
+// Kernels with no registers to spare record by TileProbe. In a GPU build it compiles to nothing, so that the
+// machine code does not change, unless the build has -DATTN_PROBES.
 #pragma once
 
 #include "kernels/attention.h"
@@ -31,7 +29,7 @@ __device__ __forceinline__ bool probed(const attn_probe* request) {
          request->warp == static_cast<uint32_t>(warp_id());
 }
 
-// Room for a record of `count` values with its head filled in; null where there is none left.
+// Reserves room for a record of `count` values and fills in its header; nullptr if no room is left.
 __device__ inline float* probe_record(const attn_probe* request, attn_probe_tag tag, int64_t tile, int count) {
   const auto floats = static_cast<unsigned long long>(count) + 4;
   const unsigned long long at = atomic_add(request->used, floats);
@@ -71,8 +69,8 @@ __device__ __forceinline__ void probe(const attn_probe* request, attn_probe_tag 
   if (probed(request)) record(request, tag, tile, values);
 }
 
-// Records values of 16 rows, on whichever block and warp they are computed. `block` is the number of the work
-// item (a query tile, or a split of one). `warp` is the number of these 16 rows within the item.
+// Records values of 16 rows. `block` is the index of the work item (a query tile, or a split of one), and
+// `warp` the index of these 16 rows within the item, regardless of which block and warp compute them.
 //
 //   const TileProbe probe(p.probe, item, warp_id());
 //   probe.rows([&](int r, float (&place)[3]) { ... });  // b, h, i of this thread's rows; i is -1 past the last

@@ -1,11 +1,11 @@
-// A block's dynamic shared memory, given out array by array.
+// Divides a block's dynamic shared memory into arrays.
 //
-//   // device: every thread makes an arena of its own and carves the same arrays
+//   // device: every thread makes its own arena and carves the same arrays
 //   SharedArena arena;
 //   float *row = arena.carve<float>(64);
 //   F16 *tile = arena.carve<F16>(64 * 64, 128);
 //
-//   // host: enough for them, whatever the alignment leaves unused
+//   // host: enough for these arrays, including the bytes lost to alignment
 //   size_t bytes = shared_bytes<float>(64) + shared_bytes<F16>(64 * 64, 128);
 //
 // Alignments are powers of two from 16 (or alignof(T)) to 1024. The contents
@@ -15,8 +15,8 @@
 
 #include "kernels/primitives/platform.h"
 
-// For plain CUDA code: all of the launch's dynamic shared memory as one array,
-// in place of `extern __shared__ T name[];`, which a host compiler cannot bind.
+// For plain CUDA code: all of the launch's dynamic shared memory as one array. It replaces `extern __shared__ T
+// name[];`, which a host compiler cannot translate.
 #ifdef __CUDACC__
 #define ATTN_DYNAMIC_SHARED(T, name) extern __shared__ T name[]
 #else

@@ -1,31 +1,31 @@
-// Tiles between global and shared memory by the copy engine (sm_90).
+// Copies tiles between global and shared memory by the copy engine, TMA (sm_90).
 //
-// A TensorMap, made on the host and passed to a kernel as a const __grid_constant__
-// parameter, says where a 4-D tensor of 16-bit elements lies: dimension 0 is the
-// innermost. Its box is 64 columns of dimension 0 and `rows` of dimension 1.
+// A TensorMap describes a 4-D tensor of 16-bit elements, whose innermost dimension is 0. It is made on the host
+// and passed to a kernel as a const __grid_constant__ parameter. The unit of a copy is a box: 64 columns of
+// dimension 0 by `rows` of dimension 1.
 //
 //   tensor_map_fits(...)          true if the engine can take such a tensor
 //   make_tensor_map(...)          makes the map, on the host; says why it failed
 //
 //   tma_load(shared, map, bar, {c0, c1, c2, c3})
 //                     starts to copy the box whose first element has these coordinates;
-//                     elements outside of the tensor become zeros. Its bytes, all rows * 128
-//                     of them, count on `bar` when they have arrived
-//   tma_load_once(...)  tma_load() of data that nobody reads again: it leaves the L2 cache first
+//                     elements outside of the tensor become zeros. When they have arrived,
+//                     `bar` counts rows * 128 bytes, including the zeros
+//   tma_load_once(...)  tma_load() for data that is not read again: the L2 cache evicts it first
 //   tma_store(map, shared, {c0, c1, c2, c3})
 //                     copies in the other direction. Elements outside of the tensor are not
-//                     written if its rows are whole 16-byte chunks; of a last chunk all 16
-//                     bytes are written
-//   bulk_commit()     closes a group of this thread's stores
+//                     written, but a row's last chunk is always written whole: make rows whole
+//                     16-byte chunks
+//   bulk_commit()     makes a group of this thread's stores
 //   bulk_wait_read<N>()  returns when all but the N youngest groups have read their
 //                     shared memory, which may then be written again
 //   fence_proxy_async()  makes all earlier writes of this thread to shared memory visible to
-//                     later tma_store and wgmma: its own, and after a barrier those of others
-//   tma_prefetch(map) a hint
+//                     later tma_store and wgmma of this thread, and of others after a barrier
+//   tma_prefetch(map) a hint to load the map
 //
-// A row of a box is 128 bytes in shared memory; within each 1024 bytes, the number
-// of a 16-byte chunk in its row is XORed with that of the row: address a goes to
-// a ^ ((a >> 7 & 7) << 4). Boxes begin at multiples of 1024.
+// A row of a box is 128 bytes in shared memory. Within each 1024 bytes, a chunk's position in its row is its
+// number XORed with the number of the row: address a goes to a ^ ((a >> 7 & 7) << 4). Boxes begin at multiples
+// of 1024 bytes.
 //
 //   mbarrier_expect(full, 64 * 128);
 //   tma_load(tile, map, full, {column, position, head, batch});
@@ -55,14 +55,14 @@ struct Coordinates {
   int32_t at[4];
 };
 
-// A tensor of 16-bit elements for a map; strides in elements, dimension 0 is dense.
+// A tensor of 16-bit elements for a map. Strides are in elements; the stride of dimension 0 is 1.
 struct TensorView {
   void* base;
   int64_t dim[4];
-  int64_t stride[3];  // of dimensions 1 to 3; not read where there is one element
+  int64_t stride[3];  // of dimensions 1 to 3; not read for a dimension of one element
 };
 
-// The stride of a dimension with one element may be anything, so it is replaced.
+// The stride in bytes for the map. A dimension of one element may have any stride, so a legal one replaces it.
 inline int64_t map_stride_bytes(const TensorView& view, int d) {
   return view.dim[d] > 1 ? view.stride[d - 1] * 2 : (view.dim[0] * 2 + 15) / 16 * 16;
 }
@@ -80,7 +80,7 @@ inline bool tensor_map_fits(const TensorView& view) {
   return true;
 }
 
-// `rows` of a box: 1 to 256. On failure a sentence is in reason.
+// `rows` of a box: 1 to 256. On failure `reason` says why.
 template <class T>
 inline bool make_tensor_map(TensorMap* map, const TensorView& view, int rows, char* reason,
                             size_t reason_size) {
@@ -89,7 +89,7 @@ inline bool make_tensor_map(TensorMap* map, const TensorView& view, int rows, ch
     return false;
   }
 #ifdef __CUDACC__
-  // By way of the runtime, so that nothing is linked with the driver's library.
+  // The runtime finds the driver's function, so that the library need not be linked with libcuda.
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result;
   const cudaError_t error =

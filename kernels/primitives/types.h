@@ -1,13 +1,12 @@
 // 16-bit floats in memory, and their conversions.
 //
-// F16 and BF16 hold bits and have no arithmetic: kernels compute in fp32. From
-// fp32 they round to nearest, ties to even; what is too large becomes infinity,
-// and a NaN stays a NaN (which NaN is not said).
+// F16 and BF16 hold bits and have no arithmetic: kernels compute in fp32. Conversions from fp32 round to
+// nearest, ties to even. A value that is too large becomes infinity, and a NaN becomes some NaN.
 //
 //   F16 h = from_float<F16>(0.1f);
 //   float f = to_float(h);
 //   uint32_t word = pack2<BF16>(lo, hi);  // lo in bits 0-15
-//   uint32_t least = min2<BF16>(word, other);  // of each half; a NaN gives way to a number
+//   uint32_t least = min2<BF16>(word, other);  // of each half; of a NaN and a number, the number
 #pragma once
 
 #include "kernels/primitives/platform.h"
@@ -94,8 +93,8 @@ inline float to_float(BF16 value) { return __builtin_bit_cast(float, static_cast
 template <class T>
 T from_float(float value);
 
-// As on the device, every NaN becomes this one: what it was made of is not
-// taken for something that was never written.
+// As on the device, every NaN becomes this one. So the pattern of an fp32 NaN never turns into the 16-bit
+// pattern that marks memory as not written.
 inline constexpr uint16_t kNan16 = 0x7FFF;
 
 template <>

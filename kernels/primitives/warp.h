@@ -2,17 +2,17 @@
 // of the warp must call, with the same template arguments, from the same place.
 //
 //   lane_id, warp_id       of the calling thread
-//   shfl(v, lane)          the value that `lane` passed; lane is taken modulo 32
+//   shfl(v, lane)          the value that lane % 32 passed
 //   shfl_xor(v, mask)      the value of lane_id() ^ mask
 //   syncwarp()             waits for all lanes, and makes earlier writes to shared memory visible
 //   ballot(p)              bit l is set where lane l passed true
 //   warp_max, warp_sum     over 32 lanes
 //   quad_max, quad_sum     over the four lanes 4q..4q+3, which share a row of an
 //                          mma accumulator; N values in one call, in place
-//   quad_max_nan           the same maximum, but NaN where one of the four is
+//   quad_max_nan           the same maximum, but NaN if one of the four is NaN
 //
-// A reduction gives all its lanes the same bits: sums pair neighbours first (a
-// butterfly), so that every lane adds the same numbers in the same order.
+// A reduction gives all its lanes the same bits: a sum is a butterfly that pairs neighbours first, and so adds
+// the same pairs in every lane.
 //
 //   float row_max[2] = {...};
 //   quad_max(row_max);
@@ -25,7 +25,7 @@ namespace attn {
 
 #ifdef __CUDACC__
 
-// Computed from threadIdx and blockDim alone, so that the compiler sees which values are uniform.
+// Computed from threadIdx and blockDim only, so that the compiler can tell which values are uniform.
 __device__ __forceinline__ int thread_id() {
   return static_cast<int>(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
 }
@@ -98,7 +98,7 @@ struct Shuffle {
     for (int lane = 0; lane < 32; ++lane) {
       if (!(meeting.members >> lane & 1)) continue;
       const int source = lanes[lane].source & 31;
-      // A lane that does not exist gives nothing; the caller keeps its own.
+      // If the source lane does not exist, the caller gets its own value.
       lanes[lane].result = lanes[meeting.members >> source & 1 ? source : lane].value;
     }
   }

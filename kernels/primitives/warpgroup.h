@@ -1,10 +1,10 @@
-// Warpgroups: four warps from a multiple of four, which wgmma and setmaxnreg
-// address as one (sm_90a).
+// Warpgroups: four consecutive warps, the first a multiple of four, on which wgmma and setmaxnreg operate
+// (sm_90a).
 //
 //   warpgroup_id()          of the calling thread
-//   elect_one()             true in one lane of the warp, whichever; all 32 call
-//   give_registers<N>()     the warpgroup keeps N registers a thread and gives the rest back
-//   take_registers<N>()     waits until it can have N registers a thread
+//   elect_one()             true in one lane of the warp; all 32 lanes call it
+//   give_registers<N>()     the warpgroup keeps N registers per thread and gives the rest back
+//   take_registers<N>()     waits until the warpgroup can have N registers per thread
 //   kHasWarpgroups          true if this compilation has these functions. If not, a kernel
 //                           that uses them must be empty
 //   device_has_warpgroups() on the host: true if the current device has them
@@ -66,7 +66,7 @@ __device__ __forceinline__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
 }
 
-// The same in all threads of a warp, and known to the compiler to be.
+// The shuffle tells the compiler that the value is the same in all threads of a warp.
 __device__ __forceinline__ int warpgroup_id() { return __shfl_sync(0xffffffffu, thread_id() / kWarpgroup, 0); }
 
 #else

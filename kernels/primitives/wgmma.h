@@ -1,32 +1,30 @@
-// Products of a warpgroup: 64 rows, operands read from shared memory by the tensor
-// core itself, fp32 accumulators in registers (sm_90a). All 128 threads must call.
+// Products of a warpgroup (sm_90a): 64 rows, fp32 accumulators in registers, and operands that the tensor core
+// reads from shared memory. All 128 threads must call.
 //
-//   wgmma_fence()      before the first product of a batch: registers written so far
-//                      (accumulators, A fragments) are seen by it
+//   wgmma_fence()      call it before the first product of a batch, which then sees all
+//                      registers written so far (accumulators, A fragments)
 //   wgmma_ss<T>(d, a, b, accumulate)   D(64xN) = A(64x16) B(Nx16)^T + (accumulate ? D : 0)
 //   wgmma_rs<T>(d, a, b, accumulate)   D(64xN) = A(64x16) B(16xN)   + (accumulate ? D : 0)
 //   wgmma_commit()     closes a batch
 //   wgmma_wait<N>()    waits for all but the N youngest batches
-//   wgmma_pin(d)       the compiler may not move uses of d across this: beside every
-//                      fence and wait that d is meant by
+//   wgmma_pin(d)       the compiler may not move uses of d across this. Call it at every
+//                      fence and wait that concerns d
 //
-// Products run on while the threads do: until the wait, D and register operands may
-// neither be read nor written, and shared operands not be written. Products on one D
-// follow one another in order.
+// Products are asynchronous. Until the wait, do not read or write D and register operands, and do not write
+// shared operands. Products with the same D run in order.
 //
-// Registers: warp w of the warpgroup owns rows 16w..16w+15, as a C fragment of
-// mma16816 has them (matrix.h): float d[N / 8][4], tile n holding columns 8n..8n+7;
-// so a row of them turns into A fragments a[4] without an exchange. N is 64, 80, 128, 256.
+// Registers: warp w of the warpgroup owns rows 16w..16w+15 in the layout of C fragments of mma16816 (matrix.h):
+// float d[N / 8][4], tile n holding columns 8n..8n+7. So they turn into A fragments a[4] without an exchange. N
+// is 64, 80, 96, 128 or 256.
 //
-// Shared memory: tiles as tma_load makes them, panels of 64 columns.
+// Shared memory: tiles in the layout of tma_load, in panels of 64 columns.
 //
 //   PanelTile<T, kRows, D>   kRows rows of D columns, D / 64 panels one after the other
-//   wgmma_abt(s, q, row, k)  S(64xN) = Q[row..row+64) K^T, over all columns; a whole batch
-//                            short of fence and commit
-//   wgmma_pv(o, p, v)        O(64xD) += P(64xN) V
+//   wgmma_abt(s, q, row, k)  S(64xN) = Q[row..row+64) K^T over all columns: a whole batch, but
+//                            without fence and commit
+//   wgmma_pv(o, p, v)        O(64xD) += P(64xN) V, likewise
 //
-// The order of summation within a product of 16 is the hardware's; products follow
-// one another, k ascending.
+// The hardware decides the order of summation within a product of 16; the products are added with k ascending.
 #pragma once
 
 #include "kernels/primitives/tma.h"
@@ -35,7 +33,7 @@ namespace attn {
 
 #ifdef __CUDACC__
 
-// An operand in shared memory, 128-byte swizzled, as the hardware's descriptor has it.
+// The hardware's descriptor of an operand in shared memory with 128-byte swizzle.
 struct WgmmaOperand {
   uint64_t bits;
 
@@ -132,10 +130,10 @@ struct PanelTile {
   static constexpr int kPanelElements = kRows * kBoxColumns;
   static constexpr uint32_t kPanelBytes = kPanelElements * sizeof(T), kBytes = kPanelBytes * (D / kBoxColumns);
 
-  T* base;  // a multiple of 1024
+  T* base;  // aligned to 1024 bytes
 
   __device__ __forceinline__ T* panel(int n) const { return base + n * kPanelElements; }
-  // Element (row, column), column a multiple of 8.
+  // The address of element (row, column); column is a multiple of 8.
   __device__ __forceinline__ T* at(int row, int column) const {
     return panel(column / 64) + row * 64 + ((column / 8 ^ row) % 8) * 8;
   }

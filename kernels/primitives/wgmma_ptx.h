@@ -1,5 +1,5 @@
-// The wordings of wgmma.h's products for PTX, which wants each register by its
-// name: one block a width. Included by wgmma.h alone; its macros end with this file.
+// The PTX of wgmma.h's products, one block for each width, because PTX needs each register as an operand of its
+// own. Only wgmma.h includes this file, which undefines its macros at the end.
 #pragma once
 
 namespace attn {
@@ -33,7 +33,7 @@ __device__ void wgmma_rs(float (&d)[M][4], const uint32_t (&a)[4], WgmmaOperand 
   "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define ATTN_N256 ATTN_N128 ", " ATTN_N256_REST
 
-// P..: the numbers of the operands after D.
+// P0, P1, ...: the numbers of the asm operands after D.
 #define ATTN_SS(T, TYPE, N, NAMES, P0, P1, P2, ...)                                                       \
   template <>                                                                                             \
   __device__ __forceinline__ void wgmma_ss<T, N / 8>(float(&d)[N / 8][4], WgmmaOperand a, WgmmaOperand b, \

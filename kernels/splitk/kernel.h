@@ -1,5 +1,5 @@
-// The device side of Split-K: the partial kernel, with a block for each (query tile, split), and the reduction,
-// with a warp for each row.
+// The kernels of Split-K's general path: the partial kernel, with one block for each query tile and split, and
+// the reduction, with one warp for each row.
 #pragma once
 
 #include "kernels/forward/split_params.h"
@@ -7,7 +7,8 @@
 
 namespace attn {
 
-// A split that holds no key the row may see leaves 0 and -inf.
+// Stores the partial results of a warp's rows in the workspace. If a row sees no key of the split, they are 0
+// and -inf.
 template <int DV>
 __device__ void store_partial(const ForwardParams& p, const SplitParams& split, const BlockRows& block,
                               int64_t s, WarpPlace place, RowState<DV>& state) {
@@ -29,11 +30,12 @@ __device__ void store_partial(const ForwardParams& p, const SplitParams& split, 
   });
 }
 
-// Blocks are numbered query tile fastest, then split, then head group, then batch.
+// What a block computes. The number of a block runs over query tiles fastest, then splits, then groups of
+// `packed` heads, then batch entries.
 struct SplitBlock {
   BlockRows rows;
   int64_t split;
-  TileSpan tiles;  // of this split that hold a key which some row may see
+  TileSpan tiles;  // the tiles of this split with a key that some row may see
 };
 
 template <class Shape>
@@ -55,13 +57,13 @@ __device__ SplitBlock this_block(const ForwardParams& p, const SplitParams& spli
   return {block, s, tiles};
 }
 
-// `direct`: there is one split, and its result is the result.
+// `direct`: there is one split, which goes to O and LSE.
 template <class Shape>
 __global__ void __launch_bounds__(Shape::kThreads)
     splitk_partial_kernel(const __grid_constant__ ForwardParams p, const __grid_constant__ SplitParams split,
                           int64_t q_tiles, bool direct) {
   const SplitBlock block = this_block<Shape>(p, split, q_tiles);
-  if (block.rows.empty()) return;  // the longest batch entry has more tiles
+  if (block.rows.empty()) return;  // a longer batch entry has this tile, but this entry does not
   RowState<Shape::kDim> state;
   attend<Shape>(p, block.rows, block.tiles, state);
   if (direct) {
@@ -73,8 +75,8 @@ __global__ void __launch_bounds__(Shape::kThreads)
 
 inline constexpr int kReduceWarps = 4;
 
-// O = sum_s w_s O_s / sum_s w_s with w_s = exp(LSE_s - max LSE). Each O_s is normalised already, so only its
-// weight multiplies it. A sink is one more split, whose O is 0.
+// Merges splits: O = sum_s w_s O_s / sum_s w_s with w_s = exp(LSE_s - max LSE). Each O_s is already normalised
+// by its own sum. A sink is one more split, whose O is 0.
 template <class T>
 __global__ void __launch_bounds__(kReduceWarps * 32)
     splitk_reduce_kernel(const __grid_constant__ ForwardParams p, const __grid_constant__ SplitParams split) {

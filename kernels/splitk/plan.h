@@ -1,5 +1,5 @@
-// Split-K: the keys are divided among blocks and the parts merged by their LSE.
-// Plan, run and stages, on one path or two.
+// Split-K: the keys are divided among blocks, and the partial results are merged by their LSE. Here are plan(),
+// run() and the stages, for a library with the general path, the decode path of hopper/, or both.
 #pragma once
 
 #include <algorithm>
@@ -16,25 +16,25 @@ namespace attn {
 
 // The paths of Split-K that a library has.
 struct SplitkPaths {
-  bool decode;   // hopper/, if it takes the problem
+  bool decode;   // hopper/, for the problems that it takes
   bool general;  // the path for sm_80, for all other problems; without it they are refused
-  bool pretend;  // decode assumes sm_90a and variant 0, whatever env says: for the executor
+  bool pretend;  // for the executor: decode assumes sm_90a and variant 0, whatever env says
 };
 
 namespace splitk {
 
 inline constexpr int64_t kMaxSplits = 65535;
-// Wider heads take the path of wide/.
+// Heads with more columns take the path of wide/.
 inline constexpr int64_t kUsualDim = 256;
 
-// Everything that plan() decides. Each stage decides it again from the same arguments: decide() writes all of
-// it, or refuses.
+// Everything that plan() decides. Each stage calls decide() again with the same arguments; it fills in all
+// members or refuses.
 struct Decision {
   int decode;          // hopper/'s choice, or -1
-  bool scored;         // for hopper/: there is a cap or a bias
+  bool scored;         // for hopper/: the mode is ScoreMode::kGeneral
   int64_t own_splits;  // for hopper/: the number of splits that it would choose
-  bool wide;           // else: wide/, for heads of more than 256 columns
-  size_t shape;        // else: the index into kSplitkShapes
+  bool wide;           // if decode is -1: wide/ takes it, because heads have more than 256 columns
+  size_t shape;        // if neither hopper/ nor wide/: the index into kSplitkShapes
   int64_t tile_q, tile_k;
   int dim;
   int packed;
@@ -43,10 +43,10 @@ struct Decision {
   uint64_t lse_offset, workspace;
 };
 
-// The fewest splits whose last wave of blocks is nearly as full as the best
-// choice's: with `blocks` blocks a split, waves = blocks * splits / SMs, and a
-// wave costs the same whether full or not. More blocks than 80 % of the SMs, or
-// few KV tiles, and splitting only adds work.
+// The fewest splits whose waves of blocks are on average nearly as full as those of the best choice. With
+// `blocks` blocks per split there are blocks * splits / SMs waves, and a partly filled last wave costs as much
+// as a full one. If the blocks of one split fill 80 % of the SMs, or there are few KV tiles, splitting only
+// adds work.
 inline int64_t choose_splits(int64_t blocks, int64_t kv_tiles, int64_t sm_count) {
   sm_count = std::max<int64_t>(sm_count, 1);
   if (blocks * 5 >= sm_count * 4 || kv_tiles <= 4) return 1;
@@ -63,7 +63,7 @@ inline int64_t choose_splits(int64_t blocks, int64_t kv_tiles, int64_t sm_count)
   return 1;
 }
 
-// The path of wide heads, if the problem is one for it.
+// Decides for the path of wide heads, or refuses the problem.
 inline Refusal decide_wide(const Call& call, Decision* d) {
   const attn_problem& problem = call.problem;
   if (problem.kv_dtype != 0)
@@ -73,7 +73,7 @@ inline Refusal decide_wide(const Call& call, Decision* d) {
                                   " of Q and K and " + std::to_string(WideSpec::kDimV) + " of V, not " +
                                   std::to_string(problem.dim_qk) + " and " + std::to_string(problem.dim_v)};
   }
-  // One shape serves all variants, which are those of the other paths.
+  // All variants have the same shape. Which variants exist is decided by the other paths.
   const int last_variant = std::ranges::max(kSplitkShapes, {}, &ShapeSpec::variant).variant;
   if (call.env.variant < 0 || call.env.variant > last_variant) {
     return {ATTN_INVALID, "variant " + std::to_string(call.env.variant) + " is not one of 0.." +
@@ -91,7 +91,7 @@ inline Refusal decide_wide(const Call& call, Decision* d) {
   return {};
 }
 
-// The path, its tiles, and the query heads that share one.
+// Decides the path, its tiles, and how many query heads share a tile.
 template <SplitkPaths kPaths>
 Refusal decide_path(const Call& call, Decision* d) {
   const attn_problem& problem = call.problem;
@@ -123,7 +123,7 @@ Refusal decide_path(const Call& call, Decision* d) {
     d->tile_k = kSplitkShapes[d->shape].tile_k;
     d->dim = kSplitkShapes[d->shape].dim;
   }
-  // Query heads of one KV head share a tile when one head alone would leave most of it empty.
+  // Query heads of one KV head share a tile if one head would fill at most half of it.
   d->packed = group > 1 && problem.seq_q * 2 <= d->tile_q ? static_cast<int>(group) : 1;
   return {};
 }
@@ -215,7 +215,7 @@ attn_status launch_partial(const Call& call, const Decision& d, bool direct) {
                                    : splitk_launch_partial<BF16>(d.shape, params, split, direct, &env);
 }
 
-// `close`: the launch comes right behind launch_partial().
+// `close`: the launch directly follows launch_partial().
 template <SplitkPaths kPaths>
 attn_status launch_reduce(const Call& call, const Decision& d, bool close) {
   const auto& [problem, tensors, env] = call;
@@ -265,7 +265,7 @@ inline attn_partials place_partials(const attn_problem& problem, const attn_plan
 
 }  // namespace splitk
 
-// The stages in the form of a plug-in (kernels/plug_in.h). A descriptor adds the name.
+// The kernel in the form of a plug-in (kernels/plug_in.h), without a name, which the descriptor adds.
 template <SplitkPaths kPaths>
 struct SplitkOn {
   static constexpr attn_backend kBackend = attn::kBackend;

@@ -5,8 +5,8 @@
 
 namespace attn {
 
-// Variant, columns, query rows and keys of a tile. Splits serve short queries:
-// 64 rows suffice.
+// {variant, columns, query rows of a tile, keys of a tile}. Splits are for problems with few queries, so 64
+// rows suffice.
 inline constexpr std::array kSplitkShapes = {
     ShapeSpec{1, 64, 64, 64},
     ShapeSpec{1, 128, 64, 64},

@@ -1,4 +1,5 @@
-// Split-K's descriptor: the decode path on an sm_90a, and else the general one.
+// Split-K's descriptor. On an sm_90a the decode path takes the problems that it can; the general path takes the
+// others.
 #include "kernels/forward/paths.h"
 #include "kernels/splitk/plan.h"
 

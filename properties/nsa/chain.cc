@@ -27,7 +27,7 @@ constexpr struct {
     {"combination", ATTN_FEATURE_NSA_COMBINE, ATTN_FEATURE_NSA_COMBINE},
 };
 
-// Fields that only some stages have.
+// Sets the fields of a problem that only some stages have.
 void set_stage(Stage stage, const Sizes& s, Problem& p) {
   switch (stage) {
     case Stage::kCompress:
@@ -58,7 +58,7 @@ void set_stage(Stage stage, const Sizes& s, Problem& p) {
   }
 }
 
-// The rows of all heads for these tokens: of a prefill by (head, token), of a decode by (entry, head).
+// The rows of all heads for these tokens, in a prefill by (head, token), in a decode by (entry, head).
 std::vector<float> of_queries(const std::vector<float>& x, int64_t heads, int64_t columns, const Sizes& s,
                               std::span<const int64_t> tokens, bool decode) {
   if (!decode) return x;
@@ -72,7 +72,7 @@ std::vector<float> of_queries(const std::vector<float>& x, int64_t heads, int64_
   return out;
 }
 
-// K or V, of which each entry of a decode has a copy.
+// K or V. In a decode each batch entry gets a copy.
 std::vector<float> of_keys(const std::vector<float>& x, std::span<const int64_t> tokens, bool decode) {
   std::vector<float> out;
   for (size_t n = 0; n < (decode ? tokens.size() : 1); ++n) out.insert(out.end(), x.begin(), x.end());

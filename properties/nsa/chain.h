@@ -1,5 +1,5 @@
-// Native sparse attention from end to end, on kernels of its stages. Each call is judged by its oracle at the
-// inputs that it got, so an error in one does not excuse another.
+// Runs native sparse attention from end to end on kernels of its stages. The oracle judges each call on the
+// inputs that the call got, so an error in one call does not excuse an error in the next.
 //
 //   K, V        compress -> K_cmp, V_cmp
 //   Q           attention over these (ATTN_FEATURE_KEY_STEP) -> O_1
@@ -39,14 +39,14 @@ struct ChainFailure {
   Stage stage;
   std::string message;  // one line for people
   Verdict verdict;
-  Case c;                          // its fills are like the call's numbers, not equal to them
-  std::vector<GivenInput> inputs;  // the call's numbers
+  Case c;                          // its fills only resemble the call's inputs
+  std::vector<GivenInput> inputs;  // the call's inputs
 };
 
-// The queries of all tokens in one call, from the first on; or a decode, with a batch entry for each query and
-// as many keys as that query's token comes after, itself included.
+// A prefill, in which one call has the queries of all tokens, or a decode, in which each query is a batch entry
+// with the keys of its own token and of all tokens before it.
 struct Pass {
-  std::string refused;  // why a kernel did not take its call, or it could not be judged; empty: all were judged
+  std::string refused;  // why a call was refused or could not be judged; empty if all calls were judged
   std::optional<ChainFailure> failure;
   std::array<GivenCall, kStages> calls;
   double worst = 0;  // the largest error/bound of a call
@@ -54,17 +54,21 @@ struct Pass {
   bool complete() const { return refused.empty() && !failure; }
 };
 
-// The problem of a stage in a pass: `tokens` are the tokens whose queries are asked, which is all of them in a
-// prefill.
+// The problem of a stage in a pass. `tokens` are the tokens whose queries attend; in a prefill these are all
+// tokens.
 Case case_of(Stage stage, const Sizes& sizes, std::span<const int64_t> tokens, bool decode);
 
 Pass run_pass(const Sizes& sizes, const Inputs& inputs, std::span<const int64_t> tokens, bool decode,
               const Kernels& kernels);
 
-// The sum over the heads of a group of what their queries' weights give to each chosen block, by the share of a
-// compressed block that lies in it: s_j = sum_h sum_i |[i d, i d + l) n [j l', (j + 1) l')| / d p_hi. Worked
-// out in double, of the compressed keys as they are; NaN for blocks that begin behind the query. By (batch
-// entry, KV head, query, block).
+// The scores from which blocks are chosen, indexed by (batch entry, KV head, query, block). The score of block
+// j is
+//
+//   s_j = sum_h sum_i |[i d, i d + l) n [j l', (j + 1) l')| / d p_hi
+//
+// Here h runs over the heads of the group, i over the compressed blocks, p_hi is the weight of block i in head
+// h, and n is the intersection of key ranges. Computed in double from the given compressed keys; NaN for blocks
+// that begin behind the query.
 std::vector<float> scores_of(const Sizes& sizes, const Problem& compressed, std::span<const float> q,
                              std::span<const float> k_cmp);
 

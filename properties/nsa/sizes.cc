@@ -18,7 +18,7 @@ int64_t pick(SplitMix64& random, std::initializer_list<int64_t> all) {
   return all.begin()[random.below(static_cast<int64_t>(all.size()))];
 }
 
-// A number of tokens at which something begins or ends, or any.
+// A number of tokens at or beside a border of a block or of the window, or any number.
 int64_t draw_tokens(SplitMix64& random, const Sizes& s, int64_t most) {
   const int64_t any = 1 + random.below(most), i = random.below(8);
   const int64_t border =

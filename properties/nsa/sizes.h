@@ -9,18 +9,19 @@
 
 namespace attnfuzz::nsa {
 
-// Tokens, heads and columns, and the blocks of the three branches. Numbers that a stage needs have the names of
-// kernels/attention.h.
+// Tokens, heads and columns, and the blocks of the three branches. Fields that a stage passes on have the names
+// of kernels/attention.h.
 struct Sizes {
   int32_t dtype = ATTN_F16;
   int64_t heads_q = 2, heads_kv = 1, dim = 16;
   int64_t tokens = 1;
-  int64_t key_step = 1, block_length = 1;  // of compressed blocks: d and l
-  int64_t block = 1;                       // of chosen blocks: l'
+  int64_t key_step = 1, block_length = 1;  // of compressed blocks: distance d and length l
+  int64_t block = 1;                       // keys of a chosen block (l')
   int64_t select = 2, select_first = 1, select_last = 1;
-  int64_t window = 1;  // keys that a query sees in the third branch, itself included
+  int64_t window = 1;  // keys that a query sees in the third branch, including its own
 
-  // Compressed blocks that the tokens have whole, and chosen blocks that they begin.
+  // The number of complete compressed blocks, and the number of chosen blocks, the last of which may be
+  // incomplete.
   int64_t compressed() const { return tokens < block_length ? 0 : (tokens - block_length) / key_step + 1; }
   int64_t blocks() const { return (tokens + block - 1) / block; }
 };
@@ -31,8 +32,9 @@ Sizes draw_sizes(uint64_t seed, int64_t most_tokens);
 // "S = 33, H = 4/2, D = 32, f16, blocks of 8 keys 4 apart, 3 (1 first, 1 last) of blocks of 8, window 16"
 std::string describe(const Sizes& sizes);
 
-// Numbers of the format, dense: Q, K and V by (head, token, column), gates by (head, token, branch). Rows and
-// heads all differ. Gates add up to about 1; some are 0, and some rows have one branch alone.
+// Dense inputs, exact in the format: Q, K and V by (head, token, column), gates by (head, token, branch). All
+// rows and all heads differ. The gates of a row add up to about 1. Some are 0, and some rows have a gate for
+// one branch only.
 struct Inputs {
   std::vector<float> q, k, v, gates;
 };

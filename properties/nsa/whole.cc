@@ -15,7 +15,7 @@ using enum TensorId;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// An exact number and what a result is off by at most.
+// An exact number, and a bound of a result's error.
 struct Known {
   double value, off;
 };
@@ -26,12 +26,13 @@ Known known(const Expected& due, int64_t at) {
   return {due.exact.empty() ? due.value[n] : due.exact[n], due.allowance(at)};
 }
 
-// O_1 of one query in exact arithmetic, of the exact compressed keys.
+// O_1 of a query in (nearly) exact arithmetic, from the exact compressed keys, with a bound of the error that
+// the kernel's compressed keys cause.
 class OverCompressed {
  public:
   OverCompressed(const Problem& p, const Expected& k, const Expected& v) : p_(p), k_(k), v_(v) {}
 
-  // `rows`: the first of the KV head's rows; the query sees `count` of them.
+  // `rows`: the first row of the KV head. The query sees `count` rows from there.
   std::vector<Known> row(const float* q, int64_t rows, int64_t count) {
     std::vector<Known> o(static_cast<size_t>(p_.dim_v));
     if (count == 0) return o;
@@ -115,7 +116,7 @@ Whole whole_of(const Sizes& s, const Inputs& in, std::span<const int64_t> tokens
         due += gate * side.value;
         if (gate != 0) bound += std::abs(gate) * side.off;
       }
-      bound += 1e-12 * std::abs(due);  // of the double arithmetic here
+      bound += 1e-12 * std::abs(due);  // for this file's own rounding in double
       const double off = std::abs(got[static_cast<size_t>(at)] - due), ratio = off == 0 ? 0 : off / bound;
       whole.due.push_back(due), whole.bound.push_back(bound);
       ++(std::isfinite(bound) ? whole.judged : whole.open);

@@ -11,7 +11,7 @@
 namespace attnfuzz {
 namespace {
 
-// Finds arrays of an output whose length does not follow from its rows and columns.
+// Names arrays of an output whose length does not match its rows and columns; empty if all match.
 std::string wrong_length(const Output& output, const Expected& due) {
   const bool integers = output.kind != OutputKind::kBounded;
   const size_t elements = integers ? due.rule.size() : due.value.size();
@@ -61,7 +61,7 @@ std::vector<const Operation*> operations_for(uint64_t problem_features, uint64_t
 }
 
 void make_call(const Operation& operation, Case& c, uint64_t kernel_features) {
-  // Values planted in K and V are in their format, so that they change with it.
+  // Before shape(): values planted in K and V are bits in the format of K and V, which this changes.
   if ((operation.known.bits & ATTN_FEATURE_KV8) == 0) set_kv8(c, std::nullopt);
   if ((operation.known.bits & ATTN_FEATURE_KEY_STEP) == 0) give_up_key_blocks(c);
   if (operation.shape != nullptr) operation.shape(c, kernel_features);

@@ -36,9 +36,9 @@ struct Output {
   TensorId tensor;
   OutputKind kind = OutputKind::kBounded;
   bool logarithm = false;  // see Expected::logarithm
-  bool optional = false;   // a caller may leave it out; every other output must be there
+  bool optional = false;   // a caller may leave it out; all other outputs are required
   double dead = 0;         // the value of a row that sees no key, unless the plan declares another one
-  // For kAdmissible: why the integers of a row are no right choice, in a sentence without a subject ("names
+  // For kAdmissible: why the integers of a row are not a right choice, in a sentence without a subject ("names
   // block 3 twice"); empty if they are right.
   std::string (*objection)(const Reference& due, int64_t row, std::span<const int64_t> got) = nullptr;
 };
@@ -50,9 +50,9 @@ struct Operation {
   std::span<const TensorId> inputs;
   // The first output is the main one: pictures and searches for a fault begin with it.
   std::span<const Output> outputs;
-  // Computes what the outputs must be, from inputs in host memory; a state among them is as before the call.
-  // The reference has an Expected for each of `outputs`, in that order. `sample`: fewer rows suffice;
-  // Reference::sampled says how many there are. `exact`: see attnfuzz::evaluate().
+  // Computes what the outputs must be, from inputs in host memory. A state among the inputs has its content
+  // from before the call. The reference has an Expected for each of `outputs`, in that order. With `sample` it
+  // may have fewer rows; Reference::sampled says how many. `exact`: see attnfuzz::evaluate().
   Reference (*evaluate)(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                         const Calibration& calibration, RowSample sample, bool exact);
   // The kinds of problem that evaluate() knows. Others are refused before anything runs.
@@ -81,13 +81,14 @@ const Operation& operation_of(uint64_t features);
 // True if a kernel with these features has the operation: its bit, or for the forward pass no
 // ATTN_FEATURE_NO_FORWARD.
 bool kernel_has(const Operation& operation, uint64_t kernel_features);
-// The operation of a drawn problem that a kernel with these features is given: the problem's own if the kernel
-// has it, else one that the kernel has, by `dice` if it has several; nullptr if it has none.
+// The operation that a drawn problem becomes for a kernel with these features: the problem's own operation if
+// the kernel has it, else one that the kernel has, chosen by `dice` if there are several; nullptr if there is
+// none.
 const Operation* operation_for(uint64_t problem_features, uint64_t kernel_features, uint64_t dice = 0);
 // All operations that operation_for() may give, whatever the dice; empty if the kernel has none.
 std::vector<const Operation*> operations_for(uint64_t problem_features, uint64_t kernel_features);
-// Turns a drawn case into a call of the operation. It removes features that the operation does not know and
-// that other fields depend on, as K and V of 8 bits or keys that stand for blocks, and calls Operation::shape().
+// Turns a drawn case into a call of the operation. Removes features that the operation does not know and on
+// which other fields depend, such as 8-bit K and V or keys that stand for blocks, and calls Operation::shape().
 void make_call(const Operation& operation, Case& c, uint64_t kernel_features);
 // All operations, in the order of CMakeLists.txt. forward is the first.
 std::span<const Operation* const> all_operations();
@@ -95,8 +96,8 @@ std::span<const Operation* const> all_operations();
 // "O", "LSE": an output in the text of a message.
 std::string title_of(TensorId tensor);
 
-// Why `due` is no reference of the operation: an output is missing, is one too many, is of another kind, or
-// has arrays of another length. Empty: it is a reference, and every element may be asked for its rule.
+// Why `due` is not a valid reference of the operation: an output is missing, one too many, of another kind, or
+// has arrays of another length. Empty if it is valid, so that the rule of every element can be read.
 std::string not_of(const Operation& operation, const Reference& due);
 
 }  // namespace attnfuzz

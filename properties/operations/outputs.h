@@ -1,4 +1,4 @@
-// The outputs of a call: rows x columns of each, dense, in the order of its TensorSpec.
+// The outputs of a call, each as dense rows x columns in the order of its TensorSpec.
 //
 // An output of numbers is read as floats, an output of integers as integers, and a state as the bits of its elements
 // (read_as_integers()). An output that the call does not have is empty.

@@ -1,4 +1,5 @@
-// Random choices of Operation::shape(), which is given a drawn case and no random numbers: they follow from the case.
+// Random choices for Operation::shape(). It gets a drawn case but no random generator, so the choices derive
+// from the case.
 #pragma once
 
 #include "base/random.h"

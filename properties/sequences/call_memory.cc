@@ -9,7 +9,7 @@ namespace attnfuzz::sequences {
 
 namespace {
 
-// Whole words: arrays and slots begin and end at multiples of kRedzone.
+// Fills with whole words of poison, because arrays and slots begin and end at multiples of kRedzone.
 void poison(std::span<std::byte> bytes) {
   for (size_t n = 0; n < bytes.size(); n += sizeof kInputRedzone)
     std::memcpy(&bytes[n], &kInputRedzone, sizeof kInputRedzone);

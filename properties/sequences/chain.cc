@@ -30,7 +30,7 @@ class ChainReduction {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // A failure in the second session of a relation is one of a session behind another one.
+  // If the second session of a relation failed, the chain to reduce is that session after the first one.
   static Chain by_itself(const Chain& all, const SessionResult& failed) {
     Chain chain = all;
     const auto second = failed.second ? related(all.last) : std::nullopt;
@@ -52,7 +52,8 @@ class ChainReduction {
     return best_.again = true;
   }
 
-  // The last sessions before the failure, more of them each time. Also when there is no time to reduce.
+  // Makes the failure happen again with the last 0, 1, 2, 4, ... sessions before it. Does so even if there is
+  // no time to reduce.
   void again() {
     for (size_t n = 0;; n = n == 0 ? 1 : n * 2) {
       const size_t kept = std::min(n, all_.before.size());
@@ -84,7 +85,7 @@ class ChainReduction {
     keep(reduce_session(place, best_.result, check_at(chain, place), left()), chain, place);
   }
 
-  // Judges the chain with other sessions in this place of it.
+  // Judges the chain with a given session in this place of it.
   CheckSession check_at(Chain& chain, Session& place) const {
     return [this, &chain, &place](const Session& session) {
       place = session;

@@ -1,11 +1,11 @@
-// Finds what a failure needs that came in a process which had run other sessions before.
+// A session failed in a process that had run other sessions before. Finds which of these the failure needs.
 //
 //   auto small = reduce_chain({session, before}, failed, [&](const Chain& c) { return check_chain(c, targets); }, 60);
-//   if (!small.again) ...               // it did not fail again: the chain is as it was given
-//   if (small.chain.before.empty()) ... // the session fails by itself, in a new process
+//   if (!small.again) ...               // it did not fail again; small.chain is the given chain
+//   if (small.chain.before.empty()) ... // the session fails alone, in a new process
 //
-// The session is tried by itself first, then behind the last one, two, four of those before it. Of these the ones that
-// are not needed are dropped, and then each session that is left is reduced (reduce.h).
+// The session is first tried alone, then after the last one, two, four, ... sessions before it. Sessions that
+// are not needed are dropped, and then each remaining session is reduced (reduce.h).
 #pragma once
 
 #include <functional>
@@ -18,10 +18,10 @@ struct ReducedChain {
   Chain chain;
   SessionResult result;
   int evaluations = 0;
-  bool again = false;  // it has failed again in new processes
+  bool again = false;  // the failure occurred again in new processes
 
   size_t steps() const;   // of all sessions
-  int64_t pages() const;  // the most that one of them uses
+  int64_t pages() const;  // the maximum over the sessions
 };
 
 // Runs a chain in new processes.

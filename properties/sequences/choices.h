@@ -20,8 +20,8 @@ class SeededRng final : public Rng {
   SplitMix64 random_;
 };
 
-// Each choice is the next 4 bytes. Behind the last byte a generator goes on that all of them seed, so that few bytes
-// make a whole session.
+// Each choice consumes 4 bytes. After the last byte, choices come from a generator that all bytes seed, so that
+// a few bytes are enough for a whole session.
 class BytesRng final : public Rng {
  public:
   explicit BytesRng(std::string_view bytes) : left_(bytes), rest_(text_hash(bytes)) {}

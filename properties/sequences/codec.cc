@@ -18,7 +18,7 @@ struct Wrong {
   std::string message;
 };
 
-// Reads an object field by field, and refuses what is left.
+// Reads an object field by field, and refuses the fields that nobody has read.
 class Reader {
  public:
   Reader(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
@@ -53,7 +53,7 @@ class Reader {
     if (at == names.end()) throw Wrong{where_ + ": '" + name + "' is no word that is known: " + printable(given, 40)};
     to = static_cast<Enum>(at - names.begin());
   }
-  // An array; nullptr if it is not there.
+  // The array of this name; nullptr if there is none.
   const Json* list(const char* name, size_t most) {
     const Json* value = find(name);
     if (value != nullptr && (!value->is_array() || value->size() > most))
@@ -88,7 +88,7 @@ class Reader {
 constexpr const char* kDtypes[] = {"f16", "bf16"};
 constexpr const char* kWidths[] = {"index_64", "index_32"};
 
-// The whole numbers of a setup and of a step, by name.
+// The integer fields of a setup and of a step, by name.
 constexpr std::pair<const char*, int64_t Setup::*> kSizes[] = {
     {"heads_q", &Setup::heads_q},   {"heads_kv", &Setup::heads_kv},   {"dim_qk", &Setup::dim_qk},
     {"dim_v", &Setup::dim_v},       {"page_size", &Setup::page_size}, {"pages", &Setup::pages},
@@ -129,7 +129,7 @@ Step step_of(const Json& json, size_t n) {
   return step;
 }
 
-// The fields that a session has in a file, whether it is the last one or one before it.
+// Reads the fields of a session. They are the same for the last session of a file and for those before it.
 Session session_of(Reader& in) {
   Session session;
   if (const Json* setup = in.find("setup")) session.setup = setup_of(*setup);

@@ -1,4 +1,4 @@
-// Sessions as JSON, in a form of their own: files end in .calls.json.
+// Reads and writes sessions as JSON. The files end in .calls.json.
 //
 //   write_file(path, encode({session, before}, found));
 //   auto read = decode_session(file_text(path));       // SessionFile, or DecodeError
@@ -18,12 +18,12 @@
 namespace attnfuzz::sequences {
 
 inline constexpr int kSessionVersion = 1;
-inline constexpr size_t kMostBefore = 128;  // sessions of a file before its last one
+inline constexpr size_t kMostBefore = 128;  // the most sessions of a file before its last one
 
 // How a session was found. A replay does not use it: the command names the kernels.
 struct FoundSession {
   std::vector<std::string> kernels;  // names or paths, as they were given
-  std::string kind, message;         // empty: it did not fail
+  std::string kind, message;         // of the failure; empty if the session did not fail
   bool operator==(const FoundSession&) const = default;
 };
 
@@ -33,9 +33,9 @@ struct SessionFile {
 };
 
 std::string encode(const Chain& chain, const FoundSession& found = {});
-// Never throws, whatever the bytes.
+// Never throws, whatever the text.
 std::variant<SessionFile, DecodeError> decode_session(std::string_view text);
-// True if the text is a file of this form, of whatever version.
+// True if the text is a session file of any version.
 bool holds_session(std::string_view text);
 
 }  // namespace attnfuzz::sequences

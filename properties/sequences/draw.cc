@@ -8,7 +8,7 @@
 namespace attnfuzz::sequences {
 namespace {
 
-constexpr int64_t kEntries = 4;  // of a drawn session
+constexpr int64_t kEntries = 4;  // the most sequences of a drawn session
 
 Setup draw_setup(Rng& rng, uint64_t features) {
   Setup s;
@@ -20,7 +20,7 @@ Setup draw_setup(Rng& rng, uint64_t features) {
   s.page_size = rng.weighted<int64_t>({{40, 16}, {15, 1}, {15, 4}, {10, 32}, {20, rng.range(2, 24)}});
   s.capacity = s.page_size * rng.range(1, 4) + (rng.percent(50) ? 0 : rng.range(0, s.page_size));
   s.beyond = rng.weighted<int64_t>({{60, 0}, {40, rng.range(1, 3)}});
-  // Enough for all, also if nothing is shared, and for copies.
+  // Enough pages for all sequences even if they share none, and for copies.
   s.pages = kEntries * (s.pages_per_entry() + 1) + rng.range(0, 3);
   if ((features & ATTN_FEATURE_INDEX32) != 0 && rng.percent(50)) s.index_dtype = ATTN_INDEX_32;
   s.slots_first = rng.percent(50);
@@ -38,7 +38,7 @@ int64_t draw_tokens(Rng& rng, const Setup& s) {
                                 {10, s.capacity + rng.range(-1, 2)}});
 }
 
-// Entries that are there, in order from a random one on.
+// At most `most` live sequences, in order from a random one on.
 std::vector<int64_t> some_live(Rng& rng, const Model& model, int64_t most) {
   std::vector<int64_t> live;
   const int64_t first = rng.range(0, kEntries - 1);
@@ -49,14 +49,14 @@ std::vector<int64_t> some_live(Rng& rng, const Model& model, int64_t most) {
   return live;
 }
 
-// A sequence that is not there has no key.
+// Sometimes adds an entry without a live sequence. It has no key.
 void add_absent(Rng& rng, const Model& model, std::vector<int64_t>& entries) {
   const int64_t entry = rng.range(0, kEntries - 1);
   if (!model.live(entry)) entries.push_back(entry);
 }
 
-// Gives some appends and attends packed rows, and some attends two calls. Nothing is drawn for what kernels do not
-// take.
+// Gives some appends and attends packed rows, and splits some attends into two calls, if the kernels' features
+// allow it.
 void draw_form(Rng& rng, const Setup& setup, uint64_t features, Step& step) {
   if ((features & ATTN_FEATURE_RAGGED) != 0 && rng.percent(25)) {
     for (size_t e = 0; e < step.entries.size(); ++e)
@@ -131,7 +131,7 @@ Session draw_session(Rng& rng, uint64_t features) {
   s.setup = draw_setup(rng, features);
   Model model(s.setup);
   const int64_t due = rng.range(6, 24);
-  // Most tries for the first step fail: only `new` is legal on an empty cache.
+  // Many tries are needed for the first step, because only `new` is legal on an empty cache.
   for (int tries = 0; tries < 400 && static_cast<int64_t>(s.steps.size()) < due; ++tries) {
     const Step step = draw_step(rng, s.setup, model, features, s.steps);
     if (!replays_a_call(s.steps, step)) continue;

@@ -1,4 +1,4 @@
-// Draws sessions: a short life of a few sequences, each step legal.
+// Draws sessions: a few sequences with a few steps each, every step legal.
 //
 //   Session s = draw_session(seed, common_features(targets));   // equal seeds and features give equal sessions
 #pragma once
@@ -10,7 +10,8 @@
 
 namespace attnfuzz::sequences {
 
-// `features`: what all kernels take, as attn_kernel.features. ATTN_FEATURE_MERGE: some attends are made in two calls.
+// `features`: the bits of attn_kernel.features that all kernels have. With ATTN_FEATURE_MERGE some attends are
+// split into two calls.
 Session draw_session(uint64_t seed, uint64_t features);
 Session draw_session(Rng& rng, uint64_t features);
 

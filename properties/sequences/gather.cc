@@ -7,10 +7,10 @@
 namespace attnfuzz::sequences {
 namespace {
 
-// No token has this number: those of queries lie above all others.
+// Queries are made from token numbers from here on, above all tokens of keys.
 constexpr int64_t kFirstQuery = kMostTokens * 2;
 
-// Writes the row of K or V that a token has in a head.
+// Writes a token's row of K or V in a head.
 void put_row(std::vector<std::byte>& to, int64_t row, int64_t columns, const Setup& setup, bool k, int64_t token,
              int64_t head) {
   for (int64_t d = 0; d < columns; ++d) {
@@ -128,7 +128,7 @@ std::optional<std::string> difference(const Model& model, const Setup& setup, bo
   const int64_t element = (mine - due.begin()) / 2, page = element / stride[0];
   const int64_t head = element % stride[0] / stride[1] % setup.heads_kv;
   const int64_t slot = element % stride[0] / stride[2] % setup.page_size;
-  // The token whose row lies there instead, if it is one that the pool has.
+  // Names the token whose row was found there instead, if it is a token of the pool.
   const int64_t columns = k ? setup.dim_qk : setup.dim_v;
   const int64_t row = page * stride[0] + head * stride[1] + slot * stride[2];
   std::string found = "something else";

@@ -51,7 +51,7 @@ Answer KernelCalls::plan_it(const Call& call, const SessionTarget& kernel, const
     v = Verdict{};
     return refused(call, name + " refuses it: " + reply.reason);
   }
-  // What is left is a workspace that nobody gives.
+  // The only remaining reason is a workspace or an alignment that is larger than is given.
   if (const std::string why = why_not(reply); !why.empty()) return refused(call, name + ": " + why);
   plans_[{call.planned, call.name}] = reply.plan;
   return Answer::kRan;

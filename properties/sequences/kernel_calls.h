@@ -5,7 +5,7 @@
 //   at.memory.lay(...);                                       // the arrays of the call
 //   switch (calls.make({"append", step, planned, replayed}, kernel, problem, tensors)) ...
 //
-// A call that a kernel refuses is counted in SessionResult::left_out. One that fails ends the result's verdict.
+// If a kernel refuses a call, SessionResult::left_out counts it. If a call fails, the result's verdict fails.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace attnfuzz::sequences {
 
-// The arrays of a kernel, and what its last call left in the workspace.
+// The arrays of a kernel, and the content that its last call left in the workspace.
 struct KernelMemory {
   explicit KernelMemory(Target& of) : target(of), memory(of.arena()) {}
   Target& target;
@@ -33,9 +33,9 @@ enum class Answer { kRan, kRefused, kFailed };
 struct Call {
   const char* name;
   const Step& step;
-  size_t planned;                     // the step whose plan it has
-  bool replayed;                      // the plan was made there
-  const attn_plan* lse_of = nullptr;  // the plan by which the LSEs that it reads were written
+  size_t planned;                     // the step whose plan the call uses
+  bool replayed;                      // true if the plan was made by an earlier step
+  const attn_plan* lse_of = nullptr;  // the plan with which the LSEs that it reads were written
 };
 
 class KernelCalls {
@@ -46,14 +46,14 @@ class KernelCalls {
     return memories_.try_emplace(kernel.target, *kernel.target).first->second;
   }
 
-  // Plans the call, or takes the plan that it repeats, lays out the workspace, and runs it. The other arrays lie in
-  // memory_of(kernel). Redzones and inputs are checked; outputs are left to the caller.
+  // Plans the call, or takes the earlier plan if it is a replay, lays out the workspace, and runs it. The other
+  // arrays are in memory_of(kernel). Checks redzones and inputs; the caller checks outputs.
   Answer make(const Call& call, const SessionTarget& kernel, attn_problem& problem, attn_tensors& tensors);
-  // Of a call that ran.
+  // The plan of a call that ran.
   const attn_plan& plan(const Call& call) const { return plans_.at({call.planned, call.name}); }
 
   Answer fail(const Call& call, const SessionTarget& kernel, Kind kind, const std::string& message);
-  // Names the call, whose verdict has failed.
+  // Records which call failed; the verdict has been set already.
   Answer failed(const Call& call, const SessionTarget& kernel);
   Answer refused(const Call& call, const std::string& why);
 
@@ -65,10 +65,10 @@ class KernelCalls {
   const Setup& setup_;
   SessionResult& result_;
   std::map<Target*, KernelMemory> memories_;
-  std::map<std::pair<size_t, std::string>, attn_plan> plans_;  // of a step and its call
+  std::map<std::pair<size_t, std::string>, attn_plan> plans_;  // by step and name of the call
 };
 
-// So many bytes of a pattern of 4 bytes.
+// `bytes` bytes that repeat a pattern of 4 bytes.
 std::vector<std::byte> repeated_bytes(size_t bytes, uint32_t pattern);
 
 }  // namespace attnfuzz::sequences

@@ -13,7 +13,7 @@ namespace attnfuzz::sequences {
 namespace {
 
 constexpr int64_t kMostPages = 4096, kMostElements = int64_t{1} << 21;
-constexpr int64_t kMostProducts = int64_t{1} << 33;  // of an attend
+constexpr int64_t kMostProducts = int64_t{1} << 33;  // the most products of an attend
 
 std::string within(const char* what, int64_t least, int64_t most) {
   return std::string(what) + " is not between " + std::to_string(least) + " and " + std::to_string(most);
@@ -33,7 +33,7 @@ std::optional<std::string> wrong_entries(const Step& step) {
   return std::nullopt;
 }
 
-// A field that the verb does not use must have its default.
+// Names a field that the step's verb does not use but that does not have its default; nothing if there is none.
 std::optional<std::string> unused_field(const Step& step) {
   using enum Verb;
   const Verb verb = step.verb;
@@ -54,7 +54,7 @@ std::optional<std::string> unused_field(const Step& step) {
   return std::nullopt;
 }
 
-// The counts of a step, and where it is split.
+// Says what is wrong with the counts or the split of a step; nothing if they are right.
 std::optional<std::string> wrong_rows(const Step& step, const Setup& setup) {
   constexpr int64_t kMostRows = 1024;
   if (step.verb != Verb::kAttend && step.verb != Verb::kAppend) return std::nullopt;
@@ -200,7 +200,7 @@ int64_t Model::room(int64_t entry, int64_t rows) const { return std::min(rows, s
 int64_t Model::pages_wanted(const Step& step) const {
   if (step.verb == Verb::kMove) return 1;
   int64_t wanted = 0;
-  std::map<int64_t, int64_t> left;  // sequences that this step takes off a page
+  std::map<int64_t, int64_t> left;  // by page: how many sequences stop using it in this step
   for (size_t e = 0; e < step.entries.size(); ++e) {
     const int64_t n = step.entries[e], held = length(n), grown = held + room(n, step.rows(e));
     wanted += pages_for(grown) - pages_for(held);
@@ -257,7 +257,7 @@ std::vector<CopiedPage> Model::make_room(const Step& step) {
     Entry& e = entry(n);
     const int64_t held = length(n), grown = held + room(n, step.rows(at));
     const bool partial = held % setup_.page_size != 0 && grown > held;
-    // Another sequence of this step may have left the page before.
+    // Another sequence may have left the page earlier in this step.
     const bool shared = partial && references(e.pages.back()) - std::ranges::count(emptied_, e.pages.back()) > 1;
     if (shared) replace(e, e.pages.size() - 1);
     while (static_cast<int64_t>(e.pages.size()) < pages_for(grown)) e.pages.push_back(take_page());

@@ -1,17 +1,17 @@
 // The model of a session's cache: the bytes that K and V must hold after each step.
 //
-// The model has a list of tokens for each sequence, a count of references for each page, and the token of each slot.
-// Slots without a token hold NaN, and a page that nobody has any more holds NaN at once. Tokens of a truncated
-// sequence become NaN too; if another sequence has the page, they stay until nobody has it. A sequence copies a shared
-// page before it writes there.
+// The model has a list of tokens for each sequence, a reference count for each page, and the token of each
+// slot. Slots without a token hold NaN. When the last sequence leaves a page, the page becomes NaN at once.
+// When a sequence is truncated, its dropped tokens become NaN too, but in a shared page they stay until the
+// last sequence leaves it. A sequence copies a shared page before it writes to it.
 //
 //   Model model(setup);
 //   if (auto why = model.objection(step)) return refuse(*why);
-//   model.copy(model.make_room(step));  // the pages to copy first
-//   model.finish(step);                 // all three: model.take(step)
+//   model.copy(model.make_room(step));  // copies pages before the write
+//   model.finish(step);                 // these two lines are model.take(step)
 //   model.pool(true)                    // the bytes of K
 //
-// A replay is taken as the step that it repeats (repeated()).
+// For a replay, pass the step that it repeats (repeated()).
 #pragma once
 
 #include <cstddef>
@@ -26,19 +26,19 @@
 
 namespace attnfuzz::sequences {
 
-// A pair of pages of COPY_PAGES.
+// A pair of pages of ATTN_FEATURE_COPY_PAGES.
 struct CopiedPage {
   int64_t from, to;
   bool operator==(const CopiedPage&) const = default;
 };
 
-// Why a setup cannot be, in a sentence; nothing if it can.
+// Why a setup is not legal, in a sentence; nothing if it is.
 std::optional<std::string> objection(const Setup& setup);
-// Why a session cannot run, in a sentence; nothing if it can. Says nothing about Session::relation.
+// Why a session is not legal, in a sentence; nothing if it is. Does not check Session::relation.
 std::optional<std::string> objection(const Session& session);
-// True if the step is no replay, or repeats an append or an attend among the steps before it.
+// False for a replay that does not repeat an append or an attend among the steps before it.
 bool replays_a_call(std::span<const Step> before, const Step& step);
-// The step that step n comes to: of a replay the step that it repeats, with its own token, kernel and stream.
+// Step n; if it is a replay, the step that it repeats, with the replay's own token, kernel and stream.
 Step repeated(std::span<const Step> steps, size_t n);
 
 class Model {
@@ -47,10 +47,11 @@ class Model {
 
   explicit Model(const Setup& setup);
 
-  // Why a step that is no replay cannot follow, in a sentence; nothing if it can.
+  // Why a step (not a replay) is not legal now, in a sentence; nothing if it is.
   std::optional<std::string> objection(const Step& step) const;
 
-  // Takes the pages that an append or a move needs, and returns those to copy into them; empty for other steps.
+  // Takes the free pages that an append or a move needs, and returns the pairs of pages to copy; empty for
+  // other steps.
   std::vector<CopiedPage> make_room(const Step& step);
   void copy(std::span<const CopiedPage> pairs);
   // Everything else that the step does.
@@ -64,7 +65,7 @@ class Model {
   int64_t length(int64_t entry) const { return static_cast<int64_t>(tokens(entry).size()); }
   const std::vector<int64_t>& tokens(int64_t entry) const { return entries_[static_cast<size_t>(entry)].tokens; }
   const std::vector<int64_t>& pages(int64_t entry) const { return entries_[static_cast<size_t>(entry)].pages; }
-  // Its row of the block table.
+  // The entry's row of the block table.
   const std::vector<int64_t>& row(int64_t entry) const { return entries_[static_cast<size_t>(entry)].row; }
   int64_t references(int64_t page) const { return references_[static_cast<size_t>(page)]; }
   int64_t token_at(int64_t page, int64_t slot) const {
@@ -73,9 +74,10 @@ class Model {
   int64_t free_pages() const;
   // The bytes of K, or of V.
   std::span<const std::byte> pool(bool k) const { return k ? k_ : v_; }
-  // Of a pool: the strides of pages, heads, slots and columns, in elements.
+  // The strides of a pool's pages, heads, slots and columns, in elements.
   std::array<int64_t, 4> strides(bool k) const;
-  // An element of K or V of a token, as bits. Its size is a multiple of 1/128, at most 2: exact in both formats.
+  // An element of a token's K or V, as bits. Its magnitude is a multiple of 1/128, at most 2, and exact in both
+  // formats.
   static uint16_t element(const Setup& setup, bool k, int64_t token, int64_t head, int64_t column);
 
  private:
@@ -88,10 +90,10 @@ class Model {
   int64_t take_page();
   void release(int64_t page);
   void set(int64_t page, int64_t slot, int64_t token);
-  // Of the rows that an append has for an entry, those that it writes.
+  // How many of an append's rows for an entry fit the capacity and are written.
   int64_t room(int64_t entry, int64_t rows) const;
   int64_t pages_for(int64_t keys) const { return (keys + setup_.page_size - 1) / setup_.page_size; }
-  // The pages that an append or a move takes: new ones, and those that it copies to.
+  // The number of free pages that an append or a move takes: new pages, and pages that it copies to.
   int64_t pages_wanted(const Step& step) const;
   void truncate(Entry& e, int64_t length);
   void follow(Entry& e);
@@ -100,9 +102,9 @@ class Model {
   const Setup setup_;
   std::vector<Entry> entries_;
   std::vector<int64_t> references_, slots_;
-  std::vector<int64_t> emptied_;  // pages that a move leaves, released once they are copied
+  std::vector<int64_t> emptied_;  // pages that sequences left in this step; released when they have been copied
   std::vector<std::byte> k_, v_;
-  uint64_t taken_ = 0;  // pages so far, for the order
+  uint64_t taken_ = 0;  // pages taken so far, which seeds the random order
 };
 
 }  // namespace attnfuzz::sequences

@@ -7,7 +7,7 @@
 namespace attnfuzz::sequences {
 namespace {
 
-constexpr size_t kMostSteps = 48;  // of a mutated session
+constexpr size_t kMostSteps = 48;  // the most steps of a mutated session
 
 void join(Session& s, const Session& other) {
   const auto before = static_cast<int64_t>(s.steps.size());

@@ -6,9 +6,9 @@
 
 namespace attnfuzz::sequences {
 
-// A legal session with one change: a step less, a step again at the end, a step with other numbers, the steps of a
-// drawn session behind its own, or another cache. Steps that are no longer legal go. `features`: as draw_session() has
-// them.
+// A legal session with one change: a step removed, a step repeated at the end, a step with other numbers, the
+// steps of a drawn session appended, or another cache. Steps that are no longer legal are removed. `features`:
+// as in draw_session().
 Session mutate_session(const Session& session, Rng& rng, uint64_t features);
 
 }  // namespace attnfuzz::sequences

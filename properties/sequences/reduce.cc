@@ -17,7 +17,7 @@ class Reduction {
         end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
 
   ReducedSession run() {
-    // The steps behind the failure have no part in it.
+    // Steps after the failing one are not needed.
     if (best_.session.relation == Relation::kNone) {
       Session shorter = best_.session;
       shorter.steps.resize(std::min(shorter.steps.size(), best_.result.step + 1));
@@ -67,7 +67,7 @@ class Reduction {
         Session candidate = best_.session;
         for (size_t n = begin; n < end; ++n) drop_step(candidate, begin);
         const bool fewer = take(candidate);
-        // Without a step the pages have other numbers: another order may fail where this one does not.
+        // Without the removed step, pages get other numbers. So also try other orders of pages.
         for (uint64_t order = 1; !fewer && chunk == 1 && candidate.setup.order != 0 && order <= 3; ++order) {
           candidate.setup.order = order;
           if (take(candidate)) break;
@@ -77,7 +77,7 @@ class Reduction {
     }
   }
 
-  // Makes one append of two that follow one another, also if the second replays the first.
+  // Merges two consecutive appends into one, also if the second replays the first.
   void fewer_appends() {
     for (size_t n = best_.session.steps.size(); n-- > 1;) {
       if (n >= best_.session.steps.size()) continue;
@@ -92,7 +92,7 @@ class Reduction {
     }
   }
 
-  // Makes one sequence of two: steps that cannot be made then, such as its second beginning, go.
+  // Merges two sequences into one. Steps that are no longer legal, such as the second `new`, are removed.
   void fewer_sequences() {
     for (int64_t from = kMostEntries - 1; from > 0; --from) {
       Session candidate = best_.session;
@@ -109,7 +109,7 @@ class Reduction {
     return take(std::move(candidate));
   }
 
-  // Tries 0, or `least`, then halves, then one less.
+  // Makes a number smaller: tries `least`, then half, then one less.
   template <class Get>
   void less(int64_t least, Get get) {
     for (bool smaller = true; smaller && in_time();) {
@@ -158,7 +158,7 @@ class Reduction {
     renumber();
   }
 
-  // Rows that are not packed, or fewer, and one call for two.
+  // Simplifies a step's rows: dense instead of packed, fewer rows, one call instead of two.
   void simpler_rows(size_t n) {
     try_step(n, [](Step& s) {
       if (!s.counts.empty()) s.count = std::ranges::max(std::exchange(s.counts, {}));
@@ -173,7 +173,7 @@ class Reduction {
     for (const int64_t split : {1, 0}) try_step(n, [&](Step& s) { s.split = std::min(s.split, split); });
   }
 
-  // Names sequences by the order in which they begin, and tokens by the order of appends.
+  // Renumbers sequences in the order in which they begin, and tokens in the order of appends.
   void renumber() {
     Session candidate = best_.session;
     std::vector<int64_t> names;
@@ -240,7 +240,7 @@ Session repaired(const Session& session) {
   if (objection(session.setup)) return out;
   out.steps.clear();
   Model model(session.setup);
-  std::vector<int64_t> place;  // of each step in `out`; -1: removed
+  std::vector<int64_t> place;  // the index of each step in `out`; -1 if it was removed
   for (Step step : session.steps) {
     if (step.verb == Verb::kReplay) {
       const bool known = step.count >= 0 && step.count < std::ssize(place);

@@ -2,9 +2,9 @@
 //
 //   ReducedSession small = reduce_session(session, failed, check, 60);
 //
-// Steps are removed in shrinking chunks (ddmin), with the steps that depend on them; then forks become new sequences,
-// counts and the sizes of the cache shrink. A candidate that still fails in the same way is kept. The search ends
-// after a round that changes nothing, or when the time is over.
+// Steps are removed in shrinking chunks (ddmin), together with the steps that depend on them. Then forks become
+// new sequences, and counts and the sizes of the cache shrink. A candidate that still fails in the same way is
+// kept. The search ends after a round that changes nothing, or when the time is over.
 #pragma once
 
 #include <functional>
@@ -21,12 +21,12 @@ struct ReducedSession {
 
 using CheckSession = std::function<SessionResult(const Session&)>;
 
-// The same class of failure, in the same call of a kernel.
+// True if both are failures of the same class, in the same call of a kernel.
 bool same_failure(const SessionResult& a, const SessionResult& b);
 
 // Removes step n. Replays of it become illegal, and repaired() removes them.
 void drop_step(Session& session, size_t n);
-// The steps without those that are no longer legal. Replays follow the steps that they repeat.
+// The session without the steps that are not legal. Replays still refer to the steps that they repeat.
 Session repaired(const Session& session);
 
 ReducedSession reduce_session(const Session& session, const SessionResult& failed, const CheckSession& check,

@@ -11,7 +11,7 @@
 namespace attnfuzz::sequences {
 namespace {
 
-// Appends these tokens: runs of neighbouring numbers, an append each.
+// Adds appends of these tokens to a session: one append for each run of consecutive numbers.
 void append_runs(int64_t entry, const std::vector<int64_t>& tokens, const Step& like, std::vector<Step>& to) {
   for (size_t n = 0; n < tokens.size();) {
     size_t end = n + 1;
@@ -96,7 +96,7 @@ bool same_plans(const Attended& a, const Attended& b) {
   return a.plans.size() == 1 && std::ranges::all_of(b.plans, [&](const attn_plan& p) { return same_work(a.plans[0], p); });
 }
 
-// What the kernels have done in a second session counts as well.
+// Adds the counts of a second session to those of the first.
 void add_calls(const SessionResult& from, SessionResult& to) {
   to.calls += from.calls;
   to.calls_of.resize(std::max(to.calls_of.size(), from.calls_of.size()));
@@ -105,7 +105,7 @@ void add_calls(const SessionResult& from, SessionResult& to) {
   for (const auto& [why, n] : from.left_out) to.left_out[why] += n;
 }
 
-// "step 3: there are too few free pages" without the step, so that it counts with the same reason elsewhere.
+// Removes "step 3: " from "step 3: there are too few free pages", so that equal reasons are counted together.
 std::string without_step(const std::string& why) {
   const size_t colon = why.find(": ");
   return why.starts_with("step ") && colon != why.npos ? why.substr(colon + 2) : why;
@@ -124,7 +124,7 @@ std::optional<SecondSession> related(const Session& session, std::string* why) {
   }
   other.steps.clear();
   Model model(session.setup);
-  std::vector<int64_t> place;  // of each step in the other session
+  std::vector<int64_t> place;  // the index of each step in the other session
   for (size_t n = 0; n < session.steps.size(); ++n) {
     Step step = session.steps[n];
     const Step made = repeated(session.steps, n);

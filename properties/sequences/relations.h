@@ -1,11 +1,12 @@
-// Relations between two sessions: a right kernel gives the same bits in both, wherever both attend.
+// Relations between two sessions: in each attend that both have, a right kernel gives the same bits.
 //
 //   SessionResult r = check_session(session, targets);   // the steps, then the relation, if there is one
 //
-// The keys, their order and the sizes of each attend are the same in both sessions, so a kernel whose results depend on
-// nothing else gives the same bits. If the plans of an attend do not promise equal bits, because one is not
-// deterministic or they differ (same_work.h), its bits are not compared: each is within its bound of the same problem,
-// and SessionResult::bounded counts it. A second session that is not legal, because pages run out, is not run.
+// The keys, their order and the sizes of each attend are the same in both sessions, so a kernel whose results
+// depend on nothing else gives the same bits. If the plans of an attend do not promise equal bits, because a
+// plan is not deterministic or the plans differ (same_work.h), its bits are not compared, and
+// SessionResult::bounded counts it; both results are still judged by the same bound. If the second session is
+// not legal, because it runs out of pages, it is not run.
 #pragma once
 
 #include <optional>
@@ -21,16 +22,17 @@ struct SecondSession {
   std::vector<size_t> parts;
 };
 
-// The second session; nothing if there is no relation, or the reason in *why if it says nothing about this session.
+// The second session. Nothing if there is no relation, or if the relation does not apply to this session; *why
+// then has the reason.
 std::optional<SecondSession> related(const Session& session, std::string* why = nullptr);
 
-// Compares the attends of a session and of its second one. Fails `first` if bits differ, and counts in
-// first.bounded what it does not compare.
+// Compares the attends of a session and of its second session. Makes `first` a failure if bits differ, and
+// counts in first.bounded the attends that it does not compare.
 void compare_attends(SessionResult& first, const SessionResult& second, const Session& session,
                      const std::vector<size_t>& parts);
 
 SessionResult check_session(const Session& session, const SessionTargets& targets);
-// The chain in new processes. A failure of a session before the last has no part in the result.
+// Runs the chain in new processes. Only the last session is judged.
 SessionResult check_chain(const Chain& chain, const SessionTargets& targets);
 
 }  // namespace attnfuzz::sequences

@@ -35,7 +35,8 @@ std::vector<std::byte> indices(int32_t dtype, std::span<const int64_t> values) {
   return out;
 }
 
-// The rows of an output in the oracle's order: (batch entry, head, query). A row that an entry does not have is 0.
+// Reads the rows of an output into the oracle's order, (batch entry, head, query). Rows that an entry does not
+// have are 0.
 std::vector<float> read_rows(std::span<const std::byte> from, int32_t dtype, const Rows& rows, int64_t heads,
                              int64_t columns) {
   std::vector<float> out(static_cast<size_t>(rows.batch() * heads * rows.longest * columns));
@@ -51,7 +52,7 @@ std::vector<float> read_rows(std::span<const std::byte> from, int32_t dtype, con
   return out;
 }
 
-// The bytes of O and of the LSE.
+// The bytes of O and of the LSE of one of two calls.
 struct Side {
   explicit Side(CallMemory& memory) {
     const auto of_o = memory.bytes(kO), of_lse = memory.bytes(kLse);
@@ -85,7 +86,7 @@ class SessionRun {
     return true;
   }
 
-  // The kernel of a call; nullptr, and counted, if there is none.
+  // The kernel of a call. If there is none, returns nullptr and counts the call as left out.
   const SessionTarget* kernel_for(const Call& call, const std::vector<SessionTarget>& kernels) {
     if (!kernels.empty()) return &kernels[static_cast<size_t>(call.step.kernel) % kernels.size()];
     calls_.refused(call, &kernels == &targets_.merge ? "no kernel given has it" : "no kernel given has it on pages");
@@ -107,7 +108,7 @@ class SessionRun {
     return p;
   }
 
-  // Lays the pools out as the model has them.
+  // Clears the arrays of a call and fills the pools with the model's bytes.
   attn_tensors begin(KernelMemory& at) {
     at.memory.clear();
     attn_tensors t = {};
@@ -117,7 +118,8 @@ class SessionRun {
     return t;
   }
 
-  // The lengths of the entries, their rows of the block table without some first pages, and the borders of packed rows.
+  // Lays out the lengths of the entries, their rows of the block table without the first `skipped` pages, and
+  // the borders of packed rows.
   void lay_entries(KernelMemory& at, const Step& step, std::span<const int64_t> lengths, const Rows& rows,
                    std::span<const int64_t> skipped, attn_tensors& t) {
     std::vector<int64_t> table;
@@ -133,7 +135,7 @@ class SessionRun {
         view(at.memory.lay(kBlockTable, indices(setup_.index_dtype, table)), dense(1, 1, setup_.columns_of_table()));
   }
 
-  // The pools must be as the model has them.
+  // True if the pools equal the model's bytes. If not, the verdict fails.
   bool pools_right(const Call& call, const SessionTarget& kernel) {
     for (const bool k : {true, false}) {
       const auto pool = calls_.memory_of(kernel).memory.bytes(k ? kCacheK : kCacheV);
@@ -215,7 +217,7 @@ class SessionRun {
     return merge({"merge", call.step, call.planned, call.replayed, &plan}, first, Side(at.memory), got.plans);
   }
 
-  // O and LSE of a call with these rows.
+  // Lays out O and LSE of a call with these rows.
   void lay_outputs(KernelMemory& at, const Rows& rows, attn_tensors& t) const {
     const auto all = static_cast<size_t>(rows.entries * setup_.heads_q * rows.rows);
     t.o = view(at.memory.lay(kO, repeated_bytes(all * static_cast<size_t>(setup_.dim_v) * 2, kNeverWritten), true),
@@ -224,7 +226,7 @@ class SessionRun {
         view(at.memory.lay(kLse, repeated_bytes(all * 4, kNeverWritten), true), dense(setup_.heads_q, rows.rows, 1));
   }
 
-  // Judges what a call gave, and keeps it with the call's plan.
+  // Judges the outputs of a call, and keeps them with the call's plan.
   Answer judge(const Call& call, const SessionTarget& kernel, const Rows& rows, const Problem& p,
                const attn_tensors& given, Attended& got) {
     CallMemory& memory = calls_.memory_of(kernel).memory;
@@ -239,7 +241,7 @@ class SessionRun {
     return right ? Answer::kRan : calls_.failed(call, kernel);
   }
 
-  // One call of an attend, over all keys or over a part of them.
+  // Makes one call of an attend, over all keys or over a part of them.
   Answer attend_part(const Call& call, const SessionTarget& kernel, Part part, Attended& got) {
     KernelMemory& at = calls_.memory_of(kernel);
     const Gathered due(setup_, model_, call.step, part);
@@ -258,7 +260,8 @@ class SessionRun {
     return judge(call, kernel, due.rows, due.problem, due.tensors(), got);
   }
 
-  // Merges the two results of an attend, which ran by `plans`. Packed rows are those of one batch entry to it.
+  // Merges the two results of an attend, whose calls had these plans. To the merge, packed rows are one batch
+  // entry.
   bool merge(const Call& call, const Side& first, const Side& others, const std::vector<attn_plan>& plans) {
     const SessionTarget* kernel = kernel_for(call, targets_.merge);
     if (kernel == nullptr) return true;
@@ -279,7 +282,7 @@ class SessionRun {
     t.o2 = view(at.memory.lay(kO2, others.o), dense(p.heads_q, p.seq_q, p.dim_v));
     t.lse1 = view(at.memory.lay(kLse1, first.lse), dense(p.heads_q, p.seq_q, 1));
     t.lse2 = view(at.memory.lay(kLse2, others.lse), dense(p.heads_q, p.seq_q, 1));
-    const attn_tensors given = t;  // the same after the call, if written_beside() has no objection
+    const attn_tensors given = t;  // written_beside() checks that the call leaves these inputs unchanged
     lay_outputs(at, rows, t);
     const Answer answer = calls_.make(call, *kernel, p, t);
     if (answer != Answer::kRan) return answer == Answer::kRefused;

@@ -1,15 +1,15 @@
 // Runs a session on kernels, and judges every call.
 //
-// After each call the pools must equal the model's bytes, the rest of the memory must be as it was, and what an attend
-// gives must be within the oracle's bound of the dense problem that the model's tokens make. The first call that is
-// wrong ends the session. A merge is judged by the results that it was given (Step::split).
+// After each call the pools must equal the model's bytes, all other memory must be unchanged, and the outputs
+// of an attend must be within the oracle's bound for the dense problem of the model's tokens. The first wrong
+// call ends the session. A merge is judged on the two results that it was given (Step::split).
 //
 //   SessionTargets targets(opened);                     // a span of SessionTarget
 //   SessionResult r = run_session(session, targets);
 //   if (r.verdict.outcome == Outcome::kFail) say(r.step, r.verdict.message);
 //
-// A library that has no kernel for a call does not stop the session: the suite makes appends and copies itself, and
-// leaves attends out. SessionResult counts both.
+// If no kernel can make a call, the session goes on: the model makes appends and copies itself, and attends are
+// left out. SessionResult counts both.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@
 
 namespace attnfuzz::sequences {
 
-// What an attend gave, and the plans of its calls.
+// The outputs of an attend, and the plans of its calls.
 struct Attended {
   Outputs outputs;
   std::vector<attn_plan> plans;
@@ -32,26 +32,27 @@ struct Attended {
 
 struct SessionResult {
   Verdict verdict;
-  size_t step = 0;  // of a failure, or as many as there are
-  // Of a failure: "append", "copy_pages", "forward", "forward-first", "forward-others", "merge", "relation".
+  size_t step = 0;  // the failing step; without a failure, the number of steps
+  // The failing call: "append", "copy_pages", "forward", "forward-first", "forward-others", "merge",
+  // "relation".
   std::string call;
-  std::string kernel;  // of a failure
+  std::string kernel;  // the kernel that failed
   bool second =
-      false;  // the failure is one of the second session of the relation, by itself; `step` is one of its steps
-  uint64_t calls = 0;              // that kernels have made
-  std::vector<uint64_t> calls_of;  // by SessionTarget::number; kernels behind its end have made none
+      false;  // the second session of the relation failed by itself, and `step` is one of its steps
+  uint64_t calls = 0;              // calls that kernels have made
+  std::vector<uint64_t> calls_of;  // calls by SessionTarget::number; kernels past its end have made none
   double worst = 0;                // largest error/bound
   // Calls that no kernel has made, and relations that were not judged, by the reason.
   std::map<std::string, uint64_t> left_out;
-  // In order; nothing for one that was left out.
+  // The attends in order; nothing for an attend that was left out.
   std::vector<std::optional<Attended>> attends;
-  // Attends of which a relation has not compared the bits, since the plans do not promise equal ones. Their bounds
-  // hold.
+  // Attends whose bits a relation has not compared, because the plans do not promise equal bits. They are
+  // within their bounds.
   uint64_t bounded = 0;
 };
 
-// Runs the steps alone, without the relation. The session must be legal. Libraries keep what they know of sessions
-// before: see SessionTargets::renew().
+// Runs the steps, not the relation. The session must be legal. Libraries keep their state from earlier sessions
+// unless SessionTargets::renew() is called.
 SessionResult run_session(const Session& session, const SessionTargets& targets);
 
 }  // namespace attnfuzz::sequences

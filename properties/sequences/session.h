@@ -1,9 +1,9 @@
 // A session: calls that a serving engine makes one after another on one paged cache.
 //
-// Some bugs show only between calls: a page that two sequences share is written without a copy, a plan is kept for a
-// table that has changed, a length is not lowered. A session holds all that is needed to run its calls again: the
-// sizes of the cache (Setup), and the steps. Page numbers follow from Setup::order and the steps,
-// and every key and value from the number of its token.
+// Some bugs show only across calls: a page that two sequences share is written without a copy, a plan is kept
+// for a table that has changed, a length is not lowered. A session holds all that is needed to run its calls
+// again: the sizes of the cache (Setup), and the steps. Page numbers derive from Setup::order and the steps,
+// and each key and value derives from the number of its token.
 //
 //   Session s;
 //   s.steps = {{.verb = Verb::kNew, .entries = {0}},
@@ -22,18 +22,18 @@
 
 namespace attnfuzz::sequences {
 
-// The entries of a row of the block table behind the pages of its sequence.
+// The content of a row of the block table behind the pages of its sequence.
 enum class Tail : uint8_t {
   kFirst,     // 0
   kMinusOne,  // -1
   kLargest,   // 2^31 - 1
-  kStale,     // the pages that were there before, else -1
+  kStale,     // pages that were there earlier, or -1 if there were none
 };
 inline constexpr const char* kTailNames[] = {"first", "minus_one", "largest", "stale"};
 
 // The content of the workspace before a call.
 enum class Workspace : uint8_t {
-  kKept,  // what the calls before have left there
+  kKept,  // the content that earlier calls left there
   kNan,   // NaN
   kZero,  // zeros
 };
@@ -45,10 +45,10 @@ struct Setup {
   int64_t page_size = 1;
   int64_t pages = 1;     // of K and of V
   int64_t capacity = 1;  // keys of a sequence
-  int64_t beyond = 0;    // entries of each row of the block table beyond those that the capacity needs
+  int64_t beyond = 0;    // extra entries of each row of the block table, beyond those that the capacity needs
   int32_t index_dtype = ATTN_INDEX_64;
   bool slots_first = false;  // in memory a page is (slot, head, column); else (head, slot, column)
-  uint64_t order = 0;        // 0: the lowest free page is taken; else one at random
+  uint64_t order = 0;        // 0: the lowest free page is taken; else a random free page, seeded by this number
   Tail tail = Tail::kFirst;
   Workspace workspace = Workspace::kNan;
   bool operator==(const Setup&) const = default;
@@ -59,18 +59,18 @@ struct Setup {
 
 enum class Verb : uint8_t {
   kNew,       // entries[0] begins, empty
-  kAppend,    // `count` new tokens for each entry, those beyond its capacity dropped
-  kAttend,    // the last `count` positions of each entry attend, causal; an entry that is not there has no key
+  kAppend,    // `count` new tokens for each entry; tokens beyond the capacity are dropped
+  kAttend,    // the last `count` positions of each entry attend, causal; an entry that is not live has no key
   kFork,      // entries[1] begins with the tokens of entries[0], in the same pages
   kTruncate,  // entries[0] keeps its first `count` tokens
   kFree,      // entries[0] ends
   kMove,      // page `count` of entries[0] moves to a free page
-  kReplay,    // the call of step `count` again: its plan, today's contents
+  kReplay,    // makes the call of step `count` again, with its plan and the current contents
 };
 inline constexpr const char* kVerbNames[] = {"new", "append", "attend", "fork", "truncate", "free", "move", "replay"};
 
-inline constexpr int64_t kMostEntries = 8;       // sequences of a session; their numbers are below
-inline constexpr int64_t kTokensOfEntry = 4096;  // from the first token of an entry to that of the next
+inline constexpr int64_t kMostEntries = 8;       // the most sequences of a session, numbered from 0
+inline constexpr int64_t kTokensOfEntry = 4096;  // distance of the first tokens of two successive entries of a step
 inline constexpr int64_t kMostKernels = 64;
 inline constexpr int64_t kMostTokens = int64_t{1} << 40;
 
@@ -78,31 +78,32 @@ struct Step {
   Verb verb = Verb::kNew;
   std::vector<int64_t> entries = {};
   int64_t count = 0;
-  // Of an append or an attend, also of one that is replayed: new row i, or query i, of the e-th entry has the number
+  // For an append, an attend or a replay of these: new row i, or query i, of the e-th entry has the number
   // token + 4096 e + i.
   int64_t token = 0;
-  int64_t kernel = 0;  // of several kernels that could make the call, counted modulo their number
+  int64_t kernel = 0;  // which of the kernels that can make the call, modulo their number
   int64_t stream = 0;  // 0 or 1
-  // Of an append or an attend whose rows lie packed: how many each entry has, 0 included; `count` is 0 then. Empty:
-  // each entry has `count`.
+  // For an append or an attend with packed rows: how many rows each entry has, possibly 0; `count` is then 0.
+  // Empty: each entry has `count` rows.
   std::vector<int64_t> counts = {};
-  // Of an attend in two calls: the pages of each entry whose keys the first call takes. The second takes all others,
-  // and a merge adds the results up. An entry of which a query does not see so many pages has fewer. 0: one call.
+  // For an attend in two calls: how many pages of each entry the first call takes. The second call takes all
+  // others, and a merge combines the results. If some query of an entry does not see so many pages, the entry
+  // has fewer. 0: one call.
   int64_t split = 0;
 
   int64_t rows(size_t e) const { return counts.empty() ? count : counts[e]; }
   bool operator==(const Step&) const = default;
 };
 
-// The second session in which each attend must give the same bits (relations.h).
+// Which second session is made, in which each attend must give the same bits (relations.h).
 enum class Relation : uint8_t {
   kNone,
-  kRenumbered,  // other pages give the same bits
-  kSplit,       // an append is two appends of its parts
-  kFresh,       // a replay is a call with a plan of its own
-  kUnshared,    // a fork is a new sequence with the same tokens
-  kRefilled,    // a truncated sequence is a new one with the tokens that it keeps
-  kDecoded,     // an attend of several queries of a sequence is two: the last queries attend after the others
+  kRenumbered,  // pages have other numbers
+  kSplit,       // an append becomes two appends of its parts
+  kFresh,       // a replay becomes a call with its own plan
+  kUnshared,    // a fork becomes a new sequence with the same tokens
+  kRefilled,    // a truncated sequence becomes a new one with the tokens that it keeps
+  kDecoded,     // an attend of several queries of one sequence becomes two: the last queries attend after the others
 };
 inline constexpr const char* kRelationNames[] = {"none",     "renumbered", "split",  "fresh",
                                                  "unshared", "refilled",   "decoded"};
@@ -115,8 +116,8 @@ struct Session {
   bool operator==(const Session&) const = default;
 };
 
-// Sessions that run one after another in the same process of each library, with a cache of its own for each. The last
-// one is judged. Those before count only for what they leave in the libraries.
+// Sessions that run one after another in the same process of each library, each with its own cache. Only the
+// last one is judged. The earlier ones matter only for the state that they leave in the libraries.
 struct Chain {
   Session last;
   std::vector<Session> before;

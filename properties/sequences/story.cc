@@ -8,7 +8,7 @@
 namespace attnfuzz::sequences {
 namespace {
 
-// The slots that an append has written for an entry which had `held` tokens: "page 2, slots 13..15".
+// The slots that an append has written for an entry that had `held` tokens: "page 2, slots 13..15".
 std::string slots_of(const Model& model, int64_t page_size, int64_t entry, int64_t held) {
   std::string text;
   for (int64_t key = held; key < model.length(entry);) {

@@ -1,4 +1,4 @@
-// A session in words, a line for each step, with the pages and slots that the step uses:
+// A session in words, one line per step, with the pages and slots that the step uses:
 //
 //   0  new s0
 //   1  append 15 tokens to s0: page 0, slots 0..14
@@ -16,7 +16,7 @@ namespace attnfuzz::sequences {
 // The session must be legal.
 std::vector<std::string> story(const Session& session);
 
-// The pages that the steps use.
+// The number of pages that the steps use.
 int64_t pages_used(const Session& session);
 
 }  // namespace attnfuzz::sequences

@@ -16,17 +16,17 @@ namespace attnfuzz::sequences {
 struct SessionTarget {
   Target* target;
   Calibration calibration;
-  size_t number = 0;  // among those given, by SessionTargets
+  size_t number = 0;  // index among the given kernels, set by SessionTargets
 };
 
-// The kernels that can make each kind of call, in the order in which they were given. A call on pages goes to those
-// that take pages; a merge needs none.
+// The kernels that can make each kind of call, in the order in which they were given. Appends, copies and
+// attends need kernels that take pages; a merge does not.
 struct SessionTargets {
   SessionTargets() = default;
   explicit SessionTargets(std::span<const SessionTarget> given);
-  // True if none has a call on pages.
+  // True if no kernel can make a call on pages.
   bool empty() const { return append.empty() && copy.empty() && attend.empty(); }
-  // True if no list has kernel `number`.
+  // True if kernel `number` can make no call.
   bool never_called(size_t number) const;
   // Gives each library a new process.
   void renew() const;
@@ -34,7 +34,7 @@ struct SessionTargets {
   std::vector<SessionTarget> all, append, copy, attend, merge;
 };
 
-// The features that all kernels with calls on pages have, and ATTN_FEATURE_MERGE if one merges.
+// The features that all kernels with calls on pages have, and ATTN_FEATURE_MERGE if some kernel merges.
 uint64_t common_features(const SessionTargets& targets);
 
 }  // namespace attnfuzz::sequences

@@ -20,7 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 # (file, text that is there once, what goes before it); without a text a file of its own.
 OUTPUT_MOST = 3
 OUTPUT = [
-    ("kernels/attention.h", "/* What is asked. Sizes are counts",
+    ("kernels/attention.h", "/* The problem that a caller asks for. Sizes are counts",
      "#define ATTN_FEATURE_ROW_MAX ((uint64_t)1 << 40) /* attn_tensors.row_max is written */\n"),
     ("kernels/attention.h", "} attn_tensors;", "  attn_tensor row_max; /* (batch, heads_q, seq_q, 1), fp32 */\n"),
     ("reference/call/tensor_spec.h", "kWorkspace, kO1,", "kRowMax, "),
@@ -75,7 +75,7 @@ OUTPUT_REPLACED = [
 
 OPERATION_MOST = 8
 OPERATION = [
-    ("kernels/attention.h", "/* What is asked. Sizes are counts",
+    ("kernels/attention.h", "/* The problem that a caller asks for. Sizes are counts",
      "#define ATTN_FEATURE_COUNT ((uint64_t)1 << 41) /* an operation: attn_tensors.count is written */\n"),
     ("kernels/attention.h", "} attn_tensors;", "  attn_tensor count; /* (batch, heads_q, seq_q, 1), int64 */\n"),
     ("reference/call/tensor_spec.h", "kWorkspace, kO1,", "kCount, "),

@@ -24,7 +24,7 @@ namespace {
 
 constexpr double kLookSeconds = 0.05, kStateSeconds = 0.5, kHeaderSeconds = 10, kEventSeconds = 10;
 constexpr double kEndSeconds = 15;  // a job may take this long for its current case after it is told to stop
-constexpr double kRoomSeconds = 3;  // how long to wait for room on the disk once the time is up
+constexpr double kRoomSeconds = 3;  // how long to wait for room on the disk after the time is up
 
 CampaignHeader enter(const CampaignOptions& options, const std::vector<CampaignTarget>& targets,
                      SharedState& shared) {
@@ -165,7 +165,7 @@ class Supervisor {
       if (summary.status == CampaignStatus::kPassed) summary.status = CampaignStatus::kUnknown;
     }
     Json end = state_now();
-    end["waiting"] = summary.waiting;  // counted in the folder, which is exact
+    end["waiting"] = summary.waiting;  // counted in the folder, because counts in shared memory may be too high
     end["ended"] = session_.ended;
     end["harness_broken"] = summary.harness_broken;
     events_.say("end", end);

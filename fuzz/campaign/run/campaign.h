@@ -3,10 +3,11 @@
 //   1. start()     the supervisor makes or resumes the folder (archive.h) and forks one job for each shard;
 //                  a job spends its slice of time on one target
 //   2. explore()   a job draws, mutates and crosses cases, and confirms cases that others kept; it journals
-//                  each case before launching it, keeps what shows something new, and files what fails (Crash)
-//   3. triage()    one more process takes crashes as they come: it runs each again in fresh processes, reduces
+//                  each case before launching it, keeps cases that show something new, and files cases that fail
+//                  (Crash)
+//   3. triage()    another process takes crashes as they come: it runs each again in fresh processes, reduces
 //                  it, counts it by the key of the reduced case, and writes reproducer and issue text
-//   4. the supervisor restarts what dies, and ends what hangs or grows;
+//   4. the supervisor restarts processes that die, and ends processes that hang or use too much memory;
 //                  seeded bugs run first and show that all of this works
 //
 // Jobs and kernels may die at any moment, and so may the supervisor: the next start continues from the

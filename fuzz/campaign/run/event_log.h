@@ -17,7 +17,7 @@ namespace attnfuzz {
 
 class EventLog {
  public:
-  // Findings that are already in the folder are no events. The arguments must outlive this.
+  // Findings that are already in the folder are not reported. The arguments must outlive this.
   EventLog(const std::string& dir, const SessionClock& clock, const OnEvent& event);
   void say(const char* event, const Json& more) const;
   // Cheap if there are no new findings.

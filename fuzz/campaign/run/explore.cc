@@ -40,7 +40,7 @@ constexpr int kMostFullWatches = 2;
 constexpr int kMostExits = 3;
 constexpr double kSeriesSeconds = 5, kRefreshSeconds = 1;
 
-// A case on its way from the draw to the archive.
+// A case between its draw and the archive.
 struct Candidate {
   Case c;
   const Property* property = nullptr;
@@ -130,7 +130,7 @@ class Explorer {
     return target;
   }
 
-  // A case of another target's, with a long row that this one cannot afford: one on a GPU has kept it.
+  // True for a case whose rows are too long for this target: a target on a GPU has kept it.
   bool too_long(const Case& c) const {
     return exact_work(c.problem) > std::max(far_work(config_), config_.device_work);
   }
@@ -249,7 +249,7 @@ class Explorer {
     const std::vector<Verdict> verdicts = pipeline_->next();
     const std::vector<Candidate> together = std::move(in_flight_.front());
     in_flight_.pop_front();
-    observed_->begin_case();  // a batch counts no edges
+    observed_->begin_case();  // batches do not count edges
     for (size_t n = 0; n < together.size(); ++n) {
       batch_kernel_s_ += verdicts[n].kernel_s;
       conclude(together[n], verdicts[n]);
@@ -431,7 +431,7 @@ class Explorer {
     told_wall_ = wall;
     told_kernel_ = kernel;
     if (target_->oracles) {
-      const Turn turn = target_->turn();  // judges write there
+      const Turn turn = target_->turn();  // because judging writes there
       counts().oracle = oracle_before_;
       counts().oracle.merge(target_->oracles->use());
       if (own_workers_) counts().oracle.merge(own_workers_->oracle_use());
@@ -450,21 +450,21 @@ class Explorer {
   JobSlot& slot_;
   std::vector<Journaled> interrupted_;
   std::optional<SharedTarget> shared_target_;  // with batches
-  std::unique_ptr<Target> target_;             // its own, or a share
+  std::unique_ptr<Target> target_;             // the slice's own target, or a share of shared_target_
   std::optional<ObservedTarget> observed_;
   GeneratorConfig config_;
   ShardStats stats_;
   std::optional<OwnWorkers> own_workers_;         // with batches
-  std::optional<BatchPipeline> pipeline_;          // judges many cases at once on a GPU; none: one by one
+  std::optional<BatchPipeline> pipeline_;          // judges many cases at once on a GPU; without it, one by one
   std::deque<std::vector<Candidate>> in_flight_;  // the batches in the pipeline
-  double batch_kernel_s_ = 0;                     // of cases of batches that were judged by themselves
+  double batch_kernel_s_ = 0;                     // kernel time of batches' cases that were judged by themselves
   OracleUse oracle_before_;                       // of this target, before this slice
   BatchUse batch_before_;                         // likewise
   uint64_t restarts_before_ = 0, stream_ = 0, done_ = 0, filed_ = 0;
   std::optional<CorpusView> view_;
   std::optional<LineFile> corpus_, confirmed_, series_;
   std::optional<Journal> journal_;
-  Coverage met_;  // in this slice
+  Coverage met_;  // the classes met in this slice
   int full_watches_ = 0;
   bool briefly_ = false;              // calls get the brief watch
   std::set<std::string> hung_at_;     // Verdict::site of hangs that used up the full watch

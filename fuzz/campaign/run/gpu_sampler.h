@@ -1,5 +1,5 @@
-// Measures how busy the GPUs of a campaign are: the share of time in which some kernel ran, as the driver counts it
-// (NVML). A job cannot measure it: while it waits for its own kernels, kernels of other jobs run.
+// Measures how busy the GPUs of a campaign are: the share of time in which some kernel ran, as the driver
+// counts it (NVML). A job cannot measure this, because kernels of other jobs run while it waits for its own.
 //
 //   GpuSampler sampler(visible_gpus(), 2);
 //   sampler.look();                        // about twice a second
@@ -29,7 +29,7 @@ class GpuSampler {
   struct Driver;
   std::unique_ptr<Driver> driver_;
   std::vector<void*> devices_;
-  std::vector<double> sums_;  // of shares, one a GPU
+  std::vector<double> sums_;  // sums of shares, one per GPU
   uint64_t looks_ = 0;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 // Every change replays the corpus, so slower cases stay in the campaign's folder.
 constexpr double kMostSeconds = 0.25;
-// Added to each case's cost, because starting a replay takes time, too.
+// Added to each case's cost, because to start a replay takes time too.
 constexpr double kLeastSeconds = 0.002;
 
 struct Entry {

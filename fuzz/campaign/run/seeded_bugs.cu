@@ -1,9 +1,9 @@
 // Seeded bugs: a small attention kernel in four versions, each with one bug. Every campaign runs the version
 // for its build and must find the bug; otherwise its results on other kernels mean nothing.
 //
-// A thread takes one query. It visits all keys for the maximum, and again for the sums. Each kernel of this
-// library has one fault, which one particular build must detect. Every fault shows only at a tile border (seq_k
-// = 64 n + 1):
+// A thread computes one query. It visits all keys for the maximum, and again for the sums. Each kernel of this
+// library has one fault, which one particular build must detect. Every fault shows only at a tile border, seq_k
+// = 64 n + 1:
 //   seeded-bug                the last key is not seen if it is the first of a tile of 64
 //   seeded-bug-address        (asan) reads one key beyond the end
 //   seeded-bug-uninitialised  (msan) depends on a word of shared memory that nobody has written

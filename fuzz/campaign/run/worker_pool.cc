@@ -133,7 +133,7 @@ void WorkerPool::start(Seat& seat, int number) {
         explore(slice);
       },
       its.message, sizeof its.message);
-  spent_[number] += 1e-3;  // the next seat takes another target
+  spent_[number] += 1e-3;  // so that the next seat takes another target
 }
 
 void WorkerPool::look() {

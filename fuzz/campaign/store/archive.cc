@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Nothing if there is no such file.
+// The JSON of a file; nothing if there is no such file.
 std::optional<Json> read_json(const std::string& path) {
   std::error_code none;
   if (!fs::exists(fs::symlink_status(path, none))) return std::nullopt;
@@ -40,7 +40,7 @@ T read_record(const std::string& path, const Json& j) {
   }
 }
 
-// Files are read, written and removed under these names.
+// True if the text is a plain file name: files are read, written and removed under such names.
 bool is_file_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
          name.find('\0') == name.npos;

@@ -1,12 +1,12 @@
 // The folder of a campaign: its layout, and how it is read and written.
 //
 //   campaign.json                 CampaignHeader: options, targets and their builds, machine, sessions
-//   findings.json                 FindingsFile: findings by key; failures seen once.
-//                                 Written before campaign.json, so a folder without it has lost it
+//   findings.json                 FindingsFile: findings by key; failures seen once. It is written before
+//                                 campaign.json, so if only campaign.json is there, findings.json was lost
 //   canary.json                   vector<SeededBugResult>: found or not, by session
 //   findings/NAME.attn.json, .md  reproducer and issue text of each finding; NAME.picture.json: the
-//                                 picture of its error (triage/case_picture.h); NAME.trace.jsonl
-//                                 where it takes the cases before it to fail
+//                                 picture of its error (triage/case_picture.h); NAME.trace.jsonl if it fails
+//                                 only after the cases before it
 //   never_again/NAME.*            the same, for failures that no later run showed
 //   canary/NAME.*                 the same, for seeded bugs
 //   suspicious/TARGET-SIGN.attn.json   the first case of each warning (warnings.h)
@@ -33,9 +33,9 @@
 //   for (int n : shards_of(dir)) for (const SeriesLine& line : read_series(dir, n)) ...
 //   for (const Finding& f : read_findings(dir).findings) puts(f.minimal.c_str());
 //
-// All readers throw std::runtime_error that names the file and the fault, also if a name in it is no file
-// name ("../x"), because a folder may come from a stranger. Writers throw std::system_error (a full disk:
-// ENOSPC, EDQUOT).
+// All readers throw std::runtime_error that names the file and the fault. They do so also if a name in a file
+// is not a plain file name ("../x"), because a folder may be untrusted. Writers throw std::system_error (a full
+// disk: ENOSPC, EDQUOT).
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ struct TargetRecord {
   std::string compiler, flags, device;
   std::string calibration;
   std::string peer;  // the peer build named by --peer; empty: none
-  // the properties that were named, each of which must judge something; empty: all judge
+  // the properties that the user named, each of which must judge something; empty: all properties judge
   std::vector<std::string> properties;
   bool seeded_bug = false;
 };
@@ -93,7 +93,7 @@ struct Session {
 
 struct CampaignHeader {
   int format = kCampaignFormat;
-  std::string version;     // of attnfuzz
+  std::string version;     // the version of attnfuzz
   std::string situations;  // the table of situations whose ids corpus.jsonl uses
   uint64_t seed = 1;
   std::string started;
@@ -111,7 +111,7 @@ struct SeriesLine {
   uint64_t corpus = 0;                    // entries added by this shard
   uint64_t crashes = 0;                   // failing cases filed by it (Crash)
   uint64_t restarts = 0;                  // unplanned restarts of the shard's process
-  uint64_t since_new = 0;                 // its cases since one showed something new
+  uint64_t since_new = 0;                 // cases of the shard since one showed something new
   double wall = 0;                        // seconds that the shard worked ...
   double kernel = 0;                      // ... and spent in a kernel's run()
   int gpu = -1;                           // of a CUDA target
@@ -128,9 +128,9 @@ int heat_bucket(int64_t length);
 struct TargetStats : Statistics {
   std::map<std::pair<int, int>, HeatCell> heat;  // heat_bucket of (seq_q, seq_k)
   std::map<std::string, uint64_t> origins;       // "drawn", "mutated", "crossed", "confirmed" -> cases
-  std::map<std::string, uint64_t> not_filed;     // failures dropped: many of their kind wait
+  std::map<std::string, uint64_t> not_filed;     // failures that were dropped because many of their kind wait
   uint64_t quarantined = 0;                      // cases drawn but not launched (ledger.h)
-  uint64_t long_parents = 0;  // times that a case of the corpus was picked to be mutated, and left: its rows are too long
+  uint64_t long_parents = 0;  // cases of the corpus that were picked but not mutated, because their rows are too long
   double wall = 0;                               // seconds
   void add(const Case& c, const Verdict& verdict);
   void merge(const TargetStats& other);
@@ -169,7 +169,7 @@ enum class Repeats { kAlways, kSometimes, kAfterOthers, kNever };
 const char* to_string(Repeats repeats);  // "deterministic", "flaky", "dependent on state", "never again"
 
 struct Finding {
-  std::string name;  // of its files
+  std::string name;  // the name of its files
   std::string key;   // dedupe_key() of the reduced case
   std::string target, property, kind, message, shape;
   std::string found, minimal;  // describe() of both cases
@@ -179,13 +179,13 @@ struct Finding {
   std::string votes;  // the results of other thread orders and sanitizer builds; empty: none was asked
   Repeats repeats = Repeats::kAlways;
   int failed = 0, runs = 0;  // in fresh processes
-  double t = 0;              // campaign time when it was first met
+  double t = 0;              // campaign time of its first occurrence
   uint64_t count = 0;        // failing cases that were reduced to it
   bool reduced = true;       // false: the clock ran out
   int64_t evaluations = 0;
   double reduce_seconds = 0;
-  std::string tolerated;             // the ledger's reason; empty: it is new
-  std::vector<std::string> also;     // targets and kinds that showed it, too
+  std::string tolerated;             // the ledger's reason; empty if the finding is new
+  std::vector<std::string> also;     // other targets and kinds that showed it
   std::vector<std::string> sites;    // where it dies or is stuck
   std::vector<std::string> crashes;  // ids of crashes that are still in the folder
 };

@@ -101,7 +101,7 @@ std::optional<Case> CorpusView::read(const CorpusEntry& entry) {
     if (cases_.size() >= kMostCases) cases_.clear();
     return cases_.emplace(entry.id, std::move(c)).first->second;
   } catch (const std::runtime_error&) {
-    return std::nullopt;  // of another version, or edited: a replay of the folder reports it
+    return std::nullopt;  // the file has another version or was edited; a replay of the folder reports it
   }
 }
 

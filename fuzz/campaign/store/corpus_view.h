@@ -29,7 +29,7 @@ class CorpusView {
   bool contains(const std::string& id) const { return known_.contains(id); }
   // Takes an entry to confirm; nothing if there is none.
   std::optional<CorpusEntry> to_confirm();
-  // Prefers late and cheap entries. Nothing if the entry cannot be read.
+  // Picks an entry, and prefers recent and cheap ones. Nothing if the entry cannot be read.
   std::optional<Case> pick(uint64_t random);
   std::optional<Case> read(const CorpusEntry& entry);
 

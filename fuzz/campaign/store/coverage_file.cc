@@ -41,7 +41,7 @@ class Lock {
 
 std::string stem_of(const std::string& dir, const std::string& target) { return dir + "/coverage/" + target; }
 
-// True if it exists. It must be a file or folder of the campaign's own: a link would lead out of it.
+// True if the path exists. Throws if it is a link, which could lead out of the campaign's folder.
 bool is_there(const std::string& path) {
   std::error_code none;
   const fs::file_status status = fs::symlink_status(path, none);
@@ -119,7 +119,7 @@ void add_coverage(const std::string& dir, const std::string& target, const Cover
   try {
     before = read_measured(stem + ".json");
   } catch (const std::runtime_error&) {
-    // A measurement that cannot be used is measured again.
+    // If a stored measurement cannot be used, measure again.
   }
   // Fewer cases than were measured: the table of axes has changed, or somebody edited the folder.
   if (before && before->cases <= all.cases() && all.cases() < before->cases + before->cases / 4) return;

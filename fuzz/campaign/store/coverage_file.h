@@ -6,7 +6,7 @@
 //   coverage/TARGET.json   MeasuredCoverage
 //   coverage/TARGET.lock   held by the job that adds to them
 //
-// Measuring what is legal for a target takes a second or two. The job that adds coverage measures
+// To find out which classes are legal for a target takes a second or two. The job that adds coverage does this
 // at kFewestMeasured cases, and again whenever the number of cases has grown by a quarter.
 #pragma once
 
@@ -31,13 +31,12 @@ struct MeasuredCoverage {
 void add_coverage(const std::string& dir, const std::string& target, const Coverage& met,
                   const GeneratorConfig& config);
 
-// The coverage of each measured target. Throws std::runtime_error that names a file which is
-// damaged or does not belong to a campaign. A campaign does not start with such a folder, and does
-// not end well with it.
+// The coverage of each measured target. Throws std::runtime_error that names a file that is damaged or does not
+// belong to a campaign. With such a folder a campaign does not start, and a running campaign does not pass.
 std::map<std::string, MeasuredCoverage> read_coverage(const std::string& dir);
 
 // Adds one campaign's coverage to another's. Of two measurements, the one with more cases is kept until the
-// next job measures. Follows no link. Throws std::runtime_error that names a file which cannot be read.
+// next job measures. Follows no link. Throws std::runtime_error that names a file that cannot be read.
 void merge_coverage(const std::string& from, const std::string& to);
 
 }  // namespace attnfuzz

@@ -1,6 +1,6 @@
 // A campaign's findings: each bug once, however often it was met.
 //
-//   Finding* known = found_at(list, crash);        // by where it died or is stuck: nothing is run
+//   Finding* known = found_at(list, crash);        // compares where it died or is stuck; runs nothing
 //   if (known) count_together(*known, finding);
 //   else if (enter(list, finding)) write_files();  // the first of its key, or the first that is fully reduced
 #pragma once

@@ -77,7 +77,7 @@ void make_folders(const std::string& dir, const std::vector<CampaignTarget>& tar
   for (const CampaignTarget& target : targets) {
     if (!target.record.seeded_bug) fs::create_directories(dir + "/corpus/" + target.folder);
   }
-  // Removes what a kill left half-made.
+  // Removes folders that a kill left incomplete.
   for (const auto& entry : fs::directory_iterator(dir + "/crashing")) {
     if (entry.path().filename().string().starts_with('.')) fs::remove_all(entry.path());
   }

@@ -23,8 +23,7 @@ class FolderLock {
   int fd_ = -1;
 };
 
-// The holder of a folder's lock, or its last holder, as the lock file says. Older campaigns wrote nothing
-// there.
+// The current or last holder of a folder's lock, read from the lock file. Older campaigns wrote nothing to it.
 struct FolderHolder {
   bool works = false;  // the lock is held: a supervisor or one of its jobs lives
   std::string pid, host;

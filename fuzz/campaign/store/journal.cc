@@ -27,7 +27,7 @@ Json name_of_entry(const Journaled& entry) {
   return {{"target", entry.target}, {"index", entry.index}, {"property", entry.property}};
 }
 
-// A line: a case, or a mark that nothing is in flight. Nothing if it is cut short.
+// A line of the journal: a case, or a mark that nothing is in flight.
 struct Line {
   uint64_t number = 0;
   uint64_t first = 0;  // the number of the first case that was in flight once this one was

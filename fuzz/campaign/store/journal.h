@@ -4,10 +4,10 @@
 //   journal.begin({"fa1.cpu.plain", "reference", c, 17});   // then launch it
 //   journal.rest();                                         // nothing is in flight any more
 //
-// Two files of numbered lines alternate. A file is full at kTrace cases, or at the number of cases
-// that may be in flight if that is more. So both together always hold the most recent cases. A
-// batch costs one write() and survives the kill of any process. Whether it survives a loss of power
-// is up to the operating system.
+// Two files of numbered lines alternate. A file is full at kTrace cases, or at the number of cases that may be
+// in flight if that is more. So both files together always hold the most recent cases. A batch costs one
+// write() and survives the kill of any process. After a loss of power it may be lost, because it is not
+// flushed.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ class Journal {
   uint64_t number_ = 0;
 };
 
-// The case that was running when the shard's process ended; nothing if it rested.
+// The case that was running when the shard's process ended; nothing if none was.
 std::optional<Journaled> in_flight(const std::string& shard_dir);
 // All cases that were in flight then, in their order.
 std::vector<Journaled> batch_in_flight(const std::string& shard_dir);

@@ -7,7 +7,7 @@
 //   LineFile file(path);
 //   file.append(R"({"t":5})");
 //   LineTail tail(path);
-//   for (const std::string& line : tail.more()) ...   // what has come since
+//   for (const std::string& line : tail.more()) ...   // the lines since the last call
 #pragma once
 
 #include <cstdint>

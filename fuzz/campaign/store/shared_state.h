@@ -1,8 +1,8 @@
 // The shared memory of a campaign's processes. The supervisor creates it before it starts any, and it needs
 // no repair after a kill.
 //
-// It holds only what can be rebuilt from the folder: what has been seen, and how many crashes wait.
-// Whatever must last is in the folder (archive.h).
+// It holds only data that can be rebuilt from the folder (archive.h): which situations and edges have been
+// seen, and how many crashes wait.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ inline constexpr int kMostJobs = 256, kMostTargets = 128, kMostGroups = 64, kKin
 inline constexpr uint32_t kMostSituations = kSituations, kMostEdges = 1 << 18;
 
 struct JobSlot {
-  std::atomic<uint64_t> cases = 0;     // of its slices so far in this session
+  std::atomic<uint64_t> cases = 0;     // cases of its slices so far in this session
   std::atomic<uint64_t> restarts = 0;  // unplanned restarts over the shard's life
   std::atomic<bool> waits = false;  // it waits for room on the disk
   char message[512] = {};           // why it ended, if badly

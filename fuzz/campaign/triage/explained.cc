@@ -18,8 +18,8 @@ const ShrinkToggle& toggle_at(int n) { return shrink_toggles()[static_cast<size_
 const ShrinkInteger& integer_at(int n) { return shrink_integers()[static_cast<size_t>(n)]; }
 bool hides(int n) { return toggle_at(n).trait == Trait::kHidesKeys; }
 
-// Parts that other parts can replace do not identify a bug: head dimensions, layouts, ways to hide
-// keys. An exact number says more about the smallest case than about the bug.
+// True if a size helps to identify a bug. Head dimensions do not, because other parts can take their place. An
+// exact number says more about the smallest case than about the bug.
 bool tells(const NeededParts::Size& size) {
   return size.period == 0 && integer_at(size.integer).kind != IntegerKind::kDim;
 }

@@ -1,7 +1,7 @@
 // Does a failing case show a bug that is already known, or another one?
 //
-// A kernel may have several bugs. A reduction that may become any simpler failing case ends in the simplest
-// of them. Three things keep them apart:
+// A kernel may have several bugs. A reduction that may turn into any simpler failing case ends at the simplest
+// bug. Three rules keep bugs apart:
 //   1. A reduction stays with the bug it began with, as far as can be told (stays_with): it does not jump to
 //      a case that has other features or more tiles.
 //   2. A finding explains a case that has all it needs and passes without any one of these parts (explains).

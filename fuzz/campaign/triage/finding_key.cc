@@ -8,7 +8,7 @@ Reproducer without_build(Reproducer r, const std::string& kernel) {
   r.c.build_kind = "plain";
   Problem& p = r.c.problem;
   if (p.dim_qk > p.dim_v) std::swap(p.dim_qk, p.dim_v);
-  // Which input has the odd layout, and what makes strides matter, is chance.
+  // Which input has the odd layout, and which sizes make strides matter, depends on chance only.
   bool odd = false, odd_input = false;
   for (size_t t = 0; t < kTensorCount; ++t) {
     TensorLayout& layout = r.c.layout[t];

@@ -31,7 +31,7 @@ class Again {
   bool fails() {
     Verdict verdict = judge(crash_.c, property_, worker_, calibration_);
     if (verdict.outcome != Outcome::kFail) return false;
-    // It failed in another way before, and anyone may have killed it, so this says nothing about the failure.
+    // The crash was not a kill, and anyone may have killed this run, so it proves nothing about the failure.
     if (verdict.exit_reason == ExitReason::kKilled && crash_.exit_reason != ExitReason::kKilled) return false;
     result_.verdict = std::move(verdict);
     return true;
@@ -60,7 +60,7 @@ class Again {
     if (!std::holds_alternative<std::string>(text)) return false;
     std::vector<Journaled> trace = parse_trace(std::get<std::string>(text));
     if (trace.size() < 2 || !fails_after(trace, 0)) return false;
-    // Anyone may kill a process once, so a kill counts only if it comes again.
+    // Anyone may kill a process once, so a kill counts only if it happens again.
     if (crash_.exit_reason == ExitReason::kKilled && !fails_after(trace, 0)) return false;
     size_t first = 0;
     while (trace.size() - first > 2) {

@@ -23,9 +23,9 @@ namespace fs = std::filesystem;
 constexpr int kMostExits = 2;  // deaths of the process that examines one crash, before the crash is given up
 constexpr double kSeededBugSeconds = 10;
 
-constexpr const char* kInHand = "/in_hand";  // lies in the folder of the crash that is examined
+constexpr const char* kInHand = "/in_hand";  // a file in the folder of the crash that is examined
 
-// 0: there is no such file.
+// The number in a file; 0 if there is no such file.
 int number_in(const std::string& file) {
   const auto text = read_file(file);
   const auto* n = std::get_if<std::string>(&text);
@@ -73,7 +73,7 @@ class OneCrash {
     std::string error;
     worker_ = target_.open(&error);
     if (worker_ == nullptr) throw std::runtime_error(error);
-    // A disagreement between two oracles comes again only if both are asked.
+    // A disagreement between two oracles shows again only if both judge.
     if (target_.put_oracle && crash_.kind == to_string(Kind::kOracle)) target_.put_oracle(*worker_, true);
     if (blind_ || property_ == nullptr) {
       finding_.repeats = Repeats::kNever;
@@ -81,7 +81,7 @@ class OneCrash {
       verdict_.message += " (running it again ended the triage process)";
     } else {
       run_again();
-      if (verdict_.kind == Kind::kHang) worker_->watch(Watch::kBrief);  // most of its variants hang, too
+      if (verdict_.kind == Kind::kHang) worker_->watch(Watch::kBrief);  // most of its variants hang too
       if (finding_.repeats == Repeats::kAlways && is_explained()) return remove();
       if (finding_.repeats == Repeats::kAlways || finding_.repeats == Repeats::kSometimes) reduce_it();
       if (finding_.repeats == Repeats::kAlways && minimal_is_explained()) return remove();
@@ -168,8 +168,8 @@ class OneCrash {
     return false;
   }
 
-  // Asks the same for the reduced case, whatever its failure looks like; and finds the earlier findings that it
-  // explains.
+  // Is the reduced case explained by a known finding, whatever its failure looks like? Also collects the
+  // earlier findings that it explains.
   bool minimal_is_explained() {
     if (verdict_.property != "reference") return false;
     const JudgeIt judged = [&](const Case& c) {
@@ -255,11 +255,11 @@ class OneCrash {
                          .line();
   }
 
-  // A sanitizer that reports something takes the failure over, as in `check`.
+  // If a sanitizer reports a fault, the failure becomes that fault, as in `check`.
   void ask_builds() {
     if (!target_.open_build || !more_to_see(worker_->info(), verdict_)) return;
     ReduceOptions options;
-    constexpr double kOfSeconds = 0.5;  // of the reduction's time: the case is small already
+    constexpr double kOfSeconds = 0.5;  // share of the reduction's time; the case is already small
     options.seconds = kOfSeconds * t_.options.reduce_seconds;
     const auto began = Clock::now();
     Vote vote =
@@ -359,7 +359,7 @@ class OneCrash {
   Case start_, minimal_;
   Verdict verdict_;
   std::vector<KnownFinding> known_;
-  std::vector<std::string> replaced_;  // names of findings that it explains
+  std::vector<std::string> replaced_;  // names of findings that the reduced case explains
   std::string trace_;
 };
 

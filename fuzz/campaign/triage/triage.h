@@ -38,9 +38,9 @@ void triage(const Triage& t);
 // counts against the crash in hand, which is given up after the second time.
 void note_triage_exit(const std::string& dir);
 
-// A reproducer whose dedupe_key() is the key by which a campaign counts findings. It lacks the
-// accidents of the discovery: the build and back end; which head dimension it was; and for an odd
-// layout, which of Q, K and V has it, and which sizes make strides matter.
+// A reproducer whose dedupe_key() is the key by which a campaign counts findings. It leaves out what depends on
+// how the failure was discovered: the build and back end; which head dimension it was; and for an odd layout,
+// which of Q, K and V has it, and which sizes make strides matter.
 Reproducer without_build(Reproducer r, const std::string& kernel);
 
 // The next crash: among those of the target and kind with the least attention, the one whose features

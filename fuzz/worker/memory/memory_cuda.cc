@@ -1,6 +1,6 @@
-// On a GPU: before each run the case's bytes go from the arena into its mirror
-// in device memory (mirror_cuda.h), after it all of them come back, redzones
-// included, so that the parent sees what the kernel wrote where.
+// On a GPU, the case's bytes are copied from the arena to its mirror in device memory (mirror_cuda.h) before
+// each run. After the run all of them are copied back, redzones included, so that the parent sees every write
+// of the kernel.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>

@@ -10,7 +10,7 @@
 
 namespace attnfuzz::worker {
 
-// nullptr, with a reason, if this driver cannot map memory so.
+// nullptr, with a reason, if this driver cannot map memory in this way.
 std::unique_ptr<batch::PageEnds> open_page_ends(int device, std::string* why);
 
 }  // namespace attnfuzz::worker

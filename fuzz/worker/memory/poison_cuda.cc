@@ -32,14 +32,15 @@ bool keep_memory(int device) {
          done(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all));
 }
 
-// The whole size of a block with `bytes` between its margins. There are few sizes, so that freed blocks serve
-// again.
+// The whole size of a block with `bytes` between its margins. It is rounded to one of a few sizes, so that
+// freed blocks can be reused.
 size_t whole(size_t bytes) {
   const size_t all = bytes + 2 * kMargin;
   return all <= kLargestKept ? std::bit_ceil(all) : all;
 }
 
-// Blocks that are poison from end to end, by stream and size: what is done on that stream comes after that.
+// Freed blocks that are all poison, by stream and size. They may be reused only on that stream, whose later
+// work runs after the poisoning.
 class Kept {
  public:
   std::byte* take(cudaStream_t stream, size_t bytes) {

@@ -25,7 +25,7 @@ void defined(const void* data, size_t bytes);
 bool undefined_status();
 
 void before_run(const wire::Request& request, std::span<const MemoryRange> ranges, const Arena& arena);
-// A sentence that says what is wrong with the outputs; nothing if nothing is.
+// Says in a sentence what is wrong with the outputs; nothing if they are right.
 std::optional<std::string> after_run(const wire::Request& request, const Arena& arena);
 
 }  // namespace attnfuzz::worker

@@ -1,4 +1,4 @@
-// The elements of a request's tensors, as rows of neighbours in memory.
+// The elements of a request's tensors, as rows that are contiguous in memory.
 #pragma once
 
 #include <array>

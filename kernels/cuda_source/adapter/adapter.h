@@ -14,8 +14,9 @@
 // A problem outside of Takes is refused with the reason. For other problems run() gets dense tensors. If a
 // tensor of the caller is not dense, does not lie at a multiple of `align_bytes`, or is in another order than
 // the kernel's, run() gets a copy in the workspace, between redzones. Afterwards the copies of inputs are
-// compared with the caller's tensors. Q is multiplied by what the kernel's own scale lacks. The plan's path
-// says what was done. So a copy hides strides, never elements.
+// compared with the caller's tensors. If the kernel has its own scale, Q is multiplied by problem scale / own
+// scale. The plan's path says which copies were made. A copy can hide errors with strides, but not errors with
+// elements.
 //
 // A kernel of fp32 (Formats::kF32) is judged in fp32: its inputs have 24 bits, and a product or a P that it
 // rounds to fewer bits is an error unless it declares in_tf32, or a format in plan().

@@ -6,7 +6,7 @@
 
 namespace attn_entry {
 
-// Converts to any pointer that the kernel's function wants.
+// Converts to any pointer type that the kernel's function takes.
 struct Pointer {
   void* data = nullptr;
   template <class T>
@@ -19,7 +19,7 @@ struct Pointer {
   }
 };
 
-// The call's stream. It notes whether run() asked for it.
+// The call's stream. It records whether run() used it.
 class Stream {
  public:
   Stream() = default;
@@ -42,7 +42,7 @@ struct Args {
   bool causal;
   int window_left, window_right;  // keys to either side of the diagonal that a query sees; -1: all
   int dtype;                      // attn_dtype of the problem
-  Stream stream;  // a kernel that does not ask for it may launch on any: the copy of O waits for all streams
+  Stream stream;  // if the kernel does not use it, it may launch on any stream, and the copy of O waits for all streams
   // With Takes::page, K and V are (page, slot, head, dim): num_pages pages of page_size keys. Key j of batch
   // entry b is in slot j % page_size of page block_table[b * pages_per_seq + j / page_size], and the entry has
   // key_lengths[b] keys, from 0 to Sk. Entries of the table that no key needs may hold any number, and slots
@@ -50,7 +50,7 @@ struct Args {
   const int* block_table = nullptr;
   const int* key_lengths = nullptr;
   int page_size = 0, pages_per_seq = 0, num_pages = 0;
-  // The same, by shorter names.
+  // The same pointers by shorter names.
   const int* pages = nullptr;
   const int* lengths = nullptr;
   int page = 0, pages_each = 0, pages_all = 0;

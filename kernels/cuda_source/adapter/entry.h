@@ -12,15 +12,15 @@ extern "C" void attn_entry_call(const attn_entry::Args& a);
 
 namespace attn {
 
-// Every format that the function can be called with; all three where it takes tensors, which do not say. Which
-// of them it takes is found by running it (fuzz/check/tried.h).
+// Every format that the function can be called with. If it takes tensors, whose type does not show the format,
+// these are all three; fuzz/check/tried.h runs the function to find out which formats it takes.
 inline Formats entry_formats() {
   const int all = attn_entry_formats();
   return all != 0 ? static_cast<Formats>(all) : Formats::kAny;
 }
 
-// Calls the function. If it throws on the executor, the call has failed, and the report holds the exception's
-// own words; on a GPU it ends the process.
+// Calls the function. If it throws on the executor, the call fails, and the report has the exception's message.
+// On a GPU an exception ends the process.
 inline void call_entry(const Args& a) {
 #ifdef __CUDACC__
   attn_entry_call(a);

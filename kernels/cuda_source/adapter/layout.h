@@ -31,7 +31,8 @@ struct Layout {
   uint64_t bytes = 0;
   float factor = 1;  // the factor of Q
   bool folds = false;
-  // Keys of a page, entries of a row of the table, and pages: as the kernel has them. 0: it takes no pages.
+  // The kernel's pages: keys of a page, entries of a row of the table, and number of pages. 0: it takes no
+  // pages.
   int64_t page = 0, pages_each = 0, pages_all = 0;
   bool same_pages = false;  // these are the caller's pages; otherwise the adapter lays keys in pages
 };
@@ -65,7 +66,7 @@ inline Layout layout_of(const Takes& takes, const Call& call) {
   const auto add = [&](Piece i, const attn_tensor& tensor, int64_t h, int64_t d) {
     Copy& c = layout.pieces[i];
     const bool of_keys = i == kK || i == kV, paged = layout.page > 0 && of_keys;
-    // Keys in pages of another size are moved one by one.
+    // Keys in the caller's pages of another size are moved key by key.
     const bool other_pages = paged && p.page_size != 0 && !layout.same_pages;
     const auto [entries, s] = other_pages ? Rows{p.batch, p.seq_k} : of_keys ? keys : queries;
     const int64_t shape[4] = {entries, h, s, d};

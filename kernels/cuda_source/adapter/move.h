@@ -22,7 +22,7 @@ struct Move {
   int bytes;  // bytes of an element
   int32_t dtype;
   float factor;
-  bool out;          // from the copy
+  bool out;          // true: from the copy to the caller's tensor
   const int* pages;  // of the copy; null if the adapter lays nothing in pages
   int64_t page, pages_each;
   // The caller's keys, where the adapter lays them in pages: packed, or in pages of another size; else both
@@ -126,7 +126,8 @@ inline Move move_of(const Call& call, const Layout& layout, Piece i, char* space
   return move;
 }
 
-// Pages lie in another order than their keys: the number of page n of `all`.
+// The number of the n-th page of keys, of `all` pages. The order is shuffled, so that page numbers do not
+// follow keys.
 __device__ inline int page_number(int64_t n, int64_t all) {
   int64_t step = all / 2 + 1;
   for (;; ++step) {

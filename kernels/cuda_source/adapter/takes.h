@@ -1,7 +1,7 @@
 // The problems that a kernel behind an adapter takes: their declaration, and the refusal of all others.
 //
 //   constexpr attn::Takes takes = {.dim = attn::one_of(32, 64), .equal_lengths = true};
-//   takes.domain()          // as the contract has it, for the draw
+//   takes.domain()          // the same as an attn_domain of the contract, for the draw
 //   refusal(takes, call)    // "a head dimension of 48: it takes 32 or 64", or ""
 #pragma once
 
@@ -17,7 +17,7 @@ namespace attn {
 // The values that a size may have.
 struct Sizes {
   int64_t least = 1, most = int64_t{1} << 40, multiple = 1;
-  std::array<int64_t, 12> set = {};  // of these, where `count` is not 0
+  std::array<int64_t, 12> set = {};  // if `count` is not 0, only the first `count` of these
   int count = 0;
 
   constexpr bool take(int64_t n) const {
@@ -106,21 +106,21 @@ inline constexpr int kAnyPage = -1;
 
 struct Takes {
   Formats format = Formats::kF16;
-  Sizes dim = {};  // of Q and K; of V as well, where equal_dims
+  Sizes dim = {};  // of Q and K; also of V if equal_dims
   Sizes dim_v = {};
-  Sizes seq = {};  // of queries; of keys as well, where equal_lengths
+  Sizes seq = {};  // of queries; also of keys if equal_lengths
   Sizes seq_k = {};
   Sizes batch = at_most(128);
   Sizes heads = at_most(128);
-  Sizes group = one_of(1);  // query heads a head of K and V
+  Sizes group = one_of(1);  // query heads per KV head
   bool equal_dims = true;
   bool equal_lengths = false;
   Causal causal = Causal::kNever;
-  attn_align align = ATTN_TOP_LEFT;  // of the causal mask, where lengths differ
+  attn_align align = ATTN_TOP_LEFT;  // of the causal mask, if lengths differ
   Lse lse = Lse::kNone;
   ScaleRule scale = Scale::kGiven;
   Window window = Window::kNever;
-  bool sink = false;  // problems with sinks, in fp32, are taken as well: a.sink
+  bool sink = false;  // takes problems with fp32 sinks too: a.sink
   Slopes slopes = Slopes::kNever;
   // The kernel takes packed sequences, and nothing else: dense batch entries are laid one behind the other for
   // it. Keys are packed as well, unless they are in pages.
@@ -158,7 +158,8 @@ struct Takes {
   }
 };
 
-// The reason why a problem's sinks or slopes are refused, or nothing. They are not copied.
+// The reason why a problem's sinks or slopes are refused; empty if they are taken. They are passed on without a
+// copy, so their layout must fit.
 inline std::string refusal_of_heads(const Takes& takes, const Call& call) {
   const attn_problem& p = call.problem;
   const auto apart = [&](const attn_tensor& t) { return p.heads_q > 1 && t.stride[1] != 1; };
@@ -175,7 +176,7 @@ inline std::string refusal_of_heads(const Takes& takes, const Call& call) {
   return {};
 }
 
-// The reason why a problem is refused, or nothing.
+// The reason why a problem is refused; empty if it is taken.
 inline std::string refusal(const Takes& takes, const Call& call) {
   const attn_problem& p = call.problem;
   const auto wrong = [](const char* what, const Sizes& sizes, int64_t n) {

@@ -10,5 +10,6 @@
 #include "kernels/cuda_source/cuda/sync.h"
 #include "kernels/cuda_source/cuda/vector.h"
 
-// nvcc may compile by what a source assumes. The executor checks no assumption, and g++ does not know the word.
+// nvcc may optimise by what a source assumes. The executor ignores assumptions, and g++ does not have this
+// builtin.
 #define __builtin_assume(...) (static_cast<void>(0))

@@ -1,11 +1,11 @@
-// Names that translated sources need besides CUDA's words. In them warpSize is a variable, as in CUDA, and no macro: a
-// namespace or a struct may have a warpSize of its own. cuda_words.h alone has the macro.
+// Names that translated sources need besides those of cuda_words.h. In these sources warpSize is a variable, as
+// in CUDA, so a namespace or a struct may have its own warpSize. Only cuda_words.h has the macro.
 #pragma once
 
 #include "kernels/executor/cuda_words.h"
 
 namespace simt {
-// Place::now() by a name that no macro of a source has: translations use it.
+// Place::now() under a name that no source uses for a macro. Translations use it.
 constexpr Place simt_here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   return {file, line};
 }

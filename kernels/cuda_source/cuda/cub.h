@@ -1,8 +1,8 @@
 // CUB's reductions and prefix sums on the executor: BlockReduce, WarpReduce, BlockScan.
 //
 // Results are where CUB promises them: in thread 0 of the block, and in the first lane of the (logical) warp.
-// Other threads get the NaN of their type, or 0, so that a read of them shows. Sums are in the order of
-// threads. Temporary storage is memory, as in CUB: if it is used again without a barrier between, it races here
+// Other threads get a NaN, or 0 in types without NaN, so that a use of their results shows. Sums are in the
+// order of threads. Temporary storage is real shared memory, as in CUB: reuse without a barrier is a race here
 // too.
 #pragma once
 

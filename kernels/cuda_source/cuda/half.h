@@ -24,7 +24,7 @@ struct BFloatFormat {
   }
 };
 
-// The bits of one number and of two, for conversions from and to formats of eight bits.
+// The bits of one number and of two, for conversions from and to 8-bit formats.
 template <class Format>
 struct Raw16 {
   unsigned short x;

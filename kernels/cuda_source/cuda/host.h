@@ -1,9 +1,9 @@
 // The host side of CUDA's runtime for code that runs on the executor: launches with
 // <<<>>> (launch.h), memory, streams, events, attributes.
 //
-// Every call completes at once and in order: a stream is a name. Scratch memory is guarded: it starts as NaNs
-// and ends at a page that nobody may touch, and arrays that are not freed when an adapter's call ends are
-// reported. Memory of the host and of the device is the same.
+// Every call completes at once and in order, so streams have no effect. Memory of cudaMalloc is guarded: it
+// starts as NaNs and ends at an inaccessible page, and arrays that are not freed when an adapter's call ends
+// are reported. Host and device share one memory.
 //
 // Sources are translated first (kernels/cuda_source/translate). Each shared library has its own variable `host`.
 // Whoever calls the library's code first sets the environment:
@@ -160,7 +160,7 @@ struct Host {
   std::vector<Scratch> scratch;
   int streams = 0;
 };
-inline Host host;  // not thread-local: such memory is __shared__
+inline Host host;  // not thread_local: that is what __shared__ means here
 
 inline cudaError_t remember(cudaError_t error) {
   if (error != cudaSuccess) host.last = error;
@@ -229,7 +229,8 @@ class HostCall {
     host.status = ATTN_OK;
     host.last = cudaSuccess;
   }
-  // `If `keeps` is true, arrays of cudaMalloc that are not freed yet are no error: they may live until the next call.
+  // If `keeps` is true, arrays of cudaMalloc that are not freed yet are no error: they may live until the next
+  // call.
   attn_status end(bool keeps = false) {
     if (!keeps && !host.scratch.empty()) {
       size_t bytes = 0;
@@ -436,7 +437,7 @@ inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t = nullptr) { return
 inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 inline cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
 inline cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t, cudaEvent_t) {
-  *ms = 1.0f;  // there is no time here
+  *ms = 1.0f;  // the executor does not measure time
   return cudaSuccess;
 }
 inline cudaError_t cudaDeviceSynchronize() { return simt::host.last; }

@@ -135,7 +135,7 @@ inline float max(float a, float b) { return fmaxf(a, b); }
 inline double min(double a, double b) { return ::fmin(a, b); }
 inline double max(double a, double b) { return ::fmax(a, b); }
 
-// Loads and stores whose hints mean nothing here.
+// Loads and stores whose cache hints are ignored here.
 #define ATTN_SIMT_LOAD(name)        \
   template <class T>                \
   inline T name(const T* address) { \
@@ -173,7 +173,7 @@ inline bool __isGlobal(const void*) { return true; }
   simt::fault(ATTN_REPORT_DEVICE, simt::current, here, "__trap()");
 }
 inline void __brkpt() {}
-// There is no time here, so this counts the calls.
+// The executor does not measure time, so this counts calls.
 inline long long clock64() {
   static long long calls = 0;
   return ++calls;

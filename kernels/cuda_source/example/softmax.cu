@@ -1,7 +1,6 @@
-// Softmax of each row of a matrix, in plain CUDA: one block a row, partial
-// results through shared memory. The same file is compiled by nvcc and, for the
-// CPU executor, by clang. Two things are spelled so that both take them: the
-// dynamic array, and the launch.
+// Softmax of each row of a matrix, in plain CUDA: one block per row, partial results through shared memory.
+// nvcc compiles this file, and clang compiles it for the CPU executor. Two things are written so that both
+// accept them: the dynamic array and the launch.
 #include <cuda_runtime.h>
 
 #include "kernels/primitives/launch.h"

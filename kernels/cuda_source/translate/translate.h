@@ -15,8 +15,8 @@
 // The results use kernels/cuda_source/cuda/launch.h and ptx/ptx.h. Macros are not expanded: a definition is
 // translated like any other text, so launches and PTX inside of macros work too.
 //
-// Clang's own CUDA cannot serve: on the host side it emits stubs in place of kernels, and on the device side
-// only code for a GPU. The executor needs kernels as host code, under any sanitizer.
+// Clang's own CUDA mode does not help: on the host side it emits stubs instead of kernels, and on the device
+// side only code for a GPU. The executor needs kernels as host code, under any sanitizer.
 #pragma once
 
 #include <map>
@@ -30,7 +30,8 @@ namespace attnfuzz {
 std::string translate(std::string_view text, const std::string& name);
 
 // The translations of `sources`, and of the files that they include by #include "..." or <...> from their own
-// folders and from `folders`. The keys are absolute paths. Many texts are as they were.
+// folders and from `folders`. The keys are absolute paths. Texts that need no translation are included
+// unchanged.
 std::map<std::string, std::string> translate_all(const std::vector<std::string>& sources,
                                                  const std::vector<std::string>& folders);
 

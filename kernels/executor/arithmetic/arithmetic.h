@@ -1,9 +1,9 @@
-// Whose bits approximate instructions and tensor-core products have: env->arithmetic.
+// Chooses the results of approximate instructions and tensor-core products by env->arithmetic.
 //
-// ATTN_ARITHMETIC_ANY: the executor's own, which keep what kernels/primitives/math.h and
-// matrix.h promise; products are rounded as the schedule's seed says. Of a device, the
-// CPU bodies of ex2, lg2, rcp, rsqrt and of products give what that device gives, bit for
-// bit (device/functions.h, device/products.h); everything else is IEEE 754 on both.
+// With ATTN_ARITHMETIC_ANY they are the executor's own, within the bounds of kernels/primitives/math.h and
+// matrix.h, and products round as the schedule seed says. With a device's arithmetic, the CPU bodies of ex2,
+// lg2, rcp, rsqrt and of products give the bits of that device (device/functions.h, device/products.h).
+// Everything else is IEEE 754 on both.
 #pragma once
 
 #include "kernels/executor/arithmetic/device/models.h"

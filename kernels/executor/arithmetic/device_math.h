@@ -1,4 +1,5 @@
-// CPU bodies of approximate functions begin with this line, which answers in a device's arithmetic:
+// The CPU bodies of approximate functions begin with this line, which returns the device's result if the launch
+// has a device's arithmetic:
 //
 //   if (simt::arithmetic) return simt::as_device<simt::device_ex2>(x);
 #pragma once
@@ -7,7 +8,7 @@
 
 namespace simt {
 
-// Only where `arithmetic` is not null. Of a subnormal x as of 0, as .ftz has it.
+// Call these only if `arithmetic` is not null. A subnormal x counts as 0, as with .ftz.
 SIMT_EXPORT float device_ex2(float x);
 SIMT_EXPORT float device_lg2(float x);
 SIMT_EXPORT float device_rcp(float x);

@@ -1,13 +1,13 @@
-// MemorySanitizer's builds: functions of libm are not instrumented, and what they make of
-// an undefined number would count as defined. Here they are defined anew for the kernel's
-// module: the executor computes (libm.cc), and the result is as defined as the arguments.
+// For MemorySanitizer's builds. Functions of libm are not instrumented, so MemorySanitizer would take their
+// results for defined even if the arguments are not. This header redefines them for the kernel's module: the
+// executor computes (libm.cc), and the result is as defined as the arguments.
 #pragma once
 
 #include <math.h>
 
 #include "kernels/executor/executor.h"
 
-// name of functions of one number, and of two
+// The names of functions of one number, and of two.
 #define SIMT_LIBM_1(X)                                                                                  \
   X(exp)                                                                                                \
   X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(sinh) X(cosh) X(tanh) X(erf) \
@@ -36,7 +36,7 @@ inline T as_defined_as(T result, T x) {
   if (__msan_test_shadow(&x, sizeof x) >= 0) __msan_poison(&result, sizeof result);
   return result;
 }
-// Marks x as defined for MemorySanitizer: passing an undefined value on is no fault.
+// Marks x as defined for MemorySanitizer, so that passing on an undefined value is not reported.
 template <class T>
 inline T defined(T x) {
   __msan_unpoison(&x, sizeof x);

@@ -17,8 +17,8 @@ Float8 load8(const float* from) {
   return value;
 }
 
-// Four columns, and rows 0-7 and 8-15 of them, as two lanes of every row hold
-// them: [lane t][register].
+// Accumulators of four columns, with rows 0-7 and 8-15 in a vector each, in the layout of the lanes: [lane
+// t][register].
 using Accumulators = Float8[2][4];
 
 void load(float* const (&c)[32], int t, Accumulators& sum) {
@@ -58,8 +58,7 @@ void multiply_nearest(Accumulators& sum, const float* a, const float* b, int b_k
   sum[1][0] = s10, sum[1][1] = s11, sum[1][2] = s12, sum[1][3] = s13;
 }
 
-// Toward zero, to the 24 bits of fp32; a NaN stays one because its first
-// fraction bit is among those kept.
+// Truncates to the 24 bits of fp32. A NaN stays a NaN, because its first fraction bit is kept.
 Float4 truncate(Double4 value) {
   Long4 bits;
   memcpy(&bits, &value, sizeof bits);
@@ -112,7 +111,7 @@ void multiply_truncating(Accumulators& sum, const float* a, const float* b, int 
   }
 }
 
-// Exponents of all factors, each of which goes into many sums.
+// The exponents of all factors, computed once because each factor is used in many sums.
 class Exponents {
  public:
   static constexpr int kMost = 256;  // of k
@@ -121,7 +120,7 @@ class Exponents {
       : step_(b_k == 1 ? 1 : 8), across_(b_k == 1 ? k : 1) {
     for (int i = 0; i < k; ++i) a_[i] = device::exponents(a + 16 * i, least);
     for (int i = 0; i < k / 2; ++i) {
-      // By columns of k, or eight columns and two of k.
+      // 16 values of k of one column, or eight columns at two values of k.
       const float* at = b_k == 1 ? b + i % 8 * b_n + i / 8 * 16 : b + 2 * i * b_k;
       const device::Short16 e = device::exponents(load8(at), load8(at + (b_k == 1 ? 8 : b_k)), least);
       memcpy(b_ + (b_k == 1 ? i % 8 * k + i / 8 * 16 : 16 * i), &e, sizeof e);
@@ -160,7 +159,7 @@ void multiply_as(const device::Products& p, float* const (&c)[32], const float* 
 
 template <class Rounding>
 inline __attribute__((always_inline)) void by_stride(const float* b, int b_k, int b_n, Rounding rounding) {
-  // One of the two is a constant to the inner loop.
+  // In each call one of the two strides is a compile-time constant.
   if (b_k == 1) {
     rounding(b, 1, b_n);
   } else {

@@ -1,5 +1,5 @@
-// Matrix products for the CPU bodies of the tensor-core primitives: 16 rows by 8
-// columns at a time, accumulators read and written where the lanes hold them.
+// Matrix products for the CPU bodies of the tensor-core primitives: 16 rows by 8 columns at a time, on the
+// lanes' own accumulators.
 #pragma once
 
 #include "kernels/executor/executor.h"
@@ -11,8 +11,7 @@ typedef float Float8 __attribute__((vector_size(32)));
 typedef uint32_t Word4 __attribute__((vector_size(16)));
 typedef uint32_t Word8 __attribute__((vector_size(32)));
 
-// out[i][g] = in[g][i]: four registers of eight lanes to four vectors of eight
-// rows, and back.
+// out[i][g] = in[g][i]: turns four registers of eight lanes into four vectors of eight rows, and back.
 template <class V4, class V8>
 __attribute__((always_inline)) inline void transpose_8x4(const V4 (&in)[8], V8 (&out)[4]) {
   V8 pair[4];  // in[g], in[g + 4]
@@ -47,11 +46,10 @@ __attribute__((always_inline)) inline void transpose_4x8(const V8 (&in)[4], V4 (
 //   c  by lane 4g+t: {C[g][2t], C[g][2t+1], C[g+8][2t], C[g+8][2t+1]}
 //   a  [k][16]: the rows of one k side by side
 //   b  element (k, n) at b[k * b_k + n * b_n]; either stride is 1
-// To nearest: one fused multiply-add after the other, k ascending. Truncating:
-// for each 16 of k the addend and the products are summed in double precision,
-// k ascending, and the sum is truncated to fp32; tensor cores do much the same. In a
-// device's arithmetic (arithmetic.h): block by block as device/products.h has it, whatever
-// `truncates` is; `format` says what A and B were converted from.
+// If not `truncates`: one fused multiply-add after the other, k ascending. If `truncates`: for each 16 of k the
+// addend and the products are summed in double precision, k ascending, and the sum is truncated to fp32,
+// similar to tensor cores. In a device's arithmetic (arithmetic.h) `truncates` is ignored, and
+// device/products.h computes block by block. `format` is the format from which A and B were converted.
 enum class Format : uint8_t { kF16, kBF16 };
 SIMT_EXPORT void mma_columns(float* const (&c)[32], const float* a, const float* b, int b_k, int b_n, int k,
                              Format format, bool truncates);

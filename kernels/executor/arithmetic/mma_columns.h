@@ -1,6 +1,6 @@
-// products.h on vectors: 16 rows of one column at a time. Where exponents are ordinary,
-// terms are exact as fp32 products scaled by a power of two, and cut off by turning them
-// into integers; anything else, and what is not finite, is left to add_block().
+// products.h on vectors: 16 rows of one column at a time. If the exponents are in an ordinary range, each term
+// is exact as an fp32 product scaled by a power of two, and its conversion to an integer truncates it.
+// add_block() computes all other cases, infinities and NaNs included.
 #pragma once
 
 #include <string.h>
@@ -14,7 +14,8 @@ typedef int16_t Short16 __attribute__((vector_size(32)));
 typedef int32_t Int8 __attribute__((vector_size(32)));
 typedef int32_t Int16 __attribute__((vector_size(64)));
 
-// Exponents that stand for a zero and for what is not finite: sums with any other stay as far off.
+// Exponents that stand for zero and for infinities and NaNs. They are so far from all others that a sum of two
+// exponents still shows them.
 inline constexpr int kOfZero = -10000, kOfNotFinite = 12000;
 
 // e(x) of eight numbers.
@@ -36,7 +37,7 @@ inline Short16 exponents(const float* x, int least) {
   return exponents(halves[0], halves[1], least);
 }
 
-// A block's factors: a [k][16] and its exponents by k; b and its exponents by k, at their steps.
+// A block's factors: a as [k][16] with its exponents by k, and b with its exponents by k, each with its step.
 struct Factors {
   int least;
   const float* a;
@@ -47,9 +48,9 @@ struct Factors {
   int b_exponents_step;
 };
 
-// Eight rows from `row` on, at their exponents E.
+// Adds a block to eight rows from `row` on. `top` has the rows' exponents E.
 inline Float8 add_eight(const Products& p, const Factors& f, int row, Float8 c, Int8 top) {
-  // Beyond these a scale, a product that is not cut off to 0, or a sum would not be a normal number.
+  // Beyond these, the scale, a sum, or a product that does not truncate to 0 would not be a normal number.
   constexpr int kLowest = -100, kHighest = 126;
   const Int8 nothing = top <= kOfZero / 2;
   top = nothing ? Int8{} : top;
@@ -61,7 +62,7 @@ inline Float8 add_eight(const Products& p, const Factors& f, int row, Float8 c, 
         a[k] = __builtin_bit_cast(uint32_t, f.a[16 * k + row + i]);
         b[k] = __builtin_bit_cast(uint32_t, f.b[k * f.b_step]);
       }
-      const float start = c[i];  // clang's bit cast of an element of a vector takes element 0
+      const float start = c[i];  // a copy, because clang's bit cast of a vector element takes element 0
       c[i] = __builtin_bit_cast(float,
                                 add_block(p, f.least, a, b, 1, __builtin_bit_cast(uint32_t, start), p.block));
     }
@@ -93,7 +94,7 @@ inline Float8 add_eight(const Products& p, const Factors& f, int row, Float8 c, 
          __builtin_bit_cast(Float8, (top + (127 - p.fraction)) << 23);
 }
 
-// C += A B of one block: rows 0-7 and 8-15 of one column.
+// C += A B for one block: rows 0-7 and 8-15 of one column.
 inline void add_column(const Products& p, const Factors& f, Float8& low, Float8& high) {
   Short16 top = exponents(low, high, p.least_c);
   for (int k = 0; k < p.block; ++k)

@@ -1,5 +1,5 @@
-// Barriers of transactions (hopper.h). The eight bytes of a barrier hold a mark and its number in
-// Block::mbarriers, where everything else is kept. They show if a barrier is not initialised, or was
+// mbarriers (hopper.h). The eight bytes in shared memory hold a mark and the barrier's index in
+// Block::mbarriers, where its state is kept. The mark shows if a barrier is not initialised, or was
 // overwritten.
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,8 @@ constexpr uint32_t kMark = 0x5242424D;
 
 uint32_t parity_of(const MBarrier& barrier) { return barrier.phase % 2; }
 
-// Called after an arrival of thread `by`, or after bytes that it sent have landed.
+// Completes the phase if it lacks nothing. Called after an arrival of thread `by`, or after bytes of its copies
+// landed.
 void advance(Block& b, MBarrier& m, const Thread* by, Place here) {
   if (m.pending) return;
   if (m.bytes < 0) {

@@ -13,7 +13,7 @@ constexpr int kRowBytes = 128;
 
 // One row of a box, of which bytes [begin, end) are within the tensor.
 struct Row {
-  unsigned char* tensor;  // of byte 0, wherever that is
+  unsigned char* tensor;  // the address of byte 0, which may lie outside of the tensor
   int begin, end;
 };
 
@@ -230,7 +230,7 @@ void fence_proxy_async(Place) { ++self().proxy_fences; }
 
 void generic_write16(const void* shared, int lane) {
   Block& b = running();
-  if (!is_shared(b, shared, 16)) return;  // a host's array, in a test: no proxy reads it
+  if (!is_shared(b, shared, 16)) return;  // in tests, an array of the host, which no async proxy reads
   b.asynchronous = true;
   const size_t chunk = chunk_of(shared);
   if (chunk >= b.generic_writes.size()) {

@@ -30,7 +30,7 @@ struct Sums {
 };
 
 struct Product {
-  Wgmma said;  // the arguments of the first thread
+  Wgmma said;  // the arguments that the first thread passed
   Place here;
   uint32_t issued, landed;  // the number of threads that have issued it, and that have waited for it
   Sums* sums;

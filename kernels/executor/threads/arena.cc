@@ -106,7 +106,8 @@ void* dynamic_shared(Place here) {
 
 namespace {
 
-// Static arrays from here on, so far from the arena that no index leads from one to the other.
+// The 32-bit addresses of static arrays start here, so far from the arena that no index reaches from one to the
+// other.
 constexpr uint32_t kStaticsAt = 0x400000;
 
 }  // namespace
@@ -147,7 +148,7 @@ void check_red_zones(Block& b) {
     const size_t end = last ? b.shared_used : b.arrays[i].physical;
     const size_t at = first_change(begin, end);
     if (at != end) {
-      // Most overruns run off the end: name the array before, if there is one.
+      // Most overruns are past the end of an array, so name the array before the redzone, if there is one.
       const bool after = i > 0 && (last || at - begin <= end - at);
       const SharedArray& array = b.arrays[after ? i - 1 : i];
       const size_t distance = after ? at - begin : end - at;

@@ -4,7 +4,8 @@
 //
 //   simt::publish_progress(&wire.progress);
 //
-// Blocks are the unit: the executor runs them one after the other, and says nothing of how far one of them is.
+// The unit is a block: the executor runs blocks one after the other, and does not publish progress within a
+// block.
 #pragma once
 
 #include <stdint.h>
@@ -20,7 +21,7 @@ struct Progress {
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "other processes read it");
 
-// Null: the executor publishes nothing, as at the beginning.
+// With null, the executor publishes nothing; this is the initial state.
 __attribute__((visibility("default"))) void publish_progress(Progress* to);
 
 }  // namespace simt

@@ -7,9 +7,8 @@
 //   SIMT_BUILD_MSAN   which memory is defined; shared memory is undefined when a block starts
 //   SIMT_BUILD_TSAN   a TSan fiber for each lane; what orders memory, and what does not
 //
-// TSan sees races between lanes because switching from one to the next orders
-// nothing. Barriers and __syncwarp do, a launch's start and end do; shuffles,
-// mma and ldmatrix do not, as on a GPU.
+// TSan sees races between lanes because a switch between fibers orders nothing. Barriers, __syncwarp, and a
+// launch's start and end order accesses; shuffles, mma and ldmatrix do not, as on a GPU.
 #pragma once
 
 #include <stddef.h>
@@ -95,7 +94,7 @@ inline void arrive([[maybe_unused]] Fiber& me, [[maybe_unused]] Stack& left) {
 #endif
 }
 
-// The content of the stack is given up.
+// The content of the stack is discarded.
 inline void abandon([[maybe_unused]] Fiber& fiber, [[maybe_unused]] const Stack& stack) {
 #if defined(SIMT_BUILD_ASAN)
   fiber.handle = nullptr;

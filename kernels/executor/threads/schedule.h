@@ -10,9 +10,9 @@
 //   bit 4     asynchronous products: 0 read their operands late, when no thread can
 //             go on without; 1 early, when the warpgroup has issued them
 //
-// All 64 bits seed the random order and which lane is elected. Seed 0 is thus the plain case: in order,
-// late, to nearest. Late alone would hide a buffer that is refilled too soon,
-// early alone a missing wait: a campaign needs both.
+// All 64 bits seed the random order and the choice of the elected lane. Seed 0 is the plain case: in order,
+// late, to nearest. A campaign needs both late and early copies: late copies hide a buffer that is refilled too
+// soon, and early copies hide a missing wait.
 #pragma once
 
 #include <stdint.h>
@@ -29,7 +29,7 @@ struct Schedule {
   int elected_lane;
 };
 
-// Small and fast; every state but 0 has the full period.
+// A small and fast generator. Every state but 0 has the full period.
 struct Random {
   uint64_t state;
 

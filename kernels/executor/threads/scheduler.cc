@@ -19,8 +19,8 @@ constinit thread_local Block* running_block = nullptr;
 
 namespace {
 
-// If threads move on to other lanes from block to block, they move by this number of lanes. It is no whole
-// number of warps, so that neighbours across a tile's border change places as well.
+// If threads move to other lanes from block to block, they move by this number of lanes. It is not a multiple
+// of 32, so that threads move across warp borders as well.
 constexpr uint32_t kRotation = 37;
 // Lanes in active_lanes() wait for the other lanes of their warp. After the others have polled this many times,
 // they no longer do.
@@ -207,7 +207,7 @@ void run_block(Block& b) {
   for (uint32_t i = 0; i < b.threads; ++i) {
     Lane& lane = b.lane(i);
     lane.done = false;
-    // A fiber that ended well waits in enter() for the next block.
+    // A fiber that ended without a fault waits in enter() for the next block.
     if (!lane.context) lane.context = new_context(lane.stack, enter);
   }
   jump(b.host, *pick(b));
@@ -237,8 +237,8 @@ void yield() {
   // This lane, and other ready ones, may be polling for something that only the lanes waiting in active_lanes()
   // will do.
   if (me.warp->gathering && (!me.warp->ready || ++me.warp->polled == kPatience)) let_gathered_go(b, *me.warp);
-  // The next ready thread in a ring, whatever the order of the schedule: any
-  // other choice lets two polling threads starve a third.
+  // Takes the next ready thread in a ring, whatever the order of the schedule: otherwise two polling threads
+  // could starve a third.
   const uint32_t mine = me.thread.linear;
   for (uint32_t step = 1; step < b.threads; ++step) {
     const uint32_t linear = (mine + step) % b.threads;

@@ -33,8 +33,8 @@ Stack map_stack(size_t index) {
     perror("simt: cannot map a thread's stack");
     abort();
   }
-  // Tops that differ in the low bits keep the hot frames of a warp's lanes from
-  // falling into the same cache sets.
+  // The tops of stacks differ in the low bits, so that the hot frames of a warp's lanes do not share cache
+  // sets.
   const size_t colour = (index % kColours) * 128;
   return {static_cast<char*>(memory) + guard, kStackBytes - colour};
 }
@@ -58,7 +58,7 @@ void on_segv(int signal, siginfo_t* info, void* context) {
   if (previous_action.sa_flags & SA_SIGINFO) {
     previous_action.sa_sigaction(signal, info, context);
   } else if (previous_action.sa_handler == SIG_DFL || previous_action.sa_handler == SIG_IGN) {
-    // The instruction is run again and then ends the process as if we were not there.
+    // The faulting instruction runs again and ends the process as if there were no handler of ours.
     sigaction(signal, &previous_action, nullptr);
   } else {
     previous_action.sa_handler(signal);
@@ -79,7 +79,7 @@ bool recover_stack_overflow(void* siginfo, void* ucontext) {
       !find_guard(static_cast<const char*>(static_cast<siginfo_t*>(siginfo)->si_addr), &index)) {
     return false;
   }
-  // The content of the stack is given up, so the handler's code can run from its top.
+  // The content of the stack is discarded, so on_overflow() can run from its top.
   auto& machine = static_cast<ucontext_t*>(ucontext)->uc_mcontext;
   const uintptr_t top = reinterpret_cast<uintptr_t>(stacks()[index].top()) & ~uintptr_t{15};
 #if defined(__x86_64__)

@@ -1,6 +1,5 @@
-// Stacks for fibers: mapped once, kept for the life of the process, each with a
-// guard page below. A thread that runs into its guard page is led back to
-// `on_overflow` instead of ending the process (Linux, x86-64 and AArch64).
+// Stacks for fibers: mapped once, kept for the life of the process, each with a guard page below. If a thread
+// runs into its guard page, `on_overflow` runs instead of ending the process (Linux, x86-64 and AArch64).
 #pragma once
 
 #include <stddef.h>
@@ -13,11 +12,11 @@ struct Stack {
   char* top() const { return bottom + size; }
 };
 
-// The index-th stack. Aborts if the memory cannot be had.
+// The index-th stack. Aborts if the memory cannot be mapped.
 Stack stack_at(size_t index);
 
-// Installs the handler once. `After an overflow, `on_overflow(index)` runs on the same stack, which starts again from
-// its top. It must not return.
+// Installs the handler once. After an overflow, `on_overflow(index)` runs on the same stack, from its top. It
+// must not return.
 void watch_stacks(void (*on_overflow)(size_t index));
 // Installs the handler now, with the executor's own on_overflow: for a program that soon cannot install one any
 // more.

@@ -1,15 +1,15 @@
 // __shared__ arrays of plain CUDA code are thread_local variables of the module that holds the kernel. This
 // file finds the thread-local memory of that module and fills it with 0xFF at the start of each block.
 //
-// The loader keeps that memory on the heap, where a write behind an array's end could show as anything, and
-// much later. So it is moved between redzones, which are checked when a block ends, and pages that nobody may
-// touch. Builds for a sanitizer leave it where it is: AddressSanitizer watches the heap itself.
+// The loader keeps that memory on the heap, where a write past an array's end could cause any failure, much
+// later. So it is moved to pages of its own, with redzones that are checked when a block ends and inaccessible
+// pages around them. Builds for a sanitizer leave it where it is: AddressSanitizer watches the heap itself.
 //
 // A module that also holds the executor is left alone: other libraries and the executor keep their state in the
 // same memory.
 //
-// nvcc gives a kernel 48 KiB of static arrays. The module's table of symbols has their sizes and the functions
-// that they stand in. A launch with more is refused.
+// nvcc allows a kernel 48 KiB of static arrays. A launch with more is refused. The module's symbol table has
+// the arrays' sizes and functions.
 #include <cxxabi.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -93,8 +93,8 @@ class Mapped {
   size_t bytes_ = 0;
 };
 
-// The function of an array: "kernel(float*)" for "kernel(float*)::tile". An array outside of functions is its
-// own.
+// The function of an array: "kernel(float*)" for "kernel(float*)::tile". For an array outside of functions it
+// is the array itself.
 std::string owner_of(const char* symbol) {
   int status = 0;
   char* const text = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
@@ -212,7 +212,7 @@ bool changed(const unsigned char* zone) {
   return differs != 0;
 }
 
-// Reports what a block wrote beside the module's arrays.
+// Reports writes of a block to the redzones around the module's arrays.
 void check_zones(Block& b, const Statics& statics) {
   const auto found = fenced().find(statics.module);
   if (found == fenced().end() || !found->second) return;

@@ -1,7 +1,7 @@
 #include "kernels/executor/threads/switch.h"
 
 #ifdef __x86_64__
-// Saves what the calling convention has a function preserve. simt_switch_context(rdi: from, rsi: to)
+// simt_switch_context(rdi: from, rsi: to). Saves the registers that a callee must preserve.
 asm(R"(
 .text
 .globl simt_switch_context

@@ -1,10 +1,9 @@
 // Switching from one fiber to another.
 //
-// On x86-64 it ends in a return instruction, where Boost.Context's ends in a
-// jump. That keeps the processor's stack of predicted returns in step: lanes of
-// a warp have the same callers, so all returns after the switch are predicted.
-// A barrier costs half of what it does with the jump. Floating-point control
-// words are not saved: kernels do not change them. Elsewhere it is Boost's.
+// On x86-64 our switch ends in a return instruction, not in a jump as Boost.Context's does. This keeps the
+// processor's return predictor in step: lanes of a warp have the same callers, so all returns after the switch
+// are predicted. A barrier costs half of what it costs with the jump. Floating-point control words are not
+// saved, because kernels do not change them. Other processors use Boost.Context.
 #pragma once
 
 #include <stdint.h>
@@ -17,7 +16,7 @@
 
 namespace simt {
 
-// The point where a fiber left off; null if there is none.
+// The point at which a suspended fiber continues; null if there is none.
 using Context = void*;
 
 #ifdef __x86_64__
@@ -39,7 +38,7 @@ inline Context new_context(Stack stack, void (*entry)()) {
 
 #else
 
-// Boost hands over where the other fiber left off; it is stored on arrival.
+// Boost passes the context of the fiber that was left; this stores it on arrival.
 inline void store_departure(boost::context::detail::transfer_t arrival) {
   *static_cast<Context*>(arrival.data) = arrival.fctx;
 }

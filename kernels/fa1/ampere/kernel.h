@@ -1,13 +1,13 @@
-// FA-1 on mma.m16n8k16 and cp.async: one block for each query tile. A warp owns 16 rows or a few times as many.
+// FA-1 on mma.m16n8k16 and cp.async: one block for each query tile. A warp owns one or more groups of 16 rows.
 //
 // A block walks tiles of keys from the last to the first, so that masked tiles come first under a causal mask.
-// A step:
+// One step takes tile t:
 //
-//   wait for K(t), V(t) | barrier | start K(t-1), V(t-1) | S = Q K(t)' | maxima, O *= alpha
+//   wait for K(t), V(t) | barrier | start to load K(t-1), V(t-1) | S = Q K(t)' | maxima, O *= alpha
 //   for each 16 keys: P = 2^(sigma S - mu) of the next 16 | O += P V
 //
-// A bias of 16-byte chunks is loaded and waited for beside K and V. A tile that all rows see whole and that
-// needs only such a bias has a body of its own (add_rough).
+// A bias in 16-byte chunks is loaded together with K and V. A tile that all rows see whole and that needs only
+// such a bias runs a body of its own (add_rough).
 //
 // There is room for two tiles of K and of V. After the barrier, the copies of all threads have arrived, and all
 // warps have read tile t + 1, whose room tile t - 1 takes. Between barriers warps drift apart: one multiplies
@@ -25,8 +25,8 @@
 
 namespace attn {
 
-// The products of a scored tile become exponents. kRough: all that is needed is a bias in chunks, which was
-// loaded beside K and V. Otherwise the bias of the next tile, if there are more, starts to load here.
+// Turns the products of a scored tile into exponents. kRough: the tile needs only a bias in chunks, which was
+// loaded with K and V. Otherwise, if there is `more`, the bias of the next tile starts to load here.
 template <bool kRough, AmpereSpec kSpec, int N>
 __device__ __forceinline__ void score_products(const AmpereParams& p, const AmpereBlock& block, bool more,
                                                const BiasTile<kSpec>& biases, int32_t t,
@@ -40,7 +40,7 @@ __device__ __forceinline__ void score_products(const AmpereParams& p, const Ampe
   }
 }
 
-// O += P V, 16 keys at a time: the exponentials of the next 16 keys are computed beside a product.
+// O += P V, 16 keys at a time. The exponentials of the next 16 keys are computed while a product runs.
 template <class T, int M, int N, int D>
 __device__ __forceinline__ void add_output(float (&o)[M][D][4], float (&s)[M][N][4], float sigma,
                                            SoftmaxRows<M>& rows, SharedTile<T, 8 * D> values) {

@@ -1,4 +1,4 @@
-// The instantiations of the mma path, one .cu for each head dimension.
+// The instantiations of the mma path, one .cu for each number of columns.
 #pragma once
 
 #include "kernels/fa1/ampere/kernel.h"

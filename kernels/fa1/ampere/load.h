@@ -1,5 +1,5 @@
-// Copies rows from global memory to a swizzled tile, 16 bytes at a time. A thread has one column of chunks and
-// every n-th row, so that only a pointer moves between two copies.
+// Copies rows from global memory to a swizzled tile, 16 bytes at a time. A thread copies one column of chunks
+// in every n-th row, so that only a pointer moves between two copies.
 #pragma once
 
 #include "kernels/fa1/ampere/params.h"
@@ -8,8 +8,9 @@
 
 namespace attn {
 
-// This thread's part of the tiles of kRows rows of one head of a tensor. Tiles are loaded from the last to the
-// first. Rows from `rows` on, which only the last tile can have, and columns from `dim` on become zeros.
+// This thread's part of the tiles, of kRows rows each, of one head of a tensor. Tiles are loaded from the last
+// to the first. Only the last tile can have fewer than kRows rows. Missing rows and columns from `dim` on
+// become zeros.
 template <class T, AmpereSpec kSpec, int kRows>
 class TileSource {
  public:
@@ -19,12 +20,12 @@ class TileSource {
         stride_(stride),
         inside_(column() < dim) {}
 
-  // Starts the copies of a tile that has `rows` rows, and moves on to the tile before it.
+  // Starts the copies of a tile with `rows` rows, then moves on to the tile before it.
   __device__ __forceinline__ void load(SharedTile<T, kSpec.dim> tile, int32_t rows) {
     copy(tile, [&](int r) { return inside_ && row() + r < rows; });
   }
 
-  // Does the same for a whole tile.
+  // Does the same for a tile with all its rows.
   __device__ __forceinline__ void load(SharedTile<T, kSpec.dim> tile) {
     copy(tile, [&](int) { return inside_; });
   }

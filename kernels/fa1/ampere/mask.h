@@ -1,4 +1,4 @@
-// Turns products into scores: applies the scale's sign, and -inf exactly where a key is hidden.
+// Turns products into scores: applies the scale's sign, and sets hidden scores, and no others, to -inf.
 #pragma once
 
 #include "kernels/fa1/ampere/params.h"
@@ -7,8 +7,8 @@
 
 namespace attn {
 
-// s[m][n][e]: query my_row + 16 m + 8 (e / 2), key first_key + 2 (lane % 4) + 8 n + e % 2. Each test compares a
-// number that the compiler knows with one of the tile.
+// s[m][n][e] belongs to query my_row + 16 m + 8 (e / 2) and key first_key + 2 (lane % 4) + 8 n + e % 2. Each
+// test compares a compile-time number with a number of the tile.
 template <int M, int N>
 __device__ __forceinline__ void mask_tile(const AmpereParams& p, const AmpereBlock& block, int32_t my_row,
                                           int32_t first_key, float (&s)[M][N][4]) {

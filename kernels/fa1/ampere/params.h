@@ -1,5 +1,5 @@
-// The parameters of the mma kernel, passed by value, and what its parts derive from them: which rows a block
-// has, which keys they see, and which tiles it walks.
+// The parameters of the mma kernel, passed by value, and what a block derives from them: its rows, the keys
+// that they see, and the tiles that it walks over.
 #pragma once
 
 #include "kernels/fa1/ampere/shapes.h"
@@ -9,8 +9,8 @@
 
 namespace attn {
 
-// Sequences are shorter than this. An unbounded side of a window lies at twice this, so that sums of a few
-// positions stay within 32 bits.
+// Sequences are shorter than this, and an unbounded side of a window has twice this length, so that sums of a
+// few positions fit 32 bits.
 inline constexpr int32_t kAmpereSequence = 1 << 28;
 
 struct AmpereParams {
@@ -18,7 +18,7 @@ struct AmpereParams {
   Sinks sinks;                 // one logit for each query head
   Slopes slopes;               // of scored shapes
   const int64_t* key_lengths;  // nullptr if all are seq_k
-  int32_t seq_q, seq_k;        //
+  int32_t seq_q, seq_k;        // below kAmpereSequence
   int32_t dim_qk, dim_v;       // multiples of 8
   int32_t left, right;         // sides of the window; a causal mask has right = 0
   bool bottom_right;           // where the diagonal lies
@@ -26,13 +26,13 @@ struct AmpereParams {
   bool last_hidden;            // keys beyond the diagonal or the window may be hidden
   bool may_be_plain;           // a tile that all rows see whole needs no mask
   float sign, sigma;           // a score is a product times sign, an exponent of two a score times sigma
-  uint32_t heads_q, group;     // query heads, and those of a KV head
-  uint32_t heads, q_tiles;     // heads of all batch entries; query tiles of a head
+  uint32_t heads_q, group;     // query heads; query heads per KV head
+  uint32_t heads, q_tiles;     // query heads of all batch entries; query tiles of a head
   uint32_t entries;            // batch entries, if they share a bias; else 0
   uint32_t section;            // heads that are worked on side by side, so that K and V stay in the L2
   ScoreTerms terms;            // for scored shapes, which have sign and sigma 1
   bool rough;                  // tiles that all rows see whole need only a bias that is loaded by chunks
-  attn_probe probe;            // values is null if nobody asks
+  attn_probe probe;            // values is null if no probe is requested
 };
 
 // One query tile of one head, as a block sees it.
@@ -43,8 +43,8 @@ struct AmpereBlock {
   int32_t shift;   // diag(i) = i + shift
 };
 
-// Blocks start in the order of their numbers. In a section of heads the last query tiles come first, because
-// they have most to do under a causal mask.
+// The query tile of this block. Blocks start in the order of their numbers. In a section of heads the last
+// query tiles come first, because they have the most work under a causal mask.
 template <AmpereSpec kSpec>
 __device__ __forceinline__ AmpereBlock block_of(const AmpereParams& p) {
   const uint32_t section_blocks = p.section * p.q_tiles, number = blockIdx.x / section_blocks;
@@ -75,7 +75,7 @@ __device__ __forceinline__ Keys visible_keys(const AmpereParams& p, const Ampere
   return {begin > 0 ? begin : 0, end < block.length ? end : block.length};
 }
 
-// The KV tiles [begin, end) with a key that some row of the block may see.
+// The KV tiles [begin, end) from the first to the last key that some row of the block may see.
 template <AmpereSpec kSpec>
 __device__ __forceinline__ Keys live_tiles(const AmpereParams& p, const AmpereBlock& block) {
   const int32_t past = block.first_row + kSpec.tile_q(), last = (past < p.seq_q ? past : p.seq_q) - 1;
@@ -84,12 +84,12 @@ __device__ __forceinline__ Keys live_tiles(const AmpereParams& p, const AmpereBl
   return {begin, end > begin ? end : begin};
 }
 
-// The tiles of `tiles` that all rows of the block see whole.
+// Those of `tiles` that all rows of the block see whole.
 template <AmpereSpec kSpec>
 __device__ __forceinline__ Keys plain_tiles(const AmpereParams& p, const AmpereBlock& block, Keys tiles) {
   const int32_t last = block.first_row + kSpec.tile_q() - 1;
   const int32_t begin = (visible_keys(p, block, last).begin + kSpec.tile_k - 1) / kSpec.tile_k;
-  const int32_t end = visible_keys(p, block, block.first_row).end / kSpec.tile_k;  // of a negative number: none
+  const int32_t end = visible_keys(p, block, block.first_row).end / kSpec.tile_k;  // if negative: none
   const Keys plain = {begin > tiles.begin ? begin : tiles.begin, end < tiles.end ? end : tiles.end};
   if (!p.may_be_plain || plain.end <= plain.begin) return {tiles.end, tiles.end};
   return plain;

@@ -1,4 +1,4 @@
-// Records intermediates of the mma kernel for a probe: those of a warp's rows, 16 at a time.
+// Records intermediates of the mma kernel for a probe, 16 rows of a warp at a time.
 #pragma once
 
 #include "kernels/fa1/ampere/params.h"
@@ -25,7 +25,7 @@ class RowProbes {
   __device__ __forceinline__ void scores(int32_t t, const float (&s)[kSpec.groups][N][4]) const {
     each([&](const TileProbe& probe, int m) { probe.scores(t, s[m]); });
   }
-  // Called after the last product of a tile. `p` lies where the scores were.
+  // Call it after the last product of a tile, when `p` has taken the place of the scores.
   template <int N, int D>
   __device__ __forceinline__ void output(int32_t t, const SoftmaxRows<kSpec.groups>& rows,
                                          const float (&p)[kSpec.groups][N][4],

@@ -1,6 +1,6 @@
-// Turns products into exponents if there is a cap or a bias. A bias goes through shared memory, because a tile
-// of it would need too many registers. If it consists of 16-byte chunks and the tile has all its keys, it is
-// copied by such chunks beside K and V; else it is copied number by number, as floats.
+// Turns products into exponents if there is a cap, a bias or slopes. A bias goes through shared memory, because
+// a tile of it would need too many registers. If its rows are 16-byte chunks and the tile has all its keys, the
+// chunks are copied together with K and V; else the bias is copied number by number, as floats.
 #pragma once
 
 #include "kernels/fa1/ampere/params.h"
@@ -10,8 +10,8 @@
 
 namespace attn {
 
-// The rows of the bias that a warp needs, a tile of keys at a time. Only that warp writes and reads them. Its
-// room holds two tiles of 16 bits, or one of floats.
+// The rows of the bias that a warp needs, a tile of keys at a time. Only this warp writes and reads them. Its
+// part of shared memory holds two tiles of 16-bit numbers or one tile of floats.
 template <AmpereSpec kSpec>
 class BiasTile {
  public:
@@ -28,11 +28,11 @@ class BiasTile {
     }
   }
 
-  // True if tile t is loaded by chunks; then all tiles before it are. A tile with keys beyond the tensor is
-  // not.
+  // True if tile t is loaded by chunks; then all tiles before it are. A tile that reaches past the tensor's
+  // keys is not.
   __device__ __forceinline__ bool by_chunks(int32_t t) const { return t < by_chunks_; }
 
-  // Starts to load tile t, which has arrived after a cp_wait and a barrier.
+  // Starts to load tile t. The tile has arrived after cp_wait and a barrier.
   __device__ __forceinline__ void load(const AmpereParams& p, const AmpereBlock& block, int32_t t) const {
     if (p.terms.bias_dtype == ATTN_NONE) return;
     const int32_t first_key = t * kSpec.tile_k;
@@ -60,7 +60,7 @@ class BiasTile {
     cp_commit();
   }
 
-  // Tile t's bias of rows 16 m.. in the layout of an accumulator, two numbers a word.
+  // Reads tile t's bias of rows 16 m..16 m + 15 in the layout of an accumulator, two numbers per word.
   __device__ __forceinline__ void words(int32_t t, int m, BiasWords<2, kSpec.tile_k / 8>& words) const {
     const int row = lane_id() % 16, chunk = lane_id() / 16;
 #pragma unroll
@@ -78,18 +78,19 @@ class BiasTile {
 
  private:
   static constexpr int kChunks = kSpec.tile_k / 8,
-                       kStep = 32 / kChunks;     // chunks of a row; rows copied at once
+                       kStep = 32 / kChunks;     // chunks of a row; rows that the warp copies at once
   static constexpr int kRow = kSpec.tile_k / 2;  // words of a row of chunks
   static_assert(8 % kChunks == 0 && kSpec.warp_rows() % kStep == 0);
 
   __device__ __forceinline__ uint32_t* chunks(int32_t t) const {
     return room_ + (t & 1) * (kSpec.warp_rows() * kRow);
   }
-  // The place of chunk `chunk ^ n` of a row. Eight rows of a column of chunks meet all banks.
+  // The place, in words, of chunk `chunk ^ n` of a row. The swizzle spreads eight rows of a column of chunks
+  // over all banks.
   __device__ __forceinline__ static int at(int row, int chunk, int n = 0) {
     return row * kRow + 4 * (chunk ^ row * kChunks / 8 % kChunks ^ n);
   }
-  // Four rows of a column of pairs of floats meet all banks.
+  // The swizzle spreads four rows of a column of pairs of floats over all banks.
   __device__ __forceinline__ float* float_at(int row, int key) const {
     static_assert(kSpec.tile_k % 32 == 0);
     return reinterpret_cast<float*>(room_) + row * kSpec.tile_k + (key ^ row % 4 * 8);
@@ -99,7 +100,7 @@ class BiasTile {
     return block.first_row + warp_id() * kSpec.warp_rows();
   }
 
-  // Rows past the last become zeros.
+  // Starts the copies of tile t by chunks. Rows past the last become zeros.
   __device__ __forceinline__ void copy(const AmpereParams& p, int32_t t) const {
     const uint16_t* from = from_ + t * kSpec.tile_k;
     const int row = lane_id() / kChunks, chunk = lane_id() % kChunks;
@@ -111,7 +112,7 @@ class BiasTile {
     }
   }
 
-  // Beyond the tensor's keys nothing is read: those keys are hidden.
+  // Copies a tile number by number. Keys past the tensor are hidden, so their bias is not read.
   template <class B>
   __device__ __forceinline__ void convert(const AmpereParams& p, const AmpereBlock& block,
                                           int32_t first_key) const {
@@ -162,7 +163,7 @@ __device__ __forceinline__ void score_tile(const AmpereParams& p, const BiasTile
   }
 }
 
-// Takes the slope of the block's head off the exponents of tile t.
+// Subtracts the slope term of the block's head from the exponents of tile t.
 template <AmpereSpec kSpec, int M, int N>
 __device__ __forceinline__ void slope_tile(const AmpereParams& p, const AmpereBlock& block, int32_t t,
                                            float (&s)[M][N][4]) {
@@ -175,7 +176,7 @@ __device__ __forceinline__ void slope_tile(const AmpereParams& p, const AmpereBl
   }
 }
 
-// Applies change(score, bias) to all scores of a tile whose bias is loaded by chunks.
+// Replaces each score of a tile, whose bias is loaded by chunks, by change(score, bias).
 template <AmpereSpec kSpec, int M, int N, class Each>
 __device__ __forceinline__ void with_tile(const AmpereParams& p, const BiasTile<kSpec>& bias, int32_t t,
                                           float (&s)[M][N][4], Each change) {
@@ -191,14 +192,14 @@ __device__ __forceinline__ void with_tile(const AmpereParams& p, const BiasTile<
   }
 }
 
-// Adds the bias if p.rough. settle_tile() can turn the results into exponents.
+// If p.rough, adds the bias roughly (rough_biased() in score_terms.h). settle_tile() corrects the results.
 template <AmpereSpec kSpec, int M, int N>
 __device__ __forceinline__ void add_rough(const AmpereParams& p, const BiasTile<kSpec>& bias, int32_t t,
                                           float (&s)[M][N][4]) {
   with_tile(p, bias, t, s, [&](float score, float bias) { return rough_biased(score, p.terms.scale, bias); });
 }
 
-// Turns the results of add_rough() into those of score_tile().
+// Turns the results of add_rough() into the exponents that score_tile() would have made.
 template <AmpereSpec kSpec, int M, int N>
 __device__ __forceinline__ void settle_tile(const AmpereParams& p, const BiasTile<kSpec>& bias, int32_t t,
                                             float (&s)[M][N][4]) {

@@ -15,8 +15,9 @@ struct Ampere64 {
 struct Ampere128 {
   static constexpr AmpereSpec kSpec = {128, 4, 2, 64, false, 2};
 };
-// Beside a bias, registers do not suffice for Q, nor for more keys of 128 columns. With 32 keys the bias has
-// room in shared memory when three blocks, or two with 128 columns, share that of an A100.
+// With a bias, there are not enough registers to keep Q, nor for tiles of more than 32 keys at 128 columns.
+// With 32 keys, the shared memory of an A100 has room for three blocks and their biases, or for two at 128
+// columns.
 struct Ampere64Scored {
   static constexpr AmpereSpec kSpec = {64, 4, 2, 32, false, 3, true};
 };
@@ -24,7 +25,7 @@ struct Ampere128Scored {
   static constexpr AmpereSpec kSpec = {128, 4, 2, 32, false, 2, true};
 };
 
-// Bytes of K and V of the heads that are worked on side by side: over half of an H200's L2.
+// Bytes of K and V of the heads of a section, which are worked on at the same time: over half of an H200's L2.
 inline constexpr int64_t kAmpereSection = 32 << 20;
 
 }  // namespace attn

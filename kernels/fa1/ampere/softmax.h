@@ -1,6 +1,6 @@
-// The running softmax of a warp's rows, in two parts. The maxima need a whole tile of scores; the probabilities
-// are computed 16 keys at a time, beside the products of the 16 keys before. ../../forward/online_softmax.h
-// says what holds of it.
+// The running softmax of a warp's rows, in two parts. The maxima need a whole tile of scores. The probabilities
+// are computed 16 keys at a time, while the products of the previous 16 keys run. The arithmetic is that of
+// ../../forward/online_softmax.h.
 #pragma once
 
 #include "kernels/forward/online_softmax.h"
@@ -8,7 +8,7 @@
 
 namespace attn {
 
-// The state of 16 M rows. A thread has two rows of each 16.
+// The state of 16 M rows. Of each 16 rows a thread has two.
 template <int M>
 struct SoftmaxRows {
   float mu[M][2];         // row max times sigma
@@ -22,12 +22,12 @@ struct SoftmaxRows {
   }
 };
 
-// The maxima of two rows of a tile. With kNan the maximum is NaN if a score is; without it, NaNs are passed
-// over.
+// The maxima of two rows of a tile. With kNan, the maximum is NaN if a score is NaN; without it, NaNs are
+// ignored.
 template <bool kNan, int N>
 __device__ __forceinline__ void find_maxima(const float (&s)[N][4], float (&row_max)[2]) {
   const auto larger = [](float a, float b) { return kNan ? fmax_nan(a, b) : fmax(a, b); };
-  // Two chains of maxima a row: a single chain would wait for itself.
+  // Two independent chains of maxima per row hide the latency of each.
   float most[2][2];
 #pragma unroll
   for (int e = 0; e < 4; ++e) most[e / 2][e % 2] = s[0][e];
@@ -45,7 +45,7 @@ __device__ __forceinline__ void find_maxima(const float (&s)[N][4], float (&row_
   }
 }
 
-// mu: the new rows.mu of rows 16 m...
+// Updates the state of rows 16 m..16 m + 15 with their new maxima `mu`.
 template <int M>
 __device__ __forceinline__ void take_rows(const float (&mu)[2], int m, SoftmaxRows<M>& rows) {
 #pragma unroll
@@ -70,9 +70,9 @@ __device__ __forceinline__ void take_maxima(const float (&s)[M][N][4], float sig
   }
 }
 
-// Takes in the maxima of a tile of rough scores (../../forward/score_terms.h). If a row's maximum so far is
-// above lowest() and none of its scores is NaN, every score that settling would change has a probability of 0
-// either way. If the warp has any other row, settle() is called first.
+// Takes in the maxima of a tile of rough scores (rough_biased() in ../../forward/score_terms.h). settle()
+// corrects the scores. It is not needed for a row whose maximum is above lowest() and that has no NaN: the
+// scores that it would change have a probability of 0 either way. It is called if the warp has any other row.
 template <int M, int N, class Settle>
 __device__ __forceinline__ void take_rough_maxima(const float (&s)[M][N][4], float sigma, SoftmaxRows<M>& rows,
                                                   Settle settle) {
@@ -96,7 +96,8 @@ __device__ __forceinline__ void take_rough_maxima(const float (&s)[M][N][4], flo
   for (int m = 0; m < M; ++m) take_rows(mu[m], m, rows);
 }
 
-// Computes the probabilities of keys 16 k.. of a tile, as A operands and in the place of their scores.
+// Computes the probabilities of keys 16 k..16 k + 15 of a tile, both as A operands and in the place of their
+// scores.
 template <class T, int M, int N>
 __device__ __forceinline__ void make_probabilities(float (&s)[M][N][4], int k, float sigma,
                                                    SoftmaxRows<M>& rows, uint32_t (&p)[M][4]) {
@@ -129,7 +130,7 @@ __device__ __forceinline__ void rescale_rows(float (&o)[M][N][4], const SoftmaxR
   }
 }
 
-// The results of rows 16 m... `sink`: see sink_of().
+// The results of rows 16 m..16 m + 15. `sink`: the value of sink_of().
 template <int M>
 __device__ __forceinline__ void finish_rows(SoftmaxRows<M>& rows, int m, float sink, RowResult (&result)[2]) {
   float(&sum)[2] = rows.sum[m];

@@ -7,13 +7,13 @@
 
 namespace attn {
 
-// The bytes that a thread reads and writes at once.
+// The 16 bytes that a thread reads and writes at once.
 struct alignas(16) Chunk {
   uint32_t words[4];
 };
 
-// O goes through the warp's own rows of the Q tile, which no other warp reads, so that it leaves in whole rows,
-// 16 bytes a thread.
+// Stores O and LSE of a warp's rows. O first goes to the warp's own rows of the Q tile, which no other warp
+// reads, so that each thread can store 16 bytes of a row at once.
 template <class T, AmpereSpec kSpec>
 __device__ __forceinline__ void store_rows(const AmpereParams& p, const AmpereBlock& block,
                                            SharedTile<T, kSpec.dim> q,
@@ -32,10 +32,10 @@ __device__ __forceinline__ void store_rows(const AmpereParams& p, const AmpereBl
     for (int m = 0; m < kSpec.groups; ++m) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        // A dead row is selected, not multiplied, to be 0: its accumulator may hold NaN.
+        // A dead row must be set to 0, not multiplied by 0: its accumulator may hold NaN.
         const RowResult& mine = result[m][r];
         const uint32_t word = pack2<T>(o[m][n][2 * r] * mine.inverse, o[m][n][2 * r + 1] * mine.inverse);
-        // Eight rows further the swizzle is the same.
+        // The swizzle repeats every eight rows.
         *reinterpret_cast<uint32_t*>(column + (16 * m + 8 * r) * kSpec.dim) = mine.dead ? 0 : word;
       }
     }

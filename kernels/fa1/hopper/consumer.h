@@ -6,8 +6,8 @@
 //   S = Q K(last)'                                         first_tile()
 //   softmax(S), P = S
 //   for each earlier tile t:                               step()
-//     S = Q K(t)'  |  O += P V(t + 1)                      both are on their way
-//     softmax(S)                                           while O is not ready
+//     S = Q K(t)'  |  O += P V(t + 1)                      both are issued
+//     softmax(S)                                           while the second product runs
 //     P = S, O *= alpha
 //   O += P V(first)  |  S = Q K(last)' of the next item    last_output(); the second product only with cross_tile
 //   O to shared memory, then out by a tensor copy          finish.h
@@ -21,11 +21,11 @@
 namespace attn {
 
 // The registers that a consumer keeps from item to item. The members are references to variables of compute():
-// of a struct that held the variables, nvcc would order the code differently.
+// if the struct held the variables, nvcc would order the code differently.
 template <class T, HopperSpec kSpec>
 struct Consumer {
   // With one slot of Q, O leaves through the slots of the last K and V, one for each warpgroup. Q's slot is
-  // free as soon as Q has met the last K, so that the next Q arrives beside the rest.
+  // free as soon as the last product of Q and K is done, so that the next Q loads during the rest of the item.
   static constexpr bool kStaged = kSpec.q_stages == 1;
   static constexpr int kInKeys = 1;  // the warpgroup whose O lies where K was
   static constexpr int kTurn = 2 * kWarpgroup;
@@ -33,16 +33,16 @@ struct Consumer {
 
   const HopperParams& p;
   const Pipeline<T, kSpec>& pipe;
-  const int& number;   // of this warpgroup among the consumers
+  const int& number;   // the index of this warpgroup among the consumers
   const bool& leader;  // the thread that arrives for the warpgroup
   float (&s)[kSpec.tile_k / 8][4];
   float (&alpha)[2];
   uint32_t (&probabilities)[kSpec.tile_k / 16][4];
   Ring<kSpec.q_stages>& q;
-  Ring<kSpec.stages>& kv;  // the tile whose V is still to be used
-  int& held;               // the slot that O lies in, if it is staged
+  Ring<kSpec.stages>& kv;  // the slot of the tile whose V is used next
+  int& held;               // if kStaged: the slot that holds O
 
-  // Consumers issue products in turn, if the shape has turns.
+  // If the shape has turns, a consumer waits for its turn to issue products, and then passes the turn on.
   __device__ __forceinline__ void my_turn() const {
     if constexpr (kSpec.turns) bar_sync(turn_barrier(number), kTurn);
   }
@@ -58,7 +58,7 @@ struct Consumer {
     wgmma_commit();
   }
 
-  // The first scores of an item, if nothing runs beside them.
+  // Computes the first scores of an item while nothing else runs.
   __device__ __forceinline__ void compute_scores() const {
     mbarrier_wait(pipe.q_full + q.slot, q.phase);
     mbarrier_wait(pipe.k_full + kv.slot, kv.phase);
@@ -67,7 +67,7 @@ struct Consumer {
     wgmma_pin(s);
   }
 
-  // The copy of O out of shared memory has read its slot.
+  // Waits until the copy of O to global memory has read shared memory. If kStaged, frees the slot that held O.
   __device__ __forceinline__ void output_read() const {
     if (!leader) return;
     bulk_wait_read<0>();
@@ -86,15 +86,16 @@ struct Item {
   const Work &work, &next;    // the item; the next one of this block, once it is known
   const Extent& extent;       // of the batch entry
   const Keys (&rows)[2];      // the keys that this thread's rows see
-  const Keys &tiles, &plain;  // the tiles to walk; those of them that need no mask
-  int32_t& t;                 // the tile in work
-  const void* (&biases)[2];   // rows of the bias, in a scored shape
+  const Keys &tiles, &plain;  // the tiles to walk over; those of them that need no mask
+  int32_t& t;                 // the current tile
+  const void* (&biases)[2];   // the two rows' bias, in a scored shape
   BiasWords<2, kSpec.tile_k / 8>& words;
   RowState<kSpec.dim>& state;
   const TileProbe& probe;
 
-  // Waits for the keys after `at` if they come, and else for something that is there and stays. The loop of the
-  // wait also keeps the compiler from waiting for the products before the softmax that runs beside them.
+  // If more keys come, waits for those after `at`; else for a slot that is full and stays full, so that the
+  // wait ends at once. The loop of this wait also keeps ptxas from moving the wait for the products before the
+  // softmax.
   __device__ __forceinline__ void wait_for_keys(const Ring<kSpec.stages>& at, bool come) const {
     const Ring<kSpec.stages> after = at.next();
     Mbarrier* const there = kStaged ? c.pipe.k_full + at.slot : c.pipe.q_full + c.q.slot;
@@ -112,21 +113,23 @@ struct Item {
     wgmma_commit();
   }
 
-  // O has taken in `tile`: its V is read.
+  // Call it when O += P V of `tile` is done: V's slot is free.
   __device__ __forceinline__ void output_done(int32_t tile) const {
     wgmma_pin(state.o);
     probe.output(tile, state.o);
     mbarrier_arrive(c.pipe.v_empty + c.kv.slot, c.leader);
   }
 
-  // The scores of tile t are there: K in `slot` is read. With one slot of Q, so is Q after the last K.
+  // Call it when the scores of tile t are done: the slot of K is free, unless O will be staged there. With one
+  // slot of Q, Q's slot is free after the last K.
   __device__ __forceinline__ void scores_done(int slot) const {
     const bool keep = kStaged && t == tiles.begin;
     mbarrier_arrive(c.pipe.k_empty + slot, c.leader && !(keep && c.number == kInKeys));
     if constexpr (kStaged) mbarrier_arrive(c.pipe.q_empty + c.q.slot, c.leader && keep);
   }
 
-  // The slope is read for each tile: a register that stays would cost all other problems one.
+  // Subtracts the slope terms. The slope is read again for each tile: kept in a register, it would cost a
+  // register in problems without slopes too.
   __device__ __forceinline__ void take_slopes() const {
     const HeadOf head = head_of<kSpec>(c.p, work);
     const float slope = slope_of(c.p.slopes, head.b, head.h);
@@ -135,14 +138,14 @@ struct Item {
     for (int r = 0; r < 2; ++r) take_slope(r, slope, first + 8 * r, t * kSpec.tile_k, c.s);
   }
 
-  // Products of tile t become exponents, and the bias of the tile before it starts to load.
+  // Turns the products of tile t into exponents, and starts to load the bias of the next tile, t - 1.
   __device__ __forceinline__ void score() const {
     change_scores(c.p.terms, biases, t * kSpec.tile_k, words, c.s);
     if (c.p.slopes.data != nullptr) take_slopes();
     if (t > tiles.begin) load_biases(c.p.terms, biases, (t - 1) * kSpec.tile_k, words);
   }
 
-  // Products of tile t become probabilities.
+  // Turns the products of tile t into probabilities.
   __device__ __forceinline__ void softmax(bool masked) const {
     if constexpr (kSpec.scored) score();
     if (masked) mask_scores(c.p, rows, t * kSpec.tile_k, c.s);
@@ -151,8 +154,8 @@ struct Item {
     probe.maxima(t, state.mu, c.alpha, c.s);
   }
 
-  // All consumers clear the rows of V past the key length, in the tile that the length ends in: NaN may lie
-  // there. Rows past the tensor come as zeros.
+  // All consumers together clear the rows of V past the key length, in the tile in which the keys end: the rows
+  // may hold NaN. Rows past the tensor are loaded as zeros.
   __device__ __forceinline__ void clear_values() const {
     const int32_t left = extent.length - t * kSpec.tile_k;
     if (kSpec.lengths && extent.length < c.p.seq_k && left < kSpec.tile_k) {
@@ -167,7 +170,7 @@ struct Item {
     scores_done(c.kv.slot);
     softmax(t >= plain.end || t < plain.begin);
     pack_probabilities<T>(c.s, c.probabilities);
-    if (kSpec.q_stages > 1 && c.leader && turn > 0) {  // the last item's O lies where its Q was
+    if (kSpec.q_stages > 1 && c.leader && turn > 0) {  // the previous item's O may still be in the slot of its Q
       bulk_wait_read<0>();
       mbarrier_arrive(c.pipe.q_empty + c.q.next().slot, true);
     }
@@ -213,7 +216,7 @@ struct Item {
     }
   }
 
-  // O leaves through the slot of Q, or, if it is staged, through those of the last K and V.
+  // Stores O through the slot of Q, or if kStaged through those of the last K and V.
   __device__ __forceinline__ void store() const {
     if constexpr (kStaged) {
       wgmma_pin(state.o);
@@ -274,8 +277,8 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     const Ring<kSpec.q_stages> q_next = q.next();
     const Ring<kSpec.stages> kv_next = kv.next();
     if constexpr (kSpec.cross_tile) {
-      // Past the last item this product reads slots that are full, and nobody reads its result: a branch here
-      // would end the pipelining.
+      // After the last item this product reads slots that are full, and its result is ignored: a branch here
+      // would stop ptxas from pipelining the products.
       mbarrier_wait(pipe.q_full + (next.any ? q_next.slot : q.slot), next.any ? q_next.phase : q.phase);
       consumer.my_turn();
       item.start_output();
@@ -296,7 +299,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     kv = kv_next;
     work = next;
   }
-  if (kSpec.turns && number == 0) consumer.my_turn();  // the turn that was given first
+  if (kSpec.turns && number == 0) consumer.my_turn();  // takes the turn that the last consumer gave at the start
   consumer.output_read();
 }
 

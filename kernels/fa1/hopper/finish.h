@@ -7,9 +7,9 @@
 
 namespace attn {
 
-// Writes O to the 64 rows of `tile` from `row` on, which nobody reads any more. Then one thread starts the
-// copies to global memory and closes their group; the slot of `tile` is free when that group has read it.
-// `consumer`: which 64 rows of the query tile these are.
+// Writes O to the 64 rows of `tile` from `row` on, which no warpgroup reads any more. Then one thread starts
+// the copies to global memory as one bulk group; the slot of `tile` is free when that group has read it.
+// `consumer` is the index of the 64 rows in the query tile.
 template <class T, HopperSpec kSpec, class Tile>
 __device__ __forceinline__ void store_rows(const HopperParams& p, Tile tile, int row, int consumer,
                                            const Work& work, RowState<kSpec.dim>& state) {
@@ -27,7 +27,7 @@ __device__ __forceinline__ void store_rows(const HopperParams& p, Tile tile, int
     for (int i = 0; i < 4; ++i) {
       const RowResult& mine = result[i % 2];
       const float(&o)[4] = state.o[2 * n + i / 2];
-      // A dead row is selected, not multiplied, to be 0: its accumulator may hold NaN.
+      // A dead row must be set to 0, not multiplied by 0: its accumulator may hold NaN.
       words[i] = pack2<T>(mine.dead ? 0.0f : o[i % 2 * 2] * mine.inverse,
                           mine.dead ? 0.0f : o[i % 2 * 2 + 1] * mine.inverse);
     }

@@ -34,8 +34,9 @@ __global__ void __launch_bounds__(Shape::kSpec.threads(), Shape::kSpec.blocks_pe
   }
 }
 
-// Sets the counter of taken items to 0 ahead of the kernel that counts with it: a workspace may hold anything,
-// and the kernel before may still use it. A thread that waits for this kernel has waited for that one, too.
+// Sets the counter of taken items to 0 before the kernel that counts with it runs: the workspace may hold
+// anything. The kernel before this one may still use the workspace, so this one waits for it. A thread that
+// waits for this kernel has therefore waited for both.
 static __global__ void fa1_hopper_reset(uint32_t* taken) {
   grid_dependents_start();
   grid_dependency_wait();
@@ -95,7 +96,7 @@ struct Views {
         o(view(params.o, p.batch, p.heads_q, p.seq_q, p.dim_v)) {}
 };
 
-// -1: none.
+// The choice by size alone; -1 if no shape has room for the problem.
 int by_shape(const attn_problem& p, bool scored) {
   const int64_t dim = std::max(p.dim_qk, p.dim_v);
   if (scored) return dim <= 64 ? k64Scored : dim <= 128 ? k128Scored : -1;
@@ -135,7 +136,7 @@ int hopper_choice(const attn_problem& problem, const attn_env& env, const Forwar
   for (const TensorView* view : {&views.q, &views.k, &views.v, &views.o}) {
     if (!tensor_map_fits(*view)) return -1;
   }
-  if (problem.dim_v % 8 != 0) return -1;  // or the last chunk of a row would write beyond it
+  if (problem.dim_v % 8 != 0) return -1;  // else the last chunk of a row would write past the row
   const int choice = by_shape(problem, params.mode != ScoreMode::kFused);
   if (choice < 0) return -1;
   const HopperSpec& spec = hopper_spec(choice);
@@ -209,8 +210,8 @@ attn_status hopper_run(int choice, const attn_problem& problem, const attn_tenso
   }
   p.sigma = params.sigma;
   p.probe = params.probe;
-  // If items have equal cost, use the fewest blocks that need no more turns. Further blocks would be idle in
-  // the last turn and only use power.
+  // If items have equal cost, use the fewest blocks that need no more rounds. Further blocks would be idle in
+  // the last round and only use power.
   int64_t blocks = std::min<int64_t>(p.items, blocks_at_once(spec, *env));
   if (p.taken == nullptr) blocks = ceil_div(p.items, ceil_div(p.items, blocks));
   return problem.dtype == ATTN_F16 ? chosen.f16(p, static_cast<unsigned>(blocks), env)

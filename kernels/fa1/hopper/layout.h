@@ -1,4 +1,4 @@
-// A block's shared memory: tiles of Q, K and V in slots, the barriers of the slots, and the numbers of items.
+// A block's shared memory: tiles of Q, K and V in slots, the barriers of the slots, and item numbers.
 //
 //   Q   q_stages slots of tile_q x dim     full, empty
 //   K   stages slots of tile_k x dim       full, empty
@@ -31,12 +31,12 @@ struct Pipeline {
   __device__ __forceinline__ Q q(int slot) const { return {q_tiles + slot * (kSpec.tile_q() * kSpec.dim)}; }
   __device__ __forceinline__ KV k(int slot) const { return {k_tiles + slot * (kSpec.tile_k * kSpec.dim)}; }
   __device__ __forceinline__ KV v(int slot) const { return {v_tiles + slot * (kSpec.tile_k * kSpec.dim)}; }
-  // The place of O in a slot of keys that nobody reads any more.
+  // O in a slot of K or V that no consumer reads any more.
   __device__ __forceinline__ Staged staged(KV slot) const { return {slot.panel(0)}; }
 };
 
-// Thread 0 makes the barriers. A full barrier has one arrival, and an empty one has one of each reader: a
-// consumer's warpgroup for tiles, a warp for item numbers.
+// Thread 0 makes the barriers. A full barrier expects one arrival. An empty barrier expects one arrival of each
+// reader: readers of tiles are consumers, readers of item numbers are warps.
 template <HopperSpec kSpec, class Pipe>
 __device__ __forceinline__ void make_barriers(const Pipe& pipe) {
   for (int n = 0; n < kSpec.q_stages; ++n) {
@@ -56,7 +56,7 @@ __device__ __forceinline__ void make_barriers(const Pipe& pipe) {
   mbarrier_init_fence();
 }
 
-// All threads of the block call this.
+// Lays out shared memory and makes the barriers. All threads of the block call this.
 template <class T, HopperSpec kSpec>
 __device__ __forceinline__ Pipeline<T, kSpec> set_up() {
   SharedArena arena;
@@ -79,7 +79,7 @@ __device__ __forceinline__ Pipeline<T, kSpec> set_up() {
   return pipe;
 }
 
-// The producer tells which item the block does in its turn number `turn`.
+// The producer tells the consumers which item the block computes as its item number `turn`.
 template <class T, HopperSpec kSpec>
 __device__ __forceinline__ void tell_item(const Pipeline<T, kSpec>& pipe, uint32_t turn, uint32_t item) {
   const uint32_t slot = turn % kItemSlots, phase = turn / kItemSlots % 2;
@@ -88,9 +88,9 @@ __device__ __forceinline__ void tell_item(const Pipeline<T, kSpec>& pipe, uint32
   mbarrier_arrive(pipe.item_full + slot, true);
 }
 
-// A consumer waits for that item. The thread of each warp that reads the slot arrives at `empty` itself: for
-// racecheck (compute-sanitizer of CUDA 13.0) an mbarrier orders only the threads that arrive at it, and not
-// those that another barrier has ordered before them.
+// A consumer waits for that item. In each warp, the thread that reads the slot also arrives at `empty`:
+// racecheck (compute-sanitizer of CUDA 13.0) knows only that an mbarrier orders the threads that arrive at it,
+// and misses threads that are ordered by another barrier before.
 template <class T, HopperSpec kSpec>
 __device__ __forceinline__ Work work_in(const HopperParams& p, const Pipeline<T, kSpec>& pipe, uint32_t turn) {
   const uint32_t slot = turn % kItemSlots, phase = turn / kItemSlots % 2;
@@ -101,7 +101,8 @@ __device__ __forceinline__ Work work_in(const HopperParams& p, const Pipeline<T,
   return work_of(p, item);
 }
 
-// Named barriers: two for each consumer, one of its own threads and one for its turn; and one of all consumers.
+// Named barriers: two for each consumer, one for its own threads and one for its turn; and one for all
+// consumers.
 __device__ __forceinline__ int own_barrier(int consumer) { return 1 + consumer; }
 __device__ __forceinline__ int turn_barrier(int consumer) { return 5 + consumer; }
 inline constexpr int kComputingBarrier = 9;

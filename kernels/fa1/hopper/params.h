@@ -1,5 +1,5 @@
-// The parameters of the sm_90a kernel, passed by value, and what its parts derive from them: which keys a row
-// sees, which tiles a block walks, and which block computes what.
+// The parameters of the sm_90a kernel, passed by value, and what a block derives from them: the keys that a row
+// sees, the tiles that it walks over, and the items that it computes.
 #pragma once
 
 #include "kernels/fa1/hopper/shapes.h"
@@ -11,8 +11,8 @@
 
 namespace attn {
 
-// Sequences are shorter than this. An unbounded side of a window lies at twice this, so that sums of a few
-// positions stay within 32 bits.
+// Sequences are shorter than this, and an unbounded side of a window has twice this length, so that sums of a
+// few positions fit 32 bits.
 inline constexpr int32_t kHopperSequence = 1 << 28;
 
 struct HopperParams {
@@ -27,24 +27,24 @@ struct HopperParams {
   bool bottom_right;    // where the diagonal lies
   int32_t shift;        // diag(i) = i + shift if there are no key lengths
   uint32_t heads_q, group;
-  uint32_t heads, q_tiles;          // of all batch entries; query tiles of a head
+  uint32_t heads, q_tiles;          // query heads of all batch entries; query tiles of a head
   uint32_t entries;                 // batch entries, if the shape is scored and they share a bias; else 0
   uint32_t items;                   // heads * q_tiles, less than 2^31
-  uint32_t section, section_items;  // heads that are worked on side by side, so that K and V stay in the L2
+  uint32_t section, section_items;  // heads of a section, whose K and V stay in the L2; query tiles of a section
   uint32_t sections;
-  uint32_t* taken;  // items that were taken beyond the first of each block; nullptr if items are dealt out
+  uint32_t* taken;  // counts items taken after the first of each block; nullptr if items are dealt out
   bool longest_first;
   bool windowed;      // the first keys may be hidden
   bool may_be_plain;  // a tile that all rows see whole needs no mask
   float sign, sigma;  // a score is a product times sign, an exponent of two a score times sigma
   ScoreTerms terms;   // for scored shapes, which have sign and sigma 1
-  attn_probe probe;   // values is null if nobody asks
+  attn_probe probe;   // values is null if no probe is requested
 };
 
 // One query tile of one head.
 struct Work {
   int32_t tile;
-  int32_t head;  // among the heads of all batch entries: head_of() says which
+  int32_t head;  // index among the heads of all batch entries, which head_of() decodes
   bool any;      // false: nothing is left to do
 };
 
@@ -62,7 +62,7 @@ __device__ __forceinline__ HeadOf head_of(const HopperParams& p, const Work& wor
   return entries_first ? HeadOf{inner, outer} : HeadOf{outer, inner};
 }
 
-// The query of a row for a probe: b, h, i. Past the last query, i is -1.
+// Which query a row is, for a probe: b, h, i. Past the last query, i is -1.
 template <HopperSpec kSpec>
 __device__ __forceinline__ void place_of(const HopperParams& p, const Work& work, int32_t row,
                                          float (&place)[3]) {
@@ -113,7 +113,7 @@ __device__ __forceinline__ Keys block_tiles(const HopperParams& p, const Extent&
   return {begin, end};
 }
 
-// The tiles of `tiles` that all 64 rows of a warpgroup, from `row` on, see whole.
+// Those of `tiles` that all 64 rows of a warpgroup, from `row` on, see whole.
 template <HopperSpec kSpec>
 __device__ __forceinline__ Keys plain_tiles(const HopperParams& p, const Extent& extent, int32_t row,
                                             Keys tiles) {
@@ -125,15 +125,15 @@ __device__ __forceinline__ Keys plain_tiles(const HopperParams& p, const Extent&
   return plain;
 }
 
-// The item that this block does after `item`: the next that is dealt to it, or, if costs differ, the next of
-// all.
+// The item that this block computes after `item`: the next one dealt to it, or, if there is a counter, the next
+// item that no block has taken.
 __device__ __forceinline__ uint32_t next_item(const HopperParams& p, uint32_t item) {
   if (p.taken == nullptr) return item + gridDim.x;
   return gridDim.x + atomic_add(p.taken, 1u);
 }
 
-// The query tile of an item. With longest_first, costs fall in one section and rise in the next, so that there
-// is no step between sections. In the last section they fall.
+// The query tile of an item. With longest_first, costs fall in one section and rise in the next, so that they
+// do not jump between sections. In the last section they fall.
 __device__ __forceinline__ Work work_of(const HopperParams& p, uint32_t item) {
   if (item >= p.items) return {0, 0, false};
   if (!p.longest_first) {

@@ -2,7 +2,7 @@
 //
 //   for each item:  K(last), V(first of the item before), Q | K(t), V(t + 1) for each earlier tile t
 //
-// K goes ahead of V by one tile, across items as well: slots of K are free earlier, and the keys are needed
+// K is loaded one tile ahead of V, across items as well: the slots of K are free earlier, and K is needed
 // earlier.
 #pragma once
 
@@ -21,7 +21,7 @@ __device__ __forceinline__ void load_panels(Tile tile, const TensorMap& map, Mba
     tma_load(tile.panel(n), map, full, {{n * kBoxColumns, row, head, b}});
 }
 
-// A tile of V that is still to be loaded.
+// A tile of V that is still to be loaded after its K.
 struct OwedValues {
   int32_t row, head, b;
   bool any;
@@ -45,8 +45,8 @@ __device__ __forceinline__ void load(const HopperParams& p, const Pipeline<T, kS
   tma_prefetch(p.v);
   tma_prefetch(p.o);
   grid_dependency_wait();
-  // If blocks end one after the other, blocks of the next kernel set up in the room of those that have ended.
-  // If all end at once, this was measured to gain with four consumers only.
+  // If blocks end at different times, blocks of the next kernel can set up where blocks have ended. If all
+  // blocks end at the same time, measurements showed a gain with four consumers only.
   if (p.taken != nullptr || kSpec.consumers == 4) grid_dependents_start();
   for (uint32_t turn = 0;; ++turn) {
     const Work work = work_of(p, item);
@@ -65,8 +65,8 @@ __device__ __forceinline__ void load(const HopperParams& p, const Pipeline<T, kS
                     work.tile * kSpec.tile_q(), head.h, head.b);
         q = q.next();
       }
-      // Takes the next item as late as the consumers allow: an item that is taken early waits here while other
-      // blocks have nothing to do.
+      // Takes the next item as late as the consumers allow: an item taken early would wait here while other
+      // blocks may be idle.
       if (t == (kSpec.cross_tile ? tiles.end - 1 : tiles.begin)) {
         item = next_item(p, item);
         tell_item(pipe, turn + 1, item);

@@ -24,8 +24,8 @@ struct Hopper256Short {
   static constexpr HopperSpec kSpec = {256, 2, 64, 2, 1, 1, true, false, false, 40, 232};
 };
 
-// Shapes with key lengths. In the shapes above, lengths would cost problems without them 1 to 2 % at 64 columns
-// and with 512 keys. At 256 columns no register is left for 80 keys.
+// Shapes with key lengths. If the shapes above had lengths, problems without lengths would lose 1 to 2 % at 64
+// columns and at 512 keys. At 256 columns there are no registers left for tiles of 80 keys.
 struct Hopper64Lengths {
   static constexpr HopperSpec kSpec = {64, 3, 128, 3, 2, 1, true, true, true, 32, 160, false, true};
 };
@@ -36,8 +36,7 @@ struct Hopper256Lengths {
   static constexpr HopperSpec kSpec = {256, 2, 64, 2, 1, 1, true, false, false, 40, 232, false, true};
 };
 
-// Shapes whose threads hold a tile's bias in registers as well. Beside O of 256 columns there is no room for
-// it.
+// Shapes whose threads also hold a tile's bias in registers. At 256 columns O leaves no registers for a bias.
 struct Hopper64Scored {
   static constexpr HopperSpec kSpec = {64, 2, 96, 4, 2, 1, true, true, true, 40, 232, true, true};
 };
@@ -45,8 +44,9 @@ struct Hopper128Scored {
   static constexpr HopperSpec kSpec = {128, 2, 80, 3, 2, 1, true, true, true, 40, 232, true, true};
 };
 
-// Bytes of K and V of the heads that are worked on side by side: a quarter of an H200's L2. A section begins
-// before the one ahead of it has ended, and Q and O pass through the L2 as well.
+// Bytes of K and V of the heads of a section, which are worked on at the same time: a quarter to a third of an
+// H200's L2, because the next section begins before this one has ended, and Q and O pass through the L2 as
+// well.
 inline constexpr int64_t kHopperSection = 16 << 20;
 
 }  // namespace attn

@@ -1,4 +1,5 @@
-// The walk on wgmma (sm_90a), as the kernel's plan and run see it. It takes what the walk on mma takes.
+// The walk on wgmma (sm_90a), as the kernel's plan() and run() see it. It takes the same problems as the walk
+// on mma.
 #pragma once
 
 #include "kernels/fa1_backward/walk_params.h"
@@ -6,10 +7,10 @@
 
 namespace attn::backward {
 
-// Shared memory of a block, for 64 or 128 columns.
+// Bytes of shared memory of a block, for 64 or 128 columns.
 size_t groups_shared(int64_t columns);
 
-// Launches the walk, and what comes before and after it.
+// Launches prepare_rows, the walk and finish_dq.
 attn_status launch_groups(const Call& call, const WalkParams& p);
 
 }  // namespace attn::backward

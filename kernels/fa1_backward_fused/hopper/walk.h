@@ -1,20 +1,20 @@
-// dK, dV and dQ on wgmma (sm_90a): a block has 128 keys, a warpgroup 64 of them. Products of a warpgroup run while its
-// threads compute.
+// dK, dV and dQ on wgmma (sm_90a): a block has 128 keys, a warpgroup 64 of them. The products of a warpgroup
+// run while its threads compute.
 //
-// A step takes kGroups groups of 64 queries of a head of the group:
+// A step takes kGroups groups of 64 queries of one head:
 //
 //   wait for Q, dO | barrier
 //   for each group of queries:
-//     S' = K Q^T, dP' = V dO^T              both under way; the next Q, dO start beside the first
-//     P' = 2^(sigma S' - LSE)               beside dP'
-//     dV += P' dO                           beside the next line
-//     dA' = P' (dP' - D), to shared memory
-//     dK += dA' Q                           of the last group after dQ
-//   barrier | dQ = dA K, 64 queries and 64 columns a warpgroup
-//   the last dK += dA' Q                    beside the additions of dQ to global memory
+//     S' = K Q^T, dP' = V dO^T              issued together; in the first group the loads of the next Q, dO start here
+//     P' = 2^(sigma S' - LSE log2 e)        while dP' runs
+//     dV += P' dO                           issued
+//     dA' = P' (dP' - D), to shared memory  while dV runs
+//     dK += dA' Q                           issued and waited for, except in the last group
+//   barrier | dQ = dA K                     issued: 64 queries and 64 columns per warpgroup
+//   dK += dA' Q                             issued for the last group; runs while dQ is added to global memory
 //
-// Rows are copied by cp.async as in the walks for sm_80, so that packed entries and key lengths need no care of their
-// own: rows behind the last are zeros.
+// Rows are copied by cp.async as in the walks for sm_80. cp.async fills rows behind the last with zeros, so
+// packed entries and key lengths need no code of their own.
 #pragma once
 
 #include "kernels/fa1_backward/walk_pairs.h"
@@ -28,7 +28,7 @@ namespace attn::backward {
 template <class T, int D>
 struct GroupTiles {
   static constexpr int kKeys = 128, kWarpgroups = kKeys / 64, kThreads = kWarpgroups * kWarpgroup;
-  static constexpr int kGroups = kWarpgroups * 64 / D;  // of queries: a warpgroup has 64 columns of dQ of one of them
+  static constexpr int kGroups = kWarpgroups * 64 / D;  // of queries; a warpgroup has 64 columns of dQ of one group
   static constexpr int kQueries = 64 * kGroups;
   using Keys = PanelTile<T, kKeys, D>;
   using Group = PanelTile<T, 64, D>;
@@ -58,7 +58,7 @@ struct GroupTiles {
   __device__ __forceinline__ Pairs pairs(int n) const { return {a + n * kPairElements}; }
 };
 
-// As copy_rows() of walk_pairs.h, to panels of 64 columns.
+// Does the same as copy_rows() of walk_pairs.h, but for a tile of panels of 64 columns.
 template <int kBlock, class T, int kRows, int D>
 __device__ __forceinline__ void copy_panels(PanelTile<T, kRows, D> tile, const T* head, const int64_t& stride,
                                             int32_t first, int32_t last, int dim) {
@@ -75,7 +75,7 @@ __device__ __forceinline__ void copy_panels(PanelTile<T, kRows, D> tile, const T
   }
 }
 
-// All columns of 16 rows a warp as A fragments.
+// All columns of a warp's 16 rows as A fragments, rounded to T.
 template <class T, int N>
 __device__ __forceinline__ void pack_rows(const float (&c)[N][4], uint32_t (&a)[N / 2][4]) {
 #pragma unroll
@@ -151,7 +151,7 @@ class GroupWalk {
     copy_saved<kQueries>(tiles_.lse2 + slot, tiles_.delta + slot, p_, (b_ * f.heads_q + at.head) * p_.rows + first);
   }
 
-  // One step; if there are more, the tile of queries `next` is the one after it.
+  // Takes one step. If `more`, `next` is the tile of queries of the next step.
   __device__ __forceinline__ void take(const Cursor& at, int step, const Cursor& next, bool more) {
     const int32_t first = at.tile * kQueries;
     uint32_t p[4][4], a[4][4];  // P' and dA', operands of products that may still be under way
@@ -174,8 +174,8 @@ class GroupWalk {
     add_dq(at, step, p, a);
   }
 
-  // Products of the warpgroup's keys and 64 queries become P' and dA', and dA' is stored. Their part of dV is still
-  // under way at the end.
+  // Turns the products of the warpgroup's keys and 64 queries into P' and dA', and stores dA'. dV += P' dO may
+  // still be running when it returns.
   __device__ __forceinline__ void weigh_group(int32_t first, int step, int n, Products<1, 8>& s, Products<1, 8>& g,
                                               uint32_t (&p)[4][4], uint32_t (&a)[4][4]) {
     const bool plain = all_meet(p_, rows_, first, 64, first_, kKeys);
@@ -209,7 +209,7 @@ class GroupWalk {
     }
   }
 
-  // All but N batches have ended, those for dV among them.
+  // Waits until at most N batches of products still run; dV is complete in either case.
   template <int N>
   __device__ __forceinline__ void wait_for(uint32_t (&p)[4][4], uint32_t (&a)[4][4]) {
     wgmma_wait<N>();
@@ -238,8 +238,8 @@ class GroupWalk {
     wgmma_commit();
   }
 
-  // dQ += dA K of 64 queries and 64 columns: all columns of a group of queries, or a panel of the only group. The last
-  // group's part of dK runs beside the additions in global memory.
+  // dQ += dA K for 64 queries and 64 columns: all columns of one group of queries, or one panel of the only
+  // group. The last group's part of dK runs while dQ is added to global memory.
   __device__ __forceinline__ void add_dq(const Cursor& at, int step, uint32_t (&p)[4][4], uint32_t (&slopes)[4][4]) {
     constexpr bool kPanels = Tiles::kGroups == 1;
     const int n = kPanels ? 0 : number_, panel = kPanels ? number_ : 0, row = 16 * (warp_id() % 4);
@@ -281,7 +281,7 @@ class GroupWalk {
   Tiles tiles_;
   int32_t b_, head_, first_;  // batch entry, KV head, first key
   EntryRows rows_;
-  int number_, own_;  // of the warpgroup; the warp's first key in the tile
+  int number_, own_;  // the number of the warpgroup; the warp's first key in the tile
   Products<1, D / 8> dk_, dv_;
 };
 

@@ -4,11 +4,11 @@
 //   S = Q K(first)'                            walk()
 //   for each tile t:                           step()
 //     softmax(S), P = S, O *= alpha
-//     O += P V(t)  |  S = Q K(t + 1)'          both are on their way, and one wait serves both
-//   O to the workspace, or to global memory    finish.h
+//     O += P V(t)  |  S = Q K(t + 1)'          both are issued, and one wait serves both
+//   O to the workspace, or to the output       finish.h
 //
-// There is little to compute, and most rows of a tile are empty: two blocks a multiprocessor keep its loads
-// going, and the work on a tile is kept short.
+// There is little to compute, and most rows of a tile are empty. Two blocks per multiprocessor keep loads in
+// flight while one of them computes.
 #pragma once
 
 #include "kernels/forward/clear_rows.h"
@@ -21,8 +21,8 @@
 
 namespace attn {
 
-// Copies an item's queries to shared memory. What does not exist becomes zeros: columns each time, and rows
-// past the last with the first item only. `first`: this is the block's first item.
+// Copies an item's queries to shared memory. Missing columns become zeros with each item; rows past the last
+// only with the block's first item, for which `first` is true.
 template <class T, class Q>
 __device__ __forceinline__ void stage_queries(const DecodeParams& p, const Part& part, Q tile, bool first) {
   const ForwardParams& f = p.forward;
@@ -45,7 +45,7 @@ __device__ __forceinline__ void stage_queries(const DecodeParams& p, const Part&
 }
 
 // One item: its tiles, and the registers of its softmax. The members are references to variables of decode(),
-// as in kernels/fa1/hopper/consumer.h. R: rows that a thread has in use.
+// as in kernels/fa1/hopper/consumer.h. R: how many of its two rows a thread uses.
 template <class T, DecodeSpec kSpec, int R>
 struct DecodeItem {
   const DecodeParams& p;
@@ -59,7 +59,7 @@ struct DecodeItem {
   RowState<kSpec.dim>& state;
   float (&s)[kSpec.tile_k / 8][4];
   uint32_t (&probabilities)[kSpec.tile_k / 16][4];
-  Ring<kSpec.stages>& at;  // the slot of the tile in work
+  Ring<kSpec.stages>& at;  // the slot of the current tile
 
   // Issues S = Q K'.
   __device__ __forceinline__ void start_scores(const Ring<kSpec.stages>& where) const {
@@ -79,7 +79,8 @@ struct DecodeItem {
     wgmma_commit();
   }
 
-  // The slopes are read for each tile, one row after the other: registers that stay would cost all other problems some.
+  // Subtracts the slope terms. The slopes are read again for each tile, one row after the other: kept in
+  // registers, they would cost registers in problems without slopes too.
   __device__ __forceinline__ void take_slopes(int32_t t) const {
 #pragma unroll
     for (int r = 0; r < R; ++r) {
@@ -90,7 +91,7 @@ struct DecodeItem {
     }
   }
 
-  // One tile, whose products are there. kMore: the products of the next one follow.
+  // Takes one tile, whose scores are done. kMore: issues the scores of the next tile as well.
   template <bool kMore>
   __device__ __forceinline__ void step(int32_t t) const {
     const Ring<kSpec.stages> after = at.next();
@@ -106,7 +107,7 @@ struct DecodeItem {
     probe.scores(t, s);
     softmax_of_tile<R>(s, p.sigma, state, alpha);
     pack_probabilities<T>(s, probabilities);
-    // Rows that are not in use are rescaled as well: else ptxas gives up the pipelining.
+    // Unused rows are rescaled as well: otherwise ptxas does not pipeline the products.
     if constexpr (R == 1) alpha[1] = alpha[0];
     probe.maxima(t, state.mu, alpha, s);
     rescale(state, alpha);
@@ -140,7 +141,7 @@ struct DecodeItem {
   }
 };
 
-// R: rows that a thread has in use; 1 if the tile has 8 rows at most.
+// The consumer. R: how many of its two rows a thread uses; 1 if the tile has at most 8 rows.
 template <class T, DecodeSpec kSpec, int R>
 __device__ __forceinline__ void decode(const DecodeParams& p, const DecodePipeline<T, kSpec>& pipe) {
   grid_dependency_wait();
@@ -150,7 +151,7 @@ __device__ __forceinline__ void decode(const DecodeParams& p, const DecodePipeli
   for (uint32_t item = blockIdx.x; item < p.items; item += gridDim.x) {
     const Part part = part_of<kSpec.tile_k>(p, item);
     const bool first = item == blockIdx.x;
-    if (!first) bar_sync(kOwnBarrier, kWarpgroup);  // all threads have read the queries of the last item
+    if (!first) bar_sync(kOwnBarrier, kWarpgroup);  // all threads have read the queries of the previous item
     stage_queries<T>(p, part, pipe.q, first);
     if (first) grid_dependents_start();
     const Keys rows[2] = {query_keys(p, part.length, my_row / p.packed),

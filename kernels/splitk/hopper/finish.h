@@ -1,5 +1,5 @@
-// The finish: from the accumulators of an item to O and LSE, or to the workspace and from there, merged, to O
-// and LSE.
+// Stores an item's accumulators, as O and LSE or to the workspace, and merges the splits of the workspace into
+// O and LSE.
 #pragma once
 
 #include "kernels/forward/store.h"
@@ -17,12 +17,12 @@ struct alignas(8) ColumnPair {
 };
 
 // Writes an item's result: to O and LSE if there is one split, else to the workspace. `my_row`: the thread's
-// first row of the tile; its second row is 8 below. R: rows that a thread has in use.
+// first row of the tile; its second row is 8 below. R: how many of its two rows a thread uses.
 template <class T, int R, int D>
 __device__ __forceinline__ void store_part(const DecodeParams& p, const Part& part, int my_row,
                                            RowState<D>& state) {
   const ForwardParams& f = p.forward;
-  float sinks[2] = {neg_inf(), neg_inf()};  // of splits: taken in when they are merged
+  float sinks[2] = {neg_inf(), neg_inf()};  // with several splits, the merge takes in the sinks
   if (p.direct && f.sinks.data != nullptr) {
 #pragma unroll
     for (int r = 0; r < R; ++r)
@@ -62,7 +62,7 @@ __device__ __forceinline__ void store_part(const DecodeParams& p, const Part& pa
 inline constexpr int kMergeGroups = 4, kMergeColumns = 128, kMergeAtOnce = 8;
 inline constexpr int kMergeThreads = kMergeGroups * kMergeColumns, kMostColumns = 256;
 
-// The sums of some splits s: sum_s w_s O_s and sum_s w_s, with w_s = e^(LSE_s - largest LSE of the row).
+// Sums over some of the splits s: sum_s w_s O_s and sum_s w_s, with w_s = e^(LSE_s - largest LSE of the row).
 struct Merged {
   float sum, total;
 };
@@ -75,8 +75,8 @@ __device__ __forceinline__ float largest_lse(const DecodeParams& p, uint32_t row
   return warp_max(largest);
 }
 
-// The sums of splits `first`, first + kMergeGroups, ... of one row and column. For a column past the last they
-// are 0. All lanes of a warp call this.
+// The sums over splits `first`, first + kMergeGroups, ... for one row and column; 0 for a column past the last.
+// Also returns the row's largest LSE. All lanes of a warp call this.
 __device__ __forceinline__ Merged merge_group(const DecodeParams& p, uint32_t row, int column, uint32_t first,
                                               float sink, float* largest) {
   const float* lse = p.split.lse + row;
@@ -109,9 +109,9 @@ __device__ __forceinline__ Merged merge_group(const DecodeParams& p, uint32_t ro
   }
 }
 
-// The merge of splits: a block for each row. Each of kMergeGroups groups of threads takes every fourth split,
-// kMergeAtOnce splits at a time, whose loads are all on their way before the first is used. A thread of a group
-// has a column. The formula is that of splitk_reduce_kernel.
+// Merges the splits: one block for each row. Each of kMergeGroups groups of threads takes every kMergeGroups-th
+// split, kMergeAtOnce splits at a time: it issues the loads of all of these before it uses the first. Each
+// thread of a group has one column at a time. The formula is that of splitk_reduce_kernel.
 template <class T>
 __global__ void __launch_bounds__(kMergeThreads) splitk_merge_kernel(const __grid_constant__ DecodeParams p) {
   if constexpr (kHasWarpgroups) {

@@ -14,8 +14,9 @@
 
 namespace attn {
 
-// A block is the consumer, a warpgroup, and a warp whose elected thread is the producer. R: rows that a thread
-// has in use. With a bias, two rows need the registers of two blocks; so do slopes, which only R = 2 takes.
+// A block is a warpgroup, the consumer, and a warp, of which one elected thread is the producer. R: how many of
+// its two rows a thread of the consumer uses. With a bias, two rows need twice the registers, so a
+// multiprocessor holds one block. So do slopes, which only R = 2 takes.
 template <class T, class Shape, int R>
 __global__ void __launch_bounds__(DecodeSpec::kThreads,
                                   R == 2 && Shape::kSpec.scored ? 1 : Shape::kSpec.blocks_per_sm)
@@ -65,7 +66,7 @@ constexpr std::array kInstantiations = {instantiation<Decode64>(), instantiation
                                         instantiation<Decode256>(), instantiation<Decode64Scored>(),
                                         instantiation<Decode128Scored>()};
 
-// Tiles of an item that has a block of its own.
+// An item of more tiles gets a block of its own.
 constexpr int64_t kLongItem = 32;
 
 const Instantiation& at(int choice) { return kInstantiations[static_cast<size_t>(choice)]; }
@@ -127,10 +128,10 @@ int decode_choice(const attn_problem& problem, const attn_tensors& tensors, cons
 
 const DecodeSpec& decode_spec(int choice) { return at(choice).spec; }
 
-// In units of what a block takes for a tile that has come: on an H200 memory delivers 0.6
-// tiles a multiprocessor in that time at 128 columns, waits for one hide half of the other,
-// and a merge costs 3 and 1/512 a partial row (docs/results/tuning.md). Blocks of one multiprocessor share
-// what it gets.
+// The unit of time is what a block needs to compute a tile that has been loaded. At 128 columns the memory of
+// an H200 delivers 0.6 tiles per multiprocessor in that time, and the blocks of a multiprocessor share them.
+// Half of the shorter of computing and loading is hidden behind the longer. A merge costs 3, and 1/512 per
+// partial row (docs/results/tuning.md).
 int64_t decode_splits(int choice, const attn_problem& problem, const attn_env& env) {
   const DecodeSpec& spec = decode_spec(choice);
   const int64_t heads = problem.batch * problem.heads_kv, tiles = ceil_div(problem.seq_k, spec.tile_k);
@@ -165,8 +166,9 @@ attn_status decode_partial(int choice, const attn_problem& problem, const Forwar
     report_launch(env, ATTN_REPORT_LAUNCH, reason);
     return ATTN_LAUNCH_FAILED;
   }
-  // Short items: as many blocks as run at once, whose loaders go on to the next item. Long ones
-  // are better given to whichever multiprocessor is free, for they do not all get the same of memory.
+  // Short items: launch as many blocks as run at once; each goes on to its next item. Long items: launch one
+  // block each, so that the multiprocessor that is free first takes the next one. Not all get the same memory
+  // bandwidth.
   const unsigned most = static_cast<unsigned>(env->sm_count) * static_cast<unsigned>(spec.blocks_per_sm);
   const unsigned blocks = split.split_tiles > kLongItem ? p.items : std::min(p.items, most);
   return problem.dtype == ATTN_F16 ? at(choice).f16(p, blocks, env) : at(choice).bf16(p, blocks, env);

@@ -21,23 +21,23 @@ struct DecodeParams {
   uint32_t items;  // splits of all KV heads of all batch entries, less than 2^31
   uint32_t splits, split_tiles, heads_kv, packed;
   int32_t rows;       // queries times query heads of a KV head: at most 64
-  bool direct;        // there is one split, and its result is the result
+  bool direct;        // there is one split, which goes to O and LSE
   bool whole;         // every query sees all keys up to the length
   bool windowed;      // the first keys may be hidden
   float sign, sigma;  // a score is a product times sign, an exponent of two a score times sigma
   ScoreTerms terms;   // for scored shapes, which have sign and sigma 1
 };
 
-// One split of one KV head: all query heads of it, all queries. Row r of the tile is
-// query r / packed of head r % packed, as BlockRows has it.
+// An item: one split of one KV head, with all its query heads and all queries. Row r of the tile is query r /
+// packed of head r % packed, as in BlockRows.
 struct Part {
   int32_t split, b, kv_head;
   int32_t length;  // keys of this batch entry
-  Keys tiles;      // the tiles to walk; if there are none, the split leaves 0 and -inf
+  Keys tiles;      // the tiles to walk over; if there are none, the split's result is 0 and -inf
   Keys plain;      // those of them that all rows see whole
 };
 
-// The query of a row for a probe: b, h, i. Past the last query, i is -1.
+// Which query a row is, for a probe: b, h, i. Past the last query, i is -1.
 __device__ __forceinline__ void place_of(const DecodeParams& p, const Part& part, int32_t row,
                                          float (&place)[3]) {
   place[0] = static_cast<float>(part.b);
@@ -46,14 +46,14 @@ __device__ __forceinline__ void place_of(const DecodeParams& p, const Part& part
   place[2] = row < p.rows ? static_cast<float>(row / static_cast<int32_t>(p.packed)) : -1.0f;
 }
 
-// The keys that query i may see, if any.
+// The keys that query i may see; an empty interval if none.
 __device__ __forceinline__ Keys query_keys(const DecodeParams& p, int32_t length, int32_t i) {
   if (p.whole) return {0, length};
   const KeyRange range = visible_range(p.forward, length, i);
   return {static_cast<int32_t>(range.begin), static_cast<int32_t>(range.end)};
 }
 
-// Items are numbered split fastest, then KV head, then batch.
+// The item with number `item`. Numbers run over splits fastest, then KV heads, then batch entries.
 template <int kTileK>
 __device__ __forceinline__ Part part_of(const DecodeParams& p, uint32_t item) {
   const uint32_t head = item / p.splits, b = head / p.heads_kv, split = item - head * p.splits;
@@ -62,7 +62,7 @@ __device__ __forceinline__ Part part_of(const DecodeParams& p, uint32_t item) {
   part.kv_head = static_cast<int32_t>(head - b * p.heads_kv);
   part.split = static_cast<int32_t>(split);
   part.length = static_cast<int32_t>(key_length(p.forward, b));
-  // Ranges move with the query: the first and the last bound all others.
+  // Ranges move monotonically with the query, so those of the first and the last query bound all others.
   const Keys first = query_keys(p, part.length, 0);
   const Keys last = query_keys(p, part.length, static_cast<int32_t>(p.forward.seq_q) - 1);
   const int32_t begin = static_cast<int32_t>(split * p.split_tiles), end = begin + p.split_tiles;

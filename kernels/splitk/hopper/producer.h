@@ -1,5 +1,5 @@
 // The producer: one thread that keeps the slots of K and V full, across items. It makes the barriers itself, so
-// that it waits for nobody before its first loads.
+// that its first loads wait for no other thread.
 #pragma once
 
 #include "kernels/forward/ring.h"
@@ -8,7 +8,7 @@
 
 namespace attn {
 
-// Loads the panels of a tile as soon as its slot is empty. Rows beyond the tensor come as zeros. `phase`: the
+// Loads the panels of a tile as soon as its slot is empty. Rows past the tensor become zeros. `phase`: the
 // parity of the slot's round.
 template <class Tile>
 __device__ __forceinline__ void load_tile_of_keys(Tile tile, const TensorMap& map, Mbarrier* full,

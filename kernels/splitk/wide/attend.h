@@ -1,6 +1,7 @@
 // One block's walk over KV tiles with more columns than attend() has registers and shared memory for.
 //
-// There are two tiles for keys. If V is latent, both hold K, and V is read from the first columns of K's tile:
+// Shared memory has room for two KV tiles. If V is latent, both hold K, and V is read from the first columns of
+// K's tile:
 //
 //   step t:  issue K(t+1) | wait K(t) | S = Q K(t)' | softmax | O += P K(t)
 //
@@ -8,8 +9,8 @@
 //
 //   step t:  issue V(t) | wait K(t) | S = Q K(t)' | issue K(t+1) | softmax | wait V(t) | O += P V(t)
 //
-// A barrier ends each step, so that the next one may overwrite what this one has read. Two warps share 16 rows. Each
-// computes their scores and weights for itself, and its own columns of O.
+// A barrier ends each step, so that the next step may overwrite the tiles that this one has read. Two warps
+// share 16 rows. Both compute all scores and probabilities of these rows, and each its own columns of O.
 #pragma once
 
 #include "kernels/forward/attend.h"
@@ -50,7 +51,7 @@ struct WideLoads {
   __device__ void values(Tile tile, int64_t t) const { rows_of(p.v, tile, t, p.dim_v, p.async_v); }
 };
 
-// The scores of a warp's 16 rows with one tile of keys become weights, and what O holds is rescaled.
+// Turns the products of a warp's 16 rows and one tile of keys into probabilities, and rescales O.
 template <class Shape>
 __device__ void weigh(const ForwardParams& p, const RowView (&rows)[2], const BlockRange& range, int64_t t,
                       float (&s)[Shape::kTileK / 8][4], RowState<Shape::kColumns>& state,
@@ -96,7 +97,7 @@ __device__ void attend_wide(const ForwardParams& p, const BlockRows& block, Tile
   if (probed(&p.probe)) [[unlikely]]
     probe_rows(p, rows, my_row, block.rows);
 
-  // With few heads or few columns some warps have no rows or columns; these only help to load.
+  // With few rows or few columns some warps have nothing to compute; they only help to load.
   const bool works = block.first_row + place.row < block.rows && place.column < p.dim_v;
   const int k_extent = (p.dim_qk + 15) / 16 * 16, past = (p.dim_v + 15) / 16 * 16 - place.column;
   const int n_extent = past < Shape::kColumns ? past : Shape::kColumns;

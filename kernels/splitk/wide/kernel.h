@@ -1,5 +1,5 @@
-// The partial kernel of wide heads, with a block for each (query tile, split), and its launch. The reduction is that
-// of ../kernel.h.
+// The partial kernel of wide heads, with one block for each query tile and split, and its launch. The reduction
+// is that of ../kernel.h.
 #pragma once
 
 #include "kernels/primitives/launch.h"

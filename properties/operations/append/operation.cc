@@ -1,5 +1,5 @@
-// The append writes new keys and values into a cache, behind those of each batch entry (ATTN_FEATURE_APPEND). The cache
-// is a state: all of it is compared, so that a write to any other place is found.
+// The append writes new keys and values into a cache, behind those of each batch entry (ATTN_FEATURE_APPEND).
+// The cache is a state: all of it is compared, so that a write to a wrong place is found.
 #include "properties/operations/operation.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr TensorId kInputsOfAppend[] = {kKNew, kVNew, kKeyLengths, kCuQ, kBlockT
 constexpr Output kOutputsOfAppend[] = {{.tensor = kCacheK, .kind = OutputKind::kExact},
                                        {.tensor = kCacheV, .kind = OutputKind::kExact}};
 
-// All elements are compared, whatever sample is asked for.
+// Ignores the requested sample: all elements are compared.
 Reference evaluate_exactly(const attn_problem& problem, const attn_tensors& host, const attn_plan&,
                            const Calibration&, RowSample, bool) {
   return evaluate_append(problem, host);
@@ -29,7 +29,7 @@ Reference evaluate_exactly(const attn_problem& problem, const attn_tensors& host
 
 TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
 
-// The number of new rows, for tiles, pages and single keys.
+// A number of new rows: the drawn one, a few, or one at the border of a page or tile.
 int64_t draw_rows(Rng& rng, int64_t drawn, int64_t page) {
   return rng.weighted<int64_t>({{40, drawn},
                                 {25, rng.range(1, 8)},
@@ -45,7 +45,7 @@ int64_t draw_held(Rng& rng, int64_t page, int64_t rows, int64_t capacity) {
                                 {10, fits},
                                 {10, fits + 1},
                                 {6, std::max<int64_t>(capacity - 1, 0)},
-                                // The last new row ends its page, or begins the next.
+                                // The last new row ends a page, or begins the next one.
                                 {10, std::max<int64_t>(page * rng.range(1, 3) - rows + rng.range(0, 1), 0)},
                                 {4, -rng.range(1, 9)},
                                 {8, 0}});
@@ -61,7 +61,7 @@ Packing draw_packing(Rng& rng, const Problem& p, int64_t page) {
   return packing;
 }
 
-// The drawn case's sizes, and lengths, packed rows and pages for an append.
+// Takes the drawn case's sizes, and adds lengths, packed rows and pages for an append.
 void resize(const Case& drawn, uint64_t kernel_features, Rng& rng, Problem& p) {
   const Problem& from = drawn.problem;
   const auto takes = [&](uint64_t feature, int64_t percent) {
@@ -88,7 +88,7 @@ void resize(const Case& drawn, uint64_t kernel_features, Rng& rng, Problem& p) {
     p.key_lengths->push_back(draw_held(rng, page, new_rows(p, b), p.seq_k));
 }
 
-// All of a cache is compared, spare pages too.
+// Draws fewer spare pages for large caches, because a check compares the whole cache, spare pages included.
 void spare_less(Rng& rng, Problem& p) {
   constexpr int64_t kMostElements = int64_t{1} << 21;
   if (!p.paging) return;
@@ -96,7 +96,8 @@ void spare_less(Rng& rng, Problem& p) {
   if (p.paging->spare * of_page > kMostElements) p.paging->spare = rng.range(0, 3);
 }
 
-// New rows lie as Q and O were drawn, and the cache as K and V. Pages that were not drawn lie as pools do.
+// New rows get the drawn layouts of Q and O, the cache those of K and V. If pages were not drawn, the pools get
+// a usual layout.
 void lay_out(const Case& drawn, Rng& rng, Case& c) {
   constexpr std::pair<TensorId, TensorId> kFrom[] = {{kKNew, kQ}, {kVNew, kO}, {kCacheK, kK}, {kCacheV, kV}};
   for (const auto& [to, from] : kFrom) layout_of(c, to) = drawn.layout[static_cast<size_t>(from)];

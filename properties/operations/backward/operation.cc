@@ -1,6 +1,6 @@
-// The backward pass computes dQ, dK and dV from a forward call's inputs, from dO, and from what that call has
-// stored: O and LSE (ATTN_FEATURE_BACKWARD). Every drawn case is a forward call; here it becomes the backward
-// pass of that call.
+// The backward pass computes dQ, dK and dV from a forward call's inputs, from dO, and from that call's O and
+// LSE (ATTN_FEATURE_BACKWARD). Every drawn case is a forward call; here it becomes the backward pass of that
+// call.
 #include "properties/case/packed.h"
 #include "properties/operations/operation.h"
 
@@ -29,8 +29,8 @@ Reference evaluate_sampled(const attn_problem& problem, const attn_tensors& host
   return evaluate_gradients(problem, host, plan, calibration, sample);
 }
 
-// The bytes of a saved output: the exact values, rounded to its format. A NaN that is due is stored as one. An
-// element that may be anything holds 0.
+// The bytes of a saved output: the exact values, rounded to its format. If the exact result is NaN, NaN is
+// stored; if it may be anything, 0.
 std::vector<std::byte> stored(const Expected& exact, int32_t dtype) {
   const size_t bytes = dtype == ATTN_F32 ? 4 : 2;
   std::vector<std::byte> out(exact.value.size() * bytes);
@@ -45,7 +45,7 @@ std::vector<std::byte> stored(const Expected& exact, int32_t dtype) {
   return out;
 }
 
-// O and LSE as a forward call of the plan's form has written them.
+// Makes O and LSE as a forward call writes them in the plan's form (lse_base, lse_dead, lse_sink).
 void save_forward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                   const std::function<void(TensorId, std::vector<std::byte>)>& derive) {
   const attn_problem forward = forward_of(problem);
@@ -75,7 +75,8 @@ uint64_t dice(const Case& c, uint64_t salt) {
   return x >> 8;
 }
 
-// dO is Gaussian in most cases. In the others it is sparse, so that it shows where a value came from, or tiny.
+// dO is Gaussian in most cases. In the others it is tiny, or sparse, so that the place of an error shows its
+// source.
 Fill dout_of(const Case& c) {
   constexpr Fill kFills[] = {{.kind = FillKind::kGaussian},
                              {.kind = FillKind::kGaussian},
@@ -95,7 +96,8 @@ Fill dout_of(const Case& c) {
   return fill;
 }
 
-// The gradient of a sum is one number in all places, that of a mean over queries the same in all queries.
+// dO is stored once for several rows in some cases: the gradient of a sum is one number everywhere, and the
+// gradient of a mean over queries is the same for all queries.
 Repeated repeated_of(const Case& c) {
   const uint64_t n = dice(c, 3);
   switch (n % 16) {
@@ -115,8 +117,8 @@ Repeated repeated_of(const Case& c) {
 
 TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
 
-// dO lies as K was drawn, so that its strides are seldom those of O. The saved tensors lie as drawn for O and
-// LSE.
+// dO gets the drawn layout of K, so that its strides are seldom those of O. The saved tensors get those of O
+// and LSE.
 void lay_out(const Case& drawn, Case& c) {
   constexpr std::pair<TensorId, TensorId> kFrom[] = {{kDout, kK}, {kSavedO, kO},  {kSavedLse, kLse},
                                                      {kDq, kV},   {kDk, kQ},      {kDv, kO},
@@ -128,7 +130,7 @@ void lay_out(const Case& drawn, Case& c) {
   }
 }
 
-// dLSE is Gaussian, or one number, and now and then large beside D.
+// dLSE is Gaussian or constant, and sometimes much larger than D.
 Fill dlse_of(const Case& c) {
   constexpr Fill kFills[] = {{.kind = FillKind::kGaussian},
                              {.kind = FillKind::kGaussian},
@@ -140,8 +142,8 @@ Fill dlse_of(const Case& c) {
   return fill;
 }
 
-// Adds what a kernel with these features takes beside dO, and gives beside dQ, dK and dV. All pairs of these are
-// evaluated, so it leaves out those of large problems.
+// Adds further inputs and outputs that a kernel with these features has: dLSE, dbias, sinks and dsink. Their
+// oracle evaluates all pairs, so large problems do not get all of them.
 void add_more(const Case& drawn, uint64_t kernel_features, Case& c) {
   constexpr int64_t kMostPairs = int64_t{1} << 18;
   Problem& p = c.problem;
@@ -163,7 +165,7 @@ void add_more(const Case& drawn, uint64_t kernel_features, Case& c) {
     p.sink.reset();
 }
 
-// Some of what was planted in Q comes in dO or dLSE instead.
+// Moves some of the values planted in Q to dO or dLSE.
 void plant_elsewhere(const Case& drawn, Case& c) {
   for (Planted& x : c.planted) {
     if (x.tensor != kQ || dice(drawn, 4) % 2 == 0) continue;

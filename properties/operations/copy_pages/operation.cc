@@ -21,7 +21,7 @@ constexpr TensorId kInputsOfCopies[] = {kCopies};
 constexpr Output kOutputsOfCopies[] = {{.tensor = kCacheK, .kind = OutputKind::kExact},
                                        {.tensor = kCacheV, .kind = OutputKind::kExact}};
 
-// All elements are compared, whatever sample is asked for.
+// Ignores the requested sample: all elements are compared.
 Reference evaluate_exactly(const attn_problem& problem, const attn_tensors& host, const attn_plan&,
                            const Calibration&, RowSample, bool) {
   return evaluate_copies(problem, host);
@@ -44,7 +44,7 @@ std::vector<PageCopy> draw_pairs(Rng& rng, int64_t pairs, int64_t pages) {
   return copies;
 }
 
-// Few pages; or so many that their numbers exceed 16 bits, if they are small.
+// A few pages, or, if pages are small, so many that their numbers exceed 16 bits.
 int64_t draw_pages(Rng& rng, const Problem& p) {
   constexpr int64_t kMany = 66'000, kMostElements = int64_t{1} << 21;
   const int64_t elements = p.heads_kv * p.paging->size * (p.dim_qk + p.dim_v);

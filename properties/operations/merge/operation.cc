@@ -1,5 +1,5 @@
-// The merge computes O and LSE over the keys of two sides, from each side's O and LSE: what splits, prefix and
-// suffix caches, and rings of devices end with (ATTN_FEATURE_MERGE).
+// The merge computes O and LSE over the keys of two sides, from each side's O and LSE (ATTN_FEATURE_MERGE). It
+// is the last step of split keys, of prefix and suffix caches, and of rings of devices.
 #include "properties/operations/operation.h"
 
 #include <limits>
@@ -28,7 +28,7 @@ Reference evaluate_in_full(const attn_problem& problem, const attn_tensors& host
 
 TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
 
-// Values planted in Q and V move to the sides, at a column that these have.
+// Values planted in Q and V move to the sides, in a column that the sides have.
 void plant_in_sides(const std::vector<Planted>& planted, Case& c) {
   c.planted.clear();
   for (Planted x : planted) {
@@ -40,7 +40,7 @@ void plant_in_sides(const std::vector<Planted>& planted, Case& c) {
   }
 }
 
-// LSEs from equal, over a few units apart, to so far apart that a weight vanishes.
+// The LSEs of the two sides: equal, a few units apart, or so far apart that a weight vanishes.
 Fill lse_of(uint64_t seed) {
   constexpr int kExponents[] = {0, 0, 1, 2, 3, 5, 8, 20};
   Fill fill = {
@@ -49,8 +49,8 @@ Fill lse_of(uint64_t seed) {
   return fill;
 }
 
-// The drawn case's sizes, values, layouts, calls and mask become those of the two sides. What Q has becomes the
-// first side's, what V has the second's; the mask's pattern says which sides saw keys.
+// The drawn case's sizes, values, layouts, calls and mask become those of the two sides. The first side gets
+// fill and layout of Q, the second those of V. The mask's pattern decides which sides saw keys.
 void shape(Case& c, uint64_t) {
   if ((c.problem.features & ATTN_FEATURE_MERGE) != 0) return;
   const Case drawn = c;

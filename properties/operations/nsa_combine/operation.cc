@@ -20,8 +20,8 @@ constexpr Output kOutputsOfCombination[] = {{.tensor = kO}};
 
 TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
 
-// Gates as sigmoids give them, one gate of 1 among zeros, some zeros, zeros of both signs, and gates that no activation
-// gives.
+// Gates like those of a sigmoid, one gate of 1 among zeros, some zeros, zeros of both signs, and gates outside
+// of [0, 1].
 Fill gates_of(Rng& rng) {
   const auto kind = rng.weighted<FillKind>({{45, FillKind::kUniform},
                                             {15, FillKind::kSmallInt},
@@ -48,8 +48,8 @@ void plant(Rng& rng, const std::vector<Planted>& planted, Case& c) {
   }
 }
 
-// The drawn case's sizes, values, layouts and calls become those of the sides: what Q has becomes the first side's, what
-// V has the second's and what K has the third's.
+// The drawn case's sizes, values, layouts and calls become those of the sides. The first side gets fill and
+// layout of Q, the second those of V, the third those of K.
 void shape(Case& c, uint64_t) {
   if (c.problem.combines()) return;
   const Case drawn = c;

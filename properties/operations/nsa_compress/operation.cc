@@ -20,8 +20,8 @@ constexpr Output kOutputsOfCompression[] = {{.tensor = kKCmp}, {.tensor = kVCmp}
 
 TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
 
-// The blocks of native sparse attention, those of one key, and any others: blocks that overlap, and blocks with keys
-// between them. Longer blocks than there are keys are rare.
+// Draws the blocks: those that native sparse attention uses, blocks of one key, or any others, which may
+// overlap or leave keys between them. Blocks longer than the sequence are rare.
 void draw_blocks(Rng& rng, Problem& p) {
   struct Blocks {
     int64_t length, step;

@@ -1,5 +1,5 @@
-// The choice of blocks by scores (ATTN_FEATURE_NSA_SELECT): the stage of native sparse attention between the scores of
-// blocks and attention over the listed ones. It is exact, ties included.
+// Chooses blocks by their scores (ATTN_FEATURE_NSA_SELECT): the stage of native sparse attention between the
+// scores of blocks and attention over listed blocks. There is one right result, also in the case of ties.
 #include "properties/operations/operation.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ int64_t range(const Case& c, uint64_t salt, int64_t low, int64_t high) {
   return low + static_cast<int64_t>(dice(c, salt) % static_cast<uint64_t>(high - low + 1));
 }
 
-// Most rows have ties: among integers, zeros of both signs, or everywhere. In the others all scores differ.
+// In most rows scores tie: small integers, zeros of both signs, or all equal. In the others all scores differ.
 Fill scores_of(const Case& c) {
   constexpr Fill kFills[] = {{.kind = FillKind::kSmallInt},  {.kind = FillKind::kSmallInt},
                              {.kind = FillKind::kConstant},  {.kind = FillKind::kSignedZero},
@@ -44,7 +44,7 @@ Fill scores_of(const Case& c) {
   return fill;
 }
 
-// The number of blocks is that of the keys for most cases: a stage with few blocks shows little.
+// In most cases blocks are small, so that there are many: a choice among few blocks shows little.
 void draw_blocks(const Case& drawn, Problem& p) {
   constexpr int64_t kSizes[] = {1, 1, 1, 1, 2, 3, 4, 8, 16, 32, 64}, kMostBlocks = 2048;
   Selection& selection = p.selection;

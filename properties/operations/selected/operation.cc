@@ -1,5 +1,6 @@
-// Attention of each query over the keys of listed blocks computes O and LSE from Q, K, V and the lists
-// (ATTN_FEATURE_SELECTED): what native sparse attention and sparse decode do once blocks or tokens are chosen.
+// Attention of each query over the keys of listed blocks: O and LSE from Q, K, V and the lists
+// (ATTN_FEATURE_SELECTED). Native sparse attention and sparse decoding do this after they have chosen blocks or
+// tokens.
 #include "properties/operations/operation.h"
 
 #include <algorithm>
@@ -46,7 +47,7 @@ class Dice {
   uint64_t state_ = 0x5e1ec7ed;
 };
 
-// The indices of a list: all blocks, more than there are, few, or any number up to all.
+// The number of indices of a list: as many as there are blocks, more, a few, or any number up to all.
 int64_t draw_select(Dice& dice, int64_t blocks, int64_t most) {
   const int64_t all = std::max<int64_t>(blocks, 1);
   int64_t select = dice.range(1, all);
@@ -107,7 +108,7 @@ void shape(Case& c, uint64_t kernel_features) {
   Dice dice(drawn);
   Problem& p = c.problem;
   p.features |= ATTN_FEATURE_SELECTED;
-  // If a window, a mask or a bias may hide keys in the drawn case, causality hides keys here.
+  // If a window, a mask or a bias hides keys in the drawn case, this case is causal instead.
   const bool hidden = p.window_left >= 0 || p.window_right >= 0 || p.mask || p.bias;
   if (hidden || dice.percent(50)) p.causal = true;
   if (!drawn.problem.causal && p.causal && dice.percent(60)) p.align = ATTN_BOTTOM_RIGHT;

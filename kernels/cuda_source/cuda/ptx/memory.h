@@ -64,7 +64,7 @@ inline void move(S s) {
   if constexpr (s.kType == "pred") s.put(s.template in<bool>(1));
 }
 
-// ld and st of one value or of several in braces. The address must be a multiple of all their bytes.
+// ld and st of one value or of several in braces. The address must be a multiple of their total size.
 template <bool kLoad, class S>
 inline void load_or_store(S s) {
   constexpr size_t kBytes = s.kType == "f32" ? 4 : s.kType == "f64" ? 8 : bytes_of(s.kType);

@@ -1,4 +1,4 @@
-// Inline PTX as data: what the text of an asm statement says, read while the kernel is compiled.
+// Inline PTX as data: parses the text of an asm statement at compile time.
 //
 //   constexpr const Program& program = Parsed<"mov.u32 %0, %laneid;">::kProgram;
 #pragma once

@@ -12,7 +12,8 @@
 
 namespace simt::ptx {
 
-// ldmatrix: lane l holds the address of row l % 8 of matrix l / 8, and gets two neighbours of each matrix.
+// ldmatrix: lane l holds the address of row l % 8 of matrix l / 8, and gets two adjacent elements of each
+// matrix.
 template <int kCount, bool kTrans>
 struct LoadMatrix {
   static constexpr const char* kName = "ldmatrix";
@@ -36,7 +37,7 @@ struct LoadMatrix {
   }
 };
 
-// stmatrix: the inverse. `count`: of matrices.
+// stmatrix: the inverse. `count` is the number of matrices.
 template <bool kTrans>
 struct StoreMatrix {
   static constexpr const char* kName = "stmatrix";

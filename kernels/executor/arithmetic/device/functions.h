@@ -1,16 +1,16 @@
 // ex2, lg2, rcp and rsqrt (approx.ftz.f32) as NVIDIA's special function unit computes
 // them, bit for bit.
 //
-// A segment of the fraction (64 or 128 of them) has a parabola with integer
-// coefficients. What is left of the fraction, r, is squared by a squarer that drops the
-// low columns of its sum; products and sum are exact; the result is cut off:
+// The range of the fraction is divided into 64 or 128 segments, each with a parabola with integer coefficients.
+// r is the offset within the segment. A squarer that drops the low columns of its sum squares r. Products and
+// the sum are exact, and the result is truncated:
 //
 //   (c0 2^a + c1 r + c2 2^b square(r) + bias) / 2^n
 //
 // (Oberman and Siu, "A high-performance area-efficient multifunction interpolator",
-// ARITH-17, 2005; widths, shifts and biases as envytools found them on G80.) The
-// coefficients of a device are fitted to what it answers, every number of a segment
-// (reference/calibrate/fit_functions.cc). Those of an H200: functions_h200.cc.
+// ARITH-17, 2005; widths, shifts and biases are those that envytools found on G80.) The coefficients are fitted
+// to a device's results for every number of a segment (reference/calibrate/fit_functions.cc). functions_h200.cc
+// has those of an H200.
 //
 // Numbers are IEEE 754 bits, so that the same text runs on both back ends:
 //
@@ -36,15 +36,15 @@ const Functions& h200_functions();
 
 inline constexpr uint32_t kNaN = 0x7FFFFFFF, kInfinity = 0x7F800000, kSign = 0x80000000;
 
-// About r^2 / 2^19, of 17 bits: each row of the product is cut off before rows are added.
+// About r^2 / 2^19 for r of 17 bits: each row of the product is truncated before the rows are added.
 constexpr uint32_t square(uint32_t r) {
   uint32_t sum = 0;
   for (int bit = 2; bit < 17; ++bit) sum += (0 - (r >> bit & 1)) & r >> (18 - bit);
   return sum >> 1;
 }
 
-// The shifts and the offset of a function's parabola. Functions return them by value, because device code
-// cannot refer to a host constant.
+// The shifts and the bias of a function's parabola. Functions return them by value, because device code cannot
+// refer to a host constant.
 struct Shape {
   int c0_shift, c2_shift, bias, cut;
 };
@@ -60,7 +60,7 @@ constexpr int64_t parabola(Shape shape, const Segment& s, uint32_t r, uint32_t s
   return sum >> shape.cut;
 }
 
-// Significands: of 23 bits behind the point, 1 <= result <= 2 or 1/2 <= result <= 1.
+// Significands with 23 fraction bits: 1 <= result <= 2 or 1/2 <= result <= 1.
 constexpr uint32_t ex2_significand(const Functions& f, uint32_t fraction) {
   const uint32_t r = fraction & 0x1FFFF;
   return static_cast<uint32_t>(parabola(ex2_shape(), f.ex2[fraction >> 17], r, square(r)));
@@ -86,7 +86,7 @@ constexpr uint32_t ex2(const Functions& f, uint32_t x) {
   if (size > kInfinity) return kNaN;
   if (!negative && size >= 0x43000000) return kInfinity;  // 128
   if (negative && size > 0x42FC0000) return 0;            // -126
-  // Cut off behind 23 bits; what is negative is complemented, not negated.
+  // Truncates to 23 fraction bits. A negative number is complemented, not negated.
   const int shift = static_cast<int>(size >> 23) - 127;
   const uint32_t significand = (size & 0x7FFFFF) | 0x800000;
   uint32_t fixed = shift >= 0 ? significand << shift : shift > -24 ? significand >> -shift : 0;
@@ -127,7 +127,7 @@ constexpr uint32_t lg2(const Functions& f, uint32_t x) {
   int64_t value = lg2_fraction(f, size & 0x7FFFFF) + (int64_t{static_cast<int>(size >> 23) - 127} << 36);
   const uint32_t sign = value < 0 ? kSign : 0;
   if (sign) value = ~value;
-  // Normalised, and cut off.
+  // Normalises and truncates.
   int high = 43;
   while (high > 0 && value >> high == 0) --high;
   const int64_t significand = high >= 23 ? value >> (high - 23) : value << (23 - high);

@@ -15,7 +15,7 @@ struct Model {
   Products products;
 };
 
-// Null: any, or a number that is none of attn_arithmetic's.
+// The model of an attn_arithmetic. Null for ATTN_ARITHMETIC_ANY and for unknown numbers.
 inline const Model* model_of(int32_t arithmetic) {
   static const Model hopper{h200_functions(), kHopperProducts};
   static const Model ampere{h200_functions(), kAmpereProducts};

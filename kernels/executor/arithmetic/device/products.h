@@ -1,12 +1,11 @@
-// Products of a tensor core, bit for bit: a block of products and the number they are
-// added to are aligned to the largest of them and cut off, added exactly, and cut off
-// once more to fp32.
+// Products of a tensor core, bit for bit. A block of products, and the number to which they are added, are
+// aligned to the largest of them and truncated, then added exactly, and the sum is truncated to fp32.
 //
 //   e(x) = floor(log2 |x|), at least `least_*`
 //   E    = the largest of e(a) + e(b) over products that are not 0, of e(c) unless c is 0,
 //          and of `floor`
 //   s    = sum of the terms, each a multiple of 2^(E - fraction) toward zero; exact
-//   d    = s 2^(E - fraction), cut off to fp32, subnormals kept; what is 0 then is +0
+//   d    = s 2^(E - fraction), truncated to fp32, subnormals kept; a zero result is +0
 //
 // A result beyond the largest number is infinity. NaN, 0 x infinity and infinity - infinity
 // give NaN, which is 0x7FFFFFFF. For 16 factors and c, mma.sync and wgmma give the same bits
@@ -45,7 +44,7 @@ constexpr bool is_finite(uint32_t x) { return (x & kInfinity) != kInfinity; }
 constexpr bool is_nan(uint32_t x) { return (x & ~kSign) > kInfinity; }
 constexpr int larger(int a, int b) { return a > b ? a : b; }
 
-// sum 2^exponent toward zero.
+// sum 2^exponent as fp32, rounded toward zero.
 constexpr uint32_t cut_off(int64_t sum, int exponent) {
   const uint32_t sign = sum < 0 ? kSign : 0;
   uint64_t size = sum < 0 ? 0 - static_cast<uint64_t>(sum) : static_cast<uint64_t>(sum);
@@ -60,7 +59,8 @@ constexpr uint32_t cut_off(int64_t sum, int exponent) {
   return sign | static_cast<uint32_t>(size + static_cast<uint64_t>(exponent + 149) * 0x800000);
 }
 
-// c + sum a[i] b[i * b_step] over one block, all in the bits of fp32; `least` is the factors'.
+// c + sum a[i] b[i * b_step] over one block, all as bits of fp32. `least` is the least_* of the factors'
+// format.
 constexpr uint32_t add_block(const Products& p, int least, const uint32_t* a, const uint32_t* b, int b_step,
                              uint32_t c, int count) {
   int top = p.floor;

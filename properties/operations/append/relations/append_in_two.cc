@@ -16,7 +16,7 @@ extern const Operation append;
 namespace attnfuzz::relations {
 namespace {
 
-// A value planted in a new row belongs to another row of another call.
+// Drops values planted in new rows: in a partial call they would be in other rows.
 bool adapt_append_in_two(Case& c, const KernelInfo&, std::string*) {
   std::erase_if(c.planted,
                 [](const Planted& x) { return x.tensor == TensorId::kKNew || x.tensor == TensorId::kVNew; });
@@ -33,8 +33,8 @@ int64_t first_rows(const Problem& p, int64_t b) {
   return std::clamp<int64_t>(before_last_page + 1 - held_keys(p, b), half, rows);
 }
 
-// The rows that go first, or the rest, for which the first are held. The caches of both have the sizes of the whole
-// call.
+// The first call, or the second, for which the cache already holds the rows of the first. The caches have the
+// sizes of the whole call.
 Case part_of(const Case& whole, bool first) {
   Case c = variant_of(whole);
   Problem& p = c.problem;
@@ -52,7 +52,7 @@ Case part_of(const Case& whole, bool first) {
   return c;
 }
 
-// The whole call with other values. The lengths are those before it, so its rows lie where the earlier ones do.
+// The whole call with other values. The lengths are the same, so its rows overwrite the earlier ones.
 Case other_rows(const Case& whole) {
   Case c = variant_of(whole);
   for (Fill* fill : {&c.k, &c.v}) *fill = {.kind = FillKind::kGaussian, .seed = fill->seed % 65536 + 1};

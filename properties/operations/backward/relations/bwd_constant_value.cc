@@ -1,7 +1,7 @@
-// If all values are the same row, O is that row, whatever the weights are. So no score matters: dQ and dK are
-// 0, within the bound. A row whose scores overflow has no O that a forward call must give, and the relation says
-// nothing about a case with such a row. The oracle does not know that V is constant. If it passes a
-// result that fails here, its bound has missed a fault.
+// If all rows of V are equal, O is that row, whatever the weights are. So no score matters: dQ and dK are 0,
+// within the bound. For a row whose scores overflow, a forward call may give any O, so cases with such a row
+// are skipped. The oracle does not use that V is constant. If it passes a result that fails here, its bound has
+// missed an error.
 #include "properties/operations/backward/relations/tools.h"
 
 #include "properties/data/recipe.h"

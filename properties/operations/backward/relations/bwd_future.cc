@@ -1,6 +1,6 @@
-// Queries do not matter to keys that they do not see, and no query matters to another one's dQ. Some queries
-// get other values in Q and dO, and so another O and LSE. Then dQ of all others, and dK and dV of the keys that
-// none of them sees, keep their bits.
+// A query does not affect keys that it does not see, nor dQ of other queries. Some queries get other values in
+// Q and dO, and so another O and LSE. dQ of all other queries, and dK and dV of the keys that no changed query
+// sees, must keep their bits.
 #include <algorithm>
 
 #include "properties/operations/backward/relations/tools.h"
@@ -16,7 +16,7 @@ bool adapt_bwd_future(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-// The queries that change: two neighbours, at a tile's border, at an end, or anywhere.
+// The queries that change: two adjacent ones, at a tile's border, at an end, or anywhere.
 std::vector<int64_t> changed_queries(const Case& c, int64_t tile) {
   const int64_t n = c.problem.seq_q;
   const auto any = static_cast<int64_t>(choice(c, 1) % static_cast<uint64_t>(n));

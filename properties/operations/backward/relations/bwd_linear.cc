@@ -1,6 +1,6 @@
-// Gradients are linear in dO: with dO in two queries at once, they are the sum of those with dO in one query
-// each. When the calls are compared, each has already passed its own bounds. A failure here is
-// therefore one that the oracle has missed.
+// Gradients are linear in dO: if dO is not 0 in two queries, the gradients are the sum of those for each query
+// alone. When the calls are compared, each has already passed the oracle, so a failure here is one that the
+// oracle has missed.
 #include "properties/operations/backward/relations/tools.h"
 
 namespace attnfuzz::relations {
@@ -15,7 +15,7 @@ bool adapt_bwd_linear(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-// One element of dO in each of two queries of a head; the same query where there is only one.
+// One element of dO in each of two queries of a head, or twice in the same query if there is only one.
 std::pair<Planted, Planted> two_elements(const Case& c) {
   const Problem& p = c.problem;
   const auto one_of = [&](uint64_t salt, int64_t n) {

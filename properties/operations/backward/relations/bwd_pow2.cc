@@ -1,5 +1,5 @@
-// dO times a power of two gives all gradients times that power: every one of their terms has one factor of dO.
-// The results agree bit for bit if no number is rounded as a subnormal.
+// If dO is multiplied by a power of two, all gradients are multiplied by it, because each of their terms has
+// one factor of dO. The results agree bit for bit unless a number is rounded as a subnormal.
 #include "properties/operations/backward/relations/tools.h"
 
 namespace attnfuzz::relations {
@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kBwdPow2Power = 1;
 
-// Values that stay far from the ends of every format.
+// Gives dO values that stay far from overflow and underflow in every format.
 bool adapt_bwd_pow2(Case& c, const KernelInfo&, std::string*) {
   drop_planted(c, TensorId::kDout);
   take_no_dlse(c);

@@ -1,6 +1,5 @@
-// If dO is 0 except in one query, dQ of all other queries is 0, and so are dK and dV of the keys
-// that this query does not see. This shows a tile that takes a neighbour's row, head or batch
-// entry.
+// If dO is 0 except in one query, dQ of all other queries is 0, and so are dK and dV of the keys that this
+// query does not see. A kernel that reads a row of a wrong query, head or batch entry fails.
 #include "properties/operations/backward/relations/tools.h"
 
 namespace attnfuzz::relations {

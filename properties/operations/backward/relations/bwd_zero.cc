@@ -1,4 +1,4 @@
-// If dO is 0, all gradients are 0, bit for bit except for their signs: dP and D are sums of zeros.
+// If dO is 0, all gradients are +0 or -0, because dP and D are sums of zeros.
 #include "properties/operations/backward/relations/tools.h"
 
 namespace attnfuzz::relations {

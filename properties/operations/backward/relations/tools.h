@@ -1,4 +1,4 @@
-// Tools of the backward pass's relations, beside those of the forward pass.
+// Tools for the backward pass's relations, in addition to those of the forward pass.
 #pragma once
 
 #include "properties/case/shrink_toggles.h"
@@ -17,7 +17,7 @@ inline void take_no_dlse(Case& c) {
   if ((c.problem.features & ATTN_FEATURE_DLSE) != 0) c.dlse = Fill{.kind = FillKind::kZero};
 }
 
-// Removes dLSE, dbias, dsink and the sinks, for relations of single queries and keys.
+// Removes dLSE, dbias, dsink and the sinks, for relations about single queries and keys.
 inline void ask_for_the_usual(Case& c) {
   c.problem.features &= ~(ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK);
   tidy(c);

@@ -1,15 +1,16 @@
-// A slope is a bias of -slope * distance. The same kernel computes both, by different code: a distance from another
-// diagonal, from the start of a tile, or without the offset of a decode shows.
+// A slope is a bias of -slope * distance. The same kernel computes both with different code, so a distance that
+// is counted from a wrong diagonal, from the start of a tile, or without the offset of a decode shows.
 #include "properties/operations/forward/relations/tools.h"
 #include "reference/semantics.h"
 
 namespace attnfuzz::relations {
 namespace {
 
-// The most values that are planted to give the bias its numbers.
+// The most values that are planted to set the bias.
 constexpr int64_t kMostAlibiAsBiasPlanted = 8192;
 
-// Slopes of few bits: the product with a distance is a number of fp32, so both problems have the same results.
+// Slopes with few bits. Their product with a distance is exact in fp32, so both problems have the same exact
+// result.
 SlopeKind of_few_bits(SlopeKind kind) {
   return kind == SlopeKind::kNegative || kind == SlopeKind::kMixed || kind == SlopeKind::kSteep ? SlopeKind::kSteep
                                                                                                 : SlopeKind::kPowers;
@@ -25,7 +26,7 @@ bool adapt_alibi_as_bias(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-// The bias is 0 where a key is hidden anyway.
+// The same case with a bias instead of slopes. The bias is 0 at keys that are hidden anyway.
 Case with_bias(const Case& base) {
   Case c = variant_of(base);
   Problem& p = c.problem;

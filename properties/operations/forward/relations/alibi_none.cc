@@ -1,4 +1,4 @@
-// Slopes of 0 are no slopes.
+// Slopes of 0 give the same result as no slopes.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

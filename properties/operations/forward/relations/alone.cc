@@ -19,7 +19,7 @@ Case only(const Case& base, int64_t b, int64_t h) {
   Case c = variant_of(base);
   Problem& p = c.problem;
   const int64_t group = p.heads_q / p.heads_kv;
-  // Also if nothing moves, because planted values of the others are dropped.
+  // Set even if b is 0, because planted values of the other entries must be dropped.
   c.remap.seq_q = p.seq_q;
   c.remap.seq_k = p.seq_k;
   c.remap.batch.add = b;

@@ -1,4 +1,4 @@
-// A constant added to all scores of a row does not change softmax; it shifts the LSE and nothing else.
+// A constant added to all scores of a row shifts the LSE and does not change O.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

@@ -17,7 +17,7 @@ namespace {
 
 using emulator::PlannedBits;
 
-// The arithmetic that the kernel runs in, as far as it is known.
+// The device arithmetic in which the kernel runs, if it is known.
 int32_t arithmetic_of(const Case& c, const KernelInfo& kernel) {
   if (kernel.backend == ATTN_CPU) return c.env.arithmetic;
   const int32_t arithmetic = arithmetic_of_device(kernel.device);
@@ -34,7 +34,7 @@ bool adapt_bit_exact(Case& c, const KernelInfo& kernel, std::string* why) {
     *why = "nvcc has fused what no plan says: build with -fmad=false (attnfuzz_add_kernel(... EXACT))";
     return false;
   }
-  // The emulator knows no sinks and slopes.
+  // The emulator does not know sinks and slopes.
   c.problem.sink.reset();
   drop_slopes(c);
   // The LSE shows errors that the last rounding of O hides.

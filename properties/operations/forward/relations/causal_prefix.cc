@@ -1,5 +1,5 @@
-// Causality equals a shorter sequence: row t, aligned top-left, sees what it would see without causality if
-// only the first t + 1 keys existed.
+// A causal row equals a row of a shorter sequence: row t, aligned top-left, sees the same keys as without
+// causality if only the first t + 1 keys existed.
 #include <algorithm>
 
 #include "properties/operations/forward/relations/tools.h"

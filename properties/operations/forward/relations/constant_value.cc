@@ -1,6 +1,5 @@
-// Weights that sum to one average a constant to itself, within a bound. For constant V, the bound contains
-// no error of the scores at all. An accumulator that counts twice, a missing rescale or a wrong denominator
-// shows at once.
+// A mean of a constant is that constant. For constant V the bound is tight, because it contains no error of the
+// scores. An accumulator that counts a tile twice, a missing rescale or a wrong denominator shows at once.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

@@ -1,7 +1,8 @@
-// Any problem is refused clearly before launch, or answered right. The drawn case is run as it is; a refusal with a
-// reason passes. Then plan() alone is offered nonsensical problems, each one change away from the case, and must refuse
-// each with a reason. plan() is also asked about problems larger than any memory, which reveals sizes that are kept in
-// 32 bits. And it is asked about each variant that the kernel claims; each must have a plan of its own.
+// A kernel refuses a problem with a reason before it launches anything, or computes it right. The drawn case is
+// run as it is; a refusal with a reason passes. Then plan() is offered contradictory problems, each one change
+// away from the case, and must refuse each with a reason. plan() is also asked about problems larger than any
+// memory, which reveals sizes that are kept in 32 bits. And it is asked about each variant that the kernel
+// claims; each must have its own plan.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -102,7 +103,7 @@ std::vector<Nonsense> nonsense_pointers() {
   };
 }
 
-// Gives the kernel something to compute, so that it cannot return before it has looked at the problem.
+// Removes zero sizes, so that the kernel cannot return before it has checked the problem.
 bool adapt_contract(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (p.batch == 0) p.batch = 1;
@@ -218,8 +219,8 @@ bool refuses_nonsense(Trial& trial, const Offer& sense) {
   return true;
 }
 
-// The workspace may stay equal while a size grows, but it must not shrink if the same path is planned. The
-// size is doubled around 2^31 and 2^32 bytes of workspace; far smaller workspaces are skipped.
+// If a size grows and the path stays the same, the workspace must not shrink. The size is doubled around 2^31
+// and 2^32 bytes of workspace; far smaller workspaces are skipped.
 bool counts_in_64_bits(Trial& trial, const Offer& sense) {
   // A plan with twice this workspace is still within what a plan may ask for.
   constexpr uint64_t kRoom = Arena::kSlotBytes / 8;
@@ -337,7 +338,7 @@ void ask(Trial& trial) {
 
 void check_contract(Trial& trial) {
   if (trial.run(trial.base())) return;
-  // The contract asks for nothing more than a refusal with a reason.
+  // The contract is fulfilled by a refusal with a reason.
   Verdict& v = trial.verdict();
   if (v.outcome == Outcome::kRefused) v.outcome = Outcome::kPass;
 }

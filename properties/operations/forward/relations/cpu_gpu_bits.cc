@@ -1,6 +1,6 @@
-// The same source on a GPU and on the executor, in that GPU's arithmetic, must give the same bits. A
-// difference is a race, a missing wait, a compiler's mistake, a primitive whose two bodies differ, a fault
-// of the device, or an error of the model (docs/checks.md). A mistake that both sides share is not seen.
+// The same source on a GPU and on the executor, in that GPU's arithmetic, must give the same bits. A difference
+// is caused by a race, a missing wait, a compiler bug, a primitive whose two bodies differ, a fault of the
+// device, or an error of the arithmetic model (docs/checks.md). A mistake that both sides share is not seen.
 #include <cstring>
 
 #include "properties/case/shrink_toggles.h"
@@ -74,7 +74,7 @@ void check_cpu_gpu_bits(Trial& trial) {
                           ? "not the bits of its peer build ('was')"
                           : "not the bits that the executor computes in the device's arithmetic ('was')";
   if (judge_same(*there, run->calls[0], run->c.problem, run->plan, Kind::kBits, whose, differ)) return;
-  // A kernel that does not agree with itself says nothing about the other side.
+  // If the kernel's own reruns differ, a comparison with the other side proves nothing.
   const bool again = !has_many_heads(run->c.problem);
   for (int n = 0; again && n < kReruns; ++n) {
     const Run* rerun = trial.run(trial.base(), "the same once more, for its bits are not its peer build's");

@@ -1,5 +1,5 @@
-// Rows that see no key give exactly 0 and -inf, and do not disturb their neighbours. The case decides what
-// kills them: a mask, -inf in the bias, or a length of 0.
+// Rows that see no key give exactly 0 and -inf, and do not change other rows. The case decides why they see no
+// key: a mask, -inf in the bias, or a length of 0.
 #include "properties/data/fills.h"
 #include "properties/operations/forward/relations/tools.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 bool adapt_dead_rows(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
-  // A NaN that leaks may leak elsewhere once rows are dead.
+  // Without NaN: a NaN that a kernel does not isolate may reach other rows once rows are dead.
   drop_non_finite(c);
   if (p.mask) {
     p.mask = Mask{};

@@ -1,5 +1,5 @@
-// With Q = 0, all visible keys have equal weight: O is their plain mean, and the LSE is ln n. A one-hot V
-// then counts, column by column, which keys were seen, and names a key that was missed or seen twice.
+// With Q = 0, all n visible keys have equal weight: O is the mean of their V, and the LSE is ln n. With a
+// one-hot V each column counts certain keys, so a key that was missed or counted twice can be named.
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// If Q is scaled by 2^k and the scale by 2^-k, every product, sum and scaled score has the same bits, as
-// long as nothing underflows or overflows.
+// If Q is multiplied by 2^k and the scale by 2^-k, every scaled score has the same bits, unless a number
+// underflows or overflows.
 #include <cmath>
 
 #include "properties/operations/forward/relations/tools.h"

@@ -1,6 +1,6 @@
-// Keys that no row of their head may see do not exist. Their values change here, to other finite ones and,
-// beyond the lengths, to and from NaN; no bit of the result may change. They are hidden by causality,
-// window or length, because kernels skip and clip these by arithmetic.
+// Keys that no row of their head may see must not matter. Their values change here, to other finite ones and,
+// past the lengths, to and from NaN; no bit of the result may change. The keys are hidden by causality, window
+// or length, because kernels skip those by index arithmetic.
 #include <algorithm>
 
 #include "properties/operations/forward/relations/tools.h"
@@ -13,7 +13,7 @@ namespace {
 KeyRange seen(const Problem& p, int64_t b) {
   const int64_t length = key_length(p, b);
   if (p.seq_q == 0 || length == 0) return {0, 0};
-  // Ranges move on from query to query.
+  // Ranges move monotonically with the query, so the first and the last bound all.
   const int64_t first = key_range(p, length, 0).first;
   const int64_t last = std::min(key_range(p, length, p.seq_q - 1).last, length);
   return first < last ? KeyRange{first, last} : KeyRange{0, 0};

@@ -1,4 +1,4 @@
-// A key head that several query heads share does what a copy of it for each query head would do.
+// A KV head that several query heads share gives the same result as a copy of it for each query head.
 #include <algorithm>
 
 #include "properties/operations/forward/relations/tools.h"
@@ -12,7 +12,7 @@ bool adapt_gqa(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   const int64_t group = p.heads_kv > 0 ? p.heads_q / p.heads_kv : 0;
   if (group > 1 && p.heads_kv > 1) return true;
-  // With one key head, or a group of one, every way to find a head is right.
+  // With one KV head, or groups of one, even a wrong computation of the head's index is right.
   p.heads_kv = std::max<int64_t>(p.heads_kv, 2);
   p.heads_q = p.heads_kv * (group > 1 ? group : 3);  // no power of two
   fit(c);

@@ -1,8 +1,8 @@
 // Shows the weight of each interval of keys by itself. V is 1 in one column of each key and 0 elsewhere,
 // and the column is constant within an interval. A column of O is therefore the sum of the weights of some
-// intervals, and all columns of a row sum to 1. A split, tile or page whose weight is off by some percent
-// hardly shows in random V, which averages to about 0 in each of them; here it shows in full. The scores
-// jump between intervals of their own.
+// intervals, and all columns of a row sum to 1. If the weight of a split, tile or page is off by a few percent,
+// random V hardly shows it, because it averages to about 0 in each of them; here the error shows in full. The
+// scores also change in steps, between intervals of their own.
 #include <cmath>
 
 #include "properties/operations/forward/relations/tools.h"

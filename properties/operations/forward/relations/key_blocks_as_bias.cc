@@ -1,6 +1,6 @@
-// Keys that stand for blocks are keys of which each query sees some. A bias of -infinity at all others hides
-// the same keys, by different code: a block that is seen before its last key, or a length that counts keys,
-// shows.
+// If keys stand for blocks, each query sees some of the keys. A bias of -infinity at all others hides the same
+// keys with different code, so a block that is seen before its last key, or a length that counts keys instead
+// of positions, shows.
 #include "properties/case/key_blocks.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/operations/forward/relations/tools.h"
@@ -26,8 +26,8 @@ bool adapt_key_blocks_as_bias(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-// Block j is the keys j d .. j d + l - 1 of the longer sequence: all of them must be there and be seen. Written
-// apart from reference/semantics.h.
+// Block j has the keys j d .. j d + l - 1 of the longer sequence; the query sees it if it sees all of them.
+// Written independently of reference/semantics.h.
 bool sees_block(const Problem& p, int64_t length, int64_t diagonal, int64_t j) {
   const int64_t last = j * p.key_step + p.key_offset;
   if (last >= length || (p.causal && last > diagonal)) return false;

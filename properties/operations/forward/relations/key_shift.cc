@@ -1,5 +1,5 @@
-// The same vector added to every key adds scale * q.u to every score of a row. O stays, and the LSE moves
-// by that number. Small integers make the sum exact.
+// The same vector u added to every key adds scale * q.u to every score of a row. O does not change, and the LSE
+// moves by that number. Small integers make the sum exact.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

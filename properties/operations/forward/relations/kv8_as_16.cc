@@ -1,6 +1,6 @@
-// K and V of 8 bits are numbers: a code times its scale. With scales that are powers of two, 16 bits hold them
-// exactly, so the same problem in 16 bits must give the same result. A kernel that reads a scale of another
-// head, key or tensor, or a code as another format, is compared with itself on numbers that need no scales.
+// An element of 8-bit K and V is a code times a scale. If scales are powers of two, 16 bits hold the elements
+// exactly, so the same problem in 16 bits must give the same result. This shows a kernel that reads the scale
+// of another head, key or tensor, or decodes a code as another format.
 #include "properties/case/planted_rank.h"
 #include "properties/operations/forward/relations/tools.h"
 
@@ -11,7 +11,7 @@ constexpr int64_t kMostValues = 8192;  // each is planted
 
 int64_t values_of(const Problem& p) { return p.batch * p.heads_kv * p.seq_k * (p.dim_qk + p.dim_v); }
 
-// Any fill whose codes times 2^-3 to 2^3 are numbers of fp16.
+// Replaces fills whose codes times 2^-3 to 2^3 may not be exact in fp16.
 void keep_small(Fill& fill) {
   if (fill.kind == FillKind::kHuge || fill.kind == FillKind::kSubnormal || fill.kind == FillKind::kPosition)
     fill = {.kind = FillKind::kGaussian, .seed = fill.seed};

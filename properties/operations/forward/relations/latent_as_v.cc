@@ -1,5 +1,5 @@
-// A latent V is K's first columns. The same values stored apart must give the same result: a kernel that reads V from
-// its tile of K, at the wrong column, row or buffer, is compared with itself on other memory.
+// A latent V is the first columns of K. The same values stored separately must give the same result. This shows
+// a kernel that reads V from its tile of K at a wrong column, row or buffer.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

@@ -1,9 +1,8 @@
-// The place of tensors changes the addresses of loads and nothing else. One variant is dense. One has gaps and
-// another order of dimensions. In the third, each tensor is a view of something larger, like interleaved K and
-// V. In some cases only one tensor is such a view, and its heads or batch entries lie an odd number of elements
-// apart. A kernel may refuse the odd view. If a kernel declares how tensors may lie, the tensors of every
-// variant lie so. A variant that equals the case is not run. Tensors that are stored once stay so, because
-// storing them in full is another problem.
+// The layout of tensors must not change the result. One variant is dense. One has gaps and another order of
+// dimensions. In the third, each tensor is a view of a larger one, like interleaved K and V. In some cases only
+// one tensor is such a view, and its heads or batch entries are an odd number of elements apart; a kernel may
+// refuse this odd view. If a kernel declares its layouts, every variant keeps to them. A variant that equals
+// the case is not run. Tensors with strides of 0 keep them, because storing them in full is another problem.
 #include "properties/case/geometry.h"
 #include "properties/operations/forward/relations/tools.h"
 
@@ -18,7 +17,7 @@ std::vector<TensorId> moved_in(const Case& c) {
   return ids;
 }
 
-// Increases the outermost dimension's step by `by` elements.
+// Increases the outermost dimension's stride by `by` elements.
 void step_further(TensorId tensor, int64_t by, Case& c) {
   if (const int64_t step = step_without_spread(c, tensor))
     c.layout[static_cast<size_t>(tensor)].spread = step + by;

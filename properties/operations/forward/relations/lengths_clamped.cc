@@ -1,5 +1,5 @@
-// A key length below 0 counts as 0, and one above seq_k as seq_k, however far off it is. A cache that was
-// appended to beyond its capacity must not be read beyond it.
+// A key length below 0 counts as 0, and a length above seq_k as seq_k, however far off it is. So a cache whose
+// length exceeds its capacity is not read past its capacity.
 #include <limits>
 
 #include "properties/operations/forward/relations/tools.h"
@@ -7,7 +7,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-// Puts at least one length at an end, from where it can move further out.
+// Sets at least one length to 0 or seq_k, so that a variant can move it further out.
 bool adapt_lengths_clamped(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (!p.key_lengths) p.key_lengths.emplace(static_cast<size_t>(p.batch), p.seq_k);

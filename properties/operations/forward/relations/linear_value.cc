@@ -1,5 +1,5 @@
-// O is linear in V. Sums of small integers are exact in 16 bits. What remains is the kernel's own error, once for each
-// of the three runs.
+// O is linear in V. Sums of small integers are exact in 16 bits, so the only differences are the kernel's own
+// errors in the three runs.
 #include <cmath>
 
 #include "properties/operations/forward/relations/tools.h"

@@ -1,5 +1,5 @@
-// A boolean mask and an additive bias of 0 and -inf hide the same keys. Most kernels handle the two
-// in different code, and each of them has its own dead rows.
+// A boolean mask and an additive bias of 0 and -inf hide the same keys. Most kernels handle the two with
+// different code, and each code must handle rows that see no key.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {
@@ -8,7 +8,7 @@ namespace {
 bool adapt_mask_as_bias(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (!p.mask) {
-    // The mask takes over what the bias hides.
+    // The mask hides the keys that the bias hid.
     p.mask = Mask{.visible = {.kind = PatternKind::kRandom, .parameter = 4, .seed = c.k.seed}, .broadcast = {}};
     if (p.bias && p.bias->finite.kind != PatternKind::kAll) p.mask->visible = p.bias->finite;
     if (p.bias) p.mask->broadcast = p.bias->broadcast;

@@ -1,5 +1,5 @@
-// Merging partial results is commutative and associative. The reduction is given the oracle's partials, the
-// same in another order, and with two of them merged beforehand.
+// Merging partial results is commutative and associative. The reduction is run on the oracle's partials, on the
+// same partials in another order, and with two of them merged beforehand.
 #include <algorithm>
 #include <cmath>
 
@@ -61,7 +61,7 @@ bool same_result(Trial& trial, const Execution& prepared, const Reduced& a, cons
       for (int64_t d = 0; d < ea.columns; ++d) {
         const int64_t at = row * ea.columns + d;
         if (ea.rule[at] != 0 || eb.rule[at] != 0) continue;
-        // The references include what rounding the merged partials to fp32 changes.
+        // The references take into account that merged partials are rounded to fp32.
         const double x = a.outputs[ea.tensor][at], y = b.outputs[ea.tensor][at];
         const double bound = ea.bound[at] + eb.bound[at] + std::fabs(ea.value[at] - eb.value[at]);
         if (std::fabs(x - y) <= bound) continue;

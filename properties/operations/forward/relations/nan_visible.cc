@@ -1,5 +1,5 @@
-// One NaN is put into a value that some rows see. It must come out where it is seen, or the kernel hides
-// errors. It must not reach another column, batch entry or KV head. If the plan says isolates_masked_nan,
+// One element of V that some rows see becomes NaN. These rows must give NaN in its column, or the kernel hides
+// errors. The NaN must not reach another column, batch entry or KV head. If the plan says isolates_masked_nan,
 // it must not reach a row that does not see it.
 #include <limits>
 
@@ -42,7 +42,7 @@ void check_nan_visible(Trial& trial) {
   other.planted.push_back({TensorId::kV, pair->b, g, pair->j, column, nan});
   const std::string label = "NaN at v(b=" + std::to_string(pair->b) + ",h=" + std::to_string(g) +
                             ",k=" + std::to_string(pair->j) + ",d=" + std::to_string(column) + ")";
-  // The oracle checks that the rows which see it give NaN.
+  // The oracle checks that the rows that see it give NaN.
   const Run* run = trial.run(other, label);
   if (!run || !same_work(base->plan, run->plan)) return;
   const std::vector<float>&before = (*base)[TensorId::kO], &now = (*run)[TensorId::kO];
@@ -51,7 +51,8 @@ void check_nan_visible(Trial& trial) {
     const Row at = RowSpace(p).at(row);
     const bool near = at.b == pair->b && at.h / group == g;
     for (int64_t d = 0; d < p.dim_v; ++d) {
-      // In this column of this head, NaN is due where seen and tolerated if not isolated.
+      // In this column of this KV head, rows that see the key must give NaN, and others may if the kernel does
+      // not isolate.
       if (near && d == column && (!isolates || sees(other, at.b, at.h, at.i, pair->j))) continue;
       const int64_t n = row * p.dim_v + d;
       if (!first_difference(std::span(&before[n], 1), std::span(&now[n], 1))) continue;

@@ -1,6 +1,6 @@
-// A packed batch entry gives what a dense call of that entry alone gives. An offset of the entry before, a length of
-// the wrong side, or a diagonal computed from the longest length shows here even if the numbers
-// look plausible.
+// A packed batch entry gives the same result as a dense call of that entry alone. This shows the offset of a
+// wrong entry, the length of the wrong side, or a diagonal computed from the longest length, even if the
+// numbers look plausible.
 #include "properties/case/packed.h"
 #include "properties/operations/forward/relations/packed_tools.h"
 

@@ -1,4 +1,5 @@
-// Rows behind the last packed entry, and longest lengths above all lengths, change nothing.
+// Rows behind the last packed entry do not change the result, nor do values of seq_q and seq_k above all
+// lengths.
 #include "properties/operations/forward/relations/packed_tools.h"
 
 namespace attnfuzz::relations {

@@ -15,7 +15,7 @@ attn_plan of_a_row(attn_plan plan) {
     if (const size_t at = path.find(word); at != path.npos) path.erase(at, word.size());
   }
   std::snprintf(plan.path, sizeof plan.path, "%s", path.c_str());
-  // One split has all keys, however many tiles the longest entry has.
+  // With one split the number of tiles does not matter: it has all keys.
   if (plan.num_splits == 1) plan.split_tiles = 0;
   return plan;
 }

@@ -11,14 +11,14 @@ bool pack(Case& c, const KernelInfo& kernel, std::string* why);
 // adapt(): puts the keys of a case without pages into pages that the case's data decide.
 bool put_in_pages(Case& c, const KernelInfo& kernel, std::string* why);
 
-// Compares all entries of two runs of the same sizes, as below.
+// Calls entries_agree() for all entries of two runs of the same sizes.
 bool all_entries_agree(Trial& trial, const Run& a, const Run& b, std::string_view what);
 
 // The case of batch entry b alone, dense.
 Case entry_alone(const Case& base, int64_t b);
 
-// True if the plans promise the same arithmetic for a row. They may differ in what does not enter a row: the longest
-// lengths, and the words "ragged" and "paged" of a path, which say where rows are found.
+// True if the plans promise the same arithmetic for a row. They may differ in fields that do not affect a row:
+// the longest lengths, and the words "ragged" and "paged" of a path, which only say where rows are stored.
 bool same_work_on_rows(const Run& a, const Run& b);
 
 // Compares query i of head h of two runs, for all heads: entry `b_a` of one and entry `b_b` of the other. The rows must

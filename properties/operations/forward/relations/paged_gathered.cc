@@ -1,5 +1,5 @@
-// Keys in pages give what the same keys give in a dense tensor. A page of another entry, a slot of the next page or a
-// length that stops short shows here even if the numbers look plausible.
+// Keys in pages give the same result as the same keys in a dense tensor. This shows a page of a wrong entry, a
+// slot of a wrong page, or a length that is too short, even if the numbers look plausible.
 #include "properties/case/shrink_toggles.h"
 #include "properties/operations/forward/relations/packed_tools.h"
 

@@ -1,7 +1,6 @@
-// A result depends neither on the number of a page nor on memory that holds no key. One variant has
-// its pages in another order, more of them, and other content wherever there is no key. In another
-// one, the slots of a page lie behind the heads if they lay before them, and before them otherwise
-// (NHD and HND).
+// A result depends neither on the numbers of pages nor on memory that holds no key. One variant has its pages
+// in another order, more pages, and other content in all slots without a key. Another variant swaps the order
+// of slots and heads within a page (NHD and HND).
 #include <algorithm>
 #include <utility>
 

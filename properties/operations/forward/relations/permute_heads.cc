@@ -1,4 +1,5 @@
-// Heads are independent, too; query heads move together with the key head of their group.
+// Heads are independent: permuting KV heads, each together with the query heads of its group, permutes the
+// results.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

@@ -1,6 +1,5 @@
-// Attention is a sum over a set of keys. The keys may come in any order, as long as V, mask and bias are
-// permuted with them. Permuted keys change tiles and splits, so this compares the kernel with itself on
-// other borders.
+// Attention is a sum over a set of keys, so the keys may be in any order, as long as V, mask and bias are
+// permuted with them. Permuted keys fall into other tiles and splits.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {
@@ -28,7 +27,7 @@ void check_permute_keys(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   Case other = variant_of(base->c);
-  // Reversed, from a random start, within each batch entry's length.
+  // The order is reversed and rotated by a random amount, within each batch entry's length.
   const int64_t start = static_cast<int64_t>(choice(base->c, 1) & 0xffff);
   other.remap.key = Axis{.multiply = -1, .add = start, .modulus = Axis::kKeyLength};
   if (const Run* run = trial.run(other, "keys permuted"))

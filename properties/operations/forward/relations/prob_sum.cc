@@ -1,5 +1,5 @@
-// With V = 1, O is the sum of the probabilities: 1. Those probabilities are e^(x - LSE). For a few rows the
-// LSE is compared with a plain sum over all keys, written here independently of the oracle.
+// With V = 1, O is the sum of the probabilities e^(x - LSE), which is 1. For a few rows the LSE is also
+// compared with a plain sum over all keys, written here independently of the oracle.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Each call is within the oracle's bound, with everything that Trial::run() checks for every run. The other
-// relations check the same and more, on fewer cases.
+// Each call must be within the oracle's bound and pass all checks that Trial::run() makes for every run. The
+// other relations make the same checks and more, on fewer cases.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

@@ -1,6 +1,6 @@
-// The same call again: on a clean workspace, on one that the previous call left dirty, and on the other
-// stream. State that outlives a call, or a workspace that is assumed to hold zeros, shows only here. Then
-// other values and lengths come in the same place, with the workspace as it was left. A kernel that keeps
+// Repeats the same call: on a clean workspace, on the workspace that the previous call left, and on the other
+// stream. Only this shows state that outlives a call, or a workspace that is assumed to hold zeros. Then a call
+// has other values and lengths at the same addresses, and the workspace as it was left. A kernel that keeps
 // partials, lengths or plans by address or by shape then gives the old results.
 #include "properties/case/shrink_toggles.h"
 #include "properties/operations/forward/relations/tools.h"

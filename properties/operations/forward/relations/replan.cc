@@ -1,6 +1,6 @@
-// A plan knows addresses, strides and sizes alone, so it serves every call that shares them: captured graphs
-// and servers make a plan once and run it with other values and other lengths. A kernel whose plan() reads the
-// tensors, or keeps what it saw of them, is wrong in the second call.
+// A plan may depend only on addresses, strides and sizes, so it is valid for every call that has the same:
+// captured graphs and servers make a plan once and run it with other values and other lengths. If plan() reads
+// the tensors, or keeps values of them, the second call is wrong.
 #include "properties/case/shrink_toggles.h"
 #include "properties/operations/forward/relations/tools.h"
 

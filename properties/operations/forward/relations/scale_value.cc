@@ -1,5 +1,5 @@
-// V scaled by a power of two scales O by the same factor, exactly, as long as nothing underflows or
-// overflows. This shows a constant that was added to the sum by mistake.
+// If V is multiplied by a power of two, O is multiplied by the same factor, exactly, unless a number underflows
+// or overflows. This shows a constant that is added to the sum by mistake.
 #include <cmath>
 #include <cstdlib>
 

@@ -1,11 +1,11 @@
-// A sink is one more key with K = 0 and V = 0, whose bias is the sink. The same kernel computes both, by different
-// code: a sink that is scaled, counted once a split, or left out of the LSE shows.
+// A sink is one more key with K = 0 and V = 0, whose bias is the sink. The same kernel computes both with
+// different code, so a sink that is scaled, counted once per split, or left out of the LSE shows.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {
 namespace {
 
-// The new key gets its zeros as planted values. A case holds at most this many of them.
+// The zeros of the new key are planted values, of which a case may have at most this many.
 constexpr int64_t kMostSinkAsKeyPlanted = 16384;
 
 bool adapt_sink_as_key(Case& c, const KernelInfo&, std::string*) {

@@ -1,4 +1,4 @@
-// Sinks of -inf are no sinks: callers pad the heads of a layer with them.
+// Sinks of -inf give the same result as no sinks. Callers pad the heads of a layer with such sinks.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

@@ -1,6 +1,6 @@
-// A softcap is drawn near the existing scores. Code made for that range may fail outside it: exponentials
-// overflow far beyond the cap, and differences cancel far below it. Each variant is compared with the
-// oracle.
+// Softcaps are drawn near the size of the scores. A tanh that is right in that range may fail outside it:
+// exponentials overflow if scores are far above the cap, and differences cancel if they are far below it. The
+// oracle judges each variant.
 #include <cstdlib>
 
 #include "properties/operations/forward/relations/tools.h"

@@ -1,5 +1,5 @@
-// How the keys are split is the kernel's business: one split, a few, and more than there are tiles must
-// agree with what the case asked for.
+// The number of splits must not change the result: one split, a few, and more than there are tiles must agree
+// with the number that the case asked for.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

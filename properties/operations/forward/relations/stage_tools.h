@@ -1,7 +1,7 @@
 // Tools for relations of Split-K's stages: partial results in the workspace.
 //
-// A kernel says where its partials lie (attn_partials). These functions read them, write others there, and
-// make those that the oracle would have. Each stage can therefore be checked without the other.
+// A kernel says where its partials are (attn_partials). These functions read them, overwrite them, and make the
+// partials that the oracle expects, so that each stage can be checked without the other.
 #pragma once
 
 #include <vector>
@@ -29,8 +29,8 @@ void write_partials(Execution& prepared, const attn_partials& where, const Parti
 // The oracle's partials, rounded to fp32. Elements that the oracle leaves open are 0.
 Partials oracle_partials(const Execution& prepared, const Calibration& calibration, int64_t splits);
 
-// Runs the reduction on `partials`, and judges the result by bound_reduce(). False, and the trial ended, if
-// anything is wrong.
+// Runs the reduction on `partials`, and judges the result by bound_reduce(). If anything is wrong, ends the
+// trial and returns false.
 struct Reduced {
   Reference reference;
   Outputs outputs;

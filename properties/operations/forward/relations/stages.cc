@@ -1,6 +1,6 @@
 // Judges the two stages of Split-K separately. Each partial result is compared with the oracle's
-// for the same keys; then the reduction runs on the oracle's partials. A failure says which half is
-// to blame.
+// for the same keys; then the reduction runs on the oracle's partials. So a failure names the stage that is
+// wrong.
 #include "properties/judge/judge.h"
 #include "properties/operations/forward/relations/stage_tools.h"
 #include "properties/operations/forward/relations/tools.h"

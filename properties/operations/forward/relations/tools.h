@@ -34,24 +34,23 @@ Case variant_of(const Case& base);
 // and others that depend on the case alone.
 std::vector<int64_t> some_rows(const Case& c, int64_t tile_q, int64_t most);
 
-// A number that depends on the case's data and on `salt` alone.
+// A number that depends only on the case's data and on `salt`.
 uint64_t choice(const Case& c, uint64_t salt);
 
-// The rows must have equal bits if same_work() holds, else agree within both bounds.
+// The rows must have equal bits if same_work() holds; otherwise they must agree within both bounds.
 bool agree(Trial& trial, const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what);
 bool all_agree(Trial& trial, const Run& a, const Run& b, std::string_view what);
 
 // O of `twice` must be two times O of `base`: bit for bit if same_work() holds, else within both bounds.
 void doubles(Trial& trial, const Run& base, const Run& twice, std::string_view what);
 
-// True if a plain product of a number and 1 gives this element: the rows of a tensor must arrive in an output unchanged.
-// Compares one element of an output with a number that the relation knows, within the oracle's bound plus
+// Compares one element of an output with the number that the relation expects, within the oracle's bound plus
 // `slack`, the error of the relation's own arithmetic. Rows without a bound pass.
 bool output_is(Trial& trial, const Run& run, TensorId tensor, int64_t row, int64_t column, double expected,
                double slack, std::string_view what);
 
-// Compares a row of an output with the values of row from.i of head (from.b, from.h) of an input, which must arrive
-// unchanged. What is not finite is not compared.
+// Compares a row of an output with row from.i of head (from.b, from.h) of an input, which must arrive
+// unchanged. Values that are not finite are not compared.
 bool row_arrives(Trial& trial, const Run& run, TensorId output, int64_t row, TensorId tensor, const Row& from,
                  std::string_view what);
 
@@ -59,9 +58,9 @@ bool row_arrives(Trial& trial, const Run& run, TensorId output, int64_t row, Ten
 void drop_planted(Case& c, TensorId tensor);
 void drop_non_finite(Case& c);
 
-// Changes the contents of all inputs and caches and none of their sizes: fills, sinks, slopes, bias, mask,
-// lists of blocks, copied pages, the order of packed entries, and the lengths and the order of pages. Key
-// lengths of a case without pages stay.
+// Changes the contents of all inputs and caches but not their sizes: fills, sinks, slopes, bias, mask, lists of
+// blocks, copied pages, the order of packed entries, and, if there are pages, their order and the key lengths.
+// Without pages the key lengths stay.
 void change_contents(Case& c);
 
 // Removes the sinks: weights add up to 1 without them.
@@ -76,7 +75,7 @@ struct Pair {
 };
 std::optional<Pair> visible_pair(const Case& c, uint64_t salt);
 
-// Gives up layouts that do not fit changed sizes: spreads first, then all.
+// Removes layouts that do not fit changed sizes: first spreads, then all layouts.
 void fit(Case& c);
 
 // Lowers the sizes until the problem has at most `most` pairs of a query and a key, or has one query for each head.
@@ -85,8 +84,8 @@ void keep_few_pairs(Case& c, int64_t most);
 // Removes everything that hides keys.
 void show_everything(Problem& p);
 
-// True if every value of a fill is exactly 2^k times itself once its exponent is raised by k. Checks all
-// values; false if there are too many.
+// True if raising a fill's exponent by k multiplies every value by exactly 2^k. Checks all values; false if
+// there are too many.
 bool scales_exactly(const Case& c, TensorId tensor, int k);
 
 // An upper bound of max x_j - min x_j over any row, in nats; infinite if unknown.

@@ -1,5 +1,5 @@
-// A window wider than both sequences hides nothing, up to the widest that 64 bits can express. If diag(i) +
-// window_right overflows, the widest window becomes the narrowest.
+// A window wider than both sequences hides nothing, up to the widest window that 64 bits can express. If
+// diag(i) + window_right overflows, a wide window becomes a narrow one.
 #include <limits>
 
 #include "properties/operations/forward/relations/tools.h"

@@ -1,5 +1,5 @@
-// O of both sides times a power of two gives O times that power, bit for bit, and the same LSE: the weights do
-// not depend on O.
+// If O of both sides is multiplied by a power of two, the merged O is multiplied by it, bit for bit, and the
+// LSE stays the same, because the weights do not depend on O.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::operations {

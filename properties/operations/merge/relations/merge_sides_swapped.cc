@@ -1,4 +1,4 @@
-// The two sides of a merge are alike: swapped, they give the same result, up to the order of a sum.
+// A merge is symmetric: with the sides swapped it gives the same result, up to the order of a sum.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::operations {

@@ -1,4 +1,4 @@
-// O is linear in the gates: gates times a power of two give O times that power, bit for bit.
+// O is linear in the gates: if they are multiplied by a power of two, O is multiplied by it, bit for bit.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::operations {

@@ -1,5 +1,5 @@
-// The three sides of a combination are alike: in another order, with their gates, they give the same result, up to the
-// order of a sum.
+// A combination is symmetric: if the three sides and their gates are permuted, the result is the same, up to
+// the order of a sum.
 #include "properties/case/shrink_toggles.h"
 #include "properties/operations/forward/relations/tools.h"
 
@@ -10,11 +10,11 @@ extern const Operation nsa_combine;
 namespace attnfuzz::relations {
 namespace {
 
-constexpr int64_t kMostRows = 512;  // of which each has a planted value for each gate
+constexpr int64_t kMostRows = 512;  // each row needs a planted value for each gate
 
 bool adapt_combine_permuted(Case& c, const KernelInfo&, std::string*) {
   if (RowSpace(c.problem).count() <= kMostRows) return true;
-  c.gates = Fill{};  // equal gates need no other order
+  c.gates = Fill{};  // all gates equal: then they need not be permuted
   drop_planted(c, TensorId::kGates);
   return true;
 }

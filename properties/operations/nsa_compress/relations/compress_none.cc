@@ -1,4 +1,4 @@
-// Blocks of one key, one behind the other, compress nothing: each key arrives unchanged.
+// Blocks of one key, one after another, compress nothing: each key arrives unchanged.
 #include <algorithm>
 
 #include "properties/operations/forward/relations/tools.h"

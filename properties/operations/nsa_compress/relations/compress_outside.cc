@@ -1,5 +1,5 @@
-// A key has no part in the blocks that it is not in. Some keys and values become NaN. All blocks without them keep their
-// bits.
+// A key does not affect blocks that it is not in. Some keys and values become NaN; all blocks without them must
+// keep their bits.
 #include <algorithm>
 #include <limits>
 

@@ -1,4 +1,4 @@
-// Keys that all move forward by one step give blocks that move by one: block i is what block i + 1 was, to the last bit.
+// If all keys move forward by one step, blocks move by one: block i has the bits that block i + 1 had.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::operations {

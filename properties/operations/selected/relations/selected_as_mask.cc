@@ -1,6 +1,6 @@
-// A list of blocks is a mask. The oracle of listed blocks reads lists itself; here the forward pass's oracle is given
-// the mask that the case's recipe makes of the lists. The comparison shows a misreading of lists by
-// the oracle of listed blocks.
+// A list of blocks is a mask. The oracle of listed blocks reads the lists themselves. Here the forward pass's
+// oracle gets a mask that is made from the recipe of the lists. The comparison shows errors of the oracle of
+// listed blocks.
 #include <algorithm>
 
 #include "properties/operations/selected/relations/tools.h"
@@ -36,7 +36,7 @@ void check_selected_as_mask(Trial& trial) {
   forward.features &= ~ATTN_FEATURE_SELECTED;
   forward.block = forward.select = 0;
   forward.has_mask = 1;
-  forward.causal = 0;  // the mask has it
+  forward.causal = 0;  // the mask hides these keys already
   tensors.indices = {};
   tensors.mask = {mask.data(), {p.heads_q * p.seq_q * p.seq_k, p.seq_q * p.seq_k, p.seq_k, 1}};
   attn_plan plan = base->plan;

@@ -1,6 +1,6 @@
-// A key that a query does not see has no part in its result: neither one behind its diagonal in a listed block, nor one
-// of a block that its list does not name. Some keys and values change, into NaN if the kernel isolates them. All
-// queries that do not see them keep their bits.
+// A key that a query does not see does not affect its result: neither a key behind its diagonal in a listed
+// block, nor a key of a block that its list does not name. Some keys and values change, to NaN if the kernel
+// isolates NaN. The results of all queries that do not see them must keep their bits.
 #include <algorithm>
 #include <limits>
 
@@ -15,7 +15,8 @@ bool adapt_selected_future(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-// The keys that change: those of a run that begins at the end of a block, at an end of all keys, or anywhere.
+// The keys that change: consecutive keys that begin at the border of a block, at an end of all keys, or
+// anywhere.
 KeyRange changed_keys(const Case& c) {
   const Problem& p = c.problem;
   const auto any = static_cast<int64_t>(choice(c, 1) % static_cast<uint64_t>(p.seq_k));

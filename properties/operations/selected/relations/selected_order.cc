@@ -1,5 +1,5 @@
-// A list is a set: another order gives the same result, up to the order of sums. So does a list of the keys of the
-// blocks, with blocks of one key.
+// A list is a set: another order gives the same result, up to the order of sums. So does the same list written
+// key by key, with blocks of one key.
 #include "properties/operations/selected/relations/tools.h"
 
 namespace attnfuzz::relations {

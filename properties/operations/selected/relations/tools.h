@@ -1,4 +1,4 @@
-// Tools of relations of listed blocks, beside those of the forward pass.
+// Tools for relations of listed blocks, in addition to those of the forward pass.
 #pragma once
 
 #include "properties/case/selection.h"

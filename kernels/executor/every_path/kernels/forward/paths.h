@@ -1,4 +1,5 @@
-// Found before kernels/forward's by the target `peers`: the executor too has all that a GPU has.
+// The target `peers` finds this header before kernels/forward/paths.h, so that the executor gets all paths of a
+// GPU build.
 #pragma once
 
 namespace attn {
