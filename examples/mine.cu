@@ -1,5 +1,5 @@
-// The smallest kernel of one's own: fp16 attention, a thread a query, and what
-// makes it a plug-in. README's first minutes use it; take it and put yours in.
+// A complete plug-in with a small kernel: fp16 attention, one thread for each query. Copy the file and
+// put your own kernel in.
 //
 //   cmake -B build -G Ninja -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_PREFIX_PATH=<where attnfuzz is installed>
 //   cmake --build build && attnfuzz check build/lib/libattn_mine_cpu.so
@@ -66,7 +66,7 @@ attn_status launch(const attn_problem& p, const attn_tensors& t, const attn_env&
 struct Mine {
   static constexpr const char *kName = "mine", *kDescription = "a thread a query, fp16";
   static constexpr attn_backend kBackend = attn::kBackend;           // what this is compiled for
-  static constexpr const attn_build* kBuild = &attn_build_identity;  // so that a stale library is found out
+  static constexpr const attn_build* kBuild = &attn_build_identity;  // so that a stale library is refused
 
   static attn::Refusal plan(const attn::Call& call, attn_plan* plan) {
     if (const char* why = unsupported(call.problem)) return {ATTN_UNSUPPORTED, why};

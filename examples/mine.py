@@ -1,4 +1,4 @@
-"""The smallest kernel of one's own in Python, and its test.
+"""A small kernel in Python, and its test.
 
     attnfuzz check ./mine.py:mine
     pytest mine.py
