@@ -14,7 +14,6 @@
 namespace attnfuzz {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
 
 TEST(Ratio, OfWhatIsDue) {
   const auto ratio = [](double centre, double allowed, float got, double overflow = 100,

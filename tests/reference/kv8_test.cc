@@ -220,8 +220,8 @@ TEST(Kv8, AScaleOutOfRangeOrBeyondTheFormatLeavesItsKeyOpen) {
 }
 
 // What a wrong kernel would do with scales and codes.
-enum class Mistake { kNone, kScaleDropped, kScaleTwice, kScaleOfV, kScaleOfFirst, kOtherFormat, kFlushed };
-constexpr const char* kMistakes[] = {"none",
+enum class Kv8Mistake { kNone, kScaleDropped, kScaleTwice, kScaleOfV, kScaleOfFirst, kOtherFormat, kFlushed };
+constexpr const char* kKv8Mistakes[] = {"none",
                                      "scale dropped",
                                      "scale applied twice",
                                      "K with V's scale",
@@ -229,31 +229,31 @@ constexpr const char* kMistakes[] = {"none",
                                      "the other format",
                                      "subnormals flushed"};
 
-void make(Mistake mistake, Narrow* s) {
+void make(Kv8Mistake mistake, Narrow* s) {
   const auto keys = static_cast<size_t>(s->problem.seq_k);
   for (size_t n = 0; n < s->k_scale.size(); ++n) {
-    if (mistake == Mistake::kScaleDropped) s->k_scale[n] = 1;
-    if (mistake == Mistake::kScaleTwice) s->v_scale[n] *= s->v_scale[n];
-    if (mistake == Mistake::kScaleOfV) s->k_scale[n] = s->v_scale[n];
-    if (mistake == Mistake::kScaleOfFirst) s->k_scale[n] = s->k_scale[n / keys * keys];
+    if (mistake == Kv8Mistake::kScaleDropped) s->k_scale[n] = 1;
+    if (mistake == Kv8Mistake::kScaleTwice) s->v_scale[n] *= s->v_scale[n];
+    if (mistake == Kv8Mistake::kScaleOfV) s->k_scale[n] = s->v_scale[n];
+    if (mistake == Kv8Mistake::kScaleOfFirst) s->k_scale[n] = s->k_scale[n / keys * keys];
   }
-  if (mistake == Mistake::kOtherFormat) s->problem.kv_dtype = s->problem.kv_dtype == ATTN_E4M3 ? ATTN_E5M2 : ATTN_E4M3;
-  if (mistake != Mistake::kFlushed) return;
+  if (mistake == Kv8Mistake::kOtherFormat) s->problem.kv_dtype = s->problem.kv_dtype == ATTN_E4M3 ? ATTN_E5M2 : ATTN_E4M3;
+  if (mistake != Kv8Mistake::kFlushed) return;
   for (auto* codes : {&s->k, &s->v})
     for (uint8_t& code : *codes) code = (code & 0x7f) < (s->problem.kv_dtype == ATTN_E4M3 ? 8 : 4) ? 0 : code;
 }
 
-struct Tally {
+struct Kv8Tally {
   double o = 0, lse = 0;
   int64_t rows = 0, bounded = 0;
 };
 
 // A random problem and plan, with `mistake` in the kernel alone.
-Worst run_one(Random* random, int32_t rule, Mistake mistake, Tally* tally, std::string* what) {
+Worst run_one(Random* random, int32_t rule, Kv8Mistake mistake, Kv8Tally* tally, std::string* what) {
   Narrow s(random_shape(random), random->below(2) ? ATTN_E4M3 : ATTN_E5M2);
   s.c.fill(kRegimes[random->below(std::size(kRegimes))], random->bits());
   const auto codes = static_cast<Codes>(random->below(4));
-  const auto scaled = mistake == Mistake::kNone ? static_cast<Scaled>(random->below(4)) : Scaled::kUneven;
+  const auto scaled = mistake == Kv8Mistake::kNone ? static_cast<Scaled>(random->below(4)) : Scaled::kUneven;
   const bool by_key = random->below(3) != 0;
   s.draw(codes, scaled, by_key, random);
   // The largest codes with the largest scales are no numbers of fp16.
@@ -286,10 +286,10 @@ Worst run_one(Random* random, int32_t rule, Mistake mistake, Tally* tally, std::
 TEST(Kv8, ItsBoundHoldsForBothRules) {
   for (const int32_t rule : {ATTN_KV_FOLDED, ATTN_KV_DEQUANTISED}) {
     Random random(static_cast<uint64_t>(31 + rule));
-    Tally tally;
+    Kv8Tally tally;
     std::string what;
     for (int n = 0; n < 3000; ++n) {
-      const Worst worst = run_one(&random, rule, Mistake::kNone, &tally, &what);
+      const Worst worst = run_one(&random, rule, Kv8Mistake::kNone, &tally, &what);
       ASSERT_LE(std::max(worst.o, worst.lse), 1)
           << "rule " << rule << " case " << n << " O " << worst.o << " LSE " << worst.lse << " " << what;
     }
@@ -301,19 +301,19 @@ TEST(Kv8, ItsBoundHoldsForBothRules) {
 }
 
 TEST(Kv8, MistakesWithScalesAndCodesAreCaught) {
-  for (int n = 1; n < static_cast<int>(std::size(kMistakes)); ++n) {
+  for (int n = 1; n < static_cast<int>(std::size(kKv8Mistakes)); ++n) {
     constexpr int kCases = 150;
     int caught = 0;
     Random random(static_cast<uint64_t>(50 + n));
-    Tally tally;
+    Kv8Tally tally;
     std::string what;
     for (int k = 0; k < kCases; ++k) {
       const Worst worst =
-          run_one(&random, k % 2 ? ATTN_KV_FOLDED : ATTN_KV_DEQUANTISED, static_cast<Mistake>(n), &tally, &what);
+          run_one(&random, k % 2 ? ATTN_KV_FOLDED : ATTN_KV_DEQUANTISED, static_cast<Kv8Mistake>(n), &tally, &what);
       caught += std::max(worst.o, worst.lse) > 1;
     }
-    EXPECT_GT(caught, kCases / 4) << kMistakes[n];
-    std::printf("  %-20s caught in %d of %d cases\n", kMistakes[n], caught, kCases);
+    EXPECT_GT(caught, kCases / 4) << kKv8Mistakes[n];
+    std::printf("  %-20s caught in %d of %d cases\n", kKv8Mistakes[n], caught, kCases);
   }
 }
 

@@ -9,11 +9,11 @@
 
 #include "reference/numbers/formats.h"
 #include "tests/reference/random.h"
+#include "tests/reference/support.h"
 
 namespace attnfuzz {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kLog2e = 1.44269504f;
 
 // One head of `rows` queries with two sides in fp32 or 16 bits.

@@ -12,7 +12,7 @@
 namespace attnfuzz {
 namespace {
 
-Shape random_shape(Random* random) {
+Shape any_regime_shape(Random* random) {
   constexpr int64_t kDims[] = {16, 32, 64, 40};
   Shape s;
   s.tile_k = 16 << random->below(2);
@@ -48,7 +48,7 @@ TEST(NoFalseAlarm, EveryRegimeFormatSplitAndRounding) {
       for (const int64_t splits : {1, 4})
         for (const Mma mma : {Mma::kNearest, Mma::kTruncate, Mma::kAlign})
           for (int k = 0; k < kCases; ++k) {
-            Shape shape = random_shape(&random);
+            Shape shape = any_regime_shape(&random);
             shape.dtype = dtype;
             shape.num_splits = splits;
             Case c(shape);
@@ -72,7 +72,7 @@ TEST(NoFalseAlarm, BiasSoftcapSeparateScaleAndMasks) {
   Tally tally;
   Random random(12);
   for (int k = 0; k < 6000; ++k) {
-    Shape shape = random_shape(&random);
+    Shape shape = any_regime_shape(&random);
     shape.dtype = static_cast<int32_t>(random.below(2));
     shape.num_splits = 1 + random.below(3);
     if (random.below(2)) shape.bias_dtype = ATTN_F32;

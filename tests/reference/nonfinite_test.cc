@@ -13,7 +13,6 @@
 namespace attnfuzz {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 Case causal_case() {
   Case c({.heads_q = 2, .seq_q = 6, .seq_k = 6, .causal = true});
@@ -29,12 +28,12 @@ TEST(NonFinite, ANaNKeyReachesExactlyTheRowsThatSeeIt) {
   for (int64_t row = 0; row < 12; ++row) {
     const bool sees_it = row % 6 >= 3;
     EXPECT_EQ(r.state[static_cast<size_t>(row)], sees_it ? RowState::kNaN : RowState::kBounded) << row;
-    EXPECT_EQ(r[TensorId::kO].ratio(row, 2, NAN), sees_it ? 0 : kInfinity);
-    EXPECT_EQ(r[TensorId::kLse].ratio(row, 0, NAN), sees_it ? 0 : kInfinity);
+    EXPECT_EQ(r[TensorId::kO].ratio(row, 2, NAN), sees_it ? 0 : kInf);
+    EXPECT_EQ(r[TensorId::kLse].ratio(row, 0, NAN), sees_it ? 0 : kInf);
     EXPECT_EQ(r[TensorId::kO].ratio(
                   row, 2, static_cast<float>(r[TensorId::kO].value[static_cast<size_t>(row * 16 + 2)])) > 1,
               sees_it);
-    if (sees_it) EXPECT_EQ(r[TensorId::kLse].ratio(row, 0, 1.0f), kInfinity);
+    if (sees_it) EXPECT_EQ(r[TensorId::kLse].ratio(row, 0, 1.0f), kInf);
   }
 }
 
@@ -62,7 +61,7 @@ TEST(NonFinite, ADeadRowStaysDeadWhateverItsQueryHolds) {
   c.set_v(0, 0, 0, 0, NAN);
   const Reference r = c.reference();
   EXPECT_EQ(r.state[0], RowState::kDead);
-  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, NAN), kInfinity);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, NAN), kInf);
 }
 
 TEST(NonFinite, ANaNValueIsItsColumnWhereSeenAndMayLeakWhereNot) {
@@ -76,12 +75,12 @@ TEST(NonFinite, ANaNValueIsItsColumnWhereSeenAndMayLeakWhereNot) {
     }
   EXPECT_EQ(r[TensorId::kO].ratio(0, 5, NAN), 0);
   EXPECT_EQ(r[TensorId::kO].ratio(0, 5, 1e30f), 0);
-  EXPECT_EQ(r[TensorId::kO].ratio(4, 5, 1.0f), kInfinity);
-  EXPECT_EQ(r[TensorId::kLse].ratio(4, 0, NAN), kInfinity) << "LSE is NaN through scores only";
+  EXPECT_EQ(r[TensorId::kO].ratio(4, 5, 1.0f), kInf);
+  EXPECT_EQ(r[TensorId::kLse].ratio(4, 0, NAN), kInf) << "LSE is NaN through scores only";
   c.plan.isolates_masked_nan = 1;
   r = c.reference();
   EXPECT_EQ(r[TensorId::kO].rule[5], 0);
-  EXPECT_EQ(r[TensorId::kO].ratio(0, 5, NAN), kInfinity);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 5, NAN), kInf);
   EXPECT_EQ(r[TensorId::kO].ratio(4, 5, NAN), 0);
 }
 
@@ -92,7 +91,7 @@ TEST(NonFinite, BeyondTheLengthNothingMatters) {
   const Reference clean = c.reference();
   for (int64_t t = 0; t < 16; ++t) {
     c.set_k(0, 0, 4, t, NAN);
-    c.set_v(0, 0, 5, t, t % 2 ? NAN : kInfinity);
+    c.set_v(0, 0, 5, t, t % 2 ? NAN : kInf);
   }
   const Reference poisoned = c.reference();
   EXPECT_EQ(poisoned[TensorId::kO].value, clean[TensorId::kO].value);
@@ -102,7 +101,7 @@ TEST(NonFinite, BeyondTheLengthNothingMatters) {
 
 TEST(NonFinite, InfinitiesLeaveRowsOrColumnsUnconstrained) {
   Case c = causal_case();
-  c.set_k(0, 0, 4, 0, kInfinity);
+  c.set_k(0, 0, 4, 0, kInf);
   Reference r = c.reference();
   EXPECT_EQ(r.state[3], RowState::kBounded);
   EXPECT_EQ(r.state[4], RowState::kUnconstrained);
@@ -113,11 +112,11 @@ TEST(NonFinite, InfinitiesLeaveRowsOrColumnsUnconstrained) {
   EXPECT_EQ(c.reference().state[5], RowState::kUnconstrained) << "0 times infinity is no number";
 
   c = causal_case();
-  c.set_v(0, 0, 4, 7, -kInfinity);
+  c.set_v(0, 0, 4, 7, -kInf);
   r = c.reference();
   EXPECT_EQ(r.state[4], RowState::kBounded);
   EXPECT_EQ(r[TensorId::kO].rule[4 * 16 + 7], 2);
-  EXPECT_EQ(r[TensorId::kO].bound[4 * 16 + 7], kInfinity);
+  EXPECT_EQ(r[TensorId::kO].bound[4 * 16 + 7], kInf);
   EXPECT_LT(r[TensorId::kO].bound[4 * 16 + 6], 1);
   EXPECT_LT(r[TensorId::kO].bound[4 * 16 + 8], 1);
   EXPECT_EQ(r.unconstrained, 4) << "two rows of two heads";
@@ -135,11 +134,11 @@ TEST(NonFinite, AnInfinityPassesWhereTheFormatMayOverflow) {
     c.set_v(0, 0, j, 0, 65504);
   }
   const Reference r = c.reference();
-  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, kInfinity), 0);
-  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, -kInfinity), kInfinity);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, kInf), 0);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, -kInf), kInf);
   EXPECT_LE(r[TensorId::kO].ratio(0, 0, 65504), 1);
   for (int64_t j = 0; j < 64; ++j) c.set_v(0, 0, j, 0, 60000);
-  EXPECT_EQ(c.reference()[TensorId::kO].ratio(0, 0, kInfinity), kInfinity);
+  EXPECT_EQ(c.reference()[TensorId::kO].ratio(0, 0, kInf), kInf);
 }
 
 TEST(NonFinite, ARowOfTheLowestFiniteBiasIsNotDead) {
@@ -156,9 +155,9 @@ TEST(NonFinite, ARowOfTheLowestFiniteBiasIsNotDead) {
   EXPECT_LE(r[TensorId::kO].ratio(0, 0, 98 / 65.0f), 1);
   EXPECT_GT(r[TensorId::kO].ratio(0, 0, 96 / 64.0f), 1) << "without the last key";
   EXPECT_GT(r[TensorId::kO].ratio(0, 0, 0), 1);
-  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, NAN), kInfinity);
-  EXPECT_EQ(r[TensorId::kLse].bound[0], kInfinity) << "in powers of two the score overflows";
-  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, -kInfinity), kInfinity) << "but is no row that sees nothing";
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, NAN), kInf);
+  EXPECT_EQ(r[TensorId::kLse].bound[0], kInf) << "in powers of two the score overflows";
+  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, -kInf), kInf) << "but is no row that sees nothing";
   // If the biases differ, fp32 may overflow between them.
   c.bias[0] = -2e38f;
   EXPECT_EQ(c.reference().state[0], RowState::kUnconstrained);
@@ -267,7 +266,7 @@ TEST(NonFinite, ProductsThatOverflowFp32AreUnconstrained) {
   const Reference r = values.reference();
   EXPECT_EQ(r.state[0], RowState::kBounded);
   EXPECT_EQ(r[TensorId::kO].rule[3], 2);
-  EXPECT_EQ(r[TensorId::kO].bound[3], kInfinity);
+  EXPECT_EQ(r[TensorId::kO].bound[3], kInf);
   EXPECT_EQ(r[TensorId::kO].rule[2], 0);
 }
 
@@ -306,9 +305,9 @@ TEST(NonFinite, UninformativeRowsFallToTheHull) {
   EXPECT_LE(r[TensorId::kO].ratio(0, 0, 6.0f), 1);
   EXPECT_GT(r[TensorId::kO].ratio(0, 0, 1.97f), 1);
   EXPECT_GT(r[TensorId::kO].ratio(0, 0, 6.03f), 1);
-  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, NAN), kInfinity);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, NAN), kInf);
   EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, 12345.0f), 0);
-  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, NAN), kInfinity);
+  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, NAN), kInf);
 }
 
 // So often merged in 16 bits that nothing is left of a bound.
@@ -337,8 +336,8 @@ TEST(NonFinite, AColumnWhoseSumMayOverflowFp32IsUnconstrainedAlone) {
   const Reference r = c.reference();
   EXPECT_EQ(r.state[0], RowState::kBounded);
   EXPECT_EQ(r.unconstrained, 1);
-  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, kInfinity), 0);
-  EXPECT_EQ(r[TensorId::kO].ratio(0, 1, kInfinity), kInfinity);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 0, kInf), 0);
+  EXPECT_EQ(r[TensorId::kO].ratio(0, 1, kInf), kInf);
 }
 
 // 2^-126 is the least number that is never flushed.
@@ -385,7 +384,7 @@ TEST(NonFinite, AFusedScaleMisplacesAnF16PAtLargeScores) {
   EXPECT_GT(bound(0x1p27f, ATTN_SCALE_FUSED, ATTN_FORMAT_OF_INPUT), right + 0x1p-14);
   EXPECT_LT(bound(0x1p27f, ATTN_SCALE_FUSED, ATTN_FORMAT_OF_INPUT), right + 0x1p-13);
   // Here P may be 0, or infinite, unless it stays in fp32.
-  EXPECT_EQ(bound(0x1p29f, ATTN_SCALE_FUSED, ATTN_FORMAT_OF_INPUT), kInfinity);
+  EXPECT_EQ(bound(0x1p29f, ATTN_SCALE_FUSED, ATTN_FORMAT_OF_INPUT), kInf);
   EXPECT_LT(bound(0x1p29f, ATTN_SCALE_FUSED, ATTN_FORMAT_F32), 0.0011);
   EXPECT_LT(bound(0x1p29f, ATTN_SCALE_SEPARATE, ATTN_FORMAT_OF_INPUT), 0.0011);
 }

@@ -8,11 +8,11 @@
 
 #include "reference/combination.h"
 #include "reference/compression.h"
+#include "tests/reference/support.h"
 
 namespace attnfuzz {
 namespace {
 
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
 
 attn_plan plain_plan(bool isolates) {
   attn_plan plan = {};

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "kernels/attention.h"
@@ -13,6 +14,8 @@
 #include "tests/reference/random.h"
 
 namespace attnfuzz {
+
+inline constexpr float kInf = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
 
 enum class Regime {
   kGaussian,

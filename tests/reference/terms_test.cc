@@ -16,7 +16,6 @@
 namespace attnfuzz {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // From where on fp32 may overflow, on either side of each border.
 TEST(Overflow, OfScores) {
