@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "fuzz/batch/background.h"
+#include "fuzz/batch/device.h"
 #include "fuzz/batch/given.h"
 #include "fuzz/batch/prepare.h"
 #include "properties/judge/judge.h"
@@ -370,6 +371,11 @@ void BatchJudge::round(Batch& batch) {
     take(round);
   }
   for (const auto& [index, why] : round.left) leave(batch, index, why);
+  if (batch::is_no_memory(round.lost)) {
+    // The kernel is not at fault, and one case alone may find the memory that many do not.
+    for (const Item& item : round.items) leave(batch, item.index, "too little free memory on the device");
+    return;
+  }
   if (!round.lost.empty()) return lost(batch, round);
   // A hosted kernel may refuse when it runs (hosted.h). Any other kernel should have refused in plan(); the ordinary
   // way reports that.

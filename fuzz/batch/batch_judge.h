@@ -23,7 +23,9 @@
 //   - among the cases without an error, the first one, and then one in a hundred, drawn by a seed;
 //   - cases that a batch cannot do, counted by reason (prepare.h);
 //   - all cases of a batch in which a kernel faulted, hung or killed the worker, to find the cause. If none of them
-//     fails, the batch runs again, and its failure says how often it ended badly.
+//     fails, the batch runs again, and its failure says how often it ended badly;
+//   - all cases of a batch for which the device had too little memory. They are counted as left, and the batch is
+//     not lost.
 // A case may fail in the batch and pass the ordinary way. Then another case of the batch may have written into
 // its memory, so all cases of the batch are judged the ordinary way. If none of them fails, the case counts as
 // a failure of Kind::kOracle, which says what the device found wrong. So does a case of the one in a hundred on

@@ -758,6 +758,20 @@ TEST(BatchJudge, OfABatchThatIsLostEveryCaseIsJudgedByItself) {
   EXPECT_NE(verdicts[0].message.find("ended badly 0 of 3 times"), std::string::npos) << verdicts[0].message;
 }
 
+TEST(BatchJudge, MemoryThatADeviceLacksIsNoFaultOfTheKernel) {
+  FakeTarget fake;
+  FakeBatchTarget device(fake);
+  device.fault = std::string(batch::kNoMemory) + "memory for a batch: CUDA error 2";
+  const Calibration calibration = documented();
+  BatchJudge batch_judge(device, fake, calibration);
+  std::vector<Case> cases(3);
+  for (Case& c : cases) c.problem.seq_q = c.problem.seq_k = 20;
+  for (const Verdict& v : batch_judge.judge(by_reference(cases)))
+    EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+  EXPECT_EQ(batch_judge.use().lost, 0u);
+  EXPECT_EQ(batch_judge.use().left.at("too little free memory on the device"), 3u);
+}
+
 TEST(BatchJudge, WhatIsWrongThereAloneIsAFailureOfItsOwn) {
   FakeTarget fake;
   FakeBatchTarget device(fake);
