@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "fuzz/batch/background.h"
+#include "fuzz/batch/device.h"
 #include "fuzz/batch/given.h"
 #include "fuzz/batch/prepare.h"
 #include "properties/judge/judge.h"
@@ -15,12 +17,26 @@
 namespace attnfuzz {
 namespace {
 
-// True if the device found nothing wrong with the call.
-bool clean(const batch::Result& result) {
+// What the device found wrong with a call, in words. Empty: nothing.
+std::string found_wrong(const batch::Result& result) {
+  // Nobody has judged a call that did not run.
+  if (result.status != ATTN_OK) return "run() answered status " + std::to_string(result.status);
   const batch::Counts& n = result.counts;
-  return result.status == ATTN_OK && !result.reported &&
-         n.outside + n.redzones + n.inputs + n.unwritten + n.repeated == 0 && n.unknown == 0;
+  std::string text;
+  const auto say = [&](uint64_t count, const char* what) {
+    if (count > 0) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + what;
+  };
+  say(result.reported != 0, "report of the kernel");
+  say(n.outside, "elements outside of their bound");
+  say(n.redzones, "units of redzones and gaps written");
+  say(n.inputs, "units of inputs written");
+  say(n.unwritten, "elements not written");
+  say(n.repeated, "elements with other bits in a later call");
+  say(n.unknown, "rows that the device's oracle did not evaluate");
+  return text;
 }
+// True if that is nothing.
+bool clean(const batch::Result& result) { return found_wrong(result).empty(); }
 
 // True if both have their tensors and their workspace in the same places of a slot.
 bool same_places(const batch::Call& a, const batch::Call& b) {
@@ -90,16 +106,24 @@ struct BatchJudge::Round {
   std::vector<batch::Result> results = {};
   std::string lost = {};                                  // why the batch ended early; empty if it did not
   std::vector<std::pair<size_t, std::string>> left = {};  // cases that the batch cannot do, with the reason
-  std::vector<size_t> refused = {}, doubted = {};         // cases
+  std::vector<size_t> refused = {};                          // cases
+  std::vector<std::pair<size_t, std::string>> doubted = {};  // cases, with what is wrong there
+};
+
+// What came of a lost batch when it ran again.
+struct BatchJudge::Again {
+  std::string words = {};
+  std::optional<size_t> guilty = {};  // item whose calls alone end badly
 };
 
 struct BatchJudge::Batch {
   std::span<const BatchCase> asked;
   uint64_t first;  // number of the first case
   std::vector<Verdict> verdicts;
-  std::vector<bool> judged;           // cases that were judged the ordinary way
-  std::vector<Item> open = {};        // items that still need a run
-  std::vector<size_t> innocent = {};  // cases with an error in this batch that pass alone
+  std::vector<bool> judged;     // cases that were judged the ordinary way
+  std::vector<Item> open = {};  // items that still need a run
+  // Cases with an error in this batch that pass alone, and what was wrong with them in the batch.
+  std::vector<std::pair<size_t, std::string>> innocent = {};
 };
 
 BatchJudge::BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed,
@@ -241,32 +265,64 @@ void BatchJudge::take(Round& round) {
       round.refused.push_back(item.index);
       continue;
     }
-    std::unique_ptr<GivenRun> run;
-    if (std::ranges::all_of(results, clean))
-      run = batch::given_run(item.next, call, results.back(), std::move(item.assumptions), readback);
+    if (const auto wrong = std::ranges::find_if_not(results, clean); wrong != results.end()) {
+      round.doubted.emplace_back(item.index, found_wrong(*wrong));
+      continue;
+    }
+    auto run = batch::given_run(item.next, call, results.back(), std::move(item.assumptions), readback);
     if (run)
       item.runs.push_back(std::move(run)), sound.push_back(std::move(item));
     else
-      round.doubted.push_back(item.index);
+      round.doubted.emplace_back(item.index, "results that no oracle writes");
   }
   round.items = std::move(sound);
 }
 
-void BatchJudge::lost(Batch& batch, const std::vector<Item>& items, const std::string& why) {
+void BatchJudge::lost(Batch& batch, Round& round) {
   // Judging each case by itself shows which case is at fault.
   ++use_.lost;
+  const std::vector<Item>& items = round.items;
   bool failed = false;
   for (const Item& item : items) {
     ordinary(batch, item.index);
     failed |= batch.verdicts[item.index].outcome == Outcome::kFail;
   }
   if (failed || items.empty()) return;
-  Verdict& first = batch.verdicts[items[0].index];
-  first.outcome = Outcome::kPass;
-  fail(first, Kind::kCrash,
-       "a batch of " + std::to_string(items.size()) + " cases, of which this is the first, ended with: " + why +
-           "; one after the other none of them does");
-  first.failing = batch.asked[items[0].index].c;
+  const Again again = run_again(round);
+  const size_t index = items[again.guilty.value_or(0)].index;
+  Verdict& v = batch.verdicts[index];
+  v.outcome = Outcome::kPass;
+  fail(v, Kind::kCrash,
+       "a batch of " + std::to_string(items.size()) + " cases, of which this is " +
+           (again.guilty ? "one that ends so in a batch of its own" : "the first") + ", ended with: " + round.lost +
+           "; the ordinary way none of them does" + again.words);
+  v.failing = batch.asked[index].c;
+}
+
+// Tells a fault that the batch repeats from one that it had once, and finds the case at fault if it is one alone.
+BatchJudge::Again BatchJudge::run_again(Round& round) {
+  constexpr int kTimes = 3;
+  if (round.results.empty()) return {};  // it ended in plan()
+  const Turn turn = target_.turn();
+  Stopwatch watch(use_.run_s);
+  std::string last;
+  int ended = 0;
+  for (int n = 0; n < kTimes; ++n) {
+    std::string why = batch_target_.run(round.calls, round.results);
+    if (!why.empty()) ++ended, last = std::move(why);
+  }
+  const std::string times = std::to_string(ended) + " of " + std::to_string(kTimes);
+  Again again = {"; run again as a batch it ended badly " + times + " times" +
+                     (last.empty() ? "" : ", the last with: " + last),
+                 {}};
+  size_t first = 0;  // call of the item
+  for (size_t n = 0; n < round.items.size() && ended > 0 && !again.guilty; ++n) {
+    const size_t calls = round.items[n].calls();
+    const std::span some = std::span(round.calls).subspan(first, calls);
+    if (!batch_target_.run(some, std::span(round.results).subspan(first, calls)).empty()) again.guilty = n;
+    first += calls;
+  }
+  return again;
 }
 
 void BatchJudge::tried(Batch& batch, Item item) {
@@ -284,7 +340,7 @@ void BatchJudge::tried(Batch& batch, Item item) {
   Verdict& v = batch.verdicts[item.index];
   v = std::move(trial.verdict());
   if (v.outcome == Outcome::kFail) {
-    doubt(batch, item.index);
+    doubt(batch, item.index, v.message);
   } else if (v.outcome != Outcome::kPass) {
     leave(batch, item.index, "a relation that says nothing");
   } else {
@@ -315,18 +371,24 @@ void BatchJudge::round(Batch& batch) {
     take(round);
   }
   for (const auto& [index, why] : round.left) leave(batch, index, why);
-  if (!round.lost.empty()) return lost(batch, round.items, round.lost);
+  if (batch::is_no_memory(round.lost)) {
+    // The kernel is not at fault, and one case alone may find the memory that many do not.
+    for (const Item& item : round.items) leave(batch, item.index, "too little free memory on the device");
+    return;
+  }
+  if (!round.lost.empty()) return lost(batch, round);
   // A hosted kernel may refuse when it runs (hosted.h). Any other kernel should have refused in plan(); the ordinary
   // way reports that.
   for (const size_t index : round.refused) leave(batch, index, "a refusal as it ran");
-  for (const size_t index : round.doubted) doubt(batch, index);
+  for (const auto& [index, found] : round.doubted) doubt(batch, index, found);
   for (Item& item : round.items) tried(batch, std::move(item));
 }
 
-void BatchJudge::doubt(Batch& batch, size_t index) {
+// `found`: what is wrong with the case in its batch. A copy, because the case's verdict is written anew.
+void BatchJudge::doubt(Batch& batch, size_t index, std::string found) {
   ++use_.doubted;
   ordinary(batch, index);
-  if (batch.verdicts[index].outcome != Outcome::kFail) batch.innocent.push_back(index);
+  if (batch.verdicts[index].outcome != Outcome::kFail) batch.innocent.emplace_back(index, std::move(found));
 }
 
 void BatchJudge::ask(Batch& batch) {
@@ -362,12 +424,13 @@ std::vector<Verdict> BatchJudge::judge(std::span<const BatchCase> asked) {
     if (!batch.judged[i]) ordinary(batch, i);
   if (std::ranges::any_of(batch.verdicts, [](const Verdict& v) { return v.outcome == Outcome::kFail; }))
     return std::move(batch.verdicts);
-  for (const size_t i : batch.innocent) {
+  for (const auto& [i, found] : batch.innocent) {
     Verdict& v = batch.verdicts[i];
     v.outcome = Outcome::kPass;
     fail(v, Kind::kOracle,
-         "on the device something is wrong, and the CPU's oracle finds nothing, in this or another case of its "
-         "batch: the kernel does not repeat itself, or the oracles do not agree. Judge without --batch");
+         "on the device something is wrong (" + found +
+             "), and the CPU's oracle finds nothing, in this or another case of its "
+             "batch: the kernel does not repeat itself, or the oracles do not agree. Judge without --batch");
     v.failing = asked[i].c;
   }
   return std::move(batch.verdicts);

@@ -22,10 +22,14 @@
 //   - every case with an error; the ordinary verdict then counts;
 //   - among the cases without an error, the first one, and then one in a hundred, drawn by a seed;
 //   - cases that a batch cannot judge, counted by reason (prepare.h);
-//   - all cases of a batch in which a kernel faulted, hung or killed the worker, to find the cause.
+//   - all cases of a batch in which a kernel faulted, hung or killed the worker, to find the cause. If none of them
+//     fails, the batch runs again, and its failure says how often it ended badly;
+//   - all cases of a batch for which the device had too little memory. They are counted as left, and the batch is
+//     not lost.
 // A case may fail in the batch and pass the ordinary way. Then another case of the batch may have written into
 // its memory, so all cases of the batch are judged the ordinary way. If none of them fails, the case counts as
-// a failure of Kind::kOracle. So does a case of the one in a hundred on which the two ways disagree.
+// a failure of Kind::kOracle, which says what the device found wrong. So does a case of the one in a hundred on
+// which the two ways disagree.
 #pragma once
 
 #include <cstddef>
@@ -111,10 +115,11 @@ class BatchJudge {
   struct Item;
   struct Batch;
   struct Round;
+  struct Again;
   bool drawn();
   void ordinary(Batch& batch, size_t index, bool by_cpu_alone = true);
   void leave(Batch& batch, size_t index, const std::string& why);
-  void doubt(Batch& batch, size_t index);
+  void doubt(Batch& batch, size_t index, std::string found);
   // Gets the plans that properties check. If a plan fails its check, the case is judged the
   // ordinary way.
   void ask(Batch& batch);
@@ -129,7 +134,8 @@ class BatchJudge {
   // Adds the plans to the calls of one item. Returns why a batch cannot judge the item; empty if it
   // can.
   std::string add_plans(Item& item, std::span<batch::Call> calls, std::span<const batch::Result> planned) const;
-  void lost(Batch& batch, const std::vector<Item>& items, const std::string& why);
+  void lost(Batch& batch, Round& round);
+  Again run_again(Round& round);
   // Continues an item whose last run had nothing wrong on the device.
   void tried(Batch& batch, Item item);
 

@@ -20,8 +20,9 @@ using Failure = std::optional<std::string>;
 
 Failure failure(const char* what, cudaError_t error) {
   if (error == cudaSuccess) return std::nullopt;
-  return std::string(what) + ": CUDA error " + std::to_string(static_cast<int>(error)) + " (" +
-         cudaGetErrorName(error) + "), " + cudaGetErrorString(error);
+  return std::string(error == cudaErrorMemoryAllocation ? kNoMemory : "") + what + ": CUDA error " +
+         std::to_string(static_cast<int>(error)) + " (" + cudaGetErrorName(error) + "), " +
+         cudaGetErrorString(error);
 }
 
 uint64_t up(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
@@ -175,6 +176,13 @@ struct PageArrays {
 };
 
 void note(void* user, const attn_report*) { *static_cast<int32_t*>(user) = 1; }
+
+// Keeps what is reported of a batch's own kernels, which is never the fault of the kernel under test.
+void keep(void* user, const attn_report* report) { *static_cast<std::string*>(user) = report->message; }
+Failure own_failure(const std::string& reported) {
+  const bool no_memory = reported.find(cudaGetErrorName(cudaErrorMemoryAllocation)) != reported.npos;
+  return std::string(no_memory ? kNoMemory : "") + "a kernel of the batch's own failed: " + reported;
+}
 
 struct State {
   cudaStream_t streams[kStreams] = {};
@@ -422,31 +430,32 @@ Failure CudaDevice::launch(const attn_kernel& kernel, const Call& call, size_t i
                            const PageArrays& pages, attn_env env, std::span<std::byte> readback,
                            Result& result) {
   attn_env own = env;  // for the kernels of the batch itself
+  std::string reported;
   own.shared_memory_limit = state_.shared_limit;
+  own.report = keep;
+  own.user = &reported;
+  const auto failed = [&](attn_status status) { return status != ATTN_OK || !reported.empty(); };
   Work work;
   cuda::RowsScratch scratch;
   work.call = state_.calls + index;
   work.counts = state_.counts + index;
-  work.number = 0;
   work.table = reinterpret_cast<const int64_t*>(state_.pages + pages.table[index]);
   work.held = reinterpret_cast<const int32_t*>(state_.pages + pages.held[index]);
   for (int t = 0; t <= kTensors; ++t) work.base[t] = state_.base_of(call, slot, t);
   oracle_of(call, state_.address(slot) + state_.slot, state_.blocks, state_.shared_limit, &work, &scratch);
   const attn_tensors tensors = state_.tensors(call, slot);
-  result.status = lay_out(call, work, &own);
-  if (result.status == ATTN_OK) result.status = call_kernel(kernel, call, slot, 0, tensors, env);
-  if (result.status == ATTN_OK)
-    result.status = is_merge(call) ? launch_merge(work.merge, work.output, &own)
-                                   : launch_rows(work.input, work.output, scratch, &own);
-  if (result.status == ATTN_OK) result.status = judge(call, work, &own);
-  for (uint32_t n = 1; n < call.repeats && result.status == ATTN_OK; ++n) {
+  if (failed(lay_out(call, work, &own))) return own_failure(reported);
+  for (uint32_t n = 0; n < call.repeats; ++n) {
     work.number = static_cast<int32_t>(n);
-    result.status = lay_again(call, work, &own);
-    if (result.status == ATTN_OK) result.status = call_kernel(kernel, call, slot, n, tensors, env);
-    if (result.status == ATTN_OK) result.status = judge(call, work, &own);
+    if (n > 0 && failed(lay_again(call, work, &own))) return own_failure(reported);
+    result.status = call_kernel(kernel, call, slot, n, tensors, env);
+    if (result.status != ATTN_OK) return std::nullopt;  // nobody reads the results of a refused call
+    if (n == 0 && failed(is_merge(call) ? launch_merge(work.merge, work.output, &own)
+                                        : launch_rows(work.input, work.output, scratch, &own)))
+      return own_failure(reported);
+    if (failed(judge(call, work, &own))) return own_failure(reported);
   }
-  // Nobody reads the results of a refused call.
-  if (call.readback_at == kNoReadback || result.status != ATTN_OK) return std::nullopt;
+  if (call.readback_at == kNoReadback) return std::nullopt;
   const Readback of_call(call);
   if (call.readback_at > readback.size() || readback.size() - call.readback_at < of_call.sent())
     return "a call's results have no room";
@@ -467,7 +476,12 @@ Failure CudaDevice::run(const attn_kernel& kernel, void (*limit)(void*, attn_env
     const auto start = std::chrono::steady_clock::now();
     attn_env env = state_.env(calls[i], slots[i], &result.reported);
     limit(of, env);
-    if (auto why = launch(kernel, calls[i], i, slots[i], pages, env, readback, result)) return why;
+    if (auto why = launch(kernel, calls[i], i, slots[i], pages, env, readback, result)) {
+      // The fault of an earlier kernel shows at any later launch. The calls under way end before their memory
+      // is used again.
+      auto fault = failure("a kernel of the batch", cudaDeviceSynchronize());
+      return fault ? fault : why;
+    }
     result.launch_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   if (auto why = failure("a kernel of the batch", cudaDeviceSynchronize())) return why;

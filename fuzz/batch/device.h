@@ -6,6 +6,7 @@
 //   device->run(kernel, limit, of, calls, results, readback);  // results[i].counts; Readback of calls[i]
 //
 // A fault of one case ends the whole batch. The caller then runs the cases one by one to find the guilty one.
+// If the device has too little memory, nothing was judged (kNoMemory).
 #pragma once
 
 #include <cstddef>
@@ -13,10 +14,16 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "fuzz/batch/call.h"
 
 namespace attnfuzz::batch {
+
+// A failure for which the device has too little free memory begins so. It says nothing about the kernel, and
+// the device goes on.
+inline constexpr std::string_view kNoMemory = "no free memory on the device: ";
+inline bool is_no_memory(std::string_view failure) { return failure.starts_with(kNoMemory); }
 
 // Memory for page-end tensors, in stretches. Nothing is mapped behind a stretch, so an access
 // beyond it faults. It also has wide address ranges for spread tensors, of which only a few pages

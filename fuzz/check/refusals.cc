@@ -414,12 +414,14 @@ std::optional<std::string> Taker::refusal_of_call(const Case& asked) {
   Execution e(asked, target_);
   const PlanReply& planned = e.planned;
   faults_ += planned.status == ATTN_FAULT;
+  if (planned.no_memory) return std::nullopt;
   if (planned.status == ATTN_UNSUPPORTED || planned.status == ATTN_INVALID) return planned.reason;
   const bool enough = spent_ > late_.seconds || gives_up();
   const bool runs = target_.info().refuses_late || late_.runs;
   if (!runs || enough || !e.why_not().empty()) return std::nullopt;
   const RunReply ran = e.run(asked.calls.front());
   spent_ += e.kernel_s;
+  if (ran.no_memory) return std::nullopt;
   if (late_.runs) {
     if (auto why = not_taken(e, ran)) return why;
   }

@@ -129,7 +129,7 @@ class Trying {
       return false;
     }
     ended_well_ = failure(ran).empty();
-    return ran.timed_out ? std::nullopt : std::optional(true);
+    return ran.timed_out || ran.no_memory ? std::nullopt : std::optional(true);
   }
 
   // The caller's domain, if there is one, lies inside of the declared one.
@@ -302,7 +302,7 @@ class Trying {
 }  // namespace
 
 std::optional<std::string> not_taken(const Execution& ran, const RunReply& reply) {
-  if (reply.timed_out) return std::nullopt;
+  if (reply.timed_out || reply.no_memory) return std::nullopt;
   if (reply.crash) {
     const bool meant = reply.exit_reason == ExitReason::kExit || reply.crash->starts_with("SIGABRT");
     return meant ? reply.crash : std::nullopt;

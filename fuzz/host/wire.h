@@ -93,7 +93,8 @@ struct Answer {
   int32_t status;    // attn_status
   int32_t retiring;  // the worker ends after this answer: its device or executor is no longer sound
   int32_t unsteady;  // boolean: two calls of plan() gave different answers; `reason` says how they differ
-  int32_t reserved;
+  int32_t
+      no_memory;  // boolean: the device had too little memory for the case, and nothing ran; `reason` says so
   double seconds;
   char reason[512];
   attn_plan plan;

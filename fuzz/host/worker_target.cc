@@ -109,6 +109,7 @@ class WorkerTarget final : public Target, public BatchTarget {
     const wire::Answer& answer = answer_;
     reply.status = checked_status(answer.status);
     reply.reason = printable({answer.reason, strnlen(answer.reason, sizeof answer.reason)});
+    if ((reply.no_memory = no_memory(answer))) return reply;
     reply.plan = answer.plan;
     reply.crash = unknown_status(answer.status);
     if (answer.unsteady) reply.bad_plan = std::exchange(reply.reason, "");
@@ -153,8 +154,12 @@ class WorkerTarget final : public Target, public BatchTarget {
       return reply;
     }
     const wire::Answer& answer = answer_;
+    if ((reply.no_memory = no_memory(answer))) {
+      reply.status = ATTN_UNSUPPORTED;
+      return reply;
+    }
     if (answer.reason[0]) {
-      // This message is the worker's, not the kernel's: there is no room for a case that plan() accepted.
+      // This message is the worker's, not the kernel's.
       throw std::runtime_error(info_.name + ": " +
                                printable({answer.reason, strnlen(answer.reason, sizeof answer.reason)}));
     }
@@ -241,6 +246,12 @@ class WorkerTarget final : public Target, public BatchTarget {
       return printable({answer_.reason, strnlen(answer_.reason, sizeof answer_.reason)});
     std::ranges::copy(batch_results_, results.begin());
     return "";
+  }
+
+  // Why nothing ran, if the device had too little memory. Only a device of its own can lack it.
+  std::optional<std::string> no_memory(const wire::Answer& answer) const {
+    if (answer.no_memory == 0 || info_.backend == ATTN_CPU) return std::nullopt;
+    return printable({answer.reason, strnlen(answer.reason, sizeof answer.reason)});
   }
 
   static attn_env plain(attn_env env) {

@@ -74,6 +74,14 @@ void report_device(wire::Answer& answer, const std::string& message) {
   report(answer, ATTN_REPORT_DEVICE, message);
 }
 
+// The case's memory could not be made ready, and nothing has run. If memory is short, the worker goes on.
+void report_memory(wire::Answer& answer, const std::string& why) {
+  if (!batch::is_no_memory(why)) return report_device(answer, why);
+  answer.status = ATTN_UNSUPPORTED;
+  answer.no_memory = 1;
+  copy_text(answer.reason, why.c_str());
+}
+
 // Room for a kernel's answer: a struct with its size set, and behind it bytes that the kernel must leave alone.
 template <class Struct>
 struct Room {
@@ -168,7 +176,7 @@ class Server {
                                 : device->plan(kernel_, limit, &memory_, calls_, results_);
     if (failed) {
       copy_text(answer.reason, failed->c_str());
-      return report_device(answer, *failed);
+      return report_memory(answer, *failed);
     }
     if (runs && finite_)
       for (batch::Result& result : results_)
@@ -203,9 +211,8 @@ class Server {
             wire::Answer& answer) {
     wire_.doing = wire::Doing::kPlanning;
     if (const Failure why = memory_.fits(ranges)) {
-      answer.status = ATTN_UNSUPPORTED;
       copy_text(answer.reason, why->c_str());
-      return;
+      return report_memory(answer, *why);
     }
     const attn_tensors t = tensors(request);
     Room<attn_plan> room;
@@ -268,18 +275,14 @@ class Server {
       copy_text(answer.reason, "the kernel has no stages");
       return;
     }
-    if (const Failure why = memory_.fits(ranges)) {
-      answer.status = ATTN_UNSUPPORTED;
-      copy_text(answer.reason, why->c_str());
-      return;
-    }
+    if (const Failure why = memory_.fits(ranges)) return report_memory(answer, *why);
     if (const auto which = finite_ ? not_finite(request, arena_) : std::nullopt) {
       report(answer, ATTN_REPORT_LAUNCH,
              "declared for finite numbers, and " + std::string(name_of(*which)) + " holds another");
       answer.status = ATTN_UNSUPPORTED;
       return;
     }
-    if (const Failure why = memory_.to_kernel(ranges, request.stream)) return report_device(answer, *why);
+    if (const Failure why = memory_.to_kernel(ranges, request.stream)) return report_memory(answer, *why);
     const attn_tensors t = tensors(request);
     const attn_plan plan = request.plan;
     env.stream = memory_.stream(request.stream);

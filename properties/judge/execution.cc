@@ -94,6 +94,7 @@ std::string why_not(const PlanReply& planned) {
 }
 
 std::string failure(const PlanReply& reply) {
+  if (reply.no_memory) return *reply.no_memory;
   if (reply.crash) return "plan() died: " + *reply.crash;
   if (reply.timed_out) return "plan() did not return";
   if (reply.bad_plan) return "the plan makes no sense: " + *reply.bad_plan;
@@ -102,6 +103,7 @@ std::string failure(const PlanReply& reply) {
 }
 
 std::string failure(const RunReply& reply) {
+  if (reply.no_memory) return *reply.no_memory;
   if (reply.crash) return "the worker died: " + *reply.crash;
   if (reply.timed_out) return "it did not come back";
   if (reply.fault) return reply.fault->message;

@@ -207,10 +207,18 @@ std::string name_of(const Where& where) {
   return name + ")";
 }
 
+// Returns false, for callers that return whether the verdict goes on.
+static bool leave_unjudged(Verdict& v, const std::string& why) {
+  v.outcome = Outcome::kNotJudged;
+  v.message = why;
+  return false;
+}
+
 bool accept_plan(const PlanReply& reply, Verdict& v) {
   if (v.outcome != Outcome::kPass) return false;
   v.site = reply.site;
   v.exploit = reply.exploit;
+  if (reply.no_memory) return leave_unjudged(v, *reply.no_memory);
   if (reply.timed_out) {
     fail(v, Kind::kHang, "plan() did not return before the watchdog ended it");
   } else if (reply.crash) {
@@ -267,6 +275,7 @@ bool accept_run(const RunReply& reply, Verdict& v) {
   if (v.outcome != Outcome::kPass) return false;
   v.site = reply.site;
   v.exploit = reply.exploit;
+  if (reply.no_memory) return leave_unjudged(v, *reply.no_memory);
   if (is_late_refusal(reply)) {
     v.outcome = Outcome::kRefused;
     v.refused = true;

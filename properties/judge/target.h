@@ -59,6 +59,9 @@ struct PlanReply {
   std::optional<std::string> crash;
   ExitReason exit_reason = ExitReason::kNone;  // of a crash
   std::optional<std::string> bad_plan;         // it returned, but the plan is impossible ("tile_q is 0, ...")
+  // The device had too little free memory for the case, so nobody was asked. This says nothing about the
+  // kernel. The status is ATTN_UNSUPPORTED.
+  std::optional<std::string> no_memory;
   bool timed_out = false;                      // the watchdog ended it
   std::string site;                            // as in RunReply
   Exploit exploit = Exploit::kNone;            // as in RunReply
@@ -103,6 +106,7 @@ struct RunReply {
   std::optional<Fault> fault;
   std::optional<std::string> crash;            // as in PlanReply: "exit status 3 in run()"
   ExitReason exit_reason = ExitReason::kNone;  // of a crash
+  std::optional<std::string> no_memory;        // as in PlanReply
   bool timed_out = false;                      // the watchdog ended the worker
   std::optional<Slow> slow;                    // set if the run timed out and was not stuck
   std::string site;                  // of a crash or a hang: the place in the kernel's code; empty: not known

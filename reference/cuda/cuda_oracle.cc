@@ -29,7 +29,10 @@ void check(const char* what, cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(in_words(what, error));
 }
 
-// Memory that grows and is kept until the end.
+// There is too little free memory. The oracle goes on with smaller problems.
+struct NoMemory {};
+
+// Memory that grows and is kept until the end. Throws NoMemory.
 template <cudaError_t (*allocate)(void**, size_t), cudaError_t (*release)(void*)>
 class Room {
  public:
@@ -41,7 +44,12 @@ class Room {
     size_ = 0;
     const size_t more = std::max<size_t>(2 * bytes, size_t{1} << 20);
     void* memory = nullptr;
-    check("memory", allocate(&memory, more));
+    const cudaError_t error = allocate(&memory, more);
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // it is told here
+      throw NoMemory();
+    }
+    check("memory", error);
     memory_ = static_cast<std::byte*>(memory);
     size_ = more;
     return memory_;
@@ -108,8 +116,20 @@ class CudaOracle final : public FastOracle {
   std::optional<Reference> evaluate(const attn_problem& problem, const attn_tensors& host,
                                     const attn_plan& plan, const Calibration& calibration, RowSample sample,
                                     std::string* why) override {
-    if ((problem.features & ATTN_FEATURE_MERGE) != 0)
-      return evaluate_sides(problem, host, plan, calibration, sample, why);
+    try {
+      const bool merge = (problem.features & ATTN_FEATURE_MERGE) != 0;
+      return merge ? evaluate_sides(problem, host, plan, calibration, sample, why)
+                   : evaluate_forward(problem, host, plan, calibration, sample, why);
+    } catch (NoMemory) {
+      *why = "too little free memory on the device";
+      return std::nullopt;
+    }
+  }
+
+ private:
+  std::optional<Reference> evaluate_forward(const attn_problem& problem, const attn_tensors& host,
+                                            const attn_plan& plan, const Calibration& calibration,
+                                            RowSample sample, std::string* why) {
     *why = unknown_features({"the oracle on a GPU", kForward | ATTN_FEATURE_KEY_STEP}, problem.features);
     if (!why->empty()) return std::nullopt;
     if (problem.has_sink && plan.lse_sink) {
@@ -138,7 +158,6 @@ class CudaOracle final : public FastOracle {
     return taken(problem, host, model, rows, absent, results);
   }
 
- private:
   // Evaluates a merge; otherwise as evaluate().
   std::optional<Reference> evaluate_sides(const attn_problem& problem, const attn_tensors& host,
                                           const attn_plan& plan, const Calibration& calibration, RowSample sample,

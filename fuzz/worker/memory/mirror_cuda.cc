@@ -30,16 +30,17 @@ bool covered(const MemoryRange& r, std::span<const MemoryRange> by) {
 
 Failure cuda_failure(const char* what, cudaError_t error) {
   if (error == cudaSuccess) return std::nullopt;
-  return std::string(what) + ": CUDA error " + std::to_string(static_cast<int>(error)) + " (" +
-         cudaGetErrorName(error) + "), " + cudaGetErrorString(error);
+  return std::string(error == cudaErrorMemoryAllocation ? batch::kNoMemory : "") + what + ": CUDA error " +
+         std::to_string(static_cast<int>(error)) + " (" + cudaGetErrorName(error) + "), " +
+         cudaGetErrorString(error);
 }
 
 Failure DriverCalls::failure(const char* what, CUresult result) const {
   if (result == CUDA_SUCCESS) return std::nullopt;
   const char* name = nullptr;
   if (error_name(result, &name) != CUDA_SUCCESS || !name) name = "unknown";
-  return std::string(what) + ": CUDA driver error " + std::to_string(static_cast<int>(result)) + " (" + name +
-         ")";
+  return std::string(result == CUDA_ERROR_OUT_OF_MEMORY ? batch::kNoMemory : "") + what +
+         ": CUDA driver error " + std::to_string(static_cast<int>(result)) + " (" + name + ")";
 }
 
 Failure DriverCalls::find() {
@@ -130,8 +131,8 @@ Failure Mirror::fits(std::span<const MemoryRange> ranges) {
   size_t free = 0, total = 0;
   if (auto why = cuda_failure("free memory", cudaMemGetInfo(&free, &total))) return why;
   if (need + kReserveBytes <= free + mapped_bytes_) return std::nullopt;
-  return "the case touches " + std::to_string(need >> 20) + " MiB of device memory, of which " +
-         std::to_string((free + mapped_bytes_) >> 20) + " MiB are free";
+  return std::string(batch::kNoMemory) + "the case touches " + std::to_string(need >> 20) +
+         " MiB of device memory, of which " + std::to_string((free + mapped_bytes_) >> 20) + " MiB are free";
 }
 
 Failure Mirror::map(const Span& span, cudaStream_t stream) {
@@ -150,6 +151,12 @@ Failure Mirror::map(const Span& span, cudaStream_t stream) {
   if (auto why = failure("access to the mirror", driver_.set_access(span.begin, bytes, &access, 1))) return why;
   return cuda_failure("filling the mirror",
                       cudaMemsetAsync(reinterpret_cast<void*>(span.begin), 0xff, bytes, stream));
+}
+
+Failure Mirror::map_all(std::span<const Span> spans, cudaStream_t stream) {
+  for (const Span& s : spans)
+    if (auto why = map(s, stream)) return why;
+  return std::nullopt;
 }
 
 Failure Mirror::unmap_all() {
@@ -173,9 +180,13 @@ Failure Mirror::prepare(std::span<const MemoryRange> ranges, cudaStream_t stream
     if (auto why = unmap_all()) return why;
     gaps = wanted;
   }
-  for (const Span& s : gaps) {
-    if (auto why = map(s, stream)) return why;
+  auto why = map_all(gaps, stream);
+  // Other processes may have taken memory since fits() looked. Then no memory is kept for later cases.
+  if (why && batch::is_no_memory(*why)) {
+    why = unmap_all();
+    if (!why) why = map_all(wanted, stream);
   }
+  if (why) return why;
   for (const MemoryRange& r : used_) {
     if (covered(r, ranges)) continue;
     void* at = reinterpret_cast<void*>(address(r.begin));

@@ -63,6 +63,7 @@ class Mirror {
   // Parts of `wanted` that are not mapped.
   std::vector<Span> missing(const std::vector<Span>& wanted) const;
   Failure map(const Span& span, cudaStream_t stream);
+  Failure map_all(std::span<const Span> spans, cudaStream_t stream);
   Failure unmap_all();
   Failure failure(const char* what, CUresult result) const { return driver_.failure(what, result); }
 

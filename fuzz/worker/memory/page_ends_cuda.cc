@@ -34,7 +34,7 @@ class CudaPageEnds final : public batch::PageEnds {
     const uint64_t more = (bytes - s.mapped + granule_ - 1) / granule_ * granule_;
     const CUdeviceptr at = s.begin + kMostBytes - s.mapped - more;
     CUmemGenericAllocationHandle memory = 0;
-    if (auto why = driver_.failure("memory for a tensor", driver_.create(&memory, more, &kind_, 0))) return why;
+    if (auto why = create(&memory, more)) return why;
     if (auto why = driver_.failure("mapping a tensor", driver_.map(at, more, 0, memory, 0))) {
       driver_.release(memory);
       return why;
@@ -68,11 +68,11 @@ class CudaPageEnds final : public batch::PageEnds {
     if (more > 0 && reached_.size() + more > kKept) {
       if (auto why = leave_all()) return why;
     }
-    for (const CUdeviceptr at : granules) {
-      if (!missing(at)) continue;
-      if (auto why = map_granule(at)) return why;
-    }
-    return std::nullopt;
+    auto why = map_missing(granules);
+    if (!why || !batch::is_no_memory(*why)) return why;
+    // The memory that is kept for later cases may suffice.
+    if (auto other = leave_all()) return other;
+    return map_missing(granules);
   }
 
   std::byte* far(int stretch) override { return reinterpret_cast<std::byte*>(far_[stretch]); }
@@ -82,6 +82,22 @@ class CudaPageEnds final : public batch::PageEnds {
   }
 
  private:
+  // Takes memory, if need be that which is kept for later cases.
+  Failure create(CUmemGenericAllocationHandle* memory, size_t bytes) {
+    auto why = driver_.failure("memory for a tensor", driver_.create(memory, bytes, &kind_, 0));
+    if (!why || !batch::is_no_memory(*why) || reached_.empty()) return why;
+    if (auto other = leave_all()) return other;
+    return driver_.failure("memory for a tensor", driver_.create(memory, bytes, &kind_, 0));
+  }
+
+  Failure map_missing(std::span<const CUdeviceptr> granules) {
+    for (const CUdeviceptr at : granules) {
+      if (reached_.contains(at)) continue;
+      if (auto why = map_granule(at)) return why;
+    }
+    return std::nullopt;
+  }
+
   Failure map_granule(CUdeviceptr at) {
     CUmemGenericAllocationHandle memory = 0;
     if (auto why = driver_.failure("memory for a tensor", driver_.create(&memory, granule_, &kind_, 0)))

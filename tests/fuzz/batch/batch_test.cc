@@ -749,6 +749,27 @@ TEST(BatchJudge, OfABatchThatIsLostEveryCaseIsJudgedByItself) {
   verdicts = batch_judge.judge(by_reference(cases));
   EXPECT_EQ(verdicts[0].kind, Kind::kCrash);
   EXPECT_NE(verdicts[0].message.find("CUDA error 700"), std::string::npos);
+  EXPECT_NE(verdicts[0].message.find("ended badly 3 of 3 times"), std::string::npos) << verdicts[0].message;
+  EXPECT_NE(verdicts[0].message.find("one that ends so in a batch of its own"), std::string::npos);
+  // One that does not come again is told apart from it.
+  device.faults = 1;
+  verdicts = batch_judge.judge(by_reference(cases));
+  EXPECT_EQ(verdicts[0].kind, Kind::kCrash);
+  EXPECT_NE(verdicts[0].message.find("ended badly 0 of 3 times"), std::string::npos) << verdicts[0].message;
+}
+
+TEST(BatchJudge, MemoryThatADeviceLacksIsNoFaultOfTheKernel) {
+  FakeTarget fake;
+  FakeBatchTarget device(fake);
+  device.fault = std::string(batch::kNoMemory) + "memory for a batch: CUDA error 2";
+  const Calibration calibration = documented();
+  BatchJudge batch_judge(device, fake, calibration);
+  std::vector<Case> cases(3);
+  for (Case& c : cases) c.problem.seq_q = c.problem.seq_k = 20;
+  for (const Verdict& v : batch_judge.judge(by_reference(cases)))
+    EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+  EXPECT_EQ(batch_judge.use().lost, 0u);
+  EXPECT_EQ(batch_judge.use().left.at("too little free memory on the device"), 3u);
 }
 
 TEST(BatchJudge, WhatIsWrongThereAloneIsAFailureOfItsOwn) {
@@ -760,6 +781,8 @@ TEST(BatchJudge, WhatIsWrongThereAloneIsAFailureOfItsOwn) {
   c.problem.seq_q = c.problem.seq_k = 20;
   const std::vector<Verdict> verdicts = BatchJudge(device, fake, calibration).judge(by_reference({c}));
   EXPECT_EQ(verdicts[0].kind, Kind::kOracle) << verdicts[0].message;
+  EXPECT_NE(verdicts[0].message.find("(1 elements outside of their bound)"), std::string::npos)
+      << verdicts[0].message;
 }
 
 TEST(BatchJudge, WhatIsRefusedAsItRunsIsLeftToTheOrdinaryWay) {

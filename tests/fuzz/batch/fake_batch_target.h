@@ -118,7 +118,7 @@ class FakeBatchTarget : public BatchTarget {
     return why;
   }
   std::string run(std::span<const batch::Call> calls, std::span<batch::Result> results) override {
-    if (!fault.empty()) return fault;
+    if (!fault.empty() && faults != 0) return --faults, fault;
     std::string why;
     ExecutorThread::run([&] {
       why = device_->run(kernel_, [](void*, attn_env&) {}, nullptr, calls, results, readback_).value_or("");
@@ -131,7 +131,8 @@ class FakeBatchTarget : public BatchTarget {
 
   static inline bool disturb;  // O's first element, in the batch alone
   static inline bool refuse;   // as it runs, likewise
-  std::string fault;           // what every batch ends with
+  std::string fault;           // what a batch ends with
+  int faults = -1;             // the number of batches that do; below 0: all
 
  private:
   static inline FakeTarget* fake_;

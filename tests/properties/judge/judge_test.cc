@@ -172,6 +172,12 @@ TEST(JudgePlan, WhatAReplyBecomes) {
   fail(ended, Kind::kWrong, "wrong");
   EXPECT_FALSE(accept_plan(reply, ended));
   EXPECT_EQ(ended.site + ended.message, "wrong") << "it stays as it is";
+  PlanReply short_of_memory;
+  short_of_memory.status = ATTN_UNSUPPORTED, short_of_memory.no_memory = "no free memory";
+  EXPECT_EQ(judged(short_of_memory).outcome, Outcome::kNotJudged);
+  EXPECT_EQ(judged(short_of_memory).message, "no free memory");
+  EXPECT_FALSE(judged(short_of_memory).refused) << "the kernel was not asked";
+  EXPECT_EQ(failure(short_of_memory), "no free memory");
   PlanReply late;
   late.timed_out = true;
   EXPECT_EQ(failure(late), "plan() did not return");
@@ -190,6 +196,10 @@ TEST(JudgeRun, WhatAReplyBecomes) {
   EXPECT_EQ(judged(ATTN_FAULT).message, "run() answered ATTN_FAULT");
   EXPECT_EQ(judged(ATTN_INVALID).kind, Kind::kRefusal);
   EXPECT_EQ(failure(reply), "run() answered status " + std::to_string(ATTN_INVALID));
+  reply.no_memory = "no free memory";
+  EXPECT_EQ(judged(ATTN_UNSUPPORTED).outcome, Outcome::kNotJudged) << "the kernel did not run";
+  EXPECT_EQ(failure(reply), "no free memory");
+  reply.no_memory.reset();
   reply.timed_out = true;
   EXPECT_EQ(failure(reply), "it did not come back");
   EXPECT_EQ(judged(ATTN_FAULT).kind, Kind::kHang);
