@@ -140,12 +140,12 @@ extern const Operation count;
 namespace attnfuzz::relations {
 namespace {
 
-bool adapt(Case&, const KernelInfo&, std::string*) { return true; }
-void check(Trial& trial) { trial.run(trial.base()); }
+bool adapt_keys_counted(Case&, const KernelInfo&, std::string*) { return true; }
+void check_keys_counted(Trial& trial) { trial.run(trial.base()); }
 
 }  // namespace
 
-extern const Property keys_counted = {"keys_counted", "the count of keys is exact", adapt, check,
+extern const Property keys_counted = {"keys_counted", "the count of keys is exact", adapt_keys_counted, check_keys_counted,
                                       /*needs_stages=*/false, /*asks_target=*/false, /*compares=*/false,
                                       /*operation=*/&operations::count};
 
