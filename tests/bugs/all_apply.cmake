@@ -1,9 +1,23 @@
 # cmake -D source=DIR -D overlay=DIR -D tree=DIR -D stamp=FILE -D program=PATCH -P all_apply.cmake
 #
-# Tries every patch beside this file on one copy of kernels/, in tree, and reads its head. Nothing is changed: a copy for
-# each patch (apply.cmake) costs ten times as much, and only the bugs of the day need one.
+# Tries every patch in this folder and in the folders below it, and reads the heads of those in this folder. Nothing is
+# changed. All patches of kernels/ are tried on one copy, in tree: a copy for each patch (apply.cmake) costs ten times as
+# much, and only the bugs of the day need one. Patches of fresh/ for a kernel of that folder are tried in fresh/kernels/.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/head.cmake)
+
+# Sets `result` to the folder in which a patch of fresh/ applies, or to nothing if there is no kernel of the head's name.
+function(attnfuzz_fresh_place patch result)
+  set(place "")
+  file(STRINGS ${patch} kernel REGEX "^Kernel: [a-z0-9_]+$" LIMIT_COUNT 1)
+  string(REGEX REPLACE "^Kernel: " "" kernel "${kernel}")
+  if(kernel AND EXISTS ${CMAKE_CURRENT_LIST_DIR}/fresh/kernels/${kernel}.cu)
+    set(place ${CMAKE_CURRENT_LIST_DIR}/fresh/kernels)
+  elseif(kernel AND IS_DIRECTORY ${tree}/kernels/${kernel})
+    set(place ${tree})
+  endif()
+  set(${result} "${place}" PARENT_SCOPE)
+endfunction()
 
 file(REMOVE_RECURSE ${tree})
 file(COPY ${source}/kernels ${overlay}/kernels DESTINATION ${tree} FILES_MATCHING PATTERN "*.h" PATTERN "*.cu"
@@ -14,16 +28,29 @@ foreach(file IN LISTS files)
 endforeach()
 
 set(bad)
-file(GLOB patches ${CMAKE_CURRENT_LIST_DIR}/*.patch)
-foreach(patch IN LISTS patches)
-  get_filename_component(name ${patch} NAME)
-  attnfuzz_read_bug(${patch} bug)
-  execute_process(COMMAND ${program} -p1 --fuzz=0 --batch --dry-run -i ${patch} WORKING_DIRECTORY ${tree}
-                  RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
+file(GLOB_RECURSE patches RELATIVE ${CMAKE_CURRENT_LIST_DIR} ${CMAKE_CURRENT_LIST_DIR}/*.patch)
+foreach(name IN LISTS patches)
+  set(patch ${CMAKE_CURRENT_LIST_DIR}/${name})
+  set(place ${tree})
+  set(bug_error "")
+  if(NOT name MATCHES "/")
+    attnfuzz_read_bug(${patch} bug)
+  elseif(name MATCHES "^fresh/[^/]+$")
+    attnfuzz_fresh_place(${patch} place)
+    if(NOT place)
+      set(bug_error "tests/bugs/${name}: its head names no kernel of kernels/ or of tests/bugs/fresh/kernels/")
+    endif()
+  else()
+    set(bug_error "tests/bugs/${name}: all_apply.cmake does not know where the patches of its folder apply")
+  endif()
   if(bug_error)
     string(APPEND bad "${bug_error}\n")
-  elseif(failed)
-    string(APPEND bad "tests/bugs/${name} does not apply to kernels/ any more:\n${output}\n")
+    continue()
+  endif()
+  execute_process(COMMAND ${program} -p1 --fuzz=0 --batch --dry-run -i ${patch} WORKING_DIRECTORY ${place}
+                  RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(failed)
+    string(APPEND bad "tests/bugs/${name} does not apply any more:\n${output}\n")
   endif()
 endforeach()
 if(bad)

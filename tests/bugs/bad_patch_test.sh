@@ -2,7 +2,8 @@
 # bad_patch_test.sh CMAKE PATCH
 #
 # apply.cmake makes a good patch's tree, leaves what did not change as old as it
-# was, and refuses each kind of bad patch with a sentence that names it.
+# was, and refuses each kind of bad patch with a sentence that names it. all_apply.cmake
+# tries the patches of every folder, each where it applies.
 set -u
 cmake=$1 program=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -57,5 +58,40 @@ sed 's/^Class.*/some words; [and more/' "$good" >"$work/words.patch"
 refused words "neither 'Field: value' nor"
 head -3 "$good" | tr -d '\n' >"$work/cut.patch"
 refused cut "there is no change after the head"
+
+# A copy of this folder with few patches: all_apply.cmake tries all that are beside it.
+few=$work/source/tests/bugs
+mkdir -p "$few/fresh" "$few/thresholds"
+ln -s "$(cd "$here/../.." && pwd)/cmake" "$work/source/cmake"
+cp "$here/all_apply.cmake" "$here/head.cmake" "$good" "$few"
+cp -r "$here/fresh/kernels" "$here"/fresh/{fa1-bias-of-ten,warp-sentinel}.patch "$few/fresh"
+
+all_apply() {
+  rm -f "$work/stamp"
+  "$cmake" -D source="$here/../.." -D overlay="$here/one_shape" -D tree="$work/all" -D stamp="$work/stamp" \
+    -D program="$program" -P "$few/all_apply.cmake" >"$work/log" 2>&1 && [ -e "$work/stamp" ]
+}
+
+not_all() {  # not_all FILE PATTERN: the patch that is tests/bugs/FILE is refused, and no other
+  if all_apply || ! tr -s ' \n' ' ' <"$work/log" | grep -q "tests/bugs/$1 *$2" ||
+    [ "$(tr -s ' \n' ' ' <"$work/log" | grep -o 'tests/bugs/[a-z0-9/-]*[.]patch' | sort -u)" != "tests/bugs/$1" ]; then
+    echo "all_apply.cmake: not $1 alone was refused with '$2':"
+    cat "$work/log"
+    failed=1
+  fi
+  rm "$few/$1"
+}
+
+all_apply || { cat "$work/log"; failed=1; }
+cp "$work/moved.patch" "$few/moved.patch"
+not_all moved.patch "does not apply any more"
+sed '/^ /s/row/line/g' "$few/fresh/fa1-bias-of-ten.patch" >"$few/fresh/fa1-moved.patch"
+not_all fresh/fa1-moved.patch "does not apply any more"
+sed '/^ /s/sum/total/g' "$few/fresh/warp-sentinel.patch" >"$few/fresh/warp-moved.patch"
+not_all fresh/warp-moved.patch "does not apply any more"
+sed 's/^Kernel: warp/Kernel: wrap/' "$few/fresh/warp-sentinel.patch" >"$few/fresh/warp-of-none.patch"
+not_all fresh/warp-of-none.patch ": its head names no kernel"
+cp "$good" "$few/thresholds/nowhere.patch"
+not_all thresholds/nowhere.patch ": all_apply.cmake does not know"
 [ "$failed" -eq 0 ] && echo "good patches apply, bad ones are refused in words"
 exit "$failed"
