@@ -183,8 +183,12 @@ __device__ inline KeyRange visible_range(const ForwardParams& p, const Entry& en
   const int64_t begin = keys_below(p, diagonal - p.left), end = keys_below(p, diagonal + p.right + 1);
   return {begin, end < entry.keys ? end : entry.keys};
 }
+// For paths that take only dense entries, and no keys that stand for blocks: without the division by their step, which costs
+// registers.
 __device__ inline KeyRange visible_range(const ForwardParams& p, int64_t length, int64_t i) {
-  return visible_range(p, Entry{0, p.seq_q, 0, length, length}, i);
+  const int64_t diagonal = diagonal_of(p, length, i);
+  const int64_t begin = diagonal - p.left, end = diagonal + p.right + 1;
+  return {begin > 0 ? begin : 0, end < length ? end : length};
 }
 
 }  // namespace attn
