@@ -44,7 +44,6 @@ bool all_agree(Trial& trial, const Run& a, const Run& b, std::string_view what);
 // O of `twice` must be two times O of `base`: bit for bit if same_work() holds, else within both bounds.
 void doubles(Trial& trial, const Run& base, const Run& twice, std::string_view what);
 
-// True if a plain product of a number and 1 gives this element: the rows of a tensor must arrive in an output unchanged.
 // Compares one element of an output with a number that the relation knows, within the oracle's bound plus
 // `slack`, the error of the relation's own arithmetic. Rows without a bound pass.
 bool output_is(Trial& trial, const Run& run, TensorId tensor, int64_t row, int64_t column, double expected,
