@@ -73,5 +73,52 @@ TEST(NsaRelations, RowsOfAnotherSideDoNotArrive) {
   EXPECT_EQ(judged_stage("combine_one_hot", sides, wrong).outcome, Outcome::kFail);
 }
 
+// Adds up the keys of each tile of 8, then these sums.
+class SumsOfTiles final : public OracleTarget {
+ public:
+  explicit SumsOfTiles(int64_t told) : OracleTarget(nullptr, kCompress), told_(told) {}
+  PlanReply plan(const attn_problem& p, const attn_tensors& t, const attn_env& env) override {
+    PlanReply reply = OracleTarget::plan(p, t, env);
+    reply.plan.tile_k = told_;
+    return reply;
+  }
+  RunReply run(Stage, const attn_problem& p, const attn_tensors& t, const attn_plan&, const attn_env&, int) override {
+    const RowSpace rows(p);
+    for (int64_t row = 0; row < rows.count(); ++row) {
+      for (int64_t c = 0; c < p.dim_qk; ++c) mean(p, t.k, t.k_cmp, rows.at(row), c);
+      for (int64_t c = 0; c < p.dim_v; ++c) mean(p, t.v, t.v_cmp, rows.at(row), c);
+    }
+    return {};
+  }
+
+ private:
+  static constexpr int64_t kTile = 8;
+  static void mean(const attn_problem& p, const attn_tensor& from, const attn_tensor& to, const Row& at, int64_t c) {
+    const int64_t first = at.i * p.key_step, end = first + p.key_offset + 1;
+    float sum = 0;
+    for (int64_t j = first; j < end && end <= p.seq_k;) {
+      float of_tile = 0;
+      const int64_t border = std::min(end, (j / kTile + 1) * kTile);
+      for (; j < border; ++j) of_tile += static_cast<const float*>(from.data)[offset_of(from, at.b, at.h, j, c)];
+      sum += of_tile;
+    }
+    static_cast<float*>(to.data)[offset_of(to, at.b, at.h, at.i, c)] = sum / static_cast<float>(p.key_offset + 1);
+  }
+  const int64_t told_;
+};
+
+// Keys that move by part of a tile are added up in other tiles.
+TEST(NsaRelations, ShiftedBlocksKeepTheirBitsIfTilesStay) {
+  Case c = compression();
+  c.problem.seq_q = 20, c.problem.seq_k = 200;
+  SumsOfTiles right(8), told_wrong(5);
+  const Verdict v = judged_stage("compress_shifted", c, right);
+  EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+  const Verdict w = judged_stage("compress_shifted", c, told_wrong);
+  EXPECT_EQ(w.outcome, Outcome::kFail) << "steps of 5 keys are whole tiles of 5 keys";
+  c.problem.key_step = 8;
+  EXPECT_EQ(judged_stage("compress_shifted", c, right).outcome, Outcome::kPass);
+}
+
 }  // namespace
 }  // namespace attnfuzz
