@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "properties/case/case.h"
-#include "properties/case/geometry.h"
 #include "properties/case/shrink_toggles.h"
+#include "properties/operations/layouts.h"
 #include "properties/operations/shape_dice.h"
 #include "reference/compression.h"
 
@@ -17,8 +17,6 @@ using enum TensorId;
 
 constexpr TensorId kInputsOfCompression[] = {kK, kV, kKeyLengths};
 constexpr Output kOutputsOfCompression[] = {{.tensor = kKCmp}, {.tensor = kVCmp}};
-
-TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
 
 // The blocks of native sparse attention, those of one key, and any others: blocks that overlap, and blocks with keys
 // between them. Longer blocks than there are keys are rare.
@@ -71,12 +69,10 @@ void shape(Case& c, uint64_t kernel_features) {
   c.once.q = {};
   c.want_lse = true;
   std::erase_if(c.planted, [](const Planted& x) { return x.tensor != kK && x.tensor != kV; });
-  layout_of(c, kKCmp) = drawn.layout[static_cast<size_t>(kO)];
-  layout_of(c, kVCmp) = drawn.layout[static_cast<size_t>(kQ)];
+  layout_of(c, kKCmp) = layout_of(drawn, kO);
+  layout_of(c, kVCmp) = layout_of(drawn, kQ);
   tidy(c);
-  for (const TensorId t : {kK, kV, kKCmp, kVCmp}) {
-    if (!geometry(c, t)) layout_of(c, t) = {};  // drawn for other sizes, it would not fit
-  }
+  drop_misfits(c, {kK, kV, kKCmp, kVCmp});
   tidy(c);
 }
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "properties/case/case.h"
-#include "properties/case/geometry.h"
 #include "properties/case/shrink_toggles.h"
+#include "properties/operations/layouts.h"
 #include "reference/choice.h"
 
 namespace attnfuzz::operations {
@@ -90,10 +90,10 @@ void shape(Case& c, uint64_t kernel_features) {
   c.planted.clear();
   c.nan_beyond_lengths = false;
   for (const auto& [to, as] : {std::pair{kScores, kQ}, std::pair{kChosen, kO}}) {
-    TensorLayout& layout = c.layout[static_cast<size_t>(to)];
-    layout = drawn.layout[static_cast<size_t>(as)];
+    TensorLayout& layout = layout_of(c, to);
+    layout = layout_of(drawn, as);
     layout.spread = 0;
-    if (!geometry(c, to)) layout = {};  // drawn for other sizes, it would not fit
+    drop_misfits(c, {to});
   }
   tidy(c);
 }
