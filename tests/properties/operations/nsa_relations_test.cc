@@ -120,5 +120,21 @@ TEST(NsaRelations, ShiftedBlocksKeepTheirBitsIfTilesStay) {
   EXPECT_EQ(judged_stage("compress_shifted", c, right).outcome, Outcome::kPass);
 }
 
+// A verdict says why a row must be 0, or NaN, in words of the operation.
+TEST(NsaRelations, VerdictsSayNothingOfQueriesThatSeeKeys) {
+  Case c = compression();
+  c.problem.seq_q = 20;  // of which 5 are blocks
+  OracleTarget shorter([](attn_problem& p, attn_tensors&) { p.key_offset = 0; }, kCompress);
+  c.problem.key_step = 2;
+  c.problem.seq_k = 15;
+  const Verdict v = judged_stage("reference", c, shorter);
+  EXPECT_NE(v.message.find("does not have all keys of this block: it must be exactly 0"), std::string::npos) << v.message;
+  Case sides = combination();
+  sides.planted = {{.tensor = kO2, .bits = 0x7e00}};
+  OracleTarget without([](attn_problem&, attn_tensors& t) { t.o2 = t.o1; }, kCombine);
+  const Verdict w = judged_stage("reference", sides, without);
+  EXPECT_NE(w.message.find("a number that it is computed from is NaN: it must be NaN"), std::string::npos) << w.message;
+}
+
 }  // namespace
 }  // namespace attnfuzz
