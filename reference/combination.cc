@@ -43,8 +43,9 @@ Element element_of(const ErrorModel& model, const std::array<double, kSides>& ga
   double moduli = 0, lost = 0;
   bool nan = false, free = false;
   for (size_t s = 0; s < kSides; ++s) {
-    if (gates[s] == 0 && !std::isfinite(os[s])) {
-      free |= !model.isolates_masked_nan;
+    const bool may_close = gates[s] != 0 && model.flushes && std::abs(gates[s]) < kFlush;
+    if ((gates[s] == 0 || may_close) && !std::isfinite(os[s])) {
+      free |= may_close || !model.isolates_masked_nan;
       continue;
     }
     nan |= std::isnan(gates[s]) || std::isnan(os[s]);

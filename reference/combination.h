@@ -22,6 +22,7 @@ inline constexpr KnownFeatures kCombinationKnows = {
 // Values that are not numbers:
 //   - The side of a gate of 0 is infinite or NaN: the column may be anything, or with isolates_masked_nan the side has no
 //     part.
+//   - The same holds of a gate below 2^-126 if subnormals may be flushed, but the column may be anything either way.
 //   - Another gate or its side is NaN: the column must be NaN. One of them is infinite: the column may be anything.
 //   - sum_s |g_s O_s| may overflow where it is added up: the column may be anything.
 Reference evaluate_combination(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,

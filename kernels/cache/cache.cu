@@ -2,6 +2,7 @@
 // copies pages of pools (ATTN_FEATURE_COPY_PAGES).
 //
 // A warp copies a row of one head, in K and in V; its lanes take the columns. Elements are copied as bits.
+#include "kernels/forward/all_formats.h"
 #include "kernels/forward/params.h"
 #include "kernels/identity.h"
 #include "kernels/plug_in.h"
@@ -104,6 +105,7 @@ struct Cache {
   static constexpr const char* kDescription = "appends keys and values to caches, and copies their pages";
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
+  static constexpr const attn_domain* kDomain = &kAllFormats;
   static constexpr uint64_t kFeatures = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_NO_FORWARD |
                                         ATTN_FEATURE_F32 | ATTN_FEATURE_WIDE | ATTN_FEATURE_RAGGED |
                                         ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED;

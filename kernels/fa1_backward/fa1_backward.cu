@@ -20,6 +20,7 @@
 #include "kernels/fa1_backward/make_params.h"
 #include "kernels/fa1_backward/mma.h"
 #include "kernels/fa1_backward/tiles.h"
+#include "kernels/forward/all_formats.h"
 #include "kernels/identity.h"
 #include "kernels/plug_in.h"
 #include "kernels/primitives/launch.h"
@@ -287,14 +288,6 @@ struct Counts {
   bool fit() const { return rows >= 0 && query_tiles >= 0 && key_tiles >= 0 && bias_tiles >= 0; }
 };
 
-// All problems, in all three formats.
-constexpr attn_domain kAll = [] {
-  attn_domain domain = {};
-  domain.size = sizeof domain;
-  domain.dtypes = 1u << ATTN_F16 | 1u << ATTN_BF16 | 1u << ATTN_F32;
-  return domain;
-}();
-
 // True if the fast way runs.
 template <bool kFast>
 bool takes_walks(const Call& call) {
@@ -307,7 +300,7 @@ struct Backward {
   static constexpr const char* kDescription = "the gradients of attention, in a fixed order";
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
-  static constexpr const attn_domain* kDomain = &kAll;
+  static constexpr const attn_domain* kDomain = &kAllFormats;
   static constexpr std::array kVariants = variants<kWalks>();
   static constexpr uint64_t kFeatures = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 |
                                         ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_SINK |

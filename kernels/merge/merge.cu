@@ -6,12 +6,13 @@
 // A warp computes a row; its lanes take the columns. A side with LSE = -inf saw no key, and its O is not read.
 #include <array>
 
+#include "kernels/forward/all_formats.h"
 #include "kernels/forward/params.h"
 #include "kernels/identity.h"
 #include "kernels/plug_in.h"
+#include "kernels/primitives/element.h"
 #include "kernels/primitives/launch.h"
 #include "kernels/primitives/math.h"
-#include "kernels/primitives/types.h"
 #include "kernels/primitives/warp.h"
 
 namespace attn {
@@ -24,18 +25,6 @@ struct MergeParams {
   int64_t heads, seq_q, rows;
   int32_t dim_v;
 };
-
-template <class T>
-__device__ float load(const T* from) {
-  return to_float(*from);
-}
-__device__ inline float load(const float* from) { return *from; }
-
-template <class T>
-__device__ void store(T* to, float value) {
-  *to = from_float<T>(value);
-}
-__device__ inline void store(float* to, float value) { *to = value; }
 
 template <class T>
 __global__ void merge_kernel(const __grid_constant__ MergeParams p) {
@@ -59,9 +48,9 @@ __global__ void merge_kernel(const __grid_constant__ MergeParams p) {
     for (int side = 0; side < 2; ++side) {
       if (lse[side] == neg_inf()) continue;
       const Strided& o = p.o_of[side];
-      sum = fma(weight[side], load(o.at<T>(b, h, i) + column * o.stride[3]), sum);
+      sum = fma(weight[side], load_float(o.at<T>(b, h, i) + column * o.stride[3]), sum);
     }
-    store(p.o.at<T>(b, h, i) + column * p.o.stride[3], sum * inverse);
+    store_float(p.o.at<T>(b, h, i) + column * p.o.stride[3], sum * inverse);
   }
 }
 
@@ -75,6 +64,7 @@ struct Merge {
   static constexpr const char* kDescription = "merges two results of attention over disjoint keys by their LSE";
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
+  static constexpr const attn_domain* kDomain = &kAllFormats;
   static constexpr uint64_t kFeatures = ATTN_FEATURE_MERGE | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32;
 
   static Refusal plan(const Call& call, attn_plan* plan) {

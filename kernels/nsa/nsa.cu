@@ -1,4 +1,5 @@
 // The kernel nsa: attention over listed blocks (ATTN_FEATURE_SELECTED). README.md is the manual.
+#include "kernels/forward/all_formats.h"
 #include "kernels/identity.h"
 #include "kernels/nsa/make_params.h"
 #include "kernels/primitives/launch.h"
@@ -9,20 +10,12 @@ namespace {
 // Batch entries times KV heads times queries; negative if they do not fit a grid.
 int64_t blocks_of(const attn_problem& p) { return product_within(p.batch, p.heads_kv, p.seq_q, kMaxBlocks); }
 
-// All sizes, in all three formats.
-constexpr attn_domain kAll = [] {
-  attn_domain domain = {};
-  domain.size = sizeof domain;
-  domain.dtypes = 1u << ATTN_F16 | 1u << ATTN_BF16 | 1u << ATTN_F32;
-  return domain;
-}();
-
 struct Selected {
   static constexpr const char* kName = "nsa";
   static constexpr const char* kDescription = "native sparse attention: attention over listed blocks";
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
-  static constexpr const attn_domain* kDomain = &kAll;
+  static constexpr const attn_domain* kDomain = &kAllFormats;
   static constexpr uint64_t kFeatures =
       ATTN_FEATURE_SELECTED | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32;
 

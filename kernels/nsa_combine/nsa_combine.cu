@@ -5,6 +5,7 @@
 //
 // A warp computes a row; its lanes take the columns. A side with a gate of 0 is not read, so that a NaN in it
 // does not reach the result.
+#include "kernels/forward/all_formats.h"
 #include "kernels/forward/params.h"
 #include "kernels/identity.h"
 #include "kernels/plug_in.h"
@@ -53,6 +54,7 @@ struct Combine {
   static constexpr const char* kDescription = "native sparse attention: adds up three results by gates";
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
+  static constexpr const attn_domain* kDomain = &kAllFormats;
   static constexpr uint64_t kFeatures =
       ATTN_FEATURE_NSA_COMBINE | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 | ATTN_FEATURE_WIDE;
 

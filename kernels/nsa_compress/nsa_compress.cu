@@ -4,6 +4,7 @@
 // A warp computes a block of one head, in K and in V; its lanes take the columns. It adds the block's l keys in
 // ascending order, in fp32, and multiplies the sum by 1 / l. If the entry does not have the whole block, the
 // result is 0, and no key is read.
+#include "kernels/forward/all_formats.h"
 #include "kernels/forward/params.h"
 #include "kernels/identity.h"
 #include "kernels/plug_in.h"
@@ -69,6 +70,7 @@ struct Compress {
   static constexpr const char* kDescription = "native sparse attention: compresses blocks of keys into their means";
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
+  static constexpr const attn_domain* kDomain = &kAllFormats;
   static constexpr uint64_t kFeatures = ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 |
                                         ATTN_FEATURE_WIDE | ATTN_FEATURE_INDEX32;
 

@@ -1,4 +1,6 @@
 // The kernel nsa_select: which blocks of keys each query attends over (ATTN_FEATURE_NSA_SELECT). README.md is the manual.
+#include <limits>
+
 #include "kernels/identity.h"
 #include "kernels/nsa/make_params.h"
 #include "kernels/nsa_select/select.h"
@@ -22,6 +24,7 @@ struct Select {
   static Refusal plan(const Call& call, attn_plan* plan) {
     const attn_problem& p = call.problem;
     if (lists_of(p) < 0) return {ATTN_UNSUPPORTED, "more than 2^31 - 1 blocks: batch * heads_kv * seq_q is too large"};
+    if (p.select > std::numeric_limits<int32_t>::max()) return {ATTN_UNSUPPORTED, "lists of 2^31 indices or more"};
     if (blocks_of_keys(p) > kMostBlocks) return {ATTN_UNSUPPORTED, "more than 65536 blocks of keys"};
     *plan = plain_plan("a warp a list", 32, blocks_of_keys(p));
     plan->tile_q = kWarps;

@@ -23,6 +23,7 @@
 #include "properties/case/case.h"
 #include "properties/case/cost.h"
 #include "properties/case/generator_config.h"
+#include "properties/case/layouts.h"
 #include "properties/case/limits.h"
 #include "properties/case/rng.h"
 #include "properties/case/shrink_toggles.h"
@@ -253,7 +254,6 @@ inline constexpr int64_t kMaxIndex = int64_t{1} << 40;  // of a remapped recipe
 
 inline bool has_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0; }
 inline bool is_append(const Problem& p) { return (p.features & ATTN_FEATURE_APPEND) != 0; }
-inline TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
 
 inline std::string say(std::string_view field, int64_t value, const std::string& allowed) {
   return cat(field, " is ", value, ", must be ", allowed);

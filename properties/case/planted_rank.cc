@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "properties/case/geometry.h"
 #include "reference/numbers/formats.h"
 
 namespace attnfuzz {
@@ -48,8 +49,9 @@ KnownBits known_bits(int32_t dtype) {
 void set_dtype(Case& c, int32_t dtype) {
   if (c.problem.dtype == dtype) return;
   for (Planted& x : c.planted) {
-    const bool narrow = c.problem.kv8 && (x.tensor == TensorId::kK || x.tensor == TensorId::kV);
-    if (x.tensor != TensorId::kBias && !narrow) x.bits = converted(x.bits, c.problem.dtype, dtype);
+    const Element element = spec_of(x.tensor).element;
+    const bool of_input = element == Element::kInput || (element == Element::kKv && !c.problem.kv8);
+    if (of_input) x.bits = converted(x.bits, c.problem.dtype, dtype);
   }
   c.problem.dtype = dtype;
 }
@@ -91,9 +93,8 @@ uint32_t bits_of_rank(uint32_t rank, int32_t dtype) {
 }
 
 int32_t planted_dtype(const Case& c, const Planted& x) {
-  if (x.tensor == TensorId::kBias && c.problem.bias) return c.problem.bias->dtype;
-  const bool of_keys = x.tensor == TensorId::kK || x.tensor == TensorId::kV;
-  return of_keys && c.problem.kv8 ? dtype_of(c.problem.kv8->format) : c.problem.dtype;
+  if (x.tensor == TensorId::kBias && !c.problem.bias) return c.problem.dtype;
+  return dtype_of(c.problem, x.tensor);
 }
 
 }  // namespace attnfuzz

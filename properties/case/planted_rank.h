@@ -23,7 +23,7 @@ struct KnownBits {
 };
 KnownBits known_bits(int32_t dtype);
 
-// Changes the format of Q, K, V and O. A planted NaN or infinity stays one. If one of the formats is fp32,
+// Changes the format of Q, K, V and O, and of values planted in tensors of this format. A planted NaN or infinity stays one. If one of the formats is fp32,
 // other planted values keep their value, rounded.
 void set_dtype(Case& c, int32_t dtype);
 

@@ -31,15 +31,6 @@ class ListDice {
   uint64_t state_;
 };
 
-// The block of the last key that position allows; -1 if it allows none.
-int64_t own_block(const Problem& p, int64_t b, int64_t i) {
-  const Lengths lengths = p.key_lengths
-                              ? entry_lengths(p, p.seq_q, p.seq_k, (*p.key_lengths)[static_cast<size_t>(b)])
-                              : entry_lengths(p, p.seq_q, p.seq_k);
-  const KeyRange range = key_range(p, lengths, i);
-  return range.last <= range.first ? kNoBlock : (range.last - 1) / std::max<int64_t>(p.selection.block, 1);
-}
-
 // Number n of a walk over 0..count-1 that names each once.
 int64_t spread_at(const ListDice& dice, int64_t count, int64_t n) {
   if (n >= count) return kNoBlock;
@@ -109,6 +100,14 @@ std::vector<int64_t> blocks_of_list(const Problem& p, int64_t b, int64_t g, int6
 }
 
 }  // namespace
+
+int64_t own_block(const Problem& p, int64_t b, int64_t i) {
+  const Lengths lengths = p.key_lengths
+                              ? entry_lengths(p, p.seq_q, p.seq_k, (*p.key_lengths)[static_cast<size_t>(b)])
+                              : entry_lengths(p, p.seq_q, p.seq_k);
+  const KeyRange range = key_range(p, lengths, i);
+  return range.last <= range.first ? kNoBlock : (range.last - 1) / std::max<int64_t>(p.selection.block, 1);
+}
 
 std::vector<int64_t> listed_blocks(const Problem& p, int64_t b, int64_t g, int64_t i) {
   const std::vector<int64_t> blocks = blocks_of_list(p, b, g, i);

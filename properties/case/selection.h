@@ -12,6 +12,8 @@
 
 namespace attnfuzz {
 
+// The block of the last key that position allows query i; -1 if it allows none.
+int64_t own_block(const Problem& p, int64_t b, int64_t i);
 // The list of query i of KV head g: problem.select() numbers.
 std::vector<int64_t> listed_blocks(const Problem& p, int64_t b, int64_t g, int64_t i);
 // True if the list names the block of key j. j is not negative.

@@ -22,6 +22,9 @@ namespace {
 
 constexpr int kMargin = 10;  // characters left of a picture, and one spare
 
+// True if queries see keys: they attend over them, or choose their blocks.
+bool sees_keys(const Problem& p) { return attends(p.features) || p.chooses(); }
+
 enum class Paint { kPlain, kBold, kDim, kRed, kGreen, kYellow };
 
 class Page {
@@ -56,13 +59,13 @@ class Page {
                       ? cat(p_.heads_q, p_.heads_q == 1 ? " head" : " heads, each with keys of its own")
                       : cat(p_.heads_q, " query heads share ", p_.heads_kv,
                             p_.heads_kv == 1 ? " KV head" : " KV heads"));
-    fact("lengths",
-         cat(p_.seq_q, p_.seq_q == 1 ? " query, " : " queries, ", p_.seq_k, p_.seq_k == 1 ? " key" : " keys"));
+    fact("lengths", lengths());
     const auto masks = mask_words(p_);
-    fact("masks", masks.empty() ? "none" : join(masks, "; "));
+    fact("masks", !masks.empty() ? join(masks, "; ") : sees_keys(p_) ? "none" : "");
     if (p_.causal || p_.window_left >= 0 || p_.window_right >= 0 || p_.slopes) fact("diagonal", diagonal());
     if (has_key_blocks(p_)) fact("positions", key_positions());
-    fact("scale", number(p_.scale) + (p_.softcap != 0 ? ", softcap " + number(p_.softcap) : ""));
+    if (attends(p_.features))
+      fact("scale", number(p_.scale) + (p_.softcap != 0 ? ", softcap " + number(p_.softcap) : ""));
     for (const std::string& words : all_words(c_)) {
       if (p_.kv8 && words.starts_with("K, V in ")) fact("K and V", words.substr(8));
       for (const std::string name : {"sinks", "slopes"})
@@ -192,7 +195,8 @@ class Page {
     const int64_t n = o.columns;
     if (n == 0 || static_cast<int64_t>(got.size()) != reference.rows * n) return;
     const Errors errors = count_errors(reference, got);
-    heading(cat("Error of ", title_of(o.tensor), head_words(), ": queries down, columns of ",
+    heading(cat("Error of ", title_of(o.tensor), head_words(), sees_keys(p_) ? ": queries" : ": rows",
+                " down, columns of ",
                 spec_of(o.tensor).shape[3] == Size::kDimQk ? "dim_qk" : "dim_v", " across"));
     line(cat(errors.count, " of ", errors.judged, " elements are outside their bound",
              errors.count > 0 ? ":" : ""));
@@ -334,6 +338,15 @@ class Page {
     const int64_t down = largest(rows), across = largest(columns);
     return down * across == 1 ? std::string() : cat("; a cell is ", down, " x ", across);
   }
+  std::string lengths() const {
+    const auto counted = [](int64_t n, const std::string& what, const char* more) {
+      return cat(n, " ", what, n == 1 ? "" : more);
+    };
+    const std::string keys = ", " + counted(p_.seq_k, "key", "s");
+    if (sees_keys(p_)) return (p_.seq_q == 1 ? "1 query" : cat(p_.seq_q, " queries")) + keys;
+    if (p_.compresses()) return counted(p_.seq_q, "row", "s") + " of a block each" + keys;
+    return counted(p_.seq_q, "row", "s") + (p_.seq_k > 0 ? keys : "");
+  }
   std::string key_positions() const {
     const int64_t first = p_.key_offset;
     return cat("key j stands for position ", p_.key_step == 1 ? "j" : cat("j * ", p_.key_step),
@@ -381,16 +394,17 @@ std::string explain(const Case& c, const attn_plan& plan, const Reference* refer
   Page page(c, plan, options);
   if (options.reproducer != nullptr) page.facts(*options.reproducer);
   page.words(plan);
-  // An operation that writes a cache has no queries that see keys.
-  if (writes_cache(c.problem.features)) return page.take();
-  page.dead_rows();
+  if (writes_cache(c.problem.features)) return page.take();  // nothing is computed
+  if (sees_keys(c.problem)) page.dead_rows();
   const bool bounded = operation_of(c.problem.features).outputs.front().kind == OutputKind::kBounded;
   const bool both = bounded && reference != nullptr && got != nullptr &&
                     got->size() == reference->main().value.size() &&
                     reference->rows == RowSpace(c.problem).count();
   if (both) page.choose_head(reference, got);
-  page.mask();
-  page.tile_states();
+  if (sees_keys(c.problem)) {
+    page.mask();
+    page.tile_states();
+  }
   if (both && reference->rows > 0) page.errors(*reference, *got);
   return page.take();
 }

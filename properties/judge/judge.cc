@@ -100,6 +100,14 @@ std::vector<uint8_t> marks_of(const Expected& expected, std::span<const float> g
   return bad;
 }
 
+// Why a row must be its dead value, and why an element must be NaN.
+const char* why_dead(const Problem& p) {
+  return p.compresses() ? "the batch entry does not have all keys of this block" : "no key is visible to this query";
+}
+const char* why_nan(const Problem& p) {
+  return attends(p.features) ? "a NaN is visible to this query" : "a number that it is computed from is NaN";
+}
+
 void object(const Reference& reference, const Expected& expected, const Problem& p, const attn_plan& plan,
             const Tally& tally, std::span<const float> got, const Case* c, Verdict& v) {
   const int64_t row = tally.first_row, index = row * expected.columns + tally.first_column;
@@ -114,9 +122,9 @@ void object(const Reference& reference, const Expected& expected, const Problem&
 
   std::string message = name_of(where) + " is " + digits(where.got);
   if (dead) {
-    message += ", but no key is visible to this query: it must be exactly " + digits(where.expected);
+    message += cat(", but ", why_dead(p), ": it must be exactly ", digits(where.expected));
   } else if (wants_nan) {
-    message += ", but a NaN is visible to this query: it must be NaN";
+    message += cat(", but ", why_nan(p), ": it must be NaN");
   } else {
     message += ", must be " + digits(where.expected) + " +- " + digits(where.bound);
     if (std::isfinite(tally.first_ratio)) message += " (error/bound " + digits(tally.first_ratio) + ")";

@@ -14,12 +14,13 @@ namespace attnfuzz {
 namespace {
 
 
-attn_plan plain_plan(bool isolates) {
+attn_plan plain_plan(bool isolates, bool flushes = false) {
   attn_plan plan = {};
   plan.tile_q = 1;
   plan.accumulator = ATTN_ACC_FFMA;
   plan.rcp_class = ATTN_RCP_EXACT;
   plan.isolates_masked_nan = isolates;
+  plan.flush_to_zero = flushes;
   return plan;
 }
 
@@ -33,11 +34,13 @@ attn_problem problem_of(uint64_t feature) {
 }
 
 // One element of O.
-Reference combine(std::array<float, 3> gates, std::array<float, 3> sides, bool isolates = false) {
+Reference combine(std::array<float, 3> gates, std::array<float, 3> sides, bool isolates = false,
+                  bool flushes = false) {
   attn_tensors t = {};
   t.gates = {gates.data(), {3, 3, 3, 1}};
   t.o1 = {&sides[0], {1, 1, 1, 1}}, t.o2 = {&sides[1], {1, 1, 1, 1}}, t.o3 = {&sides[2], {1, 1, 1, 1}};
-  return evaluate_combination(problem_of(ATTN_FEATURE_NSA_COMBINE), t, plain_plan(isolates), documented());
+  return evaluate_combination(problem_of(ATTN_FEATURE_NSA_COMBINE), t, plain_plan(isolates, flushes),
+                              documented());
 }
 Due due_of(const Reference& reference) { return static_cast<Due>(reference.main().rule[0]); }
 
@@ -63,6 +66,16 @@ TEST(Combination, NaNBehindAGateOfZeroIsThePlansChoice) {
   EXPECT_EQ(due_of(combine({0, 1, 1}, {kNaN, kNaN, 1})), Due::kMustBeNaN) << "another side is NaN";
   EXPECT_EQ(due_of(combine({kNaN, 1, 1}, {0, 1, 1}, true)), Due::kMustBeNaN);
   EXPECT_EQ(due_of(combine({1, 1, 1}, {kInf, 1, 1}, true)), Due::kAnything);
+}
+
+// A gate that is flushed to 0 closes its side, and one that is not lets the NaN through.
+TEST(Combination, NaNBehindAGateThatMayBeFlushedMayBeAnything) {
+  EXPECT_EQ(due_of(combine({0x1p-127f, 1, 1}, {kNaN, 1, 1}, true)), Due::kMustBeNaN) << "nothing is flushed";
+  for (const bool isolates : {false, true}) {
+    EXPECT_EQ(due_of(combine({0x1p-127f, 1, 1}, {kNaN, 1, 1}, isolates, true)), Due::kAnything);
+    EXPECT_EQ(due_of(combine({0x1p-126f, 1, 1}, {kNaN, 1, 1}, isolates, true)), Due::kMustBeNaN);
+    EXPECT_EQ(due_of(combine({kNaN, 1, 1}, {1, 1, 1}, isolates, true)), Due::kMustBeNaN);
+  }
 }
 
 TEST(Combination, ASumThatMayOverflowAllowsAnything) {

@@ -9,10 +9,17 @@ constexpr auto kDtypeFields = [](auto& c) { return std::tie(c.problem.dtype); };
 
 constexpr uint32_t kBothDtype = 1u << ATTN_F16 | 1u << ATTN_BF16;
 
+// The formats that the kernel says it takes, as attn_domain has them. Without a domain, its features say whether it takes
+// fp32.
+uint32_t formats_taken(const GeneratorConfig& config) {
+  if (config.domain) return config.domain->dtypes;
+  return (config.features & ATTN_FEATURE_F32) != 0 ? kBothDtype | 1u << ATTN_F32 : 0;
+}
+
 // fp32 is drawn only if the kernel declares it, and always if it takes nothing else.
 void draw_dtype(const DrawContext& context, Case& c) {
   c.problem.dtype = context.rng.coin() ? ATTN_F16 : ATTN_BF16;
-  const uint32_t taken = context.config.domain ? context.config.domain->dtypes : 0;
+  const uint32_t taken = formats_taken(context.config);
   if ((taken >> ATTN_F32 & 1) != 0 && ((taken & kBothDtype) == 0 || context.rng.percent(40)))
     c.problem.dtype = ATTN_F32;
 }

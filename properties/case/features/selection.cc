@@ -5,6 +5,7 @@
 
 #include "properties/case/feature.h"
 #include "properties/case/packed.h"
+#include "properties/case/selection.h"
 
 namespace attnfuzz::feature {
 namespace {
@@ -137,6 +138,14 @@ bool is_random(const Selection& selection) {
          (selection.kind != SelectionKind::kFirst && selection.kind != SelectionKind::kRecent);
 }
 
+// True for a NaN that is planted as the score of a candidate, which is a number or an infinity.
+bool is_nan_of_candidate(const Case& c, const Planted& x) {
+  if (x.tensor != TensorId::kScores || (x.bits & 0x7fffffff) <= 0x7f800000) return false;
+  const Problem& p = c.problem;
+  const bool inside = x.b >= 0 && x.b < p.batch && (!p.key_lengths || x.b < std::ssize(*p.key_lengths));
+  return c.remap != Remap{} || !inside || x.d <= own_block(p, x.b, x.s);
+}
+
 void tidy_choice(Case& c) {
   Problem& p = c.problem;
   Selection& selection = p.selection;
@@ -157,7 +166,11 @@ void tidy_selection(Case& c) {
   Problem& p = c.problem;
   Selection& selection = p.selection;
   if (!chooses(c)) c.scores = Fill{};
-  if (chooses(c)) return tidy_choice(c);
+  if (chooses(c)) {
+    tidy_choice(c);
+    std::erase_if(c.planted, [&c](const Planted& x) { return is_nan_of_candidate(c, x); });
+    return;
+  }
   if (!has_selection(c)) {
     selection = {};
     return;
@@ -197,6 +210,8 @@ Complaint illegal_choice(const Case& c) {
     return "a choice of blocks has batch, heads_q = heads_kv, seq_q, seq_k, causal, align, key_lengths, index_dtype, "
            "and "
            "selection.block, select, first and last; another field of the problem is set";
+  if (std::ranges::any_of(c.planted, [&c](const Planted& x) { return is_nan_of_candidate(c, x); }))
+    return "planted has a NaN as the score of a block that the query may choose";
   return std::nullopt;
 }
 

@@ -6,7 +6,7 @@
 
 #include "properties/case/case.h"
 #include "properties/case/features/pools.h"
-#include "properties/case/geometry.h"
+#include "properties/case/layouts.h"
 #include "properties/case/packed.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/operations/shape_dice.h"
@@ -26,8 +26,6 @@ Reference evaluate_exactly(const attn_problem& problem, const attn_tensors& host
                            const Calibration&, RowSample, bool) {
   return evaluate_append(problem, host);
 }
-
-TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
 
 // A number of new rows: the drawn one, a few, or one at the border of a page or tile.
 int64_t draw_rows(Rng& rng, int64_t drawn, int64_t page) {
@@ -100,14 +98,12 @@ void spare_less(Rng& rng, Problem& p) {
 // a usual layout.
 void lay_out(const Case& drawn, Rng& rng, Case& c) {
   constexpr std::pair<TensorId, TensorId> kFrom[] = {{kKNew, kQ}, {kVNew, kO}, {kCacheK, kK}, {kCacheV, kV}};
-  for (const auto& [to, from] : kFrom) layout_of(c, to) = drawn.layout[static_cast<size_t>(from)];
+  for (const auto& [to, from] : kFrom) layout_of(c, to) = layout_of(drawn, from);
   if (c.problem.paging && !drawn.problem.paging) {
     feature::draw_pools(rng, kCacheK, kCacheV, c);
     feature::draw_table(rng, kBlockTable, c);
   }
-  for (const TensorId t : {kKNew, kVNew, kCacheK, kCacheV}) {
-    if (!geometry(c, t)) layout_of(c, t) = {};  // drawn for other sizes, it would not fit
-  }
+  drop_misfits(c, {kKNew, kVNew, kCacheK, kCacheV});
 }
 
 // Values planted in K and V move to the new rows.

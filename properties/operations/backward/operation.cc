@@ -9,6 +9,7 @@
 
 #include "properties/case/case.h"
 #include "properties/case/geometry.h"
+#include "properties/case/layouts.h"
 #include "properties/case/shrink_toggles.h"
 #include "reference/gradients.h"
 #include "reference/model/calibration.h"
@@ -115,8 +116,6 @@ Repeated repeated_of(const Case& c) {
   }
 }
 
-TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
-
 // dO gets the drawn layout of K, so that its strides are seldom those of O. The saved tensors get those of O
 // and LSE.
 void lay_out(const Case& drawn, Case& c) {
@@ -125,8 +124,8 @@ void lay_out(const Case& drawn, Case& c) {
                                                      {kDlse, kO}, {kDbias, kBias}, {kDsink, kSink}};
   for (const auto& [to, from] : kFrom) {
     if (!is_present(c, to)) continue;
-    layout_of(c, to) = drawn.layout[static_cast<size_t>(from)];
-    if (!geometry(c, to)) layout_of(c, to) = {};  // drawn for other sizes, it would not fit
+    layout_of(c, to) = layout_of(drawn, from);
+    drop_misfits(c, {to});
   }
 }
 

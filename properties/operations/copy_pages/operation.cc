@@ -7,7 +7,7 @@
 
 #include "properties/case/case.h"
 #include "properties/case/features/pools.h"
-#include "properties/case/geometry.h"
+#include "properties/case/layouts.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/operations/shape_dice.h"
 #include "reference/caches.h"
@@ -78,13 +78,11 @@ void shape(Case& c, uint64_t kernel_features) {
   }
   c.planted.clear();
   tidy(c);
-  c.layout[static_cast<size_t>(kCacheK)] = drawn.layout[static_cast<size_t>(kK)];
-  c.layout[static_cast<size_t>(kCacheV)] = drawn.layout[static_cast<size_t>(kV)];
+  c.layout[static_cast<size_t>(kCacheK)] = layout_of(drawn, kK);
+  c.layout[static_cast<size_t>(kCacheV)] = layout_of(drawn, kV);
   feature::draw_pools(rng, kCacheK, kCacheV, c);
   feature::draw_table(rng, kCopies, c);
-  for (const TensorId t : {kCacheK, kCacheV}) {
-    if (!geometry(c, t)) c.layout[static_cast<size_t>(t)] = {};  // drawn for other sizes, it would not fit
-  }
+  drop_misfits(c, {kCacheK, kCacheV});
   tidy(c);
 }
 

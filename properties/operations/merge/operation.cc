@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "properties/case/case.h"
-#include "properties/case/geometry.h"
+#include "properties/case/layouts.h"
 #include "properties/case/shrink_toggles.h"
 #include "reference/merge.h"
 
@@ -25,8 +25,6 @@ Reference evaluate_in_full(const attn_problem& problem, const attn_tensors& host
                            const Calibration& calibration, RowSample sample, bool) {
   return evaluate_merge(problem, host, plan, calibration, sample);
 }
-
-TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
 
 // Values planted in Q and V move to the sides, in a column that the sides have.
 void plant_in_sides(const std::vector<Planted>& planted, Case& c) {
@@ -77,9 +75,7 @@ void shape(Case& c, uint64_t) {
   layout_of(c, TensorId::kO2) = layout_of(c, TensorId::kV);
   layout_of(c, TensorId::kLse1) = layout_of(c, TensorId::kLse2) = layout_of(c, TensorId::kLse);
   plant_in_sides(drawn.planted, c);
-  for (const TensorId t : {TensorId::kO1, TensorId::kO2, TensorId::kO, TensorId::kLse1, TensorId::kLse2}) {
-    if (!geometry(c, t)) layout_of(c, t) = {};  // drawn for other sizes, it would not fit
-  }
+  drop_misfits(c, {TensorId::kO1, TensorId::kO2, TensorId::kO, TensorId::kLse1, TensorId::kLse2});
   tidy(c);
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "properties/case/case.h"
-#include "properties/case/geometry.h"
+#include "properties/case/layouts.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/operations/shape_dice.h"
 #include "reference/combination.h"
@@ -17,8 +17,6 @@ using enum TensorId;
 
 constexpr TensorId kInputsOfCombination[] = {kO1, kO2, kO3, kGates};
 constexpr Output kOutputsOfCombination[] = {{.tensor = kO}};
-
-TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
 
 // Gates like those of a sigmoid, one gate of 1 among zeros, some zeros, zeros of both signs, and gates outside
 // of [0, 1].
@@ -70,12 +68,10 @@ void shape(Case& c, uint64_t) {
   c.nan_beyond_lengths = false;
   c.want_lse = true;
   for (const auto& [to, as] : {std::pair{kO1, kQ}, {kO2, kV}, {kO3, kK}, {kGates, kQ}})
-    layout_of(c, to) = drawn.layout[static_cast<size_t>(as)];
+    layout_of(c, to) = layout_of(drawn, as);
   layout_of(c, kGates).spread = 0;
   plant(rng, drawn.planted, c);
-  for (const TensorId t : {kO1, kO2, kO3, kGates, kO}) {
-    if (!geometry(c, t)) layout_of(c, t) = {};  // drawn for other sizes, it would not fit
-  }
+  drop_misfits(c, {kO1, kO2, kO3, kGates, kO});
   tidy(c);
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "properties/case/case.h"
-#include "properties/case/geometry.h"
+#include "properties/case/layouts.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/operations/shape_dice.h"
 #include "reference/compression.h"
@@ -17,8 +17,6 @@ using enum TensorId;
 
 constexpr TensorId kInputsOfCompression[] = {kK, kV, kKeyLengths};
 constexpr Output kOutputsOfCompression[] = {{.tensor = kKCmp}, {.tensor = kVCmp}};
-
-TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
 
 // Draws the blocks: those that native sparse attention uses, blocks of one key, or any others, which may
 // overlap or leave keys between them. Blocks longer than the sequence are rare.
@@ -71,12 +69,10 @@ void shape(Case& c, uint64_t kernel_features) {
   c.once.q = {};
   c.want_lse = true;
   std::erase_if(c.planted, [](const Planted& x) { return x.tensor != kK && x.tensor != kV; });
-  layout_of(c, kKCmp) = drawn.layout[static_cast<size_t>(kO)];
-  layout_of(c, kVCmp) = drawn.layout[static_cast<size_t>(kQ)];
+  layout_of(c, kKCmp) = layout_of(drawn, kO);
+  layout_of(c, kVCmp) = layout_of(drawn, kQ);
   tidy(c);
-  for (const TensorId t : {kK, kV, kKCmp, kVCmp}) {
-    if (!geometry(c, t)) layout_of(c, t) = {};  // drawn for other sizes, it would not fit
-  }
+  drop_misfits(c, {kK, kV, kKCmp, kVCmp});
   tidy(c);
 }
 

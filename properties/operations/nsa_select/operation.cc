@@ -5,7 +5,8 @@
 #include <algorithm>
 
 #include "properties/case/case.h"
-#include "properties/case/geometry.h"
+#include "properties/case/layouts.h"
+#include "properties/case/selection.h"
 #include "properties/case/shrink_toggles.h"
 #include "reference/choice.h"
 
@@ -70,6 +71,29 @@ void draw_blocks(const Case& drawn, Problem& p) {
   selection.last = range(drawn, 8, 0, std::min<int64_t>(selection.select - selection.first, 3));
 }
 
+// If the drawn case has planted values, plants infinities among the scores of one query: one of them, all -inf, or a
+// mixture. A score of a block that the query cannot choose may become NaN: it must not matter.
+void plant(const Case& drawn, Case& c) {
+  constexpr uint32_t kInf = 0x7f800000, kMinusInf = 0xff800000, kNaN = 0x7fc00000;
+  constexpr int64_t kMostPlanted = 64;
+  const Problem& p = c.problem;
+  const int64_t blocks = p.blocks();
+  if (drawn.planted.empty() || p.batch * p.heads_kv * p.seq_q * blocks == 0) return;
+  const int64_t b = range(drawn, 13, 0, p.batch - 1), g = range(drawn, 14, 0, p.heads_kv - 1),
+                i = range(drawn, 15, 0, p.seq_q - 1), own = own_block(p, b, i);
+  const uint64_t kind = dice(drawn, 16) % 3;
+  const int64_t some = std::min(blocks, kMostPlanted), first = kind == 0 ? range(drawn, 17, 0, blocks - 1) : 0,
+                count = kind == 0 ? 1 : some;
+  for (int64_t j = first; j < first + count; ++j) {
+    const uint64_t one = dice(drawn, 100 + static_cast<uint64_t>(j));
+    const uint32_t infinity = kind == 1 || one % 2 == 0 ? kMinusInf : kInf;
+    if (kind == 2 && one / 2 % 3 == 0) continue;  // it keeps its number
+    c.planted.push_back({TensorId::kScores, b, g, i, j, j > own && one / 2 % 2 == 0 ? kNaN : infinity});
+  }
+  if (own + 1 < blocks && dice(drawn, 18) % 2 == 0)
+    c.planted.push_back({TensorId::kScores, b, g, i, range(drawn, 19, own + 1, blocks - 1), kNaN});
+}
+
 void shape(Case& c, uint64_t kernel_features) {
   if (c.problem.chooses()) return;
   const Case drawn = c;
@@ -88,12 +112,13 @@ void shape(Case& c, uint64_t kernel_features) {
   c.q = c.k = c.v = Fill{};
   c.once = {};
   c.planted.clear();
+  plant(drawn, c);
   c.nan_beyond_lengths = false;
   for (const auto& [to, as] : {std::pair{kScores, kQ}, std::pair{kChosen, kO}}) {
-    TensorLayout& layout = c.layout[static_cast<size_t>(to)];
-    layout = drawn.layout[static_cast<size_t>(as)];
+    TensorLayout& layout = layout_of(c, to);
+    layout = layout_of(drawn, as);
     layout.spread = 0;
-    if (!geometry(c, to)) layout = {};  // drawn for other sizes, it would not fit
+    drop_misfits(c, {to});
   }
   tidy(c);
 }

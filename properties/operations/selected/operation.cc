@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "properties/case/case.h"
-#include "properties/case/geometry.h"
+#include "properties/case/layouts.h"
 #include "properties/case/shrink_toggles.h"
 #include "reference/selected.h"
 
@@ -100,8 +100,6 @@ Selection draw_selection(Dice& dice, const Problem& p) {
   return selection;
 }
 
-TensorLayout& layout_of(Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
-
 void shape(Case& c, uint64_t kernel_features) {
   if (c.problem.selects()) return;
   const Case drawn = c;
@@ -119,9 +117,7 @@ void shape(Case& c, uint64_t kernel_features) {
   layout_of(c, kIndices) = drawn.layout[static_cast<size_t>(dice.percent(50) ? kQ : kO)];
   layout_of(c, kIndices).spread = 0;
   tidy(c);
-  for (const TensorId t : {kIndices, kQ, kK, kV, kO, kLse}) {
-    if (!geometry(c, t)) layout_of(c, t) = {};  // drawn for other sizes, it would not fit
-  }
+  drop_misfits(c, {kIndices, kQ, kK, kV, kO, kLse});
 }
 
 }  // namespace

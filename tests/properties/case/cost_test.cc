@@ -40,6 +40,24 @@ TEST(Complexity, PlantedRanksAreOneToOne) {
   EXPECT_EQ(planted_rank(1, ATTN_F16), 4u);
 }
 
+// Scores and dLSE are fp32 in a problem of 16 bits, and stay what they are if its format changes.
+TEST(Complexity, PlantedValuesHaveTheFormatOfTheirTensor) {
+  Case c;
+  c.problem.features = ATTN_FEATURE_NSA_SELECT;
+  c.planted = {{.tensor = TensorId::kScores, .bits = 0xff800000}};
+  EXPECT_EQ(planted_dtype(c, c.planted[0]), ATTN_F32);
+  EXPECT_EQ(bits_of_rank(2, planted_dtype(c, c.planted[0])), 0x7f800000u);
+  c.problem.features = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DLSE;
+  c.planted = {{.tensor = TensorId::kDlse, .bits = 0x40490fdb}, {.tensor = TensorId::kQ, .bits = 0x7e00}};
+  EXPECT_EQ(planted_dtype(c, c.planted[0]), ATTN_F32);
+  for (const int32_t dtype : {ATTN_BF16, ATTN_F32, ATTN_F16}) {
+    set_dtype(c, dtype);
+    EXPECT_EQ(c.planted[0].bits, 0x40490fdbu) << dtype;
+    EXPECT_EQ(planted_dtype(c, c.planted[1]), dtype);
+    EXPECT_EQ(c.planted[1].bits, dtype == ATTN_BF16 ? 0x7fc0u : dtype == ATTN_F32 ? 0x7fc00000u : 0x7e00u);
+  }
+}
+
 TEST(Complexity, OrdersByMeaning) {
   Case small, big;
   big.problem.batch = 2;

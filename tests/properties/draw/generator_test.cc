@@ -164,6 +164,23 @@ TEST(Generator, WhatIsNeverToBeDrawnIsNot) {
   EXPECT_EQ(drawn[1], 0);
 }
 
+// A kernel without a domain says by its features that it takes fp32. A domain without formats has fp16 and bf16.
+TEST(Generator, DrawsFp32ForAKernelThatSaysSo) {
+  const auto drawn = [](const GeneratorConfig& config) {
+    int count = 0;
+    for (uint64_t i = 0; i < 200; ++i) count += draw(config, 1, i).problem.dtype == ATTN_F32;
+    return count;
+  };
+  GeneratorConfig config = {.features = ATTN_FEATURE_F32};
+  EXPECT_GT(drawn(config), 40);
+  EXPECT_LT(drawn(config), 120);
+  config.domain.emplace();
+  EXPECT_EQ(drawn(config), 0);
+  config.domain->dtypes = 1u << ATTN_F32;
+  EXPECT_EQ(drawn(config), 200);
+  EXPECT_EQ(drawn({}), 0);
+}
+
 TEST(Generator, PlantedValuesKeepTheirMeaningInAnotherFormat) {
   Case c;
   for (const uint32_t bits : {0x7e00u, 0x7c00u, 0xfc00u, 0x3c00u, 0x8001u})

@@ -75,6 +75,23 @@ TEST(Explain, NothingToDraw) {
   EXPECT_FALSE(explain(c, attn_plan{}, nullptr, nullptr).empty());
 }
 
+// No query sees keys there, so there are no dead rows, masks, scales or tiles of keys.
+TEST(Explain, SaysNothingOfKeysThatNoQuerySees) {
+  for (const uint64_t operation : {ATTN_FEATURE_NSA_COMPRESS, ATTN_FEATURE_NSA_COMBINE, ATTN_FEATURE_MERGE}) {
+    Case c;
+    c.problem.features = operation;
+    c.problem.seq_q = 3, c.problem.seq_k = operation == ATTN_FEATURE_NSA_COMPRESS ? 9 : 0;
+    const std::string text = explain(c, plan_of(4, 4), nullptr, nullptr, {.ascii = true});
+    for (const char* of_keys : {"dead rows", "Visible keys", "query tiles down", "scale ", "queries,", "there is no key"})
+      EXPECT_FALSE(says(text, of_keys)) << of_keys << "\n" << text;
+    EXPECT_TRUE(says(text, "3 rows")) << text;
+  }
+  Case choice = causal(4, 4);
+  choice.problem.features = ATTN_FEATURE_NSA_SELECT;
+  const std::string text = explain(choice, plan_of(4, 4), nullptr, nullptr, {.ascii = true});
+  EXPECT_TRUE(says(text, "dead rows  none") && says(text, "Visible keys")) << text;
+}
+
 TEST(Explain, ShowsWhereAndHowAResultIsWrong) {
   Case c = causal(130, 130);
   c.problem.heads_q = c.problem.heads_kv = 2;

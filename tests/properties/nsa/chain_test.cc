@@ -82,7 +82,28 @@ TEST(NsaChain, TheWholeAndTheDecodeAreComparedToo) {
   other = decode;
   other.calls[static_cast<size_t>(Stage::kCombine)].outputs[kO][5] += 0.5f;
   EXPECT_NE(differs(s, tokens, prefill, whole, other, one).find("differ for token 0"), std::string::npos);
+  other.calls[static_cast<size_t>(Stage::kCompress)].outputs[kKCmp][0] += 1;
+  EXPECT_NE(differs(s, tokens, prefill, whole, other, one).find("differ for token 0"), std::string::npos)
+      << "the blocks are the same, though compressed keys are not";
   EXPECT_NE(whole_of(s, in, tokens, true, other).wrong.find("token 0, head 0, column 5"), std::string::npos);
+}
+
+// An oracle that knows nothing of an element allows anything there, and the element counts as open.
+TEST(NsaChain, WhatIsNotKnownMayBeAnything) {
+  OracleTarget target(nullptr, kAll);
+  const Sizes s = small();
+  const Inputs in = draw_inputs(s, 2);
+  const std::vector<int64_t> tokens = tokens_of(s);
+  Pass pass = run_pass(s, in, tokens, false, kernels_of(target));
+  ASSERT_TRUE(pass.complete());
+  GivenCall& combined = pass.calls[static_cast<size_t>(Stage::kCombine)];
+  combined.reference[kO].rule[5] = static_cast<uint8_t>(Due::kAnything);
+  for (const float anything : {std::nanf(""), INFINITY}) {
+    combined.outputs[kO][5] = anything;
+    const Whole whole = whole_of(s, in, tokens, false, pass);
+    EXPECT_EQ(whole.wrong, "");
+    EXPECT_EQ(whole.open, 1);
+  }
 }
 
 // Each key of a compressed block gives 1 / d of the block's weight to the chosen block that it lies in.

@@ -179,6 +179,7 @@ std::vector<Nonsense> nonsense_blocks() {
   return {{"key_step = 0 with its feature bit", [](Offer& x) { make_key_blocks(x, 0, 0); }},
           {"key_step = -1", [](Offer& x) { make_key_blocks(x, -1, 0); }},
           {"key_step = 2^17", [](Offer& x) { make_key_blocks(x, int64_t{1} << 17, 0); }},
+          {"key_offset = 2^17", [](Offer& x) { make_key_blocks(x, 1, int64_t{1} << 17); }},
           {"key_offset = -1", [](Offer& x) { make_key_blocks(x, 1, -1); }}};
 }
 

@@ -49,6 +49,10 @@ void rotate_gates(const Case& from, Case& c) {
       c.planted.push_back({TensorId::kGates, at.b, at.h, at.i, (s + 1) % 3, bits});
     }
   }
+  for (Planted x : from.planted) {  // they replace what the recipe has
+    x.d = (x.d + 1) % 3;
+    if (x.tensor == TensorId::kGates) c.planted.push_back(x);
+  }
 }
 
 void check_combine_permuted(Trial& trial) {

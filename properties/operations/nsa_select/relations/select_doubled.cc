@@ -1,4 +1,6 @@
 // Scores times a power of two keep their order and their ties: the same blocks are chosen.
+#include <algorithm>
+
 #include "properties/judge/judge.h"
 #include "properties/operations/forward/relations/tools.h"
 
@@ -14,6 +16,8 @@ bool adapt_select_doubled(Case& c, const KernelInfo&, std::string*) {
   if (c.scores.kind == FillKind::kSubnormal || c.scores.kind == FillKind::kHuge)
     c.scores = Fill{.kind = FillKind::kSmallInt, .seed = c.scores.seed};
   c.scores.exponent = std::clamp(c.scores.exponent, -40, 40);
+  // Planted numbers are not doubled. Infinities need not be, and NaN stands where it does not matter.
+  std::erase_if(c.planted, [](const Planted& x) { return (x.bits & 0x7f800000) != 0x7f800000; });
   return true;
 }
 

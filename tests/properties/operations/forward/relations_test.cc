@@ -9,6 +9,8 @@
 #include "properties/data/recipe.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"
+#include "properties/operations/forward/relations/tools.h"
+#include "reference/numbers/formats.h"
 #include "tests/fuzz/batch/oracle_target.h"
 #include "tests/properties/support/fake_target.h"
 
@@ -262,6 +264,40 @@ TEST(Layout, IsJudgedWhereAnOddViewIsRefused) {
     EXPECT_EQ(v.ratios.size(), 3u) << "the case, with gaps, and one view or the other";
   }
   EXPECT_GT(target.refused, 0);
+}
+
+// Two weighted partial results, rounded to fp16 as they are weighted and added up.
+double sum_in_fp16(double a, double b) {
+  const auto rounded = [](double x) {
+    const uint16_t bits = encode16(ATTN_F16, static_cast<float>(x));
+    return decode(ATTN_F16, &bits, 0);
+  };
+  return rounded(rounded(0.7 * a) + rounded(0.3 * b));
+}
+
+// Small numbers of fp16 lose bits that twice these numbers keep.
+TEST(Doubles, SumsInFp16DoNotScaleExactly) {
+  int unlike = 0;
+  for (int n = 1; n < 2000; ++n) {
+    const double a = 0x1p-11 + n * 0x1p-21, b = n * 0x1p-24;
+    unlike += 2 * sum_in_fp16(a, b) != sum_in_fp16(2 * a, 2 * b);
+  }
+  EXPECT_GT(unlike, 0);
+  Problem p;
+  attn_plan plan = {};
+  plan.num_splits = 4;
+  plan.partial_format = ATTN_FORMAT_F32;
+  EXPECT_TRUE(relations::scales_through_sums(p, plan));
+  plan.merge_format = ATTN_FORMAT_OF_INPUT;
+  EXPECT_FALSE(relations::scales_through_sums(p, plan));
+  plan.merge_format = 0, plan.partial_format = ATTN_FORMAT_UNKNOWN;
+  EXPECT_FALSE(relations::scales_through_sums(p, plan)) << "they may be fp16";
+  plan.num_splits = 1;
+  EXPECT_TRUE(relations::scales_through_sums(p, plan)) << "there are none";
+  plan.partial_format = ATTN_FORMAT_OF_INPUT;
+  EXPECT_FALSE(relations::scales_through_sums(p, plan)) << "one partial result is rounded, too";
+  p.dtype = ATTN_BF16;
+  EXPECT_TRUE(relations::scales_through_sums(p, plan));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "properties/case/codec.h"
@@ -163,6 +164,7 @@ TEST(ChoiceShape, EveryDrawnCaseBecomesALegalOne) {
   ASSERT_STREQ(choice.name, "nsa_select");
   std::set<FillKind> kinds;
   int few = 0, more = 0, forced = 0, narrow = 0, causal = 0;
+  std::map<uint32_t, int> planted;
   for (uint64_t index = 0; index < 3000; ++index) {
     Case c = draw({.features = ATTN_FEATURE_INDEX32}, 5, index);
     choice.shape(c, ATTN_FEATURE_INDEX32);
@@ -177,6 +179,9 @@ TEST(ChoiceShape, EveryDrawnCaseBecomesALegalOne) {
     kinds.insert(c.scores.kind);
     few += p.select()<p.blocks(), more += p.select()> p.blocks();
     forced += p.selection.first + p.selection.last > 0, narrow += p.index_dtype == ATTN_INDEX_32, causal += p.causal;
+    std::set<uint32_t> of_case;
+    for (const Planted& x : c.planted) of_case.insert(x.bits);
+    for (const uint32_t bits : of_case) ++planted[bits];
   }
   EXPECT_GE(kinds.size(), 8u);
   EXPECT_GT(few, 1000);
@@ -184,6 +189,29 @@ TEST(ChoiceShape, EveryDrawnCaseBecomesALegalOne) {
   EXPECT_GT(forced, 900);
   EXPECT_GT(narrow, 1000);
   EXPECT_GT(causal, 1500);
+  ASSERT_EQ(planted.size(), 3u) << "infinities, and NaN where it does not matter";
+  EXPECT_GT(planted[0x7f800000], 15);
+  EXPECT_GT(planted[0xff800000], 30);
+  EXPECT_GT(planted[0x7fc00000], 15);
+}
+
+TEST(ChoiceShape, ScoresOfCandidatesAreNoNaN) {
+  Case c;
+  Problem& p = c.problem;
+  p.features = ATTN_FEATURE_NSA_SELECT;
+  p.seq_q = 2, p.seq_k = 8, p.causal = true;
+  p.selection = {.block = 2, .select = 1};
+  c.planted = {{.tensor = TensorId::kScores, .s = 1, .d = 1, .bits = 0x7fc00000}};
+  tidy(c);
+  ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
+  ASSERT_EQ(c.planted.size(), 1u) << "query 1 has block 0 alone";
+  c.problem.align = ATTN_BOTTOM_RIGHT;
+  ASSERT_TRUE(illegal(c).has_value());
+  EXPECT_NE(illegal(c)->find("may choose"), std::string::npos) << *illegal(c);
+  tidy(c);
+  EXPECT_TRUE(c.planted.empty());
+  c.planted = {{.tensor = TensorId::kScores, .bits = 0xff800000}};
+  EXPECT_EQ(illegal(c), std::nullopt) << *illegal(c);
 }
 
 TEST(SelectedShape, ASelectionNeedsItsOperation) {

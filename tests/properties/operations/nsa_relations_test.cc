@@ -1,0 +1,140 @@
+// Properties of compressions of keys and of combinations by gates: each holds of every right kernel, of one that rounds
+// as its plan says, too.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "properties/case/shrink_toggles.h"
+#include "properties/judge/trial.h"
+#include "tests/fuzz/batch/oracle_target.h"
+
+namespace attnfuzz {
+namespace {
+
+using enum TensorId;
+
+constexpr uint64_t kCompress = ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32,
+                   kCombine = ATTN_FEATURE_NSA_COMBINE | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32;
+
+Verdict judged_stage(const char* property, const Case& c, Target& target) {
+  return judge(c, *find_property(property), target, documented());
+}
+
+Case compression() {
+  Case c;
+  Problem& p = c.problem;
+  p.features = ATTN_FEATURE_NSA_COMPRESS;
+  p.dtype = ATTN_F32;
+  p.seq_q = 5, p.seq_k = 40, p.dim_qk = p.dim_v = 4;
+  p.key_step = 5, p.key_offset = 15;
+  c.k = c.v = {.kind = FillKind::kGaussian, .seed = 1};
+  tidy(c);
+  return c;
+}
+
+Case combination() {
+  Case c;
+  Problem& p = c.problem;
+  p.features = ATTN_FEATURE_NSA_COMBINE;
+  p.seq_q = 64, p.seq_k = 0, p.dim_v = 64;
+  c.o1 = {.kind = FillKind::kGaussian, .seed = 1};
+  c.o2 = c.o3 = {.kind = FillKind::kGaussian, .seed = 2};
+  c.gates = {.kind = FillKind::kGaussian, .seed = 3};
+  tidy(c);
+  return c;
+}
+
+// Numbers that are planted in a tensor arrive as its others do.
+TEST(NsaRelations, PlantedNumbersArrive) {
+  OracleTarget compress(nullptr, kCompress), combine(nullptr, kCombine);
+  Case keys = compression();
+  keys.planted = {{.tensor = kK, .s = 2, .d = 3, .bits = 0x5f800000}, {.tensor = kV, .s = 1, .bits = 0xbf000000}};
+  const Verdict v = judged_stage("compress_none", keys, compress);
+  EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+  Case sides = combination();
+  sides.problem.dtype = ATTN_F32;
+  sides.planted = {{.tensor = kO1, .d = 3, .bits = 0x5f800000}, {.tensor = kO3, .s = 2, .bits = 0xbf000000}};
+  const Verdict w = judged_stage("combine_one_hot", sides, combine);
+  EXPECT_EQ(w.outcome, Outcome::kPass) << w.message;
+}
+
+TEST(NsaRelations, PlantedGatesMoveWithTheirSides) {
+  OracleTarget target(nullptr, kCombine);
+  Case sides = combination();
+  sides.problem.seq_q = 3;
+  sides.planted = {{.tensor = kGates, .s = 1, .bits = 0x4500}, {.tensor = kGates, .s = 2, .d = 2, .bits = 0}};
+  const Verdict v = judged_stage("combine_permuted", sides, target);
+  EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+}
+
+TEST(NsaRelations, RowsOfAnotherSideDoNotArrive) {
+  OracleTarget wrong([](attn_problem&, attn_tensors& t) { std::swap(t.o1, t.o3); }, kCombine);
+  Case sides = combination();
+  EXPECT_EQ(judged_stage("combine_one_hot", sides, wrong).outcome, Outcome::kFail);
+}
+
+// Adds up the keys of each tile of 8, then these sums.
+class SumsOfTiles final : public OracleTarget {
+ public:
+  explicit SumsOfTiles(int64_t told) : OracleTarget(nullptr, kCompress), told_(told) {}
+  PlanReply plan(const attn_problem& p, const attn_tensors& t, const attn_env& env) override {
+    PlanReply reply = OracleTarget::plan(p, t, env);
+    reply.plan.tile_k = told_;
+    return reply;
+  }
+  RunReply run(Stage, const attn_problem& p, const attn_tensors& t, const attn_plan&, const attn_env&, int) override {
+    const RowSpace rows(p);
+    for (int64_t row = 0; row < rows.count(); ++row) {
+      for (int64_t c = 0; c < p.dim_qk; ++c) mean(p, t.k, t.k_cmp, rows.at(row), c);
+      for (int64_t c = 0; c < p.dim_v; ++c) mean(p, t.v, t.v_cmp, rows.at(row), c);
+    }
+    return {};
+  }
+
+ private:
+  static constexpr int64_t kTile = 8;
+  static void mean(const attn_problem& p, const attn_tensor& from, const attn_tensor& to, const Row& at, int64_t c) {
+    const int64_t first = at.i * p.key_step, end = first + p.key_offset + 1;
+    float sum = 0;
+    for (int64_t j = first; j < end && end <= p.seq_k;) {
+      float of_tile = 0;
+      const int64_t border = std::min(end, (j / kTile + 1) * kTile);
+      for (; j < border; ++j) of_tile += static_cast<const float*>(from.data)[offset_of(from, at.b, at.h, j, c)];
+      sum += of_tile;
+    }
+    static_cast<float*>(to.data)[offset_of(to, at.b, at.h, at.i, c)] = sum / static_cast<float>(p.key_offset + 1);
+  }
+  const int64_t told_;
+};
+
+// Keys that move by part of a tile are added up in other tiles.
+TEST(NsaRelations, ShiftedBlocksKeepTheirBitsIfTilesStay) {
+  Case c = compression();
+  c.problem.seq_q = 20, c.problem.seq_k = 200;
+  SumsOfTiles right(8), told_wrong(5);
+  const Verdict v = judged_stage("compress_shifted", c, right);
+  EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+  const Verdict w = judged_stage("compress_shifted", c, told_wrong);
+  EXPECT_EQ(w.outcome, Outcome::kFail) << "steps of 5 keys are whole tiles of 5 keys";
+  c.problem.key_step = 8;
+  EXPECT_EQ(judged_stage("compress_shifted", c, right).outcome, Outcome::kPass);
+}
+
+// A verdict says why a row must be 0, or NaN, in words of the operation.
+TEST(NsaRelations, VerdictsSayNothingOfQueriesThatSeeKeys) {
+  Case c = compression();
+  c.problem.seq_q = 20;  // of which 5 are blocks
+  OracleTarget shorter([](attn_problem& p, attn_tensors&) { p.key_offset = 0; }, kCompress);
+  c.problem.key_step = 2;
+  c.problem.seq_k = 15;
+  const Verdict v = judged_stage("reference", c, shorter);
+  EXPECT_NE(v.message.find("does not have all keys of this block: it must be exactly 0"), std::string::npos) << v.message;
+  Case sides = combination();
+  sides.planted = {{.tensor = kO2, .bits = 0x7e00}};
+  OracleTarget without([](attn_problem&, attn_tensors& t) { t.o2 = t.o1; }, kCombine);
+  const Verdict w = judged_stage("reference", sides, without);
+  EXPECT_NE(w.message.find("a number that it is computed from is NaN: it must be NaN"), std::string::npos) << w.message;
+}
+
+}  // namespace
+}  // namespace attnfuzz
