@@ -8,7 +8,7 @@
 #include "properties/data/recipe.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/trial.h"
-#include "reference/numbers/formats.h"
+#include "reference/numbers/stored_bytes.h"
 
 namespace attnfuzz {
 namespace {
@@ -23,15 +23,7 @@ std::vector<std::byte> bytes_of_integers(const Case& c, const GivenInput& input)
 
 std::vector<std::byte> bytes_of(const Case& c, const GivenInput& input) {
   if (!input.integers.empty()) return bytes_of_integers(c, input);
-  const int32_t dtype = dtype_of(c.problem, input.tensor);
-  const auto bytes = static_cast<size_t>(element_bytes(c.problem, input.tensor));
-  std::vector<std::byte> out(input.elements.size() * bytes);
-  for (size_t n = 0; n < input.elements.size(); ++n) {
-    const uint16_t half = dtype == ATTN_F32 ? uint16_t{0} : encode16(dtype, input.elements[n]);
-    std::memcpy(&out[n * bytes], dtype == ATTN_F32 ? static_cast<const void*>(&input.elements[n]) : &half,
-                bytes);
-  }
-  return out;
+  return stored_bytes(dtype_of(c.problem, input.tensor), input.elements);
 }
 
 class Judging {
