@@ -8,6 +8,7 @@
 #include "base/processes.h"
 #include "cli/check/given_failure.h"
 #include "cli/open/open_kernel.h"
+#include "cli/options/again.h"
 #include "cli/options/help.h"
 #include "cli/terminal/status_line.h"
 #include "cli/terminal/terminal.h"
@@ -34,7 +35,9 @@ struct Opened {
 
 class NsaCheck {
  public:
-  explicit NsaCheck(const NsaArguments& arguments) : arguments_(arguments) { open_all(); }
+  NsaCheck(const NsaArguments& arguments, const CLI::App& command) : arguments_(arguments), command_(command) {
+    open_all();
+  }
 
   Exit run() {
     const auto start = std::chrono::steady_clock::now();
@@ -97,17 +100,15 @@ class NsaCheck {
       line_.show("nsa: " + what);
   }
 
-  std::string again() const {
-    std::string words = "nsa";
-    for (const std::string& kernel : arguments_.kernels) words += " " + kernel;
-    return fmt::format("{} --cases 1 --tokens {}", words, arguments_.tokens);
+  std::string again(uint64_t seed) const {
+    return again_line(command_, {{"--cases", "1"}, {"--seed", std::to_string(seed)}});
   }
 
   void tell(const Sizes& sizes, uint64_t seed, const Judged& one) {
     print(fmt::format("FAIL (nsa): {}\n  {}\n", printable(one.failure ? one.failure->message : one.wrong),
                       describe(sizes)));
     if (!one.failure) {
-      print(fmt::format("again: attnfuzz {} --seed {}{}\n", again(), seed, distrust_words(arguments_.target)));
+      print("again: " + again(seed) + "\n");
       return;
     }
     const ChainFailure& failure = *one.failure;
@@ -115,7 +116,7 @@ class NsaCheck {
       return kernel->target.get() == kernels_[static_cast<size_t>(failure.stage)].target;
     });
     file_given({failure.c, failure.inputs, failure.verdict,
-                fmt::format("nsa in the {}", name_of(failure.stage)), again(), seed},
+                fmt::format("nsa in the {}", name_of(failure.stage)), again(seed), seed},
                *(*found)->target, (*found)->calibration, (*found)->library,
                {.folder = arguments_.out,
                 .reduce_seconds = arguments_.reduce_seconds,
@@ -143,6 +144,7 @@ class NsaCheck {
   }
 
   const NsaArguments arguments_;
+  const CLI::App& command_;
   const Interrupts interrupts_;
   std::vector<std::unique_ptr<Opened>> opened_;
   Kernels kernels_;
@@ -185,7 +187,9 @@ void add_nsa(CLI::App& app, Action& action) {
   add_footer(*command, "attnfuzz nsa fa1 nsa nsa_select nsa_compress nsa_combine --cases 100",
              {"all of them passed", "one failed, or none was judged", kBadUseStatus},
              "129, 130 or 143: nothing was found before SIGHUP, SIGINT or SIGTERM came.");
-  command->callback([&action, arguments] { action = [arguments] { return nsa::NsaCheck(*arguments).run(); }; });
+  command->callback([&action, arguments, command] {
+    action = [arguments, command] { return nsa::NsaCheck(*arguments, *command).run(); };
+  });
 }
 
 }  // namespace attnfuzz

@@ -16,6 +16,7 @@
 #include "base/threads.h"
 #include "cli/check/given_failure.h"
 #include "cli/open/open_kernel.h"
+#include "cli/options/again.h"
 #include "cli/options/help.h"
 #include "cli/print/failure.h"
 #include "cli/print/verdict.h"
@@ -77,8 +78,9 @@ struct Pair {
 
 class TrainCheck {
  public:
-  explicit TrainCheck(const TrainArguments& arguments)
+  TrainCheck(const TrainArguments& arguments, const CLI::App& command)
       : arguments_(arguments),
+        command_(command),
         lengths_(lengths_of(arguments.lengths)),
         forward_(library_of(arguments.forward, arguments.target)),
         backward_(library_of(arguments.backward, arguments.target)) {}
@@ -249,7 +251,7 @@ class TrainCheck {
         failure.inputs,
         failure.verdict,
         fmt::format("train-step in {}, step {}", describe(batch), failure.step),
-        fmt::format("train-step {} {} --lengths {}", arguments_.forward, arguments_.backward, batch.length),
+        again_line(command_, {{"--lengths", std::to_string(batch.length)}, {"--seed", std::to_string(arguments_.seed)}}),
         arguments_.seed};
     if (failure.of_backward)
       file_given(given, *pair.backward, pair.of_backward, backward_, filing);
@@ -285,6 +287,7 @@ class TrainCheck {
   }
 
   const TrainArguments arguments_;
+  const CLI::App& command_;
   const std::vector<int64_t> lengths_;
   const KernelLibrary forward_, backward_;
   const Interrupts interrupts_;
@@ -336,7 +339,9 @@ void add_train_step(CLI::App& app, Action& action) {
       ->capture_default_str();
   add_verbose_flag(*command, arguments->verbose, "the losses, and all lines of a failure");
   add_target_options(*command, arguments->target);
-  command->callback([&action, arguments] { action = [arguments] { return TrainCheck(*arguments).run(); }; });
+  command->callback([&action, arguments, command] {
+    action = [arguments, command] { return TrainCheck(*arguments, *command).run(); };
+  });
 }
 
 }  // namespace attnfuzz
