@@ -7,6 +7,7 @@
 #include "base/printable.h"
 #include "base/processes.h"
 #include "cli/check/given_failure.h"
+#include "cli/check/no_pass.h"
 #include "cli/open/open_kernel.h"
 #include "cli/options/again.h"
 #include "cli/options/help.h"
@@ -87,7 +88,7 @@ class NsaCheck {
   }
 
   void add(const Judged& one) {
-    if (!one.refused.empty()) ++left_out_[one.refused];
+    if (!one.refused.empty()) ++left_out_[one.refused], ++refused_;
     cases_ += one.refused.empty();
     worst_ = std::max(worst_, one.worst), worst_whole_ = std::max(worst_whole_, one.worst_whole);
     judged_ += one.judged, open_ += one.open;
@@ -126,21 +127,31 @@ class NsaCheck {
                 .at_work = [this](const std::string& what) { show(what); }});
   }
 
+  // Why an untrusted kernel does not pass; empty: nothing speaks against it.
+  std::string no_pass() const { return unvouched(arguments_.target, refused_, cases_ + refused_, "cases"); }
+
+  const char* how_it_ended() const {
+    if (interrupts_.came()) return "interrupted";
+    if (cases_ == 0) return "none was judged";
+    return no_pass().empty() ? "passed" : "no pass";
+  }
+
   Exit conclude() {
     std::string names;
     for (const auto& one : opened_) names += (names.empty() ? "" : ", ") + one->target->info().name;
     print(fmt::format(
         "{}: {} cases from end to end, prefill and decode at every token: {}; largest error/bound {:.3g} of "
         "a call, {:.3g} of the whole; {} elements of the whole, {} of them not judged ({:.1f} s)\n",
-        names, cases_, interrupts_.came() ? "interrupted" : cases_ > 0 ? "passed" : "none was judged", worst_, worst_whole_, judged_ + open_, open_,
-        seconds_));
+        names, cases_, how_it_ended(), worst_, worst_whole_, judged_ + open_, open_, seconds_));
     for (const auto& [why, n] : left_out_) print(fmt::format("  not judged: {} ({})\n", printable(why), n));
     std::fflush(stdout);
     if (interrupts_.came()) {
       std::fprintf(stderr, "attnfuzz: interrupted: this is no pass\n");
       return static_cast<Exit>(128 + interrupts_.signal());
     }
-    return cases_ > 0 ? kPassed : kFound;
+    const std::string why = no_pass();
+    if (!why.empty()) std::fprintf(stderr, "attnfuzz: %s\n", why.c_str());
+    return cases_ > 0 && why.empty() ? kPassed : kFound;
   }
 
   const NsaArguments arguments_;
@@ -149,7 +160,7 @@ class NsaCheck {
   std::vector<std::unique_ptr<Opened>> opened_;
   Kernels kernels_;
   std::map<std::string, uint64_t> left_out_;
-  uint64_t cases_ = 0;
+  uint64_t cases_ = 0, refused_ = 0;
   int64_t judged_ = 0, open_ = 0;
   double worst_ = 0, worst_whole_ = 0, seconds_ = 0;
   StatusLine line_;
@@ -185,7 +196,8 @@ void add_nsa(CLI::App& app, Action& action) {
   add_verbose_flag(*command, arguments->verbose, "what the libraries are, and all lines of a failure");
   add_target_options(*command, arguments->target);
   add_footer(*command, "attnfuzz nsa fa1 nsa nsa_select nsa_compress nsa_combine --cases 100",
-             {"all of them passed", "one failed, or none was judged", kBadUseStatus},
+             {"all of them passed", "one failed, none was judged, or one was left out under --untrusted",
+              kBadUseStatus},
              "129, 130 or 143: nothing was found before SIGHUP, SIGINT or SIGTERM came.");
   command->callback([&action, arguments, command] {
     action = [arguments, command] { return nsa::NsaCheck(*arguments, *command).run(); };

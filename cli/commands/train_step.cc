@@ -15,6 +15,7 @@
 #include "base/processes.h"
 #include "base/threads.h"
 #include "cli/check/given_failure.h"
+#include "cli/check/no_pass.h"
 #include "cli/open/open_kernel.h"
 #include "cli/options/again.h"
 #include "cli/options/help.h"
@@ -278,9 +279,10 @@ class TrainCheck {
       std::fprintf(stderr, "attnfuzz: no step was judged\n");
       return kFound;
     }
-    // Nobody vouches for a stranger: it must not pass by refusing what it would get wrong.
-    if (judged_ < batches_.size() && !arguments_.target.untrusted.empty()) {
-      std::fprintf(stderr, "attnfuzz: under --untrusted a kernel that refuses a batch does not pass\n");
+    if (const std::string why =
+            unvouched(arguments_.target, batches_.size() - judged_, batches_.size(), "batches");
+        !why.empty()) {
+      std::fprintf(stderr, "attnfuzz: %s\n", why.c_str());
       return kFound;
     }
     return kPassed;
@@ -306,7 +308,8 @@ void add_train_step(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "train-step", "Checks a forward and a backward kernel in two steps of training a small model");
   add_footer(*command, "attnfuzz train-step fa1 fa1_backward --lengths 128:512",
-             {"it passed", "a failure was found, or no step was judged", kBadUseStatus},
+             {"it passed", "a failure was found, no step was judged, or one was left out under --untrusted",
+              kBadUseStatus},
              "129, 130 or 143: nothing was found before SIGHUP, SIGINT or SIGTERM came.");
   const auto arguments = std::make_shared<TrainArguments>();
   command->add_option("forward", arguments->forward, "the kernel of the forward pass, by name or path")
