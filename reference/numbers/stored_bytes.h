@@ -1,5 +1,5 @@
-// The bytes of an array that a case computes instead of drawing it: the saved O of a backward pass, the inputs of a
-// step of training.
+// The bytes of an array that a case computes instead of drawing it: the saved O of a backward pass, the inputs
+// of a step of training.
 //
 //   laid.derive(TensorId::kSavedLse, stored_bytes(ATTN_F32, lse));
 #pragma once
@@ -14,7 +14,8 @@
 
 namespace attnfuzz {
 
-// Rounds each value to nearest even in dtype (any of attn_dtype but ATTN_NONE), and stores one behind the other.
+// Rounds each value to nearest even in dtype (any of attn_dtype but ATTN_NONE), and stores one behind the
+// other.
 inline std::vector<std::byte> stored_bytes(int32_t dtype, std::span<const float> values) {
   const bool narrow = dtype == ATTN_E4M3 || dtype == ATTN_E5M2;
   const size_t bytes = dtype == ATTN_F32 ? 4 : narrow ? 1 : 2;
