@@ -72,7 +72,8 @@ struct OpenKernel {
   Calibration calibration;
 };
 
-// The two kernels, open.
+// The two kernels, open. One kernel that has both passes is open once, so that the backward pass finds what the
+// forward pass has left in the process, as in training.
 struct Pair {
   OpenKernel forward;
   std::optional<OpenKernel> other;
@@ -114,7 +115,10 @@ class TrainCheck {
   }
 
   Pair open_pair() const {
-    return {open_one(forward_), open_one(backward_)};
+    Pair pair = {open_one(forward_), std::nullopt};
+    const bool one = forward_.path == backward_.path && forward_.kernel == backward_.kernel;
+    if (!one) pair.other = open_one(backward_);
+    return pair;
   }
 
   // Opens the kernels, and finds the problem that both take.
