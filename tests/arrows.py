@@ -106,7 +106,7 @@ LEAVES = {
     "reference/emulator": ["properties/operations/forward/relations/bit_exact.cc"],
     "properties/export": ["cli/commands/export.cc"],
     "properties/sequences": ["cli/commands/sequence.cc", "cli/open/case_file.cc", "fuzz/targets/calls.cc", "fuzz/targets/files.cc"],
-    "properties/train_step": ["cli/commands/train_step.cc"],
+    "properties/train_step": ["cli/commands/train_step.cc", "cli/print/trained.h"],
     "properties/nsa": ["cli/commands/nsa.cc"],
     "fuzz/sandbox": ["fuzz/worker/hosted.cc", "fuzz/worker/work.h"],
     "fuzz/slurm": ["cli/commands/merge.cc"],

@@ -33,10 +33,8 @@ void file_given(const GivenFailure& failure, Target& target, const Calibration& 
                 const KernelLibrary& library, const GivenFiling& filing) {
   std::optional<Failure> found = ordinary(failure, target, calibration);
   if (!found) {
-    print(
-        fmt::format("  no case file: the call is right by itself on numbers that a case can hold\nagain: "
-                    "attnfuzz {} --seed {}{}\n",
-                    failure.again, failure.seed, distrust_words(filing.target)));
+    print("  no case file: the call is right by itself on numbers that a case can hold\nagain: " +
+          failure.again + "\n");
     return;
   }
   const CheckOptions none;

@@ -16,8 +16,7 @@ struct GivenFailure {
   std::span<const GivenInput> inputs;
   const Verdict& verdict;
   std::string found;  // "train-step in S = 512, step 1"
-  std::string
-      again;  // the arguments of attnfuzz that make the call again: "train-step fa1 fa1_backward --lengths 512"
+  std::string again;  // the command line that makes the call again (again_line())
   uint64_t seed;
 };
 

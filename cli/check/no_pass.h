@@ -15,6 +15,10 @@ bool judged_by(const CheckResult& result, const Property& property);
 // nearly all of the caller's domain, or some of all problems if there is no domain. Returns a line for -v.
 std::string measure_taken(Target& target, const CheckOptions& options, Checked& checked);
 
+// Nobody vouches for an untrusted kernel: it must not pass by refusing what it would get wrong. Returns why a run that
+// left out `left_out` of `of` calls is no pass; empty if it may be one. `what`: "cases".
+std::string unvouched(const TargetOptions& target, uint64_t left_out, uint64_t of, const std::string& what);
+
 // Fills checked.not_judged. `whole`: all properties took part.
 void collect_not_judged(const CheckArguments& arguments, const CheckOptions& options, bool whole,
                         Checked& checked);

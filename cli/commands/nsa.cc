@@ -8,7 +8,9 @@
 #include "base/printable.h"
 #include "base/processes.h"
 #include "cli/check/given_failure.h"
+#include "cli/check/no_pass.h"
 #include "cli/open/open_kernel.h"
+#include "cli/options/again.h"
 #include "cli/options/help.h"
 #include "cli/terminal/status_line.h"
 #include "cli/terminal/terminal.h"
@@ -35,7 +37,9 @@ struct Opened {
 
 class NsaCheck {
  public:
-  explicit NsaCheck(const NsaArguments& arguments) : arguments_(arguments) { open_all(); }
+  NsaCheck(const NsaArguments& arguments, const CLI::App& command) : arguments_(arguments), command_(command) {
+    open_all();
+  }
 
   Exit run() {
     const auto start = std::chrono::steady_clock::now();
@@ -85,7 +89,7 @@ class NsaCheck {
   }
 
   void add(const Judged& one) {
-    if (!one.refused.empty()) ++left_out_[one.refused];
+    if (!one.refused.empty()) ++left_out_[one.refused], ++refused_;
     cases_ += one.refused.empty();
     worst_ = std::max(worst_, one.worst), worst_whole_ = std::max(worst_whole_, one.worst_whole);
     judged_ += one.judged, open_ += one.open;
@@ -98,17 +102,15 @@ class NsaCheck {
       line_.show("nsa: " + what);
   }
 
-  std::string again() const {
-    std::string words = "nsa";
-    for (const std::string& kernel : arguments_.kernels) words += " " + kernel;
-    return fmt::format("{} --cases 1 --tokens {}", words, arguments_.tokens);
+  std::string again(uint64_t seed) const {
+    return again_line(command_, {{"--cases", "1"}, {"--seed", std::to_string(seed)}});
   }
 
   void tell(const Sizes& sizes, uint64_t seed, const Judged& one) {
     print(fmt::format("FAIL (nsa): {}\n  {}\n", printable(one.failure ? one.failure->message : one.wrong),
                       describe(sizes)));
     if (!one.failure) {
-      print(fmt::format("again: attnfuzz {} --seed {}{}\n", again(), seed, distrust_words(arguments_.target)));
+      print("again: " + again(seed) + "\n");
       return;
     }
     const ChainFailure& failure = *one.failure;
@@ -116,7 +118,7 @@ class NsaCheck {
       return kernel->target.get() == kernels_[static_cast<size_t>(failure.stage)].target;
     });
     file_given({failure.c, failure.inputs, failure.verdict,
-                fmt::format("nsa in the {}", name_of(failure.stage)), again(), seed},
+                fmt::format("nsa in the {}", name_of(failure.stage)), again(seed), seed},
                *(*found)->target, (*found)->calibration, (*found)->library,
                {.folder = arguments_.out,
                 .reduce_seconds = arguments_.reduce_seconds,
@@ -126,29 +128,40 @@ class NsaCheck {
                 .at_work = [this](const std::string& what) { show(what); }});
   }
 
+  // Why an untrusted kernel does not pass; empty: nothing speaks against it.
+  std::string no_pass() const { return unvouched(arguments_.target, refused_, cases_ + refused_, "cases"); }
+
+  const char* how_it_ended() const {
+    if (interrupts_.came()) return "interrupted";
+    if (cases_ == 0) return "none was judged";
+    return no_pass().empty() ? "passed" : "no pass";
+  }
+
   Exit conclude() {
     std::string names;
     for (const auto& one : opened_) names += (names.empty() ? "" : ", ") + one->target->info().name;
     print(fmt::format(
         "{}: {} cases from end to end, prefill and decode at every token: {}; largest error/bound {:.3g} of "
         "a call, {:.3g} of the whole; {} elements of the whole, {} of them not judged ({:.1f} s)\n",
-        names, cases_, interrupts_.came() ? "interrupted" : cases_ > 0 ? "passed" : "none was judged", worst_, worst_whole_, judged_ + open_, open_,
-        seconds_));
+        names, cases_, how_it_ended(), worst_, worst_whole_, judged_ + open_, open_, seconds_));
     for (const auto& [why, n] : left_out_) print(fmt::format("  not judged: {} ({})\n", printable(why), n));
     std::fflush(stdout);
     if (interrupts_.came()) {
       std::fprintf(stderr, "attnfuzz: interrupted: this is no pass\n");
       return static_cast<Exit>(128 + interrupts_.signal());
     }
-    return cases_ > 0 ? kPassed : kFound;
+    const std::string why = no_pass();
+    if (!why.empty()) std::fprintf(stderr, "attnfuzz: %s\n", why.c_str());
+    return cases_ > 0 && why.empty() ? kPassed : kFound;
   }
 
   const NsaArguments arguments_;
+  const CLI::App& command_;
   const Interrupts interrupts_;
   std::vector<std::unique_ptr<Opened>> opened_;
   Kernels kernels_;
   std::map<std::string, uint64_t> left_out_;
-  uint64_t cases_ = 0;
+  uint64_t cases_ = 0, refused_ = 0;
   int64_t judged_ = 0, open_ = 0;
   double worst_ = 0, worst_whole_ = 0, seconds_ = 0;
   StatusLine line_;
@@ -184,9 +197,12 @@ void add_nsa(CLI::App& app, Action& action) {
   add_verbose_flag(*command, arguments->verbose, "what the libraries are, and all lines of a failure");
   add_target_options(*command, arguments->target);
   add_footer(*command, "attnfuzz nsa fa1 nsa nsa_select nsa_compress nsa_combine --cases 100",
-             {"all of them passed", "one failed, or none was judged", kBadUseStatus},
+             {"all of them passed", "one failed, none was judged, or one was left out under --untrusted",
+              kBadUseStatus},
              "129, 130 or 143: nothing was found before SIGHUP, SIGINT or SIGTERM came.");
-  command->callback([&action, arguments] { action = [arguments] { return nsa::NsaCheck(*arguments).run(); }; });
+  command->callback([&action, arguments, command] {
+    action = [arguments, command] { return nsa::NsaCheck(*arguments, *command).run(); };
+  });
 }
 
 }  // namespace attnfuzz

@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "base/threads.h"
 #include "cli/open/open_kernel.h"
+#include "cli/options/again.h"
 #include "cli/options/help.h"
 #include "cli/terminal/status_line.h"
 #include "cli/terminal/terminal.h"
@@ -177,7 +178,8 @@ Exit replay_session(const SequenceArguments& arguments, const OpenedKernels& ker
 
 class SequenceCheck {
  public:
-  explicit SequenceCheck(const SequenceArguments& arguments) : arguments_(arguments) {
+  SequenceCheck(const SequenceArguments& arguments, const CLI::App& command)
+      : arguments_(arguments), command_(command) {
     kernels_.push_back(open_kernels(arguments, true));
     features_ = common_features(kernels_.front().targets);
   }
@@ -274,16 +276,9 @@ class SequenceCheck {
     return hangs ? small : reduced(false);
   }
 
+  // A file has its own draw, and is not reduced further.
   std::string replay_line(const std::string& path) const {
-    const TargetOptions& target = arguments_.target;
-    std::string line = "attnfuzz sequence --replay " + shell_word(path);
-    for (const std::string& kernel : arguments_.kernels) line += " " + shell_word(kernel);
-    for (const auto& [option, value] : {std::pair("--backend", target.backend), std::pair("--build", target.build_kind),
-                                        std::pair("--calibration", target.calibration)}) {
-      if (!value.empty()) line += fmt::format(" {} {}", option, shell_word(value));
-    }
-    if (target.watchdog > 0) line += fmt::format(" --watchdog {}", target.watchdog);
-    return line + distrust_words(target);
+    return again_line(command_, {{"--replay", path}}, {"--cases", "--seed", "--jobs", "--out", "--reduce-seconds"});
   }
 
   Exit report_failure() {
@@ -313,6 +308,7 @@ class SequenceCheck {
   }
 
   const SequenceArguments& arguments_;
+  const CLI::App& command_;
   const Interrupts interrupts_;
   std::vector<OpenedKernels> kernels_;  // one for each job
   uint64_t features_ = 0;
@@ -359,8 +355,9 @@ void add_sequence(CLI::App& app, Action& action) {
   add_target_options(*command, arguments->target);
   add_footer(*command, "attnfuzz sequence cache splitk --cases 1000",
              {"all of them passed", "one failed, or no call was made", kBadUseStatus});
-  command->callback(
-      [&action, arguments] { action = [arguments] { return sequences::SequenceCheck(*arguments).run(); }; });
+  command->callback([&action, arguments, command] {
+    action = [arguments, command] { return sequences::SequenceCheck(*arguments, *command).run(); };
+  });
 }
 
 }  // namespace attnfuzz

@@ -2,7 +2,6 @@
 #include "properties/train_step/train_step.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
@@ -15,14 +14,15 @@
 #include "base/processes.h"
 #include "base/threads.h"
 #include "cli/check/given_failure.h"
+#include "cli/check/no_pass.h"
 #include "cli/open/open_kernel.h"
+#include "cli/options/again.h"
 #include "cli/options/help.h"
-#include "cli/print/failure.h"
-#include "cli/print/verdict.h"
+#include "cli/print/trained.h"
 #include "cli/terminal/status_line.h"
 #include "cli/terminal/terminal.h"
 #include "properties/case/words.h"
-#include "properties/judge/trial.h"
+#include "properties/train_step/diagnosis.h"
 #include "reference/call/backend.h"
 
 namespace attnfuzz {
@@ -44,7 +44,6 @@ constexpr std::pair<const char*, train::Gates> kGates[] = {
 // The lengths at which a step is tried, from "128:2048" or one length: powers of two and their neighbours,
 // because tiles end there, and the ends of the range.
 std::vector<int64_t> lengths_of(const std::string& text) {
-  constexpr int64_t kMost = 65536;
   const size_t colon = text.find(':');
   int64_t first = 0, last = 0;
   try {
@@ -53,10 +52,10 @@ std::vector<int64_t> lengths_of(const std::string& text) {
     if (colon != std::string::npos) last = std::stoll(text.substr(colon + 1), &end_of_last);
     const bool whole = colon == std::string::npos ? end == text.size()
                                                   : end == colon && end_of_last == text.size() - colon - 1;
-    if (!whole || first < 1 || last < first || last > kMost) throw std::invalid_argument(text);
+    if (!whole || first < 1 || last < first || last > train::kMostTokens) throw std::invalid_argument(text);
   } catch (const std::logic_error&) {
-    throw UserError(
-        fmt::format("--lengths {}: no range; say FIRST:LAST or one length, of 1 to {}", text, kMost));
+    throw UserError(fmt::format("--lengths {}: no range; say FIRST:LAST or one length, of 1 to {}", text,
+                                train::kMostTokens));
   }
   std::set<int64_t> lengths = {first, last};
   for (int64_t power = 1; power <= last + 1; power *= 2) {
@@ -67,18 +66,29 @@ std::vector<int64_t> lengths_of(const std::string& text) {
   return {lengths.begin(), lengths.end()};
 }
 
-// The two kernels, open.
-struct Pair {
-  std::unique_ptr<Target> forward, backward;
-  Calibration of_forward, of_backward;
+// A target, and the table by which it is judged.
+struct OpenKernel {
+  std::unique_ptr<Target> target;
+  Calibration calibration;
+};
 
-  train::TrainStep step() const { return {*forward, of_forward, *backward, of_backward}; }
+// The two kernels, open. One kernel that has both passes is open once, so that the backward pass finds what the
+// forward pass has left in the process, as in training.
+struct Pair {
+  OpenKernel forward;
+  std::optional<OpenKernel> other;
+
+  const OpenKernel& backward() const { return other ? *other : forward; }
+  train::TrainStep step() const {
+    return {*forward.target, forward.calibration, *backward().target, backward().calibration};
+  }
 };
 
 class TrainCheck {
  public:
-  explicit TrainCheck(const TrainArguments& arguments)
+  TrainCheck(const TrainArguments& arguments, const CLI::App& command)
       : arguments_(arguments),
+        command_(command),
         lengths_(lengths_of(arguments.lengths)),
         forward_(library_of(arguments.forward, arguments.target)),
         backward_(library_of(arguments.backward, arguments.target)) {}
@@ -93,48 +103,61 @@ class TrainCheck {
  private:
   void say_setup() const {
     const train::ModelShape& m = setup_.model;
-    print(
-        fmt::format("  a step: {} query heads, {} KV heads, {} columns, {}, {}; {}; seed {}\n", m.heads_q,
-                    m.heads_kv, m.dim, codec::kDtypes[m.dtype], setup_.causal ? "causal" : "not causal",
-                    setup_.packed ? "dense and packed" : "dense alone: not both kernels take packed sequences",
-                    arguments_.seed));
+    print(fmt::format("  a step: {} query heads, {} KV heads, {} columns, {}, {}; seed {}\n", m.heads_q,
+                      m.heads_kv, m.dim, codec::kDtypes[m.dtype], setup_.causal ? "causal" : "not causal",
+                      arguments_.seed));
+  }
+
+  OpenKernel open_one(const KernelLibrary& library) const {
+    auto target = open(library, arguments_.target);
+    const Calibration calibration = calibration_for(target->info(), arguments_.target);
+    return {std::move(target), calibration};
   }
 
   Pair open_pair() const {
-    Pair pair = {open(forward_, arguments_.target), open(backward_, arguments_.target), {}, {}};
-    pair.of_forward = calibration_for(pair.forward->info(), arguments_.target);
-    pair.of_backward = calibration_for(pair.backward->info(), arguments_.target);
+    Pair pair = {open_one(forward_), std::nullopt};
+    const bool one = forward_.path == backward_.path && forward_.kernel == backward_.kernel;
+    if (!one) pair.other = open_one(backward_);
     return pair;
   }
 
   // Opens the kernels, and finds the problem that both take.
   void begin() {
     pairs_.push_back(open_pair());
-    const Target &forward = *pairs_.front().forward, &backward = *pairs_.front().backward;
-    for (const Target* target : {&forward, &backward})
-      say_identity(identity_line(target->info(), arguments_.target), arguments_.verbose);
-    if (!kernel_has(operations::forward, forward.info().features))
+    const Pair& pair = pairs_.front();
+    const KernelInfo &forward = pair.forward.target->info(), &backward = pair.backward().target->info();
+    say_identity(identity_line(forward, arguments_.target), arguments_.verbose);
+    if (pair.other) say_identity(identity_line(backward, arguments_.target), arguments_.verbose);
+    if (!kernel_has(operations::forward, forward.features))
       throw UserError(arguments_.forward + ": this kernel has no forward pass");
-    if ((backward.info().features & ATTN_FEATURE_BACKWARD) == 0)
+    if ((backward.features & ATTN_FEATURE_BACKWARD) == 0)
       throw UserError(arguments_.backward + ": this kernel has no backward pass (ATTN_FEATURE_BACKWARD)");
-    for (const auto& [name, gates] : kGates) {
-      if (arguments_.gates == name) setup_.model.gates = gates;
-    }
-    if (const std::string why = train::choose_shape(pairs_.front().step(), lengths_, &setup_); !why.empty())
-      throw UserError("no step of training that both kernels take: " + why);
-    for (const int64_t length : lengths_) {
-      batches_.push_back({length, false});
-      if (setup_.packed) batches_.push_back({length, true});
-    }
+    choose_batches();
     trained_.resize(batches_.size());
     if (arguments_.verbose) say_setup();
+  }
+
+  // Each length, dense and packed. What a kernel refuses of these is left out, and counted.
+  void choose_batches() {
+    for (const int64_t length : lengths_) {
+      for (const bool packed : {false, true})
+        batches_.push_back({.length = length, .packed = packed, .seed = arguments_.seed});
+    }
+    train::Gates gates = train::Gates::kDrawn;
+    for (const auto& [name, kind] : kGates) {
+      if (arguments_.gates == name) gates = kind;
+    }
+    const train::Choice choice = train::choose_setup(pairs_.front().step(), batches_, gates);
+    if (!choice.setup) throw UserError("no step of training that both kernels take: " + choice.why);
+    setup_ = *choice.setup;
+    if (!setup_.packed) std::erase_if(batches_, [](const train::Batch& batch) { return batch.packed; });
   }
 
   // Each job has kernels of its own, and takes the longest batch that is left.
   void train_all() {
     int usual = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     // Each worker opens a GPU context. To open and close it takes longer than to run a batch.
-    if (pairs_.front().forward->info().backend == ATTN_CUDA) usual = std::min(usual, 2);
+    if (forward_info().backend == ATTN_CUDA) usual = std::min(usual, 2);
     const int jobs =
         std::min(arguments_.jobs == 0 ? usual : arguments_.jobs, static_cast<int>(batches_.size()));
     while (static_cast<int>(pairs_.size()) < jobs) pairs_.push_back(open_pair());
@@ -150,7 +173,7 @@ class TrainCheck {
     in_threads(jobs, [&](int job) {
       try {
         while (const auto n = next())
-          trained_[*n] = train::train(batches_[*n], setup_, arguments_.seed, pairs_[static_cast<size_t>(job)].step());
+          trained_[*n] = train::train(batches_[*n], setup_, pairs_[static_cast<size_t>(job)].step());
       } catch (...) {
         const std::lock_guard lock(mutex);
         left = 0;
@@ -161,13 +184,13 @@ class TrainCheck {
     seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
+  const KernelInfo& forward_info() const { return pairs_.front().forward.target->info(); }
+
   std::string names() const {
-    const auto name = [](const Target& target) { return printable(target.info().name); };
-    return name(*pairs_.front().forward) + " + " + name(*pairs_.front().backward);
+    return printable(forward_info().name) + " + " + printable(pairs_.front().backward().target->info().name);
   }
 
   void say_summary() {
-    std::string losses, left_out;
     std::set<std::string> notes;
     double worst = 0;
     for (size_t n = 0; n < batches_.size(); ++n) {
@@ -176,85 +199,60 @@ class TrainCheck {
       worst = std::max(worst, one.worst);
       judged_ += one.refused.empty();
       failed_ += one.failure.has_value();
-      if (!one.refused.empty())
-        left_out += fmt::format("  left out: {}: {}\n", describe(batches_[n]), printable(one.refused));
       if (!one.note.empty()) notes.insert(one.note);
-      const std::string due =
-          one.due.empty() ? "" : fmt::format(" (by the oracle's O: {:.6g})", fmt::join(one.due, ", "));
-      losses += fmt::format("  {}: loss {:.6g}{}\n", describe(batches_[n]), fmt::join(one.losses, ", "), due);
     }
     print(fmt::format("{}  {} {}: {} batches of S = {} to {}, {} steps each, {} failed, {:.{}f} s{}{}\n",
-                      names(), backend_name(pairs_.front().forward->info().backend),
-                      printable(pairs_.front().forward->info().build_kind), judged_, lengths_.front(),
-                      lengths_.back(), train::kSteps, failed_, seconds_, seconds_ < 10 ? 1 : 0,
+                      names(), backend_name(forward_info().backend), printable(forward_info().build_kind),
+                      judged_, lengths_.front(), lengths_.back(), train::kSteps, failed_, seconds_,
+                      seconds_ < 10 ? 1 : 0,
                       std::isfinite(worst) ? fmt::format(", largest error {:.3g} of its bound", worst)
                                            : ", largest error infinite",
                       arguments_.seed == 1 ? "" : fmt::format(", seed {}", arguments_.seed)));
     if (!setup_.packed) print("  left out: packed sequences, which not both kernels take\n");
-    print(left_out);
-    if (arguments_.verbose) print(losses);
+    print(left_out_lines(batches_, trained_));
+    if (arguments_.verbose) print(loss_lines(batches_, trained_));
     for (const std::string& note : notes) print("  note: " + note + "\n");
   }
 
-  // Reports one failure of each kernel and kind class: that of the shortest batch, and where else it occurs.
+  // Reports one failure of each class: that of the shortest batch, and where else it occurs.
   void say_failures() {
-    std::set<std::pair<bool, std::string>> said;
+    std::set<FailureClass> said;
     for (size_t n = 0; n < batches_.size(); ++n) {
       if (!trained_[n] || !trained_[n]->failure) continue;
       const train::StepFailure& failure = *trained_[n]->failure;
-      if (!said.emplace(failure.of_backward, kind_class(failure.verdict.kind)).second) continue;
-      print(fmt::format("\nFAIL (train-step, {}): {}\n  {}\n", to_string(failure.verdict.kind),
-                        printable_lines(failure.message), where_it_fails(failure)));
+      const FailureClass which = class_of(failure, batches_[n]);
+      if (!said.insert(which).second) continue;
+      show("experiments on what fails");
+      const OpenKernel& kernel = failing_kernel(failure);
+      const train::Diagnosis diagnosis = train::diagnose(failure, *kernel.target, kernel.calibration);
+      show("");
+      print(fmt::format("\nFAIL (train-step, {}): {}{}\n  {}\n", to_string(failure.verdict.kind),
+                        printable_lines(failure.message), train::words(diagnosis),
+                        where_it_fails(which, batches_, trained_)));
       std::fflush(stdout);
       file(failure, batches_[n]);
     }
   }
 
-  // "it fails so dense at S = 512, 2048 only, of 13 lengths; packed at each of 13 lengths"
-  std::string where_it_fails(const train::StepFailure& first) const {
-    const auto same = [&](const train::Trained& one) {
-      return one.failure && one.failure->of_backward == first.of_backward &&
-             std::string(kind_class(one.failure->verdict.kind)) == kind_class(first.verdict.kind);
-    };
-    std::string text;
-    for (const bool packed : {false, true}) {
-      std::vector<std::string> failing;
-      size_t tried = 0;
-      for (size_t n = 0; n < batches_.size(); ++n) {
-        if (!trained_[n] || !trained_[n]->refused.empty() || batches_[n].packed != packed) continue;
-        ++tried;
-        if (same(*trained_[n])) failing.push_back(std::to_string(batches_[n].length));
-      }
-      if (failing.empty()) continue;
-      text += text.empty() ? "it fails so" : ";";
-      text += fmt::format("{} at {}", packed ? " packed" : " dense",
-                          failing.size() < tried
-                              ? fmt::format("S = {} only, of {} lengths", join(failing, ", "), tried)
-                          : tried > 1 ? fmt::format("each of {} lengths", tried)
-                                      : "S = " + failing.front());
-    }
-    return text;
+  const OpenKernel& failing_kernel(const train::StepFailure& failure) const {
+    return failure.of_backward ? pairs_.front().backward() : pairs_.front().forward;
   }
 
   void file(const train::StepFailure& failure, const train::Batch& batch) {
-    Pair& pair = pairs_.front();
     const GivenFiling filing = {.folder = arguments_.out,
                                 .reduce_seconds = arguments_.reduce_seconds,
                                 .verbose = arguments_.verbose,
                                 .target = arguments_.target,
                                 .stop = [this] { return interrupts_.came(); },
                                 .at_work = [this](const std::string& what) { show(what); }};
+    const std::string again = again_line(
+        command_, {{"--lengths", std::to_string(batch.length)}, {"--seed", std::to_string(arguments_.seed)}});
     const GivenFailure given = {
-        failure.c,
-        failure.inputs,
-        failure.verdict,
-        fmt::format("train-step in {}, step {}", describe(batch), failure.step),
-        fmt::format("train-step {} {} --lengths {}", arguments_.forward, arguments_.backward, batch.length),
-        arguments_.seed};
-    if (failure.of_backward)
-      file_given(given, *pair.backward, pair.of_backward, backward_, filing);
-    else
-      file_given(given, *pair.forward, pair.of_forward, forward_, filing);
+        failure.c,       failure.inputs,
+        failure.verdict, fmt::format("train-step in {}, step {}", describe(batch, failure.step), failure.step),
+        again,           arguments_.seed};
+    const OpenKernel& kernel = failing_kernel(failure);
+    file_given(given, *kernel.target, kernel.calibration, failure.of_backward ? backward_ : forward_, filing);
   }
 
   void show(const std::string& what) {
@@ -276,15 +274,17 @@ class TrainCheck {
       std::fprintf(stderr, "attnfuzz: no step was judged\n");
       return kFound;
     }
-    // An untrusted kernel must not pass by refusing the batches that it would get wrong.
-    if (judged_ < batches_.size() && !arguments_.target.untrusted.empty()) {
-      std::fprintf(stderr, "attnfuzz: under --untrusted a kernel that refuses a batch does not pass\n");
+    if (const std::string why =
+            unvouched(arguments_.target, batches_.size() - judged_, batches_.size(), "batches");
+        !why.empty()) {
+      std::fprintf(stderr, "attnfuzz: %s\n", why.c_str());
       return kFound;
     }
     return kPassed;
   }
 
   const TrainArguments arguments_;
+  const CLI::App& command_;
   const std::vector<int64_t> lengths_;
   const KernelLibrary forward_, backward_;
   const Interrupts interrupts_;
@@ -303,7 +303,8 @@ void add_train_step(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "train-step", "Checks a forward and a backward kernel in two steps of training a small model");
   add_footer(*command, "attnfuzz train-step fa1 fa1_backward --lengths 128:512",
-             {"it passed", "a failure was found, or no step was judged", kBadUseStatus},
+             {"it passed", "a failure was found, no step was judged, or one was left out under --untrusted",
+              kBadUseStatus},
              "129, 130 or 143: nothing was found before SIGHUP, SIGINT or SIGTERM came.");
   const auto arguments = std::make_shared<TrainArguments>();
   command->add_option("forward", arguments->forward, "the kernel of the forward pass, by name or path")
@@ -313,7 +314,10 @@ void add_train_step(CLI::App& app, Action& action) {
   command
       ->add_option(
           "--lengths", arguments->lengths,
-          "tokens of a step, FIRST:LAST: these, and each power of two between them, one less and one more")
+          fmt::format(
+              "tokens of a step, FIRST:LAST, up to {}: these, and each power of two between them, one less "
+              "and one more",
+              train::kMostTokens))
       ->capture_default_str();
   std::vector<std::string> gates;
   for (const auto& [name, kind] : kGates) gates.emplace_back(name);
@@ -327,7 +331,8 @@ void add_train_step(CLI::App& app, Action& action) {
       ->check(CLI::Range(uint64_t{0}, kMostCounted))
       ->capture_default_str();
   command
-      ->add_option("--jobs", arguments->jobs, "threads, each with workers of its own; 0: one a core, or two on a GPU")
+      ->add_option("--jobs", arguments->jobs,
+                   "threads, each with workers of its own; 0: one a core, or two on a GPU")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command->add_option("--out", arguments->out, "folder for reproducers")->capture_default_str();
@@ -336,7 +341,9 @@ void add_train_step(CLI::App& app, Action& action) {
       ->capture_default_str();
   add_verbose_flag(*command, arguments->verbose, "the losses, and all lines of a failure");
   add_target_options(*command, arguments->target);
-  command->callback([&action, arguments] { action = [arguments] { return TrainCheck(*arguments).run(); }; });
+  command->callback([&action, arguments, command] {
+    action = [arguments, command] { return TrainCheck(*arguments, *command).run(); };
+  });
 }
 
 }  // namespace attnfuzz

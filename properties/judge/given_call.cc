@@ -1,5 +1,6 @@
 #include "properties/judge/given_call.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "properties/case/codec_fields.h"
@@ -8,7 +9,7 @@
 #include "properties/data/recipe.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/trial.h"
-#include "reference/numbers/formats.h"
+#include "reference/numbers/stored_bytes.h"
 
 namespace attnfuzz {
 namespace {
@@ -23,24 +24,22 @@ std::vector<std::byte> bytes_of_integers(const Case& c, const GivenInput& input)
 
 std::vector<std::byte> bytes_of(const Case& c, const GivenInput& input) {
   if (!input.integers.empty()) return bytes_of_integers(c, input);
-  const int32_t dtype = dtype_of(c.problem, input.tensor);
-  const auto bytes = static_cast<size_t>(element_bytes(c.problem, input.tensor));
-  std::vector<std::byte> out(input.elements.size() * bytes);
-  for (size_t n = 0; n < input.elements.size(); ++n) {
-    const uint16_t half = dtype == ATTN_F32 ? uint16_t{0} : encode16(dtype, input.elements[n]);
-    std::memcpy(&out[n * bytes], dtype == ATTN_F32 ? static_cast<const void*>(&input.elements[n]) : &half,
-                bytes);
-  }
-  return out;
+  return stored_bytes(dtype_of(c.problem, input.tensor), input.elements);
+}
+
+// True for a failure of what a call has written to its outputs. After any other failure a second call may find
+// other inputs, or none.
+bool of_outputs(Kind kind) {
+  return kind == Kind::kWrong || kind == Kind::kNonFinite || kind == Kind::kUnwritten;
 }
 
 class Judging {
  public:
   Judging(const Case& c, Target& target, const Calibration& calibration, bool exact)
       : e_(c, target), calibration_(calibration), exact_(exact) {
-    Verdict& v = result_.verdict;
+    Verdict& v = planned_.verdict;
     v.property = "given";
-    result_.plan = v.plan = e_.plan;
+    planned_.plan = v.plan = e_.plan;
     if (!accept_plan(e_.planned, v)) return;
     if (const std::string why = e_.no_room(); !why.empty()) {
       v.outcome = Outcome::kRefused;
@@ -51,55 +50,81 @@ class Judging {
   }
 
   GivenCall run(std::span<const GivenInput> inputs, Before before, std::span<const std::byte> left) {
-    if (!going()) return std::move(result_);
+    if (planned_.verdict.outcome != Outcome::kPass) return planned_;
     for (const GivenInput& input : inputs) e_.laid.derive(input.tensor, bytes_of(e_.c, input));
-    const std::vector<std::byte> zeros(before == Before::kZeros ? e_.laid.workspace().size() : 0);
+    const size_t bytes = e_.laid.workspace().size();
+    const std::vector<std::byte> zeros(before == Before::kZeros ? bytes : 0);
     if (before == Before::kZeros) left = zeros;
-    const bool dirty = before != Before::kPoison && left.size() == e_.laid.workspace().size();
-    if (dirty) e_.laid.keep_workspace(left);
-    call({.dirty_workspace = dirty});
-    if (dirty && before == Before::kLeft) again();
-    const auto bytes = e_.laid.workspace();
-    result_.workspace.assign(bytes.begin(), bytes.end());
-    return std::move(result_);
+    if (before == Before::kPoison || left.size() != bytes) return call_on_poison();
+    GivenCall first = call(left);
+    if (before != Before::kLeft) return first;
+    if (first.verdict.outcome == Outcome::kPass)
+      compare_with_fresh(first);
+    else if (of_outputs(first.verdict.kind) && bytes > 0)
+      blame_workspace(first, left);
+    return first;
   }
 
  private:
-  bool going() const { return result_.verdict.outcome == Outcome::kPass; }
+  // Makes the call on these bytes of workspace, and judges it by itself.
+  GivenCall call(std::span<const std::byte> left) {
+    e_.laid.keep_workspace(left);
+    return call(Call{.dirty_workspace = true});
+  }
+  GivenCall call_on_poison() { return call(Call{}); }
 
-  bool returns(const Call& call) {
-    Verdict& v = result_.verdict;
-    if (!accept_run(e_.run(call), v)) return false;
-    result_.outputs = e_.outputs();
-    return accept_memory(e_.laid.check_memory(), e_.c.problem, e_.plan, v);
+  GivenCall call(const Call& how) {
+    GivenCall made = planned_;
+    Verdict& v = made.verdict;
+    const RunReply reply = e_.run(how);
+    const auto bytes = e_.laid.workspace();
+    made.workspace.assign(bytes.begin(), bytes.end());
+    if (!accept_run(reply, v)) return made;
+    made.outputs = e_.outputs();
+    const std::optional<MemoryFault> fault = e_.laid.check_memory();
+    if (fault && fault->kind == MemoryFault::Kind::kInputChanged) made.changed = fault->tensor;
+    if (!accept_memory(fault, e_.c.problem, e_.plan, v)) return made;
+    if (!reference_) reference_ = e_.evaluate(calibration_, {}, exact_);
+    made.reference = *reference_;
+    note_rows(e_.c.problem, made.reference, v);
+    judge_outputs(e_.operation, made.reference, e_.c.problem, e_.plan, made.outputs, v, &e_.c);
+    return made;
   }
 
-  void call(const Call& call) {
-    if (!returns(call)) return;
-    result_.reference = e_.evaluate(calibration_, {}, exact_);
-    note_rows(e_.c.problem, result_.reference, result_.verdict);
-    judge_outputs(e_.operation, result_.reference, e_.c.problem, e_.plan, result_.outputs, result_.verdict,
-                  &e_.c);
+  // Makes the same call on a poisoned workspace. It must be right, and have the same bits if the plan promises
+  // them.
+  void compare_with_fresh(GivenCall& first) {
+    GivenCall fresh = call_on_poison();
+    fresh.verdict.worst = std::max(fresh.verdict.worst, first.verdict.worst);
+    if (fresh.verdict.outcome != Outcome::kPass) {
+      fresh.workspace = std::move(first.workspace);
+      first = std::move(fresh);
+      return;
+    }
+    first.verdict.worst = fresh.verdict.worst;
+    if (!e_.plan.deterministic) return;
+    judge_same(first.outputs, fresh.outputs, e_.c.problem, e_.plan, Kind::kDirty,
+               "the call on the workspace of the step before and the call on a fresh one differ",
+               first.verdict);
   }
 
-  // The same call on a poisoned workspace.
-  void again() {
-    if (!going()) return;
-    const Outputs first = result_.outputs;
-    if (!returns({})) return;
-    if (!e_.plan.deterministic)
-      judge_outputs(e_.operation, result_.reference, e_.c.problem, e_.plan, result_.outputs, result_.verdict,
-                    &e_.c);
-    else
-      judge_same(first, result_.outputs, e_.c.problem, e_.plan, Kind::kDirty,
-                 "the call on the workspace of the step before and the call on a fresh one differ",
-                 result_.verdict);
+  // If the failure comes again on the left bytes, and never on a poisoned workspace, its kind is kDirty. A
+  // kernel whose results vary from call to call may fail once by chance.
+  void blame_workspace(GivenCall& first, std::span<const std::byte> left) {
+    for (int n = 0; n < kAskedTimes; ++n) {
+      if (call_on_poison().verdict.outcome != Outcome::kPass) return;
+      if (call(left).verdict.kind != first.verdict.kind) return;
+    }
+    first.verdict.kind = Kind::kDirty;
+    first.verdict.message = "on the workspace of the step before, " + first.verdict.message +
+                            "; the same call on a fresh workspace is right";
   }
 
   Execution e_;
   const Calibration& calibration_;
   const bool exact_;
-  GivenCall result_;
+  GivenCall planned_;                   // without a run
+  std::optional<Reference> reference_;  // of all calls: they have the same inputs
 };
 
 // The numbers of an input, other than 0, one by one.

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,14 +35,20 @@ struct GivenCall {
   Outputs outputs;      // of the last call that returned; empty if none did
   Reference reference;  // what they should be; empty if the call did not return, or wrote where it must not
   std::vector<std::byte> workspace;  // as the call left it
+  std::optional<TensorId> changed;  // the input that the kernel wrote to, if the verdict is Kind::kInputChanged
 };
+
+// A failure is put down to one circumstance if so many calls with and without it agree. The calls of a kernel
+// whose results vary, as with atomics or a race, may differ by chance.
+inline constexpr int kAskedTimes = 3;
 
 // The content of the workspace when the kernel is called.
 enum class Before : uint8_t {
   kPoison,  // NaN, as the case says
   kZeros,
-  kLeft  // given bytes, if there are as many as the plan wants; the call is then made again on poison, and must
-         // give the same bits if the plan says that it is deterministic
+  kLeft  // given bytes, if there are as many as the plan wants. The call is then made again on poison, and must
+         // give the same bits if the plan says that it is deterministic. Outputs that are wrong on the given
+         // bytes and right on poison are Kind::kDirty.
 };
 
 // `exact`: the reference has exact values, too (attnfuzz::evaluate()).

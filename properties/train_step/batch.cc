@@ -1,64 +1,55 @@
 #include "properties/train_step/batch.h"
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
-#include "properties/case/domain.h"
-#include "properties/case/shrink_toggles.h"
-#include "properties/case/words.h"
+#include "base/random.h"
 
 namespace attnfuzz::train {
+namespace {
 
-std::vector<int64_t> lengths_of(const Batch& batch) {
+// The lengths of the sequences that have tokens.
+std::vector<int64_t> drawn_lengths(SplitMix64& random, int64_t tokens) {
+  enum { kEqual, kOneLong, kAnywhere, kKinds };
+  const int64_t kind = random.below(kKinds), count = std::min<int64_t>(2 + random.below(4), tokens);
+  std::vector<int64_t> lengths;
+  int64_t left = tokens;
+  for (int64_t n = count; n > 1; --n) {
+    const int64_t most = left - (n - 1);  // each of the others has at least one
+    lengths.push_back(kind == kEqual     ? (left + n - 1) / n
+                      : kind == kOneLong ? 1 + random.below(std::min<int64_t>(most, 9))
+                                         : 1 + random.below(most));
+    left -= lengths.back();
+  }
+  lengths.push_back(left);
+  return lengths;
+}
+
+}  // namespace
+
+std::vector<int64_t> lengths_of(const Batch& batch, int step) {
   if (!batch.packed) return {batch.length};
-  const int64_t first = std::min(batch.length, batch.length / 2 + 1);
-  return {first, 0, batch.length - first};
+  SplitMix64 random{hash64(batch.seed) ^ static_cast<uint64_t>(batch.length)};
+  std::vector<int64_t> lengths = drawn_lengths(random, batch.length);
+  const auto count = [&] { return static_cast<int64_t>(lengths.size()); };
+  std::ranges::rotate(lengths, lengths.begin() + random.below(count()));
+  for (int64_t empty = 1 + random.below(2); empty > 0; --empty)
+    lengths.insert(lengths.begin() + 1 + random.below(count()), 0);
+  // An empty and another sequence make each rotation by one another order.
+  std::ranges::rotate(lengths, lengths.begin() + (step - 1) % count());
+  return lengths;
 }
 
 std::string describe(const Batch& batch) {
-  std::string text = "S = " + std::to_string(batch.length), before = ", packed as ";
+  return "S = " + std::to_string(batch.length) + (batch.packed ? ", packed" : "");
+}
+
+std::string describe(const Batch& batch, int step) {
+  std::string text = describe(batch), before = " as ";
   if (!batch.packed) return text;
-  for (const int64_t length : lengths_of(batch)) text += std::exchange(before, ", ") + std::to_string(length);
+  for (const int64_t length : lengths_of(batch, step))
+    text += std::exchange(before, ", ") + std::to_string(length);
   return text;
-}
-
-Case case_of(const Batch& batch, const Setup& setup, const Operation& operation, const KernelInfo& kernel) {
-  const std::vector<int64_t> lengths = lengths_of(batch);
-  Case c;
-  Problem& p = c.problem;
-  p.features = operation.feature;
-  p.dtype = setup.model.dtype;
-  p.batch = static_cast<int64_t>(lengths.size());
-  p.heads_q = setup.model.heads_q;
-  p.heads_kv = setup.model.heads_kv;
-  p.seq_q = p.seq_k = std::ranges::max(lengths);
-  p.dim_qk = p.dim_v = setup.model.dim;
-  p.scale = 1 / std::sqrt(static_cast<float>(setup.model.dim));
-  p.causal = setup.causal;
-  if (batch.packed) {
-    p.packed_q = p.packed_k = Packing{.lengths = lengths, .slack = 3};
-    if ((kernel.features & ATTN_FEATURE_INDEX32) != 0) p.index_dtype = ATTN_INDEX_32;  // as frameworks have it
-  }
-  uint64_t seed = 1;
-  for (Fill Case::*const fill : {&Case::q, &Case::k, &Case::v, &Case::dout})
-    c.*fill = {.kind = FillKind::kGaussian, .seed = seed++};
-  if (operation.feature == 0) c.dout = Fill{};
-  c.env.variant = 0;  // the kernel chooses
-  c.calls = {Call{}, Call{.dirty_workspace = true}};
-  if (kernel.domain && kernel.domain->align) p.align = kernel.domain->align - 1;  // with equal lengths both are one
-  tidy(c);
-  if (kernel.domain) lay_within(*kernel.domain, c);
-  return c;
-}
-
-std::string refusal_of(const Case& c, Target& target) {
-  if (const auto& domain = target.info().domain) {
-    Case inside = c;
-    fit(*domain, inside);
-    if (!(inside == c)) return target.info().name + " does not declare to take " + attnfuzz::describe(c);
-  }
-  const std::string why = why_not(plan_alone(c, target));
-  return why.empty() ? "" : target.info().name + ": " + why;
 }
 
 std::vector<float> by_sequence(std::span<const double> activations, std::span<const int64_t> lengths,

@@ -1,20 +1,36 @@
-// The cases of a step's calls, and how a model's activations become the tensors of a case.
+// The tokens of a step of training, and how activations of a model become the tensors of a call.
+//
+//   const Batch batch = {.length = 64, .packed = true, .seed = 7};
+//   lengths_of(batch, 1);    // {0, 3, 57, 4}, say
+//   describe(batch, 1);      // "S = 64, packed as 0, 3, 57, 4"
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
-
-#include "properties/train_step/train_step.h"
 
 namespace attnfuzz::train {
 
-// Tokens of each sequence.
-std::vector<int64_t> lengths_of(const Batch& batch);
+inline constexpr int kSteps = 2;
 
-// The call's case, inside the kernel's domain if that is possible.
-Case case_of(const Batch& batch, const Setup& setup, const Operation& operation, const KernelInfo& kernel);
-// Why the kernel does not take the case; empty: it does.
-std::string refusal_of(const Case& c, Target& target);
+// The most tokens of a step. The oracle judges each row of each call: a batch of this length takes a minute on a CPU.
+inline constexpr int64_t kMostTokens = 8192;
+
+// One sequence of `length` tokens, or as many tokens in packed sequences.
+struct Batch {
+  int64_t length = 128;
+  bool packed = false;
+  uint64_t seed = 1;  // of the packed sequences
+};
+std::string describe(const Batch& batch);            // "S = 512", "S = 512, packed"
+std::string describe(const Batch& batch, int step);  // with the lengths of the step
+
+// Tokens of each sequence. Packed sequences are about equal, one long among short ones, or cut anywhere; one or
+// two are empty. The steps (from 1) have the same sequences in another order, so that their workspaces have one
+// size, and what the first leaves there about the borders is wrong in the second. The first sequence of step 1
+// has tokens.
+std::vector<int64_t> lengths_of(const Batch& batch, int step);
 
 // Activations, (token, head, column), to elements, (sequence, head, row, column), and back. Rows that a
 // sequence does not have are 0.

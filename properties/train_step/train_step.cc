@@ -6,43 +6,14 @@
 
 #include "base/random.h"
 #include "properties/judge/judge.h"
-#include "properties/train_step/batch.h"
-#include "properties/train_step/name_fault.h"
 
 namespace attnfuzz::train {
 namespace {
 
 using enum TensorId;
 
-const Operation& forward_pass() { return operation_of(0); }
-const Operation& backward_pass() { return operation_of(ATTN_FEATURE_BACKWARD); }
-
-// Setups in the order in which they are tried: small ones first, to keep a step short.
-std::vector<Setup> setups() {
-  std::vector<Setup> all;
-  for (const bool causal : {true, false}) {
-    for (const int32_t dtype : {ATTN_F16, ATTN_BF16}) {
-      for (const int64_t dim : {16, 32, 64, 128}) {
-        for (const int64_t heads_kv : {1, 2}) {
-          Setup setup;
-          setup.causal = causal;
-          setup.model.heads_kv = heads_kv;
-          setup.model.dim = dim;
-          setup.model.dtype = dtype;
-          all.push_back(setup);
-        }
-      }
-    }
-  }
-  return all;
-}
-
-// Why one of the kernels does not take the batch; empty: both do.
-std::string refused_by(const Batch& batch, const Setup& setup, const TrainStep& on) {
-  std::string why = refusal_of(case_of(batch, setup, forward_pass(), on.forward.info()), on.forward);
-  if (why.empty()) why = refusal_of(case_of(batch, setup, backward_pass(), on.backward.info()), on.backward);
-  return why;
-}
+// The name of a tensor in a step of training.
+std::string name_in_step(TensorId t) { return t == kSavedO ? "o" : t == kSavedLse ? "lse" : name_of(t); }
 
 // The expected numbers, with NaN wherever the oracle does not expect one number.
 std::vector<double> numbers_due(const Expected& due) {
@@ -63,16 +34,12 @@ std::vector<float> in_base(std::vector<float> lse, int32_t from, int32_t to) {
 
 class Training {
  public:
-  Training(const Batch& batch, const Setup& setup, uint64_t seed, const TrainStep& on)
+  Training(const Batch& batch, const Setup& setup, const TrainStep& on)
       : batch_(batch),
-        shape_(setup.model),
-        rate_(setup.rate),
+        setup_(setup),
         on_(on),
-        lengths_(lengths_of(batch)),
-        forward_case_(case_of(batch, setup, forward_pass(), on.forward.info())),
-        backward_case_(case_of(batch, setup, backward_pass(), on.backward.info())),
-        model_(with_lengths(shape_, lengths_),
-               hash64(seed ^ static_cast<uint64_t>(2 * batch.length + batch.packed))) {}
+        model_(with_lengths(setup.model, lengths_of(batch, 1)),
+               hash64(batch.seed ^ static_cast<uint64_t>(2 * batch.length + batch.packed))) {}
 
   Trained run() {
     for (step_ = 1; step_ <= kSteps && !result_.failure && result_.refused.empty(); ++step_) {
@@ -94,45 +61,53 @@ class Training {
   }
 
   std::vector<float> of_queries(std::span<const double> x) const {
-    return by_sequence(x, lengths_, shape_.heads_q);
+    return by_sequence(x, lengths_, setup_.model.heads_q);
   }
   std::vector<float> of_keys(std::span<const double> x) const {
-    return by_sequence(x, lengths_, shape_.heads_kv);
+    return by_sequence(x, lengths_, setup_.model.heads_kv);
+  }
+
+  Case case_of_pass(uint64_t operation, const Target& target) const {
+    return case_of(batch_, step_, setup_, operation_of(operation), target.info());
   }
 
   void step() {
+    lengths_ = lengths_of(batch_, step_);
+    const Case forward_case = case_of_pass(0, on_.forward),
+               backward_case = case_of_pass(ATTN_FEATURE_BACKWARD, on_.backward);
     const Activations a = model_.project();
     std::vector<GivenInput> inputs = {{kQ, of_queries(a.q)}, {kK, of_keys(a.k)}, {kV, of_keys(a.v)}};
-    const GivenCall forward = call(false, forward_case_, inputs, on_.forward, on_.of_forward, left_by_forward_);
+    const GivenCall forward = call(false, forward_case, inputs, on_.forward, on_.of_forward, left_by_forward_);
     const std::vector<float>& saved_o = forward.outputs[kO];
     if (saved_o.empty() || !result_.refused.empty()) return;
-    const std::vector<double> o = by_token<float>(saved_o, lengths_, shape_.heads_q);
+    const std::vector<double> o = by_token<float>(saved_o, lengths_, setup_.model.heads_q);
     result_.losses.push_back(model_.loss(o));
     if (!forward.reference.outputs.empty())
       result_.due.push_back(
-          model_.loss(by_token<double>(numbers_due(forward.reference[kO]), lengths_, shape_.heads_q)));
+          model_.loss(by_token<double>(numbers_due(forward.reference[kO]), lengths_, setup_.model.heads_q)));
     if (result_.failure) return say_loss();
     if (!std::isfinite(result_.losses.back()))
-      return not_finite_though_right(false, forward_case_, inputs, "the loss");
+      return not_finite_though_right(false, forward_case, inputs, "the loss");
 
     inputs.push_back({kDout, of_queries(model_.gradient_of_output(o))});
     inputs.push_back({kSavedO, saved_o});
     inputs.push_back({kSavedLse, forward.outputs[kLse]});
     lse_base_ = forward.plan.lse_base;
     const GivenCall backward =
-        call(true, backward_case_, inputs, on_.backward, on_.of_backward, left_by_backward_);
+        call(true, backward_case, inputs, on_.backward, on_.of_backward, left_by_backward_);
     if (result_.failure || !result_.refused.empty()) return;
     const Activations d = {{},
-                           by_token<float>(backward.outputs[kDq], lengths_, shape_.heads_q),
-                           by_token<float>(backward.outputs[kDk], lengths_, shape_.heads_kv),
-                           by_token<float>(backward.outputs[kDv], lengths_, shape_.heads_kv)};
+                           by_token<float>(backward.outputs[kDq], lengths_, setup_.model.heads_q),
+                           by_token<float>(backward.outputs[kDk], lengths_, setup_.model.heads_kv),
+                           by_token<float>(backward.outputs[kDv], lengths_, setup_.model.heads_kv)};
     const Parameters gradients = model_.gradients(a, o, d);
     if (const std::string name = not_finite(gradients); !name.empty())
-      return not_finite_though_right(true, backward_case_, inputs, "the gradient of " + name);
-    model_.update(gradients, rate_);
+      return not_finite_though_right(true, backward_case, inputs, "the gradient of " + name);
+    model_.update(gradients, setup_.rate);
   }
 
-  // Calls a kernel and judges the call. From step 2 on, the workspace holds the bytes that the last step left there.
+  // Calls a kernel and judges the call. From step 2 on, the workspace holds the bytes that the last step left
+  // there.
   GivenCall call(bool of_backward, const Case& c, std::vector<GivenInput>& inputs, Target& target,
                  const Calibration& calibration, std::vector<std::byte>& left) {
     if (of_backward) {
@@ -148,17 +123,20 @@ class Training {
     if (v.outcome == Outcome::kRefused || v.outcome == Outcome::kNotJudged) {
       result_.refused = target.info().name + ": " + v.message;
     } else if (v.outcome == Outcome::kFail) {
-      fail(of_backward, c, inputs, v);
-      result_.failure->message += name_fault(*result_.failure, target, calibration);
+      fail(of_backward, c, inputs, v, called.changed);
     }
     return called;
   }
 
-  void fail(bool of_backward, const Case& c, const std::vector<GivenInput>& inputs, const Verdict& verdict) {
+  // `changed`: the input that the kernel has written to.
+  void fail(bool of_backward, const Case& c, const std::vector<GivenInput>& inputs, const Verdict& verdict,
+            std::optional<TensorId> changed = std::nullopt) {
+    std::string what = of_backward ? "backward" : "forward";
+    if (changed) what += " changed the saved tensor " + name_in_step(*changed);
+    const std::string where = describe(batch_, step_) + ", step " + std::to_string(step_);
     result_.failure = StepFailure{.step = step_,
                                   .of_backward = of_backward,
-                                  .message = describe(batch_) + ", step " + std::to_string(step_) + ": " +
-                                             what_failed(of_backward, verdict),
+                                  .message = where + ": " + what + ": " + verdict.message,
                                   .verdict = verdict,
                                   .c = c,
                                   .inputs = inputs};
@@ -179,13 +157,11 @@ class Training {
   }
 
   const Batch batch_;
-  const ModelShape shape_;
-  const double rate_;
+  const Setup setup_;
   const TrainStep& on_;
-  const std::vector<int64_t> lengths_;
-  const Case forward_case_, backward_case_;
   Model model_;
   int step_ = 1;
+  std::vector<int64_t> lengths_;  // of the step
   int32_t lse_base_ = 0;
   std::vector<std::byte> left_by_forward_, left_by_backward_;
   Trained result_;
@@ -193,27 +169,10 @@ class Training {
 
 }  // namespace
 
-std::string choose_shape(const TrainStep& on, const std::vector<int64_t>& lengths, Setup* setup) {
-  std::string why;
-  for (Setup& candidate : setups()) {
-    candidate.model.gates = setup->model.gates;
-    for (const int64_t length : lengths) {
-      const std::string refused = refused_by(Batch{length}, candidate, on);
-      if (why.empty()) why = refused;
-      if (!refused.empty()) continue;
-      const uint64_t both = on.forward.info().features & on.backward.info().features;
-      candidate.packed = (both & ATTN_FEATURE_RAGGED) != 0;
-      *setup = candidate;
-      return "";
-    }
-  }
-  return why;
-}
-
-Trained train(const Batch& batch, const Setup& setup, uint64_t seed, const TrainStep& on) {
+Trained train(const Batch& batch, const Setup& setup, const TrainStep& on) {
   Trained refused;
   refused.refused = refused_by(batch, setup, on);
-  return refused.refused.empty() ? Training(batch, setup, seed, on).run() : refused;
+  return refused.refused.empty() ? Training(batch, setup, on).run() : refused;
 }
 
 }  // namespace attnfuzz::train

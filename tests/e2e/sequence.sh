@@ -17,8 +17,8 @@ grep -q 'not run: forward: no kernel given has it on pages' "$out/alone.log" || 
 [ $? -eq 1 ] || die "the bug was not found: $(cat "$out/bug.log")"
 [ "$(wc -l <"$out/bug.log")" -le 25 ] || die "a failure of more than 25 lines"
 file=$(ls "$out"/found/*.calls.json)
-grep -qF "replay: attnfuzz sequence --replay $file $bug" "$out/bug.log" || die "no replay line: $(cat "$out/bug.log")"
-"$attnfuzz" sequence --replay "$file" "$bug" >"$out/again.log" 2>&1
+grep -qxF "  replay: attnfuzz sequence $bug --replay $file" "$out/bug.log" || die "no replay line: $(cat "$out/bug.log")"
+eval "\"\$attnfuzz\" $(sed -n 's/^  replay: attnfuzz //p' "$out/bug.log")" >"$out/again.log" 2>&1
 [ $? -eq 1 ] || die "the file does not fail again: $(cat "$out/again.log")"
 # The address of a crash is another one in each process.
 failure() { sed -n '/^FAIL/s/address 0x[0-9a-f]*/address/p; /^FAIL/{/address/!p}' "$1"; }

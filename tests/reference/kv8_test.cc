@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "reference/numbers/formats.h"
+#include "reference/numbers/stored_bytes.h"
 #include "reference/rows/kv_scales.h"
 #include "tests/reference/declared.h"
 #include "tests/reference/legal_cases.h"
@@ -130,6 +131,19 @@ TEST(Formats, OfEightBitsAreTheirTables) {
   EXPECT_EQ(encode8(ATTN_E4M3, 19), 0x5a) << "a tie goes to even: 20";
   EXPECT_EQ(encode8(ATTN_E4M3, 0x1.8p-9), 2);
   EXPECT_EQ(encode8(ATTN_E5M2, -1e9), 0xfb);
+}
+
+TEST(Formats, StoredBytesReadBackRounded) {
+  const std::vector<float> values = {0.5f, -3, 17, 0x1.8p-9f};
+  const std::vector<std::pair<int32_t, size_t>> dtypes = {
+      {ATTN_F32, 4}, {ATTN_F16, 2}, {ATTN_BF16, 2}, {ATTN_E4M3, 1}, {ATTN_E5M2, 1}};
+  for (const auto& [dtype, bytes] : dtypes) {
+    const std::vector<std::byte> stored = stored_bytes(dtype, values);
+    ASSERT_EQ(stored.size(), values.size() * bytes) << dtype;
+    EXPECT_EQ(decode(dtype, stored.data(), 0), 0.5) << dtype;
+    EXPECT_EQ(decode(dtype, stored.data(), 1), -3) << dtype;
+    EXPECT_EQ(decode(dtype, stored.data(), 2), bytes > 1 ? 17 : 16) << dtype;
+  }
 }
 
 // With scales that are powers of two, the 16-bit case has the same numbers, and rounds none of them: values and

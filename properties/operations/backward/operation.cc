@@ -5,7 +5,6 @@
 #include "properties/operations/operation.h"
 
 #include <bit>
-#include <cstring>
 
 #include "properties/case/case.h"
 #include "properties/case/geometry.h"
@@ -13,7 +12,7 @@
 #include "properties/case/shrink_toggles.h"
 #include "reference/gradients.h"
 #include "reference/model/calibration.h"
-#include "reference/numbers/formats.h"
+#include "reference/numbers/stored_bytes.h"
 
 namespace attnfuzz::operations {
 namespace {
@@ -33,17 +32,14 @@ Reference evaluate_sampled(const attn_problem& problem, const attn_tensors& host
 // The bytes of a saved output: the exact values, rounded to its format. If the exact result is NaN, NaN is
 // stored; if it may be anything, 0.
 std::vector<std::byte> stored(const Expected& exact, int32_t dtype) {
-  const size_t bytes = dtype == ATTN_F32 ? 4 : 2;
-  std::vector<std::byte> out(exact.value.size() * bytes);
-  for (size_t n = 0; n < exact.value.size(); ++n) {
+  std::vector<float> values(exact.value.size());
+  for (size_t n = 0; n < values.size(); ++n) {
     const auto due = static_cast<Due>(exact.rule[n]);
-    const float value = due == Due::kNumber      ? static_cast<float>(exact.value[n])
-                        : due == Due::kMustBeNaN ? std::numeric_limits<float>::quiet_NaN()
-                                                 : 0.0f;
-    const uint16_t half = dtype == ATTN_F32 ? uint16_t{0} : encode16(dtype, value);
-    std::memcpy(&out[n * bytes], dtype == ATTN_F32 ? static_cast<const void*>(&value) : &half, bytes);
+    values[n] = due == Due::kNumber      ? static_cast<float>(exact.value[n])
+                : due == Due::kMustBeNaN ? std::numeric_limits<float>::quiet_NaN()
+                                         : 0.0f;
   }
-  return out;
+  return stored_bytes(dtype, values);
 }
 
 // Makes O and LSE as a forward call writes them in the plan's form (lse_base, lse_dead, lse_sink).

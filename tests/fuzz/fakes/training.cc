@@ -1,12 +1,18 @@
 // A forward and a backward kernel on the host, right, and with the faults that a team met in training:
 //
-//   forward, backward    right
-//   nan_at_two_lengths   forward: O has a NaN where there are 512 or 2048 keys
-//   uninitialised_cu     forward: copies cu_q to its workspace without the first 0, and reads the copy
-//   saved_in_place       backward: scales its saved O where it lies
-//   losing_last_key      backward: no gradient of the last key of a sequence
+//   forward, backward        right
+//   both                     both passes in one kernel, right
+//   nan_at_two_lengths       forward: O has a NaN where there are 512 or 2048 keys
+//   uninitialised_cu         forward: copies cu_q to its workspace without the first 0, and reads the copy
+//   old_cu                   forward: reads the copy of cu_q that an earlier call has left in its workspace
+//   varying                  forward: of its packed calls the first, third, ... is wrong
+//   saved_in_place           backward: scales its saved O where it lies
+//   losing_last_key          backward: no gradient of the last key of a sequence
+//   left_in_process          both passes: the backward pass is wrong after a forward pass in the same process
+//   packed_forward, packed_backward    right, and refuse what is not packed
+//   up_to_40                forward: refuses more than 40 keys
 //
-// Causal or not, dense or packed, grouped heads; nothing else.
+// Causal or not, with a window to the left, dense or packed, with key lengths, grouped heads; nothing else.
 #include <math.h>
 
 #include <algorithm>
@@ -20,7 +26,24 @@ namespace {
 
 using attn::Call;
 
-enum class Fault { kNone, kNanAtTwoLengths, kUninitialisedCu, kSavedInPlace, kLosingLastKey };
+enum class Fault {
+  kNone,
+  kNanAtTwoLengths,
+  kUninitialisedCu,
+  kOldCu,
+  kVarying,
+  kSavedInPlace,
+  kLosingLastKey,
+  kLeftInProcess,
+  kPackedOnly,
+  kUpTo40
+};
+
+enum class Passes { kForward, kBackward, kBoth };
+
+// What a kernel keeps from call to call.
+int packed_calls = 0;
+bool forward_ran = false;
 
 struct Rows {
   int64_t first, count;
@@ -78,6 +101,10 @@ struct Sequence {
     const int64_t diagonal = i + (p.align == ATTN_BOTTOM_RIGHT ? keys.count - queries.count : 0);
     return p.causal ? std::clamp<int64_t>(diagonal + 1, 0, keys.count) : keys.count;
   }
+  int64_t first_key(int64_t i) const {
+    const int64_t diagonal = i + (p.align == ATTN_BOTTOM_RIGHT ? keys.count - queries.count : 0);
+    return p.window_left < 0 ? 0 : std::max<int64_t>(diagonal - p.window_left, 0);
+  }
   static float dot(const float* a, const float* b, int64_t n) {
     float sum = 0;
     for (int64_t c = 0; c < n; ++c) sum = fmaf(a[c], b[c], sum);
@@ -92,17 +119,17 @@ void forward(const Sequence& s) {
   const attn_problem& p = s.p;
   std::vector<float> weights(static_cast<size_t>(s.keys.count)), o(static_cast<size_t>(p.dim_v));
   for (int64_t i = 0; i < s.queries.count; ++i) {
-    const int64_t seen = s.visible(i);
+    const int64_t seen = s.visible(i), from = s.first_key(i);
     float highest = -std::numeric_limits<float>::infinity(), sum = 0;
-    for (int64_t j = 0; j < seen; ++j) highest = std::max(highest, weights[j] = s.score(i, j));
+    for (int64_t j = from; j < seen; ++j) highest = std::max(highest, weights[j] = s.score(i, j));
     std::ranges::fill(o, 0.0f);
-    for (int64_t j = 0; j < seen; ++j) {
+    for (int64_t j = from; j < seen; ++j) {
       const float weight = expf(weights[j] - highest);
       sum += weight;
       for (int64_t c = 0; c < p.dim_v; ++c) o[c] = fmaf(weight, s.v[j * p.dim_v + c], o[c]);
     }
     const int64_t row = s.queries.first + i;
-    for (int64_t c = 0; c < p.dim_v; ++c) s.view(s.t.o, s.h).store(row, c, seen == 0 ? 0 : o[c] / sum);
+    for (int64_t c = 0; c < p.dim_v; ++c) s.view(s.t.o, s.h).store(row, c, seen <= from ? 0 : o[c] / sum);
     if (s.t.lse.data != nullptr) fp32(s.t.lse, s.entry(), s.h, row) = highest + logf(sum);
   }
 }
@@ -118,7 +145,7 @@ void backward(const Sequence& s, std::vector<float>& dk, std::vector<float>& dv)
     const float* d = &dout[i * p.dim_v];
     const float delta = Sequence::dot(d, &o[i * p.dim_v], p.dim_v);
     std::ranges::fill(dq, 0.0f);
-    for (int64_t j = 0; j < s.visible(i); ++j) {
+    for (int64_t j = s.first_key(i); j < s.visible(i); ++j) {
       const float weight = expf(s.score(i, j) - fp32(s.t.lse, s.entry(), s.h, row));
       const float ds = weight * (Sequence::dot(d, &s.v[j * p.dim_v], p.dim_v) - delta);
       for (int64_t c = 0; c < p.dim_v; ++c) dv[j * p.dim_v + c] = fmaf(weight, d[c], dv[j * p.dim_v + c]);
@@ -135,33 +162,58 @@ const char* refuses(const attn_problem& p) {
   if (p.dtype == ATTN_F32) return "fp32";
   if (p.ragged != 0 && p.ragged != (ATTN_RAGGED_QUERIES | ATTN_RAGGED_KEYS))
     return "queries or keys packed alone";
-  if (p.softcap != 0 || p.window_left >= 0 || p.window_right >= 0 || p.has_mask || p.has_key_lengths ||
-      p.bias_dtype != ATTN_NONE)
+  if (p.softcap != 0 || p.window_right >= 0 || p.has_mask || p.bias_dtype != ATTN_NONE)
     return "anything but causal or full attention";
+  if (p.has_key_lengths && p.ragged != 0) return "key lengths of packed sequences";
   return nullptr;
 }
 
-template <Fault fault, bool of_backward>
+constexpr const char* name_of(Fault fault, Passes passes) {
+  switch (fault) {
+    case Fault::kNone:
+      return passes == Passes::kForward ? "forward" : passes == Passes::kBackward ? "backward" : "both";
+    case Fault::kNanAtTwoLengths:
+      return "nan_at_two_lengths";
+    case Fault::kUninitialisedCu:
+      return "uninitialised_cu";
+    case Fault::kOldCu:
+      return "old_cu";
+    case Fault::kVarying:
+      return "varying";
+    case Fault::kSavedInPlace:
+      return "saved_in_place";
+    case Fault::kLosingLastKey:
+      return "losing_last_key";
+    case Fault::kLeftInProcess:
+      return "left_in_process";
+    case Fault::kPackedOnly:
+      return passes == Passes::kForward ? "packed_forward" : "packed_backward";
+    case Fault::kUpTo40:
+      return "up_to_40";
+  }
+}
+
+template <Fault fault, Passes passes>
 struct Kernel {
-  static constexpr const char* kName = fault == Fault::kNanAtTwoLengths   ? "nan_at_two_lengths"
-                                       : fault == Fault::kUninitialisedCu ? "uninitialised_cu"
-                                       : fault == Fault::kSavedInPlace    ? "saved_in_place"
-                                       : fault == Fault::kLosingLastKey   ? "losing_last_key"
-                                       : of_backward                      ? "backward"
-                                                                          : "forward";
+  static constexpr const char* kName = name_of(fault, passes);
   static constexpr const char* kDescription = "attention on the host, for tests of training";
   static constexpr attn_backend kBackend = ATTN_CPU;
   static constexpr uint64_t kFeatures = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 |
-                                        (of_backward ? ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD : 0);
+                                        (passes == Passes::kForward ? 0 : ATTN_FEATURE_BACKWARD) |
+                                        (passes == Passes::kBackward ? ATTN_FEATURE_NO_FORWARD : 0);
 
   static attn::Refusal plan(const Call& call, attn_plan* plan) {
-    if (const char* why = refuses(call.problem)) return {ATTN_UNSUPPORTED, why};
+    const attn_problem& p = call.problem;
+    if (const char* why = refuses(p)) return {ATTN_UNSUPPORTED, why};
+    if (fault == Fault::kPackedOnly && p.ragged == 0) return {ATTN_UNSUPPORTED, "sequences that are not packed"};
+    if (fault == Fault::kUpTo40 && p.seq_k > 40) return {ATTN_UNSUPPORTED, "more than 40 keys"};
     *plan = attn::plain_plan("host", 64, call.problem.seq_k);
     plan->exp_class = ATTN_EXP_EXPF;
     plan->ds_format = plan->head_format = ATTN_FORMAT_F32;
     plan->dq_adds = plan->dkv_adds = 1;
-    if (copies(call.problem)) {
-      plan->workspace_bytes = static_cast<uint64_t>(call.problem.batch + 1) * sizeof(int64_t);
+    if (fault == Fault::kVarying) plan->deterministic = 0;
+    if (copies(p)) {
+      plan->workspace_bytes = static_cast<uint64_t>(p.batch + 2) * sizeof(int64_t);
       plan->workspace_align = alignof(int64_t);
     }
     return {};
@@ -170,20 +222,31 @@ struct Kernel {
   static attn_status run(const Call& call, const attn_plan&) {
     const attn_problem& p = call.problem;
     if (copies(p)) copy_borders(call);
+    packed_calls += p.ragged != 0;
     for (int64_t b = 0; b < p.batch; ++b) {
       for (int64_t g = 0; g < p.heads_kv; ++g) of_group(call, b, g);
     }
+    forward_ran = forward_ran || !is_backward(p);
     return ATTN_OK;
   }
 
  private:
-  static bool copies(const attn_problem& p) { return fault == Fault::kUninitialisedCu && p.ragged != 0; }
+  static bool is_backward(const attn_problem& p) { return (p.features & ATTN_FEATURE_BACKWARD) != 0; }
+  static bool copies(const attn_problem& p) {
+    const bool varies = fault == Fault::kVarying;  // a workspace to suspect
+    return (fault == Fault::kUninitialisedCu || fault == Fault::kOldCu || varies) && p.ragged != 0;
+  }
   static int64_t* copied(const Call& call) { return static_cast<int64_t*>(call.tensors.workspace); }
 
-  // The bug: element 0 stays as it was.
   static void copy_borders(const Call& call) {
-    for (int64_t b = 1; b <= call.problem.batch; ++b)
-      copied(call)[b] = attn::index_at(call.problem, call.tensors.cu_q, b);
+    constexpr int64_t kThere = 0x5eed'cafe;
+    const int64_t batch = call.problem.batch;
+    int64_t* const copy = copied(call);
+    if (fault == Fault::kOldCu && copy[batch + 1] == kThere) return;  // the bug: they may be another call's
+    copy[batch + 1] = kThere;
+    // The bug: element 0 stays as it was.
+    for (int64_t b = fault == Fault::kUninitialisedCu ? 1 : 0; b <= batch; ++b)
+      copy[b] = attn::index_at(call.problem, call.tensors.cu_q, b);
   }
 
   static Rows rows(const Call& call, const void* cu, int64_t b, int64_t longest) {
@@ -197,14 +260,16 @@ struct Kernel {
 
   static void of_group(const Call& call, int64_t b, int64_t g) {
     const attn_problem& p = call.problem;
-    const Rows queries = rows(call, call.tensors.cu_q, b, p.seq_q),
-               keys = rows(call, call.tensors.cu_k, b, p.seq_k);
+    const Rows queries = rows(call, call.tensors.cu_q, b, p.seq_q);
+    Rows keys = rows(call, call.tensors.cu_k, b, p.seq_k);
+    if (p.has_key_lengths)
+      keys.count = std::clamp<int64_t>(attn::index_at(p, call.tensors.key_lengths, b), 0, p.seq_k);
     std::vector<float> dk(static_cast<size_t>(keys.count * p.dim_qk)),
         dv(static_cast<size_t>(keys.count * p.dim_v));
     const int64_t group = p.heads_q / p.heads_kv;
     for (int64_t h = g * group; h < (g + 1) * group; ++h) {
       const Sequence s(call, b, h, queries, keys);
-      if constexpr (of_backward) {
+      if (is_backward(p)) {
         backward(s, dk, dv);
         if (fault == Fault::kSavedInPlace && queries.count > 0)
           s.view(s.t.o, h).store(queries.first, 0, 2 * s.view(s.t.o, h)(queries.first, 0) + 1);
@@ -212,15 +277,18 @@ struct Kernel {
         forward(s);
         if (fault == Fault::kNanAtTwoLengths && (keys.count == 512 || keys.count == 2048))
           s.view(s.t.o, h).store(queries.first, 0, std::numeric_limits<float>::quiet_NaN());
+        if (fault == Fault::kVarying && packed_calls % 2 == 1 && queries.count > 0)
+          s.view(s.t.o, h).store(queries.first, 0, 100);
       }
     }
-    if constexpr (of_backward) store_keys(Sequence(call, b, g * group, queries, keys), dk, dv);
+    if (is_backward(p)) store_keys(Sequence(call, b, g * group, queries, keys), dk, dv);
   }
 
   static void store_keys(const Sequence& s, const std::vector<float>& dk, const std::vector<float>& dv) {
     const attn_problem& p = s.p;
     for (int64_t j = 0; j < s.keys.count; ++j) {
-      const float factor = fault == Fault::kLosingLastKey && j + 1 == s.keys.count ? 0.0f : 1.0f;
+      const bool loses = fault == Fault::kLosingLastKey || (fault == Fault::kLeftInProcess && forward_ran);
+      const float factor = loses && j + 1 == s.keys.count ? 0.0f : 1.0f;
       for (int64_t c = 0; c < p.dim_qk; ++c)
         s.view(s.t.dk, s.g()).store(s.keys.first + j, c, factor * p.scale * dk[j * p.dim_qk + c]);
       for (int64_t c = 0; c < p.dim_v; ++c)
@@ -229,12 +297,19 @@ struct Kernel {
   }
 };
 
-const attn_kernel kernels[] = {attn::plug_in<Kernel<Fault::kNone, false>>(),
-                               attn::plug_in<Kernel<Fault::kNone, true>>(),
-                               attn::plug_in<Kernel<Fault::kNanAtTwoLengths, false>>(),
-                               attn::plug_in<Kernel<Fault::kUninitialisedCu, false>>(),
-                               attn::plug_in<Kernel<Fault::kSavedInPlace, true>>(),
-                               attn::plug_in<Kernel<Fault::kLosingLastKey, true>>()};
+const attn_kernel kernels[] = {attn::plug_in<Kernel<Fault::kNone, Passes::kForward>>(),
+                               attn::plug_in<Kernel<Fault::kNone, Passes::kBackward>>(),
+                               attn::plug_in<Kernel<Fault::kNone, Passes::kBoth>>(),
+                               attn::plug_in<Kernel<Fault::kNanAtTwoLengths, Passes::kForward>>(),
+                               attn::plug_in<Kernel<Fault::kUninitialisedCu, Passes::kForward>>(),
+                               attn::plug_in<Kernel<Fault::kOldCu, Passes::kForward>>(),
+                               attn::plug_in<Kernel<Fault::kVarying, Passes::kForward>>(),
+                               attn::plug_in<Kernel<Fault::kSavedInPlace, Passes::kBackward>>(),
+                               attn::plug_in<Kernel<Fault::kLosingLastKey, Passes::kBackward>>(),
+                               attn::plug_in<Kernel<Fault::kLeftInProcess, Passes::kBoth>>(),
+                               attn::plug_in<Kernel<Fault::kPackedOnly, Passes::kForward>>(),
+                               attn::plug_in<Kernel<Fault::kPackedOnly, Passes::kBackward>>(),
+                               attn::plug_in<Kernel<Fault::kUpTo40, Passes::kForward>>()};
 
 }  // namespace
 

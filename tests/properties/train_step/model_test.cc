@@ -4,8 +4,6 @@
 
 #include <cmath>
 
-#include "properties/train_step/batch.h"
-
 namespace attnfuzz::train {
 namespace {
 
@@ -149,23 +147,6 @@ TEST(Model, NamesWhatIsNotFinite) {
   Parameters p = model.parameters();
   p.wk[2] = std::nan("");
   EXPECT_EQ(not_finite(p), "Wk");
-}
-
-TEST(Batch, PacksTheTokensInSequencesOneOfThemEmpty) {
-  EXPECT_THAT(lengths_of({.length = 128, .packed = true}), testing::ElementsAre(65, 0, 63));
-  EXPECT_EQ(describe(Batch{.length = 128, .packed = true}), "S = 128, packed as 65, 0, 63");
-  EXPECT_THAT(lengths_of({.length = 1, .packed = true}), testing::ElementsAre(1, 0, 0));
-}
-
-TEST(Batch, ReadsBackWhatItLaysOut) {
-  const std::vector<int64_t> lengths = {3, 0, 2};
-  std::vector<double> activations;
-  for (int n = 0; n < 5 * 2 * 4; ++n) activations.push_back(n);
-  const std::vector<float> elements = by_sequence(activations, lengths, 2);
-  ASSERT_EQ(elements.size(), 3u * 2 * 3 * 4);
-  EXPECT_EQ(elements[4], 8);                     // row 1 of sequence 0, head 0: token 1
-  EXPECT_EQ(elements[(2 * 2 + 1) * 3 * 4], 28);  // row 0 of sequence 2, head 1: token 3
-  EXPECT_EQ(by_token<float>(elements, lengths, 2), activations);
 }
 
 }  // namespace
