@@ -1,14 +1,19 @@
 #!/usr/bin/env bash
-# shipped.sh CMAKE SOURCE
+# shipped.sh CMAKE SOURCE [FILE]
 #
 # The kernels with fast paths are compiled for a GPU as the bundle has them: a kernel that spills registers, or whose
-# wgmma products are serialised, fails the build (cmake/check-ptxas.cmake).
+# wgmma products are serialised, fails the build (cmake/check-ptxas.cmake). FILE: this source alone, like
+# splitk/hopper/hopper.cu.
 set -eu
-cmake=$1 source=$2
+cmake=$1 source=$2 file=${3:-}
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 cd "$source"
 "$cmake" --preset bundle -B "$build" >"$build/log" 2>&1 || { tail -30 "$build/log"; exit 1; }
+if [ -n "$file" ]; then
+  "$cmake" --build "$build" --target "kernels/CMakeFiles/attn_${file%%/*}_cuda.dir/$file.o"
+  exit
+fi
 for file in fa1/ampere/d64.cu fa1/ampere/d128.cu fa1/hopper/hopper.cu splitk/hopper/hopper.cu; do
   grep -q "Xptxas=-v.*/kernels/$file" "$build/compile_commands.json" || { echo "$file is not asked whether it spills"; exit 1; }
 done
