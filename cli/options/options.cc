@@ -80,7 +80,7 @@ void add_batch_option(CLI::App& app, TargetOptions& options) {
 void add_device_options(CLI::App& app, int64_t& device_work, int& own_workers, const char* name_of_workers) {
   app.add_option("--device-work", device_work,
                  "with --batch: multiply-adds that a case with a long row may cost; one case in ten has one, of 1,024 "
-                 "to 131,072 keys; 0: none, so that the cases are those of a CPU")
+                 "to 131,072 keys; 0: none")
       ->needs("--batch")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 31))
       ->capture_default_str();
