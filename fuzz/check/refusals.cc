@@ -28,7 +28,7 @@ void lengths(Case& c, int64_t seq_q, int64_t seq_k) {
 }
 void dims(Case& c, int64_t dim) { c.problem.dim_qk = c.problem.dim_v = dim; }
 
-bool has_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0 || p.slopes; }
+bool needs_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0 || p.slopes; }
 
 void nothing(Problem&) {}
 
@@ -43,7 +43,7 @@ constexpr Refusal kOtherLengths = {
 constexpr Refusal kBottomRight = {"a diagonal of the bottom right",
                                   nothing,
                                   [](Case& c) {
-                                    if (has_diagonal(c.problem)) c.problem.align = ATTN_TOP_LEFT;
+                                    if (needs_diagonal(c.problem)) c.problem.align = ATTN_TOP_LEFT;
                                   },
                                   {},
                                   "dead rows",
@@ -51,7 +51,7 @@ constexpr Refusal kBottomRight = {"a diagonal of the bottom right",
 constexpr Refusal kTopLeft = {"a diagonal of the top left",
                               nothing,
                               [](Case& c) {
-                                if (has_diagonal(c.problem)) c.problem.align = ATTN_BOTTOM_RIGHT;
+                                if (needs_diagonal(c.problem)) c.problem.align = ATTN_BOTTOM_RIGHT;
                               },
                               {},
                               nullptr,

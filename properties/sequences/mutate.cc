@@ -7,7 +7,7 @@
 namespace attnfuzz::sequences {
 namespace {
 
-constexpr size_t kMostSteps = 48;  // the most steps of a mutated session
+constexpr size_t kMostMutatedSteps = 48;
 
 void join(Session& s, const Session& other) {
   const auto before = static_cast<int64_t>(s.steps.size());
@@ -59,7 +59,7 @@ Session mutate_session(const Session& session, Rng& rng, uint64_t features) {
       break;
   }
   if (rng.percent(10)) s.relation = other.relation;
-  if (s.steps.size() > kMostSteps) s.steps.resize(kMostSteps);
+  if (s.steps.size() > kMostMutatedSteps) s.steps.resize(kMostSteps);
   s = repaired(s);
   return s.steps.empty() || objection(s) ? other : s;
 }

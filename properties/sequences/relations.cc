@@ -53,7 +53,7 @@ bool decodes(const Step& step, const Model& model) {
 }
 
 // The last tokens of the sequence are cut off while the other queries attend.
-void decode(const Step& step, const std::vector<int64_t>& tokens, std::vector<Step>& to) {
+void decode_last(const Step& step, const std::vector<int64_t>& tokens, std::vector<Step>& to) {
   const int64_t last = queries_decoded(step), kept = std::ssize(tokens) - last;
   to.push_back({.verb = Verb::kTruncate, .entries = step.entries, .count = kept});
   Step first = step, second = step;
@@ -141,7 +141,7 @@ std::optional<SecondSession> related(const Session& session, std::string* why) {
     } else if (session.relation == Relation::kRefilled && step.verb == Verb::kTruncate) {
       refill(step, model.tokens(step.entries[0]), other.steps);
     } else if (session.relation == Relation::kDecoded && decodes(step, model) && !is_replayed(session.steps, n)) {
-      decode(step, model.tokens(step.entries[0]), other.steps);
+      decode_last(step, model.tokens(step.entries[0]), other.steps);
       parts = 2;
     } else {
       if (step.verb == Verb::kReplay) step.count = place[static_cast<size_t>(step.count)];

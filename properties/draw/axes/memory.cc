@@ -23,10 +23,10 @@ constexpr const char* kColumnForms[] = {"side by side", "apart", "across rows"};
 constexpr const char* kSigns[] = {"positive", "negative of rows", "negative of columns", "negative of others"};
 constexpr const char* kStored[] = {"whole", "once for heads", "once for the batch", "once for both"};
 
-const TensorLayout& layout_of(const Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
+const TensorLayout& tensor_layout(const Case& c, TensorId t) { return c.layout[static_cast<size_t>(t)]; }
 
 // A tensor that the case lacks is created: a mask that hides nothing, a bias of 0.
-TensorLayout& layout_of(Case& c, TensorId t) {
+TensorLayout& tensor_layout(Case& c, TensorId t) {
   make_present(c, t);
   return c.layout[static_cast<size_t>(t)];
 }
@@ -44,7 +44,7 @@ int power_of(int64_t n, int most) {
 
 // The class of the distance between the first and the last element, if a dimension can be spread that far.
 int reach_of(const Case& c, TensorId t) {
-  if (layout_of(c, t).spread == 0) return 0;
+  if (tensor_layout(c, t).spread == 0) return 0;
   const auto g = geometry(c, t);
   const int64_t elements = g ? g->span_bytes / g->element_bytes : 0;
   return elements >= int64_t{1} << 32 ? 2 : elements >= int64_t{1} << 31 ? 1 : 0;
@@ -53,7 +53,7 @@ int reach_of(const Case& c, TensorId t) {
 // The class of a layout, if the case has the tensor.
 template <class Get>
 auto there(TensorId t, Get get) {
-  return [=](const Case& c) { return is_present(c, t) ? get(c, layout_of(c, t)) : kNoClass; };
+  return [=](const Case& c) { return is_present(c, t) ? get(c, tensor_layout(c, t)) : kNoClass; };
 }
 
 std::vector<CaseAxis> axes_of_placement(TensorId t) {
@@ -66,7 +66,7 @@ std::vector<CaseAxis> axes_of_placement(TensorId t) {
                     return power_of(l.offset * element_bytes(c.problem, t), 6);
                   }),
             [t](const DrawContext& context, int at, Case& c) {
-              TensorLayout& l = layout_of(c, t);
+              TensorLayout& l = tensor_layout(c, t);
               l.placement = at == 7 ? Placement::kPageEnd : Placement::kGuarded;
               const int64_t step = at == 7 ? 0 : elements(c, t, int64_t{1} << at);
               const int64_t place = at == 7 ? 0 : context.rng.range(0, 3);
@@ -79,7 +79,7 @@ std::vector<CaseAxis> axes_of_placement(TensorId t) {
                     return bytes == 0 ? 0 : bytes % 16 == 0 ? 3 : bytes % 4 == 0 ? 2 : 1;
                   }),
             [t](const DrawContext& context, int at, Case& c) {
-              TensorLayout& l = layout_of(c, t);
+              TensorLayout& l = tensor_layout(c, t);
               const int64_t bytes[] = {0, context.rng.range(0, 3) * 4 + 2, context.rng.range(0, 3) * 16 + 4,
                                        context.rng.pick<int64_t>({16, 32, 128})};
               l.row_gap = elements(c, t, bytes[at]);
@@ -90,21 +90,21 @@ std::vector<CaseAxis> axes_of_placement(TensorId t) {
                     return static_cast<int>(std::ranges::find(kOrders, l.order) - kOrders.begin());
                   }),
             [t](const DrawContext&, int at, Case& c) {
-              layout_of(c, t).order = kOrders[static_cast<size_t>(at)];
+              tensor_layout(c, t).order = kOrders[static_cast<size_t>(at)];
             }),
       kinds("offsets into " + name + " reach", kPlaced, kReaches,
             there(t, [t](const Case& c, const TensorLayout&) { return reach_of(c, t); }),
             [t](const DrawContext& context, int at, Case& c) {
-              const TensorLayout before = layout_of(c, t);
+              const TensorLayout before = tensor_layout(c, t);
               const int64_t far = draw_far_spread(context.rng);
-              layout_of(c, t).spread = at == 0 ? 0 : at * far;
+              tensor_layout(c, t).spread = at == 0 ? 0 : at * far;
               if (at != 0)
-                layout_of(c, t).step = 1, layout_of(c, t).across = false, layout_of(c, t).backwards &= ~8;
-              if (reach_of(c, t) != at) layout_of(c, t) = before;
+                tensor_layout(c, t).step = 1, tensor_layout(c, t).across = false, tensor_layout(c, t).backwards &= ~8;
+              if (reach_of(c, t) != at) tensor_layout(c, t) = before;
             }),
       kinds("strides of one element of " + name, kPlaced, kSizeOneStrides,
             there(t, [](const Case&, const TensorLayout& l) { return l.junk_unit_strides ? 1 : 0; }),
-            [t](const DrawContext&, int at, Case& c) { layout_of(c, t).junk_unit_strides = at == 1; }),
+            [t](const DrawContext&, int at, Case& c) { tensor_layout(c, t).junk_unit_strides = at == 1; }),
   };
 }
 
@@ -118,7 +118,7 @@ std::vector<CaseAxis> axes_of_odd_strides(TensorId t) {
                     return (l.backwards & 4) != 0 ? 1 : (l.backwards & 8) != 0 ? 2 : l.backwards != 0 ? 3 : 0;
                   }),
             [t](const DrawContext& context, int at, Case& c) {
-              TensorLayout& l = layout_of(c, t);
+              TensorLayout& l = tensor_layout(c, t);
               const int64_t others = context.rng.range(1, 3);
               l.backwards = at == 0 ? 0 : at == 1 ? 4 | (others & 1) : at == 2 ? 8 | (others & 2) : others;
               if (l.scattered()) l.spread = 0;
@@ -132,7 +132,7 @@ std::vector<CaseAxis> axes_of_odd_strides(TensorId t) {
                                                                        : l.step != 1 ? 1
                                                                                      : 0; }),
               [t](const DrawContext& context, int at, Case& c) {
-                TensorLayout& l = layout_of(c, t);
+                TensorLayout& l = tensor_layout(c, t);
                 l.across = at == 2;
                 l.step = at == 1 ? context.rng.pick<int64_t>({2, 3, 8}) : 1;
                 if (l.scattered()) l.spread = 0;
