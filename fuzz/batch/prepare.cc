@@ -176,6 +176,8 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   const Problem& p = c.problem;
   *why = unknown_features({"a batch on a GPU", kForward | ATTN_FEATURE_MERGE}, problem_of(p).features);
   if (!why->empty()) return std::nullopt;
+  // A tensor may be too large for any memory, as a mutation or a property left the case. It has no geometry.
+  if (illegal(c)) return no("a case that cannot be run");
   if (c.calls.empty() || c.calls.size() > kMostRepeats) return no("many calls");
   const double rows =
       static_cast<double>(p.batch) * static_cast<double>(p.heads_q) * static_cast<double>(p.seq_q);

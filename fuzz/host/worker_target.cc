@@ -93,6 +93,10 @@ class WorkerTarget final : public Target, public BatchTarget {
                      std::to_string(unknown);
       return reply;
     }
+    if ((reply.no_memory = too_many_ranges())) {
+      reply.status = ATTN_UNSUPPORTED;
+      return reply;
+    }
     wire::Request request = request_of(wire::Command::kPlan, problem);
     place(tensors, request);
     request.env = plain(env);
@@ -136,6 +140,10 @@ class WorkerTarget final : public Target, public BatchTarget {
     request.env = plain(env);
     place(tensors, request);
     RunReply reply;
+    if ((reply.no_memory = too_many_ranges())) {
+      reply.status = ATTN_UNSUPPORTED;
+      return reply;
+    }
     if (coverage_asked_) coverage_.clear();
     coverage_asked_ = false;
     const Outcome outcome = ask(request);
@@ -246,6 +254,13 @@ class WorkerTarget final : public Target, public BatchTarget {
       return printable({answer_.reason, strnlen(answer_.reason, sizeof answer_.reason)});
     std::ranges::copy(batch_results_, results.begin());
     return "";
+  }
+
+  // A tensor whose rows lie far apart is a range of memory for each row.
+  std::optional<std::string> too_many_ranges() const {
+    if (ranges_.size() <= wire::kMaxRanges) return std::nullopt;
+    return "the case has " + std::to_string(ranges_.size()) + " ranges of memory, and a worker takes " +
+           std::to_string(wire::kMaxRanges);
   }
 
   // Why nothing ran, if the device had too little memory. Only a device of its own can lack it.
@@ -406,10 +421,7 @@ class WorkerTarget final : public Target, public BatchTarget {
     if (confined()) process_->thaw();
     held_before_ = confined() ? held_blocks() : 0;
     wire.request = request;
-    if (ranges_.size() > wire::kMaxRanges) {
-      throw std::runtime_error("a case of " + std::to_string(ranges_.size()) + " memory ranges; " +
-                               std::to_string(wire::kMaxRanges) + " fit into the wire");
-    }
+    if (const auto why = too_many_ranges()) throw std::runtime_error(*why);
     wire.request.range_count = static_cast<uint32_t>(ranges_.size());
     std::copy(ranges_.begin(), ranges_.end(), wire.ranges);
     std::ranges::copy(calls, wire.calls);

@@ -867,6 +867,17 @@ TEST(BatchJudge, ThreadsJudgeWhatIsDrawnAndFailuresAreDeferred) {
   }
 }
 
+// A case of a campaign once had a tensor of 37 GB. It has no geometry, and the batch took that of the tensor before.
+TEST(BatchJudge, LeavesATensorThatFitsNoMemory) {
+  Case c;
+  c.problem.batch = 3, c.problem.seq_k = 1480, c.problem.dim_qk = c.problem.dim_v = 256;
+  c.layout[static_cast<size_t>(TensorId::kK)] = {.order = {2, 0, 1}, .spread = 12'632'264};
+  ASSERT_TRUE(illegal(c));
+  std::string why;
+  EXPECT_FALSE(batch::prepare(c, ATTN_CUDA, &why));
+  EXPECT_EQ(why, "a case that cannot be run");
+}
+
 TEST(BatchJudge, RefusesAKindOfProblemThatItDoesNotKnow) {
   Case c;
   c.problem.features = uint64_t{1} << 62;

@@ -8,6 +8,7 @@
 
 #include "fuzz/host/confinement.h"
 #include "fuzz/host/watchdog.h"
+#include "fuzz/host/wire.h"
 #include "tests/fuzz/fakes/open_fake.h"
 
 namespace attnfuzz {
@@ -30,6 +31,18 @@ TEST(Worker, RunsAKernelInTheArena) {
   EXPECT_EQ(run.status, ATTN_OK);
   EXPECT_FALSE(run.crash || run.fault || run.timed_out);
   EXPECT_EQ(std::memcmp(q, o, 64), 0);
+}
+
+// A tensor with widely spread rows has a range for each: the case is not judged, and the process that judges lives.
+TEST(Worker, LeavesACaseWithMoreRangesOfMemoryThanARequestHolds) {
+  FakeCall call("copy");
+  call.target->memory(std::vector<MemoryRange>(wire::kMaxRanges + 1, {TensorId::kQ, 256, 320}));
+  for (const std::optional<std::string>& left : {call.plan().no_memory, call.run().no_memory}) {
+    ASSERT_TRUE(left);
+    EXPECT_THAT(*left, testing::HasSubstr("65537 ranges of memory"));
+  }
+  call.target->memory({});
+  EXPECT_EQ(call.plan().status, ATTN_OK);
 }
 
 TEST(Worker, KeepsItsProcessFromCallToCall) {
