@@ -105,8 +105,8 @@ std::string measure_taken(Target& target, const CheckOptions& options, Checked& 
 
 std::string unvouched(const TargetOptions& target, uint64_t left_out, uint64_t of, const std::string& what) {
   if (target.untrusted.empty() || left_out == 0) return "";
-  return fmt::format("under --untrusted a kernel that refuses does not pass: {} of {} {} were left out", left_out, of,
-                     what);
+  return fmt::format("under --untrusted a kernel that refuses does not pass: {} of {} {} were left out",
+                     left_out, of, what);
 }
 
 void collect_not_judged(const CheckArguments& arguments, const CheckOptions& options, bool whole,

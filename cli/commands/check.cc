@@ -42,8 +42,10 @@ void expect_folder(const std::string& out) {
   if (there == folder) return;
   std::string trial = (there / ".attnfuzz-XXXXXX").string();
   std::error_code error, none;
-  if (mkdtemp(trial.data()) == nullptr) error = {errno, std::generic_category()};
-  else fs::create_directories(trial / folder.lexically_relative(there), error);
+  if (mkdtemp(trial.data()) == nullptr)
+    error = {errno, std::generic_category()};
+  else
+    fs::create_directories(trial / folder.lexically_relative(there), error);
   fs::remove_all(trial, none);
   if (error) throw UserError("--out " + out + ": no folder can be made there: " + error.message());
 }

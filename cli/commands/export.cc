@@ -29,8 +29,8 @@ std::string first_there(const std::vector<fs::path>& paths) {
   return "";
 }
 
-// Finds the files that a program needs in addition to the kernel's library. Looks first where the program itself will
-// look, then in the folder of this command's installation.
+// Finds the files that a program needs in addition to the kernel's library. Looks first where the program
+// itself will look, then in the folder of this command's installation.
 void find_places(Places& places) {
   const fs::path home = program_folder().parent_path(), beside = fs::path(places.library).parent_path();
   const char* executor = "libattnfuzz-executor.so";

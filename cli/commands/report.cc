@@ -160,8 +160,10 @@ Exit show(const ReportArguments& arguments) {
     emit("  {} failure(s) more were counted and not kept: enough of their kind or place were waiting\n",
          n("not_filed"));
   if (n("long_parents") > 0)
-    emit("  {} draws left a case of the corpus that they were to mutate: its rows are too long for their target\n",
-         n("long_parents"));
+    emit(
+        "  {} draws left a case of the corpus that they were to mutate: its rows are too long for their "
+        "target\n",
+        n("long_parents"));
   if (n("suspicious") > 0)
     print(fmt::format("  {} case(s) with statistical warnings, no failures; kept: {} in {}/suspicious\n",
                       n("suspicious"), report.warnings.size(), report.dir));

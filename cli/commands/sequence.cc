@@ -54,7 +54,8 @@ struct Sums {
 
   // The totals of one session.
   static Sums of(const Session& session, const SessionResult& result) {
-    return {1, session.steps.size(), result.calls, result.bounded, result.calls_of, result.worst, result.left_out};
+    return {
+        1, session.steps.size(), result.calls, result.bounded, result.calls_of, result.worst, result.left_out};
   }
   void add(const Sums& other) {
     sessions += other.sessions, steps += other.steps;
@@ -107,7 +108,8 @@ std::string lines_of(const Session& session, std::optional<size_t> failed, size_
   const std::vector<std::string> lines = story(session);
   const size_t first = lines.size() > most ? lines.size() - most : 0;
   if (first > 0) text += fmt::format("    ... {} steps before; -v prints them\n", first);
-  for (size_t n = first; n < lines.size(); ++n) text += fmt::format("  {} {}\n", n == failed ? ">" : " ", lines[n]);
+  for (size_t n = first; n < lines.size(); ++n)
+    text += fmt::format("  {} {}\n", n == failed ? ">" : " ", lines[n]);
   if (session.relation != Relation::kNone)
     text += fmt::format("  relation: {}\n", kRelationNames[static_cast<size_t>(session.relation)]);
   return text;
@@ -146,11 +148,13 @@ std::string unjudged(const OpenedKernels& kernels, const Sums& sums) {
 
 // Prints the totals. `missing`: what was not judged; if it is not empty, the run does not pass.
 Exit conclude(const std::string& what, const Sums& sums, const std::string& missing, double seconds, bool all) {
-  std::string text = fmt::format("{}{} steps, {} calls: {}; largest error/bound {:.2f} ({:.1f} s)\n", what, sums.steps,
-                                 sums.calls, missing.empty() ? "passed" : missing, sums.worst, seconds);
+  std::string text =
+      fmt::format("{}{} steps, {} calls: {}; largest error/bound {:.2f} ({:.1f} s)\n", what, sums.steps,
+                  sums.calls, missing.empty() ? "passed" : missing, sums.worst, seconds);
   if (sums.bounded > 0) {
-    text += fmt::format("  held to the bound alone: {} attends of relations, whose plans do not promise equal bits\n",
-                        sums.bounded);
+    text += fmt::format(
+        "  held to the bound alone: {} attends of relations, whose plans do not promise equal bits\n",
+        sums.bounded);
   }
   print(text + left_out_lines(sums.left_out, all));
   return missing.empty() ? kPassed : kFound;
@@ -162,7 +166,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 Exit replay_session(const SequenceArguments& arguments, const OpenedKernels& kernels) {
   const auto read = decode_session(file_text(arguments.file));
-  if (const auto* error = std::get_if<DecodeError>(&read)) throw UserError(arguments.file + ": " + error->message);
+  if (const auto* error = std::get_if<DecodeError>(&read))
+    throw UserError(arguments.file + ": " + error->message);
   const Chain& chain = std::get<SessionFile>(read).chain;
   const auto start = std::chrono::steady_clock::now();
   const SessionResult result = check_chain(chain, kernels.targets);
@@ -189,10 +194,11 @@ class SequenceCheck {
     check_all();
     if (failure_) return report_failure();
     const Exit status = conclude(fmt::format("{}: {} sequences, ", names(), sums_.sessions), sums_,
-                                 interrupts_.came() ? "interrupted" : unjudged(kernels_.front(), sums_), seconds_,
-                                 arguments_.verbose);
+                                 interrupts_.came() ? "interrupted" : unjudged(kernels_.front(), sums_),
+                                 seconds_, arguments_.verbose);
     if (!interrupts_.came()) return status;
-    std::fprintf(stderr, "attnfuzz: interrupted by SIG%s: this is no pass\n", sigabbrev_np(interrupts_.signal()));
+    std::fprintf(stderr, "attnfuzz: interrupted by SIG%s: this is no pass\n",
+                 sigabbrev_np(interrupts_.signal()));
     return static_cast<Exit>(128 + interrupts_.signal());
   }
 
@@ -214,7 +220,8 @@ class SequenceCheck {
     // Each worker opens a GPU context, which takes long.
     if (kernels_.front().opened.front()->info().backend == ATTN_CUDA) usual = std::min(usual, 2);
     const uint64_t blocks = (arguments_.cases + kOfProcess - 1) / kOfProcess;
-    return static_cast<int>(std::min(static_cast<uint64_t>(arguments_.jobs == 0 ? usual : arguments_.jobs), blocks));
+    return static_cast<int>(
+        std::min(static_cast<uint64_t>(arguments_.jobs == 0 ? usual : arguments_.jobs), blocks));
   }
 
   // Each job has kernels of its own, and takes the next block of sessions that share a process.
@@ -268,7 +275,8 @@ class SequenceCheck {
       std::vector<std::unique_ptr<BriefWatch>> watches;
       for (const auto& target : kernels.opened) watches.push_back(std::make_unique<BriefWatch>(*target, brief));
       return reduce_chain(
-          chain, failed, [&](const Chain& c) { return check_chain(c, kernels.targets); }, arguments_.reduce_seconds);
+          chain, failed, [&](const Chain& c) { return check_chain(c, kernels.targets); },
+          arguments_.reduce_seconds);
     };
     if (failed.verdict.kind != Kind::kHang) return reduced(false);
     ReducedChain small = reduced(true);
@@ -278,7 +286,8 @@ class SequenceCheck {
 
   // A file has its own draw, and is not reduced further.
   std::string replay_line(const std::string& path) const {
-    return again_line(command_, {{"--replay", path}}, {"--cases", "--seed", "--jobs", "--out", "--reduce-seconds"});
+    return again_line(command_, {{"--replay", path}},
+                      {"--cases", "--seed", "--jobs", "--out", "--reduce-seconds"});
   }
 
   Exit report_failure() {
@@ -289,8 +298,8 @@ class SequenceCheck {
     std::filesystem::create_directories(arguments_.out);
     const std::string path =
         fmt::format("{}/calls-{}-{}-{}.calls.json", arguments_.out, small.result.call, arguments_.seed, index);
-    write_file(path, encode(small.chain,
-                            {arguments_.kernels, to_string(small.result.verdict.kind), small.result.verdict.message}));
+    write_file(path, encode(small.chain, {arguments_.kernels, to_string(small.result.verdict.kind),
+                                          small.result.verdict.message}));
     std::string where =
         fmt::format("found in sequence {} of seed {} ({} steps), ", index, arguments_.seed, found.steps.size());
     where += small.again ? fmt::format("reduced in {} evaluations to {} steps on {} pages", small.evaluations,
@@ -332,7 +341,8 @@ void add_sequence(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "sequence", "Runs sequences of calls on a paged cache, and judges every call and the whole cache");
   const auto arguments = std::make_shared<sequences::SequenceArguments>();
-  command->add_option("kernels", arguments->kernels, "kernels by name, or plug-ins by path, that share the cache")
+  command
+      ->add_option("kernels", arguments->kernels, "kernels by name, or plug-ins by path, that share the cache")
       ->required();
   const auto cases = command->add_option("--cases", arguments->cases, "sequences to run")
                          ->check(CLI::Range(uint64_t{1}, kMostCounted))
@@ -345,11 +355,13 @@ void add_sequence(CLI::App& app, Action& action) {
                                      "threads, each with workers of its own; 0: one a core, or two on a GPU")
                         ->check(CLI::Range(0, 1024))
                         ->capture_default_str();
-  const auto out = command->add_option("--out", arguments->out, "folder for files of failures")->capture_default_str();
+  const auto out =
+      command->add_option("--out", arguments->out, "folder for files of failures")->capture_default_str();
   const auto replay = command->add_option("--replay", arguments->file, "run the sequence of this file instead");
-  const auto reduce = command->add_option("--reduce-seconds", arguments->reduce_seconds, "time to reduce a failure")
-                          ->check(CLI::Range(0.0, 86400.0))
-                          ->capture_default_str();
+  const auto reduce =
+      command->add_option("--reduce-seconds", arguments->reduce_seconds, "time to reduce a failure")
+          ->check(CLI::Range(0.0, 86400.0))
+          ->capture_default_str();
   for (CLI::Option* drawn : {cases, seed, jobs, out, reduce}) replay->excludes(drawn);
   add_verbose_flag(*command, arguments->verbose, "what the libraries are, and all lines of a failure");
   add_target_options(*command, arguments->target);

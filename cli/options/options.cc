@@ -78,14 +78,16 @@ void add_batch_option(CLI::App& app, TargetOptions& options) {
 }
 
 void add_device_options(CLI::App& app, int64_t& device_work, int& own_workers, const char* name_of_workers) {
-  app.add_option("--device-work", device_work,
-                 "with --batch: multiply-adds that a case with a long row may cost; one case in ten has one, of 1,024 "
-                 "to 131,072 keys; 0: none")
+  app.add_option(
+         "--device-work", device_work,
+         "with --batch: multiply-adds that a case with a long row may cost; one case in ten has one, of 1,024 "
+         "to 131,072 keys; 0: none")
       ->needs("--batch")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 31))
       ->capture_default_str();
   app.add_option(name_of_workers, own_workers,
-                 "with --batch: workers of each process for the cases that no batch judges; 0: these hold up the batches")
+                 "with --batch: workers of each process for the cases that no batch judges; 0: these hold up "
+                 "the batches")
       ->needs("--batch")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
@@ -100,10 +102,9 @@ void add_background_option(CLI::App& app, TargetOptions& options) {
 }
 
 void add_untrusted_flag(CLI::App& app, TargetOptions& options) {
-  app.add_flag(
-         "--untrusted{available}", options.untrusted,
-         "the kernel is not trusted: its worker is confined as far as this machine can, and what it says "
-         "of itself loosens no bound; --untrusted=strict: refused where anything is lacking")
+  app.add_flag("--untrusted{available}", options.untrusted,
+               "the kernel is not trusted: its worker is confined as far as this machine can, and what it says "
+               "of itself loosens no bound; --untrusted=strict: refused where anything is lacking")
       ->check(one_of("way to distrust a kernel", {"available", "strict"}));
   app.add_option("--errors", options.errors,
                  "the loosest rounding that its plans may claim: 'p=input accumulator=tensor merges=8' "

@@ -104,8 +104,8 @@ struct BatchJudge::Round {
   std::vector<Item> items = {};
   std::vector<batch::Call> calls = {};
   std::vector<batch::Result> results = {};
-  std::string lost = {};                                  // why the batch ended early; empty if it did not
-  std::vector<std::pair<size_t, std::string>> left = {};  // cases that the batch cannot do, with the reason
+  std::string lost = {};                                     // why the batch ended early; empty if it did not
+  std::vector<std::pair<size_t, std::string>> left = {};     // cases that the batch cannot do, with the reason
   std::vector<size_t> refused = {};                          // cases
   std::vector<std::pair<size_t, std::string>> doubted = {};  // cases, with what is wrong there
 };
@@ -157,7 +157,8 @@ void BatchJudge::ordinary(Batch& batch, size_t index, bool by_cpu_alone) {
     return by_cpu_alone ? judged_by_cpu(c, *property, target, calibration_)
                         : attnfuzz::judge(c, *property, target, calibration_);
   });
-  use_.again_s += v.lay_out_s + v.kernel_s + v.oracle_s + v.judge_s;  // without the time spent waiting for a turn
+  use_.again_s +=
+      v.lay_out_s + v.kernel_s + v.oracle_s + v.judge_s;  // without the time spent waiting for a turn
   batch.judged[index] = true;
 }
 
@@ -176,7 +177,8 @@ void BatchJudge::prepare(Batch& batch, Round& round) {
     std::string why;
     std::vector<batch::Call> calls;
     if (item.in_place) {
-      if (auto call = batch::prepare(item.runs.back()->run.c, target_.info().backend, &why)) calls.push_back(*call);
+      if (auto call = batch::prepare(item.runs.back()->run.c, target_.info().backend, &why))
+        calls.push_back(*call);
     }
     if (auto call = batch::prepare(item.next, target_.info().backend, &why)) {
       call->in_place = item.in_place;
@@ -294,12 +296,13 @@ void BatchJudge::lost(Batch& batch, Round& round) {
   v.outcome = Outcome::kPass;
   fail(v, Kind::kCrash,
        "a batch of " + std::to_string(items.size()) + " cases, of which this is " +
-           (again.guilty ? "one that ends so in a batch of its own" : "the first") + ", ended with: " + round.lost +
-           "; the ordinary way none of them does" + again.words);
+           (again.guilty ? "one that ends so in a batch of its own" : "the first") +
+           ", ended with: " + round.lost + "; the ordinary way none of them does" + again.words);
   v.failing = batch.asked[index].c;
 }
 
-// Tells a fault that the batch repeats from one that it had once, and finds the case at fault if it is one alone.
+// Tells a fault that the batch repeats from one that it had once, and finds the case at fault if it is one
+// alone.
 BatchJudge::Again BatchJudge::run_again(Round& round) {
   constexpr int kTimes = 3;
   if (round.results.empty()) return {};  // it ended in plan()
@@ -377,8 +380,8 @@ void BatchJudge::round(Batch& batch) {
     return;
   }
   if (!round.lost.empty()) return lost(batch, round);
-  // A hosted kernel may refuse when it runs (hosted.h). Any other kernel should have refused in plan(); the ordinary
-  // way reports that.
+  // A hosted kernel may refuse when it runs (hosted.h). Any other kernel should have refused in plan(); the
+  // ordinary way reports that.
   for (const size_t index : round.refused) leave(batch, index, "a refusal as it ran");
   for (const auto& [index, found] : round.doubted) doubt(batch, index, found);
   for (Item& item : round.items) tried(batch, std::move(item));

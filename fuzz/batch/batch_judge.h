@@ -93,10 +93,9 @@ struct Deferred {
 class BatchJudge {
  public:
   using Open = std::function<std::unique_ptr<Target>()>;
-  // `batch_target` and `target` belong to one worker, which may be shared (shared_target.h). `seed` draws the cases
-  // that are judged both ways.
-  // `own`: workers for the cases that are judged the ordinary way, so that these do not block the shared
-  // worker; it must outlive this.
+  // `batch_target` and `target` belong to one worker, which may be shared (shared_target.h). `seed` draws the
+  // cases that are judged both ways. `own`: workers for the cases that are judged the ordinary way, so that
+  // these do not block the shared worker; it must outlive this.
   BatchJudge(BatchTarget& batch_target, Target& target, const Calibration& calibration, uint64_t seed = 1,
              OwnWorkers* own = nullptr);
   // Also starts `threads` background threads. Throws what `open` throws.

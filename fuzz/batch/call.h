@@ -23,13 +23,14 @@ namespace attnfuzz::batch {
 
 inline constexpr uint32_t kMostCalls = 256;  // the most calls of a batch
 inline constexpr uint32_t kMostLengths = 64, kMostPlanted = 96, kMostRepeats = 8;
-// The tensors of the forward pass and of merges, the operations of a batch: inputs, then outputs, each in the order
-// of tensor_spec.h.
+// The tensors of the forward pass and of merges, the operations of a batch: inputs, then outputs, each in the
+// order of tensor_spec.h.
 inline constexpr auto kIds = [] {
   constexpr auto of_batch = [](TensorId id) {
     return (spec_of(id).operations & (kOfForward | ATTN_FEATURE_MERGE)) != 0;
   };
-  std::array<TensorId, std::ranges::count_if(kInputs, of_batch) + std::ranges::count_if(kOutputs, of_batch)> ids = {};
+  std::array<TensorId, std::ranges::count_if(kInputs, of_batch) + std::ranges::count_if(kOutputs, of_batch)>
+      ids = {};
   const auto outputs = std::ranges::copy_if(kInputs, ids.begin(), of_batch).out;
   std::ranges::copy_if(kOutputs, outputs, of_batch);
   return ids;
@@ -123,7 +124,8 @@ struct Recipe {
   int64_t longest;                      // of the lengths
   uint32_t planted;
   int64_t lengths[kMostLengths];  // of each batch entry, not clamped, where the problem has them
-  // The ends of packed queries and keys, after a 0. Rows behind the last entry hold numbers of the fill, or NaN.
+  // The ends of packed queries and keys, after a 0. Rows behind the last entry hold numbers of the fill, or
+  // NaN.
   int64_t borders_q[kMostLengths + 1], borders_k[kMostLengths + 1];
   int32_t numbers_q, numbers_k;  // boolean
   Paging paging;                 // of a call with keys in pages
@@ -151,12 +153,12 @@ struct Call {
   uint32_t repeats;      // how often the kernel is called
   Repeat repeat[kMostRepeats];
   Recipe recipe;
-  double overflow;          // Expected::overflow of O
-  int32_t complete;         // boolean: elements that were never written can be recognised
-  uint64_t bytes;           // size of the slot
-  uint64_t readback_at;     // offset of its Readback among those of the batch; kNoReadback: only counts are wanted
-  int32_t readback_all;     // boolean: expected values are read back too, not only bounds and outputs
-  int32_t in_place;         // boolean: runs in the previous call's slot, after that call
+  double overflow;       // Expected::overflow of O
+  int32_t complete;      // boolean: elements that were never written can be recognised
+  uint64_t bytes;        // size of the slot
+  uint64_t readback_at;  // offset of its Readback among those of the batch; kNoReadback: only counts are wanted
+  int32_t readback_all;  // boolean: expected values are read back too, not only bounds and outputs
+  int32_t in_place;      // boolean: runs in the previous call's slot, after that call
   int32_t keeps_workspace;  // boolean: the workspace keeps the content that the previous call left
 };
 static_assert(std::is_trivially_copyable_v<Call>);

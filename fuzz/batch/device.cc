@@ -94,7 +94,8 @@ void take_sides(const Call& call, Parts& parts, Work* work) {
   for (int side = 0; side < 2; ++side) {
     std::byte* o = nullptr;
     float* lse = nullptr;
-    parts.take(o, static_cast<uint64_t>(in.rows) * static_cast<uint64_t>(in.columns) * (p.dtype == ATTN_F32 ? 4 : 2));
+    parts.take(
+        o, static_cast<uint64_t>(in.rows) * static_cast<uint64_t>(in.columns) * (p.dtype == ATTN_F32 ? 4 : 2));
     parts.take(lse, static_cast<uint64_t>(in.rows));
     in.o[side] = o, in.lse[side] = lse;
   }
@@ -121,7 +122,8 @@ void take_results(const Call& call, Parts& parts, Work* work) {
   work->got_lse = asked ? reinterpret_cast<float*>(results + readback.got_lse) : nullptr;
 }
 
-// Places the inputs and the results of the oracle for one call from `base` on. Returns the bytes that they take.
+// Places the inputs and the results of the oracle for one call from `base` on. Returns the bytes that they
+// take.
 uint64_t oracle_of(const Call& call, std::byte* base, int blocks, int64_t shared_limit, Work* work,
                    cuda::RowsScratch* scratch) {
   Parts parts{base};
@@ -195,7 +197,7 @@ struct State {
   std::byte* memory = nullptr;  // for each slot: its bytes, and the oracle's part
   uint64_t bytes = 0, slot = 0, oracle = 0;
   Counts *counts = nullptr, *received = nullptr;
-  Call* calls = nullptr;  // the batch's calls, on the device
+  Call* calls = nullptr;       // the batch's calls, on the device
   std::byte* pages = nullptr;  // PageArrays of the batch, on the device
   uint64_t pages_bytes = 0;
 
@@ -221,7 +223,8 @@ struct State {
       for (int t = 0; t <= kTensors; ++t) {
         if (call.spread >> t & 1) reach_into(call, slots[i], t, far);
         if (!(call.at_page_end >> t & 1) || (call.spread >> t & 1)) continue;
-        if (auto why = page_ends->room(stretch(slots[i], t), t < kTensors ? call.tensor[t].end : call.workspace.end))
+        if (auto why =
+                page_ends->room(stretch(slots[i], t), t < kTensors ? call.tensor[t].end : call.workspace.end))
           return why;
       }
     }

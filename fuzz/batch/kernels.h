@@ -31,8 +31,8 @@ struct Work {
   Counts* counts;
 };
 
-// Writes every byte of the slot's tensors and of its workspace (unless the workspace is kept), the oracle's own inputs,
-// and counts of 0. `call` is the host's copy of work.call.
+// Writes every byte of the slot's tensors and of its workspace (unless the workspace is kept), the oracle's own
+// inputs, and counts of 0. `call` is the host's copy of work.call.
 attn_status lay_out(const Call& call, const Work& work, const attn_env* env);
 // Restores the outputs, and the workspace if it must be clean, to their state before the first
 // call.

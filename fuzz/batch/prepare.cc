@@ -26,8 +26,8 @@ constexpr int64_t kMostPages = int64_t{1} << 17;  // each page needs memory outs
 
 uint64_t aligned(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 
-// The blocks of a tensor whose outermost dimension leaves more than two pages between its slices: LaidOut fills it
-// block by block. `blocks` is 0 for all other tensors. Nothing if other dimensions leave such gaps, too.
+// The blocks of a tensor whose outermost dimension leaves more than two pages between its slices: LaidOut fills
+// it block by block. `blocks` is 0 for all other tensors. Nothing if other dimensions leave such gaps, too.
 struct Blocks {
   int64_t blocks = 0, block = 0, left_out = 0;  // the last two in bytes: TensorSlot
 };
@@ -199,7 +199,8 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
     if (at_page_end(c, kIds[t])) call.at_page_end |= uint32_t{1} << t;
     if (call.tensor[t].blocks > 0) call.spread |= uint32_t{1} << t;
     if (in_pages(p, kIds[t])) call.paged |= uint32_t{1} << t;
-    if (packing_of(p, kIds[t])) (of_queries(spec_of(kIds[t])) ? call.packed_q : call.packed_k) |= uint32_t{1} << t;
+    if (packing_of(p, kIds[t]))
+      (of_queries(spec_of(kIds[t])) ? call.packed_q : call.packed_k) |= uint32_t{1} << t;
   }
   for (const attnfuzz::Call& one : c.calls)
     call.repeat[call.repeats++] = {one.dirty_workspace, static_cast<uint8_t>(one.stream != 0)};

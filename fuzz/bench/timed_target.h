@@ -1,5 +1,5 @@
-// A target that measures every call to another target: the time inside the kernel, and the time of the round trip to
-// its worker.
+// A target that measures every call to another target: the time inside the kernel, and the time of the round
+// trip to its worker.
 //
 //   TimedTarget timed(*target);
 //   judge(c, property, timed, calibration);

@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "properties/case/case.h"
 #include "base/json.h"
+#include "properties/case/case.h"
 
 namespace attnfuzz {
 

@@ -13,10 +13,10 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "fuzz/check/enough.h"
-#include "fuzz/check/shard.h"
 #include "base/processes.h"
 #include "base/subprocess.h"
+#include "fuzz/check/enough.h"
+#include "fuzz/check/shard.h"
 #include "properties/draw/covering.h"
 #include "properties/judge/judge.h"
 
@@ -139,8 +139,8 @@ Failure fatal_failure(uint64_t index, const std::string& how, Target& target, co
   return failure;
 }
 
-// Adds a process's answer to the result. If it died, the lowest case in flight becomes a failure, and the others are
-// named. `at`: cases_at().
+// Adds a process's answer to the result. If it died, the lowest case in flight becomes a failure, and the
+// others are named. `at`: cases_at().
 void add_answer(const Process& process, std::span<const uint64_t> at, const OpenTarget& open,
                 const Calibration& calibration, const CheckOptions& options, CheckResult& result) {
   if (process.text.starts_with('r')) {
@@ -199,9 +199,8 @@ CheckResult check(const OpenTarget& open, const Calibration& calibration, const 
   result.uncounted = shared.done;  // less the cases in each answer
   for (size_t i = 0; i < processes.size(); ++i)
     add_answer(processes[i], cases_at(i, options, shared), open, calibration, options, result);
-  const auto died = static_cast<uint64_t>(std::ranges::count_if(processes, [](const Process& process) {
-    return process.text.empty() && !process.given_up;
-  }));
+  const auto died = static_cast<uint64_t>(std::ranges::count_if(
+      processes, [](const Process& process) { return process.text.empty() && !process.given_up; }));
   if (options.keep_going && options.seconds == 0 && died > 0 && !result.interrupted)
     result.never_run = options.cases - shared.done - died - result.died_with.size();
   if (!options.keep_going && result.failures.size() > 1)

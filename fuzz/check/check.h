@@ -53,14 +53,15 @@ struct CheckOptions {
   std::string path;    // not empty: only cases that take this path through the kernel (kernel_path.h)
   uint32_t batch = 0;  // > 0: this many cases at once, on a target that can judge batches (batch_judge.h)
   int workers = 2;     // the most processes with `batch`
-  int own_workers = 2;  // own workers of each of these processes, for cases that no batch judges (own_workers.h)
-  int64_t device_work = kDeviceWork;  // with `batch`: work of a case with a long row (long_rows.h); 0: as on a CPU
+  int own_workers =
+      2;  // own workers of each of these processes, for cases that no batch judges (own_workers.h)
+  int64_t device_work =
+      kDeviceWork;  // with `batch`: work of a case with a long row (long_rows.h); 0: as on a CPU
   std::optional<Terms> terms = {};      // the caller's terms
   std::optional<Refused> refused = {};  // refusals of the kernel, if they are known (refusals.h)
   bool finite = false;  // Q, K and V hold neither NaN nor infinity, even if the kernel takes them
-  std::optional<GeneratorConfig> config =
-      {};                   // config_for() of these options; if empty, each job makes it
-  uint32_t asan_every = 0;  // one case in this many is run in the build asan; 0: none
+  std::optional<GeneratorConfig> config = {};  // config_for() of these options; if empty, each job makes it
+  uint32_t asan_every = 0;                     // one case in this many is run in the build asan; 0: none
   std::function<std::unique_ptr<Target>()> open_asan = {};  // null, or returns null: there is no such build
   bool keep_going = false;            // after a failure, look for others of another kind class
   std::function<bool()> interrupted;  // asked about twice a second; true ends the check with the results so far
@@ -94,7 +95,8 @@ struct CheckResult : Statistics {
   double seconds = 0;
   bool interrupted = false;
   std::vector<uint64_t> given_up;  // unfinished cases of an interrupted check
-  std::vector<uint64_t> died_with;  // cases in flight in a process that died, except the one named as its failure
+  std::vector<uint64_t>
+      died_with;           // cases in flight in a process that died, except the one named as its failure
   uint64_t uncounted = 0;  // cases judged by processes that ended without an answer; no other count has them
   uint64_t never_run = 0;  // with keep_going: cases that a dead process had not begun
   using Statistics::add;

@@ -21,8 +21,8 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
   config.variants = std::min<int32_t>(static_cast<int32_t>(target.info().variants.size()), options.max_variant);
   config.splits = target.info().has_stages;
   config.features = target.info().features;
-  // A batch on a GPU can judge neither 8-bit K and V nor keys that stand for blocks (fuzz/batch/prepare.cc), and a
-  // case outside of batches costs as much as fifty in them.
+  // A batch on a GPU can judge neither 8-bit K and V nor keys that stand for blocks (fuzz/batch/prepare.cc),
+  // and a case outside of batches costs as much as fifty in them.
   if (options.batch > 0) config.slow = ATTN_FEATURE_KV8 | ATTN_FEATURE_KEY_STEP;
   config.work = options.work;
   config.refused = options.refused ? *options.refused
@@ -80,7 +80,8 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
       config.work = std::max(config.work, std::min(kTimesThreeTiles * three, kMostLeast));
   }
   config.covering = std::make_shared<Covering>(config);
-  // A property that runs only by name may also run its case on a CPU (cpu_gpu_bits), which cannot afford a long row.
+  // A property that runs only by name may also run its case on a CPU (cpu_gpu_bits), which cannot afford a long
+  // row.
   const bool by_default = std::ranges::all_of(options.properties, [](const Property* property) {
     return std::ranges::find(properties(), property) != properties().end();
   });

@@ -28,7 +28,9 @@ void lengths(Case& c, int64_t seq_q, int64_t seq_k) {
 }
 void dims(Case& c, int64_t dim) { c.problem.dim_qk = c.problem.dim_v = dim; }
 
-bool needs_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0 || p.slopes; }
+bool needs_diagonal(const Problem& p) {
+  return p.causal || p.window_left >= 0 || p.window_right >= 0 || p.slopes;
+}
 
 void nothing(Problem&) {}
 
@@ -158,7 +160,8 @@ class Asking {
     if (!find_base()) return {};
     for (const Feature* feature : all_features()) {
       for (const Refusal& refusal : feature->refusals) {
-        // A base of other dims shows that they are taken, and the dims that are asked for may be outside of the domain.
+        // A base of other dims shows that they are taken, and the dims that are asked for may be outside of the
+        // domain.
         const bool shown = refusal.limit == Limit::kEqualDims && base_.problem.dim_qk != base_.problem.dim_v;
         if (!shown && refuses([&](Case& c) { refusal.ask(c.problem); })) refused_.those.push_back(&refusal);
       }

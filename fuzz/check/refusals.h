@@ -14,9 +14,9 @@
 
 namespace attnfuzz {
 
-// How to ask a kernel that may also refuse in run() (KernelInfo::refuses_late). It is run until `seconds` are used up,
-// and after that only plan() is asked. If `raised` is true, an exception counts as a refusal. If `runs` is true, every
-// kernel is run, and not_taken() (tried.h) decides from the run whether it refused.
+// How to ask a kernel that may also refuse in run() (KernelInfo::refuses_late). It is run until `seconds` are
+// used up, and after that only plan() is asked. If `raised` is true, an exception counts as a refusal. If
+// `runs` is true, every kernel is run, and not_taken() (tried.h) decides from the run whether it refused.
 struct AskedLate {
   double seconds = 10;
   bool raised = false;
@@ -47,12 +47,12 @@ class Taker {
   int faults_ = 0;
 };
 
-// The refusal for a limit on a combination or a value instead of on one feature, for example a bias together with a
-// mask. nullptr if the limit is not of this sort.
+// The refusal for a limit on a combination or a value instead of on one feature, for example a bias together
+// with a mask. nullptr if the limit is not of this sort.
 const Refusal* refusal_of_several(Limit limit);
 
-// Bytes of shared memory that a block may have, for each device that cases are drawn for, in ascending order. The last
-// is the default device.
+// Bytes of shared memory that a block may have, for each device that cases are drawn for, in ascending order.
+// The last is the default device.
 inline constexpr int64_t kSharedOfDevices[] = {101376, 166912, 232448};
 
 // Empty if the kernel refuses even the plain small problem.

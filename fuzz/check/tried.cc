@@ -20,8 +20,8 @@
 namespace attnfuzz {
 namespace {
 
-// True if a dense main output is unchanged by the run: it holds the poison of outputs, or the all-ones pattern with
-// which an adapter fills a copy of O (kernels/cuda_source/adapter/layout.h).
+// True if a dense main output is unchanged by the run: it holds the poison of outputs, or the all-ones pattern
+// with which an adapter fills a copy of O (kernels/cuda_source/adapter/layout.h).
 bool wrote_nothing(const Execution& e) {
   constexpr uint32_t kOnes = ~0u;
   const TensorId main = e.operation.main();
@@ -185,7 +185,8 @@ class Trying {
       fit(*domain, c);
       if (domain->align) c.problem.align = domain->align - 1;
     }
-    if (std::ranges::find(asked_, c) != asked_.end()) return false;  // fit() turned another problem into this one
+    if (std::ranges::find(asked_, c) != asked_.end())
+      return false;  // fit() turned another problem into this one
     asked_.push_back(c);
     if (takes(c) != true) return false;
     if (!ended_well_) failing_.push_back(c);
@@ -309,7 +310,8 @@ std::optional<std::string> not_taken(const Execution& ran, const RunReply& reply
   }
   if (reply.status == ATTN_UNSUPPORTED) return reply.fault ? reply.fault->message : "refused";
   if (reply.fault) return is_no(*reply.fault) ? std::optional(reply.fault->message) : std::nullopt;
-  if (reply.status == ATTN_OK && wrote_nothing(ran)) return "it wrote nothing into " + title_of(ran.operation.main());
+  if (reply.status == ATTN_OK && wrote_nothing(ran))
+    return "it wrote nothing into " + title_of(ran.operation.main());
   return std::nullopt;
 }
 

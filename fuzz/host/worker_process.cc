@@ -180,8 +180,7 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     // If the system has no pidfd (before Linux 5.3, some sandboxes), wait() takes the end of the output for the
     // worker's exit.
     pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, supervisor_, 0));
-    if (tasks_)
-      tasks_->take(supervisor_);  // if the worker has already started, await_number() adds it
+    if (tasks_) tasks_->take(supervisor_);  // if the worker has already started, await_number() adds it
     close_theirs();
   } catch (...) {
     close_theirs();

@@ -15,8 +15,8 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "fuzz/host/confinement.h"
 #include "base/subprocess.h"
+#include "fuzz/host/confinement.h"
 #include "kernels/attention.h"
 
 namespace attnfuzz {

@@ -53,15 +53,15 @@ struct Report {
   std::vector<FindingEntry> findings;                // new ones first, then tolerated ones
   std::vector<Finding> never_again;
   std::vector<SeededBugResult> seeded_bugs;
-  std::vector<WarningFile> warnings;              // statistical warnings
-  size_t waiting = 0;                             // crashes not yet reduced
-  std::map<std::string, uint64_t> corpus;         // kernel -> entries
-  std::vector<CorpusEntry> newest;                // the last few that showed something new
-  std::vector<std::string> problems;              // files that cannot be read, and why
-  std::vector<std::string> not_judged;            // targets, and why
+  std::vector<WarningFile> warnings;                // statistical warnings
+  size_t waiting = 0;                               // crashes not yet reduced
+  std::map<std::string, uint64_t> corpus;           // kernel -> entries
+  std::vector<CorpusEntry> newest;                  // the last few that showed something new
+  std::vector<std::string> problems;                // files that cannot be read, and why
+  std::vector<std::string> not_judged;              // targets, and why
   CampaignStatus status = CampaignStatus::kPassed;  // kUnknown if there are problems
-  double explored = 0;                            // campaign time of the last case
-  double end = 0;                                 // campaign time at the end of the last session, reductions included
+  double explored = 0;                              // campaign time of the last case
+  double end = 0;  // campaign time at the end of the last session, reductions included
 };
 
 // Throws std::runtime_error if there is no campaign in `dir`, or one that cannot be understood.

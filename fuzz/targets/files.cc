@@ -10,6 +10,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/json.h"
+#include "base/printable.h"
 #include "fuzz/campaign/store/archive.h"
 #include "fuzz/campaign/store/journal.h"
 #include "fuzz/campaign/store/ledger.h"
@@ -21,8 +23,6 @@
 #include "properties/sequences/codec.h"
 #include "properties/sequences/story.h"
 #include "reference/model/calibration.h"
-#include "base/json.h"
-#include "base/printable.h"
 
 // libFuzzer's own function; absent in a replay.
 extern "C" __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
@@ -82,7 +82,8 @@ bool read_session(std::string_view bytes) {
   hold(std::holds_alternative<sequences::SessionFile>(again), "a sequence that was written is refused");
   hold(std::get<sequences::SessionFile>(again).chain == chain,
        "a sequence is another one after it was written and read");
-  hold(encode(std::get<sequences::SessionFile>(again).chain, found) == text, "the text of a sequence is not canonical");
+  hold(encode(std::get<sequences::SessionFile>(again).chain, found) == text,
+       "the text of a sequence is not canonical");
   hold(sequences::story(chain.last).size() == chain.last.steps.size(), "a story without some of its steps");
   return true;
 }
@@ -137,7 +138,8 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) { return 0; }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  const bool is_case = read_case(bytes), is_reproducer = read_reproducer(bytes), is_session = read_session(bytes);
+  const bool is_case = read_case(bytes), is_reproducer = read_reproducer(bytes),
+             is_session = read_session(bytes);
   hold(is_case + is_reproducer + is_session <= 1, "one text read as two kinds of file");
   read_json(bytes);
   read_tables_and_lines(bytes);

@@ -1,4 +1,5 @@
-// Opens the kernels of a fuzz target in workers. Ends the process with status 2 and a sentence if one cannot be opened.
+// Opens the kernels of a fuzz target in workers. Ends the process with status 2 and a sentence if one cannot be
+// opened.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,7 @@ namespace attnfuzz {
 
 // Opens the kernels in `defaults`, in order; each --kernel replaces the next of them. `name`: the target's
 // name, for the message.
-std::vector<std::unique_ptr<Target>> open_kernels(const std::string& name, const std::vector<const char*>& defaults,
-                                                  const Flags& flags);
+std::vector<std::unique_ptr<Target>> open_kernels(const std::string& name,
+                                                  const std::vector<const char*>& defaults, const Flags& flags);
 
 }  // namespace attnfuzz

@@ -32,7 +32,8 @@ int64_t rows_of(const wire::Request& request, const Arena& arena, TensorId id, i
 
 // The same for keys in pages. Only slots that hold a key count.
 template <class Bits>
-bool pages_are_finite(const wire::Request& request, const Arena& arena, TensorId id, const Bits* first, Bits all_ones) {
+bool pages_are_finite(const wire::Request& request, const Arena& arena, TensorId id, const Bits* first,
+                      Bits all_ones) {
   const attn_problem& p = request.problem;
   const wire::Tensor &tensor = request.tensors[static_cast<size_t>(id)],
                      &table = request.tensors[static_cast<size_t>(TensorId::kBlockTable)];
@@ -40,7 +41,8 @@ bool pages_are_finite(const wire::Request& request, const Arena& arena, TensorId
   for (int64_t b = 0; b < p.batch; ++b) {
     const int64_t keys = rows_of(request, arena, id, b);
     if (keys == 0) continue;
-    const auto rows = EntryRows::in_pages(p.batch, keys, arena.at(table.offset), of_entry, p.page_size, p.index_dtype);
+    const auto rows =
+        EntryRows::in_pages(p.batch, keys, arena.at(table.offset), of_entry, p.page_size, p.index_dtype);
     for (int64_t j = 0; j < keys; ++j) {
       const StoredRow at = rows.at(b, j);
       for (int64_t h = 0; h < p.heads_kv; ++h)
@@ -79,8 +81,8 @@ std::optional<TensorId> not_finite(const wire::Request& request, const Arena& ar
     const bool finite = dtype == ATTN_F32    ? is_finite<uint32_t>(request, arena, id, 0x7f800000)
                         : dtype == ATTN_E4M3 ? is_finite<uint8_t>(request, arena, id, 0x7f)
                         : dtype == ATTN_E5M2 ? is_finite<uint8_t>(request, arena, id, 0x7c)
-                        : dtype == ATTN_F16 ? is_finite<uint16_t>(request, arena, id, 0x7c00)
-                                            : is_finite<uint16_t>(request, arena, id, 0x7f80);
+                        : dtype == ATTN_F16  ? is_finite<uint16_t>(request, arena, id, 0x7c00)
+                                             : is_finite<uint16_t>(request, arena, id, 0x7f80);
     if (!finite) return id;
   }
   return std::nullopt;

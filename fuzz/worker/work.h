@@ -9,12 +9,13 @@
 
 namespace attnfuzz::worker {
 
-// Maps the memory that the parent shares (host/wire.h), opens the device, gives up the rights that the parent names
-// (confine.h), gets the kernel from `open`, and serves requests. Returns the exit status; a refusal is reported
-// through the wire.
+// Maps the memory that the parent shares (host/wire.h), opens the device, gives up the rights that the parent
+// names (confine.h), gets the kernel from `open`, and serves requests. Returns the exit status; a refusal is
+// reported through the wire.
 int work(const Confined& confined, const std::function<Library(attn_backend)>& open);
 
-// Dies with `parent`, and leaves no core file, which would hold the arena. Returns false if `parent` has died already.
+// Dies with `parent`, and leaves no core file, which would hold the arena. Returns false if `parent` has died
+// already.
 bool live_with(int parent);
 
 // Prints `why` on stderr and returns wire::kExitUsage.

@@ -127,8 +127,8 @@ struct DrawContext {
   Rng& rng;
   int64_t tile_q, tile_k;
 };
-// The phases of a draw, in order. kNone: never drawn. kLater: drawn after all others, from random numbers of its
-// own, so that cases without the feature stay as they were before there was one.
+// The phases of a draw, in order. kNone: never drawn. kLater: drawn after all others, from random numbers of
+// its own, so that cases without the feature stay as they were before there was one.
 enum class Phase : uint8_t { kNone, kSizes, kVisibility, kValues, kMemory, kLater };
 
 struct Draw {

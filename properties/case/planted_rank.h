@@ -23,8 +23,8 @@ struct KnownBits {
 };
 KnownBits known_bits(int32_t dtype);
 
-// Changes the format of Q, K, V and O, and of values planted in tensors of this format. A planted NaN or infinity stays one. If one of the formats is fp32,
-// other planted values keep their value, rounded.
+// Changes the format of Q, K, V and O, and of values planted in tensors of this format. A planted NaN or
+// infinity stays one. If one of the formats is fp32, other planted values keep their value, rounded.
 void set_dtype(Case& c, int32_t dtype);
 
 // Changes the format of K and V: to 8 bits with these scales, or to that of Q. Planted values of K and V keep

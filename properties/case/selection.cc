@@ -36,7 +36,8 @@ int64_t spread_at(const ListDice& dice, int64_t count, int64_t n) {
   if (n >= count) return kNoBlock;
   int64_t step = 1 + dice.below(count, 1, 0);
   while (std::gcd(step, count) != 1) ++step;
-  const auto at = static_cast<unsigned __int128>(dice.below(count, 2, 0)) + static_cast<unsigned __int128>(n) * step;
+  const auto at =
+      static_cast<unsigned __int128>(dice.below(count, 2, 0)) + static_cast<unsigned __int128>(n) * step;
   return static_cast<int64_t>(at % static_cast<uint64_t>(count));
 }
 
@@ -69,7 +70,8 @@ void put_in_order(uint64_t order, const ListDice& dice, std::vector<int64_t>& li
     std::ranges::sort(list, {}, [](int64_t block) { return static_cast<uint64_t>(block); });
     return;
   }
-  for (size_t n = list.size(); n > 1; --n) std::swap(list[n - 1], list[dice.of(order, static_cast<int64_t>(n)) % n]);
+  for (size_t n = list.size(); n > 1; --n)
+    std::swap(list[n - 1], list[dice.of(order, static_cast<int64_t>(n)) % n]);
 }
 
 // True if two problems have the same lists.

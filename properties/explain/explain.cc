@@ -196,8 +196,8 @@ class Page {
     if (n == 0 || static_cast<int64_t>(got.size()) != reference.rows * n) return;
     const Errors errors = count_errors(reference, got);
     heading(cat("Error of ", title_of(o.tensor), head_words(), sees_keys(p_) ? ": queries" : ": rows",
-                " down, columns of ",
-                spec_of(o.tensor).shape[3] == Size::kDimQk ? "dim_qk" : "dim_v", " across"));
+                " down, columns of ", spec_of(o.tensor).shape[3] == Size::kDimQk ? "dim_qk" : "dim_v",
+                " across"));
     line(cat(errors.count, " of ", errors.judged, " elements are outside their bound",
              errors.count > 0 ? ":" : ""));
     std::vector<uint8_t> dead;

@@ -27,8 +27,9 @@ Execution::Execution(const Case& the_case, Target& on, const attn_plan* earlier)
   written_by_plan = laid.check_planned();
   laid.follow(plan);
   if (operation.prepare != nullptr)
-    operation.prepare(laid.problem(), laid.tensors(), plan,
-                      [&](TensorId t, std::vector<std::byte> elements) { laid.derive(t, std::move(elements)); });
+    operation.prepare(laid.problem(), laid.tensors(), plan, [&](TensorId t, std::vector<std::byte> elements) {
+      laid.derive(t, std::move(elements));
+    });
   laid.give_workspace(plan.workspace_bytes, plan.workspace_align);
   target.memory(laid.ranges());
 }

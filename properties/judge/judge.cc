@@ -102,7 +102,8 @@ std::vector<uint8_t> marks_of(const Expected& expected, std::span<const float> g
 
 // Why a row must be its dead value, and why an element must be NaN.
 const char* why_dead(const Problem& p) {
-  return p.compresses() ? "the batch entry does not have all keys of this block" : "no key is visible to this query";
+  return p.compresses() ? "the batch entry does not have all keys of this block"
+                        : "no key is visible to this query";
 }
 const char* why_nan(const Problem& p) {
   return attends(p.features) ? "a NaN is visible to this query" : "a number that it is computed from is NaN";
@@ -413,8 +414,8 @@ std::optional<int64_t> first_difference(std::span<const float> a, std::span<cons
 }
 
 // judge_same() for the tensors that are read as integers. Two states of a problem without them are empty.
-static bool same_integers(const Outputs& a, const Outputs& b, const Problem& p, const attn_plan& plan, Kind kind,
-                          const std::string& message, Verdict& v) {
+static bool same_integers(const Outputs& a, const Outputs& b, const Problem& p, const attn_plan& plan,
+                          Kind kind, const std::string& message, Verdict& v) {
   return std::ranges::all_of(kTensors, [&](const TensorSpec& spec) {
     return !is_written(spec) || !read_as_integers(spec) ||
            judge_same_integers(a, b, spec.id, p, plan, kind, message, v);

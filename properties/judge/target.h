@@ -59,12 +59,12 @@ struct PlanReply {
   std::optional<std::string> crash;
   ExitReason exit_reason = ExitReason::kNone;  // of a crash
   std::optional<std::string> bad_plan;         // it returned, but the plan is impossible ("tile_q is 0, ...")
-  // The device had too little free memory for the case, or the case has more ranges of memory than a worker takes,
-  // so nobody was asked. This says nothing about the kernel. The status is ATTN_UNSUPPORTED.
+  // The device had too little free memory for the case, or the case has more ranges of memory than a worker
+  // takes, so nobody was asked. This says nothing about the kernel. The status is ATTN_UNSUPPORTED.
   std::optional<std::string> no_memory;
-  bool timed_out = false;                      // the watchdog ended it
-  std::string site;                            // as in RunReply
-  Exploit exploit = Exploit::kNone;            // as in RunReply
+  bool timed_out = false;            // the watchdog ended it
+  std::string site;                  // as in RunReply
+  Exploit exploit = Exploit::kNone;  // as in RunReply
 };
 
 // A fault that the back end reported while the kernel ran.
@@ -143,8 +143,8 @@ class Target {
  public:
   virtual ~Target() = default;
   virtual const KernelInfo& info() const = 0;
-  // Threads may share a target (fuzz/batch/shared_target.h). While the returned turn lives, only this thread may use
-  // the target. judge() takes a turn by itself.
+  // Threads may share a target (fuzz/batch/shared_target.h). While the returned turn lives, only this thread
+  // may use the target. judge() takes a turn by itself.
   virtual Turn turn() { return {}; }
   // The memory in which the kernel's tensors must lie. The attn_tensors passed below hold addresses of this
   // process; the target translates them.

@@ -147,8 +147,10 @@ std::string differs(const Sizes& s, std::span<const int64_t> tokens, const Pass&
     const int64_t t = tokens[n], own = t + 1 < s.block_length ? 0 : (t + 1 - s.block_length) / s.key_step + 1;
     for (int64_t g = 0; g < s.heads_kv; ++g) {
       const int64_t row = static_cast<int64_t>(n) * s.heads_kv + g;
-      const auto from = keys.begin() + g * s.compressed() * s.dim, one = keys_one.begin() + row * s.compressed() * s.dim;
-      const auto list = chosen.begin() + (g * s.tokens + t) * s.select, list_one = chosen_one.begin() + row * s.select;
+      const auto from = keys.begin() + g * s.compressed() * s.dim,
+                 one = keys_one.begin() + row * s.compressed() * s.dim;
+      const auto list = chosen.begin() + (g * s.tokens + t) * s.select,
+                 list_one = chosen_one.begin() + row * s.select;
       // Of keys that are rounded otherwise, other blocks may be chosen. Their O has another due then.
       const bool same_list = std::equal(list, list + s.select, list_one);
       if (!same_list && std::equal(from, from + own * s.dim, one))
@@ -158,8 +160,8 @@ std::string differs(const Sizes& s, std::span<const int64_t> tokens, const Pass&
         const auto at = static_cast<size_t>((h * s.tokens + t) * s.dim + c),
                    at_one = static_cast<size_t>((static_cast<int64_t>(n) * s.heads_q + h) * s.dim + c);
         if (std::abs(double{o[at]} - o_one[at_one]) > of_prefill.bound[at] + of_decode.bound[at_one])
-          return cat("prefill and decode differ for token ", t, ", head ", h, ", column ", c, ": ", number(o[at]),
-                     " and ", number(o_one[at_one]));
+          return cat("prefill and decode differ for token ", t, ", head ", h, ", column ", c, ": ",
+                     number(o[at]), " and ", number(o_one[at_one]));
       }
     }
   }

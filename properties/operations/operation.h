@@ -61,9 +61,9 @@ struct Operation {
   // earlier call. It passes each to derive(), dense. nullptr: the operation has none.
   void (*prepare)(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                   const std::function<void(TensorId, std::vector<std::byte>)>& derive) = nullptr;
-  // Turns a drawn case into a call of this operation: removes what the operation or a kernel with these features does
-  // not support, and sets the bit. Applied twice, it changes nothing the second time. nullptr: every drawn case is a
-  // call.
+  // Turns a drawn case into a call of this operation: removes what the operation or a kernel with these
+  // features does not support, and sets the bit. Applied twice, it changes nothing the second time. nullptr:
+  // every drawn case is a call.
   void (*shape)(Case& c, uint64_t kernel_features) = nullptr;
 
   TensorId main() const { return outputs.front().tensor; }

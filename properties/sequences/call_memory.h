@@ -34,7 +34,8 @@ class CallMemory {
 
   // Copies the content into the slot of tensor t, in place of the array that t had. `changes`: the call may
   // write it.
-  std::byte* lay(TensorId t, std::span<const std::byte> content, bool changes = false, uint64_t align = kRedzone);
+  std::byte* lay(TensorId t, std::span<const std::byte> content, bool changes = false,
+                 uint64_t align = kRedzone);
   // Removes all arrays except the pools.
   void clear();
   std::span<std::byte> bytes(TensorId t);
@@ -50,7 +51,8 @@ class CallMemory {
     size_t first, size;             // offset and size of the current array
     bool changes, there;
   };
-  static constexpr size_t kMostKept = size_t{1} << 20;  // bytes; longer used parts are unmapped with their array
+  static constexpr size_t kMostKept = size_t{1}
+                                      << 20;  // bytes; longer used parts are unmapped with their array
 
   Arena& arena_;
   std::map<TensorId, Used> used_;

@@ -12,7 +12,9 @@ namespace {
 class ChainReduction {
  public:
   ChainReduction(const Chain& all, const SessionResult& failed, const CheckChain& check, double seconds)
-      : all_(by_itself(all, failed)), check_(check), end_(Clock::now() + std::chrono::duration<double>(seconds)) {
+      : all_(by_itself(all, failed)),
+        check_(check),
+        end_(Clock::now() + std::chrono::duration<double>(seconds)) {
     best_.chain = all;
     best_.result = failed;
   }
@@ -119,7 +121,8 @@ int64_t ReducedChain::pages() const {
   return most;
 }
 
-ReducedChain reduce_chain(const Chain& all, const SessionResult& failed, const CheckChain& check, double seconds) {
+ReducedChain reduce_chain(const Chain& all, const SessionResult& failed, const CheckChain& check,
+                          double seconds) {
   return ChainReduction(all, failed, check, seconds).run();
 }
 

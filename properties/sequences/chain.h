@@ -27,6 +27,7 @@ struct ReducedChain {
 // Runs a chain in new processes.
 using CheckChain = std::function<SessionResult(const Chain&)>;
 
-ReducedChain reduce_chain(const Chain& all, const SessionResult& failed, const CheckChain& check, double seconds);
+ReducedChain reduce_chain(const Chain& all, const SessionResult& failed, const CheckChain& check,
+                          double seconds);
 
 }  // namespace attnfuzz::sequences

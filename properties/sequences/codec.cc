@@ -50,7 +50,8 @@ class Reader {
     std::string given;
     text(name, given);
     const auto at = std::ranges::find_if(names, [&](const char* each) { return given == each; });
-    if (at == names.end()) throw Wrong{where_ + ": '" + name + "' is no word that is known: " + printable(given, 40)};
+    if (at == names.end())
+      throw Wrong{where_ + ": '" + name + "' is no word that is known: " + printable(given, 40)};
     to = static_cast<Enum>(at - names.begin());
   }
   // The array of this name; nullptr if there is none.
@@ -74,8 +75,8 @@ class Reader {
 
  private:
   int64_t whole(const char* name, const Json& value) const {
-    const bool fits =
-        value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t{1} << 62);
+    const bool fits = value.is_number_integer() &&
+                      (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t{1} << 62);
     if (!fits) throw Wrong{where_ + ": '" + name + "' is no integer: " + brief(value)};
     return value.get<int64_t>();
   }
@@ -204,7 +205,8 @@ Json json_of(const Session& session) {
     }
     json["steps"].push_back(j);
   }
-  if (session.relation != Relation::kNone) json["relation"] = kRelationNames[static_cast<size_t>(session.relation)];
+  if (session.relation != Relation::kNone)
+    json["relation"] = kRelationNames[static_cast<size_t>(session.relation)];
   return json;
 }
 

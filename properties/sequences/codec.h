@@ -3,8 +3,8 @@
 //   write_file(path, encode({session, before}, found));
 //   auto read = decode_session(file_text(path));       // SessionFile, or DecodeError
 //
-// Fields with their default are left out, so that equal sessions have equal text. The reader refuses unknown fields by
-// name, unknown versions, wrong types, and sessions that are not legal (objection()).
+// Fields with their default are left out, so that equal sessions have equal text. The reader refuses unknown
+// fields by name, unknown versions, wrong types, and sessions that are not legal (objection()).
 #pragma once
 
 #include <string>

@@ -67,7 +67,8 @@ void draw_form(Rng& rng, const Setup& setup, uint64_t features, Step& step) {
     step.split = rng.range(1, setup.pages_per_entry());
 }
 
-Step draw_step(Rng& rng, const Setup& setup, const Model& model, uint64_t features, const std::vector<Step>& before) {
+Step draw_step(Rng& rng, const Setup& setup, const Model& model, uint64_t features,
+               const std::vector<Step>& before) {
   Step step;
   step.verb = rng.weighted<Verb>({{10, Verb::kNew},
                                   {30, Verb::kAppend},
@@ -77,7 +78,8 @@ Step draw_step(Rng& rng, const Setup& setup, const Model& model, uint64_t featur
                                   {5, Verb::kFree},
                                   {5, Verb::kMove},
                                   {12, Verb::kReplay}});
-  const std::vector<int64_t> live = some_live(rng, model, rng.weighted<int64_t>({{50, 1}, {30, 2}, {20, kEntries}}));
+  const std::vector<int64_t> live =
+      some_live(rng, model, rng.weighted<int64_t>({{50, 1}, {30, 2}, {20, kEntries}}));
   const std::vector<int64_t> first(live.begin(), live.empty() ? live.end() : live.begin() + 1);
   switch (step.verb) {
     case Verb::kNew:
@@ -111,7 +113,8 @@ Step draw_step(Rng& rng, const Setup& setup, const Model& model, uint64_t featur
       step.entries = first;
       break;
   }
-  const bool rows = step.verb == Verb::kAppend || step.verb == Verb::kAttend, replays = step.verb == Verb::kReplay;
+  const bool rows = step.verb == Verb::kAppend || step.verb == Verb::kAttend,
+             replays = step.verb == Verb::kReplay;
   if (rows) draw_form(rng, setup, features, step);
   if (rows || replays) step.token = (std::ssize(before) + 1) * kMostEntries * kTokensOfEntry;
   if (rows || step.verb == Verb::kMove) step.kernel = rng.range(0, kMostKernels - 1);

@@ -11,8 +11,8 @@ namespace {
 constexpr int64_t kFirstQuery = kMostTokens * 2;
 
 // Writes a token's row of K or V in a head.
-void put_row(std::vector<std::byte>& to, int64_t row, int64_t columns, const Setup& setup, bool k, int64_t token,
-             int64_t head) {
+void put_row(std::vector<std::byte>& to, int64_t row, int64_t columns, const Setup& setup, bool k,
+             int64_t token, int64_t head) {
   for (int64_t d = 0; d < columns; ++d) {
     const uint16_t bits = Model::element(setup, k, token, head, d);
     std::memcpy(&to[static_cast<size_t>(row * columns + d) * 2], &bits, 2);
@@ -114,13 +114,15 @@ std::vector<std::byte> new_rows_of(const Setup& setup, const Step& step, bool k)
   for (int64_t n = 0; n < std::ssize(step.entries); ++n) {
     for (int64_t h = 0; h < setup.heads_kv; ++h) {
       for (int64_t i = 0; i < step.rows(static_cast<size_t>(n)); ++i)
-        put_row(bytes, rows.at(setup.heads_kv, n, h, i), columns, setup, k, step.token + n * kTokensOfEntry + i, h);
+        put_row(bytes, rows.at(setup.heads_kv, n, h, i), columns, setup, k, step.token + n * kTokensOfEntry + i,
+                h);
     }
   }
   return bytes;
 }
 
-std::optional<std::string> difference(const Model& model, const Setup& setup, bool k, std::span<const std::byte> pool) {
+std::optional<std::string> difference(const Model& model, const Setup& setup, bool k,
+                                      std::span<const std::byte> pool) {
   const std::span<const std::byte> due = model.pool(k);
   if (std::memcmp(due.data(), pool.data(), due.size()) == 0) return std::nullopt;
   const auto [mine, its] = std::ranges::mismatch(due, pool);
@@ -140,8 +142,8 @@ std::optional<std::string> difference(const Model& model, const Setup& setup, bo
     if (same) found = words_of(model.token_at(from_page, from_slot));
   }
   return std::string(k ? "K" : "V") + " of page " + std::to_string(page) + ", slot " + std::to_string(slot) +
-         ", head " + std::to_string(head) + " must hold " + words_of(model.token_at(page, slot)) + ", and holds " +
-         found;
+         ", head " + std::to_string(head) + " must hold " + words_of(model.token_at(page, slot)) +
+         ", and holds " + found;
 }
 
 }  // namespace attnfuzz::sequences

@@ -28,7 +28,8 @@ struct Rows {
   }
   // The index of a row among the rows of all heads.
   int64_t at(int64_t heads, int64_t entry, int64_t head, int64_t row) const {
-    return packed() ? head * rows + borders[static_cast<size_t>(entry)] + row : (entry * heads + head) * rows + row;
+    return packed() ? head * rows + borders[static_cast<size_t>(entry)] + row
+                    : (entry * heads + head) * rows + row;
   }
 
   int64_t entries, rows;         // of the tensor: (entries, heads, rows, ...)
@@ -59,6 +60,7 @@ struct Gathered {
 std::vector<std::byte> new_rows_of(const Setup& setup, const Step& step, bool k);
 
 // Names, in a sentence, the first element of K or V that differs from the model; nothing if none does.
-std::optional<std::string> difference(const Model& model, const Setup& setup, bool k, std::span<const std::byte> pool);
+std::optional<std::string> difference(const Model& model, const Setup& setup, bool k,
+                                      std::span<const std::byte> pool);
 
 }  // namespace attnfuzz::sequences

@@ -57,7 +57,8 @@ Answer KernelCalls::plan_it(const Call& call, const SessionTarget& kernel, const
   return Answer::kRan;
 }
 
-Answer KernelCalls::make(const Call& call, const SessionTarget& kernel, attn_problem& problem, attn_tensors& tensors) {
+Answer KernelCalls::make(const Call& call, const SessionTarget& kernel, attn_problem& problem,
+                         attn_tensors& tensors) {
   KernelMemory& at = memory_of(kernel);
   const std::string& name = kernel.target->info().name;
   problem.features |= contract::features_of(problem);
@@ -65,7 +66,8 @@ Answer KernelCalls::make(const Call& call, const SessionTarget& kernel, attn_pro
   env.variant = 0;
   env.backend = kernel.target->info().backend;
   if (call.replayed) {
-    if (!plans_.contains({call.planned, call.name})) return refused(call, "the call that it replays was refused");
+    if (!plans_.contains({call.planned, call.name}))
+      return refused(call, "the call that it replays was refused");
   } else if (const Answer answer = plan_it(call, kernel, problem, tensors, env); answer != Answer::kRan) {
     return answer;
   }
@@ -76,7 +78,8 @@ Answer KernelCalls::make(const Call& call, const SessionTarget& kernel, attn_pro
                                     std::max<uint64_t>(by.workspace_align, 1));
   tensors.workspace_bytes = by.workspace_bytes;
   kernel.target->memory(at.memory.ranges());
-  const RunReply reply = kernel.target->run(Stage::kAll, problem, tensors, by, env, static_cast<int>(call.step.stream));
+  const RunReply reply =
+      kernel.target->run(Stage::kAll, problem, tensors, by, env, static_cast<int>(call.step.stream));
   const auto left = at.memory.bytes(TensorId::kWorkspace);
   at.left.assign(left.begin(), left.end());
   Verdict& v = result_.verdict;

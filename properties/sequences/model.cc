@@ -25,9 +25,10 @@ std::optional<std::string> wrong_entries(const Step& step) {
   if (several ? step.entries.empty() : step.entries.size() != due)
     return std::string(kVerbNames[static_cast<size_t>(step.verb)]) + " has a wrong number of sequences";
   for (size_t n = 0; n < step.entries.size(); ++n) {
-    if (step.entries[n] < 0 || step.entries[n] >= kMostEntries) return within("a sequence", 0, kMostEntries - 1);
-    if (std::find(step.entries.begin(), step.entries.begin() + static_cast<std::ptrdiff_t>(n), step.entries[n]) !=
-        step.entries.begin() + static_cast<std::ptrdiff_t>(n))
+    if (step.entries[n] < 0 || step.entries[n] >= kMostEntries)
+      return within("a sequence", 0, kMostEntries - 1);
+    if (std::find(step.entries.begin(), step.entries.begin() + static_cast<std::ptrdiff_t>(n),
+                  step.entries[n]) != step.entries.begin() + static_cast<std::ptrdiff_t>(n))
       return "s" + std::to_string(step.entries[n]) + " is named twice";
   }
   return std::nullopt;
@@ -49,7 +50,8 @@ std::optional<std::string> unused_field(const Step& step) {
                  {"split", verb == kAttend, step.split != 0},
                  {"sequences", verb != kReplay, !step.entries.empty()}};
   for (const auto& [name, used, set] : kFields) {
-    if (set && !used) return std::string("'") + kVerbNames[static_cast<size_t>(verb)] + "' has no '" + name + "'";
+    if (set && !used)
+      return std::string("'") + kVerbNames[static_cast<size_t>(verb)] + "' has no '" + name + "'";
   }
   return std::nullopt;
 }
@@ -58,7 +60,8 @@ std::optional<std::string> unused_field(const Step& step) {
 std::optional<std::string> wrong_rows(const Step& step, const Setup& setup) {
   constexpr int64_t kMostRows = 1024;
   if (step.verb != Verb::kAttend && step.verb != Verb::kAppend) return std::nullopt;
-  if (step.split < 0 || step.split > setup.pages_per_entry()) return within("split", 0, setup.pages_per_entry());
+  if (step.split < 0 || step.split > setup.pages_per_entry())
+    return within("split", 0, setup.pages_per_entry());
   if (step.counts.empty()) {
     if (step.count < 1 || step.count > kMostRows) return within("count", 1, kMostRows);
     return std::nullopt;
@@ -76,7 +79,8 @@ std::optional<std::string> too_much_work(const Step& step, const Setup& setup) {
   if (step.verb != Verb::kAttend) return std::nullopt;
   int64_t rows = 0;
   for (size_t e = 0; e < step.entries.size(); ++e) rows += step.rows(e);
-  if (rows * setup.heads_q * setup.capacity * (setup.dim_qk + setup.dim_v) <= kMostProducts) return std::nullopt;
+  if (rows * setup.heads_q * setup.capacity * (setup.dim_qk + setup.dim_v) <= kMostProducts)
+    return std::nullopt;
   return "an attend of more than 2^33 products";
 }
 
@@ -94,7 +98,8 @@ std::optional<std::string> objection(const Setup& s) {
     if (value < least || value > most) return within(name, least, most);
   }
   if (s.dtype != ATTN_F16 && s.dtype != ATTN_BF16) return "dtype is neither f16 nor bf16";
-  if (s.index_dtype != ATTN_INDEX_64 && s.index_dtype != ATTN_INDEX_32) return "index_dtype is no width of indices";
+  if (s.index_dtype != ATTN_INDEX_64 && s.index_dtype != ATTN_INDEX_32)
+    return "index_dtype is no width of indices";
   if (s.heads_q % s.heads_kv != 0) return "heads_kv does not divide heads_q";
   if (s.pages * s.page_size * s.heads_kv * std::max(s.dim_qk, s.dim_v) > kMostElements)
     return "the pools have more than 2^21 elements";
@@ -173,7 +178,8 @@ void Model::set(int64_t page, int64_t slot, int64_t token) {
       for (int64_t d = 0; d < columns; ++d) {
         const uint16_t bits =
             token == kNoToken ? static_cast<uint16_t>(kInputRedzone & 0xffff) : element(setup_, k, token, h, d);
-        std::memcpy(&bytes[static_cast<size_t>(page * stride[0] + h * stride[1] + slot * stride[2] + d) * 2], &bits, 2);
+        std::memcpy(&bytes[static_cast<size_t>(page * stride[0] + h * stride[1] + slot * stride[2] + d) * 2],
+                    &bits, 2);
       }
     }
   }
@@ -195,7 +201,9 @@ void Model::release(int64_t page) {
   for (int64_t slot = 0; slot < setup_.page_size; ++slot) set(page, slot, kNoToken);
 }
 
-int64_t Model::room(int64_t entry, int64_t rows) const { return std::min(rows, setup_.capacity - length(entry)); }
+int64_t Model::room(int64_t entry, int64_t rows) const {
+  return std::min(rows, setup_.capacity - length(entry));
+}
 
 int64_t Model::pages_wanted(const Step& step) const {
   if (step.verb == Verb::kMove) return 1;
@@ -258,7 +266,8 @@ std::vector<CopiedPage> Model::make_room(const Step& step) {
     const int64_t held = length(n), grown = held + room(n, step.rows(at));
     const bool partial = held % setup_.page_size != 0 && grown > held;
     // Another sequence may have left the page earlier in this step.
-    const bool shared = partial && references(e.pages.back()) - std::ranges::count(emptied_, e.pages.back()) > 1;
+    const bool shared =
+        partial && references(e.pages.back()) - std::ranges::count(emptied_, e.pages.back()) > 1;
     if (shared) replace(e, e.pages.size() - 1);
     while (static_cast<int64_t>(e.pages.size()) < pages_for(grown)) e.pages.push_back(take_page());
     follow(e);
@@ -320,7 +329,8 @@ void Model::truncate(Entry& e, int64_t length) {
     e.pages.pop_back();
   }
   if (length % setup_.page_size != 0 && references(e.pages.back()) == 1) {
-    for (int64_t slot = length % setup_.page_size; slot < setup_.page_size; ++slot) set(e.pages.back(), slot, kNoToken);
+    for (int64_t slot = length % setup_.page_size; slot < setup_.page_size; ++slot)
+      set(e.pages.back(), slot, kNoToken);
   }
   follow(e);
 }

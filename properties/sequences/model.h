@@ -63,7 +63,9 @@ class Model {
 
   bool live(int64_t entry) const { return entries_[static_cast<size_t>(entry)].live; }
   int64_t length(int64_t entry) const { return static_cast<int64_t>(tokens(entry).size()); }
-  const std::vector<int64_t>& tokens(int64_t entry) const { return entries_[static_cast<size_t>(entry)].tokens; }
+  const std::vector<int64_t>& tokens(int64_t entry) const {
+    return entries_[static_cast<size_t>(entry)].tokens;
+  }
   const std::vector<int64_t>& pages(int64_t entry) const { return entries_[static_cast<size_t>(entry)].pages; }
   // The entry's row of the block table.
   const std::vector<int64_t>& row(int64_t entry) const { return entries_[static_cast<size_t>(entry)].row; }

@@ -14,7 +14,8 @@ class Reduction {
   Reduction(const Session& session, const SessionResult& failed, const CheckSession& check, double seconds)
       : best_{session, failed},
         check_(check),
-        end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
+        end_(Clock::now() +
+             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
 
   ReducedSession run() {
     // Steps after the failing one are not needed.
@@ -84,7 +85,8 @@ class Reduction {
       Session candidate = best_.session;
       Step& first = candidate.steps[n - 1];
       const Step second = repeated(candidate.steps, n);
-      if (first.verb != Verb::kAppend || second.verb != Verb::kAppend || first.entries != second.entries) continue;
+      if (first.verb != Verb::kAppend || second.verb != Verb::kAppend || first.entries != second.entries)
+        continue;
       if (!first.counts.empty() || !second.counts.empty()) continue;
       first.count += second.count;
       drop_step(candidate, n);
@@ -143,7 +145,8 @@ class Reduction {
         if (s.verb == Verb::kFork) s = {.verb = Verb::kNew, .entries = {s.entries[1]}};
       });
       try_step(n, [](Step& s) {
-        if (s.verb == Verb::kMove || s.verb == Verb::kFree) s = {.verb = Verb::kTruncate, .entries = {s.entries[0]}};
+        if (s.verb == Verb::kMove || s.verb == Verb::kFree)
+          s = {.verb = Verb::kTruncate, .entries = {s.entries[0]}};
       });
       try_step(n, [](Step& s) {
         for (int64_t& entry : s.entries) entry = std::min<int64_t>(entry, entry > 0 ? entry - 1 : 0);
@@ -153,7 +156,8 @@ class Reduction {
       const Verb verb = best_.session.steps[n].verb;
       const bool counted = verb == Verb::kAppend || verb == Verb::kAttend;
       if ((counted && best_.session.steps[n].counts.empty()) || verb == Verb::kTruncate || verb == Verb::kMove)
-        less(counted ? 1 : 0, [n](Session& s) -> int64_t& { return s.steps[std::min(n, s.steps.size() - 1)].count; });
+        less(counted ? 1 : 0,
+             [n](Session& s) -> int64_t& { return s.steps[std::min(n, s.steps.size() - 1)].count; });
     }
     renumber();
   }
@@ -209,7 +213,7 @@ class Reduction {
         if (s.page_size > size) s.page_size = size;
       });
     }
-    for (int64_t Setup::*member :
+    for (int64_t Setup::* member :
          {&Setup::beyond, &Setup::page_size, &Setup::capacity, &Setup::pages, &Setup::dim_qk, &Setup::dim_v})
       less(member == &Setup::beyond ? 0 : 1, [member](Session& s) -> int64_t& { return s.setup.*member; });
   }

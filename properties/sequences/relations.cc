@@ -69,7 +69,8 @@ bool is_replayed(const std::vector<Step>& steps, size_t n) {
       steps, [&](const Step& s) { return s.verb == Verb::kReplay && s.count == static_cast<int64_t>(n); });
 }
 
-// Attends of one sequence, one behind the other, as one: the rows of each head in order. Nothing if one was left out.
+// Attends of one sequence, one behind the other, as one: the rows of each head in order. Nothing if one was
+// left out.
 std::optional<Attended> joined(std::span<const std::optional<Attended>> parts, int64_t heads) {
   if (parts.size() == 1) return parts[0];
   Attended all;
@@ -82,18 +83,20 @@ std::optional<Attended> joined(std::span<const std::optional<Attended>> parts, i
       for (const std::optional<Attended>& part : parts) {
         const std::vector<float>& from = part->outputs[t];
         const std::ptrdiff_t of_head = std::ssize(from) / heads;
-        all.outputs[t].insert(all.outputs[t].end(), from.begin() + h * of_head, from.begin() + (h + 1) * of_head);
+        all.outputs[t].insert(all.outputs[t].end(), from.begin() + h * of_head,
+                              from.begin() + (h + 1) * of_head);
       }
     }
   }
   return all;
 }
 
-// True if all plans of an attend promise the bits of all those of the other one. An attend in two parts has the plans of
-// both, and is compared with one plan.
+// True if all plans of an attend promise the bits of all those of the other one. An attend in two parts has the
+// plans of both, and is compared with one plan.
 bool same_plans(const Attended& a, const Attended& b) {
   if (a.plans.size() == b.plans.size()) return std::ranges::equal(a.plans, b.plans, same_work);
-  return a.plans.size() == 1 && std::ranges::all_of(b.plans, [&](const attn_plan& p) { return same_work(a.plans[0], p); });
+  return a.plans.size() == 1 &&
+         std::ranges::all_of(b.plans, [&](const attn_plan& p) { return same_work(a.plans[0], p); });
 }
 
 // Adds the counts of a second session to those of the first.
@@ -140,7 +143,8 @@ std::optional<SecondSession> related(const Session& session, std::string* why) {
       append_runs(step.entries[1], model.tokens(step.entries[0]), step, other.steps);
     } else if (session.relation == Relation::kRefilled && step.verb == Verb::kTruncate) {
       refill(step, model.tokens(step.entries[0]), other.steps);
-    } else if (session.relation == Relation::kDecoded && decodes(step, model) && !is_replayed(session.steps, n)) {
+    } else if (session.relation == Relation::kDecoded && decodes(step, model) &&
+               !is_replayed(session.steps, n)) {
       decode_last(step, model.tokens(step.entries[0]), other.steps);
       parts = 2;
     } else {
@@ -186,7 +190,8 @@ void compare_attends(SessionResult& first, const SessionResult& second, const Se
 SessionResult check_session(const Session& session, const SessionTargets& targets) {
   SessionResult result = run_session(session, targets);
   if (result.verdict.outcome == Outcome::kFail) return result;
-  const std::string relation = std::string("relation '") + kRelationNames[static_cast<size_t>(session.relation)] + "'";
+  const std::string relation =
+      std::string("relation '") + kRelationNames[static_cast<size_t>(session.relation)] + "'";
   std::string why;
   const std::optional<SecondSession> other = related(session, &why);
   if (!other) {

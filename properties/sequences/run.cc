@@ -43,7 +43,8 @@ std::vector<float> read_rows(std::span<const std::byte> from, int32_t dtype, con
   for (int64_t b = 0; b < rows.batch(); ++b) {
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t i = 0; i < rows.count(b); ++i) {
-        const int64_t to = ((b * heads + h) * rows.longest + i) * columns, first = rows.at(heads, b, h, i) * columns;
+        const int64_t to = ((b * heads + h) * rows.longest + i) * columns,
+                      first = rows.at(heads, b, h, i) * columns;
         for (int64_t d = 0; d < columns; ++d)
           out[static_cast<size_t>(to + d)] = static_cast<float>(decode(dtype, from.data(), first + d));
       }
@@ -65,7 +66,11 @@ struct Side {
 class SessionRun {
  public:
   SessionRun(const Session& session, const SessionTargets& targets)
-      : session_(session), setup_(session.setup), targets_(targets), model_(session.setup), calls_(setup_, result_) {}
+      : session_(session),
+        setup_(session.setup),
+        targets_(targets),
+        model_(session.setup),
+        calls_(setup_, result_) {}
 
   SessionResult run() {
     for (result_.step = 0; result_.step < session_.steps.size(); ++result_.step) {
@@ -89,7 +94,8 @@ class SessionRun {
   // The kernel of a call. If there is none, returns nullptr and counts the call as left out.
   const SessionTarget* kernel_for(const Call& call, const std::vector<SessionTarget>& kernels) {
     if (!kernels.empty()) return &kernels[static_cast<size_t>(call.step.kernel) % kernels.size()];
-    calls_.refused(call, &kernels == &targets_.merge ? "no kernel given has it" : "no kernel given has it on pages");
+    calls_.refused(call,
+                   &kernels == &targets_.merge ? "no kernel given has it" : "no kernel given has it on pages");
     return nullptr;
   }
 
@@ -130,9 +136,10 @@ class SessionRun {
     }
     if (rows.packed())
       t.cu_q = reinterpret_cast<const int64_t*>(at.memory.lay(kCuQ, indices(setup_.index_dtype, rows.borders)));
-    t.key_lengths = reinterpret_cast<const int64_t*>(at.memory.lay(kKeyLengths, indices(setup_.index_dtype, lengths)));
-    t.block_table =
-        view(at.memory.lay(kBlockTable, indices(setup_.index_dtype, table)), dense(1, 1, setup_.columns_of_table()));
+    t.key_lengths =
+        reinterpret_cast<const int64_t*>(at.memory.lay(kKeyLengths, indices(setup_.index_dtype, lengths)));
+    t.block_table = view(at.memory.lay(kBlockTable, indices(setup_.index_dtype, table)),
+                         dense(1, 1, setup_.columns_of_table()));
   }
 
   // True if the pools equal the model's bytes. If not, the verdict fails.
@@ -183,8 +190,8 @@ class SessionRun {
     lay_entries(at, step, lengths, rows, std::vector<int64_t>(lengths.size()), t);
     for (const bool k : {true, false}) {
       const int64_t d = k ? setup_.dim_qk : setup_.dim_v;
-      (k ? t.k_new : t.v_new) =
-          view(at.memory.lay(k ? kKNew : kVNew, new_rows_of(setup_, step, k)), dense(setup_.heads_kv, rows.rows, d));
+      (k ? t.k_new : t.v_new) = view(at.memory.lay(k ? kKNew : kVNew, new_rows_of(setup_, step, k)),
+                                     dense(setup_.heads_kv, rows.rows, d));
     }
     const Answer answer = calls_.make(call, *kernel, p, t);
     if (answer == Answer::kFailed) return false;
@@ -220,10 +227,11 @@ class SessionRun {
   // Lays out O and LSE of a call with these rows.
   void lay_outputs(KernelMemory& at, const Rows& rows, attn_tensors& t) const {
     const auto all = static_cast<size_t>(rows.entries * setup_.heads_q * rows.rows);
-    t.o = view(at.memory.lay(kO, repeated_bytes(all * static_cast<size_t>(setup_.dim_v) * 2, kNeverWritten), true),
-               dense(setup_.heads_q, rows.rows, setup_.dim_v));
-    t.lse =
-        view(at.memory.lay(kLse, repeated_bytes(all * 4, kNeverWritten), true), dense(setup_.heads_q, rows.rows, 1));
+    t.o = view(
+        at.memory.lay(kO, repeated_bytes(all * static_cast<size_t>(setup_.dim_v) * 2, kNeverWritten), true),
+        dense(setup_.heads_q, rows.rows, setup_.dim_v));
+    t.lse = view(at.memory.lay(kLse, repeated_bytes(all * 4, kNeverWritten), true),
+                 dense(setup_.heads_q, rows.rows, 1));
   }
 
   // Judges the outputs of a call, and keeps them with the call's plan.

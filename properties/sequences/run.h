@@ -36,10 +36,9 @@ struct SessionResult {
   // The failing call: "append", "copy_pages", "forward", "forward-first", "forward-others", "merge",
   // "relation".
   std::string call;
-  std::string kernel;  // the kernel that failed
-  bool second =
-      false;  // the second session of the relation failed by itself, and `step` is one of its steps
-  uint64_t calls = 0;              // calls that kernels have made
+  std::string kernel;   // the kernel that failed
+  bool second = false;  // the second session of the relation failed by itself, and `step` is one of its steps
+  uint64_t calls = 0;   // calls that kernels have made
   std::vector<uint64_t> calls_of;  // calls by SessionTarget::number; kernels past its end have made none
   double worst = 0;                // largest error/bound
   // Calls that no kernel has made, and relations that were not judged, by the reason.

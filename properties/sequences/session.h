@@ -10,7 +10,8 @@
 //              {.verb = Verb::kAppend, .entries = {0}, .count = 3, .token = 100},
 //              {.verb = Verb::kAttend, .entries = {0}, .count = 1}};
 //
-// Model (model.h) says which pages and slots the steps use, run.h runs them, and codec.h reads and writes files.
+// Model (model.h) says which pages and slots the steps use, run.h runs them, and codec.h reads and writes
+// files.
 #pragma once
 
 #include <cstdint>
@@ -67,10 +68,12 @@ enum class Verb : uint8_t {
   kMove,      // page `count` of entries[0] moves to a free page
   kReplay,    // makes the call of step `count` again, with its plan and the current contents
 };
-inline constexpr const char* kVerbNames[] = {"new", "append", "attend", "fork", "truncate", "free", "move", "replay"};
+inline constexpr const char* kVerbNames[] = {"new",      "append", "attend", "fork",
+                                             "truncate", "free",   "move",   "replay"};
 
-inline constexpr int64_t kMostEntries = 8;       // the most sequences of a session, numbered from 0
-inline constexpr int64_t kTokensOfEntry = 4096;  // distance of the first tokens of two successive entries of a step
+inline constexpr int64_t kMostEntries = 8;  // the most sequences of a session, numbered from 0
+inline constexpr int64_t kTokensOfEntry =
+    4096;  // distance of the first tokens of two successive entries of a step
 inline constexpr int64_t kMostKernels = 64;
 inline constexpr int64_t kMostTokens = int64_t{1} << 40;
 
@@ -103,7 +106,8 @@ enum class Relation : uint8_t {
   kFresh,       // a replay becomes a call with its own plan
   kUnshared,    // a fork becomes a new sequence with the same tokens
   kRefilled,    // a truncated sequence becomes a new one with the tokens that it keeps
-  kDecoded,     // an attend of several queries of one sequence becomes two: the last queries attend after the others
+  kDecoded,     // an attend of several queries of one sequence becomes two: the last queries attend after the
+                // others
 };
 inline constexpr const char* kRelationNames[] = {"none",     "renumbered", "split",  "fresh",
                                                  "unshared", "refilled",   "decoded"};

@@ -12,7 +12,8 @@ namespace {
 std::string slots_of(const Model& model, int64_t page_size, int64_t entry, int64_t held) {
   std::string text;
   for (int64_t key = held; key < model.length(entry);) {
-    const int64_t slot = key % page_size, last = std::min(page_size - slot, model.length(entry) - key) + slot - 1;
+    const int64_t slot = key % page_size,
+                  last = std::min(page_size - slot, model.length(entry) - key) + slot - 1;
     text += "; page " + std::to_string(model.pages(entry)[static_cast<size_t>(key / page_size)]) +
             (last == slot ? ", slot " : ", slots ") + std::to_string(slot) +
             (last == slot ? "" : ".." + std::to_string(last));
@@ -34,7 +35,8 @@ std::vector<std::string> story(const Session& session) {
     model.copy(pairs);
     model.finish(made);
     std::string notes;
-    for (const auto& [from, to] : pairs) notes += "; copies page " + std::to_string(from) + " to " + std::to_string(to);
+    for (const auto& [from, to] : pairs)
+      notes += "; copies page " + std::to_string(from) + " to " + std::to_string(to);
     for (size_t e = 0; made.verb == Verb::kAppend && e < made.entries.size(); ++e)
       notes += slots_of(model, session.setup.page_size, made.entries[e], held[e]);
     for (size_t e = 0; made.verb == Verb::kAttend && e < made.entries.size(); ++e)

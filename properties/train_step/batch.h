@@ -14,7 +14,8 @@ namespace attnfuzz::train {
 
 inline constexpr int kSteps = 2;
 
-// The most tokens of a step. The oracle judges each row of each call: a batch of this length takes a minute on a CPU.
+// The most tokens of a step. The oracle judges each row of each call: a batch of this length takes a minute on
+// a CPU.
 inline constexpr int64_t kMostTokens = 8192;
 
 // One sequence of `length` tokens, or as many tokens in packed sequences.

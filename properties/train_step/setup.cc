@@ -124,7 +124,7 @@ Case case_of(const Batch& batch, int step, const Setup& setup, const Operation& 
     if ((kernel.features & ATTN_FEATURE_INDEX32) != 0) p.index_dtype = ATTN_INDEX_32;  // as frameworks have it
   }
   uint64_t seed = 1;
-  for (Fill Case::*const fill : {&Case::q, &Case::k, &Case::v, &Case::dout})
+  for (Fill Case::* const fill : {&Case::q, &Case::k, &Case::v, &Case::dout})
     c.*fill = {.kind = FillKind::kGaussian, .seed = seed++};
   if (operation.feature == 0) c.dout = Fill{};
   c.env.variant = 0;  // the kernel chooses

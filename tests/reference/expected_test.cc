@@ -14,7 +14,6 @@
 namespace attnfuzz {
 namespace {
 
-
 TEST(Ratio, OfWhatIsDue) {
   const auto ratio = [](double centre, double allowed, float got, double overflow = 100,
                         bool logarithm = false) {

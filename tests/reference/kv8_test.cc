@@ -156,7 +156,8 @@ TEST(Kv8, IsTheSixteenBitProblemOfItsNumbers) {
     Narrow s(shape, random.below(2) ? ATTN_E4M3 : ATTN_E5M2);
     s.c.fill(Regime::kGaussian, random.bits());
     s.draw(Codes::kGaussian, Scaled::kPowers, true, &random);
-    if (s.problem.kv_dtype == ATTN_E5M2 && s.problem.dtype == ATTN_F16)  // whose least codes fp16 does not scale
+    if (s.problem.kv_dtype == ATTN_E5M2 &&
+        s.problem.dtype == ATTN_F16)  // whose least codes fp16 does not scale
       for (auto* codes : {&s.k, &s.v})
         for (uint8_t& code : *codes) code = (code & 0x7f) < 0x20 ? 0 : code;
     s.put_into_16_bits(true);
@@ -236,12 +237,12 @@ TEST(Kv8, AScaleOutOfRangeOrBeyondTheFormatLeavesItsKeyOpen) {
 // What a wrong kernel would do with scales and codes.
 enum class Kv8Mistake { kNone, kScaleDropped, kScaleTwice, kScaleOfV, kScaleOfFirst, kOtherFormat, kFlushed };
 constexpr const char* kKv8Mistakes[] = {"none",
-                                     "scale dropped",
-                                     "scale applied twice",
-                                     "K with V's scale",
-                                     "first key's scale",
-                                     "the other format",
-                                     "subnormals flushed"};
+                                        "scale dropped",
+                                        "scale applied twice",
+                                        "K with V's scale",
+                                        "first key's scale",
+                                        "the other format",
+                                        "subnormals flushed"};
 
 void make(Kv8Mistake mistake, Narrow* s) {
   const auto keys = static_cast<size_t>(s->problem.seq_k);
@@ -251,7 +252,8 @@ void make(Kv8Mistake mistake, Narrow* s) {
     if (mistake == Kv8Mistake::kScaleOfV) s->k_scale[n] = s->v_scale[n];
     if (mistake == Kv8Mistake::kScaleOfFirst) s->k_scale[n] = s->k_scale[n / keys * keys];
   }
-  if (mistake == Kv8Mistake::kOtherFormat) s->problem.kv_dtype = s->problem.kv_dtype == ATTN_E4M3 ? ATTN_E5M2 : ATTN_E4M3;
+  if (mistake == Kv8Mistake::kOtherFormat)
+    s->problem.kv_dtype = s->problem.kv_dtype == ATTN_E4M3 ? ATTN_E5M2 : ATTN_E4M3;
   if (mistake != Kv8Mistake::kFlushed) return;
   for (auto* codes : {&s->k, &s->v})
     for (uint8_t& code : *codes) code = (code & 0x7f) < (s->problem.kv_dtype == ATTN_E4M3 ? 8 : 4) ? 0 : code;
@@ -288,12 +290,13 @@ Worst run_one(Random* random, int32_t rule, Kv8Mistake mistake, Kv8Tally* tally,
   tally->lse = std::max(tally->lse, worst.lse);
   tally->rows += reference.sampled - reference.dead;
   tally->bounded += std::ranges::count(reference.state, RowState::kBounded);
-  *what = "dtype " + std::to_string(s.c.problem.dtype) + " kv " + std::to_string(s.problem.kv_dtype) + " codes " +
-          std::to_string(static_cast<int>(codes)) + " scales " + std::to_string(static_cast<int>(scaled)) + " by key " +
-          std::to_string(by_key) + " declared " + std::to_string(s.c.plan.kv_rule) + " in P " +
-          std::to_string(folded.in_p) + " scale " + std::to_string(s.c.plan.scale_mode) + " p " +
-          std::to_string(s.c.plan.p_format) + " v " + std::to_string(s.c.plan.v_format) + " partials " +
-          std::to_string(s.c.plan.partial_format) + " merging " + std::to_string(s.c.plan.merge_format);
+  *what = "dtype " + std::to_string(s.c.problem.dtype) + " kv " + std::to_string(s.problem.kv_dtype) +
+          " codes " + std::to_string(static_cast<int>(codes)) + " scales " +
+          std::to_string(static_cast<int>(scaled)) + " by key " + std::to_string(by_key) + " declared " +
+          std::to_string(s.c.plan.kv_rule) + " in P " + std::to_string(folded.in_p) + " scale " +
+          std::to_string(s.c.plan.scale_mode) + " p " + std::to_string(s.c.plan.p_format) + " v " +
+          std::to_string(s.c.plan.v_format) + " partials " + std::to_string(s.c.plan.partial_format) +
+          " merging " + std::to_string(s.c.plan.merge_format);
   return worst;
 }
 
@@ -322,8 +325,8 @@ TEST(Kv8, MistakesWithScalesAndCodesAreCaught) {
     Kv8Tally tally;
     std::string what;
     for (int k = 0; k < kCases; ++k) {
-      const Worst worst =
-          run_one(&random, k % 2 ? ATTN_KV_FOLDED : ATTN_KV_DEQUANTISED, static_cast<Kv8Mistake>(n), &tally, &what);
+      const Worst worst = run_one(&random, k % 2 ? ATTN_KV_FOLDED : ATTN_KV_DEQUANTISED,
+                                  static_cast<Kv8Mistake>(n), &tally, &what);
       caught += std::max(worst.o, worst.lse) > 1;
     }
     EXPECT_GT(caught, kCases / 4) << kKv8Mistakes[n];

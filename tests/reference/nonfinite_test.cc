@@ -13,7 +13,6 @@
 namespace attnfuzz {
 namespace {
 
-
 Case causal_case() {
   Case c({.heads_q = 2, .seq_q = 6, .seq_k = 6, .causal = true});
   c.problem.heads_kv = 1;

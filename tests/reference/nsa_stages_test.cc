@@ -13,7 +13,6 @@
 namespace attnfuzz {
 namespace {
 
-
 attn_plan plain_plan(bool isolates, bool flushes = false) {
   attn_plan plan = {};
   plan.tile_q = 1;
@@ -122,7 +121,8 @@ TEST(Combination, SumsIn16BitsAreDeclared) {
 }
 
 // K_cmp and V_cmp of keys of one column, in `rows` rows.
-Reference compress(std::vector<float> keys, int64_t step, int64_t length, int64_t rows, const int64_t* held = nullptr) {
+Reference compress(std::vector<float> keys, int64_t step, int64_t length, int64_t rows,
+                   const int64_t* held = nullptr) {
   attn_problem p = problem_of(ATTN_FEATURE_NSA_COMPRESS);
   p.seq_q = rows, p.seq_k = static_cast<int64_t>(keys.size());
   p.key_step = step, p.key_offset = length - 1;
@@ -139,7 +139,8 @@ TEST(Compression, ABlockIsTheMeanOfItsKeys) {
   EXPECT_EQ(due[TensorId::kVCmp].value, due[TensorId::kKCmp].value);
   EXPECT_EQ(due[TensorId::kKCmp].bound[2], 0);
   EXPECT_EQ(due.dead, 2);
-  EXPECT_EQ(compress({1, 2, 3, 4, 5, 6, 7, 8}, 2, 4, 3)[TensorId::kKCmp].value, (std::vector<double>{2.5, 4.5, 6.5}));
+  EXPECT_EQ(compress({1, 2, 3, 4, 5, 6, 7, 8}, 2, 4, 3)[TensorId::kKCmp].value,
+            (std::vector<double>{2.5, 4.5, 6.5}));
   EXPECT_EQ(compress({1, 2, 3}, 1, 4, 1).dead, 1) << "fewer keys than a block has";
   EXPECT_EQ(compress({}, 1, 1, 1).dead, 1);
 }

@@ -16,7 +16,6 @@
 namespace attnfuzz {
 namespace {
 
-
 // Exact results are left out if nobody asks for them, and nothing else is.
 TEST(Oracle, IsAskedForWhatIsExactlyDue) {
   Case c({.seq_q = 5, .seq_k = 40, .dim_v = 20});

@@ -15,7 +15,8 @@
 
 namespace attnfuzz {
 
-inline constexpr float kInf = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
+inline constexpr float kInf = std::numeric_limits<float>::infinity(),
+                       kNaN = std::numeric_limits<float>::quiet_NaN();
 
 enum class Regime {
   kGaussian,

@@ -16,7 +16,6 @@
 namespace attnfuzz {
 namespace {
 
-
 // From where on fp32 may overflow, on either side of each border.
 TEST(Overflow, OfScores) {
   constexpr double kScore = 0x1p127 / std::numbers::log2e;

@@ -35,7 +35,7 @@ struct CampaignSummary {
   CampaignHeader header;
   FindingsFile findings;
   std::vector<SeededBugResult> seeded_bugs;  // those of this session
-  size_t waiting = 0;            // failures not yet reduced
+  size_t waiting = 0;                        // failures not yet reduced
   std::string ended;
   int signal = 0;                       // the signal that interrupted it
   bool harness_broken = false;          // a seeded bug was not found

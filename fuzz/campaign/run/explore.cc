@@ -143,7 +143,8 @@ class Explorer {
   // If it ends its job each time, it is filed for that. Jobs that ended with their supervisor do not count.
   void again(const Journaled& entry) {
     if (entry.target != name_) return;
-    Candidate candidate = {entry.c, find_property(entry.property), "drawn", "", entry.index, entry.attempts + 1};
+    Candidate candidate = {entry.c,           find_property(entry.property), "drawn", "", entry.index,
+                           entry.attempts + 1};
     if (candidate.property == nullptr) return;
     if (shard_exits(folder_, entry) < kMostExits) return take(std::move(candidate));
     Verdict verdict;
@@ -221,8 +222,8 @@ class Explorer {
     conclude(candidate, judged(candidate));
   }
 
-  // Cases that the device judges together, while it judges those of earlier batches. The journal names them all before
-  // they are launched.
+  // Cases that the device judges together, while it judges those of earlier batches. The journal names them all
+  // before they are launched.
   void take_batch() {
     std::vector<Candidate> together;
     while (together.size() < s_.target.batch && goes_on()) {
@@ -293,7 +294,8 @@ class Explorer {
   }
 
   void confirm(const Candidate& candidate) {
-    if (!candidate.confirms.empty()) save([&] { confirmed_->append(confirmed_line(candidate.confirms, name_)); });
+    if (!candidate.confirms.empty())
+      save([&] { confirmed_->append(confirmed_line(candidate.confirms, name_)); });
   }
 
   Verdict judged(const Candidate& candidate) {
@@ -455,11 +457,11 @@ class Explorer {
   GeneratorConfig config_;
   ShardStats stats_;
   std::optional<OwnWorkers> own_workers_;         // with batches
-  std::optional<BatchPipeline> pipeline_;          // judges many cases at once on a GPU; without it, one by one
+  std::optional<BatchPipeline> pipeline_;         // judges many cases at once on a GPU; without it, one by one
   std::deque<std::vector<Candidate>> in_flight_;  // the batches in the pipeline
-  double batch_kernel_s_ = 0;                     // kernel time of batches' cases that were judged by themselves
-  OracleUse oracle_before_;                       // of this target, before this slice
-  BatchUse batch_before_;                         // likewise
+  double batch_kernel_s_ = 0;  // kernel time of batches' cases that were judged by themselves
+  OracleUse oracle_before_;    // of this target, before this slice
+  BatchUse batch_before_;      // likewise
   uint64_t restarts_before_ = 0, stream_ = 0, done_ = 0, filed_ = 0;
   std::optional<CorpusView> view_;
   std::optional<LineFile> corpus_, confirmed_, series_;

@@ -8,12 +8,12 @@
 #include <system_error>
 #include <tuple>
 
-#include "fuzz/campaign/store/archive_json.h"
-#include "fuzz/campaign/store/lines.h"
-#include "properties/case/codec.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "fuzz/campaign/store/archive_json.h"
+#include "fuzz/campaign/store/lines.h"
+#include "properties/case/codec.h"
 
 namespace attnfuzz {
 namespace {

@@ -130,8 +130,9 @@ struct TargetStats : Statistics {
   std::map<std::string, uint64_t> origins;       // "drawn", "mutated", "crossed", "confirmed" -> cases
   std::map<std::string, uint64_t> not_filed;     // failures that were dropped because many of their kind wait
   uint64_t quarantined = 0;                      // cases drawn but not launched (ledger.h)
-  uint64_t long_parents = 0;  // cases of the corpus that were picked but not mutated, because their rows are too long
-  double wall = 0;                               // seconds
+  uint64_t long_parents =
+      0;            // cases of the corpus that were picked but not mutated, because their rows are too long
+  double wall = 0;  // seconds
   void add(const Case& c, const Verdict& verdict);
   void merge(const TargetStats& other);
 };

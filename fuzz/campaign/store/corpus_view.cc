@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "properties/data/fills.h"
 #include "base/json.h"
+#include "properties/data/fills.h"
 
 namespace attnfuzz {
 namespace {

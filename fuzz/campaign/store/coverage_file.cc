@@ -12,9 +12,9 @@
 #include <system_error>
 #include <vector>
 
-#include "fuzz/check/records.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "fuzz/check/records.h"
 
 namespace attnfuzz {
 
@@ -81,7 +81,8 @@ std::optional<MeasuredCoverage> read_measured(const std::string& path) {
   try {
     return json_of(text).get<MeasuredCoverage>();
   } catch (const std::exception& e) {
-    throw std::runtime_error(path + " cannot be read: move it away, and it is measured again (" + e.what() + ")");
+    throw std::runtime_error(path + " cannot be read: move it away, and it is measured again (" + e.what() +
+                             ")");
   }
 }
 

@@ -16,9 +16,10 @@ std::string file_of(const std::string& shard_dir, int n) {
 std::string line_of(const Journaled& entry, uint64_t number, uint64_t first) {
   std::string text = encode(entry.c);
   std::erase(text, '\n');  // a newline inside a string is escaped, so this changes white space only
-  return R"({"n":)" + std::to_string(number) + R"(,"first":)" + std::to_string(first) + R"(,"target":)" + json_text(Json(entry.target)) +
-         R"(,"property":)" + json_text(Json(entry.property)) + R"(,"index":)" + std::to_string(entry.index) +
-         R"(,"attempts":)" + std::to_string(entry.attempts) + R"(,"case":)" + text + "}";
+  return R"({"n":)" + std::to_string(number) + R"(,"first":)" + std::to_string(first) + R"(,"target":)" +
+         json_text(Json(entry.target)) + R"(,"property":)" + json_text(Json(entry.property)) + R"(,"index":)" +
+         std::to_string(entry.index) + R"(,"attempts":)" + std::to_string(entry.attempts) + R"(,"case":)" +
+         text + "}";
 }
 
 std::string shard_exits_file(const std::string& shard_dir) { return shard_dir + "/deaths.json"; }

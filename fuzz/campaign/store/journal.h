@@ -59,7 +59,8 @@ void note_shard_exit(const std::string& shard_dir);
 // The number of consecutive exits counted against a case.
 int shard_exits(const std::string& shard_dir, const Journaled& entry);
 
-// The last cases, oldest first, at most Journal::kTrace. The one in flight is last; or `until`, if it is among them.
+// The last cases, oldest first, at most Journal::kTrace. The one in flight is last; or `until`, if it is among
+// them.
 std::vector<Journaled> trace_of(const std::string& shard_dir, const Journaled* until = nullptr);
 // Converts the text of a crash's trace.jsonl.
 std::vector<Journaled> parse_trace(const std::string& text);

@@ -23,7 +23,7 @@ namespace attnfuzz {
 struct KnownFailure {
   bool quarantined = false;
   std::string reason;
-  std::string key, reproducer;        // of a tolerated failure; the path is relative to the ledger's folder
+  std::string key, reproducer;  // of a tolerated failure; the path is relative to the ledger's folder
   std::string kernel, backend, build_kind;  // of a quarantined case; empty: any
   std::vector<std::string> features;
 };

@@ -21,8 +21,8 @@ inline constexpr uint32_t kMostSituations = kSituations, kMostEdges = 1 << 18;
 struct JobSlot {
   std::atomic<uint64_t> cases = 0;     // cases of its slices so far in this session
   std::atomic<uint64_t> restarts = 0;  // unplanned restarts over the shard's life
-  std::atomic<bool> waits = false;  // it waits for room on the disk
-  char message[512] = {};           // why it ended, if badly
+  std::atomic<bool> waits = false;     // it waits for room on the disk
+  char message[512] = {};              // why it ended, if badly
 };
 
 // Everything seen of one kernel on one back end.

@@ -5,8 +5,8 @@
 namespace attnfuzz::worker {
 namespace {
 
-// Mapped memory that is kept from case to case; mapping a granule takes longer than a small case. Some ten workers
-// share a device.
+// Mapped memory that is kept from case to case; mapping a granule takes longer than a small case. Some ten
+// workers share a device.
 constexpr uint64_t kKeepBytes = uint64_t{2} << 30, kKeepPart = 32;
 // Memory that stays free for the driver and for launches.
 constexpr uint64_t kReserveBytes = uint64_t{256} << 20;

@@ -1,5 +1,6 @@
-// An append (ATTN_FEATURE_APPEND): seq_q new keys and values, or packed ones, are written behind the keys of a cache.
-// A value goes by the place of its key in the batch entry, whether the cache holds it before the call or it is new.
+// An append (ATTN_FEATURE_APPEND): seq_q new keys and values, or packed ones, are written behind the keys of a
+// cache. A value goes by the place of its key in the batch entry, whether the cache holds it before the call or
+// it is new.
 #include <algorithm>
 
 #include "properties/case/feature.h"
@@ -32,7 +33,8 @@ Complaint bad_append(const Case& c) {
   plain.key_lengths = p.key_lengths, plain.packed_q = p.packed_q, plain.index_dtype = p.index_dtype;
   plain.paging = p.paging, plain.features = p.features;
   if (p != plain)
-    return "an append has batch, heads, seq_q, seq_k, dims, a format, key lengths, packed new rows and pages; another "
+    return "an append has batch, heads, seq_q, seq_k, dims, a format, key lengths, packed new rows and pages; "
+           "another "
            "field of the problem is set";
   return std::nullopt;
 }

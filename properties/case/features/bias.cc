@@ -70,7 +70,8 @@ extern constinit const Feature bias = {
                          Trait::kHidesKeys}}},
     .shrink_integers = {{"the bias's parameter", IntegerKind::kParameter, 1,
                          [](const Case& c) { return c.problem.bias->finite.parameter; },
-                         [](Case& c, int64_t n) { c.problem.bias->finite.parameter = n; }, is_set<kBiasFields>}},
+                         [](Case& c, int64_t n) { c.problem.bias->finite.parameter = n; },
+                         is_set<kBiasFields>}},
     .alternatives = {{"bias", is_usual<kBiasFields>, {[](Case& c) { c.problem.bias.emplace(); }}}},
     .cost =
         [](const Case& c, Cost& cost) {

@@ -42,7 +42,8 @@ Complaint illegal_compressing(const Case& c) {
   if (auto why = outside("key_step", p.key_step, 1, kMaxSize)) return why;
   if (auto why = outside("key_offset", p.key_offset, 0, kMaxSize)) return why;
   if (p != without_others(p))
-    return "a compression of keys has batch, heads_q = heads_kv, seq_q, seq_k, dims, a format, key_lengths, index_dtype, "
+    return "a compression of keys has batch, heads_q = heads_kv, seq_q, seq_k, dims, a format, key_lengths, "
+           "index_dtype, "
            "key_step and key_offset; another field of the problem is set";
   return std::nullopt;
 }
@@ -111,14 +112,17 @@ extern constinit const Feature compressing = {
     .tags = {{"compression: blocks overlap",
               [](const Tiled& x) { return compresses(x.c) && x.c.problem.key_step <= x.c.problem.key_offset; }},
              {"compression: keys between blocks",
-              [](const Tiled& x) { return compresses(x.c) && x.c.problem.key_step > x.c.problem.key_offset + 1; }},
+              [](const Tiled& x) {
+                return compresses(x.c) && x.c.problem.key_step > x.c.problem.key_offset + 1;
+              }},
              {"compression: an incomplete last block", is_incomplete}},
     .words = {{Section::kMask, 5,
                [](const Case& c, Sentence& words) {
                  const Problem& p = c.problem;
                  if (!has_compressing(c)) return;
-                 words.push_back(cat(compresses(c) ? "" : "keys of ", "blocks of ", p.key_offset + 1, p.key_offset == 0 ? " key, " : " keys, ",
-                                     p.key_step, p.key_step == 1 ? " key apart" : " keys apart"));
+                 words.push_back(cat(compresses(c) ? "" : "keys of ", "blocks of ", p.key_offset + 1,
+                                     p.key_offset == 0 ? " key, " : " keys, ", p.key_step,
+                                     p.key_step == 1 ? " key apart" : " keys apart"));
                }}},
     .tidy = tidy_compressing,
     .illegal = illegal_compressing,

@@ -1,4 +1,5 @@
-// A copy of pages (ATTN_FEATURE_COPY_PAGES): pairs of pages, one for each batch entry. The pages belong to no entry.
+// A copy of pages (ATTN_FEATURE_COPY_PAGES): pairs of pages, one for each batch entry. The pages belong to no
+// entry.
 #include <algorithm>
 
 #include "properties/case/feature.h"
@@ -11,7 +12,8 @@ constexpr auto kCopiesFields = [](auto& c) { return std::tie(c.copies); };
 
 bool is_copy(const Problem& p) { return (p.features & ATTN_FEATURE_COPY_PAGES) != 0; }
 
-// True if the pairs may stand in one call: no page is written twice, and none is written by one and read by another.
+// True if the pairs may stand in one call: no page is written twice, and none is written by one and read by
+// another.
 bool may_follow(const std::vector<PageCopy>& before, const PageCopy& copy) {
   return std::ranges::none_of(before, [&](const PageCopy& other) {
     return other.to == copy.to || other.to == copy.from || other.from == copy.to;

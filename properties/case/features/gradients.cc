@@ -72,7 +72,8 @@ void tidy_gradients(Case& c) {
 Complaint illegal_gradients(const Case& c) {
   const Problem& p = c.problem;
   if ((p.features & ATTN_FEATURE_BACKWARD) == 0) {
-    if ((p.features & kBits) != 0) return "dlse, dbias or dsink is asked for, but the problem is no backward pass";
+    if ((p.features & kBits) != 0)
+      return "dlse, dbias or dsink is asked for, but the problem is no backward pass";
     return std::nullopt;
   }
   if (p.sink && !kGivesDsink(c)) return "a backward pass with sinks asks for dsink";

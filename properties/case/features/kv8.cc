@@ -127,7 +127,8 @@ constexpr ShrinkToggle scales_toggle(const char* name) {
 // Values other than powers of two.
 template <KvScales Kv8::* kOf>
 constexpr ShrinkToggle values_toggle(const char* name) {
-  return {name, [](const Case& c) { return c.problem.kv8 && ((*c.problem.kv8).*kOf).kind > ScaleKind::kPowers; },
+  return {name,
+          [](const Case& c) { return c.problem.kv8 && ((*c.problem.kv8).*kOf).kind > ScaleKind::kPowers; },
           [](Case& c) {
             KvScales& scales = (*c.problem.kv8).*kOf;
             scales.kind = ScaleKind::kPowers, scales.seed = 0;
@@ -166,8 +167,8 @@ std::string words_of(const KvScales& scales) {
 void say_kv8(const Case& c, Sentence& words) {
   if (!c.problem.kv8) return;
   const Kv8& kv8 = *c.problem.kv8;
-  words.push_back(cat("K, V in ", kv8.format == KvFormat::kE4m3 ? "e4m3" : "e5m2", ", scales of K ", words_of(kv8.k),
-                      ", of V ", words_of(kv8.v)));
+  words.push_back(cat("K, V in ", kv8.format == KvFormat::kE4m3 ? "e4m3" : "e5m2", ", scales of K ",
+                      words_of(kv8.k), ", of V ", words_of(kv8.v)));
 }
 
 void kv8_cost(const Case& c, Cost& cost) {

@@ -24,8 +24,8 @@ int64_t some_keys(const DrawContext& context) {
   return std::max<int64_t>(context.tile_k * rng.range(1, 8) + rng.pick<int64_t>({-1, 0, 0, 1, 17}), 1);
 }
 
-// Draws the sizes of a model's decode: K and V share the 512 columns of each token's latent, and 64 more columns
-// of K carry its position.
+// Draws the sizes of a model's decode: K and V share the 512 columns of each token's latent, and 64 more
+// columns of K carry its position.
 void draw_absorbed(const DrawContext& context, Problem& p) {
   Rng& rng = context.rng;
   p.dim_qk = 576, p.dim_v = 512;
@@ -43,8 +43,17 @@ void draw_absorbed(const DrawContext& context, Problem& p) {
 void draw_dims(Rng& rng, bool wide, Problem& p) {
   using Dims = std::pair<int64_t, int64_t>;
   const auto [qk, v] =
-      wide ? rng.pick<Dims>({{264, 257}, {257, 264}, {512, 512}, {576, 512}, {576, 512}, {320, 64}, {16, 512},
-                             {rng.range(257, 576), rng.range(1, 512)}, {511, 513}, {577, 512}, {1024, 1024}})
+      wide ? rng.pick<Dims>({{264, 257},
+                             {257, 264},
+                             {512, 512},
+                             {576, 512},
+                             {576, 512},
+                             {320, 64},
+                             {16, 512},
+                             {rng.range(257, 576), rng.range(1, 512)},
+                             {511, 513},
+                             {577, 512},
+                             {1024, 1024}})
            : rng.pick<Dims>({{192, 128}, {64, 64}, {72, 64}, {128, 127}, {256, 256}, {rng.range(1, 256), 256}});
   p.dim_qk = qk, p.dim_v = v;
 }
@@ -61,8 +70,10 @@ void make_affordable(const DrawContext& context, Problem& p) {
         halve(p.batch, 1);
         break;
       case 1:
-        if (const int64_t group = p.heads_q / p.heads_kv; group > 1) p.heads_q = group / 2 * p.heads_kv;
-        else halve(p.heads_kv, 1), p.heads_q = p.heads_kv;
+        if (const int64_t group = p.heads_q / p.heads_kv; group > 1)
+          p.heads_q = group / 2 * p.heads_kv;
+        else
+          halve(p.heads_kv, 1), p.heads_q = p.heads_kv;
         break;
       case 2:
         halve(p.seq_q, 1);

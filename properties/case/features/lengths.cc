@@ -93,7 +93,9 @@ extern constinit const Feature lengths = {
         },
     .canonical_seeds = none,
     .draw = {Phase::kSizes, draw_lengths},
-    .crossover_groups = {{"lengths", 6, take<kBothLengths>}, {"seq_q", 4, take<kQueries>}, {"seq_k", 4, take<kKeys>}},
+    .crossover_groups = {{"lengths", 6, take<kBothLengths>},
+                         {"seq_q", 4, take<kQueries>},
+                         {"seq_k", 4, take<kKeys>}},
     .numbers =
         [](const DrawContext& context, const Case& c, auto& numbers) {
           const Problem& p = c.problem;

@@ -11,7 +11,8 @@ constexpr auto kLseFields = [](auto& c) { return std::tie(c.want_lse); };
 extern constinit const Feature lse = {
     .shrink_toggles = {20, {whole_toggle<kLseFields>("no LSE")}},
     .shrink_integers = none,
-    .alternatives = {{"LSE", is_usual<kLseFields>, {[](Case& c) { c.want_lse = false; }}, "the LSE to be wanted"}},
+    .alternatives =
+        {{"LSE", is_usual<kLseFields>, {[](Case& c) { c.want_lse = false; }}, "the LSE to be wanted"}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(!c.want_lse);

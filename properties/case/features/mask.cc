@@ -25,7 +25,8 @@ extern constinit const Feature mask = {
                          Trait::kHidesKeys}}},
     .shrink_integers = {{"the mask's parameter", IntegerKind::kParameter, 1,
                          [](const Case& c) { return c.problem.mask->visible.parameter; },
-                         [](Case& c, int64_t n) { c.problem.mask->visible.parameter = n; }, is_set<kMaskFields>}},
+                         [](Case& c, int64_t n) { c.problem.mask->visible.parameter = n; },
+                         is_set<kMaskFields>}},
     .alternatives = {{"mask", is_usual<kMaskFields>, {[](Case& c) { c.problem.mask.emplace(); }}}},
     .cost =
         [](const Case& c, Cost& cost) {

@@ -12,7 +12,8 @@ constexpr auto kNanBeyondLengthsFields = [](auto& c) { return std::tie(c.nan_bey
 
 extern constinit const Feature nan_beyond_lengths = {
     .shrink_toggles = {6,
-                       {{"NaN beyond the key lengths", is_set<kNanBeyondLengthsFields>, unset<kNanBeyondLengthsFields>,
+                       {{"NaN beyond the key lengths", is_set<kNanBeyondLengthsFields>,
+                         unset<kNanBeyondLengthsFields>,
                          [](Case& to, const Case&, int choice) {
                            if (!to.problem.key_lengths) {
                              to.problem.key_lengths.emplace(static_cast<size_t>(to.problem.batch),

@@ -45,7 +45,8 @@ int once_parts(const Once& once) { return int{once.batch} + int{once.head}; }
 
 extern constinit const Feature once = {
     .shrink_toggles = {22,
-                       {kOnceToggle<&StoredOnce::q>("q stored once"), kOnceToggle<&StoredOnce::k>("k stored once"),
+                       {kOnceToggle<&StoredOnce::q>("q stored once"),
+                        kOnceToggle<&StoredOnce::k>("k stored once"),
                         kOnceToggle<&StoredOnce::v>("v stored once")}},
     .shrink_integers = none,
     .alternatives = none,

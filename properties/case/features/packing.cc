@@ -1,5 +1,5 @@
-// Packed batch entries: sequences of unlike lengths, one behind the other (attn_problem.ragged). With them come lengths
-// and offsets of 32 bits (attn_problem.index_dtype).
+// Packed batch entries: sequences of unlike lengths, one behind the other (attn_problem.ragged). With them come
+// lengths and offsets of 32 bits (attn_problem.index_dtype).
 #include <algorithm>
 #include <limits>
 
@@ -16,8 +16,8 @@ constexpr auto kIndex = [](auto& c) { return std::tie(c.problem.index_dtype); };
 
 // The share of cases with packed entries, for a kernel that knows them.
 constexpr int64_t kPackingPercent = 30;
-// The percentage of packed cases whose rows lie far apart, if a GPU judges batches. Each such row takes memory of its own,
-// so the case cannot be in a batch, and it costs as much as a hundred others.
+// The percentage of packed cases whose rows lie far apart, if a GPU judges batches. Each such row takes memory
+// of its own, so the case cannot be in a batch, and it costs as much as a hundred others.
 constexpr int64_t kPercentFarOnDevice = 2;
 
 enum class Spread { kAny, kBorders, kEqual, kOneLong, kNothing, kWhole };
@@ -69,8 +69,8 @@ Packing draw_packing_side(Rng& rng, int64_t batch, int64_t tile, int64_t longest
   return packing;
 }
 
-// Puts the rows of one packed tensor so far apart that the last entry begins 2^31 elements or more behind the first.
-// Long entries become shorter, as each row touches two pages.
+// Puts the rows of one packed tensor so far apart that the last entry begins 2^31 elements or more behind the
+// first. Long entries become shorter, as each row touches two pages.
 void draw_far_rows(Rng& rng, Case& c) {
   constexpr int64_t kMostRows = 512;
   Problem& p = c.problem;
@@ -109,11 +109,14 @@ void draw_packing(const DrawContext& context, Case& c) {
   if (which == 3 && rng.percent(40)) {
     if (free_sizes) {
       p.seq_q = p.seq_k = std::max(p.seq_q, p.seq_k);
-      if (work_of(p) > static_cast<double>(context.config.work)) p.seq_q = p.seq_k = std::min<int64_t>(p.seq_q, 130);
+      if (work_of(p) > static_cast<double>(context.config.work))
+        p.seq_q = p.seq_k = std::min<int64_t>(p.seq_q, 130);
     }
     p.packed_q = draw_packing_side(rng, p.batch, context.tile_q, p.seq_q);
     p.packed_k->lengths = p.packed_q->lengths;
-    if (p.seq_k < p.seq_q) p.packed_q->lengths = p.packed_k->lengths = draw_packing_side(rng, p.batch, context.tile_k, p.seq_k).lengths;
+    if (p.seq_k < p.seq_q)
+      p.packed_q->lengths = p.packed_k->lengths =
+          draw_packing_side(rng, p.batch, context.tile_k, p.seq_k).lengths;
   }
   align_within(context, p);
   if (narrow) p.index_dtype = rng.coin() ? ATTN_INDEX_32 : ATTN_INDEX_64;
@@ -132,14 +135,14 @@ bool mutate_packing(const DrawContext& context, Case& c) {
     packing.slack = rng.range(0, tile + 1);
     return true;
   }
-  int64_t& length = packing.lengths[static_cast<size_t>(
-      rng.range(0, static_cast<int64_t>(packing.lengths.size()) - 1))];
+  int64_t& length =
+      packing.lengths[static_cast<size_t>(rng.range(0, static_cast<int64_t>(packing.lengths.size()) - 1))];
   length = std::clamp<int64_t>(moved(length, 0, tile, longest, rng), 0, longest);
   return true;
 }
 
 // A side that is no longer packed becomes dense, with entries of the longest length.
-template <std::optional<Packing> Problem::*kSide>
+template <std::optional<Packing> Problem::* kSide>
 constexpr ShrinkToggle packing_side_toggle(const char* name) {
   return {name, [](const Case& c) { return (c.problem.*kSide).has_value(); },
           [](Case& c) { (c.problem.*kSide).reset(); },
@@ -170,7 +173,8 @@ void say_side(const std::optional<Packing>& side, const char* what, Sentence& wo
   for (size_t i = 0; i < shown; ++i) lengths += cat(i ? "," : "", side->lengths[i]);
   if (shown < side->lengths.size()) lengths += ",...";
   std::string text = cat("packed ", what, " ", lengths);
-  if (side->slack > 0) text += cat(" and ", side->slack, " rows of slack", side->numbers ? " with numbers" : "");
+  if (side->slack > 0)
+    text += cat(" and ", side->slack, " rows of slack", side->numbers ? " with numbers" : "");
   words.push_back(text);
 }
 
@@ -220,7 +224,8 @@ void tidy_packing(Case& c) {
   if (p.packed_k) c.once.k.batch = c.once.v.batch = false;
   if (p.index_dtype != ATTN_INDEX_32 || !p.key_lengths) return;
   for (int64_t& length : *p.key_lengths)
-    length = std::clamp<int64_t>(length, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max());
+    length =
+        std::clamp<int64_t>(length, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max());
 }
 
 Complaint illegal_side(const std::optional<Packing>& side, const char* name, const Problem& p) {

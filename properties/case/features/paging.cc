@@ -46,8 +46,19 @@ int64_t draw_paged_length(Rng& rng, int64_t page, int64_t tile, int64_t capacity
 
 Paging draw_paging(Rng& rng) {
   Paging paging;
-  paging.size = rng.weighted<int64_t>({{8, 1}, {6, 2}, {8, 3}, {6, 7}, {6, 8}, {6, 15}, {22, 16}, {6, 17},
-                                       {8, 32}, {10, 64}, {6, 100}, {4, 128}, {4, 256}});
+  paging.size = rng.weighted<int64_t>({{8, 1},
+                                       {6, 2},
+                                       {8, 3},
+                                       {6, 7},
+                                       {6, 8},
+                                       {6, 15},
+                                       {22, 16},
+                                       {6, 17},
+                                       {8, 32},
+                                       {10, 64},
+                                       {6, 100},
+                                       {4, 128},
+                                       {4, 256}});
   paging.order = rng.percent(20) ? 0 : 1 + rng.bits() % 65535;
   paging.spare = rng.weighted<int64_t>({{35, 0}, {45, rng.range(1, 3)}, {20, rng.range(4, 40)}});
   paging.beyond = rng.weighted<int64_t>({{45, 0}, {35, rng.range(1, 3)}, {20, rng.range(4, 12)}});
@@ -59,7 +70,8 @@ Paging draw_paging(Rng& rng) {
 void draw_pools(Rng& rng, TensorId k, TensorId v, Case& c, int64_t percent_far) {
   const int64_t pages = page_count(c.problem);
   const bool by_slot = rng.coin(), unlike = rng.percent(10), together = rng.percent(30);
-  const bool far = rng.percent(percent_far) && pages > 1 && pages * c.problem.heads_kv * c.problem.paging->size <= 1024;
+  const bool far =
+      rng.percent(percent_far) && pages > 1 && pages * c.problem.heads_kv * c.problem.paging->size <= 1024;
   const bool own = rng.percent(30);  // as tensors without pages lie
   for (const TensorId t : {k, v}) {
     if (!is_present(c, t)) continue;
@@ -85,7 +97,8 @@ void draw_many_pages(Rng& rng, Problem& p) {
   constexpr int64_t kPages = 66'000, kMostBytes = int64_t{16} << 20;
   const int64_t bytes = p.heads_kv * (p.dim_qk + p.dim_v) * 2 * kPages;  // with pages of one key
   if (bytes > kMostBytes) return;
-  if (bytes * p.paging->size > kMostBytes) p.paging->size = rng.range(1, std::min<int64_t>(kMostBytes / bytes, 3));
+  if (bytes * p.paging->size > kMostBytes)
+    p.paging->size = rng.range(1, std::min<int64_t>(kMostBytes / bytes, 3));
   p.paging->spare = kPages;
   p.paging->order = 1 + rng.bits() % 65535;
 }
@@ -184,7 +197,8 @@ constexpr ShrinkToggle paging_toggle(const char* name) {
 
 void say_pages(const Case& c, Sentence& words) {
   if (!c.problem.paging) return;
-  constexpr const char* kJunk[] = {"page 0", "-1", "2^31 - 1", "a spare page", "a page of any entry", "mixed numbers"};
+  constexpr const char* kJunk[] = {"page 0",       "-1", "2^31 - 1", "a spare page", "a page of any entry",
+                                   "mixed numbers"};
   const Paging& paging = *c.problem.paging;
   std::string text = cat("pages of ", paging.size, paging.size == 1 ? " key" : " keys");
   if (paging.order != 0) text += ", shuffled";
@@ -192,7 +206,8 @@ void say_pages(const Case& c, Sentence& words) {
     text += cat(", the first ", paging.shared, paging.shared == 1 ? " shared" : " of them shared");
   if (paging.spare > 0) text += cat(", ", paging.spare, " spare");
   if (paging.beyond > 0) text += cat(", table rows ", paging.beyond, " longer");
-  if (paging.junk != PageJunk::kFirst) text += cat(", unused entries ", kJunk[static_cast<size_t>(paging.junk)]);
+  if (paging.junk != PageJunk::kFirst)
+    text += cat(", unused entries ", kJunk[static_cast<size_t>(paging.junk)]);
   if (paging.numbers) text += ", numbers in unused slots";
   words.push_back(text);
 }

@@ -63,7 +63,8 @@ void tidy_planted(Case& c) {
     if (element_bytes(c.problem, x.tensor) == 2) x.bits &= 0xffff;
     if (element_bytes(c.problem, x.tensor) == 1) x.bits &= 0xff;
     // A bias keeps its index: its broadcast dimensions are checked apart.
-    const std::array<bool, 4> once = x.tensor == TensorId::kBias ? std::array<bool, 4>{} : repeated(c, x.tensor);
+    const std::array<bool, 4> once =
+        x.tensor == TensorId::kBias ? std::array<bool, 4>{} : repeated(c, x.tensor);
     x.b = once[0] ? 0 : std::clamp<int64_t>(x.b, 0, size[0] - 1);
     if (const auto& packing = packing_of(c.problem, x.tensor); packing && c.remap == Remap{}) {
       size[2] = packed_length(*packing, size[2], x.b);
@@ -98,7 +99,8 @@ Complaint bad_planted(const Case& c, const Planted& planted) {
     }
   }
   const int64_t bytes = element_bytes(c.problem, t);
-  if (bytes == 1) return planted.bits > 0xff ? Complaint(".bits do not fit the 8 bits of its tensor") : std::nullopt;
+  if (bytes == 1)
+    return planted.bits > 0xff ? Complaint(".bits do not fit the 8 bits of its tensor") : std::nullopt;
   const bool wide = bytes == 4;
   if (!wide && planted.bits > 0xffff) return ".bits do not fit the 16 bits of its tensor";
   if (planted.bits == (wide ? kNeverWritten : kNeverWritten >> 16)) {

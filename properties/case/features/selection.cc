@@ -1,11 +1,12 @@
 // The lists of blocks that queries attend over (ATTN_FEATURE_SELECTED), and the choice of blocks by scores
 // (ATTN_FEATURE_NSA_SELECT).
+#include "properties/case/selection.h"
+
 #include <algorithm>
 #include <limits>
 
 #include "properties/case/feature.h"
 #include "properties/case/packed.h"
-#include "properties/case/selection.h"
 
 namespace attnfuzz::feature {
 namespace {
@@ -154,7 +155,8 @@ void tidy_choice(Case& c) {
   kept.batch = p.batch, kept.heads_q = kept.heads_kv = p.heads_kv, kept.seq_q = p.seq_q, kept.seq_k = p.seq_k;
   kept.causal = p.causal, kept.align = p.align, kept.key_lengths = p.key_lengths;
   kept.index_dtype = p.index_dtype, kept.features = p.features;
-  kept.selection = {.block = std::max<int64_t>(selection.block, 1), .select = std::max<int64_t>(selection.select, 0)};
+  kept.selection = {.block = std::max<int64_t>(selection.block, 1),
+                    .select = std::max<int64_t>(selection.select, 0)};
   const int64_t select = std::max<int64_t>(kept.listed(), 1);
   kept.selection.first = std::clamp<int64_t>(selection.first, 0, select);
   kept.selection.last = std::clamp<int64_t>(selection.last, 0, select - kept.selection.first);
@@ -207,7 +209,8 @@ Complaint illegal_choice(const Case& c) {
   if (auto why = outside("selection.first", selection.first, 0, p.select())) return why;
   if (auto why = outside("selection.last", selection.last, 0, p.select() - selection.first)) return why;
   if (plain.problem != p)
-    return "a choice of blocks has batch, heads_q = heads_kv, seq_q, seq_k, causal, align, key_lengths, index_dtype, "
+    return "a choice of blocks has batch, heads_q = heads_kv, seq_q, seq_k, causal, align, key_lengths, "
+           "index_dtype, "
            "and "
            "selection.block, select, first and last; another field of the problem is set";
   if (std::ranges::any_of(c.planted, [&c](const Planted& x) { return is_nan_of_candidate(c, x); }))
@@ -218,7 +221,8 @@ Complaint illegal_choice(const Case& c) {
 Complaint illegal_selection(const Case& c) {
   const Problem& p = c.problem;
   const Selection& selection = p.selection;
-  if (!chooses(c) && c.scores != Fill{}) return "scores are set, but the problem does not ask for a choice of blocks";
+  if (!chooses(c) && c.scores != Fill{})
+    return "scores are set, but the problem does not ask for a choice of blocks";
   if (chooses(c)) return illegal_choice(c);
   if (!has_selection(c)) {
     if (selection != Selection{}) return "selection is set, but the problem does not ask for lists of blocks";
@@ -227,11 +231,13 @@ Complaint illegal_selection(const Case& c) {
   if ((p.features & kOperations) != ATTN_FEATURE_SELECTED) return "the problem asks for two operations";
   if (p.window_left >= 0 || p.window_right >= 0 || p.bias || p.mask || p.sink || p.slopes || p.latent ||
       p.num_splits != 0 || p.packed_q || p.packed_k || p.paging)
-    return "attention over listed blocks has no window, bias, mask, sinks, slopes, latent V, splits, packed entries or "
+    return "attention over listed blocks has no window, bias, mask, sinks, slopes, latent V, splits, packed "
+           "entries or "
            "pages";
   if (auto why = outside("selection.holes", selection.holes, 0, 16)) return why;
   if (auto why = outside("selection.empty", selection.empty, 0, kMaxSize)) return why;
-  if (selection.first != 0 || selection.last != 0) return "selection.first and last are of a choice of blocks alone";
+  if (selection.first != 0 || selection.last != 0)
+    return "selection.first and last are of a choice of blocks alone";
   return illegal_sizes(p);
 }
 
@@ -264,8 +270,10 @@ extern constinit const Feature selection = {
                         selection_toggle<&Selection::last>("last blocks always chosen")}},
     .shrink_integers = {selection_integer<&Selection::block, either>("the keys of a block", 1),
                         selection_integer<&Selection::select, either>("the length of lists", 0),
-                        selection_integer<&Selection::first, chooses>("the first blocks that are always chosen", 0),
-                        selection_integer<&Selection::last, chooses>("the last blocks that are always chosen", 0),
+                        selection_integer<&Selection::first, chooses>("the first blocks that are always chosen",
+                                                                      0),
+                        selection_integer<&Selection::last, chooses>("the last blocks that are always chosen",
+                                                                     0),
                         selection_integer<&Selection::holes>("the share of -1 in lists", 0),
                         selection_integer<&Selection::empty>("the queries for each empty list", 0)},
     .alternatives = none,
@@ -276,16 +284,21 @@ extern constinit const Feature selection = {
     .numbers = none,
     .mutations = {mutate_selection},
     .refusals = none,  // a kernel that does not know lists is never asked for them
-    .tags = {{"selected: blocks of one key", [](const Tiled& x) { return has_selection(x.c) && x.p.block() == 1; }},
-             {"selected: -1 in lists", [](const Tiled& x) { return has_selection(x.c) && x.p.selection.holes > 0; }},
-             {"selected: empty lists", [](const Tiled& x) { return has_selection(x.c) && x.p.selection.empty > 0; }},
+    .tags = {{"selected: blocks of one key",
+              [](const Tiled& x) { return has_selection(x.c) && x.p.block() == 1; }},
+             {"selected: -1 in lists",
+              [](const Tiled& x) { return has_selection(x.c) && x.p.selection.holes > 0; }},
+             {"selected: empty lists",
+              [](const Tiled& x) { return has_selection(x.c) && x.p.selection.empty > 0; }},
              {"selected: blocks listed twice", [](const Tiled& x) { return repeats(x.c); }},
              {"choice: blocks always chosen",
               [](const Tiled& x) {
                 return chooses(x.c) && x.c.problem.selection.first + x.c.problem.selection.last > 0;
               }},
              {"selected: an incomplete last block",
-              [](const Tiled& x) { return has_selection(x.c) && x.p.seq_k % std::max<int64_t>(x.p.selection.block, 1) != 0; }}},
+              [](const Tiled& x) {
+                return has_selection(x.c) && x.p.seq_k % std::max<int64_t>(x.p.selection.block, 1) != 0;
+              }}},
     .words = {{Section::kMask, 5, say_lists}},
     .tidy = tidy_selection,
     .illegal = illegal_selection,

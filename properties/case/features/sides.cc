@@ -1,5 +1,5 @@
-// The sides of a merge (ATTN_FEATURE_MERGE) or of a combination by gates (ATTN_FEATURE_NSA_COMBINE), which have the same
-// sizes; and which side of a merge saw a key, for each query.
+// The sides of a merge (ATTN_FEATURE_MERGE) or of a combination by gates (ATTN_FEATURE_NSA_COMBINE), which have
+// the same sizes; and which side of a merge saw a key, for each query.
 #include "properties/case/feature.h"
 #include "properties/case/features/pattern.h"
 

@@ -24,8 +24,7 @@ void draw_sink(const DrawContext& context, Case& c) {
   // Every second, third, ... element of an array, where the kernel does not say how tensors lie.
   const auto& domain = context.config.domain;
   const bool free = !domain || (domain->layout == ATTN_LAYOUT_ANY && domain->align_bytes == 0);
-  if (free && rng.percent(50))
-    c.layout[static_cast<size_t>(TensorId::kSink)].row_gap = rng.range(1, 4);
+  if (free && rng.percent(50)) c.layout[static_cast<size_t>(TensorId::kSink)].row_gap = rng.range(1, 4);
 }
 
 bool mutate_sink(const DrawContext& context, Case& c) {
@@ -46,7 +45,8 @@ bool has_own_format(const Case& c) { return c.problem.sink && c.problem.sink->dt
 
 void say_sink(const Case& c, Sentence& words) {
   if (!c.problem.sink) return;
-  constexpr const char* kKinds[] = {"of 0", "above the scores", "gaussian", "below the scores", "of -inf", "mixed"};
+  constexpr const char* kKinds[] = {"of 0", "above the scores", "gaussian", "below the scores", "of -inf",
+                                    "mixed"};
   const Sink& sink = *c.problem.sink;
   std::string text = cat("sinks ", kKinds[static_cast<int>(sink.kind)], " ", dtype_name(sink.dtype));
   if (sink.seed != 0) text += cat(" (seed ", sink.seed, ")");
@@ -63,7 +63,8 @@ extern constinit const Feature sink = {
                            if (choice == 0) to.problem.sink = Sink{};
                            if (choice == 1) to.problem.sink = Sink{.kind = SinkKind::kAbove};
                            if (choice == 2)
-                             to.problem.sink = Sink{.dtype = from.problem.sink->dtype, .kind = SinkKind::kAbove};
+                             to.problem.sink =
+                                 Sink{.dtype = from.problem.sink->dtype, .kind = SinkKind::kAbove};
                            if (choice == 3) to.problem.sink->dtype = ATTN_F32, to.problem.sink->seed = 0;
                            return choice < 5;
                          }},
@@ -74,8 +75,7 @@ extern constinit const Feature sink = {
                            to.problem.sink->seed = from.problem.sink->seed;
                            return choice == 0;
                          }},
-                        {"the sinks' format", has_own_format,
-                         [](Case& c) { c.problem.sink->dtype = ATTN_F32; },
+                        {"the sinks' format", has_own_format, [](Case& c) { c.problem.sink->dtype = ATTN_F32; },
                          [](Case& to, const Case& from, int choice) {
                            if (!to.problem.sink) to.problem.sink.emplace();
                            to.problem.sink->dtype = from.problem.sink->dtype;

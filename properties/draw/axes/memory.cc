@@ -99,7 +99,8 @@ std::vector<CaseAxis> axes_of_placement(TensorId t) {
               const int64_t far = draw_far_spread(context.rng);
               tensor_layout(c, t).spread = at == 0 ? 0 : at * far;
               if (at != 0)
-                tensor_layout(c, t).step = 1, tensor_layout(c, t).across = false, tensor_layout(c, t).backwards &= ~8;
+                tensor_layout(c, t).step = 1, tensor_layout(c, t).across = false,
+                                 tensor_layout(c, t).backwards &= ~8;
               if (reach_of(c, t) != at) tensor_layout(c, t) = before;
             }),
       kinds("strides of one element of " + name, kPlaced, kSizeOneStrides,

@@ -36,7 +36,8 @@ int64_t draw_rows(Rng& rng, int64_t drawn, int64_t page) {
                                 {5, 0}});
 }
 
-// A length at the border of a page, at either end of the capacity, or such that the new rows just fit or just do not.
+// A length at the border of a page, at either end of the capacity, or such that the new rows just fit or just
+// do not.
 int64_t draw_held(Rng& rng, int64_t page, int64_t rows, int64_t capacity) {
   const int64_t fits = std::max<int64_t>(capacity - rows, 0);
   return rng.weighted<int64_t>({{52, feature::draw_paged_length(rng, page, 64, capacity)},
@@ -82,8 +83,7 @@ void resize(const Case& drawn, uint64_t kernel_features, Rng& rng, Problem& p) {
     return;
   }
   p.key_lengths.emplace();
-  for (int64_t b = 0; b < p.batch; ++b)
-    p.key_lengths->push_back(draw_held(rng, page, new_rows(p, b), p.seq_k));
+  for (int64_t b = 0; b < p.batch; ++b) p.key_lengths->push_back(draw_held(rng, page, new_rows(p, b), p.seq_k));
 }
 
 // Draws fewer spare pages for large caches, because a check compares the whole cache, spare pages included.

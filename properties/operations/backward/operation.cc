@@ -1,7 +1,6 @@
 // The backward pass computes dQ, dK and dV from a forward call's inputs, from dO, and from that call's O and
 // LSE (ATTN_FEATURE_BACKWARD). Every drawn case is a forward call; here it becomes the backward pass of that
 // call.
-#include "properties/case/packed.h"
 #include "properties/operations/operation.h"
 
 #include <bit>
@@ -9,6 +8,7 @@
 #include "properties/case/case.h"
 #include "properties/case/geometry.h"
 #include "properties/case/layouts.h"
+#include "properties/case/packed.h"
 #include "properties/case/shrink_toggles.h"
 #include "reference/gradients.h"
 #include "reference/model/calibration.h"
@@ -19,7 +19,7 @@ namespace {
 
 using enum TensorId;
 
-constexpr TensorId kInputsOfBackward[] = {kQ,   kK,      kV,        kBias, kMask, kKeyLengths, kSink,
+constexpr TensorId kInputsOfBackward[] = {kQ,    kK,      kV,        kBias, kMask, kKeyLengths, kSink,
                                           kDout, kSavedO, kSavedLse, kDlse, kCuQ,  kCuK};
 constexpr Output kOutputsOfBackward[] = {
     {.tensor = kDq}, {.tensor = kDk}, {.tensor = kDv}, {.tensor = kDbias}, {.tensor = kDsink}};
@@ -115,8 +115,8 @@ Repeated repeated_of(const Case& c) {
 // dO gets the drawn layout of K, so that its strides are seldom those of O. The saved tensors get those of O
 // and LSE.
 void lay_out(const Case& drawn, Case& c) {
-  constexpr std::pair<TensorId, TensorId> kFrom[] = {{kDout, kK}, {kSavedO, kO},  {kSavedLse, kLse},
-                                                     {kDq, kV},   {kDk, kQ},      {kDv, kO},
+  constexpr std::pair<TensorId, TensorId> kFrom[] = {{kDout, kK}, {kSavedO, kO},   {kSavedLse, kLse},
+                                                     {kDq, kV},   {kDk, kQ},       {kDv, kO},
                                                      {kDlse, kO}, {kDbias, kBias}, {kDsink, kSink}};
   for (const auto& [to, from] : kFrom) {
     if (!is_present(c, to)) continue;

@@ -1,5 +1,5 @@
-// The copy of pages copies pages of K and V within their pools (ATTN_FEATURE_COPY_PAGES), as a server does before it
-// writes into a page that two sequences share.
+// The copy of pages copies pages of K and V within their pools (ATTN_FEATURE_COPY_PAGES), as a server does
+// before it writes into a page that two sequences share.
 #include "properties/operations/operation.h"
 
 #include <algorithm>
@@ -50,7 +50,8 @@ int64_t draw_pages(Rng& rng, const Problem& p) {
   const int64_t elements = p.heads_kv * p.paging->size * (p.dim_qk + p.dim_v);
   if (rng.percent(6) && elements * kMany <= kMostElements) return kMany;
   const int64_t most = std::clamp<int64_t>(kMostElements / std::max<int64_t>(elements, 1), 2, 64);
-  return std::min(most, rng.weighted<int64_t>({{10, 1}, {20, 2}, {40, rng.range(3, 9)}, {30, rng.range(10, 64)}}));
+  return std::min(most,
+                  rng.weighted<int64_t>({{10, 1}, {20, 2}, {40, rng.range(3, 9)}, {30, rng.range(10, 64)}}));
 }
 
 void shape(Case& c, uint64_t kernel_features) {

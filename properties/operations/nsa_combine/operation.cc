@@ -1,5 +1,5 @@
-// The combination adds up three results of attention by gates (ATTN_FEATURE_NSA_COMBINE): the last stage of native sparse
-// attention.
+// The combination adds up three results of attention by gates (ATTN_FEATURE_NSA_COMBINE): the last stage of
+// native sparse attention.
 #include "properties/operations/operation.h"
 
 #include <algorithm>
@@ -30,7 +30,9 @@ Fill gates_of(Rng& rng) {
                                             {4, FillKind::kPosition},
                                             {2, FillKind::kSubnormal},
                                             {1, FillKind::kHuge}});
-  const int exponent = kind == FillKind::kPosition ? -6 : rng.percent(90) ? 0 : static_cast<int>(rng.range(-6, 6));
+  const int exponent = kind == FillKind::kPosition ? -6
+                       : rng.percent(90)           ? 0
+                                                   : static_cast<int>(rng.range(-6, 6));
   return {.kind = kind, .exponent = exponent, .seed = rng.bits() % 65536};
 }
 

@@ -1,5 +1,5 @@
-// The compression makes one key and one value of each block of keys, their means (ATTN_FEATURE_NSA_COMPRESS): the first
-// stage of native sparse attention.
+// The compression makes one key and one value of each block of keys, their means (ATTN_FEATURE_NSA_COMPRESS):
+// the first stage of native sparse attention.
 #include "properties/operations/operation.h"
 
 #include <algorithm>
@@ -38,15 +38,13 @@ void draw_blocks(Rng& rng, Problem& p) {
   p.key_step = blocks.step, p.key_offset = length - 1;
 }
 
-// As many rows as there are blocks, as many as if no last block were incomplete, fewer, or the drawn number. The work of
-// a check grows with rows times the keys of a block.
+// As many rows as there are blocks, as many as if no last block were incomplete, fewer, or the drawn number.
+// The work of a check grows with rows times the keys of a block.
 int64_t draw_rows(Rng& rng, const Problem& p, int64_t drawn) {
   constexpr int64_t kMostTerms = int64_t{1} << 24;
   const int64_t spare = p.seq_k - p.key_offset - 1, blocks = spare < 0 ? 0 : spare / p.key_step + 1;
-  const int64_t rows = rng.weighted<int64_t>({{60, blocks},
-                                              {15, p.seq_k / p.key_step + 1},
-                                              {10, std::max<int64_t>(blocks - 1, 0)},
-                                              {15, drawn}});
+  const int64_t rows = rng.weighted<int64_t>(
+      {{60, blocks}, {15, p.seq_k / p.key_step + 1}, {10, std::max<int64_t>(blocks - 1, 0)}, {15, drawn}});
   const int64_t of_row = std::max<int64_t>(p.batch * p.heads_kv * (p.key_offset + 1) * (p.dim_qk + p.dim_v), 1);
   return std::min(rows, std::max<int64_t>(kMostTerms / of_row, 4));
 }
@@ -64,7 +62,8 @@ void shape(Case& c, uint64_t kernel_features) {
   p.features = ATTN_FEATURE_NSA_COMPRESS | (from.features & ATTN_FEATURE_F32);
   draw_blocks(rng, p);
   p.seq_q = draw_rows(rng, p, from.seq_q);
-  if ((kernel_features & ATTN_FEATURE_INDEX32) != 0 && p.key_lengths && rng.percent(50)) p.index_dtype = ATTN_INDEX_32;
+  if ((kernel_features & ATTN_FEATURE_INDEX32) != 0 && p.key_lengths && rng.percent(50))
+    p.index_dtype = ATTN_INDEX_32;
   c.q = Fill{};
   c.once.q = {};
   c.want_lse = true;

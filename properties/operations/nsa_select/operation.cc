@@ -71,8 +71,8 @@ void draw_blocks(const Case& drawn, Problem& p) {
   selection.last = range(drawn, 8, 0, std::min<int64_t>(selection.select - selection.first, 3));
 }
 
-// If the drawn case has planted values, plants infinities among the scores of one query: one of them, all -inf, or a
-// mixture. A score of a block that the query cannot choose may become NaN: it must not matter.
+// If the drawn case has planted values, plants infinities among the scores of one query: one of them, all -inf,
+// or a mixture. A score of a block that the query cannot choose may become NaN: it must not matter.
 void plant(const Case& drawn, Case& c) {
   constexpr uint32_t kInf = 0x7f800000, kMinusInf = 0xff800000, kNaN = 0x7fc00000;
   constexpr int64_t kMostPlanted = 64;
@@ -104,7 +104,8 @@ void shape(Case& c, uint64_t kernel_features) {
   p.seq_q = from.seq_q, p.seq_k = from.seq_k;
   p.key_lengths = from.key_lengths;
   p.causal = from.causal || dice(drawn, 9) % 2 == 0;
-  if (p.causal) p.align = from.causal ? from.align : dice(drawn, 10) % 3 == 0 ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
+  if (p.causal)
+    p.align = from.causal ? from.align : dice(drawn, 10) % 3 == 0 ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
   p.features = ATTN_FEATURE_NSA_SELECT;
   draw_blocks(drawn, p);
   if ((kernel_features & ATTN_FEATURE_INDEX32) != 0 && dice(drawn, 11) % 2 == 0) p.index_dtype = ATTN_INDEX_32;

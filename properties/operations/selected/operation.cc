@@ -80,13 +80,14 @@ Selection draw_selection(Dice& dice, const Problem& p) {
   Selection selection;
   selection.block = kBlocks[dice.range(0, std::size(kBlocks) - 1)];
   const int64_t blocks = p.seq_k / selection.block + (p.seq_k % selection.block != 0);
-  const double lists =
-      std::max(static_cast<double>(p.batch) * static_cast<double>(p.heads_kv) * static_cast<double>(p.seq_q), 1.0);
+  const double lists = std::max(
+      static_cast<double>(p.batch) * static_cast<double>(p.heads_kv) * static_cast<double>(p.seq_q), 1.0);
   const int64_t most = std::clamp<int64_t>(static_cast<int64_t>(kMostIndices / lists), 1, kMostOfList);
   selection.select = draw_select(dice, blocks, most);
-  constexpr SelectionKind kKinds[] = {SelectionKind::kFirst,    SelectionKind::kRecent,   SelectionKind::kSpread,
-                                      SelectionKind::kSpread,   SelectionKind::kFirstOwn, SelectionKind::kFirstOwn,
-                                      SelectionKind::kRepeated, SelectionKind::kAnywhere, SelectionKind::kAnywhere};
+  constexpr SelectionKind kKinds[] = {
+      SelectionKind::kFirst,    SelectionKind::kRecent,   SelectionKind::kSpread,
+      SelectionKind::kSpread,   SelectionKind::kFirstOwn, SelectionKind::kFirstOwn,
+      SelectionKind::kRepeated, SelectionKind::kAnywhere, SelectionKind::kAnywhere};
   selection.kind = kKinds[dice.range(0, std::size(kKinds) - 1)];
   if (dice.percent(45)) selection.holes = dice.percent(25) ? dice.range(13, 16) : dice.range(1, 12);
   selection.leading = dice.percent(selection.holes > 0 ? 40 : 15);

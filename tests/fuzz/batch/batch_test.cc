@@ -384,7 +384,8 @@ int expect_equal_verdicts(const std::vector<Case>& some, FakeTarget& fake) {
   int failures = 0;
   for (size_t i = 0; i < cases.size(); ++i) {
     const Verdict v = ordinary(cases[i], fake);
-    EXPECT_EQ(verdicts[i].outcome, v.outcome) << verdicts[i].message << " / " << v.message << describe(cases[i].c);
+    EXPECT_EQ(verdicts[i].outcome, v.outcome)
+        << verdicts[i].message << " / " << v.message << describe(cases[i].c);
     EXPECT_EQ(verdicts[i].kind, v.kind) << verdicts[i].message << " / " << v.message;
     EXPECT_EQ(verdicts[i].rows, v.rows);
     failures += v.outcome == Outcome::kFail;
@@ -401,8 +402,8 @@ int expect_equal_verdicts(const std::vector<Case>& some, FakeTarget& fake) {
   return failures;
 }
 
-// Nearly all packed and paged cases are laid out on the device, as they are drawn. Of packed cases, one in twelve has more
-// rows 2^31 elements apart than a batch has blocks.
+// Nearly all packed and paged cases are laid out on the device, as they are drawn. Of packed cases, one in
+// twelve has more rows 2^31 elements apart than a batch has blocks.
 TEST(BatchJudge, TakesPackedEntriesAndPages) {
   GeneratorConfig config;
   config.features = OracleTarget::kForward;
@@ -867,7 +868,8 @@ TEST(BatchJudge, ThreadsJudgeWhatIsDrawnAndFailuresAreDeferred) {
   }
 }
 
-// A case of a campaign once had a tensor of 37 GB. It has no geometry, and the batch took that of the tensor before.
+// A case of a campaign once had a tensor of 37 GB. It has no geometry, and the batch took that of the tensor
+// before.
 TEST(BatchJudge, LeavesATensorThatFitsNoMemory) {
   Case c;
   c.problem.batch = 3, c.problem.seq_k = 1480, c.problem.dim_qk = c.problem.dim_v = 256;

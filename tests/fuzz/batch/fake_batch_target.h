@@ -57,7 +57,8 @@ class PlainEnds : public batch::PageEnds {
   std::byte* far_[kStretches] = {};
 };
 
-// The executor keeps its fibers for one thread of a process, so the same thread makes every launch, whichever asks.
+// The executor keeps its fibers for one thread of a process, so the same thread makes every launch, whichever
+// asks.
 class ExecutorThread {
  public:
   static void run(const std::function<void()>& work) {

@@ -205,7 +205,8 @@ struct Kernel {
   static attn::Refusal plan(const Call& call, attn_plan* plan) {
     const attn_problem& p = call.problem;
     if (const char* why = refuses(p)) return {ATTN_UNSUPPORTED, why};
-    if (fault == Fault::kPackedOnly && p.ragged == 0) return {ATTN_UNSUPPORTED, "sequences that are not packed"};
+    if (fault == Fault::kPackedOnly && p.ragged == 0)
+      return {ATTN_UNSUPPORTED, "sequences that are not packed"};
     if (fault == Fault::kUpTo40 && p.seq_k > 40) return {ATTN_UNSUPPORTED, "more than 40 keys"};
     *plan = attn::plain_plan("host", 64, call.problem.seq_k);
     plan->exp_class = ATTN_EXP_EXPF;

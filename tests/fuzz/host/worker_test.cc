@@ -33,7 +33,8 @@ TEST(Worker, RunsAKernelInTheArena) {
   EXPECT_EQ(std::memcmp(q, o, 64), 0);
 }
 
-// A tensor with widely spread rows has a range for each: the case is not judged, and the process that judges lives.
+// A tensor with widely spread rows has a range for each: the case is not judged, and the process that judges
+// lives.
 TEST(Worker, LeavesACaseWithMoreRangesOfMemoryThanARequestHolds) {
   FakeCall call("copy");
   call.target->memory(std::vector<MemoryRange>(wire::kMaxRanges + 1, {TensorId::kQ, 256, 320}));

@@ -164,7 +164,8 @@ TEST(Generator, WhatIsNeverToBeDrawnIsNot) {
   EXPECT_EQ(drawn[1], 0);
 }
 
-// A kernel without a domain says by its features that it takes fp32. A domain without formats has fp16 and bf16.
+// A kernel without a domain says by its features that it takes fp32. A domain without formats has fp16 and
+// bf16.
 TEST(Generator, DrawsFp32ForAKernelThatSaysSo) {
   const auto drawn = [](const GeneratorConfig& config) {
     int count = 0;
@@ -470,7 +471,8 @@ TEST(Generator, StaysWithinItsWork) {
   }
 }
 
-// Packed entries and pages change the batch, lengths, strides and the diagonal, and stay within a declared domain.
+// Packed entries and pages change the batch, lengths, strides and the diagonal, and stay within a declared
+// domain.
 TEST(Generator, DrawsPackedEntriesAndPagesWithinTheDomain) {
   GeneratorConfig config = config_of_our_kernels();
   config.features |= ATTN_FEATURE_RAGGED | ATTN_FEATURE_PAGED;
@@ -563,7 +565,8 @@ TEST(Generator, DrawsKeysOfEightBits) {
   EXPECT_GE(forms.size(), 6u);
 }
 
-// A packed entry may be shorter than the longest: the rows that it lacks are no dead rows, and hold no planted values.
+// A packed entry may be shorter than the longest: the rows that it lacks are no dead rows, and hold no planted
+// values.
 TEST(Generator, RowsThatAPackedEntryLacksDoNotCount) {
   Case c;
   Problem& p = c.problem;

@@ -82,7 +82,8 @@ TEST(Explain, SaysNothingOfKeysThatNoQuerySees) {
     c.problem.features = operation;
     c.problem.seq_q = 3, c.problem.seq_k = operation == ATTN_FEATURE_NSA_COMPRESS ? 9 : 0;
     const std::string text = explain(c, plan_of(4, 4), nullptr, nullptr, {.ascii = true});
-    for (const char* of_keys : {"dead rows", "Visible keys", "query tiles down", "scale ", "queries,", "there is no key"})
+    for (const char* of_keys :
+         {"dead rows", "Visible keys", "query tiles down", "scale ", "queries,", "there is no key"})
       EXPECT_FALSE(says(text, of_keys)) << of_keys << "\n" << text;
     EXPECT_TRUE(says(text, "3 rows")) << text;
   }

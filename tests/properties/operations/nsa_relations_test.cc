@@ -1,5 +1,5 @@
-// Properties of compressions of keys and of combinations by gates: each holds of every right kernel, of one that rounds
-// as its plan says, too.
+// Properties of compressions of keys and of combinations by gates: each holds of every right kernel, of one
+// that rounds as its plan says, too.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -48,7 +48,8 @@ Case combination() {
 TEST(NsaRelations, PlantedNumbersArrive) {
   OracleTarget compress(nullptr, kCompress), combine(nullptr, kCombine);
   Case keys = compression();
-  keys.planted = {{.tensor = kK, .s = 2, .d = 3, .bits = 0x5f800000}, {.tensor = kV, .s = 1, .bits = 0xbf000000}};
+  keys.planted = {{.tensor = kK, .s = 2, .d = 3, .bits = 0x5f800000},
+                  {.tensor = kV, .s = 1, .bits = 0xbf000000}};
   const Verdict v = judged_stage("compress_none", keys, compress);
   EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
   Case sides = combination();
@@ -82,7 +83,8 @@ class SumsOfTiles final : public OracleTarget {
     reply.plan.tile_k = told_;
     return reply;
   }
-  RunReply run(Stage, const attn_problem& p, const attn_tensors& t, const attn_plan&, const attn_env&, int) override {
+  RunReply run(Stage, const attn_problem& p, const attn_tensors& t, const attn_plan&, const attn_env&,
+               int) override {
     const RowSpace rows(p);
     for (int64_t row = 0; row < rows.count(); ++row) {
       for (int64_t c = 0; c < p.dim_qk; ++c) mean(p, t.k, t.k_cmp, rows.at(row), c);
@@ -93,16 +95,19 @@ class SumsOfTiles final : public OracleTarget {
 
  private:
   static constexpr int64_t kTile = 8;
-  static void mean(const attn_problem& p, const attn_tensor& from, const attn_tensor& to, const Row& at, int64_t c) {
+  static void mean(const attn_problem& p, const attn_tensor& from, const attn_tensor& to, const Row& at,
+                   int64_t c) {
     const int64_t first = at.i * p.key_step, end = first + p.key_offset + 1;
     float sum = 0;
     for (int64_t j = first; j < end && end <= p.seq_k;) {
       float of_tile = 0;
       const int64_t border = std::min(end, (j / kTile + 1) * kTile);
-      for (; j < border; ++j) of_tile += static_cast<const float*>(from.data)[offset_of(from, at.b, at.h, j, c)];
+      for (; j < border; ++j)
+        of_tile += static_cast<const float*>(from.data)[offset_of(from, at.b, at.h, j, c)];
       sum += of_tile;
     }
-    static_cast<float*>(to.data)[offset_of(to, at.b, at.h, at.i, c)] = sum / static_cast<float>(p.key_offset + 1);
+    static_cast<float*>(to.data)[offset_of(to, at.b, at.h, at.i, c)] =
+        sum / static_cast<float>(p.key_offset + 1);
   }
   const int64_t told_;
 };
@@ -128,12 +133,14 @@ TEST(NsaRelations, VerdictsSayNothingOfQueriesThatSeeKeys) {
   c.problem.key_step = 2;
   c.problem.seq_k = 15;
   const Verdict v = judged_stage("reference", c, shorter);
-  EXPECT_NE(v.message.find("does not have all keys of this block: it must be exactly 0"), std::string::npos) << v.message;
+  EXPECT_NE(v.message.find("does not have all keys of this block: it must be exactly 0"), std::string::npos)
+      << v.message;
   Case sides = combination();
   sides.planted = {{.tensor = kO2, .bits = 0x7e00}};
   OracleTarget without([](attn_problem&, attn_tensors& t) { t.o2 = t.o1; }, kCombine);
   const Verdict w = judged_stage("reference", sides, without);
-  EXPECT_NE(w.message.find("a number that it is computed from is NaN: it must be NaN"), std::string::npos) << w.message;
+  EXPECT_NE(w.message.find("a number that it is computed from is NaN: it must be NaN"), std::string::npos)
+      << w.message;
 }
 
 }  // namespace

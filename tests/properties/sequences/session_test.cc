@@ -119,7 +119,9 @@ TEST(Gathered, splits_the_keys) {
     for (size_t n = 0; n < session.steps.size(); ++n) {
       const Step step = repeated(session.steps, n);
       if (step.split > 0) {
-        const auto lengths = [&](Part part) { return *Gathered(session.setup, model, step, part).problem.key_lengths; };
+        const auto lengths = [&](Part part) {
+          return *Gathered(session.setup, model, step, part).problem.key_lengths;
+        };
         const auto all = lengths(Part::kAll), first = lengths(Part::kFirst), others = lengths(Part::kOthers);
         for (size_t e = 0; e < all.size(); ++e) {
           EXPECT_EQ(first[e] + others[e], all[e]);
@@ -207,28 +209,37 @@ std::string refusal(const std::string& text) {
 TEST(SessionFile, refuses_by_name) {
   EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "stepz": []})"), "the file has the unknown field 'stepz'");
   EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "setup": {"rings": 1}})"), "setup has the unknown field 'rings'");
-  EXPECT_EQ(refusal(R"({"attnfuzz_calls": 2})"), "'attnfuzz_calls' is version 2; this attnfuzz reads version 1");
+  EXPECT_EQ(refusal(R"({"attnfuzz_calls": 2})"),
+            "'attnfuzz_calls' is version 2; this attnfuzz reads version 1");
   EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "steps": [{"do": "merge"}]})"),
             "step 0: 'do' is no word that is known: merge");
-  EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "steps": [{"do": ""}]})"), "step 0: 'do' is no word that is known: ");
-  EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "relation": ""})"), "the file: 'relation' is no word that is known: ");
+  EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "steps": [{"do": ""}]})"),
+            "step 0: 'do' is no word that is known: ");
+  EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "relation": ""})"),
+            "the file: 'relation' is no word that is known: ");
   EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "steps": [{"do": "new", "sequences": [0], "count": 5}]})"),
             "step 0: 'new' has no 'count'");
   EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "steps": [{"do": "replay", "kernel": 1}]})"),
             "step 0: 'replay' has no 'kernel'");
   EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "steps": [{"do": "replay"}]})"),
             "step 0: it replays neither an append nor an attend before it");
-  EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "steps": [{"do": "attend", "sequences": [0, 1], "counts": [1]}]})"),
-            "step 0: there are not as many counts as sequences");
-  EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "steps": [{"do": "attend", "sequences": [0], "count": 1, "split": 2}]})"),
-            "step 0: split is not between 0 and 1");
-  EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "setup": {"heads_q": 64, "dim_qk": 256, "dim_v": 256, "capacity": 4096,
+  EXPECT_EQ(
+      refusal(R"({"attnfuzz_calls": 1, "steps": [{"do": "attend", "sequences": [0, 1], "counts": [1]}]})"),
+      "step 0: there are not as many counts as sequences");
+  EXPECT_EQ(
+      refusal(
+          R"({"attnfuzz_calls": 1, "steps": [{"do": "attend", "sequences": [0], "count": 1, "split": 2}]})"),
+      "step 0: split is not between 0 and 1");
+  EXPECT_EQ(
+      refusal(R"({"attnfuzz_calls": 1, "setup": {"heads_q": 64, "dim_qk": 256, "dim_v": 256, "capacity": 4096,
                       "page_size": 1024}, "steps": [{"do": "attend", "sequences": [0], "count": 1024}]})"),
-            "step 0: an attend of more than 2^33 products");
+      "step 0: an attend of more than 2^33 products");
   EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "steps": [{"do": "free", "sequences": [0]}]})"),
             "step 0: s0 is not there");
-  EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "setup": {"pages": 1e3}})"), "setup: 'pages' is no integer: 1000.0");
-  EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "setup": {"pages": 1000000000}})"), "pages is not between 1 and 4096");
+  EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "setup": {"pages": 1e3}})"),
+            "setup: 'pages' is no integer: 1000.0");
+  EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "setup": {"pages": 1000000000}})"),
+            "pages is not between 1 and 4096");
   EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "before": [{"steps": [{"do": "free", "sequences": [0]}]}]})"),
             "before, sequence 0: step 0: s0 is not there");
   EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "before": [{"stepz": []}]})"),
@@ -314,8 +325,7 @@ TEST(ReduceChain, says_that_a_failure_did_not_come_again) {
   SessionResult failed;
   fail(failed.verdict, Kind::kWrong, "wrong");
   const Chain chain = {draw_session(1, kFeatures), {draw_session(2, kFeatures)}};
-  const ReducedChain small = reduce_chain(
-      chain, failed, [](const Chain&) { return SessionResult{}; }, 30);
+  const ReducedChain small = reduce_chain(chain, failed, [](const Chain&) { return SessionResult{}; }, 30);
   EXPECT_FALSE(small.again);
   EXPECT_EQ(small.chain, chain);
 }

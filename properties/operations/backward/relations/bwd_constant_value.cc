@@ -2,9 +2,8 @@
 // within the bound. For a row whose scores overflow, a forward call may give any O, so cases with such a row
 // are skipped. The oracle does not use that V is constant. If it passes a result that fails here, its bound has
 // missed an error.
-#include "properties/operations/backward/relations/tools.h"
-
 #include "properties/data/recipe.h"
+#include "properties/operations/backward/relations/tools.h"
 #include "reference/call/tensor_spec.h"
 #include "reference/numbers/formats.h"
 
@@ -42,7 +41,8 @@ void check_bwd_constant_value(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
   if (base->c.problem.seq_k == 0) return;
-  if (!o_is_the_value(trial, *base)) return trial.reject("a row has scores that overflow: its O may be anything");
+  if (!o_is_the_value(trial, *base))
+    return trial.reject("a row has scores that overflow: its O may be anything");
   for (const TensorId t : {TensorId::kDq, TensorId::kDk}) {
     const Expected& due = base->reference[t];
     const std::vector<float>& got = (*base)[t];

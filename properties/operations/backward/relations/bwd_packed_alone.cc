@@ -1,5 +1,5 @@
-// A packed batch entry gives the gradients that a dense call of that entry alone gives: dQ of its queries, dK and dV of
-// its keys.
+// A packed batch entry gives the gradients that a dense call of that entry alone gives: dQ of its queries, dK
+// and dV of its keys.
 #include "properties/case/packed.h"
 #include "properties/operations/backward/relations/tools.h"
 #include "properties/operations/forward/relations/packed_tools.h"
@@ -26,7 +26,8 @@ bool keys_agree(Trial& trial, const Run& base, int64_t b, const Run& alone, cons
         const auto y = static_cast<size_t>(h * of_one.seq_k * due.columns + n);
         if (due.rule[x] != 0 || other.rule[y] != 0) continue;
         const float packed = base[t][x], dense = alone[t][y];
-        if (packed == dense || (!exact && std::abs(double{packed} - dense) <= due.bound[x] + other.bound[y])) continue;
+        if (packed == dense || (!exact && std::abs(double{packed} - dense) <= due.bound[x] + other.bound[y]))
+          continue;
         const auto at = static_cast<int64_t>(x);
         const std::string name = name_of(where_is(t, p, base.plan, at / due.columns, at % due.columns));
         trial.fail(Kind::kRelation,
@@ -48,20 +49,22 @@ void check_bwd_packed_alone(Trial& trial) {
   for (const int64_t b : {p.batch - 1, other}) {
     const std::string label = "batch entry " + std::to_string(b) + " alone";
     const Run* run = trial.run(entry_alone(base->c, b), label);
-    if (!run || !entries_agree(trial, *base, b, *run, 0, label) || !keys_agree(trial, *base, b, *run, label)) return;
+    if (!run || !entries_agree(trial, *base, b, *run, 0, label) || !keys_agree(trial, *base, b, *run, label))
+      return;
     if (other == p.batch - 1) return;
   }
 }
 
 }  // namespace
 
-extern const Property bwd_packed_alone = {.name = "bwd_packed_alone",
-                                          .statement = "a packed batch entry has the gradients that it has alone",
-                                          .adapt = adapt_bwd_packed_alone,
-                                          .check = check_bwd_packed_alone,
-                                          .compares = true,
-                                          .operation = &operations::backward,
-                                          .features = ATTN_FEATURE_RAGGED,
-                                          .packed = true};
+extern const Property bwd_packed_alone = {
+    .name = "bwd_packed_alone",
+    .statement = "a packed batch entry has the gradients that it has alone",
+    .adapt = adapt_bwd_packed_alone,
+    .check = check_bwd_packed_alone,
+    .compares = true,
+    .operation = &operations::backward,
+    .features = ATTN_FEATURE_RAGGED,
+    .packed = true};
 
 }  // namespace attnfuzz::relations

@@ -12,8 +12,9 @@ constexpr int64_t kMostAlibiAsBiasPlanted = 8192;
 // Slopes with few bits. Their product with a distance is exact in fp32, so both problems have the same exact
 // result.
 SlopeKind of_few_bits(SlopeKind kind) {
-  return kind == SlopeKind::kNegative || kind == SlopeKind::kMixed || kind == SlopeKind::kSteep ? SlopeKind::kSteep
-                                                                                                : SlopeKind::kPowers;
+  return kind == SlopeKind::kNegative || kind == SlopeKind::kMixed || kind == SlopeKind::kSteep
+             ? SlopeKind::kSteep
+             : SlopeKind::kPowers;
 }
 
 bool adapt_alibi_as_bias(Case& c, const KernelInfo&, std::string*) {
@@ -38,7 +39,8 @@ Case with_bias(const Case& base) {
         const KeyRange range = key_range(p, length, i);
         for (int64_t j = range.first; j < range.last; ++j) {
           const double t = alibi(p, slope, length, i, j);
-          if (t != 0) c.planted.push_back({TensorId::kBias, b, h, i, j, bits_of(ATTN_F32, static_cast<float>(t))});
+          if (t != 0)
+            c.planted.push_back({TensorId::kBias, b, h, i, j, bits_of(ATTN_F32, static_cast<float>(t))});
         }
       }
     }

@@ -14,7 +14,8 @@ void check_alibi_none(Trial& trial) {
   if (!base) return;
   Case other = variant_of(base->c);
   other.problem.slopes.reset();
-  if (const Run* run = trial.run(other, "without slopes")) all_agree(trial, *base, *run, "slopes of 0 against none");
+  if (const Run* run = trial.run(other, "without slopes"))
+    all_agree(trial, *base, *run, "slopes of 0 against none");
 }
 
 }  // namespace

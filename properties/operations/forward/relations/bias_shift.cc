@@ -32,7 +32,8 @@ void check_bias_shift(Trial& trial) {
 
 }  // namespace
 
-extern const Property bias_shift = {
-    "bias_shift", "a bias constant over each row moves the LSE by that constant and leaves O", adapt_bias_shift, check_bias_shift};
+extern const Property bias_shift = {"bias_shift",
+                                    "a bias constant over each row moves the LSE by that constant and leaves O",
+                                    adapt_bias_shift, check_bias_shift};
 
 }  // namespace attnfuzz::relations

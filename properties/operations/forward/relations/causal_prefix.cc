@@ -55,7 +55,8 @@ void check_causal_prefix(Trial& trial) {
 
 }  // namespace
 
-extern const Property causal_prefix = {
-    "causal_prefix", "a causal row t equals the non-causal result on the first t + 1 keys", adapt_causal_prefix, check_causal_prefix};
+extern const Property causal_prefix = {"causal_prefix",
+                                       "a causal row t equals the non-causal result on the first t + 1 keys",
+                                       adapt_causal_prefix, check_causal_prefix};
 
 }  // namespace attnfuzz::relations

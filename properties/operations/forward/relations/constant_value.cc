@@ -32,7 +32,8 @@ void check_constant_value(Trial& trial) {
 
 }  // namespace
 
-extern const Property constant_value = {
-    "constant_value", "if V is constant, every row that sees a key gives that constant", adapt_constant_value, check_constant_value};
+extern const Property constant_value = {"constant_value",
+                                        "if V is constant, every row that sees a key gives that constant",
+                                        adapt_constant_value, check_constant_value};
 
 }  // namespace attnfuzz::relations

@@ -142,15 +142,16 @@ void put_in_pages(Offer& x) {
 }
 
 std::vector<Nonsense> nonsense_pages() {
-  return {{"pages without a block table", [](Offer& x) { put_in_pages(x), x.tensors.block_table.data = nullptr; }},
-          {"page_size = 0 with its feature bit", [](Offer& x) { put_in_pages(x), x.problem.page_size = 0; }},
-          {"page_size = -16", [](Offer& x) { put_in_pages(x), x.problem.page_size = -16; }},
-          {"pages = -1", [](Offer& x) { put_in_pages(x), x.problem.pages = -1; }},
-          {"a block table with too few entries for seq_k",
-           [](Offer& x) { put_in_pages(x), x.problem.pages_per_seq = 0; }},
-          {"a block table whose entries lie apart",
-           [](Offer& x) { put_in_pages(x), x.tensors.block_table.stride[3] = 2; }},
-          {"pages without key lengths", [](Offer& x) { put_in_pages(x), x.problem.has_key_lengths = 0; }}};
+  return {
+      {"pages without a block table", [](Offer& x) { put_in_pages(x), x.tensors.block_table.data = nullptr; }},
+      {"page_size = 0 with its feature bit", [](Offer& x) { put_in_pages(x), x.problem.page_size = 0; }},
+      {"page_size = -16", [](Offer& x) { put_in_pages(x), x.problem.page_size = -16; }},
+      {"pages = -1", [](Offer& x) { put_in_pages(x), x.problem.pages = -1; }},
+      {"a block table with too few entries for seq_k",
+       [](Offer& x) { put_in_pages(x), x.problem.pages_per_seq = 0; }},
+      {"a block table whose entries lie apart",
+       [](Offer& x) { put_in_pages(x), x.tensors.block_table.stride[3] = 2; }},
+      {"pages without key lengths", [](Offer& x) { put_in_pages(x), x.problem.has_key_lengths = 0; }}};
 }
 
 // Asks for 8-bit K and V with the tensors of a 16-bit call. plan() reads no element.
@@ -201,7 +202,8 @@ bool refuses_nonsense(Trial& trial, const Offer& sense) {
   if ((trial.target().info().features & ATTN_FEATURE_F32) == 0)
     all.push_back({"dtype = fp32", [](Offer& x) { x.problem.dtype = ATTN_F32; }});
   if (sense.problem.latent)
-    all.push_back({"a latent V of more columns than K", [](Offer& x) { x.problem.dim_v = x.problem.dim_qk + 1; }});
+    all.push_back(
+        {"a latent V of more columns than K", [](Offer& x) { x.problem.dim_v = x.problem.dim_qk + 1; }});
   for (const Nonsense& nonsense : all) {
     Offer offer = sense;
     nonsense.change(offer);
@@ -300,8 +302,9 @@ Offer plain(Trial& trial, const Offer& like, int64_t dim, int64_t length, int32_
   return offer;
 }
 
-// Variants must differ in their plans, at least in `path`. Two variants may be equal for some problems. Two variants
-// count as one if they have the same plan for every one of a list of problems with different dimensions and lengths.
+// Variants must differ in their plans, at least in `path`. Two variants may be equal for some problems. Two
+// variants count as one if they have the same plan for every one of a list of problems with different
+// dimensions and lengths.
 bool tells_variants_apart(Trial& trial, const Offer& sense) {
   std::vector<Offer> offers = {sense};
   for (const int64_t dim : {32, 64, 128, 256}) {

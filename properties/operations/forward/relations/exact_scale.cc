@@ -23,7 +23,8 @@ bool adapt_exact_scale(Case& c, const KernelInfo&, std::string*) {
   };
   tame(c.q, FillKind::kSmallInt);
   tame(c.k, FillKind::kGaussian);
-  if (!scales_exactly(c, TensorId::kQ, kExactScalePower)) c.q = Fill{.kind = FillKind::kSmallInt, .seed = c.q.seed};
+  if (!scales_exactly(c, TensorId::kQ, kExactScalePower))
+    c.q = Fill{.kind = FillKind::kSmallInt, .seed = c.q.seed};
   float& scale = c.problem.scale;
   if (scale != 0 && (std::fabs(scale) < 0x1p-60f || std::fabs(scale) > 0x1p60f)) scale = 0.125f;
   return true;
@@ -41,6 +42,7 @@ void check_exact_scale(Trial& trial) {
 
 }  // namespace
 
-extern const Property exact_scale = {"exact_scale", "Q * 2^k with scale * 2^-k changes no bit", adapt_exact_scale, check_exact_scale};
+extern const Property exact_scale = {"exact_scale", "Q * 2^k with scale * 2^-k changes no bit",
+                                     adapt_exact_scale, check_exact_scale};
 
 }  // namespace attnfuzz::relations

@@ -42,11 +42,12 @@ void check_hull(Trial& trial) {
 
 }  // namespace
 
-extern const Property hull = {.name = "hull",
-                              .statement = "every element of O lies in the hull of the visible values of its column",
-                              .adapt = any_case,
-                              .check = check_hull,
-                              .kv8 = true,
-                              .key_blocks = true};
+extern const Property hull = {
+    .name = "hull",
+    .statement = "every element of O lies in the hull of the visible values of its column",
+    .adapt = any_case,
+    .check = check_hull,
+    .kv8 = true,
+    .key_blocks = true};
 
 }  // namespace attnfuzz::relations

@@ -53,6 +53,7 @@ void check_interval_weight(Trial& trial) {
 }  // namespace
 
 extern const Property interval_weight = {
-    "interval_weight", "each interval of keys has its weight in O, and all weights sum to one", adapt_interval_weight, check_interval_weight};
+    "interval_weight", "each interval of keys has its weight in O, and all weights sum to one",
+    adapt_interval_weight, check_interval_weight};
 
 }  // namespace attnfuzz::relations

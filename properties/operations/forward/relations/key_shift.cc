@@ -44,7 +44,7 @@ void check_key_shift(Trial& trial) {
 
 }  // namespace
 
-extern const Property key_shift = {"key_shift", "K + u leaves O and moves the LSE by scale * q.u", adapt_key_shift,
-                                   check_key_shift};
+extern const Property key_shift = {"key_shift", "K + u leaves O and moves the LSE by scale * q.u",
+                                   adapt_key_shift, check_key_shift};
 
 }  // namespace attnfuzz::relations

@@ -25,7 +25,8 @@ bool adapt_kv8_as_16(Case& c, const KernelInfo&, std::string* why) {
     return false;
   }
   if (!p.kv8)
-    set_kv8(c, Kv8{.k = {.kind = ScaleKind::kPowers, .heads = true}, .v = {.kind = ScaleKind::kPowers, .keys = true}});
+    set_kv8(c, Kv8{.k = {.kind = ScaleKind::kPowers, .heads = true},
+                   .v = {.kind = ScaleKind::kPowers, .keys = true}});
   for (KvScales* scales : {&p.kv8->k, &p.kv8->v}) scales->kind = ScaleKind::kPowers;
   drop_planted(c, TensorId::kK);
   drop_planted(c, TensorId::kV);
@@ -63,7 +64,8 @@ Case in_16_bits(const Case& base) {
         for (int64_t j = 0; j < p.seq_k; ++j)
           for (int64_t d = 0; d < columns; ++d)
             c.planted.push_back(
-                {t, b, g, j, d, bits_of(p.dtype, static_cast<float>(values[static_cast<size_t>(j * columns + d)]))});
+                {t, b, g, j, d,
+                 bits_of(p.dtype, static_cast<float>(values[static_cast<size_t>(j * columns + d)]))});
       }
     }
   }

@@ -56,7 +56,8 @@ void check_lengths_clamped(Trial& trial) {
 
 }  // namespace
 
-extern const Property lengths_clamped = {
-    "lengths_clamped", "a key length outside 0..seq_k counts as the nearer end", adapt_lengths_clamped, check_lengths_clamped};
+extern const Property lengths_clamped = {"lengths_clamped",
+                                         "a key length outside 0..seq_k counts as the nearer end",
+                                         adapt_lengths_clamped, check_lengths_clamped};
 
 }  // namespace attnfuzz::relations

@@ -39,12 +39,13 @@ void check_mask_as_bias(Trial& trial) {
 
 }  // namespace
 
-extern const Property mask_as_bias = {.name = "mask_as_bias",
-                                      .statement = "a boolean mask equals a bias that is -inf where the mask hides",
-                                      .adapt = adapt_mask_as_bias,
-                                      .check = check_mask_as_bias,
-                                      .packed = true,
-                                      .kv8 = true,
-                                      .key_blocks = true};
+extern const Property mask_as_bias = {
+    .name = "mask_as_bias",
+    .statement = "a boolean mask equals a bias that is -inf where the mask hides",
+    .adapt = adapt_mask_as_bias,
+    .check = check_mask_as_bias,
+    .packed = true,
+    .kv8 = true,
+    .key_blocks = true};
 
 }  // namespace attnfuzz::relations

@@ -27,13 +27,14 @@ void check_packed_alone(Trial& trial) {
 
 }  // namespace
 
-extern const Property packed_alone = {.name = "packed_alone",
-                                       .statement = "a packed batch entry gives what it gives alone in a dense call",
-                                       .adapt = pack,
-                                       .check = check_packed_alone,
-                                       .features = ATTN_FEATURE_RAGGED,
-                                       .packed = true,
-                                       .kv8 = true,
-                                       .key_blocks = true};
+extern const Property packed_alone = {
+    .name = "packed_alone",
+    .statement = "a packed batch entry gives what it gives alone in a dense call",
+    .adapt = pack,
+    .check = check_packed_alone,
+    .features = ATTN_FEATURE_RAGGED,
+    .packed = true,
+    .kv8 = true,
+    .key_blocks = true};
 
 }  // namespace attnfuzz::relations

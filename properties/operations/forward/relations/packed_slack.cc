@@ -44,13 +44,14 @@ void check_packed_slack(Trial& trial) {
 
 }  // namespace
 
-extern const Property packed_slack = {.name = "packed_slack",
-                                       .statement = "rows of no batch entry and a larger longest length change nothing",
-                                       .adapt = pack,
-                                       .check = check_packed_slack,
-                                       .features = ATTN_FEATURE_RAGGED,
-                                       .packed = true,
-                                       .kv8 = true,
-                                       .key_blocks = true};
+extern const Property packed_slack = {
+    .name = "packed_slack",
+    .statement = "rows of no batch entry and a larger longest length change nothing",
+    .adapt = pack,
+    .check = check_packed_slack,
+    .features = ATTN_FEATURE_RAGGED,
+    .packed = true,
+    .kv8 = true,
+    .key_blocks = true};
 
 }  // namespace attnfuzz::relations

@@ -22,7 +22,7 @@ attn_plan of_a_row(attn_plan plan) {
 
 bool one_agrees(Trial& trial, const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what) {
   return same_work_on_rows(a, b) ? trial.same_bits(a, row_a, b, row_b, what)
-                               : trial.same_within(a, row_a, b, row_b, what);
+                                 : trial.same_within(a, row_a, b, row_b, what);
 }
 
 }  // namespace
@@ -32,8 +32,8 @@ bool same_work_on_rows(const Run& a, const Run& b) { return same_work(of_a_row(a
 Case entry_alone(const Case& base, int64_t b) {
   Case c = variant_of(base);
   Problem& p = c.problem;
-  // Masks and biases are those of the longest lengths. Set also if nothing moves, because planted values of the others
-  // are dropped.
+  // Masks and biases are those of the longest lengths. Set also if nothing moves, because planted values of the
+  // others are dropped.
   c.remap.seq_q = p.seq_q;
   c.remap.seq_k = p.seq_k;
   c.remap.batch.add = b;
@@ -109,7 +109,8 @@ bool entries_agree(Trial& trial, const Run& a, int64_t b_a, const Run& b, int64_
   const int64_t queries = lengths_of(of_a, b_a).queries;
   for (int64_t h = 0; h < of_a.heads_q; ++h) {
     for (int64_t i = 0; i < queries; ++i) {
-      if (!one_agrees(trial, a, RowSpace(of_a).of(b_a, h, i), b, RowSpace(of_b).of(b_b, h, i), what)) return false;
+      if (!one_agrees(trial, a, RowSpace(of_a).of(b_a, h, i), b, RowSpace(of_b).of(b_b, h, i), what))
+        return false;
     }
   }
   return true;

@@ -5,7 +5,8 @@
 
 namespace attnfuzz::relations {
 
-// adapt(): packs the queries and keys of a case whose entries are dense, in lengths that the case's data decide.
+// adapt(): packs the queries and keys of a case whose entries are dense, in lengths that the case's data
+// decide.
 bool pack(Case& c, const KernelInfo& kernel, std::string* why);
 
 // adapt(): puts the keys of a case without pages into pages that the case's data decide.
@@ -21,8 +22,8 @@ Case entry_alone(const Case& base, int64_t b);
 // the longest lengths, and the words "ragged" and "paged" of a path, which only say where rows are stored.
 bool same_work_on_rows(const Run& a, const Run& b);
 
-// Compares query i of head h of two runs, for all heads: entry `b_a` of one and entry `b_b` of the other. The rows must
-// have equal bits if the plans promise the same arithmetic for them.
+// Compares query i of head h of two runs, for all heads: entry `b_a` of one and entry `b_b` of the other. The
+// rows must have equal bits if the plans promise the same arithmetic for them.
 bool entries_agree(Trial& trial, const Run& a, int64_t b_a, const Run& b, int64_t b_b, std::string_view what);
 
 }  // namespace attnfuzz::relations

@@ -9,7 +9,8 @@ namespace {
 Case gathered(const Case& base) {
   Case c = variant_of(base);
   c.problem.paging.reset();
-  for (const TensorId t : {TensorId::kK, TensorId::kV, TensorId::kBlockTable}) c.layout[static_cast<size_t>(t)] = {};
+  for (const TensorId t : {TensorId::kK, TensorId::kV, TensorId::kBlockTable})
+    c.layout[static_cast<size_t>(t)] = {};
   tidy(c);
   fit(c);
   return c;

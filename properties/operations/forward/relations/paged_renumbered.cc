@@ -16,8 +16,8 @@ Case renumbered(const Case& base) {
   paging.order += 1 + choice(base, 1) % 1000;
   paging.spare += 1 + static_cast<int64_t>(choice(base, 2) % 3);
   paging.beyond += 1 + static_cast<int64_t>(choice(base, 3) % 3);
-  paging.junk = static_cast<PageJunk>((static_cast<uint64_t>(paging.junk) + 1 + choice(base, 4) % (kPageJunks - 1)) %
-                                      kPageJunks);
+  paging.junk = static_cast<PageJunk>(
+      (static_cast<uint64_t>(paging.junk) + 1 + choice(base, 4) % (kPageJunks - 1)) % kPageJunks);
   paging.numbers = !paging.numbers;
   fit(c);
   return c;

@@ -30,12 +30,13 @@ void check_permute_heads(Trial& trial) {
 
 }  // namespace
 
-extern const Property permute_heads = {.name = "permute_heads",
-                                       .statement = "permuting heads permutes the results and changes nothing else",
-                                       .adapt = adapt_permute_heads,
-                                       .check = check_permute_heads,
-                                       .packed = true,
-                                       .kv8 = true,
-                                       .key_blocks = true};
+extern const Property permute_heads = {
+    .name = "permute_heads",
+    .statement = "permuting heads permutes the results and changes nothing else",
+    .adapt = adapt_permute_heads,
+    .check = check_permute_heads,
+    .packed = true,
+    .kv8 = true,
+    .key_blocks = true};
 
 }  // namespace attnfuzz::relations

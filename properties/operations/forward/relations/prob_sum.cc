@@ -32,7 +32,8 @@ double naive_lse(const Case& c, const Row& at) {
     double x = dot * p.scale;
     if (p.softcap > 0) x = p.softcap * std::tanh(x / p.softcap);
     if (p.bias) x += value_at(c, TensorId::kBias, at.b, at.h, at.i, j);
-    if (p.slopes) x -= value_at(c, TensorId::kSlopes, at.b, at.h, 0, 0) * static_cast<double>(std::abs(own - j));
+    if (p.slopes)
+      x -= value_at(c, TensorId::kSlopes, at.b, at.h, 0, 0) * static_cast<double>(std::abs(own - j));
     scores.push_back(x);
   }
   if (scores.empty()) return -std::numeric_limits<double>::infinity();
@@ -63,7 +64,7 @@ void check_prob_sum(Trial& trial) {
 }  // namespace
 
 extern const Property prob_sum = {
-    "prob_sum", "probabilities sum to one, and the LSE is the logarithm of what they were divided by", adapt_prob_sum,
-    check_prob_sum};
+    "prob_sum", "probabilities sum to one, and the LSE is the logarithm of what they were divided by",
+    adapt_prob_sum, check_prob_sum};
 
 }  // namespace attnfuzz::relations

@@ -13,7 +13,8 @@ constexpr int kScaleValuePower = 2;
 bool adapt_scale_value(Case& c, const KernelInfo&, std::string*) {
   store_v_apart(c);
   drop_planted(c, TensorId::kV);
-  if (!scales_exactly(c, TensorId::kV, kScaleValuePower)) c.v = Fill{.kind = FillKind::kSmallInt, .seed = c.v.seed};
+  if (!scales_exactly(c, TensorId::kV, kScaleValuePower))
+    c.v = Fill{.kind = FillKind::kSmallInt, .seed = c.v.seed};
   return true;
 }
 
@@ -52,7 +53,8 @@ void check_scale_value(Trial& trial) {
 
 }  // namespace
 
-extern const Property scale_value = {
-    "scale_value", "V scaled by 2^k scales O by 2^k, bit for bit where nothing can underflow", adapt_scale_value, check_scale_value};
+extern const Property scale_value = {"scale_value",
+                                     "V scaled by 2^k scales O by 2^k, bit for bit where nothing can underflow",
+                                     adapt_scale_value, check_scale_value};
 
 }  // namespace attnfuzz::relations

@@ -34,7 +34,8 @@ Case with_one_more_key(const Case& base) {
   for (int64_t b = 0; b < p.batch; ++b) {
     for (int64_t g = 0; g < p.heads_kv; ++g) {
       for (int64_t d = 0; d < p.dim_qk; ++d) c.planted.push_back({TensorId::kK, b, g, key, d, 0});
-      for (int64_t d = 0; d < (p.latent ? 0 : p.dim_v); ++d) c.planted.push_back({TensorId::kV, b, g, key, d, 0});
+      for (int64_t d = 0; d < (p.latent ? 0 : p.dim_v); ++d)
+        c.planted.push_back({TensorId::kV, b, g, key, d, 0});
     }
   }
   p.bias.emplace().broadcast = {.batch = true, .query = true};

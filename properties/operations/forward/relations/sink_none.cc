@@ -16,7 +16,8 @@ void check_sink_none(Trial& trial) {
   if (!base) return;
   Case other = variant_of(base->c);
   other.problem.sink.reset();
-  if (const Run* run = trial.run(other, "without sinks")) trial.all_within(*base, *run, "sinks of -inf against none");
+  if (const Run* run = trial.run(other, "without sinks"))
+    trial.all_within(*base, *run, "sinks of -inf against none");
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ void check_softcap(Trial& trial) {
   const struct {
     const char* name;
     int power;
-  } variants[] = {{"scores far beyond the softcap", kSoftcapPower}, {"scores far below the softcap", -kSoftcapPower}};
+  } variants[] = {{"scores far beyond the softcap", kSoftcapPower},
+                  {"scores far below the softcap", -kSoftcapPower}};
   for (const auto& variant : variants) {
     Case other = variant_of(base->c);
     other.q.exponent += variant.power;

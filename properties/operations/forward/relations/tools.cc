@@ -83,7 +83,8 @@ std::vector<double> input_row(const Case& c, TensorId tensor, const Row& at, int
   std::vector<double> row(static_cast<size_t>(columns));
   decode_strided(dtype, bits.data(), 0, once[3] ? 0 : 1, columns, row.data());
   for (const Planted& x : planted_at(c)) {
-    if (x.tensor == tensor && x.b == (once[0] ? 0 : at.b) && x.h == (once[1] ? 0 : at.h) && x.s == (once[2] ? 0 : at.i))
+    if (x.tensor == tensor && x.b == (once[0] ? 0 : at.b) && x.h == (once[1] ? 0 : at.h) &&
+        x.s == (once[2] ? 0 : at.i))
       row[static_cast<size_t>(x.d)] = decode(dtype, &x.bits, 0);
   }
   return row;
@@ -134,7 +135,9 @@ void doubles(Trial& trial, const Run& base, const Run& run, std::string_view wha
 void drop_non_finite(Case& c) {
   std::erase_if(c.planted, [&c](const Planted& x) {
     const bool bias = x.tensor == TensorId::kBias;
-    const int32_t dtype = !bias ? dtype_of(c.problem, x.tensor) : c.problem.bias ? c.problem.bias->dtype : ATTN_F32;
+    const int32_t dtype = !bias            ? dtype_of(c.problem, x.tensor)
+                          : c.problem.bias ? c.problem.bias->dtype
+                                           : ATTN_F32;
     const double value = decode(dtype, &x.bits, 0);
     // A bias of -inf is a mask.
     return !std::isfinite(value) && !(bias && value < 0);

@@ -41,12 +41,12 @@ uint64_t choice(const Case& c, uint64_t salt);
 bool agree(Trial& trial, const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what);
 bool all_agree(Trial& trial, const Run& a, const Run& b, std::string_view what);
 
-// True if powers of two pass through the sums of a call exactly: no partial result and no sum of a merge is rounded to
-// fp16, of which small ones lose bits that larger ones keep.
+// True if powers of two pass through the sums of a call exactly: no partial result and no sum of a merge is
+// rounded to fp16, of which small ones lose bits that larger ones keep.
 bool scales_through_sums(const Problem& p, const attn_plan& plan);
 
-// O of `twice` must be two times O of `base`: bit for bit if same_work() and scales_through_sums() hold, else within
-// both bounds.
+// O of `twice` must be two times O of `base`: bit for bit if same_work() and scales_through_sums() hold, else
+// within both bounds.
 void doubles(Trial& trial, const Run& base, const Run& twice, std::string_view what);
 
 // Compares one element of an output with the number that the relation expects, within the oracle's bound plus
@@ -83,7 +83,8 @@ std::optional<Pair> visible_pair(const Case& c, uint64_t salt);
 // Removes layouts that do not fit changed sizes: first spreads, then all layouts.
 void fit(Case& c);
 
-// Lowers the sizes until the problem has at most `most` pairs of a query and a key, or has one query for each head.
+// Lowers the sizes until the problem has at most `most` pairs of a query and a key, or has one query for each
+// head.
 void keep_few_pairs(Case& c, int64_t most);
 
 // Removes everything that hides keys.

@@ -62,7 +62,8 @@ void check_combine_permuted(Trial& trial) {
   rotate_sides(other);
   rotate_gates(base->c, other);
   tidy(other);
-  if (const Run* run = trial.run(other, "sides in another order")) trial.all_within(*base, *run, "sides in another order");
+  if (const Run* run = trial.run(other, "sides in another order"))
+    trial.all_within(*base, *run, "sides in another order");
 }
 
 }  // namespace

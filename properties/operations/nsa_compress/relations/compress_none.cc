@@ -22,7 +22,8 @@ void check_compress_none(Trial& trial) {
   for (const int64_t row : some_rows(base->c, base->plan.tile_q, 128)) {
     const Row at = RowSpace(p).at(row);
     if (at.i >= key_length(p, at.b)) continue;  // there is no such key
-    for (const auto& [output, input] : {std::pair{TensorId::kKCmp, TensorId::kK}, {TensorId::kVCmp, TensorId::kV}}) {
+    for (const auto& [output, input] :
+         {std::pair{TensorId::kKCmp, TensorId::kK}, {TensorId::kVCmp, TensorId::kV}}) {
       if (!row_arrives(trial, *base, output, row, input, at, "blocks of one key")) return;
     }
   }

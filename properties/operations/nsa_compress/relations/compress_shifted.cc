@@ -1,6 +1,6 @@
-// If all keys move forward by one step, blocks move by one: block i is what block i + 1 was. If a step is a number of
-// whole tiles of keys, the keys of a block keep their places in their tiles, and every bit is the same. Otherwise a kernel
-// that adds up each tile before it adds the tiles may round differently.
+// If all keys move forward by one step, blocks move by one: block i is what block i + 1 was. If a step is a
+// number of whole tiles of keys, the keys of a block keep their places in their tiles, and every bit is the
+// same. Otherwise a kernel that adds up each tile before it adds the tiles may round differently.
 #include <algorithm>
 
 #include "properties/operations/forward/relations/tools.h"
@@ -35,14 +35,15 @@ void check_compress_shifted(Trial& trial) {
 
 }  // namespace
 
-extern const Property compress_shifted = {"compress_shifted",
-                                          "keys one step earlier give blocks one place earlier, to the last bit if "
-                                          "steps are whole tiles",
-                                          any_case,
-                                          check_compress_shifted,
-                                          /*needs_stages=*/false,
-                                          /*asks_target=*/false,
-                                          /*compares=*/true,
-                                          /*operation=*/&operations::nsa_compress};
+extern const Property compress_shifted = {
+    "compress_shifted",
+    "keys one step earlier give blocks one place earlier, to the last bit if "
+    "steps are whole tiles",
+    any_case,
+    check_compress_shifted,
+    /*needs_stages=*/false,
+    /*asks_target=*/false,
+    /*compares=*/true,
+    /*operation=*/&operations::nsa_compress};
 
 }  // namespace attnfuzz::relations

@@ -28,7 +28,8 @@ void check_selected_as_mask(Trial& trial) {
   if (!base || !trial.laid_out()) return;
   const Case& c = base->c;
   const Problem& p = c.problem;
-  if (static_cast<double>(RowSpace(p).count()) * static_cast<double>(p.seq_k) > static_cast<double>(kMostPairs)) return;
+  if (static_cast<double>(RowSpace(p).count()) * static_cast<double>(p.seq_k) > static_cast<double>(kMostPairs))
+    return;
   std::vector<uint8_t> mask = mask_of(c);
   const LaidOut& laid = trial.laid_out()->laid;
   attn_problem forward = laid.problem();

@@ -34,8 +34,9 @@ void check_selected_order(Trial& trial) {
   constexpr int64_t kMostIndices = int64_t{1} << 20;
   const Case keys = as_keys(base->c);
   const Problem& p = keys.problem;
-  const double all = static_cast<double>(p.batch) * static_cast<double>(p.heads_kv) * static_cast<double>(p.seq_q) *
-                     static_cast<double>(p.listed()) * static_cast<double>(p.selection.block);
+  const double all = static_cast<double>(p.batch) * static_cast<double>(p.heads_kv) *
+                     static_cast<double>(p.seq_q) * static_cast<double>(p.listed()) *
+                     static_cast<double>(p.selection.block);
   if (base->c.problem.selection.tokens || all > static_cast<double>(kMostIndices) || illegal(keys)) return;
   if (const Run* run = trial.run_if_taken(keys, "lists of keys"))
     trial.all_within(*base, *run, "lists of blocks as lists of their keys");
@@ -43,13 +44,14 @@ void check_selected_order(Trial& trial) {
 
 }  // namespace
 
-extern const Property selected_order = {"selected_order",
-                                        "the order of a list has no meaning, and a block is the same as its keys",
-                                        any_case,
-                                        check_selected_order,
-                                        /*needs_stages=*/false,
-                                        /*asks_target=*/false,
-                                        /*compares=*/true,
-                                        /*operation=*/&operations::selected};
+extern const Property selected_order = {
+    "selected_order",
+    "the order of a list has no meaning, and a block is the same as its keys",
+    any_case,
+    check_selected_order,
+    /*needs_stages=*/false,
+    /*asks_target=*/false,
+    /*compares=*/true,
+    /*operation=*/&operations::selected};
 
 }  // namespace attnfuzz::relations

@@ -105,7 +105,8 @@ TEST(Kv8As16, FindsAScaleOfAnotherKey) {
 
 TEST(KeyBlocks, RelationsHoldForARightKernelAndFindOneThatSeesABlockEarly) {
   constexpr uint64_t kBlocks = OracleTarget::kForward | ATTN_FEATURE_KEY_STEP;
-  OracleTarget right(nullptr, kBlocks), early([](attn_problem& p, attn_tensors&) { p.key_offset /= 2; }, kBlocks);
+  OracleTarget right(nullptr, kBlocks),
+      early([](attn_problem& p, attn_tensors&) { p.key_offset /= 2; }, kBlocks);
   const Property& property = *find_property("key_blocks_as_bias");
   int found = 0;
   for (int n = 0; n < 60; ++n) {

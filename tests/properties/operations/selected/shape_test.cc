@@ -1,5 +1,5 @@
-// Attention over listed blocks that is made of a drawn case: legal, the same when made again, kept by files, and with
-// lists of every kind in memory.
+// Attention over listed blocks that is made of a drawn case: legal, the same when made again, kept by files,
+// and with lists of every kind in memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -144,7 +144,8 @@ TEST(SelectedShape, KindsAreAsDocumented) {
             (List{-1, 2, 1, 0}));
   EXPECT_EQ(listed_blocks(of(10, {.block = 4, .select = 4, .kind = kRecent, .order = 1}), 0, 0, 3),
             (List{0, 1, 2, -1}));
-  EXPECT_EQ(listed_blocks(of(10, {.block = 4, .select = 2, .kind = kRecent, .empty = 1}), 0, 0, 3), (List{-1, -1}));
+  EXPECT_EQ(listed_blocks(of(10, {.block = 4, .select = 2, .kind = kRecent, .empty = 1}), 0, 0, 3),
+            (List{-1, -1}));
   EXPECT_EQ(listed_blocks(of(10, {.block = 4, .tokens = true, .select = 1, .kind = kRecent}), 0, 0, 3),
             (List{8, 9, 10, 11}));
   List spread = listed_blocks(of(100, {.block = 4, .select = 25, .kind = kSpread, .seed = 3}), 0, 0, 3);
@@ -153,10 +154,12 @@ TEST(SelectedShape, KindsAreAsDocumented) {
   for (int64_t n = 0; n < 25; ++n) EXPECT_EQ(spread[static_cast<size_t>(n)], n);
   const List first_own = listed_blocks(of(100, {.block = 4, .select = 3, .kind = kFirstOwn}), 0, 0, 3);
   EXPECT_EQ(first_own, (List{0, 24, 23}));
-  const List repeated = listed_blocks(of(100, {.block = 4, .select = 9, .kind = kRepeated, .seed = 1}), 0, 0, 3);
+  const List repeated =
+      listed_blocks(of(100, {.block = 4, .select = 9, .kind = kRepeated, .seed = 1}), 0, 0, 3);
   EXPECT_LE(std::set<int64_t>(repeated.begin(), repeated.end()).size(), 3u);
   const List any = listed_blocks(of(100, {.block = 4, .select = 200, .kind = kAnywhere, .seed = 1}), 0, 0, 3);
-  EXPECT_TRUE(std::ranges::count(any, std::numeric_limits<int32_t>::max()) > 0 && std::ranges::count(any, 26) > 0);
+  EXPECT_TRUE(std::ranges::count(any, std::numeric_limits<int32_t>::max()) > 0 &&
+              std::ranges::count(any, 26) > 0);
 }
 
 TEST(ChoiceShape, EveryDrawnCaseBecomesALegalOne) {
@@ -178,7 +181,8 @@ TEST(ChoiceShape, EveryDrawnCaseBecomesALegalOne) {
     const Problem& p = c.problem;
     kinds.insert(c.scores.kind);
     few += p.select()<p.blocks(), more += p.select()> p.blocks();
-    forced += p.selection.first + p.selection.last > 0, narrow += p.index_dtype == ATTN_INDEX_32, causal += p.causal;
+    forced += p.selection.first + p.selection.last > 0, narrow += p.index_dtype == ATTN_INDEX_32,
+        causal += p.causal;
     std::set<uint32_t> of_case;
     for (const Planted& x : c.planted) of_case.insert(x.bits);
     for (const uint32_t bits : of_case) ++planted[bits];
