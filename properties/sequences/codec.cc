@@ -12,7 +12,6 @@ namespace attnfuzz::sequences {
 namespace {
 
 constexpr const char* kMark = "attnfuzz_calls";
-constexpr size_t kMostSteps = 1024;
 
 struct Wrong {
   std::string message;

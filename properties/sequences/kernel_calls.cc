@@ -47,8 +47,9 @@ Answer KernelCalls::plan_it(const Call& call, const SessionTarget& kernel, const
   const PlanReply reply = kernel.target->plan(problem, tensors, env);
   Verdict& v = result_.verdict;
   if (!accept_plan(reply, v)) {
-    if (v.outcome != Outcome::kRefused) return failed(call, kernel);
+    if (v.outcome == Outcome::kFail) return failed(call, kernel);
     v = Verdict{};
+    if (reply.no_memory) return refused(call, name + " was not asked: " + *reply.no_memory);
     return refused(call, name + " refuses it: " + reply.reason);
   }
   // The only remaining reason is a workspace or an alignment that is larger than is given.
@@ -84,9 +85,10 @@ Answer KernelCalls::make(const Call& call, const SessionTarget& kernel, attn_pro
   at.left.assign(left.begin(), left.end());
   Verdict& v = result_.verdict;
   const bool ran = accept_run(reply, v);
-  if (!ran && v.outcome != Outcome::kRefused) return failed(call, kernel);
+  if (!ran && v.outcome == Outcome::kFail) return failed(call, kernel);
   const std::string reason = ran ? "" : std::exchange(v, Verdict{}).message;
   if (const auto why = at.memory.written_beside()) return fail(call, kernel, Kind::kRedzone, *why);
+  if (reply.no_memory) return refused(call, name + " was not run: " + *reply.no_memory);
   if (!ran) return refused(call, name + " refuses it in run(): " + reason);
   ++result_.calls;
   if (result_.calls_of.size() <= kernel.number) result_.calls_of.resize(kernel.number + 1);

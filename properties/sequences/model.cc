@@ -58,7 +58,6 @@ std::optional<std::string> unused_field(const Step& step) {
 
 // Says what is wrong with the counts or the split of a step; nothing if they are right.
 std::optional<std::string> wrong_rows(const Step& step, const Setup& setup) {
-  constexpr int64_t kMostRows = 1024;
   if (step.verb != Verb::kAttend && step.verb != Verb::kAppend) return std::nullopt;
   if (step.split < 0 || step.split > setup.pages_per_entry())
     return within("split", 0, setup.pages_per_entry());

@@ -59,7 +59,7 @@ Session mutate_session(const Session& session, Rng& rng, uint64_t features) {
       break;
   }
   if (rng.percent(10)) s.relation = other.relation;
-  if (s.steps.size() > kMostMutatedSteps) s.steps.resize(kMostSteps);
+  if (s.steps.size() > kMostMutatedSteps) s.steps.resize(kMostMutatedSteps);
   s = repaired(s);
   return s.steps.empty() || objection(s) ? other : s;
 }

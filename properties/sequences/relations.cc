@@ -15,7 +15,8 @@ namespace {
 void append_runs(int64_t entry, const std::vector<int64_t>& tokens, const Step& like, std::vector<Step>& to) {
   for (size_t n = 0; n < tokens.size();) {
     size_t end = n + 1;
-    while (end < tokens.size() && tokens[end] == tokens[end - 1] + 1) ++end;
+    while (end < tokens.size() && std::cmp_less(end - n, kMostRows) && tokens[end] == tokens[end - 1] + 1)
+      ++end;
     to.push_back({.verb = Verb::kAppend,
                   .entries = {entry},
                   .count = static_cast<int64_t>(end - n),
@@ -154,8 +155,9 @@ std::optional<SecondSession> related(const Session& session, std::string* why) {
     if (made.verb == Verb::kAttend) second.parts.push_back(parts);
     model.take(made);
   }
-  const std::optional<std::string> wrong =
-      other.steps == session.steps ? "it changes no step of the session" : objection(other);
+  const std::optional<std::string> wrong = other.steps == session.steps ? "it changes no step of the session"
+                                           : other.steps.size() > kMostSteps ? "its second session is too long"
+                                                                             : objection(other);
   if (!wrong) return second;
   if (why != nullptr) *why = *wrong;
   return std::nullopt;

@@ -2,11 +2,11 @@
 //
 //   SessionResult r = check_session(session, targets);   // the steps, then the relation, if there is one
 //
-// The keys, their order and the sizes of each attend are the same in both sessions, so a kernel whose results
-// depend on nothing else gives the same bits. If the plans of an attend do not promise equal bits, because a
-// plan is not deterministic or the plans differ (same_work.h), its bits are not compared, and
-// SessionResult::bounded counts it; both results are still judged by the same bound. If the second session is
-// not legal, because it runs out of pages, it is not run.
+// The keys and their order are the same in both sessions, and so are the sizes of each attend, except with
+// `decoded`. A kernel whose plans promise the same work for each row gives the same bits. If the plans of an
+// attend do not promise equal bits, because a plan is not deterministic or the plans differ (same_work.h), its
+// bits are not compared, and SessionResult::bounded counts it; both results are still judged by the same bound.
+// If the second session is not legal, because it runs out of pages, it is not run.
 #pragma once
 
 #include <optional>

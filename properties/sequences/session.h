@@ -75,6 +75,8 @@ inline constexpr int64_t kMostEntries = 8;  // the most sequences of a session, 
 inline constexpr int64_t kTokensOfEntry =
     4096;  // distance of the first tokens of two successive entries of a step
 inline constexpr int64_t kMostKernels = 64;
+inline constexpr int64_t kMostRows = 1024;  // of an entry in an append or an attend
+inline constexpr size_t kMostSteps = 1024;  // of a session
 inline constexpr int64_t kMostTokens = int64_t{1} << 40;
 
 struct Step {

@@ -143,6 +143,7 @@ TEST(MutateSession, gives_legal_sessions_that_a_seed_decides) {
     const Session next = mutate_session(session, one, features);
     EXPECT_EQ(next, mutate_session(session, two, features));
     EXPECT_FALSE(objection(next)) << *objection(next);
+    EXPECT_LE(next.steps.size(), std::max<size_t>(48, session.steps.size()));
     seen.insert(encode({next, {}}));
     session = next;
   }
