@@ -10,11 +10,13 @@ build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 cd "$source"
 "$cmake" --preset bundle -B "$build" >"$build/log" 2>&1 || { tail -30 "$build/log"; exit 1; }
+asked() {
+  grep -q "Xptxas=-v.*/kernels/$1" "$build/compile_commands.json" || { echo "$1 is not asked whether it spills"; exit 1; }
+}
 if [ -n "$file" ]; then
+  asked "$file"
   "$cmake" --build "$build" --target "kernels/CMakeFiles/attn_${file%%/*}_cuda.dir/$file.o"
   exit
 fi
-for file in fa1/ampere/d64.cu fa1/ampere/d128.cu fa1/hopper/hopper.cu splitk/hopper/hopper.cu; do
-  grep -q "Xptxas=-v.*/kernels/$file" "$build/compile_commands.json" || { echo "$file is not asked whether it spills"; exit 1; }
-done
+for file in fa1/ampere/d64.cu fa1/ampere/d128.cu fa1/hopper/hopper.cu splitk/hopper/hopper.cu; do asked "$file"; done
 "$cmake" --build "$build" --target attn_fa1_cuda attn_splitk_cuda
