@@ -285,9 +285,11 @@ void BatchJudge::lost(Batch& batch, Round& round) {
   ++use_.lost;
   const std::vector<Item>& items = round.items;
   bool failed = false;
+  size_t passed = 0;
   for (const Item& item : items) {
     ordinary(batch, item.index);
     failed |= batch.verdicts[item.index].outcome == Outcome::kFail;
+    passed += batch.verdicts[item.index].outcome == Outcome::kPass;
   }
   if (failed || items.empty()) return;
   const Again again = run_again(round);
@@ -297,7 +299,8 @@ void BatchJudge::lost(Batch& batch, Round& round) {
   fail(v, Kind::kCrash,
        "a batch of " + std::to_string(items.size()) + " cases, of which this is " +
            (again.guilty ? "one that ends so in a batch of its own" : "the first") +
-           ", ended with: " + round.lost + "; the ordinary way none of them does" + again.words);
+           ", ended with: " + round.lost + "; the ordinary way none of them does, and " +
+           std::to_string(passed) + " pass" + again.words);
   v.failing = batch.asked[index].c;
 }
 
@@ -312,7 +315,7 @@ BatchJudge::Again BatchJudge::run_again(Round& round) {
   int ended = 0;
   for (int n = 0; n < kTimes; ++n) {
     std::string why = batch_target_.run(round.calls, round.results);
-    if (!why.empty()) ++ended, last = std::move(why);
+    if (!why.empty() && !batch::is_no_memory(why)) ++ended, last = std::move(why);
   }
   const std::string times = std::to_string(ended) + " of " + std::to_string(kTimes);
   Again again = {"; run again as a batch it ended badly " + times + " times" +
@@ -322,7 +325,8 @@ BatchJudge::Again BatchJudge::run_again(Round& round) {
   for (size_t n = 0; n < round.items.size() && ended > 0 && !again.guilty; ++n) {
     const size_t calls = round.items[n].calls();
     const std::span some = std::span(round.calls).subspan(first, calls);
-    if (!batch_target_.run(some, std::span(round.results).subspan(first, calls)).empty()) again.guilty = n;
+    const std::string why = batch_target_.run(some, std::span(round.results).subspan(first, calls));
+    if (!why.empty() && !batch::is_no_memory(why)) again.guilty = n;
     first += calls;
   }
   return again;
@@ -408,7 +412,8 @@ void BatchJudge::ask(Batch& batch) {
       return trial.done();
     });
   }
-  for (const size_t index : ended) leave(batch, index, "plans that do not hold");
+  for (const size_t index : ended)
+    leave(batch, index, illegal(batch.asked[index].c) ? "a case that cannot be run" : "plans that do not hold");
 }
 
 std::vector<Verdict> BatchJudge::judge(std::span<const BatchCase> asked) {

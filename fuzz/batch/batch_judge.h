@@ -65,7 +65,7 @@ class BatchTarget {
   virtual std::span<const std::byte> readback() = 0;
 };
 
-// A case to be judged: legal, and as its property has adapted it.
+// A case to be judged, as its property has adapted it. An illegal one is left to the ordinary way.
 struct BatchCase {
   Case c;
   const Property* property;

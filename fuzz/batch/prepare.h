@@ -18,7 +18,7 @@
 
 namespace attnfuzz::batch {
 
-// The case must be legal (case.h). `backend` is that of the device.
+// An illegal case (case.h) is none for a batch. `backend` is that of the device.
 std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why);
 
 // Adds the plan to the call, with the workspace that the plan wants and the errors that the bound charges. Returns

@@ -28,9 +28,7 @@ void lengths(Case& c, int64_t seq_q, int64_t seq_k) {
 }
 void dims(Case& c, int64_t dim) { c.problem.dim_qk = c.problem.dim_v = dim; }
 
-bool needs_diagonal(const Problem& p) {
-  return p.causal || p.window_left >= 0 || p.window_right >= 0 || p.slopes;
-}
+bool needs_diagonal(const Problem& p) { return hides_by_diagonal(p) || p.slopes; }
 
 void nothing(Problem&) {}
 

@@ -421,9 +421,12 @@ class WorkerTarget final : public Target, public BatchTarget {
     if (confined()) process_->thaw();
     held_before_ = confined() ? held_blocks() : 0;
     wire.request = request;
-    if (const auto why = too_many_ranges()) throw std::runtime_error(*why);
-    wire.request.range_count = static_cast<uint32_t>(ranges_.size());
-    std::copy(ranges_.begin(), ranges_.end(), wire.ranges);
+    // Only plan() and run() of one case read ranges; those of an earlier case must not count.
+    const bool lays = request.command == wire::Command::kPlan || request.command == wire::Command::kRun;
+    const auto ranges = lays ? std::span<const MemoryRange>(ranges_) : std::span<const MemoryRange>();
+    if (lays && too_many_ranges()) throw std::logic_error("plan() and run() leave such a case");
+    wire.request.range_count = static_cast<uint32_t>(ranges.size());
+    std::ranges::copy(ranges, wire.ranges);
     std::ranges::copy(calls, wire.calls);
     ++asked_;
     wire.asked.store(asked_, std::memory_order_release);

@@ -252,7 +252,7 @@ using Complaint = std::optional<std::string>;
 inline constexpr int64_t kMaxSize = int64_t{1} << 31;
 inline constexpr int64_t kMaxIndex = int64_t{1} << 40;  // of a remapped recipe
 
-inline bool has_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0; }
+inline bool hides_by_diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0; }
 inline bool is_append(const Problem& p) { return (p.features & ATTN_FEATURE_APPEND) != 0; }
 
 inline std::string say(std::string_view field, int64_t value, const std::string& allowed) {

@@ -1,4 +1,5 @@
-// The layouts of a case that Operation::shape() makes of a drawn one, whose tensors have other sizes.
+// The layout of a tensor in a case, and the layouts that no longer fit after Operation::shape() has changed
+// sizes.
 #pragma once
 
 #include <initializer_list>

@@ -10,7 +10,7 @@ constexpr auto kCausal = [](auto& c) { return std::tie(c.problem.causal); };
 
 void turn(Case& c) { c.problem.align = 1 - c.problem.align; }
 
-bool window_alone(const Problem& p, int32_t align) { return has_diagonal(p) && !p.causal && p.align == align; }
+bool window_alone(const Problem& p, int32_t align) { return hides_by_diagonal(p) && !p.causal && p.align == align; }
 
 }  // namespace
 
@@ -62,7 +62,7 @@ extern constinit const Feature causal = {
              {"causal bottom-right",
               [](const Tiled& x) { return x.p.causal && x.p.align == ATTN_BOTTOM_RIGHT; }},
              {"bottom-right",
-              [](const Tiled& x) { return has_diagonal(x.p) && x.p.align == ATTN_BOTTOM_RIGHT; },
+              [](const Tiled& x) { return hides_by_diagonal(x.p) && x.p.align == ATTN_BOTTOM_RIGHT; },
               TagUse::kPairs}},
     .words = {{Section::kMask, 0,
                [](const Case& c, Sentence& words) {
@@ -70,7 +70,7 @@ extern constinit const Feature causal = {
                }}},
     .tidy =
         [](Case& c) {
-          if (!has_diagonal(c.problem) && !c.problem.slopes) c.problem.align = ATTN_TOP_LEFT;
+          if (!hides_by_diagonal(c.problem) && !c.problem.slopes) c.problem.align = ATTN_TOP_LEFT;
         },
     .illegal = [](const Case& c) -> Complaint {
       const int32_t align = c.problem.align;

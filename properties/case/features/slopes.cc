@@ -23,7 +23,7 @@ void draw_slopes(const DrawContext& context, Case& c) {
   slopes.seed = rng.bits() % 65536;
   // Slopes have a diagonal even if nothing else has one.
   const auto& domain = context.config.domain;
-  if (!has_diagonal(c.problem)) {
+  if (!hides_by_diagonal(c.problem)) {
     c.problem.align = rng.coin() ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
     if (domain && domain->align != 0) c.problem.align = domain->align - 1;
   }
@@ -59,7 +59,7 @@ void say_slopes(const Case& c, Sentence& words) {
   const Slopes& slopes = *c.problem.slopes;
   std::string text = cat("slopes ", kKinds[static_cast<int>(slopes.kind)]);
   if (slopes.entries) text += ", own of each entry";
-  if (!has_diagonal(c.problem) && c.problem.align == ATTN_BOTTOM_RIGHT) text += ", bottom-right";
+  if (!hides_by_diagonal(c.problem) && c.problem.align == ATTN_BOTTOM_RIGHT) text += ", bottom-right";
   if (slopes.seed != 0) text += cat(" (seed ", slopes.seed, ")");
   words.push_back(text);
 }
