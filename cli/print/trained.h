@@ -1,4 +1,4 @@
-// What attnfuzz train-step says of its batches: where a failure occurs, what is left out, and the losses.
+// Prints the results of attnfuzz train-step: where a failure occurs, what is left out, and the losses.
 #pragma once
 
 #include <compare>

@@ -17,7 +17,7 @@
 namespace attnfuzz {
 namespace {
 
-// What the device found wrong with a call, in words. Empty: nothing.
+// Describes what the device found wrong with a call; empty if nothing is wrong.
 std::string found_wrong(const batch::Result& result) {
   // Nobody has judged a call that did not run.
   if (result.status != ATTN_OK) return "run() answered status " + std::to_string(result.status);
@@ -110,7 +110,7 @@ struct BatchJudge::Round {
   std::vector<std::pair<size_t, std::string>> doubted = {};  // cases, with what is wrong there
 };
 
-// What came of a lost batch when it ran again.
+// The result of running a lost batch again.
 struct BatchJudge::Again {
   std::string words = {};
   std::optional<size_t> guilty = {};  // item whose calls alone end badly

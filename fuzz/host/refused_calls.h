@@ -10,7 +10,7 @@
 
 namespace attnfuzz {
 
-// What a kernel could do with the call.
+// The purpose for which a kernel could use the system call.
 enum class Purpose : uint8_t { kProcess, kSignal, kMemory, kNetwork, kFile, kHandler, kPrivilege };
 
 struct RefusedCall {

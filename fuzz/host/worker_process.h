@@ -61,7 +61,7 @@ class WorkerProcess {
   // Ends the worker if it still lives, and returns how it ended: "SIGSEGV", "exit status 3". Call it after
   // kDied, or to get rid of the worker.
   std::string end();
-  // How the worker ended; kNone if end() killed it. Call it after end().
+  // Returns how the worker ended; kNone if end() killed it. Call it after end().
   ExitReason exit_reason() const { return exit_reason_; }
   // Set if the worker ended itself.
   std::optional<int> exit_status() const;

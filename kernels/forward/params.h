@@ -29,7 +29,7 @@ struct Strided {
   }
 };
 
-// How a score becomes an exponent of two: x2 = score * sigma - mu.
+// Says how a score is turned into an exponent of two: x2 = score * sigma - mu.
 enum class ScoreMode : int32_t {
   kFused,    // scores stay raw (times the scale's sign); sigma = |scale| log2 e > 0
   kGeneral,  // scores are scaled, capped, biased and multiplied by log2 e first; sigma = 1. For a cap, a bias,

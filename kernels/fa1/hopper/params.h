@@ -113,7 +113,7 @@ __device__ __forceinline__ Keys block_tiles(const HopperParams& p, const Extent&
   return {begin, end};
 }
 
-// Those of `tiles` that all 64 rows of a warpgroup, from `row` on, see whole.
+// Returns those of `tiles` in which each of the 64 rows of a warpgroup, from `row` on, sees every key.
 template <HopperSpec kSpec>
 __device__ __forceinline__ Keys plain_tiles(const HopperParams& p, const Extent& extent, int32_t row,
                                             Keys tiles) {

@@ -22,7 +22,7 @@ constexpr bool compare(std::string_view how, T a, T b) {
   return a >= b;
 }
 
-// Of a NaN and a number the result is the number, unless the instruction says .NaN.
+// If one operand is NaN, the result is the other one, unless the instruction says .NaN.
 template <class T>
 constexpr T larger(bool keeps_nan, T a, T b) {
   if (keeps_nan && (a != a || b != b)) return a != a ? a : b;
