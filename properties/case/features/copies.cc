@@ -44,7 +44,7 @@ void tidy_copies(Case& c) {
   }
   c.copies = std::move(kept);
   p.batch = static_cast<int64_t>(c.copies.size());
-  TensorLayout& table = c.layout[static_cast<size_t>(TensorId::kCopies)];
+  TensorLayout& table = layout_of(c, TensorId::kCopies);
   table.step = 1, table.across = false, table.backwards = 0, table.spread = 0;
 }
 
@@ -82,7 +82,7 @@ Complaint illegal_copies(const Case& c) {
   plain.paging = p.paging, plain.features = p.features;
   if (p != plain)
     return "a copy of pages has batch, heads, dims, formats and paging; another field of the problem is set";
-  const TensorLayout& table = c.layout[static_cast<size_t>(TensorId::kCopies)];
+  const TensorLayout& table = layout_of(c, TensorId::kCopies);
   if (table.scattered() || table.backwards != 0)
     return "layout.copies: the numbers of a pair lie side by side, in order";
   return bad_pairs(c);

@@ -18,7 +18,7 @@ constexpr uint64_t kBits = ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE
 constexpr double kMostPairs = 0x1p24;
 
 void drop(Case& c, TensorId t) {
-  c.layout[static_cast<size_t>(t)] = {};
+  layout_of(c, t) = {};
   std::erase_if(c.planted, [t](const Planted& x) { return x.tensor == t; });
 }
 

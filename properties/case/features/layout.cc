@@ -44,7 +44,7 @@ int64_t parts_of(const Geometry& g) {
 // Makes offsets of a tensor reach 2^31 elements, if it has a dimension to spread and its slot has room.
 void spread(const DrawContext& context, Case& c, TensorId t, int64_t by) {
   if (!is_present(c, t)) return;
-  TensorLayout& layout = c.layout[static_cast<size_t>(t)];
+  TensorLayout& layout = layout_of(c, t);
   if (layout.scattered()) return;
   const TensorLayout before = layout;
   layout.spread = by;
@@ -70,7 +70,7 @@ void draw_layout(const DrawContext& context, Case& c) {
     const bool odd = rng.percent(8);
     for (const TensorSpec& spec : kTensors) {
       if (!spec.strided() || !in_problem(spec, c.problem.features)) continue;
-      if (rng.percent(40)) c.layout[static_cast<size_t>(spec.id)] = some_layout(rng, odd);
+      if (rng.percent(40)) layout_of(c, spec.id) = some_layout(rng, odd);
     }
   } else if (rng.percent(14)) {
     // One tensor alone gets an odd stride of heads or batch entries. A kernel may check the other tensors'
@@ -87,7 +87,7 @@ void draw_layout(const DrawContext& context, Case& c) {
 // True if an element lies more than 2^31 elements from the first.
 bool is_far(const Case& c) {
   for (const TensorSpec& spec : kTensors) {
-    const bool spread = c.layout[static_cast<size_t>(spec.id)].spread != 0;
+    const bool spread = layout_of(c, spec.id).spread != 0;
     if (!spread || spec.role == Role::kScratch || !is_present(c, spec.id)) continue;
     const auto g = geometry(c, spec.id);
     if (g && g->span_bytes / g->element_bytes > int64_t{1} << 31) return true;

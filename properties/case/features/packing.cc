@@ -84,7 +84,7 @@ void draw_far_rows(Rng& rng, Case& c) {
   for (int64_t* length : {&lengths.front(), &lengths.back()}) *length = std::max<int64_t>(*length, 1);
   const PackedCase packed(p);
   const int64_t first = (queries ? packed.borders_q() : packed.borders_k()).rbegin()[1];
-  TensorLayout& layout = c.layout[static_cast<size_t>(t)];
+  TensorLayout& layout = layout_of(c, t);
   const TensorLayout before = layout;
   layout = {.order = {2, 0, 1}, .spread = (int64_t{1} << 31) / first + 8};
   if (!geometry(c, t)) layout = before;

@@ -254,7 +254,7 @@ Complaint illegal(const Case& c) {
   if (auto why = outside("paging.spare", paging.spare, 0, kMostPages)) return why;
   if (auto why = outside("paging.beyond", paging.beyond, 0, kMostPages)) return why;
   if (auto why = outside("the pages", page_count(p), 0, kMostPages)) return why;
-  const TensorLayout& table = c.layout[static_cast<size_t>(TensorId::kBlockTable)];
+  const TensorLayout& table = layout_of(c, TensorId::kBlockTable);
   if (table.scattered() || table.backwards != 0)
     return "layout.block_table: the entries of a row lie side by side, in order";
   return std::nullopt;

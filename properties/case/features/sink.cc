@@ -24,7 +24,7 @@ void draw_sink(const DrawContext& context, Case& c) {
   // Every second, third, ... element of an array, where the kernel does not say how tensors lie.
   const auto& domain = context.config.domain;
   const bool free = !domain || (domain->layout == ATTN_LAYOUT_ANY && domain->align_bytes == 0);
-  if (free && rng.percent(50)) c.layout[static_cast<size_t>(TensorId::kSink)].row_gap = rng.range(1, 4);
+  if (free && rng.percent(50)) layout_of(c, TensorId::kSink).row_gap = rng.range(1, 4);
 }
 
 bool mutate_sink(const DrawContext& context, Case& c) {

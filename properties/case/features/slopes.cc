@@ -29,7 +29,7 @@ void draw_slopes(const DrawContext& context, Case& c) {
   }
   // Every second, third, ... element of an array, where the kernel does not say how tensors lie.
   const bool free = !domain || (domain->layout == ATTN_LAYOUT_ANY && domain->align_bytes == 0);
-  if (free && rng.percent(50)) c.layout[static_cast<size_t>(TensorId::kSlopes)].row_gap = rng.range(1, 4);
+  if (free && rng.percent(50)) layout_of(c, TensorId::kSlopes).row_gap = rng.range(1, 4);
 }
 
 bool mutate_slopes(const DrawContext& context, Case& c) {

@@ -79,8 +79,8 @@ void shape(Case& c, uint64_t kernel_features) {
   }
   c.planted.clear();
   tidy(c);
-  c.layout[static_cast<size_t>(kCacheK)] = layout_of(drawn, kK);
-  c.layout[static_cast<size_t>(kCacheV)] = layout_of(drawn, kV);
+  layout_of(c, kCacheK) = layout_of(drawn, kK);
+  layout_of(c, kCacheV) = layout_of(drawn, kV);
   feature::draw_pools(rng, kCacheK, kCacheV, c);
   feature::draw_table(rng, kCopies, c);
   drop_misfits(c, {kCacheK, kCacheV});

@@ -115,7 +115,7 @@ void shape(Case& c, uint64_t kernel_features) {
   tidy(c);
   const bool narrow = (kernel_features & ATTN_FEATURE_INDEX32) != 0;
   p.index_dtype = narrow && dice.percent(55) ? ATTN_INDEX_32 : ATTN_INDEX_64;
-  layout_of(c, kIndices) = drawn.layout[static_cast<size_t>(dice.percent(50) ? kQ : kO)];
+  layout_of(c, kIndices) = layout_of(drawn, dice.percent(50) ? kQ : kO);
   layout_of(c, kIndices).spread = 0;
   tidy(c);
   drop_misfits(c, {kIndices, kQ, kK, kV, kO, kLse});
