@@ -3,13 +3,13 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <string_view>
 
 #include "base/printable.h"
 #include "fuzz/host/confinement.h"
 #include "fuzz/host/refused_calls.h"
+#include "properties/case/words.h"
 
 namespace attnfuzz {
 namespace {
@@ -60,17 +60,11 @@ std::string in_words(wire::Doing doing) {
   return doing == wire::Doing::kLoading ? "while the library was loaded" : "between two calls";
 }
 
-std::string hex(uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
 // Says what lies at an address in the worker.
 std::string place(uint64_t address, uint64_t arena_base) {
   const uint64_t offset = address - arena_base;
-  if (address < 4096) return "null pointer (" + hex(address) + ")";
-  if (address < arena_base || offset >= Arena::kBytes) return "address " + hex(address);
+  if (address < 4096) return "null pointer (0x" + hex(address) + ")";
+  if (address < arena_base || offset >= Arena::kBytes) return "address 0x" + hex(address);
   for (int t = kTensorCount - 1; t >= 0; --t) {
     const uint64_t begin = Arena::slot_offset(static_cast<TensorId>(t));
     if (offset < begin) continue;
@@ -139,7 +133,7 @@ std::string exit_message(const std::string& ending, const wire::Wire& wire, cons
     message += ", " + place(crash.address, wire.description.arena_base);
   const uint64_t begin = wire.description.library_begin, end = wire.description.library_end;
   if (crash.pc >= begin && crash.pc < end) {
-    message += ", at " + library.substr(library.rfind('/') + 1) + "+" + hex(crash.pc - begin);
+    message += ", at " + library.substr(library.rfind('/') + 1) + "+0x" + hex(crash.pc - begin);
   }
   return message;
 }
