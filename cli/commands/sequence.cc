@@ -187,6 +187,7 @@ class SequenceCheck {
       : arguments_(arguments), command_(command) {
     kernels_.push_back(open_kernels(arguments, true));
     features_ = common_features(kernels_.front().targets);
+    domains_ = domains_of(kernels_.front().targets);
   }
 
   Exit run() {
@@ -213,7 +214,7 @@ class SequenceCheck {
     SessionResult result;
   };
 
-  Session session(uint64_t n) const { return draw_session(hash64(arguments_.seed) + n, features_); }
+  Session session(uint64_t n) const { return draw_session(hash64(arguments_.seed) + n, features_, domains_); }
 
   int jobs() const {
     int usual = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -321,6 +322,7 @@ class SequenceCheck {
   const Interrupts interrupts_;
   std::vector<OpenedKernels> kernels_;  // one for each job
   uint64_t features_ = 0;
+  std::vector<attn_domain> domains_;
   std::chrono::steady_clock::time_point start_;
   double seconds_ = 0;
   StatusLine line_;

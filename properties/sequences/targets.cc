@@ -37,4 +37,13 @@ uint64_t common_features(const SessionTargets& targets) {
   return targets.merge.empty() ? common & ~ATTN_FEATURE_MERGE : common | ATTN_FEATURE_MERGE;
 }
 
+std::vector<attn_domain> domains_of(const SessionTargets& targets) {
+  std::vector<attn_domain> domains;
+  for (const SessionTarget& kernel : targets.all) {
+    const KernelInfo& info = kernel.target->info();
+    if (info.domain && (info.features & ATTN_FEATURE_PAGED) != 0) domains.push_back(*info.domain);
+  }
+  return domains;
+}
+
 }  // namespace attnfuzz::sequences

@@ -315,6 +315,25 @@ TEST(ReduceSession, appends_to_both_sequences_at_once_and_replays_nothing) {
   EXPECT_GT(found, 3);
 }
 
+TEST(DrawSession, draws_sizes_and_formats_inside_domains) {
+  attn_domain domain = {};
+  domain.size = sizeof domain;
+  domain.dtypes = 1u << ATTN_BF16;
+  domain.dim_qk = domain.dim_v = {.least = 0, .most = 0, .multiple = 0, .count = 2, .list = {64, 128}};
+  domain.group.list[0] = 4, domain.group.count = 1;
+  std::set<int64_t> dims;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const Session session = draw_session(seed, kFeatures, std::span(&domain, 1));
+    const auto& s = session.setup;
+    dims.insert(s.dim_qk);
+    EXPECT_FALSE(objection(session));
+    EXPECT_EQ(s.dtype, ATTN_BF16);
+    EXPECT_TRUE(s.dim_v == 64 || s.dim_v == 128) << s.dim_v;
+    EXPECT_EQ(s.heads_q, s.heads_kv * 4);
+  }
+  EXPECT_EQ(dims, (std::set<int64_t>{64, 128}));
+}
+
 // A library that notes a move, and does not copy the pages of a later session.
 SessionResult wrong_after_a_move(const Chain& chain) {
   const auto moves = [](const Session& session) {
