@@ -27,7 +27,7 @@ from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 from attnfuzz import declare, poison
 from attnfuzz.contract import (CUDA, FAULT, FEATURE_BITS, FEATURE_F32, FEATURE_NO_FORWARD, FEATURE_WIDE, OK, OPERATIONS,
                                PROBLEM_FIELDS, UNSUPPORTED, Environment, Plan, Problem, Tensors)
-from attnfuzz.declare import (DTYPES, INPUTS, STRIDED, CDomain, Target, Unsupported, argument_of, asked_for, dimensions_of,
+from attnfuzz.declare import (DTYPES, INPUTS, STATES, STRIDED, CDomain, Target, Unsupported, argument_of, asked_for, dimensions_of,
                               format_of, is_packed, member_of, outputs_of, shape_of)
 from attnfuzz.judge import named_modules
 from attnfuzz.tensor import Tensor, numpy_bfloat16, numpy_view, to_bits_of_bf16
@@ -388,7 +388,10 @@ class Kernel:
         self.compiled.add(compilation)
         with declare.compiling() if is_new else contextlib.nullcontext():
             result = self.target.function(problem, **arguments, **given)
-        self.store(result, outputs, given, self.rows_of_entries(p, t))
+        caches = any(name in STATES for name in names)
+        if caches and result is None and self.target.arrays == "jax":
+            raise TypeError("the target returned nothing, and JAX's arrays are copies: return k and v")
+        self.store(result, outputs, given, None if caches else self.rows_of_entries(p, t))
 
     def rows_of_entries(self, p, tensors):
         """The rows of packed queries that belong to entries; None: all rows do, or nothing is copied from a GPU."""

@@ -338,6 +338,20 @@ class Targets(unittest.TestCase):
         self.assertEqual([file for file, targets in declared.items() if not all(targets.values())], ["numpy_reference"])
 
 
+class Caches(unittest.TestCase):
+    def test_functions_that_write_caches_are_declared_whole(self):
+        append, paged = lambda p, k, v, k_new, v_new, key_lengths: None, attnfuzz.Domain(features=("paged",))
+        self.assertEqual(attnfuzz.target(append, operation="append").takes, {"p", "k", "v", "k_new", "v_new", "key_lengths"})
+        with self.assertRaisesRegex(TypeError, "needs the parameters block_table and key_lengths"):
+            attnfuzz.target(append, operation="append", domain=paged)
+        with self.assertRaisesRegex(TypeError, "appends, and needs the parameter key_lengths"):
+            attnfuzz.target(lambda p, k, v, k_new, v_new: None, operation="append")
+        with self.assertRaisesRegex(ValueError, r"needs Domain\(features=\('paged',\)\)"):
+            attnfuzz.target(lambda p, k, v, copies: None, operation="copy_pages")
+        with self.assertRaisesRegex(ValueError, "a case holds no cache"):
+            next(attnfuzz.cases(operation="append"))
+
+
 class Oracle(unittest.TestCase):
     def test_is_the_definition(self):
         q, k, v = inputs()
@@ -615,7 +629,7 @@ class Declarations(unittest.TestCase):
     def test_each_bit_is_known_or_refused_by_name(self):
         known = {contract.FEATURE_F32, contract.FEATURE_WIDE, *contract.FEATURE_BITS.values()}
         operations = {bit: name for name, bit in contract.OPERATIONS.items() if bit}
-        missing = {"merge": "o1", "backward": "dout", "selected": "indices"}
+        missing = {"merge": "o1", "backward": "dout", "selected": "indices", "append": "k_new", "copy_pages": "copies"}
         self.assertEqual(set(operations.values()), set(missing), "each operation has an input that a forward pass has not")
         kernel = worker.Kernel("f", attnfuzz.target(lambda p, q, k, v: None, domain=attnfuzz.Domain(lse=False)), __file__)
         for bit in (1 << n for n in range(64)):
