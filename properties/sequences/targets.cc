@@ -25,6 +25,12 @@ bool SessionTargets::never_called(size_t number) const {
   return !has(append) && !has(copy) && !has(attend) && !has(merge);
 }
 
+const SessionTarget* SessionTargets::own() const {
+  const auto at = std::ranges::find_if(
+      all, [](const SessionTarget& kernel) { return kernel.target->info().cache == CacheKind::kOwn; });
+  return at == all.end() ? nullptr : &*at;
+}
+
 void SessionTargets::renew() const {
   for (const SessionTarget& kernel : all) kernel.target->renew();
 }
