@@ -70,15 +70,20 @@ struct Sums {
 OpenedKernels open_kernels(const SequenceArguments& arguments, bool aloud) {
   OpenedKernels kernels;
   std::vector<SessionTarget> all;
+  TargetOptions options = arguments.target;
+  options.classes = true;
   for (const std::string& name : arguments.kernels) {
     for (const KernelLibrary& library : libraries_of(name, arguments.target)) {
-      kernels.opened.push_back(open(library, arguments.target));
+      kernels.opened.push_back(open(library, options));
       Target& target = *kernels.opened.back();
       if (aloud) say_identity(identity_line(target.info(), arguments.target), arguments.verbose);
       all.push_back({&target, calibration_for(target.info(), arguments.target)});
     }
   }
   kernels.targets = SessionTargets(all);
+  if (const SessionTarget* own = kernels.targets.own(); own != nullptr && all.size() > 1)
+    throw UserError(printable(own->target->info().name) +
+                    ": a class with memory of its own shares it with no other kernel; name it alone");
   for (size_t n = 0; n < all.size(); ++n) {
     if (kernels.targets.never_called(n))
       throw UserError(printable(all[n].target->info().name) +
@@ -187,6 +192,7 @@ class SequenceCheck {
       : arguments_(arguments), command_(command) {
     kernels_.push_back(open_kernels(arguments, true));
     features_ = common_features(kernels_.front().targets);
+    domains_ = domains_of(kernels_.front().targets);
   }
 
   Exit run() {
@@ -213,7 +219,7 @@ class SequenceCheck {
     SessionResult result;
   };
 
-  Session session(uint64_t n) const { return draw_session(hash64(arguments_.seed) + n, features_); }
+  Session session(uint64_t n) const { return draw_session(hash64(arguments_.seed) + n, features_, domains_); }
 
   int jobs() const {
     int usual = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -321,6 +327,7 @@ class SequenceCheck {
   const Interrupts interrupts_;
   std::vector<OpenedKernels> kernels_;  // one for each job
   uint64_t features_ = 0;
+  std::vector<attn_domain> domains_;
   std::chrono::steady_clock::time_point start_;
   double seconds_ = 0;
   StatusLine line_;
@@ -342,7 +349,8 @@ void add_sequence(CLI::App& app, Action& action) {
       "sequence", "Runs sequences of calls on a paged cache, and judges every call and the whole cache");
   const auto arguments = std::make_shared<sequences::SequenceArguments>();
   command
-      ->add_option("kernels", arguments->kernels, "kernels by name, or plug-ins by path, that share the cache")
+      ->add_option("kernels", arguments->kernels,
+                   "kernels by name, plug-ins by path, or targets in Python, that share the cache")
       ->required();
   const auto cases = command->add_option("--cases", arguments->cases, "sequences to run")
                          ->check(CLI::Range(uint64_t{1}, kMostCounted))

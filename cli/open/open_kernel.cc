@@ -158,6 +158,10 @@ std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& 
   std::string error;
   std::unique_ptr<Target> target = open_target(worker, &error);
   if (target == nullptr) throw UserError(error);
+  if (target->info().cache != CacheKind::kNone && !options.classes)
+    throw UserError(printable(target->info().name) +
+                    " is a class, which makes calls in sequences: attnfuzz sequence " +
+                    printable(library.path) + ":" + printable(target->info().name));
   give_peer(*target, library, options);
   return target;
 }

@@ -24,6 +24,7 @@ struct TargetOptions {
   std::string peer;            // the peer build; empty: for a kernel on a GPU its build for the executor
   std::string
       errors;  // the error cap (cli/options/terms.h); empty: with `untrusted` the loosest documented classes
+  bool classes = false;   // of `attnfuzz sequence`: a target in Python may be a class
   std::string untrusted;  // "": as trusted as the command; "available", "strict" (confinement.h)
 };
 

@@ -25,7 +25,7 @@
 
 namespace attnfuzz::wire {
 
-inline constexpr uint32_t kVersion = 12;
+inline constexpr uint32_t kVersion = 13;
 // Descriptors that are open when a worker starts. kStatusFd is open only in its supervisor
 // (worker/supervisor.h), which writes two int32 there: the worker's process id, and its status from waitpid().
 // kProgramFd is also open only there, if the supervisor runs a copy of the worker's program that has no name.
@@ -41,8 +41,15 @@ enum Descriptor : int {
 // The exit statuses of the worker itself. Any other status comes from the kernel.
 enum Exit : int { kExitUsage = 121, kExitBells = 122, kExitScribbled = 123 };
 
-// kBatchPlans and kBatchRuns work on the first Request::calls entries of Wire::calls.
-enum class Command : uint32_t { kPlan = 1, kRun = 2, kPartials = 3, kBatchPlans = 4, kBatchRuns = 5 };
+// kBatchPlans and kBatchRuns work on the first Request::calls entries of Wire::calls. kTell is Target::tell().
+enum class Command : uint32_t {
+  kPlan = 1,
+  kRun = 2,
+  kPartials = 3,
+  kBatchPlans = 4,
+  kBatchRuns = 5,
+  kTell = 6
+};
 enum class Doing : uint32_t {
   kNothing,
   kLoading,
@@ -50,7 +57,8 @@ enum class Doing : uint32_t {
   kRunning,
   kPartialStage,
   kReduceStage,
-  kDescribingPartials
+  kDescribingPartials,
+  kTelling
 };
 
 struct Tensor {
@@ -77,7 +85,8 @@ struct Request {
   uint32_t calls;
   attn_env env;  // stream, callbacks and probe NULL
   attn_plan plan;
-  Probe probe;  // of kRun
+  Probe probe;      // of kRun
+  char told[2048];  // of kTell: JSON, and a NUL
 };
 
 struct Report {
@@ -147,6 +156,7 @@ struct Description {
   uint32_t kernel_count, variant_count, file_count, worker_file_count;
   int32_t has_stages, has_build;
   uint64_t features;  // attn_kernel.features
+  int32_t cache;      // CacheKind
   int32_t has_domain;
   attn_domain domain;                   // attn_kernel.domain, as far as this version knows it
   uint64_t arena_base;                  // where the worker mapped the arena

@@ -48,6 +48,8 @@ const char* function_of(wire::Doing doing) {
       return "reduce()";
     case wire::Doing::kDescribingPartials:
       return "partials()";
+    case wire::Doing::kTelling:
+      return "a method of the class";
     case wire::Doing::kLoading:
     case wire::Doing::kNothing:
       break;
@@ -88,6 +90,8 @@ std::optional<KernelInfo> kernel_info(const wire::Description& d) {
   KernelInfo info;
   info.backend = d.backend == ATTN_CUDA ? ATTN_CUDA : ATTN_CPU;
   info.features = d.features;
+  if (d.cache > 0 && d.cache <= static_cast<int32_t>(CacheKind::kOwn))
+    info.cache = static_cast<CacheKind>(d.cache);
   if (d.has_domain) info.domain = d.domain;
   info.has_stages = d.has_stages != 0;
   info.exact_name = strings.next();

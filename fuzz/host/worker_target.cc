@@ -147,42 +147,18 @@ class WorkerTarget final : public Target, public BatchTarget {
     if (coverage_asked_) coverage_.clear();
     coverage_asked_ = false;
     const Outcome outcome = ask(request);
-    if (outcome.ending != Ending::kAnswered) {
-      reply.status = ATTN_FAULT;
-      reply.site = outcome.site;
-      reply.timed_out = outcome.ending == Ending::kTimedOut;
-      if (reply.timed_out) reply.slow = slow_;
-      if (!reply.timed_out) reply.crash = outcome.message;
-      reply.exit_reason = outcome.exit_reason;
-      reply.exploit = outcome.exploit;
-      if (!reply.timed_out) {
-        reply.fault = finding_;
-        if (!finding_) reply.fault = left_;
-      }
-      return reply;
-    }
-    const wire::Answer& answer = answer_;
-    if ((reply.no_memory = no_memory(answer))) {
-      reply.status = ATTN_UNSUPPORTED;
-      return reply;
-    }
-    if (answer.reason[0]) {
-      // This message is the worker's, not the kernel's.
-      throw std::runtime_error(info_.name + ": " +
-                               printable({answer.reason, strnlen(answer.reason, sizeof answer.reason)}));
-    }
-    reply.status = checked_status(answer.status);
-    reply.fault = fault(answer.report);
-    if (late_ && !reply.fault) {
-      reply.exploit = Exploit::kLate;
-      reply.fault = Fault{ATTN_REPORT_RACE, {}, {}, kLateWords, "", 0};
-    }
-    // Other kernels have plan() to refuse in, so a report that comes with this status is ignored.
-    if (reply.status == ATTN_UNSUPPORTED && !info_.refuses_late) reply.fault.reset();
-    reply.crash = unknown_status(answer.status);
-    reply.seconds = std::isfinite(answer.seconds) ? std::max(answer.seconds, 0.0) : 0.0;
-    if (probe_) reply.probe = probed_;
+    reply = replied(outcome);
+    if (probe_ && outcome.ending == Ending::kAnswered && !reply.no_memory) reply.probe = probed_;
     return reply;
+  }
+
+  RunReply tell(const std::string& json) override {
+    wire::Request request = {};
+    request.command = wire::Command::kTell;
+    if (json.size() >= sizeof request.told) throw std::logic_error("what a target is told is too long");
+    std::ranges::copy(json, request.told);
+    late_ = false;
+    return replied(ask(request));
   }
 
   std::string why_no_batch() override {
@@ -235,6 +211,46 @@ class WorkerTarget final : public Target, public BatchTarget {
     ExitReason exit_reason = ExitReason::kNone;
     Exploit exploit = Exploit::kNone;
   };
+
+  // What an answer to run() or tell() says, or how the worker ended instead of answering.
+  RunReply replied(const Outcome& outcome) {
+    RunReply reply;
+    if (outcome.ending != Ending::kAnswered) {
+      reply.status = ATTN_FAULT;
+      reply.site = outcome.site;
+      reply.timed_out = outcome.ending == Ending::kTimedOut;
+      if (reply.timed_out) reply.slow = slow_;
+      if (!reply.timed_out) reply.crash = outcome.message;
+      reply.exit_reason = outcome.exit_reason;
+      reply.exploit = outcome.exploit;
+      if (!reply.timed_out) {
+        reply.fault = finding_;
+        if (!finding_) reply.fault = left_;
+      }
+      return reply;
+    }
+    const wire::Answer& answer = answer_;
+    if ((reply.no_memory = no_memory(answer))) {
+      reply.status = ATTN_UNSUPPORTED;
+      return reply;
+    }
+    if (answer.reason[0]) {
+      // This message is the worker's, not the kernel's.
+      throw std::runtime_error(info_.name + ": " +
+                               printable({answer.reason, strnlen(answer.reason, sizeof answer.reason)}));
+    }
+    reply.status = checked_status(answer.status);
+    reply.fault = fault(answer.report);
+    if (late_ && !reply.fault) {
+      reply.exploit = Exploit::kLate;
+      reply.fault = Fault{ATTN_REPORT_RACE, {}, {}, kLateWords, "", 0};
+    }
+    // Other kernels have plan() to refuse in, so a report that comes with this status is ignored.
+    if (reply.status == ATTN_UNSUPPORTED && !info_.refuses_late) reply.fault.reset();
+    reply.crash = unknown_status(answer.status);
+    reply.seconds = std::isfinite(answer.seconds) ? std::max(answer.seconds, 0.0) : 0.0;
+    return reply;
+  }
 
   static wire::Request request_of(wire::Command command, const attn_problem& problem) {
     wire::Request request = {};

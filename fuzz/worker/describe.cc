@@ -32,6 +32,7 @@ void describe(const Library& library, const std::string& device, const Arena& ar
   const attn_kernel& k = *library.kernel;
   out.backend = k.backend;
   out.features = k.features;
+  out.cache = library.cache;
   out.has_domain = attn_read(&out.domain, sizeof out.domain, k.domain, sizeof(uint32_t));
   out.has_stages = k.partials != nullptr;
   out.has_build = k.build != nullptr;

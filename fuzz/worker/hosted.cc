@@ -119,6 +119,7 @@ Library open(const attnfuzz_loaded& all, const std::string& of, const char* sele
   }
   if (hosted != nullptr && hosted->note != nullptr) library.note = hosted->note;
   library.finite = hosted != nullptr && hosted->finite != 0;
+  if (hosted != nullptr) library.cache = hosted->cache, library.tell = hosted->tell;
   return library;
 }
 

@@ -39,6 +39,10 @@ typedef struct attnfuzz_hosted {
   int32_t finite;            // boolean: NaN and infinities in Q, K and V are refused for it
   const char* note;          // printed before a check begins; NULL: nothing
   uint64_t features;  // bits of attn_problem.features that it takes; ATTN_FEATURE_F32 follows from dtypes
+  int32_t cache;      // attnfuzz::CacheKind: 0 for a function, otherwise it is a class
+  // Of a class: says to which sequence and step the next call belongs, or what happens to its sequences
+  // (properties/sequences/tell.h). Answers as run() does.
+  int32_t (*tell)(const char* json, char* text, uint64_t size);
 } attnfuzz_hosted;
 
 // This process becomes the supervisor (supervisor.h) of its child `worker`. It ends the worker when the process

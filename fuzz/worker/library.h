@@ -14,9 +14,12 @@ struct Library {
   std::optional<attn_kernel> kernel;  // from attn_read(); none: refused, see `error`
   bool other_backend = false;         // refused: the kernel is of the other back end
   bool finite = false;                // attnfuzz_hosted.finite, of a hosted kernel
-  std::vector<attn_kernel> all;       // its kernels, of either back end
-  uint64_t begin = 0, end = 0;        // addresses of its segments
-  std::string note;                   // attnfuzz_hosted.note, printed before a check begins
+  int32_t cache = 0;                  // attnfuzz_hosted.cache
+  // attnfuzz_hosted.tell, of a hosted kernel with a cache
+  int32_t (*tell)(const char* json, char* text, uint64_t size) = nullptr;
+  std::vector<attn_kernel> all;  // its kernels, of either back end
+  uint64_t begin = 0, end = 0;   // addresses of its segments
+  std::string note;              // attnfuzz_hosted.note, printed before a check begins
   std::string error;
 };
 

@@ -124,7 +124,12 @@ void reset(wire::Compiling& clock) {
 class Server {
  public:
   Server(wire::Wire& wire, const Library& library, Memory& memory, const Arena& arena)
-      : wire_(wire), kernel_(*library.kernel), finite_(library.finite), memory_(memory), arena_(arena) {}
+      : wire_(wire),
+        kernel_(*library.kernel),
+        library_(library),
+        finite_(library.finite),
+        memory_(memory),
+        arena_(arena) {}
 
   wire::Answer answer(const wire::Request& request) {
     wire::Answer answer = {};
@@ -147,6 +152,10 @@ class Server {
       case wire::Command::kBatchPlans:
       case wire::Command::kBatchRuns:
         run_batch(request, answer);
+        break;
+      case wire::Command::kTell:
+        wire_.doing = wire::Doing::kTelling;
+        tell(request, answer);
         break;
       case wire::Command::kPartials:
         wire_.doing = wire::Doing::kDescribingPartials;
@@ -182,6 +191,22 @@ class Server {
       for (batch::Result& result : results_)
         if (result.counts.not_finite > 0) result.status = ATTN_UNSUPPORTED;
     std::ranges::copy(results_, wire_.results);
+  }
+
+  // The methods that this calls may use the device, on its default stream, so a device's error is found here.
+  void tell(const wire::Request& request, wire::Answer& answer) {
+    answer.status = ATTN_UNSUPPORTED;
+    char text[512] = "the kernel is no class";
+    if (library_.tell != nullptr) {
+      text[0] = 0;
+      answer.status = library_.tell(request.told, text, sizeof text);
+    }
+    if (const Failure why = memory_.finish(0)) return report_device(answer, *why);
+    if (answer.status == ATTN_OK) return;
+    const int32_t status = answer.status;
+    report(answer, status == ATTN_UNSUPPORTED ? ATTN_REPORT_LAUNCH : ATTN_REPORT_DEVICE, text);
+    answer.status = status;
+    answer.retiring = status != ATTN_UNSUPPORTED;
   }
 
   void partials(const wire::Request& request, const attn_env& env, wire::Answer& answer) {
@@ -327,6 +352,7 @@ class Server {
 
   wire::Wire& wire_;
   const attn_kernel& kernel_;
+  const Library& library_;
   const bool finite_;  // the kernel promises nothing for NaN and infinities in Q, K and V
   Memory& memory_;
   const Arena& arena_;

@@ -30,6 +30,14 @@ struct BuildInfo {
       {};  // name relative to root, or a whole path; XXH3-128
 };
 
+// Where a target in Python that is a class keeps keys and values during a sequence of calls (attnfuzz
+// sequence).
+enum class CacheKind : int32_t {
+  kNone,   // it is no class, and keeps nothing
+  kPools,  // in the pools of each call
+  kOwn     // in memory of its own, which nobody else sees
+};
+
 struct KernelInfo {
   std::string library;            // path
   std::string name, description;  // kernel_label() of the name (base/printable.h)
@@ -43,6 +51,7 @@ struct KernelInfo {
   std::optional<attn_domain> domain;  // what the kernel declares to take
   // true if it may refuse in run() what it does not take, like a function of Python
   bool refuses_late = false;
+  CacheKind cache = CacheKind::kNone;
   BuildInfo build;
   BuildInfo worker;    // of the worker program, which contains the executor
   std::string device;  // CUDA: GPU name, driver and toolkit; CPU: empty
@@ -160,6 +169,12 @@ class Target {
   // in `env` itself and ignores those given.
   virtual RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors,
                        const attn_plan& plan, const attn_env& env, int stream) = 0;
+  // Tells a target with KernelInfo::cache, as JSON, to which sequence and step the next call belongs, or what
+  // happens to its sequences (properties/sequences/tell.h). It answers as run() does.
+  virtual RunReply tell(const std::string& json) {
+    (void)json;
+    return {};
+  }
   // Sets how closely all later calls are watched; kFull at first.
   virtual void watch(Watch watch) { (void)watch; }
   // Discards all that the kernel's library may have kept from earlier calls.

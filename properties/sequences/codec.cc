@@ -181,9 +181,10 @@ SessionFile file_of(const Json& json) {
   return file;
 }
 
-Json json_of(const Session& session) {
+}  // namespace
+
+Json json_of(const Setup& s) {
   const Setup none;
-  const Setup& s = session.setup;
   Json setup = Json::object();
   for (const auto& [name, member] : kSizes) {
     if (s.*member != none.*member) setup[name] = s.*member;
@@ -194,7 +195,13 @@ Json json_of(const Session& session) {
   if (s.slots_first) setup["slots_first"] = true;
   if (s.tail != none.tail) setup["tail"] = kTailNames[static_cast<size_t>(s.tail)];
   if (s.workspace != none.workspace) setup["workspace"] = kWorkspaceNames[static_cast<size_t>(s.workspace)];
-  Json json = {{"setup", setup}, {"steps", Json::array()}};
+  return setup;
+}
+
+namespace {
+
+Json json_of(const Session& session) {
+  Json json = {{"setup", json_of(session.setup)}, {"steps", Json::array()}};
   for (const Step& step : session.steps) {
     Json j = {{"do", kVerbNames[static_cast<size_t>(step.verb)]}};
     if (!step.entries.empty()) j["sequences"] = step.entries;

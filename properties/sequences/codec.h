@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "properties/sequences/session.h"
 
 namespace attnfuzz::sequences {
@@ -32,6 +33,8 @@ struct SessionFile {
   FoundSession found;
 };
 
+// A setup as a file has it.
+Json json_of(const Setup& setup);
 std::string encode(const Chain& chain, const FoundSession& found = {});
 // Never throws, whatever the text.
 std::variant<SessionFile, DecodeError> decode_session(std::string_view text);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "properties/case/domain.h"
 #include "properties/sequences/choices.h"
 #include "properties/sequences/model.h"
 
@@ -10,7 +11,24 @@ namespace {
 
 constexpr int64_t kEntries = 4;  // the most sequences of a drawn session
 
-Setup draw_setup(Rng& rng, uint64_t features) {
+// Moves heads, dims and the format into a domain. A setup that would not be legal stays as it is, and the
+// kernel refuses its calls.
+void draw_within(const attn_domain& domain, Rng& rng, Setup& s) {
+  Case c;
+  Problem& p = c.problem;
+  p.dtype = s.dtype;
+  p.heads_q = s.heads_q, p.heads_kv = s.heads_kv;
+  p.dim_qk = s.dim_qk, p.dim_v = s.dim_v;
+  attnfuzz::draw_within(domain, rng, c);
+  Setup moved = s;
+  moved.dtype = p.dtype;
+  moved.heads_q = p.heads_q, moved.heads_kv = p.heads_kv;
+  moved.dim_qk = p.dim_qk, moved.dim_v = p.dim_v;
+  if (domain.layout == ATTN_LAYOUT_DENSE) moved.slots_first = false;
+  if (!objection(moved)) s = moved;
+}
+
+Setup draw_setup(Rng& rng, uint64_t features, std::span<const attn_domain> domains) {
   Setup s;
   s.dtype = rng.percent(50) ? ATTN_F16 : ATTN_BF16;
   s.heads_kv = rng.weighted<int64_t>({{50, 1}, {30, 2}, {20, 3}});
@@ -27,6 +45,7 @@ Setup draw_setup(Rng& rng, uint64_t features) {
   s.order = rng.percent(60) ? rng.range(1, 1'000'000) : 0;
   s.tail = static_cast<Tail>(rng.range(0, 3));
   s.workspace = static_cast<Workspace>(rng.range(0, 2));
+  for (const attn_domain& domain : domains) draw_within(domain, rng, s);
   return s;
 }
 
@@ -124,14 +143,14 @@ Step draw_step(Rng& rng, const Setup& setup, const Model& model, uint64_t featur
 
 }  // namespace
 
-Session draw_session(uint64_t seed, uint64_t features) {
+Session draw_session(uint64_t seed, uint64_t features, std::span<const attn_domain> domains) {
   SeededRng rng(seed);
-  return draw_session(rng, features);
+  return draw_session(rng, features, domains);
 }
 
-Session draw_session(Rng& rng, uint64_t features) {
+Session draw_session(Rng& rng, uint64_t features, std::span<const attn_domain> domains) {
   Session s;
-  s.setup = draw_setup(rng, features);
+  s.setup = draw_setup(rng, features, domains);
   Model model(s.setup);
   const int64_t due = rng.range(6, 24);
   // Many tries are needed for the first step, because only `new` is legal on an empty cache.

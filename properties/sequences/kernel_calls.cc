@@ -7,6 +7,7 @@
 #include "properties/case/as_contract.h"
 #include "properties/judge/execution.h"
 #include "properties/judge/judge.h"
+#include "properties/sequences/tell.h"
 
 namespace attnfuzz::sequences {
 
@@ -58,11 +59,30 @@ Answer KernelCalls::plan_it(const Call& call, const SessionTarget& kernel, const
   return Answer::kRan;
 }
 
+Answer KernelCalls::tell(const Call& call, const SessionTarget& kernel, const std::string& json) {
+  memory_of(kernel).told = true;
+  const RunReply reply = kernel.target->tell(json);
+  Verdict& v = result_.verdict;
+  if (accept_run(reply, v)) return Answer::kRan;
+  if (v.outcome == Outcome::kFail) return failed(call, kernel);
+  const std::string why = std::exchange(v, Verdict{}).message;
+  return refused(call,
+                 kernel.target->info().name + " refuses it: " + (reply.fault ? reply.fault->message : why));
+}
+
+Answer KernelCalls::tell_of_step(const Call& call, const SessionTarget& kernel) {
+  return tell(call, kernel, tell_step(setup_, !memory_of(kernel).told, result_.step, call.step));
+}
+
 Answer KernelCalls::make(const Call& call, const SessionTarget& kernel, attn_problem& problem,
                          attn_tensors& tensors) {
   KernelMemory& at = memory_of(kernel);
   const std::string& name = kernel.target->info().name;
   problem.features |= contract::features_of(problem);
+  if (kernel.target->info().cache != CacheKind::kNone) {
+    const Answer told = tell(call, kernel, tell_call(setup_, !at.told, result_.step, call));
+    if (told != Answer::kRan) return told;
+  }
   attn_env env = env_of({});
   env.variant = 0;
   env.backend = kernel.target->info().backend;

@@ -25,6 +25,7 @@ struct KernelMemory {
   Target& target;
   CallMemory memory;
   std::vector<std::byte> left;
+  bool told = false;  // a target that is a class knows of the session
 };
 
 enum class Answer { kRan, kRefused, kFailed };
@@ -49,6 +50,8 @@ class KernelCalls {
   // Plans the call, or takes the earlier plan if it is a replay, lays out the workspace, and runs it. The other
   // arrays are in memory_of(kernel). Checks redzones and inputs; the caller checks outputs.
   Answer make(const Call& call, const SessionTarget& kernel, attn_problem& problem, attn_tensors& tensors);
+  // Tells a target that is a class about a step that makes no call (tell.h). `call` names the step.
+  Answer tell_of_step(const Call& call, const SessionTarget& kernel);
   // The plan of a call that ran.
   const attn_plan& plan(const Call& call) const { return plans_.at({call.planned, call.name}); }
 
@@ -60,6 +63,7 @@ class KernelCalls {
  private:
   Answer plan_it(const Call& call, const SessionTarget& kernel, const attn_problem& problem,
                  const attn_tensors& tensors, const attn_env& env);
+  Answer tell(const Call& call, const SessionTarget& kernel, const std::string& json);
   std::vector<std::byte> workspace_of(const KernelMemory& at, uint64_t bytes) const;
 
   const Setup& setup_;

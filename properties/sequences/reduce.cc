@@ -29,6 +29,7 @@ class Reduction {
       without_relation();
       fewer_steps();
       fewer_appends();
+      joined_appends();
       fewer_sequences();
       simpler_steps();
       smaller_setup();
@@ -94,6 +95,23 @@ class Reduction {
     }
   }
 
+  // Makes two appends of different sequences one, at the place of the later one.
+  void joined_appends() {
+    for (size_t n = best_.session.steps.size(); n-- > 1;) {
+      for (size_t m = std::min(n, best_.session.steps.size()); m-- > 0 && n < best_.session.steps.size();) {
+        Session candidate = best_.session;
+        Step& later = candidate.steps[n];
+        const Step first = candidate.steps[m];
+        if (first.verb != Verb::kAppend || later.verb != Verb::kAppend || first.count != later.count) continue;
+        if (!first.counts.empty() || !later.counts.empty()) continue;
+        if (std::ranges::find_first_of(first.entries, later.entries) != first.entries.end()) continue;
+        later.entries.insert(later.entries.begin(), first.entries.begin(), first.entries.end());
+        drop_step(candidate, m);
+        if (take(std::move(candidate))) break;
+      }
+    }
+  }
+
   // Merges two sequences into one. Steps that are no longer legal, such as the second `new`, are removed.
   void fewer_sequences() {
     for (int64_t from = kMostEntries - 1; from > 0; --from) {
@@ -151,6 +169,8 @@ class Reduction {
       try_step(n, [](Step& s) {
         for (int64_t& entry : s.entries) entry = std::min<int64_t>(entry, entry > 0 ? entry - 1 : 0);
       });
+      if (n < best_.session.steps.size() && best_.session.steps[n].verb == Verb::kReplay)
+        try_step(n, [call = repeated(best_.session.steps, n)](Step& s) { s = call; });
       simpler_rows(n);
       if (n >= best_.session.steps.size()) break;
       const Verb verb = best_.session.steps[n].verb;

@@ -69,12 +69,13 @@ class SessionRun {
       : session_(session),
         setup_(session.setup),
         targets_(targets),
+        own_(targets.own()),
         model_(session.setup),
         calls_(setup_, result_) {}
 
   SessionResult run() {
     for (result_.step = 0; result_.step < session_.steps.size(); ++result_.step) {
-      if (!make(result_.step)) break;
+      if (!make(result_.step) || ended_) break;
     }
     return std::move(result_);
   }
@@ -86,9 +87,26 @@ class SessionRun {
     const size_t planned = replayed ? static_cast<size_t>(session_.steps[n].count) : n;
     if (!copy(step, model_.make_room(step))) return false;
     if (step.verb == Verb::kAppend) return append({"append", step, planned, replayed});
+    if (own_ != nullptr && !tell_own({kVerbNames[static_cast<size_t>(step.verb)], step, planned, replayed}))
+      return false;
     if (step.verb == Verb::kAttend && !attend({"forward", step, planned, replayed})) return false;
     model_.finish(step);
     return true;
+  }
+
+  // Tells a kernel with memory of its own about a step that changes sequences without a call.
+  bool tell_own(const Call& call) {
+    if (call.step.verb == Verb::kAttend) return true;
+    if (call.step.verb == Verb::kMove) return calls_.refused(call, "the kernel numbers its pages itself"), true;
+    return go_on(call, calls_.tell_of_step(call, *own_));
+  }
+
+  // False after a failure. If a kernel with memory of its own refuses a step, it does not know the sequences
+  // any more, so the session ends.
+  bool go_on(const Call& call, Answer answer) {
+    ended_ = own_ != nullptr && answer == Answer::kRefused;
+    if (ended_) calls_.refused(call, "after a refusal the rest of the sequence is left out");
+    return answer != Answer::kFailed;
   }
 
   // The kernel of a call. If there is none, returns nullptr and counts the call as left out.
@@ -144,6 +162,7 @@ class SessionRun {
 
   // True if the pools equal the model's bytes. If not, the verdict fails.
   bool pools_right(const Call& call, const SessionTarget& kernel) {
+    if (own_ != nullptr) return true;
     for (const bool k : {true, false}) {
       const auto pool = calls_.memory_of(kernel).memory.bytes(k ? kCacheK : kCacheV);
       if (const auto why = difference(model_, setup_, k, pool))
@@ -153,6 +172,7 @@ class SessionRun {
   }
 
   bool copy(const Step& step, std::span<const CopiedPage> pairs) {
+    if (own_ != nullptr) return model_.copy(pairs), true;
     const Call call = {"copy_pages", step, result_.step, false};
     const SessionTarget* kernel = pairs.empty() ? nullptr : kernel_for(call, targets_.copy);
     if (kernel == nullptr) return model_.copy(pairs), true;
@@ -194,15 +214,24 @@ class SessionRun {
                                      dense(setup_.heads_kv, rows.rows, d));
     }
     const Answer answer = calls_.make(call, *kernel, p, t);
-    if (answer == Answer::kFailed) return false;
+    if (!go_on(call, answer)) return false;
     model_.finish(step);
     return answer == Answer::kRefused || pools_right(call, *kernel);
+  }
+
+  // Why a kernel with memory of its own cannot make an attend; nullptr if it can.
+  const char* not_of_own(const Step& step) const {
+    if (step.split != 0) return "a kernel with memory of its own attends over all keys at once";
+    const bool live = std::ranges::all_of(step.entries, [&](int64_t n) { return model_.live(n); });
+    return live ? nullptr : "a kernel with memory of its own knows no sequence that does not exist";
   }
 
   bool attend(const Call& call) {
     result_.attends.emplace_back();
     const SessionTarget* kernel = kernel_for(call, targets_.attend);
     if (kernel == nullptr) return true;
+    if (const char* const why = own_ != nullptr ? not_of_own(call.step) : nullptr)
+      return calls_.refused(call, why), true;
     Attended got, others;
     if (call.step.split == 0) {
       const Answer answer = attend_part(call, *kernel, Part::kAll, got);
@@ -303,6 +332,8 @@ class SessionRun {
   const Session& session_;
   const Setup& setup_;
   const SessionTargets& targets_;
+  const SessionTarget* const own_;
+  bool ended_ = false;
   Model model_;
   SessionResult result_;
   KernelCalls calls_;

@@ -25,6 +25,12 @@ bool SessionTargets::never_called(size_t number) const {
   return !has(append) && !has(copy) && !has(attend) && !has(merge);
 }
 
+const SessionTarget* SessionTargets::own() const {
+  const auto at = std::ranges::find_if(
+      all, [](const SessionTarget& kernel) { return kernel.target->info().cache == CacheKind::kOwn; });
+  return at == all.end() ? nullptr : &*at;
+}
+
 void SessionTargets::renew() const {
   for (const SessionTarget& kernel : all) kernel.target->renew();
 }
@@ -35,6 +41,15 @@ uint64_t common_features(const SessionTargets& targets) {
     for (const SessionTarget& kernel : *kernels) common &= kernel.target->info().features;
   }
   return targets.merge.empty() ? common & ~ATTN_FEATURE_MERGE : common | ATTN_FEATURE_MERGE;
+}
+
+std::vector<attn_domain> domains_of(const SessionTargets& targets) {
+  std::vector<attn_domain> domains;
+  for (const SessionTarget& kernel : targets.all) {
+    const KernelInfo& info = kernel.target->info();
+    if (info.domain && (info.features & ATTN_FEATURE_PAGED) != 0) domains.push_back(*info.domain);
+  }
+  return domains;
 }
 
 }  // namespace attnfuzz::sequences

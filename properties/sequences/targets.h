@@ -28,6 +28,8 @@ struct SessionTargets {
   bool empty() const { return append.empty() && copy.empty() && attend.empty(); }
   // True if kernel `number` can make no call.
   bool never_called(size_t number) const;
+  // The kernel that keeps keys and values itself, which then is the only one; else nullptr.
+  const SessionTarget* own() const;
   // Gives each library a new process.
   void renew() const;
 
@@ -36,5 +38,7 @@ struct SessionTargets {
 
 // The features that all kernels with calls on pages have, and ATTN_FEATURE_MERGE if some kernel merges.
 uint64_t common_features(const SessionTargets& targets);
+// What the kernels with calls on pages declare to take, for draw_session().
+std::vector<attn_domain> domains_of(const SessionTargets& targets);
 
 }  // namespace attnfuzz::sequences

@@ -10,6 +10,7 @@
         return o, lse
 
     target, Domain, Errors     declare a function as a kernel: what it takes and how it rounds
+    cache                      declare a class as a cache that attnfuzz sequence judges through many calls
     check, judge               run the command on it; an exception with the case, or a dict
     cases                      the generator by itself, for a loop of your own; strategies.cases() for Hypothesis
     oracle, assert_within      the expected output with a bound for every element, for arrays of your own; gradients and
@@ -26,6 +27,7 @@ except ModuleNotFoundError:
                       "PYTHONPATH=BUILD/python") from None
 
 from attnfuzz import harness
+from attnfuzz.cache import Setup, cache
 from attnfuzz.cases import Case, cases
 from attnfuzz.declare import (Domain, Errors, Unsupported, at_least, at_most, compiling, known, multiple, shows_known,
                               target)
@@ -34,8 +36,8 @@ from attnfuzz.masks import entries, gather, key_counts, one_mask, pack, paged, u
 from attnfuzz.oracle import assert_gradients_within, assert_within, gradients, oracle
 from attnfuzz.tensor import as_float32
 
-__all__ = ["Case", "Domain", "Errors", "Failed", "Unsupported", "as_float32", "assert_gradients_within", "assert_within", "at_least",
-           "at_most", "cases", "check", "compiling", "entries", "gather", "gradients", "harness", "judge", "key_counts", "known", "multiple", "one_mask",
+__all__ = ["Case", "Domain", "Errors", "Failed", "Setup", "Unsupported", "as_float32", "assert_gradients_within", "assert_within", "at_least",
+           "at_most", "cache", "cases", "check", "compiling", "entries", "gather", "gradients", "harness", "judge", "key_counts", "known", "multiple", "one_mask",
            "oracle", "pack", "paged", "shows_known", "target", "unpack"]
 
 

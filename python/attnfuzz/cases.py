@@ -183,6 +183,8 @@ class Stream:
             raise ValueError(f"bf16={bf16!r}: 'ml_dtypes' or 'bits'")
         if operation not in c.OPERATIONS:
             raise ValueError(f"operation={operation!r}: one of {', '.join(map(repr, c.OPERATIONS))}")
+        if operation in ("append", "copy_pages"):
+            raise ValueError(f"operation={operation!r}: a case holds no cache; attnfuzz check and attnfuzz sequence judge caches")
         self.operation, bit = operation, c.OPERATIONS[operation]
         features = domain.feature_bits() if isinstance(domain, Domain) else 0
         for word, what in (("packed", "packed sequences"), ("paged", "keys in pages")):

@@ -369,10 +369,14 @@ class Domain:
         for name, size in self._limits:
             if name in _sizes_of(p.features & _OPERATION_BITS) and not size.holds(getattr(p, name)):
                 return f"{name} is {getattr(p, name)}: declared for {' '.join(size.words(name))}"
+        scores = "seq_k" in _sizes_of(p.features & _OPERATION_BITS)
         for name, breaks in self._declared:
-            if breaks(p, tensors):
+            if (scores or name not in self._of_scores) and breaks(p, tensors):
                 return f"declared with {name}"
         return None
+
+    # The words that speak of scores, which a merge and an operation that writes caches do not have.
+    _of_scores = ("only_causal", "usual_scale", "positive_scale")
 
     @functools.cached_property
     def _limits(self):
@@ -385,10 +389,12 @@ class Domain:
         return values + [(name, breaks) for name, declared, breaks in self._rules if declared(self)]
 
 
-# The inputs by name; and the tensors with strides. A name is that of TENSOR_SPECS, where the O that a backward pass reads is
+# The inputs by name; the outputs, among them caches, which an operation reads and writes in place; and the tensors with
+# strides. A name is that of TENSOR_SPECS, where the O that a backward pass reads is
 # "saved_o"; argument_of() says what a function calls it.
 INPUTS = tuple(name for name, (role, *_) in TENSOR_SPECS.items() if role == "input")
-OUTPUTS = tuple(name for name, (role, *_) in TENSOR_SPECS.items() if role == "output")
+OUTPUTS = tuple(name for name, (role, *_) in TENSOR_SPECS.items() if role in ("output", "state"))
+STATES = tuple(name for name, (role, *_) in TENSOR_SPECS.items() if role == "state")
 STRIDED = tuple(name for name, spec in TENSOR_SPECS.items() if spec[4])
 _OPERATION_BITS = sum(OPERATIONS.values())
 
@@ -445,7 +451,7 @@ def is_packed(p, name):
 def _packable(name):
     """The bit of Problem.ragged by which the entries of a tensor are packed; 0: they never are."""
     batch, _, rows, columns = TENSOR_SPECS[name][2]
-    if batch != "batch" or columns == "seq_k" or not _belongs_to(name, OF_FORWARD):
+    if batch != "batch" or columns == "seq_k" or not _belongs_to(name, OF_FORWARD | OPERATIONS["append"]):
         return 0
     return {"seq_q": RAGGED_QUERIES, "seq_k": RAGGED_KEYS}.get(rows, 0)
 
@@ -455,11 +461,20 @@ def in_pages(p, name):
     return bool(p.page_size and _packable(name) == RAGGED_KEYS)
 
 
+# The sizes that are no field of Problem. A cache has a store for each page, or without pages for each batch entry.
+_SIZES = {
+    None: lambda p: 1,
+    "borders": lambda p: p.batch + 1,
+    "stores": lambda p: p.pages if p.page_size else p.batch,
+    "slots": lambda p: p.page_size or p.seq_k,
+    "two": lambda p: 2,
+}
+
+
 def shape_of(p, name):
     """The sizes of a tensor as it lies in memory. Packed entries are one, with the rows of all of them. Keys in pages are
     (page, head, slot, column)."""
-    shape = [1 if size is None else p.batch + 1 if size == "borders" else getattr(p, size)
-             for size in TENSOR_SPECS[name][2]]
+    shape = [_SIZES[size](p) if size in _SIZES else getattr(p, size) for size in TENSOR_SPECS[name][2]]
     if is_packed(p, name):
         shape[0], shape[2] = 1, p.total_q if _packable(name) == RAGGED_QUERIES else p.total_k
     if in_pages(p, name):
@@ -489,9 +504,9 @@ _BYTES = {"f16": 2, "bf16": 2, "f32": 4, "bool": 1, "i64": 8, "i32": 4}
 
 
 def _inputs(p, t):
-    """Each input with strides: its shape, the bytes of an element, and True if dimensions may repeat by a stride of 0."""
+    """Each input and cache with strides: its shape, the bytes of an element, and True if dimensions may repeat by a stride of 0."""
     inputs = [(getattr(t, member_of(name)), shape_of(p, name), _BYTES[format_of(p, name)], not TENSOR_SPECS[name][5])
-              for name in INPUTS if name in STRIDED and asked_for(p, name)]
+              for name in INPUTS + STATES if name in STRIDED and asked_for(p, name)]
     return [(x.data, x.stride[:4], *rest) for x, *rest in inputs if 0 not in rest[0]]
 
 
@@ -526,6 +541,11 @@ def _diagonal(p):
     placed = p.causal or p.window_left >= 0 or p.window_right >= 0 or p.has_alibi
     return placed and (p.seq_q != p.seq_k or p.has_key_lengths or bool(p.ragged))
 
+
+# By operation: the parameters that describe packed entries, and pages; None: the operation has none in Python.
+_PACKED = {**dict.fromkeys(OPERATIONS), "forward": ("cu_seqlens_q", "cu_seqlens_k"), "append": ("cu_seqlens_q",)}
+_PAGED = {**dict.fromkeys(OPERATIONS), "forward": ("block_table", "key_lengths"), "append": ("block_table", "key_lengths"),
+          "copy_pages": ()}
 
 # Parts of a call that a kernel may compile for.
 _COMPILES = {
@@ -575,35 +595,19 @@ class Target:
         self.__name__ = self.function.__name__
         self.__doc__ = self.function.__doc__
         self.__module__ = self.function.__module__
-        parameters = list(inspect.signature(self.function).parameters.values())
-        names = [p.name for p in parameters]
+        names = self._parameters()
         if self.operation not in OPERATIONS:
             raise ValueError(f"target(operation={self.operation!r}): one of {', '.join(map(repr, OPERATIONS))}")
         for name in outputs_of(OPERATIONS[self.operation]):
             if TENSOR_SPECS[name][1] not in ("dtype", "f32"):
                 raise ValueError(f"target(operation={self.operation!r}): its output {argument_of(name)} is {TENSOR_SPECS[name][1]}, "
                                  "and a function in Python returns floating point alone")
-        inputs = inputs_of(self.operation)
-        if self.operation != "forward":
-            for word, what in (("packed", "packed sequences"), ("paged", "keys in pages")):
-                if word in self.domain.features:
-                    raise ValueError(f"target(operation={self.operation!r}): in Python only a forward pass has {what}")
-            inputs = [name for name in inputs if name not in ("cu_q", "cu_k")]
-        needed = ["p", *(argument_of(name) for name in inputs if TENSOR_SPECS[name][3] is None)]
-        others = [argument_of(name) for name in inputs if TENSOR_SPECS[name][3] is not None]
-        others += [*map(argument_of, outputs_of(OPERATIONS[self.operation])), "stream"]
+        needed, others = self._arguments()
         if names[: len(needed)] != needed or any(n not in needed + others for n in names):
             raise TypeError(f"a target of the operation {self.operation} is a function of ({', '.join(needed)}), and of any "
                             f"of {', '.join(others)}; {self.__name__} is one of ({', '.join(names)})")
         self.takes = frozenset(names)
-        if "packed" in self.domain.features and not {"cu_seqlens_q", "cu_seqlens_k"} <= self.takes:
-            raise TypeError(f"Domain(features=...) of {self.__name__} has 'packed': the function needs the parameters "
-                            "cu_seqlens_q and cu_seqlens_k")
-        if "paged" in self.domain.features and not {"block_table", "key_lengths"} <= self.takes:
-            raise TypeError(f"Domain(features=...) of {self.__name__} has 'paged': the function needs the parameters "
-                            "block_table and key_lengths")
-        if "paged" in self.domain.features and not self.domain.key_lengths:
-            raise ValueError("Domain(key_lengths=False) with 'paged': a call with pages says how many keys each sequence has")
+        self._check_entries()
         if self.domain.equal_lengths and "packed" in self.domain.features:
             raise ValueError("Domain(equal_lengths=True) with 'packed': the sizes of packed entries are in memory, where "
                              "nothing can hold a call to it")
@@ -615,6 +619,39 @@ class Target:
             raise ValueError(f"target(bf16={self.bf16!r}): 'ml_dtypes' or 'bits'")
         if not self.description:
             self.description = (self.__doc__ or f"{self.__name__} of {self.__module__}").strip().split("\n")[0]
+
+    _packed = _PACKED
+
+    def _parameters(self):
+        """The names of the function's parameters."""
+        return list(inspect.signature(self.function).parameters)
+
+    def _arguments(self):
+        """The parameters that a function must have, in order, and those that it may have."""
+        inputs = [name for name in inputs_of(self.operation) if name not in ("cu_q", "cu_k") or _PACKED[self.operation]]
+        outputs = outputs_of(OPERATIONS[self.operation])
+        always = [name for name in outputs if name in STATES] + [name for name in inputs if TENSOR_SPECS[name][3] is None]
+        others = [name for name in [*inputs, *outputs] if name not in always]
+        return ["p", *map(argument_of, always)], [*map(argument_of, others), "stream"]
+
+    def _check_entries(self):
+        """Holds parameters against what the domain says of packed entries and pages."""
+        features = self.domain.features
+        for word, what, borders in (("packed", "packed sequences", self._packed), ("paged", "keys in pages", _PAGED)):
+            if word not in features:
+                continue
+            if borders[self.operation] is None:
+                raise ValueError(f"target(operation={self.operation!r}): in Python only a forward pass has {what}, and what "
+                                 "writes caches")
+            if not set(borders[self.operation]) <= self.takes:
+                raise TypeError(f"Domain(features=...) of {self.__name__} has {word!r}: the function needs the parameters "
+                                f"{' and '.join(borders[self.operation])}")
+        if "paged" in features and not self.domain.key_lengths:
+            raise ValueError("Domain(key_lengths=False) with 'paged': a call with pages says how many keys each sequence has")
+        if self.operation == "append" and "key_lengths" not in self.takes:
+            raise TypeError(f"{self.__name__} appends, and needs the parameter key_lengths: the keys that are there already")
+        if self.operation == "copy_pages" and "paged" not in features:
+            raise ValueError("target(operation='copy_pages'): needs Domain(features=('paged',))")
 
     def __call__(self, *args, **kwargs):
         return self.function(*args, **kwargs)
@@ -669,6 +706,10 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
              Or "selected": a function of (p, q, k, v, indices), and of key_lengths, that returns O and LSE over the keys of
              the blocks of p.block keys that indices name: (batch, KV heads, position, p.select). -1 names none, and a block
              that is named twice counts once.
+             Or "append": a function of (p, k, v, k_new, v_new), and of key_lengths, that writes the new rows into the caches
+             k and v, behind the key_lengths[b] keys of each batch entry. Rows beyond p.seq_k are dropped. Or "copy_pages", of
+             (p, k, v, copies), that writes page copies[n][0] of k and v to page copies[n][1]. Both return nothing, or k
+             and v if the arrays are copies.
 
     A function whose Domain has "packed" in its features has parameters cu_seqlens_q and cu_seqlens_k, (batch + 1) each.
     If p.ragged & 1, queries are packed: q is (p.total_q, heads, dim), and cu_seqlens_q is given. O is (p.total_q, heads,

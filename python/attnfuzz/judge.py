@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 
+from attnfuzz.cache import Cache
 from attnfuzz.declare import Domain, Errors, Target, dtype_named
 from attnfuzz.home import command
 
@@ -52,6 +53,8 @@ class Failed(AssertionError):
 
 def _place(function):
     """File and name of a function that a worker can import; ValueError if it cannot."""
+    if isinstance(function, Cache):
+        raise TypeError(f"{function.__name__} is a class, which makes calls in sequences: attnfuzz sequence FILE.py:NAME")
     inner = getattr(function, "function", function)
     path, name = inner.__code__.co_filename, inner.__qualname__
     # The function's name in its module may differ from __name__.

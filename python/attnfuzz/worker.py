@@ -16,6 +16,7 @@ import gc
 import hashlib
 import importlib.machinery
 import importlib.util
+import json
 import os
 import signal
 import socket
@@ -25,15 +26,17 @@ from dataclasses import replace
 from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 
 from attnfuzz import declare, poison
+from attnfuzz.cache import Cache, Life
 from attnfuzz.contract import (CUDA, FAULT, FEATURE_BITS, FEATURE_F32, FEATURE_NO_FORWARD, FEATURE_WIDE, OK, OPERATIONS,
                                PROBLEM_FIELDS, UNSUPPORTED, Environment, Plan, Problem, Tensors)
-from attnfuzz.declare import (DTYPES, INPUTS, STRIDED, CDomain, Target, Unsupported, argument_of, asked_for, dimensions_of,
+from attnfuzz.declare import (DTYPES, INPUTS, STATES, STRIDED, CDomain, Target, Unsupported, argument_of, asked_for, dimensions_of,
                               format_of, is_packed, member_of, outputs_of, shape_of)
 from attnfuzz.judge import named_modules
 from attnfuzz.tensor import Tensor, numpy_bfloat16, numpy_view, to_bits_of_bf16
 
 _ProblemP, _TensorsP, _EnvironmentP, _PlanP = map(ctypes.POINTER, (Problem, Tensors, Environment, Plan))
 _HostedPlan = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _EnvironmentP, _PlanP, c_void_p, c_uint64)
+_HostedTell = ctypes.CFUNCTYPE(c_int32, c_char_p, c_void_p, c_uint64)
 _HostedRun = ctypes.CFUNCTYPE(c_int32, _ProblemP, _TensorsP, _PlanP, _EnvironmentP, c_void_p, c_uint64)
 
 
@@ -50,6 +53,7 @@ class Hosted(ctypes.Structure):
         ("domain", c_char_p), ("source_hash", c_char_p), ("host", c_char_p), ("source", c_char_p),
         ("plan", _HostedPlan), ("run", _HostedRun), ("dtypes", c_uint32),
         ("takes", ctypes.POINTER(CDomain)), ("finite", c_int32), ("note", c_char_p), ("features", c_uint64),
+        ("cache", c_int32), ("tell", _HostedTell),
     ]
 
 
@@ -213,9 +217,10 @@ def load(path):
     except BaseException as e:
         advice = f"; the interpreter is {sys.executable}, and ATTNFUZZ_PYTHON names another" if isinstance(e, ImportError) else ""
         return [], f"{path} cannot be imported: {in_words(e, path)}{advice}"
-    targets = [(name, t) for name, t in vars(module).items() if isinstance(t, Target)]
+    targets = [(name, t) for name, t in vars(module).items() if isinstance(t, (Target, Cache))]
     if not targets:
-        return [], f"{path} has no targets: a kernel is a function with @attnfuzz.target above it"
+        return [], (f"{path} has no targets: a kernel is a function with @attnfuzz.target above it, or a class with "
+                    "@attnfuzz.cache")
     for name, target in targets:
         if why := lacks(target):
             return [], f"{path}: {name} {why}"
@@ -269,7 +274,8 @@ def host_of(name, target, path, source):
         target.domain = replace(target.domain, dtypes=tuple(d for d in target.domain.dtypes if d != "bf16"))
         note = ("bf16 is left out, for NumPy has no type of it here: pip install ml_dtypes, or declare "
                 "attnfuzz.target(bf16='bits') if the function reads its bits in uint16")
-    kernel = Kernel(name, target, path)
+    is_class = isinstance(target, Cache)
+    kernel = CacheKernel(name, target, path) if is_class else Kernel(name, target, path)
     domain = target.domain.struct()
     host = f"{sys.implementation.name} {sys.version.split()[0]}"
     hosted = Hosted(size=ctypes.sizeof(Hosted), backend=target.backend, name=name.encode(),
@@ -279,7 +285,9 @@ def host_of(name, target, path, source):
                     dtypes=sum(1 << DTYPES.index(name) for name in set(target.domain.dtypes)),
                     takes=ctypes.pointer(domain) if domain else None, finite=not target.domain.non_finite,
                     note=note.encode() if note else None,
-                    features=target.domain.feature_bits() | operation_bits(target))
+                    features=target.domain.feature_bits() | (class_bits(target) if is_class else operation_bits(target)),
+                    cache=(0 if not is_class else 2 if target.own else 1),
+                    tell=_HostedTell(kernel.tell) if is_class else _HostedTell())
     _kept.append((kernel, hosted, domain))
     return hosted
 
@@ -288,6 +296,12 @@ def operation_bits(target):
     """The bits of attn_kernel.features that say which operation the target has."""
     feature = OPERATIONS[target.operation]
     return feature | FEATURE_NO_FORWARD if feature else 0
+
+
+def class_bits(of):
+    """The same of a class, whose attends have pages."""
+    bits = FEATURE_BITS["paged"] | sum(OPERATIONS[operation] for operation in of.methods)
+    return bits if "forward" in of.methods else bits | FEATURE_NO_FORWARD
 
 
 _kept = []
@@ -342,10 +356,21 @@ class Kernel:
             write_text(text, size, in_words(e, self.path))
             return FAULT
 
+    def wants(self, p, name):
+        """True if the function is to be given an input."""
+        return asked_for(p, name)
+
+    def outputs(self, p):
+        """The outputs that the function is asked for, among them the caches that it writes."""
+        return outputs_of(p.features)
+
+    def function(self, problem):
+        return self.target.function
+
     def missing(self, p):
         """Refuses the problem if it has an input for which the function has no parameter."""
         for name in INPUTS:
-            if asked_for(p, name) and argument_of(name) not in self.target.takes:
+            if self.wants(p, name) and argument_of(name) not in self.target.takes:
                 return f"the target has no parameter '{argument_of(name)}'"
         return None
 
@@ -373,8 +398,8 @@ class Kernel:
 
             # Sets the stream until the next call. A worker uses only one stream at a time.
             torch.cuda.set_stream(external_stream(env.stream))
-        arguments = {argument_of(name): self.array(self.tensor(name, p, t)) for name in INPUTS if asked_for(p, name)}
-        names = outputs_of(p.features)
+        arguments = {argument_of(name): self.array(self.tensor(name, p, t)) for name in INPUTS if self.wants(p, name)}
+        names = self.outputs(p)
         # An LSE alone may be left out; every other output is asked for.
         outputs = {argument_of(name): self.tensor(name, p, t) for name in names if name != "lse" or t.lse.data}
         takes = self.target.takes
@@ -387,8 +412,13 @@ class Kernel:
         is_new = bool(compilation) and compilation not in self.compiled
         self.compiled.add(compilation)
         with declare.compiling() if is_new else contextlib.nullcontext():
-            result = self.target.function(problem, **arguments, **given)
-        self.store(result, outputs, given, self.rows_of_entries(p, t))
+            result = self.function(problem)(problem, **arguments, **given)
+        caches = any(name in STATES for name in names)
+        if caches and result is None and self.target.arrays == "jax":
+            raise TypeError("the target returned nothing, and JAX's arrays are copies: return k and v")
+        if not names and result is not None:
+            raise TypeError("the target writes into memory of its own, and returned something")
+        self.store(result, outputs, given, None if caches else self.rows_of_entries(p, t))
 
     def rows_of_entries(self, p, tensors):
         """The rows of packed queries that belong to entries; None: all rows do, or nothing is copied from a GPU."""
@@ -478,6 +508,62 @@ class Kernel:
             value = to_bits_of_bf16(value)
         with numpy.errstate(over="ignore"):
             to[...] = value
+
+
+class MethodKernel(Kernel):
+    """A method of a class, called on the instance of the sequence."""
+
+    def __init__(self, name, method, path, life):
+        super().__init__(name, method, path)
+        self.life = life
+
+    def wants(self, p, name):
+        # A class with memory of its own knows lengths and pages better.
+        return asked_for(p, name) and (not self.target.own or argument_of(name) not in ("k", "v", "key_lengths", "block_table"))
+
+    def outputs(self, p):
+        return [name for name in super().outputs(p) if not (self.target.own and name in STATES)]
+
+    def function(self, problem):
+        method = getattr(self.life.instance, self.target.method)
+        return functools.partial(method, **self.life.more(self.target, problem))
+
+
+class CacheKernel:
+    """plan(), run() and tell() of a class as C calls them."""
+
+    def __init__(self, name, of, path):
+        self.of, self.path, self.life = of, path, Life(of)
+        self.kernels = {OPERATIONS[operation]: MethodKernel(name, method, path, self.life)
+                        for operation, method in of.methods.items()}
+
+    def kernel(self, problem):
+        return self.kernels.get(problem.contents.features & sum(OPERATIONS.values()))
+
+    def plan(self, problem, tensors, env, plan, text, size):
+        kernel = self.kernel(problem)
+        if self.life.told is None or kernel is None:
+            write_text(text, size, "a class makes calls in sequences (attnfuzz sequence), those for which it has methods")
+            return UNSUPPORTED
+        return kernel.plan(problem, tensors, env, plan, text, size)
+
+    def run(self, problem, tensors, plan, env, text, size):
+        return self.kernel(problem).run(problem, tensors, plan, env, text, size)
+
+    def tell(self, told, text, size):
+        try:
+            self.life.tell(json.loads(told))
+            if self.of.arrays == "torch" and self.of.backend == CUDA:
+                import torch
+
+                torch.cuda.synchronize()  # the next call may come on another stream
+            return OK
+        except Unsupported as e:
+            write_text(text, size, said_by(e) or "unsupported")
+            return UNSUPPORTED
+        except BaseException as e:
+            write_text(text, size, in_words(e, self.path))
+            return FAULT
 
 
 def by_name(result, target):

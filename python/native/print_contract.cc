@@ -111,10 +111,9 @@ std::string constants() {
   return lines.text();
 }
 
-// Python does not know these features: it judges no caches and no integers.
+// Python does not know these features: it judges no integers.
 constexpr uint64_t kNotInPython = ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK | ATTN_FEATURE_KV8 |
-                                  ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_NSA_SELECT |
-                                  ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE;
+                                  ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE;
 
 std::string operations() {
   Lines lines("    ");
@@ -141,7 +140,7 @@ std::string tensor_text(const attnfuzz::TensorSpec& spec) {
                                        "dtype"};
   constexpr const char* kSizes[] = {nullptr,   "batch",         "heads_q", "heads_kv", "seq_q", "seq_k",
                                     "dim_qk",  "dim_v",         nullptr,   "borders",  "pages_per_seq",
-                                    "select",  "blocks",        nullptr,   nullptr,    nullptr, nullptr};
+                                    "select",  "blocks",        "stores",  "slots",    "two",   nullptr};
   std::array<const char*, 4> shape = {};
   for (size_t n = 0; n < 4; ++n) shape[n] = kSizes[static_cast<size_t>(spec.shape[n])];
   // A backward pass with sinks gives dsink, which a function in Python cannot.

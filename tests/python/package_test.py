@@ -335,7 +335,94 @@ class Targets(unittest.TestCase):
         self.assertEqual(set(declared["xformers_attention"]), {"cutlass", "flash", "splitk", "splitk_bias", "block_diagonal"})
         self.assertEqual(set(declared["flashinfer_attention"]), {"prefill", "prefill_fa3", "decode"})
         self.assertIn("batch=1", declared["flashinfer_attention"]["decode"])
-        self.assertEqual([file for file, targets in declared.items() if not all(targets.values())], ["numpy_reference"])
+        self.assertEqual([file for file, targets in declared.items() if not all(targets.values())],
+                         ["numpy_cache", "numpy_reference"])
+
+
+class Caches(unittest.TestCase):
+    SETUP = {"dtype": "bf16", "dim_qk": 8, "page_size": 4, "pages": 3, "capacity": 9, "order": 5}
+
+    def test_a_class_must_have_its_methods(self):
+        from attnfuzz.targets.numpy_cache import Own, Pooled
+
+        def without(cls, name):
+            return type("Mine", (cls,), {name: None})
+
+        for cls, memory, words in ((without(Own, "free"), "own", "no method free, which a class with memory of its own needs"),
+                                   (type("Mine", (), {}), "pools", "none of the methods append, copy_pages, attend, merge"),
+                                   (type("Mine", (Own,), {"merge": lambda self: 0}), "own", "its method merge is never called"),
+                                   (type("Mine", (Own,), {"fork": lambda self, a: 0}), "own", r"called with \(source, sequence\)"),
+                                   (type("Mine", (Own,), {"attend": lambda self, p, q: 0}), "own", "needs the parameter sequences"),
+                                   (type("Mine", (Pooled,), {"attend": lambda self, p, q, k, v, plan: 0}), "pools",
+                                    "needs the parameters block_table and key_lengths|no method plan"),
+                                   (Own, "pools", r"append is a function of \(p, k, v, k_new, v_new\)")):
+            with self.assertRaisesRegex(TypeError, words):
+                attnfuzz.cache(memory=memory)(cls)
+        with self.assertRaisesRegex(ValueError, "memory='mine'.*'pools' or 'own'"):
+            attnfuzz.cache(memory="mine")(Own)
+        with self.assertRaisesRegex(TypeError, "takes no 'operation'"):
+            attnfuzz.cache(operation="merge")
+        with self.assertRaisesRegex(TypeError, "is a class.*attnfuzz sequence"):
+            attnfuzz.check(attnfuzz.cache(memory="own")(Own))
+
+    def test_a_class_has_the_features_of_its_methods(self):
+        from attnfuzz.targets import numpy_cache
+
+        bits = {**contract.FEATURE_BITS, **contract.OPERATIONS}
+        due = sum(bits[name] for name in ("paged", "packed", "int32", "append", "copy_pages"))
+        self.assertEqual(worker.host_of("pooled", numpy_cache.pooled, __file__, "").features, due)
+        self.assertEqual(worker.host_of("own", numpy_cache.own, __file__, "").features, due - bits["copy_pages"])
+        writes = type("Writes", (), {"append": numpy_cache.Pooled.append})
+        self.assertTrue(worker.host_of("w", attnfuzz.cache(writes), __file__, "").features & contract.FEATURE_NO_FORWARD)
+
+    def test_a_setup_has_pages_for_all_sequences_of_a_class_with_its_own(self):
+        pools, own = (attnfuzz.Setup.of(self.SETUP, own) for own in (False, True))
+        self.assertEqual((pools.dtype, pools.dim_qk, pools.dim_v, pools.pages, pools.pages_per_sequence), ("bf16", 8, 1, 3, 3))
+        self.assertEqual(own.pages, 8 * 4)
+
+    def test_each_sequence_has_an_instance_and_a_replay_has_the_first_plan(self):
+        made = []
+
+        class Mine:
+            def __init__(self, setup):
+                if setup.page_size == 1:
+                    raise attnfuzz.Unsupported("pages of one key")
+                made.append(self)
+
+            def plan(self, method, p):
+                return [method, p]
+
+            def attend(self, p, q, k, v, key_lengths, block_table, sequences, plan):
+                return sequences, plan
+
+        life = worker.Life(attnfuzz.cache(Mine))
+        method = life.of.methods["forward"]
+        told = {"begins": True, "setup": {"page_size": 2}, "step": 4, "sequences": [3, 0], "call": "forward", "planned": 4}
+        life.tell(told)
+        first = life.more(method, "p4")
+        self.assertEqual(first, {"sequences": (3, 0), "plan": ["attend", "p4"]})
+        life.tell({**told, "begins": False, "step": 6})
+        self.assertIs(life.more(method, "p6")["plan"], first["plan"])
+        life.tell({**told, "begins": False, "step": 7, "planned": 7})
+        self.assertEqual(life.more(method, "p7")["plan"], ["attend", "p7"])
+        life.tell(told)
+        self.assertIsNot(life.more(method, "p4")["plan"], first["plan"])
+        self.assertEqual(len(made), 2)
+        for begins in (True, False):
+            with self.assertRaisesRegex(attnfuzz.Unsupported, "pages of one key"):
+                life.tell({**told, "begins": begins, "setup": {}})
+
+    def test_functions_that_write_caches_are_declared_whole(self):
+        append, paged = lambda p, k, v, k_new, v_new, key_lengths: None, attnfuzz.Domain(features=("paged",))
+        self.assertEqual(attnfuzz.target(append, operation="append").takes, {"p", "k", "v", "k_new", "v_new", "key_lengths"})
+        with self.assertRaisesRegex(TypeError, "needs the parameters block_table and key_lengths"):
+            attnfuzz.target(append, operation="append", domain=paged)
+        with self.assertRaisesRegex(TypeError, "appends, and needs the parameter key_lengths"):
+            attnfuzz.target(lambda p, k, v, k_new, v_new: None, operation="append")
+        with self.assertRaisesRegex(ValueError, r"needs Domain\(features=\('paged',\)\)"):
+            attnfuzz.target(lambda p, k, v, copies: None, operation="copy_pages")
+        with self.assertRaisesRegex(ValueError, "a case holds no cache"):
+            next(attnfuzz.cases(operation="append"))
 
 
 class Oracle(unittest.TestCase):
@@ -615,7 +702,7 @@ class Declarations(unittest.TestCase):
     def test_each_bit_is_known_or_refused_by_name(self):
         known = {contract.FEATURE_F32, contract.FEATURE_WIDE, *contract.FEATURE_BITS.values()}
         operations = {bit: name for name, bit in contract.OPERATIONS.items() if bit}
-        missing = {"merge": "o1", "backward": "dout", "selected": "indices"}
+        missing = {"merge": "o1", "backward": "dout", "selected": "indices", "append": "k_new", "copy_pages": "copies"}
         self.assertEqual(set(operations.values()), set(missing), "each operation has an input that a forward pass has not")
         kernel = worker.Kernel("f", attnfuzz.target(lambda p, q, k, v: None, domain=attnfuzz.Domain(lse=False)), __file__)
         for bit in (1 << n for n in range(64)):

@@ -283,6 +283,57 @@ TEST(ReduceSession, ends_in_the_same_steps) {
   EXPECT_GT(found, 3);
 }
 
+// Fails at an attend, or at its replay, over two sequences with tokens.
+SessionResult wrong_over_two_sequences(const Session& session) {
+  SessionResult result;
+  Model model(session.setup);
+  for (size_t n = 0; n < session.steps.size(); ++n) {
+    const Step step = repeated(session.steps, n);
+    const auto filled = [&](int64_t entry) { return model.length(entry) > 0; };
+    if (step.verb == Verb::kAttend && std::ranges::count_if(step.entries, filled) > 1) {
+      fail(result.verdict, Kind::kWrong, "wrong");
+      result.call = "forward";
+      result.step = n;
+      return result;
+    }
+    model.take(step);
+  }
+  return result;
+}
+
+TEST(ReduceSession, appends_to_both_sequences_at_once_and_replays_nothing) {
+  int found = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    const Session session = draw_session(seed, kFeatures);
+    const SessionResult failed = wrong_over_two_sequences(session);
+    if (failed.verdict.outcome != Outcome::kFail) continue;
+    ++found;
+    const Session small = reduce_session(session, failed, wrong_over_two_sequences, 30).session;
+    EXPECT_EQ(small.steps.size(), 4u) << encode({small, {}});  // new, new or fork, append, attend
+    EXPECT_EQ(std::ranges::count(small.steps, Verb::kReplay, &Step::verb), 0) << encode({small, {}});
+  }
+  EXPECT_GT(found, 3);
+}
+
+TEST(DrawSession, draws_sizes_and_formats_inside_domains) {
+  attn_domain domain = {};
+  domain.size = sizeof domain;
+  domain.dtypes = 1u << ATTN_BF16;
+  domain.dim_qk = domain.dim_v = {.least = 0, .most = 0, .multiple = 0, .count = 2, .list = {64, 128}};
+  domain.group.list[0] = 4, domain.group.count = 1;
+  std::set<int64_t> dims;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const Session session = draw_session(seed, kFeatures, std::span(&domain, 1));
+    const auto& s = session.setup;
+    dims.insert(s.dim_qk);
+    EXPECT_FALSE(objection(session));
+    EXPECT_EQ(s.dtype, ATTN_BF16);
+    EXPECT_TRUE(s.dim_v == 64 || s.dim_v == 128) << s.dim_v;
+    EXPECT_EQ(s.heads_q, s.heads_kv * 4);
+  }
+  EXPECT_EQ(dims, (std::set<int64_t>{64, 128}));
+}
+
 // A library that notes a move, and does not copy the pages of a later session.
 SessionResult wrong_after_a_move(const Chain& chain) {
   const auto moves = [](const Session& session) {

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Classes that keep a cache through a sequence of calls: right ones, and what is refused.
+set -u
+. "$(dirname "$0")/tools.sh"
+export OPENBLAS_NUM_THREADS=1
+here=$(cd "$(dirname "$0")/.." && pwd)
+right=$here/../../python/attnfuzz/targets/numpy_cache.py wrong=$here/wrong_caches.py
+sequence() { "$attnfuzz" sequence "$@" >"$out/log" 2>&1; }
+
+for class in "$right:pooled" "$right:own" "$here/../../examples/cache.py:Concatenated" "$wrong:merging"; do
+  sequence "$class" --cases 20 --jobs 1 --out "$out/found" || die "$class does not pass"
+  grep -q '20 sequences, .* passed' "$out/log" || die "no line of the run of $class"
+  grep -q 'refuses it' "$out/log" && die "calls of $class were refused"
+done
+grep -q 'not run: .*merge' "$out/log" && die "merges were not made by the class"
+
+# Refusals are counted by reason. After a class with memory of its own has refused a fork, it does not know the sequence.
+sequence "$wrong:refuses" --cases 40 --jobs 1 -v || die "a class that refuses calls does not pass"
+for why in 'new: refuses refuses it: pages of one key' 'fork: refuses refuses it: a fork of an odd length' \
+  'fork: after a refusal the rest of the sequence is left out' 'forward: refuses refuses it in run(): .*more than 20 queries' \
+  'move: the kernel numbers its pages itself'; do
+  grep -q "not run: $why ([1-9]" "$out/log" || die "it is not counted: $why"
+done
+sequence "$wrong:refuses_all" --cases 5 && die "a class that refuses all passes"
+grep -q 'nothing was judged of refuses_all' "$out/log" || die "it is not said that nothing was judged"
+
+# refused STATUS WORDS ARGUMENT...
+refused() {
+  "$attnfuzz" "${@:3}" >"$out/log" 2>&1
+  [ $? -eq "$1" ] && grep -q "$2" "$out/log" || die "not refused with status $1 and '$2': ${*:3}"
+}
+refused 2 'own is a class, which makes calls in sequences: attnfuzz sequence .*:own$' check "$right:own"
+refused 2 'shares it with no other kernel' sequence "$right:own" "$right:pooled"
+
+# Functions share a cache with each other and with a class; each makes its calls.
+sequence "$wrong:append" "$wrong:copy_pages" "$right:pooled" --cases 10 --jobs 1 || die "functions do not share a cache"
+for operation in append copy_pages; do
+  "$attnfuzz" check "$wrong:$operation" --cases 25 --jobs 1 --out "$out/found" >"$out/log" 2>&1 || die "$operation does not hold"
+done
+exit 0
