@@ -45,13 +45,11 @@ void check_selected_order(Trial& trial) {
 }  // namespace
 
 extern const Property selected_order = {
-    "selected_order",
-    "the order of a list has no meaning, and a block is the same as its keys",
-    any_case,
-    check_selected_order,
-    /*needs_stages=*/false,
-    /*asks_target=*/false,
-    /*compares=*/true,
-    /*operation=*/&operations::selected};
+    .name = "selected_order",
+    .statement = "the order of a list has no meaning, and a block is the same as its keys",
+    .adapt = any_case,
+    .check = check_selected_order,
+    .operation = &operations::selected,
+    .also = &operations::selected_backward};
 
 }  // namespace attnfuzz::relations
