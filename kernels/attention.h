@@ -308,6 +308,13 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * largest.
  * Bias and mask are numbered by keys. With d = l = 1 all is as without the bit. There are no slopes. */
 #define ATTN_FEATURE_KEY_STEP ((uint64_t)1 << 20)
+/* An operation: the gradients of attention over listed blocks. It is to ATTN_FEATURE_SELECTED what ATTN_FEATURE_BACKWARD
+ * is to a forward call: dQ, dK and dV by the same formulas, of the pairs that the lists allow, from dO and from the O
+ * and LSE of such a call. tensors.indices is an input, read as there, and has no gradient. A block that a list names
+ * twice counts once. dQ of a query that sees no key, and dK and dV of a key that no query sees, must be written as 0:
+ * a block that no list names has such keys. ATTN_FEATURE_DLSE may stand beside it. A problem with this bit has neither
+ * ATTN_FEATURE_SELECTED nor ATTN_FEATURE_BACKWARD, and nothing that one of them excludes. */
+#define ATTN_FEATURE_SELECTED_BACKWARD ((uint64_t)1 << 21)
 /* A bit of attn_kernel.features alone: the kernel has no forward pass, and is offered other operations only. */
 #define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)
 
@@ -353,7 +360,8 @@ typedef struct attn_problem {
   int64_t pages_per_seq; /* appended: entries of the table for each batch entry; 0 without pages */
   int32_t kv_dtype;      /* appended: of K and V with ATTN_FEATURE_KV8: ATTN_E4M3 or ATTN_E5M2; 0: as dtype says */
   int32_t reserved3;
-  int64_t block;  /* appended: keys that an index names, with ATTN_FEATURE_SELECTED or _NSA_SELECT; else 0 */
+  int64_t block;  /* appended: keys that an index names, with ATTN_FEATURE_SELECTED, _SELECTED_BACKWARD or _NSA_SELECT;
+                     else 0 */
   int64_t select; /* appended: indices of each query and KV head, at least 1 with these; else 0 */
   int64_t select_first; /* appended: the first blocks that are always chosen, with ATTN_FEATURE_NSA_SELECT; else 0 */
   int64_t select_last;  /* appended: the last ones, with ATTN_FEATURE_NSA_SELECT; else 0 */
@@ -390,7 +398,7 @@ typedef struct attn_tensors {
   attn_tensor lse1, lse2; /* (batch, heads_q, seq_q, 1), fp32, of plan.lse_base */
   /* Appended, for ATTN_FEATURE_SINK: (1, heads_q, 1, 1), of sink_dtype. In units of e, whatever plan.lse_base is. */
   attn_tensor sink;
-  /* Appended, for ATTN_FEATURE_BACKWARD, which reads o and lse. All of the problem's dtype. */
+  /* Appended, for ATTN_FEATURE_BACKWARD and _SELECTED_BACKWARD, which read o and lse. All of the problem's dtype. */
   attn_tensor dout;   /* (batch, heads_q, seq_q, dim_v): the gradient of O */
   attn_tensor dq;     /* (batch, heads_q, seq_q, dim_qk) */
   attn_tensor dk, dv; /* as k and v */
@@ -415,8 +423,8 @@ typedef struct attn_tensors {
   attn_tensor v_new; /* (batch, heads_kv, seq_q, dim_v) */
   /* Appended, for ATTN_FEATURE_COPY_PAGES, which writes k and v: (batch, 1, 1, 2), of index_dtype; stride[3] is 1. */
   attn_tensor copies;
-  /* Appended, for ATTN_FEATURE_SELECTED, and written for ATTN_FEATURE_NSA_SELECT: (batch, heads_kv, seq_q, select), of
-   * index_dtype. */
+  /* Appended, for ATTN_FEATURE_SELECTED and _SELECTED_BACKWARD, and written for ATTN_FEATURE_NSA_SELECT: (batch, heads_kv,
+   * seq_q, select), of index_dtype. */
   attn_tensor indices;
   /* Appended, for ATTN_FEATURE_NSA_SELECT: (batch, heads_kv, seq_q, ceil(seq_k / block)), fp32. */
   attn_tensor scores;
@@ -739,7 +747,7 @@ typedef struct attn_plan {
   int32_t flush_to_zero;       /* boolean: fp32 subnormals may become 0 */
   int32_t isolates_masked_nan; /* boolean: a NaN value never reaches a row that may not see its key */
   int32_t deterministic;       /* boolean: the same call gives the same bits */
-  int32_t saved; /* attn_saved, read only with ATTN_FEATURE_BACKWARD */
+  int32_t saved; /* attn_saved, read only with ATTN_FEATURE_BACKWARD or _SELECTED_BACKWARD */
   uint64_t workspace_bytes;
   uint64_t workspace_align; /* a power of two; at least 1 */
   /* Appended: */
@@ -779,7 +787,7 @@ typedef struct attn_plan {
   int32_t lse_base; /* of the LSE of run() and reduce(), not of partials. 0: e; 2: log2 of the sum */
   int32_t lse_dead; /* attn_lse_dead */
   int32_t lse_sink; /* boolean, read only with sinks: the LSE of run() leaves the sink out */
-  /* Appended, read only with ATTN_FEATURE_BACKWARD: */
+  /* Appended, read only with ATTN_FEATURE_BACKWARD or _SELECTED_BACKWARD: */
   int32_t ds_format;   /* attn_format of dA as a factor of dQ and dK. 0: not known, assumed to be the input's */
   int32_t head_format; /* attn_format of dK and dV of one query head, before they are added up over the heads of
                           a KV head, and of dS of one pair in dbias. 0: not known, assumed to be the input's */

@@ -172,7 +172,11 @@ namespace plug_in_detail {
 // The bits of operations other than the forward pass.
 inline constexpr uint64_t kOtherOperations = ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD | ATTN_FEATURE_APPEND |
                                              ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_SELECTED | ATTN_FEATURE_NSA_SELECT |
-                                             ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE;
+                                             ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE |
+                                             ATTN_FEATURE_SELECTED_BACKWARD;
+// The operations that give gradients, and those that read lists of blocks.
+inline constexpr uint64_t kGradients = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_SELECTED_BACKWARD,
+                          kOfLists = ATTN_FEATURE_SELECTED | ATTN_FEATURE_SELECTED_BACKWARD;
 // The operations that write K and V.
 inline constexpr uint64_t kOfCaches = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES;
 
@@ -344,7 +348,7 @@ inline Refusal check_copies(const attn_problem& p, const attn_tensors& t) {
 
 inline Refusal check_backward(const attn_problem& p) {
   constexpr uint64_t kMore = ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK;
-  if ((p.features & ATTN_FEATURE_BACKWARD) == 0)
+  if ((p.features & kGradients) == 0)
     return (p.features & kMore) == 0 ? Refusal{} : invalid("only a backward pass has dLSE, dbias or dsink");
   if ((p.features & ATTN_FEATURE_MERGE) != 0) return invalid("a problem asks for two operations");
   if (p.has_alibi || p.latent || p.num_splits != 0)
@@ -356,11 +360,11 @@ inline Refusal check_backward(const attn_problem& p) {
   return {};
 }
 
-// Checks the fields of lists of blocks, which are read (ATTN_FEATURE_SELECTED) or written
+// Checks the fields of lists of blocks, which are read (ATTN_FEATURE_SELECTED and its gradients) or written
 // (ATTN_FEATURE_NSA_SELECT). Only causal order and key lengths may hide keys.
 inline Refusal check_lists(const attn_problem& p) {
   const bool choice = (p.features & ATTN_FEATURE_NSA_SELECT) != 0,
-             lists = choice || (p.features & ATTN_FEATURE_SELECTED) != 0;
+             lists = choice || (p.features & kOfLists) != 0;
   for (const auto& [name, value] : {std::pair{"block", p.block}, std::pair{"select", p.select}}) {
     if (lists != (value != 0))
       return invalid(name_value(name, value) + ", but attn_problem.features " +
@@ -444,7 +448,7 @@ inline std::array<int64_t, 4> stored_dbias(const attn_problem& p, const attn_ten
 
 // True if an output of the operation overlaps itself. Then *name is its name.
 inline bool output_overlaps(const attn_problem& p, const attn_tensors& t, const char** name) {
-  const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0, caches = (p.features & kOfCaches) != 0,
+  const bool backward = (p.features & kGradients) != 0, caches = (p.features & kOfCaches) != 0,
              choice = (p.features & ATTN_FEATURE_NSA_SELECT) != 0,
              compression = (p.features & ATTN_FEATURE_NSA_COMPRESS) != 0;
   const bool o = !backward && !caches && !choice && !compression;
@@ -482,7 +486,7 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   const bool combination = queries && (p.features & ATTN_FEATURE_NSA_COMBINE) != 0;
   const bool choice = (p.features & ATTN_FEATURE_NSA_SELECT) != 0;
   const bool compression = (p.features & ATTN_FEATURE_NSA_COMPRESS) != 0;
-  const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0;
+  const bool backward = (p.features & kGradients) != 0;
   const bool of_keys =
       backward && p.batch > 0 && p.heads_kv > 0 && p.seq_k > 0 && rows_of_keys(p).count > 0;
   const bool rows = queries || of_keys;
@@ -516,7 +520,7 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
                   {"cu_k", t.cu_k, rows && (p.ragged & ATTN_RAGGED_KEYS) != 0, index},
                   {"block_table", t.block_table.data, keys && p.page_size != 0, index},
                   {"indices", t.indices.data,
-                   choice ? queries : keys && (p.features & ATTN_FEATURE_SELECTED) != 0, index},
+                   choice ? queries : keys && (p.features & kOfLists) != 0, index},
                   {"scores", t.scores.data, keys && choice, 4},
                   {"sink", t.sink.data, queries && p.has_sink, p.sink_dtype == ATTN_F32 ? 4u : 2u},
                   {"slopes", t.slopes.data, queries && p.has_alibi, 4},

@@ -14,6 +14,7 @@
 #include "reference/numbers/formats.h"
 #include "reference/rows/sinks.h"
 #include "reference/rows/visibility.h"
+#include "reference/selected.h"
 
 namespace attnfuzz::gradients {
 namespace {
@@ -138,6 +139,7 @@ class Gradients {
         sequences_(problem, host),
         sinks_(has(ATTN_FEATURE_DSINK)),
         apart_(sinks_ && plan.lse_sink != 0),
+        gathered_(has(ATTN_FEATURE_SELECTED_BACKWARD)),
         dbias_(problem, host),
         dsink_(static_cast<size_t>(sinks_ ? problem.heads_q : 0)) {
     if (sinks_ || dbias_.wanted()) sample.limit = 0;  // a sum over queries is judged whole
@@ -196,6 +198,7 @@ class Gradients {
     for (const TensorId tensor :
          {TensorId::kDq, TensorId::kDk, TensorId::kDv, TensorId::kDbias, TensorId::kDsink}) {
       const std::array<int64_t, 4> size = shape_of(spec_of(tensor), p_);
+      if ((spec_of(tensor).operations & p_.features) == 0) continue;
       const bool there = in_problem(spec_of(tensor), p_.features);
       const int64_t elements = there ? size[0] * size[1] * size[2] * size[3] : 0;
       out_.outputs.push_back(unset_output(tensor, size[3], elements, output_overflow(model_)));
@@ -231,7 +234,7 @@ class Gradients {
         for (const int64_t j : keys) {
           KeyPairs& of = pairs_[static_cast<size_t>(j)];
           ++of.pairs;
-          of.blocks += of.last != block;
+          of.blocks += gathered_ || of.last != block;
           of.last = block;
         }
       }
@@ -267,7 +270,7 @@ class Gradients {
     int64_t last = -1;
     for (const int64_t j : query.keys) {
       const int64_t block = block_of(j, tile_k_, model_.mma_block);
-      query.blocks += block != last;
+      query.blocks += gathered_ || block != last;
       last = block;
     }
     // D of a kernel that computes it by itself depends on all keys.
@@ -661,6 +664,7 @@ class Gradients {
   const int64_t tile_q_, tile_k_;
   const Sequences sequences_;
   const bool sinks_, apart_;  // apart_: the stored LSE leaves the sink out
+  const bool gathered_;       // keys and queries stand in any order in the blocks of an mma
   BiasSums dbias_;
   std::vector<TermSum> dsink_;  // of each head
   std::vector<bool> rows_wanted_, keys_wanted_;
@@ -685,7 +689,6 @@ namespace {
 class OwnForward {
  public:
   OwnForward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan, Calibration calibration) {
-    const attn_problem forward = forward_of(problem);
     attn_plan own = plan;
     own.lse_sink = 0;
     own.key_order = ATTN_KEYS_ANY;  // the oracle predicts no rounding of P
@@ -693,7 +696,7 @@ class OwnForward {
     own.lse_base = own.lse_dead = 0;
     if (attn_plan* cap = calibration.error_cap ? &*calibration.error_cap : nullptr)
       cap->lse_base = cap->lse_dead = cap->lse_sink = 0;
-    const Reference due = evaluate(forward, host, own, calibration, {}, false);
+    const Reference due = evaluate_forward_of(problem, host, own, calibration);
     take(due[TensorId::kO], &o_, &o_error_);
     take(due[TensorId::kLse], &lse_, &lse_error_);
     assumptions_ = due.assumptions;
@@ -720,9 +723,17 @@ class OwnForward {
 
 }  // namespace
 
+Reference evaluate_forward_of(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+                              const Calibration& calibration) {
+  const attn_problem forward = forward_of(problem);
+  const bool lists = (forward.features & ATTN_FEATURE_SELECTED) != 0;
+  return (lists ? evaluate_selected : evaluate)(forward, host, plan, calibration, {}, false);
+}
+
 Reference evaluate_gradients(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                              const Calibration& calibration, RowSample sample, const ExactRows* exact) {
-  require_known(kGradientsKnow, problem.features);
+  const bool lists = (problem.features & ATTN_FEATURE_SELECTED_BACKWARD) != 0;
+  require_known(lists ? kSelectedGradientsKnow : kGradientsKnow, problem.features);
   if (exact != nullptr || !recomputes(capped_plan(problem, plan, calibration)))
     return gradients::Gradients(problem, host, plan, calibration, sample, exact).take();
   const OwnForward forward(problem, host, plan, calibration);

@@ -1,5 +1,5 @@
-// The oracle of the operation backward (ATTN_FEATURE_BACKWARD): dQ, dK and dV, and dbias and dsink where they are
-// asked for, with a bound for each element.
+// The oracle of the operations backward (ATTN_FEATURE_BACKWARD) and selected_backward (ATTN_FEATURE_SELECTED_BACKWARD):
+// dQ, dK and dV, and dbias and dsink where they are asked for, with a bound for each element.
 //
 //   Reference due = evaluate_gradients(problem, tensors, plan, h200());
 //
@@ -43,7 +43,8 @@
 //
 // Here n counts the pairs that see each other, A the additions that the plan declares (dq_adds, dkv_adds), n at
 // most: a partial sum without a pair is 0, and adding it is exact. g_m
-// is compound(m u_p + blocks u_s) as in scores.h, over the blocks of the mma that hold such a pair. If Q and K
+// is compound(m u_p + blocks u_s) as in scores.h, over the blocks of the mma that hold such a pair. Over listed blocks
+// a kernel may gather keys and queries in any order, so each pair may be alone in its block. If Q and K
 // are converted (TF32), all products are charged for it: (1 + u_T)^2 - 1 of the moduli. Rows with subnormals
 // are charged as in scores.h.
 //
@@ -76,17 +77,25 @@
 
 namespace attnfuzz {
 
-inline constexpr uint64_t kOfGradients =
-    ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK;
+inline constexpr uint64_t kOfGradients = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_SELECTED_BACKWARD | ATTN_FEATURE_DLSE |
+                                         ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK;
 inline constexpr KnownFeatures kGradientsKnow = {
-    "the oracle of gradients", kOfGradients | ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_RAGGED |
-                                   ATTN_FEATURE_INDEX32};
+    "the oracle of gradients", (kOfGradients & ~ATTN_FEATURE_SELECTED_BACKWARD) | ATTN_FEATURE_F32 |
+                                   ATTN_FEATURE_SINK | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32};
+inline constexpr KnownFeatures kSelectedGradientsKnow = {
+    "the oracle of gradients over listed blocks",
+    ATTN_FEATURE_SELECTED_BACKWARD | ATTN_FEATURE_DLSE | ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32};
 
 // The forward call whose gradients a problem asks for.
 inline attn_problem forward_of(attn_problem problem) {
+  const bool lists = (problem.features & ATTN_FEATURE_SELECTED_BACKWARD) != 0;
   problem.features &= ~kOfGradients;
+  if (lists) problem.features |= ATTN_FEATURE_SELECTED;
   return problem;
 }
+// The results of that call, by the oracle of its operation.
+Reference evaluate_forward_of(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+                              const Calibration& calibration);
 
 // O and LSE (natural) of each row in double, in place of what the tensors hold. The gradients are then those of
 // the exact function: tests compare them with derivatives.
@@ -101,8 +110,8 @@ struct ExactRows {
 // True for the plan of a kernel that computes O and the LSE by itself.
 inline bool recomputes(const attn_plan& plan) { return plan.saved == ATTN_SAVED_RECOMPUTED; }
 
-// Reads q, k, v, dout, o and lse of `host`, in host memory, and dlse, bias, mask, sink, key_lengths, cu_q and cu_k if
-// the problem has them. It reads the strides of dbias: they show the dimensions over which dbias is
+// Reads q, k, v, dout, o and lse of `host`, in host memory, and dlse, bias, mask, sink, key_lengths, cu_q, cu_k and
+// indices if the problem has them. It reads the strides of dbias: they show the dimensions over which dbias is
 // summed. Throws UnknownFeatures for a kind of problem that it does not know. A sample chooses
 // queries, for dQ, and keys, for dK and dV; with dbias or dsink all are evaluated.
 Reference evaluate_gradients(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,

@@ -38,6 +38,7 @@ kernels/nsa
 kernels/nsa_select
 kernels/nsa_compress
 kernels/nsa_combine
+kernels/nsa_backward
 kernels/fa1/ampere
 kernels/fa1/hopper
 kernels/fa1

@@ -41,6 +41,9 @@ inline constexpr int64_t kUsualDims = 256, kMostDims = 1024;
 namespace problem_table {
 using enum Meaning;
 using P = attn_problem;
+// The operations that read or write lists of blocks.
+inline constexpr uint64_t kOfLists =
+    ATTN_FEATURE_SELECTED | ATTN_FEATURE_SELECTED_BACKWARD | ATTN_FEATURE_NSA_SELECT;
 // clang-format off
 inline constexpr ProblemField kRows[] = {
     {ATTN_FIELD(P, size), kStructSize, "bytes of this struct"},
@@ -83,9 +86,9 @@ inline constexpr ProblemField kRows[] = {
     {ATTN_FIELD(P, kv_dtype), kNumber, "format of K and V; 0: dtype, 3: E4M3, 4: E5M2", 0, ATTN_FEATURE_KV8},
     {ATTN_FIELD(P, reserved3), kReserved, "", 0},
     {.at = ATTN_FIELD(P, block), .meaning = kNumber, .words = "keys that an index names; 0 without lists", .none = 0,
-     .operations = ATTN_FEATURE_SELECTED | ATTN_FEATURE_NSA_SELECT},
+     .operations = kOfLists},
     {.at = ATTN_FIELD(P, select), .meaning = kNumber, .words = "indices of each query and KV head", .none = 0,
-     .operations = ATTN_FEATURE_SELECTED | ATTN_FEATURE_NSA_SELECT},
+     .operations = kOfLists},
     {ATTN_FIELD(P, select_first), kNumber, "the first blocks that are always chosen", 0, ATTN_FEATURE_NSA_SELECT},
     {ATTN_FIELD(P, select_last), kNumber, "the last blocks that are always chosen", 0, ATTN_FEATURE_NSA_SELECT},
     {.at = ATTN_FIELD(P, key_step), .meaning = kNumber, .words = "keys from a block to the next", .none = 0,

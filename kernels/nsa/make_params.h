@@ -1,4 +1,4 @@
-// Makes the parameters of the kernels nsa and nsa_select from a call.
+// Makes the parameters of the kernels nsa, nsa_select and nsa_backward from a call.
 #pragma once
 
 #include <algorithm>

@@ -268,7 +268,7 @@ struct Problem {
   int32_t index_dtype = ATTN_INDEX_64;  // of key lengths, borders of packed entries, block table, listed blocks
   std::optional<Paging> paging;
   std::optional<Kv8> kv8;
-  Selection selection;  // of the operations selected and nsa_select; the latter has block, select, first and last
+  Selection selection;  // of operations with lists; nsa_select has block, select, first and last
   int64_t key_step = 0, key_offset = 0;  // of the operation nsa_compress, and of a forward pass over its keys
   // Bits of attn_problem.features without a field above: the one that asks for another operation than the forward
   // pass (tensor_spec.h, kOperations), or those of a later attnfuzz. A reader that does not know a bit refuses the
@@ -294,7 +294,7 @@ struct Problem {
     if (!selects() && !chooses()) return 0;
     return listed() * (selection.tokens ? std::max<int64_t>(selection.block, 1) : 1);
   }
-  bool selects() const { return (features & ATTN_FEATURE_SELECTED) != 0; }
+  bool selects() const { return (features & (ATTN_FEATURE_SELECTED | ATTN_FEATURE_SELECTED_BACKWARD)) != 0; }
   bool chooses() const { return (features & ATTN_FEATURE_NSA_SELECT) != 0; }
   bool compresses() const { return (features & ATTN_FEATURE_NSA_COMPRESS) != 0; }
   bool combines() const { return (features & ATTN_FEATURE_NSA_COMBINE) != 0; }

@@ -49,11 +49,14 @@ struct Property {
   bool kv8 = false;
   // Its runs may have keys that stand for blocks. Without this flag, each key stands for itself.
   bool key_blocks = false;
+  // An operation beside `operation` that its runs may have; nullptr: there is none.
+  const Operation* also = nullptr;
 };
 
-// True if the kernel has the operation that the property is about, and knows what its runs ask for.
+// True if the kernel has an operation that the property is about, and knows what its runs ask for.
 inline bool of_its_operation(const Property& property, const KernelInfo& kernel) {
-  return (property.operation == nullptr || kernel_has(*property.operation, kernel.features)) &&
+  const bool also = property.also != nullptr && kernel_has(*property.also, kernel.features);
+  return (property.operation == nullptr || also || kernel_has(*property.operation, kernel.features)) &&
          (property.features & ~kernel.features) == 0;
 }
 

@@ -494,6 +494,17 @@ namespace {
 // Chooses among operations by the values of the drawn case.
 uint64_t dice_of(const Case& c) { return finish64(c.q.seed ^ c.k.seed << 16 ^ c.v.seed << 32); }
 
+// The operation of a property's runs on a drawn case; nullptr: the kernel has none. Of two, that of the case comes first.
+const Operation* operation_of_runs(const Property& property, const Case& c, uint64_t kernel_features) {
+  if (property.operation == nullptr) return operation_for(c.problem.features, kernel_features, dice_of(c));
+  if (property.also == nullptr || !kernel_has(*property.also, kernel_features)) return property.operation;
+  if (!kernel_has(*property.operation, kernel_features)) return property.also;
+  for (const Operation* one : {property.operation, property.also}) {
+    if (&operation_of(c.problem.features) == one) return one;
+  }
+  return dice_of(c) % 2 == 0 ? property.operation : property.also;
+}
+
 }  // namespace
 
 void keep_known(const Property& property, Case& c) {
@@ -505,8 +516,7 @@ void keep_known(const Property& property, Case& c) {
 bool adapted(Case& c, const Property& property, const Target& target, std::string* why) {
   const attn_domain* declared = declared_by(target);
   const bool lies = declared && lies_within(*declared, c);
-  const Operation* speaks_of = property.operation;
-  if (speaks_of == nullptr) speaks_of = operation_for(c.problem.features, target.info().features, dice_of(c));
+  const Operation* speaks_of = operation_of_runs(property, c, target.info().features);
   if (speaks_of != nullptr) {
     const bool shaped = &operation_of(c.problem.features) != speaks_of;
     make_call(*speaks_of, c, target.info().features);

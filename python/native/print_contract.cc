@@ -111,9 +111,10 @@ std::string constants() {
   return lines.text();
 }
 
-// Python does not know these features: it judges no integers.
+// Python does not know these features: it judges no integers, and no gradients over listed blocks.
 constexpr uint64_t kNotInPython = ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK | ATTN_FEATURE_KV8 |
-                                  ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE;
+                                  ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE |
+                                  ATTN_FEATURE_SELECTED_BACKWARD;
 
 std::string operations() {
   Lines lines("    ");

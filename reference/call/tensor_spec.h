@@ -72,7 +72,8 @@ inline constexpr OperationBit kOperationBits[] = {
     {"selected", ATTN_FEATURE_SELECTED},
     {"nsa_select", ATTN_FEATURE_NSA_SELECT},
     {"nsa_compress", ATTN_FEATURE_NSA_COMPRESS},
-    {"nsa_combine", ATTN_FEATURE_NSA_COMBINE}};
+    {"nsa_combine", ATTN_FEATURE_NSA_COMBINE},
+    {"selected_backward", ATTN_FEATURE_SELECTED_BACKWARD}};
 inline constexpr uint64_t kOperations = [] {
   uint64_t bits = 0;
   for (const OperationBit& operation : kOperationBits) bits |= operation.feature;
@@ -107,7 +108,9 @@ inline constexpr Varied kOperand = {true, true, true, true, true}, kFixed = {}, 
 inline constexpr uint64_t kAppend = ATTN_FEATURE_APPEND, kCopyPages = ATTN_FEATURE_COPY_PAGES,
                           kOfCaches = kAppend | kCopyPages;
 inline constexpr uint64_t kBackward = ATTN_FEATURE_BACKWARD, kAttend = kOfForward | kBackward;
-inline constexpr uint64_t kSelected = ATTN_FEATURE_SELECTED, kAnyKeys = kAttend | kSelected;
+inline constexpr uint64_t kSelected = ATTN_FEATURE_SELECTED, kOfSelected = ATTN_FEATURE_SELECTED_BACKWARD,
+                          kLists = kSelected | kOfSelected, kGradients = kBackward | kOfSelected,
+                          kAnyKeys = kAttend | kLists;
 inline constexpr uint64_t kChoose = ATTN_FEATURE_NSA_SELECT, kCompress = ATTN_FEATURE_NSA_COMPRESS,
                           kCombine = ATTN_FEATURE_NSA_COMBINE;
 inline constexpr uint64_t kMerge = ATTN_FEATURE_MERGE, kGiveLse = kOfForward | kMerge | kSelected,
@@ -141,12 +144,12 @@ inline constexpr TensorSpec kRows[] = {
     {kLse2, "lse2", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, lse2), kGivenLse, nullptr, 0, kMerge},
     {kSink, "sink", {kOne, kHeadsQ, kOne, kOne}, Element::kSink, kIn, ATTN_FIELD(T, sink), kFixed, "has_sink",
      ATTN_FEATURE_SINK, kAttend},
-    {kDout, "dout", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, dout), kSide, nullptr, 0, kBackward},
-    {kSavedO, "saved_o", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, o), kMoved, nullptr, 0, kBackward},
-    {kSavedLse, "saved_lse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, lse), kMoved, nullptr, 0, kBackward},
-    {kDq, "dq", {kBatch, kHeadsQ, kSeqQ, kDimQk}, k16, kOut, ATTN_FIELD(T, dq), kMoved, nullptr, 0, kBackward},
-    {kDk, "dk", {kBatch, kHeadsKv, kSeqK, kDimQk}, k16, kOut, ATTN_FIELD(T, dk), kMoved, nullptr, 0, kBackward},
-    {kDv, "dv", {kBatch, kHeadsKv, kSeqK, kDimV}, k16, kOut, ATTN_FIELD(T, dv), kMoved, nullptr, 0, kBackward},
+    {kDout, "dout", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, dout), kSide, nullptr, 0, kGradients},
+    {kSavedO, "saved_o", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, o), kMoved, nullptr, 0, kGradients},
+    {kSavedLse, "saved_lse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, lse), kMoved, nullptr, 0, kGradients},
+    {kDq, "dq", {kBatch, kHeadsQ, kSeqQ, kDimQk}, k16, kOut, ATTN_FIELD(T, dq), kMoved, nullptr, 0, kGradients},
+    {kDk, "dk", {kBatch, kHeadsKv, kSeqK, kDimQk}, k16, kOut, ATTN_FIELD(T, dk), kMoved, nullptr, 0, kGradients},
+    {kDv, "dv", {kBatch, kHeadsKv, kSeqK, kDimV}, k16, kOut, ATTN_FIELD(T, dv), kMoved, nullptr, 0, kGradients},
     {kSlopes, "slopes", {kBatch, kHeadsQ, kOne, kOne}, k32, kIn, ATTN_FIELD(T, slopes), kFixed, "has_alibi",
      ATTN_FEATURE_ALIBI, kOfForward},
     {kCuQ, "cu_q", {kOne, kOne, kOne, kBorders}, Element::kIndex, kIn, ATTN_FIELD(T, cu_q), kFixed, "ragged",
@@ -156,7 +159,7 @@ inline constexpr TensorSpec kRows[] = {
     {kBlockTable, "block_table", {kBatch, kOne, kOne, kPagesPerSeq}, Element::kIndex, kIn, ATTN_FIELD(T, block_table),
      kFixed, "page_size", ATTN_FEATURE_PAGED, kOfForward | kAppend},
     {kDlse, "dlse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, dlse), kSide, nullptr, ATTN_FEATURE_DLSE,
-     kBackward},
+     kGradients},
     {kDbias, "dbias", {kBatch, kHeadsQ, kSeqQ, kSeqK}, Element::kBias, kOut, ATTN_FIELD(T, dbias), kMoved, "bias_dtype",
      ATTN_FEATURE_DBIAS, kBackward},
     {kDsink, "dsink", {kOne, kHeadsQ, kOne, kOne}, k32, kOut, ATTN_FIELD(T, dsink), kMoved, "has_sink",
@@ -174,7 +177,7 @@ inline constexpr TensorSpec kRows[] = {
     {kCopies, "copies", {kBatch, kOne, kOne, kTwo}, Element::kIndex, kIn, ATTN_FIELD(T, copies), kFixed, nullptr, 0,
      kCopyPages},
     {kIndices, "indices", {kBatch, kHeadsKv, kSeqQ, kSelect}, Element::kIndex, kIn, ATTN_FIELD(T, indices), kMoved,
-     nullptr, 0, kSelected},
+     nullptr, 0, kLists},
     {kScores, "scores", {kBatch, kHeadsKv, kSeqQ, kBlocks}, k32, kIn, ATTN_FIELD(T, scores), kMoved, nullptr, 0,
      kChoose},
     {kChosen, "chosen", {kBatch, kHeadsKv, kSeqQ, kSelect}, Element::kIndex, kOut, ATTN_FIELD(T, indices), kMoved,
@@ -265,6 +268,9 @@ constexpr bool writes_cache(uint64_t features) { return (features & tensor_table
 constexpr bool may_have_pages(uint64_t features) {
   return (features & kOperations & ~tensor_table::kOfCaches) == 0;
 }
+
+// True if a problem with these features asks for gradients, from dO.
+constexpr bool gives_gradients(uint64_t features) { return in_problem(spec_of(TensorId::kDout), features); }
 
 // True if a problem with these features has queries that see keys.
 constexpr bool attends(uint64_t features) { return in_problem(spec_of(TensorId::kQ), features); }

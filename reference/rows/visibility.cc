@@ -23,7 +23,9 @@ bool masks_allow(const attn_problem& problem, const attn_tensors& tensors, int64
   return true;
 }
 
-bool selects(const attn_problem& problem) { return (problem.features & ATTN_FEATURE_SELECTED) != 0; }
+bool selects(const attn_problem& problem) {
+  return (problem.features & (ATTN_FEATURE_SELECTED | ATTN_FEATURE_SELECTED_BACKWARD)) != 0;
+}
 
 // Calls f with each number of the query's list.
 template <class F>

@@ -1,5 +1,5 @@
 // The keys that a query may see: by the rules of reference/semantics.h, by the mask tensor and the bias tensor, and by
-// its list of blocks (ATTN_FEATURE_SELECTED).
+// its list of blocks (ATTN_FEATURE_SELECTED, ATTN_FEATURE_SELECTED_BACKWARD).
 //
 // Only the oracle uses these masks, so that a misunderstanding shared with a framework cannot hide a bug.
 // sees() answers for one key; row_keys() finds all keys of a row without examining every one. A test

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# export_lists.sh cpp|python ATTNFUZZ BAD GOOD INCLUDE TOOL: a finding of listed blocks as a program of its own shows the
-# failure of the kernel it was made for, and none of a right one. Arguments as of export.sh.
+# export_lists.sh cpp|python ATTNFUZZ BAD GOOD INCLUDE TOOL: a finding of listed blocks, or of their gradients, as a
+# program of its own shows the failure of the kernel it was made for, and none of a right one. Arguments as of export.sh.
 set -u
 language=$1 attnfuzz=$2 bad=$3 good=$4 include=$5 tool=${6:-}
 if [ -z "$tool" ]; then
@@ -20,7 +20,7 @@ suffix=py
 "$attnfuzz" check "$bad" --property reference --cases 300 --jobs 1 --out "$out/check" >"$out/check.log" 2>&1
 file=$(ls "$out"/check/*.attn.json | head -1)
 [ -n "$file" ] || die "nothing was found"
-grep -q 'selected B=' "$out/check.log" || die "the finding is not of listed blocks"
+grep -qE 'selected(_backward)? B=' "$out/check.log" || die "the finding is not of listed blocks"
 "$attnfuzz" export "$file" --kernel "$bad" "--$language" --out "$out/found.$suffix" >"$out/export.log" 2>&1 || die "export failed"
 [ -s "$out/export.log" ] && die "export has something to say"
 if [ "$language" = cpp ]; then
@@ -33,6 +33,6 @@ try() { # STATUS LIBRARY
 }
 executor=$(dirname "$good")/libattnfuzz-executor.so
 try 1 "$bad"
-grep -qE '^ *(o|lse)\(b=[0-9]+,h=[0-9]+,q=[0-9]+' "$out/try.log" || die "it is not said what is wrong"
+grep -qE '^ *(o|lse|dq|dk|dv)\(b=[0-9]+,h=[0-9]+,[qk]=[0-9]+' "$out/try.log" || die "it is not said what is wrong"
 try 0 "$good"
 echo "the failure shows, a right kernel holds ($language)"

@@ -458,6 +458,44 @@ struct Selected : Paged {
   static constexpr uint64_t kFeatures = ATTN_FEATURE_SELECTED | ATTN_FEATURE_PAGED | ATTN_FEATURE_BACKWARD;
 };
 
+// It has the gradients over listed blocks alone.
+struct SelectedGrading : One {
+  static constexpr const char* kName = "selected_grading";
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_SELECTED_BACKWARD | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_SELECTED |
+                                        ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK |
+                                        ATTN_FEATURE_DLSE | ATTN_FEATURE_SINK;
+};
+
+TEST(PlugIn, GradientsOverListedBlocksHaveTheTensorsOfBoth) {
+  constexpr attn_kernel kGrading = attn::plug_in<SelectedGrading>();
+  static int64_t list[64] = {};
+  Offer backward;
+  backward.env.backend = ATTN_CUDA, backward.env.variant = 0;
+  attn_problem& p = backward.problem;
+  backward.dense();
+  p.features = ATTN_FEATURE_SELECTED_BACKWARD;
+  p.block = 16, p.select = 2;
+  attn_tensors& t = backward.tensors;
+  t.dout = t.o, t.dq = t.q, t.dk = t.k, t.dv = t.v;
+  t.indices = {list, {2, 2, 2, 1}};
+  EXPECT_EQ(answer(kGrading, backward).status, ATTN_OK) << answer(kGrading, backward).reason;
+  const auto refuses = [&](void (*change)(Offer&), const char* words) {
+    expect_refusal(kGrading, backward, change, words);
+  };
+  refuses([](Offer& x) { x.tensors.indices.data = nullptr; }, "indices is a null pointer");
+  refuses([](Offer& x) { x.tensors.dout.data = nullptr; }, "dout is a null pointer");
+  refuses([](Offer& x) { x.tensors.lse.data = nullptr; }, "lse is a null pointer");
+  refuses([](Offer& x) { x.tensors.dk.data = nullptr; }, "dk is a null pointer");
+  refuses([](Offer& x) { x.problem.features |= ATTN_FEATURE_DLSE, x.tensors.dlse.data = nullptr; },
+          "dlse is a null pointer");
+  refuses([](Offer& x) { x.problem.block = 0; }, "asks for attention over listed blocks");
+  refuses([](Offer& x) { x.problem.features |= ATTN_FEATURE_SELECTED; }, "two operations");
+  refuses([](Offer& x) { x.problem.features |= ATTN_FEATURE_BACKWARD; }, "two operations");
+  refuses([](Offer& x) { x.problem.features |= ATTN_FEATURE_DBIAS; }, "dbias is wanted of no bias");
+  refuses([](Offer& x) { x.problem.window_left = 1; }, "has no window");
+  refuses([](Offer& x) { x.problem.num_splits = 1; }, "no slopes, latent V or splits");
+}
+
 TEST(PlugIn, ListedBlocksHaveIndices) {
   constexpr attn_kernel kSelected = attn::plug_in<Selected>();
   static int64_t list[64] = {};

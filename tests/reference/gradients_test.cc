@@ -46,7 +46,7 @@ struct Small {
   std::vector<float> lse, bias, sinks, dlse, dbias;
   std::vector<uint8_t> mask;
   std::array<bool, 3> summed = {};  // over batch entries, heads, queries: dbias
-  std::vector<int64_t> lengths;
+  std::vector<int64_t> lengths, lists;
 
   Small(int32_t dtype, uint64_t seed) {
     Random random(seed);
@@ -92,6 +92,30 @@ struct Small {
     for (float& x : sinks) x = static_cast<float>(2 * random.gaussian());
     for (float& x : dlse) x = static_cast<float>(random.gaussian());
   }
+
+  // Makes it a problem over listed blocks: short lists with repeats, -1, blocks behind the last key, and empty ones.
+  void take_lists(uint64_t seed) {
+    Random random(seed ^ 0x115);
+    p.window_left = p.window_right = -1, p.has_mask = 0, p.bias_dtype = ATTN_NONE;
+    p.features = (p.features & ~ATTN_FEATURE_BACKWARD) | ATTN_FEATURE_SELECTED_BACKWARD;
+    if (random.below(3) == 0) p.features |= ATTN_FEATURE_DLSE;
+    p.block = 1 + random.below(5), p.select = 1 + random.below(6);
+    lists.assign(static_cast<size_t>(p.batch * p.heads_kv * p.seq_q * p.select), -1);
+    for (int64_t& index : lists) index = random.below(p.seq_k / p.block + 3) - 1;
+    for (float& x : dlse) x = static_cast<float>(random.gaussian());
+  }
+  // The mask that hides what the lists hide.
+  std::vector<uint8_t> mask_of_lists() {
+    std::vector<uint8_t> seen(mask.size(), 0);
+    std::vector<int64_t> keys;
+    const attn_tensors t = tensors();
+    for (size_t row = 0; row < rows(); ++row) {
+      const Row at = RowSpace(p).at(static_cast<int64_t>(row));
+      row_keys(p, t, at.b, at.h, at.i, 0, p.seq_k, &keys);
+      for (const int64_t j : keys) seen[pair_at(at.b, at.h, at.i, j)] = 1;
+    }
+    return seen;
+  }
   bool has(uint64_t feature) const { return (p.features & feature) != 0; }
   double sink(int64_t h) const { return has(ATTN_FEATURE_DSINK) ? sinks[static_cast<size_t>(h)] : -INFINITY; }
 
@@ -128,6 +152,7 @@ struct Small {
       if (summed[n]) t.dbias.stride[n] = 0;
     }
     t.key_lengths = lengths.data();
+    t.indices = view(lists.data(), p.heads_kv, p.seq_q, p.select);
     return t;
   }
   Reference due(RowSample sample = {}) { return evaluate_gradients(p, tensors(), plan, documented(), sample); }
@@ -136,9 +161,9 @@ struct Small {
   std::pair<std::vector<double>, std::vector<double>> save() {
     attn_plan exact = plan;
     exact.p_format = ATTN_FORMAT_F32;
-    const Reference stored = evaluate(forward_of(p), tensors(), exact, documented());
+    const Reference stored = evaluate_forward_of(p, tensors(), exact, documented());
     exact.lse_sink = 0;
-    const Reference r = evaluate(forward_of(p), tensors(), exact, documented());
+    const Reference r = evaluate_forward_of(p, tensors(), exact, documented());
     for (size_t n = 0; n < r[TensorId::kO].value.size(); ++n) o.set(p.dtype, n, r[TensorId::kO].value[n]);
     for (size_t n = 0; n < lse.size(); ++n) lse[n] = static_cast<float>(stored[TensorId::kLse].value[n]);
     return {r[TensorId::kO].value, r[TensorId::kLse].value};
@@ -271,6 +296,10 @@ std::vector<size_t> together(const Small& s, TensorId tensor, size_t at) {
   return all;
 }
 
+bool gives(const Reference& r, TensorId tensor) {
+  return std::ranges::any_of(r.outputs, [&](const Expected& due) { return due.tensor == tensor && !due.value.empty(); });
+}
+
 // Compares some elements of each gradient with complex-step derivatives.
 void expect_derivatives(Small& s, uint64_t seed, int64_t* unequal, double* worst) {
   constexpr double kStep = 1e-40;
@@ -284,7 +313,7 @@ void expect_derivatives(Small& s, uint64_t seed, int64_t* unequal, double* worst
        {std::tuple{TensorId::kDq, &in.q, &moduli.dq}, std::tuple{TensorId::kDk, &in.k, &moduli.dk},
         std::tuple{TensorId::kDv, &in.v, &moduli.dv}, std::tuple{TensorId::kDbias, &in.bias, &moduli.dbias},
         std::tuple{TensorId::kDsink, &in.sink, &moduli.dsink}}) {
-    if (r[tensor].value.empty()) continue;
+    if (!gives(r, tensor)) continue;
     for (int n = 0; n < 12; ++n) {
       const auto at = static_cast<size_t>(random.below(static_cast<int64_t>(by->size())));
       const std::vector<size_t> group = together(s, tensor, at);
@@ -325,6 +354,18 @@ TEST(Gradients, AreDerivativesWithSinksDlseAndDbias) {
     ASSERT_NO_FATAL_FAILURE(expect_derivatives(s, seed, &unequal, &worst));
   }
   EXPECT_GT(unequal, 2000);
+  std::printf("%ld derivatives differ, by %.3g of the sum of moduli at most\n", static_cast<long>(unequal), worst);
+}
+
+TEST(Gradients, AreDerivativesOverListedBlocks) {
+  double worst = 0;
+  int64_t unequal = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    Small s(ATTN_F32, seed + 300);
+    s.take_lists(seed);
+    ASSERT_NO_FATAL_FAILURE(expect_derivatives(s, seed, &unequal, &worst));
+  }
+  EXPECT_GT(unequal, 1000);
   std::printf("%ld derivatives differ, by %.3g of the sum of moduli at most\n", static_cast<long>(unequal), worst);
 }
 
@@ -497,6 +538,7 @@ double worst_of(const Reference& r, const Kernel& kernel, std::vector<double>* a
   for (const auto& [tensor, got] :
        {std::pair{TensorId::kDq, &kernel.dq}, {TensorId::kDk, &kernel.dk}, {TensorId::kDv, &kernel.dv},
         {TensorId::kDbias, &kernel.dbias}, {TensorId::kDsink, &kernel.dsink}}) {
+    if (!gives(r, tensor)) continue;
     const Expected& due = r[tensor];
     for (size_t n = 0; n < got->size(); ++n) {
       const auto at = static_cast<int64_t>(n);
@@ -522,6 +564,92 @@ TEST(Gradients, BoundRightKernels) {
   std::printf("%zu elements, error/bound %.3f at most, median %.3f\n", ratios.size(), ratios.back(),
               ratios[ratios.size() / 2]);
   EXPECT_GT(ratios.back(), 0.2) << "the bound is far too wide";
+}
+
+TEST(Gradients, BoundKernelsOverListedBlocks) {
+  for (const Saved saved : {Saved::kGiven, Saved::kOwn, Saved::kSoftmax}) {
+    std::vector<double> ratios;
+    for (const int32_t dtype : {ATTN_F16, ATTN_BF16, ATTN_F32}) {
+      for (uint64_t seed = 1; seed <= 300; ++seed) {
+        Small s(dtype, seed + 40000);
+        s.take_lists(seed);
+        s.save();
+        s.plan.saved = saved == Saved::kGiven ? ATTN_SAVED_GIVEN : ATTN_SAVED_RECOMPUTED;
+        ASSERT_LE(worst_of(s.due(), Kernel(s, seed, Mistake::kNone, saved), &ratios), 1)
+            << "dtype " << dtype << " seed " << seed << " saved " << static_cast<int>(saved);
+      }
+    }
+    std::ranges::sort(ratios);
+    std::printf("%zu elements, error/bound %.3f at most, median %.3f\n", ratios.size(), ratios.back(),
+                ratios[ratios.size() / 2]);
+    EXPECT_GT(ratios.back(), 0.1) << "the bound is far too wide";
+  }
+}
+
+// Expects the gradients over listed blocks to be those of a dense backward pass.
+void expect_dense(Small& lists, Small& dense, uint64_t seed) {
+  lists.save();
+  dense.o = lists.o, dense.lse = lists.lse, dense.dlse = lists.dlse;
+  const Reference a = lists.due(), b = dense.due();
+  ASSERT_EQ(a.outputs.size(), 3u);
+  EXPECT_EQ(a.state, b.state);
+  for (const Expected& due : a.outputs) {
+    EXPECT_EQ(due.value, b[due.tensor].value) << "seed " << seed << " " << name_of(due.tensor);
+    EXPECT_EQ(due.bound, b[due.tensor].bound) << "seed " << seed << " " << name_of(due.tensor);
+    EXPECT_EQ(due.rule, b[due.tensor].rule) << "seed " << seed << " " << name_of(due.tensor);
+  }
+}
+
+// The problem without its lists.
+Small without_lists(const Small& s) {
+  Small dense = s;
+  dense.p.features = (dense.p.features & ~ATTN_FEATURE_SELECTED_BACKWARD) | ATTN_FEATURE_BACKWARD;
+  dense.p.block = dense.p.select = 0;
+  return dense;
+}
+
+TEST(Gradients, OverListedBlocksAreThoseOfAMask) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    Small s(seed % 2 == 0 ? ATTN_BF16 : ATTN_F32, seed + 700);
+    s.take_lists(seed);
+    Small dense = without_lists(s);
+    dense.p.has_mask = 1;
+    dense.mask = s.mask_of_lists();
+    expect_dense(s, dense, seed);
+  }
+}
+
+TEST(Gradients, OverAllBlocksAreDense) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    Small s(ATTN_F16, seed + 800);
+    s.take_lists(seed);
+    s.p.select = (s.p.seq_k + s.p.block - 1) / s.p.block;
+    s.lists.resize(static_cast<size_t>(s.p.batch * s.p.heads_kv * s.p.seq_q * s.p.select));
+    for (size_t n = 0; n < s.lists.size(); ++n) s.lists[n] = static_cast<int64_t>(n) % s.p.select;
+    Small dense = without_lists(s);
+    expect_dense(s, dense, seed);
+  }
+}
+
+// Keys and queries may be gathered in any order, so the tiles of a plan say nothing of the blocks of an mma.
+TEST(Gradients, OverListedBlocksAnyPairMayBeAloneInItsBlock) {
+  Small s(ATTN_F16, 811);
+  s.take_lists(1);
+  s.plan.accumulator = ATTN_ACC_TENSOR;
+  s.save();
+  const Reference wide = s.due();
+  s.plan.tile_q = s.plan.tile_k = 1;
+  const Reference narrow = s.due();
+  for (const Expected& due : wide.outputs) EXPECT_EQ(due.bound, narrow[due.tensor].bound);
+}
+
+TEST(Gradients, OverListedBlocksRefuseWhatTheyDoNotKnow) {
+  for (const uint64_t other : {ATTN_FEATURE_BACKWARD, ATTN_FEATURE_SELECTED, ATTN_FEATURE_DBIAS, ATTN_FEATURE_RAGGED}) {
+    Small s(ATTN_F16, 1);
+    s.take_lists(1);
+    s.p.features |= other;
+    EXPECT_THROW(s.due(), UnknownFeatures) << other;
+  }
 }
 
 TEST(Gradients, BoundKernelsWithSinksDlseAndDbias) {

@@ -54,6 +54,10 @@ TEST(TensorSpec, TwoRowsMayHaveOneMemberInDifferentOperations) {
   EXPECT_EQ(spec_of(TensorId::kSavedO).at.offset, spec_of(TensorId::kO).at.offset);
   EXPECT_TRUE(in_problem(spec_of(TensorId::kSavedO), ATTN_FEATURE_BACKWARD));
   EXPECT_FALSE(in_problem(spec_of(TensorId::kO), ATTN_FEATURE_BACKWARD));
+  EXPECT_TRUE(gives_gradients(ATTN_FEATURE_BACKWARD) && gives_gradients(ATTN_FEATURE_SELECTED_BACKWARD));
+  EXPECT_FALSE(gives_gradients(0) || gives_gradients(ATTN_FEATURE_SELECTED));
+  EXPECT_TRUE(in_problem(spec_of(TensorId::kIndices), ATTN_FEATURE_SELECTED_BACKWARD));
+  EXPECT_FALSE(in_problem(spec_of(TensorId::kDsink), ATTN_FEATURE_SELECTED_BACKWARD | ATTN_FEATURE_DSINK));
   EXPECT_FALSE(in_problem(spec_of(TensorId::kSavedO), 0));
   EXPECT_TRUE(attends(0) && attends(ATTN_FEATURE_BACKWARD) && attends(ATTN_FEATURE_SELECTED) && !attends(ATTN_FEATURE_MERGE));
   EXPECT_TRUE(in_problem(spec_of(TensorId::kK), ATTN_FEATURE_NSA_COMPRESS)) << "it has keys and no queries";

@@ -1,4 +1,5 @@
-// A backward pass (ATTN_FEATURE_BACKWARD) is given dO, the gradient of O. Dimensions of dO may be stored once.
+// A backward pass (ATTN_FEATURE_BACKWARD, ATTN_FEATURE_SELECTED_BACKWARD) is given dO, the gradient of O. Dimensions of
+// dO may be stored once.
 #include "properties/case/feature.h"
 #include "properties/case/geometry.h"
 
@@ -7,7 +8,7 @@ namespace {
 
 constexpr auto kDoutFields = [](auto& c) { return std::tie(c.dout_repeated); };
 
-bool is_backward(const Problem& p) { return (p.features & ATTN_FEATURE_BACKWARD) != 0; }
+bool is_backward(const Problem& p) { return gives_gradients(p.features); }
 
 constexpr bool Repeated::* kDimensions[] = {&Repeated::batch, &Repeated::head, &Repeated::query,
                                             &Repeated::column};

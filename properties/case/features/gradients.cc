@@ -61,7 +61,7 @@ void say_gradients(const Case& c, Sentence& words) {
 // A sink and the wish for its gradient come and go together.
 void tidy_gradients(Case& c) {
   Problem& p = c.problem;
-  const bool backward = (p.features & ATTN_FEATURE_BACKWARD) != 0;
+  const bool backward = gives_gradients(p.features);
   if (backward && !kGivesDsink(c)) p.sink.reset();
   if (!backward || !p.sink) without_dsink(c);
   if (!backward || !p.bias) without_dbias(c);
@@ -71,7 +71,7 @@ void tidy_gradients(Case& c) {
 
 Complaint illegal_gradients(const Case& c) {
   const Problem& p = c.problem;
-  if ((p.features & ATTN_FEATURE_BACKWARD) == 0) {
+  if (!gives_gradients(p.features)) {
     if ((p.features & kBits) != 0)
       return "dlse, dbias or dsink is asked for, but the problem is no backward pass";
     return std::nullopt;

@@ -1,8 +1,9 @@
-// The lists of blocks that queries attend over (ATTN_FEATURE_SELECTED), and the choice of blocks by scores
-// (ATTN_FEATURE_NSA_SELECT).
+// The lists of blocks that queries attend over (ATTN_FEATURE_SELECTED, and ATTN_FEATURE_SELECTED_BACKWARD for its
+// gradients), and the choice of blocks by scores (ATTN_FEATURE_NSA_SELECT).
 #include "properties/case/selection.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "properties/case/feature.h"
@@ -228,7 +229,7 @@ Complaint illegal_selection(const Case& c) {
     if (selection != Selection{}) return "selection is set, but the problem does not ask for lists of blocks";
     return std::nullopt;
   }
-  if ((p.features & kOperations) != ATTN_FEATURE_SELECTED) return "the problem asks for two operations";
+  if (!std::has_single_bit(p.features & kOperations)) return "the problem asks for two operations";
   if (p.window_left >= 0 || p.window_right >= 0 || p.bias || p.mask || p.sink || p.slopes || p.latent ||
       p.num_splits != 0 || p.packed_q || p.packed_k || p.paging)
     return "attention over listed blocks has no window, bias, mask, sinks, slopes, latent V, splits, packed "

@@ -10,6 +10,7 @@
 #include "properties/case/layouts.h"
 #include "properties/case/packed.h"
 #include "properties/case/shrink_toggles.h"
+#include "properties/operations/backward/ask_for_gradients.h"
 #include "reference/gradients.h"
 #include "reference/model/calibration.h"
 #include "reference/numbers/stored_bytes.h"
@@ -24,11 +25,6 @@ constexpr TensorId kInputsOfBackward[] = {kQ,    kK,      kV,        kBias, kMas
 constexpr Output kOutputsOfBackward[] = {
     {.tensor = kDq}, {.tensor = kDk}, {.tensor = kDv}, {.tensor = kDbias}, {.tensor = kDsink}};
 
-Reference evaluate_sampled(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
-                           const Calibration& calibration, RowSample sample, bool) {
-  return evaluate_gradients(problem, host, plan, calibration, sample);
-}
-
 // The bytes of a saved output: the exact values, rounded to its format. If the exact result is NaN, NaN is
 // stored; if it may be anything, 0.
 std::vector<std::byte> stored(const Expected& exact, int32_t dtype) {
@@ -40,25 +36,6 @@ std::vector<std::byte> stored(const Expected& exact, int32_t dtype) {
                                          : 0.0f;
   }
   return stored_bytes(dtype, values);
-}
-
-// Makes O and LSE as a forward call writes them in the plan's form (lse_base, lse_dead, lse_sink).
-void save_forward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
-                  const std::function<void(TensorId, std::vector<std::byte>)>& derive) {
-  const attn_problem forward = forward_of(problem);
-  attn_plan exact = {};
-  exact.size = sizeof exact;
-  exact.tile_q = exact.tile_k = 64;
-  exact.num_splits = 1;
-  exact.scale_mode = ATTN_SCALE_SEPARATE;
-  exact.p_format = ATTN_FORMAT_F32;
-  exact.isolates_masked_nan = 1;
-  exact.lse_base = plan.lse_base;
-  exact.lse_dead = plan.lse_dead;
-  exact.lse_sink = plan.lse_sink;
-  const Reference due = evaluate(forward, host, exact, documented(), {}, false);
-  derive(kSavedO, stored(due[kO], problem.dtype));
-  derive(kSavedLse, stored(due[kLse], ATTN_F32));
 }
 
 // A number that depends only on the drawn case.
@@ -174,9 +151,37 @@ void plant_elsewhere(const Case& drawn, Case& c) {
 }
 
 void shape(Case& c, uint64_t kernel_features) {
-  if ((c.problem.features & ATTN_FEATURE_BACKWARD) != 0) return;
+  if ((c.problem.features & ATTN_FEATURE_BACKWARD) == 0)
+    ask_for_gradients(c, ATTN_FEATURE_BACKWARD, kernel_features);
+}
+
+}  // namespace
+
+Reference evaluate_backward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+                            const Calibration& calibration, RowSample sample, bool) {
+  return evaluate_gradients(problem, host, plan, calibration, sample);
+}
+
+void save_forward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+                  const std::function<void(TensorId, std::vector<std::byte>)>& derive) {
+  attn_plan exact = {};
+  exact.size = sizeof exact;
+  exact.tile_q = exact.tile_k = 64;
+  exact.num_splits = 1;
+  exact.scale_mode = ATTN_SCALE_SEPARATE;
+  exact.p_format = ATTN_FORMAT_F32;
+  exact.isolates_masked_nan = 1;
+  exact.lse_base = plan.lse_base;
+  exact.lse_dead = plan.lse_dead;
+  exact.lse_sink = plan.lse_sink;
+  const Reference due = evaluate_forward_of(problem, host, exact, documented());
+  derive(kSavedO, stored(due[kO], problem.dtype));
+  derive(kSavedLse, stored(due[kLse], ATTN_F32));
+}
+
+void ask_for_gradients(Case& c, uint64_t operation, uint64_t kernel_features) {
   const Case drawn = c;
-  c.problem.features |= ATTN_FEATURE_BACKWARD;
+  c.problem.features |= operation;
   c.problem.num_splits = 0;
   c.problem.slopes.reset();
   c.problem.latent = false;
@@ -192,13 +197,11 @@ void shape(Case& c, uint64_t kernel_features) {
   tidy(c);
 }
 
-}  // namespace
-
 extern const Operation backward = {.name = "backward",
                                    .feature = ATTN_FEATURE_BACKWARD,
                                    .inputs = kInputsOfBackward,
                                    .outputs = kOutputsOfBackward,
-                                   .evaluate = evaluate_sampled,
+                                   .evaluate = evaluate_backward,
                                    .known = kGradientsKnow,
                                    .prepare = save_forward,
                                    .shape = shape};

@@ -9,6 +9,7 @@
 #include "properties/case/case.h"
 #include "properties/case/layouts.h"
 #include "properties/case/shrink_toggles.h"
+#include "properties/operations/selected/give_lists.h"
 #include "reference/selected.h"
 
 namespace attnfuzz::operations {
@@ -102,11 +103,16 @@ Selection draw_selection(Dice& dice, const Problem& p) {
 }
 
 void shape(Case& c, uint64_t kernel_features) {
-  if (c.problem.selects()) return;
+  if ((c.problem.features & ATTN_FEATURE_SELECTED) == 0) give_lists(c, ATTN_FEATURE_SELECTED, kernel_features);
+}
+
+}  // namespace
+
+void give_lists(Case& c, uint64_t operation, uint64_t kernel_features) {
   const Case drawn = c;
   Dice dice(drawn);
   Problem& p = c.problem;
-  p.features |= ATTN_FEATURE_SELECTED;
+  p.features |= operation;
   // If a window, a mask or a bias hides keys in the drawn case, this case is causal instead.
   const bool hidden = p.window_left >= 0 || p.window_right >= 0 || p.mask || p.bias;
   if (hidden || dice.percent(50)) p.causal = true;
@@ -120,8 +126,6 @@ void shape(Case& c, uint64_t kernel_features) {
   tidy(c);
   drop_misfits(c, {kIndices, kQ, kK, kV, kO, kLse});
 }
-
-}  // namespace
 
 extern const Operation selected = {.name = "selected",
                                    .feature = ATTN_FEATURE_SELECTED,

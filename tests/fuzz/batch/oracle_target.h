@@ -81,13 +81,14 @@ class OracleTarget : public FakeTarget {
 
   static void write(const attn_problem& p, const attn_tensors& t, const Reference& due, const Expected& of,
                     const attn_tensor& to) {
-    const RowSpace rows(p);
+    const bool keys = of_keys(spec_of(of.tensor));
+    const RowSpace rows = keys ? RowSpace(p.batch, p.heads_kv, p.seq_k) : RowSpace(p);
     const Sequences sequences(p, t);
     const int32_t dtype = of.tensor == TensorId::kLse ? int32_t{ATTN_F32} : p.dtype;
     for (int64_t row = 0; row < rows.count(); ++row) {
-      if (due.state[static_cast<size_t>(row)] == RowState::kAbsent) continue;
+      if (!keys && due.state[static_cast<size_t>(row)] == RowState::kAbsent) continue;
       const Row at = rows.at(row);
-      const StoredRow stored = sequences.query_row(at.b, at.i);
+      const StoredRow stored = keys ? sequences.key_row(at.b, at.i) : sequences.query_row(at.b, at.i);
       for (int64_t c = 0; c < of.columns; ++c) {
         const auto value = static_cast<float>(value_of(of, static_cast<size_t>(row * of.columns + c)));
         const int64_t offset = offset_of(to, stored.entry, at.h, stored.row, c);

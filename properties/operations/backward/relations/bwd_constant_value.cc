@@ -59,13 +59,14 @@ void check_bwd_constant_value(Trial& trial) {
 
 }  // namespace
 
-extern const Property bwd_constant_value = {"bwd_constant_value",
-                                            "equal values give no gradient of Q and K",
-                                            adapt_bwd_constant_value,
-                                            check_bwd_constant_value,
-                                            /*needs_stages=*/false,
-                                            /*asks_target=*/true,
-                                            /*compares=*/false,
-                                            /*operation=*/&operations::backward};
+extern const Property bwd_constant_value = {
+    .name = "bwd_constant_value",
+    .statement = "equal values give no gradient of Q and K",
+    .adapt = adapt_bwd_constant_value,
+    .check = check_bwd_constant_value,
+    .asks_target = true,
+    .compares = false,
+    .operation = &operations::backward,
+    .also = &operations::selected_backward};
 
 }  // namespace attnfuzz::relations

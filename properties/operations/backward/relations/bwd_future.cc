@@ -93,13 +93,11 @@ void check_bwd_future(Trial& trial) {
 }  // namespace
 
 extern const Property bwd_future = {
-    "bwd_future",
-    "queries that do not see a key do not matter to its gradients, to the last bit",
-    adapt_bwd_future,
-    check_bwd_future,
-    /*needs_stages=*/false,
-    /*asks_target=*/false,
-    /*compares=*/true,
-    /*operation=*/&operations::backward};
+    .name = "bwd_future",
+    .statement = "queries that do not see a key do not matter to its gradients, to the last bit",
+    .adapt = adapt_bwd_future,
+    .check = check_bwd_future,
+    .operation = &operations::backward,
+    .also = &operations::selected_backward};
 
 }  // namespace attnfuzz::relations

@@ -65,13 +65,12 @@ void check_bwd_linear(Trial& trial) {
 
 }  // namespace
 
-extern const Property bwd_linear = {"bwd_linear",
-                                    "gradients are linear in dO",
-                                    adapt_bwd_linear,
-                                    check_bwd_linear,
-                                    /*needs_stages=*/false,
-                                    /*asks_target=*/false,
-                                    /*compares=*/true,
-                                    /*operation=*/&operations::backward};
+extern const Property bwd_linear = {
+    .name = "bwd_linear",
+    .statement = "gradients are linear in dO",
+    .adapt = adapt_bwd_linear,
+    .check = check_bwd_linear,
+    .operation = &operations::backward,
+    .also = &operations::selected_backward};
 
 }  // namespace attnfuzz::relations

@@ -53,13 +53,12 @@ void check_bwd_pow2(Trial& trial) {
 
 }  // namespace
 
-extern const Property bwd_pow2 = {"bwd_pow2",
-                                  "dO times 2^k gives gradients times 2^k, bit for bit",
-                                  adapt_bwd_pow2,
-                                  check_bwd_pow2,
-                                  /*needs_stages=*/false,
-                                  /*asks_target=*/false,
-                                  /*compares=*/true,
-                                  /*operation=*/&operations::backward};
+extern const Property bwd_pow2 = {
+    .name = "bwd_pow2",
+    .statement = "dO times 2^k gives gradients times 2^k, bit for bit",
+    .adapt = adapt_bwd_pow2,
+    .check = check_bwd_pow2,
+    .operation = &operations::backward,
+    .also = &operations::selected_backward};
 
 }  // namespace attnfuzz::relations

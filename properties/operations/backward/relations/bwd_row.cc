@@ -58,13 +58,13 @@ void check_bwd_row(Trial& trial) {
 
 }  // namespace
 
-extern const Property bwd_row = {"bwd_row",
-                                 "a gradient in one query reaches that query and the keys that it sees",
-                                 adapt_bwd_row,
-                                 check_bwd_row,
-                                 /*needs_stages=*/false,
-                                 /*asks_target=*/false,
-                                 /*compares=*/false,
-                                 /*operation=*/&operations::backward};
+extern const Property bwd_row = {
+    .name = "bwd_row",
+    .statement = "a gradient in one query reaches that query and the keys that it sees",
+    .adapt = adapt_bwd_row,
+    .check = check_bwd_row,
+    .compares = false,
+    .operation = &operations::backward,
+    .also = &operations::selected_backward};
 
 }  // namespace attnfuzz::relations

@@ -29,13 +29,13 @@ void check_bwd_zero(Trial& trial) {
 
 }  // namespace
 
-extern const Property bwd_zero = {"bwd_zero",
-                                  "a gradient of 0 gives gradients of 0",
-                                  adapt_bwd_zero,
-                                  check_bwd_zero,
-                                  /*needs_stages=*/false,
-                                  /*asks_target=*/false,
-                                  /*compares=*/false,
-                                  /*operation=*/&operations::backward};
+extern const Property bwd_zero = {
+    .name = "bwd_zero",
+    .statement = "a gradient of 0 gives gradients of 0",
+    .adapt = adapt_bwd_zero,
+    .check = check_bwd_zero,
+    .compares = false,
+    .operation = &operations::backward,
+    .also = &operations::selected_backward};
 
 }  // namespace attnfuzz::relations

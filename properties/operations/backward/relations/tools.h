@@ -7,6 +7,7 @@
 
 namespace attnfuzz::operations {
 extern const Operation backward;
+extern const Operation selected_backward;
 }
 
 namespace attnfuzz::relations {

@@ -64,13 +64,12 @@ void check_selected_future(Trial& trial) {
 
 }  // namespace
 
-extern const Property selected_future = {"selected_future",
-                                         "keys that a query does not see do not matter to it, to the last bit",
-                                         adapt_selected_future,
-                                         check_selected_future,
-                                         /*needs_stages=*/false,
-                                         /*asks_target=*/false,
-                                         /*compares=*/true,
-                                         /*operation=*/&operations::selected};
+extern const Property selected_future = {
+    .name = "selected_future",
+    .statement = "keys that a query does not see do not matter to it, to the last bit",
+    .adapt = adapt_selected_future,
+    .check = check_selected_future,
+    .operation = &operations::selected,
+    .also = &operations::selected_backward};
 
 }  // namespace attnfuzz::relations

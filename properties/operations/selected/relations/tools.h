@@ -8,4 +8,5 @@
 
 namespace attnfuzz::operations {
 extern const Operation selected;
+extern const Operation selected_backward;
 }

@@ -139,6 +139,23 @@ TEST(ListRelations, AnOrderThatHasAMeaningIsFound) {
   EXPECT_NE(v.message.find("lists in another order"), std::string::npos) << v.message;
 }
 
+// Reads three indices of a list that has more than there are blocks.
+void stops_early(attn_problem& p, attn_tensors&) {
+  if (p.select > 4) p.select = 3;
+}
+
+TEST(ListRelations, ListsWithNothingAppendedAreTheSame) {
+  OracleTarget target(stops_early, kLists);
+  Case c = listed_case();
+  c.problem.selection.select = 4;  // all four blocks
+  ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
+  const Verdict reference = judged("reference", c, target);
+  EXPECT_EQ(reference.outcome, Outcome::kPass) << reference.message;
+  const Verdict v = judged("selected_order", c, target);
+  EXPECT_EQ(v.outcome, Outcome::kFail);
+  EXPECT_NE(v.message.find("lists with -1 appended"), std::string::npos) << v.message;
+}
+
 // Chooses blocks as the oracle does, of scores that are cut off at `most`.
 class ChoiceTarget final : public FakeTarget {
  public:
