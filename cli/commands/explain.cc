@@ -27,11 +27,11 @@ struct ExplainArguments : CaseArguments {
   ProbeArguments probe;
 };
 
-// The result of running the case now: O of the first call, and the oracle's expected values.
+// The result of running the case now: the outputs of the first call, and the oracle's expected values.
 struct Seen {
   attn_plan plan = {};
   Reference reference;
-  std::vector<float> o;
+  Outputs outputs;
   std::string why_not;  // why the case did not run; empty if it ran
 };
 
@@ -44,7 +44,7 @@ Seen look(const Case& c, Target& target, const Calibration& calibration) {
   seen.why_not = failure(e.run(c.calls.front()));
   if (!seen.why_not.empty()) return seen;
   seen.reference = e.evaluate(calibration);
-  seen.o = e.laid.read(e.operation.main());
+  seen.outputs = e.outputs();
   return seen;
 }
 
@@ -102,9 +102,10 @@ Exit run_explain(const ExplainArguments& arguments) {
   const Seen seen = look(r.c, target, calibration);
   const bool ran = seen.why_not.empty();
   const Reference* reference = ran ? &seen.reference : nullptr;
-  const std::vector<float>* o = ran ? &seen.o : nullptr;
+  const Outputs* got = ran ? &seen.outputs : nullptr;
   Account say;
-  say.apart(explain(r.c, seen.plan, reference, o, of_terminal), explain(r.c, seen.plan, reference, o, of_page));
+  say.apart(explain(r.c, seen.plan, reference, got, of_terminal),
+            explain(r.c, seen.plan, reference, got, of_page));
   if (!ran) say("\nno picture of the error: " + seen.why_not + "\n");
   const Verdict verdict = judge(r.c, opened.property, target, calibration);
   say("\n" + opened.identity + "\n" + verdict_text(verdict));
@@ -113,7 +114,7 @@ Exit run_explain(const ExplainArguments& arguments) {
     const ProbedCase probed = probe(r.c, verdict, target, arguments.probe);
     say("\n" + probe_text(verdict.failing ? *verdict.failing : r.c, probed));
   }
-  const std::string svg = drawable ? svg_picture(r.c, seen.plan, reference, o) : "";
+  const std::string svg = drawable ? svg_picture(r.c, seen.plan, reference, got) : "";
   if (!arguments.svg.empty()) write_file(arguments.svg, svg);
   if (!arguments.html.empty()) {
     const std::string replay = replay_line(arguments.file, target.info().library, "");

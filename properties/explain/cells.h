@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "properties/case/case.h"
 #include "properties/data/tiles.h"
 #include "properties/explain/picture.h"
+#include "properties/operations/outputs.h"
+#include "reference/call/row_space.h"
 #include "reference/oracle.h"
 
 namespace attnfuzz {
@@ -13,16 +17,35 @@ namespace attnfuzz {
 // 0 to 1. A large cell is sampled at 16 x 16 pairs, including its corners.
 double visible_share(const VisibilityCache& visible, const Cell& cell);
 
-// The largest error/bound of the main output in the cell. The cell's rows count from `first_row` of the reference.
-// Infinity: a value is no number, or none is due. -1: the reference judged no row of the cell.
-double worst_ratio(const Reference& reference, const std::vector<float>& got, int64_t first_row,
-                   const Cell& cell);
+// What is due in one output, and what a kernel wrote there. `due` must outlive this.
+struct Compared {
+  const Expected& due;
+  std::span<const float> got;
+  int64_t rows() const { return static_cast<int64_t>(got.size()) / due.columns; }
+  // True unless any value passes there.
+  bool judged(int64_t row, int64_t column) const;
+  double ratio(int64_t row, int64_t column) const;  // error/bound
+  bool wrong() const;                               // an element is outside its bound
+};
+// The outputs with a bound that were written, in the order of the operation: its main output first.
+std::vector<Compared> compared(const Reference& reference, const Outputs& got);
+// The first of them that is wrong; the first of all if none is.
+const Compared& first_wrong(const std::vector<Compared>& outputs);
 
-// The first (batch entry, head) with an element of the main output outside its bound; the very first head if there is
-// none.
+// The rows of an output: those of queries for O, those of keys for dK.
+RowSpace rows_of(const Problem& p, const Compared& output);
+
+// The largest error/bound of the output in the cell. The cell's rows count from `first_row` of the output.
+// Infinity: a value is no number, or none is due. -1: no element of the cell is judged.
+double worst_ratio(const Compared& output, int64_t first_row, const Cell& cell);
+
+// The first (batch entry, head) of the output with an element outside its bound; the very first if there is none. The head
+// of an output with rows of keys is a KV head.
 struct Head {
   int64_t b = 0, h = 0;
 };
-Head first_failing_head(const Problem& p, const Reference& reference, const std::vector<float>& got);
+Head first_failing_head(const Problem& p, const Compared& output);
+// The first query head that uses the keys of such a KV head, or the head itself.
+int64_t query_head(const Problem& p, const Compared& output, int64_t head);
 
 }  // namespace attnfuzz

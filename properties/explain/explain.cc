@@ -8,12 +8,13 @@
 
 #include "base/printable.h"
 #include "properties/case/feature.h"
+#include "properties/case/geometry.h"
 #include "properties/case/words.h"
 #include "properties/data/recipe.h"
 #include "properties/data/tiles.h"
 #include "properties/explain/cells.h"
 #include "properties/explain/picture.h"
-#include "properties/judge/shape.h"
+#include "properties/judge/judge.h"
 #include "properties/reduce/reproducer.h"
 #include "reference/call/row_space.h"
 
@@ -122,11 +123,13 @@ class Page {
     fact("dead rows", join(parts, "; "));
   }
 
-  void choose_head(const Reference* reference, const std::vector<float>* got) {
-    if (reference == nullptr || got == nullptr || p_.seq_q == 0) return;
-    const Head head = first_failing_head(p_, *reference, *got);
+  // The pictures of masks show the first head that fails.
+  void choose_head(const std::vector<Compared>& outputs) {
+    if (outputs.empty()) return;
+    const Compared& output = first_wrong(outputs);
+    const Head head = first_failing_head(p_, output);
     b_ = head.b;
-    h_ = head.h;
+    h_ = std::min(query_head(p_, output, head.h), std::max<int64_t>(p_.heads_q - 1, 0));
   }
 
   void mask() {
@@ -190,31 +193,10 @@ class Page {
     }
   }
 
-  void errors(const Reference& reference, const std::vector<float>& got) {
-    const Expected& o = reference.main();
-    const int64_t n = o.columns;
-    if (n == 0 || static_cast<int64_t>(got.size()) != reference.rows * n) return;
-    const Errors errors = count_errors(reference, got);
-    heading(cat("Error of ", title_of(o.tensor), head_words(), sees_keys(p_) ? ": queries" : ": rows",
-                " down, columns of ", spec_of(o.tensor).shape[3] == Size::kDimQk ? "dim_qk" : "dim_v",
-                " across"));
-    line(cat(errors.count, " of ", errors.judged, " elements are outside their bound",
-             errors.count > 0 ? ":" : ""));
-    std::vector<uint8_t> dead;
-    for (const RowState state : reference.state) dead.push_back(state == RowState::kDead);
-    const std::string shape = text_of(error_shape({.batch = p_.batch,
-                                                   .heads = p_.heads_q,
-                                                   .seq_q = p_.seq_q,
-                                                   .dim_v = n,
-                                                   .tile_q = tile_q_,
-                                                   .got = got,
-                                                   .expected = o.value,
-                                                   .bad = errors.bad,
-                                                   .dead = dead}));
-    if (!shape.empty()) fact("shape", shape);
-    worst_element(o, got, errors);
-    errors_of_heads(errors);
-    picture_of_errors(reference, got);
+  // The main output, and each other one that is wrong.
+  void errors(const Reference& reference, const std::vector<Compared>& outputs) {
+    for (const Compared& output : outputs)
+      if (&output == &outputs.front() || output.wrong()) errors(reference, output);
   }
 
  private:
@@ -225,34 +207,52 @@ class Page {
     std::map<std::pair<int64_t, int64_t>, int64_t> of_head;  // number of bad elements by (b, h)
   };
 
-  Errors count_errors(const Reference& reference, const std::vector<float>& got) const {
-    const Expected& o = reference.main();
-    const RowSpace rows_of(p_);
-    const int64_t n = o.columns;
+  void errors(const Reference& reference, const Compared& output) {
+    const TensorSpec& spec = spec_of(output.due.tensor);
+    const Errors errors = count_errors(output);
+    Head head = {b_, h_};
+    if (errors.count > 0 || !of_queries(spec)) head = first_failing_head(p_, output);
+    heading(cat("Error of ", title_of(output.due.tensor), head_words(output, head), ": ", down_words(spec),
+                " down, ", across_words(spec), " across"));
+    line(cat(errors.count, " of ", errors.judged, " elements are outside their bound",
+             errors.count > 0 ? ":" : ""));
+    attn_plan plan = {};
+    plan.tile_q = static_cast<int32_t>(tile_of(spec));
+    const std::string shape =
+        text_of(shape_of(reference, output.due, p_, plan, output.got, nullptr, errors.bad));
+    if (!shape.empty()) fact("shape", shape);
+    worst_element(output, errors);
+    errors_of_heads(errors);
+    picture_of_errors(output, head);
+  }
+
+  Errors count_errors(const Compared& output) const {
+    const RowSpace rows = rows_of(p_, output);
+    const int64_t n = output.due.columns;
     Errors errors;
-    errors.bad.resize(got.size());
-    for (int64_t e = 0; e < static_cast<int64_t>(got.size()); ++e) {
-      const int64_t row = e / n;
-      if (reference.state[static_cast<size_t>(row)] >= RowState::kSkipped) continue;  // or not there
+    errors.bad.resize(output.got.size());
+    for (int64_t e = 0; e < static_cast<int64_t>(output.got.size()); ++e) {
+      if (!output.judged(e / n, e % n)) continue;
       ++errors.judged;
-      const double ratio = o.ratio(row, e % n, got[static_cast<size_t>(e)]);
+      const double ratio = output.ratio(e / n, e % n);
       if (ratio > errors.most) errors.most = ratio, errors.worst = e;
       if (ratio <= 1) continue;
       errors.bad[static_cast<size_t>(e)] = 1;
       ++errors.count;
-      const Row at = rows_of.at(row);
+      const Row at = rows.at(e / n);
       ++errors.of_head[{at.b, at.h}];
     }
     return errors;
   }
 
-  void worst_element(const Expected& o, const std::vector<float>& got, const Errors& errors) {
+  void worst_element(const Compared& output, const Errors& errors) {
     if (errors.worst < 0) return;
-    const Row at = RowSpace(p_).at(errors.worst / o.columns);
+    const int64_t n = output.due.columns;
+    const Row at = rows_of(p_, output).at(errors.worst / n);
     const auto w = static_cast<size_t>(errors.worst);
-    fact("worst", cat("(", at.b, ",", at.h, ",", at.i, ",", errors.worst % o.columns, "): got ", number(got[w]),
-                      ", expected ", digits(o.value[w]), " +- ", digits(o.bound[w]), ", error/bound ",
-                      digits(errors.most)));
+    fact("worst", cat("(", at.b, ",", at.h, ",", at.i, ",", errors.worst % n, "): got ", number(output.got[w]),
+                      ", expected ", digits(output.due.value[w]), " +- ", digits(output.due.bound[w]),
+                      ", error/bound ", digits(errors.most)));
   }
 
   void errors_of_heads(const Errors& errors) {
@@ -268,12 +268,14 @@ class Page {
     if (!parts.empty()) fact("by (b,h)", join(parts, ", "));
   }
 
-  void picture_of_errors(const Reference& reference, const std::vector<float>& got) {
-    const int64_t n = reference.main().columns;
-    const int64_t first = RowSpace(p_).of(b_, h_, 0);
-    const Ruler rows = make_ruler(p_.seq_q, tile_q_, height()), columns = make_ruler(n, n, across());
+  void picture_of_errors(const Compared& output, Head head) {
+    const int64_t n = output.due.columns;
+    const auto size = logical_size(p_, output.due.tensor);
+    const int64_t first = rows_of(p_, output).of(head.b, head.h, 0);
+    const Ruler rows = make_ruler(size[2], tile_of(spec_of(output.due.tensor)), height()),
+                columns = make_ruler(n, n, across());
     const auto glyph = [&](const Cell& cell) {
-      const double ratio = worst_ratio(reference, got, first, cell);
+      const double ratio = worst_ratio(output, first, cell);
       if (ratio < 0) return std::string(" ");
       if (ratio <= 1) return paint(ratio <= 0.1 ? "." : ":", Paint::kDim);
       if (std::isinf(ratio)) return paint("!", Paint::kRed);
@@ -285,6 +287,27 @@ class Page {
              cell_words(rows, columns)));
   }
 
+  int64_t tile_of(const TensorSpec& spec) const { return of_keys(spec) ? tile_k_ : tile_q_; }
+  const char* down_words(const TensorSpec& spec) const {
+    return of_keys(spec) ? "keys" : of_queries(spec) && sees_keys(p_) ? "queries" : "rows";
+  }
+  static const char* across_words(const TensorSpec& spec) {
+    switch (spec.shape[3]) {
+      case Size::kDimQk:
+        return "columns of dim_qk";
+      case Size::kDimV:
+        return "columns of dim_v";
+      case Size::kSeqK:
+        return "keys";
+      default:
+        return "columns";
+    }
+  }
+  std::string head_words(const Compared& output, Head head) const {
+    const auto size = logical_size(p_, output.due.tensor);
+    if (size[0] * size[1] <= 1) return "";
+    return cat(" of batch entry ", head.b, of_keys(spec_of(output.due.tensor)) ? ", KV head " : ", head ", head.h);
+  }
   static int64_t tiles(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
   int64_t across() const { return std::max(options_.width - kMargin, 8); }
   int64_t height() const { return std::max<int64_t>(across() / 3, 8); }
@@ -389,23 +412,21 @@ class Page {
 
 }  // namespace
 
-std::string explain(const Case& c, const attn_plan& plan, const Reference* reference,
-                    const std::vector<float>* got, ExplainOptions options) {
+std::string explain(const Case& c, const attn_plan& plan, const Reference* reference, const Outputs* got,
+                    ExplainOptions options) {
   Page page(c, plan, options);
   if (options.reproducer != nullptr) page.facts(*options.reproducer);
   page.words(plan);
   if (writes_cache(c.problem.features)) return page.take();  // nothing is computed
   if (sees_keys(c.problem)) page.dead_rows();
-  const bool bounded = operation_of(c.problem.features).outputs.front().kind == OutputKind::kBounded;
-  const bool both = bounded && reference != nullptr && got != nullptr &&
-                    got->size() == reference->main().value.size() &&
-                    reference->rows == RowSpace(c.problem).count();
-  if (both) page.choose_head(reference, got);
+  std::vector<Compared> outputs;
+  if (reference != nullptr && got != nullptr) outputs = compared(*reference, *got);
+  page.choose_head(outputs);
   if (sees_keys(c.problem)) {
     page.mask();
     page.tile_states();
   }
-  if (both && reference->rows > 0) page.errors(*reference, *got);
+  if (!outputs.empty()) page.errors(*reference, outputs);
   return page.take();
 }
 

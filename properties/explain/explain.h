@@ -1,17 +1,17 @@
 // Shows a case and its result to a person at a terminal.
 //
 // There are four parts: the case in words; the mask with the plan's tile borders; the state of each (query
-// tile, KV tile); and, given a result, error/bound over rows and columns of the failing head. All of it is
-// computed from the case; no kernel runs.
+// tile, KV tile); and, given a result, error/bound over rows and columns of the failing head, for the main output
+// and each other output that is wrong. All of it is computed from the case; no kernel runs.
 //
 //   puts(explain(c, verdict.plan, nullptr, nullptr, {.color = isatty(1) != 0}).c_str());
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "kernels/attention.h"
 #include "properties/case/case.h"
+#include "properties/operations/outputs.h"
 #include "reference/oracle.h"
 
 namespace attnfuzz {
@@ -25,9 +25,8 @@ struct ExplainOptions {
   const Reproducer* reproducer = nullptr;  // its facts are printed first
 };
 
-// `reference` and `got` (O as read back: rows (b,h,i) x dim_v) may be null; the picture of the error needs
-// both. The case must be legal.
-std::string explain(const Case& c, const attn_plan& plan, const Reference* reference,
-                    const std::vector<float>* got, ExplainOptions options = {});
+// `reference` and `got` may be null; the pictures of errors need both. The case must be legal.
+std::string explain(const Case& c, const attn_plan& plan, const Reference* reference, const Outputs* got,
+                    ExplainOptions options = {});
 
 }  // namespace attnfuzz

@@ -4,11 +4,12 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "properties/case/geometry.h"
 #include "properties/case/words.h"
 #include "properties/data/tiles.h"
 #include "properties/explain/cells.h"
 #include "properties/explain/picture.h"
-#include "reference/call/row_space.h"
+#include "properties/operations/operation.h"
 
 namespace attnfuzz {
 namespace {
@@ -119,22 +120,21 @@ class Panel {
 
 }  // namespace
 
-std::string svg_picture(const Case& c, const attn_plan& plan, const Reference* reference,
-                        const std::vector<float>* got) {
+std::string svg_picture(const Case& c, const attn_plan& plan, const Reference* reference, const Outputs* got) {
   const Problem& p = c.problem;
   if (p.seq_q == 0 || p.seq_k == 0)
     throw std::invalid_argument("the case has no query or no key, so there is nothing to draw");
   const int64_t tile_q = plan.tile_q > 0 ? plan.tile_q : 64, tile_k = plan.tile_k > 0 ? plan.tile_k : 64;
-  // A state has bits, and no errors to draw.
-  const bool both = reference != nullptr && got != nullptr && p.dim_v > 0 &&
-                    got->size() == reference->main().value.size();
-  const Head head = both ? first_failing_head(p, *reference, *got) : Head{};
+  std::vector<Compared> outputs;
+  if (reference != nullptr && got != nullptr) outputs = compared(*reference, *got);
+  const bool both = !outputs.empty();
+  const Head head = both ? first_failing_head(p, first_wrong(outputs)) : Head{};
   const int width = kLeft + kPanel + (both ? kGap + kPanel : 0) + 12, height = kTop + kPanel + kFoot;
   const double foot = kTop + kPanel + 26;
 
   std::string svg = cat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", width, " ", height,
                         "\" width=\"", width, "\" height=\"", height, "\" role=\"img\">\n", kStyle);
-  const VisibilityCache visible(c, head.b, head.h);
+  const VisibilityCache visible(c, head.b, both ? query_head(p, first_wrong(outputs), head.h) : head.h);
   svg += Panel(kLeft, p.seq_q, p.seq_k, tile_q, tile_k)
              .draw("Visible keys", cat(p.seq_q, " queries down, ", p.seq_k, " keys across; dashed: tiles"),
                    [&](const Cell& cell) {
@@ -144,12 +144,16 @@ std::string svg_picture(const Case& c, const attn_plan& plan, const Reference* r
   svg += Panel::legend(kLeft, foot, "seen", "visible") +
          Panel::legend(kLeft + 90, foot, "some", "some of the cell");
   if (both) {
-    const int64_t first = RowSpace(p).of(head.b, head.h, 0);
+    const Compared& output = first_wrong(outputs);
+    const bool of_keys = attnfuzz::of_keys(spec_of(output.due.tensor));
+    const int64_t first = rows_of(p, output).of(head.b, head.h, 0), columns = output.due.columns;
+    const int64_t rows = logical_size(p, output.due.tensor)[2];
     const int left = kLeft + kPanel + kGap;
-    svg += Panel(left, p.seq_q, p.dim_v, tile_q, p.dim_v)
-               .draw("Error of O", cat(p.seq_q, " queries down, ", p.dim_v, " columns across"),
+    svg += Panel(left, rows, columns, of_keys ? tile_k : tile_q, columns)
+               .draw("Error of " + title_of(output.due.tensor),
+                     cat(rows, of_keys ? " keys down, " : " queries down, ", columns, " columns across"),
                      [&](const Cell& cell) {
-                       const double ratio = worst_ratio(*reference, *got, first, cell);
+                       const double ratio = worst_ratio(output, first, cell);
                        return ratio < 0 ? "" : ratio <= 1 ? "good" : std::isinf(ratio) ? "nan" : "bad";
                      });
     svg += Panel::legend(left, foot, "good", "within its bound") +

@@ -96,7 +96,7 @@ void follow(uint64_t bit, const char* output, const char* of_property) {
     Execution e(r.minimal, wrong);
     e.run(Call{});
     const Reference due = e.evaluate(documented());
-    const std::vector<float> got = e.laid.read(e.operation.main());
+    const Outputs got = e.outputs();
     expect(!explain(r.minimal, e.plan, &due, &got).empty(), what + "a result is explained");
   }
   const Clues clues = gather_clues(r.minimal, r.verdict, wrong, documented());

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <limits>
 #include <sstream>
+#include <tuple>
 
 #include "properties/data/recipe.h"
 #include "properties/data/tiles.h"
 #include "properties/explain/picture.h"
+#include "properties/explain/svg.h"
 #include "properties/reduce/reproducer.h"
 #include "tests/properties/support/flat_reference.h"
 #include "tests/properties/support/random_case.h"
@@ -98,19 +100,54 @@ TEST(Explain, ShowsWhereAndHowAResultIsWrong) {
   c.problem.heads_q = c.problem.heads_kv = 2;
   c.problem.dim_v = 16;
   const Reference reference = flat_reference(c);
-  std::vector<float> got(reference[TensorId::kO].value.size(), 1.0f);
+  Outputs outputs;
+  std::vector<float>& got = outputs[TensorId::kO];
+  got.assign(reference[TensorId::kO].value.size(), 1.0f);
   for (int64_t i = 0; i < 64; ++i) {
     for (int64_t d = 0; d < 16; ++d) {
       got[static_cast<size_t>((130 + i) * 16 + d)] = std::numeric_limits<float>::quiet_NaN();
     }
   }
-  const std::string text = explain(c, plan_of(64, 64), &reference, &got, {.ascii = true});
+  const std::string text = explain(c, plan_of(64, 64), &reference, &outputs, {.ascii = true});
   EXPECT_TRUE(says(text, "1024 of 4160 elements")) << text;
   EXPECT_TRUE(says(text, "only head 1, only query tile 0; all NaN")) << text;
   EXPECT_TRUE(says(text, "of batch entry 0, head 1")) << text;
   EXPECT_TRUE(says(text, "!!!!!!!!!!!!!!!!")) << text;
   const std::string right = explain(c, plan_of(64, 64), &reference, nullptr, {.ascii = true});
   EXPECT_FALSE(says(right, "Error of O"));
+}
+
+// dQ is right, dK has one NaN, dV is right: dK is drawn with keys down and its KV head, dV is not drawn.
+TEST(Explain, DrawsEachGradientThatIsWrong) {
+  Case c = causal(65, 70);
+  c.problem.features = ATTN_FEATURE_BACKWARD;
+  c.problem.heads_q = 4, c.problem.heads_kv = 2;
+  c.problem.dim_qk = 3, c.problem.dim_v = 5;
+  Reference reference;
+  reference.rows = RowSpace(c.problem).count();
+  reference.state.assign(static_cast<size_t>(reference.rows), RowState::kBounded);
+  Outputs outputs;
+  for (const auto& [tensor, rows, columns] :
+       {std::tuple{TensorId::kDq, 4 * 65, 3}, std::tuple{TensorId::kDk, 2 * 70, 3}, std::tuple{TensorId::kDv, 2 * 70, 5}}) {
+    const auto elements = static_cast<size_t>(rows * columns);
+    reference.outputs.push_back({.tensor = tensor,
+                                 .columns = columns,
+                                 .value = std::vector<double>(elements, 1.0),
+                                 .bound = std::vector<double>(elements, 1e-3),
+                                 .rule = std::vector<uint8_t>(elements, 0)});
+    outputs[tensor].assign(elements, 1.0f);
+  }
+  outputs[TensorId::kDk][(70 + 66) * 3 + 1] = std::numeric_limits<float>::quiet_NaN();
+  const std::string text = explain(c, plan_of(32, 64), &reference, &outputs, {.ascii = true});
+  EXPECT_TRUE(says(text, "Error of DQ of batch entry 0, head 2: queries down, columns of dim_qk across")) << text;
+  EXPECT_TRUE(says(text, "0 of 780 elements")) << text;
+  EXPECT_TRUE(says(text, "Error of DK of batch entry 0, KV head 1: keys down, columns of dim_qk across")) << text;
+  EXPECT_TRUE(says(text, "1 of 420 elements")) << text;
+  EXPECT_TRUE(says(text, "(0,1,66,1): got nan")) << text;
+  EXPECT_FALSE(says(text, "Error of DV")) << text;
+  const std::string svg = svg_picture(c, plan_of(32, 64), &reference, &outputs);
+  EXPECT_TRUE(says(svg, "Error of DK")) << svg;
+  EXPECT_TRUE(says(svg, "70 keys down, 3 columns across")) << svg;
 }
 
 TEST(Explain, FactsOfAReproducer) {

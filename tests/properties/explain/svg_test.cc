@@ -42,10 +42,12 @@ TEST(Svg, ShowsWhatEachQuerySees) {
 TEST(Svg, ShowsWhereAResultIsWrongAndWhereItIsNoNumber) {
   const Case c = causal(3);
   const Reference reference = flat_reference(c);
-  std::vector<float> got(12, 1.0f);
+  Outputs outputs;
+  std::vector<float>& got = outputs[TensorId::kO];
+  got.assign(12, 1.0f);
   got[0] = 2;                                        // query 0, column 0
   got[4] = std::numeric_limits<float>::quiet_NaN();  // query 1, column 0
-  const std::string svg = svg_picture(c, tiles_of(2), &reference, &got);
+  const std::string svg = svg_picture(c, tiles_of(2), &reference, &outputs);
   EXPECT_EQ(count(svg, "class=\"bad\""), 2u) << svg;  // with the legend's
   EXPECT_EQ(count(svg, "class=\"nan\""), 2u) << svg;
   EXPECT_EQ(count(svg, "class=\"good\""), 4u) << svg;  // the rest of each query is one bar
