@@ -196,7 +196,7 @@ void add_campaign(CLI::App& app, Action& action) {
   command->add_option("--gpus", options.gpus, "GPUs to use; 0: all")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
-  command->add_option("--gpu-jobs", options.gpu_jobs, "processes on each GPU: while one judges, another runs")
+  command->add_option("--gpu-jobs", options.gpu_jobs, "processes on each GPU: while one judges, others run")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
   add_batch_option(*command, arguments->target);

@@ -46,7 +46,7 @@ struct CampaignOptions {
   uint64_t seed = 1;
   int jobs = 1;         // on the CPU
   int gpus = 0;         // devices to use
-  int gpu_jobs = 2;     // on each; while one is judged, another runs
+  int gpu_jobs = 4;     // on each; while one is judged, others run
   int gpu_threads = 4;  // threads of such a job with batches; each prepares or compares a batch
   int gpu_own_workers = 2;  // of each of these jobs, with batches: for cases that no batch judges
   int64_t work = GeneratorConfig{}.work;
