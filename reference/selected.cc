@@ -9,7 +9,8 @@ Reference evaluate_selected(const attn_problem& problem, const attn_tensors& hos
   any_order.key_order = ATTN_KEYS_ANY;
   any_order.max_rule = ATTN_MAX_UNKNOWN;
   any_order.sum_lanes = 0;
-  const ErrorModel model = make_error_model(problem, any_order, calibration);
+  ErrorModel model = make_error_model(problem, any_order, calibration);
+  model.mma_block = 1;  // of P.V; the bound of scores is in the model already
   return evaluate_visible(problem, host, model, sampled_rows(problem, plan.tile_q, sample), exact);
 }
 

@@ -2,7 +2,7 @@
 //
 // It is the forward pass of the keys that a query sees (rows/visibility.h), with the bound of the
 // forward pass. A kernel may take listed keys in any order, even if its plan declares an order.
-// Bounds that depend on the order of keys are therefore not used.
+// Bounds that depend on the order of keys are therefore not used, and each key may be alone in its block of an mma.
 //
 //   Reference due = evaluate_selected(problem, tensors, plan, h200());
 #pragma once

@@ -16,6 +16,7 @@ struct Counts {
   int64_t lists;             // queries of all KV heads
   int64_t heads;             // KV heads of all batch entries
   int64_t places;            // indices of all queries of a KV head
+  int64_t blocks;            // blocks of keys of a KV head
   int64_t entries, borders;  // indices of all lists, and blocks of all KV heads with one more for each
 
   explicit Counts(const attn_problem& p)
@@ -24,9 +25,10 @@ struct Counts {
         lists(product_within(p.batch, p.heads_kv, p.seq_q, kMaxBlocks)),
         heads(product_within(p.batch, p.heads_kv, 1, kMaxBlocks)),
         places(product_within(p.seq_q, p.select, 1, kMaxBlocks)),
+        blocks(product_within(blocks_of_keys(p), 1, 1, kMaxBlocks)),
         entries(product_within(lists < 0 ? kMaxBlocks : lists, p.select, 1, kMostNumbers)),
         borders(product_within(heads < 0 ? kMaxBlocks : heads, blocks_of_keys(p) + 1, 1, kMostNumbers)) {}
-  bool fit() const { return std::min({rows, keys, lists, heads, places, entries, borders}) >= 0; }
+  bool fit() const { return std::min({rows, keys, lists, heads, places, blocks, entries, borders}) >= 0; }
   uint64_t bytes() const { return sizeof(int32_t) * static_cast<uint64_t>(rows + 2 * entries + borders); }
 
   static constexpr int64_t kMostNumbers = int64_t{1} << 40;
@@ -41,7 +43,7 @@ GradientParams make_gradient_params(const Call& call) {
   if (counts.rows == 0) p.of.seq_q = 0;  // without heads there are no lists either
   p.dout = t.dout, p.dq = t.dq, p.dk = t.dk, p.dv = t.dv;
   if ((a.features & ATTN_FEATURE_DLSE) != 0) p.dlse = t.dlse;
-  p.rows = counts.rows, p.keys = counts.keys, p.blocks = blocks_of_keys(a);
+  p.rows = counts.rows, p.keys = counts.keys, p.blocks = counts.blocks;
   p.delta = static_cast<float*>(t.workspace);
   p.lists = static_cast<int32_t*>(t.workspace) + counts.rows;
   p.queries = p.lists + counts.entries;

@@ -95,10 +95,17 @@ TEST(Selected, BothWaysToAskAgree) {
   }
 }
 
-// Values and bounds are those of the forward pass with a mask.
+// Values and bounds are those of the forward pass with a mask, if each key is alone in its block of an mma. (In fp16,
+// what subnormal factors lose depends on these blocks, too.)
 TEST(Selected, GivesWhatAMaskGives) {
-  const Shape shape = {
-      .heads_q = 2, .heads_kv = 1, .seq_q = 6, .seq_k = 37, .causal = true, .align = ATTN_BOTTOM_RIGHT, .mask = true};
+  const Shape shape = {.dtype = ATTN_BF16,
+                       .heads_q = 2,
+                       .heads_kv = 1,
+                       .seq_q = 6,
+                       .seq_k = 37,
+                       .causal = true,
+                       .align = ATTN_BOTTOM_RIGHT,
+                       .mask = true};
   Listed listed(shape, 5, 3);
   listed.p.has_mask = 0;
   std::mt19937 random(7);
@@ -111,8 +118,11 @@ TEST(Selected, GivesWhatAMaskGives) {
         listed.c.mask[static_cast<size_t>((h * 6 + i) * 37 + j)] = sees(listed.p, t, 0, h, i, j);
     }
   }
-  const Reference a = evaluate_selected(listed.p, t, listed.c.plan, documented());
-  const Reference b = evaluate(masked, listed.c.tensors(), listed.c.plan, documented());
+  attn_plan plan = listed.c.plan;
+  plan.rescales = 37;  // as many as there are tiles below
+  const Reference a = evaluate_selected(listed.p, t, plan, documented());
+  plan.tile_k = 1;
+  const Reference b = evaluate(masked, listed.c.tensors(), plan, documented());
   for (const TensorId id : {TensorId::kO, TensorId::kLse}) {
     EXPECT_EQ(a[id].value, b[id].value);
     EXPECT_EQ(a[id].bound, b[id].bound);
@@ -129,6 +139,21 @@ TEST(Selected, DeclaredOrdersAreNotRead) {
   const Reference said = evaluate_selected(listed.p, listed.tensors(), ordered, documented());
   EXPECT_EQ(any[TensorId::kO].value, said[TensorId::kO].value);
   EXPECT_EQ(any[TensorId::kO].bound, said[TensorId::kO].bound);
+}
+
+// A kernel may gather listed keys, so an mma may add fewer of them at once than neighbours. The dimension is 1, so
+// the score has one product, whatever an mma adds.
+TEST(Selected, AnyKeyMayBeAloneInItsBlockOfAnMma) {
+  Listed listed({.seq_q = 4, .seq_k = 40, .dim_qk = 1}, 1, 40);
+  for (size_t n = 0; n < listed.list.size(); ++n) listed.list[n] = static_cast<int32_t>(n % 40);
+  attn_plan narrow = listed.c.plan;
+  ASSERT_EQ(narrow.accumulator, ATTN_ACC_TENSOR);
+  ASSERT_GT(narrow.mma_block, 1);
+  narrow.mma_block = 1;
+  const Reference wide = evaluate_selected(listed.p, listed.tensors(), listed.c.plan, documented());
+  const Reference alone = evaluate_selected(listed.p, listed.tensors(), narrow, documented());
+  EXPECT_EQ(wide[TensorId::kO].bound, alone[TensorId::kO].bound);
+  EXPECT_EQ(wide[TensorId::kLse].bound, alone[TensorId::kLse].bound);
 }
 
 TEST(Selected, RefusesWhatItDoesNotKnow) {

@@ -19,6 +19,7 @@ void check_selected_as_mask(Trial& trial) {
   lists_to_mask(mask, &forward, &tensors);
   attn_plan plan = base->plan;
   plan.key_order = ATTN_KEYS_ANY, plan.max_rule = ATTN_MAX_UNKNOWN, plan.sum_lanes = 0;
+  plan.tile_k = 1;  // a kernel may gather keys: each may be alone in its block of an mma
   const Reference due = evaluate(forward, tensors, plan, trial.calibration());
   Verdict& v = trial.verdict();
   if (!judge_outputs(operations::forward, due, p, plan, base->calls[0], v))

@@ -18,7 +18,7 @@ void check_selected_bwd_as_mask(Trial& trial) {
   dense.features = (dense.features & ~ATTN_FEATURE_SELECTED_BACKWARD) | ATTN_FEATURE_BACKWARD;
   lists_to_mask(mask, &dense, &tensors);
   attn_plan plan = base->plan;
-  plan.mma_block = 1;  // a kernel may gather keys and queries in any order
+  plan.tile_q = plan.tile_k = 1;  // a kernel may gather keys and queries: each may be alone in its block of an mma
   Reference due = evaluate_gradients(dense, tensors, plan, trial.calibration());
   std::erase_if(due.outputs,
                 [](const Expected& one) { return !operations::selected_backward.has(one.tensor); });
