@@ -35,7 +35,8 @@ std::vector<Compared> compared(const Reference& reference, const Outputs& got) {
   std::vector<Compared> outputs;
   for (const Expected& due : reference.outputs) {
     const std::vector<float>& values = got[due.tensor];
-    if (due.columns > 0 && !values.empty() && values.size() == due.value.size()) outputs.push_back({due, values});
+    if (due.columns > 0 && !values.empty() && values.size() == due.value.size())
+      outputs.push_back({due, values});
   }
   return outputs;
 }

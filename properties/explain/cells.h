@@ -39,8 +39,8 @@ RowSpace rows_of(const Problem& p, const Compared& output);
 // Infinity: a value is no number, or none is due. -1: no element of the cell is judged.
 double worst_ratio(const Compared& output, int64_t first_row, const Cell& cell);
 
-// The first (batch entry, head) of the output with an element outside its bound; the very first if there is none. The head
-// of an output with rows of keys is a KV head.
+// The first (batch entry, head) of the output with an element outside its bound; the very first if there is
+// none. The head of an output with rows of keys is a KV head.
 struct Head {
   int64_t b = 0, h = 0;
 };

@@ -13,6 +13,9 @@
 
 #include "properties/data/bits16.h"
 #include "reference/numbers/formats.h"
+#include "tests/properties/data/drawn_values.h"
+
+uint64_t contracted_hash_of_values(uint64_t seed);  // contracted_values.cc
 
 namespace attnfuzz {
 namespace {
@@ -404,6 +407,12 @@ TEST(Fills, AreFast) {
     RecordProperty("ns_an_element_" + std::to_string(static_cast<int>(kind)), std::to_string(best));
     EXPECT_LT(best, 20) << "2 ns on a quiet machine";
   }
+}
+
+// Of hosts and devices: a device's compiler contracts.
+TEST(Fills, HaveTheSameBitsWhereProductsAreJoinedIntoSums) {
+  for (uint64_t seed = 0; seed < 20'000; ++seed)
+    ASSERT_EQ(hash_of_values(seed), contracted_hash_of_values(seed)) << "seed " << seed;
 }
 
 }  // namespace
