@@ -39,7 +39,9 @@ struct SessionResult {
   std::string kernel;   // the kernel that failed
   bool second = false;  // the second session of the relation failed by itself, and `step` is one of its steps
   uint64_t calls = 0;   // calls that kernels have made
-  std::vector<uint64_t> calls_of;  // calls by SessionTarget::number; kernels past its end have made none
+  // Judged calls by SessionTarget::number; kernels past its end have made none. The appends of a kernel with
+  // memory of its own are not judged, because nobody else sees what they write.
+  std::vector<uint64_t> judged_of;
   double worst = 0;                // largest error/bound
   // Calls that no kernel has made, and relations that were not judged, by the reason.
   std::map<std::string, uint64_t> left_out;
