@@ -174,6 +174,19 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+bool judged(const SessionResult& result) {
+  return std::ranges::any_of(result.judged_of, [](uint64_t n) { return n > 0; });
+}
+
+// Why the replay of a file does not pass; empty if it does. A file need not have calls for every kernel. If a
+// method of a class with memory of its own raised, the file may have no attend. It passes if all steps are made.
+std::string why_no_pass(const Session& session, const SessionResult& result) {
+  if (judged(result)) return "";
+  if (result.calls + result.told == 0) return "no call was made, so nothing was judged";
+  if (!result.attends.empty()) return "no attend was made, so nothing was judged";
+  return result.step == session.steps.size() ? "" : "a step was refused, and nothing was judged";
+}
+
 Exit replay_session(const SequenceArguments& arguments, const OpenedKernels& kernels) {
   const auto read = decode_session(file_text(arguments.file));
   if (const auto* error = std::get_if<DecodeError>(&read))
@@ -185,13 +198,11 @@ Exit replay_session(const SequenceArguments& arguments, const OpenedKernels& ker
     tell(chain, result, "replayed from " + arguments.file, "", arguments.verbose);
     return kFound;
   }
-  // A file need not have calls for every kernel.
-  const bool judged = std::ranges::any_of(result.judged_of, [](uint64_t n) { return n > 0; });
-  const char* const missing = judged              ? ""
-                              : result.calls == 0 ? "no call was made, so nothing was judged"
-                                                  : "only appends to unseen memory were made, so nothing was judged";
-  return conclude(printable(arguments.file) + ": ", Sums::of(chain.last, result), missing, seconds_since(start),
-                  arguments.verbose);
+  const std::string missing = why_no_pass(chain.last, result);
+  const Exit status = conclude(printable(arguments.file) + ": ", Sums::of(chain.last, result), missing,
+                               seconds_since(start), arguments.verbose);
+  if (missing.empty() && !judged(result)) print("  no output to judge: every method returned, and none raised\n");
+  return status;
 }
 
 class SequenceCheck {

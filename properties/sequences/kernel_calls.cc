@@ -71,7 +71,9 @@ Answer KernelCalls::tell(const Call& call, const SessionTarget& kernel, const st
 }
 
 Answer KernelCalls::tell_of_step(const Call& call, const SessionTarget& kernel) {
-  return tell(call, kernel, tell_step(setup_, !memory_of(kernel).told, result_.step, call.step));
+  const Answer answer = tell(call, kernel, tell_step(setup_, !memory_of(kernel).told, result_.step, call.step));
+  if (answer == Answer::kRan) ++result_.told;
+  return answer;
 }
 
 Answer KernelCalls::make(const Call& call, const SessionTarget& kernel, attn_problem& problem,

@@ -103,6 +103,7 @@ bool same_plans(const Attended& a, const Attended& b) {
 // Adds the counts of a second session to those of the first.
 void add_calls(const SessionResult& from, SessionResult& to) {
   to.calls += from.calls;
+  to.told += from.told;
   to.judged_of.resize(std::max(to.judged_of.size(), from.judged_of.size()));
   for (size_t n = 0; n < from.judged_of.size(); ++n) to.judged_of[n] += from.judged_of[n];
   to.worst = std::max(to.worst, from.worst);

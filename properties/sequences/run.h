@@ -39,6 +39,7 @@ struct SessionResult {
   std::string kernel;   // the kernel that failed
   bool second = false;  // the second session of the relation failed by itself, and `step` is one of its steps
   uint64_t calls = 0;   // calls that kernels have made
+  uint64_t told = 0;    // steps without a call that a kernel with memory of its own has taken
   // Judged calls by SessionTarget::number; kernels past its end have made none. The appends of a kernel with
   // memory of its own are not judged, because nobody else sees what they write.
   std::vector<uint64_t> judged_of;
