@@ -179,7 +179,8 @@ bool judged(const SessionResult& result) {
 }
 
 // Why the replay of a file does not pass; empty if it does. A file need not have calls for every kernel. If a
-// method of a class with memory of its own raised, the file may have no attend. It passes if all steps are made.
+// method of a class with memory of its own raised, the file may have no attend. It passes if all steps are
+// made.
 std::string why_no_pass(const Session& session, const SessionResult& result) {
   if (judged(result)) return "";
   if (result.calls + result.told == 0) return "no call was made, so nothing was judged";
@@ -201,7 +202,8 @@ Exit replay_session(const SequenceArguments& arguments, const OpenedKernels& ker
   const std::string missing = why_no_pass(chain.last, result);
   const Exit status = conclude(printable(arguments.file) + ": ", Sums::of(chain.last, result), missing,
                                seconds_since(start), arguments.verbose);
-  if (missing.empty() && !judged(result)) print("  no output to judge: every method returned, and none raised\n");
+  if (missing.empty() && !judged(result))
+    print("  no output to judge: every method returned, and none raised\n");
   return status;
 }
 

@@ -108,10 +108,11 @@ class SessionRun {
   }
 
   // False after a failure. If a kernel with memory of its own refuses a step, it does not know the sequences
-  // any more, so the session ends.
+  // any more, so the session ends, and the steps that are left are counted.
   bool go_on(const Call& call, Answer answer) {
     ended_ = own_ != nullptr && answer == Answer::kRefused;
-    if (ended_) calls_.refused(call, "after a refusal the rest of the sequence is left out");
+    const size_t rest = session_.steps.size() - result_.step - 1;
+    if (ended_ && rest > 0) result_.left_out[std::string(call.name) + ": steps after a refused one"] += rest;
     return answer != Answer::kFailed;
   }
 
@@ -244,7 +245,8 @@ class SessionRun {
       if (answer == Answer::kRan) result_.attends.back() = std::move(got);
       return answer != Answer::kFailed;
     }
-    if (!gives_lse(*kernel)) return calls_.refused(call, "the kernel gives no LSE, by which parts are merged"), true;
+    if (!gives_lse(*kernel))
+      return calls_.refused(call, "the kernel gives no LSE, by which parts are merged"), true;
     KernelMemory& at = calls_.memory_of(*kernel);
     const Answer one =
         attend_part({"forward-first", call.step, call.planned, call.replayed}, *kernel, Part::kFirst, got);
@@ -276,8 +278,7 @@ class SessionRun {
                const attn_tensors& given, Attended& got) {
     CallMemory& memory = calls_.memory_of(kernel).memory;
     got.outputs[kO] = read_rows(memory.bytes(kO), setup_.dtype, rows, setup_.heads_q, setup_.dim_v);
-    if (gives_lse(kernel))
-      got.outputs[kLse] = read_rows(memory.bytes(kLse), ATTN_F32, rows, setup_.heads_q, 1);
+    if (gives_lse(kernel)) got.outputs[kLse] = read_rows(memory.bytes(kLse), ATTN_F32, rows, setup_.heads_q, 1);
     got.plans.push_back(calls_.plan(call));
     const attn_problem problem = problem_of(p);
     const Operation& operation = operation_of(problem.features);

@@ -43,7 +43,7 @@ struct SessionResult {
   // Judged calls by SessionTarget::number; kernels past its end have made none. The appends of a kernel with
   // memory of its own are not judged, because nobody else sees what they write.
   std::vector<uint64_t> judged_of;
-  double worst = 0;                // largest error/bound
+  double worst = 0;  // largest error/bound
   // Calls that no kernel has made, and relations that were not judged, by the reason.
   std::map<std::string, uint64_t> left_out;
   // The attends in order; nothing for an attend that was left out.

@@ -370,6 +370,8 @@ class Caches(unittest.TestCase):
             attnfuzz.target(Pooled)
         with self.assertRaisesRegex(TypeError, "is a class.*attnfuzz sequence"):
             attnfuzz.check(attnfuzz.cache(memory="own")(Own))
+        with self.assertRaisesRegex(TypeError, "attnfuzz sequence .*numpy_cache.py:Own .with @attnfuzz.cache above it"):
+            attnfuzz.judge(Own)
 
     def test_a_class_has_the_features_of_its_methods(self):
         from attnfuzz.targets import numpy_cache

@@ -17,7 +17,7 @@ grep -q 'not run: .*merge' "$out/log" && die "merges were not made by the class"
 # Refusals are counted by reason. After a class with memory of its own has refused a fork, it does not know the sequence.
 sequence "$wrong:refuses" --cases 40 --jobs 1 -v || die "a class that refuses calls does not pass"
 for why in 'new: refuses refuses it: pages of one key' 'fork: refuses refuses it: a fork of an odd length' \
-  'fork: after a refusal the rest of the sequence is left out' 'forward: refuses refuses it in run(): .*more than 20 queries' \
+  'fork: steps after a refused one' 'forward: refuses refuses it in run(): .*more than 20 queries' \
   'move: the kernel numbers its pages itself'; do
   grep -q "not run: $why ([1-9]" "$out/log" || die "it is not counted: $why"
 done
