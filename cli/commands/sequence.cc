@@ -48,20 +48,20 @@ struct OpenedKernels {
 // Totals over the sessions of a run.
 struct Sums {
   uint64_t sessions = 0, steps = 0, calls = 0, bounded = 0;
-  std::vector<uint64_t> calls_of;  // by kernel
+  std::vector<uint64_t> judged_of;  // judged calls by kernel
   double worst = 0;
   std::map<std::string, uint64_t> left_out;
 
   // The totals of one session.
   static Sums of(const Session& session, const SessionResult& result) {
     return {
-        1, session.steps.size(), result.calls, result.bounded, result.calls_of, result.worst, result.left_out};
+        1, session.steps.size(), result.calls, result.bounded, result.judged_of, result.worst, result.left_out};
   }
   void add(const Sums& other) {
     sessions += other.sessions, steps += other.steps;
     calls += other.calls, bounded += other.bounded;
-    calls_of.resize(std::max(calls_of.size(), other.calls_of.size()));
-    for (size_t n = 0; n < other.calls_of.size(); ++n) calls_of[n] += other.calls_of[n];
+    judged_of.resize(std::max(judged_of.size(), other.judged_of.size()));
+    for (size_t n = 0; n < other.judged_of.size(); ++n) judged_of[n] += other.judged_of[n];
     worst = std::max(worst, other.worst);
     for (const auto& [why, n] : other.left_out) left_out[why] += n;
   }
@@ -100,10 +100,15 @@ std::string left_out_lines(const std::map<std::string, uint64_t>& left_out, bool
   constexpr size_t kMost = 4;
   std::string text;
   size_t shown = 0;
+  uint64_t hidden = 0;  // the sum of the counts that are not printed
   for (const auto& [why, n] : left_out) {
-    if (all || shown++ < kMost) text += fmt::format("  not run: {} ({})\n", printable(why), n);
+    if (all || shown++ < kMost)
+      text += fmt::format("  not run: {} ({})\n", printable(why), n);
+    else
+      hidden += n;
   }
-  if (shown > kMost) text += fmt::format("  not run: {} more reasons; -v prints them\n", shown - kMost);
+  if (shown > kMost)
+    text += fmt::format("  not run: for {} more reasons ({}); -v prints them\n", shown - kMost, hidden);
   return text;
 }
 
@@ -141,11 +146,11 @@ void tell(const Chain& chain, const SessionResult& result, const std::string& wh
   print(text);
 }
 
-// "nothing was judged of splitk"; empty if each kernel has made a call.
+// "nothing was judged of splitk"; empty if a call of each kernel was judged.
 std::string unjudged(const OpenedKernels& kernels, const Sums& sums) {
   std::string text;
   for (size_t n = 0; n < kernels.opened.size(); ++n) {
-    if (n < sums.calls_of.size() && sums.calls_of[n] > 0) continue;
+    if (n < sums.judged_of.size() && sums.judged_of[n] > 0) continue;
     text += (text.empty() ? "nothing was judged of " : ", ") + printable(kernels.opened[n]->info().name);
   }
   return text;
@@ -169,6 +174,20 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+bool judged(const SessionResult& result) {
+  return std::ranges::any_of(result.judged_of, [](uint64_t n) { return n > 0; });
+}
+
+// Why the replay of a file does not pass; empty if it does. A file need not have calls for every kernel. If a
+// method of a class with memory of its own raised, the file may have no attend. It passes if all steps are
+// made.
+std::string why_no_pass(const Session& session, const SessionResult& result) {
+  if (judged(result)) return "";
+  if (result.calls + result.told == 0) return "no call was made, so nothing was judged";
+  if (!result.attends.empty()) return "no attend was made, so nothing was judged";
+  return result.step == session.steps.size() ? "" : "a step was refused, and nothing was judged";
+}
+
 Exit replay_session(const SequenceArguments& arguments, const OpenedKernels& kernels) {
   const auto read = decode_session(file_text(arguments.file));
   if (const auto* error = std::get_if<DecodeError>(&read))
@@ -180,10 +199,12 @@ Exit replay_session(const SequenceArguments& arguments, const OpenedKernels& ker
     tell(chain, result, "replayed from " + arguments.file, "", arguments.verbose);
     return kFound;
   }
-  // A file need not have calls for every kernel.
-  const char* const missing = result.calls > 0 ? "" : "no call was made, so nothing was judged";
-  return conclude(printable(arguments.file) + ": ", Sums::of(chain.last, result), missing, seconds_since(start),
-                  arguments.verbose);
+  const std::string missing = why_no_pass(chain.last, result);
+  const Exit status = conclude(printable(arguments.file) + ": ", Sums::of(chain.last, result), missing,
+                               seconds_since(start), arguments.verbose);
+  if (missing.empty() && !judged(result))
+    print("  no output to judge: every method returned, and none raised\n");
+  return status;
 }
 
 class SequenceCheck {
@@ -374,7 +395,7 @@ void add_sequence(CLI::App& app, Action& action) {
   add_verbose_flag(*command, arguments->verbose, "what the libraries are, and all lines of a failure");
   add_target_options(*command, arguments->target);
   add_footer(*command, "attnfuzz sequence cache splitk --cases 1000",
-             {"all of them passed", "one failed, or no call was made", kBadUseStatus});
+             {"all of them passed", "one failed, or no call of a kernel was judged", kBadUseStatus});
   command->callback([&action, arguments, command] {
     action = [arguments, command] { return sequences::SequenceCheck(*arguments, *command).run(); };
   });

@@ -71,7 +71,9 @@ Answer KernelCalls::tell(const Call& call, const SessionTarget& kernel, const st
 }
 
 Answer KernelCalls::tell_of_step(const Call& call, const SessionTarget& kernel) {
-  return tell(call, kernel, tell_step(setup_, !memory_of(kernel).told, result_.step, call.step));
+  const Answer answer = tell(call, kernel, tell_step(setup_, !memory_of(kernel).told, result_.step, call.step));
+  if (answer == Answer::kRan) ++result_.told;
+  return answer;
 }
 
 Answer KernelCalls::make(const Call& call, const SessionTarget& kernel, attn_problem& problem,
@@ -111,8 +113,11 @@ Answer KernelCalls::make(const Call& call, const SessionTarget& kernel, attn_pro
   if (reply.no_memory) return refused(call, name + " was not run: " + *reply.no_memory);
   if (!ran) return refused(call, name + " refuses it in run(): " + reason);
   ++result_.calls;
-  if (result_.calls_of.size() <= kernel.number) result_.calls_of.resize(kernel.number + 1);
-  ++result_.calls_of[kernel.number];
+  const bool unseen =
+      kernel.target->info().cache == CacheKind::kOwn && (problem.features & ATTN_FEATURE_APPEND) != 0;
+  if (unseen) return Answer::kRan;
+  if (result_.judged_of.size() <= kernel.number) result_.judged_of.resize(kernel.number + 1);
+  ++result_.judged_of[kernel.number];
   return Answer::kRan;
 }
 

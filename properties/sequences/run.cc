@@ -53,6 +53,12 @@ std::vector<float> read_rows(std::span<const std::byte> from, int32_t dtype, con
   return out;
 }
 
+// True if calls ask a kernel for an LSE: always, unless it declares that it gives none.
+bool gives_lse(const SessionTarget& kernel) {
+  const std::optional<attn_domain>& domain = kernel.target->info().domain;
+  return !domain || domain->lse != 1;
+}
+
 // The bytes of O and of the LSE of one of two calls.
 struct Side {
   explicit Side(CallMemory& memory) {
@@ -102,10 +108,11 @@ class SessionRun {
   }
 
   // False after a failure. If a kernel with memory of its own refuses a step, it does not know the sequences
-  // any more, so the session ends.
+  // any more, so the session ends, and the steps that are left are counted.
   bool go_on(const Call& call, Answer answer) {
     ended_ = own_ != nullptr && answer == Answer::kRefused;
-    if (ended_) calls_.refused(call, "after a refusal the rest of the sequence is left out");
+    const size_t rest = session_.steps.size() - result_.step - 1;
+    if (ended_ && rest > 0) result_.left_out[std::string(call.name) + ": steps after a refused one"] += rest;
     return answer != Answer::kFailed;
   }
 
@@ -238,6 +245,8 @@ class SessionRun {
       if (answer == Answer::kRan) result_.attends.back() = std::move(got);
       return answer != Answer::kFailed;
     }
+    if (!gives_lse(*kernel))
+      return calls_.refused(call, "the kernel gives no LSE, by which parts are merged"), true;
     KernelMemory& at = calls_.memory_of(*kernel);
     const Answer one =
         attend_part({"forward-first", call.step, call.planned, call.replayed}, *kernel, Part::kFirst, got);
@@ -253,12 +262,13 @@ class SessionRun {
     return merge({"merge", call.step, call.planned, call.replayed, &plan}, first, Side(at.memory), got.plans);
   }
 
-  // Lays out O and LSE of a call with these rows.
-  void lay_outputs(KernelMemory& at, const Rows& rows, attn_tensors& t) const {
+  // Lays out O of a call with these rows, and the LSE if the kernel gives one.
+  void lay_outputs(KernelMemory& at, const SessionTarget& kernel, const Rows& rows, attn_tensors& t) const {
     const auto all = static_cast<size_t>(rows.entries * setup_.heads_q * rows.rows);
     t.o = view(
         at.memory.lay(kO, repeated_bytes(all * static_cast<size_t>(setup_.dim_v) * 2, kNeverWritten), true),
         dense(setup_.heads_q, rows.rows, setup_.dim_v));
+    if (!gives_lse(kernel)) return;
     t.lse = view(at.memory.lay(kLse, repeated_bytes(all * 4, kNeverWritten), true),
                  dense(setup_.heads_q, rows.rows, 1));
   }
@@ -268,7 +278,7 @@ class SessionRun {
                const attn_tensors& given, Attended& got) {
     CallMemory& memory = calls_.memory_of(kernel).memory;
     got.outputs[kO] = read_rows(memory.bytes(kO), setup_.dtype, rows, setup_.heads_q, setup_.dim_v);
-    got.outputs[kLse] = read_rows(memory.bytes(kLse), ATTN_F32, rows, setup_.heads_q, 1);
+    if (gives_lse(kernel)) got.outputs[kLse] = read_rows(memory.bytes(kLse), ATTN_F32, rows, setup_.heads_q, 1);
     got.plans.push_back(calls_.plan(call));
     const attn_problem problem = problem_of(p);
     const Operation& operation = operation_of(problem.features);
@@ -290,7 +300,7 @@ class SessionRun {
     if (part != Part::kOthers) std::ranges::fill(skipped, 0);
     lay_entries(at, call.step, *due.problem.key_lengths, due.rows, skipped, t);
     t.q = view(at.memory.lay(kQ, due.q), dense(p.heads_q, due.rows.rows, p.dim_qk));
-    lay_outputs(at, due.rows, t);
+    lay_outputs(at, kernel, due.rows, t);
     const Answer answer = calls_.make(call, kernel, p, t);
     if (answer != Answer::kRan) return answer;
     if (!pools_right(call, kernel)) return Answer::kFailed;
@@ -320,7 +330,7 @@ class SessionRun {
     t.lse1 = view(at.memory.lay(kLse1, first.lse), dense(p.heads_q, p.seq_q, 1));
     t.lse2 = view(at.memory.lay(kLse2, others.lse), dense(p.heads_q, p.seq_q, 1));
     const attn_tensors given = t;  // written_beside() checks that the call leaves these inputs unchanged
-    lay_outputs(at, rows, t);
+    lay_outputs(at, *kernel, rows, t);
     const Answer answer = calls_.make(call, *kernel, p, t);
     if (answer != Answer::kRan) return answer == Answer::kRefused;
     Attended got = {{}, plans};

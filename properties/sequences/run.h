@@ -39,8 +39,11 @@ struct SessionResult {
   std::string kernel;   // the kernel that failed
   bool second = false;  // the second session of the relation failed by itself, and `step` is one of its steps
   uint64_t calls = 0;   // calls that kernels have made
-  std::vector<uint64_t> calls_of;  // calls by SessionTarget::number; kernels past its end have made none
-  double worst = 0;                // largest error/bound
+  uint64_t told = 0;    // steps without a call that a kernel with memory of its own has taken
+  // Judged calls by SessionTarget::number; kernels past its end have made none. The appends of a kernel with
+  // memory of its own are not judged, because nobody else sees what they write.
+  std::vector<uint64_t> judged_of;
+  double worst = 0;  // largest error/bound
   // Calls that no kernel has made, and relations that were not judged, by the reason.
   std::map<std::string, uint64_t> left_out;
   // The attends in order; nothing for an attend that was left out.

@@ -13,7 +13,8 @@
 import inspect
 from dataclasses import dataclass, field, fields, replace
 
-from attnfuzz.declare import Domain, Errors, Target, Unsupported, target
+from attnfuzz.contract import OPERATIONS
+from attnfuzz.declare import Domain, Errors, Target, Unsupported, outputs_of, target
 
 # The methods that make calls, with their operations.
 CALLS = {"append": "append", "copy_pages": "copy_pages", "attend": "forward", "merge": "merge"}
@@ -63,6 +64,7 @@ class Method(Target):
     method: str = ""
     own: bool = False  # the class keeps keys and values itself
 
+    _kind, _behind = "a method", " after self"
     _packed = {"append": ("cu_seqlens_q",), "forward": ("cu_seqlens_q",)}  # keys lie in pages
 
     def _parameters(self):
@@ -72,6 +74,7 @@ class Method(Target):
 
     def _arguments(self):
         needed, others = super()._arguments()
+        others = [*others, *_EXTRAS]
         if not self.own:
             return needed, others
         needed = [name for name in needed if name not in ("k", "v")]  # lengths and pages, too, are the class's own
@@ -113,6 +116,10 @@ class Cache:
                 inspect.signature(getattr(self.cls, name)).bind(self, *parameters)
             except TypeError:
                 raise TypeError(f"{self.__name__}.{name} is called with ({', '.join(parameters)})") from None
+        try:
+            inspect.signature(self.cls).bind(Setup())
+        except TypeError:
+            raise TypeError(f"{self.__name__} needs __init__(self, setup): an instance is made with a Setup") from None
         self.calls = there
         self.methods = {CALLS[name]: self._method(name) for name in there}
         if any("plan" in m.extras for m in self.methods.values()) and not callable(getattr(self.cls, "plan", None)):
@@ -129,8 +136,10 @@ class Cache:
             features.append("paged")
         made = target(**{**self.declared, "domain": Domain(), "operation": "forward"})(lambda p, q, k, v: None)
         given = {one.name: getattr(made, one.name) for one in fields(Target)}
-        given.update(function=getattr(self.cls, name), domain=replace(domain, features=tuple(features)), operation=operation,
-                     description="")
+        # An append, say, has no LSE that it could leave out.
+        lse = domain.lse or "lse" not in outputs_of(OPERATIONS[operation])
+        given.update(function=getattr(self.cls, name), domain=replace(domain, features=tuple(features), lse=lse),
+                     operation=operation, description="")
         return Method(**given, method=name, own=self.own)
 
     @property
@@ -175,6 +184,9 @@ def cache(cls=None, *, memory="pools", **declared):
             raise TypeError(f"cache() takes no {name!r}")
 
     def declare(c):
+        if not inspect.isclass(c):
+            raise TypeError(f"cache() declares a class, and {c!r} is none: functions have attnfuzz.target above them, and "
+                            "other arguments are named, as in cache(memory='own')")
         return Cache(c, memory, declared)
 
     return declare(cls) if cls is not None else declare

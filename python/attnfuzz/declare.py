@@ -591,7 +591,12 @@ class Target:
     bf16: str = "ml_dtypes"
     operation: str = "forward"
 
+    _kind, _behind = "a target", ""  # in the message on wrong parameters
+
     def __post_init__(self):
+        if inspect.isclass(self.function):
+            raise TypeError(f"target() declares a function, and {self.function.__name__} is a class: attnfuzz.cache declares "
+                            "a class for attnfuzz sequence")
         self.__name__ = self.function.__name__
         self.__doc__ = self.function.__doc__
         self.__module__ = self.function.__module__
@@ -604,8 +609,8 @@ class Target:
                                  "and a function in Python returns floating point alone")
         needed, others = self._arguments()
         if names[: len(needed)] != needed or any(n not in needed + others for n in names):
-            raise TypeError(f"a target of the operation {self.operation} is a function of ({', '.join(needed)}), and of any "
-                            f"of {', '.join(others)}; {self.__name__} is one of ({', '.join(names)})")
+            raise TypeError(f"{self._kind} of the operation {self.operation} is a function of ({', '.join(needed)}), and of "
+                            f"any of {', '.join(others)}; {self.__name__} is one of ({', '.join(names)}){self._behind}")
         self.takes = frozenset(names)
         self._check_entries()
         if self.domain.equal_lengths and "packed" in self.domain.features:

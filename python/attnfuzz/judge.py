@@ -1,6 +1,7 @@
 """Runs the command on a function: check() for tests, judge() for harnesses that take untrusted kernels."""
 
 import ast
+import inspect
 import json
 import os
 import re
@@ -53,8 +54,11 @@ class Failed(AssertionError):
 
 def _place(function):
     """File and name of a function that a worker can import; ValueError if it cannot."""
-    if isinstance(function, Cache):
-        raise TypeError(f"{function.__name__} is a class, which makes calls in sequences: attnfuzz sequence FILE.py:NAME")
+    if isinstance(function, Cache) or inspect.isclass(function):
+        of = getattr(function, "cls", function)
+        file = getattr(sys.modules.get(of.__module__), "__file__", None) or "FILE.py"
+        raise TypeError(f"{of.__name__} is a class. Check it with the command: attnfuzz sequence {file}:{of.__name__}"
+                        + ("" if isinstance(function, Cache) else " (with @attnfuzz.cache above it)"))
     inner = getattr(function, "function", function)
     path, name = inner.__code__.co_filename, inner.__qualname__
     # The function's name in its module may differ from __name__.

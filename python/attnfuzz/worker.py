@@ -273,7 +273,7 @@ def host_of(name, target, path, source):
     if lacks_bf16(target):
         target.domain = replace(target.domain, dtypes=tuple(d for d in target.domain.dtypes if d != "bf16"))
         note = ("bf16 is left out, for NumPy has no type of it here: pip install ml_dtypes, or declare "
-                "attnfuzz.target(bf16='bits') if the function reads its bits in uint16")
+                f"attnfuzz.{'cache' if isinstance(target, Cache) else 'target'}(bf16='bits') if it reads its bits in uint16")
     is_class = isinstance(target, Cache)
     kernel = CacheKernel(name, target, path) if is_class else Kernel(name, target, path)
     domain = target.domain.struct()
@@ -366,6 +366,10 @@ class Kernel:
 
     def function(self, problem):
         return self.target.function
+
+    def declared_whole(self):
+        """True if the target's domain says that it returns an LSE. Otherwise an LSE that is missing counts as a refusal."""
+        return bool(self.target.domain.words())
 
     def missing(self, p):
         """Refuses the problem if it has an input for which the function has no parameter."""
@@ -470,9 +474,7 @@ class Kernel:
         for name, tensor in outputs.items():
             value = returned.get(name)
             if value is None and name == "lse":
-                # The target has not declared whether it returns an LSE, so this counts as a
-                # refusal.
-                kind = TypeError if self.target.domain.words() else Unsupported
+                kind = TypeError if self.declared_whole() else Unsupported
                 raise kind("an LSE is wanted and the target returned O alone: declare Domain(lse=False)")
             if value is None:
                 raise TypeError(f"the target returned no {title_of(name)}")
@@ -527,6 +529,9 @@ class MethodKernel(Kernel):
     def function(self, problem):
         method = getattr(self.life.instance, self.target.method)
         return functools.partial(method, **self.life.more(self.target, problem))
+
+    def declared_whole(self):
+        return True  # every attend of a sequence wants an LSE, so refusals would leave none to judge
 
 
 class CacheKernel:

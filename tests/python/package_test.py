@@ -355,15 +355,23 @@ class Caches(unittest.TestCase):
                                    (type("Mine", (Own,), {"attend": lambda self, p, q: 0}), "own", "needs the parameter sequences"),
                                    (type("Mine", (Pooled,), {"attend": lambda self, p, q, k, v, plan: 0}), "pools",
                                     "needs the parameters block_table and key_lengths|no method plan"),
-                                   (Own, "pools", r"append is a function of \(p, k, v, k_new, v_new\)")):
+                                   (type("Mine", (Own,), {"__init__": lambda self: None}), "own", r"needs __init__\(self, setup\)"),
+                                   (Own, "pools", r"a method of the operation append is a function of \(p, k, v, k_new, v_new\)")):
             with self.assertRaisesRegex(TypeError, words):
                 attnfuzz.cache(memory=memory)(cls)
         with self.assertRaisesRegex(ValueError, "memory='mine'.*'pools' or 'own'"):
             attnfuzz.cache(memory="mine")(Own)
         with self.assertRaisesRegex(TypeError, "takes no 'operation'"):
             attnfuzz.cache(operation="merge")
+        for no_class in ("own", lambda p, q, k, v: None):
+            with self.assertRaisesRegex(TypeError, "is none: functions have attnfuzz.target"):
+                attnfuzz.cache(no_class)
+        with self.assertRaisesRegex(TypeError, "Pooled is a class: attnfuzz.cache"):
+            attnfuzz.target(Pooled)
         with self.assertRaisesRegex(TypeError, "is a class.*attnfuzz sequence"):
             attnfuzz.check(attnfuzz.cache(memory="own")(Own))
+        with self.assertRaisesRegex(TypeError, "attnfuzz sequence .*numpy_cache.py:Own .with @attnfuzz.cache above it"):
+            attnfuzz.judge(Own)
 
     def test_a_class_has_the_features_of_its_methods(self):
         from attnfuzz.targets import numpy_cache
@@ -372,8 +380,15 @@ class Caches(unittest.TestCase):
         due = sum(bits[name] for name in ("paged", "packed", "int32", "append", "copy_pages"))
         self.assertEqual(worker.host_of("pooled", numpy_cache.pooled, __file__, "").features, due)
         self.assertEqual(worker.host_of("own", numpy_cache.own, __file__, "").features, due - bits["copy_pages"])
-        writes = type("Writes", (), {"append": numpy_cache.Pooled.append})
+        writes = type("Writes", (), {"__init__": lambda self, setup: None, "append": numpy_cache.Pooled.append})
         self.assertTrue(worker.host_of("w", attnfuzz.cache(writes), __file__, "").features & contract.FEATURE_NO_FORWARD)
+
+    def test_a_class_that_gives_no_lse_may_have_all_methods(self):
+        from attnfuzz.targets.numpy_cache import Pooled
+
+        declared = attnfuzz.cache(domain=attnfuzz.Domain(lse=False))(Pooled)
+        self.assertEqual({name: m.domain.lse for name, m in declared.methods.items()},
+                         {"append": True, "copy_pages": True, "forward": False})
 
     def test_a_setup_has_pages_for_all_sequences_of_a_class_with_its_own(self):
         pools, own = (attnfuzz.Setup.of(self.SETUP, own) for own in (False, True))

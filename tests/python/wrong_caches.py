@@ -128,6 +128,31 @@ class refuses_all(Own):
         raise attnfuzz.Unsupported("no setup will do")
 
 
+@own
+class refuses_attends(Own):
+    """refuses all attends, the only calls of a class with memory of its own that are judged"""
+
+    def attend(self, p, q, sequences, cu_seqlens_q=None):
+        raise attnfuzz.Unsupported("no attends")
+
+
+@own
+class o_alone(Own):
+    """returns no LSE, and does not say so"""
+
+    def attend(self, p, q, sequences, cu_seqlens_q=None):
+        return super().attend(p, q, sequences, cu_seqlens_q)[0]
+
+
+@attnfuzz.cache(memory="own", **{**DECLARED, "domain": attnfuzz.Domain(features=("packed", "int32"), lse=False)})
+class without_lse(Own):
+    """right, and declares that it returns no LSE"""
+
+    def attend(self, p, q, sequences, cu_seqlens_q=None):
+        assert not p.want_lse
+        return super().attend(p, q, sequences, cu_seqlens_q)[0]
+
+
 @pooled
 class merging(Pooled):
     """right, and merges"""

@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 right=$here/../../python/attnfuzz/targets/numpy_cache.py wrong=$here/wrong_caches.py
 sequence() { "$attnfuzz" sequence "$@" >"$out/log" 2>&1; }
 
-for class in "$right:pooled" "$right:own" "$here/../../examples/cache.py:Concatenated" "$wrong:merging"; do
+for class in "$right:pooled" "$right:own" "$here/../../examples/cache.py:Concatenated" "$wrong:merging" "$wrong:without_lse"; do
   sequence "$class" --cases 20 --jobs 1 --out "$out/found" || die "$class does not pass"
   grep -q '20 sequences, .* passed' "$out/log" || die "no line of the run of $class"
   grep -q 'refuses it' "$out/log" && die "calls of $class were refused"
@@ -17,12 +17,16 @@ grep -q 'not run: .*merge' "$out/log" && die "merges were not made by the class"
 # Refusals are counted by reason. After a class with memory of its own has refused a fork, it does not know the sequence.
 sequence "$wrong:refuses" --cases 40 --jobs 1 -v || die "a class that refuses calls does not pass"
 for why in 'new: refuses refuses it: pages of one key' 'fork: refuses refuses it: a fork of an odd length' \
-  'fork: after a refusal the rest of the sequence is left out' 'forward: refuses refuses it in run(): .*more than 20 queries' \
+  'fork: steps after a refused one' 'forward: refuses refuses it in run(): .*more than 20 queries' \
   'move: the kernel numbers its pages itself'; do
   grep -q "not run: $why ([1-9]" "$out/log" || die "it is not counted: $why"
 done
 sequence "$wrong:refuses_all" --cases 5 && die "a class that refuses all passes"
 grep -q 'nothing was judged of refuses_all' "$out/log" || die "it is not said that nothing was judged"
+sequence "$wrong:refuses_attends" --cases 5 && die "a class that refuses all attends passes"
+grep -q 'nothing was judged of refuses_attends' "$out/log" || die "it is not said that no attend was judged"
+sequence "$wrong:o_alone" --cases 5 --reduce-seconds 0 --out "$out/found" && die "a class that returns no LSE, and does not say so, passes"
+grep -q 'returned O alone: declare Domain(lse=False)' "$out/log" || die "it is not said that the LSE is missing"
 
 # refused STATUS WORDS ARGUMENT...
 refused() {
