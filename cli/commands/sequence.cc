@@ -82,8 +82,9 @@ OpenedKernels open_kernels(const SequenceArguments& arguments, bool aloud) {
   }
   kernels.targets = SessionTargets(all);
   if (const SessionTarget* own = kernels.targets.own(); own != nullptr && all.size() > 1)
-    throw UserError(printable(own->target->info().name) +
-                    ": a class with memory of its own shares it with no other kernel; name it alone");
+    throw UserError(
+        printable(own->target->info().name) +
+        ": a class with memory of its own must be named alone: other kernels cannot see what it keeps");
   for (size_t n = 0; n < all.size(); ++n) {
     if (kernels.targets.never_called(n))
       throw UserError(printable(all[n].target->info().name) +

@@ -17,6 +17,7 @@ _WRAPPER = """import importlib.util
 import sys
 
 import attnfuzz
+from attnfuzz.cache import Cache
 from attnfuzz.declare import Domain, Errors, Size
 
 sys.path.insert(0, {folder!r})
@@ -26,6 +27,8 @@ _module = importlib.util.module_from_spec(_spec)
 sys.modules.setdefault({module!r}, _module)
 _spec.loader.exec_module(_module)
 _f = _module.{name}
+if isinstance(_f, Cache):
+    raise TypeError({is_class!r})
 {name} = attnfuzz.target(getattr(_f, "function", _f), device={device!r}, arrays={arrays!r}, tiles={tiles!r},
                          errors={errors!r}, domain={domain!r}, bf16={bf16!r}, compiles={compiles!r},
                          operation=getattr(_f, "operation", {operation!r}))
@@ -52,12 +55,16 @@ class Failed(AssertionError):
     """A check found a failure, or judged too little to say anything."""
 
 
+def _is_class(path, name):
+    return f"{name} is a class. Check it with the command: attnfuzz sequence {path}:{name}"
+
+
 def _place(function):
     """File and name of a function that a worker can import; ValueError if it cannot."""
     if isinstance(function, Cache) or inspect.isclass(function):
-        of = getattr(function, "cls", function)
-        file = getattr(sys.modules.get(of.__module__), "__file__", None) or "FILE.py"
-        raise TypeError(f"{of.__name__} is a class. Check it with the command: attnfuzz sequence {file}:{of.__name__}"
+        module = sys.modules.get(function.__module__)
+        names = [n for n, value in vars(module).items() if value is function] if module else []
+        raise TypeError(_is_class(getattr(module, "__file__", None) or "FILE.py", (names or [function.__name__])[0])
                         + ("" if isinstance(function, Cache) else " (with @attnfuzz.cache above it)"))
     inner = getattr(function, "function", function)
     path, name = inner.__code__.co_filename, inner.__qualname__
@@ -133,6 +140,7 @@ def _target_name(function, errors, domain, folder, device=None, arrays=None, unt
         folder=os.path.dirname(path), imports=imports, module=os.path.splitext(os.path.basename(path))[0], path=path, name=name,
         device=device or (of.device if of else "cpu"), arrays=arrays or (of.arrays if of else None),
         tiles=of.tiles if of else (64, 64), bf16=of.bf16 if of else "ml_dtypes", errors=errors or (of.errors if of else Errors()),
+        is_class=_is_class(path, name),
         domain=domain or (of.domain if of else Domain()), compiles=of.compiles if of else (), operation=operation)
     wrapper = os.path.join(folder, "judged.py")
     with open(wrapper, "w") as f:

@@ -520,7 +520,7 @@ class MethodKernel(Kernel):
         self.life = life
 
     def wants(self, p, name):
-        # A class with memory of its own knows lengths and pages better.
+        # A class with memory of its own has its own pools, lengths and tables.
         return asked_for(p, name) and (not self.target.own or argument_of(name) not in ("k", "v", "key_lengths", "block_table"))
 
     def outputs(self, p):

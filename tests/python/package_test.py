@@ -343,6 +343,7 @@ class Caches(unittest.TestCase):
     SETUP = {"dtype": "bf16", "dim_qk": 8, "page_size": 4, "pages": 3, "capacity": 9, "order": 5}
 
     def test_a_class_must_have_its_methods(self):
+        from attnfuzz.targets import numpy_cache
         from attnfuzz.targets.numpy_cache import Own, Pooled
 
         def without(cls, name):
@@ -372,6 +373,8 @@ class Caches(unittest.TestCase):
             attnfuzz.check(attnfuzz.cache(memory="own")(Own))
         with self.assertRaisesRegex(TypeError, "attnfuzz sequence .*numpy_cache.py:Own .with @attnfuzz.cache above it"):
             attnfuzz.judge(Own)
+        with self.assertRaisesRegex(TypeError, "own is a class.*numpy_cache.py:own$"):
+            attnfuzz.check(numpy_cache.own)
 
     def test_a_class_has_the_features_of_its_methods(self):
         from attnfuzz.targets import numpy_cache

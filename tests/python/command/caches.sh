@@ -34,11 +34,13 @@ refused() {
   [ $? -eq "$1" ] && grep -q "$2" "$out/log" || die "not refused with status $1 and '$2': ${*:3}"
 }
 refused 2 'own is a class, which makes calls in sequences: attnfuzz sequence .*:own$' check "$right:own"
-refused 2 'shares it with no other kernel' sequence "$right:own" "$right:pooled"
+refused 2 'must be named alone' sequence "$right:own" "$right:pooled"
 
 # Functions share a cache with each other and with a class; each makes its calls.
 sequence "$wrong:append" "$wrong:copy_pages" "$right:pooled" --cases 10 --jobs 1 || die "functions do not share a cache"
 for operation in append copy_pages; do
   "$attnfuzz" check "$wrong:$operation" --cases 25 --jobs 1 --out "$out/found" >"$out/log" 2>&1 || die "$operation does not hold"
 done
+PYTHONPATH=$(dirname "$attnfuzz")/../python "$ATTNFUZZ_PYTHON" -c "import attnfuzz; attnfuzz.check('$right:own', cases=5)" >"$out/log" 2>&1
+grep -q 'own is a class. Check it with the command: attnfuzz sequence .*:own' "$out/log" || die "check() does not refuse a class by name"
 exit 0
