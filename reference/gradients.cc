@@ -92,13 +92,14 @@ struct Block {
   struct Query {
     int64_t row;  // of RowSpace
     Row at;
-    bool wanted;                          // dQ is asked for
-    std::vector<int64_t> keys;            // that it sees, of those that are needed
-    int64_t pairs, blocks;                // of all keys that it sees
-    double lse, gradient, gradient_size;  // lam, D, sum|dO o|
-    double lse_error = 0, gradient_error = 0;  // of a kernel that computes O and LSE by itself
-    double a = 0;                              // sum of |dA|
-    Taint taint;                          // of q, lse, o, dO, dLSE
+    bool wanted;                                  // dQ is asked for
+    std::vector<int64_t> keys;                    // that it sees, of those that are needed
+    int64_t pairs, blocks;                        // of all keys that it sees
+    double lse, gradient, gradient_size;          // lam, D, sum|dO o|
+    double lse_error = 0, gradient_error = 0;     // of a kernel that computes O and LSE by itself
+    double a = 0;                                 // sum of |dA|
+    Taint taint;                                  // of q, lse, o, dO, dLSE
+    Taint row_taint = kPure;                      // of lse, o, dO, dLSE
     Taint lse_taint = kPure, sink_taint = kPure;  // of lse; of all that its term of dsink has
     double sink = -kInfinity;                     // -infinity: there is none
     double dlse = 0;                              // dLSE
@@ -274,7 +275,8 @@ class Gradients {
       last = block;
     }
     // D of a kernel that computes it by itself depends on all keys.
-    const bool any = query.wanted || std::ranges::any_of(query.keys, [this](int64_t j) { return key_wanted(j); });
+    const bool any =
+        query.wanted || std::ranges::any_of(query.keys, [this](int64_t j) { return key_wanted(j); });
     if (!query.wanted && !(recomputed() && (any || !model_.isolates_masked_nan)))
       std::erase_if(query.keys, [this](int64_t j) { return !key_wanted(j); });
     // A product may meet the columns of a query that sees no key, too.
@@ -295,6 +297,7 @@ class Gradients {
       block_.dout.load(n, p_.dtype, host_.dout, at, query.at.h, model_.least_factor);
       for (const int64_t j : query.keys) block_.place[static_cast<size_t>(j)] = 0;
       load_saved(n, o, &query);
+      meet_hidden_keys(query, block_.q.taint[static_cast<size_t>(n)]);
     }
     for (size_t c = 0; c < q_columns_.size(); ++c) q_columns_[c] = q_columns_[c] || block_.q.column[c];
     for (size_t c = 0; c < dout_columns_.size(); ++c)
@@ -307,18 +310,34 @@ class Gradients {
     }
   }
 
+  // A kernel that does not isolate a masked NaN computes dS = P (dP - D) of hidden pairs, too, with P = 0. That
+  // is NaN if dP or D is, so dK of every key may be anything. If the LSE is NaN, so is P, and then dV may be
+  // anything. With a softcap, dS has a factor that depends on q k.
+  void meet_hidden_keys(const Block::Query& query, Taint q_taint) {
+    if (query.row_taint != kPure || (p_.softcap != 0 && q_taint != kPure))
+      q_columns_.assign(q_columns_.size(), true);
+    if (query.lse_taint != kPure) dout_columns_.assign(dout_columns_.size(), true);
+  }
+
+  // True for a key whose hidden pairs have dS = 0 * NaN, likewise.
+  bool makes_hidden_nan(int64_t j) const {
+    const auto key = static_cast<size_t>(j);
+    return v_.taint[key] != kPure || (p_.softcap != 0 && k_.taint[key] != kPure);
+  }
+
   // LSE and D of a row. Those of a query that sees no key matter to its sink alone.
   void load_saved(int64_t n, std::vector<double>& o, Block::Query* query) {
     query->lse = query->gradient = query->gradient_size = 0;
     query->taint = kPure;
+    query->row_taint = block_.dout.taint[static_cast<size_t>(n)];
     if (query->keys.empty() && !sinks_) return;
     load_lse(query);
     if (exact_ != nullptr) {
       std::copy_n(exact_->o + query->row * p_.dim_v, p_.dim_v, o.begin());
     } else {
       const StoredRow at = sequences_.query_row(query->at.b, query->at.i);
-      decode_strided(p_.dtype, host_.o.data, offset_of(host_.o, at.entry, query->at.h, at.row, 0), host_.o.stride[3],
-                     p_.dim_v, o.data());
+      decode_strided(p_.dtype, host_.o.data, offset_of(host_.o, at.entry, query->at.h, at.row, 0),
+                     host_.o.stride[3], p_.dim_v, o.data());
     }
     Taint taint = std::max(query->lse_taint, block_.dout.taint[static_cast<size_t>(n)]);
     for (int64_t c = 0; c < p_.dim_v; ++c) {
@@ -331,6 +350,7 @@ class Gradients {
     if (has(ATTN_FEATURE_DLSE)) taint = std::max(taint, load_dlse(query));
     if (!apart_) query->sink_taint = taint;
     if (recomputed()) load_errors(n, query);
+    query->row_taint = taint;
     query->taint = query->pairs == 0 ? kPure : std::max(taint, block_.q.taint[static_cast<size_t>(n)]);
     if (!std::isfinite(query->lse)) query->lse = 0;
     if (query->sink_taint != kPure) query->gradient = query->gradient_size = 0;
@@ -340,10 +360,10 @@ class Gradients {
   void load_lse(Block::Query* query) const {
     const StoredRow at = sequences_.query_row(query->at.b, query->at.i);
     const int64_t h = query->at.h;
-    const double stored = exact_ != nullptr
-                              ? exact_->lse[query->row]
-                              : decode(ATTN_F32, host_.lse.data, offset_of(host_.lse, at.entry, h, at.row, 0)) *
-                                    model_.log_unit;
+    const double stored =
+        exact_ != nullptr
+            ? exact_->lse[query->row]
+            : decode(ATTN_F32, host_.lse.data, offset_of(host_.lse, at.entry, h, at.row, 0)) * model_.log_unit;
     query->lse = stored;
     query->lse_taint = taint_of(stored);
     if (!sinks_) return;
@@ -362,7 +382,8 @@ class Gradients {
     }
   }
 
-  // Takes dLSE off D, unless it is that of an LSE without the sink. That of a query without a key is a constant.
+  // Takes dLSE off D, unless it is that of an LSE without the sink. That of a query without a key is a
+  // constant.
   Taint load_dlse(Block::Query* query) const {
     if (query->pairs == 0 && apart_) return kPure;
     const StoredRow at = sequences_.query_row(query->at.b, query->at.i);
@@ -385,7 +406,8 @@ class Gradients {
                        model_.eps_reciprocal + 4 * kU;
     // An automatic derivative adds P dLSE to P (dP - D): one more rounding of each.
     query->gradient_error += 5 * kU * std::abs(query->dlse);
-    if (apart_) query->lse_apart_error = 1.01 * query->lse_error * std::exp(query->lse - query->lse_apart) + 4 * kU;
+    if (apart_)
+      query->lse_apart_error = 1.01 * query->lse_error * std::exp(query->lse - query->lse_apart) + 4 * kU;
   }
 
   // D as the derivative of a softmax has it, a sum over all keys of the query.
@@ -461,7 +483,8 @@ class Gradients {
     }
     if (dbias_.wanted() && !model_.isolates_masked_nan) mark_hidden(n);
     if (sinks_) add_to_sink(query);
-    // The sum of a row's weights is not finite then, and 0 over it is NaN, also for keys that the query does not see.
+    // The sum of a row's weights is not finite then, and 0 over it is NaN, also for keys that the query does
+    // not see.
     if (recomputed() && !pure && !model_.isolates_masked_nan) {
       q_columns_.assign(q_columns_.size(), true);
       dout_columns_.assign(dout_columns_.size(), true);
@@ -478,13 +501,14 @@ class Gradients {
   // A hidden pair may be multiplied by 0, which makes a NaN of a NaN.
   void mark_hidden(int64_t n) {
     const Block::Query& query = block_.queries[static_cast<size_t>(n)];
-    const Taint of_row = std::max({query.taint, block_.q.taint[static_cast<size_t>(n)],
-                                   block_.dout.taint[static_cast<size_t>(n)]});
+    const Taint of_row = std::max(
+        {query.taint, block_.q.taint[static_cast<size_t>(n)], block_.dout.taint[static_cast<size_t>(n)]});
     size_t next = 0;
     for (int64_t j = 0; j < length_; ++j) {
       if (next < query.keys.size() && query.keys[next] == j) {
         ++next;
-      } else if (std::max({of_row, k_.taint[static_cast<size_t>(j)], v_.taint[static_cast<size_t>(j)]}) != kPure) {
+      } else if (std::max({of_row, k_.taint[static_cast<size_t>(j)], v_.taint[static_cast<size_t>(j)]}) !=
+                 kPure) {
         dbias_.mark(query.at, j, kFree);
       }
     }
@@ -528,8 +552,9 @@ class Gradients {
             .delta = query.gradient,
             .delta_size = query.gradient_size,
             .lse_error = query.lse_error,
-            .delta_error = query.gradient_error +
-                           (recomputed() && query.dlse != 0 ? kU * (block_.grad_size(n, at) + query.gradient_size) : 0),
+            .delta_error =
+                query.gradient_error +
+                (recomputed() && query.dlse != 0 ? kU * (block_.grad_size(n, at) + query.gradient_size) : 0),
             .dlse_apart = apart_ ? query.dlse : 0,
             .lse_apart = query.lse_apart,
             .lse_apart_error = query.lse_apart_error};
@@ -564,6 +589,8 @@ class Gradients {
   void end_queries() {
     const Matrix value = block_.da * block_.k, bound = block_.of_q * block_.k_size;
     const auto columns = static_cast<size_t>(block_.keys.size());
+    bool hidden_nan = false;
+    for (int64_t j = 0; j < length_ && !model_.isolates_masked_nan; ++j) hidden_nan |= makes_hidden_nan(j);
     Expected& dq = out_[TensorId::kDq];
     for (size_t n = 0; n < block_.queries.size(); ++n) {
       const Block::Query& query = block_.queries[n];
@@ -578,7 +605,8 @@ class Gradients {
       for (int64_t t = 0; t < p_.dim_qk; ++t) {
         const auto row = static_cast<int64_t>(n);
         Taint here = taint;
-        if (here == kPure && k_.column[static_cast<size_t>(t)] && !model_.isolates_masked_nan) here = kFree;
+        const bool met = k_.column[static_cast<size_t>(t)] || hidden_nan || query.row_taint != kPure;
+        if (here == kPure && met && !model_.isolates_masked_nan) here = kFree;
         any_free |= here == kFree;
         write(query.row * p_.dim_qk + t,
               {value(row, t), bound(row, t), relative, query.a, query.pairs, terms_.dq_adds, true}, here, &dq);
@@ -623,7 +651,9 @@ class Gradients {
     for (int64_t j = 0; j < sequences_.keys.length(b); ++j) {
       if (!key_wanted(j)) continue;
       const int64_t row = keys.of(b, g, j);
-      end_key(j, row, dk_, q_columns_, true, &out_[TensorId::kDk]);
+      const bool of_key = j < length_ && makes_hidden_nan(j);
+      end_key(j, row, dk_, of_key ? std::vector<bool>(q_columns_.size(), true) : q_columns_, true,
+              &out_[TensorId::kDk]);
       end_key(j, row, dv_, dout_columns_, false, &out_[TensorId::kDv]);
     }
   }
@@ -684,11 +714,12 @@ class Gradients {
 namespace attnfuzz {
 namespace {
 
-// O and the LSE of a kernel that computes both by itself, and their bounds. NaN is where NaN is due, and an infinity
-// where anything passes.
+// O and the LSE of a kernel that computes both by itself, and their bounds. NaN is where NaN is due, and an
+// infinity where anything passes.
 class OwnForward {
  public:
-  OwnForward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan, Calibration calibration) {
+  OwnForward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+             Calibration calibration) {
     attn_plan own = plan;
     own.lse_sink = 0;
     own.key_order = ATTN_KEYS_ANY;  // the oracle predicts no rounding of P
@@ -712,7 +743,8 @@ class OwnForward {
       const auto rule = static_cast<Due>(due.rule[n]);
       const bool overflows = due.overflow > 0 && std::abs(due.value[n]) + due.bound[n] >= due.overflow;
       if (rule == Due::kMustBeNaN) (*value)[n] = std::numeric_limits<double>::quiet_NaN();
-      if (rule == Due::kAnything || (rule == Due::kNumber && overflows && !due.logarithm)) (*value)[n] = kInfinity;
+      if (rule == Due::kAnything || (rule == Due::kNumber && overflows && !due.logarithm))
+        (*value)[n] = kInfinity;
       if (rule != Due::kNumber) (*error)[n] = 0;
     }
   }

@@ -865,6 +865,27 @@ TEST(Gradients, ANaNIsDueWhereItHasAPart) {
   EXPECT_EQ(rule(r, TensorId::kDv, 1), Due::kMustBeNaN);
   EXPECT_EQ(rule(r, TensorId::kDk, 2), Due::kMustBeNaN);
 
+  // dS of a hidden pair is 0 * (dP - D): NaN if dO of the query or V of the key is, unless the kernel isolates it.
+  s = two_by_two();
+  s.dout.set(ATTN_F16, 0, kNaN);  // of query 0, which does not see key 1
+  for (const int isolates : {0, 1}) {
+    s.plan.isolates_masked_nan = isolates;
+    r = s.due();
+    EXPECT_EQ(rule(r, TensorId::kDk, 2), isolates ? Due::kNumber : Due::kAnything);
+    EXPECT_EQ(rule(r, TensorId::kDk, 0), Due::kMustBeNaN);
+    EXPECT_EQ(rule(r, TensorId::kDv, 3), Due::kNumber) << "P of a hidden pair is 0, and dO is a number there";
+    EXPECT_EQ(rule(r, TensorId::kDq, 2), Due::kNumber) << "query 1 has no part in it";
+  }
+  s = two_by_two();
+  s.v.set(ATTN_F16, 2, kNaN);  // of key 1
+  for (const int isolates : {0, 1}) {
+    s.plan.isolates_masked_nan = isolates;
+    r = s.due();
+    EXPECT_EQ(rule(r, TensorId::kDq, 0), isolates ? Due::kNumber : Due::kAnything);
+    EXPECT_EQ(rule(r, TensorId::kDk, 0), Due::kNumber);
+    EXPECT_EQ(rule(r, TensorId::kDq, 2), Due::kMustBeNaN) << "query 1 sees key 1";
+  }
+
   // A NaN in K or V reaches the LSE and O of a kernel that computes both, and all of its gradients.
   s = two_by_two();
   s.plan.saved = 1;
