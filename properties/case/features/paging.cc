@@ -212,7 +212,7 @@ void say_pages(const Case& c, Sentence& words) {
   words.push_back(text);
 }
 
-void cost(const Case& c, Cost& cost) {
+void count_pages(const Case& c, Cost& cost) {
   cost.count(c.problem.paging.has_value());
   if (!c.problem.paging) return;
   const Paging& paging = *c.problem.paging;
@@ -278,7 +278,7 @@ extern constinit const Feature paging = {
                         paging_toggle<&Paging::numbers>("numbers in unused slots")}},
     .shrink_integers = none,
     .alternatives = none,
-    .cost = cost,
+    .cost = count_pages,
     .canonical_seeds = none,
     .draw = {Phase::kLater, draw},
     .crossover_groups = none,
