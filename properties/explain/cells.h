@@ -17,7 +17,7 @@ namespace attnfuzz {
 // 0 to 1. A large cell is sampled at 16 x 16 pairs, including its corners.
 double visible_share(const VisibilityCache& visible, const Cell& cell);
 
-// What is due in one output, and what a kernel wrote there. `due` must outlive this.
+// An output as a kernel wrote it, beside the expected values. `due` must outlive this.
 struct Compared {
   const Expected& due;
   std::span<const float> got;

@@ -216,10 +216,10 @@ class Page {
                 " down, ", across_words(spec), " across"));
     line(cat(errors.count, " of ", errors.judged, " elements are outside their bound",
              errors.count > 0 ? ":" : ""));
-    attn_plan plan = {};
-    plan.tile_q = static_cast<int32_t>(tile_of(spec));
+    attn_plan tiles = {};
+    tiles.tile_q = tile_q_, tiles.tile_k = tile_k_;
     const std::string shape =
-        text_of(shape_of(reference, output.due, p_, plan, output.got, nullptr, errors.bad));
+        text_of(shape_of(reference, output.due, p_, tiles, output.got, nullptr, errors.bad));
     if (!shape.empty()) fact("shape", shape);
     worst_element(output, errors);
     errors_of_heads(errors);
