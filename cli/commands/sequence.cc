@@ -48,20 +48,19 @@ struct OpenedKernels {
 // Totals over the sessions of a run.
 struct Sums {
   uint64_t sessions = 0, steps = 0, calls = 0, bounded = 0;
-  std::vector<uint64_t> judged_of;  // judged calls by kernel
+  CallCounts counts;
   double worst = 0;
   std::map<std::string, uint64_t> left_out;
 
   // The totals of one session.
   static Sums of(const Session& session, const SessionResult& result) {
     return {
-        1, session.steps.size(), result.calls, result.bounded, result.judged_of, result.worst, result.left_out};
+        1, session.steps.size(), result.calls, result.bounded, result.counts, result.worst, result.left_out};
   }
   void add(const Sums& other) {
     sessions += other.sessions, steps += other.steps;
     calls += other.calls, bounded += other.bounded;
-    judged_of.resize(std::max(judged_of.size(), other.judged_of.size()));
-    for (size_t n = 0; n < other.judged_of.size(); ++n) judged_of[n] += other.judged_of[n];
+    sequences::add(other.counts, counts);
     worst = std::max(worst, other.worst);
     for (const auto& [why, n] : other.left_out) left_out[why] += n;
   }
@@ -147,14 +146,23 @@ void tell(const Chain& chain, const SessionResult& result, const std::string& wh
   print(text);
 }
 
-// "nothing was judged of splitk"; empty if a call of each kernel was judged.
+// "nothing was judged of splitk, of the operation merge of mine"; empty if a call was judged of each kernel, and of
+// each of its operations that a call asked for.
 std::string unjudged(const OpenedKernels& kernels, const Sums& sums) {
-  std::string text;
+  std::vector<std::string> parts;
   for (size_t n = 0; n < kernels.opened.size(); ++n) {
-    if (n < sums.judged_of.size() && sums.judged_of[n] > 0) continue;
-    text += (text.empty() ? "nothing was judged of " : ", ") + printable(kernels.opened[n]->info().name);
+    const std::string name = printable(kernels.opened[n]->info().name);
+    std::vector<std::string> operations;
+    bool any = false;
+    for (const auto& [call, count] : sums.counts) {
+      if (call.first != n) continue;
+      any |= count.judged > 0;
+      if (count.judged == 0) operations.push_back(fmt::format("of the operation {} of {}", call.second, name));
+    }
+    if (!any) operations = {"of " + name};
+    parts.insert(parts.end(), operations.begin(), operations.end());
   }
-  return text;
+  return parts.empty() ? "" : fmt::format("nothing was judged {}", fmt::join(parts, ", "));
 }
 
 // Prints the totals. `missing`: what was not judged; if it is not empty, the run does not pass.
@@ -176,7 +184,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 bool judged(const SessionResult& result) {
-  return std::ranges::any_of(result.judged_of, [](uint64_t n) { return n > 0; });
+  return std::ranges::any_of(result.counts, [](const auto& of) { return of.second.judged > 0; });
 }
 
 // Why the replay of a file does not pass; empty if it does. A file need not have calls for every kernel. If a
@@ -396,7 +404,8 @@ void add_sequence(CLI::App& app, Action& action) {
   add_verbose_flag(*command, arguments->verbose, "what the libraries are, and all lines of a failure");
   add_target_options(*command, arguments->target);
   add_footer(*command, "attnfuzz sequence cache splitk --cases 1000",
-             {"all of them passed", "one failed, or no call of a kernel was judged", kBadUseStatus});
+             {"all of them passed", "one failed, or no call of a kernel or of one of its operations was judged",
+              kBadUseStatus});
   command->callback([&action, arguments, command] {
     action = [arguments, command] { return sequences::SequenceCheck(*arguments, *command).run(); };
   });

@@ -5,7 +5,9 @@
 namespace attnfuzz::sequences {
 namespace {
 
-std::string several(int64_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
+std::string several(int64_t n, const char* what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
 
 }  // namespace
 
@@ -54,8 +56,8 @@ std::string describe(const Step& step) {
 std::string describe(const Setup& s) {
   std::string text = several(s.pages, "page") + " of " + several(s.page_size, "key") + ", capacity " +
                      std::to_string(s.capacity) + ", heads " + std::to_string(s.heads_q) + "/" +
-                     std::to_string(s.heads_kv) + ", D=" + std::to_string(s.dim_qk) + "/" + std::to_string(s.dim_v) +
-                     (s.dtype == ATTN_F16 ? " f16" : " bf16");
+                     std::to_string(s.heads_kv) + ", D=" + std::to_string(s.dim_qk) + "/" +
+                     std::to_string(s.dim_v) + (s.dtype == ATTN_F16 ? " f16" : " bf16");
   if (s.slots_first) text += ", slots before heads";
   if (s.index_dtype == ATTN_INDEX_32) text += ", int32 tables";
   if (s.beyond > 0) text += ", table " + std::to_string(s.beyond) + " wider";

@@ -7,6 +7,7 @@
 #include "properties/case/as_contract.h"
 #include "properties/judge/execution.h"
 #include "properties/judge/judge.h"
+#include "properties/operations/operation.h"
 #include "properties/sequences/tell.h"
 
 namespace attnfuzz::sequences {
@@ -81,6 +82,11 @@ Answer KernelCalls::make(const Call& call, const SessionTarget& kernel, attn_pro
   KernelMemory& at = memory_of(kernel);
   const std::string& name = kernel.target->info().name;
   problem.features |= contract::features_of(problem);
+  CallCount unseen;
+  const bool sees =
+      kernel.target->info().cache != CacheKind::kOwn || (problem.features & ATTN_FEATURE_APPEND) == 0;
+  CallCount& count = sees ? result_.counts[{kernel.number, operation_of(problem.features).name}] : unseen;
+  ++count.asked;
   if (kernel.target->info().cache != CacheKind::kNone) {
     const Answer told = tell(call, kernel, tell_call(setup_, !at.told, result_.step, call));
     if (told != Answer::kRan) return told;
@@ -113,11 +119,7 @@ Answer KernelCalls::make(const Call& call, const SessionTarget& kernel, attn_pro
   if (reply.no_memory) return refused(call, name + " was not run: " + *reply.no_memory);
   if (!ran) return refused(call, name + " refuses it in run(): " + reason);
   ++result_.calls;
-  const bool unseen =
-      kernel.target->info().cache == CacheKind::kOwn && (problem.features & ATTN_FEATURE_APPEND) != 0;
-  if (unseen) return Answer::kRan;
-  if (result_.judged_of.size() <= kernel.number) result_.judged_of.resize(kernel.number + 1);
-  ++result_.judged_of[kernel.number];
+  ++count.judged;
   return Answer::kRan;
 }
 

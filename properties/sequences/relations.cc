@@ -104,10 +104,13 @@ bool same_plans(const Attended& a, const Attended& b) {
 void add_calls(const SessionResult& from, SessionResult& to) {
   to.calls += from.calls;
   to.told += from.told;
-  to.judged_of.resize(std::max(to.judged_of.size(), from.judged_of.size()));
-  for (size_t n = 0; n < from.judged_of.size(); ++n) to.judged_of[n] += from.judged_of[n];
+  add(from.counts, to.counts);
   to.worst = std::max(to.worst, from.worst);
   for (const auto& [why, n] : from.left_out) to.left_out[why] += n;
+}
+
+std::string name_of(Relation relation) {
+  return std::string("relation '") + kRelationNames[static_cast<size_t>(relation)] + "'";
 }
 
 // Removes "step 3: " from "step 3: there are too few free pages", so that equal reasons are counted together.
@@ -166,10 +169,14 @@ std::optional<SecondSession> related(const Session& session, std::string* why) {
 
 void compare_attends(SessionResult& first, const SessionResult& second, const Session& session,
                      const std::vector<size_t>& parts) {
+  const std::string relation = name_of(session.relation);
   size_t next = 0;  // attend of the second session
   for (size_t n = 0; n < first.attends.size(); ++n) {
     const size_t count = n < parts.size() ? parts[n] : 1, begin = std::exchange(next, next + count);
-    if (next > second.attends.size()) return;
+    if (next > second.attends.size()) {
+      first.left_out[relation + ": the second form ended early"] += first.attends.size() - n;
+      return;
+    }
     const std::optional<Attended>& a = first.attends[n];
     const std::optional<Attended> b = joined({&second.attends[begin], count}, session.setup.heads_q);
     if (!a || !b) continue;
@@ -182,8 +189,7 @@ void compare_attends(SessionResult& first, const SessionResult& second, const Se
       const auto at = first_difference(a->outputs[t], b->outputs[t]);
       if (!at) continue;
       fail(first.verdict, Kind::kRelation,
-           std::string("relation '") + kRelationNames[static_cast<size_t>(session.relation)] +
-               "': " + kTensorNames[static_cast<size_t>(t)] + " of attend " + std::to_string(n) +
+           relation + ": " + kTensorNames[static_cast<size_t>(t)] + " of attend " + std::to_string(n) +
                " has other bits, first at element " + std::to_string(*at));
       first.call = "relation";
       return;
@@ -194,8 +200,7 @@ void compare_attends(SessionResult& first, const SessionResult& second, const Se
 SessionResult check_session(const Session& session, const SessionTargets& targets) {
   SessionResult result = run_session(session, targets);
   if (result.verdict.outcome == Outcome::kFail) return result;
-  const std::string relation =
-      std::string("relation '") + kRelationNames[static_cast<size_t>(session.relation)] + "'";
+  const std::string relation = name_of(session.relation);
   std::string why;
   const std::optional<SecondSession> other = related(session, &why);
   if (!other) {

@@ -351,6 +351,13 @@ class SessionRun {
 
 }  // namespace
 
+void add(const CallCounts& from, CallCounts& to) {
+  for (const auto& [call, count] : from) {
+    to[call].asked += count.asked;
+    to[call].judged += count.judged;
+  }
+}
+
 SessionResult run_session(const Session& session, const SessionTargets& targets) {
   if (const auto why = objection(session)) throw std::invalid_argument(*why);
   return SessionRun(session, targets).run();

@@ -15,6 +15,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "properties/judge/verdict.h"
@@ -30,6 +31,14 @@ struct Attended {
   std::vector<attn_plan> plans;
 };
 
+// Calls that kernels were asked to make, by SessionTarget::number and the name of the operation. The appends of
+// a kernel with memory of its own are left out, because nobody else sees what they write.
+struct CallCount {
+  uint64_t asked = 0, judged = 0;
+};
+using CallCounts = std::map<std::pair<size_t, std::string>, CallCount>;
+void add(const CallCounts& from, CallCounts& to);
+
 struct SessionResult {
   Verdict verdict;
   size_t step = 0;  // the failing step; without a failure, the number of steps
@@ -40,9 +49,7 @@ struct SessionResult {
   bool second = false;  // the second session of the relation failed by itself, and `step` is one of its steps
   uint64_t calls = 0;   // calls that kernels have made
   uint64_t told = 0;    // steps without a call that a kernel with memory of its own has taken
-  // Judged calls by SessionTarget::number; kernels past its end have made none. The appends of a kernel with
-  // memory of its own are not judged, because nobody else sees what they write.
-  std::vector<uint64_t> judged_of;
+  CallCounts counts;
   double worst = 0;  // largest error/bound
   // Calls that no kernel has made, and relations that were not judged, by the reason.
   std::map<std::string, uint64_t> left_out;

@@ -38,7 +38,7 @@ struct SessionTargets {
 
 // The features that all kernels with calls on pages have, and ATTN_FEATURE_MERGE if some kernel merges.
 uint64_t common_features(const SessionTargets& targets);
-// What the kernels with calls on pages declare to take, for draw_session().
+// The declared domains of the kernels with calls on pages, within which draw_session() stays.
 std::vector<attn_domain> domains_of(const SessionTargets& targets);
 
 }  // namespace attnfuzz::sequences

@@ -1,5 +1,5 @@
-// What a target that is a class is told before each call, and about its sequences (Target::tell). It is JSON,
-// which python/attnfuzz/cache.py reads:
+// Messages to a target that is a class (Target::tell): one before each call, and one for each step that changes
+// its sequences without a call. They are JSON, which python/attnfuzz/cache.py reads:
 //
 //   {"begins":true,"setup":{...},"step":2,"call":"append","planned":2,"sequences":[0,2]}
 //   {"begins":false,"setup":{...},"step":3,"do":"truncate","sequences":[0],"count":5}

@@ -18,11 +18,12 @@ from attnfuzz.declare import Domain, Errors, Target, Unsupported, outputs_of, ta
 
 # The methods that make calls, with their operations.
 CALLS = {"append": "append", "copy_pages": "copy_pages", "attend": "forward", "merge": "merge"}
-# What a domain's features mean to each operation; "paged" is added where pages are attnfuzz's.
+# The features of calls in sequences, and those that an operation can have. "paged" is added where pages are attnfuzz's.
+_DRAWN = ("packed", "paged", "int32")
 _FEATURES = {"append": ("packed", "int32"), "copy_pages": ("int32",), "merge": ()}
 # The methods by which a class with memory of its own hears of its sequences, with their parameters.
 VERBS = {"new": ("sequence",), "fork": ("source", "sequence"), "truncate": ("sequence", "length"), "free": ("sequence",)}
-# What a method may ask for beside the parameters of its operation.
+# A method may ask for these beside the parameters of its operation.
 _EXTRAS = ("sequences", "plan")
 
 
@@ -116,6 +117,9 @@ class Cache:
                 inspect.signature(getattr(self.cls, name)).bind(self, *parameters)
             except TypeError:
                 raise TypeError(f"{self.__name__}.{name} is called with ({', '.join(parameters)})") from None
+        if unknown := [word for word in self.domain.features if word not in _DRAWN]:
+            raise ValueError(f"{self.__name__}: Domain(features=...) has {unknown[0]!r}, which no sequence of calls has: only "
+                             f"{', '.join(map(repr, _DRAWN))}. Check a function with it")
         try:
             inspect.signature(self.cls).bind(Setup())
         except TypeError:
@@ -211,7 +215,8 @@ class Life:
             raise Unsupported(self.why) if self.why else RuntimeError("the instance of this sequence is gone")
         if verb := told.get("do"):
             given = [*told["sequences"], told["count"]] if verb == "truncate" else told["sequences"]
-            getattr(self.instance, verb)(*given)
+            if getattr(self.instance, verb)(*given) is not None:
+                raise TypeError(f"{verb} returned something: it changes the sequences of the class, and returns nothing")
 
     def more(self, method, problem):
         """The arguments that a method asks for beside those of its operation."""

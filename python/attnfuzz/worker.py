@@ -328,6 +328,19 @@ class Call:
         self.want_lse, self.sm_count = want_lse, sm_count
 
 
+def status_of(call, path, text, size):
+    """Makes a call for C: its status, with the reason in `text` if it raises."""
+    try:
+        call()
+        return OK
+    except Unsupported as e:
+        write_text(text, size, said_by(e) or "unsupported")
+        return UNSUPPORTED
+    except BaseException as e:
+        write_text(text, size, in_words(e, path))
+        return FAULT
+
+
 class Kernel:
     """plan() and run() of a target as C calls them."""
 
@@ -386,15 +399,7 @@ class Kernel:
         return None
 
     def run(self, problem, tensors, plan, env, text, size):
-        try:
-            self.call(problem.contents, tensors.contents, env.contents)
-            return OK
-        except Unsupported as e:
-            write_text(text, size, said_by(e) or "unsupported")
-            return UNSUPPORTED
-        except BaseException as e:
-            write_text(text, size, in_words(e, self.path))
-            return FAULT
+        return status_of(lambda: self.call(problem.contents, tensors.contents, env.contents), self.path, text, size)
 
     def call(self, p, t, env):
         if self.target.arrays == "torch" and self.cuda:
@@ -556,19 +561,14 @@ class CacheKernel:
         return self.kernel(problem).run(problem, tensors, plan, env, text, size)
 
     def tell(self, told, text, size):
-        try:
-            self.life.tell(json.loads(told))
-            if self.of.arrays == "torch" and self.of.backend == CUDA:
-                import torch
+        return status_of(lambda: self.tell_instance(json.loads(told)), self.path, text, size)
 
-                torch.cuda.synchronize()  # the next call may come on another stream
-            return OK
-        except Unsupported as e:
-            write_text(text, size, said_by(e) or "unsupported")
-            return UNSUPPORTED
-        except BaseException as e:
-            write_text(text, size, in_words(e, self.path))
-            return FAULT
+    def tell_instance(self, told):
+        self.life.tell(told)
+        if self.of.arrays == "torch" and self.of.backend == CUDA:
+            import torch
+
+            torch.cuda.synchronize()  # the next call may come on another stream
 
 
 def by_name(result, target):

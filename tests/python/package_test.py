@@ -386,6 +386,12 @@ class Caches(unittest.TestCase):
         writes = type("Writes", (), {"__init__": lambda self, setup: None, "append": numpy_cache.Pooled.append})
         self.assertTrue(worker.host_of("w", attnfuzz.cache(writes), __file__, "").features & contract.FEATURE_NO_FORWARD)
 
+    def test_a_class_with_a_feature_that_no_sequence_has_is_refused(self):
+        from attnfuzz.targets.numpy_cache import Pooled
+
+        with self.assertRaisesRegex(ValueError, "'has_sink', which no sequence of calls has"):
+            attnfuzz.cache(domain=attnfuzz.Domain(features=("packed", "has_sink")))(Pooled)
+
     def test_a_class_that_gives_no_lse_may_have_all_methods(self):
         from attnfuzz.targets.numpy_cache import Pooled
 

@@ -136,6 +136,23 @@ class refuses_attends(Own):
         raise attnfuzz.Unsupported("no attends")
 
 
+@pooled
+class attends_never(Pooled):
+    """appends, and refuses all attends"""
+
+    def attend(self, p, q, k, v, key_lengths, block_table, cu_seqlens_q=None):
+        raise attnfuzz.Unsupported("no attends")
+
+
+@own
+class returns_from_free(Own):
+    """returns something where nothing is due"""
+
+    def free(self, sequence):
+        super().free(sequence)
+        return sequence
+
+
 @own
 class o_alone(Own):
     """returns no LSE, and does not say so"""

@@ -416,6 +416,15 @@ TEST(Relations, hold_a_kernel_that_is_not_deterministic_to_its_bound) {
   }
 }
 
+// If a kernel with memory of its own refuses a step of the second session, that session ends.
+TEST(Relations, count_the_attends_that_the_second_session_has_not_made) {
+  SessionResult first, second;
+  first.attends.resize(3);
+  second.attends.resize(1);
+  compare_attends(first, second, {.relation = Relation::kFresh}, {1, 1, 1});
+  EXPECT_EQ(first.left_out.at("relation 'fresh': the second form ended early"), 2u);
+}
+
 // The second session of a relation attends over the same tokens, and differs in what the relation says.
 TEST(Relations, keep_the_tokens_of_attends) {
   struct Seen {
