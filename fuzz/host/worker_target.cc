@@ -212,7 +212,7 @@ class WorkerTarget final : public Target, public BatchTarget {
     Exploit exploit = Exploit::kNone;
   };
 
-  // What an answer to run() or tell() says, or how the worker ended instead of answering.
+  // Reads an answer to run() or tell(). If the worker ended instead of answering, the reply says how.
   RunReply replied(const Outcome& outcome) {
     RunReply reply;
     if (outcome.ending != Ending::kAnswered) {

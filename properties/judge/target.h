@@ -30,8 +30,7 @@ struct BuildInfo {
       {};  // name relative to root, or a whole path; XXH3-128
 };
 
-// Where a target in Python that is a class keeps keys and values during a sequence of calls (attnfuzz
-// sequence).
+// A target in Python may be a class (`attnfuzz sequence`). This says where it keeps keys and values between calls.
 enum class CacheKind : int32_t {
   kNone,   // it is no class, and keeps nothing
   kPools,  // in the pools of each call

@@ -409,7 +409,7 @@ TEST(Fills, AreFast) {
   }
 }
 
-// Of hosts and devices: a device's compiler contracts.
+// A device's compiler joins products into sums, and a device must have the values of the host.
 TEST(Fills, HaveTheSameBitsWhereProductsAreJoinedIntoSums) {
   for (uint64_t seed = 0; seed < 20'000; ++seed)
     ASSERT_EQ(hash_of_values(seed), contracted_hash_of_values(seed)) << "seed " << seed;

@@ -34,7 +34,7 @@ TEST(SelectedBackwardShape, EveryDrawnCaseBecomesALegalOne) {
   ASSERT_STREQ(of_lists().name, "selected_backward");
   std::set<SelectionKind> kinds;
   std::set<FillKind> fills;
-  int narrow = 0, dlse = 0, repeated = 0, causal = 0, several = 0, planted = 0;
+  int narrow = 0, dlse = 0, repeated = 0, causal = 0, several = 0, planted = 0, apart = 0;
   for (uint64_t index = 0; index < 3000; ++index) {
     Case c = draw({.features = kTakenBesideLists}, 5, index);
     of_lists().shape(c, kTakenBesideLists);
@@ -52,12 +52,14 @@ TEST(SelectedBackwardShape, EveryDrawnCaseBecomesALegalOne) {
     narrow += p.index_dtype == ATTN_INDEX_32, dlse += (p.features & ATTN_FEATURE_DLSE) != 0;
     repeated += c.dout_repeated != Repeated{}, causal += p.causal, several += p.heads_q > p.heads_kv;
     for (const Planted& x : c.planted) planted += x.tensor == kDout;
+    apart += c.layout[static_cast<size_t>(kSavedO)] != TensorLayout{};
   }
   EXPECT_EQ(kinds.size(), static_cast<size_t>(kSelectionKinds));
   EXPECT_GE(fills.size(), 7u);
   EXPECT_GT(narrow, 1000);
   EXPECT_GT(dlse, 600);
   EXPECT_GT(repeated, 100);
+  EXPECT_GT(apart, 500) << "the saved O takes the layout of the drawn O";
   EXPECT_GT(causal, 1500);
   EXPECT_GT(several, 300);
   EXPECT_GT(planted, 5);
