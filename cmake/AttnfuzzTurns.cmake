@@ -41,13 +41,15 @@ function(attnfuzz_target_turn place days)
   endif()
 endfunction()
 
-# attnfuzz_todays_build(<place> <result>): one of ATTNFUZZ_BUILDS, which each have their turn. Empty if ATTNFUZZ_BUILDS is.
-function(attnfuzz_todays_build place result)
+# attnfuzz_todays_build(<place> <days> <result>): on one day in <days> one of ATTNFUZZ_BUILDS, which each have their turn.
+# Empty on other days, and if ATTNFUZZ_BUILDS is.
+function(attnfuzz_todays_build place days result)
   set(todays)
-  if(ATTNFUZZ_BUILDS)
+  attnfuzz_turn(${place} ${days} today)
+  if(ATTNFUZZ_BUILDS AND today)
     attnfuzz_day(day)
-    list(LENGTH ATTNFUZZ_BUILDS days)
-    math(EXPR turn "(${day} + ${place}) % ${days}")
+    list(LENGTH ATTNFUZZ_BUILDS count)
+    math(EXPR turn "(${day} + ${place}) / ${days} % ${count}")
     list(GET ATTNFUZZ_BUILDS ${turn} todays)
   endif()
   set(${result} ${todays} PARENT_SCOPE)

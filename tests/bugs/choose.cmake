@@ -1,20 +1,21 @@
 # attnfuzz_choose_bugs(<patches> <result>): the names that ATTNFUZZ_BUGS means.
 #
-# `subset` is masked-tile-nan and those of the others whose turn the day (UTC) of the configuration is. A hash of a
+# `subset` is masked-tile-nan and those of the others whose turn the day (attnfuzz_day) is. A hash of a
 # bug's name alone says its turn, so that a new patch moves no other bug to another day; in ATTNFUZZ_BUGS_DAYS days
 # each has its turn once. That number is prime: a bug meets each weekday and each day's build of fa1h in the end, and
 # is so large that no day has many more bugs than others (choose_test.cmake).
 # A bug whose head has "Smallest: ?" only has to be found and reduced. Such bugs are named in the output.
 include_guard(GLOBAL)
+include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/AttnfuzzTurns.cmake)
 
 set(ATTNFUZZ_BUGS_ALWAYS masked-tile-nan)
-set(ATTNFUZZ_BUGS_DAYS 61)
+set(ATTNFUZZ_BUGS_DAYS 197)
 
 function(attnfuzz_choose_bugs patches result)
   set(names)
   set(todays)
-  string(TIMESTAMP seconds %s UTC)
-  math(EXPR today "${seconds} / 86400 % ${ATTNFUZZ_BUGS_DAYS}")
+  attnfuzz_day(day)
+  math(EXPR today "${day} % ${ATTNFUZZ_BUGS_DAYS}")
   set(without)
   foreach(patch IN LISTS patches)
     get_filename_component(name ${patch} NAME_WE)
