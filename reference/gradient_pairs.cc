@@ -157,7 +157,9 @@ WithSink with_sink(double lse_apart, double sink) {
 
 Result finish(const Terms& terms, const ErrorModel& model, const Sum& in) {
   const double tau = in.scaled ? model.scale : 1, size = std::abs(tau);
-  if (in.pairs == 0 || tau == 0) return {};
+  if (in.pairs == 0) return {};
+  const bool sum_fits = std::abs(in.sum) + in.error < kOverflow && in.error < kOverflow * in.relative;
+  if (tau == 0) return {.bounded = sum_fits};  // infinity times 0 is NaN
   const double adds = additions(in.pairs, in.adds);
   Result out;
   out.value = tau * in.sum;
@@ -165,8 +167,7 @@ Result finish(const Terms& terms, const ErrorModel& model, const Sum& in) {
   if (in.scaled) out.bound += 2 * kU * (std::abs(out.value) + out.bound);
   if (model.flushes && in.scaled && size < kFlush) out.bound += std::abs(out.value);
   out.bound += model.o_unit * (std::abs(out.value) + out.bound) + model.o_tiny;
-  out.bounded = std::abs(in.sum) + in.error < kOverflow && in.error < kOverflow * in.relative &&
-                std::abs(out.value) + out.bound < kOverflow;
+  out.bounded = sum_fits && std::abs(out.value) + out.bound < kOverflow;
   return out;
 }
 

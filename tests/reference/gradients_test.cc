@@ -821,8 +821,8 @@ TEST(Gradients, ASampleJudgesTheSame) {
 }
 
 // Two queries, the second of which sees both keys; the first one sees one.
-Small two_by_two() {
-  Small s(ATTN_F16, 1);
+Small two_by_two(int32_t dtype = ATTN_F16) {
+  Small s(dtype, 1);
   s.p.batch = s.p.heads_q = s.p.heads_kv = 1;
   s.p.seq_q = s.p.seq_k = s.p.dim_qk = s.p.dim_v = 2;
   s.p.scale = 1, s.p.softcap = 0, s.p.causal = 1, s.p.align = ATTN_TOP_LEFT;
@@ -831,11 +831,30 @@ Small two_by_two() {
   s.p.bias_dtype = ATTN_NONE;
   for (Array* array : {&s.q, &s.k, &s.v, &s.dout, &s.o}) {
     array->resize(4);
-    for (size_t n = 0; n < 4; ++n) array->set(ATTN_F16, n, 0.5 + 0.25 * static_cast<double>(n));
+    for (size_t n = 0; n < 4; ++n) array->set(dtype, n, 0.5 + 0.25 * static_cast<double>(n));
   }
   s.lse.assign(2, 0);
   s.save();
   return s;
+}
+
+// A kernel multiplies the sum by the scale. Infinity times 0 is NaN.
+TEST(Gradients, ASumThatMayOverflowIsAnythingWithAScaleOfZero) {
+  Small s = two_by_two(ATTN_BF16);
+  s.p.scale = 0;
+  for (size_t n = 0; n < 4; ++n) {
+    s.q.set(ATTN_BF16, n, 0);
+    s.k.set(ATTN_BF16, n, 3e38);
+    s.v.set(ATTN_BF16, n, n < 2 ? 0 : 1);
+    s.dout.set(ATTN_BF16, n, 100);
+  }
+  s.save();
+  const Reference r = s.due();
+  EXPECT_EQ(static_cast<Due>(r[TensorId::kDq].rule[2]), Due::kAnything);
+  EXPECT_EQ(static_cast<Due>(r[TensorId::kDq].rule[0]), Due::kNumber) << "dS of query 0 is 0";
+  EXPECT_EQ(r[TensorId::kDq].bound[0], 0);
+  EXPECT_EQ(static_cast<Due>(r[TensorId::kDk].rule[0]), Due::kNumber) << "queries are 0";
+  EXPECT_EQ(r[TensorId::kDk].bound[0], 0);
 }
 
 TEST(Gradients, ANaNIsDueWhereItHasAPart) {
