@@ -50,6 +50,7 @@ void shrink_pairs(Search& s);             // two features, two numbers, or one n
 void shrink_with_richer_data(Search& s);  // fewer features and smaller sizes, in exchange for another fill
 void shrink_data_together(Search& s);     // the kinds of all three fills at once
 void shrink_planted_afresh(Search& s);    // two planted values in place of all of them
+void shrink_fills_beside_qkv(Search& s);  // dO and other inputs; last, because layouts and dims need their values
 
 // Runs all passes until none helps or the time is up.
 void shrink(Search& s);

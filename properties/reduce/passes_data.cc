@@ -1,7 +1,9 @@
 // Passes over fills and seeds. passes_planted.cc handles planted values.
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
+#include "properties/case/geometry.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/reduce/passes.h"
 
@@ -22,6 +24,42 @@ std::vector<Fill> plain_fills() {
     }
   }
   return fills;
+}
+
+// The fills of the problem's inputs other than Q, K and V: dO and the gradient of the LSE, and what a merge,
+// compression and combination are given. Each once.
+std::vector<Fill Case::*> fills_beside_qkv(const Case& c) {
+  std::vector<Fill Case::*> fills;
+  for (const TensorSpec& spec : kTensors) {
+    Fill Case::* fill = fill_of(spec.id);
+    if (!fill || !in_problem(spec, c.problem.features) || fill == &Case::q || fill == &Case::k ||
+        fill == &Case::v)
+      continue;
+    if (std::ranges::find(fills, fill) == fills.end()) fills.push_back(fill);
+  }
+  return fills;
+}
+
+// To the simplest of plain_fills() that fails, with the seed 0 or the one that it has.
+void shrink_kind(Search& s, std::span<Fill Case::* const> which) {
+  const uint64_t seed_now = (s.best().*which[0]).seed;
+  for (const Fill& plain : plain_fills()) {
+    for (const uint64_t seed : {uint64_t{0}, seed_now}) {
+      Fill fill = plain;
+      fill.seed = seed;
+      if (change(s, [&](Case& c) {
+            for (Fill Case::* f : which) c.*f = fill;
+          })) {
+        return;
+      }
+    }
+  }
+}
+
+void shrink_exponent(Search& s, Fill Case::* f) {
+  const int now = (s.best().*f).exponent;
+  lower(s, {.now = std::abs(now), .least = 0},
+        [&](Case& c, int64_t value) { (c.*f).exponent = static_cast<int>(now < 0 ? -value : value); });
 }
 
 }  // namespace
@@ -64,18 +102,7 @@ void shrink_fills(Search& s) {
     if (s.attempt(with_data(s.best(), {fill, fill, fill}))) break;
   }
   const auto to = [&](std::initializer_list<Fill Case::*> which) {
-    const Fill now = s.best().*(*which.begin());
-    for (const Fill& plain : plain_fills()) {
-      for (const uint64_t seed : {uint64_t{0}, now.seed}) {
-        Fill fill = plain;
-        fill.seed = seed;
-        if (change(s, [&](Case& c) {
-              for (Fill Case::* f : which) c.*f = fill;
-            })) {
-          return;
-        }
-      }
-    }
+    shrink_kind(s, {which.begin(), which.size()});
   };
   to({&Case::q, &Case::k});
   to({&Case::k, &Case::v});
@@ -84,9 +111,7 @@ void shrink_fills(Search& s) {
   to({&Case::v});
   change(s, [](Case& c) { c.q.exponent = c.k.exponent = c.v.exponent = 0; });
   for (Fill Case::* f : {&Case::q, &Case::k, &Case::v}) {
-    const int now = (s.best().*f).exponent;
-    lower(s, {.now = std::abs(now), .least = 0},
-          [&](Case& c, int64_t value) { (c.*f).exponent = static_cast<int>(now < 0 ? -value : value); });
+    shrink_exponent(s, f);
     shrink_to_one_row(s, f);
   }
   // Scores depend on the product alone.
@@ -113,6 +138,14 @@ void shrink_seeds(Search& s) {
     shrink_seed(s, (s.best().*f).seed, [&](Case& c, uint64_t seed) { (c.*f).seed = seed; });
   }
   shrink_seed(s, s.best().env.schedule_seed, [](Case& c, uint64_t seed) { c.env.schedule_seed = seed; });
+}
+
+void shrink_fills_beside_qkv(Search& s) {
+  for (Fill Case::* f : fills_beside_qkv(s.best())) {
+    shrink_kind(s, std::array{f});
+    shrink_exponent(s, f);
+    shrink_seed(s, (s.best().*f).seed, [&](Case& c, uint64_t seed) { (c.*f).seed = seed; });
+  }
 }
 
 void shrink_with_richer_data(Search& s) {

@@ -25,7 +25,7 @@ if [ -n "$others" ]; then
     "$attnfuzz" sequence "$library" $others --build "${build_kind:-plain}" --cases 1000 --seed "$seed" --out "$out/$seed" \
       "${options[@]}" >"$log" 2>&1
     status=$?
-    found=$(sed -n 's/^  found in sequence \([0-9]*\) .*reduced in \([0-9]*\) evaluations to \([0-9]*\) steps on \([0-9]*\) pages$/\1 \2 \3 \4/p' "$log")
+    found=$(sed -n 's/^  found in sequence \([0-9]*\) .*reduced in \([0-9]*\) evaluations\? to \([0-9]*\) steps\? on \([0-9]*\) pages\?$/\1 \2 \3 \4/p' "$log")
     read -r index evaluations steps pages <<<"$found"
     echo "seed $seed: sequence ${index:-none}, ${evaluations:-no} evaluations: ${steps:-?} steps on ${pages:-?} pages"
     if [ "$status" -ne 1 ] || [ -z "$found" ] || [ "$steps" -gt "$most_steps" ] || [ "$pages" -gt "$most_pages" ]; then

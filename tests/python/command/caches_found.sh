@@ -12,7 +12,7 @@ sequence() { "$attnfuzz" sequence "$@" >"$out/log" 2>&1; }
 found() {
   sequence "$wrong:$1" --jobs 1 --out "$out/$1" && die "the bug of $1 was not found"
   file=$(ls "$out/$1"/*.calls.json)
-  steps=$(sed -n 's/.*reduced in .* evaluations to \([0-9]*\) steps.*/\1/p' "$out/log")
+  steps=$(sed -n 's/.*reduced in .* evaluations\? to \([0-9]*\) steps\?.*/\1/p' "$out/log")
   [ "$steps" -le "$2" ] || die "$1 was reduced to $steps steps, $2 are enough"
   before=$(grep ^FAIL "$out/log")
   sequence "$wrong:$1" --replay "$file"
