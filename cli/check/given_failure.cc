@@ -5,6 +5,7 @@
 
 #include "cli/check/filing.h"
 #include "cli/print/failure.h"
+#include "cli/print/summary.h"
 #include "cli/print/verdict.h"
 #include "cli/terminal/terminal.h"
 #include "properties/judge/trial.h"
@@ -53,7 +54,7 @@ void file_given(const GivenFailure& failure, Target& target, const Calibration& 
   s.wrong.insert(s.wrong.begin(), "as a case by itself:");
   s.where.front() =
       fmt::format("found by {}, seed {}{}", failure.found, failure.seed,
-                  filed.reduction ? fmt::format(", reduced in {} evaluations", filed.reduction->evaluations)
+                  filed.reduction ? ", reduced in " + several(filed.reduction->evaluations, "evaluation")
                                   : "; not reduced");
   print(failure_block(s, filing.verbose, takes_colors(STDOUT_FILENO)));
 }

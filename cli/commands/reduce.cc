@@ -6,6 +6,7 @@
 #include "cli/open/open_kernel.h"
 #include "cli/options/help.h"
 #include "cli/print/failure.h"
+#include "cli/print/summary.h"
 #include "cli/print/verdict.h"
 #include "cli/terminal/terminal.h"
 #include "properties/case/words.h"
@@ -42,7 +43,7 @@ Exit run_reduce(const ReduceArguments& arguments) {
   write_file(out, encode(smaller, out));
   if (target.oracles) print(oracle_text(target.oracles->use()));
   FailureSections s = sections_of(reduction.minimal, reduction.verdict, reduction.needs,
-                                  fmt::format("reduced in {} evaluations{}", reduction.evaluations,
+                                  fmt::format("reduced in {}{}", several(reduction.evaluations, "evaluation"),
                                               reduction.complete ? "" : "; the clock ran out"));
   if (arguments.verbose && !reduction.indifferent.empty())
     s.needs.push_back("does not matter: " + join(reduction.indifferent, "; "));

@@ -197,7 +197,7 @@ Exit run_replay(const ReplayArguments& arguments) {
 void add_replay(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("replay", "Runs the cases of reproducer files again");
   const auto arguments = std::make_shared<ReplayArguments>();
-  command->add_option("file", arguments->files, "NAME.attn.json")->required()->check(CLI::ExistingFile);
+  command->add_option("file", arguments->files, "NAME.attn.json")->required()->check(is_case_file());
   add_kernel_option(*command, arguments->kernel);
   command->add_option("--property", arguments->property, "another property than the file's")
       ->check(is_property());

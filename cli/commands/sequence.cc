@@ -17,6 +17,7 @@
 #include "cli/open/open_kernel.h"
 #include "cli/options/again.h"
 #include "cli/options/help.h"
+#include "cli/print/summary.h"
 #include "cli/terminal/status_line.h"
 #include "cli/terminal/terminal.h"
 #include "properties/sequences/chain.h"
@@ -146,8 +147,8 @@ void tell(const Chain& chain, const SessionResult& result, const std::string& wh
   print(text);
 }
 
-// "nothing was judged of splitk, of the operation merge of mine"; empty if a call was judged of each kernel, and of
-// each of its operations that a call asked for.
+// "nothing was judged of splitk, of the operation merge of mine"; empty if a call was judged of each kernel,
+// and of each of its operations that a call asked for.
 std::string unjudged(const OpenedKernels& kernels, const Sums& sums) {
   std::vector<std::string> parts;
   for (size_t n = 0; n < kernels.opened.size(); ++n) {
@@ -338,8 +339,8 @@ class SequenceCheck {
                                           small.result.verdict.message}));
     std::string where =
         fmt::format("found in sequence {} of seed {} ({} steps), ", index, arguments_.seed, found.steps.size());
-    where += small.again ? fmt::format("reduced in {} evaluations to {} steps on {} pages", small.evaluations,
-                                       small.steps(), small.pages())
+    where += small.again ? fmt::format("reduced in {} to {} on {}", several(small.evaluations, "evaluation"),
+                                       several(small.steps(), "step"), several(small.pages(), "page"))
                          : "which did not fail again in a new process";
     tell(small.chain, small.result, where, replay_line(path), arguments_.verbose);
     return kFound;

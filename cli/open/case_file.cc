@@ -1,5 +1,7 @@
 #include "cli/open/case_file.h"
 
+#include <filesystem>
+
 #include "base/printable.h"
 #include "cli/open/open_kernel.h"
 #include "cli/options/help.h"
@@ -57,8 +59,17 @@ void add_kernel_option(CLI::App& app, std::string& kernel) {
                  "another kernel than the file's, by name, by path, or a CUDA source (mine.cu)");
 }
 
+CLI::Validator is_case_file() {
+  return {[](const std::string& path) -> std::string {
+            if (std::filesystem::is_regular_file(path)) return "";
+            return printable(path) +
+                   " does not exist: give the file of a case here, and a kernel with --kernel";
+          },
+          "FILE"};
+}
+
 void add_case_arguments(CLI::App& app, CaseArguments& arguments) {
-  app.add_option("file", arguments.file, "NAME.attn.json, or a case")->required()->check(CLI::ExistingFile);
+  app.add_option("file", arguments.file, "NAME.attn.json, or a case")->required()->check(is_case_file());
   add_kernel_option(app, arguments.kernel);
   add_entry_options(app, arguments.entry);
   add_target_options(app, arguments.target);

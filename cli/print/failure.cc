@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/printable.h"
+#include "cli/print/summary.h"
 #include "cli/print/verdict.h"
 #include "properties/case/words.h"
 
@@ -44,7 +45,7 @@ std::string found_line(const Failure& failure, const Filed& filed, uint64_t seed
   if (!failure.file.empty()) return "found before, and still there: " + printable(failure.file);
   std::string line = fmt::format("found in case {} of seed {}", failure.index, seed);
   if (!filed.reduction) return line + "; not reduced";
-  line += fmt::format(", reduced in {} evaluations", filed.reduction->evaluations);
+  line += ", reduced in " + several(filed.reduction->evaluations, "evaluation");
   if (!filed.build_kind.empty()) line += " in the build " + filed.build_kind;
   return line + (filed.reduction->complete ? "" : " (the clock ran out: attnfuzz reduce FILE goes on)");
 }
