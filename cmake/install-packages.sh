@@ -1,7 +1,7 @@
 #!/bin/sh
-# install-packages.sh [tests]: installs the packages that building attnfuzz needs on Debian 12. With
-# `tests`, it also installs those of some tests. It skips installed packages, and needs root or sudo
-# only if one is missing.
+# install-packages.sh [tests|thorough]: installs the packages that building attnfuzz needs on Debian 12. With `thorough`,
+# it also installs those of some tests; with `tests`, if it is their turn today (cmake/AttnfuzzTurns.cmake). It skips
+# installed packages, and needs root or sudo only if one is missing.
 set -eu
 
 packages="cmake ninja-build g++-12 clang-19 libclang-rt-19-dev lld-19 llvm-19 git
@@ -9,8 +9,14 @@ packages="cmake ninja-build g++-12 clang-19 libclang-rt-19-dev lld-19 llvm-19 gi
   libxxhash-dev nlohmann-json3-dev patch python3-numpy python3-pytest python3-venv"
 case "${1-}" in
   "") ;;
-  tests) packages="$packages python3-torch" ;;  # python.any_torch; 200 MB
-  *) echo "install-packages: '$1' is no part: 'tests', or nothing" >&2; exit 2 ;;
+  tests)
+    if [ $((($(date +%s) / 86400 + 2) % 5)) -eq 0 ]; then  # the turn of python.any_torch
+      packages="$packages python3-torch"
+    else
+      echo "install-packages: python3-torch waits for the day of python.any_torch ('thorough' installs it)"
+    fi ;;
+  thorough) packages="$packages python3-torch" ;;  # 200 MB
+  *) echo "install-packages: '$1' is no part: 'tests', 'thorough', or nothing" >&2; exit 2 ;;
 esac
 
 missing=""
