@@ -155,7 +155,8 @@ std::vector<Shape> shape_of(const Reference& reference, const Expected& expected
   input.heads = size[1];
   input.seq_q = size[2];
   input.dim_v = columns;
-  input.tile_q = of_keys(spec_of(expected.tensor)) ? plan.tile_k : plan.tile_q;
+  input.tile_q = plan.tile_q;
+  if (of_keys(spec_of(expected.tensor))) input.tile_q = plan.tile_k, input.tile_name = "key tile";
   input.got = got;
   input.expected = expected.value;
   input.bad = bad;

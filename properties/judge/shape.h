@@ -37,11 +37,12 @@ struct Shape {
   bool empty() const { return text.empty(); }
 };
 
-// Dense arrays; element = ((b * heads + h) * seq_q + i) * dim_v + c. For an LSE, dim_v is 1. For dK and dV, rows, heads and
-// tiles are those of keys. Rows that were not judged have no bad element.
+// Dense arrays; element = ((b * heads + h) * seq_q + i) * dim_v + c. For an LSE, dim_v is 1. For dK
+// and dV, rows, heads and tiles are those of keys. Rows that were not judged have no bad element.
 struct ShapeInput {
   int64_t batch = 1, heads = 1, seq_q = 0, dim_v = 1;
   int64_t tile_q = 64;
+  const char* tile_name = "query tile";
   std::span<const float> got;
   std::span<const double> expected;
   std::span<const uint8_t> bad;

@@ -76,7 +76,7 @@ std::string span_of(const Marks& m, const char* axis) {
   return "";
 }
 
-std::string rows(const Marks& m, int64_t tile) {
+std::string rows(const Marks& m, int64_t tile, const char* tile_name) {
   const int64_t n = m.size();
   if (m.count() == n) return "";
   if (m.count() == 1) {
@@ -88,16 +88,16 @@ std::string rows(const Marks& m, int64_t tile) {
     const int64_t end = std::min(n, (first_tile + 1) * tile);
     const bool whole = m.one_run() && m.first() == first_tile * tile && m.last() == end - 1;
     if (first_tile == last_tile) {
-      return whole ? cat("only query tile ", first_tile)
-                   : cat("only query tile ", first_tile,
+      return whole ? cat("only ", tile_name, " ", first_tile)
+                   : cat("only ", tile_name, " ", first_tile,
                          m.one_run() ? cat(", rows ", m.first(), "..", m.last()) : "");
     }
     if (m.one_run() && m.first() == tile && m.last() == n - 1) return "rows below the first tile border";
     if (m.one_run() && m.first() % tile == 0 && m.last() == n - 1) {
-      return cat("query tiles >= ", first_tile, " only");
+      return cat(tile_name, "s >= ", first_tile, " only");
     }
     if (m.one_run() && m.first() == 0 && (m.last() + 1) % tile == 0) {
-      return cat("query tiles <= ", last_tile, " only");
+      return cat(tile_name, "s <= ", last_tile, " only");
     }
     if (!m.at(0) && m.first() >= tile && !m.one_run())
       return "rows below the first tile border, not all of them";
@@ -140,8 +140,8 @@ Shape shape_of_places(const ShapeInput& in) {
   if (count == 1 && in.bad.size() > 1) {
     return cat("one element, (", b.first(), ",", h.first(), ",", i.first(), ",", c.first(), ")");
   }
-  std::vector<std::string> parts = {span_of(b, "batch entry"), span_of(h, "head"), rows(i, in.tile_q),
-                                    columns(c)};
+  std::vector<std::string> parts = {span_of(b, "batch entry"), span_of(h, "head"),
+                                    rows(i, in.tile_q, in.tile_name), columns(c)};
   std::erase_if(parts, [](const std::string& part) { return part.empty(); });
   const bool from_border = c.count() > 1 && c.count() < c.size() && c.one_run() && c.last() == c.size() - 1;
   return {join(parts, ", "), from_border ? ShapeKind::kColumnsFrom : ShapeKind::kOther};

@@ -152,6 +152,23 @@ TEST(JudgeShape, OfTilesHeadsAndKeys) {
   EXPECT_EQ(shape(std::vector<uint8_t>(24, 1)), "only the last key's contribution");
 }
 
+TEST(JudgeShape, OfKeysHasTilesOfKeys) {
+  Made made;
+  Problem p = made.p;
+  p.features |= ATTN_FEATURE_BACKWARD;
+  p.heads_kv = 1, p.seq_k = 6, p.dim_qk = 1;
+  made.plan.tile_q = 4, made.plan.tile_k = 2;
+  Expected due;
+  due.tensor = TensorId::kDk, due.columns = 1;
+  const size_t count = static_cast<size_t>(p.batch * p.seq_k);
+  due.value.assign(count, 0);
+  const std::vector<float> got(count, 1);
+  std::vector<uint8_t> bad(count);
+  bad[2] = bad[3] = 1;
+  const std::string shape = text_of(shape_of(made.reference, due, p, made.plan, got, nullptr, bad));
+  EXPECT_NE(shape.find("only key tile 1"), std::string::npos) << shape;
+}
+
 TEST(JudgePlan, WhatAReplyBecomes) {
   const auto judged = [](const PlanReply& reply) {
     Verdict v;
