@@ -61,9 +61,10 @@ void add_kernel_option(CLI::App& app, std::string& kernel) {
 
 CLI::Validator is_case_file() {
   return {[](const std::string& path) -> std::string {
-            if (std::filesystem::is_regular_file(path)) return "";
-            return printable(path) +
-                   " does not exist: give the file of a case here, and a kernel with --kernel";
+            const bool there = std::filesystem::exists(path);
+            if (there && !std::filesystem::is_directory(path)) return "";
+            return printable(path) + (there ? " is a folder" : " does not exist") +
+                   ": give the file of a case here, and a kernel with --kernel";
           },
           "FILE"};
 }

@@ -30,7 +30,7 @@ struct CaseArguments {
   EntryOptions entry;  // of a kernel that is a CUDA source
   TargetOptions target;
 };
-// Refuses what is no file, and says how a kernel is given.
+// Refuses a path without a file, and says how a kernel is given.
 CLI::Validator is_case_file();
 // Adds FILE, --kernel, the options of a CUDA source, and those of a target.
 void add_case_arguments(CLI::App& app, CaseArguments& arguments);

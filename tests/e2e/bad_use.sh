@@ -40,7 +40,8 @@ refuse "no target is on a GPU" campaign fa1 --oracle cuda --for 1s --out "$out/n
 refuse "there is no build 'assan': did you mean 'asan'?" campaign fa1 --build assan --out "$out/night"
 refuse "does not exist" replay "$out/nothing.attn.json"
 refuse "does not exist" explain "$out/nothing.attn.json"
-refuse "give the file of a case here, and a kernel with --kernel" explain mine.py:Mine
+refuse "is a folder: give the file of a case here" replay "$out"
+refuse "does not exist: give the file of a case here, and a kernel with --kernel" explain mine.py:Mine
 
 printf '{"format":1,"problem":{"seq_q":-3}}' >"$out/case.json"
 refuse "seq_q" replay --kernel fa1 "$out/case.json"
