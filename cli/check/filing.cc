@@ -73,8 +73,8 @@ class FailureFile {
     found_.flaky = !before_;
     found_.verdict.message +=
         before_
-            ? fmt::format("; right by itself: it fails behind {} other case{} in one worker", before_->size(),
-                          before_->size() == 1 ? "" : "s")
+            ? fmt::format("; right by itself: it fails behind {} in one worker",
+                          several(before_->size(), "other case"))
             : "; FLAKY: it did not fail again in two fresh workers, so it comes and goes, or depends on what "
               "ran before";
     return std::nullopt;

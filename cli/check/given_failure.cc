@@ -5,9 +5,9 @@
 
 #include "cli/check/filing.h"
 #include "cli/print/failure.h"
-#include "cli/print/summary.h"
 #include "cli/print/verdict.h"
 #include "cli/terminal/terminal.h"
+#include "properties/case/words.h"
 #include "properties/judge/trial.h"
 
 namespace attnfuzz {

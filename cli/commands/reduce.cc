@@ -6,7 +6,6 @@
 #include "cli/open/open_kernel.h"
 #include "cli/options/help.h"
 #include "cli/print/failure.h"
-#include "cli/print/summary.h"
 #include "cli/print/verdict.h"
 #include "cli/terminal/terminal.h"
 #include "properties/case/words.h"

@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "base/printable.h"
-#include "cli/print/summary.h"
 #include "cli/print/verdict.h"
 #include "properties/case/words.h"
 

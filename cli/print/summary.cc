@@ -35,8 +35,6 @@ std::string counted(uint64_t n) {
   return text;
 }
 
-std::string several(uint64_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
-
 std::string summary_text(const Checked& checked, size_t properties, uint64_t seed, bool color) {
   const CheckResult& result = checked.result;
   const KernelInfo& kernel = checked.kernel;

@@ -13,8 +13,6 @@ namespace attnfuzz {
 
 // "10,000"
 std::string counted(uint64_t n);
-// "1 step", "2 steps"
-std::string several(uint64_t n, const char* what);
 
 // `properties`: the number of properties that judged. `seed`: printed unless it is 1.
 std::string summary_text(const Checked& checked, size_t properties, uint64_t seed, bool color);

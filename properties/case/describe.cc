@@ -40,6 +40,8 @@ std::string number(double x) {
   return {text, end.ptr};
 }
 
+std::string several(uint64_t n, const char* what) { return cat(n, " ", what, n == 1 ? "" : "s"); }
+
 std::string hex(uint64_t x) {
   char text[17];
   return {text, std::to_chars(text, text + sizeof text, x, 16).ptr};

@@ -20,6 +20,7 @@ const char* dtype_name(int32_t dtype);          // "f16"
 // the shortest text that reads back as the same double, or as the same float if x is one
 std::string number(double x);
 std::string hex(uint64_t x);  // lower case, no prefix
+std::string several(uint64_t n, const char* what);  // "1 key", "2 keys"
 
 // Concatenates its arguments.
 template <typename... Parts>

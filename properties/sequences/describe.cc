@@ -1,15 +1,9 @@
 #include <string>
 
+#include "properties/case/words.h"
 #include "properties/sequences/session.h"
 
 namespace attnfuzz::sequences {
-namespace {
-
-std::string several(int64_t n, const char* what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-}
-
-}  // namespace
 
 std::string describe(const Step& step) {
   std::string names;
