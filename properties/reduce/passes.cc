@@ -228,7 +228,7 @@ void shrink(Search& s) {
     shrink_pairs(s);
     shrink_with_richer_data(s);
     shrink_data_together(s);
-    shrink_fills_beside_qkv(s);
+    shrink_other_fills(s);
   });
 }
 

@@ -40,7 +40,7 @@ void shrink_numbers(Search& s);    // every integer by itself
 void shrink_patterns(Search& s);   // masks and biases to simpler kinds
 void shrink_planted(Search& s);    // single values
 void shrink_layouts(Search& s);    // field by field
-void shrink_fills(Search& s);      // kinds and exponents
+void shrink_fills(Search& s);      // kinds and exponents of Q, K and V
 void shrink_seeds(Search& s);      // 0 first
 // Tries 0, then a few other seeds: a seed that is needed can mostly be replaced by any other.
 inline constexpr uint64_t kSeedsTried = 16;
@@ -50,7 +50,8 @@ void shrink_pairs(Search& s);             // two features, two numbers, or one n
 void shrink_with_richer_data(Search& s);  // fewer features and smaller sizes, in exchange for another fill
 void shrink_data_together(Search& s);     // the kinds of all three fills at once
 void shrink_planted_afresh(Search& s);    // two planted values in place of all of them
-void shrink_fills_beside_qkv(Search& s);  // dO and other inputs; last, because layouts and dims need their values
+// Of dO, and of what a merge, a compression or a combination is given: kinds, exponents and seeds.
+void shrink_other_fills(Search& s);
 
 // Runs all passes until none helps or the time is up.
 void shrink(Search& s);

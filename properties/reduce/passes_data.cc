@@ -28,7 +28,7 @@ std::vector<Fill> plain_fills() {
 
 // The fills of the problem's inputs other than Q, K and V: dO and the gradient of the LSE, and what a merge,
 // compression and combination are given. Each once.
-std::vector<Fill Case::*> fills_beside_qkv(const Case& c) {
+std::vector<Fill Case::*> other_fills(const Case& c) {
   std::vector<Fill Case::*> fills;
   for (const TensorSpec& spec : kTensors) {
     Fill Case::* fill = fill_of(spec.id);
@@ -140,8 +140,8 @@ void shrink_seeds(Search& s) {
   shrink_seed(s, s.best().env.schedule_seed, [](Case& c, uint64_t seed) { c.env.schedule_seed = seed; });
 }
 
-void shrink_fills_beside_qkv(Search& s) {
-  for (Fill Case::* f : fills_beside_qkv(s.best())) {
+void shrink_other_fills(Search& s) {
+  for (Fill Case::* f : other_fills(s.best())) {
     shrink_kind(s, std::array{f});
     shrink_exponent(s, f);
     shrink_seed(s, (s.best().*f).seed, [&](Case& c, uint64_t seed) { (c.*f).seed = seed; });

@@ -382,6 +382,21 @@ TEST(Reduce, Data) {
   survey("planted NaN", [](const Case& c) { return !c.planted.empty() && c.problem.seq_k >= 2; });
 }
 
+TEST(Reduce, InputsBesideQKV) {
+  Case found;
+  found.problem.features |= ATTN_FEATURE_BACKWARD;
+  found.dout = {.kind = FillKind::kGaussian, .exponent = 3, .seed = 77};
+  ASSERT_FALSE(illegal(found)) << *illegal(found);
+  const auto dout_of = [&](const Predicate& fails) {
+    const Evaluate evaluate = [&](const Case& c) { return verdict_of(c, fails(c)); };
+    const Verdict v = evaluate(found);
+    return reduce(found, v, key_of(v), evaluate, key_of, options(60)).minimal.dout;
+  };
+  EXPECT_EQ(dout_of([](const Case&) { return true; }), Fill{.kind = FillKind::kZero});
+  EXPECT_EQ(dout_of([](const Case& c) { return c.dout.kind == FillKind::kGaussian; }),
+            Fill{.kind = FillKind::kGaussian});
+}
+
 TEST(Reduce, Schedules) {
   survey("some schedules", [](const Case& c) { return c.env.schedule_seed % 3 == 2 && c.problem.seq_k >= 2; });
 }
