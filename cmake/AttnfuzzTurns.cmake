@@ -13,7 +13,7 @@ function(attnfuzz_day result)
 endfunction()
 
 # attnfuzz_turn(<place> <days> <result>): true if today is the turn of <place>, one of <days> (0, 1, ...). Programs, libraries
-# and tests that need each other have the same place. Places are dealt out so that each day takes about as long.
+# and tests that need each other have the same place. Choose places such that each day takes about as long.
 function(attnfuzz_turn place days result)
   attnfuzz_day(day)
   math(EXPR wait "(${day} + ${place}) % ${days}")

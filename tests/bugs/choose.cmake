@@ -1,8 +1,7 @@
 # attnfuzz_choose_bugs(<patches> <result>): the names that ATTNFUZZ_BUGS means.
 #
-# `subset` is masked-tile-nan and those of the others whose turn the day (attnfuzz_day) is. A hash of a
-# bug's name alone says its turn, so that a new patch moves no other bug to another day; in ATTNFUZZ_BUGS_DAYS days
-# each has its turn once. That number is prime: a bug meets each weekday and each day's build of fa1h in the end, and
+# `subset` is masked-tile-nan and those of the others whose day it is (attnfuzz_day). A hash of a bug's name alone says its
+# day, so that a new patch moves no other bug to another day; in ATTNFUZZ_BUGS_DAYS days each has its day once. That number is prime: a bug meets each weekday and each day's build of fa1h in the end, and
 # is so large that no day has many more bugs than others (choose_test.cmake).
 # A bug whose head has "Smallest: ?" only has to be found and reduced. Such bugs are named in the output.
 include_guard(GLOBAL)
