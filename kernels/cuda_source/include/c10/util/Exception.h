@@ -1,3 +1,3 @@
-// Found in place of PyTorch's by -I kernels/cuda_source/include, so that sources keep their includes.
+// -I kernels/cuda_source/include puts this file in place of PyTorch's, so that sources need no change.
 #pragma once
 #include "kernels/cuda_source/cuda/torch.h"
