@@ -8,7 +8,7 @@
 
 namespace attn::adapter {
 
-// Number n of an array of lengths, offsets or pages.
+// Element n of an array of lengths, offsets or page numbers.
 __device__ inline int64_t number_at(const void* array, int32_t index_dtype, int64_t n) {
   return index_dtype == ATTN_INDEX_32 ? static_cast<const int*>(array)[n]
                                       : static_cast<const int64_t*>(array)[n];
@@ -25,8 +25,8 @@ struct Move {
   bool out;          // true: from the copy to the caller's tensor
   const int* pages;  // of the copy; null if the adapter lays nothing in pages
   int64_t page, pages_each;
-  // The caller's keys, where the adapter lays them in pages: packed, or in pages of another size; else both
-  // null.
+  // If the adapter moves keys into pages: `borders` if the caller's keys are packed, `table` if they lie in
+  // pages of another size. Otherwise null.
   const int* borders;
   const void* table;
   int64_t batch, table_stride, table_page;
@@ -69,7 +69,7 @@ struct Move {
   }
 
  private:
-  // The value of an element's copy.
+  // Writes an element, multiplied by `factor`, to `result`.
   __device__ void scaled(const char* element, char* result) const {
     memcpy(result, element, static_cast<size_t>(bytes));
     if (factor == 1) return;
@@ -180,7 +180,7 @@ inline PageTable page_table(const Call& call, const Layout& layout, char* space)
   return made;
 }
 
-// Number n of an array of offsets: of the caller's, or of dense entries with `rows` rows each.
+// Sets borders[n] to the caller's offset n, or to n * rows if the caller's entries are dense (`given` is null).
 __device__ inline void fill_border(int64_t n, int* borders, const void* given, int32_t index_dtype, int64_t rows) {
   if (given == nullptr)
     borders[n] = static_cast<int>(n * rows);
