@@ -1,8 +1,8 @@
 // Asynchronous copies of 4, 8 or 16 bytes from global to shared memory.
 //
-// A copy that lands early is done when it is issued. A copy that lands late is done in the wait that covers its
-// group. Until then its destination is all 0xFF; if the destination holds anything else at the wait, another
-// thread has written it meanwhile. Both are legal on a GPU, so a kernel must be right under either.
+// A GPU may copy early or late, so a kernel must be right with both. A copy that lands early is done when it is
+// issued. A copy that lands late is done in the wait that covers its group. Until then its destination is all
+// 0xFF; if the destination holds anything else at the wait, another thread has written it meanwhile.
 #include <stdint.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ void land(Copy& copy) {
   if (copy.given) memcpy(to, copy.global, copy.given);
   memset(to + copy.given, 0, copy.bytes - copy.given);
   sanitizer::copied(to, copy.global, copy.given, copy.bytes);
-  // The copy counts as a write of the thread. Blocks without products or boxes have no second proxy.
+  // The copy counts as a write of the thread. Only wgmma and TMA need a fence for the async proxy.
   if (running().asynchronous && copy.bytes == 16)
     generic_write16(copy.shared, static_cast<int>(self().thread.linear % kWarpSize));
 }

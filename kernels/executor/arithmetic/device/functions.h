@@ -12,7 +12,7 @@
 // to a device's results for every number of a segment (reference/calibrate/fit_functions.cc). functions_h200.cc
 // has those of an H200.
 //
-// Numbers are IEEE 754 bits, so that the same text runs on both back ends:
+// Numbers are IEEE 754 bits, so that the same code runs on both back ends:
 //
 //   uint32_t half = ex2(h200_functions(), 0xBF800000);  // 0x3F000000
 #pragma once
