@@ -24,7 +24,7 @@ struct DecodeParams {
   bool direct;        // there is one split, which goes to O and LSE
   bool whole;         // every query sees all keys up to the length
   bool windowed;      // the first keys may be hidden
-  float sign, sigma;  // a score is a product times sign, an exponent of two a score times sigma
+  float sign, sigma;  // score = sign * product; its weight is 2^(sigma * score), relative to the maximum
   ScoreTerms terms;   // for scored shapes, which have sign and sigma 1
 };
 
@@ -34,7 +34,7 @@ struct Part {
   int32_t split, b, kv_head;
   int32_t length;  // keys of this batch entry
   Keys tiles;      // the tiles to walk over; if there are none, the split's result is 0 and -inf
-  Keys plain;      // those of them that all rows see whole
+  Keys plain;      // tiles that need no mask_scores(): all rows see all keys, and sign is 1
 };
 
 // Which query a row is, for a probe: b, h, i. Past the last query, i is -1.
