@@ -25,7 +25,7 @@ struct KernelMemory {
   Target& target;
   CallMemory memory;
   std::vector<std::byte> left;
-  bool told = false;  // a target that is a class knows of the session
+  bool told = false;  // true once a target that is a class was told that the session begins
 };
 
 enum class Answer { kRan, kRefused, kFailed };

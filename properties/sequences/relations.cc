@@ -36,7 +36,7 @@ void split(const Step& step, std::vector<Step>& to) {
   to.push_back(second);
 }
 
-// The sequence without its last tokens, as a new one.
+// Writes a truncation as a new sequence: free, new, and appends of the tokens that stay.
 void refill(const Step& step, std::vector<int64_t> tokens, std::vector<Step>& to) {
   tokens.resize(static_cast<size_t>(step.count));
   to.push_back({.verb = Verb::kFree, .entries = step.entries});
@@ -44,16 +44,19 @@ void refill(const Step& step, std::vector<int64_t> tokens, std::vector<Step>& to
   append_runs(step.entries[0], tokens, step, to);
 }
 
-// The last queries of an attend, half of them or one: a prefill, and what is decoded after it.
+// How many queries the second of two attends has: half of them, or one if their number is odd. The first attend
+// is the prefill, the second the decode.
 int64_t queries_decoded(const Step& step) { return step.count % 2 == 0 ? step.count / 2 : 1; }
 
-// True if an attend can be two: of one sequence, in one call, and all its queries have tokens.
+// True if the step is an attend that can be divided in two: it is one call over one sequence, and each of its
+// queries has a token.
 bool decodes(const Step& step, const Model& model) {
   return step.verb == Verb::kAttend && step.entries.size() == 1 && step.counts.empty() && step.split == 0 &&
          step.count > 1 && model.live(step.entries[0]) && step.count <= model.length(step.entries[0]);
 }
 
-// The last tokens of the sequence are cut off while the other queries attend.
+// Writes an attend as two. The sequence's last tokens are cut off before the first attend, and appended again
+// before the second.
 void decode_last(const Step& step, const std::vector<int64_t>& tokens, std::vector<Step>& to) {
   const int64_t last = queries_decoded(step), kept = std::ssize(tokens) - last;
   to.push_back({.verb = Verb::kTruncate, .entries = step.entries, .count = kept});
@@ -70,8 +73,8 @@ bool is_replayed(const std::vector<Step>& steps, size_t n) {
       steps, [&](const Step& s) { return s.verb == Verb::kReplay && s.count == static_cast<int64_t>(n); });
 }
 
-// Attends of one sequence, one behind the other, as one: the rows of each head in order. Nothing if one was
-// left out.
+// Joins consecutive attends of one sequence: each head gets the rows of the first, then those of the next.
+// Returns nothing if one of the attends was left out.
 std::optional<Attended> joined(std::span<const std::optional<Attended>> parts, int64_t heads) {
   if (parts.size() == 1) return parts[0];
   Attended all;
@@ -92,8 +95,8 @@ std::optional<Attended> joined(std::span<const std::optional<Attended>> parts, i
   return all;
 }
 
-// True if all plans of an attend promise the bits of all those of the other one. An attend in two parts has the
-// plans of both, and is compared with one plan.
+// True if the plans of both attends promise equal bits. If `b` was joined from two parts, the plan of each part
+// is compared with the one plan of `a`.
 bool same_plans(const Attended& a, const Attended& b) {
   if (a.plans.size() == b.plans.size()) return std::ranges::equal(a.plans, b.plans, same_work);
   return a.plans.size() == 1 &&
