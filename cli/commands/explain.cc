@@ -1,4 +1,4 @@
-// attnfuzz explain: shows the case of a file, and in which way it fails.
+// attnfuzz explain: shows the case of a file and how it fails.
 #include "properties/explain/explain.h"
 
 #include <unistd.h>
@@ -128,7 +128,7 @@ Exit run_explain(const ExplainArguments& arguments) {
 
 void add_explain(CLI::App& app, Action& action) {
   CLI::App* command =
-      app.add_subcommand("explain", "Says what the case of a file is, with pictures of masks and errors");
+      app.add_subcommand("explain", "Describes the case of a file, with pictures of its mask and its error");
   const auto arguments = std::make_shared<ExplainArguments>();
   add_case_arguments(*command, *arguments);
   command->add_flag("--ascii", arguments->ascii, "no block characters");
