@@ -1,5 +1,5 @@
-// Files the failure of a call on numbers that an earlier call or arithmetic has made
-// (properties/judge/given_call.h), as steps of training and compositions of stages have them.
+// Files a failing call of `attnfuzz train-step` or `attnfuzz nsa`. The inputs of such a call were computed by
+// earlier calls (properties/judge/given_call.h), so the call is first turned into an ordinary case.
 #pragma once
 
 #include <functional>
@@ -27,11 +27,11 @@ struct GivenFiling {
   const TargetOptions& target;
   std::function<bool()> stop;                       // asked while a failure is reduced
   std::function<void(const std::string&)> at_work;  // called with a text before each step that may take long,
-                                                    // and with an empty one behind the last
+                                                    // and with an empty one after the last
 };
 
-// Makes an ordinary case of the call that fails as well, in the same way if there is such a case, files it, and
-// prints it. If there is none, prints how to make the call again.
+// Looks for an ordinary case of this call that fails too, preferably with a failure of the same kind. Files the
+// case and prints it. If there is none, prints how to make the call again.
 void file_given(const GivenFailure& failure, Target& target, const Calibration& calibration,
                 const KernelLibrary& library, const GivenFiling& filing);
 

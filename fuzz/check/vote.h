@@ -24,16 +24,17 @@ namespace attnfuzz {
 using OpenBuild = std::function<std::unique_ptr<Target>(const std::string& build_kind)>;
 
 struct Vote {
-  int orders = 0, failed = 0;  // random orders of threads; those of them that failed
-  std::vector<std::pair<std::string, std::string>> build_kinds;  // build, and its kind or "passed"
-  std::string build_kind;                                        // the build that reduced it; empty: none
-  std::unique_ptr<Target> target;                                // the kernel in that build
-  std::optional<Reduction> reduction;                            // the reduction in that build
+  int orders = 0, failed = 0;  // random orders of threads; how many of them failed
+  // For each build that ran the case: its name, and the kind of its failure or "passed".
+  std::vector<std::pair<std::string, std::string>> build_kinds;
+  std::string build_kind;              // the build that reduced it; empty: none
+  std::unique_ptr<Target> target;      // the kernel in that build
+  std::optional<Reduction> reduction;  // the reduction in that build
 };
 
-// True if other builds may show more about a failure. It must have come on the CPU in a build
-// without a sanitizer. Failures of plan(), hangs, `slow`, and differences between oracles or bits
-// are left out.
+// True if other builds may show more about a failure: it was found on the CPU in a build without a
+// sanitizer, and it is not a failure of plan(), a hang, `slow`, or a difference between oracles or
+// bits.
 bool more_to_see(const KernelInfo& kernel, const Verdict& verdict);
 
 // `target` is the build that the case failed in. `options` are those of the reduction.
