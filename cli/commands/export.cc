@@ -69,7 +69,7 @@ Exit run_export(const ExportArguments& arguments) {
   if (!e.fails)
     std::fprintf(stderr, "attnfuzz: note: %s does not fail here with this kernel\n", arguments.file.c_str());
   if (!(e.c == opened.r.c))
-    std::fprintf(stderr, "attnfuzz: note: exported is the variant of the case that fails: %s\n",
+    std::fprintf(stderr, "attnfuzz: note: the program has the variant of the case that fails: %s\n",
                  describe(e.c).c_str());
   return kPassed;
 }
@@ -85,8 +85,8 @@ void add_export(CLI::App& app, Action& action) {
       "--cpp", arguments->cpp,
       "a C++17 file that needs only kernels/attention.h; its head names the paths that worked here");
   command->add_flag("--python", arguments->python,
-                    "a Python script that needs NumPy alone; of a Python function's failure one that imports "
-                    "the function from its file");
+                    "a Python script that needs only NumPy; if a Python function failed, it imports the "
+                    "function from its file");
   command->add_option("-o,--out", arguments->out, "file to write, - for standard output")
       ->capture_default_str();
   add_footer(*command, "attnfuzz export found/fa1-wrong-1a2b3c.attn.json --cpp -o finding.cc",

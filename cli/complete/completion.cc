@@ -1,4 +1,5 @@
-// attnfuzz completion and attnfuzz man: the table of subcommands and options for a shell, and as a manual page.
+// attnfuzz completion prints scripts that complete words in a shell, and attnfuzz man prints the manual page.
+// Both come from the table of subcommands and options.
 
 #include "cli/complete/man.h"
 #include "cli/complete/shells.h"
@@ -40,7 +41,7 @@ void add_out_option(CLI::App& command, std::string& out) {
 
 void add_completion(CLI::App& app, Action& action) {
   std::vector<std::string> names;
-  std::string loaded = "It is loaded so:\n";
+  std::string loaded = "How to load the script:\n";
   for (const Shell& shell : shells()) {
     names.emplace_back(shell.name);
     loaded += beside(shell.name, shell.use, 8);
@@ -51,10 +52,10 @@ void add_completion(CLI::App& app, Action& action) {
   const auto arguments = std::make_shared<CompletionArguments>();
   command
       ->add_option("what", arguments->what,
-                   "bash, zsh, fish: the script; words: what may come after WORDS, for the script")
+                   "bash, zsh, fish: the script; words: what may come after WORDS (for use by the scripts)")
       ->required()
       ->check(one_of("shell", names));
-  command->add_option("words", arguments->words, "of a command line, behind --");
+  command->add_option("words", arguments->words, "the words of a command line, after --");
   add_out_option(*command, arguments->out);
   add_footer(*command, shells().front().use, {"it was printed", "", kBadUseStatus}, loaded);
   command->callback(
