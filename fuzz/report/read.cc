@@ -43,7 +43,7 @@ FindingEntry entry_of(const std::string& dir, const Finding& finding, Report& re
   const std::string picture = dir + "/findings/" + finding.name + ".picture.json";
   if (std::filesystem::exists(picture)) attempt(report, [&] { entry.picture = read_picture(picture); });
   if (!entry.picture)
-    entry.picture = picture_without_error(r.c, "Without the error, for none was taken when it was found.");
+    entry.picture = picture_without_error(r.c, "Without the error: none was drawn when the failure was found.");
   entry.reproducer = std::move(r);
   return entry;
 }
@@ -97,7 +97,8 @@ Report read_report(const std::string& dir) {
   found.never_again = report.never_again;
   for (const FindingEntry& entry : report.findings) found.findings.push_back(entry.finding);
   report.not_judged = not_judged(report.header, report.targets);
-  // A kill may have left the files of a finding that another one replaced. The other one is listed and counts.
+  // An unlisted file counts less than a listed finding. A kill between two writes leaves the files of a finding
+  // that another one has replaced, and only that other one is listed.
   if (report.waiting == 0 && report.problems.empty())
     std::ranges::move(unlisted_findings(report.dir, found), std::back_inserter(report.not_judged));
   report.status = campaign_status(found, report.waiting, report.seeded_bugs, report.header, report.not_judged);
