@@ -3,7 +3,7 @@
 //   replay_fa1 corpus/seeds crash-3fb2 --build=asan
 //
 // Exit status: 0 if something was judged and nothing failed; 1 if everything was refused, because nothing
-// was checked then; 2 for a file that cannot be read. A failure aborts, as under libFuzzer.
+// was checked then; 2 if there is no file, or if one cannot be read. A failure aborts, as under libFuzzer.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
     }
   }
   if (files.empty()) {
-    std::fprintf(stderr, "%s: no files to replay: name some, or a folder that has some\n", argv[0]);
+    std::fprintf(stderr, "%s: no files to replay: name files, or a folder that has some\n", argv[0]);
     return 2;
   }
   std::sort(files.begin(), files.end());
