@@ -89,7 +89,7 @@ TEST(Calibration, ATableGoesWithTheArithmeticOfACase) {
   EXPECT_EQ(&table_for(ATTN_ARITHMETIC_H200, limited), &limited);
 }
 
-// A device that was measured has a table of its own. Another one of proven arithmetic has that of its kind.
+// A measured device has a table of its own. Any other device has the table of its arithmetic if that is proven.
 TEST(Calibration, ATableGoesWithADevice) {
   EXPECT_EQ(device_table("NVIDIA H200, sm_90").name, "h200");
   const Calibration& h100 = device_table("NVIDIA H100 80GB HBM3, sm_90");
@@ -138,7 +138,7 @@ TEST(Calibration, FiguresAreMultiplesOfTheUnitAndMayBeLeftOut) {
   EXPECT_EQ(error, "");
   EXPECT_EQ(with("expf", "0").expf, 0);
   EXPECT_EQ(error, "");
-  // Who gives the error of a block's sum alone has told the rest.
+  // A file may give mma_unit alone: the figures that it leaves out follow from it.
   EXPECT_EQ(without("mma_product").mma_product, documented().mma_unit);
   EXPECT_EQ(without("mma_sum").mma_sum, 2 * documented().mma_unit);
   EXPECT_EQ(without("mma_least_f16").mma_least_f16, 0x1p-14);
@@ -237,7 +237,7 @@ TEST(ErrorModel, OfInputsInFp32) {
             (std::vector<Assumption>{{Assumption::Part::kAccumulator, "FFMA for inputs in fp32"}}));
   EXPECT_EQ(m.score_gamma, gamma(64, kU));
   EXPECT_EQ(m.flushed_factor, 0x1p-126);
-  // Who says that Q and K are converted uses tensor cores.
+  // A plan that converts Q and K uses tensor cores.
   c.plan.qk_format = ATTN_FORMAT_TF32, c.plan.mma_block = 0;
   m = model();
   EXPECT_TRUE(m.tensor_cores);
@@ -250,7 +250,7 @@ TEST(ErrorModel, OfInputsInFp32) {
   EXPECT_TRUE(model().assumptions.empty());
   EXPECT_EQ(model().mma_block, 1);
   c.plan.mma_block = 16;
-  EXPECT_EQ(model().mma_block, 4) << "factors of 32 bits: half as many at once, or fewer";
+  EXPECT_EQ(model().mma_block, 4) << "a block of 32-bit factors has at most 4 products";
   c.plan.conversion = ATTN_CONVERT_FAITHFUL;
   EXPECT_EQ(model().factor_overflow, 0x1p128 - 0x1p117) << "the largest number's other neighbour";
   EXPECT_EQ(model().factor_unit, 0x1p-10);
@@ -268,8 +268,8 @@ TEST(ErrorModel, FormatsAndWhatTheyOverflowAt) {
   EXPECT_EQ(model().v_unit, 0x1p-3 + 2 * kU);
   EXPECT_EQ(model().v_overflow, 61440 / 4);
   EXPECT_EQ(model().v_tiny, 0x1p-17 / 4);
-  EXPECT_EQ(model().flushed_factor, 0) << "fp16's subnormals are none of fp32's";
-  // Partials of splits, and what is said of them.
+  EXPECT_EQ(model().flushed_factor, 0) << "fp16's subnormals are normal numbers in fp32";
+  // Partials of splits, and the assumptions about them.
   const size_t said = model().assumptions.size();
   c.plan.partial_format = ATTN_FORMAT_OF_INPUT;
   EXPECT_EQ(model().assumptions.size(), said);
@@ -287,7 +287,7 @@ TEST(ErrorModel, FormatsAndWhatTheyOverflowAt) {
             (std::array{0.0, 0.0, 0.0}));
   c.plan.partial_format = ATTN_FORMAT_OF_INPUT;
   EXPECT_EQ(partial_error_model(c.problem, c.plan, documented()).overflow, 65520);
-  // P: a scale moves both ends.
+  // A scale of P moves both its underflow and its overflow.
   c.plan.p_format = ATTN_FORMAT_E4M3, c.plan.p_scale = 0.5f;
   EXPECT_EQ(model().p_unit, 0x1p-4 + kU);
   EXPECT_EQ(model().p_tiny, 0x1p-9);
@@ -319,7 +319,7 @@ TEST(ErrorModel, OtherFormatsOfPAndV) {
   }
 }
 
-// A replay judges the rows that the first run judged: what is drawn never changes.
+// A replay must judge the rows that the first run judged, so a seed's rows never change.
 TEST(RowSample, IsTheSameForEver) {
   Case c({.batch = 3, .heads_q = 4, .seq_q = 200});
   const auto rows = [&](int64_t tile, int64_t limit, uint64_t seed) {

@@ -15,7 +15,7 @@ static __global__ void attention_half2(const half* q, const half* k, const half*
 
   float m = -INFINITY, l = 0.f;
   float2 acc[16];
-  const int pairs = d / 16;  // half2 a lane
+  const int pairs = d / 16;  // half2 values of each lane
   for (int i = 0; i < pairs; ++i) acc[i] = make_float2(0.f, 0.f);
   for (int j = 0; j < n; ++j) {
     float s = 0.f;

@@ -98,7 +98,8 @@ __global__ void numbers(int* wrong) {
   expect(rsqrtf(4.0f) == 0.5f && fabsf(__expf(1.0f) - 2.7182818f) < 1e-6f);
 }
 
-// 64 threads of (32, 2): CUB's results where it promises them, and nothing elsewhere.
+// A block of (32, 2) threads. The threads that CUB promises a result get it. All others get NaN, or 0 as an
+// int.
 __global__ void reductions(int* wrong) {
   const auto expect = [&](bool right) {
     if (!right) atomicAdd(wrong, 1);
@@ -163,7 +164,8 @@ attn_status run_lock(const attn_env* env, int* mutex, int* counter) {
 attn_status run_reductions(const attn_env* env, int* wrong) {
   return attn::launch(reductions, dim3(1), dim3(32, 2), 0, env, wrong);
 }
-// A row-major product is one of columns the other way round: (2 x 3) (4 x 3)^T, twice, in two formats.
+// cuBLAS is column-major, so a row-major A B^T is asked for with the factors swapped. A is (2 x 3) and B is
+// (4 x 3), in a batch of two: once in fp32, once in fp16.
 int wrong_products() {
   cublasHandle_t handle = nullptr;
   float a[12], b[24], c[16], due[16];
