@@ -64,13 +64,13 @@ attn_status launch(const attn_problem& p, const attn_tensors& t, const attn_env&
 }
 
 struct Mine {
-  static constexpr const char *kName = "mine", *kDescription = "a thread a query, fp16";
+  static constexpr const char *kName = "mine", *kDescription = "one thread per query, fp16";
   static constexpr attn_backend kBackend = attn::kBackend;           // what this is compiled for
   static constexpr const attn_build* kBuild = &attn_build_identity;  // so that a stale library is refused
 
   static attn::Refusal plan(const attn::Call& call, attn_plan* plan) {
     if (const char* why = unsupported(call.problem)) return {ATTN_UNSUPPORTED, why};
-    *plan = attn::plain_plan("a thread a query", kThreads, call.problem.seq_k);
+    *plan = attn::plain_plan("one thread per query", kThreads, call.problem.seq_k);
     return {};
   }
   static attn_status run(const attn::Call& call, const attn_plan&) {
