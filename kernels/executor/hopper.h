@@ -15,12 +15,12 @@ namespace simt {
 // - a second initialisation
 // - more arrivals than the count while bytes are outstanding; more bytes than announced
 // - bytes that land in another phase than they were sent in
-// - a phase that ends while a thread that waited for the phase before has not gone on: it would miss this one
+// - a phase that ends before a thread that waited for the previous phase has gone on: it would miss this phase
 // - a block that ends in the middle of a phase (DEADLOCK)
 // The report of a deadlock says what the barrier lacks.
 //
-// For ThreadSanitizer, an arrival comes before what follows a wait for its phase, and so does a load that was
-// sent to the barrier. The initialisation must be ordered by other means.
+// For ThreadSanitizer, an arrival is ordered before the accesses that follow a wait for its phase. So is a load
+// that completes on the barrier. The initialisation must be ordered by other means.
 SIMT_EXPORT void mbarrier_init(void* barrier, uint32_t count, Place here);
 SIMT_EXPORT void mbarrier_init_fence(Place here);
 SIMT_EXPORT void mbarrier_expect(void* barrier, uint32_t bytes, Place here);  // announces, then arrives
@@ -81,9 +81,8 @@ SIMT_EXPORT void generic_write16(const void* shared, int lane);
 // Reported:
 // - threads that disagree about a product (DIVERGENCE)
 // - an operand that is not within an array (SHARED)
-// - a product without a fence since the thread's last wait or commit, unless it has no operand in registers and
-// its
-//   accumulators are in flight already
+// - a product without a fence since the thread's last wait or commit, unless it has no operand in registers
+//   and its accumulators are in flight already
 // - accumulators that were written while in flight
 // - a product that was never waited for
 // Accumulators that are read too early show as NaNs or old numbers.
