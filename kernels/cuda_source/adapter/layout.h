@@ -1,5 +1,5 @@
-// The tensors of a call that a kernel gets as copies, and their places in the workspace, between redzones of
-// kGap bytes.
+// A kernel gets some tensors of a call as copies. The copies lie in the workspace, between redzones of kGap
+// bytes.
 #pragma once
 
 #include "kernels/cuda_source/adapter/takes.h"
@@ -31,10 +31,10 @@ struct Layout {
   uint64_t bytes = 0;
   float factor = 1;  // the factor of Q
   bool folds = false;
-  // The kernel's pages: keys of a page, entries of a row of the table, and number of pages. 0: it takes no
-  // pages.
+  // The kernel's pages: keys per page, pages per batch entry (a row of the table), and pages in all. 0: it
+  // takes no pages.
   int64_t page = 0, pages_each = 0, pages_all = 0;
-  bool same_pages = false;  // these are the caller's pages; otherwise the adapter lays keys in pages
+  bool same_pages = false;  // true: they are the caller's pages; false: the adapter fills them
 };
 
 inline bool is_dense(const attn_tensor& t, const int64_t (&shape)[4], const int64_t (&stride)[4]) {
@@ -105,7 +105,7 @@ inline Layout layout_of(const Takes& takes, const Call& call) {
   return layout;
 }
 
-// Calls f(begin, end, piece) for each redzone of the workspace, with the copy beside it.
+// Calls f(begin, end, piece) for each redzone of the workspace. `piece` is a copy beside it.
 template <class F>
 void each_gap(const Layout& layout, F f) {
   uint64_t at = 0;
