@@ -11,8 +11,9 @@
 
 namespace attnfuzz::operations {
 
-// Turns a case into one that asks for gradients: sets `operation`, its bit of attn_problem.features, draws dO
-// and what else a kernel with these features takes, and removes what a backward pass does not have.
+// Turns a case into one that asks for gradients: sets `operation` (a bit of attn_problem.features), draws dO
+// and the other inputs that a kernel with these features takes, and removes what a backward pass does not
+// have.
 void ask_for_gradients(Case& c, uint64_t operation, uint64_t kernel_features);
 
 // Operation::prepare: makes O and LSE as a forward call writes them in the plan's form (lse_base, lse_dead,
@@ -20,7 +21,7 @@ void ask_for_gradients(Case& c, uint64_t operation, uint64_t kernel_features);
 void save_forward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                   const std::function<void(TensorId, std::vector<std::byte>)>& derive);
 
-// Operation::evaluate, by the oracle of gradients. It has exact values always.
+// Operation::evaluate, by the oracle of gradients. Ignores `exact`: its values are always exact.
 Reference evaluate_backward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                             const Calibration& calibration, RowSample sample, bool);
 
