@@ -2,10 +2,10 @@
 //
 //   attnfuzz-worker-cpu LIBRARY KERNEL PARENT [supervised]
 //
-// Started by worker_process.cc, which passes the descriptors of wire.h, as a supervisor
-// (supervisor.h); that starts the worker proper, `supervised`. PARENT is the process id of the
-// command; the worker dies with it. A worker that is called kNoName is confined, and hides its name
-// and arguments.
+// worker_process.cc starts it as a supervisor (supervisor.h), and passes the descriptors of wire.h.
+// The supervisor starts the worker that loads the kernel, with `supervised`. PARENT is the process
+// id of the command; the worker dies with it. A worker that is called kNoName is confined, and
+// hides its name and arguments.
 #include <sys/prctl.h>
 #include <unistd.h>
 
