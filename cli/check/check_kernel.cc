@@ -37,8 +37,8 @@ CheckArguments within_domain(CheckArguments arguments, const KernelLibrary& libr
   return arguments;
 }
 
-// The refusals of which only a few cases are drawn. Under --domain these are what the domain leaves out, and
-// those refusals of a trusted kernel that the words in --domain do not name.
+// The kinds of problem of which only few cases are drawn: those that the kernel refuses. With --domain they are
+// those that the domain leaves out, and for a trusted kernel also its refusals that --domain does not name.
 Refused refused_of(Target& target, const CheckArguments& arguments) {
   const std::optional<Terms>& terms = arguments.check.terms;
   if (!terms) return ask_for_refusals(target);
@@ -109,7 +109,7 @@ class KernelCheck {
     if (options_.finite) checked_.refused.those.push_back(refusal_of_several(Limit::kFinite));
     options_.refused = checked_.refused;
     if (by_kernel_.nothing()) return;
-    detail("  refused by this kernel, and drawn but rarely: " + in_words(by_kernel_) + "\n");
+    detail("  refused by this kernel, so rarely drawn: " + in_words(by_kernel_) + "\n");
     checked_.left_out.push_back("most cases of what it refuses: " + in_words(by_kernel_));
     if (options_.terms || checked_.kernel.domain) return;
     if (!checked_.kernel.refuses_late) {

@@ -41,8 +41,8 @@ void print_rows(const std::vector<BenchRow>& rows) {
 
 void print_ratios(const std::string& kernel, const std::vector<RatioRow>& rows) {
   emit(
-      "\n{} on the executor, beside plain C++ of the same blocking on one thread; in brackets with an exp2\n"
-      "that the compiler can vectorise instead of the C library's\n",
+      "\n{} on the executor, and plain C++ with the same blocking on one thread; in brackets: plain C++ whose\n"
+      "exp2 the compiler can vectorise, in place of the C library's\n",
       kernel);
   emit("  {:25} {:>12} {:>12} {:>12} {:>8}\n", "problem", "executor, us", "plain, us", "", "ratio");
   double worst = 0;
@@ -57,9 +57,8 @@ void print_ratios(const std::string& kernel, const std::vector<RatioRow>& rows) 
 
 void print_batches(const std::string& name, uint32_t batch, const std::vector<BatchRow>& rows) {
   emit(
-      "\n{}, {} cases at once on the device; us a case: made ready, planned, laid out with run and judged (and "
-      "until all\n"
-      "was launched), judged again by the CPU's oracle\n",
+      "\n{}, {} cases at once on the device; us per case. ready: prepare; run: lay out, run and judge;\n"
+      "launched: the part of run until all is launched; again: judge by the CPU's oracle\n",
       name, batch);
   emit("  {:25} {:>10} {:>7} {:>7} {:>7} {:>7} {:>8} {:>7}\n", "problem", "cases/s", "cases", "ready", "plan",
        "run", "launched", "again");
@@ -177,7 +176,8 @@ void add_bench(CLI::App& app, Action& action) {
   command->add_option("--repeats", arguments->repeats, "of each problem")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  command->add_option("--drawn", arguments->drawn_seconds, "seconds a kernel for small drawn problems; 0: none")
+  command
+      ->add_option("--drawn", arguments->drawn_seconds, "seconds per kernel for small drawn problems; 0: none")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   command->add_option("--json", arguments->json, "write all figures to this file");
