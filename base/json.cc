@@ -88,7 +88,7 @@ class Builder : public nlohmann::json_sax<Json> {
     } else if (Level& level = open_.back(); level.value.is_array()) {
       level.value.push_back(std::move(value));
     } else {
-      // A name that is new, as key() knows: without the library's search for it.
+      // emplace_back() skips the library's search for the name. key() has checked that it is new.
       level.value.get_ref<Json::object_t&>().emplace_back(std::move(level.name), std::move(value));
     }
   }
