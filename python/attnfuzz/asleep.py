@@ -1,5 +1,6 @@
-"""Imports of modules that ask which GPU there is. Such a question wakes the driver, and an awake driver does not survive
-the fork of a worker (worker.py). Each worker would then have to import for itself, for seconds after each crash."""
+"""Imports modules without waking the CUDA driver. Some modules ask on import which GPU there is. That wakes the driver,
+and an awake driver does not survive the fork of a worker (worker.py). Without this, each worker would import the module
+itself, which takes seconds after each crash."""
 
 import contextlib
 import ctypes

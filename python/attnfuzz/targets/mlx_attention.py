@@ -1,7 +1,7 @@
 """MLX's fast.scaled_dot_product_attention on the CPU, fp32: its fallback of plain operators.
 
-Its causal mask is bottom-right. A boolean mask is True where a key is visible; any other mask is added. It promises nothing
-for a row that sees no key, so the adapter writes zero.
+Its causal mask is bottom-right. A boolean mask is True where a key is visible; any other mask is added. MLX promises
+nothing for a row that sees no key, so the adapter writes zero.
 """
 
 import numpy as np
