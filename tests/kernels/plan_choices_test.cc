@@ -9,7 +9,7 @@ namespace {
 class PlanChoices : public PlanTest {};
 class SplitChoices : public PlanTest {};  // of the kernel that has splits
 
-// The kernel that has a path for aligned rows.
+// The kernels that have a path for aligned rows: fa1 and fa1a.
 class MmaChoices : public PlanTest {
  protected:
   using Change = std::function<void(Offer&)>;
@@ -33,7 +33,7 @@ class MmaChoices : public PlanTest {
     return ask([&](Offer& x) { x.env.variant = variant(); }).plan;
   }
 };
-class MmaGrid : public MmaChoices {};  // of fa1a alone: fa1 has other paths for a grid that this one refuses
+class MmaGrid : public MmaChoices {};  // of fa1a alone: fa1 takes another path for a grid that fa1a refuses
 
 TEST_P(PlanChoices, ShapesAsAskedForAndAsTheyFit) {
   const auto with = [&](int32_t variant, int64_t dim, int64_t limit) {
@@ -41,7 +41,7 @@ TEST_P(PlanChoices, ShapesAsAskedForAndAsTheyFit) {
       x.env.variant = variant, x.env.shared_memory_limit = limit;
       x.problem.dim_qk = dim;
       x.dense();
-      x.problem.has_mask = 1, x.tensors.mask = x.tensors.q;  // which fa1 has no shapes of its own for
+      x.problem.has_mask = 1, x.tensors.mask = x.tensors.q;  // with a mask, fa1 takes its general path
     });
   };
   constexpr int64_t kMuch = 232448;
@@ -129,8 +129,8 @@ TEST_P(MmaChoices, TakesScoresWithoutAMask) {
   EXPECT_TRUE(scored([](Offer& x) { x.problem.bias_dtype = ATTN_F16, x.tensors.bias = x.tensors.q; }));
   EXPECT_FALSE(taken([](Offer& x) { x.problem.softcap = 1e-40f; })) << "subnormal";
   EXPECT_FALSE(taken([](Offer& x) { x.problem.softcap = 1e-30f, x.problem.scale = 1e30f; }))
-      << "their ratio is no number of 32 bits";
-  EXPECT_FALSE(taken([](Offer& x) { x.problem.softcap = 3e38f; })) << "nor is this, times log2 e";
+      << "scale / softcap overflows fp32";
+  EXPECT_FALSE(taken([](Offer& x) { x.problem.softcap = 3e38f; })) << "softcap * log2 e overflows fp32";
   EXPECT_FALSE(taken([](Offer& x) { x.problem.has_mask = 1, x.tensors.mask = x.tensors.q; }));
 }
 
@@ -160,8 +160,8 @@ TEST_P(MmaChoices, TakesRowsOfWholeChunks) {
   EXPECT_FALSE(taken([](Offer& x) { x.tensors.o.data = static_cast<char*>(x.tensors.o.data) + 8; }));
   EXPECT_FALSE(taken([](Offer& x) {
     x.problem.dim_v = 60, x.tensors.v.stride[0] *= 2, x.tensors.o.stride[0] *= 2;
-  })) << "rows at chunks, and not made of them";
-  for (int64_t multiple : {16, 24})  // not any stride, nor a large one
+  })) << "rows start at chunks but do not fill their last one";
+  for (int64_t multiple : {16, 24})  // rows with gaps of whole chunks of 8 elements
     EXPECT_TRUE(taken([&](Offer& x) {
       attn_tensor& o = x.tensors.o;
       o.stride[2] += multiple, o.stride[1] = 128 * o.stride[2] + multiple,
