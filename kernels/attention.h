@@ -18,9 +18,9 @@
  *              cap(a) = softcap * tanh(a / softcap) if softcap > 0, else a
  *   O(b,h,i,c) = sum_j exp(x_j - LSE) V(b,g,j,c),   LSE(b,h,i) = ln sum_j exp(x_j)
  *
- * A query that sees no key has O = 0 and LSE = -inf, exactly; a plan may declare
- * another such LSE, and another base than e (lse_dead, lse_base). With sinks, each
- * query sees one key more (ATTN_FEATURE_SINK); with slopes, a score falls with the
+ * A query that sees no key has exactly O = 0 and LSE = -inf. A plan may declare another
+ * LSE for such queries (lse_dead), and a base other than e (lse_base). With sinks, each
+ * query sees one more key (ATTN_FEATURE_SINK); with slopes, a score falls with the
  * distance of its key (ATTN_FEATURE_ALIBI); keys may stand for blocks of keys
  * (ATTN_FEATURE_KEY_STEP). For any problem a kernel either refuses with a reason
  * before it launches anything, or gives a right answer. A silent wrong answer is a bug.
@@ -32,9 +32,9 @@
  * How it grows. Every struct begins with its own size in bytes, set by whoever
  * fills it in. Fields are only ever appended, and 0 in an appended field means
  * "as before". ATTN_*_MIN are the sizes of the first contract and never change. A
- * reader refuses a smaller struct with ATTN_INVALID. Of a struct longer than its
- * own it reads the part that it knows, and in a shorter one it reads missing fields
- * as 0: attn_read(). plan->size and partials->size tell plan() and partials() how
+ * reader refuses a smaller struct with ATTN_INVALID. If a struct is longer than the
+ * reader's own, it reads the part that it knows; if it is shorter, it reads the missing
+ * fields as 0: attn_read(). plan->size and partials->size tell plan() and partials() how
  * many bytes they may write: attn_write(). If an older kernel would misread a
  * problem because it ignores an appended field, that field has a bit in
  * attn_problem.features, and a kernel without this bit in attn_kernel.features
@@ -84,7 +84,7 @@ static inline int attn_read(void* to, uint32_t to_size, const void* from, uint32
 
 /* Writes an answer into the caller's struct, which may be shorter or longer than
  * `from`. On entry to->size is the number of bytes that it has, afterwards the
- * number that is filled in. Returns 0 and writes nothing if it has fewer than
+ * number that is filled in. Returns 0 and writes nothing if to->size is less than
  * `least`. */
 static inline int attn_write(void* to, const void* from, uint32_t from_size, uint32_t least) {
   uint32_t size = 0;
@@ -101,16 +101,16 @@ typedef enum attn_status {
   ATTN_UNSUPPORTED = 1,   /* a legal problem that this kernel does not take */
   ATTN_INVALID = 2,       /* a problem that no kernel can take: contradictory sizes, a wrong struct size */
   ATTN_LAUNCH_FAILED = 3, /* the back end refused a launch, or launched nothing */
-  ATTN_FAULT = 4          /* the back end stopped a running kernel; env->report was told why */
+  ATTN_FAULT = 4          /* the back end stopped a running kernel; env->report got the reason */
 } attn_status;
 
 typedef enum attn_dtype {
   ATTN_NONE = -1, /* there is no such tensor */
   ATTN_F16 = 0,
   ATTN_BF16 = 1,
-  ATTN_F32 = 2, /* of Q, K, V and O only with ATTN_FEATURE_F32 */
-  /* Of K and V only, with ATTN_FEATURE_KV8. The OCP formats of 8 bits: E4M3 has no infinity, its largest number is
-   * 448, and 0x7f and 0xff are NaN; E5M2 is the upper half of fp16, to 57344. */
+  ATTN_F32 = 2, /* Q, K, V and O have it only with ATTN_FEATURE_F32 */
+  /* Only for K and V, with ATTN_FEATURE_KV8. The 8-bit formats of OCP. E4M3 has no infinity, its largest number is
+   * 448, and 0x7f and 0xff are NaN. E5M2 is the upper half of fp16, and its largest number is 57344. */
   ATTN_E4M3 = 3,
   ATTN_E5M2 = 4
 } attn_dtype;
@@ -119,14 +119,14 @@ typedef enum attn_align { ATTN_TOP_LEFT = 0, ATTN_BOTTOM_RIGHT = 1 } attn_align;
 
 typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
 
-/* Bits of attn_problem.features. A bit of an operation other than the forward pass decides which tensors the call has;
- * fields of the problem that the operation does not use then hold the value that asks for nothing. */
+/* Bits of attn_problem.features. A bit of an operation other than the forward pass decides which tensors the call has.
+ * Fields of the problem that this operation does not use then hold the value that switches them off. */
 #define ATTN_FEATURE_F32 ((uint64_t)1) /* attn_problem.dtype is ATTN_F32: Q, K, V and O are fp32 */
-/* An operation: O and LSE over the keys of two sides, from each side's O and LSE, for each (b, h, i):
+/* An operation: merges the O and LSE of two sides into O and LSE over the keys of both, for each (b, h, i):
  *
  *   LSE = ln(exp(LSE1) + exp(LSE2)),   O = exp(LSE1 - LSE) O1 + exp(LSE2 - LSE) O2
  *
- * O1 and O2 have the problem's dtype, the LSEs the base plan.lse_base. A side that saw no key has O = 0 and the LSE
+ * O1 and O2 have the problem's dtype, the LSEs the base plan.lse_base. A side that saw no key has O = 0, and its LSE is
  * +inf if plan.lse_dead says so, else -inf. Such a side does not change the result. If both sides saw no key, the
  * result has the same O and LSE. The problem has batch, heads_q = heads_kv, seq_q, dim_v, seq_k = 0 and dim_qk = 1. */
 #define ATTN_FEATURE_MERGE ((uint64_t)1 << 1)
@@ -135,8 +135,8 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  *
  *   LSE(b,h,i) = ln(exp(sink(h)) + sum_j exp(x_j)),   O as before: its weights add up to less than 1
  *
- * The same as one more visible key with K = 0, V = 0 and a bias of sink(h). A sink of -inf is none. A query that
- * sees no key has O = 0 and LSE = sink(h). plan.lse_sink may leave the sink out of LSE. */
+ * A sink acts like one more visible key with K = 0, V = 0 and a bias of sink(h). A sink of -inf has no effect. A query
+ * that sees no key has O = 0 and LSE = sink(h). plan.lse_sink may leave the sink out of LSE. */
 #define ATTN_FEATURE_SINK ((uint64_t)1 << 2)
 /* dim_qk or dim_v is above 256, up to 1024. The kernel's domain and its plan() decide which of these sizes it takes. */
 #define ATTN_FEATURE_WIDE ((uint64_t)1 << 3)
@@ -151,21 +151,22 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * diag(i) is the same as for causal masks and windows, whether there is a causal mask or not. The slope is neither
  * scaled nor capped, and may be 0 or negative. The result is the same as with a bias of -slopes(b,h) |diag(i) - j|. */
 #define ATTN_FEATURE_ALIBI ((uint64_t)1 << 5)
-/* An operation: the gradients of a forward call, from dO, the gradient of a loss with respect to O. For a query i that
- * sees key j with score x_j (above), where a is scale * Q.K:
+/* An operation: computes the gradients of a forward call from dO, the gradient of a loss with respect to O. For a query
+ * i that sees key j with score x_j (above), where a is scale * Q.K:
  *
  *   P_ij  = exp(x_j - LSE(b,h,i)),   D_i = sum_c dO(b,h,i,c) O(b,h,i,c)
- *   dS_ij = P_ij (sum_c dO(b,h,i,c) V(b,g,j,c) - D_i),   dA_ij = dS_ij (1 - tanh(a / softcap)^2), or dS_ij
+ *   dS_ij = P_ij (sum_c dO(b,h,i,c) V(b,g,j,c) - D_i)
+ *   dA_ij = dS_ij (1 - tanh(a / softcap)^2) if softcap > 0, else dS_ij
  *   dQ(b,h,i,t) = scale * sum_j dA_ij K(b,g,j,t)
  *   dK(b,g,j,t) = scale * sum_h,i dA_ij Q(b,h,i,t),   dV(b,g,j,c) = sum_h,i P_ij dO(b,h,i,c)
  *
- * The sums over h are over the query heads of g. Pairs that do not see each other have no part in any sum. O and
+ * The sums over h are over the query heads of g. A key that a query does not see has no part in its sums. O and
  * LSE are inputs: the outputs of a forward call, in the form of this plan (lse_base, lse_dead). dQ of a query that
  * sees no key, and dK and dV of a key that no query sees, must be written as 0, also if seq_q or seq_k is 0. O and
  * LSE of a query that sees no key do not matter. num_splits is 0, and there are no slopes and no latent V. Sinks need
  * ATTN_FEATURE_DSINK too. */
 #define ATTN_FEATURE_BACKWARD ((uint64_t)1 << 6)
-/* attn_problem.ragged: the sequences of a batch lie packed, one behind the other, and each has a length of its own.
+/* attn_problem.ragged: the sequences of a batch are packed one after the other, and each has its own length.
  *
  * With ATTN_RAGGED_QUERIES, Q, O, LSE, dO, dLSE and dQ have one batch entry of total_q rows: (1, heads_q, total_q,
  * ...). Query i of batch entry b is row cu_q[b] + i of it, and the entry has len_q[b] = cu_q[b+1] - cu_q[b] queries.
@@ -182,8 +183,8 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
 #define ATTN_FEATURE_INDEX32 ((uint64_t)1 << 8)
 /* attn_problem.page_size: K and V are pools of pages, and a table says which pages hold the keys of a batch entry.
  *
- * K is (pages, heads_kv, page_size, dim_qk) and V is (pages, heads_kv, page_size, dim_v), by any strides: stride[0]
- * is that from page to page, and K and V may differ in it. Both may lie in one array. Key j of batch entry b is slot
+ * K is (pages, heads_kv, page_size, dim_qk) and V is (pages, heads_kv, page_size, dim_v), with any strides: stride[0]
+ * goes from page to page, and K and V may differ in it. Both may lie in one array. Key j of batch entry b is slot
  * j % page_size of page block_table[b][j / page_size], in K and in V. The table has pages_per_seq entries for each
  * batch entry, side by side, and block_table.stride[0] from one batch entry to the next.
  *
@@ -202,7 +203,7 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
 #define ATTN_FEATURE_DLSE ((uint64_t)1 << 10)
 /* For a backward pass with a bias: tensors.dbias is written, the gradient with respect to the bias:
  *
- *   dbias(b,h,i,j) = dS_ij, and 0 for a pair that does not see each other or does not exist
+ *   dbias(b,h,i,j) = dS_ij, and 0 if query i does not see key j or one of them does not exist
  *
  * If dbias has a stride of 0 for batch entries, heads or queries, one element stands for all of them and is the sum
  * over them. Its stride of keys is never 0. */
@@ -215,7 +216,8 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * is ln(exp(LSE) + exp(sink)). Then O and LSE of a query that sees no key do matter: O is 0, and LSE is the sink unless
  * plan.lse_sink leaves it out. */
 #define ATTN_FEATURE_DSINK ((uint64_t)1 << 12)
-/* attn_problem.kv_dtype is ATTN_E4M3 or ATTN_E5M2: K and V hold codes of that format, which scales turn into values:
+/* attn_problem.kv_dtype is ATTN_E4M3 or ATTN_E5M2: K and V hold codes of that format, and scales turn codes into
+ * values:
  *
  *   K(b,g,j,t) = k_scale(b,g,j) * code of K,   V(b,g,j,c) = v_scale(b,g,j) * code of V
  *
@@ -225,26 +227,27 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * that an entry does not have may hold anything. Only the forward pass may have 8-bit K and V, and its V is then not
  * latent. plan.kv_rule says how a kernel applies the scales. */
 #define ATTN_FEATURE_KV8 ((uint64_t)1 << 16)
-/* An operation: new keys and values are written into a cache, behind those that each batch entry has.
+/* An operation: writes new keys and values into a cache, after those that each batch entry already has.
  *
  * Row i of batch entry b of k_new and v_new is written as key key_lengths[b] + i of K and V: a copy of its bytes, in
- * each KV head. There are seq_q new rows, or with ATTN_RAGGED_QUERIES those of cu_q; their layout is that of queries.
- * seq_k is the capacity of an entry: a row whose key would be seq_k or more is not written. Nothing else of K and V
- * changes, not even slots without a key, and nothing else is written. key_lengths are the lengths before the call and
- * do not change.
+ * each KV head. There are seq_q new rows, or with ATTN_RAGGED_QUERIES as many as cu_q says; they are laid out like
+ * queries. seq_k is the capacity of an entry: a row whose key would be seq_k or more is not written. Nothing else of K
+ * and V changes, not even slots without a key, and nothing else is written. key_lengths are the lengths before the call
+ * and do not change.
  *
- * K and V may have pages (ATTN_FEATURE_PAGED). The table then names the page of each key that is written. Its entries
- * behind those may hold anything. No two batch entries write into one page. The problem has heads_q = heads_kv, key
- * lengths, and nothing that hides keys or makes scores; keys are not packed. */
+ * K and V may have pages (ATTN_FEATURE_PAGED). The table then names the page of each key that is written. Later
+ * entries of the table may hold anything. No two batch entries write into one page. The problem has heads_q =
+ * heads_kv, key lengths, and nothing that hides keys or changes scores; keys are not packed. */
 #define ATTN_FEATURE_APPEND ((uint64_t)1 << 14)
-/* An operation: pages of K and V are copied. For each n below batch, page copies[n][1] of K and of V gets the bytes of
+/* An operation: copies pages of K and V. For each n below batch, page copies[n][1] of K and of V gets the bytes of
  * page copies[n][0], in all KV heads and all slots. Nothing else of K and V changes. A page is written by one pair at
- * most, and no pair reads a page that another one writes: the caller sees to that. A pair of one page changes nothing.
+ * most, and no pair reads a page that another pair writes: the caller ensures this. A pair that names one page twice
+ * changes nothing.
  *
  * The problem has batch, which counts pairs, heads_q = heads_kv, seq_q = 1, seq_k = 0, dim_qk, dim_v, page_size and
  * pages (ATTN_FEATURE_PAGED), and pages_per_seq = 0. There are no key lengths and no block table. */
 #define ATTN_FEATURE_COPY_PAGES ((uint64_t)1 << 15)
-/* An operation: O and LSE of each query over the keys of the blocks that a list names. The lists are inputs:
+/* An operation: computes O and LSE of each query over the keys of the blocks that a list names. The lists are inputs:
  * tensors.indices holds attn_problem.select numbers for each query i of each KV head g, and attn_problem.block keys
  * make a block.
  *
@@ -258,39 +261,39 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * There are no window, bias, mask, sinks, slopes, latent V, splits, packed sequences, pages or 8 bits. A kernel may take
  * the listed keys in any order: plan.key_order, and the fields that depend on it, are not read. */
 #define ATTN_FEATURE_SELECTED ((uint64_t)1 << 13)
-/* An operation: chooses by scores the blocks of keys that each query attends over. tensors.scores has a score for each
+/* An operation: chooses by score the blocks of keys that each query attends over. tensors.scores has a score for each
  * block of attn_problem.block keys, for each query i of each KV head g. tensors.indices is written, in the form that
  * ATTN_FEATURE_SELECTED reads: select numbers for each (b, g, i).
  *
  *   keys        n = len_k[b], or if causal the lesser of len_k[b] and diag(i) + 1
  *   candidates  the blocks j with j * block < n, also the last one if it is incomplete
- *   chosen      min(select, candidates) of them: the first select_first, the last select_last, and of the others those
- *               with the highest scores; of two with equal scores that with the lower number. -0 equals +0.
+ *   chosen      min(select, candidates) of them: the first select_first, the last select_last, and then the others with
+ *               the highest scores. If two scores are equal, the block with the lower number. -0 equals +0.
  *
  * The chosen blocks stand in ascending order, and -1 behind them. Scores of candidates are numbers or infinities, never
  * NaN; all others may hold anything. select >= select_first + select_last. The problem has heads_q = heads_kv,
- * dim_qk = dim_v = 1, key lengths or none, causal or not; it is fp16 and has nothing else. */
+ * dim_qk = dim_v = 1 and dtype fp16. It may have key lengths and be causal, and has nothing else. */
 #define ATTN_FEATURE_NSA_SELECT ((uint64_t)1 << 18)
-/* An operation: blocks of keys are compressed into one key and one value each, which are means over the block:
+/* An operation: compresses each block of keys into one key and one value, the means over the block:
  *
  *   K_cmp(b,h,i,t) = 1/l sum_j K(b,h,j,t),   V_cmp(b,h,i,c) = 1/l sum_j V(b,h,j,c),   j = i d, ..., i d + l - 1
  *
- * d is attn_problem.key_step and l is key_offset + 1. Blocks overlap if d < l. Entry b has block i if it has all keys of
- * it: i d + l <= len_k[b]. tensors.k_cmp and v_cmp have seq_q rows, and row i is block i. A row whose block the entry
- * does not have is 0, and it is written. The entry may have more blocks than there are rows. Keys that are in no block,
- * and those that an entry does not have, have no part in any result.
+ * d is attn_problem.key_step and l is key_offset + 1. Blocks overlap if d < l. Entry b has block i if it has all of the
+ * block's keys: i d + l <= len_k[b]. tensors.k_cmp and v_cmp have seq_q rows, and row i is block i. If the entry does
+ * not have this block, 0 is written to the row. The entry may have more blocks than there are rows. Keys that are in no
+ * block, and keys that an entry does not have, have no part in any result.
  *
- * The problem has batch, heads_q = heads_kv, seq_q, seq_k, dim_qk, dim_v, a format, key_step >= 1, key_offset >= 0, and
- * key lengths or none. It has nothing else. */
+ * The problem has batch, heads_q = heads_kv, seq_q, seq_k, dim_qk, dim_v, a format, key_step >= 1 and key_offset >= 0.
+ * It may have key lengths, and has nothing else. */
 #define ATTN_FEATURE_NSA_COMPRESS ((uint64_t)1 << 17)
-/* An operation: the sum of three results of attention, weighted by gates, the last step of native sparse attention:
+/* An operation: adds three results of attention, weighted by gates. It is the last step of native sparse attention:
  *
  *   O(b,h,i,c) = sum_s gates(b,h,i,s) O_s(b,h,i,c)
  *
  * O_0, O_1 and O_2 are tensors.o1, o2 and o3: attention over compressed, selected and near keys. Gates are used as they
  * are, after any activation: they may be 0 or negative, and need not add up to 1. There is no LSE. If a gate is 0 (or
  * -0) and its side is infinite or NaN in a column, O of that column may be anything, unless plan.isolates_masked_nan is
- * set. Then such a side has no part in the result. plan.merge_format tells in which format products and sums are
+ * set. Then such a side has no part in the result. plan.merge_format is the format to which products and sums are
  * rounded. The problem has batch, heads_q = heads_kv, seq_q, dim_v, a format, seq_k = 0 and dim_qk = 1. */
 #define ATTN_FEATURE_NSA_COMBINE ((uint64_t)1 << 19)
 /* For a forward pass: each key stands for a block of keys of a longer sequence, as ATTN_FEATURE_NSA_COMPRESS makes them
@@ -308,14 +311,14 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * largest.
  * Bias and mask are numbered by keys. With d = l = 1 all is as without the bit. There are no slopes. */
 #define ATTN_FEATURE_KEY_STEP ((uint64_t)1 << 20)
-/* An operation: the gradients of attention over listed blocks. It is to ATTN_FEATURE_SELECTED what ATTN_FEATURE_BACKWARD
- * is to a forward call: dQ, dK and dV by the same formulas, of the pairs that the lists allow, from dO and from the O
- * and LSE of such a call. tensors.indices is an input, read as there, and has no gradient. A block that a list names
- * twice counts once. dQ of a query that sees no key, and dK and dV of a key that no query sees, must be written as 0:
- * a block that no list names has such keys. ATTN_FEATURE_DLSE may stand beside it. A problem with this bit has neither
- * ATTN_FEATURE_SELECTED nor ATTN_FEATURE_BACKWARD, and nothing that one of them excludes. */
+/* An operation: computes the gradients of a call with ATTN_FEATURE_SELECTED. The inputs are dO and the O and LSE of
+ * that call. dQ, dK and dV follow the formulas of ATTN_FEATURE_BACKWARD, over the keys that are visible with
+ * ATTN_FEATURE_SELECTED. tensors.indices is an input, read as in that call, and has no gradient. A block that a list
+ * names twice counts once. dQ of a query that sees no key, and dK and dV of a key that no query sees, must be written
+ * as 0: a block that no list names has such keys. ATTN_FEATURE_DLSE may be set too. A problem with this bit has neither
+ * ATTN_FEATURE_SELECTED nor ATTN_FEATURE_BACKWARD, and nothing that either of them excludes. */
 #define ATTN_FEATURE_SELECTED_BACKWARD ((uint64_t)1 << 21)
-/* A bit of attn_kernel.features alone: the kernel has no forward pass, and is offered other operations only. */
+/* A bit only of attn_kernel.features: the kernel has no forward pass, and gets only problems of other operations. */
 #define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)
 
 /* Bits of attn_problem.ragged. */
@@ -360,15 +363,14 @@ typedef struct attn_problem {
   int64_t pages_per_seq; /* appended: entries of the table for each batch entry; 0 without pages */
   int32_t kv_dtype;      /* appended: of K and V with ATTN_FEATURE_KV8: ATTN_E4M3 or ATTN_E5M2; 0: as dtype says */
   int32_t reserved3;
-  int64_t block;  /* appended: keys that an index names, with ATTN_FEATURE_SELECTED, _SELECTED_BACKWARD or _NSA_SELECT;
-                     else 0 */
-  int64_t select; /* appended: indices of each query and KV head, at least 1 with these; else 0 */
-  int64_t select_first; /* appended: the first blocks that are always chosen, with ATTN_FEATURE_NSA_SELECT; else 0 */
-  int64_t select_last;  /* appended: the last ones, with ATTN_FEATURE_NSA_SELECT; else 0 */
-  int64_t key_step;   /* appended: keys from a block to the next, at least 1 with ATTN_FEATURE_NSA_COMPRESS or _KEY_STEP,
-                         with the latter at most 2^16; else 0 */
-  int64_t key_offset; /* appended: keys of a block less 1, with ATTN_FEATURE_NSA_COMPRESS or _KEY_STEP, with the latter at
-                         most 2^16; else 0 */
+  int64_t block;  /* appended: keys per block, with ATTN_FEATURE_SELECTED, _SELECTED_BACKWARD or _NSA_SELECT; else 0 */
+  int64_t select; /* appended: indices per query and KV head, with the same bits, at least 1; else 0 */
+  int64_t select_first; /* appended: how many first blocks are always chosen, with ATTN_FEATURE_NSA_SELECT; else 0 */
+  int64_t select_last;  /* appended: how many last blocks are always chosen, with ATTN_FEATURE_NSA_SELECT; else 0 */
+  int64_t key_step;   /* appended: keys from the start of a block to the start of the next, at least 1, with
+                         ATTN_FEATURE_NSA_COMPRESS or _KEY_STEP (for this one at most 2^16); else 0 */
+  int64_t key_offset; /* appended: keys of a block less 1, with ATTN_FEATURE_NSA_COMPRESS or _KEY_STEP (for this one at
+                         most 2^16); else 0 */
 } attn_problem;
 
 /* A strided view: element (i0,i1,i2,i3) lies at data + sum i_n stride[n], in
@@ -389,8 +391,8 @@ typedef struct attn_tensors {
   attn_tensor lse;            /* (batch, heads_q, seq_q, 1), fp32, of plan.lse_base; data NULL: not wanted */
   attn_tensor bias;           /* (batch, heads_q, seq_q, seq_k), of bias_dtype */
   attn_tensor mask;           /* (batch, heads_q, seq_q, seq_k), one byte each; non-zero: may be seen */
-  const int64_t* key_lengths; /* (batch), dense, of index_dtype; a value outside 0..seq_k counts as the nearer end. With
-                                 ATTN_FEATURE_KEY_STEP they are positions */
+  const int64_t* key_lengths; /* (batch), dense, of index_dtype; a value outside 0..seq_k counts as the nearer end.
+                                 Lengths are positions with ATTN_FEATURE_KEY_STEP */
   void* workspace;            /* plan.workspace_bytes, of any content; aligned to plan.workspace_align */
   uint64_t workspace_bytes;
   /* Appended, for ATTN_FEATURE_MERGE: the results of two sides. */
@@ -401,7 +403,7 @@ typedef struct attn_tensors {
   /* Appended, for ATTN_FEATURE_BACKWARD and _SELECTED_BACKWARD, which read o and lse. All of the problem's dtype. */
   attn_tensor dout;   /* (batch, heads_q, seq_q, dim_v): the gradient of O */
   attn_tensor dq;     /* (batch, heads_q, seq_q, dim_qk) */
-  attn_tensor dk, dv; /* as k and v */
+  attn_tensor dk, dv; /* the shapes of k and v */
   /* Appended, for ATTN_FEATURE_ALIBI: (batch, heads_q, 1, 1), fp32. In units of e. The stride of the batch is 0 if
    * all entries have the same slopes. */
   attn_tensor slopes;
@@ -443,7 +445,7 @@ typedef enum attn_report_kind {
   ATTN_REPORT_DIVERGENCE = 2,   /* threads met at different places, with different masks or operations */
   ATTN_REPORT_SHARED = 3,       /* shared memory: a red zone was written, or a copy left its array */
   ATTN_REPORT_ALIGNMENT = 4,    /* an address not aligned as the operation needs */
-  ATTN_REPORT_ASYNC = 5,        /* an asynchronous copy was never waited for, or overtaken */
+  ATTN_REPORT_ASYNC = 5,        /* an asynchronous operation was not waited for, or misused */
   ATTN_REPORT_DISAGREEMENT = 6, /* lanes hold different values where all must hold the same */
   ATTN_REPORT_STACK = 7,        /* a thread ran off its stack */
   ATTN_REPORT_DEVICE = 8,       /* an error of the CUDA runtime or driver */
@@ -462,7 +464,7 @@ typedef struct attn_report {
   const char* message; /* one line for a person: what happened, and where to look */
   const char* file;    /* NULL where the back end cannot say */
   int32_t line;
-  int32_t shared_bytes; /* of a launch refused for its shared memory: bytes that a block asks for; else 0 */
+  int32_t shared_bytes; /* if a launch was refused for its shared memory: the bytes that a block needs; else 0 */
 } attn_report;
 
 /* Asks for intermediates of one block and one warp. Records are appended to
@@ -498,7 +500,8 @@ typedef struct attn_probe {
 typedef enum attn_arithmetic {
   ATTN_ARITHMETIC_ANY = 0,  /* any results that are documented as possible; the seed says how products round */
   ATTN_ARITHMETIC_H200 = 1, /* the bits of an NVIDIA H200 */
-  /* Products as published; ex2, lg2, rcp, rsqrt as on an H200; not proven (docs/how-it-works/executor.md). */
+  /* Products follow published models, and ex2, lg2, rcp and rsqrt have an H200's bits. This is not proven
+   * (docs/how-it-works/executor.md). */
   ATTN_ARITHMETIC_A100 = 2, /* sm_80 */
   ATTN_ARITHMETIC_L40S = 3  /* sm_89 */
 } attn_arithmetic;
@@ -593,7 +596,7 @@ typedef enum attn_key_order {
  * the largest of the scores in the form in which they enter the exponential; with
  * ATTN_SCALE_FUSED it is a score multiplied by sigma and rounded. */
 typedef enum attn_max_rule {
-  /* A number at most 10 below the row's maximum and not above it, which never falls. P times p_scale must
+  /* A number that never falls, and is the row's maximum or at most 10 below it. P times p_scale must
    * always fit p_format: in e4m3, which holds at most 448, p_scale = 256 allows nothing but the maximum itself.
    */
   ATTN_MAX_UNKNOWN = 0,
@@ -634,7 +637,7 @@ typedef enum attn_conversion {
  * there is no fma but those written here. 0: not declared; then the emulator cannot follow the plan. None of
  * these fields changes a bound. */
 
-/* How a product of Q.K becomes the score that the exponential is taken of. With ATTN_SCALE_FUSED the score is
+/* How a product of Q.K becomes the score that enters the exponential. With ATTN_SCALE_FUSED the score is
  * the product times the scale's sign, sigma is |scale| * log2 e, and no rule is needed. With
  * ATTN_SCALE_SEPARATE the score is x * log2 e, with x as below. If that is -inf for a visible key, the score is
  * the most negative finite number: only hidden keys have -inf. */
@@ -784,13 +787,13 @@ typedef struct attn_plan {
    * are rounded to the input's format, in the denominator only the sum. Both are added up in fp32. merge_rule
    * is not read. */
   int32_t merge_format;
-  int32_t lse_base; /* of the LSE of run() and reduce(), not of partials. 0: e; 2: log2 of the sum */
+  int32_t lse_base; /* of the LSE of run() and reduce(), not of the partials. 0: e; 2: log2 of the sum */
   int32_t lse_dead; /* attn_lse_dead */
   int32_t lse_sink; /* boolean, read only with sinks: the LSE of run() leaves the sink out */
   /* Appended, read only with ATTN_FEATURE_BACKWARD or _SELECTED_BACKWARD: */
   int32_t ds_format;   /* attn_format of dA as a factor of dQ and dK. 0: not known, assumed to be the input's */
   int32_t head_format; /* attn_format of dK and dV of one query head, before they are added up over the heads of
-                          a KV head, and of dS of one pair in dbias. 0: not known, assumed to be the input's */
+                          a KV head, and of one dS_ij that is added to dbias. 0: not known, assumed to be the input's */
   int64_t dq_adds;     /* the most fp32 additions of partial sums, outside of a product's accumulator, that an
                           element of dQ takes. 0: not known, assumed to be one for each key */
   int64_t dkv_adds;    /* the same for dK and dV. 0: not known, assumed to be one for each query of each head of the
@@ -825,7 +828,7 @@ typedef struct attn_build {
 } attn_build;
 
 /* The values that a size may have: all multiples of `multiple` from `least` to
- * `most`, or those of a list. If all fields are zero, the size may have any value. */
+ * `most`, or the values of `list`. If all fields are zero, the size may have any value. */
 typedef struct attn_sizes {
   int64_t least;
   int64_t most;     /* 0: no limit */
@@ -858,14 +861,14 @@ typedef struct attn_domain {
   int32_t equal_lengths; /* boolean: seq_q = seq_k */
   int32_t equal_dims;    /* boolean: dim_qk = dim_v */
   int32_t causal;        /* 0: either; 1: never; 2: always */
-  int32_t align;         /* of a causal mask, if seq_q and seq_k differ. 0: either; 1 + attn_align: that one */
+  int32_t align;         /* of a causal mask, if seq_q and seq_k differ. 0: either; else 1 + attn_align */
   int32_t lse;           /* 0: whether wanted or not; 1: never wanted; 2: always */
   int32_t usual_scale;   /* boolean: scale = 1 / sqrt(dim_qk) */
   /* Appended: */
   int32_t layout;      /* attn_layout */
   int32_t align_bytes; /* 0: any; else a power of two, at most 256. It divides the address of each tensor. If
-                          the layout is not dense, it also divides the strides in bytes of Q, K, V and O, except
-                          those of columns. (A dense row is as long as its dim.) */
+                          the layout is not dense, it also divides the strides of Q, K, V and O in bytes, except
+                          the strides of columns. (A dense row is as long as its dim.) */
 } attn_domain;
 
 /* One kernel on one back end. */

@@ -15,7 +15,7 @@
 //   const attn_kernel* attn_kernel_at(uint32_t index) { return index == 0 ? &kMine : nullptr; }
 //
 // plan() and run() are called only with problems that read_call() accepts, in structs of this file's own
-// version. Mine may also have
+// version. Mine may also have:
 //   static constexpr std::array kVariants = {"small", "large"};
 //   static constexpr uint64_t kFeatures = ...;                  // attn_kernel.features
 //   static constexpr const attn_domain* kDomain = ...;          // the problems it takes, attn_kernel.domain
@@ -75,7 +75,7 @@ inline attn_tensor strided(const attn_tensor& tensor, int64_t n0, int64_t n1, in
   return result;
 }
 
-// Batch entries and rows of a tensor of queries, and of one of keys, as they lie in memory.
+// The numbers of batch entries and rows that a tensor of queries, or of keys, has in memory.
 struct Rows {
   int64_t entries, count;
 };
@@ -303,7 +303,7 @@ inline Refusal check_latent(const attn_problem& p, const attn_tensors& t) {
   return {};
 }
 
-// A merge may have rows and columns, but nothing that hides keys or makes scores.
+// A merge may have rows and columns, but nothing that hides keys or changes scores.
 inline Refusal check_merge(const attn_problem& p) {
   if ((p.features & ATTN_FEATURE_MERGE) == 0) return {};
   if (p.heads_kv != p.heads_q || p.seq_k != 0 || p.dim_qk != 1)
@@ -315,7 +315,7 @@ inline Refusal check_merge(const attn_problem& p) {
   return {};
 }
 
-// True if a field of the problem hides keys or makes scores.
+// True if a field of the problem hides keys, changes scores, or asks for a latent V or splits.
 inline bool has_more_than_rows(const attn_problem& p) {
   return p.softcap != 0 || p.causal || p.window_left >= 0 || p.window_right >= 0 || p.bias_dtype != ATTN_NONE ||
          p.has_mask || p.has_sink || p.has_alibi || p.latent || p.num_splits != 0;
@@ -446,7 +446,7 @@ inline std::array<int64_t, 4> stored_dbias(const attn_problem& p, const attn_ten
   return shape;
 }
 
-// True if an output of the operation overlaps itself. Then *name is its name.
+// True if an output of the operation overlaps itself; *name is then the output's name.
 inline bool output_overlaps(const attn_problem& p, const attn_tensors& t, const char** name) {
   const bool backward = (p.features & kGradients) != 0, caches = (p.features & kOfCaches) != 0,
              choice = (p.features & ATTN_FEATURE_NSA_SELECT) != 0,
@@ -640,7 +640,7 @@ inline attn_plan plain_plan(const char* path, int64_t tile, int64_t seq_k) {
 
 namespace plug_in_detail {
 
-// The functions of the contract, which call those of K.
+// The functions of an attn_kernel. They call K's.
 template <class K>
 struct Entry {
   static constexpr size_t variants() {
