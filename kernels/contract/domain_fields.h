@@ -11,7 +11,7 @@ namespace attnfuzz::contract {
 struct DomainField {
   Field at;
   const char* words;
-  // The names of the values 0, 1, ...; nullptr for the value that limits nothing. Empty if the field holds
+  // The names of the values 0, 1, ...; nullptr for the value that sets no limit. Empty if the field holds
   // sizes, bits or a number.
   std::span<const char* const> names = {};
 };
@@ -40,15 +40,15 @@ inline constexpr DomainField kRows[] = {
     {ATTN_FIELD(D, lse), "an LSE is wanted", kEither},
     {ATTN_FIELD(D, usual_scale), "scale = 1 / sqrt(dim_qk)", kBooleans},
     {ATTN_FIELD(D, layout), "how tensors lie", kLayouts},
-    {ATTN_FIELD(D, align_bytes), "what divides addresses and strides; 0: any"},
+    {ATTN_FIELD(D, align_bytes), "divisor of addresses and strides; 0: any"},
 };
 static_assert(covers(kRows, sizeof(attn_domain)), "each field of attn_domain has a row, in order");
 
 inline constexpr DomainField kSizesRows[] = {
     {ATTN_FIELD(attn_sizes, least), "the smallest"},
     {ATTN_FIELD(attn_sizes, most), "the largest; 0: no limit"},
-    {ATTN_FIELD(attn_sizes, multiple), "what divides it; 0: any"},
-    {ATTN_FIELD(attn_sizes, count), "values of the list; 0: the range counts"},
+    {ATTN_FIELD(attn_sizes, multiple), "divisor of the size; 0: any"},
+    {ATTN_FIELD(attn_sizes, count), "values of the list; 0: the range applies"},
     {ATTN_FIELD(attn_sizes, list), "the values"},
 };
 static_assert(covers(kSizesRows, sizeof(attn_sizes)), "each field of attn_sizes has a row, in order");

@@ -1,8 +1,8 @@
-// A field of a struct of kernels/attention.h as a row of a table: its name, its type and its place.
+// Describes a field of a struct of kernels/attention.h as a row of a table: its name, type and offset.
 //
 // The tables of this folder have one row per field, in the order of the struct. Code that copies, prints,
-// checks or exports a struct loops over its table, so that a new field needs only a new row and is forgotten
-// nowhere.
+// checks or exports a struct loops over its table. So a new field needs only a new row, and no code can forget
+// it.
 //
 //   constexpr Field row = ATTN_FIELD(attn_problem, seq_q);
 //   set(row, &problem, 65);                                    // problem.seq_q = 65
@@ -76,7 +76,7 @@ constexpr Type type_of() {
     return Type::kRun;
   else {
     static_assert(std::is_pointer_v<T>,
-                  "a type that no row has had yet: name it in Type, and in print_python.cc");
+                  "a new type of field: name it in Type and in python/native/print_contract.cc");
     return Type::kPointer;
   }
 }
@@ -108,7 +108,7 @@ constexpr bool covers(const Rows& rows, size_t bytes) {
   return next == bytes;
 }
 
-// The row of that name; nullptr if there is none.
+// The row with this name; nullptr if there is none.
 template <class Rows>
 constexpr auto* find(const Rows& rows, std::string_view name) {
   for (const auto& row : rows) {

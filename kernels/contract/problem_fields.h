@@ -69,7 +69,7 @@ inline constexpr ProblemField kRows[] = {
     {ATTN_FIELD(P, has_mask), kBoolean, "tensors.mask is given", 0},
     {ATTN_FIELD(P, latent), kBoolean, "V is the first dim_v columns of K", 0, ATTN_FEATURE_LATENT},
     {ATTN_FIELD(P, num_splits), kNumber, "splits of the keys; 0: the kernel chooses", 0},
-    {ATTN_FIELD(P, features), kFeatures, "what is asked beyond a dense 16-bit forward call", 0},
+    {ATTN_FIELD(P, features), kFeatures, "what the call needs beyond a dense 16-bit forward call", 0},
     {ATTN_FIELD(P, has_sink), kBoolean, "tensors.sink holds one more score for each head", 0, ATTN_FEATURE_SINK},
     {ATTN_FIELD(P, sink_dtype), kDtype, "format of the sinks; 0 without them", 0, ATTN_FEATURE_SINK},
     {ATTN_FIELD(P, has_alibi), kBoolean, "tensors.slopes holds a slope for each head", 0, ATTN_FEATURE_ALIBI},
@@ -85,13 +85,13 @@ inline constexpr ProblemField kRows[] = {
      ATTN_FEATURE_PAGED},
     {ATTN_FIELD(P, kv_dtype), kNumber, "format of K and V; 0: dtype, 3: E4M3, 4: E5M2", 0, ATTN_FEATURE_KV8},
     {ATTN_FIELD(P, reserved3), kReserved, "", 0},
-    {.at = ATTN_FIELD(P, block), .meaning = kNumber, .words = "keys that an index names; 0 without lists", .none = 0,
+    {.at = ATTN_FIELD(P, block), .meaning = kNumber, .words = "keys per block; 0 without lists", .none = 0,
      .operations = kOfLists},
     {.at = ATTN_FIELD(P, select), .meaning = kNumber, .words = "indices of each query and KV head", .none = 0,
      .operations = kOfLists},
-    {ATTN_FIELD(P, select_first), kNumber, "the first blocks that are always chosen", 0, ATTN_FEATURE_NSA_SELECT},
-    {ATTN_FIELD(P, select_last), kNumber, "the last blocks that are always chosen", 0, ATTN_FEATURE_NSA_SELECT},
-    {.at = ATTN_FIELD(P, key_step), .meaning = kNumber, .words = "keys from a block to the next", .none = 0,
+    {ATTN_FIELD(P, select_first), kNumber, "how many first blocks are always chosen", 0, ATTN_FEATURE_NSA_SELECT},
+    {ATTN_FIELD(P, select_last), kNumber, "how many last blocks are always chosen", 0, ATTN_FEATURE_NSA_SELECT},
+    {.at = ATTN_FIELD(P, key_step), .meaning = kNumber, .words = "keys from one block's start to the next", .none = 0,
      .feature = ATTN_FEATURE_KEY_STEP, .operations = ATTN_FEATURE_NSA_COMPRESS},
     {.at = ATTN_FIELD(P, key_offset), .meaning = kNumber, .words = "keys of a block less 1", .none = 0,
      .feature = ATTN_FEATURE_KEY_STEP, .operations = ATTN_FEATURE_NSA_COMPRESS},
@@ -102,7 +102,7 @@ inline constexpr ProblemField kRows[] = {
 inline constexpr auto& kProblemFields = problem_table::kRows;
 static_assert(covers(kProblemFields, sizeof(attn_problem)), "each field of attn_problem has a row, in order");
 
-// The feature bits that the fields of a problem ask for.
+// The feature bits that the fields of a problem need.
 inline uint64_t features_of(const attn_problem& p) {
   uint64_t bits = 0;
   for (const ProblemField& row : kProblemFields) {
