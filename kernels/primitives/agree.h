@@ -1,6 +1,6 @@
 // Checks that the four lanes of a quad hold equal copies of a value: a row's maximum, its sum, its rescale
 // factor. If two lanes differ by one bit, they rescale one row by two factors, and the error is too small for
-// any tolerance.
+// any tolerance to show.
 //
 //   check_quad_agrees(row_max);  // float, or float row_max[2]: all of them in one call
 //

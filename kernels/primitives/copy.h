@@ -2,11 +2,11 @@
 //
 //   cp_async16(shared, global, valid)  starts a copy; if not valid, writes zeros and does
 //                                      not read `global`
-//   cp_commit()                        makes a group of the copies started so far
+//   cp_commit()                        makes a group of the copies started since the last one
 //   cp_wait<N>()                       waits for all but the N youngest groups
 //
-// Both addresses are multiples of 16. Groups belong to the calling thread. Copies of other threads have arrived
-// only after those threads have waited and a barrier has followed.
+// Both addresses are multiples of 16. Groups belong to the calling thread. A copy of another thread has arrived
+// only after that thread has waited and a barrier has followed.
 //
 //   cp_async16(tile.at(row, col), key + row * stride + col, row < rows);
 //   cp_commit();

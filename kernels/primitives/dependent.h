@@ -8,7 +8,7 @@
 //                             memory of earlier kernels, or must pass a barrier with a thread
 //                             that called it. Every block must call it
 //   grid_dependents_start()   this block allows the next kernel to begin, which it does when all
-//                             blocks have called or ended. If no block calls it, the next kernel
+//                             blocks have called it or ended. If no block calls it, the next kernel
 //                             begins after the grid's end
 //
 // A wait covers all earlier kernels: the previous kernel either began after their end or has itself waited for

@@ -1,6 +1,6 @@
-// Loads and stores elements of fp16, bf16 or fp32 as floats: kernels compute in fp32.
+// Loads and stores elements of fp16, bf16 or fp32 as floats, because kernels compute in fp32.
 //
-//   float sum = fma(weight, load_float(from + column * stride), sum);
+//   sum = fma(weight, load_float(from + column * stride), sum);
 //   store_float(to + column * stride, sum);   // rounds to nearest
 #pragma once
 

@@ -1,8 +1,8 @@
-// Sums of C fragments (matrix.h) in global memory, to which several blocks add. A fragment of 16x8 sums is 128
-// floats. Their order depends on the back end, so that a warp adds a fragment in as few transactions as the
-// device allows.
+// Sums of C fragments (matrix.h) in global memory. Several blocks add to them. A fragment of 16x8 sums is 128
+// floats. Their order depends on the back end: on each one a warp adds a fragment in as few transactions as
+// possible.
 //
-//   add_fragment(sums, c)        sums[fragment_place(lane, e)] += c[e], each atomically; the order of blocks is open
+//   add_fragment(sums, c)        sums[fragment_place(lane, e)] += c[e], each atomically, blocks in any order
 //   fragment_place(lane, e)      the index of a lane's value e
 //
 // `sums` is aligned to 512 bytes. All lanes of a warp call with the same address. Read the sums only after this

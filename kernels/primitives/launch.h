@@ -1,11 +1,11 @@
-// Starting a kernel: the one place where host code meets a back end.
+// Starts a kernel on either back end.
 //
 //   return attn::launch(forward<F16, 64>, dim3(tiles, heads), dim3(128), bytes, env, params);
 //
 // Arguments are converted to the kernel's parameter types and copied. On CUDA the launch goes to env->stream,
-// and this does not wait for it. On the CPU the kernel has run when this returns. A launch that the device
-// cannot run is refused before anything runs: env->report gets the reason, and ATTN_LAUNCH_FAILED is returned.
-// A device error is reported and returned in the same way, and cleared.
+// and the call does not wait for it. On the CPU the kernel has run when the call returns. A launch that the
+// device cannot run is refused before anything runs: env->report gets the reason, and ATTN_LAUNCH_FAILED is
+// returned. A device error is reported and returned in the same way, and cleared.
 #pragma once
 
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 namespace attn {
 
-// Tells env->report about a launch as a whole, not about a thread. `shared_bytes`: as in attn_report.
+// Reports about a launch as a whole, not about a thread, to env->report. `shared_bytes`: as in attn_report.
 inline void report_launch(const attn_env* env, attn_report_kind kind, const char* message,
                           int32_t shared_bytes = 0) {
   if (!env->report) return;
@@ -31,7 +31,7 @@ inline void report_launch(const attn_env* env, attn_report_kind kind, const char
 }
 
 // True if the device can run this launch; otherwise `reason` says why not. If a block needs too much shared
-// memory, *refused_bytes is that size, else 0.
+// memory, *refused_bytes is what it needs, else 0.
 inline bool launch_is_legal(dim3 grid, dim3 block, size_t shared_bytes, const attn_env* env, char* reason,
                             size_t reason_size, int32_t* refused_bytes) {
   *refused_bytes = 0;

@@ -10,7 +10,7 @@
 //   fma   one rounding
 //   zero  a 0 that nvcc does not know to be a constant. (nvcc keeps a constant that an fma uses
 //         in a register, and initialises all variables that start at 0 by copies of it)
-//   fmax  the maximum; if one argument is a NaN, the other. fmax_nan: NaN if one is a NaN
+//   fmax  the maximum; if one argument is a NaN, the other one. fmax_nan gives NaN then
 //
 // All but fmax return NaN for NaN. If the executor emulates a device's arithmetic
 // (kernels/executor/arithmetic/arithmetic.h), the CPU bodies of ex2, lg2, rcp and rsqrt give that device's

@@ -1,7 +1,7 @@
 // Tensor-core products m16n8k16 with fp32 accumulators, the loads of their operands, and functions for whole
 // rows of tiles. All 32 lanes of a warp must call them together.
 //
-// Fragments (PTX's), lane 4g + t of a warp, 16-bit pairs low half first:
+// PTX's fragments, in lane 4g + t of a warp. The low half of a 16-bit pair comes first:
 //   A 16x16   a[0] = (g, 2t..2t+1)  a[1] = (g+8, 2t..)  a[2] = (g, 2t+8..)  a[3] = (g+8, 2t+8..)
 //   B 16x8    b[0] = (k = 2t..2t+1, n = g)              b[1] = (k = 2t+8.., n = g)
 //   C 16x8    c[0..1] = (g, 2t..2t+1)                   c[2..3] = (g+8, 2t..2t+1)

@@ -23,7 +23,7 @@ inline void need_lanes(const simt::Meeting& meeting, const char* name) {
   WarpReduce<Sum>::need_whole_warp(meeting, name);
 }
 
-// The low halves, and the high halves, of eight words as fp32.
+// The low halves of eight words as fp32; high_halves() gives the high halves.
 template <class T>
 [[gnu::always_inline]] inline simt::Float8 low_halves(simt::Word8 words);
 template <class T>

@@ -1,6 +1,6 @@
 // Products of matrix.h for a warp that owns 16 M rows: each fragment of B is loaded once and used for all of
-// them. All 32 lanes of a warp must call them together. The fragments are those of matrix.h, M of them below
-// one another.
+// the rows. All 32 lanes of a warp must call them together. The fragments are those of matrix.h, M of them
+// below one another.
 //
 //   ldsm_rows(a, row, fragments)     A[row.., 0..D) as fragments [M][D / 16][4]
 //   ldsm_step(a, row, k, fragments)  A[row.., k..k + 16) as fragments [M][4]

@@ -1,5 +1,5 @@
-// The CPU bodies of matrix_rows.h, which documents them and includes this file. They call those of matrix.h
-// once for each 16 rows.
+// The CPU bodies of matrix_rows.h, which documents them and includes this file. They call the bodies of
+// matrix.h once for each 16 rows.
 #pragma once
 
 #include "kernels/primitives/matrix_rows.h"

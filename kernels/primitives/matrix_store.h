@@ -3,7 +3,7 @@
 //   stsm4(row, r)  lane 8j + i gives the address of row i of matrix j, a multiple of
 //                  16; lane 4g + t's r[j] becomes elements 2t, 2t+1 of row g of matrix j
 //
-// All lanes of a warp must call. tma_store and wgmma see the data after each lane has
+// All lanes of a warp must call it. tma_store and wgmma see the data after each lane has
 // called fence_proxy_async (tma.h), and after a barrier.
 #pragma once
 

@@ -2,15 +2,15 @@
 //
 //   mbarrier_init(bar, count)     one thread calls it before any other use
 //   mbarrier_init_fence()         the same thread, after its inits; then cta_sync()
-//   mbarrier_expect(bar, bytes)   announces bytes that copies will bring, and arrives
+//   mbarrier_expect(bar, bytes)   announces the bytes that copies will write, and arrives
 //   mbarrier_arrive(bar, whether)  arrives if `whether` is true
 //   mbarrier_wait(bar, parity)    returns once the phase of that parity has completed
 //
 // Phases are numbered from 0. The current phase completes when `count` threads have arrived and all bytes
 // announced in it have been copied; then the next phase begins. A wait names a phase by the parity of its
 // number, so a waiting thread must not be two phases behind. On a new barrier, parity 0 waits for phase 0, and
-// parity 1 returns at once. After the wait, the data that copies brought and the earlier writes of the threads
-// that arrived are visible.
+// parity 1 returns at once. After the wait, the copied data is visible, and so are the writes that the arriving
+// threads made before they arrived.
 //
 //   // the n-th use of a buffer by a producer (left) and a consumer (right)
 //   mbarrier_wait(empty, (n + 1) % 2);         mbarrier_wait(full, n % 2);

@@ -1,6 +1,6 @@
 // The back end that is being compiled for. The other headers of this folder test whether __CUDACC__ is defined,
 // and so does kernels/cuda_source/adapter/backend.h. Kernels need not test it; a kernel with a path for one
-// back end asks kBackend.
+// back end tests kBackend.
 //
 // On the CPU, functions in which threads meet take the caller's source location as their last parameter, so
 // that a report can name it. ATTN_HERE declares this parameter; on CUDA it expands to nothing:

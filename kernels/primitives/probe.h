@@ -7,8 +7,8 @@
 // itself is in host memory. Records of different lanes come in any order. Values are fragments as the lane
 // holds them, row after row. Loops over them are unrolled, so that a fragment stays in registers.
 //
-// Kernels with no registers to spare record by TileProbe. In a GPU build it compiles to nothing, so that the
-// machine code does not change, unless the build has -DATTN_PROBES.
+// Kernels with no registers to spare record by TileProbe. In a GPU build without -DATTN_PROBES it compiles to
+// nothing, so the machine code does not change.
 #pragma once
 
 #include "kernels/attention.h"

@@ -1,15 +1,15 @@
 // Copies tiles between global and shared memory by the copy engine, TMA (sm_90).
 //
-// A TensorMap describes a 4-D tensor of 16-bit elements, whose innermost dimension is 0. It is made on the host
-// and passed to a kernel as a const __grid_constant__ parameter. The unit of a copy is a box: 64 columns of
-// dimension 0 by `rows` of dimension 1.
+// A TensorMap describes a 4-D tensor of 16-bit elements. Dimension 0 is the innermost. The map is made on the
+// host and passed to a kernel as a const __grid_constant__ parameter. The unit of a copy is a box: 64 columns
+// of dimension 0 by `rows` of dimension 1.
 //
-//   tensor_map_fits(...)          true if the engine can take such a tensor
+//   tensor_map_fits(...)          true if the copy engine can take the tensor
 //   make_tensor_map(...)          makes the map, on the host; says why it failed
 //
 //   tma_load(shared, map, bar, {c0, c1, c2, c3})
 //                     starts to copy the box whose first element has these coordinates;
-//                     elements outside of the tensor become zeros. When they have arrived,
+//                     elements outside of the tensor become zeros. When the box has arrived,
 //                     `bar` counts rows * 128 bytes, including the zeros
 //   tma_load_once(...)  tma_load() for data that is not read again: the L2 cache evicts it first
 //   tma_store(map, shared, {c0, c1, c2, c3})

@@ -6,7 +6,7 @@
 //   F16 h = from_float<F16>(0.1f);
 //   float f = to_float(h);
 //   uint32_t word = pack2<BF16>(lo, hi);  // lo in bits 0-15
-//   uint32_t least = min2<BF16>(word, other);  // of each half; of a NaN and a number, the number
+//   uint32_t least = min2<BF16>(word, other);  // the minimum in each half; if one is a NaN, the other one
 #pragma once
 
 #include "kernels/primitives/platform.h"

@@ -1,5 +1,5 @@
-// Exchange between the 32 lanes of a warp, and reductions over them. All lanes
-// of the warp must call, with the same template arguments, from the same place.
+// Exchange between the 32 lanes of a warp, and reductions over them. All lanes of the
+// warp must call a function, from the same place and with the same template arguments.
 //
 //   lane_id, warp_id       of the calling thread
 //   shfl(v, lane)          the value that lane % 32 passed

@@ -11,8 +11,8 @@
 //
 // N is a multiple of 8 in 24..256. The compiler gives each thread R registers
 // (__launch_bounds__(threads, blocks)), and all warpgroups of a block together never
-// hold more than threads * R. All 128 threads of the warpgroup must call. Registers can
-// only be taken after others have given them back.
+// hold more than threads * R. All 128 threads of the warpgroup must call both functions. A
+// warpgroup can take registers only after others have given them back.
 //
 // Barriers between warpgroups are bar_sync and bar_arrive (barrier.h).
 #pragma once

@@ -1,5 +1,5 @@
 // Products of a warpgroup (sm_90a): 64 rows, fp32 accumulators in registers, and operands that the tensor core
-// reads from shared memory. All 128 threads must call.
+// reads from shared memory. All 128 threads must call each function.
 //
 //   wgmma_fence()      call it before the first product of a batch, which then sees all
 //                      registers written so far (accumulators, A fragments)
@@ -14,13 +14,13 @@
 // shared operands. Products with the same D run in order.
 //
 // Registers: warp w of the warpgroup owns rows 16w..16w+15 in the layout of C fragments of mma16816 (matrix.h):
-// float d[N / 8][4], tile n holding columns 8n..8n+7. So they turn into A fragments a[4] without an exchange. N
+// float d[N / 8][4], tile n holding columns 8n..8n+7. So D turns into A fragments a[4] without an exchange. N
 // is 64, 80, 96, 128 or 256.
 //
 // Shared memory: tiles in the layout of tma_load, in panels of 64 columns.
 //
 //   PanelTile<T, kRows, D>   kRows rows of D columns, D / 64 panels one after the other
-//   wgmma_abt(s, q, row, k)  S(64xN) = Q[row..row+64) K^T over all columns: a whole batch, but
+//   wgmma_abt(s, q, row, k)  S(64xN) = Q[row..row+64) K^T over all columns: the products of a batch,
 //                            without fence and commit
 //   wgmma_pv(o, p, v)        O(64xD) += P(64xN) V, likewise
 //

@@ -1,5 +1,5 @@
-// The PTX of wgmma.h's products, one block for each width, because PTX needs each register as an operand of its
-// own. Only wgmma.h includes this file, which undefines its macros at the end.
+// The PTX of wgmma.h's products, one block for each width, because each register must be a separate operand in
+// PTX. Only wgmma.h includes this file, which undefines its macros at the end.
 #pragma once
 
 namespace attn {
