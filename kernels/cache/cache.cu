@@ -1,4 +1,4 @@
-// Writes key-value caches: appends new keys and values behind those of each batch entry (ATTN_FEATURE_APPEND), and
+// Writes key-value caches: appends new keys and values to those of each batch entry (ATTN_FEATURE_APPEND), and
 // copies pages of pools (ATTN_FEATURE_COPY_PAGES).
 //
 // A warp copies a row of one head, in K and in V; its lanes take the columns. Elements are copied as bits.
@@ -33,7 +33,7 @@ __device__ inline int64_t index_at(const CacheParams& p, const void* array, int6
   return p.narrow ? static_cast<const int32_t*>(array)[n] : static_cast<const int64_t*>(array)[n];
 }
 
-// An entry or a page, and a row of it.
+// A batch entry or a page, and a row or slot in it.
 struct Place {
   int64_t first, row;
 };
@@ -64,7 +64,7 @@ __device__ inline RowOf row_of(const CacheParams& p, int64_t row) {
 template <class T>
 __global__ void append_kernel(const __grid_constant__ CacheParams p) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
-  if (row >= p.rows) return;  // a whole warp
+  if (row >= p.rows) return;  // all lanes of the warp
   const auto [b, h, i] = row_of(p, row);
   Place source = {b, i};
   if (p.cu_q != nullptr) {
@@ -83,7 +83,7 @@ __global__ void append_kernel(const __grid_constant__ CacheParams p) {
 template <class T>
 __global__ void copy_pages_kernel(const __grid_constant__ CacheParams p) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
-  if (row >= p.rows) return;  // a whole warp
+  if (row >= p.rows) return;  // all lanes of the warp
   const auto [pair, h, slot] = row_of(p, row);
   const Place source = {index_at(p, p.table, pair * p.of_entry), slot},
               target = {index_at(p, p.table, pair * p.of_entry + 1), slot};

@@ -1,4 +1,4 @@
-// The domain of a kernel that takes every size in fp16, bf16 and fp32. A domain that names no format means the first two.
+// The domain of a kernel that takes every size in fp16, bf16 and fp32. Without it, a kernel takes only fp16 and bf16.
 #pragma once
 
 #include "kernels/attention.h"

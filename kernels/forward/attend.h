@@ -29,7 +29,7 @@ struct TileShape {
   using T = T_;
   static constexpr int kDim = kDim_, kTileQ = kTileQ_, kTileK = kTileK_;
   static constexpr int kThreads = kTileQ / 16 * 32;
-  static constexpr bool kNarrow = false;  // K and V have the format T, as Q
+  static constexpr bool kNarrow = false;  // K and V have the format T, as Q has
 };
 // The same shape for 8-bit K and V.
 template <class Shape>
@@ -70,8 +70,8 @@ __device__ inline RowView row_view(const ForwardParams& p, const BlockRows& bloc
           diagonal_of(p, block.entry, i)};
 }
 
-// The keys that the first and the last row of a block may see, mask and bias aside. Both ends of this range
-// move monotonically with the query, so these two ranges bound those of all rows.
+// The ranges of keys that the first and the last row of a block may see, mask and bias aside. Both ends of a
+// row's range move monotonically with the query, so these two ranges bound the ranges of all rows.
 struct BlockRange {
   KeyRange first, last;
 };
@@ -134,7 +134,7 @@ __device__ void attend(const ForwardParams& p, const BlockRows& block, TileSpan 
     load_tile<kTileK>(tile, row_at, dim, tensor.stride[3], async);
   };
 
-  // A tile that the first and the last row see whole needs no masking.
+  // A tile needs no masking if the first and the last row see all of it.
   const BlockRange range = block_range<Shape>(p, block);
   const bool may_be_plain = p.mode == ScoreMode::kFused && !p.has_mask;
   const bool probing = probed(&p.probe);

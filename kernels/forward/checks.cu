@@ -94,7 +94,7 @@ ForwardParams make_params(const attn_problem& problem, const attn_tensors& tenso
 
   if (problem.key_step != 0) p.blocks = {problem.key_step, problem.key_offset};
 
-  // sigma must be a normal number: a hidden score, -inf, times 0 would be NaN.
+  // sigma must be a normal number: a hidden score is -inf, and -inf times 0 would be NaN.
   const float sigma = std::fabs(problem.scale) * kLog2e;
   const bool fused = problem.softcap == 0 && problem.bias_dtype == ATTN_NONE && !problem.has_alibi &&
                      std::isnormal(sigma);

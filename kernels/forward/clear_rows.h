@@ -1,4 +1,4 @@
-// Clears rows of V past a length. They are loaded with the rest of their tile and may hold NaN, which times a
+// Clears rows of V past a length. They are loaded with the rest of their tile and may hold NaN, and NaN times a
 // probability of 0 is NaN.
 //
 //   if (left < Tile::kRows) {

@@ -16,7 +16,7 @@ __device__ inline float power_of_two(int n) {
   return result;
 }
 
-// The value of a code, exactly.
+// The exact value of a code.
 __device__ inline float decode_narrow(int32_t dtype, uint8_t code) {
   if (dtype == ATTN_E5M2) return to_float(F16{static_cast<uint16_t>(code << 8)});
   const int exponent = code >> 3 & 15, mantissa = code & 7;

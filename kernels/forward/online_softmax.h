@@ -13,7 +13,7 @@
 
 namespace attn {
 
-// The state of the two rows of which a thread holds a part, as in the C fragments of mma.
+// The state of two rows. A thread holds its part of them, as in the C fragments of mma.
 template <int DV>
 struct RowState {
   float o[DV / 8][4] = {};               // accumulator, not yet normalised
@@ -26,8 +26,8 @@ __device__ __forceinline__ void add_to_sum(float& sum, float p, float alpha, boo
   sum = first ? fma(sum, alpha, p) : sum + p;
 }
 
-// Takes in the scores of one tile and turns them into probabilities in place. Rescales the accumulator and the
-// sum of each row by `alpha`.
+// Adds the scores of one tile to the state, and turns them into probabilities in place. Rescales the
+// accumulator and the sum of each row by `alpha`.
 template <int N, int DV>
 __device__ void online_softmax(float (&s)[N / 8][4], float sigma, RowState<DV>& state, float (&alpha)[2]) {
   float row_max[2] = {neg_inf(), neg_inf()};
@@ -83,10 +83,10 @@ struct RowResult {
 // The result of a row from the maximum and the sum over its keys, in powers of two. `sink`: the value of
 // sink_of().
 __device__ __forceinline__ RowResult result_of(float mu, float sum, float sink) {
-  // A row that has seen a key has a probability near 1, so its sum is not 0. Nor is a sum of NaN.
+  // A row that has seen a key has a probability near 1, so its sum is not 0. A sum of NaN is not 0 either.
   const bool dead = sum == 0;
   if (sink == neg_inf()) return {dead, dead ? 0.0f : rcp(sum), dead ? neg_inf() : (mu + lg2(sum)) * kLn2};
-  // The sink comes last, as a tile of one key without a value.
+  // The sink is added last, like a tile of one key without a value.
   const float largest = fmax(mu, sink), alpha = dead ? 0.0f : ex2(mu - largest);
   const float total = fma(sum, alpha, ex2(sink - largest));
   return {dead, alpha * rcp(total), (largest + lg2(total)) * kLn2};
@@ -101,7 +101,7 @@ __device__ void finish(RowState<DV>& state, const float (&sinks)[2], RowResult (
   for (int r = 0; r < 2; ++r) result[r] = result_of(state.mu[r], state.sum[r], sinks[r]);
 }
 
-// The same if there are no sinks, or if they are taken in later.
+// The same if there are no sinks, or if they are added later.
 template <int DV>
 __device__ void finish(RowState<DV>& state, RowResult (&result)[2]) {
   const float none[2] = {neg_inf(), neg_inf()};

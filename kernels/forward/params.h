@@ -162,7 +162,7 @@ __device__ inline StoredKey stored_key(const ForwardParams& p, int64_t b, const 
   return {index_at(p, p.paged.table, b * p.paged.of_entry + n), slot};
 }
 
-// The address of column 0 of that key in K or V.
+// The address of column 0 of key j of batch entry b in K or V.
 template <class T>
 __device__ const T* key_row(const ForwardParams& p, const Strided& tensor, int64_t kv_head, int64_t b,
                             const Entry& entry, int64_t j) {
@@ -183,8 +183,8 @@ __device__ inline KeyRange visible_range(const ForwardParams& p, const Entry& en
   const int64_t begin = keys_below(p, diagonal - p.left), end = keys_below(p, diagonal + p.right + 1);
   return {begin, end < entry.keys ? end : entry.keys};
 }
-// For paths that take only dense entries, and no keys that stand for blocks: without the division by their step, which costs
-// registers.
+// For paths that take only dense entries, and no keys that stand for blocks. It does not divide by the blocks' step,
+// because the division costs registers.
 __device__ inline KeyRange visible_range(const ForwardParams& p, int64_t length, int64_t i) {
   const int64_t diagonal = diagonal_of(p, length, i);
   const int64_t begin = diagonal - p.left, end = diagonal + p.right + 1;

@@ -1,5 +1,5 @@
-// Records for a probe which queries a thread's two rows are. A reader of the records cannot derive this from
-// the block number, because each kernel numbers its blocks in its own way.
+// Records in a probe the queries that a thread's two rows belong to. A reader of the records cannot derive them
+// from the block number, because each kernel numbers its blocks in its own way.
 #pragma once
 
 #include "kernels/forward/scores.h"

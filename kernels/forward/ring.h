@@ -8,7 +8,7 @@
 
 namespace attn {
 
-// A thread's position on a ring of slots. `phase` is the parity of its round.
+// A thread's position on a ring of slots. `phase` is the parity of the thread's round.
 template <int kSlots>
 struct Ring {
   int slot = 0;

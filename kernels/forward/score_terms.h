@@ -3,7 +3,7 @@
 //
 //   make_score_terms(problem, params, &terms);         host: false if the fast paths cannot take the problem (checks.h)
 //   load_biases(terms, rows, first_key, words);        device: for each tile, before its products are done
-//   change_scores(terms, rows, first_key, words, s);   when they are done; mask the scores after it
+//   change_scores(terms, rows, first_key, words, s);   device: when the products are done, before masking
 //
 // With a cap c, a score is tanh(product * (scale / c)) * c. A bias is added by an fma. A thread reads the bias
 // of the scores that it holds, and two neighbouring keys as one word if the layout allows.
@@ -33,8 +33,8 @@ __device__ __forceinline__ const void* bias_row(const ScoreTerms& p, int32_t b, 
   return static_cast<const char*>(p.bias.data) + at * (p.bias_dtype == ATTN_F32 ? 4 : 2);
 }
 
-// An exponent that settled() must correct in two cases: it is NaN if a bias of -inf meets a product of +inf or
-// NaN, and -inf if the sum is below the lowest float.
+// An exponent before settled() corrects it. It is NaN if the bias is -inf and the product +inf or NaN, and -inf
+// if the sum is below the lowest float.
 __device__ __forceinline__ float rough_biased(float score, float scale, float bias) {
   return fma(score, scale, bias) * kLog2e;
 }
@@ -62,7 +62,7 @@ struct BiasWords {
   uint32_t at[R][N];
 };
 
-// True if a tile's bias is loaded by words. A tile that reaches past the tensor's keys is not.
+// True if a tile's bias is loaded by words. It is not if the tile reaches past the tensor's keys.
 template <int N>
 __device__ __forceinline__ bool by_words(const ScoreTerms& p, int32_t first_key) {
   return p.pairs && first_key + 8 * N <= p.seq_k;
@@ -152,8 +152,9 @@ __device__ __forceinline__ void add_singles(const ScoreTerms& p, const void* con
   }
 }
 
-// Applies the cap, or, without cap and bias, turns products into exponents. Leaves products alone if there is
-// only a bias, whose fma applies the scale. Of four entries of s the first 2 R are in use.
+// Applies the cap, or, without cap and bias, turns products into exponents. If there is only a bias, products
+// do not change, because the fma that adds the bias applies the scale. The first 2 R of four entries of s are
+// in use.
 template <int R, int N>
 __device__ __forceinline__ void cap_scores(const ScoreTerms& p, float (&s)[N][4]) {
   const auto each = [&](auto change) {
@@ -171,8 +172,8 @@ __device__ __forceinline__ void cap_scores(const ScoreTerms& p, float (&s)[N][4]
 }
 
 // Turns products of a tile into exponents. s[n][e] belongs to row rows[e / 2] and key first_key + 8 n + 2 (lane
-// % 4) + e % 2. Of four entries the first 2 R are in use. `words` is what load_biases() has loaded for this
-// tile.
+// % 4) + e % 2. The first 2 R of four entries are in use. `words`: the bias that load_biases() has loaded
+// for this tile.
 template <int R, int N>
 __device__ __forceinline__ void change_scores(const ScoreTerms& p, const void* const* rows, int32_t first_key,
                                               const BiasWords<R, N>& words, float (&s)[N][4]) {

@@ -1,5 +1,6 @@
-// Turns raw products into scores in registers: scale, cap, bias and visibility. Each of these that the problem
-// has is one pass over a thread's scores without branches, so that loads and divisions of many scores overlap.
+// Turns raw products into scores in registers: scale, cap, bias and visibility. Each step that the problem
+// needs is one pass over a thread's scores without branches, so that loads and divisions of many scores
+// overlap.
 #pragma once
 
 #include "kernels/forward/params.h"
@@ -38,14 +39,14 @@ struct TileScores {
   }
 };
 
-// A score as the exponent of two that the softmax takes. It is never -inf, which stands for a hidden score: a
+// A score as an exponent of two, for the softmax. It is never -inf, because -inf stands for a hidden score: a
 // split whose scores are all very low is not empty.
 __device__ __forceinline__ float exponent_of(float score) {
   const float scaled = score * kLog2e;
   return scaled == neg_inf() ? lowest() : scaled;
 }
 
-// The address, in a tensor with an element for each pair of query and key, of a row's element for `first_key`.
+// The address of a row's element for `first_key`, in a tensor with an element for each pair of query and key.
 template <class B>
 __device__ __forceinline__ const B* row_of_pairs(const Strided& tensor, const RowView& row, int64_t first_key) {
   return tensor.at<const B>(row.b, row.h, row.i) + first_key * tensor.stride[3];
@@ -87,7 +88,7 @@ __device__ void make_biased(const ForwardParams& p, const RowView (&rows)[2], in
   }
 }
 
-// Turns products into exponents for ScoreMode::kGeneral: those of make_biased(), less the slope terms.
+// Turns products into exponents for ScoreMode::kGeneral: the exponents of make_biased() minus the slope terms.
 template <int N>
 __device__ void make_exponents(const ForwardParams& p, const RowView (&rows)[2], int64_t first_key,
                                TileScores<N>& tile) {

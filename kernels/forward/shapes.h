@@ -22,9 +22,9 @@ struct ShapeSpec {
   constexpr size_t shared() const { return (tile_q + 4 * tile_k) * dim * sizeof(uint16_t); }
 };
 
-// Chooses the shape for a problem: the fewest columns that have room for it, and among those shapes the
-// requested variant, or if it does not exist the largest variant below it. Variant 0 takes the largest that
-// fits the shared memory of a block.
+// Chooses the shape for a problem: the smallest dim that has room for it, and among the shapes with this dim
+// the requested variant. If that does not exist, the largest variant below it. Variant 0 means the largest
+// variant that fits the shared memory of a block.
 Refusal choose_shape(std::span<const ShapeSpec> shapes, const attn_problem& problem, const attn_env& env,
                      size_t* index);
 

@@ -7,7 +7,7 @@
 
 namespace attn {
 
-// The sink of head h, a score; -inf if there is none.
+// The sink of head h as a score; -inf if there are no sinks.
 __device__ __forceinline__ float sink_score(const Sinks& sinks, int64_t h) {
   if (sinks.data == nullptr) return neg_inf();
   const int64_t at = h * sinks.stride;

@@ -25,7 +25,7 @@ __device__ __forceinline__ float sloped(float exponent, float slope, int32_t awa
   return exponent == neg_inf() ? exponent : fmax_nan(fma(-slope, distance, exponent), lowest());
 }
 
-// The same for one row of a tile: s[n][2 row] and s[n][2 row + 1] are the exponents of key
+// Does the same for one row of a tile: s[n][2 row] and s[n][2 row + 1] are the exponents of key
 // first_key + 8 n + 2 (lane % 4) and of the next key. `diagonal`: the key on the row's diagonal.
 template <int N>
 __device__ __forceinline__ void take_slope(int row, float slope, int32_t diagonal, int32_t first_key,

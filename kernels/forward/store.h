@@ -5,7 +5,7 @@
 
 namespace attn {
 
-// The part of a block's O that a warp holds: 16 rows, and as many columns as its state has.
+// The part of a block's O that a warp holds: 16 rows, and the columns of the warp's RowState.
 struct WarpPlace {
   int row, column;  // the first row and the first column
 };

@@ -1,6 +1,6 @@
-// The softmax of the fast paths, in registers. It does not touch the accumulator, on which the tensor core may
-// still work; the caller rescales it later. (In online_softmax.h the softmax rescales it.) Positions have 32
-// bits.
+// The softmax of the fast paths, in registers. It does not touch the accumulator, because the tensor core may
+// still write it; the caller rescales it later. (In online_softmax.h the softmax rescales it.) Positions have
+// 32 bits.
 #pragma once
 
 #include "kernels/forward/online_softmax.h"
@@ -48,8 +48,8 @@ __device__ __forceinline__ void mask_scores(const Params& p, const Keys (&rows)[
   }
 }
 
-// Takes in the scores of one tile and turns them into probabilities in place. `alpha`: the factor by which the
-// caller rescales the accumulator of each row. The sum is rescaled here.
+// Adds the scores of one tile to the state, and turns them into probabilities in place. `alpha`: the factor by
+// which the caller rescales the accumulator of each row. The sum is rescaled here.
 template <int R = 2, int M, int D>
 __device__ __forceinline__ void softmax_of_tile(float (&s)[M][4], float sigma, RowState<D>& state,
                                                 float (&alpha)[2]) {
