@@ -1,5 +1,5 @@
 // Atomic operations on the executor. One thread runs at a time, so a read, a change and a write are already one
-// step. They are still written as atomic accesses, so that ThreadSanitizer sees them as such.
+// step. They still use atomic accesses, so that ThreadSanitizer does not take them for a race.
 #pragma once
 
 #include <stdint.h>

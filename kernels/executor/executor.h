@@ -5,9 +5,9 @@
 // functions cross between the two. Kernels do not call them directly: they use kernels/primitives or plain CUDA
 // (kernels/cuda_source), which are built on them.
 //
-// Threads run until they meet: at a barrier, or in a collective of their warp. There is no implicit lock-step.
-// In a collective every lane deposits a pointer to its argument. The last lane to arrive computes the results
-// of all lanes and runs on:
+// A thread runs until it waits at a barrier, or for the other lanes in a collective of its warp. There is no
+// implicit lock-step. In a collective every lane deposits a pointer to its argument. The last lane to arrive
+// computes the results of all lanes and continues:
 //
 //   struct Ballot {
 //     static constexpr const char *kName = "ballot";
@@ -18,7 +18,7 @@
 //   Ballot ballot{predicate, 0};
 //   simt::meet(ballot, 0xffffffffu, here);  // ballot.result is set
 //
-// A fault ends the block: it is reported once to env->report, no thread of the block runs on, and the launch
+// A fault ends the block: it is reported once to env->report, no thread of the block continues, and the launch
 // returns ATTN_FAULT.
 #pragma once
 
@@ -41,8 +41,8 @@
 #define SIMT_MSAN 0
 #endif
 
-// Marks functions that read or write what other lanes of a collective deposited. The meeting makes these
-// accesses safe and orders no others, so ThreadSanitizer must not see them.
+// Marks functions that read or write the arguments of other lanes of a collective. The lanes wait meanwhile, so
+// these accesses are safe. They order no other accesses, so ThreadSanitizer must not see them.
 #define SIMT_SLOTS __attribute__((no_sanitize("thread")))
 
 namespace simt {
@@ -122,7 +122,7 @@ constexpr bool orders_memory() {
   }
 }
 
-// Waits for all lanes of `mask` that have not left the kernel. They must come with the same op, mask and place.
+// Waits for all lanes of `mask` that have not left the kernel. They must pass the same op, mask and place.
 SIMT_EXPORT void meet(const WarpOp& op, void* argument, uint32_t mask, Place here);
 
 template <class Op>
@@ -134,7 +134,7 @@ inline void meet(Op& argument, uint32_t mask, Place here) {
 }
 
 // Barrier 0..15. `threads` is the number of threads that arrive or wait. Without `wait` the thread only arrives
-// and runs on.
+// and continues.
 inline constexpr uint32_t kWholeBlock = 0xffffffffu;
 SIMT_EXPORT void barrier(uint32_t id, uint32_t threads, bool wait, Place here);
 
@@ -144,8 +144,8 @@ struct BlockVote {
 };
 SIMT_EXPORT BlockVote block_vote(bool predicate, Place here);
 
-// The active lanes. Waits until every other lane of the warp has come to this place, has left, waits elsewhere
-// or polls; the active lanes are those that have come. A GPU may name fewer.
+// Stores the bit set of the active lanes. Waits until every other lane of the warp has come to this place, has
+// left, waits elsewhere or polls; the active lanes are those that have come. A GPU may name fewer.
 SIMT_EXPORT void active_lanes(uint32_t* lanes, Place here);
 
 // Lets other threads run before this one goes on. A polling loop needs this.
@@ -166,7 +166,7 @@ struct ArenaCursor {
 };
 SIMT_EXPORT void* carve(ArenaCursor& cursor, size_t bytes, size_t align, Place here);
 
-// The whole of the launch's dynamic shared memory as one array.
+// All of the launch's dynamic shared memory as one array.
 SIMT_EXPORT void* dynamic_shared(Place here);
 
 // __cvta_generic_to_shared and its inverse: 32 bits for an address in the dynamic array or in a __shared__ one.

@@ -15,12 +15,13 @@ namespace simt {
 // - a second initialisation
 // - more arrivals than the count while bytes are outstanding; more bytes than announced
 // - bytes that land in another phase than they were sent in
-// - a phase that ends before a thread that waited for the previous phase has gone on: it would miss this phase
+// - a phase that ends while a thread that waited for the previous phase has not continued: it would miss this
+// phase
 // - a block that ends in the middle of a phase (DEADLOCK)
-// The report of a deadlock says what the barrier lacks.
+// The report of a deadlock says how many arrivals and bytes the barrier lacks.
 //
-// For ThreadSanitizer, an arrival is ordered before the accesses that follow a wait for its phase. So is a load
-// that completes on the barrier. The initialisation must be ordered by other means.
+// For ThreadSanitizer, an arrival is ordered before the accesses that follow a wait for its phase, and so is a
+// load that completes on the barrier. The kernel must order the initialisation by other means.
 SIMT_EXPORT void mbarrier_init(void* barrier, uint32_t count, Place here);
 SIMT_EXPORT void mbarrier_init_fence(Place here);
 SIMT_EXPORT void mbarrier_expect(void* barrier, uint32_t bytes, Place here);  // announces, then arrives
@@ -29,8 +30,8 @@ SIMT_EXPORT void mbarrier_wait(void* barrier, uint32_t parity, Place here);
 
 // --- Dependent launches (launch.cc) ---
 //
-// Reported: a block of a dependent launch that ends without having waited, or that loads a box before any of
-// its threads has waited. Launches run one after the other here, so other reads before the wait are not seen.
+// Reported: a block of a dependent launch ends without a wait, or loads a box before any of its threads has
+// waited. Launches run one after the other here, so other reads before the wait are not seen.
 SIMT_EXPORT void grid_dependency_wait(Place here);
 
 // --- Boxes of tensors (tensor_copy.cc) ---
@@ -41,8 +42,8 @@ SIMT_EXPORT void grid_dependency_wait(Place here);
 // thread waits for it.
 //
 // Stores and products see a thread's writes to shared memory only after that thread has called
-// fence_proxy_async(). Primitives that write 16 bytes call generic_write16(). If a box or an operand of a
-// product touches such bytes before the fence, that is reported. Writes through plain pointers are not seen. A
+// fence_proxy_async(). Primitives that write 16 bytes call generic_write16(). It is reported if a box or an
+// operand of a product touches these bytes before the fence. Writes through plain pointers are not seen. A
 // missing barrier after the fence is not checked here; schedules and ThreadSanitizer show it.
 //
 // Reported:
@@ -72,11 +73,11 @@ SIMT_EXPORT void generic_write16(const void* shared, int lane);
 
 // --- Products of a warpgroup (wgmma.cc) ---
 //
-// A thread that issues a product records it and runs on. Threads meet only at the wait, which ends when all 128
-// threads have issued the products that it waits for. From a product to its wait the accumulators hold poison.
-// Operands in shared memory and in registers are read early, when the last thread has issued the product, or
-// late, when no thread of the block can go on unless a product completes. So `d` and `a` must stay where they
-// are until the wait. Sums are those of mma_columns (mma.h), with k ascending.
+// A thread that issues a product records it and continues. A thread waits only in wgmma_wait, which ends when
+// all 128 threads have issued the products that it waits for. From a product to its wait the accumulators hold
+// poison. Operands in shared memory and in registers are read early, when the last thread has issued the
+// product, or late, when no thread of the block can go on unless a product completes. So `d` and `a` must keep
+// their addresses until the wait. Sums are those of mma_columns (mma.h), with k ascending.
 //
 // Reported:
 // - threads that disagree about a product (DIVERGENCE)
@@ -85,7 +86,7 @@ SIMT_EXPORT void generic_write16(const void* shared, int lane);
 //   and its accumulators are in flight already
 // - accumulators that were written while in flight
 // - a product that was never waited for
-// Accumulators that are read too early show as NaNs or old numbers.
+// Accumulators that are read too early hold NaNs or old numbers.
 
 // An operand of wgmma in shared memory: the content of a descriptor.
 struct WgmmaOperand {
@@ -111,8 +112,8 @@ SIMT_EXPORT void wgmma_fence(Place here);
 SIMT_EXPORT void wgmma_commit(Place here);
 SIMT_EXPORT void wgmma_wait(uint32_t groups_left, Place here);
 
-// setmaxnreg of a warpgroup. Reported: warps of a warpgroup that ask for different numbers, or only some of
-// which ask (DIVERGENCE); requests for more registers in all than a multiprocessor has (DEADLOCK).
+// setmaxnreg of a warpgroup. Reported: warps of a warpgroup ask for different numbers, or only some of them ask
+// (DIVERGENCE); the warpgroups ask for more registers than the block can be launched with (DEADLOCK).
 SIMT_EXPORT void set_registers(uint32_t count, bool increase, Place here);
 
 // True in one lane of the warp. The schedule's seed chooses the lane for a whole launch.

@@ -1,4 +1,4 @@
-// The CPU bodies of approximate functions begin with this line, which returns the device's result if the launch
+// The CPU body of an approximate function begins with this line. It returns the device's result if the launch
 // has a device's arithmetic:
 //
 //   if (simt::arithmetic) return simt::as_device<simt::device_ex2>(x);

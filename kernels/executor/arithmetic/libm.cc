@@ -1,7 +1,7 @@
 // libm for kernels in MemorySanitizer's builds (libm.h).
 #include "kernels/executor/arithmetic/libm.h"
 
-// glibc 2.35 has a newer version of these, which an older C library lacks.
+// glibc 2.35 has newer versions of these functions, which an older C library lacks.
 #if defined(__GLIBC__) && defined(__x86_64__)
 __asm__(".symver hypot, hypot@GLIBC_2.2.5\n.symver hypotf, hypotf@GLIBC_2.2.5");
 #endif

@@ -38,7 +38,7 @@ void store(float* const (&c)[32], int t, const Accumulators& sum) {
 }
 
 void multiply_nearest(Accumulators& sum, const float* a, const float* b, int b_k, int b_n, int k) {
-  // Named values stay in registers; an array of vectors would be kept in memory.
+  // Named variables stay in registers; an array of vectors would be kept in memory.
   Float8 s00 = sum[0][0], s01 = sum[0][1], s02 = sum[0][2], s03 = sum[0][3];
   Float8 s10 = sum[1][0], s11 = sum[1][1], s12 = sum[1][2], s13 = sum[1][3];
   for (int i = 0; i < k; ++i, a += 16, b += b_k) {

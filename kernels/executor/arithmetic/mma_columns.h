@@ -69,7 +69,7 @@ inline Float8 add_eight(const Products& p, const Factors& f, int row, Float8 c, 
     return c;
   }
   const Float8 scale = __builtin_bit_cast(Float8, (p.fraction + 127 - top) << 23);
-  // Each of the two stays below 2^31.
+  // Each of the two sums stays below 2^31.
   Int8 sums[2] = {__builtin_convertvector(c * scale, Int8), Int8{}};
   for (int half = 0; half < 2; ++half) {
     for (int k = half * p.block / 2; k < (half + 1) * p.block / 2; ++k) {

@@ -17,7 +17,7 @@ void land(Copy& copy) {
   if (copy.given) memcpy(to, copy.global, copy.given);
   memset(to + copy.given, 0, copy.bytes - copy.given);
   sanitizer::copied(to, copy.global, copy.given, copy.bytes);
-  // The copy counts as a write of the thread. Only wgmma and TMA need a fence for the async proxy.
+  // The copy counts as a write of the thread. wgmma and TMA see it only after a fence for the async proxy.
   if (running().asynchronous && copy.bytes == 16)
     generic_write16(copy.shared, static_cast<int>(self().thread.linear % kWarpSize));
 }

@@ -15,8 +15,8 @@ constexpr uint32_t kMark = 0x5242424D;
 
 uint32_t parity_of(const MBarrier& barrier) { return barrier.phase % 2; }
 
-// Completes the phase if it lacks nothing. Called after an arrival of thread `by`, or after bytes of its copies
-// landed.
+// Completes the phase if all its arrivals and bytes are there. Called after an arrival of thread `by`, or after
+// bytes of its copies landed.
 void advance(Block& b, MBarrier& m, const Thread* by, Place here) {
   if (m.pending) return;
   if (m.bytes < 0) {

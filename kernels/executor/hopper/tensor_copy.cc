@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kRowBytes = 128;
 
-// One row of a box, of which bytes [begin, end) are within the tensor.
+// One row of a box. Its bytes [begin, end) are within the tensor.
 struct Row {
   unsigned char* tensor;  // the address of byte 0, which may lie outside of the tensor
   int begin, end;
@@ -230,7 +230,7 @@ void fence_proxy_async(Place) { ++self().proxy_fences; }
 
 void generic_write16(const void* shared, int lane) {
   Block& b = running();
-  if (!is_shared(b, shared, 16)) return;  // in tests, an array of the host, which no async proxy reads
+  if (!is_shared(b, shared, 16)) return;  // an array of a test's host, which no async proxy reads
   b.asynchronous = true;
   const size_t chunk = chunk_of(shared);
   if (chunk >= b.generic_writes.size()) {

@@ -1,9 +1,9 @@
-// Products of a warpgroup (hopper.h). They have the same numbers in all threads: a thread's n-th product is its
-// part of the warpgroup's n-th product.
+// Products of a warpgroup (hopper.h). Each thread numbers its products, and the number is the same in all
+// threads: a thread's n-th product is its part of the warpgroup's n-th product.
 //
-// This file keeps the sums of products that are in flight, as fragments of the lanes. Products on one array of
-// accumulators form a chain; the wait that covers its last product writes the sums back. A late chain is
-// computed in one go, with all its k side by side.
+// The executor keeps the sums of the products in flight as the lanes' fragments. Products with the same
+// accumulators form a chain, and the wait that covers the chain's last product writes the sums back. A late
+// chain is computed at once, with all its k side by side.
 #include <stdio.h>
 #include <string.h>
 
@@ -20,12 +20,12 @@ namespace {
 constexpr uint32_t kMembers = 128, kWarps = 4;
 constexpr uint64_t kInFlight = 64;  // products
 constexpr uint32_t kRegisters = 65536;
-constexpr int kChain = 16;  // the most products that are computed in one go
+constexpr int kChain = 16;  // the most products that are computed at once
 
 struct Sums {
-  float* d[kMembers] = {};  // by thread; null if it has no product on it in flight
+  float* d[kMembers] = {};  // each thread's accumulators; null if it has no product in flight on these sums
   uint32_t users = 0;
-  uint64_t last = 0;          // product
+  uint64_t last = 0;          // the number of the last product
   std::vector<float> values;  // [thread][n / 2]
 };
 
@@ -86,7 +86,7 @@ Float8 widen(const void* chunk, bool bf16) {
   return __builtin_convertvector(__builtin_bit_cast(F16x8, bits), Float8);
 }
 
-// Eight values of k, from k on, of row `mn`; or eight rows from `mn` on, of one k.
+// k_chunk(): values k..k + 7 of row `mn`. mn_chunk(): rows mn..mn + 7 at one k.
 const unsigned char* k_chunk(const WgmmaOperand& o, uint32_t mn, uint32_t k) {
   return swizzled128(static_cast<const char*>(o.at) + mn / 8 * o.stride + mn % 8 * 128 + 2 * k);
 }
@@ -203,7 +203,7 @@ void carry_undefined(const Product& p, bool early) {
   }
 }
 
-// Products first..first + count - 1 are one chain, of which all but the first accumulate.
+// Computes products first..first + count - 1, which are one chain. All but the first accumulate.
 void multiply(Block& b, Warpgroup& wg, uint64_t first, int count) {
   const bool early = b.geometry.products_early;
   const Product& head = wg.product[first % kInFlight];

@@ -1,7 +1,7 @@
 // Shared memory. The arena is filled with 0xFF at the start of a block, which is a NaN in every format, so that
 // memory that nobody has written shows in the result. Redzones lie around every array. Their pattern is another
-// NaN, and a changed redzone is found at the end of the block. AddressSanitizer sees an access to a redzone
-// when it happens, and MemorySanitizer sees a use of memory that nobody has written.
+// NaN, and a changed redzone is found at the end of the block. AddressSanitizer reports an access to a
+// redzone when it happens, and MemorySanitizer reports a use of memory that nobody has written.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,8 +97,8 @@ void* carve(ArenaCursor& cursor, size_t bytes, size_t align, Place here) {
   return base() + physical;
 }
 
-// The array begins where a GPU puts it if the kernel has no static array, at a multiple of kBaseAlign. Plain
-// kernels have swizzles that turn bits of the address itself, and need that.
+// The array begins at a multiple of kBaseAlign, as on a GPU if the kernel has no static array. Plain kernels
+// need this alignment, because their swizzles change bits of the address itself.
 void* dynamic_shared(Place here) {
   ArenaCursor whole;
   return carve(whole, running().launch->shared_bytes, kBaseAlign, here);
@@ -106,8 +106,8 @@ void* dynamic_shared(Place here) {
 
 namespace {
 
-// The 32-bit addresses of static arrays start here, so far from the arena that no index reaches from one to the
-// other.
+// The 32-bit addresses of static arrays start here. This is so far from the arena's addresses that no index
+// reaches from one range into the other.
 constexpr uint32_t kStaticsAt = 0x400000;
 
 }  // namespace

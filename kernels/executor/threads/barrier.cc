@@ -1,12 +1,13 @@
 // Barriers of a block: number 0 is the block's own (__syncthreads), and 1 to 15 are named barriers between some
 // of its warps.
 //
-// A skipped barrier does not hang: it pairs with the next one. So the executor also checks by the place in the
-// source that all threads are at the same barrier. The whole block must come from one place. At a named barrier
-// only the lanes of one warp must, because producers and consumers meet there by design.
+// If a thread skips a barrier, the kernel does not hang: the thread's next barrier pairs with the skipped one.
+// So the executor also checks that threads arrive from the same place in the source. At the block's barrier,
+// all threads must. At a named barrier only the lanes of one warp must, because producers and consumers use it
+// from different places.
 //
-// A barrier of the whole block counts the threads that have not left the kernel, as hardware does: an early
-// return holds nobody up. A barrier with a count waits for that number of threads.
+// A barrier of the whole block waits only for threads that have not left the kernel, as on hardware. So an
+// early return blocks no other thread. A barrier with a count waits for that number of threads.
 #include <bit>
 
 #include "kernels/executor/threads/block.h"

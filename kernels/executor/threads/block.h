@@ -7,8 +7,8 @@
 //   waiting   in a collective (Group::arrived), at a barrier (Barrier::waiting), or in active_lanes() (Warp::gathering)
 //   done
 //
-// Warp::ready and Block::ready_warps are bit sets, so that finding the next lane takes two instructions in any
-// order.
+// Warp::ready and Block::ready_warps are bit sets, so that finding the next lane takes two instructions in
+// every order of the schedule.
 #pragma once
 
 #include <deque>
@@ -67,7 +67,7 @@ struct ProductState {
   uint64_t landed = 0;  // it has waited for products [0, landed)
   bool fenced = false;
   std::vector<uint64_t>
-      group_ends;  // for each committed group that is not waited for: the product after its last
+      group_ends;  // for each committed group that is not waited for: the number of its last product + 1
 };
 
 // The address where SWIZZLE_128B puts the byte of address `shared`.
@@ -110,7 +110,7 @@ struct Lane {
   uint32_t stack_number = 0;
   sanitizer::Fiber fiber;
   CopyQueue copies;
-  // On the heap, so that blocks that do not use them walk through less memory. Lanes are never freed.
+  // On the heap, so that blocks without stores and products touch less memory. Lanes are never freed.
   StoreQueue& stores = *new StoreQueue;
   ProductState& products = *new ProductState;
   uint32_t proxy_fences = 0;
@@ -183,15 +183,15 @@ struct Block {
   std::vector<Warpgroup*> warpgroups;
   // For each 16 bytes of shared memory: the thread that wrote there last and how often it had fenced, or 0.
   std::vector<uint32_t> generic_writes;
-  bool asynchronous = false;  // a block used barriers of transactions, boxes or products
+  bool asynchronous = false;  // a block used mbarriers, boxes or products
   bool dependent = false;     // the launch is a dependent one
   bool waited = false;        // a thread of this block has waited for the launch before it
   void* statics = nullptr;    // __shared__ arrays of plain CUDA code
   size_t statics_bytes = 0;
   size_t statics_checked = 0;  // the module whose static arrays were last found to be within the limit
-  size_t shared_used = 0;      // bytes of the arena that may not be poison any more
-  // The addresses that a sanitizer ties the order of memory to, by number of the barrier or warp and parity of
-  // its use. A thread may come to the next use of a barrier before the last one has left this use.
+  size_t shared_used = 0;      // bytes of the arena that may no longer be poison
+  // ThreadSanitizer orders memory by these addresses, one for each barrier or warp and each parity of its use.
+  // A thread may come to the next use of a barrier before all threads have left this use.
   struct {
     char start, end;
     char barrier[kBarriers][2];
@@ -215,7 +215,7 @@ void start_lanes(Block& block);           // makes the launch's threads ready
 void end_lanes(Block& block);             // makes the threads' writes visible to the host
 void run_block(Block& block);             // runs until all threads are done, or one has faulted
 void wait_in_warp(Block& b, Lane& me);    // runs other lanes; the caller must not be ready
-[[noreturn]] void abandon(Block& block);  // goes back to the host after block.fault was set
+[[noreturn]] void abandon(Block& block);  // returns to the host after block.fault was set
 
 inline void make_ready(Block& b, Warp& warp, uint32_t lanes) {
   if (!lanes) return;

@@ -25,8 +25,8 @@ namespace {
         op.name, other);
 }
 
-// The group for `mask` if a warp's lanes are in several groups: two halves by themselves, or one half ahead of
-// the other.
+// The group for `mask` if a warp's lanes are in several groups: two halves are in different collectives, or one
+// half is ahead of the other.
 [[gnu::noinline]] Group& find_group(Lane& me, const WarpOp& op, uint32_t mask, uint32_t members, Place here) {
   Warp& warp = *me.warp;
   for (uint32_t rest = warp.active; rest; rest &= rest - 1) {
@@ -116,7 +116,8 @@ void active_lanes(uint32_t* lanes, Place here) {
   *lanes = warp.gathered[lane];
 }
 
-// Releases the lanes that are least far in the source: others may wait at a place that these come to.
+// Releases the lanes that wait at the lowest source line, because they may still come to the place where the
+// others wait.
 void let_gathered_go(Block& b, Warp& warp) {
   Place here = warp.gathering_at[std::countr_zero(warp.gathering)];
   for (uint32_t rest = warp.gathering; rest; rest &= rest - 1) {

@@ -1,4 +1,4 @@
-// Faults: recorded where they happen, reported from the caller's own stack.
+// A fault is recorded where it happens, and reported from the stack of the launch's caller.
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -19,12 +19,12 @@ void record(Block& b, attn_report_kind kind, Index thread, Place here, const cha
   vsnprintf(fault.message, sizeof fault.message, format, arguments);
 }
 
-// A waiting lane, and in words what it waits for.
+// A waiting lane, and a description of what it waits for.
 struct Waiting {
   Lane* lane = nullptr;
   Place here{};
   char what[160];
-  bool for_threads = true;  // false at a barrier of transactions: threads that have left may have arrived there
+  bool for_threads = true;  // false at an mbarrier: a thread that has left may have arrived there
 };
 
 bool find_waiting(Block& b, uint32_t from, Waiting* waiting) {
@@ -85,7 +85,7 @@ void record_deadlock(Block& b) {
                  gone.z);
     return;
   }
-  // Naming the first thread that waits somewhere else tells the reader more than how many threads wait.
+  // The first thread that waits at another place tells the reader more than the number of waiting threads.
   Waiting other;
   for (uint32_t from = first.lane->thread.linear + 1; find_waiting(b, from, &other);
        from = other.lane->thread.linear + 1) {

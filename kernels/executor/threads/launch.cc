@@ -8,8 +8,8 @@
 namespace simt {
 namespace {
 
-// Visits 0..count-1 in the schedule's order, without a table: the random one
-// is i -> (i * step + start) mod count with a step prime to count.
+// Visits 0..count-1 in the schedule's order, without a table: the random order
+// is i -> (i * step + start) mod count, where step and count have no common factor.
 struct BlockOrder {
   uint64_t count, start = 0, step = 1;
 
@@ -33,8 +33,8 @@ struct BlockOrder {
 
 constexpr size_t kStaticShared = 48 * 1024;
 
-// A device's arithmetic needs that of IEEE 754 beside it. A library that is built with -ffast-math sets the
-// processor to flush subnormals as soon as it is loaded.
+// To emulate a device's arithmetic, the processor must follow IEEE 754. A library that is built with
+// -ffast-math makes the processor flush subnormals as soon as it is loaded.
 void check_arithmetic(Block& b, int32_t number) {
   constexpr unsigned kZeroOperands = 1 << 6, kRounding = 3 << 13, kZeroResults = 1 << 15;
   const unsigned control = __builtin_ia32_stmxcsr();
@@ -45,7 +45,7 @@ void check_arithmetic(Block& b, int32_t number) {
     record_fault(
         b, ATTN_REPORT_LAUNCH, {0, 0, 0}, {nullptr, 0},
         "the processor flushes subnormals, or does not round to nearest (MXCSR is 0x%x): a device's arithmetic "
-        "cannot be had; was something built with -ffast-math?",
+        "cannot be emulated; was a library built with -ffast-math?",
         control);
   }
 }
@@ -79,7 +79,8 @@ void run_one(Block& b, Statics& statics) {
   reset_arena(b);
   reset_barriers(b);
   if (b.asynchronous) reset_asynchronous(b);
-  // These stay where they are: each block's use of them comes after the last one's.
+  // Static arrays have the same addresses in every block, so this block's accesses follow those of the last
+  // block.
   if (statics.module) end_lanes(b);
   poison_statics(statics);
   b.statics = statics.memory;

@@ -15,9 +15,9 @@
 namespace simt {
 
 struct Progress {
-  std::atomic<uint64_t> done = 0;    // blocks of the running launch, or of the last one, that have ended
-  std::atomic<uint64_t> blocks = 0;  // of that launch in all
-  std::atomic<uint64_t> ended = 0;   // blocks that have ended, of all launches since the program set it to 0
+  std::atomic<uint64_t> done = 0;    // ended blocks of the running launch, or of the last launch if none runs
+  std::atomic<uint64_t> blocks = 0;  // all blocks of that launch
+  std::atomic<uint64_t> ended = 0;   // ended blocks of all launches since the program set it to 0
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "other processes read it");
 

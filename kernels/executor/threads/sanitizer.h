@@ -5,7 +5,7 @@
 //
 //   SIMT_BUILD_ASAN   redzones and abandoned stacks
 //   SIMT_BUILD_MSAN   which memory is defined; shared memory is undefined when a block starts
-//   SIMT_BUILD_TSAN   a TSan fiber for each lane; what orders memory, and what does not
+//   SIMT_BUILD_TSAN   a TSan fiber for each lane; which operations order memory
 //
 // TSan sees races between lanes because a switch between fibers orders nothing. Barriers, __syncwarp, and a
 // launch's start and end order accesses; shuffles, mma and ldmatrix do not, as on a GPU.
@@ -51,8 +51,8 @@ inline constexpr bool kTracksDefined = false;
 
 #if defined(SIMT_BUILD_TSAN)
 inline constexpr bool kOrdersAccesses = true;
-// Lanes take another thread's role from block to block: accesses of one fiber are ordered, and those of two
-// blocks are not.
+// A lane runs another thread in each block, because TSan orders the accesses of one fiber, and accesses of two
+// blocks are not ordered.
 inline constexpr bool kLanesRotate = true;
 #else
 inline constexpr bool kOrdersAccesses = false;
@@ -188,9 +188,9 @@ inline void will_copy([[maybe_unused]] void* to, [[maybe_unused]] size_t bytes) 
 #endif
 }
 
-// ThreadSanitizer's runtime intercepts functions of the C library. While an Unseen lives, writes that the
-// executor makes to its own data through them do not count as the running lane's. No lane may be switched
-// meanwhile.
+// ThreadSanitizer's runtime intercepts functions of the C library. While an Unseen exists, writes of these
+// functions to the executor's own data do not count as the running lane's writes. The executor must not switch
+// lanes meanwhile.
 struct Unseen {
   Unseen() {
 #if defined(SIMT_BUILD_TSAN)
@@ -205,7 +205,7 @@ struct Unseen {
   Unseen(const Unseen&) = delete;
 };
 
-// memcpy and memset without the interception by ThreadSanitizer's runtime, which would count them as the
+// memcpy and memset that ThreadSanitizer's runtime does not intercept: it would count their accesses as the
 // running lane's.
 inline void copy(void* to, const void* from, size_t bytes) {
 #if defined(SIMT_BUILD_TSAN)

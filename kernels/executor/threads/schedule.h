@@ -3,12 +3,12 @@
 //
 //   bits 0-1  order of blocks and threads: 0 ascending, 1 descending,
 //             2 and 3 random
-//   bit 2     asynchronous copies: 0 land late, at the wait that covers them (of
-//             tensors: when no thread can go on without); 1 land early, when issued
+//   bit 2     asynchronous copies: 0 land late, at the wait that covers them (tensor
+//             loads: when no thread can go on without them); 1 land early, when issued
 //   bit 3     tensor-core products: 0 round to nearest after every product,
 //             1 truncate after every 16
 //   bit 4     asynchronous products: 0 read their operands late, when no thread can
-//             go on without; 1 early, when the warpgroup has issued them
+//             go on without them; 1 early, when the warpgroup has issued them
 //
 // All 64 bits seed the random order and the choice of the elected lane. Seed 0 is the plain case: in order,
 // late, to nearest. A campaign needs both late and early copies: late copies hide a buffer that is refilled too

@@ -1,13 +1,13 @@
-// The scheduler: fibers, and which of them runs next. It is compiled without instrumentation in every build
-// (sanitizer.h). Functions that switch fibers return void, because a sanitizer's shadow of a return value would
-// be the other fiber's.
+// The scheduler creates fibers and chooses which one runs next. It is compiled without instrumentation in every
+// build (sanitizer.h). Functions that switch fibers return void, because a sanitizer's shadow of a return value
+// would be the other fiber's.
 #include <algorithm>
 #include <bit>
 
 #include "kernels/executor/threads/block.h"
 
-// CUDA's variables, which kernels read as constants (cuda_words.h, cuda/builtins.h). The dimensions are a dim3
-// there.
+// CUDA's variables, which kernels read as constants (cuda_words.h, cuda/builtins.h). In those headers the
+// dimensions are a dim3.
 extern SIMT_EXPORT const int warpSize;
 const int warpSize = 32;
 SIMT_EXPORT constinit thread_local simt::Index threadIdx = {}, blockIdx = {}, blockDim = {}, gridDim = {};
@@ -19,11 +19,10 @@ constinit thread_local Block* running_block = nullptr;
 
 namespace {
 
-// If threads move to other lanes from block to block, they move by this number of lanes. It is not a multiple
-// of 32, so that threads move across warp borders as well.
+// With kLanesRotate, threads move by this number of lanes from each block to the next. It is not a multiple of
+// 32, so that threads move across warp borders too.
 constexpr uint32_t kRotation = 37;
-// Lanes in active_lanes() wait for the other lanes of their warp. After the others have polled this many times,
-// they no longer do.
+// Lanes in active_lanes() wait for the other lanes of their warp, until these have polled this many times.
 constexpr uint32_t kPatience = 1024;
 
 inline void jump(Lane& from, Lane& to) {
@@ -49,7 +48,7 @@ inline Lane* pick(Block& b) {
   uint32_t warp = b.warp, lane = 0;
   switch (b.order) {
     case Order::kAscending:
-      // Stays with this warp as long as it can: its data is in the cache.
+      // Stays with this warp as long as possible, because its data is in the cache.
       warp = (warp + std::countr_zero(std::rotr(b.ready_warps, static_cast<int>(warp)))) % kMaxWarps;
       lane = std::countr_zero(b.warp_state[warp].ready);
       break;
@@ -68,7 +67,7 @@ inline Lane* pick(Block& b) {
   return &take(b, warp, lane);
 }
 
-// Lets one late load or product land: in descending order a product if there is one, and else a load.
+// Lets one late load or product land: in descending order products go first, else loads.
 inline bool land(Block& b) {
   if (b.order == Order::kDescending) return land_products(b) || land_load(b);
   return land_load(b) || land_products(b);
@@ -92,7 +91,7 @@ inline void gather(Block& b, Warp& warp) {
     let_gathered_go(b, warp);
 }
 
-// Checks that a thread has waited for all that it started.
+// Checks that a thread has waited for all asynchronous operations that it started.
 [[gnu::noinline, gnu::cold]] void check_ended(Block& b, Lane& me) {
   if (!me.copies.empty()) {
     check_copies(b, me);
@@ -135,7 +134,7 @@ void enter() {
   }
 }
 
-// Gives each lane the thread of its place in b.lanes.
+// Gives each lane the thread whose number is the lane's place in b.lanes.
 void number_lanes(Block& b) {
   const Index dim = b.geometry.block_dim;
   for (uint32_t linear = 0; linear < b.threads; ++linear) {
@@ -234,11 +233,10 @@ void wait_in_warp(Block& b, Lane& me) {
 void yield() {
   Block& b = running();
   Lane& me = self();
-  // This lane, and other ready ones, may be polling for something that only the lanes waiting in active_lanes()
-  // will do.
+  // This lane and other ready lanes may be polling for something that only the lanes in active_lanes() can do.
   if (me.warp->gathering && (!me.warp->ready || ++me.warp->polled == kPatience)) let_gathered_go(b, *me.warp);
-  // Takes the next ready thread in a ring, whatever the order of the schedule: otherwise two polling threads
-  // could starve a third.
+  // Takes the ready thread with the next number, in whatever order the schedule is. Otherwise two polling
+  // threads could starve a third one.
   const uint32_t mine = me.thread.linear;
   for (uint32_t step = 1; step < b.threads; ++step) {
     const uint32_t linear = (mine + step) % b.threads;

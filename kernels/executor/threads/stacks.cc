@@ -58,7 +58,7 @@ void on_segv(int signal, siginfo_t* info, void* context) {
   if (previous_action.sa_flags & SA_SIGINFO) {
     previous_action.sa_sigaction(signal, info, context);
   } else if (previous_action.sa_handler == SIG_DFL || previous_action.sa_handler == SIG_IGN) {
-    // The faulting instruction runs again and ends the process as if there were no handler of ours.
+    // The faulting instruction runs again and ends the process, as without our handler.
     sigaction(signal, &previous_action, nullptr);
   } else {
     previous_action.sa_handler(signal);

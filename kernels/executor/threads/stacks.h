@@ -18,8 +18,8 @@ Stack stack_at(size_t index);
 // Installs the handler once. After an overflow, `on_overflow(index)` runs on the same stack, from its top. It
 // must not return.
 void watch_stacks(void (*on_overflow)(size_t index));
-// Installs the handler now, with the executor's own on_overflow: for a program that soon cannot install one any
-// more.
+// Installs the handler now, with the executor's own on_overflow. It is for a program that soon may no longer
+// install a handler.
 __attribute__((visibility("default"))) void watch_threads();
 
 // For a program with a SIGSEGV handler of its own: true if the fault was in a guard page; the program's handler must

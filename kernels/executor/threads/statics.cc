@@ -2,14 +2,15 @@
 // file finds the thread-local memory of that module and fills it with 0xFF at the start of each block.
 //
 // The loader keeps that memory on the heap, where a write past an array's end could cause any failure, much
-// later. So it is moved to pages of its own, with redzones that are checked when a block ends and inaccessible
-// pages around them. Builds for a sanitizer leave it where it is: AddressSanitizer watches the heap itself.
+// later. So the memory is moved to pages of its own, with redzones that are checked when a block ends and
+// inaccessible pages around them. Builds for a sanitizer leave it where it is: AddressSanitizer watches the
+// heap itself.
 //
 // A module that also holds the executor is left alone: other libraries and the executor keep their state in the
 // same memory.
 //
-// nvcc allows a kernel 48 KiB of static arrays. A launch with more is refused. The module's symbol table has
-// the arrays' sizes and functions.
+// nvcc allows a kernel 48 KiB of static arrays. A launch of a kernel with more is refused. The arrays' sizes
+// and functions are in the module's symbol table.
 #include <cxxabi.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -140,7 +141,7 @@ Statics find_statics(const void* kernel) {
 
 namespace {
 
-// Asks the loader, which makes the memory if this thread has not touched it yet.
+// Asks the loader, which allocates the memory if this thread has not touched it yet.
 void* memory_of(size_t module) {
   struct {
     unsigned long module, offset;
@@ -159,10 +160,10 @@ constexpr uint64_t kPattern = 0xFFE1FFE1FFE1FFE1;
 // glibc's entry of a module in the vector that the thread's control block points to.
 struct ThreadMemory {
   void* value;
-  void* to_free;  // null if the thread has the memory from its start, and code may know its distance
+  void* to_free;  // null if the memory is as old as the thread: code may then address it by a fixed offset
 };
 
-// The place that a module's arrays were moved to, for this OS thread; null if they were left to the loader.
+// The address to which a module's arrays were moved, for this OS thread; null if they were not moved.
 std::map<size_t, unsigned char*>& fenced() {
   static thread_local std::map<size_t, unsigned char*> places;
   return places;

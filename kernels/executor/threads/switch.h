@@ -1,7 +1,7 @@
 // Switching from one fiber to another.
 //
 // On x86-64 our switch ends in a return instruction, not in a jump as Boost.Context's does. This keeps the
-// processor's return predictor in step: lanes of a warp have the same callers, so all returns after the switch
+// processor's return predictor right: lanes of a warp have the same callers, so all returns after the switch
 // are predicted. A barrier costs half of what it costs with the jump. Floating-point control words are not
 // saved, because kernels do not change them. Other processors use Boost.Context.
 #pragma once
@@ -21,8 +21,8 @@ using Context = void*;
 
 #ifdef __x86_64__
 
-// Stores in *from where this fiber stops, and continues at `to`. Returns when another fiber switches to the stored
-// context.
+// Stores this fiber's context in *from, and continues the fiber of context `to`. Returns when another fiber
+// switches to the stored context.
 extern "C" void simt_switch_context(Context* from, Context to);
 
 inline void switch_context(Context* from, Context to) { simt_switch_context(from, to); }

@@ -1,16 +1,16 @@
 // ex2, lg2, rcp and rsqrt (approx.ftz.f32) as NVIDIA's special function unit computes
 // them, bit for bit.
 //
-// The range of the fraction is divided into 64 or 128 segments, each with a parabola with integer coefficients.
-// r is the offset within the segment. A squarer that drops the low columns of its sum squares r. Products and
-// the sum are exact, and the result is truncated:
+// The range of the fraction is divided into 64 or 128 segments. Each has a parabola with integer coefficients.
+// r is the offset within the segment. Its square is approximate, because the squarer drops the low columns of
+// its sum. Products and the sum are exact, and the result is truncated:
 //
 //   (c0 2^a + c1 r + c2 2^b square(r) + bias) / 2^n
 //
 // (Oberman and Siu, "A high-performance area-efficient multifunction interpolator",
-// ARITH-17, 2005; widths, shifts and biases are those that envytools found on G80.) The coefficients are fitted
+// ARITH-17, 2005; envytools found the widths, shifts and biases on G80.) The coefficients are fitted
 // to a device's results for every number of a segment (reference/calibrate/fit_functions.cc). functions_h200.cc
-// has those of an H200.
+// has the coefficients of an H200.
 //
 // Numbers are IEEE 754 bits, so that the same code runs on both back ends:
 //
@@ -53,7 +53,7 @@ constexpr Shape lg2_shape() { return {12, 1, 0x3345, 2}; }
 constexpr Shape rcp_shape() { return {13, 0, 0x47E7, 15}; }
 constexpr Shape rsqrt_shape() { return {14, 2, 0x7FFF, 16}; }
 
-// r has 17 bits; rcp's has 16, and is squared as if it had one more.
+// r has 17 bits. For rcp it has 16, and is squared as if it had 17.
 constexpr int64_t parabola(Shape shape, const Segment& s, uint32_t r, uint32_t squared) {
   const int64_t sum = static_cast<int64_t>(s.c0) * (int64_t{1} << shape.c0_shift) + int64_t{s.c1} * r +
                       static_cast<int64_t>(s.c2) * squared * (1 << shape.c2_shift) + shape.bias;

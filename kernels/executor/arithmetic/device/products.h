@@ -26,11 +26,12 @@ struct Products {
 };
 
 inline constexpr Products kHopperProducts{16, 25, -14, -126, -126, -133};
-// sm_80 and sm_89: 16 factors of mma.sync are two blocks, and the first block is added first. This is as
-// published, and recorded results agree (docs/results/bits.md). least_* and floor were measured on Hopper only.
+// sm_80 and sm_89: 16 factors of mma.sync are two blocks, and the first block is added first. This follows
+// publications, and recorded results agree (docs/results/bits.md). least_* and floor were measured on Hopper
+// only.
 inline constexpr Products kAmpereProducts{8, 24, -14, -126, -126, -133};
 
-// |x| = significand 2^(exponent - 23), of the bits of a finite fp32.
+// The parts of a finite fp32 number x: |x| = significand 2^(exponent - 23).
 struct Parts {
   int exponent;
   uint32_t significand;
@@ -44,7 +45,7 @@ constexpr bool is_finite(uint32_t x) { return (x & kInfinity) != kInfinity; }
 constexpr bool is_nan(uint32_t x) { return (x & ~kSign) > kInfinity; }
 constexpr int larger(int a, int b) { return a > b ? a : b; }
 
-// sum 2^exponent as fp32, rounded toward zero.
+// Returns sum 2^exponent as fp32, rounded toward zero.
 constexpr uint32_t cut_off(int64_t sum, int exponent) {
   const uint32_t sign = sum < 0 ? kSign : 0;
   uint64_t size = sum < 0 ? 0 - static_cast<uint64_t>(sum) : static_cast<uint64_t>(sum);
