@@ -1,8 +1,8 @@
 // The executor's headers for a source that is compiled separately from its adapter (ATTN_APART, set by
-// attnfuzz_add_kernel). The source sees no name of ours outside of namespace simt. All headers come before its
-// first line, so that its macros
-// (#define D 64) do not reach into them. In this translation unit the names of `attn` that the headers use have other
-// spellings, so a kernel may be called attn, attn_kernel or attn::Call.
+// attnfuzz_add_kernel). The source sees no name of attnfuzz outside of namespace simt. All headers come before
+// its first line, so that its macros (#define D 64) do not change them. In this translation unit the headers'
+// names that begin with `attn` are spelled differently, so a kernel may be called attn, attn_kernel or
+// attn::Call.
 #pragma once
 
 #define attn simt_attn

@@ -1,7 +1,7 @@
 // Makes a plug-in of a plain CUDA kernel in a few lines: a declaration says which problems the kernel takes,
-// and this header does the rest of the contract.
+// and this header implements the rest of the contract.
 //
-//   #include "kernels/adapter.h"         // first, so that the source's macros do not reach into it
+//   #include "kernels/adapter.h"         // first, so that the source's macros do not change it
 //   #include "attention.cu"              // void launch(const half* q, ..., int B, int H, int S, int D)
 //
 //   struct Mine {
@@ -12,8 +12,8 @@
 //   ATTN_ADAPTER(Mine)
 //
 // A problem outside of Takes is refused with the reason. For other problems run() gets dense tensors. If a
-// tensor of the caller is not dense, does not lie at a multiple of `align_bytes`, or is in another order than
-// the kernel's, run() gets a copy in the workspace, between redzones. Afterwards the copies of inputs are
+// tensor of the caller is not dense, is not aligned to `align_bytes`, or is not in the kernel's order of
+// dimensions, run() gets a copy in the workspace, between redzones. Afterwards the copies of inputs are
 // compared with the caller's tensors. If the kernel has its own scale, Q is multiplied by problem scale / own
 // scale. The plan's path says which copies were made. A copy can hide errors with strides, but not errors with
 // elements.
@@ -22,9 +22,9 @@
 // rounds to fewer bits is an error unless it declares in_tf32, or a format in plan().
 //
 // Optional members of the struct:
-//   static void plan(const attn::Call&, attn_plan*)   more of the plan than the loosest classes
+//   static void plan(const attn::Call&, attn_plan*)   sets fields of a plan that has the loosest classes
 //   static constexpr const char* kDescription
-// In C++20; on the executor and, compiled by nvcc, on a GPU.
+// It needs C++20, and works on the executor and, compiled by nvcc, on a GPU.
 #pragma once
 
 #include <algorithm>
@@ -59,7 +59,7 @@ struct Adapted {
   static inline constinit attn_domain kDeclared = K::kTakes.domain();
   static constexpr const attn_domain* kDomain = &kDeclared;
 
-  // The descriptor, made when the library is loaded: the format may follow from another translation unit.
+  // Makes the descriptor when the library is loaded, because the format may come from another translation unit.
   static attn_kernel kernel() {
     if constexpr (requires { K::format(); }) {
       if (kTakes.format == Formats::kOfFunction) kTakes.format = K::format();

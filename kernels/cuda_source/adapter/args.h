@@ -42,7 +42,7 @@ struct Args {
   bool causal;
   int window_left, window_right;  // keys to either side of the diagonal that a query sees; -1: all
   int dtype;                      // attn_dtype of the problem
-  Stream stream;  // if the kernel does not use it, it may launch on any stream, and the copy of O waits for all streams
+  Stream stream;  // a kernel that does not use it may launch on any stream: the copy of O waits for all streams
   // With Takes::page, K and V are (page, slot, head, dim): num_pages pages of page_size keys. Key j of batch
   // entry b is in slot j % page_size of page block_table[b * pages_per_seq + j / page_size], and the entry has
   // key_lengths[b] keys, from 0 to Sk. Entries of the table that no key needs may hold any number, and slots
@@ -54,15 +54,15 @@ struct Args {
   const int* pages = nullptr;
   const int* lengths = nullptr;
   int page = 0, pages_each = 0, pages_all = 0;
-  // One more score of each head, (H); null if the problem has none. And slopes of ALiBi, those of batch entry b at
-  // slopes + b * slopes_each; null if the problem has none.
+  // The sink of each head, (H), and the slopes of ALiBi, for batch entry b at slopes + b * slopes_each; null if the
+  // problem has none.
   const float* sink = nullptr;
   const float* slopes = nullptr;
   int slopes_each = 0;  // H, or 0 if all batch entries have the same
   // With Takes::packed, Q, O and, unless keys are in pages, K and V are (row, head, dim) and the LSE is (head,
   // row). Batch entry b has the queries cu_q[b] to cu_q[b + 1] - 1 and the keys cu_k[b] to cu_k[b + 1] - 1 of
   // total_q and total_k rows; no entry has more than Sq queries or Sk keys. Rows behind the last entry belong
-  // to none, and are not to be written.
+  // to no entry, and must not be written.
   const int* cu_q = nullptr;
   const int* cu_k = nullptr;
   int total_q = 0, total_k = 0;

@@ -46,7 +46,8 @@ inline void watch_redzones([[maybe_unused]] const Layout& layout, [[maybe_unused
 #endif
 }
 
-// True if rows of no packed entry were written in the copy of O or of the LSE. The copy began as redzones.
+// True if rows of no packed entry were written in the copy of O or of the LSE. The copy was
+// filled with kRedzone before the run.
 inline bool slack_is_written(const Call& call, const Layout& layout, Piece i, char* space) {
   const Copy& c = layout.pieces[i];
   if (!c.made || (call.problem.ragged & ATTN_RAGGED_QUERIES) == 0) return false;

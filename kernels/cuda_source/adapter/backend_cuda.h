@@ -1,5 +1,6 @@
-// backend.h on a GPU. Everything runs on the call's stream, except for a kernel that has not asked for that
-// stream: the streams of its launches and the call's stream do not wait for one another.
+// backend.h on a GPU. Everything runs on the call's stream. Only a kernel that does not ask for this stream
+// launches on others, which do not wait for it. So the host waits for the call's stream before the run, and for
+// the device after it.
 #pragma once
 
 namespace attn::adapter {

@@ -1,6 +1,6 @@
 // The adapter of `attnfuzz check attention.cu --entry 'launch(q, k, v, o, B, H, S, D)'`. The source is another
-// translation unit (source.h); its two functions are called here. Which elements the tensors have follows
-// from the function's type, unless Takes says it.
+// translation unit (source.h); its two functions are called here. The function's type gives the type of the
+// tensors' elements, unless Takes names it.
 #pragma once
 
 #include <exception>
@@ -12,8 +12,8 @@ extern "C" void attn_entry_call(const attn_entry::Args& a);
 
 namespace attn {
 
-// Every format that the function can be called with. If it takes tensors, whose type does not show the format,
-// these are all three; fuzz/check/tried.h runs the function to find out which formats it takes.
+// Every format that the function can be called with. The type of PyTorch's tensors does not show the format, so
+// a function of tensors has all three; fuzz/check/tried.h runs it to find out which formats it takes.
 inline Formats entry_formats() {
   const int all = attn_entry_formats();
   return all != 0 ? static_cast<Formats>(all) : Formats::kAny;

@@ -31,8 +31,8 @@ struct Layout {
   uint64_t bytes = 0;
   float factor = 1;  // the factor of Q
   bool folds = false;
-  // The kernel's pages: keys per page, pages per batch entry (a row of the table), and pages in all. 0: it
-  // takes no pages.
+  // The kernel's pages: keys per page, pages per batch entry (a row of the table), and pages in all. 0: the
+  // kernel takes no pages.
   int64_t page = 0, pages_each = 0, pages_all = 0;
   bool same_pages = false;  // true: they are the caller's pages; false: the adapter fills them
 };
@@ -66,7 +66,7 @@ inline Layout layout_of(const Takes& takes, const Call& call) {
   const auto add = [&](Piece i, const attn_tensor& tensor, int64_t h, int64_t d) {
     Copy& c = layout.pieces[i];
     const bool of_keys = i == kK || i == kV, paged = layout.page > 0 && of_keys;
-    // Keys in the caller's pages of another size are moved key by key.
+    // If the caller's pages have another size, keys are moved one by one.
     const bool other_pages = paged && p.page_size != 0 && !layout.same_pages;
     const auto [entries, s] = other_pages ? Rows{p.batch, p.seq_k} : of_keys ? keys : queries;
     const int64_t shape[4] = {entries, h, s, d};
@@ -105,7 +105,7 @@ inline Layout layout_of(const Takes& takes, const Call& call) {
   return layout;
 }
 
-// Calls f(begin, end, piece) for each redzone of the workspace. `piece` is a copy beside it.
+// Calls f(begin, end, piece) for each redzone of the workspace. `piece` is a copy next to the redzone.
 template <class F>
 void each_gap(const Layout& layout, F f) {
   uint64_t at = 0;

@@ -1,4 +1,4 @@
-// The work on each element of a copy, and on each entry of a page table.
+// Device code for each element of a copy, and for each entry of a page table.
 #pragma once
 
 #include <cstring>
@@ -23,7 +23,7 @@ struct Move {
   int32_t dtype;
   float factor;
   bool out;          // true: from the copy to the caller's tensor
-  const int* pages;  // of the copy; null if the adapter lays nothing in pages
+  const int* pages;  // of the copy; null if the adapter puts no keys into pages
   int64_t page, pages_each;
   // If the adapter moves keys into pages: `borders` if the caller's keys are packed, `table` if they lie in
   // pages of another size. Otherwise null.
@@ -90,7 +90,7 @@ struct Move {
   }
 };
 
-// Describes where the caller's keys are, and the pages that the adapter lays them in.
+// Sets the fields of a move that say where the caller's keys are, and into which pages they go.
 inline void find_keys(const Call& call, const Layout& layout, char* space, Move* move) {
   const attn_problem& p = call.problem;
   const auto numbers = [&](Piece piece) {

@@ -1,4 +1,4 @@
-// Stands before a user's source that is compiled apart from its adapter (check FILE.cu --entry):
+// Comes before a user's source that is compiled separately from its adapter (check FILE.cu --entry):
 //
 //   #include "kernels/cuda_source/adapter/source.h"
 //   #include "attention.cu"
@@ -28,7 +28,7 @@ namespace attn_entry {
 using F16 = __half;
 using Bf16 = __nv_bfloat16;
 
-// A tensor of T and of nothing else.
+// Converts to a pointer to T, and to no other type.
 template <class T>
 struct Only {
   operator T*() const;

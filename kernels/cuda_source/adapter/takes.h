@@ -1,7 +1,7 @@
-// The problems that a kernel behind an adapter takes: their declaration, and the refusal of all others.
+// Declares the problems that a kernel behind an adapter takes, and refuses all others.
 //
 //   constexpr attn::Takes takes = {.dim = attn::one_of(32, 64), .equal_lengths = true};
-//   takes.domain()          // the same as an attn_domain of the contract, for the draw
+//   takes.domain()          // the same as an attn_domain, from which cases are drawn
 //   refusal(takes, call)    // "a head dimension of 48: it takes 32 or 64", or ""
 #pragma once
 
@@ -67,7 +67,8 @@ constexpr Sizes one_of(N... values) {
   return result;
 }
 
-// Formats of Q, K, V and O, as bits 1 << attn_dtype. kOfFunction: those of the entry's parameters (entry.h).
+// Formats of Q, K, V and O, as bits 1 << attn_dtype. kOfFunction: the formats of the entry's parameters
+// (entry.h).
 enum class Formats { kOfFunction = 0, kF16 = 1, kBf16 = 2, kEither = 3, kF32 = 4, kAny = 7 };
 constexpr Formats operator|(Formats a, Formats b) {
   return static_cast<Formats>(static_cast<int>(a) | static_cast<int>(b));
@@ -101,7 +102,7 @@ class ScaleRule {
 enum class Window { kNever, kGiven };
 // kOfHeads: the kernel reads a.slopes as (H). kOfEntries: it knows a.slopes_each as well.
 enum class Slopes { kNever, kOfHeads, kOfEntries };
-// Takes::page of a kernel that is told by a.page_size how many keys a page has.
+// Takes::page of a kernel that reads the number of keys per page from a.page_size.
 inline constexpr int kAnyPage = -1;
 
 struct Takes {
@@ -122,23 +123,23 @@ struct Takes {
   Window window = Window::kNever;
   bool sink = false;  // takes problems with fp32 sinks too: a.sink
   Slopes slopes = Slopes::kNever;
-  // The kernel takes packed sequences, and nothing else: dense batch entries are laid one behind the other for
-  // it. Keys are packed as well, unless they are in pages.
+  // The kernel takes only packed sequences: dense batch entries are packed for it. Keys are packed too, unless
+  // they are in pages.
   bool packed = false;
   Order order = Order::kBhsd;
   uintptr_t align_bytes = 16;  // of each pointer
   int64_t shared = 0;          // bytes of shared memory a block that the device must have; 0: any device
-  // The keys of a page, or kAnyPage: K and V come in pages, with a.block_table and a.key_lengths. The pages of
-  // a problem are given as they are. Keys that are not in pages, or in pages of another size, are laid in pages
-  // for the kernel.
+  // The keys of a page, or kAnyPage: K and V come in pages, with a.block_table and a.key_lengths. If the
+  // problem's pages have this size, the kernel gets them unchanged. All other keys are copied into pages for
+  // the kernel.
   int page = 0;
   bool keeps_scratch = false;  // memory from cudaMalloc may live until the next call
   int64_t tile = 64;           // size of a tile of queries and of keys: cases are aimed at tile borders
   // True: products, sums, scaling and the exponential are in fp32 (__expf or better), and P is not rounded to
-  // 16 bits. False: nothing is known of its arithmetic, so the loosest classes are assumed. For fp32 inputs
-  // even these do not allow rounding products or P to fewer bits.
+  // 16 bits. False: nothing is known about the kernel's arithmetic, so the loosest classes are assumed. For
+  // fp32 inputs even these do not allow rounding products or P to fewer bits.
   bool in_fp32 = false;
-  // Its products are those of tensor cores that take Q, K, P and V in TF32, rounded to nearest.
+  // The kernel's products are tensor-core products of Q, K, P and V in TF32, rounded to nearest.
   bool in_tf32 = false;
 
   constexpr attn_domain domain() const {
@@ -158,8 +159,8 @@ struct Takes {
   }
 };
 
-// The reason why a problem's sinks or slopes are refused; empty if they are taken. They are passed on without a
-// copy, so their layout must fit.
+// The reason why a problem's sinks or slopes are refused; empty if they are taken. The adapter does not copy
+// them, so the kernel must be able to read their layout.
 inline std::string refusal_of_heads(const Takes& takes, const Call& call) {
   const attn_problem& p = call.problem;
   const auto apart = [&](const attn_tensor& t) { return p.heads_q > 1 && t.stride[1] != 1; };
@@ -198,16 +199,16 @@ inline std::string refusal(const Takes& takes, const Call& call) {
   if (!takes.dim.take(p.dim_qk)) return wrong("a head dimension of", takes.dim, p.dim_qk);
   if (!takes.equal_dims && !takes.dim_v.take(p.dim_v))
     return wrong("a head dimension of V of", takes.dim_v, p.dim_v);
-  if (takes.equal_lengths && p.seq_q != p.seq_k) return "as many queries as keys alone";
+  if (takes.equal_lengths && p.seq_q != p.seq_k) return "different numbers of queries and keys";
   if (!takes.seq.take(p.seq_q)) return wrong("a number of queries of", takes.seq, p.seq_q);
   const Sizes& keys = takes.equal_lengths ? takes.seq : takes.seq_k;
   if (!keys.take(p.seq_k)) return wrong("a number of keys of", keys, p.seq_k);
   if (!takes.batch.take(p.batch)) return wrong("a batch of", takes.batch, p.batch);
   if (!takes.heads.take(p.heads_q)) return wrong("a number of heads of", takes.heads, p.heads_q);
   if (!takes.group.take(p.heads_q / p.heads_kv))
-    return wrong("query heads a head of K and V of", takes.group, p.heads_q / p.heads_kv);
+    return wrong("a number of query heads per KV head of", takes.group, p.heads_q / p.heads_kv);
   if (p.causal && takes.causal == Causal::kNever) return "a causal mask";
-  if (!p.causal && takes.causal == Causal::kOnly) return "the causal mask alone";
+  if (!p.causal && takes.causal == Causal::kOnly) return "no causal mask";
   if (p.ragged && !takes.packed) return "packed sequences";
   if (p.causal && (p.seq_q != p.seq_k || p.ragged) && p.align != takes.align)
     return takes.align == ATTN_TOP_LEFT ? "causal aligned bottom-right" : "causal aligned top-left";
@@ -218,13 +219,13 @@ inline std::string refusal(const Takes& takes, const Call& call) {
   if (p.has_mask) return "a mask";
   if (p.has_key_lengths && takes.page == 0) return "key lengths";
   if (call.tensors.lse.data && takes.lse == Lse::kNone) return "an LSE";
-  if (takes.scale == Scale::kOwn && !std::isfinite(p.scale / takes.scale.own(p))) return "such a scale";
+  if (takes.scale == Scale::kOwn && !std::isfinite(p.scale / takes.scale.own(p))) return "a scale out of range";
   if (takes.scale == Scale::kPositive && !(p.scale > 0)) return "a scale that is not positive";
   const bool either = takes.packed || takes.page != 0;
   const int64_t rows_q = either ? rows_of_queries(p).entries * rows_of_queries(p).count : 0,
                 rows_k = either ? rows_of_keys(p).entries * rows_of_keys(p).count : 0;
   for (const int64_t n : {p.batch * p.heads_q, p.seq_q, p.seq_k, rows_q, rows_k}) {
-    if (n > 0x7FFFFFFF / 512) return "more than its integers hold";
+    if (n > 0x7FFFFFFF / 512) return "more rows or heads than its integers hold";
   }
   return {};
 }

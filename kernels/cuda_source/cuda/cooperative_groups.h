@@ -169,7 +169,7 @@ template <class Group, class T, class Of>
 inline T reduce(const Group& group, T value, Of of, simt::Place here = simt::Place::now()) {
   for (unsigned by = 1; by < 32; by *= 2) {
     const unsigned rank = group.thread_rank(), size = group.size();
-    // A tree over ranks, for any number of them.
+    // A tree over the ranks, for any number of ranks.
     const T other = group.shfl_down(value, by, here);
     if (by < size && rank % (2 * by) == 0 && rank + by < size) value = of(value, other);
   }

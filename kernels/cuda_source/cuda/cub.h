@@ -101,7 +101,7 @@ class WarpReduce {
 
   template <class Op>
   T Reduce(T input, Op op, int valid = kLanes) {
-    static_assert(kLanes > 0 && kLanes <= 32 && (kLanes & (kLanes - 1)) == 0, "of a power of two of lanes");
+    static_assert(kLanes > 0 && kLanes <= 32 && (kLanes & (kLanes - 1)) == 0, "lanes: 1, 2, 4, 8, 16 or 32");
     const int lane = static_cast<int>(simt::current->linear % 32), first = lane / kLanes * kLanes;
     const unsigned mask = static_cast<unsigned>(((uint64_t{1} << kLanes) - 1) << first);
     for (int step = 1; step < kLanes; step *= 2) {

@@ -2,8 +2,8 @@
 // product or a strided batch. Matrices are in column order, as in cuBLAS. Sums are in fp32, in the order of k, and are
 // rounded once.
 //
-// This is for sources that call cuBLAS for matrix products before and after their own kernels. Only their own kernels
-// are meant to be judged. cublasLt has only its handle.
+// This is for sources that call cuBLAS before and after their own kernels. Only the kernels are meant to be judged.
+// Of cublasLt only the handle exists.
 #pragma once
 
 #include <stdint.h>

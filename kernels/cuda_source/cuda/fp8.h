@@ -1,6 +1,6 @@
-// The two formats of <cuda_fp8.h> on the executor, one, two and four in a word: conversion from floats, which
-// rounds to nearest even, and to floats. A number beyond the largest becomes the largest, or without saturation
-// an infinity or a NaN.
+// The two formats of <cuda_fp8.h> on the executor, with one, two or four numbers in a word, and their
+// conversions from and to floats. A conversion from a float rounds to nearest, ties to even. A number beyond
+// the largest becomes the largest, or without saturation an infinity or a NaN.
 #pragma once
 
 #include <math.h>

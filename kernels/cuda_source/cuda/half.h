@@ -89,7 +89,7 @@ struct alignas(4) Float16Pair {
   Float16Pair& operator*=(Float16Pair b) { return *this = *this * b; }
 };
 
-// As fmax and fmin in C: if one argument is a NaN, the result is the other.
+// Like fmax and fmin in C: if one argument is a NaN, the result is the other one.
 template <class Format>
 inline Float16Bits<Format> max16(Float16Bits<Format> a, Float16Bits<Format> b) {
   return fmaxf(a, b);
@@ -243,7 +243,7 @@ simt::Float16Pair<F> __habs2(simt::Float16Pair<F> a) {
   return {__habs(a.x), __habs(a.y)};
 }
 
-// Comparisons: of one number to a bool, of two to a bool or to 1 and 0.
+// Comparisons. For one number the result is a bool, for two it is a bool, or 1 or 0 for each.
 #define ATTN_SIMT_COMPARE(name, op)                                                          \
   template <class F>                                                                         \
   bool __h##name(simt::Float16Bits<F> a, simt::Float16Bits<F> b) {                           \

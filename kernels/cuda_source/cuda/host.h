@@ -6,10 +6,10 @@
 // are reported. Host and device share one memory.
 //
 // Sources are translated first (kernels/cuda_source/translate). Each shared library has its own variable `host`.
-// Whoever calls the library's code first sets the environment:
+// A caller of the library's code must first set the environment:
 //
-//   simt::HostCall call(env);           // launches report there, and take its schedule
-//   launch(q, k, v, o, ...);            // code as it stands
+//   simt::HostCall call(env);           // launches report to env, and use its schedule
+//   launch(q, k, v, o, ...);            // unchanged code
 //   return call.end();                  // ATTN_OK, or the status of the first launch that failed
 #pragma once
 
@@ -478,7 +478,7 @@ struct cudaFuncAttributes {
 
 namespace simt {
 
-// Kernels that asked for more than 48 KiB of shared memory, and for how much.
+// A kernel that asked for more than 48 KiB of shared memory, and how much it asked for.
 struct OptIn {
   const void* kernel;
   size_t bytes;

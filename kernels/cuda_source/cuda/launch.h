@@ -1,9 +1,10 @@
 // The translator (kernels/cuda_source/translate) turns kernel<<<grid, block, bytes, stream>>>(arguments) into
 //
-//   launch_of(kernel's address if it has one, a call of it, grid, block, bytes, stream)(arguments)
+//   launch_of(kernel's address if it has one, a call of the kernel, grid, block, bytes, stream)(arguments)
 //
-// Arguments are converted to the kernel's parameters once, on the host. A launch that CUDA refuses runs
-// nothing, is reported to the environment of simt::HostCall, and is the error of cudaGetLastError().
+// Arguments are converted to the kernel's parameters once, on the host. If CUDA would refuse a
+// launch, nothing runs: the environment of simt::HostCall gets a report, and cudaGetLastError() returns the
+// error.
 #pragma once
 
 #include <tuple>
@@ -83,7 +84,7 @@ struct PointerLaunch {
     const std::tuple<std::remove_const_t<P>...> all(std::move(arguments)...);
     launch_shape(shape, reinterpret_cast<const void*>(kernel), true, [&] { std::apply(kernel, all); });
   }
-  // Without the last arguments, which have defaults.
+  // A launch without the last arguments, which have defaults.
   template <class... A>
     requires(sizeof...(A) < sizeof...(P))
   void operator()(A... arguments) const {

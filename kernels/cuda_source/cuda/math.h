@@ -1,5 +1,5 @@
-// CUDA's device functions of numbers. Fast functions (__expf, ...) are computed by the platform's accurate
-// function; on a GPU their error is larger.
+// CUDA's mathematical device functions. Fast functions (__expf, ...) call the platform's accurate functions; on
+// a GPU their errors are larger.
 #pragma once
 
 #include <math.h>
@@ -159,7 +159,7 @@ ATTN_SIMT_STORE(__stcs)
 ATTN_SIMT_STORE(__stwt)
 #undef ATTN_SIMT_STORE
 
-// The address in its space, for inline PTX.
+// Conversions between generic addresses and addresses of one space, for inline PTX.
 inline size_t __cvta_generic_to_shared(const void* pointer, simt::Place here = simt::Place::now()) {
   return simt::shared_offset(pointer, here);
 }

@@ -108,7 +108,7 @@ class barrier {
   using arrival_token = unsigned;
   arrival_token arrive() {
     const arrival_token now = __atomic_load_n(&phase_, __ATOMIC_ACQUIRE);
-    simt::copy_wait(0);  // the thread's copies arrive with it
+    simt::copy_wait(0);  // the arrival includes the thread's copies
     if (__atomic_sub_fetch(&pending_, 1, __ATOMIC_ACQ_REL) == 0) {
       __atomic_store_n(&pending_, expected_, __ATOMIC_RELEASE);
       __atomic_store_n(&phase_, now + 1, __ATOMIC_RELEASE);

@@ -28,7 +28,7 @@ struct PlainShuffle {
   int width;
   T result;
 
-  // The lane that `lane` reads from; at the end of the segment that is `lane` itself.
+  // The lane that `lane` reads from. It is `lane` itself if the source would be outside of the segment.
   SIMT_SLOTS int source(int lane) const {
     const int first = lane & ~(width - 1), past = first + width;
     switch (kShift) {
@@ -95,7 +95,8 @@ inline void __syncthreads(simt::Place here = simt::Place::now()) {
   simt::barrier(0, simt::kWholeBlock, true, here);
 }
 
-// Barriers that also return how many of the block's threads say yes, whether any do, and whether all do.
+// Barriers that also return for how many of the block's threads the predicate is true, whether it is for any,
+// and whether it is for all.
 inline int __syncthreads_count(int predicate, simt::Place here = simt::Place::now()) {
   return simt::block_vote(predicate != 0, here).yes;
 }
@@ -280,7 +281,7 @@ inline unsigned atomicDec(unsigned* address, unsigned limit) {
       address, [&](unsigned before) { return before == 0 || before > limit ? limit : before - 1; });
 }
 
-// Locks are made of these two: other threads must run while a lock is held.
+// Locks use these two functions. A thread that waits for a lock must let other threads run.
 template <class T>
 inline T atomicExch(T* address, std::type_identity_t<T> value) {
   simt::yield();

@@ -166,7 +166,7 @@ std::string write_overlay(const std::map<std::string, std::string>& translated, 
 void write_mirror(const std::map<std::string, std::string>& translated, const std::vector<std::string>& folders,
                   const std::string& directory) {
   const std::string at = fs::absolute(directory).lexically_normal().string();
-  // An #include "../x.h" is looked for in each folder, so all of them must be there.
+  // An #include "../x.h" is looked for in each folder, so all folders must exist.
   for (const std::string& folder : folders)
     fs::create_directories(mirrored(at, fs::absolute(folder).lexically_normal().string()));
   std::set<std::string> written;
@@ -176,7 +176,7 @@ void write_mirror(const std::map<std::string, std::string>& translated, const st
     write_if_new(copy, "#line 1 " + json_string(path) + "\n" + text);
     written.insert(copy);
   }
-  // A copy whose original is gone would be found in its place.
+  // If an original is gone, the compiler would still find its copy, so the copy is removed.
   std::vector<fs::path> left;
   for (const auto& entry : fs::recursive_directory_iterator(mirrored(at, "/"))) {
     if (entry.is_regular_file() && !written.contains(entry.path().string())) left.push_back(entry.path());

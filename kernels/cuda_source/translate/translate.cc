@@ -70,12 +70,12 @@ class Translator {
     return result;
   }
 
-  // True if three equal characters begin here, with no fourth before them.
+  // True if three equal characters begin here, without space between them.
   bool starts_run(size_t i, char c) const {
     return starts_spaced_run(i, c) && tokens_[i + 1].glued && tokens_[i + 2].glued;
   }
-  // The same, but one space is allowed: formatters that mistake a launch for shift operators write f<< <1, 2>>
-  // >(...).
+  // The same, but one space is allowed, because some formatters take a launch for shift operators and write
+  // f<< <1, 2>> >(...).
   bool starts_spaced_run(size_t i, char c) const {
     const std::string one(1, c);
     return is(i, one) && is(i + 1, one) && is(i + 2, one) && (tokens_[i + 1].glued || tokens_[i + 2].glued);
@@ -85,8 +85,8 @@ class Translator {
   static bool closes(std::string_view w) { return w == ")" || w == "]" || w == "}"; }
 
   bool is_inline(size_t i) const { return is(i, "inline") || is(i, "__inline__") || is(i, "__inline"); }
-  // True if the declaration whose specifiers hold token i says __forceinline__ too, which is another `inline`:
-  // clang takes both, and g++ does not. (Nor does nvcc 13.0.)
+  // True if the declaration whose specifiers hold token i has __forceinline__ too, which means `inline` again.
+  // clang accepts both together; g++ and nvcc 13.0 do not.
   bool is_declared_twice(size_t i) const {
     const auto ends = [&](size_t at) {
       return tokens_[at].directive != tokens_[i].directive || is(at, ";") || is(at, "{") || is(at, "}") ||
@@ -101,7 +101,7 @@ class Translator {
     return false;
   }
 
-  // Removes a cast to `const void*` in front of a launched kernel. The kernel then keeps its type, which tells
+  // Removes a cast to `const void*` in front of a launched kernel. Without the cast, the kernel's type shows
   // its parameters.
   void bare_kernel(size_t i) {
     const auto is_void_pointer = [&](size_t first, std::string_view end) {
@@ -226,7 +226,7 @@ class Translator {
     if (end >= tokens_.size()) return;
     while (starts_run(end + 1, '>') && tokens_[end + 1].glued) ++end;  // f<<<g<x>>>>: the last three
     const size_t first = callee(i - 1);
-    if (first == kNone) fail(i, "what stands before <<< is no name of a kernel that can be translated");
+    if (first == kNone) fail(i, "the text before <<< is not the name of a kernel, or cannot be translated");
     if (!is(end + 3, "(")) fail(i, "a launch without arguments in parentheses after >>>");
     if (end == i + 3) fail(i, "a launch without a grid");
     const std::string kernel = flat(first, i - 1);
@@ -280,7 +280,7 @@ class Translator {
     const bool whole = is(end, ";");
     const size_t last = end - 1;
     if (!is(last, "]") || !is(last - 1, "[") || tokens_[last - 2].kind != Token::kName)
-      fail(i, "extern __shared__ is translated as `extern __shared__ T name[];` alone");
+      fail(i, "extern __shared__ is translated only in the form `extern __shared__ T name[];`");
     const std::string_view name = word(last - 2);
     std::string type;
     for (size_t at = first + 1; at < last - 2; ++at) {
@@ -329,7 +329,7 @@ class Translator {
         if (is(at, ",")) continue;
         if (is(at, "[")) fail(i, "operands of asm with names are not translated: use %0, %1, ...");
         if (tokens_[at].kind != Token::kString || !is(at + 1, "("))
-          fail(i, "an operand of asm that is no \"constraint\"(value)");
+          fail(i, "an operand of asm that is not of the form \"constraint\"(value)");
         const std::string_view constraint = word(at);
         const size_t end = closing(at + 1);
         const char* how = constraint.find('+') != constraint.npos ? "inout" : section == 1 ? "out" : "in";

@@ -1,5 +1,5 @@
-// Translates CUDA source for the CPU executor: what nvcc accepts and a host compiler does not is rewritten.
-// Nothing else is touched, and every line keeps its number.
+// Translates CUDA source for the CPU executor: rewrites the syntax that nvcc accepts and a host compiler does
+// not. Nothing else changes, and every line keeps its number.
 //
 //   kernel<T, 64><<<grid, block, bytes, stream>>>(x, n)
 //       ::simt::launch_of([&](auto simt_use) ... kernel<T, 64> ..., grid, block, bytes, stream)(x, n)
@@ -39,15 +39,15 @@ std::map<std::string, std::string> translate_all(const std::vector<std::string>&
 std::vector<std::string> kernels_of(const std::vector<std::string>& sources,
                                     const std::vector<std::string>& folders);
 
-// Writes the texts that a translation changed to `directory`, and the overlay that puts them in the originals'
-// places for clang's -ivfsoverlay. Returns the path of the overlay. A file that has not changed is not written
-// again.
+// Writes the texts that the translation changed to `directory`, with an overlay for clang's -ivfsoverlay that
+// puts them in the originals' places. Returns the path of the overlay. A file that has not changed is not
+// written again.
 std::string write_overlay(const std::map<std::string, std::string>& translated, const std::string& directory);
 
 // Writes all texts to the mirror of `directory` (base/mirror.h), for g++, which has no overlays: the compiler
-// is given the copies of the sources, and the mirrors of `folders` before these. A copy begins with the name of
-// its original, so that messages, __FILE__ and debug information have it. Copies of an earlier call that are
-// not among the texts are removed.
+// gets the copies of the sources, and the mirrors of `folders` before `folders` themselves. A copy begins with
+// the name of its original, so that messages, __FILE__ and debug information have it. Copies of an earlier call
+// that are not among the texts are removed.
 void write_mirror(const std::map<std::string, std::string>& translated, const std::vector<std::string>& folders,
                   const std::string& directory);
 

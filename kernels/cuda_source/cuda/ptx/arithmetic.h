@@ -11,7 +11,7 @@
 
 namespace simt::ptx {
 
-// The comparison of setp by its name; lo, ls, hi and hs are those of unsigned integers.
+// The comparison of setp by its name; lo, ls, hi and hs are the unsigned comparisons.
 template <class T>
 constexpr bool compare(std::string_view how, T a, T b) {
   if (how == "eq") return a == b;
@@ -43,7 +43,7 @@ inline uint32_t lop3(uint32_t a, uint32_t b, uint32_t d, uint32_t table) {
   return result;
 }
 
-// `length` bits of `value` from bit `at` on; of a signed one the highest is repeated above them.
+// `length` bits of `value` from bit `at` on. If the value is signed, the highest of these bits fills the rest.
 inline uint32_t extract_bits(uint32_t value, uint32_t at, uint32_t length, bool is_signed) {
   uint32_t result = at > 31 ? 0 : value >> at;
   if (length < 32) result &= (1u << length) - 1;
@@ -54,7 +54,7 @@ inline uint32_t extract_bits(uint32_t value, uint32_t at, uint32_t length, bool 
   return result;
 }
 
-// `into` with the low `length` bits of `bits` from bit `at` on.
+// `into` after its bits `at`, at + 1, ... are replaced by the low `length` bits of `bits`.
 inline uint32_t insert_bits(uint32_t bits, uint32_t into, uint32_t at, uint32_t length) {
   const uint32_t mask = at > 31 ? 0 : (length > 31 ? ~0u : (1u << length) - 1) << at;
   return (into & ~mask) | ((at > 31 ? 0 : bits << at) & mask);
@@ -87,7 +87,7 @@ inline constexpr auto kArithmetic = Table{
     row(Named{"mad.lo"}, [](auto s) { s.arithmetic([](auto a, auto b, auto d) { return a * b + d; }); }),
     row(Named{"mul.wide"},
         [](auto s) {
-          static_assert(s.kType == "s32" || s.kType == "u32", "inline PTX: mul.wide of 32 bits alone");
+          static_assert(s.kType == "s32" || s.kType == "u32", "inline PTX: mul.wide takes only 32 bits");
           if constexpr (s.kType == "s32") {
             s.put(int64_t{s.template in<int32_t>(1)} * s.template in<int32_t>(2));
           } else {
@@ -132,7 +132,7 @@ inline constexpr auto kBits = Table{
 inline constexpr auto kSelections = Table{
     row(Named{"selp"},
         [](auto s) {
-          static_assert(bytes_of(s.kType) >= 4, "inline PTX: selp of 32 or 64 bits alone");
+          static_assert(bytes_of(s.kType) >= 4, "inline PTX: selp takes only 32 or 64 bits");
           const int chosen = s.template in<bool>(3) ? 1 : 2;
           if constexpr (bytes_of(s.kType) == 4) s.put(s.u(chosen));
           if constexpr (bytes_of(s.kType) == 8) s.put(s.template in<uint64_t>(chosen));
@@ -151,7 +151,7 @@ inline constexpr auto kSelections = Table{
         }),
 };
 
-// The source order of a pair is high, low.
+// The high half of a pair is the first source operand.
 inline constexpr auto kConversions = Table{
     row(Named{"cvt.rn.f16x2.f32"}, [](auto s) { s.put(attn::pack2<attn::F16>(s.f(2), s.f(1))); }),
     row(Named{"cvt.rn.relu.f16x2.f32"}, [](auto s) { s.put(attn::pack2<attn::F16>(s.f(2), s.f(1))); }),

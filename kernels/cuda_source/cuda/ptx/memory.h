@@ -73,7 +73,7 @@ inline void load_or_store(S s) {
   constexpr const Operand& kWhat = s.kOperands[kLoad ? 0 : 1];
   char* const at = address(kWhere, s.c, has(s.kOp, "shared"));
   if (reinterpret_cast<uintptr_t>(at) % (kBytes * kWhat.count) != 0)
-    fault(ATTN_REPORT_ALIGNMENT, current, s.c.here, "ld or st of %zu bytes at %p: not a multiple of them",
+    fault(ATTN_REPORT_ALIGNMENT, current, s.c.here, "ld or st of %zu bytes at %p: not a multiple of this size",
           kBytes * kWhat.count, static_cast<void*>(at));
   using I = Integer<kBytes, false>;
   for (int i = 0; i < kWhat.count; ++i) {

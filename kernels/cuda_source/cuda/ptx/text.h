@@ -226,7 +226,7 @@ constexpr bool is_integer(std::string_view type) {
 
 using Wide = unsigned __int128;
 
-// The C++ type of an integer of 1, 2, 4 or 8 bytes; of 16 without a sign.
+// The C++ type of an integer of 1, 2, 4 or 8 bytes. 16 bytes are always unsigned.
 template <size_t kBytes, bool kSigned>
 using Integer = std::conditional_t<
     kBytes == 1, std::conditional_t<kSigned, int8_t, uint8_t>,

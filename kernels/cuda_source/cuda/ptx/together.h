@@ -95,7 +95,8 @@ inline void store_matrix(S s) {
   meet(store, kFullMask, s.c.here);
 }
 
-// mma of 16-bit factors. Sums are fp32, or fp16 with two in a register. k8 is k16 whose other half is zeros.
+// mma of 16-bit factors. Sums are fp32, or fp16 with two in a register. k8 runs as k16 with zeros in the other
+// half.
 template <class S>
 inline void multiply_matrices(S s) {
   using T = std::conditional_t<has(s.kOp, "bf16"), attn::BF16, attn::F16>;

@@ -112,7 +112,7 @@ constexpr bool known_special(std::string_view name) {
   return false;
 }
 
-// An address in brackets: of shared memory, 32 bits; or 64.
+// An address in brackets. It has 32 bits in shared memory, and 64 elsewhere.
 inline char* address(const Operand& operand, const Context& c, bool shared) {
   const uint64_t at = c.read<uint64_t>(operand.parts[0]) + static_cast<uint64_t>(operand.offset);
   if (shared) return static_cast<char*>(shared_pointer(static_cast<uint32_t>(at), c.here));
