@@ -862,7 +862,7 @@ typedef struct attn_domain {
   int32_t equal_dims;    /* boolean: dim_qk = dim_v */
   int32_t causal;        /* 0: either; 1: never; 2: always */
   int32_t align;         /* of a causal mask, if seq_q and seq_k differ. 0: either; else 1 + attn_align */
-  int32_t lse;           /* 0: whether wanted or not; 1: never wanted; 2: always */
+  int32_t lse;           /* 0: wanted or not; 1: never wanted; 2: always wanted */
   int32_t usual_scale;   /* boolean: scale = 1 / sqrt(dim_qk) */
   /* Appended: */
   int32_t layout;      /* attn_layout */

@@ -1,4 +1,4 @@
-// Names that translated sources need besides those of cuda_words.h. In these sources warpSize is a variable, as
+// Names that translated sources need besides cuda_words.h. In these sources warpSize is a variable, as
 // in CUDA, so a namespace or a struct may have its own warpSize. Only cuda_words.h has the macro.
 #pragma once
 

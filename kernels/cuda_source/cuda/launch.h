@@ -45,9 +45,9 @@ void launch_shape(const Shape& shape, const void* kernel, bool opts_in, const Ca
     return refuse_launch(cudaErrorInvalidConfiguration, reason, shape.here, refused_bytes);
   if (opts_in && shape.bytes > dynamic_limit(kernel)) {
     snprintf(reason, sizeof reason,
-             "%zu bytes of dynamic shared memory: above 48 KiB a kernel asks for them with "
-             "cudaFuncSetAttribute, and "
-             "this one has %zu",
+             "%zu bytes of dynamic shared memory: a kernel must ask for more than 48 KiB with "
+             "cudaFuncSetAttribute; "
+             "this one may have %zu",
              shape.bytes, dynamic_limit(kernel));
     return refuse_launch(cudaErrorInvalidValue, reason, shape.here);
   }

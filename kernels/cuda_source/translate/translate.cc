@@ -359,7 +359,7 @@ class Translator {
   const std::string& name_;
   std::vector<Token> tokens_;
   std::vector<Edit> edits_;
-  std::vector<bool> inner_;  // the open braces: false for those of namespaces, true for others
+  std::vector<bool> inner_;  // the open braces: false for namespaces, true for others
   size_t skip_until_ = 0;
   bool ptx_ = false;
 };

@@ -141,7 +141,7 @@ void read_by_lane(const Product& p) {
   visit_operand(p.said.b, p.said.n, p.said.b_transposed, read);
 }
 
-// [k][16] of each warp's rows of A, at k of the chain.
+// Writes product `p`'s part of A to `to`, as [warp][k][16], where k counts along the chain.
 void spread_a(const Product& p, bool early, int k_first, int k_extent, float* to) {
   const bool bf16 = p.said.bf16;
   for (uint32_t warp = 0; warp < kWarps; ++warp, to += k_extent * 16) {
@@ -487,7 +487,7 @@ void check_warpgroups(Block& b) {
   }
   if (held <= launched * b.threads) return;
   record_fault(b, ATTN_REPORT_DEADLOCK, b.lane(taker_number * kMembers).thread.index, taker->asked_here,
-               "the block's warpgroups hold %u registers together, of %u that it was launched with: this would "
+               "the block's warpgroups hold %u registers together, of %u that it was launched with: it would "
                "wait for ever",
                held, launched * b.threads);
 }

@@ -124,7 +124,7 @@ void check_barriers(Block& b) {
     const Barrier& barrier = b.barriers[id];
     if (!barrier.expected) continue;
     record_fault(b, ATTN_REPORT_DEADLOCK, b.lane(barrier.first).thread.index, barrier.here,
-                 "the block ended with %u of %u arrivals at barrier %u: some arrive that nobody waits for",
+                 "the block ended with %u of %u arrivals at barrier %u: threads arrived there, but none waits",
                  barrier.arrived, barrier.expected, id);
     return;
   }

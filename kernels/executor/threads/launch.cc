@@ -70,8 +70,8 @@ void check_asynchronous(Block& b) {
 void check_dependency(Block& b) {
   if (!b.dependent || b.waited) return;
   record_fault(b, ATTN_REPORT_ASYNC, {0, 0, 0}, {nullptr, 0},
-               "a block of a dependent launch ended without grid_dependency_wait(): it may run before what it "
-               "depends on has ended");
+               "a block of a dependent launch ended without grid_dependency_wait(): it may run before the "
+               "launch that it depends on has ended");
 }
 
 void run_one(Block& b, Statics& statics) {
@@ -79,8 +79,8 @@ void run_one(Block& b, Statics& statics) {
   reset_arena(b);
   reset_barriers(b);
   if (b.asynchronous) reset_asynchronous(b);
-  // Static arrays have the same addresses in every block, so this block's accesses follow those of the last
-  // block.
+  // Static arrays have the same addresses in every block, so this block's accesses follow those of the
+  // previous block.
   if (statics.module) end_lanes(b);
   poison_statics(statics);
   b.statics = statics.memory;

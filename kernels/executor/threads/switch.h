@@ -48,7 +48,7 @@ inline void switch_context(Context* from, Context to) {
 }
 
 inline Context new_context(Stack stack, void (*entry)()) {
-  // The first switch tells the fiber its entry, and comes back.
+  // The first switch passes the entry to the fiber, and returns.
   const auto begin = [](boost::context::detail::transfer_t arrival) {
     const auto begin_with = reinterpret_cast<void (*)()>(arrival.data);
     store_departure(boost::context::detail::jump_fcontext(arrival.fctx, nullptr));

@@ -197,7 +197,7 @@ struct Parsed {
   static constexpr Program kProgram = Reader(kText.view()).read();
 };
 
-// True if the dotted parts of `op` begin with those of `words`.
+// True if the dotted parts of `op` begin with the parts of `words`.
 constexpr bool begins(std::string_view op, std::string_view words) {
   return op.substr(0, words.size()) == words && (op.size() == words.size() || op[words.size()] == '.');
 }
