@@ -1,4 +1,5 @@
-// The domain of a kernel that takes every size in fp16, bf16 and fp32. Without it, a kernel takes only fp16 and bf16.
+// The domain of a kernel that takes every size in fp16, bf16 and fp32. If dtypes is 0, it has
+// only fp16 and bf16.
 #pragma once
 
 #include "kernels/attention.h"

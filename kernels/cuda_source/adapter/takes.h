@@ -154,7 +154,7 @@ struct Takes {
     d.causal = causal == Causal::kNever ? 1 : causal == Causal::kOnly ? 2 : 0;
     d.align = causal == Causal::kNever && slopes == Slopes::kNever ? 0 : 1 + align;
     d.lse = lse == Lse::kNone ? 1 : 0;
-    d.usual_scale = scale == Scale::kOwn;  // also if the kernel's scale is a constant: Q is multiplied by the rest
+    d.usual_scale = scale == Scale::kOwn;  // also for a constant scale: Q is multiplied by the rest
     return d;
   }
 };

@@ -230,7 +230,7 @@ void fence_proxy_async(Place) { ++self().proxy_fences; }
 
 void generic_write16(const void* shared, int lane) {
   Block& b = running();
-  if (!is_shared(b, shared, 16)) return;  // an array of a test's host, which no async proxy reads
+  if (!is_shared(b, shared, 16)) return;  // in tests: a host array, which no async proxy reads
   b.asynchronous = true;
   const size_t chunk = chunk_of(shared);
   if (chunk >= b.generic_writes.size()) {
