@@ -88,7 +88,7 @@ attn_status ampere_run(int choice, const attn_problem& problem, const ForwardPar
   p.sign = params.sign;
   if (chosen.spec.scored) {
     if (!make_score_terms(problem, params, &p.terms)) return ATTN_UNSUPPORTED;
-    p.terms.pairs = p.terms.chunks;  // words are read from shared memory, and only chunks get there as words
+    p.terms.pairs = p.terms.chunks;  // only a bias in chunks lies in shared memory as words of two numbers
     p.rough = p.terms.chunks && !p.terms.capped && p.slopes.data == nullptr;
     p.may_be_plain = true;
     p.sign = 1;

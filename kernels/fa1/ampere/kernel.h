@@ -6,11 +6,11 @@
 //   wait for K(t), V(t) | barrier | start to load K(t-1), V(t-1) | S = Q K(t)' | maxima, O *= alpha
 //   for each 16 keys: P = 2^(sigma S - mu) of the next 16 | O += P V
 //
-// A bias in 16-byte chunks is loaded together with K and V. A tile that all rows see whole and that needs only
-// such a bias runs a body of its own (add_rough).
+// A bias in 16-byte chunks is loaded together with K and V. If all rows see all keys of a tile, and its scores
+// need nothing but such a bias, the tile runs a body of its own (add_rough).
 //
 // There is room for two tiles of K and of V. After the barrier, the copies of all threads have arrived, and all
-// warps have read tile t + 1, whose room tile t - 1 takes. Between barriers warps drift apart: one multiplies
+// warps have read tile t + 1. Tile t - 1 takes its place. Between barriers warps drift apart: one multiplies
 // while another computes exponentials.
 #pragma once
 

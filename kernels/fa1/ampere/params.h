@@ -84,7 +84,7 @@ __device__ __forceinline__ Keys live_tiles(const AmpereParams& p, const AmpereBl
   return {begin, end > begin ? end : begin};
 }
 
-// Returns those of `tiles` in which every row of the block sees every key.
+// The part of `tiles` in which every row of the block sees every key.
 template <AmpereSpec kSpec>
 __device__ __forceinline__ Keys plain_tiles(const AmpereParams& p, const AmpereBlock& block, Keys tiles) {
   const int32_t last = block.first_row + kSpec.tile_q() - 1;

@@ -28,8 +28,8 @@ class BiasTile {
     }
   }
 
-  // True if tile t is loaded by chunks; then all tiles before it are. A tile that reaches past the tensor's
-  // keys is not.
+  // True if tile t is loaded by chunks; then all tiles before it are, too. A tile that reaches past the
+  // tensor's keys is loaded number by number.
   __device__ __forceinline__ bool by_chunks(int32_t t) const { return t < by_chunks_; }
 
   // Starts to load tile t. The tile has arrived after cp_wait and a barrier.
@@ -47,12 +47,13 @@ class BiasTile {
     }
   }
 
-  // Starts to load the tile before t while t is still needed, if there is room for both.
+  // Starts to load the tile before t while t is still needed, if both are loaded by chunks: then there is room.
+  // kSurely: the caller knows that they are.
   template <bool kSurely>
   __device__ __forceinline__ void load_beside(const AmpereParams& p, int32_t t) const {
     if (kSurely || by_chunks(t)) copy(p, t - 1);
   }
-  // Starts to load the tile before t after the warp has read t, if there is no room for both.
+  // Starts to load the tile before t after the warp has read t, unless load_beside() has done so.
   __device__ __forceinline__ void load_after(const AmpereParams& p, const AmpereBlock& block, int32_t t) const {
     if (p.terms.bias_dtype == ATTN_NONE || by_chunks(t)) return;
     syncwarp();

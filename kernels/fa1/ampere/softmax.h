@@ -8,7 +8,7 @@
 
 namespace attn {
 
-// The state of 16 M rows. Of each 16 rows a thread has two.
+// The state of 16 M rows. A thread holds two of each 16 rows.
 template <int M>
 struct SoftmaxRows {
   float mu[M][2];         // row max times sigma
@@ -71,8 +71,8 @@ __device__ __forceinline__ void take_maxima(const float (&s)[M][N][4], float sig
 }
 
 // Takes in the maxima of a tile of rough scores (rough_biased() in ../../forward/score_terms.h). settle()
-// corrects the scores. It is not needed for a row whose maximum is above lowest() and that has no NaN: the
-// scores that it would change have a probability of 0 either way. It is called if the warp has any other row.
+// corrects the scores. It is called if the maximum of any row of the warp is NaN or not above lowest(). In
+// other rows, the scores that it would change have a probability of 0 either way.
 template <int M, int N, class Settle>
 __device__ __forceinline__ void take_rough_maxima(const float (&s)[M][N][4], float sigma, SoftmaxRows<M>& rows,
                                                   Settle settle) {

@@ -86,16 +86,16 @@ struct Item {
   const Work &work, &next;    // the item; the next one of this block, once it is known
   const Extent& extent;       // of the batch entry
   const Keys (&rows)[2];      // the keys that this thread's rows see
-  const Keys &tiles, &plain;  // the tiles to walk over; those of them that need no mask
+  const Keys &tiles, &plain;  // the tiles to walk over; the part of them that needs no mask
   int32_t& t;                 // the current tile
   const void* (&biases)[2];   // the two rows' bias, in a scored shape
   BiasWords<2, kSpec.tile_k / 8>& words;
   RowState<kSpec.dim>& state;
   const TileProbe& probe;
 
-  // If more keys come, waits for those after `at`; else for a slot that is full and stays full, so that the
-  // wait ends at once. The loop of this wait also keeps ptxas from moving the wait for the products before the
-  // softmax.
+  // If `come`, waits for the keys in the slot after `at`. Otherwise waits for a slot that is full and stays
+  // full, so the wait ends at once. The loop of this wait also keeps ptxas from moving the wait for the
+  // products before the softmax.
   __device__ __forceinline__ void wait_for_keys(const Ring<kSpec.stages>& at, bool come) const {
     const Ring<kSpec.stages> after = at.next();
     Mbarrier* const there = kStaged ? c.pipe.k_full + at.slot : c.pipe.q_full + c.q.slot;
@@ -206,7 +206,7 @@ struct Item {
     c.kv = ahead;
   }
 
-  // Tiles that all rows see whole run the body without masks.
+  // If all rows see all keys of a tile, it runs the body without masks.
   __device__ __forceinline__ void walk() const {
     --t;
     while (t >= tiles.begin) {

@@ -7,8 +7,8 @@
 
 namespace attn {
 
-// Writes O to the 64 rows of `tile` from `row` on, which no warpgroup reads any more. Then one thread starts
-// the copies to global memory as one bulk group; the slot of `tile` is free when that group has read it.
+// Writes O to the 64 rows of `tile` from `row` on. No warpgroup may read these rows any more. Then one thread
+// starts the copies to global memory as one bulk group; the slot of `tile` is free when that group has read it.
 // `consumer` is the index of the 64 rows in the query tile.
 template <class T, HopperSpec kSpec, class Tile>
 __device__ __forceinline__ void store_rows(const HopperParams& p, Tile tile, int row, int consumer,

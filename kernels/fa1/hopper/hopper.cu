@@ -96,7 +96,7 @@ struct Views {
         o(view(params.o, p.batch, p.heads_q, p.seq_q, p.dim_v)) {}
 };
 
-// The choice by size alone; -1 if no shape has room for the problem.
+// The shape for the problem's size; -1 if no shape has room for the problem.
 int by_shape(const attn_problem& p, bool scored) {
   const int64_t dim = std::max(p.dim_qk, p.dim_v);
   if (scored) return dim <= 64 ? k64Scored : dim <= 128 ? k128Scored : -1;
@@ -210,8 +210,8 @@ attn_status hopper_run(int choice, const attn_problem& problem, const attn_tenso
   }
   p.sigma = params.sigma;
   p.probe = params.probe;
-  // If items have equal cost, use the fewest blocks that need no more rounds. Further blocks would be idle in
-  // the last round and only use power.
+  // If all items cost the same, use the fewest blocks that finish in the same number of rounds. More blocks
+  // would be idle in the last round and only use power.
   int64_t blocks = std::min<int64_t>(p.items, blocks_at_once(spec, *env));
   if (p.taken == nullptr) blocks = ceil_div(p.items, ceil_div(p.items, blocks));
   return problem.dtype == ATTN_F16 ? chosen.f16(p, static_cast<unsigned>(blocks), env)

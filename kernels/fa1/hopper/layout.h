@@ -79,7 +79,7 @@ __device__ __forceinline__ Pipeline<T, kSpec> set_up() {
   return pipe;
 }
 
-// The producer tells the consumers which item the block computes as its item number `turn`.
+// The producer passes an item to the consumers. It is the block's item number `turn`, counted from 0.
 template <class T, HopperSpec kSpec>
 __device__ __forceinline__ void tell_item(const Pipeline<T, kSpec>& pipe, uint32_t turn, uint32_t item) {
   const uint32_t slot = turn % kItemSlots, phase = turn / kItemSlots % 2;
@@ -88,9 +88,9 @@ __device__ __forceinline__ void tell_item(const Pipeline<T, kSpec>& pipe, uint32
   mbarrier_arrive(pipe.item_full + slot, true);
 }
 
-// A consumer waits for that item. In each warp, the thread that reads the slot also arrives at `empty`:
-// racecheck (compute-sanitizer of CUDA 13.0) knows only that an mbarrier orders the threads that arrive at it,
-// and misses threads that are ordered by another barrier before.
+// A consumer waits for the block's item number `turn`. In each warp, the thread that reads the slot also
+// arrives at `empty`: racecheck (compute-sanitizer of CUDA 13.0) would report a thread that another barrier
+// orders before the arriving one, because it knows only that an mbarrier orders the threads that arrive at it.
 template <class T, HopperSpec kSpec>
 __device__ __forceinline__ Work work_in(const HopperParams& p, const Pipeline<T, kSpec>& pipe, uint32_t turn) {
   const uint32_t slot = turn % kItemSlots, phase = turn / kItemSlots % 2;

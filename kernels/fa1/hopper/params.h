@@ -32,7 +32,7 @@ struct HopperParams {
   uint32_t items;                   // heads * q_tiles, less than 2^31
   uint32_t section, section_items;  // heads of a section, whose K and V stay in the L2; query tiles of a section
   uint32_t sections;
-  uint32_t* taken;  // counts items taken after the first of each block; nullptr if items are dealt out
+  uint32_t* taken;  // counts items taken after the first of each block; nullptr: see next_item()
   bool longest_first;
   bool windowed;      // the first keys may be hidden
   bool may_be_plain;  // a tile that all rows see whole needs no mask
@@ -62,7 +62,7 @@ __device__ __forceinline__ HeadOf head_of(const HopperParams& p, const Work& wor
   return entries_first ? HeadOf{inner, outer} : HeadOf{outer, inner};
 }
 
-// Which query a row is, for a probe: b, h, i. Past the last query, i is -1.
+// The query of a row, for a probe: b, h, i. Past the last query, i is -1.
 template <HopperSpec kSpec>
 __device__ __forceinline__ void place_of(const HopperParams& p, const Work& work, int32_t row,
                                          float (&place)[3]) {
@@ -113,7 +113,7 @@ __device__ __forceinline__ Keys block_tiles(const HopperParams& p, const Extent&
   return {begin, end};
 }
 
-// Returns those of `tiles` in which each of the 64 rows of a warpgroup, from `row` on, sees every key.
+// The part of `tiles` in which each of the 64 rows of a warpgroup, from `row` on, sees every key.
 template <HopperSpec kSpec>
 __device__ __forceinline__ Keys plain_tiles(const HopperParams& p, const Extent& extent, int32_t row,
                                             Keys tiles) {
@@ -125,8 +125,8 @@ __device__ __forceinline__ Keys plain_tiles(const HopperParams& p, const Extent&
   return plain;
 }
 
-// The item that this block computes after `item`: the next one dealt to it, or, if there is a counter, the next
-// item that no block has taken.
+// The item that this block computes after `item`. If there is a counter, it is the next item that no block has
+// taken; otherwise each block takes every gridDim.x-th item.
 __device__ __forceinline__ uint32_t next_item(const HopperParams& p, uint32_t item) {
   if (p.taken == nullptr) return item + gridDim.x;
   return gridDim.x + atomic_add(p.taken, 1u);
