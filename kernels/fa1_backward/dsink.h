@@ -10,7 +10,7 @@ namespace attn::backward {
 static __global__ void dsink_kernel(const __grid_constant__ Params p) {
   const ForwardParams& f = p.forward;
   const int64_t h = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
-  if (h >= f.heads_q) return;  // a whole warp
+  if (h >= f.heads_q) return;  // the whole warp returns
   float sum = 0;
   for (int64_t b = 0; b < f.batch; ++b) {
     const Rows rows = rows_of(f, b);

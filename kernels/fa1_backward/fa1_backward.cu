@@ -32,10 +32,10 @@ template <class T>
 __global__ void delta_kernel(const __grid_constant__ Params p) {
   const ForwardParams& f = p.forward;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
-  if (row >= f.batch * f.heads_q * f.seq_q) return;  // a whole warp
+  if (row >= f.batch * f.heads_q * f.seq_q) return;  // the whole warp returns
   const int64_t i = row % f.seq_q, h = row / f.seq_q % f.heads_q, b = row / f.seq_q / f.heads_q;
   const Rows rows = rows_of(f, b);
-  if (i >= rows.queries) return;  // a whole warp
+  if (i >= rows.queries) return;  // the whole warp returns
   const int64_t stored = rows.first_query + i;
   const T *o = f.o.at<T>(b, h, stored), *dout = p.dout.at<T>(b, h, stored);
   float sum = 0;
@@ -218,7 +218,7 @@ __global__ void dbias_kernel(const __grid_constant__ Params p) {
 // The kernels of one way, the rows of their tiles, and the shared memory of a block.
 struct Way {
   const char* path;
-  int64_t own, walk;  // rows of a block's results, and of the tiles that it walks over
+  int64_t own, walk;  // rows of a block's results; rows of the tiles that the block walks over
   size_t bytes;       // of dkdv and of dq
   bool tensor_cores;
   void (*delta)(Params);
@@ -239,8 +239,7 @@ constexpr Way mma_way(const char* path) {
           dbias_kernel<T, D>, Tiles<D>::bytes()};
 }
 
-// If the fast way is compiled, it is the first variant. A problem that a variant cannot take goes to the next
-// one.
+// If the fast way is compiled, it is the first variant. If a variant cannot take a problem, the next one does.
 template <bool kFast>
 constexpr auto variants() {
   if constexpr (kFast) return std::array{"cp.async", "mma", "plain"};
@@ -258,7 +257,7 @@ Way way_of(int64_t columns, bool mma) {
                           : plain_way<T, 256>("16x16 d256");
 }
 
-// True if tensor cores can take the problem. Every variant runs other problems the plain way.
+// True if tensor cores can take the problem. All variants take other problems the plain way.
 bool takes_mma(const attn_problem& p) { return p.dtype != ATTN_F32 && std::max(p.dim_qk, p.dim_v) <= 128; }
 
 Way way_of(const Call& call) {

@@ -1,4 +1,4 @@
-// The device's view of a checked problem. D of each query goes to the start of the workspace.
+// Makes the kernels' parameters from a checked problem. D of each query goes to the start of the workspace.
 #pragma once
 
 #include <algorithm>

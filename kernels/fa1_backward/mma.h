@@ -5,8 +5,8 @@
 //               that the accumulators of P' and dA' already are A fragments: dV += P' dO, dK += dA' Q
 //   dq_mma      a block has 64 queries, a warp 16 of them: S = Q K^T, dP = dO V^T, dQ += dA K
 //
-// A hidden pair has P = dA = 0 in a product. If one of its two rows has a NaN, the other row gets NaN in the
-// same column, because 0 times NaN is NaN.
+// A hidden pair has P = dA = 0 in a product. If the row of its query or of its key has a NaN, the gradient of
+// the other row gets NaN in the same column, because 0 times NaN is NaN.
 #pragma once
 
 #include "kernels/fa1_backward/tiles.h"
@@ -15,7 +15,7 @@
 namespace attn::backward {
 
 inline constexpr int kOwn = 16 * kWarps;  // rows of a block's results
-inline constexpr int kWalk = 32;          // rows of the tiles that it walks over
+inline constexpr int kWalk = 32;          // rows of the tiles that a block walks over
 
 // Shared memory of a block: `own` are the rows whose gradients it computes, `walk` the rows that it walks over.
 template <class T, int D>
@@ -35,8 +35,8 @@ struct MmaTiles {
   }
 };
 
-// Loads rows first..first + kRows - 1 of a (batch, head), whose row 0 is stored at row `base` of the tensor.
-// Rows from `last` on become 0.
+// Loads rows first..first + kRows - 1 of a head. Its row 0 is stored at row `base` of the tensor. Rows from
+// `last` on become 0.
 template <int kRows, class T, int D>
 __device__ void load_some(SharedTile<T, D> tile, const Strided& from, int64_t b, int64_t h, int64_t base,
                           int64_t first, int64_t last, int dim) {

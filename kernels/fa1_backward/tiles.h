@@ -1,5 +1,5 @@
-// Parameters of the kernels of the backward pass, tiles of the plain way in shared memory, and the code that
-// computes P and dA of each pair of a query and a key of two tiles.
+// Parameters of the kernels of the backward pass; tiles of the plain way in shared memory; and the code that
+// computes P and dA of all pairs of a tile of queries and a tile of keys.
 //
 //   Tiles<D> tiles(arena);
 //   const Rows rows = rows_of(p.forward, b);
@@ -26,7 +26,7 @@ inline constexpr int kThreadsOfRow = kThreads / kTile;  // threads that share a 
 inline constexpr int kPitch = kTile + 1;                // from row to row of a tile of pairs
 
 struct Params {
-  ForwardParams forward;  // sizes, Q, K, V, O, LSE, bias, mask and what hides keys
+  ForwardParams forward;  // sizes, Q, K, V, O, LSE, bias, mask, lengths and window
   Strided dout, dq, dk, dv;
   Strided dlse;   // data is nullptr if there is none
   Strided dbias;  // a stride of 0 for each dimension that is summed
@@ -37,7 +37,7 @@ struct Params {
   int64_t delta_rows;  // rows of a head in delta
 };
 
-// The rows of a batch entry, and how many rows of dK and dV it has: key lengths do not shorten dK and dV.
+// The rows of a batch entry, and its number of rows of dK and dV: key lengths do not shorten dK and dV.
 struct Rows : Entry {
   int64_t stored_keys;
 };
@@ -159,7 +159,7 @@ __device__ inline Place place(int64_t heads, int64_t rows, int tile) {
   return {block / tiles / heads, block / tiles % heads, block % tiles * tile};
 }
 
-// True if some query of a tile may see some key of another, judged by positions alone (no mask, no bias).
+// True if some query of one tile may see some key of another by their positions. Mask and bias are ignored.
 __device__ inline bool meet(const ForwardParams& f, const Rows& rows, int64_t first_query, int queries,
                             int64_t first_key, int keys) {
   if (first_query >= rows.queries) return false;

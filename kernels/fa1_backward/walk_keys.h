@@ -48,7 +48,7 @@ class QueryWalk {
   }
 
   __device__ __forceinline__ void run() {
-    if (first_ >= rows_.queries) return;  // the whole block
+    if (first_ >= rows_.queries) return;  // the whole block returns
     const ForwardParams& f = p_.of.forward;
     const Span tiles = key_tiles(p_, rows_, first_, kQueries, kSpec.keys);
     clear(dq_);
@@ -112,7 +112,7 @@ class QueryWalk {
     }
   }
 
-  // Takes 32 keys, of which `row` is the first in its tile.
+  // Takes 32 keys of the tile, from its row `row` on.
   __device__ __forceinline__ void take(int32_t tile, int step, int row, bool plain) {
     Products<2, kGroup / 8> s, g;
     clear(s);

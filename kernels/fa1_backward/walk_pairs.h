@@ -28,8 +28,8 @@ __device__ __forceinline__ void weigh_pair(float sigma, float lse2, float delta,
   g = s * (g - delta);
 }
 
-// Sets c to 0 for pairs that do not see each other or do not exist. `query` and `key` are those of this
-// thread's first pair. If kTransposed, rows are keys.
+// Sets c to 0 for pairs that do not see each other or do not exist. `query` and `key`: the query and key of
+// this thread's first pair. If kTransposed, rows are keys.
 template <bool kTransposed, int M, int N>
 __device__ __forceinline__ void hide(const WalkParams& p, const EntryRows& rows, int32_t query, int32_t key,
                                      float (&c)[M][N][4]) {
@@ -111,8 +111,8 @@ __device__ __forceinline__ void copy_saved(float* lse2, float* delta, const Walk
 }
 
 // Stores 16 M rows and 8 N columns of a gradient times `scale`, in 16-byte chunks. They go through `tile` at
-// (row, column), which no other warp uses any more. `first` is the first row of the tile; `head` has row 0.
-// Rows from `last` on are not stored, and rows from `length` on are stored as 0.
+// (row, column); no other warp may use that part of the tile any more. `first` is the first row of the tile;
+// `head` has row 0. Rows from `last` on are not stored, and rows from `length` on are stored as 0.
 template <int M, int N, class T, int D>
 __device__ __forceinline__ void store_gradient(const float (&c)[M][N][4], SharedTile<T, D> tile, int row, int column,
                                                const Strided& to, bool whole, T* head, int32_t first, int32_t length,

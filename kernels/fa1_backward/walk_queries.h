@@ -7,8 +7,8 @@
 //   for each of the warp's groups of 32 queries:  S', dP'  |  P', dA'  |  dV += P' dO, dK += dA' Q
 //   barrier                                       if two warps share keys, or fused
 //   dV += P' dO, dK += dA' Q                      if shared: P' and dA' of the other warp, from shared memory
-//   dQ += dA K                                    if fused: each warp 32 queries and a part of the columns, added to
-//                                                 global memory
+//   dQ += dA K                                    if fused: a warp has 32 queries and a part of the columns, and
+//                                                 adds them to global memory
 //
 // With one stage, the next Q and dO are loaded after the step instead.
 #pragma once
@@ -64,7 +64,7 @@ class KeyWalk {
   }
 
   __device__ __forceinline__ void run() {
-    if (first_ >= rows_.stored_keys) return;  // the whole block
+    if (first_ >= rows_.stored_keys) return;  // the whole block returns
     const ForwardParams& f = p_.of.forward;
     const Span tiles = query_tiles(p_, rows_, first_, kKeys, kQueries);
     const int32_t steps = tiles.empty() ? 0 : (tiles.end - tiles.begin) * f.group;
@@ -156,7 +156,7 @@ class KeyWalk {
     if constexpr (kFused) add_dq(at);
   }
 
-  // Computes P' and dA' of the warp's keys and 32 queries, of which `row` is the first in its tile.
+  // Computes P' and dA' of the warp's keys and 32 queries of the tile, from its row `row` on.
   __device__ __forceinline__ void pairs(int32_t first, int step, int row, bool plain, uint32_t (&p)[kSteps][2][4],
                                         uint32_t (&a)[kSteps][2][4]) {
     Products<2, kGroup / 8> s, g;
@@ -220,7 +220,7 @@ class KeyWalk {
   Tiles tiles_;
   int32_t b_, head_, first_;  // batch entry, KV head, first key
   EntryRows rows_;
-  int own_, part_;  // the warp's first key in the tile, and its number among those that share it
+  int own_, part_;  // the warp's first key in the tile; the warp's number among the warps that share this key
   Products<2, kColumns / 8> dk_, dv_;
 };
 

@@ -13,7 +13,7 @@ struct alignas(16) Floats {
   float at[4];
 };
 
-// The kRowTile rows of a head that a block of these kernels has.
+// The block's kRowTile rows of a head.
 struct RowBlock {
   int64_t b, h;
   int32_t first;
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads) prepare_rows(const __grid_constant__
   }
 }
 
-// dQ is its sums times the scale. A thread has the same 8 columns of every kStep-th row.
+// Computes dQ: its sums times the scale. A thread has the same 8 columns of every kStep-th row.
 template <class T, int D>
 __global__ void __launch_bounds__(kThreads) finish_dq(const __grid_constant__ WalkParams p) {
   constexpr int kLanes = D / 8, kStep = kThreads / kLanes;

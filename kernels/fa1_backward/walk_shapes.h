@@ -12,7 +12,7 @@ struct Grad64 {
   static constexpr KeySpec kKeys = {64, 4, 1, 2, 2};
   static constexpr QuerySpec kQueries = {64, 64, 2};
 };
-// The registers of one warp cannot hold dK and dV of 32 keys and 128 columns: two warps have half of the
+// The registers of one warp cannot hold dK and dV of 32 keys and 128 columns, so two warps have half of the
 // columns each.
 struct Grad128 {
   static constexpr KeySpec kKeys = {128, 8, 2, 2, 1};

@@ -7,7 +7,7 @@
 
 namespace attn::backward {
 
-inline constexpr int kGroup = 32;  // rows that a warp computes P and dA for at a time
+inline constexpr int kGroup = 32;  // queries, or keys, for which a warp computes P and dA at a time
 
 // dK and dV: a block has a tile of keys and walks over tiles of queries.
 struct KeySpec {
@@ -22,7 +22,7 @@ struct KeySpec {
   __host__ __device__ constexpr int keys() const { return kGroup * warps / share; }
   __host__ __device__ constexpr int columns() const { return dim / share; }  // of a warp's dK and dV
   __host__ __device__ constexpr int threads() const { return 32 * warps; }
-  // Groups of 32 queries of a tile that a warp computes P and dA for.
+  // The number of groups of 32 queries of a tile for which a warp computes P and dA.
   __host__ __device__ constexpr int groups() const { return kQueries / kGroup / share; }
 };
 

@@ -86,7 +86,7 @@ inline uint64_t walk_bytes(const Call& call, bool sums) {
          static_cast<uint64_t>(copy_bytes(p, call.tensors));
 }
 
-// Fills in a plan for tiles of that many keys and queries, whose path begins with `name`. The caller sets
+// Fills in a plan for tiles of `keys` keys and `queries` queries. Its path begins with `name`. The caller sets
 // workspace_bytes, and in the fused kernel dq_adds and deterministic.
 inline void describe_walks(const Call& call, const char* name, int keys, int queries, attn_plan* plan) {
   const attn_problem& p = call.problem;
@@ -114,7 +114,7 @@ inline WalkParams walk_params(const Call& call, const Params& of, bool sums) {
   p.rows = static_cast<int32_t>(walk_rows(a));
   const int64_t rows = a.batch * a.heads_q * walk_rows(a);
   float* const workspace = static_cast<float*>(call.tensors.workspace);
-  // The sums come first, where the workspace's alignment holds.
+  // The sums come first, because they need the workspace's alignment.
   p.sums = sums ? workspace : nullptr;
   p.lse2 = workspace + (sums ? rows * walk_columns(a) : 0);
   p.delta = p.lse2 + rows;
@@ -144,7 +144,7 @@ attn_status launch_walks(const Call& call, const WalkParams& p) {
   return call.problem.dtype == ATTN_F16 ? walks.template operator()<F16>() : walks.template operator()<BF16>();
 }
 
-// Launches dsink if the call asks for it and the walks, which returned `status`, did not fail.
+// Launches dsink if the call asks for it. `status`: the result of the walks, returned as it is if they failed.
 inline attn_status finish_walks(const Call& call, const WalkParams& p, attn_status status) {
   const attn_problem& a = call.problem;
   if (status != ATTN_OK || (a.features & ATTN_FEATURE_DSINK) == 0) return status;

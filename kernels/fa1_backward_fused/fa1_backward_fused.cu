@@ -1,5 +1,5 @@
-// The backward pass of attention in one walk: each block computes dK and dV of its keys and adds their part of
-// dQ to sums in global memory (../fa1_backward/walks.md). README.md is the manual.
+// The backward pass of attention in one walk. Each block computes dK and dV of its keys, and adds the part of
+// dQ that comes from these keys to sums in global memory (../fa1_backward/walks.md). README.md is the manual.
 #include <array>
 
 #include "kernels/fa1_backward/walks.h"
@@ -11,7 +11,7 @@
 namespace attn::backward {
 namespace {
 
-// 16 bits, rows of 16-byte chunks, up to 128 columns. Biases, masks and caps are refused.
+// The kernel takes 16-bit inputs of up to 128 columns in rows of 16-byte chunks, and no biases, masks and caps.
 constexpr attn_domain kChunks = [] {
   attn_domain domain = {};
   domain.size = sizeof domain;
@@ -24,7 +24,7 @@ constexpr attn_domain kChunks = [] {
 
 constexpr int32_t kMma = 2;  // the second of kVariants
 
-// True if the walk on wgmma takes a problem that the one on mma takes.
+// True if the walk on wgmma takes the problem; the walk on mma must take it.
 bool takes_groups(const Call& call) {
   if constexpr (kSm90a) {
     return call.env.variant != kMma && call.env.compute_capability == 90 &&

@@ -13,7 +13,7 @@
 //   barrier | dQ = dA K                     issued: 64 queries and 64 columns per warpgroup
 //   dK += dA' Q                             issued for the last group; runs while dQ is added to global memory
 //
-// Rows are copied by cp.async as in the walks for sm_80. cp.async fills rows behind the last with zeros, so
+// Rows are copied by cp.async as in the walks for sm_80. cp.async fills rows after the last one with zeros, so
 // packed entries and key lengths need no code of their own.
 #pragma once
 
@@ -28,7 +28,7 @@ namespace attn::backward {
 template <class T, int D>
 struct GroupTiles {
   static constexpr int kKeys = 128, kWarpgroups = kKeys / 64, kThreads = kWarpgroups * kWarpgroup;
-  static constexpr int kGroups = kWarpgroups * 64 / D;  // of queries; a warpgroup has 64 columns of dQ of one group
+  static constexpr int kGroups = kWarpgroups * 64 / D;  // of queries; a warpgroup has 64 columns of one group's dQ
   static constexpr int kQueries = 64 * kGroups;
   using Keys = PanelTile<T, kKeys, D>;
   using Group = PanelTile<T, 64, D>;
@@ -101,7 +101,7 @@ class GroupWalk {
   }
 
   __device__ __forceinline__ void run() {
-    if (first_ >= rows_.stored_keys) return;  // the whole block
+    if (first_ >= rows_.stored_keys) return;  // the whole block returns
     const ForwardParams& f = p_.of.forward;
     const Span tiles = query_tiles(p_, rows_, first_, kKeys, kQueries);
     const int32_t steps = tiles.empty() ? 0 : (tiles.end - tiles.begin) * f.group;
@@ -238,8 +238,8 @@ class GroupWalk {
     wgmma_commit();
   }
 
-  // dQ += dA K for 64 queries and 64 columns: all columns of one group of queries, or one panel of the only
-  // group. The last group's part of dK runs while dQ is added to global memory.
+  // dQ += dA K for 64 queries and 64 columns. At 64 columns a warpgroup takes one of two groups of queries, at
+  // 128 one of two panels. The last group's part of dK runs while dQ is added to global memory.
   __device__ __forceinline__ void add_dq(const Cursor& at, int step, uint32_t (&p)[4][4], uint32_t (&slopes)[4][4]) {
     constexpr bool kPanels = Tiles::kGroups == 1;
     const int n = kPanels ? 0 : number_, panel = kPanels ? number_ : 0, row = 16 * (warp_id() % 4);
