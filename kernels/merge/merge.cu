@@ -3,7 +3,7 @@
 //   m  = max(LSE1, LSE2),  w_s = exp(LSE_s - m)
 //   O  = (w_1 O_1 + w_2 O_2) / (w_1 + w_2),  LSE = m + ln(w_1 + w_2)
 //
-// A warp computes a row; its lanes take the columns. A side with LSE = -inf saw no key, and its O is not read.
+// A warp computes a row; its lanes take the columns. If a side's LSE is -inf, its O is not read: it saw no key.
 #include <array>
 
 #include "kernels/forward/all_formats.h"
@@ -29,7 +29,7 @@ struct MergeParams {
 template <class T>
 __global__ void merge_kernel(const __grid_constant__ MergeParams p) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
-  if (row >= p.rows) return;  // a whole warp
+  if (row >= p.rows) return;  // the whole warp returns
   const int64_t i = row % p.seq_q, h = row / p.seq_q % p.heads, b = row / p.seq_q / p.heads;
 
   float lse[2], weight[2];

@@ -30,8 +30,8 @@ __device__ void store_partial(const ForwardParams& p, const SplitParams& split, 
   });
 }
 
-// What a block computes. The number of a block runs over query tiles fastest, then splits, then groups of
-// `packed` heads, then batch entries.
+// The rows and tiles of a block. The number of a block runs over query tiles fastest, then splits, then groups
+// of `packed` heads, then batch entries.
 struct SplitBlock {
   BlockRows rows;
   int64_t split;
@@ -81,12 +81,12 @@ template <class T>
 __global__ void __launch_bounds__(kReduceWarps * 32)
     splitk_reduce_kernel(const __grid_constant__ ForwardParams p, const __grid_constant__ SplitParams split) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kReduceWarps + warp_id();
-  if (row >= split.rows) return;  // a whole warp
+  if (row >= split.rows) return;  // the whole warp returns
   const int lane = lane_id();
 
   const int64_t i = row % p.seq_q, h = row / p.seq_q % p.heads_q, b = row / p.seq_q / p.heads_q;
   const Entry entry = entry_of(p, b);
-  if (i >= entry.queries) return;  // a whole warp
+  if (i >= entry.queries) return;  // the whole warp returns
   const float sink = sink_score(p.sinks, h);
   float largest = sink;
   for (int64_t s = lane; s < split.splits; s += 32) largest = fmax(largest, split.lse[s * split.rows + row]);

@@ -1,5 +1,5 @@
-// Split-K: the keys are divided among blocks, and the partial results are merged by their LSE. Here are plan(),
-// run() and the stages, for a library with the general path, the decode path of hopper/, or both.
+// Split-K: the keys are divided among blocks, and the partial results are merged by their LSE. This file has
+// plan(), run() and the stages, for a library with the general path, the decode path of hopper/, or both.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace attn {
 // The paths of Split-K that a library has.
 struct SplitkPaths {
   bool decode;   // hopper/, for the problems that it takes
-  bool general;  // the path for sm_80, for all other problems; without it they are refused
+  bool general;  // the path for sm_80 and all other problems; a library without it refuses them
   bool pretend;  // for the executor: decode assumes sm_90a and variant 0, whatever env says
 };
 
@@ -27,13 +27,13 @@ inline constexpr int64_t kMaxSplits = 65535;
 // Heads with more columns take the path of wide/.
 inline constexpr int64_t kUsualDim = 256;
 
-// Everything that plan() decides. Each stage calls decide() again with the same arguments; it fills in all
-// members or refuses.
+// Everything that plan() decides. Each stage calls decide() again with the same arguments. decide() fills in
+// all members or refuses.
 struct Decision {
   int decode;          // hopper/'s choice, or -1
   bool scored;         // for hopper/: the mode is ScoreMode::kGeneral
   int64_t own_splits;  // for hopper/: the number of splits that it would choose
-  bool wide;           // if decode is -1: wide/ takes it, because heads have more than 256 columns
+  bool wide;           // if decode is -1: wide/ takes the problem: heads have more than 256 columns
   size_t shape;        // if neither hopper/ nor wide/: the index into kSplitkShapes
   int64_t tile_q, tile_k;
   int dim;
@@ -73,7 +73,7 @@ inline Refusal decide_wide(const Call& call, Decision* d) {
                                   " of Q and K and " + std::to_string(WideSpec::kDimV) + " of V, not " +
                                   std::to_string(problem.dim_qk) + " and " + std::to_string(problem.dim_v)};
   }
-  // All variants have the same shape. Which variants exist is decided by the other paths.
+  // Wide heads have one shape in all variants. The other paths decide which variants exist.
   const int last_variant = std::ranges::max(kSplitkShapes, {}, &ShapeSpec::variant).variant;
   if (call.env.variant < 0 || call.env.variant > last_variant) {
     return {ATTN_INVALID, "variant " + std::to_string(call.env.variant) + " is not one of 0.." +
@@ -265,7 +265,7 @@ inline attn_partials place_partials(const attn_problem& problem, const attn_plan
 
 }  // namespace splitk
 
-// The kernel in the form of a plug-in (kernels/plug_in.h), without a name, which the descriptor adds.
+// The kernel in the form of a plug-in (kernels/plug_in.h). The descriptor adds its name.
 template <SplitkPaths kPaths>
 struct SplitkOn {
   static constexpr attn_backend kBackend = attn::kBackend;

@@ -21,8 +21,8 @@
 
 namespace attn {
 
-// Copies an item's queries to shared memory. Missing columns become zeros with each item; rows past the last
-// only with the block's first item, for which `first` is true.
+// Copies an item's queries to shared memory, and fills missing columns with zeros. `first`: this is the block's
+// first item, so rows past the last are filled with zeros, too. Later items do not write them.
 template <class T, class Q>
 __device__ __forceinline__ void stage_queries(const DecodeParams& p, const Part& part, Q tile, bool first) {
   const ForwardParams& f = p.forward;
@@ -79,8 +79,8 @@ struct DecodeItem {
     wgmma_commit();
   }
 
-  // Subtracts the slope terms. The slopes are read again for each tile, one row after the other: kept in
-  // registers, they would cost registers in problems without slopes too.
+  // Subtracts the slope terms. The slopes are read again for each tile, one row after the other: keeping them
+  // would cost registers in problems without slopes, too.
   __device__ __forceinline__ void take_slopes(int32_t t) const {
 #pragma unroll
     for (int r = 0; r < R; ++r) {

@@ -62,7 +62,7 @@ __device__ __forceinline__ void store_part(const DecodeParams& p, const Part& pa
 inline constexpr int kMergeGroups = 4, kMergeColumns = 128, kMergeAtOnce = 8;
 inline constexpr int kMergeThreads = kMergeGroups * kMergeColumns, kMostColumns = 256;
 
-// Sums over some of the splits s: sum_s w_s O_s and sum_s w_s, with w_s = e^(LSE_s - largest LSE of the row).
+// Over some splits s, `sum` is sum_s w_s O_s and `total` is sum_s w_s. w_s = e^(LSE_s - the row's largest LSE).
 struct Merged {
   float sum, total;
 };

@@ -15,8 +15,8 @@
 namespace attn {
 
 // A block is a warpgroup, the consumer, and a warp, of which one elected thread is the producer. R: how many of
-// its two rows a thread of the consumer uses. With a bias, two rows need twice the registers, so a
-// multiprocessor holds one block. So do slopes, which only R = 2 takes.
+// its two rows a thread of the consumer uses. A scored shape with R = 2 needs twice the registers for its bias,
+// so a multiprocessor holds one block. Slopes always take R = 2.
 template <class T, class Shape, int R>
 __global__ void __launch_bounds__(DecodeSpec::kThreads,
                                   R == 2 && Shape::kSpec.scored ? 1 : Shape::kSpec.blocks_per_sm)
@@ -166,9 +166,9 @@ attn_status decode_partial(int choice, const attn_problem& problem, const Forwar
     report_launch(env, ATTN_REPORT_LAUNCH, reason);
     return ATTN_LAUNCH_FAILED;
   }
-  // Short items: launch as many blocks as run at once; each goes on to its next item. Long items: launch one
-  // block each, so that the multiprocessor that is free first takes the next one. Not all get the same memory
-  // bandwidth.
+  // If items are short, launch as many blocks as run at once; each goes on to its next item. If they are long,
+  // launch one block for each item. The multiprocessor that is free first then takes the next item, because not
+  // all multiprocessors get the same memory bandwidth.
   const unsigned most = static_cast<unsigned>(env->sm_count) * static_cast<unsigned>(spec.blocks_per_sm);
   const unsigned blocks = split.split_tiles > kLongItem ? p.items : std::min(p.items, most);
   return problem.dtype == ATTN_F16 ? at(choice).f16(p, blocks, env) : at(choice).bf16(p, blocks, env);

@@ -44,8 +44,8 @@ __device__ __forceinline__ DecodePipeline<T, kSpec> decode_pipeline() {
   return pipe;
 }
 
-// Named barriers: one for the consumer's threads, and one at which they first wait until the producer's warp
-// has made the mbarriers. That warp arrives and does not wait.
+// Named barriers: kOwnBarrier is for the consumer's threads. At kReadyBarrier they wait until the producer's
+// warp has made the mbarriers; that warp arrives and does not wait.
 inline constexpr int kOwnBarrier = 1, kReadyBarrier = 2;
 
 }  // namespace attn

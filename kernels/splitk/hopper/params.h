@@ -37,7 +37,7 @@ struct Part {
   Keys plain;      // tiles that need no mask_scores(): all rows see all keys, and sign is 1
 };
 
-// Which query a row is, for a probe: b, h, i. Past the last query, i is -1.
+// The query of a row, for a probe: b, h, i. Past the last query, i is -1.
 __device__ __forceinline__ void place_of(const DecodeParams& p, const Part& part, int32_t row,
                                          float (&place)[3]) {
   place[0] = static_cast<float>(part.b);
@@ -62,7 +62,7 @@ __device__ __forceinline__ Part part_of(const DecodeParams& p, uint32_t item) {
   part.kv_head = static_cast<int32_t>(head - b * p.heads_kv);
   part.split = static_cast<int32_t>(split);
   part.length = static_cast<int32_t>(key_length(p.forward, b));
-  // Ranges move monotonically with the query, so those of the first and the last query bound all others.
+  // Ranges move monotonically with the query, so the first and the last query's ranges bound all others.
   const Keys first = query_keys(p, part.length, 0);
   const Keys last = query_keys(p, part.length, static_cast<int32_t>(p.forward.seq_q) - 1);
   const int32_t begin = static_cast<int32_t>(split * p.split_tiles), end = begin + p.split_tiles;

@@ -1,11 +1,11 @@
-// One block's walk over KV tiles with more columns than attend() has registers and shared memory for.
+// A block's walk over KV tiles that have too many columns for attend()'s registers and shared memory.
 //
-// Shared memory has room for two KV tiles. If V is latent, both hold K, and V is read from the first columns of
-// K's tile:
+// Shared memory has room for two KV tiles. If V is latent, both tiles are of K, and V is read from the first
+// columns of K's tile:
 //
 //   step t:  issue K(t+1) | wait K(t) | S = Q K(t)' | softmax | O += P K(t)
 //
-// Else one holds K and the other V:
+// Otherwise one tile is of K and the other of V:
 //
 //   step t:  issue V(t) | wait K(t) | S = Q K(t)' | issue K(t+1) | softmax | wait V(t) | O += P V(t)
 //
@@ -57,7 +57,7 @@ __device__ void weigh(const ForwardParams& p, const RowView (&rows)[2], const Bl
                       float (&s)[Shape::kTileK / 8][4], RowState<Shape::kColumns>& state,
                       uint32_t (&probabilities)[Shape::kTileK / 16][4]) {
   const int64_t first_key = t * Shape::kTileK;
-  // A tile that the first and the last row see whole needs no masking.
+  // If the first and the last row see all keys of a tile, it needs no masking.
   const bool plain = p.mode == ScoreMode::kFused && !p.has_mask && first_key >= range.last.begin &&
                      first_key + Shape::kTileK <= range.first.end;
   const bool probing = probed(&p.probe);

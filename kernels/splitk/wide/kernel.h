@@ -1,5 +1,5 @@
-// The partial kernel of wide heads, with one block for each query tile and split, and its launch. The reduction
-// is that of ../kernel.h.
+// The partial kernel of wide heads, with one block for each query tile and split, and its launch. ../kernel.h
+// has the reduction.
 #pragma once
 
 #include "kernels/primitives/launch.h"
