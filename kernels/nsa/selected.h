@@ -1,9 +1,9 @@
 // Attention of a query over the keys of listed blocks (ATTN_FEATURE_SELECTED). A block of threads takes one query of
 // one KV head, and each of its warps takes query heads of the group in turn.
 //
-//   load_list    loads the list to shared memory. An index becomes -1 if it names nothing, a block without a key that
+//   load_list    loads the list to shared memory. An index becomes -1 if it names no block, a block without a key that
 //                the query sees, or a block that an earlier index names
-//   attend       one warp per query head: walks over the list in tiles of 32 keys. For the scores each lane has a key,
+//   attend       one warp per query head: walks over the list in tiles of 32 keys. For the scores each lane has a key;
 //                for O each lane has columns
 //
 // A tile is 32 consecutive places of the list: place n is key n % span of the block that index n / span names.
@@ -106,7 +106,7 @@ __device__ inline int64_t key_at(const SelectedParams& p, const Shared& shared, 
   return key < end ? key : -1;
 }
 
-// The score of the warp's query and a key, times log2 e. It is never -inf, which stands for hidden keys.
+// The score of the warp's query and a key, times log2 e. It is never -inf, which marks hidden keys.
 template <class T>
 __device__ float score_of(const SelectedParams& p, const Shared& shared, const T* k) {
   float product = 0;
@@ -127,7 +127,7 @@ __device__ void attend(const SelectedParams& p, const Shared& shared, int64_t b,
   float largest = neg_inf(), sum = 0, out[kColumns] = {};
   for (int64_t place = 0; place < p.select * p.span; place += kTile) {
     const int64_t key = key_at(p, shared, place + lane_id(), end);
-    if (ballot(key >= 0) == 0) continue;  // all lanes
+    if (ballot(key >= 0) == 0) continue;  // all lanes continue
     const float score = key >= 0 ? score_of<T>(p, shared, p.k.at<T>(b, g, key)) : neg_inf();
     const float before = largest;
     largest = fmax(largest, warp_max(score));

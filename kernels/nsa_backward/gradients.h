@@ -6,9 +6,9 @@
 //   invert_kernel   one warp per KV head turns these lists into lists of queries, one for each block of keys
 //   dkdv_kernel     one warp per key: dK += dA Q and dV += P dO over the queries that list its block, all heads of the group
 //
-// A warp of dq_kernel and of dkdv_kernel keeps a row of its own in shared memory (a query's Q and dO, or a
-// key's K and V) and walks over rows of the other side in tiles of 32. For P and dA each lane has one of these
-// rows, for the sums each lane has columns. All numbers are fp32.
+// A warp of dq_kernel keeps its query's Q and dO in shared memory and walks over keys in tiles of 32. A warp of
+// dkdv_kernel keeps its key's K and V and walks over queries. For P and dA each lane has one row of the tile;
+// for the sums each lane has columns. All numbers are fp32.
 #pragma once
 
 #include "kernels/nsa/selected.h"
@@ -16,18 +16,18 @@
 namespace attn::nsa {
 
 struct GradientParams {
-  SelectedParams of;               // o and lse are those of the forward call
+  SelectedParams of;               // o and lse: the results of the forward call
   Strided dout, dlse, dq, dk, dv;  // dlse.data is nullptr if there is none
-  int64_t rows, keys, blocks;      // queries of all heads, keys of all KV heads, blocks of keys of one
+  int64_t rows, keys, blocks;      // queries of all heads, keys of all KV heads, blocks of keys of one KV head
   float* delta;                    // D of each row of (b, h, i), dense
   int32_t* lists;    // (b, g, i, n): blocks of which the query sees a key, each once; -1 elsewhere
   int32_t* starts;   // (b, g, c), blocks + 1 of them: where the queries of block c begin in `queries`
   int32_t* queries;  // (b, g, n): the queries of block 0, those of block 1, ..., each ascending
 };
 
-// The shared memory of nsa, and for each warp the other half of its own row and dA of the tile. Here `q` is the
-// warp's own row of Q or K, `y` that of dO or V, `weight` is P, and `key` is the tile's row of the other side;
-// -1: hidden.
+// The shared memory of nsa, and two more arrays for each warp. Here `q` is the warp's own row of Q or K, `y`
+// its row of dO or V, `weight` and `a` are P and dA of the tile's rows, and `key` has the numbers of these
+// rows; -1: hidden.
 struct GradientShared : Shared {
   float *y, *a;
 
@@ -103,7 +103,7 @@ template <class T>
 __global__ void delta_kernel(const __grid_constant__ GradientParams p) {
   const SelectedParams& of = p.of;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
-  if (row >= p.rows) return;  // a whole warp
+  if (row >= p.rows) return;  // the whole warp returns
   const int64_t heads = of.heads_kv * of.group, i = row % of.seq_q, h = row / of.seq_q % heads,
                 b = row / of.seq_q / heads;
   float sum = 0;
@@ -133,7 +133,7 @@ __device__ void walk_list(const GradientParams& p, const GradientShared& shared,
   ColumnSums dq;
   for (int64_t place = 0; place < of.select * of.span; place += kTile) {
     const int64_t key = key_at(of, shared, place + lane_id(), end);
-    if (ballot(key >= 0) == 0) continue;  // all lanes
+    if (ballot(key >= 0) == 0) continue;  // all lanes continue
     shared.key[lane_id()] = key;
     if (key >= 0) {
       const float product = dot(shared.q, of.k.at<T>(b, g, key), of.k.stride[3], of.dim_qk);
@@ -184,7 +184,7 @@ static __global__ void invert_kernel(const __grid_constant__ GradientParams p) {
     }
   }
   syncwarp();
-  // starts[c + 1] is where the next query of block c goes. At the end it is where those of block c + 1 begin.
+  // starts[c + 1] is the place of the next query of block c. At the end the queries of block c + 1 begin there.
   for (int64_t i = 0; i < p.of.seq_q; ++i) {
     for (int64_t n = lane_id(); n < p.of.select; n += 32) {
       const int32_t c = lists[i * p.of.select + n];
@@ -200,7 +200,7 @@ __global__ void dkdv_kernel(const __grid_constant__ GradientParams p) {
   SharedArena arena;
   const GradientShared shared(arena, 0);
   const int64_t key = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
-  if (key >= p.keys) return;  // a whole warp
+  if (key >= p.keys) return;  // the whole warp returns
   const int64_t j = key % of.seq_k, head = key / of.seq_k, g = head % of.heads_kv, b = head / of.heads_kv;
   const int32_t* starts = p.starts + head * (p.blocks + 1) + j / of.block;
   const int32_t* queries = p.queries + head * of.seq_q * of.select + starts[0];

@@ -9,15 +9,15 @@
 namespace attn::nsa {
 namespace {
 
-// Counts of what the kernels take one by one; negative if they are too many. The workspace has `rows` numbers,
-// two arrays of `entries` and one of `borders`, each of 4 bytes.
+// Numbers of rows, blocks and indices; a number is negative if it is too large for the kernels. The workspace
+// has arrays of `rows`, `entries`, `entries` and `borders` numbers of 4 bytes.
 struct Counts {
   int64_t rows, keys;        // queries of all heads, keys of all KV heads
   int64_t lists;             // queries of all KV heads
   int64_t heads;             // KV heads of all batch entries
   int64_t places;            // indices of all queries of a KV head
   int64_t blocks;            // blocks of keys of a KV head
-  int64_t entries, borders;  // indices of all lists, and blocks of all KV heads with one more for each
+  int64_t entries, borders;  // indices of all lists; blocks of keys of all KV heads, plus one for each head
 
   explicit Counts(const attn_problem& p)
       : rows(product_within(p.batch, p.heads_q, p.seq_q, kMaxBlocks * kWarps)),

@@ -3,8 +3,8 @@
 //
 //   O = g_0 O_0 + g_1 O_1 + g_2 O_2
 //
-// A warp computes a row; its lanes take the columns. A side with a gate of 0 is not read, so that a NaN in it
-// does not reach the result.
+// A warp computes a row; its lanes take the columns. If a side's gate is 0, the side is not read, so that a NaN
+// in it does not reach the result.
 #include "kernels/forward/all_formats.h"
 #include "kernels/forward/params.h"
 #include "kernels/identity.h"
@@ -28,7 +28,7 @@ struct CombineParams {
 template <class T>
 __global__ void combine_kernel(const __grid_constant__ CombineParams p) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
-  if (row >= p.rows) return;  // a whole warp
+  if (row >= p.rows) return;  // the whole warp returns
   const int64_t i = row % p.seq_q, h = row / p.seq_q % p.heads, b = row / p.seq_q / p.heads;
 
   float gate[kSides];

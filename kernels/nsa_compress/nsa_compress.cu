@@ -1,9 +1,9 @@
 // Compresses blocks of keys into one key and one value each, their means (ATTN_FEATURE_NSA_COMPRESS): the first stage of
 // native sparse attention.
 //
-// A warp computes a block of one head, in K and in V; its lanes take the columns. It adds the block's l keys in
-// ascending order, in fp32, and multiplies the sum by 1 / l. If the entry does not have the whole block, the
-// result is 0, and no key is read.
+// A warp computes the means of K and V of a block of one head; its lanes take the columns. It adds the block's
+// l keys in ascending order, in fp32, and multiplies the sum by 1 / l. If the entry has too few keys for the
+// block, the result is 0, and no key is read.
 #include "kernels/forward/all_formats.h"
 #include "kernels/forward/params.h"
 #include "kernels/identity.h"
@@ -36,7 +36,7 @@ __device__ inline int64_t keys_of(const CompressParams& p, int64_t b) {
   return keys < p.seq_k ? keys : p.seq_k;
 }
 
-// Writes the mean of `length` rows from row `first` on, or 0 if the block is not there.
+// Writes the mean of `length` rows from row `first` on, or 0 if the entry does not have the block.
 template <class T>
 __device__ void write_mean(const CompressParams& p, const Strided& keys, const Strided& to, int64_t b, int64_t h,
                            int64_t block, bool there, int32_t columns) {
@@ -52,7 +52,7 @@ __device__ void write_mean(const CompressParams& p, const Strided& keys, const S
 template <class T>
 __global__ void compress_kernel(const __grid_constant__ CompressParams p) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
-  if (row >= p.rows) return;  // a whole warp
+  if (row >= p.rows) return;  // the whole warp returns
   const int64_t block = row % p.blocks, h = row / p.blocks % p.heads, b = row / p.blocks / p.heads;
   const int64_t last = keys_of(p, b) - p.length;  // the last key at which a block may begin; if negative, no block fits
   const bool there = last >= 0 && block <= last / p.step;  // a division, because block * step may overflow

@@ -1,4 +1,5 @@
-// The kernel nsa_select: which blocks of keys each query attends over (ATTN_FEATURE_NSA_SELECT). README.md is the manual.
+// The kernel nsa_select: chooses the blocks of keys that each query attends over (ATTN_FEATURE_NSA_SELECT).
+// README.md is the manual.
 #include <limits>
 
 #include "kernels/identity.h"
@@ -19,7 +20,7 @@ struct Select {
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
   static constexpr uint64_t kFeatures = ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_INDEX32;
-  static constexpr int64_t kMostBlocks = 65536;  // of keys: each is compared with each other
+  static constexpr int64_t kMostBlocks = 65536;  // of keys: each is compared with all others
 
   static Refusal plan(const Call& call, attn_plan* plan) {
     const attn_problem& p = call.problem;

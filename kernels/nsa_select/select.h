@@ -1,8 +1,8 @@
 // Chooses blocks by their scores (ATTN_FEATURE_NSA_SELECT). One warp makes a list.
 //
-// A block's rank is the number of candidates that come before it: forced blocks first, then the others by
-// descending score; of equal scores the lower number comes first. The blocks with the lowest ranks are chosen.
-// Lanes rank 32 blocks at a time, and a ballot gives the place of each chosen block in the list.
+// A block's rank is the number of candidates that come before it. Forced blocks come first, then the others by
+// descending score; if scores are equal, the lower number comes first. The blocks with the lowest ranks are
+// chosen. Lanes rank 32 blocks at a time, and a ballot gives the place of each chosen block in the list.
 #pragma once
 
 #include "kernels/nsa/selected.h"
@@ -42,7 +42,7 @@ __device__ inline void put(const SelectedParams& p, int64_t at, int64_t block) {
 
 static __global__ void select_kernel(const __grid_constant__ SelectParams p) {
   const int64_t list = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
-  if (list >= p.lists) return;  // a whole warp
+  if (list >= p.lists) return;  // the whole warp returns
   const SelectedParams& of = p.of;
   const int64_t i = list % of.seq_q, g = list / of.seq_q % of.heads_kv, b = list / of.seq_q / of.heads_kv;
   const int64_t end = end_of_keys(of, b, i), count = end <= 0 ? 0 : (end - 1) / of.block + 1;
