@@ -58,7 +58,7 @@ Agreement compare(const attn_problem& problem, const Reference& a, const Referen
     for (size_t at = 0; at < x.value.size(); ++at) {
       double value = 0, bound = 0;
       if (x.rule[at] == y.rule[at] && static_cast<Due>(y.rule[at]) == Due::kNumber) {
-        // A bound of 0 asks for exactness.
+        // A bound of 0 requires the exact value.
         const double unit = y.bound[at];
         value = apart(x.value[at], y.value[at], unit);
         if (!y.exact.empty()) value = std::max(value, apart(x.exact[at], y.exact[at], unit));

@@ -1,10 +1,10 @@
 // Tests if two oracles agree about one call.
 //
 // States of rows and rules of elements must be equal. Values may differ by kApart of their bound, and
-// bounds by kApart of themselves. Both oracles add the same numbers in double, in another order and with
-// other implementations of e^x, whose last bits are far below a bound. Sums that only bound are added in
-// fp32 on the host, and are larger by kSizesApart at most (products.h). kApart is 2^-17, so no verdict
-// depends on it unless the error equals its bound.
+// bounds by kApart of themselves. The oracles add the same numbers in double, but in different orders and with
+// different implementations of e^x. These differences are far below a bound. Sums that serve only as bounds
+// are added in fp32 on the host, and are larger by kSizesApart at most (products.h). kApart is 2^-17, so a
+// verdict depends on it only if the error is that close to its bound.
 //
 //   if (const Agreement a = compare(fast, slow); !a.difference.empty()) fail(a.difference);
 #pragma once

@@ -20,13 +20,13 @@ std::vector<float> scores_of(const attn_tensors& host, const Row& at, int64_t co
   return scores;
 }
 
-// The chosen ones of these candidates, ascending.
+// The numbers of the chosen candidates, ascending.
 std::vector<int64_t> chosen(const attn_problem& problem, const std::vector<float>& scores) {
   const auto count = static_cast<int64_t>(scores.size()), most = std::min(problem.select, count);
   std::vector<int64_t> order(scores.size());
   std::iota(order.begin(), order.end(), int64_t{0});
   const auto forced = [&](int64_t j) { return j < problem.select_first || j >= count - problem.select_last; };
-  // A comparison of floats takes -0 for +0.
+  // Floats compare -0 and +0 as equal.
   std::ranges::sort(order, [&](int64_t a, int64_t b) {
     if (forced(a) != forced(b)) return forced(a);
     const float x = scores[static_cast<size_t>(a)], y = scores[static_cast<size_t>(b)];

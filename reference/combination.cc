@@ -29,7 +29,7 @@ SumRounding sum_rounding_of(const ErrorModel& model) {
   return {kU, model.flushes ? kFlush : 0x1p-149, kOverflow};
 }
 
-// A factor below kFlush may count as 0.
+// The error of a product if a factor below kFlush counts as 0.
 double flushed(const ErrorModel& model, double gate, double o) {
   if (!model.flushes) return 0;
   const bool small = (gate != 0 && std::abs(gate) < kFlush) || (o != 0 && std::abs(o) < kFlush);

@@ -20,11 +20,12 @@ inline constexpr KnownFeatures kCombinationKnows = {
 // know. It reads these fields of the plan: merge_format, conversion, flush_to_zero, isolates_masked_nan and tile_q.
 //
 // Values that are not numbers:
-//   - The side of a gate of 0 is infinite or NaN: the column may be anything, or with isolates_masked_nan the side has no
-//     part.
-//   - The same holds of a gate below 2^-126 if subnormals may be flushed, but the column may be anything either way.
-//   - Another gate or its side is NaN: the column must be NaN. One of them is infinite: the column may be anything.
-//   - sum_s |g_s O_s| may overflow where it is added up: the column may be anything.
+//   - If a gate is 0 and its side is infinite or NaN, the column may be anything. With isolates_masked_nan, the side
+//     does not count instead.
+//   - If subnormals may be flushed, a gate below 2^-126 counts as 0 here, and the column may be anything even with
+//     isolates_masked_nan.
+//   - If another gate or its side is NaN, the column must be NaN. If one of them is infinite, the column may be anything.
+//   - If sum_s |g_s O_s| may overflow on the way, the column may be anything.
 Reference evaluate_combination(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                                const Calibration& calibration, RowSample sample = {}, bool exact = true);
 

@@ -10,7 +10,7 @@
 namespace attnfuzz {
 namespace {
 
-// Of the rounding of a forward pass, a mean has that of the sums and of a reciprocal.
+// The error model of a forward pass. A mean uses only the errors of sums and of a reciprocal.
 ErrorModel error_model(const attn_problem& problem, const attn_plan& plan, const Calibration& calibration) {
   ErrorModel model = make_error_model(problem, plan, calibration);
   std::erase_if(model.assumptions, [](const Assumption& one) {

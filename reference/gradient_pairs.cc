@@ -7,7 +7,7 @@
 namespace attnfuzz::gradients {
 namespace {
 
-// The additions of partial sums that may round. A sum without a pair is 0, and adding it is exact.
+// The number of additions of partial sums that may round. A sum without a pair is 0, and adding it is exact.
 double additions(int64_t pairs, int64_t adds) {
   return static_cast<double>(adds > 0 ? std::min(adds, pairs) : pairs);
 }
@@ -54,7 +54,7 @@ Terms make_terms(const attn_problem& problem, const attn_plan& plan, const Error
 
 namespace {
 
-// The score of a pair: x, what a kernel's exponent may be off by, and tanh(a / c) with its error.
+// The score of a pair: x, the error of a kernel's exponent, and tanh(a / c) with its error.
 struct Score {
   double x, error, tanh = 0, tanh_error = 0;
   bool bounded;

@@ -1,5 +1,5 @@
 // One pair of a query and a key in a backward pass, and one element of a gradient at the end: the formulas of
-// gradients.h. Apart from them, that file only adds up.
+// gradients.h. gradients.cc adds up their results.
 //
 //   const Terms terms = make_terms(problem, plan, model);
 //   const Factor f = pair(terms, model, inputs);         // dA and P with their errors
@@ -29,7 +29,7 @@ struct Terms {
   double flushed = 0;                      // a factor of a product may lose this
   double dim_qk = 0, dim_v = 0;
   double s_unit = 0, s_tiny = 0, s_overflow = kOverflow;  // of the format of dA as a factor
-  double least = 0;  // a factor in 16 bits is aligned as if it had this size
+  double least = 0;  // a non-zero 16-bit factor below this is aligned as if it had this size
   bool rounds_heads = false;
   bool rounds_pairs = false;  // dS of a pair is rounded to the input's format before it goes to dbias
   int64_t dq_adds = 0, dkv_adds = 0;  // 0: as many as pairs
@@ -56,7 +56,7 @@ struct Pair {
   double grad_factors;       // sum|dO| + sum|v|
   double delta, delta_size;  // D and sum|dO o|
   double lse_error = 0, delta_error = 0;  // of a kernel that computes O and LSE by itself
-  // dLSE, and the LSE that it is the gradient of, if that leaves the sink out. Else dLSE is a part of `delta`.
+  // If the stored LSE leaves the sink out: dLSE, that LSE and its error. Otherwise dLSE is a part of `delta`.
   double dlse_apart = 0, lse_apart = 0, lse_apart_error = 0;
 };
 
@@ -77,11 +77,11 @@ struct SinkTerm {
 };
 struct SinkRow {
   double sink, lse, lse_error;               // natural; a sink of -infinity is none
-  double delta, delta_size, delta_error;     // D, sum|dO o| + |dLSE|, and what D is off by beyond that
+  double delta, delta_size, delta_error;     // D, sum|dO o| + |dLSE|, and the further error of D
 };
 SinkTerm sink_term(const Terms& terms, const ErrorModel& model, const SinkRow& in);
 
-// The natural LSE that has the sink, from one that leaves it out, and its error.
+// The natural LSE with the sink, computed from one without it, and its error.
 struct WithSink {
   double lse, error;
 };

@@ -80,8 +80,8 @@ struct Sums {
   }
 };
 
-// The pairs of a key: how many, and how many blocks of the mma hold one. Sums of |dA| and P of those that are
-// needed.
+// The pairs of a key: their number, and the number of blocks of the mma that hold one. `a` and `p`: sums of
+// |dA| and P over the pairs that are evaluated.
 struct KeyPairs {
   int64_t pairs = 0, blocks = 0, last = -1;
   double a = 0, p = 0;
@@ -92,18 +92,18 @@ struct Block {
   struct Query {
     int64_t row;  // of RowSpace
     Row at;
-    bool wanted;                                  // dQ is asked for
-    std::vector<int64_t> keys;                    // that it sees, of those that are needed
-    int64_t pairs, blocks;                        // of all keys that it sees
+    bool wanted;                                  // its dQ is judged
+    std::vector<int64_t> keys;                    // the needed keys that it sees
+    int64_t pairs, blocks;                        // keys that it sees; blocks of the mma that hold one
     double lse, gradient, gradient_size;          // lam, D, sum|dO o|
-    double lse_error = 0, gradient_error = 0;     // of a kernel that computes O and LSE by itself
+    double lse_error = 0, gradient_error = 0;     // if a kernel computes O and LSE by itself
     double a = 0;                                 // sum of |dA|
     Taint taint;                                  // of q, lse, o, dO, dLSE
     Taint row_taint = kPure;                      // of lse, o, dO, dLSE
-    Taint lse_taint = kPure, sink_taint = kPure;  // of lse; of all that its term of dsink has
+    Taint lse_taint = kPure, sink_taint = kPure;  // of lse; of all inputs of its term of dsink
     double sink = -kInfinity;                     // -infinity: there is none
     double dlse = 0;                              // dLSE
-    double lse_apart = 0, lse_apart_error = 0;    // the LSE without the sink, if dLSE is that one's
+    double lse_apart = 0, lse_apart_error = 0;    // the LSE without the sink, if dLSE is its gradient
   };
   std::vector<Query> queries;
   std::vector<int64_t> keys;
@@ -115,13 +115,13 @@ struct Block {
   std::vector<Taint> s_taint, p_taint;
 };
 
-// The LSE is an input: it has the form of the plan itself, whatever a cap says of outputs.
+// The LSE is an input in the form that the plan declares. An error cap changes only the form of outputs.
 ErrorModel model_of(const attn_problem& problem, const attn_plan& plan, const Calibration& calibration) {
   ErrorModel model = make_error_model(problem, plan, calibration);
   model.log_unit = plan.lse_base == 2 ? std::numbers::ln2 : 1;
   std::erase_if(model.assumptions, [](const Assumption& one) {
     using enum Assumption::Part;
-    return one.part == kLog || one.part == kReciprocal || one.part == kFormatOfPartials;  // it has none
+    return one.part == kLog || one.part == kReciprocal || one.part == kFormatOfPartials;  // not used here
   });
   return model;
 }
@@ -143,7 +143,7 @@ class Gradients {
         gathered_(has(ATTN_FEATURE_SELECTED_BACKWARD)),
         dbias_(problem, host),
         dsink_(static_cast<size_t>(sinks_ ? problem.heads_q : 0)) {
-    if (sinks_ || dbias_.wanted()) sample.limit = 0;  // a sum over queries is judged whole
+    if (sinks_ || dbias_.wanted()) sample.limit = 0;  // a sum over queries needs them all
     choose(plan, sample);
     begin_outputs();
   }
@@ -259,7 +259,7 @@ class Gradients {
     end_head();
   }
 
-  // Adds a query to the block unless nothing is asked of it.
+  // Adds a query to the block if any result needs it.
   void add_query(const Row& at) {
     Block::Query query = {};
     query.row = RowSpace(p_).of(at);
@@ -274,12 +274,13 @@ class Gradients {
       query.blocks += gathered_ || block != last;
       last = block;
     }
-    // D of a kernel that computes it by itself depends on all keys.
+    // If a kernel computes D by itself, D depends on all keys.
     const bool any =
         query.wanted || std::ranges::any_of(query.keys, [this](int64_t j) { return key_wanted(j); });
     if (!query.wanted && !(recomputed() && (any || !model_.isolates_masked_nan)))
       std::erase_if(query.keys, [this](int64_t j) { return !key_wanted(j); });
-    // A product may meet the columns of a query that sees no key, too.
+    // If the plan does not isolate NaN, a query that sees no key counts, too: a product may multiply its row by
+    // 0.
     if (!query.wanted && query.keys.empty() && model_.isolates_masked_nan) return;
     block_.queries.push_back(std::move(query));
   }
@@ -319,13 +320,13 @@ class Gradients {
     if (query.lse_taint != kPure) dout_columns_.assign(dout_columns_.size(), true);
   }
 
-  // True for a key whose hidden pairs have dS = 0 * NaN, likewise.
+  // True if dS = 0 * NaN in the hidden pairs of key j, for the same reason.
   bool makes_hidden_nan(int64_t j) const {
     const auto key = static_cast<size_t>(j);
     return v_.taint[key] != kPure || (p_.softcap != 0 && k_.taint[key] != kPure);
   }
 
-  // LSE and D of a row. Those of a query that sees no key matter to its sink alone.
+  // Loads LSE and D of a row. If its query sees no key, only the sink needs them.
   void load_saved(int64_t n, std::vector<double>& o, Block::Query* query) {
     query->lse = query->gradient = query->gradient_size = 0;
     query->taint = kPure;
@@ -356,7 +357,7 @@ class Gradients {
     if (query->sink_taint != kPure) query->gradient = query->gradient_size = 0;
   }
 
-  // The LSE of a row, with the sink.
+  // Loads the LSE of a row. It includes the sink.
   void load_lse(Block::Query* query) const {
     const StoredRow at = sequences_.query_row(query->at.b, query->at.i);
     const int64_t h = query->at.h;
@@ -370,7 +371,7 @@ class Gradients {
     query->sink = sink_of(p_, host_, h);
     if (query->pairs == 0 && std::isinf(query->sink)) query->lse_taint = kPure;
     if (!apart_) return;
-    if (query->pairs == 0) {  // the stored LSE is that of no key
+    if (query->pairs == 0) {  // the stored LSE has no key and no sink
       query->lse = query->sink;
       query->lse_taint = kPure;
     } else if (exact_ != nullptr) {
@@ -382,8 +383,8 @@ class Gradients {
     }
   }
 
-  // Takes dLSE off D, unless it is that of an LSE without the sink. That of a query without a key is a
-  // constant.
+  // Subtracts dLSE from D, unless it is the gradient of an LSE without the sink. If the query sees no key, that
+  // LSE is a constant, and dLSE does not count.
   Taint load_dlse(Block::Query* query) const {
     if (query->pairs == 0 && apart_) return kPure;
     const StoredRow at = sequences_.query_row(query->at.b, query->at.i);
@@ -410,7 +411,8 @@ class Gradients {
       query->lse_apart_error = 1.01 * query->lse_error * std::exp(query->lse - query->lse_apart) + 4 * kU;
   }
 
-  // D as the derivative of a softmax has it, a sum over all keys of the query.
+  // Adds the error of D if it is computed as in the derivative of a softmax: as a sum over all keys of the
+  // query.
   void add_errors_of_softmax(int64_t n) {
     Block::Query& query = block_.queries[static_cast<size_t>(n)];
     if (query.taint != kPure) return;
@@ -483,8 +485,8 @@ class Gradients {
     }
     if (dbias_.wanted() && !model_.isolates_masked_nan) mark_hidden(n);
     if (sinks_) add_to_sink(query);
-    // The sum of a row's weights is not finite then, and 0 over it is NaN, also for keys that the query does
-    // not see.
+    // The sum of the row's weights may then be NaN. A weight of 0 divided by it is NaN, even for keys that the
+    // query does not see.
     if (recomputed() && !pure && !model_.isolates_masked_nan) {
       q_columns_.assign(q_columns_.size(), true);
       dout_columns_.assign(dout_columns_.size(), true);
@@ -498,7 +500,7 @@ class Gradients {
       dbias_.mark(at, j, taint);
   }
 
-  // A hidden pair may be multiplied by 0, which makes a NaN of a NaN.
+  // A kernel may multiply a hidden pair by 0. Then a NaN remains NaN.
   void mark_hidden(int64_t n) {
     const Block::Query& query = block_.queries[static_cast<size_t>(n)];
     const Taint of_row = std::max(
@@ -514,7 +516,7 @@ class Gradients {
     }
   }
 
-  // The query's term of dsink. If there is no sink, or no key whose O would count, a NaN need not come out.
+  // Adds the query's term of dsink. If it has no sink or sees no key, a NaN in its inputs need not reach dsink.
   void add_to_sink(const Block::Query& query) {
     TermSum& sum = dsink_[static_cast<size_t>(query.at.h)];
     if (query.sink_taint != kPure) {
@@ -714,8 +716,8 @@ class Gradients {
 namespace attnfuzz {
 namespace {
 
-// O and the LSE of a kernel that computes both by itself, and their bounds. NaN is where NaN is due, and an
-// infinity where anything passes.
+// O and the LSE of a kernel that computes both by itself, and their bounds. An element is NaN if NaN is due,
+// and infinite if anything passes.
 class OwnForward {
  public:
   OwnForward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,

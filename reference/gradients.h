@@ -5,8 +5,8 @@
 //
 // A backward pass is a function of Q, K, V, dO and of the O and LSE that a forward pass has stored. So P and D
 // are computed from the stored O and LSE, in double, and these have no error. The kernel is charged only for
-// what it does itself. Of a query i and a key j that it sees, in the order of a kernel, with u = 2^-24 and f =
-// 2^-126:
+// what it does itself. For a query i and a key j that it sees, in the order in which a kernel computes, with
+// u = 2^-24 and f = 2^-126:
 //
 //   a = tau q.k,  a' = c tanh(a / c) with a softcap c, else a,  x = a' + b,  lam = LSE (natural)
 //   delta = |tau| (g_d sum|q k| + d f)                         the product; g_m: m products in any order
@@ -26,9 +26,9 @@
 //   B    += u_O (|r| + B) + eta_O                              the result's format; once more for each head if
 //                                                              heads are added up in the input's format
 //
-// With dLSE, D is dO.o - dLSE and sum|dO o| has |dLSE| more. With sinks, lam has the sink. If the stored LSE' leaves
-// it out, lam = ln(e^LSE' + e^sink) and B^lam = 2^-22 + 3u (|lam| + |LSE'|) in E. Then D has no dLSE. With
-// w = e^(x - LSE') and E' from LSE' in place of lam:
+// With dLSE, D is dO.o - dLSE, and |dLSE| is added to sum|dO o|. With sinks, lam includes the sink. If the
+// stored LSE' leaves it out, lam = ln(e^LSE' + e^sink) and B^lam = 2^-22 + 3u (|lam| + |LSE'|) in E. Then D has
+// no dLSE. With w = e^(x - LSE') and E' from LSE' in place of lam:
 //
 //   dS  = P z + dLSE w
 //   E^S += e_2 + u (|dS| + E^S + e_2),  e_2 = |dLSE| (w e^E' (1 + eps_e)(1 + u) - w) + 2f (|dLSE| + 1)
@@ -41,36 +41,36 @@
 //
 // gradient_sums.h adds up dbias and dsink.
 //
-// Here n counts the pairs that see each other, A the additions that the plan declares (dq_adds, dkv_adds), n at
-// most: a partial sum without a pair is 0, and adding it is exact. g_m
-// is compound(m u_p + blocks u_s) as in scores.h, over the blocks of the mma that hold such a pair. Over listed blocks
-// a kernel may gather keys and queries in any order, so each pair may be alone in its block. If Q and K
-// are converted (TF32), all products are charged for it: (1 + u_T)^2 - 1 of the moduli. Rows with subnormals
-// are charged as in scores.h.
+// Here n counts the pairs that see each other. A counts the additions that the plan declares (dq_adds,
+// dkv_adds), but at most n: a partial sum without a pair is 0, and adding it is exact. g_m is compound(m u_p +
+// blocks u_s) as in scores.h, over the blocks of the mma that hold a pair. Over listed blocks a kernel may
+// gather keys and queries in any order, so each pair may be alone in its block. If Q and K are converted
+// (TF32), all products are charged for it: (1 + u_T)^2 - 1 of the moduli. Rows with subnormals are charged as
+// in scores.h.
 //
 // Exactly 0, with a bound of 0: dQ of a query that sees no key, dK and dV of a key that no query sees, and dQ
 // and dK if the scale is 0. An element may be anything if an intermediate may overflow, or if an infinite input
-// has a part in it. NaN is due where a NaN has a part in it: of q, LSE, o or dO of a query, in all of its dQ
-// and in dK of the keys that it sees, and so on. Unless the plan isolates hidden NaN, a column of K, Q or dO
-// that holds a number that is not finite leaves that column of dQ, dK or dV free, in its batch entry and KV
-// head.
+// has a part in it. NaN is due if a NaN has a part in it. For example, a NaN in q, LSE, o or dO of a query
+// makes its dQ NaN, and dK of the keys that it sees. If a column of K, Q or dO holds a number that is not
+// finite, that column of dQ, dK or dV may be anything in its batch entry and KV head, unless the plan isolates
+// hidden NaN.
 //
-// A plan with saved = "recomputed" (Errors(saved=...), attn_plan.saved) is that of a function that computes O and
-// the LSE by itself and does not read the saved ones, as automatic differentiation of a forward call does. Its
-// reference has the exact o and lam. With B^o and B^lam, the bounds of the forward pass under the same plan, and of n
-// keys that a query sees:
+// A plan with saved = "recomputed" (Errors(saved=...), attn_plan.saved) describes a function that computes O
+// and the LSE by itself and does not read the saved ones, such as automatic differentiation of a forward call.
+// Its o and lam are the exact results of the forward pass. B^o and B^lam are their bounds under the same plan.
+// For a query that sees n keys:
 //
-//   E   += B^lam + 3.01u ln n + eps_r + 4u      also of P = e^(x - m) / l, whose m is ln n below lam at most
-//   |D' - D| <= max(sum|dO| B^o (1 + gamma(d_v + 1, u)),                             of D' = dO.o', o' rounded
-//                   sum_j [(P + E^P)(|dO v| + G)(1 + gamma(n + 1, u)) - P |dO v|])   of D' = sum_j P' (dO.v)'
+//   E   += B^lam + 3.01u ln n + eps_r + 4u      also for P = e^(x - m) / l, where m is at least lam - ln n
+//   |D' - D| <= max(sum|dO| B^o (1 + gamma(d_v + 1, u)),                             if D' = dO.o', o' rounded
+//                   sum_j [(P + E^P)(|dO v| + G)(1 + gamma(n + 1, u)) - P |dO v|])   if D' = sum_j P' (dO.v)'
 //   G   += |D' - D|
 //
 // If a query has a number that is not finite or may overflow, dK and dV of all keys of its batch
 // entry and KV head may be anything, unless the plan isolates hidden NaN. The reason is that a
 // weight of 0 divided by a sum that is NaN is NaN.
 //
-// The second sum is that of a softmax's own derivative. eps_r is the error of the division, and G there has no D.
-// B^o has the rounding of O to the input's format, though a function may keep O in fp32.
+// The second form of D' is that of the derivative of a softmax; its G has no term for D. eps_r is the error of
+// the division. B^o includes the rounding of O to the input's format, though a function may keep O in fp32.
 #pragma once
 
 #include "reference/oracle.h"
@@ -93,16 +93,16 @@ inline attn_problem forward_of(attn_problem problem) {
   if (lists) problem.features |= ATTN_FEATURE_SELECTED;
   return problem;
 }
-// The results of that call, by the oracle of its operation.
+// Evaluates that call by the oracle of its operation.
 Reference evaluate_forward_of(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                               const Calibration& calibration);
 
-// O and LSE (natural) of each row in double, in place of what the tensors hold. The gradients are then those of
-// the exact function: tests compare them with derivatives.
+// O and LSE (natural) of each row in double, used in place of the tensors' values. The gradients are then those
+// of the exact function: tests compare them with derivatives.
 struct ExactRows {
   const double* o;    // rows x dim_v
-  const double* lse;  // rows; it has the sink, whatever the plan says
-  // B^o and B^lam of a kernel that recomputes O and LSE; nullptr: it has exactly `o` and `lse`.
+  const double* lse;  // rows; it includes the sink, whatever the plan says
+  // B^o and B^lam of a kernel that recomputes O and LSE; nullptr: `o` and `lse` have no error.
   const double* o_error = nullptr;
   const double* lse_error = nullptr;
 };

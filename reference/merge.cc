@@ -50,7 +50,7 @@ class Merge {
   void read(const attn_tensor& o, const Row& at, double* to) const {
     decode_strided(problem_.dtype, o.data, offset_of(o, at.b, at.h, at.i, 0), o.stride[3], problem_.dim_v, to);
   }
-  // 0 times NaN is NaN.
+  // A kernel may multiply O of a side that saw no key by 0, and 0 times NaN is NaN.
   void note_non_finite() {
     if (model_.isolates_masked_nan) return;
     for (size_t column = 0; column < unseen_.size(); ++column) {
@@ -69,7 +69,7 @@ class Merge {
 
 }  // namespace
 
-// A merge has two partials, which arrive as they are. Nothing else of a forward pass is rounded.
+// The two partials are inputs, so they have no error. Of a forward pass's roundings only the merge's remain.
 ErrorModel merge_error_model(const attn_problem& problem, const attn_plan& of, const Calibration& calibration) {
   attn_plan plan = of;
   plan.num_splits = 1;

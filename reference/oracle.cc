@@ -82,7 +82,7 @@ double tile_costs(const ErrorModel& model, const TileWalk& walk, std::span<const
   return sum;
 }
 
-// The number of rows that are evaluated together: twice as many as the product loop keeps in registers.
+// The number of rows that are evaluated together. The product loops keep 6 or 12 in registers (products.cc).
 constexpr size_t kBlockRows = 12;
 
 // One row of a block.
@@ -205,7 +205,8 @@ class Evaluator {
                       .subspan(static_cast<size_t>(first - first_), static_cast<size_t>(last - first));
   }
 
-  // Reads a row into the next place of the block. False if it is dead, or not there, and therefore done.
+  // Reads a row into the next place of the block. False if the row is done: it sees no key, is absent, or may
+  // be anything.
   bool load_row(int64_t number, const Row& at) {
     if (at.i >= lengths_.queries) {
       fill(number, RowState::kAbsent, Due::kAnything);
@@ -311,7 +312,7 @@ class Evaluator {
       if (out_.state[static_cast<size_t>(row.row)] == RowState::kBounded) end_row(row);
   }
 
-  // Computes scores and weights. False if the row does not consist of numbers and is therefore done.
+  // Computes scores and weights. False if the row is done, because it must be NaN or may be anything.
   bool begin_row(BlockRow* row) {
     const auto n = static_cast<int64_t>(row->keys.size());
     MeanRow& mean = row->mean;
@@ -373,7 +374,7 @@ class Evaluator {
     out_.unconstrained += anything;
   }
 
-  // Any result is right.
+  // Lets any result pass.
   void leave_open(int64_t row) {
     ++out_.unconstrained;
     fill(row, RowState::kUnconstrained, Due::kAnything);

@@ -10,7 +10,7 @@
 // Contract. The tensors in `host` lie in host memory. The inputs of the forward pass that the problem has are
 // read: q, k and v, and bias, mask, key_lengths, sink, slopes, cu_q, cu_k, block_table, k_scale and v_scale.
 // Memory is O(rows dim_v) for the result and O(seq_k (dim_qk + dim_v)) for one KV head. For up to 1024 keys, a
-// thread keeps the latter for its next call, at most 7 MB.
+// thread keeps the memory of the KV head for its next call, at most 7 MB.
 //
 //   const Reference reference = evaluate(problem, tensors, plan, h200());
 //   for output, row, column: if (output.ratio(row, column, got) > 1) fail(...);
@@ -23,8 +23,8 @@
 //     matter.
 //   - An infinite query, visible key or visible bias: the row is unconstrained.
 //   - A hidden key does not matter, whatever its score.
-//   - An 8-bit code counts as the number that it encodes: it may be NaN, and in E5M2 an infinity. A
-//     key or value that the kernel's plan lets overflow its dtype counts as infinite
+//   - An 8-bit code counts as the number that it encodes: it may be NaN, and in E5M2 an infinity. If the
+//     kernel converts keys and values, one that overflows the problem's dtype counts as infinite
 //     (rows/kv_scales.h).
 #pragma once
 
@@ -43,11 +43,11 @@ namespace attnfuzz {
 inline constexpr KnownFeatures kOracleKnows = {"the oracle", kForward | ATTN_FEATURE_KV8 | ATTN_FEATURE_KEY_STEP};
 
 // `exact`: true computes Expected::exact, which takes another product of P and V. Throws UnknownFeatures
-// (call/known_features.h) for a kind of problem that it does not know; so do the functions below.
+// (call/known_features.h) for a kind of problem that it does not know; so does evaluate_keys().
 Reference evaluate(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                    const Calibration& calibration, RowSample sample = {}, bool exact = true);
 
-// evaluate() over the keys first <= j < last alone, with an existing model. evaluate() and the oracle's
+// evaluate() over only the keys first <= j < last, with an existing model. evaluate() and the oracle of
 // partials use it.
 Reference evaluate_keys(const attn_problem& problem, const attn_tensors& host, const ErrorModel& model,
                         const std::vector<int64_t>& rows, int64_t first, int64_t last, bool exact = true);

@@ -1,7 +1,7 @@
 // Judges the two stages of Split-K separately, so that an error shows its stage.
 //
 // partial: split s owns the KV tiles [s * split_tiles, (s+1) * split_tiles) of tile_k keys each. Its
-// partial is the attention over those keys alone, normalised by its own sum, in fp32, with its LSE. A split
+// partial is the attention over only those keys, normalised by its own sum, in fp32, with its LSE. A split
 // without a visible key for a row holds 0 and -inf, and so does a split past the last tile.
 //
 // reduce: from exact fp32 partials, a weighted mean of the splits (rows/merged_rows.h).

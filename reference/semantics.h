@@ -28,8 +28,8 @@ ATTN_BOTH inline int64_t saturating_sum(int64_t a, int64_t b) {
   return a < kLeast - b ? kLeast : a + b;
 }
 
-// True if each key stands for a block of keys (ATTN_FEATURE_KEY_STEP). A compression has the same fields, and keys
-// that stand for themselves.
+// True if each key stands for a block of keys (ATTN_FEATURE_KEY_STEP). A compression uses the same fields, but
+// its keys stand for themselves.
 template <class Problem>
 ATTN_BOTH bool has_key_blocks(const Problem& p) {
   return p.key_step > 0 && (p.features & ATTN_FEATURE_NSA_COMPRESS) == 0;
@@ -48,8 +48,8 @@ ATTN_BOTH int64_t keys_below(const Problem& p, int64_t end) {
   return end <= p.key_offset ? 0 : (end - p.key_offset - 1) / p.key_step + 1;
 }
 
-// The numbers of queries and keys of a batch entry, and its length in positions: that of the sequence whose blocks the
-// keys stand for. Without key blocks it is the number of keys.
+// The numbers of queries and keys of a batch entry, and its length in positions. If keys stand for blocks, the
+// length is that of the sequence that the blocks are taken from; otherwise it is the number of keys.
 //
 // Functions that take only a number of keys assume that the entry has all seq_q queries, and no key blocks.
 struct Lengths {
@@ -67,7 +67,8 @@ ATTN_BOTH int64_t most_positions(const Problem& p, int64_t room) {
   return has_key_blocks(p) ? room * p.key_step + p.key_offset : room;
 }
 
-// The lengths of an entry with room for `room` keys and without key_lengths, and with this entry of them.
+// The lengths of an entry with room for `room` keys: without key_lengths, and if key_lengths has `stated` for
+// it.
 template <class Problem>
 ATTN_BOTH Lengths entry_lengths(const Problem& p, int64_t queries, int64_t room) {
   return {queries, room, most_positions(p, room)};
@@ -125,7 +126,7 @@ ATTN_BOTH bool visible(const Problem& p, int64_t keys, int64_t i, int64_t j) {
   return visible(p, Lengths{p.seq_q, keys}, i, j);
 }
 
-// A bias of -infinity hides its key like a mask. A NaN does not: it must come out.
+// A bias of -infinity hides its key like a mask. A NaN does not: it must make the result NaN.
 ATTN_BOTH inline bool hides(double bias) { return bias == -std::numeric_limits<double>::infinity(); }
 
 // A scaled product x under a softcap c: c tanh(x / c), and the tanh.

@@ -104,7 +104,7 @@ uint8_t encode8(int32_t dtype, double value) {
   const double size = std::abs(value);
   const int least = e4m3 ? -6 : -14, bits = e4m3 ? 3 : 2;  // exponent of normal numbers, bits of a mantissa
   const int exponent = size == 0 ? least : std::max(std::ilogb(size), least);
-  // The number of units in the last place: a carry counts on into the exponent, as the encoding intends.
+  // The number of units in the last place. If rounding carries, the exponent's bits grow by 1, as they should.
   const double units = std::nearbyint(std::ldexp(size, bits - exponent));
   const double code = std::ldexp(exponent - least, bits) + units;
   return sign | static_cast<uint8_t>(std::min(code, e4m3 ? 126.0 : 123.0));

@@ -1,7 +1,7 @@
 // The formats of attention.h in double precision.
 //
 // The oracle reads inputs in the kernel's format, and charges the kernel for rounding to its output format.
-// Both are defined here and nowhere else. Conversions are Eigen's, so this room needs no CUDA.
+// Both are defined here and nowhere else. Conversions are Eigen's, so this folder needs no CUDA.
 //
 //   double x = decode(ATTN_F16, q.data, index);       // index in elements
 //   uint16_t bits = encode16(ATTN_BF16, 0.1f);        // round to nearest even

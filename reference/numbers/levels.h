@@ -1,5 +1,5 @@
-// The x86-64 levels at which the oracle's inner loops (products.h, row_loops.h) run: those that this
-// machine has. ATTNFUZZ_LEVEL=x86-64-v3 in the environment excludes higher ones, for comparisons.
+// The x86-64 levels that this machine has, for the oracle's inner loops (products.h, row_loops.h).
+// ATTNFUZZ_LEVEL=x86-64-v3 in the environment excludes higher ones, for comparisons.
 //
 // The same functions are compiled for each level, as members of a struct; its kAll lists them:
 //

@@ -14,8 +14,8 @@ namespace attnfuzz {
 enum class Due : uint8_t { kNumber = 0, kMustBeNaN = 1, kAnything = 2 };
 
 // |got - centre| / allowed; at most 1 passes. See Expected::ratio(). For a logarithm, `overflow` 0 means that
-// it cannot become an infinity. If its error is not bounded, a 256th of it counts as the error in the overflow
-// test.
+// it cannot become an infinity. If `allowed` is infinite for a logarithm, the overflow test uses |centre| / 256
+// instead.
 ATTN_BOTH inline double ratio_of(Due due, double centre, double allowed, double overflow, bool logarithm,
                                  float got) {
   constexpr double kFails = std::numeric_limits<double>::infinity();

@@ -14,8 +14,8 @@
 
 namespace attnfuzz {
 
-// Rounds each value to nearest even in dtype (any of attn_dtype but ATTN_NONE), and stores one behind the
-// other.
+// Rounds each value to nearest even in dtype (any of attn_dtype but ATTN_NONE), and stores them one after
+// another.
 inline std::vector<std::byte> stored_bytes(int32_t dtype, std::span<const float> values) {
   const bool narrow = dtype == ATTN_E4M3 || dtype == ATTN_E5M2;
   const size_t bytes = dtype == ATTN_F32 ? 4 : narrow ? 1 : 2;

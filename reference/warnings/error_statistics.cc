@@ -47,7 +47,7 @@ struct OFormat {
   }
 };
 
-// One element of O. Both numbers are multiplied by the sign of the expected value.
+// One element of O. `value` and `got` are multiplied by the sign of the expected value.
 struct OfO {
   double value, got;
   double left;    // R

@@ -1,23 +1,23 @@
-// Statistics of a result whose elements are all within their bounds: is it nevertheless unlikely for random
-// rounding? The result is a warning, never a verdict.
+// Statistics of a result. If all its elements are within their bounds, is the result nevertheless unlikely for
+// random rounding? The answer is a warning, never a verdict.
 //
-// A bound holds for the worst case that a plan allows. A right kernel uses little of it where many errors
-// add up, because they have both signs. Let R be the bound of an element without the rounding of O itself.
+// A bound holds for the worst case that a plan allows. If many errors add up, a right kernel uses little of its
+// bound, because errors have both signs. Let R be the bound of an element without the rounding of O itself.
 // A right kernel errs by about
 //
 //   T = min(1, a + b s) R                     s: the row's scatter (scatter.h)
 //
-// a for errors that are alike in all keys, b s for errors with random signs. For each element,
+// where a covers errors that are alike in all keys, and b s errors with random signs. For each element,
 //
 //   x = max(0, |error| - half an ulp)         the least that was wrong before O was rounded
-//   r(v)                                      v rounded as O is: what no error before would give
+//   r(v)                                      v rounded to O's format: the result without other errors
 //
 // and four numbers, each of which is below 1 in all but 1 in 10,000 cases of right kernels:
 //
 //   size = sqrt(sum x^2 / sum T^2)            of all elements
-//   row  = the same of one row, with a larger b; the largest
+//   row  = the largest size of one row, with a larger b
 //   bias = |sum of |got| - r(|v|)| / (sum of r(|v| +- T) - r(|v|) + 4 sqrt(sum (r(|v| + R) - r(|v| - R))^2)):
-//          to or from 0, beyond what T can move that way and random signs explain
+//          a shift toward or away from 0, relative to the most that T and random signs explain
 //   lse  = |error| / (min(1, a' + b' s') bound), the largest
 //
 // a and b are measured (docs/checks.md, Statistical warnings). A value that is rounded once too often, or
@@ -40,7 +40,7 @@
 namespace attnfuzz {
 
 struct ErrorStatistics {
-  double size = 0, row = 0, bias = 0, lse = 0;  // 0, too, if nothing can be said
+  double size = 0, row = 0, bias = 0, lse = 0;  // 0 if nothing can be computed
   bool toward_zero = false;                     // of `bias`
   int64_t worst_row = -1, worst_lse = -1;       // the rows of `row` and `lse`
   bool unlikely() const { return size > 1 || row > 1 || bias > 1 || lse > 1; }
