@@ -40,7 +40,7 @@ struct Expected {
       {};                     // for an output of integers, the exact results; `value` and `bound` are empty
   std::vector<uint8_t> rule;  // Due: a number is due, NaN is due, or anything passes
   double overflow = 0;        // if |value| + bound reaches this, an infinity of that sign passes, too
-  bool logarithm = false;     // -inf is an ordinary value; if `overflow` is 0, no infinity passes for it
+  bool logarithm = false;     // -inf may be due; if `overflow` is 0, no other infinity passes
   double unit = 1;            // of a logarithm: natural logarithm = `unit` * value
 
   // |got - value| / bound; at most 1 passes. 0 for an exact result. Infinite if no ratio applies: NaN instead

@@ -17,8 +17,8 @@
 
 namespace attnfuzz {
 
-// The features of a forward pass whose K and V have its own dtype, and whose keys stand for themselves. A reader of
-// ATTN_FEATURE_KV8 or ATTN_FEATURE_KEY_STEP names it.
+// The features of a forward pass, except ATTN_FEATURE_KV8 and ATTN_FEATURE_KEY_STEP. A reader that handles one
+// of these two names it.
 inline constexpr uint64_t kForward = ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE |
                                      ATTN_FEATURE_LATENT | ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED |
                                      ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED;

@@ -13,7 +13,7 @@
 namespace attnfuzz {
 
 struct Reference {
-  int64_t rows = 0;  // of RowSpace; the counts of rows below are queries
+  int64_t rows = 0;               // the rows of RowSpace; the numbers below count queries
   std::vector<Expected> outputs;  // the main one first
   std::vector<RowState> state;
   int64_t sampled = 0;

@@ -28,7 +28,7 @@ std::vector<int64_t> sampled_rows(const attn_problem& problem, int64_t tile_q, R
   add(rows - 1, sample.limit);
   const int64_t tiles = tile_q > 0 ? problem.seq_q / tile_q : 0;
   for (int64_t k = 0; tiles > 0 && k < sample.limit / 4; ++k) {
-    // The first borders come first, then any; each in a random head.
+    // Takes the first borders, then random ones; each in a random head.
     const int64_t border = tile_q * (k < 4 ? 1 + k % tiles : 1 + random(tiles));
     const int64_t head = random(heads) * problem.seq_q;
     add(head + border - 1, sample.limit / 2);

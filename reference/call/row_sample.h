@@ -1,6 +1,6 @@
 // Chooses the rows of a large problem that are judged, if judging all costs too much.
 //
-// The choice depends on the problem's shape and a seed alone, so a replay judges the same rows. Half of the
+// The choice depends only on the problem's shape and a seed, so a replay judges the same rows. Half of the
 // rows lie where kernels break: the first and the last row, and the rows on both sides of each query tile's
 // border. The other half is random.
 //

@@ -1,8 +1,8 @@
 // Maps the rows of batch entries to their places in memory.
 //
 // Results, masks and biases name a query by its batch entry and its place there: (b, i). In a dense
-// tensor these are also its indices in memory. Packed entries (ATTN_FEATURE_RAGGED) lie one behind
-// the other in a tensor with one batch entry. Keys in pages (ATTN_FEATURE_PAGED) lie in slots of
+// tensor these are also its indices in memory. Packed entries (ATTN_FEATURE_RAGGED) lie one after
+// another in a tensor with one batch entry. Keys in pages (ATTN_FEATURE_PAGED) lie in slots of
 // the pages that the block table names. All code that reads a row of Q, K or V, or needs the number
 // of rows of an entry, uses this class.
 //
@@ -11,7 +11,7 @@
 //   decode(dtype, q.data, offset_of(q, at.entry, h, at.row, t));
 //   sequences.queries.owner(at)                         // {b, i}; nothing for a row of no entry
 //
-// It holds no copy of the arrays, and is as cheap to make as to copy.
+// It holds pointers to the arrays and no copies, so making one is cheap.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace attnfuzz {
 
-// A row of a tensor: the index of its first dimension, and that of its third.
+// A row of a tensor: its index in the first dimension, and its index in the third.
 struct StoredRow {
   int64_t entry, row;
   bool operator==(const StoredRow&) const = default;
@@ -69,7 +69,7 @@ class EntryRows {
   // The batch entry that a stored row belongs to, and its place there. Not for pages, which several entries may share.
   std::optional<StoredRow> owner(const StoredRow& stored) const {
     if (!packed()) return stored;
-    int64_t low = 0, high = entries_;  // the first entry that ends behind the row is in [low, high]
+    int64_t low = 0, high = entries_;  // the first entry that ends after the row is in [low, high]
     while (low < high) {
       const int64_t middle = low + (high - low) / 2;
       if (border(middle + 1) > stored.row)

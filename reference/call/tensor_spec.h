@@ -8,7 +8,7 @@
 //     const attn_tensor view = view_of(tensors, spec);
 //   }
 //
-// Two rows may have one member of attn_tensors, if no operation has both (shares_member()).
+// Two tensors may use the same member of attn_tensors if no operation has both (shares_member()).
 //
 // A row's place in the table is its TensorId, its slot in guarded memory and its
 // place in the wire. Files name tensors by `name`, so that rows may be added
@@ -40,9 +40,9 @@ enum class Size : uint8_t { kOne, kBatch, kHeadsQ, kHeadsKv, kSeqQ, kSeqK, kDimQ
 enum class Element : uint8_t { kInput, kF32, kBias, kByte, kInt64, kSink, kIndex, kKv };
 
 enum class Role : uint8_t {
-  kInput,   // read, never written
-  kOutput,  // written to the last element, and judged
-  kScratch,  // of any content; its size comes from the plan
+  kInput,    // read, never written
+  kOutput,   // written to the last element, and judged
+  kScratch,  // its content does not matter; its size comes from the plan
   kState     // read and written in part; all of it is judged, by its bits
 };
 
@@ -53,12 +53,11 @@ struct Varied {
   bool spread = false;       // the draw spreads its elements over more than 2^31
   bool planted = false;      // the draw and the reducer plant single values in it
   bool stored_once = false;  // case.h stores it once for several heads or batch entries (StoredOnce)
-  bool finite = false;       // a NaN or an infinity in it counts for a kernel that promises nothing there
+  bool finite = false;       // kernels for finite inputs do not run if it has a NaN or an infinity
   bool by_plan = false;      // its values depend on the plan: an LSE in the form that the kernel uses
 };
 
-// The operations, and the bit of attn_problem.features that asks for each; 0: the forward pass, which none asks
-// for.
+// The operations, and the bit of attn_problem.features that asks for each. The forward pass has no bit: 0.
 struct OperationBit {
   const char* name;
   uint64_t feature;
@@ -79,7 +78,7 @@ inline constexpr uint64_t kOperations = [] {
   for (const OperationBit& operation : kOperationBits) bits |= operation.feature;
   return bits;
 }();
-// The forward pass among operations; no problem has this bit.
+// Stands for the forward pass in TensorSpec::operations; no problem has this bit.
 inline constexpr uint64_t kOfForward = uint64_t{1} << 63;
 inline constexpr uint64_t kOfAll = kOperations | kOfForward;
 
@@ -316,7 +315,7 @@ static_assert(std::ranges::all_of(kTensors,
                                   }),
               "an operation has one tensor at a member of attn_tensors");
 
-// The fields of attn_tensors in their order: the rows above, and what is no tensor.
+// The fields of attn_tensors in their order: the tensors above, and the fields that are no tensors.
 struct TensorsField {
   contract::Field at;
 };
@@ -457,7 +456,7 @@ constexpr int64_t element_bytes(const TensorSpec& spec, const Formats& formats) 
   return bytes[static_cast<size_t>(spec.element)];
 }
 
-// A pointer comes as a dense view.
+// Returns a pointer as a dense view.
 inline attn_tensor view_of(const attn_tensors& tensors, const TensorSpec& spec) {
   attn_tensor view = {nullptr, {0, 0, 0, 1}};
   const auto* from = reinterpret_cast<const char*>(&tensors) + spec.at.offset;

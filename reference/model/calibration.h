@@ -20,7 +20,7 @@ namespace attnfuzz {
 
 struct Calibration {
   std::string name;    // "h200"
-  std::string device;  // the device, for people
+  std::string device;  // the device's name, for messages
   std::string origin;  // where the figures come from
   bool measured = false;
 
@@ -42,8 +42,8 @@ struct Calibration {
   // each term off, then the sum is rounded. Files without these figures get mma_unit and twice mma_unit.
   double mma_product = 0;
   double mma_sum = 0;
-  // The least |x| that a non-zero fp16 factor is aligned as. 2^-14: subnormals are aligned by the exponent they
-  // are stored with. 0: they are aligned by their value.
+  // A non-zero fp16 factor below this is aligned as if it had this size. 2^-14: subnormals are aligned by the
+  // exponent they are stored with. 0: they are aligned by their value.
   double mma_least_f16 = 0;
   // attn_arithmetic: the model whose errors these are (kernels/executor/arithmetic/arithmetic.h). Cases in
   // another device's arithmetic are not judged by this table.

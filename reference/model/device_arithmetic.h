@@ -13,7 +13,7 @@ namespace attnfuzz {
 // True if a device has confirmed the arithmetic (docs/results/bits.md). Others are as published.
 inline bool is_proven(int32_t arithmetic) { return arithmetic == ATTN_ARITHMETIC_H200; }
 
-// For people: "device:a100 (as published, not proven)".
+// For messages: "device:a100 (as published, not proven)".
 inline std::string arithmetic_words(int32_t arithmetic) {
   const bool published = arithmetic != ATTN_ARITHMETIC_ANY && !is_proven(arithmetic);
   return std::string(arithmetic_name(arithmetic)) + (published ? " (as published, not proven)" : "");

@@ -8,10 +8,10 @@
 namespace attnfuzz {
 namespace {
 
-// Looser than any documented class: for what is not known.
+// The error of an unknown class, larger than any documented one.
 constexpr double kUnknown = 2;
 
-// The relative error that the exponential may have. At an argument of 40, an exponential in fp16 is 0.
+// The relative error that the exponential may have, for arguments down to -40: below, e^x is 0 in fp16.
 double looseness_of_exp(const attn_plan& plan, const Calibration& cal) {
   const double fast = cal.fast_expf + 40 * cal.fast_expf_slope;
   if (plan.exp_error > 0) return plan.exp_error;
@@ -95,7 +95,7 @@ void cap_counts(const attn_problem& p, const attn_plan& cap, const Calibration& 
       cap.merges > 0 ? cap.merges : std::max<int64_t>(2, (keys + kFewestKeys - 1) / kFewestKeys);
   plan.num_splits = std::min(plan.num_splits, splits);
   plan.merges = std::min(plan.merges, splits);
-  // At most once for each key.
+  // A row is rescaled at most once for each key.
   plan.rescales = std::min(plan.rescales, cap.rescales > 0 ? std::min(cap.rescales, keys) : keys);
   // Fewer products at once is looser. 0 leaves it to the calibration.
   const int32_t block = cap.mma_block > 0 ? cap.mma_block : cal.mma_block;
@@ -114,7 +114,7 @@ void cap_gradients(const attn_problem& p, const attn_plan& cap, attn_plan& plan)
   };
   plan.dq_adds = fewer(plan.dq_adds, cap.dq_adds, p.seq_k);
   plan.dkv_adds = fewer(plan.dkv_adds, cap.dkv_adds, p.seq_q * group);
-  plan.saved = std::min(plan.saved, cap.saved);  // a kernel that reads O and LSE has none of its own
+  plan.saved = std::min(plan.saved, cap.saved);  // a kernel that reads O and LSE does not compute them
 }
 
 }  // namespace
@@ -165,7 +165,7 @@ attn_plan capped_plan(const attn_problem& p, const attn_plan& declared, const Ca
   plan.partial_format = stricter_format(plan.partial_format, top.partial_format, ATTN_FORMAT_OF_INPUT, p.dtype);
   for (int32_t attn_plan::* format : {&attn_plan::merge_format, &attn_plan::v_format, &attn_plan::qk_format})
     plan.*format = stricter_format(plan.*format, top.*format, ATTN_FORMAT_F32, p.dtype);
-  // A small factor makes what underflows large, a large one makes what overflows large.
+  // A small factor increases the loss by underflow, a large factor makes more values overflow.
   plan.p_scale = top.p_scale;
   plan.v_scale = top.v_scale;
   // A merge by maxima uses no LSE.
@@ -179,7 +179,7 @@ attn_plan capped_plan(const attn_problem& p, const attn_plan& declared, const Ca
   plan.isolates_masked_nan |= top.isolates_masked_nan;
   // Folded scales are rounded in fp32.
   if (plan.kv_rule == ATTN_KV_RULE_UNKNOWN || top.kv_rule == ATTN_KV_FOLDED) plan.kv_rule = top.kv_rule;
-  // The caller defines what an LSE is.
+  // The caller defines the form of the LSE.
   plan.lse_base = top.lse_base;
   plan.lse_dead = top.lse_dead;
   return plan;

@@ -16,8 +16,8 @@ namespace attnfuzz {
 // The loosest classes that attention.h documents; P, V and partials in the input's format, rounded to
 // nearest; splits with at least as many keys as a tensor core takes at once.
 attn_plan documented_cap();
-// The best possible plan: it rounds only to fp32 and at the end, and has no splits. Whatever a bound has
-// beyond it, the plan declares or leaves open.
+// The best possible plan: it rounds only to fp32 and at the end, and has no splits. A bound exceeds that of
+// this plan only by what a plan declares or leaves open.
 attn_plan best_plan();
 
 // `declared` itself if the calibration has no cap.

@@ -48,7 +48,7 @@ void narrow(const attn_problem& problem, const attn_plan& plan, ErrorModel* mode
     model->assumptions.push_back({Part::kKvRule, "codes are multiplied by scales and rounded"});
 }
 
-// With fp32 inputs, a value in the input's format, or in one that is not known, is not rounded further.
+// With fp32 inputs, a value in the input's format or in an unknown format is not rounded further.
 attn_plan in_fp32(const attn_problem& problem, attn_plan plan) {
   if (problem.dtype != ATTN_F32) return plan;
   for (int32_t* format : {&plan.p_format, &plan.partial_format})
@@ -92,7 +92,7 @@ void accumulator(const attn_problem& problem, const attn_plan& plan, const Calib
 
 void exponential(const attn_plan& plan, const Calibration& cal, ErrorModel* model) {
   if (plan.exp_error > 0) {
-    // The figure concerns the exponential alone. Multiplying its argument by log2 e is charged separately.
+    // The figure concerns only the exponential. Multiplying its argument by log2 e is charged separately.
     model->eps_exp = plan.exp_error;
     return;
   }
@@ -223,8 +223,8 @@ void formats(const attn_problem& problem, const attn_plan& plan, ErrorModel* mod
       model->assumptions.push_back({Part::kFormatOfPartials, "the input's"});
   }
   if (plan.merge_format != ATTN_FORMAT_OF_INPUT) return;
-  // The rounding of a partial, of its weight and of their product; then of the sums that are divided. With fp32
-  // inputs these round like fp32.
+  // A partial, its weight and their product are rounded, and then both sums that are divided. With fp32 inputs,
+  // all of these are rounded to fp32.
   model->merge_unit = 2 * input.unit / (1 - input.unit);
   model->merge_tiny = std::max(input.tiny, kFlush);
   if (model->splits > 1)
@@ -283,7 +283,7 @@ ErrorModel partial_error_model(const attn_problem& problem, const attn_plan& pla
   ErrorModel model = make_error_model(problem, plan, calibration);
   model.splits = 1;
   model.merge_steps = 0;
-  // The contract has one form of partials.
+  // In the contract, partials have only one form of LSE.
   model.log_unit = 1;
   model.log_overflow = 0;
   model.dead_lse = -kInfinity;

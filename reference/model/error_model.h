@@ -27,7 +27,7 @@
 namespace attnfuzz {
 
 inline constexpr double kU = 0x1p-24;         // half an ulp of fp32
-inline constexpr double kFlush = 0x1p-126;    // the largest that flushing subnormals can lose
+inline constexpr double kFlush = 0x1p-126;    // the most that flushing subnormals can lose
 inline constexpr double kOverflow = 0x1p127;  // an fp32 intermediate of this size may have overflowed
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -62,7 +62,7 @@ struct ErrorNumbers {
   double scale = 0;            // tau, as fp32 holds it
   double softcap = 0;          // 0: none
   bool fused = false;          // exp2(fma(s, sigma, -mu))
-  bool may_be_fused = false;   // ... or something is rounded after its multiplication and then subtracted
+  bool may_be_fused = false;   // ... or a maximum is multiplied, rounded and then subtracted in another way
   double folded_unit = 0;      // u_Q if the scale is folded into Q before rounding, else 0
   double folded_tiny = 0;      // that format's absolute error
   double folded_overflow = 0;  // where that format overflows; 0: not folded
@@ -91,7 +91,7 @@ struct ErrorNumbers {
 
   // Formats.
   double p_unit = 0;  // u_P
-  double p_tiny = 0;  // eta_P of P itself, without its scale, before alpha is flushed
+  double p_tiny = 0;  // eta_P of P itself, without its scale and without the flushing of alpha
   double p_overflow = kOverflow;
   double p_scale = 1;
   double v_unit = 0;  // u_V and eta_V, if V is converted
@@ -107,7 +107,7 @@ struct ErrorNumbers {
   double partial_unit = 0;  // u_O of partials in 16 bits, else 0; also for weights in 16 bits
   double partial_tiny = 0;
   double partial_overflow = 0;  // limit of partials in 16 bits, else 0
-  double merge_unit = 0;        // for both merged sums, one divided by the other, if in 16 bits, else 0
+  double merge_unit = 0;        // error of the quotient of the merged sums if they have 16 bits, else 0
   double merge_tiny = 0;        // eta_M of what these sums add
 
   // The order of work.
@@ -120,7 +120,7 @@ struct ErrorNumbers {
   int64_t sum_lanes = 0;          // 0: not known
   double merge_steps = 0;         // how often an error of the LSE multiplies O without cancelling; 0: never
   double merge_rounds = 1;        // how often a weight goes through an LSE
-  bool merge_by_maximum = false;  // ... or through none
+  bool merge_by_maximum = false;  // a weight goes through no LSE
   bool flushes = false;           // fp32 subnormals may become 0
   ATTN_BOTH bool in_order() const {
     return key_order == ATTN_KEYS_ASCENDING || key_order == ATTN_KEYS_DESCENDING;
