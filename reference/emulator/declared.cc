@@ -7,7 +7,7 @@
 namespace attnfuzz::emulator {
 
 std::string left_open(const attn_problem& problem, const attn_plan& plan) {
-  // fp32 inputs are left open below, by p_format.
+  // fp32 inputs are refused below, because their p_format counts as open.
   constexpr uint64_t kKnown =
       ATTN_FEATURE_F32 | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED | ATTN_FEATURE_KEY_STEP;
   if (std::string why = unknown_features({"the emulator", kKnown}, problem.features); !why.empty()) return why;
@@ -50,7 +50,7 @@ std::string left_open(const attn_problem& problem, const attn_plan& plan) {
       {"merge_order", !split || plan.merge_order != ATTN_MERGE_ANY},
   };
   for (const auto& [field, said] : fields)
-    if (!said) return std::string("the plan leaves ") + field + " open, or says what is not followed";
+    if (!said) return std::string("the plan leaves ") + field + " open, or sets it to what is not emulated";
   return "";
 }
 

@@ -1,4 +1,4 @@
-// Tests if a plan says enough that its result is known to the last bit.
+// Tests if a plan determines its result to the last bit.
 //
 //   if (const std::string why = left_open(problem, plan); !why.empty()) return not_judged(why);
 //
@@ -13,9 +13,9 @@
 
 namespace attnfuzz::emulator {
 
-// The field that the plan leaves open, or sets to something that the emulator does not follow: "the plan
-// leaves tile_order open"; or a sentence that the emulator does not know the kind of problem
-// (call/known_features.h). Empty: neither.
+// Empty if the emulator can compute the result. Otherwise a sentence about the first field that the plan leaves
+// open or sets to something that the emulator does not follow, or about an unknown kind of problem
+// (call/known_features.h).
 std::string left_open(const attn_problem& problem, const attn_plan& plan);
 
 }  // namespace attnfuzz::emulator

@@ -9,7 +9,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Deals `numbers` numbers to `count` parts: the n-th number goes to part n mod count.
+// Adds up `numbers` numbers in `count` parts: add() adds the n-th number to part n mod count.
 template <class Add>
 std::vector<float> dealt(size_t count, size_t numbers, Add add) {
   std::vector<float> parts(count);

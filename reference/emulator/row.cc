@@ -66,7 +66,7 @@ float dot(const RowInput& row, int64_t key) {
 
 // The state of a row after some tiles.
 struct State {
-  float most = -kInfinity;  // as it is subtracted
+  float most = -kInfinity;  // the maximum, times sigma
   std::vector<float> sums;  // the parts of the row sum
   std::vector<uint32_t> o;  // bits
 };
