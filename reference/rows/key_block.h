@@ -36,10 +36,10 @@ struct KeyPlaces {
   int64_t of(int64_t k) const { return each.empty() ? begin + k : each[static_cast<size_t>(k)]; }
   // Collects the numbers of the row's keys from an array by position; uses `room` if they must be moved.
   const double* gather(const double* from, Buffer* room) const;
-  // Returns the place to write numbers of the row's keys that belong in `to` by position: directly there if
-  // they need not be moved, else in `room`.
+  // Returns where to write the numbers of the row's keys. If their positions are consecutive, that is at these
+  // positions of `to`; otherwise it is in `room`. `positions`: the size of `to`.
   double* place_for(int64_t positions, Buffer* to, Buffer* room) const;
-  // Moves them there, with 0 for hidden keys; `positions` numbers in all.
+  // Moves the numbers that were written there to their positions in `to`, with 0 for hidden keys.
   void spread(const double* from, int64_t positions, Buffer* to) const;
 };
 

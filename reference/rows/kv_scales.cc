@@ -12,7 +12,7 @@ namespace {
 
 struct Scales {
   double least = kInfinity, most = 0;
-  bool powers = true;  // of two
+  bool powers = true;  // all are powers of two
 
   void take(double scale) {
     if (!std::isfinite(scale)) return;
@@ -48,7 +48,7 @@ void charge_kv_scales(const attn_problem& problem, const attn_tensors& tensors, 
     of_k.take(kv_scale_of(tensors.k_scale, b, g, j));
     of_v.take(kv_scale_of(tensors.v_scale, b, g, j));
   }
-  if (!of_k.any() || !of_v.any()) return;  // no key, or none that is judged
+  if (!of_k.any() || !of_v.any()) return;  // no key has a scale that the contract allows
   const double unit = (1 + kU) * (1 + general.kv_unit) - 1;
   if (general.kv_rule != ATTN_KV_FOLDED) {
     model->key_overflow = general.kv_overflow;

@@ -2,10 +2,10 @@
 //
 // A key is k = s code, exactly in double. The plan says how a kernel applies s (attn_kv_rule):
 //
-//   folded         the products q.code are exact in any format of 16 bits. A score is multiplied by s, once more
-//                  than without it, or s and the scale make one factor first: 2u|a_j| more. O is multiplied by a
-//                  scale of V, or P is before it is rounded: u_V = 2u. P times s is rounded, so eta_P is
-//                  divided by the least s, and P is not predicted unless every s is 1.
+//   folded         the products q.code are exact in any format of 16 bits. A score is multiplied by s,
+//                  which is one more product, or s and the scale are multiplied first: 2u|a_j| more. O is
+//                  multiplied by a scale of V, or P is before it is rounded: u_V = 2u. P times s is rounded, so
+//                  eta_P is divided by the least s, and P is not predicted unless every s is 1.
 //   dequantised    k and v are rounded to the problem's dtype, through fp32: (1 + u)(1 + u_D) - 1 and eta_D of each,
 //                  0 if all scales are powers of two and no product leaves the format. Scores err by
 //                  |tau| (u sum |q_t k_jt| + eta sum |q_t|); V is charged as u_V and eta_V.

@@ -3,7 +3,7 @@
 //   known_columns(block, values, rows);  // rows whose P is known
 //   plain_columns(block, values, rows);  // the others
 //
-// A row whose bound is not finite loses its flag: `known`, then `result.informative`.
+// If a row's bound is not finite, known_columns() clears `known`, and plain_columns() `result.informative`.
 #pragma once
 
 #include "reference/rows/weighted_mean.h"

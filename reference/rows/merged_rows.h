@@ -11,7 +11,7 @@
 //   g_l = g_v = gamma(S+3, u), u_P = 0, eta_P = 2^-125 (a weight and a product may flush; S times that where
 //   weights are relative to the final LSE)
 //
-// and the factor e^C of a merge that weighs by the rounded final LSE.
+// If a merge weighs by the rounded final LSE, the factor e^C of weighted_mean.h applies, too.
 //
 //   MergedRows merged(model, &reference);
 //   merged.begin(row);

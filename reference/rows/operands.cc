@@ -104,7 +104,7 @@ void load_operands(const attn_problem& problem, const attn_tensors& tensors, int
     decode_strided(dtype, from.data, offset_of(from, at.entry, g, at.row, 0), from.stride[3], columns, to);
     if (!narrow) return 1.0;
     const double scale = kv_scale_of(scales, b, g, j);
-    // A scale that is none leaves zeros open, too.
+    // If a scale is not allowed (infinite here), every value may be anything, even 0 times it.
     for (int64_t c = 0; c < columns; ++c) to[c] = std::isinf(scale) && !std::isnan(to[c]) ? scale : to[c] * scale;
     return scale;
   };
@@ -115,7 +115,7 @@ void load_operands(const attn_problem& problem, const attn_tensors& tensors, int
     double* key = rows.data() + j % kLanes * out.dim_qk;
     const double scale = read(tensors.k, tensors.k_scale, from, first + j, problem.dim_qk, key);
     const auto size = AllConst(key, out.dim_qk).abs();
-    // A kernel that rounds k first has the unit 1. Of the two, the larger one is looser.
+    // A kernel that rounds k first has the unit 1. The larger of the two units is looser.
     const double unit = !factors.units_of_codes || std::isinf(scale) ? 1
                         : factors.key_overflow > 0                   ? std::max(scale, 1.0)
                                                                      : scale;

@@ -61,17 +61,17 @@ struct Operands {
   std::vector<Purity> key_purity;
   std::vector<double> key_norm;  // sum_t |k_t|, for a scale folded into Q
   double least_key = 0x1p1023;   // the least |k_t| that is not 0, in the key's unit
-  std::vector<double> key_unit;  // of each key: what `least` is relative to; empty: 1 for all
+  std::vector<double> key_unit;  // of each key: the unit of `least`; empty: 1 for all
   bool pure_keys = true;
   Values values;
 };
 
-// What load_operands() needs to know of the kernel: fields of the error model of the same names.
+// What load_operands() needs to know of the kernel, from the error model.
 struct Factors {
   double least = 0;            // least_factor
   double key_overflow = 0;     // a larger key counts as infinite; 0: none does
-  double value_overflow = 0;   // so does a larger value of 8 bits, which a row that does not see it may meet, too
-  bool units_of_codes = false;  // products may be those of the codes: `least` then is in units of a key's scale
+  double value_overflow = 0;   // a larger 8-bit value does, too, even for rows that do not see it
+  bool units_of_codes = false;  // a kernel may multiply codes; `least` is then in units of a key's scale
 };
 Factors factors_of(const ErrorNumbers& model);
 

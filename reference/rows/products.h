@@ -28,7 +28,7 @@ struct QueryRow {
   const double* q_size;  // |q_t|
   double* dot;           // sum_t q_t k_t
   double* absolute;      // sum_t |q_t k_t|
-  double* running;       // sum over blocks of kDotBlock columns of |sum of the blocks before it|
+  double* running;       // sum over blocks of kDotBlock columns of |sum of the blocks before|
 };
 
 // Products with all keys of the given panels. panels[p] lies at position p.
@@ -66,7 +66,7 @@ struct SizedRow {
 // Adds to each row's sums at least sum_j weight_j size_j, and at most kSizesApart of it more. `panel`:
 // kLanes columns of all sizes.
 void weigh_sizes(const float* panel, std::span<const KeySpan> spans, std::span<const SizedRow> rows);
-// A chain of 32 additions in fp32 errs by at most 33 2^-24; the sum is raised by that.
+// A chain of 32 additions in fp32 errs by at most 33 2^-24, so the sum is raised by 34 2^-24.
 inline constexpr double kSizesRaised = 1 + 34 * 0x1p-24, kSizesApart = 68 * 0x1p-24;
 
 // The sums of one panel of columns, for a row whose P is known (weighted_mean.h).

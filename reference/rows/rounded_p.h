@@ -1,13 +1,13 @@
 // Predicts P as the kernel rounds it, if its plan says what is rounded.
 //
 // The weights that multiply V are rounded to 16 bits. This is by far the largest error of a right kernel,
-// but a known number if the plan tells which maximum was subtracted. With m_t the maximum of the key's tile
+// but a known number if the plan says which maximum was subtracted. With m_t the maximum of the key's tile
 // (tile_walk.h),
 //
 //   p_j = e^(x_j - m_t), off by at most h_j relatively:
 //   h_j = err_j + err(m_t) + (5u + s_e)(m_t - x_j + err_j + err(m_t)) + eps_e
 //
-// both ends of p_j (1 +- h_j) nearly always round to the same P_j. If they do not, P_j is their middle, and
+// Both ends of p_j (1 +- h_j) nearly always round to the same P_j. If they do not, P_j is their middle, and
 // half their distance is charged. So
 //
 //   O  =  sum_j A_t P_j v_j / L,   A_t = e^(m_t - m) off by phi_t:

@@ -24,9 +24,9 @@ namespace attnfuzz {
 // |x|, with non-zero values raised to `least`: how a tensor core aligns a factor.
 ATTN_BOTH inline double counted(double x, double least) { return x == 0 ? 0 : std::max(std::abs(x), least); }
 
-// log2 of the largest P if no weight is misplaced: 1 with the errors of the exponential and of the product
-// with P's scale. If the maximum may lag, P is larger but fits its format (attn_max_rule); then a factor of
-// two is allowed if the format holds it.
+// log2 of the largest P if no weight is misplaced. P is 1, with the errors of the exponential and of the
+// product with P's scale. If the maximum may lag, P is larger but fits its format (attn_max_rule); then a
+// factor of two is allowed if the format holds it.
 ATTN_BOTH inline double p_reach(const ErrorNumbers& model) {
   const double once = std::log2((1 + model.eps_exp + model.eps_exp_slope + 2 * kU) * (1 + 2 * kU));
   const bool lags = model.max_rule == ATTN_MAX_UNKNOWN && model.p_overflow >= 2;
@@ -94,8 +94,8 @@ ATTN_BOTH inline double most_additions(const ErrorNumbers& model) {
   return std::ceil(static_cast<double>(model.tile_k) / static_cast<double>(model.sum_lanes));
 }
 
-// The merge of S partials weighs each by e^(LSE_s - LSE), both rounded. This is its contribution to e_j,
-// apart from the part that grows with R_j. By maxima it is one more rescale.
+// The merge of S partials weighs each by e^(LSE_s - LSE), with both LSEs rounded. This is its contribution to
+// e_j without the part that grows with R_j. A merge by maxima is one more rescale.
 ATTN_BOTH inline double merge_constant(const ErrorNumbers& model, double m, double n, double sum_gamma) {
   if (model.merge_by_maximum) return model.eps_exp + 2 * kU;
   const double ln_n = std::log(n);
@@ -225,7 +225,7 @@ struct MeanTerms {
   double v_unit = 0;            // u_V
   double v_tiny = 0;            // eta_V
   double aligned_tiny = 0;      // eta_A
-  double least_factor = 0;      // the 2^-14 in it
+  double least_factor = 0;      // the 2^-14 in eta_A
   double flush = kFlush;        // the most that flushing a product of P.V may lose
   bool rounded_sum = false;     // the sum of weights adds rounded P
   double v_overflow = 0;        // |v| from here on is no number after conversion; 0: V is not converted

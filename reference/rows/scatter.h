@@ -1,8 +1,9 @@
-// Estimates what is likely to remain of errors that are bounded key by key, if each has a random sign:
-// sqrt(sum c^2) / sum c. Keys of equal weight err alike, because equal scores are rounded alike, so their
-// charges are added first. Weights are compared at the precision of their sum: a sum L is a multiple of its
-// last place, so adding w rounds w to that place, and weights that differ by much less are all cut off, or
-// all raised, by the same amount. It is no bound; warnings/error_statistics.h uses it.
+// Errors are bounded key by key. If each has a random sign, they partly cancel. This estimates the share of
+// their sum that is likely to remain: sqrt(sum c^2) / sum c. Keys of equal weight err alike, because equal
+// scores are rounded alike, so their charges are added first. Weights are compared at the precision of their
+// sum: a sum L is a multiple of its last place, so adding w rounds w to that place, and weights that differ by
+// much less are all cut off, or all raised, by the same amount. It is no bound; warnings/error_statistics.h
+// uses it.
 //
 //   Scatter<2> s(n);
 //   s.add(weight, {error, charge}, n);         // two kinds of charges of the same keys

@@ -1,4 +1,4 @@
-// Sinks: the score of each head that stands beside those of its keys (ATTN_FEATURE_SINK).
+// Sinks: each head has one more score, without a key (ATTN_FEATURE_SINK).
 #pragma once
 
 #include <limits>

@@ -1,4 +1,4 @@
-// Slopes: what each head takes off a score for the distance of its key (ATTN_FEATURE_ALIBI).
+// Slopes: each head subtracts its slope times the key's distance from a score (ATTN_FEATURE_ALIBI).
 #pragma once
 
 #include "reference/numbers/formats.h"

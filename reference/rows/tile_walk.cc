@@ -26,7 +26,7 @@ void walk_split(const ErrorModel& model, const double* x, const double* error, s
     run.max = so_far.exact;
     run.uncertain = so_far.uncertain(model);
     growths += grows && model.max_rule == ATTN_MAX_RUNNING;
-    run.rescales = growths;  // those up to here, for now
+    run.rescales = growths;  // growths up to this tile; below, those after it
   }
   for (size_t r = begin; r < end; ++r) {
     TileRun& run = out->runs[r];

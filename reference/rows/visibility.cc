@@ -51,7 +51,7 @@ void listed_keys(const attn_problem& problem, const attn_tensors& tensors, int64
   }
 }
 
-// True if the list of the query names the block of key j, which is not negative.
+// True if the list of the query names the block of key j >= 0.
 bool lists(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i, int64_t j) {
   bool found = false;
   for_each_index(problem, tensors, b, h, i, [&](int64_t block) { found = found || block == j / problem.block; });

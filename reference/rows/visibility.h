@@ -1,11 +1,11 @@
-// The keys that a query may see: by the rules of reference/semantics.h, by the mask tensor and the bias tensor, and by
-// its list of blocks (ATTN_FEATURE_SELECTED, ATTN_FEATURE_SELECTED_BACKWARD).
+// The keys that a query may see: by the rules of reference/semantics.h, by the mask tensor and the bias tensor,
+// and by its list of blocks (ATTN_FEATURE_SELECTED, ATTN_FEATURE_SELECTED_BACKWARD).
 //
 // Only the oracle uses these masks, so that a misunderstanding shared with a framework cannot hide a bug.
 // sees() answers for one key; row_keys() finds all keys of a row without examining every one. A test
 // compares them.
 //
-// A NaN bias is visible: it must come out as NaN, and must not vanish like -inf.
+// A NaN bias does not hide its key: unlike -inf, it must make the result NaN.
 //
 //   std::vector<int64_t> keys;
 //   row_keys(problem, tensors, b, h, i, 0, problem.seq_k, &keys);  // ascending
@@ -19,12 +19,13 @@
 
 namespace attnfuzz {
 
-// The keys of a batch entry: those that key_lengths says, no more than it has room for; else all that it has room for.
+// The number of keys of a batch entry: its key length, but at most the keys that it has room for. Without
+// key_lengths it is the keys that the entry has room for.
 int64_t key_length(const attn_problem& problem, const attn_tensors& tensors, int64_t b);
 // len_q[b], the keys of the entry, and len_k[b].
 Lengths lengths_of(const attn_problem& problem, const attn_tensors& tensors, int64_t b);
 
-// Takes out of `rows` (of RowSpace, ascending) those of queries that a packed entry lacks, and returns them.
+// Removes the rows of queries that a packed entry lacks from `rows` (of RowSpace, ascending), and returns them.
 std::vector<int64_t> take_absent(const attn_problem& problem, const attn_tensors& tensors, std::vector<int64_t>* rows);
 
 // True if query i of head h in batch b may see key j, for any j.

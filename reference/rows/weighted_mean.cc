@@ -116,7 +116,7 @@ bool charge_known(const KeyBlock& block, const Values& values, const RoundedP& r
 }  // namespace
 
 void scatter_errors(const double* weight, const double* error, const double* charge, MeanRow* row) {
-  if (row->has_sink) return;  // its error is one of few, and may be all of it
+  if (row->has_sink) return;  // the sink's error may exceed all others, so little cancels
   const auto n = static_cast<int64_t>(row->keys.size());
   Scatter<2> scatter(n);
   scatter.add(weight, {error, charge}, n);

@@ -37,7 +37,8 @@
 //
 //   u_S     becomes (1 + u_S)(1 + u_M)^2 - 1, of |w_j v_jc| as before
 //   N_c     grows by (eta_W/l) sum |v_jc|, for |O_s| is at most the sum of its keys' |v_jc|: a w_s that underflows
-//           and by S eta_M e^(max delta)/l: products but one (the largest w_s is 1; S + 1 of fp32 partials), their sum
+//           and by S eta_M e^(max delta)/l: all products but one (the largest w_s is 1), and their sum; S + 1 times if
+//           partials are in fp32
 //   B2      grows by 2 u_M/(1 - u_M) (|o_c| + B2): that sum, and the one that it is divided by
 //   eta_W = eta_M e^(max delta) (1 + u_S)(1 + r)
 //
@@ -55,8 +56,8 @@
 // If more than 4096 keys are added consecutively, the tensor core's g_m multiplies the largest size that
 // the accumulator can have had, not sum w|v| (long_products()).
 //
-// **P known.** Where P's rounding is predicted (rounded_p.h) there is no u_P, and O lies
-// about o^_c = sum_j c_j v_jc with c_j and its charge from there:
+// **P known.** If P's rounding is predicted (rounded_p.h), there is no u_P, and O lies
+// near o^_c = sum_j c_j v_jc with c_j and its charge from there:
 //
 //   N_c = sum [charge_j + (u_V + s + g_S) c_j + (2 2^-126 e^(max delta) + eta_A)/l] |v_jc|  +  G_c (1 + 2g/(1 - g))
 //         + lost |o^_c|  +  the constants above,   lost = rho_w + g_l(1 + rho_w) + common (1 + ...)
