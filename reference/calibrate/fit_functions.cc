@@ -4,9 +4,9 @@
 //   attnfuzz-calibrate-cuda --answers DIR
 //   attnfuzz-fit-functions DIR h200 "an NVIDIA H200" > kernels/executor/arithmetic/device/functions_h200.cc
 //
-// At each r, a segment's parabola must lie where the answer says. For given c1 and c2, that is an interval
-// for c0 2^a. The width of the strip that c1 leaves is convex in c1, so the best c1 for a c2 is found by
-// ternary search; c2 is tried near half the second derivative. Exit status: 0 if every segment has
+// At each r, a segment's parabola must lie in the interval that the answer allows. For given c1 and c2, that is
+// an interval for c0 2^a. The width of the strip that c1 leaves is convex in c1, so the best c1 for a c2 is
+// found by ternary search; c2 is tried near half the second derivative. Exit status: 0 if every segment has
 // coefficients that explain all of its answers, 1 otherwise, 2 without answers.
 #include <algorithm>
 #include <climits>

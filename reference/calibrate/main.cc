@@ -7,14 +7,14 @@
 //   --stride N   sweep each N-th of all 2^32 inputs of each function (cpu: 3,
 //                about a minute; cuda: 1, all of them, in seconds)
 //   --random N   how many random mma of 128 sums each (4000)
-//   --bits N     compare bits with the model of an H200 instead: the functions' and those of
-//                N blocks of products of each kind, and print "bits" alone; of the executor in
-//                the arithmetic A: device:h200 unless told
-//   --answers D  write what the functions answer of all fractions, for attnfuzz-fit-functions
+//   --bits N     instead, compare the bits of the functions, and of N blocks of products of each
+//                kind, with the model of the arithmetic A, and print only "bits". Without
+//                --arithmetic, A is the device's arithmetic, or device:h200 if that is not known
+//   --answers D  write the functions' results for all fractions, for attnfuzz-fit-functions
 //
 // "table" has the figures that a calibration is made of, in units of 2^-24,
-// rounded up; "objections" whatever no calibration can describe. Exit status:
-// 0 measured, 1 measured but with objections or with other bits, 2 bad use or no device.
+// rounded up; "objections" lists what no calibration can describe. Exit status:
+// 0 measured, 1 measured but with objections or different bits, 2 bad use or no device.
 // `attnfuzz calibrate` runs this and makes a calibration of it.
 #include <algorithm>
 #include <cmath>
@@ -215,7 +215,7 @@ int main(int argc, char** argv) {
       *static_cast<std::string*>(user) = report->message;
     };
     long stride = device.default_stride, random = 4000, bits = 0;
-    // The executor's arithmetic. A GPU has its own, and is compared with the model of its name.
+    // The arithmetic that the executor uses, and whose model a GPU is compared with.
     int32_t arithmetic = attnfuzz::arithmetic_of_device(device.name);
     if (arithmetic == ATTN_ARITHMETIC_ANY) arithmetic = ATTN_ARITHMETIC_H200;
     bool told = false;

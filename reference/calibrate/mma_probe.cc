@@ -111,7 +111,7 @@ void find_swallowed(Prober& probe, Together& together) {
   }
 }
 
-// The size of the smallest block; *regular says if all blocks are equal.
+// The size of the smallest block. Sets *regular to true if all blocks have the same size.
 int block_of(const Together& together, bool* regular) {
   int least = 16, most = 1;
   *regular = true;

@@ -92,7 +92,7 @@ __device__ void observe(uint32_t bits, Findings& f) {
 }
 
 // Inputs that a coarse sweep would skip: zeros, infinities, NaN, the ends of the subnormal and normal
-// numbers, ones, and where results leave the normal numbers.
+// numbers, ones, and inputs whose results leave the normal numbers.
 template <class F>
 __device__ void observe_special(Findings& f) {
   const uint32_t special[] = {0x00000000, 0x00000001, 0x007FFFFF, 0x00800000, 0x3F000000,

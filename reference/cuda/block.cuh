@@ -1,4 +1,4 @@
-// Functions by which the threads of a row, a warp or a block, work together and read numbers.
+// Functions for the threads of a row (a warp or a block): they combine numbers of threads, and read numbers.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -75,7 +75,7 @@ __device__ inline double over_warp(double x, Op op) {
   return x;
 }
 
-// kSize threads: a warp of 32, of which a block has several independent ones, or a whole block of kThreads.
+// kSize threads: one of several independent warps of a block, or a whole block of kThreads.
 template <int kThreadsARow>
 struct Group {
   static constexpr int kSize = kThreadsARow, kWarps = kSize / 32;
@@ -90,7 +90,7 @@ struct Group {
     else
       __syncthreads();
   }
-  // True if any thread says so. All threads then see what the others have written.
+  // True if `mine` is true in any thread. All threads then see what the others have written.
   __device__ static bool any(bool mine) {
     if constexpr (!kWarp) return __syncthreads_or(mine);
     __syncwarp();

@@ -29,7 +29,7 @@ void check(const char* what, cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(in_words(what, error));
 }
 
-// There is too little free memory. The oracle goes on with smaller problems.
+// Thrown if there is too little free memory. The oracle still takes smaller problems.
 struct NoMemory {};
 
 // Memory that grows and is kept until the end. Throws NoMemory.
@@ -46,7 +46,7 @@ class Room {
     void* memory = nullptr;
     const cudaError_t error = allocate(&memory, more);
     if (error == cudaErrorMemoryAllocation) {
-      cudaGetLastError();  // it is told here
+      cudaGetLastError();  // clears the error, which NoMemory reports
       throw NoMemory();
     }
     check("memory", error);
@@ -142,7 +142,7 @@ class CudaOracle final : public FastOracle {
       return std::nullopt;
     }
     std::vector<int64_t> rows = sampled_rows(problem, plan.tile_q, sample);
-    // Rows that are not there are left to the host.
+    // Absent rows are left to the host.
     const std::vector<int64_t> absent = take_absent(problem, host, &rows);
     if (rows.empty()) return evaluate_keys(problem, host, model, absent, 0, 0);
     const Results results(rows.size(), static_cast<size_t>(problem.dim_v), model.p_predicted != ATTN_NONE);

@@ -4,7 +4,7 @@
 //   if (auto oracle = open_cuda_oracle(&why)) reference = oracle->evaluate(...);   // fast_oracle.h
 //
 // It shares source with the CPU's oracle: the charges of a plan and a calibration (ErrorModel), the keys
-// that position allows (key_range), and every formula that is one number a row (row_terms.h). The device
+// that position allows (key_range), and every formula that gives one number a row (row_terms.h). The device
 // has its own loops over keys and columns (scores.cuh, weights.cuh, mean.cuh), which follow scores.h,
 // tile_walk.h, rounded_p.h and weighted_mean.h. Products are the same chains of multiply-adds as on the
 // host. Sums over keys have another order, and exp, log and tanh are CUDA's.
@@ -13,8 +13,8 @@
 // more than 256 MiB of inputs, and single splits' partials and their merges (partials.h).
 //
 // Threat model. It runs in the judging process, in its own context. A kernel under test lives in a worker's
-// process and cannot write here, neither by pointer nor by device address, and a fault of it ends its own
-// context alone. Inputs are read from the arena, as the CPU's oracle reads them; the arena is checked for
+// process and cannot write here, neither by pointer nor by device address, and a fault in it ends only
+// its own context. Inputs are read from the arena, as the CPU's oracle reads them; the arena is checked for
 // changes after the run (LaidOut::check_memory). These kernels, or the GPU, may still be wrong. Every
 // failure, and some passes, are therefore judged by the CPU's oracle, too (properties/judge/trial.h), and a
 // test compares the two.
@@ -31,8 +31,8 @@
 
 namespace attnfuzz {
 
-// From this many multiply-adds on, the GPU is faster than the CPU's oracle. Measured on an H200 beside a
-// kernel in its worker, between which the GPU has to switch contexts.
+// From this many multiply-adds on, the GPU is faster than the CPU's oracle. Measured on an H200 while a kernel
+// ran in its worker: the GPU has to switch between the two contexts.
 inline constexpr double kWorthIt = 0x1p20;
 
 // `least_work`: smaller problems are left to the CPU; 0: none is. `most_shared`: the most bytes of shared

@@ -85,7 +85,7 @@ __device__ inline void store_column(const RowsInput& in, const Team& team, const
   if (!is_finite(bound)) atomicOr(&row.unbounded, 1u);
 }
 
-// Column c of those rows from, from + 1, ... of the team that are computed by `now`.
+// Computes column c of rows from, from + 1, ... of the team, if their way is `now`.
 template <int R, Format kFormat>
 __device__ inline void find_column(const RowsInput& in, const RowsOutput& out, int64_t at, bool impure,
                                    int from, Way now, int c, Team& team) {
@@ -94,7 +94,7 @@ __device__ inline void find_column(const RowsInput& in, const RowsOutput& out, i
   const int64_t stride = team.stride, stride_v = in.stride_v;
   const Pair* const products = team.row[from].product;  // of all rows, one after another
   const Pair* const parts = team.row[from].part;
-  // Not through `team`, so that the compiler knows that it is not shared memory.
+  // This pointer does not come from `team`, so the compiler knows that it is not to shared memory.
   const Bits<kFormat>* const values =
       numbers_of<kFormat>(in.v) + (int64_t{in.tasks[at].group} * in.keys + team.first) * in.stride_v + c;
   double mean[R] = {}, prefix[R] = {}, charged[R] = {};
@@ -140,7 +140,7 @@ __device__ inline void find_column(const RowsInput& in, const RowsOutput& out, i
   }
 }
 
-// All columns of the rows that are computed by `now`.
+// Computes all columns of the rows whose way is `now`.
 template <Format kFormat>
 __attribute__((noinline)) __device__ void find_columns(const RowsInput& in, const RowsOutput& out, int64_t at,
                                                        bool impure, Way now, Team& team) {

@@ -116,7 +116,7 @@ __device__ void hull(const MergeInput& in, const RowsOutput& out, int64_t at, co
   }
 }
 
-// Sets the columns' rules. True if one may be anything for what the row's own sides hold.
+// Sets the columns' rules. True if a value of a side that saw a key lets a column be anything.
 template <Format kFormat>
 __device__ bool set_rules(const MergeInput& in, const RowsOutput& out, int64_t at, const Sides<kFormat>& sides,
                           const MergedRow& row) {
@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(kThreads)
   else
     bound(in, out, row, sides);
   if (model.isolates_masked_nan) return;
-  // 0 times a NaN of a side that saw no key is NaN.
+  // A kernel may multiply O of a side that saw no key by 0, and 0 times NaN is NaN.
   for (int c = G::rank(); c < in.columns; c += G::kSize) {
     for (int s = 0; s < 2; ++s) {
       const int64_t at = row * in.columns + c;

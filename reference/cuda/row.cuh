@@ -53,7 +53,7 @@ inline constexpr unsigned kSeesNaN = 1, kSeesInfinity = 2;
 
 // The method by which the columns of a row are computed.
 enum class Way : uint8_t {
-  kDone,   // they are done: all columns have the same expectation
+  kDone,   // nothing remains to do: all columns have the same expectation
   kKnown,  // P is known
   kPlain,  // P is not known
   kHull,   // only the hull is known
@@ -106,7 +106,7 @@ struct Team {
   const void* v;  // value of key 0
 };
 
-// The parts of a score besides its product: the bias b, and t, which a slope takes off at a distance.
+// The parts of a score besides its product: the bias b, and the term t of a slope.
 struct Added {
   bool bias, slope;
   double b, t, distance;
@@ -127,7 +127,7 @@ __host__ __device__ inline int64_t most_together(const RowsInput& in, int rows) 
   return (int64_t{rows > 1 ? in.keys : in.most_keys} + 1) / 2 * 2;
 }
 
-// Divides `memory`, of bytes_a_team(). Run by one thread.
+// Divides `memory` (bytes_a_team()) among the team's arrays. Run by one thread.
 __device__ inline void carve(const RowsInput& in, int rows, std::byte* memory, Team& team) {
   const int64_t n = team.stride = most_together(in, rows), tiles = tiles_of(in.model, n);
   const auto take = [&]<class T>(T*& to, int64_t count) {

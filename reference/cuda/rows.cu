@@ -14,7 +14,7 @@
 namespace attnfuzz::cuda {
 namespace {
 
-// One warp for each key: what load_operands() finds out about keys and values.
+// Finds the facts about keys and values that load_operands() finds on the host. One warp takes one key.
 template <Format kFormat>
 __global__ void __launch_bounds__(kThreads)
     facts_kernel(const RowsInput in, double* key_norm, uint8_t* key_facts) {
@@ -117,7 +117,7 @@ __device__ void evaluate(const RowsInput& in, const RowsOutput& out, const RowsS
     for (int r = 0; r < count; ++r) any |= team.row[r].way == way;
     return any;
   };
-  // A column without a finite bound one way may have one the next way.
+  // If a column has no finite bound by the way `now`, it may have one by the way `next`.
   const auto columns_by = [&](Way now, Way next) {
     if (!any_by(now)) return;
     find_columns<kFormat>(in, out, at, facts.impure_values != 0, now, team);
@@ -196,9 +196,9 @@ attn_status launch(const RowsInput& in, const RowsOutput& out, const RowsScratch
 }  // namespace
 
 RowsScratch divide_rows(const RowsInput& in, int most_blocks, int64_t shared_limit) {
-  // With more, fewer than two blocks share a multiprocessor.
+  // If a block needs more shared memory, fewer than two blocks share a multiprocessor.
   constexpr int64_t kMostShared = 100 << 10;
-  // Beyond it, fewer rows are evaluated at once.
+  // The most bytes of scratch. If blocks need more together, fewer run at once.
   constexpr size_t kMostScratch = size_t{1} << 27;
   RowsScratch scratch = {};
   const int64_t a_group = (int64_t{in.rows} + in.groups - 1) / std::max(in.groups, 1);

@@ -84,7 +84,8 @@ struct RowsScratch {
   double* key_norm;    // groups x keys: sum |k_t|
   uint8_t* key_facts;  // likewise: Purity, and kBelowLeast
 };
-// All but the pointers. `most_blocks`: how many the device has room for. `shared_limit`: bytes of a block.
+// Returns all members but the pointers. `most_blocks`: the blocks that the device has room for. `shared_limit`:
+// bytes of a block.
 RowsScratch divide_rows(const RowsInput& input, int most_blocks, int64_t shared_limit);
 
 // Runs on env->stream, or synchronously: attn::launch().

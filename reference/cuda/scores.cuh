@@ -64,7 +64,7 @@ __device__ inline void read_query(const RowsInput& in, int64_t at, double* q, Ro
   row.q_below_flushed = all & 8;
 }
 
-// q.k and its companions.
+// q.k and the other sums over its columns.
 struct Product {
   double dot = 0, absolute = 0, running = 0;
   double aligned = 0;  // sum |q_t k_t| as the tensor core aligns it, if needed
@@ -84,7 +84,7 @@ __device__ inline void products_of(const RowsInput& in, const double* q, const B
     uint4 now[kLoads];
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) now[i] = next[i];
-    // The next load is under way meanwhile.
+    // Starts the next load before the last one is used.
     if (t + kPad < in.stride_qk) {
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) next[i] = from[(t + kPad) / kEach + i];

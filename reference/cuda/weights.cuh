@@ -128,7 +128,7 @@ __device__ inline double walk_tiles(const ErrorNumbers& model, int tiles, Row& r
       tile.max = so_far.exact;
       tile.uncertain = so_far.uncertain(model);
       growths += grows && model.max_rule == ATTN_MAX_RUNNING;
-      tile.rescales = growths;  // those up to here, for now
+      tile.rescales = growths;  // growths up to this tile; below, those after it
       sum += tile.sum;
       all += tile.sum;
       const double more = min(most, static_cast<double>(tile.n));
@@ -390,7 +390,7 @@ __attribute__((noinline)) __device__ void charge_keys(const Team& team, Row& row
       row.product[k] = {key.a, row.weight[k] >= 0 ? relative * (key.a + key.b) + tiny : 0};
     }
   }
-  // Keys that only other rows of the team see.
+  // Sets the factors of keys that only other rows of the team see to 0.
   if (row.way == Way::kKnown || row.way == Way::kPlain) {
     for (int k = G::rank(); k < team.keys; k += G::kSize)
       if (k < row.lo || k >= row.hi) row.product[k] = {};
