@@ -21,7 +21,7 @@ inline constexpr KnownFeatures kCombinationKnows = {
 //
 // Values that are not numbers:
 //   - If a gate is 0 and its side is infinite or NaN, the column may be anything. With isolates_masked_nan, the side
-//     does not count instead.
+//     is ignored.
 //   - If subnormals may be flushed, a gate below 2^-126 counts as 0 here, and the column may be anything even with
 //     isolates_masked_nan.
 //   - If another gate or its side is NaN, the column must be NaN. If one of them is infinite, the column may be anything.

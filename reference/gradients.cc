@@ -279,8 +279,7 @@ class Gradients {
         query.wanted || std::ranges::any_of(query.keys, [this](int64_t j) { return key_wanted(j); });
     if (!query.wanted && !(recomputed() && (any || !model_.isolates_masked_nan)))
       std::erase_if(query.keys, [this](int64_t j) { return !key_wanted(j); });
-    // If the plan does not isolate NaN, a query that sees no key counts, too: a product may multiply its row by
-    // 0.
+    // If the plan does not isolate NaN, a query that sees no key counts, too: its row may be multiplied by 0.
     if (!query.wanted && query.keys.empty() && model_.isolates_masked_nan) return;
     block_.queries.push_back(std::move(query));
   }
@@ -411,8 +410,7 @@ class Gradients {
       query->lse_apart_error = 1.01 * query->lse_error * std::exp(query->lse - query->lse_apart) + 4 * kU;
   }
 
-  // Adds the error of D if it is computed as in the derivative of a softmax: as a sum over all keys of the
-  // query.
+  // Adds the error of D if it is computed as in the derivative of a softmax: as a sum over the query's keys.
   void add_errors_of_softmax(int64_t n) {
     Block::Query& query = block_.queries[static_cast<size_t>(n)];
     if (query.taint != kPure) return;

@@ -67,8 +67,7 @@ ATTN_BOTH int64_t most_positions(const Problem& p, int64_t room) {
   return has_key_blocks(p) ? room * p.key_step + p.key_offset : room;
 }
 
-// The lengths of an entry with room for `room` keys: without key_lengths, and if key_lengths has `stated` for
-// it.
+// The lengths of an entry with room for `room` keys: without key_lengths, and with the key length `stated`.
 template <class Problem>
 ATTN_BOTH Lengths entry_lengths(const Problem& p, int64_t queries, int64_t room) {
   return {queries, room, most_positions(p, room)};
