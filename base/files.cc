@@ -40,8 +40,8 @@ void write_all(int fd, const std::string& text, const std::string& path) {
   }
 }
 
-// A device, a FIFO, a socket; and what /dev/stdout and /dev/fd lead to, whose
-// readers keep the file that they have open.
+// True for a device, a FIFO and a socket. Also true for a file behind /dev/stdout or /dev/fd: it is open
+// already, and a file that replaced it would not be seen.
 bool is_written_in_place(const std::string& path) {
   struct stat status = {};
   if (::stat(path.c_str(), &status) != 0) return false;

@@ -2,8 +2,8 @@
 //
 //   void fields(Is<Machine> auto& r, auto f) { f("host", r.host), f("cores", r.cores); }
 //
-//   Json j = machine;    // of a vector or a map of them, too
-//   j.get_to(machine);   // throws Json::exception on what is missing or of the wrong type
+//   Json j = machine;    // works for a vector or a map of records, too
+//   j.get_to(machine);   // throws Json::exception if a member is missing or has the wrong type
 //
 // Define the list in the namespace of the record, before its first use.
 #pragma once

@@ -15,7 +15,7 @@ struct Symbol {
   bool valid = false;
 };
 
-// The code point that begins at text[0]; not valid: one byte that is no UTF-8.
+// The code point that begins at text[0]. If no valid UTF-8 begins there, the symbol is one byte and not valid.
 Symbol first_of(std::string_view text) {
   const auto byte = [&](size_t n) { return static_cast<unsigned char>(n < text.size() ? text[n] : 0); };
   const unsigned char first = byte(0);
@@ -57,7 +57,7 @@ std::string shown(const Symbol& symbol, std::string_view text) {
   return formatted(symbol.code < 0x80 ? "\\x%02x" : symbol.code < 0x10000 ? "\\u%04x" : "\\U%08x", symbol.code);
 }
 
-// `escape(ch)` for each ASCII character of `text`; an empty answer leaves it.
+// Replaces each byte of `text` by escape(byte). A byte stays if escape() returns an empty string.
 template <typename Escape>
 std::string escaped(const std::string& text, Escape escape) {
   std::string out;

@@ -20,7 +20,7 @@ namespace attnfuzz {
 inline constexpr size_t kMostShown = 4096;
 std::string printable(std::string_view text, size_t most = kMostShown);
 
-// The same for each of several lines; tabs stay.
+// printable() for a text of several lines: line ends and tabs stay, and nothing is cut.
 std::string printable_lines(std::string_view text);
 
 // For inline Markdown: the text makes no link, code, HTML or table column.

@@ -24,7 +24,7 @@ pid_t start_child(const std::function<void()>& work, char* message, size_t room)
   if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork of a job");
   if (pid > 0) return pid;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it died before prctl
+  if (getppid() != parent) _exit(1);  // the parent died before prctl()
   int status = 0;
   try {
     work();
@@ -52,7 +52,7 @@ double resident_bytes(pid_t pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/statm");
   double all = 0, resident = 0, shared = 0;
   if (!(in >> all >> resident >> shared)) return 0;
-  // Its arena is shared with its worker, and bounded.
+  // Shared pages do not count: they are the arena that a job shares with its worker, and its size is bounded.
   return (resident - shared) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 

@@ -16,7 +16,7 @@ struct Ending {
 
 // Runs `work` in a forked child. The child ends with status 0; if `work` throws, it
 // ends with 1 and writes the message to *message (shared memory, `room` bytes). It
-// dies with this process. It leaves the signals that Interrupts blocks to its parent.
+// dies with this process. Signals that Interrupts blocks stay blocked in the child; the parent handles them.
 pid_t start_child(const std::function<void()>& work, char* message, size_t room);
 
 // Empty while the child runs.

@@ -4,7 +4,7 @@
 //   Ran ran = run_program({"c++filt", name}, {.take_output = true, .silent = true});
 //   if (ran.status != 0) complain(describe_status(ran.status));
 //
-// It includes no other header of ours: workers and build tools compile it too.
+// This header includes no other header of ours: workers and build tools compile it too.
 #pragma once
 
 #include <sys/types.h>
@@ -17,15 +17,15 @@
 namespace attnfuzz {
 
 struct SpawnOptions {
-  std::vector<std::pair<int, int>> descriptors = {};  // {our number, its number}
-  int close_from = -1;                                // it inherits none from this number on
-  bool no_input = false;                              // its input is empty
-  bool silent = false;                                // its errors go nowhere
-  // True: it gets its own process group, which can be killed as a whole, and default signal
+  std::vector<std::pair<int, int>> descriptors = {};  // {our number, the child's number}
+  int close_from = -1;                                // the child inherits no descriptor from this number on
+  bool no_input = false;                              // the child's standard input is empty
+  bool silent = false;                                // the child's standard error is discarded
+  // True: the child gets its own process group, which can be killed as a whole, and default signal
   // handling.
   bool own_group = false;
-  std::string directory = {};                             // to begin in; empty: ours
-  std::string name = {};                                  // its argv[0]; empty: words[0]
+  std::string directory = {};                             // the child's working directory; empty: ours
+  std::string name = {};                                  // the child's argv[0]; empty: words[0]
   const std::vector<std::string>* environment = nullptr;  // "NAME=value"; null: ours
 };
 
@@ -35,7 +35,7 @@ pid_t spawn_program(const std::vector<std::string>& words, const SpawnOptions& o
 // A status as waitpid() gives it: "SIGSEGV", "exit status 3".
 std::string describe_status(int status);
 
-// Waits, whatever interrupts it.
+// Waits until the child ends, also if signals interrupt the wait. Returns the status.
 int wait_for_child(pid_t pid);
 
 struct RunOptions {

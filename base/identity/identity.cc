@@ -46,9 +46,9 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
     text.replace(at, from.size(), to);
 }
 
-// One compilation: what to ask the compiler, and the flags that shape its result.
+// One compilation.
 struct Compilation {
-  std::vector<std::string> ask;  // for dependencies
+  std::vector<std::string> ask;  // the command that prints the dependencies
   std::string flags, directory;
 };
 
@@ -150,7 +150,7 @@ Identity identify(const IdentityOptions& options) {
     replace_all(c.flags, options.build, "<build>");
     replace_all(c.flags, options.root, "<root>");
     flags.insert(c.flags);
-    // nvcc, asked with -MM, leaves its own headers in.
+    // Unlike other compilers, nvcc -MM lists the headers of its own toolkit.
     const fs::path toolkit = fs::weakly_canonical(words[0]).parent_path().parent_path();
     for (const std::string& name : prerequisites(output_of(c.ask, directory))) {
       fs::path path = fs::weakly_canonical(fs::path(directory) / name);

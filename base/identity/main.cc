@@ -2,9 +2,9 @@
 //
 //   attnfuzz-identity ROOT BUILD COMMANDS OBJECTS OUTPUT DEPFILE
 //
-// The first four as in IdentityOptions, OBJECTS separated by colons; OUTPUT is the C file (left untouched if
-// it would not change), DEPFILE what make or ninja reads. Called by
-// attnfuzz_add_kernel.
+// IdentityOptions explains the first four arguments; colons separate the folders in OBJECTS. OUTPUT is the C
+// file. It is left untouched if it would not change. DEPFILE is a dependency file for make or ninja. The CMake
+// function attnfuzz_add_kernel runs this tool.
 #include <cstdio>
 #include <exception>
 #include <fstream>
