@@ -61,8 +61,8 @@ ATTN_BOTH int32_t random_integer(uint64_t hash, bool f16) {
     case FillKind::kSameRows:
     case FillKind::kLevels:
     case FillKind::kBlocks:
-      // The sum of 64 coins has deviation 4. A uniform step smooths it, in units of 2^-18 of the deviation. The
-      // step uses bits that a product has spread.
+      // The sum of 64 coins has standard deviation 4, which is 2^18 units. A uniform number smooths the steps
+      // between two sums; a product makes its bits from those of the hash.
       return (bits_set(hash) - 32) * 65536 + static_cast<int32_t>((hash * kStep) >> 48) - 32768;
     case FillKind::kHuge: {
       const int32_t range = f16 ? 65504 - 8188 : 65536 - 8192;
@@ -99,7 +99,7 @@ ATTN_BOTH inline int unit_exponent(const Fill& fill, bool f16, int64_t b, int64_
 ATTN_BOTH constexpr int64_t interval_of(const Fill& fill, int64_t s) {
   return s / static_cast<int64_t>(fill.seed < 1 ? 1 : fill.seed > kMostInterval ? kMostInterval : fill.seed);
 }
-// The row whose values are taken. If every key is the same row, all scores of a query are equal.
+// The row of the fill that row s of the tensor repeats. If all keys repeat row 0, all scores of a query are equal.
 ATTN_BOTH constexpr int64_t row_of(const Fill& fill, int64_t s) {
   return fill.kind == FillKind::kSameRows ? 0 : fill.kind == FillKind::kLevels ? interval_of(fill, s) : s;
 }

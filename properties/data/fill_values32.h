@@ -1,6 +1,5 @@
-// The values of a recipe in fp32: the kinds of fill_values.h, with all 24 bits of the mantissa random where
-// the 16-bit fills have as many as 16 bits hold. A kernel that secretly rounds an input to fewer bits is
-// found by them.
+// The values of a recipe in fp32: the kinds of fill_values.h, with all 24 bits of the mantissa random. They
+// find a kernel that secretly rounds an input to fewer bits.
 //
 //   fill_bits32({.kind = FillKind::kUniform}, b, h, s, d, dim)
 #pragma once

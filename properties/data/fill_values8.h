@@ -1,10 +1,10 @@
-// The values of a recipe in 8 bits, E4M3 or E5M2, one at a time. Fills mean what they mean in 16 bits
-// (fill_values.h), rounded to nearest even; a value beyond the format becomes its largest finite number.
+// The values of a recipe in 8 bits, E4M3 or E5M2, one at a time. They are the values of the 16-bit fills
+// (fill_values.h), rounded to nearest even. A value beyond the format becomes its largest finite number.
 //
 //   fill_bits8({.kind = FillKind::kPosition}, ATTN_E4M3, b, h, s, d, dim)
 //
-// Three kinds are the format's own: a position is one of all finite codes, neighbours far apart; a subnormal is one
-// of the format's; a huge number is 1/8 to 1 of the format's largest.
+// Three kinds differ, because they depend on the format. Positions use all finite codes, and neighbours are far apart.
+// Subnormals are those of the 8-bit format. A huge number is 1/8 to 1 of the format's largest number.
 #pragma once
 
 #include "properties/data/fill_values.h"
@@ -42,7 +42,7 @@ inline uint8_t rescaled8(int32_t dtype, uint8_t bits, int exponent) {
 inline uint8_t position_bits8(int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t d, int64_t dim) {
   const uint64_t place = static_cast<uint64_t>(d + dim * s + 4201 * h + 13331 * b);
   const uint64_t codes = 2 * (uint64_t{format8(dtype).largest} + 1);
-  const uint64_t code = place * 101 % codes;  // 101 is prime to both numbers of codes
+  const uint64_t code = place * 101 % codes;  // 101 is coprime to the number of codes of both formats
   return static_cast<uint8_t>((code & 1) << 7 | code >> 1);
 }
 

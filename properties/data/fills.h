@@ -1,4 +1,4 @@
-// The values of a recipe: integer-only, counter-based functions, the same on every machine for ever. A
+// The values of a recipe: functions of a counter in exact arithmetic, the same on every machine for ever. A
 // change of meaning gets a new version.
 //
 //   fill_bits({.kind = FillKind::kPosition}, ATTN_F16, b, h, s, d, dim)   // one element
@@ -22,11 +22,11 @@ bool visible(const Pattern& pattern, int64_t b, int64_t h, int64_t i, int64_t j,
 void visible_row(const Pattern& pattern, int64_t b, int64_t h, int64_t i, int64_t seq_q, int64_t seq_k,
                  uint8_t* out);
 
-// True if the mask shows the key: its pattern, with broadcast dimensions taken at index 0.
+// True if the mask lets query i see key j. Broadcast dimensions are read at index 0.
 bool visible(const Mask& mask, int64_t b, int64_t h, int64_t i, int64_t j, int64_t seq_q, int64_t seq_k);
 
-// The value of a bias, as fp32; its dtype represents it exactly. -inf where the key is hidden. Broadcast
-// dimensions are taken at index 0.
+// The value of a bias, as fp32; the bias's dtype represents it exactly. -inf where the key is hidden. Broadcast
+// dimensions are read at index 0.
 float bias_value(const Bias& bias, int64_t b, int64_t h, int64_t i, int64_t j, int64_t seq_q, int64_t seq_k);
 // bias_value() for keys 0..seq_k-1 of one query.
 void bias_row(const Bias& bias, int64_t b, int64_t h, int64_t i, int64_t seq_q, int64_t seq_k, float* out);

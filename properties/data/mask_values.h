@@ -2,7 +2,7 @@
 // rows of fills.h are computed from these.
 //
 //   pattern_shows({.kind = PatternKind::kDocuments, .parameter = 5}, b, h, i, j, seq_q, seq_k)
-//   bias_bits(bias, b, h, i, j, seq_q, seq_k)      // of its dtype
+//   bias_bits(bias, b, h, i, j, seq_q, seq_k)      // in the bias's dtype
 #pragma once
 
 #include "properties/case/case.h"
@@ -56,7 +56,7 @@ ATTN_BOTH inline float finite_bias(const Bias& bias, int64_t b, int64_t h, int64
   return 0;
 }
 
-// The nodes of draft trees. Each kTreeNodes of them are a tree, so that a walk to a root is short.
+// The number of nodes of a draft tree. Each group of so many positions is one tree, so that a walk to a root is short.
 inline constexpr int64_t kTreeNodes = 64;
 
 // True if node `above` is an ancestor of `node`, or `node` itself. A parent lies at most `reach` nodes before its
@@ -112,7 +112,7 @@ ATTN_BOTH inline bool pattern_shows(const Pattern& pattern, int64_t b, int64_t h
   return true;
 }
 
-// The value of a bias in the bits of its dtype. Broadcast dimensions are asked at index 0.
+// The value of a bias in the bits of its dtype. The caller passes index 0 for broadcast dimensions.
 ATTN_BOTH inline uint32_t bias_bits(const Bias& bias, int64_t b, int64_t h, int64_t i, int64_t j, int64_t seq_q,
                                     int64_t seq_k) {
   const bool fp32 = bias.dtype == ATTN_F32;

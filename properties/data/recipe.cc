@@ -35,12 +35,12 @@ struct Indices {
 int64_t stored_entry(const Case& c, bool keys, int64_t b, int64_t s) {
   return keys && s < shared_keys(c.problem) ? 0 : b;
 }
-// The batch entry of the recipe. `at`: the recipe's row.
+// The batch entry of the recipe that entry b gets its values from. `at`: the row in the recipe.
 int64_t entry_source(const Case& c, bool keys, int64_t b, int64_t at, int64_t length) {
   return keys && at < c.remap.shared_keys ? 0 : source(c.remap.batch, b, length);
 }
 
-// The row of the recipe that lies at row (b,h,s) of an input with a fill.
+// The indices in the recipe of row (b,h,s) of an input with a fill.
 Indices row_source(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s) {
   static const Remap kIdentity;
   const auto [once_batch, once_head, once_row, once_column] = repeated(c, tensor);
@@ -81,7 +81,7 @@ void add_row(const Fill& fill, int32_t dtype, const Indices& at, int64_t n, void
   }
 }
 
-// True for a V that is K's first columns.
+// True if the tensor is V, and V is the first columns of K.
 bool is_latent(const Case& c, TensorId tensor) { return tensor == TensorId::kV && c.problem.latent; }
 
 // The side of a merge that a tensor belongs to: 0 or 1; -1: to none.
@@ -181,7 +181,7 @@ float kv_scale_at(const Case& c, TensorId tensor, int64_t b, int64_t g, int64_t 
 
 namespace {
 
-// What the code of an element is multiplied by.
+// The scale of an element of 8-bit K or V. All other elements have 1.
 double factor_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s) {
   if (!c.problem.kv8 || (tensor != TensorId::kK && tensor != TensorId::kV)) return 1;
   return kv_scale_at(c, tensor == TensorId::kK ? TensorId::kKScale : TensorId::kVScale, b, h, s);
@@ -208,7 +208,7 @@ std::vector<Planted> planted_at(const Case& c) {
       const auto from = [length](bool repeated, const Axis& axis, int64_t i) {
         return repeated ? 0 : source(axis, i, length);
       };
-      // Of the values of another row, too, unless keys may be shared.
+      // If keys may be shared, the batch entry depends on the row and is compared below.
       const bool shares = keys && (shared_keys(p) > 0 || r.shared_keys > 0);
       if (!shares && from(broadcast.batch, r.batch, b) != plant.b) continue;
       for (int64_t h = 0; h < heads; ++h) {

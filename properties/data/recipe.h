@@ -1,8 +1,8 @@
 // The value of a case's recipe at an index: fill, remap and planted values together.
 //
 // fills.h has functions of counters. The recipe knows which counter an element of a case gets (case.h,
-// Remap), what is added to it, and what is planted over it. Layout writes rows from here; relations ask for
-// single values.
+// Remap), what is added to it, and what is planted over it. memory/layout.h lays out rows of it; relations
+// read single values.
 //
 //   std::vector<uint32_t> row(c.problem.dim_v);                   // room for any format
 //   recipe_row(c, TensorId::kV, b, kv_head, j, row.data());       // before anything is planted
@@ -23,22 +23,22 @@ int64_t key_length(const Problem& p, int64_t b);
 // The numbers of queries and keys of batch entry b.
 Lengths lengths_of(const Problem& p, int64_t b);
 
-// The rows of O and of the LSE that are there, over all batch entries and heads.
+// The number of rows that O and the LSE have, over all batch entries and heads.
 int64_t rows_present(const Problem& p);
 
-// The number of rows of a batch entry that are there and hold no NaN: nan_beyond_lengths puts one in rows of K and V
-// behind the key length. If all entries share the tensor, the longest entry decides.
+// The number of rows of a batch entry before the rows of NaN that nan_beyond_lengths puts behind the key length in K
+// and V. If all entries share the tensor, the longest entry decides.
 int64_t rows_held(const Case& c, TensorId tensor, int64_t b);
 
-// True unless the tensor is a result of a side of a merge that saw no key for this query.
+// False if the tensor is O or the LSE of one side of a merge, and this side saw no key for the query.
 bool saw_keys(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t i);
 
 // Row (b,h,s) of an input with a fill, before planting: dim values in the tensor's dtype. `dead_lse`: the LSE
-// of a side that saw no key, -inf or what the plan says instead.
+// of a side that saw no key: -inf, or the value that the plan declares instead.
 void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, void* out,
                 float dead_lse = -std::numeric_limits<float>::infinity());
 
-// Mask and bias at (b,h,i,j). Broadcast dimensions are asked at index 0. The case must have the tensor.
+// Mask and bias at (b,h,i,j). Broadcast dimensions are read at index 0. The case must have the tensor.
 bool mask_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j);
 float bias_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j);
 // The sink of query head h, in the bits of its dtype.
@@ -54,7 +54,7 @@ float kv_scale_at(const Case& c, TensorId tensor, int64_t b, int64_t g, int64_t 
 std::vector<Planted> planted_at(const Case& c);
 
 // One element of Q, K, V or bias as a kernel finds it, with planted values and NaN beyond key lengths.
-// Exact. Of 8-bit K and V: the code times its scale.
+// Exact. For 8-bit K and V: the code times its scale.
 double value_at(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s, int64_t d);
 
 // Q, K or V of one batch entry and head: rows x columns of value_at().

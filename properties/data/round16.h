@@ -1,5 +1,5 @@
-// Rounds a double to the bits of a 16-bit format or of fp32, in integers alone, hence the same on a host
-// and on a device. The rest of bits16.h needs the host's compiler.
+// Rounds a double to the bits of a 16-bit format or of fp32. It uses only integers, so a host and a device get
+// the same bits. The rest of bits16.h needs the host's compiler.
 //
 //   to_bits(ATTN_F16, 0.1)          // 0x2e66: to nearest, ties to even
 //   to_bits(ATTN_F16, 1e9)          // 0x7bff: saturates, never becomes infinite

@@ -22,8 +22,8 @@ struct ExactRow {
   std::vector<double> product;  // q.k_j, also of hidden keys
   std::vector<double> x;        // the score; -inf where the key is hidden
   // The distance from x that a score in fp32 may have: products are summed in blocks that truncate; scale, cap
-  // and bias are rounded. It is twice what is provable. It separates arithmetic from mistakes and judges
-  // nothing.
+  // and bias are rounded. It is twice the bound that can be proved. It separates rounding from mistakes; no
+  // verdict uses it.
   std::vector<double> tolerance;
   std::vector<double> product_tolerance;
 };
@@ -34,7 +34,7 @@ std::string cannot_score(const Problem& problem);
 class RowOracle {
  public:
   // Both arguments must outlive it. The case must be legal. Throws UnknownFeatures for a problem that row()
-  // does not know; ask cannot_score() first.
+  // does not know; call cannot_score() first.
   RowOracle(const Case& c, const attn_plan& plan);
 
   ExactRow row(int64_t b, int64_t h, int64_t i);

@@ -23,8 +23,8 @@ ATTN_BOTH inline SlopeKind kind_of_head(const Slopes& slopes, int64_t b, int64_t
 ATTN_BOTH inline float slope_value(const Slopes& slopes, int64_t b, int64_t h) {
   if (!slopes.entries) b = 0;
   const uint64_t hash = mix(slopes.seed ^ slope_values::kSalt, 0, b, h, 0);
-  // A number between 2^-5 and 1 with 24 random bits. The product is exact in double and rounded once, so that a compiler
-  // cannot join it with the sum: a device would else have other slopes than the host.
+  // A number between 2^-5 and 1 with 24 random bits. The product is exact in double and is then rounded to float.
+  // Otherwise a compiler could fuse it with the sum, and a device would get other slopes than the host.
   const double share = static_cast<double>(hash >> 40) * exp2_exact(-24) * (1 - exp2_exact(-5));
   const float uneven = exp2f_exact(-5) + static_cast<float>(share);
   switch (slope_values::kind_of_head(slopes, b, h)) {

@@ -1,4 +1,4 @@
-// The state of a tile of scores: which of its keys its queries see.
+// The state of a tile of scores: which keys of the tile its queries see.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@ enum class TileState : uint8_t {
   kFull,     // every query of it sees every key of it
   kPartly,   // each query sees a key of it, and some key is hidden
   kRowDead,  // some query sees no key of it, others do: a running maximum of -inf meets -inf
-  kDead,     // no query sees a key of it, through mask or bias: only their data shows it
-  kSkipped,  // causality, window or length hide all of it: a kernel need not look
+  kDead,     // mask or bias hide every key of it from every query: a kernel must read them to know
+  kSkipped,  // causality, window or length hide all of it: a kernel need not read anything
 };
 
 // Visible pairs of one (batch entry, head); a query that a packed entry lacks sees nothing. If there are few
-// pairs, their answers are stored; otherwise the recipe is asked each time.
+// pairs, their visibility is stored; otherwise each call computes it from the recipe.
 class VisibilityCache {
  public:
   VisibilityCache(const Case& c, int64_t b, int64_t h);
   bool operator()(int64_t i, int64_t j) const;
-  // By causality, window and length alone.
+  // The same without mask and bias.
   bool by_position(int64_t i, int64_t j) const;
   // The queries of the batch entry.
   int64_t queries() const { return queries_; }
