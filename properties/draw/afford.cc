@@ -71,7 +71,7 @@ constexpr Give kGives[] = {
        p.seq_q = fewer(rng, p.seq_q, tiling.q);
        return true;
      }},
-    // Kept by preference: double buffers wrap round at the third KV tile.
+    // Keys are rarely reduced, because double buffers wrap round at the third KV tile.
     {3,
      [](const Tiling& tiling, Rng& rng, Problem& p) {
        if (p.seq_k <= 1) return false;
@@ -133,8 +133,8 @@ namespace {
 
 // Moves the case into the domain. False if that undoes what was given up, or costs more.
 bool fits_for_less(const attn_domain& domain, const GeneratorConfig& config, const Case& c, Case& less) {
-  // If the domain wants equal lengths or head dimensions, the longer one follows the shorter. A length is given
-  // up as rarely as the keys alone are.
+  // If the domain wants equal lengths or head dimensions, the longer one follows the shorter. With equal lengths,
+  // a step that shortens only the queries is refused, so that both lengths shrink as rarely as keys do.
   Problem& p = less.problem;
   if (domain.equal_lengths && p.seq_k == c.problem.seq_k && p.seq_q != c.problem.seq_q) return false;
   if (domain.equal_lengths) p.seq_q = p.seq_k = std::min(p.seq_q, p.seq_k);
@@ -143,7 +143,7 @@ bool fits_for_less(const attn_domain& domain, const GeneratorConfig& config, con
   return p != c.problem && price(config, less) <= price(config, c) && exact_work(p) <= exact_work(c.problem);
 }
 
-// True if a size shrank that the domain lists. Each value of a list should stay equally likely.
+// True if a size changed for which the domain lists values. Each value of a list should stay equally likely.
 bool gives_up_said(const attn_domain& d, const Problem& a, const Problem& b) {
   return (says_lengths(d.seq_q) && a.seq_q != b.seq_q) || (says_lengths(d.seq_k) && a.seq_k != b.seq_k) ||
          (d.dim_qk.count > 1 && a.dim_qk != b.dim_qk) || (d.dim_v.count > 1 && a.dim_v != b.dim_v);

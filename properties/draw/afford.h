@@ -34,12 +34,12 @@ struct Price {
 };
 Price price(const GeneratorConfig& config, const Case& c);
 
-// A long sequence spans many tiles, up to more positions than 16 bits count. Few cases have one, and their
+// A long sequence spans many tiles, and may have more than 2^16 positions. Few cases have one, and their
 // other length is short.
 inline int64_t longest(const Problem& p) { return std::max(p.seq_q, p.seq_k); }
 inline bool is_long(const Problem& p) { return longest(p) >= 1024; }
 // A decode's queries fill a small part of a tile, and the executor needs a fraction of a tile's time for
-// it.
+// them.
 inline bool is_decode(const Problem& p) { return p.seq_q <= 8; }
 
 // The most that a case may cost, in eighths of config.work counted in whole tiles. It always pays for eight
@@ -54,8 +54,8 @@ bool affordable(const Case& c, const GeneratorConfig& config);
 // declares a short list of lengths, all tiles of such a length count.
 Wide room(const GeneratorConfig& config, const Case& c, int64_t most_tiles);
 
-// Makes one thing smaller: heads, a length or a head dimension. A change that `keeps` refuses is undone.
-// False: nothing that was tried could be given up.
+// Reduces one number: batch entries, heads, splits, a length or a head dimension. A change that `keeps` refuses
+// is undone. Returns false if no change was possible in a limited number of tries.
 bool give_up(const GeneratorConfig& config, Rng& rng, Case& c, const std::function<bool(const Case&)>& keeps);
 
 }  // namespace attnfuzz

@@ -46,7 +46,7 @@ uint64_t pair_at(uint64_t a, uint64_t b) { return b * (b - 1) / 2 + a; }
 uint64_t triple_at(uint64_t a, uint64_t b, uint64_t c) { return c * (c - 1) * (c - 2) / 6 + pair_at(a, b); }
 
 void set(std::vector<uint64_t>& bits, uint64_t at) { bits[at / 64] |= uint64_t{1} << at % 64; }
-// The first `count` bits of `from`, to bits `at` and after.
+// Sets bit at + n of `bits` for each bit n < count that is set in `from`.
 void set_all(std::vector<uint64_t>& bits, uint64_t at, const std::vector<uint64_t>& from, uint64_t count) {
   const uint64_t shift = at % 64;
   for (uint64_t n = 0; 64 * n < count; ++n) {
@@ -143,7 +143,8 @@ void Coverage::add(const Tiled& x) {
     is.push_back(table().first[axis] + static_cast<uint32_t>(at));
     set(bits, is.back());
   }
-  // All pairs with a highest class, and all triples with two of them, lie one behind the other.
+  // Bits of all pairs with the same higher class lie one after another, and so do those of all triples with the
+  // same two higher classes.
   for (size_t c = 0; c < is.size(); ++c) {
     set(classes_, is[c]);
     set_all(pairs_, pair_at(0, is[c]), bits, is[c]);

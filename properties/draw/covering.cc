@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kSeed = 0x9e3779b9, kDrawn = 2000;
 constexpr uint32_t kRare = 1;      // a pair met more often is left to chance
 constexpr size_t kInARow = 8;      // classes in a row
-constexpr size_t kLookedAt = 160;  // pairs that are looked at to extend a row
+constexpr size_t kLookedAt = 160;  // pairs that are tried to extend a row
 
 struct Pair {
   AxisRequest a, b;
@@ -21,8 +21,7 @@ struct Pair {
   uint64_t turn;  // position among the pairs met equally often
 };
 
-// Classes that a row may ask for. Costly classes are left to chance, which draws as many as can be paid
-// for.
+// Classes that a row may ask for. Costly classes are left to chance.
 std::vector<AxisRequest> classes() {
   std::vector<AxisRequest> all;
   for (size_t axis = 0; axis < axes().size(); ++axis) {
@@ -31,7 +30,7 @@ std::vector<AxisRequest> classes() {
   return all;
 }
 
-// Classes and pairs of classes, those met least first. Those met equally often are in a fixed mixed order.
+// Classes and pairs of classes, the rarest first. Ties are in a fixed pseudo-random order.
 struct Rare {
   std::vector<AxisRequest> singles;  // all classes
   std::vector<Pair> pairs;           // pairs met kRare times at most
@@ -48,7 +47,7 @@ Rare rare(const GeneratorConfig& config) {
   const std::vector<AxisRequest> all = classes();
   std::vector<size_t> first(axes().size());  // of each axis, in `all`
   for (size_t n = all.size(); n-- > 0;) first[all[n].axis] = n;
-  std::vector<uint32_t> met(all.size() * all.size());  // on the diagonal: the class alone
+  std::vector<uint32_t> met(all.size() * all.size());  // the diagonal counts single classes
   SeenTriples triples;
   for (uint64_t i = 0; i < kDrawn; ++i) {
     const Case c = draw(config, kSeed, i);
@@ -81,7 +80,7 @@ Rare rare(const GeneratorConfig& config) {
   return rare;
 }
 
-// True if a class can be had together with those of the row.
+// True if no class of the row contradicts this class.
 bool goes_with(const std::vector<AxisRequest>& row, const AxisRequest& x) {
   return std::ranges::all_of(
       row, [&](const AxisRequest& request) { return request.axis != x.axis || request.at == x.at; });

@@ -1,12 +1,11 @@
-// A covering design: rows of classes that a case is asked to have at once, so that pairs that chance meets
-// least are met as well.
+// A covering design: each row lists classes that one case should have at once. Rows contain the pairs that
+// chance meets least.
 //
-// When the first row is asked for, some thousand cases are drawn without the design and each pair of
-// classes is counted. The pairs met least are joined into rows of up to eight classes, the rarest first.
-// Every second case takes the next row, and the next single class. Rows without mask, bias and softcap
-// alternate with the rest, because most kernels have a fast path that any of these disables. Rows with odd
-// strides take turns in the same way. A request depends on the configuration, the seed and the number
-// alone.
+// The first request for a row draws two thousand cases without the design and counts each pair of
+// classes. The pairs met least are joined into rows of up to eight classes, the rarest first.
+// Every second case takes the next row, and the next single class. Every fifth row has odd strides. The others
+// alternate between rows without mask, bias and softcap and rows with them, because most kernels have a fast
+// path that any of these disables. A row depends only on the configuration, the seed and the number.
 //
 // The same cases also give the triples of steering classes that chance meets. Of several drawn rows of
 // steering classes, together() takes the one with the most triples that those cases did not have.
@@ -29,15 +28,14 @@ struct AxisRequest {
   int at;
 };
 
-// True if the case has a mask, a bias or a softcap; or if a case that is made to be of this class has one.
+// True if the problem has a mask, a bias or a softcap. For a request: true if its class gives a case one of these.
 bool adds_to_scores(const Problem& p);
 bool adds_to_scores(const AxisRequest& request);
 
 inline bool is_empty(const Problem& p) { return p.batch == 0 || p.seq_q == 0 || p.seq_k == 0; }
 
-// One class of each of a few steering axes, drawn independently. When sizes, masks and score modifiers
-// combine freely, four classes that must meet for a bug are four of about a dozen. Classes that leave
-// nothing to compute are left out.
+// Draws one class for each of about ten steering axes, independently. A bug that needs classes of four such
+// axes at once then has a good chance. Classes that leave nothing to compute are left out.
 std::vector<AxisRequest> together(Rng& rng);
 
 // The triples of classes of steering axes that some cases had.
@@ -55,12 +53,12 @@ class Covering {
  public:
   // Counts what `config` draws without a covering.
   explicit Covering(GeneratorConfig config);
-  // The row of attnfuzz::together(), among several, whose triples were seen least.
+  // Draws several rows with attnfuzz::together() and returns the one with the largest share of unseen triples.
   std::vector<AxisRequest> together(Rng& rng) const;
   // A row of classes of different axes, in the order of the table.
   std::vector<AxisRequest> row(uint64_t seed, uint64_t number) const;
   size_t size() const;  // rows until the first one comes again
-  // True if row `number` asks for odd classes (CaseAxis::odd). Every fifth row does, and no other.
+  // True if row `number` asks for odd classes (CaseAxis::odd), as every fifth row does.
   static bool odd(uint64_t number) { return number % 5 == 4; }
 
  private:

@@ -22,9 +22,9 @@ void draw_phase(Phase phase, const GeneratorConfig& config, Rng& rng, Case& c) {
 
 namespace {
 
-// Moves the sizes into the domain. The domain's least sizes may cost more than the draw meant to pay.
 int64_t work_of(const Problem& p) { return p.batch * p.heads_q * p.seq_q * p.seq_k * (p.dim_qk + p.dim_v); }
 
+// Moves the sizes into the domain and then towards most_work. The domain's least sizes may cost more.
 void fit_within(const attn_domain& domain, int64_t most_work, Case& c) {
   Problem& p = c.problem;
   fit(domain, c);

@@ -1,4 +1,4 @@
-// The draw, phase by phase: sizes, visibility, values, memory. The features themselves say what is drawn
+// The draw, phase by phase: sizes, visibility, values, memory. Each feature draws its own part of a case
 // (case/feature.h); generator.cc puts the phases together.
 #pragma once
 
@@ -15,11 +15,11 @@ namespace attnfuzz {
 void draw_phase(Phase phase, const GeneratorConfig& config, Rng& rng, Case& c);
 // One of the kernel's tile sizes; usually the first, which is the one for common head dimensions.
 int64_t a_tile(Rng& rng, const std::vector<int64_t>& tiles);
-// More query heads, batch entries or KV heads than a grid has rows; `what` modulo 3 says which. A kernel
-// that launches nothing for them leaves O unwritten. Such cases cost too much to be frequent.
+// Draws more query heads, batch entries or KV heads than a grid has rows; `what` modulo 3 selects which. If a
+// kernel's launch fails for so many, O stays unwritten. Such cases cost too much to be frequent.
 void draw_many_heads(const GeneratorConfig& config, Rng& rng, uint64_t what, Case& c);
-// One length beyond what 16 bits count, signed or unsigned, or beyond what most cases can pay for. The
-// other length is short.
+// One long length: at least 2^15 (kSigned), at least 2^16 (kUnsigned), or 512 to 32,767 (kShort). The other
+// length is short.
 struct Longest {
   enum Reach : uint8_t { kSigned, kUnsigned, kShort };
   bool keys;  // true: keys; false: queries
@@ -37,7 +37,7 @@ void fit_domain(const GeneratorConfig& config, Case& c);
 // Counted as GeneratorConfig::work counts.
 int64_t least_work(const attn_domain& domain, int64_t keys = 1);
 inline constexpr int64_t kPercentDearest = 14;
-// Makes drawn sizes affordable, and keeps what `row` asks for as far as possible. `percent_dear` percent of
+// Makes drawn sizes affordable, and keeps the classes of `row` as far as possible. `percent_dear` percent of
 // the cases may cost as much as any case may.
 void fit_sizes(const GeneratorConfig& config, Rng& rng, Case& c, std::span<const AxisRequest> row = {},
                int64_t percent_dear = kPercentDearest);

@@ -8,7 +8,7 @@
 namespace attnfuzz {
 namespace {
 
-// At most this many rows are examined, spread evenly. They tell enough about a large case.
+// About this many rows of a large case are examined, spread evenly.
 constexpr int64_t kRowsAsked = 512;
 
 bool has_dead_row(const Case& c) {
@@ -40,7 +40,7 @@ std::vector<std::string> tags(auto&& wanted) {
 }  // namespace
 
 std::vector<std::string> features(const Case& c, int64_t tile_q, int64_t tile_k) {
-  // An operation may have no Q, K and V: their sizes count as the usual ones.
+  // If an operation has no keys, they count as many as the queries, and dim_qk counts as dim_v.
   const bool keys = attends(c.problem.features);
   Problem shown = c.problem;
   if (!keys) shown.seq_k = shown.seq_q, shown.dim_qk = shown.dim_v;

@@ -9,8 +9,8 @@ namespace attnfuzz {
 namespace {
 
 // Most cases leave most of the work unused: twice as many cases find more bugs than cases of twice the
-// size. A few are larger, counted in whole tiles. There is always room for four KV tiles, half the time for
-// those of two heads or query tiles, and seldom for those of large heads.
+// size. A few are larger, counted in whole tiles. There is always room for four KV tiles of one head, half the
+// time for twice as many, and seldom for large head dimensions.
 Wide budget(Rng& rng, const GeneratorConfig& config, const Case& c) {
   constexpr int64_t kMostTiles = 4;
   const int64_t eighths = rng.weighted<int64_t>({{2, 32}, {6, 16}, {16, 8}, {34, 4}, {42, 2}});
@@ -21,7 +21,7 @@ Wide budget(Rng& rng, const GeneratorConfig& config, const Case& c) {
 
 }  // namespace
 
-// One head and few columns, so that the cost is the tiles of the long sequence.
+// The case has one head and few columns, so that only the tiles of the long sequence cost work.
 void draw_long(const GeneratorConfig& config, Rng& rng, Longest what, Case& c) {
   Problem& p = c.problem;
   const int64_t border = int64_t{1} << (what.reach == Longest::kSigned     ? 15
@@ -38,7 +38,7 @@ void draw_long(const GeneratorConfig& config, Rng& rng, Longest what, Case& c) {
   p.dim_qk = p.dim_v = dim;
 }
 
-// Without keys, so that the executor needs no more than a second or two.
+// The case has no keys, so that the executor needs no more than a second or two.
 void draw_many_heads(const GeneratorConfig& config, Rng& rng, uint64_t what, Case& c) {
   if (config.variants > 0) c.env.variant = 1;
   Problem& p = c.problem;

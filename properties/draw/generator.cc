@@ -28,14 +28,15 @@ constexpr uint64_t kLongEvery = 251, kLongAt = 83;
 // One case in kOrdinaryOf is ordinary (ordinary.h), and one in kFarOf of those exceeds the usual price. One
 // case in kSplitsOf has many splits that hold keys, if the kernel has splits. One in kWideOf is wide.
 constexpr uint64_t kOrdinaryOf = 9, kFarOf = 10, kSplitsOf = 45, kWideOf = 66;
-// One in kLongRowsOf has a long row, where a GPU judges batches.
+// If a GPU judges batches, one case in kLongRowsOf has a long row.
 constexpr uint64_t kLongRowsOf = 10;  // a long row costs as much device time as some 25 short ones
-// Percent of the axes that a request for anything covers, and of the odd axes in a case with odd strides.
+// CaseRequest::anything gives a case classes of this percentage of the axes. In a case with odd strides, this is
+// kPercentOdd for odd axes.
 constexpr int64_t kPercentAsked = 25, kPercentOdd = 50;
-// Percent of those classes that are kept if they leave nothing to compute. Few cases need more than one.
+// If such a class leaves nothing to compute, it is kept with this chance.
 constexpr int64_t kPercentEmpty = 30;
-// Percent of the cases with a full row that may cost as much as any case may. Three heads with three query
-// tiles and two key tiles cost that much, and so do two batch entries of four key tiles.
+// Percent of the cases with a row of steering classes that may cost as much as any case may. Three heads with three
+// query tiles and two key tiles cost that much, and so do two batch entries of four key tiles.
 constexpr int64_t kPercentDear = 34;
 
 // A request for a case, beyond what its features draw.
@@ -49,7 +50,7 @@ struct CaseRequest {
   bool plain = false;                 // no mask, bias or softcap
   bool odd = false;                   // several tensors have odd strides
   bool together = false;              // the row consists of steering classes, drawn with the case
-  bool keeps_keys = false;            // several key tiles stay several, unless the row says otherwise
+  bool keeps_keys = false;            // `anything` must not shorten the keys; the row still may
   bool ordinary() const { return sort == kOrdinary || sort == kFar; }
 };
 
@@ -81,7 +82,7 @@ void make_requested(Phase phase, const CaseRequest& request, const GeneratorConf
 // The streams of random numbers of a case. Features and patterns that were added later have their
 // own streams.
 struct Randoms {
-  rc::Random first, later, patterns;  // of the phases before Phase::kLater; of it; of later kinds of patterns
+  rc::Random first, later, patterns;  // for phases before Phase::kLater; for kLater; for later kinds of patterns
 };
 
 Case make_case(const GeneratorConfig& given, const Randoms& randoms, CaseRequest request) {
@@ -105,7 +106,7 @@ Case make_case(const GeneratorConfig& given, const Randoms& randoms, CaseRequest
     if (phase == Phase::kSizes) stay_within();
     if (phase == Phase::kSizes && !request.ordinary()) {
       fit_sizes(config, rng, c, request.row, request.together ? kPercentDear : kPercentDearest);
-      // Both choose the number of keys themselves, so they are left out if the domain lists lengths.
+      // The first three choose the number of keys themselves, so they are left out if the domain lists lengths.
       const bool free = !config.domain || !says_lengths(config.domain->seq_k);
       if (free && request.sort == CaseRequest::kSplits) draw_many_splits(config, rng, c);
       if (free && request.sort == CaseRequest::kWide) draw_wide(config, rng, c);
@@ -141,10 +142,10 @@ Case make_case(const GeneratorConfig& given, const Randoms& randoms, CaseRequest
   return c;
 }
 
-// Selects one of each pair of cases, at random within the pair. The properties take turns over the cases,
-// and an even number of them must all get both kinds.
+// Selects one of each pair of cases, at random within the pair. The properties take turns over the cases. If
+// their number is even, each property must still get both kinds of cases.
 bool asks(uint64_t seed, uint64_t index) { return (index ^ mix(seed, index / 2, 1, 0, 0)) % 2 == 1; }
-// Selects one of each `of` cases in a row, at random within the group, because the properties take turns
+// Selects one of each `of` consecutive cases, at random within the group, because the properties take turns
 // and must all get some.
 bool is_one_of(uint64_t of, uint64_t seed, uint64_t index, uint64_t purpose) {
   return index % of == mix(seed, index / of, purpose, 0, 0) % of;
@@ -156,7 +157,7 @@ CaseRequest::Sort sort_of(const GeneratorConfig& config, uint64_t seed, uint64_t
   if (!is_one_of(kOrdinaryOf, seed, index, 5)) return CaseRequest::kAny;
   return is_one_of(kFarOf, seed, index / kOrdinaryOf, 6) ? CaseRequest::kFar : CaseRequest::kOrdinary;
 }
-// Selects one of each pair of the remaining cases.
+// Selects half of the remaining cases at random.
 bool asks_together(uint64_t seed, uint64_t index) { return mix(seed, index / 2, 2, 0, 0) % 2 == 1; }
 
 }  // namespace
@@ -185,9 +186,10 @@ Case draw(const GeneratorConfig& config, uint64_t seed, uint64_t index) {
     request.longest = {.keys = n % 2 == 0, .reach = n / 2 % 2 == 0 ? Longest::kSigned : Longest::kUnsigned};
   if (!request.many_heads && !request.longest) request.sort = sort_of(config, seed, index);
   request.number = index / kOrdinaryOf + mix(seed, 0, 7, 0, 0) % 1024;
-  // A costly case asks for everything at once, except the costliest, which makes one call only.
+  // A case with a very long sequence always asks for anything, because it is too costly to be wasted. A case with
+  // many heads never does.
   request.anything = (asks(seed, index) || request.longest) && !request.many_heads && !request.ordinary();
-  const bool long_rows = request.sort == CaseRequest::kLongRows;  // its sizes are no request's
+  const bool long_rows = request.sort == CaseRequest::kLongRows;  // draw_long_rows() replaces the sizes
   request.together = !request.anything && !request.many_heads && !request.ordinary() && !long_rows &&
                      asks_together(seed, index);
   request.odd = request.anything && Covering::odd(index / 2);

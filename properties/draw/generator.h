@@ -21,7 +21,7 @@ namespace attnfuzz {
 
 // For RapidCheck's own properties. It does not shrink; properties/reduce does that better.
 rc::Gen<Case> arbitrary_case(const GeneratorConfig& config);
-// RapidCheck prints a case as JSON, which a file can hold.
+// Prints a case as JSON. RapidCheck calls it.
 void showValue(const Case& c, std::ostream& os);
 
 // Case `index` of the stream `seed`. It is always legal: illegal(c) finds nothing.
@@ -33,8 +33,8 @@ Case draw(const GeneratorConfig& config, uint64_t seed, uint64_t index);
 std::vector<std::string> features(const Case& c, int64_t tile_q, int64_t tile_k);
 std::vector<std::string> feature_names();  // all names
 
-// Counts over a run, and the floors that the draw must keep: at least so many cases with three KV tiles,
-// GQA and dead rows.
+// Counts over a run, and the floors that the draw must keep: minimum shares of cases with three KV tiles,
+// with GQA and with dead rows.
 struct Classification {
   uint64_t cases = 0, rejected = 0, uninformative = 0;
   std::map<std::string, uint64_t> counts;

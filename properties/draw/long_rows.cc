@@ -7,14 +7,15 @@
 namespace attnfuzz {
 namespace {
 
-// K of 131,072 keys and 64 columns has fewer. K and V then fit into the slot of a batch
-// (fuzz/batch/prepare.cc).
+// Elements of the largest tensor. This is enough for K of 131,072 keys and 64 columns, and K and V fit into the
+// slot of a batch (fuzz/batch/prepare.cc).
 constexpr int64_t kElements = 9'000'000;
-// Pairs of a query and a key, all heads and entries: a bias may have a number for each.
+// Pairs of a query and a key over all heads and batch entries: a bias may hold one number for each pair.
 constexpr int64_t kMostPairs = int64_t{1} << 22;
 constexpr int64_t kMostBatch = 16, kMostSplits = 200;
 
-// Each of these powers of two begins a path of some kernel. Those beyond 16,384 cost the most.
+// Some kernel takes another path from each of these powers of two on. Lengths beyond 16,384 are rare, because they
+// cost the most.
 int64_t long_keys(Rng& rng, int64_t tile) {
   const int64_t low = rng.weighted<int64_t>(
       {{18, 1024}, {18, 2048}, {13, 4096}, {21, 8192}, {24, 16384}, {3, 32768}, {2, 65536}, {1, 131072}});
@@ -46,7 +47,7 @@ void draw_heads(Rng& rng, Problem& p) {
 int64_t keys_in_all(const Problem& p) { return p.batch * p.heads_kv * p.seq_k * std::max(p.dim_qk, p.dim_v); }
 int64_t pairs(const Problem& p) { return p.batch * p.heads_q * p.seq_q * p.seq_k; }
 
-// One thing less, mostly heads: several of them differ from one, but hardly from half as many.
+// Reduces one number, mostly that of heads: few bugs need all heads of a case that has several.
 void give_up_some(Rng& rng, int64_t least_keys, Problem& p) {
   const int64_t group = p.heads_q / p.heads_kv;
   switch (rng.weighted<int>({{60, 0}, {15, 1}, {15, 2}, {10, 3}})) {
@@ -65,9 +66,9 @@ void give_up_some(Rng& rng, int64_t least_keys, Problem& p) {
   }
 }
 
-// The queries of one head, and the batch entries.
+// Draws the number of queries and the number of batch entries.
 void draw_rest(const GeneratorConfig& config, Rng& rng, Problem& p) {
-  // Most cases leave most of the work unused: a batch then has more of them.
+  // Most cases leave most of the work unused, so that a batch holds more cases.
   const int64_t work = config.work / rng.weighted<int64_t>({{6, 1}, {10, 2}, {20, 4}, {30, 8}, {34, 16}});
   const auto left = [&](int64_t by_elements) {
     const auto cost = static_cast<int64_t>(exact_work(p));

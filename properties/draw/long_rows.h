@@ -21,7 +21,7 @@ inline constexpr int64_t kDeviceWork = int64_t{1} << 29;
 // The configuration for a case with a long row: its work is device_work, and its tensors may be larger.
 GeneratorConfig with_device_work(const GeneratorConfig& config);
 
-// Replaces the sizes. `config` is that of with_device_work().
+// Replaces the sizes. `config` comes from with_device_work().
 void draw_long_rows(const GeneratorConfig& config, Rng& rng, Case& c);
 
 }  // namespace attnfuzz

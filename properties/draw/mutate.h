@@ -10,9 +10,9 @@
 //   Case next = mutate(c, config, 17);          // the same for the same (c, config, 17), always
 //   Case child = cross(c, other, config, 18);   // each part is c's or other's
 //
-// The result is legal, has no remap, and costs at most six times config.work, counted in whole tiles. In
-// all but a few percent of the results, nothing is left that config.refused names. It differs from the
-// input unless no legal case is near.
+// The result is legal, has no remap, and costs no more than most() of afford.h allows. All but a few percent of
+// the results have nothing that config.refused names. The result differs from the input unless no legal case is
+// near.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ namespace attnfuzz {
 
 Case mutate(const Case& c, const GeneratorConfig& config, uint64_t seed);
 
-// Some parts of `a` and some of `b`. If no new legal case results, a mutation of `a`.
+// Combines some parts of `a` and some of `b`. If no new legal case results, returns a mutation of `a`.
 Case cross(const Case& a, const Case& b, const GeneratorConfig& config, uint64_t seed);
 
-// True if a case costs no more than a drawn or mutated case may. A campaign asks this of cases that
-// somebody else wrote. The case must be legal.
+// True if a case costs no more than a drawn or mutated case may. A campaign checks cases from other sources with
+// it. The case must be legal.
 bool affordable(const Case& c, const GeneratorConfig& config);  // afford.h
 
 }  // namespace attnfuzz

@@ -18,7 +18,7 @@ void step_calls(Rng& rng, Case& c);
 void step_values(const GeneratorConfig& config, Rng& rng, Case& c);
 // Gives one axis another class; all axes are equally likely (axes/axis.h).
 void step_class(const GeneratorConfig& config, Rng& rng, Case& c);
-// Turns off one feature of those that the case has.
+// Turns off one feature that the case has.
 void step_off(Rng& rng, Case& c);
 
 }  // namespace attnfuzz

@@ -27,7 +27,7 @@ Dims model_dims(Rng& rng) {
                              {7, {80, 80}},
                              {5, {96, 96}},
                              {3, {192, 192}},
-                             {7, {192, 128}}});  // as the prefill of multi-head latent attention has them
+                             {7, {192, 128}}});  // the prefill of multi-head latent attention
 }
 
 // Each power of two costs about the same in total, so short lengths are more frequent. Nearly half of the
@@ -43,7 +43,7 @@ int64_t some_length(Rng& rng, int64_t least, int64_t most) {
   return std::min(n, most);
 }
 
-// Spends what is left on heads and batch entries: `room` of them in all.
+// Spends the rest of the work on query heads and batch entries: their product is at most `room`.
 void spend(Rng& rng, int64_t room, Problem& p) {
   const int64_t group = rng.weighted<int64_t>({{40, 1}, {6, 2}, {27, 4}, {27, 8}});
   const int64_t shared = std::min(group, std::max<int64_t>(room, 1));
@@ -64,7 +64,7 @@ enum class Kind : uint8_t { kDecode, kChunk, kPrefill, kShort };
 // Kinds take turns, so that each check of 1,000 cases also has the rare ones. Most have 1,024 to 2,047
 // keys, because more keys take longer to lay out and to judge.
 struct Turn {
-  uint64_t of;  // cases of kTurns
+  uint64_t of;  // this many of kTurns cases
   Kind kind;
   int64_t keys;  // least number; up to twice as many
 };
@@ -183,7 +183,7 @@ void make_affordable(const GeneratorConfig& config, bool far, Case& c) {
   }
 }
 
-// Usually a causal mask alone; in three cases of ten something else in addition.
+// Half of the cases have a causal mask. Three in ten also have key lengths, a window or a bias.
 void draw_visibility(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   Problem& p = c.problem;
@@ -207,7 +207,7 @@ void draw_visibility(const DrawContext& context, Case& c) {
       p.align = ATTN_BOTTOM_RIGHT;
       break;
     case kBias:
-      // One bias for each head, in fp32, shared by the batch, as ALiBi and relative positions have it.
+      // One bias for each head, in fp32, shared by the batch, as in ALiBi and relative positions.
       if (p.heads_q * p.seq_q * p.seq_k > 1'000'000) break;
       p.bias.emplace().kind = rng.coin() ? BiasKind::kAlibi : BiasKind::kGaussian;
       p.bias->broadcast.batch = true;

@@ -11,7 +11,7 @@ constexpr auto kSizes = Phase::kSizes;
 
 int64_t group(const Case& c) { return c.problem.heads_q / std::max<int64_t>(c.problem.heads_kv, 1); }
 
-// From this number on, draw_wide() (ordinary.h) and chance draw batch entries and heads.
+// Requests ask for fewer batch entries and heads than this; more come from draw_wide() (ordinary.h) and chance.
 constexpr int64_t kWide = 9;
 // Keeps numbers of the widest class small, unless they are to exceed a grid.
 int64_t not_too_many(int64_t n) {
@@ -30,7 +30,7 @@ std::vector<int64_t> lengths() {
   starts.insert(starts.end(), {1024, 2048, 4096, 8192, 16384, kBeyondShort, kGrid});
   return starts;
 }
-constexpr int64_t kDearLength = 2048;  // longer ones are drawn by chance alone (ordinary.h, draw_long())
+constexpr int64_t kDearLength = 2048;  // no request asks for longer ones; ordinary.h and draw_long() draw them
 
 std::vector<int64_t> dims() {
   std::vector<int64_t> starts = beside({1, 2}, {8, 16, 32, 64, 128});
@@ -76,7 +76,7 @@ std::vector<CaseAxis> axes_of_kernel() {
           "dtype", kSizes, kFormats,
           [](const Case& c) { return c.problem.dtype == ATTN_F32 ? kNoClass : c.problem.dtype; },
           [](const DrawContext&, int at, Case& c) { c.problem.dtype = at == 0 ? ATTN_F16 : ATTN_BF16; }),
-      // The kernel's instantiations, as many as it has.
+      // The kernel's instantiations. A number that the kernel lacks becomes its last one.
       {.name = "variant",
        .phase = kSizes,
        .classes = {"of the kernel's choice", "1", "2", "3", "4 or more"},
@@ -167,7 +167,7 @@ std::vector<CaseAxis> axes_of_heads() {
   };
 }
 
-// Only a kernel that has splits is asked for them.
+// A case gets splits only if the kernel has them.
 std::vector<CaseAxis> axes_of_splits() {
   return {
       {.name = "splits:",

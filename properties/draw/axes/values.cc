@@ -50,7 +50,7 @@ CaseAxis fill(const char* name) {
       [](const DrawContext& context, int at, Case& c) {
         c.*kFill = {.kind = static_cast<FillKind>(at), .seed = context.rng.bits() % 65536};
         if (has_intervals((c.*kFill).kind)) (c.*kFill).seed = feature::draw_interval(context, c.problem);
-        // Scaled as in the draw, so that scores stay where softmax tells them apart.
+        // Scaled as in the draw, so that more than one key keeps a weight after softmax.
         if ((c.*kFill).kind == FillKind::kPosition && kFill != &Case::v) (c.*kFill).exponent = -6;
         // A quarter of the fills of Q and K are peaked: one key has all the weight, and keys of other tiles
         // have none.
