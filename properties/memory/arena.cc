@@ -18,7 +18,7 @@ namespace {
   throw std::system_error(errno, std::generic_category(), "guarded memory: " + what);
 }
 
-// The upper half of an address range that is reserved for the arena alone.
+// Reserves kFence bytes of addresses for the arena, and returns their upper half.
 std::byte* fence() {
   static_assert(Arena::kBytes <= Arena::kFence / 2);
   void* all = mmap(nullptr, 2 * Arena::kFence, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -20,8 +20,8 @@
 
 namespace attnfuzz {
 
-// Bytes [begin, end) of the arena that hold something of a case: elements, redzones or filled gaps. Nobody
-// may touch anything else.
+// Bytes [begin, end) of the arena that belong to a tensor of a case: elements, redzones or filled gaps. No other
+// bytes may be touched.
 struct MemoryRange {
   TensorId tensor;
   uint64_t begin, end;  // offsets in the arena
@@ -34,8 +34,8 @@ class Arena {
   static constexpr uint64_t kBytes = kPage + kTensorCount * (kSlotBytes + kPage);
 
   Arena();  // creates the file; throws std::system_error
-  // Maps one created elsewhere; does not own fd. Fenced: nothing else lies, or comes to lie, in the
-  // kFence bytes around it, which begin at a multiple of kFence; it lies in their upper half.
+  // Maps an arena that was created elsewhere; does not own fd. If `fenced`, the arena reserves kFence bytes of
+  // addresses that begin at a multiple of kFence, and lies at their middle. Nothing else is ever mapped there.
   explicit Arena(int fd, bool fenced = false);
   static constexpr uint64_t kFence = uint64_t{1} << 42;  // half of it holds 63 slots
   ~Arena();
@@ -71,7 +71,7 @@ class Arena {
   // Gives one page back; it no longer exists.
   void forget_page(std::byte* page);
 
-  // The patterns that surround what is laid out.
+  // The patterns around the tensors that are laid out.
   PoisonPatterns poison;
 
   // Gives the pages of a slot back to the system. Their content becomes 0.

@@ -3,7 +3,7 @@
 namespace attnfuzz {
 namespace {
 
-// The poison of an output or a workspace of a dtype.
+// The poison of an output or a workspace. `dtype`: the format of its elements.
 uint32_t poison_pattern(Poison poison, int32_t dtype, uint32_t nan, uint32_t number) {
   if (poison == Poison::kNan) return nan;
   if (number != 0) return number;
@@ -17,7 +17,7 @@ uint32_t output_pattern(const Case& c, TensorId t, const PoisonPatterns& poison)
   return poison_pattern(c.poison, dtype_of(c.problem, t), poison.output, poison.number);
 }
 
-// fp32 patterns whatever the workspace's size, which need not be a multiple of anything.
+// The pattern is always fp32, though the workspace's size need not be a multiple of 4.
 uint32_t workspace_pattern(const Case& c, const PoisonPatterns& poison) {
   return poison_pattern(c.poison, ATTN_F32, poison.workspace, poison.number);
 }

@@ -76,7 +76,7 @@ Extent extent_of(const Case& c, TensorId t, Arena& arena) {
     e.begin = e.data - kRedzoneBefore;
     e.end = arena.slot_end(t);
   } else {
-    // A small offset's room belongs to the redzone; a large one stays untouched.
+    // The bytes of a small offset become part of the redzone; those of a large offset stay untouched.
     const bool near = e.g.offset_bytes <= kGapEnd;
     const int64_t bytes = kRedzoneBefore + e.g.offset_bytes + e.g.span_bytes + e.g.redzone_after();
     std::byte* const from =

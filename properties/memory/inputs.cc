@@ -46,7 +46,7 @@ void write_indices(int32_t index_dtype, const std::vector<int64_t>& numbers, std
 
 }  // namespace
 
-// A row of no batch entry, or a slot that holds no key.
+// Writes a row that belongs to no batch entry, or a slot that holds no key.
 void InputRows::write_slack(const Index& at, std::byte* row) const {
   const Problem& p = case_.problem;
   const int64_t dim = repeated(case_, tensor_)[3] ? 1 : logical_size(p, tensor_)[3];

@@ -3,8 +3,7 @@
 //   InputRows rows(c, TensorId::kK);
 //   rows.write({{b, h, j}}, row);   // dim_qk elements of the problem's dtype
 //
-// The index is that of the tensor as it lies in memory: of packed entries (0, h, row), of keys in pages
-// (page, h, slot).
+// The index is a place in memory: (0, h, row) in a tensor of packed entries, (page, h, slot) in one with pages.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +19,8 @@ namespace attnfuzz {
 
 class InputRows {
  public:
-  // `dead_lse`: see recipe_row(). `derived`: the elements of a tensor that is computed from others, dense; empty: they
-  // are 0 as yet.
+  // `dead_lse`: see recipe_row(). `derived`: the elements of a tensor that is computed from others, dense. If it is
+  // empty, such a tensor gets zeros.
   explicit InputRows(const Case& c, TensorId t, float dead_lse = -std::numeric_limits<float>::infinity(),
                      std::span<const std::byte> derived = {});
   void write(const Index& at, std::byte* row);

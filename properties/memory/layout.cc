@@ -97,13 +97,13 @@ std::optional<MemoryFault> surroundings(const Extent& e, TensorId t, uint32_t pa
   return fault;
 }
 
-// (b, h, i) of a stored row. A row of no batch entry gets the one before it.
+// (b, h, i) of a stored row. A row that belongs to no batch entry gets the indices of the row before it.
 std::array<int64_t, 4> named(const PackedCase& packed, TensorId t, const Index& at, int64_t d) {
   const StoredRow place = packed.nearest(t, {at.n[0], at.n[2]});
   return {place.entry, at.n[1], place.row, d};
 }
 
-// Finds an output's row of no batch entry that no longer holds `pattern`.
+// Finds a row of an output that belongs to no batch entry and no longer holds `pattern`.
 std::optional<MemoryFault> written_slack(const PackedCase& packed, const Extent& e, TensorId t, uint32_t pattern) {
   if (!packed.packs(t)) return std::nullopt;
   std::optional<MemoryFault> fault;
@@ -172,7 +172,7 @@ std::optional<MemoryFault> never_written(const PackedCase& packed, const Extent&
   return fault;
 }
 
-// The view of a tensor that the kernel is given.
+// The view of a tensor that the kernel gets.
 attn_tensor told(const Case& c, TensorId t, const Extent& e) {
   if (!e.g.present) return {};
   attn_tensor view = {e.first(), {}};
@@ -405,7 +405,7 @@ void LaidOut::before_call(const Call& call) {
   if (!call.dirty_workspace) {
     fill_pattern(e.data, e.elements_end(), workspace_pattern(case_, arena_.poison));
   } else if (!workspace_used_) {
-    // Junk as a call of another shape could have left it: no pattern, and in particular no NaN.
+    // Junk as a call of another shape could have left it: random bits, few of which are NaN.
     for (int64_t at = 0; at < e.g.span_bytes; at += 8) {
       const uint64_t junk = mix(0, 0, 0, 0, static_cast<uint64_t>(at));
       std::memcpy(e.data + at, &junk, static_cast<size_t>(std::min<int64_t>(8, e.g.span_bytes - at)));

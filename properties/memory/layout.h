@@ -52,10 +52,10 @@ struct MemoryFault {
   std::string message;                          // "memory 8 bytes before o was written"
 };
 
-// The largest alignment that a workspace may ask for.
+// The largest alignment that a plan may request for its workspace.
 inline constexpr uint64_t kMaxWorkspaceAlign = uint64_t{1} << 20;
 
-// The LSE of a side of a merge that saw no key, as a plan has it: +inf, or -inf.
+// The LSE of a side of a merge that saw no key, as the plan declares it: +inf or -inf.
 float dead_lse_of(const attn_plan& plan);
 
 // A case's tensors where LaidOut would place them. Nothing is filled, and the arena stays untouched.
@@ -77,33 +77,33 @@ class LaidOut {
 
   const attn_problem& problem() const { return problem_; }
   const attn_tensors& tensors() const { return tensors_; }
-  // The same with states as they are before a call, dense, in memory of this object.
+  // tensors(), but states are dense copies of their content before a call, in memory of this object.
   const attn_tensors& given() const { return given_; }
   attn_env env() const;  // back end 0; no callbacks, stream or probe
 
   // Writes the inputs whose values depend on the plan (Varied::by_plan) in the form that the plan uses. Needed
   // once, before the first run.
   void follow(const attn_plan& plan);
-  // Writes an input's elements: those computed from others under a plan (Operation::prepare), which are 0 until then, or
-  // any instead of what the case says. `elements`: dense, (batch entry, head, row, column).
+  // Writes an input's elements: those that Operation::prepare computes from other inputs under a plan, which are 0
+  // until then, or others that replace the case's. `elements`: dense, (batch entry, head, row, column).
   void derive(TensorId t, std::vector<std::byte> elements);
-  // Its elements; empty if it is not such an input.
+  // The elements that derive() has written; empty if it was not called for t.
   const std::vector<std::byte>& derived(TensorId t) const { return derived_[static_cast<size_t>(t)]; }
   // Throws std::invalid_argument for more than kMaxCaseBytes, or for an alignment that is no power of two or
   // above kMaxWorkspaceAlign.
   void give_workspace(uint64_t bytes, uint64_t align);
-  // Sets what a state holds before each call, instead of what the case says: what an earlier call has left there, as
-  // read_integers() gives it. Throws std::invalid_argument unless there are as many elements as the state has.
+  // Replaces the case's elements of a state before each call by those that an earlier call has left, as
+  // read_integers() returned them. Throws std::invalid_argument unless there are as many as the state has.
   void keep_state(TensorId t, std::span<const int64_t> bits);
   bool keeps_states() const { return keeps_states_; }
   // Needed before each run. It poisons a clean workspace, so partials made by hand are written after it.
   void before_call(const Call& call);
-  // workspace() is the workspace. keep_workspace() sets what a dirty first call finds in it instead of junk.
-  // keep_workspace() throws std::invalid_argument unless it is given as many bytes as the workspace has.
+  // keep_workspace() sets the bytes that a dirty first call finds in the workspace instead of junk. It throws
+  // std::invalid_argument unless it gets as many bytes as the workspace has.
   std::span<const std::byte> workspace() const;
   void keep_workspace(std::span<const std::byte> left);
   // `outputs`: true if the outputs must be complete; false after the partial stage. Completeness needs
-  // Poison::kNan. Poison::kHuge leaves a number, which the oracle finds if it is wrong.
+  // Poison::kNan. With Poison::kHuge an unwritten element holds a huge number, which the oracle finds.
   std::optional<MemoryFault> check_memory(bool outputs = true) const;
   // Checks that everything is as it was laid out. Used after plan(), which must only plan. If plan() changes a
   // device's copies, the next run undoes it.
@@ -115,7 +115,7 @@ class LaidOut {
 
   // One output, dense, converted exactly; empty if it is not wanted. Queries that a packed batch entry lacks are 0.
   std::vector<float> read(TensorId t) const;
-  // The same for a tensor of integers; of a state the bits of its elements.
+  // The same for a tensor of integers; for a state, the bits of its elements.
   std::vector<int64_t> read_integers(TensorId t) const;
   // XXH3-64 of each input's and each state's elements in index order, as laid out. A reproducer holds them, so that a
   // replay on other bytes is refused. 0 for absent tensors, outputs and the workspace.
@@ -144,7 +144,7 @@ class LaidOut {
   const PackedCase packed_;
   Arena& arena_;
   std::unique_ptr<Strays> strays_;
-  std::vector<TensorId> passing_;  // tensors whose pages are not recorded; they end with this object
+  std::vector<TensorId> passing_;  // tensors whose pages the destructor gives back
   attn_problem problem_ = {};
   attn_tensors tensors_ = {}, given_ = {};
   std::vector<Extent> extents_;

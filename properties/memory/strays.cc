@@ -31,7 +31,7 @@ MemoryFault stray(const Extent& e, TensorId t, const std::byte* at) {
               " bytes past its beginning"};
 }
 
-// True if a page holds some of what is laid out.
+// True if a page holds bytes of e.
 bool laid_out(const Extent& e, const std::byte* page) {
   return std::ranges::any_of(e.touched, [&](const std::span<std::byte>& stretch) {
     return stretch.data() < page + Arena::kPage && stretch.data() + stretch.size() > page;
