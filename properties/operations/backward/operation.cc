@@ -49,8 +49,8 @@ uint64_t dice(const Case& c, uint64_t salt) {
   return x >> 8;
 }
 
-// dO is Gaussian in most cases. In the others it is tiny, or sparse, so that the place of an error shows its
-// source.
+// dO is Gaussian in half of the cases, sometimes tiny or in blocks. In the others it is sparse, constant, uniform
+// or by position, so that the place of an error shows its source.
 Fill dout_of(const Case& c) {
   constexpr Fill kFills[] = {{.kind = FillKind::kGaussian},
                              {.kind = FillKind::kGaussian},
@@ -102,7 +102,7 @@ void lay_out(const Case& drawn, Case& c) {
   }
 }
 
-// dLSE is Gaussian or constant, and sometimes much larger than D.
+// dLSE is Gaussian, small integers or constant, and sometimes much larger than D.
 Fill dlse_of(const Case& c) {
   constexpr Fill kFills[] = {{.kind = FillKind::kGaussian},
                              {.kind = FillKind::kGaussian},

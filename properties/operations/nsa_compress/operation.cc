@@ -1,5 +1,5 @@
-// The compression makes one key and one value of each block of keys, their means (ATTN_FEATURE_NSA_COMPRESS):
-// the first stage of native sparse attention.
+// The compression turns each block of keys into one key and one value, the means of the block
+// (ATTN_FEATURE_NSA_COMPRESS). It is the first stage of native sparse attention.
 #include "properties/operations/operation.h"
 
 #include <algorithm>

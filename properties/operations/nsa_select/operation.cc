@@ -32,7 +32,7 @@ int64_t range(const Case& c, uint64_t salt, int64_t low, int64_t high) {
   return low + static_cast<int64_t>(dice(c, salt) % static_cast<uint64_t>(high - low + 1));
 }
 
-// In most rows scores tie: small integers, zeros of both signs, or all equal. In the others all scores differ.
+// In a third of the cases many scores tie: small integers, zeros of both signs, or all equal.
 Fill scores_of(const Case& c) {
   constexpr Fill kFills[] = {{.kind = FillKind::kSmallInt},  {.kind = FillKind::kSmallInt},
                              {.kind = FillKind::kConstant},  {.kind = FillKind::kSignedZero},

@@ -1,6 +1,6 @@
 // One batch entry, or one head of an entry, gives the same result alone as together with the
-// others. A pointer per batch entry, a head's offset, or a length taken from the neighbour shows
-// here even if the numbers look plausible.
+// others. This shows a wrong pointer of an entry, a wrong offset of a head, or the length of another entry,
+// even if the numbers look plausible.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

@@ -26,12 +26,12 @@ int32_t arithmetic_of(const Case& c, const KernelInfo& kernel) {
 
 bool adapt_bit_exact(Case& c, const KernelInfo& kernel, std::string* why) {
   if (arithmetic_of(c, kernel) == ATTN_ARITHMETIC_ANY) {
-    *why = "speaks of cases in a device's arithmetic: --arithmetic device:h200, or that GPU";
+    *why = "it needs a device's arithmetic: give --arithmetic device:h200, or run on that GPU";
     return false;
   }
   const std::string& flags = kernel.build.flags;
   if (kernel.backend == ATTN_CUDA && !flags.empty() && flags.find("-fmad=false") == std::string::npos) {
-    *why = "nvcc has fused what no plan says: build with -fmad=false (attnfuzz_add_kernel(... EXACT))";
+    *why = "nvcc fuses multiply and add, unlike the plan: build with -fmad=false (attnfuzz_add_kernel(... EXACT))";
     return false;
   }
   // The emulator does not know sinks and slopes.

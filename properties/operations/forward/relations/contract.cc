@@ -1,8 +1,8 @@
 // A kernel refuses a problem with a reason before it launches anything, or computes it right. The drawn case is
-// run as it is; a refusal with a reason passes. Then plan() is offered contradictory problems, each one change
-// away from the case, and must refuse each with a reason. plan() is also asked about problems larger than any
-// memory, which reveals sizes that are kept in 32 bits. And it is asked about each variant that the kernel
-// claims; each must have its own plan.
+// run as it is; a refusal with a reason passes. Then plan() gets contradictory problems, each one change
+// away from the case, and must refuse each with a reason. plan() also gets problems larger than any
+// memory, which reveals sizes that are kept in 32 bits. And it gets each variant that the kernel
+// declares; each must have its own plan.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -94,7 +94,7 @@ std::vector<Nonsense> nonsense_pointers() {
       {"k without data", [](Offer& x) { x.tensors.k.data = nullptr; }},
       {"v without data", [](Offer& x) { x.tensors.v.data = nullptr; }},
       {"o without data", [](Offer& x) { x.tensors.o.data = nullptr; }},
-      {"o without data, where there are no keys but rows to be filled with 0",
+      {"o without data, although its rows must become 0 because there are no keys",
        [](Offer& x) {
          x.problem.seq_k = 0;
          x.tensors.o.data = nullptr;

@@ -68,7 +68,7 @@ Case other_numbers(const Case& base) {
   }
   if (planted.size() > kMost) planted.resize(kMost);
   c.planted.insert(c.planted.end(), planted.begin(), planted.end());
-  // Each place once; the new value is last.
+  // Keeps one value for each place: the last one, which is new.
   for (size_t n = 0; n < c.planted.size(); ++n) {
     const Planted x = c.planted[n];
     const auto same = [&x](const Planted& y) {

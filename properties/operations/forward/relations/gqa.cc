@@ -12,7 +12,7 @@ bool adapt_gqa(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   const int64_t group = p.heads_kv > 0 ? p.heads_q / p.heads_kv : 0;
   if (group > 1 && p.heads_kv > 1) return true;
-  // With one KV head, or groups of one, even a wrong computation of the head's index is right.
+  // With one KV head, or groups of one, even a wrong formula gives the right index of the KV head.
   p.heads_kv = std::max<int64_t>(p.heads_kv, 2);
   p.heads_q = p.heads_kv * (group > 1 ? group : 3);  // no power of two
   fit(c);

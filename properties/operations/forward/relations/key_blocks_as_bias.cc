@@ -1,6 +1,6 @@
 // If keys stand for blocks, each query sees some of the keys. A bias of -infinity at all others hides the same
-// keys with different code, so a block that is seen before its last key, or a length that counts keys instead
-// of positions, shows.
+// keys with different code. This shows a block that is seen before its last key, or a length that counts keys
+// instead of positions.
 #include "properties/case/key_blocks.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/operations/forward/relations/tools.h"

@@ -5,11 +5,10 @@
 
 namespace attnfuzz::relations {
 
-// adapt(): packs the queries and keys of a case whose entries are dense, in lengths that the case's data
-// decide.
+// An adapt(): packs the queries and keys of a case whose entries are dense. The lengths depend on the case's data.
 bool pack(Case& c, const KernelInfo& kernel, std::string* why);
 
-// adapt(): puts the keys of a case without pages into pages that the case's data decide.
+// An adapt(): puts the keys of a case without pages into pages, which depend on the case's data.
 bool put_in_pages(Case& c, const KernelInfo& kernel, std::string* why);
 
 // Calls entries_agree() for all entries of two runs of the same sizes.

@@ -1,5 +1,5 @@
 // A sink is one more key with K = 0 and V = 0, whose bias is the sink. The same kernel computes both with
-// different code, so a sink that is scaled, counted once per split, or left out of the LSE shows.
+// different code. This shows a sink that is scaled, counted once per split, or left out of the LSE.
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

@@ -61,7 +61,7 @@ std::optional<attn_partials> partials_of(Trial& trial, const Execution& prepared
                   (why.empty() ? "" : ": " + why));
   if (where->size < ATTN_PARTIALS_MIN) return refuse("left its size at " + std::to_string(where->size));
   if (where->num_splits != prepared.plan.num_splits) {
-    return refuse("speaks of " + std::to_string(where->num_splits) + " splits, the plan of " +
+    return refuse("reports " + std::to_string(where->num_splits) + " splits, the plan has " +
                   std::to_string(prepared.plan.num_splits));
   }
   const Problem& p = prepared.c.problem;

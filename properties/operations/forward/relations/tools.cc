@@ -74,7 +74,7 @@ bool output_is(Trial& trial, const Run& run, TensorId tensor, int64_t row, int64
 
 namespace {
 
-// A row of an input with a fill, with what is planted in it.
+// A row of an input with a fill, planted values included.
 std::vector<double> input_row(const Case& c, TensorId tensor, const Row& at, int64_t columns) {
   const int32_t dtype = dtype_of(c.problem, tensor);
   const std::array<bool, 4> once = repeated(c, tensor);

@@ -31,7 +31,7 @@ bool any_case(Case& c, const KernelInfo& kernel, std::string* why);
 Case variant_of(const Case& base);
 
 // At most `most` row numbers without repeats: the first, the last, those at the plan's query tile border,
-// and others that depend on the case alone.
+// and others that depend only on the case.
 std::vector<int64_t> some_rows(const Case& c, int64_t tile_q, int64_t most);
 
 // A number that depends only on the case's data and on `salt`.
@@ -42,7 +42,7 @@ bool agree(Trial& trial, const Run& a, int64_t row_a, const Run& b, int64_t row_
 bool all_agree(Trial& trial, const Run& a, const Run& b, std::string_view what);
 
 // True if powers of two pass through the sums of a call exactly: no partial result and no sum of a merge is
-// rounded to fp16, of which small ones lose bits that larger ones keep.
+// rounded to fp16, where small numbers lose bits that larger ones keep.
 bool scales_through_sums(const Problem& p, const attn_plan& plan);
 
 // O of `twice` must be two times O of `base`: bit for bit if same_work() and scales_through_sums() hold, else
