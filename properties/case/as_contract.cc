@@ -10,7 +10,7 @@ namespace attnfuzz {
 namespace {
 
 // True if a member of Problem with this type is a number of attn_problem. For an optional input, attn_problem
-// has the flag that it is present instead.
+// has a flag that says whether it is present.
 template <class T>
 constexpr bool kIsNumber = std::is_arithmetic_v<T>;
 
@@ -37,7 +37,7 @@ static_assert(
                                  row.meaning == contract::Meaning::kReserved || has_member(row.at.name) ||
                                  std::ranges::find(kOfInputs, row.at.name) != std::end(kOfInputs);
                         }),
-    "a field of attn_problem is a member of Problem, with its line of kFields (case.h), or tells of an input");
+    "a field of attn_problem is a member of Problem, with its line of kFields (case.h), or describes an input");
 
 }  // namespace
 

@@ -25,7 +25,7 @@
 
 namespace attnfuzz {
 
-// The recipe of a tensor's values: an integer-only function of (version, seed, b, h, s, d), hence the same on
+// The recipe of a tensor's values: an exact function of (version, seed, b, h, s, d), hence the same on
 // every machine. The kinds are ordered from simple to complex, and the reducer tries them in this order.
 enum class FillKind : uint8_t {
   kZero,      // +0
@@ -67,7 +67,7 @@ enum class PatternKind : uint8_t {
   kLastKey,    // the last key only
   kPrefix,     // keys < parameter, or j <= i (prefix-LM)
   kDocuments,  // i and j in the same document of `parameter` positions
-  kDeadRows,   // every row but each parameter-th row, which sees nothing
+  kDeadRows,   // everything, except that every parameter-th row sees nothing
   kDeadTiles,  // keys in runs of `parameter`; each run hidden at random per query, one time in two
   kStripes,    // keys with j mod parameter == 0 hidden
   kRandom,     // each pair hidden with probability parameter / 16
@@ -100,7 +100,7 @@ struct Broadcast {
 // The values of a bias where it is finite.
 enum class BiasKind : uint8_t {
   kZero,
-  kRowConstant,   // one random value a query: it changes the LSE alone
+  kRowConstant,   // one random value a query: it changes only the LSE
   kGaussian,      // deviation 1
   kAlibi,         // -(distance from the diagonal) / 2^(1 + h mod 8)
   kVeryNegative,  // finite: -1e4, -5e4 or the format's lowest, chosen per query: not a dead row
@@ -131,7 +131,7 @@ enum class SinkKind : uint8_t {
   kAbove,     // 8 to 40: above most scores, so that O is small
   kGaussian,  // deviation 2
   kBelow,     // -40 to -8: a small part of a row that sees keys, and all of one that sees none
-  kMinusInf,  // -inf: there is none
+  kMinusInf,  // -inf: like no sink
   kMixed,     // each head has one of these
 };
 inline constexpr int kSinkKinds = 6;
@@ -169,7 +169,7 @@ struct Packing {
   bool operator==(const Packing&) const = default;
 };
 
-// Entries of a block table that name no page of their batch entry's keys.
+// The numbers in entries of a block table that no key needs.
 enum class PageJunk : uint8_t {
   kFirst,     // 0
   kMinusOne,  // -1
@@ -209,7 +209,7 @@ inline constexpr int kScaleKinds = 5;
 
 struct KvScales {
   ScaleKind kind = ScaleKind::kOne;
-  bool entries = false, heads = false, keys = false;  // each has scales of its own; else one is stored for all
+  bool entries = false, heads = false, keys = false;  // each entry, head or key has its own; else all share one
   uint64_t seed = 0;
   bool operator==(const KvScales&) const = default;
 };
@@ -222,12 +222,12 @@ struct Kv8 {
 };
 constexpr int32_t dtype_of(KvFormat format) { return format == KvFormat::kE4m3 ? ATTN_E4M3 : ATTN_E5M2; }
 
-// The blocks that a query's list names (the operation selected). The own block is that of the query's diagonal if
-// attention is causal, else the last one that has keys.
+// The blocks that a query's list names (the operation selected). A query's own block is the block of its diagonal if
+// attention is causal, else the last block that has keys.
 enum class SelectionKind : uint8_t {
   kFirst,     // 0, 1, 2, ...
   kRecent,    // the own block, and those before it, the nearest first
-  kSpread,    // blocks from 0 to the own one, each once, in no order
+  kSpread,    // all blocks from 0 to the own one, each once, in a pseudo-random order
   kFirstOwn,  // block 0, the own block, the one before it, then blocks of kSpread, some of which come twice
   kRepeated,  // few blocks of kSpread, each several times
   kAnywhere,  // any blocks, also behind the own one and behind the last; each may come again
@@ -236,7 +236,7 @@ inline constexpr int kSelectionKinds = 6;
 
 struct Selection {
   int64_t block = 1;    // keys of a block
-  bool tokens = false;  // each index is written as those of its block's keys: the problem's blocks have one key
+  bool tokens = false;  // a block is listed as the indices of its keys; the problem's blocks then have one key
   int64_t select = 0;   // blocks of a list; 0: as many as there are
   SelectionKind kind = SelectionKind::kFirst;
   uint64_t seed = 0;
@@ -244,7 +244,7 @@ struct Selection {
   int64_t holes = 0;     // sixteenths of the blocks that are -1
   bool leading = false;  // -1 stands at the front
   int64_t empty = 0;     // about one query in so many has nothing but -1; 0: none
-  int64_t first = 0, last = 0;  // of the operation nsa_select: the blocks that are always chosen
+  int64_t first = 0, last = 0;  // of the operation nsa_select: so many first and last blocks are always chosen
   bool operator==(const Selection&) const = default;
 };
 
@@ -270,23 +270,23 @@ struct Problem {
   std::optional<Kv8> kv8;
   Selection selection;  // of operations with lists; nsa_select has block, select, first and last
   int64_t key_step = 0, key_offset = 0;  // of the operation nsa_compress, and of a forward pass over its keys
-  // Bits of attn_problem.features without a field above: the one that asks for another operation than the forward
-  // pass (tensor_spec.h, kOperations), or those of a later attnfuzz. A reader that does not know a bit refuses the
+  // Bits of attn_problem.features that no field above implies: the bit of an operation other than the forward pass
+  // (tensor_spec.h, kOperations), or bits of a later attnfuzz. A reader that does not know a bit refuses the
   // problem by name (reference/call/known_features.h).
   uint64_t features = 0;
   bool operator==(const Problem&) const = default;
 
-  // The batch entries and the rows of a cache as it lies in memory: pages and their slots, or entries and seq_k rows.
+  // The first and the third dimension of a cache in memory: pages and their slots, or batch entries and seq_k rows.
   int64_t stores() const;
   int64_t slots() const { return paging ? paging->size : seq_k; }
   // Returns attn_problem.pages_per_seq.
   int64_t pages_per_seq() const { return paging ? pages_of(seq_k) + paging->beyond : 0; }
-  // Blocks of keys; 0 for operations without any.
+  // The number of blocks of keys; 0 for operations without blocks.
   int64_t blocks() const {
     const int64_t size = std::max<int64_t>(selection.block, 1);
     return selects() || chooses() ? seq_k / size + (seq_k % size != 0) : 0;
   }
-  // Blocks of a list of the selection.
+  // The number of blocks in a list.
   int64_t listed() const { return selection.select > 0 ? selection.select : std::max<int64_t>(blocks(), 1); }
   // Returns attn_problem.select and attn_problem.block.
   int64_t block() const { return !selects() && !chooses() ? 0 : selection.tokens ? 1 : selection.block; }
@@ -391,7 +391,7 @@ template <> inline constexpr auto kFields<Problem> = fields("a problem",
 // clang-format on
 }  // namespace codec
 
-// More heads, over all batch entries, than the CPU runs quickly.
+// True if there are more heads, over all batch entries, than the CPU runs quickly.
 inline bool has_many_heads(const Problem& p) {
   constexpr int64_t kMany = 4096;
   return p.batch > kMany || p.heads_q > kMany || p.batch * p.heads_q > kMany;
@@ -423,8 +423,8 @@ struct TensorLayout {
   bool junk_unit_strides = false;            // strides of size-1 dimensions hold a huge number
   Placement placement = Placement::kGuarded;
   int64_t step =
-      1;  // elements between neighbouring columns; with `across`, between neighbours of the last of `order`
-  bool across = false;    // columns lie outside the last of `order`: K as (batch, head, dim, sequence)
+      1;  // elements between neighbouring columns; with `across`, between neighbours of the last dimension of `order`
+  bool across = false;    // columns lie outside the last dimension of `order`: K as (batch, head, dim, sequence)
   int64_t backwards = 0;  // bit n: dimension n, of (batch, head, sequence, dim), has a negative stride
   bool operator==(const TensorLayout&) const = default;
   // True if a row's columns may lie anywhere but side by side.
@@ -491,9 +491,9 @@ struct Axis {
 };
 
 // Reorders, repeats or selects the values of a case. Relations describe their variants of a drawn case with
-// it; it is never drawn and never mutated. It acts on the indices that fills, patterns, biases and planted
-// values are asked for. A planted value moves with its element, and vanishes if the element is not there.
-// Broadcast dimensions still ask for index 0. key_lengths and nan_beyond_lengths are not remapped, because
+// it; it is never drawn and never mutated. It maps the indices at which fills, patterns, biases and planted
+// values are read. A planted value moves with its element, and vanishes if the element is not there.
+// Broadcast dimensions are still read at index 0. key_lengths and nan_beyond_lengths are not remapped, because
 // they describe the variant itself.
 struct Remap {
   Axis batch;                    // of all tensors
@@ -515,7 +515,7 @@ struct Case {
   std::string build_kind = "plain";
   Fill q, k, v;
   Fill o1, o2, lse1, lse2;  // of the operation merge; o1 and o2 of nsa_combine, too
-  Pattern sides;  // of the operation merge: side j of query i, of two, saw keys where (i,j) is visible
+  Pattern sides;  // of the operation merge: side j (0 or 1) saw keys of query i where (i,j) is visible
   Fill dout;               // of the operation backward
   Repeated dout_repeated;  // of the operation backward
   Fill dlse;               // of the operation backward, if the loss depends on the LSE

@@ -1,8 +1,8 @@
 // The fields of a case in JSON. The writer and the reader share this one table, so they cannot drift apart.
 //
 // kFields<T> holds the fields of T, sorted by name. If the type of a member does not determine how
-// it is written, a form does. A new field of a case is one line here, or of a Problem beside it in
-// case.h; its default must mean what older files meant.
+// it is written, a form does. A new field of a case is one line here; a new field of a Problem is one
+// line in case.h. Its default must give a file without the field its old meaning.
 #pragma once
 
 #include <algorithm>

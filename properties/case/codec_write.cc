@@ -38,7 +38,7 @@ class Writer {
     out += '"';
   }
   void value(float x, Plain) {
-    // Neither is legal, but a case that has one can still be shown.
+    // NaN and infinities are not legal, but a case that has one can still be shown.
     if (!std::isfinite(x)) return value(std::bit_cast<uint32_t>(x), Bits{});
     if (x == 0) x = 0;  // -0 equals 0
     char digits[32];

@@ -10,8 +10,8 @@
 
 namespace attnfuzz {
 
-// The order in which numbers count. A new feature whose only cost is its presence calls count(), and uses
-// kOther for its numbers.
+// The order in which numbers count. A new feature calls count() for its presence, and uses kOther for its
+// numbers.
 enum class Rank : uint8_t {
   kCalls,
   kBatch,
@@ -65,7 +65,7 @@ class Cost {
   void add(int64_t value) { words_.emplace_back(rank_, value); }
   void add(bool value) { add(int64_t{value}); }
   void add(int value) { add(int64_t{value}); }
-  // 0 costs nothing, then come 1, small integers and powers of two, and all others by their bits.
+  // The order is 0, 1, powers of two, small integers, and all others by their bits.
   void add(float x);
   void add(const Pattern& p);
   void add(const Broadcast& b);

@@ -280,7 +280,7 @@ std::optional<std::string> leaves_nothing(const attn_domain& domain, uint64_t fe
   for (const attn_sizes* sizes : {&domain.batch, &domain.heads_q, &domain.group, &domain.seq_q, &domain.seq_k,
                                   &domain.dim_qk, &domain.dim_v}) {
     if (sizes->count < 0 || sizes->count > static_cast<int64_t>(std::size(sizes->list)))
-      return "a list of " + std::to_string(sizes->count) + " sizes, which has 0 to " +
+      return "a list of " + std::to_string(sizes->count) + " sizes, which must have 0 to " +
              std::to_string(std::size(sizes->list));
     for (const int64_t n : {sizes->least, sizes->most, sizes->multiple}) {
       if (n < 0 || n > kMost)
@@ -304,7 +304,7 @@ std::optional<std::string> leaves_nothing(const attn_domain& domain, uint64_t fe
   fit(domain, c);
   if (auto why = illegal(c)) return why;
   if (nearest(domain.group, p.heads_q / p.heads_kv) != p.heads_q / p.heads_kv)
-    return "no number of heads is one of heads_q and of so many to a KV head";
+    return "no number of query heads in heads_q is a multiple of an allowed heads_q / heads_kv";
   if (std::max(p.dim_qk, p.dim_v) > contract::kUsualDims && (features & ATTN_FEATURE_WIDE) == 0)
     return cat("no head dimension up to ", contract::kUsualDims,
                ", and the kernel does not take more (ATTN_FEATURE_WIDE)");

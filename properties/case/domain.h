@@ -2,7 +2,7 @@
 //
 // The reducer calls fit(): each size becomes the nearest one of the domain, and sizes that the domain
 // couples move together. Draws and mutations call draw_within() first: a size outside is drawn anew from
-// the domain, so that a domain far from usual sizes is not tested at its border alone.
+// the domain, so that a domain far from usual sizes is not tested only at its border.
 //
 //   fit(domain, c);                  // seq_k = 37 in a domain of seq_k >= 1000 becomes 1000,
 //   draw_within(domain, rng, c);     // or 1000, 1812, 7340, ...
@@ -21,13 +21,12 @@ namespace attnfuzz {
 // Moves the case into the domain. Whatever is inside already stays. If lengths must be equal they follow
 // seq_k, and head dimensions follow dim_qk.
 void fit(const attn_domain& domain, Case& c);
-// fit() for sizes alone.
+// fit() for sizes only.
 void fit_sizes(const attn_domain& domain, Problem& p);
 
-// Operation::shape() makes many calls of listed and of chosen blocks causal whose drawn cases were not.
-// order_within() moves such a call back into the domain: causal or not, and the alignment. order_shaped() makes
-// it causal if the drawn case was, as a question about a kernel's limits needs it. Calls of other operations
-// stay as they are.
+// For operations that list or choose blocks, Operation::shape() makes many calls causal whose drawn cases were not.
+// order_within() moves causality and alignment of such a call back into the domain. order_shaped() takes both from
+// the drawn case; a probe of a kernel's limits needs this. Calls of other operations stay as they are.
 void order_within(const attn_domain& domain, Case& c);
 void order_shaped(const Case& drawn, Case& c);
 
@@ -48,11 +47,11 @@ bool lies_within(const attn_domain& domain, const Case& c);
 
 // Why the domain contains no case that can be drawn for a kernel with these features: its limits are no
 // numbers, exclude everything, or are too large for one case. Nothing if it contains some. Code that gets a
-// domain from outside asks this first.
+// domain from outside calls this first.
 std::optional<std::string> leaves_nothing(const attn_domain& domain, uint64_t features);
 
-// The intersection of a kernel's declaration and what was asked for. A string instead says why nothing is
-// left for a kernel of any features: "dim_qk: 32, 64 and at least 128". Formats that are not asked for by name stay as declared.
+// The intersection of the domain that a kernel declares and a requested one. If it is empty for every kernel, a
+// string says why: "dim_qk: 32, 64 and at least 128". Formats that are not requested by name stay as declared.
 std::variant<attn_domain, std::string> narrowed(const attn_domain& declared, const attn_domain& asked);
 
 // True if the domain limits more than formats.

@@ -116,9 +116,9 @@ struct Refusal {
   const char* name;  // as people read it: "windows"
   void (*ask)(Problem& p);
   void (*strip)(Case& c);
-  std::array<const char*, 2> properties = {};  // properties that are about nothing else
-  const char* floor = nullptr;                 // the draw's floor that cannot be kept then (generator.h)
-  Limit limit = Limit::kNone;                  // of a kernel that declares it
+  std::array<const char*, 2> properties = {};  // properties that need it, so a refusal makes them pointless
+  const char* floor = nullptr;                 // the draw's floor that a refusal drops (generator.h)
+  Limit limit = Limit::kNone;                  // the limit by which a kernel declares the refusal
 };
 
 // The configuration, random numbers and tiles that a case is drawn with.
@@ -264,8 +264,8 @@ inline Complaint outside(std::string_view field, int64_t value, int64_t low, int
   return say(field, value, cat(low, "..", high));
 }
 
-// Prefixes a member's complaint with its field. The reducer asks for the legality of every case, so names
-// are put together only if there is a complaint.
+// Prefixes a member's complaint with its field. The reducer checks the legality of every case, so names
+// are joined only if there is a complaint.
 template <typename... Name>
 Complaint of_field(const Complaint& member, const Name&... field) {
   return member ? Complaint(cat(field..., *member)) : std::nullopt;

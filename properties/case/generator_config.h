@@ -36,19 +36,19 @@ struct GeneratorConfig {
   std::vector<Tiling> tilings = {};  // of all variants, by ascending most_dim; empty: not known
   bool splits = false;               // true if the kernel uses num_splits
   uint64_t features = 0;             // bits of attn_kernel.features
-  // those of them whose cases are judged one by one, not in batches
+  // the bits of `features` whose cases are judged one by one, not in batches
   uint64_t slow = 0;
   Refused refused = {};
-  std::vector<const Refusal*> never = {};  // what it makes no promise about and cannot refuse; never drawn
+  std::vector<const Refusal*> never = {};  // never drawn: the kernel neither supports nor can refuse it
   std::optional<attn_domain> domain = {};  // what the kernel declares to take
   // The most that a case may cost, in multiply-adds (b*h*sq*sk*(dqk+dv)), approximately.
   int64_t work = 3'000'000;
-  // The most that a case with a long row may cost on a GPU, likewise. One case in ten then has one (draw/long_rows.h).
-  // 0: cases are drawn for a CPU.
+  // The most that a case with a long row may cost on a GPU, likewise. 0: cases are drawn for a CPU. If it is not 0, one
+  // case in ten has a long row (draw/long_rows.h).
   int64_t device_work = 0;
   // The most elements of a tensor.
   int64_t elements = 4'000'000;
-  // Classes of axes that a case is asked to have together; null: none.
+  // Draws the classes of axes that one case should have together; null: none.
   std::shared_ptr<const Covering> covering = {};
 };
 

@@ -1,6 +1,6 @@
 // Computes the places of the elements of a case's tensors, before there is any memory.
 //
-// This is the one interpretation of TensorLayout. illegal() uses it to ask whether a tensor fits, and
+// This is the one interpretation of TensorLayout. illegal() uses it to check whether a tensor fits, and
 // LaidOut uses it to lay the tensor out.
 //
 //   Geometry g = *geometry(c, TensorId::kK);
@@ -45,7 +45,7 @@ struct Geometry {
   int64_t touched_bytes = 0;                 // upper bound, with gaps and redzones
 
   bool empty() const { return size[0] == 0 || size[1] == 0 || size[2] == 0 || size[3] == 0; }
-  // Columns do not lie side by side in their order.
+  // True if columns do not lie side by side in their order.
   bool scattered() const { return stride[3] != 1; }
   int64_t row_bytes() const { return size[3] * element_bytes; }
   // Room for a kernel that reads a whole tile where only a few rows are left.
@@ -54,9 +54,9 @@ struct Geometry {
 
 // Sizes of a tensor as the contract has them; 1 for dimensions that it lacks.
 inline std::array<int64_t, 4> logical_size(const Problem& p, TensorId t) { return shape_of(spec_of(t), p); }
-// Sizes of a tensor as it lies in memory: packed entries are one, with the rows of all of them.
+// Sizes of a tensor as it lies in memory: packed entries count as one entry, with the rows of all.
 std::array<int64_t, 4> stored_size(const Problem& p, TensorId t);
-// The scales of 8-bit K or V whose tensor this is; nullptr: it is none, or the case has none.
+// The scales that tensor t holds; nullptr if t is no tensor of scales or the case has no 8-bit K and V.
 inline const KvScales* scales_of(const Problem& p, TensorId t) {
   if (!p.kv8 || (t != TensorId::kKScale && t != TensorId::kVScale)) return nullptr;
   return t == TensorId::kKScale ? &p.kv8->k : &p.kv8->v;

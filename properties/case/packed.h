@@ -77,8 +77,8 @@ class PackedCase {
     if (pages_of(t)) return pages_->owner(stored);
     return EntryRows(batch_, borders(t).data(), ATTN_INDEX_64).owner(stored);
   }
-  // The same, or for a slack row the last one of an entry before it; {0, 0} if no entry has any. A slot without a key
-  // gets {0, 0}, too.
+  // owner(), but a slack row gets the last row of an entry before it, or {0, 0} if no entry has a row. A slot without
+  // a key gets {0, 0}.
   StoredRow nearest(TensorId t, StoredRow stored) const {
     if (packs(t) && !pages_of(t)) stored.row = std::min(stored.row, std::max<int64_t>(borders(t).back() - 1, 0));
     return owner(t, stored).value_or(StoredRow{0, 0});

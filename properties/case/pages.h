@@ -2,13 +2,13 @@
 //
 //   const Pages pages(c.problem);          // of a case with Paging
 //   pages.count();                         // pages of K and of V
-//   pages.of(b, n);                        // the page of keys n * size and behind, of batch entry b
+//   pages.of(b, n);                        // the page of batch entry b whose first key is n * size
 //   pages.owner({page, slot});             // {b, j}; nothing for a slot that holds no key
 //   pages.row(b);                          // row b of the block table, entries without a meaning included
 //
-// The first pages of all entries may be the same (Paging::shared). Such a page has an owner for each of its
-// keys: the first of the entries with most keys. An append (ATTN_FEATURE_APPEND) has pages for the keys that it
-// writes, too; they hold no key before the call.
+// The first pages of all entries may be the same (Paging::shared). The owner of a shared key is the first of the
+// entries with the most keys. An append (ATTN_FEATURE_APPEND) has pages for the keys that it writes, too; they hold
+// no key before the call.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ namespace attnfuzz {
 int64_t held_keys(const Problem& p, int64_t b);
 // The rows that an append has for batch entry b; 0 in other operations.
 int64_t new_rows(const Problem& p, int64_t b);
-// The keys of batch entry b that have a place in the pages: those that are held, and new ones up to seq_k.
+// The number of keys of batch entry b that have a place in the pages: held keys, and new ones up to seq_k.
 int64_t paged_keys(const Problem& p, int64_t b);
 // The pages of K and of V, spare ones included.
 int64_t page_count(const Problem& p);
-// The keys from the first on that all batch entries have in common, as far as theirs reach.
+// The number of first keys that all batch entries share, as far as their own keys reach.
 inline int64_t shared_keys(const Problem& p) { return p.paging ? p.paging->shared * p.paging->size : 0; }
 
 class Pages {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kNoBlock = -1;
 
-// Numbers of one list.
+// Pseudo-random numbers for one list.
 class ListDice {
  public:
   ListDice(uint64_t seed, int64_t b, int64_t g, int64_t i)
@@ -31,7 +31,7 @@ class ListDice {
   uint64_t state_;
 };
 
-// Number n of a walk over 0..count-1 that names each once.
+// Number n of a walk over 0..count-1 that visits each once.
 int64_t spread_at(const ListDice& dice, int64_t count, int64_t n) {
   if (n >= count) return kNoBlock;
   int64_t step = 1 + dice.below(count, 1, 0);
@@ -125,7 +125,7 @@ std::vector<int64_t> listed_blocks(const Problem& p, int64_t b, int64_t g, int64
 }
 
 bool lists(const Problem& p, int64_t b, int64_t g, int64_t i, int64_t j) {
-  // Callers ask about many keys of a list, one after another.
+  // Callers check many keys of one list in a row, so the last list is kept.
   struct Last {
     Problem p;
     int64_t b = -1, g = -1, i = -1;

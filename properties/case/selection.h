@@ -2,7 +2,7 @@
 //
 //   for (const int64_t block : listed_blocks(c.problem, b, g, i)) ...   // -1: none
 //
-// A list depends on its (b, g, i), on the selection and on the sizes of the problem alone.
+// A list depends only on its (b, g, i), on the selection and on the sizes of the problem.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace attnfuzz {
 
-// The block of the last key that position allows query i; -1 if it allows none.
+// The block of the last key that query i may see by position; -1 if there is no such key.
 int64_t own_block(const Problem& p, int64_t b, int64_t i);
 // The list of query i of KV head g: problem.select() numbers.
 std::vector<int64_t> listed_blocks(const Problem& p, int64_t b, int64_t g, int64_t i);

@@ -1,5 +1,5 @@
 // Two ways in which a tensor takes more room than its elements: a gap after each row, and a spread, which
-// enlarges the stride of the outermost dimension alone.
+// enlarges only the stride of the outermost dimension.
 //
 // If either shows a bug, a spread is simpler than a gap, because it leaves all other strides alone. A gap
 // is simpler than a spread over gigabytes, that is, one longer than a gap can be.

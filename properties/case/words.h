@@ -14,7 +14,7 @@ namespace attnfuzz {
 
 const char* to_string(FillKind kind);
 const char* to_string(BiasKind kind);
-std::string to_string(const Pattern& pattern);  // what it lets be seen
+std::string to_string(const Pattern& pattern);  // the visible pairs
 const char* align_name(int32_t align);          // "top-left"
 const char* dtype_name(int32_t dtype);          // "f16"
 // the shortest text that reads back as the same double, or as the same float if x is one

@@ -1,6 +1,6 @@
 // An append (ATTN_FEATURE_APPEND): seq_q new keys and values, or packed ones, are written behind the keys of a
-// cache. A value goes by the place of its key in the batch entry, whether the cache holds it before the call or
-// it is new.
+// cache. The values of a key depend on its place in the batch entry, not on whether the cache holds it before the
+// call or it is new.
 #include <algorithm>
 
 #include "properties/case/feature.h"
@@ -47,12 +47,12 @@ extern constinit const Feature appending = {
     .alternatives = none,
     .cost = none,
     .canonical_seeds = none,
-    .draw = none,  // operations/append/operation.cc makes an append of a drawn case
+    .draw = none,  // operations/append/operation.cc turns a drawn case into an append
     .crossover_groups = none,
     .numbers = none,
     .mutations = none,
     .refusals = none,
-    // Tiled::p has sizes of its own where no query sees a key.
+    // Tiled::p has other sizes if the operation has no attention (draw/features.cc).
     .tags = {{"append: past the capacity",
               [](const Tiled& x) { return is_append(x.c.problem) && any_entry(x.c.problem, exceeds); }},
              {"append: into a further page",

@@ -23,7 +23,7 @@ void draw_bias(const DrawContext& context, Case& c) {
                                       {15, BiasKind::kWide},
                                       {35, BiasKind::kMasking}});
   if (bias.kind == BiasKind::kMasking || rng.percent(55)) bias.finite = draw_pattern(context, c.problem);
-  // The lowest finite number differs from -inf only in a whole tile of it beside a key that counts.
+  // The lowest finite number acts unlike -inf only if it fills a whole tile of a row that has a visible key.
   if (bias.kind == BiasKind::kMasking && rng.coin()) {
     bias.finite.kind = rng.coin() ? PatternKind::kLastKey : PatternKind::kDeadTiles;
     bias.finite.parameter = context.tile_k;

@@ -1,5 +1,5 @@
-// Blocks of keys: the keys of a block, and those from a block to the next. A compression makes them
-// (ATTN_FEATURE_NSA_COMPRESS), and the keys of a forward pass may stand for them (key_blocks.cc).
+// Blocks of keys: how many keys a block has, and how many lie between the starts of two blocks. A compression turns
+// blocks into keys (ATTN_FEATURE_NSA_COMPRESS), and the keys of a forward pass may stand for blocks (key_blocks.cc).
 #include <algorithm>
 
 #include "properties/case/feature.h"
@@ -81,7 +81,7 @@ constexpr ShrinkInteger integer(const char* name, int64_t least) {
           has_compressing};
 }
 
-// Tiled::p has sizes of its own where no query sees a key.
+// Reads x.c.problem, because Tiled::p has other sizes if the operation has no attention (draw/features.cc).
 bool is_incomplete(const Tiled& x) {
   const Problem& p = x.c.problem;
   return compresses(x.c) && p.seq_k % p.key_step != 0;
@@ -104,11 +104,11 @@ extern constinit const Feature compressing = {
           cost.distance(c.problem.key_offset, 0);
         },
     .canonical_seeds = none,
-    .draw = none,  // operations/nsa_compress/operation.cc makes a compression of a drawn case
+    .draw = none,  // operations/nsa_compress/operation.cc turns a drawn case into a compression
     .crossover_groups = none,
     .numbers = none,
     .mutations = {mutate_compressing},
-    .refusals = none,  // a kernel that does not know it is never asked for it
+    .refusals = none,  // a kernel that does not know it never gets it
     .tags = {{"compression: blocks overlap",
               [](const Tiled& x) { return compresses(x.c) && x.c.problem.key_step <= x.c.problem.key_offset; }},
              {"compression: keys between blocks",

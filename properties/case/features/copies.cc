@@ -101,7 +101,7 @@ extern constinit const Feature copies = {
           for (const PageCopy& copy : c.copies) cost.add(copy.from), cost.add(copy.to);
         },
     .canonical_seeds = none,
-    .draw = none,  // operations/copy_pages/operation.cc makes a copy of a drawn case
+    .draw = none,  // operations/copy_pages/operation.cc turns a drawn case into a copy
     .crossover_groups = none,
     .numbers = none,
     .mutations = {mutate_copies},

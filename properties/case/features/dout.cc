@@ -45,7 +45,7 @@ extern constinit const Feature dout = {
           for (const auto dimension : kDimensions) cost.add(c.dout_repeated.*dimension);
         },
     .canonical_seeds = none,
-    .draw = none,  // operations/backward/operation.cc makes a backward pass of a drawn case
+    .draw = none,  // operations/backward/operation.cc turns a drawn case into a backward pass
     .crossover_groups = none,
     .numbers = none,
     .mutations = {mutate_dout},

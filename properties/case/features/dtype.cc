@@ -9,8 +9,8 @@ constexpr auto kDtypeFields = [](auto& c) { return std::tie(c.problem.dtype); };
 
 constexpr uint32_t kBothDtype = 1u << ATTN_F16 | 1u << ATTN_BF16;
 
-// The formats that the kernel says it takes, as attn_domain has them. Without a domain, its features say
-// whether it takes fp32.
+// The formats that the kernel declares, as in attn_domain.dtypes. Without a domain, its features say whether it
+// takes fp32.
 uint32_t formats_taken(const GeneratorConfig& config) {
   if (config.domain) return config.domain->dtypes;
   return (config.features & ATTN_FEATURE_F32) != 0 ? kBothDtype | 1u << ATTN_F32 : 0;

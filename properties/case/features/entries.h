@@ -8,7 +8,7 @@
 
 namespace attnfuzz {
 
-// Longer sequences have neither packed entries nor pages: each entry would be as long.
+// A case with longer sequences gets neither packed entries nor pages, because each entry could be as long.
 inline int64_t most_rows_of_entries(const GeneratorConfig& config) { return config.device_work > 0 ? 32768 : 4096; }
 
 inline double work_of(const Problem& p) {
@@ -16,7 +16,7 @@ inline double work_of(const Problem& p) {
          static_cast<double>(p.dim_qk + p.dim_v);
 }
 
-// Draws several entries, of sizes that a case can afford. Lengths that the kernel chooses stay.
+// Draws several entries, of sizes that a case can afford. Lengths stay if the kernel limits sizes.
 inline void draw_batch(const DrawContext& context, Problem& p) {
   Rng& rng = context.rng;
   const auto& domain = context.config.domain;
@@ -36,7 +36,8 @@ inline void draw_batch(const DrawContext& context, Problem& p) {
   if ((domain && !holds(domain->batch, p.batch)) || (taken && !holds(taken->batch, p.batch))) p.batch = before;
 }
 
-// Puts the diagonal where the kernel has it: the lengths of entries differ, even if the longest ones do not.
+// Takes the alignment that the kernel's domain requires. It matters even if seq_q equals seq_k, because the
+// lengths of single entries differ.
 inline void align_within(const DrawContext& context, Problem& p) {
   if (context.config.domain && context.config.domain->align != 0) p.align = context.config.domain->align - 1;
 }

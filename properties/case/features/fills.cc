@@ -13,7 +13,7 @@ constexpr auto kLogits = [](auto& c) { return std::tie(c.q, c.k); };
 constexpr auto kQ = [](auto& c) { return std::tie(c.q); };
 constexpr auto kK = [](auto& c) { return std::tie(c.k); };
 constexpr auto kV = [](auto& c) { return std::tie(c.v); };
-// True for a row with a fill that no earlier row has. A cache and new rows of it have the fills of K and V.
+// True for a row of kTensors with a fill that no earlier row has. A cache and its new rows have the fills of K and V.
 constexpr bool brings_fill(const TensorSpec& spec) {
   return fill_of(spec.id) != nullptr && std::ranges::none_of(kTensors, [&](const TensorSpec& other) {
            return other.id < spec.id && fill_of(other.id) == fill_of(spec.id);
@@ -99,7 +99,7 @@ void draw_logits(const DrawContext& context, Case& c) {
     case kUniform:
       return both(FillKind::kUniform);
     case kPeaked:
-      // From a few weights that dominate, to tiles whose weights all vanish beside those of other tiles.
+      // A few weights dominate, or all weights of a tile vanish beside those of other tiles.
       c.q = fill(rng, FillKind::kGaussian, static_cast<int>(rng.range(3, 8)));
       c.k = fill(rng, FillKind::kGaussian);
       return;

@@ -58,7 +58,7 @@ void say_gradients(const Case& c, Sentence& words) {
   if (kGivesDsink(c)) words.push_back("dsink wanted");
 }
 
-// A sink and the wish for its gradient come and go together.
+// A backward pass has sinks only with dsink, and dsink only with sinks.
 void tidy_gradients(Case& c) {
   Problem& p = c.problem;
   const bool backward = gives_gradients(p.features);
@@ -108,11 +108,11 @@ extern constinit const Feature gradients = {
           cost.add(kGivesDlse(c)), cost.add(kGivesDbias(c)), cost.add(kGivesDsink(c));
         },
     .canonical_seeds = none,
-    .draw = none,  // operations/backward/operation.cc makes a backward pass of a drawn case
+    .draw = none,  // operations/backward/operation.cc turns a drawn case into a backward pass
     .crossover_groups = none,
     .numbers = none,
     .mutations = none,
-    .refusals = none,  // a kernel that does not know them is never asked for them
+    .refusals = none,  // a kernel that does not know them never gets them
     .tags = {{"backward: dlse", [](const Tiled& x) { return kGivesDlse(x.c); }},
              {"backward: dbias", [](const Tiled& x) { return kGivesDbias(x.c); }},
              {"backward: dsink", [](const Tiled& x) { return kGivesDsink(x.c); }}},

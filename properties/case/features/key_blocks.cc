@@ -1,5 +1,5 @@
-// Keys that stand for blocks of keys, as a compression makes them (ATTN_FEATURE_KEY_STEP). compressing.cc has
-// what both have: the numbers of the blocks, and their words.
+// Keys that stand for blocks of keys, as a compression makes them (ATTN_FEATURE_KEY_STEP). compressing.cc handles
+// the sizes of the blocks and their description for both.
 #include "properties/case/key_blocks.h"
 
 #include <algorithm>
@@ -25,13 +25,13 @@ namespace {
 
 bool has_key_blocks(const Case& c) { return has_key_blocks(c.problem); }
 
-// The share of cases with key blocks, for a kernel that knows them. Of these the second share is kept where
-// such cases are judged one by one, not in batches.
+// The share of cases with key blocks, for a kernel that knows them. If such cases are judged one by one, not in
+// batches, only the second share of them is kept.
 constexpr int64_t kKeyBlocksPercent = 12, kKeyBlocksPercentIfSlow = 10;
 constexpr int64_t kMost = int64_t{1} << 16;  // keys of a block, and from one to the next
 
-// Blocks as models have them, neighbours, overlaps and gaps; or as far apart as spreads the keys over the
-// queries.
+// Draws blocks of models, adjacent blocks, overlapping blocks and blocks with gaps. Some are so far apart that
+// the keys spread over all queries.
 void draw_blocks(Rng& rng, Problem& p) {
   using Blocks = std::pair<int64_t, int64_t>;  // keys from a block to the next, keys of a block
   const auto [step, length] = rng.pick<Blocks>({{16, 32},
@@ -50,8 +50,8 @@ void draw_blocks(Rng& rng, Problem& p) {
   if (p.seq_k > 0 && p.seq_q > p.seq_k && rng.percent(50)) p.key_step = std::min(p.seq_q / p.seq_k, kMost);
 }
 
-// A length, in positions, of an entry that has n keys: up to the end of its last block, one short of the next
-// block, one short of the last key, or any.
+// Draws the length, in positions, of an entry that has n keys: exactly to the end of its last block, one short of
+// the next block, one short of the last block, or any length with n keys.
 int64_t draw_length(Rng& rng, const Problem& p, int64_t n) {
   if (n < 0) return n;
   if (n >= p.seq_k) return most_positions(p, n);
@@ -61,7 +61,7 @@ int64_t draw_length(Rng& rng, const Problem& p, int64_t n) {
   return rng.weighted<int64_t>({{35, least}, {25, most}, {25, least - 1}, {15, rng.range(least, most)}});
 }
 
-// True if the kernel takes problems in which key lengths or a causal order hide keys.
+// True if the kernel supports what this limit excludes.
 bool takes(const GeneratorConfig& config, Limit limit) {
   return std::ranges::none_of(config.refused.those, [=](const Refusal* one) { return one->limit == limit; }) &&
          std::ranges::none_of(config.never, [=](const Refusal* one) { return one->limit == limit; });
@@ -122,7 +122,7 @@ extern constinit const Feature key_blocks = {
     .crossover_groups = none,
     .numbers = none,
     .mutations = none,  // compressing.cc moves the numbers
-    .refusals = none,   // a kernel that does not know key blocks is never asked for them
+    .refusals = none,   // a kernel that does not know key blocks never gets them
     .tags = {{"keys of blocks", [](const Tiled& x) { return has_key_blocks(x.p); }},
              {"keys of blocks: some keys apart",
               [](const Tiled& x) { return has_key_blocks(x.p) && x.p.key_step > 1; }},

@@ -89,8 +89,7 @@ extern constinit const Feature key_lengths = {
     .refusals = {{"key lengths",
                   [](Problem& p) { p.key_lengths = {1}; },
                   [](Case& c) {
-                    // A call with pages says how many keys each entry has; these then are all that it has room
-                    // for.
+                    // A call with pages must have key lengths, so they become seq_k.
                     if (c.problem.paging && c.problem.key_lengths)
                       std::ranges::fill(*c.problem.key_lengths, c.problem.seq_k);
                     else

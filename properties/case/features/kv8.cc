@@ -13,7 +13,7 @@ constexpr auto kKv8Fields = [](auto& c) { return std::tie(c.problem.kv8); };
 // The share of cases with 8 bits, for a kernel that knows them. The second share is for kernels
 // whose cases with 8 bits are judged one by one, not in batches.
 constexpr int64_t kKv8Percent = 16, kKv8PercentIfSlow = 6;
-// A longer case stays as it is.
+// A case with more keys stays as it is.
 constexpr int64_t kMostKv8Keys = 8192;
 
 KvScales draw_scales(Rng& rng) {
@@ -23,7 +23,7 @@ KvScales draw_scales(Rng& rng) {
                                          {30, ScaleKind::kUneven},
                                          {18, ScaleKind::kHeadOff},
                                          {24, ScaleKind::kApart}});
-  const int64_t form = rng.range(0, 99);  // of a tensor, of heads, of tokens, or of anything
+  const int64_t form = rng.range(0, 99);  // one scale for a tensor, a head, a token, or any mixture
   scales.heads = form >= 20;
   scales.entries = form >= 45;
   scales.keys = form >= 55 && form < 95;
@@ -45,7 +45,7 @@ void draw_codes(Rng& rng, Case& c) {
   if (rng.percent(30)) some(c.v, -2);
 }
 
-// By entry, head and key, or by entry, key and head, with gaps; often up to the end of a page.
+// Draws the order (entry, head, key) or (entry, key, head), and gaps. The tensor often ends with its page.
 void draw_layout(Rng& rng, Case& c, TensorId t) {
   TensorLayout& layout = layout_of(c, t);
   layout = {};
@@ -239,7 +239,7 @@ extern constinit const Feature kv8 = {
     .crossover_groups = none,
     .numbers = none,
     .mutations = {mutate_kv8},
-    .refusals = none,  // a kernel that does not know 8 bits is never asked for them
+    .refusals = none,  // a kernel that does not know 8 bits never gets them
     .tags = {{"K and V in 8 bits", [](const Tiled& x) { return x.p.kv8.has_value(); }},
              {"scales by key", [](const Tiled& x) { return x.p.kv8 && (x.p.kv8->k.keys || x.p.kv8->v.keys); }}},
     .words = {{Section::kNumber, 4, say_kv8}},

@@ -98,7 +98,7 @@ void draw_rest(const DrawContext& context, Problem& p) {
   p.num_splits = rng.pick<int64_t>({0, 1, 2, 3, tiles, tiles + 2, rng.range(1, 2 * tiles)});
 }
 
-// True of sizes that were declared for wide heads.
+// True for sizes that were declared for wide heads.
 bool names_wide(const attn_sizes& dims) {
   constexpr int64_t kUsual = contract::kUsualDims;
   return dims.least > kUsual || (dims.count > 0 && nearest(dims, contract::kMostDims) > kUsual);
@@ -165,7 +165,7 @@ extern constinit const Feature latent = {
     .crossover_groups = none,
     .numbers = none,
     .mutations = none,
-    .refusals = none,  // a kernel that does not know a latent V is never asked for it
+    .refusals = none,  // a kernel that does not know a latent V never gets it
     .tags = {{"latent V", [](const Tiled& x) { return x.p.latent; }}, {"dims above 256", is_wide}},
     .words = {{Section::kNumber, 2, say_latent}},
     .tidy =

@@ -31,7 +31,7 @@ TensorLayout some_layout(Rng& rng, bool odd) {
 }
 
 // The most parts of a spread tensor in a batch on a GPU (fuzz/batch/prepare.cc). Each takes memory of its own,
-// so that a case of more parts costs as much there as a hundred others.
+// so on a GPU a case of more parts costs as much as a hundred others.
 constexpr int64_t kMostParts = 64, kPercentOfMoreParts = 6;
 
 int64_t parts_of(const Geometry& g) {

@@ -99,7 +99,7 @@ extern constinit const Feature lengths = {
     .numbers =
         [](const DrawContext& context, const Case& c, auto& numbers) {
           const Problem& p = c.problem;
-          // Listed more often than the rest, because loops end on them.
+          // Lengths are listed three times, because loops end on them.
           for (int i = 0; i < 3; ++i) {
             numbers.push_back(
                 {p.seq_q, 0, context.tile_q, p.seq_k, [](Case& x, int64_t n) { x.problem.seq_q = n; }});

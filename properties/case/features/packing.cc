@@ -22,7 +22,7 @@ constexpr int64_t kPercentFarOnDevice = 2;
 
 enum class Spread { kAny, kBorders, kEqual, kOneLong, kNothing, kWhole };
 
-// The lengths of the entries. `longest`: the most of them.
+// The lengths of the entries. `longest`: their maximum.
 std::vector<int64_t> draw_lengths(Rng& rng, Spread spread, int64_t batch, int64_t tile, int64_t longest) {
   std::vector<int64_t> lengths;
   const auto near_border = [&] {
@@ -289,7 +289,7 @@ extern constinit const Feature packing = {
     .crossover_groups = none,
     .numbers = none,
     .mutations = {mutate_packing},
-    .refusals = none,  // a kernel that does not know packed entries is never asked for them
+    .refusals = none,  // a kernel that does not know packed entries never gets them
     .tags = {{"packed queries", [](const Tiled& x) { return x.p.packed_q.has_value(); }},
              {"packed keys", [](const Tiled& x) { return x.p.packed_k.has_value(); }},
              {"slack rows", [](const Tiled& x) { return has_slack(x.c); }},

@@ -72,7 +72,7 @@ void draw_pools(Rng& rng, TensorId k, TensorId v, Case& c, int64_t percent_far) 
   const bool by_slot = rng.coin(), unlike = rng.percent(10), together = rng.percent(30);
   const bool far =
       rng.percent(percent_far) && pages > 1 && pages * c.problem.heads_kv * c.problem.paging->size <= 1024;
-  const bool own = rng.percent(30);  // as tensors without pages lie
+  const bool own = rng.percent(30);  // laid out like tensors without pages
   for (const TensorId t : {k, v}) {
     if (!is_present(c, t)) continue;
     TensorLayout& layout = layout_of(c, t);
@@ -141,7 +141,7 @@ void draw(const DrawContext& context, Case& c) {
   const bool narrow = (context.config.features & ATTN_FEATURE_INDEX32) != 0;
   p.index_dtype = narrow && rng.percent(65) ? ATTN_INDEX_32 : ATTN_INDEX_64;
   c.once.k.batch = c.once.v.batch = false;
-  // In a batch on a GPU many pages far apart have no memory (packing.cc).
+  // A batch on a GPU has no memory for many pages that lie far apart (packing.cc).
   draw_pools(rng, TensorId::kK, TensorId::kV, c, context.config.device_work > 0 ? 1 : kPercentFarPools);
   draw_table(rng, TensorId::kBlockTable, c);
   align_within(context, p);
@@ -150,8 +150,8 @@ void draw(const DrawContext& context, Case& c) {
   if (!geometry(c, TensorId::kK) || (!p.latent && !geometry(c, TensorId::kV))) c = before;
 }
 
-// Moves the size of a page, the order of pages, the spare and the shared ones, or what the table holds beside
-// them.
+// Changes the size of a page, the order of pages, the number of spare or shared pages, or the unused entries of
+// the table.
 bool step(const DrawContext& context, Case& c) {
   if (!c.problem.paging) return false;
   Rng& rng = context.rng;
@@ -284,7 +284,7 @@ extern constinit const Feature paging = {
     .crossover_groups = none,
     .numbers = none,
     .mutations = {step},
-    .refusals = none,  // a kernel that does not know pages is never asked for them
+    .refusals = none,  // a kernel that does not know pages never gets them
     .tags = {{"pages", [](const Tiled& x) { return x.p.paging.has_value(); }},
              {"shuffled pages", [](const Tiled& x) { return has_own_paging<&Paging::order>(x.c); }},
              {"shared pages", [](const Tiled& x) { return has_own_paging<&Paging::shared>(x.c); }},

@@ -6,8 +6,8 @@
 namespace attnfuzz {
 
 Pattern draw_pattern(const DrawContext& context, const Problem& p);
-// Turns one mask in a few into a kind that the draw got later: a draft tree, a window behind first keys, blocks.
-// Its random numbers are its own, so that other masks stay as they were drawn.
+// Gives some masks a kind that was added to the draw later: a draft tree, first keys and a window, or blocks. It
+// uses its own random numbers, so that other masks stay as they were drawn.
 void draw_later_pattern(Rng& rng, Problem& p);
 Broadcast draw_broadcast(Rng& rng);
 // Changes the kind, the seed or the parameter, or broadcasts over one dimension more or less.

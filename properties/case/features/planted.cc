@@ -62,7 +62,7 @@ void tidy_planted(Case& c) {
     // The case may have had another format when the value was planted.
     if (element_bytes(c.problem, x.tensor) == 2) x.bits &= 0xffff;
     if (element_bytes(c.problem, x.tensor) == 1) x.bits &= 0xff;
-    // A bias keeps its index: its broadcast dimensions are checked apart.
+    // A bias keeps its index: its broadcast dimensions are checked separately.
     const std::array<bool, 4> once =
         x.tensor == TensorId::kBias ? std::array<bool, 4>{} : repeated(c, x.tensor);
     x.b = once[0] ? 0 : std::clamp<int64_t>(x.b, 0, size[0] - 1);

@@ -1,4 +1,4 @@
-// The indices that a relation's variant asks its recipe for. Never drawn.
+// The indices at which a relation's variant reads its recipe. They are never drawn.
 #include <algorithm>
 
 #include "properties/case/feature.h"

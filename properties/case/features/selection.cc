@@ -140,7 +140,7 @@ bool is_random(const Selection& selection) {
          (selection.kind != SelectionKind::kFirst && selection.kind != SelectionKind::kRecent);
 }
 
-// True for a NaN that is planted as the score of a candidate, which is a number or an infinity.
+// True if x plants a NaN as the score of a candidate; such a score must be a number or an infinity.
 bool is_nan_of_candidate(const Case& c, const Planted& x) {
   if (x.tensor != TensorId::kScores || (x.bits & 0x7fffffff) <= 0x7f800000) return false;
   const Problem& p = c.problem;
@@ -238,7 +238,7 @@ Complaint illegal_selection(const Case& c) {
   if (auto why = outside("selection.holes", selection.holes, 0, 16)) return why;
   if (auto why = outside("selection.empty", selection.empty, 0, kMaxSize)) return why;
   if (selection.first != 0 || selection.last != 0)
-    return "selection.first and last are of a choice of blocks alone";
+    return "selection.first or last is set, but the problem asks for no choice of blocks";
   return illegal_sizes(p);
 }
 
@@ -280,11 +280,11 @@ extern constinit const Feature selection = {
     .alternatives = none,
     .cost = selection_cost,
     .canonical_seeds = none,
-    .draw = none,  // operations/selected/operation.cc makes such a problem of a drawn case
+    .draw = none,  // operations/selected/operation.cc turns a drawn case into such a problem
     .crossover_groups = none,
     .numbers = none,
     .mutations = {mutate_selection},
-    .refusals = none,  // a kernel that does not know lists is never asked for them
+    .refusals = none,  // a kernel that does not know lists never gets them
     .tags = {{"selected: blocks of one key",
               [](const Tiled& x) { return has_selection(x.c) && x.p.block() == 1; }},
              {"selected: -1 in lists",

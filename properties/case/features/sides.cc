@@ -60,7 +60,7 @@ extern constinit const Feature sides = {
           cost.at(Rank::kMaskForm).add(c.sides);
         },
     .canonical_seeds = none,
-    .draw = none,  // operations/merge/operation.cc makes a merge of a drawn case
+    .draw = none,  // operations/merge/operation.cc turns a drawn case into a merge
     .crossover_groups = none,
     .numbers = none,
     .mutations = {mutate_sides},

@@ -21,7 +21,7 @@ void draw_sink(const DrawContext& context, Case& c) {
                                       {10, SinkKind::kMinusInf},
                                       {25, SinkKind::kMixed}});
   sink.seed = rng.bits() % 65536;
-  // Every second, third, ... element of an array, where the kernel does not say how tensors lie.
+  // If the kernel does not limit layouts, sinks may be every second, third, ... element of an array.
   const auto& domain = context.config.domain;
   const bool free = !domain || (domain->layout == ATTN_LAYOUT_ANY && domain->align_bytes == 0);
   if (free && rng.percent(50)) layout_of(c, TensorId::kSink).row_gap = rng.range(1, 4);
@@ -97,7 +97,7 @@ extern constinit const Feature sink = {
     .crossover_groups = none,
     .numbers = none,
     .mutations = {mutate_sink},
-    .refusals = none,  // a kernel that does not know sinks is never asked for them
+    .refusals = none,  // a kernel that does not know sinks never gets them
     .tags = {{"sinks", [](const Tiled& x) { return x.p.sink.has_value(); }},
              {"sinks of -inf",
               [](const Tiled& x) { return x.p.sink && x.p.sink->kind == SinkKind::kMinusInf; }}},

@@ -27,7 +27,7 @@ void draw_slopes(const DrawContext& context, Case& c) {
     c.problem.align = rng.coin() ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
     if (domain && domain->align != 0) c.problem.align = domain->align - 1;
   }
-  // Every second, third, ... element of an array, where the kernel does not say how tensors lie.
+  // If the kernel does not limit layouts, slopes may be every second, third, ... element of an array.
   const bool free = !domain || (domain->layout == ATTN_LAYOUT_ANY && domain->align_bytes == 0);
   if (free && rng.percent(50)) layout_of(c, TensorId::kSlopes).row_gap = rng.range(1, 4);
 }
@@ -106,7 +106,7 @@ extern constinit const Feature slopes = {
     .crossover_groups = none,
     .numbers = none,
     .mutations = {mutate_slopes},
-    .refusals = none,  // a kernel that does not know slopes is never asked for them
+    .refusals = none,  // a kernel that does not know slopes never gets them
     .tags = {{"slopes", [](const Tiled& x) { return x.p.slopes.has_value(); }},
              {"slopes of each batch entry",
               [](const Tiled& x) { return x.p.slopes && x.p.slopes->entries && x.p.batch > 1; }}},

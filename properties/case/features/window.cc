@@ -68,7 +68,7 @@ extern constinit const Feature window = {
         [](const Case& c, Cost& cost) {
           const int64_t left = c.problem.window_left, right = c.problem.window_right;
           cost.count(int{left >= 0} + int{right >= 0});
-          // Unbounded is simplest, then a window of the diagonal alone.
+          // Unbounded is simplest, then a window that holds only the diagonal.
           cost.at(Rank::kWindow).add(left < 0 ? 0 : Cost::saturated_add(left, 1));
           cost.add(right < 0 ? 0 : Cost::saturated_add(right, 1));
           cost.distance(left, -1);
