@@ -222,8 +222,8 @@ struct Kv8 {
 };
 constexpr int32_t dtype_of(KvFormat format) { return format == KvFormat::kE4m3 ? ATTN_E4M3 : ATTN_E5M2; }
 
-// The blocks that a query's list names (the operation selected). A query's own block is the block of its diagonal if
-// attention is causal, else the last block that has keys.
+// The blocks that a query's list names (the operation selected). A query's own block is the block of its
+// diagonal if attention is causal, else the last block that has keys.
 enum class SelectionKind : uint8_t {
   kFirst,     // 0, 1, 2, ...
   kRecent,    // the own block, and those before it, the nearest first
@@ -270,13 +270,14 @@ struct Problem {
   std::optional<Kv8> kv8;
   Selection selection;  // of operations with lists; nsa_select has block, select, first and last
   int64_t key_step = 0, key_offset = 0;  // of the operation nsa_compress, and of a forward pass over its keys
-  // Bits of attn_problem.features that no field above implies: the bit of an operation other than the forward pass
-  // (tensor_spec.h, kOperations), or bits of a later attnfuzz. A reader that does not know a bit refuses the
-  // problem by name (reference/call/known_features.h).
+  // Bits of attn_problem.features that no field above implies: the bit of an operation other than the forward
+  // pass (tensor_spec.h, kOperations), or bits of a later attnfuzz. A reader that does not know a bit refuses
+  // the problem by name (reference/call/known_features.h).
   uint64_t features = 0;
   bool operator==(const Problem&) const = default;
 
-  // The first and the third dimension of a cache in memory: pages and their slots, or batch entries and seq_k rows.
+  // The first and the third dimension of a cache in memory: pages and their slots, or batch entries and seq_k
+  // rows.
   int64_t stores() const;
   int64_t slots() const { return paging ? paging->size : seq_k; }
   // Returns attn_problem.pages_per_seq.
@@ -423,8 +424,8 @@ struct TensorLayout {
   bool junk_unit_strides = false;            // strides of size-1 dimensions hold a huge number
   Placement placement = Placement::kGuarded;
   int64_t step =
-      1;  // elements between neighbouring columns; with `across`, between neighbours of the last dimension of `order`
-  bool across = false;    // columns lie outside the last dimension of `order`: K as (batch, head, dim, sequence)
+      1;  // elements between neighbouring columns; with `across`, between neighbours in dimension order[2]
+  bool across = false;    // columns lie outside dimension order[2]: K as (batch, head, dim, sequence)
   int64_t backwards = 0;  // bit n: dimension n, of (batch, head, sequence, dim), has a negative stride
   bool operator==(const TensorLayout&) const = default;
   // True if a row's columns may lie anywhere but side by side.

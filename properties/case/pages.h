@@ -6,9 +6,9 @@
 //   pages.owner({page, slot});             // {b, j}; nothing for a slot that holds no key
 //   pages.row(b);                          // row b of the block table, entries without a meaning included
 //
-// The first pages of all entries may be the same (Paging::shared). The owner of a shared key is the first of the
-// entries with the most keys. An append (ATTN_FEATURE_APPEND) has pages for the keys that it writes, too; they hold
-// no key before the call.
+// The first pages of all entries may be the same (Paging::shared). The owner of a shared key is the first of
+// the entries with the most keys. An append (ATTN_FEATURE_APPEND) has pages for the keys that it writes, too;
+// they hold no key before the call.
 #pragma once
 
 #include <cstdint>

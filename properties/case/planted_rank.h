@@ -28,8 +28,8 @@ KnownBits known_bits(int32_t dtype);
 void set_dtype(Case& c, int32_t dtype);
 
 // Changes the format of K and V: to 8 bits with these scales, or to that of Q. Planted values of K and V keep
-// their values, rounded; a NaN or an infinity stays one where the format has it. A change to Q's format removes the
-// scales and their layouts.
+// their values, rounded; a NaN or an infinity stays one where the format has it. A change to Q's format removes
+// the scales and their layouts.
 void set_kv8(Case& c, const std::optional<Kv8>& to);
 
 // The format of the tensor that holds x.

@@ -1,6 +1,6 @@
 // An append (ATTN_FEATURE_APPEND): seq_q new keys and values, or packed ones, are written behind the keys of a
-// cache. The values of a key depend on its place in the batch entry, not on whether the cache holds it before the
-// call or it is new.
+// cache. The values of a key depend on its place in the batch entry, not on whether the cache holds it before
+// the call or it is new.
 #include <algorithm>
 
 #include "properties/case/feature.h"

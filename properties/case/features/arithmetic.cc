@@ -1,5 +1,5 @@
-// The device's arithmetic that the CPU executor imitates, bit for bit, in approximate instructions and products. It
-// is part of the case, because the case is judged by the calibration of that arithmetic.
+// The device's arithmetic that the CPU executor imitates, bit for bit, in approximate instructions and
+// products. It is part of the case, because the case is judged by the calibration of that arithmetic.
 #include "properties/case/feature.h"
 #include "reference/model/device_arithmetic.h"
 

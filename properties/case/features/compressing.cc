@@ -1,5 +1,6 @@
-// Blocks of keys: how many keys a block has, and how many lie between the starts of two blocks. A compression turns
-// blocks into keys (ATTN_FEATURE_NSA_COMPRESS), and the keys of a forward pass may stand for blocks (key_blocks.cc).
+// Blocks of keys: how many keys a block has, and how many lie between the starts of two blocks. A compression
+// turns blocks into keys (ATTN_FEATURE_NSA_COMPRESS), and the keys of a forward pass may stand for blocks
+// (key_blocks.cc).
 #include <algorithm>
 
 #include "properties/case/feature.h"

@@ -13,7 +13,8 @@ constexpr auto kLogits = [](auto& c) { return std::tie(c.q, c.k); };
 constexpr auto kQ = [](auto& c) { return std::tie(c.q); };
 constexpr auto kK = [](auto& c) { return std::tie(c.k); };
 constexpr auto kV = [](auto& c) { return std::tie(c.v); };
-// True for a row of kTensors with a fill that no earlier row has. A cache and its new rows have the fills of K and V.
+// True for a row of kTensors with a fill that no earlier row has. A cache and its new rows have the fills of K
+// and V.
 constexpr bool brings_fill(const TensorSpec& spec) {
   return fill_of(spec.id) != nullptr && std::ranges::none_of(kTensors, [&](const TensorSpec& other) {
            return other.id < spec.id && fill_of(other.id) == fill_of(spec.id);

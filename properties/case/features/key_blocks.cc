@@ -1,5 +1,5 @@
-// Keys that stand for blocks of keys, as a compression makes them (ATTN_FEATURE_KEY_STEP). compressing.cc handles
-// the sizes of the blocks and their description for both.
+// Keys that stand for blocks of keys, as a compression makes them (ATTN_FEATURE_KEY_STEP). compressing.cc
+// handles the sizes of the blocks and their description for both.
 #include "properties/case/key_blocks.h"
 
 #include <algorithm>
@@ -50,8 +50,8 @@ void draw_blocks(Rng& rng, Problem& p) {
   if (p.seq_k > 0 && p.seq_q > p.seq_k && rng.percent(50)) p.key_step = std::min(p.seq_q / p.seq_k, kMost);
 }
 
-// Draws the length, in positions, of an entry that has n keys: exactly to the end of its last block, one short of
-// the next block, one short of the last block, or any length with n keys.
+// Draws the length, in positions, of an entry that has n keys: exactly to the end of its last block, one short
+// of the next block, one short of the last block, or any length with n keys.
 int64_t draw_length(Rng& rng, const Problem& p, int64_t n) {
   if (n < 0) return n;
   if (n >= p.seq_k) return most_positions(p, n);
