@@ -2,8 +2,8 @@
 //
 //   in_threads(jobs, [&](int job) { while (const auto n = next()) judge(*n, kernels[job]); });
 //
-// Each thread ends only when all have finished: a process that a thread has started, such as a worker, is killed
-// when that thread ends.
+// Each thread ends only when all have finished: a process that a thread has started, such as a worker, is
+// killed when that thread ends.
 #pragma once
 
 #include <cstddef>

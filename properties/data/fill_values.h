@@ -99,7 +99,7 @@ ATTN_BOTH inline int unit_exponent(const Fill& fill, bool f16, int64_t b, int64_
 ATTN_BOTH constexpr int64_t interval_of(const Fill& fill, int64_t s) {
   return s / static_cast<int64_t>(fill.seed < 1 ? 1 : fill.seed > kMostInterval ? kMostInterval : fill.seed);
 }
-// The row of the fill that row s of the tensor repeats. If all keys repeat row 0, all scores of a query are equal.
+// The row of the fill that row s of a tensor repeats. If all keys repeat row 0, a query's scores are equal.
 ATTN_BOTH constexpr int64_t row_of(const Fill& fill, int64_t s) {
   return fill.kind == FillKind::kSameRows ? 0 : fill.kind == FillKind::kLevels ? interval_of(fill, s) : s;
 }

@@ -56,7 +56,8 @@ ATTN_BOTH inline float finite_bias(const Bias& bias, int64_t b, int64_t h, int64
   return 0;
 }
 
-// The number of nodes of a draft tree. Each group of so many positions is one tree, so that a walk to a root is short.
+// The number of nodes of a draft tree. Each group of so many positions is one tree, so that a walk to a root is
+// short.
 inline constexpr int64_t kTreeNodes = 64;
 
 // True if node `above` is an ancestor of `node`, or `node` itself. A parent lies at most `reach` nodes before its

@@ -1,4 +1,5 @@
-// The index in the recipe of the element that lies at index i of a case (case.h, Axis), on a host and on a device.
+// The index in the recipe of the element that lies at index i of a case (case.h, Axis), on a host and on a
+// device.
 #pragma once
 
 #include "base/both.h"

@@ -133,8 +133,8 @@ namespace {
 
 // Moves the case into the domain. False if that undoes what was given up, or costs more.
 bool fits_for_less(const attn_domain& domain, const GeneratorConfig& config, const Case& c, Case& less) {
-  // If the domain wants equal lengths or head dimensions, the longer one follows the shorter. With equal lengths,
-  // a step that shortens only the queries is refused, so that both lengths shrink as rarely as keys do.
+  // If the domain wants equal lengths or head dimensions, the longer one follows the shorter. With equal
+  // lengths, a step that shortens only the queries is refused: both lengths shrink as rarely as keys do.
   Problem& p = less.problem;
   if (domain.equal_lengths && p.seq_k == c.problem.seq_k && p.seq_q != c.problem.seq_q) return false;
   if (domain.equal_lengths) p.seq_q = p.seq_k = std::min(p.seq_q, p.seq_k);

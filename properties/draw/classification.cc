@@ -79,7 +79,7 @@ std::vector<std::string> Classification::eased_floors(const Refused& refused) co
     if (due <= 0) {
       std::snprintf(text, sizeof text, "%s: not reachable in this domain", name);
     } else if (is_refused(refused, name)) {
-      std::snprintf(text, sizeof text, "%s: no floor, because the kernel refuses what most such cases need", name);
+      std::snprintf(text, sizeof text, "%s: no floor: the kernel refuses what most such cases need", name);
     } else if (due < 1) {
       std::snprintf(text, sizeof text, "%s: %.1f %% in this domain, %.0f %% without it", name, percent * due,
                     percent);

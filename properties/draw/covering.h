@@ -28,7 +28,7 @@ struct AxisRequest {
   int at;
 };
 
-// True if the problem has a mask, a bias or a softcap. For a request: true if its class gives a case one of these.
+// True if the problem has a mask, a bias or a softcap; or if the request's class gives a case one of these.
 bool adds_to_scores(const Problem& p);
 bool adds_to_scores(const AxisRequest& request);
 

@@ -30,13 +30,13 @@ constexpr uint64_t kLongEvery = 251, kLongAt = 83;
 constexpr uint64_t kOrdinaryOf = 9, kFarOf = 10, kSplitsOf = 45, kWideOf = 66;
 // If a GPU judges batches, one case in kLongRowsOf has a long row.
 constexpr uint64_t kLongRowsOf = 10;  // a long row costs as much device time as some 25 short ones
-// CaseRequest::anything gives a case classes of this percentage of the axes. In a case with odd strides, this is
-// kPercentOdd for odd axes.
+// CaseRequest::anything gives a case classes of this percentage of the axes. In a case with odd strides, this
+// is kPercentOdd for odd axes.
 constexpr int64_t kPercentAsked = 25, kPercentOdd = 50;
 // If such a class leaves nothing to compute, it is kept with this chance.
 constexpr int64_t kPercentEmpty = 30;
-// Percent of the cases with a row of steering classes that may cost as much as any case may. Three heads with three
-// query tiles and two key tiles cost that much, and so do two batch entries of four key tiles.
+// Percent of the cases with a row of steering classes that may cost as much as any case may. Three heads with
+// three query tiles and two key tiles cost that much, and so do two batch entries of four key tiles.
 constexpr int64_t kPercentDear = 34;
 
 // A request for a case, beyond what its features draw.
@@ -82,7 +82,7 @@ void make_requested(Phase phase, const CaseRequest& request, const GeneratorConf
 // The streams of random numbers of a case. Features and patterns that were added later have their
 // own streams.
 struct Randoms {
-  rc::Random first, later, patterns;  // for phases before Phase::kLater; for kLater; for later kinds of patterns
+  rc::Random first, later, patterns;  // for phases before kLater; for kLater; for later kinds of patterns
 };
 
 Case make_case(const GeneratorConfig& given, const Randoms& randoms, CaseRequest request) {
@@ -186,8 +186,8 @@ Case draw(const GeneratorConfig& config, uint64_t seed, uint64_t index) {
     request.longest = {.keys = n % 2 == 0, .reach = n / 2 % 2 == 0 ? Longest::kSigned : Longest::kUnsigned};
   if (!request.many_heads && !request.longest) request.sort = sort_of(config, seed, index);
   request.number = index / kOrdinaryOf + mix(seed, 0, 7, 0, 0) % 1024;
-  // A case with a very long sequence always asks for anything, because it is too costly to be wasted. A case with
-  // many heads never does.
+  // A case with a very long sequence always asks for anything, because it is too costly to be wasted. A case
+  // with many heads never does.
   request.anything = (asks(seed, index) || request.longest) && !request.many_heads && !request.ordinary();
   const bool long_rows = request.sort == CaseRequest::kLongRows;  // draw_long_rows() replaces the sizes
   request.together = !request.anything && !request.many_heads && !request.ordinary() && !long_rows &&

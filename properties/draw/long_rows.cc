@@ -14,8 +14,8 @@ constexpr int64_t kElements = 9'000'000;
 constexpr int64_t kMostPairs = int64_t{1} << 22;
 constexpr int64_t kMostBatch = 16, kMostSplits = 200;
 
-// Some kernel takes another path from each of these powers of two on. Lengths beyond 16,384 are rare, because they
-// cost the most.
+// Some kernel takes another path from each of these powers of two on. Lengths beyond 16,384 are rare, because
+// they cost the most.
 int64_t long_keys(Rng& rng, int64_t tile) {
   const int64_t low = rng.weighted<int64_t>(
       {{18, 1024}, {18, 2048}, {13, 4096}, {21, 8192}, {24, 16384}, {3, 32768}, {2, 65536}, {1, 131072}});

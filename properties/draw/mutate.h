@@ -27,8 +27,8 @@ Case mutate(const Case& c, const GeneratorConfig& config, uint64_t seed);
 // Combines some parts of `a` and some of `b`. If no new legal case results, returns a mutation of `a`.
 Case cross(const Case& a, const Case& b, const GeneratorConfig& config, uint64_t seed);
 
-// True if a case costs no more than a drawn or mutated case may. A campaign checks cases from other sources with
-// it. The case must be legal.
+// True if a case costs no more than a drawn or mutated case may. A campaign checks cases from other sources
+// with it. The case must be legal.
 bool affordable(const Case& c, const GeneratorConfig& config);  // afford.h
 
 }  // namespace attnfuzz

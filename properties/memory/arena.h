@@ -20,8 +20,8 @@
 
 namespace attnfuzz {
 
-// Bytes [begin, end) of the arena that belong to a tensor of a case: elements, redzones or filled gaps. No other
-// bytes may be touched.
+// Bytes [begin, end) of the arena that belong to a tensor of a case: elements, redzones or filled gaps. No
+// other bytes may be touched.
 struct MemoryRange {
   TensorId tensor;
   uint64_t begin, end;  // offsets in the arena

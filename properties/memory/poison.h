@@ -10,8 +10,8 @@
 
 namespace attnfuzz {
 
-// Each constant is a 32-bit pattern, repeated by address. It has two equal halves. It is a NaN in every format of
-// 16 and 32 bits; in the formats of 8 bits at least every second element is a NaN.
+// Each constant is a 32-bit pattern, repeated by address. It has two equal halves. It is a NaN in every format
+// of 16 and 32 bits; in the formats of 8 bits at least every second element is a NaN.
 inline constexpr uint32_t kInputRedzone = 0xfffefffe;
 inline constexpr uint32_t kAllOnes = 0xffffffff;
 

@@ -49,8 +49,8 @@ uint64_t dice(const Case& c, uint64_t salt) {
   return x >> 8;
 }
 
-// dO is Gaussian in half of the cases, sometimes tiny or in blocks. In the others it is sparse, constant, uniform
-// or by position, so that the place of an error shows its source.
+// dO is Gaussian in half of the cases, sometimes tiny or in blocks. In the others it is sparse, constant,
+// uniform or by position, so that the place of an error shows its source.
 Fill dout_of(const Case& c) {
   constexpr Fill kFills[] = {{.kind = FillKind::kGaussian},
                              {.kind = FillKind::kGaussian},

@@ -27,7 +27,8 @@ Reference evaluate_exactly(const attn_problem& problem, const attn_tensors& host
   return evaluate_copies(problem, host);
 }
 
-// Draws pairs of pages in any order. A page may be the source of several pairs, and is sometimes copied to itself.
+// Draws pairs of pages in any order. A page may be the source of several pairs, and is sometimes copied to
+// itself.
 std::vector<PageCopy> draw_pairs(Rng& rng, int64_t pairs, int64_t pages) {
   std::vector<int64_t> order(static_cast<size_t>(pages));
   std::iota(order.begin(), order.end(), 0);

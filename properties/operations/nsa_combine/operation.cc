@@ -1,5 +1,5 @@
-// The combination adds three results of attention, each multiplied by its gate (ATTN_FEATURE_NSA_COMBINE): the last
-// stage of native sparse attention.
+// The combination adds three results of attention, each multiplied by its gate (ATTN_FEATURE_NSA_COMBINE): the
+// last stage of native sparse attention.
 #include "properties/operations/operation.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A slope is a bias of -slope * distance. The same kernel computes both with different code. This shows a distance
-// that is counted from a wrong diagonal, from the start of a tile, or without the offset of a decode.
+// A slope is a bias of -slope * distance. The same kernel computes both with different code. This shows a
+// distance that is counted from a wrong diagonal, from the start of a tile, or without the offset of a decode.
 #include "properties/operations/forward/relations/tools.h"
 #include "reference/semantics.h"
 

@@ -31,7 +31,7 @@ bool adapt_bit_exact(Case& c, const KernelInfo& kernel, std::string* why) {
   }
   const std::string& flags = kernel.build.flags;
   if (kernel.backend == ATTN_CUDA && !flags.empty() && flags.find("-fmad=false") == std::string::npos) {
-    *why = "nvcc fuses multiply and add, unlike the plan: build with -fmad=false (attnfuzz_add_kernel(... EXACT))";
+    *why = "nvcc fuses multiply and add, unlike the plan: use -fmad=false (attnfuzz_add_kernel(... EXACT))";
     return false;
   }
   // The emulator does not know sinks and slopes.

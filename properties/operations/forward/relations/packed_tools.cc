@@ -32,8 +32,8 @@ bool same_work_on_rows(const Run& a, const Run& b) { return same_work(of_a_row(a
 Case entry_alone(const Case& base, int64_t b) {
   Case c = variant_of(base);
   Problem& p = c.problem;
-  // Masks and biases stay those of the longest lengths. The remap is set even if b is 0, because it drops the values
-  // that are planted in other entries.
+  // Masks and biases stay those of the longest lengths. The remap is set even if b is 0, because it drops the
+  // values that are planted in other entries.
   c.remap.seq_q = p.seq_q;
   c.remap.seq_k = p.seq_k;
   c.remap.batch.add = b;

@@ -5,7 +5,8 @@
 
 namespace attnfuzz::relations {
 
-// An adapt(): packs the queries and keys of a case whose entries are dense. The lengths depend on the case's data.
+// An adapt(): packs the queries and keys of a case whose entries are dense. The lengths depend on the case's
+// data.
 bool pack(Case& c, const KernelInfo& kernel, std::string* why);
 
 // An adapt(): puts the keys of a case without pages into pages, which depend on the case's data.

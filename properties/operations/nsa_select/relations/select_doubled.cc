@@ -16,8 +16,8 @@ bool adapt_select_doubled(Case& c, const KernelInfo&, std::string*) {
   if (c.scores.kind == FillKind::kSubnormal || c.scores.kind == FillKind::kHuge)
     c.scores = Fill{.kind = FillKind::kSmallInt, .seed = c.scores.seed};
   c.scores.exponent = std::clamp(c.scores.exponent, -40, 40);
-  // Doubling the scores does not double planted numbers, so these go. Infinities stay the same, and NaN stands only
-  // at blocks that the query cannot choose.
+  // Doubling the scores does not double planted numbers, so these go. Infinities stay the same, and NaN stands
+  // only at blocks that the query cannot choose.
   std::erase_if(c.planted, [](const Planted& x) { return (x.bits & 0x7f800000) != 0x7f800000; });
   return true;
 }
