@@ -15,7 +15,7 @@
 # (Target::coverage()). This adds 5 % to their compilation time. The build coverage finds no more
 # than plain, so a kernel has it only if its BUILDS name it.
 set(ATTNFUZZ_BUILD_NAMES)
-set(ATTNFUZZ_ALL_BUILDS)  # those of a sanitizer: what ATTNFUZZ_BUILDS chooses from
+set(ATTNFUZZ_ALL_BUILDS)  # all sanitizer builds; ATTNFUZZ_BUILDS is chosen from these
 set(ATTNFUZZ_SANITIZERS)  # their runtimes, each once
 set(ATTNFUZZ_BUILD_ROWS)  # C++, for fuzz/host/build_kinds.cc.in
 macro(attnfuzz_build_kind name runtime seconds words)
@@ -65,7 +65,7 @@ unset(counters)
 list(REMOVE_DUPLICATES ATTNFUZZ_SANITIZERS)
 
 set(ATTNFUZZ_BUILDS ${ATTNFUZZ_ALL_BUILDS} CACHE STRING "Builds of kernels besides plain: of ${ATTNFUZZ_ALL_BUILDS}")
-# Version 0.1 called ATTNFUZZ_BUILDS ATTNFUZZ_LANES. The old name is accepted once more.
+# Version 0.1 called ATTNFUZZ_BUILDS ATTNFUZZ_LANES. The old name is still accepted.
 if(DEFINED CACHE{ATTNFUZZ_LANES})
   message(DEPRECATION "ATTNFUZZ_LANES is now called ATTNFUZZ_BUILDS")
   set_property(CACHE ATTNFUZZ_BUILDS PROPERTY VALUE "${ATTNFUZZ_LANES}")
@@ -78,7 +78,7 @@ foreach(build_kind IN LISTS ATTNFUZZ_BUILDS)
     message(FATAL_ERROR "ATTNFUZZ_BUILDS has '${build_kind}', which is none of: ${ATTNFUZZ_ALL_BUILDS}")
   endif()
 endforeach()
-set(ATTNFUZZ_WORKERS)  # runtimes that the chosen builds need a worker of
+set(ATTNFUZZ_WORKERS)  # the chosen builds need a worker of each of these runtimes
 foreach(build_kind IN LISTS ATTNFUZZ_BUILDS)
   get_property(runtime GLOBAL PROPERTY ATTNFUZZ_BUILD_RUNTIME_${build_kind})
   list(APPEND ATTNFUZZ_WORKERS ${runtime})

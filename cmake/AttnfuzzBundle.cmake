@@ -4,7 +4,7 @@
 #   cmake --build build/bundle --target bundle   ->  build/bundle/attnfuzz-bundle.tar.gz
 #   tar xzf attnfuzz-bundle.tar.gz && attnfuzz-bundle/run-bundle.sh
 #
-# Include this before the rooms are added. Programs and kernel libraries are then linked statically
+# Include this before the source folders are added. Programs and kernel libraries are then linked statically
 # with the C++ runtime, and need only glibc 2.34 or later.
 include_guard(GLOBAL)
 add_link_options(-static-libstdc++ -static-libgcc)

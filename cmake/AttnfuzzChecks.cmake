@@ -10,9 +10,9 @@
 #   check.<name>.schedules      each case with a random order of threads; BUILD_CASES (500)
 #   check.<name>.<build>        each sanitizer's build: asan, msan, msan-O0, tsan; BUILD_CASES, and
 #                               where nothing is optimised (-O0) O0_CASES (BUILD_CASES / 5), each of
-#                               at most O0_WORK multiply-adds (as `check` has without --work)
+#                               at most O0_WORK multiply-adds (default: that of --work)
 #   check.<name>.cuda           on a GPU; CUDA_CASES (CASES)
-#   check.<name>.bits           if EXACT: an H200's bits are the executor's; CUDA_CASES
+#   check.<name>.bits           if EXACT: the bits on an H200 equal the executor's; CUDA_CASES
 #
 # Labels: `check`, LABELS, and `property`, `build` or `gpu`. The GPU entries request RESOURCE_GROUPS
 # gpus:1. If ctest has a resource specification, they use the GPU that it assigns. Without a GPU
@@ -33,7 +33,7 @@ function(attnfuzz_add_checks)
     set(arg_CASES 2000)
   endif()
   if(NOT DEFINED arg_BUILD_CASES AND DEFINED arg_LANE_CASES)
-    set(arg_BUILD_CASES ${arg_LANE_CASES})  # its name in version 0.1, accepted once more
+    set(arg_BUILD_CASES ${arg_LANE_CASES})  # its name in version 0.1, still accepted
   endif()
   if(NOT DEFINED arg_BUILD_CASES)
     set(arg_BUILD_CASES 500)

@@ -49,7 +49,7 @@ if(ATTNFUZZ_HAVE_CUDA)
   message(STATUS "CUDA back end: built with ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION} "
                  "for ${CMAKE_CUDA_ARCHITECTURES}")
   if(ATTNFUZZ_CUDA_QUICK)
-    message(STATUS "CUDA back end: no GPU here, so compiled in part to be quick about it and not to be fast; for a GPU "
+    message(STATUS "CUDA back end: no GPU here, so some device code is compiled quickly, not to run fast; for a GPU "
                    "elsewhere use the preset bundle, or name its architecture in CMAKE_CUDA_ARCHITECTURES")
   endif()
 else()

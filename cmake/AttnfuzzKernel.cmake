@@ -14,23 +14,23 @@
 # the compiler reads for it from ROOT (default: the project's source tree), computed anew whenever
 # one of those files or the flags change. Plain CUDA sources, with <<<>>> and anything else that
 # nvcc takes, are translated for the executor.
-# CUDA_SOURCES are compiled for CUDA alone. APART are those of SOURCES that see no name of ours on the executor but
-# namespace simt (kernels/cuda_source/apart.h): a user's code whose adapter is another source. OPTIONS go to every compilation; INCLUDES are searched before the source tree,
-# so a patched copy of kernels/ can be compiled as another kernel; DIRECTORY is
-# where the library goes, for one that the commands should not list as ours.
-# BUILDS: those to build for the CPU, of plain, ATTNFUZZ_BUILDS and coverage (default:
-# all but coverage, which fuzz targets and campaigns want and nothing else). With g++: plain alone.
+# CUDA_SOURCES are compiled only for CUDA. APART lists files of SOURCES that hold a user's code, whose adapter is
+# another file. For the executor, these files see none of our names except namespace simt (kernels/cuda_source/apart.h).
+# OPTIONS go to every compilation. INCLUDES are searched before the source tree, so a patched copy of kernels/ can be
+# compiled as another kernel. DIRECTORY is the library's folder, for a kernel that the commands should not list as ours.
+# BUILDS lists the builds for the CPU, from plain, ATTNFUZZ_BUILDS and coverage. The default is all but coverage, which
+# only fuzz targets and campaigns need. g++ builds only plain.
 # EXACT: the CUDA build uses -fmad=false, so only the fma in the source are fused. Its bits are then
 # those of the executor in a device's arithmetic (--property cpu_gpu_bits, docs/checks.md). Options
 # that break this, and atomic additions of floats (check-atomics.cmake), are refused.
-# CHECKS registers its property runs with ctest; what follows it goes to
+# CHECKS registers its property runs with ctest; the arguments after it go to
 # attnfuzz_add_checks (AttnfuzzChecks.cmake).
 #
 # This file builds attnfuzz's own kernels and, once installed, those of any project
 # (attnfuzzConfig.cmake.in). ATTNFUZZ_INCLUDE_DIR is the folder of kernels/attention.h.
 # ATTNFUZZ_KERNEL_OPTIONS are options in addition to those of the directory.
 include_guard(GLOBAL)
-include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzBuilds.cmake)  # for a project of its own
+include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzBuilds.cmake)  # for projects that use the installed package
 include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzChecks.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/AttnfuzzExact.cmake)
 
@@ -75,7 +75,7 @@ function(attnfuzz_add_identity target)
   if(NOT CMAKE_C_COMPILER_LOADED)
     set_source_files_properties(${generated}/identity.c PROPERTIES LANGUAGE CXX)
   endif()
-  set_source_files_properties(${generated}/identity.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # made from the others
+  set_source_files_properties(${generated}/identity.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # made from the rest
   set_target_properties(${target} PROPERTIES EXPORT_COMPILE_COMMANDS ON)
 endfunction()
 
@@ -143,7 +143,7 @@ function(attnfuzz_add_kernel)
     set(arg_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
   endif()
   list(TRANSFORM arg_INCLUDES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" REGEX "^[^/$]")
-  list(APPEND arg_BUILDS ${arg_LANES})  # the name of BUILDS in version 0.1, accepted once more
+  list(APPEND arg_BUILDS ${arg_LANES})  # the name of BUILDS in version 0.1, still accepted
   if("cpu" IN_LIST arg_BACKENDS)
     attnfuzz_accept_compiler(${arg_NAME} "${arg_BUILDS}")
   endif()
@@ -216,7 +216,7 @@ function(attnfuzz_add_kernel)
     set(generated ${CMAKE_CURRENT_BINARY_DIR}/${target})
     set(sources)
     if(backend STREQUAL "cuda")
-      list(APPEND arg_SOURCES ${arg_CUDA_SOURCES})  # the last of the builds
+      list(APPEND arg_SOURCES ${arg_CUDA_SOURCES})  # cuda is the last build, so no other build gets these
     endif()
     foreach(source IN LISTS arg_SOURCES)
       get_filename_component(source ${source} ABSOLUTE)

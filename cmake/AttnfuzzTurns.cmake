@@ -1,7 +1,7 @@
-# Turns. With ATTNFUZZ_TURNS, what takes long is built and tested on one day in several. The configuration prints what
-# waits for another day. Without ATTNFUZZ_TURNS nothing waits.
+# With ATTNFUZZ_TURNS, slow targets and tests take turns: each is built and run only on one day in several. The
+# configuration prints which of them wait for another day. Without ATTNFUZZ_TURNS none waits.
 include_guard(GLOBAL)
-set(ATTNFUZZ_DAY "" CACHE STRING "The day whose turn it is, as days since 1970; empty: the day of the configuration (UTC)")
+set(ATTNFUZZ_DAY "" CACHE STRING "Day whose turns are taken, in days since 1970; empty: the day of configuration")
 
 function(attnfuzz_day result)
   string(TIMESTAMP seconds %s UTC)
@@ -12,8 +12,8 @@ function(attnfuzz_day result)
   set(${result} ${day} PARENT_SCOPE)
 endfunction()
 
-# attnfuzz_turn(<place> <days> <result>): true if today is the turn of <place>, one of <days> (0, 1, ...). Programs, libraries
-# and tests that need each other have the same place. Choose places such that each day takes about as long.
+# attnfuzz_turn(<place> <days> <result>): true if today is the turn of <place>, a number from 0 to <days> - 1. Programs,
+# libraries and tests that need each other have the same place. Choose places such that each day takes about as long.
 function(attnfuzz_turn place days result)
   attnfuzz_day(day)
   math(EXPR wait "(${day} + ${place}) % ${days}")
@@ -41,8 +41,8 @@ function(attnfuzz_target_turn place days)
   endif()
 endfunction()
 
-# attnfuzz_todays_build(<place> <days> <result>): on one day in <days> one of ATTNFUZZ_BUILDS, which each have their turn.
-# Empty on other days, and if ATTNFUZZ_BUILDS is.
+# attnfuzz_todays_build(<place> <days> <result>): on one day in <days>, the result is one of ATTNFUZZ_BUILDS, each in
+# turn. On other days, or if ATTNFUZZ_BUILDS is empty, it is empty.
 function(attnfuzz_todays_build place days result)
   set(todays)
   attnfuzz_turn(${place} ${days} today)

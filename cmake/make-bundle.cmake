@@ -52,7 +52,7 @@ file(COPY ${build}/python/attnfuzz/contract.py DESTINATION ${root}/python/attnfu
 file(COPY ${source}/cmake/run-bundle.sh DESTINATION ${root})
 file(COPY ${source}/LICENSE DESTINATION ${root})
 file(WRITE ${root}/own-kernels "${kernels}\n")  # what the script checks
-file(WRITE ${root}/forward-kernels "${forward_kernels}\n")  # what it gives the corpus, which is of forward cases
+file(WRITE ${root}/forward-kernels "${forward_kernels}\n")  # those that replay the corpus of forward cases
 file(WRITE ${root}/own-builds "plain schedules ${build_kinds}\n")
 file(WRITE ${root}/build-folder "${build}\n")  # where tests expect to find what they load
 

@@ -9,12 +9,12 @@
 #              must have drawn the same (CHECK_CASES, CHECK_SEED)
 #   plugins    the kernels in plugins/, by their paths, on the back end each is
 #              built for; their findings to results/found-plugins (CHECK_CASES)
-#   calibrate  the GPU's instructions: results/calibration.json
-#   sanitize   compute-sanitizer's four tools over the corpus, each shown a
-#              planted fault first (SANITIZE_TOOLS)
-#   bench      attnfuzz bench on both back ends: results/bench.json
-#   builds      drawn cases of our kernels in every build of the executor: none may
+#   builds     drawn cases of our kernels in every build of the executor: none may
 #              fail (BUILD_CASES, BUILDS)
+#   calibrate  the GPU's instructions: results/calibration.json
+#   sanitize   compute-sanitizer's four tools over the corpus; each tool must first
+#              find a planted fault (SANITIZE_TOOLS)
+#   bench      attnfuzz bench on both back ends: results/bench.json
 #   kernels    fuzz/bench/bench.py beside PyTorch: results/kernels.json
 #   torch      fuzz/bench/plain_loop.py over PyTorch's back ends: results/torch.json
 #
@@ -81,7 +81,7 @@ run_tests() {
       failed=$((failed + 1))
       grep -v -E '^\[( RUN     |       OK|-------|=======)' "$log" | sed 's/^/    /' | tail -60
     fi
-    # Why it was skipped: gtest says so in the line after the place.
+    # gtest prints the reason for a skip in the line after the place.
     grep -h -A1 ': Skipped$' "$log" | grep -v -E ': Skipped$|^--' | sort | uniq -c | sed 's/^/    skipped: /' | head -10
   done
   if [ -n "$link" ]; then rm -f "$link"; fi
