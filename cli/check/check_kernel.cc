@@ -37,8 +37,9 @@ CheckArguments within_domain(CheckArguments arguments, const KernelLibrary& libr
   return arguments;
 }
 
-// The kinds of problem of which only few cases are drawn: those that the kernel refuses. With --domain they are
-// those that the domain leaves out, and for a trusted kernel also its refusals that --domain does not name.
+// Returns the kinds of problem of which the check draws only few cases. Without --domain, the kernel refuses
+// them. With --domain, the domain excludes them; for a trusted kernel, refusals that --domain does not name are
+// added.
 Refused refused_of(Target& target, const CheckArguments& arguments) {
   const std::optional<Terms>& terms = arguments.check.terms;
   if (!terms) return ask_for_refusals(target);
@@ -82,7 +83,7 @@ class KernelCheck {
     return opened;
   }
 
-  // Opens the kernel and says what it is.
+  // Opens the kernel and prints its identity.
   void begin() {
     target_ = open_on_terms();
     KernelInfo& kernel = checked_.kernel = target_->info();
@@ -212,8 +213,8 @@ class KernelCheck {
                                          : no_floor_within_reach();
   }
 
-  // Names the part of the cases that was drawn; empty if all kinds were. The floors of the draw hold only for
-  // all.
+  // Names the part of the cases that was drawn; empty if all kinds were. Only then do the floors of the draw
+  // apply.
   std::string part() const {
     if (!options_.path.empty()) return "cases of one path";
     return arguments_.properties.empty() ? "" : "cases of some properties";

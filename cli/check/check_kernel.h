@@ -19,10 +19,10 @@ struct CheckArguments {
   std::vector<std::string> properties;
   TargetOptions target;
   CheckOptions check;
-  std::optional<uint64_t> seed;  // not given: 1, and for a stranger's kernel one that the system draws
+  std::optional<uint64_t> seed;  // if not given: 1, or a random seed for an untrusted kernel
   std::string duration, out = ".", json, junit, sarif;
   std::string arithmetic = kArithmeticNames[0];
-  std::string domain;  // the caller's; empty: none
+  std::string domain;  // the text of --domain; empty: none
   EntryOptions entry;  // of a CUDA source
   double reduce_seconds = 30;
   bool census = false;   // print the census

@@ -51,8 +51,8 @@ class FailureFile {
   }
 
  private:
-  // Judges the failure in a fresh worker. Nothing if it must not be reduced; the failure's own
-  // verdict then stands.
+  // Judges the failure in a fresh worker. Returns nothing if the failure must not be reduced; its first verdict
+  // then stands.
   std::optional<Verdict> judge_again() {
     // A disagreement of two oracles is not a failure of the kernel. Here only the CPU's oracle
     // judges.
@@ -90,7 +90,7 @@ class FailureFile {
     file = name;
   }
 
-  // Writes the cases that must run before it, each to its own file.
+  // Writes the cases that must run before the failing one, each to its own file.
   void write_before() {
     const std::string& file = filed_.reproducer;
     const std::string stem = file.substr(0, file.size() - std::string_view(".attn.json").size());
@@ -133,8 +133,8 @@ class FailureFile {
     filed_.guess = guess_of(*filed_.reduction, target_, calibration_);
   }
 
-  // Runs the case in the sanitizer builds. If one reports a fault, it reduces the case again. The
-  // case is already small.
+  // Runs the reduced case in the sanitizer builds. If one reports a fault, the case is reduced again in that
+  // build, with half the time limit, because it is already small.
   void ask_other_builds(ReduceOptions options) {
     constexpr double kOfSeconds = 0.5;
     options.seconds = kOfSeconds * filing_.reduce_seconds;
@@ -153,7 +153,7 @@ class FailureFile {
   Target& target_;
   const Calibration& calibration_;
   const Filing& filing_;
-  std::optional<std::vector<Earlier>> before_;  // the cases that it needs to fail
+  std::optional<std::vector<Earlier>> before_;  // the cases without which it does not fail
   Filed filed_;
 };
 

@@ -26,12 +26,12 @@ struct Filing {
 // written.
 Filed file_failure(Failure& found, Target& target, const Calibration& calibration, const Filing& filing);
 
-// Writes the first case of each sign of a warning of a check that has ended.
+// Writes the statistical warnings of a check that has ended: for each sign, the first case that showed it.
 void file_warnings(Target& target, const Filing& filing, Checked& checked);
 
 // Judges the reproducers of this kernel, back end and build that lie in the folder. Those that still fail are
-// the first of `checked`'s failures. A file that cannot be read may be one of them, so the check does not pass
-// then. Returns a line for -v, or nothing.
+// the first of `checked`'s failures. If a file cannot be read, the check does not pass, because the file may
+// hold a failure. Returns a line for -v, or nothing.
 std::string try_found_before(Target& target, const Calibration& calibration, const Filing& filing,
                              Checked& checked);
 

@@ -16,7 +16,7 @@ bool judged_by(const CheckResult& result, const Property& property);
 std::string measure_taken(Target& target, const CheckOptions& options, Checked& checked);
 
 // Nobody vouches for an untrusted kernel: it must not pass by refusing what it would get wrong. Returns why a
-// run that left out `left_out` of `of` calls is no pass; empty if it may be one. `what`: "cases".
+// run that left out `left_out` of `of` calls does not pass; empty if it may pass. `what`: "cases".
 std::string unvouched(const TargetOptions& target, uint64_t left_out, uint64_t of, const std::string& what);
 
 // Fills checked.not_judged. `whole`: all properties took part.
