@@ -173,7 +173,7 @@ void add_bench(CLI::App& app, Action& action) {
   command->add_option("--backend", arguments->backends, "cpu, cuda, or both")
       ->check(is_backend())
       ->capture_default_str();
-  command->add_option("--repeats", arguments->repeats, "of each problem")
+  command->add_option("--repeats", arguments->repeats, "timed runs of each problem")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   command

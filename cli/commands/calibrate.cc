@@ -172,24 +172,25 @@ void add_calibrate(CLI::App& app, Action& action) {
       ->check(one_of("back end", {"cpu", "cuda"}))
       ->capture_default_str();
   command
-      ->add_option("--stride", arguments->stride,
-                   "try each N-th of a function's 2^32 inputs (default: cpu 3, cuda 1); 1 is a calibration")
+      ->add_option(
+          "--stride", arguments->stride,
+          "try each N-th of a function's 2^32 inputs (default: cpu 3, cuda 1); only 1 gives a full calibration")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   command->add_option("--random", arguments->random, "random mma of 128 sums each (default 4000)")
       ->check(CLI::Range(1, 1000000));
   CLI::Option* bits = command->add_flag("--bits", arguments->bits,
-                                        "instead: whether functions and products have the bits of the model of "
+                                        "instead: compare functions and products bit for bit with the model of "
                                         "that GPU (docs/how-it-works/executor.md)");
   command
       ->add_option("--arithmetic", arguments->arithmetic,
-                   "of which model (default: by the GPU's name; the executor's, device:h200)")
+                   "the model (default: by the GPU's name; for the executor device:h200)")
       ->check(one_of("arithmetic", {std::begin(kArithmeticNames), std::end(kArithmeticNames)}))
       ->needs(bits);
-  command->add_option("--products", arguments->products, "so many blocks of products of each kind")
+  command->add_option("--products", arguments->products, "blocks of products to compare, of each kind")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->needs(bits);
   command->add_option("--out", arguments->out,
-                      "write the table to this file, for --calibration; of --bits where none differs");
+                      "write the table to this file, for --calibration; with --bits only if no bit differs");
   command->add_option("--json", arguments->raw, "write everything that was measured to this file");
   add_footer(*command, "attnfuzz calibrate --backend cuda --out my-gpu.json",
              {"it was measured", "what was measured contradicts what is documented (OBJECTION), or bits differ",

@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostGpuThreads = 16;  // of a process
+constexpr int kMostGpuThreads = 16;  // per process
 
 struct CampaignArguments : CampaignScope {
   std::string duration = "1h", ledger;
@@ -39,8 +39,8 @@ struct CampaignArguments : CampaignScope {
   EntryOptions entry;
 };
 
-// The names that a ledger may use: those of all kernels of this installation, and of the kernels of this
-// session.
+// Returns the names that a ledger may use: the kernels of this installation and of this session, and all
+// builds.
 LedgerNames ledger_names(const CampaignArguments& arguments) {
   LedgerNames names = {arguments.kernels, build_kind_names()};
   for (const KernelLibrary& library : our_kernels()) names.kernels.push_back(library.name);
@@ -137,11 +137,11 @@ Exit start_campaign(CampaignArguments arguments) {
   }
   if (!arguments.json) print_end(summary, options.dir);
   if (!summary.unkept.empty())
-    std::fprintf(stderr, "attnfuzz: what was met is not kept: %s\n", printable(summary.unkept).c_str());
+    std::fprintf(stderr, "attnfuzz: coverage is missing: %s\n", printable(summary.unkept).c_str());
   for (const std::string& target : summary.not_judged)
     std::fprintf(stderr, "attnfuzz: not judged: %s\n", printable(target).c_str());
   if (summary.signal != 0 && summary.status == CampaignStatus::kPassed) {
-    std::fprintf(stderr, "attnfuzz: interrupted by SIG%s: the same command goes on\n",
+    std::fprintf(stderr, "attnfuzz: interrupted by SIG%s: run the same command again to continue\n",
                  sigabbrev_np(summary.signal));
     return static_cast<Exit>(128 + summary.signal);
   }
@@ -151,7 +151,7 @@ Exit start_campaign(CampaignArguments arguments) {
 void add_prune_options(CLI::App& command, CampaignArguments& arguments) {
   command
       .add_option("--prune", arguments.prune_from,
-                  "instead of a campaign: prunes the corpus of the one in this folder by set cover")
+                  "run no campaign; prune the corpus of the campaign in this folder by set cover")
       ->check(CLI::ExistingDirectory)
       ->excludes("--out");
   command.add_option("--to", arguments.prune_to, "folder for the files that --prune keeps")->needs("--prune");
@@ -208,7 +208,7 @@ void add_campaign(CLI::App& app, Action& action) {
       ->check(CLI::Range(0, kMostGpuThreads))
       ->capture_default_str();
   add_device_options(*command, options.device_work, options.gpu_own_workers, "--gpu-own-workers");
-  command->add_option("--seed", options.seed, "of all streams of cases")
+  command->add_option("--seed", options.seed, "seed of all streams of cases")
       ->check(CLI::Range(uint64_t{0}, kMostCounted))
       ->capture_default_str();
   command->add_option("--property", arguments->properties, "only these properties (default: all, round-robin)")
@@ -225,22 +225,22 @@ void add_campaign(CLI::App& app, Action& action) {
       ->capture_default_str();
   command
       ->add_option("--drain-seconds", options.drain_seconds,
-                   "for failures still to be reduced when the time is up")
+                   "more seconds for failures that are not yet reduced when the time is up")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "events as JSON lines on standard output");
   command->add_flag("--no-seeded-bug,--no-canary", arguments->no_seeded_bug,
                     "leave out the seeded bug, which shows that the campaign finds bugs");
   add_oracle_option(*command, arguments->target,
-                    "of targets on a GPU; what fails by it, and one result in a hundred, is judged by the "
-                    "CPU's too, and what fails is reduced by that alone");
+                    "for targets on a GPU; the CPU's oracle also judges what fails and one result in a "
+                    "hundred, and reduces failures without the GPU's");
   add_calibration_option(*command, arguments->target);
   add_watchdog_option(*command, arguments->target);
   add_peer_option(*command, arguments->target);
   add_stale_flag(*command, arguments->target);
   add_footer(*command, "attnfuzz campaign fa1 ./libmine.so --for 8h --out night", kCampaignExitStatuses,
-             "SIGINT, SIGTERM and SIGHUP end a session early, and well: 130, 143 or 129 if nothing was found. "
-             "attnfuzz status DIR says how one stands.");
+             "SIGINT, SIGTERM and SIGHUP end a session early: status 130, 143 or 129 if nothing was found. "
+             "attnfuzz status DIR shows its state.");
   command->callback([&action, arguments] { action = [arguments] { return start_campaign(*arguments); }; });
 }
 

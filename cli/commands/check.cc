@@ -146,9 +146,11 @@ void add_draw_options(CLI::App& command, CheckArguments& arguments) {
   command.add_option("--for", arguments.duration, "as many cases as fit into 30s, 5m, 2h")->excludes("--cases");
   command
       .add_option("--seed", arguments.seed,
-                  "of the stream of cases; default: 1, and with --untrusted one that the system draws")
+                  "seed of the stream of cases; default: 1, and with --untrusted a random one")
       ->check(CLI::Range(uint64_t{0}, kMostCounted));
-  command.add_option("--first", arguments.check.first, "number of the first case: to come back to one")
+  command
+      .add_option("--first", arguments.check.first,
+                  "number of the first case, to start at a case of an earlier check")
       ->check(CLI::Range(uint64_t{0}, kMostCounted))
       ->capture_default_str();
   command.add_option(
@@ -198,8 +200,8 @@ void add_check(CLI::App& app, Action& action) {
   command
       ->add_option(
           "--arithmetic", arguments->arithmetic,
-          "of the CPU executor: any, rounded as each case's schedule says, or device:h200, bit for bit; "
-          "device:a100 and device:l40s are as published, not proven")
+          "arithmetic of the CPU executor: any, rounded as each case's schedule says, or device:h200, bit for "
+          "bit; device:a100 and device:l40s are published, not proven")
       ->check(one_of("arithmetic", {std::begin(kArithmeticNames), std::end(kArithmeticNames)}))
       ->capture_default_str();
   add_draw_options(*command, *arguments);
@@ -209,7 +211,7 @@ void add_check(CLI::App& app, Action& action) {
   arguments->check.asan_every = 32;
   command
       ->add_option("--asan-every", arguments->check.asan_every,
-                   "one case in so many is run in the build asan, where the kernel is built for it; 0: none")
+                   "run one case in N in the build asan, if the kernel has that build; 0: none")
       ->capture_default_str();
   command->add_option("--work", arguments->check.work, "multiply-adds that one case may cost")
       ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40))
@@ -228,7 +230,8 @@ void add_check(CLI::App& app, Action& action) {
   add_batch_option(*command, arguments->target);
   command
       ->add_option("--workers", arguments->check.workers,
-                   "with --batch: the most processes, and contexts on the GPU, that the jobs share as threads")
+                   "with --batch: the most worker processes, each with a GPU context; the jobs are threads "
+                   "that share them")
       ->needs("--batch")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();

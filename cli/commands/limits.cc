@@ -58,7 +58,7 @@ Exit run_limits(LimitsArguments arguments) {
   if (!kernel_has(operations::forward, target->info().features) && !target->info().refuses_late)
     throw UserError(
         target->info().name +
-        " has no forward pass, and limits asks for forward problems alone: its plan() says what it refuses");
+        " has no forward pass, and limits asks only for forward problems: its plan() says what it refuses");
   // The function declares no limits yet, so an exception counts as a refusal.
   const AskedLate late = {.seconds = 60, .raised = true, .runs = true};
   CheckOptions asked;
@@ -81,7 +81,7 @@ Exit run_limits(LimitsArguments arguments) {
   const Taken inside = problems_taken(*target, config, arguments.cases, late);
   const bool declared = target->info().domain.has_value();
   if (config.refused.nothing() && !declared && inside.share() < kOfDrawn) {
-    print("  no small problem was found that it takes, so there is nothing to ask from\n");
+    print("  it took none of the small problems that were tried, so its limits cannot be found\n");
   } else {
     const std::string words = in_words(config.refused);
     print("  refuses " + (words.empty() ? "nothing that it was asked for" : words) + "\n");
@@ -118,7 +118,8 @@ void add_limits(CLI::App& app, Action& action) {
   command->add_option("--out", arguments->out, "folder that a source is built in")->capture_default_str();
   add_verbose_flag(*command, arguments->verbose, "what the library is, and all reasons of refusals");
   add_target_options(*command, arguments->target);
-  command->add_option("--cases", arguments->cases, "problems drawn inside to see what is left")
+  command
+      ->add_option("--cases", arguments->cases, "problems drawn inside the declaration, to find further limits")
       ->check(CLI::Range(20, 100000))
       ->capture_default_str();
   add_footer(*command, "attnfuzz limits ./libmine.so",

@@ -35,7 +35,7 @@ Exit run_merge(const MergeArguments& arguments) {
 
 void add_merge(CLI::App& app, Action& action) {
   CLI::App* command =
-      app.add_subcommand("merge", "Makes one campaign's folder of several that ran side by side");
+      app.add_subcommand("merge", "Merges the folders of campaigns that ran side by side into one");
   const auto arguments = std::make_shared<MergeArguments>();
   command
       ->add_option("dir", arguments->dirs,

@@ -187,7 +187,7 @@ void add_nsa(CLI::App& app, Action& action) {
   command->add_option("--tokens", arguments->tokens, "the most tokens of a case")
       ->check(CLI::Range(1, 512))
       ->capture_default_str();
-  command->add_option("--seed", arguments->seed, "of the first case; each further one has the next")
+  command->add_option("--seed", arguments->seed, "seed of the first case; each further case has the next seed")
       ->check(CLI::Range(uint64_t{0}, kMostCounted))
       ->capture_default_str();
   command->add_option("--out", arguments->out, "folder for reproducers")->capture_default_str();

@@ -62,8 +62,8 @@ void add_reduce(CLI::App& app, Action& action) {
   add_case_arguments(*command, *arguments);
   add_oracle_option(
       *command, arguments->target,
-      "what fails by it, and one result in a hundred, is judged by the CPU's too; of a failure of "
-      "kind oracle all");
+      "the CPU's oracle also judges what fails and one result in a hundred; for a failure of kind "
+      "oracle it judges all");
   command->add_option("--out", arguments->out, "where to write it (default: over the file)");
   command->add_option("--seconds", arguments->seconds, "wall clock")
       ->check(CLI::Range(0.1, 86400.0))

@@ -136,8 +136,8 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
   const bool not_judged = verdict.outcome == Outcome::kNotJudged && shown_by_numbers(r.kind);
   if (not_judged) {
     print("  not judged: its file says '" + printable(r.kind) +
-          "', and by this plan's bounds its numbers may be nearly anything; whether it is mended they do not "
-          "show\n");
+          "', and by this plan's bounds its numbers may be nearly anything, so they do not show whether it is "
+          "mended\n");
   } else {
     compare_with_file(r, path, property, target, calibration, arguments.verbose, verdict);
   }
@@ -157,13 +157,13 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
   return found || not_judged ? kFound : kPassed;
 }
 
-// Runs each file in its own process, because the tool watches whole processes.
+// Runs each file in its own process, because compute-sanitizer watches whole processes.
 Exit replay_all_under(const ReplayArguments& arguments) {
   if (arguments.target.backend == "cpu")
-    throw UserError("the build " + arguments.target.build_kind + " is the GPU's alone");
+    throw UserError("the build " + arguments.target.build_kind + " runs only on a GPU: leave --backend out");
   if (arguments.target.oracle != "cpu")
     throw UserError("--oracle: the build " + arguments.target.build_kind +
-                    " is judged by the CPU's; leave it out");
+                    " is judged only by the CPU's oracle; leave it out");
   std::vector<std::string> further = {"--watchdog", "300"};
   if (!arguments.kernel.empty()) further.insert(further.end(), {"--kernel", arguments.kernel});
   if (!arguments.property.empty()) further.insert(further.end(), {"--property", arguments.property});
@@ -209,7 +209,7 @@ void add_replay(CLI::App& app, Action& action) {
   add_verbose_flag(*command, arguments->verbose, "all lines of a failure");
   add_target_options(*command, arguments->target);
   add_peer_option(*command, arguments->target);
-  add_oracle_option(*command, arguments->target, "all that it says is judged by the CPU's too");
+  add_oracle_option(*command, arguments->target, "the CPU's oracle judges all results too");
   add_footer(*command, "attnfuzz replay found/fa1-wrong-1a2b3c.attn.json --build asan",
              {"all of them passed",
               "one failed, once in three runs at least, was refused, or could not be judged", kBadUseStatus});

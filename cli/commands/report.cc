@@ -161,7 +161,7 @@ Exit show(const ReportArguments& arguments) {
          n("not_filed"));
   if (n("long_parents") > 0)
     emit(
-        "  {} draws left a case of the corpus that they were to mutate: its rows are too long for their "
+        "  {} draws did not mutate their case of the corpus, because its rows are too long for the "
         "target\n",
         n("long_parents"));
   if (n("suspicious") > 0)
@@ -190,7 +190,8 @@ Exit watch(const ReportArguments& arguments) {
 
 void add_report(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
-      "report", "Makes one HTML page of a campaign's folder, and the same as JSON beside it; runs nothing");
+      "report",
+      "Writes a campaign's folder as one HTML page, and as JSON beside it; runs nothing without --run");
   const auto arguments = std::make_shared<ReportArguments>();
   command->add_option("dir", arguments->dir, "folder of the campaign")
       ->required()
@@ -212,13 +213,13 @@ void add_report(CLI::App& app, Action& action) {
 
 void add_status(CLI::App& app, Action& action) {
   CLI::App* command =
-      app.add_subcommand("status", "Says how a campaign stands, also while it runs: only reads its folder");
+      app.add_subcommand("status", "Shows the state of a campaign, also while it runs; only reads its folder");
   const auto arguments = std::make_shared<ReportArguments>();
   command->add_option("dir", arguments->dir, "folder of the campaign")
       ->required()
       ->check(CLI::ExistingDirectory);
   command->add_flag("--json", arguments->json, "as one JSON object: the summary of report.json");
-  add_verbose_flag(*command, arguments->verbose, "what each target met of the table of axes");
+  add_verbose_flag(*command, arguments->verbose, "how much of the table of axes each target has covered");
   command->add_flag("--watch", arguments->watch, "print it every 5 s until the session ends");
   add_footer(*command, "attnfuzz status night", kCampaignExitStatuses);
   command->callback([&action, arguments] {

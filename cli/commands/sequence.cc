@@ -147,8 +147,8 @@ void tell(const Chain& chain, const SessionResult& result, const std::string& wh
   print(text);
 }
 
-// "nothing was judged of splitk, of the operation merge of mine"; empty if a call was judged of each kernel,
-// and of each of its operations that a call asked for.
+// Returns "nothing was judged of splitk, of the operation merge of mine". Empty if at least one call of each
+// kernel, and of each operation that was called, was judged.
 std::string unjudged(const OpenedKernels& kernels, const Sums& sums) {
   std::vector<std::string> parts;
   for (size_t n = 0; n < kernels.opened.size(); ++n) {
@@ -173,7 +173,8 @@ Exit conclude(const std::string& what, const Sums& sums, const std::string& miss
                   sums.calls, missing.empty() ? "passed" : missing, sums.worst, seconds);
   if (sums.bounded > 0) {
     text += fmt::format(
-        "  held to the bound alone: {} attends of relations, whose plans do not promise equal bits\n",
+        "  compared within the bound, not bit for bit: {} attends of relations, whose plans do not promise "
+        "equal bits\n",
         sums.bounded);
   }
   print(text + left_out_lines(sums.left_out, all));
@@ -189,7 +190,7 @@ bool judged(const SessionResult& result) {
 }
 
 // Why the replay of a file does not pass; empty if it does. A file need not have calls for every kernel. If a
-// method of a class with memory of its own raised, the file may have no attend. It passes if all steps are
+// method of a class with memory of its own raised, the file may have no attend; it passes if all its steps are
 // made.
 std::string why_no_pass(const Session& session, const SessionResult& result) {
   if (judged(result)) return "";
@@ -321,7 +322,7 @@ class SequenceCheck {
     return hangs ? small : reduced(false);
   }
 
-  // A file has its own draw, and is not reduced further.
+  // A replay neither draws nor reduces, so the options for that are left out.
   std::string replay_line(const std::string& path) const {
     return again_line(command_, {{"--replay", path}},
                       {"--cases", "--seed", "--jobs", "--out", "--reduce-seconds"});
@@ -386,7 +387,7 @@ void add_sequence(CLI::App& app, Action& action) {
   const auto cases = command->add_option("--cases", arguments->cases, "sequences to run")
                          ->check(CLI::Range(uint64_t{1}, kMostCounted))
                          ->capture_default_str();
-  const auto seed = command->add_option("--seed", arguments->seed, "of the draw")
+  const auto seed = command->add_option("--seed", arguments->seed, "seed of the draw")
                         ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 20))
                         ->capture_default_str();
   const auto jobs = command

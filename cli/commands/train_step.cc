@@ -37,7 +37,6 @@ struct TrainArguments {
   TargetOptions target;
 };
 
-// Gates by their names.
 constexpr std::pair<const char*, train::Gates> kGates[] = {
     {"drawn", train::Gates::kDrawn}, {"equal", train::Gates::kEqual}, {"zero", train::Gates::kZero}};
 
@@ -137,7 +136,7 @@ class TrainCheck {
     if (arguments_.verbose) say_setup();
   }
 
-  // Each length, dense and packed. What a kernel refuses of these is left out, and counted.
+  // Tries each length, dense and packed. Batches that a kernel refuses are left out and counted.
   void choose_batches() {
     for (const int64_t length : lengths_) {
       for (const bool packed : {false, true})
@@ -214,7 +213,7 @@ class TrainCheck {
     for (const std::string& note : notes) print("  note: " + note + "\n");
   }
 
-  // Reports one failure of each class: that of the shortest batch, and where else it occurs.
+  // Reports one failure of each class, in the shortest batch that has it, and where else it occurs.
   void say_failures() {
     std::set<FailureClass> said;
     for (size_t n = 0; n < batches_.size(); ++n) {
@@ -323,11 +322,11 @@ void add_train_step(CLI::App& app, Action& action) {
   for (const auto& [name, kind] : kGates) gates.emplace_back(name);
   command
       ->add_option("--gates", arguments->gates,
-                   "the gates of the heads at first: drawn; equal, as of a last layer of zeros; or zero, so "
+                   "initial gates of the heads: drawn; equal, as if the last layer were zeros; or zero, so "
                    "that dO is 0")
       ->check(one_of("gates", gates))
       ->capture_default_str();
-  command->add_option("--seed", arguments->seed, "of the model and its data")
+  command->add_option("--seed", arguments->seed, "seed of the model and its data")
       ->check(CLI::Range(uint64_t{0}, kMostCounted))
       ->capture_default_str();
   command
