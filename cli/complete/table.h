@@ -12,7 +12,7 @@
 namespace attnfuzz {
 
 struct OptionRow {
-  std::vector<std::string> names;   // "--cases"; of a positional: none
+  std::vector<std::string> names;   // "--cases"; empty for a positional
   std::string shown;                // "--cases UINT=1000", as --help has it
   std::string words;                // its description
   std::vector<std::string> values;  // its possible values, if they are a list

@@ -48,7 +48,7 @@ void expect_no_kernel_called(const Entry& entry) {
   }
 }
 
-// The same for a call with a block table.
+// Throws UserError if the names in the call do not fit keys in pages with a block table.
 void expect_pages_that_can_be_said(const Entry& entry) {
   constexpr const char* kOthers = "(key_lengths|page_size|pages_per_seq|num_pages)";
   if (!names_in_call(entry, "block_table")) {

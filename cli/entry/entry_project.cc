@@ -59,13 +59,13 @@ constexpr Field kOthers[] = {{"int", "B"},
                              {"int", "total_q"},
                              {"int", "total_k"}};
 
-// The stand-ins for PyTorch's tensors have four sizes.
+// Returns an #error for a PyTorch extension: our stand-ins for PyTorch's tensors always have four dimensions.
 std::string no_tensors(const std::string& words) {
   return "#ifdef ATTN_HAS_TENSORS\n#error \"--entry: a PyTorch extension cannot be called with " + words +
          "\"\n#endif\n";
 }
 
-// "t.dim = one_of(32, 64);" of each statement.
+// Returns one line, "t.dim = one_of(32, 64);", for each statement of --takes.
 std::string assignments(const std::string& takes) {
   std::string text;
   for (size_t begin = 0; begin < takes.size();) {
@@ -77,7 +77,7 @@ std::string assignments(const std::string& takes) {
   return text;
 }
 
-// "o, lse = f(q)" as C++ has it; anything else as it is.
+// Translates "o, lse = f(q)" to C++; any other call stays as it is.
 std::string statement(const std::string& call) {
   std::smatch parts;
   static const std::regex kBoth("\\s*o\\s*,\\s*lse\\s*=([^=].*)");
@@ -89,7 +89,7 @@ std::string made_by(const Entry& entry) {
          "'\n";
 }
 
-// The adapter: what the kernel takes.
+// Returns the adapter, which says what the kernel takes.
 std::string plug_in(const Entry& entry, const std::string& name) {
   const auto has = [&](const char* field) { return names_in_call(entry, field); };
   std::string deduced;

@@ -1,6 +1,5 @@
-// The builds that exist only on a GPU: they replay a case under a tool of compute-sanitizer. A
-// replay is some hundred times slower than a normal run, so it is meant to confirm and classify
-// single findings.
+// Builds that exist only on a GPU. They replay a case under a tool of compute-sanitizer. A replay is some
+// hundred times slower than a normal run, so it is meant to confirm and classify single findings.
 #pragma once
 
 #include <string>

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::unique_ptr<Target> open_library(const std::string& path, TargetOptions options) {
-  options.build_kind.clear();  // what it takes is asked of the plain build
+  options.build_kind.clear();  // the plain build says what it takes
   return open(library_of(path, options), options);
 }
 
@@ -56,7 +56,8 @@ void write_found(const fs::path& path, const Found& f) {
   write_file(path.string(), j.dump(1) + "\n");
 }
 
-// A field of a domain, and a regular expression for the names that set it in --takes.
+// A field of a domain: a regular expression for its names in --takes, how to keep the declared value, and
+// whether --domain sets it.
 struct Said {
   const char* takes;
   void (*keep)(attn_domain& found, const attn_domain& declared);
@@ -192,7 +193,7 @@ std::string library_of_source(const std::string& kernel, const EntryOptions& opt
               entry.backend == "cuda" ? "CUDA" : ("the CPU executor by " + describe(compiler)).c_str());
   std::fflush(stdout);
   const std::string domain = terms ? as_c({terms->domain, {}}) : "";
-  // The library of an earlier call, if the source is still what it was.
+  // Uses the library of an earlier call if the source has not changed.
   if (const auto f = read_found(file_of(library_path(entry, folder)));
       f && f->call == entry.call && f->takes == entry.takes && f->domain == domain) {
     const std::string library = build(f->statements);

@@ -35,8 +35,8 @@ Wanted wanted_by(const TargetOptions& options) {
   return wanted;
 }
 
-// Beside lib/libattn_NAME_cuda.so: lib/peers/libattn_NAME_cpu.so, which has all paths through it, else
-// lib/libattn_NAME_cpu.so; empty: neither.
+// Finds the executor's build of lib/libattn_NAME_cuda.so: lib/peers/libattn_NAME_cpu.so, which has all paths of
+// the GPU's build, else lib/libattn_NAME_cpu.so. Empty if there is neither.
 std::string executor_build(const std::string& library) {
   const std::filesystem::path path(library);
   const std::string ending = "_cuda.so", file = path.filename();
@@ -150,7 +150,7 @@ std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& 
   }
   WorkerOptions worker = worker_options(library);
   worker.build_kind = build_kind_of(options);
-  // A library of Python may have to compile first.
+  // A kernel in Python may have to compile first.
   constexpr double kOfPython = 60;
   worker.watchdog = options.watchdog > 0      ? options.watchdog
                     : is_python(library.path) ? kOfPython
@@ -179,9 +179,8 @@ std::string expect_peer(Target& target, const Property& property) {
   const KernelInfo& kernel = target.info();
   const bool contracted = kernel.backend == ATTN_CUDA && !kernel.build.flags.empty() &&
                           kernel.build.flags.find("-fmad=false") == std::string::npos;
-  return contracted ? "  note: compiled without -fmad=false, so that nvcc has fused what the source does not: "
-                      "its bits "
-                      "are others (attnfuzz_add_kernel(... EXACT))\n"
+  return contracted ? "  note: compiled without -fmad=false, so nvcc may fuse what the source does not, and "
+                      "its bits may differ (attnfuzz_add_kernel(... EXACT))\n"
                     : "";
 }
 
@@ -201,7 +200,7 @@ std::unique_ptr<Target> open_in(const std::string& build_kind, const KernelLibra
   };
   // The library of the build lies beside a plug-in's plain one.
   const auto there = find_kernel(library.name, wanted_by(options), &error);
-  if (!there && in_build(library.path, build_kind) == library.path) return nullptr;  // it is not built for it
+  if (!there && in_build(library.path, build_kind) == library.path) return nullptr;  // there is no such build
   if (!there) return passed_over(error);
   std::unique_ptr<Target> target;
   try {

@@ -38,8 +38,8 @@ void say_identity(const std::string& line, bool verbose);
 // For a property that compares with a peer build: throws UserError if the peer build cannot be opened. Returns
 // a line to print if the bits may differ although nothing is wrong, else nothing.
 std::string expect_peer(Target& target, const Property& property);
-// Gives the target the oracle of the options, if that is not the CPU's. Do not call this in a process that
-// forks later: CUDA does not survive a fork. `all`: both oracles evaluate all problems, small ones too.
+// Gives the target the GPU's oracle if --oracle asks for it. Do not call this in a process that forks later:
+// CUDA does not survive a fork. `all`: both oracles evaluate all problems, small ones too.
 void put_oracle(Target& target, const TargetOptions& options, bool all = false);
 // The target's judge of batches if --batch is given, else nullptr. Throws UserError if the target
 // has none.

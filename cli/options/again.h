@@ -12,8 +12,8 @@
 
 namespace attnfuzz {
 
-// `replaced`: options, by their first long names, that get these values, given or not. `dropped`: options to
-// leave out.
+// `replaced`: options, by their first long names, and the values that they get, whether the user gave them or
+// not. `dropped`: options to leave out.
 std::string again_line(const CLI::App& command,
                        const std::vector<std::pair<std::string, std::string>>& replaced,
                        const std::vector<std::string>& dropped = {});

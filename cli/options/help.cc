@@ -111,7 +111,7 @@ std::string meant(const CLI::App& app) {
     if (!option && at != &app) continue;
     const std::string hint = suggestion(word, option ? option_names(*at) : command_names(app));
     if (!hint.empty()) text += "'" + printable(word, 60) + "'" + hint + "\n";
-    if (at == &app) break;  // the others are that one's
+    if (at == &app) break;  // the words after an unknown subcommand belong to it
   }
   return text;
 }

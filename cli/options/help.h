@@ -12,13 +12,13 @@ namespace attnfuzz {
 // Sets the formatter of the app. Subcommands that are added later inherit it.
 void set_formatter(CLI::App& app);
 
-// The text at the end of a subcommand's --help. `statuses`: the words for kPassed, kFound and kBadUse; empty:
-// it has none.
+// The text at the end of a subcommand's --help. `statuses`: the words for kPassed, kFound and kBadUse; an empty
+// one is not printed.
 inline constexpr const char* kBadUseStatus = "bad use or a bad file";
 inline const std::vector<std::string> kJudgedStatuses = {"it passed", "it failed", kBadUseStatus};
 inline const std::vector<std::string> kCampaignExitStatuses = {
     "nothing was found",
-    "a new finding, also one that came once; a failure that waits to be reduced; a seeded bug that was missed",
+    "a new finding, even if it came once; a failure that waits to be reduced; a seeded bug that was missed",
     "bad use; a part of the folder is missing or cannot be read; the disk was full; or next to nothing "
     "was judged of a kernel"};
 void add_footer(CLI::App& command, const std::string& example, const std::vector<std::string>& statuses,

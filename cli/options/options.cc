@@ -28,7 +28,7 @@ CLI::Validator is_property() {
   for (const Property* property : all_properties()) names.emplace_back(property->name);
   const CLI::Validator known = one_of("property", names);
   return {[known](std::string& given) -> std::string {
-            const Property* of_old = find_property(given);  // by an older name, too
+            const Property* of_old = find_property(given);  // also finds a property by an older name
             if (of_old != nullptr) given = of_old->name;
             return known(given);
           },
@@ -47,9 +47,9 @@ void add_watchdog_option(CLI::App& app, TargetOptions& options) {
     if (build_kind.sanitizer()) sanitizers = of(build_kind.watchdog);
   }
   app.add_option("--watchdog", options.watchdog,
-                 "seconds that one plan or run may take, and more for much work: of processor time (default: " +
+                 "seconds that one plan or run may take, and more for much work: processor time (default: " +
                      of(default_watchdog(ATTN_CPU, "plain")) + ", in a sanitizer's build " + sanitizers +
-                     "), on a GPU of the clock (default: " + of(default_watchdog(ATTN_CUDA, "plain")) + ")")
+                     "), clock time on a GPU (default: " + of(default_watchdog(ATTN_CUDA, "plain")) + ")")
       ->check(CLI::Range(0.01, 86400.0));
 }
 
@@ -71,7 +71,7 @@ void add_oracle_option(CLI::App& app, TargetOptions& options, const std::string&
 void add_batch_option(CLI::App& app, TargetOptions& options) {
   app.add_option(
          "--batch", options.batch,
-         "so many cases at once are made, run and judged on the GPU, in the kernel's own process; what is "
+         "cases that are made, run and judged together on the GPU, in the kernel's own process; what is "
          "wrong there, and one case in a hundred, is judged one by one by the CPU's oracle; 0: none")
       ->check(CLI::Range(0u, batch::kMostCalls))
       ->capture_default_str();
@@ -86,7 +86,7 @@ void add_device_options(CLI::App& app, int64_t& device_work, int& own_workers, c
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 31))
       ->capture_default_str();
   app.add_option(name_of_workers, own_workers,
-                 "with --batch: workers of each process for the cases that no batch judges; 0: these hold up "
+                 "with --batch: workers of each process for the cases that no batch judges; 0: these delay "
                  "the batches")
       ->needs("--batch")
       ->check(CLI::Range(0, 64))
@@ -95,16 +95,16 @@ void add_device_options(CLI::App& app, int64_t& device_work, int& own_workers, c
 
 void add_background_option(CLI::App& app, TargetOptions& options) {
   app.add_option("--background,--beside", options.background,
-                 "threads, with a worker each, that judge the one in a hundred of a batch while the GPU goes "
-                 "on; 0: none")
+                 "threads, with a worker each, that judge one case in a hundred of a batch while the GPU "
+                 "continues; 0: none")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
 }
 
 void add_untrusted_flag(CLI::App& app, TargetOptions& options) {
   app.add_flag("--untrusted{available}", options.untrusted,
-               "the kernel is not trusted: its worker is confined as far as this machine can, and what it says "
-               "of itself loosens no bound; --untrusted=strict: refused where anything is lacking")
+               "the kernel is not trusted: its worker is confined as far as this machine can, and what it "
+               "declares loosens no bound; --untrusted=strict: refused if a means of confinement is missing")
       ->check(one_of("way to distrust a kernel", {"available", "strict"}));
   app.add_option("--errors", options.errors,
                  "the loosest rounding that its plans may claim: 'p=input accumulator=tensor merges=8' "
@@ -114,13 +114,13 @@ void add_untrusted_flag(CLI::App& app, TargetOptions& options) {
 void add_peer_option(CLI::App& app, TargetOptions& options) {
   app.add_option(
       "--peer,--twin", options.peer,
-      "for the property cpu_gpu_bits: the kernel whose bits it must have (default: of one on a GPU its "
+      "for the property cpu_gpu_bits: the kernel whose bits it must have (default: for a kernel on a GPU its "
       "build for the executor, in that GPU's arithmetic)");
 }
 
 void add_target_options(CLI::App& app, TargetOptions& options) {
   add_untrusted_flag(app, options);
-  app.add_option("--backend", options.backend, "cpu (the executor) or cuda; default: cpu, of a plug-in its own")
+  app.add_option("--backend", options.backend, "cpu (the executor) or cuda; default: cpu, or a plug-in's own")
       ->check(is_backend());
   app.add_option("--build,--lane", options.build_kind, "how the kernel is built and run: see attnfuzz list")
       ->check(is_build_kind())

@@ -24,7 +24,7 @@ struct TargetOptions {
   std::string peer;            // the peer build; empty: for a kernel on a GPU its build for the executor
   std::string
       errors;  // the error cap (cli/options/terms.h); empty: with `untrusted` the loosest documented classes
-  bool classes = false;   // of `attnfuzz sequence`: a target in Python may be a class
+  bool classes = false;   // a target in Python may be a class, as for `attnfuzz sequence`
   std::string untrusted;  // "": as trusted as the command; "available", "strict" (confinement.h)
 };
 
@@ -42,7 +42,7 @@ void add_stale_flag(CLI::App& app, TargetOptions& options);
 // `then`: the help text that says which results the CPU's oracle also judges.
 void add_oracle_option(
     CLI::App& app, TargetOptions& options,
-    const std::string& then = "what fails by it, and one result in a hundred, is judged by the CPU's too");
+    const std::string& then = "the CPU's oracle also judges what fails and one result in a hundred");
 void add_batch_option(CLI::App& app, TargetOptions& options);
 void add_device_options(CLI::App& app, int64_t& device_work, int& own_workers, const char* name_of_workers);
 void add_background_option(CLI::App& app, TargetOptions& options);

@@ -55,7 +55,7 @@ struct Limited {
   throw UserError("--domain '" + printable(word, 60) + "': " + why);
 }
 
-// "64,128" or, of a range, "64..128".
+// Reads the numbers of a list, "64,128", or of a range, "64..128".
 std::vector<int64_t> numbers_of(const std::string& word, std::string text, const std::string& separator) {
   std::vector<int64_t> numbers;
   for (size_t end = 0; end != text.npos; text.erase(0, end + separator.size())) {
@@ -68,8 +68,8 @@ std::vector<int64_t> numbers_of(const std::string& word, std::string text, const
   return numbers;
 }
 
-// "seq<=4096", "seq=1000..4096", "dim%16", "dim=64,128": values of a size. What is said more than once of a
-// size holds together.
+// "seq<=4096", "seq=1000..4096", "dim%16", "dim=64,128": values of a size. Several words for one size must all
+// hold.
 void limit(const std::string& word, const Limited& size, size_t sign) {
   const char is = word[sign];
   const bool two = is == '<' || is == '>', range = is == '=' && word.find("..") != word.npos;
@@ -191,7 +191,7 @@ Terms parse_domain(const std::string& words) {
     if (said.contains(one) && said.contains(other))
       throw UserError(std::string("--domain: nothing is left by both ") + one + " and " + other);
   }
-  const auto within = narrowed(d, {});  // lengths and dims that must be equal have one set
+  const auto within = narrowed(d, {});  // sizes that must be equal get the values that both may have
   if (const auto* why = std::get_if<std::string>(&within))
     throw UserError("--domain leaves no case that can be drawn: " + *why);
   d = std::get<attn_domain>(within);
@@ -203,7 +203,7 @@ Terms narrowed(const Terms& asked, const KernelInfo& kernel) {
     throw UserError("--domain leaves nothing of what " + kernel.name + " takes: " + *why);
   if (!kernel.domain) return asked;
   Terms terms = asked;
-  // Without fp16, or bf16, fp32 is left, if the kernel has it.
+  // If --domain excludes fp16 or bf16, fp32 stays allowed, if the kernel takes it.
   for (const Refusal* refusal : asked.refused.those) {
     if (refusal->limit == Limit::kNoF16 || refusal->limit == Limit::kNoBf16)
       terms.domain.dtypes |= 1u << ATTN_F32;

@@ -21,7 +21,7 @@ namespace attnfuzz {
 //   exp          ex2.approx, exp2f, expf, fast_expf, or its relative error: 2e-4
 //   log          lg2.approx, logf, fast_logf
 //   scale        fused, separate, separate_fma, folded_q
-//   v            as p                      sum    exp, rounded_p
+//   v            as for p                  sum    exp, rounded_p
 //   partials     fp32, input               qk     tf32
 //   merging      fp32, input: format of merge weights and merged sums (attention.h, merge_format)
 //   merge        weight, lse, one_by_one   conversion  nearest, faithful
@@ -33,7 +33,7 @@ attn_plan parse_errors(const std::string& words);
 
 // Reads what a kernel must take: "dim=64,128 seq=1..4096 no_bias no_mask". A word limits a size (batch,
 // heads_q, seq_q, seq_k, dim_qk, dim_v; seq and dim stand for both of theirs) by = and a list or a range, or by
-// >=, <= or % and a number. Several words of one size hold together. These words limit anything else:
+// >=, <= or % and a number. Several words for one size must all hold. These words limit everything else:
 //
 //   no_f16 no_bf16 f16 bf16 f32 no_gqa no_bias no_mask no_window no_softcap no_key_lengths no_lse
 //   no_causal only_causal top_left bottom_right equal_lengths equal_dims usual_scale positive_scale

@@ -94,7 +94,7 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
       emit("seeded bug {}: found within {} cases\n", c.target, c.cases);
     } else {
       emit(
-          "seeded bug {}: NOT FOUND ({}): the harness is broken, and what it says of other kernels means "
+          "seeded bug {}: NOT FOUND ({}): the harness is broken, and its results for other kernels mean "
           "nothing\n",
           printable(c.target), printable(c.message));
     }
@@ -102,7 +102,7 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
   for (const auto& [target, stats] : stats_of(dir)) {
     if (!stats.oracle.device.empty()) print(printable(target) + ":\n" + oracle_text(stats.oracle));
     if (stats.long_parents > 0)
-      emit("{}: {} draws left a case of the corpus that they were to mutate: its rows are too long\n", printable(target),
+      emit("{}: {} draws did not mutate their case of the corpus: its rows are too long\n", printable(target),
            stats.long_parents);
     if (stats.batch.cleared + stats.batch.doubted > 0)
       print(printable(target) + ": " + words(stats.batch) + "\n");

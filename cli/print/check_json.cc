@@ -110,7 +110,7 @@ std::string check_json(const CheckOptions& options, const Checked& checked) {
                   {"contradicted", tiles->contradicted()},
                   {"broken", tiles->broken}};
   j["census"] = result.census;
-  // The first failure is also written by itself, because there is seldom a second one.
+  // The first failure is also written as "failure", because there is seldom a second one.
   for (size_t i = 0; i < result.failures.size(); ++i) {
     const Filed filed = i < checked.filed.size() ? checked.filed[i] : Filed{};
     Json failure = failure_json(result.failures[i], result.seconds, filed);

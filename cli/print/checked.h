@@ -34,7 +34,7 @@ struct Checked {
   Refused refused;
   CheckResult result;
   std::optional<Covered> covered = {};     // set if there were enough cases to measure it
-  std::vector<Filed> filed;                // of each of result.failures
+  std::vector<Filed> filed;                // one for each of result.failures
   std::vector<std::string> warnings = {};  // files of result.warnings
   std::optional<double> taken = {};        // of an untrusted kernel: the share of problems that it takes
   std::optional<KeyTiles> tiles = {};      // set if no case failed
@@ -49,8 +49,9 @@ const char* status_of(const Checked& checked);
 // All properties together.
 PropertyStats total_of(const CheckResult& result);
 
-// One line: what was checked, and its statistics as a campaign keeps them (fuzz/check/records.h). A failure has
-// "seconds" until it was found, and "reduction" with seconds, evaluations and the minimal case in words.
+// One line: what was checked, and its statistics as a campaign keeps them (fuzz/check/records.h). For a
+// failure, "seconds" is the time until it was found, and "reduction" has seconds, evaluations and the minimal
+// case in words.
 std::string check_json(const CheckOptions& options, const Checked& checked);
 
 // The reason why an interrupted check does not pass, in JUnit, SARIF and annotations.
@@ -59,8 +60,8 @@ inline constexpr const char* kInterruptedWhy = "interrupted: what was not judged
 // One test suite a kernel, one test case a property; a failure's text is failure_text().
 std::string junit_xml(const std::vector<Checked>& all);
 
-// SARIF 2.1.0: one rule a kind of failure, one result a failure and a kernel that was not judged. A result lies
-// where a sanitizer or the executor saw it, otherwise in the reproducer.
+// SARIF 2.1.0: one rule a kind of failure, one result a failure and a kernel that was not judged. A result's
+// location is the line that a sanitizer or the executor reported, otherwise the reproducer.
 std::string sarif_json(const std::vector<Checked>& all, const std::string& version);
 
 // Lines that GitHub Actions reads from standard output and shows beside the code: "::error title=...::message".

@@ -27,8 +27,8 @@ FailureSections sections_of(const Case& c, const Verdict& verdict, const std::ve
 // the parts that do not matter.
 FailureSections sections_of(const Failure& failure, const Filed& filed, uint64_t seed, bool all);
 
-// The same for JUnit, SARIF and annotations, which name the failure themselves: the reduced case with its
-// likely fault, the reproducer, the replay line. `filed`: null if the failure was not filed.
+// The text for JUnit, SARIF and annotations, which print the failure's message themselves: the reduced case
+// with its likely fault, the reproducer, the replay line. `filed`: null if the failure was not filed.
 std::string failure_text(const Failure& failure, const Filed* filed);
 
 }  // namespace attnfuzz

@@ -17,7 +17,7 @@ void set(pugi::xml_node node, const char* name, const std::string& text) {
   node.append_attribute(name).set_value(printable_lines(text).c_str());
 }
 
-// In UTC, as JUnit has it: 2026-03-01T22:15:00.
+// The time in UTC, in JUnit's format: 2026-03-01T22:15:00.
 std::string seconds_ago(double seconds) {
   const std::time_t then = std::time(nullptr) - static_cast<std::time_t>(seconds);
   std::tm parts = {};

@@ -12,7 +12,7 @@ void add_probe_option(CLI::App& command, ProbeArguments& arguments) {
       command
           .add_option(
               "--probe", arguments.place,
-              "print the intermediates of one block and warp beside what is due: BLOCK,WARP or X,Y,Z,WARP "
+              "print the intermediates of one block and warp beside the due ones: BLOCK,WARP or X,Y,Z,WARP "
               "(default: those of the first wrong element)")
           ->expected(0, 1)
           ->type_name("[BLOCK,WARP]");

@@ -80,11 +80,11 @@ class Page {
     for (const std::string& note : warp_.notes) line("note: " + note);
     for (const std::string& note : checked_.notes) line("note: " + note);
     line(
-        "due: what double precision makes of the case; ! beside a number that is off by more than fp32 "
-        "explains");
+        "due: the value in double precision; ! marks a number whose error is larger than fp32 can "
+        "explain");
   }
 
-  // "b=0 h=1 q=0..15", runs of queries of one head together.
+  // "b=0 h=1 q=0..15": consecutive queries of one head are joined.
   std::string rows_words() const {
     std::vector<std::string> parts;
     std::vector<int64_t> queries;
@@ -101,7 +101,8 @@ class Page {
     return parts.empty() ? "none: all lie past the last query" : join(parts, "; ");
   }
 
-  // The first two tiles, and those from just before the first wrong one on.
+  // Returns the first two tiles, and all tiles from the one before the first wrong tile on, kTilesShown at
+  // most.
   std::vector<size_t> tiles_shown() const {
     std::vector<size_t> shown;
     const size_t wrong = checked_.first_wrong ? checked_.first_wrong->index : 0;

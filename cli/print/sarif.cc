@@ -15,8 +15,8 @@ struct Place {
   int line = 1;
 };
 
-// The line of code in which a failure shows, else its reproducer, else the kernel's library. GitHub takes no
-// result of SARIF without a place.
+// The line of code that the failure reports, else its reproducer, else the kernel's library. GitHub rejects a
+// SARIF result without a location.
 Place place_of(const Checked& checked, const Failure& failure, const Filed* filed) {
   const auto& fault = failure.verdict.fault;
   if (fault && !fault->file.empty() && fault->line > 0) return {fault->file, fault->line};
@@ -56,7 +56,7 @@ Json result_json(const std::string& rule, const std::string& text, const Place& 
   return result;
 }
 
-// As a workflow command wants it:
+// Escapes text for a workflow command:
 // https://docs.github.com/actions/reference/workflow-commands-for-github-actions
 std::string escaped(const std::string& text, bool property) {
   std::string result;

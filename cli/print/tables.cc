@@ -27,7 +27,7 @@ std::string row(const std::string& name, const PropertyStats& n) {
                      n.uninformative, n.failed, worst_and_median(n));
 }
 
-// The names of paths are longer than those of properties: no room is left for the refused cases.
+// A path's name is longer than a property's, so the column of refused cases is left out.
 std::string path_row(const std::string& path, const PropertyStats& n) {
   return fmt::format("  {:<24} {:>8} {:>8} {:>10} {:>6} {}\n", path, n.cases, n.passed, n.uninformative,
                      n.failed, worst_and_median(n));

@@ -10,7 +10,7 @@
 
 namespace attnfuzz {
 
-// A failure is reported once for each of these.
+// One failure of each class is reported.
 struct FailureClass {
   bool of_backward, packed;
   std::string kind;  // kind_class()
@@ -18,7 +18,7 @@ struct FailureClass {
 };
 FailureClass class_of(const train::StepFailure& failure, const train::Batch& batch);
 
-// The results of batches, one for each; none for a batch that an interrupt has prevented.
+// The results of batches, one for each; nullopt for a batch that did not run because of an interrupt.
 using TrainedBatches = std::span<const std::optional<train::Trained>>;
 
 // "it fails so packed at S = 512, 2048 only, of 13 lengths"

@@ -1,4 +1,4 @@
-// Prints a verdict, a reduction and which oracle judged, for a person.
+// Prints a verdict, a reduction and the use of the oracles, for a person.
 #pragma once
 
 #include <string>
@@ -34,7 +34,7 @@ FaultGuess guess_of(const Reduction& reduction, Target& target, const Calibratio
 // The minimal case, its verdict, what it needs, what does not matter, the likely fault.
 std::string reduction_text(const Reduction& reduction, const FaultGuess& guess);
 
-// A reproducer of what was reduced; `reduction`: null while it goes on.
+// Makes the reproducer of a case; `reduction`: null while the reduction still runs.
 Reproducer reproducer_of(const Case& c, const Verdict& verdict, const Reduction* reduction, Target& target);
 
 }  // namespace attnfuzz

@@ -1,5 +1,5 @@
-// Output for people. It has the terminal's columns, or 80. Colours and overwritten lines are used
-// only on a terminal that takes them.
+// Output for people, as wide as the terminal, or 80 columns. Colours and overwritten lines are used only on a
+// terminal that takes them.
 #pragma once
 
 #include <fmt/format.h>
