@@ -1,4 +1,4 @@
-// The value of one cell of a picture: the share of visible pairs, or the largest error/bound.
+// Computes the value of one cell of a picture: the share of visible pairs, or the largest error/bound.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace attnfuzz {
 
-// 0 to 1. A large cell is sampled at 16 x 16 pairs, including its corners.
+// Returns the share of visible pairs, 0 to 1. A large cell is sampled at 16 x 16 pairs, including its corners.
 double visible_share(const VisibilityCache& visible, const Cell& cell);
 
 // An output as a kernel wrote it, beside the expected values. `due` must outlive this.
@@ -29,14 +29,15 @@ struct Compared {
 };
 // The outputs with a bound that were written, in the order of the operation: its main output first.
 std::vector<Compared> compared(const Reference& reference, const Outputs& got);
-// The first of them that is wrong; the first of all if none is.
+// Returns the first output that is wrong, or the first output if none is.
 const Compared& first_wrong(const std::vector<Compared>& outputs);
 
-// The rows of an output: those of queries for O, those of keys for dK.
+// The rows of an output. O has a row for each query, dK a row for each key.
 RowSpace rows_of(const Problem& p, const Compared& output);
 
 // The largest error/bound of the output in the cell. The cell's rows count from `first_row` of the output.
-// Infinity: a value is no number, or none is due. -1: no element of the cell is judged.
+// Infinity if an element has no ratio (Expected::ratio()), for example NaN in place of a number. -1 if no
+// element of the cell is judged.
 double worst_ratio(const Compared& output, int64_t first_row, const Cell& cell);
 
 // The first (batch entry, head) of the output with an element outside its bound; the very first if there is
@@ -45,7 +46,7 @@ struct Head {
   int64_t b = 0, h = 0;
 };
 Head first_failing_head(const Problem& p, const Compared& output);
-// The first query head that uses the keys of such a KV head, or the head itself.
+// Returns `head` itself, or, if the output has rows of keys, the first query head that uses this KV head.
 int64_t query_head(const Problem& p, const Compared& output, int64_t head);
 
 }  // namespace attnfuzz

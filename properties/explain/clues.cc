@@ -16,7 +16,7 @@
 namespace attnfuzz {
 namespace {
 
-constexpr int64_t kMostElements = int64_t{1} << 22;  // elements of Q, K, V and O of a case that is tried
+constexpr int64_t kMostElements = int64_t{1} << 22;  // elements of Q, K, V and O in the largest case to run
 
 int64_t round_up(int64_t n, int64_t to) { return to > 0 ? (n + to - 1) / to * to : n; }
 
@@ -85,7 +85,7 @@ class Gatherer {
     if (!both.empty()) clues.traced_as = join(both, ", or if ");
   }
 
-  // Sets the longest number of keys, and in the same way that of each packed entry that has any.
+  // Applies `to` to the number of keys, and to that of each packed entry that has keys.
   static void set_keys(Problem& p, const std::function<int64_t(int64_t)>& to) {
     if (p.packed_k) {
       for (int64_t& length : p.packed_k->lengths)
@@ -101,7 +101,7 @@ class Gatherer {
     p.seq_q = to(p.seq_q);
   }
 
-  // Each length alone, so that an answer concerns one tail.
+  // Changes one length at a time, so that each answer concerns one partial tile.
   void fill_tiles(Clues& clues) {
     const auto up = [](int64_t n, int64_t tile) { return round_up(std::max<int64_t>(n, 1), tile); };
     const int64_t keys = c_.problem.seq_k;
@@ -124,7 +124,8 @@ class Gatherer {
     clues.full_splits = with([&](Problem& q) { set_keys(q, [&](int64_t) { return full; }); });
   }
 
-  // Tests if a border in keys is really one of keys times columns. A reduced case stands at the border.
+  // Tests whether the failure starts at a number of elements (keys times columns), not at a number of keys. A
+  // reduced case has the fewest keys that fail.
   void halve_dims(Clues& clues) {
     constexpr int64_t kLong = 1024;  // keys; with fewer, no product is large
     const Problem& p = c_.problem;
@@ -143,7 +144,7 @@ class Gatherer {
     }
   }
 
-  // Each run is in a fresh worker, because state of an earlier run is another matter.
+  // Each run is in a fresh worker, so that state of an earlier run does not matter.
   void ask_orders(Clues& clues) {
     constexpr int kOrders = 4, kRandom = 2;
     const Property* property = find_property(verdict_.property);

@@ -1,5 +1,5 @@
-// The evidence of a failure, in the terms in which attention bugs differ. The rules of fault_rules.cc ask
-// these questions. The answers come from data; only CUDA's own errors are recognised by their message.
+// Answers questions about a failure that separate the classes of attention bugs. The rules of fault_rules.cc
+// ask them. The answers come from data; only errors of CUDA and of host code are recognised by their message.
 #pragma once
 
 #include <algorithm>
@@ -53,8 +53,8 @@ class Evidence {
   bool report(std::initializer_list<attn_report_kind> kinds) const {
     return v.fault && std::ranges::count(kinds, v.fault->kind) > 0;
   }
-  // An error of the CUDA runtime or driver with these words, which the code that met it passed on. An exception
-  // of host code is reported as such an error too, but has other words.
+  // True if an error of the CUDA runtime or driver was reported, and its message has these words. An exception
+  // of host code is reported in the same way, but has other words.
   bool device_says(std::string_view words) const {
     return report({ATTN_REPORT_DEVICE}) && v.fault->message.find(words) != std::string::npos;
   }
@@ -62,7 +62,7 @@ class Evidence {
   bool shape(ShapeKind kind) const { return std::ranges::count(v.shapes, kind, &Shape::kind) > 0; }
   bool wrong() const { return kind({Kind::kWrong, Kind::kRelation}); }
   bool non_finite() const { return v.kind == Kind::kNonFinite; }
-  // Within its bound or hardly outside, in a check where the executor uses the device's roundings.
+  // True if the executor uses a device's roundings, and the error is within its bound or hardly outside.
   bool other_bits() const {
     constexpr double kHardly = 2;  // error/bound
     return c.env.arithmetic != ATTN_ARITHMETIC_ANY &&
@@ -78,8 +78,8 @@ class Evidence {
   bool in_main_output() const { return v.where && v.where->tensor == operation_of(c.problem.features).main(); }
   bool only_lse() const { return wrong() && in_logarithm(); }
 
-  // The need for a part, if it says something. Parts without which the kernel refuses the case do not count,
-  // nor needs that most values satisfy.
+  // Returns the need for a part. Null if there is none or it says nothing: the kernel refuses the case without
+  // the part or with smaller values, or most values satisfy the need.
   const Need* need(std::string_view part) const {
     const auto it = std::ranges::find_if(needs_, [&](const Need& n) {
       return n.part == part && !n.refused && n.relation != Relation::kOtherThan && !least_taken(n);
@@ -98,14 +98,14 @@ class Evidence {
 
   bool needs_pages() const { return p.paging.has_value() && hangs_on(true, {"pages"}); }
   bool needs_narrow() const { return p.kv8.has_value() && hangs_on(true, {"K and V in 8 bits"}); }
-  // The scales of 8-bit K or V differ from place to place, and that matters.
+  // The failure needs scales of 8-bit K or V that differ between entries, heads or keys.
   bool needs_many_scales() const {
     if (!p.kv8) return false;
     const auto many = [](const KvScales& s) { return s.entries || s.heads || s.keys; };
     return hangs_on(many(p.kv8->k), {"scales of K by entry", "scales of K by head", "scales of K by key"}) ||
            hangs_on(many(p.kv8->v), {"scales of V by entry", "scales of V by head", "scales of V by key"});
   }
-  // Each entry has one page at most, and a page holds fewer keys than it could.
+  // Each entry has one page at most, and some page is not full.
   bool one_page_is_not_full() const {
     bool one = true, gap = false;
     for (int64_t b = 0; b < p.batch; ++b) {
@@ -199,7 +199,7 @@ class Evidence {
   }
   bool splits() const { return hangs_on(p.num_splits > 1, {"num_splits"}); }
   // True if the failure needs distinct values in this tensor; otherwise the reducer would have left a constant.
-  // A need for "other than zero, constant" says so, too.
+  // A need for "other than zero, constant" counts only if the kernel's intermediates are not known.
   bool values_differ(std::string_view part, const Fill& fill) const {
     return fill.kind >= FillKind::kOneHot && std::ranges::any_of(needs_, [&](const Need& n) {
              const bool tells = n.relation != Relation::kOtherThan || clues.probed == Clues::Probed::kNot;

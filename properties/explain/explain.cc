@@ -193,7 +193,7 @@ class Page {
     }
   }
 
-  // The main output, and each other one that is wrong.
+  // Shows the errors of the main output, and of each other output that is wrong.
   void errors(const Reference& reference, const std::vector<Compared>& outputs) {
     for (const Compared& output : outputs)
       if (&output == &outputs.front() || output.wrong()) errors(reference, output);

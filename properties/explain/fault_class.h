@@ -60,7 +60,7 @@ struct Clues {
   Probed probed = Probed::kNot;
   attn_probe_tag first_wrong = ATTN_PROBE_ROWS;  // for kFirstWrong
   int64_t first_wrong_tile = 0;                  // counted from the first recorded tile
-  double off = 0;  // |got - expected| / |expected|; infinity for what is no number
+  double off = 0;  // |got - expected| / |expected|; infinity if `got` is NaN or infinite
   // The outcome with a full last tile of keys; with another partial one; and with a full last tile of queries.
   Answer whole_tiles = Answer::kNotAsked, other_tail = Answer::kNotAsked, whole_rows = Answer::kNotAsked;
   // If some splits have no key: the outcome with keys in each split.
@@ -71,7 +71,7 @@ struct Clues {
   // The outcome with head dimensions that are multiples of 8, and with others.
   Answer whole_vectors = Answer::kNotAsked, broken_vectors = Answer::kNotAsked;
   // For a failure that the executor's fixed thread order always shows: the number of random orders that were
-  // tried, and of those that failed.
+  // tried, and how many of them failed.
   int orders = 0, orders_failed = 0;
   // If the failing case is not the minimal one: its outcome in a fresh worker that ran nothing before.
   Answer alone = Answer::kNotAsked;

@@ -19,7 +19,7 @@ struct Rule {
 
 using Answer = Clues::Answer;
 
-// Explained in the words of the clue (why_of).
+// why_of() replaces these two by the words of the clue.
 constexpr const char* kByOrder = "the order of threads";
 constexpr const char* kByReading = "another reading";
 
@@ -365,7 +365,7 @@ std::string why_of(const Rule& rule, const Evidence& e) {
   return why;
 }
 
-// A second rule of the same class is not reported.
+// Finds the next rule that holds and has another class than `besides`.
 const Rule* next(const Evidence& e, const Rule* from, Class besides) {
   return std::find_if(from, std::end(kRules),
                       [&](const Rule& rule) { return rule.fault != besides && rule.holds(e); });
@@ -376,7 +376,7 @@ const Rule* next(const Evidence& e, const Rule* from, Class besides) {
 FaultGuess guess_fault(const FaultQuestion& question) {
   FaultGuess guess;
   if (question.verdict.outcome != Outcome::kFail) return guess;
-  // The message says what is wrong as far as it is known: nothing was run, or the result is within every bound.
+  // For these kinds the message already says all that is known.
   if (question.verdict.kind == Kind::kBadPlan || question.verdict.kind == Kind::kBits ||
       question.verdict.kind == Kind::kSlow)
     return guess;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kMostBlocks = 128;  // blocks of one query: its splits
 
-// One number that both recorded with different bits.
+// A number that both builds recorded, with different bits.
 struct Parting {
   attn_probe_tag tag;
   int64_t tile;
@@ -95,7 +95,8 @@ std::string words_of(const Parting& p, const ProbedCase& probed) {
   if (p.tag == ATTN_PROBE_S || p.tag == ATTN_PROBE_P)
     text += cat(", key ", p.tile * probed.plan.tile_k + p.column);
   if (p.tag == ATTN_PROBE_O) text += cat(", column ", p.column);
-  // As fragments of mma.m16n8k16 lie (attention.h). Of the four lanes that hold a row's number, the first.
+  // The lane that holds this element in a fragment of mma.m16n8k16 (attention.h). Four lanes hold a number of a
+  // row; this is the first of them.
   const int64_t lane = p.row % 8 * 4 + p.column % 8 / 2;
   const auto& at = probed.at;
   return text + ": " + hex(p.here) + ", of the peer build " + hex(p.there) +
@@ -143,7 +144,7 @@ std::string first_bits(const Case& c, Target& target, const Verdict& verdict) {
     if (const auto found = parting(here)) return words_of(*found, here);
   }
   if (!compared) return "where it begins is not known: the peer build records nothing";
-  return "all that is recorded of its S, row maxima, P and O is the same: it is what comes after, the division "
+  return "all that is recorded of its S, row maxima, P and O is the same: a later step differs, the division "
          "by the row sum, the LSE, a merge or the store";
 }
 

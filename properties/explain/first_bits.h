@@ -20,7 +20,7 @@ namespace attnfuzz {
 // Empty if the verdict is of another kind, or if there is no peer build.
 std::string first_bits(const Case& c, Target& target, const Verdict& verdict);
 
-// Adds the result of first_bits() to the message of such a verdict.
+// Appends the result of first_bits(), if it is not empty, to the verdict's message.
 void tell_first_bits(const Case& c, Target& target, Verdict& verdict);
 
 }  // namespace attnfuzz

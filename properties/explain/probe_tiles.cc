@@ -14,7 +14,7 @@ namespace {
 constexpr int kLanes = 32;
 constexpr int64_t kMostValues = 1024;  // values of one record: tiles of 2048 columns
 
-// The values of one thing, by lane.
+// The recorded values of one quantity, by lane.
 using Fragments = std::array<std::vector<float>, kLanes>;
 
 struct Key {

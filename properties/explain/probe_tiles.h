@@ -42,8 +42,8 @@ struct ProbedWarp {
   std::vector<std::string> notes;
 };
 
-// `values`: the numbers that were kept; `used`: how many the kernel wanted to write. The kernel wrote both,
-// so nothing is trusted.
+// `values`: the numbers that were kept; `used`: how many the kernel wanted to write. The kernel wrote both, so
+// neither is trusted.
 ProbedWarp read_probe(std::span<const float> values, uint64_t used);
 
 }  // namespace attnfuzz

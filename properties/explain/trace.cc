@@ -48,7 +48,7 @@ std::optional<Run> run(const Case& c, Target& target, const Calibration& calibra
 struct Reading {
   std::string words;  // "wrong rows are what they would be if ..."
   Case c;
-  FaultClass fault = FaultClass::kMask;                                        // its class
+  FaultClass fault = FaultClass::kMask;                                        // the fault that it means
   std::function<int64_t(int64_t h)> kv_head = nullptr;                         // the KV head of a query head
   std::function<bool(int64_t j, int64_t first, int64_t last)> lost = nullptr;  // a visible key that is skipped
   std::function<ValueAt(ValueAt)> value = nullptr;  // the element of V that is read instead; j < 0: a 0
@@ -231,7 +231,8 @@ class Tracer {
   float at(int64_t row, int64_t d) const { return run_.o[static_cast<size_t>(row * p_.dim_v + d)]; }
   Row query(int64_t row) const { return RowSpace(p_).at(row); }
 
-  // Looks up single elements of V, if every wrong result is one.
+  // If every wrong result is a single element of V: names the element in the first wrong result. Otherwise
+  // empty.
   std::string looked_up() {
     if (p_.batch * p_.heads_kv * p_.seq_k * p_.dim_v > kMostOfV) return "";
     struct Found {
@@ -274,7 +275,7 @@ class Tracer {
                bad_.size() > 1 ? cat("; so do the other ", bad_.size() - 1, " hold single values of V") : "");
   }
 
-  // The first reading that explains all rows that are tried, and others of its class that do.
+  // Finds the first reading that explains all rows that are tried, and further readings of its class that do.
   void read(Trace& trace) {
     constexpr size_t kMostReadings = 3;
     std::vector<int64_t> rows;
@@ -365,7 +366,7 @@ class Tracer {
 }  // namespace
 
 Trace trace_values(const Case& c, Target& target, const Calibration& calibration) {
-  if (c.remap != Remap{}) return {};  // its values are another case's
+  if (c.remap != Remap{}) return {};  // the values of a remapped case come from another case
   if (std::string why = cannot_score(c.problem); !why.empty()) return {.lines = {std::move(why)}};
   Case coded = c;
   store_v_apart(coded);
