@@ -17,12 +17,12 @@ int64_t values_of(const Case& c) {
   return all;
 }
 
-// The reason why a case cannot be written down, or nothing.
+// Returns why a case cannot be exported; empty if it can.
 std::string unfit(const Case& c) {
   if (const auto why = illegal(c)) return "the case cannot be run: " + *why;
   const Operation& operation = operation_of(c.problem.features);
   const uint64_t known = exporting::reference_of(operation) ? operation.feature : 0;
-  // Programs of other operations have dense entries.
+  // Programs of operations other than the forward pass support only dense entries.
   constexpr uint64_t kOfOthers = ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32;
   const KnownFeatures programs = {"a program of its own",
                                   (operation.feature == 0 ? kForward | ATTN_FEATURE_KEY_STEP : kOfOthers) | known};
@@ -117,7 +117,7 @@ std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& ta
   if (kind == Kind::kWrong && !shows(execution, e.reference)) {
     return "the results lie as near the exact ones as rounding may bring them, and are wrong only by how the "
            "kernel says that it rounds P (" +
-           e.message + "): a program that knows exact values alone would see nothing; attnfuzz replay does";
+           e.message + "): a program that knows only exact values would see nothing; attnfuzz replay does";
   }
   return e;
 }

@@ -15,7 +15,7 @@ std::string tuple(const std::array<int64_t, 4>& n) {
 
 std::string library_text(const Export& e) {
   return cat("BACKEND, KERNEL = ", e.backend == ATTN_CUDA ? "CUDA" : "CPU", ", b",
-             "\"" + in_literal(e.kernel_name) + "\"", "  # else the first one\n", "EXECUTOR = \"",
+             "\"" + in_literal(e.kernel_name) + "\"", "  # else its first kernel\n", "EXECUTOR = \"",
              kExecutorLibrary, "\"  # the CPU executor\n\n");
 }
 
@@ -62,7 +62,7 @@ std::string python_case(const Export& e) {
       "}\nMEMBERS = {", members, "}  # tensors whose member of Tensors has another name\n",
       "OF_KEYS = (", keyed, ")  # outputs of which a row belongs to a key\n",
       "OWNED = {", owned, "}  # rows of an output from this one on belong to no batch entry, and stay as they are\n\n",
-      "# How far rounding may bring each element of an output off the exact value, derived from the inputs\n"
+      "# How far rounding may move each element of an output from the exact value, derived from the inputs\n"
       "# and from how the kernel says it computes. inf: any number (an LSE must be finite); any: anything;\n"
       "# nan: NaN is due. 3*0.1 is 0.1 three times.\nBOUNDS = {\n",
       bounds, "}\nOVERFLOW = ", e.reference.main().overflow,
@@ -75,14 +75,14 @@ std::string python_case(const Export& e) {
   for (size_t n = 0; n < c.calls.size(); ++n) {
     text += cat(n ? ", (" : "(", c.calls[n].dirty_workspace ? "True" : "False", ", ", c.calls[n].stream, ")");
   }
-  return text + "]  # on a dirty workspace? which stream\n";
+  return text + "]  # each call: with a dirty workspace or not, and the stream\n";
 }
 
 }  // namespace
 
 std::string export_python(const Export& e, const std::string& name) {
   std::vector<std::string> commands = {"python3 " + shell_word(name)};
-  std::vector<std::string> needs = {"It needs NumPy; where PyTorch is, its attention gives a second opinion."};
+  std::vector<std::string> needs = {"It needs NumPy; with PyTorch, its attention gives a second opinion."};
   if (e.is_python) {
     needs.push_back("It runs " + e.kernel_name + "() of " + e.places.library +
                     ": from a file of that name beside this one, else from there, or from the file that is its "

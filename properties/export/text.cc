@@ -290,7 +290,7 @@ std::string head(const Export& e, const std::vector<std::string>& commands,
     lines.push_back(indent + line);
   };
   add("A failure of the attention kernel " + e.kernel_name + ": " +
-      (e.message.empty() ? "(the file it was made of tells of none)" : e.message));
+      (e.message.empty() ? "(its file has no message)" : e.message));
   if (!e.shape.empty()) add("Shape of the error: " + e.shape + ".");
   if (!e.fails) add("WHERE THIS FILE WAS MADE THE KERNEL DID NOT FAIL (ANY MORE).");
   add("");
@@ -307,9 +307,8 @@ std::string head(const Export& e, const std::vector<std::string>& commands,
   for (const std::string& need : lines_of(e.r.needs)) add("  " + need);
   if (!e.r.indifferent.empty()) add("  does not matter: " + join(e.r.indifferent, "; "));
   const std::string path(e.plan.path, strnlen(e.plan.path, sizeof e.plan.path));
-  add("Bounds: for the plan " + (path.empty() ? "of a kernel that tells nothing" : "'" + path + "'") +
-      ", tiles " + cat(e.plan.tile_q) + " x " + cat(e.plan.tile_k) + ", " + cat(e.plan.num_splits) +
-      " split(s).");
+  add("Bounds: for the plan " + (path.empty() ? "without a path" : "'" + path + "'") + ", tiles " +
+      cat(e.plan.tile_q) + " x " + cat(e.plan.tile_k) + ", " + cat(e.plan.num_splits) + " split(s).");
   if (!e.r.build_hash.empty())
     add("Found with build " + e.r.build_hash + " of " + e.r.kernel.substr(e.r.kernel.rfind('/') + 1) + ", " +
         e.r.compiler);
