@@ -16,7 +16,7 @@ namespace {
 
 static_assert(contract::find(contract::kPlanFields, "workspace_align")->high == kMaxWorkspaceAlign);
 
-// "0..4", or of a choice whose values are not all taken "0 or 5".
+// Returns the valid values of a field, as "0..4", or as "0 or 5" if a choice has gaps.
 std::string values_of(const contract::PlanField& row) {
   if (row.names.empty()) return cat(static_cast<int64_t>(row.low), "..", static_cast<int64_t>(row.high));
   std::vector<std::string> taken;

@@ -29,13 +29,13 @@ struct Execution {
 
   // Why the case cannot run, in a sentence; empty if run() may be called.
   std::string why_not() const;
-  // The part of why_not() that is not the kernel's answer: its plan asks for a larger workspace or alignment
-  // than is given.
+  // Why the case cannot run although the kernel accepted it: its plan asks for a larger workspace or alignment
+  // than is given. Empty if there is no such reason.
   std::string no_room() const;
 
   // Prepares outputs and workspace as the call says, and runs the kernel.
   RunReply run(const Call& call);
-  // Runs one stage alone, on memory as it is.
+  // Runs only one stage, on memory as it is.
   RunReply run(Stage stage, int stream = 0);
   // The outputs of the last call, and what they should be.
   Outputs outputs() const;
@@ -59,8 +59,8 @@ struct Execution {
   std::optional<MemoryFault> written_by_plan;  // plan() must write nothing but the plan
 };
 
-// The target's plan for a case, from where its tensors would lie; nothing is laid out. Leaves the target
-// without memory (Target::memory).
+// Returns the target's plan for a case. Tensors have the addresses that they would get, but nothing is laid
+// out. Afterwards the target has no memory (Target::memory).
 PlanReply plan_alone(const Case& c, Target& target);
 
 // Why a plan cannot run; empty if it can.

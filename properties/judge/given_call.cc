@@ -108,8 +108,8 @@ class Judging {
                first.verdict);
   }
 
-  // If the failure comes again on the left bytes, and never on a poisoned workspace, its kind is kDirty. A
-  // kernel whose results vary from call to call may fail once by chance.
+  // If the failure comes again on the bytes that the earlier call has left, and never on a poisoned workspace,
+  // its kind is kDirty. A kernel whose results vary from call to call may fail once by chance.
   void blame_workspace(GivenCall& first, std::span<const std::byte> left) {
     for (int n = 0; n < kAskedTimes; ++n) {
       if (call_on_poison().verdict.outcome != Outcome::kPass) return;
@@ -127,7 +127,7 @@ class Judging {
   std::optional<Reference> reference_;  // of all calls: they have the same inputs
 };
 
-// The numbers of an input, other than 0, one by one.
+// Plants each number of an input that is not 0.
 void plant(const GivenInput& input, Case& c) {
   const auto [batch, heads, rows, columns] = logical_size(c.problem, input.tensor);
   for (size_t n = 0; n < input.elements.size(); ++n) {

@@ -1,5 +1,5 @@
-// One call of a kernel on numbers that no fill gives: what an earlier call, or arithmetic around it, has
-// computed.
+// Judges one call of a kernel on inputs that no fill gives, because an earlier call, or arithmetic around it,
+// has computed them.
 //
 // A case says the sizes, the layout and the surroundings, and `inputs` say the elements. The call is judged as
 // any other: status, redzones, unchanged inputs, completeness, and each element against the oracle for these
@@ -21,7 +21,7 @@
 namespace attnfuzz {
 
 // The elements of an input: dense, (batch entry, head, row, column), as the contract numbers them. Packed
-// entries have seq_q or seq_k rows each; those that an entry does not have are not read. Each must be a number
+// entries have seq_q or seq_k rows each; rows that an entry does not have are not read. Each must be a number
 // of the tensor's format.
 struct GivenInput {
   TensorId tensor;
@@ -38,8 +38,8 @@ struct GivenCall {
   std::optional<TensorId> changed;  // the input that the kernel wrote to, if the verdict is Kind::kInputChanged
 };
 
-// A failure is put down to one circumstance if so many calls with and without it agree. The calls of a kernel
-// whose results vary, as with atomics or a race, may differ by chance.
+// A failure is blamed on one circumstance only if this many calls with it fail, and as many without it pass.
+// The calls of a kernel whose results vary, as with atomics or a race, may differ by chance.
 inline constexpr int kAskedTimes = 3;
 
 // The content of the workspace when the kernel is called.

@@ -217,7 +217,7 @@ std::string name_of(const Where& where) {
   return name + ")";
 }
 
-// Returns false, for callers that return whether the verdict goes on.
+// Always returns false, so that callers can return its result.
 static bool leave_unjudged(Verdict& v, const std::string& why) {
   v.outcome = Outcome::kNotJudged;
   v.message = why;
@@ -268,7 +268,7 @@ Kind kind_of(const Fault& fault) {
   }
 }
 
-// Only a target that cannot know before it has its tensors passes such a refusal on (worker/hosted.h).
+// Only a target that cannot decide before it has its tensors refuses in this way (worker/hosted.h).
 bool is_late_refusal(const RunReply& reply) {
   return reply.status == ATTN_UNSUPPORTED && reply.fault && reply.fault->kind == ATTN_REPORT_LAUNCH;
 }
@@ -381,7 +381,7 @@ bool judge_outputs(const Operation& operation, const Reference& reference, const
   }
   v.worst = std::max(v.worst, worst);
   v.ratios.push_back(static_cast<float>(worst));
-  // The first wrong output represents all, or the first with an element that is not a number.
+  // Reports the first output with an element that is not a number, else the first wrong output.
   auto wrong = std::ranges::find_if(tallies, &Tally::stray);
   if (wrong == tallies.end()) wrong = std::ranges::find_if(tallies, [](const Tally& t) { return t.bad > 0; });
   if (wrong == tallies.end()) return true;

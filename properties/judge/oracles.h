@@ -29,7 +29,7 @@ struct OracleUse {
   std::string device;                    // of the fast oracle; empty: there is none
   uint64_t fast = 0;                     // results evaluated by the fast oracle
   uint64_t both = 0;                     // of these, results evaluated by the CPU's oracle too
-  std::map<std::string, uint64_t> left;  // results evaluated by the CPU's oracle alone, by reason
+  std::map<std::string, uint64_t> left;  // results evaluated only by the CPU's oracle, by reason
   void merge(const OracleUse& other);
   uint64_t left_in_all() const;
 };

@@ -25,7 +25,7 @@ std::string three_digits(double x) {
 struct Bad {
   const ShapeInput& in;
   std::vector<size_t> elements = {};
-  double size = 0;  // sum of the expected sizes over the bad elements
+  double size = 0;  // largest |expected| of the bad elements
 
   explicit Bad(const ShapeInput& input) : in(input) {
     for (size_t e = 0; e < in.bad.size(); ++e) {

@@ -48,7 +48,7 @@ const std::vector<Paired>& paired() {
   }();
   return all;
 }
-// a pair of a feature with itself: the feature alone
+// A pair of a feature with itself stands for that feature.
 int pairs() { return static_cast<int>(paired().size() * (paired().size() + 1) / 2); }
 
 template <size_t N>

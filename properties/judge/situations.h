@@ -8,9 +8,9 @@
 //   for (uint16_t id : situations(c, verdict)) ++counters[id];
 //   puts(situation_name(id).c_str());   // "last kv tile dead", "bf16: causal with splits"
 //
-// Situations depend on the case and on the verdict's outcome, kind, plan and worst alone, not on time, place
-// or process. In a large case, the tiles of a few heads and rows are examined. Ids keep their meaning
-// within one build only: store cases, not ids.
+// Situations depend only on the case and on the verdict's outcome, kind, plan and worst, not on time, place or
+// process. In a large case, the tiles of a few heads and rows are examined. Ids keep their meaning within one
+// build only: store cases, not ids.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ namespace attnfuzz {
 inline constexpr uint16_t kSituations = 1024;  // capacity
 int situation_count();                         // number of ids with a name
 
-// The ids, ascending, each once. A case that never ran (the kernel refused it, or the plan failed) has its
-// outcome alone.
+// The ids, ascending, each once. A case that never ran (the kernel refused it, or the plan failed) has only its
+// outcome and its kind.
 std::vector<uint16_t> situations(const Case& c, const Verdict& verdict);
 
 // The name of a situation, for people; "" if the id has none.

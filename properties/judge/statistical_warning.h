@@ -19,7 +19,7 @@ namespace attnfuzz {
 inline constexpr const char* kWarningKind = "suspicious";
 
 struct StatisticalWarning {
-  std::string sign;     // "size", "row", "bias" or "lse": the largest entry of Advice
+  std::string sign;     // "size", "row", "bias" or "lse": the largest entry of ErrorStatistics
   std::string message;  // one line for people
   Case c;               // the case that shows it, by the property `reference`
 };

@@ -1,7 +1,7 @@
-// The findings in one output as a whole.
+// Counts the wrong elements of one output, and keeps one of them to report.
 //
-// The first wrong element represents all, or the first that is not a number at all. The kind of a failure
-// must not depend on where the rows lie.
+// The reported element is the first that is not a number, else the first wrong one. So the kind of a failure
+// does not depend on the order of the rows.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace attnfuzz {
 
 struct Tally {
   int64_t bad = 0, of = 0;
-  bool stray = false;  // the first one is not a number
+  bool stray = false;  // the reported element is not a number
   double worst = 0;
   int64_t first_row = -1, first_column = 0;
   double first_ratio = 0;

@@ -68,7 +68,7 @@ struct PlanReply {
   ExitReason exit_reason = ExitReason::kNone;  // of a crash
   std::optional<std::string> bad_plan;         // it returned, but the plan is impossible ("tile_q is 0, ...")
   // The device had too little free memory for the case, or the case has more ranges of memory than a worker
-  // takes, so nobody was asked. This says nothing about the kernel. The status is ATTN_UNSUPPORTED.
+  // takes, so the kernel was not asked. This says nothing about the kernel. The status is ATTN_UNSUPPORTED.
   std::optional<std::string> no_memory;
   bool timed_out = false;            // the watchdog ended it
   std::string site;                  // as in RunReply

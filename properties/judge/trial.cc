@@ -367,8 +367,8 @@ const Run* Trial::run_calls(Execution& e, std::string_view label) {
     if (!accept_memory(e.laid.check_memory(), p, e.plan, verdict_)) break;
     run->calls.push_back(e.outputs());
     if (n > 0) {
-      // If a call has the bits of the first one, it needs no second check. Other bits are a matter of state,
-      // whatever the oracle would say.
+      // If a call has the bits of the first one, it needs no second check. Other bits fail if the plan promises
+      // equal ones, whatever the oracle would say.
       Verdict same;
       if (judge_same(run->calls[0], run->calls[n], p, e.plan, Kind::kDirty, difference_between_calls(c, n),
                      same))
@@ -491,7 +491,7 @@ bool Trial::all_bits(const Run& a, const Run& b, std::string_view what) {
 
 namespace {
 
-// Chooses among operations by the values of the drawn case.
+// A number by which one of several operations is chosen, made from the seeds of the drawn case.
 uint64_t dice_of(const Case& c) { return finish64(c.q.seed ^ c.k.seed << 16 ^ c.v.seed << 32); }
 
 // The operation of a property's runs on a drawn case; nullptr: the kernel has none. Of two, that of the case comes first.

@@ -56,13 +56,13 @@ struct GivenRuns {
 // machine itself fails.
 Verdict judge(Case c, const Property& property, Target& target, const Calibration& calibration);
 
-// Takes out of a case what the property's runs do not have, by its flags.
+// Removes from a case the features that the property's runs do not have, by its flags.
 void keep_known(const Property& property, Case& c);
 
 // Property::adapt(). If the tensors lie as the domain declares, they still do so afterwards.
 bool adapted(Case& c, const Property& property, const Target& target, std::string* why);
 
-// Notes how many rows of a call there are, and how many the oracle could say little of.
+// Notes how many rows a call has, and how many of them the oracle could hardly bound.
 void note_rows(const Problem& p, const Reference& reference, Verdict& v);
 
 // Turns a pass into kNotJudged if the oracle could not bound most rows, because such a pass says
@@ -83,9 +83,9 @@ class Trial {
   const Calibration& calibration() const { return calibration_; }
   Verdict& verdict() { return verdict_; }
 
-  // Runs a case and judges it alone. nullptr if it failed, was refused or cannot be run: then the verdict says
-  // so, and check() returns. `label` names this variant of the base case in messages. The first case that is
-  // run counts as the case itself.
+  // Runs a case and judges it by itself. nullptr if it failed, was refused or cannot be run: then the verdict
+  // says so, and check() returns. `label` names this variant of the base case in messages. The first case that
+  // is run counts as the case itself.
   const Run* run(const Case& c, std::string_view label = "");
   // run() for a variant that the kernel may refuse: nullptr then, and the trial goes on without it.
   const Run* run_if_taken(const Case& c, std::string_view label);
@@ -93,7 +93,7 @@ class Trial {
   // dirty workspace, it finds what those calls left there.
   const Run* run_in_place(const Case& c, std::string_view label);
 
-  // run() on the states that the first call of `earlier` has left: they are of the same sizes.
+  // run() on the states that the first call of `earlier` has left. They must have the sizes of the case.
   const Run* run_after(const Run& earlier, const Case& c, std::string_view label);
 
   // run() by a plan that was made for another case of the same sizes and layout, as a captured graph does.
