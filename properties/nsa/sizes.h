@@ -9,8 +9,8 @@
 
 namespace attnfuzz::nsa {
 
-// Tokens, heads and columns, and the blocks of the three branches. Fields that a stage passes on have the names
-// of kernels/attention.h.
+// Tokens, heads and columns, and the blocks of the three branches. Fields that are passed to a kernel have the
+// names of kernels/attention.h.
 struct Sizes {
   int32_t dtype = ATTN_F16;
   int64_t heads_q = 2, heads_kv = 1, dim = 16;

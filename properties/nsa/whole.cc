@@ -117,7 +117,7 @@ Whole whole_of(const Sizes& s, const Inputs& in, std::span<const int64_t> tokens
         if (gate != 0) bound += std::abs(gate) * side.off;
       }
       bound += 1e-12 * std::abs(due);  // for this file's own rounding in double
-      // Where nothing is known, even an infinity and NaN are right.
+      // With an infinite bound every value passes, even infinity and NaN.
       const double off = std::abs(got[static_cast<size_t>(at)] - due),
                    ratio = off == 0 || std::isinf(bound) ? 0 : off / bound;
       whole.due.push_back(due), whole.bound.push_back(bound);
@@ -151,7 +151,8 @@ std::string differs(const Sizes& s, std::span<const int64_t> tokens, const Pass&
                  one = keys_one.begin() + row * s.compressed() * s.dim;
       const auto list = chosen.begin() + (g * s.tokens + t) * s.select,
                  list_one = chosen_one.begin() + row * s.select;
-      // Of keys that are rounded otherwise, other blocks may be chosen. Their O has another due then.
+      // If prefill and decode have rounded the compressed keys differently, they may choose different blocks.
+      // Then their O may differ, and is not compared.
       const bool same_list = std::equal(list, list + s.select, list_one);
       if (!same_list && std::equal(from, from + own * s.dim, one))
         return cat("prefill and decode choose other blocks for token ", t, ", KV head ", g);

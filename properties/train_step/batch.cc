@@ -8,7 +8,7 @@
 namespace attnfuzz::train {
 namespace {
 
-// The lengths of the sequences that have tokens.
+// Draws the lengths of the sequences that have tokens.
 std::vector<int64_t> drawn_lengths(SplitMix64& random, int64_t tokens) {
   enum { kEqual, kOneLong, kAnywhere, kKinds };
   const int64_t kind = random.below(kKinds), count = std::min<int64_t>(2 + random.below(4), tokens);
@@ -35,7 +35,7 @@ std::vector<int64_t> lengths_of(const Batch& batch, int step) {
   std::ranges::rotate(lengths, lengths.begin() + random.below(count()));
   for (int64_t empty = 1 + random.below(2); empty > 0; --empty)
     lengths.insert(lengths.begin() + 1 + random.below(count()), 0);
-  // An empty and another sequence make each rotation by one another order.
+  // There is an empty and a non-empty sequence, so each rotation by one changes the order.
   std::ranges::rotate(lengths, lengths.begin() + (step - 1) % count());
   return lengths;
 }

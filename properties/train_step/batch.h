@@ -28,8 +28,8 @@ std::string describe(const Batch& batch);            // "S = 512", "S = 512, pac
 std::string describe(const Batch& batch, int step);  // with the lengths of the step
 
 // Tokens of each sequence. Packed sequences are about equal, one long among short ones, or cut anywhere; one or
-// two are empty. The steps (from 1) have the same sequences in another order, so that their workspaces have one
-// size, and what the first leaves there about the borders is wrong in the second. The first sequence of step 1
+// two are empty. The steps (from 1) have the same sequences in another order, so that their workspaces have the
+// same size, and borders that the first step leaves there are wrong in the second. The first sequence of step 1
 // has tokens.
 std::vector<int64_t> lengths_of(const Batch& batch, int step);
 

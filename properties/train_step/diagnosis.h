@@ -1,5 +1,5 @@
-// Experiments on a failing packed call: what it has to do with packing, and with what the workspace held
-// before.
+// Experiments on a failing packed call. They show whether the failure depends on packing, and on the earlier
+// content of the workspace.
 //
 //   const Diagnosis d = diagnose(failure, target, calibration);
 //   if (d.suspects_borders()) puts("uninitialised cu_seqlens?");
@@ -17,14 +17,15 @@ namespace attnfuzz::train {
 struct Diagnosis {
   bool right_alone = false;  // the longest sequence of the packed call, alone and not packed, is right
   bool reads_workspace =
-      false;  // on a zeroed workspace the packed call fails otherwise, or has other bits, than on NaN
+      false;  // the packed call ends otherwise, or has other bits, on a zeroed workspace than on one of NaN
   bool right_on_zeros = false;  // on a zeroed workspace the packed call is right
 
-  // A packed call alone reads what nobody has written: most likely a copy of the sequences' borders.
+  // Only the packed call reads memory before it is written: most likely a copy of the sequences' borders.
   bool suspects_borders() const { return right_alone && reads_workspace; }
 };
 
-// Makes calls of the failure's kernel. A dense call, and a kernel that has written to its inputs, show nothing.
+// Calls the failing kernel several times. Finds nothing for a dense call, nor if the kernel has written to its
+// inputs, nor if the failure is kDirty already.
 Diagnosis diagnose(const StepFailure& failure, Target& target, const Calibration& calibration);
 
 // Clauses that begin with "; ". Empty: nothing was found.

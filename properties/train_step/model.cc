@@ -13,7 +13,7 @@
 namespace attnfuzz::train {
 namespace {
 
-// `count` numbers of deviation `deviation`, uniform.
+// Draws `count` uniform numbers with the standard deviation `deviation`.
 std::vector<double> drawn(SplitMix64& random, int64_t count, double deviation) {
   std::vector<double> numbers(static_cast<size_t>(count));
   for (double& x : numbers) {

@@ -30,7 +30,7 @@ namespace attnfuzz::train {
 // How the gates begin.
 enum class Gates : uint8_t {
   kDrawn,  // each head has its own
-  kEqual,  // all are sigmoid(0) = 1/2, as of a last layer of zeros
+  kEqual,  // all are sigmoid(0) = 1/2, as if their last layer were zeros
   kZero    // all are 0: dO is 0, and so are all gradients
 };
 
@@ -46,7 +46,7 @@ struct ModelShape {
 struct Parameters {
   std::vector<double> embedding;   // words x width
   std::vector<double> wq, wk, wv;  // width x (heads * dim)
-  std::vector<double> gates;       // one a query head, before the sigmoid
+  std::vector<double> gates;       // one per query head, before the sigmoid
 
   // All matrices with their names, in one order.
   std::vector<std::pair<const char*, std::vector<double>*>> all();

@@ -130,7 +130,7 @@ Case case_of(const Batch& batch, int step, const Setup& setup, const Operation& 
   c.env.variant = 0;  // the kernel chooses
   c.calls = {Call{}, Call{.dirty_workspace = true}};
   if (kernel.domain && kernel.domain->align)
-    p.align = kernel.domain->align - 1;  // with equal lengths both are one
+    p.align = kernel.domain->align - 1;  // with equal lengths both alignments are the same
   tidy(c);
   if (kernel.domain) lay_within(*kernel.domain, c);
   return c;

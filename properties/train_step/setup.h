@@ -38,8 +38,9 @@ struct Choice {
   std::string why;  // if there is none: what was refused, and for how many of the setups
 };
 
-// Tries small setups first, to keep a step short. The best is one of which both kernels take a dense and a
-// packed batch, then one of which they take a dense batch, then one of which they take a packed batch.
+// Tries small setups first, to keep a step short. The best setup is one with which both kernels take a dense
+// and a packed batch; the next best, one with which they take a dense batch; the last, one with which they take
+// a packed batch.
 Choice choose_setup(const TrainStep& on, std::span<const Batch> batches, Gates gates);
 
 // A call's case in a step (from 1), inside the kernel's domain if that is possible.

@@ -1,10 +1,9 @@
-// Two steps of training on a forward and a backward kernel, each call judged by the oracle at the inputs that
-// it got.
+// Runs two steps of training on a forward and a backward kernel. The oracle judges each call on the inputs that
+// it got, so an error in one call does not excuse another.
 //
 // The model (model.h) makes Q, K and V. The forward kernel makes O and LSE, which are saved as they are. The
 // loss gives dO, and the backward kernel makes dQ, dK and dV from all of these. The parameters are updated, and
-// the second step begins, in the workspaces that the first has left. So nothing drifts: an error in one call
-// does not excuse another.
+// the second step begins, in the workspaces that the first has left.
 //
 //   const TrainStep on = {forward, of_forward, backward, of_backward};
 //   const Batch batch = {.length = 512, .packed = false, .seed = 1};
@@ -45,7 +44,7 @@ struct Trained {
   std::string note;            // on equal gates; empty: none
 };
 
-// The batch's seed is that of the model and its data, too.
+// The batch's seed also seeds the model and its data.
 Trained train(const Batch& batch, const Setup& setup, const TrainStep& on);
 
 }  // namespace attnfuzz::train
