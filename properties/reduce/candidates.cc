@@ -32,8 +32,8 @@ int choices(const ShrinkToggle& feature, const Case& found) {
 
 using Subset = std::vector<const ShrinkToggle*>;
 
-// The form of each feature: all combinations if there are few; otherwise all in simplest form, all as
-// found, and each one in turn as found.
+// The forms of the features to try: all combinations if there are few. Otherwise, all features in their
+// simplest form, and then one more feature after the other as found, until all are as found.
 std::vector<std::vector<int>> forms(const Subset& features, const Case& found) {
   std::vector<int> counts;
   int64_t product = 1;

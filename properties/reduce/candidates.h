@@ -43,7 +43,7 @@ struct Leftovers {
   std::vector<Data> data;                   // fills that fail; small cases get them
 };
 
-// Turns each feature off where it stands, and keeps simpler cases.
+// Turns off each feature of the best case by itself, and keeps the simpler case if it still fails.
 Leftovers strip(Search& s);
 
 // At most `limit` cases, by complexity. `found` is the stripped case.

@@ -179,7 +179,8 @@ std::vector<Case> canonical_cases(const CandidateBase& base, const std::vector<i
         candidates.add(split, by_row_and_key(FillKind::kZero, {0, 4, 8}));
         for (const Case& late : late_maxima(c, tile_k)) candidates.add(late);
       }
-      // Values show in one query, and within or beyond a tile. At other sizes they would only cost evaluations.
+      // Faults that depend on values show with one query, and with keys within or beyond a tile. At other
+      // sizes, fills would only cost evaluations.
       if (seq_q == 2 || seq_q == kRowsOfWarp + 1 || seq_k == tile_k - 1 || seq_k == tile_k) continue;
       for (const int64_t dim : {base.least_dim, int64_t{2}, int64_t{8}, int64_t{64}}) {
         if (dim < base.least_dim) continue;

@@ -4,8 +4,8 @@
 // because no step turns one into the other without losing the failure on the way. In the end the reducer
 // therefore tries a list of cases that is the same for every case of a kernel. The list depends only on the
 // kernel's tiles and head dimensions:
-//   - lengths beside tile borders, each way to hide keys in its simplest form, and the other features that
-//     stand for each other (splits, groups, batch);
+//   - lengths beside tile borders, each way to hide keys in its simplest form, and the other features that can
+//     replace each other (splits, groups, batch);
 //   - no features, but many fills and head dimensions.
 // The first case that fails with the same key replaces the minimum.
 //

@@ -118,8 +118,8 @@ void shrink_patterns(Search& s) {
   }
 }
 
-// The bytes in place of a far row change with the distance, and so does the fill that tells them from the
-// row. One of these fills shows it with the plainest values.
+// A kernel that misses a far row reads other bytes. Which bytes these are depends on the distance, and so does
+// the fill that tells them from the row. Tries several distances and fills, the plainest first.
 void shrink_far_rows(Search& s, size_t t) {
   // At a page's end those bytes are unmapped, whatever the distance.
   change(s, [&](Case& c) {
@@ -181,8 +181,8 @@ void shrink_layouts(Search& s) {
           [&](Case& c, int64_t value) { c.layout[t].step = value; });
     change(s, [&](Case& c) { c.layout[t].placement = usual.placement; });
     if (s.best().layout[t].spread != 0) shrink_far_rows(s, t);
-    // The least spread is one element above none. A far spread is lowered to other values, because a gap may
-    // replace it.
+    // The least spread is one element more than the step without a spread. A far spread is lowered to other
+    // values, because a gap may replace it.
     std::vector<int64_t> spreads = worth;
     if (!spread_is_far(s.best().layout[t]))
       spreads.insert(spreads.begin(), step_without_spread(s.best(), static_cast<TensorId>(t)) + 1);

@@ -50,7 +50,8 @@ void shrink_pairs(Search& s);             // two features, two numbers, or one n
 void shrink_with_richer_data(Search& s);  // fewer features and smaller sizes, in exchange for another fill
 void shrink_data_together(Search& s);     // the kinds of all three fills at once
 void shrink_planted_afresh(Search& s);    // two planted values in place of all of them
-// Of dO, and of what a merge, a compression or a combination is given: kinds, exponents and seeds.
+// Kinds, exponents and seeds of the other fills: those of dO, and of the inputs of a merge, a compression or a
+// combination.
 void shrink_other_fills(Search& s);
 
 // Runs all passes until none helps or the time is up.

@@ -26,8 +26,8 @@ std::vector<Fill> plain_fills() {
   return fills;
 }
 
-// The fills of the problem's inputs other than Q, K and V: dO and the gradient of the LSE, and what a merge,
-// compression and combination are given. Each once.
+// The fills of the problem's inputs other than Q, K and V, each once: those of dO and the gradient of the LSE,
+// and of the inputs of a merge, a compression and a combination.
 std::vector<Fill Case::*> other_fills(const Case& c) {
   std::vector<Fill Case::*> fills;
   for (const TensorSpec& spec : kTensors) {
@@ -40,7 +40,7 @@ std::vector<Fill Case::*> other_fills(const Case& c) {
   return fills;
 }
 
-// To the simplest of plain_fills() that fails, with the seed 0 or the one that it has.
+// Replaces these fills by the simplest of plain_fills() that fails, with seed 0 or with the present seed.
 void shrink_kind(Search& s, std::span<Fill Case::* const> which) {
   const uint64_t seed_now = (s.best().*which[0]).seed;
   for (const Fill& plain : plain_fills()) {
@@ -114,7 +114,7 @@ void shrink_fills(Search& s) {
     shrink_exponent(s, f);
     shrink_to_one_row(s, f);
   }
-  // Scores depend on the product alone.
+  // Scores depend only on the product of Q and K.
   change(s, [](Case& c) { std::swap(c.q, c.k); });
   change(s, [](Case& c) {
     c.k.exponent += c.q.exponent;

@@ -52,7 +52,7 @@ const ShrinkInteger& integer(IntegerKind kind) {
   return *std::ranges::find(shrink_integers(), kind, &ShrinkInteger::kind);
 }
 
-// Key lengths follow.
+// Sets the number of keys; key lengths follow.
 void set_keys(Case& c, int64_t n) { integer(IntegerKind::kKeys).set(c, n); }
 
 // Removes batch entries first..last-1 with their lengths and planted values.
@@ -209,7 +209,7 @@ void shrink_lengths(Search& s) {
   });
   if (p.key_lengths || !s.best().planted.empty()) {
     lower_from(p.seq_k, borders.tile_k, [](Case& c, int64_t n) { drop_keys(c, c.problem.seq_k - n); });
-    // Key lengths may now lie beyond seq_k.
+    // Lowers only seq_k, so that key lengths may exceed it.
     lower_from(p.seq_k, borders.tile_k, [](Case& c, int64_t n) { c.problem.seq_k = n; });
   }
   lower_from(p.seq_q, borders.tile_q, [](Case& c, int64_t n) { c.problem.seq_q = n; });
@@ -274,7 +274,8 @@ void shrink_packing(Search& s) {
   }
 }
 
-// Pages of 1 or 16 keys, the usual order, and fewer pages and entries of the table that nobody uses.
+// Lowers the page size, the order of the pages, and the numbers of shared and of unused pages and table
+// entries.
 void shrink_paging(Search& s) {
   const auto lower_member = [&](auto member, int64_t least, std::vector<int64_t> first) {
     if (!s.best().problem.paging) return;
@@ -306,7 +307,7 @@ void shrink_copies(Search& s) {
 // The kind of listed blocks, their seeds, and the order of lists.
 void shrink_selection(Search& s) {
   if (!s.best().problem.selects()) return;
-  // Lists of -1 alone are simpler than lists with some -1.
+  // Lists that hold only -1 are simpler than lists with some -1.
   if (s.best().problem.selection.holes > 0) {
     change(s, [](Case& c) { c.problem.selection.holes = 0, c.problem.selection.empty = 1; });
   }

@@ -108,7 +108,7 @@ void plain_values_and_layouts(Case& c) {
   c.layout = {};
 }
 
-// The same with rows that can be told apart.
+// As plain_values_and_layouts(), but with fills in which rows differ.
 void told_apart(Case& c) {
   plain_values_and_layouts(c);
   c = with_data(std::move(c), regimes()[1]);

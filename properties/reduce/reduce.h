@@ -3,15 +3,15 @@
 // All front ends use this one reducer. It is deterministic. It orders cases by meaning (case/cost.h), not
 // by bytes. It works in five steps; rows beyond 4,096 take seconds each time, so they are shortened before
 // the first step.
-//   1. Toggles: each feature of the found case is turned off where it stands. What cannot be turned off is
-//      what the failure needs.
+//   1. Toggles: each feature of the found case is turned off by itself. The failure needs those that cannot be
+//      turned off.
 //   2. Small canonical cases have only those features. They are enumerated from the smallest up. Most bugs
 //      have one of them as their minimum, so every seed ends there.
 //   3. Passes run until none helps. They drop spans, lower numbers (to 0, to tile borders, by halves; two
 //      together; with a fixed ratio), and simplify patterns, layouts, fills and seeds. Then the same visible
 //      keys are encoded differently, and if the new case shows the same error, it is reduced as well.
-//   4. Canonical cases that depend on the kernel alone: the first that fails is taken and reduced as in step
-//      3, until none fails.
+//   4. Canonical cases that depend only on the kernel: the first that fails is taken and reduced as in step 3,
+//      until none fails.
 //   5. Each part of the result is varied, to say which parts do not matter.
 //
 // A candidate is taken only if it is strictly simpler than the best so far and fails with the same reduction
@@ -50,8 +50,8 @@ struct ReduceOptions {
   // For a kernel with several bugs: true if the failure that `to` would show is still the same bug. Unset: the
   // key alone decides.
   std::function<bool(const Case& best, const Verdict& verdict, const Case& to, Step step)> may_take = {};
-  // Moves a candidate into what the caller requires; reduce_failure() adds the kernel's declared domain. Unset:
-  // anything goes.
+  // Changes a candidate so that it meets the caller's limits; reduce_failure() adds the kernel's declared
+  // domain. Unset: there are no limits.
   std::function<void(Case& c)> fit = {};
 };
 

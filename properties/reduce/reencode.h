@@ -17,9 +17,10 @@ struct Reencoding {
   Case c;
   bool same_rows;  // false: a single query is left
 };
-// Other cases with the same visible pairs, or with those of the failing query alone; and the case with the
-// number of splits that its plan chose. Only the latter is given if nothing in the case could hide a key,
-// if a bias has values, if NaN lies beyond a length, or if there are more than 2^20 pairs to compare.
+// Returns other cases with the same visible pairs, or with only the failing query and its visible pairs. Also
+// returns the case with the number of splits that its plan chose. Only this one is returned if nothing in the
+// case could hide a key, if a bias has values, if NaN lies beyond a length, or if there are more than 2^20
+// pairs to compare.
 std::vector<Reencoding> reencodings(const Case& c, const Verdict& verdict);
 
 // True if two failures look alike: the same kind, tensor and value; and the same place and count, if both

@@ -15,7 +15,7 @@
 namespace attnfuzz {
 namespace {
 
-// Reads fields of an object, and knows afterwards which fields nobody asked for. Keeps the first error.
+// Reads fields of an object. finish() fails if the object has fields that were not read. Keeps the first error.
 class Reader {
  public:
   Reader(const Json& object, std::string path) : object_(object), path_(std::move(path)) {}

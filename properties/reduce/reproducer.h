@@ -20,7 +20,7 @@ struct Reproducer {
   std::string property;
   // a built-in kernel's name, or a plug-in's absolute path, with ":KERNEL" if it has several
   std::string kernel;
-  std::string peer;  // the kernel that was named to compare its bits with (--peer), likewise; empty: none was
+  std::string peer;  // the kernel named by --peer, in the same form; empty: none
   int32_t backend = ATTN_CPU;
   std::string build_hash, compiler, flags, device;
   // The observed failure.

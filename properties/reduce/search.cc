@@ -8,7 +8,7 @@
 namespace attnfuzz {
 namespace {
 
-// The running cost of a case as far as large numbers decide it: rows of Q and K, and pairs of them.
+// The sizes that decide how long a large case runs: the rows of Q and K, and the pairs of a query and a key.
 struct Size {
   __int128 rows, pairs;
 };

@@ -88,7 +88,7 @@ class Varier {
     return s_.ask(std::move(c));
   }
 
-  // Says nothing about a part that the time did not suffice for.
+  // If the time ran out while a part was varied, nothing is said about it.
   void needs(Need need) {
     if (!s_.out_of_time()) said_.needs.push_back(std::move(need));
   }
@@ -97,7 +97,7 @@ class Varier {
       said_.indifferent.push_back(what);
   }
 
-  // True if the feature is a number, or if one of its numbers is already said to be needed.
+  // True if the feature is a number, or if one of its numbers is already known to be needed.
   bool counted(const ShrinkToggle& feature) const {
     return feature.trait == Trait::kCounted || feature.trait == Trait::kSize ||
            (feature.integer &&
