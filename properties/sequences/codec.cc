@@ -17,7 +17,7 @@ struct Wrong {
   std::string message;
 };
 
-// Reads an object field by field, and refuses the fields that nobody has read.
+// Reads an object field by field. finish() refuses fields that were not read.
 class Reader {
  public:
   Reader(const Json& object, std::string where) : object_(object), where_(std::move(where)) {

@@ -2,10 +2,10 @@
 //
 //   ReducedSession small = reduce_session(session, failed, check, 60);
 //
-// Steps are removed in shrinking chunks (ddmin), together with the steps that depend on them. Appends become
-// one. Then forks become new sequences, replays become calls with plans of their own, and counts and the sizes
-// of the cache shrink. A candidate that still fails in the same way is kept. The search ends after a round that
-// changes nothing, or when the time is over.
+// Steps are removed in shrinking chunks (ddmin), together with the steps that depend on them. Several appends
+// are merged into one. Then forks become new sequences, replays become calls with plans of their own, and
+// counts and the sizes of the cache shrink. A candidate that still fails in the same way is kept. The search
+// ends after a round that changes nothing, or when the time is over.
 #pragma once
 
 #include <functional>

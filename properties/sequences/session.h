@@ -92,15 +92,15 @@ struct Step {
   // Empty: each entry has `count` rows.
   std::vector<int64_t> counts = {};
   // For an attend in two calls: how many pages of each entry the first call takes. The second call takes all
-  // others, and a merge combines the results. If some query of an entry does not see so many pages, the entry
-  // has fewer. 0: one call.
+  // others, and a merge combines the results. If some query of an entry does not see so many pages, the first
+  // call takes fewer pages of that entry. 0: one call.
   int64_t split = 0;
 
   int64_t rows(size_t e) const { return counts.empty() ? count : counts[e]; }
   bool operator==(const Step&) const = default;
 };
 
-// Which second session is made, in which each attend must give the same bits (relations.h).
+// How a second session is made from a session. Each attend of both must give the same bits (relations.h).
 enum class Relation : uint8_t {
   kNone,
   kRenumbered,  // pages have other numbers

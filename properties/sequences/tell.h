@@ -4,9 +4,9 @@
 //   {"begins":true,"setup":{...},"step":2,"call":"append","planned":2,"sequences":[0,2]}
 //   {"begins":false,"setup":{...},"step":3,"do":"truncate","sequences":[0],"count":5}
 //
-// `setup` is that of a file (codec.h). `begins`: this is the first that the target hears of the session, so it
-// makes a new instance. A call with a `planned` below its `step` is a replay, and uses what was planned at that
-// step. `do` is a verb of session.h that changes sequences without a call.
+// `setup` is that of a file (codec.h). `begins`: this is the first message of the session, so the target makes
+// a new instance. A call with a `planned` below its `step` is a replay, and uses what was planned at that step.
+// `do` is a verb of session.h that changes sequences without a call.
 #pragma once
 
 #include <cstddef>
