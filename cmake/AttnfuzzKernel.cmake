@@ -100,13 +100,13 @@ function(attnfuzz_accept_compiler name build_kinds)
     endif()
     if(NOT build_kinds AND ATTNFUZZ_BUILDS)
       string(REPLACE ";" ", " left "${ATTNFUZZ_BUILDS}")
-      message(STATUS "attnfuzz_add_kernel(${name}): with g++ it is built for the build plain alone; for ${left}: "
+      message(STATUS "attnfuzz_add_kernel(${name}): g++ builds only the build plain; for ${left}: "
                      "-DCMAKE_CXX_COMPILER=clang++-19")
     endif()
   else()
     message(FATAL_ERROR "attnfuzz_add_kernel(${name}): kernels are compiled for the CPU executor with clang 15 (19 is "
                         "tested) or g++ 12 or later, this project's C++ compiler is ${CMAKE_CXX_COMPILER}: configure with "
-                        "-DCMAKE_CXX_COMPILER=clang++-19, or build for CUDA alone with BACKENDS cuda")
+                        "-DCMAKE_CXX_COMPILER=clang++-19, or build only for CUDA with BACKENDS cuda")
   endif()
   if(NOT build_kinds)
     set(arg_BUILDS ${all} PARENT_SCOPE)

@@ -22,8 +22,8 @@
 namespace attnfuzz {
 namespace {
 
-// A random seed. If the author of an untrusted kernel knew the cases, the kernel could be right on those cases
-// alone.
+// A random seed. If the author of an untrusted kernel knew the cases, the kernel could be right on only those
+// cases.
 uint64_t drawn_seed() {
   uint64_t seed = 0;
   if (getrandom(&seed, sizeof seed, 0) != sizeof seed)

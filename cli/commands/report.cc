@@ -44,7 +44,7 @@ class Targets {
     const auto same = [&](const std::string& given) { return is_same_plug_in(given, r.kernel); };
     if (is_plug_in(r.kernel) && std::ranges::none_of(named_, same))
       opened.why =
-          "Without the error, for its library is run only if it is named: --kernel " + shell_word(r.kernel);
+          "Without the error, because its library is run only if it is named: --kernel " + shell_word(r.kernel);
     try {
       if (!opened.target && opened.why.empty()) {
         opened.target = open(library_of(r.kernel, options), options);
@@ -54,7 +54,7 @@ class Targets {
       if (opened.target) return take_picture(r.c, r.property, r.kind, *opened.target, opened.calibration);
     } catch (const std::exception& e) {
       opened.target.reset();
-      opened.why = std::string("Without the error, for the kernel cannot be run here: ") + e.what();
+      opened.why = std::string("Without the error, because the kernel cannot be run here: ") + e.what();
     }
     return picture_without_error(r.c, opened.why);
   }
@@ -201,7 +201,7 @@ void add_report(CLI::App& app, Action& action) {
   command->add_flag("--run", arguments->run, "run findings again on their kernels, for new pictures");
   command
       ->add_option("--kernel", arguments->kernels,
-                   "a plug-in that may be run: a finding alone loads no library")
+                   "a plug-in that may be run; without it, a finding's library is not loaded")
       ->needs("--run");
   command
       ->add_flag("--allow-stale", arguments->allow_stale,

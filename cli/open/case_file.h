@@ -19,7 +19,7 @@ Reproducer load_reproducer(const std::string& path);
 // library is loaded only if the user names it. If only the file names a library, this throws
 // UserError that says how to name it.
 std::string trusted_kernel(const Reproducer& r, const std::string& path, const std::string& named);
-// The same for the peer build to compare bits with: `named` by --peer, or the file's. Empty if
+// The peer build to compare bits with: `named` by --peer, or the one in the file, under the same rule. Empty if
 // there is none.
 std::string trusted_peer(const Reproducer& r, const std::string& path, const std::string& named);
 // Fills in options that were not given with those of the file.

@@ -24,8 +24,8 @@ std::vector<KernelLibrary> libraries_of(const std::string& name, const TargetOpt
 // The library of a name that must stand for exactly one.
 KernelLibrary library_of(const std::string& kernel, const TargetOptions& options);
 std::unique_ptr<Target> open(const KernelLibrary& library, const TargetOptions& options);
-// The same kernel in another build of the CPU. Null if it does not have that build, or cannot run in it; the
-// latter is printed on stderr.
+// Opens the same kernel in another CPU build. Null if the kernel does not have that build or cannot run in it.
+// Why it cannot run is printed on stderr.
 std::unique_ptr<Target> open_in(const std::string& build_kind, const KernelLibrary& library,
                                 const BuildInfo& build, TargetOptions options);
 

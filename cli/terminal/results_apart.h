@@ -10,7 +10,7 @@ namespace attnfuzz {
 void write_to(const std::string& path, const std::string& text);
 
 // If one of `paths` is "-", text for people goes to standard error while this object lives.
-// Standard output then holds the results alone.
+// Standard output then holds only the results.
 class ResultsApart {
  public:
   explicit ResultsApart(std::initializer_list<std::string> paths);
