@@ -1,5 +1,5 @@
-// The likely class of a fault, as somebody who has seen many attention bugs would guess it from the
-// failure, the shape of the error, and what the reduced case needs.
+// Guesses the likely class of a fault from the failure, the shape of the error, and what the reduced case
+// needs.
 //
 // The classes are those of publicly reported bugs. A guess is the first rule that holds in a table
 // (fault_rules.cc), with that rule's reason. If no rule holds, there is no guess.

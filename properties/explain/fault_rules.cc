@@ -329,7 +329,7 @@ constexpr Rule kRules[] = {
      [](const Evidence& e) {
        return e.non_finite() && e.p.causal && e.need("causal") != nullptr && !e.dead_row && !e.tile_unseen;
      },
-     "NaN or infinity with the causal mask alone, although it hides no tile and no row: it hides too much"},
+     "NaN or infinity with only the causal mask, although it hides no tile and no row: it hides too much"},
     {Class::kNumerics, [](const Evidence& e) { return e.in_one_tile() && e.hardly_off(); },
      "in one tile it is off by less than a hundredth: something is rounded to fewer bits, or a function is "
      "coarse"},

@@ -1,12 +1,12 @@
 // Exports a finding as a standalone program, for the person who gets the bug report.
 //
-// The program is one file of C++ or Python. It needs neither this project nor its case format. It contains
-// the tensors as bit patterns, laid out as they were; a call of the library by the contract
-// (kernels/attention.h); its own reference in double precision; and what is wrong, in words. It exits with
-// 1 if the failure shows, 0 if it does not, and 2 if it cannot be tried. Its reference does not know how
-// far rounding may move each element, so the file also has the oracle's bounds, for the plan that the
-// kernel makes here. These bounds refer to the exact result. Where the oracle predicts how P is rounded,
-// they are wider than the oracle's own.
+// The program is one file of C++ or Python. It needs neither this project nor its case format. It contains the
+// tensors as bit patterns, in the layout of the case; a call of the library by the contract
+// (kernels/attention.h); its own reference in double precision; and what is wrong, in words. It exits with 1 if
+// the failure shows, 0 if it does not, and 2 if it cannot be tried. Its reference does not know how far
+// rounding may move each element, so the file also has the oracle's bounds, for the plan that the kernel makes
+// here. These bounds refer to the exact result. Where the oracle predicts how P is rounded, they are wider than
+// the oracle's own.
 //
 //   auto prepared = prepare_export(reproducer, *target, calibration);
 //   if (auto* why = std::get_if<std::string>(&prepared)) die(*why);

@@ -1,5 +1,5 @@
-// The same kernel elsewhere, whose bits a target must reproduce: for a kernel on a GPU, the CPU executor's
-// build in the arithmetic of that GPU (docs/checks.md).
+// A peer build: another build of the same kernel, whose bits a target must reproduce. For a kernel on a GPU, it
+// is the CPU executor's build in the arithmetic of that GPU (docs/checks.md).
 //
 //   target.peer = std::make_shared<Peer>(open);
 //   Target* there = target.peer->get();      // opened on first use; null: it cannot be opened

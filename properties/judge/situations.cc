@@ -31,7 +31,7 @@ constexpr const char* kHeads[] = {"1 head", "2 heads", "3 heads", "more heads"};
 constexpr int kPaths = 16, kVariants = 5;
 constexpr int kLeastRatio = -20, kRatios = 23;  // exact; then up to 2^-20, ... up to 1; above
 
-// Features that are collected in pairs, and dead rows, which no feature alone decides.
+// Features that are collected in pairs, and dead rows, which no single feature decides.
 struct Paired {
   const char* name;
   bool (*there)(const Tiled& x);  // nullptr: dead rows

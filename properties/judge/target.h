@@ -34,7 +34,7 @@ struct BuildInfo {
 enum class CacheKind : int32_t {
   kNone,   // it is no class, and keeps nothing
   kPools,  // in the pools of each call
-  kOwn     // in memory of its own, which nobody else sees
+  kOwn     // in memory of its own, which no other kernel sees
 };
 
 struct KernelInfo {
@@ -191,7 +191,7 @@ class Target {
   virtual std::optional<attn_partials> partials(const attn_problem& problem, const attn_plan& plan,
                                                 std::string* why = nullptr) = 0;
 
-  // The oracles that judge its runs (oracles.h); null: the CPU's alone.
+  // The oracles that judge its runs (oracles.h); null: only the CPU's.
   std::shared_ptr<Oracles> oracles = {};
   // The build whose bits it must reproduce (peer.h); null: none.
   std::shared_ptr<Peer> peer = {};

@@ -122,7 +122,7 @@ class Trial {
   bool same_bits(const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what);
   // Compares an output of keys, or any other, element by element. The functions above compare outputs of queries.
   bool same_elements(TensorId tensor, const Run& a, const Run& b, std::string_view what, double scale = 1);
-  // The same for all outputs of two runs of one shape, call 0.
+  // Compare all outputs of call 0 of two runs of one shape: within both bounds, or bit for bit.
   bool all_within(const Run& a, const Run& b, std::string_view what);
   bool all_bits(const Run& a, const Run& b, std::string_view what);
 

@@ -1,11 +1,11 @@
-// Turns on a thing that several threads share. The first thread to ask is the first to get it.
+// Lets threads take turns with an object that they share. The first thread to ask is the first to get it.
 //
 //   Turns turns;
 //   {
 //     const Turn mine = turns.take();  // waits for all who asked before; throws if this thread has the turn already
 //     ...
 //   }
-//   const Turn none;  // a turn on a thing that nobody shares
+//   const Turn none;  // a turn with an object that is not shared
 #pragma once
 
 #include <condition_variable>
