@@ -124,7 +124,7 @@ void collect_not_judged(const CheckArguments& arguments, const CheckOptions& opt
     for (const Property* property : options.properties) {
       if (!judged_by(result, *property))
         lacks(
-            fmt::format("nothing was judged by {}, which was asked for: give only this one, or raise --cases",
+            fmt::format("nothing was judged by {}, which was asked for: ask only for this, or for more --cases",
                         property->name));
     }
   }

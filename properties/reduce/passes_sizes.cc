@@ -1,4 +1,4 @@
-// Passes that lower sizes. A size often cannot decrease alone, because a key length, a window or the other
+// Passes that lower sizes. A size often cannot decrease by itself, because a key length, a window or the other
 // length must follow it. Each pass therefore offers several ways.
 #include <algorithm>
 #include <cmath>

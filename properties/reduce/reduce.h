@@ -47,8 +47,8 @@ struct ReduceOptions {
   // For a crash or a hang: a failure elsewhere in the kernel's code counts as another failure. Used by
   // reduce_failure(), which makes the key.
   bool keep_site = false;
-  // For a kernel with several bugs: true if the failure that `to` would show is still the same bug. Unset: the
-  // key alone decides.
+  // For a kernel with several bugs: true if the failure that `to` would show is still the same bug. Unset: only
+  // the key decides.
   std::function<bool(const Case& best, const Verdict& verdict, const Case& to, Step step)> may_take = {};
   // Changes a candidate so that it meets the caller's limits; reduce_failure() adds the kernel's declared
   // domain. Unset: there are no limits.

@@ -37,7 +37,7 @@ struct Rows {
   std::vector<int64_t> borders;  // cu_q
 };
 
-// Which keys a call of an attend takes (Step::split).
+// The keys that a call of an attend takes (Step::split).
 enum class Part { kAll, kFirst, kOthers };
 
 // For each entry, the number of pages whose keys the first of two calls takes. Each query sees all of these

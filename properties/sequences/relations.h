@@ -18,8 +18,7 @@ namespace attnfuzz::sequences {
 
 struct SecondSession {
   Session session;
-  // For each attend of the first session, in order: how many attends of this one together have its rows (1 or
-  // 2).
+  // For each attend of the first session, in order: how many attends of this session have its rows, 1 or 2.
   std::vector<size_t> parts;
 };
 

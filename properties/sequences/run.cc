@@ -307,7 +307,7 @@ class SessionRun {
     return judge(call, kernel, due.rows, due.problem, due.tensors(), got);
   }
 
-  // Merges the two results of an attend, whose calls had these plans. To the merge, packed rows are one batch
+  // Merges the two results of an attend, whose calls had these plans. For the merge, packed rows are one batch
   // entry.
   bool merge(const Call& call, const Side& first, const Side& others, const std::vector<attn_plan>& plans) {
     const SessionTarget* kernel = kernel_for(call, targets_.merge);

@@ -25,7 +25,7 @@ struct TrainStep {
   const Calibration& of_backward;
 };
 
-// What the steps of all batches share.
+// The settings that the steps of all batches share.
 struct Setup {
   ModelShape model;
   bool causal = true;
