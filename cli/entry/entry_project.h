@@ -4,7 +4,7 @@
 //   source.cu        the user's source, and behind it two functions that the adapter calls
 //   CMakeLists.txt   builds both into one library
 //
-// The source is a translation unit of its own, so that its names and macros do not meet ours
+// The source is a translation unit of its own, so that its names and macros do not clash with ours
 // (kernels/cuda_source/adapter/source.h).
 #pragma once
 

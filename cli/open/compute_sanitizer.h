@@ -13,8 +13,8 @@ namespace attnfuzz {
 bool is_compute_sanitizer(const std::string& build_kind);
 
 // Runs this program's `replay FILE --backend cuda` and further arguments under
-// the tool, and prints its findings, each kind once. kFound if it has any,
-// kPassed if none; throws UserError where compute-sanitizer cannot be run.
+// the tool, and prints its findings, each kind once. Returns kFound if there are any, else kPassed. Throws
+// UserError if compute-sanitizer cannot be run.
 Exit replay_under(const std::string& tool, const std::string& file, const std::vector<std::string>& further);
 
 }  // namespace attnfuzz

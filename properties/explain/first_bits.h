@@ -1,5 +1,5 @@
 // Finds where a case and its peer build first differ: in S, the row maximum, the rescale factor, P or O, in
-// the order of computation. Both record a warp that has a query whose results differ.
+// the order of computation. Both record the same warp, which has a query whose results differ.
 //
 //   puts(first_bits(c, target, verdict).c_str());
 //     -> "first in P of tile 3 at (b=0,h=1,q=17), key 199: 0x3f3504f3, of the peer build 0x3f3504f4; block (5,0,0),

@@ -9,7 +9,7 @@
 //   - no features, but many fills and head dimensions.
 // The first case that fails with the same key replaces the minimum.
 //
-//   for (const Case& c : canonical_cases(ground, complexity(best), 1500)) ...
+//   for (const Case& c : canonical_cases(base, complexity(best), 1500)) ...
 #pragma once
 
 #include <string>
