@@ -35,10 +35,9 @@ std::string found_wrong(const batch::Result& result) {
   say(n.unknown, "rows that the device's oracle did not evaluate");
   return text;
 }
-// True if that is nothing.
 bool clean(const batch::Result& result) { return found_wrong(result).empty(); }
 
-// True if both have their tensors and their workspace in the same places of a slot.
+// True if both calls place their tensors and their workspace at the same offsets of a slot.
 bool same_places(const batch::Call& a, const batch::Call& b) {
   const auto same = [](const batch::TensorSlot& x, const batch::TensorSlot& y) {
     return x.begin == y.begin && x.data == y.data && x.end == y.end;
@@ -93,7 +92,7 @@ std::string words(const BatchUse& use) {
 struct BatchJudge::Item {
   size_t index;
   Case next;
-  bool in_place = false;  // `next` uses the memory of the last of `runs`, which runs again first
+  bool in_place = false;  // repeat the last of `runs`, then run `next` in the same memory
   std::vector<std::unique_ptr<GivenRun>> runs = {};
   std::vector<Assumption> assumptions = {};  // of the `next` run
   size_t calls() const { return in_place ? 2 : 1; }
@@ -107,13 +106,13 @@ struct BatchJudge::Round {
   std::string lost = {};                                     // why the batch ended early; empty if it did not
   std::vector<std::pair<size_t, std::string>> left = {};     // cases that the batch cannot do, with the reason
   std::vector<size_t> refused = {};                          // cases
-  std::vector<std::pair<size_t, std::string>> doubted = {};  // cases, with what is wrong there
+  std::vector<std::pair<size_t, std::string>> doubted = {};  // cases, with what the device found
 };
 
 // The result of running a lost batch again.
 struct BatchJudge::Again {
   std::string words = {};
-  std::optional<size_t> guilty = {};  // item whose calls alone end badly
+  std::optional<size_t> guilty = {};  // an item that also ends badly in a batch of its own
 };
 
 struct BatchJudge::Batch {
@@ -297,15 +296,14 @@ void BatchJudge::lost(Batch& batch, Round& round) {
   Verdict& v = batch.verdicts[index];
   v.outcome = Outcome::kPass;
   fail(v, Kind::kCrash,
-       "a batch of " + std::to_string(items.size()) + " cases, of which this is " +
-           (again.guilty ? "one that ends so in a batch of its own" : "the first") +
-           ", ended with: " + round.lost + "; the ordinary way none of them does, and " +
-           std::to_string(passed) + " pass" + again.words);
+       "a batch of " + std::to_string(items.size()) + " cases ended with: " + round.lost + "; this case is " +
+           (again.guilty ? "one that ends so in a batch of its own" : "the first of them") +
+           "; judged one at a time, none of them fails, and " + std::to_string(passed) + " pass" + again.words);
   v.failing = batch.asked[index].c;
 }
 
-// Tells a fault that the batch repeats from one that it had once, and finds the case at fault if it is one
-// alone.
+// Runs the lost batch again and counts how often the fault repeats. If it does, runs each case in a batch of
+// its own, until one of them ends badly.
 BatchJudge::Again BatchJudge::run_again(Round& round) {
   constexpr int kTimes = 3;
   if (round.results.empty()) return {};  // it ended in plan()
@@ -391,7 +389,8 @@ void BatchJudge::round(Batch& batch) {
   for (Item& item : round.items) tried(batch, std::move(item));
 }
 
-// `found`: what is wrong with the case in its batch. A copy, because the case's verdict is written anew.
+// `found` says what is wrong with the case in its batch. It is a copy, because it may come from the case's
+// verdict, which is overwritten here.
 void BatchJudge::doubt(Batch& batch, size_t index, std::string found) {
   ++use_.doubted;
   ordinary(batch, index);

@@ -28,8 +28,8 @@
 //     not lost.
 // A case may fail in the batch and pass the ordinary way. Then another case of the batch may have written into
 // its memory, so all cases of the batch are judged the ordinary way. If none of them fails, the case counts as
-// a failure of Kind::kOracle, which says what the device found wrong. So does a case of the one in a hundred on
-// which the two ways disagree.
+// a failure of Kind::kOracle, which says what the device found wrong. A case that was judged both ways also
+// fails with Kind::kOracle if the two verdicts disagree.
 #pragma once
 
 #include <cstddef>
@@ -84,7 +84,7 @@ struct BatchUse {
 // "950 of 1000 on the device, ..."
 std::string words(const BatchUse& use);
 
-// A failure of a case that had passed.
+// A background thread's failure of a case that had passed in its batch.
 struct Deferred {
   uint64_t number;  // of the case; the first case of the first judge() is 0
   Verdict verdict;
@@ -125,7 +125,7 @@ class BatchJudge {
   // Makes the next run of each item. Items that need a further run, or for which there was no room, remain in
   // batch.open.
   void round(Batch& batch);
-  // The steps of a round. From plan() to take() they need the turn.
+  // The steps of a round. plan(), run() and take() need the turn.
   void prepare(Batch& batch, Round& round);
   void plan(Batch& batch, Round& round);
   void run(Round& round);

@@ -215,7 +215,7 @@ struct Counts {
   uint32_t unwritten;        // elements of outputs that were not written
   uint32_t repeated;         // elements that got other bits in a later call, although the plan is deterministic
   uint32_t dead, uninformative, unconstrained, unknown;  // rows; unknown: not evaluated
-  uint32_t not_finite;  // elements of Q, K and V, none of them beyond a length, that are NaN or an infinity
+  uint32_t not_finite;  // NaN and infinities in Q, K and V; unpacked keys beyond a key length do not count
 };
 
 struct Result {

@@ -143,8 +143,8 @@ uint64_t oracle_of(const Call& call, std::byte* base, int blocks, int64_t shared
   return parts.bytes;
 }
 
-// The slot of each call, one of `count`, each with its own stream. A call in place has the slot of the previous
-// call.
+// Returns the slot of each call. There are `count` slots, each with its own stream. A call in place has the
+// slot of the previous call.
 std::vector<int> slots_of(std::span<const Call> calls, int count) {
   std::vector<int> slots;
   for (int last = -1; const Call& call : calls)
@@ -179,11 +179,11 @@ struct PageArrays {
 
 void note(void* user, const attn_report*) { *static_cast<int32_t*>(user) = 1; }
 
-// Keeps what is reported of a batch's own kernels, which is never the fault of the kernel under test.
+// Keeps a report about one of the batch's own kernels. Such a report never blames the kernel under test.
 void keep(void* user, const attn_report* report) { *static_cast<std::string*>(user) = report->message; }
 Failure own_failure(const std::string& reported) {
   const bool no_memory = reported.find(cudaGetErrorName(cudaErrorMemoryAllocation)) != reported.npos;
-  return std::string(no_memory ? kNoMemory : "") + "a kernel of the batch's own failed: " + reported;
+  return std::string(no_memory ? kNoMemory : "") + "one of the batch's own kernels failed: " + reported;
 }
 
 struct State {
@@ -231,8 +231,8 @@ struct State {
     return far.empty() ? std::nullopt : page_ends->reach(far);
   }
 
-  // Allocates slots as large as the largest call needs. Other processes use the device's memory too, so there
-  // may be room for fewer slots only; then fewer calls run at once.
+  // Allocates slots as large as the largest call needs. Other processes use the device's memory too. If it has
+  // room for fewer slots, fewer calls run at once.
   Failure slots_for(std::span<const Call> calls) {
     uint64_t largest_slot = 0, largest_oracle = 0;
     for (const Call& call : calls) {
@@ -302,7 +302,7 @@ struct State {
           {stretch(slot, t), base + address_of(place, begin), base + address_of(place, end - 1) + 1});
     }
   }
-  // Returns the address from which places in the tensor count.
+  // Returns the address that the tensor's offsets count from.
   std::byte* base_of(const Call& call, int n, int t) const {
     if (call.spread >> t & 1) return page_ends->far(stretch(n, t)) + base_in_range(call, t);
     if (!(call.at_page_end >> t & 1)) return address(n);
@@ -354,7 +354,7 @@ class CudaDevice final : public Device {
   // on the case's own stream.
   attn_status call_kernel(const attn_kernel& kernel, const Call& call, int slot, uint32_t number,
                           const attn_tensors& tensors, attn_env env);
-  // Launches one call and all that judges it.
+  // Launches one call and the kernels that judge it.
   Failure launch(const attn_kernel& kernel, const Call& call, size_t index, int slot, const PageArrays& pages,
                  attn_env env, std::span<std::byte> readback, Result& result);
   State state_;

@@ -20,8 +20,8 @@
 
 namespace attnfuzz::batch {
 
-// A failure for which the device has too little free memory begins so. It says nothing about the kernel, and
-// the device goes on.
+// A failure begins with this text if the device had too little free memory. It says nothing about the kernel,
+// and the device can still be used.
 inline constexpr std::string_view kNoMemory = "no free memory on the device: ";
 inline bool is_no_memory(std::string_view failure) { return failure.starts_with(kNoMemory); }
 

@@ -70,7 +70,7 @@ __device__ Unit laid(const Work& work, int t, uint64_t at, Element* element) {
   return static_cast<Unit>(pattern_at(place, at));
 }
 
-// Calls visit(address, unit) for each unit of a tensor that is this thread's.
+// Calls visit(address, unit) for each unit of a tensor that this thread works on.
 template <class Unit, class Visit>
 __device__ void each_unit(const Work& work, int t, const Visit& visit) {
   const TensorSlot& place = work.call->tensor[t];
@@ -95,7 +95,7 @@ __device__ uint32_t workspace_word(const Call& call, uint64_t at) {
   return static_cast<uint32_t>(mix(0, 0, 0, 0, offset / 8 * 8) >> 8 * (offset & 4));
 }
 
-// Redzones and gaps of Q, K or V, unit by unit.
+// Calls visit(pattern, unit) for each unit of the redzones and gaps of Q, K or V.
 template <class Visit>
 __device__ void each_unit_between(const Work& work, int t, const Visit& visit) {
   const TensorSlot& place = work.call->tensor[t];
@@ -250,7 +250,7 @@ __device__ int64_t shared_row(const TensorSlot& place, int64_t b, int64_t h, int
          (place.size[2] == 1 ? 0 : i);
 }
 
-// The rows of a bias or a mask that are stored, dense.
+// Writes the oracle's copy of a bias or a mask: only the stored rows, each padded to padded_keys().
 template <class Value>
 __device__ void lay_pairs(const Work& work, int t, const void* to, Value value_of) {
   const Call& call = *work.call;
@@ -277,7 +277,7 @@ __device__ void lay_workspace(const Work& work, bool clean) {
   }
 }
 
-// The sides of a merge as the oracle reads them: dense.
+// Writes the oracle's dense copy of a merge's sides.
 __device__ void lay_sides(const Work& work) {
   const Call& call = *work.call;
   const cuda::MergeInput& in = work.merge;
@@ -387,7 +387,8 @@ __device__ void judge_input(const Work& work, int t) {
   int redzones = 0, inputs = 0, not_finite = 0;
   each_unit_between(work, t, [&](uint16_t pattern, const uint16_t& unit) { redzones += unit != pattern; });
   each_slack_element<Number>(work, t, [&](const Number& is, Number was) { inputs += is != was; });
-  // A caller cannot tell packed keys beyond a key length from others.
+  // K and V beyond a key length are not counted, because the fill may put NaN there. Packed ones are counted,
+  // because a caller cannot tell them from other keys.
   const bool all_rows = t == kQuery || is_packed(call, t);
   each_row<Number>(work, t, [&](const Stored<Number>& is, int32_t s, const Number* was, int32_t) {
     if (work.number == 0 && (all_rows || s < length_of(call, is.entry)))

@@ -27,7 +27,7 @@ __device__ inline int64_t queries_of(const Call& call, int64_t b) {
 }
 // True if tensor t has keys in pages.
 __device__ inline bool in_pages(const Call& call, int t) { return (call.paged >> t & 1) != 0; }
-// The rows of K and V that batch entry b has. In pages these are the keys that its length says.
+// The number of rows of K and V that batch entry b has. If keys lie in pages, its key length gives the number.
 __device__ inline int64_t held_keys(const Call& call, int64_t b) {
   const int64_t *borders = call.recipe.borders_k, keys = call.problem.seq_k;
   if (call.packed_k != 0) return borders[b + 1] - borders[b];

@@ -1,5 +1,5 @@
-// The pages of a call, as the kernels of a batch read them. A call has no room for its block table, which its recipe
-// decides. The side that launches kernels makes the table once for each call and copies it to the device.
+// The pages of a call, as the kernels of a batch read them. A call has no room for its block table. The code that
+// launches kernels makes the table from the call's recipe, once for each call, and copies it to the device.
 //
 //   const LaidPages pages(call);                    // of a call with keys in pages
 //   work.table = ...pages.table;  work.held = ...pages.held;   // on the device (kernels.h)

@@ -56,8 +56,8 @@ class OwnWorkers {
   int opened_ = 0;
 };
 
-// The verdict of `judged` on a target lent by `own`, whose runs are reported like those of `shared`. If there
-// is no `own`, `shared` itself is used.
+// Calls `judged` on a target that `own` lends, and returns its verdict. shared.on_run reports the runs. If
+// `own` is null, calls `judged` on `shared`.
 Verdict judged_on_own(OwnWorkers* own, Target& shared, const std::function<Verdict(Target&)>& judged);
 
 }  // namespace attnfuzz

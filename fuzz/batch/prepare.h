@@ -18,7 +18,7 @@
 
 namespace attnfuzz::batch {
 
-// An illegal case (case.h) is none for a batch. `backend` is that of the device.
+// Refuses illegal cases (case.h) too. `backend`: the device's.
 std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why);
 
 // Adds the plan to the call, with the workspace that the plan wants and the errors that the bound charges. Returns
