@@ -11,8 +11,8 @@ Prefill: batch * positions = 16384, heads * dim = 2048, 512 to 16384 positions, 
 full and causal; in TFLOP/s, 4 B H S^2 D operations, half of it if causal. Decode: one query, 32
 query heads on 8 KV heads, dim 128, 512 to 131072 keys; in GB/s of K and V read once. MLA: one query
 of 16 or 128 heads on one latent head, 576 columns of Q and K, of which V is the first 512, 512 to
-32768 keys; in GB/s of the latent read once. PyTorch's back ends get its heads as queries, the form
-that suits them best. Backward runs only on request; backward.py describes it.
+32768 keys; in GB/s of the latent read once. PyTorch's back ends get the heads as queries of one head,
+the form that suits them best. Backward runs only on request; backward.py describes it.
 
 timing.py compares and times the contenders. Figures are medians of --rounds replays; with --cold,
 each is also timed after a rest. A large matrix product, a large copy and a large read are timed
@@ -265,15 +265,15 @@ def main():
     parser.add_argument("--only", choices=("prefill", "decode", "mla", "backward"))
     parser.add_argument("--dtype", choices=("f16", "bf16", "both"), default="f16")
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=420, help="no new problem is begun after as many")
-    parser.add_argument("--longest", type=int, default=16384, help="positions of a prefill; 8 times as many keys")
+    parser.add_argument("--seconds", type=float, default=420, help="begin no new problem after this time")
+    parser.add_argument("--longest", type=int, default=16384, help="most positions; keys of decode and MLA: 8 times")
     parser.add_argument("--dims", default="64,128,256", help="of prefill")
     parser.add_argument("--batches", default="1,8,64", help="of decode and MLA")
     parser.add_argument("--variant", type=int, default=0,
                         help="instantiation to ask for; 2: fa1's path for sm_80, whatever the GPU")
     parser.add_argument("--kernels", help=f"which of ours: {','.join(OURS)}; backward: {backward.OURS}")
     parser.add_argument("--against", default=",".join(BACK_ENDS), help="which of PyTorch's back ends")
-    parser.add_argument("--seqs", help="of backward, in place of all from 512 to --longest")
+    parser.add_argument("--seqs", help="of backward, instead of all from 512 to --longest")
     parser.add_argument("--cold", action="store_true", help="measure after a rest as well")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--markdown", type=pathlib.Path, help="with --cold: a table of the first kernel's rows")

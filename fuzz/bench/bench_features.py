@@ -5,12 +5,13 @@
     python3 bench_features.py --lib build/full/lib --only small --markdown small.md
 
 features: a window, eight query heads for each KV head, key lengths, a bias, a soft cap; in prefill (16 heads
-of 128) and in decoding (one query). The contenders are FlexAttention, compiled for the problem, and those of
-PyTorch's back ends that support it. They get a window, lengths or a bias as attn_mask, made before the timing.
-They have no soft cap.
+of 128) and in decoding (one query). The contenders are FlexAttention, compiled for the problem, and PyTorch's
+back ends if they support it. The back ends get a window, lengths or a bias as attn_mask, made before the
+timing. They have no soft cap.
 small: batch and heads 1, causal, 4 positions with dim 4, and 64 to 512 with dim 64, one call in a graph.
 
-Contenders are compared and timed as timing.py says; TFLOP/s and GB/s count what is visible.
+Contenders are compared and timed as timing.py says. TFLOP/s count visible pairs of query and key. GB/s count
+the keys within the key lengths.
 
 Exit status: 0, or 1 if one of our kernels gave a wrong result or did not run, or 2 without a GPU.
 """
@@ -100,7 +101,7 @@ SMALL = [Problem("causal", "fa1", 1, 1, 1, s, s, d, True)
 
 
 class Inputs(bench.Inputs):
-    """One set of tensors, with those of the feature."""
+    """One set of tensors, including the feature's."""
 
     def __init__(self, p, device):
         super().__init__(p, device)

@@ -5,13 +5,14 @@ attnfuzz check.
     python3 fuzz/bench/plain_loop.py [--seconds 10] [--seed 1] [--json FILE] FILE.py:NAME ...
 
 It draws shapes inside a target's domain (batch 1..3, heads 1..4, 1..300 positions, dim 32, 64 or 128 if the domain
-has them). Causal, masks and other supported features each appear one time in four. Inputs are Gaussian and dense. It
-calls the target, computes attention in double precision on the same device, and repeats this for --seconds on each
-target. A failure is an exception other than attnfuzz.Unsupported, or an error of O or LSE above the fixed tolerance,
-1e-2 absolute and relative. It has no bound, no redzones, no values other than Gaussian, no strides and no reducer.
-Failures that targets refuse because they are known count here, as with ATTNFUZZ_KNOWN=1.
+has them). Half the problems are causal. Each other supported feature appears one time in four. Inputs are Gaussian and
+dense. The loop calls the target, computes attention in double precision on the same device, and repeats this for
+--seconds on each target. A failure is an exception other than attnfuzz.Unsupported, or an error of O or LSE above the
+fixed tolerance, 1e-2 absolute and relative. The loop has no bound, no redzones, no values other than Gaussian, no
+strides and no reducer. It sets ATTNFUZZ_KNOWN=1, so that targets do not refuse the cases in which they are known to
+fail.
 
-Exit status: 0 each target was run, whatever was found; 1 one could not be; 2 bad use.
+Exit status: 0 each target was run, whatever was found; 1 a target could not be run; 2 bad use.
 """
 
 import argparse
@@ -73,7 +74,7 @@ def draw(rng, target):
     domain = replace(target.domain, layout=None, align_bytes=None)  # inputs are dense here
     sizes = {name: [n for n in USUAL[name] if size.holds(n)] or size.only for name, size in domain._sizes.items()}
     if not all(sizes.values()):
-        raise Broken("it takes no size that is usual")
+        raise Broken("its domain has none of the usual sizes")
     for _ in range(100000):
         p = SimpleNamespace(**{name: rng.choice(of) for name, of in sizes.items()})
         p.seq_k = p.seq_q if rng.random() < 0.5 and p.seq_q in sizes["seq_k"] else p.seq_k
@@ -90,7 +91,7 @@ def draw(rng, target):
             p.dtype, p.align = DTYPES[p.dtype], ("top_left", "bottom_right")[p.align]
             p.has_bias, p.want_lse, p.sm_count = p.bias_dtype >= 0, domain.lse, 1
             return p
-    raise Broken("of 100000 usual problems none is inside what it declares")
+    raise Broken("its domain has none of 100000 usual problems")
 
 
 def in_words(p):
@@ -236,7 +237,7 @@ def run(name, seconds, seed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="+", metavar="FILE.py:NAME")
-    parser.add_argument("--seconds", type=float, default=10, help="a target")
+    parser.add_argument("--seconds", type=float, default=10, help="for each target")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()

@@ -46,7 +46,7 @@ void Bench::record(const Judged& judged) {
 
 std::string needs_history(Bench& bench, const Judged& judged) {
   const Property* property = find_property(judged.verdict.property);
-  if (property == nullptr) return "seen by comparing two kernels, of which each passes";
+  if (property == nullptr) return "seen only by comparing two kernels: each of them passes";
   Target& target = bench.target(judged.kernel);
   target.renew();
   const Verdict alone = judge(judged.c, *property, target, bench.calibration());

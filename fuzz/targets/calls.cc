@@ -32,7 +32,7 @@ struct Process {
   std::vector<std::unique_ptr<Target>> opened;
   SessionTargets targets;
   uint64_t features = 0;
-  std::vector<Session> before;  // in the processes of the libraries
+  std::vector<Session> before;  // that already ran in the libraries' processes
 };
 Process& process() {
   static Process the_process;

@@ -20,7 +20,7 @@ void count_edges(size_t kernel, std::span<const uint8_t> buckets) {
   uint8_t* const first = counters + kernel * kEdges;
   const size_t n = std::min(buckets.size(), kEdges);
   for (size_t i = 0; i < n; ++i) {
-    if (buckets[i] != 0) first[i] = 1;  // how often depends on sizes, which situations cover
+    if (buckets[i] != 0) first[i] = 1;  // a count depends on sizes, which situations cover
   }
 }
 

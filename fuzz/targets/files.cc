@@ -51,7 +51,7 @@ bool read_case(std::string_view bytes) {
   const std::string text = encode(c);
   const auto again = decode(text);
   hold(std::holds_alternative<Case>(again), "what encode() wrote is refused");
-  hold(std::get<Case>(again) == c, "a case is another one after it was written and read");
+  hold(std::get<Case>(again) == c, "a case differs after it was written and read");
   hold(encode(std::get<Case>(again)) == text, "the text of a case is not canonical");
   // Contradictions that the reader accepts are found here, before anything is allocated.
   if (!illegal(c)) describe(c);
@@ -65,8 +65,7 @@ bool read_reproducer(std::string_view bytes) {
   const std::string text = encode(r, "file.attn.json");
   const auto again = decode_reproducer(text);
   hold(std::holds_alternative<Reproducer>(again), "a reproducer that was written is refused");
-  hold(std::get<Reproducer>(again).c == r.c,
-       "a reproducer's case is another one after it was written and read");
+  hold(std::get<Reproducer>(again).c == r.c, "a reproducer's case differs after it was written and read");
   hold(encode(std::get<Reproducer>(again), "file.attn.json") == text,
        "the text of a reproducer is not canonical");
   hold(!reproducer_name(r).empty(), "a reproducer without a name");
@@ -81,22 +80,22 @@ bool read_session(std::string_view bytes) {
   const auto again = sequences::decode_session(text);
   hold(std::holds_alternative<sequences::SessionFile>(again), "a sequence that was written is refused");
   hold(std::get<sequences::SessionFile>(again).chain == chain,
-       "a sequence is another one after it was written and read");
+       "a sequence differs after it was written and read");
   hold(encode(std::get<sequences::SessionFile>(again).chain, found) == text,
        "the text of a sequence is not canonical");
   hold(sequences::story(chain.last).size() == chain.last.steps.size(), "a story without some of its steps");
   return true;
 }
 
-// JSON itself: within its limits it must agree with the library's, whatever the bytes.
+// parse_json() must agree with the library's parser on all bytes that are within its limits.
 void read_json(std::string_view bytes) {
   const auto read = parse_json(bytes);
   if (const auto* error = std::get_if<DecodeError>(&read)) return one_line(*error);
   const auto& json = std::get<Json>(read);
-  hold(json == Json::parse(bytes, nullptr, false), "JSON that is read as another");
+  hold(json == Json::parse(bytes, nullptr, false), "two readers of JSON disagree");
   const auto again = parse_json(json_text(json));
   hold(std::holds_alternative<Json>(again) && std::get<Json>(again) == json,
-       "JSON is another after it was written and read");
+       "JSON differs after it was written and read");
 }
 
 void read_tables_and_lines(std::string_view bytes) {
@@ -111,7 +110,7 @@ void read_tables_and_lines(std::string_view bytes) {
   if (error.empty()) {
     hold(calibration_text(parse_calibration(calibration_text(calibration), &error)) ==
              calibration_text(calibration),
-         "a calibration is another one after it was written and read");
+         "a calibration differs after it was written and read");
   }
   if (const auto line = parse_series_line(text))
     hold(parse_series_line(line_of(*line)).has_value(), "a lost line");
@@ -123,13 +122,13 @@ void read_tables_and_lines(std::string_view bytes) {
 void show(std::string_view bytes) {
   const std::string line = printable(bytes), lines = printable_lines(bytes), label = kernel_label(bytes);
   hold(printable(line) == line && printable_lines(line) == line, "one line is not printable");
-  hold(line.find('\n') == line.npos && line.size() <= kMostShown, "one line is more");
+  hold(line.find('\n') == line.npos && line.size() <= kMostShown, "one line has a line feed or is too long");
   hold(printable_lines(lines) == lines, "lines are not printable");
-  hold(label.find('/') == label.npos && kernel_label(label) == label, "a label that is no name");
+  hold(label.find('/') == label.npos && kernel_label(label) == label, "a kernel's label is no file name");
   const std::string word = shell_word(bytes);
-  hold(printable(word, word.size()) == word, "a word of a shell is not printable");
+  hold(printable(word, word.size()) == word, "a shell's word is not printable");
   for (const char ch : in_literal(bytes))
-    hold(ch >= ' ' && ch <= '~' && ch != '"', "a literal with its own end");
+    hold(ch >= ' ' && ch <= '~' && ch != '"', "a character would end or break a literal");
 }
 
 }  // namespace
@@ -140,11 +139,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const bool is_case = read_case(bytes), is_reproducer = read_reproducer(bytes),
              is_session = read_session(bytes);
-  hold(is_case + is_reproducer + is_session <= 1, "one text read as two kinds of file");
+  hold(is_case + is_reproducer + is_session <= 1, "one text is read as two kinds of file");
   read_json(bytes);
   read_tables_and_lines(bytes);
   show(bytes);
-  hold(case_of(bytes).has_value() == (is_case || is_reproducer), "a unit is not what its text is");
+  hold(case_of(bytes).has_value() == (is_case || is_reproducer), "a unit and its text do not agree");
   return 0;
 }
 

@@ -21,7 +21,7 @@ namespace {
 struct Process {
   Flags flags;
   std::unique_ptr<Bench> bench;
-  bool said = false;  // an unreadable unit was reported
+  bool said = false;  // true if an unreadable unit was reported
 };
 Process& process() {
   static Process the_process;
@@ -68,7 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // Arbitrary bytes are refused silently. A file of another version belongs to somebody's corpus, so it is
   // reported.
   if (!c && size > 0 && data[0] == '{' && !process().said) {
-    std::fprintf(stderr, "attnfuzz: a unit of the corpus is refused, and so are all like it: %s\n",
+    std::fprintf(stderr, "attnfuzz: a unit of the corpus is refused (later ones are not reported): %s\n",
                  why.c_str());
     process().said = true;
   }

@@ -18,7 +18,7 @@ struct Request {
   Case c;
 };
 
-// The same cache with `filled` keys, asked by the last `queries` positions.
+// The case with `filled` keys in the cache. Its queries are the last `queries` positions.
 Case at(const Case& base, int64_t queries, int64_t filled) {
   Case c = base;
   Problem& p = c.problem;
@@ -61,7 +61,7 @@ std::vector<Request> requests(const Case& c) {
   return all;
 }
 
-// Failures of the unit itself concern other targets. A rejected request is left out.
+// Judges the requests, and not the unit itself, which other targets judge. Skips illegal and refused requests.
 Judged judge_requests(Bench& bench, const Case& c) {
   Judged last;
   last.verdict.outcome = Outcome::kRefused;

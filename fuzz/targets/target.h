@@ -2,12 +2,12 @@
 // makes a fuzzer of it.
 //
 //   namespace attnfuzz {
-//   extern const FuzzTarget kFuzzTarget = {"fa1", {"fa1"}, [](Bench& bench, const Case& c) {
+//   extern const FuzzTarget kFuzzTarget = {"fuzz_fa1", {"fa1"}, [](Bench& bench, const Case& c) {
 //     return bench.judge(0, c, "reference");
 //   }};
 //   }
 //
-// A unit is the text of a case (codec.h), or a reproducer, of which the case is taken. It is
+// A unit is the text of a case (codec.h), or of a reproducer, whose case is used. It is
 //   1. mutated   by decode, mutate(), encode; two are crossed by cross(). Text that does not decode becomes
 //                a drawn case, so an empty corpus is a good start
 //   2. refused   if it does not decode, is illegal, costs many times what a drawn case may, or is rejected by
