@@ -26,13 +26,13 @@ namespace {
 
 using Why = std::optional<std::string>;
 
-// The bytes that it may map beyond those mapped when it starts.
+// The bytes that the process may map in addition to those that are mapped already.
 constexpr uint64_t kMostMemory = uint64_t{4} << 30;
 constexpr rlim_t kMostDescriptors = 256;
 
 Why failed(const char* what) { return std::string(what) + ": " + strerror(errno); }
 
-// Needed for root too: a process with CAP_SYS_PTRACE can read any process, dumpable or not.
+// A process with CAP_SYS_PTRACE, for example root's, can read any other process, dumpable or not.
 Why drop_capabilities() {
   for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; ++cap) prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);

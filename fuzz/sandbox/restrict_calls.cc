@@ -1,5 +1,5 @@
-// Two seccomp filters, made with libseccomp. The stricter answer counts. The first traps system
-// calls that computing never needs: they raise SIGSYS, which crash.cc records. The second is for
+// Two seccomp filters, made with libseccomp. The stricter answer counts. One filter traps system
+// calls that computing never needs: they raise SIGSYS, which crash.cc records. The other is for
 // CPU kernels only. It allows the calls that computing needs, and all others fail with ENOSYS.
 #include "fuzz/sandbox/confine.h"
 
@@ -119,10 +119,10 @@ void trap(Rules& rules, const Confined& with, bool device, const Arena& arena) {
         if (!device && !with.interpreter) trap_opening(rules, call.number, 2);
         break;
       default:
-        // A driver and an interpreter try more than they need; Landlock keeps files from them.
+        // A driver and an interpreter also try files that they do not need. Landlock protects the files.
         if ((device || with.interpreter) && call.purpose == Purpose::kFile) break;
         if (device && call.purpose == Purpose::kNetwork) {
-          // A driver talks to its daemons by sockets of this machine alone.
+          // A driver talks to its daemons only by sockets of this machine.
           if (call.number == SYS_socket)
             for (const int family : {AF_INET, AF_INET6, AF_PACKET, AF_VSOCK})
               rules.add(kTrap, call.number, {arg(0, SCMP_CMP_EQ, static_cast<uint64_t>(family))});
@@ -166,7 +166,7 @@ void let_through(Rules& rules, const Confined& with) {
   for (const int call : kLetThrough) rules.add(SCMP_ACT_ALLOW, call);
   if (with.interpreter) {
     for (const int call : {SCMP_SYS(readlink), SCMP_SYS(readlinkat)}) rules.add(SCMP_ACT_ALLOW, call);
-    // TCGETS asks whether it is a terminal; FIOCLEX keeps it from other programs.
+    // TCGETS shows whether a file is a terminal. FIOCLEX closes it when another program is executed.
     for (const uint64_t request : {TCGETS, FIOCLEX})
       rules.add(SCMP_ACT_ALLOW, SCMP_SYS(ioctl), {arg(1, SCMP_CMP_EQ, request)});
   }
@@ -190,7 +190,7 @@ std::optional<std::string> restrict_calls(const Confined& with, attn_backend bac
   let_through(letting, with);
   int failed = 0;
   if (!device) {
-    // Loading the second filter needs seccomp(), which that filter then traps.
+    // The trapping filter is loaded after this one. Loading it needs seccomp(), which it then traps.
     letting.add(SCMP_ACT_ALLOW, SCMP_SYS(seccomp));
     failed = letting.load();
   }

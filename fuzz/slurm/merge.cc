@@ -160,7 +160,7 @@ void refuse_others(const std::string& to) {
   }
   if (!merged)
     throw std::runtime_error(
-        to + " is there, and not from a merge: name another folder with --out, or move it away");
+        to + " exists, and is not from a merge: name another folder with --out, or move it away");
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 //
 // The folder is built beside its destination and moved there as a whole. It replaces the result of an
 // earlier merge, but nothing else. A task's folder that cannot be read, or was never begun, is named in
-// `left_out`, and the others are merged. A file that is not copied is named there, too: a link, no regular
-// file, or one that is too large.
+// `left_out`, and the others are merged. Files that are not copied are named there, too: links, files that
+// are not regular, and files that are too large.
 #pragma once
 
 #include <string>

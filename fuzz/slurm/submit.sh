@@ -43,7 +43,7 @@ done
 [[ $tasks =~ ^[1-9][0-9]*$ ]] || usage "--tasks '$tasks' is no number of tasks"
 [[ $cores =~ ^[1-9][0-9]*$ ]] || usage "--cores '$cores' is no number of cores"
 [[ $seed =~ ^[0-9]+$ ]] || usage "--seed '$seed' is no number"
-[ -n "$attnfuzz" ] || attnfuzz=$(command -v attnfuzz) || usage "--attnfuzz says where the command is, for it is not in PATH"
+[ -n "$attnfuzz" ] || attnfuzz=$(command -v attnfuzz) || usage "attnfuzz is not in PATH: name it with --attnfuzz"
 [ -x "$attnfuzz" ] || usage "$attnfuzz is no program"
 command -v sbatch >/dev/null || usage "there is no sbatch here: log in where Slurm is"
 
