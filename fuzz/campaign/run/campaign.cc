@@ -46,7 +46,8 @@ std::vector<std::string> names_of(const std::vector<CampaignTarget>& targets) {
   return names;
 }
 
-// For the supervisor's own files: if the disk is full now, a later write may succeed.
+// Writes one of the supervisor's own files. Does nothing if the disk is full, because a later write may
+// succeed.
 void keep(const std::function<void()>& write) {
   try {
     write();
@@ -270,7 +271,7 @@ CampaignSummary run_campaign(const CampaignOptions& options, const std::vector<C
   } catch (const std::system_error& error) {
     if (!is_disk_full(error)) throw;
     throw std::runtime_error("there is no room for " + options.dir + " (" + error.what() +
-                             "): make some and start again; what is in the folder stays");
+                             "): free some space and start again; the folder's content is kept");
   }
 }
 

@@ -40,7 +40,7 @@ struct CampaignSummary {
   int signal = 0;                       // the signal that interrupted it
   bool harness_broken = false;          // a seeded bug was not found
   std::string unkept;                   // what could not be stored: for instance a damaged coverage file
-  std::vector<std::string> not_judged;  // targets about which the campaign says nothing
+  std::vector<std::string> not_judged;  // targets of which too little was judged, with the reason
   CampaignStatus status = CampaignStatus::kPassed;
 };
 

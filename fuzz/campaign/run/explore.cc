@@ -140,7 +140,8 @@ class Explorer {
   }
 
   // Runs the case again that was in flight when this shard's process ended, because the case may have ended it.
-  // If it ends its job each time, it is filed for that. Jobs that ended with their supervisor do not count.
+  // A case that has ended kMostExits jobs is filed as a crash. Jobs that ended with their supervisor do not
+  // count.
   void again(const Journaled& entry) {
     if (entry.target != name_) return;
     Candidate candidate = {entry.c,           find_property(entry.property), "drawn", "", entry.index,
@@ -152,7 +153,7 @@ class Explorer {
     verdict.kind = Kind::kCrash;
     verdict.property = candidate.property->name;
     verdict.message =
-        "the process that judged it died or was stuck, each time of " + std::to_string(kMostExits);
+        "the process that judged it died or was stuck, " + std::to_string(kMostExits) + " times in a row";
     file(candidate, verdict);
   }
 
@@ -299,7 +300,7 @@ class Explorer {
   }
 
   Verdict judged(const Candidate& candidate) {
-    // The first verdict stands, whatever ended the worker: triage runs the case again.
+    // Only a hang may be judged again here. Any other verdict stands, because triage runs the case again.
     Verdict verdict = judge(candidate.c, *candidate.property, *observed_, s_.target.calibration);
     if (verdict.kind != Kind::kHang && verdict.kind != Kind::kSlow) return verdict;
     if (briefly_ && (verdict.kind == Kind::kSlow || !hung_at_.contains(verdict.site))) {
@@ -433,7 +434,7 @@ class Explorer {
     told_wall_ = wall;
     told_kernel_ = kernel;
     if (target_->oracles) {
-      const Turn turn = target_->turn();  // because judging writes there
+      const Turn turn = target_->turn();  // because judging changes these counts
       counts().oracle = oracle_before_;
       counts().oracle.merge(target_->oracles->use());
       if (own_workers_) counts().oracle.merge(own_workers_->oracle_use());

@@ -68,7 +68,7 @@ std::string readable(const Case& c) {
   return text + "\n}\n";
 }
 
-// Keeps the candidate that adds most for its cost, again and again, while one adds something.
+// Repeatedly keeps the candidate that adds most for its cost, until none adds anything.
 void cover(const std::vector<Entry>& candidates, size_t most, PruneResult& result) {
   std::set<uint64_t> shown;
   while (result.kept.size() < most) {

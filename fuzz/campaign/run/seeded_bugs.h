@@ -23,7 +23,7 @@ class SeededBugs {
 
   bool due() const { return !queue_.empty(); }
   bool due(bool gpu) const;
-  // Takes the next target of that back end.
+  // Takes the next target, on a GPU or on the CPU.
   std::optional<int> next(bool gpu);
   void again(int target) { queue_.push_back(target); }
   // The result of one job; several jobs of a target add up.

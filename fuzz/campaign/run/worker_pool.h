@@ -32,7 +32,7 @@ class WorkerPool {
              const EventLog& events);
 
   void start();
-  // Starts seeded bugs alone in free seats. Their slices may continue after the session's end.
+  // Starts only seeded bugs in free seats. Their slices may continue after the session's end.
   void start_seeded_bugs();
   void look();
   void end_all();

@@ -13,7 +13,7 @@
 //   crashing/ID/                  found, not yet reduced: crash.json (Crash), trace.jsonl, and best.attn.json
 //                                 while it is being reduced
 //   corpus/KERNEL/ID.case.json    the archive: cases that showed something new, ID = digest of the case
-//   coverage/TARGET.met, .json    the part of the table of axes that it met (coverage_file.h)
+//   coverage/TARGET.met, .json    the part of the table of axes that the target met (coverage_file.h)
 //   shards/N/series.jsonl         SeriesLine: one about every 5 s, and at the end of each slice
 //   shards/N/stats.json           ShardStats, cumulative: at most 5 s old after a kill
 //   shards/N/corpus.jsonl         CorpusEntry: what each entry of this shard showed first
@@ -216,7 +216,7 @@ std::vector<SeriesLine> read_series(const std::string& dir, int shard);
 ShardStats read_stats(const std::string& dir, int shard);  // empty if there is none
 void write_stats(const std::string& dir, int shard, const ShardStats& stats);
 
-// The entries of all shards, oldest first. A case whose line a kill has lost comes without situations.
+// The entries of all shards, oldest first. If a kill has lost the line of a case, its entry has no situations.
 std::vector<CorpusEntry> read_corpus(const std::string& dir);
 Case read_corpus_case(const std::string& dir, const CorpusEntry& entry);
 

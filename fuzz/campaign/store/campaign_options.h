@@ -24,8 +24,8 @@ struct CampaignTarget {
   std::string folder;                       // its kernel's folder in the corpus
   std::vector<const Property*> properties;  // the properties that apply to it
   uint32_t batch = 0;                       // cases that its GPU judges at once; 0: one by one
-  Refused refused = {};                     // what it refuses; asked once for all processes
-  OpenBuild open_build = {};                // opens its kernel in another build (vote.h); empty: none is asked
+  Refused refused = {};                     // the kernel's refusals, found once for all processes
+  OpenBuild open_build = {};                // opens its kernel in another build (vote.h); empty: none is tried
   // Puts a GPU's oracle before the CPU's (oracles.h); `all`: both judge everything. Empty: only the CPU's is
   // used. Call it only in a process that will not fork.
   std::function<void(Target&, bool all)> put_oracle = {};
@@ -46,8 +46,8 @@ struct CampaignOptions {
   uint64_t seed = 1;
   int jobs = 1;         // on the CPU
   int gpus = 0;         // devices to use
-  int gpu_jobs = 4;     // on each; while one is judged, others run
-  int gpu_threads = 4;  // threads of such a job with batches; each prepares or compares a batch
+  int gpu_jobs = 4;     // on each device: while one job judges, others run kernels
+  int gpu_threads = 4;  // threads of each of these jobs, with batches: each prepares or compares a batch
   int gpu_own_workers = 2;  // of each of these jobs, with batches: for cases that no batch judges
   int64_t work = GeneratorConfig{}.work;
   int64_t device_work = kDeviceWork;  // with batches: CheckOptions::device_work

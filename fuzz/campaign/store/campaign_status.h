@@ -6,7 +6,7 @@
 //               reduced; or a seeded bug that was not found in a session that was not killed
 //   2 kUnknown  a part of the folder is missing, cannot be read or could not be written; or nothing was found, and
 //               the last session ended because the disk was full, or it lasted its time and judged next to nothing
-//               of a target
+//               on some target
 //
 // If a signal ended a `campaign` that is kPassed, it exits like any interrupted command: with 128 plus the
 // signal's number.

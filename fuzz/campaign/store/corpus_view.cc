@@ -50,7 +50,7 @@ CorpusView::CorpusView(std::string dir, std::string kernel, std::string target, 
   for (const auto& [id, where] : read_confirmed(dir_)) {
     if (where == target_) confirmed_.insert(id);
   }
-  // The first refresh also takes files whose line was lost. Later ones read lines alone.
+  // The first refresh also takes files whose line was lost. Later ones read only lines.
   for (int shard : shards_of(dir_))
     tails_.try_emplace(shard, shard_dir(dir_, shard) + "/corpus.jsonl").first->second.more();
   for (const CorpusEntry& entry : read_corpus(dir_)) add(entry);

@@ -122,7 +122,8 @@ void add_coverage(const std::string& dir, const std::string& target, const Cover
   } catch (const std::runtime_error&) {
     // If a stored measurement cannot be used, measure again.
   }
-  // Fewer cases than were measured: the table of axes has changed, or somebody edited the folder.
+  // Measures if a quarter more cases were judged, and also if there are fewer cases than at the last
+  // measurement: then the table of axes has changed, or somebody edited the folder.
   if (before && before->cases <= all.cases() && all.cases() < before->cases + before->cases / 4) return;
   write_measured(stem + ".json", {all.cases(), measure(all, config)});
 }

@@ -19,7 +19,7 @@ void count_together(Finding& known, const Finding& other);
 // or stuck in the same function. Null if there is none, or if the crash has no site.
 Finding* found_at(std::vector<Finding>& list, const Crash& crash);
 
-// Counts `finding` under its key. True if it is the one that is now listed; it then includes earlier
+// Counts `finding` under its key. True if the list now has `finding` for this key; it then includes earlier
 // counts.
 bool enter(std::vector<Finding>& list, Finding& finding);
 

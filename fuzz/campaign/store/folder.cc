@@ -55,8 +55,8 @@ double time_so_far(const std::string& dir, const CampaignHeader& header) {
   return t;
 }
 
-// The new session begins where the last one stopped. If that one was broken off, it lasts at most the remaining
-// time.
+// The new session begins where the last one stopped. If the last one was broken off, the new one lasts at most
+// the remaining time.
 void follow(const std::string& dir, CampaignHeader& header, Session& session) {
   session.from = time_so_far(dir, header);
   Session& last = header.sessions.back();

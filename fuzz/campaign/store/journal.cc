@@ -31,7 +31,7 @@ Json name_of_entry(const Journaled& entry) {
 // A line of the journal: a case, or a mark that nothing is in flight.
 struct Line {
   uint64_t number = 0;
-  uint64_t first = 0;  // the number of the first case that was in flight once this one was
+  uint64_t first = 0;  // the earliest case that was still in flight when this one was launched
   std::optional<Journaled> entry;
 };
 
@@ -68,7 +68,7 @@ std::vector<Line> lines_of(const std::string& shard_dir) {
 
 }  // namespace
 
-// After a kill, the case in flight has been handled before, so the files may be cleared.
+// The caller has already read which case was in flight when a process was killed, so the files may be cleared.
 Journal::Journal(const std::string& shard_dir, size_t most_in_flight)
     : files_{LineFile(file_of(shard_dir, 0)), LineFile(file_of(shard_dir, 1))},
       most_in_file_(std::max<size_t>(kTrace, most_in_flight)) {

@@ -33,7 +33,7 @@ class Journal {
   static constexpr int kTrace = 64;
   explicit Journal(const std::string& shard_dir, size_t most_in_flight = kTrace);
   void begin(const Journaled& entry) { begin(std::span(&entry, 1)); }
-  // Cases that are launched together. `still`: the number of earlier cases that are still in
+  // Records cases that are launched together. `still`: the number of earlier cases that are still in
   // flight; these are the most recent ones. `batch` and `still` together have at most
   // `most_in_flight` cases.
   void begin(std::span<const Journaled> batch, size_t still = 0);
@@ -59,8 +59,8 @@ void note_shard_exit(const std::string& shard_dir);
 // The number of consecutive exits counted against a case.
 int shard_exits(const std::string& shard_dir, const Journaled& entry);
 
-// The last cases, oldest first, at most Journal::kTrace. The one in flight is last; or `until`, if it is among
-// them.
+// The last cases, oldest first, at most Journal::kTrace. If `until` is among them, it is the last one;
+// otherwise the case in flight is.
 std::vector<Journaled> trace_of(const std::string& shard_dir, const Journaled* until = nullptr);
 // Converts the text of a crash's trace.jsonl.
 std::vector<Journaled> parse_trace(const std::string& text);

@@ -44,8 +44,7 @@ void LineFile::append(const std::string& line) {
   while (n < 0 && errno == EINTR);
   if (n == static_cast<ssize_t>(text.size())) return;
   const int error = n < 0 ? errno : ENOSPC;
-  if (n > 0 && ::ftruncate(fd_, before.st_size) != 0)
-    fail("cannot take back a part of a line of", path_, errno);
+  if (n > 0 && ::ftruncate(fd_, before.st_size) != 0) fail("cannot remove a part of a line from", path_, errno);
   fail("cannot write to", path_, error);
 }
 

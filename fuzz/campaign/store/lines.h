@@ -35,7 +35,7 @@ class LineTail {
  public:
   explicit LineTail(std::string path) : path_(std::move(path)) {}
   // Whole lines since the last call; none if there is no file. Throws std::runtime_error for a FIFO, a device,
-  // or a line without an end.
+  // a line longer than 16 MiB, or a file that is too large for a campaign's.
   std::vector<std::string> more();
 
  private:

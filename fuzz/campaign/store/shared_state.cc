@@ -9,7 +9,7 @@
 
 namespace attnfuzz {
 
-// Reserved only: a page takes memory once something in it is marked.
+// Only reserves addresses: a page takes memory once something in it is marked.
 SharedStatePtr make_shared_state() {
   void* memory = mmap(nullptr, sizeof(SharedState), PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

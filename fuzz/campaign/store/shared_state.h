@@ -51,7 +51,7 @@ inline bool mark(std::atomic<uint8_t>& cell) { return cell.exchange(1) == 0; }
 void persist(std::atomic<bool>& waits, const std::function<bool()>& give_up,
              const std::function<void()>& write);
 
-// Recognises the error of a full disk, and gives the sentence for it.
+// True if a write failed because the disk is full (ENOSPC, EDQUOT).
 bool is_disk_full(const std::exception& error);
 
 }  // namespace attnfuzz

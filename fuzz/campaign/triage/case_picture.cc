@@ -50,7 +50,7 @@ Ruler axis_of(const Json& j) {
   j.at("tile").get_to(ruler.tile);
   const bool fits = !ruler.starts.empty() && ruler.starts.size() <= kMostColumns + 1 &&
                     ruler.starts.front() == 0 && std::ranges::is_sorted(ruler.starts);
-  if (!fits) throw std::runtime_error("an axis that is none");
+  if (!fits) throw std::runtime_error("one of its axes is invalid");
   ruler.border.assign(ruler.starts.size(), false);
   for (const auto& at : j.at("border")) ruler.border.at(at.get<size_t>()) = true;
   return ruler;
@@ -130,7 +130,7 @@ CasePicture read_picture(const std::string& path) {
     const bool nothing = picture.seen.empty() && picture.error.empty();
     if (!nothing &&
         (picture.seen.size() != rows * columns || (!picture.error.empty() && picture.error.size() != rows)))
-      throw std::runtime_error("cells that do not fit its axes");
+      throw std::runtime_error("its cells do not fit its axes");
     return picture;
   } catch (const std::exception& e) {
     throw std::runtime_error(path + " is no picture of a case: " + e.what());

@@ -26,14 +26,14 @@ struct CasePicture {
   Ruler rows, columns;            // of queries and keys
   std::vector<double> seen;       // rows x columns: share of visible pairs
   std::vector<double> error;      // for each row of cells, the largest error/bound; empty: not known
-  std::string why;                // why there is no error
+  std::string why;                // why `error` is empty
   std::vector<std::string> said;  // further lines about the error
 };
 
 // `reference` and `got` may be null. `c` is legal.
 CasePicture draw_case(const Case& c, const attn_plan& plan, const Reference* reference, const Outputs* got);
 
-// The picture of the case alone; `why` says why there is no error.
+// The picture of the case without errors of rows; `why` says why they are missing.
 CasePicture picture_without_error(const Case& c, const std::string& why);
 
 // Runs the case once more, or the variant that fails if a property has one. A hang is not run again.

@@ -43,7 +43,7 @@ class Rechecks {
   // The results since the last call, one at a time; never waits.
   std::optional<Recheck> step();
   bool done() const { return child_ < 0 && next_ == due_.size(); }
-  // Ends the running one. It and all later ones have no result.
+  // Ends the running child. Returns an unknown answer for its failure and for all later ones.
   std::vector<Recheck> give_up();
 
  private:

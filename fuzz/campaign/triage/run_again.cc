@@ -54,7 +54,7 @@ class Again {
     return fails();
   }
 
-  // Finds the shortest sufficient end of the trace by bisection.
+  // Halves the trace, from its front, while the case still fails after the rest.
   bool after_others(const std::string& file) {
     const auto text = read_file(file);
     if (!std::holds_alternative<std::string>(text)) return false;

@@ -229,7 +229,7 @@ class OneCrash {
     options.keep_site = true;
     const auto began = Clock::now();
     Reduction reduction = reduce_failure(start, verdict, *property, *worker_, target_.calibration, options);
-    // A slow case allows fewer tries in the same time than its minimum does.
+    // The reduced case may be much faster than the case as found, so a second reduction tries more candidates.
     const double left = options.seconds - seconds_since(began);
     if (reduction.complete && left > 1) {
       options.seconds = left;

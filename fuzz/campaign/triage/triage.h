@@ -3,7 +3,7 @@
 //   0. A crash that died or is stuck at the same place in the kernel's code as a finding is counted there
 //      (finding_list.h), without being run.
 //   1. It is run three times, each in a fresh process. If all fail: deterministic. If none fails, it is run
-//      after the cases that preceded it: dependent on state; the shortest sufficient end of the trace is kept.
+//      after the cases that preceded it: dependent on state; an end of the trace that suffices is kept.
 //      Otherwise it is run up to ten times: flaky, k of n, or never again.
 //   2. If an existing finding explains it (explained.h), it is counted there. Otherwise it is reduced, unless
 //      it needs other cases to fail. The best case so far is always on disk, and the next session continues an
