@@ -3,9 +3,9 @@
 //
 // Coverage (properties/draw/coverage.h) says which classes of the table of axes were met. A census
 // also counts values that the table does not distinguish: a soft cap of 15 to 20, or 4,096 keys at
-// 128 columns. It counts calls of the kernel. So illegal, too expensive and refused cases do not
-// count, and the variants that a property makes do. So a census shows which values a draw never reaches, even
-// if no seeded bug needs them.
+// 128 columns. It counts calls of the kernel. Illegal, too expensive and refused cases therefore do not count,
+// but the variants that a property makes do. A census shows which values a draw never reaches, even if no
+// seeded bug needs them.
 //
 //   Census census;
 //   target.on_run = [&](const Case& c, const attn_plan& plan) { census.add(c, plan); };
@@ -23,7 +23,7 @@
 
 namespace attnfuzz {
 
-// One field of a problem, its values put into ranges.
+// One field of a problem, and the ranges that its values are counted in.
 struct CensusField {
   std::string name;
   std::vector<std::string> ranges;

@@ -35,7 +35,8 @@ inline int packed_sides(const Case& c, const attn_plan&) {
   return (c.problem.packed_q ? 1 : 0) + (c.problem.packed_k ? 2 : 0);
 }
 
-// The lengths of packed entries, those of keys if both sides are packed.
+// The class of the packed entries' lengths: 1 all are 0, 2 some are, 3 they differ, 4 they are equal; 0:
+// nothing is packed. If both sides are packed, the keys' lengths count.
 inline int packed_lengths(const Case& c, const attn_plan&) {
   const Problem& p = c.problem;
   const std::optional<Packing>& side = p.packed_k ? p.packed_k : p.packed_q;
@@ -88,7 +89,7 @@ inline int bias_shape(const Case& c, const attn_plan&) {
   return 1 + (b.batch ? 1 : 0) + (b.head ? 2 : 0);
 }
 
-// The largest of at most 16 entries along each dimension, spread evenly; -inf hides and does not count.
+// The largest |bias| of a sample, spread evenly along each dimension. -inf hides a key, so it does not count.
 inline double largest_bias(const Case& c) {
   const Problem& p = c.problem;
   if (!p.bias) return 0;

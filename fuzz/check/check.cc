@@ -65,7 +65,7 @@ void write_all(int fd, const std::string& text) {
   }
 }
 
-// The first byte says whether what follows is a result or an error.
+// Starts a process that sends its answer through a pipe: "r" and a result, or "e" and an error.
 Process start_process(int process, const OpenTarget& open, const Calibration& calibration,
                       const CheckOptions& options, Shared& shared) {
   int fds[2];
@@ -135,7 +135,7 @@ Failure fatal_failure(uint64_t index, const std::string& how, Target& target, co
   failure.verdict.property = property->name;
   failure.verdict.message =
       "the process that judged this case died (" + how +
-      "), and with it the counts of its jobs: it was killed from outside, or by the kernel";
+      "), so the counts of its jobs are lost: it was killed from outside, or by the kernel";
   return failure;
 }
 

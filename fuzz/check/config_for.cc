@@ -40,7 +40,7 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
   config.tiles_q.clear();
   config.tiles_k.clear();
   const int32_t usual = target.info().variants.empty() ? 0 : 1;
-  // A kernel may tile each head dimension differently, and each variant does: ask about one of each.
+  // Tiles may differ by head dimension, and do differ by variant, so plan() is called for one case of each.
   const auto ask = [&](int64_t dim, int32_t variant) {
     Case c;
     c.problem.dim_qk = c.problem.dim_v = dim;

@@ -73,7 +73,7 @@ const char* layout_name(int32_t layout) { return layout == ATTN_LAYOUT_DENSE ? "
 
 bool takes_fp32(const attn_domain& d) { return (d.dtypes >> ATTN_F32 & 1) != 0; }
 
-// True if the list of formats already says the refusal, for a kernel that takes fp32.
+// True if the list of formats already shows the refusal. It does for a kernel that takes fp32.
 bool is_said(const attn_domain& d, const LimitWord& word) {
   return takes_fp32(d) && (word.limit == Limit::kNoF16 || word.limit == Limit::kNoBf16);
 }

@@ -20,7 +20,7 @@ attn_sizes exactly(int64_t n) {
   return one;
 }
 
-// Narrows the domain to the case in those parts that a domain can express.
+// Narrows the domain to the case's values of these parts, as far as a domain can express them.
 attn_domain narrowed(attn_domain domain, const Case& to, const std::vector<std::string>& parts) {
   const Problem& p = to.problem;
   for (const std::string& part : parts) {

@@ -158,8 +158,8 @@ class Asking {
     if (!find_base()) return {};
     for (const Feature* feature : all_features()) {
       for (const Refusal& refusal : feature->refusals) {
-        // A base of other dims shows that they are taken, and the dims that are asked for may be outside of the
-        // domain.
+        // If the base has unequal dims, the kernel takes them. The question would use other dims, which may be
+        // outside of the domain.
         const bool shown = refusal.limit == Limit::kEqualDims && base_.problem.dim_qk != base_.problem.dim_v;
         if (!shown && refuses([&](Case& c) { refusal.ask(c.problem); })) refused_.those.push_back(&refusal);
       }
@@ -178,7 +178,7 @@ class Asking {
 
   bool refuses(const Change& change) {
     Case c = base_;
-    strip_refused(refused_, c);  // a format, if there is one that is not taken
+    strip_refused(refused_, c);  // for example a format that the kernel refuses
     change(c);
     return !takes(c);
   }
@@ -405,7 +405,7 @@ std::optional<std::string> Taker::refusal(const Case& c) {
     Case call = c;
     make_call(*operation, call, features);
     if (operation_of(c.problem.features).feature != operation->feature) order_shaped(c, call);
-    if (illegal(call)) continue;  // of larger tensors than the case: this operation is not asked
+    if (illegal(call)) continue;  // its tensors may be too large: this operation is not asked about
     if (auto why = refusal_of_call(call)) return why;
   }
   return std::nullopt;

@@ -14,7 +14,7 @@
 
 namespace attnfuzz {
 
-// Says how a kernel is asked that may also refuse in run() (KernelInfo::refuses_late). It is run until `seconds` are
+// How to ask a kernel that may also refuse in run() (KernelInfo::refuses_late). It is run until `seconds` are
 // used up, and after that only plan() is asked. If `raised` is true, an exception counts as a refusal. If
 // `runs` is true, every kernel is run, and not_taken() (tried.h) decides from the run whether it refused.
 struct AskedLate {
@@ -28,9 +28,9 @@ class Taker {
  public:
   explicit Taker(Target& target, const AskedLate& late = {}) : target_(target), late_(late) {}
 
-  // Why the kernel refuses the case. It is asked as a call of each operation that the kernel may be given for
-  // it: a case is drawn before its operation is known. Nothing if the kernel takes all these calls, or if one
-  // fails.
+  // Why the kernel refuses the case. A case is drawn before its operation is known, so the kernel is asked
+  // about a call of each operation that may use the case. Nothing if the kernel takes all these calls, or if
+  // one fails.
   std::optional<std::string> refusal(const Case& c);
   // True after kMostFaults calls that crashed, hung or failed. Further questions are useless; the check's own
   // cases will show the failure.
@@ -55,10 +55,10 @@ const Refusal* refusal_of_several(Limit limit);
 // The last is the default device.
 inline constexpr int64_t kSharedOfDevices[] = {101376, 166912, 232448};
 
-// Empty if the kernel refuses even the plain small problem.
+// Asks about every refusal. Returns nothing refused if the kernel takes none of the plain small problems.
 Refused ask_for_refusals(Target& target, const AskedLate& late = {});
 
-// Returns `left_out`, and those refusals of the kernel that the caller's domain does not mention.
+// Returns `left_out`, and the kernel's refusals that the caller's domain does not mention.
 // The kernel must take the sizes and formats that the domain names.
 Refused with_unspoken(Refused left_out, const attn_domain& asked, const Refused& by_kernel);
 

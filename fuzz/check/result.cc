@@ -72,8 +72,8 @@ void fields(Is<CheckResult> auto& r, auto f) {
 
 namespace {
 
-// Writes a length in eight bytes, then that many bytes. Long texts are written so, because the CBOR
-// reader takes a text byte by byte.
+// Writes a length in eight bytes, then that many bytes. Long texts are not written as CBOR, whose reader takes
+// a text byte by byte.
 void put(std::string& text, const std::string& bytes) {
   const uint64_t size = bytes.size();
   text.append(reinterpret_cast<const char*>(&size), sizeof size).append(bytes);
@@ -85,7 +85,7 @@ std::string take(std::string_view& text) {
   if (text.size() < sizeof size) throw std::runtime_error("it has no length");
   std::memcpy(&size, text.data(), sizeof size);
   text.remove_prefix(sizeof size);
-  if (text.size() < size) throw std::runtime_error("it is shorter than it says");
+  if (text.size() < size) throw std::runtime_error("it is shorter than its length");
   std::string bytes(text.substr(0, size));
   text.remove_prefix(size);
   return bytes;

@@ -32,7 +32,7 @@ Case without_refused(Case c, const GeneratorConfig& config) {
   return c;
 }
 
-// Cases drawn ahead, judged many at once where the target can judge batches.
+// Cases drawn ahead. If the target can judge batches, many are judged at once.
 class Ahead {
  public:
   struct Taken {
@@ -251,7 +251,7 @@ CheckResult run_threads(const std::vector<int>& jobs, SharedTarget& shared_targe
         thrown[n] = std::current_exception();
         shared.stop = true;
       }
-      all_done.arrive_and_wait();  // a worker that this thread has started ends with it
+      all_done.arrive_and_wait();  // this thread's end would end a worker that it started
     });
   for (std::thread& thread : threads) thread.join();
   for (const std::exception_ptr& one : thrown)

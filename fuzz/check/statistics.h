@@ -39,7 +39,7 @@ struct Statistics {
   std::map<std::string, PropertyStats>
       paths;  // by path_name() of the plan (kernel_path.h), for cases that have a plan
   std::map<std::string, uint64_t> rejections;   // "PROPERTY: reason", printable -> count
-  uint64_t refused = 0;                         // the rejections that the kernel refused
+  uint64_t refused = 0;                         // the rejections that are the kernel's
   std::map<std::string, uint64_t> build_kinds;  // cases run in another build than the check's
   std::map<std::string, uint64_t>
       warning_counts;  // sign (properties/judge/statistical_warning.h) -> cases that did not fail

@@ -220,7 +220,7 @@ class Trying {
     tried_.domain.dtypes = before.dtypes, tried_.domain.causal = before.causal;
   }
 
-  // Asks with the largest head dimension that the kernel takes, because it needs the most shared memory.
+  // Asks with the largest head dimension that the kernel takes, because that needs the most shared memory.
   void ask_for_devices() {
     std::vector<int64_t> dims = {256, 192, 128, 96, 64, 32, base_.problem.dim_qk};
     const attn_sizes& found = tried_.domain.dim_qk;
@@ -248,7 +248,7 @@ class Trying {
     return c;
   }
 
-  // Few keys, so that bugs of later tiles do not hide the answer; no query that sees no key.
+  // Uses few keys, so that bugs of later tiles do not hide the answer. Every query sees a key.
   void ask_for_bottom_right() {
     constexpr std::pair<int64_t, int64_t> kPairs[] = {{1, 2}, {16, 17}, {7, 25}, {1, 31}};
     const auto& domain = target_.info().domain;
@@ -267,7 +267,7 @@ class Trying {
     }
     tried_.bottom_right = true;
     tried_.refused.push_back(
-        {in_words(gaussian(16, 17).problem), "its causal mask is right only of the bottom right"});
+        {in_words(gaussian(16, 17).problem), "its causal mask is right only for the bottom right"});
   }
 
   void ask_for_equal_lengths() {
@@ -286,7 +286,7 @@ class Trying {
       if (!equal && first.empty()) first = in_words(c.problem);
     }
     tried_.domain.equal_lengths = 1;
-    tried_.refused.push_back({first, "wherever lengths differ it is wrong, and the call names none"});
+    tried_.refused.push_back({first, "it is wrong wherever lengths differ, and the call names no lengths"});
   }
 
   Target& target_;
