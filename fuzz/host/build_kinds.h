@@ -32,7 +32,7 @@ const BuildKind* find_build_kind(std::string_view name);
 // "plain, schedules, asan, ...": the builds that check and fuzz targets accept.
 std::string build_kind_list(bool with_tools);
 
-// Seconds of processor time on the CPU, of the clock on a GPU.
+// The watchdog's seconds for a call without work: processor time on the CPU, the clock on a GPU.
 double default_watchdog(int32_t backend, std::string_view build_kind);
 
 }  // namespace attnfuzz

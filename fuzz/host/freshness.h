@@ -34,7 +34,7 @@ FreshnessReply freshness(const KernelInfo& kernel);
 // were built; nothing if none did, or if a library has no record. Their source trees are not read.
 std::optional<std::string> built_differently(const BuildInfo& one, const BuildInfo& other);
 
-// The message if it is stale; nothing otherwise.
+// The message of freshness() if the build or the kernel is stale; nothing otherwise.
 std::optional<std::string> stale(const BuildInfo& build);
 std::optional<std::string> stale(const KernelInfo& kernel);
 

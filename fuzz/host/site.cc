@@ -12,7 +12,7 @@
 namespace attnfuzz {
 namespace {
 
-// On a busy machine it may wait for its turn before it can answer.
+// On a busy machine the worker may wait for a processor before it can answer.
 constexpr int kWaits = 5000, kWaitMicroseconds = 200, kPauseMicroseconds = 700;
 
 // "libmine.so+0x1a2f"; empty for none.

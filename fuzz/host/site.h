@@ -4,7 +4,7 @@
 //   "SIGSEGV at libmine.so+0x1a2f"
 //       the instruction, or the call into the C library that led to it
 //   "stuck in libmine.so+0x1a00"
-//       the function that most of some samples lie in: a loop has many instructions
+//       the function in which most samples lie, because a loop has many instructions
 //   "stuck in run()"
 //       no place is known: the worker is stopped, or blocks signals
 //

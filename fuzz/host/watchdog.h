@@ -12,9 +12,9 @@
 // only if a call has used up the full allowance.
 //
 // A call that has used up its processor time is slow if the executor ended a block in the last half of it, and
-// stuck otherwise. A slow one goes on while each further half of the allowance ends a block, up to kTimesSlow
-// allowances; a stuck one is ended at once. A brief watch gives no such extra time. An untrusted kernel gets
-// none either, because it can write any progress that it likes.
+// stuck otherwise. A stuck call is ended at once. A slow call continues as long as a block ends in each further
+// half of the allowance, up to kTimesSlow allowances. A brief watch gives no such extra time. An untrusted
+// kernel gets none either, because it can write any progress that it likes.
 #pragma once
 
 #include <algorithm>
@@ -73,7 +73,7 @@ class Pace {
     return std::min(next_, std::max(most_, allowed_));
   }
 
-  // True if a block ended between the last two calls of until().
+  // True if a block ended in the last half of the allowance that the call has used up.
   bool goes_on() const { return goes_on_; }
 
  private:

@@ -144,7 +144,7 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     arena = fcntl(arena_fd, F_DUPFD_CLOEXEC, 64);
     if (arena < 0) throw_errno("fcntl");
     const bool confined = command.measures != 0;
-    // With its supervisor, and a zygote's fork in between.
+    // The cgroup also holds the worker's supervisor, and for a moment a zygote's fork.
     constexpr int kOthers = 4;
     if (confined) tasks_.emplace(static_cast<int>(most_tasks()) + kOthers);
     if (is_python(command.library)) {
@@ -342,7 +342,7 @@ bool WorkerProcess::supervisor_ended(int milliseconds) {
 std::string WorkerProcess::end() {
   if (supervisor_ < 0) return ending_;
   const bool forked = supervisor_ == kForked;
-  const bool dead = supervisor_ended(pidfd_ < 0 && !forked ? 50 : 0);  // where its output ends before it does
+  const bool dead = supervisor_ended(pidfd_ < 0 && !forked ? 50 : 0);  // its output may end before it does
   if (!dead) {
     // The supervisor ends the worker and all processes that it has left. With a GPU that takes a
     // while.

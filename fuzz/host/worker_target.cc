@@ -245,7 +245,8 @@ class WorkerTarget final : public Target, public BatchTarget {
       reply.exploit = Exploit::kLate;
       reply.fault = Fault{ATTN_REPORT_RACE, {}, {}, kLateWords, "", 0};
     }
-    // Other kernels have plan() to refuse in, so a report that comes with this status is ignored.
+    // A kernel that does not refuse late must refuse in plan(). This status is then the failure, and a report
+    // beside it is ignored.
     if (reply.status == ATTN_UNSUPPORTED && !info_.refuses_late) reply.fault.reset();
     reply.crash = unknown_status(answer.status);
     reply.seconds = std::isfinite(answer.seconds) ? std::max(answer.seconds, 0.0) : 0.0;
@@ -440,7 +441,7 @@ class WorkerTarget final : public Target, public BatchTarget {
     // Only plan() and run() of one case read ranges; those of an earlier case must not count.
     const bool lays = request.command == wire::Command::kPlan || request.command == wire::Command::kRun;
     const auto ranges = lays ? std::span<const MemoryRange>(ranges_) : std::span<const MemoryRange>();
-    if (lays && too_many_ranges()) throw std::logic_error("plan() and run() leave such a case");
+    if (lays && too_many_ranges()) throw std::logic_error("plan() and run() do not send such a case");
     wire.request.range_count = static_cast<uint32_t>(ranges.size());
     std::ranges::copy(ranges, wire.ranges);
     std::ranges::copy(calls, wire.calls);

@@ -28,8 +28,8 @@ struct WorkerOptions {
   std::string library;  // path of the kernel library; one without '/' is looked up as dlopen does
   std::string kernel;   // name, or index in decimal; empty: the first of the back end
   std::string build_kind = "plain";
-  double watchdog = 10;       // seconds for a small plan or run (watchdog.h); on the CPU,
-  double patience = 12;       // processor time, and this many times as much by the clock
+  double watchdog = 10;       // seconds for a small plan or run (watchdog.h): processor time on the CPU
+  double patience = 12;       // on the CPU, the clock's limit is this many times `watchdog`
   double start_seconds = 60;  // seconds that a worker may take to load library and device
   uint32_t measures = 0;      // bits of Measure (confinement.h); 0: the kernel is trusted
 };

@@ -58,7 +58,7 @@ uint32_t read_coverage(uint8_t* counters, uint32_t capacity) {
 
 namespace {
 
-// One object file after the other announces the same counters of its library.
+// Every object file of a library announces the library's counters, so they are announced several times.
 template <class T>
 bool known(T* Counters::* begin, const T* start) {
   for (int i = 0; i < library_count; ++i) {

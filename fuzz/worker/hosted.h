@@ -35,7 +35,7 @@ typedef struct attnfuzz_hosted {
   int32_t (*run)(const attn_problem* problem, const attn_tensors* tensors, const attn_plan* plan,
                  const attn_env* env, char* text, uint64_t size);
   uint32_t dtypes;           // of Q, K, V and O: bits 1 << attn_dtype; fp32 is drawn if it is among them
-  const attn_domain* takes;  // its limits, as far as attn_domain can express them; NULL: dtypes alone
+  const attn_domain* takes;  // its limits, as far as attn_domain can express them; NULL: only dtypes
   int32_t finite;            // boolean: NaN and infinities in Q, K and V are refused for it
   const char* note;          // printed before a check begins; NULL: nothing
   uint64_t features;  // bits of attn_problem.features that it takes; ATTN_FEATURE_F32 follows from dtypes
@@ -46,7 +46,7 @@ typedef struct attnfuzz_hosted {
 } attnfuzz_hosted;
 
 // This process becomes the supervisor (supervisor.h) of its child `worker`. It ends the worker when the process
-// that asked for it has gone, and does not return.
+// that requested the worker has gone, and does not return.
 ATTN_EXPORT void attnfuzz_supervise(int32_t worker);
 
 typedef struct attnfuzz_loaded {

@@ -39,7 +39,7 @@ std::string read(const attn_kernel& from, uint32_t index, attn_kernel& k) {
   if (!k.plan || !k.run)
     return where + "attn_kernel." + (k.plan ? "run" : "plan") + " is NULL; both are needed";
   if (!k.partials != !k.partial || !k.partials != !k.reduce) {
-    return where + "of partials, partial and reduce all or none must be given";
+    return where + "either all of partials, partial and reduce must be given, or none";
   }
   if (k.variant_count > 0 && !k.variants)
     return where + "attn_kernel.variants is NULL, but variant_count is not 0";
@@ -67,7 +67,7 @@ std::string ambiguous(const std::vector<attn_kernel>& kernels) {
   constexpr size_t kMostBytes = 128 << 10;
   if (bytes <= kMostBytes) return "";
   return "the names and descriptions of its kernels have " + std::to_string(bytes) + " bytes, at most " +
-         std::to_string(kMostBytes) + " can be told: make them shorter";
+         std::to_string(kMostBytes) + " are allowed: make them shorter";
 }
 
 // Advice on a library that dlopen refused.

@@ -9,7 +9,7 @@ namespace attnfuzz::worker {
 
 struct PlanAnswer {
   attn_status status;
-  attn_plan plan;  // counts only where the status is ATTN_OK
+  attn_plan plan;  // counts only if the status is ATTN_OK
 };
 
 // Says how two answers differ; empty if they do not:

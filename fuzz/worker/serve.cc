@@ -74,7 +74,8 @@ void report_device(wire::Answer& answer, const std::string& message) {
   report(answer, ATTN_REPORT_DEVICE, message);
 }
 
-// The case's memory could not be made ready, and nothing has run. If memory is short, the worker goes on.
+// Reports that nothing has run because the case's memory could not be prepared. If only memory was short, the
+// worker continues.
 void report_memory(wire::Answer& answer, const std::string& why) {
   if (!batch::is_no_memory(why)) return report_device(answer, why);
   answer.status = ATTN_UNSUPPORTED;
@@ -263,8 +264,8 @@ class Server {
     }
   }
 
-  // Asks plan() a second time. A plan that is not the same for the same question cannot be judged: the plan
-  // that runs may not be the one that was checked, and findings cannot be replayed.
+  // Calls plan() a second time. If two calls with the same arguments give different plans, nothing can be
+  // judged: the plan that runs may not be the one that was checked, and findings cannot be replayed.
   void ask_again(const wire::Request& request, const attn_tensors& t, const attn_env& env,
                  wire::Answer& answer) {
     Room<attn_plan> room;
@@ -274,7 +275,7 @@ class Server {
     defined(reason, sizeof reason);
     all_defined(request, env);
     const attn_status status = kernel_.plan(&request.problem, &t, &env, &room.answer, reason, sizeof reason);
-    // Its contents count as defined whatever they are, because they are compared and not used.
+    // Marks both answers as defined, because they are only compared.
     defined(&room, sizeof room);
     defined(&answer, sizeof answer);
     const std::string why =

@@ -21,7 +21,7 @@ extern "C" {
 // process.
 ATTN_EXPORT const void* attnfuzz_numpy_memory(void);
 
-// For the CUDA library alone. Freed memory is filled with poison again before its next use. Small
+// Only in the CUDA library. Freed memory is filled with poison again before its next use. Small
 // blocks are reused soon: a call that frees a block and allocates one of the same size launches one
 // fill for both.
 ATTN_EXPORT void* attnfuzz_device_memory(ssize_t bytes, int32_t device, void* stream);

@@ -24,7 +24,7 @@ bool done(cudaError_t error) {
   return error == cudaSuccess;
 }
 
-// Sets a threshold, without which the driver gives unused memory back to the system at each wait.
+// Sets the release threshold. Without it, the driver returns unused memory to the system at each wait.
 bool keep_memory(int device) {
   cudaMemPool_t pool;
   uint64_t all = UINT64_MAX;
