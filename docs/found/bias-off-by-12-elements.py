@@ -1,4 +1,5 @@
-"""scaled_dot_product_attention with a bias that begins 24 bytes behind an aligned address: efficient and cuDNN read vectors of 16 bytes.
+"""scaled_dot_product_attention with a bias that begins 24 bytes behind an aligned address: efficient and cuDNN read it
+in vectors of 16 bytes.
 
     python3 docs/found/bias-off-by-12-elements.py       status 1: it shows, 0: it does not
 """

@@ -1,4 +1,5 @@
-"""scaled_dot_product_attention, cuDNN: a boolean mask that is stored once for all queries, with strides of 1 where a length is 1.
+"""scaled_dot_product_attention, cuDNN: a boolean mask that is stored once for all queries, with strides of 1 where a
+length is 1, leads to a misaligned address.
 
     python3 docs/found/cudnn-mask-stored-once.py       status 1: it shows, 0: it does not
 """

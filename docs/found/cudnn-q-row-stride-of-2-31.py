@@ -1,4 +1,5 @@
-"""scaled_dot_product_attention, cuDNN: with rows of Q more than 2^31 elements apart it reads elsewhere. It takes 4 GiB.
+"""scaled_dot_product_attention, cuDNN: if rows of Q are more than 2^31 elements apart, it reads elsewhere. The program
+needs 4 GiB.
 
     python3 docs/found/cudnn-q-row-stride-of-2-31.py       status 1: it shows, 0: it does not
 """
@@ -15,11 +16,11 @@ stride = 2148532096
 q = torch.zeros(stride + 8, dtype=torch.float16, device="cuda").as_strided((1, 1, 2, 8), (stride, stride, stride, 1))
 k, v = (torch.zeros(1, 1, 2, 8, dtype=torch.float16, device="cuda") for _ in "kv")
 k[0, 0, 1], v[0, 0, 1] = 1, 1
-q[0, 0, 1] = 8  # all but certain of the second key
+q[0, 0, 1] = 8  # nearly all weight is on the second key
 try:
     with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
         o = F.scaled_dot_product_attention(q, k, v)
-    print(o.tolist(), "due: 0.5, 1")
+    print(o.tolist(), "expected: 0.5, 1")
     sys.exit(bool((o[0, 0, 1] < 0.9).any()))
 except RuntimeError as e:
     print(str(e).split("\n")[0])

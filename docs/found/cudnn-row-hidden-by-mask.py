@@ -1,4 +1,5 @@
-"""scaled_dot_product_attention, cuDNN: a query whose keys a boolean mask all hides gets V, and not 0 as from the others.
+"""scaled_dot_product_attention, cuDNN: if a boolean mask hides all keys of a query, O is V. With the other back ends it
+is 0.
 
     python3 docs/found/cudnn-row-hidden-by-mask.py       status 1: it shows, 0: it does not
 """

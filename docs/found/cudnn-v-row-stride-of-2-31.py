@@ -1,4 +1,5 @@
-"""scaled_dot_product_attention, cuDNN: with rows of V 2^31 elements apart the second key is lost. It takes 4 GiB.
+"""scaled_dot_product_attention, cuDNN: if rows of V are 2^31 elements apart, the second key is lost. The program needs
+4 GiB.
 
     python3 docs/found/cudnn-v-row-stride-of-2-31.py       status 1: it shows, 0: it does not
 """
@@ -16,5 +17,5 @@ v = torch.zeros(2**31 + 8, dtype=torch.float16, device="cuda").as_strided((1, 1,
 v[0, 0, 1] = 1
 with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
     o = F.scaled_dot_product_attention(q, k, v)
-print(o.flatten().tolist(), "due: 0.5")
+print(o.flatten().tolist(), "expected: 0.5")
 sys.exit(bool((o != 0.5).any()))

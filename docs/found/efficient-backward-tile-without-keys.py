@@ -1,6 +1,6 @@
 """scaled_dot_product_attention, efficient, backward: more queries than keys under causal_lower_right. The first queries
-see no key. Their gradient is due to be 0, and where a tile of 64 queries sees none it is never written: it is what the
-memory held.
+see no key, so their gradient must be 0. If all 64 queries of a tile see no key, the gradient is never written and is
+what the memory held.
 
     python3 docs/found/efficient-backward-tile-without-keys.py       status 1: it shows, 0: it does not
 """
@@ -18,7 +18,7 @@ QUERIES, KEYS = 128, 64
 q, k, v = (torch.randn(1, 1, n, 64, dtype=torch.bfloat16, device="cuda", requires_grad=True) for n in (QUERIES, KEYS, KEYS))
 with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
     o = F.scaled_dot_product_attention(q, k, v, attn_mask=causal_lower_right(QUERIES, KEYS))
-for size in (1 << 12, 1 << 14, 1 << 16, 1 << 18):  # what the program itself left in the memory that PyTorch gives out again
+for size in (1 << 12, 1 << 14, 1 << 16, 1 << 18):  # PyTorch reuses the memory that this fills
     left = [torch.full((size,), 1234.0, dtype=torch.bfloat16, device="cuda") for _ in range(64)]
     del left
 o.backward(torch.ones_like(o))

@@ -1,5 +1,5 @@
-"""scaled_dot_product_attention, efficient: batch entries of V that are no multiple of 16 bytes apart are neither refused nor
-copied. Strides of rows and heads are looked at, those of the batch are not.
+"""scaled_dot_product_attention, efficient: batch entries of V whose distance is no multiple of 16 bytes are neither
+refused nor copied. The strides of rows and heads are checked, the stride of the batch is not.
 
     python3 docs/found/efficient-batch-stride.py       status 1: it shows, 0: it does not
 """
@@ -17,7 +17,7 @@ v = torch.ones(BATCH * entry, dtype=torch.float16, device="cuda").as_strided((BA
 try:
     with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
         o = F.scaled_dot_product_attention(q, k, v)
-    print(o.unique().tolist(), "due: 1")
+    print(o.unique().tolist(), "expected: 1")
     sys.exit(bool((o != 1).any()))
 except RuntimeError as e:
     print(str(e).split("\n")[0])

@@ -1,5 +1,5 @@
-"""scaled_dot_product_attention, efficient: one query with is_causal, K and V of all heads stored once: each head sees a key more
-than the one before it, and all are due to see the first alone.
+"""scaled_dot_product_attention, efficient: one query with is_causal, and K and V of all heads stored once. Each head
+sees one key more than the head before it. All heads must see only the first key.
 
     python3 docs/found/efficient-causal-heads-stored-once.py       status 1: it shows, 0: it does not
 """

@@ -1,5 +1,6 @@
-"""scaled_dot_product_attention, efficient: K and V of all heads stored once, and a query left over behind tiles of 64 (32 for more than
-128 columns): it is given another query's bias, and with is_causal keys that it is not to see.
+"""scaled_dot_product_attention, efficient: K and V of all heads stored once, and a query behind the last full tile of
+64 queries (32 if there are more than 128 columns). This query gets the bias of another one. With is_causal it sees keys
+that it must not see.
 
     python3 docs/found/efficient-query-left-over.py       status 1: it shows, 0: it does not
 """

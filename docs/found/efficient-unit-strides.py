@@ -1,4 +1,5 @@
-"""scaled_dot_product_attention, efficient: strides of 1 where a length is 1 pass its checks, and no kernel is found.
+"""scaled_dot_product_attention, efficient: K with strides of 1 where a length is 1 passes the checks, and then no
+kernel is found.
 
     python3 docs/found/efficient-unit-strides.py       status 1: it shows, 0: it does not
 """

@@ -1,4 +1,4 @@
-"""scaled_dot_product_attention, flash: 65,536 heads are chosen for it, and its launch fails; math does them.
+"""scaled_dot_product_attention, flash: it is chosen for 65,536 heads, and its launch fails. math can compute them.
 
     python3 docs/found/flash-65536-heads.py       status 1: it shows, 0: it does not
 """

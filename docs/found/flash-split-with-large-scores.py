@@ -1,4 +1,5 @@
-"""scaled_dot_product_attention, flash: one query, 65 equal keys, which it splits in two, scores of 136 x 2^11: O is 65/64 in place of 1.
+"""scaled_dot_product_attention, flash: one query and 65 equal keys, which it splits in two, with scores of 136 x 2^11.
+O is 65/64 instead of 1.
 
     python3 docs/found/flash-split-with-large-scores.py       status 1: it shows, 0: it does not
 """
@@ -15,6 +16,6 @@ for backend in (SDPBackend.MATH, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.FLAS
     for scale in (1.0, 136**-0.5):
         with sdpa_kernel(backend):
             o = F.scaled_dot_product_attention(q, k, v, scale=scale)
-        print(f"{backend}, scores of {136 * 2**11 * scale:.6g}: O", o.unique().tolist(), "due: 1")
+        print(f"{backend}, scores of {136 * 2**11 * scale:.6g}: O", o.unique().tolist(), "expected: 1")
         shows |= bool((o != 1).any())
 sys.exit(shows)

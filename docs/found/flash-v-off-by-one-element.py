@@ -1,4 +1,5 @@
-"""aten._scaled_dot_product_flash_attention: V that begins at no multiple of 16 bytes is neither refused nor copied.
+"""aten._scaled_dot_product_flash_attention: a V that does not begin at a multiple of 16 bytes is neither refused nor
+copied.
 
     python3 docs/found/flash-v-off-by-one-element.py       status 1: it shows, 0: it does not
 """

@@ -1,5 +1,5 @@
-"""single_prefill_with_kv_cache on a Hopper GPU with kv_layout="HND", by the back end that is chosen there: keys and heads of K and V
-are taken for each other. With more keys than query heads the process is divided by zero.
+"""single_prefill_with_kv_cache on a Hopper GPU with kv_layout="HND": the back end that is chosen there takes the number
+of heads of K and V for the number of keys. With more keys than query heads, a division by zero ends the process.
 
     python3 docs/found/flashinfer-fa3-heads-first.py       status 1: it shows, 0: it does not
 """

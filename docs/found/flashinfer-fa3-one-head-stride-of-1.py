@@ -1,4 +1,5 @@
-"""single_prefill_with_kv_cache, fa3: a single head of V whose stride is 1, as transpose() leaves it, makes a descriptor that is none.
+"""single_prefill_with_kv_cache, fa3: V has a single head whose stride is 1, as transpose() leaves it. The creation of
+its TMA descriptor fails, and the kernel is launched all the same.
 
     python3 docs/found/flashinfer-fa3-one-head-stride-of-1.py       status 1: it shows, 0: it does not
 """

@@ -1,4 +1,5 @@
-"""single_prefill_with_kv_cache, fa2, in bf16: the LSE is of probabilities that were rounded to bf16 before they were added up.
+"""single_prefill_with_kv_cache, fa2, in bf16: the LSE is computed from probabilities that were rounded to bf16 before
+they were added up.
 
     python3 docs/found/flashinfer-lse-of-rounded-sums.py       status 1: it shows, 0: it does not
 """
@@ -13,5 +14,5 @@ q, k, v = (torch.zeros(n, 1, 128, dtype=torch.bfloat16, device="cuda") for n in 
 q[0, 0, 0] = k[1, 0, 0] = 1
 _, lse = flashinfer.single_prefill_with_kv_cache(q, k, v, sm_scale=1.0, backend="fa2", return_lse=True)
 got, due = float(lse) * math.log(2), math.log(1 + math.e)
-print("LSE", got, "due:", due, "off by", got - due)
+print("LSE", got, "expected:", due, "off by", got - due)
 sys.exit(abs(got - due) > 1e-4)

@@ -1,4 +1,5 @@
-"""single_prefill_with_kv_cache, fa2: with queries 2^32 elements apart the second one is the first. It takes 8 GiB.
+"""single_prefill_with_kv_cache, fa2: if queries are 2^32 elements apart, the first one is read in place of the second.
+The program needs 8 GiB.
 
     python3 docs/found/flashinfer-row-stride-of-2-32.py       status 1: it shows, 0: it does not
 """
@@ -11,7 +12,7 @@ print("torch", torch.__version__, "flashinfer", flashinfer.__version__)
 q = torch.zeros(2**32 + 128, dtype=torch.float16, device="cuda").as_strided((2, 1, 128), (2**32, 128, 1))
 k = torch.zeros(2, 1, 128, dtype=torch.float16, device="cuda")
 v = torch.zeros(2, 1, 128, dtype=torch.float16, device="cuda")
-q[1, 0, 0], k[1, 0, 0], v[1] = 100, 100, 1  # the second query sees the second key alone
+q[1, 0, 0], k[1, 0, 0], v[1] = 100, 100, 1  # all weight of the second query is on the second key
 o = flashinfer.single_prefill_with_kv_cache(q, k, v, sm_scale=1.0, backend="fa2")
-print("a number of each query:", o[:, 0, 0].tolist(), "due: 0.5, 1")
+print("O of each query:", o[:, 0, 0].tolist(), "expected: 0.5, 1")
 sys.exit(o[:, 0, 0].tolist() != [0.5, 1.0])

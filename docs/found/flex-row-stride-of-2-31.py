@@ -1,4 +1,4 @@
-"""FlexAttention, compiled: keys whose rows lie far apart are looked for at an offset that wraps at 32 bits. It takes 9 GiB.
+"""FlexAttention, compiled: if the rows of K lie far apart, their offsets wrap at 32 bits. The program needs 9 GiB.
 
     python3 docs/found/flex-row-stride-of-2-31.py       status 1: it shows, 0: it does not
 """
@@ -23,7 +23,7 @@ for rows, apart in ((129, 2**25), (2, 2**31)):
         o = compiled(q, k, v)
         torch.cuda.synchronize()
         wrong = bool((o != 1).any())
-        print(f"{rows} keys {apart} elements apart: {o.flatten()[:4].tolist()}, due: 1")
+        print(f"{rows} keys {apart} elements apart: {o.flatten()[:4].tolist()}, expected: 1")
     except RuntimeError as e:
         wrong = True
         print(f"{rows} keys {apart} elements apart:", str(e).split("\n")[0])

@@ -1,4 +1,4 @@
-"""jax.nn.dot_product_attention by cuDNN: NaN where scale is 0 or negative, which XLA's takes.
+"""jax.nn.dot_product_attention by cuDNN: O is NaN if scale is 0 or negative. By XLA it is right.
 
     JAX_PLATFORMS=cuda python3 docs/found/jax-cudnn-scale-0.py       status 1: it shows, 0: it does not
 """
@@ -13,6 +13,6 @@ shows = False
 for by in ("xla", "cudnn"):
     for scale in (1.0, 0.0, -1.0):
         o = jax.nn.dot_product_attention(q, k, v, scale=scale, implementation=by)
-        print(f"{by}, scale {scale}: O {float(o[0, 0, 0, 0])}, due: 1")
+        print(f"{by}, scale {scale}: O {float(o[0, 0, 0, 0])}, expected: 1")
         shows |= bool((o != 1).any())
 sys.exit(shows)

@@ -1,6 +1,7 @@
-"""jax.experimental.pallas.ops.gpu.attention.mha, causal: with more queries than keys it goes on beyond the last key.
+"""jax.experimental.pallas.ops.gpu.attention.mha, causal: with more queries than keys, the loop over keys runs past the
+last key.
 
-    python3 docs/found/jax-pallas-mha-more-queries-than-keys.py       status 1: it shows, 0: it does not; on a CPU interpreted
+    python3 docs/found/jax-pallas-mha-more-queries-than-keys.py       status 1: it shows, 0: it does not; interpreted on a CPU
 """
 import sys
 

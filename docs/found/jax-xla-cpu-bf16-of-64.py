@@ -1,4 +1,5 @@
-"""jax.nn.dot_product_attention, compiled by XLA for a CPU, in bf16 with 64 queries, 64 keys and one column: the process is aborted.
+"""jax.nn.dot_product_attention, compiled by XLA for a CPU, in bf16 with 64 queries, 64 keys and one column: the process
+aborts.
 
     python3 docs/found/jax-xla-cpu-bf16-of-64.py       status 1: it shows, 0: it does not
 """

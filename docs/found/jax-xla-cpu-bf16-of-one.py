@@ -1,5 +1,5 @@
-"""jax.nn.dot_product_attention in bf16 on the CPU, with a scale that is traced: under jit it cannot be compiled for one query
-and one key.
+"""jax.nn.dot_product_attention in bf16 on the CPU, under jit, with a traced scale: one query and one key cannot be
+compiled.
 
     python3 docs/found/jax-xla-cpu-bf16-of-one.py       status 1: it shows, 0: it does not
 """

@@ -21,5 +21,5 @@ run = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExe
 # Scores are equal, and V says which keys a query sees.
 o = run.run(None, {"Q": np.zeros(shapes["Q"], "f4"), "K": np.zeros(shapes["K"], "f4"), "V": np.eye(KEYS, dtype="f4")[None]})[0]
 seen = (o[0] > 0.01).sum(axis=1)
-print("keys that each query sees:", seen, "due:", np.arange(QUERIES) + 1, "or", np.arange(QUERIES) + 1 + KEYS - QUERIES)
+print("keys that each query sees:", seen, "expected:", np.arange(QUERIES) + 1, "or", np.arange(QUERIES) + 1 + KEYS - QUERIES)
 sys.exit(len(set(np.diff(seen))) != 1)

@@ -1,5 +1,5 @@
-"""OpenVINO, scaled_dot_product_attention of dynamic shape on the CPU in bf16: after a call with a head dimension of 1 calls with
-others are wrong.
+"""OpenVINO, scaled_dot_product_attention of dynamic shape on the CPU in bf16: after a call with a head dimension of 1,
+calls with other head dimensions are wrong.
 
     python3 docs/found/openvino-bf16-head-dimension-changes.py       status 1: it shows, 0: it does not
 """
@@ -21,7 +21,7 @@ def request(hint):
 
 
 def error(request, dim, length=32):
-    """Of one call, largest."""
+    """The largest error of one call."""
     q, k, v = (np.random.default_rng(n).standard_normal((1, 1, length, dim)).astype("f4") for n in range(3))
     o = request.infer([q, k, v, np.float32(0.1)])[0]
     p = np.exp(0.1 * q[0, 0] @ k[0, 0].T)
@@ -34,6 +34,6 @@ for hint in ("f32", "f16", "bf16"):
         used = request(hint)
         error(used, before)
         after, fresh = error(used, 16), error(request(hint), 16)
-        print(f"{hint}: error at dimension 16 after {before}: {after:.2g}, at once: {fresh:.2g}")
+        print(f"{hint}: error at dimension 16 after {before}: {after:.2g}, in a new request: {fresh:.2g}")
         wrong |= not after < 2 * fresh + 0.01
 sys.exit(wrong)

@@ -1,4 +1,4 @@
-"""sageattn: with smooth_k, which is its default, the caller's keys are changed: their mean is taken off in place.
+"""sageattn with smooth_k, its default: the mean of the caller's keys is subtracted in place.
 
     python3 docs/found/sageattention-keys-changed.py       status 1: it shows, 0: it does not
 """

@@ -1,4 +1,4 @@
-"""scaled_dot_product_attention, flash and cuDNN: NaN where scale is 0 or negative, which math and efficient take.
+"""scaled_dot_product_attention, flash and cuDNN: O is NaN if scale is 0 or negative. By math and efficient it is right.
 
     python3 docs/found/scale-not-positive.py       status 1: it shows, 0: it does not
 """

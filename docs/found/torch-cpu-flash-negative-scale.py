@@ -1,5 +1,5 @@
-"""scaled_dot_product_attention, flash on the CPU: with is_causal and a negative scale the masked keys are what is seen, and with
-a scale of 0 there is NaN; keys are hidden by -inf before the scale is applied.
+"""scaled_dot_product_attention, flash on the CPU, is_causal: with a negative scale only the masked keys count, and with
+a scale of 0 O is NaN. Keys are hidden by -inf before the scale is applied.
 
     python3 docs/found/torch-cpu-flash-negative-scale.py       status 1: it shows, 0: it does not
 """

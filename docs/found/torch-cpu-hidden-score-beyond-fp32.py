@@ -1,5 +1,5 @@
-"""scaled_dot_product_attention on the CPU, flash and math, fp32: a key that a boolean mask hides and whose score leaves fp32 makes the row NaN;
-it is hidden by adding -inf to +inf.
+"""scaled_dot_product_attention on the CPU, flash and math, fp32: if a boolean mask hides a key whose score exceeds
+fp32, the row is NaN. The key is hidden by adding -inf to +inf.
 
     python3 docs/found/torch-cpu-hidden-score-beyond-fp32.py       status 1: it shows, 0: it does not
 """
@@ -16,5 +16,5 @@ mask = torch.tensor([True, False])[None, None, None]
 for backend in (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION):
     with sdpa_kernel(backend):
         o = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
-    print(backend.name, o.item(), "1 is due")
+    print(backend.name, o.item(), "expected: 1")
 sys.exit(bool(o.isnan()))

@@ -1,5 +1,5 @@
-"""xFormers' cutlass operator, which is PyTorch's, causal of the bottom right with more queries than keys: queries that see no key are
-given a number, or are not written.
+"""xFormers' cutlass operator, which is PyTorch's, bottom-right causal with more queries than keys: queries that see no
+key get numbers, or are never written.
 
     python3 docs/found/xformers-causal-more-queries-than-keys.py       status 1: it shows, 0: it does not
 """
@@ -20,6 +20,6 @@ for queries, keys, dim in ((64, 63, 136), (66, 11, 256)):
     o = xops.memory_efficient_attention_forward(q, k, v, attn_bias=fmha.attn_bias.LowerTriangularFromBottomRightMask(),
                                                 op=fmha.cutlass.FwOp)
     dead = o[0, : queries - keys, 0]
-    print(f"{queries} queries, {keys} keys: of the {queries - keys} that see none", dead.unique().tolist()[:4], "due: 0")
+    print(f"{queries} queries, {keys} keys: O where no key is seen", dead.unique().tolist()[:4], "expected: 0")
     shows |= bool((dead != 0).any())
 sys.exit(shows)

@@ -1,4 +1,5 @@
-"""xFormers' flash operator with grouped heads and a query that is stored once for all heads of a group: it is folded as if it were a key.
+"""xFormers' flash operator with grouped heads, and a query that is stored once for all heads of a group: Q is folded as
+if it were K.
 
     python3 docs/found/xformers-grouped-query-stored-once.py       status 1: it shows, 0: it does not
 """

@@ -1,5 +1,6 @@
-"""xFormers' cutlass operator runs each group of heads on a stream of its own, and frees the groups' results while the caller's stream still
-reads them: whoever works on that stream next may be given their memory. Here that is another call's fill.
+"""xFormers' cutlass operator runs each group of heads on a stream of its own. It frees the groups' results while the
+caller's stream still reads them, so other work on the group's stream may get their memory. Here another call's fill
+does.
 
     python3 docs/found/xformers-groups-on-streams.py       status 1: it shows, 0: it does not
 """
@@ -14,7 +15,7 @@ print("torch", torch.__version__, "xformers", xformers.__version__)
 GROUPS, KEYS, QUERIES = 2, 16, 1 << 19
 q = torch.ones(1, QUERIES, GROUPS, 2, 64, dtype=torch.float16, device="cuda")
 k, v = (torch.ones(1, KEYS, GROUPS, 1, 64, dtype=torch.float16, device="cuda").expand(1, KEYS, GROUPS, 2, 64) for _ in "kv")
-streams = [torch.cuda.Stream() for _ in range(64)]  # more than there are: among them that of the second group
+streams = [torch.cuda.Stream() for _ in range(64)]  # PyTorch has fewer: one of these is the second group's
 wrong = 0
 for _ in range(20):
     o = xops.memory_efficient_attention_forward(q, k, v, op=fmha.cutlass.FwOp)

@@ -1,5 +1,5 @@
-"""xFormers' flash operator, which is PyTorch's, with a window to the left and none to the right and more queries than keys: queries
-that see a key are given none.
+"""xFormers' flash operator, which is PyTorch's, with a window that has a left and no right side, and more queries than
+keys: some queries that see a key get none.
 
     python3 docs/found/xformers-window-more-queries-than-keys.py       status 1: it shows, 0: it does not
 """
@@ -13,7 +13,7 @@ from xformers.ops import fmha
 print("torch", torch.__version__, "xformers", xformers.__version__)
 mask = fmha.attn_bias.LocalAttentionFromBottomRightMask(window_left=0, window_right=100)
 q, k, v = (torch.ones(1, n, 1, 8, dtype=torch.float16, device="cuda") for n in (3, 1, 1))
-print("the mask's own words for it:", mask.materialize((3, 1)).flatten().tolist())
+print("the mask's materialize():", mask.materialize((3, 1)).flatten().tolist())
 o = xops.memory_efficient_attention_forward(q, k, v, attn_bias=mask, op=fmha.flash.FwOp)
-print("a number of each query:", o[0, :, 0, 0].tolist(), "due: 1, 1, 1")
+print("O of each query:", o[0, :, 0, 0].tolist(), "expected: 1, 1, 1")
 sys.exit(bool((o != 1).any()))
