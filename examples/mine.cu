@@ -49,11 +49,11 @@ __global__ void attention(attn_problem p, attn_tensors t) {
 }
 
 const char* unsupported(const attn_problem& p) {
-  if (p.dtype != ATTN_F16) return "fp16 alone";
+  if (p.dtype != ATTN_F16) return "formats other than fp16";
   if (p.dim_qk > kMostColumns || p.dim_v > kMostColumns) return "head dimensions above 64";
   if (p.has_mask || p.has_key_lengths || p.bias_dtype != ATTN_NONE || p.softcap != 0 || p.window_left >= 0 ||
       p.window_right >= 0)
-    return "of masks the causal one alone; no bias, no softcap";
+    return "masks other than the causal one, biases, softcaps";
   return attn::product_within(p.batch, p.heads_q, p.seq_q, attn::kMaxBlocks) < 0 ? "too many queries" : nullptr;
 }
 
