@@ -62,7 +62,7 @@ Json gpus_json(const Report& report) {
     uint64_t cases = 0;
     double seconds = 0;  // the working time of its jobs
     double busy = 0,
-           busy_seconds = 0;  // a sum of shares, each weighted by its session's seconds; and of these seconds
+           busy_seconds = 0;  // the sum of share times seconds over the sessions; and these seconds
   };
   std::map<int, Gpu> gpus;
   for (const Shard& shard : report.shards) {

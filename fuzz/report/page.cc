@@ -10,7 +10,7 @@ extern const char* const kPageEnd;
 
 namespace {
 
-// For display: characters that hide text or change its direction become visible.
+// Makes characters visible that hide text or change its direction.
 Json shown(const Json& j) {
   if (j.is_string()) return printable_lines(j.get_ref<const std::string&>());
   if (!j.is_structured()) return j;

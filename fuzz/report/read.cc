@@ -97,8 +97,8 @@ Report read_report(const std::string& dir) {
   found.never_again = report.never_again;
   for (const FindingEntry& entry : report.findings) found.findings.push_back(entry.finding);
   report.not_judged = not_judged(report.header, report.targets);
-  // An unlisted file counts less than a listed finding. A kill between two writes leaves the files of a finding
-  // that another one has replaced, and only that other one is listed.
+  // An unlisted file is no finding, but it may be one that the list has lost. It may also be harmless: a kill
+  // between two writes leaves the files of a finding that another one has replaced.
   if (report.waiting == 0 && report.problems.empty())
     std::ranges::move(unlisted_findings(report.dir, found), std::back_inserter(report.not_judged));
   report.status = campaign_status(found, report.waiting, report.seeded_bugs, report.header, report.not_judged);
