@@ -18,10 +18,11 @@ from attnfuzz.declare import Domain, Errors, Target, Unsupported, outputs_of, ta
 
 # The methods that make calls, with their operations.
 CALLS = {"append": "append", "copy_pages": "copy_pages", "attend": "forward", "merge": "merge"}
-# The features of calls in sequences, and those that an operation can have. "paged" is added where pages are attnfuzz's.
+# The features that calls in sequences can have, and the part of them that an operation can have. "paged" is added if
+# the pages are attnfuzz's.
 _DRAWN = ("packed", "paged", "int32")
 _FEATURES = {"append": ("packed", "int32"), "copy_pages": ("int32",), "merge": ()}
-# The methods by which a class with memory of its own hears of its sequences, with their parameters.
+# The methods that tell a class with memory of its own about its sequences, with their parameters.
 VERBS = {"new": ("sequence",), "fork": ("source", "sequence"), "truncate": ("sequence", "length"), "free": ("sequence",)}
 # A method may ask for these beside the parameters of its operation.
 _EXTRAS = ("sequences", "plan")
@@ -31,8 +32,9 @@ _EXTRAS = ("sequences", "plan")
 class Setup:
     """The sizes of a sequence of calls, given to __init__.
 
-    capacity: the most keys of a sequence; sequences: how many may exist at once, numbered from 0; pages: of K and of V. A class
-    with memory of its own never needs more pages than this, even if its sequences share none.
+    capacity: the most keys of a sequence; sequences: how many may exist at once, numbered from 0; pages: in the pool of
+    K, and in that of V. A class with memory of its own never needs more pages than this, even if its sequences share
+    none.
     """
 
     dtype: str = "f16"
@@ -51,7 +53,7 @@ class Setup:
 
     @staticmethod
     def of(told, own):
-        """From the setup of a file (docs/sequences.md), of which other fields do not concern a class."""
+        """Made from the setup of a file (docs/sequences.md), whose other fields do not concern a class."""
         known = {one.name for one in fields(Setup)}
         setup = Setup(**{name: value for name, value in told.items() if name in known})
         # One page more for each sequence, so that a shared page can be copied before the old one is given back.
@@ -170,9 +172,10 @@ class Cache:
 def cache(cls=None, *, memory="pools", **declared):
     """Declares a class as a target of `attnfuzz sequence`: a decorator, with or without arguments.
 
-    The class is instantiated once for each sequence of calls, with a Setup. Its methods append, copy_pages, attend and merge
-    are what functions of the operations "append", "copy_pages", "forward" and "merge" are (target()), with pages. It need not
-    have all: calls that it lacks are counted, or made by another kernel that is named beside it.
+    The class is instantiated once for each sequence of calls, with a Setup. Its methods append, copy_pages, attend and
+    merge are called like functions of the operations "append", "copy_pages", "forward" and "merge" (target()), with
+    keys in pages. The class need not have all. A call whose method is missing is counted, or made by another kernel
+    that is named beside the class.
 
     memory   "pools": keys and values lie in the pools that each call brings. Or "own": the class keeps them itself. It then
              has the methods new(sequence), fork(source, sequence), truncate(sequence, length) and free(sequence), too, and
@@ -219,7 +222,7 @@ class Life:
                 raise TypeError(f"{verb} returned something: it changes the sequences of the class, and returns nothing")
 
     def more(self, method, problem):
-        """The arguments that a method asks for beside those of its operation."""
+        """The arguments that a method has beside those of its operation."""
         more = {}
         if "sequences" in method.extras:
             more["sequences"] = tuple(self.told["sequences"])

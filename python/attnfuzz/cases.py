@@ -145,8 +145,8 @@ class Case:
             raise TypeError("attention over listed blocks has no oracle here: attnfuzz check judges it")
 
     def oracle(self, **how):
-        """(expected, bound) as from attnfuzz.oracle(), or of a backward pass what attnfuzz.gradients() returns. `how`: errors,
-        tiles and calibration, and lse of a forward pass."""
+        """What attnfuzz.oracle() returns, or for a backward pass attnfuzz.gradients(). `how`: their arguments errors,
+        tiles and calibration, and lse for a forward pass."""
         self._no_oracle()
         if self.operation == "backward":
             return gradients(*self._backward(how), **self._arguments(), **how)
@@ -159,8 +159,9 @@ class Case:
         return self.q, self.k, self.v, self.dout, *((None, None) if own else (self.o, self.lse))
 
     def assert_within(self, out, lse=None, **how):
-        """The largest error/bound of O and LSE; or an AssertionError that begins with the case: attnfuzz.assert_within().
-        Of a backward pass `out` is dQ, dK and dV, as attnfuzz.assert_gradients_within() takes them."""
+        """Returns the largest error/bound of O and LSE, or raises an AssertionError that begins with the case
+        (attnfuzz.assert_within()). For a backward pass `out` is dQ, dK and dV, as
+        attnfuzz.assert_gradients_within() takes them."""
         self._no_oracle()
         try:
             if self.operation == "backward":
@@ -238,7 +239,7 @@ def cases(domain=None, seed=1, count=None, *, first=0, tiles=(64, 64), work=3_00
             None: everything
     seed    of the stream; count: number of cases, None for no end; first: the number of the first case
     tiles   rows of a tile of queries and of keys, at whose borders cases are aimed
-    work    the approximate most multiply-adds of a case
+    work    the most multiply-adds of a case, approximately
     bf16    "ml_dtypes" (without that package bf16 is left out, with a warning), or "bits": uint16 if it is missing
     operation  "forward", "backward", "merge" or "selected"
     """

@@ -133,7 +133,7 @@ def _target_name(function, errors, domain, folder, device=None, arrays=None, unt
     own = errors is None and domain is None and device is None and arrays is None and operation == "forward"
     if isinstance(function, Target) and own:
         return f"{path}:{name}"
-    # Installed modules among them are imported before a worker is confined (worker.py).
+    # The installed ones of these modules are imported before a worker is confined (worker.py).
     imports = "\n".join(f"import {module}" for module in named_modules(path) if untrusted and module != "attnfuzz")
     of = function if isinstance(function, Target) else None
     text = _WRAPPER.format(
@@ -170,8 +170,8 @@ def judge(function, seconds=20, seed=None, errors=None, domain=None, device=None
     verdict              "held", "failed", or "not judged"
     cases, judged        the number of drawn cases, and the share of them that was compared with the oracle
     worst                the largest error/bound of passing cases
-    smallest_detectable  the relative error of O that would have been found, at 1024 keys; None for another operation
-                         than the forward pass
+    smallest_detectable  the relative error of O that would have been found, at 1024 keys; only for a forward pass, else
+                         None
     declared             the share of the bound that the function declares or leaves open
     cheat                None, or the exploit that a failure or a refusal looks like (docs/untrusted.md)
     failure              None, or kind, message, the reduced case in a line and the largest error/bound

@@ -284,7 +284,7 @@ class _Call:
         setattr(self.t, name, _view(dense))
 
     def ask(self, function, outputs):
-        """{name: (value, bound, got, ratio)} of {name: (shape, what was computed or None)}, and "assumptions"."""
+        """{name: (value, bound, got, ratio)}, and "assumptions". `outputs`: {name: (shape, array to judge or None)}."""
         import numpy
 
         text = ctypes.create_string_buffer(4096)
@@ -354,7 +354,7 @@ def _evaluate_gradients(q, k, v, dout, o, lse, got, **call):
 
 
 def _worst(r, names, axes):
-    """The largest error/bound of these outputs; AssertionError with the worst element if one is above 1."""
+    """The largest error/bound of these outputs. If it is above 1, raises AssertionError with the worst element."""
     import numpy
 
     worst = 0.0
@@ -408,7 +408,7 @@ def assert_within(out, lse, q, k, v, *, causal=False, align="top_left", scale=No
                   max_seqlen_q=None, max_seqlen_k=None, block_table=None, key_blocks=None):
     """Raises AssertionError with the worst element if O or the LSE is out of its bound; lse may be None.
 
-    Returns the largest error/bound otherwise. Packed entries and keys in pages as oracle() takes them.
+    Returns the largest error/bound otherwise. The arguments are those of oracle().
     """
     r = _evaluate(q, k, v, out, lse, causal=causal, align=align, scale=scale, softcap=softcap, window=window, bias=bias,
                   mask=mask, key_lengths=key_lengths, errors=errors, tiles=tiles, calibration=calibration, lse_base=lse_base,
@@ -424,11 +424,11 @@ _GRADIENTS = ("dq", "dk", "dv")
 def gradients(q, k, v, dout, o=None, lse=None, *, causal=False, align="top_left", scale=None, softcap=0.0, window=(-1, -1),
               bias=None, mask=None, key_lengths=None, errors=None, tiles=(64, 64), calibration="documented", lse_base="e",
               lse_dead="-inf"):
-    """What dQ, dK and dV must be: {"dq": (expected, bound), "dk": ..., "dv": ...}, as oracle() has them.
+    """What dQ, dK and dV must be: {"dq": (expected, bound), "dk": ..., "dv": ...}, with pairs like those of oracle().
 
     dout is the gradient of O. o and lse are what a forward pass stored: the expected gradients follow from these, and the
-    bound has a backward pass's own errors alone. Without them the gradients are those of the exact function, for code that
-    computes O itself, as automatic differentiation does; the bound has the errors of its forward pass as well.
+    bound has only the backward pass's own errors. Without them the gradients are those of the exact function, for code
+    that computes O itself, as automatic differentiation does; the bound has the errors of its forward pass as well.
     """
     r = _evaluate_gradients(q, k, v, dout, o, lse, {}, causal=causal, align=align, scale=scale, softcap=softcap, window=window,
                             bias=bias, mask=mask, key_lengths=key_lengths, errors=errors, tiles=tiles, calibration=calibration,
@@ -439,10 +439,11 @@ def gradients(q, k, v, dout, o=None, lse=None, *, causal=False, align="top_left"
 def assert_gradients_within(got, q, k, v, dout, o=None, lse=None, *, causal=False, align="top_left", scale=None, softcap=0.0,
                             window=(-1, -1), bias=None, mask=None, key_lengths=None, errors=None, tiles=(64, 64),
                             calibration="documented", lse_base="e", lse_dead="-inf"):
-    """Raises AssertionError with the worst element if a gradient is out of its bound; the largest error/bound otherwise.
+    """Raises AssertionError with the worst element if a gradient is out of its bound. Otherwise returns the largest
+    error/bound.
 
-    `got`: dQ, dK and dV in this order, or a dict of dq, dk and dv; one that is None or missing is not looked at. The rest as
-    gradients() has it.
+    `got`: dQ, dK and dV in this order, or a dict of dq, dk and dv; one that is None or missing is not checked. The
+    other arguments are those of gradients().
     """
     got = dict(got) if isinstance(got, dict) else dict(zip(_GRADIENTS, got))
     if unknown := set(got) - set(_GRADIENTS):

@@ -32,7 +32,7 @@ def poison_host(host):
 
 
 def poison_device(library):
-    """PyTorch's memory on a GPU, if none has been allocated yet."""
+    """Poisons PyTorch's memory on a GPU, if none has been allocated yet."""
     import torch
 
     memory = torch.cuda.memory

@@ -58,7 +58,7 @@ class Tensor:
         return [i for i, stride in enumerate(self.strides) if stride < 0] if min(self.strides) < 0 else []
 
     def forwards(self):
-        """The same elements with those dimensions reversed."""
+        """The same elements, with the dimensions of backwards() reversed."""
         first = sum((self.shape[i] - 1) * self.strides[i] for i in self.backwards()) * self.itemsize
         return Tensor(self.data + first, self.shape, [abs(s) for s in self.strides], self.dtype, self.cuda)
 

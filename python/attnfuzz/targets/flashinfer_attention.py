@@ -91,8 +91,8 @@ def left(p):
     return -1 if p.window_left < 0 else min(p.window_left, p.seq_q + p.seq_k)
 
 
-# Its LSE sums probabilities that are rounded first (docs/found/flashinfer-lse-of-rounded-sums.py), so O
-# alone is judged.
+# Its LSE sums probabilities that are rounded first (docs/found/flashinfer-lse-of-rounded-sums.py), so only O
+# is judged.
 @attnfuzz.target(device="cuda", tiles=(128, 64), errors=FA2, compiles=("dtype", "dim"),
                  domain=attnfuzz.Domain(seq_q=attnfuzz.at_least(1), lse=attnfuzz.shows_known(), **dict(ALL, align=None, **ALIGNED)))
 def prefill(p, q, k, v):

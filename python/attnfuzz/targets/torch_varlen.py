@@ -37,8 +37,8 @@ def flash(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
         attnfuzz.known("grouped heads and one query at most, where not each row is an entry (docs/found/flash-entry-without-query.py)")
     far = p.seq_q + p.seq_k
     left, right = (min(side, far) if side >= 0 else None for side in (p.window_left, p.window_right))
-    # The operator takes a right side of as many keys as there are for an open one, and an open
-    # right side beside a left side for the number of keys
+    # Known: if the right side is the number of keys, the operator takes it for open. If the right side is
+    # open and the left side is not, the operator takes the number of keys for it
     # (docs/found/xformers-window-more-queries-than-keys.py).
     window = left is not None or right is not None
     if window and not p.causal and (right is None or right >= p.seq_k) and p.seq_q > p.seq_k:
@@ -59,7 +59,7 @@ def varlen(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
 
     q, k, v, cu_q, cu_k = packed(p, q, k, v, cu_seqlens_q, cu_seqlens_k)
     takes = inspect.signature(varlen_attn).parameters
-    # torch 2.10 has is_causal; later versions say it by a window.
+    # torch 2.10 has is_causal; later versions have a window instead.
     how = {"is_causal": p.causal} if "is_causal" in takes else {"window_size": (-1, 0 if p.causal else -1)}
     if "enable_gqa" in takes:
         how["enable_gqa"] = p.heads_q != p.heads_kv
@@ -88,5 +88,5 @@ def efficient(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
     rows = lse.new_full((p.heads_q, q.shape[0]), math.nan)
     for b, (first, end) in enumerate(zip(cu_q.tolist(), cu_q.tolist()[1:])):
         rows[:, first:end] = lse[b, :, : end - first]
-    # The LSE of a row that sees no key is +inf, or 0 where its entry has no keys at all.
+    # The LSE of a row that sees no key is +inf, or 0 if its entry has no keys at all.
     return attnfuzz.unpack(p, out[0], rows)

@@ -1,8 +1,8 @@
 """A forward pass in Triton with everything that a case may have, and a template for a file of your own kernels.
 
 It runs on a GPU; with TRITON_INTERPRET=1 on the CPU, in Triton's interpreter. The interpreter's products of bf16 differ from
-a GPU's, so it takes f16 alone. Numbers are passed as 64 bits without specialising on their values, so that what is compiled
-depends only on the formats, the block of dims, bias and mask.
+a GPU's, so it takes only f16. Numbers are passed as 64 bits without specialising on their values, so that what is
+compiled depends only on the formats, the block of dims, bias and mask.
 
 No convention differs: the LSE is converted from base 2 in the kernel.
 """

@@ -110,8 +110,8 @@ def window(p):
 
 
 # Known: the right side of a window is cut to the number of keys
-# (docs/found/xformers-window-more-queries-than-keys.py). So the last queries, as many as there are
-# keys, get no right side, and those before them no left side.
+# (docs/found/xformers-window-more-queries-than-keys.py). So the last seq_k queries are called with an open
+# right side, and the queries before them with an open left side.
 def in_parts(p, q, left, right):
     far, above = p.seq_q + p.seq_k, q.shape[2] - p.seq_k
     if left < 0 and right < 0:
@@ -149,7 +149,7 @@ SPLITK_DOMAIN = dict(COMMON, align="bottom_right", mask=False, dim={16, 32, 64, 
                      **ALIGNED, **GRID)
 
 
-# A batch of different lengths is one sequence; what lies beyond a length is padding. Causal it takes 16 queries at most.
+# A batch of different lengths is one sequence; what lies beyond a length is padding. If causal, at most 16 queries.
 @attnfuzz.target(device="cuda", tiles=(16, 64), errors=SPLITK,
                  compiles=("dtype", "batch", "heads", "seq", "dim", "causal", "key_lengths"),
                  domain=attnfuzz.Domain(bias=False, seq_q=range(1, 17), seq_k=attnfuzz.at_least(1),
