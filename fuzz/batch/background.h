@@ -14,7 +14,7 @@
 
 namespace attnfuzz {
 
-// Judges a case the ordinary way, with the CPU's oracle alone.
+// Judges a case the ordinary way, with only the CPU's oracle.
 Verdict judged_by_cpu(const Case& c, const Property& property, Target& target, const Calibration& calibration);
 // Compares a batch's verdict with the CPU's verdict `v`. If they disagree, the result is a failure of Kind::kOracle.
 Verdict confirmed(const Verdict& by_batch, Verdict v, const Case& c);

@@ -121,7 +121,7 @@ struct BatchJudge::Batch {
   std::vector<Verdict> verdicts;
   std::vector<bool> judged;     // cases that were judged the ordinary way
   std::vector<Item> open = {};  // items that still need a run
-  // Cases with an error in this batch that pass alone, and what was wrong with them in the batch.
+  // Cases with an error in this batch that do not fail the ordinary way, and what the device found.
   std::vector<std::pair<size_t, std::string>> innocent = {};
 };
 
@@ -377,7 +377,7 @@ void BatchJudge::round(Batch& batch) {
   }
   for (const auto& [index, why] : round.left) leave(batch, index, why);
   if (batch::is_no_memory(round.lost)) {
-    // The kernel is not at fault, and one case alone may find the memory that many do not.
+    // The kernel is not at fault, and there may be enough memory for one case at a time.
     for (const Item& item : round.items) leave(batch, item.index, "too little free memory on the device");
     return;
   }

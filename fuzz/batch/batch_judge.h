@@ -73,7 +73,7 @@ struct BatchCase {
 
 struct BatchUse {
   uint64_t cleared = 0;                  // cases without an error in their batch
-  uint64_t both = 0;                     // those of `cleared` that were judged the ordinary way too
+  uint64_t both = 0;                     // cases of `cleared` that were judged the ordinary way too
   uint64_t doubted = 0;                  // cases with an error in their batch
   uint64_t lost = 0;                     // batches that ended with a fault
   std::map<std::string, uint64_t> left;  // cases that a batch cannot judge, by reason

@@ -123,7 +123,7 @@ struct Recipe {
   uint8_t once_batch[3], once_head[3];  // of Q, K and V, boolean: all indices share the values of index 0
   int64_t longest;                      // of the lengths
   uint32_t planted;
-  int64_t lengths[kMostLengths];  // of each batch entry, not clamped, where the problem has them
+  int64_t lengths[kMostLengths];  // of each batch entry, not clamped, if the problem has key lengths
   // The ends of packed queries and keys, after a 0. Rows behind the last entry hold numbers of the fill, or
   // NaN.
   int64_t borders_q[kMostLengths + 1], borders_k[kMostLengths + 1];
@@ -153,12 +153,12 @@ struct Call {
   uint32_t repeats;      // how often the kernel is called
   Repeat repeat[kMostRepeats];
   Recipe recipe;
-  double overflow;       // Expected::overflow of O
-  int32_t complete;      // boolean: elements that were never written can be recognised
-  uint64_t bytes;        // size of the slot
-  uint64_t readback_at;  // offset of its Readback among those of the batch; kNoReadback: only counts are wanted
-  int32_t readback_all;  // boolean: expected values are read back too, not only bounds and outputs
-  int32_t in_place;      // boolean: runs in the previous call's slot, after that call
+  double overflow;          // Expected::overflow of O
+  int32_t complete;         // boolean: elements that were never written can be recognised
+  uint64_t bytes;           // size of the slot
+  uint64_t readback_at;     // begin of its Readback in the batch's; kNoReadback: only counts are wanted
+  int32_t readback_all;     // boolean: expected values are read back too, not only bounds and outputs
+  int32_t in_place;         // boolean: runs in the previous call's slot, after that call
   int32_t keeps_workspace;  // boolean: the workspace keeps the content that the previous call left
 };
 static_assert(std::is_trivially_copyable_v<Call>);
@@ -208,7 +208,7 @@ struct Readback {
 
 // Counts of one call. If nothing is wrong, all are 0 except `worst`, the rows and `not_finite`.
 struct Counts {
-  unsigned long long worst;  // bits of the largest error/bound among those of at most 1
+  unsigned long long worst;  // bits of the largest error/bound that is at most 1
   uint32_t outside;          // elements outside of their bound
   uint32_t redzones;         // changed units of redzones and gaps
   uint32_t inputs;           // changed units of inputs

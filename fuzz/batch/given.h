@@ -12,7 +12,7 @@
 
 namespace attnfuzz::batch {
 
-// The call must have no error. `readback` is that of the whole batch. If the call asked for none,
+// The call must have no error. `readback` is the whole batch's. If the call asked for no readback,
 // the run has neither outputs nor a reference. If only a part was read back (Readback), the
 // reference has bounds and no values. nullptr if the readback holds values that no oracle writes,
 // because something overwrote it.

@@ -139,7 +139,7 @@ struct Stored {
   bool mine;       // true if no other row shares this memory, or if this is the first of those that do
 };
 
-// The tensor in whose memory t lies: a latent V in K's.
+// The tensor whose memory t uses: K for a latent V, else t itself.
 __device__ int memory_of(const Work& work, int t) {
   return t == kValue && work.call->problem.latent != 0 ? kKey : t;
 }
@@ -222,7 +222,7 @@ __device__ void lay_input(const Work& work, int t) {
     each_unit_between(work, t, [](uint16_t pattern, uint16_t& unit) { unit = pattern; });
     each_slack_element<Number>(work, t, [](Number& element, Number due) { element = due; });
   }
-  // Most values come from the fill alone, and parts of that computation are the same for a row.
+  // Most values come only from the fill, and parts of that computation are the same for a row.
   const Fill& fill = recipe.fill[memory];
   const bool plain = k16 && !recipe.remapped && recipe.planted == 0 && !recipe.nan_beyond_lengths &&
                      fill_values::is_random(fill.kind);
@@ -446,7 +446,7 @@ __device__ Query query_of(const Call& call, int64_t row) {
   const int64_t head = row / call.problem.seq_q;
   return {head / call.problem.heads_q, head % call.problem.heads_q, row % call.problem.seq_q};
 }
-// True if a packed entry has no such query.
+// True if the query lies behind the last one of its packed entry.
 __device__ bool is_absent(const Call& call, const Query& query) { return query.i >= queries_of(call, query.b); }
 
 // The byte offset of an element of an output from the tensor's base.

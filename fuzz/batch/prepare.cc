@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kAlign = 4096;
 constexpr uint64_t kFarBegin = 2 * kAlign;  // so that the page before a block is of the same granule of memory
-// Larger cases keep the device busy alone, and would set the size of every slot.
+// A larger case keeps the device busy by itself, and would set the size of every slot.
 constexpr uint64_t kMostBytes = uint64_t{128} << 20;
 constexpr double kMostWork = 0x1p31;  // multiply-adds of the oracle
 constexpr int64_t kMostKeys = int64_t{1} << 18;

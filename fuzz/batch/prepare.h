@@ -22,7 +22,7 @@ namespace attnfuzz::batch {
 std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why);
 
 // Adds the plan to the call, with the workspace that the plan wants and the errors that the bound charges. Returns
-// false, with a reason, if the case must be judged the ordinary way. *assumptions gets those of ErrorModel.
+// false, with a reason, if the case must be judged the ordinary way. Sets *assumptions to ErrorModel's.
 bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibration, Call* call,
               std::vector<Assumption>* assumptions, std::string* why);
 

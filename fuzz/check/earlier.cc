@@ -31,8 +31,8 @@ class Sequence {
     return verdict.outcome == Outcome::kFail && reduction_key(target_.info(), verdict) == key_;
   }
 
-  // A kernel that counts calls fails after many calls of any case. Tries repeated calls of the
-  // failing case alone, and returns the fewest that make it fail.
+  // A kernel that counts calls fails after many calls of any case. Tries repeated calls of only
+  // the failing case, and returns the fewest that make it fail.
   std::optional<std::vector<Earlier>> its_own_calls() {
     const auto calls = [&](size_t count) {
       Earlier one = {failure_.index, failure_.c, find_property("reference")};

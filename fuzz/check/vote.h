@@ -37,7 +37,7 @@ struct Vote {
 // bits.
 bool more_to_see(const KernelInfo& kernel, const Verdict& verdict);
 
-// `target` is the build that the case failed in. `options` are those of the reduction.
+// `target` is the build that the case failed in. `options`: the reduction's.
 Vote ask_builds(const Case& c, const Verdict& verdict, Target& target, const OpenBuild& open,
                 const Calibration& calibration, const ReduceOptions& options);
 

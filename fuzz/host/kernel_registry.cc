@@ -51,7 +51,7 @@ std::string worker_of(int32_t backend, const std::string& build_kind) {
 
 std::string no_worker(int32_t backend, const std::string& build_kind) {
   if (backend == ATTN_CUDA && has_libraries(build_kind))
-    return "the build " + build_kind + " is the CPU executor's alone";
+    return "only the CPU executor has the build " + build_kind;
   const std::string text = worker_name(backend, build_kind) + " is not beside this program: ";
   if (!sanitizer_of(build_kind).empty())
     return text + "this attnfuzz was configured without the build " + build_kind +

@@ -81,7 +81,7 @@ class WorkerProcess {
   // supervisor_ is kForked if a zygote has forked it. Then it is no child of ours, and only status_fd_ tells
   // about it.
   static constexpr pid_t kForked = 0;
-  pid_t supervisor_ = -1, worker_ = -1;  // worker_ as far as the supervisor has told
+  pid_t supervisor_ = -1, worker_ = -1;  // worker_ is -1 until the supervisor reports it
   std::optional<int> status_;            // the worker's wait status, from the supervisor too
   int pidfd_ = -1, request_bell_ = -1, answer_bell_ = -1, output_fd_ = -1, wire_fd_ = -1, status_fd_ = -1;
   wire::Wire* wire_ = nullptr;

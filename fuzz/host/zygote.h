@@ -28,7 +28,7 @@ class Zygote {
   Zygote& operator=(const Zygote&) = delete;
 
   // Forks a worker that loads `host_library` (worker/hosted.h) and finds these
-  // descriptors at 1 and 2, and at those of wire.h from kWireFd to kStatusFd. Throws
+  // descriptors at 1 and 2, and at kWireFd to kStatusFd (wire.h). Throws
   // std::system_error, or std::runtime_error with Python's message, if no zygote can be started.
   static constexpr int kDescriptors = 6;
   void fork_worker(const std::string& host_library, const std::string& kernel,

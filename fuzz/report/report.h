@@ -41,7 +41,7 @@ struct FindingEntry {
   std::string file;       // the reproducer's, as a replay line takes it
   std::string file_text;  // its content
   std::optional<Reproducer> reproducer;
-  std::optional<CasePicture> picture;  // the campaign's picture, or one of the case alone
+  std::optional<CasePicture> picture;  // the campaign's picture, or one without errors
 };
 
 struct Report {

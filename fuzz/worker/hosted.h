@@ -1,6 +1,6 @@
 // Lets another program host the worker: a Python interpreter. The host loads this as a library, says which
 // kernels it has, and is called back for plan and run. Wire, arena, device, crash record and supervisor are
-// those of every worker. The interface is plain C, so any program that can call C can be a host.
+// the same as in every worker. The interface is plain C, so any program that can call C can be a host.
 //
 //   fork();                                        // the host's parent side becomes the supervisor
 //   attnfuzz_supervise(worker);                    // never returns

@@ -38,7 +38,7 @@ void copy_text(char (&to)[N], const char* from) {
 }
 
 // A report is kept for the answer, and in the wire in case no answer comes: host code may end the process when
-// it is told that its launch failed.
+// it sees that its launch failed.
 struct Kept {
   wire::Report& answer;
   wire::Report& wire;

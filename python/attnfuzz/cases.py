@@ -1,4 +1,4 @@
-"""The generator alone: drawn cases as NumPy arrays, for a loop of your own.
+"""The generator by itself: drawn cases as NumPy arrays, for a loop of your own.
 
     for case in attnfuzz.cases("dim=64,128 no_bias no_key_lengths", seed=7, count=500):
         out, lse = case.call(mine)                   # mine(p, q, k, v), with mask= where the case has one

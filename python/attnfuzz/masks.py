@@ -6,7 +6,7 @@ import math
 
 def one_mask(bias=None, mask=None):
     """The single additive or boolean mask that a library takes: the bias with -inf where the mask
-    is False, either of them alone, or None."""
+    is False, one of the two if there is only one, or None."""
     if bias is None:
         return mask
     if mask is None:

@@ -26,7 +26,7 @@ struct attnfuzz_cases {
   Terms terms;
   GeneratorConfig config;
   const Operation* operation = nullptr;
-  attn_plan plan = {};  // its lse_base and lse_dead are those of the domain
+  attn_plan plan = {};  // its lse_base and lse_dead are the domain's
   Arena arena;
   std::optional<LaidOut> laid;
   std::string json, words;

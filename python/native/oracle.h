@@ -9,7 +9,7 @@ extern "C" {
 
 // One output: dense, rows (batch, heads_q, seq_q) by columns. If `got` is NULL, so is `ratio`.
 typedef struct attnfuzz_expected {
-  double *value, *bound;  // value +- bound; NaN: NaN is due; infinite bound: anything passes
+  double *value, *bound;  // value +- bound; NaN: NaN is expected; infinite bound: anything passes
   const float* got;
   double* ratio;  // Expected::ratio(): at most 1 passes
 } attnfuzz_expected;

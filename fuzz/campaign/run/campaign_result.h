@@ -34,7 +34,7 @@ using OnState = std::function<void(const CampaignState& state)>;
 struct CampaignSummary {
   CampaignHeader header;
   FindingsFile findings;
-  std::vector<SeededBugResult> seeded_bugs;  // those of this session
+  std::vector<SeededBugResult> seeded_bugs;  // of this session
   size_t waiting = 0;                        // failures not yet reduced
   std::string ended;
   int signal = 0;                       // the signal that interrupted it

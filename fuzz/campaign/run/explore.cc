@@ -130,7 +130,7 @@ class Explorer {
     return target;
   }
 
-  // True for a case whose rows are too long for this target: a target on a GPU has kept it.
+  // True for a case whose rows are too long for this target. A target on a GPU may have put it into the corpus.
   bool too_long(const Case& c) const {
     return exact_work(c.problem) > std::max(far_work(config_), config_.device_work);
   }
@@ -223,8 +223,8 @@ class Explorer {
     conclude(candidate, judged(candidate));
   }
 
-  // Cases that the device judges together, while it judges those of earlier batches. The journal names them all
-  // before they are launched.
+  // Adds a batch of cases to the pipeline, in which earlier batches may still be in flight. The journal names
+  // all its cases before they are launched.
   void take_batch() {
     std::vector<Candidate> together;
     while (together.size() < s_.target.batch && goes_on()) {

@@ -124,7 +124,7 @@ struct HeatCell {
 // The bucket of a length: 0, 1, 2, 3..4, 5..8, ...: the number of bits of length - 1, plus one.
 int heat_bucket(int64_t length);
 
-// Ratios are those of passing runs.
+// Ratios count only for passing runs.
 struct TargetStats : Statistics {
   std::map<std::pair<int, int>, HeatCell> heat;  // heat_bucket of (seq_q, seq_k)
   std::map<std::string, uint64_t> origins;       // "drawn", "mutated", "crossed", "confirmed" -> cases

@@ -39,7 +39,7 @@ std::vector<std::string> unlisted_findings(const std::string& dir, const Finding
 // Over all shards. Throws std::runtime_error for a file that cannot be read.
 std::map<std::string, TargetStats> stats_of(const std::string& dir);
 
-// Crashes that are not yet reduced, without those of seeded bugs.
+// The number of crashes that are not yet reduced. Crashes of seeded bugs do not count.
 size_t waiting_failures(const std::string& dir);
 
 }  // namespace attnfuzz

@@ -96,7 +96,7 @@ Ledger parse_ledger(const std::string& text, const std::string& path, const Ledg
     throw std::runtime_error(path + " is no ledger: " + error->message);
   const Json& j = std::get<Json>(parsed);
   if (!j.is_object() || !j.contains("known") || !j.at("known").is_array())
-    throw std::runtime_error(path + R"( is no ledger: {"format": 1, "known": [...]} is due)");
+    throw std::runtime_error(path + R"( is no ledger: it must be {"format": 1, "known": [...]})");
   try {
     refuse_unknown_fields(j, {"format", "known"});
   } catch (const std::exception& e) {

@@ -338,7 +338,7 @@ class OneCrash {
     } else if (finding_.repeats == Repeats::kNever) {
       mine->message = "it failed once, and in no later run";
     } else {
-      mine->message = "what was found is '" + r.kind + "', seeded is '" + due + "'";
+      mine->message = "its failure is '" + r.kind + "', but the seeded bug's is '" + due + "'";
     }
     save([&] { write_seeded_bugs(t_.options.dir, seeded_bugs); });
   }

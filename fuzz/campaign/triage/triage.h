@@ -43,8 +43,8 @@ void note_triage_exit(const std::string& dir);
 // which of Q, K and V has it, and which sizes make strides matter.
 Reproducer without_build(Reproducer r, const std::string& kernel);
 
-// The next crash: among those of the target and kind with the least attention, the one whose features
-// differ most from what was examined.
+// choose_crash() returns the index of the next crash. Crashes whose target and kind have been examined least
+// come first; among them, the one whose features differ most from those examined.
 struct Looked {
   std::string target, kind;
   std::vector<std::string> features;

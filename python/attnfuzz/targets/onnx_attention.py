@@ -50,7 +50,7 @@ def run(operator, p, feed, kinds, attributes, outputs=("O",)):
 
 
 def alive(o, nothing):
-    """Writes what is due for queries that see no key."""
+    """O with zeros for queries that see no key."""
     return np.where(nothing[..., None], np.zeros((), o.dtype), o)
 
 

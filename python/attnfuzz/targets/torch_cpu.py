@@ -48,7 +48,7 @@ FLASH = replace(DOMAIN, dtypes=("f16", "bf16") if attnfuzz.shows_known() else ("
 
 def known_of_flash(p, q):
     if p.dim_v > 1 and torch.empty_like(q).stride(3) != 1:
-        attnfuzz.known("a Q after which an output is made whose columns do not lie side by side")
+        attnfuzz.known("a Q for which the columns of the output are not contiguous")
 
 
 @attnfuzz.target(arrays="torch", errors=ERRORS, domain=FLASH)

@@ -86,7 +86,7 @@ def lies_as_a_result_can(q):
     if not {0, 1}.intersection(q.stride()[:3]):
         return
     if torch.empty_like(q.transpose(1, 2)).stride(3) != 1:
-        attnfuzz.known("a Q after which an output is made whose columns do not lie side by side")
+        attnfuzz.known("a Q for which the columns of the output are not contiguous")
 
 
 def far_apart(*tensors):
@@ -128,7 +128,7 @@ def cudnn(p, q, k, v, bias=None, mask=None):
     far_apart(q, k, v)
     lies_as_a_result_can(q)
     if p.dim_v != p.dim_qk and 0 in q.stride()[:3]:
-        attnfuzz.known("a Q stored once, after which an O of other columns is made")
+        attnfuzz.known("a Q stored once, and an O with another number of columns")
     m = one_mask(bias, mask)
     if mask is not None and not attnfuzz.shows_known():
         outweighed(p, q, k, mask)
