@@ -271,7 +271,7 @@ CampaignSummary run_campaign(const CampaignOptions& options, const std::vector<C
   } catch (const std::system_error& error) {
     if (!is_disk_full(error)) throw;
     throw std::runtime_error("there is no room for " + options.dir + " (" + error.what() +
-                             "): free some space and start again; the folder's content is kept");
+                             "): make some and start again; what is in the folder stays");
   }
 }
 
