@@ -99,7 +99,7 @@ std::optional<Report> memory(std::string_view text, const std::string& library) 
   if (at == text.npos) return std::nullopt;
   text.remove_prefix(at);
   return Report{text, ATTN_REPORT_UNINITIALISED,
-                "MemorySanitizer: a branch or an address depends on memory that nothing has written",
+                "MemorySanitizer: a branch or an address depends on an uninitialised value",
                 frame_in(text, library)};
 }
 
