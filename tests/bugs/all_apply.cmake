@@ -24,7 +24,7 @@ file(COPY ${source}/kernels ${overlay}/kernels DESTINATION ${tree} FILES_MATCHIN
      PATTERN executor EXCLUDE PATTERN cuda_source EXCLUDE)
 file(GLOB_RECURSE files RELATIVE ${overlay} ${overlay}/kernels/*)
 foreach(file IN LISTS files)
-  file(COPY_FILE ${overlay}/${file} ${tree}/${file})  # over a file that is as old, too
+  file(COPY_FILE ${overlay}/${file} ${tree}/${file})  # file(COPY) skips a file of the same time
 endforeach()
 
 set(bad)

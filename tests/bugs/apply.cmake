@@ -1,8 +1,8 @@
 # cmake "-Dpatches=FILE;..." -D source=DIR -D overlay=DIR -D tree=DIR -D stamp=FILE -D program=PATCH -P apply.cmake
 #
-# Makes tree/kernels: those of the source tree without the executor, the small
-# instantiations of the overlay over them, the patches applied, one as a rule. Files that come
-# out as they were keep their time, so that nothing is compiled twice.
+# Makes tree/kernels: copies the kernels of the source tree without the executor, copies the small
+# instantiations of the overlay over them, and applies the patches, usually one. Files whose content
+# did not change keep their time, so that nothing is compiled twice.
 # -D heads=OFF leaves the heads of the patches unread: those of fresh/ have other fields.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/head.cmake)
@@ -20,7 +20,7 @@ endforeach()
 set(copy ${tree}.new)
 file(REMOVE_RECURSE ${copy})
 file(COPY ${source}/kernels DESTINATION ${copy} FILES_MATCHING PATTERN "*.h" PATTERN "*.cu" PATTERN executor EXCLUDE PATTERN cuda_source EXCLUDE)
-# One by one: file(COPY) passes over what is as old to the second, as all of a fresh checkout is.
+# One by one: file(COPY) skips a file whose time is equal to the second, as in a fresh checkout.
 file(GLOB_RECURSE files RELATIVE ${overlay} ${overlay}/kernels/*)
 foreach(file IN LISTS files)
   get_filename_component(folder ${copy}/${file} DIRECTORY)
@@ -30,7 +30,7 @@ endforeach()
 set(beside)
 foreach(patch IN LISTS patches)
   get_filename_component(name ${patch} NAME)
-  # --fuzz=0: what surrounds the change must be what its author saw, other lines further up apart.
+  # --fuzz=0: the lines around a change must be the same; their line numbers may have moved.
   execute_process(COMMAND ${program} -p1 --fuzz=0 --batch --no-backup-if-mismatch -i ${patch} WORKING_DIRECTORY ${copy}
                   RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(failed)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # bad_patch_test.sh CMAKE PATCH
 #
-# apply.cmake makes a good patch's tree, leaves what did not change as old as it
-# was, and refuses each kind of bad patch with a sentence that names it. all_apply.cmake
-# tries the patches of every folder, each where it applies.
+# Checks that apply.cmake makes the tree of a good patch, keeps the time of files that did
+# not change, and refuses each kind of bad patch with a sentence that names it; and that
+# all_apply.cmake tries the patches of every folder, each in the tree that it changes.
 set -u
 cmake=$1 program=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -21,7 +21,7 @@ refused() {  # refused NAME PATTERN: the patch of that name is not applied, for 
   if apply "$work/$1.patch" || [ -e "$work/stamp" ]; then
     echo "$1.patch was applied"
     failed=1
-  # CMake breaks lines where it likes.
+  # CMake wraps its messages, so line ends are read as spaces.
   elif ! tr -s ' \n' ' ' <"$work/log" | grep -q "tests/bugs/$1.patch.*$2"; then
     echo "$1.patch was refused without '$2':"
     cat "$work/log"
@@ -40,7 +40,7 @@ echo edited >"$work/tree/kernels/forward/scores.h"
 touch "$work/tree/kernels/forward/none.h"
 apply "$good" || { cat "$work/log"; failed=1; }
 [ "$(find "$work/tree/kernels/forward" -name '*.h' -newermt 2002-01-01 -printf '%f ')" = "scores.h " ] ||
-  { echo "other files than the edited one are new, or one that is no kernel's stayed"; failed=1; }
+  { echo "more files than the edited one are new, or a file that no kernel has stayed"; failed=1; }
 
 sed 's/^   quad_max(row_max);/   quad_max(row_maximum);/' "$good" >"$work/moved.patch"
 refused moved "does not apply to kernels/ any more"
@@ -59,7 +59,7 @@ refused words "neither 'Field: value' nor"
 head -3 "$good" | tr -d '\n' >"$work/cut.patch"
 refused cut "there is no change after the head"
 
-# A copy of this folder with few patches: all_apply.cmake tries all that are beside it.
+# A copy of this folder with few patches, because all_apply.cmake tries every patch of its own folder.
 few=$work/source/tests/bugs
 mkdir -p "$few/fresh" "$few/thresholds"
 ln -s "$(cd "$here/../.." && pwd)/cmake" "$work/source/cmake"
@@ -72,10 +72,10 @@ all_apply() {
     -D program="$program" -P "$few/all_apply.cmake" >"$work/log" 2>&1 && [ -e "$work/stamp" ]
 }
 
-not_all() {  # not_all FILE PATTERN: the patch that is tests/bugs/FILE is refused, and no other
+not_all() {  # not_all FILE PATTERN: all_apply.cmake refuses only tests/bugs/FILE, for the reason PATTERN
   if all_apply || ! tr -s ' \n' ' ' <"$work/log" | grep -q "tests/bugs/$1 *$2" ||
     [ "$(tr -s ' \n' ' ' <"$work/log" | grep -o 'tests/bugs/[a-z0-9/-]*[.]patch' | sort -u)" != "tests/bugs/$1" ]; then
-    echo "all_apply.cmake: not $1 alone was refused with '$2':"
+    echo "all_apply.cmake was to refuse only $1, with '$2':"
     cat "$work/log"
     failed=1
   fi

@@ -1,8 +1,9 @@
-# attnfuzz_choose_bugs(<patches> <result>): the names that ATTNFUZZ_BUGS means.
+# attnfuzz_choose_bugs(<patches> <result>): sets `result` to the names of the bugs that ATTNFUZZ_BUGS selects.
 #
-# `subset` is masked-tile-nan and those of the others whose day it is (attnfuzz_day). A hash of a bug's name alone says its
-# day, so that a new patch moves no other bug to another day; in ATTNFUZZ_BUGS_DAYS days each has its day once. That number is prime: a bug meets each weekday and each day's build of fa1h in the end, and
-# is so large that no day has many more bugs than others (choose_test.cmake).
+# `subset` is masked-tile-nan and the bugs whose day is today (attnfuzz_day). A bug's day follows only from a hash of
+# its name, so a new patch moves no other bug to another day. In ATTNFUZZ_BUGS_DAYS days each bug has its day once. That
+# number is prime, so that a bug's day falls on every weekday and on every build of fa1h in turn. It is so large that no
+# day has too many bugs (choose_test.cmake).
 # A bug whose head has "Smallest: ?" only has to be found and reduced. Such bugs are named in the output.
 include_guard(GLOBAL)
 include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/AttnfuzzTurns.cmake)

@@ -1,17 +1,16 @@
 # cmake -D patches=DIR -D added=FILE.patch -P choose_test.cmake
 #
-# The turns of choose.cmake: over ATTNFUZZ_BUGS_DAYS days each patch of DIR is chosen on one day, the one that is always
-# chosen on all; no day has so many that it takes long; and a new patch, which is made as FILE.patch, moves none of
-# the others.
+# Checks the turns of choose.cmake over ATTNFUZZ_BUGS_DAYS days. Each patch of DIR is chosen on one day, and
+# masked-tile-nan on all. No day has too many bugs. A new patch, FILE.patch, which this script makes, moves no other.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/choose.cmake)
 set(ATTNFUZZ_BUGS subset)
-set(most_a_day 12)  # a test of the day takes some ten seconds of a processor, most of it the build
+set(most_a_day 12)  # building and testing a bug takes about ten seconds of one processor
 
 # The names that are chosen on a day.
 function(choose_on day patches result)
   math(EXPR seconds "${day} * 86400 + 4711")
-  set(ENV{SOURCE_DATE_EPOCH} ${seconds})  # what string(TIMESTAMP) takes for now
+  set(ENV{SOURCE_DATE_EPOCH} ${seconds})  # string(TIMESTAMP) reads it as the present time
   attnfuzz_choose_bugs("${patches}" chosen)
   set(${result} ${chosen} PARENT_SCOPE)
 endfunction()
@@ -62,5 +61,6 @@ list(REMOVE_ITEM due ${ATTNFUZZ_BUGS_ALWAYS})
 list(SORT due)
 list(SORT had)
 if(NOT had STREQUAL due OR NOT added_had EQUAL 1)
-  message(SEND_ERROR "in ${ATTNFUZZ_BUGS_DAYS} days not each bug has one turn: the new one ${added_had}, the others '${had}', for '${due}'")
+  message(SEND_ERROR "in ${ATTNFUZZ_BUGS_DAYS} days each bug must have one turn: the new one has ${added_had}, "
+                     "the others have '${had}' where '${due}' is expected")
 endif()

@@ -19,7 +19,7 @@ function(attnfuzz_read_bug patch prefix)
   set(error "")
   set(last "")
   file(READ ${patch} text)
-  # Lists are of no use here: a semicolon or a bracket in a line would split or join them.
+  # No CMake list can hold the lines: a semicolon or a bracket in a line would split or join elements.
   while(NOT error)
     string(FIND "${text}" "\n" end)
     if(end LESS 0)

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Checks every known bug from many seeds, and writes what came of it as a table.
+"""Checks every known bug from many seeds, and writes the results as a table.
 
     tests/bugs/matrix.py --attnfuzz build/full/bin/attnfuzz --libraries build/full/bugs --out DIR \\
                          --matrix tests/bugs/MATRIX.md
 
-For each patch and each seed: `attnfuzz check LIBRARY --build BUILD --cases 1000
---jobs 1 --seed SEED`, all properties on, nothing set for a bug but the build that
-the head of its patch names. One line of JSON a run goes to DIR/results.jsonl as
-soon as it ends: a matrix that was interrupted goes on when it is called again,
-with the same programs. Needs Python 3.9 and nothing else, so it runs where the
-programs and libraries were copied to.
+For each patch and each seed it runs `attnfuzz check LIBRARY --build BUILD --cases 1000
+--jobs 1 --seed SEED` with all properties, and with the build and the options that the
+head of the patch names. When a run ends, its line of JSON is added to
+DIR/results.jsonl. If a matrix was interrupted, another call with the same programs
+continues it. Needs only Python 3.9, so it also runs on a machine that the programs and
+libraries were copied to.
 
 Exit status: 0 if every criterion holds, 1 if one does not, 2 for bad use.
 """
@@ -33,8 +33,8 @@ import time
 CASES = 1000
 FIND_SECONDS, REDUCE_SECONDS = 10, 30
 MEDIAN_CASES = 100
-AGREEING, SHARE_AGREEING = 0.95, 0.95  # of a bug's seeds; of bugs
-GUESSED, MISLED = 0.85, 0.04           # first guesses of the class of fault: true at least, wrong at most
+AGREEING, SHARE_AGREEING = 0.95, 0.95  # this share of a bug's seeds agrees, for this share of the bugs
+GUESSED, MISLED = 0.85, 0.04           # first guesses of the class of fault: the least share true, the most wrong
 FIELDS = ["Kernel", "Build", "Options", "Sequence", "Class", "Fault", "Origin", "Symptom", "Found by", "Smallest"]
 
 
@@ -44,7 +44,7 @@ def bad_use(message):
 
 
 def head_of(patch):
-    """The fields of a patch's head; the same rules as head.cmake, which says what is wrong with one."""
+    """The fields of a patch's head, by the rules of head.cmake, which has better messages."""
     head, last = {"Build": "plain", "Options": "", "Sequence": ""}, None
     for line in patch.read_text().split("\n"):
         if not line or line.startswith("--- "):
@@ -63,7 +63,7 @@ def head_of(patch):
 
 
 def held_out(name):
-    """Whether this bug is of the half that the rules of fault_rules.cc were first measured on, unseen (README.md)."""
+    """Is this bug in the half that nobody looked at while writing the rules of fault_rules.cc (README.md)?"""
     return hashlib.sha256(name.encode()).digest()[0] >= 128
 
 
@@ -98,14 +98,14 @@ def run_one(bug, seed, options):
                 shutil.copyfile(file, options.keep / f"{bug['name']}-{seed}.attn.json")
         record = {"bug": bug["name"], "seed": seed, "build": bug["build"], "status": done.returncode,
                   "wall": time.monotonic() - start}
-        # A line for each kernel of the library. A bug may be in several: the first counts.
+        # One line for each kernel of the library. If several kernels have the bug, the first one counts.
         checks = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
         check = next((c for c in checks if c.get("failure")), checks[0] if checks else {})
         failure, reduction = check.get("failure"), check.get("reduction")
         if done.returncode not in (0, 1) or not check:
             record["error"] = f"exit status {done.returncode}: {(done.stderr or done.stdout)[-2000:].strip()}"
         if failure:
-            # Cases are counted from 1: a bug that the first case shows took one.
+            # `cases` is the number of cases that were run until the bug was found: index 0 took one.
             record.update(cases=failure["index"] + 1, property=failure["property"], kind=failure["kind"],
                           find=record["wall"] - (reduction["seconds"] if reduction else 0))
         if reduction:
@@ -144,11 +144,11 @@ def run_all(bugs, options):
 
     with results.open("a") as out, concurrent.futures.ThreadPoolExecutor(options.jobs,
                                                                          initializer=stay_on_a_core) as pool:
-        out.write("\n" if results.stat().st_size else "")  # after half a line, should there be one
+        out.write("\n" if results.stat().st_size else "")  # ends a half-written line, if there is one
         for future in concurrent.futures.as_completed([pool.submit(run_one, *run, options) for run in missing]):
             record = future.result()
             if "error" in record:
-                # Says nothing about the bug: of how it was called, or of the machine.
+                # The error comes from the call or the machine and says nothing about the bug.
                 pool.shutdown(wait=False, cancel_futures=True)
                 bad_use(f"{record['bug']}, seed {record['seed']}: {record['error']}\nOther results are kept")
             done += 1
@@ -169,7 +169,7 @@ def summarise(bug, runs):
     guesses = collections.Counter(run["guess"] for run in found if "guess" in run)
     guess = guesses.most_common(1)[0][0] if guesses else None
     minimal, agreeing = minima.most_common(1)[0] if minima else (None, 0)
-    # A bug that fails in two kinds has a smallest case of each, for the reducer keeps the kind.
+    # A bug that fails in two kinds has a smallest case for each kind, because the reducer keeps the kind.
     expected = bug["head"]["Smallest"].split(" or ")
     if minimal in expected:
         agreeing = sum(minima[case] for case in expected)
@@ -180,7 +180,7 @@ def summarise(bug, runs):
         "fault": bug["head"]["Fault"], "guess": guess,
         "guessed": "silent" if guess is None else "true" if guess == bug["head"]["Fault"] else "wrong",
         "properties": collections.Counter(run["property"] for run in found),
-        # A seed that does not find the bug took more cases than there were.
+        # A seed that does not find the bug counts as CASES + 1 cases.
         "median": statistics.median(run.get("cases", CASES + 1) for run in runs),
         "worst": max(run.get("cases", CASES + 1) for run in runs),
         "find": max((run["find"] for run in found), default=None),
@@ -191,7 +191,7 @@ def summarise(bug, runs):
 
 
 def judge(rows, times):
-    """(criterion, measured, holds or None where it is not judged)."""
+    """(criterion, measured, whether it holds, or None if it is not judged) for each criterion."""
     count = len(rows)
     late = [row for row in rows if row["find"] is None or row["find"] > FIND_SECONDS]
     slow = [row for row in rows if row["reduce"] is None or row["reduce"] > REDUCE_SECONDS or row["cut"]]
@@ -244,11 +244,13 @@ def table(rows, verdicts, options):
     text += "| criterion | measured | |\n|-|-|-|\n"
     for criterion, measured, holds in verdicts:
         text += f"| {cell(criterion)} | {cell(measured)} | {words[holds]} |\n"
-    text += "\n`cases`: until it was found, median and worst over the seeds. `find`, `reduce`: wall clock in seconds,\n"
-    text += "the longest of any seed. `eval.`: evaluations of the reduction, median. `same`: seeds that end in the\n"
-    text += "minimal case shown, or in another that the patch's head names. Properties: those that met the bug first, with how many seeds, most frequent first.\n"
-    text += "`fault`: the class in the patch's head, and what the first guess of most seeds was where it is not that;\n"
-    text += "a bug marked `*` is of the half that the rules of the guess were first measured on, unseen.\n\n"
+    text += "\n`found by`: the properties that found the bug first, each with its number of seeds, most frequent\n"
+    text += "first. `cases`: cases until the bug was found, median and worst over the seeds. `find`, `reduce`: wall\n"
+    text += "clock in seconds, the longest of any seed. `eval.`: evaluations of the reduction, median. `same`: seeds\n"
+    text += "that end in the minimal case shown, or in another that the patch's head names. `fault`: the class in the\n"
+    text += "patch's head. If the first guess of most seeds is another class, it follows as **not CLASS**; `silent`:\n"
+    text += "no guess.\n"
+    text += "`*` marks a bug of the half that nobody looked at while writing the rules of the guess.\n\n"
     text += "| bug | kernel | build | found by | cases | find | reduce | eval. | same | minimal case | fault |\n"
     text += "|-|-|-|-|-:|-:|-:|-:|-:|-|-|\n"
     for row in rows:
@@ -297,7 +299,7 @@ def arguments():
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on one core (default: 1)")
     parser.add_argument("--check-options", default="", metavar="'...'", help="passed on to attnfuzz check")
     parser.add_argument("--keep", type=pathlib.Path, help="folder for the reproducers, NAME-SEED.attn.json")
-    parser.add_argument("--report-only", action="store_true", help="run nothing: write the table of what is there")
+    parser.add_argument("--report-only", action="store_true", help="run nothing: write the table from results.jsonl")
     options = parser.parse_args()
     if options.quick:
         options.seeds = "1-3"
@@ -310,7 +312,7 @@ def arguments():
         bad_use(f"{options.attnfuzz} is no program: build it, or say where it is with --attnfuzz")
     options.attnfuzz = options.attnfuzz.resolve()
     options.matrix = options.matrix or options.out / "MATRIX.md"
-    # Absolute paths are of one machine: relative to where one stands, they are of all.
+    # The table shows the command with relative paths, because absolute paths hold only on this machine.
     words = [os.path.relpath(word) if os.path.isabs(word) else word for word in sys.argv[1:]]
     options.shown = "tests/bugs/matrix.py " + " ".join(shlex.quote(word) for word in words)
     options.machine = machine()
@@ -334,7 +336,7 @@ def bugs_of(options):
         if not library.exists():
             missing.append(str(library))
             continue
-        # Results count only for the programs that gave them.
+        # The digests of the programs are part of a result: other programs do not reuse it.
         bugs.append({"name": name, "head": head, "lane": head["Build"], "options": head["Options"].split(),
                      "library": library.resolve(), "build": digest(library)})
     if of_sequences:

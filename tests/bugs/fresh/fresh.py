@@ -3,10 +3,10 @@
 
     fresh.py --attnfuzz BUILD/bin/attnfuzz --build BUILD --out DIR [--seeds 1,2] [--bug NAME] ...
 
-Bugs of fa1 and splitk are built by the target fresh-bugs of BUILD; those of kernels/*.cu by
-`attnfuzz check FILE.cu --entry`. One line a bug and seed; the summary says what is due (README.md).
+The target fresh-bugs of BUILD builds bugs of fa1 and splitk; `attnfuzz check FILE.cu --entry` builds those of
+kernels/*.cu. The script prints a line for each bug and seed, and a summary with the required shares (README.md).
 
-Exit status: 0 if all that is due was met, 1 if not, 2 for bad use. Needs Python 3.9, cmake and patch.
+Exit status: 0 if all required shares are reached, 1 if not, 2 for bad use. Needs Python 3.9, cmake and patch.
 """
 import argparse
 import json
@@ -19,7 +19,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 CASES = {"ordinary": 1000, "conjunction": 3000}
-FOUND, RIGHT, WRONG = 0.9, 0.85, 0.03  # of the bugs of each seed; of the leads
+FOUND, RIGHT, WRONG = 0.9, 0.85, 0.03  # shares: bugs found from each seed; right and wrong leads among all leads
 FIELDS = {"Kernel", "Kind", "Length", "Leads", "Trigger"}
 
 
@@ -48,7 +48,7 @@ def must_run(command, **options):
 
 
 def words_of(patch, head, build, folder):
-    """What `attnfuzz check` is told of the bug: its library, or its source and how that is called."""
+    """The arguments of `attnfuzz check` for the bug: its library, or its source with --entry and --takes."""
     if head["Kernel"] in ("fa1", "splitk"):
         return [build / f"bugs/libattn_fresh-{patch.stem}_cpu.so"]
     source = folder / f"{head['Kernel']}.cu"
@@ -66,7 +66,7 @@ def check(patch, head, seed, words, options):
     report.unlink(missing_ok=True)
     command = [options.attnfuzz, "check", *words, "--cases", CASES[head["Kind"]], "--jobs", 1, "--seed", seed, "--json",
                report, "--out", folder / f"found-{seed}"] + shlex.split(options.check_options)
-    shutil.rmtree(folder / f"found-{seed}", ignore_errors=True)  # else what failed before is tried first
+    shutil.rmtree(folder / f"found-{seed}", ignore_errors=True)  # check would try the failures of earlier runs first
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace")
     (folder / f"log-{seed}").write_text(done.stdout + done.stderr)
     if done.returncode not in (0, 1) or not report.exists():
@@ -98,7 +98,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--seeds", default="1,2")
-    parser.add_argument("--bug", action="append", help="a name, or the beginning of some")
+    parser.add_argument("--bug", action="append", help="a name, or the beginning of several names")
     parser.add_argument("--check-options", default="", help="more words for `attnfuzz check`")
     options = parser.parse_args()
     options.attnfuzz, options.out = options.attnfuzz.resolve(), options.out.resolve()

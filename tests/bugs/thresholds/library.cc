@@ -1,6 +1,7 @@
-// The thresholds as kernels of one library, each around a kernel that is built already: where a threshold is
-// met, that kernel is given another problem than was asked. So nothing is compiled for CUDA. The last two
-// kernels, fa1-as-it-is and splitk-as-it-is, hand on every problem unchanged: nothing may be found in them.
+// A library with a kernel for each threshold. Each wraps a kernel that is built already: if the problem meets
+// the threshold, the inner kernel gets a changed problem. So nothing is compiled for CUDA. The last two
+// kernels, fa1-as-it-is and splitk-as-it-is, pass every problem on unchanged: a check must find nothing in
+// them.
 #include <dlfcn.h>
 
 #include <array>
@@ -19,7 +20,7 @@ constexpr const char* kWhole[] = {"fa1", "splitk"};
 
 const char* kernel_of(uint32_t n) { return n < kCount ? kThresholds[n].kernel : kWhole[n - kCount]; }
 
-// The kernel of this name in ../lib beside this library, of the same back end.
+// The kernel of this name and of the same back end, from the folder ../lib of this library.
 const attn_kernel* inner_named(const std::string& name) {
   Dl_info own = {};
   if (dladdr(reinterpret_cast<const void*>(&kernel_of), &own) == 0) return nullptr;

@@ -1,5 +1,5 @@
 // Twelve changes of behaviour that begin at a size: at a length together with columns, heads, splits or a
-// feature. They are what a kernel's choice of another path looks like when the other path forgets something.
+// feature. A kernel behaves like this if it takes another path from that size on and has a bug on that path.
 #pragma once
 
 #include <stdint.h>
@@ -10,13 +10,13 @@ namespace attnfuzz::thresholds {
 
 struct Threshold {
   const char* name;
-  const char* kernel;  // that it is planted in
+  const char* kernel;  // the kernel that the threshold is planted in
   const char* says;
   bool (*there)(const attn_problem& p);
   void (*wrong)(attn_problem& p);  // the problem that is computed instead
 };
 
-// The scores of most problems are such that these show.
+// The scores of most problems depend so much on the scale that this change shows.
 inline void other_scale(attn_problem& p) { p.scale *= 1.25f; }
 inline void fewer_keys(attn_problem& p) { p.seq_k = p.seq_k / 4 * 3; }
 

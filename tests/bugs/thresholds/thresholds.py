@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Checks on a GPU that each planted threshold is found, and that nothing is found where none is planted.
+"""Checks on a GPU that each planted threshold is found, and that nothing is found in the unchanged kernels.
 
     thresholds.py --attnfuzz BUILD/bin/attnfuzz --library BUILD/bugs/libattn_thresholds_cuda.so --out DIR
                   [--seeds 1,2] [--cases 3000] [--jobs 8] [--name NAME] ...
 
-One line a threshold and seed: the number of the case that shows it. Exit status: 0 if all were found and the kernels as
-they are passed, 1 if not, 2 for bad use.
+Prints a line for each threshold and seed, with the number of the case that shows it. Exit status: 0 if all thresholds
+were found and the unchanged kernels passed, 1 if not, 2 for bad use.
 """
 import argparse
 import json
@@ -33,7 +33,7 @@ def names():
 
 def check(name, seed, options):
     folder = options.out / f"{name}-{seed}"
-    shutil.rmtree(folder, ignore_errors=True)  # else what failed before is tried first
+    shutil.rmtree(folder, ignore_errors=True)  # check would try the failures of earlier runs first
     folder.mkdir(parents=True)
     report = folder / "check.json"
     command = [options.attnfuzz, "check", f"{options.library}:{name}", "--backend", "cuda", "--batch", "64", "--oracle", "cuda",
@@ -58,7 +58,7 @@ def main():
     parser.add_argument("--cases", type=int, default=3000)
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--reduce-seconds", type=float, default=0)
-    parser.add_argument("--name", action="append", help="a threshold, or the beginning of some")
+    parser.add_argument("--name", action="append", help="a threshold, or the beginning of several names")
     parser.add_argument("--check-options", default="", help="more words for `attnfuzz check`")
     options = parser.parse_args()
     options.attnfuzz, options.library, options.out = (p.resolve() for p in (options.attnfuzz, options.library, options.out))

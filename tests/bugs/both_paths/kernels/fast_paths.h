@@ -1,4 +1,4 @@
-// Found before one_shape's, which says what these are.
+// The compiler finds this header before one_shape/kernels/fast_paths.h, which explains the constants.
 #pragma once
 
 namespace attn {

@@ -1,4 +1,4 @@
-// Decode over splits of the keys: a warp a split of a row, then a merge. fp16, grouped heads, workspace of its own.
+// Decode over splits of the keys: one warp for each split of a row, then a merge. fp16, grouped heads, own workspace.
 // entry: decode(q, k, v, o, lse, B, H, Hkv, Sq, Sk, D, scale, stream)
 // takes: dim = one_of(64, 128, 256); seq = at_most(8); group = at_most(64); lse = Lse::kWritten; in_fp32 = true; tile = 32
 #include <cuda_fp16.h>

@@ -1,4 +1,4 @@
-// Tiles of Q, K and V in shared memory, 32 queries by 32 keys, 64 keys where 2,048 or more meet D >= 128. bf16.
+// Tiles of Q, K and V in shared memory: 32 queries by 32 keys, or by 64 keys if Sk >= 2,048 and D >= 128. bf16.
 // entry: forward(q, k, v, o, lse, B, H, Hkv, Sq, Sk, D, scale, causal, stream)
 // takes: format = Formats::kBf16; dim = one_of(64, 128, 256); group = at_most(64); causal = Causal::kEither; align = ATTN_BOTTOM_RIGHT; lse = Lse::kWritten; in_fp32 = true; tile = 32
 #include <cuda_bf16.h>

@@ -1,4 +1,4 @@
-// One warp a query row; from 1,024 keys on four warps share a row and merge their parts. fp16, grouped heads.
+// One warp a query row. From 1,024 keys on, four warps share a row and merge their parts. fp16, grouped heads.
 // entry: attend(q, k, v, o, lse, B, H, Hkv, Sq, Sk, D, scale, causal, stream)
 // takes: dim = one_of(32, 64, 96, 128, 192, 256); group = at_most(64); causal = Causal::kEither; align = ATTN_BOTTOM_RIGHT; lse = Lse::kWritten; in_fp32 = true; tile = 32
 #include <cuda_fp16.h>
@@ -8,7 +8,7 @@ struct Row {
   const half *q, *k, *v;
   half* o;
   float* lse;
-  int end;  // of the keys that it sees
+  int end;  // one past the last key that the row sees
 };
 
 struct Args {
@@ -40,7 +40,7 @@ __device__ float warp_sum(float x) {
 
 constexpr int kMostParts = 8;  // columns a lane: 256 / 32
 
-// Keys first, first + step, ... in blocks of 32, a lane a key.
+// Walks over blocks of 32 keys, one key a lane. The blocks begin at keys first, first + step, ...
 __device__ void walk(const Args& a, const Row& row, int first, int step, float& top, float& sum, float (&acc)[kMostParts]) {
   const int lane = threadIdx.x & 31, parts = a.dim / 32;
   top = -INFINITY, sum = 0;

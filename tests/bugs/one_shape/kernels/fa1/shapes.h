@@ -1,4 +1,4 @@
-// Known bugs are compiled in one small instantiation: this header is found
+// Known bugs are compiled in one small instantiation: the compiler finds this header
 // before the kernel's own.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Known bugs are compiled in one small instantiation, those of fa1_backward without the fast way beside it: this header
-// is found before the kernel's own. Bugs of the fast way are those of fa1_backward_fused.
+// Known bugs of fa1_backward are compiled in one small instantiation without the walks (kWalks). The compiler
+// finds this header before the kernel's own. Bugs of the walks are bugs of fa1_backward_fused.
 #pragma once
 
 #include "kernels/fa1_backward/walk_spec.h"
@@ -16,7 +16,7 @@ struct Grad128 {
   static constexpr KeySpec kKeys = {128, 8, 2, 2, 1};
   static constexpr QuerySpec kQueries = {128, 32, 1};
 };
-// For devices with less shared memory a block; of the fused kernel alone.
+// For devices with less shared memory a block. Only the fused kernel uses it.
 struct Grad128Small {
   static constexpr KeySpec kKeys = {128, 4, 2, 1, 1};
   static constexpr QuerySpec kQueries = Grad128::kQueries;

@@ -1,5 +1,5 @@
-// The mma path of FA-1 alone, in one small instantiation, for the CPU executor: what it
-// does not take is refused, so that a known bug's case is reduced on it alone.
+// Only the mma path of fa1, in one small instantiation, for the CPU executor. A problem that it
+// does not take is refused, so that a known bug's case is reduced on this path.
 #include <array>
 #include <cstdio>
 
@@ -14,7 +14,7 @@ ATTN_AMPERE_SHAPE(Ampere64Scored);
 namespace attn {
 namespace {
 
-// Heads are not what it is about, and 65536 of them take the executor half a minute.
+// At most 100 heads: this path's bugs need no more, and the executor takes half a minute for 65536.
 constexpr attn_domain few_heads_multiples_of_8() {
   attn_domain domain = {};
   domain.size = sizeof domain;

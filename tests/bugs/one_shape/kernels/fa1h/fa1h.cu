@@ -1,6 +1,6 @@
-// FA-1 as it is on sm_90a, in one small instantiation of each path, for the CPU
-// executor: the sm_90a path where that takes the problem, else the other one, or a
-// refusal (fast_paths.h).
+// fa1 as it runs on sm_90a, in one small instantiation of each path, for the CPU
+// executor. A problem that the sm_90a path does not take goes to the other path or is
+// refused (fast_paths.h).
 #include <algorithm>
 #include <array>
 #include <cstdio>

@@ -1,15 +1,15 @@
-// Split-K as the first team wrote it, in plain CUDA: one thread a query row, tiles
-// of 64 queries, 64 keys and 64 columns, static shared arrays, and partial results
-// of O in 16 bits. It lives among the known bugs because it is the ground that two
-// of theirs grow on:
+// Split-K as the first team wrote it, in plain CUDA: one thread for each query row,
+// tiles of 64 queries, 64 keys and 64 columns, static shared arrays, and partial
+// results of O in 16 bits. It is here because two known bugs of that team patch it:
 //
 //   splitk16-double-count.patch  partial O is left unnormalised, and the reduction
 //                                multiplies it by the local sum all the same
-//   splitk16-overflow.patch      both leave the sum out: right, until 16 bits overflow
+//   splitk16-overflow.patch      partial O and the reduction both leave the local sum
+//                                out: right, until 16 bits overflow
 //
-// As it stands here it is right: partial O is normalised by its own sum, so it is
-// no larger than the values; every property holds of it. fp16; of masks it knows
-// key lengths, causal ones and windows. Anything else is refused.
+// Unpatched it is right: partial O is normalised by its own sum, so it is no larger
+// than the values, and every property holds. It takes fp16 with key lengths, causal
+// masks and windows, and refuses everything else.
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
@@ -24,9 +24,9 @@ namespace attn {
 namespace {
 
 constexpr int kTile = 64, kMaxDim = 64;
-constexpr int64_t kMostSplits = 65535;  // of a grid's y
+constexpr int64_t kMostSplits = 65535;  // the largest y of a grid
 
-// (split, batch, head, query), dense.
+// Dense arrays with the axes (split, batch, head, query).
 struct Partials {
   __half* o;  // dim_v columns
   float* max;

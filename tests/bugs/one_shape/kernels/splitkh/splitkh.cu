@@ -1,6 +1,6 @@
-// Split-K as it is on sm_90a, in one small instantiation of each path, for the CPU
-// executor: the decode path where that takes the problem, else the other one, or a
-// refusal (fast_paths.h).
+// splitk as it runs on sm_90a, in one small instantiation of each path, for the CPU
+// executor. A problem that the decode path does not take goes to the other path or is
+// refused (fast_paths.h).
 #include "kernels/fast_paths.h"
 #include "kernels/splitk/hopper/hopper.cu"
 #include "kernels/splitk/plan.h"

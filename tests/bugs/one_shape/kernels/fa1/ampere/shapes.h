@@ -1,5 +1,5 @@
-// Known bugs are compiled in one small instantiation, those of the general path without
-// the mma path beside it: this header is found before the kernel's own.
+// Known bugs are compiled in one small instantiation. The compiler finds this header before the
+// kernel's own. Bugs of the general path are compiled without the mma path (kAmpere).
 #pragma once
 
 #include "kernels/fa1/ampere/spec.h"
@@ -17,7 +17,8 @@ struct Ampere64Scored {
 };
 using Ampere128Scored = Ampere64Scored;
 
-// K and V of the heads that are worked on side by side, in bytes: so few that there are several sections.
+// Bytes of K and V of the heads in one section. The number is small, so that a small problem has several
+// sections.
 inline constexpr int64_t kAmpereSection = 16 << 10;
 
 }  // namespace attn

@@ -1,5 +1,5 @@
-// Small instantiations of the sm_90a path, as many as fast_paths.h asks for: this header is
-// found before the kernel's own.
+// Small instantiations of the sm_90a path; fast_paths.h says which. The compiler finds this
+// header before the kernel's own.
 #pragma once
 
 #include <type_traits>
@@ -9,14 +9,14 @@
 
 namespace attn {
 
-// All that the path can do, but for what the others have.
+// All features of the path except those of the instantiations below.
 struct Hopper64 {
   static constexpr HopperSpec kSpec = {64, 2, 64, 2, 2, 1, true, true, true, 40, 232, false, true};
 };
 struct Hopper64Scored {
   static constexpr HopperSpec kSpec = {64, 2, 64, 2, 2, 1, true, true, true, 40, 232, true, true};
 };
-struct OneQueryStage {  // so O leaves through K and V, as at 256 columns
+struct OneQueryStage {  // O is staged in the buffers of K and V, as at 256 columns
   static constexpr HopperSpec kSpec = {64, 2, 64, 2, 1, 1, true, false, false, 40, 232, false, true};
 };
 struct NoOverlap {
@@ -36,7 +36,8 @@ using Hopper64Lengths = Hopper64;
 using Hopper128Lengths = Hopper128;
 using Hopper256Lengths = Hopper64Short;
 
-// K and V of the heads that are worked on side by side, in bytes: so few that there are several sections.
+// Bytes of K and V of the heads in one section. The number is small, so that a small problem has several
+// sections.
 inline constexpr int64_t kHopperSection = 16 << 10;
 
 }  // namespace attn

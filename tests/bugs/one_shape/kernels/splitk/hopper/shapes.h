@@ -1,5 +1,5 @@
-// Small instantiations of the decode path, as many as fast_paths.h asks for: this header is
-// found before the kernel's own.
+// Small instantiations of the decode path; fast_paths.h says which. The compiler finds this
+// header before the kernel's own.
 #pragma once
 
 #include <type_traits>
