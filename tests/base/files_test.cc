@@ -1,4 +1,4 @@
-// The one reader and the one writer of files, on files and on what is none.
+// Tests the one reader and the one writer of files, on regular files, links, devices and FIFOs.
 #include "base/files.h"
 
 #include <fcntl.h>
@@ -39,14 +39,14 @@ TEST_F(Files, AreWholeOrNotThere) {
   write_file(at("a"), "one");
   write_file(at("a"), "two");
   EXPECT_EQ(file_text(at("a")), "two");
-  // Nothing is left beside it.
+  // No temporary file is left in the folder.
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
   struct stat status;
   ASSERT_EQ(::stat(at("a").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0644u);
 }
 
-TEST_F(Files, ThatCannotBeWrittenAreNamed) {
+TEST_F(Files, AnErrorOfWritingNamesTheFile) {
   try {
     write_file("/nonexistent/folder/a", "x");
     FAIL();
@@ -56,7 +56,7 @@ TEST_F(Files, ThatCannotBeWrittenAreNamed) {
   EXPECT_THROW(write_file(folder_, "x"), std::system_error);
 }
 
-TEST_F(Files, ThatAreLinksAreWrittenBehindThem) {
+TEST_F(Files, ALinkStaysAndItsTargetIsWritten) {
   fs::create_directory(at("b"));
   write_file(at("b/real"), "old");
   fs::create_symlink("b/real", at("link"));
@@ -85,8 +85,8 @@ TEST_F(Files, KeepTheirMode) {
   }
 }
 
-TEST_F(Files, ThatAreDevicesAreWrittenToAndStay) {
-  // Links to devices: what they are links to is nothing to lose.
+TEST_F(Files, ADeviceIsWrittenToAndStays) {
+  // Through links: a wrong write_file() replaces the link, not the device.
   fs::create_symlink("/dev/null", at("null"));
   fs::create_symlink("/dev/full", at("full"));
   write_file(at("null"), "x");
@@ -96,7 +96,7 @@ TEST_F(Files, ThatAreDevicesAreWrittenToAndStay) {
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
 }
 
-TEST_F(Files, ThatAreFifosAreWrittenTo) {
+TEST_F(Files, AFifoIsWrittenTo) {
   ASSERT_EQ(::mkfifo(at("fifo").c_str(), 0600), 0);
   EXPECT_THROW(write_file(at("fifo"), "x"), std::runtime_error);  // nobody reads it
   const int reader = ::open(at("fifo").c_str(), O_RDONLY | O_NONBLOCK);
@@ -108,8 +108,8 @@ TEST_F(Files, ThatAreFifosAreWrittenTo) {
   EXPECT_TRUE(fs::is_fifo(at("fifo")));
 }
 
-TEST_F(Files, ThatAShellHasOpenKeepTheirPlace) {
-  // As `attnfuzz export --out /dev/stdout >file` has it.
+TEST_F(Files, AFileThatTheShellOpenedIsWrittenInPlace) {
+  // As in `attnfuzz export --out /dev/stdout >file`.
   const int fd = ::open(at("open").c_str(), O_WRONLY | O_CREAT, 0644);
   write_file("/proc/self/fd/" + std::to_string(fd), "in place");
   struct stat status;
@@ -129,7 +129,7 @@ TEST_F(Files, AreRefusedWithAReason) {
   EXPECT_TRUE(has(error_of("/dev/zero", kInFolder), "no regular file"));
 }
 
-TEST_F(Files, ThatNobodyWritesAreNotWaitedForForEver) {
+TEST_F(Files, ReadingAFifoWithoutAWriterEnds) {
   ASSERT_EQ(::mkfifo(at("fifo").c_str(), 0600), 0);
   EXPECT_TRUE(has(error_of(at("fifo"), {.seconds = 0.05}), "in time"));
   EXPECT_TRUE(has(error_of(at("fifo"), kInFolder), "no regular file"));
@@ -140,12 +140,12 @@ TEST_F(Files, ThatNobodyWritesAreNotWaitedForForEver) {
   EXPECT_EQ(error, "");
 }
 
-TEST_F(Files, ThatSayTheyAreRegularAreNotWaitedForForEver) {
-  // Who may read it gets what the kernel has said, and then has to wait for more.
+TEST_F(Files, ReadingARegularFileThatBlocksEnds) {
+  // Root reads the kernel's log, and the read of more blocks. Others may not read it.
   EXPECT_NE(error_of("/proc/kmsg", {.seconds = 0.05}), "");
 }
 
-TEST_F(Files, ThatAreFifosAreReadToTheirEnd) {
+TEST_F(Files, AFifoIsReadToItsEnd) {
   ASSERT_EQ(::mkfifo(at("fifo").c_str(), 0600), 0);
   std::thread writer([this] {
     std::ofstream out(at("fifo"));

@@ -1,4 +1,4 @@
-// JSON from anyone: what is refused, and that refusing costs little.
+// Tests which texts parse_json() refuses, and that it refuses them fast.
 #include "base/json.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(ParseJson, ReadsAsTheLibraryDoes) {
   }
 }
 
-TEST(ParseJson, RefusesWhatIsNone) {
+TEST(ParseJson, RefusesTextThatIsNotJson) {
   EXPECT_TRUE(refusal("").starts_with("not JSON: parse error at line 1, column 1"));
   EXPECT_TRUE(refusal("{}x").starts_with("not JSON: parse error at line 1, column 3"));
   EXPECT_TRUE(refusal("1e999").starts_with("not JSON: number overflow"));
@@ -42,7 +42,7 @@ TEST(ParseJson, RefusesAKeyGivenTwice) {
   EXPECT_EQ(refusal(R"({"\n":1,"\n":2})"), "a field is given twice, may be given once: \\n");
 }
 
-TEST(ParseJson, RefusesWhatIsNestedDeep) {
+TEST(ParseJson, RefusesDeepNesting) {
   EXPECT_EQ(refusal(repeated("[", 32) + repeated("]", 32)), "");
   EXPECT_EQ(refusal(repeated("[", 33) + repeated("]", 33)), "the text is nested more than 32 deep");
   EXPECT_EQ(refusal(repeated("[", 10'000'000)), "the text is nested more than 32 deep");

@@ -54,19 +54,19 @@ TEST(Printable, IsOneVisibleLineOfUtf8) {
   }
 }
 
-TEST(Printable, LosesTheEndOfWhatIsLong) {
+TEST(Printable, CutsALongText) {
   const std::string said = printable(std::string(10 << 20, 'x'));
   EXPECT_LE(said.size(), kMostShown);
   EXPECT_TRUE(said.ends_with("... (10485760 bytes)"));
   EXPECT_EQ(printable(said), said);
-  // Not in the middle of a character.
+  // The cut is not in the middle of a character.
   std::string wide;
   for (int n = 0; n < 5000; ++n) wide += "\xf0\x9f\x99\x82";
   for (size_t most = 100; most < 108; ++most)
     EXPECT_EQ(printable(printable(wide, most), most).find("\\x"), std::string::npos);
 }
 
-TEST(Markdown, LeavesNothingThatMeansSomething) {
+TEST(Markdown, LeavesNoMarkup) {
   EXPECT_EQ(markdown("causal (top-left), seq_k >= 65"), "causal (top-left), seq_k >= 65");
   EXPECT_EQ(markdown("[x](y) `z` <b> a|b *c*\n# d"), R"(\[x\](y) \`z\` \<b> a\|b \*c\*\\n\# d)");
 }
@@ -80,7 +80,7 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-// The shell is asked, not our idea of it.
+// bash itself reads the words.
 TEST(ShellWord, IsOneWordOfTheSameBytes) {
   for (const std::string& text : hostile()) {
     if (text.find('\0') != text.npos) continue;  // no argument holds one

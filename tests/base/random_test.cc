@@ -1,4 +1,4 @@
-// The generator gives the numbers of its published definition.
+// Tests that SplitMix64 gives the numbers of its published definition.
 #include "base/random.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// CUDA source as it stands becomes what a host compiler takes; nothing else changes.
+// Tests that unedited CUDA source becomes code that a host compiler takes, and that nothing else changes.
 #include "kernels/cuda_source/translate/translate.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ std::string translated(const std::string& text) { return translate(text, "a.cu")
 bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 int lines(const std::string& text) { return static_cast<int>(std::count(text.begin(), text.end(), '\n')); }
 
-TEST(Translate, WhatIsNoLaunchStaysAsItIs) {
+TEST(Translate, OtherCodeStaysAsItIs) {
   for (const char* text : {
            "// kernel<<<1, 2>>>(x);\n",
            "/* kernel<<<1, 2>>>(x); */",
@@ -47,7 +47,7 @@ TEST(Translate, ALaunchKeepsItsKernelArgumentsAndLines) {
   }
 }
 
-TEST(Translate, AFormatterMayHaveTakenALaunchForShifts) {
+TEST(Translate, ALaunchMayBeFormattedLikeShifts) {
   const std::string plain = translated("void f() { kernel<<<pick<int>(n), 32>>>(q); }");
   for (const char* text :
        {"void f() { kernel<< <pick<int>(n), 32>> >(q); }", "void f() { kernel<< <pick<int>(n), 32>>>(q); }"})
@@ -105,7 +105,7 @@ TEST(Translate, KernelsAreFoundByName) {
   EXPECT_EQ(kernels, (std::vector<std::string>{"first", "second"}));
 }
 
-// g++ reads the copies in the originals' places.
+// g++ reads the copies instead of the originals.
 TEST(Translate, AMirrorHoldsACopyOfEachFileThatIsRead) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "translate_mirror";
   std::filesystem::remove_all(folder);
@@ -131,14 +131,14 @@ TEST(Translate, AMirrorHoldsACopyOfEachFileThatIsRead) {
   EXPECT_TRUE(std::filesystem::is_directory(mirrored(at("out"), at("empty"))));
   EXPECT_EQ(original_of(mirrored(at("out"), at("a.cu"))), at("a.cu"));
   EXPECT_EQ(original_of(at("a.cu")), std::nullopt);
-  // A header that is gone leaves no copy.
+  // If a header is not included any more, its copy is deleted.
   std::ofstream(at("inner/b.cuh")) << "__global__ void first(float* x);\n";
   write();
   EXPECT_EQ(copy("inner/c.h"), "");
 }
 
-// #include IMPL, which another file defines. Without such a line the strings of definitions are no names of
-// files.
+// A file may #include IMPL, a macro that another file defines as a file name. Only if one file has such a line
+// are the strings of macros read as file names.
 TEST(Translate, AMacroMayNameAnIncludedFile) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "translate_by_macro";
   std::filesystem::create_directories(folder);
@@ -166,7 +166,7 @@ TEST(Translate, InlinePtxBecomesACall) {
   EXPECT_TRUE(holds(result, "Text(\"cp.async.commit_group;\")>(::simt::simt_here());")) << result;
 }
 
-TEST(Translate, WhatCannotBeIsNamedWithItsLine) {
+TEST(Translate, UntranslatableCodeIsNamedWithItsLine) {
   const auto told = [](const std::string& text) -> std::string {
     try {
       translated(text);

@@ -1,8 +1,8 @@
-// Names, reasons and messages that are more than text: quotes, line ends, escape
-// sequences, ends of comments, commands in $(), bytes that are no UTF-8, marks that
-// turn the direction of writing. Wherever the command writes one, it stays text.
+// Tests that hostile names, reasons and messages stay text wherever the command writes them. They hold quotes,
+// line ends, escape sequences, ends of comments, commands in $(), bytes that are no UTF-8, and marks that
+// turn the direction of writing.
 //
-// The tests compare with the same document for plain names: everything but the names must be equal.
+// Each document is compared with the same document for plain names: everything but the names must be equal.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -94,7 +94,7 @@ std::string hostile_text(uint64_t seed) {
   return text;
 }
 
-// Everything that a stranger may choose, from one text.
+// The results of a check in which one text is every name, reason and message.
 struct Document {
   Export e;
   Finding finding;
@@ -168,7 +168,7 @@ class Hostile : public ::testing::Test {
     prepared_ = new Export(std::get<Export>(prepare_export(r, target, documented())));
   }
   static void TearDownTestSuite() { delete prepared_; }
-  // Calls check(document with plain names, one with hostile ones).
+  // Calls check(document with plain names, document with hostile names) for several hostile texts.
   template <typename Check>
   void each(Check check) {
     const Document plain(*prepared_, "plain");
@@ -264,7 +264,7 @@ std::string page_of(const Document& d) {
 
 TEST_F(Hostile, NamesStayTextInTheReport) {
   each([](const Document& plain, const Document& d) {
-    // The page's data, and the page without it.
+    // The page's JSON data, and the page without the data.
     const auto parts = [](const Document& of) {
       const std::string page = page_of(of), begin = "id=\"data\">";
       const size_t at = page.find(begin) + begin.size(), end = page.find("</script", at);
@@ -287,7 +287,7 @@ TEST_F(Hostile, NamesStayTextInAnIssue) {
     const std::string text = issue(d), usual = issue(plain);
     expect_clean(text);
     EXPECT_EQ(std::ranges::count(text, '\n'), std::ranges::count(usual, '\n'));
-    // Outside of indented code nothing is markup that was not there.
+    // Outside of indented code, each character of markup is escaped.
     for (size_t at = 0, end; at < text.size(); at = end + 1) {
       end = text.find('\n', at);
       const std::string line = text.substr(at, end - at);
@@ -316,19 +316,19 @@ TEST_F(Hostile, NamesStayTextInJson) {
     };
     if (due.empty()) due = json(plain);
     EXPECT_EQ(json(d), due);
-    // Bytes that are no UTF-8 are replaced once, when it is first written.
+    // The first encode() replaces bytes that are no UTF-8; a second round must change nothing.
     const auto written = decode_reproducer(encode(d.e.r, d.finding.name));
     ASSERT_TRUE(std::holds_alternative<Reproducer>(written)) << std::get<DecodeError>(written).message;
     const std::string file = encode(std::get<Reproducer>(written), d.finding.name);
     const auto back = decode_reproducer(file);
     ASSERT_TRUE(std::holds_alternative<Reproducer>(back)) << std::get<DecodeError>(back).message;
-    // But for the replay line, which has a path's own bytes.
+    // Without the replay line, which keeps the bytes of the path.
     const std::string again = encode(std::get<Reproducer>(back), d.finding.name);
     EXPECT_EQ(again.substr(again.find('\n', 2)), file.substr(file.find('\n', 2)));
   });
 }
 
-// The tags alone.
+// The names of the tags, without attributes and text.
 std::string tags(const std::string& page) {
   std::string out;
   for (size_t at = page.find('<'); at != page.npos; at = page.find('<', at + 1)) {
@@ -343,7 +343,7 @@ TEST_F(Hostile, NamesStayTextInJUnit) {
     const std::string xml = suites(d);
     expect_clean(xml);
     EXPECT_EQ(tags(xml), tags(suites(plain)));
-    // Whoever reads it gets the message, line ends and all.
+    // An XML parser gets the whole message, with its line ends.
     pugi::xml_document read;
     ASSERT_TRUE(read.load_string(xml.c_str()));
     const std::string message = read.select_node("//failure/@message").attribute().value();

@@ -1,4 +1,4 @@
-// Tests of the text of a check: a failure has one order and at most 25 lines, a kernel has one line.
+// Tests the text of a check: the lines of a failure have one order and are at most 25; a kernel has one line.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ Filed some_filed(const Failure& failure) {
   return filed;
 }
 
-// The place of the first line that begins with the words, as a number of a line.
+// The index of the first line that begins with the words.
 size_t line_of(const std::vector<std::string>& lines, const std::string& words) {
   const auto at = std::ranges::find_if(lines, [&](const std::string& line) { return line.starts_with(words); });
   EXPECT_NE(at, lines.end()) << "no line begins with '" << words << "'";
@@ -123,7 +123,7 @@ TEST(Summary, IsOneLineAndWhatWasLeftOut) {
             "  left out: 74 cases that it refused; the builds asan, tsan (--build)\n");
 }
 
-TEST(Summary, TellsWhatWasAssumedOnce) {
+TEST(Summary, ListsAssumptionsOnOneLine) {
   Checked checked = some_checked();
   checked.left_out.clear();
   checked.result.properties["reference"].rejected = 0;
@@ -133,7 +133,7 @@ TEST(Summary, TellsWhatWasAssumedOnce) {
   EXPECT_EQ(lines[1], "  assumed, as plan() leaves it open: exp: __expf; log: __logf");
 }
 
-TEST(Summary, DoesNotLookLikeAPassWhereItIsNone) {
+TEST(Summary, DoesNotLookLikeAPassIfTheCheckDidNotPass) {
   Checked checked = some_checked();
   checked.not_judged = {"why"};
   EXPECT_NE(summary_text(checked, 26, 1, false).find(", too little was judged\n"), std::string::npos);
@@ -143,7 +143,7 @@ TEST(Summary, DoesNotLookLikeAPassWhereItIsNone) {
   EXPECT_NE(summary_text(checked, 26, 1, false).find(", 1 failed, "), std::string::npos);
 }
 
-TEST(Summary, SaysAnotherSeedThan1) {
+TEST(Summary, NamesTheSeedUnlessItIs1) {
   EXPECT_EQ(summary_text(some_checked(), 26, 1, false).find("seed"), std::string::npos);
   EXPECT_NE(summary_text(some_checked(), 26, 77, false).find(", seed 77\n"), std::string::npos);
 }

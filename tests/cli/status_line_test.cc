@@ -1,4 +1,5 @@
-// One line that is overwritten on a terminal, and now and then a line elsewhere; and what a terminal is.
+// Tests the status line, which overwrites itself on a terminal and prints a line now and then elsewhere, and
+// is_terminal().
 #include "cli/terminal/status_line.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +34,9 @@ TEST(StatusLine, IsOverwrittenOnATerminal) {
 
 TEST(StatusLine, IsLinesElsewhere) { EXPECT_EQ(shown(false, 0), "1 case\n2 cases\n"); }
 
-TEST(StatusLine, ThatComeNowAndThen) { EXPECT_EQ(shown(false, std::numeric_limits<double>::infinity()), ""); }
+TEST(StatusLine, WaitsForItsIntervalElsewhere) {
+  EXPECT_EQ(shown(false, std::numeric_limits<double>::infinity()), "");
+}
 
 TEST(StatusLine, NamesTheKernelPercentRateAndTimeLeft) {
   EXPECT_EQ(progress_line("fa1", 300, 1000, 5, 0), "fa1: 300 of 1000 cases (30 %), 5 s, 60 cases/s, 12 s left");
@@ -41,7 +44,7 @@ TEST(StatusLine, NamesTheKernelPercentRateAndTimeLeft) {
   EXPECT_EQ(progress_line("fa1", 0, 1000, 2, 0), "fa1: 0 of 1000 cases (0 %), 2 s, 0 cases/s");
 }
 
-TEST(Terminal, IsWhatSaysSoAndTakesColorsUnlessToldNotTo) {
+TEST(Terminal, IsNoDumbOneAndTakesColorsUnlessForbidden) {
   int host = -1, terminal = -1;
   winsize size = {.ws_row = 10, .ws_col = 50, .ws_xpixel = 0, .ws_ypixel = 0};
   ASSERT_EQ(openpty(&host, &terminal, nullptr, nullptr, &size), 0);

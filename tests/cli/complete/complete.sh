@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# complete.sh ATTNFUZZ: one table of subcommands and options is what three shells complete and what the manual page says.
-# zsh and fish complete for real where they are installed, and groff reads the page where it is.
+# complete.sh ATTNFUZZ: checks that three shells and the manual page know the same subcommands and options. zsh and fish
+# complete for real if they are installed, and groff reads the page if it is.
 set -u
 attnfuzz=$1
 export PATH=$(dirname "$attnfuzz"):$PATH
@@ -14,7 +14,7 @@ has() { # TEXT WORD
   grep -qxF -- "$2" <<<"$1" || die "'$2' is not in: $(head -5 <<<"$1")"
 }
 
-# A word and what it means, each word once.
+# `completion words` prints a line for each word: the word, a tab, and its meaning. No word comes twice.
 commands=$(attnfuzz completion words)
 has "$commands" $'check\tChecks kernels on drawn cases'
 has "$(attnfuzz completion words -- check)" $'fa1\tkernel'
@@ -22,7 +22,7 @@ has "$(attnfuzz completion words -- check)" $'fa1\tkernel'
 has "$(attnfuzz completion words -- check fa1 --build)" $'asan\t'
 [ -z "$(attnfuzz completion words -- check --cases)" ] || die "numbers are offered"
 awk -F'\t' 'NF != 2 || length($2) > 76 { print; bad = 1 } END { exit bad }' <<<"$(attnfuzz completion words -- campaign)" ||
-  die "a meaning is no line of its own"
+  die "a line is not WORD<tab>MEANING, or the meaning has more than 76 characters"
 
 # Every subcommand and every option is in the manual page.
 attnfuzz man >"$out/page" || die "no manual page"
@@ -42,14 +42,14 @@ else
   echo "not tried: the page by groff, which is not installed"
 fi
 
-# Scripts and page are made with the command, for an installation.
+# The build writes the scripts and the page for an installation with the command itself.
 share=$(dirname "$attnfuzz")/../share
-cmp "$out/page" "$share/man/man1/attnfuzz.1" || die "the page to install is another"
-cmp <(attnfuzz completion bash) "$share/bash-completion/completions/attnfuzz" || die "bash's script to install is another"
-cmp <(attnfuzz completion zsh) "$share/zsh/site-functions/_attnfuzz" || die "zsh's script to install is another"
-cmp <(attnfuzz completion fish) "$share/fish/vendor_completions.d/attnfuzz.fish" || die "fish's script to install is another"
+cmp "$out/page" "$share/man/man1/attnfuzz.1" || die "the page to install differs"
+cmp <(attnfuzz completion bash) "$share/bash-completion/completions/attnfuzz" || die "bash's differs"
+cmp <(attnfuzz completion zsh) "$share/zsh/site-functions/_attnfuzz" || die "zsh's differs"
+cmp <(attnfuzz completion fish) "$share/fish/vendor_completions.d/attnfuzz.fish" || die "fish's differs"
 
-# Bash is held to it in tests/e2e/bad_use.sh. Of zsh its system of completion is not loaded: what it is given is looked at.
+# tests/e2e/bad_use.sh checks bash. zsh runs without its completion system: the words that _describe gets are checked.
 if command -v zsh >/dev/null; then
   given() {
     zsh -fc 'compdef() { : }; source <(attnfuzz completion zsh); _describe() { print -l -- ${(P)4} }
