@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Holds the order of the rooms: a file includes only what stands above its own room in ROOMS.
+"""Checks the order of the rooms: a file includes only rooms that come before its own in ROOMS.
 
-    tests/arrows.py                      the arrows between folders
-    tests/arrows.py --headers BUILD_DIR  besides, each header compiles alone (minutes)
+    tests/arrows.py                      checks the includes between folders
+    tests/arrows.py --headers BUILD_DIR  checks also that each header compiles alone (minutes)
 
-A leaf is an optional room. Only its own files, a later leaf that names it, and the files that register it include it. No
-folder lies on a circle of includes. Exit status 1: an arrow is wrong, or a folder is not in the list.
+A leaf is an optional room. Only its own files and the files that LEAVES names for it include it. No folder lies on a
+circle of includes. Exit status 1: an include is wrong, or a folder is not in ROOMS.
 """
 import collections
 import json
@@ -17,7 +17,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOP = ("base", "kernels", "reference", "properties", "fuzz", "cli", "python", "cmake")
 
-# From the ground up. A folder that is not named here belongs to the nearest one above it that is.
+# The lowest room comes first. A folder that is not named here belongs to its nearest parent that is.
 ROOMS = """
 cmake
 base
@@ -100,7 +100,7 @@ cli
 python/native
 """.split()
 
-# An optional room, and who may include it besides its own files.
+# Each optional room, with the files that may include it besides its own.
 LEAVES = {
     "kernels/cuda_source": ["kernels/adapter.h", "cli/entry/entry.cc"],
     "reference/calibrate": [],
@@ -115,7 +115,7 @@ LEAVES = {
     "fuzz/targets": [],
     "cli/complete": [],
 }
-# A door: a header that outsiders include, which stands for a room.
+# A door is a header for outsiders. To include it counts as to include its room.
 DOORS = {"kernels/adapter.h": "kernels/cuda_source/adapter", "reference/semantics.h": "reference/numbers"}
 
 
@@ -123,7 +123,7 @@ def room_of(path):
     """The nearest folder of ROOMS that holds the file, or None."""
     if path in DOORS:
         return DOORS[path]
-    # Every operation has the folders of the first.
+    # Every operation has the same folders as the forward pass.
     path = re.sub(r"^properties/operations/[^/]+/", "properties/operations/forward/", path)
     folder = path.rpartition("/")[0]
     while folder and folder not in ROOMS:
@@ -132,7 +132,7 @@ def room_of(path):
 
 
 def sources():
-    """C++ and CUDA files of the product. Stand-ins for CUDA's own headers are the compiler's."""
+    """The product's C++ and CUDA files, without the stand-ins for CUDA's own headers."""
     for path in sorted(file.relative_to(ROOT).as_posix() for top in TOP for file in (ROOT / top).rglob("*")):
         if re.search(r"\.(h|c|cc|cu|cuh|cc\.in)$", path) and "/include/" not in path and "/every_path/" not in path:
             yield path
@@ -146,7 +146,7 @@ def includes(path):
 
 
 def circle(edges):
-    """The folders of one circle of includes, or none."""
+    """The folders of one circle of includes, or None."""
     state = {}
 
     def visit(room, trail):
@@ -179,17 +179,17 @@ def wrong_arrows():
                 continue
             edges[room].add(other)
             if ROOMS.index(other) > ROOMS.index(room):
-                yield f"{path} includes {included}: {room} stands below {other}"
+                yield f"{path} includes {included}: {other} comes after {room} in ROOMS of tests/arrows.py"
             for leaf, doors in LEAVES.items():
                 inside = (room + "/").startswith(leaf + "/")
                 if (other + "/").startswith(leaf + "/") and not inside and path not in doors:
-                    yield f"{path} includes {included}: {leaf} is a leaf"
+                    yield f"{path} includes {included}: {leaf} is a leaf, and its LEAVES entry does not name {path}"
     if found := circle(edges):
         yield "a circle of folders: " + " -> ".join(found)
 
 
 def lonely_headers(build):
-    """One sentence for each header that does not compile alone, with the flags of a source beside it."""
+    """One sentence for each header that does not compile alone. The flags are those of a source in the same folder."""
     commands = json.loads((pathlib.Path(build) / "compile_commands.json").read_text())
     flags = {}
     for command in commands:

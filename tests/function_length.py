@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Holds the length of functions: none has more than 80 lines, from the line of its name to its closing brace.
+"""Checks the length of functions: none has more than 80 lines, from the line of its name to its closing brace.
 
-    tests/function_length.py               the functions that are too long
+    tests/function_length.py               lists the functions that are too long
     tests/function_length.py --over N      lists every function of more than N lines
 
 The test reads the C++, CUDA and Python files of the product and of its tests. LONGER names the functions that are
-still longer, each with the lines it may have. An entry that is no longer needed is a fault as well, so that the list
+still too long, each with its own limit. An entry that is no longer needed is a fault as well, so that the list
 only shrinks. Exit status 1: there is a fault.
 """
 import argparse
@@ -101,7 +101,7 @@ def python_functions(text):
 
 
 def functions():
-    """(file, name, line, lines) of all functions."""
+    """(file, name, first line, number of lines) of each function."""
     for path in sorted(path for top in TOP for path in (ROOT / top).rglob("*.*")):
         if path.suffix in (".h", ".cc", ".cu", ".cuh", ".py"):
             of = python_functions if path.suffix == ".py" else cpp_functions

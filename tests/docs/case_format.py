@@ -1,4 +1,4 @@
-"""case_format.py SOURCES: docs/case-format.md lists the fields, defaults and names that the sources have, and no others.
+"""case_format.py SOURCES: checks that docs/case-format.md lists the sources' fields, defaults and names, and no others.
 
 The structures and the names of their fields are read from properties/case/codec_fields.h and case.h, the defaults from case.h,
 the fields of a reproducer from reproducer.cc.
@@ -42,7 +42,7 @@ def name_lists():
 
 
 def split(text):
-    """At the commas outside of all brackets."""
+    """The parts of the text between the commas that are outside of all brackets."""
     parts, depth = [""], 0
     for at in text:
         depth += (at in "{<(") - (at in "}>)")
@@ -65,7 +65,7 @@ def defaults():
 
 
 def as_json(value):
-    """A default of C++ as the page writes it, or None where only words tell it."""
+    """A C++ default as the page writes it, or None if the page describes it in words."""
     if value is None or "Call{" in value:
         return None
     name = re.fullmatch(r"\w+::k(\w+)", value)
@@ -115,7 +115,7 @@ def main():
             if names:
                 bad += [f"{heading}: `{name}` may be `{one}`, which is missing" for one in lists[names]
                         if f"`{one}`" not in body]
-        # Tables of names: each row begins with one.
+        # The first cell of each row of a table of names is a name.
         allowed = {one for _, names in fields.values() if names for one in lists[names]}
         for table in re.findall(r"\n\n(\| `\w+` \|.*?)(?=\n\n|\Z)", body, re.S):
             for row in table.splitlines()[2:]:

@@ -1,6 +1,6 @@
-"""links.py SOURCES: every link of a tracked Markdown file leads to a file, and to a heading where it names one.
+"""links.py SOURCES: checks that each link of a tracked Markdown file leads to a file, and to a heading if it names one.
 
-Any other tracked text file may name a document, as docs/checks.md: it must exist as well.
+A document that any other tracked text file names, for instance docs/checks.md, must exist as well.
 """
 
 import functools

@@ -1,7 +1,7 @@
-"""options.py ATTNFUZZ SOURCES: documents name only subcommands and options that the command's --help shows.
+"""options.py ATTNFUZZ SOURCES: checks that documents name only subcommands and options that the command's --help shows.
 
-Looked at are commands, in blocks and in `code`, and `--option` alone. Pages of figures keep the commands that they were
-measured with.
+It reads commands in blocks and in `code`, and `--option` by itself. It skips pages of figures, which keep the commands
+that they were measured with.
 """
 
 import functools
@@ -21,7 +21,7 @@ def help_of(*subcommand):
 
 
 def commands(text):
-    """(subcommand, the rest) of each command."""
+    """(subcommand, its arguments) of each command in the text."""
     text = text.replace("\\\n", " ")
     for line in text.splitlines():
         spans = re.findall(r"`([^`]*)`", line) if "`" in line else [line]

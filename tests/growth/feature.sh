@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# A new feature is a few files: feature.patch adds one to a copy of the tree, a sink, up to where
-# a kernel is told of it; the room of the case is built there, and feature_shows.cc finds the feature
-# in all that goes over features. Whatever question it leaves open does not compile.
+# A new feature takes a few files. feature.patch adds dropout to a copy of the tree, up to the problem that a
+# kernel gets. properties/case is built there, and feature_shows.cc finds the feature in all code that walks
+# over features. If a member of Feature is left out, the feature does not compile.
 #
-#   feature.sh SOURCE SCRATCH [COMPILER]      without one: whether the patch applies, and to how many files
+#   feature.sh SOURCE SCRATCH [COMPILER]      without COMPILER, only checks that the patch applies and counts its files
 set -euo pipefail
 source=$1 scratch=$2 compiler=${3:-}
 most=4
@@ -40,4 +40,4 @@ cd "$scratch/build"
 "$compiler" -std=c++20 -I"$scratch/tree" "$source/tests/growth/feature_shows.cc" -o shows properties/case/libattn_case.a \
   reference/libattn_reference.a base/libattn_base.a "$(sed -n 's/^ATTNFUZZ_XXHASH:.*=//p' CMakeCache.txt)"
 ./shows
-echo "and it shows wherever features are gone over"
+echo "and all code that walks over features finds it"

@@ -1,4 +1,4 @@
-// That a feature which is one file shows wherever features are gone over. Compiled where
+// Checks that all code that walks over features finds a feature which is one file. Compiled in a tree to which
 // feature.patch has been applied.
 #include <algorithm>
 #include <cstdio>
@@ -34,13 +34,13 @@ int main() {
   const auto again = decode(encode(c));
   hold(std::holds_alternative<Case>(again) && std::get<Case>(again) == c, "it is written and read");
   hold(encode(Case{}).find("has_dropout") == std::string::npos, "cases without it are written as before");
-  hold(describe(c).find("dropout") != std::string::npos, "it is told");
+  hold(describe(c).find("dropout") != std::string::npos, "describe() names it");
   hold(cost(Case{}) < cost(c), "a case without it is simpler");
   const auto off = std::ranges::find_if(shrink_toggles(), [&](const ShrinkToggle& s) { return s.present(c); });
   hold(off != shrink_toggles().end() && std::string_view(off->name) == "dropout", "the reducer can turn it off");
   Case without = c;
   off->remove(without);
-  hold(without == Case{}, "nothing of it is left then");
+  hold(without == Case{}, "turning it off leaves the default case");
   hold(off->add(without, c, 0) && without == c, "the reducer can add it");
   bool taken = false, tagged = false, asked = false;
   for (const Feature* feature : all_features()) {
@@ -59,5 +59,5 @@ int main() {
   }
   hold(taken, "a crossover takes it");
   hold(tagged, "draws are classified by it");
-  hold(asked, "a kernel is asked for it alone");
+  hold(asked, "a kernel is asked for only this feature");
 }

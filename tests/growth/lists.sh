@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # lists.sh SOURCE CMAKE CC CXX
 #
-# To add a kernel, a fuzz target, a property, a known bug or a build: which files
-# must be touched, shown by doing it in a copy of the source tree. Each example
-# says how many files it touched, which may not grow, and must then be known to all
-# that takes its list from there: build, package, ctest. Nothing is compiled.
+# Shows which files must be touched to add a kernel, a fuzz target, a property, a known
+# bug or a build, by adding each to a copy of the source tree. Each example prints how
+# many files it touched; that number has a limit. Then the build, the package and ctest
+# must know the new things. Nothing is compiled.
 set -euo pipefail
 source=$(cd "$1" && pwd) cmake=$2 cc=$3 cxx=$4
 work=$(mktemp -d)
@@ -16,7 +16,7 @@ tree before
 tree after
 cd "$work/after"
 
-# touched NAME MOST: since the last call.
+# touched NAME MOST: prints the files that changed since the last call, and fails if they are more than MOST.
 touched() {
   local files
   files=$({ diff -rqN "$work/before" "$work/after" || true; } | sed 's/^Files .* and //; s/ differ$//' | sed "s|$work/after/||")
@@ -24,7 +24,7 @@ touched() {
   [ "$(wc -l <<<"$files")" -le "$2" ] || die "$1 touches more than $2 files"
   cp -r "$work/after/." "$work/before/"
 }
-# A line of the file after the one that matches.
+# line_after FILE PATTERN LINE: adds the line after each line of the file that matches.
 line_after() { sed -i "/$2/a $3" "$1"; grep -qF -- "$(sed 's/^\\//' <<<"$3")" "$1" || die "nothing in $1 matches $2"; }
 
 mkdir kernels/grown  # one file here; a kernel may of course have more
@@ -63,7 +63,8 @@ done
 knows cmake_install.cmake 'libattn_grown_cpu-grown.so'
 ninja -t commands check >"$work/check"
 grep -q 'check fa1 splitk grown' "$work/check" || die "the target check does not check the kernel"
-# README's first command builds what its next lines use; an installation needs no kernel.
+# README.md's first command, target check, must build what its next lines use. Target tools, for an installation, must
+# build no kernel.
 for made in bin/attnfuzz bin/attnfuzz-worker-cpu bin/attnfuzz-identity bin/attnfuzz-translate lib/attnfuzz/libattn_seeded_bug_cpu.so \
   lib/libattnfuzz-executor.so lib/libattn_fa1_cpu-coverage.so lib/libattn_splitk_cpu-coverage.so; do
   grep -qF -- "-o $made " "$work/check" || die "the target check does not build $made"

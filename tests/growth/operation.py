@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""To add an output, or an operation, touch these files: shown on a scratch copy of the sources.
+"""Shows which files must be touched to add an output or an operation, on a scratch copy of the sources.
 
   tests/growth/operation.py SOURCE SCRATCH [COMPILER]
 
 OUTPUT adds `row_max` to the forward pass: the largest score of a row, for problems with a bit of their own.
 OPERATION adds `count`, with a bit, an output of integers and a property: how many keys each query sees.
-Then the rooms are built with CMake, and operation_shows.cc, with a kernel of its own, follows both to the far end:
+Then the rooms are built with CMake, and operation_shows.cc, with a kernel of its own, follows both through
 oracle, judge, reducer, explanation, reproducer and replay; an exporter and Python refuse them by name.
-Without a compiler the edits alone are tried. The status is 1 where that takes more files than allowed, or where
+Without COMPILER the script only tries the edits. The exit status is 1 if they take more files than allowed, or if
 something does not work.
 """
 import pathlib
@@ -17,7 +17,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-# (file, text that is there once, what goes before it); without a text a file of its own.
+# (file, text that the file holds once, text to insert before it). If the second is None, the third is a new file.
 OUTPUT_MOST = 3
 OUTPUT = [
     ("kernels/attention.h", "/* The problem that a caller asks for. Sizes are counts",
@@ -200,7 +200,7 @@ def main():
         sys.exit(arrows.stdout)
     if len(sys.argv) == 3:
         return
-    # One program more among the tests of the judge, which link all that it needs.
+    # The program is added to the tests of the judge, which link all that it needs.
     shutil.copy(HERE / "operation_shows.cc", tree / "tests/properties/operation_shows.cc")
     with open(tree / "tests/properties/CMakeLists.txt", "a") as tests:
         tests.write("add_executable(operation_shows operation_shows.cc ${PROJECT_SOURCE_DIR}/python/native/oracle.cc)\n"

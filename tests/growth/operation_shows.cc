@@ -1,5 +1,5 @@
 // Follows the output `row_max` and the operation `count` of operation.py from the oracle to a replay. The
-// kernel is right, or adds 1 to either where there are more than 16 keys.
+// kernel is right, or adds 1 to one of them if there are more than 16 keys.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -26,7 +26,7 @@ void expect(bool holds, const std::string& what, const std::string& said = "") {
   failed = 1;
 }
 
-// A fake that writes the new outputs as the operation's own evaluate() has them.
+// A fake kernel that writes the values of the operation's own evaluate() into the new outputs.
 class Grown final : public FakeTarget {
  public:
   explicit Grown(bool wrong) : wrong_(wrong) { take_features(ATTN_FEATURE_ROW_MAX | ATTN_FEATURE_COUNT); }
@@ -58,7 +58,7 @@ class Grown final : public FakeTarget {
   }
 
  private:
-  // The fake's plan() wants an O, which a count has not.
+  // The fake's plan() wants an O, and the operation `count` has none.
   static attn_tensors with_o(attn_tensors t) {
     if (t.o.data == nullptr) t.o = t.q;
     return t;
@@ -118,7 +118,7 @@ void follow(uint64_t bit, const char* output, const char* of_property) {
   expect(why && why->find("does not know this kind of problem") != std::string::npos,
          what + "an exporter refuses by name", why ? *why : "it exports");
 
-  // Python's oracle, which knows neither.
+  // Python's oracle knows neither.
   Execution e(r.minimal, wrong);
   char text[512] = {};
   attnfuzz_expected o = {}, lse = {};

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""To add a tensor, touch these files: shown on a scratch copy of the sources.
+"""Shows which files must be touched to add a tensor, on a scratch copy of the sources.
 
   tests/growth/tensor.py SOURCE SCRATCH [COMPILER EIGEN FEATURES]
 
-adds `earlier`, an input as large as O, with the edits below, and no other: its place
+The edits below, and no others, add `earlier`, an input as large as O: its place
 in the contract, its row in the table, its fill and that fill's name in files. Then
-a program made of the rooms case, data and memory lays a case out: earlier must be
-filled, guarded, hashed, in reach of a worker, and found out when it is written; the draw and the properties must move,
-spread and plant in it, the batch on a GPU must have a place for it, and a target in Python must be given it.
+a program made of the rooms case, data and memory lays a case out. `earlier` must be
+filled, guarded, hashed and in reach of a worker, and a write to it must be noticed. The draw and the properties must
+move it, spread it and plant values in it. The batch on a GPU must have a place for it. A target in Python must get it.
 FEATURES is the list of features that the build has made (properties/case/features.cc).
-Without a compiler the edits alone are tried. The status is 1 where that takes more
-files than MOST, or does not work.
+Without COMPILER the script only tries the edits. The exit status is 1 if they take more
+files than MOST, or if something does not work.
 """
 import pathlib
 import shutil
@@ -20,7 +20,7 @@ import sys
 MOST = 4  # and a row of docs/case-format.md
 DOCS = "docs/case-format.md"
 
-# (file, text that is there once, what goes before it)
+# (file, text that the file holds once, text to insert before it)
 EDITS = [
     ("kernels/attention.h", "} attn_tensors;", "  attn_tensor earlier; /* (batch, heads_q, seq_q, dim_v): one more input */\n"),
     ("reference/call/tensor_spec.h", "kWorkspace, kO1,", "kEarlier, "),
@@ -113,8 +113,8 @@ def main():
     units = [unit for room in ("case", "data", "memory") for unit in sorted((scratch / "properties" / room).glob("*.cc"))]
     units += sorted((scratch / "properties/case/features").glob("*.cc")) + [pathlib.Path(sys.argv[5])]
     units += sorted((scratch / "base").glob("*.cc"))
-    # Optimised, as every build of these rooms is: clang 19 gives functions without a name that are arguments of
-    # templates (feature.h) one name in all files, and where they are not inlined keeps one file's alone.
+    # Optimised, as every build of these rooms is: clang 19 gives lambdas that are template arguments (feature.h) the
+    # same symbol in all files. If they are not inlined, the linker keeps only one file's.
     command = [compiler, "-std=c++20", "-O1", "-w", "-I", scratch, "-isystem", sys.argv[4], scratch / "main.cc", *units,
                scratch / "reference/numbers/formats.cc", scratch / "reference/call/known_features.cc", "-lxxhash", "-o", scratch / "grown"]
     subprocess.run(command, check=True)
