@@ -45,9 +45,9 @@ fi
 # The build writes the scripts and the page for an installation with the command itself.
 share=$(dirname "$attnfuzz")/../share
 cmp "$out/page" "$share/man/man1/attnfuzz.1" || die "the page to install differs"
-cmp <(attnfuzz completion bash) "$share/bash-completion/completions/attnfuzz" || die "bash's differs"
-cmp <(attnfuzz completion zsh) "$share/zsh/site-functions/_attnfuzz" || die "zsh's differs"
-cmp <(attnfuzz completion fish) "$share/fish/vendor_completions.d/attnfuzz.fish" || die "fish's differs"
+cmp <(attnfuzz completion bash) "$share/bash-completion/completions/attnfuzz" || die "the bash script differs"
+cmp <(attnfuzz completion zsh) "$share/zsh/site-functions/_attnfuzz" || die "the zsh script differs"
+cmp <(attnfuzz completion fish) "$share/fish/vendor_completions.d/attnfuzz.fish" || die "the fish script differs"
 
 # tests/e2e/bad_use.sh checks bash. zsh runs without its completion system: the words that _describe gets are checked.
 if command -v zsh >/dev/null; then
