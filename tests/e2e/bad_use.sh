@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# bad_use.sh ATTNFUZZ: every misuse ends with status 2 and a sentence that says
-# what to do.
+# bad_use.sh ATTNFUZZ: checks that every misuse ends with status 2 and a sentence that
+# says what to do.
 set -u
 attnfuzz=$1
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 bad=0
 
-# refuse SENTENCE ARGUMENTS...
+# refuse SENTENCE ARGUMENTS...: checks that attnfuzz ends with status 2 and prints SENTENCE.
 refuse() {
   local sentence=$1 said status
   shift
@@ -60,7 +60,7 @@ refuse "names no kernel" replay "$out/case.json"
 refuse "names no kernel" explain "$out/case.json"
 refuse "names no kernel" reduce "$out/case.json"
 
-# Files that are none, that never end, that are too much. Each is refused, at once and in few words.
+# Files that never end, are too large or are nested too deep. Each is refused at once and in few words.
 mkfifo "$out/fifo"
 ln -s /dev/zero "$out/zero"
 refuse "larger than 16 MiB" replay --kernel fa1 "$out/zero"
@@ -68,7 +68,7 @@ refuse "larger than 16 MiB" replay --kernel fa1 "$out/zero"
 refuse "larger than 16 MiB" check fa1 --calibration "$out/zero"
 refuse "larger than 16 MiB" campaign fa1 --ledger "$out/zero" --out "$out/night"
 { printf '{"format":1,"lane":"'; head -c 10000000 /dev/zero | tr '\0' x; printf '"}'; } >"$out/huge.json"
-[ "$("$attnfuzz" replay --kernel fa1 "$out/huge.json" 2>&1 | wc -c)" -lt 5000 ] || { echo "a refusal says it all again"; bad=1; }
+[ "$("$attnfuzz" replay --kernel fa1 "$out/huge.json" 2>&1 | wc -c)" -lt 5000 ] || { echo "a refusal repeats a value of 10 MB"; bad=1; }
 { printf '{"reproducer":1,"kernel":'; head -c 100000 /dev/zero | tr '\0' '['; } >"$out/deep.json"
 refuse "nested more than" replay --kernel fa1 "$out/deep.json"
 printf '{"format":1,"lane":"\\u001b[2J"}' >"$out/case.json"
@@ -87,13 +87,13 @@ refuse "there is no back end 'cpuu'" campaign fa1 --ledger "$out/ledger.json" --
 printf '{"unit":"2^-24","unit":"2^-24"}' >"$out/table.json"
 refuse "given twice" check fa1 --calibration "$out/table.json"
 
-# Results that do not arrive are no success.
+# If results cannot be written, the command fails.
 for arguments in "list" "limits fa1 --cases 20" "completion bash" "man" "--version" "check --help" "check fa1 --cases 20 --jobs 1 --property reference --json -" "check fa1 --cases 20 --jobs 1 --property reference --junit -"; do
   # shellcheck disable=SC2086
   "$attnfuzz" $arguments >/dev/full 2>"$out/full.log"
   [ $? -eq 2 ] && grep -q "could not be written" "$out/full.log" || { echo "$arguments >/dev/full is a success"; bad=1; }
 done
-# And standard output that is to hold results holds nothing else.
+# Standard output for results (--json -, --junit -) holds nothing else.
 for option in --json --junit; do
   "$attnfuzz" check fa1 --cases 20 --jobs 1 --property reference $option - 2>/dev/null >"$out/results"
   grep -vqE '^ *[<{]' "$out/results" && { echo "$option - has more than results:" && head -3 "$out/results"; bad=1; }
@@ -116,7 +116,7 @@ refuse "lse_dead is one of -inf +inf 0 any" check fa1 --cases 20 --domain lse_de
 refuse "write a range as seq=1000..4096" check fa1 --cases 20 --domain seq=1..2..3
 refuse "the first number of a range is the least" check fa1 --cases 20 --domain seq=4096..1000
 refuse "no size is left by all that is said of it" check fa1 --cases 20 --domain "seq>=1000 seq<=999"
-# A domain that leaves no case, or none that can be paid for.
+# Domains whose cases are all too large to draw.
 for domain in "seq=65536 batch=1024 heads_q=1024 dim=256" "seq_q>=60000 batch=1000 dim=256"; do
   refuse "--domain leaves no case that can be drawn" check fa1 --cases 20 --domain "$domain"
 done
@@ -147,7 +147,7 @@ completes reference campaign fa1 --property ref
 completes splitk check sp
 completes bash completion ""
 
-# The output fits a terminal of 80 columns of any kind, and `list` has all builds.
+# The output fits a terminal of 80 columns, and `list` shows all builds.
 for arguments in "list" "check fa1 --cases 40 --jobs 1 -v --property reference --out $out/found"; do
   TERM=dumb script -qec "stty cols 80; $(printf '%q' "$attnfuzz") $arguments" /dev/null >"$out/pty" || { echo "$arguments fails on a terminal"; bad=1; }
   sed 's/\r//g' "$out/pty" | awk -v a="$arguments" 'length > 80 { print a ": " $0; bad = 1 } END { exit bad }' || bad=1
@@ -166,7 +166,7 @@ for paths in "cp.async, elementwise, mma, mma scored, paged cp.async" "cp.async,
   tr -s ' \n' ' ' <<<"$listed" | grep -F "paths: $paths" >/dev/null || { echo "list does not name the paths $paths"; bad=1; }
 done
 
-# A folder that cannot be made is reported before the work. A reader that has gone is no error.
+# A folder that cannot be made is reported before the work. A closed pipe on standard output is no error.
 refuse "no folder can be made there" check fa1 --cases 1 --out /proc/attnfuzz
 # Two checks at once may want a folder that is not there yet.
 for n in 1 2 3 4 5 6; do
@@ -176,14 +176,14 @@ for n in 1 2 3 4 5 6; do
   wait $! && [ "$here" -eq 0 ] || { echo "of two checks with one new folder, one fails"; cat "$out/one" "$out/other"; bad=1; }
 done
 "$attnfuzz" check fa1 --cases 1 --jobs 1 2>"$out/pipe" | true
-[ "${PIPESTATUS[0]}" -eq 0 ] && [ ! -s "$out/pipe" ] || { echo "a reader that has gone is an error"; cat "$out/pipe"; bad=1; }
+[ "${PIPESTATUS[0]}" -eq 0 ] && [ ! -s "$out/pipe" ] || { echo "a closed pipe is an error"; cat "$out/pipe"; bad=1; }
 
 # An installation without a sanitizer's worker says what to build.
 mkdir "$out/bin" && cp "$attnfuzz" "$out/bin/" && printf x >"$out/libother.so"
 attnfuzz=$out/bin/attnfuzz refuse "this attnfuzz was configured without the build asan; -DATTNFUZZ_BUILDS=asan builds it" check "$out/libother.so" --build asan
 rm -r "$out/bin"
 
-# Plug-ins that are none.
+# Files that are no plug-ins.
 refuse "is no regular file" check "$out/fifo"
 printf 'not a library' >"$out/libmine.so"
 refuse "libmine.so is a text file, not a shared library" check "$out/libmine.so"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # bug_seeds.sh ATTNFUZZ LIBRARY PATCH [SEEDS]
 #
-# Checks a known bug from seeds 1..SEEDS (20) in the build that the head of its
-# patch names: each must find it, and each must reduce it to a minimal case that
-# the head gives under "Smallest:" (one, "CASE or CASE", or "?": any). Prints cases and evaluations of every
-# seed, and a summary. A bug with "Sequence:" in its head is for attnfuzz sequence, and must be reduced to at most
-# 4 steps on at most 3 pages, or as its head says ("Smallest: 5 steps on 2 pages").
+# Checks a known bug from seeds 1..SEEDS (20) in the build that the head of its patch names. Each seed must find the
+# bug and reduce it to a minimal case of the head's "Smallest:", which is a case, "CASE or CASE", or "?" for any case.
+# Prints cases and evaluations of every seed, and a summary. A bug with "Sequence:" in its head is checked with attnfuzz
+# sequence, and must be reduced to at most 4 steps on at most 3 pages, or as its head says ("Smallest: 5 steps on 2
+# pages").
 set -u
 attnfuzz=$1 library=$2 patch=$3 seeds=${4:-20}
 out=$(mktemp -d)
@@ -40,9 +40,9 @@ fi
 for seed in $(seq "$seeds"); do
   log=$out/$seed.log
   "$attnfuzz" check "$library" --build "${build_kind:-plain}" --cases 1000 --jobs 1 --seed "$seed" --out "$out/$seed" \
-    "${options[@]}" --reduce-seconds 150 >"$log" 2>&1  # a busy machine is slower, not wrong
+    "${options[@]}" --reduce-seconds 150 >"$log" 2>&1  # enough time on a busy machine
   status=$?
-  # A bug may be in several kernels of the library: the first of them counts.
+  # If several kernels of the library have the bug, the first one counts.
   found=$(sed -n '/^  found in case /{s/^  found in case \([0-9]*\) .*/\1/p;q;}' "$log")
   evaluations=$(sed -n '/^  found in case /{s/^  found in case .*, reduced in \([0-9]*\) .*/\1/p;q;}' "$log")
   minimal=$([ -n "$evaluations" ] && sed -n '/^FAIL (/{n;s/^ *//;p;q;}' "$log")

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# campaign.sh ATTNFUZZ LIBRARY FAKES: a campaign of seconds. LIBRARY is a kernel with a
-# known bug: it is found, reported once, by name, with all its files; the seeded bug is
-# found; a second session goes on; what contradicts the folder is refused. FAKES is the
-# folder of the fake kernels: a worker that is killed, though once, is a failure.
+# campaign.sh ATTNFUZZ LIBRARY FAKES: checks a campaign of some seconds. LIBRARY is a
+# kernel with a known bug, which must be found and reported once, by name, with all its
+# files. The seeded bug must be found, a second session must continue the campaign, and
+# options that contradict its folder are refused. FAKES is the folder of the fake
+# kernels: a worker that is killed only once is a failure as well.
 set -u
 attnfuzz=$1 library=$2 fakes=$3
 source "$(dirname "$0")/scratch.sh"
@@ -18,28 +19,28 @@ grep -q 'mask: only the first key' "${file%.attn.json}.md" || die "the issue tex
 [ $? -eq 1 ] || die "the finding's reproducer does not fail again"
 [ "$(ls "$out"/night/corpus/fa1 | wc -l)" -gt 50 ] || die "the archive is nearly empty"
 
-# A session more: the finding is not reported as new, and nothing is lost.
+# In a second session the finding is not reported as new, and nothing is lost.
 before=$(ls "$out"/night/corpus/fa1 | wc -l)
 "$attnfuzz" campaign "$library" fa1 --for 3s --jobs 1 --out "$out/night" --json >"$out/second.log" 2>&1
 [ $? -eq 1 ] || die "the second session did not end with status 1"
 grep -q '"event":"finding"' "$out/second.log" && die "a finding of the first session is new in the second"
 [ "$(ls "$out"/night/corpus/fa1 | wc -l)" -ge "$before" ] || die "the archive has shrunk"
 
-# SIGKILL may come from the kernel itself: the first verdict is filed, and what came once is no pass.
-# On a terminal of 80 columns what was found stands in the line that says how it goes.
+# SIGKILL may come from the kernel itself: a failure that comes only once is filed, and the campaign does not pass.
+# On a terminal of 80 columns the status line counts the findings.
 ATTNFUZZ_FAKE_ONCE=$out/once TERM=xterm script -qec "stty cols 80; $(printf '%q ' "$attnfuzz" campaign \
   "$fakes/attention.so:kills-itself-once" --for 3s --jobs 1 --no-seeded-bug --allow-stale --out "$out/once-killed")" /dev/null \
   >"$out/killed.log" 2>&1
 [ $? -eq 1 ] || die "a campaign passes whose worker was killed"
 grep -q '^ended: time; 0 finding(s), 0 known, 1 never seen again' "$out/killed.log" || die "what came once is not counted"
-# However it is broken into lines.
+# The message may be wrapped.
 tr -s ' \r\n' ' ' <"$out/killed.log" | grep -q 'the worker died while the kernel ran: SIGKILL in run()' || die "what killed it is not told"
 tr '\r' '\n' <"$out/killed.log" | grep -q 'left: [0-9]* finding(s), [0-9]* to reduce; ' || die "the status line does not say what was found"
 "$attnfuzz" status "$out/once-killed" >"$out/status.log" 2>&1
 [ $? -eq 1 ] || die "status passes what came once"
 
-# Known: the ledger makes it a known one, and the status that of a good night. That it goes on failing
-# is no news; a reproducer that holds is, and stays in the folder; so is one that cannot be read.
+# If the ledger tolerates the finding, the campaign passes, and the finding's failure is not reported again. The
+# campaign reports a tolerated reproducer that passes, or that cannot be read, and keeps the message in its folder.
 name=$(basename "${file%.attn.json}")
 cp "$file" "$out/known.attn.json"
 sed 's/"kernel": "[^"]*"/"kernel": "fa1"/' "$file" >"$out/holds.attn.json"
@@ -55,7 +56,7 @@ for told in "$out/known.log" "$out/known/campaign.json"; do
   grep -q "tolerated $name" "$told" && die "a known failure that fails is told as news"
 done
 
-# Refused: another seed, another format, a folder that is in use, a bad ledger.
+# Refused: another seed, another format, a bad ledger, a damaged folder.
 refused() {
   local words=$1
   shift
@@ -74,7 +75,7 @@ cp "$met" "$out/met" && head -c 100 "$out/met" >"$met"
 refused "$met is damaged: move it away" fa1 --for 1s --out "$out/night"
 cp "$out/met" "$met"
 
-# Its terminal is gone: it ends as it does when it is told to, and the folder says so.
+# If the terminal closes (SIGHUP), the campaign ends as after an interrupt, and the folder records it.
 "$attnfuzz" campaign fa1 --for 10m --jobs 1 --no-seeded-bug --out "$out/hangup" --json >"$out/hangup.log" 2>&1 &
 job=$!
 until grep -q '"event":"start"' "$out/hangup.log"; do kill -0 "$job" || die "it does not start"; sleep 0.05; done
@@ -87,7 +88,7 @@ status=$?
 grep -q 'interrupted by SIGHUP' "$out/hangup.log" || die "the signal is not told"
 grep -q '"event":"end".*"ended":"interrupted"' "$out/hangup.log" || die "SIGHUP does not end it well"
 
-# Pruned: few readable files that replay. It takes the entries of all kernels.
+# --prune takes the entries of all kernels and leaves few files, which are readable and replay.
 before=$(ls "$out"/night/corpus/*/*.case.json | wc -l)
 "$attnfuzz" campaign fa1 --prune "$out/night" --to "$out/pruned" >"$out/prune.log" 2>&1 || die "prune failed"
 kept=$(ls "$out/pruned" | wc -l)

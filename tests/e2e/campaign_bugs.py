@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """campaign_bugs.py ATTNFUZZ COMPOSED SINGLE DURATION TARGET=PATCH... -- known bugs, several in a kernel.
 
-Runs one campaign of DURATION over COMPOSED/libattn_composed-TARGET_cpu.so, then
-each finding's reduced case on the kernels that have one of the target's bugs
-alone, SINGLE/libattn_bug-PATCH_cpu.so: the bug that fails there owns the finding.
-Every bug is to own one finding, reduced, and no finding may be without an owner or
-have several. Prints a table, in which = marks a case that is the patch's Smallest:
-word by word; status 0 if all held.
+Runs one campaign of DURATION over COMPOSED/libattn_composed-TARGET_cpu.so. Then it
+runs each finding's reduced case on the kernels that have only one of the target's
+bugs, SINGLE/libattn_bug-PATCH_cpu.so: the bug whose kernel fails owns the finding.
+Every bug must own one finding, reduced, and every finding must have one owner. Prints
+a table, in which = marks a case that is the patch's Smallest: word for word. The exit
+status is 0 if all this holds.
 
 In the environment: OUT keeps the campaign's folder, MORE has further options of
 attnfuzz campaign ("--seed 2").
@@ -26,7 +26,7 @@ def smallest(patch):
 
 
 def fails_on(attnfuzz, library, file):
-    """Whether the reduced case of a file fails on a kernel with one bug."""
+    """Does the reduced case of the file fail on the library, a kernel with one bug?"""
     run = subprocess.run([attnfuzz, "replay", str(file), "--kernel", library], capture_output=True, text=True)
     if run.returncode not in (0, 1):
         sys.exit(f"{library} cannot be judged:\n{run.stdout}{run.stderr}")

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""campaign_kill.py ATTNFUZZ KERNEL [SECONDS] -- a campaign that is killed, again and again.
+"""campaign_kill.py ATTNFUZZ KERNEL [SECONDS] -- checks a campaign that is killed again and again.
 
-Starts a campaign on a kernel with a known bug and for SECONDS (8) kills -9
-its supervisor, its jobs or its kernels' workers at random moments, starting it
-again whenever the supervisor is gone. Then it runs once more to its end.
-All the while everything that was ever seen whole in the folder is counted:
-at the end each corpus entry and each finding must still be there (of one bug
-none takes another's place) and be readable, cases must have gone on, and the one bug must be the one finding.
-Prints its counts; status 0 if all held.
+Starts a campaign on a kernel with a known bug. For SECONDS (8) it kills -9 the supervisor, its jobs or
+the kernels' workers at random moments, and starts the campaign again whenever the supervisor is gone.
+Then the campaign runs once more to its end. The script remembers every corpus entry and every finding
+that it saw in the folder. At the end each of them must still be there and be readable, the
+number of cases must have grown, and the known bug must be the only finding.
+Prints its counts; the exit status is 0 if all this holds.
 """
 import json
 import os
@@ -36,7 +35,7 @@ def whole(path):
 
 
 class Seen:
-    """What was ever there. Names beginning with another file's and a random ending are on their way."""
+    """All files that were ever in the folder. Files that are still being written have other names and do not count."""
 
     def __init__(self, out):
         self.out = out
@@ -58,8 +57,8 @@ class Seen:
 
 
 def to_its_end(command, out):
-    """The last of the sessions that it takes to find the bug: a busy machine runs few cases in one. A case that the
-    kills ended may be kept as one that was never seen again, which is status 1, too."""
+    """The last session of those that it takes to find the bug, because a busy machine runs few cases in one session.
+    Status 1 is not enough: a case that a kill ended may be kept as never seen again, which is status 1 as well."""
     for _ in range(10):
         last = subprocess.run(command + ["--for", "6s"], capture_output=True, text=True)
         if last.returncode == 1 and (whole(out / "findings.json") or {}).get("findings"):
@@ -115,7 +114,7 @@ def main():
     seen.look()
     cases_before = seen.cases()
 
-    # Once more, to its end: what was broken off is not gone on with for minutes.
+    # The last sessions are short, and end by themselves.
     header = whole(out / "campaign.json")
     if header is None:
         wrong.append("campaign.json cannot be read")

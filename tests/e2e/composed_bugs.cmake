@@ -1,12 +1,12 @@
-# Twenty known bugs in four kernels, five in each: a campaign must report every one
-# of them once, reduced, and nothing else (campaign_bugs.py).
+# Twenty known bugs in four kernels, five in each: a campaign must report each bug
+# once, reduced, and nothing else (campaign_bugs.py).
 #
 #   ninja -C build/full composed-bugs && ctest --test-dir build/full -L campaign-bugs
 #
-# The five of a kernel are patches that apply beside each other, none of which hides
-# another: the smallest case of each passes on the kernels with one of the other four.
-# (Of two bugs that one case shows nobody could say which it is.) campaign_bugs.py holds
-# them to that: a finding whose case fails on two of these kernels is an error.
+# The five patches of a kernel apply together, and no bug hides another: the smallest
+# case of each bug passes on the kernels that have only one of the other four bugs. If a
+# case failed with two bugs, nobody could say which bug it shows. campaign_bugs.py checks
+# this: a finding whose case fails on two of these kernels is an error.
 set(composed_fa1-a masked-tile-nan kv-head-modulo window-left-exclusive cap-after-bias no-query-grid)
 set(composed_fa1-b mask-polarity v-stride-assumed head-dim-unchecked tiles-of-first-entry v-steps-by-other-rows)
 set(composed_fa1-c causal-end-not-clamped heads-not-covered lse-stride-hardcoded pitch-unchecked tanh-of-two-exponentials)

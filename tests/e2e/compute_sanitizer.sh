@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# compute_sanitizer.sh ATTNFUZZ CASE: what `replay --build racecheck` makes of a
-# tool's log. A stand-in for the tool writes logs of the real one's form, so that
+# compute_sanitizer.sh ATTNFUZZ CASE: checks how `replay --build racecheck` reads the
+# log of compute-sanitizer. A stand-in writes logs in the form of the real tool, so that
 # neither a GPU nor the toolkit is needed.
 set -u
 attnfuzz=$1 case=$2
@@ -16,7 +16,7 @@ TOOL
 chmod +x "$dir/compute-sanitizer"
 bad=0
 
-# expect STATUS SENTENCE, the log on standard input
+# expect STATUS SENTENCE: replays the case with the log on standard input.
 expect() {
   cat >"$dir/log"
   said=$(LOG=$dir/log PATH=$dir:$PATH "$attnfuzz" replay "$case" --kernel fa1 --build racecheck 2>&1)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # consumer.sh CMAKE BUILD GENERATOR CXX [CUDA]
 #
-# A project of its own (consumer/) against an installed attnfuzz: BUILD is
-# installed, the installation moved, and the project told where it is, nothing
-# else. Its checks must pass; then its sources are edited without a build, and
-# its kernel broken, which its checks must say by name. CUDA: ON, OFF or AUTO
-# (default): whether it also builds for CUDA.
+# Builds a separate project (consumer/) against an installed attnfuzz. BUILD is
+# installed, the installation is moved, and the project gets only its path. The
+# project's checks must pass. Then its sources are edited without a build, and
+# its kernel is broken; its checks must name both faults. CUDA is ON, OFF or AUTO
+# (default): does the project also build for CUDA?
 set -u
 cmake=$1 build=$2 generator=$3 cxx=$4 cuda=${5:-AUTO}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -35,15 +35,15 @@ cd "$out/project" || exit 1
 "$cmake" --build build >"$out/log" 2>&1 || die "the project cannot be built"
 library=build/lib/libattn_afternoon_cpu.so
 
-# checks REGEX: the project's ctest entries; what they print goes to the log.
+# checks REGEX: runs the project's ctest entries; the log gets their output.
 checks() { "$ctest" --test-dir build -j2 --output-on-failure --no-tests=error -R "$1" >"$out/log" 2>&1; }
 
 checks . || die "the checks of a right kernel fail"
 grep -E '^ *[0-9]+/[0-9]+ Test|Skipped' "$out/log"
 
-# The smallest such project: the example that README shows.
+# The smallest project is the example that README.md shows.
 cp -r "$here/../../examples" "$out/example"
-# With the names of version 0.1: they are accepted for one more version.
+# Its CMakeLists.txt is changed to the names of version 0.1, which are accepted for one more version.
 sed -i 's/ CHECKS CASES \([0-9]*\) BUILD_CASES/ LANES plain CHECKS CASES \1 LANE_CASES/' "$out/example/CMakeLists.txt"
 grep -q "LANES plain CHECKS" "$out/example/CMakeLists.txt" || die "consumer.sh: the example calls attnfuzz_add_kernel otherwise"
 "$cmake" -S "$out/example" -B "$out/example/build" -G "$generator" -DCMAKE_CXX_COMPILER="$cxx" \
@@ -51,7 +51,7 @@ grep -q "LANES plain CHECKS" "$out/example/CMakeLists.txt" || die "consumer.sh: 
   "$cmake" --build "$out/example/build" >"$out/log" 2>&1 || die "the example cannot be built"
 "$ctest" --test-dir "$out/example/build" --output-on-failure --no-tests=error >"$out/log" 2>&1 || die "the example's checks fail"
 
-# An edit without a build.
+# A source is edited, and the library is not built again.
 echo "// edited" >>src/attention.cuh
 "$attnfuzz" check "$library" --cases 5 --out "$out/found" >"$out/log" 2>&1
 [ $? -eq 2 ] || die "a stale kernel was not refused"
@@ -61,7 +61,8 @@ checks '^check.afternoon$' && die "the checks of a stale kernel pass"
 "$attnfuzz" check "$library" --cases 5 --out "$out/found" >"$out/log" 2>&1 || die "what was built again is refused"
 grep -q "most cases of what it refuses: bias, softcap, head dimensions above 64" "$out/log" || die "it is not said what is refused"
 
-# breaks PATTERN REPLACEMENT BUILD TEST FINDING: one edit of the kernel, and what must come of it.
+# breaks PATTERN REPLACEMENT BUILD TEST FINDING: edits the kernel, builds BUILD, and checks that TEST fails and prints
+# FINDING.
 breaks() {
   cp "$here/consumer/src/attention.cu" src/
   sed -i "s|$1|$2|" src/attention.cu

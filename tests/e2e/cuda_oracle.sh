@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# cuda_oracle.sh ATTNFUZZ: a campaign of seconds on a GPU, judged by the oracle there first: it holds, and says what that judged.
+# cuda_oracle.sh ATTNFUZZ: a short campaign on a GPU with --oracle cuda must pass and count the results that the GPU
+# judged.
 set -u
 attnfuzz=$1
 source "$(dirname "$0")/scratch.sh"
@@ -11,4 +12,4 @@ if grep -q "there is no GPU here" "$out/night.log"; then
   exit 77
 fi
 [ $status -eq 0 ] || die "it ended with $status"
-grep -q "oracle on .*: [1-9][0-9]* results" "$out/night.log" || die "the oracle there judged nothing"
+grep -q "oracle on .*: [1-9][0-9]* results" "$out/night.log" || die "the oracle on the GPU judged nothing"

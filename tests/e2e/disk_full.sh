@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# disk_full.sh ATTNFUZZ LIBRARY: a campaign whose disk fills up. LIBRARY is a kernel
-# with a known bug.
+# disk_full.sh ATTNFUZZ LIBRARY: checks a campaign whose disk fills up. LIBRARY is a
+# kernel with a known bug.
 #
-# On a disk of a megabyte it says what to do, and waits; with room again it goes on;
-# and where no room comes it ends by itself, with that word. What was in the folder
-# is there afterwards, can be read, and is gone on with. On a disk that has no room
-# to begin with it refuses to start.
+# When a disk of a megabyte is full, the campaign says what to do and waits. If room is
+# made, it continues; if not, it ends by itself and says so. The files of the folder
+# are still there and readable, and the next session continues with them. On a disk
+# without room for the first files the campaign refuses to start.
 #
-# Skipped (77) where no file system can be mounted, which takes a user's own namespace.
+# Skipped (77) if no file system can be mounted: that needs a user namespace.
 set -u
 if [ -z "${DISK_FULL_INSIDE:-}" ]; then
   probe=$(mktemp -d)
@@ -35,7 +35,7 @@ die() {
   exit 1
 }
 room() { mount -o remount,size="$1" "$disk" || die "cannot remount"; }
-# wait_for WORDS FILE: the campaign lasts longer than this, so that no clock decides.
+# wait_for WORDS FILE: waits until the file has the words. There is no timeout, because the campaign lasts long enough.
 wait_for() {
   until grep -q "$1" "$2" 2>/dev/null; do
     kill -0 "$job" 2>/dev/null || die "the campaign ended before it said '$1'"
@@ -45,7 +45,7 @@ wait_for() {
 }
 files() { (cd "$disk/night" && find corpus findings -name '*.json' | sort); }
 
-# Full, then with room again, in one session.
+# In one session the disk fills up, and then gets room again.
 "$attnfuzz" campaign "$library" fa1 --for 10m --jobs 2 --no-seeded-bug --out "$disk/night" --json >"$out/first.log" 2>&1 &
 job=$!
 wait_for '"event":"disk-full"' "$out/first.log"
@@ -58,7 +58,7 @@ cases=$(grep -c . "$disk"/night/shards/0/series.jsonl)
 room 64m
 wait_for '"event":"disk-has-room"' "$out/first.log"
 wait_for '"event":"finding"' "$out/first.log"
-# A line about every five seconds.
+# series.jsonl gets a line about every five seconds.
 until [ "$(grep -c . "$disk"/night/shards/0/series.jsonl)" -gt "$cases" ]; do
   kill -0 "$job" 2>/dev/null || die "the campaign ended and did not go on"
   sleep 0.1
@@ -72,9 +72,9 @@ grep -q '"event":"end".*"ended":"interrupted"' "$out/first.log" || die "the end 
 [ -z "$(comm -23 <(echo "$before") <(files))" ] || die "something was lost: $(comm -23 <(echo "$before") <(files))"
 echo "full, and with room again: $(files | wc -l) files"
 
-# As much room as a session takes to begin, and not a page more: without it a start is
-# refused; with it the first case of the seeded bug waits, no room comes, and the session
-# ends by itself.
+# The room is increased page by page. With too little room a session refuses to start. With
+# just enough to start, the first case of the seeded bug waits for room, gets none, and the
+# session ends by itself.
 rm -rf "${disk:?}"/*
 room 1m
 head -c 2m /dev/zero >"$disk/filler" 2>/dev/null
@@ -97,7 +97,7 @@ before=$(files)
 "$attnfuzz" status "$disk/night" >"$out/status.log" 2>&1
 [ $? -lt 2 ] || die "the folder on a full disk cannot be read"
 
-# The same of a right kernel without a seeded bug: nothing was found, and that says nothing.
+# The same with a right kernel and no seeded bug: the session found nothing, but must not pass.
 rm -rf "$disk/idle"
 until
   "$attnfuzz" campaign fa1 --for 1s --jobs 1 --no-seeded-bug --out "$disk/idle" >"$out/idle.log" 2>&1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# exact.sh CMAKE SOURCE [NVCC HOST]: an EXACT kernel is refused, with the reason, where it is compiled with an option that
-# rounds otherwise on a GPU, and, where there is an nvcc, where it adds floats atomically, in PTX as well.
+# exact.sh CMAKE SOURCE [NVCC HOST]: checks that an EXACT kernel is refused, with the reason, if it is compiled with an
+# option that rounds differently on a GPU; and, if there is an nvcc, if it adds floats atomically, also in PTX.
 set -u
 cmake=$1 source=$2 nvcc=${3:-} host=${4:-}
 source "$(dirname "$0")/scratch.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# export.sh cpp|python ATTNFUZZ BAD GOOD INCLUDE TOOL: a finding as a program of its own
-# shows the failure of the kernel it was made for, and none of a right one.
-# TOOL: the C++ compiler, or a Python that has NumPy; none, and the test is skipped.
+# export.sh cpp|python ATTNFUZZ BAD GOOD INCLUDE TOOL: checks that the exported program of a
+# finding shows the failure with the kernel BAD, and no failure with the right kernel GOOD.
+# TOOL is the C++ compiler, or a Python that has NumPy; without it the test is skipped.
 set -u
 language=$1 attnfuzz=$2 bad=$3 good=$4 include=$5 tool=${6:-}
 if [ -z "$tool" ]; then
@@ -46,7 +46,7 @@ try "$out/nothing.so" >"$out/nothing.log" 2>&1
 try >"$out/usage.log" 2>&1
 [ $? -eq 2 ] || die "no library was not refused"
 
-# Its head has the commands, with the paths that worked.
+# The head of the program has its commands, with paths that work.
 sed -n 's,^\(//\|#\)   \([^ ].*\)$,\2,p' "$out/found.$suffix" | sed "s|^c++ |$tool |; s|^python3 |$tool |" |
   grep -E "^($tool|\./found) " >"$out/commands"
 (cd "$out" && sh -e commands) >"$out/commands.log" 2>&1

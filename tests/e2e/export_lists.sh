@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# export_lists.sh cpp|python ATTNFUZZ BAD GOOD INCLUDE TOOL: a finding of listed blocks, or of their gradients, as a
-# program of its own shows the failure of the kernel it was made for, and none of a right one. Arguments as of export.sh.
+# export_lists.sh cpp|python ATTNFUZZ BAD GOOD INCLUDE TOOL: checks the exported program of a finding with lists of
+# blocks, or with their gradients. It shows the failure with the kernel BAD, and no failure with the right kernel GOOD.
+# The arguments are those of export.sh.
 set -u
 language=$1 attnfuzz=$2 bad=$3 good=$4 include=$5 tool=${6:-}
 if [ -z "$tool" ]; then

@@ -25,7 +25,7 @@ grep -qF "(path: $first)" "$out/check.xml" || die "the JUnit file does not name 
 eval "\"\$attnfuzz\" $line" >"$out/replay.log" 2>&1
 [ $? -eq 1 ] || die "the reproducer does not fail again"
 grep -qF "  plan: $path," "$out/replay.log" || die "replay does not name the path $path"
-# A library is loaded for whoever names it, and for no file.
+# A library is loaded only if the command line names it, not if a file does.
 for command in replay explain "reduce --out $out/no" "export --cpp"; do
   # shellcheck disable=SC2086
   "$attnfuzz" $command "$file" >"$out/trust.log" 2>&1
@@ -38,7 +38,8 @@ grep -q "non-finite" "$out/explain.log" || die "explain does not say what is wro
 [ $? -eq 1 ] && grep -q "<svg" "$out/page.html" && grep -qF "attnfuzz replay $file" "$out/page.html" &&
   grep -q "non-finite" "$out/page.html" || die "explain --html does not show the failure"
 ! grep -q "<script\|src=" "$out/page.html" || die "the page runs or fetches something"
-# README's picture is what explain draws, and its failing run is what check prints; "..." stands for the rest of a line.
+# README.md shows the picture that explain draws and the failing run that check prints, with "..." for the rest of a
+# line.
 "$attnfuzz" explain "$source/corpus/seeds/window.case.json" --kernel "$library" --svg "$out/window.svg" >/dev/null
 cmp -s "$out/window.svg" "$source/docs/failing-case.svg" || die "docs/failing-case.svg is not what explain --svg draws"
 sed -n '/^## A failure/,/^The same bug/p' "$source/README.md" | sed -n 's/^    //p' >"$out/shown"
@@ -48,7 +49,7 @@ sed "s|$out/||" "$out/check.log" | awk -v shown="$out/shown" '
   { sub(/^ */, "") }
   at <= n && index($0, lines[at]) == 1 { ++at }
   END { if (at <= n) { print "README shows, and check does not print: " lines[at]; exit 1 } }' || die "README's failing run is not true"
-# On a terminal of any kind nothing is wider than it; elsewhere a line is a line.
+# On a terminal of any kind explain prints no line wider than the terminal.
 for term in dumb xterm; do
   TERM=$term script -qec "stty cols 80; $(printf '%q ' "$attnfuzz" explain --kernel "$library" --ascii "$file")" /dev/null >"$out/pty"
   [ $? -eq 1 ] || die "explain on a terminal did not end with status 1"
@@ -65,16 +66,16 @@ done
 "$attnfuzz" reduce "$file" --kernel "$library" --out "$out/smaller.attn.json" >"$out/reduce.log" 2>&1
 [ $? -eq 1 ] || die "reduce did not end with status 1"
 cmp -s <(grep -v '"replay"' "$file") <(grep -v '"replay"' "$out/smaller.attn.json") ||
-  die "what is minimal was made smaller still"
+  die "reduce made a minimal case smaller"
 
-# In a device's arithmetic: said in the file, and replayed in it by that device's table.
+# A failure in a device's arithmetic: the file names the arithmetic, and replay uses the device's calibration.
 "$attnfuzz" check "$library" --arithmetic device:h200 --cases 200 --jobs 2 -v --reduce-seconds 1 --out "$out/device" >"$out/device.log" 2>&1
 [ $? -eq 1 ] && grep -qF "bound: calibration 'h200'" "$out/device.log" || die "nothing was found in a device's arithmetic"
 grep -qF '"arithmetic": "device:h200"' "$out"/device/*.attn.json || die "the reproducer does not say its arithmetic"
 "$attnfuzz" replay "$out"/device/*.attn.json --kernel "$library" >"$out/device_replay.log" 2>&1
 [ $? -eq 1 ] && grep -qF "arithmetic device:h200" "$out/device_replay.log" || die "it does not fail again in its arithmetic"
 
-# Another job count finds the same case.
+# With another number of jobs the check finds the same case.
 found_in() { grep -o '^  found in case [0-9]* of seed [0-9]*' "$1"; }
 (cd "$(dirname "$library")" && "$attnfuzz" check "./$(basename "$library")" --cases 200 --jobs 1 --out "$out/one") >"$out/one.log" 2>&1
 [ "$(found_in "$out/one.log")" = "$(found_in "$out/check.log")" ] && [ -n "$(found_in "$out/one.log")" ] || die "the finding depends on --jobs"

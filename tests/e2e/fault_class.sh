@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# fault_class.sh ATTNFUZZ LIBRARY WORDS: check and explain name the likely class
-# of a known bug; WORDS are part of its name.
+# fault_class.sh ATTNFUZZ LIBRARY WORDS: checks that check and explain name the likely
+# class of fault of a known bug; WORDS are a part of the class's name.
 set -u
 attnfuzz=$1 library=$2 words=$3
 source "$(dirname "$0")/scratch.sh"

@@ -1,6 +1,6 @@
-// Kernels with a fault each that numbers do not name: a barrier too few, an accumulator that nobody set to 0, a
-// load of two elements wherever they lie, which x86 forgives, and an LSE that grows a little with every key, as
-// the bound allows. All else is right.
+// Kernels, each with one fault that wrong numbers do not explain: a missing barrier, an uninitialised
+// accumulator, an unaligned load of two elements, which x86 allows, and an LSE that grows a little with every
+// key, within the bound.
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <string.h>
@@ -37,7 +37,7 @@ __device__ float score(const attn_problem& p, const __half* q, const __half* k) 
   return sum * p.scale;
 }
 
-// A block a query: its first thread finds maximum and sum for all.
+// One query a block. The first thread computes the maximum and the sum for all threads.
 template <Fault kFault>
 __global__ void attention(attn_problem p, attn_tensors t) {
   const int64_t i = blockIdx.x % p.seq_q, h = blockIdx.x / p.seq_q % p.heads_q,
@@ -64,7 +64,7 @@ __global__ void attention(attn_problem p, attn_tensors t) {
 }
 
 const char* unsupported(const attn_problem& p) {
-  if (p.dtype != ATTN_F16) return "fp16 alone";
+  if (p.dtype != ATTN_F16) return "only fp16";
   if (p.dim_qk > 64 || p.dim_v > 64) return "head dimensions above 64";
   if (p.causal || p.has_mask || p.has_key_lengths || p.bias_dtype != ATTN_NONE || p.softcap != 0 ||
       p.window_left >= 0 || p.window_right >= 0)

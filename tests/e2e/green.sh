@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# green.sh ATTNFUZZ FAKES: what ends with status 0 has been judged and passed. FAKES is
-# the folder of the fake kernels.
+# green.sh ATTNFUZZ FAKES: checks that a check ends with status 0 only if its cases were
+# judged and passed. FAKES is the folder of the fake kernels.
 #
-# Failures that come once, kernels that kill their parent, plans that make nothing
-# fail, an interrupt half-way: none of them is a pass, and each is told, in the text,
-# in JSON and in JUnit.
+# Failures that come only once, kernels that kill their parent, plans whose bounds let
+# everything pass, and an interrupt do not pass. The text, JSON and JUnit name each.
 set -u
 attnfuzz=$1 fakes=$2
 out=$(mktemp -d)
@@ -17,7 +16,7 @@ complain() {
   bad=$((bad + 1))
 }
 
-# ends STATUS SENTENCE ARGUMENTS... : of a check, in a folder of its own.
+# ends STATUS SENTENCE ARGUMENTS...: checks the status and the output of a check in a new folder.
 ends() {
   local wanted=$1 sentence=$2 status
   shift 2
@@ -28,7 +27,7 @@ ends() {
   [ "$status" -eq "$wanted" ] || complain "check $*: status $status, wanted $wanted"
   grep -qF -- "$sentence" "$out/log" || complain "check $*: it does not say: $sentence"
 }
-# says SENTENCE FILE...
+# says SENTENCE FILE...: checks that each file has the sentence.
 says() {
   local sentence=$1 file
   shift
@@ -39,17 +38,17 @@ ends 0 "floors of the draw: kept" "$fakes/attention.so:right" --cases 1000 -v
 says '"status":"held"' "$out/check.json"
 grep -q '<failure' "$out/check.xml" && complain "the JUnit file of a right kernel has a failure"
 
-# By default a kernel that passes is one line, and what was left out.
+# By default a kernel that passes has one line, and lines for what was left out.
 ends 0 "right  cpu plain: 60 cases, " "$fakes/attention.so:right" --cases 60
 [ "$(grep -vcE '^  (left out|assumed|note|tiles)' "$out/log")" -eq 1 ] || complain "a check that passes prints more than a line and what it left out"
 grep -q "stream digest" "$out/log" && complain "the tables are printed without -v"
 says '"digest":"' "$out/check.json"
 
-# A condition on a whole draw is not judged on a part of it, and the check says so.
+# If only some properties are drawn, the floors of the draw are not judged, and the check says so.
 ends 0 "floors of the draw: not judged, for cases of some properties alone were drawn" "$fakes/attention.so:right" \
   --property reference --cases 600 -v
 
-# Two libraries of one name: a file each, and each replay line names its own.
+# Two libraries of one name have a file each, and each replay line names its own library.
 mkdir "$out/one" "$out/two" && cp "$fakes/behaviours.so" "$out/one" && cp "$fakes/behaviours.so" "$out/two"
 ends 1 "was never written" "$out/one/behaviours.so:idle" "$out/two/behaviours.so:idle" --cases 60 --reduce-seconds 1
 for folder in one two; do
@@ -57,7 +56,7 @@ for folder in one two; do
   grep -lF "$out/$folder/behaviours.so" "$out"/found/*.attn.json >/dev/null || complain "no file has the failure of $folder/behaviours.so"
 done
 
-# A failure that comes only once counts, and every output has its first verdict.
+# A failure that comes only once counts, and every output shows its first verdict.
 ends 1 "FLAKY" "$fakes/attention.so:crashes-once" --cases 400
 says "SIGSEGV in run()" "$out/log" "$out/check.json" "$out/check.xml" "$out"/found/*.attn.json
 says '"kind":"crash"' "$out/check.json"
@@ -76,13 +75,13 @@ ends 1 "right by itself: it fails behind 1 other case in one worker" "$fakes/att
 [ $? -eq 1 ] || complain "the sequence of two files does not fail"
 says "FAIL (reference, wrong)" "$out/log"
 
-# However it hangs.
+# The watchdog ends a kernel that hangs in any way.
 for how in sleeps stops ignores-signals; do
   ends 1 "FLAKY" "$fakes/attention.so:$how-once" --cases 400 --watchdog 0.1
   says "did not finish before the watchdog ended it" "$out/log" "$out/check.json" "$out/check.xml" "$out"/found/*.attn.json
 done
 
-# It reaches no further than its own parent.
+# A kernel that kills its parent process ends only that process, not the check.
 ends 1 "SIGKILL, sent to the worker's parent" "$fakes/attention.so:kills-parent" --cases 400 --reduce-seconds 2
 says "found in case" "$out/log"
 says "SIGKILL, sent to the worker" "$out/check.json" "$out/check.xml"
@@ -94,22 +93,22 @@ says "floor of the draw broken" "$out/check.json" "$out/check.xml"
 ends 1 "asked for its tiles by a simple case, the worker died" "$fakes/attention.so:dies-at-600-keys" --cases 60
 says '"status":"not judged"' "$out/check.json"
 
-# A newcomer's first mistake, called by its name.
+# A frequent mistake of new users is named: a plan with tile_q = 0.
 ends 1 "the plan makes no sense: tile_q is 0" "$fakes/behaviours.so:no-tiles" --cases 60 --reduce-seconds 1
 says "1 will do for a kernel without tiles" "$out/log" "$out/check.xml"
 says '"kind":"bad-plan"' "$out/check.json"
 grep -qE "died|crashed" "$out/log" && complain "a bad plan is reported as a crash"
 
-# One kind after the other; then what was found comes first.
+# With --keep-going the check finds one kind of failure after the other. The next check tries these failures first.
 ends 1 "FAIL (" "$fakes/attention.so:two-bugs" --cases 400 --keep-going --reduce-seconds 2
 [ "$(grep -c '^  found in case' "$out/log")" -eq 2 ] || complain "it does not go on to the second failure"
 [ "$(ls "$out"/found/*.attn.json | wc -l)" -eq 2 ] || complain "not one file for each failure"
 "$attnfuzz" check "$fakes/attention.so:two-bugs" --cases 400 --allow-stale --out "$out/found" >"$out/log" 2>&1
-[ $? -eq 1 ] || complain "what was found before does not fail the check"
+[ $? -eq 1 ] || complain "a failure found before does not fail the check"
 says "  found before, and still there: $out/found/" "$out/log"
 grep -q '^  found in case' "$out/log" && complain "cases were drawn though a failure found before is there"
 "$attnfuzz" check "$fakes/attention.so:right" --cases 20 --allow-stale --out "$out/found" >"$out/log" 2>&1
-[ $? -eq 0 ] || complain "another kernel is judged by what was found"
+[ $? -eq 0 ] || complain "another kernel is judged by the failures of this one"
 # Two libraries whose kernels, and files, have the same name are two suites.
 mkdir "$out/other" && cp "$fakes/attention.so" "$out/other/"
 "$attnfuzz" check "$fakes/attention.so:right" "$out/other/attention.so:right" --cases 20 --allow-stale --out "$out/none" \
@@ -126,7 +125,7 @@ head -c 200 "$file" >"$file.cut" && mv "$file.cut" "$file"
 says "$file was not tried: " "$out/log" "$out/check.json"
 says '"status":"not judged"' "$out/check.json"
 
-# interrupted SIGNAL STATUS
+# interrupted SIGNAL STATUS: checks that a check which gets the signal ends with the status and is no pass.
 interrupted() {
   rm -f "$out/check.json" "$out/check.xml"
   "$attnfuzz" check "$fakes/attention.so:right" --for 10m --jobs 2 --allow-stale -v --out "$out/found" \
@@ -149,7 +148,7 @@ interrupted() {
 }
 interrupted INT 130
 interrupted TERM 143
-# Under nohup it is ignored, and is to be.
+# Under nohup SIGHUP is ignored, and must be.
 (($(printf '%d' "0x$(sed -n 's/^SigIgn:\t//p' /proc/$$/status)") & 1)) || interrupted HUP 129
 
-[ "$bad" -eq 0 ] && echo "what passed was judged"
+[ "$bad" -eq 0 ] && echo "only judged checks passed"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# hostile.sh ATTNFUZZ FAKES INCLUDE CXX PYTHON: the way through the command of kernels whose
-# names run commands wherever they are taken for more than text (FAKES/hostile.so):
-# each is found, its replay line can be pasted, and what is exported of it compiles.
+# hostile.sh ATTNFUZZ FAKES INCLUDE CXX PYTHON: follows kernels with hostile names through the
+# command (FAKES/hostile.so). A name runs a command if anything takes it for more than text.
+# Each kernel's bug is found, its replay line can be pasted, and its exported programs compile.
 set -u
 attnfuzz=$1 fakes=$2 include=$3 cxx=$4 python=$5
 out=$(mktemp -d)
@@ -17,7 +17,7 @@ die() {
   --json check.json --junit check.xml >check.log 2>&1
 [ $? -eq 1 ] || die "check did not end with status 1"
 # Checks the bytes that a terminal, a parser of JSON and a parser of XML get.
-"$python" - <<'CHECK' || die "what was written is not clean"
+"$python" - <<'CHECK' || die "the output is not clean"
 import json, pathlib, unicodedata, xml.etree.ElementTree as tree
 text = pathlib.Path("check.log").read_bytes().decode()
 bad = {c for c in text if unicodedata.category(c) in ("Cc", "Cf") and c != "\n"}
@@ -40,11 +40,11 @@ while IFS= read -r line; do
 done <lines
 "$cxx" -std=c++17 -fsyntax-only -Wall -Werror -I "$include" p*.cc >compile.log 2>&1 || die "an exported program does not compile"
 for program in p*.py; do
-  # Without the folders in which NumPy is: that is not "the failure shows".
+  # Python runs without the folders of NumPy. Then the status must be 2, not 1 as for a failure.
   "$python" -I -S "$program" "$fakes/hostile.so" >python.log 2>&1
   [ $? -eq 2 ] && grep -q "needs NumPy" python.log || die "$program: without NumPy status 2 is due"
 done
-# Never run by itself: the library that a file names.
+# A library that only a file names is never run.
 file=$(ls found/*.attn.json | head -1)
 for command in replay explain reduce "export --cpp"; do
   # shellcheck disable=SC2086

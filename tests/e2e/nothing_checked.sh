@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# nothing_checked.sh ATTNFUZZ FAKES MINE: a run that checks nothing does not pass. FAKES
-# is the folder of the fake kernels; MINE is right, does not do everything, and its plan leaves its sums open.
+# nothing_checked.sh ATTNFUZZ FAKES MINE: checks that a run which checks nothing does not
+# pass. FAKES is the folder of the fake kernels. MINE is a right kernel that refuses some
+# problems; its plan leaves its sums open.
 #
-# Such runs have been called a success: a fuzz script that never loaded its kernel,
-# a launch that ran nothing, a kernel that refused all that it was given.
+# Other fuzzers have called such runs a success: a script never loaded its kernel, a
+# launch ran nothing, a kernel refused every problem.
 set -u
 attnfuzz=$1 fakes=$2 mine=$3
 corpus=$(dirname "$0")/../../corpus
@@ -12,7 +13,7 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 bad=0
 
-# ends STATUS SENTENCE ARGUMENTS...
+# ends STATUS SENTENCE ARGUMENTS...: checks the status and the output of attnfuzz.
 ends() {
   local wanted=$1 sentence=$2 said status
   shift 2
@@ -26,23 +27,23 @@ ends() {
 }
 
 few=(--cases 60 --jobs 1 --allow-stale)
-# Nothing is loaded.
+# The library does not exist.
 ends 2 "nowhere.so" check "$out/nowhere.so" "${few[@]}"
 ends 2 "attn_kernel_at" check "$fakes/no_export.so" "${few[@]}"
 ends 2 "no_kernels.so" check "$fakes/no_kernels.so" "${few[@]}"
 ends 2 "undefined.so" check "$fakes/undefined.so" "${few[@]}"
-# It refuses everything; another kernel's cases are not its own.
+# The kernel refuses everything. The cases of another kernel do not count for it.
 ends 1 "no result of refuse was compared" check "$fakes/behaviours.so:refuse" "${few[@]}"
 ends 1 "no result of refuse was compared" check fa1 "$fakes/behaviours.so:refuse" "${few[@]}"
-# It says that all is well and has run nothing.
+# The kernel returns ATTN_OK and has run nothing.
 ends 1 "was never written" check "$fakes/behaviours.so:idle" "${few[@]}"
-# A case once told as wrong whose numbers by today's bounds may be nearly anything: two scores of 2^27 that differ in
-# their last bit. (Equal ones, as the file has them, are judged.)
+# A case that was once reported as wrong, and for which today's bounds allow nearly any result: two scores of 2^27 that
+# differ in their last bit. (Equal scores are judged.)
 printf '{"reproducer": 1, "kernel": "fa1", "backend": "cpu", "property": "reference", "kind": "wrong", "message": "", "about": "", "case": %s}' \
   "$(sed 's/"0x4d2f5c29","d":1/"0x4d2f5c2a","d":1/' "$corpus/regressions/separate-scale-huge-bias.case.json")" >"$out/unjudged.attn.json"
 said=$("$attnfuzz" replay "$out/unjudged.attn.json" --allow-stale 2>&1)
 [ $? -eq 1 ] && grep -qF "not judged: its file says 'wrong'" <<<"$said" || { echo "replay of what cannot be judged: $said"; bad=1; }
-# There is nothing to run.
+# No case or no property is left.
 ends 1 "no result of fa1 was compared" check fa1 --cases 0 --jobs 1 --allow-stale
 ends 2 "no property is left to judge" check fa1 --property stages "${few[@]}"
 # If the requested judge cannot judge, no other one replaces it silently.
@@ -52,7 +53,7 @@ CUDA_VISIBLE_DEVICES= ends 2 "(--oracle cpu)" check fa1 --oracle cuda "${few[@]}
 said=$(CUDA_VISIBLE_DEVICES= "$attnfuzz" replay "$seed" --kernel fa1 --oracle cuda --allow-stale 2>&1)
 [ $? -eq 2 ] && grep -qF "(--oracle cpu)" <<<"$said" || { echo "replay --oracle cuda without a GPU: $said"; bad=1; }
 ends 2 "or leave --batch out" check fa1 --property reference --batch 8 "${few[@]}"
-# Limits that leave nothing are no limits.
+# `limits` fails if the kernel takes nothing.
 said=$("$attnfuzz" limits "$fakes/behaviours.so:refuse" --allow-stale)
 [ $? -eq 1 ] && grep -q "takes 0 (0.0 %)" <<<"$said" || { echo "limits of a kernel that refuses all: $said"; bad=1; }
 

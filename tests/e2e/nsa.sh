@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# nsa.sh ATTNFUZZ FAKES BROKEN_COMBINE KERNEL...: FAKES is the library of test kernels (training.cc), KERNEL... are our own
-# kernels of all stages, the forward kernel first.
+# nsa.sh ATTNFUZZ FAKES BROKEN_COMBINE KERNEL...: FAKES is the library of test kernels (training.cc), KERNEL... are our
+# own kernels of all stages, the forward kernel first.
 #
-# Native sparse attention from end to end: our kernels pass, a combination with its sides swapped is found, named and
-# filed, and kernels that lack a stage are refused. A stranger that refuses cases does not pass.
+# Checks native sparse attention from end to end. Our kernels pass. A combination with its sides swapped is found, named
+# and filed. Kernels that lack a stage are refused. An untrusted kernel that refuses cases does not pass.
 set -u
 attnfuzz=$1 fakes=$2 broken=$3
 shift 3
 source "$(dirname "$0")/scratch.sh"
 
-# ends STATUS ARGUMENTS...
+# ends STATUS ARGUMENTS...: runs attnfuzz nsa and checks its status.
 ends() {
   local wanted=$1 status
   shift
@@ -41,7 +41,7 @@ says ': 6 cases from end to end, .*: passed'
 # Bad use.
 ends 2 "$1" --cases 1
 says 'none of these kernels does the stage: compression'
-# refused WORDS ARGUMENTS...
+# refused WORDS ARGUMENTS...: checks that attnfuzz nsa ends with status 2 and says WORDS.
 refused() {
   local words=$1
   shift

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# old_names.sh ATTNFUZZ SEEDED FIXTURES: what was renamed is still read. The old names of options work and are not
-# shown. FIXTURES is a reproducer and a campaign as commit e9c1a557 wrote them, with lanes, canaries and rejected cases.
-# SEEDED is the library of seeded bugs, whose first bug both of them found.
+# old_names.sh ATTNFUZZ SEEDED FIXTURES: checks that old names are still read. The old names of options work, and no
+# help shows them. FIXTURES has a reproducer and a campaign as commit e9c1a557 wrote them, with lanes, canaries and
+# rejected cases. Both found the first bug of SEEDED, the library of seeded bugs.
 set -u
 attnfuzz=$1 seeded=$2 fixtures=$3
 source "$(dirname "$0")/scratch.sh"
 
-# says WORDS STATUS ARGUMENTS...
+# says WORDS STATUS ARGUMENTS...: checks the status and the output of attnfuzz.
 says() {
   local words=$1 wanted=$2 status
   shift 2

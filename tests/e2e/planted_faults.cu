@@ -1,10 +1,10 @@
-// Kernels that take a GPU away, now and then: what a campaign must survive and report.
+// Kernels that sometimes make a GPU unusable. A campaign must survive and report that.
 //
-//   planted_faults.so:illegal   where seq_k is 65 or more it writes to address 0
-//   planted_faults.so:hang      where seq_k is 65 or more it spins, and ends by itself after 60 s
+//   planted_faults.so:illegal   if seq_k is 65 or more, it writes to address 0
+//   planted_faults.so:hang      if seq_k is 65 or more, it spins, and ends by itself after 60 s
 //
-// Otherwise they refuse what they are asked for: a case that is small enough for
-// them (one query and one key) gets a right answer, V.
+// Of all other cases they take only those with one query and one key, whose right answer
+// is V, and refuse the rest.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # ptxas.sh CMAKE CHECK_PTXAS NVCC HOST_CXX
 #
-# The build fails on a kernel that spills registers and on one whose wgmma products are
-# serialised, names what ptxas said, and leaves no object file; a kernel that does neither
-# is compiled; what asks nothing of ptxas is asked nothing.
+# Checks that the build fails on a kernel that spills registers and on one whose wgmma
+# products are serialised, prints what ptxas said, and leaves no object file. A kernel that
+# does neither is compiled. Without -Xptxas=-v nothing is checked.
 set -u
 cmake=$1 check=$2 nvcc=$3 cxx=$4
 out=$(mktemp -d)
@@ -40,7 +40,8 @@ __global__ void serial(float* out, unsigned long long a, unsigned long long b) {
 }
 CUDA
 
-# expect NAME STATUS WORDS [OPTION...]: WORDS in what was said, and an object if the status is 0.
+# expect NAME STATUS WORDS [OPTION...]: compiles NAME.cu. The output must have WORDS, and an object must exist if STATUS
+# is 0.
 expect() {
   local name=$1 status=$2 words=$3
   shift 3

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# report.sh ATTNFUZZ MAKE_NIGHT: folders that are no campaign, or a half-written one.
+# report.sh ATTNFUZZ MAKE_NIGHT: checks report, status and merge on whole, damaged and half-written campaign folders.
 set -u
 attnfuzz=$1 make_night=$2
 out=$(mktemp -d)
@@ -7,7 +7,7 @@ trap 'rm -rf "$out"' EXIT
 bad=0
 within=()  # a command that runs the next ones
 
-# expect STATUS SENTENCE ARGUMENTS...
+# expect STATUS SENTENCE ARGUMENTS...: checks the status and the output of attnfuzz.
 expect() {
   local wanted=$1 sentence=$2 said status
   shift 2
@@ -42,7 +42,7 @@ grep -q '"cases": 36320116' "$out/merged/report.json" || {
 }
 expect 1 "2 campaign(s)" merge "$out/a" "$out/b" --out "$out/merged"
 
-# A folder that cannot be written to is read all the same. Root could write where only the mode forbids it.
+# A read-only folder can be read. It is mounted read-only, because root may write whatever the file mode says.
 within=(unshare -rm bash -c 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"' "$out/a")
 if "${within[@]}" true 2>/dev/null; then
   "${within[@]}" touch "$out/a/written" 2>/dev/null && echo "the folder can be written to" && bad=$((bad + 1))
@@ -52,7 +52,7 @@ if "${within[@]}" true 2>/dev/null; then
 fi
 within=()
 
-# Green is what nothing failed in, nothing waits in, and nothing is missing from.
+# A campaign is green (status 0) if nothing failed, nothing waits for reduction, and no file is missing.
 "$make_night" "$out/green" fa1 green || exit 1
 expect 0 "0 finding(s), 0 failure(s) to reduce" report "$out/green"
 expect 0 '"standing":"held"' status "$out/green" --json
@@ -95,7 +95,7 @@ expect 2 "is given twice" merge "$out/a" "$out/b/../a" --out "$out/merged"
 expect 2 "not from a merge" merge "$out/a" --out "$out/b"
 expect 2 "is to be merged, and --out as well" merge "$out/merged" --out "$out/merged"
 
-# Files that are none, that never end, that are nested deep; merge refuses what report refuses.
+# Files that are no regular files, that never end or that are nested deep; merge refuses the same files as report.
 mkdir "$out/odd" && cp -r "$out/b/." "$out/odd"
 deep=$(head -c 100000 /dev/zero | tr '\0' '[')
 for name in campaign.json findings.json canary.json shards/0/stats.json crashing/1234/crash.json; do
@@ -144,4 +144,4 @@ grep -q "findings.json: not JSON" "$out/a/report.json" || {
 }
 expect 2 "left out: $out/a/findings.json: not JSON" merge "$out/a" "$out/merged" --out "$out/again"
 
-[ "$bad" -eq 0 ] && echo "each got a clear word"
+[ "$bad" -eq 0 ] && echo "each bad folder got a clear message"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""report_browser.py CHROMIUM PAGE [SCREENSHOTS]: a report in a real browser, from file://.
+"""report_browser.py CHROMIUM PAGE [SCREENSHOTS]: checks a report in a real browser, from file://.
 
-In light and dark, at a telephone's width and a screen's: nothing on the console, no
-request but for the page itself, no sideways scrolling, colours that follow the
-system's, text one can read on them. With a folder, pictures of it are left there.
-Speaks the DevTools protocol over a pipe, so that nothing but Chromium is needed.
+In light and dark mode, at the width of a telephone and of a screen, the console must
+stay empty, the page may request nothing but itself, it may not scroll sideways, and its
+colours must follow the mode and have enough contrast. SCREENSHOTS is a folder for pictures.
+The script speaks the DevTools protocol over a pipe, so it needs only Chromium.
 """
 
 import base64
@@ -85,7 +85,7 @@ class Browser:
 
 
 def contrast(a, b):
-    """Of two colours (r, g, b), as WCAG 2 defines it."""
+    """The contrast ratio of two colours (r, g, b), as WCAG 2 defines it."""
     def luminance(colour):
         parts = [c / 255 for c in colour]
         parts = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
@@ -101,7 +101,7 @@ def look(browser, page, scheme, width, shots):
     browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
     browser.call("Page.navigate", url=page)
     browser.wait_for("Page.loadEventFired")
-    # Folded parts count as well.
+    # Folded parts are opened and checked as well.
     browser.value("document.querySelectorAll('details').forEach(d => { d.open = true; })")
     browser.value("1")
     for event in browser.events:
@@ -125,7 +125,7 @@ def look(browser, page, scheme, width, shots):
                             "const b = getComputedStyle(document.body), m = getComputedStyle(document.querySelector('.lead'));"
                             "return [n(b.backgroundColor), n(b.color), n(m.color)]; })()")
     if (sum(colours[0]) > 384) != (scheme == "light"):
-        wrong.append(f"{where}: its ground is {colours[0]}")
+        wrong.append(f"{where}: its background is {colours[0]}")
     for text in colours[1:]:
         if contrast(colours[0], text) < 4.5:
             wrong.append(f"{where}: text {text} on {colours[0]} has a contrast of {contrast(colours[0], text):.1f}, wanted 4.5")
@@ -160,7 +160,7 @@ def main():
             browser.close()
     for what in wrong:
         print(what)
-    print(f"{len(wrong)} things are wrong" if wrong else "light and dark, narrow and wide: as it should be")
+    print(f"{len(wrong)} things are wrong" if wrong else "light and dark, narrow and wide: all checks passed")
     return 1 if wrong else 0
 
 

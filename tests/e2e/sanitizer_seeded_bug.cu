@@ -1,6 +1,6 @@
-// A plug-in kernel with one fault for each tool of compute-sanitizer, run like
-// any other by a worker: a tool that says nothing of it says nothing of our
-// kernels either (cmake/run-bundle.sh, step sanitize).
+// A plug-in kernel with one fault for each tool of compute-sanitizer, run by a worker
+// like any other. If a tool does not report its fault here, its silence about our
+// kernels means nothing (cmake/run-bundle.sh, step sanitize).
 #include <cuda_runtime.h>
 
 #include "tests/fuzz/fakes/fake.h"
@@ -11,15 +11,15 @@ __device__ float sink;
 
 __global__ void reads_uninitialised(const float* memory) { sink = memory[threadIdx.x]; }
 
-// Two warps, one word, no barrier.
+// Two warps use the same words without a barrier.
 __global__ void races() {
   __shared__ float word[32];
   if (threadIdx.x < 32) word[threadIdx.x] = static_cast<float>(threadIdx.x);
   if (threadIdx.x >= 32) sink = word[threadIdx.x - 32];
 }
 
-// A warp's barrier, met by lanes that its mask does not name. (A block's barrier
-// that some leave out is none to synccheck: whoever has exited counts as arrived.)
+// Lanes wait at a warp's barrier whose mask does not name them. (synccheck does not
+// report a block's barrier that some threads never reach: exited threads count as arrived.)
 __global__ void diverges() {
   if (threadIdx.x < 16) __syncwarp(0xffff0000u);
   sink = threadIdx.x;
@@ -36,7 +36,7 @@ attn_status run(const attn_problem*, const attn_tensors*, const attn_plan*, cons
   // The kernels below may stop the context, so the tools must report before that.
   if (cudaStreamSynchronize(stream) != cudaSuccess) return ATTN_FAULT;
   diverges<<<1, 32, 0, stream>>>();
-  // The last: memcheck stops the context here.
+  // This kernel is the last, because memcheck stops the context here.
   reads_too_far<<<1, 1, 0, stream>>>(memory, 40);
   return cudaStreamSynchronize(stream) == cudaSuccess ? ATTN_OK : ATTN_FAULT;
 }

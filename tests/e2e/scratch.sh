@@ -1,4 +1,5 @@
-# Sourced. $out: a folder that goes when the script ends. die WORDS: ends it with 1, and prints the logs that lie there.
+# Sourced by tests. $out is a temporary folder, deleted when the script ends. die WORDS prints the words and the logs in
+# $out, and ends the script with 1.
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 die() {

@@ -20,7 +20,7 @@ file=$(ls "$out"/found/*.calls.json)
 grep -qxF "  replay: attnfuzz sequence $bug --replay $file" "$out/bug.log" || die "no replay line: $(cat "$out/bug.log")"
 eval "\"\$attnfuzz\" $(sed -n 's/^  replay: attnfuzz //p' "$out/bug.log")" >"$out/again.log" 2>&1
 [ $? -eq 1 ] || die "the file does not fail again: $(cat "$out/again.log")"
-# The address of a crash is another one in each process.
+# The address of a crash differs between processes.
 failure() { sed -n '/^FAIL/s/address 0x[0-9a-f]*/address/p; /^FAIL/{/address/!p}' "$1"; }
 [ "$(failure "$out/again.log")" = "$(failure "$out/bug.log")" ] || die "the replay fails in another way"
 "$attnfuzz" sequence --replay "$file" cache >"$out/right.log" 2>&1 || die "a right kernel fails: $(cat "$out/right.log")"

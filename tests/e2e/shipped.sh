@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # shipped.sh CMAKE SOURCE [FILE]
 #
-# The kernels with fast paths are compiled for a GPU as the bundle has them: a kernel that spills registers, or whose
-# wgmma products are serialised, fails the build (cmake/check-ptxas.cmake). FILE: this source alone, like
-# splitk/hopper/hopper.cu.
+# Compiles the kernels with fast paths for a GPU, with the options of the bundle: a kernel that spills registers, or
+# whose wgmma products are serialised, fails the build (cmake/check-ptxas.cmake). With FILE, for instance
+# splitk/hopper/hopper.cu, compiles only this source.
 set -eu
 cmake=$1 source=$2 file=${3:-}
 build=$(mktemp -d)

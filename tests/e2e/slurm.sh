@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# slurm.sh ATTNFUZZ LIBRARY SUBMIT: a campaign on two machines, both of them this one.
-# LIBRARY is a kernel with a known bug, SUBMIT is fuzz/slurm/submit.sh.
+# slurm.sh ATTNFUZZ LIBRARY SUBMIT: checks a campaign on two Slurm nodes, both of them
+# this machine. LIBRARY is a kernel with a known bug, SUBMIT is fuzz/slurm/submit.sh.
 #
-# Starts a Slurm of its own (a controller and two slurmd on other ports, without
-# authentication, as root), submits a job array of two tasks, kills one of them -9,
-# requeues it and holds it to having gone on from its own corpus; then what the merge
-# job has made of both. Ends all that it started. Without root, or where Slurm can
-# neither be found nor installed, it is skipped.
+# Starts a private Slurm (a controller and two slurmd on other ports, without
+# authentication, as root), submits a job array of two tasks, kills one task -9 and
+# requeues it. The task must continue from its own corpus, and the merge job must join
+# the results of both. The script ends everything that it started. It is skipped without
+# root, or if Slurm can neither be found nor installed.
 set -u
 attnfuzz=$1 library=$2 submit=$3
 skip() {
@@ -23,7 +23,7 @@ fi
 out=$(mktemp -d /tmp/attnfuzz-slurm.XXXXXX)
 started=()
 finish() {
-  # The tasks first, then who would start them again.
+  # The tasks end first, then the daemons that would start them again.
   scancel --state=RUNNING >/dev/null 2>&1
   scancel --state=PENDING >/dev/null 2>&1
   for _ in 1 2 3 4 5 6 7 8; do
@@ -40,7 +40,7 @@ die() {
   tail -n 25 "$out"/night/logs/*.log "$out"/log/slurmctld.log
   exit 1
 }
-# until_true SECONDS WHAT COMMAND...: waits for it, and gives up at some point.
+# until_true SECONDS WHAT COMMAND...: waits until the command succeeds, at most SECONDS.
 until_true() {
   local limit=$1 what=$2
   shift 2
@@ -62,7 +62,7 @@ SlurmUser=root
 SlurmdUser=root
 AuthType=auth/none
 CredType=cred/none
-# A requeued task waits for this time, too.
+# A requeued task also waits for this time.
 AuthInfo=cred_expire=5
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -106,13 +106,13 @@ until_true 120 "a corpus of task 1" grown
 nodes=$(squeue --noheader --array --states=RUNNING --format='%i %N' | sort)
 [ "$(awk '{print $2}' <<<"$nodes" | sort -u | wc -l)" -eq 2 ] || die "the tasks do not run on two nodes: $nodes"
 
-# At once and without a word, as when a node is lost; then Slurm is told to start it again.
+# The task is killed at once, as if its node were lost. Then Slurm is told to start it again.
 running() { pgrep -f -- "--out $night/tasks/1 " >/dev/null; }
 scancel --signal=KILL --full "${array}_1" || die "the task cannot be killed"
 gone() { ! running; }
 until_true 30 "the end of task 1" gone
 corpus "$night/tasks/1" >"$out/before"
-cases_of() { # the most that any line of a task's series tells of
+cases_of() { # the largest number of cases in a task's series
   sed -n 's/.*"cases":\([0-9]*\).*/\1/p' "$1"/shards/0/series.jsonl | sort -n | tail -n 1
 }
 before=$(cases_of "$night/tasks/1")

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # stale.sh CMAKE BUILD GENERATOR CXX [CUDA]
 #
-# The week that a team lost: Split-K counted each row's sum twice, the source was
-# corrected, the library was not built again. Here a project has that kernel;
-# `check` must refuse the library and name the file that changed, find the bug if
-# it is told to judge it all the same, and pass what is built from the corrected
-# source.
+# A team lost a week because Split-K counted each row's sum twice, the source was
+# corrected, and the library was not built again. Here a project has that kernel.
+# `check` must refuse the stale library and name the file that changed. With
+# --allow-stale it must find the bug. It must pass the library that is built from the
+# corrected source.
 set -u
 cmake=$1 build=$2 generator=$3 cxx=$4
 source=$(cd "$(dirname "$0")/../.." && pwd)
@@ -20,7 +20,7 @@ die() {
 "$cmake" --install "$build" --prefix "$out/attnfuzz" >"$out/log" 2>&1 || die "it cannot be installed"
 attnfuzz=$out/attnfuzz/bin/attnfuzz
 
-# The team's tree: Split-K as it is here, in one small instantiation, and with the bug.
+# The team's tree has today's splitk in one small instantiation, with the bug.
 mkdir -p "$out/team/kernels"
 cp -r "$source/kernels/splitk" "$source/kernels/forward" "$out/team/kernels/"
 cp "$source/tests/bugs/one_shape/kernels/splitk/shapes.h" "$out/team/kernels/splitk/"
@@ -38,7 +38,7 @@ cd "$out/team" || exit 1
   -DATTNFUZZ_CUDA=OFF >"$out/log" 2>&1 || die "the project cannot be configured"
 "$cmake" --build build >"$out/log" 2>&1 || die "the project cannot be built"
 
-# check STATUS SENTENCE [ARGUMENT...]
+# check STATUS SENTENCE [ARGUMENT...]: checks the status and the output of attnfuzz check.
 check() {
   local status=$1 sentence=$2
   shift 2
@@ -50,7 +50,7 @@ check() {
 }
 check 1 "found in case"
 
-# The correction, without a build.
+# The source is corrected, and the library is not built again.
 patch -d "$out/team" -p1 -R --batch <"$source/tests/bugs/reduction-double-count.patch" >"$out/log" 2>&1 ||
   die "the bug cannot be taken out"
 check 2 "is stale: kernels/splitk/kernel.h has changed since it was built"

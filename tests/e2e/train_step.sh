@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# train_step.sh ATTNFUZZ FAKES FORWARD BACKWARD: two steps of training. FAKES is the library of test kernels, FORWARD
-# and BACKWARD are our own kernels.
+# train_step.sh ATTNFUZZ FAKES FORWARD BACKWARD: checks two steps of training. FAKES is the library of test kernels,
+# FORWARD and BACKWARD are our own kernels.
 #
-# Right kernels pass. The faults that a team met in training are named, and its zero gates are a note. A failing call is
-# a case that replay runs, or the line `again:` runs the step. What is bad use or no pass ends with its status.
+# Right kernels pass. The faults that a team met in training are named; gates that are all zero, as theirs were, give a
+# note. A failing call becomes a case for replay, or a line `again:` runs the step. Bad use ends with status 2.
 set -u
 attnfuzz=$1 fakes=$2 forward=$3 backward=$4
 source "$(dirname "$0")/scratch.sh"
 
-# ends STATUS ARGUMENTS...
+# ends STATUS ARGUMENTS...: runs attnfuzz train-step and checks its status.
 ends() {
   local wanted=$1 status
   shift
@@ -19,7 +19,7 @@ ends() {
 }
 says() { grep -qE -- "$1" "$out/run.log" || die "it does not say: $1"; }
 silent() { ! grep -qE -- "$1" "$out/run.log" || die "it says: $1"; }
-# The reproducers fail again, by the kernel $1.
+# replays KERNEL: checks that the reproducers fail again on KERNEL.
 replays() {
   local file
   ls "$out"/found/*.attn.json >/dev/null || die "no reproducer"
@@ -28,7 +28,7 @@ replays() {
     [ $? -eq 1 ] || die "the reproducer does not fail again: $file"
   done
 }
-# The line `again:`, given to a shell, fails in the same way: it says $1.
+# again WORDS: runs the line `again:` in a shell and checks that it fails and says WORDS.
 again() {
   local line
   line=$(sed -n 's/^again: attnfuzz //p' "$out/run.log")
@@ -37,7 +37,7 @@ again() {
   [ $? -eq 1 ] && grep -qE -- "$1" "$out/again.log" || die "it does not fail again: attnfuzz $line"
 }
 
-# Right kernels, and what they are given.
+# Right kernels pass, and -v lists their batches.
 ends 0 "$fakes:forward" "$fakes:backward" --lengths 127:257 -v
 says '^forward \+ backward  cpu plain: 12 batches of S = 127 to 257, 2 steps each, 0 failed, .*, largest error 0\.'
 says '^  S = 129, packed: loss [0-9.]+, [0-9.]+ \(by the oracle'
@@ -73,19 +73,21 @@ says '^  note: all gates are equal \(0\): '
 ends 0 "$fakes:forward" "$fakes:backward" --lengths 64 --gates equal
 says '^  note: all gates are equal \(0\.5\): '
 
-# 5. The borders of an earlier call, trusted: no case holds it, so the step is run again. Words with spaces are quoted.
+# 5. A kernel uses the sequence offsets of an earlier call. One case cannot show that, so the step is run again. Words
+# with spaces are quoted.
 mkdir "$out/a folder" && cp "$fakes" "$out/a folder/fakes.so"
 ends 1 "$out/a folder/fakes.so:old_cu" "$fakes:backward" --lengths 64 --seed 5 --gates equal --watchdog 9
 says '^FAIL \(train-step, dirty\): S = 64, packed as [0-9, ]+, step 2: forward: on the workspace of the step before, .*; the same call on a fresh workspace is right$'
 says "^again: attnfuzz train-step '$out/a folder/fakes.so:old_cu' .* --gates equal .*--watchdog 9 .*--allow-stale.* --lengths 64 --seed 5\$"
 again '^FAIL \(train-step, dirty\)'
 
-# 6. A kernel whose results vary is wrong, and no circumstance is blamed.
+# 6. A kernel whose results vary is reported as wrong, and no cause such as a dirty workspace is named.
 ends 1 "$fakes:varying" "$fakes:backward" --lengths 64
 says '^FAIL \(train-step, wrong.*\): S = 64, packed as [0-9, ]+, step 1: forward: o\('
 silent 'workspace|alone'
 
-# 7. A backward pass that finds what the forward pass has left in the process. Two kernels have two processes.
+# 7. A backward pass that reads what the forward pass left in the process. One library runs in one process, so it
+# passes; two kernels have two processes.
 ends 0 "$fakes:both" "$fakes:both" --lengths 64
 ends 1 "$fakes:left_in_process" "$fakes:left_in_process" --lengths 64
 says '^FAIL \(train-step, wrong.*\): S = 64, step 1: backward: d[kv]\('
@@ -99,7 +101,7 @@ says '^  it fails so packed at S = 65$'
 says 'found by train-step in S = 65, step 1, seed 1, reduced in '
 replays "$fakes:losing_last_key"
 
-# Kernels that take packed sequences alone. What no setup fits is said of all setups.
+# Kernels that take only packed sequences. If no setup fits, the message covers all setups.
 ends 0 "$fakes:packed_forward" "$fakes:packed_backward" --lengths 64
 says ': 1 batches of S = 64 to 64, '
 says '^  left out: dense at S = 64: packed_forward: .*sequences that are not packed$'
@@ -107,7 +109,7 @@ ends 1 "$fakes:packed_forward" "$fakes:packed_backward" --lengths 64 --untrusted
 ends 2 "$fakes:up_to_40" "$fakes:backward" --lengths 500
 says 'no step of training that both kernels take: dense: up_to_40: .*more than 40 keys \(32 setups\); packed: up_to_40: '
 
-# What a kernel refuses is left out. A kernel that nobody vouches for does not pass so.
+# A batch that a kernel refuses is left out. Under --untrusted such a kernel does not pass.
 ends 0 "$fakes:up_to_40" "$fakes:backward" --lengths 40:41
 says '^  left out: dense at S = 41 only, of 2 lengths: up_to_40: .*more than 40 keys'
 ends 1 "$fakes:up_to_40" "$fakes:backward" --lengths 40:41 --untrusted
@@ -132,7 +134,7 @@ for lengths in 0 x 5:3 1:2:3 99999999 5: 1:8193; do
   ends 2 "$fakes:forward" "$fakes:backward" --lengths "$lengths"
   says "--lengths $lengths: no range; say FIRST:LAST or one length, of 1 to 8192"
 done
-# refused WORDS ARGUMENTS...
+# refused WORDS ARGUMENTS...: checks that attnfuzz train-step ends with status 2 and says WORDS.
 refused() {
   local words=$1
   shift
@@ -155,4 +157,4 @@ says 'backward is required'
 "$attnfuzz" train-step "$fakes:forward" "$fakes:backward" --reduce-seconds -1 >"$out/run.log" 2>&1
 [ $? -eq 2 ] || die "--reduce-seconds -1: status 2 is due"
 says 'not in range'
-echo "train-step: right kernels pass, faults are named, zero gates are a note, and what is no pass has its status"
+echo "train-step: right kernels pass, faults are named, zero gates give a note, and failures have their status"

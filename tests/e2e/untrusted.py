@@ -1,8 +1,9 @@
-"""untrusted.py ATTNFUZZ STRANGERS: each of the kernels of tests/fuzz/strangers is refused for what it does.
-untrusted.py ATTNFUZZ STRANGERS cuda [NAME...]: those of strangers_cuda.so, on a GPU; those named, and `honest`.
+"""untrusted.py ATTNFUZZ STRANGERS: checks that each cheating kernel of tests/fuzz/strangers is refused for its cheat.
+untrusted.py ATTNFUZZ STRANGERS cuda [NAME...]: the same for the kernels of strangers_cuda.so, on a GPU; with NAME...
+only for these kernels and `honest`.
 
-One check of them all, confined as far as this machine can; and of those that are honest only where they see
-that they are checked, one check without, which they pass.
+One check runs all kernels with --untrusted. A second check without --untrusted runs the kernels that compute honestly
+only if they notice a check; they pass it.
 """
 
 import json
@@ -15,12 +16,12 @@ ATTNFUZZ, STRANGERS = sys.argv[1:3]
 ON_GPU = "cuda" in sys.argv[3:4]
 NAMED = sys.argv[4:]
 
-# Kernel: kinds, one of which the failure has; words of its message; the exploit that is named, if it is always.
+# Kernel: (the kinds that its failure may have; words of the message; the exploit that is named, or None if it varies).
 WRONG = ("wrong", "non-finite")
 NUMBERS = ("wrong", "non-finite", "relation", "dirty", "unwritten")
 LATE = ("unwritten", "race", "guard", "wrong", "dirty", "input changed", "crash", "non-finite")
 REFUSED = {
-    # Less than the work.
+    # Kernels that do less than the work.
     "no-op": (("unwritten",), "", "nothing written"),
     "zeros": (WRONG, "", None),
     "first-batch": (NUMBERS, "", None),
@@ -28,19 +29,19 @@ REFUSED = {
     "stale-buffer": (NUMBERS, "", "earlier answer"),  # outputs may be poisoned with numbers
     "one-call-behind": (NUMBERS, "", "earlier answer"),
     "nans": (WRONG, "", None),
-    # An earlier answer.
+    # Kernels that return an earlier answer.
     "cached-by-shape": (NUMBERS, "", "earlier answer"),
     "cached-by-pointer": (NUMBERS, "", "earlier answer"),
     "cached-by-sample": (NUMBERS, "", "earlier answer"),
     "cached-by-queries": (NUMBERS, "", "earlier answer"),
     "second-skipped": (NUMBERS, "", "earlier answer"),
-    # Later.
+    # Kernels that write their outputs after run() has returned.
     "thread-later": (LATE, "", None),
     "thread-at-once": (LATE, "", None),
     "helper-thread": (LATE, "", None),
     "timer": (LATE, "", None),
     "next-call": (LATE, "", None),
-    # Honest only where it sees that it is checked.
+    # Kernels that are honest only if they notice that they are checked.
     "watched-by-command": (NUMBERS, "", None),
     "watched-by-invocation": (NUMBERS, "", None),
     "watched-by-thread-name": (NUMBERS, "", None),
@@ -50,7 +51,7 @@ REFUSED = {
     "watched-by-environment": (NUMBERS, "", None),
     "watched-by-poison": (NUMBERS, "", None),
     "watched-by-number": (NUMBERS, "", None),
-    # Memory that is shared with whoever judges.
+    # Kernels that change memory which the worker shares with the check.
     "input-restored": (("crash",), "SIGSEGV in run(), byte", "writes inputs"),
     "input-unprotected": (("crash",), "of mprotect()", "reaches for memory"),
     "input-replaced": (("crash",), "of mmap()", "reaches for memory"),
@@ -61,7 +62,7 @@ REFUSED = {
     "writes-past": (("guard", "crash"), "", None),
     "memory-shared": (("crash",), "of memory in which no tensor lies", "uses up memory"),
     "memory-bomb": (("crash",), "SIGABRT in run()", None),
-    # Another process.
+    # Kernels that reach for another process.
     "limit-parent": (("crash",), "of prlimit64()", "sends signals"),
     "ptrace-parent": (("crash",), "of ptrace()", "reaches for memory"),
     "read-parent": (("crash",), "of process_vm_readv()", "reaches for memory"),
@@ -76,7 +77,7 @@ REFUSED = {
     "kill-group": (("crash",), "of kill()", "sends signals"),
     "queue-signal": (("crash",), "of rt_sigqueueinfo()", "sends signals"),
     "signal-by-pipe": (NUMBERS, "", None),
-    # Out of its own.
+    # Kernels that leave their process, for another program, a file or the network.
     "fork": (("crash",), "of clone()", "starts a process"),
     "fork-setsid": (("crash",), "of clone()", "starts a process"),
     "setsid": (("crash",), "of setsid()", "starts a process"),
@@ -96,7 +97,7 @@ REFUSED = {
     "namespace": (("crash",), "of unshare()", "takes privileges"),
     "mount": (("crash",), "of mount()", "takes privileges"),
     "dumpable": (("crash",), "of prctl()", "takes privileges"),
-    # Its own end, or none.
+    # Kernels that end the process, never end, or use up its resources.
     "exit": (("crash",), "exit status 0 in run()", "ends the process"),
     "exit-now": (("crash",), "exit status 0 in run()", "ends the process"),
     "throw": (("crash",), "SIGABRT in run()", None),
@@ -118,8 +119,8 @@ REFUSED = {
     "says-scaled-p": (NUMBERS, "", None),
     "says-overflow": (NUMBERS, "", None),
 }
-# On a GPU: those that are built for one. A driver works in the process, which is not ended for a file that it may not
-# open: what is tried fails, and nothing comes of it. Nor does anything protect a device's inputs (docs/untrusted.md).
+# Only some kernels are built for a GPU. There the CUDA driver works in the process, so a call that is not allowed fails
+# but does not end the process: the kernels IN_VAIN pass. A device's inputs are not protected (docs/untrusted.md).
 ON_CPU_ALONE = ("few-keys", "one-call-behind", "nans", "cached-by-queries", "thread-at-once", "helper-thread", "timer", "next-call",
                 "input-unprotected", "input-replaced", "input-remapped", "arena-unmapped", "redzone-opened", "arena-discarded",
                 "memory-shared", "memory-bomb", "says-small-tiles", "says-rescales", "says-exponential", "says-8-bit",
@@ -192,7 +193,7 @@ for name, result in results.items():
         bad.append(f"{name}: {results[name]['status']}: {results[name].get('failure')}")
 for name in asked & {"honest", "says-merges"}:
     if not 0 < results[name].get("declared_share", 0) < 1:
-        bad.append(f"{name}: which share of the bound is declaration is not told")
+        bad.append(f"{name}: the share of the bound that the kernel declares is missing")
 if os.path.exists("/tmp/strangers-were-here") or os.path.exists("/tmp/strangers-folder"):
     bad.append("a file was written")
 
@@ -200,9 +201,9 @@ watched = [name for name in REFUSED if name.startswith("watched-") and not ON_GP
 trusting, ran = check([f"{STRANGERS}:{name}" for name in watched]) if watched else ({}, None)
 for name in watched:
     if trusting[name]["status"] != "held":
-        bad.append(f"{name} is told without --untrusted: {trusting[name].get('failure')}")
+        bad.append(f"{name} fails without --untrusted: {trusting[name].get('failure')}")
 
 in_vain = len(asked & set(IN_VAIN)) if ON_GPU else 0
 print("\n".join(bad) or f"{len(asked) - 1 - in_vain} kernels refused, each for what it does"
-      + (f"; {in_vain} tried what did not come to pass, or is not seen" if in_vain else ""))
+      + (f"; {in_vain} tried something that has no effect on a GPU" if in_vain else ""))
 sys.exit(1 if bad else 0)

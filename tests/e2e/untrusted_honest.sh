@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# untrusted_honest.sh ATTNFUZZ EXAMPLE: kernels that nobody need fear pass under --untrusted, on the very cases
-# that are drawn for them without; and what cannot be done is refused.
+# untrusted_honest.sh ATTNFUZZ EXAMPLE: checks that honest kernels pass under --untrusted, on the same cases as
+# without it, and that bad options are refused.
 set -u
 attnfuzz=$1 example=$2
 out=$(mktemp -d)
@@ -22,11 +22,11 @@ for kernel in fa1 splitk "$example"; do
   grep -q "of the bound .* is what the kernel declares" log || die "$kernel: how much of its bound is declared is not said"
 done
 
-# Without --seed nobody knows the cases before, and the seed is said.
+# Without --seed the cases are unpredictable, and the seed is printed.
 seeds=$(for _ in 1 2 3; do "$attnfuzz" check "$example" --cases 5 --allow-stale --out found --untrusted | sed -n 's/.*, seed \([0-9]*\).*/\1/p'; done)
 [ "$(sort -u <<<"$seeds" | wc -l)" -eq 3 ] || die "three checks of a stranger without --seed drew the seeds $seeds"
 
-# refused WORDS ARGUMENTS...
+# refused WORDS ARGUMENTS...: checks that attnfuzz check ends with status 2 and says WORDS.
 refused() {
   local words=$1
   shift
@@ -41,7 +41,7 @@ refused "write NAME=VALUE" fa1 --errors merge_count=4
 refused "there are batch=N" fa1 --domain head=4
 refused "write seq<=4096" fa1 --domain "seq<4096"
 
-# Inside a domain what is refused counts, and a tighter cap is held.
+# Inside a domain refused cases count as no pass, and --errors makes bounds tighter.
 "$attnfuzz" check fa1 --cases 100 -v --untrusted --domain 'dim=64 seq<=128 no_bias' --errors 'p=input accumulator=tensor' --out found >log 2>&1 || die "fa1 fails in a domain"
 grep -q "takes 100 % of problems inside --domain" log || die "what it takes of a domain is not said"
 "$attnfuzz" check fa1 --cases 100 --untrusted --errors 'p=fp32' --reduce-seconds 0.1 --out found >log 2>&1

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# vote.sh ATTNFUZZ LIBRARY: what a plain build finds is told by the sanitizer that sees more of it, what no plain
-# build can find by the share of cases that check runs under asan; and unlikely errors within their bounds give a warning,
-# and passes. LIBRARY: faults.cu, plain; its builds lie beside it, those that are built.
+# vote.sh ATTNFUZZ LIBRARY: checks that a failure of the plain build is reported by the sanitizer that sees its cause;
+# that faults which no plain build shows are found in the share of cases that check runs under asan; and that unlikely
+# errors within their bounds give a warning and a pass. LIBRARY is the plain build of faults.cu; other builds are beside
+# it.
 set -u
 attnfuzz=$1 library=$2
 source "$(dirname "$0")/scratch.sh"
 asked=0
-# told KERNEL BUILD KIND CLASS [OPTION...]
+# told KERNEL BUILD KIND CLASS [OPTION...]: checks that KERNEL's failure is reported by BUILD, with this kind and class.
 told() {
   local kernel=$1 build_kind=$2 kind=$3 class=$4
   shift 4
@@ -27,19 +28,19 @@ told race tsan race "race" --asan-every 0
 grep -q "evaluations\? in the build tsan" "$out/race.log" 2>/dev/null || [ ! -e "$out/race.log" ] || die "the build is not named"
 told register msan-O0 uninitialised "" --asan-every 0
 told alignment asan undefined "" --asan-every 8
-# Without its share under asan nothing of it is seen.
+# Without cases under asan the unaligned load is not found.
 if [ -e "$out/alignment.log" ]; then
   "$attnfuzz" check "$library:alignment" --cases 300 --jobs 1 --property reference --asan-every 0 --out "$out/none" >"$out/none.log" 2>&1
   [ $? -eq 0 ] || die "alignment: found without asan"
 fi
-# A build that is there and cannot be asked is no build that holds.
+# If a build's library cannot be opened, the check says that it is left out.
 if [ -e "${library%.so}-asan.so" ]; then
   cp "$library" "$out/" && : >"$out/$(basename "${library%.so}")-asan.so"
   "$attnfuzz" check "$out/$(basename "$library"):alignment" --cases 40 --jobs 1 --allow-stale --asan-every 8 --property reference \
     --out "$out/broken" >"$out/broken.log" 2>&1
   grep -q "the build asan is left out: " "$out/broken.log" || die "alignment: a build that cannot be opened is passed over in silence"
 fi
-# An LSE that drifts is within its bounds: a statistical warning, and a pass.
+# A drifting LSE is within its bounds: the check passes with a statistical warning.
 "$attnfuzz" check "$library:drift" --cases 200 --jobs 1 --asan-every 0 --out "$out/drift" --json "$out/drift.json" >"$out/drift.log" 2>&1
 [ $? -eq 0 ] || die "drift: check did not end with status 0"
 grep -q "^STATISTICAL WARNING (lse), no failure" "$out/drift.log" || die "drift: no statistical warning"
@@ -48,4 +49,4 @@ grep -q '"suspects":\[{"index"' "$out/drift.json" || die "drift: the JSON has no
 [ $? -eq 0 ] || die "drift: replay did not end with status 0"
 grep -q "^  statistical warning (lse): the LSE of the row" "$out/drift-replay.log" || die "drift: replay does not show it again"
 [ $asked -gt 0 ] || exit 77
-echo "$asked faults told by the builds that see them"
+echo "$asked faults reported by the builds that see them"

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# A source is built, judged, built again when it changed, and refused with the compiler's words, or with what to do,
-# where it cannot be.
+# Checks that a source is built and judged, and built again if it changed. If it cannot be built, it is refused with
+# the compiler's message or with advice.
 set -u
 . "$(dirname "$0")/tools.sh"
 
 call='attention_forward(q, k, v, o, B, H, S, D)'
 expect 2 "say how its function is called"
-# The user's own compiler: one that is named, or none at all; g++ builds plain alone.
+# The machine has no compiler, or CXX names one. g++ builds only the build plain.
 mkdir none && for tool in sh sed grep cat cmake; do ln -s "$(command -v $tool)" none/; done
 PATH=$PWD/none CXX= expect 2 "there is neither: install one (apt install clang-19, or g++)" --entry "$call"
-# A clang that finds no C++ library is none.
+# A clang that finds no C++ library counts as none.
 clang=$(command -v clang++-19 || command -v clang++)
 printf '#!/bin/sh\nexec %s -nostdinc++ "$@"\n' "$clang" >none/clang++ && chmod +x none/clang++
 PATH=$PWD/none CXX= expect 2 "there is neither: install one (apt install clang-19, or g++)" --entry "$call"
@@ -22,10 +22,10 @@ fi
 expect 2 "does not build" --entry 'attention_backward(q, k, v, o, B, H, S, D)'
 grep -q "attention_backward" log || { echo "the compiler's words are missing"; cat log; wrong=1; }
 expect 0 "40 cases in" --entry "$call"
-grep -q "mine.cu: run on [0-9]* small problems, it takes all that was tried" log || { echo "it was not asked"; cat log; wrong=1; }
+grep -q "mine.cu: run on [0-9]* small problems, it takes all that was tried" log || { echo "its limits were not tried"; cat log; wrong=1; }
 errors >by_clang
 expect 0 "left out: .*nan_visible" --finite --entry "$call"
-# A machine that has Ninja need not have make.
+# If the machine has Ninja, the source is built without make.
 if [ -z "${CMAKE_GENERATOR:-}" ] && command -v ninja >/dev/null; then
   grep -q '^CMAKE_GENERATOR:INTERNAL=Ninja$' mine.attnfuzz/build/CMakeCache.txt || { echo "it is built by make"; wrong=1; }
 fi
@@ -34,7 +34,7 @@ cmp -s "$source" mine.cu && { echo "builds.sh: nothing to break"; wrong=1; }
 expect 1 "^replay: attnfuzz replay .*--kernel .*libattn_mine_cpu.so" --reduce-seconds 2 --entry "$call" --takes 'dim = one_of(8, 16); batch = at_most(2)'
 eval "\"\$attnfuzz\" $(sed -n 's/^replay: attnfuzz //p' log)" >replayed 2>&1
 [ $? -eq 1 ] || { echo "the replay line does not fail"; cat replayed; wrong=1; }
-# g++ builds it again where no clang is, and its errors are the same, property by property.
+# Without clang, g++ builds it again, and each property measures the same errors.
 if [ -n "$gxx" ]; then
   cp "$source" mine.cu
   for tool in ninja make as ld ar ranlib g++; do ln -s "$(command -v $tool)" none/ 2>/dev/null; done

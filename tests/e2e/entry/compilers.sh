@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# g++ builds what it is strict about, with the errors that clang's build has.
+# Checks that g++ builds forms of CUDA that it is strict about, and that its build has the same errors as clang's.
 set -u
 . "$(dirname "$0")/tools.sh"
 
-# g++ builds what it is strict about, and its errors are the same there too.
 [ -n "$gxx" ] || { echo "there is no g++"; exit 77; }
 of=forms.cu call='launch(q, k, v, o, B * H, S, S, D, scale, causal)' takes='dim = at_most(128); seq = at_most(64)'
 expect 0 "forms.cu: built for the CPU executor by clang [0-9]* (" --finite --entry "$call" --takes "$takes"

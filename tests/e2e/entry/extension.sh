@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# An extension of PyTorch, with what it takes and --domain.
+# Checks an extension of PyTorch, its --takes and --domain.
 set -u
 . "$(dirname "$0")/tools.sh"
 
-# An extension of PyTorch, which need not be here: in fp32 as in fp16; what its checks throw is told.
+# PyTorch need not be installed. The extension runs in fp32 and fp16; the messages that its checks throw are printed.
 of=extension/attention.cu
 expect 2 "'check.h' file not found" --entry 'o = forward(q, k, v)' --takes 'dim = at_most(32); equal_lengths = true'
 expect 0 "40 cases in" --entry 'o = forward(q, k, v)' --takes 'dim = at_most(32); equal_lengths = true; format = Formats::kAny' \
@@ -11,10 +11,10 @@ expect 0 "40 cases in" --entry 'o = forward(q, k, v)' --takes 'dim = at_most(32)
 grep -q "fp32 [0-9]" log && grep -q "drawn: .*" log || { echo "fp32 is not drawn"; cat log; wrong=1; }
 expect 0 "a scale that is not positive" --entry 'o, lse = forward_both(q, k, v, scale)' --include extension/include \
   --takes 'dim = at_most(32); seq = at_most(32); scale = Scale::kPositive; format = Formats::kF32'
-# --domain narrows what is declared, formats too: nothing but fp32 is drawn, and a right kernel passes.
+# --domain narrows the declared limits, formats too: only fp32 is drawn, and a right kernel passes.
 expect 0 "40 cases in" --entry 'o, lse = forward_both(q, k, v, scale)' --include extension/include \
   --takes 'dim = at_most(32); seq = at_most(32); scale = Scale::kPositive; format = Formats::kF32' --domain 'dim=8..16 seq>=4'
-grep -q "refused 0.0 %" log || { echo "what is not declared is drawn"; cat log; wrong=1; }
+grep -q "refused 0.0 %" log || { echo "cases outside the declared limits are drawn"; cat log; wrong=1; }
 expect 2 "leaves nothing of what attention declares: dim_qk: at most 32 and 64, 128" --entry 'o, lse = forward_both(q, k, v, scale)' \
   --include extension/include --domain 'dim=64,128' \
   --takes 'dim = at_most(32); seq = at_most(32); scale = Scale::kPositive; format = Formats::kF32'

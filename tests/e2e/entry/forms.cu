@@ -1,5 +1,5 @@
-// A right kernel in forms that nvcc takes and a host compiler may not: an #include by a macro; a hint to the optimiser;
-// an int2 of unsigned numbers; a launch in lambdas that know constants.
+// A right kernel in forms that nvcc takes and a host compiler may refuse: an #include of a macro; a hint to the
+// optimiser; an int2 made from unsigned numbers; a launch in a lambda that uses a constant of its surroundings.
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 

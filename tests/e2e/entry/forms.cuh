@@ -21,13 +21,13 @@ DEVICE T over_warp(T x, F f) {
   return x;
 }
 
-// A warp a query, a key a lane. kWarps queries a block.
+// One query a warp, one key a lane, kWarps queries a block.
 template <int kWarps, bool kCausal>
 __global__ static void __launch_bounds__(32 * kWarps) attend(const __grid_constant__ Rows p) {
   __builtin_assume(p.sk > 0);
   alignas(16) __shared__ float weights[kWarps][32];
   const dim3 block = blockDim;
-  const int2 place{threadIdx.x / warpSize, threadIdx.x % warpSize};  // of unsigned numbers
+  const int2 place{threadIdx.x / warpSize, threadIdx.x % warpSize};  // narrows unsigned numbers
   const int warp = place.x, lane = place.y;
   const int row = blockIdx.x * (block.x / warpSize) + warp;
   if (row >= p.sq) return;

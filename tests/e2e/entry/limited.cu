@@ -1,5 +1,5 @@
-// A function as outsiders have them: it says nowhere what it takes. It throws but for head dimensions of 16 and 48,
-// ends the process above 64 keys, and needs a device with much shared memory. Above 32 keys its scale is wrong.
+// A typical function of a user: it declares nowhere what it takes. It throws unless the head dimension is 16 or 48,
+// ends the process above 64 keys, and needs much shared memory at dimension 48. Above 32 keys its scale is wrong.
 #include <cuda_runtime.h>
 
 #include <cstdlib>

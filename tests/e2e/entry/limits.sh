@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Limits that nobody declared are found by running the function.
+# Checks that undeclared limits are found by running the function.
 set -u
 . "$(dirname "$0")/tools.sh"
 
-# Limits that nobody declared are found by running the function, and printed in one line with the text to paste. limits, campaign
-# and reduce take a source as check does, and build it once.
+# The limits are printed in one line, with the text to paste after --takes. limits, campaign and reduce take a source
+# as check does, and build it once.
 run() {  # run STATUS WORDS ARGUMENT...
   local status=$1 words=$2
   shift 2
@@ -20,7 +20,8 @@ run 1 "takes, as was found before by running it: $found" \
   campaign limited.cu --entry "$call" --finite --for 10s --jobs 1 --out night --reduce-seconds 1 --no-seeded-bug
 run 1 "^replay: .*limited.attnfuzz/libattn_limited_cpu.so" \
   reduce "$(find night -name '*.attn.json' | head -1)" --kernel limited.cu --entry "$call" --seconds 1 --out night/smaller.attn.json
-# --takes is believed: if the function refuses within it, that is a failure. limits runs a kernel that declares more than it takes.
+# --takes is trusted: if the function refuses a case within it, that is a failure. `limits` shows what a kernel that
+# declares too much really takes.
 expect 1 "let it refuse the others (Takes: shared = 166912" --finite --reduce-seconds 1 --entry "$call" \
   --takes 'dim = one_of(48); seq = at_most(32); shared = 1'
 grep -q "^FAIL (reference, fault): .*120000 bytes of shared memory: a block may have 101376" log || { echo "it is no failure"; cat log; wrong=1; }

@@ -1,4 +1,4 @@
-// Legal CUDA whose names have met ours: variables of the host called blockDim and gridDim, a constant called
+// Legal CUDA whose names once clashed with ours: host variables called blockDim and gridDim, a constant called
 // warpSize at the top of the file and in a namespace, macros of one letter and of words that our headers use,
 // functions and types called attn, attn_kernel, Call, Entry, Args and Takes.
 #include <cuda_runtime.h>
@@ -56,7 +56,7 @@ __global__ void attn_kernel(Entry::Args a) {
 
 __global__ void attend(const float* q, const float* k, const float* v, float* out, int s, int dim) {
   if (blockIdx.x || threadIdx.x) return;
-  // Which member a launch configuration has is not which block this is.
+  // These members of a launch configuration are not the built-in variables.
   struct {
     dim3 gridDim, blockDim;
   } config{gridDim, blockDim};

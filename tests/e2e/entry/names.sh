@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Names of a source are its own; launches, tensors, windows, sinks and slopes in a call.
+# Checks that names of a source do not clash with ours, and calls with launches, tensors, windows, sinks and slopes.
 set -u
 . "$(dirname "$0")/tools.sh"
 
-# Names and macros of a source are its own; a launch is an entry, and a kernel by its name is told how to be one.
+# --entry may be a launch. For the name of a __global__ function the refusal shows how to write the launch.
 of=names.cu
 expect 0 "40 cases in" --finite --entry 'launch::attn(q, k, v, o, Call{B * H, S}, D)' --takes 'seq = at_most(64)'
 expect 0 "40 cases in" --finite --entry 'attend<<<dim3(1, B * H), 64>>>(q, k, v, o, S, D)' --takes 'seq = at_most(32)'
 expect 2 "attend is a __global__ function: .*--entry 'attend<<<dim3((S + 127) / 128, B \* H), 128>>>(q, k, v, o, S, D)'" \
   --entry 'attend(q, k, v, o, S, D)'
-# A vector of tensors; a scale of the kernel's own, a window and pages.
+# A vector of tensors; a fixed scale of the kernel, a window, and pages.
 of=tensors.cu
 takes='format = Formats::kF32; equal_lengths = true; seq = at_most(32)'
 expect 0 "40 cases in" --finite --entry 'o = one(q, k, v)' --takes "$takes; scale = 1.0"

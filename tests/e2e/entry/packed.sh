@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Packed sequences, in a call as flash_attn_varlen has it.
+# Checks packed sequences in a call like flash_attn_varlen's.
 set -u
 . "$(dirname "$0")/tools.sh"
 
-# Packed sequences: a call as flash_attn_varlen has it. A dense batch is packed for it. Keys by the queries' offsets, and
-# rows that belong to no sequence, are found.
+# A dense batch is packed for the call. A kernel that finds keys by the queries' offsets fails, and so does one that
+# writes rows of no sequence.
 of=varlen.cu
 varlen() { echo "varlen_fwd(q, k, v, o, lse, $1, B, Sq, Sk, total_q, H, Hkv, D, scale, causal$2)"; }
 packed='align = ATTN_BOTTOM_RIGHT; seq = at_most(32); seq_k = at_most(40); dim = at_most(32); heads = at_most(6)'
@@ -14,7 +14,7 @@ expect 0 " packed queries [1-9]" --finite --entry "$(varlen 'cu_q, cu_k' '')" --
 grep -q "refused 0.0 %" log || { echo "cases of a kernel of packed sequences were refused"; cat log; wrong=1; }
 expect 1 "packed" --finite --entry "$(varlen 'cu_q, cu_q + 0 * cu_k[0]' '')" --takes "$packed" --property reference \
   --reduce-seconds 3
-# Where O is copied for the kernel, the adapter tells of it; else the check does.
+# If O is copied for the kernel, the adapter reports the written rows; otherwise the check does.
 expect 1 "of [oO],* behind the last \(batch entry, was written\|packed sequence\)" --finite \
   --entry "$(varlen 'cu_q, cu_k' ', true')" --takes "$packed" --property reference --reduce-seconds 3
 expect 1 "wrote rows of O behind the last packed sequence" --finite --entry "$(varlen 'cu_q, cu_k' ', true')" \

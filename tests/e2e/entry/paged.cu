@@ -1,5 +1,5 @@
-// Attention over keys in pages, one thread a query, called as serving engines call it: K and V are (page, slot, head, dim),
-// and queries are dense, (batch, head, query, dim), or packed, (row, head, dim).
+// Attention over keys in pages, one thread a query, called as by serving engines. K and V are (page, slot, head, dim);
+// queries are dense, (batch, head, query, dim), or packed, (row, head, dim).
 #include <cuda_runtime.h>
 
 struct Paged {

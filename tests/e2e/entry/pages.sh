@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Keys in pages, in a call as serving engines have it.
+# Checks keys in pages, in a call like those of serving engines.
 set -u
 . "$(dirname "$0")/tools.sh"
 
-# Keys in pages: a call as serving engines have it, with pages of any size or of one, and with packed queries. Keys that are
-# not in such pages are laid in them. Another row of the table, and whole pages, are found.
+# Pages have any size or one fixed size, and queries may be packed. Keys that are not in such pages are copied into
+# pages for the call. A kernel that reads another row of the table fails.
 of=paged.cu
 paged() { echo "paged_attention(o, q, k, v, block_table, ${1:-key_lengths}, B, Sq, H, Hkv, D, scale, ${2:-page_size}, ${3:-pages_per_seq}$4)"; }
 small='seq = at_most(16); seq_k = at_most(70); dim = at_most(32); heads = at_most(6); batch = at_most(5)'

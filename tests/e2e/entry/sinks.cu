@@ -1,4 +1,4 @@
-// Attention with a sink and ALiBi's slopes, one thread a query. Both pointers may be null.
+// Attention with sinks and ALiBi slopes, one thread a query. Both pointers may be null.
 #include <cuda_runtime.h>
 
 __global__ void attend(const float* q, const float* k, const float* v, float* o, const float* sink, const float* slopes,

@@ -1,4 +1,4 @@
-// Functions of PyTorch's tensors in the ways that people return them, and a scale, a window and pages of keys.
+// Functions that take and return PyTorch tensors in the usual ways, with a scale, a window or pages of keys.
 #include <torch/extension.h>
 #include <cuda/std/limits>
 

@@ -1,4 +1,4 @@
-// Attention over packed sequences, one thread a query, called as flash_attn_varlen's forward is: Q, K, V and O are
+// Attention over packed sequences, one thread a query, called like flash_attn_varlen's forward: Q, K, V and O are
 // (row, head, dim), the LSE is (head, row).
 #include <cuda_runtime.h>
 
@@ -33,7 +33,7 @@ __global__ void attend(Varlen a) {
   if (a.lse) a.lse[size_t(h) * a.total_q + a.cu_q[b] + i] = sum > 0 ? top + logf(sum) : -INFINITY;
 }
 
-// An error as it is made: the last sequence is taken to end where the tensor does.
+// A common error: the kernel takes the end of the tensor for the end of the last sequence.
 __global__ void clear_slack(float* o, const int* cu_q, int batch, int total_q, int columns) {
   for (int n = cu_q[batch] * columns + threadIdx.x; n < total_q * columns; n += blockDim.x) o[n] = 0;
 }

@@ -1,5 +1,5 @@
-// A CUDA extension of PyTorch as people write them, for entry/extension.sh: a thread a query, with a row of scores in
-// memory that the extension takes, and a header in a folder of its own.
+// A typical CUDA extension of PyTorch, for entry/extension.sh: one query a thread, with a row of scores in memory that
+// the extension allocates, and a header in another folder.
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
 
@@ -45,8 +45,8 @@ torch::Tensor forward(torch::Tensor q, torch::Tensor k, torch::Tensor v) {
   return out;
 }
 
-// With a scale that is above 0, for a score is hidden before it is scaled; and with the LSE, by accessors and in a
-// launch by name.
+// Also returns the LSE. Uses accessors, and launches the kernel by its name. The scale must be positive, because scores
+// are masked before they are scaled.
 template <class T>
 __global__ void whole(const torch::PackedTensorAccessor32<T, 4, torch::RestrictPtrTraits> q,
                       const torch::PackedTensorAccessor32<T, 4, torch::RestrictPtrTraits> k,

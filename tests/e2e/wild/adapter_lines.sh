@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# adapter_lines.sh: lines of each adapter, without empty ones and comments; none above 15.
+# adapter_lines.sh: prints the number of lines of each adapter, without empty lines and comments. It may be 15 at most.
 set -u
 cd "$(dirname "$0")" || exit 1
 most=0

@@ -2,8 +2,8 @@
 #
 #   wild_bug(<kernel> <name> <text> <in its place> [<build>])
 #
-# builds attn_wild_<kernel>_<name> from a copy in which the text, which must be there once, is
-# replaced; it is found in the build (default: plain).
+# builds attn_wild_<kernel>_<name> from a copy of the kernel in which the text is replaced. The text must
+# be there once. A check in the build (default: plain) must find the bug.
 function(wild_bug kernel name old new)
   set(build_kind plain ${ARGN})
   list(GET build_kind -1 build_kind)
@@ -40,7 +40,7 @@ function(wild_bug kernel name old new)
 endfunction()
 
 wild_bug(naive padding "if (j >= S) return;" "if (j > S) return;")
-# Kernels that round to fewer bits than fp32 are found as well.
+# Rounding P or Q to TF32 is found as well.
 wild_bug(naive tf32_p "expf(row[j] - s_max) / s_sum" "__uint_as_float(__float_as_uint(expf(row[j] - s_max) / s_sum) & ~0x1fffu)")
 wild_bug(flash_tiles tf32_q "sum += Qi[(tx * d) + x] * Kj" "sum += __uint_as_float(__float_as_uint(Qi[(tx * d) + x]) & ~0x1fffu) * Kj")
 wild_bug(flash_tiles rescale "(__expf(row_m_prev - row_m_new) * row_l_prev) +" "row_l_prev +")

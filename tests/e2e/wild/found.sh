@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # found.sh ATTNFUZZ LIBRARY [BUILD [CASES]]
 #
-# A kernel with a wrong line: a check finds it, reduces it, and says how many cases it took.
+# Checks that a kernel with a wrong line is found within CASES cases and reduced; prints the number of cases it took.
 set -u
 attnfuzz=$1 library=$2 build_kind=${3:-plain} cases=${4:-5000}
 out=$(mktemp -d)

@@ -1,4 +1,4 @@
-// half2 arithmetic: Q is scaled in half2, V accumulated in fp32; a warp for four rows.
+// half2 arithmetic: Q is scaled in half2, V accumulated in fp32; four rows a warp.
 #include <cuda_fp16.h>
 
 #define FULL_MASK 0xffffffff

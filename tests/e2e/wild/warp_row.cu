@@ -1,4 +1,4 @@
-// One warp a query row, half2 loads, shuffles. head dim 64 or 128.
+// One query row a warp, half2 loads, shuffles. head dim 64 or 128.
 #include <cuda_fp16.h>
 
 namespace attn_warp {

@@ -1,7 +1,7 @@
-// FlashAttention's first algorithm, as one writes it in an afternoon: a block
-// takes 64 queries of one head, a thread one of them, and walks over tiles of 64
-// keys in shared memory. Each tile gets a softmax of its own, which is folded
-// into the running one by rescaling.
+// FlashAttention's first algorithm, as one writes it in an afternoon. A block
+// takes 64 queries of one head, one query a thread, and walks over tiles of 64
+// keys in shared memory. The softmax of each tile is merged into the running
+// softmax by rescaling.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kThreads) attention_forward(AttentionArgs a) {
   float l = 0.0f;       // sum of exponentials so far
 
   for (int64_t begin = 0; begin < keys; begin += kTile) {
-    // Every thread fetches one key and its value; what lies beyond is zero.
+    // Every thread fetches one key and its value; keys past the end are zero.
     const int64_t key = begin + threadIdx.x;
     const T* k_row = static_cast<const T*>(a.k) + batch * a.k_strides.batch + kv_head * a.k_strides.head +
                      key * a.k_strides.seq;

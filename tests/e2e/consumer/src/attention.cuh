@@ -5,7 +5,7 @@
 
 constexpr int kTile = 64;     // queries of a block, and keys of a tile
 constexpr int kMaxDim = 64;   // columns of Q, K, V and O
-constexpr int kThreads = 64;  // one a query row
+constexpr int kThreads = 64;  // one for each query row
 
 // Strides in elements: batch, head, sequence, column.
 struct Strides {

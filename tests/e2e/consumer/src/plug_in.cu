@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kFar = int64_t{1} << 60;  // an unbounded side of a window
 
-// -1: more than a grid has.
+// The number of blocks, or -1 if a grid cannot have so many.
 int64_t blocks_of(const attn_problem& p) {
   return attn::product_within(attn::ceil_div(p.seq_q, kTile), p.heads_q, p.batch, attn::kMaxBlocks);
 }
@@ -29,7 +29,7 @@ struct Afternoon {
     if (blocks_of(p) < 0) return {ATTN_UNSUPPORTED, "more than 2^31 - 1 blocks"};
     *plan = attn::plain_plan("a thread a row, 64x64", kTile, p.seq_k);
     plan->rescales =
-        plan->split_tiles + 1;  // each tile once when it is taken in, and then for each that follows
+        plan->split_tiles + 1;  // a tile is rescaled once when it is merged, and once for each later tile
     plan->flush_to_zero = 1;    // of __expf
     return {};
   }
