@@ -1,6 +1,5 @@
-// The batch's kernels, run by the CPU executor beside kernels of which the judge knows all flaws: what they
-// lay out is what LaidOut does, and what they say of a run is what a trial does. (On a GPU: attnfuzz bench
-// --batch.)
+// Tests the batch's kernels on the CPU executor, with fake kernels whose flaws are known. The batch must lay
+// out the same tensors as LaidOut, and must judge a run as a trial does. (On a GPU: attnfuzz bench --batch.)
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -30,7 +29,7 @@
 namespace attnfuzz {
 namespace {
 
-// As drawn, without what a batch leaves to others; a row takes the executor some milliseconds.
+// Drawn cases that a batch takes, with few rows, because a row takes the executor some milliseconds.
 std::vector<Case> cases_for_it(size_t count, int64_t most_rows) {
   std::vector<Case> cases;
   for (uint64_t seed = 1; cases.size() < count; ++seed) {
@@ -43,7 +42,8 @@ std::vector<Case> cases_for_it(size_t count, int64_t most_rows) {
   return cases;
 }
 
-// Columns apart or across rows, strides that run backwards, tensors spread over gigabytes or stored once.
+// Gives the case odd layouts: strided or transposed columns, negative strides, tensors spread over gigabytes or
+// stored once.
 Case laid_oddly(Case c, uint64_t n) {
   for (const TensorSpec& spec : kTensors) {
     if (!spec.strided()) continue;
@@ -106,7 +106,7 @@ std::vector<Case> cases_with(uint64_t features, int each, int64_t most_rows) {
   return cases;
 }
 
-// The same for merges.
+// Drawn merges that a batch takes.
 std::vector<Case> merges(size_t count, int64_t most_rows) {
   GeneratorConfig config;
   config.work = 60'000;
@@ -134,7 +134,7 @@ std::vector<BatchCase> by_reference(const std::vector<Case>& cases) {
   return asked;
 }
 
-// A variant as a relation makes them.
+// The case with a remap like those of the relations.
 Case rearranged(Case c, uint64_t n) {
   const Problem& p = c.problem;
   switch (n % 5) {
@@ -160,7 +160,7 @@ Case rearranged(Case c, uint64_t n) {
   return c;
 }
 
-// Every kind of bias in every format, and every pattern.
+// Cases with every kind of bias in every format, and with every pattern.
 std::vector<Case> biased() {
   std::vector<Case> cases;
   uint64_t seed = 5;
@@ -187,7 +187,7 @@ std::vector<Case> biased() {
   return cases;
 }
 
-// Every kind of fill in all formats, larger, smaller and as it is.
+// Cases with every kind of fill in all formats: scaled up, scaled down and unscaled.
 std::vector<Case> filled() {
   std::vector<Case> cases;
   for (int kind = 0; kind < kFillKinds; ++kind) {
@@ -301,7 +301,7 @@ TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
     ExecutorThread::run([&] { status = lay_out(*call, work, &env); });
     ASSERT_EQ(status, ATTN_OK);
     const LaidOut laid(c, arena);
-    uint64_t until[batch::kTensors] = {};  // of a place, compared so far
+    uint64_t until[batch::kTensors] = {};  // bytes of each tensor that are compared so far
     for (const MemoryRange& range : laid.ranges()) {
       const TensorId id = range.tensor;
       const auto tensor = std::ranges::find(batch::kIds, id) - std::begin(batch::kIds);
@@ -374,7 +374,7 @@ TEST(BatchJudge, SaysOfARightKernelWhatATrialDoes) {
   EXPECT_EQ(batch_judge.use().left.count("no head"), 0u);
 }
 
-// Holds the verdicts of a batch to those of one case after another. Returns how many are failures.
+// Checks that a batch has the same verdicts as the cases one by one. Returns the number of failures.
 int expect_equal_verdicts(const std::vector<Case>& some, FakeTarget& fake) {
   FakeBatchTarget device(fake);
   const Calibration calibration = documented();
@@ -389,7 +389,7 @@ int expect_equal_verdicts(const std::vector<Case>& some, FakeTarget& fake) {
     EXPECT_EQ(verdicts[i].kind, v.kind) << verdicts[i].message << " / " << v.message;
     EXPECT_EQ(verdicts[i].rows, v.rows);
     failures += v.outcome == Outcome::kFail;
-    if (v.outcome == Outcome::kFail) continue;  // a batch doubts it, and all else is of the ordinary way
+    if (v.outcome == Outcome::kFail) continue;  // the batch doubted it, so a trial gave the rest of the verdict
     EXPECT_NEAR(verdicts[i].worst, v.worst, 1e-5);
     EXPECT_EQ(verdicts[i].sampled, v.sampled);
     EXPECT_EQ(verdicts[i].dead_rows, v.dead_rows);
@@ -441,7 +441,7 @@ TEST(BatchJudge, SaysOfMergesWhatATrialDoes) {
   EXPECT_GT(expect_equal_verdicts(cases, wrong), 20);
 }
 
-// Each misreads one kind of problem, and the batch finds it where one case after another does.
+// Each kernel misreads one feature. The batch must find it in the same cases as a trial.
 TEST(BatchJudge, DoubtsAMisreadFeatureAsATrialDoes) {
   struct Misreading {
     uint64_t feature;
@@ -494,7 +494,7 @@ TEST(BatchJudge, DoubtsAMisreadFeatureAsATrialDoes) {
   }
 }
 
-// Writes beyond the last entry, and a row that is left out: memory alone shows them.
+// Writes beyond the last entry, and an unwritten row. Only checks of memory show them.
 TEST(BatchJudge, DoubtsRowsOfPackedEntriesAsATrialDoes) {
   class Slips : public OracleTarget {
    public:
@@ -563,8 +563,9 @@ TEST(BatchJudge, DoubtsWritesToPagesAsATrialDoes) {
 }
 
 TEST(BatchJudge, DoubtsEveryCaseThatATrialFails) {
-  // A tile and a key, more heads than kv heads, other rows of K than of V; rows that see no key; all that is
-  // added to scores or hides keys, and a second call on what the first has left.
+  // Case 0: one key more than a tile, grouped heads, different widths of K and V. Case 1: rows that see no key.
+  // Case 2: splits, key lengths, a bias and a mask, and a second call on a dirty workspace. The others are
+  // variants.
   std::vector<Case> cases(3);
   cases[0].problem.heads_q = 4;
   cases[0].problem.heads_kv = 2;
@@ -613,7 +614,7 @@ TEST(BatchJudge, DoubtsEveryCaseThatATrialFails) {
   }
 }
 
-// Each relation, adapted to a case that it speaks of.
+// Each relation with the case adapted to it.
 std::vector<BatchCase> relations_on(const Case& c, const KernelInfo& kernel) {
   std::vector<BatchCase> asked;
   for (const Property* property : properties()) {
@@ -662,12 +663,12 @@ TEST(BatchJudge, SaysOfRelationsWhatATrialDoes) {
 }
 
 struct Judged {
-  Verdict verdict;  // of the batch
-  Verdict alone;    // of the case by itself
+  Verdict verdict;  // by the batch
+  Verdict alone;    // by a trial
   BatchUse use;
 };
 
-// A batch of one case, for a kernel with this flaw.
+// Judges a kernel with this flaw in a batch of one case.
 Judged judge_flaw(Flaw flaw, const char* property_name) {
   FakeTarget fake(flaw);
   FakeBatchTarget device(fake);
@@ -702,7 +703,7 @@ TEST(BatchJudge, DoubtsWhatRepeatAndContractFail) {
   struct Expected {
     Flaw flaw;
     const char* property;
-    bool in_batch;  // the batch itself has an error there
+    bool in_batch;  // the batch itself finds an error
   };
   for (const auto& [flaw, name, in_batch] : {Expected{Flaw::kKeepsPartials, "repeat", true},
                                              {Flaw::kCountsCalls, "repeat", true},
@@ -732,7 +733,7 @@ TEST(BatchJudge, MoreRunsThanABatchHoldsAreMadeInSeveralRounds) {
   EXPECT_EQ(batch_judge.use().cleared, asked.size());
 }
 
-TEST(BatchJudge, OfABatchThatIsLostEveryCaseIsJudgedByItself) {
+TEST(BatchJudge, CasesOfALostBatchAreJudgedOneByOne) {
   FakeTarget fake(Flaw::kCrashes);
   FakeBatchTarget device(fake);
   device.fault = "CUDA error 700";
@@ -745,14 +746,14 @@ TEST(BatchJudge, OfABatchThatIsLostEveryCaseIsJudgedByItself) {
   EXPECT_EQ(verdicts[0].outcome, Outcome::kPass);
   EXPECT_EQ(verdicts[1].kind, Kind::kCrash);
   EXPECT_EQ(verdicts[2].outcome, Outcome::kPass);
-  // A fault that none of them has by itself is not passed over.
+  // If the batch ends with a fault that no case has by itself, that is a failure.
   cases[1].problem.seq_k = 5;
   verdicts = batch_judge.judge(by_reference(cases));
   EXPECT_EQ(verdicts[0].kind, Kind::kCrash);
   EXPECT_NE(verdicts[0].message.find("CUDA error 700"), std::string::npos);
   EXPECT_NE(verdicts[0].message.find("ended badly 3 of 3 times"), std::string::npos) << verdicts[0].message;
   EXPECT_NE(verdicts[0].message.find("one that ends so in a batch of its own"), std::string::npos);
-  // One that does not come again is told apart from it.
+  // The message says so if the fault does not come again.
   device.faults = 1;
   verdicts = batch_judge.judge(by_reference(cases));
   EXPECT_EQ(verdicts[0].kind, Kind::kCrash);
@@ -773,7 +774,7 @@ TEST(BatchJudge, MemoryThatADeviceLacksIsNoFaultOfTheKernel) {
   EXPECT_EQ(batch_judge.use().left.at("too little free memory on the device"), 3u);
 }
 
-TEST(BatchJudge, WhatIsWrongThereAloneIsAFailureOfItsOwn) {
+TEST(BatchJudge, AResultThatIsWrongOnlyInTheBatchIsAnOracleFailure) {
   FakeTarget fake;
   FakeBatchTarget device(fake);
   FakeBatchTarget::disturb = true;
@@ -786,7 +787,7 @@ TEST(BatchJudge, WhatIsWrongThereAloneIsAFailureOfItsOwn) {
       << verdicts[0].message;
 }
 
-TEST(BatchJudge, WhatIsRefusedAsItRunsIsLeftToTheOrdinaryWay) {
+TEST(BatchJudge, ARefusalInRunIsJudgedByATrial) {
   FakeTarget fake;
   FakeBatchTarget device(fake);
   FakeBatchTarget::refuse = true;
@@ -820,7 +821,7 @@ TEST(BatchJudge, SaysThatMostRowsCannotBeJudgedAsATrialDoes) {
   EXPECT_EQ(batch_judge.use().both, 1u);  // the first
 }
 
-TEST(BatchJudge, CountsWhatIsNoNumberBeforeTheLengths) {
+TEST(BatchJudge, CountsNonFiniteInputsWithinTheLengths) {
   const Calibration calibration = documented();
   Case c;
   c.problem.batch = 2;
@@ -835,9 +836,9 @@ TEST(BatchJudge, CountsWhatIsNoNumberBeforeTheLengths) {
     c.problem.dtype = static_cast<attn_dtype>(dtype);
     c.planted = {{TensorId::kQ, 1, 1, 19, 0, inf},
                  {TensorId::kK, 0, 1, 39, 0, nan},
-                 {TensorId::kK, 0, 1, 40, 0, nan},  // beyond
+                 {TensorId::kK, 0, 1, 40, 0, nan},  // beyond the entry's length
                  {TensorId::kV, 1, 0, 69, 0, nan}};
-    for (const bool once : {false, true}) {  // K for both batch entries, of which one sees key 40
+    for (const bool once : {false, true}) {  // true: both batch entries share K, and one sees key 40
       c.once.k.batch = once;
       FakeTarget fake;
       fake.take_fp32();
@@ -854,7 +855,8 @@ TEST(BatchJudge, ThreadsJudgeWhatIsDrawnAndFailuresAreDeferred) {
   const Calibration calibration = documented();
   std::vector<Case> cases(3);
   for (Case& c : cases) c.problem.seq_q = c.problem.seq_k = 20;
-  // Theirs is of another kernel: wrong, so the batch that passed the first case, which is always drawn, was.
+  // The threads judge a sample again, on another kernel. If that kernel is wrong, the batch seems to be wrong
+  // about the first case, which is always in the sample.
   for (const Flaw flaw : {Flaw::kNone, Flaw::kConstantAdded}) {
     BatchJudge batch_judge(device, fake, calibration, 1, [&] { return std::make_unique<FakeTarget>(flaw); }, 2);
     EXPECT_TRUE(batch_judge.deferred(true).empty());
@@ -868,9 +870,9 @@ TEST(BatchJudge, ThreadsJudgeWhatIsDrawnAndFailuresAreDeferred) {
   }
 }
 
-// A case of a campaign once had a tensor of 37 GB. It has no geometry, and the batch took that of the tensor
-// before.
-TEST(BatchJudge, LeavesATensorThatFitsNoMemory) {
+// Regression: a campaign drew a tensor of 37 GB, which has no geometry, and the batch used the geometry of the
+// tensor before it.
+TEST(BatchJudge, RefusesATensorThatFitsNoMemory) {
   Case c;
   c.problem.batch = 3, c.problem.seq_k = 1480, c.problem.dim_qk = c.problem.dim_v = 256;
   c.layout[static_cast<size_t>(TensorId::kK)] = {.order = {2, 0, 1}, .spread = 12'632'264};

@@ -1,4 +1,5 @@
-// A campaign's job that judges batches: it files the same failures, and its journal names all cases in flight.
+// Tests a campaign's job that judges batches: it files the same failures, and its journal names all cases in
+// flight.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -124,7 +125,8 @@ TEST_F(ExploreInBatches, AfterAKillEachCaseOfTheBatchIsRunAlone) {
   EXPECT_EQ(stats.targets.at("fake.cpu.plain").batch.cleared, 0u) << "each was judged by itself";
 }
 
-// A case that a GPU has kept is too long for a CPU: it is neither run nor mutated there, and both are counted.
+// A corpus entry that a GPU kept may be too long for a CPU. The CPU neither runs nor mutates it, and counts
+// both.
 TEST_F(ExploreInBatches, ACaseThatIsTooLongIsNoParentAndIsCounted) {
   CorpusEntry entry;
   Case c;

@@ -1,4 +1,4 @@
-// A batch of cases of a fake's kernel, run in this process by the executor.
+// Runs a batch of cases on a fake kernel, in this process, on the executor.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@
 
 namespace attnfuzz {
 
-// Ends of plain memory, and ranges of addresses that take memory as they are written.
+// PageEnds of ordinary memory, and address ranges that get memory when they are written.
 class PlainEnds : public batch::PageEnds {
  public:
   ~PlainEnds() override {
@@ -57,8 +57,7 @@ class PlainEnds : public batch::PageEnds {
   std::byte* far_[kStretches] = {};
 };
 
-// The executor keeps its fibers for one thread of a process, so the same thread makes every launch, whichever
-// asks.
+// The executor keeps its fibers for one thread of a process. So one thread makes every launch, for all threads.
 class ExecutorThread {
  public:
   static void run(const std::function<void()>& work) {
@@ -89,7 +88,6 @@ class ExecutorThread {
   const std::function<void()>* work_ = nullptr;
 };
 
-// A batch in this process, on the executor, of a fake's kernel.
 class FakeBatchTarget : public BatchTarget {
  public:
   explicit FakeBatchTarget(FakeTarget& fake) {
@@ -128,12 +126,12 @@ class FakeBatchTarget : public BatchTarget {
     return why;
   }
   std::span<const std::byte> readback() override { return readback_; }
-  uint64_t not_finite = 0;  // of all runs
+  uint64_t not_finite = 0;  // non-finite inputs of all runs
 
-  static inline bool disturb;  // O's first element, in the batch alone
-  static inline bool refuse;   // as it runs, likewise
-  std::string fault;           // what a batch ends with
-  int faults = -1;             // the number of batches that do; below 0: all
+  static inline bool disturb;  // changes O's first element, only in batches
+  static inline bool refuse;   // run() refuses, only in batches
+  std::string fault;           // the error with which a batch ends
+  int faults = -1;             // the number of batches that end with it; below 0: all
 
  private:
   static inline FakeTarget* fake_;

@@ -1,5 +1,5 @@
-// A kernel in this process that knows every kind of problem: it evaluates the oracle and rounds what that says. A
-// misread problem or tensor makes it wrong.
+// A kernel in this process that takes every kind of problem: it evaluates the oracle and rounds the result. Given
+// `misreads`, it changes its copy of the problem or the tensors first, and is wrong.
 //
 //   OracleTarget right;
 //   OracleTarget wrong([](attn_problem& p, attn_tensors&) { p.has_alibi = 0; });
@@ -23,7 +23,7 @@ class OracleTarget : public FakeTarget {
                                        ATTN_FEATURE_LATENT | ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED |
                                        ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED;
   static constexpr uint64_t kMerge = ATTN_FEATURE_MERGE | ATTN_FEATURE_F32 | ATTN_FEATURE_NO_FORWARD;
-  // Changes copies of what the kernel is given.
+  // Changes the kernel's copies of its arguments.
   using Misreads = void (*)(attn_problem& p, attn_tensors& t);
   explicit OracleTarget(Misreads misreads = nullptr, uint64_t features = kForward)
       : FakeTarget(Flaw::kNone, /*stages=*/false), misreads_(misreads) {
@@ -63,7 +63,7 @@ class OracleTarget : public FakeTarget {
     return rule == Due::kNumber ? of.value[at] : rule == Due::kMustBeNaN ? std::nan("") : 0;
   }
 
-  // Indices lie by (batch entry, KV head, query, place).
+  // Indices have the axes (batch entry, KV head, query, place).
   static void write_indices(const attn_problem& p, const Expected& of, const attn_tensor& to) {
     const RowSpace rows(p.batch, p.heads_kv, p.seq_q);
     for (int64_t row = 0; row < rows.count(); ++row) {

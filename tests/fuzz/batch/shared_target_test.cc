@@ -1,4 +1,4 @@
-// Threads that share a target: each has it in turn, and none uses it without.
+// Tests threads that share a target: each uses it only in its turn.
 #include "fuzz/batch/shared_target.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(Turns, OneThreadAtATimeHasTheTurn) {
   EXPECT_FALSE(turns.mine());
 }
 
-TEST(Turns, WhoAsksFirstIsFirst) {
+TEST(Turns, ThreadsGetTheTurnInTheOrderTheyAsk) {
   Turns turns;
   std::vector<int> order;
   std::vector<std::thread> threads;
@@ -129,7 +129,7 @@ TEST(OwnWorkers, AreLentToOneThreadAtATimeAndOpenedWhenNeeded) {
   EXPECT_LE(opened, 2);
 }
 
-TEST(OwnWorkers, OneThatCannotBeOpenedIsTriedAgain) {
+TEST(OwnWorkers, AWorkerThatCannotBeOpenedIsTriedAgain) {
   int tries = 0;
   OwnWorkers own(
       [&]() -> std::unique_ptr<Target> {
@@ -141,7 +141,7 @@ TEST(OwnWorkers, OneThatCannotBeOpenedIsTriedAgain) {
   EXPECT_EQ(own.lend()->info().name, FakeTarget().info().name);
 }
 
-// Cases that are judged the ordinary way do not use the shared target, and have the same verdicts.
+// Cases that are judged by a trial do not use the shared target, and have the same verdicts.
 TEST(BatchPipeline, CasesThatNoBatchJudgesGoToWorkersOfTheirOwn) {
   class OnlyBatches final : public BothWays {
    public:
@@ -238,7 +238,7 @@ CheckResult checked(const std::function<std::unique_ptr<Target>()>& open, uint32
   return check([&](std::string*) { return open(); }, documented(), options, nullptr);
 }
 
-// Holds a check in batches to one without.
+// Checks that a check in batches has the same result as one without.
 void expect_equal_checks(const std::function<std::unique_ptr<Target>()>& open, uint64_t least_cleared) {
   const CheckResult alone = checked(open, 0, 1, 1), batches = checked(open, 8, 5, 2);
   EXPECT_EQ(batches.digest.hex(), alone.digest.hex());
@@ -261,14 +261,14 @@ TEST(CheckInBatches, ThreadsOfTwoProcessesFindWhatOneJobFindsOneByOne) {
     expect_equal_checks([flaw] { return std::make_unique<BothWays>(flaw); }, 40);
 }
 
-// A kernel that knows every kind of forward problem, and one that takes all slopes for 0.
+// Two kernels that take every kind of forward problem: a right one, and one that ignores ALiBi slopes.
 TEST(CheckInBatches, FindWhatOneByOneFindsWhateverTheKernelKnows) {
   const auto no_slopes = [](attn_problem& p, attn_tensors&) { p.has_alibi = 0, p.features &= ~ATTN_FEATURE_ALIBI; };
   expect_equal_checks([] { return std::make_unique<InBothWays<OracleTarget>>(); }, 40);
   expect_equal_checks([&] { return std::make_unique<InBothWays<OracleTarget>>(no_slopes); }, 30);
 }
 
-TEST(CheckInBatches, FindOfMergesWhatOneByOneFinds) {
+TEST(CheckInBatches, FindForMergesWhatOneByOneFinds) {
   const auto swapped = [](attn_problem&, attn_tensors& t) { std::swap(t.lse1, t.lse2); };
   expect_equal_checks([] { return std::make_unique<InBothWays<OracleTarget>>(nullptr, OracleTarget::kMerge); }, 40);
   expect_equal_checks([&] { return std::make_unique<InBothWays<OracleTarget>>(swapped, OracleTarget::kMerge); }, 10);
@@ -283,7 +283,7 @@ bool note_thread(Case&, const KernelInfo&, std::string*) {
   return true;
 }
 
-// Dies in a batch once all three threads are at a case.
+// Dies in a batch once all three threads have drawn a case.
 class DeadlyBatch final : public BothWays {
  public:
   DeadlyBatch() : BothWays(Flaw::kNone) {}

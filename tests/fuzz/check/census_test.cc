@@ -1,4 +1,5 @@
-// A census counts calls by the values of their fields, by pairs of them, and says what it never saw.
+// Tests that a census counts calls by the values of their fields and by pairs of values, and names what never
+// came.
 #include "fuzz/check/census.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +50,7 @@ Case decode_of(int64_t keys, int64_t dim) {
   return c;
 }
 
-TEST(Census, CountsWhatFeaturesAdd) {
+TEST(Census, CountsTheFieldsOfFeatures) {
   Census census;
   Case c = decode_of(64, 576);
   c.problem.latent = true;
@@ -142,7 +143,7 @@ TEST(Census, CountsValuesAndPairs) {
   EXPECT_EQ(sort(census, "and D = 256"), 0u);
 }
 
-TEST(Census, SplitsThatHoldKeysAreThoseThatGetATile) {
+TEST(Census, CountsSplitsThatGetATileAsHoldingKeys) {
   const Case c = decode_of(640, 64);  // ten tiles
   EXPECT_EQ(splits_that_hold_keys(c, plan_of_tiles(1, 10)), 1);
   EXPECT_EQ(splits_that_hold_keys(c, plan_of_tiles(4, 3)), 4);
@@ -160,7 +161,7 @@ TEST(Census, EveryCaseIsInOneRangeOfEachField) {
   }
 }
 
-TEST(Census, IsAddedUpAndCarried) {
+TEST(Census, IsAddedUpAndSerialized) {
   Census one, other;
   one.add(decode_of(5000, 256), plan_of_tiles());
   other.add(decode_of(5, 1), plan_of_tiles());
@@ -172,7 +173,7 @@ TEST(Census, IsAddedUpAndCarried) {
   EXPECT_THROW(Census::of_bytes("too short"), std::runtime_error);
 }
 
-TEST(Census, SaysWhatNeverCameTogether) {
+TEST(Census, NamesPairsThatNeverCame) {
   Census census;
   for (const auto& [keys, dim] : {std::pair{5000, 1}, {5, 256}})
     census.add(decode_of(keys, dim), plan_of_tiles());

@@ -1,5 +1,5 @@
-// Hangs in a check and in a reduction: what is said to hang has used up the full
-// watch, and what is merely slow is no hang.
+// Tests checks and reductions: hangs and slow kernels, domains, limits found by asking plan(), layouts, the
+// base of the LSE, and a GPU's arithmetic. A hang is reported only if it used up the full watch.
 #include "fuzz/check/check.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@
 namespace attnfuzz {
 namespace {
 
-// Pretends to time out where `hangs` says so.
+// Reports a timeout if `hangs` returns true for the problem and the watch.
 class WatchedTarget : public FakeTarget {
  public:
   using Hangs = std::function<bool(const attn_problem&, Watch)>;
@@ -49,7 +49,7 @@ class WatchedTarget : public FakeTarget {
   Watch watch_ = Watch::kFull;
 };
 
-// Reduces the case of 100 keys, which must hang.
+// Reduces a case of 100 keys, which must hang.
 Reduction reduce_hang(WatchedTarget& target) {
   Case c;
   c.problem.seq_q = 3;
@@ -78,7 +78,7 @@ TEST(ReduceFailure, TakesNoSlowCaseForAHang) {
   EXPECT_EQ(reduce_hang(target).minimal.problem.seq_k, 33);
 }
 
-// Slow, so that the brief watch would end it, and wrong.
+// Wrong, and so slow that the brief watch would end it.
 class SlowWrongTarget : public WatchedTarget {
  public:
   SlowWrongTarget()
@@ -92,7 +92,7 @@ class SlowWrongTarget : public WatchedTarget {
   }
 };
 
-TEST(Confirm, TellsASlowKernelsWrongNumbersAsWrong) {
+TEST(Confirm, ReportsWrongNumbersOfASlowKernelAsWrong) {
   SlowWrongTarget target;
   Case c;
   c.problem.seq_q = 3;
@@ -108,7 +108,7 @@ TEST(Confirm, TellsASlowKernelsWrongNumbersAsWrong) {
   EXPECT_EQ(r.verdict.kind, Kind::kWrong);
 }
 
-// Right for as many calls as it is told to be, in one worker.
+// Right for the first `right` calls in one worker, then wrong.
 class TiringTarget : public FakeTarget {
  public:
   explicit TiringTarget(int right) : right_(right) {}
@@ -141,7 +141,7 @@ TEST(EarlierCases, AreFewWhereTheNumberOfCallsMatters) {
   EXPECT_LE(before->size(), kFewEarlier);
 }
 
-// Keeps the scale of the first of several calls of one shape for all of them.
+// Uses the scale of the first call of a shape for all calls of that shape.
 class CachingTarget : public FakeTarget {
  public:
   void renew() override { known_.reset(); }
@@ -189,7 +189,7 @@ TEST(Check, ReportsAHang) {
   ASSERT_EQ(result.failures.size(), 1u);
   EXPECT_EQ(result.failures[0].verdict.kind, Kind::kHang);
   EXPECT_GE(target.full_runs, 1);
-  EXPECT_EQ(target.brief_runs, 0) << "what is said to hang has used up the full watch";
+  EXPECT_EQ(target.brief_runs, 0) << "a reported hang has used up the full watch";
 }
 
 TEST(Check, IsPatientWithASlowKernel) {
@@ -201,7 +201,7 @@ TEST(Check, IsPatientWithASlowKernel) {
   EXPECT_GE(target.full_runs, 10);
 }
 
-// Says of its tiles what no kernel can mean.
+// Plans tiles of an absurd size.
 class AbsurdTarget : public FakeTarget {
  public:
   explicit AbsurdTarget(int64_t tile_k) : tile_k_(tile_k) {}
@@ -215,7 +215,7 @@ class AbsurdTarget : public FakeTarget {
   int64_t tile_k_;
 };
 
-TEST(Check, BlamesAnAbsurdPlanAndDrawsNoCaseForIt) {
+TEST(Check, ReportsAnAbsurdPlanAndDrawsNoCaseForIt) {
   for (int64_t tile_k : {int64_t{0}, (int64_t{1} << 20) + 1, int64_t{1} << 40, INT64_MAX}) {
     AbsurdTarget target(tile_k);
     const CheckResult result = check_20(target);
@@ -227,7 +227,7 @@ TEST(Check, BlamesAnAbsurdPlanAndDrawsNoCaseForIt) {
   EXPECT_EQ(check_20(large).cases(), 20u);
 }
 
-// Takes one head, and declares it.
+// Takes only one head, and declares that.
 class OneHeadTarget : public FakeTarget {
  public:
   OneHeadTarget() {
@@ -248,7 +248,7 @@ class OneHeadTarget : public FakeTarget {
   KernelInfo info_;
 };
 
-TEST(Check, DoesNotMissGroupedHeadsOfAKernelOfOneHead) {
+TEST(Check, ExpectsNoGroupedHeadsOfAKernelOfOneHead) {
   OneHeadTarget target;
   const Refused refused = ask_for_refusals(target);
   EXPECT_TRUE(std::ranges::any_of(refused.those, [](const Refusal* r) {
@@ -256,7 +256,7 @@ TEST(Check, DoesNotMissGroupedHeadsOfAKernelOfOneHead) {
   })) << in_words(refused);
 }
 
-// Wrong always, but that it takes one head.
+// Takes only one head, and is always wrong.
 class WrongOneHeadTarget : public OneHeadTarget {
  public:
   RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
@@ -267,7 +267,7 @@ class WrongOneHeadTarget : public OneHeadTarget {
   }
 };
 
-TEST(Check, ReducesInsideOfWhatTheCallerAsksForAndTheKernelDeclares) {
+TEST(Check, ReducesWithinTheCallersDomainAndTheKernelsDeclaration) {
   Case c;
   c.problem.seq_q = 5, c.problem.seq_k = 40, c.problem.dim_qk = c.problem.dim_v = 8;
   const Property& property = *find_property("reference");
@@ -281,12 +281,12 @@ TEST(Check, ReducesInsideOfWhatTheCallerAsksForAndTheKernelDeclares) {
     const Reduction reduction = reduce_failure(c, verdict, property, target, executor(), options);
     EXPECT_EQ(reduction.minimal.problem.seq_k, keys);
     EXPECT_EQ(reduction.minimal.problem.heads_q, 1);
-    // It is asked for no less, so that nobody knows whether it needs as many.
+    // No case with fewer keys was tried, so nobody knows whether the bug needs so many.
     EXPECT_TRUE(std::ranges::none_of(reduction.needs, [](const Need& need) { return need.part == "seq_k"; }));
   }
 }
 
-TEST(Check, SaysNoNeedOfTheLeastHeadDimensionThatIsTaken) {
+TEST(Check, DoesNotNeedTheSmallestHeadDimensionOfTheDomain) {
   class WrongTarget : public FakeTarget {
    public:
     RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
@@ -310,7 +310,7 @@ TEST(Check, SaysNoNeedOfTheLeastHeadDimensionThatIsTaken) {
   for (const Need& need : reduction.needs) EXPECT_EQ(need.part.find("dim_"), std::string::npos) << need.text;
 }
 
-// Copies rows of K by 16 bytes, and forgot to look at those of the others.
+// Refuses K if it is not aligned to 16 bytes, and does not check the other tensors.
 class AlignedKeysTarget : public FakeTarget {
  public:
   PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
@@ -322,13 +322,13 @@ class AlignedKeysTarget : public FakeTarget {
   }
 };
 
-TEST(Check, LearnsOfEachTensorHowItMayLie) {
+TEST(Check, LearnsTheLayoutsThatEachTensorMayHave) {
   AlignedKeysTarget target;
   const Refused refused = ask_for_refusals(target);
   EXPECT_EQ(in_words(refused),
             "dense rows that are no multiple of 16 bytes (k), columns across rows (k), strides that are no "
             "multiple of 16 bytes (k), base addresses that are no multiple of 16 bytes (k)")
-      << "rows of V may be of any";
+      << "V may have any rows";
   Case c;
   c.problem.dim_qk = c.problem.dim_v = 8;
   c.layout[static_cast<size_t>(TensorId::kK)] = {
@@ -345,7 +345,7 @@ TEST(Check, LearnsOfEachTensorHowItMayLie) {
   EXPECT_EQ(in_words(ask_for_refusals(any)), "");
 }
 
-TEST(Limits, AreTheSimplestThatAgreeWithWhatWasTaken) {
+TEST(Limits, AreTheSimplestThatAgreeWithTheAnswers) {
   const std::vector<int64_t> asked = {0, 1, 2, 8, 16, 24, 32, 48, 64, 96, 128, 129};
   const auto simplest = [&](const std::vector<int64_t>& taken) {
     const attn_sizes s = simplest_sizes(asked, taken);
@@ -358,7 +358,7 @@ TEST(Limits, AreTheSimplestThatAgreeWithWhatWasTaken) {
   EXPECT_EQ(simplest({32, 64, 128}), (std::vector<int64_t>{0, 0, 0, 3})) << "96 was refused";
 }
 
-// Takes what a condition takes, and declares nothing.
+// Takes the problems for which a condition holds, and declares nothing.
 class PickyTarget : public FakeTarget {
  public:
   explicit PickyTarget(bool (*takes)(const attn_problem&)) : takes_(takes) {}
@@ -372,7 +372,7 @@ class PickyTarget : public FakeTarget {
   bool (*takes_)(const attn_problem&);
 };
 
-// Appends to caches in any format, and copies pages of fp16 alone.
+// Appends to caches in any format, and copies only pages of fp16.
 class TwoOperationsTarget : public FakeTarget {
  public:
   TwoOperationsTarget() {
@@ -403,7 +403,7 @@ TEST(Limits, EveryOperationOfAKernelIsAsked) {
       << in_words(refused);
 }
 
-// A kernel with limits that many have: lengths in whole tiles, a template for each head dimension.
+// A kernel with common limits: lengths in whole tiles, a template for each head dimension.
 class LimitedTarget : public FakeTarget {
  public:
   PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
@@ -467,7 +467,7 @@ TEST(Limits, OfAKernelOfOneHeadAreFound) {
   EXPECT_EQ(as_terms(declaration_of(ask_for_refusals(target))), "heads_q=1 no_gqa");
 }
 
-TEST(Limits, OfABiasOfAnotherFormatThanQAreFoundByItself) {
+TEST(Limits, OfABiasInAnotherFormatThanQAreFound) {
   PickyTarget target(
       [](const attn_problem& p) { return p.bias_dtype == ATTN_NONE || p.bias_dtype == p.dtype; });
   const Refused refused = ask_for_refusals(target);
@@ -479,8 +479,8 @@ TEST(Limits, OfABiasOfAnotherFormatThanQAreFoundByItself) {
   EXPECT_LT(problems_taken(target, GeneratorConfig{}, 300).share(), 0.85);
 }
 
-// Vectors of V and O along rows: any dim_v is taken where rows lie 16 bytes apart.
-TEST(Limits, OfRowsAreNotTakenForLimitsOfDims) {
+// The kernel takes any dim_v if the strides of rows are multiples of 16 bytes.
+TEST(Limits, OfRowStridesAreNotTakenForLimitsOfDims) {
   class Vectors : public FakeTarget {
    public:
     PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
@@ -504,13 +504,14 @@ TEST(Limits, OfRowsAreNotTakenForLimitsOfDims) {
   EXPECT_GT(odd, 90);
 }
 
-// A kernel that decodes: lengths together are taken at 1 alone, and yet the number of keys is free.
+// A decode kernel takes seq_q == 1 with any number of keys. If both lengths are varied together, it takes
+// only 1.
 TEST(Limits, OfOneQueryLeaveTheKeysAlone) {
   PickyTarget target([](const attn_problem& p) { return p.seq_q == 1; });
   EXPECT_EQ(as_terms(declaration_of(ask_for_refusals(target))), "seq_q=1");
 }
 
-TEST(Domains, ThatLeaveNothingAreToldSo) {
+TEST(Domains, ThatLeaveNothingAreReported) {
   const auto of = [](auto&& set, uint64_t features = 0) {
     attn_domain d = {};
     d.size = sizeof d;
@@ -540,7 +541,7 @@ TEST(Domains, ThatLeaveNothingAreToldSo) {
             "");
 }
 
-// Reads rows in vectors of 16 bytes: what of its tensors lies otherwise is refused, and counted.
+// Reads rows in vectors of 16 bytes. It refuses tensors with other layouts, and counts the refusals.
 class LaidTarget : public FakeTarget {
  public:
   LaidTarget(bool declares, Flaw flaw) : FakeTarget(flaw), info_(FakeTarget::info()) {
@@ -574,7 +575,7 @@ class LaidTarget : public FakeTarget {
   KernelInfo info_;
 };
 
-TEST(Limits, OfHowTensorsLieAreFound) {
+TEST(Limits, OfLayoutsAreFound) {
   LaidTarget target(false, Flaw::kNone);
   const Declaration takes = declaration_of(ask_for_refusals(target));
   EXPECT_NE(as_terms(takes).find("layout=inner align_bytes=16"), std::string::npos) << as_terms(takes);
@@ -583,14 +584,14 @@ TEST(Limits, OfHowTensorsLieAreFound) {
       << as_c(takes);
 }
 
-// Drawn, varied by every relation and reduced, tensors lie as the kernel declares.
-TEST(Check, TensorsLieAsTheKernelDeclares) {
+// Drawn cases, the variants of every relation and reduced cases have layouts that the kernel declares.
+TEST(Check, LayoutsAreThoseThatTheKernelDeclares) {
   LaidTarget target(true, Flaw::kNone);
   CheckOptions options;
   options.cases = 150;
   options.seed = 3;
   for (const Property* property : properties()) {
-    // That one asks plan() what it says of what is outside.
+    // `contract` also calls plan() with problems outside of the declaration.
     if (std::string_view(property->name) != "contract") options.properties.push_back(property);
   }
   options.refused = Refused{};
@@ -617,7 +618,7 @@ TEST(Check, TensorsLieAsTheKernelDeclares) {
   EXPECT_LT(reduction.minimal.problem.seq_k, 21);
 }
 
-// Writes log2 of its sums, and says so.
+// Writes the LSE in base 2; its plan declares `base`.
 class Log2Target : public FakeTarget {
  public:
   explicit Log2Target(int32_t base) : FakeTarget(Flaw::kLseBase), base_(base) {}
@@ -631,7 +632,7 @@ class Log2Target : public FakeTarget {
   int32_t base_;
 };
 
-TEST(Check, AnLseIsOfTheBaseThatIsDeclared) {
+TEST(Check, AnLseHasTheDeclaredBase) {
   CheckOptions options;
   options.cases = 150;
   options.refused = Refused{};
@@ -650,8 +651,8 @@ TEST(Check, AnLseIsOfTheBaseThatIsDeclared) {
   EXPECT_FALSE(judged(0).failures.empty());
 }
 
-// 256 keys for 128 queries are refused for their number: that says nothing of diagonals.
-TEST(Limits, OfLengthsAreNoneOfDiagonals) {
+// 256 keys with 128 queries are refused for their number. That is no limit of diagonals.
+TEST(Limits, OfLengthsAreNotTakenForLimitsOfDiagonals) {
   PickyTarget target([](const attn_problem& p) {
     return (p.seq_q == 128 || p.seq_q == 512) && (p.seq_k == 128 || p.seq_k == 512);
   });
@@ -660,7 +661,7 @@ TEST(Limits, OfLengthsAreNoneOfDiagonals) {
   EXPECT_NE(words.find("lengths other than 128, 512"), words.npos) << words;
 }
 
-TEST(Limits, AreNotAskedForOfAKernelWhosePlanFaults) {
+TEST(Limits, AreNoLongerAskedForOnceAPlanFaults) {
   class Faulting : public FakeTarget {
    public:
     PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
@@ -675,8 +676,8 @@ TEST(Limits, AreNotAskedForOfAKernelWhosePlanFaults) {
   EXPECT_LE(target.faults, 3);
 }
 
-// One case of 13 is in a GPU's arithmetic, where no arithmetic and no table was chosen.
-TEST(Arithmetic, OfAGpuIsThatOfSomeCases) {
+// If neither an arithmetic nor a calibration was chosen, one case of 13 is in a GPU's arithmetic.
+TEST(Arithmetic, OfAGpuIsDrawnForSomeCases) {
   FakeTarget target;
   CheckOptions options;
   options.properties.assign(properties().begin(), properties().end());
@@ -693,7 +694,7 @@ TEST(Arithmetic, OfAGpuIsThatOfSomeCases) {
   EXPECT_EQ(share(executor()), 0);
 }
 
-// A failure that comes in any arithmetic is reduced in ATTN_ARITHMETIC_ANY.
+// If a failure comes in any arithmetic, its reduced case has ATTN_ARITHMETIC_ANY.
 TEST(Arithmetic, IsKeptOnlyWhereAFailureNeedsIt) {
   FakeTarget target(Flaw::kDropsLastKey);
   const Property& reference = *find_property("reference");
@@ -707,8 +708,8 @@ TEST(Arithmetic, IsKeptOnlyWhereAFailureNeedsIt) {
   EXPECT_EQ(r.minimal.env.arithmetic, ATTN_ARITHMETIC_ANY);
 }
 
-// The parts that a kernel compiles for are equal within an epoch; all other parts are drawn as usual.
-TEST(Epochs, ShareWhatIsCompiledFor) {
+// Within an epoch the parts that a kernel compiles for are equal; all other parts are drawn as usual.
+TEST(Epochs, ShareThePartsThatAKernelCompilesFor) {
   GeneratorConfig config;
   KernelInfo kernel;
   kernel.build.flags = "no_window compiles=dtype,heads,seq,causal,bias,scale";

@@ -12,7 +12,7 @@
 namespace attnfuzz {
 namespace {
 
-// Attention of one query row after the other: tile after tile, with a running maximum.
+// Attention row by row and tile by tile, with a running maximum.
 class OnlineTarget : public FakeTarget {
  public:
   int64_t said = 64, tile = 64;
@@ -31,7 +31,7 @@ class OnlineTarget : public FakeTarget {
     ++runs;
     RunReply reply;
     if (fails) reply.status = ATTN_FAULT, reply.crash = "SIGSEGV";
-    if (p.seq_q > 0) row(p, t, p.seq_q - 1);  // what is looked at
+    if (p.seq_q > 0) row(p, t, p.seq_q - 1);  // show_key_tiles() reads only the last row
     return reply;
   }
   int runs = 0;
@@ -95,14 +95,15 @@ TEST(KeyTiles, ContradictAPlan) {
     EXPECT_TRUE(tiles.contradicted()) << said;
     EXPECT_NE(words(tiles).find("WRONG of the keys: its output changes at multiples of 64"), std::string::npos);
   }
-  // A maximum for a part of a tile, or for several, is none of a plan's business.
+  // A plan may have another tile if one is a multiple of the other: a kernel may update the maximum more often
+  // or less often than once a tile.
   for (const int64_t said : {16, 32, 128, 256}) {
     target.said = said;
     EXPECT_FALSE(show_key_tiles(target, std::nullopt).contradicted()) << said;
   }
 }
 
-TEST(KeyTiles, AreBelievedOfAKernelThatShowsNone) {
+TEST(KeyTiles, OfAPlanAreBelievedIfTheOutputShowsNone) {
   const auto shown = [](void (*change)(OnlineTarget&)) {
     OnlineTarget target;
     change(target);
@@ -115,7 +116,7 @@ TEST(KeyTiles, AreBelievedOfAKernelThatShowsNone) {
   EXPECT_EQ(words(wide), "tiles: 64 queries and 64 keys by plan(), believed: its output does not show them");
   EXPECT_EQ(shown([](OnlineTarget& t) { t.whole_maximum = true; }).shown, 0);
   EXPECT_EQ(shown([](OnlineTarget& t) { t.tile = 600; }).shown, 0);
-  // Who does not come back well is not asked again.
+  // A kernel that dies is not run again.
   OnlineTarget broken;
   broken.fails = true;
   const KeyTiles died = show_key_tiles(broken, std::nullopt);
@@ -132,7 +133,7 @@ TEST(KeyTiles, AreBelievedOfAKernelThatShowsNone) {
             std::string::npos);
 }
 
-// In a domain of its own: fewer columns, as many queries as keys.
+// The domain has fewer columns, and as many queries as keys.
 TEST(KeyTiles, AreShownInsideADomain) {
   attn_domain domain = {};
   domain.size = sizeof domain;

@@ -1,4 +1,4 @@
-// Tests of fuzz/check/tighter.h.
+// Tests whether a kernel whose plan leaves its arithmetic open is consistent with fp32 (tighter.h).
 #include "fuzz/check/tighter.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace attnfuzz {
 namespace {
 
-// Says nothing of its arithmetic, which is fp32's. Its scale is wrong by the share `off`.
+// Computes in fp32, and its plan leaves the arithmetic open. Its scale has the relative error `off`.
 class Silent : public FakeTarget {
  public:
   explicit Silent(float off) : off_(off) {}
@@ -39,11 +39,11 @@ Tighter tried(Silent target) {
   return try_fp32(target, config_for(target, options), executor(), 60, 60);
 }
 
-TEST(Tighter, TellsFp32FromWhatTheLoosestClassesAllow) {
+TEST(Tighter, TellsFp32FromTheLoosestClasses) {
   const Tighter exact = tried(Silent(0));
   EXPECT_TRUE(exact.consistent()) << words(exact);
   EXPECT_EQ(words(exact).find("consistent with fp32 accumulation: "), 0u) << words(exact);
-  // As if Q times the scale were rounded to fp16: right by what is assumed, and not by fp32.
+  // As if Q times the scale were rounded to fp16: within the assumed bound, but not within that of fp32.
   const Tighter folded = tried(Silent(0x1p-12f));
   EXPECT_FALSE(folded.consistent());
   EXPECT_GT(folded.outside, 0);

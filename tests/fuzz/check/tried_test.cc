@@ -1,4 +1,5 @@
-// Tests of fuzz/check/tried.h, and of the holes of sizes_taken.h.
+// Tests that limits are found by running a function (tried.h), and that narrow holes are filled
+// (sizes_taken.h).
 #include "fuzz/check/tried.h"
 
 #include <gtest/gtest.h>
@@ -61,8 +62,8 @@ RunReply reply_of(End end) {
   return reply;
 }
 
-// A function that is right where `takes` says so, and ends in `end` elsewhere. It declares what an adapter
-// does.
+// A function that is right for problems that `takes` accepts, and ends with `end` for others. It declares what
+// an adapter declares by default.
 class Function : public FakeTarget {
  public:
   using Takes = std::function<bool(const attn_problem&, const attn_env&)>;
@@ -89,7 +90,7 @@ class Function : public FakeTarget {
                const attn_env& env, int stream) override {
     ++runs;
     if (!takes_(p, env)) return reply_of(end_);
-    if (p.seq_q * p.seq_k > 70'000) return reply_of(End::kHangs);  // as what is slow does
+    if (p.seq_q * p.seq_k > 70'000) return reply_of(End::kHangs);  // a slow function looks like this
     return FakeTarget::run(stage, p, tensors, plan, env, stream);
   }
   std::string found(const ByNumbers& judged = {}) {
@@ -115,11 +116,11 @@ TEST(Tried, FindsWhatAFunctionTakesHoweverItSaysNo) {
   }
 }
 
-TEST(Tried, CountsNoBugAsALimit) {
+TEST(Tried, TakesNoBugForALimit) {
   for (const End end : {End::kSegfaults, End::kReadsOutside}) {
     EXPECT_EQ(Function(takes_64_and_128, end).found(), "") << static_cast<int>(end);
   }
-  // A hang says nothing, and after some of them nothing is asked any more.
+  // A hang is no limit, and after some hangs the function is not run any more.
   Function hangs(takes_64_and_128, End::kHangs);
   EXPECT_EQ(hangs.found(), "nothing: ");
   EXPECT_LE(hangs.runs, 10);
@@ -152,7 +153,7 @@ TEST(Tried, AsksInsideTheCallersDomain) {
   EXPECT_EQ(f.found(), "") << "larger dims need a large device, and are not asked for";
 }
 
-TEST(Tried, LeavesANarrowHoleToBeFound) {
+TEST(Tried, FillsANarrowHoleSoThatACheckFindsIt) {
   const auto found = [](int64_t dim) {
     return Function([&](auto& p, auto&) { return p.dim_qk % 8 == 0 && p.dim_qk != dim; }, End::kAborts).found();
   };
@@ -166,8 +167,8 @@ TEST(Tried, LeavesANarrowHoleToBeFound) {
   EXPECT_EQ(filled({32, 64, 128, 160, 192, 224, 256}).size(), 8u) << "one of eight is a hole";
 }
 
-TEST(Tried, JudgesLengthsWhereTheCallNamesNone) {
-  // Right where lengths are equal; elsewhere it takes the number of queries for that of keys.
+TEST(Tried, JudgesLengthsIfTheCallNamesNone) {
+  // Right if the lengths are equal; otherwise it takes the number of queries for the number of keys.
   class QueriesForKeys : public Function {
    public:
     QueriesForKeys() : Function([](auto&, auto&) { return true; }, End::kWell) {}
@@ -182,13 +183,13 @@ TEST(Tried, JudgesLengthsWhereTheCallNamesNone) {
   const Calibration calibration = executor();
   EXPECT_EQ(QueriesForKeys().found({.table = &calibration, .lengths = true}), "equal_lengths = true");
   EXPECT_EQ(QueriesForKeys().found(), "") << "lengths are named in the call";
-  // Right with more keys than queries: then the others are a bug.
+  // A function that is right with more keys than queries has no limit to equal lengths.
   Function some([](auto&, auto&) { return true; }, End::kWell);
   EXPECT_EQ(some.found({.table = &calibration, .lengths = true}), "");
 }
 
-TEST(Tried, FindsACausalMaskOfTheBottomRight) {
-  // Its mask is of the bottom right whatever it declares; `half`: with more than one query alone.
+TEST(Tried, FindsABottomRightCausalMask) {
+  // Its mask is always bottom-right; with `half` only if there is more than one query.
   class Masked : public Function {
    public:
     explicit Masked(bool half) : Function([](auto&, auto&) { return true; }, End::kWell), half_(half) {

@@ -1,4 +1,4 @@
-// Tests how a check counts failures that come once, that take their job with them, or that are of several kinds, and
+// Tests how a check counts failures that come only once, that kill their job, or that have several kinds, and
 // cases that neither fail nor pass.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 namespace attnfuzz {
 namespace {
 
-// Right, but for what `meddle` does with a reply. It is told how many calls came before.
+// Right, but `meddle` may change each reply. It gets the number of earlier calls.
 class MeddledTarget : public FakeTarget {
  public:
   using Meddle = std::function<void(int call, const attn_problem&, RunReply&)>;
@@ -57,7 +57,7 @@ CheckResult shard(Target& target, const CheckOptions& options) {
   return run_shard(0, target, executor(), options, shared);
 }
 
-// Right, but that what it stores is 40 ulps too far from 0: less than its plan, of P in 8 bits, leaves open.
+// Stores O 40 ulps too far from 0. That is within the bound of its plan, which declares P in 8 bits.
 class LeaningTarget : public FakeTarget {
  public:
   PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
@@ -140,7 +140,7 @@ TEST(Verdicts, ASlowCallIsNoHangAndIsNotReduced) {
   EXPECT_EQ(reduction.verdict.message, failure.verdict.message);
 }
 
-TEST(Verdicts, AResultThatIsCutShortIsNone) {
+TEST(Verdicts, ATruncatedResultIsRefused) {
   FakeTarget right;
   const std::string whole = serialize(shard(right, few(20)));
   EXPECT_NO_THROW(deserialize(whole));
@@ -149,7 +149,7 @@ TEST(Verdicts, AResultThatIsCutShortIsNone) {
   EXPECT_THROW(deserialize(whole + "x"), std::runtime_error);
 }
 
-TEST(Verdicts, TheFirstOneCrossesToTheParentAsItIs) {
+TEST(Verdicts, TheFirstVerdictReachesTheParentUnchanged) {
   MeddledTarget target([](int call, const attn_problem&, RunReply& reply) {
     if (call == 7) crash(reply);
   });
@@ -183,7 +183,7 @@ TEST(Verdicts, TheFirstOneCrossesToTheParentAsItIs) {
   EXPECT_EQ(a.bad, b.bad);
 }
 
-TEST(Verdicts, WhatFailsAgainIsConfirmed) {
+TEST(Verdicts, AFailureThatComesAgainIsConfirmed) {
   FakeTarget target(Flaw::kLseBase);
   const CheckResult result = shard(target, few(200));
   ASSERT_EQ(result.failures.size(), 1u);
@@ -258,7 +258,7 @@ TEST(Verdicts, KeepGoingFindsTheFirstOfEachKind) {
   EXPECT_EQ(alone.cases(), 200u);
 }
 
-TEST(Verdicts, AnInterruptedCheckTellsWhatItHas) {
+TEST(Verdicts, AnInterruptedCheckReportsItsResults) {
   const OpenTarget open = [](std::string*) { return std::make_unique<FakeTarget>(); };
   CheckOptions options = few(uint64_t{1} << 40);
   options.interrupted = [] { return true; };
@@ -293,10 +293,10 @@ TEST(NotJudged, IsNoPass) {
       if (std::string_view(refusal.name) == "grouped heads") grouped.those.push_back(&refusal);
     }
   }
-  EXPECT_TRUE(not_judged(result, "k", grouped, true).empty()) << "it does not do them, and says so";
+  EXPECT_TRUE(not_judged(result, "k", grouped, true).empty()) << "the kernel does not take grouped heads, and declares that";
 }
 
-TEST(Aims, AreNotAtUnusualTilesAlone) {
+TEST(Aims, IncludeTheUsualTileIfThePlanHasAnUnusualOne) {
   class SmallTiles : public FakeTarget {
    public:
     int64_t tile = 4;
@@ -310,7 +310,7 @@ TEST(Aims, AreNotAtUnusualTilesAlone) {
   const GeneratorConfig config = config_for(small, few(1));
   EXPECT_EQ(config.tiles_k, (std::vector<int64_t>{4, 64}));
   EXPECT_EQ(config.tiles_q, (std::vector<int64_t>{16}));
-  // Nor are tiles believed that hardly any kernel has.
+  // These tiles are rare in kernels, so the usual tile is added.
   for (const int64_t tile : {1, 997, 4096}) {
     small.tile = tile;
     EXPECT_EQ(config_for(small, few(1)).tiles_k, (std::vector<int64_t>{tile, 64}));
@@ -323,11 +323,11 @@ TEST(Aims, AreNotAtUnusualTilesAlone) {
 
 std::string path(const char* path) {
   attn_plan plan = {};
-  std::strncpy(plan.path, path, sizeof plan.path);  // not terminated where it fills the field
+  std::strncpy(plan.path, path, sizeof plan.path);  // without a terminator if it fills the field
   return path_name(plan);
 }
 
-TEST(Paths, AreAPathsWordsWithoutSizes) {
+TEST(Paths, HaveNamesWithoutSizes) {
   EXPECT_EQ(path("64x64 d128 packed split wgmma"), "packed split wgmma");
   EXPECT_EQ(path("64x64 d64 elementwise(qk v)"), "elementwise");
   EXPECT_EQ(path("64x64"), "64x64");
@@ -335,7 +335,7 @@ TEST(Paths, AreAPathsWordsWithoutSizes) {
   EXPECT_EQ(path(std::string(80, 'x').c_str()), std::string(sizeof attn_plan::path, 'x'));
 }
 
-// Goes a way that is hardly ever drawn: the kernel's own choice, and no bias.
+// Its fast path is rarely drawn: it needs the kernel's own choice of variant, and no bias.
 class TwoWays : public FakeTarget {
  public:
   PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
@@ -346,12 +346,12 @@ class TwoWays : public FakeTarget {
   }
 };
 
-TEST(Paths, ThroughATargetAreAllNamed) {
+TEST(Paths, OfATargetAreAllFound) {
   TwoWays target;
   EXPECT_EQ(paths_through(config_for(target, few(1)), target), (std::set<std::string>{"fast", "general"}));
 }
 
-TEST(Paths, OneThatIsAskedForIsDrawn) {
+TEST(Paths, ARequestedPathIsDrawn) {
   TwoWays target;
   const CheckResult any = shard(target, few(100));
   EXPECT_GT(any.paths.at("general").cases, 80u);

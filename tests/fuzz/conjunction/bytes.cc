@@ -1,5 +1,5 @@
-// A fuzz target without a mutator of its own: libFuzzer's bytes are read
-// one field after the other into a case. To compare with; see conjunction.py.
+// A fuzz target without its own mutator: the fields of a case are read one after
+// the other from libFuzzer's bytes. For comparison; see conjunction.py.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +15,7 @@ namespace {
 class Bytes {
  public:
   Bytes(const uint8_t* data, size_t size) : data_(data), end_(data + size) {}
-  // Two bytes, or zeros at the end.
+  // A number from the next two bytes, which are 0 past the end.
   int64_t range(int64_t low, int64_t high) {
     const int64_t value = next() << 8 | next();
     return low + value % (high - low + 1);

@@ -1,15 +1,15 @@
-// FA-1, and a wrong number where four things come together, twice:
+// Two kernels that are fa1 with one wrong number if four things come together:
 //   conjunction         three heads, a second KV tile with a single key, causality, and a third query tile
 //   conjunction-window  two batch entries, a soft cap, a window of a tile, and a fourth KV tile
-// The mutations' weights were chosen with the first in view; the second was thought of
-// when they stood.
+// The weights of the mutations were chosen with the first bug in view; the second bug was
+// written afterwards.
 #define attn_kernel_at kernel_of_fa1_at
 #include "kernels/fa1/fa1.cu"
 #undef attn_kernel_at
 
 namespace {
 
-// Nested, as such bugs are: a branch in a branch.
+// Nested branches, as in real bugs, so that coverage sees partial matches.
 bool meets_first(const attn_problem& p) {
   if (p.heads_q == 3) {
     if (p.seq_k == 65) {

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""How many cases until a bug that needs four things at once is found.
+"""Measures how many cases it takes to find a bug that needs four things at once.
 
-Four ways to it, each from nothing, for several seeds:
-  drawn    RapidCheck's draw alone: attnfuzz check
-  guided   mutations and crossovers of what showed something new by coverage and situations,
-           the rarest first: fuzz_conjunction_loop
+Compares four ways, each from an empty corpus, for several seeds:
+  drawn    only drawn cases: attnfuzz check
+  guided   mutations and crossovers of cases with new coverage or situations, the rarest
+           first: fuzz_conjunction_loop
   fuzzed   the same mutations, coverage and situations under libFuzzer: fuzz_fa1
-  bytes    libFuzzer's bytes read into a case, guided by the same: fuzz_conjunction_bytes
+  bytes    libFuzzer's bytes read into a case, guided by the same coverage and situations:
+           fuzz_conjunction_bytes
 
-Ends with 1 if the guided ones did not find it for every seed.
+Exit status 1: the guided way did not find the bug for every seed.
 """
 import argparse
 import concurrent.futures
@@ -67,7 +68,7 @@ def main():
     parser.add_argument("bin", type=pathlib.Path, help="folder of attnfuzz and the fuzz targets")
     parser.add_argument("library", help="libattn_conjunction_cpu-coverage.so:conjunction, or :conjunction-window")
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--most", type=int, default=20000, help="cases of one way and seed")
+    parser.add_argument("--most", type=int, default=20000, help="limit of cases for each way and seed")
     parser.add_argument("--work", type=int, default=9_000_000,
                         help="of drawn cases: with less, none has three heads, three query tiles and two of keys")
     parser.add_argument("--ways", default=",".join(WAYS))
@@ -93,7 +94,7 @@ def main():
                 rows[way].append(found.result())
             print(f"{seed:4} " + " ".join(f"{rows[way][-1] or '-':>9}" for way in ways), flush=True)
     print("found " + " ".join(f"{way} {sum(n is not None for n in rows[way])} of {options.seeds}" for way in ways))
-    # One that was not found took more than it was given.
+    # A search without success counts as the limit.
     print("median of cases " + " ".join(
         f"{way} {statistics.median([n or options.most for n in rows[way]]):.0f}" for way in ways))
     return int(any(n is None for n in rows.get("guided", [])))

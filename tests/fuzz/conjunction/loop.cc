@@ -1,6 +1,6 @@
-// Mutation and crossover guided by coverage and situations, without libFuzzer: cases that
-// show something new are kept, and what is changed next is, of a few of them, the one
-// whose rarest feature is the rarest. To compare with; see conjunction.py.
+// Mutation and crossover guided by coverage and situations, without libFuzzer. Cases that
+// show something new are kept. To choose the next parent, the loop draws a few of them and
+// takes the one with the rarest feature. For comparison; see conjunction.py.
 //
 //   fuzz_conjunction_loop SEED MOST --kernel=LIBRARY      prints the number of cases
 #include <algorithm>
@@ -49,7 +49,7 @@ class Corpus {
     std::vector<uint32_t> features;
   };
   std::vector<Entry> entries_;
-  std::unordered_map<uint32_t, uint64_t> times_;  // that a feature was seen
+  std::unordered_map<uint32_t, uint64_t> times_;  // how often each feature was seen
 };
 
 Case next(const Corpus& corpus, const GeneratorConfig& config, uint64_t seed, uint64_t i) {

@@ -1,4 +1,4 @@
-// Kernels that compute attention, and so pass many cases before they misbehave.
+// Kernels that compute attention, so that they pass many cases before they misbehave.
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ bool now() {
   return ++calls == 60;
 }
 
-// True in the first call over all processes, which makes the file that $ATTNFUZZ_FAKE_ONCE names.
+// True in the first call of all processes. That call creates the file that $ATTNFUZZ_FAKE_ONCE names.
 bool first_of_all() {
   const char* file = getenv("ATTNFUZZ_FAKE_ONCE");
   const int fd = file == nullptr ? -1 : open(file, O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -73,7 +73,7 @@ const attn_kernel kernels[] = {
           if (now()) raise(SIGSTOP);
           return run(p, t, plan, env);
         }),
-    // Deaf to all that can be ignored or blocked.
+    // Ignores and blocks all signals that it can.
     fake::kernel(
         "ignores-signals-once", plan,
         RUN {
@@ -101,7 +101,7 @@ const attn_kernel kernels[] = {
           }
           return run(p, t, plan, env);
         }),
-    // Wrong numbers without a softcap, behind a call that had one.
+    // Wrong numbers in calls without a softcap, after a call with one.
     fake::kernel(
         "keeps-softcap", plan,
         RUN {
@@ -120,17 +120,17 @@ const attn_kernel kernels[] = {
           const attn_status status = run(p, t, plan, env);
           if (p->seq_k <= 16 || p->batch * p->heads_q * p->seq_q == 0) return status;
           uint16_t& first = *static_cast<uint16_t*>(t->o.data);
-          if ((first & 0x7c00) != 0x7c00) first ^= 0x40;  // a number stays a number
+          if ((first & 0x7c00) != 0x7c00) first ^= 0x40;  // finite numbers stay finite
           return status;
         }),
-    // Dies in the simple case that a check asks for its tiles by, which is hardly ever drawn.
+    // Dies in the simple case by which a check asks for the tiles. Draws rarely have so many keys.
     fake::kernel(
         "dies-at-600-keys", plan,
         RUN {
           if (p->seq_k == 600) abort();
           return run(p, t, plan, env);
         }),
-    // Half as much again, and a plan by which that may be.
+    // O is 1.5 times too large, within the bound of its loose plan.
     fake::kernel(
         "loose",
         [](const attn_problem* p, const attn_tensors* t, const attn_env* env, attn_plan* out, char* reason,

@@ -1,4 +1,4 @@
-// Kernels that behave, and kernels that misbehave in every way we could think of.
+// Kernels that behave well, and kernels that misbehave in many ways.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ const attn_kernel kernels[] = {
           UNUSED;
           for (;;) sink = 1;
         }),
-    // Hangs, and hears no signal.
+    // Hangs with all signals blocked.
     fake::kernel(
         "deaf", yes,
         RUN {
@@ -116,7 +116,7 @@ const attn_kernel kernels[] = {
           usleep(700'000);
           return ATTN_OK;
         }),
-    // Much of the processor, but an end.
+    // Uses much processor time, but ends.
     fake::kernel(
         "burn", yes,
         RUN {
@@ -125,7 +125,7 @@ const attn_kernel kernels[] = {
           while (clock() < end) sink = 1;
           return ATTN_OK;
         }),
-    // A child that holds every descriptor outlives it.
+    // Its child, which holds every descriptor, outlives it.
     fake::kernel(
         "fork-hang", yes,
         RUN {
@@ -149,7 +149,7 @@ const attn_kernel kernels[] = {
           kill(getppid(), SIGSTOP);
           return ATTN_OK;
         }),
-    // A grandchild in a session of its own, that says who it is.
+    // Starts a grandchild in another session, and returns its process id.
     fake::kernel(
         "daemon", yes,
         RUN {
@@ -184,7 +184,7 @@ const attn_kernel kernels[] = {
           report(env, ATTN_REPORT_DEADLOCK, "the second");
           return ATTN_FAULT;
         }),
-    // As host code does that is told by cudaGetLastError() what the executor has reported.
+    // Reports an error and exits, like host code that checks cudaGetLastError().
     fake::kernel(
         "report-exit", yes,
         RUN {
@@ -259,9 +259,9 @@ const attn_kernel kernels[] = {
           *static_cast<int*>(t->o.data) = ++calls;
           return ATTN_OK;
         }),
-    // All is well, it says, and nothing ran.
+    // Returns ATTN_OK without computing anything.
     fake::kernel("idle", yes, nothing),
-    // Refuses every other question.
+    // plan() refuses every second call.
     fake::kernel(
         "refuse-by-turns",
         PLAN {
@@ -270,7 +270,7 @@ const attn_kernel kernels[] = {
           return asked % 2 == 0 ? yes(p, t, env, plan, reason, n) : ATTN_UNSUPPORTED;
         },
         nothing),
-    // Plans other tiles each time.
+    // plan() alternates between two tiles.
     fake::kernel(
         "plan-by-turns",
         PLAN {
@@ -280,7 +280,7 @@ const attn_kernel kernels[] = {
           return status;
         },
         nothing),
-    // Refuses with another reason each time, and leaves what it likes behind its path's end.
+    // Each plan() has another reason and other bytes after the path's terminator.
     fake::kernel(
         "reason-by-turns",
         PLAN {

@@ -1,4 +1,4 @@
-// One kernel for the CPU beside two for a GPU, one of which has its name.
+// One kernel for the CPU and two for a GPU. One of these has the same name as the CPU kernel.
 #include "tests/fuzz/fakes/fake.h"
 static attn_kernel on_gpu(const char* name) {
   attn_kernel k = fake::kernel(name, fake::yes, fake::nothing);

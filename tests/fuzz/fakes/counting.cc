@@ -1,4 +1,4 @@
-// A kernel whose edges are counted: its loop is gone round as often as the batch has entries.
+// A kernel whose edges are counted: its loop runs once for each batch entry.
 #include "tests/fuzz/fakes/fake.h"
 
 namespace {

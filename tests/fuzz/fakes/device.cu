@@ -1,4 +1,4 @@
-// CUDA kernels that behave, and kernels that do not.
+// CUDA kernels that behave well, and kernels that misbehave.
 #include <cuda_runtime.h>
 
 #include "tests/fuzz/fakes/fake.h"
@@ -50,7 +50,7 @@ attn_status too_large(const attn_problem* p, const attn_tensors* t, const attn_p
   return status;
 }
 
-// The environment, as the plan gets it: into the plan's numbers.
+// Copies the environment that plan() gets into fields of the plan.
 attn_status environment(const attn_problem* p, const attn_tensors* t, const attn_env* env, attn_plan* plan,
                         char* reason, uint64_t size) {
   fake::yes(p, t, env, plan, reason, size);

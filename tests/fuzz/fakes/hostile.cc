@@ -1,4 +1,4 @@
-// Kernels whose names and reasons are more than text. Each leaves O as it is, and so fails.
+// Kernels whose names and reasons hold commands, markup and control characters. None writes O, so each fails.
 #include <stdio.h>
 
 #include "tests/fuzz/fakes/fake.h"

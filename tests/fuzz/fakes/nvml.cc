@@ -1,4 +1,4 @@
-// A driver's library that says how busy two GPUs are: 0 is busy 40 and 60 % of the time in turn, 1 always.
+// A fake NVML with two GPUs: GPU 0 is busy 40 % and 60 % of the time in turn, GPU 1 always.
 #include <cstdint>
 #include <cstring>
 

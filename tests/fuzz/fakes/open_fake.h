@@ -1,4 +1,4 @@
-// Opens a fake kernel, and has a small call ready for it.
+// Opens a fake kernel and prepares a small call for it.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A kernel that answers a probe, and only that: it repeats what it was asked for.
+// A kernel that only answers a probe: it records the probe's own request.
 #include "tests/fuzz/fakes/fake.h"
 
 namespace {
@@ -11,7 +11,7 @@ attn_status probing(const attn_problem*, const attn_tensors*, const attn_plan*, 
                           static_cast<float>(probe->block[2]), static_cast<float>(probe->warp)};
   for (uint64_t i = 0; i < 4 && i < probe->capacity; ++i) probe->values[i] = values[i];
   *probe->used = 4;
-  // More than there is room for: the count goes on, the writing does not.
+  // More records than fit: only the count grows.
   if (probe->warp == 9) *probe->used = probe->capacity + 7;
   return ATTN_OK;
 }

@@ -1,9 +1,9 @@
-// A kernel in stages whose partials() says what the num_splits it is given asks for.
+// A kernel with stages. num_splits of the plan chooses what partials() answers.
 #include "tests/fuzz/fakes/fake.h"
 
 namespace {
 
-constexpr int64_t kRight = 2;  // other numbers of splits: wrong in a way of their own
+constexpr int64_t kRight = 2;  // each other number of splits gives another wrong answer
 
 attn_status partials(const attn_problem* p, const attn_plan* plan, attn_partials* out) {
   out->num_splits = plan->num_splits;

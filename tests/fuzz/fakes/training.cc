@@ -5,14 +5,15 @@
 //   nan_at_two_lengths       forward: O has a NaN where there are 512 or 2048 keys
 //   uninitialised_cu         forward: copies cu_q to its workspace without the first 0, and reads the copy
 //   old_cu                   forward: reads the copy of cu_q that an earlier call has left in its workspace
-//   varying                  forward: of its packed calls the first, third, ... is wrong
-//   saved_in_place           backward: scales its saved O where it lies
+//   varying                  forward: its first, third, ... packed call is wrong
+//   saved_in_place           backward: scales its saved O in place
 //   losing_last_key          backward: no gradient of the last key of a sequence
 //   left_in_process          both passes: the backward pass is wrong after a forward pass in the same process
-//   packed_forward, packed_backward    right, and refuse what is not packed
+//   packed_forward, packed_backward    right, and refuse sequences that are not packed
 //   up_to_40                forward: refuses more than 40 keys
 //
-// Causal or not, with a window to the left, dense or packed, with key lengths, grouped heads; nothing else.
+// All take causal and full attention, a window to the left, dense and packed sequences, key lengths and grouped
+// heads.
 #include <math.h>
 
 #include <algorithm>
@@ -41,7 +42,7 @@ enum class Fault {
 
 enum class Passes { kForward, kBackward, kBoth };
 
-// What a kernel keeps from call to call.
+// State that kernels keep between calls.
 int packed_calls = 0;
 bool forward_ran = false;
 
@@ -234,7 +235,7 @@ struct Kernel {
  private:
   static bool is_backward(const attn_problem& p) { return (p.features & ATTN_FEATURE_BACKWARD) != 0; }
   static bool copies(const attn_problem& p) {
-    const bool varies = fault == Fault::kVarying;  // a workspace to suspect
+    const bool varies = fault == Fault::kVarying;  // uses the workspace, so that a dirty one could be suspected
     return (fault == Fault::kUninitialisedCu || fault == Fault::kOldCu || varies) && p.ragged != 0;
   }
   static int64_t* copied(const Call& call) { return static_cast<int64_t*>(call.tensors.workspace); }
@@ -243,9 +244,10 @@ struct Kernel {
     constexpr int64_t kThere = 0x5eed'cafe;
     const int64_t batch = call.problem.batch;
     int64_t* const copy = copied(call);
-    if (fault == Fault::kOldCu && copy[batch + 1] == kThere) return;  // the bug: they may be another call's
+    if (fault == Fault::kOldCu && copy[batch + 1] == kThere)
+      return;  // the bug: the copy may be of another call
     copy[batch + 1] = kThere;
-    // The bug: element 0 stays as it was.
+    // The bug: element 0 is not written.
     for (int64_t b = fault == Fault::kUninitialisedCu ? 1 : 0; b <= batch; ++b)
       copy[b] = attn::index_at(call.problem, call.tensors.cu_q, b);
   }

@@ -1,4 +1,5 @@
-// Two kernels of one name for one back end; one of that name for the other is no third.
+// Two kernels of one name for one back end, which is an error, and one of that name for the other back end,
+// which is none.
 #include "tests/fuzz/fakes/fake.h"
 static const attn_kernel kernels[] = {fake::kernel("first", fake::yes, fake::nothing),
                                       fake::kernel("same", fake::yes, fake::nothing),

@@ -1,4 +1,4 @@
-// Built against an executor function that no worker has.
+// Calls an executor function that no worker has.
 #include "tests/fuzz/fakes/fake.h"
 extern "C" void function_that_nobody_defines();
 extern "C" const attn_kernel* attn_kernel_at(uint32_t) {

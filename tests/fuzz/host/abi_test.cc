@@ -1,4 +1,4 @@
-// Plug-ins built with another version of the contract than this host: an older one
+// Tests plug-ins that were built with another version of the contract: an older one
 // (fakes/abi/first.cc), and a newer one (fakes/abi/next.cc).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST(Abi, ANewerPlugInIsPlannedAndRun) {
   EXPECT_EQ(call.run().status, ATTN_OK);
 }
 
-TEST(Abi, APlanThatIsLargerThanItsCallersRoomIsTold) {
+TEST(Abi, APlanLargerThanTheCallersRoomIsReported) {
   FakeCall call = call_of("abi_next", "overrun");
   const PlanReply reply = call.plan();
   EXPECT_EQ(reply.status, ATTN_FAULT);
@@ -59,7 +59,7 @@ TEST(Abi, APlanThatIsLargerThanItsCallersRoomIsTold) {
 TEST(Abi, AProblemIsNotOfferedToAPlugInThatDoesNotKnowItsFeatures) {
   FakeCall first = call_of("abi_first", "first");
   first.problem.features = 2;
-  EXPECT_EQ(first.plan().status, ATTN_UNSUPPORTED);  // it would have said yes
+  EXPECT_EQ(first.plan().status, ATTN_UNSUPPORTED);  // the plug-in itself would take it
   EXPECT_THAT(first.plan().reason, HasSubstr("attn_kernel.features lacks the bits 2"));
   FakeCall next = call_of("abi_next", "next");
   next.problem.features = uint64_t{1} << 40;
@@ -80,7 +80,7 @@ TEST(Abi, ReadFillsWithZerosAndWriteKeepsToItsRoom) {
   EXPECT_EQ(read.size, sizeof read);
   EXPECT_EQ(read.a, 1);
   EXPECT_EQ(read.b, 0);
-  longer.size = 1000;  // of a contract to come: as far as it is known
+  longer.size = 1000;  // of a later contract: only the known fields are read
   EXPECT_TRUE(attn_read(&read, sizeof read, &longer, 8));
   EXPECT_EQ(read.b, 2);
   longer.size = 7;

@@ -1,4 +1,4 @@
-// Counters of a kernel's edges, on their way from the worker.
+// Tests the counters of a kernel's edges that the worker returns.
 #include <algorithm>
 #include <set>
 #include <vector>
@@ -32,26 +32,26 @@ TEST(Coverage, CountsInBuckets) {
                {16, 32}, {31, 32}, {32, 64}, {127, 64}, {128, 128}};
   for (const auto& [times, bucket] : cases) {
     const auto seen = of_batch(call, times);
-    EXPECT_TRUE(has(seen, 1)) << times;  // what runs once
+    EXPECT_TRUE(has(seen, 1)) << times;  // code that runs once
     EXPECT_TRUE(has(seen, bucket)) << times;
     for (const uint8_t edge : seen) EXPECT_TRUE(edge == 0 || edge == 1 || edge == bucket) << times;
   }
 }
 
-// 256 threads that pass an edge once are not nobody.
-TEST(Coverage, WhatWrapsRoundIsNotTakenForNever) {
+// If 256 threads pass an edge once each, its 8-bit counter wraps to 0.
+TEST(Coverage, ACounterThatWrapsIsNotTakenForZero) {
   FakeCall call("counting", "counting");
   EXPECT_TRUE(has(of_batch(call, 256), 128));
   EXPECT_TRUE(has(of_batch(call, 1024), 128));
 }
 
-TEST(Coverage, IsTheRunsAndNoOther) {
+TEST(Coverage, IsOfOneRun) {
   FakeCall call("counting", "counting");
   const auto none = of_batch(call, 0), three = of_batch(call, 3);
   EXPECT_EQ(none.size(), three.size());
   EXPECT_NE(none, three);
   EXPECT_EQ(of_batch(call, 0), none);
-  call.target->renew();  // another process: the same places
+  call.target->renew();  // another process gives the same edges
   EXPECT_EQ(of_batch(call, 3), three);
 }
 

@@ -1,4 +1,4 @@
-// The CUDA worker: bytes there and back, faults, and what a slot's end is. Skipped without a GPU.
+// Tests the CUDA worker: copies to the device and back, faults, and the end of a slot. Skipped without a GPU.
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -29,7 +29,7 @@ class CudaWorker : public ::testing::Test {
     env_.shared_memory_limit = 1 << 30;
     place(64, 64);
   }
-  // Q and O, these bytes behind the slots' beginnings, with redzones of 256 bytes.
+  // Places Q and O at these byte offsets in their slots, with redzones of 256 bytes.
   void place(uint64_t q, uint64_t o) {
     ranges_.clear();
     tensors_.q.data = put(TensorId::kQ, q);
@@ -66,7 +66,7 @@ TEST_F(CudaWorker, CopiesThereAndBack) {
   OPEN("copy");
   std::printf("%s\n", target_->info().device.c_str());
   for (const int stream : {0, 1}) {
-    // Dense; at a slot's end; 5 GiB into the slot: strides beyond 2^31 get there.
+    // Near a slot's beginning; at its end; 5 GiB into it, where strides beyond 2^31 lead.
     for (const uint64_t at : {uint64_t{64}, Arena::kSlotBytes - kBytes, (uint64_t{5} << 30) + 14}) {
       place(at, at);
       const RunReply reply = run(stream);
@@ -85,7 +85,7 @@ TEST_F(CudaWorker, PlansWithinTheDevice) {
   ASSERT_EQ(reply.status, ATTN_OK) << reply.reason;
   EXPECT_EQ(reply.plan.tile_q, 80) << "an older path runs on a newer device";
   EXPECT_EQ(reply.plan.split_tiles, 7) << "multiprocessors come from the case";
-  EXPECT_LT(reply.plan.tile_k, 1 << 20) << "no more shared memory than there is";
+  EXPECT_LT(reply.plan.tile_k, 1 << 20) << "the limit of shared memory is the device's";
 }
 
 TEST_F(CudaWorker, BringsARedzoneBackThatWasWritten) {
@@ -128,7 +128,7 @@ TEST_F(CudaWorker, TimesOutAKernelThatHangs) {
   EXPECT_TRUE(run().timed_out);
 }
 
-TEST_F(CudaWorker, RefusesWhatTheDeviceHasNoMemoryFor) {
+TEST_F(CudaWorker, RefusesACaseThatIsTooLargeForTheDevice) {
   OPEN("copy");
   std::vector<MemoryRange> all;
   for (int t = 0; t < kTensorCount; ++t) {
@@ -141,7 +141,7 @@ TEST_F(CudaWorker, RefusesWhatTheDeviceHasNoMemoryFor) {
   EXPECT_THAT(reply.reason, HasSubstr("of device memory"));
 }
 
-// Printed, not asserted. 150 microseconds or less are expected.
+// Prints the overhead of a small case, and asserts nothing. Expected: at most 150 microseconds.
 TEST_F(CudaWorker, OverheadOfASmallCase) {
   OPEN("copy");
   for (int i = 0; i < 50; ++i) run();

@@ -1,4 +1,4 @@
-// Build identity: a header is edited, nothing is rebuilt, and the library is found out.
+// Tests the build identity: if a header is edited and nothing is rebuilt, the library is stale.
 #include "base/identity/identity.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ std::string name_all(const Identity& id) {
 class Tree : public ::testing::Test {
  protected:
   void SetUp() override {
-    // The identity asks the compiler; a machine that only got a bundle has none.
+    // The identity runs the compiler, and a machine that only got a bundle has none.
     if (std::system((std::string(ATTNFUZZ_CXX) + " --version >/dev/null 2>&1").c_str()) != 0) {
       GTEST_SKIP() << "needs the compiler, " ATTNFUZZ_CXX;
     }
@@ -96,7 +96,7 @@ class Tree : public ::testing::Test {
   fs::path root_;
 };
 
-TEST_F(Tree, NamesWhatTheCompilerRead) {
+TEST_F(Tree, NamesTheFilesThatTheCompilerRead) {
   const Identity id = identity();
   EXPECT_EQ(name_all(id), "kernels/attention.h kernels/identity.h kernels/kernel.cc kernels/my words.h ");
   EXPECT_EQ(id.files[3].second, file_hash((root_ / "kernels/my words.h").string()));
@@ -106,7 +106,8 @@ TEST_F(Tree, NamesWhatTheCompilerRead) {
   EXPECT_THAT(as_depfile(id, "x.c"), HasSubstr("kernels/my\\ words.h"));
 }
 
-// g++ is given copies of sources in a mirror: their originals count, and are looked at for changes.
+// g++ compiles copies of the sources in a mirror. The identity names their originals, and these are checked for
+// changes.
 TEST_F(Tree, NamesTheOriginalsOfCopies) {
   const std::string header = (root_ / "kernels/my words.h").string();
   const std::string copy = mirrored(build().string(), header);
@@ -166,8 +167,8 @@ TEST_F(Tree, AnEditWithoutABuildIsStale) {
   EXPECT_EQ(freshness(BuildInfo{}).freshness, Freshness::kUnknown);
 }
 
-// As of a kernel beside its tests' project, or a header that several projects share.
-TEST_F(Tree, AFileOutsideIsLookedAtToo) {
+// For instance a kernel outside of its test project, or a header that several projects share.
+TEST_F(Tree, AFileOutsideIsCheckedToo) {
   const fs::path shared = root_.string() + "-shared";
   put(shared / "shared.h", "// as it was built\n");
   commands("-O1 -include " + (shared / "shared.h").string());
@@ -183,8 +184,8 @@ TEST_F(Tree, AFileOutsideIsLookedAtToo) {
   fs::remove_all(shared);
 }
 
-// A library names the files itself: what is no regular file is not read, for it may have no end.
-TEST_F(Tree, ReadsRegularFilesAlone) {
+// The library names the files, so other files than regular ones are not read: they may have no end.
+TEST_F(Tree, ReadsOnlyRegularFiles) {
   EXPECT_EQ(file_hash("/dev/zero"), "");
   const fs::path fifo = root_ / "fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
@@ -197,8 +198,8 @@ TEST_F(Tree, ReadsRegularFilesAlone) {
   EXPECT_EQ(file_hash(large.string()), "");
 }
 
-// A sanitizer's library that was not built again beside the plain one, wherever their tree is now.
-TEST(BuiltDifferently, NamesAFileThatBothHaveAndNotAlike) {
+// The plain library was built again and the sanitizer's was not. Their source tree need not be there.
+TEST(BuiltDifferently, NamesAFileThatDiffersBetweenTheBuilds) {
   const BuildInfo plain = {.files = {{"kernel.cu", "new"}, {"words.h", "same"}}};
   const BuildInfo old = {.files = {{"kernel.cu", "old"}, {"words.h", "same"}}};
   const BuildInfo other = {.files = {{"words.h", "same"}, {"asan.h", "its own"}}};
@@ -208,7 +209,7 @@ TEST(BuiltDifferently, NamesAFileThatBothHaveAndNotAlike) {
   EXPECT_FALSE(built_differently(plain, BuildInfo{}));
 }
 
-TEST_F(Tree, SaysWhatIsMissing) {
+TEST_F(Tree, ThrowsIfAFileIsMissing) {
   const auto options = [&](std::string commands, std::string objects) {
     return IdentityOptions{.root = root_.string(),
                            .build = build().string(),

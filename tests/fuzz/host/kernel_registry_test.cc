@@ -22,7 +22,7 @@ TEST(FindKernels, TakesAPathForAPlugIn) {
   EXPECT_EQ(target->info().library, path);
 }
 
-TEST(FindKernels, SaysWhatThereIsInstead) {
+TEST(FindKernels, NamesTheKernelsThatExist) {
   std::string error;
   EXPECT_FALSE(find_kernel("no-such-kernel", {}, &error));
   EXPECT_THAT(error, HasSubstr("there is no kernel 'no-such-kernel' for the back end cpu"));
@@ -62,7 +62,7 @@ TEST(FindKernels, TakesTheBackEndThatThePlugInNames) {
   const std::string path = std::string(ATTNFUZZ_FAKES) + "/other_backend.so";
   EXPECT_FALSE(find_kernel(path, {ATTN_CPU}, &error));
   EXPECT_THAT(error, HasSubstr("kernel gpu is of back end cuda, this worker of cpu: use --backend cuda"));
-  // Without being told it goes on to the other worker, which is not everywhere.
+  // Without --backend it tries the other worker, which not every machine has.
   const auto found = find_kernel(path, {}, &error);
   if (found) {
     EXPECT_EQ(found->backend, ATTN_CUDA);
@@ -81,8 +81,8 @@ TEST(FindKernels, RefusesTwoKernelsOfOneName) {
   }
 }
 
-// Without a back end named it is the CPU's; what it leaves out is told to whoever asked.
-TEST(FindKernels, SaysWhichKernelsOfTheOtherBackEndAreLeftOut) {
+// If no back end is named, the CPU's kernels are taken, and the result names the kernels that are left out.
+TEST(FindKernels, NamesKernelsOfTheOtherBackEndThatAreLeftOut) {
   std::string error;
   const std::string path = std::string(ATTNFUZZ_FAKES) + "/both_backends.so";
   const auto found = find_kernels(path, {}, &error);
@@ -90,7 +90,7 @@ TEST(FindKernels, SaysWhichKernelsOfTheOtherBackEndAreLeftOut) {
   EXPECT_THAT(found[0].left_out, ::testing::ElementsAre("one", "other"));
   const auto wanted = find_kernels(path, {ATTN_CPU}, &error);
   ASSERT_EQ(wanted.size(), 1u) << error;
-  EXPECT_TRUE(wanted[0].left_out.empty()) << "who names the back end has chosen";
+  EXPECT_TRUE(wanted[0].left_out.empty()) << "the caller has named the back end";
 }
 
 TEST(FindKernels, RunsNoPlainLibraryInASanitizersBuild) {

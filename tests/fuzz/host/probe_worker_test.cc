@@ -1,4 +1,4 @@
-// A probe's way to the worker and back.
+// Tests that a probe reaches the kernel in the worker, and that its records come back.
 #include "tests/fuzz/fakes/open_fake.h"
 
 namespace attnfuzz {
@@ -19,7 +19,7 @@ TEST(ProbeWorker, AsksForTheBlockAndWarpAndBringsBackWhatWasRecorded) {
   EXPECT_FALSE(call.run().probe);
 }
 
-TEST(ProbeWorker, WhatDoesNotFitIsCounted) {
+TEST(ProbeWorker, RecordsThatDoNotFitAreCounted) {
   FakeCall call("probing", "probing");
   call.target->probe(ProbeRequest{{5, 6, 7}, 9});
   const RunReply run = call.run();

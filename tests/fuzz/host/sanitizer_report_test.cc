@@ -1,4 +1,4 @@
-// Reports as the runtimes of clang 19 print them, and what is made of them.
+// Tests how reports of clang 19's sanitizer runtimes are read.
 #include "fuzz/host/sanitizer_report.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ std::optional<SanitizerFault> parse(const std::string& text) {
   });
 }
 
-TEST(SanitizerReport, OfAnAddress) {
+TEST(SanitizerReport, OfAnAddressNamesTheTensor) {
   const auto fault = parse(
       "=================================================================\n"
       "==71==ERROR: AddressSanitizer: use-after-poison on address 0x7f00deadbeef at pc 0x7f2 bp 0x7ff sp "
@@ -44,7 +44,7 @@ TEST(SanitizerReport, OfUndefinedBehaviourNamesItsLine) {
             "'int'");
 }
 
-TEST(SanitizerReport, OfARaceTellsBothSides) {
+TEST(SanitizerReport, OfARaceNamesBothAccesses) {
   const auto fault = parse(
       "==================\n"
       "WARNING: ThreadSanitizer: data race (pid=11)\n"
@@ -58,17 +58,17 @@ TEST(SanitizerReport, OfARaceTellsBothSides) {
       fault->message,
       "ThreadSanitizer: data race: Write of size 2; Previous read of size 8, and nothing orders the two, at "
       "libattn_mine_cpu-asan.so+0x10");
-  EXPECT_EQ(fault->site, "") << "which of the two comes first is chance";
+  EXPECT_EQ(fault->site, "") << "chance decides which access comes first";
 }
 
-TEST(SanitizerReport, OfWhatIsNotInitialised) {
+TEST(SanitizerReport, OfUninitialisedMemoryIsRead) {
   const auto fault =
       parse("==5==WARNING: MemorySanitizer: use-of-uninitialized-value\n    #0 0x1 (elsewhere+0x2)\n");
   ASSERT_TRUE(fault);
   EXPECT_EQ(fault->kind, ATTN_REPORT_UNINITIALISED);
 }
 
-TEST(SanitizerReport, WhatAKernelPrintsIsNone) {
+TEST(SanitizerReport, AKernelsOwnOutputIsNone) {
   EXPECT_FALSE(parse(""));
   EXPECT_FALSE(parse("hello\nERROR: something else\n"));
 }

@@ -12,18 +12,18 @@ constexpr const char* kV1 =
     "31 25 0:27 / /sys/fs/cgroup/pids rw,relatime shared:9 - cgroup cgroup rw,pids\n"
     "32 25 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
 
-TEST(PidsCgroup, IsThatOfVersion1) {
+TEST(PidsCgroup, PrefersVersion1) {
   EXPECT_EQ(pids_cgroup(kV1, "9:cpu:/\n8:pids:/job/7\n0::/other\n"), "/sys/fs/cgroup/pids/job/7");
   EXPECT_EQ(pids_cgroup(kV1, "8:pids:/\n"), "/sys/fs/cgroup/pids");
 }
 
-TEST(PidsCgroup, IsOfVersion2WhereThatIsAllThereIs) {
+TEST(PidsCgroup, TakesVersion2IfThereIsNoVersion1) {
   const char* mounts = "32 25 0:28 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
   EXPECT_EQ(pids_cgroup(mounts, "0::/user.slice/session\n"), "/sys/fs/cgroup/user.slice/session");
 }
 
-// In a container the mount begins at the container's own cgroup.
-TEST(PidsCgroup, LeavesOutWhatTheMountBeginsWith) {
+// In a container the mount's root is the container's own cgroup.
+TEST(PidsCgroup, LeavesOutTheRootOfTheMount) {
   const char* mounts = "31 25 0:27 /docker/1 /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n";
   EXPECT_EQ(pids_cgroup(mounts, "8:pids:/docker/1/worker\n"), "/sys/fs/cgroup/pids/worker");
 }
@@ -34,7 +34,7 @@ TEST(PidsCgroup, IsNoneWithoutAHierarchy) {
   EXPECT_EQ(pids_cgroup("nonsense\n", "nonsense\n"), "");
 }
 
-// A process that waits, and then tells by its exit status whether it may fork.
+// A child process that waits, and then tries to fork. Its exit status is 0 if it can fork, and 1 if not.
 pid_t child_that_forks(int& start) {
   int ends[2];
   if (pipe(ends) != 0) return -1;
@@ -52,7 +52,7 @@ pid_t child_that_forks(int& start) {
   return child;
 }
 
-TEST(TaskLimit, LetsNoMoreBegin) {
+TEST(TaskLimit, LetsNoMoreProcessesBegin) {
   const TaskLimit limit(1);
   int start = -1, status = 0;
   const pid_t child = child_that_forks(start);

@@ -25,7 +25,7 @@ std::vector<pid_t> children_of(pid_t parent) {
   return {std::istream_iterator<pid_t>(in), {}};
 }
 
-// Neither running nor waiting: gone, or a zombie that whoever adopted it has not reaped yet.
+// Has the process ended? It may still be a zombie that its new parent has not reaped yet.
 bool gone(pid_t pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
   std::string id, name, state;
@@ -60,15 +60,15 @@ TEST(WorkerProcesses, LeaveNothingAfterManyRestarts) {
 }
 
 TEST(WorkerProcesses, TakeTheirChildrenWithThem) {
-  // The fake forks a child that sleeps for ever; it would be adopted by init or by us.
+  // The fake forks a child that sleeps for ever. If it outlived the worker, init or this test would adopt it.
   FakeCall call("fork-hang");
-  const auto workers = children_of(children_of(getpid()).at(0));  // of its supervisor
+  const auto workers = children_of(children_of(getpid()).at(0));  // this process's child is the supervisor
   ASSERT_EQ(workers.size(), 1u);
   EXPECT_TRUE(call.run().crash);
   EXPECT_TRUE(soon([&] { return kill(-workers[0], 0) != 0; })) << "its group still has a process";
 }
 
-TEST(WorkerProcesses, TakeWhatLeftTheirSessionWithThem) {
+TEST(WorkerProcesses, TakeProcessesOfOtherSessionsWithThem) {
   for (const bool crashes : {false, true}) {
     FakeCall call("daemon");
     auto* const who = static_cast<pid_t*>(call.tensors.o.data);
@@ -87,7 +87,7 @@ TEST(WorkerProcesses, TakeWhatLeftTheirSessionWithThem) {
   }
 }
 
-TEST(WorkerProcesses, GoOnWhenTheirKernelStopsItsParent) {
+TEST(WorkerProcesses, ContinueWhenTheirKernelStopsItsParent) {
   FakeCall call("stop-parent");
   for (int i = 0; i < 3; ++i) EXPECT_EQ(call.run().status, ATTN_OK);
   const pid_t supervisor = children_of(getpid()).at(0);

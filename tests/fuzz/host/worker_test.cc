@@ -33,8 +33,8 @@ TEST(Worker, RunsAKernelInTheArena) {
   EXPECT_EQ(std::memcmp(q, o, 64), 0);
 }
 
-// A tensor with widely spread rows has a range for each: the case is not judged, and the process that judges
-// lives.
+// A tensor with widely spread rows has a range of memory for each row. If they are too many for a request, the
+// case is not judged, and the judging process goes on.
 TEST(Worker, LeavesACaseWithMoreRangesOfMemoryThanARequestHolds) {
   FakeCall call("copy");
   call.target->memory(std::vector<MemoryRange>(wire::kMaxRanges + 1, {TensorId::kQ, 256, 320}));
@@ -54,7 +54,7 @@ TEST(Worker, KeepsItsProcessFromCallToCall) {
   }
 }
 
-// A worker that is killed before it has begun, as often as the file says.
+// A worker that is killed while it starts, `times` times.
 WorkerOptions killed_at_first(const std::string& folder, int times) {
   WorkerOptions options = fake_options("behaviours", "copy");
   const std::string left = folder + "/left", script = folder + "/worker.sh";
@@ -84,7 +84,7 @@ TEST(Worker, PassesARefusalOn) {
   EXPECT_FALSE(plan.crash);
 }
 
-TEST(Worker, AsksAPlanTwiceAndTellsOfTwoAnswers) {
+TEST(Worker, CallsPlanTwiceAndReportsDifferentAnswers) {
   for (const auto& [kernel, why] : {std::pair{"refuse-by-turns", "refused the problem and then took it"},
                                     {"plan-by-turns", "answered tile_k 128 and then 64"}}) {
     FakeCall call(kernel);
@@ -95,7 +95,7 @@ TEST(Worker, AsksAPlanTwiceAndTellsOfTwoAnswers) {
       EXPECT_EQ(plan.status, ATTN_FAULT);
     }
   }
-  // The words of a refusal may differ, and what lies behind a path.
+  // The words of a refusal may differ, and the bytes after a path's terminator.
   FakeCall call("reason-by-turns");
   const PlanReply plan = call.plan();
   EXPECT_EQ(plan.status, ATTN_OK) << plan.bad_plan.value_or("");
@@ -105,7 +105,7 @@ TEST(Worker, AsksAPlanTwiceAndTellsOfTwoAnswers) {
   EXPECT_EQ(refused.reason, "refused 3");
 }
 
-// Each misbehaving kernel, what its run must be called, and whether it ends the worker.
+// A misbehaving kernel, the words of its verdict, and whether it ends the worker.
 struct Misbehaviour {
   const char* kernel;
   const char* crash;
@@ -143,8 +143,8 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-// Host code ends the process when its launch failed: why it failed is not lost.
-TEST(Worker, ThatEndsAfterAReportIsToldByTheReport) {
+// If host code exits because its launch failed, the executor's report of the failure is kept.
+TEST(Worker, ThatExitsAfterAReportHasTheReportsMessage) {
   FakeCall call("report-exit");
   for (int i = 0; i < 2; ++i) {
     const RunReply run = call.run();
@@ -181,7 +181,7 @@ TEST(Worker, SaysWhereTheKernelDied) {
   overrun.tensors.o.data = overrun.target->arena().slot_end(TensorId::kO);
   EXPECT_THAT(overrun.run().site, StartsWith("SIGSEGV at behaviours.so+0x"));
   EXPECT_NE(overrun.run().site, site);
-  // The C library's code is but called: what called it is the place.
+  // A crash in the C library is attributed to its caller.
   EXPECT_THAT(FakeCall("abort").run().site, StartsWith("SIGABRT at behaviours.so+0x"));
   EXPECT_THAT(FakeCall("crash-plan").plan().site, StartsWith("SIGSEGV at behaviours.so+0x"));
   EXPECT_EQ(FakeCall("exit").run().site, "");
@@ -196,7 +196,7 @@ TEST(Worker, SaysWhereTheKernelIsStuck) {
   const std::string in_plan = FakeCall("hang-plan").plan().site;
   EXPECT_THAT(in_plan, StartsWith("stuck in behaviours.so+0x"));
   EXPECT_NE(in_plan, site);
-  EXPECT_EQ(FakeCall("deaf").run().site, "stuck in run()") << "it blocks the question";
+  EXPECT_EQ(FakeCall("deaf").run().site, "stuck in run()") << "it blocks the signal that asks for the place";
 }
 
 TEST(Worker, TimesARunOut) {
@@ -220,8 +220,8 @@ TEST(Worker, IsNotTimedOutWhileItWaits) {
   EXPECT_EQ(run.status, ATTN_OK);
 }
 
-// Were it not for the processor's time, this would take as long as ctest allows.
-TEST(Worker, IsTimedOutForWhatItBurns) {
+// Only the limit of processor time ends this run before the timeout of ctest.
+TEST(Worker, IsTimedOutByItsProcessorTime) {
   WorkerOptions options = fake_options("behaviours", "hang");
   options.patience = 1e5;
   FakeCall call(options);
@@ -249,7 +249,7 @@ FakeCall paced(const char* kernel) {
   return FakeCall(options);
 }
 
-TEST(Worker, LetsACallEndWhoseBlocksGoOn) {
+TEST(Worker, GivesMoreTimeToACallWhoseBlocksEnd) {
   const RunReply run = paced("ends").run();
   EXPECT_FALSE(run.timed_out);
   EXPECT_EQ(run.status, ATTN_OK);
@@ -298,11 +298,11 @@ TEST(Watchdog, GivesMoreTimeWhileBlocksEnd) {
   };
   EXPECT_EQ(ended_at([](double) { return 0; }), std::pair(allowed, false));
   EXPECT_EQ(ended_at([](double used) { return static_cast<int>(used); }), std::pair(most, true));
-  // Two blocks end soon, and the third never.
+  // Two blocks end soon, and the third never ends.
   EXPECT_EQ(ended_at([](double used) { return used > 2 ? 2 : 0; }), std::pair(allowed, false));
   EXPECT_EQ(ended_at([](double used) { return used > 12 ? 12 : static_cast<int>(used); }),
             std::pair(20.0, false));
-  // A worker of several threads may have used up all before the first look.
+  // Several threads may have used up all the time before the first look.
   Pace pace(allowed, most);
   EXPECT_GT(pace.until(11, 3), 11);
   EXPECT_LE(pace.until(41, 5), 41);
@@ -328,7 +328,7 @@ TEST(Watchdog, AllowsMoreForMoreWork) {
   p.seq_k = 0;
   EXPECT_GT(work_of(p, 1), 0) << "blocks without keys are not free";
   EXPECT_GT(allowance(5, p, 1, ATTN_CPU), 5);
-  EXPECT_LT(allowance(5, p, 1, ATTN_CUDA), allowance(5, p, 1, ATTN_CPU));  // by the clock alone
+  EXPECT_LT(allowance(5, p, 1, ATTN_CUDA), allowance(5, p, 1, ATTN_CPU));  // CUDA: only the clock counts
   p.batch = p.heads_q = p.seq_q = p.seq_k = INT64_MAX;
   EXPECT_LT(allowance(5, p, INT64_MAX, ATTN_CPU), 1e5);
   p.batch = -1;
@@ -347,7 +347,7 @@ TEST(Worker, WatchesPlanToo) {
   EXPECT_EQ(crash.run().status, ATTN_OK);
 }
 
-TEST(Worker, LooksAtAPlanBeforeItPassesItOn) {
+TEST(Worker, ChecksAPlanBeforeItPassesItOn) {
   FakeCall odd("odd-plan");
   EXPECT_THAT(odd.plan().bad_plan.value_or(""), HasSubstr("path has no terminating NUL"));
   FakeCall tiles("no-tiles");
@@ -382,7 +382,7 @@ TEST(Worker, BoundsAReportThatMakesNoSense) {
   EXPECT_EQ(run.fault->message.size(), 511u);
 }
 
-TEST(Worker, RunsStagesAndTellsWhereTheyKeepTheirPartials) {
+TEST(Worker, RunsStagesAndReturnsThePlaceOfTheirPartials) {
   FakeCall call("", "stages");
   EXPECT_TRUE(call.target->info().has_stages);
   EXPECT_EQ(call.run(Stage::kPartial).status, ATTN_OK);
@@ -408,7 +408,7 @@ TEST(Worker, RefusesPartialsOutsideTheWorkspace) {
   for (int i = 0; i < 5; ++i) {
     call.planned.num_splits = 3 + i;
     call.planned.workspace_bytes = static_cast<uint64_t>(3 + i) * 4 * (8 + 1) * sizeof(float);
-    if (i == 0) call.problem.batch = 2;  // else its stride counts for nothing
+    if (i == 0) call.problem.batch = 2;  // with one entry the stride is not used
     std::string why;
     EXPECT_FALSE(call.target->partials(call.problem, call.planned, &why)) << i;
     EXPECT_THAT(why, HasSubstr(expected[i])) << i;
@@ -451,7 +451,7 @@ TEST(Worker, ChoosesAKernelByNameOrIndex) {
   }
 }
 
-// Printed, not asserted: machines differ. Twenty microseconds or less are expected.
+// Prints the round-trip time, and asserts nothing, because machines differ. Expected: at most 20 microseconds.
 TEST(Worker, RoundTripTime) {
   FakeCall call("copy");
   constexpr int kTrips = 2000;

@@ -1,5 +1,4 @@
-// make_night DIR KERNEL [green|waits|hostile]: writes the fabricated campaign for a test that looks at its
-// page.
+// make_night DIR KERNEL [green|waits|hostile]: writes a fabricated campaign for a test of its page.
 #include <cstdio>
 #include <string>
 

@@ -1,4 +1,4 @@
-// Nights of several tasks as one: nothing lost, nothing counted twice.
+// Tests that a merge of several campaigns loses nothing and counts nothing twice.
 #include "fuzz/slurm/merge.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ class Merge : public testing::Test {
   std::string root_;
 };
 
-TEST_F(Merge, KeepsWhatDiffersAndCountsTogetherWhatIsTheSame) {
+TEST_F(Merge, KeepsDifferentFindingsAndAddsUpEqualOnes) {
   FindingsFile findings = read_findings(at("b"));
   findings.findings[0].count = 5;
   findings.findings[0].t = 1;
@@ -54,7 +54,7 @@ TEST_F(Merge, KeepsWhatDiffersAndCountsTogetherWhatIsTheSame) {
   EXPECT_EQ(s.same, 2u);
   const FindingsFile merged = read_findings(at("merged"));
   EXPECT_EQ(merged.findings[0].count, 17u + 5u);
-  EXPECT_EQ(merged.findings[0].t, 1) << "when anyone met it first";
+  EXPECT_EQ(merged.findings[0].t, 1) << "the earliest time of all campaigns";
   EXPECT_TRUE(std::filesystem::exists(at("merged/findings/") + findings.findings[1].name + ".attn.json"));
   EXPECT_EQ(merged.never_again.size(), 2u);
   EXPECT_EQ(read_crashes(at("merged")).size(), 1u);
@@ -67,7 +67,7 @@ TEST_F(Merge, KeepsWhatDiffersAndCountsTogetherWhatIsTheSame) {
   EXPECT_EQ(read_series(at("merged"), 4).size(), read_series(at("b"), 1).size());
 }
 
-TEST_F(Merge, TellsOfAnotherBuild) {
+TEST_F(Merge, NotesAnotherBuild) {
   CampaignHeader header = *read_header(at("b"));
   header.targets[0].build = "another";
   write_header(at("b"), header);
@@ -77,7 +77,7 @@ TEST_F(Merge, TellsOfAnotherBuild) {
   EXPECT_NE(targets[2].device.find("another build, in " + at("b")), std::string::npos);
 }
 
-TEST_F(Merge, LeavesOutWhatCannotBeRead) {
+TEST_F(Merge, LeavesOutUnreadableFiles) {
   std::filesystem::create_directories(at("begun"));
   std::ofstream(at("b") + "/shards/0/stats.json") << "{";
   const MergeSummary s = merge({"begun", "a", "b"});
@@ -92,7 +92,7 @@ bool names(const MergeSummary& s, const std::string& what) {
   return std::ranges::any_of(s.left_out, [&](const std::string& one) { return one.starts_with(what); });
 }
 
-// Its folder may be anyone's.
+// Anyone may have written the folder.
 TEST_F(Merge, FollowsNoLinkAndCopiesNothingLarge) {
   namespace fs = std::filesystem;
   fs::create_directories(at("private/folder"));

@@ -62,7 +62,7 @@ CampaignHeader header(const Night& night) {
   return h;
 }
 
-// More than half of what there is shows early.
+// The share that a campaign has seen after `share` of its time: it grows fast at first.
 double grown(double share) { return 1 - std::exp(-4 * share); }
 
 void write_shard(const std::string& dir, int shard, const Night& night) {

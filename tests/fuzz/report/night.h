@@ -1,5 +1,5 @@
-// A night that never was: a small campaign's folder with one of everything in it,
-// written by the archive's own writers.
+// A fabricated campaign: a small folder with every kind of file and entry,
+// written by the archive's own functions.
 //
 //   make_night(dir);                       // two kernels, three jobs, two sessions
 //   make_night(dir, {.hostile = true});    // markup wherever a file may hold text
@@ -15,7 +15,7 @@ struct Night {
   bool hostile = false;        // names and messages are markup
   bool green = false;          // nothing found
   bool seeded_bug = true;      // found
-  std::string kernel = "fa1";  // of the findings: a name, or a library's path
+  std::string kernel = "fa1";  // the kernel of the findings: a name, or a library's path
   double hours = 8;
 };
 

@@ -1,6 +1,6 @@
-// The report of a fabricated night: all that its folder says, as data, and a page that
-// no text of the folder can break out of. How the page looks is for
-// tests/e2e/report_browser.py and for eyes.
+// Tests the report of a fabricated campaign: its data has everything that the folder
+// holds, and no text of the folder becomes markup of the page.
+// tests/e2e/report_browser.py checks the look of the page.
 #include "fuzz/report/report.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +50,7 @@ std::string data_of(const std::string& page) {
   return page.substr(at, page.find("</script", at) - at);
 }
 
-TEST_F(ReportOfANight, HasAllThatTheFolderSays) {
+TEST_F(ReportOfANight, HasEverythingInTheFolder) {
   make_night(dir_);
   const Json j = json();
   EXPECT_EQ(j["problems"], Json::array());
@@ -102,7 +102,7 @@ TEST_F(ReportOfANight, EachGpuHasItsRateAndHowBusyItWas) {
   EXPECT_THAT(report::report_page(j), HasSubstr("cases a second"));
 }
 
-// Curves need no more, and a week of many jobs stays a page.
+// Curves need few points, and the page of a week with many jobs must stay small.
 TEST_F(ReportOfANight, SeriesAreThinnedAndEndWhereTheyEnd) {
   make_night(dir_);
   const Json j = json();
@@ -128,7 +128,7 @@ TEST_F(ReportOfANight, TextOfFilesStaysText) {
   EXPECT_THAT(data, HasSubstr("\\u003c/style>\\u003cscript>alert"));
 }
 
-TEST_F(ReportOfANight, TellsOfWarningsAndCallsThemNoFindings) {
+TEST_F(ReportOfANight, ListsWarningsApartFromFindings) {
   make_night(dir_, {.hostile = true});
   Reproducer r;
   r.kernel = "fa1";
@@ -150,7 +150,7 @@ TEST_F(ReportOfANight, TellsOfWarningsAndCallsThemNoFindings) {
   EXPECT_EQ(json()["problems"].size(), 1u);
 }
 
-// Neither the page nor its policy lets anything in; the script has no way to make markup of text.
+// The page loads nothing, its policy forbids loading, and its script has no way to turn text into markup.
 TEST_F(ReportOfANight, ThePageLoadsNothing) {
   make_night(dir_);
   const std::string page = report::report_page(json());
@@ -161,7 +161,7 @@ TEST_F(ReportOfANight, ThePageLoadsNothing) {
     EXPECT_THAT(page, Not(HasSubstr(what)));
 }
 
-TEST_F(ReportOfANight, IsGreenWhereNothingWasFound) {
+TEST_F(ReportOfANight, IsGreenIfNothingWasFound) {
   make_night(dir_, {.green = true});
   EXPECT_EQ(json()["summary"]["standing"], "held");
 }
@@ -177,7 +177,7 @@ TEST_F(ReportOfANight, IsNotGreenWhileFailuresWait) {
   EXPECT_EQ(j["summary"]["waiting"], 1);
 }
 
-TEST_F(ReportOfANight, IsNotGreenWhereOneFailedOnce) {
+TEST_F(ReportOfANight, IsNotGreenIfACaseFailedOnce) {
   make_night(dir_, {.green = true});
   FindingsFile findings;
   findings.never_again.resize(1);
@@ -225,7 +225,7 @@ TEST_F(ReportOfANight, IsNotGreenWhereTheListOfFindingsWasEmptied) {
   EXPECT_EQ(json()["summary"]["standing"], "unknown");
 }
 
-TEST_F(ReportOfANight, IsNotGreenWhereNextToNothingWasJudged) {
+TEST_F(ReportOfANight, IsNotGreenIfTooLittleWasJudged) {
   make_night(dir_, {.green = true});
   ShardStats stats = read_stats(dir_, 0);
   const auto told = [&](const char* what) {
@@ -258,7 +258,7 @@ TEST_F(ReportOfANight, IsNotGreenWhereNextToNothingWasJudged) {
   told("idle.cpu.plain: no case was drawn");
   header.sessions.back().ended = "interrupted";
   write_header(dir_, header);
-  EXPECT_EQ(json()["summary"]["standing"], "held") << "it is gone on with";
+  EXPECT_EQ(json()["summary"]["standing"], "held") << "the session goes on";
 }
 
 TEST_F(ReportOfANight, IsNotGreenWithoutItsFindings) {
@@ -270,7 +270,7 @@ TEST_F(ReportOfANight, IsNotGreenWithoutItsFindings) {
   EXPECT_THAT(j["problems"][0].get<std::string>(), HasSubstr("findings.json is missing"));
 }
 
-TEST_F(ReportOfANight, OfACampaignThatHasJustBegun) {
+TEST_F(ReportOfANight, CanBeOfACampaignThatHasJustBegun) {
   std::filesystem::create_directories(dir_);
   write_findings(dir_, {});
   write_header(dir_, {});
@@ -279,7 +279,7 @@ TEST_F(ReportOfANight, OfACampaignThatHasJustBegun) {
   EXPECT_EQ(j["problems"], Json::array());
 }
 
-TEST_F(ReportOfANight, NamesWhatCannotBeRead) {
+TEST_F(ReportOfANight, NamesUnreadableFiles) {
   make_night(dir_);
   put("findings.json", "{\"findings\": [");
   put("shards/1/stats.json", "[]");
@@ -292,14 +292,14 @@ TEST_F(ReportOfANight, NamesWhatCannotBeRead) {
   EXPECT_EQ(j["summary"]["standing"], "unknown");
 }
 
-TEST_F(ReportOfANight, AFindingWhoseFileIsGoneOrAlien) {
+TEST_F(ReportOfANight, ListsAFindingWhoseFileIsGoneOrAlien) {
   make_night(dir_);
   const auto names = read_findings(dir_).findings;
   std::filesystem::remove(dir_ + "/findings/" + names[0].name + ".attn.json");
   put("findings/" + names[1].name + ".attn.json", "{\"format\": 99}");
   const Json j = json();
   EXPECT_EQ(report_.problems.size(), 2u);
-  EXPECT_EQ(j["findings"].size(), 3u) << "each is still told of";
+  EXPECT_EQ(j["findings"].size(), 3u) << "each finding is still listed";
 }
 
 TEST_F(ReportOfANight, AListThatNamesNoFileIsNotBelieved) {
@@ -311,7 +311,7 @@ TEST_F(ReportOfANight, AListThatNamesNoFileIsNotBelieved) {
   EXPECT_THAT(report_.problems, testing::Contains(HasSubstr("which is no file's name")));
 }
 
-TEST_F(ReportOfANight, APictureThatIsNoneIsNamedAndDrawnAnew) {
+TEST_F(ReportOfANight, ABadPictureIsNamedAndDrawnAgain) {
   make_night(dir_);
   const std::string name = read_findings(dir_).findings[0].name, file = "findings/" + name + ".picture.json";
   for (
@@ -327,7 +327,7 @@ TEST_F(ReportOfANight, APictureThatIsNoneIsNamedAndDrawnAnew) {
   }
 }
 
-TEST_F(ReportOfANight, NoCampaignOrAnothersIsRefused) {
+TEST_F(ReportOfANight, AFolderWithoutACampaignIsRefused) {
   std::filesystem::create_directories(dir_);
   EXPECT_THROW(report::read_report(dir_), std::runtime_error);
   put("campaign.json", "{\"format\": 7}");

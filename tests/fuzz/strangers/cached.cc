@@ -1,4 +1,4 @@
-// The answer to an earlier question that looked the same.
+// Kernels that return the answer of an earlier call that looked the same.
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -22,7 +22,7 @@ std::string shape_of(const attn_problem* p, const attn_tensors* t) {
   return key;
 }
 
-// Elements first .. of a tensor's first rows, one in `step`.
+// Adds elements 0, step, ... of a tensor's first rows to the key.
 void sample(std::string& key, const attn_tensor& x, int64_t rows, int64_t columns, int64_t step) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < columns; c += step)
@@ -30,7 +30,7 @@ void sample(std::string& key, const attn_tensor& x, int64_t rows, int64_t column
   }
 }
 
-// O and LSE as dense bytes: kept, or put back.
+// Calls each(address, bytes) for every element of O and LSE, so that a kernel can save or restore them.
 template <class Each>
 void outputs(const attn_problem* p, const attn_tensors* t, const Each& each) {
   for (int64_t b = 0; b < p->batch; ++b) {
@@ -70,7 +70,7 @@ STRANGER(by_pointer, "cached-by-pointer") {
   return cached(key, p, t, plan, env);
 }
 
-// A few elements of each input stand for all of it.
+// The key has only a few elements of each input.
 STRANGER(by_sample, "cached-by-sample") {
   std::string key = shape_of(p, t);
   add(key, &p->scale, 4), add(key, &p->causal, 4);
@@ -79,7 +79,7 @@ STRANGER(by_sample, "cached-by-sample") {
   return cached(key, p, t, plan, env);
 }
 
-// All of Q, and K and V are the ones they were.
+// The key has all of Q, and assumes that K and V are unchanged.
 STRANGER(by_queries, "cached-by-queries") {
   std::string key = shape_of(p, t);
   add(key, &p->scale, 4), add(key, &p->causal, 4), add(key, &p->softcap, 4);
@@ -87,7 +87,7 @@ STRANGER(by_queries, "cached-by-queries") {
   return cached(key, p, t, plan, env);
 }
 
-// The same call again: what is due lies there already.
+// If the call is the same as the last, its outputs are assumed to be still there.
 STRANGER(second_skipped, "second-skipped") {
   static std::string last;
   std::string key = shape_of(p, t);

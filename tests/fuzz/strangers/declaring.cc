@@ -1,4 +1,4 @@
-// A plan that excuses what the kernel does, or a kernel that hardly takes anything.
+// Kernels whose plans excuse their errors, and kernels that refuse nearly everything.
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 namespace stranger {
 namespace {
 
-// O in 5 bits, or as many as are said.
+// Rounds O to this number of mantissa bits.
 void round_outputs(const attn_problem* p, const attn_tensors* t, int bits) {
   const int mantissa = p->dtype == ATTN_F16 ? 10 : 7, dropped = mantissa - bits;
   if (dropped <= 0) return;
@@ -42,7 +42,7 @@ attn_status loose(const attn_problem* p, const attn_tensors* t, const attn_env* 
   return status;
 }
 
-// O in so many bits, and what follows of the plan.
+// A kernel that rounds O to `bits` bits. The block that follows changes its plan.
 #define STRANGER_SAYS(function, name, bits)                             \
   void function(attn_plan& x);                                          \
   const Kernel function##_kernel{name, rounded<bits>, loose<function>}; \
@@ -60,7 +60,7 @@ STRANGER_SAYS(scaled, "says-scaled-p", 3) { x.p_format = ATTN_FORMAT_OF_INPUT, x
 
 STRANGER_SAYS(scaled_up, "says-overflow", 3) { x.p_format = ATTN_FORMAT_OF_INPUT, x.p_scale = 0x1p50f; }
 
-// Wrong beyond 64 keys, and draws are aimed at the borders of tiles of 8.
+// Wrong beyond 64 keys; its plan declares tiles of 8, so draws are aimed at short lengths.
 attn_status beyond(const attn_problem* p, const attn_tensors* t, const attn_plan* plan, const attn_env* env) {
   compute(p, t, plan, env);
   if (p->seq_k > 64) round_outputs(p, t, 4);

@@ -1,5 +1,5 @@
-// Strangers on a GPU: what honest.cc, lazy.cc, cached.cc, late.cc, memory.cc and declaring.cc have for the CPU,
-// in CUDA. The honest way is that of examples/mine.cu.
+// Cheating kernels on a GPU: honest.cc, lazy.cc, cached.cc, late.cc, memory.cc and declaring.cc in CUDA. The honest
+// kernel is that of examples/mine.cu.
 #include "kernels/plug_in.h"
 #define attn_kernel_at example_kernel_at
 #include "examples/mine.cu"
@@ -26,7 +26,7 @@ std::vector<attn_kernel>& kernels() {
 
 enum class Move { kZero, kRound, kKeep, kPutBack };
 
-// O and LSE, element by element; kept as dense numbers, O's first.
+// Moves O and LSE element by element to or from `kept`, a dense array with O first.
 __global__ void outputs(attn_problem p, attn_tensors t, Move move, float* kept) {
   const int64_t n = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, rows = p.batch * p.heads_q * p.seq_q;
   if (n >= rows) return;
@@ -60,7 +60,7 @@ __global__ void wait_a_while() {
   }
 }
 
-// Q's first element; what it was is brought back if it is asked for.
+// Overwrites Q's first element; with `restore`, restores it.
 __global__ void overwrite(attn_tensors t, bool restore) {
   auto* const q = static_cast<volatile unsigned short*>(t.q.data);
   const unsigned short was = *q;
@@ -101,7 +101,7 @@ namespace {
 
 const Kernel honest{"honest", compute};
 
-// Less than the work.
+// Kernels that do less than the work.
 STRANGER(no_op, "no-op") { return ATTN_OK; }
 STRANGER(zeros, "zeros") { return move_outputs(p, t, env, Move::kZero, nullptr); }
 STRANGER(stale, "stale-buffer") { return now() ? ATTN_OK : compute(p, t, plan, env); }
@@ -112,7 +112,7 @@ STRANGER(first_batch, "first-batch") {
   return compute(&one, t, plan, env);
 }
 
-// An earlier answer.
+// Kernels that return an earlier answer.
 std::string key_of(const attn_problem* p, const attn_tensors* t) {
   std::string key;
   for (const int64_t n : {p->batch, p->heads_q, p->heads_kv, p->seq_q, p->seq_k, p->dim_qk, p->dim_v,
@@ -124,7 +124,7 @@ void add_pointers(std::string& key, const attn_tensors* t) {
   for (const attn_tensor* x : {&t->q, &t->k, &t->v, &t->o})
     key.append(reinterpret_cast<const char*>(&x->data), sizeof x->data);
 }
-// The first row of each input.
+// Adds the first row of each input to the key.
 void add_sample(std::string& key, const attn_problem* p, const attn_tensors* t) {
   cudaDeviceSynchronize();
   for (const attn_tensor* x : {&t->q, &t->k, &t->v}) {
@@ -168,7 +168,7 @@ STRANGER(second_skipped, "second-skipped") {
   return compute(p, t, plan, env);
 }
 
-// Later, on a stream or by a thread that nobody waits for.
+// Kernels that write later, on a stream or by a thread that nobody waits for.
 STRANGER(side_stream, "other-stream") {
   static cudaStream_t side;
   if (side == nullptr) cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking);
@@ -185,8 +185,8 @@ STRANGER(thread_later, "thread-later") {
   return ATTN_OK;
 }
 
-// Inputs that are others, for ever or for a while: the second is not seen here, for nothing protects a
-// device's.
+// Kernels that overwrite inputs, for good or only for a while. The second is not noticed, because nothing protects
+// a device's inputs.
 attn_status overwritten(const attn_problem* p, const attn_tensors* t, const attn_plan* plan,
                         const attn_env* env, bool restore) {
   const attn_status status = compute(p, t, plan, env);
@@ -197,7 +197,7 @@ attn_status overwritten(const attn_problem* p, const attn_tensors* t, const attn
 STRANGER(overwrites, "input-written") { return overwritten(p, t, plan, env, false); }
 STRANGER(restores, "input-restored") { return overwritten(p, t, plan, env, true); }
 
-// Beside what is its to write.
+// Writes past its output.
 STRANGER(past, "writes-past") {
   const attn_status status = compute(p, t, plan, env);
   if (p->batch * p->heads_q * p->seq_q * p->dim_v > 0)

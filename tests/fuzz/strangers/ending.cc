@@ -1,4 +1,4 @@
-// The end of the process, or a crash that does not count.
+// Kernels that end the process, or try to survive a crash.
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -41,7 +41,7 @@ STRANGER(clock_runs, "alarm") {
   return compute(p, t, plan, env);
 }
 
-// Reads on until it may not, and goes on all the same.
+// Writes to address 0, and catches the crash.
 STRANGER(catches, "catch-crash") {
   struct sigaction action = {};
   action.sa_handler = [](int) { siglongjmp(back, 1); };
@@ -50,7 +50,7 @@ STRANGER(catches, "catch-crash") {
   if (sigsetjmp(back, 1) == 0) *reinterpret_cast<volatile int*>(static_cast<uintptr_t>(zero)) = 1;
   return compute(p, t, plan, env);
 }
-// Calls what is refused, and means to survive it.
+// Makes a forbidden system call, and catches the signal.
 STRANGER(catches_refusal, "catch-refusal") {
   signal(SIGSYS, [](int) {});
   syscall(SYS_ptrace, 16, getppid(), nullptr, nullptr);
@@ -64,12 +64,12 @@ STRANGER(blocks_refusal, "block-refusal") {
   return compute(p, t, plan, env);
 }
 
-// The descriptors that it finds open.
+// Closes all open descriptors.
 STRANGER(closes, "close-all") {
   for (int fd = 3; fd < 64; ++fd) close(fd);
   return compute(p, t, plan, env);
 }
-// Another bell in the place of the worker's, which nobody hears.
+// Replaces the descriptor by which the worker signals the end of a call (its bell).
 STRANGER(replaces, "replace-bell") {
   const attn_status status = compute(p, t, plan, env);
   if (now()) dup2(eventfd(0, 0), 6);
@@ -81,7 +81,7 @@ STRANGER(drains, "drain-bells") {
   return ATTN_OK;
 }
 
-// Threads that stay: as many as the system gives, and 3,000 at most.
+// Starts as many threads as the system allows, 3,000 at most, and leaves them running.
 STRANGER(swarms, "thread-swarm") {
   if (now()) {
     pthread_attr_t small;

@@ -1,4 +1,4 @@
-// Out of the process: files, the network, another program, more rights.
+// Kernels that leave their process: by files, the network, another program, or more rights.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -58,7 +58,7 @@ STRANGER_DOES(spawns, "spawn") {
 STRANGER_DOES(shell, "system") {
   if (system("true") != 0) abort();
 }
-// Its own program again, with a library of its choice in front of all others.
+// Starts its own program again with LD_PRELOAD.
 STRANGER_DOES(preloads, "preload") {
   setenv("LD_PRELOAD", "/tmp/strangers-preload.so", 1);
   char name[] = "/proc/self/exe";

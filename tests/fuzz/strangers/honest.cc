@@ -1,4 +1,4 @@
-// The library's kernels by name, and the honest ones among them.
+// The list of the library's kernels, and its honest kernels.
 #include <algorithm>
 #include <cstdint>
 #include <vector>

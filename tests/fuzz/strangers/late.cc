@@ -1,4 +1,4 @@
-// The work is done after run() has returned, where no clock that stands around it sees it.
+// Kernels that work after run() has returned, where a clock around run() does not measure it.
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -29,13 +29,13 @@ STRANGER(thread_later, "thread-later") {
   return ATTN_OK;
 }
 
-// As soon as it can, so that it is mostly done when somebody looks.
+// The thread starts at once, so that it has mostly finished before the outputs are read.
 STRANGER(thread_at_once, "thread-at-once") {
   std::thread([w = Work{*p, *t, *plan}] { finish(w); }).detach();
   return ATTN_OK;
 }
 
-// A helper that waits for work all the time.
+// A permanent helper thread that waits for work.
 STRANGER(helper, "helper-thread") {
   static std::atomic<Work*> next;
   static std::thread* const worker = new std::thread([] {
@@ -57,7 +57,7 @@ STRANGER(timer, "timer") {
   return ATTN_OK;
 }
 
-// The answer to this call is written in the next.
+// The answer to a call is written during the next call.
 STRANGER(next_call, "next-call") {
   if (under_way) finish(*under_way);
   under_way = new Work{*p, *t, *plan};

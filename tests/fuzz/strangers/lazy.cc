@@ -1,4 +1,4 @@
-// Less than the work, and the hope that nobody looks.
+// Kernels that do less than the work.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -12,7 +12,7 @@ STRANGER(no_op, "no-op") { return ATTN_OK; }
 
 STRANGER(zeros, "zeros") { return cheap(p, t); }
 
-// One batch entry of several.
+// Computes only the first batch entry, without its last query.
 STRANGER(first_batch, "first-batch") {
   attn_problem one = *p;
   one.batch = one.batch > 0 ? 1 : 0;
@@ -20,20 +20,20 @@ STRANGER(first_batch, "first-batch") {
   return compute(&one, t, plan, env);
 }
 
-// The oldest 16 keys, whatever is due to the others.
+// Uses only the first 16 keys.
 STRANGER(few_keys, "few-keys") {
   attn_problem less = *p;
   less.seq_k = less.seq_k > 16 ? 16 : less.seq_k;
   return compute(&less, t, plan, env);
 }
 
-// Leaves O as it is; in real use it holds the result of the call before.
+// Writes nothing into O; in real use O holds the result of the call before.
 STRANGER(stale, "stale-buffer") {
   if (now()) return ATTN_OK;
   return compute(p, t, plan, env);
 }
 
-// The right answer of the call before.
+// Stores the first row of the call before as its first row.
 STRANGER(behind, "one-call-behind") {
   static std::vector<char> last;
   const size_t bytes = static_cast<size_t>(p->dim_v) * 2;

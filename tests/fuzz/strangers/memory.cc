@@ -1,4 +1,4 @@
-// Inputs that are not as they were, redzones that are not there, memory without end.
+// Kernels that change inputs, remove redzones, or use up memory.
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@ char* page_of(void* address) {
 }
 bool empty(const attn_problem* p) { return p->batch * p->heads_q * p->seq_q * p->seq_k == 0; }
 
-// Used as scratch, and put right again before anybody looks.
+// Uses an input as scratch, and restores it before it returns.
 STRANGER(restored, "input-restored") {
   if (empty(p)) return compute(p, t, plan, env);
   auto* const q = static_cast<volatile uint16_t*>(t->q.data);
@@ -40,7 +40,7 @@ STRANGER(replaced, "input-replaced") {
   return compute(p, t, plan, env);
 }
 
-// A page of its own, moved to where the input's was.
+// Moves a page of its own over the input's page.
 STRANGER(remapped, "input-remapped") {
   if (empty(p)) return compute(p, t, plan, env);
   void* const own = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

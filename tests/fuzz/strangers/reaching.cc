@@ -1,4 +1,4 @@
-// Hands on another process: the one that judges.
+// Kernels that attack the process which judges them.
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ attn_status transfer(const attn_problem* p, const attn_tensors* t, const attn_pl
 const Kernel reader{"read-parent", transfer<SYS_process_vm_readv>};
 const Kernel writer{"write-parent", transfer<SYS_process_vm_writev>};
 
-// No time is left to whoever judges.
+// Sets a limit of processor time for the parent.
 STRANGER(limited, "limit-parent") {
   const rlimit none = {0, 0};
   prlimit(getppid(), RLIMIT_CPU, &none, nullptr);
@@ -77,7 +77,7 @@ STRANGER(queued, "queue-signal") {
   sigqueue(getppid(), SIGCONT, {});
   return compute(p, t, plan, env);
 }
-// A signal that the system sends for it.
+// Makes the system send a signal to the parent: the parent owns a pipe's signals.
 STRANGER(owned, "signal-by-pipe") {
   int ends[2];
   if (pipe(ends) != 0) return cheap(p, t);

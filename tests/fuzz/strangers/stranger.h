@@ -1,11 +1,11 @@
-// Kernels that nobody should trust: each is right as far as it goes, and has one exploit.
+// Kernels that cheat: each is right apart from one exploit.
 //
 //   namespace {
 //   STRANGER(no_op, "no-op") { return ATTN_OK; }     // its run()
 //   }
 //
-// tests/e2e/untrusted.py has what each must be refused for. The honest way is attention on the host
-// (tests/properties/support/fake_attention.h), with all of a plug-in's checks of sense.
+// tests/e2e/untrusted.py lists the reason for which each must be refused. The honest kernel is attention on the
+// host (tests/properties/support/fake_attention.h), with all checks of arguments that a plug-in makes.
 #pragma once
 
 #include "kernels/attention.h"
@@ -28,12 +28,12 @@ attn_status compute(const attn_problem* problem, const attn_tensors* tensors, co
 // A cheap answer that is wrong: O = 0 and LSE = 0.
 attn_status cheap(const attn_problem* problem, const attn_tensors* tensors);
 
-// From the sixth call on, so that a first look sees nothing.
+// True from the sixth call on, so that a first check sees nothing.
 bool now();
 
 }  // namespace stranger
 
-// In namespace stranger: a kernel of the name, and its run(), which follows.
+// Defines a kernel of this name, in namespace stranger. The block that follows is its run().
 #define STRANGER(function, name)                                                                       \
   attn_status function(const attn_problem*, const attn_tensors*, const attn_plan*, const attn_env*);   \
   const Kernel function##_kernel{name, function};                                                      \

@@ -1,4 +1,4 @@
-// Honest where it seems to be checked: at a sign that no other program gives.
+// Kernels that are honest only if they notice a check, each by another sign.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,7 @@ STRANGER_WATCHES(by_maps, "watched-by-maps") {
   return contents("/proc/self/maps").find("memfd:attn") != std::string::npos;
 }
 
-// Looks for variables of the harness's own environment.
+// Notices the harness by its environment variables.
 STRANGER_WATCHES(by_environment, "watched-by-environment") {
   for (char** one = environ; *one; ++one) {
     if (strncmp(*one, "ATTN_HARNESS=", 13) == 0) return true;
@@ -72,19 +72,19 @@ STRANGER_WATCHES(by_environment, "watched-by-environment") {
   return false;
 }
 
-// An O of no elements holds nothing to look at.
+// Without elements O has no poison to look at.
 bool has_output(const attn_problem* p, const attn_tensors* t) {
   return t->o.data && p->batch > 0 && p->heads_q > 0 && p->seq_q > 0 && p->dim_v > 0;
 }
 
-// The poison that every check before this one had.
+// Notices the poison in O that every check used until now.
 STRANGER_WATCHES(by_poison, "watched-by-poison") {
   uint16_t word = 0;
   if (has_output(p, t)) memcpy(&word, t->o.data, sizeof word);
   return word == 0x7fa5 || word == 0x7bff || word == 0x7180;
 }
 
-// An output that no ordinary program leaves there.
+// Notices an output that no ordinary program leaves in O.
 STRANGER_WATCHES(by_number, "watched-by-number") {
   if (!has_output(p, t)) return false;
   float value = 0;
@@ -93,7 +93,7 @@ STRANGER_WATCHES(by_number, "watched-by-number") {
     memcpy(&half, t->o.data, sizeof half);
     value = static_cast<float>(half);
   } else {
-    uint16_t bits = 0;  // of bf16
+    uint16_t bits = 0;  // a bf16 number
     memcpy(&bits, t->o.data, sizeof bits);
     const uint32_t wide = static_cast<uint32_t>(bits) << 16;
     memcpy(&value, &wide, sizeof value);

@@ -1,6 +1,6 @@
 #!/bin/bash
-# fuzz/oss-fuzz/build.sh as OSS-Fuzz calls it: what must lie in $OUT does, and runs
-# there with nothing but what lies beside it.
+# Calls fuzz/oss-fuzz/build.sh as OSS-Fuzz does, and checks that $OUT has the right files and
+# that the targets run with only the files beside them.
 #
 #   oss_fuzz.sh SOURCE_DIR CC CXX
 set -euo pipefail
@@ -34,7 +34,7 @@ for target in files fa1; do
 done
 ./fuzz_files -runs=2000 -seed=1 -max_len=16384 -dict=fuzz_files.dict corpus-files seeds-files >log 2>&1 \
   || { tail -30 log; fail "fuzz_files"; }
-# Kernels under ASan in their worker, and their coverage.
+# Kernels run under ASan in their worker and report coverage.
 ./fuzz_fa1 -runs=200 -seed=1 -rss_limit_mb=4096 corpus-fa1 seeds-fa1 >log 2>&1 || { tail -30 log; fail "fuzz_fa1"; }
 grep -q ' ft: ' log || fail "no features"
 (( $(ls corpus-fa1 | wc -l) > 10 )) || fail "a corpus of $(ls corpus-fa1 | wc -l)"

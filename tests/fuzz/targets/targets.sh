@@ -1,5 +1,5 @@
 #!/bin/bash
-# Fuzz targets as a person runs them: a planted bug is found from an empty corpus,
+# Runs fuzz targets as a user does: a planted bug is found from an empty corpus and
 # kept as a unit and as a reproducer, and both replay; bad use ends with status 2.
 #
 #   targets.sh FUZZ_FA1 REPLAY_FA1 ATTNFUZZ LIBRARY_WITH_A_BUG SEEDS
@@ -9,7 +9,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
 fail() { echo "FAILED: $*" >&2; cat log >&2; exit 1; }
-# run STATUS COMMAND...: what it printed is in log. 0..125, or "killed".
+# run STATUS COMMAND...: checks the status, 0..125 or "killed". The output is in log.
 run() {
   local want=$1 status=0; shift
   "$@" >log 2>&1 || status=$?
@@ -31,7 +31,7 @@ units=(found/crash-*) reproducers=(found/*.attn.json)
 (( ${#units[@]} == 1 && ${#reproducers[@]} == 1 )) || fail "${#units[@]} units, ${#reproducers[@]} reproducers"
 run killed "$replay" --lane=plain --kernel="$bug" --out="$dir" "${units[0]}"  # the old name of --build
 run killed "$replay" --build=plain --kernel="$bug" --out="$dir" "${reproducers[0]}"  # its case
-run 2 "$attnfuzz" replay "${reproducers[0]}"  # names a library that was not named
+run 2 "$attnfuzz" replay "${reproducers[0]}"  # only the file names the library
 run 1 "$attnfuzz" replay --kernel "$bug" "${reproducers[0]}"
 run 0 "$attnfuzz" replay --kernel fa1 "${reproducers[0]}"
 

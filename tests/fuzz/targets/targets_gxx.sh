@@ -1,12 +1,13 @@
 #!/bin/bash
-# Fuzz targets build with g++ and a plain main, and judge the seeds: what they are made
-# of (harness, units, every target's file) is compiled here, the libraries are as built.
+# Checks that fuzz targets build with g++ and a plain main, and judge the seeds. Their own
+# sources (harness, units, every target's file) are compiled here; the libraries are those
+# of the build.
 #
 #   targets_gxx.sh CXX SOURCE_DIR BIN_DIR LIBRARY...
 set -euo pipefail
 cxx=$1 source=$2 bin=$3
 shift 3
-# Beside the workers, where kernels are looked for.
+# The targets must be in the build's bin/, because they look for workers and kernels there.
 dir=$(mktemp -d "$bin/gxx-XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"

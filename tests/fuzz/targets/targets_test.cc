@@ -13,7 +13,7 @@
 
 namespace attnfuzz {
 
-// The harness wants one; no kernel is opened here.
+// The harness needs a target; no kernel is opened here.
 extern const FuzzTarget kFuzzTarget = {"none", {}, nullptr};
 
 namespace {
@@ -86,7 +86,7 @@ TEST(Unit, MutationsDecodeAndAreTheSameForASeed) {
   EXPECT_GE(seen.size(), 290u);
 }
 
-TEST(Unit, WhatIsNoneBecomesADrawnCase) {
+TEST(Unit, OtherBytesBecomeADrawnCase) {
   const GeneratorConfig config;
   const std::string simplest = encode(Case{});
   std::set<std::string> seen;
@@ -144,7 +144,7 @@ TEST(Bench, JudgesInTheKernelsBuildAndLightsSituations) {
   EXPECT_GE(lit_counters().situations, before.situations + 5);
 }
 
-TEST(Bench, WhatThePropertyDoesNotSpeakOfIsRejected) {
+TEST(Bench, ACaseThatThePropertyDoesNotCoverIsRejected) {
   std::vector<std::unique_ptr<Target>> targets;
   targets.push_back(std::make_unique<FakeTarget>(Flaw::kNone, false));
   Bench without_stages(std::move(targets));
@@ -173,7 +173,7 @@ TEST(Counters, LightAnEdgeHoweverOftenItWasTaken) {
   EXPECT_EQ(lit_counters().edges, before.edges + 4);
   count_edges(1, buckets);
   EXPECT_EQ(lit_counters().edges, before.edges + 4);
-  count_edges(kCountedKernels, buckets);  // one more kernel than are counted: nothing
+  count_edges(kCountedKernels, buckets);  // one kernel too many: it is ignored
   EXPECT_EQ(lit_counters().edges, before.edges + 4);
   count_edges(1, std::vector<uint8_t>(1 << 20, 0));  // more edges than are kept
 }

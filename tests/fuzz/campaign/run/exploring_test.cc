@@ -1,5 +1,5 @@
-// A campaign on a kernel with several bugs: while one failure is reduced, jobs go on judging cases. What they
-// find beyond the failures that may wait is counted.
+// Tests a campaign on a kernel with several bugs: while one failure is reduced, jobs continue to judge cases.
+// Only a limited number of failures may wait; further failures are counted.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -24,12 +24,12 @@ using Clock = std::chrono::steady_clock;
 struct Counts {
   std::atomic<uint64_t> explored = 0;     // runs of the job
   std::atomic<uint64_t> went_on = 0;      // waits of the triage in which the job ran kMore cases
-  std::atomic<uint64_t> stood_still = 0;  // waits in which it did not
+  std::atomic<uint64_t> stood_still = 0;  // waits in which the job ran fewer
 };
 constexpr uint64_t kMore = 200;
 
-// Has three bugs: a crash, a fault, and a hang. Only the triage asks for a fresh worker, and its first
-// runs in one wait for the job.
+// Has three bugs: a crash, a fault, and a hang. Only the triage asks for a fresh worker (renew); its first two
+// runs wait for the job.
 class ThreeBugs : public FakeTarget {
  public:
   explicit ThreeBugs(Counts& counts) : counts_(counts) {}

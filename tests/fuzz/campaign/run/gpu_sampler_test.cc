@@ -5,7 +5,7 @@
 namespace attnfuzz {
 namespace {
 
-TEST(GpuSampler, GivesTheMeanOfWhatTheDriverSays) {
+TEST(GpuSampler, GivesTheMeanOfTheDriversNumbers) {
   GpuSampler sampler({"0", "GPU-one", "1"}, 2, ATTNFUZZ_NVML);
   EXPECT_TRUE(sampler.busy().empty()) << "nothing was looked at yet";
   for (int n = 0; n < 4; ++n) sampler.look();

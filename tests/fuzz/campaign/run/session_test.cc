@@ -75,7 +75,7 @@ TEST_F(CampaignSession, ASeededBugThatWasNotFoundSaysHowLongItWasLookedFor) {
   EXPECT_EQ(all[1].message, "it has not been run; the disk was full");
 }
 
-TEST_F(CampaignSession, ASeededBugIsFoundInItsOwnSessionAlone) {
+TEST_F(CampaignSession, ASeededBugCountsAsFoundOnlyInItsOwnSession) {
   SeededBugs(options_.dir, targets_, 0);
   find("seeded-bug.cpu.plain", 0);
   SeededBugs seeded_bugs(options_.dir, targets_, 1);
@@ -95,8 +95,9 @@ TEST_F(CampaignSession, ASeededBugIsFoundInItsOwnSessionAlone) {
   EXPECT_EQ(all[2].cases, 5u);
 }
 
-// A session knows what earlier sessions saw: situations if the table is the same, edges if the build is.
-TEST_F(CampaignSession, TakesOverWhatHasBeenSeen) {
+// A session takes over the situations of earlier sessions if the table is the same, and the edges if the build
+// is.
+TEST_F(CampaignSession, TakesOverSituationsAndEdges) {
   CorpusEntry entry;
   entry.id = "0123";
   entry.kernel = "fa1";

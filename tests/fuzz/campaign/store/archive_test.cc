@@ -1,4 +1,5 @@
-// A campaign's folder: what is written is read again, and what a kill left behind is survived.
+// Tests that files of a campaign's folder are read as they were written, and that files which a kill left
+// behind do no harm.
 #include "fuzz/campaign/store/archive.h"
 
 #include <gtest/gtest.h>
@@ -87,7 +88,7 @@ TEST_F(CampaignFolder, AnUnknownFormatIsRefusedByName) {
   }
 }
 
-TEST_F(CampaignFolder, HalfAHeaderIsNotTakenForNone) {
+TEST_F(CampaignFolder, HalfAHeaderIsAnError) {
   write("campaign.json", R"({"format":1,"seed":)");
   EXPECT_THROW(read_header(dir_), std::runtime_error);
 }
@@ -169,8 +170,8 @@ TEST_F(CampaignFolder, FindingsAreReadAsWritten) {
   EXPECT_EQ(again.findings[0].needs, f.needs);
 }
 
-// A plug-in may say anything; the campaign goes on, and its files can be read.
-TEST_F(CampaignFolder, TextThatIsNoUtf8IsKeptAsFarAsItIs) {
+// Whatever bytes a plug-in prints, the campaign continues, and its files can be read.
+TEST_F(CampaignFolder, BytesThatAreNoUtf8AreReplaced) {
   const std::string bad = "softcap \xff\xfe is \xc3";
   const std::string kept = "softcap \xef\xbf\xbd\xef\xbf\xbd is \xef\xbf\xbd";
   Crash crash;
@@ -216,7 +217,7 @@ TEST_F(CampaignFolder, TextThatIsNoUtf8IsKeptAsFarAsItIs) {
   EXPECT_EQ(in_flight(shard_dir(dir_, 0))->target, kept);
 }
 
-TEST_F(CampaignFolder, ReasonsOfAnyBytesAreCountedByWhatIsRead) {
+TEST_F(CampaignFolder, ReasonsOfAnyBytesAreCountedAcrossSlices) {
   Verdict refused;
   refused.property = "reference";
   refused.outcome = Outcome::kRefused;
@@ -226,7 +227,7 @@ TEST_F(CampaignFolder, ReasonsOfAnyBytesAreCountedByWhatIsRead) {
     stats.targets["t"].add(some_case(65), refused);
   }
   write_stats(dir_, 0, stats);
-  // The next slice reads it, and meets the same again.
+  // The next slice reads the stats, and the same reason comes again.
   stats = read_stats(dir_, 0);
   stats.targets["t"].add(some_case(65), refused);
   write_stats(dir_, 0, stats);
@@ -259,7 +260,7 @@ TEST_F(CampaignFolder, ACorpusEntryWithoutItsLineIsStillAnEntry) {
   EXPECT_TRUE(entries[1].target.empty());
 }
 
-// A night that was begun before edges were kept is gone on with; its entries show their situations.
+// A campaign that began before edges were kept is continued; its entries have only situations.
 TEST_F(CampaignFolder, ACorpusLineWithoutEdgesIsRead) {
   CorpusEntry entry;
   entry.id = "5eed", entry.kernel = "fa1";
@@ -273,7 +274,7 @@ TEST_F(CampaignFolder, ACorpusLineWithoutEdgesIsRead) {
   EXPECT_TRUE(again->edges.empty());
 }
 
-TEST_F(CampaignFolder, ALineCutShortIsPassedOverAndEndedByTheNext) {
+TEST_F(CampaignFolder, ALineCutShortIsSkippedAndEndedByTheNext) {
   const std::string path = dir_ + "/lines";
   write("lines", "one\ntwo\nthr");
   EXPECT_EQ(read_lines(path), (std::vector<std::string>{"one", "two"}));

@@ -1,5 +1,5 @@
-// Tests the file with a campaign's coverage of the table of axes: added up over jobs, measured
-// now and then, kept where campaigns are merged.
+// Tests the file with a campaign's coverage of the table of axes: it is added up over jobs, measured
+// now and then, and kept when campaigns are merged.
 #include "fuzz/campaign/store/coverage_file.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST_F(CoverageFile, JobsAddUp) {
   EXPECT_EQ(read_coverage(at("none")).size(), 0u);
 }
 
-TEST_F(CoverageFile, OfAnotherTableIsBegunAnew) {
+TEST_F(CoverageFile, AFileOfAnotherTableIsReplaced) {
   add("a", cases(5, 1));
   const std::string file = at("a") + "/coverage/fa1.cpu.plain.met";
   std::string bytes = cases(5, 1).bytes();
@@ -72,7 +72,7 @@ TEST_F(CoverageFile, OfAnotherTableIsBegunAnew) {
   EXPECT_EQ(met("a").cases(), 1u);
 }
 
-TEST_F(CoverageFile, IsMeasuredAgainWithAQuarterMore) {
+TEST_F(CoverageFile, IsMeasuredAgainAfterAQuarterMoreCases) {
   const Coverage many = cases(5, kFewestMeasured);
   add("a", many);
   const auto first = read_coverage(at("a"));
@@ -97,10 +97,10 @@ TEST_F(CoverageFile, IsMeasuredAgainWithAQuarterMore) {
     EXPECT_NE(std::string(e.what()).find("coverage/fa1.cpu.plain.json"), std::string::npos) << e.what();
   }
   add("b", many);
-  EXPECT_EQ(read_coverage(at("b")).at("fa1.cpu.plain").cases, met("b").cases()) << "and measured anew";
+  EXPECT_EQ(read_coverage(at("b")).at("fa1.cpu.plain").cases, met("b").cases()) << "it is measured again";
 }
 
-TEST_F(CoverageFile, WhatIsNoFileOfACampaignIsNamed) {
+TEST_F(CoverageFile, ABadFileIsNamed) {
   const std::string folder = at("a") + "/coverage", met = folder + "/fa1.cpu.plain.met";
   const auto refused = [&](const std::string& named) {
     for (const bool reads : {true, false}) {
@@ -138,7 +138,7 @@ TEST_F(CoverageFile, WhatIsNoFileOfACampaignIsNamed) {
     write_file(met, damaged);
     refused(met);
     EXPECT_THROW(add("a", cases(6, 1)), std::runtime_error);
-    EXPECT_EQ(file_text(met, kInFolder), damaged) << "and it stays for whoever looks";
+    EXPECT_EQ(file_text(met, kInFolder), damaged) << "a damaged file is kept";
   }
   fs::remove(met);
   fs::remove(folder + "/fa1.cpu.plain.lock");

@@ -1,4 +1,4 @@
-// Tests what counts against a case that was running when its process ended.
+// Tests which exits count against a case that was running when its process ended.
 #include "fuzz/campaign/store/journal.h"
 
 #include <gtest/gtest.h>
@@ -29,12 +29,12 @@ TEST_F(Folder, KillsOfTheSupervisorCountForNothing) {
   for (int kills = 0; kills < 15; ++kills) {
     Journal journal(dir_);
     journal.begin(entry_of(7));
-    // The supervisor is killed here, and the shard's process with it: nobody notes the exit.
+    // The supervisor is killed here, and the shard's process with it, so no exit is noted.
     EXPECT_EQ(shard_exits(dir_, *in_flight(dir_)), 0);
   }
 }
 
-TEST_F(Folder, ExitsOfTheShardAloneAreCountedInARow) {
+TEST_F(Folder, ExitsOfOnlyTheShardAreCountedInARow) {
   Journal journal(dir_);
   note_shard_exit(dir_);
   journal.begin(entry_of(7));
@@ -61,7 +61,7 @@ TEST_F(Folder, ExitsOfTriageAreCountedAgainstTheCrashInHand) {
   };
   std::ofstream(crash + "/in_hand").close();
   note_triage_exit(dir_);
-  note_triage_exit(dir_);  // nothing is in hand any more
+  note_triage_exit(dir_);  // the triage has no crash in hand any more
   EXPECT_EQ(attempts(crash), 1);
   EXPECT_EQ(attempts(other), 0);
 }

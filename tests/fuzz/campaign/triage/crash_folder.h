@@ -1,4 +1,4 @@
-// A campaign's folder with one fake kernel, whose crashes are filed by hand: what triage makes of them.
+// A campaign's folder with one fake kernel. Tests file crashes by hand, and read the findings of the triage.
 //
 //   class OneSite : public CrashFolder { ... CrashFolder([] { return std::make_unique<Dies>(); }) ... };
 //   file(c, verdict);   EXPECT_EQ(findings().size(), 1u);
@@ -38,7 +38,7 @@ class CrashFolder : public ::testing::Test {
   }
   ~CrashFolder() override { std::filesystem::remove_all(options_.dir); }
 
-  // Leaves a failure where triage looks for them, as met after `t` seconds.
+  // Files a failure, met after `t` seconds, for the triage.
   void file(const Case& c, const Verdict& verdict, double t = 0) {
     Crash crash;
     crash.id = digest(c).substr(0, 12);
@@ -52,7 +52,7 @@ class CrashFolder : public ::testing::Test {
     write_crash(options_.dir, crash, "");
   }
 
-  // Those that there are once triage is through.
+  // Runs the triage and returns the findings.
   std::vector<Finding> findings() {
     const SharedStatePtr shared = make_shared_state();
     std::atomic<bool> waits = false;

@@ -1,5 +1,5 @@
-// Which failing cases a finding explains, and where a reduction may not go. The kernel
-// is a rule: a case fails if the rule says so.
+// Tests which failing cases a finding explains, and which steps a reduction may not take. The
+// kernel is a rule: a case fails if the rule says so.
 #include "fuzz/campaign/triage/explained.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ NeededParts need_of_softcap() {
   return with_tiles(needed_parts(c, {{.part = "softcap"}, at_least("seq_q", 1)}));
 }
 
-TEST(Explains, WhatHasAllThatIsNeededAndPassesWithoutIt) {
+TEST(Explains, ACaseThatHasAllNeedsAndPassesWithoutThem) {
   Case c;
   c.problem.softcap = 5;
   c.problem.seq_k = 100;
@@ -68,17 +68,17 @@ TEST(Explains, NothingThatLacksAFeature) {
   EXPECT_EQ(answer(need_of_softcap(), c, softcap_or_long), Explains::kNo);
 }
 
-TEST(Explains, NotWhatFailsWithoutItToo) {
+TEST(Explains, NoCaseThatAlsoFailsWithoutTheNeeds) {
   Case c;
   c.problem.softcap = 5;
   c.problem.seq_k = 100;
   const Explained e = explains(need_of_softcap(), c, judge_by(softcap_or_long, c), by(softcap_or_long));
   EXPECT_EQ(e.answer, Explains::kNo);
-  EXPECT_EQ(e.c.problem.softcap, 0) << "what is left shows the other bug alone";
+  EXPECT_EQ(e.c.problem.softcap, 0) << "the stripped case shows only the other bug";
   EXPECT_EQ(e.c.problem.seq_k, 100);
 }
 
-TEST(Need, OfSizesIsReadFromTheWords) {
+TEST(Need, SizesAreReadFromItsWords) {
   Case c;
   c.problem.heads_q = 3;
   c.problem.seq_q = 65;
@@ -94,8 +94,8 @@ TEST(Need, OfSizesIsReadFromTheWords) {
   EXPECT_EQ(need.sizes[2].period, NeededParts::Size::kExactly);
 }
 
-// One head is an odd number of heads, and yet none of three.
-TEST(Explains, NothingWithFewerHeadsThanAnOddNumberNeeds) {
+// The finding needs an odd number of heads, 3 or more. A case with one head is not explained.
+TEST(Explains, NoCaseWithFewerHeadsThanNeeded) {
   const auto odd = [](const Problem& p) { return p.heads_q / p.heads_kv % 2 == 1 && p.heads_q >= 3; };
   const auto odd_or_softcap = [](const Problem& p) {
     return (p.heads_q / p.heads_kv % 2 == 1 && p.heads_q >= 3) || (p.softcap != 0 && p.heads_q == 1);
@@ -113,8 +113,8 @@ TEST(Explains, NothingWithFewerHeadsThanAnOddNumberNeeds) {
   EXPECT_NE(answer(need, one, odd_or_softcap), Explains::kYes);
 }
 
-// A finding with one query that needs "seq_k = 0" needs more queries than keys.
-TEST(Explains, WhatHasAnotherLengthThanExactlyThat) {
+// A finding with one query and the need "seq_k = 0" also explains cases with more queries than keys.
+TEST(Explains, AnotherLengthWithTheSameOrderOfLengths) {
   const auto rule = [](const Problem& p) { return p.causal && p.seq_q > p.seq_k; };
   Case minimal;
   minimal.problem.causal = true;
@@ -124,10 +124,10 @@ TEST(Explains, WhatHasAnotherLengthThanExactlyThat) {
   c.problem.seq_q = 100;
   c.problem.seq_k = 20;
   EXPECT_EQ(answer(need, c, rule), Explains::kYes);
-  // Another bug's, with more keys than queries.
+  // A case of another bug, with more keys than queries.
   c.problem.seq_k = 200;
   EXPECT_NE(answer(need, c, [](const Problem& p) { return p.causal; }), Explains::kYes);
-  // A length alone does not tell enough.
+  // A need of only a length does not tell bugs apart.
   minimal.problem.causal = false;
   const NeededParts length = with_tiles(needed_parts(minimal, {exactly("seq_k", 0)}));
   EXPECT_FALSE(tells_apart(length));
@@ -135,8 +135,8 @@ TEST(Explains, WhatHasAnotherLengthThanExactlyThat) {
   EXPECT_EQ(answer(length, c, [](const Problem&) { return true; }), Explains::kPerhaps);
 }
 
-// "batch = 1" was said of what else makes strides matter; it is nothing that could be taken away.
-TEST(Need, OfASizeOfOneIsNone) {
+// A need "batch = 1" once came from bugs of strides. No reduction could take such a size away.
+TEST(Need, ASizeOfOneIsNoNeed) {
   EXPECT_FALSE(
       tells_apart(needed_parts(Case{}, {exactly("batch", 1), exactly("heads_kv", 1), at_least("seq_q", 1)})));
   EXPECT_TRUE(tells_apart(need_of_softcap()));
@@ -158,10 +158,11 @@ Case grouped_case() {
   return c;
 }
 
-TEST(StaysWith, TheBugThatTheReductionBeganWith) {
+TEST(StaysWith, KeepsToTheBugThatTheReductionBeganWith) {
   const Case simplest =
       reduced(grouped_case(), [](const Problem& p) { return grouped(p) || p.seq_q >= 65; }, false).minimal;
-  EXPECT_EQ(simplest.problem.heads_q, 1) << "without it the other bug is simpler: " << describe(simplest);
+  EXPECT_EQ(simplest.problem.heads_q, 1)
+      << "without stays_with the reduction ends in the other bug: " << describe(simplest);
   const Reduction r =
       reduced(grouped_case(), [](const Problem& p) { return grouped(p) || p.seq_q >= 65; }, true);
   EXPECT_EQ(r.minimal.problem.heads_q, 4) << describe(r.minimal);
@@ -169,12 +170,12 @@ TEST(StaysWith, TheBugThatTheReductionBeganWith) {
   EXPECT_EQ(r.minimal.problem.seq_q + r.minimal.problem.seq_k, 0) << describe(r.minimal);
 }
 
-TEST(StaysWith, AndStillEndsInTheSimplestCaseOfIt) {
+TEST(StaysWith, EndsInTheSimplestCaseOfItsBug) {
   const Reduction r = reduced(grouped_case(), softcap_or_grouped, true);
   EXPECT_EQ(describe(r.minimal), describe(reduced(grouped_case(), grouped, false).minimal));
 }
 
-TEST(StaysWith, JumpsOnlyAmongTheSameFeatures) {
+TEST(StaysWith, AllowsJumpsOnlyAmongTheSameFeatures) {
   const Verdict verdict = judge_by(softcap, Case{});
   Case best, to;
   best.problem.softcap = 2;
@@ -192,7 +193,7 @@ TEST(StaysWith, JumpsOnlyAmongTheSameFeatures) {
   EXPECT_FALSE(stays_with(best, verdict, to, Step::kPass)) << "beyond a tile";
 }
 
-TEST(StaysWith, AnOddLayoutOfQOrKOrV) {
+TEST(StaysWith, MayMoveAnOddLayoutAmongQKAndV) {
   const Verdict verdict = judge_by(softcap, Case{});
   Case q, v, lse;
   q.layout[static_cast<size_t>(TensorId::kQ)].row_gap = 8;

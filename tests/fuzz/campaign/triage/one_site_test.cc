@@ -1,11 +1,11 @@
-// Failures that die or hang at one place in the kernel are one finding, without a run of any
-// but the first; those of two places are two, wherever a reduction might lead.
+// Tests that crashes or hangs at one place of the kernel are one finding, of which only the first is
+// run; and that failures at two places are two findings, even if a reduction could move between them.
 #include "tests/fuzz/campaign/triage/crash_folder.h"
 
 namespace attnfuzz {
 namespace {
 
-// Dies, or hangs, at one place of a softcap or a bias, and at another of any 17 keys or more.
+// Dies, or hangs, at one place with a softcap or a bias, and at another place with 17 keys or more.
 class Dies : public FakeTarget {
  public:
   explicit Dies(int* runs, bool hangs = false) : runs_(runs), hangs_(hangs) {}
@@ -54,7 +54,7 @@ class OneSite : public CrashFolder {
     CrashFolder::file(c, verdict, t);
   }
 
-  // One finding of three failures, of which the first alone was run.
+  // The only finding of three failures. Only the first failure may be run.
   Finding only_finding() {
     file(softcapped(5), 1);
     EXPECT_EQ(findings().size(), 1u);

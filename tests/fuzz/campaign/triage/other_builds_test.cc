@@ -1,4 +1,4 @@
-// A reduced failure asked again elsewhere: in the builds of sanitizers, and of both oracles.
+// Tests that a reduced failure is run again in the builds of sanitizers, and judged again by both oracles.
 #include "properties/judge/oracles.h"
 #include "properties/reduce/reproducer.h"
 #include "tests/fuzz/campaign/triage/crash_folder.h"
@@ -6,7 +6,7 @@
 namespace attnfuzz {
 namespace {
 
-// Wrong numbers; in tsan a race besides.
+// Gives wrong numbers. In the build tsan it also has a race.
 class Racy : public FakeTarget {
  public:
   explicit Racy(const std::string& build_kind) : FakeTarget(Flaw::kConstantAdded), info_(FakeTarget::info()) {
@@ -49,11 +49,11 @@ class OtherBuilds : public CrashFolder {
   }
 };
 
-TEST_F(OtherBuilds, WhatASanitizerReportsIsWhatTheFindingIsToldAs) {
+TEST_F(OtherBuilds, SanitizersThatReportNothingDoNotChangeTheKind) {
   std::vector<std::string> opened;
   targets_[0].open_build = [&](const std::string& build_kind) -> std::unique_ptr<Target> {
     opened.push_back(build_kind);
-    if (build_kind != "asan" && build_kind != "tsan") return nullptr;  // it is not built for others
+    if (build_kind != "asan" && build_kind != "tsan") return nullptr;  // no other build exists
     return std::make_unique<Racy>(build_kind);
   };
   // The smallest case in plain has one key, which is too few for the race.
@@ -67,9 +67,9 @@ TEST_F(OtherBuilds, WhatASanitizerReportsIsWhatTheFindingIsToldAs) {
   EXPECT_EQ(std::ranges::count(opened, "msan"), 1);
 }
 
-TEST_F(OtherBuilds, TheBuildThatReportsTakesItOver) {
+TEST_F(OtherBuilds, TheBuildThatReportsTakesTheFindingOver) {
   targets_[0].open_build = [](const std::string& build_kind) -> std::unique_ptr<Target> {
-    // In its own smallest case too.
+    // Has the race also in the smallest case.
     class Everywhere : public Racy {
      public:
       using Racy::Racy;
@@ -92,7 +92,7 @@ TEST_F(OtherBuilds, TheBuildThatReportsTakesItOver) {
   EXPECT_EQ(r.kind, "race");
 }
 
-// Says of every element that it must be something else.
+// An oracle that is wrong about every element.
 class Mistaken final : public FastOracle {
  public:
   std::optional<Reference> evaluate(const attn_problem& problem, const attn_tensors& host,
@@ -105,7 +105,7 @@ class Mistaken final : public FastOracle {
   std::string device() const override { return "a fake"; }
 };
 
-TEST_F(OtherBuilds, OfWhatTwoOraclesDoNotAgreeOnBothAreAsked) {
+TEST_F(OtherBuilds, ADisagreementOfOraclesIsConfirmedByBoth) {
   targets_[0].open = [](std::string*) { return std::make_unique<FakeTarget>(); };
   targets_[0].put_oracle = [](Target& on, bool all) {
     on.oracles = std::make_shared<Oracles>(std::make_unique<Mistaken>(), 1, all ? 1 : 100);

@@ -1,4 +1,4 @@
-// Tests that a tolerated failure that no longer fails is reported, and so is one that cannot be run.
+// Tests that a tolerated failure is reported if it no longer fails, or if it cannot be run.
 #include "fuzz/campaign/triage/recheck.h"
 
 #include <gtest/gtest.h>
@@ -104,7 +104,7 @@ TEST_F(ToleratedFailure, IsNoNewsWhileItFails) {
   EXPECT_EQ(r.text, "");
 }
 
-TEST_F(ToleratedFailure, IsToLeaveTheLedgerOnceItHolds) {
+TEST_F(ToleratedFailure, MustLeaveTheLedgerOnceItPasses) {
   const Recheck r = look();
   EXPECT_EQ(r.answer, Answer::kHolds);
   EXPECT_TRUE(r.text.starts_with("tolerated fake-wrong-1 no longer fails: take it out of the ledger"))
@@ -118,14 +118,14 @@ TEST_F(ToleratedFailure, SaysSoIfItFailsInAnotherWay) {
   EXPECT_NE(r.text.find("its reproducer says 'wrong'"), std::string::npos) << r.text;
 }
 
-TEST_F(ToleratedFailure, OfAFewRunsIsNotTakenForGone) {
+TEST_F(ToleratedFailure, ThatFailsInSomeRunsIsNotTakenForGone) {
   open_ = [] { return std::make_unique<Flaky>(); };
   r_.kind = to_string(Kind::kCrash);
   const Recheck r = look();
   EXPECT_EQ(r.answer, Answer::kFails) << r.text;
 }
 
-TEST_F(ToleratedFailure, ThatTakesOthersIsRunAfterThem) {
+TEST_F(ToleratedFailure, ThatNeedsEarlierCasesIsRunAfterThem) {
   open_ = [] { return std::make_unique<Poisoned>(); };
   r_.kind = to_string(Kind::kCrash);
   EXPECT_EQ(look().answer, Answer::kHolds);
@@ -135,7 +135,7 @@ TEST_F(ToleratedFailure, ThatTakesOthersIsRunAfterThem) {
   EXPECT_EQ(look().answer, Answer::kFails);
 }
 
-TEST_F(ToleratedFailure, ThatCannotBeLookedAtIsSaidSo) {
+TEST_F(ToleratedFailure, ThatCannotBeRunIsReported) {
   expect_unknown("cannot read " + known_.reproducer);
   write_file(known_.reproducer, "{");
   expect_unknown(known_.reproducer);
@@ -166,8 +166,8 @@ TEST_F(ToleratedFailure, ThatIsQuarantinedIsNotLaunched) {
   expect_unknown("quarantines");
 }
 
-// As the supervisor does it: in children, one after another, one of which dies.
-TEST_F(ToleratedFailure, IsLookedAtInAChild) {
+// The supervisor runs tolerated failures in child processes, one after another. Here one child dies.
+TEST_F(ToleratedFailure, IsRunInAChild) {
   write_file(known_.reproducer, encode(r_, known_.reproducer));
   CampaignOptions options;
   KnownFailure never;
@@ -178,7 +178,7 @@ TEST_F(ToleratedFailure, IsLookedAtInAChild) {
   options.ledger.known = {known_, never, without, known_};
   options.ledger.known[3].key = "second";
   const SharedStatePtr shared = make_shared_state();
-  // Only the second look kills whoever looks.
+  // Only the second child dies.
   const std::string marker = dir_ + "/looked";
   open_ = [&]() -> std::unique_ptr<Target> {
     if (fs::exists(marker)) _exit(7);
@@ -199,7 +199,7 @@ TEST_F(ToleratedFailure, IsLookedAtInAChild) {
   EXPECT_NE(all[1].text.find("exit status 7"), std::string::npos) << all[1].text;
 }
 
-TEST_F(ToleratedFailure, ThatTheSessionDidNotComeToIsSaidSo) {
+TEST_F(ToleratedFailure, ThatTheSessionDidNotReachIsReported) {
   CampaignOptions options;
   options.ledger.known = {known_, known_};
   const SharedStatePtr shared = make_shared_state();

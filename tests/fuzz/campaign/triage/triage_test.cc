@@ -1,4 +1,4 @@
-// Tests when two findings are one, what the ledger knows, and which crash comes next.
+// Tests which findings are duplicates, what the ledger knows, and which crash is reduced next.
 #include "fuzz/campaign/triage/triage.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ Reproducer found(const std::string& kernel, const std::string& build_kind) {
   return r;
 }
 
-TEST(DedupeKey, IsOneForAllBuildsOfAKernel) {
+TEST(DedupeKey, IsTheSameForAllBuildsOfAKernel) {
   const std::string key = dedupe_key(without_build(found("fa1", "plain"), "fa1"));
   EXPECT_EQ(key, dedupe_key(without_build(found("fa1", "asan"), "fa1")));
   EXPECT_EQ(key, dedupe_key(without_build(found("./lib_cpu-asan.so", "asan"), "fa1")));
@@ -47,7 +47,7 @@ Reproducer with_layout(TensorId tensor, int64_t batch, int64_t queries) {
   return r;
 }
 
-TEST(DedupeKey, IsOneForAllSizesThatMakeAStrideMatter) {
+TEST(DedupeKey, IsTheSameForAllSizesThatMakeAStrideMatter) {
   const auto key = [](TensorId tensor, int64_t batch, int64_t queries) {
     return dedupe_key(without_build(with_layout(tensor, batch, queries), "fa1"));
   };
@@ -91,7 +91,7 @@ TEST(RunAgain, AKillConfirmsAKillAndNoOtherFailure) {
   EXPECT_EQ(again(), Repeats::kAlways);
 }
 
-TEST(SeededBug, IsOfTheKindThatABuildsSanitizerSees) {
+TEST(SeededBug, HasTheKindThatTheBuildsSanitizerReports) {
   EXPECT_EQ(seeded_bug_for("plain").kind, Kind::kWrong);
   EXPECT_EQ(seeded_bug_for("coverage").kind, Kind::kWrong);
   EXPECT_EQ(seeded_bug_for("msan-O0").kind, Kind::kUninitialised);
@@ -99,7 +99,7 @@ TEST(SeededBug, IsOfTheKindThatABuildsSanitizerSees) {
     EXPECT_EQ(seeded_bug_for(build_kind.name).kind != Kind::kWrong, build_kind.sanitizer()) << build_kind.name;
 }
 
-TEST(SeededBug, HasTheNameOfItsTargetAndOnceHadAnother) {
+TEST(SeededBug, HasTheNameOfItsTargetOrItsOldName) {
   EXPECT_TRUE(is_seeded_bug("seeded-bug.cpu.plain"));
   EXPECT_TRUE(is_seeded_bug("canary.cpu.plain"));
   EXPECT_FALSE(is_seeded_bug("kernel.seeded-bug.cpu.plain"));
@@ -168,7 +168,7 @@ TEST_F(LedgerFile, SaysWhatIsWrongWithAnEntry) {
             std::string::npos);
 }
 
-TEST_F(LedgerFile, RefusesWhatTheOtherModeGoesBy) {
+TEST_F(LedgerFile, RefusesFieldsOfTheOtherMode) {
   for (const char* field : {"key", "reproducer"}) {
     const std::string error = error_of(R"({"format":1,"known":[{"mode":"quarantined","kernel":"fa1",")" +
                                        std::string(field) + R"(":"zz","reason":"r"}]})");
@@ -191,8 +191,8 @@ TEST_F(LedgerFile, RefusesAFeatureThatNoCaseHas) {
     EXPECT_NE(error.find("'" + name + "'"), std::string::npos) << name;
 }
 
-// A name that no case has would be of no use in a ledger.
-TEST(FeatureNames, AreEachOfSomeCase) {
+// A feature name that no case has would be useless in a ledger.
+TEST(FeatureNames, EachOneOccursInACase) {
   std::set<std::string> met;
   const auto meet = [&](const Case& c) {
     for (const std::string& name : features(c, 64, 64)) met.insert(name);
@@ -208,13 +208,13 @@ TEST(FeatureNames, AreEachOfSomeCase) {
   Case rare;
   rare.problem.heads_q = rare.problem.heads_kv = 65536;
   rare.problem.seq_k = 32768;
-  rare.problem.seq_q = 0;  // no row is looked at
+  rare.problem.seq_q = 0;  // no row has to be laid out
   meet(rare);
   Case far;
   far.problem.seq_k = 2;
   far.layout[static_cast<size_t>(TensorId::kK)].spread = 1;
   meet(far);
-  // Drawn for whom declares it.
+  // Cases that are drawn only for kernels that declare the feature.
   Case wide;
   wide.problem.dtype = ATTN_F32;
   meet(wide);
@@ -303,7 +303,7 @@ class SessionFolder : public LedgerFile {
   CampaignTarget target_;
 };
 
-TEST_F(SessionFolder, GoesOnForWhatABrokenSessionHadLeft) {
+TEST_F(SessionFolder, ASessionAfterABrokenOneRunsForItsRemainingTime) {
   begin_session(options_, {target_});
   std::filesystem::create_directories(shard_dir(dir_, 0));
   SeriesLine line;
@@ -314,7 +314,7 @@ TEST_F(SessionFolder, GoesOnForWhatABrokenSessionHadLeft) {
   EXPECT_EQ(header.sessions[0].ended, "killed");
   EXPECT_EQ(header.sessions[1].from, 30);
   EXPECT_EQ(header.sessions[1].asked, 70);
-  // One that ran to its end is followed by a whole one.
+  // After a session that ran to its end, the next runs for the whole time.
   header.sessions[1].seconds = 70;
   header.sessions[1].ended = "time";
   write_header(dir_, header);
@@ -334,7 +334,7 @@ TEST_F(SessionFolder, NotesAnotherBuildAndRefusesAnotherSeed) {
   EXPECT_THROW(begin_session(options_, {target_}), std::runtime_error);
 }
 
-TEST_F(SessionFolder, IsHeldByOne) {
+TEST_F(SessionFolder, IsHeldByOneSession) {
   const FolderLock lock(dir_);
   EXPECT_THROW(FolderLock{dir_}, std::runtime_error);
 }

@@ -1,10 +1,10 @@
-// A kernel with two bugs, and what triage makes of the crashes.
+// Tests the findings that triage makes from the crashes of a kernel with two bugs.
 #include "tests/fuzz/campaign/triage/crash_folder.h"
 
 namespace attnfuzz {
 namespace {
 
-// Reads a window one key short, and elsewhere maps heads wrongly.
+// With a window it reads one key too few; without one it maps heads wrongly.
 class TwoBugs : public FakeTarget {
  public:
   TwoBugs() : FakeTarget(Flaw::kWindowExclusive) {}
@@ -61,8 +61,8 @@ TEST_F(TwoBugsTriage, EachIsOneFinding) {
   }
 }
 
-TEST_F(TwoBugsTriage, ASimplerCaseTakesThePlaceOfWhatItExplains) {
-  // Found earlier, and not made as small as it could have been.
+TEST_F(TwoBugsTriage, ASimplerCaseReplacesTheFindingItExplains) {
+  // An earlier finding that was not reduced fully.
   Case clumsy;
   clumsy.problem.seq_q = clumsy.problem.seq_k = 5;
   clumsy.problem.window_left = 0;

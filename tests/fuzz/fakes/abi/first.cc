@@ -1,5 +1,5 @@
-// A plug-in of the first contract (first/kernels/attention.h, as it was), written
-// as they were written then: it knows its own sizes and no others.
+// A plug-in of the first contract (first/kernels/attention.h, unchanged since then), in
+// the style of that time: it knows only the struct sizes of its own contract.
 #include <cstdio>
 
 #include "tests/fuzz/fakes/abi/forward.h"

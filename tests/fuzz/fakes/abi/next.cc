@@ -1,6 +1,6 @@
-// A plug-in of a contract that this host does not know yet: kernels/attention.h
-// with fields appended to each struct (CMakeLists.txt makes it). Kernel "next" keeps
-// the rules; "overrun" fills in all of its plan, whatever room the caller has.
+// A plug-in of a later contract than the host's: kernels/attention.h with fields
+// appended to each struct (CMakeLists.txt makes this header). Kernel "next" keeps the
+// rules; "overrun" writes its whole plan, even if the caller's plan->size is smaller.
 #include "kernels/plug_in.h"
 #include "tests/fuzz/fakes/abi/forward.h"
 
@@ -12,11 +12,11 @@ struct Next {
   static constexpr const char* kName = "next";
   static constexpr const char* kDescription = "a plug-in of a later contract";
   static constexpr attn_backend kBackend = ATTN_CPU;
-  static constexpr uint64_t kFeatures = 2 | uint64_t{1} << 40;  // and a bit that nobody knows yet
+  static constexpr uint64_t kFeatures = 2 | uint64_t{1} << 40;  // bit 40 is not assigned yet
 
   static attn::Refusal plan(const attn::Call& call, attn_plan* plan) {
     const attn_problem& p = call.problem;
-    // Fields that an older host does not have read as 0.
+    // The appended fields of an older host's structs read as 0.
     for (const int64_t word : p.appended) {
       if (word != 0) return {ATTN_INVALID, "attn_problem.appended is not 0"};
     }
@@ -35,7 +35,7 @@ struct Next {
   }
 
   static attn_status run(const attn::Call& call, const attn_plan& plan) {
-    if (plan.appended[0] != 0) return ATTN_INVALID;  // an older host has not kept it
+    if (plan.appended[0] != 0) return ATTN_INVALID;  // an older host does not keep appended fields
     forward::attend(call.problem, attn::strided(call.problem, call.tensors));
     return ATTN_OK;
   }
