@@ -1,4 +1,4 @@
-// A forward call on random tensors, run in this process and held against the oracle.
+// A forward call on random tensors, run in this process and compared with the oracle.
 //
 //   attn_problem p = square(70, 64);
 //   Call call(p);
@@ -23,18 +23,18 @@ attn_problem square(int64_t length, int64_t dim);
 
 class Call {
  public:
-  // Dense tensors; bias and mask only where the problem has them. A mask hides one key in four.
+  // Makes dense tensors; bias and mask only if the problem has them. A mask hides one key in four.
   explicit Call(const attn_problem& problem);
 
   // Lays a tensor out anew and fills it again.
   void lay_out(Tensor Call::* tensor, const Index& strides);
 
-  // Runs and compares: the largest error / bound. Whatever else is wrong fails the test.
+  // Runs the kernel and returns the largest error / bound. Any other fault fails the test.
   double worst_ratio(const attn_kernel& kernel);
 
   attn_problem problem;
   attn_env env = {};
-  attn_tensors tensors = {};  // run() gets these; what the problem has is taken from below
+  attn_tensors tensors = {};  // run() gets these; the problem's tensors are taken from the members below
   Tensor q, k, v, o, lse, bias, mask;
   std::vector<int64_t> key_lengths;
   Reference reference;  // of the last run
@@ -44,14 +44,14 @@ class Call {
   std::string report_;
 };
 
-// Tests of both kernels, and of their fast paths on the executor; the name of each is the test's parameter.
+// Tests of fa1, splitk and their fast paths on the executor. The test's parameter is the kernel's name.
 class OfKernel : public testing::TestWithParam<std::string> {
  protected:
   const attn_kernel& kernel() { return *kernel_named(GetParam()); }
   bool has_fast_path() { return GetParam() != "fa1" && GetParam() != "splitk"; }
 
   void holds(Call& call) { EXPECT_LE(call.worst_ratio(kernel()), 1); }
-  // In one part and in three, where the kernel knows parts.
+  // Checks the call without splits and, if the kernel splits keys, with three splits.
   void holds_in_parts(Call& call) {
     for (int64_t splits : {1, 3}) {
       if (splits > 1 && kernel().partial == nullptr) continue;
@@ -60,7 +60,7 @@ class OfKernel : public testing::TestWithParam<std::string> {
       holds(call);
     }
   }
-  // The same, and a fast path goes its own way.
+  // The same, and checks that a kernel with a fast path takes it.
   void holds_its_way(Call& call) {
     holds_in_parts(call);
     if (has_fast_path())

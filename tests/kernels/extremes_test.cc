@@ -1,5 +1,5 @@
-// Scores so low that they are taken for none, and what must not matter under one
-// that is none.
+// Tests scores so low that a kernel may take them for masked, and values of masked keys,
+// which must not matter.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -19,7 +19,7 @@ double lse_error(const Call& call, double expected) {
   return worst;
 }
 
-// From the mean of the values at keys first <= j < last.
+// The largest difference of O from the mean of the values at keys first <= j < last.
 double o_error(const Call& call, int64_t first, int64_t last) {
   double worst = 0;
   call.o.for_each([&](const Index& at) {
@@ -30,7 +30,7 @@ double o_error(const Call& call, int64_t first, int64_t last) {
   return worst;
 }
 
-// 130 keys: a last tile that is not whole; 192: biases of 16 bits are whole chunks.
+// 130 keys: the last tile is not whole. 192 keys: rows of a 16-bit bias are whole chunks of 16 bytes.
 attn_problem biased(int32_t dtype, int64_t seq_k = 130) {
   attn_problem p = square(40, 16);
   p.seq_k = seq_k;
@@ -54,7 +54,7 @@ TEST_P(Extremes, AllScoresOfARowAreVeryLow) {
   }
 }
 
-// Nor one whose scores leave the range of fp32 once they count powers of two.
+// Neither is a row dead if its scores leave the range of fp32 when multiplied by log2 e.
 TEST_P(Extremes, AllScoresOfARowAreTheLowest) {
   for (const auto& [dtype, seq_k, lowest] :
        {std::tuple{ATTN_F32, 130, std::numeric_limits<float>::lowest()}, {ATTN_BF16, 192, -0x1.fep127f}}) {
@@ -68,14 +68,14 @@ TEST_P(Extremes, AllScoresOfARowAreTheLowest) {
     EXPECT_LT(most, -2e38);
     EXPECT_GE(least, std::numeric_limits<float>::lowest()) << "dead";
 
-    // Such keys alone, of equal weight, in one part: an LSE of that size does not say how many of them there
+    // Only such keys, of equal weight, without splits: an LSE of that size does not say how many keys there
     // are.
     call.q.for_each([&](const Index& at) { call.q.set(at, 0); });
     call.problem.num_splits = 1;
     holds(call);
     EXPECT_LE(o_error(call, 0, seq_k), 2e-3);
 
-    // A tile of such keys before the one that counts.
+    // A tile of such keys before the tile with ordinary scores.
     call.bias.for_each([&](const Index& at) { call.bias.set(at, at[3] < 128 ? lowest : 0); });
     holds_its_way(call);
     EXPECT_LE(o_error(call, 128, seq_k), 2e-3);
@@ -83,8 +83,9 @@ TEST_P(Extremes, AllScoresOfARowAreTheLowest) {
   }
 }
 
-// One such row among others, wherever it lies among those of a thread and of a warp; of the largest bf16, whose
-// sums with a product and times log2 e are -inf. What it has seen first is such a tile, or a key that counts.
+// One such row among others, at every place among the rows of a thread and of a warp. Its bias is the lowest
+// bf16: with a product added, or times log2 e, it is -inf. The row sees first a tile of such keys, or an
+// ordinary key.
 TEST_P(Extremes, TheScoresOfOneRowAreTheLowest) {
   constexpr float kLowest = -0x1.fep127f;
   for (int64_t row : {0, 5, 8, 15, 16, 24, 31, 39}) {
@@ -97,11 +98,11 @@ TEST_P(Extremes, TheScoresOfOneRowAreTheLowest) {
 
     call.bias.set({0, 0, row, 190}, 0);
     holds_its_way(call);
-    EXPECT_LT(std::fabs(call.lse.get({0, 0, row, 0})), 10) << "of one key";
+    EXPECT_LT(std::fabs(call.lse.get({0, 0, row, 0})), 10) << "the LSE of one ordinary key";
   }
 }
 
-// A key that a bias of -inf hides is as good as not there.
+// A key that a bias of -inf hides has no effect, even if it holds NaN.
 TEST_P(Extremes, NanUnderABiasThatHidesIt) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   for (int64_t seq_k : {130, 192}) {
@@ -120,8 +121,8 @@ TEST_P(Extremes, NanUnderABiasThatHidesIt) {
   }
 }
 
-// Nor is one value of it, whatever it makes of the rows that see it.
-TEST_P(Extremes, NanValuesBesideARowThatSeesNone) {
+// A NaN value does not reach a row that does not see its key, though rows that see it are NaN.
+TEST_P(Extremes, NanValuesBesideARowThatDoesNotSeeThem) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   for (int64_t row : {0, 8, 23}) {
     Call call(biased(ATTN_F16, 192));
@@ -130,14 +131,14 @@ TEST_P(Extremes, NanValuesBesideARowThatSeesNone) {
       for (int64_t c = 0; c < 16; ++c) call.v.set({0, 0, j, c}, NAN);
     for (int64_t splits : {1, 3}) {
       call.problem.num_splits = splits;
-      call.worst_ratio(kernel());  // of the others: they are NaN
+      call.worst_ratio(kernel());  // runs the kernel; the other rows are NaN
       EXPECT_EQ(call.lse.get({0, 0, row, 0}), -kInf);
       for (int64_t c = 0; c < 16; ++c) EXPECT_EQ(call.o.get({0, 0, row, c}), 0);
     }
   }
 }
 
-// A NaN of a key that a bias hides from one row alone is nothing to that row.
+// A NaN of a key that a bias hides from only one row has no effect on that row.
 TEST_P(Extremes, NanThatOneRowDoesNotSee) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   for (int64_t row : {0, 8}) {
@@ -155,8 +156,8 @@ TEST_P(Extremes, NanThatOneRowDoesNotSee) {
   }
 }
 
-// One row alone, and every second key of it: of each pair of keys that lie in one word the one that is hidden
-// is what kills the row, or does not.
+// A bias hides all keys of one row, so that it is dead; then all but every second key of one tile. Two bias
+// values lie in one 32-bit word, and then only one of them hides its key.
 TEST_P(Extremes, KeysOfARowThatAreHiddenByABias) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   for (int32_t dtype : {ATTN_F16, ATTN_BF16}) {

@@ -1,4 +1,4 @@
-// The kernels on the CPU executor, in this process, against the oracle.
+// Compares the kernels on the CPU executor, in this process, with the oracle.
 #include <gtest/gtest.h>
 
 #include "tests/kernels/call.h"
@@ -7,8 +7,8 @@ namespace attnfuzz {
 namespace {
 
 class Forward : public OfKernel {};
-class Turns : public OfKernel {};     // of kernels whose blocks go on
-class Sections : public OfKernel {};  // of those that number heads by sections
+class Turns : public OfKernel {};     // kernels whose blocks take several work items
+class Sections : public OfKernel {};  // kernels that number heads by sections
 
 TEST_P(Forward, LengthsAroundTileBorders) {
   for (int64_t s : {1, 2, 15, 16, 63, 64, 65, 127, 128, 129, 193}) {
@@ -18,7 +18,7 @@ TEST_P(Forward, LengthsAroundTileBorders) {
 
 TEST_P(Forward, HeadDimensions) {
   for (int64_t d : {1, 4, 7, 8, 40, 64, 80, 128, 130, 256}) {
-    if (has_fast_path() && d > 64) continue;  // it is compiled for no more
+    if (has_fast_path() && d > 64) continue;  // the fast path is compiled for at most 64
     EXPECT_LE(Call(square(70, d)).worst_ratio(kernel()), 1) << "D=" << d;
   }
 }
@@ -74,8 +74,8 @@ TEST_P(Forward, RefusesWithAReason) {
   EXPECT_STREQ(reason, "heads_kv = 2 does not divide heads_q = 3");
 }
 
-// One multiprocessor, whose block does all there is: rings of slots go round, and what an item leaves behind is
-// there when the next one begins.
+// With one multiprocessor one block does all work items: rings of slots wrap, and each item begins with the
+// shared memory that the previous one left.
 TEST_P(Turns, ABlockDoesManyItems) {
   for (int64_t seq_q : {3, 200}) {
     for (int which = 0; which < 14; ++which) {
@@ -87,7 +87,7 @@ TEST_P(Turns, ABlockDoesManyItems) {
       p.bias_dtype = which / 4 != 1 ? ATTN_NONE : which % 2 == 0 ? ATTN_F16 : ATTN_F32;
       if (which % 3 == 1) p.scale = -p.scale;
       if (which / 4 == 2) p.seq_k = 192, p.window_left = 70;
-      if (which / 4 == 3) p.seq_k = 60;  // one tile: a query tile's rows come right behind the last one's
+      if (which / 4 == 3) p.seq_k = 60;  // one key tile, so the next query tile begins at once
       Call call(p);
       call.key_lengths = {which % 3 == 0 ? 0 : 150, 130};
       if (kernel().partial != nullptr && which % 2 == 0)
@@ -99,8 +99,8 @@ TEST_P(Turns, ABlockDoesManyItems) {
   }
 }
 
-// Heads are worked on in sections of so many bytes of K and V, here 16 KB: four heads, and the last section has
-// fewer, of several query tiles each.
+// Heads are processed in sections with a limit of bytes of K and V, here 16 KB. A section has four heads, and
+// the last one has fewer; each head has several query tiles.
 TEST_P(Sections, TheLastHasFewerHeads) {
   struct Heads {
     int64_t batch, heads_q, group;

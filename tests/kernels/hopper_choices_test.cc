@@ -1,5 +1,5 @@
-// Which problems the paths for sm_90a take: a choice that no answer shows, for what they leave
-// goes another way. Asked of fa1h and splitkh, which have them on the executor.
+// Tests which problems the paths for sm_90a take. No result shows this choice, because other problems take
+// another path. fa1h and splitkh have these paths on the executor.
 #include "tests/kernels/offer.h"
 
 namespace attnfuzz {
@@ -42,7 +42,7 @@ class DecodeChoices : public HopperChoices {
 
 char* eight_beyond(void* data) { return static_cast<char*>(data) + 8; }
 
-TEST_P(PrefillChoices, WhatTheCopyEngineTakes) {
+TEST_P(PrefillChoices, TakesTensorsThatTheCopyEngineTakes) {
   EXPECT_TRUE(takes([](Offer&) {}));
   EXPECT_TRUE(takes([](Offer& x) { x.problem.causal = 1, x.problem.window_left = 3; }));
   EXPECT_TRUE(takes([](Offer& x) { x.problem.dim_qk = 8, x.problem.dim_v = 24, x.dense(); }));
@@ -55,7 +55,7 @@ TEST_P(PrefillChoices, WhatTheCopyEngineTakes) {
   EXPECT_TRUE(scores([](Offer& x) { x.problem.softcap = 1; }));
   EXPECT_TRUE(scores([](Offer& x) { x.problem.scale = 0; }));
   EXPECT_TRUE(scores([](Offer& x) { x.problem.bias_dtype = ATTN_F32, x.tensors.bias = x.tensors.q; }));
-  EXPECT_FALSE(takes([](Offer& x) { x.problem.softcap = 3e38f; })) << "times log2 e it has no 32 bits";
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.softcap = 3e38f; })) << "softcap * log2 e overflows fp32";
   EXPECT_FALSE(takes([](Offer& x) { x.problem.has_mask = 1, x.tensors.mask = x.tensors.q; }));
   EXPECT_TRUE(takes([](Offer& x) {
     x.problem.has_key_lengths = 1, x.tensors.key_lengths = reinterpret_cast<const int64_t*>(0x60000);
@@ -79,9 +79,9 @@ TEST_P(PrefillChoices, WhatTheCopyEngineTakes) {
     EXPECT_FALSE(takes([&](Offer& x) { x.problem.*size = 0, x.dense(); }));
 }
 
-TEST_P(PrefillChoices, ItsSharedMemoryAndItsCounter) {
-  // Two tiles of 128 queries, two of 64 keys and of their values, 64 columns; 16 barriers; 2 numbers; room to
-  // align.
+TEST_P(PrefillChoices, NeedsSharedMemoryAndPerhapsACounter) {
+  // Two tiles of 128 queries, two of 64 keys and two of their values, with 64 columns; 16 barriers; 2 numbers;
+  // space for alignment.
   constexpr int64_t kBytes = (2 * 128 + 2 * 2 * 64) * 64 * 2 + 16 * 8 + 2 * 4 + 32;
   EXPECT_TRUE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes; }));
   EXPECT_FALSE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes - 1; }));
@@ -102,9 +102,9 @@ TEST_P(PrefillChoices, ItsSharedMemoryAndItsCounter) {
   EXPECT_EQ(counter(132, false, true), 0u);
 }
 
-TEST_P(PrefillChoices, ItsBlocks) {
-  // Query tiles of 128 rows, half as many as a grid has blocks; the other way's have 64 rows, and as many again
-  // of them are refused.
+TEST_P(PrefillChoices, TakesAsManyBlocksAsAGridHas) {
+  // Query tiles of 128 rows, half as many as a grid may have blocks. The other path has tiles of 64 rows, and
+  // refuses twice as many.
   constexpr int64_t kTiles = 4, kMost = kGrid / 2 / kTiles;
   const auto fits = [&](int64_t batch, int64_t heads, int64_t rows) {
     const Answer a = ask([&](Offer& x) {
@@ -120,7 +120,7 @@ TEST_P(PrefillChoices, ItsBlocks) {
   EXPECT_FALSE(fits(kMost, 1, kTiles * 128 + 1));
 }
 
-TEST_P(DecodeChoices, ItsRowsAndItsSharedMemory) {
+TEST_P(DecodeChoices, TakesRowsOfOneTileWithinSharedMemory) {
   EXPECT_TRUE(takes([](Offer& x) { x.problem.seq_k = (1 << 28) - 1, x.dense(); }));
   EXPECT_TRUE(takes([](Offer& x) { x.problem.dim_qk = 8, x.problem.dim_v = 64, x.dense(); }));
   for (int64_t attn_problem::* size : {&attn_problem::batch, &attn_problem::seq_q})
@@ -136,7 +136,7 @@ TEST_P(DecodeChoices, ItsRowsAndItsSharedMemory) {
   EXPECT_TRUE(fits(kGrid / 4, 1, 4));
   EXPECT_FALSE(fits(kGrid / 4 + 1, 1, 4));
   EXPECT_FALSE(fits(kGrid / 4 + 1, 4, 1));
-  // No shape has room for the first, and one of 64 columns not for the second; splitkh may refuse both.
+  // No shape takes the first problem, and a shape of 64 columns not the second; splitkh may refuse both.
   const auto path_of = [&](int64_t dim_qk, int64_t dim_v, float softcap) {
     const Answer a = ask([&](Offer& x) {
       x.problem.heads_q = 4, x.problem.seq_q = 1;
@@ -147,15 +147,16 @@ TEST_P(DecodeChoices, ItsRowsAndItsSharedMemory) {
   };
   EXPECT_EQ(path_of(136, 136, 1).find("wgmma"), std::string::npos);
   EXPECT_EQ(path_of(128, 8, 0).find("d64"), std::string::npos);
-  // A tile of 64 rows, two of 64 keys and of their values, 64 columns; 8 barriers; room to align.
+  // A tile of 64 rows, two of 64 keys and two of their values, with 64 columns; 8 barriers; space for
+  // alignment.
   constexpr int64_t kBytes = (64 + 2 * 2 * 64) * 64 * 2 + 8 * 8 + 16;
   EXPECT_TRUE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes; }));
   EXPECT_FALSE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes - 1; }));
 }
 
-// As the cost of hopper.cu has it, which was fitted to what an H200 takes (docs/results/tuning.md); worked out apart
-// from it, for 64 columns and 64 keys a tile.
-TEST_P(DecodeChoices, HowManySplits) {
+// The cost model of hopper.cu was fitted to times of an H200 (docs/results/tuning.md). These numbers of splits
+// were computed independently of its code, for 64 columns and tiles of 64 keys.
+TEST_P(DecodeChoices, ChoosesTheCheapestNumberOfSplits) {
   struct Row {
     int64_t batch, heads_kv, group, seq_q, seq_k, splits;
     int32_t sms;
@@ -184,7 +185,7 @@ TEST_P(DecodeChoices, HowManySplits) {
   }
 }
 
-TEST_P(DecodeChoices, FewRowsAndWhatTheCopyEngineTakes) {
+TEST_P(DecodeChoices, TakesFewRowsAndTensorsForTheCopyEngine) {
   EXPECT_TRUE(takes([](Offer&) {}));
   EXPECT_TRUE(takes([](Offer& x) { x.problem.seq_q = 16, x.dense(); })) << "64 rows";
   EXPECT_FALSE(takes([](Offer& x) { x.problem.seq_q = 17, x.dense(); })) << "68 rows";
@@ -193,14 +194,14 @@ TEST_P(DecodeChoices, FewRowsAndWhatTheCopyEngineTakes) {
     x.problem.has_key_lengths = 1, x.tensors.key_lengths = reinterpret_cast<const int64_t*>(0x60000);
   }));
   EXPECT_TRUE(takes([](Offer& x) { x.tensors.o.data = eight_beyond(x.tensors.o.data); }))
-      << "no engine stores O";
+      << "the copy engine does not store O";
   EXPECT_TRUE(takes([](Offer& x) { x.problem.dim_v = 62; })) << "rows keep their 64";
   EXPECT_FALSE(takes([](Offer& x) { x.problem.dim_v = 63; })) << "two columns of a partial O at a time";
   EXPECT_FALSE(scores([](Offer& x) { x.problem.scale = -1; }));
   EXPECT_TRUE(scores([](Offer& x) { x.problem.softcap = 1; }));
   EXPECT_TRUE(scores([](Offer& x) { x.problem.scale = 0; }));
   EXPECT_TRUE(scores([](Offer& x) { x.problem.bias_dtype = ATTN_F32, x.tensors.bias = x.tensors.q; }));
-  EXPECT_FALSE(takes([](Offer& x) { x.problem.softcap = 3e38f; })) << "times log2 e it has no 32 bits";
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.softcap = 3e38f; })) << "softcap * log2 e overflows fp32";
   EXPECT_FALSE(takes([](Offer& x) { x.problem.seq_k = 0, x.dense(); }));
   EXPECT_FALSE(takes([](Offer& x) { x.problem.seq_k = 1 << 28, x.dense(); }));
   EXPECT_FALSE(takes([](Offer& x) { x.tensors.k.data = eight_beyond(x.tensors.k.data); }));

@@ -1,5 +1,5 @@
-// Layouts that few callers have and every caller may: elements apart from one
-// another, odd distances, one bias or mask for many.
+// Tests rare but legal layouts: elements that are not adjacent, odd strides, a bias or
+// mask that is broadcast.
 #include <sys/mman.h>
 
 #include "tests/kernels/call.h"
@@ -9,7 +9,7 @@ namespace {
 
 class Layout : public OfKernel {};
 
-// Two batches of two groups of heads; every size its own.
+// Two batch entries with two groups of heads. All sizes differ.
 attn_problem grouped(int64_t dim_qk, int64_t dim_v) {
   attn_problem p = square(70, dim_qk);
   p.batch = 2, p.heads_q = 4, p.heads_kv = 2;
@@ -32,7 +32,7 @@ TEST_P(Layout, ElementsApart) {
       }
     }
   }
-  Call call(grouped(8, 16));  // each by another distance
+  Call call(grouped(8, 16));  // each tensor has another column stride
   call.lay_out(&Call::q, times(dense(call.q.shape()), 2));
   call.lay_out(&Call::k, times(dense(call.k.shape()), 3));
   call.lay_out(&Call::v, times(dense(call.v.shape()), 4));
@@ -40,14 +40,14 @@ TEST_P(Layout, ElementsApart) {
   holds_in_parts(call);
 }
 
-// Two columns of O may be stored at once only at some addresses: one
-// that is not a multiple of four ends a kernel on a GPU.
-TEST_P(Layout, DistancesOfOutputs) {
+// Two columns of O may be stored at once only at a multiple of four bytes. Another
+// address is a fault on a GPU.
+TEST_P(Layout, StridesOfOutputs) {
   const Index layouts[] = {
-      {1440, 360, 18, 1},                      // every row at a multiple of four bytes
-      {1360, 340, 17, 1},                      // rows are not
-      {1680, 420, 21, 1}, {1444, 361, 18, 1},  // nor heads
-      {1452, 363, 18, 1}, {1441, 360, 18, 1},  // nor batches
+      {1440, 360, 18, 1},                      // every row is at a multiple of four bytes
+      {1360, 340, 17, 1},                      // row strides are odd
+      {1680, 420, 21, 1}, {1444, 361, 18, 1},  // row or head strides are odd
+      {1452, 363, 18, 1}, {1441, 360, 18, 1},  // head or batch strides are odd
       {1443, 360, 18, 1}, {1441, 361, 17, 1}, {2880, 720, 36, 2},
   };
   for (const Index& strides : layouts) {
@@ -61,11 +61,11 @@ TEST_P(Layout, DistancesOfOutputs) {
   }
   attn_problem p = grouped(16, 1);
   Call call(p);
-  call.lay_out(&Call::o, {34 * 8, 34 * 2, 2, 1});  // a column alone is no pair
+  call.lay_out(&Call::o, {34 * 8, 34 * 2, 2, 1});  // one column is no pair
   holds_in_parts(call);
 }
 
-TEST_P(Layout, BiasAndMaskForMany) {
+TEST_P(Layout, BroadcastBiasAndMask) {
   for (int32_t dtype : {ATTN_F16, ATTN_BF16, ATTN_F32, ATTN_NONE}) {
     attn_problem p = grouped(16, 16);
     p.causal = 0;
@@ -92,8 +92,8 @@ TEST_P(Layout, BiasAndMaskForMany) {
   }
 }
 
-// A head of one element has no say in how far the keys of bias and mask are apart.
-TEST_P(Layout, OneElementAHead) {
+// If a head has one element, the key strides of bias and mask still count.
+TEST_P(Layout, HeadsOfOneElement) {
   for (int32_t dtype : {ATTN_F32, ATTN_NONE}) {
     for (int64_t apart : {0, 2}) {
       attn_problem p = grouped(1, 8);
@@ -110,11 +110,11 @@ TEST_P(Layout, OneElementAHead) {
 }
 
 // A tensor that the problem does not have is not read, even if its pointer is set.
-TEST_P(Layout, WhatIsNotThereIsNotRead) {
+TEST_P(Layout, TensorsOutsideOfTheProblemAreNotRead) {
   constexpr size_t kPage = 1 << 16;
   void* const nowhere = mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(nowhere, MAP_FAILED);
-  for (float softcap : {0.0f, 2.0f}) {  // both ways to a score
+  for (float softcap : {0.0f, 2.0f}) {  // scores are computed in two ways
     attn_problem p = grouped(16, 16);
     p.softcap = softcap;
     Call call(p);

@@ -1,6 +1,5 @@
-// The kernels' modules, loaded into this process: those that were built with the
-// tests, or others of the same contract that the environment names, as a run over
-// mutants does:
+// Loads the kernels' modules into this process: the modules that were built with the
+// tests, or those that the environment names. A run over mutants does the latter:
 //
 //   ATTNFUZZ_FA1_LIBRARY=./libother.so kernels_test --gtest_filter='*fa1'
 #pragma once
@@ -30,10 +29,10 @@ inline KernelAt load(const char* variable, const char* path) {
 inline KernelAt kernel_at_of(const std::string& name) {
   static const KernelAt fa1 = load("ATTNFUZZ_FA1_LIBRARY", FA1_LIBRARY);
   static const KernelAt splitk = load("ATTNFUZZ_SPLITK_LIBRARY", SPLITK_LIBRARY);
-  // The paths for sm_90a on the executor (tests/bugs).
+  // fa1 with its path for sm_90a on the executor (tests/bugs).
   static const KernelAt fa1h = load("ATTNFUZZ_FA1H_LIBRARY", FA1H_LIBRARY);
   static const KernelAt splitkh = load("ATTNFUZZ_SPLITKH_LIBRARY", SPLITKH_LIBRARY);
-  static const KernelAt fa1a = load("ATTNFUZZ_FA1A_LIBRARY", FA1A_LIBRARY);  // and fa1's mma path, alone
+  static const KernelAt fa1a = load("ATTNFUZZ_FA1A_LIBRARY", FA1A_LIBRARY);  // only fa1's mma path
   return name == "fa1"       ? fa1
          : name == "fa1h"    ? fa1h
          : name == "fa1a"    ? fa1a

@@ -1,5 +1,5 @@
-// Questions to plan() and its answers: for tests at the borders of what it
-// decides and refuses, most of which no test could run.
+// Calls plan() and checks its answers, for tests at the limits of its decisions and
+// refusals. Most of these problems are too large to run.
 //
 //   class PlanSizes : public PlanTest {};
 //   TEST_P(PlanSizes, NoBatch) { accepts("no batch", [](Offer& x) { x.problem.batch = 0; }); }
@@ -42,7 +42,7 @@ struct Offer {
     dense();
   }
 
-  // Strides of contiguous tensors, for the sizes that there are now.
+  // Sets the strides of dense tensors for the present sizes.
   Offer& dense() {
     const attn_problem& p = problem;
     const auto view = [](uintptr_t at, int64_t heads, int64_t rows, int64_t columns) {
@@ -64,7 +64,7 @@ struct Answer {
   bool ok() const { return status == ATTN_OK; }
 };
 
-// Tests of what plan() says, of the kernel that the parameter names.
+// Tests of plan(). The parameter is the kernel's name.
 class PlanTest : public testing::TestWithParam<std::string> {
  protected:
   const attn_kernel& kernel() { return *kernel_named(GetParam()); }
@@ -73,7 +73,7 @@ class PlanTest : public testing::TestWithParam<std::string> {
   Answer ask(const Offer& offer) {
     Answer answer = {};
     char reason[256] = "";
-    std::memset(static_cast<void*>(&answer.plan), 0xA5, sizeof answer.plan);  // all of it is to be written
+    std::memset(static_cast<void*>(&answer.plan), 0xA5, sizeof answer.plan);  // plan() must write all of it
     answer.status =
         kernel().plan(&offer.problem, &offer.tensors, &offer.env, &answer.plan, reason, sizeof reason);
     answer.reason = reason;

@@ -7,7 +7,7 @@ namespace attnfuzz {
 namespace {
 
 class PlanChoices : public PlanTest {};
-class SplitChoices : public PlanTest {};  // of the kernel that has splits
+class SplitChoices : public PlanTest {};  // the kernel with splits
 
 // The kernels that have a path for aligned rows: fa1 and fa1a.
 class MmaChoices : public PlanTest {
@@ -33,9 +33,9 @@ class MmaChoices : public PlanTest {
     return ask([&](Offer& x) { x.env.variant = variant(); }).plan;
   }
 };
-class MmaGrid : public MmaChoices {};  // of fa1a alone: fa1 takes another path for a grid that fa1a refuses
+class MmaGrid : public MmaChoices {};  // only fa1a: fa1 takes another path for a grid that fa1a refuses
 
-TEST_P(PlanChoices, ShapesAsAskedForAndAsTheyFit) {
+TEST_P(PlanChoices, TakeTheRequestedShapeOrTheLargestThatFits) {
   const auto with = [&](int32_t variant, int64_t dim, int64_t limit) {
     return ask([&](Offer& x) {
       x.env.variant = variant, x.env.shared_memory_limit = limit;
@@ -61,7 +61,7 @@ TEST_P(PlanChoices, ShapesAsAskedForAndAsTheyFit) {
   EXPECT_EQ(with(0, 64, 40959).reason, "needs 40960 bytes of shared memory a block; the limit is 40959");
 }
 
-TEST_P(PlanChoices, SaysWhatItWillDo) {
+TEST_P(PlanChoices, AreReportedInThePlan) {
   for (int64_t seq_k : {0, 1, 64, 65, 1000}) {
     for (int64_t asked : {0, 1, 3, 40}) {
       const Answer answer =
@@ -86,7 +86,7 @@ TEST_P(PlanChoices, SaysWhatItWillDo) {
   }
 }
 
-TEST_P(SplitChoices, HeadsAreSharedByATileThatOneWouldLeaveEmpty) {
+TEST_P(SplitChoices, HeadsShareATileThatOneHeadWouldLeaveEmpty) {
   const auto packed = [&](int64_t seq_q, int64_t group, int64_t dim = 64) {
     const Answer answer = ask([&](Offer& x) {
       x.problem.dim_qk = dim;
@@ -140,7 +140,7 @@ TEST_P(MmaChoices, TakesSizesOfItsShapes) {
   const auto wide = [&](int64_t dim_qk, int64_t dim_v) {
     return path([&](Offer& x) { x.problem.dim_qk = dim_qk, x.problem.dim_v = dim_v, x.dense(); });
   };
-  for (const std::string& of : {wide(72, 8), wide(8, 128)})  // fa1a may be compiled for 64 columns alone
+  for (const std::string& of : {wide(72, 8), wide(8, 128)})  // fa1a may be compiled for only 64 columns
     EXPECT_TRUE(of == "refused" || of.find("d128 mma") != std::string::npos) << of;
   EXPECT_NE(wide(64, 8).find("d64 mma"), std::string::npos) << "the fewest columns";
   for (int64_t attn_problem::* size : {&attn_problem::seq_q, &attn_problem::seq_k}) {

@@ -1,4 +1,4 @@
-// Tests refusals for other reasons than sizes and tensors: which kernel refuses, and in which words.
+// Tests refusals that are not about sizes or tensors, and their words.
 #include <algorithm>
 
 #include "tests/kernels/offer.h"
@@ -7,14 +7,14 @@ namespace attnfuzz {
 namespace {
 
 class PlanRefusals : public PlanTest {};
-class StageRefusals : public PlanTest {};  // of the kernel that has splits
+class StageRefusals : public PlanTest {};  // the kernel with splits
 
 TEST_P(PlanRefusals, ContractsOfAnotherSize) {
   refuses(ATTN_INVALID, "attn_problem", [](Offer& x) { x.problem.size = ATTN_PROBLEM_MIN - 1; });
   refuses(ATTN_INVALID, "attn_tensors", [](Offer& x) { x.tensors.size = ATTN_TENSORS_MIN - 1; });
   refuses(ATTN_INVALID, "attn_env", [](Offer& x) { x.env.size = ATTN_ENV_MIN - 1; });
   accepts("an older contract", [](Offer& x) {
-    x.problem.features = 1;  // behind its end
+    x.problem.features = 1;  // beyond the older struct's size, so not read
     x.problem.size = ATTN_PROBLEM_MIN, x.tensors.size = ATTN_TENSORS_MIN, x.env.size = ATTN_ENV_MIN;
   });
   accepts("a newer contract", [](Offer& x) { x.problem.size += 8, x.tensors.size += 8, x.env.size += 8; });
@@ -24,7 +24,7 @@ TEST_P(PlanRefusals, FeaturesThatItDoesNotKnow) {
   refuses(ATTN_UNSUPPORTED, "features", [](Offer& x) { x.problem.features = uint64_t{1} << 63; });
 }
 
-TEST_P(PlanRefusals, APlanIsNoLargerThanItsRoom) {
+TEST_P(PlanRefusals, APlanStaysWithinTheCallersSize) {
   const Offer offer;
   struct {
     attn_plan plan = {};
@@ -74,8 +74,8 @@ TEST_P(PlanRefusals, Environments) {
             [&](Offer& x) { x.env.variant = variant; });
 }
 
-// These return before anything is launched: the tensors are not there.
-TEST_P(PlanRefusals, RunRefusesWhatPlanRefuses) {
+// run() returns before it launches anything, because the tensors do not exist.
+TEST_P(PlanRefusals, RunRefusesTheSameProblems) {
   const auto run = [&](const std::function<void(Offer&)>& change) {
     Offer offer;
     change(offer);
@@ -121,7 +121,7 @@ TEST_P(PlanRefusals, ReasonsStayInTheirBuffer) {
          {size_t{0}, size_t{1}, size_t{2}, size_t{9}, whole.size(), whole.size() + 1, whole.size() + 9}) {
       std::string buffer(300, '#'), expected = buffer;
       EXPECT_NE(kernel().plan(&offer.problem, &offer.tensors, &offer.env, &plan, buffer.data(), size), ATTN_OK);
-      // As much of it as there is room for, its end, and nothing beyond.
+      // As much of the reason as fits, a terminator, and nothing beyond the buffer.
       if (size > 0) expected.replace(0, std::min(size, whole.size() + 1), whole.substr(0, size - 1) + '\0');
       EXPECT_EQ(buffer, expected) << size;
     }

@@ -1,4 +1,4 @@
-// Sizes and grids up to their limits, and one beyond.
+// Tests sizes and grids at their limits and one beyond.
 #include "tests/kernels/offer.h"
 
 namespace attnfuzz {
@@ -58,7 +58,7 @@ TEST_P(PlanSizes, GridsUpToTheirLimits) {
     accepts("6 * 357913941 blocks", [&](Offer& x) { tiles(x, 65, 357913941); });
     refuses(ATTN_UNSUPPORTED, "blocks", [&](Offer& x) { tiles(x, 65, 357913942); });
     accepts("3 * 715827882 blocks", [&](Offer& x) { tiles(x, 64, 715827882); });
-    // Wide rows make the tile 32 keys long; it still has 64 queries.
+    // With wide rows the tile has only 32 keys, but still 64 queries.
     accepts("wide rows", [&](Offer& x) { x.problem.dim_qk = 256, tiles(x, 64, 715827882); });
     return;
   }

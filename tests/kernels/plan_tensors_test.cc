@@ -1,4 +1,4 @@
-// Pointers, strides and alignment, as far as plan() judges them.
+// Tests the checks that plan() makes of pointers, strides and alignment.
 #include <vector>
 
 #include "tests/kernels/offer.h"
@@ -114,7 +114,7 @@ TEST_P(PlanTensors, OutputsThatOverlapThemselves) {
   accepts("nothing to overlap", [&](Offer& x) { shape(x), x.problem.seq_q = 0, x.tensors.o.stride[0] = 0; });
 }
 
-TEST_P(PlanTensors, CopiesBy16BytesWhereTheyCan) {
+TEST_P(PlanTensors, AlignedRowsAreCopiedBy16Bytes) {
   const auto path = [&](const std::function<void(Offer&)>& change) {
     const Answer answer = ask([&](Offer& x) {
       x.problem.batch = x.problem.heads_q = x.problem.heads_kv = 2;
@@ -148,7 +148,7 @@ TEST_P(PlanTensors, CopiesBy16BytesWhereTheyCan) {
             "cp.async");
   EXPECT_EQ(path([](Offer& x) { x.problem.seq_q = 1, x.tensors.q.stride[2] = 3; }), "cp.async");
   EXPECT_EQ(path([](Offer& x) { x.problem.seq_k = 1, x.tensors.k.stride[2] = 3; }), "cp.async");
-  // Whose dimension it is: grouped heads, one query, one key.
+  // Each tensor has its own dimensions: grouped heads, one query, one key.
   EXPECT_EQ(path([](Offer& x) { x.problem.heads_kv = 1, x.dense(), x.tensors.q.stride[1] += 4; }),
             "elementwise(q)");
   EXPECT_EQ(path([](Offer& x) { x.problem.seq_k = 1, x.dense(), x.tensors.q.stride[2] += 4; }),

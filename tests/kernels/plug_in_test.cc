@@ -1,5 +1,5 @@
-// plug_in.h by itself, around kernels that compute nothing: what it reads for them, refuses in their place, and
-// says where they say nothing.
+// Tests plug_in.h with kernels that compute nothing: the arguments it reads for them, the problems it refuses
+// for them, and its defaults.
 #include "kernels/plug_in.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ struct Two {
     return plan.tile_q == 128 ? ATTN_OK : ATTN_LAUNCH_FAILED;
   }
 };
-// And one that says the least, but has stages.
+// A kernel with stages that declares as little as possible.
 struct One {
   static constexpr const char* kName = "one";
   static constexpr const char* kDescription = "nothing";
@@ -72,7 +72,7 @@ Told answer(const attn_kernel& kernel, const Offer& x) {
   return out;
 }
 
-TEST(PlugIn, SaysWhatIsSaidOfIt) {
+TEST(PlugIn, DescriptorHasTheKernelsDeclarations) {
   EXPECT_EQ(kTwo.size, sizeof kTwo);
   EXPECT_EQ(kTwo.abi, uint32_t{ATTN_ABI});
   EXPECT_STREQ(kTwo.name, "two");
@@ -94,8 +94,9 @@ TEST(PlugIn, SaysWhatIsSaidOfIt) {
   EXPECT_EQ(kOne.features, 0u);
 }
 
-// A library of before tensors' layouts could be declared: what it has behind its struct is not read.
-TEST(PlugIn, ADomainOfBeforeSaysNothingOfLayouts) {
+// The domain of a library that was built before layouts could be declared is shorter: bytes beyond it are not
+// read.
+TEST(PlugIn, AnOlderDomainDeclaresNoLayout) {
   attn_domain older = Two::kMine, read;
   older.size = offsetof(attn_domain, layout);
   older.usual_scale = 1;
@@ -106,7 +107,7 @@ TEST(PlugIn, ADomainOfBeforeSaysNothingOfLayouts) {
   EXPECT_EQ(read.align_bytes, 0);
 }
 
-// A call that the kernel takes, with one thing changed: it must be refused in these words.
+// Changes one thing in a call that the kernel takes, and expects a refusal in these words.
 void expect_refusal(const attn_kernel& kernel, Offer offer, void (*change)(Offer&), const char* words) {
   change(offer);
   const Told told = answer(kernel, offer);
@@ -116,13 +117,13 @@ void expect_refusal(const attn_kernel& kernel, Offer offer, void (*change)(Offer
 
 static_assert(attn::plug_in_detail::kOtherOperations == attnfuzz::kOperations, "plug_in.h knows every operation");
 
-// It has merges alone.
+// It has only merges.
 struct Merging : One {
   static constexpr const char* kName = "merging";
   static constexpr uint64_t kFeatures = ATTN_FEATURE_MERGE | ATTN_FEATURE_NO_FORWARD;
 };
 
-TEST(PlugIn, AMergeHasItsTensorsAndNothingThatAsksForMore) {
+TEST(PlugIn, AMergeHasItsTensorsAndNoOtherFeatures) {
   constexpr attn_kernel kMerging = attn::plug_in<Merging>();
   Offer merge;
   merge.env.backend = ATTN_CUDA, merge.env.variant = 0;
@@ -141,14 +142,14 @@ TEST(PlugIn, AMergeHasItsTensorsAndNothingThatAsksForMore) {
   refuses([](Offer& x) { x.problem.features = 0; }, "this kernel has no forward pass");
 }
 
-// It has all that a backward pass may have.
+// It has a backward pass with all optional parts.
 struct GradingMore : One {
   static constexpr const char* kName = "grading_more";
   static constexpr uint64_t kFeatures = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_SINK |
                                         ATTN_FEATURE_DSINK | ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS;
 };
 
-TEST(PlugIn, MoreOfABackwardPassIsAskedForInWhole) {
+TEST(PlugIn, OptionalPartsOfABackwardPassNeedTheirTensors) {
   constexpr attn_kernel kMore = attn::plug_in<GradingMore>();
   Offer backward;
   backward.env.backend = ATTN_CUDA, backward.env.variant = 0;
@@ -173,13 +174,13 @@ TEST(PlugIn, MoreOfABackwardPassIsAskedForInWhole) {
   refuses([](Offer& x) { x.problem.features &= ~ATTN_FEATURE_BACKWARD; }, "this kernel has no forward pass");
 }
 
-// It has the backward pass alone.
+// It has only the backward pass.
 struct Grading : One {
   static constexpr const char* kName = "grading";
   static constexpr uint64_t kFeatures = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD;
 };
 
-TEST(PlugIn, ABackwardPassHasItsTensorsAndNothingThatAsksForMore) {
+TEST(PlugIn, ABackwardPassHasItsTensorsAndNoOtherFeatures) {
   constexpr attn_kernel kGrading = attn::plug_in<Grading>();
   Offer backward;
   backward.env.backend = ATTN_CUDA, backward.env.variant = 0;
@@ -210,7 +211,7 @@ TEST(PlugIn, ABackwardPassHasItsTensorsAndNothingThatAsksForMore) {
   EXPECT_EQ(answer(kGrading, repeated).status, ATTN_OK) << answer(kGrading, repeated).reason;
 }
 
-// It takes wide heads and a V in K.
+// It takes wide heads and a latent V.
 struct Absorbing : One {
   static constexpr const char* kName = "absorbing";
   static constexpr uint64_t kFeatures = ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT;
@@ -266,7 +267,8 @@ TEST(PlugIn, PackedSequencesLieInOneEntry) {
   p.total_q = p.total_k = 5;
   p.index_dtype = ATTN_INDEX_32;
   packed.tensors.cu_q = packed.tensors.cu_k = kBorders;
-  packed.tensors.q.stride[0] = packed.tensors.o.stride[0] = 1;  // of one entry: it does not count
+  packed.tensors.q.stride[0] = packed.tensors.o.stride[0] =
+      1;  // with one entry the batch stride does not count
   EXPECT_EQ(answer(kRagged, packed).status, ATTN_OK) << answer(kRagged, packed).reason;
   EXPECT_EQ(attn::strided(p, packed.tensors).q.stride[0], 0);
   EXPECT_EQ(attn::index_at(p, kBorders, 3), 5);
@@ -309,7 +311,7 @@ TEST(PlugIn, KeysOfEightBitsHaveScales) {
   narrow.problem.features = ATTN_FEATURE_KV8;
   narrow.problem.kv_dtype = ATTN_E5M2;
   narrow.tensors.k_scale = narrow.tensors.v_scale = {scales, {0, 0, 0, 1}};
-  narrow.tensors.k.data = static_cast<char*>(narrow.tensors.k.data) + 1;  // a code has one byte
+  narrow.tensors.k.data = static_cast<char*>(narrow.tensors.k.data) + 1;  // codes of one byte need no alignment
   EXPECT_EQ(answer(kNarrow, narrow).status, ATTN_OK) << answer(kNarrow, narrow).reason;
   const auto refuses = [&](void (*change)(Offer&), const char* words) {
     Offer other = narrow;
@@ -327,7 +329,7 @@ TEST(PlugIn, KeysOfEightBitsHaveScales) {
   refuses([](Offer& x) { x.problem.features |= ATTN_FEATURE_LATENT, x.problem.latent = 1; }, "not latent");
 }
 
-// It writes caches, and has no forward pass.
+// It has appends and copies of pages, and no forward pass.
 struct Writes : One {
   static constexpr const char* kName = "writes";
   static constexpr uint64_t kFeatures = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_NO_FORWARD |
@@ -458,7 +460,7 @@ struct Selected : Paged {
   static constexpr uint64_t kFeatures = ATTN_FEATURE_SELECTED | ATTN_FEATURE_PAGED | ATTN_FEATURE_BACKWARD;
 };
 
-// It has the gradients over listed blocks alone.
+// It has only the gradients over listed blocks.
 struct SelectedGrading : One {
   static constexpr const char* kName = "selected_grading";
   static constexpr uint64_t kFeatures = ATTN_FEATURE_SELECTED_BACKWARD | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_SELECTED |
@@ -578,7 +580,7 @@ struct Stages : Paged {
 };
 constexpr attn_kernel kStages = attn::plug_in<Stages>();
 
-// A call of one row of one column, and how it is refused once it is changed.
+// A call with one row of one column. refuses() changes it and expects a refusal.
 struct StageOffer : Offer {
   explicit StageOffer(uint64_t feature) {
     env.backend = ATTN_CUDA, env.variant = 0;
@@ -625,7 +627,7 @@ struct Blocks : One {
   static constexpr uint64_t kFeatures = ATTN_FEATURE_KEY_STEP | ATTN_FEATURE_ALIBI | ATTN_FEATURE_BACKWARD;
 };
 
-TEST(PlugIn, KeysStandForBlocksInAForwardPassWithoutSlopes) {
+TEST(PlugIn, CompressedKeysNeedAForwardPassWithoutSlopes) {
   constexpr attn_kernel kBlocks = attn::plug_in<Blocks>(), kOther = attn::plug_in<Paged>();
   Offer x;
   x.env.backend = ATTN_CUDA, x.env.variant = 0;
@@ -715,7 +717,7 @@ TEST(PlugIn, RunsWithAPlanThatItCanRead) {
   plan.size = ATTN_PLAN_MIN - 1;
   EXPECT_EQ(run(), ATTN_INVALID);
   plan.size = ATTN_PLAN_MIN;
-  EXPECT_EQ(run(), ATTN_OK) << "of the first contract";
+  EXPECT_EQ(run(), ATTN_OK) << "a plan of the first contract";
   x.env.variant = 3;
   EXPECT_EQ(run(), ATTN_INVALID);
   EXPECT_EQ(Two::runs, runs + 2);
@@ -743,7 +745,7 @@ TEST(PlugIn, HasTheStagesThatItsKernelHas) {
   EXPECT_EQ(kOne.partials(&x.problem, &plan, &partials), ATTN_INVALID);
 }
 
-TEST(PlugIn, PlansLooselyWhereNothingIsSaid) {
+TEST(PlugIn, UndeclaredFieldsOfThePlanAreTheLoosest) {
   attn_problem p = Offer().problem;
   p.seq_k = 129;
   attn_plan plan = attn::default_plan(p);
@@ -771,7 +773,7 @@ TEST(PlugIn, PlansLooselyWhereNothingIsSaid) {
   EXPECT_EQ(strlen(plan.path), sizeof plan.path - 1);
 }
 
-TEST(PlugIn, StridesOfOneElementReachNoAddress) {
+TEST(PlugIn, StridesOfSingleElementsAreCleared) {
   int data;
   const attn_tensor t = {&data, {1000, 100, 10, 7}};
   const auto is = [&](std::array<int64_t, 4> shape, std::array<int64_t, 4> strides) {
@@ -792,7 +794,7 @@ TEST(PlugIn, EveryTensorIsStridedInItsOwnShape) {
   for (attn_tensor attn_tensors::* of : {&attn_tensors::q, &attn_tensors::k, &attn_tensors::v, &attn_tensors::o,
                                          &attn_tensors::lse, &attn_tensors::bias, &attn_tensors::mask})
     (t.*of) = {nullptr, {1000, 100, 10, 7}};
-  // Which strides are left, one size at a time beyond 1.
+  // The strides that are kept if only this size is larger than 1.
   const auto left = [&](int64_t attn_problem::* size) {
     p.batch = p.heads_q = p.heads_kv = p.seq_q = p.seq_k = p.dim_qk = p.dim_v = 1;
     p.*size = 2;

@@ -1,5 +1,6 @@
-// Compares what the fast paths tell a probe in each tile with what they computed: the rows of a warp, their scores,
-// maxima, factors, probabilities and accumulators. tests/properties/explain tests what explain makes of it.
+// Compares the probe records of the fast paths in each tile with values computed from the call: the rows of a
+// warp, their scores, maxima, factors, probabilities and accumulators. tests/properties/explain tests how
+// explain uses them.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,7 +18,7 @@ class Probes : public OfKernel {};
 constexpr int kColumns = 16, kTileKeys = 64;  // columns of the problem; keys of a tile
 constexpr double kLog2e = 1.4426950408889634;
 
-// The records of 16 rows: those of a tag and tile by row and column.
+// The records of 16 rows, by tag and tile, row and column.
 struct Records {
   std::map<int, std::array<double, 3>> rows;
   std::map<std::pair<int, int>, std::map<std::pair<int, int>, double>> values;
@@ -44,7 +45,7 @@ struct Records {
   }
 };
 
-// Holds what was told of a row of query (b, h, i) to the call; `seen`: whether it may see a key.
+// Compares the records of a row, query (b, h, i), with the call. `seen` says whether the query may see a key.
 void hold_row(const Call& call, Records& told, int row, const Index& query,
               const std::function<bool(int64_t)>& seen) {
   const auto [b, h, i, unused] = query;
@@ -100,7 +101,7 @@ void hold_row(const Call& call, Records& told, int row, const Index& query,
   for (int d = 0; d < kColumns; ++d) EXPECT_NEAR(call.o.get({b, h, i, d}), acc[d] / sum, 4e-3);
 }
 
-TEST_P(Probes, AreToldWhatIsComputed) {
+TEST_P(Probes, RecordTheComputedValues) {
   const bool decode = GetParam() == "splitkh";
   for (int which = 0; which < 3; ++which) {
     attn_problem p = square(decode ? 11 : which == 1 ? 150 : 40, kColumns);
@@ -129,8 +130,9 @@ TEST_P(Probes, AreToldWhatIsComputed) {
         EXPECT_FALSE(told.twice);
         for (const auto& [row, place] : told.rows) {
           if (place[2] < 0) continue;
-          EXPECT_TRUE(rows.insert(place).second) << "a row is told of twice";
-          if (row % 3 != static_cast<int>(block + warp) % 3) continue;  // a third of them, in all places
+          EXPECT_TRUE(rows.insert(place).second) << "a row is recorded twice";
+          if (row % 3 != static_cast<int>(block + warp) % 3)
+            continue;  // checks a third of the rows, at all places
           const Index query = {static_cast<int64_t>(place[0]), static_cast<int64_t>(place[1]),
                                static_cast<int64_t>(place[2]), 0};
           SCOPED_TRACE("query " + testing::PrintToString(query));
@@ -140,7 +142,7 @@ TEST_P(Probes, AreToldWhatIsComputed) {
         }
       }
     }
-    EXPECT_EQ(rows.size(), all) << "rows of nobody";
+    EXPECT_EQ(rows.size(), all) << "some rows are recorded by no block";
   }
 }
 

@@ -1,5 +1,5 @@
-// More splits than a warp has lanes, all with keys: the reduction goes round its
-// loop again, and none of them may be lost.
+// Tests more splits than a warp has lanes, all with keys: the reduction loops more than
+// once, and no split may be lost.
 #include "tests/kernels/call.h"
 
 namespace attnfuzz {
@@ -16,7 +16,7 @@ attn_problem many(int64_t splits) {
   return p;
 }
 
-TEST_P(Splits, AllCount) {
+TEST_P(Splits, NoneIsLost) {
   for (int64_t splits : {31, 32, 33, 40, 64, 65}) {
     SCOPED_TRACE("splits " + std::to_string(splits));
     Call call(many(splits));
@@ -25,7 +25,7 @@ TEST_P(Splits, AllCount) {
   }
 }
 
-// One outweighs the others by more than fp32 can say: it must be the reference.
+// One split outweighs the others by more than fp32 can represent, so the maximum must be taken from it.
 TEST_P(Splits, OneOutweighsTheOthers) {
   for (int64_t splits : {33, 65}) {
     for (int64_t heavy : {int64_t{0}, int64_t{31}, int64_t{32}, splits - 1}) {

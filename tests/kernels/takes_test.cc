@@ -1,4 +1,4 @@
-// Tests what an adapter's declaration refuses, and a kernel's own scale.
+// Tests the refusals that follow from an adapter's declaration (Takes), and a fixed scale of the kernel.
 #include "kernels/cuda_source/adapter/takes.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST(Takes, AnOwnScaleIsTheUsualOneOrANumber) {
   EXPECT_EQ(refusal(scaled, call), "");
 }
 
-TEST(Takes, AWindowIsTakenByAKernelThatIsGivenIt) {
+TEST(Takes, OnlyAKernelWhoseCallHasAWindowTakesOne) {
   Call call = call_of(16, 64, 1);
   EXPECT_EQ(refusal(Takes{}, call), "");
   call.problem.window_left = 3;

@@ -8,7 +8,7 @@
 namespace attnfuzz {
 namespace {
 
-constexpr int64_t kMargin = 16;  // elements that lie around them: a multiple of 16 bytes
+constexpr int64_t kMargin = 16;  // elements before and after the tensor: a multiple of 16 bytes
 
 int64_t bytes_of(int32_t dtype) { return dtype == ATTN_NONE ? 1 : dtype == ATTN_F32 ? 4 : 2; }
 

@@ -1,4 +1,4 @@
-// A tensor in memory of its own, at whatever strides a test wants.
+// A tensor in its own memory, with any strides.
 //
 // The bytes between the elements are 0xFF: a kernel that reads them gets NaN, and one that writes them changes them.
 //
@@ -23,7 +23,7 @@ Index dense(const Index& shape);
 class Tensor {
  public:
   Tensor() = default;
-  // `dtype`: of attention.h; ATTN_NONE: bytes, as a mask has. Strides may be 0 or negative.
+  // `dtype` is an attn_dtype, or ATTN_NONE for bytes (a mask). Strides may be 0 or negative.
   Tensor(int32_t dtype, const Index& shape, const Index& strides);
   Tensor(int32_t dtype, const Index& shape) : Tensor(dtype, shape, dense(shape)) {}
 
@@ -31,9 +31,9 @@ class Tensor {
   const Index& shape() const { return shape_; }
   double get(const Index& at) const;
   void set(const Index& at, double value);
-  void clear();  // all of it 0xFF
+  void clear();  // fills all bytes with 0xFF
   bool gaps_untouched() const;
-  // The same, laid out otherwise and cleared.
+  // A cleared tensor of the same dtype and shape with other strides.
   Tensor at_strides(const Index& strides) const { return {dtype_, shape_, strides}; }
 
   template <class F>  // f(index) for every element

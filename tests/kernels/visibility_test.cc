@@ -1,5 +1,5 @@
-// Which keys a row may see, where rows of one tile differ in it: windows that move
-// within a tile, and tiles that several heads share.
+// Tests masks that differ between rows of one tile: windows that move within a tile, and
+// tiles that several heads share.
 #include "tests/kernels/call.h"
 
 namespace attnfuzz {
@@ -7,7 +7,7 @@ namespace {
 
 class Visibility : public OfKernel {};
 
-// A tile that the first row of a block sees whole, and the last one does not.
+// The first row of a block sees a whole key tile, and the last row does not.
 TEST_P(Visibility, WindowThatLeavesATile) {
   for (int64_t left : {0, 20, 63, 64}) {
     for (int64_t right : {-1, 0, 63, 64, 200}) {
@@ -24,8 +24,8 @@ TEST_P(Visibility, WindowThatLeavesATile) {
   }
 }
 
-// Query tiles that lie past the keys, of which a window leaves them some; and tiles of keys that one query tile
-// sees whole and the next does not.
+// Query tiles past the last key still see some keys through a window; and one query tile sees a whole key tile,
+// and the next does not.
 TEST_P(Visibility, WindowOfQueriesPastTheKeys) {
   for (int64_t left : {-1, 70, 130, 200, 250, 300}) {
     for (int64_t right : {-1, 0, 100}) {
@@ -45,8 +45,8 @@ TEST_P(Visibility, WindowOfQueriesPastTheKeys) {
   }
 }
 
-// Heads that share a tile, up to more of them than it has rows: a block begins in
-// the middle of a query, and its rows see no more keys than their own query does.
+// More heads share a tile than it has rows. A block then begins in the middle of a
+// query, and each row must see the keys of its own query.
 TEST_P(Visibility, HeadsOfAGroupBeyondOneTile) {
   for (int64_t group : {2, 3, 40, 64, 65, 130}) {
     for (int32_t align : {ATTN_TOP_LEFT, ATTN_BOTTOM_RIGHT}) {

@@ -11,8 +11,8 @@
 namespace attnfuzz::contract {
 namespace {
 
-// That no field lacks a row is a static_assert beside each table.
-TEST(Fields, RowsWithoutOneFieldAreFoundOut) {
+// A static_assert beside each table checks that each field has a row. This tests that assertion.
+TEST(Fields, AMissingRowIsFound) {
   struct Row {
     Field at;
   };
@@ -52,8 +52,8 @@ TEST(Fields, TheBitsOfAProblemFollowFromItsFields) {
   EXPECT_EQ(features_of(p), ATTN_FEATURE_F32);
 }
 
-// An appended field is 0 in a problem of an older caller, so a bit must tell a kernel of it.
-TEST(Fields, FieldsBehindFeaturesHaveABitAndNothingIsAskedByZero) {
+// An appended field is 0 in a problem of an older caller, so a feature bit must announce it to a kernel.
+TEST(Fields, AppendedFieldsHaveABitAndZeroAsksForNothing) {
   for (const ProblemField& row : kProblemFields) {
     if (row.at.offset <= offsetof(attn_problem, features) || row.meaning == Meaning::kReserved) continue;
     EXPECT_NE(row.feature | row.operations, 0u) << row.at.name;
@@ -61,7 +61,7 @@ TEST(Fields, FieldsBehindFeaturesHaveABitAndNothingIsAskedByZero) {
   }
 }
 
-TEST(Fields, NamesOfPlanOptionsAreTheirOwn) {
+TEST(Fields, NamesOfPlanOptionsAreUnique) {
   std::set<std::string> names;
   for (const PlanField& row : kPlanFields) {
     if (row.option) EXPECT_TRUE(names.insert(row.option).second) << row.option;

@@ -1,4 +1,4 @@
-// Barriers: what they order, and what is reported when they are misused.
+// Tests the order that barriers give, and the reports of their misuse.
 #include "kernels/primitives/barrier.h"
 
 #include "kernels/primitives/shared.h"
@@ -34,8 +34,8 @@ TEST(Barrier, OrdersSharedMemoryUnderEverySchedule) {
   }
 }
 
-// Without the second barrier a fast thread overwrites what a slow one has yet
-// to read: some schedule must show it.
+// Without the second barrier a fast thread overwrites a value that a slow one still
+// has to read. Some schedule must show it.
 __global__ void rotate_without_second_barrier(int* out) {
   SharedArena arena;
   int* slots = arena.carve<int>(blockDim.x);
@@ -68,7 +68,7 @@ __global__ void one_warp_skips(int* line) {
   cta_sync();
 }
 
-// The block of one barrier and that of the next would otherwise pair up.
+// Otherwise threads at one barrier would pair up with threads at the next.
 TEST(Barrier, ReachedFromDifferentPlacesIsReported) {
   int line = 0;
   const Outcome run = run_on_cpu(one_warp_skips, dim3(3, 2), 64, {}, &line);
@@ -85,8 +85,8 @@ __global__ void exits_early(int* calls) {
   }
 }
 
-// As on hardware: barriers of the block count the threads that are still there.
-TEST(Barrier, ThreadsThatHaveLeftHoldNobody) {
+// As on hardware, a barrier of the block waits only for the threads that have not exited.
+TEST(Barrier, DoesNotWaitForExitedThreads) {
   for (uint64_t seed : kOrders) {
     int calls = 0;
     EXPECT_EQ(run_on_cpu(exits_early, 1, dim3(64), {.seed = seed}, &calls).told(), "ok");
@@ -102,7 +102,7 @@ __global__ void all_but_one_warp_leaves(int* calls) {
   }
 }
 
-TEST(Barrier, NorDoWarpsThatHaveLeft) {
+TEST(Barrier, DoesNotWaitForExitedWarps) {
   for (uint64_t seed : kOrders) {
     int calls = 0;
     EXPECT_EQ(run_on_cpu(all_but_one_warp_leaves, 1, dim3(128), {.seed = seed}, &calls).told(), "ok");

@@ -1,4 +1,4 @@
-// Collectives of a warp, misused.
+// Tests the reports of misused collectives of a warp.
 #include "kernels/primitives/agree.h"
 #include "kernels/primitives/warp.h"
 #include "kernels/cuda_source/cuda/sync.h"
@@ -74,8 +74,8 @@ __global__ void one_lane_leaves(uint32_t* out) {
   out[lane_id()] = __ballot_sync(0xffffffffu, 1);
 }
 
-// CUDA asks it of the threads of the mask that have not left.
-TEST(Collective, LanesThatHaveLeftHoldNobody) {
+// In CUDA a collective waits only for the lanes of the mask that have not exited.
+TEST(Collective, DoesNotWaitForExitedLanes) {
   for (uint64_t seed : kOrders) {
     std::vector<uint32_t> out(32);
     EXPECT_EQ(run_on_cpu(one_lane_leaves, 1, dim3(8, 8), {.seed = seed}, out.data()).told(), "ok");
@@ -105,7 +105,7 @@ TEST(Collective, AReductionOverMissingLanesIsReported) {
                "less than 32");
 }
 
-// After a fault the executor is as good as new.
+// A fault leaves nothing behind in the executor.
 __global__ void count_lanes(uint32_t* out) { out[threadIdx.x] = ballot(true); }
 
 TEST(Collective, TheNextLaunchIsUnharmed) {

@@ -1,4 +1,4 @@
-// Asynchronous copies: either landing is legal, and each shows another mistake.
+// Tests asynchronous copies. They may land early or late, and each landing shows other mistakes.
 #include "kernels/primitives/copy.h"
 
 #include <cmath>
@@ -82,7 +82,7 @@ TEST(Copy, ABufferRefilledTooSoonShowsWhenLandingEarly) {
   EXPECT_EQ(rows.out[0][0], 1 + 8);
 }
 
-TEST(Copy, AWriteUnderneathIsReportedWhenLandingLate) {
+TEST(Copy, AWriteToItsDestinationIsReportedWhenLandingLate) {
   Rows rows;
   int line = 0;
   expect_fault(run_on_cpu(refill_too_soon, 1, 1, {.seed = kLate, .shared = 64}, &rows, &line),
@@ -143,7 +143,7 @@ __global__ void left_pending(Rows* rows, bool commit, int* line) {
   if (!commit) cp_wait<0>();
 }
 
-TEST(Copy, OneThatIsNeverWaitedForIsReported) {
+TEST(Copy, ACopyThatIsNeverWaitedForIsReported) {
   Rows rows;
   int line = 0;
   expect_fault(run_on_cpu(left_pending, 1, 7, {.seed = kEarly, .shared = 64}, &rows, true, &line),

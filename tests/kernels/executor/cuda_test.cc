@@ -1,4 +1,4 @@
-// Plain CUDA code on the executor: the example, and the corners of the prelude.
+// Tests plain CUDA code on the executor: the example, and corner cases of the prelude.
 #include <dlfcn.h>
 
 #include <cmath>
@@ -101,7 +101,7 @@ TEST(PlainCuda, MoreStaticSharedMemoryThanNvccGivesIsRefused) {
       << told;
 }
 
-// The loader would have such arrays on the heap.
+// The loader would place such arrays on the heap, without guards.
 TEST(PlainCuda, WritesBesideStaticSharedMemoryAreFound) {
   void* const module = dlopen(SIMT_STATIC_OVERRUN, RTLD_NOW | RTLD_LOCAL);
   ASSERT_TRUE(module) << dlerror();

@@ -1,5 +1,5 @@
-// The model of an H200 (kernels/executor/arithmetic/device/) against what one gave, and the executor's
-// vector path against the model.
+// Compares the model of an H200 (kernels/executor/arithmetic/device/) with results of an H200, and the
+// executor's vector path with the model.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -20,7 +20,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity(), kQuiet = std::num
 
 uint32_t bits(float x) { return std::bit_cast<uint32_t>(x); }
 
-// c + the sum of the products, in the bits of the result.
+// The bits of c plus the sum of the products.
 uint32_t sum(int least, std::vector<float> a, std::vector<float> b, float c) {
   a.resize(16), b.resize(16);
   uint32_t x[16], y[16];
@@ -30,7 +30,7 @@ uint32_t sum(int least, std::vector<float> a, std::vector<float> b, float c) {
 uint32_t of_f16(std::vector<float> a, std::vector<float> b, float c = 0) { return sum(-14, a, b, c); }
 uint32_t of_bf16(std::vector<float> a, std::vector<float> b, float c = 0) { return sum(-126, a, b, c); }
 
-// Each of these was seen on an H200, of mma.sync; docs/results/bits.md has many more of both instructions.
+// These are results of mma.sync on an H200; docs/results/bits.md has many more of both instructions.
 TEST(DeviceProducts, KeepTwentyFiveBitsBelowTheLargestTerm) {
   EXPECT_EQ(of_f16({1, 0x1p-12f, 1}, {1, 0x1p-13f, -1}), bits(0x1p-25f));
   EXPECT_EQ(of_f16({1, 0x1p-13f, 1}, {1, 0x1p-13f, -1}), 0u);
@@ -38,7 +38,7 @@ TEST(DeviceProducts, KeepTwentyFiveBitsBelowTheLargestTerm) {
   EXPECT_EQ(of_f16({0x1p-24f, 0x1p-14f}, {0x1p15f, 0x1p-14f}), bits(0x1p-9f)) << "a subnormal counts as 2^-14";
 }
 
-TEST(DeviceProducts, AreCutOffWhereverTheyStand) {
+TEST(DeviceProducts, AreCutOffAtEveryPosition) {
   EXPECT_EQ(of_f16({1, 1.5f}, {1, 0x1p-24f}), bits(1.0f));
   EXPECT_EQ(of_f16({-1, -1.5f}, {1, 0x1p-24f}), bits(-1.0f));
   EXPECT_EQ(of_f16({}, {}, 1 + 0x1p-23f), bits(1 + 0x1p-23f));
@@ -55,7 +55,7 @@ TEST(DeviceProducts, KeepSubnormals) {
   EXPECT_EQ(of_bf16({0x1p-133f}, {1}), bits(0x1p-133f));
   EXPECT_EQ(of_f16({}, {}, -0x1p-149f), bits(-0x1p-149f));
   EXPECT_EQ(of_bf16({0x1p-100f}, {0x1p-100f}), 0u);
-  EXPECT_EQ(of_bf16({-0x1p-80f}, {0x1p-75f}), 0u) << "no -0 is left of what is too small";
+  EXPECT_EQ(of_bf16({-0x1p-80f}, {0x1p-75f}), 0u) << "a product that is too small gives no -0";
 }
 
 TEST(DeviceProducts, InfinitiesAndNaNs) {
@@ -70,7 +70,7 @@ TEST(DeviceProducts, InfinitiesAndNaNs) {
   EXPECT_EQ(of_bf16({0x1p127f, 0x1p127f, 0x1p127f}, {1, 1, -1}), bits(0x1p127f)) << "only the sum may overflow";
 }
 
-// All answers of the device over [1, 2), of rsqrt over [1, 4), in one number.
+// A hash of the function's results over [1, 2), of rsqrt over [1, 4).
 uint64_t digest(uint32_t (*function)(const Functions&, uint32_t), uint32_t count) {
   uint64_t h = 0;
   for (uint32_t i = 0; i < count; ++i) {
@@ -80,7 +80,7 @@ uint64_t digest(uint32_t (*function)(const Functions&, uint32_t), uint32_t count
   return h;
 }
 
-TEST(DeviceFunctions, GiveWhatAnH200GivesOfEveryFraction) {
+TEST(DeviceFunctions, GiveTheResultsOfAnH200ForEveryFraction) {
   EXPECT_EQ(digest(ex2, 1 << 23), 0xB9B1558A91315631);
   EXPECT_EQ(digest(lg2, 1 << 23), 0x254807A22081C4EE);
   EXPECT_EQ(digest(rcp, 1 << 23), 0x932A769E95E94615);
@@ -115,7 +115,7 @@ TEST(DeviceFunctions, AtTheEdges) {
   for (const auto function : {ex2, lg2, rcp, rsqrt}) EXPECT_EQ(function(f, 0xFFC00000), kNaN);
 }
 
-// Factors as a format has them: ordinary, or with exponents, zeros and what is not finite all over it.
+// Draws factors of a format: ordinary ones, or with all exponents, zeros and non-finite numbers.
 struct Draw {
   std::mt19937 random{7};
   bool bf16;
@@ -135,7 +135,7 @@ struct Draw {
   }
 };
 
-TEST(DeviceProducts, OfTheExecutorAreTheModels) {
+TEST(DeviceProducts, OfTheExecutorAreThoseOfTheModel) {
   arithmetic = device::model_of(ATTN_ARITHMETIC_H200);
   constexpr int kK = 48;
   for (int round = 0; round < 200; ++round) {
@@ -187,10 +187,10 @@ TEST(DeviceArithmetic, IsThatOfTheLaunch) {
     EXPECT_EQ(bits(device[i]), expected[i]);
     EXPECT_NEAR(any[i], device[i], 1e-6);
   }
-  EXPECT_NE(bits(any[0]), expected[0]) << "or this shows nothing";
+  EXPECT_NE(bits(any[0]), expected[0]) << "the two arithmetics must differ, or the test shows nothing";
 }
 
-TEST(DeviceArithmetic, IsRefusedWhereItCannotBeHad) {
+TEST(DeviceArithmetic, IsRefusedIfUnknownOrIfTheCpuFlushes) {
   float answers[4];
   const attn::Outcome unknown = attn::run_on_cpu(ask_all, 1, 1, {.arithmetic = 77}, 1.0f, answers);
   EXPECT_EQ(unknown.status, ATTN_LAUNCH_FAILED);

@@ -1,10 +1,10 @@
-// Runs a kernel on the CPU executor and keeps what was reported.
+// Runs a kernel on the CPU executor and keeps its reports.
 //
 //   Outcome run = run_on_cpu(kernel, dim3(2), dim3(64), {.seed = 2}, out.data());
 //   EXPECT_EQ(run.status, ATTN_FAULT);
 //   EXPECT_EQ(run.reports.at(0).kind, ATTN_REPORT_DEADLOCK);
 //
-// A kernel that is meant to be caught notes the line: *line = __LINE__ + 1.
+// A kernel with a planted fault notes the line of the fault: *line = __LINE__ + 1.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ struct Outcome {
   attn_status status;
   std::vector<Report> reports;
 
-  // "ok", or the only report in words: what most tests look at.
+  // "ok", or the text of the only report.
   std::string told() const {
     if (reports.size() != 1) return reports.empty() ? "ok" : "several reports";
     return reports[0].message;
@@ -42,7 +42,7 @@ struct RunOptions {
   int64_t shared_limit = 227 * 1024;
   const attn_probe* probe = nullptr;
   int32_t arithmetic = ATTN_ARITHMETIC_ANY;
-  bool dependent = false;  // launched close behind another kernel
+  bool dependent = false;  // a dependent launch, which may overlap the kernel before it
 };
 
 inline void keep_report(void* user, const attn_report* report) {
@@ -72,7 +72,7 @@ Outcome run_on_cpu(void (*kernel)(P...), dim3 grid, dim3 block, RunOptions optio
   return run;
 }
 
-// A fault of one kind, in one report: by whichever thread the schedule comes to first.
+// Expects one report of this kind with these words, by any thread.
 inline void expect_told(const Outcome& run, attn_report_kind kind, const char* words) {
   EXPECT_EQ(run.status, ATTN_FAULT);
   ASSERT_EQ(run.reports.size(), 1u);
@@ -80,7 +80,7 @@ inline void expect_told(const Outcome& run, attn_report_kind kind, const char* w
   EXPECT_NE(run.reports[0].message.find(words), std::string::npos) << run.reports[0].message;
 }
 
-// The same of a certain thread, on a line of the file that asks.
+// The same, by this thread and on this line of the calling file.
 inline void expect_fault(const Outcome& run, attn_report_kind kind, std::array<uint32_t, 3> thread, int line,
                          const char* words, const char* file = __builtin_FILE()) {
   EXPECT_EQ(run.status, ATTN_FAULT);
@@ -95,10 +95,10 @@ inline void expect_fault(const Outcome& run, attn_report_kind kind, std::array<u
   EXPECT_NE(report.message.find(words), std::string::npos) << report.message;
 }
 
-// Schedules that differ in order: ascending, descending, random ones.
+// Schedules with different orders of threads: ascending, descending, random.
 inline constexpr uint64_t kOrders[] = {0, 1, 2, 3, 0x1234567890abcdf2, 0xfeedf00dfeedf003};
 
-// All that a schedule chooses, in every combination: order, landing of copies, rounding, reading of operands.
+// Schedules with every combination of their choices: order, landing of copies, rounding, reading of operands.
 inline std::vector<uint64_t> all_schedules() {
   std::vector<uint64_t> seeds;
   for (uint64_t bits = 0; bits < 32; ++bits) seeds.push_back(bits | (bits & 2 ? 0x5bd1e995 * bits << 5 : 0));

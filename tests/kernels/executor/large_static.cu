@@ -1,4 +1,4 @@
-// A kernel that nvcc refuses: 64 KiB of static shared memory. In a module of its own.
+// A separate module with a kernel that nvcc refuses: it has 64 KiB of static shared memory.
 #include "kernels/primitives/launch.h"
 #include "kernels/cuda_source/cuda/api.h"
 

@@ -1,4 +1,4 @@
-// Launches: geometry, limits, stacks, the orders that a seed gives.
+// Tests launches: geometry, limits, stacks, and the orders that a seed gives.
 #include "kernels/primitives/launch.h"
 
 #include <algorithm>
@@ -70,7 +70,7 @@ TEST(Schedule, SeedsMeanWhatTheHeaderSays) {
 
 __global__ void nothing() {}
 
-TEST(Launch, PublishesHowFarItIs) {
+TEST(Launch, PublishesItsProgress) {
   simt::Progress progress;
   simt::publish_progress(&progress);
   EXPECT_EQ(run_on_cpu(nothing, dim3(3, 2), 32, {}).told(), "ok");
@@ -85,7 +85,7 @@ TEST(Launch, PublishesHowFarItIs) {
   EXPECT_EQ(progress.ended, 10u);
 }
 
-TEST(Launch, RefusesWhatNoDeviceTakes) {
+TEST(Launch, RefusesSizesThatNoDeviceTakes) {
   const auto refused = [](dim3 grid, dim3 block, RunOptions options, const char* words, int shared_bytes = 0) {
     const Outcome run = run_on_cpu(nothing, grid, block, options);
     EXPECT_EQ(run.status, ATTN_LAUNCH_FAILED);
@@ -154,7 +154,7 @@ TEST(Launch, PollingThreadsLetTheOthersRun) {
   }
 }
 
-// Thread 0 of the blocks up to `last` waits.
+// In the blocks up to `last`, thread 0 calls grid_dependency_wait().
 __global__ void merge_behind(unsigned last, uint32_t* blocks) {
   grid_dependents_start();
   if (threadIdx.x != 0) return;

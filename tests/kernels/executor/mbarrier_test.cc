@@ -1,4 +1,4 @@
-// Barriers of transactions: what they order, and what is reported of their misuse.
+// Tests mbarriers: the order that they give, and the reports of their misuse.
 #include "kernels/primitives/mbarrier.h"
 
 #include "kernels/primitives/barrier.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kShared = 1024;
 
-// Producers fill, consumers read, through two slots that go round.
+// Producers fill and consumers read two slots in a ring.
 __global__ void producer_consumer(int* out, int rounds) {
   SharedArena arena;
   int* slot = arena.carve<int>(2 * 32);
@@ -164,7 +164,7 @@ TEST(Mbarrier, MisuseIsReported) {
   }
 }
 
-// A count by thread where one lane of each warp arrives.
+// The barrier counts threads, but only one lane of each warp arrives.
 __global__ void counts_threads(int* line) {
   SharedArena arena;
   Mbarrier* bar = arena.carve<Mbarrier>(1);
@@ -183,7 +183,7 @@ TEST(Mbarrier, ACountByThreadInsteadOfByWarpIsADeadlockThatNamesIt) {
   }
 }
 
-// The producer's first wait must pass at once; with the other parity nobody goes on.
+// The producer's first wait must pass at once. With the other parity all threads wait for ever.
 __global__ void wrong_phase(int* line) {
   SharedArena arena;
   Mbarrier* bar = arena.carve<Mbarrier>(2);
@@ -199,7 +199,7 @@ __global__ void wrong_phase(int* line) {
   }
 }
 
-TEST(Mbarrier, AWrongPhaseIsADeadlockThatTellsBoth) {
+TEST(Mbarrier, AWrongPhaseIsADeadlockThatNamesBothWaits) {
   int line = 0;
   expect_fault(run_on_cpu(wrong_phase, 1, 2, {.shared = kShared}, &line), ATTN_REPORT_DEADLOCK, {0, 0, 0}, line,
                "thread (1,0,0) waits for phase 0 of the barrier initialised");

@@ -1,4 +1,5 @@
-// CUDA's names on the executor: inline PTX, 16-bit arithmetic, groups, barriers with a vote.
+// Tests CUDA's own names on the executor: inline PTX, 16-bit arithmetic, cooperative groups, barriers with a
+// vote.
 #include <bit>
 #include <cmath>
 
@@ -121,7 +122,7 @@ TEST(Names, ArithmeticAndGroupsAreCuda) {
   }
 }
 
-// Who goes along: in a branch, while one polls for what they do, once some have left.
+// Checks __activemask() in a branch, while a lane polls for the others, and after some lanes have exited.
 __global__ void ways(int* wrong, unsigned* flag, unsigned* count) {
   const auto expect = [&](bool right, int which) {
     if (!right && *wrong == 0) *wrong = which;
@@ -149,7 +150,7 @@ __global__ void ways(int* wrong, unsigned* flag, unsigned* count) {
   expect(__activemask() == 0xfffffu, 4);
 }
 
-TEST(Names, WhoGoesAlongIsToldWhereWaysPart) {
+TEST(Names, ActivemaskNamesTheLanesOfABranch) {
   for (uint64_t seed : kOrders) {
     int wrong = 0;
     unsigned flag[2] = {}, count = 0;
@@ -178,7 +179,7 @@ __global__ void wmma_product(float* out) {
   wmma::store_matrix_sync(out, c, 16, wmma::mem_row_major);
 }
 
-TEST(Names, AWmmaProductIsOne) {
+TEST(Names, AWmmaProductIsRight) {
   for (uint64_t seed : all_schedules()) {
     alignas(32) float out[256];
     ASSERT_EQ(run_on_cpu(wmma_product, 1, 32, {.seed = seed, .shared = 1024}, out).told(), "ok");

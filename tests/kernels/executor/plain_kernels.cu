@@ -1,5 +1,5 @@
-// Kernels in plain CUDA for cuda_test.cc, in a module of their own: there,
-// __shared__ arrays have thread-local memory that the executor may fill.
+// Kernels in plain CUDA for cuda_test.cc, in a separate module: there the
+// __shared__ arrays have thread-local memory, which the executor may fill.
 #include <cooperative_groups.h>
 #include <cublas_v2.h>
 #include <cuda_bf16.h>
@@ -51,7 +51,7 @@ __global__ void exchange(int* wrong) {
   expect(__ballot_sync(all, lane > 29) == 0xc0000000u);
   expect(__any_sync(all, lane == 4) == 1 && __any_sync(all, 0) == 0);
   expect(__all_sync(all, 1) == 1 && __all_sync(all, lane != 4) == 0);
-  // Halves of a warp on their own.
+  // The two halves of a warp are used separately.
   const unsigned half_mask = lane < 16 ? 0x0000ffffu : 0xffff0000u;
   if (lane < 16) {
     expect(__ballot_sync(half_mask, 1) == half_mask);
@@ -164,8 +164,8 @@ attn_status run_lock(const attn_env* env, int* mutex, int* counter) {
 attn_status run_reductions(const attn_env* env, int* wrong) {
   return attn::launch(reductions, dim3(1), dim3(32, 2), 0, env, wrong);
 }
-// cuBLAS is column-major, so a row-major A B^T is asked for with the factors swapped. A is (2 x 3) and B is
-// (4 x 3), in a batch of two: once in fp32, once in fp16.
+// cuBLAS is column-major, so the factors of a row-major A B^T are swapped. A is (2 x 3) and B is (4 x 3), in a batch
+// of two: once in fp32, once in fp16.
 int wrong_products() {
   cublasHandle_t handle = nullptr;
   float a[12], b[24], c[16], due[16];

@@ -1,4 +1,4 @@
-// Shared memory: what it holds at first, its limits, its red zones.
+// Tests the initial content of shared memory, its limits and its red zones.
 #include "kernels/primitives/shared.h"
 
 #include <cmath>
@@ -37,7 +37,7 @@ __global__ void where_dynamic_shared_lies(uint32_t* out) {
   out[1] = simt::shared_offset(array, simt::Place::now()) % 1024;
 }
 
-// A kernel may turn bits of the address of shared memory itself.
+// A kernel may swizzle the address of shared memory, so its alignment matters.
 TEST(Shared, TheDynamicArrayBeginsWhereAGpuPutsIt) {
   uint32_t out[2] = {1, 1};
   EXPECT_EQ(run_on_cpu(where_dynamic_shared_lies, 1, 32, {.shared = 48}, out).told(), "ok");

@@ -1,4 +1,4 @@
-// A kernel that may write beside its static shared memory. In a module of its own, opened as a worker opens one.
+// A separate module, opened as a worker opens one, with a kernel that may write past its static shared memory.
 #include "kernels/primitives/launch.h"
 #include "kernels/cuda_source/cuda/api.h"
 

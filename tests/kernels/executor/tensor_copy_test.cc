@@ -1,4 +1,4 @@
-// Boxes of tensors: where their elements go, when they land, and what is reported.
+// Tests copies of tensor boxes: where elements go, when they land, and the reports of misuse.
 #include <algorithm>
 #include <cmath>
 
@@ -95,7 +95,8 @@ TEST(TensorCopy, PutsZerosOutsideAndLeavesTheOutsideAlone) {
   }
 }
 
-// Nobody of its block has waited for what ran before: it may not have written the tensor yet.
+// If no thread of the block has waited for the previous kernel, that kernel may not have written the tensor
+// yet.
 TEST(TensorCopy, OfADependentLaunchComesAfterTheWait) {
   Tensor from(20), to(20, false);
   std::vector<uint16_t> seen(kRows * 64);
@@ -153,7 +154,7 @@ __global__ void load_and_store(const __grid_constant__ TensorMap from, const __g
   }
   if (wrong == Wrong::kNobodyWaits) return;
   if (wrong == Wrong::kWriteUnderneath && lane == 3)
-    box[5] = 1;  // after lane 7 where lanes come in descending order
+    box[5] = 1;  // if lanes run in descending order, after lane 7
   if (wrong == Wrong::kPartialBytes || wrong == Wrong::kUnfencedBarrier) result->line = __LINE__ + 1;
   if (wrong != Wrong::kNoWait) mbarrier_wait(full, 0);
   if (lane == 0) result->loaded[0] = box[0];
@@ -207,7 +208,7 @@ Trial run(Wrong wrong, uint64_t seed) {
   return trial;
 }
 
-TEST(TensorCopy, ARightUseIsRightUnderEverySchedule) {
+TEST(TensorCopy, ARightKernelIsRightUnderEverySchedule) {
   for (uint64_t seed : all_schedules()) {
     const Trial done = run(Wrong::kNothing, seed);
     EXPECT_TRUE(done.right()) << seed << ": " << done.outcome.told();
@@ -292,7 +293,7 @@ __global__ void clear_and_store(const __grid_constant__ TensorMap from, const __
   }
 }
 
-TEST(TensorCopy, WhatCpAsyncBroughtIsFencedToo) {
+TEST(TensorCopy, DataOfCpAsyncNeedsAFenceToo) {
   for (uint64_t seed : all_schedules()) {
     Tensor from(40), to(40, false);
     const RunOptions options = {.seed = seed, .shared = kShared};
@@ -310,7 +311,7 @@ TEST(TensorCopy, ABarrierWithoutItsFenceIsReported) {
                 "has not called mbarrier_init_fence");
 }
 
-// The bytes that are announced are those of whole boxes.
+// A kernel must announce the bytes of whole boxes, also at the edge of a tensor.
 TEST(TensorCopy, BytesThatNobodySendsAreADeadlockThatNamesThem) {
   for (uint64_t seed : {kLate, kEarly}) {
     const Trial done = run(Wrong::kPartialBytes, seed);
@@ -326,7 +327,7 @@ __global__ void too_few_bytes(const __grid_constant__ TensorMap from, uint16_t* 
   if (threadIdx.x == 0) mbarrier_init(full, 1), mbarrier_init_fence();
   cta_sync();
   if (threadIdx.x == 0) {
-    mbarrier_expect(full, kBox);  // of one box: there are two
+    mbarrier_expect(full, kBox);  // announces one box, but two are loaded
     for (int i = 0; i < 2; ++i) {
       *line = __LINE__ + 1;
       tma_load(boxes + i * kBox / 2, from, full, {{0, 20 * i, 0, 0}});

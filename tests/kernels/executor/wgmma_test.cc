@@ -1,4 +1,4 @@
-// Products of a warpgroup, misused; tests/kernels/primitives/wgmma_test.cc has their sums.
+// Tests the reports of misused wgmma products; tests/kernels/primitives/wgmma_test.cc tests their sums.
 #include "kernels/primitives/wgmma.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ struct Result {
   float s[128][32], o[128][32];
 };
 
-// S = A B^T of all ones, and O = P B for P of twos: 64 and 128.
+// S = A B^T where all elements are 1, so 64; and O = P B where all elements of P are 2, so 128.
 __global__ void two_products(Wrong wrong, Result* result) {
   SharedArena arena;
   const Tile a{arena.carve<F16>(Tile::kBytes / 2, 1024)}, b{arena.carve<F16>(Tile::kBytes / 2, 1024)};
@@ -192,7 +192,7 @@ __global__ void hand_over(Registers how, int* line) {
   }
 }
 
-TEST(Warpgroup, RegistersAreHandedOverByAllAndWithinTheLaunchs) {
+TEST(Warpgroup, AllThreadsMustHandOverRegistersWithinTheLaunchsLimit) {
   int line = 0;
   for (uint64_t seed : kOrders) {
     EXPECT_EQ(run_on_cpu(hand_over, 1, 384, {.seed = seed}, Registers::kRight, &line).told(), "ok");
@@ -211,7 +211,7 @@ __global__ void elect(int* who) {
   }
 }
 
-TEST(Warpgroup, OneLaneIsElectedAlwaysTheSame) {
+TEST(Warpgroup, TheElectedLaneIsAlwaysTheSame) {
   std::vector<int> lanes;
   for (uint64_t seed : all_schedules()) {
     std::vector<int> who(9, -1);
@@ -224,7 +224,8 @@ TEST(Warpgroup, OneLaneIsElectedAlwaysTheSame) {
     lanes.push_back(who[0]);
   }
   std::ranges::sort(lanes);
-  EXPECT_GT(std::ranges::unique(lanes).begin() - lanes.begin(), 8) << "which lane it is must not be relied on";
+  EXPECT_GT(std::ranges::unique(lanes).begin() - lanes.begin(), 8)
+      << "a kernel must not rely on which lane it is";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Elementary functions: the errors that math.h states, and the edges.
+// Tests that elementary functions have the errors that math.h states, and their edge cases.
 #include "kernels/primitives/math.h"
 
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@ namespace {
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kTiny = std::numeric_limits<float>::min();
 
-// Every `stride`-th float with a normal result; the double reference is what
-// takes the time, so the whole set is only run on request (about 20 s).
+// The worst relative error over every `stride`-th float with a normal result. The reference
+// in double is slow, so all floats are only run on request (about 20 s).
 double worst_error_of_ex2(uint32_t stride) {
   double worst = 0;
   const auto visit = [&](float x) {

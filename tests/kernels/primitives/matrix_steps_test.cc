@@ -1,5 +1,5 @@
-// Steps of 16: fragments of a tile and of its transpose, products with some of a tile's columns, and sums of
-// fragments in global memory. All are compared with exact sums of small whole numbers.
+// Tests steps of 16: fragments of a tile and of its transpose, products with some of a tile's columns, and sums
+// of fragments in global memory. Each is compared with an exact sum of small integers.
 #include <vector>
 
 #include "kernels/primitives/barrier.h"
@@ -79,7 +79,7 @@ __global__ void add(float* sums) {
   add_fragment(sums, c);
 }
 
-TEST(FragmentSums, HoldWhatAllBlocksAdd) {
+TEST(FragmentSums, HoldTheSumOfAllBlocks) {
   std::vector<float> sums(128);
   ASSERT_EQ(run_on_cpu(add, 3, 32, {.seed = 5}, sums.data()).told(), "ok");
   for (int lane = 0; lane < 32; ++lane) {

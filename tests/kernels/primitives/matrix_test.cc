@@ -1,5 +1,5 @@
-// Tensor-core words: fragments, rounding, and rows of tiles against the single
-// products they are made of, bit by bit.
+// Tests tensor-core primitives: fragments, rounding, and rows of tiles, which must have
+// the bits of the single products that they consist of.
 #include "kernels/primitives/matrix.h"
 
 #include <bit>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kNearest = 2, kTruncating = 2 + 8;
 
-// mma_abt() of a row of tiles, made of its parts as matrix.h says.
+// mma_abt() of a row of tiles, computed from single products as matrix.h defines it.
 template <int N, class T, int D>
 __device__ void mma_abt_by_parts(float (&c)[N / 8][4], SharedTile<T, D> a, int a_row, SharedTile<T, D> b,
                                  int extent) {
@@ -194,7 +194,7 @@ TEST(Matrix, SpecialValuesPass) {
     // Infinity times the zeros in the rest of a row.
     EXPECT_TRUE(std::isnan(product(0, std::nanf(""), seed)));
   }
-  // More than half a step up from 1, and less than half a step in from -1.
+  // Above 1 by more than half a unit in the last place; and above -1 by less than half a unit.
   EXPECT_EQ(product(1, 0x1.4p-12f, kNearest), 1 + 0x1p-23f);
   EXPECT_EQ(product(1, 0x1.4p-12f, kTruncating), 1);
   EXPECT_EQ(product(-1, 0x1p-13f, kNearest), -1);

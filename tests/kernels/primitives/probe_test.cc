@@ -1,4 +1,4 @@
-// Probes: only the block and warp that were asked for, and never past capacity.
+// Tests that a probe records only the requested block and warp, and never past its capacity.
 #include "kernels/primitives/probe.h"
 
 #include "tests/kernels/executor/harness.h"
@@ -25,7 +25,7 @@ TEST(Probe, RecordsOneWarpOfOneBlock) {
   EXPECT_EQ(values[32 * 6], -1);
 }
 
-TEST(Probe, CountsWhatDoesNotFit) {
+TEST(Probe, CountsRecordsThatDoNotFit) {
   std::vector<float> values(13, -1);
   unsigned long long used = 0;
   const attn_probe request{sizeof(attn_probe), {0, 0, 0}, 0, 0, values.data(), values.size(), &used};
@@ -35,7 +35,7 @@ TEST(Probe, CountsWhatDoesNotFit) {
   EXPECT_EQ(values[12], -1);
 }
 
-TEST(Probe, NoneAskedForIsNone) {
+TEST(Probe, WithoutAProbeNothingIsRecorded) {
   attn_env env{};
   EXPECT_EQ(probe_of(&env).values, nullptr);
   EXPECT_EQ(run_on_cpu(probed_kernel, 1, 32, {}, probe_of(&env)).told(), "ok");

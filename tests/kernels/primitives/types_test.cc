@@ -1,4 +1,4 @@
-// Conversions of 16-bit floats, against Eigen's.
+// Compares conversions of 16-bit floats with Eigen's.
 #include "kernels/primitives/types.h"
 
 #include <gtest/gtest.h>

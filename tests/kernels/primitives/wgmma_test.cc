@@ -1,4 +1,4 @@
-// Products of a warpgroup against sums in double precision, with both operands' layouts.
+// Compares products of a warpgroup with sums in double precision, for both operands' layouts.
 #include "kernels/primitives/wgmma.h"
 
 #include <bit>
@@ -109,7 +109,7 @@ void check() {
   }
 }
 
-TEST(WgmmaProducts, AreThoseOfTheirOperands) {
+TEST(WgmmaProducts, AreRight) {
   check<F16, 64, 64>();
   check<BF16, 128, 64>();
   check<F16, 128, 128>();
@@ -117,7 +117,7 @@ TEST(WgmmaProducts, AreThoseOfTheirOperands) {
   check<F16, 80, 64>();
 }
 
-// Warp by warp the same sums as mma16816's, bit by bit: one rounding, one error model.
+// wgmma and mma16816 must give the same bits warp by warp, so that one error model holds for both.
 __global__ void like_mma(const uint32_t* a, const F16* b, float* of_warpgroup, float* of_warps) {
   SharedArena arena;
   const PanelTile<F16, 64, 64> k{arena.carve<F16>(64 * 64, 1024)};
@@ -147,7 +147,7 @@ __global__ void like_mma(const uint32_t* a, const F16* b, float* of_warpgroup, f
   }
 }
 
-TEST(WgmmaProducts, RoundAsThoseOfWarpsDo) {
+TEST(WgmmaProducts, RoundAsMma16816Does) {
   std::mt19937 random(3);
   std::vector<uint32_t> a(512);
   std::vector<F16> b(64 * 64);
