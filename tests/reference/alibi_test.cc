@@ -1,5 +1,5 @@
-// Slopes (ATTN_FEATURE_ALIBI): the oracle against a bias of the same values, and its bound against kernels that add
-// them in several orders and units.
+// Tests slopes (ATTN_FEATURE_ALIBI): compares the oracle with a bias of the same values, and its bound with kernels
+// that add slopes in several orders and units.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,7 +49,7 @@ double dot(const Case& c, const Row& at, int64_t j) {
   return sum;
 }
 
-// The LSE tells the distance: one key is seen, of known score.
+// Each query sees one key of known score, so the LSE shows the distance.
 TEST(Alibi, CountsFromTheDiagonal) {
   for (const int32_t align : {ATTN_TOP_LEFT, ATTN_BOTTOM_RIGHT}) {
     for (int64_t only = 0; only < 9; ++only) {
@@ -97,7 +97,7 @@ TEST(Alibi, IsABiasOfItsValues) {
   }
 }
 
-TEST(Alibi, OfASlopeThatIsNoNumberIsLeftOpen) {
+TEST(Alibi, ANonFiniteSlopeLeavesItsRowsOpen) {
   for (const float open : {INFINITY, -INFINITY, NAN, 3e38f}) {
     WithSlopes s({.seq_q = 3, .seq_k = 8});
     s.c.fill(Regime::kGaussian, 6);
@@ -106,13 +106,13 @@ TEST(Alibi, OfASlopeThatIsNoNumberIsLeftOpen) {
   }
 }
 
-// The ways in which kernels write a score.
+// The orders in which kernels compute a score; t is the slope's term.
 enum class Order {
   kLast,         // (scale q.k + b) + t
   kFirst,        // scale q.k + (b + t)
   kBeforeBias,   // (scale q.k + t) + b
-  kBaseTwo,      // the slope times log2 e, with an fma, after the rest was multiplied by it
-  kInProducts,   // the slope divided by the scale, added to q.k
+  kBaseTwo,      // the rest is multiplied by log2 e, and an fma adds the slope times log2 e
+  kInProducts,   // the slope is divided by the scale and added to q.k
 };
 
 float score(const Case& c, double product, double bias, double slope_, int64_t distance, Order order) {
@@ -135,7 +135,7 @@ float score(const Case& c, double product, double bias, double slope_, int64_t d
   return 0;
 }
 
-// The plan says fp32 products and everything after them is exact here, so that a score's own error is most of it.
+// The plan declares fp32 products, and all later steps are exact here, so most of the error is that of the score.
 TEST(Alibi, ItsBoundHoldsInAnyOrder) {
   Random random(23);
   double worst_lse = 0;

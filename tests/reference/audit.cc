@@ -1,12 +1,13 @@
 // Measures which wrong kernels the oracle catches, and its false alarms:
 //
-//   reference_audit legal N [FIRST]    N random legal kernels over every choice a plan has
-//   reference_audit sharp [CASES]      the table of wrong kernels caught, by length
-//   reference_audit warnings [CASES]   the same, and how many more have unlikely errors (reference/warnings/error_statistics.h)
+//   reference_audit legal N [FIRST]    runs N random legal kernels over every choice that a plan has
+//   reference_audit sharp [CASES]      prints the table of wrong kernels that are caught, by length
+//   reference_audit warnings [CASES]   the same, and how many of the others have unlikely errors
+//                                      (reference/warnings/error_statistics.h)
 //
-// `sharp` is the declared plan of fa1 and splitk on an H200's arithmetic, d = 64, f16, four
-// query rows a case: on Gaussian data, and for what those hide on Q = 0 with V at one place
-// and on V >= 0. Exit status 1: a legal kernel was called wrong.
+// `sharp` uses the declared plan of fa1 and splitk in an H200's arithmetic, d = 64, f16, four query rows
+// a case. The data are Gaussian; for bugs that Gaussian data hide, also V >= 0, and Q = 0 with V at one
+// place. Exit status 1: a legal kernel was called wrong.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -26,7 +27,7 @@ namespace {
 enum class Data { kGaussian, kPositiveValues, kOneValue };
 constexpr const char* kDataNames[] = {"Gaussian", "V >= 0", "Q = 0, V at the border"};
 
-// S visible keys of S + 1: the last is past the row's length.
+// A case with S + 1 keys, of which S are visible: the last one is past the row's length.
 Case make_case(int64_t length, Data data, int64_t splits, uint64_t seed, int32_t dtype = ATTN_F16) {
   Shape shape{
       .dtype = dtype, .seq_q = 4, .seq_k = length + 1, .dim_qk = 64, .dim_v = 64, .tile_q = 64, .tile_k = 64};
@@ -61,7 +62,7 @@ void sharp(int cases) {
       double caught[10][3] = {};  // by O, by LSE, by either
       double worst = 0;
       for (int n = 0; n < count; ++n) {
-        // Partials are of splits; the rest is of one.
+        // Wrong kernels of 16-bit partials need splits; all others run without.
         Case one = make_case(length, data, 1, static_cast<uint64_t>(n) + 1);
         Case two = make_case(length, data, 2, static_cast<uint64_t>(n) + 1);
         const Reference r1 = evaluate(one.problem, one.tensors(), one.plan, h200());

@@ -1,4 +1,4 @@
-// The oracle's values and bounds against their definition in long double.
+// Compares the oracle's values and bounds with their definition in long double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace attnfuzz {
 namespace {
 
-// Never below the definition, and above it by the series for e^x - 1 alone.
+// The bound is never below its definition, and above it only by the error of the series for e^x - 1.
 void expect_bound(double bound, long double literal, const char* what) {
   const auto due = static_cast<double>(literal);
   if (!std::isfinite(due)) {
@@ -82,8 +82,8 @@ TEST(Bound, IsItsDefinition) {
       }
 }
 
-// Whatever a plan can declare, with windows of both alignments.
-TEST(Bound, IsItsDefinitionOfWhateverAPlanDeclares) {
+// Random declarations of plans, and windows of both alignments.
+TEST(Bound, IsItsDefinitionForAnyPlan) {
   int known = 0, uninformative = 0;
   for (int k = 0; k < 700; ++k) {
     Random random(static_cast<uint64_t>(k) + 100);
@@ -111,7 +111,7 @@ TEST(Bound, IsItsDefinitionOfWhateverAPlanDeclares) {
   EXPECT_GT(uninformative, 20);
 }
 
-// A device that is none: no figure of its own is another's, or covered by another.
+// A fictitious device whose figures all differ, so that none can stand in for another.
 Calibration any_device(Random* random) {
   Calibration any = random->below(2) ? documented() : h200();
   for (double* error :
@@ -122,7 +122,8 @@ Calibration any_device(Random* random) {
   return any;
 }
 
-// Every instruction by its class, Q and K converted, products in 8 bits, chains; whole, and split by split.
+// Every class of instruction, converted Q and K, products in 8 bits, and chains; for whole rows and for single
+// splits.
 TEST(Bound, IsItsDefinitionOnAnyDevice) {
   for (int k = 0; k < 500; ++k) {
     Random random(static_cast<uint64_t>(k) + 9000);
@@ -163,7 +164,7 @@ TEST(Bound, IsItsDefinitionOnAnyDevice) {
   }
 }
 
-// One key whose products cancel is too uncertain for P to be known, though it weighs next to nothing.
+// The products of one key cancel. Its score is too uncertain for P to be known, though its weight is tiny.
 TEST(Bound, IsItsDefinitionWhereOneKeyIsUncertain) {
   int known = 0, unknown = 0;
   for (int step = 0; step < 40; ++step) {
@@ -185,7 +186,7 @@ TEST(Bound, IsItsDefinitionWhereOneKeyIsUncertain) {
 }
 
 // fp32 subnormals are flushed, and scores are so large that this shows.
-TEST(Bound, IsItsDefinitionOfWhatIsFlushed) {
+TEST(Bound, IsItsDefinitionForFlushedNumbers) {
   Random random(8);
   for (int k = 0; k < 120; ++k) {
     Case c({.dtype = ATTN_BF16,
@@ -197,7 +198,7 @@ TEST(Bound, IsItsDefinitionOfWhatIsFlushed) {
     c.plan.flush_to_zero = k % 7 != 0;
     c.plan.scale_mode = k % 2 ? ATTN_SCALE_FUSED : ATTN_SCALE_SEPARATE;
     const int what = k % 5;
-    // Subnormal queries, some keys or all; none; or a scale at and about the least normal number.
+    // Subnormal queries, or some or all keys subnormal, or none; or a scale near the least normal number.
     c.problem.scale = what != 3 ? 0x1p118f : (1 + 0.25f * static_cast<float>(random.below(6))) * 0x1p-126f;
     for (size_t at = 0; at < c.q.size(); ++at) {
       const double to = what == 0   ? 0x1p-126
@@ -221,7 +222,8 @@ TEST(Bound, IsItsDefinitionOfWhatIsFlushed) {
   }
 }
 
-// Products so bad that a tile's errors add up to a half, and to all of it, where the scores are none.
+// Products so inexact that a tile's errors add up to a half of its sum or to all of it, so that scores mean
+// nothing.
 TEST(Bound, IsItsDefinitionWhereProductsMeanNothing) {
   int informative = 0, known = 0;
   for (int64_t n = 4; n < 44; ++n) {
@@ -238,7 +240,7 @@ TEST(Bound, IsItsDefinitionWhereProductsMeanNothing) {
   EXPECT_TRUE(0 < known && known < informative && informative < 40) << known << " of " << informative;
 }
 
-TEST(Bound, IsItsDefinitionOfLongRows) {
+TEST(Bound, IsItsDefinitionForLongRows) {
   for (const int32_t order : {ATTN_KEYS_ANY, ATTN_KEYS_CONSECUTIVE, ATTN_KEYS_DESCENDING})
     for (const int64_t splits : {1, 2}) {
       Case c({.seq_q = 1, .seq_k = 4400, .dim_qk = 16, .dim_v = 2, .tile_k = 64, .num_splits = splits});
@@ -247,7 +249,7 @@ TEST(Bound, IsItsDefinitionOfLongRows) {
       if (splits == 1) c.plan.partial_format = ATTN_FORMAT_OF_INPUT;
       expect_agrees(c, "order " + std::to_string(order));
     }
-  // It begins within K and V.
+  // The row's keys begin in the middle of K and V.
   Case c(
       {.seq_q = 1, .seq_k = 4400, .dim_v = 2, .align = ATTN_BOTTOM_RIGHT, .window_left = 4200, .tile_k = 64});
   c.fill(Regime::kGaussian, 3);
@@ -255,10 +257,10 @@ TEST(Bound, IsItsDefinitionOfLongRows) {
   expect_agrees(c, "window");
 }
 
-TEST(Bound, OfAHullIsInfiniteWhereItsPadIs) {
+TEST(Bound, OfAHullIsInfiniteIfItsPadIs) {
   MeanTerms terms;
   EXPECT_TRUE(std::isfinite(hull_bound(terms, {}, 1, 1, 1)));
-  // As a fused scale's misplaced weights make it. Not NaN, by which no result would pass.
+  // The misplaced weights of a fused scale may do this. The bound must not be NaN, which no result would pass.
   terms.hull_tiny = HUGE_VAL;
   EXPECT_EQ(hull_bound(terms, {}, 1, 1, 1), HUGE_VAL);
 }

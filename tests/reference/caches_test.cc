@@ -1,4 +1,5 @@
-// The oracle of appends and copied pages: which elements are written with which bits, and that all others stay.
+// Tests the oracle of appends and copied pages: the elements that are written, their bits, and that all others
+// stay.
 #include "reference/caches.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +49,7 @@ struct Caches {
   }
 };
 
-// The elements of `due` that differ from what the cache held.
+// The number of elements of `due` that differ from the cache's old content.
 int changed(const Expected& due, const std::vector<uint16_t>& before) {
   int count = 0;
   EXPECT_EQ(due.integer.size(), before.size());
@@ -69,7 +70,7 @@ TEST(Caches, NewRowsAreWrittenBehindTheLength) {
   EXPECT_EQ(k_at(1, 0, 4), c.k_new[12]);
   EXPECT_EQ(changed(due[kCacheK], c.k), 3 * 2 * (2 + 1));
   EXPECT_EQ(changed(due[kCacheV], c.v), 2 * 2 * (2 + 1));
-  c.lengths = {9, -3};  // beyond the capacity, and less than none
+  c.lengths = {9, -3};  // beyond the capacity, and negative
   const Reference clamped = evaluate_append(c.p, c.tensors());
   EXPECT_EQ(changed(clamped[kCacheV], c.v), 2 * 2 * 2);
   EXPECT_EQ(clamped[kCacheV].integer[2 * 5 * 2], c.v_new[2 * 2 * 2]) << "the first key of the second entry";
@@ -104,7 +105,7 @@ TEST(Caches, PagesAreCopiedWhole) {
   EXPECT_EQ(changed(due[kCacheV], c.v), 2 * 3 * 2);
 }
 
-// K and V have sizes, strides and contents of their own: neither is written with the other's.
+// K and V differ in sizes, strides and contents, so a mix-up of the two shows.
 TEST(Caches, ValuesAreNotKeys) {
   Caches c(1, 4, 1, 1);
   c.p.seq_k = 4, c.p.has_key_lengths = 1;

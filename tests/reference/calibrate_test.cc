@@ -1,5 +1,5 @@
-// A coarse calibration of the executor stays within the committed table: the
-// table is true of this machine's compiler and C library too.
+// Tests that a coarse calibration of the executor stays within the committed table. Then
+// the table holds for this machine's compiler and C library.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -18,7 +18,7 @@ struct Measured {
   std::string text;
 };
 
-// The program beside this one, as attnfuzz calibrate runs it.
+// Runs the calibration program beside this one, as attnfuzz calibrate does.
 Measured measure(const std::string& arguments) {
   Measured measured;
   const std::string folder = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
@@ -38,13 +38,13 @@ TEST(Calibrate, CoarseSweepStaysWithinTheCommittedTable) {
   const Json committed = Json::parse(calibration_text(executor()));
   EXPECT_TRUE(committed.at("measured").get<bool>());
   for (const auto& [key, value] : out.at("table").items()) {
-    // Fewer products added at once are looser; of all other figures larger ones are.
+    // A smaller number of products added at once is looser; for all other figures a larger number is.
     if (key == "mma_block") {
       EXPECT_GE(value.get<int>(), committed.at(key).get<int>());
     } else {
       EXPECT_LE(value.get<double>(), committed.at(key).get<double>()) << key;
       EXPECT_GE(value.get<double>(), 0.5 * committed.at(key).get<double>())
-          << key << ": the sweep saw next to nothing";
+          << key << ": the sweep measured far too little";
     }
   }
   EXPECT_EQ(out.at("objections").size(), 0u) << out.at("objections");
@@ -64,7 +64,7 @@ TEST(Calibrate, ProbesTellTheExecutorsTwoRoundingsApart) {
   EXPECT_EQ(seen, 4);
 }
 
-// In a device's arithmetic, and in no other, the executor has the bits of that device's model.
+// Only in a device's arithmetic the executor has the bits of that device's model.
 TEST(Calibrate, BitsAreTheModelsInADevicesArithmetic) {
   const auto each = [](const Measured& measured, auto look) {
     const Json out = Json::parse(measured.text);
@@ -85,7 +85,7 @@ TEST(Calibrate, BitsAreTheModelsInADevicesArithmetic) {
   each(any, [](const std::string& what, uint64_t differ) { EXPECT_GT(differ, 0u) << what; });
 }
 
-TEST(Calibrate, RefusesWhatItDoesNotUnderstand) {
+TEST(Calibrate, RefusesUnknownArguments) {
   EXPECT_EQ(measure("--stride 0 2>/dev/null").status, 2);
   EXPECT_EQ(measure("--sweep 2>/dev/null").status, 2);
 }

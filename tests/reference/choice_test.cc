@@ -1,4 +1,4 @@
-// Which blocks are chosen: by score, with ties, forced ones, and as many as there are.
+// Tests the choice of blocks: by score, with ties, forced blocks, and fewer blocks than asked for.
 #include "reference/choice.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 using List = std::vector<int64_t>;
 
-// The choice among blocks of one key of the last query, which sees all of `keys`.
+// The choice of the last query, which sees all keys, among blocks of one key with these scores.
 List choice(std::vector<float> scores, int64_t select, int64_t first = 0, int64_t last = 0) {
   attn_problem p = {};
   p.batch = p.heads_q = p.heads_kv = p.seq_q = p.dim_qk = p.dim_v = 1;
@@ -35,7 +35,7 @@ TEST(Choice, TheHighestScoresInAscendingOrder) {
   EXPECT_EQ(choice({}, 2), (List{-1, -1}));
 }
 
-TEST(Choice, OfEqualScoresTheLowerNumber) {
+TEST(Choice, AmongEqualScoresTheLowerNumber) {
   EXPECT_EQ(choice({7, 7, 7, 7}, 2), (List{0, 1}));
   EXPECT_EQ(choice({-0.0f, 0.0f, -0.0f}, 1), (List{0})) << "-0 equals +0";
   EXPECT_EQ(choice({1, 2, 1, 2, 1}, 3), (List{0, 1, 3}));
@@ -59,9 +59,9 @@ TEST(Choice, CandidatesEndWithTheOwnIncompleteBlock) {
   attn_plan plan = {};
   plan.tile_q = 1;
   EXPECT_EQ(evaluate_choice(p, t, plan, documented())[TensorId::kChosen].integer, (List{0, -1, 0, -1}));
-  p.align = ATTN_BOTTOM_RIGHT;  // the diagonals are keys 12 and 13, of the last block
+  p.align = ATTN_BOTTOM_RIGHT;  // the diagonals are keys 12 and 13, in the last block
   EXPECT_EQ(evaluate_choice(p, t, plan, documented())[TensorId::kChosen].integer, (List{2, 3, 0, 3}));
-  const int64_t length = 9;  // now 7 and 8
+  const int64_t length = 9;  // the diagonals are keys 7 and 8
   t.key_lengths = &length, p.has_key_lengths = 1;
   EXPECT_EQ(evaluate_choice(p, t, plan, documented())[TensorId::kChosen].integer, (List{0, 1, 0, 1}));
 }

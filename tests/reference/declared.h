@@ -1,4 +1,4 @@
-// Plans that declare: all of it, as the shipped kernels do, or anything at random.
+// Declarations of plans: every field, as the shipped kernels do, or anything at random.
 #pragma once
 
 #include "kernels/attention.h"
@@ -6,7 +6,7 @@
 
 namespace attnfuzz {
 
-// Declares what the plans of fa1 and splitk declare.
+// Declares the same as the plans of fa1 and splitk.
 inline void declare_all(attn_plan* plan) {
   plan->key_order = ATTN_KEYS_ASCENDING;
   plan->max_rule = ATTN_MAX_RUNNING;
@@ -15,7 +15,7 @@ inline void declare_all(attn_plan* plan) {
   plan->merge_rule = ATTN_MERGE_BY_WEIGHT;
 }
 
-// Any legal combination.
+// Declares any legal combination.
 inline void declare_any(Random* random, attn_plan* plan) {
   const auto one_in = [&](int64_t n) { return random->below(n) == 0; };
   plan->key_order = static_cast<int32_t>(random->below(4));

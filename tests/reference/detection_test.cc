@@ -1,9 +1,9 @@
-// A bound that never fails is worth nothing: here bugs are planted, and the
-// share of cases in which the bound sees them is held against a floor.
+// A bound that never fails is worth nothing. This test plants bugs, and requires that
+// the bound catches each in a least share of cases.
 //
-// No regime of data suffices alone. Where the table shows 0 for Q = 0 the bug
-// truly does not show: there is nothing to rescale, and no scale to get wrong.
-// The first table judges O alone; LSE catches some bugs that O cannot.
+// No regime of data is enough for all bugs. Where the table shows 0 for Q = 0 the bug
+// has no effect: there is nothing to rescale, and no scale to get wrong. The first
+// table judges only O; the LSE catches some bugs that O cannot.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -43,8 +43,8 @@ Share share_caught(Bug bug, Regime regime) {
   return caught;
 }
 
-// Floors of the share caught by O alone, below what is measured by about the
-// scatter of 60 cases: a bound that grew useless falls through them.
+// Floors of the share that O catches, below the measured shares by about the scatter of
+// 60 cases. A bound that became useless fails them.
 constexpr double kFloor[][5] = {
     {.90, .90, .03, .90, 0},    // drop the last key
     {.75, .75, .75, 0, .03},    // no rescale
@@ -86,7 +86,7 @@ TEST(Detection, TableOfPlantedBugs) {
   // The LSE also shows every wrong scale that changes a score, and every row that lost its sum.
   EXPECT_GE(by_either[static_cast<size_t>(Bug::kScaleOfD2) - 1][1], .95);
   EXPECT_GE(by_either[static_cast<size_t>(Bug::kFiniteInfinity) - 1][4], .95);
-  // Bugs that leave the result right must not be "caught".
+  // A bug without effect on these data must not be "caught".
   for (const Bug bug : {Bug::kNoRescale, Bug::kScaleOfD2, Bug::kFlushP, Bug::kFiniteInfinity})
     EXPECT_EQ(by_either[static_cast<size_t>(bug) - 1][3], 0) << name_of(bug) << " with Q = 0";
 }

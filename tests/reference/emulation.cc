@@ -61,14 +61,14 @@ class TensorCore {
   Mma mode_;
 };
 
-// exp2 with the error its class allows, and flushing.
+// exp2 with flushing and with an error that its class allows.
 class Exponential {
  public:
   Exponential(ExpError error, uint64_t seed) : error_(error), random_(seed) {}
 
   float operator()(float x) {
     double y = std::exp2(static_cast<double>(x));
-    // Rounding adds half an ulp: what is put in leaves room for it. 2^0 is exact on every device.
+    // The added error leaves room for the rounding, half an ulp. 2^0 is exact on every device.
     if (error_ == ExpError::kUp && x != 0) y *= 1 + 3 * 0x1p-24;
     if (error_ == ExpError::kRandom && x != 0) y *= 1 + 3 * 0x1p-24 * (2 * random_.uniform() - 1);
     return flushed(static_cast<float>(y));

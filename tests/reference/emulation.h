@@ -1,11 +1,11 @@
-// A fast attention kernel in miniature, rounding where a GPU's would.
+// A small fast attention kernel that rounds where a GPU's kernel would.
 //
-// The bound must hold for the algorithm, not for one implementation of it. So
-// the algorithm is written once more, plainly, in fp32 and 16-bit arithmetic:
-// KV tiles with an online maximum and rescales, P rounded to 16 bits, splits
-// merged by their LSEs; with a tensor core that rounds to nearest or aligns and
-// truncates, and an exponential as wrong as its class allows. The same code
-// with one bug planted shows what the bound is able to catch.
+// The bound must hold for the algorithm, not for one implementation of it. So this
+// is the algorithm once more, plainly, in fp32 and 16-bit arithmetic: KV tiles with
+// an online maximum and rescales, P rounded to 16 bits, and splits merged by their
+// LSEs. Its tensor core rounds to nearest, or aligns and truncates; its exponential
+// has any error that its class allows. The same code with one planted bug shows
+// what the bound catches.
 //
 //   Output got = emulate(c, {.mma = Mma::kTruncate});
 //   Output bad = emulate(c, {.bug = Bug::kNoRescale});
@@ -26,8 +26,8 @@ enum class Mma {
 
 enum class ExpError {
   kNone,    // correctly rounded
-  kRandom,  // off by anything up to the class's error
-  kUp       // off by all of it, always upwards: the worst for a bias
+  kRandom,  // any error up to that of the class
+  kUp       // the whole error of the class, always upwards: the worst bias
 };
 
 enum class Bug {
@@ -67,8 +67,8 @@ Output emulate_reduce(const Case& c, const Output& partials, const Emulated& how
 struct Worst {
   double o = 0;
   double lse = 0;
-  // Elements of O and LSE that a finite bound was held against. Rows that see no key do not count. A test that
-  // asserts a ratio of at most 1 asserts that something was judged, too.
+  // The number of elements of O and LSE that a finite bound judged. Rows that see no key do not count. A test
+  // that expects a ratio of at most 1 must also expect that something was judged.
   int64_t judged = 0;
 };
 Worst worst_of(const Reference& reference, const Output& output);

@@ -1,4 +1,4 @@
-// A plan under a cap: never looser than that, and itself where it is not looser.
+// Tests that a plan under a cap is never looser than the cap, and is unchanged if it is not looser.
 #include "reference/model/error_cap.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ attn_problem problem_of(int64_t keys, int32_t dtype) {
   return p;
 }
 
-// Anything that a plan may say, also what nobody would in good faith.
+// A plan with any declaration, also ones that no honest kernel makes.
 attn_plan any_plan(Random& random) {
   attn_plan plan = documented_cap();
   declare_any(&random, &plan);
@@ -94,7 +94,7 @@ TEST(CappedPlan, IsNeverLooserThanItsCap) {
   }
 }
 
-TEST(CappedPlan, IsItselfWhereItIsNoLooser) {
+TEST(CappedPlan, IsUnchangedIfItIsNoLooser) {
   attn_plan plan = best_plan();
   declare_all(&plan);
   plan.tile_q = plan.tile_k = 64;
@@ -165,8 +165,8 @@ TEST(CappedPlan, TakesTheStricterOfTwoClasses) {
   }
 }
 
-// fp16 has more bits than bf16 and less range, e4m3 than e5m2: the caller's word counts.
-TEST(CappedPlan, TakesTheCapsWhereNeitherFormatIsStricter) {
+// fp16 has more bits and less range than bf16, and so has e4m3 than e5m2. Then the cap's format counts.
+TEST(CappedPlan, TakesTheCapsFormatIfNeitherIsStricter) {
   const auto capped = [](int32_t declared, int32_t top, int32_t dtype) {
     attn_plan plan = best_plan(), cap = best_plan();
     plan.p_format = declared, cap.p_format = top;
@@ -183,7 +183,7 @@ TEST(CappedPlan, TakesTheCapsWhereNeitherFormatIsStricter) {
   EXPECT_EQ(capped(ATTN_FORMAT_F16, ATTN_FORMAT_OF_INPUT, ATTN_BF16), ATTN_FORMAT_OF_INPUT);
 }
 
-TEST(CappedPlan, OfAnErrorOfItsOwnAndOfCounts) {
+TEST(CappedPlan, LimitsADeclaredErrorAndCounts) {
   const attn_problem p = problem_of(100, ATTN_F16);
   attn_plan plan = best_plan(), cap = best_plan();
   // An exponential as good as the cap's stays what it is.
@@ -213,7 +213,7 @@ TEST(CappedPlan, OfAnErrorOfItsOwnAndOfCounts) {
   EXPECT_EQ(capped.num_splits, 3);
   EXPECT_EQ(capped.merges, 3);
   EXPECT_EQ(capped.rescales, 1);
-  // Fewer products at once are looser; 0 is what the device is known for.
+  // Fewer products at once are looser; 0 means the device's own number.
   const auto block = [&](int32_t declared, int32_t top) {
     plan.mma_block = declared, cap.mma_block = top;
     return capped_plan(p, plan, under(cap, h200())).mma_block;
@@ -225,7 +225,7 @@ TEST(CappedPlan, OfAnErrorOfItsOwnAndOfCounts) {
   EXPECT_EQ(block(8, 8), 8);
   EXPECT_EQ(block(7, 8), 8);
   EXPECT_EQ(block(9, 8), 9);
-  // Scales are the cap's; isolating counts where either says so.
+  // Scales are taken from the cap; isolates_masked_nan counts if either declares it.
   plan.p_scale = 4, plan.v_scale = 5, cap.p_scale = 2, cap.v_scale = 3;
   capped = capped_plan(p, plan, under(cap));
   EXPECT_EQ(capped.p_scale, 2);
@@ -237,7 +237,7 @@ TEST(CappedPlan, OfAnErrorOfItsOwnAndOfCounts) {
     }
 }
 
-TEST(CappedPlan, TheBestIsTheBest) {
+TEST(CappedPlan, NoPlanIsStricterThanTheBest) {
   const attn_plan best = best_plan();
   EXPECT_EQ((std::array{best.num_splits, best.rescales, best.merges}), (std::array<int64_t, 3>{1, 1, 1}));
   EXPECT_EQ(

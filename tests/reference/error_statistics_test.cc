@@ -1,4 +1,4 @@
-// Statistics see what the bound lets live, and are silent on right kernels.
+// Tests that the statistics warn about wrong kernels within the bound, and are silent on right kernels.
 #include "reference/warnings/error_statistics.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace attnfuzz {
 namespace {
 
-// Long rows of values of one sign, in f16, by a kernel that declares all: where the bound is loosest.
+// Long rows of values of one sign, in f16, by a kernel with a full declaration: there the bound is loosest.
 struct Asked {
   ErrorStatistics statistics;
   bool fails;
@@ -57,7 +57,7 @@ TEST(ErrorStatistics, SeesPartialsIn16Bits) {
   EXPECT_LT(asked.statistics.bias, 1) << "they are rounded to nearest";
 }
 
-TEST(ErrorStatistics, SeesPThatIsCutOff) {
+TEST(ErrorStatistics, SeesATruncatedP) {
   const Asked asked = ask(8192, Wrong::kCutP, 1);
   EXPECT_FALSE(asked.fails);
   EXPECT_GT(asked.statistics.bias, 1);
@@ -77,7 +77,7 @@ TEST(ErrorStatistics, SeesACoarseExponential) {
   EXPECT_GT(asked.statistics.lse, 1);
 }
 
-TEST(ErrorStatistics, IsSilentOnWhatAPlanDeclares) {
+TEST(ErrorStatistics, IsSilentOnDeclaredErrors) {
   const Asked partials =
       ask(2048, Wrong::kPartials16, 1, 2, [](attn_plan* p) { p->partial_format = ATTN_FORMAT_OF_INPUT; });
   EXPECT_FALSE(partials.statistics.unlikely());
@@ -87,9 +87,9 @@ TEST(ErrorStatistics, IsSilentOnWhatAPlanDeclares) {
   EXPECT_FALSE(coarse.statistics.unlikely());
 }
 
-// 65,559 keys at D = 1 whose scores differ by some 10^-4: the running sums come to 2^14, of which the last
-// place is 2^-10, and all weights are cut off by the same. A right kernel that adds them up had a warning.
-TEST(ErrorStatistics, IsSilentWhereASumCutsOffAllItsWeightsAlike) {
+// Regression: 65,559 keys at D = 1 with scores that differ by about 10^-4. The running sums reach 2^14, whose
+// last place is 2^-10, and truncation takes the same amount from all weights. A right kernel got a warning.
+TEST(ErrorStatistics, IsSilentIfASumTruncatesAllWeightsAlike) {
   Case c({.seq_q = 4, .seq_k = 65559, .dim_qk = 1, .dim_v = 1, .tile_q = 64, .tile_k = 64});
   c.fill(Regime::kGaussian, 1);
   c.problem.scale = 1;
@@ -104,7 +104,7 @@ TEST(ErrorStatistics, IsSilentWhereASumCutsOffAllItsWeightsAlike) {
   EXPECT_FALSE(error_statistics(r, c.problem.dtype, c.plan, got.o, got.lse).unlikely());
 }
 
-TEST(ErrorStatistics, SharesOfOAndOfTheLseAreOfOtherCharges) {
+TEST(ErrorStatistics, SharesOfOAndOfTheLseHaveDifferentCharges) {
   Case c({.seq_q = 2, .seq_k = 300, .dim_qk = 64, .tile_q = 64, .tile_k = 64});
   c.fill(Regime::kGaussian, 1);
   declare_all(&c.plan);
@@ -112,9 +112,9 @@ TEST(ErrorStatistics, SharesOfOAndOfTheLseAreOfOtherCharges) {
   for (const size_t row : {0u, 1u}) EXPECT_NE(r.o_scatter[row], r.lse_scatter[row]);
 }
 
-// Equal scores are rounded alike: what P is off by adds up, and is no surprise.
-TEST(ErrorStatistics, KeysOfOneWeightErrAlike) {
-  constexpr int64_t kKeys = 200;  // no multiple of what is hashed at once
+// Equal scores have equal rounding errors of P. These add up, and are not unlikely.
+TEST(ErrorStatistics, KeysOfOneWeightHaveEqualErrors) {
+  constexpr int64_t kKeys = 200;  // no multiple of the number of keys hashed at once
   double same[kKeys], others[kKeys], one[kKeys], last[kKeys] = {};
   for (int k = 0; k < kKeys; ++k) same[k] = 0.25, others[k] = 0.25 + k * 0x1p-10, one[k] = 1;
   last[kKeys - 1] = 3;

@@ -14,7 +14,7 @@
 namespace attnfuzz {
 namespace {
 
-TEST(Ratio, OfWhatIsDue) {
+TEST(Ratio, IsTheErrorByTheBound) {
   const auto ratio = [](double centre, double allowed, float got, double overflow = 100,
                         bool logarithm = false) {
     return ratio_of(Due::kNumber, centre, allowed, overflow, logarithm, got);
@@ -68,7 +68,7 @@ TEST(Expected, RowsAndOutputs) {
   EXPECT_THROW(r[TensorId::kQ], std::out_of_range);
 }
 
-TEST(Agreement, IsOfStatesRulesValuesAndBounds) {
+TEST(Agreement, ComparesStatesRulesValuesAndBounds) {
   Case c({.batch = 2, .heads_q = 2, .seq_q = 2, .seq_k = 4, .dim_v = 3});
   c.plan.key_order = ATTN_KEYS_ASCENDING, c.plan.max_rule = ATTN_MAX_RUNNING;
   c.fill(Regime::kGaussian, 1);
@@ -109,13 +109,13 @@ TEST(Agreement, IsOfStatesRulesValuesAndBounds) {
   EXPECT_EQ(after([&](Reference& r) { o(r).exact.clear(); }).difference, "o has another size");
   EXPECT_EQ(after([&](Reference& r) { r.outputs.pop_back(); }).difference, "not of one problem");
   EXPECT_EQ(after([&](Reference& r) { r.state.pop_back(); }).difference, "not of one problem");
-  // The first of several speaks for all; the second output is looked at, too.
+  // Of several differences the first is reported; the second output is compared as well.
   const Agreement both = after([&](Reference& r) {
     r.state[1] = RowState::kDead, r.state[2] = RowState::kSkipped;
     o(r).value[0] += 1;
   });
   EXPECT_EQ(both.difference, "row(b=0,h=0,q=1): dead and bounded");
-  EXPECT_GT(both.value, 1) << "what lies apart is told all the same";
+  EXPECT_GT(both.value, 1) << "the largest difference is returned as well";
   EXPECT_NE(after([&](Reference& r) { r[TensorId::kLse].value[7] += 1; }).difference.find("lse(b=1,h=1,q=1"),
             std::string::npos);
   const Agreement first = after([&](Reference& r) { o(r).value[kAt] += 1, o(r).rule[kAt + 1] = 2; });

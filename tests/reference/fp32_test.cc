@@ -1,5 +1,5 @@
-// The bound where Q, K, V and O are fp32: right kernels lie within it, and a kernel that secretly
-// rounds a factor, P or O to fewer bits does not. Against the definition in long double.
+// Tests the bound for Q, K, V and O in fp32: right kernels are within it, and a kernel that secretly rounds a
+// factor, P or O to fewer bits is not. Compares the bound with its definition in long double.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ float rounded(float x, Bits to) {
   }
 }
 
-// The formats that a kernel rounds to on its way.
+// The formats to which a kernel rounds its intermediates.
 struct Rounds {
   Bits qk = Bits::kAll, p = Bits::kAll, v = Bits::kAll, o = Bits::kAll;
 };
@@ -71,7 +71,7 @@ struct Fp32Case {
     plan.rcp_class = ATTN_RCP_EXACT;
     plan.scale_mode = ATTN_SCALE_SEPARATE;
     plan.workspace_align = 1;
-    // Ordinary data; peaked; of many exponents, subnormals among them.
+    // Ordinary data, peaked data, or data with many exponents and subnormals.
     const int64_t regime = random.below(4);
     const auto number = [&](int64_t spread) {
       const auto x = static_cast<float>(random.gaussian());
@@ -97,7 +97,7 @@ struct Fp32Case {
   int64_t seen(int64_t i) const { return problem.causal ? std::min(i + 1, problem.seq_k) : problem.seq_k; }
 };
 
-// Three passes, or tile after tile with a running maximum.
+// A kernel with three passes, or with tiles and a running maximum.
 Result kernel(const Fp32Case& c, const Rounds& rounds, bool tiled) {
   const attn_problem& p = c.problem;
   Result out;
@@ -135,7 +135,8 @@ Result kernel(const Fp32Case& c, const Rounds& rounds, bool tiled) {
   return out;
 }
 
-// The largest ratio of a result of which half is judged: V of all exponents may overflow in any row.
+// The largest ratio. At least half of the elements must be judged: V with all exponents may overflow in some
+// rows.
 double worst(const Reference& due, const Result& got) {
   double most = 0;
   size_t judged = 0;
@@ -178,8 +179,7 @@ TEST(Fp32, IsTheDefinitionInLongDouble) {
       const auto close = [&](TensorId tensor, size_t at, long double exact) {
         const Expected& of = due[tensor];
         const auto off = static_cast<double>(std::abs(static_cast<long double>(of.value[at]) - exact));
-        // If only a hull is known, its middle may be far from the exact value. Otherwise the two are very
-        // close.
+        // If only a hull is known, its centre may be far from the exact value; otherwise it is very close.
         const bool hull = due.state[row] == RowState::kUninformative;
         hulls += hull;
         ++elements;
@@ -213,14 +213,14 @@ TEST(Fp32, RightKernelsLieWithinTheBound) {
       most = std::max(most, worst(declared, got));
     }
   }
-  EXPECT_GT(most, 0.01) << "a bound that nothing comes near is none";
+  EXPECT_GT(most, 0.01) << "the bound is far too wide";
 }
 
 TEST(Fp32, FewerBitsThanDeclaredAreRefused) {
   const struct {
     const char* what;
     Rounds rounds;
-    int cases;  // of which the first is refused at the latest
+    int cases;  // one of so many cases must be refused
   } kernels[] = {
       {"TF32 products, to nearest", kTf32, 3},     {"TF32 products, cut off", kTf32Cut, 3},
       {"Q and K in TF32", {.qk = Bits::kTf32}, 3}, {"P in TF32", {.p = Bits::kTf32}, 8},
@@ -244,7 +244,8 @@ TEST(Fp32, FewerBitsThanDeclaredAreRefused) {
       }
       const std::string name = std::string(what) + (open ? ", nothing declared" : "");
       std::printf("%s: %d of 100 cases refused, the first is number %d\n", name.c_str(), refused, first);
-      EXPECT_GE(refused, rounds.p == Bits::kAll ? 75 : 40) << name;  // of one key P is 1
+      EXPECT_GE(refused, rounds.p == Bits::kAll ? 75 : 40)
+          << name;  // rows with one key have P = 1, which is exact
       EXPECT_TRUE(first > 0 && first <= cases) << name << ": case " << first;
     }
   }
@@ -267,14 +268,14 @@ TEST(Fp32, DeclaredTf32LiesWithinItsBound) {
     ASSERT_LE(worst(c.reference(), cut), 1) << "seed " << seed << ", cut off";
   }
   EXPECT_GT(most, 0.05);
-  EXPECT_GT(cut_refused, 0) << "who declares to nearest is held to it";
-  // Declared of P alone it is no licence for Q and K.
+  EXPECT_GT(cut_refused, 0) << "a plan that declares rounding to nearest must not truncate";
+  // A declaration of only P does not allow TF32 for Q and K.
   Fp32Case c(1);
   c.plan.p_format = ATTN_FORMAT_TF32;
   EXPECT_GT(worst(c.reference(), kernel(c, kTf32, true)), 1);
 }
 
-// The format of the input is fp32's own: P, partials and O of it are rounded to 24 bits.
+// ATTN_FORMAT_OF_INPUT means fp32 here: P, partials and V are rounded to 24 bits.
 TEST(Fp32, OfInputIsFp32) {
   Fp32Case c(3);
   const Reference plain = c.reference();
@@ -291,18 +292,18 @@ TEST(Fp32, TheEndsOfTheFormat) {
     return c.reference();
   };
   constexpr float kLargest = std::numeric_limits<float>::max(), kLeast = 0x1p-149f;
-  // Products below fp32's range are 0: both keys count the same.
+  // Products below fp32's range are 0, so both keys have the same weight.
   Reference r = expect(kLeast, kLargest * 0.25f, 1, 3, 5);
   EXPECT_LE(r[TensorId::kO].ratio(0, 0, 4), 1);
   EXPECT_GT(r[TensorId::kO].ratio(0, 0, 4.001f), 1);
-  // Scores that fp32 cannot hold: whatever comes out.
+  // Scores overflow fp32, so any result is allowed.
   r = expect(kLargest, 2, 1, 3, 5);
   EXPECT_EQ(r.unconstrained, 1);
-  // The largest scores that it can hold, far apart: the first key alone.
+  // Large scores that fp32 holds, far apart: only the first key has weight.
   r = expect(0x1p60f, 0x1p60f, 0x1p59f, 3, 5);
   EXPECT_EQ(r.unconstrained, 0);
   EXPECT_LE(r[TensorId::kO].ratio(0, 0, 3), 1);
-  // V at both ends: the largest is itself, of subnormals no more is lost than their last place.
+  // V at both ends of the range: the largest is exact, and subnormals lose at most their last place.
   r = expect(0, 1, 1, kLargest * 0.25f, kLargest * 0.25f);
   EXPECT_LE(r[TensorId::kO].ratio(0, 0, kLargest * 0.25f), 1);
   EXPECT_GT(r[TensorId::kO].ratio(0, 0, INFINITY), 1);

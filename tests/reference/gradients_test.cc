@@ -1,5 +1,5 @@
-// The oracle of gradients: against complex-step derivatives of the forward pass, with emulated kernels within
-// its bounds, and with rows and keys that have no part in anything.
+// Tests the oracle of gradients: compares it with complex-step derivatives of the forward pass, checks that
+// emulated kernels are within its bounds, and tests rows and keys without any pair.
 #include "reference/gradients.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ struct Small {
   Array q, k, v, dout, o;
   std::vector<float> lse, bias, sinks, dlse, dbias;
   std::vector<uint8_t> mask;
-  std::array<bool, 3> summed = {};  // over batch entries, heads, queries: dbias
+  std::array<bool, 3> summed = {};  // dbias is summed over batch entries, heads, queries
   std::vector<int64_t> lengths, lists;
 
   Small(int32_t dtype, uint64_t seed) {
@@ -78,7 +78,7 @@ struct Small {
     fill(&random);
   }
 
-  // Adds what a backward pass may have beside dO: sinks, dLSE and dbias.
+  // Adds the optional parts of a backward pass: sinks, dLSE and dbias.
   void add_more(uint64_t seed) {
     Random random(seed ^ 0x5eed);
     if (random.below(3) != 0) {
@@ -197,7 +197,7 @@ struct Inputs {
   std::vector<Complex> q, k, v, bias, sink;
 };
 
-// sum dO O + dLSE LSE, with inputs as they are given; O and LSE in doubles.
+// sum dO O + dLSE LSE for these inputs, with O and LSE computed in double.
 Complex loss(Small& s, const Inputs& in) {
   const auto& [q, k, v, bias, sink] = in;
   const attn_problem& p = s.p;
@@ -235,7 +235,7 @@ Inputs inputs_of(const Small& s) {
   return {complex(s.q.number), complex(s.k.number), complex(s.v.number), complex(s.bias), complex(s.sinks)};
 }
 
-// The sum of the moduli of the terms of each element: what a rounding of a term is relative to.
+// The sum of the moduli of the terms of each element. Rounding errors are relative to it.
 struct Moduli {
   std::vector<double> dq, dk, dv, dbias, dsink;
 
@@ -281,7 +281,8 @@ struct Moduli {
   }
 };
 
-// The elements of a tensor that change together: one, or the elements of a bias that dbias has one element for.
+// The elements of a tensor that change together: one element, or all bias elements that share one element of
+// dbias.
 std::vector<size_t> together(const Small& s, TensorId tensor, size_t at) {
   if (tensor != TensorId::kDbias) return {at};
   const attn_problem& p = s.p;
@@ -386,14 +387,14 @@ enum class Mistake {
   kSinkSign,   // dsink has the other sign
   kNoDlse,     // dLSE is not read
   kDlseTwice,  // D has dLSE twice
-  kBiasOfOne   // dbias is that of the last of the elements that it stands for
+  kBiasOfOne   // dbias has only the last of the terms that it should sum
 };
 
-// The source of a kernel's O and LSE: the tensors, its own forward pass, or, as in the derivative of a softmax, the
-// maximum and the sum of a row's weights.
+// The source of a kernel's O and LSE: the tensors; its own forward pass; or, instead of the LSE, the maximum
+// and the sum of a row's weights, as in the derivative of a softmax.
 enum class Saved { kGiven, kOwn, kSoftmax };
 
-// A kernel in fp32: it adds in random order, and rounds P and dA to the input's format where they are factors.
+// A kernel in fp32. It adds in random order, and rounds P and dA to the input's format if they are factors.
 struct Kernel {
   std::vector<float> dq, dk, dv, dbias, dsink;
 
@@ -458,7 +459,7 @@ struct Kernel {
     }
   }
 
-  // A key that a query sees, its score, dO V, and the slope by the softcap.
+  // A visible key with its score, dO.V, and the derivative of the softcap.
   struct Score {
     size_t key;
     float x = 0, grad = 0, slope = 1;
@@ -481,7 +482,7 @@ struct Kernel {
     return of;
   }
 
-  // The row that stands for a row in dbias.
+  // The row whose dbias element a row shares.
   static size_t one_of(const Small& s, size_t row) {
     const auto [b, h, i] = RowSpace(s.p).at(static_cast<int64_t>(row));
     return s.q_at(s.summed[0] ? 0 : b, s.summed[1] ? 0 : h, s.summed[2] ? 0 : i);
@@ -586,7 +587,7 @@ TEST(Gradients, BoundKernelsOverListedBlocks) {
   }
 }
 
-// Expects the gradients over listed blocks to be those of a dense backward pass.
+// Expects that gradients over listed blocks equal those of a dense backward pass.
 void expect_dense(Small& lists, Small& dense, uint64_t seed) {
   lists.save();
   dense.o = lists.o, dense.lse = lists.lse, dense.dlse = lists.dlse;
@@ -631,7 +632,7 @@ TEST(Gradients, OverAllBlocksAreDense) {
   }
 }
 
-// Keys and queries may be gathered in any order, so the tiles of a plan say nothing of the blocks of an mma.
+// A kernel may gather keys and queries in any order, so the plan's tiles do not determine the blocks of an mma.
 TEST(Gradients, OverListedBlocksAnyPairMayBeAloneInItsBlock) {
   Small s(ATTN_F16, 811);
   s.take_lists(1);
@@ -643,7 +644,7 @@ TEST(Gradients, OverListedBlocksAnyPairMayBeAloneInItsBlock) {
   for (const Expected& due : wide.outputs) EXPECT_EQ(due.bound, narrow[due.tensor].bound);
 }
 
-TEST(Gradients, OverListedBlocksRefuseWhatTheyDoNotKnow) {
+TEST(Gradients, OverListedBlocksRefuseUnknownFeatures) {
   for (const uint64_t other : {ATTN_FEATURE_BACKWARD, ATTN_FEATURE_SELECTED, ATTN_FEATURE_DBIAS, ATTN_FEATURE_RAGGED}) {
     Small s(ATTN_F16, 1);
     s.take_lists(1);
@@ -688,8 +689,8 @@ TEST(Gradients, FindMistakesWithSinksDlseAndDbias) {
   }
 }
 
-// A plan that says that O and the LSE are recomputed has a bound for a kernel with its own forward pass; the bound of
-// one that reads them has none.
+// If a plan declares that O and the LSE are recomputed, its bound holds for a kernel with its own forward pass.
+// The bound of a plan that reads them does not.
 TEST(Gradients, BoundKernelsThatRecompute) {
   for (const Saved saved : {Saved::kOwn, Saved::kSoftmax}) {
     std::vector<double> ratios;
@@ -820,7 +821,7 @@ TEST(Gradients, ASampleJudgesTheSame) {
   EXPECT_GT(judged, 0);
 }
 
-// Two queries, the second of which sees both keys; the first one sees one.
+// Two queries: the first sees one key, the second both.
 Small two_by_two(int32_t dtype = ATTN_F16) {
   Small s(dtype, 1);
   s.p.batch = s.p.heads_q = s.p.heads_kv = 1;
@@ -838,7 +839,7 @@ Small two_by_two(int32_t dtype = ATTN_F16) {
   return s;
 }
 
-// A kernel multiplies the sum by the scale. Infinity times 0 is NaN.
+// A kernel multiplies the sum by the scale, and infinity times 0 is NaN.
 TEST(Gradients, ASumThatMayOverflowIsAnythingWithAScaleOfZero) {
   Small s = two_by_two(ATTN_BF16);
   s.p.scale = 0;
@@ -857,7 +858,7 @@ TEST(Gradients, ASumThatMayOverflowIsAnythingWithAScaleOfZero) {
   EXPECT_EQ(r[TensorId::kDk].bound[0], 0);
 }
 
-TEST(Gradients, ANaNIsDueWhereItHasAPart) {
+TEST(Gradients, ANaNReachesTheElementsThatDependOnIt) {
   constexpr auto kNaN = std::numeric_limits<float>::quiet_NaN();
   const auto rule = [](const Reference& r, TensorId t, size_t at) { return static_cast<Due>(r[t].rule[at]); };
   Small s = two_by_two();
@@ -958,7 +959,7 @@ TEST(Gradients, APlanCannotLoosenTheBound) {
       << "a trusted plan may say so";
 }
 
-// A plan of base 2 gives the LSE in that base; a cap does not change what was written.
+// If the plan has base 2, the LSE is stored in base 2; a cap does not change its base.
 TEST(Gradients, TheLseIsReadInThePlansBase) {
   Small s(ATTN_BF16, 29);
   s.save();
@@ -974,7 +975,7 @@ TEST(Gradients, TheLseIsReadInThePlansBase) {
   }
 }
 
-// A call whose two entries lie packed, of any O and LSE.
+// A call with two packed entries and arbitrary O and LSE.
 Small packed_storage(uint64_t seed) {
   Small s(ATTN_F16, seed);
   s.p.batch = 1, s.p.heads_kv = 1, s.p.heads_q = 2, s.p.seq_q = 12, s.p.seq_k = 14;

@@ -1,5 +1,5 @@
-// Keys that stand for blocks (ATTN_FEATURE_KEY_STEP): the rules of semantics.h against the blocks' keys one by
-// one, and the oracle against a mask that hides the same keys.
+// Tests keys that stand for blocks (ATTN_FEATURE_KEY_STEP): compares the rules of semantics.h with the keys of
+// each block, and the oracle with a mask that hides the same keys.
 #include <gtest/gtest.h>
 
 #include "reference/rows/visibility.h"
@@ -9,7 +9,7 @@
 namespace attnfuzz {
 namespace {
 
-// The blocks of d and l that a sequence of `length` keys has whole.
+// The number of whole blocks (step d, l keys) in a sequence of `length` keys.
 int64_t whole_blocks(int64_t length, int64_t d, int64_t l) {
   int64_t blocks = 0;
   while (blocks * d + l <= length) ++blocks;
@@ -83,7 +83,7 @@ TEST(KeyBlocks, AreNotThoseOfACompression) {
   EXPECT_EQ(position(p, 5), 5);
 }
 
-TEST(KeyBlocks, TheOracleHidesWhatAMaskHides) {
+TEST(KeyBlocks, TheOracleAgreesWithAMask) {
   for (const int32_t align : {ATTN_TOP_LEFT, ATTN_BOTTOM_RIGHT}) {
     for (const auto& [d, l] : {std::pair{1, 1}, {2, 4}, {4, 4}, {5, 2}}) {
       const Shape shape = {.batch = 2, .heads_q = 2, .seq_q = 23, .seq_k = 7, .causal = true, .align = align};

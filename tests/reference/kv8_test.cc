@@ -1,5 +1,5 @@
-// K and V of 8 bits (ATTN_FEATURE_KV8): the oracle against the same numbers in 16 bits, and its bound against
-// kernels that fold scales into scores and P, or that round codes times scales first.
+// Tests K and V of 8 bits (ATTN_FEATURE_KV8): compares the oracle with the same numbers in 16 bits, and its
+// bound with kernels that fold scales into scores and P, or that first round codes times scales.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -69,7 +69,7 @@ struct Narrow {
     return scales[element / static_cast<size_t>(columns)];
   }
 
-  // Gives the 16-bit case the codes, or codes times scales as a kernel rounds them through fp32.
+  // Puts the codes, or the codes times scales rounded through fp32 as by a kernel, into the 16-bit case.
   void put_into_16_bits(bool scaled) {
     const auto put = [&](const std::vector<uint8_t>& codes, const std::vector<float>& scales, int64_t columns,
                          std::vector<uint16_t>* to) {
@@ -97,7 +97,7 @@ struct Narrow {
     return evaluate(problem, tensors(), c.plan, calibration);
   }
 
-  Case c;  // its K and V are what a kernel multiplies
+  Case c;  // its K and V are the numbers that a kernel multiplies
   std::vector<uint8_t> k, v;
   std::vector<float> k_scale, v_scale;
   attn_problem problem;
@@ -146,9 +146,9 @@ TEST(Formats, StoredBytesReadBackRounded) {
   }
 }
 
-// With scales that are powers of two, the 16-bit case has the same numbers, and rounds none of them: values and
-// bounds are the same. A scale of one entry, head, key or tensor that is read for another would change a value.
-TEST(Kv8, IsTheSixteenBitProblemOfItsNumbers) {
+// With scales that are powers of two, the 16-bit case has the same numbers without rounding, so values and
+// bounds are equal. If a scale of another entry, head, key or tensor were read, a value would change.
+TEST(Kv8, EqualsTheSixteenBitProblem) {
   Random random(4);
   for (int n = 0; n < 60; ++n) {
     Shape shape = random_shape(&random);
@@ -157,7 +157,7 @@ TEST(Kv8, IsTheSixteenBitProblemOfItsNumbers) {
     s.c.fill(Regime::kGaussian, random.bits());
     s.draw(Codes::kGaussian, Scaled::kPowers, true, &random);
     if (s.problem.kv_dtype == ATTN_E5M2 &&
-        s.problem.dtype == ATTN_F16)  // whose least codes fp16 does not scale
+        s.problem.dtype == ATTN_F16)  // fp16 does not hold the least codes times a scale
       for (auto* codes : {&s.k, &s.v})
         for (uint8_t& code : *codes) code = (code & 0x7f) < 0x20 ? 0 : code;
     s.put_into_16_bits(true);
@@ -169,7 +169,7 @@ TEST(Kv8, IsTheSixteenBitProblemOfItsNumbers) {
       ASSERT_EQ(narrow[t].value.size(), wide[t].value.size());
       for (size_t at = 0; at < wide[t].value.size(); ++at) {
         EXPECT_EQ(narrow[t].rule[at], wide[t].rule[at]);
-        if (subnormal) continue;  // scales times the least code leave fp16, so the bound charges for it
+        if (subnormal) continue;  // the bound charges for scaled codes that are subnormal in fp16
         EXPECT_EQ(narrow[t].value[at], wide[t].value[at]);
         EXPECT_EQ(narrow[t].bound[at], wide[t].bound[at]);
       }
@@ -196,7 +196,7 @@ TEST(Kv8, StridesOfZeroRepeatAScale) {
   }
 }
 
-TEST(Kv8, CodesThatAreNoNumbersAreWhatTheyStandFor) {
+TEST(Kv8, NaNAndInfinityCodesActAsNaNAndInfinity) {
   const auto of = [](int32_t dtype, uint8_t code, bool key) {
     Narrow s({.seq_q = 4, .seq_k = 4, .dim_qk = 2, .dim_v = 2, .causal = true}, dtype);
     Random random(6);
@@ -234,7 +234,7 @@ TEST(Kv8, AScaleOutOfRangeOrBeyondTheFormatLeavesItsKeyOpen) {
   }
 }
 
-// What a wrong kernel would do with scales and codes.
+// Mistakes of wrong kernels with scales and codes.
 enum class Kv8Mistake { kNone, kScaleDropped, kScaleTwice, kScaleOfV, kScaleOfFirst, kOtherFormat, kFlushed };
 constexpr const char* kKv8Mistakes[] = {"none",
                                         "scale dropped",
@@ -264,7 +264,7 @@ struct Kv8Tally {
   int64_t rows = 0, bounded = 0;
 };
 
-// A random problem and plan, with `mistake` in the kernel alone.
+// Runs a random problem and plan. Only the kernel has the mistake.
 Worst run_one(Random* random, int32_t rule, Kv8Mistake mistake, Kv8Tally* tally, std::string* what) {
   Narrow s(random_shape(random), random->below(2) ? ATTN_E4M3 : ATTN_E5M2);
   s.c.fill(kRegimes[random->below(std::size(kRegimes))], random->bits());
@@ -272,7 +272,7 @@ Worst run_one(Random* random, int32_t rule, Kv8Mistake mistake, Kv8Tally* tally,
   const auto scaled = mistake == Kv8Mistake::kNone ? static_cast<Scaled>(random->below(4)) : Scaled::kUneven;
   const bool by_key = random->below(3) != 0;
   s.draw(codes, scaled, by_key, random);
-  // The largest codes with the largest scales are no numbers of fp16.
+  // The largest codes times the largest scales overflow fp16.
   declare_any(random, &s.c.plan);
   if (rule == ATTN_KV_FOLDED) s.c.plan.sum_rule = ATTN_SUM_OF_EXP;
   if (s.c.problem.softcap > 0 || s.c.problem.bias_dtype != ATTN_NONE)

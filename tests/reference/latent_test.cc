@@ -1,4 +1,4 @@
-// Heads of more than 256 columns, and V as K's first columns: the oracle against a plain loop.
+// Compares the oracle with a plain loop for heads of more than 256 columns, and for V in K's first columns.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace attnfuzz {
 namespace {
 
-// O and LSE of one row in double, by the contract's formulas, from K's memory alone.
+// O and LSE of one row in double, by the contract's formulas; reads only K's memory.
 struct PlainRow {
   std::vector<double> o;
   double lse = -INFINITY;

@@ -31,7 +31,7 @@ Calibration arithmetic(Random* random, attn_plan* plan, Choices* how) {
 
 namespace {
 
-// The choices of a plan after which a row may be left unjudged, in words.
+// The choices of a plan that may leave a row unjudged, in words.
 std::vector<std::string> choices_of(const attn_plan& plan) {
   const auto numbered = [](const char* what, int32_t n) { return what + std::to_string(n); };
   std::string p = numbered("P's format ", plan.p_format);

@@ -1,6 +1,6 @@
-// Random legal kernels against the bound: each case a shape, data, a plan that
+// Compares random legal kernels with the bound. A case is a shape, data, a plan that
 // declares anything, an arithmetic that its calibration describes, and a kernel that
-// does as declared.
+// follows the declaration.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ struct LegalTally {
   int64_t cases = 0, rows = 0, uninformative = 0, unconstrained = 0;
   double worst_o = 0, worst_lse = 0;
   int64_t unlikely = 0;
-  ErrorStatistics most;  // of each of its numbers
-  // By what a plan chose of what decides whether a row can be judged.
+  ErrorStatistics most;  // the largest value of each statistic
+  // Counts of rows for each choice of a plan that decides whether a row can be judged.
   struct Rows {
     int64_t all = 0, bounded = 0;
   };
   std::map<std::string, Rows> of_choice;
-  std::string violation;  // what the first one was; the run ends there
+  std::string violation;  // describes the first violation, at which the run ends
 };
 // Draws an arithmetic into a plan and a kernel's choices; returns the calibration that describes it.
 Calibration arithmetic(Random* random, attn_plan* plan, Choices* how);

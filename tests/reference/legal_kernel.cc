@@ -107,7 +107,7 @@ class Kernel {
     float mu = kNone, l = 0;
   };
   bool merges16() const { return plan_.merge_format == ATTN_FORMAT_OF_INPUT; }
-  // As stored(), but of what overflows the format the class says nothing.
+  // Like stored(), but numbers that overflow the format stay finite.
   float rounded(float x) {
     Bits bits = bits_of(0, p_.dtype);
     bits.most = INFINITY;
@@ -168,7 +168,7 @@ class Kernel {
     return acc;
   }
 
-  // q.k in the order that the plan leaves.
+  // q.k in an order that the plan allows.
   float product(const float* q, const float* k) {
     const int64_t d = p_.dim_qk;
     if (plan_.dot_order == ATTN_DOT_ASCENDING || how_.seed % 2 == 0) return sum_of(0, q, k, 1, d);
@@ -176,7 +176,7 @@ class Kernel {
     return sum_of(0, q + half, k + half, 1, d - half) + sum_of(0, q, k, 1, half);
   }
 
-  // Scores of keys [first, last) as the exponential is taken of: factor_ * z - mu.
+  // Scores z of keys [first, last). The exponential is taken of factor_ * z - mu.
   void scores(int64_t row, int64_t first, int64_t last, std::vector<float>* z) {
     const int64_t i = row % p_.seq_q, h = row / p_.seq_q % p_.heads_q, b = row / p_.seq_q / p_.heads_q;
     const int64_t g = h / (p_.heads_q / p_.heads_kv);
@@ -185,7 +185,7 @@ class Kernel {
     factor_ = mode_ == ATTN_SCALE_FUSED ? scale_ * kLog2E : mode_ == ATTN_SCALE_SEPARATE_FMA ? kLog2E : 1.0f;
     if (mode_ == ATTN_SCALE_FOLDED_Q) {
       if (!folds_log_) factor_ = kLog2E;
-      // The same each time it is asked for.
+      // The same result at each call.
       const Direction once = direction_ == Direction::kAny ? Direction::kCut : direction_;
       for (float& x : q)
         x = static_cast<float>(
@@ -210,7 +210,7 @@ class Kernel {
         if (p_.bias_dtype != ATTN_NONE)
           s += static_cast<float>(
               decode(p_.bias_dtype, tensors_.bias.data, offset_of(tensors_.bias, b, h, i, j)));
-        // Hidden keys alone are -inf.
+        // Only hidden keys are -inf.
         if (mode_ == ATTN_SCALE_SEPARATE)
           s = s > kNone ? std::max(s * kLog2E, std::numeric_limits<float>::lowest()) : s * kLog2E;
       }
@@ -252,7 +252,7 @@ class Kernel {
       float most = m;
       for (const float x : z) most = std::max(most, x);
       if (most == kNone) continue;
-      // A maximum that grew by little may be left as it was.
+      // A maximum that grew only a little may be kept.
       const bool lazy = plan_.max_rule == ATTN_MAX_UNKNOWN && how_.seed % 3 == 1 && m != kNone && !merges16() &&
                         256 * p_scale_ <= p_bits_.most && (most - m) * factor_ <= 8;
       if (!lazy) m = most;
@@ -310,7 +310,7 @@ class Kernel {
     *lse = l > 0 ? mu * kLn2 + std::log2(l) * kLn2 : kNone;
   }
 
-  // As merge_format has it.
+  // Merges in the input's 16-bit format, as merge_format declares.
   float merge16(const std::vector<std::vector<float>>& o, const std::vector<Sums>& sums,
                 std::vector<float>* out) {
     std::fill(out->begin(), out->end(), 0.0f);

@@ -1,10 +1,10 @@
-// Any kernel that a plan allows: the algorithm in fp32 and 16-bit arithmetic, doing
-// what the plan declares and, at random, any of what it leaves open.
+// Any kernel that a plan allows: the algorithm in fp32 and 16-bit arithmetic. It follows
+// the plan's declarations, and chooses at random where the plan leaves something open.
 //
-// The bound must hold for all of them. Unlike emulation.h, which has one order of work,
-// this follows every field of the plan: orders of keys and columns, row maxima, sums,
-// merges, conversions, formats of P, V and partials, scale modes. What goes wrong on
-// purpose shows what the bound can catch.
+// The bound must hold for all of these kernels. Unlike emulation.h, which has one order of
+// work, this follows every field of the plan: orders of keys and columns, row maxima, sums,
+// merges, conversions, formats of P, V and partials, scale modes. Planted bugs show what
+// the bound can catch.
 //
 //   const Output got = run_as_planned(c, {.seed = 7, .mma = Arithmetic::kHopper});
 #pragma once
@@ -16,7 +16,7 @@ namespace attnfuzz {
 enum class Arithmetic {
   kChain,     // one product after another, each addition rounded to nearest
   kTruncate,  // each addition cut off
-  kBlocks4,   // four at once, cut off at fp32's last place of the largest
+  kBlocks4,   // four at once, cut off at the last fp32 place of the largest
   kHopper     // sixteen at once, 25 bits below the largest exponent, fp16 subnormals at -14
 };
 
@@ -26,12 +26,12 @@ enum class Wrong {
   kHiddenKeyLeaks,  // the key past the row's last
   kPInBf16,
   kPIn8Bits,
-  kAccumulator16,   // of P.V
-  kPartials16,      // not declared
-  kNoSmallRescale,  // none if the maximum grows by less than 2^0.25
-  kScale9,          // off by 2^-9
+  kAccumulator16,   // the accumulator of P.V has 16 bits
+  kPartials16,      // partials have 16 bits, which the plan does not declare
+  kNoSmallRescale,  // no rescale if the maximum grows by less than 2^0.25
+  kScale9,          // the scale is off by 2^-9
   kScale12,
-  kCutP,      // P cut off instead of rounded
+  kCutP,      // P is truncated instead of rounded
   kCoarseExp  // the exponential off by up to 2^-20, as a function of its argument
 };
 const char* name_of(Wrong wrong);
@@ -39,7 +39,7 @@ const char* name_of(Wrong wrong);
 // Scales of K and V that are folded into scores and P or O: by batch entry, KV head and key.
 struct FoldedScales {
   const float *k, *v;
-  bool in_p;  // those of V are multiplied into P before it is rounded; else into O, and all keys of a head have one
+  bool in_p;  // V's scales are folded into P before it is rounded; else into O, and all keys of a head share one scale
 };
 
 struct Choices {

@@ -20,9 +20,9 @@ Real gamma_of(Real m, Real w) { return compound(m * w); }
 struct Device {
   bool tensor;
   int k_hw = 1;
-  Real u_p = u, u_s = 0;  // of a product, of a block of k_hw
-  Real least = 0;         // as what an fp16 subnormal is aligned, of Q.K
-  Real least_value = 0;   // and of P.V
+  Real u_p = u, u_s = 0;  // units of a product and of a block of k_hw
+  Real least = 0;         // the size as which Q.K aligns an fp16 subnormal
+  Real least_value = 0;   // the same for P.V
   Real eps_exp, s_e = 0, eps_l, eps_rcp, eps_t;
   Real block_error(Real products) const { return products * u_p + std::ceil(products / k_hw) * u_s; }
 };
@@ -107,7 +107,8 @@ Key load(Case& c, const Device& device, const attn_tensors& t, int64_t b, int64_
     key.norm += std::fabs(k), q_norm += std::fabs(q);
     subnormal = subnormal || (q != 0 && std::fabs(q) < tiny);
   }
-  // A flushed key anywhere in the head (or the split that is by itself) is charged to all of its keys.
+  // A flushed key anywhere in the head (or in the split, if it is judged by itself) is charged to all keys
+  // there.
   const int64_t others = p.dtype == ATTN_BF16 && plan.flush_to_zero ? p.seq_k : 0;
   for (int64_t other = 0; other < others; ++other)
     for (int64_t s = 0; s < p.dim_qk; ++s) {
@@ -149,7 +150,7 @@ Key load(Case& c, const Device& device, const attn_tensors& t, int64_t b, int64_
   return key;
 }
 
-// The running maximum of a split, exact and what a kernel's may be.
+// The running maximum of a split: the exact one, and the range that a kernel's may have.
 struct Maximum {
   Real exact = -INFINITY, low = -INFINITY, high = -INFINITY;
   void take(const Key& key) {
@@ -268,7 +269,7 @@ LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Ca
   }
   const Real g_l = g_sum + (merged ? gamma_of(S + 3, u) : 0);
 
-  // Merges: M times through an LSE; with what is left on O, M_O times.
+  // Merges: the LSE is merged M times, and O M_O times.
   const bool merging = plan.merge_format == ATTN_FORMAT_OF_INPUT && only_split < 0;
   const Real M =
       merging || plan.merge_rule == ATTN_MERGE_BY_WEIGHT || plan.merge_rule == ATTN_MERGE_BY_LSE ? 1 : S;
@@ -293,7 +294,7 @@ LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Ca
   Real u_P = p_rounds ? p_format.unit + (plan.p_scale > 0 ? u : 0) : 0;
   const Real eta_rounding = p_rounds ? p_format.tiny / p_scale : 0;
   const Real u_V = v_rounds ? numbers_of(c, plan.v_format).unit + (plan.v_scale > 0 ? 2 * u : 0) : 0;
-  // A split by itself is stored as partials are.
+  // The result of a single split is stored in the format of partials.
   const bool of_input = plan.partial_format == ATTN_FORMAT_OF_INPUT, alone = only_split >= 0;
   const Real u_O = alone && !of_input ? u : format.unit;
   const Real eta_O = alone && !of_input ? tiny : std::max<Real>(format.tiny, ftz ? tiny : 0);
@@ -351,7 +352,7 @@ LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Ca
       (n + 2 * T) * tiny / l + eta_S + eta_V + merges * grown_M / l + eta_A * (1 + n * least / l);
   const Real of_sum = (rounded_sum ? eta_P : tiny) * n / l;
 
-  // P, where it is known.
+  // P, if it is known.
   std::map<const Key*, std::pair<Real, Real>> weights;
   Real total_charge = 0;
   const Real common = merged ? 0 : std::expm1(tiles.back().off);

@@ -1,4 +1,5 @@
-// The oracle of merges: the formula in double, emulated kernels within their bounds, and rows without keys.
+// Tests the oracle of merges: compares it with the formula in double and with emulated kernels, and tests rows
+// without keys.
 #include "reference/merge.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +42,7 @@ struct Sides {
     plan.accumulator = ATTN_ACC_FFMA;
   }
 
-  // `apart`: the deviation of the LSEs, in nats.
+  // `apart`: the standard deviation of the LSEs, in nats.
   void fill(Random* random, float apart) {
     for (int side = 0; side < 2; ++side) {
       lse[side].clear(), o[side].clear(), stored[side].clear();
@@ -78,8 +79,8 @@ struct Merged {
   float lse;
 };
 
-// As plain code merges a row in fp32. `by_lse`: the weights are relative to the LSE of all and not normalised
-// again.
+// Merges a row in fp32, like plain code. `by_lse`: the weights are relative to the merged LSE and are not
+// normalised again.
 Merged merged(const Sides& s, int64_t row, bool base_2, bool by_lse) {
   const auto at = static_cast<size_t>(row);
   const float a = s.lse[0][at], b = s.lse[1][at], most = std::max(a, b);
@@ -135,8 +136,8 @@ TEST(Merge, EmulatedKernelsLieWithinTheirBounds) {
   }
 }
 
-// A bound that these slips stay within would be worth nothing.
-TEST(Merge, CommonSlipsAreOutside) {
+// Common bugs must exceed the bound.
+TEST(Merge, CommonBugsAreOutside) {
   Random random(8);
   for (const int32_t dtype : {ATTN_F16, ATTN_BF16, ATTN_F32}) {
     Sides s(dtype, 200, 4);

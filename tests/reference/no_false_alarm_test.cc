@@ -1,5 +1,5 @@
-// A false alarm on a correct kernel is a bug of the bound. The emulation is
-// correct by construction; whatever it gives must lie within the bounds.
+// Tests that a correct kernel is never called wrong. The emulation is correct by
+// construction, so all its results must be within the bounds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ TEST(NoFalseAlarm, EveryRegimeFormatSplitAndRounding) {
             ASSERT_LE(worst.lse, 1) << name_of(regime) << " dtype " << dtype << " splits " << splits;
           }
   for (const auto& [name, tally] : by_regime) {
-    EXPECT_EQ(tally.judged, kCases * 12) << name << ": cases of which nothing is judged";
+    EXPECT_EQ(tally.judged, kCases * 12) << name << ": in some cases nothing is judged";
     std::printf("  %-19s largest error/bound: O %.2f  LSE %.2f  uninformative rows %.1f %%\n", name.c_str(),
                 tally.o, tally.lse,
                 100.0 * static_cast<double>(tally.uninformative) / static_cast<double>(tally.rows));
@@ -80,7 +80,7 @@ TEST(NoFalseAlarm, BiasSoftcapSeparateScaleAndMasks) {
     shape.mask = random.below(5) == 0;
     Case c(shape);
     c.fill(kRegimes[random.below(std::size(kRegimes))], random.bits());
-    // Whatever has to be scaled before it is exponentiated cannot be fused.
+    // With a bias or a softcap the score is scaled before the exponential, so the scale cannot be fused.
     if (shape.bias_dtype != ATTN_NONE || shape.softcap > 0 || random.below(2))
       c.plan.scale_mode = ATTN_SCALE_SEPARATE;
     if (random.below(5) == 0) c.problem.scale = random.below(3) ? -c.problem.scale : 0;

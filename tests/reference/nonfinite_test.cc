@@ -1,4 +1,4 @@
-// NaN, infinities, overflow and scores too uncertain to weigh anything.
+// Tests NaN, infinities, overflow, and scores that are too uncertain for the weights to be known.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ TEST(NonFinite, ANaNKeyReachesExactlyTheRowsThatSeeIt) {
   }
 }
 
-TEST(NonFinite, ANaNQueryIsItsRowAlone) {
+TEST(NonFinite, ANaNQueryReachesOnlyItsRow) {
   Case c = causal_case();
   c.set_q(0, 1, 2, 0, NAN);
   const Reference r = c.reference();
@@ -44,7 +44,7 @@ TEST(NonFinite, ANaNQueryIsItsRowAlone) {
     EXPECT_EQ(r.state[row], row == 8 ? RowState::kNaN : RowState::kBounded) << row;
 }
 
-TEST(NonFinite, ANaNBiasIsSeenUnlessItsKeyIsHidden) {
+TEST(NonFinite, ANaNBiasReachesItsRowUnlessItsKeyIsHidden) {
   Case c({.seq_q = 2, .seq_k = 2, .causal = true, .bias_dtype = ATTN_F32});
   c.fill(Regime::kGaussian, 7);
   c.bias = {0, NAN, 0, NAN};
@@ -63,7 +63,7 @@ TEST(NonFinite, ADeadRowStaysDeadWhateverItsQueryHolds) {
   EXPECT_EQ(r[TensorId::kO].ratio(0, 0, NAN), kInf);
 }
 
-TEST(NonFinite, ANaNValueIsItsColumnWhereSeenAndMayLeakWhereNot) {
+TEST(NonFinite, ANaNValueReachesItsColumnIfVisibleAndMayLeakIfHidden) {
   Case c = causal_case();
   c.set_v(0, 0, 3, 5, NAN);
   Reference r = c.reference();
@@ -83,7 +83,7 @@ TEST(NonFinite, ANaNValueIsItsColumnWhereSeenAndMayLeakWhereNot) {
   EXPECT_EQ(r[TensorId::kO].ratio(4, 5, NAN), 0);
 }
 
-TEST(NonFinite, BeyondTheLengthNothingMatters) {
+TEST(NonFinite, KeysBeyondTheLengthDoNotMatter) {
   Case c({.seq_q = 3, .seq_k = 6});
   c.fill(Regime::kGaussian, 7);
   c.use_key_lengths({4});
@@ -156,14 +156,15 @@ TEST(NonFinite, ARowOfTheLowestFiniteBiasIsNotDead) {
   EXPECT_GT(r[TensorId::kO].ratio(0, 0, 0), 1);
   EXPECT_EQ(r[TensorId::kO].ratio(0, 0, NAN), kInf);
   EXPECT_EQ(r[TensorId::kLse].bound[0], kInf) << "in powers of two the score overflows";
-  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, -kInf), kInf) << "but is no row that sees nothing";
+  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, -kInf), kInf) << "but the row is not dead";
   // If the biases differ, fp32 may overflow between them.
   c.bias[0] = -2e38f;
   EXPECT_EQ(c.reference().state[0], RowState::kUnconstrained);
 }
 
-// A tile or a split of low keys alone overflows where its rounded maximum is subtracted in one multiply-add.
-TEST(NonFinite, LowKeysOfATileOfTheirOwnOverflowWhereTheScaleIsFused) {
+// A tile or a split that has only such low keys overflows if its rounded maximum is subtracted in one
+// multiply-add.
+TEST(NonFinite, ATileOfOnlyLowKeysOverflowsIfTheScaleIsFused) {
   const auto state = [](float low, int32_t mode) {
     Case c({.seq_q = 1, .seq_k = 2, .dim_qk = 1});
     c.set_q(0, 0, 0, 0, 32768), c.set_k(0, 0, 1, 0, low);
@@ -194,7 +195,7 @@ TEST(NonFinite, ABiasThatAbsorbsItsScoresLeavesAMean) {
   };
   constexpr float kLowest = std::numeric_limits<float>::lowest();
   constexpr int32_t kApart = ATTN_SCALE_SEPARATE;
-  // From where on doubles absorb it, too; negative or positive.
+  // Biases so large, negative or positive, that doubles absorb the score as well.
   for (const float bias : {kLowest, -0x1.fep127f, -1e30f, 1e30f, -0x1p60f}) {
     const Reference r = row(bias, kApart, 10, 1);
     EXPECT_EQ(r.state[0], RowState::kBounded) << bias;
@@ -203,13 +204,13 @@ TEST(NonFinite, ABiasThatAbsorbsItsScoresLeavesAMean) {
     EXPECT_EQ(r[TensorId::kLse].value[0], bias) << bias;
     EXPECT_EQ(std::isfinite(r[TensorId::kLse].bound[0]), std::abs(bias) < 1e38f) << bias;
   }
-  // Doubles do not absorb it: to fp32 it is a mean, exactly it is none. Neither is called wrong.
+  // fp32 absorbs the score and gives a mean; doubles do not. Neither result is called wrong.
   EXPECT_EQ(row(-1e9f, kApart, 10, 1).state[0], RowState::kUninformative);
   EXPECT_EQ(row(-0x1p52f, kApart, 0.25f, 1).state[0], RowState::kUninformative);
-  // Equal scores, of no size: whatever the bias.
+  // All scores are 0, so the result is a mean with any bias.
   EXPECT_EQ(row(-1e9f, kApart, 0, 1).state[0], RowState::kBounded);
-  // A scale that may be fused subtracts another number than the score; LSEs do not say how many keys they are
-  // of.
+  // If the scale may be fused, another number than the score may be subtracted. With splits, LSEs of this size
+  // do not say how many keys they stand for.
   EXPECT_NE(row(kLowest, ATTN_SCALE_UNKNOWN, 10, 1).state[0], RowState::kBounded);
   EXPECT_NE(row(kLowest, ATTN_SCALE_SEPARATE_FMA, 10, 1).state[0], RowState::kBounded);
   EXPECT_EQ(row(kLowest, kApart, 10, 2).state[0], RowState::kUninformative);
@@ -217,8 +218,8 @@ TEST(NonFinite, ABiasThatAbsorbsItsScoresLeavesAMean) {
   EXPECT_EQ(row(kLowest, kApart, 10, 2, by_maximum).state[0], RowState::kBounded);
 }
 
-// Right kernels of all kinds, with rows of such biases; and one that loses a key of them.
-TEST(NonFinite, KernelsOfRowsThatTheLowestNumberMasksWhole) {
+// Right kernels of all kinds pass on rows with such biases, and one that loses a key fails.
+TEST(NonFinite, RightKernelsPassOnRowsThatTheLowestNumberMasks) {
   int64_t judged = 0, caught = 0;
   for (uint64_t number = 1; number <= 400; ++number) {
     Random random(number);
@@ -269,7 +270,7 @@ TEST(NonFinite, ProductsThatOverflowFp32AreUnconstrained) {
   EXPECT_EQ(r[TensorId::kO].rule[2], 0);
 }
 
-// Q times the scale and log2 e in fp16; Q and K in 8 bits: from where on they are infinite.
+// Q times the scale and log2 e overflows in fp16; Q and K overflow in 8 bits.
 TEST(NonFinite, ConvertedFactorsThatOverflowAreUnconstrained) {
   const auto state = [](float q, float k, float scale, int32_t mode, int32_t format) {
     Case c({.seq_q = 1, .seq_k = 2, .dim_qk = 2});
@@ -309,7 +310,7 @@ TEST(NonFinite, UninformativeRowsFallToTheHull) {
   EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, NAN), kInf);
 }
 
-// So often merged in 16 bits that nothing is left of a bound.
+// The row is merged so often in 16 bits that no finite bound is left.
 TEST(NonFinite, AColumnWithoutABoundMakesItsRowUninformative) {
   Case c({.seq_q = 1, .seq_k = 40, .num_splits = 2});
   c.fill(Regime::kUniform, 1);
@@ -318,8 +319,8 @@ TEST(NonFinite, AColumnWithoutABoundMakesItsRowUninformative) {
   EXPECT_EQ(c.reference().state[0], RowState::kUninformative);
 }
 
-// Weights that are known well enough, and an LSE they were merged by so often that no bound of O is left.
-TEST(NonFinite, ABoundOfOAloneMakesARowUninformative) {
+// The weights are known well enough, but merges by the LSE are so many that O has no bound.
+TEST(NonFinite, AMissingBoundOfOMakesARowUninformative) {
   Case c({.seq_q = 1, .seq_k = 40, .num_splits = 2});
   c.fill(Regime::kUniform, 1);
   c.plan.merges = 1 << 14;
@@ -328,7 +329,7 @@ TEST(NonFinite, ABoundOfOAloneMakesARowUninformative) {
   EXPECT_EQ(c.reference().state[0], RowState::kUninformative);
 }
 
-TEST(NonFinite, AColumnWhoseSumMayOverflowFp32IsUnconstrainedAlone) {
+TEST(NonFinite, OnlyTheColumnWhoseSumMayOverflowFp32IsUnconstrained) {
   Case c({.dtype = ATTN_BF16, .seq_q = 1, .seq_k = 4, .dim_qk = 1, .dim_v = 2});
   c.fill(Regime::kZeroQuery, 1);
   for (int64_t j = 0; j < 4; ++j) c.set_v(0, 0, j, 0, 3e38f), c.set_v(0, 0, j, 1, 1);
@@ -363,8 +364,8 @@ TEST(NonFinite, AFusedScaleOverflowsExpAtHugeScores) {
   EXPECT_EQ(c.reference().state[0], RowState::kUninformative);
 }
 
-// The hull of one key is its value, however uncertain its score. But with mu
-// rounded, its weight before P is rounded is a power of two far from 1.
+// With one key the hull is its value, however uncertain its score is. But if mu is
+// rounded, the weight before rounding P may be a power of two far from 1.
 TEST(NonFinite, AFusedScaleMisplacesAnF16PAtLargeScores) {
   const auto bound = [](float score, attn_scale_mode mode, attn_format p_format) {
     Case c({.seq_q = 1, .seq_k = 1, .dim_qk = 1, .dim_v = 1});
@@ -377,7 +378,7 @@ TEST(NonFinite, AFusedScaleMisplacesAnF16PAtLargeScores) {
     c.plan.p_format = p_format;
     return c.reference()[TensorId::kO].bound[0];
   };
-  // By up to 2^11.5 in a P that loses what is below 2^-25.
+  // The weight is off by up to 2^11.5, and P in f16 loses numbers below 2^-25.
   const double right = bound(0x1p27f, ATTN_SCALE_SEPARATE, ATTN_FORMAT_OF_INPUT);
   EXPECT_LT(right, 0.0011);
   EXPECT_GT(bound(0x1p27f, ATTN_SCALE_FUSED, ATTN_FORMAT_OF_INPUT), right + 0x1p-14);

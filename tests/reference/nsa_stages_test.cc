@@ -1,4 +1,4 @@
-// The first and the last stage of native sparse attention: means of blocks of keys, and sums by gates.
+// Tests the first and the last stage of native sparse attention: means of blocks of keys, and gated sums.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -43,7 +43,7 @@ Reference combine(std::array<float, 3> gates, std::array<float, 3> sides, bool i
 }
 Due due_of(const Reference& reference) { return static_cast<Due>(reference.main().rule[0]); }
 
-TEST(Combination, IsTheSumByGates) {
+TEST(Combination, IsTheGatedSum) {
   const Reference due = combine({0.5f, 2, -1}, {4, 3, 5});
   EXPECT_EQ(due.main().value[0], 3);
   EXPECT_GE(due.main().bound[0], 3 * 0x1p-24 * 13);
@@ -153,7 +153,7 @@ TEST(Compression, AnEntryHasTheBlocksOfItsKeys) {
   EXPECT_EQ(compress({1, 2}, 1, 1, 2, &more).dead, 0);
 }
 
-TEST(Compression, ValuesThatAreNoNumbersStayInTheirBlocks) {
+TEST(Compression, NonFiniteValuesStayInTheirBlocks) {
   const Expected due = compress({1, kNaN, 3, kInf, 5, 0x1p127f}, 1, 1, 6)[TensorId::kKCmp];
   std::vector<Due> rules;
   for (const uint8_t rule : due.rule) rules.push_back(static_cast<Due>(rule));
@@ -161,7 +161,7 @@ TEST(Compression, ValuesThatAreNoNumbersStayInTheirBlocks) {
                                 Due::kAnything}));
 }
 
-// Sums in any order, times 1 / l before or behind the sum, or divided.
+// Sums in any order, multiplied by 1 / l before or after the sum, or divided by l.
 TEST(Compression, EveryOrderIsWithinTheBound) {
   std::mt19937 random(9);
   std::uniform_real_distribution<float> value(-1, 1);

@@ -1,4 +1,4 @@
-// Tests what rows share (the keys and values of a head, the keys of a block), and a row's scores of them.
+// Tests the data that rows share (keys and values of a head, keys of a block), and the scores of a row.
 #include "reference/rows/operands.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(Operands, AreReadOnceForAllRows) {
   EXPECT_FALSE(of.pure_keys);
   EXPECT_EQ(of.key_purity[9], Purity::kNaN);
   EXPECT_EQ(of.key_purity[8], Purity::kFinite);
-  // Values: panels of 16 columns; what is not finite stands apart, and 0 in its place.
+  // Values are in panels of 16 columns. Non-finite ones are listed separately, and their places hold 0.
   const Values& v = of.values;
   EXPECT_EQ(v.chunks(), 2);
   EXPECT_EQ(v.panel(0)[7 * kLanes + 3], (700 + 3) / 16.0);
@@ -57,11 +57,11 @@ TEST(Operands, AreReadOnceForAllRows) {
   EXPECT_TRUE(v.non_finite[0].nan);
   EXPECT_EQ((std::array{v.non_finite[1].key, v.non_finite[1].column}), (std::array<int64_t, 2>{6, 0}));
   EXPECT_FALSE(v.non_finite[1].nan);
-  // |v| as floats, the largest below 2^30: the power of two is 2^23, for 101.
+  // |v| as floats, scaled so that the largest is below 2^30: the largest is 101, so the scale is 2^23.
   EXPECT_EQ(v.size_scale, 0x1p23);
   ASSERT_EQ(v.sizes.size(), v.data.size());
   for (size_t at = 0; at < v.data.size(); ++at) ASSERT_EQ(v.sizes[at], std::abs(v.data[at]) * 0x1p23);
-  // A part of the keys; none.
+  // A part of the keys, and no key.
   const Operands part = load_operands(c.problem, c.tensors(), 0, 0, 10, 13);
   EXPECT_EQ(part.first, 10);
   EXPECT_EQ(part.count, 3);
@@ -69,7 +69,7 @@ TEST(Operands, AreReadOnceForAllRows) {
   EXPECT_TRUE(part.pure_keys);
   EXPECT_TRUE(part.aligned.empty());
   EXPECT_EQ(load_operands(c.problem, c.tensors(), 0, 0, 13, 10).count, 0);
-  // In the memory of others nothing of these is left.
+  // Operands that reuse the memory of others have none of their data.
   Operands again = of;
   load_operands(c.problem, c.tensors(), 0, 0, 10, 13, {}, &again);
   EXPECT_EQ(again.keys, part.keys);
@@ -127,7 +127,7 @@ TEST(KeyBlock, HasThePanelsThatAnyRowSees) {
   make_key_block(model, 8, 100, rows, &block);
   EXPECT_TRUE(block.tiles.empty());
 
-  // Dense rows lie in one piece; others key by key.
+  // Dense rows are one piece of memory; others are found key by key.
   KeyPlaces places;
   std::vector<double> numbers(64);
   for (size_t at = 0; at < numbers.size(); ++at) numbers[at] = static_cast<double>(at);
@@ -152,7 +152,7 @@ TEST(KeyBlock, HasThePanelsThatAnyRowSees) {
 }
 
 // A row of n keys does not read keys behind the n-th.
-TEST(Scores, LookAtTheRowsKeysAlone) {
+TEST(Scores, ReadOnlyTheRowsKeys) {
   Case c({.seq_q = 1, .seq_k = 3, .dim_qk = 1, .dim_v = 1});
   c.fill(Regime::kGaussian, 1);
   c.set_k(0, 0, 2, 0, NAN);

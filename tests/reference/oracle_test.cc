@@ -1,4 +1,4 @@
-// Tests of the oracle: heads, prefixes, dead rows, empty problems, strides.
+// Tests the oracle: heads, prefixes, dead rows, empty problems, strides.
 #include "reference/oracle.h"
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@
 namespace attnfuzz {
 namespace {
 
-// Exact results are left out if nobody asks for them, and nothing else is.
-TEST(Oracle, IsAskedForWhatIsExactlyDue) {
+// Only exact results are left out if the caller does not want them.
+TEST(Oracle, GivesExactResultsOnRequest) {
   Case c({.seq_q = 5, .seq_k = 40, .dim_v = 20});
   c.fill(Regime::kGaussian, 1);
   declare_all(&c.plan);
@@ -30,7 +30,8 @@ TEST(Oracle, IsAskedForWhatIsExactlyDue) {
   EXPECT_EQ(all[TensorId::kLse].bound, less[TensorId::kLse].bound);
 }
 
-// A value that is far below the others has no float beside them: the same bound by doubles.
+// A float cannot hold the size of a value that is far below the others, so doubles are used. The bound is the
+// same.
 TEST(Oracle, SizesOfValuesThatLieFarApart) {
   for (const bool known : {false, true}) {
     Case c({.dtype = ATTN_BF16, .seq_q = 3, .seq_k = 70, .dim_v = 20});
@@ -86,7 +87,7 @@ TEST(Oracle, EachBatchHasItsOwnKeys) {
     EXPECT_NEAR(r[TensorId::kO].value[row], static_cast<double>(row / 4 + 1), 1e-14);
 }
 
-// One query that sees a key here and there is a block of its own.
+// A query that sees only a few scattered keys is computed as a separate block.
 TEST(Oracle, ARowOfFewKeysFarApart) {
   Case c({.seq_q = 1, .seq_k = 96, .dim_v = 1, .mask = true});
   c.fill(Regime::kZeroQuery, 1);
@@ -96,7 +97,7 @@ TEST(Oracle, ARowOfFewKeysFarApart) {
   EXPECT_NEAR(c.reference()[TensorId::kO].value[0], (3 + 20 + 40 + 60 + 95) / 5.0, 1e-13);
 }
 
-TEST(Oracle, SaysWhatThePlanLeavesOpen) {
+TEST(Oracle, NamesWhatThePlanLeavesOpen) {
   Case c({.seq_q = 1, .seq_k = 3});
   EXPECT_TRUE(c.reference().assumptions.empty());
   c.plan.exp_class = ATTN_EXP_UNKNOWN;
@@ -113,7 +114,8 @@ TEST(Oracle, NoLogSumExpIsAnInfinity) {
   EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, -kInf), kInf);
 }
 
-// A value that is hidden costs nothing, however large: not as a partial whose weight may flush, either.
+// A hidden value does not loosen the bound, however large it is; nor does it as a partial whose weight may be
+// flushed.
 TEST(Oracle, HugeHiddenValuesDoNotLoosenTheBound) {
   Case c({.dtype = ATTN_BF16, .seq_q = 2, .seq_k = 64, .dim_v = 1, .tile_k = 16, .num_splits = 2});
   c.problem.causal = 1;
@@ -159,7 +161,7 @@ TEST(Oracle, DeadRowsAreExact) {
   EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, -1e30f), kInf);
 }
 
-TEST(Oracle, AnLseIsOfTheFormThatThePlanDeclares) {
+TEST(Oracle, AnLseHasTheFormThatThePlanDeclares) {
   Case c({.seq_q = 3, .seq_k = 2, .dim_v = 2, .causal = true, .align = ATTN_BOTTOM_RIGHT});
   c.fill(Regime::kGaussian, 4);
   const Reference natural = c.reference();
@@ -264,7 +266,7 @@ TEST(Oracle, ABiasOfFloatMinimumIsNoDeadRow) {
   const Reference r = c.reference();
   ASSERT_EQ(r.state[0], RowState::kBounded);
   EXPECT_EQ(r[TensorId::kLse].value[0], 0);
-  // All of them that low: the scores overflow once multiplied by log2 e.
+  // With all biases that low, the scores overflow when multiplied by log2 e.
   c.bias = {-3.4028235e38f, -3.4028235e38f, -3.4028235e38f};
   EXPECT_EQ(c.reference().state[0], RowState::kUnconstrained);
 }

@@ -1,4 +1,5 @@
-// Split-K's stages judged apart: partials of each split, and the reduction of exact ones.
+// Tests the separate judgement of split-K's stages: partials of each split, and the reduction of exact
+// partials.
 #include "reference/partials.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ Shape split_shape(Random* random) {
   return shape;
 }
 
-// Rows ratio of split s of dense partials.
+// The largest ratio over the rows of one split of dense partials.
 Worst worst_of_split(const Reference& reference, const Output& partials, int64_t split) {
   Output one;
   const auto rows = static_cast<size_t>(reference.rows),
@@ -118,7 +119,7 @@ TEST(Partials, NoFalseAlarmInEitherStage) {
               reduced.lse);
 }
 
-// The reduction of one row, by the formulas of partials.h and weighted_mean.h: O, its bounds, LSE and its own.
+// The reduction of one row by the formulas of partials.h and weighted_mean.h: O and LSE with their bounds.
 struct LiteralMerge {
   std::vector<long double> o, o_bound;
   long double lse = 0, lse_bound = 0;
@@ -203,7 +204,7 @@ TEST(Partials, TheReductionsBoundIsItsDefinition) {
     for (float& v : o) v = static_cast<float>(random.gaussian()) * (k % 7 ? 1 : 0x1p-120f);
     for (float& x : lse)
       x = random.below(5) == 0 ? -INFINITY : static_cast<float>(shift + far * random.gaussian() / 3);
-    // Values as large as their weights are small: what flushes shows there alone.
+    // Values as large as their weights are small: only there does flushing show.
     const float most = *std::ranges::max_element(lse);
     for (size_t at = 0; k % 3 == 1 && at < o.size(); ++at)
       o[at] *= std::exp2(std::min(120.0f, 1.4f * (most - lse[at / columns])));
@@ -241,7 +242,7 @@ TEST(Partials, ReduceCatchesAForgottenSplit) {
   EXPECT_GT(worst_of(r, emulate_reduce(c, partials, {})).o, 1);
 }
 
-TEST(Partials, ReduceOfWhatIsNoNumber) {
+TEST(Partials, ReduceOfNonFiniteNumbers) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   Case c({.seq_q = 5, .seq_k = 32, .dim_v = 2, .num_splits = 2});
   // (split, row): plain; an LSE of inf; inf and NaN; values of inf and NaN; none.
@@ -270,7 +271,7 @@ TEST(Partials, ReduceOfWhatIsNoNumber) {
   EXPECT_EQ(turned[TensorId::kO].rule, (std::vector<uint8_t>{1, 0}));
   EXPECT_EQ(turned.unconstrained, 1);
   EXPECT_EQ(bound_reduce(one.problem, one.plan, documented(), 2, nan_alone, ones).unconstrained, 0);
-  // LSEs so large that their roundings leave nothing: the hull.
+  // LSEs are so large that rounding leaves the weights unknown: only the hull is known.
   one.plan.merge_rule = ATTN_MERGE_BY_WEIGHT;
   const float huge[] = {1e9f, 1e9f}, values[] = {1, 2, 3, 4};
   const Reference hull = bound_reduce(one.problem, one.plan, documented(), 2, values, huge);
@@ -293,7 +294,7 @@ TEST(Partials, ReduceOfWhatIsNoNumber) {
   EXPECT_NEAR(t[TensorId::kO].value[2], 3, 1e-14);
 }
 
-TEST(Partials, OfAPlanWithoutASplitsLengthAreTheWhole) {
+TEST(Partials, WithoutALengthOfSplitsThereIsOneSplit) {
   Case c({.seq_q = 1, .seq_k = 70, .tile_k = 16, .num_splits = 1});
   c.fill(Regime::kGaussian, 1);
   for (const bool tile : {false, true}) {
@@ -309,7 +310,7 @@ TEST(Partials, OfAPlanWithoutASplitsLengthAreTheWhole) {
   }
 }
 
-TEST(Partials, ReduceIgnoresWhatAnEmptySplitHolds) {
+TEST(Partials, ReduceIgnoresTheDataOfAnEmptySplit) {
   Case c({.seq_q = 1, .seq_k = 32, .dim_v = 1, .num_splits = 2});
   const float o[] = {0.5f, NAN}, lse[] = {1.0f, -INFINITY};
   const Reference r = bound_reduce(c.problem, c.plan, documented(), 2, o, lse);

@@ -1,5 +1,5 @@
-// The emulator of a plan: what it follows, what it leaves alone, and that it lies within the oracle's
-// bound.
+// Tests the emulator of a plan: it follows every declaration, leaves hidden non-finite values open, and is
+// within the oracle's bound.
 #include "reference/emulator/planned_bits.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ void say_all(attn_plan& plan) {
   plan.lse_rule = ATTN_LSE_FROM_LOG2;
 }
 
-// Every row.
+// Emulates every row of the case.
 PlannedBits follow(Case& c) {
   const RowSpace space(c.problem);
   std::vector<int64_t> rows(static_cast<size_t>(space.count()));
@@ -67,7 +67,7 @@ TEST(PlannedBits, OfOneKeyAreItsValue) {
   EXPECT_TRUE(due.open.empty());
 }
 
-TEST(PlannedBits, OfARowThatSeesNothingAreZeroAndMinusInfinity) {
+TEST(PlannedBits, OfADeadRowAreZeroAndMinusInfinity) {
   Case c = gaussian({.seq_q = 2, .seq_k = 1, .causal = true, .align = ATTN_BOTTOM_RIGHT});
   const PlannedBits due = follow(c);
   for (size_t n = 0; n < static_cast<size_t>(due.columns); ++n)
@@ -84,8 +84,8 @@ TEST(PlannedBits, HiddenValuesThatAreNotFiniteLeaveTheirColumnsOpen) {
   for (size_t n = 0; n < 16; ++n) EXPECT_EQ(due.open[n], n == 3);
 }
 
-// Whatever is said of order and rounding is done: another word, another bit.
-TEST(PlannedBits, HangOnEachWordOfThePlan) {
+// The emulator follows each declaration of order and rounding, so another declaration gives other bits.
+TEST(PlannedBits, DependOnEachFieldOfThePlan) {
   const struct {
     const char* what;
     std::function<void(Case&)> change;
@@ -105,7 +105,7 @@ TEST(PlannedBits, HangOnEachWordOfThePlan) {
   const auto base = [&] {
     Case c = gaussian(shape);
     c.plan.split_tiles = 2;
-    c.problem.scale = 0.3f;  // no power of two, of which no product is rounded
+    c.problem.scale = 0.3f;  // with a power of two no product would be rounded
     return c;
   };
   Case usual = base();
@@ -156,7 +156,7 @@ TEST(PlannedBits, LieWithinTheOraclesBound) {
   }
 }
 
-TEST(LeftOpen, NamesWhatIsNotSaid) {
+TEST(LeftOpen, NamesUndeclaredFields) {
   Case c = gaussian({.seq_k = 64, .softcap = 2, .num_splits = 2});
   c.plan.scale_mode = ATTN_SCALE_SEPARATE;
   c.plan.split_tiles = 2;

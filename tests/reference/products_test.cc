@@ -1,4 +1,4 @@
-// Products of rows with a block of keys: the same bits from every level of x86-64 that this machine runs.
+// Tests products of rows with a block of keys.
 #include "reference/rows/products.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ TEST(Products, HaveTheSameBitsAtEveryLevel) {
         sum.assign(rows, mean);
         std::vector<WeightedRow> weighted;
         for (size_t r = 0; r < rows; ++r) weighted.push_back({weight[r].data(), sum[r].data(), mean.data()});
-        // A row behind the last is none of theirs.
+        // A row behind the last must not be written.
         Buffer beyond = mean;
         weighted.push_back({weight[0].data(), beyond.data(), mean.data()});
         level.weigh[static_cast<size_t>(term)](values.data(), spans, std::span(weighted).first(rows));
@@ -89,7 +89,8 @@ TEST(Products, HaveTheSameBitsAtEveryLevel) {
   }
 }
 
-// In fp32: no less than the sum, and no more above it than is said; the same bits at every level.
+// Sums of sizes in fp32 are never below the exact sum, and above it at most by kSizesApart. Every level has the
+// same bits.
 TEST(Products, OfSizesAreNoLessThanTheirSum) {
   constexpr size_t kKeys = 150;
   Random random(5);
@@ -117,7 +118,7 @@ TEST(Products, OfSizesAreNoLessThanTheirSum) {
             for (int64_t k = 0; k < span.count; ++k)
               due += static_cast<double>(weight[r][static_cast<size_t>(span.position + k)]) *
                      panel[static_cast<size_t>(span.key + k) * kLanes + lane];
-          // Weights were rounded before; and 0.5 was there.
+          // The weights were rounded before, and the sum began at 0.5.
           ASSERT_GE(sum[r][lane] - 0.5, due * (1 + 0x1p-24));
           ASSERT_LE(sum[r][lane] - 0.5, due * (1 + kSizesApart));
         }

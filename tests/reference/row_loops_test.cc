@@ -1,5 +1,5 @@
-// The loops over a row's keys: each of them at every level of x86-64 that this machine runs, for every
-// number of keys around those that registers hold, against what it says it computes.
+// Tests each loop over a row's keys at every level of x86-64 that this machine runs, for all numbers of keys
+// near multiples of a register's width. Compares it with its definition.
 #include "reference/rows/row_loops.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using Doubles = std::vector<double>;
 
-// Doubles, and one behind them that nobody may read as theirs.
+// n doubles, and one more behind them that no loop may use.
 Doubles gaussians(Random* random, int64_t n, double beyond = 1e300) {
   Doubles out;
   for (int64_t k = 0; k < n; ++k) out.push_back(random->gaussian());
@@ -28,7 +28,7 @@ Doubles sizes_of(Doubles x) {
   return x;
 }
 
-// of(loops, n, random) gives all that one loop wrote: the same bits from each level.
+// of(loops, n, random) returns all output of a loop. It must have the same bits at each level.
 template <class Of>
 void expect_same_bits(const Of& of) {
   const std::vector<RowLoops> levels = row_loop_levels();
@@ -202,7 +202,7 @@ TEST(RowLoops, Charges) {
     EXPECT_EQ(most, *std::max_element(all.begin(), all.end() - 1));
     least = 1e-3, most = 1e3;
     loops.charges(centre.data(), charge.data(), n, 0.5, 0.25, 3, all.data(), &least, &most);
-    EXPECT_EQ(least, 1e-3) << "of what was there before, too";
+    EXPECT_EQ(least, 1e-3) << "the old minimum counts as well";
     EXPECT_EQ(most, 1e3);
     return all;
   });

@@ -1,4 +1,4 @@
-// Lists of blocks: which keys the oracle lets a query see, and that the rest is the forward pass.
+// Tests lists of blocks: the keys that the oracle lets a query see, and that the rest equals the forward pass.
 #include "reference/selected.h"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ TEST(Selected, CausalOrderAndLengthsCutBlocks) {
 }
 
 // Query heads of a group have one list, each KV head its own.
-TEST(Selected, ListsAreOfKvHeads) {
+TEST(Selected, EachKvHeadHasItsList) {
   Listed four({.batch = 2, .heads_q = 4, .heads_kv = 2, .seq_q = 1, .seq_k = 4}, 1, 1);
   four.list = {0, 1, 2, 3};
   for (int64_t b = 0; b < 2; ++b) {
@@ -79,8 +79,8 @@ TEST(Selected, ListsAreOfKvHeads) {
   }
 }
 
-// sees() answers for one key what row_keys() lists.
-TEST(Selected, BothWaysToAskAgree) {
+// sees() and row_keys() must agree on each key.
+TEST(Selected, SeesAndRowKeysAgree) {
   std::mt19937 random(1);
   for (int n = 0; n < 200; ++n) {
     Listed any({.heads_q = 2, .seq_q = 4, .seq_k = 1 + n % 19, .causal = n % 2 == 0}, 1 + n % 7, 1 + n % 5);
@@ -95,9 +95,9 @@ TEST(Selected, BothWaysToAskAgree) {
   }
 }
 
-// Values and bounds are those of the forward pass with a mask, if each key is alone in its block of an mma. (In fp16,
-// what subnormal factors lose depends on these blocks, too.)
-TEST(Selected, GivesWhatAMaskGives) {
+// If each key is alone in its block of an mma, values and bounds equal those of the forward pass with a mask. (In fp16
+// the loss of subnormal factors depends on these blocks as well.)
+TEST(Selected, EqualsAMask) {
   const Shape shape = {.dtype = ATTN_BF16,
                        .heads_q = 2,
                        .heads_kv = 1,
@@ -156,7 +156,7 @@ TEST(Selected, AnyKeyMayBeAloneInItsBlockOfAnMma) {
   EXPECT_EQ(wide[TensorId::kLse].bound, alone[TensorId::kLse].bound);
 }
 
-TEST(Selected, RefusesWhatItDoesNotKnow) {
+TEST(Selected, RefusesUnknownFeatures) {
   Listed listed({}, 1, 1);
   listed.p.features |= ATTN_FEATURE_PAGED;
   EXPECT_THROW(evaluate_selected(listed.p, listed.tensors(), listed.c.plan, documented()), UnknownFeatures);

@@ -1,4 +1,5 @@
-// Packed batch entries (ATTN_FEATURE_RAGGED): where their rows lie, and the oracle against each entry alone.
+// Tests packed batch entries (ATTN_FEATURE_RAGGED): the places of their rows, and the oracle against each entry
+// as a dense problem.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -13,7 +14,7 @@
 namespace attnfuzz {
 namespace {
 
-TEST(Sequences, OfDenseTensorsLieWhereTheyAreNamed) {
+TEST(Sequences, OfDenseTensorsLieAtTheirIndices) {
   const EntryRows side(3, 5);
   EXPECT_FALSE(side.packed());
   EXPECT_EQ(side.length(2), 5);
@@ -57,8 +58,8 @@ TEST(Sequences, InPagesLieWhereTheTableSays) {
   }
 }
 
-// Keys in pages give the oracle what they give it in dense tensors.
-TEST(Sequences, ThePagedOracleGivesWhatADenseOneGives) {
+// The oracle gives the same result for keys in pages and in dense tensors.
+TEST(Sequences, ThePagedOracleEqualsADenseOne) {
   Case c({.heads_q = 2, .seq_q = 5, .seq_k = 33, .causal = true, .align = ATTN_BOTTOM_RIGHT});
   c.fill(Regime::kGaussian, 3);
   const int32_t length = 29, page = 8;
@@ -97,7 +98,7 @@ struct Packed {
     problem.ragged = ATTN_RAGGED_QUERIES | ATTN_RAGGED_KEYS;
     problem.index_dtype = ATTN_INDEX_32;
     problem.total_q = c.problem.seq_q, problem.total_k = c.problem.seq_k;
-    problem.seq_q = 9, problem.seq_k = 40;  // longer than any
+    problem.seq_q = 9, problem.seq_k = 40;  // no entry is so long
   }
   attn_tensors tensors() {
     attn_tensors t = c.tensors();
@@ -121,7 +122,7 @@ struct Packed {
 
 bool same(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
 
-TEST(Sequences, ThePackedOracleGivesWhatEachEntryGivesAlone) {
+TEST(Sequences, ThePackedOracleEqualsOneForEachEntry) {
   for (const int32_t align : {ATTN_TOP_LEFT, ATTN_BOTTOM_RIGHT}) {
     Packed s({.heads_q = 2, .seq_q = 10, .seq_k = 33, .causal = true, .align = align, .window_left = 6});
     const attn_tensors all = s.tensors();
@@ -169,7 +170,7 @@ TEST(Sequences, KeyLengthsShortenPackedEntries) {
   EXPECT_EQ(evaluate(s.problem, t, s.c.plan, documented()).dead, 3);
 }
 
-// The rows of another entry, and those of none, change nothing in an entry's result.
+// Rows of other entries, and rows of no entry, do not change an entry's result.
 TEST(Sequences, ReadNoRowsOfOthers) {
   Packed s({.seq_q = 10, .seq_k = 33});
   const Reference before = evaluate(s.problem, s.tensors(), s.c.plan, documented());

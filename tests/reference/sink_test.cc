@@ -1,5 +1,5 @@
-// Sinks (ATTN_FEATURE_SINK): the oracle against one more key, and its bound against kernels that take a sink in
-// before their keys, after them, and when splits are merged.
+// Tests sinks (ATTN_FEATURE_SINK): compares the oracle with one more key, and its bound with kernels that add
+// the sink before their keys, after them, or when they merge splits.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,7 +31,7 @@ struct WithSinks {
   std::vector<float> sinks;
 };
 
-// A row's scores in double, of a problem without a mask.
+// A row's scores in double, for a problem without a mask.
 std::vector<double> scores_of(Case& c, const Row& at) {
   const attn_problem& p = c.problem;
   std::vector<double> x;
@@ -64,7 +64,7 @@ TEST(Sink, JoinsTheSumAndHasNoValue) {
   }
 }
 
-TEST(Sink, LeavesTheLseWhereThePlanSaysSo) {
+TEST(Sink, LeavesTheLseUnchangedIfThePlanSaysSo) {
   WithSinks s({.seq_q = 4, .seq_k = 6, .causal = true});
   s.c.fill(Regime::kGaussian, 4);
   s.sinks = {1};
@@ -115,7 +115,7 @@ TEST(Sink, IsTheLseOfAQueryWithoutKeys) {
   }
 }
 
-// One row by fp32 arithmetic: its sink comes before the keys, after them, or as one more partial result.
+// A row in fp32 arithmetic adds its sink before the keys, after them, or as one more partial result.
 enum class When { kFirst, kLast, kMerged };
 
 struct Row32 {

@@ -1,6 +1,6 @@
-// The false alarms that an audit of the bound found, each as it was found: a right
-// kernel, and data that once made the oracle call it wrong. Where what the kernel
-// does has to be declared, the same without the declaration is still called wrong.
+// Regressions of false alarms that an audit of the bound found. Each is a right kernel,
+// with data on which the oracle once called it wrong. If the kernel must declare what it
+// does, it is still called wrong without the declaration.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@
 namespace attnfuzz {
 namespace {
 
-// The largest ratio of a case of which something is judged.
+// The largest ratio of a case. Something must be judged.
 double worst(Case& c, const Choices& how, const Calibration& calibration = documented()) {
   const Worst seen = worst_of(evaluate(c.problem, c.tensors(), c.plan, calibration), run_as_planned(c, how));
   EXPECT_GT(seen.judged, 0) << "the oracle judges no element of this case";
@@ -71,12 +71,12 @@ TEST(Sound, SubnormalsAreAlignedByTheirNominalExponent) {
   for (const bool all : {false, true}) {
     if (all) declare_all(&c.plan);
     EXPECT_LE(worst(c, {.mma = Arithmetic::kHopper, .exp_units = 1}, h200()), 1);
-    // Who aligns by value is held to that.
+    // A device that aligns by value has the tighter bound.
     Calibration by_value = h200();
     by_value.mma_least_f16 = 0;
     EXPECT_GT(worst(c, {.mma = Arithmetic::kHopper, .exp_units = 1}, by_value), 1);
   }
-  // Nor does P: e^-12 is 2^-17.3, a subnormal among normal ones.
+  // The same with P: e^-12 is 2^-17.3, a subnormal among normal numbers.
   Case p({.seq_q = 1, .seq_k = 16, .dim_qk = 1, .dim_v = 1});
   p.problem.scale = 1;
   p.set_q(0, 0, 0, 0, -12);
@@ -84,7 +84,7 @@ TEST(Sound, SubnormalsAreAlignedByTheirNominalExponent) {
   EXPECT_LE(worst(p, {.mma = Arithmetic::kHopper, .exp_units = 1}, h200()), 1);
 }
 
-// 4. A partial in fp16 overflows in a split whose weight is next to nothing: inf * e^-20.
+// 4. A partial in fp16 overflows in a split of tiny weight: inf * e^-20.
 TEST(Sound, Fp16PartialsOverflow) {
   Case c({.seq_q = 1, .seq_k = 128, .dim_qk = 1, .dim_v = 1, .tile_k = 64, .num_splits = 2});
   c.problem.scale = 1;
@@ -99,7 +99,7 @@ TEST(Sound, Fp16PartialsOverflow) {
   EXPECT_GT(c.reference()[TensorId::kO].ratio(0, 0, INFINITY), 1) << "nor does half of the largest number";
 }
 
-// 5. On rows whose scores mean nothing the LSE, too, is off by their whole error.
+// 5. On uninformative rows the LSE is also off by the whole error of the scores.
 TEST(Sound, MergesOfUninformativeRows) {
   double most = 0;
   for (uint64_t seed = 1; seed <= 200; ++seed) {
@@ -135,7 +135,7 @@ TEST(Sound, AlternatingAccumulatorsOfLongRows) {
   Case c({.seq_q = 1, .seq_k = 16384, .dim_qk = 1, .dim_v = 1, .tile_k = 128});
   c.problem.scale = 1;
   c.set_q(0, 0, 0, 0, 1);
-  // Every second block of 256 keys takes back what the block before added, but each step rounds.
+  // Every second block of 256 keys cancels the block before, but each step rounds.
   const float p =
       std::exp(static_cast<float>(decode(ATTN_F16, std::vector{encode16(ATTN_F16, -0.3f)}.data(), 0)));
   for (int64_t j = 0; j < 16384; ++j) {
@@ -156,14 +156,14 @@ TEST(Sound, AlternatingAccumulatorsOfLongRows) {
     c.plan.key_order = ATTN_KEYS_ASCENDING;
     most = std::max(most, worst_of(c.reference(), got).o);
   }
-  EXPECT_GT(most, 1) << "who declares one accumulator is held to it";
+  EXPECT_GT(most, 1) << "a plan that declares one accumulator has the tighter bound";
 }
 
 // 8. A scaled score, then exp2(fma(x, log2 e, -mu)): mu is rounded, as with a fused scale.
 TEST(Sound, SeparateScaleWithFma) {
   Case c({.seq_q = 1, .seq_k = 2, .dim_qk = 1, .dim_v = 1, .bias_dtype = ATTN_F32});
   c.problem.scale = 1;
-  // From 2^27.4 on misplaced weights may overflow P: then nothing is judged, and has to be.
+  // From 2^27.4 on misplaced weights may overflow P. Then nothing is judged, and nothing may be.
   int64_t judged = 0, overflow = 0, needed = 0;
   for (float size = 0x1p26f; size < 0x1p30f; size *= 1.11f) {
     c.bias = {size, size};
@@ -184,7 +184,7 @@ TEST(Sound, SeparateScaleWithFma) {
   EXPECT_GT(needed, 0);
 }
 
-// 9. What a plan could not say.
+// 9. Methods that a plan could not declare.
 TEST(Sound, SumOfRoundedP) {
   for (const int32_t dtype : {ATTN_F16, ATTN_BF16}) {
     // All keys but one have the same weight: all are rounded the same way.
@@ -206,7 +206,7 @@ TEST(Sound, SumOfRoundedP) {
   }
 }
 
-TEST(Sound, WhatElseAPlanCouldNotSay) {
+TEST(Sound, OtherMethodsThatAPlanCouldNotDeclare) {
   const struct {
     const char* what;
     void (*declare)(attn_plan*);
@@ -246,7 +246,7 @@ TEST(Sound, WhatElseAPlanCouldNotSay) {
   }
 }
 
-// Weights of partials, what they multiply and both sums, in 16 bits.
+// Weights of partials, their products and both sums are in 16 bits.
 TEST(Sound, MergesIn16Bits) {
   for (const int32_t dtype : {ATTN_F16, ATTN_BF16}) {
     int needed = 0;
@@ -259,7 +259,7 @@ TEST(Sound, MergesIn16Bits) {
               .tile_k = 16,
               .num_splits = 2 + static_cast<int64_t>(seed % 3)});
       c.fill(seed % 5 == 0 ? Regime::kPeaked : seed % 5 == 1 ? Regime::kUniform : Regime::kGaussian, seed);
-      // Down to where all that is merged is subnormal in fp16.
+      // Down to numbers that are all subnormal in fp16.
       const int below = seed % 3 == 0 ? static_cast<int>(seed % 24) : 0;
       for (uint16_t& v : c.v) v = encode16(dtype, static_cast<float>(std::ldexp(decode(dtype, &v, 0), -below)));
       c.plan.split_tiles = 2;
@@ -276,8 +276,8 @@ TEST(Sound, MergesIn16Bits) {
   }
 }
 
-// The bound is no looser than it has to be: eight splits of which seven have one weight, so that all err alike.
-TEST(Sound, MergesIn16BitsThatErrAlike) {
+// The bound is not looser than necessary: seven of eight splits have the same weight, and so the same error.
+TEST(Sound, MergesIn16BitsWithEqualErrors) {
   for (const int32_t dtype : {ATTN_F16, ATTN_BF16}) {
     int needed = 0;
     double most = 0;
@@ -331,10 +331,11 @@ TEST(Sound, SubnormalKeysAndScalesAreFlushed) {
     }
   }
   scale.plan.flush_to_zero = 0;
-  EXPECT_GT(scale.reference()[TensorId::kO].ratio(0, 0, 0.5f), 1) << "who keeps them is held to it";
+  EXPECT_GT(scale.reference()[TensorId::kO].ratio(0, 0, 0.5f), 1)
+      << "a plan without flushing has the tighter bound";
 }
 
-// And none of its kind: random legal kernels (reference_audit legal runs as many as one likes).
+// Random legal kernels must give no further false alarm (reference_audit legal runs any number of them).
 TEST(Sound, EveryChoiceThatAPlanHas) {
   const LegalTally tally = run_legal_cases(1, 600);
   EXPECT_EQ(tally.violation, "");

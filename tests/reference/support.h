@@ -27,7 +27,7 @@ enum class Regime {
   kEqualMax,   // several keys tie for the maximum, V of one sign
   kConstantV,
   kNegativeConstantV,  // logits near -6e4: errors of LSE show, the weights' own do not
-  kTiny,               // subnormal in fp16 and below 2^-126 in bf16 here and there
+  kTiny,               // some numbers are subnormal: in fp16, or below 2^-126 in bf16
   kWide                // exponents spread over many powers of two
 };
 inline constexpr Regime kRegimes[] = {Regime::kGaussian,  Regime::kUniform,           Regime::kPeaked,

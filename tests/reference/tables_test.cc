@@ -1,4 +1,4 @@
-// The small tables: formats, calibrations, what a plan leaves open, the row sample.
+// Tests small tables: formats, calibrations, error models of plans with open fields, and the sample of rows.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -89,7 +89,7 @@ TEST(Calibration, ATableGoesWithTheArithmeticOfACase) {
   EXPECT_EQ(&table_for(ATTN_ARITHMETIC_H200, limited), &limited);
 }
 
-// A measured device has a table of its own. Any other device has the table of its arithmetic if that is proven.
+// A measured device has its own table. Any other device has the table of its arithmetic, if that is proven.
 TEST(Calibration, ATableGoesWithADevice) {
   EXPECT_EQ(device_table("NVIDIA H200, sm_90").name, "h200");
   const Calibration& h100 = device_table("NVIDIA H100 80GB HBM3, sm_90");
@@ -176,7 +176,7 @@ TEST(Formats, ArraysAreReadByIndexAndStride) {
   EXPECT_EQ(format.overflow, 0x1p128 - 0x1p103);
 }
 
-TEST(ErrorModel, WhatThePlanLeavesOpenIsNamedAndLoosest) {
+TEST(ErrorModel, UndeclaredFieldsAreNamedAndLoosest) {
   Case c({.softcap = 3});
   const ErrorModel known = make_error_model(c.problem, c.plan, documented());
   EXPECT_TRUE(known.assumptions.empty());
@@ -200,7 +200,7 @@ TEST(ErrorModel, WhatThePlanLeavesOpenIsNamedAndLoosest) {
     EXPECT_GT(loose[TensorId::kO].bound[at], tight[TensorId::kO].bound[at]);
 }
 
-TEST(ErrorModel, WhatIsSaidOfTilesHoldsWhereTheTilesOfASplitAreKnown) {
+TEST(ErrorModel, DeclarationsOfTilesHoldIfTheTilesOfASplitAreKnown) {
   Case c(Shape{});
   c.plan.num_splits = 2;
   c.plan.split_tiles = 0;
@@ -214,7 +214,7 @@ TEST(ErrorModel, WhatIsSaidOfTilesHoldsWhereTheTilesOfASplitAreKnown) {
   EXPECT_EQ(model.key_order, ATTN_KEYS_ASCENDING);
 }
 
-// A kernel that keeps its one partial in 16 bits rounds twice, and may say so.
+// A kernel with one split may keep its partial in 16 bits. It then rounds twice, and may declare that.
 TEST(ErrorModel, PartialsInTheFormatOfTheInputAtOneSplit) {
   Case c({.num_splits = 1});
   const auto unit = [&](int32_t format) {
@@ -252,13 +252,13 @@ TEST(ErrorModel, OfInputsInFp32) {
   c.plan.mma_block = 16;
   EXPECT_EQ(model().mma_block, 4) << "a block of 32-bit factors has at most 4 products";
   c.plan.conversion = ATTN_CONVERT_FAITHFUL;
-  EXPECT_EQ(model().factor_overflow, 0x1p128 - 0x1p117) << "the largest number's other neighbour";
+  EXPECT_EQ(model().factor_overflow, 0x1p128 - 0x1p117) << "one step above the largest number";
   EXPECT_EQ(model().factor_unit, 0x1p-10);
   c.plan.accumulator = ATTN_ACC_FFMA;
   EXPECT_FALSE(model().tensor_cores);
 }
 
-TEST(ErrorModel, FormatsAndWhatTheyOverflowAt) {
+TEST(ErrorModel, FormatsAndTheirOverflow) {
   Case c({.num_splits = 2});
   c.plan.v_format = ATTN_FORMAT_E5M2;
   const auto model = [&] { return make_error_model(c.problem, c.plan, documented()); };
@@ -296,7 +296,7 @@ TEST(ErrorModel, FormatsAndWhatTheyOverflowAt) {
   EXPECT_EQ(model().sum_unit, 0x1p-12);
 }
 
-// A 16-bit format of P and V that is not the inputs'.
+// P and V have a 16-bit format that differs from the inputs'.
 TEST(ErrorModel, OtherFormatsOfPAndV) {
   for (const int32_t dtype : {ATTN_F16, ATTN_BF16, ATTN_F32}) {
     for (const int32_t p : {ATTN_F16, ATTN_BF16}) {

@@ -1,4 +1,4 @@
-// The table of tensors, against the contract; and the numbering of rows.
+// Compares the table of tensors with the contract, and tests the numbering of rows.
 #include "reference/call/tensor_spec.h"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST(TensorSpec, TwoRowsMayHaveOneMemberInDifferentOperations) {
   EXPECT_FALSE(attends(ATTN_FEATURE_NSA_COMPRESS) || attends(ATTN_FEATURE_NSA_COMBINE));
 }
 
-TEST(TensorSpec, ShapesAreTheContracts) {
+TEST(TensorSpec, ShapesAreThoseOfTheContract) {
   attn_problem p = {};
   p.batch = 2, p.heads_q = 6, p.heads_kv = 3, p.seq_q = 5, p.seq_k = 7, p.dim_qk = 8, p.dim_v = 9;
   const auto is = [&](TensorId t, std::array<int64_t, 4> size) { EXPECT_EQ(shape_of(spec_of(t), p), size); };
@@ -87,7 +87,7 @@ TEST(TensorSpec, ShapesAreTheContracts) {
   EXPECT_EQ(kInputs.size() + kOutputs.size() + kStates.size() + 1, static_cast<size_t>(kTensorCount));
 }
 
-TEST(TensorSpec, KeysAndValuesMayHaveAFormatOfTheirOwn) {
+TEST(TensorSpec, KeysAndValuesMayHaveAnotherFormatThanQ) {
   attn_problem p = {};
   p.batch = 2, p.heads_q = 6, p.heads_kv = 3, p.seq_q = 5, p.seq_k = 7, p.dim_qk = 8, p.dim_v = 9;
   p.dtype = ATTN_BF16, p.features = ATTN_FEATURE_KV8;

@@ -1,5 +1,4 @@
-// The single numbers that a bound is made of, one by one, and what may overflow. (bound_test.cc holds the
-// bounds that they add up to.)
+// Tests the single terms of a bound, and the tests for overflow. (bound_test.cc tests the whole bounds.)
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +15,7 @@
 namespace attnfuzz {
 namespace {
 
-// From where on fp32 may overflow, on either side of each border.
+// Tests both sides of each limit from which fp32 may overflow.
 TEST(Overflow, OfScores) {
   constexpr double kScore = 0x1p127 / std::numbers::log2e;
   ErrorNumbers model;
@@ -36,7 +35,7 @@ TEST(Overflow, OfScores) {
   EXPECT_FALSE(is(0x1p124, 0, 1, false, 0));
   model.scale = 1;
   EXPECT_TRUE(is(NAN, 0, 1, false, 0));
-  // The maximum; all equally low do no harm.
+  // Only the maximum counts: equally low scores do no harm.
   EXPECT_TRUE(is(1, 0, kScore, false, 0));
   EXPECT_TRUE(is(1, 0, -kScore, false, 0));
   EXPECT_TRUE(is(1, 0, kScore, true, 0));
@@ -59,7 +58,8 @@ TEST(Overflow, OfScores) {
   EXPECT_TRUE(is(1, 0, 1, false, 60));
 }
 
-// P of a known maximum is at most 1. One that lags may make it twice as large, where P's format holds that.
+// With a known maximum P is at most 1. With a lagging maximum P may be twice as large, if P's format holds
+// that.
 TEST(Overflow, OfP) {
   ErrorNumbers model;
   model.scale = 1, model.eps_exp = 0x1p-22;
@@ -80,10 +80,10 @@ TEST(Overflow, OfP) {
   near(least(464.0 / 256, ATTN_MAX_UNKNOWN), std::log2(464.0 / 256));
   near(least(464.0 / 448, ATTN_MAX_WHOLE), std::log2(464.0 / 448));
   near(least(464, ATTN_MAX_UNKNOWN), std::log2(464) - 1);
-  // Times 512 a P of 1 overflows.
+  // With the scale 512 a P of 1 overflows.
   EXPECT_EQ(least(464.0 / 512, ATTN_MAX_WHOLE), 0);
   EXPECT_EQ(least(464.0 / 512, ATTN_MAX_UNKNOWN), 0);
-  // An exponential that errs by more than the format leaves.
+  // The exponential's error exceeds the rest of the format's range.
   model.eps_exp = 0.1;
   EXPECT_EQ(least(464.0 / 448, ATTN_MAX_WHOLE), 0);
   near(least(464.0 / 256, ATTN_MAX_WHOLE), std::log2(464.0 / 256 / 1.1));
@@ -107,13 +107,13 @@ TEST(Overflow, OfColumns) {
   EXPECT_TRUE(column_overflows(terms, 2, 1, 1, 256));
   EXPECT_FALSE(column_overflows(terms, 2, 1, 1, 255));
   EXPECT_TRUE(may_overflow(terms, 2, 1, 128));
-  EXPECT_FALSE(may_overflow(terms, 2, 1, 127)) << "what is not near is not looked at";
+  EXPECT_FALSE(may_overflow(terms, 2, 1, 127)) << "sums that are not near the limit are skipped";
   terms.v_overflow = 100;
   EXPECT_TRUE(column_overflows(terms, 2, 1, 1, 100));
   EXPECT_FALSE(column_overflows(terms, 2, 1, 1, 99));
   EXPECT_TRUE(may_overflow(terms, 2, 1, 100));
   EXPECT_FALSE(may_overflow(terms, 2, 1, 99));
-  // By what a partial exceeds its values.
+  // The factor by which a partial may exceed its values.
   terms = {.sum_gamma = 0.25, .product_gamma = 0.5, .mma_gamma = 1, .p_unit = 3, .v_unit = 4};
   EXPECT_EQ(partial_growth(terms), 4 * 5 * 1.5 * 2 / 0.75);
   terms.sum_gamma = 2;
@@ -149,7 +149,7 @@ TEST(Terms, OfSums) {
   EXPECT_EQ(rescales_of(model, 0, 63), 2);
 }
 
-TEST(Terms, OfPWhereItIsPredicted) {
+TEST(Terms, OfAPredictedP) {
   ErrorNumbers model;
   EXPECT_FALSE(p_is_predicted(model));
   model.p_predicted = ATTN_F16;
@@ -191,10 +191,10 @@ TEST(Terms, OfOneRoundedKey) {
     return round_key({model, max, uncertain, 1, 0}, p, x, error, absolute).charge > 0;
   };
   constexpr double kTie = 1 + 0x1p-11;
-  // The width of what is charged on one side of the tie, relative to p.
+  // The width of the charged interval on one side of the tie, relative to p.
   const auto side = [&](bool above) {
     double in = kTie, out = above ? 2 * kTie : kTie / 2;
-    // In steps smaller than the next tie is far.
+    // The steps are smaller than the distance to the next tie.
     for (double step = 0x1p-50; step < 0x1p-2; step *= 2) {
       const double p = above ? kTie * (1 + step) : kTie * (1 - step);
       if (!charged(p)) {
@@ -235,7 +235,7 @@ TEST(Terms, OfOneRoundedKey) {
   EXPECT_TRUE(round_key({model, 0, 0, 1, 0}, 1, 0, 0.13, 0).bad);
   EXPECT_TRUE(round_key({model, 0, 0, 1, 0}, 1, 0, NAN, 0).bad);
 
-  // Centre and charge: of the two ends, of A_t / l and of phi.
+  // Centre and charge of the two ends, of A_t / l and of phi.
   const RoundedKey far = round_key({model, 0, 0, 3, 0.25}, 1.25, 0, 0, 0);
   EXPECT_EQ(far.centre, 3 * 1.25);
   EXPECT_EQ(far.charge, 3 * 0.25 * 1.25);
@@ -311,7 +311,7 @@ TEST(Terms, OfTheMean) {
   EXPECT_FALSE(mean_terms(m, scores, 0.2).consecutive);
 }
 
-// Sizes that on the way to a bound drown in others, where they stand alone.
+// Tests terms by themselves that are too small to show in a whole bound.
 TEST(Terms, OfColumns) {
   MeanTerms t;
   EXPECT_EQ(merge_growth(t, 5, 6), 0);
@@ -346,7 +346,7 @@ TEST(Terms, OfColumns) {
   EXPECT_EQ(shares_of_plain(t, 0, 1, 10, 16).of_o, 0x1p-126 * 10 / 16);
   t.sum_gamma = 0.5;
   EXPECT_EQ(shares_of_plain(t, 0.25, 1, 10, 16).of_o, 0.5 * 1.25);
-  // From one key more than 4096 on the products are bounded apart, where they go through consecutive keys.
+  // Beyond 4096 keys the products are bounded separately, if their order is consecutive.
   t.consecutive = true;
   EXPECT_FALSE(shares_of_plain(t, 0, 1, 4096, 16).long_row);
   EXPECT_EQ(shares_of_plain(t, 0, 1, 4096, 16).rounding, 1.75 * 1.5 - 1);
@@ -370,7 +370,7 @@ TEST(Terms, OfColumns) {
   EXPECT_EQ(hull_pad(t, 0.5, 2, 10), 1 + (0x1p-100 * 10 * 2 + 0x1p-120 + 0x1p-121 + 0x1p-122 * 21));
 }
 
-// Who is told nothing charges nothing.
+// Default-constructed terms charge nothing.
 TEST(Terms, OfNothingAreNothing) {
   const ErrorNumbers m;
   for (const double number :
@@ -405,7 +405,7 @@ TEST(Terms, OfNothingAreNothing) {
   EXPECT_EQ(Expected{}.overflow, 0);
 }
 
-// A hull whose spread is negative says nothing: g_l above 1 turned its sign.
+// A hull with a negative spread is infinite: g_l above 1 turned its sign.
 TEST(Terms, OfAHull) {
   MeanTerms terms;
   EXPECT_EQ(hull_bound(terms, {}, 3, 0, 1), 3);

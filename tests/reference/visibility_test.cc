@@ -1,4 +1,4 @@
-// The masks, pinned one by one, and the two readings of them held equal.
+// Tests each mask, and that its two implementations agree.
 #include "reference/rows/visibility.h"
 
 #include <gtest/gtest.h>
@@ -137,7 +137,7 @@ TEST(Visibility, BroadcastMaskAndBias) {
     }
 }
 
-TEST(Visibility, RowKeysAreWhatSeesSaysOneByOne) {
+TEST(Visibility, SeesAndRowKeysAgree) {
   Random random(3);
   for (int k = 0; k < 400; ++k) {
     Shape shape;

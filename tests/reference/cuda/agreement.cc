@@ -1,13 +1,13 @@
-// Holds the oracle on a GPU to the host's: expected values, bounds, and the verdicts that come of them.
+// Compares the oracle on a GPU with the host's: expected values, bounds and verdicts.
 //
-//   oracle_agreement drawn COUNT [FIRST] KERNEL...    as `attnfuzz check` draws them, run on the GPU
-//   oracle_agreement corpus FOLDER KERNEL...          every case file below it, run on the GPU
-//   oracle_agreement batched COUNT [FIRST] KERNEL... drawn, and laid out, run and judged there (fuzz/batch)
+//   oracle_agreement drawn COUNT [FIRST] KERNEL...    cases as `attnfuzz check` draws them, run on the GPU
+//   oracle_agreement corpus FOLDER KERNEL...          every case file below FOLDER, run on the GPU
+//   oracle_agreement batched COUNT [FIRST] KERNEL...  drawn cases, laid out, run and judged on the GPU (fuzz/batch)
 //
-// A drawn case is judged as its kernel planned it, then once more as if another plan had been declared.
-// The kernel's results, and those results with one element moved to just inside or just outside of its
-// bound, get a verdict by each oracle. Of a batched case outputs too must be what a run by itself gives,
-// where the plan is deterministic. Ends with 0 if all agree, 1 if not, 77 where there is no GPU.
+// A drawn case is judged with its kernel's plan, and once more with another declared plan. Each oracle gives a
+// verdict on the kernel's results, and on these results with one element moved just inside or just outside of
+// its bound. If the plan is deterministic, the outputs of a batched case must also equal those of a single run.
+// Exit status: 0 if all agree, 1 if not, 77 without a GPU.
 #include "reference/agreement.h"
 
 #include <algorithm>
@@ -103,13 +103,13 @@ void hold_case(const std::string& name, const Case& c, Target& target, FastOracl
     held->tally.add(as_planned, host, compare(e.laid.problem(), *fast, host));
     if (reply.status != ATTN_OK || outputs[TensorId::kO].empty() || host.rows == 0) continue;
     judge_by_both(as_planned, *fast, host, c.problem, plan, outputs, held);
-    // Half a float's step is more than the two may lie apart.
+    // The factors differ from 1 by more than the two bounds may differ from each other.
     for (const double times : {0.5, 0.99, 1.01, 2.0})
       judge_by_both(as_planned, *fast, host, c.problem, plan, moved(outputs, host, &random, times), held);
   }
 }
 
-// A batch of drawn cases, as a batch does them, held to what the host says of each by itself.
+// Judges drawn cases in a batch, and compares the results with the host's judgement of each case.
 void hold_batched(const std::vector<std::pair<std::string, Case>>& cases, Target& target,
                   const Calibration& calibration, Held* held) {
   auto& batch_target = dynamic_cast<BatchTarget&>(target);

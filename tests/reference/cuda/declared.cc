@@ -1,5 +1,5 @@
-// oracle_agreement_declared COUNT [FIRST]: holds the oracle on a GPU to the host's on problems and plans of
-// declared_cases.h. Ends with 0 if they agree, 1 if not, 77 where there is no GPU.
+// oracle_agreement_declared COUNT [FIRST]: compares the oracle on a GPU with the host's on problems and plans
+// of declared_cases.h. Exit status: 0 if they agree, 1 if not, 77 without a GPU.
 #include <cstdio>
 #include <cstdlib>
 

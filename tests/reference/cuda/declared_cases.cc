@@ -12,7 +12,7 @@
 namespace attnfuzz {
 namespace {
 
-// Single numbers that seldom come by themselves.
+// Plants single numbers that random data rarely have.
 void plant(Random* random, Case* c) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float kinds[] = {
@@ -39,7 +39,7 @@ void plant(Random* random, Case* c) {
   }
 }
 
-// Biases of one number each, which absorb all scores or nearly all.
+// Sets all biases to one number that absorbs all scores, or nearly all.
 void mask_whole(Random* random, Case* c) {
   const float kinds[] = {std::numeric_limits<float>::lowest(), -0x1.fep127f, -1e30f, -0x1p60f, -1e9f};
   const float kind = kinds[random->below(std::size(kinds))];
@@ -49,7 +49,7 @@ void mask_whole(Random* random, Case* c) {
   if (random->below(2)) c->plan.num_splits = c->plan.merges = 1;
 }
 
-// The same numbers in fp32, all bits of the mantissas at random.
+// The same numbers in fp32, with random low bits.
 struct In32 {
   attn_problem problem;
   attn_tensors tensors;
@@ -90,7 +90,7 @@ struct WithSinks {
   }
 };
 
-// The same call with slopes, from 0 to such that one key is seen.
+// The same call with slopes, from 0 to slopes so steep that only one key has weight.
 struct WithSlopes {
   attn_problem problem;
   attn_tensors tensors;
@@ -108,7 +108,7 @@ struct WithSlopes {
   }
 };
 
-// The same call with packed entries, which are shorter: rows of an entry in the middle are left to nobody.
+// The same call with packed entries, which are shorter, so that some rows belong to no entry.
 struct Packed {
   attn_problem problem;
   attn_tensors tensors;
@@ -119,7 +119,7 @@ struct Packed {
       queries.push_back(queries.back() + static_cast<int32_t>(random->below(problem.seq_q + 1)));
       keys.push_back(keys.back() + static_cast<int32_t>(random->below(problem.seq_k + 1)));
     }
-    // The rows of one head lie side by side where there is one; of others the first entries' are taken.
+    // With one head all rows are adjacent; with several, only the rows of the first entries are used.
     problem.features |= ATTN_FEATURE_RAGGED;
     if (problem.heads_q == 1 || problem.batch == 1) problem.ragged |= ATTN_RAGGED_QUERIES;
     if (problem.heads_kv == 1 || problem.batch == 1) problem.ragged |= ATTN_RAGGED_KEYS;
@@ -137,14 +137,14 @@ struct Packed {
   std::vector<int32_t> lengths;
 };
 
-// The same call with keys in pages: the same memory, a page where the rows of a head or of several divide.
+// The same call with keys in pages of the same memory. The page size divides the rows of an entry.
 struct Paged {
   attn_problem problem;
   attn_tensors tensors;
 
   Paged(Case* c, Random* random) : problem(c->problem), tensors(c->tensors()) {
     attn_problem& p = problem;
-    const int64_t rows = p.heads_kv * p.seq_k;  // of a batch entry
+    const int64_t rows = p.heads_kv * p.seq_k;  // rows of one batch entry
     p.page_size = random->below(2) == 0 && rows % 2 == 0 ? 2 : 1;
     if (random->below(2) == 0 && p.heads_kv == 1) p.page_size = p.seq_k;
     p.pages = p.batch * rows / p.page_size;
@@ -220,8 +220,8 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
     Random random(number * 104729 + 3);
     Shape shape = random_shape(&random);
     shape.batch = 1 + random.below(2);
-    // As many columns as a block has threads, and more; and rows so long that a tensor core's share is bounded
-    // apart (row_terms.h), where P is known and where it is not.
+    // As many columns as a block has threads, and more. Rows so long that row_terms.h bounds the tensor core's
+    // share separately, with P known and unknown.
     const bool broad = number % 8 == 3, lengthy = number % 40 == 7;
     if (broad) shape.dim_qk = 1 + random.below(256), shape.dim_v = 1 + random.below(256);
     if (lengthy) shape = {.seq_q = 1, .seq_k = 4200 + random.below(800), .dim_v = shape.dim_v};

@@ -1,6 +1,5 @@
-// Cases for holding two oracles together: problems and data as legal_cases.h has them, plans that
-// declare anything at all, and inputs that a kernel may meet but a bound seldom does: NaN, infinities,
-// subnormals and huge numbers, in what is seen and in what is hidden.
+// Cases for comparing two oracles: problems and data as in legal_cases.h, plans that declare anything, and
+// rare inputs: NaN, infinities, subnormals and huge numbers, in visible and in hidden elements.
 #pragma once
 
 #include "reference/fast_oracle.h"
@@ -8,10 +7,11 @@
 
 namespace attnfuzz {
 
-// Cases number first, first + 1, ...: the same on every machine. `to_first`: ends with the first that differs.
+// Runs cases number first, first + 1, ..., which are the same on every machine. `to_first`: ends at the first
+// difference.
 AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t count, bool to_first = false);
 
-// The same of merges.
+// The same for merges.
 AgreementTally hold_on_merges(FastOracle& oracle, uint64_t first, int64_t count, bool to_first = false);
 
 }  // namespace attnfuzz

@@ -1,5 +1,5 @@
-// The kernels of the oracle on a GPU, run by the CPU executor: what they say is what the host's oracle says.
-// (On a GPU: oracle_agreement.)
+// Compares the kernels of the CUDA oracle, run by the CPU executor, with the host's oracle. (On a GPU:
+// oracle_agreement.)
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -17,8 +17,8 @@
 namespace attnfuzz {
 namespace {
 
-TEST(CudaOracle, SaysOnTheExecutorWhatTheHostsSays) {
-  // All of a row's numbers in shared memory, and hardly any.
+TEST(CudaOracle, AgreesWithTheHosts) {
+  // With all of a row's numbers in shared memory, and with few.
   for (const auto& [most_shared, cases] : {std::pair{1 << 20, 400}, std::pair{1 << 14, 200}}) {
     std::string why;
     const auto oracle = open_cuda_oracle(&why, 0, most_shared);
@@ -30,7 +30,7 @@ TEST(CudaOracle, SaysOnTheExecutorWhatTheHostsSays) {
   }
 }
 
-TEST(CudaOracle, SaysOfMergesWhatTheHostsSays) {
+TEST(CudaOracle, AgreesWithTheHostsOnMerges) {
   std::string why;
   const auto oracle = open_cuda_oracle(&why, 0);
   ASSERT_NE(oracle, nullptr) << why;
@@ -41,7 +41,7 @@ TEST(CudaOracle, SaysOfMergesWhatTheHostsSays) {
   EXPECT_GT(tally.uninformative, 50);
 }
 
-// A GPU's tensor core takes the stored exponent of fp16's subnormals; the oracle charges that for each key.
+// A GPU's tensor core aligns fp16 subnormals by their stored exponent. The oracle charges each key for that.
 TEST(CudaOracle, AlignsSubnormalKeysAsTheHostsDoes) {
   std::string why;
   const auto oracle = open_cuda_oracle(&why, 0);
@@ -61,7 +61,7 @@ TEST(CudaOracle, AlignsSubnormalKeysAsTheHostsDoes) {
   EXPECT_EQ(agreement.difference, "");
 }
 
-// A text about the first difference; empty if there is none.
+// Describes the first difference of the two oracles; empty if there is none.
 std::string difference(Case& c) {
   std::string why;
   const auto oracle = open_cuda_oracle(&why, 0);
@@ -70,7 +70,7 @@ std::string difference(Case& c) {
   return compare(c.problem, *fast, evaluate(c.problem, c.tensors(), c.plan, h200(), {})).difference;
 }
 
-TEST(CudaOracle, JudgesRowsThatTheLowestNumberMasksWhole) {
+TEST(CudaOracle, JudgesRowsThatTheLowestNumberMasksCompletely) {
   std::string why;
   const auto oracle = open_cuda_oracle(&why, 0);
   ASSERT_NE(oracle, nullptr) << why;
@@ -92,12 +92,12 @@ TEST(CudaOracle, JudgesRowsThatTheLowestNumberMasksWhole) {
   }
 }
 
-TEST(CudaOracle, NaNIsOfThoseRowsOfATeamThatSeeIt) {
+TEST(CudaOracle, NaNReachesOnlyTheRowsThatSeeIt) {
   Case window(Shape{.seq_q = 4, .seq_k = 8, .window_left = 1, .window_right = 0});
   window.fill(Regime::kGaussian, 1);
   window.set_k(0, 0, 0, 3, std::nanf(""));
   EXPECT_EQ(difference(window), "");
-  // One behind the last key of the first batch entry, which has other values that are not finite.
+  // A NaN behind the last key of the first batch entry, which has other non-finite values.
   Case entries(Shape{.batch = 2, .seq_q = 4, .seq_k = 8});
   entries.fill(Regime::kGaussian, 2);
   entries.plan.isolates_masked_nan = 0;
@@ -121,7 +121,7 @@ TEST(CudaOracle, LargeValuesOverflowByTheirWeights) {
   EXPECT_EQ(difference(merged), "");
 }
 
-TEST(CudaOracle, LeavesSmallProblemsToTheHosts) {
+TEST(CudaOracle, LeavesSmallProblemsToTheHost) {
   std::string why;
   const auto oracle = open_cuda_oracle(&why);
   ASSERT_NE(oracle, nullptr) << why;
@@ -134,7 +134,7 @@ TEST(CudaOracle, RefusesAKindOfProblemThatItDoesNotKnow) {
   ASSERT_TRUE(oracle) << why;
   attn_problem problem = {};
   problem.size = sizeof problem;
-  // Each bit and each operation, alone and beside a merge.
+  // Each feature bit and each operation, by itself and together with a merge.
   const auto refuses = [&](uint64_t features, uint64_t unknown) {
     problem.features = features;
     why.clear();

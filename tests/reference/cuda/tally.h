@@ -12,9 +12,9 @@ namespace attnfuzz {
 
 struct AgreementTally {
   int64_t cases = 0, rows = 0, bounded = 0, uninformative = 0, not_for_it = 0;
-  double value = 0, bound = 0;  // the largest of Agreement
+  double value = 0, bound = 0;  // the largest differences (Agreement)
   int64_t differences = 0;
-  std::string first;  // of them
+  std::string first;  // the first difference
 
   void add(const std::string& name, const Reference& reference, const Agreement& agreement) {
     ++cases;
@@ -26,7 +26,7 @@ struct AgreementTally {
     if (agreement.difference.empty()) return;
     if (differences++ == 0) first = name + ": " + agreement.difference;
   }
-  // Prints it. False if there is a difference, or nothing was compared.
+  // Prints the tally. Returns false if there is a difference, or if nothing was compared.
   bool say() const {
     std::printf(
         "%lld comparisons of %lld rows (%lld bounded, %lld uninformative): values %.3g of a bound apart, "
