@@ -28,7 +28,7 @@ std::string refusal(const std::string& text) {
   return error != nullptr ? error->message : "";
 }
 
-// Every field differs from its default.
+// A case in which every field differs from its default.
 Case full_case() {
   const Fill fill{.kind = FillKind::kBlocks, .exponent = -3, .seed = ~uint64_t{0}};
   const Pattern pattern{.kind = PatternKind::kDeadTiles, .parameter = 16, .seed = 5};
@@ -129,7 +129,7 @@ TEST(Codec, TextIsAsDocumented) {
 }
 
 TEST(Codec, EveryFieldIsWritten) {
-  // 0 is a value somewhere, so what is counted is fields: those of case.h.
+  // Counts the fields, as in case.h, because some values are 0.
   const SortedJson json = SortedJson::parse(encode(full_case()));
   EXPECT_EQ(json.size(), 18u);
   EXPECT_EQ(json["problem"].size(), 29u);
@@ -144,7 +144,7 @@ TEST(Codec, EveryFieldIsWritten) {
   EXPECT_EQ(json["problem"]["mask"]["visible"].size(), 3u);
   EXPECT_EQ(json["problem"]["mask"]["broadcast"].size(), 3u);
   EXPECT_EQ(json["env"].size(), 6u);
-  EXPECT_EQ(json["q"].size(), 3u);  // of a fill, the version has but one value
+  EXPECT_EQ(json["q"].size(), 3u);  // the version of a fill can only have its default
   EXPECT_EQ(json["planted"][0].size(), 6u);
   EXPECT_EQ(json["layout"].size(), size_t{kTensorCount});
   EXPECT_EQ(json["layout"]["workspace"].size(), 9u);
@@ -174,7 +174,7 @@ TEST(Codec, EqualCasesHaveEqualText) {
   b.problem.scale = -0.0f;
   ASSERT_TRUE(a == b);
   EXPECT_EQ(encode(a), encode(b));
-  // Text in another order, with white space, defaults, numbers otherwise written.
+  // Text in another order, with white space, defaults, and numbers in another notation.
   const Case c = decoded(R"( { "problem": {"seq_q": 65, "scale": 1250e-4, "batch": 1}, "format" : 1 } )");
   EXPECT_EQ(encode(c), R"({"format":1,"problem":{"scale":0.125,"seq_q":65}})");
   EXPECT_TRUE(std::signbit(decoded(R"({"format":1,"problem":{"scale":-0.0}})").problem.scale) == false);
@@ -195,7 +195,7 @@ TEST(Codec, IllegalCasesAreStillWritten) {
 
 struct Bad {
   const char* text;
-  const char* message;  // its beginning
+  const char* message;  // the beginning of the refusal
 };
 const Bad kBad[] = {
     {"", "not JSON: parse error at line 1, column 1"},
@@ -254,7 +254,7 @@ const Bad kBad[] = {
     {R"({"format":1,"lane":"a","lane":"b"})", "a field is given twice, may be given once: lane"},
 };
 
-TEST(Codec, RefusalsNameTheFieldWhatItHoldsAndWhatItMay) {
+TEST(Codec, RefusalsNameTheFieldItsValueAndTheLegalValues) {
   for (const Bad& bad : kBad) {
     EXPECT_TRUE(refusal(bad.text).starts_with(bad.message)) << bad.text << "\n" << refusal(bad.text);
   }
@@ -290,7 +290,7 @@ TEST(Codec, NoTruncationOrBentByteCrashes) {
   int accepted = 0;
   constexpr std::array<char, 9> kBytes = {'\0', '"', '{', ']', '9', '-', '\\', '\xff', ' '};
   for (size_t n = 0; n < text.size(); ++n) {
-    for (size_t turn = 0; turn < 3; ++turn) {  // each byte at every third place, in time for ctest
+    for (size_t turn = 0; turn < 3; ++turn) {  // each turn changes every third byte, to save time
       std::string bent = text;
       bent[n] = kBytes[(n + 4 * turn) % kBytes.size()];
       auto result = decode(bent);
@@ -300,10 +300,10 @@ TEST(Codec, NoTruncationOrBentByteCrashes) {
       }
     }
   }
-  EXPECT_GT(accepted, 0);  // a digit for a digit
+  EXPECT_GT(accepted, 0);  // another digit is legal
 }
 
-// Puts `junk` in place of each value in turn.
+// Replaces each value in turn by `junk`.
 void replace_each(SortedJson& root, SortedJson& node, const SortedJson& junk) {
   if (!node.is_structured()) return;
   for (SortedJson& child : node) {
@@ -338,10 +338,10 @@ TEST(Codec, DigestsTellCasesApart) {
   EXPECT_EQ(one.find_first_not_of("0123456789abcdef"), std::string::npos);
   EXPECT_NE(one, other);
   EXPECT_EQ(other, digest(decoded(encode(full_case()))));
-  EXPECT_EQ(one, "d77123358d63f4268ed1bb1196ab82a4");  // the same for ever
+  EXPECT_EQ(one, "d77123358d63f4268ed1bb1196ab82a4");  // must never change
 }
 
-TEST(Codec, StreamDigestDoesNotMindTheOrder) {
+TEST(Codec, StreamDigestDoesNotDependOnTheOrder) {
   EXPECT_EQ(StreamDigest{}.hex(), std::string(32, '0'));
   StreamDigest forward, backward, swapped, halves[2];
   for (uint64_t n = 0; n < 64; ++n) {

@@ -1,4 +1,4 @@
-// The order in which the reducer likes cases, and that of planted values within it.
+// Tests the order by which the reducer prefers cases, and the order of planted values within it.
 #include "properties/case/cost.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST(Complexity, PlantedRanksAreOneToOne) {
   for (const int32_t dtype : {ATTN_F16, ATTN_BF16, ATTN_F32}) {
     std::set<uint32_t> ranks;
     for (uint32_t i = 0; i < 0x10000; ++i) {
-      // All 16-bit patterns; of fp32 those around each well-known value, and some between.
+      // All 16-bit patterns; in fp32 the patterns around each multiple of 2^20.
       const uint32_t bits = dtype != ATTN_F32 ? i : (i >> 4) * 0x100000 + (i & 15) - 8;
       const uint32_t rank = planted_rank(bits, dtype);
       EXPECT_EQ(bits_of_rank(rank, dtype), bits);
@@ -40,7 +40,7 @@ TEST(Complexity, PlantedRanksAreOneToOne) {
   EXPECT_EQ(planted_rank(1, ATTN_F16), 4u);
 }
 
-// Scores and dLSE are fp32 in a problem of 16 bits, and stay what they are if its format changes.
+// Scores and dLSE are fp32 in a 16-bit problem, and keep their planted bits if the problem's format changes.
 TEST(Complexity, PlantedValuesHaveTheFormatOfTheirTensor) {
   Case c;
   c.problem.features = ATTN_FEATURE_NSA_SELECT;

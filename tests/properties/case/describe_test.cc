@@ -1,4 +1,4 @@
-// A case in words.
+// Tests the description of a case in words.
 #include <gtest/gtest.h>
 
 #include "properties/case/words.h"

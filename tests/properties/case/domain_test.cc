@@ -29,7 +29,7 @@ attn_sizes list(std::initializer_list<int64_t> values) {
 }
 attn_sizes range(int64_t least, int64_t most, int64_t multiple = 0) { return {least, most, multiple, 0, {}}; }
 
-// Values of one size over the draws of a domain.
+// Counts the values of one size over draws from a domain.
 std::map<int64_t, int> drawn_values(const attn_domain& d, int64_t Problem::* size, uint64_t cases = 2000) {
   GeneratorConfig config;
   config.domain = d;
@@ -44,7 +44,7 @@ int between(const std::map<int64_t, int>& values, int64_t low, int64_t high) {
   return sum;
 }
 
-// From 1,000 keys on each octave is met, and the border is not where nearly all are.
+// With 1,000 keys or more each octave is drawn, and most draws are not at the border.
 TEST(Domain, AnOpenRangeIsDrawnLogUniformly) {
   const auto keys = drawn_values(domain_of([](attn_domain& d) {
                                    d.seq_q = list({1});
@@ -86,11 +86,11 @@ TEST(Domain, AListIsDrawnEvenly) {
                                    d.equal_dims = 1;
                                  }),
                                  &Problem::dim_qk);
-  // Large heads are given up where they cost too much.
+  // Large heads are replaced if they cost too much.
   for (const int64_t n : {64, 80, 128, 256}) EXPECT_GT(dims.at(n), 120) << n;
 }
 
-// A limit from above takes nothing of what lies below, and half the dims are not at it.
+// An upper limit does not change sizes below it, and half the dims are not at the limit.
 TEST(Domain, SizesBelowALimitStayAsTheyAreDrawn) {
   const auto dims =
       drawn_values(domain_of([](attn_domain& d) { d.dim_qk = d.dim_v = range(1, 64); }), &Problem::dim_qk);
@@ -100,7 +100,7 @@ TEST(Domain, SizesBelowALimitStayAsTheyAreDrawn) {
   EXPECT_GT(dims.size(), 50u);
 }
 
-// Every draw is inside, whatever the domain couples.
+// Every draw is inside the domain, whatever sizes the domain couples.
 TEST(Domain, DrawsAreInside) {
   const attn_domain domains[] = {
       domain_of([](attn_domain& d) { d.group = list({4}); }),
@@ -130,7 +130,7 @@ TEST(Domain, DrawsAreInside) {
   }
 }
 
-TEST(Domain, SizesMeet) {
+TEST(Domain, SizesIntersect) {
   const auto meet = [](const attn_sizes& a, const attn_sizes& b) {
     const auto both = intersection(a, b);
     return both ? in_words(*both) : "none";
@@ -146,7 +146,7 @@ TEST(Domain, SizesMeet) {
   EXPECT_EQ(meet({}, {}), "any");
 }
 
-TEST(Domain, WhatIsAskedForNarrowsWhatIsDeclared) {
+TEST(Domain, TheCallersDomainNarrowsTheDeclaredOne) {
   const attn_domain fp32 = domain_of([](attn_domain& d) {
     d.dtypes = 1u << ATTN_F32;
     d.dim_qk = d.dim_v = list({32, 64});

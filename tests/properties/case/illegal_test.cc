@@ -24,11 +24,11 @@ Case legal_case() {
 }
 
 struct Spoilt {
-  const char* message;  // a part of it
+  const char* message;  // a part of the refusal
   std::function<void(Case&)> spoil;
 };
 
-TEST(Illegal, NamesTheFieldAndWhatItMayBe) {
+TEST(Illegal, NamesTheFieldAndItsLegalValues) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   const Spoilt cases[] = {
       {"dtype is 3, must be f16 (0), bf16 (1) or f32 (2)", [](Case& c) { c.problem.dtype = 3; }},
@@ -102,7 +102,7 @@ TEST(Illegal, ExtremesThatAreLegal) {
       [](Case& c) { c.problem.num_splits = std::numeric_limits<int64_t>::max(); },
       [](Case& c) { c.problem.dim_qk = 256, c.problem.dim_v = 1; },
       [](Case& c) { c.layout[1].spread = int64_t{1} << 33; },
-      // In a remapped case these are places of the recipe, which need not exist in the tensor.
+      // In a remapped case planted indices are those of the recipe, which need not exist in the tensor.
       [](Case& c) {
         c.remap.key.add = 5;
         c.planted = {{.tensor = TensorId::kK, .s = 1000}};

@@ -1,5 +1,4 @@
-// hash_of_values(), compiled with products joined into sums (tests/properties/CMakeLists.txt), in a namespace
-// of its own.
+// hash_of_values(), compiled with fused multiply-adds (tests/properties/CMakeLists.txt), in another namespace.
 #define attnfuzz attnfuzz_contracted
 #include "tests/properties/data/drawn_values.h"
 #undef attnfuzz

@@ -1,7 +1,7 @@
 // A hash of values of all kinds of recipes: fills, masks, biases, sinks, slopes, scales of 8-bit keys.
 //
-// A host and a device must make the same values. A device's compiler joins a product and a sum into one
-// rounding, where the host's rounds twice, so contracted_values.cc compiles this file so, too.
+// A host and a device must make the same values. A device's compiler fuses a product and a sum, which rounds
+// once instead of twice. contracted_values.cc compiles this file in the same way.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace attnfuzz {
 
-// The values of a seed, at indices that follow from it.
+// The hash of a seed's values at indices that follow from the seed.
 inline uint64_t hash_of_values(uint64_t seed) {
   uint64_t hash = seed;
   const auto take = [&](uint64_t bits) { hash = mix(hash, bits, 0, 0, 0); };

@@ -1,4 +1,4 @@
-// Fills are for ever: what version 1 gives today it gives on every machine.
+// Tests fills and patterns. Version 1 must never change, and must be the same on every machine.
 #include "properties/data/fills.h"
 
 #include <gtest/gtest.h>
@@ -32,8 +32,8 @@ uint64_t hash_of(FillKind kind, int32_t dtype, int exponent) {
   return hash;
 }
 
-// Exponents from where all is 0 to where all is the largest number, by way of
-// the subnormals of either format and of float.
+// Exponents from those where all values are 0, through the subnormals of each format and
+// of float, to those where all values are the largest number.
 TEST(Fills, RowsAreElements) {
   for (int kind = 0; kind < kFillKinds; ++kind) {
     for (int32_t dtype : {ATTN_F16, ATTN_BF16}) {
@@ -65,7 +65,7 @@ TEST(Fills, RowsOfFp32AreElements) {
   }
 }
 
-// fp32 fills have bits that bf16 and TF32 would cut off, and their numbers are of the same kind.
+// fp32 fills have mantissa bits that bf16 and TF32 lack, and the same kinds of numbers.
 TEST(Fills, OfFp32HaveItsBits) {
   using enum FillKind;
   for (const FillKind kind : {kPosition, kSameRows, kUniform, kNegative, kGaussian, kBlocks, kHuge}) {
@@ -107,10 +107,10 @@ TEST(Fills, ToFp32IsToNearestEven) {
   }
 }
 
-// All three conversions agree: by integers, by the compiler, by Eigen.
+// Three conversions agree: by integers, by the compiler, and by Eigen.
 TEST(Fills, RoundToNearestEven) {
   for (uint32_t n = 0; n < 1 << 20; ++n) {
-    const float value = std::bit_cast<float>(n * 4097);  // every exponent, ties among them
+    const float value = std::bit_cast<float>(n * 4097);  // every exponent, and some ties
     if (!std::isfinite(value)) continue;
     for (int32_t dtype : {ATTN_F16, ATTN_BF16}) {
       const uint16_t bits = to_bits(dtype, value);
@@ -133,7 +133,7 @@ TEST(Fills, RoundToNearestEven) {
   }
 }
 
-TEST(Fills, MeanWhatTheySay) {
+TEST(Fills, HaveTheNumbersOfTheirKind) {
   const auto value = [](FillKind kind, int64_t s, int64_t d) {
     Fill fill;
     fill.kind = kind;
@@ -236,13 +236,13 @@ c3cc31cb70225dd4
 )");
 }
 
-TEST(Fills, BeyondTheFormatIsItsLargestNumber) {
+TEST(Fills, SaturateAtTheLargestNumber) {
   const Fill fill = {.kind = FillKind::kConstant, .exponent = 200};
   EXPECT_EQ(fill_bits(fill, ATTN_F16, 0, 0, 0, 0, 1), 0x7bff);
   EXPECT_EQ(fill_bits(fill, ATTN_BF16, 0, 0, 0, 0, 1), 0x7f7f);
 }
 
-// 8 queries by 8 keys, as a picture: what a pattern means is for ever, too.
+// A picture of 8 queries by 8 keys. The meaning of a pattern must never change.
 std::string picture(const Pattern& pattern) {
   std::string text;
   uint8_t row[8];
@@ -286,7 +286,7 @@ TEST(Patterns, LookAsTheyShould) {
             "#....... ##...... ###..... ####....\n#####... ###.##.. ###..##. ###...##\n");
 }
 
-// Queries stand at the last keys: all of them see the keys before.
+// The queries are at the last keys, and all of them see the keys before.
 TEST(Patterns, TreesAndWindowsEndAtTheLastKey) {
   const auto row = [](const Pattern& pattern, int64_t i) {
     std::string text;
@@ -334,13 +334,13 @@ TEST(Patterns, RandomHidesAsOftenAsItSays) {
   }
 }
 
-TEST(Patterns, BroadcastAsksAtZero) {
+TEST(Patterns, BroadcastReadsIndexZero) {
   const Mask mask = {{PatternKind::kDocuments, 2}, {.query = true}};
   EXPECT_TRUE(visible(mask, 0, 0, 5, 1, 8, 8));
   EXPECT_FALSE(visible(mask, 0, 0, 5, 4, 8, 8));
 }
 
-TEST(Biases, MeanWhatTheySay) {
+TEST(Biases, HaveTheNumbersOfTheirKind) {
   const float infinity = std::numeric_limits<float>::infinity();
   Bias bias = {ATTN_F32, BiasKind::kAlibi, {PatternKind::kStripes, 4}, {}, 0};
   EXPECT_EQ(bias_value(bias, 0, 2, 3, 5, 8, 8), -2 / 8.0f);
@@ -351,7 +351,7 @@ TEST(Biases, MeanWhatTheySay) {
   EXPECT_NE(bias_value(bias, 1, 2, 3, 5, 8, 8), bias_value(bias, 1, 2, 4, 5, 8, 8));
   bias.broadcast.query = true;
   EXPECT_EQ(bias_value(bias, 1, 2, 3, 5, 8, 8), bias_value(bias, 1, 2, 4, 5, 8, 8));
-  // Finite however negative, and exact in its own format.
+  // Very negative but finite, and exact in the bias's format.
   bias = Bias{};
   bias.kind = BiasKind::kVeryNegative;
   for (int32_t dtype : {ATTN_F16, ATTN_BF16, ATTN_F32}) {
@@ -365,7 +365,7 @@ TEST(Biases, MeanWhatTheySay) {
       if (dtype != ATTN_F32) EXPECT_EQ(to_float(dtype, from_float(dtype, value)), value);
     }
   }
-  // And below what kernels write for -inf, where the format holds that.
+  // Below the numbers that kernels use for -inf, if the format holds them.
   bias.kind = BiasKind::kFarBelow;
   bias.dtype = ATTN_BF16;
   std::set<float> values;
@@ -409,7 +409,7 @@ TEST(Fills, AreFast) {
   }
 }
 
-// A device's compiler joins products into sums, and a device must have the values of the host.
+// A device's compiler uses fused multiply-adds, and a device must have the values of the host.
 TEST(Fills, HaveTheSameBitsWhereProductsAreJoinedIntoSums) {
   for (uint64_t seed = 0; seed < 20'000; ++seed)
     ASSERT_EQ(hash_of_values(seed), contracted_hash_of_values(seed)) << "seed " << seed;

@@ -1,5 +1,5 @@
-// Recipes: what remapping moves, that layout writes what they say, and that
-// their masks are the oracle's.
+// Tests recipes: how a remap moves indices, that layout writes the recipe's values, and
+// that a recipe's masks agree with the oracle's.
 #include "properties/data/recipe.h"
 
 #include <gtest/gtest.h>
@@ -24,14 +24,15 @@ TEST(Recipe, AxesMoveIndices) {
   EXPECT_EQ(source(Axis{.multiply = -1, .add = 4, .modulus = 5}, 4, 100), 0);
   EXPECT_EQ(source(Axis{.multiply = -1, .add = 0, .modulus = 5}, 1, 100), 4);  // never negative
   EXPECT_EQ(source(Axis{.multiply = -1, .add = 2, .modulus = Axis::kKeyLength}, 2, 3), 0);
-  EXPECT_EQ(source(Axis{.multiply = -1, .add = 2, .modulus = Axis::kKeyLength}, 3, 3), 3);  // beyond the length
+  EXPECT_EQ(source(Axis{.multiply = -1, .add = 2, .modulus = Axis::kKeyLength}, 3, 3),
+            3);  // keys beyond the length stay
   EXPECT_EQ(source(Axis{.multiply = 1, .add = 0, .modulus = Axis::kKeyLength}, 0, 0), 0);
   EXPECT_EQ(source(Axis{.repeat = 3}, 8, 100), 2);
   EXPECT_EQ(source(Axis{.add = 5}, 0, 100), 5);
 }
 
-// V stored apart keeps the values that it had as K's first columns.
-TEST(Recipe, AVStoredApartHasTheValuesOfTheLatentOne) {
+// A V that is stored separately keeps the values that it had as K's first columns.
+TEST(Recipe, ASeparateVHasTheValuesOfTheLatentOne) {
   for (int kind = 0; kind < kFillKinds; ++kind) {
     if (depends_on_columns(static_cast<FillKind>(kind))) continue;
     Case c;
@@ -120,7 +121,7 @@ Case remapped(uint64_t n) {
 
 bool same(double a, double b) { return std::isnan(a) ? std::isnan(b) : a == b; }
 
-TEST(Recipe, LayoutWritesWhatItSaysAndSeesAsTheOracleDoes) {
+TEST(Recipe, LayoutWritesItsValuesAndTheOracleHasItsMasks) {
   Arena arena;
   int64_t values = 0, pairs = 0, of_blocks = 0;
   for (uint64_t n = 0; n < 200; ++n) {

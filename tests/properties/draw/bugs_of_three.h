@@ -1,5 +1,5 @@
-// Twenty bugs that need three things at once, as conditions on a case: what a kernel with
-// the bug would get wrong. Written down before the draw was driven by the table of axes.
+// Twenty bugs that need three things at once, as conditions on a case: a kernel with the bug
+// is wrong if the condition holds. They were written before the table of axes drove the draw.
 #pragma once
 
 #include <algorithm>
@@ -76,7 +76,7 @@ inline constexpr BugOfThree kBugsOfThree[] = {
      [](const Case&, const Problem& p) {
        return p.window_left == 0 && p.window_right == 0 && p.seq_q > p.seq_k && p.seq_k > 16;
      }},
-    // Those of tests/fuzz/conjunction, which need four.
+    // The bugs of tests/fuzz/conjunction, which need four things.
     {"3 heads, seq_k = 65, causal, seq_q > 130",
      [](const Case&, const Problem& p) {
        return p.heads_q == 3 && p.seq_k == 65 && p.causal && p.seq_q > 130;

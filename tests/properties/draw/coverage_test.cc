@@ -1,4 +1,4 @@
-// The table of axes, and coverage measured in it.
+// Tests the table of axes and the coverage that is measured in it.
 #include "properties/draw/coverage.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ GeneratorConfig config_of_any_kernel() {
 
 Tiled tiled(const Case& c) { return {c, c.problem, 64, 64, c.problem.num_splits}; }
 
-// Classes of a case, by their numbers in the whole table.
+// The classes of a case, as numbers in the whole table.
 std::vector<uint32_t> classes_of(const Case& c) {
   std::vector<uint32_t> is;
   uint32_t first = 0;
@@ -45,7 +45,7 @@ TEST(Axes, EveryCaseHasAClassOfEachOrNone) {
   }
 }
 
-TEST(Axes, ClassesOfNumbersBeginAndEndWhereTheyAreSaidTo) {
+TEST(Axes, ClassesOfNumbersHaveTheirDocumentedLimits) {
   const auto keys = std::ranges::find(axes(), "seq_k", &CaseAxis::name);
   ASSERT_NE(keys, axes().end());
   Case c;
@@ -90,7 +90,7 @@ TEST(Axes, ClassesOfNumbersBeginAndEndWhereTheyAreSaidTo) {
 }
 
 // together() takes the row of steering classes with the most triples that were not seen.
-TEST(Covering, PutsTogetherWhatWasSeenLeast) {
+TEST(Covering, CombinesTheClassesThatWereSeenLeast) {
   SeenTriples seen;
   EXPECT_EQ(seen.unseen({{0, 0}, {1, 0}, {2, 0}}), 0);  // nothing was counted
   std::vector<size_t> steering;
@@ -103,7 +103,7 @@ TEST(Covering, PutsTogetherWhatWasSeenLeast) {
   EXPECT_GT(seen.unseen({{steering[0], 0}, {steering[1], 1}, {steering[2], 1}}), 0);
 }
 
-// A class that no case can be made to have is a mistake of the table.
+// If no case can have a class, the table is wrong.
 TEST(Axes, EveryClassCanBeMade) {
   const Covered covered = measure(Coverage(), config_of_any_kernel(), 1);
   uint64_t classes = 0;
@@ -114,7 +114,7 @@ TEST(Axes, EveryClassCanBeMade) {
       if (!legal.contains(axis.name + " " + name)) not_legal.insert(axis.name + " " + name);
     }
   }
-  // Elements of 2 and 4 bytes are aligned to as much, and gaps are whole elements.
+  // Elements of 2 and 4 bytes are aligned to their size, and gaps are whole elements.
   EXPECT_EQ(not_legal,
             (std::set<std::string>{"alignment of bias of 1 byte", "alignment of k of 1 byte",
                                    "alignment of lse of 1 byte", "alignment of lse of 2 bytes",
@@ -124,7 +124,7 @@ TEST(Axes, EveryClassCanBeMade) {
   EXPECT_EQ(covered.classes.legal, classes - not_legal.size());
 }
 
-TEST(Coverage, IsWhatCasesHaveAtOnce) {
+TEST(Coverage, CountsClassesThatCasesHaveTogether) {
   const GeneratorConfig config = config_of_any_kernel();
   Coverage even, odd, all;
   std::set<uint32_t> classes;
@@ -152,8 +152,8 @@ TEST(Coverage, IsWhatCasesHaveAtOnce) {
   EXPECT_EQ(covered.pairs_missing.size(), kNamed);
 }
 
-// Pairs that chance alone meets least are asked for.
-TEST(Coverage, IsMoreWhereTheRarestPairsAreAskedFor) {
+// The covering requests the pairs that chance rarely meets.
+TEST(Coverage, IsLargerIfTheRarestPairsAreRequested) {
   const GeneratorConfig alone = config_of_any_kernel();
   GeneratorConfig config = alone;
   config.covering = std::make_shared<Covering>(alone);
@@ -167,7 +167,7 @@ TEST(Coverage, IsMoreWhereTheRarestPairsAreAskedFor) {
 }
 
 // A class that the kernel refuses does not count as legal.
-TEST(Coverage, WhatIsRefusedIsNotLegal) {
+TEST(Coverage, RefusedClassesAreNotLegal) {
   GeneratorConfig config = config_of_any_kernel();
   for (const Feature* feature : all_features()) {
     for (const Refusal& refusal : feature->refusals) {

@@ -1,4 +1,4 @@
-// The draw: legal always, the same always, and rich enough.
+// Tests that drawn cases are always legal, are the same for the same seed, and are varied enough.
 #include "properties/draw/generator.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST(Generator, KeepsItsFloors) {
   }
 }
 
-// fp32 is drawn for whom it is declared, and alone where nothing else is.
+// fp32 is drawn for kernels that declare it. If they declare only fp32, nothing else is drawn.
 TEST(Generator, Fp32IsDrawnWhereItIsDeclared) {
   constexpr uint32_t kF16 = 1u << ATTN_F16, kBf16 = 1u << ATTN_BF16, kF32 = 1u << ATTN_F32;
   for (const uint32_t dtypes : {0u, kF16, kF16 | kBf16, kF32, kF16 | kF32, kF16 | kBf16 | kF32}) {
@@ -74,7 +74,7 @@ TEST(Generator, Fp32IsDrawnWhereItIsDeclared) {
     const uint32_t due = dtypes ? dtypes : kF16 | kBf16;
     for (size_t dtype = 0; dtype < 3; ++dtype)
       EXPECT_EQ(drawn[dtype] > 0, (due >> dtype & 1) != 0) << "dtypes " << dtypes << ", dtype " << dtype;
-    // Moving a case into the domain changes nothing that is in it.
+    // Moving a case that is inside the domain changes nothing.
     Case c = draw(config, 3, 1);
     const Case before = c;
     fit(*config.domain, c);
@@ -82,7 +82,7 @@ TEST(Generator, Fp32IsDrawnWhereItIsDeclared) {
   }
 }
 
-// As the contract says it, of the addresses and strides that a kernel is given.
+// Do the addresses and strides that a kernel gets follow the declared layout?
 bool are_laid(const attn_domain& d, const Case& c, Arena& arena) {
   const attn_tensors tensors = placed(c, arena);
   for (const TensorSpec& spec : kTensors) {
@@ -108,8 +108,9 @@ bool are_laid(const attn_domain& d, const Case& c, Arena& arena) {
   return true;
 }
 
-// Drawn, mutated and moved there: tensors lie as is declared, and otherwise in as many ways as before.
-TEST(Generator, TensorsLieAsIsDeclared) {
+// The layouts of drawn, mutated and moved cases are those that the domain declares, and as varied as without
+// it.
+TEST(Generator, LayoutsFollowTheDeclaration) {
   Arena arena;
   for (const auto& [layout, align] : {std::pair{ATTN_LAYOUT_DENSE, 0},
                                       {ATTN_LAYOUT_DENSE, 64},
@@ -149,9 +150,9 @@ TEST(Generator, TensorsLieAsIsDeclared) {
   }
 }
 
-// A feature that the kernel promises nothing about, and cannot refuse, is in no case. A refused feature is in a
-// few.
-TEST(Generator, WhatIsNeverToBeDrawnIsNot) {
+// A feature for which the kernel promises nothing, and which it cannot refuse, is in no case. A refused feature
+// is in a few cases.
+TEST(Generator, ExcludedFeaturesAreNotDrawn) {
   constexpr Refusal kPlanted = {"planted values", [](Problem&) {}, [](Case& c) { c.planted.clear(); }};
   GeneratorConfig config = config_of_our_kernels();
   config.refused.those = {&kPlanted};
@@ -164,9 +165,9 @@ TEST(Generator, WhatIsNeverToBeDrawnIsNot) {
   EXPECT_EQ(drawn[1], 0);
 }
 
-// A kernel without a domain says by its features that it takes fp32. A domain without formats has fp16 and
-// bf16.
-TEST(Generator, DrawsFp32ForAKernelThatSaysSo) {
+// A kernel without a domain declares by a feature bit that it takes fp32. A domain without formats means fp16
+// and bf16.
+TEST(Generator, DrawsFp32ForAKernelWithTheFeature) {
   const auto drawn = [](const GeneratorConfig& config) {
     int count = 0;
     for (uint64_t i = 0; i < 200; ++i) count += draw(config, 1, i).problem.dtype == ATTN_F32;
@@ -214,8 +215,8 @@ TEST(Generator, IsLegalForTheSmallestTiles) {
   }
 }
 
-// A kernel that does little is still checked on cases that it does, and now and then on others.
-TEST(Generator, SparesWhatAKernelRefuses) {
+// A kernel with few features is mostly checked on cases that it takes, and now and then on others.
+TEST(Generator, MostlyAvoidsRefusedFeatures) {
   GeneratorConfig config = config_of_our_kernels();
   config.refused = refused({"bf16", "causal", "windows", "key lengths", "bias", "softcap", "grouped heads",
                             "dim_v other than dim_qk"});
@@ -231,7 +232,7 @@ TEST(Generator, SparesWhatAKernelRefuses) {
   }
   EXPECT_GT(refused, kCases / 100);
   EXPECT_LT(refused, kCases / 25);
-  EXPECT_GT(masked, kCases / 5);  // biases that hide became masks
+  EXPECT_GT(masked, kCases / 5);  // biases that hide keys were turned into masks
 }
 
 TEST(Generator, ReachesEveryFillPatternAndBias) {
@@ -249,8 +250,8 @@ TEST(Generator, ReachesEveryFillPatternAndBias) {
   EXPECT_EQ(biases.size(), static_cast<size_t>(kBiasKinds));
 }
 
-// A kernel without the bits gets the cases that it got before there were any.
-TEST(Draw, WideAndLatentProblemsAreThoseOfKernelsThatTakeThem) {
+// A kernel without these feature bits gets the same cases as before the bits existed.
+TEST(Draw, OnlyKernelsThatTakeThemGetWideAndLatentProblems) {
   GeneratorConfig plain, wide;
   plain.splits = wide.splits = true;
   wide.features = ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT;
@@ -277,7 +278,8 @@ TEST(Draw, WideAndLatentProblemsAreThoseOfKernelsThatTakeThem) {
   EXPECT_GT(others, kCases / 50);
 }
 
-// Ordinary problems are those of models: long decode at usual head dims, grouped heads, only causal masks.
+// Ordinary problems are like those of models: long decode with usual head dims, grouped heads, only causal
+// masks.
 TEST(Generator, OrdinaryProblemsAreDrawn) {
   for (const uint64_t seed : {1, 2}) {
     int many_keys = 0, wide = 0, widest = 0, grouped = 0, plain = 0, two_heads = 0, longer = 0, longest = 0;
@@ -313,7 +315,7 @@ TEST(Generator, OrdinaryProblemsAreDrawn) {
   }
 }
 
-// Values far from the usual ones, where lists once were.
+// Sizes far from the usual ones are drawn, and not only those of a fixed list.
 TEST(Generator, TailsAreLong) {
   int caps = 0, models = 0, scales = 0, biases = 0, per_head = 0, entries = 0, groups = 0, kv_heads = 0;
   std::set<float> different;
@@ -341,7 +343,7 @@ TEST(Generator, TailsAreLong) {
   EXPECT_GE(kv_heads, 2);
 }
 
-// One case in 50, of a kernel that has splits.
+// Kernels with splits get many splits that hold keys in one case of 50.
 TEST(Generator, ManySplitsHoldKeys) {
   const GeneratorConfig config = config_of_our_kernels();
   int more_than_8 = 0, more_than_64 = 0;
@@ -356,7 +358,7 @@ TEST(Generator, ManySplitsHoldKeys) {
   EXPECT_GE(more_than_64, 10);
 }
 
-TEST(Generator, DependsOnSeedAndIndexAlone) {
+TEST(Generator, DependsOnlyOnSeedAndIndex) {
   const GeneratorConfig config = config_of_our_kernels();
   const Case ninth = draw(config, 7, 9);
   draw(config, 7, 8);
@@ -366,7 +368,7 @@ TEST(Generator, DependsOnSeedAndIndexAlone) {
 }
 
 // Combinations of four classes of steering axes are met within 20,000 cases.
-TEST(Generator, FourThingsMeet) {
+TEST(Generator, MeetsCombinationsOfFourClasses) {
   GeneratorConfig config = config_of_our_kernels();
   config.covering = std::make_shared<Covering>(config);
   std::array<int, 3> met = {};
@@ -388,7 +390,7 @@ GeneratorConfig long_rows(int64_t length) {
   return config;
 }
 
-TEST(Generator, MasksOfLongRowsAreOfOneRow) {
+TEST(Generator, DrawsMasksAndBiasesForLongRows) {
   const GeneratorConfig config = long_rows(65536);
   int masks = 0, biases = 0;
   for (uint64_t i = 0; i < 200; ++i) {
@@ -400,7 +402,7 @@ TEST(Generator, MasksOfLongRowsAreOfOneRow) {
   EXPECT_GT(biases, 10);
 }
 
-TEST(Generator, WhatCannotBeDrawnIsSaidThroughACovering) {
+TEST(Generator, ACoveringReportsADomainThatCannotBeDrawn) {
   EXPECT_THROW(Covering(long_rows(int64_t{1} << 33)).size(), std::runtime_error);
 }
 
@@ -416,7 +418,7 @@ TEST(Generator, CoveringIsTheSameForTheSameConfig) {
     EXPECT_EQ(illegal(c), std::nullopt);
     asked += c != draw(config_of_our_kernels(), 7, i);
   }
-  // Three of each four, and what has a length beyond 16 bits; not what is ordinary.
+  // Three of four cases, and cases with a length beyond 16 bits, follow the covering; ordinary cases do not.
   EXPECT_GT(asked, 90);
   EXPECT_LE(asked, 150);
 }
@@ -431,7 +433,7 @@ TEST(Generator, StreamDigestDoesNotDependOnTheOrder) {
   EXPECT_EQ(forward.hex(), odd.hex());
 }
 
-// Tiles are paid for whole, so it is padded sizes that count on average.
+// A kernel computes whole tiles, so the average is taken over padded sizes.
 TEST(Generator, StaysWithinItsWork) {
   const auto padded = [](int64_t n, int64_t tile) { return (n + tile - 1) / tile * tile; };
   for (int64_t tile : {16, 64, 128}) {
@@ -446,7 +448,7 @@ TEST(Generator, StaysWithinItsWork) {
       Case c;
       c.problem = p;
       c.env.variant = 1;
-      if (!affordable(c, config)) {  // beyond the usual price
+      if (!affordable(c, config)) {  // costs more than usual
         ++far;
         ASSERT_LE(columns * p.seq_q * p.seq_k, far_work(config)) << sizes(p);
         continue;
@@ -454,7 +456,8 @@ TEST(Generator, StaysWithinItsWork) {
       ASSERT_LE(columns * p.seq_q * p.seq_k, config.work) << sizes(p);
       const int64_t tiles = columns * padded(p.seq_q, tile) * padded(p.seq_k, tile);
       const bool is_long = std::max(p.seq_q, p.seq_k) >= 1024;
-      // Requested classes may cost as much as a mutation. Decode fills only a part of a tile.
+      // A case with requested classes may cost as much as a mutated case. A decode case fills only a part of
+      // its tiles.
       const int64_t times = is_long ? 64 : p.seq_q <= 8 ? 24 : 6;
       const int64_t row = is_long ? 128 * tile * padded(std::max(p.seq_q, p.seq_k), tile) : 0;
       ASSERT_LE(tiles, std::max({times * config.work, 8 * 128 * tile * tile, row})) << sizes(p);
@@ -500,7 +503,7 @@ TEST(Generator, DrawsPackedEntriesAndPagesWithinTheDomain) {
   EXPECT_GT(several, 300);
 }
 
-// A kernel that refuses key lengths still gets pages, with all keys that the entries have room for.
+// A kernel that refuses key lengths still gets pages, which are then full of keys.
 TEST(Generator, DrawsFullPagesForAKernelWithoutKeyLengths) {
   GeneratorConfig config = config_of_our_kernels();
   config.features |= ATTN_FEATURE_PAGED;
@@ -525,7 +528,8 @@ TEST(Generator, DrawsFullPagesForAKernelWithoutKeyLengths) {
   EXPECT_EQ(dense, 0);
 }
 
-// Scales are of every kind and form, codes of both formats, and a kernel that does not know them gets none.
+// Scales of every kind and form and codes of both formats are drawn. A kernel that does not take 8 bits gets
+// none.
 TEST(Generator, DrawsKeysOfEightBits) {
   GeneratorConfig config = config_of_our_kernels();
   std::set<int> formats, kinds, forms;
@@ -565,8 +569,8 @@ TEST(Generator, DrawsKeysOfEightBits) {
   EXPECT_GE(forms.size(), 6u);
 }
 
-// A packed entry may be shorter than the longest: the rows that it lacks are no dead rows, and hold no planted
-// values.
+// A packed entry may be shorter than the longest. The rows that it lacks are not dead rows, and no values are
+// planted there.
 TEST(Generator, RowsThatAPackedEntryLacksDoNotCount) {
   Case c;
   Problem& p = c.problem;
@@ -622,7 +626,7 @@ TEST(Generator, CountsThePagesOfAnAppend) {
   EXPECT_TRUE(std::ranges::count(few, "pages") && !std::ranges::count(few, "page ids above 2^16"));
 }
 
-// Each size, and each pair of them, is what some kernel's loop ends on.
+// Some kernel's loop ends at each of these sizes and pairs of sizes.
 TEST(Generator, LandsOnTileBorders) {
   std::set<int64_t> queries, keys;
   int far = 0;
@@ -676,7 +680,7 @@ TEST(Generator, FillsGridsOfADevice) {
     EXPECT_EQ(illegal(c), std::nullopt);
   }
   EXPECT_GE(many, 2);
-  // Early enough for a check of a few cases.
+  // One comes early enough for a check of few cases.
   bool early = false;
   for (uint64_t i = 0; i < 500; ++i)
     early |= draw(config_of_our_kernels(), 6, i).problem.batch *
@@ -685,14 +689,14 @@ TEST(Generator, FillsGridsOfADevice) {
   EXPECT_TRUE(early);
 }
 
-// Equal on every machine: the digest of a stream is printed with each run.
+// The stream of cases is equal on every machine, and each run prints its digest.
 TEST(Generator, StreamIsTheSameOnEveryMachine) {
   StreamDigest digest;
   for (uint64_t i = 0; i < 200; ++i) digest.add(i, draw(config_of_our_kernels(), 1, i));
-  EXPECT_EQ(digest.hex(), "ba8cca4cc0797cbcfbc40fe7d881b480") << "the draw was changed: pin what it gives now";
+  EXPECT_EQ(digest.hex(), "ba8cca4cc0797cbcfbc40fe7d881b480") << "the draw was changed: pin the new digest";
 }
 
-// Floors are what a domain allows, and the draw keeps them in it.
+// Floors are adapted to a domain, and the draw keeps them in it.
 TEST(Classification, FloorsOfADomainAreKept) {
   const auto sizes = [](int64_t least, int64_t most, int64_t multiple = 0) {
     return attn_sizes{least, most, multiple, 0, {}};
@@ -727,7 +731,7 @@ TEST(Classification, FloorsOfADomainAreKept) {
   EXPECT_TRUE(reach_in_domain(config_of_our_kernels()).empty());
 }
 
-// The classification speaks only of what it has seen enough of.
+// The classification reports only floors for which it has seen enough cases.
 TEST(Classification, BrokenFloorsAreNamed) {
   Classification poor;
   for (int i = 0; i < 600; ++i) poor.add(Case{}, 64, 64);

@@ -1,4 +1,5 @@
-// Laws that hold for every legal case. RapidCheck draws the cases and shows the first that breaks one.
+// Tests laws that hold for every legal case. RapidCheck draws the cases and shows the first one that breaks a
+// law.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -35,13 +36,13 @@ TEST(Laws, TidyChangesNoDrawnCase) {
   }));
 }
 
-TEST(Laws, TidyOfACutCaseIsLegalAndDoneAfterOnce) {
+TEST(Laws, TidyOfACutCaseIsLegalAndIdempotent) {
   EXPECT_TRUE(rc::check([] {
     Case c = drawn();
     for (int64_t* size : {&c.problem.batch, &c.problem.seq_q, &c.problem.seq_k, &c.problem.dim_v})
       *size = *rc::gen::inRange<int64_t>(1, *size + 1);
     tidy(c);
-    RC_PRE(!illegal(c));  // a layout may not take the new sizes
+    RC_PRE(!illegal(c));  // the layout may be illegal for the new sizes
     Case again = c;
     tidy(again);
     RC_ASSERT(again == c);
@@ -54,7 +55,7 @@ std::array<int64_t, 4> any_index(const Geometry& g) {
   return index;
 }
 
-// Bytes from the lowest element of the tensor.
+// The distance in bytes from the lowest element of the tensor.
 int64_t place_of(const Geometry& g, const std::array<int64_t, 4>& index) {
   int64_t at = g.first;
   for (size_t i = 0; i < 4; ++i) at += index[i] * g.stride[i];
@@ -80,7 +81,7 @@ TEST(Laws, KeysInReverseOrderAreTheSameKeys) {
   EXPECT_TRUE(rc::check([] {
     Case c = drawn();
     RC_PRE(c.problem.seq_k > 0 && c.problem.batch > 0 && c.problem.heads_kv > 0 && c.problem.dim_qk > 0);
-    c.nan_beyond_lengths = false;  // it speaks of places, not of keys
+    c.nan_beyond_lengths = false;  // it depends on the places of keys, which change
     Case reversed = c;
     reversed.remap.key = {.multiply = -1, .add = c.problem.seq_k - 1};
     const int64_t b = *rc::gen::inRange<int64_t>(0, c.problem.batch);

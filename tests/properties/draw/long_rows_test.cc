@@ -1,5 +1,5 @@
-// Long rows, as the draw for a GPU has them: legal, within what a batch takes, and together with everything
-// else.
+// Tests long rows that are drawn for a GPU: they are legal, within the limits of a batch, and combined with all
+// other features.
 #include "properties/draw/long_rows.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(LongRows, AreLegalAndWithinTheDevicesWork) {
 TEST(LongRows, HaveEveryLengthTogetherWithEverythingElse) {
   struct Meeting {
     const char* name;
-    double percent;  // at least, of the cases that are asked for a long row
+    double percent;  // the least share of cases with a long row
     std::function<bool(const Case&, const Problem&)> is;
     int met = 0;
   };
@@ -86,7 +86,7 @@ TEST(LongRows, HaveEveryLengthTogetherWithEverythingElse) {
   for (const Meeting& m : meetings) EXPECT_GE(100.0 * m.met * kLongRowsOf / kCases, m.percent) << m.name;
 }
 
-// What a kernel refuses is spared here, too.
+// Refused features are avoided here as well.
 TEST(LongRows, StayWithinADomain) {
   GeneratorConfig config = for_device();
   config.domain.emplace();
@@ -103,7 +103,7 @@ TEST(LongRows, StayWithinADomain) {
   EXPECT_GT(rows, 50);
 }
 
-// Without a device, cases are those that were always drawn: Generator.StreamIsTheSameOnEveryMachine.
+// Without a device the cases are those of Generator.StreamIsTheSameOnEveryMachine.
 TEST(LongRows, AreNotDrawnForACpu) {
   GeneratorConfig config = for_device();
   config.device_work = 0;

@@ -1,11 +1,11 @@
-// Measures what the draw reaches, without running a kernel:
+// Measures the coverage of the draw without running a kernel:
 //
 //   draw_measure LIBRARY CASES [SEEDS]
 //
-// prints the coverage of the table of axes by CASES cases of seed 1 (as `attnfuzz check` does,
-// but of cases that no kernel has refused, on the tiles of its first plan), how many are drawn
-// a second, and of how many seeds each bug of bugs_of_three.h shows within 20,000 cases, and
-// the median of the first case that shows it.
+// It prints how CASES cases of seed 1 cover the table of axes, as `attnfuzz check` does, but
+// without refusals, and with the tiles of the kernel's first plan. It prints the number of cases
+// drawn a second. For each bug of bugs_of_three.h it prints the number of seeds that show it
+// within 20,000 cases, and the median of the first case that does.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
     std::vector<uint64_t> first(kBugs, kMost);
     for (uint64_t i = 0; i < kMost; ++i) {
       const Case c = draw(config, seed, i);
-      if (c.problem.batch == 0 || c.problem.seq_q == 0) continue;  // there is no output to be wrong
+      if (c.problem.batch == 0 || c.problem.seq_q == 0) continue;  // without output nothing can be wrong
       for (size_t bug = 0; bug < kBugs; ++bug) {
         if (first[bug] == kMost && kBugsOfThree[bug].shows(c, c.problem)) first[bug] = i;
       }

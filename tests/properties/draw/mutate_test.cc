@@ -1,4 +1,4 @@
-// Mutation: legal always, cheap, the same always, and able to get anywhere.
+// Tests that mutated cases are always legal, cheap and reproducible, and that mutation reaches every feature.
 #include "properties/draw/mutate.h"
 
 #include <gtest/gtest.h>
@@ -46,8 +46,8 @@ TEST(Mutate, IsLegalAndAffordableForGenerations) {
   }
 }
 
-// Tiles are paid for whole, blocks and bytes too.
-TEST(Mutate, CostsWhatADrawnCaseMayCost) {
+// Costs count whole tiles, blocks and bytes.
+TEST(Mutate, CostsNoMoreThanADrawnCase) {
   const auto padded = [](int64_t n, int64_t tile) { return (n + tile - 1) / tile * tile; };
   const GeneratorConfig config = config_of_our_kernels();
   double sum = 0;
@@ -63,7 +63,7 @@ TEST(Mutate, CostsWhatADrawnCaseMayCost) {
       const bool is_long = std::max(p.seq_q, p.seq_k) >= 1024;
       const int64_t tiles = p.batch * p.heads_q * padded(p.seq_q, 64) * padded(p.seq_k, 64) * 2 *
                             padded(std::max(p.dim_qk, p.dim_v), 64);
-      // One row or column of tiles of a sequence of many; a decode fills a part of its tiles.
+      // A long case has one row or column of tiles; a decode case fills only a part of its tiles.
       EXPECT_LE(tiles, is_long ? int64_t{66000} * 64 * 128 : (p.seq_q <= 8 ? 24 : 6) * config.work)
           << encode(c);
       long_ones += is_long;
@@ -71,11 +71,11 @@ TEST(Mutate, CostsWhatADrawnCaseMayCost) {
     }
   }
   EXPECT_LE(sum / n,
-            static_cast<double>(config.work));  // a chain only wanders, yet does not creep up to the limit
+            static_cast<double>(config.work));  // a chain of mutations does not drift to the limit
   EXPECT_LE(long_ones, n / 50);
 }
 
-TEST(Mutate, DependsOnItsInputsAlone) {
+TEST(Mutate, DependsOnlyOnItsInputs) {
   const GeneratorConfig config = config_of_our_kernels();
   const Case a = draw(config, 2, 1), b = draw(config, 2, 2);
   std::set<std::string> different;
@@ -89,7 +89,7 @@ TEST(Mutate, DependsOnItsInputsAlone) {
   EXPECT_GE(different.size(), 40u);
 }
 
-TEST(Mutate, DiffersAndMostlyInAPartOrTwo) {
+TEST(Mutate, ChangesMostlyOneOrTwoParts) {
   const GeneratorConfig config = config_of_our_kernels();
   int near = 0;
   for (uint64_t i = 0; i < 500; ++i) {
@@ -105,7 +105,7 @@ TEST(Mutate, DiffersAndMostlyInAPartOrTwo) {
   EXPECT_GE(near, 350);
 }
 
-// From the simplest case there is, in a few hundred steps kept or not as they come.
+// Starts at the simplest case, and takes a few hundred random steps.
 TEST(Mutate, ReachesEveryFeatureFromTheSimplestCase) {
   const GeneratorConfig config = config_of_our_kernels();
   std::set<std::string> seen, drawn;
@@ -128,7 +128,7 @@ TEST(Mutate, ReachesEveryFeatureFromTheSimplestCase) {
     }
   }
   for (const std::string& name : drawn) {
-    // One draw in ten thousand; 80 chains of 80 do not owe it.
+    // One draw in ten thousand has it, so 80 chains of 80 steps may miss it.
     if (name != "grid > 65535") EXPECT_TRUE(seen.count(name)) << name;
   }
   EXPECT_EQ(masks.size(), static_cast<size_t>(kPatternKinds));
@@ -139,7 +139,7 @@ TEST(Mutate, ReachesEveryFeatureFromTheSimplestCase) {
   }
 }
 
-TEST(Mutate, SparesWhatAKernelRefuses) {
+TEST(Mutate, MostlyAvoidsRefusedFeatures) {
   GeneratorConfig config = config_of_our_kernels();
   config.refused =
       refused({"bf16", "causal", "windows", "bias", "softcap", "grouped heads", "dim_v other than dim_qk"});
@@ -147,7 +147,7 @@ TEST(Mutate, SparesWhatAKernelRefuses) {
   constexpr int kCases = 3000;
   Case a = draw(config, 5, 0);
   for (uint64_t i = 0; i < kCases; ++i) {
-    // From a case of a kernel that does everything, too.
+    // Also starting at a case of a kernel that takes everything.
     const Case full = draw(config_of_our_kernels(), 5, i);
     const Case c = i % 2 ? mutate(full, config, i) : cross(a, full, config, i);
     const Problem& p = c.problem;
@@ -158,8 +158,8 @@ TEST(Mutate, SparesWhatAKernelRefuses) {
   EXPECT_LT(refused, kCases / 20);
 }
 
-// Files may ask for more than a campaign wants to spend, and for what no draw makes.
-TEST(Mutate, BringsAnyReadableCaseDown) {
+// A file's case may cost more than a campaign allows, and may have features that are never drawn.
+TEST(Mutate, MakesAnyReadableCaseAffordable) {
   const GeneratorConfig config = config_of_our_kernels();
   Case large;
   large.problem.batch = 3;
@@ -183,7 +183,7 @@ TEST(Mutate, BringsAnyReadableCaseDown) {
   }
 }
 
-TEST(Mutate, WhatIsDrawnIsAffordableButForOneInAHundredAndWhatIsHugeIsNot) {
+TEST(Affordable, HoldsForNearlyAllDrawnCasesAndForNoHugeOne) {
   const GeneratorConfig config = config_of_our_kernels();
   int beyond = 0;
   for (uint64_t i = 0; i < 3000; ++i) {
@@ -196,7 +196,7 @@ TEST(Mutate, WhatIsDrawnIsAffordableButForOneInAHundredAndWhatIsHugeIsNot) {
   Case large;
   large.problem.seq_q = large.problem.seq_k = 4000;
   EXPECT_FALSE(affordable(large, config));
-  Case blocks;  // nothing to compute, but who counts to 10^9
+  Case blocks;  // nothing to compute, but 10^9 blocks
   blocks.problem.batch = blocks.problem.heads_q = 32768;
   blocks.problem.seq_k = 0;
   EXPECT_FALSE(affordable(blocks, config));

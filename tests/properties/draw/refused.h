@@ -10,7 +10,7 @@
 
 namespace attnfuzz {
 
-// By their names, and head dimensions above 64.
+// Refuses the features of these names, and head dimensions above 64.
 inline Refused refused(const std::set<std::string_view>& names) {
   attn_domain sizes = {};
   sizes.dim_qk.most = sizes.dim_v.most = 64;

@@ -77,8 +77,8 @@ TEST(Explain, NothingToDraw) {
   EXPECT_FALSE(explain(c, attn_plan{}, nullptr, nullptr).empty());
 }
 
-// No query sees keys there, so there are no dead rows, masks, scales or tiles of keys.
-TEST(Explain, SaysNothingOfKeysThatNoQuerySees) {
+// In these operations no query sees keys, so there are no dead rows, masks, scales or key tiles.
+TEST(Explain, SaysNothingAboutKeysInOtherOperations) {
   for (const uint64_t operation : {ATTN_FEATURE_NSA_COMPRESS, ATTN_FEATURE_NSA_COMBINE, ATTN_FEATURE_MERGE}) {
     Case c;
     c.problem.features = operation;
@@ -166,14 +166,14 @@ TEST(Explain, FactsOfAReproducer) {
   EXPECT_TRUE(says(text, "does not matter: dtype, batch"));
 }
 
-TEST(Explain, FitsTheWidthAndAddsColourOnlyWhenAsked) {
+TEST(Explain, FitsTheWidthAndAddsColourOnRequest) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const Case c = random_case(seed);
     if (illegal(c)) continue;
     for (const int width : {40, 100}) {
       const std::string text = explain(c, plan_of(64, 64), nullptr, nullptr, {.width = width});
       EXPECT_FALSE(says(text, "\x1b["));
-      // Words may be long; pictures may not.
+      // Lines of text may be long; lines of pictures may not.
       std::istringstream lines(text);
       for (std::string line; std::getline(lines, line);) {
         const bool picture = says(line, "\u2502") || says(line, "\u253c");
@@ -211,7 +211,7 @@ TEST(Ruler, CellsNeverStraddleATile) {
   }
 }
 
-TEST(Tiles, StatesAreWhatTheMaskSays) {
+TEST(Tiles, StatesFollowFromTheMask) {
   for (uint64_t seed = 0; seed < 80; ++seed) {
     const Case c = random_case(seed);
     const Problem& p = c.problem;
@@ -240,7 +240,7 @@ TEST(Tiles, StatesAreWhatTheMaskSays) {
   }
 }
 
-TEST(TileMap, ATileOfQueriesThatAPackedEntryLacksIsSkipped) {
+TEST(TileMap, SkipsQueryTilesThatAPackedEntryLacks) {
   Case c;
   c.problem.batch = 2;
   c.problem.seq_q = 64, c.problem.seq_k = 16;

@@ -1,5 +1,5 @@
-// The likely class of a fault, on verdicts and reduced cases as bugs of each
-// class leave them behind.
+// Tests the guessed class of fault, with verdicts and reduced cases that are typical of
+// bugs of each class.
 #include "properties/explain/fault_class.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,8 @@ TEST(FaultClass, ATileThatARowDoesNotSee) {
   EXPECT_NE(f.guess().why.find("exp(-inf - -inf)"), std::string::npos);
 }
 
-// Another row may not see a tile: a row that sees them all, and whose softmax is right, has met no -inf.
+// Another row may not see a tile. But a wrong row that sees all tiles, and whose softmax is right, has met no
+// -inf.
 TEST(FaultClass, ARowThatSeesEveryTileIsNotMasked) {
   Finding f(Kind::kNonFinite);
   f.lengths(17, 65).need({at_least("seq_q", 17), at_least("seq_k", 65), exactly("window_right", 48)});
@@ -89,8 +90,8 @@ TEST(FaultClass, AccumulatorNotRescaled) {
   expect(f, FaultClass::kSoftmax);
 }
 
-// A sum that is kept in 16 bits is off by 0.05 %: no weight is missing.
-TEST(FaultClass, WhatIsHardlyOffIsNoMissingWeight) {
+// A sum in 16 bits is off by 0.05 %, so no weight is missing.
+TEST(FaultClass, ASmallErrorIsNoMissingWeight) {
   Finding f(Kind::kWrong);
   f.lengths(1, 8192).need({at_least("seq_k", 8192), {.part = "values of q"}, {.part = "values of k"}});
   f.c.k.kind = FillKind::kOneHot;
@@ -125,7 +126,7 @@ TEST(FaultClass, ARowFarBelowZeroThatCountsAsDead) {
   expect(f, FaultClass::kSoftmax);
 }
 
-// The layout only lets it be seen that columns were not written.
+// The layout of O only makes it visible that columns were not written.
 TEST(FaultClass, ColumnsFromABorderOnOfLargeHeads) {
   Finding f(Kind::kNonFinite);
   f.lengths(1, 1).need({at_least("dim_qk", 192), {.part = "the layout of o"}});
@@ -155,7 +156,7 @@ TEST(FaultClass, NoKeys) {
   packed.c.problem.packed_k = Packing{.lengths = {1, 0}};
   packed.c.problem.batch = 2;
   expect(packed.lengths(1, 1).need({{.part = "packed keys"}}), FaultClass::kZeroLength);
-  // The smallest case has no key where keys do not matter: that says nothing.
+  // If keys do not matter, the smallest case has no key. That is no evidence.
   Finding smallest(Kind::kUnwritten);
   smallest.lengths(65, 0).need({at_least("seq_q", 65)});
   expect(smallest, FaultClass::kTail);
@@ -200,7 +201,7 @@ TEST(FaultClass, Strides) {
   expect(Finding(Kind::kFault).fault(ATTN_REPORT_ALIGNMENT, "address not aligned to 16"), FaultClass::kLayout);
 }
 
-TEST(FaultClass, WhatAMaskMeans) {
+TEST(FaultClass, MaskSemantics) {
   Finding causal(Kind::kWrong);
   causal.c.problem.causal = true;
   causal.c.problem.align = ATTN_BOTTOM_RIGHT;
@@ -235,14 +236,15 @@ TEST(FaultClass, GroupsAndHeadDims) {
   expect(dims.need({at_least("dim_v", 65)}), FaultClass::kDispatch);
 }
 
-// The last columns of a large head dim are not stored; no smaller one shows it.
-TEST(FaultClass, ColumnsThatNobodyWrites) {
+// The last columns of a large head dim are not stored, and smaller head dims do not show it.
+TEST(FaultClass, UnwrittenColumns) {
   Finding f(Kind::kUnwritten);
   f.c.problem.dim_qk = f.c.problem.dim_v = 192;
   expect(f.need({at_least("dim_qk", 192)}), FaultClass::kDispatch);
 }
 
-// Splits that have keys hold: the empty one is at fault. What splits are merged to, where each is right.
+// If the case passes when all splits have keys, the empty split is at fault. If each split is right, the merge
+// is.
 TEST(FaultClass, EmptySplitsAndMerges) {
   Finding empty(Kind::kNonFinite);
   empty.c.problem.num_splits = 2;
@@ -259,8 +261,8 @@ TEST(FaultClass, EmptySplitsAndMerges) {
   expect(merged, FaultClass::kSoftmax);
 }
 
-// For a kernel without probes: the values that the failure needs tell the class.
-TEST(FaultClass, WhatTheValuesNeededTell) {
+// For a kernel without probes, the class follows from the values that the failure needs.
+TEST(FaultClass, NeededValuesAreEvidence) {
   const auto other = [](const char* part) { return Need{.part = part, .relation = Relation::kOtherThan}; };
   Finding scores(Kind::kWrong);
   scores.lengths(2, 2).need({at_least("seq_k", 2), other("values of q"), other("values of k")});
@@ -273,7 +275,7 @@ TEST(FaultClass, WhatTheValuesNeededTell) {
   expect(scores, FaultClass::kLayout);
   scores.v.where->got = 0.501;
   expect(scores, FaultClass::kNumerics);
-  // Keys of a second tile, and K "other than zero, constant".
+  // The failure needs keys of a second tile, and a K that is neither zero nor constant.
   scores.lengths(1, 65);
   scores.v.where->got = 0.88;
   expect(scores, FaultClass::kSoftmax);
@@ -304,7 +306,7 @@ TEST(FaultClass, AProductOfSizes) {
   expect(f, FaultClass::kOverflow);
 }
 
-// A last tile that is full is taken for an empty one.
+// The kernel takes a full last tile for an empty one.
 TEST(FaultClass, AFullLastTile) {
   Finding f(Kind::kWrong);
   f.lengths(1, 64).need({{.part = "seq_k", .relation = Relation::kRemainder, .value = 64, .period = 64}});
@@ -378,8 +380,8 @@ TEST(FaultClass, AnExceptionGetsNoGuess) {
   expect(aborted, FaultClass::kUnknown);
 }
 
-// A head dim of 64 is no threshold where the kernel takes no smaller one.
-TEST(FaultClass, TheLeastThatIsTakenIsNoNeed) {
+// If the kernel takes no smaller head dim than 64, 64 is no threshold.
+TEST(FaultClass, TheSmallestSizeThatAKernelTakesIsNoNeed) {
   Finding f(Kind::kCrash);
   f.v.where.reset();
   f.lengths(1, 2176).need({at_least("seq_k", 2176), at_least("dim_qk", 64)});
@@ -390,7 +392,7 @@ TEST(FaultClass, TheLeastThatIsTakenIsNoNeed) {
   expect(f, FaultClass::kDispatch);
 }
 
-// A full last tile holds and another partly filled one fails: it is the tail, though a layout shows it.
+// A full last tile passes and other partly filled ones fail, so it is the tail, though the case needs a layout.
 TEST(FaultClass, TheTailIsTriedByOtherLengths) {
   Finding f(Kind::kNonFinite);
   f.lengths(1, 5).need({at_least("seq_k", 1), {.part = "the layout of v"}});
@@ -404,12 +406,12 @@ TEST(FaultClass, TheTailIsTriedByOtherLengths) {
   expect(f, FaultClass::kTail);
   f.v.kind = Kind::kWrong;
   expect(f, FaultClass::kTail);
-  // No need of a layout; more than one query.
+  // The case needs no layout, and more than one query.
   f.needs = {at_least("seq_k", 1), at_least("seq_q", 2)};
   expect(f, FaultClass::kTail);
 }
 
-// An empty split: it takes a length, and full tiles fail as well.
+// A bug of an empty split needs a length, but fails with full tiles as well.
 TEST(FaultClass, ALengthThatFailsWithFullTilesIsNoTail) {
   Finding f(Kind::kNonFinite);
   f.lengths(1, 769).need({at_least("seq_k", 769)});
@@ -436,8 +438,8 @@ TEST(FaultClass, OneOrderOfThreadsIsARace) {
   expect(f, FaultClass::kRace);
 }
 
-// The reading is named, and so is what declares it.
-TEST(FaultClass, TheReadingIsSaid) {
+// The guess names the wrong reading of the problem, and the field that declares it.
+TEST(FaultClass, NamesTheReading) {
   Finding f(Kind::kWrong);
   f.clues.traced = FaultClass::kMask;
   f.clues.traced_as = "the diagonal were top-left";
@@ -446,7 +448,7 @@ TEST(FaultClass, TheReadingIsSaid) {
   EXPECT_NE(f.guess().why.find("align=\"top_left\""), std::string::npos) << f.guess().why;
 }
 
-// Whose batch entry is that of another, where heads are grouped: splits only show it.
+// With grouped heads or batch entries that are mixed up, splits only make the bug visible.
 TEST(FaultClass, BatchEntriesAndGroupsAreMixedUp) {
   Finding f(Kind::kNonFinite);
   f.c.problem.num_splits = 2;
@@ -466,7 +468,7 @@ TEST(FaultClass, Numbers) {
   expect(huge.need({{.part = "values of q"}}), FaultClass::kNumerics);
 }
 
-TEST(FaultClass, WhatACallLeavesBehind) {
+TEST(FaultClass, StateOfAnEarlierCall) {
   Finding dirty(Kind::kDirty);
   dirty.c.calls = {Call{}, Call{.dirty_workspace = true}};
   expect(dirty.need({{.part = "calls"}, {.part = "a dirty workspace"}}), FaultClass::kState);
@@ -482,7 +484,7 @@ TEST(FaultClass, WithoutReductionFeaturesCountForLess) {
   EXPECT_EQ(none.guess().line(), "");
 }
 
-TEST(FaultClass, SaysWhatElseItCouldBe) {
+TEST(FaultClass, NamesASecondGuess) {
   Finding f(Kind::kWrong);
   f.c.problem.num_splits = 2;
   f.c.problem.causal = true;
@@ -493,15 +495,15 @@ TEST(FaultClass, SaysWhatElseItCouldBe) {
   EXPECT_NE(guess.text().find("look at: "), std::string::npos);
 }
 
-TEST(FaultClass, WhatTheTraceSays) {
+TEST(FaultClass, TheTraceIsEvidence) {
   Finding f(Kind::kWrong);
   f.need({at_least("seq_k", 2)});
   const FaultQuestion question = {f.c, f.v, f.needs, "plain", {.traced = FaultClass::kDispatch}};
   EXPECT_EQ(guess_fault(question).likely, FaultClass::kDispatch);
 }
 
-// One query, one key, zeros: only what more runs show sets these apart.
-TEST(FaultClass, WhatMoreRunsShow) {
+// With one query, one key and zeros only the results of further runs tell these classes apart.
+TEST(FaultClass, FurtherRunsAreEvidence) {
   const auto lse_missing = [] {
     Finding f(Kind::kWrong);
     f.v.where->tensor = TensorId::kLse;
@@ -539,7 +541,7 @@ TEST(FaultClass, TheFirstWrongIntermediate) {
   };
   expect(first(ATTN_PROBE_S, 0x1p-12).lengths(1, 1), FaultClass::kNumerics);
   expect(first(ATTN_PROBE_O, 0.5).lengths(1, 9).need({at_least("seq_k", 9)}), FaultClass::kLayout);
-  // The first tile cannot know of the second, unless its memory is not its own.
+  // The first tile can only depend on the second if they share memory by mistake.
   expect(first(ATTN_PROBE_O, 0.5).lengths(1, 65).need({at_least("seq_k", 65)}), FaultClass::kRace);
   // Rounding would have shown in one tile.
   Finding rescaled = first(ATTN_PROBE_O, 0x1p-9);
@@ -556,8 +558,9 @@ TEST(FaultClass, TheFirstWrongIntermediate) {
          FaultClass::kUnknown);
 }
 
-// One batch entry, or a row of one vector, is no second one and no other instantiation.
-TEST(FaultClass, ANeedsValueIsRead) {
+// A need of one batch entry, or of a row of one vector, is not a need of a second one or of another
+// instantiation.
+TEST(FaultClass, TheValueOfANeedCounts) {
   Finding one(Kind::kWrong);
   expect(one.need({exactly("batch", 1)}), FaultClass::kUnknown);
   Finding vector(Kind::kWrong);
@@ -615,7 +618,7 @@ TEST(FaultClass, EveryClassSaysWhereToLook) {
 
 // A bias of a single score can only be added wrongly. A bias of zeros has the same effect before and after a
 // cap.
-TEST(FaultClass, OfABiasOfOneScoreAndOfOneOfZeros) {
+TEST(FaultClass, ABiasOfOneScoreOrOfZeros) {
   Finding one(Kind::kWrong);
   one.c.problem.bias.emplace().kind = BiasKind::kRowConstant;
   one.need({{.part = "bias"}});

@@ -1,4 +1,4 @@
-// The page holds what it is given, and nothing that a reader's browser would run or fetch.
+// Tests that the page holds its texts, and nothing that a browser would run or fetch.
 #include "properties/explain/html.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ TEST(Html, KeepsTextAsText) {
   EXPECT_EQ(page.find("http"), std::string::npos);
 }
 
-TEST(Html, LeavesOutWhatThereIsNot) {
+TEST(Html, LeavesOutMissingParts) {
   const std::string page = html_page("a", "", "", "text");
   EXPECT_EQ(page.find("<figure>"), std::string::npos);
   EXPECT_EQ(page.find("To see it again"), std::string::npos);

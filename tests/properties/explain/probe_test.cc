@@ -1,6 +1,6 @@
-// Probes: records put together, and the first wrong intermediate found. The
-// "kernel" here writes what the double oracle says, in C fragments, with one
-// number spoiled.
+// Tests probes: how records become matrices, and that the first wrong intermediate is
+// found. The "kernel" here writes the values of a computation in double, in C fragments,
+// with one spoiled number.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr double kLog2e = 1.4426950408889634;
 
 using Cell = std::function<float(int row, int column)>;
 
-// Appends the records of all lanes for a matrix of `columns`.
+// Appends the records of all lanes for a matrix with this number of columns.
 void record(std::vector<float>& out, int tag, int tile, int columns, const Cell& cell) {
   for (int lane = 31; lane >= 0; --lane) {  // any order is legal
     out.insert(out.end(), {static_cast<float>(tag), static_cast<float>(tile), static_cast<float>(lane),
@@ -41,7 +41,7 @@ void record_rows(std::vector<float>& out, int tag, int tile, const std::function
   }
 }
 
-// Queries first..first+15 of head `h`, those that there are.
+// Appends the records of queries first..first+15 of head `h`, as far as they exist.
 void record_queries(std::vector<float>& out, const Problem& p, int h, int first) {
   for (int lane = 0; lane < 32; ++lane) {
     out.insert(out.end(), {static_cast<float>(ATTN_PROBE_ROWS), 0.0f, static_cast<float>(lane), 6.0f});
@@ -78,8 +78,8 @@ attn_plan plan_of() {
 
 enum class ScoresAs { kProduct, kScore, kLog2 };
 
-// The records of a right kernel for the 16 queries of head 1 from `first` on. `spoil`
-// sees every number before it is written.
+// The records of a right kernel for 16 queries of head 1, beginning with query `first`.
+// `spoil` may change every number before it is written.
 using Spoil = std::function<float(attn_probe_tag tag, int tile, int row, int column, float value)>;
 std::vector<float> records(const Case& c, ScoresAs as, int first, const Spoil& spoil) {
   const attn_plan plan = plan_of();
@@ -170,14 +170,14 @@ TEST(ProbeTiles, TrustsNothing) {
   EXPECT_EQ(noted({1, 0, 0, 1e9f, 1, 1, 1, 1}, 8), 1u);
   EXPECT_EQ(noted({9, 0, 0, 4, 1, 1, 1, 1}, 8), 1u);
   EXPECT_EQ(noted({1, -1, 0, 4, 1, 1, 1, 1}, 8), 1u);
-  // One lane of 32.
+  // Only one lane of 32 has records.
   EXPECT_EQ(noted({1, 0, 0, 4, 1, 1, 1, 1}, 8), 1u);
-  // More was recorded than there was room for.
+  // The count of records exceeds the capacity.
   std::vector<float> values;
   record_rows(values, ATTN_PROBE_SCALE, 0, [](int) { return 1.0f; });
   EXPECT_EQ(noted(values, values.size() + 5), 1u);
   EXPECT_EQ(noted(values, values.size()), 0u);
-  // Lanes of one quad that disagree about their row.
+  // Lanes of one quad disagree about their row.
   values[2 * 6 + 4] = 1.5f;
   const ProbedWarp warp = read_probe(values, values.size());
   ASSERT_EQ(warp.notes.size(), 1u);

@@ -1,4 +1,4 @@
-// The picture of a case is held against what it must show: cells by visibility, cells by error.
+// Tests the picture of a case: its cells show visibility and errors.
 #include "properties/explain/svg.h"
 
 #include <gtest/gtest.h>
@@ -30,16 +30,16 @@ size_t count(const std::string& text, const std::string& what) {
   return n;
 }
 
-TEST(Svg, ShowsWhatEachQuerySees) {
+TEST(Svg, ShowsTheVisibleKeysOfEachQuery) {
   const std::string svg = svg_picture(causal(3), tiles_of(2), nullptr, nullptr);
-  // One bar a query: its visible keys lie beside each other. The legend has one more.
+  // One bar a query, because its visible keys are adjacent, and one in the legend.
   EXPECT_EQ(count(svg, "class=\"seen\""), 4u) << svg;
   EXPECT_EQ(count(svg, "class=\"tile\""), 2u) << svg;  // a border down, a border across
   EXPECT_EQ(count(svg, "Error of O"), 0u);
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
 }
 
-TEST(Svg, ShowsWhereAResultIsWrongAndWhereItIsNoNumber) {
+TEST(Svg, ShowsWrongAndNonFiniteElements) {
   const Case c = causal(3);
   const Reference reference = flat_reference(c);
   Outputs outputs;
@@ -48,7 +48,7 @@ TEST(Svg, ShowsWhereAResultIsWrongAndWhereItIsNoNumber) {
   got[0] = 2;                                        // query 0, column 0
   got[4] = std::numeric_limits<float>::quiet_NaN();  // query 1, column 0
   const std::string svg = svg_picture(c, tiles_of(2), &reference, &outputs);
-  EXPECT_EQ(count(svg, "class=\"bad\""), 2u) << svg;  // with the legend's
+  EXPECT_EQ(count(svg, "class=\"bad\""), 2u) << svg;  // one in the picture, one in the legend
   EXPECT_EQ(count(svg, "class=\"nan\""), 2u) << svg;
   EXPECT_EQ(count(svg, "class=\"good\""), 4u) << svg;  // the rest of each query is one bar
 }

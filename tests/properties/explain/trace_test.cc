@@ -1,5 +1,5 @@
-// Wrong values traced to where they come from: flaws of a plain kernel, each
-// with the words that name it.
+// Tests that wrong values are traced to their source: flaws of a plain kernel, each with
+// the words that name it.
 #include "properties/explain/trace.h"
 
 #include <gtest/gtest.h>
@@ -42,15 +42,15 @@ TEST(Trace, ARightKernelHasNothingToTrace) { EXPECT_EQ(traced(Flaw::kNone, trace
 
 TEST(Trace, HeadsMisread) {
   expect(Flaw::kHeadMap, traced_example(), "if query head h read KV head h mod 2");
-  // One key: what comes out is a single value.
+  // With one key the result is a single value of V.
   Case one = traced_example();
   one.problem.seq_k = 1;
   expect(Flaw::kHeadMap, one, "o(b=0,h=1,q=0,d=0) holds v(b=0,head=1,key=0,d=0), of another head");
 }
 
-// With two KV heads, "h mod 2" and "the next one" are the same wherever the result is wrong, so both are
-// printed.
-TEST(Trace, EachReadingThatFitsIsSaid) {
+// With two KV heads, "h mod 2" and "the KV head after" give the same values wherever the result is wrong, so
+// both are printed.
+TEST(Trace, EachReadingThatFitsIsNamed) {
   expect(Flaw::kHeadMap, traced_example(),
          "if query head h read KV head h mod 2, or if query heads read the KV head after their own");
 }
@@ -79,8 +79,8 @@ TEST(Trace, ScoresAndKeys) {
   expect(Flaw::kDropsLastKey, traced_example(), "if the last visible key were missing");
 }
 
-TEST(Trace, WhatNoReadingExplainsIsNotExplained) {
-  // A slightly wrong scale is near to what is right, and that is not a reading.
+TEST(Trace, ErrorsWithoutAReadingAreNotExplained) {
+  // A slightly wrong scale gives nearly right values, and no reading fits.
   EXPECT_EQ(traced(Flaw::kScaleRounded,
                    [] {
                      Case c = traced_example();

@@ -1,5 +1,5 @@
-// Tests the text of exported findings, and refusals. That the programs compile,
-// and show what they should, is tests/e2e/export.sh's to see.
+// Tests the text of exported findings, and refusals. tests/e2e/export.sh tests that the
+// programs compile and show the failure.
 #include "properties/export/export.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ GeneratorConfig config() {
   return config;
 }
 
-// The first drawn case that the property fails on.
+// The first drawn case on which the property fails.
 Reproducer finding(FakeTarget& target, const char* name) {
   const Property* property = find_property(name);
   for (int n = 0; n < 3000; ++n) {
@@ -46,7 +46,7 @@ Reproducer finding(FakeTarget& target, const char* name) {
   return {};
 }
 
-TEST(Export, HoldsValuesBoundsAndWhatIsWrong) {
+TEST(Export, HoldsValuesBoundsAndTheFailure) {
   FakeTarget target;
   Reproducer r;
   r.property = "reference";
@@ -68,7 +68,7 @@ TEST(Export, HoldsValuesBoundsAndWhatIsWrong) {
   }
 }
 
-TEST(Export, SaysWhatFails) {
+TEST(Export, NamesTheFailure) {
   FakeTarget target(Flaw::kDropsLastKey);
   const Reproducer r = finding(target, "reference");
   const auto prepared = prepare_export(r, target, documented());
@@ -80,7 +80,7 @@ TEST(Export, SaysWhatFails) {
 }
 
 TEST(Export, TakesTheVariantThatFailsByItself) {
-  // The property's own case holds, and a variant that it makes does not.
+  // The property's own case passes, and one of its variants fails.
   FakeTarget target(Flaw::kMaskBroadcast);
   const Reproducer r = finding(target, "mask_as_bias");
   const auto prepared = prepare_export(r, target, documented());
@@ -90,14 +90,14 @@ TEST(Export, TakesTheVariantThatFailsByItself) {
   EXPECT_EQ(judge(e.c, *find_property("reference"), target, documented()).outcome, Outcome::kFail);
 }
 
-TEST(Export, RefusesWhatTakesTwoRunsToSee) {
-  FakeTarget target(Flaw::kBatchRounds);  // each result within its bound
+TEST(Export, RefusesFailuresThatNeedTwoRuns) {
+  FakeTarget target(Flaw::kBatchRounds);  // each result is within its bound
   const auto prepared = prepare_export(finding(target, "permute_batch"), target, documented());
   ASSERT_TRUE(std::holds_alternative<std::string>(prepared));
   EXPECT_NE(std::get<std::string>(prepared).find("one call does not show it"), std::string::npos);
 }
 
-TEST(Export, ProgramsSeeWhatIsFarFromTheExactValues) {
+TEST(Export, ProgramsCompareWithTheExactValuesToo) {
   Reference reference;
   reference.rows = 1;
   Expected& o = reference.outputs.emplace_back();
@@ -117,7 +117,7 @@ TEST(Export, ProgramsSeeWhatIsFarFromTheExactValues) {
   EXPECT_TRUE(seen_from_exact_values(reference, got));
 }
 
-TEST(Export, RefusesWhatIsTooLargeToRead) {
+TEST(Export, RefusesCasesThatAreTooLargeToRead) {
   FakeTarget target;
   Reproducer r;
   r.property = "reference";
@@ -128,7 +128,7 @@ TEST(Export, RefusesWhatIsTooLargeToRead) {
   EXPECT_NE(std::get<std::string>(prepared).find("attnfuzz reduce"), std::string::npos);
 }
 
-TEST(Export, RefusesWhatNoProgramReads) {
+TEST(Export, RefusesUnknownKindsOfProblems) {
   FakeTarget target;
   Reproducer packed;
   packed.property = "reference";
@@ -146,7 +146,7 @@ TEST(Export, RefusesWhatNoProgramReads) {
   }
 }
 
-TEST(Export, WhatAFileSaysStaysInAComment) {
+TEST(Export, TextOfAFileStaysInAComment) {
   FakeTarget target;
   Reproducer r;
   r.property = "reference";
@@ -164,7 +164,7 @@ TEST(Export, WhatAFileSaysStaysInAComment) {
   }
 }
 
-// Runs without a GPU: with a plug-in that says it is for one, and a fake driver.
+// Runs programs without a GPU, with a plug-in that claims to be for one and a fake driver.
 class ExportForCuda : public testing::TestWithParam<bool> {
  protected:
   // The exit status of a program for the kernel of that name.

@@ -37,7 +37,7 @@ TEST(BadPlan, LetsASoundOnePass) {
   EXPECT_FALSE(bad_plan(large)) << *bad_plan(large);
 }
 
-TEST(BadPlan, NamesTheFieldAndWhatWillDo) {
+TEST(BadPlan, NamesTheFieldAndItsLegalValues) {
   const struct {
     const char* complaint;
     std::function<void(attn_plan&)> spoil;

@@ -1,4 +1,4 @@
-// One way to run a case: what stops it, and what a run leaves to be read.
+// Tests Execution, which runs a case: the reasons that stop it, and the outputs of a run.
 #include "properties/judge/execution.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ Case two_heads() {
   return c;
 }
 
-// Plans as the fake does, but for what `change` makes of it.
+// Plans as the fake does, and then `change` changes the plan.
 class Replanning final : public FakeTarget {
  public:
   explicit Replanning(void (*change)(PlanReply&)) : change_(change) {}
@@ -30,7 +30,7 @@ class Replanning final : public FakeTarget {
   void (*change_)(PlanReply&);
 };
 
-TEST(Execution, GivesBackWhatTheOracleExpects) {
+TEST(Execution, ReturnsTheOutputsThatTheOracleExpects) {
   FakeTarget target;
   Execution e(two_heads(), target);
   ASSERT_EQ(e.why_not(), "");
@@ -78,7 +78,7 @@ TEST(Execution, AnOutputThatIsNotWantedIsEmpty) {
   EXPECT_TRUE(got[TensorId::kLse].empty());
 }
 
-TEST(Operation, APropertySpeaksOfItsOwn) {
+TEST(Operation, APropertyIsForItsOwnOperation) {
   const FakeTarget target;
   Property property = *find_property("reference");
   EXPECT_TRUE(speaks_of(property, target.info()));

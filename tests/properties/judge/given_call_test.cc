@@ -10,14 +10,14 @@ namespace {
 
 using enum TensorId;
 
-// One head, two queries and keys, two columns.
+// A case with one head, two queries, two keys and two columns.
 Case two_keys() {
   Case c;
   c.problem.seq_q = c.problem.seq_k = 2;
   c.problem.dim_qk = c.problem.dim_v = 2;
   return c;
 }
-// Q is 0: O is the mean of V.
+// Q is 0, so O is the mean of V.
 const std::vector<GivenInput> kInputs = {{kQ, {0, 0, 0, 0}}, {kK, {1, 2, 3, 4}}, {kV, {1, 2, 3, 6}}};
 
 TEST(GivenCall, RunsOnTheGivenElements) {
@@ -40,7 +40,8 @@ TEST(GivenCall, JudgesACallAsATrialDoes) {
   }
 }
 
-// Rows that the oracle cannot bound are no pass: here the scores' own error overflows the exponential.
+// If the oracle cannot bound most rows, the call does not pass. Here the error of the scores overflows the
+// exponential.
 TEST(GivenCall, IsNotJudgedIfMostRowsAreUnconstrained) {
   std::vector<GivenInput> inputs = kInputs;
   inputs[0].elements = {60000, 60000, 60000, 60000};
@@ -66,7 +67,7 @@ TEST(OrdinaryCases, TheSecondHasTheNumbersOfTheCall) {
   const std::vector<Case> cases = ordinary_cases(two_keys(), kInputs);
   ASSERT_EQ(cases.size(), 2u);
   EXPECT_EQ(cases[0], two_keys());
-  EXPECT_EQ(cases[1].planted.size(), 8u);  // what is not 0
+  EXPECT_EQ(cases[1].planted.size(), 8u);  // the numbers that are not 0
   EXPECT_EQ(illegal(cases[1]), std::nullopt);
   FakeTarget target;
   const GivenCall call = judge_given(cases[1], {}, target, documented());

@@ -1,9 +1,9 @@
-// The faults of checkers that let real bugs pass, each shown not to be ours: NaN
-// dropped before comparing, a reference for another mask or other inputs than the
-// kernel's, a tolerance that grew, a run in which nothing ran.
+// Tests that this harness lacks the faults by which other checkers let real bugs pass:
+// NaN was dropped before comparing, the reference had another mask or other inputs than
+// the kernel, a tolerance grew, or nothing ran.
 //
-// All of them are played by a kernel that is right, with someone in between who
-// changes what it is asked, or what it answers.
+// The kernel is right. A Meddler between it and the judge changes the kernel's arguments
+// or its results.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,10 +28,10 @@ class Meddler : public FakeTarget {
  public:
   using Ask = std::function<void(attn_problem&, attn_tensors&)>;
   using Answer = std::function<void(const attn_problem&, const attn_tensors&)>;
-  Ask ask;             // changes what the kernel is asked
-  Answer answer;       // changes what it answered
-  int runs_of = -1;    // how many calls are really made; -1: all
-  bool vague = false;  // the plan says nothing of the arithmetic
+  Ask ask;             // changes the kernel's arguments
+  Answer answer;       // changes the kernel's results
+  int runs_of = -1;    // the number of calls that are really made; -1: all
+  bool vague = false;  // the plan declares no arithmetic
 
   PlanReply plan(const attn_problem& p, const attn_tensors& t, const attn_env& env) override {
     PlanReply reply = FakeTarget::plan(p, t, env);
@@ -78,7 +78,7 @@ void change(const attn_problem& p, const attn_tensor& t, int64_t h, int64_t s, i
   *bits = encode16(p.dtype, f(static_cast<float>(decode(p.dtype, bits, 0))));
 }
 
-// Every element of one entry's rows.
+// Changes every element of the rows of one batch entry.
 void change_all(const attn_problem& p, const attn_tensor& t, int64_t heads, int64_t rows, int64_t dims,
                 const std::function<float(float)>& f) {
   for (int64_t h = 0; h < heads; ++h) {
@@ -100,7 +100,7 @@ class EachDtype : public testing::TestWithParam<int32_t> {};
 INSTANTIATE_TEST_SUITE_P(HarnessFaults, EachDtype, testing::Values(ATTN_F16, ATTN_BF16),
                          [](const auto& info) { return info.param == ATTN_F16 ? "F16" : "BF16"; });
 
-TEST_P(EachDtype, WhoeverChangesNothingIsRight) {
+TEST_P(EachDtype, AnUnchangedKernelIsRight) {
   for (const bool vague : {false, true}) {
     Meddler target;
     target.vague = vague;
@@ -109,8 +109,8 @@ TEST_P(EachDtype, WhoeverChangesNothingIsRight) {
   }
 }
 
-// Positions where a side is not finite used to be dropped before comparing.
-TEST_P(EachDtype, NoPositionIsDroppedBecauseItIsNotFinite) {
+// Other checkers dropped positions at which either side is not finite.
+TEST_P(EachDtype, NoPositionIsDroppedBecauseTheResultIsNotFinite) {
   const Case c = gaussian(GetParam(), 20);
   for (const float bad : {kNan, kInf, -kInf}) {
     Meddler one, all, lse;
@@ -126,7 +126,7 @@ TEST_P(EachDtype, NoPositionIsDroppedBecauseItIsNotFinite) {
     for (Meddler* target : {&one, &all, &lse}) {
       const Verdict v = reference(c, *target);
       EXPECT_EQ(v.outcome, Outcome::kFail) << bad;
-      // An LSE of -inf has a meaning, and here the wrong one.
+      // An LSE of -inf is a legal value, but here it is wrong.
       const bool meant = target == &lse && bad == -kInf;
       EXPECT_STREQ(to_string(v.kind), to_string(meant ? Kind::kWrong : Kind::kNonFinite)) << v.message;
     }
@@ -137,7 +137,7 @@ TEST_P(EachDtype, NoPositionIsDroppedBecauseItIsNotFinite) {
   }
 }
 
-TEST_P(EachDtype, NorBecauseTheReferenceIsNot) {
+TEST_P(EachDtype, NoPositionIsDroppedBecauseTheReferenceIsNotFinite) {
   Case c = gaussian(GetParam(), 20);
   const uint32_t nan = GetParam() == ATTN_F16 ? 0x7e00 : 0x7fc0;
   c.planted = {{.tensor = TensorId::kV, .h = 1, .s = 3, .d = 2, .bits = nan}};
@@ -159,8 +159,8 @@ TEST_P(EachDtype, NorBecauseTheReferenceIsNot) {
   }
 }
 
-// A causal kernel held against a reference that is not, and the other way round;
-// and a causal mask of the other alignment.
+// A causal kernel must fail in a case that is not causal, and the other way round; so
+// must a causal mask of the other alignment.
 TEST_P(EachDtype, TheReferenceHasTheMaskOfTheCase) {
   Case c = gaussian(GetParam(), 20);
   for (const bool causal : {false, true}) {
@@ -169,7 +169,7 @@ TEST_P(EachDtype, TheReferenceHasTheMaskOfTheCase) {
     other.ask = [](attn_problem& p, attn_tensors&) { p.causal = !p.causal; };
     EXPECT_EQ(reference(c, other).outcome, Outcome::kFail) << causal;
   }
-  // The trap of frameworks: one query, top-left, sees key 0 alone.
+  // A trap of frameworks: with a top-left mask a single query sees only key 0.
   c.problem.seq_q = 1;
   for (const int32_t align : {ATTN_TOP_LEFT, ATTN_BOTTOM_RIGHT}) {
     c.problem.align = align;
@@ -179,7 +179,7 @@ TEST_P(EachDtype, TheReferenceHasTheMaskOfTheCase) {
   }
 }
 
-// Three bits of mantissa, as in FP8: the kernel got other numbers than the oracle.
+// The kernel gets numbers with three bits of mantissa, as in FP8, and the oracle does not.
 TEST_P(EachDtype, TheReferenceHasTheInputsThatTheKernelGot) {
   const Case c = gaussian(GetParam(), 20);
   for (const TensorId quantised : {TensorId::kQ, TensorId::kK, TensorId::kV}) {
@@ -205,7 +205,7 @@ TEST_P(EachDtype, TheReferenceHasTheInputsThatTheKernelGot) {
     EXPECT_EQ(v.outcome, Outcome::kFail) << static_cast<int>(quantised);
     EXPECT_STREQ(to_string(v.kind), to_string(Kind::kWrong)) << v.message;
   }
-  // Nor may it be fitted: who overwrites the inputs with what it used is found out.
+  // If a kernel overwrites the inputs with the numbers that it used, that is found as well.
   Meddler overwrites;
   overwrites.answer = [](const attn_problem& p, const attn_tensors& t) {
     change(p, t.k, 0, 0, 0, [](float k) { return k + 1; });
@@ -213,8 +213,8 @@ TEST_P(EachDtype, TheReferenceHasTheInputsThatTheKernelGot) {
   EXPECT_STREQ(to_string(reference(c, overwrites).kind), to_string(Kind::kInputChanged));
 }
 
-// "max_diff < 0.1" let all of this pass: outputs of 0.02 that are 0, at S = 4;
-// one element in thousands off by 0.1; every element 3 % off.
+// A tolerance of max_diff < 0.1 lets all of these pass: at S = 4, outputs of 0 instead of
+// 0.02; one element of thousands that is off by 0.1; all elements off by 3 %.
 TEST_P(EachDtype, NoToleranceHasGrown) {
   for (const bool vague : {false, true}) {
     const Case small = gaussian(GetParam(), 4, -6);
@@ -251,7 +251,7 @@ TEST_P(EachDtype, NoToleranceHasGrown) {
   }
 }
 
-// The accepted results do not depend on earlier answers.
+// The bound does not depend on earlier results.
 TEST_P(EachDtype, ABoundIsTheSameAfterAFailure) {
   const Case c = gaussian(GetParam(), 20);
   const auto bound = [&](float by) {
@@ -266,8 +266,8 @@ TEST_P(EachDtype, ABoundIsTheSameAfterAFailure) {
   EXPECT_EQ(bound(0.5f), bound(100.0f));
 }
 
-// A launch that runs nothing: what is found is what was there before, or what an
-// earlier call of the case left.
+// If a launch runs nothing, the outputs hold their old content, or the results of an
+// earlier call of the case.
 TEST_P(EachDtype, AKernelThatRunsNothingDoesNotPass) {
   for (const Poison poison : {Poison::kNan, Poison::kHuge}) {
     for (const int64_t keys : {20, 0}) {
@@ -286,7 +286,7 @@ TEST_P(EachDtype, AKernelThatRunsNothingDoesNotPass) {
   }
 }
 
-// Uniform weights are a finding of nobody: all scores equal is not NaN.
+// Equal scores give uniform weights, not NaN, and a right kernel passes.
 TEST_P(EachDtype, UniformWeightsAreRight) {
   Case c = gaussian(GetParam(), 33);
   c.q = Fill{.kind = FillKind::kZero};

@@ -1,4 +1,4 @@
-// Tests judge.h with replies, memory and outputs that are made by hand, and with relations between such runs.
+// Tests judge.h with handmade replies, memory and outputs, and with relations between such runs.
 #include "properties/judge/judge.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ struct Made {
   }
 };
 
-TEST(JudgeOutputs, TheWorstOfWhatIsRight) {
+TEST(JudgeOutputs, ReportTheWorstRatioOfAPass) {
   Made made;
   EXPECT_EQ(made.verdict().worst, 0);
   made.o(2, 1) += 0.125f;
@@ -67,7 +67,7 @@ TEST(JudgeOutputs, TheWorstOfWhatIsRight) {
   EXPECT_EQ(v.ratios, std::vector<float>{0.5f});
 }
 
-TEST(JudgeOutputs, TheFirstElementBeyondItsBoundIsSaid) {
+TEST(JudgeOutputs, TheFirstElementBeyondItsBoundIsNamed) {
   Made made;
   made.o(5, 2) += 1, made.o(6, 0) += 8, made.o(1, 1) += 0.125f;
   const Verdict v = made.verdict();
@@ -82,14 +82,15 @@ TEST(JudgeOutputs, TheFirstElementBeyondItsBoundIsSaid) {
             "right");
   made.o(6, 0) -= 8;
   EXPECT_EQ(text_of(made.verdict().shapes), "one element, (0,1,1,2)")
-      << "what is within its bound is not marked";
+      << "elements within their bound are not marked";
   made.o(5, 2) -= 1, made.o(0, 0) += 1;
   EXPECT_EQ(text_of(made.verdict().shapes), "one element, (0,0,0,0)");
 }
 
-TEST(JudgeOutputs, WhatMustBeNanOrDead) {
+TEST(JudgeOutputs, ElementsThatMustBeNanOrDead) {
   Made made;
-  made.reference[TensorId::kO].rule[3] = static_cast<uint8_t>(Due::kMustBeNaN);  // the first of its row alone
+  made.reference[TensorId::kO].rule[3] =
+      static_cast<uint8_t>(Due::kMustBeNaN);  // only the first element of the row
   Verdict v = made.verdict();
   EXPECT_EQ(v.kind, Kind::kNonFinite);
   EXPECT_NE(v.message.find("is 1.375, but a NaN is visible to this query: it must be NaN"), std::string::npos)
@@ -102,7 +103,7 @@ TEST(JudgeOutputs, WhatMustBeNanOrDead) {
   dead.reference[TensorId::kLse].fill_row(7, Due::kNumber, -INFINITY, 0);
   dead.got[TensorId::kLse][7] = 3;
   v = dead.verdict();
-  EXPECT_EQ(v.kind, Kind::kWrong) << "a number, and -inf is due";
+  EXPECT_EQ(v.kind, Kind::kWrong) << "a number instead of -inf";
   EXPECT_NE(v.message.find("is 3, but no key is visible to this query: it must be exactly -inf"),
             std::string::npos)
       << v.message;
@@ -110,7 +111,7 @@ TEST(JudgeOutputs, WhatMustBeNanOrDead) {
   EXPECT_EQ(dead.verdict().kind, Kind::kNonFinite);
 }
 
-TEST(JudgeSame, WhereBitsDiffer) {
+TEST(JudgeSame, NamesTheFirstDifferentBits) {
   Made a, b;
   b.o(5, 2) += 1, b.o(6, 1) += 1, a.o(6, 2) = b.o(6, 2) = std::nanf("");
   Verdict v;
@@ -121,7 +122,7 @@ TEST(JudgeSame, WhereBitsDiffer) {
   EXPECT_EQ(v.where->got, 4.125);
 }
 
-TEST(JudgeSame, OfTwoLengthsTheShorterEndsIt) {
+TEST(JudgeSame, ComparesUpToTheShorterLength) {
   const float nan = std::nanf(""), a[] = {1, nan, 3, 5}, b[] = {1, -nan, 3, 6};
   const auto first = [](std::span<const float> x, size_t n) { return x.first(n); };
   EXPECT_EQ(first_difference(first(a, 4), first(b, 2)), 2);
@@ -169,7 +170,7 @@ TEST(JudgeShape, OfKeysHasTilesOfKeys) {
   EXPECT_NE(shape.find("only key tile 1"), std::string::npos) << shape;
 }
 
-TEST(JudgePlan, WhatAReplyBecomes) {
+TEST(JudgePlan, EachReplyHasItsVerdict) {
   const auto judged = [](const PlanReply& reply) {
     Verdict v;
     EXPECT_FALSE(accept_plan(reply, v));
@@ -200,7 +201,7 @@ TEST(JudgePlan, WhatAReplyBecomes) {
   EXPECT_EQ(failure(late), "plan() did not return");
 }
 
-TEST(JudgeRun, WhatAReplyBecomes) {
+TEST(JudgeRun, EachReplyHasItsVerdict) {
   RunReply reply;
   EXPECT_EQ(failure(reply), "");
   const auto judged = [&](attn_status status) {
@@ -227,7 +228,7 @@ TEST(JudgeRun, WhatAReplyBecomes) {
   EXPECT_STREQ(kind_class(slow.kind), "slow") << "no hang is reduced to it";
 }
 
-TEST(JudgeMemory, OfOutputsItSaysWhere) {
+TEST(JudgeMemory, NamesThePlaceInOutputs) {
   const Made made;
   const auto judged = [&](MemoryFault::Kind kind, TensorId tensor) {
     Verdict v;
@@ -243,7 +244,7 @@ TEST(JudgeMemory, OfOutputsItSaysWhere) {
   EXPECT_FALSE(judged(MemoryFault::Kind::kRedzone, TensorId::kK).where);
 }
 
-// Two runs of eight rows, made by hand, that a relation holds beside each other.
+// Two handmade runs of eight rows that a relation compares.
 struct Related {
   FakeTarget target;
   Trial trial{Case{}, target, documented()};
@@ -279,7 +280,7 @@ TEST(Relation, RowsMayDifferByBothBounds) {
   EXPECT_EQ(v.where->bad, 1);
 }
 
-TEST(Relation, RowsThatNothingIsKnownOfEndNothing) {
+TEST(Relation, UninformativeRowsDoNotFail) {
   Related r;
   r.a.reference.state[0] = RowState::kUninformative;
   r.b.reference.state[1] = RowState::kNaN;
@@ -295,7 +296,7 @@ TEST(Relation, RowsThatNothingIsKnownOfEndNothing) {
   EXPECT_FALSE(r.trial.all_within(r.a, r.b, "same")) << "one sees keys and the other none";
 }
 
-TEST(Relation, BitsAreToldWithoutABound) {
+TEST(Relation, DifferentBitsAreReportedWithoutABound) {
   Related r;
   r.o(4, 1) += 0.125f;
   EXPECT_TRUE(r.trial.same_bits(r.a, 3, r.b, 3, "alone"));
@@ -325,7 +326,7 @@ TEST(Trial, AVariantThatCannotBeRunIsNamed) {
   EXPECT_EQ(trial.verdict().call, 1);
 }
 
-TEST(Trial, AnArithmeticThatNothingIsKnownOfIsRejected) {
+TEST(Trial, AnUnknownArithmeticIsRejected) {
   FakeTarget target;
   Case c = simple(9);
   c.env.arithmetic = ATTN_ARITHMETIC_H200;
@@ -347,7 +348,7 @@ TEST(Trial, CallsThatDifferSayWhere) {
   EXPECT_NE(v.where->got, v.where->expected);
 }
 
-TEST(Trial, WhatAPlanDeclaresIsMeasuredByTheBestPlan) {
+TEST(Trial, TheDeclaredShareIsMeasuredAgainstTheBestPlan) {
   struct Loose final : FakeTarget {
     PlanReply plan(const attn_problem& p, const attn_tensors& t, const attn_env& env) override {
       PlanReply reply = FakeTarget::plan(p, t, env);
@@ -362,7 +363,7 @@ TEST(Trial, WhatAPlanDeclaresIsMeasuredByTheBestPlan) {
   const Verdict v = judge(simple(33), *find_property("reference"), target, cap);
   ASSERT_TRUE(v.declared) << v.message;
   EXPECT_GT(*v.declared, 0.01);
-  // The same, of rows that are all evaluated, from what an oracle says.
+  // The same share, computed from the oracle's references of all rows.
   const Case c = simple(5);
   Execution e(c, target);
   Calibration best = cap;

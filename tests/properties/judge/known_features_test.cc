@@ -1,5 +1,5 @@
-// Whoever reads a problem refuses a kind that it does not know: a kernel that ignores what is new would be
-// judged right by an oracle that ignores it too.
+// Tests that oracles, exporters and probes refuse kinds of problems that they do not know. If an oracle ignored
+// a new field, a kernel that ignores the field would pass.
 #include "reference/call/known_features.h"
 
 #include <gtest/gtest.h>
@@ -84,8 +84,8 @@ TEST(KnownFeatures, NeitherExporterWritesAProgram) {
   EXPECT_TRUE(names_the_bits(std::get<std::string>(prepared))) << std::get<std::string>(prepared);
 }
 
-// Readers that were written for the forward pass alone refuse every other operation.
-TEST(KnownFeatures, AnotherOperationIsRefusedByWhatKnowsTheForwardPassAlone) {
+// Code that was written only for the forward pass refuses every other operation.
+TEST(KnownFeatures, CodeForTheForwardPassRefusesOtherOperations) {
   for (const Operation* operation : all_operations()) {
     if (operation->feature == 0) continue;
     Case c;
@@ -104,8 +104,8 @@ TEST(KnownFeatures, AnotherOperationIsRefusedByWhatKnowsTheForwardPassAlone) {
   }
 }
 
-// So do readers that were written for K and V of 16 bits.
-TEST(KnownFeatures, EightBitsAreRefusedByWhatKnowsSixteen) {
+// Code that was written for K and V of 16 bits refuses 8 bits.
+TEST(KnownFeatures, CodeForSixteenBitsRefusesEight) {
   Case c;
   c.problem.kv8.emplace();
   const attn_problem problem = problem_of(c.problem);
@@ -128,7 +128,7 @@ TEST(KnownFeatures, EightBitsAreRefusedByWhatKnowsSixteen) {
   EXPECT_TRUE(named(std::get<std::string>(prepared)));
 }
 
-TEST(JudgeOutputs, AnOutputThatTheReferenceSaysNothingOfIsNoPass) {
+TEST(JudgeOutputs, AnOutputWithoutAReferenceIsNoPass) {
   const Case c;
   Outputs outputs;
   outputs[TensorId::kO] = {1.0f};

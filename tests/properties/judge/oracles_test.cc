@@ -1,5 +1,5 @@
-// Two oracles and one verdict: what passes by the fast one passes, what fails goes to the CPU's, and where they
-// do not agree neither is believed.
+// Tests verdicts of two oracles. A case that passes by the fast oracle passes; a failure is judged again by the
+// CPU's; if the two disagree, that is a failure of its own kind.
 #include "properties/judge/oracles.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace attnfuzz {
 namespace {
 
-// The CPU's word, changed.
+// A fast oracle that changes the CPU oracle's reference.
 class ChangedOracle final : public FastOracle {
  public:
   using Change = void (*)(Reference&);
@@ -53,7 +53,7 @@ struct Judged {
   Verdict verdict;
   OracleUse use;
 };
-// Judged twice, so that of the second nothing is drawn at random: the first always is.
+// Judges two cases. The first is always in the sample that both oracles judge, so the second is not.
 Judged judged(Flaw flaw, ChangedOracle::Change first, ChangedOracle::Change then, const char* property) {
   FakeTarget target(flaw);
   static ChangedOracle::Change now;
@@ -74,7 +74,7 @@ TEST(Oracles, PassAKernelThatTheFastOnePasses) {
   EXPECT_EQ(j.use.device, "a fake");
 }
 
-TEST(Oracles, JudgeAFailureByTheCpusAgain) {
+TEST(Oracles, JudgeAFailureAgainOnTheCpu) {
   const Judged j = judged(Flaw::kDropsLastKey, kSame, kSame, "reference");
   FakeTarget alone(Flaw::kDropsLastKey);
   const Verdict v = judge(small(), *find_property("reference"), alone, documented());
@@ -85,7 +85,7 @@ TEST(Oracles, JudgeAFailureByTheCpusAgain) {
   EXPECT_EQ(j.use.both, 2u);
 }
 
-TEST(Oracles, JudgeARelationByTheCpusAgain) {
+TEST(Oracles, JudgeARelationAgainOnTheCpu) {
   const Judged j = judged(Flaw::kLayoutRounds, kSame, kSame, "layout");
   FakeTarget alone(Flaw::kLayoutRounds);
   const Verdict v = judge(small(), *find_property("layout"), alone, documented());
@@ -95,8 +95,9 @@ TEST(Oracles, JudgeARelationByTheCpusAgain) {
   EXPECT_EQ(j.verdict.message, v.message);
 }
 
-// A relation goes by two bounds, and the CPU's may be the wider ones: each output holds, so that nobody asks.
-TEST(Oracles, SayWhereARelationFailsByTheFastOneAlone) {
+// A relation uses two bounds, and the CPU's may be wider. Each output is within its bound, so nothing else
+// finds this.
+TEST(Oracles, ReportARelationThatFailsOnlyByTheFastOne) {
   static int trials;
   trials = 0;
   const Property fickle = {.name = "fickle",
@@ -118,9 +119,10 @@ TEST(Oracles, SayWhereARelationFailsByTheFastOneAlone) {
       << v.message;
 }
 
-TEST(Oracles, ThatDoNotAgreeAreAFindingOfTheirOwn) {
+TEST(Oracles, ThatDisagreeAreAFinding) {
   const Judged narrow = judged(Flaw::kNone, kSame, kNarrow, "reference");
-  EXPECT_EQ(narrow.verdict.outcome, Outcome::kFail) << "a right kernel, and a bound that is too small";
+  EXPECT_EQ(narrow.verdict.outcome, Outcome::kFail)
+      << "the kernel is right, and the fast oracle's bound is too small";
   EXPECT_EQ(narrow.verdict.kind, Kind::kOracle);
   EXPECT_STREQ(kind_class(narrow.verdict.kind), "oracle");
   EXPECT_NE(narrow.verdict.message.find("No fault of the kernel"), std::string::npos) << narrow.verdict.message;
@@ -131,7 +133,7 @@ TEST(Oracles, ThatDoNotAgreeAreAFindingOfTheirOwn) {
   EXPECT_EQ(judge(small(), *find_property("reference"), target, documented()).kind, Kind::kOracle);
 }
 
-TEST(Oracles, AskBothOfOneResultInAHundred) {
+TEST(Oracles, BothJudgeOneResultInAHundred) {
   FakeTarget target(Flaw::kNone);
   target.oracles = std::make_shared<Oracles>(std::make_unique<ChangedOracle>(kSame));
   for (int n = 0; n < 1000; ++n) judge(small(), *find_property("reference"), target, documented());
@@ -151,7 +153,7 @@ TEST(Oracles, UseAddsUp) {
   EXPECT_EQ(all.left_in_all(), 4u);
 }
 
-// The CPU's bound, and one of the fast oracle's that is smaller by less than the two may differ by.
+// A result at the CPU's bound. The fast oracle's bound is smaller, by less than the two bounds may differ.
 class AtItsBound final : public FakeTarget {
  public:
   RunReply run(Stage stage, const attn_problem& p, const attn_tensors& t, const attn_plan& plan,
@@ -185,14 +187,14 @@ TEST(Oracles, LeaveNothingBehindOfAFailureThatIsNone) {
   }
 }
 
-TEST(Oracles, AskBothOfAllWhereThatIsAsked) {
+TEST(Oracles, BothJudgeAllResultsOnRequest) {
   FakeTarget target(Flaw::kNone);
   target.oracles = std::make_shared<Oracles>(std::make_unique<ChangedOracle>(kSame), 1, 1);
   for (int n = 0; n < 20; ++n) judge(small(), *find_property("reference"), target, documented());
   EXPECT_EQ(target.oracles->use().both, 20u);
 }
 
-TEST(Oracles, CountWhatIsLeftToTheCpus) {
+TEST(Oracles, CountCasesThatAreLeftToTheCpu) {
   const Judged j = judged(Flaw::kDropsLastKey, nullptr, nullptr, "reference");
   EXPECT_EQ(j.verdict.kind, Kind::kWrong);
   EXPECT_EQ(j.use.fast, 0u);

@@ -1,5 +1,5 @@
-// Each shape is made by the error that has it, on values that are otherwise as
-// irregular as a kernel's, and must be named; nothing else may be.
+// Makes each shape of error on values that are otherwise as irregular as a kernel's. The
+// shape must be named, and no other one.
 #include "properties/judge/shape.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ struct Picture {
   std::vector<float> got;
   std::vector<uint8_t> bad, dead;
 
-  // Expected values without any regularity, away from 0.
+  // The expected values are irregular and not near 0.
   Picture(int64_t b = 2, int64_t h = 4, int64_t s = 130, int64_t d = 64)
       : batch(b), heads(h), seq_q(s), dim_v(d) {
     uint64_t state = 12345;
@@ -60,7 +60,7 @@ struct Picture {
 
 bool everywhere(int64_t, int64_t, int64_t, int64_t) { return true; }
 double nan(double, int64_t, int64_t, int64_t, int64_t) { return kNan; }
-// An error without a shape of its own.
+// An error without any shape.
 double noise(double x, int64_t b, int64_t h, int64_t i, int64_t c) {
   const int64_t mixed = (b * 7 + h * 31 + i * 101 + c * 59) * 2654435761 % 1000;
   return x + 0.3 + static_cast<double>(mixed) / 300;
@@ -291,7 +291,7 @@ TEST(Shape, OneKey) {
     for (int64_t j = first; j < last; ++j) sum += weight(i, j), o += weight(i, j) * v(j, c);
     return o / sum;
   };
-  // `odd`: of the first row one element alone is wrong, by something else.
+  // `odd`: only one element of the first row is wrong, by another error.
   const auto shape = [&](int64_t first, int64_t last, bool odd = false) {
     Picture p(1, 2, kRows, kDim);
     for (int64_t e = 0; e < 2 * kRows * kDim; ++e)
@@ -325,7 +325,7 @@ TEST(Shape, DeadRows) {
   Picture p(1, 1, 70, 8);
   for (int64_t e = 0; e < 10 * 8; ++e) p.expected[static_cast<size_t>(e)] = 0;
   const auto dead_ones = [](auto, auto, auto i, auto) { return i < 10; };
-  // An expected 0 alone does not make a row dead.
+  // An expected 0 by itself does not make a row dead.
   EXPECT_EQ(p.shape(dead_ones, noise), "only query tile 0, rows 0..9");
   p.dead.resize(70);
   std::fill_n(p.dead.begin(), 10, 1);

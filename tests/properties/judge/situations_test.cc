@@ -1,4 +1,4 @@
-// Situations: each says what it is named for, and nothing else decides them.
+// Tests that each situation holds exactly in the cases that its name describes.
 #include "properties/judge/situations.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ std::set<std::string> names(const Case& c, const Verdict& v = verdict_of()) {
   return all;
 }
 
-TEST(Situations, EachHasANameOfItsOwn) {
+TEST(Situations, NamesAreUnique) {
   std::set<std::string> all;
   for (uint16_t id = 0; id < situation_count(); ++id) {
     const std::string name = situation_name(id);
@@ -82,16 +82,16 @@ TEST(Situations, DeadTilesAndRowsAtTheirEdges) {
   c.problem.mask.emplace();
   c.problem.mask->visible = {PatternKind::kLastKey, 1, 0};  // the first of its tile
   EXPECT_TRUE(names(c).count("middle kv tile dead"));
-  // The first row of a tile alone sees nothing.
+  // Only the first row of a tile sees nothing.
   c = of_lengths(65, 64);
   c.problem.causal = true;
   c.problem.align = ATTN_BOTTOM_RIGHT;
   EXPECT_TRUE(names(c).count("some rows dead"));
-  // The last of four tiles of queries alone.
+  // Only the last of four query tiles sees nothing.
   c = of_lengths(256, 192);
   c.problem.window_left = 0;
   EXPECT_TRUE(names(c).count("some rows dead"));
-  // Dead by the mask for one batch entry, out of reach for the next.
+  // The last tile is dead by the mask for one batch entry, and out of reach for the next.
   c = of_lengths(8, 128);
   c.problem.batch = 2;
   c.problem.mask.emplace();
@@ -102,7 +102,7 @@ TEST(Situations, DeadTilesAndRowsAtTheirEdges) {
 }
 
 // Rows and keys that a packed entry lacks are neither dead nor out of reach.
-TEST(Situations, PackedEntriesEndWhereTheyEnd) {
+TEST(Situations, RowsBeyondAPackedEntryDoNotCount) {
   Case c = of_lengths(128, 256);
   c.problem.batch = 2;
   c.problem.packed_q = Packing{.lengths = {8, 70}};
@@ -130,7 +130,7 @@ TEST(Situations, CallsAreCounted) {
   EXPECT_TRUE(any("another stream"));
 }
 
-TEST(Situations, WhatCausalityHidesIsOutOfReachNotDead) {
+TEST(Situations, TilesHiddenByCausalityAreOutOfReachNotDead) {
   Case c = of_lengths(64, 128);
   c.problem.causal = true;
   const auto seen = names(c);
@@ -232,7 +232,7 @@ TEST(Situations, PathAndVariant) {
   EXPECT_EQ(variant(99), ", variant 4");
 }
 
-TEST(Situations, OfWhatNeverRanTheOutcomeAlone) {
+TEST(Situations, ACaseThatNeverRanHasOnlyItsOutcome) {
   Verdict v;
   v.outcome = Outcome::kRefused;
   EXPECT_EQ(names(of_lengths(3, 3), v), (std::set<std::string>{"rejected", "kind: none"}));
@@ -243,7 +243,7 @@ TEST(Situations, OfWhatNeverRanTheOutcomeAlone) {
   EXPECT_EQ(names(of_lengths(3, 3), v), (std::set<std::string>{"failed", "kind: crash"}));
 }
 
-// A kernel may say of itself what it likes.
+// A kernel's plan may hold any values.
 TEST(Situations, SurviveAnyPlan) {
   for (const int64_t tile : {int64_t{1}, int64_t{7}, INT64_MAX}) {
     Verdict v = verdict_of(tile, tile);

@@ -1,4 +1,4 @@
-// Trial and judge: what each way a call can go becomes in the verdict.
+// Tests Trial and judge(): the verdict of each way in which a call can end.
 #include "properties/judge/trial.h"
 
 #include <gtest/gtest.h>
@@ -107,7 +107,7 @@ TEST(Trial, HugePoisonDoesNotHideAnUnwrittenRow) {
   EXPECT_EQ(verdict_of(c, Flaw::kSkipsLastRow).outcome, Outcome::kFail);
 }
 
-TEST(Trial, ARefusalWithAReasonIsARejectAndWithoutOneAFailure) {
+TEST(Trial, ARefusalWithoutAReasonIsAFailure) {
   Case c = of_keys(8);
   c.problem.dim_qk = 80;
   EXPECT_EQ(verdict_of(c, Flaw::kNone).outcome, Outcome::kPass);
@@ -160,7 +160,7 @@ TEST(Trial, ZeroLengthsPass) {
   }
 }
 
-TEST(Trial, RowsThatNothingIsKnownOfAreUninformative) {
+TEST(Trial, RowsWithUncertainScoresAreUninformative) {
   Case c = of_keys(8);
   c.problem.dtype = ATTN_BF16;
   c.q = c.k = Fill{.kind = FillKind::kHuge, .seed = 3};
@@ -181,7 +181,7 @@ TEST(Trial, HugeCasesAreSampledAndSaySo) {
   EXPECT_GT(v.sampled, 0);
 }
 
-// Writes where it says, in plan(); the run that follows is right.
+// plan() writes to the chosen place; run() is right.
 class HastyTarget : public FakeTarget {
  public:
   enum Spot { kO, kLse, kBehindO, kK, kLengths };
@@ -202,7 +202,7 @@ class HastyTarget : public FakeTarget {
   const Spot spot_;
 };
 
-TEST(Trial, ARunOfTheSameNumbersSharesWhatItMustGive) {
+TEST(Trial, RunsOfTheSameNumbersShareTheReference) {
   FakeTarget target(Flaw::kNone);
   const Case base = of_keys(33);
   Trial trial(base, target, documented());
@@ -226,7 +226,7 @@ TEST(Trial, ARunOfTheSameNumbersSharesWhatItMustGive) {
     EXPECT_EQ(shared.exact, due.exact);
     EXPECT_EQ(shared.rule, due.rule);
   }
-  // Other numbers, by each field that the oracle asks for.
+  // Each field that the oracle reads makes other numbers.
   const auto evaluates = [&](Case c) {
     const auto* run = trial.run(c);
     return run && !run->shared;
@@ -248,7 +248,7 @@ TEST(Trial, ARunOfTheSameNumbersSharesWhatItMustGive) {
   EXPECT_TRUE(evaluates(other));
 }
 
-TEST(Judge, WhatIsWrittenInPlan) {
+TEST(Judge, FindsWritesInPlan) {
   const struct {
     HastyTarget::Spot spot;
     Kind kind;
@@ -271,7 +271,7 @@ TEST(Judge, WhatIsWrittenInPlan) {
   }
 }
 
-TEST(Judge, WhatIsWrittenAroundAnEmptyOutput) {
+TEST(Judge, FindsWritesAroundAnEmptyOutput) {
   for (int64_t Problem::* none : {&Problem::batch, &Problem::seq_q}) {
     Case c = of_keys(17);
     c.problem.*none = 0;

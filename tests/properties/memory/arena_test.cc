@@ -35,7 +35,7 @@ TEST(Arena, BothEndsOfASlotCanBeWritten) {
   }
 }
 
-// Read by way of volatile, so that the fault is not optimised away.
+// Reads through volatile, so that the fault is not optimised away.
 int read_byte(const std::byte* p) { return static_cast<int>(*static_cast<const volatile std::byte*>(p)); }
 
 TEST(ArenaDeathTest, OneBytePastASlotFaults) {
@@ -83,7 +83,7 @@ TEST(Arena, OnlyTouchedPagesExistAndAreGivenBack) {
   EXPECT_EQ(*arena.slot(TensorId::kV), std::byte{7});
 }
 
-TEST(Arena, RefusesWhatIsNoArena) {
+TEST(Arena, RefusesAFileThatIsNoArena) {
   EXPECT_THROW(Arena(-1), std::system_error);
   const int fd = memfd_create("small", 0);
   ASSERT_GE(fd, 0);

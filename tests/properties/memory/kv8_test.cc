@@ -1,4 +1,4 @@
-// K and V of 8 bits in memory: codes of one byte, and scales by entry, head and key.
+// Tests K and V of 8 bits in memory: codes of one byte, and scales by batch entry, head and key.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -56,7 +56,7 @@ TEST(Kv8Memory, NumbersAreCodesTimesScales) {
   }
 }
 
-TEST(Kv8Memory, ScalesBeyondTheLengthsAreNoNumbers) {
+TEST(Kv8Memory, ScalesBeyondTheLengthsAreNaN) {
   Case c = narrow_case({KvFormat::kE4m3, {ScaleKind::kUneven, true, true, true, 1}, {}});
   c.problem.key_lengths = std::vector<int64_t>(static_cast<size_t>(c.problem.batch), 2);
   c.nan_beyond_lengths = true;
@@ -108,7 +108,7 @@ TEST(Kv8Memory, CodesOfAPositionAreAllFiniteOnes) {
   }
 }
 
-TEST(Kv8Memory, NeedsAVOfItsOwn) {
+TEST(Kv8Memory, NeedsASeparateV) {
   Case c = narrow_case({});
   c.problem.latent = true;
   EXPECT_NE(illegal(c).value_or(""), "");

@@ -1,4 +1,4 @@
-// Tests the places of a laid-out case's bytes, and that they are those of the recipe.
+// Tests the places of a laid-out case's bytes, and that they hold the recipe's values.
 #include "properties/memory/layout.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 namespace attnfuzz {
 namespace {
 
-// Every element of every input is what the recipe says it is.
+// Expects that every element of every input has the recipe's value.
 void expect_inputs(const LaidOut& laid, const Case& c) {
   for (TensorId t : {TensorId::kQ, TensorId::kK, TensorId::kV, TensorId::kBias}) {
     if (!is_present(c, t)) continue;
@@ -45,7 +45,7 @@ void expect_inputs(const LaidOut& laid, const Case& c) {
   }
 }
 
-// A latent V lies in K's memory, which is laid out and held once.
+// A latent V is in K's memory, which is laid out and checked once.
 TEST(Layout, ALatentVIsK) {
   Arena arena;
   Case c = small_case();
@@ -68,7 +68,7 @@ TEST(Layout, ALatentVIsK) {
   });
 }
 
-// Who writes V has written K.
+// A write to a latent V is a write to K.
 TEST(Layout, FindsAWrittenLatentV) {
   Case c = small_case();
   c.problem.latent = true;
@@ -99,7 +99,7 @@ TEST(Layout, FillsInputsByTheRecipe) {
   expect_inputs(LaidOut(c, arena), c);
 }
 
-TEST(Layout, SaysWhatTheCaseSays) {
+TEST(Layout, TheProblemHasTheFieldsOfTheCase) {
   Arena arena;
   Case c = small_case();
   c.problem.scale = -0.5f;
@@ -139,7 +139,7 @@ TEST(Layout, ElementsDoNotOverlap) {
         for_each_element(c.problem, t, [&](int64_t b, int64_t h, int64_t s, int64_t d) {
           EXPECT_TRUE(seen.insert(element(laid, c.problem, t, b, h, s, d)).second);
         });
-        // Dense but for the gaps.
+        // Dense except for the gaps.
         const int64_t rows = 2 * logical_size(c.problem, t)[1] * logical_size(c.problem, t)[2];
         const int64_t bytes = *seen.rbegin() - *seen.begin();
         const int64_t width = logical_size(c.problem, t)[3];
@@ -211,13 +211,13 @@ TEST(Layout, SpreadTensorsTouchFewPages) {
     ASSERT_TRUE(fault);
     EXPECT_EQ(fault->kind, MemoryFault::Kind::kGap);
   }
-  // Given back, so that a night of such cases does not fill the memory.
+  // The pages are given back, so that a long run of such cases does not fill the memory.
   c.layout = {};
   LaidOut laid(c, arena);
   EXPECT_LT(resident_bytes(arena), 256 << 10);
 }
 
-TEST(Layout, WhatDoesNotFitIsIllegal) {
+TEST(Layout, ATensorThatDoesNotFitIsIllegal) {
   Case c = small_case();
   c.layout[0].spread = int64_t{1} << 34;  // 2 steps of 32 GiB
   ASSERT_TRUE(illegal(c));
@@ -260,7 +260,7 @@ TEST(Layout, OutputsAreReadInIndexOrder) {
   }
 }
 
-// Columns apart or across rows, backwards in any dimension: the same elements elsewhere.
+// Strided or transposed columns, or any dimension backwards, only move the same elements.
 TEST(Layout, ElementsMayLieAnywhere) {
   Arena arena;
   const Case c = small_case();
@@ -303,8 +303,8 @@ TEST(Layout, ElementsMayLieAnywhere) {
   EXPECT_EQ(illegal(far), std::nullopt);
 }
 
-// Strides of 0, and the values of index 0 for all.
-TEST(Layout, WhatIsStoredOnceIsThereForAll) {
+// A dimension that is stored once has stride 0, and the values of index 0 for all indices.
+TEST(Layout, ADimensionStoredOnceHasTheSameValuesForAll) {
   Arena arena;
   Case c = small_case();
   c.once = {.q = {.head = true}, .k = {.batch = true, .head = true}, .v = {.batch = true}};
@@ -321,7 +321,7 @@ TEST(Layout, WhatIsStoredOnceIsThereForAll) {
   EXPECT_EQ(laid.tensors().v.stride[0], 0);
   expect_inputs(laid, c);
   for (const int64_t b : {0, 1}) {
-    // Lengths are 7 and 3: what the longer one sees is there for both.
+    // The lengths are 7 and 3. The keys of the longer entry are stored for both.
     EXPECT_EQ(value_at(c, TensorId::kK, b, b, 6, 1), value_at(c, TensorId::kK, 0, 0, 6, 1));
     EXPECT_FALSE(std::isnan(value_at(c, TensorId::kK, b, 0, 6, 1)));
     EXPECT_TRUE(std::isinf(value_at(c, TensorId::kV, b, 1, 6, 2)));
@@ -333,7 +333,7 @@ TEST(Layout, WhatIsStoredOnceIsThereForAll) {
   EXPECT_EQ(turned.digests()[1], laid.digests()[1]) << "K is the same for all";
 }
 
-TEST(Layout, DigestsSpeakOfElementsAlone) {
+TEST(Layout, DigestsDependOnlyOnElements) {
   Arena arena;
   const Case c = small_case();
   const auto plain = LaidOut(c, arena).digests();
@@ -349,7 +349,7 @@ TEST(Layout, DigestsSpeakOfElementsAlone) {
   EXPECT_EQ(LaidOut(Case{}, arena).digests()[static_cast<size_t>(TensorId::kMask)], 0u);
 }
 
-// One arena, as a worker has it: what one case leaves must not reach the next.
+// All cases use one arena, as in a worker: the bytes of one case must not reach the next.
 TEST(Layout, DrawnCasesAreLaidOutByTheirRecipe) {
   Arena arena;
   for (uint64_t n = 0; n < 400; ++n) {

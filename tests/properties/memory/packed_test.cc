@@ -1,4 +1,4 @@
-// Packed batch entries in memory: each has the values of its own place, nobody's rows hold NaN and stay untouched.
+// Tests packed batch entries in memory: each entry has its values, and rows of no entry hold NaN and stay unchanged.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ Case packed_case(int32_t index_dtype) {
   return c;
 }
 
-// Element d of a stored row.
+// The address of element d of a stored row.
 std::byte* stored(const LaidOut& laid, const Case& c, TensorId t, int64_t h, int64_t row, int64_t d) {
   return element(laid, c.problem, t, 0, h, row, d);
 }
@@ -73,7 +73,7 @@ TEST(Packed, EntriesHoldTheValuesOfTheirPlaces) {
   }
 }
 
-// Zeros in all rows of O and LSE that belong to an entry.
+// Writes zeros to all rows of O and LSE that belong to an entry.
 void write_owned(const LaidOut& laid, const Case& c) {
   for (const TensorId t : {TensorId::kO, TensorId::kLse}) {
     const auto size = stored_size(c.problem, t);
@@ -122,7 +122,7 @@ TEST(Packed, RowsOfNoEntryMustNotBeWritten) {
   }
 }
 
-TEST(Packed, ARowThatWasLeftOutIsNamedByItsEntry) {
+TEST(Packed, AnUnwrittenRowIsNamedByItsEntry) {
   const auto fault = after_packed([](const LaidOut& laid, const Case& c) {
     std::memset(stored(laid, c, TensorId::kO, 1, 4, 2), 0xa5, 1);
     const uint16_t never = kNeverWritten & 0xffff;

@@ -1,5 +1,5 @@
-// Keys in pages: each lies in the slot that the table names, slots without a key hold NaN, and entries of the table
-// without a meaning hold junk.
+// Tests keys in pages: each key is in the slot that the table names, slots without a key hold NaN, and unused entries
+// of the table hold junk.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ namespace {
 Case paged_case(Paging paging, int32_t index_dtype = ATTN_INDEX_64) {
   Case c = small_case();
   c.problem.batch = 3;
-  c.problem.key_lengths = std::vector<int64_t>{100, 0, 3};  // of 7
+  c.problem.key_lengths = std::vector<int64_t>{100, 0, 3};  // the capacity is 7
   c.problem.paging = paging;
   c.problem.index_dtype = index_dtype;
   tidy(c);
@@ -81,7 +81,7 @@ TEST(Paged, EntriesShareTheirFirstPages) {
     ASSERT_EQ(illegal(c), std::nullopt);
     Arena arena;
     const LaidOut laid(c, arena);
-    EXPECT_EQ(laid.problem().pages, 5);  // 2 shared, 2 of the last entry alone, a spare one
+    EXPECT_EQ(laid.problem().pages, 5);  // 2 shared pages, 2 pages of only the last entry, a spare one
     const Sequences sequences(laid.problem(), laid.tensors());
     const PackedCase places(c.problem);
     std::set<std::pair<int64_t, int64_t>> used;
@@ -94,7 +94,7 @@ TEST(Paged, EntriesShareTheirFirstPages) {
         const double got = decode(c.problem.dtype, element(laid, c.problem, t, at.entry, 1, at.row, 2), 0);
         EXPECT_EQ(got, value_at(c, t, 2, 1, j, 2)) << name_of(t) << " " << j;
         if (j < 3) EXPECT_EQ(got, value_at(c, t, 0, 1, j, 2));
-        // A value that is planted in another entry is not there.
+        // Values that are planted in another entry are not in a shared page.
         EXPECT_EQ(std::isinf(got), (t == TensorId::kK && j == 2) || (t == TensorId::kV && j == 6));
         Case dense = c;
         dense.problem.paging.reset();

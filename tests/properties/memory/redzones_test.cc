@@ -1,4 +1,4 @@
-// Every way to write, or not to write, what is not the kernel's.
+// Tests that every kind of stray write, and every missing write, is found.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -52,10 +52,10 @@ TEST(Redzones, RightKernelIsNotBlamed) {
   EXPECT_FALSE(after(c, [](const LaidOut&) {}));
 }
 
-// As far as address space goes that is a tensor's own: by the page that such a write makes, or by what else
-// there is of the tensor's last page.
+// Writes are found in the whole address space of a tensor: by the page that the write creates, or in the rest
+// of the tensor's last page.
 TEST(Redzones, WritesFarFromATensorAreFound) {
-  const int64_t end = 2 * 4 * 5 * 3 * 2;  // of O
+  const int64_t end = 2 * 4 * 5 * 3 * 2;  // the end of O
   for (const TensorId t : {TensorId::kO, TensorId::kV, TensorId::kLse, TensorId::kWorkspace}) {
     for (const int64_t at : {int64_t{1500}, int64_t{5000}, int64_t{20000}, int64_t{200000}, int64_t{1} << 27,
                              int64_t{1} << 33, -int64_t{5000}, -(int64_t{1} << 22)}) {
@@ -66,7 +66,7 @@ TEST(Redzones, WritesFarFromATensorAreFound) {
       expect_fault(
           small_case(), Fault::kRedzone, t, [&](const LaidOut& laid) { *place(laid) = std::byte{7}; },
           at < 0 ? "bytes before " : "bytes past the end of ");
-      // Reading is no offence, as it is none in a redzone.
+      // A read is no fault, as in a redzone.
       EXPECT_FALSE(after(small_case(), [&](const LaidOut& laid) {
         const std::byte read = *const_cast<const volatile std::byte*>(place(laid));
         if (at > 20000 || at < -4096) EXPECT_EQ(read, std::byte{0});
@@ -79,8 +79,7 @@ TEST(Redzones, WritesFarFromATensorAreFound) {
       "memory 123456 bytes past the end of o was written");
 }
 
-// Cases that were laid out before in the same arena have left pages: those do not hide a write, nor are they
-// one.
+// Earlier cases in the same arena have left pages. These neither hide a write nor count as one.
 TEST(Redzones, EarlierCasesHideNoWriteBeyondATensor) {
   Arena arena;
   Case large = small_case(), spread = small_case(), shifted = small_case(), at_end = small_case();
@@ -108,12 +107,12 @@ TEST(Redzones, EarlierCasesHideNoWriteBeyondATensor) {
       EXPECT_EQ(fault->tensor, TensorId::kO);
     }
   }
-  // Between rows that lie far apart.
+  // A write between widely spread rows.
   const auto fault =
       found(spread, [](const LaidOut& laid) { data(laid, TensorId::kO)[1 << 20] = std::byte{7}; });
   ASSERT_TRUE(fault);
   EXPECT_EQ(fault->kind, Fault::kGap);
-  // plan() writes there as little as anywhere.
+  // plan() must not write there either.
   LaidOut laid(small_case(), arena);
   far_write(laid);
   EXPECT_TRUE(laid.check_planned());
@@ -145,13 +144,13 @@ TEST(Redzones, WritesOutsideAnOutputAreFound) {
     c.layout[static_cast<size_t>(TensorId::kO)] = {.step = 3};
     expect_fault(c, Fault::kGap, TensorId::kO, poke(TensorId::kO, 5), "5 bytes past the beginning");
     c.layout[static_cast<size_t>(TensorId::kO)] = {.row_gap = 4, .backwards = 4};
-    // Row 4 lies first, row 0 where row 4 was.
+    // The rows run backwards: row 4 comes first in memory.
     expect_fault(c, Fault::kGap, TensorId::kO, poke(TensorId::kO, 6 + 1), "past the end of row (0,0,0,2)");
     expect_fault(c, Fault::kRedzone, TensorId::kO, poke(TensorId::kO, -4 * 14 - 2), "2 bytes before o");
   }
 }
 
-TEST(Redzones, WhatLiesPastAnOutputHasItsLastElement) {
+TEST(Redzones, AWritePastAnOutputNamesItsLastElement) {
   const Case c = small_case();
   const auto fault =
       after(c, [](const LaidOut& laid) { data(laid, TensorId::kO)[2 * 4 * 5 * 3 * 2] = std::byte{0x12}; });
@@ -159,8 +158,8 @@ TEST(Redzones, WhatLiesPastAnOutputHasItsLastElement) {
   EXPECT_EQ(fault->index, (std::array<int64_t, 4>{1, 3, 4, 2}));
 }
 
-// Whatever address a stretch begins at, each byte is the one that its address has.
-TEST(Redzones, PatternsGoByAddress) {
+// The byte of a pattern depends only on its address, not on the beginning of the filled range.
+TEST(Redzones, PatternsDependOnTheAddress) {
   alignas(4) std::byte memory[600];
   constexpr uint32_t kPattern = 0x04030201;
   for (size_t first = 0; first < 4; ++first) {
@@ -207,8 +206,8 @@ TEST(Redzones, UnwrittenElementsAreNamed) {
   expect_fault(c, Fault::kUnwritten, TensorId::kO, forget(TensorId::kO, 1, 2, 3, 1), "o(1,2,3,1)");
   expect_fault(c, Fault::kUnwritten, TensorId::kO, forget(TensorId::kO, 1, 2, 3, 0), "o(1,2,3,0)");
   expect_fault(c, Fault::kUnwritten, TensorId::kLse, forget(TensorId::kLse, 1, 3, 4, 0), "lse(1,3,4,0)");
-  // A NaN that a kernel computed is not mistaken for one that was there before,
-  // nor is one that it read where it should not have: shared memory begins as 0xffff.
+  // A NaN that a kernel computed is not taken for an unwritten element. Neither is a NaN
+  // from a stray read: shared memory begins as 0xffff.
   for (int32_t dtype : {ATTN_F16, ATTN_BF16}) {
     c.problem.dtype = dtype;
     for (uint16_t nan : {0x7e00, 0xfe00, 0x7fff, 0xffff, 0x7fc0, 0xffc0, 0xfffe}) {
@@ -254,7 +253,7 @@ TEST(Redzones, WorkspaceIsCleanDirtyOrJunk) {
   EXPECT_GE(bytes, 100u);
 }
 
-TEST(Redzones, AnEnvironmentIsTheCases) {
+TEST(Redzones, TheEnvironmentIsThatOfTheCase) {
   Environment from;
   from.sm_count = 7, from.compute_capability = 80, from.shared_memory_limit = 12345, from.schedule_seed = 9;
   from.variant = 2, from.arithmetic = ATTN_ARITHMETIC_H200;
@@ -269,7 +268,7 @@ TEST(Redzones, AnEnvironmentIsTheCases) {
   EXPECT_EQ(env.arithmetic, ATTN_ARITHMETIC_H200);
 }
 
-TEST(Redzones, DigestsAreOfEveryRow) {
+TEST(Redzones, DigestsDependOnEveryRow) {
   Arena arena;
   const Case c = small_case();
   LaidOut laid(c, arena);

@@ -1,4 +1,4 @@
-// How much memory an arena really takes.
+// Measures the memory that an arena really uses.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace attnfuzz {
 
-// The bytes of an arena's pages that exist: those that somebody wrote.
+// The bytes of the arena's pages that exist because something wrote to them.
 inline int64_t resident_bytes(const Arena& arena) {
   struct stat status;
   EXPECT_EQ(fstat(arena.fd(), &status), 0);

@@ -1,4 +1,4 @@
-// States: laid out like inputs, given back to their content before each call, read by their bits, and compared whole.
+// Tests states: they are laid out like inputs, restored before each call, read as bits, and compared as a whole.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ namespace {
 
 using enum TensorId;
 
-// Two entries of 3 and 0 keys in caches of 5; two new rows each.
+// Caches with room for 5 keys: two entries with 3 and 0 keys, and two new rows for each.
 Case append_case(bool paged) {
   Case c;
   Problem& p = c.problem;
@@ -80,7 +80,7 @@ TEST(State, IsRestoredBeforeACallAndGivenAsItWas) {
   EXPECT_EQ(laid.check_planned(), std::nullopt);
 }
 
-// Integers of 32 bits are numbers, and not the bits that a state has.
+// Integers of 32 bits are read as signed numbers, not as bits like a state.
 TEST(Integers, KeepTheirSign) {
   for (const int32_t index : {ATTN_INDEX_32, ATTN_INDEX_64}) {
     Case c;

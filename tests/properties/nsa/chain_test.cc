@@ -63,7 +63,7 @@ TEST(NsaChain, NamesTheStageThatIsWrong) {
   }
 }
 
-TEST(NsaChain, TheWholeAndTheDecodeAreComparedToo) {
+TEST(NsaChain, PrefillAndDecodeAreComparedToo) {
   OracleTarget target(nullptr, kAll);
   const Sizes s = small();
   const Inputs in = draw_inputs(s, 2);
@@ -88,8 +88,8 @@ TEST(NsaChain, TheWholeAndTheDecodeAreComparedToo) {
   EXPECT_NE(whole_of(s, in, tokens, true, other).wrong.find("token 0, head 0, column 5"), std::string::npos);
 }
 
-// An oracle that knows nothing of an element allows anything there, and the element counts as open.
-TEST(NsaChain, WhatIsNotKnownMayBeAnything) {
+// If the oracle allows any value of an element, the chain passes there, and the element counts as open.
+TEST(NsaChain, UnknownElementsMayBeAnything) {
   OracleTarget target(nullptr, kAll);
   const Sizes s = small();
   const Inputs in = draw_inputs(s, 2);
@@ -106,7 +106,8 @@ TEST(NsaChain, WhatIsNotKnownMayBeAnything) {
   }
 }
 
-// Each key of a compressed block gives 1 / d of the block's weight to the chosen block that it lies in.
+// Each key of a compressed block adds 1 / d of the block's weight to the selectable block that contains the
+// key.
 TEST(NsaChain, ScoresAreSharesOfWeights) {
   const Sizes s = small();
   const std::vector<int64_t> tokens = tokens_of(s);

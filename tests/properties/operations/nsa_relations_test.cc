@@ -1,5 +1,5 @@
-// Properties of compressions of keys and of combinations by gates: each holds of every right kernel, of one
-// that rounds as its plan says, too.
+// Tests properties of compressions of keys and of combinations by gates: each holds for every right kernel,
+// also for one that rounds as its plan declares.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -44,7 +44,7 @@ Case combination() {
   return c;
 }
 
-// Numbers that are planted in a tensor arrive as its others do.
+// Planted numbers reach the outputs like all others.
 TEST(NsaRelations, PlantedNumbersArrive) {
   OracleTarget compress(nullptr, kCompress), combine(nullptr, kCombine);
   Case keys = compression();
@@ -74,7 +74,7 @@ TEST(NsaRelations, RowsOfAnotherSideDoNotArrive) {
   EXPECT_EQ(judged_stage("combine_one_hot", sides, wrong).outcome, Outcome::kFail);
 }
 
-// Adds up the keys of each tile of 8, then these sums.
+// Adds the keys of each tile of 8 keys, then adds these sums. Its plan declares tiles of `told` keys.
 class SumsOfTiles final : public OracleTarget {
  public:
   explicit SumsOfTiles(int64_t told) : OracleTarget(nullptr, kCompress), told_(told) {}
@@ -112,7 +112,7 @@ class SumsOfTiles final : public OracleTarget {
   const int64_t told_;
 };
 
-// Keys that move by part of a tile are added up in other tiles.
+// If keys move by a part of a tile, other keys are added together, and bits change.
 TEST(NsaRelations, ShiftedBlocksKeepTheirBitsIfTilesStay) {
   Case c = compression();
   c.problem.seq_q = 20, c.problem.seq_k = 200;
@@ -125,10 +125,10 @@ TEST(NsaRelations, ShiftedBlocksKeepTheirBitsIfTilesStay) {
   EXPECT_EQ(judged_stage("compress_shifted", c, right).outcome, Outcome::kPass);
 }
 
-// A verdict says why a row must be 0, or NaN, in words of the operation.
+// A verdict says in words of the operation why a row must be 0 or NaN.
 TEST(NsaRelations, VerdictsSayNothingOfQueriesThatSeeKeys) {
   Case c = compression();
-  c.problem.seq_q = 20;  // of which 5 are blocks
+  c.problem.seq_q = 20;  // only 5 rows are blocks
   OracleTarget shorter([](attn_problem& p, attn_tensors&) { p.key_offset = 0; }, kCompress);
   c.problem.key_step = 2;
   c.problem.seq_k = 15;

@@ -1,5 +1,5 @@
-// Compressions of keys and combinations by gates that are made of drawn cases: legal, the same when made again, kept by
-// files, and of many kinds.
+// Tests compressions of keys and combinations by gates, made from drawn cases: they are legal, unchanged if made
+// again, unchanged in files, and of many kinds.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -13,7 +13,7 @@
 namespace attnfuzz {
 namespace {
 
-// Hands each of 1000 drawn cases, as a call of the operation, to `see`.
+// Makes calls of the operation from 1000 drawn cases, and passes each to `see`.
 void see_all(const Operation& operation, void (*see)(const Case&, std::set<std::string>&), std::set<std::string>& seen) {
   for (uint64_t index = 0; index < 1000; ++index) {
     Case c = draw({}, 5, index);

@@ -1,5 +1,5 @@
-// The table of operations, and how outputs are held to its rows: references that are not the operation's,
-// integers that must be exact, and choices that must be admissible.
+// Tests the table of operations, and how outputs are judged by its rows: references of another operation are
+// refused, integers must be exact, and choices must be admissible.
 #include "properties/operations/operation.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(Operations, FeaturesNameTheOperation) {
   }
 }
 
-TEST(Operations, ARowThatSeesNoKeyIsDueWhatItsOutputSays) {
+TEST(Operations, ADeadRowHasTheDeadValueOfItsOutput) {
   Case c;
   c.problem.seq_q = 3;
   c.problem.seq_k = 0;
@@ -86,10 +86,10 @@ TEST(Operations, AReferenceWithOtherOutputsIsRefused) {
       << "only the LSE may be left out";
 }
 
-// A toy that writes integers, of two rows with three columns each: key_lengths stands in for its output.
+// A toy operation whose output has two rows of three integers. key_lengths stands in for this output.
 constexpr TensorId kToyOutput = TensorId::kKeyLengths;
 constexpr Output kExactly[] = {{.tensor = kToyOutput, .kind = OutputKind::kExact}};
-// Any order of what is due is right.
+// Any order of the expected integers is right.
 std::string not_the_same_set(const Reference& due, int64_t row, std::span<const int64_t> got) {
   const std::vector<int64_t>& all = due[kToyOutput].integer;
   const auto first = all.begin() + 3 * row;
@@ -141,7 +141,7 @@ TEST(Integers, MustBeExact) {
             "key_lengths(b=0,h=0,q=0,d=1) is 1099511627777, must be exactly 1099511627776; 1 of 6 elements are "
             "wrong");
   toy.due.main().rule[1] = static_cast<uint8_t>(Due::kAnything);
-  EXPECT_EQ(toy.verdict().outcome, Outcome::kPass) << "nothing is due of that element";
+  EXPECT_EQ(toy.verdict().outcome, Outcome::kPass) << "that element may be anything";
   toy.due.main().integer.pop_back();
   EXPECT_EQ(toy.verdict().kind, Kind::kOracle);
 }

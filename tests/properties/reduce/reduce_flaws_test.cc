@@ -1,5 +1,5 @@
-// The reducer on a whole attention that is wrong on purpose: numbers, the
-// oracle's bound and all. However a flaw was found, it ends in one case.
+// Tests the reducer on host attention with planted flaws, judged by the oracle. Each flaw
+// must end in one case, from whatever case it was found.
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -19,8 +19,7 @@ namespace attnfuzz {
 
 namespace {
 
-// Cases that do not take long, half of them as campaigns draw them, half with
-// more features than those have.
+// Quick cases: half of them are drawn as in campaigns, half have more features.
 Case start(uint64_t seed) {
   if (seed % 2 == 0) {
     const GeneratorConfig config{
@@ -40,7 +39,7 @@ Case start(uint64_t seed) {
     for (int64_t& length : *p.key_lengths) length = std::min(length, p.seq_k);
   }
   c.planted.clear();
-  // The fake kernel runs in this process: what it writes too far must not end it.
+  // The fake kernel runs in this process, so a write past a tensor must not crash it.
   for (TensorLayout& l : c.layout) l.placement = Placement::kGuarded;
   return c;
 }
@@ -73,8 +72,8 @@ Survey survey(Flaw flaw, int starts = 20) {
     EXPECT_EQ(evaluate(r.minimal).outcome, Outcome::kFail);
     evaluations += r.evaluations;
     worst = std::max(worst, r.evaluations);
-    // One flaw may show as two kinds of failure, and each is reduced as itself, but for a NaN or an
-    // infinity that the reducer could turn into a wrong number: that is reduced as one.
+    // One flaw may show as two kinds of failure, and each is reduced separately. But the reducer may turn a NaN
+    // or an infinity into a wrong number, and then reduces that.
     const std::string key = key_of(r.verdict);
     if (s.minima.insert(key + encode(r.minimal)).second) {
       std::printf("  %s: %s\n", key.c_str(), describe(r.minimal).c_str());

@@ -1,5 +1,5 @@
-// The reducer on synthetic failures: whatever case a bug was found by, one
-// minimal case. Predicates stand for kernels, so a test takes milliseconds.
+// Tests the reducer on synthetic failures: from whatever case a bug was found, it must end
+// in one minimal case. Predicates stand for kernels, so a test takes milliseconds.
 #include "properties/reduce/reduce.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ struct Survey {
   int64_t starts = 0, evaluations = 0, worst = 0;
 };
 
-// Reduces the first `starts` random cases that fail.
+// Reduces the first `starts` random cases that fail, and surveys the results.
 Survey survey(const char* name, const Predicate& fails, int starts = 24, const Predicate& refused = {},
               size_t distinct = 1) {
   Survey s;
@@ -144,13 +144,13 @@ TEST(Reduce, DeadRowInTheFirstTile) {
   EXPECT_EQ(s.minimal.problem.seq_k, 0);
 }
 
-// Many features make a dead row; one way of saying it has to win.
+// Many features can make a dead row. The reducer must always choose the same one.
 TEST(Reduce, DeadRowWithKeys) {
   survey("a dead row, seq_k > 0", [](const Case& c) { return c.problem.seq_k > 0 && dead_row_in_tile_0(c); });
 }
 
 TEST(Reduce, FullyMaskedTile) {
-  // Some row sees key 0 but nothing of a later tile.
+  // Some row sees key 0 but no key of a later tile.
   const Survey s = survey("a fully masked later tile", [](const Case& c) {
     const Problem& p = c.problem;
     for (int64_t i = 0; i < std::min<int64_t>(p.seq_q, 64); ++i) {
@@ -216,7 +216,7 @@ TEST(Reduce, Dims) {
   survey("dim_v > 64", [](const Case& c) { return c.problem.dim_v > 64; });
 }
 
-// A kernel that only does some dims: the others are refused, not passed.
+// The kernel takes only some dims. A refusal of other dims is not a pass.
 TEST(Reduce, RefusedDims) {
   const Survey s = survey(
       "causal, dims of 16 only", [](const Case& c) { return c.problem.causal && c.problem.seq_k > 64; }, 24,
@@ -233,8 +233,8 @@ TEST(Reduce, Batch) {
   });
 }
 
-// One block a head and entry: a right kernel computes all of a case that passes, so
-// cases just short of the border are to be few, and none larger than the found one.
+// One block for each head and batch entry. A case that passes is computed completely, which is slow, so the
+// reducer may try only few cases just below the limit, and none larger than the found one.
 TEST(Reduce, MoreBlocksThanAGridHasRows) {
   std::set<std::string> minima;
   for (const bool heads : {false, true}) {
@@ -265,15 +265,15 @@ TEST(Reduce, MoreBlocksThanAGridHasRows) {
   EXPECT_EQ(minima, std::set<std::string>{"B=1 H=65536/65536 S=1/0 D=1/1 f16; Q, K, V zero; 1 call"});
 }
 
-// As many KV heads as query heads are simpler, but of a long sequence eight times as much.
-TEST(Reduce, TriesNothingThatIsMuchLargerThanTheFoundCase) {
+// As many KV heads as query heads are simpler, but here they make the case eight times as large.
+TEST(Reduce, TriesNoCaseMuchLargerThanTheFoundOne) {
   Case found;
   found.problem.heads_q = 8;
   found.problem.seq_k = 65536;
   const Evaluate evaluate = [](const Case& c) {
     const Problem& p = c.problem;
     const bool fails = p.heads_q == 8 && p.heads_kv == 1 && p.seq_q >= 1 && p.seq_k > 65535;
-    // One with more heads is asked only to tell whether their number matters.
+    // A case with more heads is run only to learn whether their number matters.
     if (!fails && p.heads_q <= 8) EXPECT_LE(p.batch * p.heads_kv * p.seq_k, 2 * 65536) << describe(c);
     return verdict_of(c, fails);
   };
@@ -281,7 +281,7 @@ TEST(Reduce, TriesNothingThatIsMuchLargerThanTheFoundCase) {
   EXPECT_TRUE(reduce(found, v, key_of(v), evaluate, key_of, options(60)).complete);
 }
 
-// Large values make an infinity of a wrong number: that is followed to the number.
+// Large values turn a wrong number into an infinity. The reducer must reach the wrong number.
 TEST(Reduce, AnInfinityThatIsAWrongNumber) {
   Case found;
   found.problem.seq_k = 130;
@@ -334,7 +334,7 @@ TEST(Reduce, Splits) {
 }
 
 TEST(Reduce, Layouts) {
-  // Two ways to make strides differ, and no way to tell that they show one bug.
+  // Strides can differ in two ways, and the reducer cannot know that both show one bug.
   survey(
       "K's stride is not V's",
       [](const Case& c) { return c.layout[1].row_gap != c.layout[2].row_gap && c.problem.seq_k > 1; }, 24, {},
@@ -342,8 +342,8 @@ TEST(Reduce, Layouts) {
   survey("q's offset is odd", [](const Case& c) { return c.layout[0].offset % 2 == 1; });
 }
 
-// Rows that begin within a vector: a spread of 2^24 + 1 makes them do so, and so does a gap of 1,
-// but no spread between them that is tried.
+// The bug needs rows that begin inside a vector. A spread of 2^24 + 1 does that, and so does a row gap of 1,
+// but none of the spreads in between that the reducer tries.
 TEST(Reduce, ASpreadThatIsARowGap) {
   Case found;
   found.problem.seq_k = 2;
@@ -359,8 +359,9 @@ TEST(Reduce, ASpreadThatIsARowGap) {
   EXPECT_EQ(describe(r.minimal), "B=1 H=1/1 S=0/2 D=1/8 f16; Q, K, V zero; v row gap 1; 1 call");
 }
 
-// If the case also fails with a clean workspace, the kind of failure there counts, not that with a used one.
-TEST(Reduce, ADirtyWorkspaceThatNeedNotBe) {
+// If the case also fails with a clean workspace, that failure's kind counts, not the kind with a dirty
+// workspace.
+TEST(Reduce, ADirtyWorkspaceThatIsNotNeeded) {
   Case found;
   found.calls[0].dirty_workspace = true;
   const Evaluate evaluate = [](const Case& c) {
@@ -438,7 +439,7 @@ TEST(Reduce, Flaky) {
 }
 
 TEST(Reduce, ConfirmationsKeepALuckyFailureOut) {
-  // Anything fails once in four by accident; only long sequences always do.
+  // Any case fails once in four times by accident; only long sequences always fail.
   uint64_t draws = 0;
   const Evaluate evaluate = [&](const Case& c) {
     return verdict_of(c, c.problem.seq_k >= 65 || mix(9, ++draws, 0, 0, 0) % 4 == 0);
@@ -451,7 +452,7 @@ TEST(Reduce, ConfirmationsKeepALuckyFailureOut) {
 }
 
 TEST(Reduce, KeepsTheKey) {
-  // A crash lies below the wrong result, and must not be taken for it.
+  // Smaller cases crash instead of giving a wrong result. The reducer must not move to the crash.
   const Evaluate evaluate = [](const Case& c) {
     Verdict v = verdict_of(c, c.problem.seq_k >= 10);
     if (c.problem.seq_k < 40 && v.outcome == Outcome::kFail) v.kind = Kind::kCrash;

@@ -42,7 +42,7 @@ std::string error_of(std::string_view text) {
   return error ? error->message : "";
 }
 
-// The text with one piece exchanged.
+// The text with `what` replaced by `by`.
 std::string with(std::string text, const std::string& what, const std::string& by) {
   const size_t at = text.find(what);
   EXPECT_NE(at, std::string::npos) << what;
@@ -135,7 +135,7 @@ TEST(Reproducer, TruncatedOrAlteredTextNeverThrows) {
   }
 }
 
-TEST(Reproducer, NameIsShortStableAndSane) {
+TEST(Reproducer, NameIsShortStableAndALegalFileName) {
   Reproducer r = example();
   const std::string name = reproducer_name(r);
   EXPECT_TRUE(name.starts_with("fa1-non-finite-")) << name;

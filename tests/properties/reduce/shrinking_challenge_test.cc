@@ -1,15 +1,15 @@
-// The public shrinking challenge (github.com/jlink/shrinking-challenge), its
-// problems that carry over, on this reducer: 100 random starts each.
+// Runs this reducer on those problems of the public shrinking challenge
+// (github.com/jlink/shrinking-challenge) that carry over, from 100 random starts each.
 //
-// The reducer knows attention cases and nothing else, so each problem is said
-// in fields of a case that have its structure:
+// The reducer knows only attention cases, so each problem is expressed in fields of a
+// case that have its structure:
 //   bound5            five lists of 16-bit integers   values planted in V; the batch entry is the list
 //   lengthlist        a length, then so many numbers  batch, then a key length for each entry
 //   coupling          numbers that are indices        key lengths that name batch entries
 //   difference        two numbers                     seq_q and seq_k
 //   large union list  a list of lists of integers     as bound5
-// What the original draws under an assumption is refused here where the
-// assumption does not hold. The predicate stands for the kernel.
+// Where the original draws under an assumption, this test refuses cases that break the
+// assumption. The predicate stands for the kernel.
 //
 //   shrinking_challenge_test     prints the table of docs/results/shrinking.md
 #include <gtest/gtest.h>
@@ -47,10 +47,10 @@ struct Challenge {
   Case (*draw)(Draw& draw);
   bool (*allowed)(const Case& c);  // the original's assumption
   bool (*fails)(const Case& c);
-  // Of the mean over all starts: evaluations until the minimum is reached; and in
-  // all, of which most belong to the canonical cases and the variation.
+  // Limits for the mean over all starts: the evaluations until the minimum is reached, and
+  // all evaluations, most of which are spent on canonical cases and on variations.
   int64_t most_reached, most_evaluations;
-  const char* minimal;    // as describe() has it
+  const char* minimal;    // the minimal case in the words of describe()
   const char* published;  // "library: minima, mean evaluations (least-most)"
 };
 
@@ -62,7 +62,7 @@ Planted value(int64_t list, int64_t at, uint16_t bits) {
 
 bool anything(const Case&) { return true; }
 
-// Sums of 16 bits, by list, of what is planted in V.
+// The 16-bit sum of the values planted in V, for each list.
 std::map<int64_t, int16_t> sums(const Case& c) {
   std::map<int64_t, int16_t> sums;
   for (const Planted& x : c.planted) {
@@ -133,7 +133,7 @@ bool fails_coupling(const Case& c) {
   return false;
 }
 
-// Near each other one time in two: two numbers drawn apart hardly ever fail.
+// One time in two the numbers are near each other, because independent numbers hardly ever fail.
 Case draw_difference(Draw& draw) {
   Case c;
   c.problem.seq_q = draw.between(1, 20'000);

@@ -1,4 +1,4 @@
-// Runs sessions on kernels in this process: a right one passes, and each flaw is found as what it is.
+// Runs sessions on kernels in this process: a right kernel passes, and each flaw is found with its kind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,12 +21,12 @@ enum class Flaw {
   kNone,
   kWritesBehindO,
   kWritesQ,
-  kWritesOldMemory,        // of an array that an earlier call had
+  kWritesOldMemory,        // writes to an array of an earlier call
   kFreesAPage,             // writes into a pool
-  kKeepsTable,             // run() takes the block table that plan() has seen
-  kTrustsWorkspace,        // adds what it finds there
+  kKeepsTable,             // run() uses the block table that plan() got
+  kTrustsWorkspace,        // adds the old content of the workspace
   kRoundsByPage,           // the last bit of the LSE depends on the number of the first page
-  kRoundsByPageAndSaysSo,  // and the plan is not deterministic
+  kRoundsByPageAndSaysSo,  // the same, and the plan declares that it is not deterministic
   kRefusesInPlan,
   kRefusesInRun,
   kDies,
@@ -100,7 +100,7 @@ class PagedTarget final : public Target {
     const auto page = [&](int64_t n) {
       const auto of_plan = static_cast<size_t>(b * t.block_table.stride[0] + n);
       if (flaw_ != Flaw::kKeepsTable || of_plan >= table_.size()) return given[n];
-      return std::clamp<int64_t>(table_[of_plan], 0, p.pages - 1);  // this process must live on
+      return std::clamp<int64_t>(table_[of_plan], 0, p.pages - 1);  // so that this process does not crash
     };
     const auto place = [&](const attn_tensor& of, int64_t j) {
       return page(j / p.page_size) * of.stride[0] + g * of.stride[1] + j % p.page_size * of.stride[2];
@@ -136,11 +136,11 @@ class PagedTarget final : public Target {
   const Flaw flaw_;
   KernelInfo info_;
   Arena arena_;
-  std::vector<int64_t> table_;  // that plan() has seen
+  std::vector<int64_t> table_;  // the block table that plan() got
   std::byte* old_ = nullptr;    // O of the call before
 };
 
-// What the sessions of some seeds come to: the first failure, and all counts.
+// The results of the sessions of some seeds: the first failure, and all counts.
 struct Sum {
   SessionResult failed;
   uint64_t calls = 0, bounded = 0;
@@ -189,7 +189,7 @@ TEST(RunSession, finds_each_flaw) {
     EXPECT_EQ(sum.failed.verdict.kind, kind) << words;
     EXPECT_THAT(sum.failed.verdict.message, HasSubstr(words));
   }
-  // NaN, other keys or pages that are not there: whatever a table of another time leads to.
+  // An old table may lead to NaN, to other keys or to pages that do not exist.
   EXPECT_EQ(run(Flaw::kKeepsTable, 200).failed.call, "forward");
 }
 

@@ -1,4 +1,4 @@
-// The model of a cache, files of sessions, and their reduction; no kernel runs here.
+// Tests the model of a cache, files of sessions, and their reduction. No kernel runs here.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -55,7 +55,7 @@ TEST(Model, lets_the_last_owner_of_a_page_write_into_it) {
   take(model, {Verb::kNew, {0}});
   take(model, {Verb::kAppend, {0}, 2, 100});
   take(model, {Verb::kFork, {0, 1}});
-  // Both go on in one step: one of them gets a copy.
+  // Both sequences append in one step, so one of them gets a copy of the page.
   EXPECT_EQ(model.make_room({Verb::kAppend, {0, 1}, 1, 200}).size(), 1u);
 }
 
@@ -80,7 +80,7 @@ TEST(Model, refuses_what_cannot_be_with_a_reason) {
   EXPECT_EQ(model.objection({Verb::kAttend, {9}, 1}), "a sequence is not between 0 and 7");
 }
 
-// Six pages suffice: the page for a copy counts only if there is one.
+// Six pages are enough: a page for a copy is needed only if a copy is made.
 TEST(Model, needs_no_page_for_a_copy_that_is_not_made) {
   Model model(small());
   for (const int64_t entry : {0, 1}) {
@@ -160,7 +160,7 @@ TEST(BytesRng, draws_a_whole_session_of_few_bytes) {
   for (const char* bytes : {"", "a", "abcdefghi"}) EXPECT_GT(drawn(bytes).steps.size(), 3u);
 }
 
-// After any session a page has as many references as there are rows that name it, and NaN where it has none.
+// After any session a page has one reference for each row that names it. Without references it holds NaN.
 TEST(Model, counts_references) {
   EXPECT_TRUE(rc::check([](uint64_t seed) {
     const Session session = draw_session(seed, kFeatures);
@@ -248,7 +248,7 @@ TEST(SessionFile, refuses_by_name) {
   EXPECT_NE(refusal("{"), "");
 }
 
-// A kernel that is wrong where a sequence is appended to twice and then moved.
+// A kernel that is wrong if a sequence is appended to twice and then moved.
 SessionResult wrong_after_two_appends(const Session& session) {
   SessionResult result;
   std::vector<int> appends(kMostEntries);
@@ -334,7 +334,7 @@ TEST(DrawSession, draws_sizes_and_formats_inside_domains) {
   EXPECT_EQ(dims, (std::set<int64_t>{64, 128}));
 }
 
-// A library that notes a move, and does not copy the pages of a later session.
+// A library that remembers a move, and then does not copy pages in a later session.
 SessionResult wrong_after_a_move(const Chain& chain) {
   const auto moves = [](const Session& session) {
     return std::ranges::any_of(session.steps, [](const Step& s) { return s.verb == Verb::kMove; });
@@ -356,7 +356,7 @@ TEST(ReduceChain, keeps_the_one_session_before_that_is_needed) {
   const ReducedChain small = reduce_chain(chain, wrong_after_a_move(chain), wrong_after_a_move, 30);
   EXPECT_TRUE(small.again);
   ASSERT_EQ(small.chain.before.size(), 1u);
-  EXPECT_EQ(small.steps(), 6u);  // twice: new, append, move
+  EXPECT_EQ(small.steps(), 6u);  // new, append and move in each of two sessions
   EXPECT_EQ(small.pages(), 2);
 }
 
@@ -382,7 +382,7 @@ TEST(ReduceChain, says_that_a_failure_did_not_come_again) {
   EXPECT_EQ(small.chain, chain);
 }
 
-// A failure in the second session of a relation is one of that session, behind the first.
+// If the second session of a relation fails, the chain becomes the first session and then the second.
 TEST(ReduceChain, makes_a_session_of_the_second_one_of_a_relation) {
   Session session = draw_session(1, kFeatures);
   for (uint64_t seed = 2; session.relation == Relation::kNone || !related(session); ++seed)
@@ -416,7 +416,7 @@ TEST(Relations, hold_a_kernel_that_is_not_deterministic_to_its_bound) {
   }
 }
 
-// If a kernel with memory of its own refuses a step of the second session, that session ends.
+// If a kernel that keeps state refuses a step of the second session, that session ends.
 TEST(Relations, count_the_attends_that_the_second_session_has_not_made) {
   SessionResult first, second;
   first.attends.resize(3);
@@ -425,10 +425,10 @@ TEST(Relations, count_the_attends_that_the_second_session_has_not_made) {
   EXPECT_EQ(first.left_out.at("relation 'fresh': the second form ended early"), 2u);
 }
 
-// The second session of a relation attends over the same tokens, and differs in what the relation says.
+// The second session of a relation attends over the same tokens. It differs only as the relation says.
 TEST(Relations, keep_the_tokens_of_attends) {
   struct Seen {
-    std::vector<std::vector<int64_t>> tokens, pages;  // of each entry that attends
+    std::vector<std::vector<int64_t>> tokens, pages;  // for each entry that attends
     int64_t most_references = 0;
   };
   const auto seen_of = [](const Session& session) {
@@ -467,7 +467,8 @@ TEST(Relations, keep_the_tokens_of_attends) {
   EXPECT_GT(renumbered, 3);
 }
 
-// A prefill of four queries is one of two, and two decoded after it: the same rows of each head, in order.
+// A prefill of four queries equals a prefill of two queries and two decode steps: each head has the same rows
+// in order.
 TEST(Relations, decode_the_last_queries_of_a_prefill) {
   Session session;
   session.setup = {.heads_q = 2, .heads_kv = 1, .page_size = 4, .pages = 8, .capacity = 8};

@@ -18,7 +18,7 @@ int64_t at(const attn_tensor& t, int64_t a, int64_t b, int64_t c, int64_t d) {
   return a * t.stride[0] + b * t.stride[1] + c * t.stride[2] + d * t.stride[3];
 }
 
-// Q, K or V as dense fp32: conversion would else be most of the time.
+// Q, K or V as dense fp32. Otherwise conversions would take most of the time.
 struct Dense {
   int64_t heads, rows, columns;
   std::vector<float> data;
@@ -42,7 +42,7 @@ struct Dense {
 
 attn_tensor flawed_k(Flaw flaw, const attn_tensors& t) {
   attn_tensor k = t.k;
-  // In K's direction and no further, so that what it reads is K's.
+  // The stride has K's direction and is not larger than K's, so that all reads are within K.
   const int64_t size = std::min(std::abs(t.v.stride[2]), std::abs(t.k.stride[2]));
   if (flaw == Flaw::kStrideOfV) k.stride[2] = t.k.stride[2] < 0 ? -size : size;
   return k;
@@ -78,7 +78,7 @@ struct Kernel {
     const int64_t diagonal = bottom ? i + length(b) - p.seq_q : i;
     if (p.causal && j > diagonal) return false;
     if (p.window_left >= 0) {
-      // Written so that no sum can overflow: both sides of the difference are small.
+      // In this form no sum can overflow: both sides of the difference are small.
       const int64_t left = p.window_left - (flaw == Flaw::kWindowExclusive);
       if (diagonal - j > left) return false;
     }
@@ -112,7 +112,7 @@ struct Kernel {
     return p.scale;
   }
 
-  // True: this row adds up its products from the last to the first, which gives other bits within the same bounds.
+  // True: this row adds its products from the last to the first. That gives other bits within the same bounds.
   bool backwards(int64_t b, int64_t h) const {
     if (flaw == Flaw::kBatchRounds) return b % 2 == 1;
     if (flaw == Flaw::kHeadRounds) return h % 2 == 1;

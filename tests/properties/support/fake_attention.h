@@ -5,9 +5,9 @@
 
 namespace attnfuzz {
 
-// Each split's normalised O and LSE, into the workspace.
+// Writes each split's normalised O and LSE into the workspace.
 void fake_partial(Flaw flaw, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan);
-// And O and LSE of those.
+// Merges these into O and LSE.
 void fake_reduce(Flaw flaw, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan);
 
 // Returns where the LSE (split, row) begins in the workspace; O (split, row, dim_v) comes first.

@@ -68,7 +68,7 @@ constexpr std::pair<Flaw, const char*> kNames[] = {
     {Flaw::kFaults, "faults"},
 };
 
-// Why a problem means nothing, or nullptr.
+// The reason why a problem is invalid, or nullptr.
 const char* nonsense(Flaw flaw, bool fp32, const attn_problem& p, const attn_tensors& t, const attn_env& env) {
   if (p.size < ATTN_PROBLEM_MIN) return "problem.size is smaller than this kernel's contract";
   if (t.size < ATTN_TENSORS_MIN) return "tensors.size is smaller than this kernel's contract";
@@ -204,7 +204,7 @@ RunReply FakeTarget::run(Stage stage, const attn_problem& p, const attn_tensors&
 
   uint16_t* const last = last_of(t.o, p.batch, p.heads_q, p.seq_q, p.dim_v);
   std::memcpy(memory, &kUsed, 4);
-  // The last bit of a result, and not of an exact 0 or a NaN.
+  // Changes the last bit of a result, but not of an exact 0 or a NaN.
   const bool plain = (*last & 0x7fff) != 0 && (*last & 0x7c00) != 0x7c00;
   if (plain && flaw_ == Flaw::kWorkspaceTrusted && used) *last ^= 1;
   if (plain && flaw_ == Flaw::kStreamMatters && stream == 1) *last ^= 1;

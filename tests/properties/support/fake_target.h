@@ -1,10 +1,9 @@
-// A target in this process whose kernel is right, and can be made wrong on purpose.
+// A target in this process whose kernel is right, or wrong on purpose.
 //
-// The kernel is a plain host attention in fp32, split over keys, written from
-// attention.h alone and for reading. It honours every feature of the contract,
-// so that every property must pass on it; and it has flaws to switch on, each
-// the smallest change that makes one class of bug, so that every property can be
-// shown to catch something.
+// The kernel is plain host attention in fp32, split over keys. It is written only from
+// attention.h, and to be read. It honours every feature of the contract, so every
+// property must pass on it. Each flaw is the smallest change that makes one class of
+// bug, so that tests can show that every property catches something.
 //
 //   FakeTarget target;                       // right
 //   FakeTarget broken(Flaw::kDropsLastKey);  // attention without the last key of a partial tile
@@ -19,17 +18,17 @@ namespace attnfuzz {
 
 enum class Flaw {
   kNone,
-  kHiddenTimesZero,  // none either: V of keys that a row may not see enters times 0, and the plan says so
+  kHiddenTimesZero,  // no flaw either: V of hidden keys is multiplied by 0, and the plan declares that
   // Numbers.
-  kDropsLastKey,   // of a partial tile
+  kDropsLastKey,   // the last key of a partial tile is dropped
   kWholeTileLost,  // a last tile with one key is never visited
   kHeadMap,        // kv head = h mod heads_kv
   kBatchScale,     // odd batch entries use another scale
   kSoftcapIgnored,
-  kWindowExclusive,  // the left side
+  kWindowExclusive,  // the left side of the window is exclusive
   kWindowOverflow,   // diagonal + window_right wraps in 64 bits
   kAlignIgnored,     // always top-left
-  kLengthIgnored,    // of batch entries after the first
+  kLengthIgnored,    // the lengths of batch entries after the first are ignored
   kMaskBroadcast,    // a mask is read as if it had one head
   kBiasClipped,      // a bias below -1e4 hides the key
   kStrideOfV,        // K is walked with V's sequence stride
@@ -45,36 +44,37 @@ enum class Flaw {
   kReductionCountsTwice,  // partial O is multiplied by its own sum again
   kReductionTrustsFirst,  // LSE of split 0 is taken as the largest, others are clipped to it
   kSplitsWeighed,         // all but the first count 12 % too much in O; the LSE is right
-  kPartialLseWrong,       // of the last split; the reduction makes up for it
-  // Bits: within every bound, yet not what is promised.
+  kPartialLseWrong,       // the partial LSE of the last split is wrong; the reduction corrects it
+  // Bits: within every bound, but not the promised bits.
   kBatchRounds,      // sums run backwards in odd batch entries
-  kHeadRounds,       // and in odd heads
-  kHiddenKeyRounds,  // the order of sums depends on what lies in K beyond the last seen key
-  kLayoutRounds,     // and on whether K's rows are contiguous
+  kHeadRounds,       // sums run backwards in odd heads
+  kHiddenKeyRounds,  // the order of sums depends on the content of K beyond the last visible key
+  kLayoutRounds,     // the order of sums depends on whether K's rows are contiguous
   kScaleRounds,      // a score is rounded after adding 2^-12
-  kHeadsAligned,  // O is written by 16 bytes where its rows allow, wherever its heads and batch entries begin
+  kHeadsAligned,     // O is written by 16 bytes if its rows allow it, without a check of its heads and batch
+                     // entries
   // State and memory.
-  kWorkspaceTrusted,  // what a used workspace holds changes the result
-  kKeepsPartials,     // that it finds in the workspace, whoever left them
+  kWorkspaceTrusted,  // the content of a used workspace changes the result
+  kKeepsPartials,     // partials in the workspace are used, even if another call left them
   kCountsCalls,       // from the second call on the last bit of O differs
   kStreamMatters,
   kWritesPast,         // one element behind O
-  kSkipsLastRow,       // of O
-  kSkipsLse,           // of the last row
+  kSkipsLastRow,       // the last row of O is not written
+  kSkipsLse,           // the LSE of the last row is not written
   kWritesInput,        // scales Q in place
   kReadsBeyondLength,  // adds 0 * the first value beyond the length
   kNanLeaksBatch,      // adds 0 * the value of the batch entry before
   kNanSwallowed,       // a NaN value counts as 0
   // Contract.
-  kRefusesSilently,  // dim_qk above 64, without a reason
-  kRefusesLate,      // dim_qk above 64, in run()
-  kAcceptsDims,      // dims above 256
+  kRefusesSilently,  // refuses dim_qk above 64 without a reason
+  kRefusesLate,      // refuses dim_qk above 64 in run()
+  kAcceptsDims,      // accepts dims above 256
   kAcceptsNanScale,
   kPlanNonsense,     // tile_k = 0
-  kPlansIn32Bits,    // the workspace's bytes
-  kLeavesForNoKeys,  // before it has looked at O
-  kIgnoresVariant,   // of two that it says it has
-  kCrashes,          // pretends to, where seq_k is 1 more than a multiple of the tile
+  kPlansIn32Bits,    // the workspace's bytes are computed in 32 bits
+  kLeavesForNoKeys,  // returns without writing O if there are no keys
+  kIgnoresVariant,   // ignores the choice among its two variants
+  kCrashes,          // pretends to crash if seq_k is 1 more than a multiple of the tile
   kHangs,
   kFaults,
 };
@@ -89,10 +89,9 @@ class FakeTarget : public Target {
   static constexpr int64_t kTileQ = 16, kTileK = 16;
 
   explicit FakeTarget(Flaw flaw = Flaw::kNone, bool stages = true);
-  // From now on it takes inputs in fp32 too, and says so.
-  // Other kinds of problem than it knows: it answers them as if they were ordinary, and so ignores what they
-  // ask.
+  // Declares features that the kernel does not have: it treats such problems as ordinary ones.
   void take_features(uint64_t bits) { info_.features |= bits; }
+  // Declares inputs in fp32, which the kernel can read.
   void take_fp32() { info_.features |= ATTN_FEATURE_F32; }
   const KernelInfo& info() const override { return info_; }
   Arena& arena() override { return arena_; }

@@ -1,4 +1,4 @@
-// A reference that is 1 everywhere, for tests of what is drawn and said of a result.
+// A reference that is 1 everywhere, for tests of pictures and descriptions of a result.
 #pragma once
 
 #include "properties/case/case.h"
@@ -6,7 +6,7 @@
 
 namespace attnfuzz {
 
-// O is 1 +- 1e-3 in every element of every row.
+// The reference expects 1 +- 1e-3 in every element of O.
 inline Reference flat_reference(const Case& c) {
   Reference r;
   r.rows = RowSpace(c.problem).count();

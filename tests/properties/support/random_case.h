@@ -1,4 +1,4 @@
-// Random legal cases with many features at once: where reductions begin in tests.
+// Random legal cases with many features at once. In tests, reductions begin with them.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace attnfuzz {
 
-// Every draw is its own; equal seeds give equal cases.
+// Equal seeds give equal cases.
 Case random_case(uint64_t seed);
 
 }  // namespace attnfuzz

@@ -1,7 +1,7 @@
-// A second reading of which key a query sees, written apart from reference/semantics.h.
+// A second implementation of the masks, written independently of reference/semantics.h.
 //
-// It compares positions with sums that saturate, where semantics.h compares distances. The two must agree;
-// nothing but tests uses this one.
+// It compares positions, with sums that saturate; semantics.h compares distances. The two must agree. Only
+// tests use this one.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,8 @@ inline bool sees_by_second_reading(const Case& c, int64_t b, int64_t h, int64_t 
     return other > 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
   };
   const Problem& p = c.problem;
-  // Key j stands for the keys from first to last of a longer sequence: it is there if they are, and seen if the last is.
+  // Key j stands for the keys from first to last of a longer sequence. It exists if they all do, and is visible
+  // if the last one is.
   const bool blocks = p.key_step > 0;
   const int64_t first = blocks ? j * p.key_step : j, last = blocks ? first + p.key_offset : j;
   const int64_t longest = blocks ? p.seq_k * p.key_step + p.key_offset : p.seq_k;

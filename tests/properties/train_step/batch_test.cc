@@ -1,4 +1,4 @@
-// The tokens of a step: how they are packed, and how activations become tensors.
+// Tests how the tokens of a step are packed, and how activations become tensors.
 #include "properties/train_step/batch.h"
 
 #include <gmock/gmock.h>

@@ -7,8 +7,7 @@
 namespace attnfuzz::train {
 namespace {
 
-// Causal attention in double on a model's activations, and its gradients: written out, for the model's
-// derivatives.
+// Causal attention in double on a model's activations, and its gradients, written out in full.
 class Attention {
  public:
   Attention(const ModelShape& shape, const Activations& a) : shape_(shape), a_(a), o(a.q.size()) {
@@ -142,7 +141,7 @@ TEST(Model, GatesThatDifferAreNotNoted) {
   EXPECT_NE(note_on_gates(std::vector<double>{0.5, 0.5}), "");
 }
 
-TEST(Model, NamesWhatIsNotFinite) {
+TEST(Model, NamesNonFiniteValues) {
   Model model(kSmall, 1);
   Parameters p = model.parameters();
   p.wk[2] = std::nan("");

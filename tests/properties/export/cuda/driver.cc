@@ -1,5 +1,5 @@
-// A CUDA driver as far as exported programs call it, on the host: libcuda.so.1 for a
-// test. Names and arguments are cuda.h's; memory is managed, so host memory will do.
+// A fake libcuda.so.1 on the host, with the functions that exported programs call. Names and
+// arguments are those of cuda.h. The programs use managed memory, so host memory is enough.
 #include <sys/mman.h>
 
 #include <cstddef>

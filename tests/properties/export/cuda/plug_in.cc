@@ -1,4 +1,4 @@
-// Host attention that says it is a GPU's: a plug-in with a right kernel and a wrong one.
+// Host attention in a plug-in that claims the back end cuda, with a right kernel and a wrong one.
 #include <cstdio>
 
 #include "tests/properties/support/fake_target.h"

@@ -1,4 +1,4 @@
-// Properties of operations that write caches, on a kernel that is right and on ones that are wrong in a second call.
+// Tests properties of operations that write caches, on a right kernel and on kernels that are wrong in a second call.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using enum TensorId;
 constexpr uint64_t kKernel = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_NO_FORWARD |
                              ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED;
 
-// Writes what the oracle says of the tensors as they are. A change of them makes it wrong.
+// A kernel that writes the oracle's results. With `change` it changes its tensors first, and is wrong.
 class CacheTarget final : public FakeTarget {
  public:
   using Change = void (*)(const attn_problem& p, attn_tensors& t, int run, std::vector<std::byte>& memory);
@@ -95,7 +95,7 @@ TEST(CacheRelations, ARightKernelPasses) {
   }
 }
 
-// Appends to, or copies pages of, caches that hold numbers.
+// A case that appends to caches, or copies their pages. The caches hold numbers.
 Case cache_case(uint64_t operation) {
   Case c;
   Problem& p = c.problem;
@@ -113,7 +113,7 @@ Case cache_case(uint64_t operation) {
   return c;
 }
 
-TEST(CacheRelations, OtherContentsAreThoseOfCachesToo) {
+TEST(CacheRelations, OtherContentsIncludeThoseOfCaches) {
   for (const uint64_t operation : {ATTN_FEATURE_APPEND, ATTN_FEATURE_COPY_PAGES}) {
     const Case c = cache_case(operation);
     ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
@@ -130,7 +130,7 @@ TEST(CacheRelations, OtherContentsAreThoseOfCachesToo) {
   }
 }
 
-// It carries pairs out as long as the pages that they write ascend; another pair changes nothing.
+// Copies a pair only if its destination is above that of the pair before.
 void ascending_pairs(const attn_problem& p, attn_tensors& t, int, std::vector<std::byte>& memory) {
   if ((p.features & ATTN_FEATURE_COPY_PAGES) == 0) return;
   std::vector<int64_t> pairs;
@@ -158,7 +158,7 @@ TEST(CacheRelations, AnOrderOfPairsThatHasAMeaningIsFound) {
   EXPECT_NE(v.message.find("pairs in reverse"), std::string::npos) << v.message;
 }
 
-// Records where it finds a cache, and leaves the case to the CPU's oracle.
+// Records the address of the cache, and leaves the case to the CPU's oracle.
 class CacheOracle final : public FastOracle {
  public:
   explicit CacheOracle(const void** found) : found_(found) {}
@@ -185,7 +185,7 @@ TEST(CacheRelations, AFastOracleReadsCachesAsTheyWereBeforeTheCall) {
   EXPECT_NE(found, target.written) << "the kernel writes there";
 }
 
-// It keeps the lengths of the first call that it has seen.
+// Uses the key lengths of the first call for all calls.
 void keep_lengths(const attn_problem& p, attn_tensors& t, int run, std::vector<std::byte>& memory) {
   if ((p.features & ATTN_FEATURE_APPEND) == 0) return;
   const size_t bytes = static_cast<size_t>(p.batch) * (p.index_dtype == ATTN_INDEX_32 ? 4 : 8);

@@ -1,5 +1,5 @@
-// An append that is made of a drawn case: legal, the same when made again, kept by files, and with lengths at the
-// borders of pages and of the capacity.
+// Tests an append that is made from a drawn case: it is legal, unchanged if made again, unchanged in files, and has
+// lengths at the borders of pages and of the capacity.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -50,7 +50,7 @@ TEST(AppendShape, EveryDrawnCaseBecomesALegalAppend) {
   for (const int count : {none, past, full, into, planted}) EXPECT_GT(count, 30);
 }
 
-TEST(AppendShape, AKernelThatTakesLessIsAskedForLess) {
+TEST(AppendShape, StaysWithinTheKernelsFeatures) {
   for (uint64_t index = 0; index < 300; ++index) {
     Case c = draw({}, 5, index);
     append().shape(c, ATTN_FEATURE_APPEND | ATTN_FEATURE_NO_FORWARD);
@@ -77,7 +77,7 @@ TEST(AppendShape, FieldsThatItLacksAreRefused) {
   EXPECT_TRUE(refused([](Case& x) { x.copies = {{}}; }));
 }
 
-// A page that two entries begin with would get the new rows of both.
+// A page that two entries share would get the new rows of both.
 TEST(AppendShape, NoPageIsShared) {
   Case c;
   Problem& p = c.problem;
@@ -101,7 +101,7 @@ TEST(AppendShape, NoPageIsShared) {
   EXPECT_EQ(drawn.problem.paging->shared, 0);
 }
 
-// A value that is planted in K of 8 bits is a number, and remains it in the 16 bits of the new rows.
+// A finite code that is planted in K of 8 bits becomes the same number in the 16-bit new rows.
 TEST(AppendShape, CodesOf8BitsBecomeNumbersOf16) {
   Case c;
   c.problem.seq_k = 4;
@@ -117,7 +117,7 @@ TEST(AppendShape, CodesOf8BitsBecomeNumbersOf16) {
   EXPECT_TRUE(std::isnan(decode(ATTN_F16, &c.planted[0].bits, 0)));
 }
 
-TEST(AppendShape, AKernelWithSeveralOperationsIsGivenEach) {
+TEST(AppendShape, AKernelWithSeveralOperationsGetsEach) {
   constexpr uint64_t kBoth = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_NO_FORWARD;
   EXPECT_STREQ(operation_for(0, kBoth, 0)->name, "append");
   EXPECT_STREQ(operation_for(0, kBoth, 1)->name, "copy_pages");

@@ -1,5 +1,5 @@
-// A backward pass that is made of a drawn case: legal, the same when made again, kept by files, and given what a
-// forward call has stored.
+// Tests a backward pass that is made from a drawn case: it is legal, unchanged if made again, unchanged in files, and
+// gets the O and LSE that a forward call stores.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -52,8 +52,8 @@ TEST(BackwardShape, EveryDrawnCaseBecomesALegalBackwardPass) {
   EXPECT_GT(moved, 300);
 }
 
-// A kernel that takes more is asked for it, in some cases.
-TEST(BackwardShape, AKernelThatTakesMoreIsAskedForIt) {
+// Some cases of a kernel that takes optional parts have them.
+TEST(BackwardShape, HasOptionalPartsIfTheKernelTakesThem) {
   constexpr uint64_t kAll = ATTN_FEATURE_SINK | ATTN_FEATURE_DSINK | ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS |
                             ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
   int dlse = 0, dbias = 0, dsink = 0, packed = 0, summed = 0, planted = 0;
@@ -84,7 +84,7 @@ TEST(BackwardShape, AKernelThatTakesMoreIsAskedForIt) {
   EXPECT_GT(planted, 0);
 }
 
-// dbias of a bias that is stored once for all heads is stored once, and is read as that of each head.
+// If a bias is stored once for all heads, its dbias is stored once too, and is read for each head.
 TEST(BackwardShape, DbiasIsStoredAsTheBiasIs) {
   Case c;
   c.problem.heads_q = c.problem.heads_kv = 3;
@@ -130,7 +130,7 @@ TEST(BackwardShape, FieldsThatItLacksAreRefused) {
   EXPECT_NE(illegal(repeated), std::nullopt);
 }
 
-// One number in all of dO: every stride is 0, and single elements are read from it.
+// dO is stored as one number: all its strides are 0, and every element reads it.
 TEST(BackwardShape, DoMayBeOneNumber) {
   Case c;
   c.problem.batch = c.problem.seq_q = 2;
@@ -168,7 +168,7 @@ TEST(BackwardShape, OAndLseAreInputs) {
   plan.num_splits = 1;
   const auto derive = [&](TensorId id, std::vector<std::byte> bytes) { laid.derive(id, std::move(bytes)); };
   backward().prepare(laid.problem(), laid.tensors(), plan, derive);
-  // All scores are 1, all values are 1.
+  // All scores and all values are 1.
   const auto lse = [&](int64_t i) { return static_cast<const float*>(t.lse.data)[i * t.lse.stride[2]]; };
   for (int64_t i = 0; i < 3; ++i) {
     EXPECT_EQ(decode(ATTN_F16, t.o.data, i * t.o.stride[2]), 1);
@@ -178,7 +178,7 @@ TEST(BackwardShape, OAndLseAreInputs) {
   backward().prepare(laid.problem(), laid.tensors(), plan, derive);
   EXPECT_FLOAT_EQ(lse(1), static_cast<float>((1 + std::log(2.0)) / std::log(2.0)));
   EXPECT_FALSE(laid.check_planned().has_value());
-  // A kernel that writes one of them is told so.
+  // A kernel that writes one of them fails.
   const_cast<float*>(static_cast<const float*>(t.lse.data))[0] = 7;
   const auto fault = laid.check_memory(false);
   ASSERT_TRUE(fault.has_value());
@@ -188,7 +188,7 @@ TEST(BackwardShape, OAndLseAreInputs) {
 }
 
 // A query that sees no key has O = 0 and the plan's LSE.
-TEST(BackwardShape, SavedRowsWithoutKeysAreAsThePlanSays) {
+TEST(BackwardShape, SavedRowsWithoutKeysFollowThePlan) {
   Case c;
   c.problem.seq_q = 2;
   c.problem.mask.emplace();
@@ -207,7 +207,7 @@ TEST(BackwardShape, SavedRowsWithoutKeysAreAsThePlanSays) {
   EXPECT_EQ(*static_cast<const uint16_t*>(laid.tensors().o.data), 0);
 }
 
-TEST(BackwardShape, AKernelIsGivenTheOperationsThatItHas) {
+TEST(BackwardShape, AKernelGetsOnlyItsOperations) {
   constexpr uint64_t kOnly = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD;
   EXPECT_EQ(operation_for(0, ATTN_FEATURE_BACKWARD), &operations::forward);
   EXPECT_EQ(operation_for(0, kOnly), &backward());

@@ -1,4 +1,5 @@
-// A copy of pages that is made of a drawn case: legal, the same when made again, kept by files; and what a pair may be.
+// Tests a copy of pages that is made from a drawn case: it is legal, unchanged if made again, unchanged in
+// files, and has only legal pairs.
 #include <gtest/gtest.h>
 
 #include "properties/case/codec.h"

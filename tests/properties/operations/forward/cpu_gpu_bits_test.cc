@@ -1,4 +1,4 @@
-// Tests which differences from a peer build are found, and how they are reported.
+// Tests that differences from a peer build are found, and how they are reported.
 #include <gtest/gtest.h>
 
 #include "properties/explain/first_bits.h"
@@ -30,7 +30,7 @@ Verdict judged(Target& target, Flaw peer) {
   return judge(simple(), *find_property("cpu_gpu_bits"), target, documented());
 }
 
-// It has a sum in another order, within its bound.
+// This flaw adds in another order, within the bound.
 constexpr Flaw kOther = Flaw::kHeadRounds;
 
 TEST(CpuGpuBits, TheSameBitsPass) {
@@ -50,7 +50,7 @@ TEST(CpuGpuBits, OtherBitsFailAndSayWhere) {
   EXPECT_EQ(v.where->h % 2, 1);
   EXPECT_NE(v.message.find("it repeats itself"), std::string::npos) << v.message;
   EXPECT_EQ(reduction_key(target.info(), v), target.info().name + " bits plain");
-  // It has no probes.
+  // The target has no probes.
   tell_first_bits(simple(), target, v);
   EXPECT_NE(v.message.find("where it begins is not known: this target does not support probes"),
             std::string::npos)
@@ -71,19 +71,19 @@ class Restless : public FakeTarget {
   uint32_t calls_ = 0;
 };
 
-TEST(CpuGpuBits, WhatDoesNotRepeatItselfIsToldSo) {
+TEST(CpuGpuBits, BitsThatVaryBetweenRunsAreReported) {
   Restless target;
   const Verdict v = judged(target, Flaw::kNone);
   EXPECT_EQ(v.kind, Kind::kDirty) << v.message;
   EXPECT_NE(v.message.find("a race, or a fault of the device"), std::string::npos) << v.message;
 }
 
-TEST(CpuGpuBits, WhatIsWrongByItselfIsToldAsThat) {
+TEST(CpuGpuBits, AWrongResultIsReportedAsWrong) {
   FakeTarget target(Flaw::kDropsLastKey);
   EXPECT_EQ(judged(target, Flaw::kNone).kind, Kind::kWrong);
 }
 
-TEST(CpuGpuBits, WhatCannotBeComparedIsNoPass) {
+TEST(CpuGpuBits, ACaseThatCannotBeComparedIsNoPass) {
   FakeTarget target;
   const Property& property = *find_property("cpu_gpu_bits");
   EXPECT_EQ(judge(simple(), property, target, documented()).outcome, Outcome::kRefused);
@@ -99,7 +99,7 @@ TEST(CpuGpuBits, WhatCannotBeComparedIsNoPass) {
   EXPECT_EQ(fault.kind, Kind::kFault) << fault.message;
 }
 
-TEST(CpuGpuBits, APeerIsAskedAsTheDeviceIs) {
+TEST(CpuGpuBits, ThePeerGetsTheDevicesEnvironment) {
   KernelInfo gpu, cpu;
   gpu.backend = ATTN_CUDA, gpu.device = "NVIDIA H200, sm_90";
   Case c = simple();
@@ -119,8 +119,8 @@ TEST(CpuGpuBits, APeerIsAskedAsTheDeviceIs) {
   EXPECT_NE(cannot_be_compared(gpu, cpu, ATTN_ARITHMETIC_A100), "");
 }
 
-// A kernel is not judged by what it was not asked for.
-TEST(CpuGpuBits, IsJudgedByWhereItIsNamed) {
+// Only a check that names the property judges by it.
+TEST(CpuGpuBits, IsUsedOnlyIfItIsNamed) {
   for (const Property* property : properties()) EXPECT_STRNE(property->name, "cpu_gpu_bits");
   EXPECT_NE(find_property("cpu_gpu_bits"), nullptr);
   EXPECT_GT(all_properties().size(), properties().size());

@@ -1,5 +1,5 @@
-// Every property holds of a right kernel over drawn cases, and each planted flaw
-// is caught by the properties that are there to catch it.
+// Tests that every property holds for a right kernel over drawn cases, and that each
+// planted flaw is caught by the properties that should catch it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ TEST_P(EveryProperty, HoldsOfARightKernel) {
   EXPECT_LE(rejected, kCases / 20);
 }
 
-// Infinity times 0 is NaN: where a hidden key holds infinity, such a kernel's columns may be anything.
+// Infinity times 0 is NaN. If a hidden key holds infinity, the columns of such a kernel may be anything.
 TEST_P(EveryProperty, HoldsOfAKernelThatMultipliesHiddenValuesByZero) {
   const Property& property = *GetParam();
   FakeTarget target(Flaw::kHiddenTimesZero);
@@ -54,7 +54,7 @@ TEST_P(EveryProperty, HoldsOfAKernelThatMultipliesHiddenValuesByZero) {
     if (p.batch == 0 || p.seq_q == 0 || p.heads_q == 0) continue;
     p.causal = true;
     p.align = ATTN_TOP_LEFT;
-    p.seq_k = std::max(p.seq_k, p.seq_q + 1);  // which the last query does not see
+    p.seq_k = std::max(p.seq_k, p.seq_q + 1);  // the last query does not see the last key
     c.planted = {
         {TensorId::kV, 0, 0, p.seq_k - 1, 0, bits_of(p.dtype, std::numeric_limits<float>::infinity())}};
     if (illegal(c)) continue;
@@ -77,7 +77,7 @@ TEST_P(EveryProperty, AdaptsACaseOnce) {
   }
 }
 
-// The properties that are about the forward pass, which is all that the fake has.
+// The properties of the forward pass, because the fake has no other operation.
 std::vector<const Property*> properties_of_forward() {
   std::vector<const Property*> all(properties().begin(), properties().end());
   std::erase_if(all,
@@ -88,7 +88,7 @@ std::vector<const Property*> properties_of_forward() {
 INSTANTIATE_TEST_SUITE_P(Relations, EveryProperty, testing::ValuesIn(properties_of_forward()),
                          [](const auto& info) { return std::string(info.param->name); });
 
-// Every key has the scale of V of key 0. It shows only where a case has 8 bits and scales by key.
+// The kernel uses V's scale of key 0 for every key. That shows only in cases with 8 bits and scales by key.
 TEST(Kv8As16, FindsAScaleOfAnotherKey) {
   constexpr uint64_t kNarrow = OracleTarget::kForward | ATTN_FEATURE_KV8;
   Case c;
@@ -127,7 +127,7 @@ TEST(BitExact, IsFoundByItsOlderName) {
   EXPECT_EQ(find_property(std::string("as_") + "planned"), find_property("bit_exact"));
 }
 
-TEST(BitExact, SpeaksOfADevicesArithmeticAndJudgesNoPlanThatLeavesSomethingOpen) {
+TEST(BitExact, NeedsADevicesArithmeticAndACompletePlan) {
   const Property& property = *find_property("bit_exact");
   FakeTarget target;
   Case c;
@@ -140,8 +140,8 @@ TEST(BitExact, SpeaksOfADevicesArithmeticAndJudgesNoPlanThatLeavesSomethingOpen)
   EXPECT_NE(open.message.find("not judged by bit_exact: the plan leaves "), std::string::npos) << open.message;
 }
 
-// Which property must catch which flaw, as which kind, within how many drawn
-// cases. kNone: a wrong number shows as any kind, depending on the case drawn.
+// A property, the flaw that it must catch, the kind of failure, and the number of drawn
+// cases. kNone: the kind depends on the drawn case.
 struct Catch {
   Flaw flaw;
   const char* property;
@@ -161,7 +161,7 @@ TEST_P(EveryFlaw, IsCaught) {
   for (int n = 0; n < expected.within; ++n) {
     const Verdict v = judge(draw(config(), 13, n), *property, target, documented());
     if (v.outcome != Outcome::kFail) continue;
-    // It may show in another way first: a workspace that is trusted gives wrong numbers, too.
+    // The flaw may first show as another kind: a trusted workspace also gives wrong numbers.
     if (expected.kind != Kind::kNone && v.kind != expected.kind) continue;
     RecordProperty("cases", n + 1);
     std::printf("caught by %s in case %d; %s\n", expected.property, n + 1, sentence(v).c_str());
@@ -250,7 +250,7 @@ class RefusesOddHeads final : public FakeTarget {
   int refused = 0;
 };
 
-TEST(Layout, IsJudgedWhereAnOddViewIsRefused) {
+TEST(Layout, IsJudgedEvenIfAnOddViewIsRefused) {
   RefusesOddHeads target;
   Case c;
   c.problem.batch = c.problem.heads_q = c.problem.heads_kv = 2;
@@ -267,7 +267,7 @@ TEST(Layout, IsJudgedWhereAnOddViewIsRefused) {
   EXPECT_GT(target.refused, 0);
 }
 
-// Two weighted partial results, rounded to fp16 as they are weighted and added up.
+// The sum of two weighted partial results, with fp16 rounding of the products and the sum.
 double sum_in_fp16(double a, double b) {
   const auto rounded = [](double x) {
     const uint16_t bits = encode16(ATTN_F16, static_cast<float>(x));
@@ -276,7 +276,7 @@ double sum_in_fp16(double a, double b) {
   return rounded(rounded(0.7 * a) + rounded(0.3 * b));
 }
 
-// Small numbers of fp16 lose bits that twice these numbers keep.
+// Small fp16 numbers lose bits that their doubles keep.
 TEST(Doubles, SumsInFp16DoNotScaleExactly) {
   int unlike = 0;
   for (int n = 1; n < 2000; ++n) {

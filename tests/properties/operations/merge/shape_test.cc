@@ -1,5 +1,5 @@
-// A merge that is made of a drawn case: legal, the same when made again, kept by files, and laid out as the
-// plan says.
+// Tests a merge that is made from a drawn case: it is legal, unchanged if made again, unchanged in files, and
+// laid out as the plan declares.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -60,8 +60,8 @@ TEST(MergeShape, FieldsThatItLacksAreRefused) {
   EXPECT_NE(illegal(sides), std::nullopt);
 }
 
-// Side 1 saw no key: its O is 0, its LSE what the plan says of such rows.
-TEST(MergeShape, ASideWithoutKeysIsWrittenAsThePlanSays) {
+// Side 1 saw no key, so its O is 0, and its LSE is the plan's LSE of dead rows.
+TEST(MergeShape, ASideWithoutKeysFollowsThePlan) {
   Case c;
   merge().shape(c, 0);
   c.sides.kind = PatternKind::kLastKey;
@@ -82,7 +82,7 @@ TEST(MergeShape, ASideWithoutKeysIsWrittenAsThePlanSays) {
   EXPECT_FALSE(laid.check_planned().has_value());
 }
 
-TEST(MergeShape, AKernelIsGivenTheOperationsThatItHas) {
+TEST(MergeShape, AKernelGetsOnlyItsOperations) {
   constexpr uint64_t kOnlyMerge = ATTN_FEATURE_MERGE | ATTN_FEATURE_NO_FORWARD;
   EXPECT_EQ(operation_for(0, 0), &operations::forward);
   EXPECT_EQ(operation_for(0, ATTN_FEATURE_MERGE), &operations::forward);

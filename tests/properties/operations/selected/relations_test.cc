@@ -1,5 +1,5 @@
-// Properties of listed blocks and of their choice: each holds of a right kernel, and each finds a kernel that
-// breaks its statement alone, of a case that the property `reference` passes.
+// Tests properties of listed blocks and of their choice: each holds for a right kernel, and each finds a kernel
+// that breaks only its statement, in a case that the property `reference` passes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ void expect_right(Target& target, std::initializer_list<const char*> names, uint
   }
 }
 
-// Three queries see the first two of four blocks of two keys.
+// Three queries whose lists name the first two of four blocks of two keys.
 Case listed_case() {
   Case c;
   Problem& p = c.problem;
@@ -58,7 +58,7 @@ TEST(ListRelations, ARightKernelPasses) {
   expect_right(right, {"reference", "selected_as_mask", "selected_future", "selected_order"}, kLists);
 }
 
-// The last bit of the LSE depends on whether any key is NaN, seen or not. All values are within their bounds.
+// The last bit of the LSE depends on a NaN in any key, visible or hidden. All values are within their bounds.
 class HiddenKeyTarget final : public OracleTarget {
  public:
   HiddenKeyTarget() : OracleTarget(nullptr, kLists) {}
@@ -139,7 +139,7 @@ TEST(ListRelations, AnOrderThatHasAMeaningIsFound) {
   EXPECT_NE(v.message.find("lists in another order"), std::string::npos) << v.message;
 }
 
-// Reads three indices of a list that has more than there are blocks.
+// Reads only three indices if a list has more indices than there are blocks.
 void stops_early(attn_problem& p, attn_tensors&) {
   if (p.select > 4) p.select = 3;
 }
@@ -156,7 +156,7 @@ TEST(ListRelations, ListsWithNothingAppendedAreTheSame) {
   EXPECT_NE(v.message.find("lists with -1 appended"), std::string::npos) << v.message;
 }
 
-// Chooses blocks as the oracle does, of scores that are cut off at `most`.
+// Chooses blocks as the oracle does, but clips scores at `most`.
 class ChoiceTarget final : public FakeTarget {
  public:
   explicit ChoiceTarget(float most = std::numeric_limits<float>::infinity())
@@ -206,7 +206,7 @@ TEST(ChoiceRelations, ARightKernelPasses) {
   expect_right(right, {"reference", "select_doubled"}, kChoices);
 }
 
-TEST(ChoiceRelations, ScoresThatAreCutOffAreFound) {
+TEST(ChoiceRelations, ClippedScoresAreFound) {
   ChoiceTarget target(1.0f);
   Case c;
   Problem& p = c.problem;

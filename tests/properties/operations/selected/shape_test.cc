@@ -1,5 +1,5 @@
-// Attention over listed blocks that is made of a drawn case: legal, the same when made again, kept by files,
-// and with lists of every kind in memory.
+// Tests attention over listed blocks that is made from a drawn case: it is legal, unchanged if made again,
+// unchanged in files, and has lists of every kind in memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ TEST(SelectedShape, EveryDrawnCaseBecomesALegalOne) {
   EXPECT_GT(several, 300);
 }
 
-// A kernel's domain says whether it is causal and where its diagonal lies. The shape draws both.
+// A kernel's domain declares causality and the alignment of the diagonal. The shape draws both.
 TEST(SelectedShape, StaysWithinADomain) {
   for (const uint64_t operation : {ATTN_FEATURE_SELECTED, ATTN_FEATURE_NSA_SELECT}) {
     int causal = 0, unlike = 0;
@@ -95,7 +95,7 @@ TEST(SelectedShape, StaysWithinADomain) {
   EXPECT_EQ(forward, same) << "it was drawn within its domain, or outside on purpose";
 }
 
-// What a recipe says that a query sees is what the lists in memory say.
+// A query sees the same keys by the recipe and by the lists in memory.
 TEST(SelectedShape, ListsInMemoryAreThoseOfTheRecipe) {
   int64_t seen = 0, hidden = 0, dead = 0;
   for (uint64_t index = 0; index < 300; ++index) {
@@ -199,7 +199,7 @@ TEST(ChoiceShape, EveryDrawnCaseBecomesALegalOne) {
   EXPECT_GT(planted[0x7fc00000], 15);
 }
 
-TEST(ChoiceShape, ScoresOfCandidatesAreNoNaN) {
+TEST(ChoiceShape, ScoresOfCandidatesAreNotNaN) {
   Case c;
   Problem& p = c.problem;
   p.features = ATTN_FEATURE_NSA_SELECT;

@@ -1,6 +1,6 @@
-// Gradients over listed blocks that are made of a drawn case: legal, the same when made again, kept by files,
-// given what a forward call over the lists has stored. Their properties hold of a right kernel, and find one
-// that is wrong.
+// Tests gradients over listed blocks that are made from a drawn case: they are legal, unchanged if made again,
+// unchanged in files, and get the O and LSE that a forward call over the lists stores. Their properties hold
+// for a right kernel and find a wrong one.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -77,9 +77,9 @@ TEST(SelectedBackwardShape, AProblemOfTwoOperationsIsIllegal) {
   }
 }
 
-// Neither a kernel with the operations selected and backward, nor one with the gradients alone, gets the
-// other's calls.
-TEST(SelectedBackwardShape, AKernelIsGivenTheOperationsThatItHas) {
+// A kernel with the operations selected and backward gets no gradients over lists, and a kernel with only these
+// gradients gets no others.
+TEST(SelectedBackwardShape, AKernelGetsOnlyItsOperations) {
   constexpr uint64_t kBoth = ATTN_FEATURE_SELECTED | ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD;
   EXPECT_FALSE(kernel_has(of_lists(), kBoth));
   for (uint64_t dice = 0; dice < 8; ++dice) {
@@ -89,7 +89,7 @@ TEST(SelectedBackwardShape, AKernelIsGivenTheOperationsThatItHas) {
 }
 
 // The saved O and LSE are those of attention over the lists.
-TEST(SelectedBackwardShape, GetsWhatAForwardCallOverTheListsStores) {
+TEST(SelectedBackwardShape, GetsTheResultsOfAForwardCallOverTheLists) {
   Case c;
   Problem& p = c.problem;
   p.features = ATTN_FEATURE_SELECTED_BACKWARD;
@@ -106,7 +106,8 @@ TEST(SelectedBackwardShape, GetsWhatAForwardCallOverTheListsStores) {
   plan.num_splits = 1;
   of_lists().prepare(laid.problem(), laid.tensors(), plan,
                      [&](TensorId id, std::vector<std::byte> bytes) { laid.derive(id, std::move(bytes)); });
-  EXPECT_NEAR(*static_cast<const float*>(laid.tensors().lse.data), std::log(2.0), 1e-6) << "of two keys";
+  EXPECT_NEAR(*static_cast<const float*>(laid.tensors().lse.data), std::log(2.0), 1e-6)
+      << "the LSE of two keys";
 }
 
 Verdict judged_gradients(const char* property, const Case& c, Target& target) {
@@ -132,9 +133,9 @@ TEST(SelectedBackwardRelations, ARightKernelPasses) {
   }
 }
 
-// A property of two operations judges a case of either as what it is, and a kernel with one of them by that
-// one.
-TEST(SelectedBackwardRelations, APropertyOfTwoOperationsTakesThatOfTheCase) {
+// A property of two operations judges a case by the case's operation, and a kernel that has only one of them by
+// that one.
+TEST(SelectedBackwardRelations, APropertyOfTwoOperationsTakesTheCasesOperation) {
   const Property& zero = *find_property("bwd_zero");
   std::string why;
   for (const uint64_t own : {ATTN_FEATURE_BACKWARD, ATTN_FEATURE_SELECTED_BACKWARD}) {
