@@ -1,15 +1,15 @@
-"""The syntax trees that clang prints as JSON, with every node's place in its file.
+"""Reads the syntax trees that clang prints as JSON, with every node's place in its file.
 
     nodes = parse(["clang++-19", ...flags], "kernels/fa1/fa1.cu", wanted)
 
-A template is there as its pattern and as each instantiation: nodes of one place
-and kind, of which the instantiated ones know their types. clang names a file
-only where it differs from the last place printed, so places are read in order.
+A template occurs as its pattern and as each instantiation: these nodes have the same
+place and kind, and the instantiated ones know their types. clang prints a file's name
+only if it differs from that of the last place, so places are read in order.
 """
 import json
 import subprocess
 
-# Nodes that the compiler puts around others, without a text of their own.
+# Nodes that the compiler puts around others. They have no text in the source.
 WRAPPERS = {"ImplicitCastExpr", "ExprWithCleanups", "MaterializeTemporaryExpr", "CXXBindTemporaryExpr",
             "SubstNonTypeTemplateParmExpr", "FullExpr"}
 
@@ -79,14 +79,14 @@ def parse(command, source, namespace):
 
 
 def strip(node):
-    """The node that has a text, inside of what the compiler put around it."""
+    """The node with a text, without the wrappers that the compiler put around it."""
     while node.kind in WRAPPERS and node.children:
         node = node.children[-1]
     return node
 
 
 def fields_by_id(nodes):
-    """Of every data member: the members of one type in its struct, in order, itself among them."""
+    """{data member: all members of the same type in its struct, in order}"""
     alike = {}
 
     def visit(node):

@@ -1,12 +1,12 @@
-"""Makes the copy of a room that holds every mutant, and the list of them.
+"""Makes the copy of a folder that holds every mutant, and the list of mutants.
 
     generate.py --folder kernels --overlay shapes/kernels [--overlay ...] --out BUILD -- clang++-19 FLAGS...
     generate.py --folder reference --out BUILD -- clang++-19 FLAGS...
     generate.py --folder properties --room judge --out BUILD -- clang++-19 FLAGS...
 
-BUILD/kernels (BUILD/reference, BUILD/properties) is then compiled as any kernel (the oracle, the judge) is,
-with -include kernels/mutant.h; BUILD/mutants.json says what each number in ATTNFUZZ_MUTANT is. A place whose
-change does not compile is left as it was, and counted.
+BUILD/kernels (BUILD/reference, BUILD/properties) is then compiled like any kernel (the oracle, the judge), with
+-include kernels/mutant.h. BUILD/mutants.json describes the mutant of each number in ATTNFUZZ_MUTANT. If a change
+does not compile, its place is left unchanged, and counted.
 """
 import argparse
 import concurrent.futures
@@ -43,7 +43,7 @@ def collect(files, command, units, namespace, rules=Walk):
         before = {path: list(file.sites) for path, file in files.items()}
         for node in nodes:
             walk.visit(node)
-        # Sites that an earlier unit found are in the list already.
+        # Sites that an earlier unit found are already in the list.
         for path, file in files.items():
             known = {(s.begin, s.end, s.rank) for s in before[path]}
             file.sites = before[path] + [s for s in file.sites[len(before[path]):]
@@ -51,7 +51,7 @@ def collect(files, command, units, namespace, rules=Walk):
 
 
 def number(files):
-    """Ids in the order of the text; occurrences among mutants that read the same."""
+    """Numbers mutants in the order of the text, and counts the occurrences of mutants with the same text."""
     last, seen = 0, {}
     for file in files.values():
         for site in sorted(file.sites, key=lambda s: (s.begin, -s.end, -s.rank)):
@@ -64,7 +64,7 @@ def number(files):
 
 
 def drop_what_does_not_compile(files, out, compile_unit, units):
-    """Writes the files; where the compiler objects, drops the site; until it does not."""
+    """Writes the files and drops each site at which the compiler reports an error, until everything compiles."""
     dropped, left = 0, units
     for _ in range(60):
         spans = {}

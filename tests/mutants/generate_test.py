@@ -1,4 +1,4 @@
-"""Makes mutants of sample.cc and oracle_sample.cc, and holds each to what its change must do to the output.
+"""Makes mutants of sample.cc and oracle_sample.cc, and checks the output of each.
 
     generate_test.py SCRATCH clang++-19 FLAGS...
 """
@@ -16,7 +16,7 @@ from schemata import File
 from walk import Walk
 
 RIGHT = "0 34 8 2 -2 0 11 0 6"
-# name -> output; only what is named here may be there.
+# name of a mutant -> its output. No other mutants may exist.
 EXPECTED = {
     "less: a < b => a <= b": "1 34 8 2 -2 0 11 0 6",
     "less: a < b => a >= b": "1 34 8 2 -2 0 11 0 6",
@@ -67,7 +67,7 @@ HELPERS = ("note", "fmax", "cp_wait")
 
 
 def problems_of(name, rules, right, expected, scratch, compiler):
-    """What is not as it must be of the mutants of one sample, and how many there are."""
+    """(problems of the mutants of one sample, the number of mutants)."""
     source = pathlib.Path(__file__).resolve().parent / name
     files = {str(source): File(name, source.read_text())}
     collect(files, [*compiler, "-x", "c++"], [source], "sample", rules)
@@ -107,7 +107,7 @@ def main():
 
 
 def survey_problems():
-    """Figures of a made-up run: two killed, one claimed, one unanswered, one wrong claim."""
+    """Checks the page of a fictitious run: two killed, one claimed, one unanswered, one wrong claim."""
     mutants = [dict(id=i, key=f"f.h f: {i} => x", file="f.h", line=i, function="f", operator="constant")
                for i in range(1, 5)]
     answers = [dict(id=1, end="killed", asked=100, lane="plain", kind="wrong", property="reference", cases=3),

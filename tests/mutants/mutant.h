@@ -1,11 +1,11 @@
-// The parts of the generated copy of the kernels: every place that a mutant
-// changes asks at run time whether that mutant is the one switched on.
+// Functions for the generated copy of the kernels: every place that a mutant changes
+// tests at run time whether that mutant is switched on.
 //
 //   if (attn_mutants::binary<Less, LessEqual>(17, i, n))   // i < n, or i <= n as mutant 17
 //   (attn_mutants::on(23) ? void() : void(cta_sync()))     // mutant 23: dropped
 //
-// The mutant is named by ATTNFUZZ_MUTANT when the library is loaded; none, or 0:
-// the kernel as it is. Where the compiler evaluates, nothing is switched on.
+// ATTNFUZZ_MUTANT names the mutant when the library is loaded. Without it, or with 0, the
+// kernel is unchanged. In code that the compiler evaluates no mutant is switched on.
 #pragma once
 
 #include <functional>
@@ -51,7 +51,7 @@ using Times = std::multiplies<>;
 using Divided = std::divides<>;
 using Modulo = std::modulus<>;
 
-// Right(a, b), or as mutant first + i the i-th of Wrong.
+// Right(a, b). Mutant first + i: the i-th of Wrong.
 template <class Right, class... Wrong, class A, class B>
 constexpr auto binary(int first, const A& a, const B& b) {
   using Result = std::decay_t<decltype(Right{}(a, b))>;
@@ -64,19 +64,19 @@ constexpr auto binary(int first, const A& a, const B& b) {
   return result;
 }
 
-// a = Right(a, b), likewise.
+// a = Right(a, b). Mutant first + i: the i-th of Wrong.
 template <class Right, class... Wrong, class A, class B>
 constexpr void update(int first, A&& a, const B& b) {
   a = static_cast<std::remove_reference_t<A>>(binary<Right, Wrong...>(first, a, b));
 }
 
-// x; x + 1 as mutant `id`.
+// x. Mutant `id`: x + 1.
 template <class X>
 constexpr X next(int id, const X& x) {
   return on(id) ? static_cast<X>(x + 1) : x;
 }
 
-// value; wrong as mutant `id`.
+// value. Mutant `id`: wrong.
 template <class X, class Y>
 constexpr X instead(int id, const X& value, const Y& wrong) {
   return on(id) ? static_cast<X>(wrong) : value;
@@ -90,7 +90,7 @@ constexpr auto term(int first, const X& x) {
   else
     return (on(first) ? -1.0 : on(first + 1) ? 0.0 : 1.0) * x;
 }
-// x; 1 as mutant `id`: a factor.
+// A factor x. Mutant `id`: 1.
 template <class X>
 constexpr auto factor(int id, const X& x) {
   if constexpr (std::is_arithmetic_v<X>)
@@ -98,7 +98,7 @@ constexpr auto factor(int id, const X& x) {
   else
     return (on(id) ? 0.0 : 1.0) * x + (on(id) ? 1.0 : 0.0);
 }
-// |x|; x as mutant `id`. Of arrays.
+// |x| of an array. Mutant `id`: x.
 template <class X>
 auto size(int id, const X& x) {
   return (on(id) ? 0.0 : 1.0) * x.abs() + (on(id) ? 1.0 : 0.0) * x;

@@ -1,5 +1,5 @@
-"""Which sources are changed, of which kernels: what generate.py and run.py go by."""
-# By whom a source is run: one kernel, or all that share it.
+"""The sources that are mutated, and the kernels in which they run. generate.py and run.py read these tables."""
+# The kernels that run a source: one kernel, or all that share it.
 MUTATED = {
     "fa1": ["fa1/fa1.cu", "fa1/kernel.h", "fa1/launch.h"],
     "splitk": ["splitk/splitk.cu", "splitk/plan.h", "splitk/kernel.h", "splitk/launch.h"],
@@ -20,7 +20,7 @@ MUTATED = {
 KERNELS = tuple(name for name in MUTATED if "," not in name)
 
 # The oracle's sources: reference/ without its tables (call/tensor_spec.h, calibrations/), its sweeps (calibrate/)
-# and what it is on a GPU (cuda/), which its agreement with these holds.
+# and its CUDA version (cuda/), which tests compare with these.
 ORACLE = ["semantics.h", "agreement.cc", "oracle.cc", "call/expected.cc", "call/expected.h", "call/row_sample.cc",
           "call/row_space.h", "model/calibration.cc", "model/error_cap.cc", "model/error_model.cc",
           "model/error_model.h", "numbers/formats.cc", "numbers/ratio.h", "rows/key_block.cc", "rows/key_block.h",
@@ -29,18 +29,18 @@ ORACLE = ["semantics.h", "agreement.cc", "oracle.cc", "call/expected.cc", "call/
           "rows/tile_walk.cc", "rows/visibility.cc", "rows/visibility.h", "rows/weighted_mean.cc",
           "rows/weighted_mean.h"]
 
-# And on a device, as the executor compiles it: the host's side of it but packing is an input and an output.
+# The CUDA oracle's sources, which are compiled for the executor. Of the host's side only packing is mutated.
 ORACLE_ON_DEVICE = ["cuda/block.cuh", "cuda/mean.cuh", "cuda/pack.cc", "cuda/row.cuh", "cuda/rows.cu", "cuda/scores.cuh",
                     "cuda/weights.cuh"]
 
-# The code that calls a result right or wrong: properties/judge/ without its headers, which are declarations, and the
-# files of properties/memory/ that look at redzones, gaps, inputs and outputs once a kernel has run.
+# The judge's sources: properties/judge/ without its headers, which only declare, and the files of properties/memory/
+# that check redzones, gaps, inputs and outputs after a run.
 JUDGE = ["judge/bad_plan.cc", "judge/execution.cc", "judge/integer_outputs.cc", "judge/judge.cc", "judge/oracles.cc",
          "judge/shape_places.cc", "judge/shape_values.cc", "judge/situations.cc", "judge/statistical_warning.cc", "judge/tally.cc",
          "judge/trial.cc", "judge/peer.cc", "judge/verdict.cc", "case/as_contract.cc", "memory/extent.cc",
          "memory/layout.cc", "memory/prefill.cc"]
 
-# The path that a kernel's cases are drawn for (attnfuzz check --path): its sources are that path alone.
+# The path for which a kernel's cases are drawn (attnfuzz check --path): its mutated sources are those of this path.
 PATHS = {"fa1a": "mma", "fa1h": "wgmma", "splitkh": "wgmma"}
 
 # The files below kernels/ that instantiate the changed sources.
@@ -49,7 +49,7 @@ UNITS = ["fa1/fa1_f16.cu", "fa1/fa1_bf16.cu", "fa1/fa1.cu", "splitk/splitk_f16.c
          "forward/shapes.cu", "fa1a/fa1a.cu", "fa1h/fa1h.cu", "fa1a/large.cu", "splitkh/splitkh.cu"]
 
 
-# A folder of sources: what of it is changed, what is compiled of it, in which namespace.
+# folder -> (its mutated sources, its compiled units, their namespace).
 ROOMS = {"kernels": ([name for names in MUTATED.values() for name in names], UNITS, "attn"),
          "reference": (ORACLE, [name for name in ORACLE if name.endswith(".cc")], "attnfuzz"),
          "judge": (JUDGE, JUDGE, "attnfuzz"),

@@ -27,7 +27,7 @@ add_custom_command(OUTPUT ${oracle_tree}.stamp BYPRODUCTS ${oracle_units} ${orac
   COMMENT "Mutants of the oracle" VERBATIM)
 add_custom_target(oracle-mutant-tree DEPENDS ${oracle_tree}.stamp)
 
-# Compiled by itself, as no other test is: what others have read already knows no mutants.
+# Without precompiled headers, unlike other tests: these were compiled without mutants.
 add_library(attn_mutants_gtest INTERFACE)
 target_link_libraries(attn_mutants_gtest INTERFACE GTest::gtest_main)
 add_executable(reference_mutants EXCLUDE_FROM_ALL ${oracle_units} ${PROJECT_BINARY_DIR}/reference/embedded.cc ${oracle_tests})
@@ -41,8 +41,8 @@ list(FILTER unfused EXCLUDE REGEX "/(products|row_loops)\\.cc$")
 set_source_files_properties(${unfused} PROPERTIES COMPILE_OPTIONS -ffp-contract=fast)
 add_custom_target(reference-mutants DEPENDS reference_mutants)
 
-# The target device-mutants: the same of what the oracle is on a device, as the executor runs it, with
-# tests/reference/cuda; run_oracle.py --mutants build/full/device-mutants --survivors tests/mutants/DEVICE.md.
+# The target device-mutants: the same for the CUDA oracle on the executor, with the tests of tests/reference/cuda;
+# run_oracle.py --mutants build/full/device-mutants --survivors tests/mutants/DEVICE.md.
 set(device_folder ${PROJECT_BINARY_DIR}/device-mutants)
 set(device_tree ${CMAKE_CURRENT_BINARY_DIR}/device)
 file(GLOB device_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/reference/cuda/*)
@@ -70,8 +70,8 @@ target_link_libraries(device_mutants PRIVATE attn_reference attn_executor attn_m
 target_compile_options(device_mutants PRIVATE -O2 -g0 -w -Wno-c++11-narrowing "SHELL:-include ${device_tree}/reference/mutant.h")
 add_custom_target(device-mutants DEPENDS device_mutants)
 
-# The target judge-mutants: the same of properties/judge and of what looks at memory after a run, with the tests that
-# speak of them; run_oracle.py --mutants build/full/judge-mutants --survivors tests/mutants/JUDGE.md.
+# The target judge-mutants: the same for properties/judge and the checks of memory after a run, with their tests;
+# run_oracle.py --mutants build/full/judge-mutants --survivors tests/mutants/JUDGE.md.
 set(judge_folder ${PROJECT_BINARY_DIR}/judge-mutants)
 set(judge_tree ${CMAKE_CURRENT_BINARY_DIR}/judge)
 file(GLOB judge_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/properties/judge/* ${PROJECT_SOURCE_DIR}/properties/memory/*)
@@ -93,7 +93,7 @@ set(judge_tests
   memory/layout_test.cc operations/forward/cpu_gpu_bits_test.cc operations/forward/relations_test.cc
   operations/operation_test.cc)
 list(TRANSFORM judge_tests PREPEND ${PROJECT_SOURCE_DIR}/tests/properties/)
-# The whole of properties/memory: of its library one object, which may be all of them, would bring these functions again.
+# All sources of properties/memory are listed, because an object of its library would define these functions again.
 add_executable(judge_mutants EXCLUDE_FROM_ALL ${judge_units} ${PROJECT_SOURCE_DIR}/properties/memory/arena.cc
                ${PROJECT_SOURCE_DIR}/properties/memory/inputs.cc ${judge_tests})
 add_dependencies(judge_mutants judge-mutant-tree)

@@ -1,8 +1,8 @@
-"""What mutants of the oracle want beside those of rules.py: its formulas.
+"""Rules for mutants of the oracle's formulas, besides those of rules.py.
 
-Sums, products and quotients of doubles and of Eigen's arrays alike lose a term or a factor, or turn a
-sign; sizes lose their absolute value; a largest number becomes the smallest. Members that a constructor
-sets count as code that runs.
+Sums, products and quotients of doubles and of Eigen's arrays lose a term or a factor, or change a sign;
+sizes lose their absolute value; a largest number becomes the smallest. Members that a constructor sets
+are mutated as well.
 """
 import re
 
@@ -21,7 +21,7 @@ def is_formula(node):
 class OracleWalk(Walk):
     """Call visit() on each top-level node."""
 
-    unlike = set()  # places of neighbouring arguments that are of two types in some instantiation
+    unlike = set()  # places of neighbouring arguments whose types differ in some instantiation
 
     def swapped(self, parent, arguments):
         for first, second in zip(arguments, arguments[1:]):

@@ -1,4 +1,5 @@
-// generate_test.py makes mutants of this file by the oracle's rules. It prints one number a function.
+// generate_test.py makes mutants of this file by the oracle's rules. The program prints one number for each
+// function.
 #include <cmath>
 #include <cstdio>
 

@@ -1,7 +1,7 @@
-"""Mutation operators: from a node of the syntax tree to the sites it gives.
+"""Mutation operators: they turn a node of the syntax tree into sites.
 
-A method a rule; walk.py says which nodes it is asked of. What is left alone, and
-why, is in LEFT_ALONE.
+Each rule is a method; walk.py chooses the nodes to which it is applied. LEFT_ALONE
+names the code that is not mutated, with reasons.
 """
 import re
 
@@ -72,20 +72,20 @@ def is_float(node):
 
 
 class Rules:
-    """Collects sites in `files` ({path: File}). `function`: where the walk is."""
+    """Collects sites in `files` ({path: File}). `function` is the function that is being walked."""
 
     function = ""
 
     def __init__(self, files, fields):
         self.files, self.fields, self.seen, self.ones = files, fields, {}, {}
 
-    # -- what a rule is written with
+    # -- helpers of the rules
 
     def text(self, node):
         return self.files[node.file].text[node.begin:node.end]
 
     def add(self, node, rank, wrong, render, operator_key, span=None):
-        """wrong: (operator, how it reads) of each mutant of the site. A known place is not added twice."""
+        """wrong: (operator, text) of each mutant of the site. A known place is not added twice."""
         begin, end = span or (node.begin, node.end)
         key = (node.file, begin, end, rank, operator_key)
         if key in self.seen:
@@ -99,7 +99,7 @@ class Rules:
         self.seen[key] = site
         return site
 
-    # -- rules; rank: the higher, the further out where several have one range
+    # -- rules; of sites with the same range, the one with the higher rank is outside
 
     def relation_or_arithmetic(self, node):
         op = node.raw.get("opcode")
@@ -114,7 +114,7 @@ class Rules:
         if op in BINARY:
             name, wrong = BINARY[op]
             if (node.file, node.begin, node.end, 9, "condition") in self.seen:
-                wrong = [w for w in wrong if w[0] != "negated"]  # true and false say as much
+                wrong = [w for w in wrong if w[0] != "negated"]  # the mutants true and false cover it
             if not wrong:
                 return
             known = "dependent" not in node.type
@@ -166,18 +166,18 @@ class Rules:
                  lambda id, _: f"attn_mutants::instead({id}, {self.text(node)}, {other})", "literal")
 
     def off_by_one(self, node):
-        """An integer that is an index, a value kept, or an argument that is more than a name."""
+        """An integer that is an index, is stored, or is an argument and not just a name."""
         node = strip(node)
         if not (node.placed and is_integer(node)) or node.kind in ("IntegerLiteral", "UnaryExprOrTypeTraitExpr"):
             return
         if self.one_of(node):
-            return  # x - 1 + 1 is x, and is there
+            return  # x - 1 + 1 is x, a mutant that already exists
         b, e, t = node.begin, node.end, one_line(self.text(node))
         self.add(node, 5, [("off by one", f"{t} + 1")],
                  lambda id, render: f"attn_mutants::next({id}, {render(b, e)})", "next")
 
     def one_of(self, node):
-        """Of x + 1 and x - 1: the 1."""
+        """The 1 in x + 1 and x - 1."""
         if node.kind == "BinaryOperator" and node.raw["opcode"] in ("+", "-"):
             right = strip(node.children[1])
             if right.kind == "IntegerLiteral" and right.raw.get("value") == "1":
@@ -189,7 +189,7 @@ class Rules:
             self.off_by_one(node)
 
     def condition(self, node):
-        """if and ?: one way, always."""
+        """The condition of if and ?: is always true or always false."""
         node = strip(node)
         if not node.placed or node.kind == "CXXBoolLiteralExpr" or self.left_alone(node):
             return
@@ -199,7 +199,7 @@ class Rules:
                  "condition")
 
     def switched(self, node):
-        """A bool that is passed on or kept."""
+        """A bool that is passed on or stored."""
         node = strip(node)
         if node.placed and is_bool(node) and node.kind != "CXXBoolLiteralExpr":
             self.condition(node)
@@ -223,7 +223,7 @@ class Rules:
             return
         b, e = operand.begin, operand.end
         lead = node.raw["opcode"]
-        # A bool, lest what is asked of an optional become one, that has a value either way.
+        # A bool, because the negation of an optional would otherwise become an optional, which has a value either way.
         kept = "bool" if lead == "!" else ""
         self.add(node, 1, [("dropped sign", one_line(self.text(operand)))],
                  lambda id, render: f"({on(id)} ? {kept}({render(b, e)}) : {lead}({render(b, e)}))", "sign")
@@ -245,7 +245,7 @@ class Rules:
                 x, y = render(b0, e0), render(b1, e1)
                 return (f"({on(id)} ? {one_line(y)} : {x}){between}"
                         f"({on(id)} ? {one_line(x)} : {y})")
-            # Chains a, b, c: one site a pair, so pairs must not overlap: every other one.
+            # In a list a, b, c each pair is a site, and sites must not overlap, so every second pair is taken.
             if any(s.rank == 30 and s.begin < e1 and b0 < s.end and (s.begin, s.end) != (b0, e1)
                    for s in self.files[first.file].sites):
                 continue
@@ -306,5 +306,5 @@ class Rules:
                      lambda id, _: f"({on(id)} ? {more} : {self.text(node)})", "wait")
 
     def left_alone(self, node):
-        """A name, or a call of one, that LEFT_ALONE has."""
+        """Is the node a name in LEFT_ALONE, or a call of one?"""
         return (self.callee_name(node) if node.kind in CALLS else self.text(node)) in LEFT_ALONE

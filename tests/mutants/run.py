@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Runs `attnfuzz check` on every mutant, and says who killed it and after how many cases.
+"""Runs `attnfuzz check` on every mutant, and reports what killed it and after how many cases.
 
-    run.py --mutants DIR --attnfuzz BIN/attnfuzz [--jobs 2]     # all of them, or the rest of them
-    run.py --mutants DIR --attnfuzz BIN/attnfuzz --kernels fa1h,splitkh --sample 500   # some of some
-    run.py --mutants DIR --report-only                          # the page from what there is
+    run.py --mutants DIR --attnfuzz BIN/attnfuzz [--jobs 2]     # all mutants, or those that are left
+    run.py --mutants DIR --attnfuzz BIN/attnfuzz --kernels fa1h,splitkh --sample 500   # a sample of two kernels
+    run.py --mutants DIR --report-only                          # the page from the present results
 
 DIR holds mutants.json and libattn_mutants-KERNEL_cpu.so of each kernel, as the targets of
-CMakeLists.txt leave them; nothing else is needed, no compiler and no sources.
-First each library without a mutant must hold, in every stage. Then stage after
-stage of rising cost is run on those that live. Each answer is a line of
-DIR/results.jsonl; a run that was ended goes on where it stopped, and answers
-about other sources are not used. Status 0: as many killed and as few claimed
-equivalent as asked for, nothing unanswered, no wrong claim.
+CMakeLists.txt make them. Neither a compiler nor sources are needed.
+First each library without a mutant must pass every stage. Then the survivors run one
+stage after the other, in order of cost. Each answer is a line of DIR/results.jsonl. An
+interrupted run continues where it stopped; answers about other sources are not used.
+Status 0: enough mutants are killed, few enough are claimed to be equivalent, none is
+unanswered, and no claim is wrong.
 """
 import argparse
 import collections
@@ -33,9 +33,9 @@ import survey
 from mutated import KERNELS, PATHS
 
 # build : cases : seconds that one launch may take : multiply-adds that one case may
-# cost. Early stages are short of all of them, so that the many mutants that fail
-# at anything, or hang, are soon known; sizes and grids beyond come later.
-# unit: the kernels' own tests (tests/kernels), for what plan() decides and refuses.
+# cost. Early stages have low limits, so that the many mutants that fail at once, or
+# hang, are found soon; larger sizes and grids come later.
+# unit: the kernels' own tests (tests/kernels), for the choices and refusals of plan().
 STAGES = ("plain:100:3:300000,unit:0:60:0,asan:300:60:300000,plain:1000:20:1000000,msan:300:60:300000,"
           "msan-O0:100:60:300000,tsan:300:60:300000,plain:3000:60:3000000,asan:3000:60:1000000,plain:30000:60:3000000")
 
@@ -65,7 +65,7 @@ def check(arguments, library, kernel, stage, mutant, limit):
             return {"end": "undecided", "why": f"not done after {limit} s", "seconds": limit}
         answer = {"seconds": round(time.monotonic() - start, 2)}
         if done.returncode == 0:
-            # The command says, without failing, that a kernel refuses what it should answer.
+            # If a kernel refuses too much, the command reports broken floors, and does not fail.
             broken = json.loads(report.read_text().splitlines()[0])["broken_floors"]
             if mutant and broken:
                 return {**answer, "end": "killed", "property": "(floors of the draw)", "kind": "refuses too much",
@@ -78,14 +78,14 @@ def check(arguments, library, kernel, stage, mutant, limit):
             if done.returncode in (1, 2):  # the command refuses what it was given, and says why
                 return {**answer, "end": "killed", "property": "(refused)", "kind": "refused", "cases": 0, "why": last}
             return {**answer, "end": "undecided", "why": f"status {done.returncode}: {last}"}
-        # A failure that a fresh worker does not repeat hangs on what ran before: a failure all the same.
+        # A failure that does not repeat in a fresh worker depends on earlier cases. It counts as a failure.
         kind = "not again" if failure["kind"] == "none" else failure["kind"]
         return {**answer, "end": "killed", "property": failure["property"], "kind": kind,
                 "cases": failure["index"] + 1, "why": failure["message"][:300]}
 
 
 def unit_tests(arguments, libraries, kernel, mutant, limit):
-    """tests/kernels on this kernel's library, to the first that fails; they open the other's, too."""
+    """Runs tests/kernels on this kernel's library, up to the first failure. The tests open the other libraries too."""
     start = time.monotonic()
     command = [str(arguments.unit_tests), f"--gtest_filter=*/{kernel}", "--gtest_fail_fast", "--gtest_brief=1"]
     try:
@@ -105,7 +105,7 @@ def unit_tests(arguments, libraries, kernel, mutant, limit):
 
 
 class Results:
-    """Answers so far, one a (mutant, stage, kernel); also on disk."""
+    """The answers so far, one for each (mutant, stage, kernel), in memory and on disk."""
 
     def __init__(self, path, digest):
         self.path, self.digest, self.lock, self.known = path, digest, threading.Lock(), {}
@@ -137,7 +137,7 @@ class Results:
 
 
 def survivors(pool, kills, living, stage):
-    """Those of `living` that `kills` says False of; how far it is is printed meanwhile."""
+    """The mutants of `living` for which `kills` returns False. Prints its progress."""
     start, left = time.monotonic(), []
     for done, (mutant, dead) in enumerate(zip(living, pool.map(kills, living)), 1):
         if not dead:
@@ -167,7 +167,7 @@ def run(arguments, mutants, results, stages):
         for (stage, kernel), answer in zip(pairs, pool.map(lambda p: ask(0, *p, 7200), pairs)):
             if answer["end"] != "survived" or answer.get("broken"):
                 sys.exit(f"{kernel} without a mutant does not hold stage {stage.build_kind}:{stage.cases}: {answer}")
-            # A mutant that is this much slower is not right either, but that is not for us to say.
+            # A mutant that takes longer than this is undecided.
             limits[stage, kernel] = 60 + 3 * stage.watchdog + 10 * answer["seconds"]
 
         living = list(mutants)

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Runs the oracle's own tests on every mutant of it, and says which test killed it.
+"""Runs the oracle's own tests on every mutant of the oracle, and reports which test killed it.
 
-    run_oracle.py --mutants DIR                      # all of them, or the rest of them
-    run_oracle.py --mutants DIR --sample 600         # some, drawn by --seed
-    run_oracle.py --mutants DIR --report-only        # what there is
+    run_oracle.py --mutants DIR                      # all mutants, or those that are left
+    run_oracle.py --mutants DIR --sample 600         # a sample, drawn by --seed
+    run_oracle.py --mutants DIR --report-only        # reports the present results
 
-DIR holds mutants.json and reference_mutants, the tests of tests/reference with the oracle that holds every
-mutant, as the target reference-mutants leaves them; nothing else is needed. A mutant is killed if an
-assertion fails, the program crashes or hangs. Those that live through the quick tests are asked the slow
-ones, which draw kernels by the thousand or put every property to kernels that are right. Each answer is a line of DIR/results.jsonl; a run that was ended
-goes on where it stopped. Status 0: every mutant that lives has its reason in REFERENCE.md (--survivors), and no
-reason is about one that is killed.
+DIR holds mutants.json and reference_mutants, a program with the oracle, every mutant and the tests of
+tests/reference, as the target reference-mutants makes them. Nothing else is needed. A mutant is killed if an
+assertion fails, or if the program crashes or hangs. Mutants that survive the quick tests run the slow ones,
+which draw thousands of kernels or check every property on right kernels. Each answer is a line of
+DIR/results.jsonl; an interrupted run continues where it stopped. Status 0: every survivor has a reason in
+REFERENCE.md (--survivors), and no killed mutant has one.
 """
 import argparse
 import concurrent.futures
@@ -30,12 +30,12 @@ import survey
 from run import Results, Stage, survivors
 
 SLOW = "NoFalseAlarm.*:Detection.*:*.HoldsOfA*"
-# name, tests, seconds that a mutant may take beyond four times what the oracle takes
+# name, tests, and the seconds that a mutant may take beyond four times the oracle's own time
 STAGES = (("quick", f"*:-{SLOW}", 5), ("slow", SLOW, 20))
 
 
 def ask(program, mutant, tests, limit):
-    """The tests on one mutant, to the first assertion that fails."""
+    """Runs the tests on one mutant, up to the first assertion that fails."""
     start = time.monotonic()
     command = [str(program), f"--gtest_filter={tests}", "--gtest_break_on_failure", "--gtest_color=no"]
     answer = {"property": "", "cases": 0}
@@ -69,7 +69,7 @@ def run(arguments, mutants, results):
             answer = results.get(mutant["id"], stage, "oracle")
             if answer is None:
                 answer = ask(program, mutant["id"], tests, limit)
-                # On a machine that does other work, too, what is slow is not yet what hangs.
+                # On a busy machine a slow mutant may look like a hang, so it runs once more.
                 if answer.get("kind") == "hang":
                     answer = ask(program, mutant["id"], tests, 10 * limit)
                 results.put(mutant["id"], stage, "oracle", answer)
@@ -106,8 +106,8 @@ def main():
     mutants = mutants[:arguments.sample]
     results = Results(arguments.results or arguments.mutants / "results.jsonl", listing["digest"])
     if not arguments.report_only:
-        # A mutant that takes memory without end, and the trace of one that is killed, are nobody's business; what is
-        # reserved and not used, as guarded memory is, counts for nothing.
+        # Limits the memory of mutants that allocate without end, and writes no core files. Memory that is only reserved,
+        # such as guarded memory, does not count.
         resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         run(arguments, mutants, results)

@@ -1,4 +1,5 @@
-// generate_test.py makes mutants of this file, one line for each rule. It prints one number a function.
+// generate_test.py makes mutants of this file, which has one line for each rule. The program prints one number
+// for each function.
 #include <cstdio>
 
 namespace sample {
@@ -15,7 +16,7 @@ void cp_wait() {
   calls += 10 * N;
 }
 
-constexpr int kTwice = 2 * 21;  // a constant stays one
+constexpr int kTwice = 2 * 21;  // a constant expression is not mutated
 
 bool less(int a, int b) { return a < b; }
 int weights(int a, int b) { return 10 * a + b; }
@@ -35,7 +36,7 @@ int guarded(int x) {
 }
 template <class T>
 T shrunk(T x) {
-  if constexpr (sizeof(T) > 4) return x;  // a constant stays one
+  if constexpr (sizeof(T) > 4) return x;  // a constant expression is not mutated
   T y = x;
   y *= 3;
   return y;

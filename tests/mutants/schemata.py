@@ -1,8 +1,8 @@
-"""Places of a source that a mutant changes, and the text that holds all of them at once.
+"""The places of a source that mutants change, and the text that holds all mutants.
 
-A Site replaces the text of one node by one that asks mutant.h which mutant is on.
-Sites nest as the syntax tree does; lines stay where they were, so that reports
-name the lines of the original.
+A Site replaces the text of one node by code that calls mutant.h to learn which mutant
+is on. Sites nest like the syntax tree. Lines keep their numbers, so reports name the
+lines of the original.
 """
 import re
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class Mutant:
     occurrence: int = 1
 
     def key(self):
-        """What stays the same when lines move: the name of a mutant in SURVIVORS.md."""
+        """The name of the mutant in SURVIVORS.md. It does not change when lines move."""
         number = f" #{self.occurrence}" if self.occurrence > 1 else ""
         return f"{self.file} {self.function}: {self.original} => {self.mutated}{number}"
 
@@ -33,14 +33,14 @@ class Site:
     end: int
     rank: int      # of sites with one range, the higher is the outer
     mutants: list  # ids follow one another
-    text: object   # text(first id, render) -> str; render(begin, end) is what lies inside
+    text: object   # text(first id, render) -> str; render(begin, end) gives the text inside
     number: int = 0
     dropped: bool = False
     inside: list = field(default_factory=list)
 
 
 def one_line(text):
-    """Without comments and line breaks."""
+    """The text without comments and line breaks."""
     text = re.sub(r"//[^\n]*", "", text)
     return re.sub(r"\s+", " ", re.sub(r"/\*.*?\*/", "", text, flags=re.S)).strip()
 
@@ -83,7 +83,7 @@ class File:
 
     def _site(self, site):
         body = site.text(site.mutants[0].id, lambda b, e: self._between(b, e, site.inside))
-        # No line more or less than there was.
+        # The number of lines must not change.
         body = body if body.count("\n") == self.text.count("\n", site.begin, site.end) else one_line(body)
         return f"{OPEN}{site.number}{STOP}{body}{CLOSE}"
 
@@ -112,9 +112,9 @@ class File:
 def site_at(spans, line, column):
     """The site to blame for an error at a place in the generated text, or None.
 
-    The innermost that covers it; a dropped statement (rank 20) compiles if the
-    statement does, so it is never that one. An error at the name of a call may
-    also come from its arguments, which stand behind it in the line."""
+    It is the innermost site that covers the place, but never a dropped statement
+    (rank 20), which compiles if the statement does. An error at the name of a call
+    may also come from the arguments, which follow it in the line."""
     covering = [s for s in spans if (s[0], s[1]) <= (line, column) < (s[2], s[3]) and s[4].rank != 20]
     if covering:
         return min(covering, key=lambda s: (s[2] - s[0], s[3] - s[1]))[4]

@@ -1,12 +1,12 @@
-"""What a mutation run came to: figures, the page MUTANTS.md, and the claims of SURVIVORS.md held against it.
+"""The results of a mutation run: figures, the page MUTANTS.md, and a check of the claims of SURVIVORS.md.
 
-SURVIVORS.md claims of single mutants that no test can kill them, and why:
+SURVIVORS.md claims of single mutants that no test can kill them, and gives reasons:
 
     - `forward/attend.h live_tiles: ... => ...` : only changes the speed: the tile is fully masked
 
-The name in backquotes is the mutant's key. A claim about a mutant that is killed
-is wrong; a survivor without a claim is unanswered; both fail the run, and so do
-fewer killed or more claimed than the shares below.
+The name in backquotes is the mutant's key. A claim about a killed mutant is wrong; a
+survivor without a claim is unanswered. Both fail the run. So does a share of killed
+mutants below, or of claimed ones above, the limits below.
 """
 import collections
 import re
@@ -27,7 +27,7 @@ def read_claims(path):
 
 
 def verdicts(mutants, answers):
-    """id -> the answer that killed it; of the others, the cases that it lived through."""
+    """({id: the answer that killed the mutant}, {id: the cases that the survivor passed})."""
     killers, lived = {}, collections.Counter()
     for answer in answers:
         if answer["end"] == "killed":
@@ -49,9 +49,9 @@ def table(head, rows):
     return lines + ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
 
 
-OF_KERNELS = ["Written by `tests/mutants/run.py --page`. One change to the sources each, all in one library; killed: a",
-              "check finds the kernel wrong, or a unit test of the kernels (tests/kernels) fails. What killed each is in",
-              "`killed.md`, which a run leaves beside this page."]
+OF_KERNELS = ["Written by `tests/mutants/run.py --page`. Each mutant is one change to the sources; one library holds all of",
+              "them. A mutant is killed if a check finds the kernel wrong, or if a unit test of the kernels (tests/kernels)",
+              "fails. A run writes `killed.md` beside this page: it lists what killed each mutant."]
 
 
 def page(listing, mutants, killers, lived, claims, head=OF_KERNELS):
@@ -87,7 +87,7 @@ def page(listing, mutants, killers, lived, claims, head=OF_KERNELS):
                    [(build_kind, kind, len(ks), f"{statistics.median(k['cases'] for k in ks):g}")
                     for (build_kind, kind), ks in sorted(by.items(), key=lambda item: -len(item[1]))])
     by = collections.Counter(k["property"] for k in killers.values())
-    lines += ["", "A run goes round all properties, and most mutants fail whichever comes first:", ""]
+    lines += ["", "A run takes all properties in turn, and most mutants fail the first one:", ""]
     lines += table(("property", "killed"), by.most_common())
     lines += ["", "## Live"]
     lines += table(("mutant", "operator", "line", "cases", "why no test can tell"),
@@ -97,7 +97,7 @@ def page(listing, mutants, killers, lived, claims, head=OF_KERNELS):
 
 
 def killed_page(mutants, killers):
-    """What killed each: an artifact of a run, far too long to be kept in the tree."""
+    """The page that lists what killed each mutant. It is too long to be kept in the tree."""
     lines = ["# Killed mutants", ""]
     lines += table(("mutant", "operator", "line", "build", "property", "kind", "cases"),
                    [(f"`{m['key']}`", m["operator"], m["line"], k["lane"], k["property"], k["kind"], k["cases"])
@@ -107,7 +107,7 @@ def killed_page(mutants, killers):
 
 def report(listing, mutants, answers, survivors, page_path, killed_at_least=KILLED_AT_LEAST,
            claimed_at_most=CLAIMED_AT_MOST, head=OF_KERNELS):
-    """Prints what a person must act on; 0 if there is nothing."""
+    """Prints everything that a person must act on, and returns 0 if there is nothing."""
     killers, lived = verdicts(mutants, answers)
     claims = read_claims(survivors)
     living = [m for m in mutants if m["id"] not in killers]

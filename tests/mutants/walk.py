@@ -1,7 +1,7 @@
-"""The walk over syntax trees: what is code that runs, and which rules speak of it.
+"""The walk over syntax trees. It finds the code that runs, and chooses the rules for it.
 
-Nothing is changed where the language wants a constant (array bounds, template
-arguments, constexpr), nor in what macros wrote.
+Nothing is changed where the language requires a constant (array bounds, template
+arguments, constexpr), nor in the expansion of macros.
 """
 import re
 
@@ -102,7 +102,7 @@ class Walk(Rules):
                     return
                 self.relation_or_arithmetic(node)
                 if one := self.one_of(node):
-                    self.ones[one.begin] = one  # x + 0 is x, and is there
+                    self.ones[one.begin] = one  # x + 0 is x, a mutant that already exists
                 if node.raw["opcode"] == "=":
                     self.off_by_one(node.children[1])
                     self.switched(node.children[1])
@@ -157,7 +157,7 @@ class Walk(Rules):
                 self.walk(child)
 
     def body(self, node):
-        """A node where a statement stands."""
+        """Visits a node in the place of a statement."""
         self.statement(node)
         if node.kind == "IfStmt" and node.raw.get("hasVar") and not node.raw.get("hasElse"):
             self.dropped_guard(node)

@@ -1,4 +1,4 @@
-// Found before those of tests/bugs, whose one_shape says what these are.
+// The compiler finds this header before those of tests/bugs; the one in one_shape explains the constants.
 #pragma once
 
 namespace attn {

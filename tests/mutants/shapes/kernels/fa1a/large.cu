@@ -1,4 +1,4 @@
-// The second of the mma path's two instantiations; fa1a.cu has the first, and takes no more columns than that.
+// The second of the mma path's two instantiations. fa1a.cu has the first, which limits the columns that it takes.
 #include "kernels/fa1/ampere/launch.h"
 
 ATTN_AMPERE_SHAPE(Ampere128);

@@ -1,5 +1,5 @@
-// Mutants are compiled in a few small instantiations, so that there is a choice
-// to make: this header is found before the kernel's own.
+// Mutants are compiled in a few small instantiations, among which the kernel chooses. The
+// compiler finds this header before the kernel's own.
 #pragma once
 
 #include "kernels/forward/shapes.h"

@@ -1,4 +1,4 @@
-// The mma path as it is, but for its sections, and for tiles of 64 keys where there is a bias beside 64 columns.
+// The mma path with small sections, and with tiles of 64 keys if there is a bias and 64 columns.
 #pragma once
 
 #include "kernels/fa1/ampere/spec.h"
@@ -20,7 +20,7 @@ struct Ampere128Scored {
   static constexpr AmpereSpec kSpec = {128, 4, 2, 32, false, 2, true};
 };
 
-// K and V of the heads that are worked on side by side, in bytes: so few that there are several sections.
+// Bytes of K and V of the heads in one section. The number is small, so that a small problem has several sections.
 inline constexpr int64_t kAmpereSection = 16 << 10;
 
 }  // namespace attn
