@@ -126,7 +126,7 @@ class Cases(unittest.TestCase):
         self.assertGreater(told, 30)
         base_2 = drawn("lse_base=2 f16", count=20, operation="backward")
         self.assertTrue(all(np.isneginf(case.lse[~np.isfinite(case.lse)]).all() or np.isnan(case.lse).any() for case in base_2))
-        for unknown in "decode", "nsa_select", "append", "copy_pages":
+        for unknown in "decode", "nsa_select":
             with self.assertRaisesRegex(ValueError, f"operation='{unknown}': one of 'forward', 'merge', 'backward', 'selected'$"):
                 attnfuzz.cases(operation=unknown)
         for of_another in "select_first", "kv_dtype":
