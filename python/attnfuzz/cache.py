@@ -68,8 +68,6 @@ class Method(Target):
     own: bool = False  # the class keeps keys and values itself
 
     _kind, _behind = "a method", " after self"
-    _packed = {"append": ("cu_seqlens_q",), "forward": ("cu_seqlens_q",)}  # keys lie in pages
-
     def _parameters(self):
         names = super()._parameters()[1:]  # without self
         self.extras = [name for name in _EXTRAS if name in names]
@@ -83,9 +81,12 @@ class Method(Target):
         needed = [name for name in needed if name not in ("k", "v")]  # lengths and pages, too, are the class's own
         return needed, [name for name in others if name not in ("key_lengths", "block_table", "bias", "mask", "cu_seqlens_k")]
 
-    def _check_entries(self):
+    def _needs(self):
+        return {**super()._needs(), "packed": ("cu_seqlens_q",)}  # keys lie in pages
+
+    def _check_features(self):
         if not self.own:
-            return super()._check_entries()
+            return super()._check_features()
         if "sequences" not in self.extras:
             raise TypeError(f"{self.__name__} of a class with memory of its own needs the parameter sequences")
         if "packed" in self.domain.features and "cu_seqlens_q" not in self.takes:

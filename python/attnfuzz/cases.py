@@ -21,7 +21,8 @@ import itertools
 import warnings
 
 from attnfuzz import contract as c
-from attnfuzz.declare import DTYPES, INPUTS, STRIDED, Domain, argument_of, asked_for, dimensions_of, format_of, is_packed, member_of, shape_of
+from attnfuzz.declare import (DTYPES, INPUTS, STRIDED, Domain, argument_of, asked_for, dimensions_of, format_of, is_packed,
+                              member_of, refuse_features, shape_of)
 from attnfuzz.home import find
 from attnfuzz.oracle import assert_gradients_within, assert_within, gradients, oracle
 from attnfuzz.tensor import Tensor, numpy_bfloat16, numpy_view
@@ -189,9 +190,8 @@ class Stream:
             raise ValueError(f"operation={operation!r}: one of {', '.join(there)}")
         self.operation, bit = operation, c.OPERATIONS[operation]
         features = domain.feature_bits() if isinstance(domain, Domain) else 0
-        for word, what in (("packed", "packed sequences"), ("paged", "keys in pages")):
-            if bit and isinstance(domain, Domain) and word in domain.features:
-                raise ValueError(f"operation={operation!r}: in Python only a forward pass has {what}")
+        if isinstance(domain, Domain):
+            refuse_features(operation, domain)
         if bit:
             features |= bit | c.FEATURE_NO_FORWARD
         words = (domain.words() if isinstance(domain, Domain) else domain or "").split()

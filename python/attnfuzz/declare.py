@@ -404,10 +404,15 @@ def _belongs_to(name, feature):
     return bool(TENSOR_SPECS[name][6] & (feature or OF_FORWARD))
 
 
+def always_there(name):
+    """True if each problem of an operation that has the tensor has it."""
+    return TENSOR_SPECS[name][3] is None and not TENSOR_SPECS[name][8]
+
+
 def inputs_of(operation):
     """The inputs of an operation by name, those that are always there first."""
     names = [name for name in INPUTS if _belongs_to(name, OPERATIONS[operation])]
-    return sorted(names, key=lambda name: TENSOR_SPECS[name][3] is not None)
+    return sorted(names, key=lambda name: not always_there(name))
 
 
 def outputs_of(feature):
@@ -427,9 +432,9 @@ def argument_of(name):
 
 def asked_for(p, name):
     """True if a problem has the tensor."""
-    if not _belongs_to(name, p.features & _OPERATION_BITS):
+    field, feature = TENSOR_SPECS[name][3], TENSOR_SPECS[name][8]
+    if not _belongs_to(name, p.features & _OPERATION_BITS) or (feature and not p.features & feature):
         return False
-    field = TENSOR_SPECS[name][3]
     if field == "ragged":
         return bool(p.ragged & (RAGGED_QUERIES if name == "cu_q" else RAGGED_KEYS))
     return field is None or (getattr(p, field) >= 0 if PROBLEM_FIELDS[field] == "dtype" else bool(getattr(p, field)))
@@ -442,7 +447,7 @@ def _sizes_of(feature):
 
 
 def is_packed(p, name):
-    """True if the batch entries of a tensor lie packed: a tensor of queries or keys, except a bias and a mask."""
+    """True if the batch entries of a tensor lie packed: a tensor of queries or keys, except a mask, a bias and its gradient."""
     side = _packable(name)
     return bool(side and p.ragged & side)
 
@@ -451,7 +456,8 @@ def is_packed(p, name):
 def _packable(name):
     """The bit of Problem.ragged by which the entries of a tensor are packed; 0: they never are."""
     batch, _, rows, columns = TENSOR_SPECS[name][2]
-    if batch != "batch" or columns == "seq_k" or not _belongs_to(name, OF_FORWARD | OPERATIONS["append"]):
+    may_be = OF_FORWARD | OPERATIONS["append"] | OPERATIONS["backward"]
+    if batch != "batch" or columns == "seq_k" or not _belongs_to(name, may_be):
         return 0
     return {"seq_q": RAGGED_QUERIES, "seq_k": RAGGED_KEYS}.get(rows, 0)
 
@@ -542,10 +548,29 @@ def _diagonal(p):
     return placed and (p.seq_q != p.seq_k or p.has_key_lengths or bool(p.ragged))
 
 
-# By operation: the parameters that describe packed entries, and pages; None: the operation has none in Python.
-_PACKED = {**dict.fromkeys(OPERATIONS), "forward": ("cu_seqlens_q", "cu_seqlens_k"), "append": ("cu_seqlens_q",)}
-_PAGED = {**dict.fromkeys(OPERATIONS), "forward": ("block_table", "key_lengths"), "append": ("block_table", "key_lengths"),
-          "copy_pages": ()}
+@functools.cache
+def features_of(operation):
+    """The features that an operation may have, each with the parameters that a function then needs."""
+    of = {}
+    for word, bit in FEATURE_BITS.items():
+        tensors = [name for name, spec in TENSOR_SPECS.items() if spec[8] == bit]
+        own = [name for name in tensors if _belongs_to(name, OPERATIONS[operation])]
+        if own or word == "int32" or (operation == "forward" and not tensors):
+            of[word] = tuple(argument_of(name) for name in own if name in INPUTS) + _BESIDE.get(word, ())
+    return {**of, "paged": ()} if operation == "copy_pages" else of
+
+
+# What a function needs beside the inputs of a feature.
+_BESIDE = {"paged": ("key_lengths",)}
+
+
+def refuse_features(operation, domain):
+    """Raises ValueError if a domain names a feature that the operation does not have."""
+    there = features_of(operation)
+    for word in domain.features:
+        if word not in there:
+            raise ValueError(f"operation={operation!r}: it has no {word!r} in Python; Domain(features=...) may have "
+                             f"{', '.join(map(repr, there))}")
 
 # Parts of a call that a kernel may compile for.
 _COMPILES = {
@@ -612,7 +637,7 @@ class Target:
             raise TypeError(f"{self._kind} of the operation {self.operation} is a function of ({', '.join(needed)}), and of "
                             f"any of {', '.join(others)}; {self.__name__} is one of ({', '.join(names)}){self._behind}")
         self.takes = frozenset(names)
-        self._check_entries()
+        self._check_features()
         if self.domain.equal_lengths and "packed" in self.domain.features:
             raise ValueError("Domain(equal_lengths=True) with 'packed': the sizes of packed entries are in memory, where "
                              "nothing can hold a call to it")
@@ -625,32 +650,30 @@ class Target:
         if not self.description:
             self.description = (self.__doc__ or f"{self.__name__} of {self.__module__}").strip().split("\n")[0]
 
-    _packed = _PACKED
-
     def _parameters(self):
         """The names of the function's parameters."""
         return list(inspect.signature(self.function).parameters)
 
     def _arguments(self):
         """The parameters that a function must have, in order, and those that it may have."""
-        inputs = [name for name in inputs_of(self.operation) if name not in ("cu_q", "cu_k") or _PACKED[self.operation]]
-        outputs = outputs_of(OPERATIONS[self.operation])
-        always = [name for name in outputs if name in STATES] + [name for name in inputs if TENSOR_SPECS[name][3] is None]
+        inputs, outputs = inputs_of(self.operation), outputs_of(OPERATIONS[self.operation])
+        always = [name for name in outputs if name in STATES] + [name for name in inputs if always_there(name)]
         others = [name for name in [*inputs, *outputs] if name not in always]
         return ["p", *map(argument_of, always)], [*map(argument_of, others), "stream"]
 
-    def _check_entries(self):
-        """Holds parameters against what the domain says of packed entries and pages."""
+    def _needs(self):
+        """By feature: the parameters that the function needs."""
+        return features_of(self.operation)
+
+    def _check_features(self):
+        """Holds parameters against the features of the domain."""
         features = self.domain.features
-        for word, what, borders in (("packed", "packed sequences", self._packed), ("paged", "keys in pages", _PAGED)):
-            if word not in features:
-                continue
-            if borders[self.operation] is None:
-                raise ValueError(f"target(operation={self.operation!r}): in Python only a forward pass has {what}, and what "
-                                 "writes caches")
-            if not set(borders[self.operation]) <= self.takes:
+        refuse_features(self.operation, self.domain)
+        for word in features:
+            needed = self._needs()[word]
+            if not set(needed) <= self.takes:
                 raise TypeError(f"Domain(features=...) of {self.__name__} has {word!r}: the function needs the parameters "
-                                f"{' and '.join(borders[self.operation])}")
+                                f"{' and '.join(needed)}")
         if "paged" in features and not self.domain.key_lengths:
             raise ValueError("Domain(key_lengths=False) with 'paged': a call with pages says how many keys each sequence has")
         if self.operation == "append" and "key_lengths" not in self.takes:

@@ -82,8 +82,8 @@ def _equal_borders(p, rows, like):
 
 def entries(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, **more):
     """Each batch entry of a call of NumPy arrays as a dense call with a batch of 1: (place, p, arrays). `place` is where its
-    rows are in an O of the whole call, as O[place]; the arrays are q, k, v, and those of bias, mask, key_lengths, sink and
-    slopes that are given. Keys in pages are gathered first: gather()."""
+    rows are in an O of the whole call, as O[place]; the arrays are q, k, v, and those of bias, mask, key_lengths, sink,
+    slopes, dout, o, lse and dlse that are given. Keys in pages are gathered first: gather()."""
     for b in range(p.batch):
         of = copy.copy(p)
         of.batch, of.ragged, of.total_q, of.total_k = 1, 0, 0, 0
@@ -95,6 +95,10 @@ def entries(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, **more):
         for name, array in more.items():
             if array is None or name == "sink":
                 arrays[name] = array
+            elif name in ("dout", "o"):
+                arrays[name] = _one(array, b, queries)
+            elif name in ("lse", "dlse"):
+                arrays[name] = array[b : b + 1] if queries is None else array[None, :, queries]
             elif name in ("bias", "mask"):
                 arrays[name] = array[b : b + 1, :, : of.seq_q, : of.seq_k]
             else:

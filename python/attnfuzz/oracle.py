@@ -90,6 +90,10 @@ class _Packed:
         if self.longest < most:
             raise ValueError(f"max_seqlen_{name} is {longest}, and the longest entry has {most} rows")
 
+    def shape(self, of):
+        """The shape of the rows of an array (batch, head, position[, column]): (row, head, column) or (head, row)."""
+        return (self.rows, of[1], of[3]) if len(of) == 4 else (of[1], self.rows)
+
     def each(self):
         """Yields (place, first row, end) for each entry."""
         return ((b, int(self.cu[b]), int(self.cu[b + 1])) for b in range(self.batch))
@@ -196,9 +200,10 @@ def _lent(a, name, types, shape):
 class _Call:
     """attn_problem, attn_tensors and attn_plan of a call, with the arrays that they point to."""
 
-    def __init__(self, q, k, v, *, causal, align, scale, softcap, window, bias, mask, key_lengths, errors, tiles, calibration,
-                 lse_base, lse_dead, sink=None, slopes=None, cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=None,
-                 max_seqlen_k=None, block_table=None, key_blocks=None):
+    def __init__(self, q, k, v, *, causal=False, align="top_left", scale=None, softcap=0.0, window=(-1, -1), bias=None, mask=None,
+                 key_lengths=None, errors=None, tiles=(64, 64), calibration="documented", lse_base="e", lse_dead="-inf", sink=None,
+                 slopes=None, cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=None, max_seqlen_k=None, block_table=None,
+                 key_blocks=None):
         if block_table is not None and cu_seqlens_k is not None:
             raise ValueError("block_table and cu_seqlens_k: keys lie in pages or packed, not both")
         q, k, v, self.format = _qkv(q, k, v, cu_seqlens_q, cu_seqlens_k, block_table is not None)
@@ -275,51 +280,54 @@ class _Call:
             self.kept.append(key_lengths)
             self.t.key_lengths = key_lengths.ctypes.data
 
-    def write_into(self, name, shape):
-        """Unused memory for an output, because a call must have all of its tensors."""
+    def lend_rows(self, name, a, types, *columns):
+        """Lends a tensor of queries: O, dO, or without columns an LSE. Returns its format."""
+        shape = (self.p.batch, self.p.heads_q, self.p.seq_q, *columns)
+        if self.queries is None:
+            return self._lend(name, a, types, shape, lambda s: (*s, 0)[:4])
+        return self._lend(name, a, types, self.queries.shape(shape), lambda s: (0, s[1], s[0], s[2]) if columns else (0, *s, 0))
+
+    def write_into(self, name, shape, side=None):
+        """Unused memory for an output, because a call must have all of its tensors. `side`: its packed entries."""
         import numpy
 
+        shape = (1, shape[1], side.rows, shape[3]) if side else shape
         dense = numpy.empty(shape, numpy.uint32 if self.format == "f32" else numpy.uint16)
         self.kept.append(dense)
         setattr(self.t, name, _view(dense))
 
     def ask(self, function, outputs):
-        """{name: (value, bound, got, ratio)}, and "assumptions". `outputs`: {name: (shape, array to judge or None)}."""
+        """{name: (value, bound, got, ratio)} of {name: (shape, what was computed or None, its packed entries or None)}, and
+        "assumptions"."""
         import numpy
 
         text = ctypes.create_string_buffer(4096)
         answer, structs = {}, []
-        for name, (shape, got) in outputs.items():
-            got = None if got is None else _floats(name, got, shape)
+        for name, (shape, got, side) in outputs.items():
+            got = None if got is None else _floats(name, got, side.shape(shape) if side else shape)
+            rows = side.padded(got) if side and got is not None else got
             value, bound, ratio = (numpy.empty(shape, numpy.float64) for _ in range(3))
             answer[name] = (value, bound, got, ratio)
-            structs.append(_Expected(value.ctypes.data, bound.ctypes.data, None if got is None else got.ctypes.data,
+            structs.append(_Expected(value.ctypes.data, bound.ctypes.data, None if rows is None else rows.ctypes.data,
                                      ratio.ctypes.data))
+            self.kept.append(rows)
         status = getattr(_load(), function)(ctypes.byref(self.p), ctypes.byref(self.t), ctypes.byref(self.plan),
                                             self.calibration.encode(), *map(ctypes.byref, structs), text,
                                             ctypes.c_uint64(len(text)))
         if status != 0:
             raise ValueError(text.value.decode())
+        for name, (_, _, side) in outputs.items():
+            if side:  # a row that belongs to no entry may hold anything
+                value, bound, got, ratio = answer[name]
+                answer[name] = (side.packed(value, 0.0), side.packed(bound, float("inf")), got, side.packed(ratio, 0.0))
         return {**answer, "assumptions": text.value.decode()}
 
 
 def _evaluate(q, k, v, out, lse, **call):
     of = _Call(q, k, v, **call)
-    p, queries = of.p, of.queries
-    o_shape = (p.batch, p.heads_q, p.seq_q, p.dim_v)
-    if queries is None:
-        of.write_into("o", o_shape)
-        return of.ask("attnfuzz_oracle", {"out": (o_shape, out), "lse": (o_shape[:3], lse)})
-    of.write_into("o", (1, p.heads_q, p.total_q, p.dim_v))
-    stored = {"out": (p.total_q, p.heads_q, p.dim_v), "lse": (p.heads_q, p.total_q)}
-    given = {name: None if got is None else _floats(name, got, stored[name]) for name, got in (("out", out), ("lse", lse))}
-    r = of.ask("attnfuzz_oracle", {name: (o_shape if name == "out" else o_shape[:3], None if got is None else queries.padded(got))
-                                   for name, got in given.items()})
-    for name, got in given.items():
-        value, bound, _, ratio = r[name]
-        # A row that belongs to no entry may hold anything.
-        r[name] = (queries.packed(value, 0.0), queries.packed(bound, float("inf")), got, queries.packed(ratio, 0.0))
-    return r
+    o_shape = (of.p.batch, of.p.heads_q, of.p.seq_q, of.p.dim_v)
+    of.write_into("o", o_shape, of.queries)
+    return of.ask("attnfuzz_oracle", {"out": (o_shape, out, of.queries), "lse": (o_shape[:3], lse, of.queries)})
 
 
 def _evaluate_gradients(q, k, v, dout, o, lse, got, **call):
@@ -327,7 +335,7 @@ def _evaluate_gradients(q, k, v, dout, o, lse, got, **call):
 
     if (o is None) != (lse is None):
         raise ValueError("o and lse: both, or neither")
-    errors = call["errors"] or Errors()
+    errors = call.get("errors") or Errors()
     if o is None and errors.saved == "given":
         errors = replace(errors, saved="recomputed")
     if o is not None and errors.saved == "recomputed":
@@ -335,22 +343,21 @@ def _evaluate_gradients(q, k, v, dout, o, lse, got, **call):
     of = _Call(q, k, v, **{**call, "errors": errors})
     p = of.p
     p.features |= c.OPERATIONS["backward"]
-    shapes = {"dq": (p.batch, p.heads_q, p.seq_q, p.dim_qk), "dk": (p.batch, p.heads_kv, p.seq_k, p.dim_qk),
-              "dv": (p.batch, p.heads_kv, p.seq_k, p.dim_v)}
+    outputs = {"dq": ((p.batch, p.heads_q, p.seq_q, p.dim_qk), of.queries), "dk": ((p.batch, p.heads_kv, p.seq_k, p.dim_qk), of.keys),
+               "dv": ((p.batch, p.heads_kv, p.seq_k, p.dim_v), of.keys)}
     o_shape = (p.batch, p.heads_q, p.seq_q, p.dim_v)
+    rows = of.queries.shape(o_shape[:3]) if of.queries else o_shape[:3]
     if o is None:  # a call must have both tensors, although nothing reads them
-        of.write_into("o", o_shape)
-        lse = numpy.zeros(o_shape[:3], numpy.float32)
-    else:
-        if of._lend("o", o, DTYPES, o_shape) != of.format:
-            raise TypeError(f"o: must be of q's format, {of.format}")
-        lse = _floats("lse", lse, o_shape[:3])
-    of._lend("lse", lse, ("f32",), o_shape[:3], lambda s: (*s, 0))
-    if of._lend("dout", dout, DTYPES, o_shape) != of.format:
+        of.write_into("o", o_shape, of.queries)
+        lse = numpy.zeros(rows, numpy.float32)
+    elif of.lend_rows("o", o, DTYPES, p.dim_v) != of.format:
+        raise TypeError(f"o: must be of q's format, {of.format}")
+    of.lend_rows("lse", _floats("lse", lse, rows), ("f32",))
+    if of.lend_rows("dout", dout, DTYPES, p.dim_v) != of.format:
         raise TypeError(f"dout: must be of q's format, {of.format}")
-    for name, shape in shapes.items():
-        of.write_into(name, shape)
-    return of.ask("attnfuzz_gradients", {name: (shape, got.get(name)) for name, shape in shapes.items()})
+    for name, (shape, side) in outputs.items():
+        of.write_into(name, shape, side)
+    return of.ask("attnfuzz_gradients", {name: (shape, got.get(name), side) for name, (shape, side) in outputs.items()})
 
 
 def _worst(r, names, axes):
@@ -421,26 +428,22 @@ def assert_within(out, lse, q, k, v, *, causal=False, align="top_left", scale=No
 _GRADIENTS = ("dq", "dk", "dv")
 
 
-def gradients(q, k, v, dout, o=None, lse=None, *, causal=False, align="top_left", scale=None, softcap=0.0, window=(-1, -1),
-              bias=None, mask=None, key_lengths=None, errors=None, tiles=(64, 64), calibration="documented", lse_base="e",
-              lse_dead="-inf"):
-    """What dQ, dK and dV must be: {"dq": (expected, bound), "dk": ..., "dv": ...}, with pairs like those of oracle().
+def gradients(q, k, v, dout, o=None, lse=None, **call):
+    """What dQ, dK and dV must be: {"dq": (expected, bound), "dk": ..., "dv": ...}, as oracle() has them.
 
     dout is the gradient of O. o and lse are what a forward pass stored: the expected gradients follow from these, and the
-    bound has only the backward pass's own errors. Without them the gradients are those of the exact function, for code
-    that computes O itself, as automatic differentiation does; the bound has the errors of its forward pass as well.
+    bound has a backward pass's own errors alone. Without them the gradients are those of the exact function, for code that
+    computes O itself, as automatic differentiation does; the bound has the errors of its forward pass as well.
+
+    `call`: what oracle() takes by name, except block_table, key_blocks and slopes. With cu_seqlens_q, dout and o are (row, head,
+    dim) and lse is (head, row), and so are dq, and with cu_seqlens_k dk and dv.
     """
-    r = _evaluate_gradients(q, k, v, dout, o, lse, {}, causal=causal, align=align, scale=scale, softcap=softcap, window=window,
-                            bias=bias, mask=mask, key_lengths=key_lengths, errors=errors, tiles=tiles, calibration=calibration,
-                            lse_base=lse_base, lse_dead=lse_dead)
+    r = _evaluate_gradients(q, k, v, dout, o, lse, {}, **call)
     return {name: r[name][:2] for name in _GRADIENTS}
 
 
-def assert_gradients_within(got, q, k, v, dout, o=None, lse=None, *, causal=False, align="top_left", scale=None, softcap=0.0,
-                            window=(-1, -1), bias=None, mask=None, key_lengths=None, errors=None, tiles=(64, 64),
-                            calibration="documented", lse_base="e", lse_dead="-inf"):
-    """Raises AssertionError with the worst element if a gradient is out of its bound. Otherwise returns the largest
-    error/bound.
+def assert_gradients_within(got, q, k, v, dout, o=None, lse=None, **call):
+    """Raises AssertionError with the worst element if a gradient is out of its bound; the largest error/bound otherwise.
 
     `got`: dQ, dK and dV in this order, or a dict of dq, dk and dv; one that is None or missing is not checked. The
     other arguments are those of gradients().
@@ -450,7 +453,11 @@ def assert_gradients_within(got, q, k, v, dout, o=None, lse=None, *, causal=Fals
         raise ValueError(f"{sorted(unknown)[0]!r}: a gradient is one of dq, dk and dv")
     if all(value is None for value in got.values()):
         raise ValueError("no gradient is given")
-    r = _evaluate_gradients(q, k, v, dout, o, lse, got, causal=causal, align=align, scale=scale, softcap=softcap, window=window,
-                            bias=bias, mask=mask, key_lengths=key_lengths, errors=errors, tiles=tiles, calibration=calibration,
-                            lse_base=lse_base, lse_dead=lse_dead)
-    return _worst(r, _GRADIENTS, lambda name: "bhqd" if name == "dq" else "bhkd")
+    r = _evaluate_gradients(q, k, v, dout, o, lse, got, **call)
+    sides = {"dq": ("q", call.get("cu_seqlens_q")), "dk": ("k", call.get("cu_seqlens_k")), "dv": ("k", call.get("cu_seqlens_k"))}
+
+    def axes(name):
+        rows, packed = sides[name]
+        return f"bh{rows}d" if packed is None else f"{rows}hd"
+
+    return _worst(r, _GRADIENTS, axes)

@@ -28,7 +28,7 @@ from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 from attnfuzz import declare, poison
 from attnfuzz.cache import Cache, Life
 from attnfuzz.contract import (CUDA, FAULT, FEATURE_BITS, FEATURE_F32, FEATURE_NO_FORWARD, FEATURE_WIDE, OK, OPERATIONS,
-                               PROBLEM_FIELDS, UNSUPPORTED, Environment, Plan, Problem, Tensors)
+                               PROBLEM_FIELDS, TENSOR_SPECS, UNSUPPORTED, Environment, Plan, Problem, Tensors)
 from attnfuzz.declare import (DTYPES, INPUTS, STATES, STRIDED, CDomain, Target, Unsupported, argument_of, asked_for, dimensions_of,
                               format_of, is_packed, member_of, outputs_of, shape_of)
 from attnfuzz.judge import named_modules
@@ -427,13 +427,14 @@ class Kernel:
             raise TypeError("the target returned nothing, and JAX's arrays are copies: return k and v")
         if not names and result is not None:
             raise TypeError("the target writes into memory of its own, and returned something")
-        self.store(result, outputs, given, None if caches else self.rows_of_entries(p, t))
+        rows = {argument_of(name): self.rows_of_entries(p, t, name) for name in names}
+        self.store(result, outputs, given, rows)
 
-    def rows_of_entries(self, p, tensors):
-        """The rows of packed queries that belong to entries; None: all rows do, or nothing is copied from a GPU."""
-        if not asked_for(p, "cu_q"):
+    def rows_of_entries(self, p, tensors, name):
+        """The rows of a packed output that belong to entries; None: all rows do, or nothing is copied from a GPU."""
+        if not is_packed(p, name):
             return None
-        borders = self.tensor("cu_q", p, tensors)
+        borders = self.tensor("cu_q" if "seq_q" in TENSOR_SPECS[name][2] else "cu_k", p, tensors)
         if self.target.arrays == "torch":
             return int(torch_view(borders)[-1])
         return None if borders.cuda else int(numpy_view(borders)[-1])
@@ -461,13 +462,13 @@ class Kernel:
             return jax.numpy.array(view.clip(-(2**31), 2**31 - 1) if tensor.dtype == "i64" else view)
         return numpy_view(tensor)
 
-    def store(self, result, outputs, given, rows=None):
+    def store(self, result, outputs, given, rows):
         """Copies what the function returned into guarded memory, and what it wrote into arrays that were no views of it.
-        `rows`: packed queries behind these belong to no entry, and stay as they are."""
+        `rows` by output: packed rows behind these belong to no entry, and stay as they are."""
         if self.target.arrays == "torch":
             for name, array in given.items():
                 if name in outputs and outputs[name].backwards():
-                    self.copy(name, array, outputs[name], rows)
+                    self.copy(name, array, outputs[name], rows.get(name))
         if result is None:
             for name in outputs:
                 if given.get(name) is None and name == "lse":
@@ -483,7 +484,7 @@ class Kernel:
                 raise kind("an LSE is wanted and the target returned O alone: declare Domain(lse=False)")
             if value is None:
                 raise TypeError(f"the target returned no {title_of(name)}")
-            self.copy(title_of(name), value, tensor, rows)
+            self.copy(title_of(name), value, tensor, rows.get(name))
 
     def copy(self, name, value, tensor, rows=None):
         shape = tuple(value.shape)
@@ -492,7 +493,7 @@ class Kernel:
         if shape != tensor.shape:
             raise TypeError(f"the target returned an {name} of shape {shape}, and {tensor.shape} is due")
         if rows is not None:
-            # An LSE is (heads, row), O is (row, head, column).
+            # An LSE is (heads, row); O and gradients are (row, head, column).
             tensor, value = (tensor.first(1, rows), value[:, :rows]) if len(shape) == 2 else (tensor.first(0, rows), value[:rows])
         if 0 in tensor.shape:
             return

@@ -134,7 +134,7 @@ std::string problem_meanings() {
   return lines.text();
 }
 
-// "q": ("input", "dtype", ("batch", "heads_q", "seq_q", "dim_qk"), None, True, True, 9223372036854775808, "q")
+// "q": ("input", "dtype", ("batch", "heads_q", "seq_q", "dim_qk"), None, True, True, 9223372036854775808, "q", 0)
 std::string tensor_text(const attnfuzz::TensorSpec& spec) {
   constexpr const char* kRoles[] = {"input", "output", "scratch", "state"};
   constexpr const char* kElements[] = {"dtype", "f32", "bias_dtype", "bool", "i64", "sink_dtype", "index_dtype",
@@ -150,7 +150,7 @@ std::string tensor_text(const attnfuzz::TensorSpec& spec) {
          quoted(kElements[static_cast<size_t>(spec.element)]) + ", " + tuple(shape) + ", " +
          quoted(spec.asked_by) + ", " + (spec.strided() ? "True" : "False") + ", " +
          (spec.varied.stored_once ? "True" : "False") + ", " + std::to_string(operations) + ", " +
-         quoted(spec.at.name) + "),";
+         quoted(spec.at.name) + ", " + std::to_string(spec.feature) + "),";
 }
 
 std::string tensor_specs() {

@@ -133,6 +133,22 @@ class Cases(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, of_another):
                 attnfuzz.Domain(features=(of_another,))
 
+    def test_a_backward_pass_of_packed_entries_is_judged(self):
+        told, kinds = 0, set()
+        for case in drawn(attnfuzz.Domain(features=("packed", "int32")), count=100, operation="backward"):
+            p, got = case.p, case.call(backward)
+            kinds.add(p.ragged)
+            self.assertEqual(got["dq"].shape, case.q.shape)
+            self.assertEqual((case.dout.shape[:-1], case.o.shape[:-1]), (case.q.shape[:-1], case.q.shape[:-1]))
+            self.assertEqual(case.lse.shape, (p.heads_q, p.total_q) if p.ragged & 1 else case.q.shape[:3])
+            self.assertLessEqual(case.assert_within(got, errors=backward.errors), 1)
+            try:
+                case.assert_within({**got, "dk": got["dk"] + 1}, errors=backward.errors)
+            except AssertionError as e:
+                told += p.ragged & 2 and str(e).startswith("dk(k=")
+        self.assertEqual(kinds, {0, 1, 2, 3})
+        self.assertGreater(told, 10)
+
     def test_listed_blocks_are_judged_as_a_mask(self):
         def none_is_block_0(p, q, k, v, indices, key_lengths=None):
             return selected.function(p, q, k, v, np.where(np.asarray(indices) < 0, 0, indices), key_lengths)

@@ -255,9 +255,9 @@ class SinksAndSlopes(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "key_lengths=False"):
             attnfuzz.target(lambda p, q, k, v, key_lengths, block_table: q,
                             domain=attnfuzz.Domain(features="paged", key_lengths=False))
-        with self.assertRaisesRegex(ValueError, "operation='backward'.*only a forward pass has keys in pages"):
+        with self.assertRaisesRegex(ValueError, "operation='backward': it has no 'paged' in Python"):
             attnfuzz.target(lambda p, q, k, v, dout, o, lse: q, operation="backward", domain=attnfuzz.Domain(features="paged"))
-        with self.assertRaisesRegex(ValueError, "operation='backward'.*only a forward pass has keys in pages"):
+        with self.assertRaisesRegex(ValueError, "operation='backward': it has no 'paged' in Python"):
             next(attnfuzz.cases(attnfuzz.Domain(features=("paged",)), operation="backward"))
 
     def test_a_sink_is_one_more_key_with_a_value_of_0(self):
@@ -665,16 +665,19 @@ class Declarations(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "operation='decode'.*one of 'forward', 'merge', 'backward'"):
             attnfuzz.target(lambda p, q, k, v: q, operation="decode")
         with self.assertRaisesRegex(TypeError, r"operation backward is a function of \(p, q, k, v, dout, o, lse\), and of any of "
-                                               "bias, mask, key_lengths, dq, dk, dv, stream; <lambda> is one of"):
+                                               "bias, mask, key_lengths, cu_seqlens_q, cu_seqlens_k, dq, dk, dv, stream; <lambda> is one of"):
             attnfuzz.target(lambda p, q, k, v: q, operation="backward")
         with self.assertRaisesRegex(TypeError, r"operation selected is a function of \(p, q, k, v, indices\), and of any of "
                                                "key_lengths, out, lse, stream; <lambda> is one of"):
             attnfuzz.target(lambda p, q, k, v: q, operation="selected")
-        with self.assertRaisesRegex(ValueError, "operation='backward'.*only a forward pass has packed sequences"):
-            next(attnfuzz.cases(attnfuzz.Domain(features=("packed",)), operation="backward"))
-        with self.assertRaisesRegex(ValueError, "operation='backward'.*only a forward pass has packed sequences"):
-            attnfuzz.target(lambda p, q, k, v, dout, o, lse: q, operation="backward",
-                            domain=attnfuzz.Domain(features=("packed",)))
+        for word in "has_alibi", "latent", "key_step":
+            with self.assertRaisesRegex(ValueError, f"operation='backward': it has no '{word}' in Python; .*'packed'"):
+                next(attnfuzz.cases(attnfuzz.Domain(features=(word,)), operation="backward"))
+            with self.assertRaisesRegex(ValueError, f"operation='backward': it has no '{word}' in Python; .*'packed'"):
+                attnfuzz.target(lambda p, q, k, v, dout, o, lse: q, operation="backward", domain=attnfuzz.Domain(features=(word,)))
+        for words, arguments in (("packed", "cu_seqlens_q and cu_seqlens_k"), ("has_sink", "sink"), ("has_alibi", "slopes")):
+            with self.assertRaisesRegex(TypeError, f"has '{words}': the function needs the parameters {arguments}"):
+                attnfuzz.target(lambda p, q, k, v: q, domain=attnfuzz.Domain(features=(words,)))
         with self.assertRaisesRegex(ValueError, "operation backward writes no LSE"):
             attnfuzz.target(lambda p, q, k, v, dout, o, lse: q, operation="backward", domain=attnfuzz.Domain(lse=False))
         integers = (*contract.TENSOR_SPECS["dk"][:1], "i64", *contract.TENSOR_SPECS["dk"][2:])

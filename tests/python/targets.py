@@ -301,6 +301,53 @@ def no_dk(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):
     return {"dq": gradients(p, q, k, v, dout, o, lse, bias, mask, key_lengths)["dq"]}
 
 
+# Gradients of packed entries: a right one, one that gives NaN in rows of no entry, one that writes the rows of entries alone.
+packed_backward = of_backward(numpy_reference.backward.function, domain=PACKED)
+PLAIN = replace(PACKED, bias=False, mask=False, key_lengths=False)
+
+
+def slack_of(gradient, borders):
+    """The rows of a gradient that belong to no entry."""
+    return gradient[len(gradient) if borders is None else borders[-1] :]
+
+
+@of_backward(domain=PLAIN)
+def packed_nan(p, q, k, v, dout, o, lse, cu_seqlens_q=None, cu_seqlens_k=None):
+    """gives NaN in rows of no entry"""
+    due = packed_backward.function(p, q, k, v, dout, o, lse, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
+    for name, borders in (("dq", cu_seqlens_q), ("dk", cu_seqlens_k), ("dv", cu_seqlens_k)):
+        slack_of(due[name], borders)[...] = float("nan")
+    return due
+
+
+@of_backward(domain=PLAIN)
+def packed_gradients_into(p, q, k, v, dout, o, lse, cu_seqlens_q=None, cu_seqlens_k=None, dq=None, dk=None, dv=None):
+    """writes the rows of entries into the memory it is given"""
+    from attnfuzz.tensor import to_bits_of_bf16
+
+    due = packed_backward.function(p, q, k, v, dout, o, lse, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
+    for to, of, borders in ((dq, due["dq"], cu_seqlens_q), (dk, due["dk"], cu_seqlens_k), (dv, due["dv"], cu_seqlens_k)):
+        rows = len(of) if borders is None else borders[-1]
+        to[:rows] = to_bits_of_bf16(of[:rows]) if to.dtype == "uint16" else of[:rows]
+
+
+@of_backward(domain=PLAIN)
+def writes_slack_of_dk(p, q, k, v, dout, o, lse, cu_seqlens_q=None, cu_seqlens_k=None, dq=None, dk=None, dv=None):
+    """writes rows of dK that belong to no entry"""
+    packed_gradients_into.function(p, q, k, v, dout, o, lse, cu_seqlens_q, cu_seqlens_k, dq, dk, dv)
+    slack_of(dk, cu_seqlens_k)[...] = 0
+
+
+@of_backward(domain=PACKED)
+def dk_by_queries(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None):
+    """reads and writes keys from where queries lie"""
+    import numpy
+
+    if p.ragged == 3:
+        cu_seqlens_k = numpy.minimum(cu_seqlens_q, p.total_k)
+    return packed_backward.function(p, q, k, v, dout, o, lse, bias, mask, key_lengths, cu_seqlens_q, cu_seqlens_k)
+
+
 FP32 = attnfuzz.Domain(dtypes=("f32",))
 right_fp32 = target(right.function, errors=ERRORS, domain=FP32)
 any_format = target(right.function, errors=ERRORS, domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32")))

@@ -139,9 +139,23 @@ def _gradients(p, q, dout, k, key_lengths, hidden, weight, z, slope):
 BACKWARD = replace(ERRORS, ds="fp32", heads="fp32")
 
 
-@attnfuzz.target(operation="backward", errors=BACKWARD, bf16="bits", domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32")))
-def backward(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):
+def packed_gradients(p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more):
+    """The gradients of each packed entry as those of a call of its own."""
+    dq, dk, dv = (np.zeros(t.shape, np.float32) for t in (q, k, v))
+    for b, (queries, of, arrays) in enumerate(attnfuzz.entries(p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more)):
+        one, keys = backward.function(of, **arrays), slice(*cu_seqlens_k[b : b + 2]) if p.ragged & 2 else b
+        for to, place, side, due in ((dq, queries, 1, one["dq"]), (dk, keys, 2, one["dk"]), (dv, keys, 2, one["dv"])):
+            to[place] = due[0].swapaxes(0, 1) if p.ragged & side else due[0]
+    return {"dq": dq, "dk": dk, "dv": dv}
+
+
+@attnfuzz.target(operation="backward", errors=BACKWARD, bf16="bits",
+                 domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32"), features=("packed", "int32")))
+def backward(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None):
     """the backward pass in NumPy, fp32, from the O and LSE that it is given"""
+    if p.ragged:
+        return packed_gradients(p, q, k, v, cu_seqlens_q, cu_seqlens_k, bias=bias, mask=mask, key_lengths=key_lengths, dout=dout,
+                                o=o, lse=lse)
     with np.errstate(all="ignore"):
         x, slope, dp, k = _pairs(p, q, k, v, dout, bias, mask, key_lengths)
         hidden = np.isneginf(x)

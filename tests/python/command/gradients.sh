@@ -24,4 +24,15 @@ eval "\"\$attnfuzz\" $line" >"$out/log" 2>&1
 check own_forward --cases 100 --reduce-seconds 3 && die "a backward pass that computes O itself was not found"
 check no_dk --cases 5 --reduce-seconds 1 && die "a gradient that was not returned was not missed"
 grep -q 'raised TypeError: the target returned no dK' "$out/log" || die "it is not said which gradient is missing"
+
+# Gradients of packed entries.
+for target in packed_backward packed_nan packed_gradients_into; do
+  check $target --cases 100 --property reference --property layout --property bwd_packed_alone || die "$target does not hold"
+  grep -q ' packed queries [1-9]' "$out/log" || die "no packed entries were drawn for $target"
+  grep -q 'refused 0.0 %' "$out/log" || die "cases of $target were refused"
+done
+for target in writes_slack_of_dk dk_by_queries; do
+  check $target --cases 200 --property reference --reduce-seconds 3 && die "the mistake of $target was not found"
+  sed -n '/^FAIL/,/^replay/p' "$out/log" | grep -q 'packed' || die "the reduced case of $target does not say that it is packed"
+done
 exit 0
