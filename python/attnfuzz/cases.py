@@ -87,6 +87,7 @@ class Case:
     block_table          (batch, p.pages_per_seq), or None: only if the Domain names "paged". k and v are then pools (page,
                          head, slot, dim); attnfuzz.gather() makes dense ones
     dout, o, lse         of operation="backward": dO, and O and the LSE as a forward pass stored them
+    dlse                 of operation="backward": the gradient of the LSE, or None: only if the Domain names "dlse"
     indices              of operation="selected": the blocks of p.block keys that each query may see
     o1, o2, lse1, lse2   of operation="merge"
     words                the case in a line
@@ -97,7 +98,7 @@ class Case:
         from attnfuzz.worker import Call
 
         p, t = drawn.problem, drawn.tensors
-        self.p = Call(p, bool(t.lse.data), drawn.sm_count)
+        self.p = Call(p, bool(t.lse.data), drawn.sm_count, t)
         self.words, self.json = drawn.words.decode(), drawn.json.decode()
         self._said, self.operation = said, operation
         self._given = {}
@@ -150,7 +151,7 @@ class Case:
         tiles and calibration, and lse for a forward pass."""
         self._no_oracle()
         if self.operation == "backward":
-            return gradients(*self._backward(how), **self._arguments(), **how)
+            return gradients(*self._backward(how), **self._gradients(), **self._arguments(), **how)
         return oracle(self.q, self.k, self.v, **self._arguments(), **how)
 
     def _backward(self, how):
@@ -159,14 +160,17 @@ class Case:
         own = errors is not None and errors.saved == "recomputed"
         return self.q, self.k, self.v, self.dout, *((None, None) if own else (self.o, self.lse))
 
+    def _gradients(self):
+        return {"dlse": self.dlse, "dbias_shape": self.p.dbias_shape}
+
     def assert_within(self, out, lse=None, **how):
-        """Returns the largest error/bound of O and LSE, or raises an AssertionError that begins with the case
-        (attnfuzz.assert_within()). For a backward pass `out` is dQ, dK and dV, as
+        """The largest error/bound of O and LSE; or an AssertionError that begins with the case: attnfuzz.assert_within().
+        Of a backward pass `out` is dQ, dK and dV, and dbias and dsink if the case asks for them (p.dbias_shape, p.has_sink), as
         attnfuzz.assert_gradients_within() takes them."""
         self._no_oracle()
         try:
             if self.operation == "backward":
-                return assert_gradients_within(out, *self._backward(how), **self._arguments(), **how)
+                return assert_gradients_within(out, *self._backward(how), **self._gradients(), **self._arguments(), **how)
             return assert_within(out, lse, self.q, self.k, self.v, **self._arguments(), **how)
         except AssertionError as e:
             raise AssertionError(f"{e}\n  case: {self.words}") from None

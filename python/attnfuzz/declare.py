@@ -225,8 +225,9 @@ class Domain:
     except those of columns.
 
     features: what a kernel is asked for only if it names it here. "has_sink", "has_alibi", "latent" and "key_step" are fields of
-    attn_problem; with the last, keys stand for blocks, which p.key_step and p.key_offset describe. "packed": batch entries lie packed, with cu_seqlens_q and cu_seqlens_k; "paged": keys lie in pages, with
-    block_table and key_lengths; "int32": all these may be int32. Dims above 256 are drawn only if a limit of dim, dim_qk or
+    attn_problem; with the last, keys stand for blocks, which p.key_step and p.key_offset describe. "packed": batch entries lie
+    packed, with cu_seqlens_q and cu_seqlens_k; "paged": keys lie in pages, with block_table and key_lengths; "int32": all these
+    may be int32. Of a backward pass: "dlse", "dbias" and "dsink" are tensors of attn_tensors. Dims above 256 are drawn only if a limit of dim, dim_qk or
     dim_v allows them: dim_qk={576}.
 
     The LSE: lse_base 2 if it is the log2 of the sum; lse_dead "-inf", "+inf", "0" or "any" (not judged) is its value for a
@@ -488,6 +489,12 @@ def shape_of(p, name):
     return tuple(shape)
 
 
+def stored_shape(p, name, view):
+    """shape_of() an output, but 1 where one element stands for all of a dimension by a stride of 0: the gradient of a bias that
+    is stored once is a sum."""
+    return tuple(1 if n > 1 and stride == 0 else n for n, stride in zip(shape_of(p, name), view.stride))
+
+
 def dimensions_of(name, packed=False):
     """A tensor without the dimensions that it does not have: an LSE has no columns, and a sink is
     one number for each head. If packed, Q, K, V and O are (row, head, column), and an LSE is (head,
@@ -561,7 +568,7 @@ def features_of(operation):
 
 
 # What a function needs beside the inputs of a feature.
-_BESIDE = {"paged": ("key_lengths",)}
+_BESIDE = {"paged": ("key_lengths",), "dbias": ("bias",), "dsink": ("sink",)}
 
 
 def refuse_features(operation, domain):
@@ -571,6 +578,14 @@ def refuse_features(operation, domain):
         if word not in there:
             raise ValueError(f"operation={operation!r}: it has no {word!r} in Python; Domain(features=...) may have "
                              f"{', '.join(map(repr, there))}")
+    bits = domain.feature_bits()
+    if "dsink" in there and bool(bits & FEATURE_BITS["has_sink"]) != bool(bits & FEATURE_BITS["dsink"]):
+        raise ValueError(f"operation={operation!r}: Domain(features=...) must have 'has_sink' and 'dsink' together: a backward pass "
+                         "with sinks gives their gradient")
+    for word, field in (("paged", "key_lengths"), ("dbias", "bias")):
+        if word in domain.features and not getattr(domain, field):
+            raise ValueError(f"Domain({field}=False) with {word!r}: each call of this kind has {field}")
+
 
 # Parts of a call that a kernel may compile for.
 _COMPILES = {
@@ -629,7 +644,7 @@ class Target:
         if self.operation not in OPERATIONS:
             raise ValueError(f"target(operation={self.operation!r}): one of {', '.join(map(repr, OPERATIONS))}")
         for name in outputs_of(OPERATIONS[self.operation]):
-            if TENSOR_SPECS[name][1] not in ("dtype", "f32"):
+            if TENSOR_SPECS[name][1] not in ("dtype", "f32", "bias_dtype"):
                 raise ValueError(f"target(operation={self.operation!r}): its output {argument_of(name)} is {TENSOR_SPECS[name][1]}, "
                                  "and a function in Python returns floating point alone")
         needed, others = self._arguments()
@@ -674,8 +689,6 @@ class Target:
             if not set(needed) <= self.takes:
                 raise TypeError(f"Domain(features=...) of {self.__name__} has {word!r}: the function needs the parameters "
                                 f"{' and '.join(needed)}")
-        if "paged" in features and not self.domain.key_lengths:
-            raise ValueError("Domain(key_lengths=False) with 'paged': a call with pages says how many keys each sequence has")
         if self.operation == "append" and "key_lengths" not in self.takes:
             raise TypeError(f"{self.__name__} appends, and needs the parameter key_lengths: the keys that are there already")
         if self.operation == "copy_pages" and "paged" not in features:
@@ -730,7 +743,10 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
              Or "backward": a function of (p, q, k, v, dout, o, lse), and of bias, mask and key_lengths, that returns dQ, dK
              and dV: a tuple, or a dict or NamedTuple of dq, dk and dv; or it writes into parameters of these names. dout
              is the gradient of O; o and lse are what a forward pass stored. A function that computes O itself declares
-             Errors(saved="recomputed").
+             Errors(saved="recomputed"). With "dlse" in the Domain's features it is given dlse, the gradient of the LSE, in some
+             calls. With "dbias" it returns dbias if p.dbias_shape is not None, of this shape: 1 where it is a sum, because one
+             element of the bias stands for all. With "has_sink" and "dsink" it is given sink and returns dsink, (heads,), in
+             some calls. A tuple has them behind dQ, dK and dV, dbias first.
              Or "selected": a function of (p, q, k, v, indices), and of key_lengths, that returns O and LSE over the keys of
              the blocks of p.block keys that indices name: (batch, KV heads, position, p.select). -1 names none, and a block
              that is named twice counts once.
@@ -741,10 +757,10 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
 
     A function whose Domain has "packed" in its features has parameters cu_seqlens_q and cu_seqlens_k, (batch + 1) each.
     If p.ragged & 1, queries are packed: q is (p.total_q, heads, dim), and cu_seqlens_q is given. O is (p.total_q, heads,
-    dim) and the LSE (heads, p.total_q). If p.ragged & 2, k and v are (p.total_k, heads, dim), and cu_seqlens_k is given. A
-    side that is not packed stays (batch, heads, position, dim); attnfuzz.pack() packs it. p.seq_q and p.seq_k are no less
-    than the longest entry: max_seqlen_q and max_seqlen_k. Rows behind the last entry belong to none: what a function
-    returns for them is dropped, and one that writes into out and lse must leave them.
+    dim) and the LSE (heads, p.total_q); so are dout, dq and dlse. If p.ragged & 2, k and v are (p.total_k, heads, dim), as
+    are dk and dv, and cu_seqlens_k is given. A side that is not packed stays (batch, heads, position, dim); attnfuzz.pack()
+    packs it. p.seq_q and p.seq_k are no less than the longest entry: max_seqlen_q and max_seqlen_k. Rows behind the last
+    entry belong to none: what a function returns for them is dropped, and one that writes into out and lse must leave them.
 
     A function whose Domain has "paged" in its features has parameters block_table and key_lengths. If p.page_size is not 0,
     k and v are pools (p.pages, heads_kv, p.page_size, dim), and key j of batch entry b lies in slot j % p.page_size of page

@@ -287,23 +287,47 @@ class _Call:
             return self._lend(name, a, types, shape, lambda s: (*s, 0)[:4])
         return self._lend(name, a, types, self.queries.shape(shape), lambda s: (0, s[1], s[0], s[2]) if columns else (0, *s, 0))
 
-    def write_into(self, name, shape, side=None):
-        """Unused memory for an output, because a call must have all of its tensors. `side`: its packed entries."""
+    def write_into(self, name, shape, side=None, repeated=None):
+        """Unused memory for an output, because a call must have all of its tensors. `side`: its packed entries; `repeated`: the
+        shape to which an element stands for all of a dimension."""
         import numpy
 
         shape = (1, shape[1], side.rows, shape[3]) if side else shape
-        dense = numpy.empty(shape, numpy.uint32 if self.format == "f32" else numpy.uint16)
+        dense = numpy.empty(shape, numpy.uint32)  # wide enough for any format
         self.kept.append(dense)
-        setattr(self.t, name, _view(dense))
+        setattr(self.t, name, _view(numpy.broadcast_to(dense, repeated or shape)))
+
+    def dbias(self, shape, got):
+        """The gradient of the bias as ask() takes it; None: without a shape it is not asked for."""
+        import numpy
+
+        if shape is None:
+            return None
+        whole = (self.p.batch, self.p.heads_q, self.p.seq_q, self.p.seq_k)
+        self.p.features |= c.FEATURE_BITS["dbias"]
+        self.write_into("dbias", shape, repeated=whole)
+        return whole, None if got is None else numpy.broadcast_to(_floats("dbias", got, tuple(shape)), whole), None
+
+    def dsink(self, got):
+        """The same of the gradient of sinks, which a call with sinks asks for."""
+        if not self.p.has_sink:
+            return None
+        self.p.features |= c.FEATURE_BITS["dsink"]
+        self.write_into("dsink", (1, self.p.heads_q, 1, 1))
+        return (self.p.heads_q,), got, None
 
     def ask(self, function, outputs):
         """{name: (value, bound, got, ratio)} of {name: (shape, what was computed or None, its packed entries or None)}, and
-        "assumptions"."""
+        "assumptions"; an output that is not asked for is None."""
         import numpy
 
         text = ctypes.create_string_buffer(4096)
         answer, structs = {}, []
-        for name, (shape, got, side) in outputs.items():
+        for name, output in outputs.items():
+            if output is None:
+                structs.append(None)
+                continue
+            shape, got, side = output
             got = None if got is None else _floats(name, got, side.shape(shape) if side else shape)
             rows = side.padded(got) if side and got is not None else got
             value, bound, ratio = (numpy.empty(shape, numpy.float64) for _ in range(3))
@@ -312,13 +336,12 @@ class _Call:
                                      ratio.ctypes.data))
             self.kept.append(rows)
         status = getattr(_load(), function)(ctypes.byref(self.p), ctypes.byref(self.t), ctypes.byref(self.plan),
-                                            self.calibration.encode(), *map(ctypes.byref, structs), text,
+                                            self.calibration.encode(), *(one and ctypes.byref(one) for one in structs), text,
                                             ctypes.c_uint64(len(text)))
         if status != 0:
             raise ValueError(text.value.decode())
-        for name, (_, _, side) in outputs.items():
-            if side:  # a row that belongs to no entry may hold anything
-                value, bound, got, ratio = answer[name]
+        for name, (value, bound, got, ratio) in answer.items():
+            if side := outputs[name][2]:  # a row that belongs to no entry may hold anything
                 answer[name] = (side.packed(value, 0.0), side.packed(bound, float("inf")), got, side.packed(ratio, 0.0))
         return {**answer, "assumptions": text.value.decode()}
 
@@ -330,7 +353,7 @@ def _evaluate(q, k, v, out, lse, **call):
     return of.ask("attnfuzz_oracle", {"out": (o_shape, out, of.queries), "lse": (o_shape[:3], lse, of.queries)})
 
 
-def _evaluate_gradients(q, k, v, dout, o, lse, got, **call):
+def _evaluate_gradients(q, k, v, dout, o, lse, got, dlse=None, dbias_shape=None, **call):
     import numpy
 
     if (o is None) != (lse is None):
@@ -357,7 +380,14 @@ def _evaluate_gradients(q, k, v, dout, o, lse, got, **call):
         raise TypeError(f"dout: must be of q's format, {of.format}")
     for name, (shape, side) in outputs.items():
         of.write_into(name, shape, side)
-    return of.ask("attnfuzz_gradients", {name: (shape, got.get(name), side) for name, (shape, side) in outputs.items()})
+    if dlse is not None:
+        of.lend_rows("dlse", _floats("dlse", dlse, rows), ("f32",))
+        p.features |= c.FEATURE_BITS["dlse"]
+    r = of.ask("attnfuzz_gradients", {**{name: (shape, got.get(name), side) for name, (shape, side) in outputs.items()},
+                                      "dbias": of.dbias(dbias_shape, got.get("dbias")), "dsink": of.dsink(got.get("dsink"))})
+    if "dbias" in r:
+        r["dbias"] = [a if a is None else a[tuple(map(slice, dbias_shape))] for a in r["dbias"]]
+    return r
 
 
 def _worst(r, names, axes):
@@ -425,7 +455,9 @@ def assert_within(out, lse, q, k, v, *, causal=False, align="top_left", scale=No
     return _worst(r, ("out", "lse"), lambda name: "bhqd" if cu_seqlens_q is None else packed[name])
 
 
-_GRADIENTS = ("dq", "dk", "dv")
+def _gradients_of(dbias_shape=None, sink=None, **_):
+    """The names of the gradients that a call asks for, in the order of a tuple."""
+    return ["dq", "dk", "dv"] + ["dbias"] * (dbias_shape is not None) + ["dsink"] * (sink is not None)
 
 
 def gradients(q, k, v, dout, o=None, lse=None, **call):
@@ -436,28 +468,37 @@ def gradients(q, k, v, dout, o=None, lse=None, **call):
     computes O itself, as automatic differentiation does; the bound has the errors of its forward pass as well.
 
     `call`: what oracle() takes by name, except block_table, key_blocks and slopes. With cu_seqlens_q, dout and o are (row, head,
-    dim) and lse is (head, row), and so are dq, and with cu_seqlens_k dk and dv.
+    dim) and lse is (head, row), and so are dq, and with cu_seqlens_k dk and dv. Also dlse, the gradient of the LSE, in the form
+    of lse; with sink=, "dsink" is among the answers; and with dbias_shape, "dbias": (batch, heads, seq_q, seq_k), and 1 in each
+    dimension over which the gradient of the bias is summed.
     """
     r = _evaluate_gradients(q, k, v, dout, o, lse, {}, **call)
-    return {name: r[name][:2] for name in _GRADIENTS}
+    return {name: tuple(r[name][:2]) for name in _gradients_of(**call)}
 
 
 def assert_gradients_within(got, q, k, v, dout, o=None, lse=None, **call):
     """Raises AssertionError with the worst element if a gradient is out of its bound; the largest error/bound otherwise.
 
-    `got`: dQ, dK and dV in this order, or a dict of dq, dk and dv; one that is None or missing is not checked. The
-    other arguments are those of gradients().
+    `got`: dQ, dK and dV in this order, and dbias and dsink if the call asks for them; or a dict of dq, dk, dv, dbias and dsink. One
+    that is None or missing is not looked at. The rest as gradients() has it; a dbias of a dict has its own shape.
     """
-    got = dict(got) if isinstance(got, dict) else dict(zip(_GRADIENTS, got))
-    if unknown := set(got) - set(_GRADIENTS):
-        raise ValueError(f"{sorted(unknown)[0]!r}: a gradient is one of dq, dk and dv")
-    if all(value is None for value in got.values()):
+    if isinstance(got, dict) and got.get("dbias") is not None:
+        call.setdefault("dbias_shape", getattr(got["dbias"], "shape", None))
+    names = _gradients_of(**call)
+    if not isinstance(got, dict) and len(got) > len(names):
+        raise ValueError(f"{len(got)} gradients are given, and there are {len(names)}: {', '.join(names)}")
+    got = {name: value for name, value in (got if isinstance(got, dict) else dict(zip(names, got))).items() if value is not None}
+    if unknown := set(got) - set(names):
+        raise ValueError(f"{sorted(unknown)[0]!r}: a gradient of this call is one of {', '.join(names)}")
+    if not got:
         raise ValueError("no gradient is given")
     r = _evaluate_gradients(q, k, v, dout, o, lse, got, **call)
     sides = {"dq": ("q", call.get("cu_seqlens_q")), "dk": ("k", call.get("cu_seqlens_k")), "dv": ("k", call.get("cu_seqlens_k"))}
 
     def axes(name):
+        if name not in sides:
+            return {"dbias": "bhqk", "dsink": "h"}[name]
         rows, packed = sides[name]
         return f"bh{rows}d" if packed is None else f"{rows}hd"
 
-    return _worst(r, _GRADIENTS, axes)
+    return _worst(r, names, axes)

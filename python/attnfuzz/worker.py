@@ -29,8 +29,8 @@ from attnfuzz import declare, poison
 from attnfuzz.cache import Cache, Life
 from attnfuzz.contract import (CUDA, FAULT, FEATURE_BITS, FEATURE_F32, FEATURE_NO_FORWARD, FEATURE_WIDE, OK, OPERATIONS,
                                PROBLEM_FIELDS, TENSOR_SPECS, UNSUPPORTED, Environment, Plan, Problem, Tensors)
-from attnfuzz.declare import (DTYPES, INPUTS, STATES, STRIDED, CDomain, Target, Unsupported, argument_of, asked_for, dimensions_of,
-                              format_of, is_packed, member_of, outputs_of, shape_of)
+from attnfuzz.declare import (DTYPES, INPUTS, OUTPUTS, STATES, STRIDED, CDomain, Target, Unsupported, argument_of, asked_for,
+                              dimensions_of, format_of, is_packed, member_of, outputs_of, shape_of, stored_shape)
 from attnfuzz.judge import named_modules
 from attnfuzz.tensor import Tensor, numpy_bfloat16, numpy_view, to_bits_of_bf16
 
@@ -316,16 +316,18 @@ _READERS = {
 
 
 class Call:
-    """attn_problem as a target sees it: each field by name; booleans, formats and alignments as such."""
+    """attn_problem as a target sees it: each field by name; booleans, formats and alignments as such. dbias_shape: of the
+    gradient of the bias, 1 where it is a sum; None: it is not asked for."""
 
-    __slots__ = (*PROBLEM_FIELDS, "has_bias", "want_lse", "sm_count")
+    __slots__ = (*PROBLEM_FIELDS, "has_bias", "want_lse", "sm_count", "dbias_shape")
 
-    def __init__(self, p, want_lse, sm_count):
+    def __init__(self, p, want_lse, sm_count, tensors=None):
         for name, meaning in PROBLEM_FIELDS.items():
             read = _READERS.get(meaning)
             setattr(self, name, read(getattr(p, name)) if read else getattr(p, name))
         self.has_bias = self.bias_dtype is not None
         self.want_lse, self.sm_count = want_lse, sm_count
+        self.dbias_shape = stored_shape(p, "dbias", tensors.dbias) if asked_for(p, "dbias") else None
 
 
 def status_of(call, path, text, size):
@@ -375,7 +377,7 @@ class Kernel:
 
     def outputs(self, p):
         """The outputs that the function is asked for, among them the caches that it writes."""
-        return outputs_of(p.features)
+        return [name for name in outputs_of(p.features) if asked_for(p, name)]
 
     def function(self, problem):
         return self.target.function
@@ -413,10 +415,10 @@ class Kernel:
         outputs = {argument_of(name): self.tensor(name, p, t) for name in names if name != "lse" or t.lse.data}
         takes = self.target.takes
         given = {name: self.array(outputs[name]) if name in outputs else None
-                 for name in map(argument_of, names) if name in takes}
+                 for name in map(argument_of, outputs_of(p.features)) if name in takes}
         if "stream" in takes:
             given["stream"] = env.stream
-        problem = Call(p, "lse" in outputs, env.sm_count)
+        problem = Call(p, "lse" in outputs, env.sm_count, t)
         compilation = self.target.compilation(problem)
         is_new = bool(compilation) and compilation not in self.compiled
         self.compiled.add(compilation)
@@ -428,7 +430,8 @@ class Kernel:
         if not names and result is not None:
             raise TypeError("the target writes into memory of its own, and returned something")
         rows = {argument_of(name): self.rows_of_entries(p, t, name) for name in names}
-        self.store(result, outputs, given, rows)
+        returned = None if result is None else by_name(result, list(map(argument_of, names)), map(argument_of, outputs_of(p.features)))
+        self.store(returned, outputs, given, rows)
 
     def rows_of_entries(self, p, tensors, name):
         """The rows of a packed output that belong to entries; None: all rows do, or nothing is copied from a GPU."""
@@ -443,6 +446,7 @@ class Kernel:
         shape, given, dtype = shape_of(p, name), getattr(tensors, member_of(name)), format_of(p, name)
         at = dimensions_of(name, is_packed(p, name))
         if name in STRIDED:
+            shape = stored_shape(p, name, given) if name in OUTPUTS else shape
             return Tensor(given.data, [shape[i] for i in at], [given.stride[i] for i in at], dtype, self.cuda)
         return Tensor(given, shape[-1:], (1,), dtype, self.cuda)
 
@@ -462,21 +466,20 @@ class Kernel:
             return jax.numpy.array(view.clip(-(2**31), 2**31 - 1) if tensor.dtype == "i64" else view)
         return numpy_view(tensor)
 
-    def store(self, result, outputs, given, rows):
+    def store(self, returned, outputs, given, rows):
         """Copies what the function returned into guarded memory, and what it wrote into arrays that were no views of it.
         `rows` by output: packed rows behind these belong to no entry, and stay as they are."""
         if self.target.arrays == "torch":
             for name, array in given.items():
                 if name in outputs and outputs[name].backwards():
                     self.copy(name, array, outputs[name], rows.get(name))
-        if result is None:
+        if returned is None:
             for name in outputs:
                 if given.get(name) is None and name == "lse":
                     raise TypeError("an LSE is wanted and the target has no parameter 'lse': declare Domain(lse=False)")
                 if given.get(name) is None:
                     raise TypeError(f"the target returned nothing, and has no parameter '{name}' to write into")
             return
-        returned = by_name(result, self.target)
         for name, tensor in outputs.items():
             value = returned.get(name)
             if value is None and name == "lse":
@@ -487,11 +490,11 @@ class Kernel:
             self.copy(title_of(name), value, tensor, rows.get(name))
 
     def copy(self, name, value, tensor, rows=None):
-        shape = tuple(value.shape)
+        shape, what = tuple(value.shape), f"{'an' if name in ('O', 'LSE') else 'a'} {name}"
         if name == "LSE" and shape == tensor.shape + (1,):
             value, shape = value.reshape(tensor.shape), tensor.shape
         if shape != tensor.shape:
-            raise TypeError(f"the target returned an {name} of shape {shape}, and {tensor.shape} is due")
+            raise TypeError(f"the target returned {what} of shape {shape}, and {tensor.shape} is due")
         if rows is not None:
             # An LSE is (heads, row); O and gradients are (row, head, column).
             tensor, value = (tensor.first(1, rows), value[:, :rows]) if len(shape) == 2 else (tensor.first(0, rows), value[:rows])
@@ -501,7 +504,7 @@ class Kernel:
             if turned := tensor.backwards():
                 tensor, value = tensor.forwards(), value.flip(turned)
             if not value.dtype.is_floating_point:
-                raise TypeError(f"the target returned an {name} of {value.dtype}, and floating point is due")
+                raise TypeError(f"the target returned {what} of {value.dtype}, and floating point is due")
             torch_view(tensor).copy_(value)
             return
         import numpy
@@ -511,7 +514,7 @@ class Kernel:
         # A complex number would lose its imaginary part, and a string would be parsed. bf16 may be the type or
         # its bits.
         if value.dtype.kind != "f" and value.dtype != to.dtype and value.dtype.name != "bfloat16":
-            raise TypeError(f"the target returned an {name} of {value.dtype}, and floating point is due")
+            raise TypeError(f"the target returned {what} of {value.dtype}, and floating point is due")
         if tensor.dtype == "bf16" and to.dtype == numpy.uint16 and value.dtype != numpy.uint16:
             value = to_bits_of_bf16(value)
         with numpy.errstate(over="ignore"):
@@ -572,15 +575,17 @@ class CacheKernel:
             torch.cuda.synchronize()  # the next call may come on another stream
 
 
-def by_name(result, target):
-    """What a function returned, by the names of its operation's outputs: a dict, a NamedTuple with these names, or a tuple in
-    their order. A single array is the first output."""
-    names = [argument_of(name) for name in outputs_of(OPERATIONS[target.operation])]
-    if isinstance(result, tuple) and set(getattr(result, "_fields", ())) == set(names):
+def by_name(result, names, known):
+    """What a function returned, by the names of the outputs that are asked for: a dict, a NamedTuple, or a tuple in their order.
+    A single array is the first output. `known`: all outputs of the operation; one that is not asked for must be missing or None."""
+    known = set(known)
+    if isinstance(result, tuple) and set(names) <= set(getattr(result, "_fields", ())) <= known:
         result = result._asdict()
     if isinstance(result, dict):
-        if unknown := [name for name in result if name not in names]:
+        if unknown := [name for name in result if name not in known]:
             raise TypeError(f"the target returned {unknown[0]!r}; an output is one of {', '.join(names)}")
+        if more := [name for name, value in result.items() if name not in names and value is not None]:
+            raise TypeError(f"the target returned {title_of(more[0])}, for which this call does not ask; it asks for {', '.join(names)}")
         return result
     returned = result if isinstance(result, tuple) else (result,)
     # A forward pass may return O alone.
@@ -591,8 +596,8 @@ def by_name(result, target):
 
 
 def title_of(name):
-    """The name of an output in messages: "O", "LSE", "dQ"."""
-    return {"out": "O", "lse": "LSE"}.get(name, name[:1] + name[1:].upper())
+    """The name of an output in messages: "O", "LSE", "dQ", "dbias"."""
+    return {"out": "O", "lse": "LSE", "dq": "dQ", "dk": "dK", "dv": "dV"}.get(name, name)
 
 
 @functools.cache

@@ -37,7 +37,8 @@ void copy(const Expected& from, const attnfuzz_expected& to) {
 
 // The features of problems that these functions support.
 constexpr uint64_t kAsked = ATTN_FEATURE_F32 | ATTN_FEATURE_WIDE | ATTN_FEATURE_SINK | ATTN_FEATURE_ALIBI |
-                            ATTN_FEATURE_BACKWARD | ATTN_FEATURE_RAGGED | ATTN_FEATURE_PAGED | ATTN_FEATURE_KEY_STEP;
+                            ATTN_FEATURE_BACKWARD | ATTN_FEATURE_RAGGED | ATTN_FEATURE_PAGED |
+                            ATTN_FEATURE_KEY_STEP | ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK;
 
 using Evaluate = Reference (*)(const attn::Call& call, const attn_plan& plan, const Calibration& calibration);
 
@@ -55,7 +56,9 @@ int32_t answer(const attn_problem* problem, const attn_tensors* host, const attn
     attn_plan known;
     if (!attn_read(&known, sizeof known, plan, ATTN_PLAN_MIN)) throw std::invalid_argument("no attn_plan");
     const Reference reference = evaluate(call, known, calibration_named(calibration));
-    for (const auto& [tensor, to] : outputs) copy(reference[tensor], *to);
+    for (const auto& [tensor, to] : outputs) {
+      if (to != nullptr) copy(reference[tensor], *to);
+    }
     std::string notes;
     for (const Assumption& one : reference.assumptions) notes += (notes.empty() ? "" : "; ") + one.text();
     std::snprintf(text, size, "%s", notes.c_str());
@@ -83,12 +86,18 @@ int32_t attnfuzz_oracle(const attn_problem* problem, const attn_tensors* host, c
 
 int32_t attnfuzz_gradients(const attn_problem* problem, const attn_tensors* host, const attn_plan* plan,
                            const char* calibration, const attnfuzz_expected* dq, const attnfuzz_expected* dk,
-                           const attnfuzz_expected* dv, char* text, uint64_t size) {
+                           const attnfuzz_expected* dv, const attnfuzz_expected* dbias,
+                           const attnfuzz_expected* dsink, char* text, uint64_t size) {
   using namespace attnfuzz;
   return answer(
       problem, host, plan, calibration,
       [](const attn::Call& call, const attn_plan& known, const Calibration& on) {
         return evaluate_gradients(call.problem, call.tensors, known, on);
       },
-      {{TensorId::kDq, dq}, {TensorId::kDk, dk}, {TensorId::kDv, dv}}, text, size);
+      {{TensorId::kDq, dq},
+       {TensorId::kDk, dk},
+       {TensorId::kDv, dv},
+       {TensorId::kDbias, dbias},
+       {TensorId::kDsink, dsink}},
+      text, size);
 }

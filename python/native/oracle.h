@@ -21,12 +21,14 @@ ATTN_EXPORT int32_t attnfuzz_oracle(const attn_problem* problem, const attn_tens
                                     const attn_plan* plan, const char* calibration, const attnfuzz_expected* o,
                                     const attnfuzz_expected* lse, char* text, uint64_t size);
 
-// Computes dQ, dK and dV of a backward call, from the O and LSE in `host`. If `plan` has saved =
-// "recomputed", it uses exact ones instead. Otherwise like attnfuzz_oracle().
-ATTN_EXPORT int32_t attnfuzz_gradients(const attn_problem* problem, const attn_tensors* host, const attn_plan* plan,
-                                       const char* calibration, const attnfuzz_expected* dq,
-                                       const attnfuzz_expected* dk, const attnfuzz_expected* dv, char* text,
-                                       uint64_t size);
+// Computes dQ, dK and dV of a backward call, from the O and LSE in `host`, and dbias and dsink if the call asks
+// for them; otherwise these are NULL. dbias has rows (batch, heads_q, seq_q) by keys, equal where it is a sum.
+// If `plan` has saved = "recomputed", exact O and LSE are used instead. Otherwise like attnfuzz_oracle().
+ATTN_EXPORT int32_t attnfuzz_gradients(const attn_problem* problem, const attn_tensors* host,
+                                       const attn_plan* plan, const char* calibration,
+                                       const attnfuzz_expected* dq, const attnfuzz_expected* dk,
+                                       const attnfuzz_expected* dv, const attnfuzz_expected* dbias,
+                                       const attnfuzz_expected* dsink, char* text, uint64_t size);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
 //
 //   print_contract python/contract.py.in contract.py
 //   print_contract python/contract.py.in contract.cc     the same text as kContractPython, for exported programs
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -112,14 +113,14 @@ std::string constants() {
 }
 
 // Python does not know these features: it judges no integers, and no gradients over listed blocks.
-constexpr uint64_t kNotInPython = ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK | ATTN_FEATURE_KV8 |
-                                  ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE |
-                                  ATTN_FEATURE_SELECTED_BACKWARD;
+constexpr uint64_t kNotInPython = ATTN_FEATURE_KV8 | ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NSA_COMPRESS |
+                                  ATTN_FEATURE_NSA_COMBINE | ATTN_FEATURE_SELECTED_BACKWARD;
 
 std::string operations() {
   Lines lines("    ");
   for (const attnfuzz::OperationBit& one : attnfuzz::kOperationBits) {
-    if ((one.feature & kNotInPython) == 0) lines.add(quoted(one.name) + ": " + std::to_string(one.feature) + ",");
+    if ((one.feature & kNotInPython) == 0)
+      lines.add(quoted(one.name) + ": " + std::to_string(one.feature) + ",");
   }
   return lines.text();
 }
@@ -134,35 +135,35 @@ std::string problem_meanings() {
   return lines.text();
 }
 
-// "q": ("input", "dtype", ("batch", "heads_q", "seq_q", "dim_qk"), None, True, True, 9223372036854775808, "q", 0)
+// "sink": ("input", "sink_dtype", (None, "heads_q", None, None), "has_sink", True, False, 64, "sink", 4)
 std::string tensor_text(const attnfuzz::TensorSpec& spec) {
   constexpr const char* kRoles[] = {"input", "output", "scratch", "state"};
-  constexpr const char* kElements[] = {"dtype", "f32", "bias_dtype", "bool", "i64", "sink_dtype", "index_dtype",
-                                       "dtype"};
-  constexpr const char* kSizes[] = {nullptr,   "batch",         "heads_q", "heads_kv", "seq_q", "seq_k",
-                                    "dim_qk",  "dim_v",         nullptr,   "borders",  "pages_per_seq",
-                                    "select",  "blocks",        "stores",  "slots",    "two",   nullptr};
+  constexpr const char* kElements[] = {"dtype", "f32",        "bias_dtype",  "bool",
+                                       "i64",   "sink_dtype", "index_dtype", "dtype"};
+  constexpr const char* kSizes[] = {nullptr,  "batch",  "heads_q", "heads_kv", "seq_q",         "seq_k",
+                                    "dim_qk", "dim_v",  nullptr,   "borders",  "pages_per_seq", "select",
+                                    "blocks", "stores", "slots",   "two",      nullptr};
   std::array<const char*, 4> shape = {};
   for (size_t n = 0; n < 4; ++n) shape[n] = kSizes[static_cast<size_t>(spec.shape[n])];
-  // A backward pass with sinks gives dsink, which a function in Python cannot.
-  const uint64_t operations = spec.id == attnfuzz::TensorId::kSink ? attnfuzz::kOfForward : spec.operations;
   return quoted(spec.name) + ": (" + quoted(kRoles[static_cast<size_t>(spec.role)]) + ", " +
          quoted(kElements[static_cast<size_t>(spec.element)]) + ", " + tuple(shape) + ", " +
          quoted(spec.asked_by) + ", " + (spec.strided() ? "True" : "False") + ", " +
-         (spec.varied.stored_once ? "True" : "False") + ", " + std::to_string(operations) + ", " +
+         (spec.varied.stored_once ? "True" : "False") + ", " + std::to_string(spec.operations) + ", " +
          quoted(spec.at.name) + ", " + std::to_string(spec.feature) + "),";
 }
 
 std::string tensor_specs() {
   Lines lines("    ");
   for (const attnfuzz::TensorSpec& spec : attnfuzz::kTensors) {
-    if ((spec.feature & kNotInPython) == 0 && (spec.operations & ~kNotInPython) != 0) lines.add(tensor_text(spec));
+    if ((spec.feature & kNotInPython) == 0 && (spec.operations & ~kNotInPython) != 0)
+      lines.add(tensor_text(spec));
   }
   return lines.text();
 }
 
 // Packed entries, keys in pages and 32-bit lengths have words of their own, because several fields
-// share one bit, or because a field's name is not clear enough.
+// share one bit, or because a field's name is not clear enough. A bit that no field sets has the name of its
+// tensor.
 std::string feature_bits() {
   constexpr uint64_t kWithWords = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED,
                      kLeftOut = kWithWords | kNotInPython;
@@ -170,6 +171,12 @@ std::string feature_bits() {
   for (const ProblemField& row : kProblemFields) {
     if (row.feature != 0 && row.none && (row.feature & kLeftOut) == 0)
       lines.add(quoted(row.at.name) + ": " + std::to_string(row.feature) + ",");
+  }
+  for (const attnfuzz::TensorSpec& spec : attnfuzz::kTensors) {
+    const bool by_field = std::ranges::any_of(
+        kProblemFields, [&](const ProblemField& row) { return row.feature == spec.feature; });
+    if ((spec.feature & ~kLeftOut) != 0 && !by_field)
+      lines.add(quoted(spec.name) + ": " + std::to_string(spec.feature) + ",");
   }
   lines.add("\"packed\": " + std::to_string(ATTN_FEATURE_RAGGED) + ",");
   lines.add("\"int32\": " + std::to_string(ATTN_FEATURE_INDEX32) + ",");

@@ -26,6 +26,7 @@ check() { "$attnfuzz" check "$here/torch_strangers.py:$1" --jobs 2 -v --work 200
 check honest --cases 200 || die "attention in plain operators does not hold"
 grep -q "negative strides [1-9]" log || die "no stride below 0 was drawn"
 check differentiated --cases 150 || die "automatic differentiation of plain operators does not hold"
+check differentiated_in_all --cases 150 || die "automatic differentiation of O and the LSE does not hold"
 check never_written --cases 20 --reduce-seconds 0.1 && die "memory that was never written was not found"
 grep -q "^FAIL (.*non-finite): .* is nan" log || die "and not told as NaN"
 # 77: this machine confines nothing.

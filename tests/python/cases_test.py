@@ -1,5 +1,6 @@
 """cases_test.py ATTNFUZZ: attnfuzz.cases(), the generator by itself. With PYTHONPATH."""
 
+import collections
 import itertools
 import os
 import subprocess
@@ -148,6 +149,30 @@ class Cases(unittest.TestCase):
                 told += p.ragged & 2 and str(e).startswith("dk(k=")
         self.assertEqual(kinds, {0, 1, 2, 3})
         self.assertGreater(told, 10)
+
+    def test_a_backward_pass_has_more_inputs_and_gradients_if_the_domain_names_them(self):
+        features = ("dlse", "dbias", "has_sink", "dsink", "packed")
+        found, told = collections.Counter(), collections.Counter()
+        for case in drawn(attnfuzz.Domain(features=features), count=250, operation="backward"):
+            got = {name: value for name, value in case.call(backward).items() if value is not None}
+            found.update([*got, *["dlse"] * (case.dlse is not None), *["sum"] * (0 in case.bias.strides if "dbias" in got else 0)])
+            if "dbias" in got:
+                self.assertEqual(got["dbias"].shape, case.p.dbias_shape)
+            self.assertLessEqual(case.assert_within(got, errors=backward.errors), 1)
+            self.assertLessEqual(case.assert_within(tuple(got.values()), errors=backward.errors), 1)
+            self.assertEqual(set(case.oracle(errors=backward.errors)), set(got))
+            wrong = {name: {**got, name: got[name] + np.float32(0.5)} for name in ("dbias", "dsink") if name in got}
+            if case.dlse is not None:
+                wrong["dlse"] = case.call(lambda p, dlse, **more: backward.function(p, **more))
+            for name, instead in wrong.items():
+                try:
+                    case.assert_within(instead, errors=backward.errors)
+                except AssertionError as e:
+                    told[name] += name == "dlse" or str(e).startswith(f"{name}(")
+        self.assertTrue(min(found[name] for name in ("dlse", "dbias", "dsink", "sum")) > 5, found)
+        self.assertTrue(min(told[name] for name in ("dlse", "dbias", "dsink")) > 5, told)
+        plain = drawn(count=40, operation="backward")
+        self.assertTrue(all(c.dlse is None and c.sink is None and c.p.dbias_shape is None for c in plain))
 
     def test_listed_blocks_are_judged_as_a_mask(self):
         def none_is_block_0(p, q, k, v, indices, key_lengths=None):

@@ -118,7 +118,16 @@ class Gradients(unittest.TestCase):
                 attnfuzz.gradients(*self.qkv, self.dout, **call)
         with self.assertRaisesRegex(TypeError, "dout: must be of q's format, f16"):
             attnfuzz.gradients(*self.qkv, self.dout.astype(np.float32), *self.saved)
-        for got, words in (({"dbias": 1}, "'dbias'"), ((None, None, None), "no gradient is given")):
+        for call, words in ((dict(slopes=np.zeros(2, np.float32)), "a backward pass has no slopes"),
+                            (dict(key_blocks=(2, 2)), "only the forward pass has keys that stand for blocks"),
+                            (dict(block_table=[[0], [1]], key_lengths=[4, 4]), "only the forward pass.* pages"),
+                            (dict(dbias_shape=(2, 2, 5, 70)), "dbias is wanted of no bias"),
+                            (dict(dlse=np.zeros(3)), r"dlse has the shape \(3,\), and \(2, 2, 5\) is due")):
+            with self.assertRaisesRegex(ValueError, words):
+                attnfuzz.gradients(*self.qkv, self.dout, *self.saved, **call)
+        for got, words in (({"dbias": 1}, "'dbias'"), ((None, None, None), "no gradient is given"),
+                           ({"dsink": np.zeros(2)}, "'dsink': a gradient of this call is one of dq, dk, dv$"),
+                           ((None, None, None, 1), "4 gradients are given, and there are 3: dq, dk, dv")):
             with self.assertRaisesRegex(ValueError, words):
                 attnfuzz.assert_gradients_within(got, *self.qkv, self.dout)
 
@@ -665,7 +674,8 @@ class Declarations(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "operation='decode'.*one of 'forward', 'merge', 'backward'"):
             attnfuzz.target(lambda p, q, k, v: q, operation="decode")
         with self.assertRaisesRegex(TypeError, r"operation backward is a function of \(p, q, k, v, dout, o, lse\), and of any of "
-                                               "bias, mask, key_lengths, cu_seqlens_q, cu_seqlens_k, dq, dk, dv, stream; <lambda> is one of"):
+                                               "bias, mask, key_lengths, sink, cu_seqlens_q, cu_seqlens_k, dlse, dq, dk, dv, dbias, dsink, "
+                                               "stream; <lambda> is one of"):
             attnfuzz.target(lambda p, q, k, v: q, operation="backward")
         with self.assertRaisesRegex(TypeError, r"operation selected is a function of \(p, q, k, v, indices\), and of any of "
                                                "key_lengths, out, lse, stream; <lambda> is one of"):
@@ -678,6 +688,17 @@ class Declarations(unittest.TestCase):
         for words, arguments in (("packed", "cu_seqlens_q and cu_seqlens_k"), ("has_sink", "sink"), ("has_alibi", "slopes")):
             with self.assertRaisesRegex(TypeError, f"has '{words}': the function needs the parameters {arguments}"):
                 attnfuzz.target(lambda p, q, k, v: q, domain=attnfuzz.Domain(features=(words,)))
+        for words, arguments in ((("dlse",), "dlse"), (("dbias",), "bias"), (("has_sink", "dsink"), "sink")):
+            with self.assertRaisesRegex(TypeError, f"the function needs the parameters {arguments}$"):
+                attnfuzz.target(lambda p, q, k, v, dout, o, lse: q, operation="backward", domain=attnfuzz.Domain(features=words))
+            with self.assertRaisesRegex(ValueError, f"operation='forward': it has no '{words[-1]}'"):
+                attnfuzz.target(lambda p, q, k, v, sink: q, domain=attnfuzz.Domain(features=words))
+        for word in "has_sink", "dsink":
+            with self.assertRaisesRegex(ValueError, "must have 'has_sink' and 'dsink' together"):
+                attnfuzz.cases(attnfuzz.Domain(features=(word,)), operation="backward")
+        with self.assertRaisesRegex(ValueError, "Domain.bias=False. with 'dbias'"):
+            attnfuzz.target(lambda p, q, k, v, dout, o, lse, bias: q, operation="backward",
+                            domain=attnfuzz.Domain(features="dbias", bias=False))
         with self.assertRaisesRegex(ValueError, "operation backward writes no LSE"):
             attnfuzz.target(lambda p, q, k, v, dout, o, lse: q, operation="backward", domain=attnfuzz.Domain(lse=False))
         integers = (*contract.TENSOR_SPECS["dk"][:1], "i64", *contract.TENSOR_SPECS["dk"][2:])
@@ -743,19 +764,26 @@ class Declarations(unittest.TestCase):
             self.assertIn(due, text.value.decode())
 
     def test_outputs_are_taken_by_name_or_in_order(self):
-        backward = attnfuzz.target(lambda p, q, k, v, dout, o, lse: q, operation="backward")
-        forward = attnfuzz.target(lambda p, q, k, v: q)
+        backward, forward = ["dq", "dk", "dv", "dbias", "dsink"], ["out", "lse"]
         of = collections.namedtuple("Of", "dk dv dq")(dk=2, dv=3, dq=1)
         for given in ((1, 2, 3), {"dk": 2, "dq": 1, "dv": 3}, of):
-            self.assertEqual(dict(sorted(worker.by_name(given, backward).items())), {"dk": 2, "dq": 1, "dv": 3})
-        self.assertEqual([worker.by_name(given, forward) for given in (1, (1,), (1, 2), {"lse": 2, "out": 1})],
+            self.assertEqual(dict(sorted(worker.by_name(given, backward[:3], backward).items())), {"dk": 2, "dq": 1, "dv": 3})
+        more = {"dq": 1, "dk": 2, "dv": 3, "dsink": 5}
+        asked = collections.namedtuple("Asked", [*more, "dbias"])(**more, dbias=None)
+        for given in ((1, 2, 3, 5), more, asked):
+            found = worker.by_name(given, [*backward[:3], "dsink"], backward)
+            self.assertEqual({name: value for name, value in found.items() if value is not None}, more)
+        self.assertEqual([worker.by_name(given, forward, forward) for given in (1, (1,), (1, 2), {"lse": 2, "out": 1})],
                          [{"out": 1}, {"out": 1}, {"out": 1, "lse": 2}, {"lse": 2, "out": 1}])
-        for given, words in (((1, 2), "returned 2 arrays, and 3 are due: dq, dk, dv"), ({"dbias": 1}, "'dbias'.*one of dq, dk, dv"),
-                             (1, "returned 1 arrays")):
+        for given, words in (((1, 2), "returned 2 arrays, and 3 are due: dq, dk, dv"), ({"out": 1}, "'out'.*one of dq, dk, dv"),
+                             (1, "returned 1 arrays"), ((1, 2, 3, 4), "returned 4 arrays, and 3 are due"),
+                             ({"dbias": 4}, "returned dbias, for which this call does not ask; it asks for dq, dk, dv$")):
             with self.assertRaisesRegex(TypeError, words):
-                worker.by_name(given, backward)
+                worker.by_name(given, backward[:3], backward)
+        with self.assertRaisesRegex(TypeError, "returned 3 arrays, and 4 are due: dq, dk, dv, dbias"):
+            worker.by_name(of, backward[:4], backward)
         with self.assertRaisesRegex(TypeError, "returned 3 arrays"):
-            worker.by_name((1, 2, 3), forward)
+            worker.by_name((1, 2, 3), forward, forward)
 
     def test_wide_heads_are_for_those_that_say_so(self):
         for said, bits in (({}, 0), ({"dim": attnfuzz.at_most(256)}, 0), ({"dim_qk": 576}, contract.FEATURE_WIDE),

@@ -348,6 +348,97 @@ def dk_by_queries(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=No
     return packed_backward.function(p, q, k, v, dout, o, lse, bias, mask, key_lengths, cu_seqlens_q, cu_seqlens_k)
 
 
+# Everything beside dQ, dK and dV: a given gradient of the LSE, and the gradients of a bias and of sinks.
+MORE_GRADIENTS = replace(SMALL, features=("dlse", "dbias", "has_sink", "dsink"))
+more_gradients = of_backward(numpy_reference.backward.function, domain=MORE_GRADIENTS)
+all_gradients = of_backward(numpy_reference.backward.function, domain=replace(MORE_GRADIENTS, features=numpy_reference.backward.domain.features))
+
+
+def with_more_gradients(change):
+    """A wrong one: `change` gets the call, its inputs by name and the function that is right, and returns gradients by name."""
+    def f(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None, dlse=None, sink=None):
+        return change(p, more_gradients.function, dict(q=q, k=k, v=v, dout=dout, o=o, lse=lse, bias=bias, mask=mask,
+                                                       key_lengths=key_lengths, dlse=dlse, sink=sink))
+
+    f.__name__, f.__doc__ = change.__name__, change.__doc__
+    return of_backward(f, domain=MORE_GRADIENTS)
+
+
+@of_backward(domain=MORE_GRADIENTS)
+def more_in_order(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None, dlse=None, sink=None):
+    """returns a tuple of what is asked for"""
+    return tuple(more_gradients.function(p, q, k, v, dout, o, lse, bias, mask, key_lengths, dlse=dlse, sink=sink).values())
+
+
+AllGradients = collections.namedtuple("AllGradients", "dsink dbias dq dk dv", defaults=[None] * 5)
+
+
+@of_backward(domain=MORE_GRADIENTS)
+def more_by_name(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None, dlse=None, sink=None):
+    """returns a NamedTuple, with None for what is not asked for"""
+    return AllGradients(**more_gradients.function(p, q, k, v, dout, o, lse, bias, mask, key_lengths, dlse=dlse, sink=sink))
+
+
+@of_backward(domain=MORE_GRADIENTS)
+def more_into(p, q, k, v, dout, o, lse, dq, dk, dv, dbias, dsink, bias=None, mask=None, key_lengths=None, dlse=None, sink=None):
+    """writes into the memory it is given"""
+    from attnfuzz.tensor import to_bits_of_bf16
+
+    due = more_gradients.function(p, q, k, v, dout, o, lse, bias, mask, key_lengths, dlse=dlse, sink=sink)
+    for name, to in (("dq", dq), ("dk", dk), ("dv", dv), ("dbias", dbias), ("dsink", dsink)):
+        assert (to is None) == (name not in due), name
+        if to is not None:
+            to[...] = to_bits_of_bf16(due[name]) if to.dtype == "uint16" else due[name]
+
+
+@with_more_gradients
+def no_dlse(p, right, given):
+    """ignores the gradient of the LSE"""
+    return right(p, **{**given, "dlse": None})
+
+
+@with_more_gradients
+def dbias_of_first(p, right, given):
+    """takes the first of the elements over which the gradient of a bias is summed"""
+    import copy
+
+    of = copy.copy(p)
+    of.dbias_shape = p.dbias_shape and (p.batch, p.heads_q, p.seq_q, p.seq_k)
+    due = right(of, **given)
+    return due if p.dbias_shape is None else {**due, "dbias": due["dbias"][tuple(map(slice, p.dbias_shape))]}
+
+
+@with_more_gradients
+def dsink_up(p, right, given):
+    """gives the gradient of sinks the other sign"""
+    due = right(p, **given)
+    return {**due, "dsink": -due["dsink"]} if p.has_sink else due
+
+
+@with_more_gradients
+def always_dsink(p, right, given):
+    """gives a gradient of sinks to a call without sinks"""
+    import numpy
+
+    return {"dsink": numpy.zeros(p.heads_q, numpy.float32), **right(p, **given)}
+
+
+@with_more_gradients
+def no_dbias(p, right, given):
+    """forgets the gradient of the bias"""
+    return {name: value for name, value in right(p, **given).items() if name != "dbias"}
+
+
+@with_more_gradients
+def dbias_in_full(p, right, given):
+    """does not add up the gradient of a bias that is stored once"""
+    import copy
+
+    of = copy.copy(p)
+    of.dbias_shape = p.dbias_shape and (p.batch, p.heads_q, p.seq_q, p.seq_k)
+    return right(of, **given)
+
+
 FP32 = attnfuzz.Domain(dtypes=("f32",))
 right_fp32 = target(right.function, errors=ERRORS, domain=FP32)
 any_format = target(right.function, errors=ERRORS, domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32")))

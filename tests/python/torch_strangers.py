@@ -77,6 +77,34 @@ def differentiated(p, q, k, v, dout, o, lse):
     return torch.autograd.grad(out, leaves, dout.float())
 
 
+@attnfuzz.target(operation="backward", device="cuda" if ON_GPU else "cpu", arrays="torch",
+                 domain=replace(DOMAIN, bias=True, seq_k=attnfuzz.at_least(1), features=("dlse", "dbias", "has_sink", "dsink")),
+                 errors=replace(ERRORS, ds="fp32", heads="fp32", saved="recomputed"))
+def differentiated_in_all(p, q, k, v, dout, o, lse, bias=None, dlse=None, sink=None):
+    """gradients of O and the LSE by automatic differentiation, also with respect to a bias and to sinks"""
+    leaves = {"q": q, "k": k, "v": v}
+    if p.dbias_shape:  # without the dimensions in which one element stands for all, so that its gradient is a sum
+        leaves["bias"] = bias = bias[tuple(map(slice, p.dbias_shape))]
+    if sink is not None:
+        leaves["sink"] = sink.float()  # dsink is fp32
+    leaves = {name: t.detach().requires_grad_() for name, t in leaves.items()}
+    with torch.enable_grad():
+        k, v = (leaves[name].float().repeat_interleave(p.heads_q // p.heads_kv, dim=1) for name in "kv")
+        scores, seen = leaves["q"].float() @ k.transpose(-1, -2) * p.scale, visible(p)
+        if bias is not None:
+            scores = scores + leaves.get("bias", bias).float()
+        if seen is not None:
+            scores = scores.masked_fill(~torch.from_numpy(seen).to(q.device), -float("inf"))
+        if sink is not None:  # one more key
+            column = leaves["sink"][None, :, None, None].expand(*scores.shape[:3], 1)
+            scores, v = torch.cat((scores, column), -1), torch.nn.functional.pad(v, (0, 0, 0, 1))
+        dead = (scores == -float("inf")).all(-1, keepdim=True)
+        scores = scores.masked_fill(dead, 0.0)
+        out, own_lse = torch.softmax(scores, -1).masked_fill(dead, 0.0) @ v, torch.logsumexp(scores, -1)
+    of_lse = torch.zeros_like(own_lse) if dlse is None else dlse.masked_fill(dead[..., 0], 0.0)
+    return torch.autograd.grad((out, own_lse), list(leaves.values()), (dout.float(), of_lse))
+
+
 def disk():
     """The first disk's own bytes, by its device."""
     for name in ("vda", "sda", "nvme0n1", "xvda"):

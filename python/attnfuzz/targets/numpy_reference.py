@@ -125,15 +125,23 @@ def _pairs(p, q, k, v, dout, bias, mask, key_lengths):
 
 
 def _gradients(p, q, dout, k, key_lengths, hidden, weight, z, slope):
-    """dQ, dK and dV of the weights, which are 0 where a query does not see a key, and of z = dO V - D."""
-    da = np.where(hidden, 0, weight * z * slope)
+    """dQ, dK and dV of the weights, which are 0 where a query does not see a key, and of z = dO V - D; and dbias if it is asked
+    for."""
+    ds = np.where(hidden, 0, weight * z)
+    da = np.where(hidden, 0, ds * slope)
     of_keys = np.matmul(da.swapaxes(2, 3), as_float32(q)), np.matmul(weight.swapaxes(2, 3), as_float32(dout))
     dk, dv = (t.reshape(p.batch, p.heads_kv, p.heads_q // p.heads_kv, *t.shape[2:]).sum(axis=2) for t in of_keys)
     if key_lengths is not None:  # 0 even where Q or dO holds NaN
         beyond = np.arange(p.seq_k)[:, None] >= np.asarray(key_lengths).reshape(-1, 1, 1, 1)
         dk, dv = np.where(beyond, 0, dk), np.where(beyond, 0, dv)
     scale = np.float32(p.scale)
-    return {"dq": (np.matmul(da, k) * scale).astype(np.float32), "dk": dk * scale, "dv": dv}
+    due = {"dq": (np.matmul(da, k) * scale).astype(np.float32), "dk": dk * scale, "dv": dv}
+    return due if p.dbias_shape is None else {**due, "dbias": summed(ds, p.dbias_shape)}
+
+
+def summed(ds, shape):
+    """The sum over each dimension in which one element of the bias stands for all."""
+    return ds.sum(axis=tuple(i for i, n in enumerate(shape) if n != ds.shape[i]), keepdims=True)
 
 
 BACKWARD = replace(ERRORS, ds="fp32", heads="fp32")
@@ -142,26 +150,41 @@ BACKWARD = replace(ERRORS, ds="fp32", heads="fp32")
 def packed_gradients(p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more):
     """The gradients of each packed entry as those of a call of its own."""
     dq, dk, dv = (np.zeros(t.shape, np.float32) for t in (q, k, v))
+    ds = np.zeros((p.batch, p.heads_q, p.seq_q, p.seq_k) if p.dbias_shape else 0, np.float32)
+    dsink = np.zeros(p.heads_q, np.float32)
     for b, (queries, of, arrays) in enumerate(attnfuzz.entries(p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more)):
+        of.dbias_shape = p.dbias_shape and (1, p.heads_q, of.seq_q, of.seq_k)
         one, keys = backward.function(of, **arrays), slice(*cu_seqlens_k[b : b + 2]) if p.ragged & 2 else b
         for to, place, side, due in ((dq, queries, 1, one["dq"]), (dk, keys, 2, one["dk"]), (dv, keys, 2, one["dv"])):
             to[place] = due[0].swapaxes(0, 1) if p.ragged & side else due[0]
-    return {"dq": dq, "dk": dk, "dv": dv}
+        if p.dbias_shape:
+            ds[b, :, : of.seq_q, : of.seq_k] = one["dbias"][0]
+        dsink += one.get("dsink", 0)  # asked for by all entries or by none
+    dbias, dsink = summed(ds, p.dbias_shape) if p.dbias_shape else None, dsink if p.has_sink else None
+    return {"dq": dq, "dk": dk, "dv": dv, "dbias": dbias, "dsink": dsink}
 
 
 @attnfuzz.target(operation="backward", errors=BACKWARD, bf16="bits",
-                 domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32"), features=("packed", "int32")))
-def backward(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None):
+                 domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32"),
+                                        features=("dlse", "dbias", "has_sink", "dsink", "packed", "int32")))
+def backward(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None, dlse=None,
+             sink=None):
     """the backward pass in NumPy, fp32, from the O and LSE that it is given"""
     if p.ragged:
         return packed_gradients(p, q, k, v, cu_seqlens_q, cu_seqlens_k, bias=bias, mask=mask, key_lengths=key_lengths, dout=dout,
-                                o=o, lse=lse)
+                                o=o, lse=lse, dlse=dlse, sink=sink)
     with np.errstate(all="ignore"):
         x, slope, dp, k = _pairs(p, q, k, v, dout, bias, mask, key_lengths)
         hidden = np.isneginf(x)
         weight = np.where(hidden, 0, np.exp(x - lse[..., None]))
         delta = (as_float32(dout) * as_float32(o)).sum(axis=-1, keepdims=True)
-        return _gradients(p, q, dout, k, key_lengths, hidden, weight, dp - delta, slope)
+        if dlse is not None:
+            delta = delta - dlse[..., None]
+        due = _gradients(p, q, dout, k, key_lengths, hidden, weight, dp - delta, slope)
+        if sink is not None:
+            sink = as_float32(sink)[:, None]
+            due["dsink"] = -np.where(np.isneginf(sink), 0, np.exp(sink - lse) * delta[..., 0]).sum(axis=(0, 2))
+        return due
 
 
 @attnfuzz.target(operation="backward", errors=replace(BACKWARD, saved="recomputed"), bf16="bits",

@@ -35,4 +35,22 @@ for target in writes_slack_of_dk dk_by_queries; do
   check $target --cases 200 --property reference --reduce-seconds 3 && die "the mistake of $target was not found"
   sed -n '/^FAIL/,/^replay/p' "$out/log" | grep -q 'packed' || die "the reduced case of $target does not say that it is packed"
 done
+
+# dLSE, dbias and dsink.
+for target in more_gradients more_in_order more_by_name more_into all_gradients; do
+  check $target --cases 100 --property reference --property layout || die "$target does not hold"
+  grep -q 'refused 0.0 %' "$out/log" || die "cases of $target were refused"
+done
+for target in no_dlse:d[qkQK] dbias_of_first:dbias dsink_up:dsink; do
+  name=${target%:*}
+  check $name --cases 200 --property reference --reduce-seconds 3 && die "the mistake of $name was not found"
+  grep -q "^FAIL ([a-z_]*, wrong): ${target#*:}" "$out/log" || die "it is not said which gradient of $name is wrong"
+done
+says() { # NAME WORDS
+  check $1 --cases 100 --property reference --reduce-seconds 1 && die "the mistake of $1 was not found"
+  grep -q "raised TypeError: the target returned $2" "$out/log" || die "it is not said what $1 returned"
+}
+says always_dsink 'dsink, for which this call does not ask; it asks for dq, dk, dv'
+says no_dbias 'no dbias'
+says dbias_in_full 'a dbias of shape'
 exit 0
