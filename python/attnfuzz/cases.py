@@ -86,9 +86,9 @@ class Case:
                          so is O; its LSE is (head, row). cu_seqlens_k: if p.ragged & 2, of k and v
     block_table          (batch, p.pages_per_seq), or None: only if the Domain names "paged". k and v are then pools (page,
                          head, slot, dim); attnfuzz.gather() makes dense ones
-    dout, o, lse         of operation="backward": dO, and O and the LSE as a forward pass stored them
-    dlse                 of operation="backward": the gradient of the LSE, or None: only if the Domain names "dlse"
-    indices              of operation="selected": the blocks of p.block keys that each query may see
+    dout, o, lse         of operation="backward" and "selected_backward": dO, and O and the LSE as a forward pass stored them
+    dlse                 of the same: the gradient of the LSE, or None: only if the Domain names "dlse"
+    indices              of operation="selected" and "selected_backward": the blocks of p.block keys that each query may see
     o1, o2, lse1, lse2   of operation="merge"
     words                the case in a line
     json                 the case as a file that `attnfuzz replay` takes
@@ -143,7 +143,7 @@ class Case:
     def _no_oracle(self):
         if self.operation == "merge":
             raise TypeError("a merge has no oracle here: attnfuzz check judges it")
-        if self.operation == "selected":
+        if self.operation in ("selected", "selected_backward"):
             raise TypeError("attention over listed blocks has no oracle here: attnfuzz check judges it")
 
     def oracle(self, **how):
@@ -246,7 +246,7 @@ def cases(domain=None, seed=1, count=None, *, first=0, tiles=(64, 64), work=3_00
     tiles   rows of a tile of queries and of keys, at whose borders cases are aimed
     work    the most multiply-adds of a case, approximately
     bf16    "ml_dtypes" (without that package bf16 is left out, with a warning), or "bits": uint16 if it is missing
-    operation  "forward", "backward", "merge" or "selected"
+    operation  "forward", "backward", "merge", "selected" or "selected_backward"
     """
     stream = Stream(domain, tiles, work, bf16, operation)
     numbers = itertools.count(first) if count is None else range(first, first + count)

@@ -398,6 +398,7 @@ OUTPUTS = tuple(name for name, (role, *_) in TENSOR_SPECS.items() if role in ("o
 STATES = tuple(name for name, (role, *_) in TENSOR_SPECS.items() if role == "state")
 STRIDED = tuple(name for name, spec in TENSOR_SPECS.items() if spec[4])
 _OPERATION_BITS = sum(OPERATIONS.values())
+_OF_GRADIENTS = OPERATIONS["backward"] | OPERATIONS["selected_backward"]
 
 
 def _belongs_to(name, feature):
@@ -411,9 +412,9 @@ def always_there(name):
 
 
 def inputs_of(operation):
-    """The inputs of an operation by name, those that are always there first."""
+    """The inputs of an operation by name: those that are always there first, and of these the ones of gradients alone last."""
     names = [name for name in INPUTS if _belongs_to(name, OPERATIONS[operation])]
-    return sorted(names, key=lambda name: not always_there(name))
+    return sorted(names, key=lambda name: (not always_there(name), not TENSOR_SPECS[name][6] & ~_OF_GRADIENTS))
 
 
 def outputs_of(feature):
@@ -749,7 +750,8 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
              some calls. A tuple has them behind dQ, dK and dV, dbias first.
              Or "selected": a function of (p, q, k, v, indices), and of key_lengths, that returns O and LSE over the keys of
              the blocks of p.block keys that indices name: (batch, KV heads, position, p.select). -1 names none, and a block
-             that is named twice counts once.
+             that is named twice counts once. Or "selected_backward": a function of (p, q, k, v, indices, dout, o, lse), and of
+             key_lengths and dlse, that returns dQ, dK and dV of such a call.
              Or "append": a function of (p, k, v, k_new, v_new), and of key_lengths, that writes the new rows into the caches
              k and v, behind the key_lengths[b] keys of each batch entry. Rows beyond p.seq_k are dropped. Or "copy_pages", of
              (p, k, v, copies), that writes page copies[n][0] of k and v to page copies[n][1]. Both return nothing, or k

@@ -112,9 +112,9 @@ std::string constants() {
   return lines.text();
 }
 
-// Python does not know these features: it judges no integers, and no gradients over listed blocks.
-constexpr uint64_t kNotInPython = ATTN_FEATURE_KV8 | ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NSA_COMPRESS |
-                                  ATTN_FEATURE_NSA_COMBINE | ATTN_FEATURE_SELECTED_BACKWARD;
+// Python does not know these features: it judges no integers.
+constexpr uint64_t kNotInPython =
+    ATTN_FEATURE_KV8 | ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE;
 
 std::string operations() {
   Lines lines("    ");

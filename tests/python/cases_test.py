@@ -15,7 +15,7 @@ import numpy as np
 import attnfuzz
 import attnfuzz.targets
 from attnfuzz.cases import Stream
-from attnfuzz.targets.numpy_reference import attention, backward, backward_recomputed, listed, selected
+from attnfuzz.targets.numpy_reference import attention, backward, backward_recomputed, listed, selected, selected_backward
 
 COMMAND = sys.argv.pop(1)
 
@@ -128,7 +128,7 @@ class Cases(unittest.TestCase):
         base_2 = drawn("lse_base=2 f16", count=20, operation="backward")
         self.assertTrue(all(np.isneginf(case.lse[~np.isfinite(case.lse)]).all() or np.isnan(case.lse).any() for case in base_2))
         for unknown in "decode", "nsa_select":
-            with self.assertRaisesRegex(ValueError, f"operation='{unknown}': one of 'forward', 'merge', 'backward', 'selected'$"):
+            with self.assertRaisesRegex(ValueError, f"operation='{unknown}': one of 'forward', 'merge', 'backward', 'selected', 'selected_backward'$"):
                 attnfuzz.cases(operation=unknown)
         for of_another in "select_first", "kv_dtype":
             with self.assertRaisesRegex(ValueError, of_another):
@@ -199,6 +199,23 @@ class Cases(unittest.TestCase):
             self.assertEqual(lse.shape, (case.p.batch, case.p.heads_q, case.p.seq_q))
         with self.assertRaisesRegex(TypeError, "listed blocks has no oracle here"):
             case.assert_within(o)
+
+    def test_gradients_over_listed_blocks_are_judged_as_those_of_a_mask(self):
+        told = 0
+        for case in drawn(attnfuzz.Domain(features=("dlse", "int32")), count=80, operation="selected_backward"):
+            p, seen = case.p, np.repeat(listed(case.p, case.indices), case.p.heads_q // case.p.heads_kv, axis=1)
+            how = dict(causal=p.causal, align=p.align, scale=p.scale, softcap=p.softcap, mask=seen, key_lengths=case.key_lengths,
+                       dlse=case.dlse, errors=backward.errors)
+            got, given = case.call(selected_backward), (case.q, case.k, case.v, case.dout, case.o, case.lse)
+            self.assertLessEqual(attnfuzz.assert_gradients_within(got, *given, **how), 1)
+            with self.assertRaisesRegex(TypeError, "listed blocks has no oracle here"):
+                case.assert_within(got)
+            try:
+                case.indices[...] = 0
+                attnfuzz.assert_gradients_within(case.call(selected_backward), *given, **how)
+            except AssertionError:
+                told += 1
+        self.assertGreater(told, 10)
 
     def test_a_merge_is_drawn_too(self):
         case = drawn(count=1, operation="merge")[0]

@@ -112,4 +112,35 @@ END
 PYTHONPATH=$package ran 1 lists.py
 sed -i '/^    indices = np.where/d' "$out/listed.py"
 PYTHONPATH=$package ran 0 lists.py
+
+# Their gradients too, but no gradients of sinks.
+cat >"$out/grads.py" <<'END'
+import numpy as np
+
+import attnfuzz
+from attnfuzz.targets.numpy_reference import BACKWARD, backward, selected_backward
+
+
+@attnfuzz.target(errors=BACKWARD, bf16="bits", operation="selected_backward", domain=attnfuzz.Domain(features=("int32",)))
+def listed(p, q, k, v, indices, dout, o, lse, key_lengths=None):
+    indices = np.where(np.asarray(indices) < 0, 0, indices)
+    return selected_backward.function(p, q, k, v, indices, dout, o, lse, key_lengths)
+
+
+@attnfuzz.target(errors=BACKWARD, bf16="bits", operation="backward", domain=attnfuzz.Domain(features=("has_sink", "dsink")))
+def sinks(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None, sink=None):
+    due = backward.function(p, q, k, v, dout, o, lse, bias, mask, key_lengths, sink=sink)
+    return {name: -value if name == "dsink" else value for name, value in due.items()}
+END
+for name in listed sinks; do
+  "$attnfuzz" check "$out/grads.py:$name" --cases 300 --jobs 1 --property reference --reduce-seconds 3 --out "$out/$name" >"$out/log" 2>&1
+  [ $? -eq 1 ] || die "the bug of the gradients $name is not found"
+done
+"$attnfuzz" export "$(ls "$out"/listed/*.attn.json)" --kernel "$out/grads.py:listed" --python -o "$out/grads_show.py" >"$out/log" 2>&1 ||
+  die "gradients over listed blocks are not exported"
+PYTHONPATH=$package ran 1 grads_show.py
+sed -i '/^    indices = np.where/d' "$out/grads.py"
+PYTHONPATH=$package ran 0 grads_show.py
+"$attnfuzz" export "$(ls "$out"/sinks/*.attn.json)" --kernel "$out/grads.py:sinks" --python >"$out/log" 2>&1
+[ $? -eq 2 ] && grep -q "attnfuzz replay shows the finding" "$out/log" || die "the export of a gradient of sinks is not refused"
 exit 0

@@ -680,6 +680,12 @@ class Declarations(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, r"operation selected is a function of \(p, q, k, v, indices\), and of any of "
                                                "key_lengths, out, lse, stream; <lambda> is one of"):
             attnfuzz.target(lambda p, q, k, v: q, operation="selected")
+        with self.assertRaisesRegex(TypeError, r"operation selected_backward is a function of \(p, q, k, v, indices, dout, o, lse\), and of "
+                                               "any of key_lengths, dlse, dq, dk, dv, stream; <lambda> is one of"):
+            attnfuzz.target(lambda p, q, k, v: q, operation="selected_backward")
+        for word in "packed", "has_sink", "dbias", "dsink":
+            with self.assertRaisesRegex(ValueError, f"operation='selected_backward': it has no '{word}' in Python; .*'dlse', 'int32'$"):
+                attnfuzz.cases(attnfuzz.Domain(features=(word,)), operation="selected_backward")
         for word in "has_alibi", "latent", "key_step":
             with self.assertRaisesRegex(ValueError, f"operation='backward': it has no '{word}' in Python; .*'packed'"):
                 next(attnfuzz.cases(attnfuzz.Domain(features=(word,)), operation="backward"))
@@ -750,7 +756,8 @@ class Declarations(unittest.TestCase):
     def test_each_bit_is_known_or_refused_by_name(self):
         known = {contract.FEATURE_F32, contract.FEATURE_WIDE, *contract.FEATURE_BITS.values()}
         operations = {bit: name for name, bit in contract.OPERATIONS.items() if bit}
-        missing = {"merge": "o1", "backward": "dout", "selected": "indices", "append": "k_new", "copy_pages": "copies"}
+        missing = {"merge": "o1", "backward": "dout", "selected": "indices", "selected_backward": "dout", "append": "k_new",
+                   "copy_pages": "copies"}
         self.assertEqual(set(operations.values()), set(missing), "each operation has an input that a forward pass has not")
         kernel = worker.Kernel("f", attnfuzz.target(lambda p, q, k, v: None, domain=attnfuzz.Domain(lse=False)), __file__)
         for bit in (1 << n for n in range(64)):

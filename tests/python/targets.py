@@ -439,6 +439,26 @@ def dbias_in_full(p, right, given):
     return right(of, **given)
 
 
+# Gradients over listed blocks.
+OF_LISTS = replace(SMALL, features=("dlse", "int32"))
+of_lists = functools.partial(target, operation="selected_backward", errors=BACKWARD, domain=OF_LISTS)
+selected_backward = of_lists(numpy_reference.selected_backward.function)
+
+
+@of_lists
+def gradients_of_block_0(p, q, k, v, indices, dout, o, lse, key_lengths=None, dlse=None):
+    """takes -1 for the first block"""
+    import numpy
+
+    return selected_backward.function(p, q, k, v, numpy.where(numpy.asarray(indices) < 0, 0, indices), dout, o, lse, key_lengths, dlse)
+
+
+@of_lists
+def selected_without_dlse(p, q, k, v, indices, dout, o, lse, key_lengths=None, dlse=None):
+    """ignores the gradient of the LSE"""
+    return selected_backward.function(p, q, k, v, indices, dout, o, lse, key_lengths)
+
+
 FP32 = attnfuzz.Domain(dtypes=("f32",))
 right_fp32 = target(right.function, errors=ERRORS, domain=FP32)
 any_format = target(right.function, errors=ERRORS, domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32")))

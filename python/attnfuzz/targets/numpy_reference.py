@@ -187,6 +187,14 @@ def backward(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None, c
         return due
 
 
+@attnfuzz.target(operation="selected_backward", errors=BACKWARD, bf16="bits",
+                 domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32"), features=("dlse", "int32")))
+def selected_backward(p, q, k, v, indices, dout, o, lse, key_lengths=None, dlse=None):
+    """the gradients of attention over listed blocks in NumPy, fp32"""
+    seen = np.repeat(listed(p, indices), p.heads_q // p.heads_kv, axis=1)
+    return backward.function(p, q, k, v, dout, o, lse, mask=seen, key_lengths=key_lengths, dlse=dlse)
+
+
 @attnfuzz.target(operation="backward", errors=replace(BACKWARD, saved="recomputed"), bf16="bits",
                  domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32")))
 def backward_recomputed(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):

@@ -53,4 +53,12 @@ says() { # NAME WORDS
 says always_dsink 'dsink, for which this call does not ask; it asks for dq, dk, dv'
 says no_dbias 'no dbias'
 says dbias_in_full 'a dbias of shape'
+
+# Gradients over listed blocks.
+check selected_backward --cases 150 || die "gradients over listed blocks do not hold"
+grep -q 'refused 0.0 %' "$out/log" || die "lists of blocks were refused"
+for target in gradients_of_block_0 selected_without_dlse; do
+  check $target --cases 300 --property reference --reduce-seconds 3 && die "the mistake of $target was not found"
+  grep -q '^FAIL ([a-z_]*, [a-z-]*): d[qkvQKV]' "$out/log" || die "it is not said which gradient of $target is wrong"
+done
 exit 0
