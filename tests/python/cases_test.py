@@ -134,6 +134,14 @@ class Cases(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, of_another):
                 attnfuzz.Domain(features=(of_another,))
 
+    def test_the_bits_of_the_reference_do_not_depend_on_strides(self):
+        for case in drawn(attnfuzz.Domain(features=("dbias", "has_sink", "dsink")), count=150, operation="backward"):
+            rows, columns = ({name: order(array) for name, array in case._given.items()}
+                             for order in (np.ascontiguousarray, np.asfortranarray))
+            for target in (backward,) if case.p.has_sink or case.p.dbias_shape else (backward, backward_recomputed):
+                for name, array in target.function(case.p, **rows).items():
+                    self.assertEqual(target.function(case.p, **columns)[name].tobytes(), array.tobytes(), (name, case))
+
     def test_a_backward_pass_of_packed_entries_is_judged(self):
         told, kinds = 0, set()
         for case in drawn(attnfuzz.Domain(features=("packed", "int32")), count=100, operation="backward"):

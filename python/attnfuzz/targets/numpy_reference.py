@@ -105,6 +105,11 @@ def selected(p, q, k, v, indices, key_lengths=None):
     return attention.function(p, q, k, v, mask=seen, key_lengths=key_lengths)
 
 
+def in_order(*arrays):
+    """Arrays in fp32 and dense: NumPy adds in the order of strides, and a kernel's bits must not depend on them."""
+    return [np.ascontiguousarray(as_float32(array)) for array in arrays]
+
+
 def _pairs(p, q, k, v, dout, bias, mask, key_lengths):
     """For all pairs, in fp32: the scores, -inf where a query does not see a key; the derivative of
     the softcap; and dO V. Also K for every query head, with finite rows beyond the lengths."""
@@ -121,7 +126,7 @@ def _pairs(p, q, k, v, dout, bias, mask, key_lengths):
         x = np.where(np.isneginf(b), -np.inf, x + b)
     for seen in (visible(p, key_lengths), mask):
         x = x if seen is None else np.where(seen, x, -np.inf)
-    return x, slope, np.matmul(as_float32(dout), v.swapaxes(2, 3)), k
+    return np.ascontiguousarray(x), slope, np.matmul(as_float32(dout), v.swapaxes(2, 3)), k
 
 
 def _gradients(p, q, dout, k, key_lengths, hidden, weight, z, slope):
@@ -173,11 +178,12 @@ def backward(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None, c
     if p.ragged:
         return packed_gradients(p, q, k, v, cu_seqlens_q, cu_seqlens_k, bias=bias, mask=mask, key_lengths=key_lengths, dout=dout,
                                 o=o, lse=lse, dlse=dlse, sink=sink)
+    q, dout, o, lse = in_order(q, dout, o, lse)
     with np.errstate(all="ignore"):
         x, slope, dp, k = _pairs(p, q, k, v, dout, bias, mask, key_lengths)
         hidden = np.isneginf(x)
         weight = np.where(hidden, 0, np.exp(x - lse[..., None]))
-        delta = (as_float32(dout) * as_float32(o)).sum(axis=-1, keepdims=True)
+        delta = (dout * o).sum(axis=-1, keepdims=True)
         if dlse is not None:
             delta = delta - dlse[..., None]
         due = _gradients(p, q, dout, k, key_lengths, hidden, weight, dp - delta, slope)
@@ -199,6 +205,7 @@ def selected_backward(p, q, k, v, indices, dout, o, lse, key_lengths=None, dlse=
                  domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32")))
 def backward_recomputed(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):
     """the backward pass in NumPy, fp32, as the derivative of a softmax that it computes itself"""
+    q, dout = in_order(q, dout)
     with np.errstate(all="ignore"):
         x, slope, dp, k = _pairs(p, q, k, v, dout, bias, mask, key_lengths)
         top = x.max(axis=-1, keepdims=True, initial=-np.inf)
