@@ -68,6 +68,7 @@ class Method(Target):
     own: bool = False  # the class keeps keys and values itself
 
     _kind, _behind = "a method", " after self"
+
     def _parameters(self):
         names = super()._parameters()[1:]  # without self
         self.extras = [name for name in _EXTRAS if name in names]

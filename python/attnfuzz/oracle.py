@@ -304,6 +304,8 @@ class _Call:
         if shape is None:
             return None
         whole = (self.p.batch, self.p.heads_q, self.p.seq_q, self.p.seq_k)
+        if len(shape) != 4 or shape[3] != whole[3] or any(n not in (1, all_of) for n, all_of in zip(shape, whole)):
+            raise ValueError(f"dbias has the shape {tuple(shape)}, and {whole} is due, or 1 in place of the first three")
         self.p.features |= c.FEATURE_BITS["dbias"]
         self.write_into("dbias", shape, repeated=whole)
         return whole, None if got is None else numpy.broadcast_to(_floats("dbias", got, tuple(shape)), whole), None
@@ -467,10 +469,10 @@ def gradients(q, k, v, dout, o=None, lse=None, **call):
     bound has a backward pass's own errors alone. Without them the gradients are those of the exact function, for code that
     computes O itself, as automatic differentiation does; the bound has the errors of its forward pass as well.
 
-    `call`: what oracle() takes by name, except block_table, key_blocks and slopes. With cu_seqlens_q, dout and o are (row, head,
-    dim) and lse is (head, row), and so are dq, and with cu_seqlens_k dk and dv. Also dlse, the gradient of the LSE, in the form
-    of lse; with sink=, "dsink" is among the answers; and with dbias_shape, "dbias": (batch, heads, seq_q, seq_k), and 1 in each
-    dimension over which the gradient of the bias is summed.
+    `call`: what oracle() takes by name, except block_table, key_blocks and slopes. With cu_seqlens_q, dout, o and dq are (row,
+    head, dim) and lse is (head, row); with cu_seqlens_k, dk and dv are (row, head, dim). Also dlse, the gradient of the LSE, in
+    the form of lse. With sink=, lse includes the sink, and the answer has "dsink". With dbias_shape= it has "dbias", (batch,
+    heads, seq_q, seq_k), with 1 in each dimension over which the gradient of the bias is summed.
     """
     r = _evaluate_gradients(q, k, v, dout, o, lse, {}, **call)
     return {name: tuple(r[name][:2]) for name in _gradients_of(**call)}

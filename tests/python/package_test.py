@@ -122,6 +122,7 @@ class Gradients(unittest.TestCase):
                             (dict(key_blocks=(2, 2)), "only the forward pass has keys that stand for blocks"),
                             (dict(block_table=[[0], [1]], key_lengths=[4, 4]), "only the forward pass.* pages"),
                             (dict(dbias_shape=(2, 2, 5, 70)), "dbias is wanted of no bias"),
+                            (dict(dbias_shape=(2, 2, 5, 1)), r"dbias has the shape \(2, 2, 5, 1\), and \(2, 2, 5, 70\) is due"),
                             (dict(dlse=np.zeros(3)), r"dlse has the shape \(3,\), and \(2, 2, 5\) is due")):
             with self.assertRaisesRegex(ValueError, words):
                 attnfuzz.gradients(*self.qkv, self.dout, *self.saved, **call)
