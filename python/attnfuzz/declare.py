@@ -215,10 +215,11 @@ def multiple(of, least=None, most=None):
 class Domain:
     """What the kernel takes. Cases are drawn, varied and reduced inside it. A refusal inside it is a failure.
 
-    Sizes (batch, heads_q, heads_kv, seq_q, seq_k, dim_qk, dim_v; `dim` and `seq` set both of theirs): one number, a set, a
-    range, at_most(n), at_least(n) or multiple(n). dtypes: "f16", "bf16" and "f32" (also written "fp16" and "fp32"). causal
-    may also be "only", scale "positive", align "top_left" or "bottom_right", bias "own" (in Q's format). False means that
-    the kernel does not support it; non_finite=False that it promises nothing if Q, K or V hold NaN or an infinity.
+    Sizes (batch, heads_q, heads_kv, seq_q, seq_k, dim_qk, dim_v; `dim` and `seq` set both of theirs; `group` is heads_q /
+    heads_kv): one number, a set, a range, at_most(n), at_least(n) or multiple(n). dtypes: "f16", "bf16" and "f32" (also
+    written "fp16" and "fp32"). causal may also be "only", scale "positive", align "top_left" or "bottom_right", bias "own" (in
+    Q's format). False means that the kernel does not support it; non_finite=False that it promises nothing if Q, K or V hold
+    NaN or an infinity.
 
     Layout of tensors: layout "dense" (in the order of their dimensions, without gaps) or "inner" (columns side by side).
     align_bytes=16: addresses are multiples of it; unless layout is "dense", so are the strides of Q, K and V in bytes,
@@ -238,6 +239,7 @@ class Domain:
     batch: object = None
     heads_q: object = None
     heads_kv: object = None
+    group: object = None
     seq: object = None
     seq_q: object = None
     seq_k: object = None
@@ -291,7 +293,7 @@ class Domain:
             raise ValueError(f"Domain(features={self.features!r}): there is no {', '.join(sorted(unknown))}; there are "
                              f"{', '.join(FEATURE_BITS) or 'none'}")
         sizes = {}
-        for name in ("batch", "heads_q", "heads_kv", "seq_q", "seq_k", "dim_qk", "dim_v"):
+        for name in ("batch", "heads_q", "heads_kv", "group", "seq_q", "seq_k", "dim_qk", "dim_v"):
             both = {"seq_q": self.seq, "seq_k": self.seq, "dim_qk": self.dim, "dim_v": self.dim}.get(name)
             given = getattr(self, name)
             sizes[name] = Size.of(both if given is None else given)
@@ -348,7 +350,7 @@ class Domain:
                        causal={True: 0, False: 1, "only": 2}[self.causal], lse=not self.lse, usual_scale=not self.scale,
                        align={None: 0, "top_left": 1 + TOP_LEFT, "bottom_right": 1 + BOTTOM_RIGHT}[self.align],
                        layout=LAYOUTS.index(self.layout), align_bytes=self.align_bytes or 0)
-        for name in ("batch", "heads_q", "seq_q", "seq_k", "dim_qk", "dim_v"):
+        for name in ("batch", "heads_q", "group", "seq_q", "seq_k", "dim_qk", "dim_v"):
             setattr(made, name, self._sizes[name].struct())
         if not self.gqa:
             made.group = Size(only=[1]).struct()
@@ -368,8 +370,8 @@ class Domain:
     def outside(self, p, tensors):
         """Why the kernel does not support a problem, in a sentence; None if it does."""
         for name, size in self._limits:
-            if name in _sizes_of(p.features & _OPERATION_BITS) and not size.holds(getattr(p, name)):
-                return f"{name} is {getattr(p, name)}: declared for {' '.join(size.words(name))}"
+            if name in (*_sizes_of(p.features & _OPERATION_BITS), "group") and not size.holds(given := _size_of(p, name)):
+                return f"{name} is {given}: declared for {' '.join(size.words(name))}"
         scores = "seq_k" in _sizes_of(p.features & _OPERATION_BITS)
         for name, breaks in self._declared:
             if (scores or name not in self._of_scores) and breaks(p, tensors):
@@ -446,6 +448,11 @@ def asked_for(p, name):
 def _sizes_of(feature):
     """The fields of Problem that are sizes of an operation's tensors."""
     return frozenset(size for name in TENSOR_SPECS if _belongs_to(name, feature) for size in TENSOR_SPECS[name][2])
+
+
+def _size_of(p, name):
+    """A size that a domain may limit. A problem without KV heads has no groups: 1."""
+    return getattr(p, name) if name != "group" else p.heads_q // p.heads_kv if p.heads_kv else 1
 
 
 def is_packed(p, name):

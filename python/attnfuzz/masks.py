@@ -114,25 +114,30 @@ def gather(p, k, v, block_table=None, key_lengths=None):
     return tuple(_gathered(p, pool, block_table, key_lengths) for pool in (k, v))
 
 
-def paged(p, k, v, block_table=None, key_lengths=None, size=16):
+def paged(p, k, v, block_table=None, key_lengths=None, size=16, cu_seqlens_k=None):
     """(k, v, block_table, key_lengths) with keys in pages, for a library that takes only this form.
     Lengths are from 0 to p.seq_k. Dense keys are put into pages of `size` slots, (page, heads_kv,
-    slot, dim). A given table is kept, but its entries that no key needs become 0."""
-    torch = _torch_of(k)
-    if torch:
-        lengths = torch.full((p.batch,), p.seq_k, device=k.device) if key_lengths is None else key_counts(p, key_lengths)
-    else:
-        import numpy
-
-        lengths = numpy.full(p.batch, p.seq_k) if key_lengths is None else key_counts(p, key_lengths)
-    size = p.page_size or size
+    slot, dim). Packed keys stay where they are: a row is a page of one slot. A given table is kept,
+    but its entries that no key needs become 0."""
+    module = _torch_of(k) or _numpy()
+    where = {} if module is _numpy() else {"device": k.device}
+    columns = lambda n: module.arange(n, **where)[None, :]
+    lengths = module.full((p.batch,), p.seq_k, **where) if key_lengths is None else key_counts(p, key_lengths)
+    if cu_seqlens_k is not None:
+        lengths = module.minimum(lengths, cu_seqlens_k[1:] - cu_seqlens_k[:-1])
+        table = cu_seqlens_k[:-1, None] + columns(p.seq_k)
+        return k[:, :, None], v[:, :, None], table * (columns(p.seq_k) < lengths[:, None]), lengths
     if p.page_size:
-        columns = torch.arange(p.pages_per_seq, device=k.device) if torch else numpy.arange(p.pages_per_seq)
-        return k, v, block_table * (columns[None, :] * size < lengths[:, None]), lengths
+        return k, v, block_table * (columns(p.pages_per_seq) * p.page_size < lengths[:, None]), lengths
     each = -(-p.seq_k // size)
-    pools = [_pages_of(torch, t, size, each) for t in (k, v)]
-    table = torch.arange(p.batch * each, device=k.device) if torch else numpy.arange(p.batch * each)
-    return *pools, table.reshape(p.batch, each), lengths
+    pools = [_pages_of(None if module is _numpy() else module, t, size, each) for t in (k, v)]
+    return *pools, module.arange(p.batch * each, **where).reshape(p.batch, each), lengths
+
+
+def _numpy():
+    import numpy
+
+    return numpy
 
 
 def _pages_of(torch, t, size, each):

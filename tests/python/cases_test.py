@@ -239,6 +239,27 @@ class Cases(unittest.TestCase):
             self.assertLessEqual(case.assert_within(*case.call(attention)), 1)
         self.assertTrue(all(c.sink is None and c.slopes is None for c in drawn(count=60)))
 
+    def test_a_domain_limits_the_heads_of_a_group(self):
+        groups = {case.p.heads_q // case.p.heads_kv for case in drawn(attnfuzz.Domain(group={2, 3}), count=40)}
+        self.assertEqual(groups, {2, 3})
+        groups = {case.p.heads_q // case.p.heads_kv for case in drawn("group=5", count=20)}
+        self.assertEqual(groups, {5})
+
+    def test_packed_keys_become_pages_of_one_slot(self):
+        tested = 0
+        for case in attnfuzz.cases(attnfuzz.Domain(features=("packed", "int32")), count=80, work=300_000, bf16="bits"):
+            if case.cu_seqlens_k is None:
+                continue
+            tested += 1
+            k, v, table, lengths = attnfuzz.paged(case.p, case.k, case.v, None, case.key_lengths, cu_seqlens_k=case.cu_seqlens_k)
+            self.assertEqual((k.shape[2], table.shape), (1, (case.p.batch, case.p.seq_k)))
+            for b, (first, end) in enumerate(zip(case.cu_seqlens_k, case.cu_seqlens_k[1:])):
+                most = end - first if case.key_lengths is None else min(end - first, max(case.key_lengths[b], 0))
+                self.assertEqual(lengths[b], most)
+                self.assertTrue(np.array_equal(table[b, :most], np.arange(first, first + most)))
+                self.assertFalse(table[b, most:].any())
+        self.assertGreater(tested, 5)
+
     def test_packed_entries_are_for_a_domain_that_names_them(self):
         domain = attnfuzz.Domain(features=("packed", "int32"))
         told, kinds, types = 0, set(), set()
