@@ -197,7 +197,8 @@ def judge(rows, times):
     slow = [row for row in rows if row["reduce"] is None or row["reduce"] > REDUCE_SECONDS or row["cut"]]
     unfound = [row["name"] for row in rows if row["found"] < row["runs"]]
     agreed = [row for row in rows if row["agreeing"] >= AGREEING * row["runs"]]
-    other = [row["name"] for row in rows if row["minimal"] not in row["expected"]]
+    named = [row for row in rows if row["expected"] != ["?"]]  # the other heads say that no two seeds agree
+    other = [row["name"] for row in named if row["minimal"] not in row["expected"]]
     median = statistics.median(row["median"] for row in rows)
     fault = {word: [row["name"] for row in rows if row["guessed"] == word] for word in ("true", "wrong", "silent")}
     halves = "; ".join(f"{label} {sum(held_out(name) == out for name in fault['true'])} true, "
@@ -219,7 +220,8 @@ def judge(rows, times):
         (f"the same minimal case from {AGREEING:.0%} of the seeds, for {SHARE_AGREEING:.0%} of the bugs",
          f"{len(agreed)} of {count} bugs ({len(agreed) / count:.1%})", len(agreed) >= SHARE_AGREEING * count),
         ("the minimal case of most seeds is in the patch's head",
-         f"{count - len(other)} of {count}" + (f"; not: {name(other)}" if other else ""), not other),
+         f"{len(named) - len(other)} of {len(named)}" + (f"; not: {name(other)}" if other else "")
+         + (f"; {count - len(named)} heads name none" if len(named) < count else ""), not other),
         (f"the first guess of the class of fault is true for {GUESSED:.0%} of the bugs",
          f"{len(fault['true'])} of {count} ({halves})", len(fault["true"]) >= GUESSED * count),
         (f"and wrong for {MISLED:.0%} at most",
