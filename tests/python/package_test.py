@@ -330,7 +330,10 @@ class Targets(unittest.TestCase):
         absent = ("torch", "torch.nn", "torch.nn.functional", "torch.nn.attention", "torch.nn.attention.flex_attention", "triton",
                   "triton.language", "xformers", "xformers.ops", "flashinfer", "jax", "jax.numpy", "jax.experimental",
                   "jax.experimental.pallas", "jax.experimental.pallas.ops", "jax.experimental.pallas.ops.gpu", "mlx",
-                  "mlx.core", "onnx", "onnx.helper", "onnxruntime", "openvino", "ml_dtypes")
+                  "mlx.core", "onnx", "onnx.helper", "onnxruntime", "openvino", "ml_dtypes", "fla", "fla.ops", "fla.ops.nsa",
+                  "fla.ops.nsa.parallel", "vllm", "vllm.v1", "vllm.v1.attention", "vllm.v1.attention.ops",
+                  *(f"vllm.v1.attention.ops.triton_{name}" for name in ("decode_attention", "merge_attn_states",
+                                                                        "reshape_and_cache_flash", "unified_attention")))
         before = set(sys.modules)
         declared = {}
         with unittest.mock.patch.dict(sys.modules, {name: Anything() for name in absent}):
@@ -342,6 +345,10 @@ class Targets(unittest.TestCase):
                 declared[file[:-3]] = {name: target.words() for name, target in found}
         for name in set(sys.modules) - before:
             del sys.modules[name]
+        self.assertEqual(set(declared["vllm_attention"]), {"unified", "unified_split", "decode", "mla", "merge", "append"})
+        self.assertEqual(set(declared["flashinfer_batch"]), {"paged", "ragged", "decode", "sinks", "merge", "merge_in_place",
+                                                             "merge_many", "append"})
+        self.assertIn("group=16,32,64", declared["fla_attention"]["selected"])
         self.assertEqual(set(declared["xformers_attention"]), {"cutlass", "flash", "splitk", "splitk_bias", "block_diagonal"})
         self.assertEqual(set(declared["flashinfer_attention"]), {"prefill", "prefill_fa3", "decode"})
         self.assertIn("batch=1", declared["flashinfer_attention"]["decode"])
