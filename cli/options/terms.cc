@@ -138,10 +138,11 @@ Terms parse_domain(const std::string& words) {
   d.size = sizeof d;
   constexpr int64_t kMostEntries = 1024, kMostKeys = 65536, kMostDims = contract::kMostDims;
   const std::vector<Limited> sizes = {
-      {"batch", {&d.batch}, 0, kMostEntries},      {"heads_q", {&d.heads_q}, 1, kMostEntries},
-      {"seq_q", {&d.seq_q}, 0, kMostKeys},         {"seq_k", {&d.seq_k}, 0, kMostKeys},
-      {"seq", {&d.seq_q, &d.seq_k}, 0, kMostKeys}, {"dim_qk", {&d.dim_qk}, 1, kMostDims},
-      {"dim_v", {&d.dim_v}, 1, kMostDims},         {"dim", {&d.dim_qk, &d.dim_v}, 1, kMostDims}};
+      {"batch", {&d.batch}, 0, kMostEntries}, {"heads_q", {&d.heads_q}, 1, kMostEntries},
+      {"group", {&d.group}, 1, kMostEntries}, {"seq_q", {&d.seq_q}, 0, kMostKeys},
+      {"seq_k", {&d.seq_k}, 0, kMostKeys},    {"seq", {&d.seq_q, &d.seq_k}, 0, kMostKeys},
+      {"dim_qk", {&d.dim_qk}, 1, kMostDims},  {"dim_v", {&d.dim_v}, 1, kMostDims},
+      {"dim", {&d.dim_qk, &d.dim_v}, 1, kMostDims}};
   constexpr std::pair<const char*, int32_t> kFormats[] = {
       {"f16", ATTN_F16}, {"bf16", ATTN_BF16}, {"f32", ATTN_F32}};
   static constexpr std::pair<const char*, const char*> kNotBoth[] = {{"no_f16", "no_bf16"},

@@ -32,8 +32,8 @@ namespace attnfuzz {
 attn_plan parse_errors(const std::string& words);
 
 // Reads what a kernel must take: "dim=64,128 seq=1..4096 no_bias no_mask". A word limits a size (batch,
-// heads_q, seq_q, seq_k, dim_qk, dim_v; seq and dim stand for both sizes) by = and a list or a range, or by >=,
-// <= or % and a number. Several words for one size must all hold. These words limit everything else:
+// heads_q, group, seq_q, seq_k, dim_qk, dim_v; group is heads_q / heads_kv, and seq and dim stand for both sizes)
+// by = and a list or a range, or by >=, <= or % and a number. Several words for one size must all hold. These words limit everything else:
 //
 //   no_f16 no_bf16 f16 bf16 f32 no_gqa no_bias no_mask no_window no_softcap no_key_lengths no_lse
 //   no_causal only_causal top_left bottom_right equal_lengths equal_dims usual_scale positive_scale
