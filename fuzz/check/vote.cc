@@ -76,7 +76,7 @@ Vote ask_builds(const Case& c, const Verdict& verdict, Target& target, const Ope
 std::string words(const Vote& vote) {
   std::string text = "of " + std::to_string(vote.orders) + " random orders of threads " +
                      std::to_string(vote.failed) + " fail";
-  if (vote.failed > 0 && vote.failed < vote.orders) text += ", so it hangs on the order";
+  if (vote.failed > 0 && vote.failed < vote.orders) text += ", so it depends on the order";
   for (const auto& [build_kind, what] : vote.build_kinds) text += "; " + build_kind + ": " + what;
   return text + (vote.build_kinds.empty() ? "; it has no build with a sanitizer" : "");
 }
