@@ -30,8 +30,8 @@ struct ReportArguments {
   bool run = false, allow_stale = false, json = false, watch = false, verbose = false;
 };
 
-// The targets on which findings run again for their pictures, opened when needed, or the reason why one cannot
-// be opened.
+// Runs findings again for their pictures. Each target is opened when it is first needed; if that fails, the
+// reason is kept.
 class Targets {
  public:
   explicit Targets(const ReportArguments& arguments) : named_(arguments.kernels) {
@@ -135,8 +135,8 @@ std::string coverage_text(const report::Report& report) {
   std::string text;
   for (const auto& [target, measured] : report.coverage)
     text += fmt::format(
-        "  {} met of the table of axes in {} cases: {:.0f} % of classes, {:.0f} % of pairs, {:.0f} % of "
-        "triples\n",
+        "  {}: {} cases met {:.0f} % of the classes, {:.0f} % of the pairs and {:.0f} % of the triples in the "
+        "table of axes\n",
         printable(target), measured.cases, measured.covered.classes.percent(), measured.covered.pairs.percent(),
         measured.covered.triples.percent());
   return text;

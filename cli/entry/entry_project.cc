@@ -119,8 +119,8 @@ std::string plug_in(const Entry& entry, const std::string& name) {
          "  static void run(const attn::Args& a) { attn::call_entry(a); }\n};\nATTN_ADAPTER(Entry)\n";
 }
 
-// The user's source, and two functions that the adapter calls. They use the names of the call and those that
-// kernels/cuda_source/adapter/source.h declares before the source.
+// The user's source, and two functions that the adapter calls. The header source.h comes before the source, and
+// declares everything that the two functions use, except the names in the call.
 std::string apart(const Entry& entry) {
   const std::string call = statement(entry.call);
   std::string undefined, tensors, parameters, arguments, others;
