@@ -97,8 +97,8 @@ void* carve(ArenaCursor& cursor, size_t bytes, size_t align, Place here) {
   return base() + physical;
 }
 
-// The array begins at a multiple of kBaseAlign, as on a GPU if the kernel has no static array. Plain kernels
-// need this alignment, because their swizzles change bits of the address itself.
+// The array begins at a multiple of kBaseAlign, as on a GPU if the kernel has no static array. Kernels in
+// plain CUDA need this alignment, because their swizzles change bits of the address itself.
 void* dynamic_shared(Place here) {
   ArenaCursor whole;
   return carve(whole, running().launch->shared_bytes, kBaseAlign, here);
