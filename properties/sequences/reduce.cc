@@ -95,7 +95,7 @@ class Reduction {
     }
   }
 
-  // Makes two appends of different sequences one, at the place of the later one.
+  // Joins two appends to different sequences into one append, at the place of the later one.
   void joined_appends() {
     for (size_t n = best_.session.steps.size(); n-- > 1;) {
       for (size_t m = std::min(n, best_.session.steps.size()); m-- > 0 && n < best_.session.steps.size();) {

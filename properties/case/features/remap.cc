@@ -1,4 +1,5 @@
-// The indices at which a relation's variant reads its recipe. They are never drawn.
+// Remap (case.h): at which indices a variant of a case reads the case's fills, patterns and biases. Only
+// relations set it. It is never drawn.
 #include <algorithm>
 
 #include "properties/case/feature.h"

@@ -1,6 +1,6 @@
 // A weighted mean lies between the smallest and the largest value that it averages. A sink counts
-// as a value of 0. This property needs no knowledge of the scores. It is the only check of rows
-// whose scores are too uncertain for a bound; the oracle performs it.
+// as a value of 0. This property needs no knowledge of the scores. It checks rows that have bounds. Rows whose
+// scores are too uncertain for a bound are held to the hull by the oracle itself (RowState::kUninformative).
 #include <algorithm>
 #include <limits>
 

@@ -48,8 +48,8 @@ void check_repeat(Trial& trial) {
 
 extern const Property repeat = {
     "repeat",
-    "a call repeated on a clean or dirty workspace, on either stream, gives the same bits, and one with other "
-    "values in the same place its own",
+    "a call repeated on a clean or dirty workspace, on either stream, gives the same bits, and a call with "
+    "other values in the same place gives the result of those values",
     adapt_repeat,
     check_repeat,
     /*needs_stages=*/false,
