@@ -7,7 +7,8 @@
 namespace attnfuzz {
 namespace {
 
-// Below this, weights e^(x - m) have lost digits and cannot be scaled to a tile's maximum.
+// If a score lies this far below the row's maximum m, weights e^(x - m) may have lost digits. Scaling them to a
+// tile's maximum would not bring the digits back, so the weights are computed anew.
 constexpr double kFar = 300;
 
 // e^x - 1, where x is mostly 0.

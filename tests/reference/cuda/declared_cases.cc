@@ -39,7 +39,7 @@ void plant(Random* random, Case* c) {
   }
 }
 
-// Sets all biases to one number that absorbs all scores, or nearly all.
+// Sets every bias but -inf to one number that absorbs all scores, or nearly all.
 void mask_whole(Random* random, Case* c) {
   const float kinds[] = {std::numeric_limits<float>::lowest(), -0x1.fep127f, -1e30f, -0x1p60f, -1e9f};
   const float kind = kinds[random->below(std::size(kinds))];
@@ -168,7 +168,7 @@ struct Paged {
   std::vector<int32_t> table, lengths;
 };
 
-// The same call with keys that stand for blocks.
+// The same call with keys that stand for blocks of keys (ATTN_FEATURE_KEY_STEP).
 struct KeyBlocks {
   attn_problem problem;
   attn_tensors tensors;
@@ -220,8 +220,8 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
     Random random(number * 104729 + 3);
     Shape shape = random_shape(&random);
     shape.batch = 1 + random.below(2);
-    // As many columns as a block has threads, and more. Rows so long that row_terms.h bounds the tensor core's
-    // share separately, with P known and unknown.
+    // `broad`: up to 256 columns, twice as many as a block of the GPU's oracle has threads. `lengthy`: rows of
+    // more than kLongRow keys (row_terms.h), with P known in some and unknown in others.
     const bool broad = number % 8 == 3, lengthy = number % 40 == 7;
     if (broad) shape.dim_qk = 1 + random.below(256), shape.dim_v = 1 + random.below(256);
     if (lengthy) shape = {.seq_q = 1, .seq_k = 4200 + random.below(800), .dim_v = shape.dim_v};
@@ -295,7 +295,7 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
 
 namespace {
 
-// Two sides with values of any size, some of them no numbers, and sides that saw no key.
+// A merge of two partial results. Their values have any size, or are NaN or infinite. Some rows saw no key.
 struct MergeCase {
   attn_problem problem = {};
   attn_plan plan = {};
