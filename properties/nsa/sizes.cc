@@ -66,8 +66,9 @@ Sizes draw_sizes(uint64_t seed, int64_t most_tokens) {
 
 std::string describe(const Sizes& s) {
   return cat("S = ", s.tokens, ", H = ", s.heads_q, "/", s.heads_kv, ", D = ", s.dim, ", ", dtype_name(s.dtype),
-             ", blocks of ", s.block_length, " keys ", s.key_step, " apart, ", s.select, " (", s.select_first,
-             " first, ", s.select_last, " last) of blocks of ", s.block, ", window ", s.window);
+             ", compressed blocks of ", s.block_length, " keys ", s.key_step, " apart, ", s.select,
+             " chosen blocks of ", s.block, " keys (", s.select_first, " first, ", s.select_last,
+             " last), window ", s.window);
 }
 
 Inputs draw_inputs(const Sizes& s, uint64_t seed) {
