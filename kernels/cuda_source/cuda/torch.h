@@ -408,7 +408,7 @@ inline c10::TensorOptions device(c10::DeviceType) { return {}; }
 #define C10_CUDA_CHECK AT_CUDA_CHECK
 #define C10_CUDA_KERNEL_LAUNCH_CHECK() AT_CUDA_CHECK(cudaGetLastError())
 
-// Runs the body for the type of the tensor, which is scalar_t in it.
+// Runs the body for the element type `type`. In the body that type is called scalar_t.
 #define ATTN_DISPATCH_CASE(tag, T, ...)  \
   case ::c10::ScalarType::tag: {         \
     using scalar_t [[maybe_unused]] = T; \

@@ -1,9 +1,9 @@
 // <mma.h> on the executor: nvcuda::wmma. A product is a collective of the warp.
 //
-// CUDA does not say which lane holds which element of a fragment, and the layout here differs from a GPU's.
-// Each lane holds consecutive elements in row-major order, for A and B alike. If kTwice, lanes l and l + 16
-// hold the same elements. Accumulators of 16 x 16 have the layout of mma.m16n8k16's. So element-wise work on
-// fragments gives right results, and code that relies on a GPU's layout gives wrong ones. Sums are fp32,
+// CUDA does not say which lane holds which element of a fragment. Element-wise work on fragments gives right
+// results in any layout. Code that relies on a GPU's layout of A or B gives wrong ones here, because the layout
+// differs: each lane holds consecutive elements in row-major order, for A and B alike, and if kTwice, lanes l
+// and l + 16 hold the same elements. Accumulators of 16 x 16 have the layout of mma.m16n8k16's. Sums are fp32,
 // rounded to nearest or truncated as the schedule says (schedule.h).
 #pragma once
 
