@@ -15,9 +15,10 @@
 //   5. Each part of the result is varied, to say which parts do not matter.
 //
 // A candidate is taken only if it is strictly simpler than the best so far and fails with the same reduction
-// key. The key should not depend on the bytes behind a tensor. So it is the key of the found case with the
-// usual poison and away from a page's end, if the case fails in that form, too. An infinity or a NaN may become
-// a wrong number with plain values and layouts. Then both cases are reduced, and the simpler result is kept.
+// key. The bytes behind a tensor should not decide the key. So the found case first gets the usual poison, and
+// tensors away from a page's end, then a clean workspace, then an LSE. Each change stays if the case still
+// fails, and the key is that of the last form that failed. An infinity or a NaN may become a wrong number with
+// plain values and layouts. Then both cases are reduced, and the simpler result is kept.
 //
 //   Reduction r = reduce(c, v, key, evaluate, key_of, {.seconds = 30});
 //   puts(describe(r.minimal).c_str());
@@ -42,7 +43,7 @@ struct ReduceOptions {
   std::function<bool()> stop = {};  // asked regularly; true ends the search like the clock
   int confirmations = 1;            // a candidate must fail this many times ...
   int attempts = 1;                 // ... in at most this many runs; raise it for a flaky failure
-  // for example: writes it to disk
+  // Called with each better case, for example to write it to disk.
   std::function<void(const Case& best, const Verdict& verdict)> on_better = {};
   // For a crash or a hang: a failure elsewhere in the kernel's code counts as another failure. Used by
   // reduce_failure(), which makes the key.
