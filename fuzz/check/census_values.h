@@ -116,7 +116,8 @@ inline int64_t splits_with_tiles(const Case& c, const attn_plan& plan) {
   return tiles_of(tiles_of(keys, plan.tile_k), std::max<int64_t>(plan.split_tiles, 1));
 }
 
-// The layout that Q, K, V and O share: rows side by side without a gap, columns next to one another.
+// The layout of Q, K, V and O: 0 all are dense with heads before positions, 1 all are dense with positions
+// before heads, 2 anything else.
 inline int layout(const Case& c, const attn_plan&) {
   int common = -1;
   for (const TensorId t : kMatrixTensors) {

@@ -18,8 +18,8 @@
 
 namespace attnfuzz {
 
-// `worker` is a program. If `library` is a Python file, `worker` is the library that the zygote's workers load
-// (zygote.h).
+// `worker` is a program, unless `library` is a Python file. Then `worker` is the library that the zygote's
+// workers load (zygote.h).
 struct WorkerCommand {
   std::string worker, library, kernel;
   uint32_t measures = 0;  // bits of Measure (confinement.h); 0: as trusted as this process
@@ -46,7 +46,8 @@ class WorkerProcess {
   std::optional<double> processor_seconds();
 
   // The number of its threads; nothing if the system does not tell. An untrusted worker may have at most
-  // most_tasks(), because some libraries begin a few threads for each processor.
+  // most_tasks(). This limit grows with the number of processors, because some libraries begin a few threads
+  // for each.
   std::optional<int64_t> threads();
   static int64_t most_tasks();
 
