@@ -29,7 +29,8 @@ struct Sizes {
 // Sizes at and beside the borders of the blocks, with at most `most_tokens` tokens.
 Sizes draw_sizes(uint64_t seed, int64_t most_tokens);
 
-// "S = 33, H = 4/2, D = 32, f16, blocks of 8 keys 4 apart, 3 (1 first, 1 last) of blocks of 8, window 16"
+// "S = 33, H = 4/2, D = 32, f16, compressed blocks of 8 keys 4 apart,
+//  3 chosen blocks of 8 keys (1 first, 1 last), window 16"
 std::string describe(const Sizes& sizes);
 
 // Dense inputs, exact in the format: Q, K and V by (head, token, column), gates by (head, token, branch). All
