@@ -35,8 +35,9 @@ Wanted wanted_by(const TargetOptions& options) {
   return wanted;
 }
 
-// Finds the executor's build of lib/libattn_NAME_cuda.so: lib/peers/libattn_NAME_cpu.so, which has all paths of
-// the GPU's build, else lib/libattn_NAME_cpu.so. Empty if there is neither.
+// Finds the executor's build of lib/libattn_NAME_cuda.so. That is libattn_NAME_cpu.so in lib/peers, where it
+// has all paths of the GPU's build; else in lib/twins, the former name of lib/peers; else in lib. Empty if
+// there is none.
 std::string executor_build(const std::string& library) {
   const std::filesystem::path path(library);
   const std::string ending = "_cuda.so", file = path.filename();
@@ -89,7 +90,8 @@ uint32_t measures_of(const TargetOptions& options) {
   const BuildKind* build_kind = find_build_kind(build_kind_of(options));
   if (build_kind == nullptr || build_kind->sanitizer() || build_kind->kind == BuildKind::kTool) {
     throw UserError(
-        "--untrusted is for the builds plain, schedules and coverage: a sanitizer needs what it takes away");
+        "--untrusted is for the builds plain, schedules and coverage: a sanitizer needs what confinement takes "
+        "away");
   }
   const uint32_t measures = available_measures();
   const std::vector<std::string> lacking = lacking_words(measures);
@@ -227,7 +229,7 @@ void put_oracle(Target& target, const TargetOptions& options, bool all) {
 BatchTarget* batch_target_of(Target& target, const TargetOptions& options) {
   if (options.batch == 0) return nullptr;
   auto* batch_target = dynamic_cast<BatchTarget*>(&target);
-  const std::string why = batch_target ? batch_target->why_no_batch() : "its worker has none";
+  const std::string why = batch_target ? batch_target->why_no_batch() : "its worker cannot judge any";
   if (!why.empty())
     throw UserError("--batch: " + target.info().name + " judges no batches: " + why +
                     "; give --backend cuda, or leave --batch out");
