@@ -148,7 +148,7 @@ void layout_cost(const Case& c, Cost& cost) {
                       int{l.step != 1} + int{l.across} + std::popcount(static_cast<uint64_t>(l.backwards));
     cost.count(parts);
     cost.add(parts);
-    // A gap or another order is simpler than these.
+    // These three come first, because a gap or another order is simpler.
     cost.add(l.backwards);
     cost.add(l.across);
     cost.distance(l.step, 1);

@@ -106,8 +106,8 @@ TEST(NsaChain, UnknownElementsMayBeAnything) {
   }
 }
 
-// Each key of a compressed block adds 1 / d of the block's weight to the selectable block that contains the
-// key.
+// Each key of a compressed block adds 1 / key_step of the block's weight to the score of the selectable block
+// that contains the key.
 TEST(NsaChain, ScoresAreSharesOfWeights) {
   const Sizes s = small();
   const std::vector<int64_t> tokens = tokens_of(s);

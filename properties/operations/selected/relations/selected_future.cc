@@ -15,8 +15,8 @@ bool adapt_selected_future(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-// The keys that change: consecutive keys that begin at the border of a block, at an end of all keys, or
-// anywhere.
+// The keys that change: one to three consecutive keys. They begin with the first or the last of all keys, with
+// the key before a block's first, or anywhere.
 KeyRange changed_keys(const Case& c) {
   const Problem& p = c.problem;
   const auto any = static_cast<int64_t>(choice(c, 1) % static_cast<uint64_t>(p.seq_k));
