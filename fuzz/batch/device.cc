@@ -350,8 +350,8 @@ class CudaDevice final : public Device {
 
  private:
   Failure send(std::span<const Call> calls, const PageArrays& pages);
-  // Runs the kernel under test on the stream that the call wants. Events order it between the work
-  // on the case's own stream.
+  // Runs the kernel under test on the stream that the call wants. If that is the second stream, the kernel
+  // waits by an event for the earlier work on the case's own stream, and later work there waits for the kernel.
   attn_status call_kernel(const attn_kernel& kernel, const Call& call, int slot, uint32_t number,
                           const attn_tensors& tensors, attn_env env);
   // Launches one call and the kernels that judge it.
@@ -391,7 +391,7 @@ Failure CudaDevice::plan(const attn_kernel& kernel, void (*limit)(void*, attn_en
     attn_env env = state_.env(calls[i], slots[i], &result.reported);
     limit(of, env);
     const attn_tensors tensors = state_.tensors(calls[i], slots[i]);
-    // A plan() that writes beyond attn_plan does no harm here; the ordinary way reports it.
+    // A plan() that writes beyond attn_plan does no harm here. The worker reports it when a case runs alone.
     struct {
       attn_plan plan = {};
       std::byte beyond[1024] = {};
