@@ -7,9 +7,9 @@
 //                             visible. A thread must call it before it reads or overwrites
 //                             memory of earlier kernels, or must pass a barrier with a thread
 //                             that called it. Every block must call it
-//   grid_dependents_start()   this block allows the next kernel to begin, which it does when all
-//                             blocks have called it or ended. If no block calls it, the next kernel
-//                             begins after the grid's end
+//   grid_dependents_start()   this block allows the next kernel to begin. The next kernel begins
+//                             when every block has called this or ended. If no block calls it, the
+//                             next kernel begins after the grid's end
 //
 // A wait covers all earlier kernels: the previous kernel either began after their end or has itself waited for
 // them. So the first kernel of a call may be launched as a dependent of a kernel that the caller launched.

@@ -75,8 +75,8 @@ constexpr Formats operator|(Formats a, Formats b) {
 }
 enum class Order { kBhsd, kBshd };  // dense, outermost first
 enum class Causal { kNever, kOnly, kEither };
-// kNone: a problem that wants an LSE is refused. kWritten: the LSE is dense (b, h, s), and of base e unless
-// plan() sets lse_base or lse_dead.
+// kNone: a problem that wants an LSE is refused. kWritten: the LSE is dense (b, h, s), natural, and -inf for a
+// row that sees no key. The kernel's plan() may set lse_base or lse_dead to other values.
 enum class Lse { kNone, kWritten };
 // kOwn: the kernel multiplies by 1 / sqrt(dim); the adapter multiplies Q by the rest of the problem's scale.
 // kPositive: the scale is given and must be above 0. A kernel needs this if it sets hidden scores to -inf
@@ -128,7 +128,7 @@ struct Takes {
   bool packed = false;
   Order order = Order::kBhsd;
   uintptr_t align_bytes = 16;  // of each pointer
-  int64_t shared = 0;          // bytes of shared memory a block that the device must have; 0: any device
+  int64_t shared = 0;          // bytes of shared memory that the device must give a block; 0: any device
   // The keys of a page, or kAnyPage: K and V come in pages, with a.block_table and a.key_lengths. If the
   // problem's pages have this size, the kernel gets them unchanged. All other keys are copied into pages for
   // the kernel.

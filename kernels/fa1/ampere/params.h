@@ -25,13 +25,13 @@ struct AmpereParams {
   bool first_hidden;           // keys before the window may be hidden
   bool last_hidden;            // keys beyond the diagonal or the window may be hidden
   bool may_be_plain;           // a tile that all rows see whole needs no mask
-  float sign, sigma;           // a score is a product times sign, an exponent of two a score times sigma
+  float sign, sigma;           // score = product * sign; exponent of two = score * sigma
   uint32_t heads_q, group;     // query heads; query heads per KV head
   uint32_t heads, q_tiles;     // query heads of all batch entries; query tiles of a head
   uint32_t entries;            // batch entries, if they share a bias; else 0
   uint32_t section;            // heads that are worked on side by side, so that K and V stay in the L2
   ScoreTerms terms;            // for scored shapes, which have sign and sigma 1
-  bool rough;                  // tiles that all rows see whole need only a bias that is loaded by chunks
+  bool rough;                  // scores need only a bias in chunks: unmasked tiles run add_rough()
   attn_probe probe;            // values is null if no probe is requested
 };
 
