@@ -1,5 +1,6 @@
-// Builds that exist only on a GPU. They replay a case under a tool of compute-sanitizer. A replay is some
-// hundred times slower than a normal run, so it is meant to confirm and classify single findings.
+// Replays a case on a GPU under a tool of compute-sanitizer. `--build memcheck` chooses a tool as if it were a
+// build. A replay is some hundred times slower than a normal run, so it is meant to confirm and classify single
+// findings.
 #pragma once
 
 #include <string>
@@ -12,9 +13,10 @@ namespace attnfuzz {
 // "memcheck", "racecheck", "initcheck" or "synccheck".
 bool is_compute_sanitizer(const std::string& build_kind);
 
-// Runs this program's `replay FILE --backend cuda` and further arguments under
-// the tool, and prints its findings, each kind once. Returns kFound if there are any, else kPassed. Throws
-// UserError if compute-sanitizer cannot be run.
+// Runs this program's `replay FILE --backend cuda --build plain` and further arguments under the tool, and
+// prints the tool's findings, each kind once. Returns kFound if there are any. Otherwise the replay's own
+// status counts: kFound, kPassed, or kBadUse for any other. Throws UserError if compute-sanitizer cannot be
+// run.
 Exit replay_under(const std::string& tool, const std::string& file, const std::vector<std::string>& further);
 
 }  // namespace attnfuzz
