@@ -121,7 +121,8 @@ struct HeatCell {
   uint64_t cases = 0;
   double worst = 0;  // error/bound
 };
-// The bucket of a length: 0, 1, 2, 3..4, 5..8, ...: the number of bits of length - 1, plus one.
+// The bucket of a length. Buckets hold the lengths 0, 1, 2, 3..4, 5..8, ...; a length above 0 is in the bucket
+// numbered 1 + (bits of length - 1).
 int heat_bucket(int64_t length);
 
 // Ratios count only for passing runs.

@@ -46,7 +46,7 @@ class Memory {
   // address. nullptr, with a reason, if this worker cannot judge batches.
   virtual batch::Device* batch_device(std::span<std::byte> readback, std::string* why) {
     (void)readback;
-    *why = "only a worker on a GPU has one";
+    *why = "only a worker on a GPU can";
     return nullptr;
   }
 };
