@@ -1,8 +1,8 @@
 // Exact conversions between numbers and the bits of the 16-bit formats.
 //
 // Fills must give the same bytes on every machine for ever, so the conversions use no math library and no
-// back end's types. They are integer-only, except from_float(): it uses the compiler's conversion, and a
-// test compares it with the others.
+// back end's types. to_bits() uses only integers. from_float() and to_float() use the compiler's _Float16 for
+// fp16; a test compares from_float() with to_bits().
 //
 //   to_bits(ATTN_F16, 0.1)          // 0x2e66: to nearest, ties to even
 //   to_bits(ATTN_F16, 1e9)          // 0x7bff: saturates, never becomes infinite

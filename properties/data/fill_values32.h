@@ -20,7 +20,8 @@ ATTN_BOTH inline int32_t random_integer32(FillKind kind, uint64_t hash) {
     case FillKind::kSameRows:
     case FillKind::kLevels:
     case FillKind::kBlocks:
-      // Three bits more than in 16-bit fills, from the bits of the hash that the sum of coins leaves unused.
+      // Three bits more than in 16-bit fills: the next bits of hash * kStep, of which random_integer() uses the
+      // upper 16.
       return random_integer<FillKind::kGaussian>(hash, false) * 8 +
              static_cast<int32_t>(hash * kStep >> 45 & 7);
     case FillKind::kHuge: {
