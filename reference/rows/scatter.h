@@ -1,9 +1,10 @@
-// Errors are bounded key by key. If each has a random sign, they partly cancel. This estimates the share of
-// their sum that is likely to remain: sqrt(sum c^2) / sum c. Keys of equal weight err alike, because equal
-// scores are rounded alike, so their charges are added first. Weights are compared at the precision of their
-// sum: a sum L is a multiple of its last place, so adding w rounds w to that place, and weights that differ by
-// much less are all cut off, or all raised, by the same amount. It is no bound; warnings/error_statistics.h
-// uses it.
+// Errors are bounded key by key: each key has a charge c. If the errors have random signs, they partly cancel.
+// Scatter estimates the share of the sum of charges that is likely to remain: sqrt(sum c^2) / sum c. The share
+// is no bound; warnings/error_statistics.h uses it.
+//
+// Keys of equal weight err alike, because equal scores are rounded alike. Their charges are therefore added
+// before they are squared. Weights count as equal if they differ by much less than the last place of the sum of
+// weights: adding a weight to this sum rounds it to that place, so such weights are rounded alike.
 //
 //   Scatter<2> s(n);
 //   s.add(weight, {error, charge}, n);         // two kinds of charges of the same keys
@@ -32,8 +33,8 @@ class Scatter {
     constexpr int64_t kAtOnce = 64;
     for (int64_t first = 0; first < n; first += kAtOnce) {
       const int64_t count = std::min(kAtOnce, n - first);
-      // The place is a hash of the weight, at an eighth of the last place of an fp32 sum of 1. Weights that
-      // share a place by chance make the share larger.
+      // The place is a hash of the rounded weight. Adding 0.125 rounds a small weight to 2^-26, an eighth of
+      // the last place of an fp32 sum of 1. Weights that share a place by chance make the share larger.
       uint32_t place[kAtOnce];
       for (int64_t k = 0; k < count; ++k)
         place[k] = std::bit_cast<uint32_t>(static_cast<float>(weight[first + k] + 0.125)) * 0x9e3779b1u >>
