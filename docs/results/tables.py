@@ -70,7 +70,7 @@ def pages(folder):
         index.append([f"[{data['title']}]({path.stem}.md)", "; ".join(part["heading"] for part in data["tables"])])
     found["README.md"] = "\n\n".join([
         "# Results", "<!-- Written by tables.py: edit that file, or the JSON files. -->",
-        "Figures that were measured, each with its command, its machine and its date. `python3 docs/results/tables.py` writes "
+        "Each table was measured. It names its machine, its date and, if it was recorded, the command. `python3 docs/results/tables.py` writes "
         "these pages from the JSON files beside them, and `ctest -R docs.results` fails where they differ. Times are from shared "
         "machines: compare figures of one table, not of two.",
         table(["page", "tables"], index, "README.md")]) + "\n"
