@@ -2,8 +2,8 @@
 sees no key has O = 0. `flex_backward` is its automatic differentiation. `flex_sink` rescales O by the sink, as models do
 that have one; `flex_alibi` is a score_mod; `flex_packed` has a document mask.
 
-Sizes are dynamic. It compiles for each format, dims and causal, and for sizes that are 1 or short. `flex` has few of these,
-so that most cases find it compiled.
+Sizes are dynamic. torch.compile() compiles anew for each format, head dimension and causal, and for a size that is 1 or
+short. The domain has few of these, so that most cases run code that is compiled already.
 """
 
 from dataclasses import replace
@@ -25,8 +25,8 @@ def compiled():
     return _compiled
 
 
-# Offsets wrap at 32 bits if rows lie far apart (docs/found/flex-row-stride-of-2-31.py). This is known, so
-# it gets a copy.
+# Known: offsets wrap at 32 bits if rows lie far apart (docs/found/flex-row-stride-of-2-31.py). Such a tensor
+# is copied.
 def near(t):
     far = any(s * (n - 1) >= 2**31 for n, s in zip(t.shape, t.stride()))
     return t.contiguous() if far and not attnfuzz.shows_known() else t

@@ -1,8 +1,10 @@
-"""jax.nn.dot_product_attention by XLA and by cuDNN; and Pallas' kernels for GPUs, mha, decode_attention and
-paged_attention, by Pallas' interpreter where there is no GPU. JAX_PLATFORMS=cuda asks for one; inputs are copied to it.
+"""jax.nn.dot_product_attention by XLA and by cuDNN, and three kernels of Pallas: mha, decode_attention and
+paged_attention. JAX runs on the CPU, and Pallas' kernels in its interpreter, unless JAX_PLATFORMS=cuda is set. Inputs
+are then copied to the GPU.
 
-The causal mask is top-left, and heads lie between positions and dims. A row that sees no key is not 0, because masks are
-finite numbers. `xla_all` and `cudnn` convert it; the others refuse cases that can have such a row.
+The causal mask is top-left, and heads lie between positions and dims. JAX does not return 0
+for a row that sees no key, because its masks are finite numbers. Targets whose cases can have such rows set them to 0
+(`xla_backward` sets their dO to 0).
 """
 
 import functools
@@ -19,8 +21,8 @@ import attnfuzz
 from attnfuzz.masks import finite_padding, sees_nothing
 
 
-# A product is a sum in fp32, and is scaled in fp32 (see the sources), whether or not a compiler fuses that
-# with the subtraction.
+# Q.K is summed and scaled in fp32 (see JAX's sources). A compiler may fuse the scaling with the subtraction of the
+# maximum.
 ERRORS = attnfuzz.Errors(accumulator="ffma", p="input", scale="separate_fma")
 SHAPE = ("dtype", "batch", "heads", "seq", "dim", "causal")
 
@@ -86,7 +88,7 @@ def xla_all(p, q, k, v, bias=None, mask=None, key_lengths=None):
     return np.where(sees_nothing(p, *host)[..., None], np.float32(0), np.asarray(o.astype(jnp.float32)) * factor)
 
 
-# In 16 bits it rounds dP, for which there is no class.
+# Only fp32: in 16 bits JAX rounds dP, and attnfuzz has no error class for that.
 @attnfuzz.target(operation="backward", arrays="jax", compiles=(*SHAPE, "bias", "mask", "key_lengths", "window"),
                  errors=replace(ERRORS, p="fp32", ds="fp32", heads="fp32", saved="recomputed"),
                  domain=attnfuzz.Domain(dtypes=("f32",), softcap=False, align="top_left", non_finite=False, seq_q={1, 3, 8, 33},
@@ -184,11 +186,11 @@ def pallas_paged(p, q, k, v, key_lengths=None):
     from jax.experimental.pallas.ops.gpu import paged_attention
 
     k, v, lengths, nothing = of_lengths(p, k, v, key_lengths)
-    # It has no scale of its own. Q is multiplied by the scale, or, if that loses digits, the K of its heads is.
+    # The kernel takes no scale, so Q is multiplied by it. Where that loses digits, the KV head is multiplied instead.
     exact = [t.astype(jnp.float32) * p.scale for t in (q, k)]
     of_q, of_k = ((t.astype(q.dtype).astype(jnp.float32) == t).reshape(p.batch, p.heads_kv, -1).all(-1) for t in exact)
     if not (of_q | of_k).all():
-        raise attnfuzz.Unsupported("neither Q nor K times the scale is of the input's format")
+        raise attnfuzz.Unsupported("neither Q nor K times the scale is exact in the input's format")
     group = p.heads_q // p.heads_kv
     q = jnp.where(jnp.repeat(of_q, group, axis=1)[:, :, None, None], exact[0].astype(q.dtype), q)
     k = jnp.where(of_q[:, :, None, None], k, exact[1].astype(q.dtype))
@@ -219,7 +221,7 @@ def outweighed(p, q, k, bias, mask, key_lengths):
         most = np.where(seen, scores, -np.inf).max(-1)
         hidden = np.where(seen, -np.inf, scores).max(-1) - (2.0**15 if p.dtype == "f16" else 2.0**41)
         if ((most > -np.inf) & (hidden > most - 100)).any():
-            attnfuzz.known("a hidden score beyond the number that a mask is made to")
+            attnfuzz.known("a hidden score that the mask's finite number does not outweigh")
 
 
 @attnfuzz.target(arrays="jax", tiles=(128, 128), errors=replace(ERRORS, accumulator="tensor"),

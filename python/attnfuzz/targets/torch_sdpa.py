@@ -45,7 +45,7 @@ def outweighed(p, q, k, mask):
     seen = scores.masked_fill(~mask, -math.inf).amax(-1)
     hidden = scores.masked_fill(mask, -math.inf).amax(-1) - HIDDEN[p.dtype]
     if ((seen > -math.inf) & (hidden > seen - 100)).any():
-        attnfuzz.known("a hidden score beyond the number that a mask is made to")
+        attnfuzz.known("a hidden score that the mask's finite number does not outweigh")
 
 
 def expanded(p, k, v):
