@@ -79,7 +79,7 @@ std::optional<std::string> CallMemory::written_beside() const {
       return std::memcmp(used.begin + from, used.before.data() + from, to - from) == 0;
     };
     if (!used.there) {
-      if (!same(0, all)) return "memory of " + name + " was written, an array of a call before";
+      if (!same(0, all)) return "memory of " + name + ", an array of an earlier call, was written";
       continue;
     }
     if (!same(0, used.first)) return "memory before " + name + " was written";

@@ -58,7 +58,7 @@ std::string issue_text(const Finding& f, const Reproducer& r, const IssueContext
     text += "It needs what ran before it: the cases of " + markdown(context.trace) +
             ", oldest first, in one process.\n\n";
   if (is_plug_in(r.kernel) || is_plug_in(r.peer))
-    text += "with another path where the library lies elsewhere.\n\n";
+    text += "If the library lies elsewhere, give its path instead.\n\n";
   text += "It was first seen as\n\n    " + printable(f.found) + "\n\n";
   if (!f.also.empty()) text += "Seen as well: " + markdown(join(f.also, ", ")) + ".\n\n";
   text += "## Where\n\n| | |\n|-|-|\n";
