@@ -1,7 +1,7 @@
 """Rules for mutants of the oracle's formulas, besides those of rules.py.
 
 Sums, products and quotients of doubles and of Eigen's arrays lose a term or a factor, or change a sign;
-sizes lose their absolute value; a largest number becomes the smallest. Members that a constructor sets
+abs() is dropped; a maximum becomes a minimum, and a sum becomes a maximum. Members that a constructor sets
 are mutated as well.
 """
 import re
@@ -19,7 +19,7 @@ def is_formula(node):
 
 
 class OracleWalk(Walk):
-    """Call visit() on each top-level node."""
+    """Adds these rules to those of Walk. Used like it: call visit() on each top-level node."""
 
     unlike = set()  # places of neighbouring arguments whose types differ in some instantiation
 

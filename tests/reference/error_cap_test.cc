@@ -55,7 +55,8 @@ Calibration under(const attn_plan& cap, Calibration calibration = documented()) 
 }
 
 void expect_no_looser(const ErrorModel& m, const ErrorModel& top, int64_t keys) {
-  // One rounding a product is no looser class, though a measured tensor core may be better.
+  // FFMA rounds once for each product. It counts as the stricter class, although a measured tensor core may be
+  // more exact. So 64 roundings are always allowed.
   EXPECT_LE(m.block_error(64), std::max(top.block_error(64), 64 * kU));
   EXPECT_LE(m.score_gamma, std::max(top.score_gamma, gamma(64, kU)));
   EXPECT_LE(m.eps_exp + 40 * m.eps_exp_slope, top.eps_exp + 40 * top.eps_exp_slope);
@@ -165,7 +166,7 @@ TEST(CappedPlan, TakesTheStricterOfTwoClasses) {
   }
 }
 
-// fp16 has more bits and less range than bf16, and so has e4m3 than e5m2. Then the cap's format counts.
+// fp16 has more bits than bf16, and less range; likewise e4m3 and e5m2. Of two such formats the cap's counts.
 TEST(CappedPlan, TakesTheCapsFormatIfNeitherIsStricter) {
   const auto capped = [](int32_t declared, int32_t top, int32_t dtype) {
     attn_plan plan = best_plan(), cap = best_plan();
@@ -197,7 +198,7 @@ TEST(CappedPlan, LimitsADeclaredErrorAndCounts) {
   EXPECT_EQ(capped_plan(p, plan, under(cap)).exp_error, 0.05f);
   plan.exp_error = 0.01f;
   EXPECT_EQ(capped_plan(p, plan, under(cap)).exp_error, 0.01f);
-  // Splits of 16 keys or more, rescales of one key or more, unless the cap says fewer.
+  // At most one split for 16 keys (but two in all), and one rescale for each key. A cap may allow fewer.
   plan = best_plan();
   plan.num_splits = 50, plan.merges = 60, plan.rescales = 200;
   cap = documented_cap();

@@ -1,5 +1,5 @@
-// Tests a copy of pages that is made from a drawn case: it is legal, unchanged if made again, unchanged in
-// files, and has only legal pairs.
+// Tests that shape() turns every drawn case into a legal copy of pages, that a second shape() and a trip
+// through a file change nothing, and that illegal pairs are refused.
 #include <gtest/gtest.h>
 
 #include "properties/case/codec.h"
