@@ -44,9 +44,9 @@ struct Hopper128Scored {
   static constexpr HopperSpec kSpec = {128, 2, 80, 3, 2, 1, true, true, true, 40, 232, true, true};
 };
 
-// Bytes of K and V of the heads of a section, which are worked on at the same time: a quarter to a third of an
-// H200's L2, because the next section begins before this one has ended, and Q and O pass through the L2 as
-// well.
+// The heads of a section are worked on at the same time. This is the size of their K and V in bytes: a quarter
+// to a third of an H200's L2. The next section begins before this one has ended, and Q and O pass through the
+// L2 as well.
 inline constexpr int64_t kHopperSection = 16 << 20;
 
 }  // namespace attn
