@@ -1,8 +1,9 @@
 // The loops over a row's keys that take longest after the matrix products (products.h).
 //
-// scores.h, tile_walk.h, rounded_p.h and weighted_mean.h derive what they compute; their symbols are used
-// here. Contract: an array that is written must not be one that is read. The bits are the same at every
-// level of x86-64: multiply-adds are explicit, and a sum always has sixteen parts.
+// The formulas are derived in scores.h, tile_walk.h, rounded_p.h and weighted_mean.h, and have the symbols from
+// there. Factors stand side by side, as in `dot scale`. Contract: an array that is written must not be one that
+// is read. The bits are the same at every level of x86-64: multiply-adds are explicit, and a sum always has
+// sixteen parts.
 //
 //   const RowLoops& loops = row_loops();
 //   const double l = loops.exponentials(x, n, m, weight);   // weight[k] = e^(x[k] - m), and their sum
@@ -35,7 +36,7 @@ struct RowLoops {
   // may be null.
   ScoreExtent (*scores)(const double* dot, const double* size, const double* running, int64_t n,
                         const ScoreFactors& of, double* x, double* delta, double* error);
-  // The extent of scores that have changed since.
+  // The extent of scores that were changed after scores() returned it, for instance by a bias.
   ScoreExtent (*extent)(const double* x, const double* delta, const double* size, int64_t n);
   // delta + unit |x|.
   void (*errors)(const double* x, const double* delta, int64_t n, double unit, double* error);
@@ -45,7 +46,7 @@ struct RowLoops {
   double (*allowances)(const double* x, const double* delta, const double* error, int64_t n, double m,
                        double largest_delta, double per_range, double constant, double* e);
 
-  // round_key() of each p = weight grown scale of the tile. False if one is too uncertain.
+  // Calls round_key() for each key, with p = weight * grown * tile.scale. False if one is too uncertain.
   bool (*round_tile)(const KeyRounding& tile, const double* weight, double grown, const double* x,
                      const double* error, const double* absolute, int64_t n, double* centre, double* charge);
   // w_j = weight / l and w_j rho_j, for allowances of at most 1/8. Returns the sum of w_j rho_j.

@@ -7,7 +7,7 @@
 //
 //   m_t      the maximum after tile t, of the scores of the split's tiles so far
 //   m_t lies between max(x_j - err_j) and max(x_j + err_j), whatever the kernel's roundings are.
-//   If it is multiplied and rounded before it is subtracted, it may be off by another u |m_t|.
+//   If the kernel scales and rounds m_t before it subtracts it, m_t may be off by another u |m_t|.
 //
 // A tile can make the maximum grow if its largest x_j + err_j exceeds the largest x_j - err_j before it.
 // Without a declared rule every tile rescales (rescales_of()).
