@@ -2,8 +2,8 @@
 //
 // A kernel computes whole tiles, and pads head dimensions to the next multiple of 64 columns. The price
 // therefore counts whole tiles of the variant that will run: 65 keys cost as much as 128. A case that costs
-// too much gives up one thing after another. Weighted chance picks each one, so that no combination is lost
-// because it always gives up the same thing first.
+// too much gives up one thing after another, each chosen by weighted chance. In a fixed order, the thing that
+// is given up first would never be large.
 //
 //   while (!budget.affords(c) && give_up(config, rng, c, keeps)) {}
 #pragma once
@@ -42,16 +42,17 @@ inline bool is_long(const Problem& p) { return longest(p) >= 1024; }
 // them.
 inline bool is_decode(const Problem& p) { return p.seq_q <= 8; }
 
-// The most that a case may cost, in eighths of config.work counted in whole tiles. It always pays for eight
-// tiles, and for one row or column of tiles of a long sequence. A decode may cost kTimesDecode times as much, a
-// long case kTimesLong times config.work: whole tiles of 64 rows overstate the work of its short length.
+// The most that a case may cost in whole tiles: `eighths` / 8 of config.work, and never less than eight tiles.
+// A decode may cost kTimesDecode times as much. With kMostEighths, a long case may cost kTimesLong times
+// config.work, because whole tiles of 64 rows overstate the work of its short length; it may always have one
+// row or column of tiles.
 inline constexpr int64_t kMostEighths = 48, kTimesDecode = 4, kTimesLong = 64;
 Price most(const GeneratorConfig& config, const Case& c, int64_t eighths = kMostEighths);
 bool affordable(const Case& c, const GeneratorConfig& config);
 
-// The work of all tiles of the case's keys, at most `most_tiles`, for one head and few columns. If the
-// kernel takes equal lengths only, or a minimum of queries or columns, these are included. If the kernel
-// declares a short list of lengths, all tiles of such a length count.
+// The work of the case's keys for one head, one tile of queries and few columns. At most `most_tiles` tiles of
+// keys count; if the kernel declares a short list of lengths, all of them do. If the kernel takes only equal
+// lengths, or has a minimum of queries or columns, there are as many queries and columns as it needs.
 Wide room(const GeneratorConfig& config, const Case& c, int64_t most_tiles);
 
 // Reduces one number: batch entries, heads, splits, a length or a head dimension. A change that `keeps` refuses

@@ -87,8 +87,8 @@ bool kernel_has(const Operation& operation, uint64_t kernel_features);
 const Operation* operation_for(uint64_t problem_features, uint64_t kernel_features, uint64_t dice = 0);
 // All operations that operation_for() may give, whatever the dice; empty if the kernel has none.
 std::vector<const Operation*> operations_for(uint64_t problem_features, uint64_t kernel_features);
-// Turns a drawn case into a call of the operation. Removes features that the operation does not know and on
-// which other fields depend, such as 8-bit K and V or keys that stand for blocks, and calls Operation::shape().
+// Turns a drawn case into a call of the operation: calls Operation::shape(). Before that it removes 8-bit K and
+// V, and keys that stand for blocks, if the operation does not know them, because other fields depend on them.
 void make_call(const Operation& operation, Case& c, uint64_t kernel_features);
 // All operations, in the order of CMakeLists.txt. forward is the first.
 std::span<const Operation* const> all_operations();
@@ -96,8 +96,8 @@ std::span<const Operation* const> all_operations();
 // "O", "LSE": an output in the text of a message.
 std::string title_of(TensorId tensor);
 
-// Why `due` is not a valid reference of the operation: an output is missing, one too many, of another kind, or
-// has arrays of another length. Empty if it is valid, so that the rule of every element can be read.
+// Why `due` is not a valid reference of the operation: it lacks an output, has one too many, or has one of
+// another kind or with arrays of another length. Empty if it is valid; every element can then be compared.
 std::string not_of(const Operation& operation, const Reference& due);
 
 }  // namespace attnfuzz
