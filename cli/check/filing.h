@@ -26,7 +26,8 @@ struct Filing {
 // written.
 Filed file_failure(Failure& found, Target& target, const Calibration& calibration, const Filing& filing);
 
-// Writes the statistical warnings of a check that has ended: for each sign, the first case that showed it.
+// Writes the statistical warnings of a check that has ended: the first case of each kind of warning
+// (StatisticalWarning::sign).
 void file_warnings(Target& target, const Filing& filing, Checked& checked);
 
 // Judges the reproducers of this kernel, back end and build that lie in the folder. Those that still fail are

@@ -24,7 +24,7 @@ bool names_in_call(const Entry& entry, const std::string& field);
 // The folders in which the compiler looks for headers of the source; the source's own is the first.
 std::vector<std::string> header_folders(const Entry& entry);
 
-// Texts by file name, of a project in `folder` that makes the library attn_NAME.
+// The files of the project: text by file name. The project lies in `folder` and builds the library attn_NAME.
 std::map<std::string, std::string> project_files(const Entry& entry, const std::string& name,
                                                  const std::filesystem::path& folder);
 
