@@ -345,7 +345,8 @@ class Targets(unittest.TestCase):
                 declared[file[:-3]] = {name: target.words() for name, target in found}
         for name in set(sys.modules) - before:
             del sys.modules[name]
-        self.assertEqual(set(declared["vllm_attention"]), {"unified", "unified_split", "decode", "mla", "merge", "append"})
+        self.assertEqual(set(declared["vllm_attention"]), {"unified", "unified_split", "decode", "mla", "merge", "append",
+                                                           "cache"})
         self.assertEqual(set(declared["flashinfer_batch"]), {"paged", "ragged", "decode", "sinks", "merge", "merge_in_place",
                                                              "merge_many", "append"})
         self.assertIn("group=16,32,64", declared["fla_attention"]["selected"])

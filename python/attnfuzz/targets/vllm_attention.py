@@ -1,5 +1,5 @@
-"""vLLM's attention kernels in Triton: its paged and packed attention, decode, merge and cache writes. On a GPU; with
-TRITON_INTERPRET=1 on the CPU, in f16.
+"""vLLM's attention kernels in Triton: its paged and packed attention, decode, merge and cache writes, each alone and the
+writes with attention in sequences of calls. On a GPU; with TRITON_INTERPRET=1 on the CPU, in f16.
 
 Rows are (row, head, dim), with packed queries. Pools of keys are (page, slot, head, dim). Causal is bottom right; with it a
 window has a left side alone, otherwise two equal sides. Dense keys are put into pages of 16, and packed keys are pages of one.
@@ -180,3 +180,20 @@ def append(p, k, v, k_new, v_new, key_lengths=None, block_table=None, cu_seqlens
     k_new, v_new = (t[: len(rows)].contiguous() for t in rows_of(k_new, v_new))
     with attnfuzz.compiling():
         triton_reshape_and_cache_flash(k_new, v_new, k.transpose(1, 2), v.transpose(1, 2), slots, "auto", one, one)
+
+
+class Cache:
+    """vLLM's writes of a cache, and its attention over it"""
+
+    def __init__(self, setup):
+        pass
+
+    def append(self, p, k, v, k_new, v_new, key_lengths, block_table, cu_seqlens_q=None):
+        append.function(p, k, v, k_new, v_new, key_lengths, block_table, cu_seqlens_q)
+
+    def attend(self, p, q, k, v, key_lengths, block_table, cu_seqlens_q=None):
+        return unified.function(p, q, k, v, cu_seqlens_q, key_lengths=key_lengths, block_table=block_table)
+
+
+cache = attnfuzz.cache(**HERE, tiles=(16, 32), errors=ERRORS, compiles=COMPILES,
+                       domain=attnfuzz.Domain(**dict(PAGED, features=("packed", "int32"))))(Cache)
