@@ -151,12 +151,14 @@ Terms parse_domain(const std::string& words) {
                                                                      {"no_causal", "only_causal"},
                                                                      {"top_left", "bottom_right"}};
   std::set<std::string> said;
+  bool limits_groups = false;
   std::istringstream in(words);
   for (std::string word; in >> word;) {
     if (word == "fp16" || word == "fp32") word.erase(1, 1);  // other names of f16 and f32
     said.insert(word);
     const size_t sign = word.find_first_of("<>=%");
     const std::string name = word.substr(0, sign);
+    limits_groups = limits_groups || name == "group";
     if (lay(word, d)) continue;
     if (name == "lse_base" || name == "lse_dead") {
       parse_errors(word);  // throws for an unknown word
@@ -192,6 +194,8 @@ Terms parse_domain(const std::string& words) {
     if (said.contains(one) && said.contains(other))
       throw UserError(std::string("--domain: nothing is left by both ") + one + " and " + other);
   }
+  if (said.contains("no_gqa") && limits_groups)
+    throw UserError("--domain: no_gqa means group=1; say one of no_gqa and group");
   const auto within = narrowed(d, {});  // sizes that must be equal get the values that both may have
   if (const auto* why = std::get_if<std::string>(&within))
     throw UserError("--domain leaves no case that can be drawn: " + *why);

@@ -14,7 +14,7 @@ import inspect
 from dataclasses import dataclass, field, fields, replace
 
 from attnfuzz.contract import OPERATIONS
-from attnfuzz.declare import Domain, Errors, Target, Unsupported, outputs_of, target
+from attnfuzz.declare import Domain, Errors, Target, Unsupported, has_groups, outputs_of, target
 
 # The methods that make calls, with their operations.
 CALLS = {"append": "append", "copy_pages": "copy_pages", "attend": "forward", "merge": "merge"}
@@ -144,10 +144,11 @@ class Cache:
             features.append("paged")
         made = target(**{**self.declared, "domain": Domain(), "operation": "forward"})(lambda p, q, k, v: None)
         given = {one.name: getattr(made, one.name) for one in fields(Target)}
-        # An append, say, has no LSE that it could leave out.
+        # An append, say, has no LSE that it could leave out, and no groups of query heads.
         lse = domain.lse or "lse" not in outputs_of(OPERATIONS[operation])
-        given.update(function=getattr(self.cls, name), domain=replace(domain, features=tuple(features), lse=lse),
-                     operation=operation, description="")
+        group = domain.group if has_groups(operation) else None
+        given.update(function=getattr(self.cls, name), operation=operation, description="",
+                     domain=replace(domain, features=tuple(features), lse=lse, group=group))
         return Method(**given, method=name, own=self.own)
 
     @property

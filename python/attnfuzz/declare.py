@@ -191,6 +191,10 @@ class Size:
         made.list[: len(only)] = only
         return made
 
+    def holds_some_from(self, least):
+        """True if it allows a size of at least `least`."""
+        return max(self.only or [least]) >= least and (self.most is None or self.most >= least)
+
     def holds(self, n):
         return ((self.least is None or n >= self.least) and (self.most is None or n <= self.most)
                 and (self.multiple is None or n % self.multiple == 0) and (self.only is None or n in self.only))
@@ -297,6 +301,10 @@ class Domain:
             both = {"seq_q": self.seq, "seq_k": self.seq, "dim_qk": self.dim, "dim_v": self.dim}.get(name)
             given = getattr(self, name)
             sizes[name] = Size.of(both if given is None else given)
+        if self.group is not None and not self.gqa:
+            raise ValueError(f"Domain(group={self.group!r}, gqa=False): gqa=False means group=1; say one of both")
+        if not sizes["group"].holds_some_from(1):
+            raise ValueError(f"Domain(group={self.group!r}): a group has 1 query head at least")
         object.__setattr__(self, "_sizes", sizes)
 
     # Each word, with the problems that it excludes.
@@ -450,9 +458,14 @@ def _sizes_of(feature):
     return frozenset(size for name in TENSOR_SPECS if _belongs_to(name, feature) for size in TENSOR_SPECS[name][2])
 
 
+def has_groups(operation):
+    """True if an operation has tensors of query heads and of KV heads."""
+    return {"heads_q", "heads_kv"} <= _sizes_of(OPERATIONS[operation])
+
+
 def _size_of(p, name):
-    """A size that a domain may limit. A problem without KV heads has no groups: 1."""
-    return getattr(p, name) if name != "group" else p.heads_q // p.heads_kv if p.heads_kv else 1
+    """A size that a domain may limit."""
+    return getattr(p, name) if name != "group" else p.heads_q // p.heads_kv
 
 
 def is_packed(p, name):
@@ -666,6 +679,8 @@ class Target:
                              "nothing can hold a call to it")
         if not self.domain.lse and "lse" not in outputs_of(OPERATIONS[self.operation]):
             raise ValueError(f"Domain(lse=False): a target of the operation {self.operation} writes no LSE")
+        if self.domain.group is not None and not has_groups(self.operation):
+            raise ValueError(f"Domain(group=...): a target of the operation {self.operation} has no groups of query heads")
         if isinstance(self.compiles, str) or not set(self.compiles) <= set(_COMPILES):
             raise ValueError(f"target(compiles={self.compiles!r}): a tuple of {', '.join(map(repr, _COMPILES))}")
         if self.bf16 not in ("ml_dtypes", "bits"):

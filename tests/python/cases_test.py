@@ -244,6 +244,8 @@ class Cases(unittest.TestCase):
         self.assertEqual(groups, {2, 3})
         groups = {case.p.heads_q // case.p.heads_kv for case in drawn("group=5", count=20)}
         self.assertEqual(groups, {5})
+        with self.assertRaisesRegex(ValueError, "no_gqa means group=1"):
+            drawn("group=5 no_gqa")
 
     def test_packed_keys_become_pages_of_one_slot(self):
         tested = 0

@@ -317,6 +317,16 @@ class Compiles(unittest.TestCase):
             self.assertEqual([call.args for call in tell.call_args_list], [(1,), (0,)])
 
 
+class Groups(unittest.TestCase):
+    def test_a_limit_that_cannot_hold_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "gqa=False means group=1"):
+            attnfuzz.Domain(group=2, gqa=False)
+        with self.assertRaisesRegex(ValueError, "1 query head at least"):
+            attnfuzz.Domain(group=0)
+        with self.assertRaisesRegex(ValueError, "operation merge has no groups"):
+            attnfuzz.target(lambda p, o1, o2, lse1, lse2: o1, operation="merge", domain=attnfuzz.Domain(group=2))
+
+
 class Targets(unittest.TestCase):
     def test_each_file_of_a_library_says_what_it_takes(self):
         # In the place of each library something that answers to every name: what is declared does not ask it.
