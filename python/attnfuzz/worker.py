@@ -490,7 +490,10 @@ class Kernel:
             self.copy(title_of(name), value, tensor, rows.get(name))
 
     def copy(self, name, value, tensor, rows=None):
-        shape, what = tuple(value.shape), f"{'an' if name in ('O', 'LSE') else 'a'} {name}"
+        what = f"{'an' if name in ('O', 'LSE') else 'a'} {name}"
+        if not hasattr(value, "shape"):
+            raise TypeError(f"the target returned {what} that is a {type(value).__name__}, and an array is due")
+        shape = tuple(value.shape)
         if name == "LSE" and shape == tensor.shape + (1,):
             value, shape = value.reshape(tensor.shape), tensor.shape
         if shape != tensor.shape:
@@ -579,6 +582,8 @@ def by_name(result, names, known):
     """What a function returned, by the names of the outputs that are asked for: a dict, a NamedTuple, or a tuple in their order.
     A single array is the first output. `known`: all outputs of the operation; one that is not asked for must be missing or None."""
     known = set(known)
+    if isinstance(result, list):
+        raise TypeError("the target returned a list; outputs are a tuple, a dict or a NamedTuple, or one array")
     if isinstance(result, tuple) and set(names) <= set(getattr(result, "_fields", ())) <= known:
         result = result._asdict()
     if isinstance(result, dict):

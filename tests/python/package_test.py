@@ -801,7 +801,8 @@ class Declarations(unittest.TestCase):
             self.assertEqual({name: value for name, value in found.items() if value is not None}, more)
         self.assertEqual([worker.by_name(given, forward, forward) for given in (1, (1,), (1, 2), {"lse": 2, "out": 1})],
                          [{"out": 1}, {"out": 1}, {"out": 1, "lse": 2}, {"lse": 2, "out": 1}])
-        for given, words in (((1, 2), "returned 2 arrays, and 3 are due: dq, dk, dv"), ({"out": 1}, "'out'.*one of dq, dk, dv"),
+        for given, words in (((1, 2), "returned 2 arrays, and 3 are due: dq, dk, dv"), ([1, 2, 3], "returned a list"),
+                             ({"out": 1}, "'out'.*one of dq, dk, dv"),
                              (1, "returned 1 arrays"), ((1, 2, 3, 4), "returned 4 arrays, and 3 are due"),
                              ({"dbias": 4}, "returned dbias, for which this call does not ask; it asks for dq, dk, dv$")):
             with self.assertRaisesRegex(TypeError, words):
