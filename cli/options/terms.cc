@@ -17,6 +17,8 @@
 #include "properties/case/domain.h"
 #include "properties/case/feature.h"
 #include "properties/case/limits.h"
+#include "properties/case/size_set.h"
+#include "reference/call/tensor_spec.h"
 #include "reference/model/error_cap.h"
 
 namespace attnfuzz {
@@ -203,7 +205,29 @@ Terms parse_domain(const std::string& words) {
   return terms;
 }
 
+namespace {
+
+// The bits of the operations that have a tensor of this size.
+uint64_t operations_with(Size size) {
+  uint64_t operations = 0;
+  for (const TensorSpec& spec : kTensors) {
+    if (std::ranges::find(spec.shape, size) != spec.shape.end()) operations |= spec.operations;
+  }
+  return operations;
+}
+
+// True if an operation of the kernel has tensors of query heads and of KV heads.
+bool has_groups(const KernelInfo& kernel) {
+  const uint64_t forward = (kernel.features & ATTN_FEATURE_NO_FORWARD) == 0 ? kOfForward : 0;
+  const uint64_t operations = (kernel.features & kOperations) | forward;
+  return (operations & operations_with(Size::kHeadsQ) & operations_with(Size::kHeadsKv)) != 0;
+}
+
+}  // namespace
+
 Terms narrowed(const Terms& asked, const KernelInfo& kernel) {
+  if (!holds(asked.domain.group, 1) && !has_groups(kernel))
+    throw UserError("--domain: " + kernel.name + " has no groups of query heads; leave group out");
   if (const auto why = leaves_nothing(asked.domain, kernel.features))
     throw UserError("--domain leaves nothing of what " + kernel.name + " takes: " + *why);
   if (!kernel.domain) return asked;

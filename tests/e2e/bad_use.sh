@@ -116,6 +116,8 @@ refuse "lse_dead is one of -inf +inf 0 any" check fa1 --cases 20 --domain lse_de
 refuse "write a range as seq=1000..4096" check fa1 --cases 20 --domain seq=1..2..3
 refuse "the first number of a range is the least" check fa1 --cases 20 --domain seq=4096..1000
 refuse "no size is left by all that is said of it" check fa1 --cases 20 --domain "seq>=1000 seq<=999"
+refuse "no_gqa means group=1" check fa1 --cases 20 --domain "group=2 no_gqa"
+refuse "merge has no groups of query heads" check merge --cases 20 --domain group=2
 # Domains whose cases are all too large to draw.
 for domain in "seq=65536 batch=1024 heads_q=1024 dim=256" "seq_q>=60000 batch=1000 dim=256"; do
   refuse "--domain leaves no case that can be drawn" check fa1 --cases 20 --domain "$domain"
