@@ -6,6 +6,7 @@ import inspect
 import os
 import subprocess
 import sys
+import types
 import unittest
 import unittest.mock
 from dataclasses import replace
@@ -318,6 +319,14 @@ class Compiles(unittest.TestCase):
 
 
 class Groups(unittest.TestCase):
+    def test_a_limit_is_drawn_within_and_holds(self):
+        domain = attnfuzz.Domain(group={2, 3})
+        self.assertEqual(list(domain.struct().group.list[:2]), [2, 3])
+        call = types.SimpleNamespace(features=0, heads_q=4, heads_kv=1)
+        self.assertEqual(domain.outside(call, None), "group is 4: declared for group=2,3")
+        call.heads_kv = 2
+        self.assertIsNone(domain.outside(call, None))
+
     def test_a_limit_that_cannot_hold_is_refused(self):
         with self.assertRaisesRegex(ValueError, "gqa=False means group=1"):
             attnfuzz.Domain(group=2, gqa=False)
