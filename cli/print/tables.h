@@ -12,8 +12,8 @@ namespace attnfuzz {
 // a head. A second table has the paths through the kernel (fuzz/check/kernel_path.h).
 std::string properties_table(const CheckResult& result);
 
-// What was drawn, its coverage if that was measured, the floors of the draw, digest and speed. `part`: the part
-// of the cases that was drawn; empty: all.
+// Prints what was drawn, its coverage if that was measured, the floors of the draw, the digest and the speed.
+// `part` names the part of the cases that was drawn; if it is empty, all were.
 std::string check_notes(const CheckResult& result, const Refused& refused,
                         const std::optional<Covered>& covered, const std::string& part);
 

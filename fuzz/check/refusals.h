@@ -14,8 +14,8 @@
 
 namespace attnfuzz {
 
-// How to ask a kernel that may also refuse in run() (KernelInfo::refuses_late). It is run until `seconds` are
-// used up, and after that only plan() is asked. If `raised` is true, an exception counts as a refusal. If
+// Says how a kernel is asked that may also refuse in run() (KernelInfo::refuses_late). It is run until `seconds`
+// are used up. After that only plan() is asked. If `raised` is true, an exception counts as a refusal. If
 // `runs` is true, every kernel is run, and not_taken() (tried.h) decides from the run whether it refused.
 struct AskedLate {
   double seconds = 10;

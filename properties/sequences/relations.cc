@@ -44,8 +44,8 @@ void refill(const Step& step, std::vector<int64_t> tokens, std::vector<Step>& to
   append_runs(step.entries[0], tokens, step, to);
 }
 
-// How many queries the second of two attends has: half of them, or one if their number is odd. The first attend
-// is the prefill, the second the decode.
+// Returns the number of queries of the decode, which is the second of two attends. It has half of the step's
+// queries, or one query if their number is odd. The first attend is the prefill.
 int64_t queries_decoded(const Step& step) { return step.count % 2 == 0 ? step.count / 2 : 1; }
 
 // True if the step is an attend that can be divided in two: it is one call over one sequence, and each of its

@@ -100,7 +100,7 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 
-// How a second session is made from a session. Each attend of both must give the same bits (relations.h).
+// A relation makes a second session from a session. Each attend of both must give the same bits (relations.h).
 enum class Relation : uint8_t {
   kNone,
   kRenumbered,  // pages have other numbers

@@ -165,8 +165,8 @@ class Case:
 
     def assert_within(self, out, lse=None, **how):
         """The largest error/bound of O and LSE; or an AssertionError that begins with the case: attnfuzz.assert_within().
-        Of a backward pass `out` is dQ, dK and dV, and dbias and dsink if the case asks for them (p.dbias_shape, p.has_sink), as
-        attnfuzz.assert_gradients_within() takes them."""
+        For a backward pass `out` has the gradients in the form that attnfuzz.assert_gradients_within() takes: dQ, dK and dV, and
+        dbias and dsink if the case asks for them (p.dbias_shape, p.has_sink). A gradient that `out` lacks is not judged."""
         self._no_oracle()
         try:
             if self.operation == "backward":

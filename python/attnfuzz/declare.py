@@ -588,7 +588,7 @@ def features_of(operation):
     return {**of, "paged": ()} if operation == "copy_pages" else of
 
 
-# What a function needs beside the inputs of a feature.
+# By feature: the parameters that a function needs beside the feature's own inputs.
 _BESIDE = {"paged": ("key_lengths",), "dbias": ("bias",), "dsink": ("sink",)}
 
 

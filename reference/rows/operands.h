@@ -66,7 +66,7 @@ struct Operands {
   Values values;
 };
 
-// What load_operands() needs to know of the kernel, from the error model.
+// The numbers of the error model that load_operands() needs.
 struct Factors {
   double least = 0;            // least_factor
   double key_overflow = 0;     // a larger key counts as infinite; 0: none does

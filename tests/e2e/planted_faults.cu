@@ -3,8 +3,8 @@
 //   planted_faults.so:illegal   if seq_k is 65 or more, it writes to address 0
 //   planted_faults.so:hang      if seq_k is 65 or more, it spins, and ends by itself after 60 s
 //
-// Of all other cases they take only those with one query and one key, whose right answer
-// is V, and refuse the rest.
+// If seq_k is below 65, they take cases with one query and one key, whose right answer is V. They refuse all
+// other cases.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>

@@ -3,7 +3,7 @@
 // rounded once.
 //
 // This is for sources that call cuBLAS before and after their own kernels. Only the kernels are meant to be judged.
-// Of cublasLt only the handle exists.
+// cublasLt has only its handle.
 #pragma once
 
 #include <stdint.h>
