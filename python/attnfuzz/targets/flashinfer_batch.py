@@ -122,8 +122,7 @@ def decode(p, q, k, v, key_lengths=None, block_table=None):
                  domain=attnfuzz.Domain(**dict(NO_LSE, features=("packed", "paged", "int32", "has_sink"), softcap=False)))
 def sinks(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, key_lengths=None, block_table=None, sink=None):
     """FlashInfer, BatchAttentionWithAttentionSinkWrapper, fa2"""
-    if sink is None:
-        raise attnfuzz.Unsupported("no sink")
+    sink = torch.full((p.heads_q,), -torch.inf, device=q.device) if sink is None else sink.float().contiguous()  # -inf: none
     q, cu = queries(p, q, cu_seqlens_q)
     pools, names, lengths = pages(p, k, v, block_table, key_lengths, cu_seqlens_k)
     check_order(p, cu, lengths)
@@ -133,7 +132,7 @@ def sinks(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, key_lengths=None, bl
     with refusals(), attnfuzz.compiling():
         call.plan(cu, *names, p.heads_q, p.heads_kv, p.dim_qk, pools[0].shape[2], causal=p.causal, window_left=left,
                   q_data_type=q.dtype)
-        return result(p, *call.run(q, pools, sink.float(), p.scale, return_lse=True))
+        return result(p, *call.run(q, pools, sink, p.scale, return_lse=True))
 
 
 MERGE = dict(operation="merge", device="cuda", errors=FA2,
