@@ -177,27 +177,35 @@ def merge_many(p, o1, o2, lse1, lse2):
         return result(p, *flashinfer.merge_states(torch.stack((o1, o2), 1), torch.stack((lse1, lse2), 1)))
 
 
+def fits(k, v):
+    """True if append can write into the pools: it takes one set of strides for both, and writes 16 bytes at once."""
+    aligned = all(t.data_ptr() % 16 == 0 and all(s % 8 == 0 for n, s in zip(t.shape[:3], t.stride()) if n > 1) for t in (k, v))
+    return k.stride() == v.stride() and (aligned or attnfuzz.shows_known())
+
+
 @attnfuzz.target(operation="append", device="cuda",
                  domain=attnfuzz.Domain(features=("packed", "paged", "int32"), layout="inner", equal_dims=True,
-                                        dim={64, 128, 256}))
+                                        dim={64, 128, 256}, seq_k=attnfuzz.at_least(1)))
 def append(p, k, v, k_new, v_new, key_lengths=None, block_table=None, cu_seqlens_q=None):
     """FlashInfer, append_paged_kv_cache"""
-    if not p.page_size:
-        raise attnfuzz.Unsupported("a cache without pages")
-    if k.stride() != v.stride():
-        raise attnfuzz.Unsupported("strides of V that are not K's")
     check_threads(p.heads_kv, p.dim_qk)
+    # In a cache without pages each entry is a page.
+    size, table = (p.page_size, block_table) if p.page_size else (p.seq_k, torch.arange(p.batch, device=k.device)[:, None])
     cu = queries(p, k_new, cu_seqlens_q)[1].long()
     new = torch.arange(int(cu[-1]), device=k.device)
     entry = torch.searchsorted(cu[1:], new, right=True)
-    key = key_lengths.long().clamp(0, p.seq_k)[entry] + new - cu[entry]
+    before = key_lengths.long().clamp(0, p.seq_k)
+    key = before[entry] + new - cu[entry]
     stays = key < p.seq_k
-    lengths = (key_lengths.long().clamp(min=0) + cu.diff()).clamp(max=p.seq_k)
-    counts = (lengths + p.page_size - 1) // p.page_size
-    used = torch.arange(block_table.shape[1], device=k.device)[None, :] < counts[:, None]
+    lengths = (before + cu.diff()).clamp(max=p.seq_k)
+    counts = (lengths + size - 1) // size
+    used = torch.arange(table.shape[1], device=k.device)[None, :] < counts[:, None]
     k_new, v_new = (rows(t)[: len(new)][stays] for t in (k_new, v_new))
     if not len(k_new):
         return
+    pools = (k, v) if fits(k, v) else tuple(t.clone(memory_format=torch.contiguous_format) for t in (k, v))
     with refusals(), attnfuzz.compiling():
-        flashinfer.append_paged_kv_cache(k_new, v_new, entry[stays].int(), key[stays].int(), (k, v), block_table[used].int(),
-                                         borders(counts), ((lengths - 1) % p.page_size + 1).int(), kv_layout="HND")
+        flashinfer.append_paged_kv_cache(k_new, v_new, entry[stays].int(), key[stays].int(), pools, table[used].int(),
+                                         borders(counts), ((lengths - 1) % size + 1).int(), kv_layout="HND")
+    k.copy_(pools[0])
+    v.copy_(pools[1])
