@@ -166,20 +166,21 @@ def merge(p, o1, o2, lse1, lse2):
                                         seq_k=attnfuzz.at_least(1)))
 def append(p, k, v, k_new, v_new, key_lengths=None, block_table=None, cu_seqlens_q=None):
     """vLLM, triton_reshape_and_cache_flash"""
-    if not p.page_size:
-        raise attnfuzz.Unsupported("a cache without pages")
-    if k.stride() != v.stride():
-        raise attnfuzz.Unsupported("strides of V that are not K's")
+    # In a cache without pages each entry is a page.
+    size, table = (p.page_size, block_table.long()) if p.page_size else (p.seq_k, torch.arange(p.batch, device=k.device)[:, None])
     cu = borders_of(p, cu_seqlens_q, k.device)
     rows = torch.arange(int(cu[-1]), device=k.device)
     entry = torch.searchsorted(cu[1:], rows, right=True)
     key = key_lengths.long().clamp(0, p.seq_k)[entry] + rows - cu[entry]
-    page = block_table.long()[entry, (key // p.page_size).clamp(0, block_table.shape[1] - 1)]
-    slots = torch.where(key < p.seq_k, page * p.page_size + key % p.page_size, -1)
+    page = table[entry, (key // size).clamp(max=table.shape[1] - 1)]
+    slots = torch.where(key < p.seq_k, page * size + key % size, -1)
     one = torch.ones((), device=k.device)
     k_new, v_new = (t[: len(rows)].contiguous() for t in rows_of(k_new, v_new))
-    with attnfuzz.compiling():
-        triton_reshape_and_cache_flash(k_new, v_new, k.transpose(1, 2), v.transpose(1, 2), slots, "auto", one, one)
+    # It reads the strides of K alone.
+    calls = [(k_new, v_new, k, v)] if k.stride() == v.stride() else [(k_new, k_new, k, k), (v_new, v_new, v, v)]
+    for keys, values, *pools in calls:
+        with attnfuzz.compiling():
+            triton_reshape_and_cache_flash(keys, values, *(t.transpose(1, 2) for t in pools), slots, "auto", one, one)
 
 
 class Cache:
