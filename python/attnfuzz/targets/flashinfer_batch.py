@@ -57,17 +57,17 @@ def pages(p, k, v, block_table, key_lengths, cu_seqlens_k=None):
     return (k, v), (borders(counts), table[used].int(), ((lengths - 1) % size + 1).int()), lengths
 
 
-def check_order(p, cu, lengths):
+def check_order(causal, cu, lengths):
     """Known: under a causal mask, rows that see no key get numbers if there are more queries than keys."""
-    if p.causal and bool((cu.diff() > lengths).any()):
+    if causal and bool((cu.diff() > lengths).any()):
         attnfuzz.known("causal with more queries than keys (docs/found/flashinfer-batch-more-queries-than-keys.py)")
 
 
-def left_of(p):
-    """The left side of a window, -1 for none."""
-    if not p.causal and p.window_right >= 0:
+def sides_of(p):
+    """(causal, the left side of a window, -1 for none). A right side of 0 is causal, and one of seq_q - 1 keys hides none."""
+    if not p.causal and 0 < p.window_right < p.seq_q - 1:
         raise attnfuzz.Unsupported("a window with a right side")
-    return -1 if p.window_left < 0 else min(p.window_left, p.seq_q + p.seq_k)
+    return p.causal or p.window_right == 0, -1 if p.window_left < 0 else min(p.window_left, p.seq_q + p.seq_k)
 
 
 def result(p, out, lse=None):
@@ -82,11 +82,12 @@ def paged(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, key_lengths=None, bl
     """FlashInfer, BatchPrefillWithPagedKVCacheWrapper, fa2"""
     q, cu = queries(p, q, cu_seqlens_q)
     pools, names, lengths = pages(p, k, v, block_table, key_lengths, cu_seqlens_k)
-    check_order(p, cu, lengths)
+    causal, left = sides_of(p)
+    check_order(causal, cu, lengths)
     call = wrapper(flashinfer.BatchPrefillWithPagedKVCacheWrapper, "HND", backend="fa2")
     with refusals(), attnfuzz.compiling():
-        call.plan(cu, *names, p.heads_q, p.heads_kv, p.dim_qk, pools[0].shape[2], causal=p.causal, sm_scale=p.scale,
-                  window_left=left_of(p), logits_soft_cap=p.softcap or None, q_data_type=q.dtype)
+        call.plan(cu, *names, p.heads_q, p.heads_kv, p.dim_qk, pools[0].shape[2], causal=causal, sm_scale=p.scale,
+                  window_left=left, logits_soft_cap=p.softcap or None, q_data_type=q.dtype)
         return result(p, *call.run(q, pools, return_lse=True))
 
 
@@ -96,11 +97,12 @@ def ragged(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
     """FlashInfer, BatchPrefillWithRaggedKVCacheWrapper, fa2"""
     q, k, v, cu_q, cu_k = attnfuzz.pack(p, q, k, v, cu_seqlens_q, cu_seqlens_k)
     q, k, v = (t[: int(cu[-1])].contiguous() for t, cu in ((q, cu_q), (k, cu_k), (v, cu_k)))
-    check_order(p, cu_q, cu_k.diff())
+    causal, left = sides_of(p)
+    check_order(causal, cu_q, cu_k.diff())
     call = wrapper(flashinfer.BatchPrefillWithRaggedKVCacheWrapper, "NHD", backend="fa2")
     with refusals(), attnfuzz.compiling():
-        call.plan(cu_q.int(), cu_k.int(), p.heads_q, p.heads_kv, p.dim_qk, causal=p.causal, sm_scale=p.scale,
-                  window_left=left_of(p), logits_soft_cap=p.softcap or None, q_data_type=q.dtype)
+        call.plan(cu_q.int(), cu_k.int(), p.heads_q, p.heads_kv, p.dim_qk, causal=causal, sm_scale=p.scale,
+                  window_left=left, logits_soft_cap=p.softcap or None, q_data_type=q.dtype)
         return result(p, *call.run(q, k, v, return_lse=True))
 
 
@@ -113,7 +115,7 @@ def decode(p, q, k, v, key_lengths=None, block_table=None):
     pools, names, _ = pages(p, k, v, block_table, key_lengths)
     call = wrapper(flashinfer.BatchDecodeWithPagedKVCacheWrapper, "HND")
     with refusals(), attnfuzz.compiling():
-        call.plan(*names, p.heads_q, p.heads_kv, p.dim_qk, pools[0].shape[2], sm_scale=p.scale, window_left=left_of(p),
+        call.plan(*names, p.heads_q, p.heads_kv, p.dim_qk, pools[0].shape[2], sm_scale=p.scale, window_left=sides_of(p)[1],
                   logits_soft_cap=p.softcap or None, q_data_type=q.dtype)
         return result(p, *call.run(q[:, :, 0].contiguous(), pools, return_lse=True))
 
@@ -125,12 +127,12 @@ def sinks(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, key_lengths=None, bl
     sink = torch.full((p.heads_q,), -torch.inf, device=q.device) if sink is None else sink.float().contiguous()  # -inf: none
     q, cu = queries(p, q, cu_seqlens_q)
     pools, names, lengths = pages(p, k, v, block_table, key_lengths, cu_seqlens_k)
-    check_order(p, cu, lengths)
-    left = left_of(p)
+    causal, left = sides_of(p)
+    check_order(causal, cu, lengths)
     call = wrapper(flashinfer.BatchAttentionWithAttentionSinkWrapper, "HND", backend="fa2", q_data_type=q.dtype,
                    kv_data_type=q.dtype, window_left=0 if left >= 0 else -1)
     with refusals(), attnfuzz.compiling():
-        call.plan(cu, *names, p.heads_q, p.heads_kv, p.dim_qk, pools[0].shape[2], causal=p.causal, window_left=left,
+        call.plan(cu, *names, p.heads_q, p.heads_kv, p.dim_qk, pools[0].shape[2], causal=causal, window_left=left,
                   q_data_type=q.dtype)
         return result(p, *call.run(q, pools, sink, p.scale, return_lse=True))
 
