@@ -76,7 +76,7 @@ def slopes_of(p, slopes, causal):
         raise attnfuzz.Unsupported("ALiBi without a causal mask")
     if p.batch > 1 and bool((slopes != slopes[:1]).any()):
         raise attnfuzz.Unsupported("slopes that differ between batch entries")
-    return slopes[0].contiguous()
+    return slopes[:1].reshape(-1).contiguous()
 
 
 def unified_of(p, q, k, v, cu_seqlens_q, cu_seqlens_k, key_lengths, block_table, sink, slopes, split):
