@@ -1,9 +1,12 @@
-"""Attention over listed blocks of flash-linear-attention (fla), in Triton: native sparse attention's selected branch.
+"""Attention over listed blocks of flash-linear-attention (fla), in Triton: native sparse attention's selected branch, and its
+backward pass.
 
 Tensors are (batch, position, head, dim), and a group of heads is a power of two from 16 on. It is always causal, of the bottom
 right. A list names no block twice, and each query sees a key: its own block is always listed. Importing fla creates a CUDA
 context, which needs ATTNFUZZ_IMPORT_LATE=1.
 """
+
+from dataclasses import replace
 
 import torch
 
@@ -12,9 +15,13 @@ from attnfuzz.asleep import asleep
 from attnfuzz.targets.triton_attention import INTERPRETED
 
 with asleep():
-    from fla.ops.nsa.parallel import parallel_nsa_fwd
+    from fla.ops.nsa.parallel import parallel_nsa_bwd, parallel_nsa_fwd
 
 ERRORS = attnfuzz.Errors(accumulator="tensor", p="input", exp="fast_expf", log="fast_logf", rcp="approx", scale="folded_q")
+HERE = dict(device="cpu" if INTERPRETED else "cuda", arrays="torch", tiles=(1, 64))
+DOMAIN = dict(dtypes="f16" if INTERPRETED else ("f16", "bf16"), causal="only", align="bottom_right", group={16, 32, 64},
+              dim={32, 64, 128}, window=False, equal_lengths=True, softcap=False, key_lengths=False, seq=attnfuzz.at_least(1),
+              features=("int32",))
 
 
 def usual_lists(indices):
@@ -24,19 +31,34 @@ def usual_lists(indices):
     return torch.where(again.gather(-1, places.argsort(-1)), -1, indices)
 
 
-@attnfuzz.target(operation="selected", device="cpu" if INTERPRETED else "cuda", arrays="torch", tiles=(1, 64), errors=ERRORS,
-                 compiles=("dtype", "heads", "dim"),
-                 domain=attnfuzz.Domain(dtypes="f16" if INTERPRETED else ("f16", "bf16"), causal="only", align="bottom_right",
-                                        group={16, 32, 64}, dim={32, 64, 128}, window=False, equal_lengths=True,
-                                        softcap=False, key_lengths=False, seq=attnfuzz.at_least(1), features=("int32",)))
-def selected(p, q, k, v, indices):
-    """fla, parallel_nsa_fwd"""
+def usual(p, indices, *tensors):
+    """Lists and tensors in the library's order of dimensions."""
     if p.block not in (16, 32, 64, 128):
         raise attnfuzz.Unsupported("blocks of other sizes than 16, 32, 64 and 128")
-    q, k, v, lists = (t.transpose(1, 2).contiguous() for t in (q, k, v, usual_lists(indices)))
+    return [t.transpose(1, 2).contiguous() for t in (usual_lists(indices), *tensors)]
+
+
+@attnfuzz.target(operation="selected", **HERE, errors=ERRORS, compiles=("dtype", "heads", "dim"), domain=attnfuzz.Domain(**DOMAIN))
+def selected(p, q, k, v, indices):
+    """fla, parallel_nsa_fwd"""
+    lists, q, k, v = usual(p, indices, q, k, v)
     with attnfuzz.compiling():
         o, lse = parallel_nsa_fwd(q, k, v, lists, p.select, p.block, p.scale)
     o, lse = o.transpose(1, 2), lse.transpose(1, 2)
     # A query that sees no key gets 0 / 0: the library lists its own block.
     dead = lse == -torch.inf
     return o.masked_fill(dead[..., None], 0), lse
+
+
+# dK sums products of two rounded numbers, dS and the scaled Q. These two roundings are as large as one faithful conversion. There
+# is no class for a scaled Q that is subnormal in fp16, so a GPU gets bf16.
+@attnfuzz.target(operation="selected_backward", **HERE, compiles=("dtype", "batch", "heads", "seq", "dim"),
+                 errors=replace(ERRORS, ds="input", heads="fp32", conversion="faithful"),
+                 domain=attnfuzz.Domain(**dict(DOMAIN, dtypes="f16" if INTERPRETED else "bf16")))
+def selected_backward(p, q, k, v, indices, dout, o, lse):
+    """fla, parallel_nsa_bwd"""
+    lists, q, k, v, dout, o, lse = usual(p, indices, q, k, v, dout, o, lse)
+    size = 1 << (p.select - 1).bit_length()  # of a list: a power of two
+    lists = torch.nn.functional.pad(lists, (0, size - p.select), value=-1)
+    with attnfuzz.compiling():
+        return tuple(t.transpose(1, 2) for t in parallel_nsa_bwd(q, k, v, o, lse, dout, lists, size, p.block, p.scale))
