@@ -61,7 +61,7 @@ def window_of(p):
     """(causal, the keys to the left that a window has, or -1), as the kernel has them."""
     far = p.seq_q + p.seq_k
     left, right = (-1 if side < 0 else min(side, far) for side in (p.window_left, p.window_right))
-    if p.causal or right == 0:
+    if p.causal or right == 0 or (p.seq_q == 1 and left != right):  # a single query is the last of the keys
         return True, left
     if left != right:
         raise attnfuzz.Unsupported("a window of two sides that differ")
@@ -106,8 +106,9 @@ def unified(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, key_lengths=None, 
     return unified_of(p, q, k, v, cu_seqlens_q, cu_seqlens_k, key_lengths, block_table, sink, slopes, split=False)
 
 
+# It takes one pass for more than 8 queries, and for more than one if they are not causal.
 @attnfuzz.target(**HERE, tiles=(16, 16), errors=SPLIT, compiles=COMPILES,
-                 domain=attnfuzz.Domain(seq_q=attnfuzz.at_most(8), **PAGED))
+                 domain=attnfuzz.Domain(seq_q=attnfuzz.at_most(8), causal="only", **PAGED))
 def unified_split(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, key_lengths=None, block_table=None, sink=None, slopes=None):
     """vLLM, unified_attention, keys in 16 segments"""
     return unified_of(p, q, k, v, cu_seqlens_q, cu_seqlens_k, key_lengths, block_table, sink, slopes, split=True)
