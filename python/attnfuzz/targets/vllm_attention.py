@@ -118,6 +118,8 @@ def decode_of(p, q, k, v, key_lengths, block_table, latent):
     k, v, table, lengths = pages_of(p, k, v, None, key_lengths, block_table)
     if bool((lengths == 0).any()):
         attnfuzz.known("a sequence without keys: O is 0 / 0")
+    if any(t.shape[1] * t.stride(1) >= 1 << 31 for t in (k, v)):
+        raise attnfuzz.Unsupported("slots of a page that are 2^31 elements apart: the offset of a slot has 32 bits")
     q = q[:, :, 0].contiguous()
     out, lse = q.new_empty(p.batch, p.heads_q, p.dim_v), q.new_empty(p.batch, p.heads_q, dtype=torch.float32)
     splits = 4
