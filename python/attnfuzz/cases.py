@@ -24,7 +24,7 @@ from attnfuzz import contract as c
 from attnfuzz.declare import (DTYPES, INPUTS, STRIDED, Domain, argument_of, asked_for, dimensions_of, format_of, is_packed,
                               member_of, refuse_features, shape_of)
 from attnfuzz.home import find
-from attnfuzz.oracle import assert_gradients_within, assert_within, gradients, oracle
+from attnfuzz.oracle import assert_gradients_within, assert_within, gradient_names, gradients, oracle
 from attnfuzz.tensor import Tensor, numpy_bfloat16, numpy_view
 
 _MOST_KEPT = 64 << 20  # larger spans from a tensor's first to its last element are copied densely
@@ -160,16 +160,25 @@ class Case:
         own = errors is not None and errors.saved == "recomputed"
         return self.q, self.k, self.v, self.dout, *((None, None) if own else (self.o, self.lse))
 
+    def _refuse_missing(self, out):
+        """Raises ValueError for a gradient that the case asks for and `out` has not even as None."""
+        names = gradient_names(self.p.dbias_shape, self.sink)
+        given = out if isinstance(out, dict) else names[:len(out)]
+        if missing := [name for name in names if name not in given]:
+            raise ValueError(f"the case asks for {', '.join(names)}: give {missing[0]} too, or None to leave it out")
+
     def _gradients(self):
         return {"dlse": self.dlse, "dbias_shape": self.p.dbias_shape}
 
     def assert_within(self, out, lse=None, **how):
         """The largest error/bound of O and LSE; or an AssertionError that begins with the case: attnfuzz.assert_within().
         For a backward pass `out` has the gradients in the form that attnfuzz.assert_gradients_within() takes: dQ, dK and dV, and
-        dbias and dsink if the case asks for them (p.dbias_shape, p.has_sink). A gradient that `out` lacks is not judged."""
+        dbias and dsink if the case asks for them (p.dbias_shape, p.has_sink). A gradient that is not there is an error; None
+        leaves it out."""
         self._no_oracle()
         try:
             if self.operation == "backward":
+                self._refuse_missing(out)
                 return assert_gradients_within(out, *self._backward(how), **self._gradients(), **self._arguments(), **how)
             return assert_within(out, lse, self.q, self.k, self.v, **self._arguments(), **how)
         except AssertionError as e:
@@ -196,6 +205,8 @@ class Stream:
         features = domain.feature_bits() if isinstance(domain, Domain) else 0
         if isinstance(domain, Domain):
             refuse_features(operation, domain)
+            if domain.heads_kv is not None:
+                raise ValueError(f"Domain(heads_kv={domain.heads_kv!r}): cases are drawn by heads_q and group; say these")
         if bit:
             features |= bit | c.FEATURE_NO_FORWARD
         words = (domain.words() if isinstance(domain, Domain) else domain or "").split()

@@ -457,7 +457,7 @@ def assert_within(out, lse, q, k, v, *, causal=False, align="top_left", scale=No
     return _worst(r, ("out", "lse"), lambda name: "bhqd" if cu_seqlens_q is None else packed[name])
 
 
-def _gradients_of(dbias_shape=None, sink=None, **_):
+def gradient_names(dbias_shape=None, sink=None, **_):
     """The names of the gradients that a call asks for, in the order of a tuple."""
     return ["dq", "dk", "dv"] + ["dbias"] * (dbias_shape is not None) + ["dsink"] * (sink is not None)
 
@@ -475,7 +475,7 @@ def gradients(q, k, v, dout, o=None, lse=None, **call):
     heads, seq_q, seq_k), with 1 in each dimension over which the gradient of the bias is summed.
     """
     r = _evaluate_gradients(q, k, v, dout, o, lse, {}, **call)
-    return {name: tuple(r[name][:2]) for name in _gradients_of(**call)}
+    return {name: tuple(r[name][:2]) for name in gradient_names(**call)}
 
 
 def assert_gradients_within(got, q, k, v, dout, o=None, lse=None, **call):
@@ -486,7 +486,7 @@ def assert_gradients_within(got, q, k, v, dout, o=None, lse=None, **call):
     """
     if isinstance(got, dict) and got.get("dbias") is not None:
         call.setdefault("dbias_shape", getattr(got["dbias"], "shape", None))
-    names = _gradients_of(**call)
+    names = gradient_names(**call)
     if not isinstance(got, dict) and len(got) > len(names):
         raise ValueError(f"{len(got)} gradients are given, and there are {len(names)}: {', '.join(names)}")
     got = {name: value for name, value in (got if isinstance(got, dict) else dict(zip(names, got))).items() if value is not None}

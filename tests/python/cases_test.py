@@ -121,7 +121,8 @@ class Cases(unittest.TestCase):
             own = case.call(backward_recomputed)
             self.assertLessEqual(case.assert_within(own, errors=backward_recomputed.errors), 1)
             try:
-                case.assert_within({"dv": own["dv"], "dq": own["dk"]} if own["dk"].shape == own["dq"].shape else {"dv": own["dv"] + 1})
+                same = own["dk"].shape == own["dq"].shape
+                case.assert_within({"dq": own["dk"] if same else None, "dk": None, "dv": own["dv"] if same else own["dv"] + 1})
             except AssertionError as e:
                 told += str(e).startswith(("dq(", "dv(")) and "\n  case: " in str(e)
         self.assertGreater(told, 30)
@@ -130,6 +131,8 @@ class Cases(unittest.TestCase):
         for unknown in "decode", "nsa_select":
             with self.assertRaisesRegex(ValueError, f"operation='{unknown}': one of 'forward', 'merge', 'backward', 'selected', 'selected_backward'$"):
                 attnfuzz.cases(operation=unknown)
+        with self.assertRaisesRegex(ValueError, "cases are drawn by heads_q and group"):
+            attnfuzz.cases(attnfuzz.Domain(heads_kv=2))
         for of_another in "select_first", "kv_dtype":
             with self.assertRaisesRegex(ValueError, of_another):
                 attnfuzz.Domain(features=(of_another,))
@@ -168,6 +171,10 @@ class Cases(unittest.TestCase):
                 self.assertEqual(got["dbias"].shape, case.p.dbias_shape)
             self.assertLessEqual(case.assert_within(got, errors=backward.errors), 1)
             self.assertLessEqual(case.assert_within(tuple(got.values()), errors=backward.errors), 1)
+            last = list(got)[-1]
+            for fewer in {name: got[name] for name in got if name != last}, tuple(got.values())[:-1]:
+                with self.assertRaisesRegex(ValueError, f"give {last} too, or None"):
+                    case.assert_within(fewer)
             self.assertEqual(set(case.oracle(errors=backward.errors)), set(got))
             wrong = {name: {**got, name: got[name] + np.float32(0.5)} for name in ("dbias", "dsink") if name in got}
             if case.dlse is not None:
