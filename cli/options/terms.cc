@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <map>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -153,14 +154,12 @@ Terms parse_domain(const std::string& words) {
                                                                      {"no_causal", "only_causal"},
                                                                      {"top_left", "bottom_right"}};
   std::set<std::string> said;
-  bool limits_groups = false;
   std::istringstream in(words);
   for (std::string word; in >> word;) {
     if (word == "fp16" || word == "fp32") word.erase(1, 1);  // other names of f16 and f32
     said.insert(word);
     const size_t sign = word.find_first_of("<>=%");
     const std::string name = word.substr(0, sign);
-    limits_groups = limits_groups || name == "group";
     if (lay(word, d)) continue;
     if (name == "lse_base" || name == "lse_dead") {
       parse_errors(word);  // throws for an unknown word
@@ -172,6 +171,7 @@ Terms parse_domain(const std::string& words) {
     const auto format = std::ranges::find(kFormats, name, &std::pair<const char*, int32_t>::first);
     if (sign != word.npos && size != sizes.end()) {
       limit(word, *size, sign);
+      terms.sizes.insert(name);
     } else if (sign == word.npos && limited != nullptr) {
       limited->declare(d);
       leave_out(terms, limited->limit);
@@ -196,7 +196,7 @@ Terms parse_domain(const std::string& words) {
     if (said.contains(one) && said.contains(other))
       throw UserError(std::string("--domain: nothing is left by both ") + one + " and " + other);
   }
-  if (said.contains("no_gqa") && limits_groups)
+  if (said.contains("no_gqa") && terms.sizes.contains("group"))
     throw UserError("--domain: no_gqa means group=1; say one of no_gqa and group");
   const auto within = narrowed(d, {});  // sizes that must be equal get the values that both may have
   if (const auto* why = std::get_if<std::string>(&within))
@@ -216,18 +216,37 @@ uint64_t operations_with(Size size) {
   return operations;
 }
 
-// True if an operation of the kernel has tensors of query heads and of KV heads.
-bool has_groups(const KernelInfo& kernel) {
+// The operations that have a size that --domain names: seq is either length, dim either dimension.
+uint64_t operations_with(const std::string& name) {
+  using enum Size;
+  const auto with = [](Size size) { return operations_with(size); };
+  const std::map<std::string, uint64_t> operations = {{"batch", with(kBatch)},
+                                                      {"heads_q", with(kHeadsQ)},
+                                                      {"group", with(kHeadsQ) & with(kHeadsKv)},
+                                                      {"seq_q", with(kSeqQ)},
+                                                      {"seq_k", with(kSeqK)},
+                                                      {"seq", with(kSeqQ) | with(kSeqK)},
+                                                      {"dim_qk", with(kDimQk)},
+                                                      {"dim_v", with(kDimV)},
+                                                      {"dim", with(kDimQk) | with(kDimV)}};
+  return operations.at(name);
+}
+
+// Throws UserError for a size that no operation of the kernel has.
+void refuse_missing_sizes(const Terms& asked, const KernelInfo& kernel) {
   const uint64_t forward = (kernel.features & ATTN_FEATURE_NO_FORWARD) == 0 ? kOfForward : 0;
   const uint64_t operations = (kernel.features & kOperations) | forward;
-  return (operations & operations_with(Size::kHeadsQ) & operations_with(Size::kHeadsKv)) != 0;
+  for (const std::string& size : asked.sizes) {
+    if ((operations & operations_with(size)) == 0)
+      throw UserError("--domain: " + kernel.name + " has no " + (size == "group" ? "groups of query heads" : size) +
+                      "; leave " + size + " out");
+  }
 }
 
 }  // namespace
 
 Terms narrowed(const Terms& asked, const KernelInfo& kernel) {
-  if (!holds(asked.domain.group, 1) && !has_groups(kernel))
-    throw UserError("--domain: " + kernel.name + " has no groups of query heads; leave group out");
+  refuse_missing_sizes(asked, kernel);
   if (const auto why = leaves_nothing(asked.domain, kernel.features))
     throw UserError("--domain leaves nothing of what " + kernel.name + " takes: " + *why);
   if (!kernel.domain) return asked;

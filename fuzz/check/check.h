@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -36,8 +37,9 @@ namespace attnfuzz {
 // narrows these terms further.
 struct Terms {
   attn_domain domain = {};
-  Refused refused = {};  // features that the kernel need not take
-  std::string errors;    // words about the LSE (lse_base, lse_dead), which are used like words of --errors
+  std::set<std::string> sizes;  // the names of the sizes that --domain limits
+  Refused refused = {};         // features that the kernel need not take
+  std::string errors;           // words about the LSE (lse_base, lse_dead), which are used like words of --errors
 };
 
 struct CheckOptions {

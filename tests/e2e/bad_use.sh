@@ -118,6 +118,8 @@ refuse "the first number of a range is the least" check fa1 --cases 20 --domain 
 refuse "no size is left by all that is said of it" check fa1 --cases 20 --domain "seq>=1000 seq<=999"
 refuse "no_gqa means group=1" check fa1 --cases 20 --domain "group=2 no_gqa"
 refuse "merge has no groups of query heads" check merge --cases 20 --domain group=2
+refuse "merge has no dim_qk; leave dim_qk out" check merge --cases 20 --domain dim_qk=64
+refuse "merge has no seq_k; leave seq_k out" check merge --cases 20 --domain "seq_q=8 seq_k<=4"
 # Domains whose cases are all too large to draw.
 for domain in "seq=65536 batch=1024 heads_q=1024 dim=256" "seq_q>=60000 batch=1000 dim=256"; do
   refuse "--domain leaves no case that can be drawn" check fa1 --cases 20 --domain "$domain"
