@@ -6,16 +6,10 @@
 
 namespace attnfuzz::gradients {
 
-void TermSum::write(double unit, double tiny, int64_t adds, size_t at, Expected* to) const {
-  Taint is = taint;
-  double bound = error + gamma(static_cast<double>(adds), kU) * moduli + static_cast<double>(terms) * kFlush;
-  if (terms > 0) bound += unit * (std::abs(value) + bound) + tiny;
-  if (is == kPure && !(moduli < kOverflow && bound < kOverflow)) is = kFree;
-  to->rule[at] = static_cast<uint8_t>(is == kPure     ? Due::kNumber
-                                      : is == kNaNDue ? Due::kMustBeNaN
-                                                      : Due::kAnything);
-  to->value[at] = is == kPure ? value : 0;
-  to->bound[at] = is == kPure ? bound : kInfinity;
+void write(const Element& element, size_t at, Expected* to) {
+  to->rule[at] = static_cast<uint8_t>(element.due);
+  to->value[at] = element.value;
+  to->bound[at] = element.bound;
 }
 
 BiasSums::BiasSums(const attn_problem& problem, const attn_tensors& host)
@@ -49,7 +43,8 @@ void BiasSums::write(const ErrorModel& model, Expected* to) const {
   for (int64_t row = 0; row < rows.count(); ++row) {
     for (int64_t j = 0; j < p_.seq_k; ++j) {
       const TermSum& sum = sums_[place(rows.at(row), j)];
-      sum.write(format.unit, tiny, std::max<int64_t>(sum.terms - 1, 0), static_cast<size_t>(row * p_.seq_k + j), to);
+      const Element element = sum.element(format.unit, tiny, std::max<int64_t>(sum.terms - 1, 0));
+      gradients::write(element, static_cast<size_t>(row * p_.seq_k + j), to);
     }
   }
 }

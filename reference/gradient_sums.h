@@ -28,22 +28,8 @@
 
 namespace attnfuzz::gradients {
 
-// A sum of terms in fp32, in any order.
-struct TermSum {
-  double value = 0, error = 0, moduli = 0;
-  int64_t terms = 0;
-  Taint taint = kPure;
-
-  void add(double term, double its_error) {
-    value += term;
-    error += its_error;
-    moduli += std::abs(term) + its_error;
-    ++terms;
-  }
-  void mark(Taint is) { taint = std::max(taint, is); }
-  // Writes the element of an output. `adds`: additions that may round.
-  void write(double unit, double tiny, int64_t adds, size_t at, Expected* to) const;
-};
+// Writes element `at` of an output.
+void write(const Element& element, size_t at, Expected* to);
 
 class BiasSums {
  public:

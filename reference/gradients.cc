@@ -3,12 +3,12 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <vector>
 
 #include "reference/call/row_space.h"
 #include "reference/call/sequences.h"
 #include "reference/gradient_pairs.h"
+#include "reference/gradient_setup.h"
 #include "reference/gradient_sums.h"
 #include "reference/model/error_cap.h"
 #include "reference/numbers/formats.h"
@@ -18,6 +18,8 @@
 
 namespace attnfuzz::gradients {
 namespace {
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 constexpr int64_t kBlockRows = 16;  // rows whose products are computed together
 
@@ -115,17 +117,6 @@ struct Block {
   std::vector<Taint> s_taint, p_taint;
 };
 
-// The LSE is an input in the form that the plan declares. An error cap changes only the form of outputs.
-ErrorModel model_of(const attn_problem& problem, const attn_plan& plan, const Calibration& calibration) {
-  ErrorModel model = make_error_model(problem, plan, calibration);
-  model.log_unit = plan.lse_base == 2 ? std::numbers::ln2 : 1;
-  std::erase_if(model.assumptions, [](const Assumption& one) {
-    using enum Assumption::Part;
-    return one.part == kLog || one.part == kReciprocal || one.part == kFormatOfPartials;  // not used here
-  });
-  return model;
-}
-
 class Gradients {
  public:
   Gradients(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
@@ -133,7 +124,7 @@ class Gradients {
       : p_(problem),
         host_(host),
         exact_(exact),
-        model_(model_of(problem, plan, calibration)),
+        model_(error_model(problem, plan, calibration)),
         terms_(make_terms(problem, capped_plan(problem, plan, calibration), model_)),
         tile_q_(std::max<int64_t>(plan.tile_q, 1)),
         tile_k_(std::max<int64_t>(plan.tile_k, 1)),
@@ -141,12 +132,10 @@ class Gradients {
         sinks_(has(ATTN_FEATURE_DSINK)),
         apart_(sinks_ && plan.lse_sink != 0),
         gathered_(has(ATTN_FEATURE_SELECTED_BACKWARD)),
+        wanted_(wanted(problem, plan, sample)),
+        out_(unset_gradients(problem, host, model_)),
         dbias_(problem, host),
-        dsink_(static_cast<size_t>(sinks_ ? problem.heads_q : 0)) {
-    if (sinks_ || dbias_.wanted()) sample.limit = 0;  // a sum over queries needs them all
-    choose(plan, sample);
-    begin_outputs();
-  }
+        dsink_(static_cast<size_t>(sinks_ ? problem.heads_q : 0)) {}
 
   Reference take() {
     const int64_t group = p_.heads_kv > 0 ? p_.heads_q / p_.heads_kv : 0;
@@ -164,50 +153,12 @@ class Gradients {
     }
     if (dbias_.wanted()) dbias_.write(model_, &out_[TensorId::kDbias]);
     for (size_t h = 0; h < dsink_.size(); ++h)
-      dsink_[h].write(kU, kFlush, dsink_[h].terms, h, &out_[TensorId::kDsink]);
+      gradients::write(dsink_[h].element(kU, kFlush, dsink_[h].terms), h, &out_[TensorId::kDsink]);
     return std::move(out_);
   }
 
  private:
   bool has(uint64_t feature) const { return (p_.features & feature) != 0; }
-
-  // Queries and keys that are judged.
-  void choose(const attn_plan& plan, RowSample sample) {
-    rows_wanted_.assign(static_cast<size_t>(RowSpace(p_).count()), sample.limit == 0);
-    keys_wanted_.assign(static_cast<size_t>(p_.batch * p_.heads_kv * p_.seq_k), sample.limit == 0);
-    if (sample.limit == 0) return;
-    for (const int64_t row : sampled_rows(p_, plan.tile_q, sample))
-      rows_wanted_[static_cast<size_t>(row)] = true;
-    attn_problem keys = p_;
-    keys.heads_q = p_.heads_kv;
-    keys.seq_q = p_.seq_k;
-    const double queries = static_cast<double>(p_.seq_q) * static_cast<double>(p_.heads_q / p_.heads_kv);
-    const double share = static_cast<double>(p_.seq_k) / std::max(queries, 1.0);
-    sample.limit = std::max<int64_t>(64, static_cast<int64_t>(static_cast<double>(sample.limit) * share));
-    for (const int64_t key : sampled_rows(keys, plan.tile_k, sample))
-      keys_wanted_[static_cast<size_t>(key)] = true;
-  }
-
-  void begin_outputs() {
-    out_.rows = RowSpace(p_).count();
-    out_.state.assign(static_cast<size_t>(out_.rows), RowState::kSkipped);
-    out_.assumptions = model_.assumptions;
-    for (int64_t row = 0; sequences_.queries.packed() && row < out_.rows; ++row) {
-      const Row at = RowSpace(p_).at(row);
-      if (at.i >= sequences_.queries.length(at.b)) out_.state[static_cast<size_t>(row)] = RowState::kAbsent;
-    }
-    for (const TensorId tensor :
-         {TensorId::kDq, TensorId::kDk, TensorId::kDv, TensorId::kDbias, TensorId::kDsink}) {
-      const std::array<int64_t, 4> size = shape_of(spec_of(tensor), p_);
-      if ((spec_of(tensor).operations & p_.features) == 0) continue;
-      const bool there = in_problem(spec_of(tensor), p_.features);
-      const int64_t elements = there ? size[0] * size[1] * size[2] * size[3] : 0;
-      out_.outputs.push_back(unset_output(tensor, size[3], elements, output_overflow(model_)));
-      Expected& expected = out_.outputs.back();
-      if (tensor == TensorId::kDbias && there) expected.overflow = format_of(p_.bias_dtype).overflow;
-      if (tensor == TensorId::kDsink) expected.overflow = format_of(ATTN_F32).overflow;
-    }
-  }
 
   void load_keys(int64_t b, int64_t g) {
     length_ = key_length(p_, host_, b);
@@ -223,7 +174,7 @@ class Gradients {
 
   bool recomputed() const { return exact_ != nullptr && exact_->o_error != nullptr; }
 
-  bool key_wanted(int64_t j) const { return keys_wanted_[static_cast<size_t>(first_key_ + j)]; }
+  bool key_wanted(int64_t j) const { return wanted_.keys[static_cast<size_t>(first_key_ + j)]; }
 
   void count_pairs(int64_t b, int64_t g, int64_t group) {
     pairs_.assign(static_cast<size_t>(length_), {});
@@ -264,7 +215,7 @@ class Gradients {
     Block::Query query = {};
     query.row = RowSpace(p_).of(at);
     query.at = at;
-    query.wanted = rows_wanted_[static_cast<size_t>(query.row)];
+    query.wanted = wanted_.rows[static_cast<size_t>(query.row)];
     row_keys(p_, host_, at.b, at.h, at.i, 0, length_, &query.keys);
     query.pairs = static_cast<int64_t>(query.keys.size());
     query.blocks = 0;
@@ -676,14 +627,7 @@ class Gradients {
   }
 
   void write(int64_t element, const Sum& sum, Taint taint, Expected* to) const {
-    const auto at = static_cast<size_t>(element);
-    const Result result = finish(terms_, model_, sum);
-    if (taint == kPure && !result.bounded) taint = kFree;
-    to->rule[at] = static_cast<uint8_t>(taint == kPure     ? Due::kNumber
-                                        : taint == kNaNDue ? Due::kMustBeNaN
-                                                           : Due::kAnything);
-    to->value[at] = taint == kPure ? result.value : 0;
-    to->bound[at] = taint == kPure ? result.bound : kInfinity;
+    gradients::write(element_of(finish(terms_, model_, sum), taint), static_cast<size_t>(element), to);
   }
 
   const attn_problem& p_;
@@ -695,10 +639,10 @@ class Gradients {
   const Sequences sequences_;
   const bool sinks_, apart_;  // apart_: the stored LSE leaves the sink out
   const bool gathered_;       // keys and queries stand in any order in the blocks of an mma
+  const Wanted wanted_;
+  Reference out_;
   BiasSums dbias_;
   std::vector<TermSum> dsink_;  // of each head
-  std::vector<bool> rows_wanted_, keys_wanted_;
-  Reference out_;
   // These belong to the batch entry and the KV head that are being evaluated.
   int64_t length_ = 0, queries_ = 0, first_key_ = 0;
   Rows k_, v_;
@@ -712,48 +656,6 @@ class Gradients {
 }  // namespace attnfuzz::gradients
 
 namespace attnfuzz {
-namespace {
-
-// O and the LSE of a kernel that computes both by itself, and their bounds. An element is NaN if NaN is due,
-// and infinite if anything passes.
-class OwnForward {
- public:
-  OwnForward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
-             Calibration calibration) {
-    attn_plan own = plan;
-    own.lse_sink = 0;
-    own.key_order = ATTN_KEYS_ANY;  // the oracle predicts no rounding of P
-    own.max_rule = ATTN_MAX_UNKNOWN;
-    own.lse_base = own.lse_dead = 0;
-    if (attn_plan* cap = calibration.error_cap ? &*calibration.error_cap : nullptr)
-      cap->lse_base = cap->lse_dead = cap->lse_sink = 0;
-    const Reference due = evaluate_forward_of(problem, host, own, calibration);
-    take(due[TensorId::kO], &o_, &o_error_);
-    take(due[TensorId::kLse], &lse_, &lse_error_);
-    assumptions_ = due.assumptions;
-  }
-  ExactRows rows() const { return {o_.data(), lse_.data(), o_error_.data(), lse_error_.data()}; }
-  const std::vector<Assumption>& assumptions() const { return assumptions_; }
-
- private:
-  static void take(const Expected& due, std::vector<double>* value, std::vector<double>* error) {
-    *value = due.value;
-    *error = due.bound;
-    for (size_t n = 0; n < value->size(); ++n) {
-      const auto rule = static_cast<Due>(due.rule[n]);
-      const bool overflows = due.overflow > 0 && std::abs(due.value[n]) + due.bound[n] >= due.overflow;
-      if (rule == Due::kMustBeNaN) (*value)[n] = std::numeric_limits<double>::quiet_NaN();
-      if (rule == Due::kAnything || (rule == Due::kNumber && overflows && !due.logarithm))
-        (*value)[n] = kInfinity;
-      if (rule != Due::kNumber) (*error)[n] = 0;
-    }
-  }
-
-  std::vector<double> o_, lse_, o_error_, lse_error_;
-  std::vector<Assumption> assumptions_;
-};
-
-}  // namespace
 
 Reference evaluate_forward_of(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                               const Calibration& calibration) {
@@ -768,12 +670,10 @@ Reference evaluate_gradients(const attn_problem& problem, const attn_tensors& ho
   require_known(lists ? kSelectedGradientsKnow : kGradientsKnow, problem.features);
   if (exact != nullptr || !recomputes(capped_plan(problem, plan, calibration)))
     return gradients::Gradients(problem, host, plan, calibration, sample, exact).take();
-  const OwnForward forward(problem, host, plan, calibration);
+  const gradients::OwnForward forward(problem, host, plan, calibration);
   const ExactRows rows = forward.rows();
   Reference due = gradients::Gradients(problem, host, plan, calibration, sample, &rows).take();
-  for (const Assumption& one : forward.assumptions()) {
-    if (std::ranges::find(due.assumptions, one) == due.assumptions.end()) due.assumptions.push_back(one);
-  }
+  forward.add_assumptions(&due);
   return due;
 }
 
