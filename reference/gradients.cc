@@ -281,7 +281,7 @@ class Gradients {
     query->lse = query->gradient = query->gradient_size = 0;
     query->taint = kPure;
     query->row_taint = block_.dout.taint[static_cast<size_t>(n)];
-    if (query->keys.empty() && !sinks_) return;
+    if (query->pairs == 0 && !sinks_) return;
     load_lse(query);
     if (exact_ != nullptr) {
       std::copy_n(exact_->o + query->row * p_.dim_v, p_.dim_v, o.begin());
