@@ -1,6 +1,7 @@
 #include "reference/agreement.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 
@@ -33,10 +34,12 @@ const char* name_of_state(RowState state) {
 
 Agreement compare(const attn_problem& problem, const Reference& a, const Reference& b) {
   Agreement all;
-  const RowSpace rows(problem);
-  const auto place = [&](int64_t row) {
-    const Row at = rows.at(row);
-    return "(b=" + std::to_string(at.b) + ",h=" + std::to_string(at.h) + ",q=" + std::to_string(at.i);
+  const auto place = [&](TensorId tensor, int64_t row) {
+    const TensorSpec& spec = spec_of(tensor);
+    const std::array<int64_t, 4> size = shape_of(spec, problem);
+    const Row at = RowSpace(size[0], size[1], size[2]).at(row);
+    return "(b=" + std::to_string(at.b) + ",h=" + std::to_string(at.h) +
+           (spec.shape[2] == Size::kSeqK ? ",k=" : ",q=") + std::to_string(at.i);
   };
   const auto differ = [&](const std::string& what) {
     if (all.difference.empty()) all.difference = what;
@@ -47,7 +50,7 @@ Agreement compare(const attn_problem& problem, const Reference& a, const Referen
   }
   for (size_t row = 0; row < a.state.size(); ++row)
     if (a.state[row] != b.state[row])
-      differ("row" + place(static_cast<int64_t>(row)) + "): " + name_of_state(a.state[row]) + " and " +
+      differ("row" + place(b.outputs[0].tensor, static_cast<int64_t>(row)) + "): " + name_of_state(a.state[row]) + " and " +
              name_of_state(b.state[row]));
   for (size_t n = 0; n < a.outputs.size(); ++n) {
     const Expected &x = a.outputs[n], &y = b.outputs[n];
@@ -68,7 +71,7 @@ Agreement compare(const attn_problem& problem, const Reference& a, const Referen
       }
       if (x.rule[at] == y.rule[at] && value <= kApart && bound <= kApart) continue;
       const auto row = static_cast<int64_t>(at) / y.columns, column = static_cast<int64_t>(at) % y.columns;
-      differ(name_of(y.tensor) + place(row) + ",d=" + std::to_string(column) + "): " + words(x, at) + " and " +
+      differ(name_of(y.tensor) + place(y.tensor, row) + ",d=" + std::to_string(column) + "): " + words(x, at) + " and " +
              words(y, at));
     }
   }

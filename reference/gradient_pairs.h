@@ -210,7 +210,7 @@ ATTN_BOTH inline Factor pair(const Terms& terms, const ErrorNumbers& model, cons
   out.p_error += model.p_unit * (out.p + out.p_error) + model.p_tiny + terms.flushed;
   out.a_bounded = score.bounded && high < kOverflow && std::abs(z) + g < kOverflow &&
                   in.grad_size < kOverflow && in.delta_size < kOverflow &&
-                  std::abs(out.a) + out.a_error < std::min(kOverflow, terms.s_overflow);
+                  std::abs(out.a) + out.a_error < kOverflow && std::abs(out.a) + out.a_error < terms.s_overflow;
   out.a_error += terms.s_unit * (std::abs(out.a) + out.a_error) + terms.s_tiny + terms.flushed;
   return out;
 }

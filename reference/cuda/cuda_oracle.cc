@@ -4,13 +4,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "reference/cuda/pack.h"
+#include "reference/call/sequences.h"
+#include "reference/gradient_setup.h"
 #include "reference/merge.h"
+#include "reference/model/error_cap.h"
 #include "reference/rows/visibility.h"
 
 namespace attnfuzz {
@@ -19,6 +24,8 @@ namespace {
 using namespace cuda;
 
 constexpr size_t kMostResults = size_t{512} << 20;
+constexpr double kMostPairs = 0x1p24;     // of a backward pass, each with 33 bytes of scratch
+constexpr int64_t kMostGroups = 65535;    // the blocks of a grid in its second dimension
 
 std::string in_words(const char* what, cudaError_t error) {
   return std::string("the oracle on the GPU: ") + what + ": " + cudaGetErrorName(error) + ", " +
@@ -80,6 +87,33 @@ struct Results {
   }
 };
 
+// The same for the elements of a backward pass.
+struct GradientResults {
+  struct Part {
+    size_t value, bound, rule, elements;
+  };
+  Part dq, dk, dv, dsink;
+  size_t state, bytes = 0;
+
+  explicit GradientResults(const GradientsInput& in) {
+    const auto slots = static_cast<size_t>(in.rows.groups) * static_cast<size_t>(in.rows.keys);
+    const auto rows = static_cast<size_t>(in.rows.rows), dim_qk = static_cast<size_t>(in.rows.dim_qk);
+    dq = numbers(rows * dim_qk);
+    dk = numbers(slots * dim_qk);
+    dv = numbers(slots * static_cast<size_t>(in.rows.dim_v));
+    dsink = numbers(in.sinks ? static_cast<size_t>(in.heads_q) : 0);
+    for (Part* part : {&dq, &dk, &dv, &dsink}) part->rule = std::exchange(bytes, bytes + part->elements);
+    state = std::exchange(bytes, bytes + rows);
+  }
+
+ private:
+  Part numbers(size_t elements) {
+    Part part = {.value = bytes, .bound = bytes + elements * sizeof(double), .rule = 0, .elements = elements};
+    bytes += 2 * elements * sizeof(double);
+    return part;
+  }
+};
+
 template <class T>
 T* at(std::byte* block, size_t offset) {
   return reinterpret_cast<T*>(block + offset);
@@ -117,9 +151,11 @@ class CudaOracle final : public FastOracle {
                                     const attn_plan& plan, const Calibration& calibration, RowSample sample,
                                     std::string* why) override {
     try {
-      const bool merge = (problem.features & ATTN_FEATURE_MERGE) != 0;
-      return merge ? evaluate_sides(problem, host, plan, calibration, sample, why)
-                   : evaluate_forward(problem, host, plan, calibration, sample, why);
+      if ((problem.features & ATTN_FEATURE_MERGE) != 0)
+        return evaluate_sides(problem, host, plan, calibration, sample, why);
+      if ((problem.features & ATTN_FEATURE_BACKWARD) != 0)
+        return evaluate_backward(problem, host, plan, calibration, sample, why);
+      return evaluate_forward(problem, host, plan, calibration, sample, why);
     } catch (NoMemory) {
       *why = "too little free memory on the device";
       return std::nullopt;
@@ -181,6 +217,61 @@ class CudaOracle final : public FastOracle {
     return taken(forward, {}, model, rows, {}, results);
   }
 
+  // Evaluates a backward pass; otherwise as evaluate().
+  std::optional<Reference> evaluate_backward(const attn_problem& problem, const attn_tensors& host,
+                                             const attn_plan& plan, const Calibration& calibration, RowSample sample,
+                                             std::string* why) {
+    *why = unknown_features({"the oracle of gradients on a GPU", kGradientsKnow.bits & ~ATTN_FEATURE_DBIAS},
+                            problem.features);
+    if (!why->empty()) return std::nullopt;
+    if (problem.batch * problem.heads_kv < 1 || problem.batch * problem.heads_kv > kMostGroups) {
+      *why = "no KV head, or more than 65,535";
+      return std::nullopt;
+    }
+    std::vector<int64_t> rows(static_cast<size_t>(RowSpace(problem).count()));
+    std::iota(rows.begin(), rows.end(), 0);
+    take_absent(problem, host, &rows);
+    if (static_cast<double>(rows.size()) * static_cast<double>(problem.seq_k) > kMostPairs) {
+      *why = "more than 16 million pairs of a query and a key";
+      return std::nullopt;
+    }
+    const attn_plan capped = capped_plan(problem, plan, calibration);
+    std::optional<gradients::OwnForward> forward;
+    if (recomputes(capped)) forward.emplace(problem, host, plan, calibration, own_forward());
+    const std::optional<ExactRows> own = forward ? std::optional(forward->rows()) : std::nullopt;
+    PackedGradients packed = {};
+    const auto room = [&](size_t bytes) { return sent_.of(bytes); };
+    if (!pack_gradients(problem, host, rows, own ? &*own : nullptr, least_work_, room, &packed, why))
+      return std::nullopt;
+    GradientsInput& in = packed.input;
+    const ErrorModel model = gradients::error_model(problem, plan, calibration);
+    in.rows.model = model;
+    in.terms = gradients::make_terms(problem, capped, model);
+    in.tile_q = static_cast<int32_t>(std::max<int64_t>(plan.tile_q, 1));
+    in.tile_k = static_cast<int32_t>(std::max<int64_t>(plan.tile_k, 1));
+    in.apart = in.sinks && plan.lse_sink != 0;
+    const GradientResults results(in);
+    if (results.bytes > kMostResults) {
+      *why = "more than 512 MiB of results";
+      return std::nullopt;
+    }
+    run_gradients(packed, results);
+    Reference due = gradients::unset_gradients(problem, host, model);
+    take_gradients(problem, host, rows, gradients::wanted(problem, plan, sample), results, due);
+    if (forward) forward->add_assumptions(&due);
+    return due;
+  }
+
+  // The forward pass of a kernel that computes O and LSE by itself, on the device if it handles the problem.
+  gradients::OwnForward::Evaluate own_forward() {
+    return [this](const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+                  const Calibration& calibration) {
+      std::string why;
+      auto due = evaluate_forward(forward_of(problem), host, plan, calibration, {}, &why);
+      return due ? *std::move(due) : evaluate_forward_of(problem, host, plan, calibration);
+    };
+  }
+
   // The reference of the results that the device has sent back.
   Reference taken(const attn_problem& problem, const attn_tensors& host, const ErrorModel& model,
                   const std::vector<int64_t>& rows, const std::vector<int64_t>& absent, const Results& results) {
@@ -206,6 +297,8 @@ class CudaOracle final : public FastOracle {
     return out;
   }
 
+  static const std::byte* start_of(const RowsOutput& out) { return reinterpret_cast<const std::byte*>(out.o); }
+
   attn_env env() const {
     attn_env env = {};
     env.size = sizeof env;
@@ -216,14 +309,14 @@ class CudaOracle final : public FastOracle {
 
   // Sends inputs, launches kernels, and waits for the results.
   template <class Launch>
-  void between_copies(std::byte* inputs, const std::byte* block, size_t bytes, const Results& results,
-                      const RowsOutput& out, const Launch& launch) {
-    std::byte* back = received_.of(results.bytes);
+  void between_copies(std::byte* inputs, const std::byte* block, size_t bytes, const std::byte* results,
+                      size_t result_bytes, const Launch& launch) {
+    std::byte* back = received_.of(result_bytes);
     check("copying to the device", cudaMemcpyAsync(inputs, block, bytes, cudaMemcpyHostToDevice, stream_));
     if (launch() != ATTN_OK)
       throw std::runtime_error("the oracle on the GPU: its kernels could not be launched");
     check("copying from the device",
-          cudaMemcpyAsync(back, out.o, results.bytes, cudaMemcpyDeviceToHost, stream_));
+          cudaMemcpyAsync(back, results, result_bytes, cudaMemcpyDeviceToHost, stream_));
     check("its kernels", cudaStreamSynchronize(stream_));
   }
 
@@ -233,12 +326,73 @@ class CudaOracle final : public FastOracle {
     for (int side = 0; side < 2; ++side) relocate(in.o[side], inputs), relocate(in.lse[side], inputs);
     const RowsOutput out = output_at(results);
     const attn_env own = env();
-    between_copies(inputs, packed.block, packed.bytes, results, out, [&] { return launch_merge(in, out, &own); });
+    between_copies(inputs, packed.block, packed.bytes, start_of(out), results.bytes, [&] { return launch_merge(in, out, &own); });
   }
 
-  void run(Packed& packed, const Results& results) {
-    RowsInput& in = packed.input;
+  void run_gradients(PackedGradients& packed, const GradientResults& results) {
+    GradientsInput& in = packed.input;
     std::byte* inputs = inputs_.of(packed.bytes);
+    relocate_rows(in.rows, packed.has_mask, inputs);
+    relocate(in.tasks, inputs), relocate(in.first_row, inputs);
+    relocate(in.dout, inputs);
+    if (in.dlse != nullptr) relocate(in.dlse, inputs);
+    if (in.own_o != nullptr) {
+      relocate(in.own_o, inputs), relocate(in.own_o_error, inputs);
+      relocate(in.own_lse, inputs), relocate(in.own_lse_error, inputs);
+    } else {
+      relocate(in.o, inputs), relocate(in.lse, inputs);
+    }
+    std::byte* const to = results_.of(results.bytes);
+    const auto part = [&](const GradientResults::Part& at_part) {
+      return GradientOutput{at<double>(to, at_part.value), at<double>(to, at_part.bound),
+                            at<uint8_t>(to, at_part.rule)};
+    };
+    const GradientsOutput out = {part(results.dq), part(results.dk), part(results.dv), part(results.dsink),
+                                 at<uint8_t>(to, results.state)};
+    GradientsScratch scratch;
+    std::byte* const memory = scratch_.of(divide_gradients(in, nullptr, &scratch));
+    divide_gradients(in, memory, &scratch);
+    const attn_env own = env();
+    between_copies(inputs, packed.block, packed.bytes, to, results.bytes,
+                   [&] { return launch_gradients(in, out, scratch, &own); });
+  }
+
+  // Copies results from the returned block into the reference.
+  void take_gradients(const attn_problem& problem, const attn_tensors& host, const std::vector<int64_t>& rows,
+                      const gradients::Wanted& wanted, const GradientResults& results, Reference& due) {
+    std::byte* const from = received_.of(results.bytes);
+    const auto copy = [&](const GradientResults::Part& part, size_t index, Expected& to, int64_t row) {
+      const auto columns = static_cast<size_t>(to.columns), first = static_cast<size_t>(row) * columns;
+      std::copy_n(at<double>(from, part.value) + index * columns, columns, to.value.data() + first);
+      std::copy_n(at<double>(from, part.bound) + index * columns, columns, to.bound.data() + first);
+      std::copy_n(at<uint8_t>(from, part.rule) + index * columns, columns, to.rule.data() + first);
+    };
+    const uint8_t* states = at<uint8_t>(from, results.state);
+    for (size_t r = 0; r < rows.size(); ++r) {
+      const auto row = static_cast<size_t>(rows[r]);
+      if (!wanted.rows[row]) continue;
+      const auto state = static_cast<RowState>(states[r] & ~kAnyColumn);
+      if (state > RowState::kNaN)
+        throw std::runtime_error("the oracle on the GPU: a row that was not evaluated");
+      copy(results.dq, r, due[TensorId::kDq], rows[r]);
+      due.state[row] = state;
+      ++due.sampled;
+      due.dead += state == RowState::kDead;
+      due.unconstrained += (states[r] & kAnyColumn) != 0;
+    }
+    const Sequences sequences(problem, host);
+    for (size_t slot = 0; slot < wanted.keys.size(); ++slot) {
+      const auto key = static_cast<int64_t>(slot);
+      const int64_t b = key / (problem.heads_kv * problem.seq_k);
+      if (!wanted.keys[slot] || key % problem.seq_k >= sequences.keys.length(b)) continue;
+      copy(results.dk, slot, due[TensorId::kDk], key);
+      copy(results.dv, slot, due[TensorId::kDv], key);
+    }
+    for (size_t h = 0; h < results.dsink.elements; ++h)
+      copy(results.dsink, h, due[TensorId::kDsink], static_cast<int64_t>(h));
+  }
+
+  static void relocate_rows(RowsInput& in, bool has_mask, std::byte* inputs) {
     relocate(in.facts, inputs);
     relocate(in.tasks, inputs);
     relocate(in.lengths, inputs);
@@ -246,10 +400,16 @@ class CudaOracle final : public FastOracle {
     relocate(in.k, inputs);
     relocate(in.v, inputs);
     relocate(in.bias, inputs);
-    if (packed.has_mask)
+    if (has_mask)
       relocate(in.mask, inputs);
     else
       in.mask = nullptr;
+  }
+
+  void run(Packed& packed, const Results& results) {
+    RowsInput& in = packed.input;
+    std::byte* inputs = inputs_.of(packed.bytes);
+    relocate_rows(in, packed.has_mask, inputs);
     const RowsOutput out = output_at(results);
     RowsScratch scratch = divide_rows(in, blocks_, shared_limit_);
     const size_t of_blocks = scratch.bytes_a_block * static_cast<size_t>(scratch.blocks);
@@ -258,7 +418,7 @@ class CudaOracle final : public FastOracle {
     scratch.key_norm = at<double>(scratch.memory, of_blocks);
     scratch.key_facts = at<uint8_t>(scratch.memory, of_blocks + slots * sizeof(double));
     const attn_env own = env();
-    between_copies(inputs, packed.block, packed.bytes, results, out,
+    between_copies(inputs, packed.block, packed.bytes, start_of(out), results.bytes,
                    [&] { return launch_rows(in, out, scratch, &own); });
   }
 

@@ -1,16 +1,19 @@
-// The oracle on a GPU: expected values and bounds of O and LSE in double, by kernels of its own.
+// The oracle on a GPU: expected values and bounds in double, by kernels of its own, for a forward pass, a merge and
+// a backward pass.
 //
 //   std::string why;
 //   if (auto oracle = open_cuda_oracle(&why)) reference = oracle->evaluate(...);   // fast_oracle.h
 //
 // It shares source with the CPU's oracle: the charges of a plan and a calibration (ErrorModel), the keys
-// that position allows (key_range), and every formula that gives one number a row (row_terms.h). The device
-// has its own loops over keys and columns (scores.cuh, weights.cuh, mean.cuh), which follow scores.h,
-// tile_walk.h, rounded_p.h and weighted_mean.h. Products are the same chains of multiply-adds as on the
+// that position allows (key_range), every formula that gives one number a row (row_terms.h), and those of a pair and
+// of an element of a gradient (gradient_pairs.h). The device has its own loops over keys and columns: scores.cuh,
+// weights.cuh and mean.cuh follow scores.h, tile_walk.h, rounded_p.h and weighted_mean.h; gradient_rows.cuh,
+// gradient_pairs.cuh and gradients.cu follow gradients.cc. Products are the same chains of multiply-adds as on the
 // host. Sums over keys have another order, and exp, log and tanh are CUDA's.
 //
 // It leaves to the CPU's oracle: problems so small that the CPU is faster, rows of more than 131,072 keys,
-// more than 256 MiB of inputs, and single splits' partials and their merges (partials.h).
+// more than 256 MiB of inputs, and single splits' partials and their merges (partials.h). Of backward passes it leaves
+// dbias, listed blocks and more than 16 million pairs.
 //
 // Threat model. It runs in the judging process, in its own context. A kernel under test lives in a worker's
 // process and cannot write here, neither by pointer nor by device address, and a fault in it ends only

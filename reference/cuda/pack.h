@@ -14,8 +14,10 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "reference/cuda/gradients.h"
 #include "reference/cuda/merge.h"
 #include "reference/cuda/rows.h"
+#include "reference/gradients.h"
 
 namespace attnfuzz::cuda {
 
@@ -30,6 +32,18 @@ struct Packed {
 // the problem, or if it takes fewer than `least_work` multiply-adds over the keys that position allows.
 bool pack(const attn_problem& problem, const attn_tensors& host, const std::vector<int64_t>& rows,
           double least_work, const std::function<std::byte*(size_t)>& room, Packed* packed, std::string* why);
+
+// The same for a backward pass. `rows`: every query that a batch entry has. `own`: O and LSE of a kernel that
+// computes both by itself; nullptr for other kernels.
+struct PackedGradients {
+  GradientsInput input;  // without the model and the terms; pointers are offsets in the block
+  bool has_mask;
+  std::byte* block;
+  size_t bytes;
+};
+bool pack_gradients(const attn_problem& problem, const attn_tensors& host, const std::vector<int64_t>& rows,
+                    const ExactRows* own, double least_work, const std::function<std::byte*(size_t)>& room,
+                    PackedGradients* packed, std::string* why);
 
 // The same for a merge.
 struct PackedMerge {

@@ -16,5 +16,6 @@ int main(int argc, char** argv) {
   const long long count = argc > 1 ? std::atoll(argv[1]) : 1000, first = argc > 2 ? std::atoll(argv[2]) : 0;
   const bool forward = attnfuzz::hold_on_declared(*oracle, static_cast<uint64_t>(first), count).say();
   const bool merges = attnfuzz::hold_on_merges(*oracle, static_cast<uint64_t>(first), count).say();
-  return forward && merges ? 0 : 1;
+  const bool gradients = attnfuzz::hold_on_gradients(*oracle, static_cast<uint64_t>(first), count).say();
+  return forward && merges && gradients ? 0 : 1;
 }

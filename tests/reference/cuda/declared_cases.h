@@ -11,7 +11,8 @@ namespace attnfuzz {
 // difference.
 AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t count, bool to_first = false);
 
-// The same for merges.
+// The same for merges, and for backward passes.
 AgreementTally hold_on_merges(FastOracle& oracle, uint64_t first, int64_t count, bool to_first = false);
+AgreementTally hold_on_gradients(FastOracle& oracle, uint64_t first, int64_t count, bool to_first = false);
 
 }  // namespace attnfuzz

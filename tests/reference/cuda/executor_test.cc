@@ -10,6 +10,7 @@
 
 #include "reference/call/tensor_spec.h"
 #include "reference/cuda/cuda_oracle.h"
+#include "reference/gradients.h"
 #include "reference/merge.h"
 #include "tests/reference/cuda/declared_cases.h"
 #include "tests/reference/support.h"
@@ -39,6 +40,16 @@ TEST(CudaOracle, AgreesWithTheHostsOnMerges) {
   EXPECT_EQ(tally.not_for_it, 0);
   EXPECT_GT(tally.bounded, 5000);
   EXPECT_GT(tally.uninformative, 50);
+}
+
+TEST(CudaOracle, AgreesWithTheHostsOnGradients) {
+  std::string why;
+  const auto oracle = open_cuda_oracle(&why, 0);
+  ASSERT_NE(oracle, nullptr) << why;
+  const AgreementTally tally = hold_on_gradients(*oracle, 0, 400, true);
+  EXPECT_TRUE(tally.say()) << tally.first;
+  EXPECT_EQ(tally.not_for_it, 0);
+  EXPECT_GT(tally.bounded, 3000);
 }
 
 // A GPU's tensor core aligns fp16 subnormals by their stored exponent. The oracle charges each key for that.
@@ -146,10 +157,13 @@ TEST(CudaOracle, RefusesAKindOfProblemThatItDoesNotKnow) {
   int operations = 0;
   for (int n = 0; n < 64; ++n) {
     const uint64_t bit = uint64_t{1} << n;
-    if ((bit & (kForward | ATTN_FEATURE_KEY_STEP | ATTN_FEATURE_MERGE)) == 0) refuses(bit, bit), operations += (bit & kOperations) != 0;
+    constexpr uint64_t kKnown = kForward | ATTN_FEATURE_KEY_STEP | ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD;
+    if ((bit & kKnown) == 0) refuses(bit, bit), operations += (bit & kOperations) != 0;
     if ((bit & kMergeKnows.bits) == 0) refuses(bit | ATTN_FEATURE_MERGE, bit);
+    if ((bit & ATTN_FEATURE_MERGE) == 0 && (bit & kGradientsKnow.bits & ~ATTN_FEATURE_DBIAS) == 0)
+      refuses(bit | ATTN_FEATURE_BACKWARD, bit);
   }
-  EXPECT_EQ(operations, std::popcount(kOperations) - 1) << "all but the merge";
+  EXPECT_EQ(operations, std::popcount(kOperations) - 2) << "all but the merge and the backward pass";
 }
 
 }  // namespace

@@ -1,0 +1,79 @@
+// The data that the host and the GPU oracle of gradients exchange (ATTN_FEATURE_BACKWARD).
+//
+//   launch_gradients(input, output, scratch, &env);     // gradients.cu; asynchronous on a GPU
+//
+// All pointers are to device memory. What the forward pass reads is packed as rows.h says. There is a row for
+// each query that a batch entry has, in the order of batch entries, heads and queries.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "reference/cuda/rows.h"
+#include "reference/gradient_pairs.h"
+
+namespace attnfuzz::cuda {
+
+// The query of a row: its head, and its place in the batch entry.
+struct GradientTask {
+  int32_t head, query;
+};
+
+struct GradientsInput {
+  RowsInput rows;  // its model is gradients::error_model()
+  gradients::Terms terms;
+  int32_t heads_q, heads_kv, seq_q, tile_q, tile_k;
+  int32_t most_rows;  // of a group
+  bool sinks, apart;  // dsink is asked for; and the stored LSE leaves the sink out
+  const GradientTask* tasks;
+  const int32_t* first_row;  // of each group, and behind the last group the number of rows
+  const void *dout, *o;      // as V: `stride_v` numbers a row
+  const float *lse, *dlse;   // in the plan's form; dlse: NULL without
+  // O (dim_v numbers a row) and the natural LSE of a kernel that computes both by itself, with their bounds;
+  // they replace `o` and `lse`. NULL for other kernels.
+  const double *own_o, *own_lse, *own_o_error, *own_lse_error;
+};
+
+// Elements are dense.
+struct GradientOutput {
+  double *value, *bound;
+  uint8_t* rule;  // Due
+};
+struct GradientsOutput {
+  GradientOutput dq;      // rows x dim_qk
+  GradientOutput dk, dv;  // groups x keys x columns; 0 for keys behind the key length
+  GradientOutput dsink;   // query heads
+  uint8_t* state;         // of each row: RowState, and kAnyColumn
+};
+
+// What is found about a row before its pairs are looked at. The names are those of gradients::Pair.
+struct GradientRow {
+  double lse, lse_error, delta, delta_size, delta_error;
+  double dlse, lse_apart, lse_apart_error;
+  double q_norm, dout_norm;
+  double sum_error;  // the relative error of dQ's sums
+  int64_t pairs;
+  gradients::Taint q_taint, lse_taint, row_taint, taint, sink_taint;  // as in gradients.cc
+};
+struct GradientKey {
+  double k_norm, v_norm;
+  double sum_error;  // of dK's and dV's sums
+  int64_t pairs;
+  gradients::Taint k_taint, v_taint;
+};
+
+struct GradientsScratch {
+  GradientRow* rows;
+  GradientKey* keys;
+  uint32_t* groups;                   // facts about each group
+  double *a, *a_error, *p, *p_error;  // dA and P of each pair: rows x keys
+  uint8_t* facts;                     // of each pair
+};
+// Sets the pointers to parts of `memory`. Returns the bytes that they need.
+size_t divide_gradients(const GradientsInput& input, std::byte* memory, GradientsScratch* scratch);
+
+// Runs on env->stream, or synchronously: attn::launch().
+attn_status launch_gradients(const GradientsInput& input, const GradientsOutput& output,
+                             const GradientsScratch& scratch, const attn_env* env);
+
+}  // namespace attnfuzz::cuda
