@@ -58,6 +58,20 @@ std::string rejections_text(const CheckResult& result) {
   return text;
 }
 
+// The relations whose results should have equal bits, how often they were compared so, and why not in the other cases.
+std::string bits_text(const CheckResult& result) {
+  std::string text;
+  for (const auto& [name, n] : result.properties) {
+    if (n.by_bits + n.by_bounds == 0) continue;
+    text += fmt::format("  {}: compared bit for bit in {} of {} cases\n", name, n.by_bits, n.by_bits + n.by_bounds);
+    for (const auto& [reason, count] : result.by_bounds) {
+      if (reason.starts_with(name + ": "))
+        text += fmt::format("    within bounds in {}: {}\n", count, printable(reason.substr(name.size() + 2)));
+    }
+  }
+  return text;
+}
+
 std::string warnings_text(const CheckResult& result) {
   std::string signs;
   for (const auto& [sign, n] : result.warning_counts)
@@ -90,6 +104,7 @@ std::string check_notes(const CheckResult& result, const Refused& refused,
   text += fmt::format("  rows judged {}, of them dead {}, uninformative {}, unconstrained {}\n", result.rows,
                       result.dead_rows, result.uninformative_rows, result.unconstrained_rows);
   text += rejections_text(result);
+  text += bits_text(result);
   if (!result.oracle.device.empty()) text += oracle_text(result.oracle);
   if (const BatchUse& use = result.batch; use.cleared + use.doubted > 0) text += "  " + words(use) + "\n";
   for (const auto& [build_kind, n] : result.build_kinds)

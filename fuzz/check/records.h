@@ -21,6 +21,7 @@ void from_json(const Json& j, RatioHistogram& r);
 void fields(Is<PropertyStats> auto& r, auto f) {
   f("cases", r.cases), f("passed", r.passed), f("rejected", r.rejected);
   f("uninformative", r.uninformative), f("failed", r.failed), f("ratios", r.ratios);
+  f.later("by_bits", r.by_bits), f.later("by_bounds", r.by_bounds);
 }
 
 void fields(Is<Classification> auto& r, auto f) {
@@ -47,7 +48,8 @@ void fields(Is<Statistics> auto& r, auto f) {
   f("rows", r.rows), f("dead_rows", r.dead_rows), f("uninformative_rows", r.uninformative_rows);
   f("unconstrained_rows", r.unconstrained_rows), f("stage_seconds", r.stages);
   f.later("oracle", r.oracle), f.later("screen", r.batch), f.later("suspicious", r.warning_counts),
-      f.later("lanes", r.build_kinds), f.later("refused", r.refused);
+      f.later("lanes", r.build_kinds), f.later("refused", r.refused),
+      f.later("by_bounds", r.by_bounds);
 }
 
 // {"met", "legal", "percent"}; reading computes the percentage from the other two

@@ -14,6 +14,8 @@ void PropertyStats::merge(const PropertyStats& other) {
   rejected += other.rejected;
   uninformative += other.uninformative;
   failed += other.failed;
+  by_bits += other.by_bits;
+  by_bounds += other.by_bounds;
   ratios.merge(other.ratios);
 }
 
@@ -30,6 +32,8 @@ void PropertyStats::add(const Verdict& verdict, bool with_ratios) {
   rejected += verdict.outcome == Outcome::kRefused;
   uninformative += verdict.outcome == Outcome::kNotJudged;
   failed += verdict.outcome == Outcome::kFail;
+  by_bits += verdict.by_bits && verdict.by_bounds.empty();
+  by_bounds += !verdict.by_bounds.empty();
   for (float ratio : verdict.ratios) {
     if (with_ratios) ratios.add(ratio);
   }
@@ -41,6 +45,7 @@ void Statistics::add(const Case& c, const Verdict& verdict, bool ratios) {
   features.rejected += verdict.outcome == Outcome::kRefused;
   features.uninformative += verdict.outcome == Outcome::kNotJudged;
   if (verdict.outcome == Outcome::kRefused) ++rejections[printable(verdict.property + ": " + verdict.message)];
+  if (!verdict.by_bounds.empty()) ++by_bounds[verdict.property + ": " + verdict.by_bounds];
   refused += verdict.outcome == Outcome::kRefused && verdict.refused;
   if (verdict.warning && verdict.outcome != Outcome::kFail) ++warning_counts[verdict.warning->sign];
   features.add(c, std::max<int64_t>(verdict.plan.tile_q, 1), std::max<int64_t>(verdict.plan.tile_k, 1));
@@ -55,6 +60,7 @@ void Statistics::merge(const Statistics& other) {
   for (const auto& [name, n] : other.properties) properties[name].merge(n);
   for (const auto& [name, n] : other.paths) paths[name].merge(n);
   for (const auto& [reason, n] : other.rejections) rejections[reason] += n;
+  for (const auto& [reason, n] : other.by_bounds) by_bounds[reason] += n;
   refused += other.refused;
   for (const auto& [build_kind, n] : other.build_kinds) build_kinds[build_kind] += n;
   for (const auto& [sign, n] : other.warning_counts) warning_counts[sign] += n;

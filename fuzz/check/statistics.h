@@ -23,6 +23,7 @@ namespace attnfuzz {
 // The cases of one property, or of one path through the kernel.
 struct PropertyStats {
   uint64_t cases = 0, passed = 0, rejected = 0, uninformative = 0, failed = 0;
+  uint64_t by_bits = 0, by_bounds = 0;  // cases whose results a relation compared bit for bit, and only within bounds
   RatioHistogram ratios;  // error/bound of runs
   void add(const Verdict& verdict, bool with_ratios);
   void merge(const PropertyStats& other);
@@ -39,6 +40,7 @@ struct Statistics {
   std::map<std::string, PropertyStats>
       paths;  // by path_name() of the plan (kernel_path.h), for cases that have a plan
   std::map<std::string, uint64_t> rejections;   // "PROPERTY: reason", printable -> count
+  std::map<std::string, uint64_t> by_bounds;    // "PROPERTY: why not bit for bit" -> count
   uint64_t refused = 0;                         // the rejections that are the kernel's
   std::map<std::string, uint64_t> build_kinds;  // cases run in another build than the check's
   std::map<std::string, uint64_t>

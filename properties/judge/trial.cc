@@ -17,6 +17,7 @@
 #include "properties/data/recipe.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/oracles.h"
+#include "properties/judge/same_work.h"
 #include "properties/judge/stopwatch.h"
 #include "reference/agreement.h"
 #include "reference/model/arithmetic_table.h"
@@ -443,6 +444,13 @@ bool Trial::same_within(const Run& a, int64_t row_a, const Run& b, int64_t row_b
     }
   }
   return true;
+}
+
+bool Trial::promise_bits(const attn_plan& a, const attn_plan& b) {
+  std::string why = other_work(a, b);
+  if (why.empty()) return verdict_.by_bits = true;
+  verdict_.by_bounds = std::move(why);
+  return false;
 }
 
 bool Trial::same_bits(const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what) {

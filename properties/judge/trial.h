@@ -120,6 +120,9 @@ class Trial {
   bool same_within(const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what,
                    double scale = 1, double log_shift = 0);
   bool same_bits(const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what);
+  // True if both plans promise the same arithmetic for a row (same_work.h), so that a relation compares bit for bit. The
+  // verdict says that it did, or why not.
+  bool promise_bits(const attn_plan& a, const attn_plan& b);
   // Compares an output of keys, or any other, element by element. The functions above compare outputs of queries.
   bool same_elements(TensorId tensor, const Run& a, const Run& b, std::string_view what, double scale = 1);
   // Compare all outputs of call 0 of two runs of one shape: within both bounds, or bit for bit.

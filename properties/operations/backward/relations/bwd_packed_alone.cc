@@ -17,7 +17,7 @@ bool adapt_bwd_packed_alone(Case& c, const KernelInfo& kernel, std::string* why)
 // Compares dK and dV of entry b with those of the entry alone.
 bool keys_agree(Trial& trial, const Run& base, int64_t b, const Run& alone, const std::string& what) {
   const Problem &p = base.c.problem, &of_one = alone.c.problem;
-  const bool exact = same_work_on_rows(base, alone);
+  const bool exact = same_work_on_rows(trial, base, alone);
   for (const TensorId t : {TensorId::kDk, TensorId::kDv}) {
     const Expected &due = base.reference[t], &other = alone.reference[t];
     for (int64_t h = 0; h < p.heads_kv; ++h) {

@@ -44,7 +44,7 @@ void check_nan_visible(Trial& trial) {
                             ",k=" + std::to_string(pair->j) + ",d=" + std::to_string(column) + ")";
   // The oracle checks that the rows that see it give NaN.
   const Run* run = trial.run(other, label);
-  if (!run || !same_work(base->plan, run->plan)) return;
+  if (!run || !trial.promise_bits(base->plan, run->plan)) return;
   const std::vector<float>&before = (*base)[TensorId::kO], &now = (*run)[TensorId::kO];
   const bool isolates = run->plan.isolates_masked_nan != 0;
   for (int64_t row = 0; row < run->reference.rows; ++row) {

@@ -21,13 +21,15 @@ attn_plan of_a_row(attn_plan plan) {
 }
 
 bool one_agrees(Trial& trial, const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what) {
-  return same_work_on_rows(a, b) ? trial.same_bits(a, row_a, b, row_b, what)
+  return same_work_on_rows(trial, a, b) ? trial.same_bits(a, row_a, b, row_b, what)
                                  : trial.same_within(a, row_a, b, row_b, what);
 }
 
 }  // namespace
 
-bool same_work_on_rows(const Run& a, const Run& b) { return same_work(of_a_row(a.plan), of_a_row(b.plan)); }
+bool same_work_on_rows(Trial& trial, const Run& a, const Run& b) {
+  return trial.promise_bits(of_a_row(a.plan), of_a_row(b.plan));
+}
 
 Case entry_alone(const Case& base, int64_t b) {
   Case c = variant_of(base);

@@ -20,7 +20,7 @@ Case entry_alone(const Case& base, int64_t b);
 
 // True if the plans promise the same arithmetic for a row. They may differ in fields that do not affect a row:
 // the longest lengths, and the words "ragged" and "paged" of a path, which only say where rows are stored.
-bool same_work_on_rows(const Run& a, const Run& b);
+bool same_work_on_rows(Trial& trial, const Run& a, const Run& b);
 
 // Compares query i of head h of two runs, for all heads: entry `b_a` of one and entry `b_b` of the other. The
 // rows must have equal bits if the plans promise the same arithmetic for them.

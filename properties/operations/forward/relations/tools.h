@@ -37,7 +37,7 @@ std::vector<int64_t> some_rows(const Case& c, int64_t tile_q, int64_t most);
 // A number that depends only on the case's data and on `salt`.
 uint64_t choice(const Case& c, uint64_t salt);
 
-// The rows must have equal bits if same_work() holds; otherwise they must agree within both bounds.
+// The rows must have equal bits if their plans promise them (Trial::promise_bits); otherwise they must agree within both bounds.
 bool agree(Trial& trial, const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what);
 bool all_agree(Trial& trial, const Run& a, const Run& b, std::string_view what);
 
@@ -45,7 +45,7 @@ bool all_agree(Trial& trial, const Run& a, const Run& b, std::string_view what);
 // rounded to fp16, where small numbers lose bits that larger ones keep.
 bool scales_through_sums(const Problem& p, const attn_plan& plan);
 
-// O of `twice` must be two times O of `base`: bit for bit if same_work() and scales_through_sums() hold, else
+// O of `twice` must be two times O of `base`: bit for bit if the plans promise it and scales_through_sums() holds, else
 // within both bounds.
 void doubles(Trial& trial, const Run& base, const Run& twice, std::string_view what);
 
