@@ -84,6 +84,7 @@ void shrink_calls(Search& s) {
 }
 
 void shrink_patterns(Search& s) {
+  if (s.best().sides != Pattern{}) shrink_pattern(s, [](auto& c) { return &c.sides; });
   if (s.best().problem.mask) {
     shrink_pattern(s, [](auto& c) { return &c.problem.mask->visible; });
     shrink_broadcast(s, [](Case& c) { return &c.problem.mask->broadcast; });

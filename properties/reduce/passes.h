@@ -37,7 +37,7 @@ void shrink_heads(Search& s);      // the ratio kept, then broken
 void shrink_lengths(Search& s);    // together, by the same amount, apart
 void shrink_dims(Search& s);       // together, apart
 void shrink_numbers(Search& s);    // every integer by itself
-void shrink_patterns(Search& s);   // masks and biases to simpler kinds
+void shrink_patterns(Search& s);   // masks, biases and the sides of a merge to simpler kinds
 void shrink_planted(Search& s);    // single values
 void shrink_layouts(Search& s);    // field by field
 void shrink_fills(Search& s);      // kinds and exponents of Q, K and V

@@ -311,6 +311,18 @@ void shrink_selection(Search& s) {
   if (s.best().problem.selection.holes > 0) {
     change(s, [](Case& c) { c.problem.selection.holes = 0, c.problem.selection.empty = 1; });
   }
+  // Lists in order, of which some hold only -1.
+  const auto some_empty = [&] {
+    for (const int64_t empty : {1, 2}) {
+      for (uint64_t seed = 0; seed < kSeedsTried; ++seed) {
+        const Selection now = s.best().problem.selection;
+        Selection to = now;
+        to.kind = SelectionKind::kFirst, to.seed = seed, to.order = 0, to.holes = 0, to.leading = false, to.empty = empty;
+        if (to == now || change(s, [&](Case& c) { c.problem.selection = to; })) return;
+      }
+    }
+  };
+  some_empty();
   for (int kind = 1; kind < static_cast<int>(s.best().problem.selection.kind); ++kind)
     change(s, [kind](Case& c) { c.problem.selection.kind = static_cast<SelectionKind>(kind); });
   for (uint64_t Selection::* member : {&Selection::order, &Selection::seed}) {
