@@ -117,7 +117,17 @@ extern constinit const Feature key_blocks = {
     .shrink_integers = none,
     .alternatives = none,
     .cost = [](const Case& c, Cost& cost) { cost.count(has_key_blocks(c)); },
-    .canonical_seeds = none,
+    .canonical_seeds =
+        [](int64_t, auto& seeds) {
+          for (const auto& [step, offset] : {std::pair<int64_t, int64_t>{1, 0}, {1, 1}, {2, 0}, {2, 1}}) {
+            for (const bool causal : {false, true}) {
+              seeds.push_back([=](Case& c) {
+                c.problem.key_step = step, c.problem.key_offset = offset;
+                c.problem.causal = causal;
+              });
+            }
+          }
+        },
     .draw = {Phase::kLater, draw_key_blocks},
     .crossover_groups = none,
     .numbers = none,

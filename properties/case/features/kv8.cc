@@ -234,7 +234,27 @@ extern constinit const Feature kv8 = {
     .shrink_integers = none,
     .alternatives = {{"K and V in 8 bits", is_usual<kKv8Fields>, {[](Case& c) { set_kv8(c, Kv8{}); }}}},
     .cost = kv8_cost,
-    .canonical_seeds = none,
+    .canonical_seeds =
+        [](int64_t, auto& seeds) {
+          const auto form = [&](int64_t batch, int64_t heads, const Kv8& kv8) {
+            seeds.push_back([=](Case& c) {
+              c.problem.batch = batch;
+              c.problem.heads_q = c.problem.heads_kv = heads;
+              c.problem.kv8 = kv8;
+            });
+          };
+          const KvScales apart = {.kind = ScaleKind::kPowers};
+          form(1, 1, {});
+          form(1, 1, {.format = KvFormat::kE5m2});
+          form(1, 1, {.k = apart});
+          form(1, 1, {.v = apart});
+          for (const bool of_k : {true, false}) {
+            const auto with = [&](const KvScales& scales) { return of_k ? Kv8{.k = scales} : Kv8{.v = scales}; };
+            form(1, 1, with({.kind = ScaleKind::kPowers, .keys = true}));
+            form(1, 2, with({.kind = ScaleKind::kPowers, .heads = true}));
+            form(2, 1, with({.kind = ScaleKind::kPowers, .entries = true}));
+          }
+        },
     .draw = {Phase::kLater, draw_kv8},
     .crossover_groups = none,
     .numbers = none,

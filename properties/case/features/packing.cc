@@ -284,7 +284,20 @@ extern constinit const Feature packing = {
           cost.count(has_narrow_numbers(c));
           if (has_narrow_numbers(c)) cost.at(Rank::kOther).add(1);
         },
-    .canonical_seeds = none,
+    .canonical_seeds =
+        [](int64_t, auto& seeds) {
+          // Two entries of the same length, then one behind an empty one.
+          for (const bool empty : {false, true}) {
+            for (const auto& [queries, keys] : {std::pair{false, true}, {true, false}, {true, true}}) {
+              seeds.push_back([=](Case& c) {
+                Problem& p = c.problem;
+                p.batch = 2;
+                if (queries) p.packed_q = Packing{.lengths = {empty ? 0 : p.seq_q, p.seq_q}};
+                if (keys) p.packed_k = Packing{.lengths = {empty ? 0 : p.seq_k, p.seq_k}};
+              });
+            }
+          }
+        },
     .draw = {Phase::kLater, draw_packing},
     .crossover_groups = none,
     .numbers = none,

@@ -279,7 +279,23 @@ extern constinit const Feature paging = {
     .shrink_integers = none,
     .alternatives = none,
     .cost = count_pages,
-    .canonical_seeds = none,
+    .canonical_seeds =
+        [](int64_t, auto& seeds) {
+          const auto form = [&](int64_t batch, const Paging& paging) {
+            seeds.push_back([=](Case& c) {
+              c.problem.batch = batch;
+              c.problem.key_lengths.emplace(static_cast<size_t>(batch), c.problem.seq_k);
+              c.problem.paging = paging;
+            });
+          };
+          for (const int64_t batch : {1, 2}) {
+            form(batch, {.size = 1});
+            form(batch, {.size = 1, .order = 2});
+            form(batch, {.size = 2});
+            form(batch, {.size = 2, .order = 2});
+          }
+          form(2, {.size = 1, .beyond = 1});
+        },
     .draw = {Phase::kLater, draw},
     .crossover_groups = none,
     .numbers = none,

@@ -279,7 +279,18 @@ extern constinit const Feature selection = {
                         selection_integer<&Selection::empty>("the queries for each empty list", 0)},
     .alternatives = none,
     .cost = selection_cost,
-    .canonical_seeds = none,
+    .canonical_seeds =
+        [](int64_t, auto& seeds) {
+          const auto form = [&](const Selection& lists) {
+            seeds.push_back([=](Case& c) { c.problem.selection = lists; });
+          };
+          for (const int64_t empty : {1, 2}) form({.empty = empty});
+          form({.select = 2});
+          form({.holes = 8});
+          form({.holes = 8, .leading = true});
+          form({.kind = SelectionKind::kRepeated});
+          form({.kind = SelectionKind::kAnywhere});
+        },
     .draw = none,  // operations/selected/operation.cc turns a drawn case into such a problem
     .crossover_groups = none,
     .numbers = none,

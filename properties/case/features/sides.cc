@@ -59,7 +59,11 @@ extern constinit const Feature sides = {
           cost.count(true);
           cost.at(Rank::kMaskForm).add(c.sides);
         },
-    .canonical_seeds = none,
+    .canonical_seeds =
+        [](int64_t, auto& seeds) {
+          for (const PatternKind kind : {PatternKind::kNothing, PatternKind::kFirstKey, PatternKind::kLastKey})
+            seeds.push_back([=](Case& c) { c.sides.kind = kind; });
+        },
     .draw = none,  // operations/merge/operation.cc turns a drawn case into a merge
     .crossover_groups = none,
     .numbers = none,

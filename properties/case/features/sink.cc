@@ -92,7 +92,13 @@ extern constinit const Feature sink = {
           cost.add(sink->dtype == ATTN_F32 ? 0 : 1 + sink->dtype);
           cost.bits(sink->seed);
         },
-    .canonical_seeds = none,
+    .canonical_seeds =
+        [](int64_t, auto& seeds) {
+          for (const SinkKind kind : {SinkKind::kZero, SinkKind::kAbove, SinkKind::kGaussian}) {
+            for (const int32_t dtype : {ATTN_F32, ATTN_BF16})
+              seeds.push_back([=](Case& c) { c.problem.sink = Sink{.dtype = dtype, .kind = kind}; });
+          }
+        },
     .draw = {Phase::kLater, draw_sink},
     .crossover_groups = none,
     .numbers = none,

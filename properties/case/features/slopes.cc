@@ -101,7 +101,15 @@ extern constinit const Feature slopes = {
           cost.add(slopes->entries);
           cost.bits(slopes->seed);
         },
-    .canonical_seeds = none,
+    .canonical_seeds =
+        [](int64_t, auto& seeds) {
+          for (const int32_t align : {ATTN_TOP_LEFT, ATTN_BOTTOM_RIGHT}) {
+            seeds.push_back([=](Case& c) {
+              c.problem.slopes = Slopes{.kind = SlopeKind::kPowers};
+              c.problem.align = align;
+            });
+          }
+        },
     .draw = {Phase::kLater, draw_slopes},
     .crossover_groups = none,
     .numbers = none,
