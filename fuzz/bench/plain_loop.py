@@ -5,8 +5,9 @@ attnfuzz check.
     python3 fuzz/bench/plain_loop.py [--seconds 10] [--seed 1] [--json FILE] FILE.py:NAME ...
 
 It draws shapes inside a target's domain (batch 1..3, heads 1..4, 1..300 positions, dim 32, 64 or 128 if the domain
-has them). Half the problems are causal. Each other supported feature appears one time in four. Inputs are Gaussian and
-dense. The loop calls the target, computes attention in double precision on the same device, and repeats this for
+has them). Half the problems are causal. Each other supported feature appears one time in four, among them sinks. A target of
+listed blocks gets random lists. Inputs are Gaussian and dense. Other operations are refused, and no problem is packed or
+has pages. The loop calls the target, computes attention in double precision on the same device, and repeats this for
 --seconds on each target. A failure is an exception other than attnfuzz.Unsupported, or an error of O or LSE above the
 fixed tolerance, 1e-2 absolute and relative. The loop has no bound, no redzones, no values other than Gaussian, no
 strides and no reducer. It sets ATTNFUZZ_KNOWN=1, so that targets do not refuse the cases in which they are known to
@@ -35,6 +36,7 @@ except ImportError:  # a checkout, where nothing is installed
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
     import attnfuzz
 import numpy as np
+from attnfuzz.contract import PROBLEM_FIELDS
 from attnfuzz.declare import DTYPES, Target
 from attnfuzz.tensor import as_float32, numpy_bfloat16, to_bits_of_bf16
 
@@ -64,6 +66,8 @@ def load(name):
     if not isinstance(target, Target):
         there = ", ".join(n for n, t in vars(module).items() if isinstance(t, Target))
         raise Broken(f"the file has no target of that name; it has: {there or 'none'}")
+    if target.operation not in ("forward", "selected"):
+        raise Broken(f"the loop knows forward passes and listed blocks, and not the operation {target.operation}")
     if target.arrays == "dlpack" or target.takes & {"out", "lse", "stream"}:
         raise Broken("the loop gives NumPy's, PyTorch's or JAX's arrays, and neither out, lse nor stream")
     return target
@@ -72,11 +76,11 @@ def load(name):
 def draw(rng, target):
     """A problem of the target's domain. Each supported feature appears one time in four, causal every second time."""
     domain = replace(target.domain, layout=None, align_bytes=None)  # inputs are dense here
-    sizes = {name: [n for n in USUAL[name] if size.holds(n)] or size.only for name, size in domain._sizes.items()}
+    sizes = {name: [n for n in USUAL[name] if size.holds(n)] or size.only for name, size in domain._sizes.items() if name in USUAL}
     if not all(sizes.values()):
         raise Broken("its domain has none of the usual sizes")
     for _ in range(100000):
-        p = SimpleNamespace(**{name: rng.choice(of) for name, of in sizes.items()})
+        p = SimpleNamespace(**{**dict.fromkeys(PROBLEM_FIELDS, 0), **{name: rng.choice(of) for name, of in sizes.items()}})
         p.seq_k = p.seq_q if rng.random() < 0.5 and p.seq_q in sizes["seq_k"] else p.seq_k
         p.dim_v = p.dim_qk
         p.heads_kv = p.heads_q if rng.random() < 0.5 else p.heads_kv
@@ -84,7 +88,10 @@ def draw(rng, target):
         some = lambda name, value: value if name in target.takes and rng.random() < 0.25 else None
         p.has_mask, p.has_key_lengths = bool(some("mask", True)), bool(some("key_lengths", True))
         p.bias_dtype = p.dtype if some("bias", True) else -1
-        p.window_left, p.window_right = (rng.randint(0, p.seq_k) if rng.random() < 0.25 else -1 for _ in range(2))
+        windows = target.operation == "forward"
+        p.window_left, p.window_right = (rng.randint(0, p.seq_k) if windows and rng.random() < 0.25 else -1 for _ in range(2))
+        p.has_sink = "has_sink" in domain.features and bool(some("sink", True))
+        p.block, p.select = (rng.choice((1, 16, 64)), rng.randint(1, 8)) if target.operation == "selected" else (0, 0)
         p.softcap, p.scale = 30.0 if rng.random() < 0.25 else 0.0, p.dim_qk**-0.5
         lse = SimpleNamespace(lse=SimpleNamespace(data=domain.lse))
         if p.heads_q % p.heads_kv == 0 and DTYPES[p.dtype] in domain.dtypes and domain.outside(p, lse) is None:
@@ -99,7 +106,8 @@ def in_words(p):
     words += [f"causal {p.align}"] if p.causal else []
     words += [f"window {p.window_left},{p.window_right} {p.align}"] if max(p.window_left, p.window_right) >= 0 else []
     words += ["softcap"] if p.softcap else []
-    return " ".join(words + [name for name in ("bias", "mask", "key_lengths") if getattr(p, f"has_{name}")])
+    words += [f"lists of {p.select} blocks of {p.block}"] if p.block else []
+    return " ".join(words + [name for name in ("bias", "mask", "key_lengths", "sink") if getattr(p, f"has_{name}")])
 
 
 class Numpy:
@@ -114,6 +122,9 @@ class Numpy:
             return a.astype({"f16": np.float16, "f32": np.float32}[dtype])
         bits = to_bits_of_bf16(a)
         return bits if numpy_bfloat16() is None else bits.view(numpy_bfloat16())
+
+    def integers(self, first, end, shape):
+        return self.rng.integers(first, end, shape)
 
     def given(self, a):
         if self.arrays == "numpy":
@@ -139,6 +150,9 @@ class Torch:
         return self.xp.randn(shape, dtype={"f16": self.xp.float16, "bf16": self.xp.bfloat16, "f32": self.xp.float32}[dtype],
                              **self.on)
 
+    def integers(self, first, end, shape):
+        return self.xp.randint(first, end, shape, **self.on)
+
     def given(self, a):
         return a
 
@@ -146,7 +160,7 @@ class Torch:
         return a.double()
 
 
-def reference(to, p, q, k, v, bias=None, mask=None, key_lengths=None):
+def reference(to, p, q, k, v, bias=None, mask=None, key_lengths=None, sink=None, indices=None):
     """O and LSE in double precision; NumPy and PyTorch have the same names for this."""
     xp, group = to.xp, p.heads_q // p.heads_kv
     q, k, v = map(to.double, (q, k, v))
@@ -166,10 +180,16 @@ def reference(to, p, q, k, v, bias=None, mask=None, key_lengths=None):
         hidden = hidden | (offset > p.window_right)
     if mask is not None:
         hidden = hidden | ~mask
+    if indices is not None:
+        listed = (indices[..., None] == xp.arange(-(-p.seq_k // p.block), **to.on)).any(3)
+        hidden = hidden | ~listed[:, xp.arange(p.heads_q, **to.on) // group][..., j // p.block]
     scores = xp.where(hidden, -math.inf, scores)
     top = xp.amax(scores, axis=-1, keepdims=True)
+    if sink is not None:
+        sink = to.double(sink)[:, None, None]
+        top = xp.maximum(top, sink)
     e = xp.exp(scores - xp.where(top == -math.inf, 0.0, top))
-    total = e.sum(-1)[..., None]
+    total = e.sum(-1)[..., None] + (0 if sink is None else xp.exp(sink - top))
     w = (e / xp.where(total == 0, 1.0, total)).reshape(p.batch, p.heads_kv, group, p.seq_q, p.seq_k)
     lse = xp.where(total == 0, -math.inf, xp.log(xp.where(total == 0, 1.0, total)) + xp.where(total == 0, 0.0, top))
     return (w @ v[:, :, None]).reshape(p.batch, p.heads_q, p.seq_q, p.dim_v), lse[..., 0]
@@ -194,6 +214,10 @@ def judge(target, to, p):
     if p.has_key_lengths:
         steps = to.normal((p.batch,), "f32")  # half of them are shorter
         arrays["key_lengths"] = p.seq_k - to.xp.where(steps > 0, to.xp.arange(p.batch, **to.on) * (p.seq_k - 1) // p.batch, 0)
+    if p.has_sink:
+        arrays["sink"] = to.normal((p.heads_q,), "f32")
+    if p.block:
+        arrays["indices"] = to.integers(-1, -(-p.seq_k // p.block), (p.batch, p.heads_kv, p.seq_q, p.select))
     result = target(p, **{name: to.given(a) for name, a in arrays.items()})
     o, lse = reference(to, p, **arrays)
     for name, got, due in zip(("O", "LSE"), result if isinstance(result, tuple) else (result,),
