@@ -370,6 +370,10 @@ class Targets(unittest.TestCase):
                                                              "merge_many", "append"})
         self.assertEqual(set(declared["fla_attention"]), {"selected", "selected_backward"})
         self.assertTrue(all("group=16,32,64" in words for words in declared["fla_attention"].values()))
+        for file, targets in (("triton_selected", {"selected"}), ("flex_selected", {"selected", "selected_eager"}),
+                              ("flashinfer_sparse", {"block_sparse"}),
+                              ("torch_training", {"forward", "backward", "forward_cuda", "backward_cuda"})):
+            self.assertEqual(set(declared[file]), targets)
         self.assertEqual(set(declared["xformers_attention"]), {"cutlass", "flash", "splitk", "splitk_bias", "block_diagonal"})
         self.assertEqual(set(declared["flashinfer_attention"]), {"prefill", "prefill_fa3", "decode"})
         self.assertIn("batch=1", declared["flashinfer_attention"]["decode"])

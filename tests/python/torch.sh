@@ -25,9 +25,16 @@ check "$kernel" --cases 40 || die "the kernel in Triton does not hold"
 sed 's/acc = acc \* rescale\[:, None\]/acc = acc * 1.0/' "$kernel" >mine.py
 check ./mine.py --cases 40 --reduce-seconds 20 && die "a line of Triton was wrong, and it was not found"
 grep -q ", reduced in [0-9]* evaluations\?" log || die "it was not reduced"
+# The same for listed blocks: a wrong line shifts the keys of the second block.
+kernel=$package/attnfuzz/targets/triton_selected.py
+small="seq_q=0..2 seq_k=0..100 batch=1 heads_q=1..2 dim=1..32"
+check "$kernel" --cases 40 --domain "$small" || die "the kernel of listed blocks in Triton does not hold"
+sed 's/keys = names \* block + numbers % block/& + tl.where(places == 1, 1, 0)/' "$kernel" >shifted.py
+check ./shifted.py --cases 40 --domain "$small" --reduce-seconds 1 && die "shifted keys of a listed block were not found"
 unset TRITON_INTERPRET
 
 check "$package/attnfuzz/targets/torch_cpu.py:cpu_math" --cases 100 || die "SDPA's math on the CPU does not hold"
+check "$package/attnfuzz/targets/flex_selected.py:selected_eager" --cases 60 || die "FlexAttention over listed blocks does not hold"
 
 # The GPU targets declare what PyTorch takes, and enough of their arithmetic that most cases are judged.
 for target in fake_sdpa.py:{efficient,cudnn} fake_libraries.py:xformers_{cutlass,flash,splitk,splitk_bias} \
