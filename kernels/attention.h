@@ -679,7 +679,8 @@ typedef enum attn_tile_order {
                              first key; Q.K adds as many columns at once, ascending */
 } attn_tile_order;
 
-/* The order in which splits are merged. */
+/* The order in which splits are merged, or the two sides of ATTN_FEATURE_MERGE, which count as two splits. If only one
+ * side saw a key, the sum of w_s is 1, and the result is its O and, with a declared lse_rule, its LSE, bit for bit. */
 typedef enum attn_merge_order {
   ATTN_MERGE_ANY = 0,
   /* O = (sum of w_s O_s) * rcp(sum of w_s), with w_s = exp2((LSE_s - largest) * log2 e). The first sum is
@@ -761,7 +762,7 @@ typedef struct attn_plan {
                          keys of a tile, one by one, tile after tile in key_order. The parts are added at the
                          end. 0: not known */
   int32_t dot_order;  /* attn_dot_order */
-  int32_t merge_rule; /* attn_merge_rule; only read with splits */
+  int32_t merge_rule; /* attn_merge_rule; only read with splits and with ATTN_FEATURE_MERGE */
   int32_t conversion; /* attn_conversion */
   int32_t v_format;   /* attn_format that V is converted to before P.V; 0: it stays as it is */
   float exp_error;    /* the exponential's largest relative error, if it is in no class (a polynomial:
@@ -778,7 +779,7 @@ typedef struct attn_plan {
   int32_t sum_run; /* the number of neighbouring keys of a tile that go to one part of the row sum, ascending.
                       The next sum_run keys go to the next of the sum_lanes parts, and after the last part to
                       the first. At the end the rescaled parts are added, neighbours in pairs. 0: not known */
-  int32_t merge_order; /* attn_merge_order; only read with splits */
+  int32_t merge_order; /* attn_merge_order; only read with splits and with ATTN_FEATURE_MERGE */
   int32_t norm_rule;   /* attn_norm_rule */
   int32_t lse_rule;    /* attn_lse_rule */
   /* Appended: attn_format that partials are merged in. 0 or ATTN_FORMAT_F32: in fp32, as merge_rule says.

@@ -75,6 +75,8 @@ struct Merge {
     plan->log_class = ATTN_LOG_LG2_APPROX;
     plan->rcp_class = ATTN_RCP_APPROX;
     plan->merge_rule = ATTN_MERGE_BY_WEIGHT;
+    plan->merge_order = ATTN_MERGE_ASCENDING;
+    plan->lse_rule = ATTN_LSE_BY_FMA;
     plan->flush_to_zero = 1;
     plan->isolates_masked_nan = 1;
     return {};

@@ -72,9 +72,6 @@ bool output_is(Trial& trial, const Run& run, TensorId tensor, int64_t row, int64
   return false;
 }
 
-namespace {
-
-// A row of an input with a fill, planted values included.
 std::vector<double> input_row(const Case& c, TensorId tensor, const Row& at, int64_t columns) {
   const int32_t dtype = dtype_of(c.problem, tensor);
   const std::array<bool, 4> once = repeated(c, tensor);
@@ -89,8 +86,6 @@ std::vector<double> input_row(const Case& c, TensorId tensor, const Row& at, int
   }
   return row;
 }
-
-}  // namespace
 
 bool row_arrives(Trial& trial, const Run& run, TensorId output, int64_t row, TensorId tensor, const Row& from,
                  std::string_view what) {

@@ -54,6 +54,9 @@ void doubles(Trial& trial, const Run& base, const Run& twice, std::string_view w
 bool output_is(Trial& trial, const Run& run, TensorId tensor, int64_t row, int64_t column, double expected,
                double slack, std::string_view what);
 
+// Row at.i of head (at.b, at.h) of an input with a fill, planted values included.
+std::vector<double> input_row(const Case& c, TensorId tensor, const Row& at, int64_t columns);
+
 // Compares a row of an output with row from.i of head (from.b, from.h) of an input, which must arrive
 // unchanged. Values that are not finite are not compared.
 bool row_arrives(Trial& trial, const Run& run, TensorId output, int64_t row, TensorId tensor, const Row& from,

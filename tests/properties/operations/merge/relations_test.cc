@@ -1,0 +1,117 @@
+// Tests properties of merges: each holds for a right kernel, and finds a kernel that breaks only its statement.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "properties/case/shrink_toggles.h"
+#include "properties/draw/generator.h"
+#include "properties/judge/trial.h"
+#include "reference/emulator/device.h"
+#include "tests/fuzz/batch/oracle_target.h"
+
+namespace attnfuzz {
+namespace {
+
+// Merges as the oracle does. Its plan declares `order` and `rule`. It moves each LSE, or each O of fp32, by
+// `steps` neighbouring numbers: within the bounds, but not as declared.
+class MergeTarget final : public OracleTarget {
+ public:
+  int32_t order = ATTN_MERGE_ASCENDING, rule = ATTN_LSE_BY_FMA;
+  int lse_steps = 0, o_steps = 0;
+
+  MergeTarget() : OracleTarget(nullptr, kMerge) {}
+  PlanReply plan(const attn_problem& p, const attn_tensors& t, const attn_env& env) override {
+    PlanReply reply = OracleTarget::plan(p, t, env);
+    reply.plan.merge_rule = ATTN_MERGE_BY_WEIGHT;
+    reply.plan.merge_order = order, reply.plan.lse_rule = rule;
+    return reply;
+  }
+  RunReply run(Stage stage, const attn_problem& p, const attn_tensors& t, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    const RunReply reply = OracleTarget::run(stage, p, t, plan, env, stream);
+    const RowSpace rows(p);
+    for (int64_t row = 0; row < rows.count(); ++row) {
+      const auto [b, h, i] = rows.at(row);
+      if (t.lse.data != nullptr) move(static_cast<float*>(t.lse.data)[offset_of(t.lse, b, h, i, 0)], lse_steps);
+      for (int64_t c = 0; c < p.dim_v && p.dtype == ATTN_F32; ++c)
+        move(static_cast<float*>(t.o.data)[offset_of(t.o, b, h, i, c)], o_steps);
+    }
+    return reply;
+  }
+
+ private:
+  static void move(float& x, int steps) {
+    for (int n = 0; n < steps && std::isfinite(x) && x != 0; ++n) x = std::nextafter(x, 2 * x);
+  }
+};
+
+Verdict judged_merge(const char* property, const Case& c, Target& target) {
+  return judge(c, *find_property(property), target, documented());
+}
+
+// One of two sides saw keys.
+Case one_side(int32_t dtype) {
+  Case c;
+  operation_of(ATTN_FEATURE_MERGE).shape(c, 0);
+  c.problem.dtype = dtype;
+  if (dtype == ATTN_F32) c.problem.features |= ATTN_FEATURE_F32;
+  c.problem.seq_q = 5, c.problem.dim_v = 3;
+  c.o1 = c.o2 = {.kind = FillKind::kGaussian, .seed = 3};
+  c.lse1 = c.lse2 = {.kind = FillKind::kGaussian, .exponent = 3, .seed = 4};
+  c.sides = {.kind = PatternKind::kFirstKey};
+  tidy(c);
+  return c;
+}
+
+TEST(MergeRelations, ARightKernelPasses) {
+  for (const char* name : {"merge_empty_side"}) {
+    MergeTarget right;
+    int passed = 0;
+    for (uint64_t index = 0; index < 200; ++index) {
+      const Case c = draw({.features = OracleTarget::kMerge, .work = 100'000}, 11, index);
+      const Verdict v = judged_merge(name, c, right);
+      ASSERT_NE(v.outcome, Outcome::kFail) << name << ", case " << index << ": " << v.message;
+      passed += v.outcome == Outcome::kPass;
+    }
+    EXPECT_GT(passed, 180) << name;
+  }
+}
+
+TEST(MergeRelations, AnEmptySideLeavesTheOthersLse) {
+  MergeTarget rounds;
+  rounds.lse_steps = 1;
+  const Case c = one_side(ATTN_F16);
+  EXPECT_EQ(judged_merge("reference", c, rounds).outcome, Outcome::kPass) << "it is within its bound";
+  const Verdict v = judged_merge("merge_empty_side", c, rounds);
+  EXPECT_EQ(v.kind, Kind::kRelation) << v.message;
+  EXPECT_NE(v.message.find("must be lse1"), std::string::npos) << v.message;
+  rounds.rule = ATTN_LSE_UNKNOWN;
+  EXPECT_EQ(judged_merge("merge_empty_side", c, rounds).outcome, Outcome::kPass)
+      << "its plan does not exclude it";
+}
+
+TEST(MergeRelations, AnEmptySideLeavesTheOthersO) {
+  MergeTarget rounds;
+  rounds.o_steps = 1;
+  const Case c = one_side(ATTN_F32);
+  EXPECT_EQ(judged_merge("reference", c, rounds).outcome, Outcome::kPass) << "it is within its bound";
+  const Verdict v = judged_merge("merge_empty_side", c, rounds);
+  EXPECT_EQ(v.kind, Kind::kRelation) << v.message;
+  EXPECT_NE(v.message.find("must be o1"), std::string::npos) << v.message;
+  rounds.order = ATTN_MERGE_ANY;
+  EXPECT_EQ(judged_merge("merge_empty_side", c, rounds).outcome, Outcome::kPass)
+      << "its plan does not exclude it";
+}
+
+// merge_empty_side relies on this.
+TEST(MergeRelations, WeightsOfOneAreExact) {
+  for (const int32_t arithmetic : {ATTN_ARITHMETIC_H200, ATTN_ARITHMETIC_A100, ATTN_ARITHMETIC_L40S}) {
+    const emulator::Device device = emulator::device_of(arithmetic);
+    EXPECT_EQ(device.ex2(0), 1) << arithmetic;
+    EXPECT_EQ(device.rcp(1), 1) << arithmetic;
+    EXPECT_EQ(device.lg2(1), 0) << arithmetic;
+  }
+}
+
+}  // namespace
+}  // namespace attnfuzz
