@@ -22,11 +22,6 @@ std::vector<std::byte> bytes_of_integers(const Case& c, const GivenInput& input)
   return out;
 }
 
-std::vector<std::byte> bytes_of(const Case& c, const GivenInput& input) {
-  if (!input.integers.empty()) return bytes_of_integers(c, input);
-  return stored_bytes(dtype_of(c.problem, input.tensor), input.elements);
-}
-
 // True for a failure of what a call has written to its outputs. After any other failure a second call may find
 // other inputs, or none.
 bool of_outputs(Kind kind) {
@@ -139,6 +134,11 @@ void plant(const GivenInput& input, Case& c) {
 }
 
 }  // namespace
+
+std::vector<std::byte> bytes_of(const Case& c, const GivenInput& input) {
+  if (!input.integers.empty()) return bytes_of_integers(c, input);
+  return stored_bytes(dtype_of(c.problem, input.tensor), input.elements);
+}
 
 GivenCall judge_given(const Case& c, std::span<const GivenInput> inputs, Target& target,
                       const Calibration& calibration, Before before, std::span<const std::byte> left,

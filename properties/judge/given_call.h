@@ -29,6 +29,9 @@ struct GivenInput {
   std::vector<int64_t> integers = {};  // instead, of indices
 };
 
+// The bytes of these elements, in the format of the tensor.
+std::vector<std::byte> bytes_of(const Case& c, const GivenInput& input);
+
 struct GivenCall {
   Verdict verdict;
   attn_plan plan = {};

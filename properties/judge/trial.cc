@@ -47,7 +47,7 @@ RowSample sample_of(const Problem& p) {
 // oracle's result is the same. Equal recipes have equal numbers. The place of tensors, their surroundings
 // and the calls do not matter.
 bool same_numbers(const Run& earlier, const Case& c, const attn_plan& plan) {
-  if (earlier.on_states) return false;
+  if (earlier.on_others) return false;
   if (std::memcmp(&earlier.plan, &plan, sizeof plan) != 0) return false;
   Case there = earlier.c;
   there.env = c.env;
@@ -247,7 +247,7 @@ bool Trial::run_stage(Execution& e, Stage stage, std::string_view label) {
 bool Trial::evaluate(Execution& e, Run& run) {
   Stopwatch watch(verdict_.oracle_s);
   for (const auto& earlier : runs_) {
-    if (e.laid.keeps_states() || !same_numbers(*earlier, e.c, e.plan)) continue;
+    if (run.on_others || !same_numbers(*earlier, e.c, e.plan)) continue;
     run.reference = earlier->reference;
     run.by_fast = earlier->by_fast;
     return run.shared = true;
@@ -339,6 +339,16 @@ const Run* Trial::run_after(const Run& earlier, const Case& c, std::string_view 
   return run_calls(*execution, label);
 }
 
+const Run* Trial::run_given(const Case& c, std::span<const GivenInput> inputs, std::string_view label) {
+  Execution* execution = prepare(c, label);
+  if (!execution) return nullptr;
+  for (const GivenInput& input : inputs) execution->laid.derive(input.tensor, bytes_of(c, input));
+  on_others_ = true;
+  const Run* run = run_calls(*execution, label);
+  on_others_ = false;
+  return run;
+}
+
 const Run* Trial::run_on_plan(const Case& c, const attn_plan& earlier, std::string_view label) {
   Execution* execution = prepare(c, label, &earlier);
   return execution ? run_calls(*execution, label) : nullptr;
@@ -351,7 +361,7 @@ const Run* Trial::run_calls(Execution& e, std::string_view label) {
   auto run = std::make_unique<Run>();
   run->c = c;
   run->plan = e.plan;
-  run->on_states = e.laid.keeps_states();
+  run->on_others = e.laid.keeps_states() || on_others_;
 
   for (size_t n = 0; n < c.calls.size() && !done(); ++n) {
     verdict_.call = static_cast<int>(n);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "properties/judge/execution.h"
+#include "properties/judge/given_call.h"
 #include "properties/judge/property.h"
 #include "properties/judge/verdict.h"
 #include "reference/model/assumption.h"
@@ -31,7 +32,7 @@ struct Run {
   Reference reference;
   bool by_fast = false;  // the reference is a fast oracle's (oracles.h)
   bool shared = false;   // the reference is that of an earlier run with the same numbers
-  bool on_states = false;  // it ran on the states that an earlier run had left
+  bool on_others = false;  // it ran on states that an earlier run had left, or on given inputs
   std::vector<Outputs> calls;
 
   // An output of the first call; relations compare these.
@@ -95,6 +96,9 @@ class Trial {
 
   // run() on the states that the first call of `earlier` has left. They must have the sizes of the case.
   const Run* run_after(const Run& earlier, const Case& c, std::string_view label);
+
+  // run() on inputs that no fill gives. They replace those of the case.
+  const Run* run_given(const Case& c, std::span<const GivenInput> inputs, std::string_view label);
 
   // run() by a plan that was made for another case of the same sizes and layout, as a captured graph does.
   const Run* run_on_plan(const Case& c, const attn_plan& earlier, std::string_view label);
@@ -161,6 +165,7 @@ class Trial {
   int variants_ = 0;  // cases run or prepared so far
   std::vector<std::unique_ptr<Run>> runs_;
   std::unique_ptr<Execution> prepared_;
+  bool on_others_ = false;  // the run that is made now; see Run
 };
 
 }  // namespace attnfuzz

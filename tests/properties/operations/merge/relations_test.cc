@@ -13,11 +13,12 @@ namespace attnfuzz {
 namespace {
 
 // Merges as the oracle does. Its plan declares `order` and `rule`. It moves each LSE, or each O of fp32, by
-// `steps` neighbouring numbers: within the bounds, but not as declared.
+// `steps` neighbouring numbers: within the bounds, but not as declared. From call `late` on, both sides are the
+// first.
 class MergeTarget final : public OracleTarget {
  public:
   int32_t order = ATTN_MERGE_ASCENDING, rule = ATTN_LSE_BY_FMA;
-  int lse_steps = 0, o_steps = 0;
+  int lse_steps = 0, o_steps = 0, late = 1 << 30;
 
   MergeTarget() : OracleTarget(nullptr, kMerge) {}
   PlanReply plan(const attn_problem& p, const attn_tensors& t, const attn_env& env) override {
@@ -28,7 +29,9 @@ class MergeTarget final : public OracleTarget {
   }
   RunReply run(Stage stage, const attn_problem& p, const attn_tensors& t, const attn_plan& plan,
                const attn_env& env, int stream) override {
-    const RunReply reply = OracleTarget::run(stage, p, t, plan, env, stream);
+    attn_tensors read = t;
+    if (calls_++ >= late) read.o2 = t.o1, read.lse2 = t.lse1;
+    const RunReply reply = OracleTarget::run(stage, p, read, plan, env, stream);
     const RowSpace rows(p);
     for (int64_t row = 0; row < rows.count(); ++row) {
       const auto [b, h, i] = rows.at(row);
@@ -43,6 +46,7 @@ class MergeTarget final : public OracleTarget {
   static void move(float& x, int steps) {
     for (int n = 0; n < steps && std::isfinite(x) && x != 0; ++n) x = std::nextafter(x, 2 * x);
   }
+  int calls_ = 0;
 };
 
 Verdict judged_merge(const char* property, const Case& c, Target& target) {
@@ -64,7 +68,7 @@ Case one_side(int32_t dtype) {
 }
 
 TEST(MergeRelations, ARightKernelPasses) {
-  for (const char* name : {"merge_empty_side"}) {
+  for (const char* name : {"merge_empty_side", "merge_attended"}) {
     MergeTarget right;
     int passed = 0;
     for (uint64_t index = 0; index < 200; ++index) {
@@ -111,6 +115,18 @@ TEST(MergeRelations, WeightsOfOneAreExact) {
     EXPECT_EQ(device.rcp(1), 1) << arithmetic;
     EXPECT_EQ(device.lg2(1), 0) << arithmetic;
   }
+}
+
+TEST(MergeRelations, AttendedSidesAreJudged) {
+  MergeTarget wrong;
+  wrong.late = 1;
+  const Verdict v = judged_merge("merge_attended", one_side(ATTN_F16), wrong);
+  EXPECT_EQ(v.outcome, Outcome::kFail);
+  Case both = one_side(ATTN_BF16);
+  both.sides = {};
+  MergeTarget again;
+  again.late = 1;
+  EXPECT_EQ(judged_merge("merge_attended", both, again).outcome, Outcome::kFail);
 }
 
 }  // namespace
