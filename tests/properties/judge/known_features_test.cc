@@ -4,12 +4,17 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <sstream>
+
 #include "properties/case/as_contract.h"
 #include "properties/case/codec.h"
 #include "properties/data/row_scores.h"
+#include "properties/draw/generator.h"
 #include "properties/explain/probe_check.h"
 #include "properties/explain/trace.h"
 #include "properties/export/export.h"
+#include "properties/export/text.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/trial.h"
 #include "reference/emulator/declared.h"
@@ -82,6 +87,76 @@ TEST(KnownFeatures, NeitherExporterWritesAProgram) {
   const auto prepared = prepare_export(r, target, documented());
   ASSERT_TRUE(std::holds_alternative<std::string>(prepared));
   EXPECT_TRUE(names_the_bits(std::get<std::string>(prepared))) << std::get<std::string>(prepared);
+}
+
+std::string bits_of(uint64_t features) {
+  std::ostringstream text;
+  text << "does not know this kind of problem: attn_problem.features has the bits 0x" << std::hex << features;
+  return text.str();
+}
+
+TEST(KnownFeatures, TheEmulatorKnowsOrRefusesEachBitAndOperation) {
+  constexpr uint64_t kKnown = ATTN_FEATURE_F32 | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 |
+                              ATTN_FEATURE_PAGED | ATTN_FEATURE_KEY_STEP;
+  int refused = 0;
+  for (int n = 0; n < 64; ++n) {
+    attn_problem problem = problem_of(Case{}.problem);
+    problem.features = uint64_t{1} << n;
+    const std::string why = emulator::left_open(problem, {});
+    const bool known = (problem.features & kKnown) != 0;
+    EXPECT_EQ(why.ends_with(bits_of(problem.features)), !known) << why;
+    EXPECT_NE(why, "") << "an empty plan leaves every step open";
+    // A known bit does not let an unknown one through.
+    const uint64_t bit = problem.features;
+    problem.features |= kKnown;
+    EXPECT_EQ(emulator::left_open(problem, {}).ends_with(bits_of(bit)), !known) << bit;
+    refused += !known;
+  }
+  EXPECT_EQ(refused, 64 - std::popcount(kKnown));
+  EXPECT_EQ(kKnown & kOperations, 0u);
+}
+
+// The bits that a program of an operation may have; 0: the operation has no program.
+uint64_t bits_of_programs(const Operation& operation) {
+  if (operation.feature == 0) return kForward | ATTN_FEATURE_KEY_STEP;
+  constexpr uint64_t kWithout = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_NSA_SELECT;
+  return (operation.feature & kWithout) != 0 ? 0 : operation.feature | ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32;
+}
+
+// Both exporters write what prepare_export() gives them, and nothing else.
+TEST(KnownFeatures, TheExportersKnowOrRefuseEachBitAndOperation) {
+  int refused = 0, named = 0;
+  const auto refuse = [&](const Case& c) {
+    const Operation& operation = operation_of(c.problem.features);
+    const uint64_t features = problem_of(c.problem).features,
+                   unknown =
+                       features & ~(bits_of_programs(operation) | ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32);
+    if (unknown == 0) return;
+    FakeTarget target;
+    target.take_features(features);
+    Reproducer r;
+    r.c = c, r.property = "reference";
+    const auto prepared = prepare_export(r, target, documented());
+    const auto* why = std::get_if<std::string>(&prepared);
+    ASSERT_NE(why, nullptr) << operation.name << " with the bits " << std::hex << unknown;
+    const bool names = why->find(bits_of(unknown)) != std::string::npos;
+    EXPECT_TRUE(names || why->starts_with("the case cannot be run: ")) << operation.name << ": " << *why;
+    ++refused, named += names;
+  };
+  for (const Operation* operation : all_operations()) {
+    EXPECT_EQ(exporting::reference_of(*operation) != nullptr, bits_of_programs(*operation) != 0)
+        << operation->name;
+    Case c = draw({}, 1, 2);
+    make_call(*operation, c, operation->feature);
+    refuse(c);
+    for (int n = 0; n < 64; ++n) {
+      Case more = c;
+      more.problem.features |= uint64_t{1} << n;
+      refuse(more);
+    }
+  }
+  EXPECT_GT(refused, 500);
+  EXPECT_GT(named, refused / 2);
 }
 
 // Code that was written only for the forward pass refuses every other operation.
