@@ -56,6 +56,7 @@ enum Tensor : int {
   kLse = place_of(TensorId::kLse),
   kTensors = static_cast<int>(kIds.size())
 };
+static_assert(kTensors <= 32, "sets of a batch's tensors have 32 bits");
 static_assert(kQuery == 0 && kKey == 1 && kValue == 2, "Recipe::fill");
 
 // One tensor in its slot, with redzones and gaps (extent.h). A tensor at the end of its page has memory of its

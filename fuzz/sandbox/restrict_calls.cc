@@ -60,12 +60,12 @@ void trap_in_arena(Rules& rules, int call, const Arena& arena) {
   const auto base = reinterpret_cast<uint64_t>(arena.base());
   constexpr uint64_t kRegion = ~(Arena::kFence - 1);
   rules.add(kTrap, call, {arg(0, SCMP_CMP_MASKED_EQ, kRegion, base & kRegion)});
-  rules.add(kTrap, call, {arg(1, SCMP_CMP_GE, Arena::kFence / 2)});
+  rules.add(kTrap, call, {arg(1, SCMP_CMP_GE, Arena::kFenceBefore)});
   if (call != SYS_mremap) return;
   // The new address and the new length have the same limits.
   const auto fixed = arg(3, SCMP_CMP_MASKED_EQ, MREMAP_FIXED, MREMAP_FIXED);
   rules.add(kTrap, call, {fixed, arg(4, SCMP_CMP_MASKED_EQ, kRegion, base & kRegion)});
-  rules.add(kTrap, call, {fixed, arg(2, SCMP_CMP_GE, Arena::kFence / 2)});
+  rules.add(kTrap, call, {fixed, arg(2, SCMP_CMP_GE, Arena::kFenceBefore)});
 }
 
 void trap_opening(Rules& rules, int call, unsigned flags) {

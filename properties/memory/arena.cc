@@ -18,9 +18,9 @@ namespace {
   throw std::system_error(errno, std::generic_category(), "guarded memory: " + what);
 }
 
-// Reserves kFence bytes of addresses for the arena, and returns their upper half.
+// Reserves kFence bytes of addresses for the arena, and returns where it begins.
 std::byte* fence() {
-  static_assert(Arena::kBytes <= Arena::kFence / 2);
+  static_assert(Arena::kBytes <= Arena::kFence - Arena::kFenceBefore);
   void* all = mmap(nullptr, 2 * Arena::kFence, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (all == MAP_FAILED)
     fail("cannot reserve " + std::to_string(2 * Arena::kFence >> 40) +
@@ -29,7 +29,7 @@ std::byte* fence() {
   const uint64_t below = -reinterpret_cast<uintptr_t>(begin) & (Arena::kFence - 1);
   if (below > 0) munmap(begin, below);
   munmap(begin + below + Arena::kFence, Arena::kFence - below);
-  return begin + below + Arena::kFence / 2;
+  return begin + below + Arena::kFenceBefore;
 }
 
 std::byte* map(int fd, bool fenced = false) {

@@ -27,17 +27,23 @@ struct MemoryRange {
   uint64_t begin, end;  // offsets in the arena
 };
 
+inline constexpr uint64_t kArenaPage = 4096;
+// The bytes of an arena with a slot for each of so many tensors.
+constexpr uint64_t arena_bytes(uint64_t tensors) { return kArenaPage + tensors * (kSlotBytes + kArenaPage); }
+
 class Arena {
  public:
-  static constexpr uint64_t kPage = 4096;
+  static constexpr uint64_t kPage = kArenaPage;
   static constexpr uint64_t kSlotBytes = attnfuzz::kSlotBytes;  // 32 GiB
-  static constexpr uint64_t kBytes = kPage + kTensorCount * (kSlotBytes + kPage);
+  static constexpr uint64_t kBytes = arena_bytes(kTensorCount);
 
   Arena();  // creates the file; throws std::system_error
   // Maps an arena that was created elsewhere; does not own fd. If `fenced`, the arena reserves kFence bytes of
-  // addresses that begin at a multiple of kFence, and lies at their middle. Nothing else is ever mapped there.
+  // addresses that begin at a multiple of kFence, and lies kFenceBefore bytes behind their beginning. Nothing else is
+  // ever mapped there.
   explicit Arena(int fd, bool fenced = false);
-  static constexpr uint64_t kFence = uint64_t{1} << 42;  // half of it holds 63 slots
+  // Half of 2^42 bytes holds 63 slots and their pages; with the MiB that the arena begins before the middle, 64.
+  static constexpr uint64_t kFence = uint64_t{1} << 42, kFenceBefore = kFence / 2 - (uint64_t{1} << 20);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
