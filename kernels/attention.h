@@ -318,6 +318,10 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * as 0: a block that no list names has such keys. ATTN_FEATURE_DLSE may be set too. A problem with this bit has neither
  * ATTN_FEATURE_SELECTED nor ATTN_FEATURE_BACKWARD, and nothing that either of them excludes. */
 #define ATTN_FEATURE_SELECTED_BACKWARD ((uint64_t)1 << 21)
+/* For a merge: the result takes the place of the first side. tensors.o has the data and the strides of tensors.o1, and
+ * tensors.lse, if wanted, those of tensors.lse1. A kernel must have read a number of the first side before it writes
+ * there. If no LSE is wanted, lse1 is not written. */
+#define ATTN_FEATURE_IN_PLACE ((uint64_t)1 << 22)
 /* A bit only of attn_kernel.features: the kernel has no forward pass, and gets only problems of other operations. */
 #define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)
 

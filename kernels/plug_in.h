@@ -303,6 +303,26 @@ inline Refusal check_latent(const attn_problem& p, const attn_tensors& t) {
   return {};
 }
 
+// Refuses a tensor that has not the address and strides of the side whose place it takes.
+inline Refusal check_place(const attn_tensor& result, const attn_tensor& side, const char* what) {
+  if (result.data != side.data)
+    return invalid(std::string(what) + " is not at the address of the side that it replaces");
+  for (int i = 0; i < 4; ++i) {
+    if (result.stride[i] != side.stride[i])
+      return invalid(std::string(what) + " has not the strides of the side that it replaces");
+  }
+  return {};
+}
+
+// In place, O and LSE must be where the first side is.
+inline Refusal check_in_place(const attn_problem& p, const attn_tensors& t) {
+  if ((p.features & ATTN_FEATURE_IN_PLACE) == 0) return {};
+  if ((p.features & ATTN_FEATURE_MERGE) == 0) return invalid("only a merge is in place");
+  const attn_tensors used = strided(p, t);  // without strides of single elements
+  if (Refusal refusal = check_place(used.o, used.o1, "o")) return refusal;
+  return t.lse.data == nullptr ? Refusal{} : check_place(used.lse, used.lse1, "lse");
+}
+
 // A merge may have rows and columns, but nothing that hides keys or changes scores.
 inline Refusal check_merge(const attn_problem& p) {
   if ((p.features & ATTN_FEATURE_MERGE) == 0) return {};
@@ -587,6 +607,7 @@ inline Refusal read_call(const attn_problem* problem, const attn_tensors* tensor
   if (Refusal refusal = check_compression(call->problem)) return refusal;
   if (Refusal refusal = check_tensors(call->problem, call->tensors)) return refusal;
   if (Refusal refusal = check_latent(call->problem, call->tensors)) return refusal;
+  if (Refusal refusal = check_in_place(call->problem, call->tensors)) return refusal;
   if (call->env.backend != backend)
     return invalid("env.backend is not the back end this kernel was compiled for");
   if (call->env.sm_count <= 0)

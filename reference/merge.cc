@@ -90,7 +90,7 @@ Reference evaluate_merge(const attn_problem& problem, const attn_tensors& host, 
   require_known(kMergeKnows, problem.features);
   const ErrorModel model = merge_error_model(problem, plan, calibration);
   attn_problem forward = problem;
-  forward.features &= ~ATTN_FEATURE_MERGE;
+  forward.features &= ~(ATTN_FEATURE_MERGE | ATTN_FEATURE_IN_PLACE);
   // Evaluating no row gives a result of the right shape.
   Reference out = evaluate_keys(forward, {}, model, {}, 0, 0);
   Merge merge(problem, host, model, &out);

@@ -50,12 +50,19 @@ int64_t element_bytes(const Problem& p, TensorId t) {
   return element_bytes(spec_of(t), formats_of(p));
 }
 
+TensorId home_of(const Case& c, TensorId t) {
+  if ((c.problem.features & ATTN_FEATURE_IN_PLACE) == 0) return t;
+  if (t == TensorId::kO1) return TensorId::kO;
+  return t == TensorId::kLse1 && c.want_lse ? TensorId::kLse : t;
+}
+
 bool is_present(const Case& c, TensorId t) {
   const Problem& p = c.problem;
   const uint64_t sinks = p.sink ? ATTN_FEATURE_SINK : 0, slopes = p.slopes ? ATTN_FEATURE_ALIBI : 0,
                  ragged = p.packed_q || p.packed_k ? ATTN_FEATURE_RAGGED : 0, paged = p.paging ? ATTN_FEATURE_PAGED : 0,
                  narrow = p.kv8 ? ATTN_FEATURE_KV8 : 0;
   if (!in_problem(spec_of(t), p.features | sinks | slopes | ragged | paged | narrow)) return false;
+  if (home_of(c, t) != t) return false;
   switch (t) {
     case TensorId::kV:
       return !c.problem.latent;

@@ -66,8 +66,13 @@ std::array<bool, 4> repeated(const Case& c, TensorId t);
 // attn_dtype of the elements; ATTN_NONE if they are no numbers.
 int32_t dtype_of(const Problem& p, TensorId t);
 int64_t element_bytes(const Problem& p, TensorId t);
-// True if the case has memory for the tensor. A latent V has none: it lies in K's.
+// The tensor in whose memory the tensor lies: its own, but O or LSE for the first side of a merge in place.
+TensorId home_of(const Case& c, TensorId t);
+// True if the case has memory for the tensor. A latent V has none: it lies in K's. The first side of a merge in
+// place has none either.
 bool is_present(const Case& c, TensorId t);
+// True if the case says what the tensor holds: it has memory, or is the first side of a merge in place.
+inline bool is_given(const Case& c, TensorId t) { return is_present(c, home_of(c, t)); }
 // Gives the case what it lacks for the tensor to be present: an LSE that is wanted, a mask that hides nothing,
 // a bias of 0.
 void make_present(Case& c, TensorId t);

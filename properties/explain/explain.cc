@@ -73,6 +73,8 @@ class Page {
         if (words.starts_with(name + " ")) fact(name.c_str(), words.substr(name.size() + 1));
     }
     if (p_.latent) fact("V", "the first " + std::to_string(p_.dim_v) + " columns of K, in K's memory");
+    if ((p_.features & ATTN_FEATURE_IN_PLACE) != 0)
+      fact("in place", cat("O", c_.want_lse ? " and LSE take" : " takes", " the place of the first side"));
     fact("data", join(data_words(c_), "; "));
     const auto around = surroundings_words(c_);
     if (!around.empty()) fact("beside", join(around, "; "));

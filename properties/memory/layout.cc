@@ -192,6 +192,14 @@ float dead_lse_of(const attn_plan& plan) {
   return plan.lse_dead == ATTN_LSE_DEAD_PLUS_INF ? kInfinite : -kInfinite;
 }
 
+// Gives tensors that lie in the memory of another one its view.
+static void share_memory(const Case& c, attn_tensors& tensors) {
+  if (c.problem.latent) tensors.v = tensors.k;
+  for (const TensorId t : kInputs) {
+    if (home_of(c, t) != t) set_view(tensors, spec_of(t), view_of(tensors, spec_of(home_of(c, t))));
+  }
+}
+
 attn_tensors placed(const Case& c, Arena& arena) {
   attn_tensors tensors = {};
   tensors.size = sizeof tensors;
@@ -199,7 +207,7 @@ attn_tensors placed(const Case& c, Arena& arena) {
     if (spec.role != Role::kScratch && in_problem(spec, problem_of(c.problem).features))
       set_view(tensors, spec, told(c, spec.id, extent_of(c, spec.id, arena)));
   }
-  if (c.problem.latent) tensors.v = tensors.k;
+  share_memory(c, tensors);
   return tensors;
 }
 
@@ -287,8 +295,11 @@ LaidOut::LaidOut(const Case& c, Arena& arena)
     const attn_tensor view = place(spec.id);
     if (in_problem(spec, problem_.features)) set_view(tensors_, spec, view);  // two rows may share a member
   }
-  if (c.problem.latent) tensors_.v = tensors_.k;
+  share_memory(c, tensors_);
   given_ = tensors_;
+  for (const TensorId t : kInputs) {
+    if (home_of(c, t) != t) overwritten_.push_back({.tensor = t});
+  }
   for (TensorId t : kInputs) fill_input(t);
   for (TensorId t : kStates) lay_out_state(t);
   for (const TensorSpec& spec : kTensors) keep(spec.id);
@@ -364,11 +375,13 @@ void LaidOut::follow(const attn_plan& plan) {
   if (dead_lse_of(plan) == dead_lse_) return;
   dead_lse_ = dead_lse_of(plan);
   for (const TensorId t : kTensorsWith<&Varied::by_plan>) fill_input(t);
+  if (!overwritten_.empty()) poison_outputs();
 }
 
 void LaidOut::derive(TensorId t, std::vector<std::byte> elements) {
   derived_[static_cast<size_t>(t)] = std::move(elements);
   fill_input(t);
+  if (home_of(case_, t) != t) poison_outputs();
 }
 
 InputRows LaidOut::rows_of(TensorId t) const {
@@ -394,6 +407,33 @@ void LaidOut::poison_outputs() {
       fill_pattern(stretch.data(), stretch.data() + stretch.size(), output_pattern(case_, t, arena_.poison));
     }
   }
+  for (Overwritten& input : overwritten_) fill_overwritten(input);
+}
+
+void LaidOut::fill_overwritten(Overwritten& input) {
+  Extent& e = extent(home_of(case_, input.tensor));
+  InputRows rows = rows_of(input.tensor);
+  const auto [batch, heads, queries, columns] = e.g.size;
+  const auto bytes = static_cast<size_t>(e.g.row_bytes());
+  const RowSpace all(batch, heads, queries);
+  input.before.resize(static_cast<size_t>(all.count()) * bytes);
+  for_each_row(e, [&](const Index& at, std::byte* row) {
+    std::byte* const dense = &input.before[static_cast<size_t>(all.of(at.n[0], at.n[1], at.n[2])) * bytes];
+    rows.write(at, dense);
+    if (e.g.scattered())
+      e.scatter(dense, row);
+    else
+      std::memcpy(row, dense, bytes);
+  });
+  e.hash = hash_touched(e);
+  input.digest = hash_elements(e);
+  set_view(given_, spec_of(input.tensor),
+           {input.before.data(), {heads * queries * columns, queries * columns, columns, 1}});
+}
+
+bool LaidOut::holds_input(TensorId output) const {
+  return std::ranges::any_of(overwritten_,
+                             [&](const Overwritten& input) { return home_of(case_, input.tensor) == output; });
 }
 
 void LaidOut::before_call(const Call& call) {
@@ -441,7 +481,9 @@ std::optional<MemoryFault> LaidOut::check_inputs() const {
 
 std::optional<MemoryFault> LaidOut::check_planned() const {
   for (TensorId t : kOutputs) {
-    for (const std::span<const std::byte> stretch : extent(t).touched) {
+    const Extent& e = extent(t);
+    if (holds_input(t) && e.g.present && hash_touched(e) == e.hash) continue;
+    for (const std::span<const std::byte> stretch : e.touched) {
       const std::byte* end = stretch.data() + stretch.size();
       if (differs_from(stretch.data(), end, output_pattern(case_, t, arena_.poison)) == nullptr) continue;
       if (auto fault = check_surroundings(t, output_pattern(case_, t, arena_.poison))) return fault;
@@ -478,6 +520,7 @@ std::optional<MemoryFault> LaidOut::check_memory(bool outputs) const {
   if (auto fault = strays_->after(extents_)) return fault;
   if (!outputs || case_.poison != Poison::kNan) return std::nullopt;
   for (TensorId t : kOutputs) {
+    if (holds_input(t)) continue;  // an element that is not written keeps a number, which the oracle judges
     if (auto fault = never_written(packed_, extent(t), t, arena_.poison.output)) return fault;
   }
   return std::nullopt;
@@ -542,6 +585,7 @@ std::array<uint64_t, kTensorCount> LaidOut::digests() const {
   std::array<uint64_t, kTensorCount> all = {};
   for (TensorId t : kInputs) all[static_cast<size_t>(t)] = hash_elements(extent(t));
   for (TensorId t : kStates) all[static_cast<size_t>(t)] = state_digests_[place_of(t)];
+  for (const Overwritten& input : overwritten_) all[static_cast<size_t>(input.tensor)] = input.digest;
   return all;
 }
 

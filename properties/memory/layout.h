@@ -16,7 +16,9 @@
 //   steps 3 to 6 once a call
 //
 // A state (Role::kState) is laid out like an input. A call may write it, so it is laid out anew before each
-// call, and given() has its content before the call for the oracle.
+// call, and given() has its content before the call for the oracle. The same is done with the first side of a
+// merge in place, which lies in the elements of O and LSE. These are not poisoned then, so no element shows
+// that it was not written.
 //
 // Known bytes: redzones and gaps of inputs hold 0xfffe in every 16 bits. This is a NaN in all formats of 16 and
 // 32 bits, and in formats of 8 bits at least every second element is one. It differs from the 0x7fa5 of outputs
@@ -77,7 +79,8 @@ class LaidOut {
 
   const attn_problem& problem() const { return problem_; }
   const attn_tensors& tensors() const { return tensors_; }
-  // tensors(), but states are dense copies of their content before a call, in memory of this object.
+  // tensors(), but states, and inputs in the memory of an output, are dense copies of their content before a
+  // call, in memory of this object.
   const attn_tensors& given() const { return given_; }
   attn_env env() const;  // back end 0; no callbacks, stream or probe
 
@@ -131,7 +134,15 @@ class LaidOut {
   // A row of a state as it is before a call.
   std::byte* before(TensorId t, const Index& at);
   InputRows rows_of(TensorId t) const;
+  // Poisons the outputs, and writes the inputs that lie in their memory.
   void poison_outputs();
+  struct Overwritten {
+    TensorId tensor;                     // an input in the memory of an output
+    std::vector<std::byte> before = {};  // its elements before a call, dense
+    uint64_t digest = 0;
+  };
+  void fill_overwritten(Overwritten& input);
+  bool holds_input(TensorId output) const;
   // Checks that a tensor is as it was laid out.
   std::optional<MemoryFault> check_unchanged(TensorId t) const;
   std::optional<MemoryFault> check_inputs() const;
@@ -148,6 +159,7 @@ class LaidOut {
   attn_problem problem_ = {};
   attn_tensors tensors_ = {}, given_ = {};
   std::vector<Extent> extents_;
+  std::vector<Overwritten> overwritten_;
   bool workspace_used_ = false, keeps_states_ = false;
   std::array<std::vector<std::byte>, kTensorCount> derived_;
   std::array<std::vector<std::byte>, kStates.size()> before_;  // states before a call, dense

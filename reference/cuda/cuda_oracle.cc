@@ -208,7 +208,7 @@ class CudaOracle final : public FastOracle {
       return std::nullopt;
     }
     attn_problem forward = problem;
-    forward.features &= ~ATTN_FEATURE_MERGE;
+    forward.features &= ~(ATTN_FEATURE_MERGE | ATTN_FEATURE_IN_PLACE);
     PackedMerge packed;
     const auto room = [&](size_t bytes) { return sent_.of(bytes); };
     if (!pack_merge(problem, host, rows, least_work_, room, &packed, why)) return std::nullopt;

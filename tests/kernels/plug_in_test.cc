@@ -142,6 +142,36 @@ TEST(PlugIn, AMergeHasItsTensorsAndNoOtherFeatures) {
   refuses([](Offer& x) { x.problem.features = 0; }, "this kernel has no forward pass");
 }
 
+// It merges in place, too.
+struct MergingInPlace : Merging {
+  static constexpr const char* kName = "merging_in_place";
+  static constexpr uint64_t kFeatures = Merging::kFeatures | ATTN_FEATURE_IN_PLACE;
+};
+
+TEST(PlugIn, AMergeInPlaceHasItsResultWhereTheFirstSideIs) {
+  constexpr attn_kernel kMerging = attn::plug_in<MergingInPlace>();
+  Offer merge;
+  merge.env.backend = ATTN_CUDA, merge.env.variant = 0;
+  merge.problem.features = ATTN_FEATURE_MERGE | ATTN_FEATURE_IN_PLACE;
+  merge.problem.seq_k = 0, merge.problem.dim_qk = 1;
+  attn_tensors& t = merge.tensors;
+  t.o1 = t.o, t.lse1 = t.lse;
+  t.o2 = t.o, t.lse2 = t.lse;
+  t.o2.data = t.q.data, t.lse2.data = t.k.data;
+  EXPECT_EQ(answer(kMerging, merge).status, ATTN_OK) << answer(kMerging, merge).reason;
+  const auto refuses = [&](void (*change)(Offer&), const char* words) {
+    expect_refusal(kMerging, merge, change, words);
+  };
+  refuses([](Offer& x) { std::swap(x.tensors.o1, x.tensors.o2); }, "o is not at the address of the side");
+  refuses([](Offer& x) { std::swap(x.tensors.lse1, x.tensors.lse2); }, "lse is not at the address of the side");
+  refuses([](Offer& x) { x.tensors.o1.stride[2] += 8; }, "o has not the strides of the side");
+  refuses([](Offer& x) { x.tensors.lse1.stride[2] += 8; }, "lse has not the strides of the side");
+  merge.tensors.lse.data = nullptr, merge.tensors.lse1.data = t.k.data;
+  EXPECT_EQ(answer(kMerging, merge).status, ATTN_OK) << "no LSE is wanted, and lse1 is an input";
+  merge.problem.features = ATTN_FEATURE_IN_PLACE;
+  EXPECT_NE(answer(kMerging, merge).status, ATTN_OK);
+}
+
 // It has a backward pass with all optional parts.
 struct GradingMore : One {
   static constexpr const char* kName = "grading_more";

@@ -44,8 +44,11 @@ void before_run(const wire::Request& request, std::span<const MemoryRange> range
     });
     if (all) continue;
     // There are too many rows to mark. The NaN pattern in the redzones must suffice.
+    // An input may lie where an output does.
+    const auto offset = [&](TensorId id) { return request.tensors[static_cast<size_t>(id)].offset; };
     for (const MemoryRange& range : ranges) {
-      if (range.tensor == tensor) __msan_unpoison(arena.base() + range.begin, range.end - range.begin);
+      if (offset(range.tensor) == offset(tensor))
+        __msan_unpoison(arena.base() + range.begin, range.end - range.begin);
     }
   }
 }

@@ -195,7 +195,7 @@ void say_fills(const Case& c, Sentence& words) {
   if ((c.problem.features & kOperations) != 0) {
     for (const TensorSpec& spec : kTensors) {
       const auto of = fill_of(spec.id);
-      if (of && is_present(c, spec.id) && user_of(of, c.problem.features) == spec.name) put(spec.name, c.*of);
+      if (of && is_given(c, spec.id) && user_of(of, c.problem.features) == spec.name) put(spec.name, c.*of);
     }
     return;
   }

@@ -57,7 +57,7 @@ void tidy_planted(Case& c) {
   std::vector<Planted> kept;
   for (Planted x : c.planted) {
     auto size = logical_size(c.problem, x.tensor);
-    if (!takes_planted(x.tensor) || !is_present(c, x.tensor)) continue;
+    if (!takes_planted(x.tensor) || !is_given(c, x.tensor)) continue;
     if (std::ranges::any_of(size, [](int64_t n) { return n < 1; })) continue;
     // The case may have had another format when the value was planted.
     if (element_bytes(c.problem, x.tensor) == 2) x.bits &= 0xffff;
@@ -84,7 +84,7 @@ void tidy_planted(Case& c) {
 Complaint bad_planted(const Case& c, const Planted& planted) {
   const TensorId t = planted.tensor;
   if (!takes_planted(t)) return ".tensor must be an input with a fill, or bias";
-  if (!is_present(c, t)) return std::string(".tensor is ") + name_of(t) + ", but the case has none";
+  if (!is_given(c, t)) return std::string(".tensor is ") + name_of(t) + ", but the case has none";
   std::array<int64_t, 4> size = logical_size(c.problem, t);
   const std::array<bool, 4> once = repeated(c, t);
   const std::array<int64_t, 4> at = {planted.b, planted.h, planted.s, planted.d};

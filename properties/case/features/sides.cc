@@ -1,5 +1,5 @@
 // The sides of a merge (ATTN_FEATURE_MERGE) or of a combination by gates (ATTN_FEATURE_NSA_COMBINE), which have
-// the same sizes; and which side of a merge saw a key, for each query.
+// the same sizes; which side of a merge saw a key, for each query; and whether a merge is in place.
 #include "properties/case/feature.h"
 #include "properties/case/features/pattern.h"
 
@@ -9,6 +9,7 @@ namespace {
 constexpr auto kSidesFields = [](auto& c) { return std::tie(c.sides); };
 
 bool is_merge(const Problem& p) { return (p.features & ATTN_FEATURE_MERGE) != 0; }
+bool in_place(const Case& c) { return (c.problem.features & ATTN_FEATURE_IN_PLACE) != 0; }
 
 // A pattern sees the two sides as keys.
 Problem two_sides(Problem p) {
@@ -23,9 +24,16 @@ bool mutate_sides(const DrawContext& context, Case& c) {
   return true;
 }
 
+bool mutate_in_place(const DrawContext& context, Case& c) {
+  if (!is_merge(c.problem) || (context.config.features & ATTN_FEATURE_IN_PLACE) == 0) return false;
+  c.problem.features ^= ATTN_FEATURE_IN_PLACE;
+  return true;
+}
+
 Complaint bad_sides(const Case& c) {
   const Problem& p = c.problem;
   if (!is_merge(p) && c.sides != Pattern{}) return "sides are set, but the problem asks for no merge";
+  if (!is_merge(p) && in_place(c)) return "features ask for a merge in place, but for no merge";
   if (!is_merge(p) && !p.combines()) return std::nullopt;
   if (is_merge(p) && p.combines()) return "the problem asks for two operations";
   const char* what = is_merge(p) ? "a merge" : "a combination by gates";
@@ -48,13 +56,21 @@ extern constinit const Feature sides = {
                            to.sides = from.sides;
                            return form_of(to.sides, choice);
                          },
-                         Trait::kHidesKeys}}},
+                         Trait::kHidesKeys},
+                        {"a merge in place", in_place,
+                         [](Case& c) { c.problem.features &= ~ATTN_FEATURE_IN_PLACE; },
+                         [](Case& to, const Case& from, int) {
+                           to.problem.features |= from.problem.features & ATTN_FEATURE_IN_PLACE;
+                           return true;
+                         }}}},
     .shrink_integers = {{"the sides' parameter", IntegerKind::kParameter, 1,
                          [](const Case& c) { return c.sides.parameter; },
                          [](Case& c, int64_t n) { c.sides.parameter = n; }, is_set<kSidesFields>}},
     .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
+          cost.count(in_place(c));
+          if (in_place(c)) cost.at(Rank::kOther).add(1);
           if (c.sides == Pattern{}) return;
           cost.count(true);
           cost.at(Rank::kMaskForm).add(c.sides);
@@ -67,14 +83,19 @@ extern constinit const Feature sides = {
     .draw = none,  // operations/merge/operation.cc turns a drawn case into a merge
     .crossover_groups = none,
     .numbers = none,
-    .mutations = {mutate_sides},
+    .mutations = {mutate_sides, mutate_in_place},
     .refusals = none,
     .tags = {{"merge: a side without keys",
-              [](const Tiled& x) { return is_merge(x.p) && x.c.sides != Pattern{}; }}},
+              [](const Tiled& x) { return is_merge(x.p) && x.c.sides != Pattern{}; }},
+             {"merge: in place", [](const Tiled& x) { return in_place(x.c); }}},
     .words = {{Section::kMask, 4,
                [](const Case& c, Sentence& words) {
                  if (is_merge(c.problem) && c.sides != Pattern{})
                    words.push_back("sides with keys: " + to_string(c.sides));
+               }},
+              {Section::kNumber, 3,
+               [](const Case& c, Sentence& words) {
+                 if (in_place(c)) words.push_back("in place");
                }}},
     .tidy =
         [](Case& c) {

@@ -7,6 +7,7 @@
 #include "properties/case/case.h"
 #include "properties/case/layouts.h"
 #include "properties/case/shrink_toggles.h"
+#include "properties/operations/shape_dice.h"
 #include "reference/merge.h"
 
 namespace attnfuzz::operations {
@@ -48,8 +49,9 @@ Fill lse_of(uint64_t seed) {
 }
 
 // The drawn case's sizes, values, layouts, calls and mask become those of the two sides. The first side gets
-// fill and layout of Q, the second those of V. The mask's pattern decides which sides saw keys.
-void shape(Case& c, uint64_t) {
+// fill and layout of Q, the second those of V. The mask's pattern decides which sides saw keys. If the kernel
+// can merge in place, one case in eight does; batches on a GPU do not take such cases.
+void shape(Case& c, uint64_t kernel_features) {
   if ((c.problem.features & ATTN_FEATURE_MERGE) != 0) return;
   const Case drawn = c;
   const Problem& from = drawn.problem;
@@ -61,6 +63,10 @@ void shape(Case& c, uint64_t) {
   c.problem.seq_k = 0;
   c.problem.dim_v = from.dim_v;
   c.problem.features = ATTN_FEATURE_MERGE | (from.features & ATTN_FEATURE_F32);
+  constexpr uint64_t kSalt = 1;
+  constexpr int kInPlacePercent = 12;
+  if (ShapeDice(drawn, kSalt).percent(kInPlacePercent))
+    c.problem.features |= kernel_features & ATTN_FEATURE_IN_PLACE;
   c.o1 = drawn.q, c.o2 = drawn.v;
   c.lse1 = lse_of(drawn.k.seed), c.lse2 = lse_of(drawn.v.seed);
   c.sides = from.mask   ? from.mask->visible

@@ -1,4 +1,5 @@
 // A merge is symmetric: with the sides swapped it gives the same result, up to the order of a sum.
+#include "properties/case/geometry.h"
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::operations {
@@ -12,8 +13,11 @@ void swap_sides(Case& c) {
   std::swap(c.o1, c.o2);
   std::swap(c.lse1, c.lse2);
   const auto layout = [&c](TensorId t) -> TensorLayout& { return c.layout[static_cast<size_t>(t)]; };
-  std::swap(layout(TensorId::kO1), layout(TensorId::kO2));
-  std::swap(layout(TensorId::kLse1), layout(TensorId::kLse2));
+  // A merge in place has its first side where O and LSE lie.
+  for (const auto& [first, second] :
+       {std::pair{TensorId::kO1, TensorId::kO2}, {TensorId::kLse1, TensorId::kLse2}}) {
+    if (home_of(c, first) == first) std::swap(layout(first), layout(second));
+  }
   for (Planted& x : c.planted) {
     if (x.tensor == TensorId::kO1 || x.tensor == TensorId::kO2)
       x.tensor = x.tensor == TensorId::kO1 ? TensorId::kO2 : TensorId::kO1;

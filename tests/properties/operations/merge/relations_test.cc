@@ -129,5 +129,55 @@ TEST(MergeRelations, AttendedSidesAreJudged) {
   EXPECT_EQ(judged_merge("merge_attended", both, again).outcome, Outcome::kFail);
 }
 
+constexpr uint64_t kInPlace = OracleTarget::kMerge | ATTN_FEATURE_IN_PLACE;
+
+// Takes cases in place only.
+Case in_place(uint64_t index) {
+  Case c = draw({.features = kInPlace, .work = 100'000}, 13, index);
+  operation_of(ATTN_FEATURE_MERGE).shape(c, 0);
+  c.problem.features |= ATTN_FEATURE_IN_PLACE;
+  tidy(c);
+  return c;
+}
+
+TEST(MergeRelations, AMergeInPlaceIsJudgedLikeAnyOther) {
+  for (const char* name : {"reference", "repeat", "layout", "merge_sides_swapped", "merge_scaled",
+                           "merge_empty_side", "merge_attended"}) {
+    OracleTarget right(nullptr, kInPlace);
+    int passed = 0;
+    for (uint64_t index = 0; index < 60; ++index) {
+      const Case c = in_place(index);
+      const Verdict v = judged_merge(name, c, right);
+      ASSERT_NE(v.outcome, Outcome::kFail) << name << ", case " << index << ": " << v.message;
+      passed += v.outcome == Outcome::kPass;
+    }
+    EXPECT_GT(passed, 50) << name;
+  }
+}
+
+// Merges twice: the second merge reads what the first has written.
+class MergesTwice final : public OracleTarget {
+ public:
+  MergesTwice() : OracleTarget(nullptr, kInPlace) {}
+  RunReply run(Stage stage, const attn_problem& p, const attn_tensors& t, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    OracleTarget::run(stage, p, t, plan, env, stream);
+    return OracleTarget::run(stage, p, t, plan, env, stream);
+  }
+};
+
+TEST(MergeRelations, AMergeOfItsOwnResultIsFound) {
+  int found = 0;
+  for (uint64_t index = 0; index < 30; ++index) {
+    Case c = in_place(index);
+    c.calls = {Call{}};
+    MergesTwice wrong;
+    found += judged_merge("reference", c, wrong).outcome == Outcome::kFail;
+    c.problem.features &= ~ATTN_FEATURE_IN_PLACE;
+    EXPECT_NE(judged_merge("reference", c, wrong).outcome, Outcome::kFail) << index;
+  }
+  EXPECT_GT(found, 15);
+}
+
 }  // namespace
 }  // namespace attnfuzz
