@@ -40,13 +40,17 @@ __device__ inline void put(const SelectedParams& p, int64_t at, int64_t block) {
     static_cast<int64_t*>(p.indices.data)[at] = block;
 }
 
-static __global__ void select_kernel(const __grid_constant__ SelectParams p) {
-  const int64_t list = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
-  if (list >= p.lists) return;  // the whole warp returns
+// The number of candidates of query i.
+__device__ inline int64_t candidates_of(const SelectedParams& of, int64_t b, int64_t i) {
+  const int64_t end = end_of_keys(of, b, i);
+  return end <= 0 ? 0 : (end - 1) / of.block + 1;
+}
+
+// Makes the list of one query and KV head. The whole warp calls it. `scores`: of `count` candidates, with the stride
+// of p.scores from one to the next.
+__device__ inline void make_list(const SelectParams& p, const float* scores, int64_t count, int64_t b, int64_t g,
+                                 int64_t i) {
   const SelectedParams& of = p.of;
-  const int64_t i = list % of.seq_q, g = list / of.seq_q % of.heads_kv, b = list / of.seq_q / of.heads_kv;
-  const int64_t end = end_of_keys(of, b, i), count = end <= 0 ? 0 : (end - 1) / of.block + 1;
-  const float* scores = p.scores.at<float>(b, g, i);
   const int64_t to = b * of.indices.stride[0] + g * of.indices.stride[1] + i * of.indices.stride[2];
   int64_t found = 0;
   for (int64_t tile = 0; tile < count; tile += 32) {
@@ -59,6 +63,14 @@ static __global__ void select_kernel(const __grid_constant__ SelectParams p) {
     found += count_of(all);
   }
   for (int64_t n = found + lane_id(); n < of.select; n += 32) put(of, to + n * of.indices.stride[3], -1);
+}
+
+static __global__ void select_kernel(const __grid_constant__ SelectParams p) {
+  const int64_t list = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
+  if (list >= p.lists) return;  // the whole warp returns
+  const SelectedParams& of = p.of;
+  const int64_t i = list % of.seq_q, g = list / of.seq_q % of.heads_kv, b = list / of.seq_q / of.heads_kv;
+  make_list(p, p.scores.at<float>(b, g, i), candidates_of(of, b, i), b, g, i);
 }
 
 }  // namespace attn::nsa
