@@ -322,6 +322,28 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * tensors.lse, if wanted, those of tensors.lse1. A kernel must have read a number of the first side before it writes
  * there. If no LSE is wanted, lse1 is not written. */
 #define ATTN_FEATURE_IN_PLACE ((uint64_t)1 << 22)
+/* An operation: scores blocks of keys by attention over compressed keys, and chooses blocks by these scores: what
+ * ATTN_FEATURE_NSA_SELECT does, without given scores. tensors.k holds the compressed keys (ATTN_FEATURE_NSA_COMPRESS).
+ * Key c stands for positions c d, ..., c d + l - 1, with d = key_step and l = key_offset + 1, and a query sees it under
+ * the rules of ATTN_FEATURE_KEY_STEP. Lengths and diag(i) are positions. tensors.lse is an input: the LSE of attention
+ * over these keys, in the form of this plan (lse_base). For each (b, g, i), h runs over the query heads of g:
+ *
+ *   P(h,c)      = exp(scale * Q(b,h,i).K(b,g,c) - LSE(b,h,i)) if query i sees key c, else 0
+ *   score(j)    = sum_h sum_c |[c d, c d + l) n [j block, (j + 1) block)| / d * P(h,c)
+ *   positions   n = len_k[b], or if causal the lesser of len_k[b] and diag(i) + 1
+ *   candidates  the blocks j with j * block < n, also the last one if it is incomplete
+ *   chosen      min(select, candidates) of them: the first select_first, the last select_last, and then the others with
+ *               the highest scores
+ *
+ * tensors.indices is written: the chosen blocks, each once, in any order, and -1 in all other places. Scores are
+ * computed, so that two of them may be close: any choice is right that follows from scores within their errors. If
+ * tensors.scores is not NULL, the scores are written as well. Those of blocks that are no candidates may be anything.
+ * The LSE of a query that sees no key does not matter; its candidates have scores of 0.
+ *
+ * select >= select_first + select_last, dim_v = 1, and key_step and key_offset are at most 2^16. The problem may have key
+ * lengths and be causal. It has no softcap, window, bias, mask, sinks, slopes, splits, packed sequences, pages or 8
+ * bits. */
+#define ATTN_FEATURE_NSA_SCORE ((uint64_t)1 << 23)
 /* A bit only of attn_kernel.features: the kernel has no forward pass, and gets only problems of other operations. */
 #define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)
 
@@ -367,14 +389,15 @@ typedef struct attn_problem {
   int64_t pages_per_seq; /* appended: entries of the table for each batch entry; 0 without pages */
   int32_t kv_dtype;      /* appended: of K and V with ATTN_FEATURE_KV8: ATTN_E4M3 or ATTN_E5M2; 0: as dtype says */
   int32_t reserved3;
-  int64_t block;  /* appended: keys per block, with ATTN_FEATURE_SELECTED, _SELECTED_BACKWARD or _NSA_SELECT; else 0 */
+  int64_t block;  /* appended: keys per block, with ATTN_FEATURE_SELECTED, _SELECTED_BACKWARD, _NSA_SELECT or _NSA_SCORE;
+                     else 0 */
   int64_t select; /* appended: indices per query and KV head, with the same bits, at least 1; else 0 */
-  int64_t select_first; /* appended: how many first blocks are always chosen, with ATTN_FEATURE_NSA_SELECT; else 0 */
-  int64_t select_last;  /* appended: how many last blocks are always chosen, with ATTN_FEATURE_NSA_SELECT; else 0 */
+  int64_t select_first; /* appended: how many first blocks are always chosen, with ATTN_FEATURE_NSA_SELECT or _NSA_SCORE;
+                           else 0 */
+  int64_t select_last;  /* appended: how many last blocks are always chosen, with the same bits; else 0 */
   int64_t key_step;   /* appended: keys from the start of a block to the start of the next, at least 1, with
-                         ATTN_FEATURE_NSA_COMPRESS or _KEY_STEP (for this one at most 2^16); else 0 */
-  int64_t key_offset; /* appended: keys of a block less 1, with ATTN_FEATURE_NSA_COMPRESS or _KEY_STEP (for this one at
-                         most 2^16); else 0 */
+                         ATTN_FEATURE_NSA_COMPRESS, _NSA_SCORE or _KEY_STEP (for these two at most 2^16); else 0 */
+  int64_t key_offset; /* appended: keys of a block less 1, with the same bits, at most 2^16 with the same two; else 0 */
 } attn_problem;
 
 /* A strided view: element (i0,i1,i2,i3) lies at data + sum i_n stride[n], in
@@ -429,10 +452,11 @@ typedef struct attn_tensors {
   attn_tensor v_new; /* (batch, heads_kv, seq_q, dim_v) */
   /* Appended, for ATTN_FEATURE_COPY_PAGES, which writes k and v: (batch, 1, 1, 2), of index_dtype; stride[3] is 1. */
   attn_tensor copies;
-  /* Appended, for ATTN_FEATURE_SELECTED and _SELECTED_BACKWARD, and written for ATTN_FEATURE_NSA_SELECT: (batch, heads_kv,
-   * seq_q, select), of index_dtype. */
+  /* Appended, for ATTN_FEATURE_SELECTED and _SELECTED_BACKWARD, and written for ATTN_FEATURE_NSA_SELECT and _NSA_SCORE:
+   * (batch, heads_kv, seq_q, select), of index_dtype. */
   attn_tensor indices;
-  /* Appended, for ATTN_FEATURE_NSA_SELECT: (batch, heads_kv, seq_q, ceil(seq_k / block)), fp32. */
+  /* Appended, for ATTN_FEATURE_NSA_SELECT: (batch, heads_kv, seq_q, ceil(seq_k / block)), fp32. Written for
+   * ATTN_FEATURE_NSA_SCORE, if data is not NULL: the same, with ceil((seq_k d + l - 1) / block) columns. */
   attn_tensor scores;
   /* Appended, for ATTN_FEATURE_NSA_COMPRESS: (batch, heads_kv, seq_q, dim_qk) and (batch, heads_kv, seq_q, dim_v). */
   attn_tensor k_cmp, v_cmp;
@@ -717,7 +741,7 @@ typedef enum attn_lse_dead {
   ATTN_LSE_DEAD_ANY = 3 /* anything: it is not judged */
 } attn_lse_dead;
 
-/* Where a backward pass gets O and the LSE from. */
+/* Where a backward pass gets O and the LSE from, and the operation of ATTN_FEATURE_NSA_SCORE the LSE. */
 typedef enum attn_saved {
   ATTN_SAVED_GIVEN = 0,     /* the tensors */
   ATTN_SAVED_RECOMPUTED = 1 /* its own forward pass, as in automatic differentiation of a forward call */
@@ -755,7 +779,7 @@ typedef struct attn_plan {
   int32_t flush_to_zero;       /* boolean: fp32 subnormals may become 0 */
   int32_t isolates_masked_nan; /* boolean: a NaN value never reaches a row that may not see its key */
   int32_t deterministic;       /* boolean: the same call gives the same bits */
-  int32_t saved; /* attn_saved, read only with ATTN_FEATURE_BACKWARD or _SELECTED_BACKWARD */
+  int32_t saved; /* attn_saved, read only with ATTN_FEATURE_BACKWARD, _SELECTED_BACKWARD or _NSA_SCORE */
   uint64_t workspace_bytes;
   uint64_t workspace_align; /* a power of two; at least 1 */
   /* Appended: */

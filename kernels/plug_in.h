@@ -110,8 +110,11 @@ inline KeyPlace key_place(const attn_problem& p, const attn_tensors& t, int64_t 
   return {b, j};
 }
 
-// The number of blocks of keys; 0 if the problem has no blocks.
-inline int64_t blocks_of_keys(const attn_problem& p) { return p.block == 0 ? 0 : ceil_div(p.seq_k, p.block); }
+// The number of blocks of keys, or of positions if keys stand for blocks; 0 if the problem has no blocks.
+inline int64_t blocks_of_keys(const attn_problem& p) {
+  const int64_t positions = p.key_step > 0 ? p.seq_k * p.key_step + p.key_offset : p.seq_k;
+  return p.block == 0 ? 0 : ceil_div(positions, p.block);
+}
 
 // All tensors with strides that are safe for addresses, each by its shape.
 inline attn_tensors strided(const attn_problem& p, attn_tensors t) {
@@ -173,10 +176,12 @@ namespace plug_in_detail {
 inline constexpr uint64_t kOtherOperations = ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD | ATTN_FEATURE_APPEND |
                                              ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_SELECTED | ATTN_FEATURE_NSA_SELECT |
                                              ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE |
-                                             ATTN_FEATURE_SELECTED_BACKWARD;
+                                             ATTN_FEATURE_SELECTED_BACKWARD | ATTN_FEATURE_NSA_SCORE;
 // The operations that give gradients, and those that read lists of blocks.
 inline constexpr uint64_t kGradients = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_SELECTED_BACKWARD,
                           kOfLists = ATTN_FEATURE_SELECTED | ATTN_FEATURE_SELECTED_BACKWARD;
+// The operations that write lists of blocks.
+inline constexpr uint64_t kOfChoices = ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NSA_SCORE;
 // The operations that write K and V.
 inline constexpr uint64_t kOfCaches = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES;
 
@@ -381,9 +386,9 @@ inline Refusal check_backward(const attn_problem& p) {
 }
 
 // Checks the fields of lists of blocks, which are read (ATTN_FEATURE_SELECTED and its gradients) or written
-// (ATTN_FEATURE_NSA_SELECT). Only causal order and key lengths may hide keys.
+// (ATTN_FEATURE_NSA_SELECT, ATTN_FEATURE_NSA_SCORE). Only causal order and key lengths may hide keys.
 inline Refusal check_lists(const attn_problem& p) {
-  const bool choice = (p.features & ATTN_FEATURE_NSA_SELECT) != 0,
+  const bool choice = (p.features & kOfChoices) != 0,
              lists = choice || (p.features & kOfLists) != 0;
   for (const auto& [name, value] : {std::pair{"block", p.block}, std::pair{"select", p.select}}) {
     if (lists != (value != 0))
@@ -401,14 +406,19 @@ inline Refusal check_lists(const attn_problem& p) {
   return {};
 }
 
-// A choice of blocks (ATTN_FEATURE_NSA_SELECT) has rows of scores, and no Q, K and V.
+// A choice of blocks by given scores (ATTN_FEATURE_NSA_SELECT) has rows of scores, and no Q, K and V. A choice by scores
+// that the kernel computes (ATTN_FEATURE_NSA_SCORE) has Q and compressed keys, and no V.
 inline Refusal check_choice(const attn_problem& p) {
-  if ((p.features & ATTN_FEATURE_NSA_SELECT) == 0)
+  if ((p.features & kOfChoices) == 0)
     return p.select_first == 0 && p.select_last == 0
                ? Refusal{}
                : invalid("only a choice of blocks has select_first or select_last");
-  if (p.heads_kv != p.heads_q || p.dim_qk != 1 || p.dim_v != 1 || p.dtype != ATTN_F16 || p.softcap != 0)
+  if ((p.features & ATTN_FEATURE_NSA_SCORE) != 0) {
+    if (p.dim_v != 1 || p.softcap != 0) return invalid("a choice by computed scores has dim_v = 1 and no softcap");
+    if (p.page_size != 0 || p.kv_dtype != 0) return invalid("a choice by computed scores has no pages and no K of 8 bits");
+  } else if (p.heads_kv != p.heads_q || p.dim_qk != 1 || p.dim_v != 1 || p.dtype != ATTN_F16 || p.softcap != 0) {
     return invalid("a choice of blocks has heads_kv = heads_q, dim_qk = dim_v = 1, fp16 and no softcap");
+  }
   if (p.select_first + p.select_last > p.select)
     return invalid(name_value("select", p.select) + " is less than select_first + select_last");
   return {};
@@ -427,20 +437,21 @@ inline Refusal check_combination(const attn_problem& p) {
   return {};
 }
 
-// key_step and key_offset belong to a compression, or to a forward pass whose keys stand for blocks.
+// key_step and key_offset belong to a compression, to a forward pass whose keys stand for blocks, or to scores of blocks.
 inline Refusal check_key_step(const attn_problem& p) {
   constexpr int64_t kMost = int64_t{1} << 16;
-  const bool steps = (p.features & ATTN_FEATURE_KEY_STEP) != 0,
-             compressed = steps || (p.features & ATTN_FEATURE_NSA_COMPRESS) != 0;
+  const bool steps = (p.features & ATTN_FEATURE_KEY_STEP) != 0, scores = (p.features & ATTN_FEATURE_NSA_SCORE) != 0,
+             compressed = steps || scores || (p.features & ATTN_FEATURE_NSA_COMPRESS) != 0;
   if (compressed != (p.key_step != 0) || (p.key_offset != 0 && !compressed))
     return invalid(name_value("key_step", p.key_step) + " and " + name_value("key_offset", p.key_offset) +
                    ", but attn_problem.features " +
                    (compressed ? "asks for compressed keys" : "does not ask for compressed keys"));
-  if (!steps) return {};
-  if ((p.features & kOtherOperations) != 0) return invalid("only the forward pass has keys that stand for blocks");
+  if (!steps && !scores) return {};
+  if (steps && (p.features & kOtherOperations) != 0)
+    return invalid("only the forward pass has keys that stand for blocks");
   if (p.key_step > kMost || p.key_offset > kMost)
     return invalid(name_value("key_step", p.key_step) + " or " + name_value("key_offset", p.key_offset) +
-                   " of a forward pass is more than 2^16");
+                   (steps ? " of a forward pass is more than 2^16" : " of scores of blocks is more than 2^16"));
   if (p.has_alibi) return invalid("keys that stand for blocks have no slopes");
   return {};
 }
@@ -469,7 +480,7 @@ inline std::array<int64_t, 4> stored_dbias(const attn_problem& p, const attn_ten
 // True if an output of the operation overlaps itself; *name is then the output's name.
 inline bool output_overlaps(const attn_problem& p, const attn_tensors& t, const char** name) {
   const bool backward = (p.features & kGradients) != 0, caches = (p.features & kOfCaches) != 0,
-             choice = (p.features & ATTN_FEATURE_NSA_SELECT) != 0,
+             choice = (p.features & kOfChoices) != 0, scores = (p.features & ATTN_FEATURE_NSA_SCORE) != 0,
              compression = (p.features & ATTN_FEATURE_NSA_COMPRESS) != 0;
   const bool o = !backward && !caches && !choice && !compression;
   const Rows rows = rows_of_queries(p), keys = rows_of_keys(p);
@@ -489,6 +500,8 @@ inline bool output_overlaps(const attn_problem& p, const attn_tensors& t, const 
                  {"dbias", t.dbias, (p.features & ATTN_FEATURE_DBIAS) != 0, stored_dbias(p, t)},
                  {"dsink", t.dsink, (p.features & ATTN_FEATURE_DSINK) != 0, {1, p.heads_q, 1, 1}},
                  {"indices", t.indices, choice, {p.batch, p.heads_kv, p.seq_q, p.select}},
+                 {"scores", t.scores, scores && t.scores.data != nullptr,
+                  {p.batch, p.heads_kv, p.seq_q, blocks_of_keys(p)}},
                  {"k_cmp", t.k_cmp, compression, {p.batch, p.heads_kv, p.seq_q, p.dim_qk}},
                  {"v_cmp", t.v_cmp, compression, {p.batch, p.heads_kv, p.seq_q, p.dim_v}}};
   for (const auto& output : outputs) {
@@ -504,7 +517,8 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   const uintptr_t index = p.index_dtype == ATTN_INDEX_32 ? 4 : 8;
   const bool merge = queries && (p.features & ATTN_FEATURE_MERGE) != 0;
   const bool combination = queries && (p.features & ATTN_FEATURE_NSA_COMBINE) != 0;
-  const bool choice = (p.features & ATTN_FEATURE_NSA_SELECT) != 0;
+  const bool scoring = (p.features & ATTN_FEATURE_NSA_SCORE) != 0;
+  const bool choice = (p.features & kOfChoices) != 0;
   const bool compression = (p.features & ATTN_FEATURE_NSA_COMPRESS) != 0;
   const bool backward = (p.features & kGradients) != 0;
   const bool of_keys =
@@ -516,7 +530,8 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
   const bool caches = append || copies, attends = keys && !caches && !choice && !compression;
   // An append of no row, or into a cache without room, has nothing to write.
   const bool written = append ? keys : copies && queries && p.pages > 0;
-  const bool needs_keys = attends || written || (keys && compression);
+  const bool scored = keys && scoring;
+  const bool needs_values = attends || written || (keys && compression), needs_keys = needs_values || scored;
   const bool of_pairs = p.batch > 0 && p.heads_q > 0 && p.seq_q > 0 && p.seq_k > 0;
   const bool narrow = p.kv_dtype != 0;
   const uintptr_t element = p.dtype == ATTN_F32 ? 4 : 2, of_kv = narrow ? 1 : element;
@@ -525,14 +540,14 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
     const void* data;
     bool needed;
     uintptr_t align;
-  } pointers[] = {{"q", t.q.data, attends, element},
+  } pointers[] = {{"q", t.q.data, attends || scored, element},
                   {"k", t.k.data, needs_keys, of_kv},
-                  {"v", t.v.data, needs_keys, of_kv},
+                  {"v", t.v.data, needs_values, of_kv},
                   {"k_new", t.k_new.data, append && written, element},
                   {"v_new", t.v_new.data, append && written, element},
                   {"copies", t.copies.data, copies && written, index},
                   {"o", t.o.data, backward ? saved : queries && !caches && !choice && !compression, element},
-                  {"lse", t.lse.data, saved, 4},
+                  {"lse", t.lse.data, saved || scored, 4},
                   {"bias", t.bias.data, keys && p.bias_dtype != ATTN_NONE, p.bias_dtype == ATTN_F32 ? 4u : 2u},
                   {"mask", t.mask.data, keys && p.has_mask, 1},
                   {"key_lengths", t.key_lengths, rows && p.has_key_lengths, index},
@@ -541,7 +556,7 @@ inline Refusal check_tensors(const attn_problem& p, const attn_tensors& t) {
                   {"block_table", t.block_table.data, keys && p.page_size != 0, index},
                   {"indices", t.indices.data,
                    choice ? queries : keys && (p.features & kOfLists) != 0, index},
-                  {"scores", t.scores.data, keys && choice, 4},
+                  {"scores", t.scores.data, keys && choice && !scoring, 4},
                   {"sink", t.sink.data, queries && p.has_sink, p.sink_dtype == ATTN_F32 ? 4u : 2u},
                   {"slopes", t.slopes.data, queries && p.has_alibi, 4},
                   {"o1", t.o1.data, merge || combination, element},

@@ -12,32 +12,34 @@ namespace attnfuzz {
 namespace {
 
 // The scores of the first `count` blocks.
-std::vector<float> scores_of(const attn_tensors& host, const Row& at, int64_t count) {
-  std::vector<float> scores(static_cast<size_t>(count));
+std::vector<double> scores_of(const attn_tensors& host, const Row& at, int64_t count) {
+  std::vector<double> scores(static_cast<size_t>(count));
   const auto* data = static_cast<const float*>(host.scores.data);
-  for (int64_t j = 0; j < count; ++j)
-    std::memcpy(&scores[static_cast<size_t>(j)], data + offset_of(host.scores, at.b, at.h, at.i, j), sizeof(float));
+  for (int64_t j = 0; j < count; ++j) {
+    float score;
+    std::memcpy(&score, data + offset_of(host.scores, at.b, at.h, at.i, j), sizeof score);
+    scores[static_cast<size_t>(j)] = score;
+  }
   return scores;
 }
 
-// The numbers of the chosen candidates, ascending.
-std::vector<int64_t> chosen(const attn_problem& problem, const std::vector<float>& scores) {
+}  // namespace
+
+std::vector<int64_t> chosen_blocks(const attn_problem& problem, std::span<const double> scores) {
   const auto count = static_cast<int64_t>(scores.size()), most = std::min(problem.select, count);
   std::vector<int64_t> order(scores.size());
   std::iota(order.begin(), order.end(), int64_t{0});
   const auto forced = [&](int64_t j) { return j < problem.select_first || j >= count - problem.select_last; };
-  // Floats compare -0 and +0 as equal.
+  // -0 and +0 compare as equal.
   std::ranges::sort(order, [&](int64_t a, int64_t b) {
     if (forced(a) != forced(b)) return forced(a);
-    const float x = scores[static_cast<size_t>(a)], y = scores[static_cast<size_t>(b)];
+    const double x = scores[static_cast<size_t>(a)], y = scores[static_cast<size_t>(b)];
     return !forced(a) && x != y ? x > y : a < b;
   });
   order.resize(static_cast<size_t>(most));
   std::ranges::sort(order);
   return order;
 }
-
-}  // namespace
 
 int64_t keys_of_query(const attn_problem& problem, const attn_tensors& host, int64_t b, int64_t i) {
   return key_range(problem, host, b, i).last;
@@ -58,17 +60,17 @@ Reference evaluate_choice(const attn_problem& problem, const attn_tensors& host,
   for (const int64_t row : sampled_rows(problem, plan.tile_q, sample)) {
     const Row at = rows.at(row);
     const int64_t keys = keys_of_query(problem, host, at.b, at.i);
-    const std::vector<float> scores = scores_of(host, at, (keys + problem.block - 1) / problem.block);
+    const std::vector<double> scores = scores_of(host, at, (keys + problem.block - 1) / problem.block);
     const auto n = static_cast<size_t>(row);
     ++due.sampled;
     due.dead += scores.empty();
     due.state[n] = scores.empty() ? RowState::kDead : RowState::kBounded;
-    if (std::ranges::any_of(scores, [](float x) { return std::isnan(x); })) {
+    if (std::ranges::any_of(scores, [](double x) { return std::isnan(x); })) {
       due.state[n] = RowState::kUnconstrained;
       ++due.unconstrained;
       continue;
     }
-    const std::vector<int64_t> blocks = chosen(problem, scores);
+    const std::vector<int64_t> blocks = chosen_blocks(problem, scores);
     std::ranges::copy(blocks, out.integer.begin() + row * problem.select);
     std::fill_n(out.rule.begin() + row * problem.select, problem.select, static_cast<uint8_t>(Due::kNumber));
   }

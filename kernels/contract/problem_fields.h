@@ -41,9 +41,10 @@ inline constexpr int64_t kUsualDims = 256, kMostDims = 1024;
 namespace problem_table {
 using enum Meaning;
 using P = attn_problem;
-// The operations that read or write lists of blocks.
-inline constexpr uint64_t kOfLists =
-    ATTN_FEATURE_SELECTED | ATTN_FEATURE_SELECTED_BACKWARD | ATTN_FEATURE_NSA_SELECT;
+// The operations that read or write lists of blocks, and those that have compressed keys without ATTN_FEATURE_KEY_STEP.
+inline constexpr uint64_t kOfLists = ATTN_FEATURE_SELECTED | ATTN_FEATURE_SELECTED_BACKWARD |
+                                     ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NSA_SCORE,
+                          kOfSteps = ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_SCORE;
 // clang-format off
 inline constexpr ProblemField kRows[] = {
     {ATTN_FIELD(P, size), kStructSize, "bytes of this struct"},
@@ -89,12 +90,14 @@ inline constexpr ProblemField kRows[] = {
      .operations = kOfLists},
     {.at = ATTN_FIELD(P, select), .meaning = kNumber, .words = "indices of each query and KV head", .none = 0,
      .operations = kOfLists},
-    {ATTN_FIELD(P, select_first), kNumber, "how many first blocks are always chosen", 0, ATTN_FEATURE_NSA_SELECT},
-    {ATTN_FIELD(P, select_last), kNumber, "how many last blocks are always chosen", 0, ATTN_FEATURE_NSA_SELECT},
+    {.at = ATTN_FIELD(P, select_first), .meaning = kNumber, .words = "how many first blocks are always chosen", .none = 0,
+     .feature = ATTN_FEATURE_NSA_SELECT, .operations = ATTN_FEATURE_NSA_SCORE},
+    {.at = ATTN_FIELD(P, select_last), .meaning = kNumber, .words = "how many last blocks are always chosen", .none = 0,
+     .feature = ATTN_FEATURE_NSA_SELECT, .operations = ATTN_FEATURE_NSA_SCORE},
     {.at = ATTN_FIELD(P, key_step), .meaning = kNumber, .words = "keys from one block's start to the next", .none = 0,
-     .feature = ATTN_FEATURE_KEY_STEP, .operations = ATTN_FEATURE_NSA_COMPRESS},
+     .feature = ATTN_FEATURE_KEY_STEP, .operations = kOfSteps},
     {.at = ATTN_FIELD(P, key_offset), .meaning = kNumber, .words = "keys of a block less 1", .none = 0,
-     .feature = ATTN_FEATURE_KEY_STEP, .operations = ATTN_FEATURE_NSA_COMPRESS},
+     .feature = ATTN_FEATURE_KEY_STEP, .operations = kOfSteps},
 };
 // clang-format on
 }  // namespace problem_table

@@ -244,7 +244,7 @@ struct Selection {
   int64_t holes = 0;     // sixteenths of the blocks that are -1
   bool leading = false;  // -1 stands at the front
   int64_t empty = 0;     // about one query in so many has nothing but -1; 0: none
-  int64_t first = 0, last = 0;  // of the operation nsa_select: so many first and last blocks are always chosen
+  int64_t first = 0, last = 0;  // of nsa_select and nsa_score: so many first and last blocks are always chosen
   bool operator==(const Selection&) const = default;
 };
 
@@ -268,8 +268,8 @@ struct Problem {
   int32_t index_dtype = ATTN_INDEX_64;  // of key lengths, borders of packed entries, block table, listed blocks
   std::optional<Paging> paging;
   std::optional<Kv8> kv8;
-  Selection selection;  // of operations with lists; nsa_select has block, select, first and last
-  int64_t key_step = 0, key_offset = 0;  // of the operation nsa_compress, and of a forward pass over its keys
+  Selection selection;  // of operations with lists; nsa_select and nsa_score have block, select, first and last
+  int64_t key_step = 0, key_offset = 0;  // of the operation nsa_compress, and of a forward pass or scores over its keys
   // Bits of attn_problem.features that no field above implies: the bit of an operation other than the forward
   // pass (tensor_spec.h, kOperations), or bits of a later attnfuzz. A reader that does not know a bit refuses
   // the problem by name (reference/call/known_features.h).
@@ -282,10 +282,11 @@ struct Problem {
   int64_t slots() const { return paging ? paging->size : seq_k; }
   // Returns attn_problem.pages_per_seq.
   int64_t pages_per_seq() const { return paging ? pages_of(seq_k) + paging->beyond : 0; }
-  // The number of blocks of keys; 0 for operations without blocks.
+  // The number of blocks of keys, or of positions if keys stand for blocks; 0 for operations without blocks.
   int64_t blocks() const {
     const int64_t size = std::max<int64_t>(selection.block, 1);
-    return selects() || chooses() ? seq_k / size + (seq_k % size != 0) : 0;
+    const int64_t positions = scores_blocks() ? seq_k * key_step + key_offset : seq_k;
+    return selects() || chooses() ? positions / size + (positions % size != 0) : 0;
   }
   // The number of blocks in a list.
   int64_t listed() const { return selection.select > 0 ? selection.select : std::max<int64_t>(blocks(), 1); }
@@ -296,7 +297,9 @@ struct Problem {
     return listed() * (selection.tokens ? std::max<int64_t>(selection.block, 1) : 1);
   }
   bool selects() const { return (features & (ATTN_FEATURE_SELECTED | ATTN_FEATURE_SELECTED_BACKWARD)) != 0; }
-  bool chooses() const { return (features & ATTN_FEATURE_NSA_SELECT) != 0; }
+  // True if the operation writes lists of blocks: by scores that are given, or by scores that it computes.
+  bool chooses() const { return (features & (ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NSA_SCORE)) != 0; }
+  bool scores_blocks() const { return (features & ATTN_FEATURE_NSA_SCORE) != 0; }
   bool compresses() const { return (features & ATTN_FEATURE_NSA_COMPRESS) != 0; }
   bool combines() const { return (features & ATTN_FEATURE_NSA_COMBINE) != 0; }
   // Returns how many pages this many keys need.
@@ -528,7 +531,7 @@ struct Case {
   std::array<TensorLayout, kTensorCount> layout;
   StoredOnce once;
   Poison poison = Poison::kNan;
-  bool want_lse = true;
+  bool want_lse = true;  // of the operation nsa_score: the scores of blocks
   std::vector<Call> calls = {Call{}};
   Remap remap;  // in variants of relations only; left out of the JSON while default
   bool operator==(const Case&) const = default;

@@ -67,6 +67,7 @@ bool is_present(const Case& c, TensorId t) {
     case TensorId::kV:
       return !c.problem.latent;
     case TensorId::kLse:
+    case TensorId::kBlockScores:
       return c.want_lse;
     case TensorId::kBias:
     case TensorId::kDbias:
@@ -91,7 +92,7 @@ bool is_present(const Case& c, TensorId t) {
 
 void make_present(Case& c, TensorId t) {
   if (t == TensorId::kV) store_v_apart(c);
-  if (t == TensorId::kLse) c.want_lse = true;
+  if (t == TensorId::kLse || t == TensorId::kBlockScores) c.want_lse = true;
   if (t == TensorId::kMask && !c.problem.mask) c.problem.mask.emplace();
   if (t == TensorId::kBias && !c.problem.bias) c.problem.bias.emplace();
   if (t == TensorId::kSink && !c.problem.sink) c.problem.sink.emplace();

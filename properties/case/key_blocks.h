@@ -6,7 +6,7 @@
 namespace attnfuzz {
 
 // Makes each key stand for itself. A key length becomes the number of keys that the entry had. A compression
-// stays as it is.
+// and a choice by computed scores stay as they are.
 void give_up_key_blocks(Case& c);
 
 }  // namespace attnfuzz

@@ -107,6 +107,7 @@ Lengths lengths_of(const Problem& p, int64_t b) {
 }
 
 int64_t rows_present(const Problem& p) {
+  if (p.scores_blocks()) return p.batch * p.heads_kv * p.seq_q;
   if (!p.packed_q) return p.batch * p.heads_q * p.seq_q;
   int64_t queries = 0;
   for (int64_t b = 0; b < p.batch; ++b) queries += lengths_of(p, b).queries;

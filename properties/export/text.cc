@@ -212,7 +212,7 @@ std::string feature_names(uint64_t bits) {
       {ATTN_FEATURE_SELECTED, "ATTN_FEATURE_SELECTED"}, {ATTN_FEATURE_NSA_SELECT, "ATTN_FEATURE_NSA_SELECT"},
       {ATTN_FEATURE_SELECTED_BACKWARD, "ATTN_FEATURE_SELECTED_BACKWARD"},
       {ATTN_FEATURE_NSA_COMPRESS, "ATTN_FEATURE_NSA_COMPRESS"}, {ATTN_FEATURE_NSA_COMBINE, "ATTN_FEATURE_NSA_COMBINE"},
-      {ATTN_FEATURE_KEY_STEP, "ATTN_FEATURE_KEY_STEP"}};
+      {ATTN_FEATURE_KEY_STEP, "ATTN_FEATURE_KEY_STEP"},     {ATTN_FEATURE_NSA_SCORE, "ATTN_FEATURE_NSA_SCORE"}};
   std::string text;
   for (const auto& [bit, name] : kNames) {
     if ((bits & bit) != 0) text += cat(text.empty() ? "" : " | ", name);

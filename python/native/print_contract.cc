@@ -114,7 +114,8 @@ std::string constants() {
 
 // Python does not know these features: it judges no integers.
 constexpr uint64_t kNotInPython =
-    ATTN_FEATURE_KV8 | ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE;
+    ATTN_FEATURE_KV8 | ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE |
+    ATTN_FEATURE_NSA_SCORE;
 
 std::string operations() {
   Lines lines("    ");

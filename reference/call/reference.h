@@ -13,13 +13,14 @@
 namespace attnfuzz {
 
 struct Reference {
-  int64_t rows = 0;               // the rows of RowSpace; the numbers below count queries
+  int64_t rows = 0;               // the rows of RowSpace, or for nsa_score the lists; the numbers below count these
   std::vector<Expected> outputs;  // the main one first
   std::vector<RowState> state;
   int64_t sampled = 0;
   int64_t dead = 0;
   int64_t uninformative = 0;
   int64_t unconstrained = 0;            // rows; a row with an unconstrained column counts, too
+  int64_t always_first = 0, always_last = 0;  // of nsa_score: how many first and last candidates are always chosen
   std::vector<Assumption> assumptions;  // what the plan left open; see ErrorModel
   // For each row's O and LSE: the share of the per-key error charges that is likely to remain if each key's
   // error has a random sign, sqrt(sum c_j^2) / sum c_j. It is no bound; warnings/error_statistics.h

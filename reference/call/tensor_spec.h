@@ -30,7 +30,7 @@ namespace attnfuzz {
 enum class TensorId : uint8_t { kQ, kK, kV, kO, kLse, kBias, kMask, kKeyLengths, kWorkspace, kO1, kO2, kLse1, kLse2, kSink,
                                kDout, kSavedO, kSavedLse, kDq, kDk, kDv, kSlopes, kCuQ, kCuK, kBlockTable, kDlse, kDbias,
                                kDsink, kKScale, kVScale, kCacheK, kCacheV, kKNew, kVNew, kCopies,
-                               kIndices, kScores, kChosen, kKCmp, kVCmp, kO3, kGates };
+                               kIndices, kScores, kChosen, kKCmp, kVCmp, kO3, kGates, kBlockScores };
 // clang-format on
 
 // The size of a dimension, and the format of an element: the
@@ -72,7 +72,8 @@ inline constexpr OperationBit kOperationBits[] = {
     {"nsa_select", ATTN_FEATURE_NSA_SELECT},
     {"nsa_compress", ATTN_FEATURE_NSA_COMPRESS},
     {"nsa_combine", ATTN_FEATURE_NSA_COMBINE},
-    {"selected_backward", ATTN_FEATURE_SELECTED_BACKWARD}};
+    {"selected_backward", ATTN_FEATURE_SELECTED_BACKWARD},
+    {"nsa_score", ATTN_FEATURE_NSA_SCORE}};
 inline constexpr uint64_t kOperations = [] {
   uint64_t bits = 0;
   for (const OperationBit& operation : kOperationBits) bits |= operation.feature;
@@ -111,7 +112,7 @@ inline constexpr uint64_t kSelected = ATTN_FEATURE_SELECTED, kOfSelected = ATTN_
                           kLists = kSelected | kOfSelected, kGradients = kBackward | kOfSelected,
                           kAnyKeys = kAttend | kLists;
 inline constexpr uint64_t kChoose = ATTN_FEATURE_NSA_SELECT, kCompress = ATTN_FEATURE_NSA_COMPRESS,
-                          kCombine = ATTN_FEATURE_NSA_COMBINE;
+                          kCombine = ATTN_FEATURE_NSA_COMBINE, kScoring = ATTN_FEATURE_NSA_SCORE;
 inline constexpr uint64_t kMerge = ATTN_FEATURE_MERGE, kGiveLse = kOfForward | kMerge | kSelected,
                           kOfSides = kMerge | kCombine;
 inline constexpr Varied kSide = {.moved = true, .planted = true, .finite = true}, kMoved = {.moved = true},
@@ -122,9 +123,10 @@ using enum TensorId;
 
 // clang-format off
 inline constexpr TensorSpec kRows[] = {
-    {kQ, "q", {kBatch, kHeadsQ, kSeqQ, kDimQk}, k16, kIn, ATTN_FIELD(T, q), kOperand, nullptr, 0, kAnyKeys},
+    {kQ, "q", {kBatch, kHeadsQ, kSeqQ, kDimQk}, k16, kIn, ATTN_FIELD(T, q), kOperand, nullptr, 0,
+     kAnyKeys | kScoring},
     {kK, "k", {kBatch, kHeadsKv, kSeqK, kDimQk}, Element::kKv, kIn, ATTN_FIELD(T, k), kOperand, nullptr, 0,
-     kAnyKeys | kCompress},
+     kAnyKeys | kCompress | kScoring},
     {kV, "v", {kBatch, kHeadsKv, kSeqK, kDimV}, Element::kKv, kIn, ATTN_FIELD(T, v), kOperand, nullptr, 0,
      kAnyKeys | kCompress},
     {kO, "o", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kOut, ATTN_FIELD(T, o), {.moved = true, .spread = true}, nullptr,
@@ -134,7 +136,7 @@ inline constexpr TensorSpec kRows[] = {
      kAttend},
     {kMask, "mask", {kBatch, kHeadsQ, kSeqQ, kSeqK}, kByte, kIn, ATTN_FIELD(T, mask), kSpread, "has_mask", 0, kAttend},
     {kKeyLengths, "key_lengths", {kOne, kOne, kOne, kBatch}, Element::kIndex, kIn, ATTN_FIELD(T, key_lengths), kFixed,
-     "has_key_lengths", 0, kAnyKeys | kChoose | kAppend | kCompress},
+     "has_key_lengths", 0, kAnyKeys | kChoose | kAppend | kCompress | kScoring},
     {kWorkspace, "workspace", {kOne, kOne, kOne, kPlanned}, kByte, kScratch, ATTN_FIELD(T, workspace), kFixed, nullptr, 0,
      kOfAll},
     {kO1, "o1", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, o1), kSide, nullptr, 0, kOfSides},
@@ -145,7 +147,8 @@ inline constexpr TensorSpec kRows[] = {
      ATTN_FEATURE_SINK, kAttend},
     {kDout, "dout", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, dout), kSide, nullptr, 0, kGradients},
     {kSavedO, "saved_o", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, o), kMoved, nullptr, 0, kGradients},
-    {kSavedLse, "saved_lse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, lse), kMoved, nullptr, 0, kGradients},
+    {kSavedLse, "saved_lse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, lse), kMoved, nullptr, 0,
+     kGradients | kScoring},
     {kDq, "dq", {kBatch, kHeadsQ, kSeqQ, kDimQk}, k16, kOut, ATTN_FIELD(T, dq), kMoved, nullptr, 0, kGradients},
     {kDk, "dk", {kBatch, kHeadsKv, kSeqK, kDimQk}, k16, kOut, ATTN_FIELD(T, dk), kMoved, nullptr, 0, kGradients},
     {kDv, "dv", {kBatch, kHeadsKv, kSeqK, kDimV}, k16, kOut, ATTN_FIELD(T, dv), kMoved, nullptr, 0, kGradients},
@@ -180,11 +183,13 @@ inline constexpr TensorSpec kRows[] = {
     {kScores, "scores", {kBatch, kHeadsKv, kSeqQ, kBlocks}, k32, kIn, ATTN_FIELD(T, scores), kMoved, nullptr, 0,
      kChoose},
     {kChosen, "chosen", {kBatch, kHeadsKv, kSeqQ, kSelect}, Element::kIndex, kOut, ATTN_FIELD(T, indices), kMoved,
-     nullptr, 0, kChoose},
+     nullptr, 0, kChoose | kScoring},
     {kKCmp, "k_cmp", {kBatch, kHeadsKv, kSeqQ, kDimQk}, k16, kOut, ATTN_FIELD(T, k_cmp), kMoved, nullptr, 0, kCompress},
     {kVCmp, "v_cmp", {kBatch, kHeadsKv, kSeqQ, kDimV}, k16, kOut, ATTN_FIELD(T, v_cmp), kMoved, nullptr, 0, kCompress},
     {kO3, "o3", {kBatch, kHeadsQ, kSeqQ, kDimV}, k16, kIn, ATTN_FIELD(T, o3), kSide, nullptr, 0, kCombine},
     {kGates, "gates", {kBatch, kHeadsQ, kSeqQ, kThree}, k16, kIn, ATTN_FIELD(T, gates), kSide, nullptr, 0, kCombine},
+    {kBlockScores, "block_scores", {kBatch, kHeadsKv, kSeqQ, kBlocks}, k32, kOut, ATTN_FIELD(T, scores), kMoved, nullptr, 0,
+     kScoring},
 };
 // clang-format on
 }  // namespace tensor_table
@@ -375,15 +380,18 @@ constexpr int64_t select_of(const Problem& p) {
     return 0;
 }
 
-// The number of blocks of keys. `p`: as for pages_per_seq_of().
+// The number of blocks of keys; if keys stand for blocks, the number of blocks of positions. `p`: as for
+// pages_per_seq_of().
 template <class Problem>
 constexpr int64_t blocks_of(const Problem& p) {
-  if constexpr (requires { p.blocks(); })
+  if constexpr (requires { p.blocks(); }) {
     return p.blocks();
-  else if constexpr (requires { p.block; })
-    return p.block == 0 ? 0 : p.seq_k / p.block + (p.seq_k % p.block != 0);
-  else
+  } else if constexpr (requires { p.block; }) {
+    const int64_t positions = p.key_step > 0 ? p.seq_k * p.key_step + p.key_offset : p.seq_k;
+    return p.block == 0 ? 0 : positions / p.block + (positions % p.block != 0);
+  } else {
     return 0;
+  }
 }
 
 // A size of attn_problem, or of any struct that has its sizes under the same names; 0 for kPlanned.

@@ -153,8 +153,8 @@ extern const Property keys_counted = {"keys_counted", "the count of keys is exac
 """),
 ]
 OPERATION_REPLACED = [
-    ("reference/call/tensor_spec.h", '{"selected_backward", ATTN_FEATURE_SELECTED_BACKWARD}}',
-     '{"selected_backward", ATTN_FEATURE_SELECTED_BACKWARD}, {"count", ATTN_FEATURE_COUNT}}'),
+    ("reference/call/tensor_spec.h", '{"nsa_score", ATTN_FEATURE_NSA_SCORE}}',
+     '{"nsa_score", ATTN_FEATURE_NSA_SCORE}, {"count", ATTN_FEATURE_COUNT}}'),
     ("reference/call/tensor_spec.h", "kAttend = kOfForward | kBackward;",
      "kAttend = kOfForward | kBackward | ATTN_FEATURE_COUNT;"),
 ]

@@ -653,6 +653,47 @@ TEST(PlugIn, ACompressionHasKeysAndSteps) {
   EXPECT_EQ(answer(kStages, x).status, ATTN_OK) << "without keys, all rows are 0";
 }
 
+struct Scores : Paged {
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_NSA_SCORE | ATTN_FEATURE_KEY_STEP | ATTN_FEATURE_PAGED;
+};
+
+TEST(PlugIn, ComputedScoresHaveQueriesCompressedKeysAndAnLse) {
+  constexpr attn_kernel kScores = attn::plug_in<Scores>();
+  static uint16_t data[64] = {};
+  static float lse[8] = {}, scores[16] = {};
+  static int64_t list[16] = {};
+  StageOffer x(ATTN_FEATURE_NSA_SCORE);
+  x.problem.heads_q = 2, x.problem.seq_k = 3, x.problem.dim_qk = 4, x.problem.scale = 1;
+  x.problem.key_step = 2, x.problem.key_offset = 3;
+  x.problem.block = 4, x.problem.select = 2, x.problem.select_last = 1;
+  x.tensors.q = {data, {16, 8, 4, 1}}, x.tensors.k = {data, {12, 12, 4, 1}};
+  x.tensors.lse = {lse, {4, 2, 1, 1}};
+  x.tensors.indices = {list, {4, 4, 2, 1}};
+  EXPECT_EQ(answer(kScores, x).status, ATTN_OK) << answer(kScores, x).reason;
+  x.tensors.scores = {scores, {6, 6, 3, 1}};
+  EXPECT_EQ(answer(kScores, x).status, ATTN_OK) << answer(kScores, x).reason;
+  EXPECT_EQ(attn::blocks_of_keys(x.problem), 3) << "3 * 2 + 3 positions";
+  const auto refuses = [&](void (*change)(Offer&), const char* words) {
+    Offer other = x;
+    change(other);
+    const Told told = answer(kScores, other);
+    EXPECT_NE(told.status, ATTN_OK) << words;
+    EXPECT_NE(told.reason.find(words), std::string::npos) << told.reason;
+  };
+  refuses([](Offer& y) { y.tensors.q.data = nullptr; }, "q is a null pointer");
+  refuses([](Offer& y) { y.tensors.k.data = nullptr; }, "k is a null pointer");
+  refuses([](Offer& y) { y.tensors.lse.data = nullptr; }, "lse is a null pointer");
+  refuses([](Offer& y) { y.tensors.indices.data = nullptr; }, "indices is a null pointer");
+  refuses([](Offer& y) { y.tensors.scores.stride[2] = 2; }, "the strides of scores");
+  refuses([](Offer& y) { y.problem.dim_v = 2; }, "has dim_v = 1 and no softcap");
+  refuses([](Offer& y) { y.problem.key_step = 0; }, "asks for compressed keys");
+  refuses([](Offer& y) { y.problem.key_offset = 65537; }, "of scores of blocks is more than 2^16");
+  refuses([](Offer& y) { y.problem.select_first = 2; }, "is less than select_first + select_last");
+  refuses([](Offer& y) { y.problem.window_left = 1; }, "a choice of blocks has no window");
+  refuses([](Offer& y) { y.problem.features |= ATTN_FEATURE_KEY_STEP; }, "only the forward pass");
+  refuses([](Offer& y) { y.problem.features |= ATTN_FEATURE_PAGED, y.problem.page_size = 1; }, "have pages");
+}
+
 struct Blocks : One {
   static constexpr uint64_t kFeatures = ATTN_FEATURE_KEY_STEP | ATTN_FEATURE_ALIBI | ATTN_FEATURE_BACKWARD;
 };

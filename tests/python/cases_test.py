@@ -128,7 +128,7 @@ class Cases(unittest.TestCase):
         self.assertGreater(told, 30)
         base_2 = drawn("lse_base=2 f16", count=20, operation="backward")
         self.assertTrue(all(np.isneginf(case.lse[~np.isfinite(case.lse)]).all() or np.isnan(case.lse).any() for case in base_2))
-        for unknown in "decode", "nsa_select":
+        for unknown in "decode", "nsa_select", "nsa_score":
             with self.assertRaisesRegex(ValueError, f"operation='{unknown}': one of 'forward', 'merge', 'backward', 'selected', 'selected_backward'$"):
                 attnfuzz.cases(operation=unknown)
         with self.assertRaisesRegex(ValueError, "cases are drawn by heads_q and group"):

@@ -50,7 +50,7 @@ TEST(TensorSpec, TwoRowsMayHaveOneMemberInDifferentOperations) {
     if (shares_member(spec)) sharing.push_back(spec.id);
   }
   EXPECT_EQ(sharing, (std::vector{TensorId::kSavedO, TensorId::kSavedLse, TensorId::kCacheK, TensorId::kCacheV,
-                                  TensorId::kChosen}));
+                                  TensorId::kChosen, TensorId::kBlockScores}));
   EXPECT_EQ(spec_of(TensorId::kSavedO).at.offset, spec_of(TensorId::kO).at.offset);
   EXPECT_TRUE(in_problem(spec_of(TensorId::kSavedO), ATTN_FEATURE_BACKWARD));
   EXPECT_FALSE(in_problem(spec_of(TensorId::kO), ATTN_FEATURE_BACKWARD));
@@ -62,6 +62,8 @@ TEST(TensorSpec, TwoRowsMayHaveOneMemberInDifferentOperations) {
   EXPECT_TRUE(attends(0) && attends(ATTN_FEATURE_BACKWARD) && attends(ATTN_FEATURE_SELECTED) && !attends(ATTN_FEATURE_MERGE));
   EXPECT_TRUE(in_problem(spec_of(TensorId::kK), ATTN_FEATURE_NSA_COMPRESS)) << "it has keys and no queries";
   EXPECT_FALSE(attends(ATTN_FEATURE_NSA_COMPRESS) || attends(ATTN_FEATURE_NSA_COMBINE));
+  EXPECT_TRUE(attends(ATTN_FEATURE_NSA_SCORE)) << "it has queries and keys, and no values";
+  EXPECT_FALSE(in_problem(spec_of(TensorId::kV), ATTN_FEATURE_NSA_SCORE));
 }
 
 TEST(TensorSpec, ShapesAreThoseOfTheContract) {
@@ -82,7 +84,8 @@ TEST(TensorSpec, ShapesAreThoseOfTheContract) {
   EXPECT_EQ(element_bytes(spec_of(TensorId::kBias), {ATTN_F32, ATTN_BF16, ATTN_F16}), 2);
   EXPECT_EQ(std::vector<TensorId>(kOutputs.begin(), kOutputs.end()),
             (std::vector{TensorId::kO, TensorId::kLse, TensorId::kDq, TensorId::kDk, TensorId::kDv,
-                         TensorId::kDbias, TensorId::kDsink, TensorId::kChosen, TensorId::kKCmp, TensorId::kVCmp}));
+                         TensorId::kDbias, TensorId::kDsink, TensorId::kChosen, TensorId::kKCmp, TensorId::kVCmp,
+                         TensorId::kBlockScores}));
   EXPECT_EQ(std::vector<TensorId>(kStates.begin(), kStates.end()), (std::vector{TensorId::kCacheK, TensorId::kCacheV}));
   EXPECT_EQ(kInputs.size() + kOutputs.size() + kStates.size() + 1, static_cast<size_t>(kTensorCount));
 }
@@ -176,6 +179,9 @@ TEST(TensorSpec, PackedEntriesAreOneInMemory) {
   p.ragged = 0, p.page_size = 0, p.block = 16, p.select = 4;
   is(TensorId::kIndices, {2, 3, 5, 4});
   is(TensorId::kScores, {2, 3, 5, 1});
+  p.key_step = 4, p.key_offset = 7;
+  is(TensorId::kBlockScores, {2, 3, 5, 3});  // of 7 * 4 + 7 positions
+  p.key_step = p.key_offset = 0;
   is(TensorId::kKCmp, {2, 3, 5, 8});
   is(TensorId::kVCmp, {2, 3, 5, 9});
   is(TensorId::kO3, {2, 6, 5, 9});

@@ -1,5 +1,5 @@
-// Keys that stand for blocks of keys, as a compression makes them (ATTN_FEATURE_KEY_STEP). compressing.cc
-// handles the sizes of the blocks and their description for both.
+// Keys that stand for blocks of keys, as a compression makes them (ATTN_FEATURE_KEY_STEP, and the operation nsa_score,
+// whose keys always do). compressing.cc handles the sizes of the blocks and their description for all of these.
 #include "properties/case/key_blocks.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace attnfuzz {
 
 void give_up_key_blocks(Case& c) {
   Problem& p = c.problem;
-  if (!has_key_blocks(p)) return;
+  if (!has_key_blocks(p) || p.scores_blocks()) return;
   if (p.key_lengths) {
     for (int64_t& length : *p.key_lengths) length = keys_below(p, length);
   }
@@ -97,7 +97,7 @@ Complaint illegal_key_blocks(const Case& c) {
 void tidy_key_blocks(Case& c) {
   Problem& p = c.problem;
   if (!has_key_blocks(c)) return;
-  if ((p.features & kOperations) != 0 || p.slopes) give_up_key_blocks(c);
+  if (((p.features & kOperations) != 0 && !p.scores_blocks()) || p.slopes) give_up_key_blocks(c);
   if (!has_key_blocks(c)) return;
   p.key_step = std::min(p.key_step, kMost);
   p.key_offset = std::clamp<int64_t>(p.key_offset, 0, kMost);
@@ -107,7 +107,8 @@ void tidy_key_blocks(Case& c) {
 
 extern constinit const Feature key_blocks = {
     .shrink_toggles = {12,
-                       {{"keys of blocks", has_key_blocks, give_up_key_blocks,
+                       {{"keys of blocks", [](const Case& c) { return has_key_blocks(c) && !c.problem.scores_blocks(); },
+                         give_up_key_blocks,
                          [](Case& to, const Case& from, int choice) {
                            to.problem.key_step = choice == 0 ? 2 : from.problem.key_step;
                            to.problem.key_offset = choice == 0 ? 1 : from.problem.key_offset;

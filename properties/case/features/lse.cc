@@ -1,4 +1,4 @@
-// The caller may want the LSE or not.
+// The caller may want the LSE or not; of the operation nsa_score, the scores of blocks.
 #include "properties/case/feature.h"
 
 namespace attnfuzz::feature {
@@ -27,7 +27,7 @@ extern constinit const Feature lse = {
     .tags = none,
     .words = {{Section::kSurroundings, 5,
                [](const Case& c, Sentence& words) {
-                 if (!c.want_lse) words.push_back("LSE not wanted");
+                 if (!c.want_lse) words.push_back(c.problem.scores_blocks() ? "scores not wanted" : "LSE not wanted");
                }}},
     .tidy = none,
     .illegal = none,

@@ -1,5 +1,6 @@
 // The lists of blocks that queries attend over (ATTN_FEATURE_SELECTED, and ATTN_FEATURE_SELECTED_BACKWARD for its
-// gradients), and the choice of blocks by scores (ATTN_FEATURE_NSA_SELECT).
+// gradients), and the choice of blocks by scores that are given (ATTN_FEATURE_NSA_SELECT) or computed
+// (ATTN_FEATURE_NSA_SCORE).
 #include "properties/case/selection.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr auto kSelectionFields = [](auto& c) { return std::tie(c.problem.selection); };
 
-constexpr int64_t kMostSelect = int64_t{1} << 20, kMostBlock = int64_t{1} << 31;
+constexpr int64_t kMostSelect = int64_t{1} << 20, kMostBlock = int64_t{1} << 31, kMostStep = int64_t{1} << 16;
 
 bool has_selection(const Case& c) { return c.problem.selects(); }
 bool chooses(const Case& c) { return c.problem.chooses(); }
@@ -92,7 +93,8 @@ bool mutate_selection(const DrawContext& context, Case& c) {
 
 void say_choice(const Case& c, Sentence& words) {
   const Selection& selection = c.problem.selection;
-  std::string text = cat(c.problem.seq_k, c.problem.seq_k == 1 ? " key" : " keys", ", choice of ");
+  std::string text = cat(c.problem.seq_k, c.problem.scores_blocks() ? " compressed" : "",
+                         c.problem.seq_k == 1 ? " key" : " keys", ", choice of ");
   text += selection.select == 0 ? std::string("all") : cat(selection.select);
   text += cat(" blocks of ", selection.block, selection.block == 1 ? " key" : " keys");
   if (selection.first > 0) text += cat(", the first ", selection.first);
@@ -156,6 +158,11 @@ void tidy_choice(Case& c) {
   kept.batch = p.batch, kept.heads_q = kept.heads_kv = p.heads_kv, kept.seq_q = p.seq_q, kept.seq_k = p.seq_k;
   kept.causal = p.causal, kept.align = p.align, kept.key_lengths = p.key_lengths;
   kept.index_dtype = p.index_dtype, kept.features = p.features;
+  if (p.scores_blocks()) {
+    kept.dtype = p.dtype, kept.heads_q = p.heads_q, kept.dim_qk = p.dim_qk, kept.scale = p.scale;
+    kept.key_step = std::clamp<int64_t>(p.key_step, 1, kMostStep);
+    kept.key_offset = std::clamp<int64_t>(p.key_offset, 0, kMostStep);
+  }
   kept.selection = {.block = std::max<int64_t>(selection.block, 1),
                     .select = std::max<int64_t>(selection.select, 0)};
   const int64_t select = std::max<int64_t>(kept.listed(), 1);
@@ -168,7 +175,7 @@ void tidy_choice(Case& c) {
 void tidy_selection(Case& c) {
   Problem& p = c.problem;
   Selection& selection = p.selection;
-  if (!chooses(c)) c.scores = Fill{};
+  if (!chooses(c) || p.scores_blocks()) c.scores = Fill{};
   if (chooses(c)) {
     tidy_choice(c);
     std::erase_if(c.planted, [&c](const Planted& x) { return is_nan_of_candidate(c, x); });
@@ -203,12 +210,20 @@ Complaint illegal_sizes(const Problem& p) {
 Complaint illegal_choice(const Case& c) {
   const Problem& p = c.problem;
   const Selection& selection = p.selection;
-  if ((p.features & kOperations) != ATTN_FEATURE_NSA_SELECT) return "the problem asks for two operations";
+  if (!std::has_single_bit(p.features & kOperations)) return "the problem asks for two operations";
+  if (p.scores_blocks()) {
+    if (auto why = outside("key_step", p.key_step, 1, kMostStep)) return why;
+    if (auto why = outside("key_offset", p.key_offset, 0, kMostStep)) return why;
+  }
   Case plain = c;
   tidy_choice(plain);
   if (auto why = illegal_sizes(p)) return why;
   if (auto why = outside("selection.first", selection.first, 0, p.select())) return why;
   if (auto why = outside("selection.last", selection.last, 0, p.select() - selection.first)) return why;
+  if (plain.problem != p && p.scores_blocks())
+    return "a choice by computed scores has batch, heads_q, heads_kv, seq_q, seq_k, dim_qk, dim_v = 1, a format, scale, "
+           "causal, align, key_lengths, index_dtype, key_step, key_offset, and selection.block, select, first and last; "
+           "another field of the problem is set";
   if (plain.problem != p)
     return "a choice of blocks has batch, heads_q = heads_kv, seq_q, seq_k, causal, align, key_lengths, "
            "index_dtype, "
@@ -222,8 +237,8 @@ Complaint illegal_choice(const Case& c) {
 Complaint illegal_selection(const Case& c) {
   const Problem& p = c.problem;
   const Selection& selection = p.selection;
-  if (!chooses(c) && c.scores != Fill{})
-    return "scores are set, but the problem does not ask for a choice of blocks";
+  if ((!chooses(c) || p.scores_blocks()) && c.scores != Fill{})
+    return "scores are set, but the problem does not ask for a choice of blocks by given scores";
   if (chooses(c)) return illegal_choice(c);
   if (!has_selection(c)) {
     if (selection != Selection{}) return "selection is set, but the problem does not ask for lists of blocks";

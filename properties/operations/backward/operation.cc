@@ -25,19 +25,6 @@ constexpr TensorId kInputsOfBackward[] = {kQ,    kK,      kV,        kBias, kMas
 constexpr Output kOutputsOfBackward[] = {
     {.tensor = kDq}, {.tensor = kDk}, {.tensor = kDv}, {.tensor = kDbias}, {.tensor = kDsink}};
 
-// The bytes of a saved output: the exact values, rounded to its format. If the exact result is NaN, NaN is
-// stored; if it may be anything, 0.
-std::vector<std::byte> stored(const Expected& exact, int32_t dtype) {
-  std::vector<float> values(exact.value.size());
-  for (size_t n = 0; n < values.size(); ++n) {
-    const auto due = static_cast<Due>(exact.rule[n]);
-    values[n] = due == Due::kNumber      ? static_cast<float>(exact.value[n])
-                : due == Due::kMustBeNaN ? std::numeric_limits<float>::quiet_NaN()
-                                         : 0.0f;
-  }
-  return stored_bytes(dtype, values);
-}
-
 // A number that depends only on the drawn case.
 uint64_t dice(const Case& c, uint64_t salt) {
   uint64_t x = salt;
@@ -162,8 +149,7 @@ Reference evaluate_backward(const attn_problem& problem, const attn_tensors& hos
   return evaluate_gradients(problem, host, plan, calibration, sample);
 }
 
-void save_forward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
-                  const std::function<void(TensorId, std::vector<std::byte>)>& derive) {
+attn_plan exact_forward(const attn_plan& plan) {
   attn_plan exact = {};
   exact.size = sizeof exact;
   exact.tile_q = exact.tile_k = 64;
@@ -174,9 +160,25 @@ void save_forward(const attn_problem& problem, const attn_tensors& host, const a
   exact.lse_base = plan.lse_base;
   exact.lse_dead = plan.lse_dead;
   exact.lse_sink = plan.lse_sink;
-  const Reference due = evaluate_forward_of(problem, host, exact, documented());
-  derive(kSavedO, stored(due[kO], problem.dtype));
-  derive(kSavedLse, stored(due[kLse], ATTN_F32));
+  return exact;
+}
+
+std::vector<std::byte> saved_bytes(const Expected& exact, int32_t dtype) {
+  std::vector<float> values(exact.value.size());
+  for (size_t n = 0; n < values.size(); ++n) {
+    const auto due = static_cast<Due>(exact.rule[n]);
+    values[n] = due == Due::kNumber      ? static_cast<float>(exact.value[n])
+                : due == Due::kMustBeNaN ? std::numeric_limits<float>::quiet_NaN()
+                                         : 0.0f;
+  }
+  return stored_bytes(dtype, values);
+}
+
+void save_forward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+                  const std::function<void(TensorId, std::vector<std::byte>)>& derive) {
+  const Reference due = evaluate_forward_of(problem, host, exact_forward(plan), documented());
+  derive(kSavedO, saved_bytes(due[kO], problem.dtype));
+  derive(kSavedLse, saved_bytes(due[kLse], ATTN_F32));
 }
 
 void ask_for_gradients(Case& c, uint64_t operation, uint64_t kernel_features) {

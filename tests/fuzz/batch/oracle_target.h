@@ -81,10 +81,12 @@ class OracleTarget : public FakeTarget {
 
   static void write(const attn_problem& p, const attn_tensors& t, const Reference& due, const Expected& of,
                     const attn_tensor& to) {
-    const bool keys = of_keys(spec_of(of.tensor));
-    const RowSpace rows = keys ? RowSpace(p.batch, p.heads_kv, p.seq_k) : RowSpace(p);
+    const bool keys = of_keys(spec_of(of.tensor)), scores = of.tensor == TensorId::kBlockScores;
+    const RowSpace rows = keys     ? RowSpace(p.batch, p.heads_kv, p.seq_k)
+                          : scores ? RowSpace(p.batch, p.heads_kv, p.seq_q)
+                                   : RowSpace(p);
     const Sequences sequences(p, t);
-    const int32_t dtype = of.tensor == TensorId::kLse ? int32_t{ATTN_F32} : p.dtype;
+    const int32_t dtype = scores || of.tensor == TensorId::kLse ? int32_t{ATTN_F32} : p.dtype;
     for (int64_t row = 0; row < rows.count(); ++row) {
       if (!keys && due.state[static_cast<size_t>(row)] == RowState::kAbsent) continue;
       const Row at = rows.at(row);

@@ -1,0 +1,128 @@
+// Tests scores of blocks made from drawn cases: they are legal, unchanged if made again, unchanged in files,
+// and of many kinds. Tests that each relation holds for the oracle, and fails for a kernel that breaks it.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "properties/case/codec.h"
+#include "properties/case/shrink_toggles.h"
+#include "properties/draw/generator.h"
+#include "properties/judge/trial.h"
+#include "properties/operations/operation.h"
+#include "tests/fuzz/batch/oracle_target.h"
+
+namespace attnfuzz {
+namespace {
+
+using enum TensorId;
+
+constexpr uint64_t kScoring =
+    ATTN_FEATURE_NSA_SCORE | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32;
+
+void note_kinds(const Case& c, std::set<std::string>& seen) {
+  const Problem& p = c.problem;
+  seen.insert(p.seq_k == 0 ? "no key" : p.key_step <= p.key_offset ? "overlap" : "apart");
+  if (p.selection.block % p.key_step != 0) seen.insert("no multiple");
+  if (p.heads_q > p.heads_kv) seen.insert("group");
+  if (p.causal) seen.insert(p.align == ATTN_TOP_LEFT ? "top left" : "bottom right");
+  if (p.selection.first > 0) seen.insert("first");
+  if (p.selection.last > 0) seen.insert("last");
+  if (p.select() > p.blocks()) seen.insert("longer lists");
+  if (p.key_lengths) seen.insert("lengths");
+  if (p.index_dtype == ATTN_INDEX_32) seen.insert("int32");
+  if (!c.want_lse) seen.insert("no scores");
+  if (!c.planted.empty()) seen.insert("planted");
+}
+
+TEST(ScoreShape, EveryDrawnCaseBecomesALegalCall) {
+  const Operation& operation = operation_of(ATTN_FEATURE_NSA_SCORE);
+  ASSERT_STREQ(operation.name, "nsa_score");
+  std::set<std::string> seen;
+  for (uint64_t index = 0; index < 1000; ++index) {
+    Case c = draw({}, 5, index);
+    make_call(operation, c, kScoring);
+    ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c) << "\n" << encode(c);
+    Case again = c;
+    make_call(operation, again, kScoring);
+    tidy(again);
+    ASSERT_EQ(again, c) << encode(c);
+    const auto read = decode(encode(c));
+    ASSERT_TRUE(std::holds_alternative<Case>(read) && std::get<Case>(read) == c) << encode(c);
+    note_kinds(c, seen);
+  }
+  EXPECT_EQ(seen, (std::set<std::string>{"no key", "overlap", "apart", "no multiple", "group", "top left",
+                                         "bottom right", "first", "last", "longer lists", "lengths", "int32",
+                                         "no scores", "planted"}));
+}
+
+TEST(ScoreShape, FieldsThatItLacksAreRefused) {
+  Case c;
+  make_call(operation_of(ATTN_FEATURE_NSA_SCORE), c, 0);
+  ASSERT_EQ(illegal(c), std::nullopt);
+  const auto expect_refused = [&](auto change) {
+    Case other = c;
+    change(other);
+    EXPECT_NE(illegal(other), std::nullopt) << encode(other);
+  };
+  expect_refused([](Case& x) { x.problem.window_left = 3; });
+  expect_refused([](Case& x) { x.problem.softcap = 1; });
+  expect_refused([](Case& x) { x.problem.dim_v = 2; });
+  expect_refused([](Case& x) { x.problem.key_step = 0; });
+  expect_refused([](Case& x) { x.problem.key_offset = 70000; });
+  expect_refused([](Case& x) { x.problem.selection.last = x.problem.select() + 1; });
+  expect_refused([](Case& x) { x.problem.paging = Paging{}; });
+  expect_refused([](Case& x) { x.scores.kind = FillKind::kGaussian; });
+  expect_refused([](Case& x) { x.v.kind = FillKind::kGaussian; });
+  expect_refused([](Case& x) { x.problem.features |= ATTN_FEATURE_NSA_SELECT; });
+}
+
+Case scoring() {
+  Case c;
+  Problem& p = c.problem;
+  p.features = ATTN_FEATURE_NSA_SCORE;
+  p.heads_q = 4, p.heads_kv = 2, p.seq_q = 40, p.seq_k = 18, p.dim_qk = 8;
+  p.key_step = 2, p.key_offset = 3;
+  p.causal = true, p.align = ATTN_TOP_LEFT;
+  p.selection = {.block = 4, .select = 3, .first = 1, .last = 1};
+  c.q = {.kind = FillKind::kGaussian, .seed = 1};
+  c.k = {.kind = FillKind::kGaussian, .seed = 2};
+  tidy(c);
+  return c;
+}
+
+constexpr const char* kRelations[] = {"reference", "repeat", "layout"};
+
+TEST(ScoreRelations, HoldForTheOracle) {
+  OracleTarget target(nullptr, kScoring);
+  for (const char* name : kRelations) {
+    const Verdict v = judge(scoring(), *find_property(name), target, documented());
+    EXPECT_EQ(v.outcome, Outcome::kPass) << name << ": " << v.message;
+    EXPECT_EQ(v.rows, 2 * 40) << name;
+    EXPECT_EQ(v.sampled, 2 * 40) << name;
+  }
+}
+
+TEST(ScoreRelations, WrongKernelsFail) {
+  const auto outcome = [](OracleTarget::Misreads misreads) {
+    OracleTarget target(misreads, kScoring);
+    const Verdict v = judge(scoring(), *find_property("reference"), target, documented());
+    return v.outcome == Outcome::kFail && v.kind == Kind::kWrong;
+  };
+  EXPECT_TRUE(outcome([](attn_problem& p, attn_tensors&) { p.select_last = 0; })) << "no block by its place";
+  EXPECT_TRUE(outcome([](attn_problem& p, attn_tensors&) { p.scale *= 1.5f; })) << "other scores";
+  EXPECT_TRUE(outcome([](attn_problem& p, attn_tensors&) { p.key_offset -= 1; })) << "keys seen too early";
+}
+
+// Without scores to judge, a wrong list is still named.
+TEST(ScoreRelations, AWrongListIsNamed) {
+  Case c = scoring();
+  c.want_lse = false;
+  OracleTarget target([](attn_problem& p, attn_tensors&) { p.select_last = 0; }, kScoring);
+  const Verdict v = judge(c, *find_property("reference"), target, documented());
+  EXPECT_EQ(v.outcome, Outcome::kFail);
+  EXPECT_NE(v.message.find("which is always chosen"), std::string::npos) << v.message;
+  EXPECT_NE(v.message.find("rows are wrong"), std::string::npos) << v.message;
+}
+
+}  // namespace
+}  // namespace attnfuzz
