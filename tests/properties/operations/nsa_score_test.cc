@@ -90,7 +90,8 @@ Case scoring() {
   return c;
 }
 
-constexpr const char* kRelations[] = {"reference", "repeat", "layout"};
+constexpr const char* kRelations[] = {
+    "reference", "repeat", "layout", "score_decode", "score_future", "score_heads_doubled", "score_order"};
 
 TEST(ScoreRelations, HoldForTheOracle) {
   OracleTarget target(nullptr, kScoring);
