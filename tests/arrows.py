@@ -36,6 +36,7 @@ kernels/fa1_backward_fused
 kernels/cache
 kernels/nsa
 kernels/nsa_select
+kernels/nsa_score
 kernels/nsa_compress
 kernels/nsa_combine
 kernels/nsa_backward
