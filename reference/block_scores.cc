@@ -1,5 +1,6 @@
 #include "reference/block_scores.h"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -7,7 +8,7 @@
 
 #include "reference/call/row_space.h"
 #include "reference/choice.h"
-#include "reference/gradient_pairs.h"
+#include "reference/gradient_setup.h"
 #include "reference/model/error_cap.h"
 #include "reference/numbers/formats.h"
 #include "reference/rows/visibility.h"
@@ -16,8 +17,8 @@ namespace attnfuzz {
 namespace {
 
 using gradients::Factor;
-using gradients::Matrix;
 using gradients::Terms;
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 // Rows of Q or K in double. A row that is not finite is marked, and holds 0 in its place.
 struct Vectors {
