@@ -216,16 +216,18 @@ uint64_t operations_with(Size size) {
   return operations;
 }
 
-// The operations that have a size that --domain names: seq is either length, dim either dimension.
+// The operations that have a size that --domain names: seq is either length, dim either dimension. heads_q also limits
+// the heads of operations without queries, and seq_k the keys of caches and of scores of blocks.
 uint64_t operations_with(const std::string& name) {
   using enum Size;
   const auto with = [](Size size) { return operations_with(size); };
+  const uint64_t keys = with(kSeqK) | with(kStores) | with(kSlots) | with(kBlocks);
   const std::map<std::string, uint64_t> operations = {{"batch", with(kBatch)},
-                                                      {"heads_q", with(kHeadsQ)},
+                                                      {"heads_q", with(kHeadsQ) | with(kHeadsKv)},
                                                       {"group", with(kHeadsQ) & with(kHeadsKv)},
                                                       {"seq_q", with(kSeqQ)},
-                                                      {"seq_k", with(kSeqK)},
-                                                      {"seq", with(kSeqQ) | with(kSeqK)},
+                                                      {"seq_k", keys},
+                                                      {"seq", with(kSeqQ) | keys},
                                                       {"dim_qk", with(kDimQk)},
                                                       {"dim_v", with(kDimV)},
                                                       {"dim", with(kDimQk) | with(kDimV)}};

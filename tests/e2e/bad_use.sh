@@ -120,6 +120,10 @@ refuse "no_gqa means group=1" check fa1 --cases 20 --domain "group=2 no_gqa"
 refuse "merge has no groups of query heads" check merge --cases 20 --domain group=2
 refuse "merge has no dim_qk; leave dim_qk out" check merge --cases 20 --domain dim_qk=64
 refuse "merge has no seq_k; leave seq_k out" check merge --cases 20 --domain "seq_q=8 seq_k<=4"
+for kernel in nsa_select cache nsa_compress; do
+  said=$("$attnfuzz" check $kernel --cases 2 --jobs 1 --out "$out/sizes" --domain "seq_k<=512 heads_q<=4" 2>&1)
+  [ $? -ne 2 ] || { echo "--domain: $kernel has these sizes: $said"; bad=1; }
+done
 # Domains whose cases are all too large to draw.
 for domain in "seq=65536 batch=1024 heads_q=1024 dim=256" "seq_q>=60000 batch=1000 dim=256"; do
   refuse "--domain leaves no case that can be drawn" check fa1 --cases 20 --domain "$domain"
