@@ -225,7 +225,7 @@ class CudaOracle final : public FastOracle {
                             problem.features);
     if (!why->empty()) return std::nullopt;
     if (problem.batch * problem.heads_kv < 1 || problem.batch * problem.heads_kv > kMostGroups) {
-      *why = "no KV head, or more than 65,535";
+      *why = "no KV head of a batch entry, or more than 65,535";
       return std::nullopt;
     }
     std::vector<int64_t> rows(static_cast<size_t>(RowSpace(problem).count()));
@@ -233,6 +233,12 @@ class CudaOracle final : public FastOracle {
     take_absent(problem, host, &rows);
     if (static_cast<double>(rows.size()) * static_cast<double>(problem.seq_k) > kMostPairs) {
       *why = "more than 16 million pairs of a query and a key";
+      return std::nullopt;
+    }
+    const double most_work = static_cast<double>(rows.size()) * static_cast<double>(problem.seq_k) *
+                             static_cast<double>(problem.dim_qk + problem.dim_v);
+    if (most_work < least_work_) {  // before a forward pass is evaluated for it
+      *why = "small: the CPU's is done sooner";
       return std::nullopt;
     }
     const attn_plan capped = capped_plan(problem, plan, calibration);
@@ -255,9 +261,11 @@ class CudaOracle final : public FastOracle {
       *why = "more than 512 MiB of results";
       return std::nullopt;
     }
-    run_gradients(packed, results);
     Reference due = gradients::unset_gradients(problem, host, model);
-    take_gradients(problem, host, rows, gradients::wanted(problem, plan, sample), results, due);
+    if (results.bytes > 0) {
+      run_gradients(packed, results);
+      take_gradients(problem, host, rows, gradients::wanted(problem, plan, sample), results, due);
+    }
     if (forward) forward->add_assumptions(&due);
     return due;
   }

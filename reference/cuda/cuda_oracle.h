@@ -13,7 +13,9 @@
 //
 // It leaves to the CPU's oracle: problems so small that the CPU is faster, rows of more than 131,072 keys,
 // more than 256 MiB of inputs, and single splits' partials and their merges (partials.h). Of backward passes it leaves
-// dbias, listed blocks and more than 16 million pairs.
+// dbias, listed blocks, more than 16 million pairs, and more than 65,535 KV heads of all batch entries. It also leaves
+// head dimensions above 1024, a bias or a mask of 4 million rows, results of more than 512 MiB, and of forward passes
+// those that convert Q and K or leave the sink out of the LSE.
 //
 // Threat model. It runs in the judging process, in its own context. A kernel under test lives in a worker's
 // process and cannot write here, neither by pointer nor by device address, and a fault in it ends only

@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   error = G::over(error, Sum());
   if (G::rank() > 0) return;
-  of.delta_error = isnan(error) ? error : larger(of.delta_error, error);
+  if (of.delta_error < error) of.delta_error = error;  // std::max() of the host, which keeps a NaN of the first
   if (!isfinite(of.delta_error) || !isfinite(of.lse_error)) of.taint = kFree;
 }
 

@@ -202,7 +202,7 @@ attn_status launch(const GradientsInput& in, const GradientsOutput& out, const G
   if (slots > 0)
     then(attn::launch(dkdv_kernel<kFormat>, dim3(blocks(slots * columns, kThreads), 2), threads, 0, env, in,
                       scratch, out));
-  if (in.sinks)
+  if (in.sinks && in.heads_q > 0)
     then(attn::launch(dsink_kernel, dim3(static_cast<unsigned>(in.heads_q)), dim3(32), 0, env, in, scratch,
                       out));
   return status;

@@ -45,13 +45,18 @@ struct Small {
   std::array<bool, 3> summed = {};  // dbias is summed over batch entries, heads, queries
   std::vector<int64_t> lengths, lists;
 
-  Small(int32_t dtype, uint64_t seed) {
+  // `larger`: with more rows, keys and columns than a warp has lanes, and four query heads for each KV head.
+  Small(int32_t dtype, uint64_t seed, bool larger = false) {
     Random random(seed);
     const auto any = [&](int64_t low, int64_t high) { return low + random.below(high - low + 1); };
     p.size = sizeof p;
     p.dtype = dtype;
     p.batch = any(1, 2), p.heads_kv = any(1, 2), p.heads_q = p.heads_kv * any(1, 2);
     p.seq_q = any(1, 20), p.seq_k = any(1, 20), p.dim_qk = any(1, 12), p.dim_v = any(1, 12);
+    if (larger) {
+      p.batch = 1, p.heads_q = 4 * p.heads_kv;
+      p.seq_q = any(33, 80), p.seq_k = any(33, 140), p.dim_qk = any(33, 70), p.dim_v = any(33, 70);
+    }
     p.scale = static_cast<float>((random.below(4) == 0 ? -1 : 1) / std::sqrt(static_cast<double>(p.dim_qk)));
     p.softcap = random.below(3) == 0 ? 1.5f : 0;
     p.causal = random.below(3) == 0;
