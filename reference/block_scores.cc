@@ -208,7 +208,8 @@ class BlockScores {
     Expected& out = due_[TensorId::kBlockScores];
     const auto n = static_cast<size_t>(j), to = static_cast<size_t>(row * out.columns + j);
     const double terms = sums.terms[n];
-    const double relative = compound(std::max(terms * kU, model_.block_error(terms)) + 3 * kU);
+    const double addition = model_.tensor_cores ? model_.product_unit + model_.sum_unit : kU;
+    const double relative = compound(terms * std::max(addition, kU) + 3 * kU);
     out.value[to] = sums.score[n];
     out.bound[to] = terms == 0 ? 0 : sums.error[n] + relative * sums.size[n] + 2 * terms * kFlush;
     out.rule[to] = static_cast<uint8_t>(Due::kNumber);

@@ -10,8 +10,11 @@
 //   E^P   what a kernel's P_hc may be off by, as in a backward pass (gradient_pairs.h): the product q.k, its scale, the
 //         LSE as it is stored, the exponential, and the rounding of P to plan.p_format
 //   N     sum of ceil(M_cj): the terms. A kernel adds M_cj P_hc once, or P_hc as often as M_cj says
-//   g     compound(max(N u, error of N products on the plan's accumulator) + 3u): the additions in any order, and the
-//         roundings of M_cj = overlap / d (2u at most, as a product by 1 / d) and of M_cj P_hc (u)
+//   g     compound(N a + 3u): the additions in any order, and the roundings of M_cj = overlap / d (2u at most, as a
+//         product by 1 / d) and of M_cj P_hc (u)
+//   a     error of an addition: u, or with tensor cores max(u, u_p + u_s) (error_model.h). An mma that adds c products
+//         errs by c u_p + u_s, and each term may have an mma of its own: those of a group's heads often have. So N
+//         terms cost N (u_p + u_s) at most, also if fp32 additions (u each) join the results
 //
 // Each product and each P may be flushed, which takes 2^-126 twice a term. Scores are fp32 and not rounded
 // further.
