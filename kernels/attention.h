@@ -322,22 +322,24 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * tensors.lse, if wanted, those of tensors.lse1. A kernel must have read a number of the first side before it writes
  * there. If no LSE is wanted, lse1 is not written. */
 #define ATTN_FEATURE_IN_PLACE ((uint64_t)1 << 22)
-/* An operation: scores blocks of keys by attention over compressed keys, and chooses blocks by these scores: what
- * ATTN_FEATURE_NSA_SELECT does, without given scores. tensors.k holds the compressed keys (ATTN_FEATURE_NSA_COMPRESS).
+/* An operation: scores blocks of keys by attention over compressed keys, and chooses blocks by these scores.
+ * (ATTN_FEATURE_NSA_SELECT gets the scores.) tensors.k holds the compressed keys (ATTN_FEATURE_NSA_COMPRESS).
  * Key c stands for positions c d, ..., c d + l - 1, with d = key_step and l = key_offset + 1, and a query sees it under
  * the rules of ATTN_FEATURE_KEY_STEP. Lengths and diag(i) are positions. tensors.lse is an input: the LSE of attention
  * over these keys, in the form of this plan (lse_base). For each (b, g, i), h runs over the query heads of g:
  *
  *   P(h,c)      = exp(scale * Q(b,h,i).K(b,g,c) - LSE(b,h,i)) if query i sees key c, else 0
- *   score(j)    = sum_h sum_c |[c d, c d + l) n [j block, (j + 1) block)| / d * P(h,c)
+ *   score(j)    = sum_h sum_c M(c,j) * P(h,c), with M(c,j) = overlap(c,j) / d
+ *   overlap     (c,j): how many positions key c stands for in block j, from j * block to (j + 1) * block - 1
  *   positions   n = len_k[b], or if causal the lesser of len_k[b] and diag(i) + 1
  *   candidates  the blocks j with j * block < n, also the last one if it is incomplete
  *   chosen      min(select, candidates) of them: the first select_first, the last select_last, and then the others with
  *               the highest scores
  *
- * tensors.indices is written: the chosen blocks, each once, in any order, and -1 in all other places. Scores are
- * computed, so that two of them may be close: any choice is right that follows from scores within their errors. If
- * tensors.scores is not NULL, the scores are written as well. Those of blocks that are no candidates may be anything.
+ * tensors.indices is written: the chosen blocks, each once, in any order, and -1 in all other places. Computed scores
+ * have errors. A choice is right if scores within these errors lead to it. M is at least as exact as fp32.
+ * If tensors.scores is not NULL, the scores are written as well. If the kernel writes the scores, it must choose by
+ * them. All of tensors.scores is written; the value of a block that is no candidate does not matter.
  * The LSE of a query that sees no key does not matter; its candidates have scores of 0.
  *
  * select >= select_first + select_last, dim_v = 1, and key_step and key_offset are at most 2^16. The problem may have key
