@@ -1,5 +1,5 @@
-// A kernel that writes its scores chooses by them: no block that is left out has a higher score than one that
-// is chosen, unless that one is always chosen. Scores and lists of one kernel are compared, so that no bound is
+// If the kernel writes the scores, it must choose by them: no block left out has a higher written score than a
+// chosen one that is not forced. Scores and lists of one kernel are compared, so that no bound is
 // needed.
 #include <algorithm>
 #include <limits>
@@ -20,7 +20,8 @@ bool adapt_score_order(Case& c, const KernelInfo& kernel, std::string* why) {
 
 void check_score_order(Trial& trial) {
   const Run* base = trial.run(trial.base());
-  if (!base || (*base)[TensorId::kBlockScores].empty()) return;
+  if (!base) return;
+  if ((*base)[TensorId::kBlockScores].empty()) return trial.reject("the call has no scores");
   const Problem& p = base->c.problem;
   const Expected& due = base->reference[TensorId::kBlockScores];
   for (int64_t row = 0; row < base->reference.rows; ++row) {
@@ -48,7 +49,7 @@ void check_score_order(Trial& trial) {
 
 extern const Property score_order = {
     .name = "score_order",
-    .statement = "the chosen blocks are those with the highest of the written scores",
+    .statement = "no block left out has a higher written score than a chosen one that is not forced",
     .adapt = adapt_score_order,
     .check = check_score_order,
     .compares = false,
