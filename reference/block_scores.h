@@ -1,15 +1,15 @@
 // The oracle of the operation nsa_score (ATTN_FEATURE_NSA_SCORE): the scores of blocks, how far a kernel's may
 // lie from them, and which choices of blocks are right.
 //
-//   s_j = sum_h sum_c M_cj P_hc                            M_cj = |[c d, c d + l) n [j l', (j + 1) l')| / d
+//   s_j = sum_h sum_c M_cj P_hc                            M_cj = overlap(c, j) / d
 //   b_j = sum M_cj E^P_hc  +  g sum M_cj (P_hc + E^P_hc)  +  2 N 2^-126
 //
 // The sums run over the heads h of the group and over the compressed keys c that the query sees and that
-// overlap block j (l' keys).
+// overlap block j. overlap(c, j) is the number of positions that they have in common.
 //
 //   E^P   what a kernel's P_hc may be off by, as in a backward pass (gradient_pairs.h): the product q.k, its scale, the
 //         LSE as it is stored, the exponential, and the rounding of P to plan.p_format
-//   N     sum of ceil(M_cj): the terms. A kernel adds M_cj P_hc once, or P_hc as often as M_cj says
+//   N     the number of terms, sum of ceil(M_cj). A kernel adds M_cj P_hc once, or P_hc as often as M_cj says
 //   g     compound(N a + 3u): the additions in any order, and the roundings of M_cj = overlap / d (2u at most, as a
 //         product by 1 / d) and of M_cj P_hc (u)
 //   a     error of an addition: u, or with tensor cores max(u, u_p + u_s) (error_model.h). An mma that adds c products
@@ -20,8 +20,12 @@
 // further.
 //
 // A computed choice cannot be compared with the exact one: where two scores are closer than their errors, both
-// choices are right. A list is admissible if it names candidates only, each once, all that are always chosen,
-// as many as it must, and if
+// choices are right. A list is admissible if
+//
+//   1. it names candidates only, each once,
+//   2. it names all candidates that are always chosen,
+//   3. it names min(select, candidates) of them, and
+//   4. the scores allow the choice:
 //
 //   min over the other chosen blocks of s_j + b_j  >=  max over the blocks left out of s_j - b_j
 //
@@ -57,7 +61,7 @@ ForwardCall compressed_attention_of(const attn_problem& problem, const attn_tens
 // has them. The reference and its outputs kChosen and kBlockScores have a row for each list, (b, g, i). A row
 // may be anything if an intermediate may overflow, or if its queries, a key that they see or their LSE are not
 // finite. Scores have a bound for candidates, and may be anything for other blocks. Expected::integer of
-// kChosen is one of the right choices: that by exact scores. Throws UnknownFeatures for a kind of problem that
+// kChosen is the choice by exact scores, one of the right ones. Throws UnknownFeatures for a kind of problem that
 // it does not know.
 Reference evaluate_block_scores(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                                 const Calibration& calibration, RowSample sample = {}, bool exact = true);
