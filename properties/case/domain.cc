@@ -8,6 +8,7 @@
 
 #include "kernels/contract/problem_fields.h"
 #include "properties/case/geometry.h"
+#include "properties/case/layouts.h"
 #include "properties/case/planted_rank.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/case/words.h"
@@ -188,10 +189,24 @@ namespace {
 // True if Operation::shape() decides whether the case is causal.
 bool is_ordered_by_shape(const Case& c) { return c.problem.selects() || c.problem.chooses(); }
 
+// The number of compressed keys and the scale, which the shape of scores of blocks draws anew.
+void place_scores(const attn_domain& domain, Case& c) {
+  Problem& p = c.problem;
+  const int64_t keys = p.seq_k;
+  if (domain.equal_lengths) p.seq_k = p.seq_q;
+  if (!holds(domain.seq_k, p.seq_k)) p.seq_k = nearest(domain.seq_k, p.seq_k);
+  if (domain.usual_scale) p.scale = 1.0f / std::sqrt(static_cast<float>(p.dim_qk));
+  if (p.seq_k == keys) return;
+  tidy(c);
+  drop_misfits(c, {TensorId::kK, TensorId::kBlockScores});
+  lay_within(domain, c);
+}
+
 }  // namespace
 
 void order_within(const attn_domain& domain, Case& c) {
   if (!is_ordered_by_shape(c)) return;
+  if (c.problem.scores_blocks()) place_scores(domain, c);
   place_order(domain, c.problem);
   tidy(c);
 }
