@@ -337,10 +337,13 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  *               the highest scores
  *
  * tensors.indices is written: the chosen blocks, each once, in any order, and -1 in all other places. Computed scores
- * have errors. A choice is right if scores within these errors lead to it. M is at least as exact as fp32.
+ * have errors. A choice is right if scores within these errors lead to it. M is at least as exact as fp32. If an input
+ * that a query sees is not finite, or a number overflows, scores may be anything. The list then names any
+ * min(select, candidates) candidates, each once, with those that are always chosen.
+ *
  * If tensors.scores is not NULL, the scores are written as well. If the kernel writes the scores, it must choose by
- * them. All of tensors.scores is written; the value of a block that is no candidate does not matter.
- * The LSE of a query that sees no key does not matter; its candidates have scores of 0.
+ * them. All of tensors.scores is written; the value of a block that is no candidate does not matter. The LSE of a query
+ * that sees no key does not matter; its candidates have scores of 0.
  *
  * select >= select_first + select_last, dim_v = 1, and key_step and key_offset are at most 2^16. The problem may have key
  * lengths and be causal. It has no softcap, window, bias, mask, sinks, slopes, splits, packed sequences, pages or 8

@@ -119,6 +119,7 @@ class BlockScores {
     chosen.rule.assign(static_cast<size_t>(rows_.count() * p_.select), static_cast<uint8_t>(Due::kAnything));
     chosen.integer.assign(chosen.rule.size(), -1);
     due_.always_first = p_.select_first, due_.always_last = p_.select_last;
+    due_.candidates.assign(due_.state.size(), 0);
     const int64_t blocks = blocks_of(p_);
     due_.outputs = {std::move(chosen), unset_output(TensorId::kBlockScores, blocks, rows_.count() * blocks,
                                                     format_of(ATTN_F32).overflow)};
@@ -144,12 +145,13 @@ class BlockScores {
                            : candidates == 0 ? RowState::kDead
                                              : RowState::kBounded;
     due_.state[static_cast<size_t>(row)] = state;
+    due_.candidates[static_cast<size_t>(row)] = candidates;
     ++due_.sampled;
     due_.dead += state == RowState::kDead;
     due_.unconstrained += !bounded;
     const int64_t blocks = due_[TensorId::kBlockScores].columns;
     if (!bounded && blocks > 0) due_[TensorId::kBlockScores].fill_row(row, Due::kAnything, 0, kInfinity);
-    if (!bounded) return;
+    if (!bounded) sums = BlockSums(candidates);
     Expected& chosen = due_[TensorId::kChosen];
     std::fill_n(chosen.rule.begin() + row * p_.select, p_.select, static_cast<uint8_t>(Due::kNumber));
     std::ranges::copy(chosen_blocks(p_, sums.score), chosen.integer.begin() + row * p_.select);
@@ -259,9 +261,8 @@ Reference evaluate_block_scores(const attn_problem& problem, const attn_tensors&
 std::string objection_to_choice(const Reference& due, int64_t row, std::span<const int64_t> list) {
   const Expected& scores = due[TensorId::kBlockScores];
   const auto at = [&](int64_t j) { return static_cast<size_t>(row * scores.columns + j); };
-  int64_t candidates = 0;
-  while (candidates < scores.columns && static_cast<Due>(scores.rule[at(candidates)]) == Due::kNumber)
-    ++candidates;
+  const int64_t candidates = due.candidates[static_cast<size_t>(row)];
+  const bool scored = due.state[static_cast<size_t>(row)] != RowState::kUnconstrained;
   const int64_t wanted = std::min<int64_t>(std::ssize(list), candidates);
   const std::string of_candidates = " of " + std::to_string(candidates) + " candidates";
   std::vector<bool> named(static_cast<size_t>(candidates));
@@ -283,8 +284,9 @@ std::string objection_to_choice(const Reference& due, int64_t row, std::span<con
     const bool forced = j < due.always_first || j >= candidates - due.always_last,
                taken = named[static_cast<size_t>(j)];
     if (forced && !taken) return "lacks block " + std::to_string(j) + ", which is always chosen";
-    if (!forced && taken && (least < 0 || high(j) < high(least))) least = j;
-    if (!forced && !taken && (most < 0 || low(j) > low(most))) most = j;
+    if (!scored || forced) continue;
+    if (taken && (least < 0 || high(j) < high(least))) least = j;
+    if (!taken && (most < 0 || low(j) > low(most))) most = j;
   }
   if (least < 0 || most < 0 || high(least) >= low(most)) return "";
   return "names block " + std::to_string(least) + ", whose score is at most " + digits(high(least)) +

@@ -25,7 +25,7 @@
 //   1. it names candidates only, each once,
 //   2. it names all candidates that are always chosen,
 //   3. it names min(select, candidates) of them, and
-//   4. the scores allow the choice:
+//   4. the scores allow the choice, unless the row's scores may be anything:
 //
 //   min over the other chosen blocks of s_j + b_j  >=  max over the blocks left out of s_j - b_j
 //
@@ -58,11 +58,11 @@ struct ForwardCall {
 ForwardCall compressed_attention_of(const attn_problem& problem, const attn_tensors& tensors);
 
 // Reads q and k of `host`, in host memory, lse unless the plan recomputes it, and key_lengths if the problem
-// has them. The reference and its outputs kChosen and kBlockScores have a row for each list, (b, g, i). A row
-// may be anything if an intermediate may overflow, or if its queries, a key that they see or their LSE are not
-// finite. Scores have a bound for candidates, and may be anything for other blocks. Expected::integer of
-// kChosen is the choice by exact scores, one of the right ones. Throws UnknownFeatures for a kind of problem that
-// it does not know.
+// has them. The reference and its outputs kChosen and kBlockScores have a row for each list, (b, g, i). Scores
+// have a bound for candidates, and may be anything for other blocks. The scores of a row may be anything if an
+// intermediate may overflow, or if its queries, a key that they see or their LSE are not finite. Its list is still
+// judged by 1 to 3. Expected::integer of kChosen is the choice by exact scores, one of the right ones; without
+// exact scores it is that by scores of 0. Throws UnknownFeatures for a kind of problem that it does not know.
 Reference evaluate_block_scores(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                                 const Calibration& calibration, RowSample sample = {}, bool exact = true);
 

@@ -21,6 +21,7 @@ struct Reference {
   int64_t uninformative = 0;
   int64_t unconstrained = 0;            // rows; a row with an unconstrained column counts, too
   int64_t always_first = 0, always_last = 0;  // of nsa_score: how many first and last candidates are always chosen
+  std::vector<int64_t> candidates;      // of nsa_score: how many each row chooses from
   std::vector<Assumption> assumptions;  // what the plan left open; see ErrorModel
   // For each row's O and LSE: the share of the per-key error charges that is likely to remain if each key's
   // error has a random sign, sqrt(sum c_j^2) / sum c_j. It is no bound; warnings/error_statistics.h

@@ -108,12 +108,11 @@ TEST(BlockScores, AQuerySeesKeysUpToItself) {
   EXPECT_NEAR(scores.value[at(5, 1)], 1, 1e-6) << "half of the second key lies there";
 }
 
-TEST(BlockScores, ARowThatIsNotFiniteMayBeAnything) {
+TEST(BlockScores, ScoresThatAreNotFiniteMayBeAnything) {
   Scoring of({1, 1}, {1, 2}, 1, 1, 1);
   of.k[1] = static_cast<float>(kInf);
   Reference due = of.due();
   EXPECT_EQ(due.state[0], RowState::kUnconstrained);
-  EXPECT_EQ(due[TensorId::kChosen].rule[0], static_cast<uint8_t>(Due::kAnything));
   EXPECT_EQ(due[TensorId::kBlockScores].rule[0], static_cast<uint8_t>(Due::kAnything));
   of.k[1] = 2, of.lse[1] = NAN;
   EXPECT_EQ(of.due().state[0], RowState::kUnconstrained);
@@ -162,6 +161,22 @@ TEST(BlockScores, WrongListsAreNamed) {
   EXPECT_EQ(why(five(2), {4, -2}), "names block -2, which is none of 5 candidates");
   EXPECT_EQ(why(five(2), {4, -1}), "names 1 of 5 candidates, must name 2");
   EXPECT_EQ(why(five(7), {0, 1, 2, 3, -1, -1, -1}), "names 4 of 5 candidates, must name 5");
+}
+
+TEST(BlockScores, AListIsJudgedEvenIfScoresMayBeAnything) {
+  Scoring of({1, 1}, {1, 2, 3, 4, 5}, 1, 1, 1);
+  of.k[1] = static_cast<float>(kInf);
+  of.p.select = 3, of.p.select_first = 1;
+  const Reference due = of.due();
+  ASSERT_EQ(due.state[0], RowState::kUnconstrained);
+  EXPECT_EQ(due[TensorId::kChosen].rule[0], static_cast<uint8_t>(Due::kNumber));
+  EXPECT_EQ(why(due, due[TensorId::kChosen].integer), "");
+  EXPECT_EQ(why(due, {0, 1, 2}), "");
+  EXPECT_EQ(why(due, {3, 0, 4}), "") << "any other block";
+  EXPECT_EQ(why(due, {0, 3, 3}), "names block 3 twice");
+  EXPECT_EQ(why(due, {0, 3, 5}), "names block 5, which is none of 5 candidates");
+  EXPECT_EQ(why(due, {0, 3, -1}), "names 2 of 5 candidates, must name 3");
+  EXPECT_EQ(why(due, {2, 3, 4}), "lacks block 0, which is always chosen");
 }
 
 TEST(BlockScores, SomeBlocksAreAlwaysChosen) {
