@@ -192,11 +192,12 @@ bool is_ordered_by_shape(const Case& c) { return c.problem.selects() || c.proble
 // The number of compressed keys and the scale, which the shape of scores of blocks draws anew.
 void place_scores(const attn_domain& domain, Case& c) {
   Problem& p = c.problem;
-  const int64_t keys = p.seq_k;
+  const int64_t keys = p.seq_k, most_blocks = std::max<int64_t>(p.blocks(), 16);
   if (domain.equal_lengths) p.seq_k = p.seq_q;
   if (!holds(domain.seq_k, p.seq_k)) p.seq_k = nearest(domain.seq_k, p.seq_k);
   if (domain.usual_scale) p.scale = 1.0f / std::sqrt(static_cast<float>(p.dim_qk));
   if (p.seq_k == keys) return;
+  while (p.blocks() > most_blocks) p.selection.block *= 2;  // more keys must not make the scores too many
   tidy(c);
   drop_misfits(c, {TensorId::kK, TensorId::kBlockScores});
   lay_within(domain, c);

@@ -2,9 +2,11 @@
 // and of many kinds. Tests that each relation holds for the oracle, and fails for a kernel that breaks it.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "properties/case/codec.h"
+#include "properties/case/domain.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"
@@ -53,6 +55,23 @@ TEST(ScoreShape, EveryDrawnCaseBecomesALegalCall) {
   EXPECT_EQ(seen, (std::set<std::string>{"no key", "overlap", "apart", "no multiple", "group", "top left",
                                          "bottom right", "first", "last", "longer lists", "lengths", "int32",
                                          "no scores", "planted"}));
+}
+
+TEST(ScoreShape, CallsStayInTheDomain) {
+  GeneratorConfig config;
+  attn_domain& domain = config.domain.emplace();
+  domain.size = sizeof(attn_domain);
+  domain.seq_k.least = 32, domain.seq_k.multiple = 16;
+  domain.equal_lengths = domain.usual_scale = 1, domain.causal = 2;
+  for (uint64_t index = 0; index < 300; ++index) {
+    Case c = draw(config, 5, index);
+    make_call(operation_of(ATTN_FEATURE_NSA_SCORE), c, kScoring);
+    order_within(domain, c);
+    const Problem& p = c.problem;
+    ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c) << "\n" << encode(c);
+    EXPECT_TRUE(p.seq_k >= 32 && p.seq_k % 16 == 0 && p.seq_k == p.seq_q) << encode(c);
+    EXPECT_TRUE(p.causal && p.scale == 1 / std::sqrt(static_cast<float>(p.dim_qk))) << encode(c);
+  }
 }
 
 TEST(ScoreShape, FieldsThatItLacksAreRefused) {
