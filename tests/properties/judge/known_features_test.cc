@@ -119,7 +119,8 @@ TEST(KnownFeatures, TheEmulatorKnowsOrRefusesEachBitAndOperation) {
 // The bits that a program of an operation may have; 0: the operation has no program.
 uint64_t bits_of_programs(const Operation& operation) {
   if (operation.feature == 0) return kForward | ATTN_FEATURE_KEY_STEP;
-  constexpr uint64_t kWithout = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_NSA_SELECT;
+  constexpr uint64_t kWithout = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_NSA_SELECT |
+                                ATTN_FEATURE_NSA_SCORE;
   return (operation.feature & kWithout) != 0 ? 0 : operation.feature | ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32;
 }
 
