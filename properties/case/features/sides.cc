@@ -59,9 +59,9 @@ extern constinit const Feature sides = {
                          Trait::kHidesKeys},
                         {"a merge in place", in_place,
                          [](Case& c) { c.problem.features &= ~ATTN_FEATURE_IN_PLACE; },
-                         [](Case& to, const Case& from, int) {
+                         [](Case& to, const Case& from, int choice) {
                            to.problem.features |= from.problem.features & ATTN_FEATURE_IN_PLACE;
-                           return true;
+                           return choice == 0;
                          }}}},
     .shrink_integers = {{"the sides' parameter", IntegerKind::kParameter, 1,
                          [](const Case& c) { return c.sides.parameter; },
