@@ -343,10 +343,7 @@ const Run* Trial::run_given(const Case& c, std::span<const GivenInput> inputs, s
   Execution* execution = prepare(c, label);
   if (!execution) return nullptr;
   for (const GivenInput& input : inputs) execution->laid.derive(input.tensor, bytes_of(c, input));
-  on_others_ = true;
-  const Run* run = run_calls(*execution, label);
-  on_others_ = false;
-  return run;
+  return run_calls(*execution, label, /*on_others=*/true);
 }
 
 const Run* Trial::run_on_plan(const Case& c, const attn_plan& earlier, std::string_view label) {
@@ -354,14 +351,14 @@ const Run* Trial::run_on_plan(const Case& c, const attn_plan& earlier, std::stri
   return execution ? run_calls(*execution, label) : nullptr;
 }
 
-const Run* Trial::run_calls(Execution& e, std::string_view label) {
+const Run* Trial::run_calls(Execution& e, std::string_view label, bool on_others) {
   const int variant = variants_ - 1;
   const Case& c = e.c;
   const Problem& p = c.problem;
   auto run = std::make_unique<Run>();
   run->c = c;
   run->plan = e.plan;
-  run->on_others = e.laid.keeps_states() || on_others_;
+  run->on_others = e.laid.keeps_states() || on_others;
 
   for (size_t n = 0; n < c.calls.size() && !done(); ++n) {
     verdict_.call = static_cast<int>(n);

@@ -137,7 +137,8 @@ class Trial {
   // Counts a variant. False, and ended, if it cannot be run.
   bool begin(const Case& c, std::string_view label);
   const Run* given_run(const Case& c, std::string_view label);
-  const Run* run_calls(Execution& e, std::string_view label);
+  // `on_others`: it runs on given inputs; see Run.
+  const Run* run_calls(Execution& e, std::string_view label, bool on_others = false);
   // Runs code that lays out and calls the kernel, and records its time.
   RunReply timed(Execution& e, const std::function<RunReply()>& run);
   // Finds what a run must give. If an earlier run had the same numbers and plan, its reference is reused,
@@ -165,7 +166,6 @@ class Trial {
   int variants_ = 0;  // cases run or prepared so far
   std::vector<std::unique_ptr<Run>> runs_;
   std::unique_ptr<Execution> prepared_;
-  bool on_others_ = false;  // the run that is made now; see Run
 };
 
 }  // namespace attnfuzz
