@@ -454,9 +454,12 @@ bool Trial::same_within(const Run& a, int64_t row_a, const Run& b, int64_t row_b
 }
 
 bool Trial::promise_bits(const attn_plan& a, const attn_plan& b) {
-  std::string why = other_work(a, b);
-  if (why.empty()) return verdict_.by_bits = true;
-  verdict_.by_bounds = std::move(why);
+  return note_bits(other_work(a, b));
+}
+
+bool Trial::note_bits(std::string why_not) {
+  if (why_not.empty()) return verdict_.by_bits = true;
+  verdict_.by_bounds = std::move(why_not);
   return false;
 }
 

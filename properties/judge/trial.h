@@ -127,6 +127,8 @@ class Trial {
   // True if both plans promise the same arithmetic for a row (same_work.h), so that a relation compares bit for bit. The
   // verdict says that it did, or why not.
   bool promise_bits(const attn_plan& a, const attn_plan& b);
+  // Says in the verdict that a relation compares bit for bit (`why_not` is empty; returns true), or why it does not.
+  bool note_bits(std::string why_not);
   // Compares an output of keys, or any other, element by element. The functions above compare outputs of queries.
   bool same_elements(TensorId tensor, const Run& a, const Run& b, std::string_view what, double scale = 1);
   // Compare all outputs of call 0 of two runs of one shape: within both bounds, or bit for bit.

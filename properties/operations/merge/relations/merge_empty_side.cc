@@ -6,10 +6,16 @@
 //
 //   O     of 16 bits: merge_rule is ATTN_MERGE_BY_WEIGHT, and O is rounded to nearest. The quotient w O_s / w is then a
 //         few units of 2^-24 from O_s, which is a number of the format, and is rounded to it.
-//   O     of fp32, flushed numbers aside: the plan declares merge_order. Then w is exp2(0), and 1 rcp(1) is 1.
-//   LSE   the plan declares lse_rule. Then LSE is the largest LSE and lg2(1) ln 2, which is 0.
+//   O     of fp32, flushed numbers aside: the plan declares merge_order, and the classes of exp and reciprocal. Then w
+//         is exp2(0) = 1, and rcp(1) is 1.
+//   LSE   the plan declares lse_rule, and the classes of exp and log. Then LSE is the largest LSE and lg2(1) ln 2,
+//         which is 0.
+//
+// An exponential of no class may give w = 1 - 2^-24 for 0, as a polynomial does: then fp32 and the LSE are rounded. If
+// neither output of a case has its bits, the case is rejected with the reasons.
 #include <cmath>
 
+#include "properties/case/words.h"
 #include "properties/judge/judge.h"
 #include "properties/operations/forward/relations/tools.h"
 
@@ -20,20 +26,38 @@ extern const Operation merge;
 namespace attnfuzz::relations {
 namespace {
 
-// In these patterns, no query has exactly one side that saw keys.
+// In these patterns, no query has exactly one side that saw keys. A planted LSE may contradict the pattern.
 bool adapt_merge_empty_side(Case& c, const KernelInfo&, std::string*) {
   const bool symmetric = c.sides.kind == PatternKind::kAll || c.sides.kind == PatternKind::kNothing ||
                          c.sides.kind == PatternKind::kDeadRows;
   if (symmetric) c.sides = Pattern{.kind = c.o1.seed % 2 == 0 ? PatternKind::kLastKey : PatternKind::kFirstKey};
+  drop_planted(c, TensorId::kLse1);
+  drop_planted(c, TensorId::kLse2);
   return true;
 }
 
-bool o_has_bits(const Problem& p, const attn_plan& plan) {
-  if (plan.merge_rule != ATTN_MERGE_BY_WEIGHT || plan.merge_format == ATTN_FORMAT_OF_INPUT) return false;
-  return p.dtype == ATTN_F32 ? plan.merge_order != ATTN_MERGE_ANY : plan.conversion == ATTN_CONVERT_NEAREST;
+// exp2(0) is 1 in every class, but need not be 1 by an exponential of no class.
+bool has_exp_class(const attn_plan& plan) { return plan.exp_class != ATTN_EXP_UNKNOWN && plan.exp_error == 0; }
+
+// Why O need not have the bits of the side's; nullptr: it must.
+const char* why_not_o(const Problem& p, const attn_plan& plan) {
+  if (plan.merge_rule != ATTN_MERGE_BY_WEIGHT) return "O: merge_rule is not by weight";
+  if (plan.merge_format == ATTN_FORMAT_OF_INPUT) return "O: partials are merged in the input's format";
+  if (p.dtype != ATTN_F32)
+    return plan.conversion == ATTN_CONVERT_NEAREST ? nullptr : "O: the plan does not round to nearest";
+  if (plan.merge_order == ATTN_MERGE_ANY) return "O: the plan leaves merge_order open";
+  if (!has_exp_class(plan)) return "O: the exponential has no declared class";
+  return plan.rcp_class == ATTN_RCP_UNKNOWN ? "O: the plan leaves the class of the reciprocal open" : nullptr;
 }
 
-bool lse_has_bits(const attn_plan& plan) { return plan.lse_rule != ATTN_LSE_UNKNOWN && plan.lse_base == 0; }
+// The same for the LSE.
+const char* why_not_lse(const Case& c, const attn_plan& plan) {
+  if (!c.want_lse) return "LSE: it is not wanted";
+  if (plan.lse_rule == ATTN_LSE_UNKNOWN) return "LSE: the plan leaves lse_rule open";
+  if (plan.lse_base != 0) return "LSE: it is not a natural logarithm";
+  if (!has_exp_class(plan)) return "LSE: the exponential has no declared class";
+  return plan.log_class == ATTN_LOG_UNKNOWN ? "LSE: the plan leaves the class of log open" : nullptr;
+}
 
 // Compares a row of an output with that of a side. -0 equals +0.
 bool same_as_side(Trial& trial, const Run& run, TensorId output, TensorId side, int64_t row) {
@@ -62,14 +86,18 @@ bool same_as_side(Trial& trial, const Run& run, TensorId output, TensorId side, 
 void check_merge_empty_side(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base) return;
-  const bool o = o_has_bits(base->c.problem, base->plan), lse = lse_has_bits(base->plan);
+  const char *no_o = why_not_o(base->c.problem, base->plan), *no_lse = why_not_lse(base->c, base->plan);
+  if (no_o && no_lse) return trial.reject(cat("no output has the bits of a side: ", no_o, "; ", no_lse));
   for (const int64_t row : some_rows(base->c, base->plan.tile_q, 128)) {
     const Row at = RowSpace(base->c.problem).at(row);
     const bool first = saw_keys(base->c, TensorId::kO1, at.b, at.h, at.i);
     if (first == saw_keys(base->c, TensorId::kO2, at.b, at.h, at.i)) continue;
     if (base->reference.state[static_cast<size_t>(row)] != RowState::kBounded) continue;
-    if (o && !same_as_side(trial, *base, TensorId::kO, first ? TensorId::kO1 : TensorId::kO2, row)) return;
-    if (lse && !same_as_side(trial, *base, TensorId::kLse, first ? TensorId::kLse1 : TensorId::kLse2, row))
+    trial.note_bits(no_o ? no_o : "");
+    if (base->c.want_lse) trial.note_bits(no_lse ? no_lse : "");
+    if (!no_o && !same_as_side(trial, *base, TensorId::kO, first ? TensorId::kO1 : TensorId::kO2, row)) return;
+    if (!no_lse &&
+        !same_as_side(trial, *base, TensorId::kLse, first ? TensorId::kLse1 : TensorId::kLse2, row))
       return;
   }
 }

@@ -18,13 +18,14 @@ namespace {
 class MergeTarget final : public OracleTarget {
  public:
   int32_t order = ATTN_MERGE_ASCENDING, rule = ATTN_LSE_BY_FMA;
+  float exp_error = 0;
   int lse_steps = 0, o_steps = 0, late = 1 << 30;
 
-  MergeTarget() : OracleTarget(nullptr, kMerge) {}
+  explicit MergeTarget(uint64_t features = kMerge) : OracleTarget(nullptr, features) {}
   PlanReply plan(const attn_problem& p, const attn_tensors& t, const attn_env& env) override {
     PlanReply reply = OracleTarget::plan(p, t, env);
     reply.plan.merge_rule = ATTN_MERGE_BY_WEIGHT;
-    reply.plan.merge_order = order, reply.plan.lse_rule = rule;
+    reply.plan.merge_order = order, reply.plan.lse_rule = rule, reply.plan.exp_error = exp_error;
     return reply;
   }
   RunReply run(Stage stage, const attn_problem& p, const attn_tensors& t, const attn_plan& plan,
@@ -107,6 +108,39 @@ TEST(MergeRelations, AnEmptySideLeavesTheOthersO) {
       << "its plan does not exclude it";
 }
 
+TEST(MergeRelations, AnEmptySideSaysWhetherItComparesBits) {
+  MergeTarget known;
+  const Case c = one_side(ATTN_F32), narrow = one_side(ATTN_F16);
+  const Verdict both = judged_merge("merge_empty_side", c, known);
+  EXPECT_TRUE(both.by_bits);
+  EXPECT_EQ(both.by_bounds, "");
+  known.rule = ATTN_LSE_UNKNOWN;
+  const Verdict only_o = judged_merge("merge_empty_side", c, known);
+  EXPECT_TRUE(only_o.by_bits);
+  EXPECT_EQ(only_o.by_bounds, "LSE: the plan leaves lse_rule open");
+  MergeTarget polynomial;  // its exp2(0) may be 1 - 2^-24
+  polynomial.exp_error = 0x1p-13f;
+  const Verdict neither = judged_merge("merge_empty_side", c, polynomial);
+  EXPECT_EQ(neither.outcome, Outcome::kRefused);
+  EXPECT_NE(neither.message.find("O: the exponential has no declared class"), std::string::npos) << neither.message;
+  EXPECT_NE(neither.message.find("LSE: the exponential has no declared class"), std::string::npos) << neither.message;
+  EXPECT_FALSE(neither.by_bits);
+  EXPECT_TRUE(judged_merge("merge_empty_side", narrow, polynomial).by_bits) << "rounding to 16 bits hides it";
+}
+
+// Planted LSEs of dead sides would contradict the pattern.
+TEST(MergeRelations, PlantedLsesAreDropped) {
+  for (const char* name : {"merge_empty_side", "merge_sides_swapped"}) {
+    Case c = one_side(ATTN_F32);
+    c.planted = {{.tensor = TensorId::kLse1, .bits = 0x41200000}, {.tensor = TensorId::kO1, .bits = 0x3f800000}};
+    MergeTarget target;
+    std::string why;
+    ASSERT_TRUE(adapted(c, *find_property(name), target, &why)) << why;
+    ASSERT_EQ(c.planted.size(), 1u) << name;
+    EXPECT_EQ(c.planted[0].tensor, TensorId::kO1) << name;
+  }
+}
+
 // merge_empty_side relies on this.
 TEST(MergeRelations, WeightsOfOneAreExact) {
   for (const int32_t arithmetic : {ATTN_ARITHMETIC_H200, ATTN_ARITHMETIC_A100, ATTN_ARITHMETIC_L40S}) {
@@ -143,7 +177,7 @@ Case in_place(uint64_t index) {
 TEST(MergeRelations, AMergeInPlaceIsJudgedLikeAnyOther) {
   for (const char* name : {"reference", "repeat", "layout", "merge_sides_swapped", "merge_scaled",
                            "merge_empty_side", "merge_attended"}) {
-    OracleTarget right(nullptr, kInPlace);
+    MergeTarget right(kInPlace);
     int passed = 0;
     for (uint64_t index = 0; index < 60; ++index) {
       const Case c = in_place(index);
