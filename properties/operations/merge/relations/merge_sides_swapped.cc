@@ -29,6 +29,9 @@ bool adapt_merge_sides_swapped(Case& c, const KernelInfo&, std::string*) {
   const bool symmetric = c.sides.kind == PatternKind::kAll || c.sides.kind == PatternKind::kNothing ||
                          c.sides.kind == PatternKind::kDeadRows;
   if (!symmetric) c.sides = Pattern{.kind = PatternKind::kDeadRows, .parameter = 2};
+  // A planted LSE may contradict the pattern.
+  drop_planted(c, TensorId::kLse1);
+  drop_planted(c, TensorId::kLse2);
   return true;
 }
 
