@@ -107,6 +107,7 @@ Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& 
 Reduction reduce_on(const Case& c, const Verdict& verdict, const Property& property, Target& target,
                     const Calibration& calibration, const ReduceOptions& given) {
   ReduceOptions options = given;
+  options.features = target.info().features;
   if (const auto& domain = target.info().domain) {
     options.fit = [&](Case& candidate) {
       fit(*domain, candidate);

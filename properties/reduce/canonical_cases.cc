@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 
+#include "properties/case/as_contract.h"
 #include "properties/case/cost.h"
 #include "properties/case/feature.h"
 #include "properties/reduce/candidates.h"
@@ -93,6 +94,13 @@ std::vector<Form> forms(const Borders& tiles) {
   return all;
 }
 
+// False if the case asks for features that the kernel lacks: it would only cost an evaluation. Those of the found
+// case are asked for in any case.
+bool may_be_taken(const CandidateBase& base, Case c) {
+  tidy(c);
+  return (problem_of(c.problem).features & ~(base.known | base.features)) == 0;
+}
+
 // The first key of the second tile has a larger score, by little or by much. A row's maximum moves there
 // from a tile with equal scores.
 std::vector<Case> late_maxima(const Case& c, int64_t tile_k) {
@@ -163,6 +171,7 @@ std::vector<Case> canonical_cases(const CandidateBase& base, const std::vector<i
       for (const Form& form : features) {
         Case with = c;
         form(with);
+        if (!may_be_taken(base, with)) continue;
         candidates.add(with, seq_q == kRowsOfWarp + 1 ? std::span(few).first(1) : few);
       }
       for (const Form& form : layouts) {
@@ -230,6 +239,7 @@ std::vector<Case> exchanges(const CandidateBase& base, const Case& best, size_t 
         c.problem.seq_q = seq_q;
         c.problem.seq_k = seq_k;
         form(c);
+        if (!may_be_taken(base, c)) continue;
         candidates.add(c, data);
       }
     }

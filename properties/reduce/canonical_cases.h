@@ -23,6 +23,7 @@ namespace attnfuzz {
 struct CandidateBase {
   std::string build_kind;
   uint64_t features = 0;  // Problem::features: the operation stays the found case's
+  uint64_t known = ~uint64_t{0};  // attn_kernel.features: a case that asks for more is left out
   int32_t variant = 1;
   Borders tiles;
   int64_t least_dim = 1;  // smallest head dimension that the kernel takes

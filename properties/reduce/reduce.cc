@@ -65,6 +65,7 @@ bool climb(Search& s) {
   for (const int32_t variant : variants) {
     CandidateBase base{.build_kind = s.best().build_kind,
                        .features = s.best().problem.features,
+                       .known = s.options().features,
                        .variant = variant,
                        .tiles = s.borders()};
     if (!find_base(s, base)) continue;

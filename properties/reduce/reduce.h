@@ -54,6 +54,8 @@ struct ReduceOptions {
   // Changes a candidate so that it meets the caller's limits; reduce_failure() adds the kernel's declared
   // domain. Unset: there are no limits.
   std::function<void(Case& c)> fit = {};
+  // attn_kernel.features; reduce_failure() sets them. Canonical cases that ask for other features are not tried.
+  uint64_t features = ~uint64_t{0};
 };
 
 struct Reduction {
