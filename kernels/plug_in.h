@@ -308,7 +308,7 @@ inline Refusal check_latent(const attn_problem& p, const attn_tensors& t) {
   return {};
 }
 
-// Refuses a tensor that has not the address and strides of the side whose place it takes.
+// Refuses a result that does not lie where its side lies.
 inline Refusal check_place(const attn_tensor& result, const attn_tensor& side, const char* what) {
   if (result.data != side.data)
     return invalid(std::string(what) + " is not at the address of the side that it replaces");

@@ -124,8 +124,8 @@ class Trial {
   bool same_within(const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what,
                    double scale = 1, double log_shift = 0);
   bool same_bits(const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what);
-  // True if both plans promise the same arithmetic for a row (same_work.h), so that a relation compares bit for bit. The
-  // verdict says that it did, or why not.
+  // True if both plans promise the same arithmetic for a row (same_work.h), so that a relation compares bit for
+  // bit. The verdict says that it did, or why not.
   bool promise_bits(const attn_plan& a, const attn_plan& b);
   // Says in the verdict that a relation compares bit for bit (`why_not` is empty; returns true), or why it does not.
   bool note_bits(std::string why_not);

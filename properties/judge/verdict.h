@@ -72,10 +72,8 @@ struct Verdict {
   std::optional<Case> failing;
   int call = 0;               // the call of the case, or the variant of the relation
   double worst = 0;           // largest error/bound of all judged outputs
-  // Whether a relation has compared results bit for bit, and why it has compared some within their bounds only; empty:
-  // it has not.
-  bool by_bits = false;
-  std::string by_bounds;
+  bool by_bits = false;       // a relation has compared results bit for bit
+  std::string by_bounds;      // why a relation has compared some within their bounds only; empty: it has not
   std::vector<float> ratios;  // the largest error/bound of every judged run, for the median over cases
   attn_plan plan = {};        // of the case itself
   int64_t rows = 0, sampled = 0, dead_rows = 0, uninformative_rows = 0, unconstrained_rows = 0;

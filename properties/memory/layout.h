@@ -17,8 +17,8 @@
 //
 // A state (Role::kState) is laid out like an input. A call may write it, so it is laid out anew before each
 // call, and given() has its content before the call for the oracle. The same is done with the first side of a
-// merge in place, which lies in the elements of O and LSE. These are not poisoned then, so no element shows
-// that it was not written.
+// merge in place, which lies in the elements of O and LSE. O and LSE are then not poisoned, so a missing write
+// shows only as a wrong value.
 //
 // Known bytes: redzones and gaps of inputs hold 0xfffe in every 16 bits. This is a NaN in all formats of 16 and
 // 32 bits, and in formats of 8 bits at least every second element is one. It differs from the 0x7fa5 of outputs
