@@ -406,8 +406,8 @@ inline Refusal check_lists(const attn_problem& p) {
   return {};
 }
 
-// A choice of blocks by given scores (ATTN_FEATURE_NSA_SELECT) has rows of scores, and no Q, K and V. A choice by scores
-// that the kernel computes (ATTN_FEATURE_NSA_SCORE) has Q and compressed keys, and no V.
+// A choice of blocks by given scores (ATTN_FEATURE_NSA_SELECT) has rows of scores, and no Q, K and V. A choice by
+// scores that the kernel computes (ATTN_FEATURE_NSA_SCORE) has Q and compressed keys, and no V.
 inline Refusal check_choice(const attn_problem& p) {
   if ((p.features & kOfChoices) == 0)
     return p.select_first == 0 && p.select_last == 0
@@ -415,7 +415,8 @@ inline Refusal check_choice(const attn_problem& p) {
                : invalid("only a choice of blocks has select_first or select_last");
   if ((p.features & ATTN_FEATURE_NSA_SCORE) != 0) {
     if (p.dim_v != 1 || p.softcap != 0) return invalid("a choice by computed scores has dim_v = 1 and no softcap");
-    if (p.page_size != 0 || p.kv_dtype != 0) return invalid("a choice by computed scores has no pages and no K of 8 bits");
+    if (p.page_size != 0 || p.kv_dtype != 0)
+      return invalid("a choice by computed scores has no pages and no K of 8 bits");
   } else if (p.heads_kv != p.heads_q || p.dim_qk != 1 || p.dim_v != 1 || p.dtype != ATTN_F16 || p.softcap != 0) {
     return invalid("a choice of blocks has heads_kv = heads_q, dim_qk = dim_v = 1, fp16 and no softcap");
   }
@@ -437,7 +438,8 @@ inline Refusal check_combination(const attn_problem& p) {
   return {};
 }
 
-// key_step and key_offset belong to a compression, to a forward pass whose keys stand for blocks, or to scores of blocks.
+// key_step and key_offset belong to a compression, to a forward pass whose keys stand for blocks, or to scores of
+// blocks.
 inline Refusal check_key_step(const attn_problem& p) {
   constexpr int64_t kMost = int64_t{1} << 16;
   const bool steps = (p.features & ATTN_FEATURE_KEY_STEP) != 0, scores = (p.features & ATTN_FEATURE_NSA_SCORE) != 0,

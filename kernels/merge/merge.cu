@@ -3,9 +3,9 @@
 //   m  = max(LSE1, LSE2),  w_s = exp(LSE_s - m)
 //   O  = (w_1 O_1 + w_2 O_2) / (w_1 + w_2),  LSE = m + ln(w_1 + w_2)
 //
-// A warp computes a row; its lanes take the columns. If a side's LSE is -inf, its O is not read: it saw no key. O and LSE
-// may lie where the first side is (ATTN_FEATURE_IN_PLACE): a lane reads both sides of a column before it writes there, and
-// all lanes read the LSEs before one writes the result's.
+// A warp computes a row; its lanes take the columns. If a side's LSE is -inf, its O is not read: it saw no key.
+// O and LSE may lie where the first side is (ATTN_FEATURE_IN_PLACE): a lane reads both sides of a column before it
+// writes there, and all lanes read the LSEs before one writes the result's.
 #include <array>
 
 #include "kernels/forward/all_formats.h"
@@ -68,7 +68,8 @@ struct Merge {
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
   static constexpr const attn_domain* kDomain = &kAllFormats;
-  static constexpr uint64_t kFeatures = ATTN_FEATURE_MERGE | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 | ATTN_FEATURE_IN_PLACE;
+  static constexpr uint64_t kFeatures =
+      ATTN_FEATURE_MERGE | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 | ATTN_FEATURE_IN_PLACE;
 
   static Refusal plan(const Call& call, attn_plan* plan) {
     if (rows_of(call.problem) < 0)
