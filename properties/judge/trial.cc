@@ -453,9 +453,7 @@ bool Trial::same_within(const Run& a, int64_t row_a, const Run& b, int64_t row_b
   return true;
 }
 
-bool Trial::promise_bits(const attn_plan& a, const attn_plan& b) {
-  return note_bits(other_work(a, b));
-}
+bool Trial::promise_bits(const attn_plan& a, const attn_plan& b) { return note_bits(other_work(a, b)); }
 
 bool Trial::note_bits(std::string why_not) {
   if (why_not.empty()) return verdict_.by_bits = true;
