@@ -424,7 +424,8 @@ def always_there(name):
 def inputs_of(operation):
     """The inputs of an operation by name: those that are always there first, and of these the ones of gradients alone last."""
     names = [name for name in INPUTS if _belongs_to(name, OPERATIONS[operation])]
-    return sorted(names, key=lambda name: (not always_there(name), not TENSOR_SPECS[name][6] & ~_OF_GRADIENTS))
+    others = (_OPERATION_BITS | OF_FORWARD) & ~_OF_GRADIENTS  # Python lacks some operations, which do not count
+    return sorted(names, key=lambda name: (not always_there(name), not TENSOR_SPECS[name][6] & others))
 
 
 def outputs_of(feature):
