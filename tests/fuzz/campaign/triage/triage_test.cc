@@ -223,6 +223,8 @@ TEST(FeatureNames, EachOneOccursInACase) {
   merge.problem.seq_k = 0;
   merge.sides.kind = PatternKind::kNothing;
   meet(merge);
+  merge.problem.features |= ATTN_FEATURE_IN_PLACE;
+  meet(merge);
   Case backward;
   backward.problem.features = ATTN_FEATURE_BACKWARD;
   backward.dout_repeated.query = true;
