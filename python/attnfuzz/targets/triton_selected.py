@@ -15,6 +15,7 @@ from attnfuzz.targets.triton_attention import INTERPRETED
 
 BLOCK_K = 64 if INTERPRETED else 32
 NUMBERS = ("heads_kv", "group", "seq_q", "seq_k", "dim_qk", "dim_v", "causal", "bottom_right", "block", "select", "scale_log2")
+MOST_LISTED = 512  # a program holds its list, and compares each name with all of it
 POINTERS = ("q", "k", "v", "o", "lse", "indices", "lengths", "strides")
 
 
@@ -82,6 +83,8 @@ def forward(q, k, v, o, lse, indices, lengths, strides,
 
 
 def launch(p, q, k, v, indices, key_lengths=None):
+    if p.select > MOST_LISTED:
+        raise attnfuzz.Unsupported(f"a list of more than {MOST_LISTED} entries")
     out = torch.empty((p.batch, p.heads_q, p.seq_q, p.dim_v), dtype=q.dtype, device=q.device)
     lse = torch.empty((p.batch, p.heads_q, p.seq_q, 1), dtype=torch.float32, device=q.device)
     if lse.numel() == 0:
