@@ -22,7 +22,7 @@ import warnings
 
 from attnfuzz import contract as c
 from attnfuzz.declare import (DTYPES, INPUTS, STRIDED, Domain, argument_of, asked_for, dimensions_of, format_of, is_packed,
-                              member_of, refuse_features, shape_of)
+                              member_of, refuse_features, refuse_sizes, shape_of)
 from attnfuzz.home import find
 from attnfuzz.oracle import assert_gradients_within, assert_within, gradient_names, gradients, oracle
 from attnfuzz.tensor import Tensor, numpy_bfloat16, numpy_view
@@ -210,6 +210,7 @@ class Stream:
         if bit:
             features |= bit | c.FEATURE_NO_FORWARD
         words = (domain.words() if isinstance(domain, Domain) else domain or "").split()
+        refuse_sizes(operation, words)
         if bf16 == "ml_dtypes" and numpy_bfloat16() is None:
             words = _without_bf16(words)
         self.words = " ".join(words)

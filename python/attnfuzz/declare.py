@@ -5,6 +5,7 @@ import ctypes
 import functools
 import inspect
 import os
+import re
 from dataclasses import dataclass, field
 
 from attnfuzz.contract import (BF16, BOTTOM_RIGHT, CPU, CUDA, DOMAIN_VALUES, F16, F32, FEATURE_BITS, FEATURE_WIDE, FORMAT_TF32,
@@ -453,10 +454,23 @@ def asked_for(p, name):
     return field is None or (getattr(p, field) >= 0 if PROBLEM_FIELDS[field] == "dtype" else bool(getattr(p, field)))
 
 
+_LIMITED = frozenset(("batch", "heads_q", "seq_q", "seq_k", "dim_qk", "dim_v"))
+
+
 @functools.cache
 def _sizes_of(feature):
     """The fields of Problem that are sizes of an operation's tensors."""
     return frozenset(size for name in TENSOR_SPECS if _belongs_to(name, feature) for size in TENSOR_SPECS[name][2])
+
+
+def refuse_sizes(operation, words):
+    """Raises ValueError for a word of a domain that limits a size that the operation lacks."""
+    there = _sizes_of(OPERATIONS[operation])
+    for word in words:
+        name = re.split("[=<>%]", word)[0]
+        sizes = {"seq": ("seq_q", "seq_k"), "dim": ("dim_qk", "dim_v")}.get(name, (name,))
+        if set(sizes) <= _LIMITED and not there & set(sizes):
+            raise ValueError(f"domain: {operation} has no {name}; leave {word} out")
 
 
 def has_groups(operation):

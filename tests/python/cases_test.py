@@ -131,6 +131,9 @@ class Cases(unittest.TestCase):
         for unknown in "decode", "nsa_select", "nsa_score":
             with self.assertRaisesRegex(ValueError, f"operation='{unknown}': one of 'forward', 'merge', 'backward', 'selected', 'selected_backward'$"):
                 attnfuzz.cases(operation=unknown)
+        for domain in "seq_k=64", "seq_q=8 dim_qk=16", attnfuzz.Domain(seq_k=64):
+            with self.assertRaisesRegex(ValueError, "domain: merge has no (seq_k|dim_qk); leave "):
+                attnfuzz.cases(domain, operation="merge")
         with self.assertRaisesRegex(ValueError, "cases are drawn by heads_q and group"):
             attnfuzz.cases(attnfuzz.Domain(heads_kv=2))
         for of_another in "select_first", "kv_dtype":
