@@ -1,4 +1,4 @@
-"""fla's parallel_nsa (Triton): a query whose list has no key that it sees. O must be 0, as of a row that sees nothing. It is 0 / 0.
+"""fla's parallel_nsa (Triton): a query sees no key of its list. O must be 0, as in any row without keys. It is 0 / 0.
 
     python3 docs/found/fla-no-listed-key.py       status 1: it shows, 0: it does not
 """
