@@ -319,8 +319,8 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * ATTN_FEATURE_SELECTED nor ATTN_FEATURE_BACKWARD, and nothing that either of them excludes. */
 #define ATTN_FEATURE_SELECTED_BACKWARD ((uint64_t)1 << 21)
 /* For a merge: the result takes the place of the first side. tensors.o has the data and the strides of tensors.o1, and
- * tensors.lse, if wanted, those of tensors.lse1. A kernel must have read a number of the first side before it writes
- * there. If no LSE is wanted, lse1 is not written. */
+ * tensors.lse, if wanted, those of tensors.lse1. A kernel must read each number of the first side before it
+ * overwrites it. If no LSE is wanted, lse1 is not written. */
 #define ATTN_FEATURE_IN_PLACE ((uint64_t)1 << 22)
 /* An operation: scores blocks of keys by attention over compressed keys, and chooses blocks by these scores.
  * (ATTN_FEATURE_NSA_SELECT gets the scores.) tensors.k holds the compressed keys (ATTN_FEATURE_NSA_COMPRESS).
@@ -330,20 +330,20 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  *
  *   P(h,c)      = exp(scale * Q(b,h,i).K(b,g,c) - LSE(b,h,i)) if query i sees key c, else 0
  *   score(j)    = sum_h sum_c M(c,j) * P(h,c), with M(c,j) = overlap(c,j) / d
- *   overlap     (c,j): how many positions key c stands for in block j, from j * block to (j + 1) * block - 1
+ *   overlap(c,j) = the number of positions of key c in block j, which holds j * block to (j + 1) * block - 1
  *   positions   n = len_k[b], or if causal the lesser of len_k[b] and diag(i) + 1
  *   candidates  the blocks j with j * block < n, also the last one if it is incomplete
  *   chosen      min(select, candidates) of them: the first select_first, the last select_last, and then the others with
  *               the highest scores
  *
  * tensors.indices is written: the chosen blocks, each once, in any order, and -1 in all other places. Computed scores
- * have errors. A choice is right if scores within these errors lead to it. M is at least as exact as fp32. If an input
+ * have errors. A choice is right if scores within these errors lead to it. M is computed in fp32 or better. If an input
  * that a query sees is not finite, or a number overflows, scores may be anything. The list then names any
- * min(select, candidates) candidates, each once, with those that are always chosen.
+ * min(select, candidates) candidates, each once, including those that are always chosen.
  *
- * If tensors.scores is not NULL, the scores are written as well. If the kernel writes the scores, it must choose by
- * them. All of tensors.scores is written; the value of a block that is no candidate does not matter. The LSE of a query
- * that sees no key does not matter; its candidates have scores of 0.
+ * If tensors.scores is not NULL, the scores are written as well, and the kernel must choose by the scores that it
+ * writes. All of tensors.scores is written; the value of a block that is no candidate does not matter. The LSE of a
+ * query that sees no key does not matter; its candidates have scores of 0.
  *
  * select >= select_first + select_last, dim_v = 1, and key_step and key_offset are at most 2^16. The problem may have key
  * lengths and be causal. It has no softcap, window, bias, mask, sinks, slopes, splits, packed sequences, pages or 8
