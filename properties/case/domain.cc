@@ -189,7 +189,7 @@ namespace {
 // True if Operation::shape() decides whether the case is causal.
 bool is_ordered_by_shape(const Case& c) { return c.problem.selects() || c.problem.chooses(); }
 
-// The number of compressed keys and the scale, which the shape of scores of blocks draws anew.
+// Moves the number of compressed keys and the scale into the domain: the shape of scores of blocks draws both anew.
 void place_scores(const attn_domain& domain, Case& c) {
   Problem& p = c.problem;
   const int64_t keys = p.seq_k, most_blocks = std::max<int64_t>(p.blocks(), 16);
@@ -197,7 +197,7 @@ void place_scores(const attn_domain& domain, Case& c) {
   if (!holds(domain.seq_k, p.seq_k)) p.seq_k = nearest(domain.seq_k, p.seq_k);
   if (domain.usual_scale) p.scale = 1.0f / std::sqrt(static_cast<float>(p.dim_qk));
   if (p.seq_k == keys) return;
-  while (p.blocks() > most_blocks) p.selection.block *= 2;  // more keys must not make the scores too many
+  while (p.blocks() > most_blocks) p.selection.block *= 2;  // more keys must not mean too many scores
   tidy(c);
   drop_misfits(c, {TensorId::kK, TensorId::kBlockScores});
   lay_within(domain, c);

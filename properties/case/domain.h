@@ -25,8 +25,8 @@ void fit(const attn_domain& domain, Case& c);
 void fit_sizes(const attn_domain& domain, Problem& p);
 
 // For operations that list or choose blocks, Operation::shape() makes many calls causal whose drawn cases were
-// not. order_within() moves causality and alignment of such a call back into the domain. Of scores of blocks, it
-// also moves the number of keys and the scale, which their shape draws anew. order_shaped() takes causality and
+// not. order_within() moves causality and alignment of such a call back into the domain. For scores of blocks,
+// it also moves the number of keys and the scale, which shape() draws anew. order_shaped() takes causality and
 // alignment from the drawn case; a probe of a kernel's limits needs this. Calls of other operations stay as they
 // are.
 void order_within(const attn_domain& domain, Case& c);

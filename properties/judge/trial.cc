@@ -510,8 +510,8 @@ namespace {
 // A number by which one of several operations is chosen, made from the seeds of the drawn case.
 uint64_t dice_of(const Case& c) { return finish64(c.q.seed ^ c.k.seed << 16 ^ c.v.seed << 32); }
 
-// The operation of a property's runs on a drawn case; nullptr: the kernel has none. Of two, that of the case
-// comes first.
+// The operation that a property runs on a drawn case; nullptr: the kernel has none. If the property has two and the
+// kernel takes both, the case's own operation comes first.
 const Operation* operation_of_runs(const Property& property, const Case& c, uint64_t kernel_features) {
   if (property.operation == nullptr) return operation_for(c.problem.features, kernel_features, dice_of(c));
   if (property.also == nullptr || !kernel_has(*property.also, kernel_features)) return property.operation;

@@ -139,7 +139,7 @@ class Trial {
   // Counts a variant. False, and ended, if it cannot be run.
   bool begin(const Case& c, std::string_view label);
   const Run* given_run(const Case& c, std::string_view label);
-  // `on_others`: it runs on given inputs; see Run.
+  // `on_others`: the inputs are given, not the case's own (Run::on_others).
   const Run* run_calls(Execution& e, std::string_view label, bool on_others = false);
   // Runs code that lays out and calls the kernel, and records its time.
   RunReply timed(Execution& e, const std::function<RunReply()>& run);

@@ -42,7 +42,7 @@ class Arena {
   // addresses that begin at a multiple of kFence, and lies kFenceBefore bytes behind their beginning. Nothing else is
   // ever mapped there.
   explicit Arena(int fd, bool fenced = false);
-  // Half of 2^42 bytes holds 63 slots and their pages; with the MiB that the arena begins before the middle, 64.
+  // Half of the fence holds 63 slots and their pages. The arena begins a MiB before the middle, so it may have 64.
   static constexpr uint64_t kFence = uint64_t{1} << 42, kFenceBefore = kFence / 2 - (uint64_t{1} << 20);
   ~Arena();
   Arena(const Arena&) = delete;

@@ -16,7 +16,7 @@
 //   steps 3 to 6 once a call
 //
 // A state (Role::kState) is laid out like an input. A call may write it, so it is laid out anew before each
-// call, and given() has its content before the call for the oracle. The same is done with the first side of a
+// call, and given() has its content before the call for the oracle. This also holds for the first side of a
 // merge in place, which lies in the elements of O and LSE. O and LSE are then not poisoned, so a missing write
 // shows only as a wrong value.
 //
@@ -79,8 +79,8 @@ class LaidOut {
 
   const attn_problem& problem() const { return problem_; }
   const attn_tensors& tensors() const { return tensors_; }
-  // tensors(), but states, and inputs in the memory of an output, are dense copies of their content before a
-  // call, in memory of this object.
+  // As tensors(), but with dense copies, owned by this object, of two kinds of tensors as they were before a call:
+  // states, and inputs in the memory of an output.
   const attn_tensors& given() const { return given_; }
   attn_env env() const;  // back end 0; no callbacks, stream or probe
 

@@ -94,8 +94,8 @@ std::vector<Form> forms(const Borders& tiles) {
   return all;
 }
 
-// False if the case asks for features that the kernel lacks: it would only cost an evaluation. Those of the found
-// case are asked for in any case.
+// False if the case asks for features that the kernel lacks: trying the case would only cost an evaluation. The
+// features of the found case are always allowed.
 bool may_be_taken(const CandidateBase& base, Case c) {
   tidy(c);
   return (problem_of(c.problem).features & ~(base.known | base.features)) == 0;

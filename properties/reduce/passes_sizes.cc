@@ -311,7 +311,7 @@ void shrink_selection(Search& s) {
   if (s.best().problem.selection.holes > 0) {
     change(s, [](Case& c) { c.problem.selection.holes = 0, c.problem.selection.empty = 1; });
   }
-  // Lists in order, of which some hold only -1.
+  // Lists in order; some of them hold only -1.
   const auto some_empty = [&] {
     for (const int64_t empty : {1, 2}) {
       for (uint64_t seed = 0; seed < kSeedsTried; ++seed) {

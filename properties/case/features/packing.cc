@@ -286,7 +286,7 @@ extern constinit const Feature packing = {
         },
     .canonical_seeds =
         [](int64_t, auto& seeds) {
-          // Two entries of the same length, then one behind an empty one.
+          // Two entries of the same length; then an empty entry and one behind it.
           for (const bool empty : {false, true}) {
             for (const auto& [queries, keys] : {std::pair{false, true}, {true, false}, {true, true}}) {
               seeds.push_back([=](Case& c) {

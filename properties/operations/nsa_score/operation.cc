@@ -34,8 +34,8 @@ void save_lse(const attn_problem& problem, const attn_tensors& host, const attn_
   derive(kSavedLse, saved_bytes(due[kLse], ATTN_F32));
 }
 
-// Draws the compressed blocks and the blocks that are chosen: those of models, and others, also such that the
-// sizes do not divide each other.
+// Draws the sizes of compressed blocks and of the blocks to choose from: those of models, and others. Some do not
+// divide each other.
 void draw_blocks(Rng& rng, Problem& p) {
   struct Blocks {
     int64_t length, step, size;
@@ -53,9 +53,9 @@ void draw_blocks(Rng& rng, Problem& p) {
   p.selection.block = blocks.size;
 }
 
-// The drawn number of keys becomes the number of compressed keys in most cases, and the number of positions in
-// the others. A key length becomes one with as many compressed keys as the drawn length, at the end of the last
-// of them, just before the next, or between; a length outside of the drawn keys stays outside.
+// The drawn number of keys becomes the number of compressed keys in most cases, and the number of positions in the
+// others. A drawn key length of n becomes a length with n compressed keys: it ends with the last of them, just before
+// the next one ends, or between. A length outside of the drawn keys stays outside.
 void draw_lengths(Rng& rng, const Problem& from, Problem& p) {
   const int64_t length = p.key_offset + 1;
   if (rng.percent(35)) {
@@ -72,9 +72,9 @@ void draw_lengths(Rng& rng, const Problem& from, Problem& p) {
   }
 }
 
-// Lists of all blocks, of more, of few, or of any number below; in most cases of fewer than half of the blocks,
-// so that there is a choice. In half of the cases some blocks are always chosen. Blocks are made smaller if
-// there are few, and larger if there are many.
+// Draws the length of lists: all blocks, more, few, or any number below. Most lists have at most half of the blocks, so
+// that there is a choice. In half of the cases some blocks may always be chosen. If there are few blocks, they are made
+// smaller; if there are many, larger.
 void draw_list(Rng& rng, Problem& p) {
   constexpr int64_t kMostBlocks = 2048, kFewBlocks = 8;
   constexpr double kMostScores = 0x1p21;
@@ -96,8 +96,8 @@ void draw_list(Rng& rng, Problem& p) {
   selection.last = rng.range(0, std::min<int64_t>(selection.select - selection.first, 3));
 }
 
-// In half of the cases the weights of a query are far from equal, and far from one weight of 1: with the other
-// fills, scores often tie or one block has all.
+// In half of the cases the weights of a query are uneven, but mostly far from a single weight of 1. With the other
+// fills, scores often tie, or one block has all of the weight.
 void draw_numbers(Rng& rng, Case& c) {
   if (!c.planted.empty() || rng.coin()) return;
   c.q = {.kind = FillKind::kGaussian, .seed = static_cast<uint64_t>(rng.range(1, 65535))};
@@ -133,7 +133,7 @@ void shape(Case& c, uint64_t kernel_features) {
   draw_lengths(rng, from, p);
   draw_list(rng, p);
   p.causal = from.causal || rng.percent(70);
-  // With few queries, the first of them see next to nothing.
+  // If there are few queries and the order is top-left, they see next to nothing.
   const bool few = p.seq_q < most_positions(p, p.seq_k) / 2;
   if (p.causal) p.align = rng.percent(few ? 85 : 45) ? ATTN_BOTTOM_RIGHT : ATTN_TOP_LEFT;
   if ((kernel_features & ATTN_FEATURE_INDEX32) != 0 && rng.percent(50)) p.index_dtype = ATTN_INDEX_32;

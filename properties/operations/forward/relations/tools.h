@@ -37,7 +37,8 @@ std::vector<int64_t> some_rows(const Case& c, int64_t tile_q, int64_t most);
 // A number that depends only on the case's data and on `salt`.
 uint64_t choice(const Case& c, uint64_t salt);
 
-// The rows must have equal bits if their plans promise them (Trial::promise_bits); otherwise they must agree within both bounds.
+// The rows must have equal bits if their plans promise them (Trial::promise_bits); otherwise they must agree within
+// both bounds.
 bool agree(Trial& trial, const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what);
 bool all_agree(Trial& trial, const Run& a, const Run& b, std::string_view what);
 

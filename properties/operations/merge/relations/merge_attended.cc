@@ -7,7 +7,7 @@
 //
 //   |o' - o| <= sum_s |w'_s o'_s - w_s o_s|,   |lse' - lse| = |ln sum_s exp(lse'_s - lse)|
 //
-// and the kernel's result by its bound more.
+// The kernel's result may in addition be off by its own bound.
 #include <cmath>
 #include <limits>
 
@@ -114,7 +114,8 @@ struct Half {
   bool dead(size_t row) const { return due.state[row] == RowState::kDead; }
 };
 
-// True if `of` holds the exact results of a row. Without a bound it may hold the middle of the values instead.
+// True if `of` holds the exact results of a row. A row without a bound may hold the middle of its allowed values
+// instead.
 bool is_exact(const Reference& of, size_t row) {
   return of.state[row] == RowState::kBounded || of.state[row] == RowState::kDead;
 }
@@ -149,7 +150,7 @@ bool row_is_whole(Trial& trial, const Run& run, const Half (&halves)[2], const R
   return true;
 }
 
-// The sides get other values than the case's fills.
+// The relation replaces the values of both sides, so planted ones would be lost.
 bool adapt_merge_attended(Case& c, const KernelInfo&, std::string*) {
   c.planted.clear();
   return true;

@@ -11,8 +11,8 @@
 //   LSE   the plan declares lse_rule, and the classes of exp and log. Then LSE is the largest LSE and lg2(1) ln 2,
 //         which is 0.
 //
-// An exponential of no class may give w = 1 - 2^-24 for 0, as a polynomial does: then fp32 and the LSE are rounded. If
-// neither output of a case has its bits, the case is rejected with the reasons.
+// An exponential without a declared class, such as a polynomial, may give w = 1 - 2^-24 for 0. An O of fp32 and the LSE
+// are then rounded. If neither output must have a side's bits, the case is rejected with the reasons.
 #include <cmath>
 
 #include "properties/case/words.h"
@@ -36,10 +36,10 @@ bool adapt_merge_empty_side(Case& c, const KernelInfo&, std::string*) {
   return true;
 }
 
-// exp2(0) is 1 in every class, but need not be 1 by an exponential of no class.
+// exp2(0) is 1 in every declared class, but need not be 1 in an exponential without one.
 bool has_exp_class(const attn_plan& plan) { return plan.exp_class != ATTN_EXP_UNKNOWN && plan.exp_error == 0; }
 
-// Why O need not have the bits of the side's; nullptr: it must.
+// Why O need not have the bits of the side's O; nullptr: it must.
 const char* why_not_o(const Problem& p, const attn_plan& plan) {
   if (plan.merge_rule != ATTN_MERGE_BY_WEIGHT) return "O: merge_rule is not by weight";
   if (plan.merge_format == ATTN_FORMAT_OF_INPUT) return "O: partials are merged in the input's format";

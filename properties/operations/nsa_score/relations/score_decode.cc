@@ -1,5 +1,5 @@
-// Decode equals prefill: one query alone, with as many positions as it may see, has the scores that it has
-// among the others, and a list that is right for them, too. Kernels often have one path for each, and the paths
+// Decode equals prefill: a query alone, with as many positions as it may see, has the scores that it has
+// among other queries, and a list that is right for these scores. Kernels often have one path for each, and the paths
 // disagree about the query's own incomplete block.
 #include <algorithm>
 

@@ -1,6 +1,5 @@
 // If the kernel writes the scores, it must choose by them: no block left out has a higher written score than a
-// chosen one that is not forced. Scores and lists of one kernel are compared, so that no bound is
-// needed.
+// chosen one that is not forced. The relation compares scores and lists of one kernel, so it needs no bound.
 #include <algorithm>
 #include <limits>
 
