@@ -161,7 +161,7 @@ class Case:
         return self.q, self.k, self.v, self.dout, *((None, None) if own else (self.o, self.lse))
 
     def _refuse_missing(self, out):
-        """Raises ValueError for a gradient that the case asks for and `out` has not even as None."""
+        """Raises ValueError if `out` lacks a gradient that the case asks for. None in its place is enough."""
         names = gradient_names(self.p.dbias_shape, self.sink)
         given = out if isinstance(out, dict) else names[:len(out)]
         if missing := [name for name in names if name not in given]:
@@ -173,8 +173,8 @@ class Case:
     def assert_within(self, out, lse=None, **how):
         """The largest error/bound of O and LSE; or an AssertionError that begins with the case: attnfuzz.assert_within().
         For a backward pass `out` has the gradients in the form that attnfuzz.assert_gradients_within() takes: dQ, dK and dV, and
-        dbias and dsink if the case asks for them (p.dbias_shape, p.has_sink). A gradient that is not there is an error; None
-        leaves it out."""
+        dbias and dsink if the case asks for them (p.dbias_shape, p.has_sink). A missing gradient is a
+        ValueError; None leaves a gradient out."""
         self._no_oracle()
         try:
             if self.operation == "backward":

@@ -1,5 +1,5 @@
-"""Attention over listed blocks of flash-linear-attention (fla), in Triton: native sparse attention's selected branch, and its
-backward pass.
+"""Attention over listed blocks of flash-linear-attention (fla), in Triton: native sparse attention's selected branch,
+and its backward pass.
 
 Tensors are (batch, position, head, dim), and a group of heads is a power of two from 16 on. It is always causal, of the bottom
 right. A list names no block twice, and each query sees a key: its own block is always listed. Importing fla creates a CUDA
@@ -50,8 +50,8 @@ def selected(p, q, k, v, indices):
     return o.masked_fill(dead[..., None], 0), lse
 
 
-# dK sums products of two rounded numbers, dS and the scaled Q. These two roundings are as large as one faithful conversion. There
-# is no class for a scaled Q that is subnormal in fp16, so a GPU gets bf16.
+# dK sums products of two rounded numbers, dS and the scaled Q. These two roundings are as large as one faithful
+# conversion. No class covers a scaled Q that is subnormal in fp16, so a GPU gets bf16.
 @attnfuzz.target(operation="selected_backward", **HERE, compiles=("dtype", "batch", "heads", "seq", "dim"),
                  errors=replace(ERRORS, ds="input", heads="fp32", conversion="faithful"),
                  domain=attnfuzz.Domain(**dict(DOMAIN, dtypes="f16" if INTERPRETED else "bf16")))

@@ -106,7 +106,7 @@ def unified(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, key_lengths=None, 
     return unified_of(p, q, k, v, cu_seqlens_q, cu_seqlens_k, key_lengths, block_table, sink, slopes, split=False)
 
 
-# It takes one pass for more than 8 queries, and for more than one if they are not causal.
+# vLLM takes one pass if there are more than 8 queries, or more than one and no causal order.
 @attnfuzz.target(**HERE, tiles=(16, 16), errors=SPLIT, compiles=COMPILES,
                  domain=attnfuzz.Domain(seq_q=attnfuzz.at_most(8), causal="only", **PAGED))
 def unified_split(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, key_lengths=None, block_table=None, sink=None, slopes=None):
