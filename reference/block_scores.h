@@ -13,8 +13,8 @@
 //   g     compound(N a + 3u): the additions in any order, and the roundings of M_cj = overlap / d (2u at most, as a
 //         product by 1 / d) and of M_cj P_hc (u)
 //   a     error of an addition: u, or with tensor cores max(u, u_p + u_s) (error_model.h). An mma that adds c products
-//         errs by c u_p + u_s, and each term may have an mma of its own: those of a group's heads often have. So N
-//         terms cost N (u_p + u_s) at most, also if fp32 additions (u each) join the results
+//         errs by c u_p + u_s. Each term may have an mma of its own, as the terms of different heads often do. So N
+//         terms cost N (u_p + u_s) at most, even if fp32 additions (u each) join the results
 //
 // Each product and each P may be flushed, which takes 2^-126 twice a term. Scores are fp32 and not rounded
 // further.
@@ -61,8 +61,8 @@ ForwardCall compressed_attention_of(const attn_problem& problem, const attn_tens
 // has them. The reference and its outputs kChosen and kBlockScores have a row for each list, (b, g, i). Scores
 // have a bound for candidates, and may be anything for other blocks. The scores of a row may be anything if an
 // intermediate may overflow, or if its queries, a key that they see or their LSE are not finite. Its list is still
-// judged by 1 to 3. Expected::integer of kChosen is the choice by exact scores, one of the right ones; without
-// exact scores it is that by scores of 0. Throws UnknownFeatures for a kind of problem that it does not know.
+// judged by 1 to 3. Expected::integer of kChosen is one right choice, that by exact scores. If the row's scores
+// may be anything, it is the choice by scores of 0. Throws UnknownFeatures for a kind of problem that it does not know.
 Reference evaluate_block_scores(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                                 const Calibration& calibration, RowSample sample = {}, bool exact = true);
 
