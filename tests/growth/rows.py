@@ -3,10 +3,10 @@
 
   tests/growth/rows.py SOURCE SCRATCH COMPILER EIGEN FEATURES
 
-Adds outputs of the forward pass until there are 64 tensors: their members in the contract, their names and their rows in
-the table. Then a program made of the rooms case, data and memory lays a case out. Each tensor must have a slot of
-its own, and a write beside the last one must be noticed; the arena must fit its fence. FEATURES is the list of
-features that the build has made (properties/case/features.cc).
+Adds outputs of the forward pass until there are 64 tensors: their members in the contract, their names and their rows
+in the table. Then a program, built from the folders case, data and memory of properties/, lays a case out. Each tensor
+must have a slot of its own, and a write beside the last one must be noticed; the arena must fit its fence. FEATURES is
+the list of features that the build has made (properties/case/features.cc).
 """
 import pathlib
 import re

@@ -654,8 +654,8 @@ TEST(Gradients, ASampleJudgesTheSame) {
   EXPECT_GT(judged, 0);
 }
 
-// A kernel that does not isolate a masked NaN multiplies a query's NaN by 0 for hidden keys, too, also if no judged
-// key is seen by that query.
+// A kernel that does not isolate a masked NaN also multiplies a query's NaN by 0 for hidden keys, even if that query
+// sees no judged key.
 TEST(Gradients, ASampleKnowsTheNaNOfAQueryWithoutAJudgedKey) {
   int64_t judged = 0, free = 0;
   for (uint64_t seed = 1; seed <= 5000; ++seed) {

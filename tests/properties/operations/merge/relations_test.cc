@@ -13,8 +13,8 @@ namespace attnfuzz {
 namespace {
 
 // Merges as the oracle does. Its plan declares `order` and `rule`. It moves each LSE, or each O of fp32, by
-// `steps` neighbouring numbers: within the bounds, but not as declared. From call `late` on, both sides are the
-// first.
+// `steps` neighbouring numbers: within the bounds, but not as declared. From call `late` on, it takes the first
+// side for both.
 class MergeTarget final : public OracleTarget {
  public:
   int32_t order = ATTN_MERGE_ASCENDING, rule = ATTN_LSE_BY_FMA;

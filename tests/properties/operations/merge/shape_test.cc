@@ -175,7 +175,7 @@ TEST(MergeShape, WithoutALseTheFirstSidesKeepsItsMemory) {
   EXPECT_EQ(fault->kind, MemoryFault::Kind::kInputChanged);
 }
 
-// A side without keys has the plan's LSE in place, too, and values that replace the case's lie there.
+// In place, a side without keys also has the plan's LSE, and given values replace the case's.
 TEST(MergeShape, TheFirstSideFollowsThePlanInPlace) {
   Case c = in_place_case();
   c.sides.kind = PatternKind::kLastKey;
