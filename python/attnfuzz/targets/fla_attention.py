@@ -58,7 +58,7 @@ def selected(p, q, k, v, indices):
 def selected_backward(p, q, k, v, indices, dout, o, lse):
     """fla, parallel_nsa_bwd"""
     lists, q, k, v, dout, o, lse = usual(p, indices, q, k, v, dout, o, lse)
-    size = 1 << (p.select - 1).bit_length()  # of a list: a power of two
+    size = 1 << (p.select - 1).bit_length()  # of a list: the next power of two
     lists = torch.nn.functional.pad(lists, (0, size - p.select), value=-1)
     with attnfuzz.compiling():
         return tuple(t.transpose(1, 2) for t in parallel_nsa_bwd(q, k, v, o, lse, dout, lists, size, p.block, p.scale))

@@ -64,7 +64,7 @@ def check_order(causal, cu, lengths):
 
 
 def sides_of(p):
-    """(causal, the left side of a window, -1 for none). A right side of 0 is causal, and one of seq_q - 1 keys hides none."""
+    """(causal, left side of a window or -1 for none). A right side of 0 is causal; seq_q - 1 or more hides no key."""
     if not p.causal and 0 < p.window_right < p.seq_q - 1:
         raise attnfuzz.Unsupported("a window with a right side")
     return p.causal or p.window_right == 0, -1 if p.window_left < 0 else min(p.window_left, p.seq_q + p.seq_k)

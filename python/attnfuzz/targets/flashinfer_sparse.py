@@ -1,9 +1,9 @@
-"""FlashInfer's attention with a block-sparse mask, on a GPU: each query is a block of one row, and lists its blocks of keys.
+"""FlashInfer's attention with a block-sparse mask, on a GPU. A query is a block of one row, and lists blocks of keys.
 
 `block_sparse` makes one plan for each batch entry and KV head, because all heads of a plan have the same blocks. Heads lie
-between positions and dims; the LSE is (position, head), of base 2. Its lists name each block once and have no -1; the adapter
-makes them so. The number of keys is a multiple of the block, and nothing is causal: FlashInfer would count the listed keys
-alone.
+between positions and dims; the LSE is (position, head), of base 2. FlashInfer's lists name each block once and have no
+-1; rows_of_lists() makes them so. The number of keys is a multiple of the block. Nothing is causal, because FlashInfer
+would apply causal order to positions among the listed keys.
 """
 
 from dataclasses import replace

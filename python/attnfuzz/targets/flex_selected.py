@@ -1,11 +1,12 @@
-"""Attention over listed blocks with FlexAttention: lists become a BlockMask. Its LSE is natural; a row that sees no key has O = 0.
+"""Attention over listed blocks with FlexAttention: lists become a BlockMask. Its LSE is natural, and a row that sees no
+key has O = 0.
 
 A BlockMask has one list for TILE queries, so a tile lists each block that one of its queries lists. A mask_mod then hides
 the blocks that a query itself does not list.
 
-`selected` is compiled, on a GPU, for blocks of 16, 32, 64 and 128 keys. `selected_eager` runs on the CPU without compilation, for
-all blocks: it multiplies everything, and only the mask_mod counts there. Compiled to C++, with dynamic sizes, torch 2.11 fails:
-its source does not compile.
+`selected` is compiled, on a GPU, for blocks of 16, 32, 64 and 128 keys. `selected_eager` runs on the CPU without
+compilation, for all blocks: it multiplies everything, and only the mask_mod counts there. It is not compiled, because
+the C++ that torch 2.11 writes for dynamic sizes does not compile.
 """
 
 import torch
