@@ -72,13 +72,7 @@ class NsaCheck {
     }
     for (size_t n = 0; n < kStages; ++n) {
       const auto stage = static_cast<Stage>(n);
-      const uint64_t needs = needs_of(stage);
-      const auto has = [&](const auto& one) {
-        const uint64_t features = one->target->info().features;
-        const bool forward = stage != Stage::kCompressed && stage != Stage::kWindow;
-        return (features & needs) == needs && (forward || (features & ATTN_FEATURE_NO_FORWARD) == 0);
-      };
-      const auto found = std::ranges::find_if(opened_, has);
+      const auto found = std::ranges::find_if(opened_, [&](const auto& one) { return does(*one, stage); });
       if (found == opened_.end())
         throw UserError(
             fmt::format("none of these kernels does the stage: {}; fa1, nsa, nsa_select, nsa_compress and "
@@ -86,6 +80,21 @@ class NsaCheck {
                         name_of(stage)));
       kernels_[n] = {(*found)->target.get(), &(*found)->calibration};
     }
+    for (const auto& one : opened_) {
+      bool any = false;
+      for (size_t n = 0; n < kStages; ++n) any |= does(*one, static_cast<Stage>(n));
+      if (!any) throw UserError(one->target->info().name + " does no stage of native sparse attention; leave it out");
+    }
+  }
+
+  static bool does(const Opened& one, Stage stage) {
+    const uint64_t features = one.target->info().features, needs = needs_of(stage);
+    const bool forward = stage == Stage::kCompressed || stage == Stage::kWindow;
+    return (features & needs) == needs && (!forward || (features & ATTN_FEATURE_NO_FORWARD) == 0);
+  }
+  // True if a stage is run by this kernel. An earlier one may do all that it can do.
+  bool runs(const Opened& one) const {
+    return std::ranges::any_of(kernels_, [&](const auto& of) { return of.target == one.target.get(); });
   }
 
   void add(const Judged& one) {
@@ -139,7 +148,9 @@ class NsaCheck {
 
   Exit conclude() {
     std::string names;
-    for (const auto& one : opened_) names += (names.empty() ? "" : ", ") + one->target->info().name;
+    for (const auto& one : opened_) {
+      if (runs(*one)) names += (names.empty() ? "" : ", ") + one->target->info().name;
+    }
     print(fmt::format(
         "{}: {} cases from end to end, prefill and decode at every token: {}; largest error/bound {:.3g} of "
         "a call, {:.3g} of the whole; {} elements of the whole, {} of them not judged ({:.1f} s)\n",

@@ -61,5 +61,7 @@ refused "there is no build 'assan': did you mean 'asan'\?" --build assan
 refused 'does not exist' --calibration "$out/nothing.json"
 refused 'there is no way to distrust a kernel' --untrusted=strickt
 refused 'p is one of' --errors p=4bit
+kernels=("$@" merge)
+refused 'merge does no stage of native sparse attention'
 kernels=()
 refused 'kernels is required'
