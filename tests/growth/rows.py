@@ -14,6 +14,8 @@ import shutil
 import subprocess
 import sys
 
+from tensor import edit
+
 ROWS = 64
 
 PROGRAM = r"""
@@ -51,14 +53,6 @@ int main() {
 """
 
 
-def insert(root, name, before, text):
-    path = root / name
-    source = path.read_text()
-    if source.count(before) != 1:
-        sys.exit(f"{name} holds {before!r} {source.count(before)} times, must once: this example is out of date")
-    path.write_text(source.replace(before, text + before))
-
-
 def main():
     source, scratch = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     compiler, eigen, features = sys.argv[3:]
@@ -69,10 +63,10 @@ def main():
     there = len(re.findall(r"^    \{k\w+, \"", table, re.M))
     more = range(ROWS - there)
     print(f"{there} rows, and {len(more)} more", flush=True)
-    insert(scratch, "kernels/attention.h", "} attn_tensors;", "".join(f"  attn_tensor more{n};\n" for n in more))
-    insert(scratch, "reference/call/tensor_spec.h", " };\n// clang-format on\n\n// The size of a dimension",
+    edit(scratch, "kernels/attention.h", "} attn_tensors;", "".join(f"  attn_tensor more{n};\n" for n in more))
+    edit(scratch, "reference/call/tensor_spec.h", " };\n// clang-format on\n\n// The size of a dimension",
            "".join(f", kMore{n}" for n in more))
-    insert(scratch, "reference/call/tensor_spec.h", "};\n// clang-format on\n}  // namespace tensor_table",
+    edit(scratch, "reference/call/tensor_spec.h", "};\n// clang-format on\n}  // namespace tensor_table",
            "".join(f'    {{kMore{n}, "more{n}", {{kBatch, kHeadsQ, kSeqQ, kDimV}}, k16, kOut, ATTN_FIELD(T, more{n}), kMoved}},\n'
                    for n in more))
     (scratch / "main.cc").write_text(PROGRAM.replace("ROWS", str(ROWS)).replace("LAST", str(more[-1])))

@@ -128,4 +128,5 @@ def main():
     sys.exit(0 if works and len(touched) <= MOST else 1)
 
 
-main()
+if __name__ == "__main__":
+    main()
