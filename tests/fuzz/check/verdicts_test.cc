@@ -106,6 +106,20 @@ TEST(Verdicts, UnlikelyErrorsWithinTheirBoundsPassWithAWarning) {
   EXPECT_EQ(one.warnings[0].warning.c, c);
 }
 
+TEST(Verdicts, CasesAreCountedByHowTheirRelationCompared) {
+  Verdict v;
+  v.property = "alone";
+  v.by_bits = true;
+  CheckResult one, two;
+  one.add(Case(), v);
+  v.by_bounds = "path differs";
+  two.add(Case(), v);
+  one.merge(deserialize(serialize(two)));
+  EXPECT_EQ(one.properties.at("alone").by_bits, 1u) << "a case with both kinds counts as compared within bounds";
+  EXPECT_EQ(one.properties.at("alone").by_bounds, 1u);
+  EXPECT_EQ(one.by_bounds.at("alone: path differs"), 1u);
+}
+
 TEST(Verdicts, AHangThatComesOnceIsAFailure) {
   MeddledTarget target([](int call, const attn_problem&, RunReply& reply) {
     if (call == 7) hang(reply);

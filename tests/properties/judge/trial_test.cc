@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "properties/judge/judge.h"
+#include "properties/judge/same_work.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {
@@ -27,6 +28,20 @@ Case of_keys(int64_t seq) {
 Verdict verdict_of(const Case& c, Flaw flaw, const char* property = "reference") {
   FakeTarget target(flaw);
   return judge(c, *find_property(property), target, documented());
+}
+
+TEST(SameWork, NamesTheFirstFieldThatDiffers) {
+  attn_plan a = {};
+  a.size = sizeof a;
+  a.deterministic = 1;
+  attn_plan b = a;
+  b.rescales = 5, b.workspace_bytes = 64;
+  EXPECT_EQ(other_work(a, b), "") << "these do not affect the arithmetic of a row";
+  b.num_splits = 2;
+  EXPECT_EQ(other_work(a, b), "num_splits differs");
+  EXPECT_FALSE(same_work(a, b));
+  b = a, b.deterministic = 0;
+  EXPECT_EQ(other_work(a, b), "a plan is not deterministic");
 }
 
 TEST(Trial, RightKernelPassesAndIsAccountedFor) {
