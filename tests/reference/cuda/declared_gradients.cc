@@ -78,7 +78,7 @@ AgreementTally hold_on_gradients(FastOracle& oracle, uint64_t first, int64_t cou
   for (uint64_t number = first; number < first + static_cast<uint64_t>(count); ++number) {
     if (to_first && tally.differences > 0) break;
     Random random(number * 7919 + 11);
-    Small s(kFormats[random.below(3)], number + 1, number % 20 == 7);
+    Small s(kFormats[random.below(3)], number + 1, number % 8 == 3);
     s.add_more(number);
     s.p.features &= ~ATTN_FEATURE_DBIAS;
     s.save();
