@@ -228,7 +228,7 @@ class BlockScores {
   const RowSpace rows_;  // of lists
   OwnLse own_;
   Reference due_;
-  // Of the batch entry and KV head that are being evaluated.
+  // These belong to the batch entry and the KV head that are being evaluated.
   Lengths lengths_;
   Vectors keys_{0, 0};
 };

@@ -90,7 +90,7 @@ struct Result {
   bool bounded = true;  // false: an intermediate may overflow
 };
 
-// What an output's element must be.
+// This is due of an element of an output.
 struct Element {
   double value, bound;
   Due due;

@@ -1,5 +1,5 @@
-// What the oracle of gradients decides before it looks at pairs, on the CPU (gradients.cc) and on a GPU
-// (cuda/): the numbers that the bound charges for, the elements that are judged, and a reference to fill.
+// Before they look at pairs, the oracles of gradients on the CPU (gradients.cc) and on a GPU (cuda/) both decide
+// the following: the numbers that the bound charges for, the elements that are judged, and a reference to fill.
 //
 //   const ErrorModel model = error_model(problem, plan, calibration);
 //   const Terms terms = make_terms(problem, capped_plan(problem, plan, calibration), model);

@@ -45,7 +45,9 @@ std::optional<Terms> found_by_running(Target& target) {
   const auto both = narrowed(declared, tried.domain);
   const auto* const domain = std::get_if<attn_domain>(&both);
   if (as_takes(tried.domain, declared).empty() || domain == nullptr) return std::nullopt;
-  return Terms{.domain = *domain};
+  Terms terms;
+  terms.domain = *domain;
+  return terms;
 }
 
 Exit run_limits(LimitsArguments arguments) {

@@ -1,5 +1,5 @@
-// What a backward pass needs of each row and of each key before it looks at pairs: Block::Query and Rows of
-// gradients.cc. A warp takes a row, a thread a key.
+// These kernels find what the pairs of a backward pass need of each row and of each key. They follow Block::Query
+// and Rows of gradients.cc. A warp takes a row, a thread a key.
 #pragma once
 
 #include "reference/cuda/block.cuh"

@@ -46,7 +46,7 @@ struct GradientsOutput {
   uint8_t* state;         // of each row: RowState, and kAnyColumn
 };
 
-// What is found about a row before its pairs are looked at. The names are those of gradients::Pair.
+// A kernel finds this about each row before another looks at pairs. The names are those of gradients::Pair.
 struct GradientRow {
   double lse, lse_error, delta, delta_size, delta_error;
   double dlse, lse_apart, lse_apart_error;

@@ -215,7 +215,7 @@ void fill_input(const attn_problem& p, const Tasks& tasks, const Sections& at, R
   point(in->mask, at.mask);
 }
 
-// What is packed of a forward pass.
+// These parts of a forward pass are packed.
 struct Forward {
   SharedRows bias, mask;
   Tasks tasks;

@@ -243,13 +243,17 @@ extern constinit const Feature kv8 = {
               c.problem.kv8 = kv8;
             });
           };
-          const KvScales apart = {.kind = ScaleKind::kPowers};
-          form(1, 1, {});
-          form(1, 1, {.format = KvFormat::kE5m2});
-          form(1, 1, {.k = apart});
-          form(1, 1, {.v = apart});
-          for (const bool of_k : {true, false}) {
-            const auto with = [&](const KvScales& scales) { return of_k ? Kv8{.k = scales} : Kv8{.v = scales}; };
+          Kv8 narrow;
+          form(1, 1, narrow);
+          narrow.format = KvFormat::kE5m2;
+          form(1, 1, narrow);
+          for (KvScales Kv8::* const side : {&Kv8::k, &Kv8::v}) {
+            const auto with = [&](const KvScales& scales) {
+              Kv8 kv8;
+              kv8.*side = scales;
+              return kv8;
+            };
+            form(1, 1, with({.kind = ScaleKind::kPowers}));
             form(1, 1, with({.kind = ScaleKind::kPowers, .keys = true}));
             form(1, 2, with({.kind = ScaleKind::kPowers, .heads = true}));
             form(2, 1, with({.kind = ScaleKind::kPowers, .entries = true}));
