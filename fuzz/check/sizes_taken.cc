@@ -7,6 +7,9 @@
 #include <iterator>
 #include <numeric>
 #include <set>
+#include <span>
+
+#include "properties/case/size_set.h"
 
 namespace attnfuzz {
 namespace {
@@ -69,6 +72,24 @@ bool any(const attn_sizes& s) { return s.least == 0 && s.most == 0 && s.multiple
 // From this many elements of a tensor on, only the first base is tried. It is small, and trying costs memory.
 constexpr int64_t kLarge = 1 << 16;
 
+// A run with a length well above this one costs more than the runs with all lengths up to it.
+constexpr int64_t kCheap = 512;
+
+// The rule of the sizes that were taken, if it has no exceptions. Nothing for a list.
+std::optional<attn_sizes> rule_of(const Numbers& asked, const Numbers& taken) {
+  if (taken.empty()) return std::nullopt;
+  const attn_sizes rule = simplest_sizes(asked, taken);
+  Numbers in;
+  std::ranges::copy_if(asked, std::back_inserter(in), [&](int64_t n) { return holds(rule, n); });
+  return rule.count == 0 && in == taken ? std::optional(rule) : std::nullopt;
+}
+
+// The largest size that the rule takes. If it takes none, the largest of all.
+int64_t deciding(const attn_sizes& rule, std::span<const int64_t> sizes) {
+  const auto last = std::find_if(sizes.rbegin(), sizes.rend(), [&](int64_t n) { return holds(rule, n); });
+  return last == sizes.rend() ? sizes.back() : *last;
+}
+
 class Search {
  public:
   Search(const Bases& bases, const TakesCase& takes, bool ignores_holes)
@@ -107,10 +128,22 @@ class Search {
     if (std::ranges::none_of(kind.odd, [&](int64_t n) { return taken(kind, n) == false; }))
       return {kind.odd.begin(), kind.odd.end()};
     Numbers known, unknown, takes;
-    for (const int64_t n : kind.asked) {
+    const auto answer = [&](int64_t n) {
       const std::optional<bool> one = taken(kind, n);
       (one ? known : unknown).push_back(n);
       if (one == true) takes.push_back(n);
+      return one;
+    };
+    const auto costly = std::ranges::upper_bound(kind.asked, kCheap);
+    std::for_each(kind.asked.begin(), costly, answer);
+    const std::span<const int64_t> rest(costly, kind.asked.end());
+    const auto rule = rest.empty() ? std::nullopt : rule_of(known, takes);
+    const std::optional<int64_t> last = rule ? std::optional(deciding(*rule, rest)) : std::nullopt;
+    if (!last || answer(*last) != holds(*rule, *last)) {
+      for (const int64_t n : rest) {
+        if (n != last) answer(n);
+      }
+      for (Numbers* numbers : {&known, &unknown, &takes}) std::ranges::sort(*numbers);
     }
     if (takes.empty()) return takes;
     take_unknown(unknown, known, takes);

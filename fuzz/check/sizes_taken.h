@@ -5,7 +5,8 @@
 //
 // A size counts as taken if the kernel takes every base problem with it. Only small numbers, powers of two and
 // their neighbours are tried. The result is the simplest rule that agrees with them: a range, a multiple, both,
-// or a list. If a kernel takes five odd sizes of a kind, no more sizes of that kind are tried.
+// or a list. If a kernel takes five odd sizes of a kind, no more sizes of that kind are tried. If the lengths up to 512
+// follow a range or a multiple, one larger length is tried, and the others only if it breaks the rule.
 #pragma once
 
 #include <functional>

@@ -358,6 +358,35 @@ TEST(Limits, AreTheSimplestThatAgreeWithTheAnswers) {
   EXPECT_EQ(simplest({32, 64, 128}), (std::vector<int64_t>{0, 0, 0, 3})) << "96 was refused";
 }
 
+// Large problems are slow to run, so one large length is asked for where the small ones follow a rule.
+TEST(Limits, AskForFewLargeLengths) {
+  struct Answers {
+    attn_sizes lengths;
+    int large = 0;  // questions about lengths above 512
+  };
+  const auto ask = [](auto takes) {
+    Answers answers;
+    const auto found = sizes_taken({Case{}}, [&](const Case& c) {
+      const Problem& p = c.problem;
+      answers.large += p.seq_q > 512 && p.seq_k > 512;
+      return p.seq_q == p.seq_k && takes(p.seq_q);
+    });
+    answers.lengths = found.value_or(attn_domain{}).seq_q;
+    return answers;
+  };
+  const Answers any = ask([](int64_t n) { return n > 0; });
+  EXPECT_EQ(any.lengths.least, 1);
+  EXPECT_EQ(any.lengths.most, 0);
+  EXPECT_LE(any.large, 2);
+  const Answers multiple = ask([](int64_t n) { return n > 0 && n % 32 == 0; });
+  EXPECT_EQ(multiple.lengths.multiple, 32);
+  EXPECT_LE(multiple.large, 2);
+  EXPECT_EQ(ask([](int64_t n) { return n > 0 && n <= 64; }).lengths.most, 64);
+  // Limits above 512, and a rule that only the large ones break.
+  EXPECT_EQ(ask([](int64_t n) { return n > 0 && n <= 2500; }).lengths.most, 2049);
+  EXPECT_EQ(ask([](int64_t n) { return n > 0 && (n <= 512 || n % 64 == 0) && n < 4096; }).lengths.most, 3072);
+}
+
 // Takes the problems for which a condition holds, and declares nothing.
 class PickyTarget : public FakeTarget {
  public:
