@@ -33,6 +33,7 @@ WORDS = re.compile(
     r'|R"(?P<fence>[^()\\ ]*)\(.*?\)(?P=fence)"'            # raw strings
     r'|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Fa-f])\'(?:\\.|[^\'\\\n])*\''
     r'|^[ \t]*#(?:[^\n\\]|\\.|\\\n)*', re.S | re.M)         # the preprocessor's lines
+MARK, PARENTHESIS = re.compile("[;}:({]"), re.compile("[()]")
 CONTROL = re.compile(r'(if|for|while|switch|catch|else|do|try|return)\b')
 
 
@@ -42,13 +43,13 @@ def bare(text):
                      else '""' + '\n' * m[0].count('\n'), text)
 
 
-def matching(text, at):
-    """The index of the brace that closes the one at `at`."""
+def matching(text, at, pair=re.compile("[{}]")):
+    """The index of the brace, or of the other character of `pair`, that closes the one at `at`."""
     depth = 0
-    for i in range(at, len(text)):
-        depth += (text[i] == '{') - (text[i] == '}')
+    for found in pair.finditer(text, at):
+        depth += 1 if found[0] == text[at] else -1
         if depth == 0:
-            return i
+            return found.start()
     return len(text) - 1
 
 
@@ -69,16 +70,12 @@ def cpp_functions(text):
     """(name, first line, last line) of each function; what is inside of one counts as its own."""
     text = bare(text)
     start = at = 0  # of a declaration, and where the reader is
-    while at < len(text):
-        c = text[at]
+    while found := MARK.search(text, at):
+        at, c = found.start(), found[0]
         if c in ';}' or (c == ':' and re.search(r'\b(public|private|protected)\s*$', text[start:at])):
             start = at + 1
         elif c == '(':
-            depth = 0
-            for at in range(at, len(text)):
-                depth += (text[at] == '(') - (text[at] == ')')
-                if depth == 0:
-                    break
+            at = matching(text, at, PARENTHESIS)
         elif c == '{':
             head = text[start:at]
             end = matching(text, at)
