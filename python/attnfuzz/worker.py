@@ -85,7 +85,7 @@ def zygote(path, confined_by=None):
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     # If a library wakes the driver all the same, or if the file is untrusted, each worker imports
     # by itself.
-    loaded = None if confined_by or os.environ.get("ATTNFUZZ_IMPORT_LATE") else load(path)
+    loaded = None if confined_by or os.environ.get("ATTNFUZZ_IMPORT_LATE") else found_in(path)
     if confined_by:
         confine_zygote(confined_by)
         import_what_is_installed(path)
@@ -138,22 +138,34 @@ def become_supervisor(words, descriptors, path, loaded):
     @_Load
     def bring(to):
         # Reports an exception itself, because nobody above would.
+        found = loaded or found_in(path)
         try:
-            with open(path, "rb") as f:
-                source = hashlib.sha256(f.read()).hexdigest()[:32]
-            targets, refusal = loaded or load(path)
             if poison.wanted():
                 poison.poison_host(host)
                 if "torch" in sys.modules and host.attnfuzz_backend() == CUDA:
                     poison.poison_device(library)
-            hosted = (Hosted * max(len(targets), 1))(*[host_of(name, t, path, source) for name, t in targets])
         except BaseException as e:
-            hosted, targets, refusal = (Hosted * 1)(), [], f"{path} cannot be loaded: {in_words(e, path)}"
-        text = refusal.encode() if refusal else None
-        _kept.append((hosted, text))
-        to.contents.kernels, to.contents.count, to.contents.refusal = hosted, len(targets), text
+            found = nothing_in(path, e)
+        _kept.append(found)
+        to.contents.kernels, to.contents.count, to.contents.refusal = found
 
     return host.attnfuzz_work(bring, path.encode(), kernel.encode(), readable(path).encode(), supervisor)
+
+
+def found_in(path):
+    """The targets of a file as C reads them, their number, and a refusal or None. Workers that are forked later share them."""
+    try:
+        with open(path, "rb") as f:
+            source = hashlib.sha256(f.read()).hexdigest()[:32]
+        targets, refusal = load(path)
+        hosted = (Hosted * max(len(targets), 1))(*[host_of(name, t, path, source) for name, t in targets])
+        return hosted, len(targets), refusal.encode() if refusal else None
+    except BaseException as e:
+        return nothing_in(path, e)
+
+
+def nothing_in(path, e):
+    return (Hosted * 1)(), 0, f"{path} cannot be loaded: {in_words(e, path)}".encode()
 
 
 def own_folders():
