@@ -198,9 +198,9 @@ class Stream:
             raise ValueError(f"bf16={bf16!r}: 'ml_dtypes' or 'bits'")
         if operation in ("append", "copy_pages"):
             raise ValueError(f"operation={operation!r}: a case holds no cache; attnfuzz check and attnfuzz sequence judge caches")
-        if operation not in c.OPERATIONS:
-            there = [repr(name) for name in c.OPERATIONS if name not in ("append", "copy_pages")]
-            raise ValueError(f"operation={operation!r}: one of {', '.join(there)}")
+        drawn = [name for name in c.OPERATIONS if name not in ("append", "copy_pages", "nsa_score")]
+        if operation not in drawn:
+            raise ValueError(f"operation={operation!r}: one of {', '.join(map(repr, drawn))}")
         self.operation, bit = operation, c.OPERATIONS[operation]
         features = domain.feature_bits() if isinstance(domain, Domain) else 0
         if isinstance(domain, Domain):

@@ -236,8 +236,9 @@ class Domain:
     may be int32. Of a backward pass: "dlse", "dbias" and "dsink" are tensors of attn_tensors. Dims above 256 are drawn only if a limit of dim, dim_qk or
     dim_v allows them: dim_qk={576}.
 
-    The LSE: lse_base 2 if it is the log2 of the sum; lse_dead "-inf", "+inf", "0" or "any" (not judged) is its value for a
-    query that sees no key.
+    The LSE: lse=False if the function returns none; lse_base 2 if it is the log2 of the sum; lse_dead "-inf", "+inf", "0" or
+    "any" (not judged) is its value for a query that sees no key. Of operation="nsa_score", lse=False says that the function
+    returns no scores.
     """
 
     dtypes: tuple = ("f16", "bf16")
@@ -331,7 +332,7 @@ class Domain:
         ("positive_scale", lambda d: d.scale == "positive", lambda p, t: p.scale <= 0),
         ("finite", lambda d: not d.non_finite, lambda p, t: False),
         ("usual_scale", lambda d: not d.scale, lambda p, t: abs(p.scale * p.dim_qk**0.5 - 1) > 1e-6),
-        ("no_lse", lambda d: not d.lse, lambda p, t: bool(t.lse.data)),
+        ("no_lse", lambda d: not d.lse, lambda p, t: any(getattr(t, member_of(name)).data for name in optional_outputs(p.features))),
     )
     # Words with a value: true if it is set, and true if a problem with its tensors is outside.
     _values = (
@@ -409,7 +410,8 @@ OUTPUTS = tuple(name for name, (role, *_) in TENSOR_SPECS.items() if role in ("o
 STATES = tuple(name for name, (role, *_) in TENSOR_SPECS.items() if role == "state")
 STRIDED = tuple(name for name, spec in TENSOR_SPECS.items() if spec[4])
 _OPERATION_BITS = sum(OPERATIONS.values())
-_OF_GRADIENTS = OPERATIONS["backward"] | OPERATIONS["selected_backward"]
+# The operations that read what an earlier call has stored.
+_OF_STORED = OPERATIONS["backward"] | OPERATIONS["selected_backward"] | OPERATIONS["nsa_score"]
 
 
 def _belongs_to(name, feature):
@@ -423,15 +425,20 @@ def always_there(name):
 
 
 def inputs_of(operation):
-    """The inputs of an operation by name: those that are always there first, and of these the ones of gradients alone last."""
+    """The inputs of an operation by name: those that are always there first, and of these what an earlier call has stored last."""
     names = [name for name in INPUTS if _belongs_to(name, OPERATIONS[operation])]
-    others = (_OPERATION_BITS | OF_FORWARD) & ~_OF_GRADIENTS  # Python lacks some operations, which do not count
+    others = (_OPERATION_BITS | OF_FORWARD) & ~_OF_STORED  # Python lacks some operations, which do not count
     return sorted(names, key=lambda name: (not always_there(name), not TENSOR_SPECS[name][6] & others))
 
 
 def outputs_of(feature):
     """The outputs of the operation that these bits of Problem.features ask for, by name, in the table's order."""
     return [name for name in OUTPUTS if _belongs_to(name, feature & _OPERATION_BITS)]
+
+
+def optional_outputs(feature):
+    """The outputs of an operation that some calls do not want: an LSE, and scores of blocks beside lists."""
+    return [name for name in outputs_of(feature) if name in ("lse", "block_scores")]
 
 
 def member_of(name):
@@ -511,7 +518,13 @@ _SIZES = {
     "stores": lambda p: p.pages if p.page_size else p.batch,
     "slots": lambda p: p.page_size or p.seq_k,
     "two": lambda p: 2,
+    "blocks": lambda p: blocks_of(p),
 }
+
+
+def blocks_of(p):
+    """The number of blocks of p.block keys, or of positions if keys stand for blocks; 0 if the operation has none."""
+    return -(-(p.seq_k * max(p.key_step, 1) + p.key_offset) // p.block) if p.block else 0
 
 
 def shape_of(p, name):
@@ -680,9 +693,9 @@ class Target:
         if self.operation not in OPERATIONS:
             raise ValueError(f"target(operation={self.operation!r}): one of {', '.join(map(repr, OPERATIONS))}")
         for name in outputs_of(OPERATIONS[self.operation]):
-            if TENSOR_SPECS[name][1] not in ("dtype", "f32", "bias_dtype"):
+            if TENSOR_SPECS[name][1] not in ("dtype", "f32", "bias_dtype", "index_dtype"):
                 raise ValueError(f"target(operation={self.operation!r}): its output {argument_of(name)} is {TENSOR_SPECS[name][1]}, "
-                                 "and a function in Python returns floating point alone")
+                                 "and a function in Python returns floating point or indices")
         needed, others = self._arguments()
         if names[: len(needed)] != needed or any(n not in needed + others for n in names):
             raise TypeError(f"{self._kind} of the operation {self.operation} is a function of ({', '.join(needed)}), and of "
@@ -692,7 +705,7 @@ class Target:
         if self.domain.equal_lengths and "packed" in self.domain.features:
             raise ValueError("Domain(equal_lengths=True) with 'packed': the sizes of packed entries are in memory, where "
                              "nothing can hold a call to it")
-        if not self.domain.lse and "lse" not in outputs_of(OPERATIONS[self.operation]):
+        if not self.domain.lse and not optional_outputs(OPERATIONS[self.operation]):
             raise ValueError(f"Domain(lse=False): a target of the operation {self.operation} writes no LSE")
         if self.domain.group is not None and not has_groups(self.operation):
             raise ValueError(f"Domain(group=...): a target of the operation {self.operation} has no groups of query heads")
@@ -789,6 +802,11 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
              the blocks of p.block keys that indices name: (batch, KV heads, position, p.select). -1 names none, and a block
              that is named twice counts once. Or "selected_backward": a function of (p, q, k, v, indices, dout, o, lse), and of
              key_lengths and dlse, that returns dQ, dK and dV of such a call.
+             Or "nsa_score": a function of (p, q, k, lse), and of key_lengths, that scores blocks by attention over compressed
+             keys k, and chooses blocks by these scores. lse is the LSE of this attention. It returns the lists, (batch, KV
+             heads, position, p.select) of integers, and the scores, (batch, KV heads, position, p.blocks): a tuple, or a dict
+             or NamedTuple of indices and scores; or it writes into parameters of these names. p.want_scores says whether
+             scores are wanted.
              Or "append": a function of (p, k, v, k_new, v_new), and of key_lengths, that writes the new rows into the caches
              k and v, behind the key_lengths[b] keys of each batch entry. Rows beyond p.seq_k are dropped. Or "copy_pages", of
              (p, k, v, copies), that writes page copies[n][0] of k and v to page copies[n][1]. Both return nothing, or k

@@ -211,6 +211,26 @@ def _diagonal(p, key_lengths):
     return length, numpy.arange(p.seq_q)[:, None] + (length - p.seq_q if p.align == "bottom_right" else 0)
 
 
+def candidates(p, key_lengths=None):
+    """The number of blocks from which each query may choose, as a NumPy array (batch or 1, 1, seq_q): of target(operation=
+    "nsa_score"). They are those that begin before the query's position ends."""
+    import numpy
+
+    length, diagonal = _diagonal(p, key_lengths)
+    ends = numpy.clip(diagonal + 1, 0, length) if p.causal else numpy.broadcast_to(length, (len(length), 1, p.seq_q, 1))
+    return -(-ends[..., 0] // p.block)
+
+
+def block_shares(p):
+    """How much of each compressed key's weight each block gets: (seq_k, p.blocks) in fp32. That is the number of positions that
+    they have in common, divided by p.key_step."""
+    import numpy
+
+    key, block = numpy.arange(p.seq_k)[:, None] * p.key_step, numpy.arange(p.blocks) * p.block
+    common = numpy.minimum(key + p.key_offset + 1, block + p.block) - numpy.maximum(key, block)
+    return numpy.maximum(common, 0).astype(numpy.float32) / numpy.float32(p.key_step)
+
+
 def distances(p, key_lengths=None):
     """The distance of each key from its query's diagonal, which ALiBi multiplies by a slope: (batch or 1, 1, seq_q, seq_k)."""
     import numpy

@@ -30,7 +30,8 @@ from attnfuzz.cache import Cache, Life
 from attnfuzz.contract import (CUDA, FAULT, FEATURE_BITS, FEATURE_F32, FEATURE_NO_FORWARD, FEATURE_WIDE, OK, OPERATIONS,
                                PROBLEM_FIELDS, TENSOR_SPECS, UNSUPPORTED, Environment, Plan, Problem, Tensors)
 from attnfuzz.declare import (DTYPES, INPUTS, OUTPUTS, STATES, STRIDED, CDomain, Target, Unsupported, argument_of, asked_for,
-                              dimensions_of, format_of, is_packed, member_of, outputs_of, shape_of, stored_shape)
+                              blocks_of, dimensions_of, format_of, is_packed, member_of, optional_outputs, outputs_of, shape_of,
+                              stored_shape)
 from attnfuzz.judge import named_modules
 from attnfuzz.tensor import Tensor, numpy_bfloat16, numpy_view, to_bits_of_bf16
 
@@ -329,16 +330,18 @@ _READERS = {
 
 class Call:
     """attn_problem as a target sees it: each field by name; booleans, formats and alignments as such. dbias_shape: of the
-    gradient of the bias, 1 where it is a sum; None: it is not asked for."""
+    gradient of the bias, 1 where it is a sum; None: it is not asked for. blocks: how many blocks of keys there are.
+    want_scores: the scores of blocks are wanted, beside lists."""
 
-    __slots__ = (*PROBLEM_FIELDS, "has_bias", "want_lse", "sm_count", "dbias_shape")
+    __slots__ = (*PROBLEM_FIELDS, "has_bias", "want_lse", "want_scores", "sm_count", "dbias_shape", "blocks")
 
     def __init__(self, p, want_lse, sm_count, tensors=None):
         for name, meaning in PROBLEM_FIELDS.items():
             read = _READERS.get(meaning)
             setattr(self, name, read(getattr(p, name)) if read else getattr(p, name))
         self.has_bias = self.bias_dtype is not None
-        self.want_lse, self.sm_count = want_lse, sm_count
+        self.want_lse, self.sm_count, self.blocks = want_lse, sm_count, blocks_of(p)
+        self.want_scores = asked_for(p, "block_scores") and bool(tensors.scores.data)
         self.dbias_shape = stored_shape(p, "dbias", tensors.dbias) if asked_for(p, "dbias") else None
 
 
@@ -423,8 +426,9 @@ class Kernel:
             torch.cuda.set_stream(external_stream(env.stream))
         arguments = {argument_of(name): self.array(self.tensor(name, p, t)) for name in INPUTS if self.wants(p, name)}
         names = self.outputs(p)
-        # An LSE alone may be left out; every other output is asked for.
-        outputs = {argument_of(name): self.tensor(name, p, t) for name in names if name != "lse" or t.lse.data}
+        optional = optional_outputs(p.features)  # every other output is asked for
+        outputs = {argument_of(name): self.tensor(name, p, t) for name in names
+                   if name not in optional or getattr(t, member_of(name)).data}
         takes = self.target.takes
         given = {name: self.array(outputs[name]) if name in outputs else None
                  for name in map(argument_of, outputs_of(p.features)) if name in takes}
@@ -487,22 +491,24 @@ class Kernel:
                     self.copy(name, array, outputs[name], rows.get(name))
         if returned is None:
             for name in outputs:
-                if given.get(name) is None and name == "lse":
-                    raise TypeError("an LSE is wanted and the target has no parameter 'lse': declare Domain(lse=False)")
+                if given.get(name) is None and name in _OPTIONAL:
+                    raise TypeError(f"{an(name)} wanted and the target has no parameter '{name}': declare Domain(lse=False)")
                 if given.get(name) is None:
                     raise TypeError(f"the target returned nothing, and has no parameter '{name}' to write into")
             return
         for name, tensor in outputs.items():
             value = returned.get(name)
-            if value is None and name == "lse":
+            if value is None and name in _OPTIONAL:
                 kind = TypeError if self.declared_whole() else Unsupported
-                raise kind("an LSE is wanted and the target returned O alone: declare Domain(lse=False)")
+                raise kind(f"{an(name)} wanted and the target returned {_OPTIONAL[name]} alone: declare Domain(lse=False)")
             if value is None:
                 raise TypeError(f"the target returned no {title_of(name)}")
             self.copy(title_of(name), value, tensor, rows.get(name))
 
     def copy(self, name, value, tensor, rows=None):
-        what = f"{'an' if name in ('O', 'LSE') else 'a'} {name}"
+        what = f"{'an' if name in ('O', 'LSE') else 'an array of' if name in ('indices', 'scores') else 'a'} {name}"
+        whole = tensor.dtype in ("i64", "i32")
+        due = "integers are" if whole else "floating point is"
         if not hasattr(value, "shape"):
             raise TypeError(f"the target returned {what} that is a {type(value).__name__}, and an array is due")
         shape = tuple(value.shape)
@@ -518,8 +524,12 @@ class Kernel:
         if self.target.arrays == "torch":
             if turned := tensor.backwards():
                 tensor, value = tensor.forwards(), value.flip(turned)
-            if not value.dtype.is_floating_point:
-                raise TypeError(f"the target returned {what} of {value.dtype}, and floating point is due")
+            import torch
+
+            integers = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+            if value.dtype not in integers if whole else not value.dtype.is_floating_point:
+                raise TypeError(f"the target returned {what} of {value.dtype}, and {due} due")
+            refuse_wide(what, value, tensor)
             torch_view(tensor).copy_(value)
             return
         import numpy
@@ -528,8 +538,10 @@ class Kernel:
         to = numpy_view(tensor)
         # A complex number would lose its imaginary part, and a string would be parsed. bf16 may be the type or
         # its bits.
-        if value.dtype.kind != "f" and value.dtype != to.dtype and value.dtype.name != "bfloat16":
-            raise TypeError(f"the target returned {what} of {value.dtype}, and floating point is due")
+        if value.dtype.kind not in "iu" if whole else (
+                value.dtype.kind != "f" and value.dtype != to.dtype and value.dtype.name != "bfloat16"):
+            raise TypeError(f"the target returned {what} of {value.dtype}, and {due} due")
+        refuse_wide(what, value, tensor)
         if tensor.dtype == "bf16" and to.dtype == numpy.uint16 and value.dtype != numpy.uint16:
             value = to_bits_of_bf16(value)
         with numpy.errstate(over="ignore"):
@@ -605,11 +617,25 @@ def by_name(result, names, known):
             raise TypeError(f"the target returned {title_of(more[0])}, for which this call does not ask; it asks for {', '.join(names)}")
         return result
     returned = result if isinstance(result, tuple) else (result,)
-    # A forward pass may return O alone.
-    least = 1 if names == ["out", "lse"] else len(names)
+    # A forward pass may return O alone, and lists may come without scores.
+    least = 1 if len(names) == 2 and names[1] in _OPTIONAL else len(names)
     if not least <= len(returned) <= len(names):
         raise TypeError(f"the target returned {len(returned)} arrays, and {len(names)} are due: {', '.join(names)}")
     return dict(zip(names, returned))
+
+
+# Outputs that some calls do not want, with the output that a function then returns alone.
+_OPTIONAL = {"lse": "O", "scores": "indices"}
+
+
+def an(name):
+    return "an LSE is" if name == "lse" else f"{name} are"
+
+
+def refuse_wide(what, value, tensor):
+    """Refuses integers that the output cannot hold: copied, they would be other numbers."""
+    if tensor.dtype == "i32" and ((value < -2**31) | (value > 2**31 - 1)).any():
+        raise TypeError(f"the target returned {what} beyond 32 bits, and int32 is due")
 
 
 def title_of(name):

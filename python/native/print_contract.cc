@@ -112,10 +112,9 @@ std::string constants() {
   return lines.text();
 }
 
-// Python does not know these features: it judges no integers.
+// Python does not know these features.
 constexpr uint64_t kNotInPython =
-    ATTN_FEATURE_KV8 | ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE |
-    ATTN_FEATURE_NSA_SCORE;
+    ATTN_FEATURE_KV8 | ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE;
 
 std::string operations() {
   Lines lines("    ");

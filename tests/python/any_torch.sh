@@ -27,6 +27,10 @@ check honest --cases 200 || die "attention in plain operators does not hold"
 grep -q "negative strides [1-9]" log || die "no stride below 0 was drawn"
 check differentiated --cases 150 || die "automatic differentiation of plain operators does not hold"
 check differentiated_in_all --cases 150 || die "automatic differentiation of O and the LSE does not hold"
+check_nsa() {
+  "$attnfuzz" check "$package/attnfuzz/targets/torch_nsa.py:nsa_score" --cases 150 --jobs 2 --work 20000 --out "$out" >log 2>&1
+}
+check_nsa || die "scores of blocks in plain operators do not hold"
 check never_written --cases 20 --reduce-seconds 0.1 && die "memory that was never written was not found"
 grep -q "^FAIL (.*non-finite): .* is nan" log || die "and not told as NaN"
 

@@ -372,6 +372,7 @@ class Targets(unittest.TestCase):
         self.assertTrue(all("group=16,32,64" in words for words in declared["fla_attention"].values()))
         for file, targets in (("triton_selected", {"selected"}), ("flex_selected", {"selected", "selected_eager"}),
                               ("flashinfer_sparse", {"block_sparse"}),
+                              ("torch_nsa", {"nsa_score", "nsa_score_cuda"}),
                               ("torch_training", {"forward", "backward", "forward_cuda", "backward_cuda"})):
             self.assertEqual(set(declared[file]), targets)
         self.assertEqual(set(declared["xformers_attention"]), {"cutlass", "flash", "splitk", "splitk_bias", "block_diagonal"})
@@ -716,6 +717,9 @@ class Declarations(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, r"operation selected_backward is a function of \(p, q, k, v, indices, dout, o, lse\), and of "
                                                "any of key_lengths, dlse, dq, dk, dv, stream; <lambda> is one of"):
             attnfuzz.target(lambda p, q, k, v: q, operation="selected_backward")
+        with self.assertRaisesRegex(TypeError, r"operation nsa_score is a function of \(p, q, k, lse\), and of any of key_lengths, "
+                                               "indices, scores, stream; <lambda> is one of"):
+            attnfuzz.target(lambda p, q, k, v: q, operation="nsa_score")
         for word in "packed", "has_sink", "dbias", "dsink":
             with self.assertRaisesRegex(ValueError, f"operation='selected_backward': it has no '{word}' in Python; .*'dlse', 'int32'$"):
                 attnfuzz.cases(attnfuzz.Domain(features=(word,)), operation="selected_backward")
@@ -790,7 +794,7 @@ class Declarations(unittest.TestCase):
         known = {contract.FEATURE_F32, contract.FEATURE_WIDE, *contract.FEATURE_BITS.values()}
         operations = {bit: name for name, bit in contract.OPERATIONS.items() if bit}
         missing = {"merge": "o1", "backward": "dout", "selected": "indices", "selected_backward": "dout", "append": "k_new",
-                   "copy_pages": "copies"}
+                   "copy_pages": "copies", "nsa_score": "lse"}
         self.assertEqual(set(operations.values()), set(missing), "each operation has an input that a forward pass has not")
         kernel = worker.Kernel("f", attnfuzz.target(lambda p, q, k, v: None, domain=attnfuzz.Domain(lse=False)), __file__)
         for bit in (1 << n for n in range(64)):
@@ -815,6 +819,9 @@ class Declarations(unittest.TestCase):
             self.assertEqual({name: value for name, value in found.items() if value is not None}, more)
         self.assertEqual([worker.by_name(given, forward, forward) for given in (1, (1,), (1, 2), {"lse": 2, "out": 1})],
                          [{"out": 1}, {"out": 1}, {"out": 1, "lse": 2}, {"lse": 2, "out": 1}])
+        lists = ["indices", "scores"]
+        self.assertEqual([worker.by_name(given, lists, lists) for given in (1, (1, 2), {"indices": 1})],
+                         [{"indices": 1}, {"indices": 1, "scores": 2}, {"indices": 1}])
         for given, words in (((1, 2), "returned 2 arrays, and 3 are due: dq, dk, dv"), ([1, 2, 3], "returned a list"),
                              ({"out": 1}, "'out'.*one of dq, dk, dv"),
                              (1, "returned 1 arrays"), ((1, 2, 3, 4), "returned 4 arrays, and 3 are due"),

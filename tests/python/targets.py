@@ -55,6 +55,53 @@ def none_is_block_0(p, q, k, v, indices, key_lengths=None):
     return selected.function(p, q, k, v, numpy.where(numpy.asarray(indices) < 0, 0, indices), key_lengths)
 
 
+# Scores of blocks and lists, in int32 too.
+SCORES = attnfuzz.Domain(features=("int32",), seq=attnfuzz.at_most(64), dim=attnfuzz.at_most(40))
+scores = target(numpy_reference.nsa_score.function, errors=ERRORS, operation="nsa_score", domain=SCORES)
+
+
+@target(errors=ERRORS, operation="nsa_score", domain=replace(SCORES, lse=False))
+def lists_alone(p, q, k, lse, key_lengths=None):
+    return scores.function(p, q, k, lse, key_lengths)[0]
+
+
+@target(errors=ERRORS, operation="nsa_score", domain=SCORES)
+def lists_into(p, q, k, lse, indices, scores, key_lengths=None):
+    lists, of_blocks = numpy_reference.nsa_score.function(p, q, k, lse, key_lengths)
+    indices[...] = lists
+    if scores is not None:
+        scores[...] = of_blocks
+
+
+@target(errors=ERRORS, operation="nsa_score", domain=SCORES)
+def chooses_for_first_head(p, q, k, lse, key_lengths=None):
+    """writes the scores of a group, and chooses by those of its first head"""
+    import copy
+
+    one, group = copy.copy(p), p.heads_q // p.heads_kv
+    one.heads_q = p.heads_kv
+    lists, _ = scores.function(one, q[:, ::group], k, lse[:, ::group], key_lengths)
+    return lists, scores.function(p, q, k, lse, key_lengths)[1]
+
+
+@target(errors=ERRORS, operation="nsa_score", domain=SCORES)
+def lists_as_floats(p, q, k, lse, key_lengths=None):
+    lists, of_blocks = scores.function(p, q, k, lse, key_lengths)
+    return lists.astype("float32"), of_blocks
+
+
+@target(errors=ERRORS, operation="nsa_score", domain=SCORES)
+def lists_beyond_int32(p, q, k, lse, key_lengths=None):
+    """names blocks by numbers that 32 bits would make right"""
+    lists, of_blocks = scores.function(p, q, k, lse, key_lengths)
+    return lists + 2**32 * (p.index_dtype == 1), of_blocks
+
+
+@target(errors=ERRORS, operation="nsa_score", domain=SCORES)
+def scores_forgotten(p, q, k, lse, key_lengths=None):
+    return scores.function(p, q, k, lse, key_lengths)[0]
+
+
 # Parts of a problem that a target is given only if it names them; and 576 columns.
 MORE = attnfuzz.Domain(features=("has_sink", "has_alibi", "latent"))
 with_more = target(right.function, errors=ERRORS, domain=MORE)

@@ -1,4 +1,5 @@
-"""Attention in NumPy, forward, backward and over listed blocks: right, slow and plain, in fp32 arithmetic."""
+"""Attention in NumPy, forward, backward and over listed blocks, and scores of blocks: right, slow and plain, in fp32
+arithmetic."""
 
 import copy
 from dataclasses import replace
@@ -6,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 import attnfuzz
-from attnfuzz.masks import distances, finite_padding, visible
+from attnfuzz.masks import block_shares, candidates, distances, finite_padding, visible
 from attnfuzz.tensor import as_float32
 
 ERRORS = attnfuzz.Errors(accumulator="ffma", p="fp32", exp="fast_expf", log="logf", rcp="exact", tanh="tanhf",
@@ -103,6 +104,30 @@ def selected(p, q, k, v, indices, key_lengths=None):
     """attention over listed blocks in NumPy, fp32"""
     seen = np.repeat(listed(p, indices), p.heads_q // p.heads_kv, axis=1)
     return attention.function(p, q, k, v, mask=seen, key_lengths=key_lengths)
+
+
+def chosen(p, block_scores, count):
+    """The lists of the blocks with the highest scores. `count`: the candidates of each query."""
+    block, count, most = np.arange(p.blocks), count[..., None], np.finfo(np.float32).max
+    order = np.where(np.isnan(block_scores), most, np.clip(-block_scores, -most, most))
+    order = np.where((block < p.select_first) | (block >= count - p.select_last), -np.inf, order)
+    lists = np.argsort(np.where(block < count, order, np.inf), axis=-1, kind="stable")[..., : p.select]
+    lists = np.pad(lists, [(0, 0)] * 3 + [(0, p.select - lists.shape[-1])])
+    return np.where(np.arange(p.select) < count, lists, -1)
+
+
+@attnfuzz.target(operation="nsa_score", errors=ERRORS, bf16="bits",
+                 domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32"), features=("int32",)))
+def nsa_score(p, q, k, lse, key_lengths=None):
+    """scores of blocks, and the choice by them, in NumPy, fp32"""
+    with np.errstate(all="ignore"):
+        weights = np.exp(scores(p, q, k) - as_float32(lse)[..., None])
+        seen = visible(p, key_lengths)
+        if seen is not None:
+            weights = np.where(seen, weights, np.float32(0))
+        of_group = weights.reshape(p.batch, p.heads_kv, p.heads_q // p.heads_kv, p.seq_q, p.seq_k).sum(axis=2)
+        block_scores = np.matmul(of_group, block_shares(p))
+    return chosen(p, block_scores, candidates(p, key_lengths)), block_scores
 
 
 def in_order(*arrays):

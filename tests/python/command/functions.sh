@@ -28,6 +28,18 @@ grep -q 'refused 0.0 %' "$out/log" || die "cases of listed blocks were refused"
 check none_is_block_0 --cases 200 --reduce-seconds 10 && die "-1 that is taken for block 0 was not found"
 sed -n '/^FAIL/,/^replay/p' "$out/log" | grep -q 'lists of' || die "the reduced case of -1 does not say that it has lists"
 
+# Scores of blocks, and lists: integers, of 32 bits too.
+check scores --cases 100 || die "scores of blocks do not hold"
+check lists_alone --cases 60 || die "lists without scores do not hold"
+check lists_into --cases 60 || die "lists that are written into indices= do not hold"
+check chooses_for_first_head --cases 200 --reduce-seconds 10 && die "a choice by the scores of one head was not found"
+grep -qE '^FAIL .*: chosen.b=[0-9]+,h=[0-9]+,q=[0-9]+.*names block [0-9]+' "$out/log" || die "the failure does not say which block is wrong"
+for wrong in 'lists_as_floats:of float32, and integers are due' 'lists_beyond_int32:beyond 32 bits, and int32 is due' \
+  'scores_forgotten:scores are wanted and the target returned indices alone: declare Domain(lse=False)'; do
+  check "${wrong%%:*}" --cases 60 --reduce-seconds 2 && die "${wrong%%:*} was not found"
+  grep -qF "${wrong#*:}" "$out/log" || die "${wrong%%:*}: it does not say: ${wrong#*:}"
+done
+
 check_example() {
   "$attnfuzz" check "$(dirname "$targets")/../../examples/mine.py:mine" --cases 100 --out "$out/mine" >"$out/log" 2>&1
 }
