@@ -60,7 +60,8 @@ class NsaCheck {
   }
 
  private:
-  // Each stage is run by the first kernel that has the stage's operation.
+  // Each stage is run by the first kernel that has the stage's operation. With a kernel that scores and
+  // chooses, nothing is left to the stage that only chooses.
   void open_all() {
     for (const std::string& name : arguments_.kernels) {
       for (const KernelLibrary& library : libraries_of(name, arguments_.target)) {
@@ -73,17 +74,27 @@ class NsaCheck {
     for (size_t n = 0; n < kStages; ++n) {
       const auto stage = static_cast<Stage>(n);
       const auto found = std::ranges::find_if(opened_, [&](const auto& one) { return does(*one, stage); });
-      if (found == opened_.end())
+      if (found != opened_.end()) kernels_[n] = {(*found)->target.get(), &(*found)->calibration};
+    }
+    spare_ = choosing(kernels_) == Stage::kScore ? Stage::kChoose : Stage::kScore;
+    kernels_[static_cast<size_t>(spare_)] = {};
+    refuse_incomplete();
+  }
+
+  void refuse_incomplete() const {
+    for (size_t n = 0; n < kStages; ++n) {
+      const auto stage = static_cast<Stage>(n);
+      if (kernels_[n].target == nullptr && stage != spare_)
         throw UserError(
-            fmt::format("none of these kernels does the stage: {}; fa1, nsa, nsa_select, nsa_compress and "
+            fmt::format("none of these kernels does the stage: {}; fa1, nsa, nsa_score, nsa_compress and "
                         "nsa_combine together do all",
                         name_of(stage)));
-      kernels_[n] = {(*found)->target.get(), &(*found)->calibration};
     }
     for (const auto& one : opened_) {
       bool any = false;
       for (size_t n = 0; n < kStages; ++n) any |= does(*one, static_cast<Stage>(n));
-      if (!any) throw UserError(one->target->info().name + " does no stage of native sparse attention; leave it out");
+      if (!any)
+        throw UserError(one->target->info().name + " does no stage of native sparse attention; leave it out");
     }
   }
 
@@ -156,6 +167,12 @@ class NsaCheck {
         "a call, {:.3g} of the whole; {} elements of the whole, {} of them not judged ({:.1f} s)\n",
         names, cases_, how_it_ended(), worst_, worst_whole_, judged_ + open_, open_, seconds_));
     for (const auto& [why, n] : left_out_) print(fmt::format("  not judged: {} ({})\n", printable(why), n));
+    for (const auto& one : opened_) {
+      if (!runs(*one))
+        print(fmt::format("  not run: {}, whose stages other kernels do\n", one->target->info().name));
+    }
+    if (spare_ == Stage::kScore)
+      print("  scores of blocks: computed on the host, because none of these kernels does nsa_score\n");
     std::fflush(stdout);
     if (interrupts_.came()) {
       std::fprintf(stderr, "attnfuzz: interrupted: this is no pass\n");
@@ -171,6 +188,7 @@ class NsaCheck {
   const Interrupts interrupts_;
   std::vector<std::unique_ptr<Opened>> opened_;
   Kernels kernels_;
+  Stage spare_ = Stage::kScore;  // of kScore and kChoose the one that no kernel runs
   std::map<std::string, uint64_t> left_out_;
   uint64_t cases_ = 0, refused_ = 0;
   int64_t judged_ = 0, open_ = 0;
@@ -188,9 +206,11 @@ void add_nsa(CLI::App& app, Action& action) {
       app.add_subcommand("nsa", "Checks native sparse attention from end to end, on kernels of its stages");
   const auto arguments = std::make_shared<nsa::NsaArguments>();
   command
-      ->add_option("kernels", arguments->kernels,
-                   "kernels by name, or plug-ins by path, that together do all stages; the first that has a "
-                   "stage does it")
+      ->add_option(
+          "kernels", arguments->kernels,
+          "kernels by name, or plug-ins by path, that together do all stages; the first that has a "
+          "stage does it. A kernel of nsa_score makes the lists; without one, the host scores and a kernel "
+          "of nsa_select chooses")
       ->required();
   command->add_option("--cases", arguments->cases, "cases to run")
       ->check(CLI::Range(uint64_t{1}, kMostCounted))
@@ -207,7 +227,7 @@ void add_nsa(CLI::App& app, Action& action) {
       ->capture_default_str();
   add_verbose_flag(*command, arguments->verbose, "what the libraries are, and all lines of a failure");
   add_target_options(*command, arguments->target);
-  add_footer(*command, "attnfuzz nsa fa1 nsa nsa_select nsa_compress nsa_combine --cases 100",
+  add_footer(*command, "attnfuzz nsa fa1 nsa nsa_score nsa_compress nsa_combine --cases 100",
              {"all of them passed", "one failed, none was judged, or one was left out under --untrusted",
               kBadUseStatus},
              "129, 130 or 143: nothing was found before SIGHUP, SIGINT or SIGTERM came.");

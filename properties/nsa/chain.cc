@@ -9,6 +9,7 @@
 #include "properties/case/shrink_toggles.h"
 #include "properties/data/recipe.h"
 #include "properties/judge/execution.h"
+#include "properties/judge/lse_base.h"
 
 namespace attnfuzz::nsa {
 namespace {
@@ -21,6 +22,7 @@ constexpr struct {
 } kOfStages[kStages] = {
     {"compression", ATTN_FEATURE_NSA_COMPRESS, ATTN_FEATURE_NSA_COMPRESS},
     {"attention over compressed keys", 0, ATTN_FEATURE_KEY_STEP},
+    {"scores and choice of blocks", ATTN_FEATURE_NSA_SCORE, ATTN_FEATURE_NSA_SCORE},
     {"choice of blocks", ATTN_FEATURE_NSA_SELECT, ATTN_FEATURE_NSA_SELECT},
     {"attention over listed blocks", ATTN_FEATURE_SELECTED, ATTN_FEATURE_SELECTED},
     {"attention within a window", 0, 0},
@@ -29,6 +31,8 @@ constexpr struct {
 
 // Sets the fields of a problem that only some stages have.
 void set_stage(Stage stage, const Sizes& s, Problem& p) {
+  const Selection choice = {
+      .block = s.block, .select = s.select, .first = s.select_first, .last = s.select_last};
   switch (stage) {
     case Stage::kCompress:
       p.seq_q = s.compressed();
@@ -39,11 +43,17 @@ void set_stage(Stage stage, const Sizes& s, Problem& p) {
       p.seq_k = s.compressed();
       p.key_step = s.key_step, p.key_offset = s.block_length - 1;
       break;
+    case Stage::kScore:
+      p.seq_k = s.compressed();
+      p.dim_v = 1;
+      p.key_step = s.key_step, p.key_offset = s.block_length - 1;
+      p.selection = choice;
+      break;
     case Stage::kChoose:
       p.heads_q = s.heads_kv;
       p.dim_qk = p.dim_v = 1;
       p.dtype = ATTN_F16;
-      p.selection = {.block = s.block, .select = s.select, .first = s.select_first, .last = s.select_last};
+      p.selection = choice;
       break;
     case Stage::kListed:
       p.selection = {.block = s.block, .select = s.select};
@@ -82,7 +92,9 @@ std::vector<float> of_keys(const std::vector<float>& x, std::span<const int64_t>
 class Running {
  public:
   Running(const Sizes& sizes, std::span<const int64_t> tokens, bool decode, const Kernels& kernels)
-      : sizes_(sizes), tokens_(tokens), decode_(decode), kernels_(kernels) {}
+      : sizes_(sizes), tokens_(tokens), decode_(decode), kernels_(kernels) {
+    pass_.chooses = choosing(kernels);
+  }
 
   Pass run(const Inputs& in) {
     const auto queries = [&](const std::vector<float>& x, int64_t columns) {
@@ -92,12 +104,9 @@ class Running {
                              v = of_keys(in.v, tokens_, decode_);
     call(Stage::kCompress, {{kK, k}, {kV, v}});
     call(Stage::kCompressed, {{kQ, q}, {kK, of(Stage::kCompress, kKCmp)}, {kV, of(Stage::kCompress, kVCmp)}});
+    if (pass_.complete()) choose(q);
     if (!pass_.complete()) return std::move(pass_);
-    const Problem compressed = case_of(Stage::kCompressed, sizes_, tokens_, decode_).problem;
-    call(Stage::kChoose, {{kScores, scores_of(sizes_, compressed, q, of(Stage::kCompress, kKCmp))}});
-    if (!pass_.complete()) return std::move(pass_);
-    const auto& chosen = pass_.calls[static_cast<size_t>(Stage::kChoose)].outputs.integers(kChosen);
-    call(Stage::kListed, {{kQ, q}, {kK, k}, {kV, v}, {kIndices, {}, chosen}});
+    call(Stage::kListed, {{kQ, q}, {kK, k}, {kV, v}, {kIndices, {}, pass_.lists()}});
     call(Stage::kWindow, {{kQ, q}, {kK, k}, {kV, v}});
     call(Stage::kCombine, {{kO1, of(Stage::kCompressed, kO)},
                            {kO2, of(Stage::kListed, kO)},
@@ -111,11 +120,38 @@ class Running {
     return pass_.calls[static_cast<size_t>(stage)].outputs[output];
   }
 
+  void choose(const std::vector<float>& q) {
+    const std::vector<float>& keys = of(Stage::kCompress, kKCmp);
+    if (pass_.chooses == Stage::kChoose) {
+      const Problem compressed = case_of(Stage::kCompressed, sizes_, tokens_, decode_).problem;
+      return call(Stage::kChoose, {{kScores, scores_of(sizes_, compressed, q, keys)}});
+    }
+    Target& target = *kernels_[static_cast<size_t>(Stage::kScore)].target;
+    const GivenCall& attended = pass_.calls[static_cast<size_t>(Stage::kCompressed)];
+    if (attended.outputs[kLse].empty()) {
+      pass_.refused = kernels_[static_cast<size_t>(Stage::kCompressed)].target->info().name + " (" +
+                      name_of(Stage::kCompressed) + "): writes no LSE, which " + target.info().name + " reads";
+      return;
+    }
+    const attn_plan plan = plan_alone(case_at(Stage::kScore), target).plan;
+    call(Stage::kScore,
+         {{kQ, q},
+          {kK, keys},
+          {kSavedLse, lse_in_base(attended.outputs[kLse], attended.plan.lse_base, plan.lse_base)}});
+  }
+
+  // The case of a stage, laid out as its kernel takes it.
+  Case case_at(Stage stage) const {
+    Case c = case_of(stage, sizes_, tokens_, decode_);
+    const auto& domain = kernels_[static_cast<size_t>(stage)].target->info().domain;
+    if (domain) lay_within(*domain, c);
+    return c;
+  }
+
   void call(Stage stage, std::vector<GivenInput> inputs) {
     if (!pass_.complete()) return;
     const auto& [target, calibration] = kernels_[static_cast<size_t>(stage)];
-    Case c = case_of(stage, sizes_, tokens_, decode_);
-    if (target->info().domain) lay_within(*target->info().domain, c);
+    Case c = case_at(stage);
     GivenCall& made = pass_.calls[static_cast<size_t>(stage)];
     made = judge_given(c, inputs, *target, *calibration, Before::kPoison, {}, /*exact=*/true);
     Verdict& v = made.verdict;
@@ -156,6 +192,9 @@ std::vector<double> weights_of(const Problem& p, const float* q, const float* ke
 
 const char* name_of(Stage stage) { return kOfStages[static_cast<size_t>(stage)].name; }
 uint64_t needs_of(Stage stage) { return kOfStages[static_cast<size_t>(stage)].needs; }
+Stage choosing(const Kernels& kernels) {
+  return kernels[static_cast<size_t>(Stage::kScore)].target != nullptr ? Stage::kScore : Stage::kChoose;
+}
 
 Case case_of(Stage stage, const Sizes& s, std::span<const int64_t> tokens, bool decode) {
   Case c;
@@ -167,8 +206,8 @@ Case case_of(Stage stage, const Sizes& s, std::span<const int64_t> tokens, bool 
   p.seq_q = decode ? 1 : s.tokens, p.seq_k = s.tokens;
   p.dim_qk = p.dim_v = s.dim;
   const bool attends = stage == Stage::kCompressed || stage == Stage::kListed || stage == Stage::kWindow;
-  if (attends) p.scale = 1 / std::sqrt(static_cast<float>(s.dim));
-  p.causal = attends || stage == Stage::kChoose;
+  if (attends || stage == Stage::kScore) p.scale = 1 / std::sqrt(static_cast<float>(s.dim));
+  p.causal = attends || stage == Stage::kScore || stage == Stage::kChoose;
   if (decode && p.causal) p.align = ATTN_BOTTOM_RIGHT;
   if (decode && stage != Stage::kCombine) {
     p.key_lengths.emplace();

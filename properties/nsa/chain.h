@@ -3,9 +3,12 @@
 //
 //   K, V        compress -> K_cmp, V_cmp
 //   Q           attention over these (ATTN_FEATURE_KEY_STEP) -> O_1
-//   Q, K_cmp    scores, on the host -> choose -> lists -> attention over listed blocks -> O_2
+//   Q, K_cmp, LSE of O_1    scores and choice -> lists -> attention over listed blocks -> O_2
 //   Q, K, V     attention within a window -> O_3
 //   gates       combine O_1, O_2, O_3 -> O
+//
+// A kernel of the operation nsa_score scores and chooses in one call. Without one, scores_of() computes the
+// scores on the host, and a kernel of nsa_select chooses.
 //
 //   const Pass prefill = run_pass(sizes, inputs, tokens, /*decode=*/false, kernels);
 //   if (prefill.failure) puts(prefill.failure->message.c_str());
@@ -22,8 +25,8 @@
 
 namespace attnfuzz::nsa {
 
-enum class Stage : uint8_t { kCompress, kCompressed, kChoose, kListed, kWindow, kCombine };
-inline constexpr size_t kStages = 6;
+enum class Stage : uint8_t { kCompress, kCompressed, kScore, kChoose, kListed, kWindow, kCombine };
+inline constexpr size_t kStages = 7;
 const char* name_of(Stage stage);
 // The bits of attn_kernel.features that a kernel of the stage has; a forward pass needs none.
 uint64_t needs_of(Stage stage);
@@ -32,7 +35,10 @@ struct StageKernel {
   Target* target = nullptr;
   const Calibration* calibration = nullptr;
 };
+// A kernel for each stage, but for one of kScore and kChoose only. If both have one, that of kScore runs.
 using Kernels = std::array<StageKernel, kStages>;
+// The stage that makes the lists: kScore if it has a kernel, else kChoose.
+Stage choosing(const Kernels& kernels);
 
 // A call that went wrong.
 struct ChainFailure {
@@ -48,10 +54,14 @@ struct ChainFailure {
 struct Pass {
   std::string refused;  // why a call was refused or could not be judged; empty if all calls were judged
   std::optional<ChainFailure> failure;
+  Stage chooses = Stage::kChoose;  // choosing()
   std::array<GivenCall, kStages> calls;
   double worst = 0;  // the largest error/bound of a call
 
   bool complete() const { return refused.empty() && !failure; }
+  const std::vector<int64_t>& lists() const {
+    return calls[static_cast<size_t>(chooses)].outputs.integers(TensorId::kChosen);
+  }
 };
 
 // The problem of a stage in a pass. `tokens` are the tokens whose queries attend; in a prefill these are all

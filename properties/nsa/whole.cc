@@ -137,8 +137,7 @@ std::string differs(const Sizes& s, std::span<const int64_t> tokens, const Pass&
   const auto outputs = [](const Pass& pass, Stage stage) -> const Outputs& {
     return pass.calls[static_cast<size_t>(stage)].outputs;
   };
-  const auto &chosen = outputs(prefill, Stage::kChoose).integers(kChosen),
-             &chosen_one = outputs(decode, Stage::kChoose).integers(kChosen);
+  const auto &chosen = prefill.lists(), &chosen_one = decode.lists();
   const auto &o = outputs(prefill, Stage::kCombine)[kO], &o_one = outputs(decode, Stage::kCombine)[kO];
   const auto &keys = outputs(prefill, Stage::kCompress)[kKCmp],
              &keys_one = outputs(decode, Stage::kCompress)[kKCmp];
@@ -151,10 +150,11 @@ std::string differs(const Sizes& s, std::span<const int64_t> tokens, const Pass&
                  one = keys_one.begin() + row * s.compressed() * s.dim;
       const auto list = chosen.begin() + (g * s.tokens + t) * s.select,
                  list_one = chosen_one.begin() + row * s.select;
-      // If prefill and decode have rounded the compressed keys differently, they may choose different blocks.
-      // Then their O may differ, and is not compared.
+      // If prefill and decode have rounded the compressed keys differently, they may choose different blocks. A
+      // kernel that computes the scores may choose either way where scores are closer than their errors; each
+      // of its lists was judged by itself. If the lists differ, O may differ, and is not compared.
       const bool same_list = std::equal(list, list + s.select, list_one);
-      if (!same_list && std::equal(from, from + own * s.dim, one))
+      if (!same_list && prefill.chooses == Stage::kChoose && std::equal(from, from + own * s.dim, one))
         return cat("prefill and decode choose other blocks for token ", t, ", KV head ", g);
       for (int64_t at_head = 0; at_head < group * s.dim && same_list; ++at_head) {
         const int64_t h = g * group + at_head / s.dim, c = at_head % s.dim;

@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "properties/judge/judge.h"
+#include "properties/judge/lse_base.h"
 
 namespace attnfuzz::train {
 namespace {
@@ -22,14 +23,6 @@ std::vector<double> numbers_due(const Expected& due) {
     if (static_cast<Due>(due.rule[n]) != Due::kNumber) numbers[n] = std::numeric_limits<double>::quiet_NaN();
   }
   return numbers;
-}
-
-// Converts LSEs from one base to another (attn_plan.lse_base).
-std::vector<float> in_base(std::vector<float> lse, int32_t from, int32_t to) {
-  if ((from == 2) == (to == 2)) return lse;
-  const double factor = from == 2 ? std::log(2.0) : 1 / std::log(2.0);
-  for (float& x : lse) x = static_cast<float>(x * factor);
-  return lse;
 }
 
 class Training {
@@ -112,7 +105,7 @@ class Training {
                  const Calibration& calibration, std::vector<std::byte>& left) {
     if (of_backward) {
       const attn_plan plan = plan_alone(c, target).plan;
-      inputs.back().elements = in_base(std::move(inputs.back().elements), lse_base_, plan.lse_base);
+      inputs.back().elements = lse_in_base(std::move(inputs.back().elements), lse_base_, plan.lse_base);
     }
     const Before before = step_ == 1 ? Before::kPoison : Before::kLeft;
     GivenCall called = judge_given(c, inputs, target, calibration, before, left);

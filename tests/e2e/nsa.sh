@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# nsa.sh ATTNFUZZ FAKES BROKEN_COMBINE KERNEL...: FAKES is the library of test kernels (training.cc), KERNEL... are our
-# own kernels of all stages, the forward kernel first.
+# nsa.sh ATTNFUZZ FAKES BROKEN_COMBINE BROKEN_SCORE SCORE KERNEL...: FAKES is the library of test kernels (training.cc),
+# SCORE is our kernel of nsa_score, KERNEL... are our own kernels of all stages but it, the forward kernel first.
 #
 # Checks native sparse attention from end to end. Our kernels pass. A combination with its sides swapped is found, named
-# and filed. Kernels that lack a stage are refused. An untrusted kernel that refuses cases does not pass.
+# and filed, and so is a kernel that scores wrongly. Kernels that lack a stage are refused. An untrusted kernel that
+# refuses cases does not pass.
 set -u
-attnfuzz=$1 fakes=$2 broken=$3
-shift 3
+attnfuzz=$1 fakes=$2 broken=$3 broken_score=$4 score=$5
+shift 5
 source "$(dirname "$0")/scratch.sh"
 
 # ends STATUS ARGUMENTS...: runs attnfuzz nsa and checks its status.
@@ -18,15 +19,32 @@ ends() {
   [ "$status" -eq "$wanted" ] || die "nsa $*: status $status, wanted $wanted"
 }
 says() { grep -qE -- "$1" "$out/run.log" || die "it does not say: $1"; }
+says_not() { ! grep -qE -- "$1" "$out/run.log" || die "it says: $1"; }
 
 ends 0 "$@" --cases 5 --tokens 48
 says ': 5 cases from end to end, prefill and decode at every token: passed'
 
-ends 1 "$broken" "$@" --cases 5 --tokens 24
-says '^FAIL \(nsa\): prefill, combination by nsa_combine: '
-file=$(ls "$out"/found/*.json)
-"$attnfuzz" replay "$file" --kernel "$broken" >"$out/again.log" 2>&1
-[ $? -eq 1 ] || die "the file does not fail again"
+says '^  scores of blocks: computed on the host, because none of these kernels does nsa_score$'
+says_not '^  not run'
+
+# A kernel of nsa_score makes the lists, and nsa_select is left over.
+ends 0 "$@" "$score" --cases 5 --tokens 48
+says '^fa1, nsa, nsa_compress, nsa_combine, nsa_score: 5 cases from end to end, .*: passed'
+says '^  not run: nsa_select, whose stages other kernels do$'
+says_not 'on the host'
+
+# found_in KERNEL STAGE ARGUMENTS...: checks that a call of the stage is found wrong and filed, and that its file fails again.
+found_in() {
+  local kernel=$1 stage=$2
+  shift 2
+  rm -rf "$out/found"
+  ends 1 "$kernel" "$@" --cases 5 --tokens 24
+  says "^FAIL \(nsa\): prefill, $stage: "
+  "$attnfuzz" replay "$out"/found/*.json --kernel "$kernel" >"$out/again.log" 2>&1
+  [ $? -eq 1 ] || die "the file of $kernel does not fail again"
+}
+found_in "$broken" 'combination by nsa_combine' "$@"
+found_in "$broken_score" 'scores and choice of blocks by nsa_score' "$@"
 
 # A kernel that refuses some cases: they are counted, and under --untrusted the run does not pass.
 ends 0 "$fakes:up_to_40" "$@" --cases 6 --tokens 60

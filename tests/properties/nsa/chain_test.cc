@@ -29,25 +29,63 @@ std::vector<int64_t> tokens_of(const Sizes& s) {
   return all;
 }
 
+constexpr uint64_t kAllAndScore = kAll | ATTN_FEATURE_NSA_SCORE;
+
+// One kernel for all stages; it scores if it has the operation.
 Kernels kernels_of(Target& target) {
   static const Calibration calibration = documented();
   Kernels kernels;
   kernels.fill({&target, &calibration});
+  if ((target.info().features & ATTN_FEATURE_NSA_SCORE) == 0) kernels[static_cast<size_t>(Stage::kScore)] = {};
   return kernels;
 }
 
 TEST(NsaChain, ARightKernelPassesAtManySizes) {
-  OracleTarget target(nullptr, kAll);
-  int64_t judged = 0;
-  for (uint64_t seed = 1; seed <= 12; ++seed) {
-    const Sizes s = draw_sizes(seed, 40);
-    const Judged one = judge_chain(s, draw_inputs(s, seed), kernels_of(target));
-    EXPECT_EQ(one.refused, "") << describe(s);
-    EXPECT_FALSE(one.failed()) << describe(s) << ": " << (one.failure ? one.failure->message : one.wrong);
-    EXPECT_LE(one.worst_whole, 1);
-    judged += one.judged;
+  for (const uint64_t features : {kAll, kAllAndScore}) {
+    OracleTarget target(nullptr, features);
+    int64_t judged = 0;
+    for (uint64_t seed = 1; seed <= 12; ++seed) {
+      const Sizes s = draw_sizes(seed, 40);
+      const Judged one = judge_chain(s, draw_inputs(s, seed), kernels_of(target));
+      EXPECT_EQ(one.refused, "") << describe(s);
+      EXPECT_FALSE(one.failed()) << describe(s) << ": " << (one.failure ? one.failure->message : one.wrong);
+      EXPECT_LE(one.worst_whole, 1);
+      judged += one.judged;
+    }
+    EXPECT_GT(judged, 10'000);
   }
-  EXPECT_GT(judged, 10'000);
+}
+
+// The kernel that scores makes the lists, in the prefill and in the decode, and is judged by its own oracle.
+TEST(NsaChain, AKernelThatScoresMakesTheLists) {
+  const Sizes s = small();
+  OracleTarget right(nullptr, kAllAndScore);
+  const auto with = [&](Target& target) {
+    Kernels kernels = kernels_of(right);
+    kernels[static_cast<size_t>(Stage::kScore)] = kernels_of(target)[0];
+    return kernels;
+  };
+  for (const bool decode : {false, true}) {
+    const Pass pass = run_pass(s, draw_inputs(s, 1), tokens_of(s), decode, kernels_of(right));
+    ASSERT_TRUE(pass.complete());
+    EXPECT_EQ(pass.chooses, Stage::kScore);
+    EXPECT_TRUE(pass.calls[static_cast<size_t>(Stage::kChoose)].outputs.integers(kChosen).empty());
+    EXPECT_EQ(pass.lists().size(), static_cast<size_t>(s.heads_kv * s.tokens * s.select));
+    EXPECT_GT(pass.calls[static_cast<size_t>(Stage::kScore)].verdict.worst, 0) << "scores have a bound";
+  }
+  OracleTarget early([](attn_problem& p, attn_tensors&) { p.key_offset /= 2; }, kAllAndScore),
+      // In the prefill only: the decode has an entry for each token.
+      late([](attn_problem& p, attn_tensors&) { p.scale *= p.batch > 1 ? 2.0f : 1.0f; }, kAllAndScore);
+  const Judged prefill = judge_chain(s, draw_inputs(s, 1), with(early)),
+               decode = judge_chain(s, draw_inputs(s, 1), with(late));
+  for (const Judged& one : {prefill, decode}) {
+    ASSERT_TRUE(one.failure);
+    EXPECT_EQ(one.failure->stage, Stage::kScore) << one.failure->message;
+  }
+  EXPECT_TRUE(prefill.failure->message.starts_with("prefill, scores and choice of blocks by "))
+      << prefill.failure->message;
+  EXPECT_TRUE(decode.failure->message.starts_with("decode, scores and choice of blocks by "))
+      << decode.failure->message;
 }
 
 TEST(NsaChain, NamesTheStageThatIsWrong) {
@@ -79,6 +117,13 @@ TEST(NsaChain, PrefillAndDecodeAreComparedToo) {
   auto& chosen = other.calls[static_cast<size_t>(Stage::kChoose)].outputs.integers(kChosen);
   std::ranges::reverse(chosen);
   EXPECT_NE(differs(s, tokens, prefill, whole, other, one).find("choose other blocks"), std::string::npos);
+  OracleTarget scores(nullptr, kAllAndScore);
+  Pass scored = run_pass(s, in, tokens, false, kernels_of(scores)),
+       scored_other = run_pass(s, in, tokens, true, kernels_of(scores));
+  ASSERT_TRUE(scored.complete() && scored_other.complete());
+  std::ranges::reverse(scored_other.calls[static_cast<size_t>(Stage::kScore)].outputs.integers(kChosen));
+  EXPECT_EQ(differs(s, tokens, scored, whole, scored_other, one), "")
+      << "close scores allow several lists, and each was judged by itself";
   other = decode;
   other.calls[static_cast<size_t>(Stage::kCombine)].outputs[kO][5] += 0.5f;
   EXPECT_NE(differs(s, tokens, prefill, whole, other, one).find("differ for token 0"), std::string::npos);
