@@ -68,8 +68,10 @@ Head first_failing_head(const Problem& p, const Compared& output) {
   return {};
 }
 
+bool of_kv_heads(const Compared& output) { return spec_of(output.due.tensor).shape[1] == Size::kHeadsKv; }
+
 int64_t query_head(const Problem& p, const Compared& output, int64_t head) {
-  return of_keys(spec_of(output.due.tensor)) ? head * (p.heads_q / std::max<int64_t>(p.heads_kv, 1)) : head;
+  return of_kv_heads(output) ? head * (p.heads_q / std::max<int64_t>(p.heads_kv, 1)) : head;
 }
 
 }  // namespace attnfuzz

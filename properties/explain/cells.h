@@ -41,12 +41,14 @@ RowSpace rows_of(const Problem& p, const Compared& output);
 double worst_ratio(const Compared& output, int64_t first_row, const Cell& cell);
 
 // The first (batch entry, head) of the output with an element outside its bound; the very first if there is
-// none. The head of an output with rows of keys is a KV head.
+// none. If of_kv_heads(), it is a KV head.
 struct Head {
   int64_t b = 0, h = 0;
 };
 Head first_failing_head(const Problem& p, const Compared& output);
-// Returns `head` itself, or, if the output has rows of keys, the first query head that uses this KV head.
+// True for an output whose heads are KV heads: a gradient of keys, scores of blocks.
+bool of_kv_heads(const Compared& output);
+// Returns `head` itself, or, if it is a KV head, the first query head that uses it.
 int64_t query_head(const Problem& p, const Compared& output, int64_t head);
 
 }  // namespace attnfuzz

@@ -224,7 +224,7 @@ class Page {
         text_of(shape_of(reference, output.due, p_, tiles, output.got, nullptr, errors.bad));
     if (!shape.empty()) fact("shape", shape);
     worst_element(output, errors);
-    errors_of_heads(errors);
+    errors_of_heads(output, errors);
     picture_of_errors(output, head);
   }
 
@@ -257,7 +257,7 @@ class Page {
                       ", error/bound ", digits(errors.most)));
   }
 
-  void errors_of_heads(const Errors& errors) {
+  void errors_of_heads(const Compared& output, const Errors& errors) {
     if (errors.of_head.size() <= 1 && p_.batch * p_.heads_q <= 1) return;
     std::vector<std::string> parts;
     for (const auto& [where, how_many] : errors.of_head) {
@@ -267,7 +267,7 @@ class Page {
       }
       parts.push_back(cat("(", where.first, ",", where.second, ") ", how_many));
     }
-    if (!parts.empty()) fact("by (b,h)", join(parts, ", "));
+    if (!parts.empty()) fact(of_kv_heads(output) ? "by (b,g)" : "by (b,h)", join(parts, ", "));
   }
 
   void picture_of_errors(const Compared& output, Head head) {
@@ -301,6 +301,8 @@ class Page {
         return "columns of dim_v";
       case Size::kSeqK:
         return "keys";
+      case Size::kBlocks:
+        return "blocks of keys";
       default:
         return "columns";
     }
@@ -308,7 +310,7 @@ class Page {
   std::string head_words(const Compared& output, Head head) const {
     const auto size = logical_size(p_, output.due.tensor);
     if (size[0] * size[1] <= 1) return "";
-    return cat(" of batch entry ", head.b, of_keys(spec_of(output.due.tensor)) ? ", KV head " : ", head ", head.h);
+    return cat(" of batch entry ", head.b, of_kv_heads(output) ? ", KV head " : ", head ", head.h);
   }
   static int64_t tiles(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
   int64_t across() const { return std::max(options_.width - kMargin, 8); }

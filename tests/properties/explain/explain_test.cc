@@ -117,6 +117,32 @@ TEST(Explain, ShowsWhereAndHowAResultIsWrong) {
   EXPECT_FALSE(says(right, "Error of O"));
 }
 
+// Scores of blocks are by KV head: the second KV head is wrong, whose first query head is 2.
+TEST(Explain, NamesTheKvHeadOfScores) {
+  Case c = causal(4, 4);
+  Problem& p = c.problem;
+  p.features = ATTN_FEATURE_NSA_SCORE;
+  p.heads_q = 4, p.heads_kv = 2, p.key_step = 1;
+  p.selection = {.block = 2, .select = 1};
+  Reference reference;
+  reference.rows = 2 * 4;
+  reference.state.assign(8, RowState::kBounded);
+  reference.outputs.push_back({.tensor = TensorId::kBlockScores,
+                               .columns = 2,
+                               .value = std::vector<double>(16, 1.0),
+                               .bound = std::vector<double>(16, 1e-3),
+                               .rule = std::vector<uint8_t>(16, 0)});
+  Outputs outputs;
+  outputs[TensorId::kBlockScores].assign(16, 1.0f);
+  outputs[TensorId::kBlockScores][(4 + 3) * 2 + 1] = 2;
+  const std::string text = explain(c, plan_of(4, 4), &reference, &outputs, {.ascii = true});
+  EXPECT_TRUE(
+      says(text, "Error of BLOCK_SCORES of batch entry 0, KV head 1: queries down, blocks of keys across"))
+      << text;
+  EXPECT_TRUE(says(text, "Visible keys of batch entry 0, head 2")) << text;
+  EXPECT_TRUE(says(text, "by (b,g)   (0,1) 1")) << text;
+}
+
 // dQ is right, dK has one NaN, dV is right: dK is drawn with keys down and its KV head, dV is not drawn.
 TEST(Explain, DrawsEachGradientThatIsWrong) {
   Case c = causal(65, 70);
@@ -128,7 +154,8 @@ TEST(Explain, DrawsEachGradientThatIsWrong) {
   reference.state.assign(static_cast<size_t>(reference.rows), RowState::kBounded);
   Outputs outputs;
   for (const auto& [tensor, rows, columns] :
-       {std::tuple{TensorId::kDq, 4 * 65, 3}, std::tuple{TensorId::kDk, 2 * 70, 3}, std::tuple{TensorId::kDv, 2 * 70, 5}}) {
+       {std::tuple{TensorId::kDq, 4 * 65, 3}, std::tuple{TensorId::kDk, 2 * 70, 3},
+        std::tuple{TensorId::kDv, 2 * 70, 5}}) {
     const auto elements = static_cast<size_t>(rows * columns);
     reference.outputs.push_back({.tensor = tensor,
                                  .columns = columns,
@@ -139,9 +166,11 @@ TEST(Explain, DrawsEachGradientThatIsWrong) {
   }
   outputs[TensorId::kDk][(70 + 66) * 3 + 1] = std::numeric_limits<float>::quiet_NaN();
   const std::string text = explain(c, plan_of(32, 64), &reference, &outputs, {.ascii = true});
-  EXPECT_TRUE(says(text, "Error of DQ of batch entry 0, head 2: queries down, columns of dim_qk across")) << text;
+  EXPECT_TRUE(says(text, "Error of DQ of batch entry 0, head 2: queries down, columns of dim_qk across"))
+      << text;
   EXPECT_TRUE(says(text, "0 of 780 elements")) << text;
-  EXPECT_TRUE(says(text, "Error of DK of batch entry 0, KV head 1: keys down, columns of dim_qk across")) << text;
+  EXPECT_TRUE(says(text, "Error of DK of batch entry 0, KV head 1: keys down, columns of dim_qk across"))
+      << text;
   EXPECT_TRUE(says(text, "1 of 420 elements")) << text;
   EXPECT_TRUE(says(text, "(0,1,66,1): got nan")) << text;
   EXPECT_FALSE(says(text, "Error of DV")) << text;
