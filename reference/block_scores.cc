@@ -239,6 +239,11 @@ std::string digits(double x) {
   return text;
 }
 
+// "block 7 in place 2": of a list, counted from 0.
+std::string block_at(int64_t block, int64_t place) {
+  return "block " + std::to_string(block) + " in place " + std::to_string(place);
+}
+
 }  // namespace
 
 ForwardCall compressed_attention_of(const attn_problem& problem, const attn_tensors& tensors) {
@@ -265,13 +270,15 @@ std::string objection_to_choice(const Reference& due, int64_t row, std::span<con
   const bool scored = due.state[static_cast<size_t>(row)] != RowState::kUnconstrained;
   const int64_t wanted = std::min<int64_t>(std::ssize(list), candidates);
   const std::string of_candidates = " of " + std::to_string(candidates) + " candidates";
-  std::vector<bool> named(static_cast<size_t>(candidates));
+  std::vector<int64_t> place(static_cast<size_t>(candidates), -1);  // in the list; -1: it is not there
   int64_t count = 0;
-  for (const int64_t j : list) {
+  for (int64_t n = 0; n < std::ssize(list); ++n) {
+    const int64_t j = list[static_cast<size_t>(n)];
     if (j == -1) continue;
-    if (j < 0 || j >= candidates) return "names block " + std::to_string(j) + ", which is none" + of_candidates;
-    if (named[static_cast<size_t>(j)]) return "names block " + std::to_string(j) + " twice";
-    named[static_cast<size_t>(j)] = true;
+    if (j < 0 || j >= candidates) return "names " + block_at(j, n) + ", which is none" + of_candidates;
+    int64_t& at = place[static_cast<size_t>(j)];
+    if (at >= 0) return "names " + block_at(j, n) + " again, after place " + std::to_string(at);
+    at = n;
     ++count;
   }
   if (count != wanted)
@@ -282,15 +289,16 @@ std::string objection_to_choice(const Reference& due, int64_t row, std::span<con
   const auto low = [&](int64_t j) { return scores.value[at(j)] - scores.bound[at(j)]; };
   for (int64_t j = 0; j < candidates; ++j) {
     const bool forced = j < due.always_first || j >= candidates - due.always_last,
-               taken = named[static_cast<size_t>(j)];
+               taken = place[static_cast<size_t>(j)] >= 0;
     if (forced && !taken) return "lacks block " + std::to_string(j) + ", which is always chosen";
     if (!scored || forced) continue;
     if (taken && (least < 0 || high(j) < high(least))) least = j;
     if (!taken && (most < 0 || low(j) > low(most))) most = j;
   }
   if (least < 0 || most < 0 || high(least) >= low(most)) return "";
-  return "names block " + std::to_string(least) + ", whose score is at most " + digits(high(least)) +
-         ", and not block " + std::to_string(most) + ", whose score is at least " + digits(low(most));
+  return "names " + block_at(least, place[static_cast<size_t>(least)]) + ", whose score is at most " +
+         digits(high(least)) + ", and not block " + std::to_string(most) + ", whose score is at least " +
+         digits(low(most));
 }
 
 }  // namespace attnfuzz

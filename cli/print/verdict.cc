@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "base/printable.h"
 #include "fuzz/check/kernel_path.h"
 #include "properties/case/words.h"
@@ -42,11 +44,15 @@ std::vector<std::string> verdict_details(const Verdict& verdict) {
     const bool key = of_keys(spec_of(w.tensor)), state = spec_of(w.tensor).role == Role::kState;
     const char* const which = w.bad > 0 ? "first at" : "next to";
     if (state)
-      lines.push_back(fmt::format("{} {}(store={}, h={}, slot={}, d={})", which, name_of(w.tensor), w.b, w.h, w.q, w.d));
+      lines.push_back(
+          fmt::format("{} {}(store={}, h={}, slot={}, d={})", which, name_of(w.tensor), w.b, w.h, w.q, w.d));
     else
-      lines.push_back(fmt::format("{} {}(b={}, h={}, {}={}, d={}), {} tile {}", which, name_of(w.tensor), w.b, w.h,
-                                  key ? "k" : "q", w.q, w.d, key ? "key" : "query", w.tile_q));
-    if (w.bad > 0)
+      lines.push_back(fmt::format("{} {}(b={}, h={}, {}={}, d={}), {} tile {}", which, name_of(w.tensor), w.b,
+                                  w.h, key ? "k" : "q", w.q, w.d, key ? "key" : "query", w.tile_q));
+    if (w.bad > 0 && is_integer(spec_of(w.tensor)) && std::isnan(w.expected))
+      lines.back() = fmt::format("first at {}(b={}, h={}, q={}), query tile {}; {} of {} rows are wrong",
+                                 name_of(w.tensor), w.b, w.h, w.q, w.tile_q, w.bad, w.of);
+    else if (w.bad > 0)
       lines.back() += fmt::format(": got {}, expected {} +- {:.3g}; {} of {} elements are outside",
                                   digits(w.got), digits(w.expected), w.bound, w.bad, w.of);
   }

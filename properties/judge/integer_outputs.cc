@@ -36,6 +36,13 @@ std::string in_words(TensorId tensor, const Problem& p, int64_t element) {
   return cat("0x", hex(static_cast<uint32_t>(element)), " (", digits(number_of(tensor, p, element)), ")");
 }
 
+// Returns "chosen(b=0,h=0,q=3)".
+std::string row_name(const Where& where) {
+  const auto names = index_names(spec_of(where.tensor));
+  return cat(name_of(where.tensor), "(", names[0], "=", where.b, ",", names[1], "=", where.h, ",", names[2],
+             "=", where.q, ")");
+}
+
 }  // namespace
 
 Tally tally_of_integers(const Output& output, const Reference& reference, std::span<const int64_t> got) {
@@ -65,16 +72,17 @@ void object_to_integers(const Output& output, const Reference& reference, const 
   const int64_t row = tally.first_row;
   const auto at = static_cast<size_t>(row * due.columns + tally.first_column);
   Where where = where_is(output.tensor, p, plan, row, tally.first_column);
-  where.got = number_of(output.tensor, p, got[at]);
   where.bad = tally.bad;
   where.of = tally.of;
-  std::string message = name_of(where);
+  std::string message;
   if (output.kind == OutputKind::kExact) {
+    where.got = number_of(output.tensor, p, got[at]);
     where.expected = number_of(output.tensor, p, due.integer[at]);
-    message += " is " + in_words(output.tensor, p, got[at]) + ", must be exactly " +
-               in_words(output.tensor, p, due.integer[at]);
+    message = name_of(where) + " is " + in_words(output.tensor, p, got[at]) + ", must be exactly " +
+              in_words(output.tensor, p, due.integer[at]);
   } else {
-    message += ": its row " + output.objection(reference, row, row_of(got, row, due.columns));
+    where.got = where.expected = std::numeric_limits<double>::quiet_NaN();  // no single number is wrong
+    message = row_name(where) + " " + output.objection(reference, row, row_of(got, row, due.columns));
   }
   const char* what = output.kind == OutputKind::kExact ? " elements are wrong" : " rows are wrong";
   fail(v, Kind::kWrong, message + "; " + std::to_string(tally.bad) + " of " + std::to_string(tally.of) + what);
@@ -98,8 +106,9 @@ bool judge_same_integers(const Outputs& a, const Outputs& b, TensorId tensor, co
   where.of = static_cast<int64_t>(x.size());
   where.bad = differ;
   fail(v, kind,
-       message + ": " + name_of(where) + " was " + in_words(tensor, p, x[at]) + ", is " + in_words(tensor, p, y[at]) +
-           "; " + std::to_string(differ) + " of " + std::to_string(x.size()) + " elements differ");
+       message + ": " + name_of(where) + " was " + in_words(tensor, p, x[at]) + ", is " +
+           in_words(tensor, p, y[at]) + "; " + std::to_string(differ) + " of " + std::to_string(x.size()) +
+           " elements differ");
   v.where = where;
   return false;
 }

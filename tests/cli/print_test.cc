@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "cli/print/failure.h"
 #include "cli/print/summary.h"
+#include "cli/print/verdict.h"
 #include "properties/case/words.h"
 
 namespace attnfuzz {
@@ -69,6 +71,21 @@ TEST(FailureBlock, SaysWhatIsWrongTheCaseItsNeedsWhereTheCauseAndHowToReplay) {
     EXPECT_LT(likely, lines.size() - 1);
     EXPECT_EQ(lines.back(), "replay: attnfuzz replay found/a.attn.json --kernel mine");
   }
+}
+
+// No single number of a wrong list is wrong, so none is printed as expected.
+TEST(FailureBlock, AWrongListHasNoExpectedNumber) {
+  Verdict v;
+  v.outcome = Outcome::kFail;
+  v.kind = Kind::kWrong;
+  const double none = std::nan("");
+  v.where =
+      Where{.tensor = TensorId::kChosen, .h = 1, .q = 3, .got = none, .expected = none, .bad = 2, .of = 8};
+  EXPECT_EQ(verdict_details(v).front(), "first at chosen(b=0, h=1, q=3), query tile 0; 2 of 8 rows are wrong");
+  v.where->got = 4, v.where->expected = 5;
+  EXPECT_EQ(
+      verdict_details(v).front(),
+      "first at chosen(b=0, h=1, q=3, d=0), query tile 0: got 4, expected 5 +- 0; 2 of 8 elements are outside");
 }
 
 TEST(FailureBlock, HasAtMost25LinesAndAllOfThemWithV) {

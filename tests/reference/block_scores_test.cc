@@ -150,15 +150,15 @@ TEST(BlockScores, AChoiceIsASetOfTheHighestScores) {
   EXPECT_EQ(why(five(2), {0, 4}), "") << "in any order";
   EXPECT_EQ(why(five(2), {2, 4}), "") << "blocks 0 and 2 are closer than their errors";
   EXPECT_EQ(why(five(3), {0, 2, 4}), "");
-  EXPECT_NE(why(five(2), {4, 3}).find("names block 3, whose score is at most"), std::string::npos);
+  EXPECT_NE(why(five(2), {4, 3}).find("names block 3 in place 1, whose score is at most"), std::string::npos);
   EXPECT_NE(why(five(2), {0, 2}).find("and not block 4"), std::string::npos);
   EXPECT_EQ(why(five(7), {-1, 0, 1, 2, 3, 4, -1}), "") << "-1 may stand anywhere";
 }
 
 TEST(BlockScores, WrongListsAreNamed) {
-  EXPECT_EQ(why(five(2), {4, 4}), "names block 4 twice");
-  EXPECT_EQ(why(five(2), {4, 5}), "names block 5, which is none of 5 candidates");
-  EXPECT_EQ(why(five(2), {4, -2}), "names block -2, which is none of 5 candidates");
+  EXPECT_EQ(why(five(2), {4, 4}), "names block 4 in place 1 again, after place 0");
+  EXPECT_EQ(why(five(2), {4, 5}), "names block 5 in place 1, which is none of 5 candidates");
+  EXPECT_EQ(why(five(2), {4, -2}), "names block -2 in place 1, which is none of 5 candidates");
   EXPECT_EQ(why(five(2), {4, -1}), "names 1 of 5 candidates, must name 2");
   EXPECT_EQ(why(five(7), {0, 1, 2, 3, -1, -1, -1}), "names 4 of 5 candidates, must name 5");
 }
@@ -173,8 +173,8 @@ TEST(BlockScores, AListIsJudgedEvenIfScoresMayBeAnything) {
   EXPECT_EQ(why(due, due[TensorId::kChosen].integer), "");
   EXPECT_EQ(why(due, {0, 1, 2}), "");
   EXPECT_EQ(why(due, {3, 0, 4}), "") << "any other block";
-  EXPECT_EQ(why(due, {0, 3, 3}), "names block 3 twice");
-  EXPECT_EQ(why(due, {0, 3, 5}), "names block 5, which is none of 5 candidates");
+  EXPECT_EQ(why(due, {0, 3, 3}), "names block 3 in place 2 again, after place 1");
+  EXPECT_EQ(why(due, {0, 3, 5}), "names block 5 in place 2, which is none of 5 candidates");
   EXPECT_EQ(why(due, {0, 3, -1}), "names 2 of 5 candidates, must name 3");
   EXPECT_EQ(why(due, {2, 3, 4}), "lacks block 0, which is always chosen");
 }
