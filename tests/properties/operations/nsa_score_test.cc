@@ -133,6 +133,74 @@ TEST(ScoreRelations, WrongKernelsFail) {
   EXPECT_TRUE(outcome([](attn_problem& p, attn_tensors&) { p.key_offset -= 1; })) << "keys seen too early";
 }
 
+// Judges a kernel by a relation that must fail, although the kernel is right for the case by itself.
+Verdict breaks(const char* relation, Target& target, const Case& c) {
+  const Verdict alone = judge(c, *find_property("reference"), target, documented());
+  EXPECT_EQ(alone.outcome, Outcome::kPass) << relation << ": " << alone.message;
+  const Verdict v = judge(c, *find_property(relation), target, documented());
+  EXPECT_EQ(v.outcome, Outcome::kFail) << relation;
+  return v;
+}
+
+TEST(ScoreRelations, ADecodeOfItsOwnIsFound) {
+  OracleTarget target([](attn_problem& p, attn_tensors&) { p.scale *= p.seq_q == 1 ? 2.0f : 1.0f; }, kScoring);
+  const Verdict v = breaks("score_decode", target, scoring());
+  EXPECT_NE(v.message.find("alone"), std::string::npos) << v.message;
+}
+
+TEST(ScoreRelations, HeadsThatAreLeftOutAreFound) {
+  OracleTarget target([](attn_problem& p, attn_tensors&) { p.scale *= p.heads_q == 8 ? 2.0f : 1.0f; },
+                      kScoring);
+  const Verdict v = breaks("score_heads_doubled", target, scoring());
+  EXPECT_NE(v.message.find("each query head twice"), std::string::npos) << v.message;
+}
+
+// The scale of this kernel depends, within the bounds, on values of keys that some queries do not see.
+TEST(ScoreRelations, KeysOfTheFutureThatAreReadAreFound) {
+  OracleTarget target(
+      [](attn_problem& p, attn_tensors& t) {
+        const RowSpace keys(p.batch, p.heads_kv, p.seq_k);
+        int planted = 0;
+        for (int64_t row = 0; row < keys.count(); ++row) {
+          const Row at = keys.at(row);
+          const double x = decode(p.dtype, t.k.data, offset_of(t.k, at.b, at.h, at.i, p.dim_qk - 1));
+          planted += x == 1.5 || std::isnan(x);
+        }
+        if (planted >= 2) p.scale *= 1 + 0x1p-22f;
+      },
+      kScoring);
+  const Verdict v = breaks("score_future", target, scoring());
+  EXPECT_EQ(v.kind, Kind::kRelation) << v.message;
+  EXPECT_NE(v.message.find("must be bit-identical"), std::string::npos) << v.message;
+}
+
+// Writes scores that are within their bounds, but in another order than that of its lists.
+class OtherScores : public OracleTarget {
+ public:
+  OtherScores() : OracleTarget(nullptr, kScoring) {}
+  RunReply run(Stage stage, const attn_problem& p, const attn_tensors& t, const attn_plan& plan,
+               const attn_env& env, int call) override {
+    RunReply reply = OracleTarget::run(stage, p, t, plan, env, call);
+    const RowSpace rows(p.batch, p.heads_kv, p.seq_q);
+    for (int64_t row = 0; t.scores.data != nullptr && row < rows.count(); ++row) {
+      const Row at = rows.at(row);
+      for (int64_t j = 1; j < blocks_of(p); j += 2)
+        static_cast<float*>(t.scores.data)[offset_of(t.scores, at.b, at.h, at.i, j)] *= 1 + 0x1p-23f;
+    }
+    return reply;
+  }
+};
+
+TEST(ScoreRelations, AChoiceByOtherScoresThanTheWrittenIsFound) {
+  OtherScores target;
+  Case c = scoring();  // all scores of whole blocks tie
+  c.q = {.kind = FillKind::kZero};
+  c.problem.selection.first = c.problem.selection.last = 0;
+  const Verdict v = breaks("score_order", target, c);
+  EXPECT_EQ(v.kind, Kind::kRelation) << v.message;
+  EXPECT_NE(v.message.find("names a block whose written score is"), std::string::npos) << v.message;
+}
+
 // Without scores to judge, a wrong list is still named.
 TEST(ScoreRelations, AWrongListIsNamed) {
   Case c = scoring();
@@ -142,6 +210,8 @@ TEST(ScoreRelations, AWrongListIsNamed) {
   EXPECT_EQ(v.outcome, Outcome::kFail);
   EXPECT_NE(v.message.find("which is always chosen"), std::string::npos) << v.message;
   EXPECT_NE(v.message.find("rows are wrong"), std::string::npos) << v.message;
+  ASSERT_TRUE(v.where);
+  EXPECT_TRUE(std::isnan(v.where->expected)) << "no single number is due";
 }
 
 }  // namespace
