@@ -296,8 +296,8 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * set. Then such a side has no part in the result. plan.merge_format is the format to which products and sums are
  * rounded. The problem has batch, heads_q = heads_kv, seq_q, dim_v, a format, seq_k = 0 and dim_qk = 1. */
 #define ATTN_FEATURE_NSA_COMBINE ((uint64_t)1 << 19)
-/* For a forward pass: each key stands for a block of keys of a longer sequence, as ATTN_FEATURE_NSA_COMPRESS makes them
- * (d = attn_problem.key_step, l = key_offset + 1). Key j has the position of the last key of its block:
+/* For a forward pass or ATTN_FEATURE_BACKWARD: each key stands for a block of keys of a longer sequence, as made by
+ * ATTN_FEATURE_NSA_COMPRESS (d = key_step, l = key_offset + 1). Key j has the position of the last key of its block:
  *
  *   pos(j) = j d + l - 1
  *
@@ -309,7 +309,7 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * len_k[b] and diag(i) are positions too: key_lengths holds lengths of the longer sequences. An entry with room for n
  * keys has a length from 0 to n d + l - 1; a value outside counts as the nearer end, and without key_lengths it is the
  * largest.
- * Bias and mask are numbered by keys. With d = l = 1 all is as without the bit. There are no slopes. */
+ * Bias, mask and dbias are numbered by keys. With d = l = 1 all is as without the bit. There are no slopes. */
 #define ATTN_FEATURE_KEY_STEP ((uint64_t)1 << 20)
 /* An operation: computes the gradients of a call with ATTN_FEATURE_SELECTED. The inputs are dO and the O and LSE of
  * that call. dQ, dK and dV follow the formulas of ATTN_FEATURE_BACKWARD, over the keys that are visible with

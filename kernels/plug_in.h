@@ -438,8 +438,8 @@ inline Refusal check_combination(const attn_problem& p) {
   return {};
 }
 
-// key_step and key_offset belong to a compression, to a forward pass whose keys stand for blocks, or to scores of
-// blocks.
+// key_step and key_offset belong to a compression, to a forward pass whose keys stand for blocks, to the gradients of
+// such a pass, or to scores of blocks.
 inline Refusal check_key_step(const attn_problem& p) {
   constexpr int64_t kMost = int64_t{1} << 16;
   const bool steps = (p.features & ATTN_FEATURE_KEY_STEP) != 0, scores = (p.features & ATTN_FEATURE_NSA_SCORE) != 0,
@@ -449,11 +449,11 @@ inline Refusal check_key_step(const attn_problem& p) {
                    ", but attn_problem.features " +
                    (compressed ? "asks for compressed keys" : "does not ask for compressed keys"));
   if (!steps && !scores) return {};
-  if (steps && (p.features & kOtherOperations) != 0)
-    return invalid("only the forward pass has keys that stand for blocks");
+  if (steps && (p.features & kOtherOperations & ~ATTN_FEATURE_BACKWARD) != 0)
+    return invalid("only the forward pass and its gradients have keys that stand for blocks");
   if (p.key_step > kMost || p.key_offset > kMost)
     return invalid(name_value("key_step", p.key_step) + " or " + name_value("key_offset", p.key_offset) +
-                   (steps ? " of a forward pass is more than 2^16" : " of scores of blocks is more than 2^16"));
+                   (steps ? " of keys that stand for blocks is more than 2^16" : " of scores of blocks is more than 2^16"));
   if (p.has_alibi) return invalid("keys that stand for blocks have no slopes");
   return {};
 }

@@ -80,8 +80,8 @@ namespace attnfuzz {
 inline constexpr uint64_t kOfGradients = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_SELECTED_BACKWARD | ATTN_FEATURE_DLSE |
                                          ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK;
 inline constexpr KnownFeatures kGradientsKnow = {
-    "the oracle of gradients", (kOfGradients & ~ATTN_FEATURE_SELECTED_BACKWARD) | ATTN_FEATURE_F32 |
-                                   ATTN_FEATURE_SINK | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32};
+    "the oracle of gradients", (kOfGradients & ~ATTN_FEATURE_SELECTED_BACKWARD) | ATTN_FEATURE_F32 | ATTN_FEATURE_SINK |
+                                   ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_KEY_STEP};
 inline constexpr KnownFeatures kSelectedGradientsKnow = {
     "the oracle of gradients over listed blocks",
     ATTN_FEATURE_SELECTED_BACKWARD | ATTN_FEATURE_DLSE | ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32};

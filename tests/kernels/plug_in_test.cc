@@ -695,10 +695,11 @@ TEST(PlugIn, ComputedScoresHaveQueriesCompressedKeysAndAnLse) {
 }
 
 struct Blocks : One {
-  static constexpr uint64_t kFeatures = ATTN_FEATURE_KEY_STEP | ATTN_FEATURE_ALIBI | ATTN_FEATURE_BACKWARD;
+  static constexpr uint64_t kFeatures =
+      ATTN_FEATURE_KEY_STEP | ATTN_FEATURE_ALIBI | ATTN_FEATURE_BACKWARD | ATTN_FEATURE_SELECTED_BACKWARD;
 };
 
-TEST(PlugIn, CompressedKeysNeedAForwardPassWithoutSlopes) {
+TEST(PlugIn, CompressedKeysNeedAForwardPassOrItsGradientsWithoutSlopes) {
   constexpr attn_kernel kBlocks = attn::plug_in<Blocks>(), kOther = attn::plug_in<Paged>();
   Offer x;
   x.env.backend = ATTN_CUDA, x.env.variant = 0;
@@ -717,7 +718,13 @@ TEST(PlugIn, CompressedKeysNeedAForwardPassWithoutSlopes) {
   refuses([](attn_problem& p) { p.features = 0; }, "does not ask for compressed keys");
   refuses([](attn_problem& p) { p.key_step = (int64_t{1} << 16) + 1; }, "more than 2^16");
   refuses([](attn_problem& p) { p.features |= ATTN_FEATURE_ALIBI, p.has_alibi = 1; }, "no slopes");
-  refuses([](attn_problem& p) { p.features |= ATTN_FEATURE_BACKWARD; }, "only the forward pass");
+  refuses([](attn_problem& p) { p.features |= ATTN_FEATURE_SELECTED_BACKWARD, p.block = p.select = 1; },
+          "only the forward pass and its gradients");
+  Offer gradients = x;
+  gradients.problem.features |= ATTN_FEATURE_BACKWARD;
+  for (attn_tensor attn_tensors::* one : {&attn_tensors::dout, &attn_tensors::dq, &attn_tensors::dk, &attn_tensors::dv})
+    gradients.tensors.*one = x.tensors.q;
+  EXPECT_EQ(answer(kBlocks, gradients).status, ATTN_OK) << answer(kBlocks, gradients).reason;
   EXPECT_EQ(answer(kOther, x).status, ATTN_UNSUPPORTED) << "a kernel that does not know the bit";
 }
 

@@ -6,6 +6,7 @@
 //   const Reference due = s.due();
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -106,6 +107,29 @@ struct Small {
     lists.assign(static_cast<size_t>(p.batch * p.heads_kv * p.seq_q * p.select), -1);
     for (int64_t& index : lists) index = random.below(p.seq_k / p.block + 3) - 1;
     for (float& x : dlse) x = static_cast<float>(random.gaussian());
+  }
+  // Lets keys stand for blocks of 1 to 6 keys, 1 to 4 apart.
+  void take_key_blocks(uint64_t seed) {
+    Random random(seed ^ 0xb10c);
+    p.features |= ATTN_FEATURE_KEY_STEP;
+    p.key_step = 1 + random.below(4), p.key_offset = random.below(6);
+    p.causal = random.below(4) > 0;
+    for (int64_t& length : lengths) length = length * p.key_step + random.below(6);
+  }
+  // The mask that hides blocks which a query does not see whole. Written independently of reference/semantics.h.
+  std::vector<uint8_t> mask_of_blocks() const {
+    std::vector<uint8_t> seen(mask.size(), 0);
+    const int64_t most = p.seq_k * p.key_step + p.key_offset;
+    for (size_t n = 0; n < mask.size(); ++n) {
+      const auto [b, h, i] = RowSpace(p).at(static_cast<int64_t>(n) / p.seq_k);
+      const int64_t length = p.has_key_lengths ? std::min(lengths[static_cast<size_t>(b)], most) : most;
+      const int64_t t = p.align == ATTN_BOTTOM_RIGHT ? i + length - p.seq_q : i;
+      const int64_t last = static_cast<int64_t>(n) % p.seq_k * p.key_step + p.key_offset;
+      const bool there = last < length && (p.has_mask == 0 || mask[n] != 0);
+      const bool near = (p.window_left < 0 || last >= t - p.window_left) && (p.window_right < 0 || last <= t + p.window_right);
+      seen[n] = there && near && (p.causal == 0 || last <= t);
+    }
+    return seen;
   }
   // The mask that hides what the lists hide.
   std::vector<uint8_t> mask_of_lists() {

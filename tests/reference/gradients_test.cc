@@ -203,6 +203,19 @@ TEST(Gradients, AreDerivativesOverListedBlocks) {
   std::printf("%ld derivatives differ, by %.3g of the sum of moduli at most\n", static_cast<long>(unequal), worst);
 }
 
+TEST(Gradients, AreDerivativesWithKeysOfBlocks) {
+  double worst = 0;
+  int64_t unequal = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    Small s(ATTN_F32, seed + 600);
+    if (seed % 2 == 0) s.add_more(seed);
+    s.take_key_blocks(seed);
+    ASSERT_NO_FATAL_FAILURE(expect_derivatives(s, seed, &unequal, &worst));
+  }
+  EXPECT_GT(unequal, 1000);
+  std::printf("%ld derivatives differ, by %.3g of the sum of moduli at most\n", static_cast<long>(unequal), worst);
+}
+
 float rounded(int32_t dtype, float x) {
   if (dtype == ATTN_F32) return x;
   const uint16_t bits = encode16(dtype, x);
@@ -420,12 +433,12 @@ TEST(Gradients, BoundKernelsOverListedBlocks) {
   }
 }
 
-// Expects that gradients over listed blocks equal those of a dense backward pass.
-void expect_dense(Small& lists, Small& dense, uint64_t seed) {
-  lists.save();
-  dense.o = lists.o, dense.lse = lists.lse, dense.dlse = lists.dlse;
-  const Reference a = lists.due(), b = dense.due();
-  ASSERT_EQ(a.outputs.size(), 3u);
+// Expects that gradients over listed blocks, or over keys of blocks, equal those of a dense backward pass.
+void expect_dense(Small& blocks, Small& dense, uint64_t seed) {
+  blocks.save();
+  dense.o = blocks.o, dense.lse = blocks.lse, dense.dlse = blocks.dlse;
+  const Reference a = blocks.due(), b = dense.due();
+  ASSERT_EQ(a.outputs.size(), blocks.has(ATTN_FEATURE_SELECTED_BACKWARD) ? 3u : 5u);
   EXPECT_EQ(a.state, b.state);
   for (const Expected& due : a.outputs) {
     EXPECT_EQ(due.value, b[due.tensor].value) << "seed " << seed << " " << name_of(due.tensor);
@@ -451,6 +464,22 @@ TEST(Gradients, OverListedBlocksAreThoseOfAMask) {
     dense.mask = s.mask_of_lists();
     expect_dense(s, dense, seed);
   }
+}
+
+TEST(Gradients, WithKeysOfBlocksAreThoseOfAMask) {
+  int64_t some = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    Small s(seed % 2 == 0 ? ATTN_BF16 : ATTN_F32, seed + 900, seed % 8 == 0);
+    s.take_key_blocks(seed);
+    Small dense = s;
+    dense.p.features &= ~ATTN_FEATURE_KEY_STEP;
+    dense.p.key_step = dense.p.key_offset = 0;
+    dense.p.causal = dense.p.has_key_lengths = 0, dense.p.window_left = dense.p.window_right = -1;
+    dense.p.has_mask = 1, dense.mask = s.mask_of_blocks();
+    some += std::ranges::count(dense.mask, 1);
+    expect_dense(s, dense, seed);
+  }
+  EXPECT_GT(some, 2000);
 }
 
 TEST(Gradients, OverAllBlocksAreDense) {

@@ -1,5 +1,5 @@
-// Backward passes for comparing two oracles: those of gradient_case.h, with plans that declare anything, and
-// rare inputs in every tensor.
+// Backward passes for comparing two oracles: those of gradient_case.h, with plans that declare anything, rare
+// inputs in every tensor, and keys that stand for blocks in every fifth.
 #include <limits>
 
 #include "tests/reference/cuda/declared_cases.h"
@@ -81,6 +81,7 @@ AgreementTally hold_on_gradients(FastOracle& oracle, uint64_t first, int64_t cou
     Small s(kFormats[random.below(3)], number + 1, number % 8 == 3);
     s.add_more(number);
     s.p.features &= ~ATTN_FEATURE_DBIAS;
+    if (number % 5 == 2) s.take_key_blocks(number);
     s.save();
     if (number % 3 == 0) plant(&random, &s);
     declare(&random, &s.plan);
