@@ -303,7 +303,8 @@ struct Backward {
   static constexpr std::array kVariants = variants<kWalks>();
   static constexpr uint64_t kFeatures = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 |
                                         ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS | ATTN_FEATURE_SINK |
-                                        ATTN_FEATURE_DSINK | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
+                                        ATTN_FEATURE_DSINK | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 |
+                                        ATTN_FEATURE_KEY_STEP;
 
   static Refusal plan(const Call& call, attn_plan* plan) {
     const attn_problem& p = call.problem;

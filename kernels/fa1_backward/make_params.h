@@ -27,6 +27,7 @@ inline Params make_params(const Call& call) {
               (a.ragged & ATTN_RAGGED_KEYS) != 0 ? t.cu_k : nullptr, a.index_dtype == ATTN_INDEX_32};
   if (a.has_sink) f.sinks = {t.sink.data, t.sink.stride[1], a.sink_dtype};
   f.bias_dtype = a.bias_dtype;
+  if (a.key_step != 0) f.blocks = {a.key_step, a.key_offset};
   f.scale = a.scale, f.softcap = a.softcap;
   p.dout = t.dout, p.dq = t.dq, p.dk = t.dk, p.dv = t.dv;
   if ((a.features & ATTN_FEATURE_DLSE) != 0) p.dlse = t.dlse;

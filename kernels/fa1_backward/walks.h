@@ -51,13 +51,15 @@ WalkShape walk_shape(const Call& call) {
 }
 
 // Why the fast way does not take the problem; nullptr if it does. It takes 16-bit inputs of up to 128 columns,
-// Q, K and V in whole chunks, scores without bias, mask and cap, and sequences below 2^28.
+// Q, K and V in whole chunks, scores without bias, mask and cap, keys that stand for themselves, and sequences below
+// 2^28.
 template <bool kFused>
 const char* walks_refuse(const Call& call) {
   const attn_problem& p = call.problem;
   if (call.env.compute_capability < 80) return "needs compute capability 8.0 or later (mma.m16n8k16)";
   if (p.dtype == ATTN_F32 || std::max(p.dim_qk, p.dim_v) > 128) return "takes 16-bit inputs of up to 128 columns";
   if (p.bias_dtype != ATTN_NONE || p.has_mask != 0 || p.softcap != 0) return "takes no bias, no mask and no soft cap";
+  if (p.key_step > 1 || p.key_offset > 0) return "takes no keys that stand for blocks";
   if (!whole_sigma(p.scale)) return "takes no scale whose product with log2 e is not a normal number";
   if (p.seq_q >= kLongest || p.seq_k >= kLongest) return "takes sequences below 2^28";
   const attn_tensors t = strided(p, call.tensors);
