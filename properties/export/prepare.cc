@@ -24,8 +24,9 @@ std::string unfit(const Case& c) {
   const uint64_t known = exporting::reference_of(operation) ? operation.feature : 0;
   // Programs of operations other than the forward pass support only dense entries.
   constexpr uint64_t kOfOthers = ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32;
+  const uint64_t blocks = operation.known.bits & ATTN_FEATURE_KEY_STEP;
   const KnownFeatures programs = {"a program of its own",
-                                  (operation.feature == 0 ? kForward | ATTN_FEATURE_KEY_STEP : kOfOthers) | known};
+                                  (operation.feature == 0 ? kForward : kOfOthers) | blocks | known};
   if (std::string why = unknown_features(programs, problem_of(c.problem).features); !why.empty())
     return why + ": attnfuzz replay shows the finding";
   const int64_t all = values_of(c);

@@ -1,9 +1,10 @@
 // Blocks of keys: how many keys a block has, and how many lie between the starts of two blocks. A compression
-// turns blocks into keys (ATTN_FEATURE_NSA_COMPRESS). The keys of a forward pass may stand for blocks, and those of a
-// choice by computed scores do (key_blocks.cc).
+// turns blocks into keys (ATTN_FEATURE_NSA_COMPRESS). The keys of a forward or a backward pass may stand for
+// blocks, and those of a choice by computed scores do (key_blocks.cc).
 #include <algorithm>
 
 #include "properties/case/feature.h"
+#include "properties/case/key_blocks.h"
 #include "properties/case/packed.h"
 #include "reference/semantics.h"
 
@@ -36,7 +37,7 @@ void tidy_compressing(Case& c) {
 Complaint illegal_compressing(const Case& c) {
   const Problem& p = c.problem;
   const bool without = !compresses(c) && !p.scores_blocks() &&
-                       (!has_compressing(c) || (p.features & kOperations) != 0);
+                       (!has_compressing(c) || (p.features & kWithoutKeyBlocks) != 0);
   if (without && (p.key_step != 0 || p.key_offset != 0))
     return "key_step or key_offset is set, but the problem asks for no compressed keys";
   if (!compresses(c)) return std::nullopt;

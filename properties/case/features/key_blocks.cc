@@ -97,7 +97,7 @@ Complaint illegal_key_blocks(const Case& c) {
 void tidy_key_blocks(Case& c) {
   Problem& p = c.problem;
   if (!has_key_blocks(c)) return;
-  if (((p.features & kOperations) != 0 && !p.scores_blocks()) || p.slopes) give_up_key_blocks(c);
+  if ((p.features & kWithoutKeyBlocks) != 0 || p.slopes) give_up_key_blocks(c);
   if (!has_key_blocks(c)) return;
   p.key_step = std::min(p.key_step, kMost);
   p.key_offset = std::clamp<int64_t>(p.key_offset, 0, kMost);

@@ -121,7 +121,9 @@ uint64_t bits_of_programs(const Operation& operation) {
   if (operation.feature == 0) return kForward | ATTN_FEATURE_KEY_STEP;
   constexpr uint64_t kWithout = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_NSA_SELECT |
                                 ATTN_FEATURE_NSA_SCORE;
-  return (operation.feature & kWithout) != 0 ? 0 : operation.feature | ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32;
+  const uint64_t blocks = operation.feature == ATTN_FEATURE_BACKWARD ? ATTN_FEATURE_KEY_STEP : 0;
+  const uint64_t bits = operation.feature | ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32 | blocks;
+  return (operation.feature & kWithout) != 0 ? 0 : bits;
 }
 
 // Both exporters write what prepare_export() gives them, and nothing else.

@@ -67,6 +67,7 @@ extern const Property bwd_constant_value = {
     .asks_target = true,
     .compares = false,
     .operation = &operations::backward,
+    .key_blocks = true,
     .also = &operations::selected_backward};
 
 }  // namespace attnfuzz::relations

@@ -98,6 +98,7 @@ extern const Property bwd_future = {
     .adapt = adapt_bwd_future,
     .check = check_bwd_future,
     .operation = &operations::backward,
+    .key_blocks = true,
     .also = &operations::selected_backward};
 
 }  // namespace attnfuzz::relations

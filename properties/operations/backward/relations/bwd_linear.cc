@@ -71,6 +71,7 @@ extern const Property bwd_linear = {
     .adapt = adapt_bwd_linear,
     .check = check_bwd_linear,
     .operation = &operations::backward,
+    .key_blocks = true,
     .also = &operations::selected_backward};
 
 }  // namespace attnfuzz::relations

@@ -65,6 +65,7 @@ extern const Property bwd_packed_alone = {
     .compares = true,
     .operation = &operations::backward,
     .features = ATTN_FEATURE_RAGGED,
-    .packed = true};
+    .packed = true,
+    .key_blocks = true};
 
 }  // namespace attnfuzz::relations

@@ -59,6 +59,7 @@ extern const Property bwd_pow2 = {
     .adapt = adapt_bwd_pow2,
     .check = check_bwd_pow2,
     .operation = &operations::backward,
+    .key_blocks = true,
     .also = &operations::selected_backward};
 
 }  // namespace attnfuzz::relations

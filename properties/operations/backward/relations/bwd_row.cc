@@ -65,6 +65,7 @@ extern const Property bwd_row = {
     .check = check_bwd_row,
     .compares = false,
     .operation = &operations::backward,
+    .key_blocks = true,
     .also = &operations::selected_backward};
 
 }  // namespace attnfuzz::relations

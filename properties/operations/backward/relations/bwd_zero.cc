@@ -36,6 +36,7 @@ extern const Property bwd_zero = {
     .check = check_bwd_zero,
     .compares = false,
     .operation = &operations::backward,
+    .key_blocks = true,
     .also = &operations::selected_backward};
 
 }  // namespace attnfuzz::relations

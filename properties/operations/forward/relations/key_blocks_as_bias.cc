@@ -5,6 +5,10 @@
 #include "properties/case/shrink_toggles.h"
 #include "properties/operations/forward/relations/tools.h"
 
+namespace attnfuzz::operations {
+extern const Operation backward;
+}
+
 namespace attnfuzz::relations {
 namespace {
 
@@ -74,6 +78,7 @@ extern const Property key_blocks_as_bias = {
     .check = check_key_blocks_as_bias,
     .features = ATTN_FEATURE_KEY_STEP,
     .kv8 = true,
-    .key_blocks = true};
+    .key_blocks = true,
+    .also = &operations::backward};
 
 }  // namespace attnfuzz::relations

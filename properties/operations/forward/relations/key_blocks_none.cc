@@ -2,6 +2,10 @@
 #include "properties/case/key_blocks.h"
 #include "properties/operations/forward/relations/tools.h"
 
+namespace attnfuzz::operations {
+extern const Operation backward;
+}
+
 namespace attnfuzz::relations {
 namespace {
 
@@ -33,6 +37,7 @@ extern const Property key_blocks_none = {
     .features = ATTN_FEATURE_KEY_STEP,
     .packed = true,
     .kv8 = true,
-    .key_blocks = true};
+    .key_blocks = true,
+    .also = &operations::backward};
 
 }  // namespace attnfuzz::relations
