@@ -169,7 +169,8 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
 /* attn_problem.ragged: the sequences of a batch are packed one after the other, and each has its own length.
  *
  * With ATTN_RAGGED_QUERIES, Q, O, LSE, dO, dLSE and dQ have one batch entry of total_q rows: (1, heads_q, total_q,
- * ...). Query i of batch entry b is row cu_q[b] + i of it, and the entry has len_q[b] = cu_q[b+1] - cu_q[b] queries.
+ * ...). So have indices, scores, k_cmp and v_cmp: (1, heads_kv, total_q, ...). Query i of batch entry b is row
+ * cu_q[b] + i of it, and the entry has len_q[b] = cu_q[b+1] - cu_q[b] queries.
  * With ATTN_RAGGED_KEYS, K, V, dK and dV have one batch entry of total_k rows, and entry b has
  * len_k[b] = cu_k[b+1] - cu_k[b] keys; key_lengths may shorten them. cu_q and cu_k hold batch + 1 numbers that begin
  * with 0, never fall and end at or below the total; the caller must ensure this. An entry may have no query or no key.
@@ -177,7 +178,8 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * seq_q and seq_k are then at least the length of the longest sequence, and may be more. The lengths themselves come
  * from the arrays. Bias and mask stay (batch, heads_q, seq_q, seq_k); only pairs of queries and keys
  * that exist are read. Rows behind the last sequence belong to no entry. They may hold anything, have no part in any
- * result, and are not written. */
+ * result, and are not written. The numbers of keys and blocks, in lists too, begin with 0 in each entry. A merge, a
+ * combination by gates and a copy of pages have no packed entries. */
 #define ATTN_FEATURE_RAGGED ((uint64_t)1 << 7)
 /* attn_problem.index_dtype is ATTN_INDEX_32: key_lengths, cu_q, cu_k, block_table, copies and indices hold int32_t. */
 #define ATTN_FEATURE_INDEX32 ((uint64_t)1 << 8)
@@ -258,8 +260,9 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * -1 names nothing and may stand anywhere. All other numbers are 0 .. 2^31 - 1. A block may have keys that the query
  * does not see, or none that exist: these have no part in any result. With block = 1 a list names keys.
  *
- * There are no window, bias, mask, sinks, slopes, latent V, splits, packed sequences, pages or 8 bits. A kernel may take
- * the listed keys in any order: plan.key_order, and the fields that depend on it, are not read. */
+ * Entries may be packed: block j of entry b has the keys j * block, ..., j * block + block - 1 of that entry. There are
+ * no window, bias, mask, sinks, slopes, latent V, splits, pages or 8 bits. A kernel may take the listed keys in any
+ * order: plan.key_order, and the fields that depend on it, are not read. */
 #define ATTN_FEATURE_SELECTED ((uint64_t)1 << 13)
 /* An operation: chooses by score the blocks of keys that each query attends over. tensors.scores has a score for each
  * block of attn_problem.block keys, for each query i of each KV head g. tensors.indices is written, in the form that
@@ -272,7 +275,8 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  *
  * The chosen blocks stand in ascending order, and -1 behind them. Scores of candidates are numbers or infinities, never
  * NaN; all others may hold anything. select >= select_first + select_last. The problem has heads_q = heads_kv,
- * dim_qk = dim_v = 1 and dtype fp16. It may have key lengths and be causal, and has nothing else. */
+ * dim_qk = dim_v = 1 and dtype fp16. It may have key lengths and packed entries and be causal, and has nothing else.
+ * There is no K: cu_k gives only the lengths of the entries. */
 #define ATTN_FEATURE_NSA_SELECT ((uint64_t)1 << 18)
 /* An operation: compresses each block of keys into one key and one value, the means over the block:
  *
@@ -283,8 +287,11 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * not have this block, 0 is written to the row. The entry may have more blocks than there are rows. Keys that are in no
  * block, and keys that an entry does not have, have no part in any result.
  *
+ * The rows may be packed (ATTN_RAGGED_QUERIES). The caller then gives in cu_q where the rows of each entry lie, and all
+ * len_q[b] rows of an entry are written, as above.
+ *
  * The problem has batch, heads_q = heads_kv, seq_q, seq_k, dim_qk, dim_v, a format, key_step >= 1 and key_offset >= 0.
- * It may have key lengths, and has nothing else. */
+ * It may have key lengths and packed entries, and has nothing else. */
 #define ATTN_FEATURE_NSA_COMPRESS ((uint64_t)1 << 17)
 /* An operation: adds three results of attention, weighted by gates. It is the last step of native sparse attention:
  *
@@ -346,8 +353,8 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * query that sees no key does not matter; its candidates have scores of 0.
  *
  * select >= select_first + select_last, dim_v = 1, and key_step and key_offset are at most 2^16. The problem may have key
- * lengths and be causal. It has no softcap, window, bias, mask, sinks, slopes, splits, packed sequences, pages or 8
- * bits. */
+ * lengths and be causal. Entries may be packed; cu_k then counts compressed keys. It has no softcap, window, bias, mask,
+ * sinks, slopes, splits, pages or 8 bits. */
 #define ATTN_FEATURE_NSA_SCORE ((uint64_t)1 << 23)
 /* A bit only of attn_kernel.features: the kernel has no forward pass, and gets only problems of other operations. */
 #define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)

@@ -141,10 +141,10 @@ inline attn_tensors strided(const attn_problem& p, attn_tensors t) {
   t.k_new = strided(t.k_new, q.entries, p.heads_kv, q.count, p.dim_qk);
   t.v_new = strided(t.v_new, q.entries, p.heads_kv, q.count, p.dim_v);
   t.copies = strided(t.copies, p.batch, 1, 1, 2);
-  t.indices = strided(t.indices, p.batch, p.heads_kv, p.seq_q, p.select);
-  t.scores = strided(t.scores, p.batch, p.heads_kv, p.seq_q, blocks_of_keys(p));
-  t.k_cmp = strided(t.k_cmp, p.batch, p.heads_kv, p.seq_q, p.dim_qk);
-  t.v_cmp = strided(t.v_cmp, p.batch, p.heads_kv, p.seq_q, p.dim_v);
+  t.indices = strided(t.indices, q.entries, p.heads_kv, q.count, p.select);
+  t.scores = strided(t.scores, q.entries, p.heads_kv, q.count, blocks_of_keys(p));
+  t.k_cmp = strided(t.k_cmp, q.entries, p.heads_kv, q.count, p.dim_qk);
+  t.v_cmp = strided(t.v_cmp, q.entries, p.heads_kv, q.count, p.dim_v);
   t.o3 = strided(t.o3, p.batch, p.heads_q, p.seq_q, p.dim_v);
   t.gates = strided(t.gates, p.batch, p.heads_q, p.seq_q, 3);
   return t;
@@ -400,9 +400,9 @@ inline Refusal check_lists(const attn_problem& p) {
   if (!lists) return {};
   if (std::popcount(p.features & kOtherOperations) > 1) return invalid("a problem asks for two operations");
   if (p.window_left >= 0 || p.window_right >= 0 || p.bias_dtype != ATTN_NONE || p.has_mask || p.has_sink ||
-      p.has_alibi || p.latent || p.num_splits != 0 || p.ragged != 0)
+      p.has_alibi || p.latent || p.num_splits != 0)
     return invalid(std::string(choice ? "a choice of blocks" : "attention over listed blocks") +
-                   " has no window, bias, mask, sinks, slopes, latent V, splits or packed sequences");
+                   " has no window, bias, mask, sinks, slopes, latent V or splits");
   return {};
 }
 
@@ -463,10 +463,9 @@ inline Refusal check_compression(const attn_problem& p) {
   if ((p.features & ATTN_FEATURE_NSA_COMPRESS) == 0) return {};
   if (std::popcount(p.features & kOtherOperations) > 1) return invalid("a problem asks for two operations");
   if (p.heads_kv != p.heads_q) return invalid("a compression of keys has heads_kv = heads_q");
-  if (has_more_than_rows(p) || p.ragged != 0)
+  if (has_more_than_rows(p))
     return invalid(
-        "a compression of keys has no softcap, causal order, window, bias, mask, sinks, slopes, latent V, splits or "
-        "packed sequences");
+        "a compression of keys has no softcap, causal order, window, bias, mask, sinks, slopes, latent V or splits");
   return {};
 }
 
@@ -501,11 +500,11 @@ inline bool output_overlaps(const attn_problem& p, const attn_tensors& t, const 
                  {"dv", t.dv, backward, {keys.entries, p.heads_kv, keys.count, p.dim_v}},
                  {"dbias", t.dbias, (p.features & ATTN_FEATURE_DBIAS) != 0, stored_dbias(p, t)},
                  {"dsink", t.dsink, (p.features & ATTN_FEATURE_DSINK) != 0, {1, p.heads_q, 1, 1}},
-                 {"indices", t.indices, choice, {p.batch, p.heads_kv, p.seq_q, p.select}},
+                 {"indices", t.indices, choice, {rows.entries, p.heads_kv, rows.count, p.select}},
                  {"scores", t.scores, scores && t.scores.data != nullptr,
-                  {p.batch, p.heads_kv, p.seq_q, blocks_of_keys(p)}},
-                 {"k_cmp", t.k_cmp, compression, {p.batch, p.heads_kv, p.seq_q, p.dim_qk}},
-                 {"v_cmp", t.v_cmp, compression, {p.batch, p.heads_kv, p.seq_q, p.dim_v}}};
+                  {rows.entries, p.heads_kv, rows.count, blocks_of_keys(p)}},
+                 {"k_cmp", t.k_cmp, compression, {rows.entries, p.heads_kv, rows.count, p.dim_qk}},
+                 {"v_cmp", t.v_cmp, compression, {rows.entries, p.heads_kv, rows.count, p.dim_v}}};
   for (const auto& output : outputs) {
     *name = output.name;
     if (output.written && overlaps(output.tensor, output.shape)) return true;

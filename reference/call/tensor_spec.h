@@ -113,6 +113,8 @@ inline constexpr uint64_t kSelected = ATTN_FEATURE_SELECTED, kOfSelected = ATTN_
                           kAnyKeys = kAttend | kLists;
 inline constexpr uint64_t kChoose = ATTN_FEATURE_NSA_SELECT, kCompress = ATTN_FEATURE_NSA_COMPRESS,
                           kCombine = ATTN_FEATURE_NSA_COMBINE, kScoring = ATTN_FEATURE_NSA_SCORE;
+// The operations whose batch entries may lie packed. A merge and a combination have only rows of queries.
+inline constexpr uint64_t kPackable = kAnyKeys | kAppend | kChoose | kCompress | kScoring;
 inline constexpr uint64_t kMerge = ATTN_FEATURE_MERGE, kGiveLse = kOfForward | kMerge | kSelected,
                           kOfSides = kMerge | kCombine;
 inline constexpr Varied kSide = {.moved = true, .planted = true, .finite = true}, kMoved = {.moved = true},
@@ -155,9 +157,9 @@ inline constexpr TensorSpec kRows[] = {
     {kSlopes, "slopes", {kBatch, kHeadsQ, kOne, kOne}, k32, kIn, ATTN_FIELD(T, slopes), kFixed, "has_alibi",
      ATTN_FEATURE_ALIBI, kOfForward},
     {kCuQ, "cu_q", {kOne, kOne, kOne, kBorders}, Element::kIndex, kIn, ATTN_FIELD(T, cu_q), kFixed, "ragged",
-     ATTN_FEATURE_RAGGED, kAttend | kAppend},
+     ATTN_FEATURE_RAGGED, kPackable},
     {kCuK, "cu_k", {kOne, kOne, kOne, kBorders}, Element::kIndex, kIn, ATTN_FIELD(T, cu_k), kFixed, "ragged",
-     ATTN_FEATURE_RAGGED, kAttend},
+     ATTN_FEATURE_RAGGED, kPackable & ~kAppend},
     {kBlockTable, "block_table", {kBatch, kOne, kOne, kPagesPerSeq}, Element::kIndex, kIn, ATTN_FIELD(T, block_table),
      kFixed, "page_size", ATTN_FEATURE_PAGED, kOfForward | kAppend},
     {kDlse, "dlse", {kBatch, kHeadsQ, kSeqQ, kOne}, k32, kIn, ATTN_FIELD(T, dlse), kSide, nullptr, ATTN_FEATURE_DLSE,
@@ -421,7 +423,7 @@ constexpr std::array<int64_t, 4> shape_of(const TensorSpec& spec, const Problem&
 constexpr bool may_be_packed(const TensorSpec& spec) {
   return spec.shape[0] == Size::kBatch && (of_queries(spec) || of_keys(spec)) && spec.shape[3] != Size::kSeqK &&
          spec.feature != ATTN_FEATURE_KV8 &&
-         (spec.operations & (tensor_table::kAttend | tensor_table::kAppend)) != 0;
+         (spec.operations & tensor_table::kPackable) != 0;
 }
 
 // The sizes of a tensor as it lies in memory: packed entries are one, with the rows of all of them; keys in pages have

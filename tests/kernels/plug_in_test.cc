@@ -561,7 +561,7 @@ TEST(PlugIn, ListedBlocksHaveIndices) {
 }
 
 struct Choice : Paged {
-  static constexpr uint64_t kFeatures = ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_SELECTED;
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_SELECTED | ATTN_FEATURE_RAGGED;
 };
 
 TEST(PlugIn, AChoiceOfBlocksHasScores) {
@@ -602,6 +602,35 @@ TEST(PlugIn, AChoiceOfBlocksHasScores) {
   refuses([](Offer& x) {
     x.problem.features = ATTN_FEATURE_SELECTED, x.problem.select_last = 0;
   }, "only a choice of blocks has select_first");
+}
+
+TEST(PlugIn, ListsOfPackedEntriesLieInOneEntry) {
+  constexpr attn_kernel kChoice = attn::plug_in<Choice>();
+  static int64_t lists[9] = {};
+  static float scores[12] = {};
+  static const int64_t kBorders[] = {0, 1, 3};
+  Offer packed;
+  packed.env.backend = ATTN_CUDA, packed.env.variant = 0;
+  attn_problem& p = packed.problem;
+  p = {};
+  p.size = sizeof p;
+  p.bias_dtype = ATTN_NONE, p.window_left = p.window_right = -1;
+  p.batch = 2, p.heads_q = p.heads_kv = p.dim_qk = p.dim_v = 1, p.seq_q = 2, p.seq_k = 7;
+  p.features = ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_RAGGED;
+  p.ragged = ATTN_RAGGED_QUERIES | ATTN_RAGGED_KEYS, p.total_q = 3, p.total_k = 9;
+  p.block = 2, p.select = 3;
+  packed.tensors = {};
+  packed.tensors.size = sizeof packed.tensors;
+  packed.tensors.cu_q = packed.tensors.cu_k = kBorders;
+  packed.tensors.indices = {lists, {0, 9, 3, 1}};
+  packed.tensors.scores = {scores, {0, 12, 4, 1}};
+  EXPECT_EQ(answer(kChoice, packed).status, ATTN_OK) << answer(kChoice, packed).reason;
+  const attn_tensors t = attn::strided(p, packed.tensors);
+  EXPECT_TRUE(t.indices.stride[0] == 0 && t.indices.stride[2] == 3 && t.scores.stride[2] == 4);
+  packed.tensors.indices.stride[2] = 2;
+  EXPECT_NE(answer(kChoice, packed).reason.find("the strides of indices"), std::string::npos);
+  packed.tensors.indices.stride[2] = 3, packed.tensors.cu_k = nullptr;
+  EXPECT_NE(answer(kChoice, packed).reason.find("cu_k is a null pointer"), std::string::npos);
 }
 
 struct Stages : Paged {

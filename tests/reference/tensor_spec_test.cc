@@ -155,7 +155,7 @@ TEST(TensorSpec, ACacheIsItsEntriesOrItsPages) {
 TEST(TensorSpec, PackedEntriesAreOneInMemory) {
   attn_problem p = {};
   p.batch = 2, p.heads_q = 6, p.heads_kv = 3, p.seq_q = 5, p.seq_k = 7, p.dim_qk = 8, p.dim_v = 9;
-  p.total_q = 6, p.total_k = 11;
+  p.total_q = 6, p.total_k = 11, p.block = 4, p.select = 3;
   const auto is = [&](TensorId t, std::array<int64_t, 4> size) {
     EXPECT_EQ(stored_shape_of(spec_of(t), p), size) << name_of(t) << " " << p.ragged;
   };
@@ -169,6 +169,10 @@ TEST(TensorSpec, PackedEntriesAreOneInMemory) {
     is(TensorId::kBias, {2, 6, 5, 7});
     is(TensorId::kMask, {2, 6, 5, 7});
     is(TensorId::kSlopes, {2, 6, 1, 1});
+    for (const TensorId t : {TensorId::kIndices, TensorId::kChosen}) is(t, {q ? 1 : 2, 3, q ? 6 : 5, 3});
+    for (const TensorId t : {TensorId::kScores, TensorId::kBlockScores}) is(t, {q ? 1 : 2, 3, q ? 6 : 5, 2});
+    is(TensorId::kVCmp, {q ? 1 : 2, 3, q ? 6 : 5, 9});
+    is(TensorId::kGates, {2, 6, 5, 3});
   }
   p.ragged = ATTN_RAGGED_QUERIES, p.page_size = 4, p.pages = 10, p.pages_per_seq = 3;
   is(TensorId::kQ, {1, 6, 6, 8});
@@ -186,6 +190,11 @@ TEST(TensorSpec, PackedEntriesAreOneInMemory) {
   is(TensorId::kVCmp, {2, 3, 5, 9});
   is(TensorId::kO3, {2, 6, 5, 9});
   is(TensorId::kGates, {2, 6, 5, 3});
+  for (const uint64_t operation : {ATTN_FEATURE_SELECTED, ATTN_FEATURE_NSA_SELECT, ATTN_FEATURE_APPEND, uint64_t{0}})
+    EXPECT_TRUE(in_problem(spec_of(TensorId::kCuQ), operation | ATTN_FEATURE_RAGGED)) << operation;
+  for (const uint64_t operation : {ATTN_FEATURE_MERGE, ATTN_FEATURE_NSA_COMBINE, ATTN_FEATURE_COPY_PAGES})
+    EXPECT_FALSE(in_problem(spec_of(TensorId::kCuQ), operation | ATTN_FEATURE_RAGGED)) << operation;
+  EXPECT_FALSE(in_problem(spec_of(TensorId::kCuK), ATTN_FEATURE_APPEND | ATTN_FEATURE_RAGGED)) << "a cache is not packed";
   EXPECT_EQ(element_bytes(spec_of(TensorId::kCuK), {.input = ATTN_F16, .bias = 0, .index = ATTN_INDEX_32}), 4);
   EXPECT_EQ(element_bytes(spec_of(TensorId::kKeyLengths), {.input = ATTN_F16, .bias = 0, .index = ATTN_INDEX_64}), 8);
 }
