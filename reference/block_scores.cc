@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "reference/call/row_space.h"
+#include "reference/call/sequences.h"
 #include "reference/choice.h"
 #include "reference/gradient_setup.h"
 #include "reference/model/error_cap.h"
@@ -32,10 +33,9 @@ struct Vectors {
         norm(static_cast<size_t>(rows)),
         finite(static_cast<size_t>(rows)) {}
 
-  void load(int64_t row, int32_t dtype, const attn_tensor& from, int64_t b, int64_t h, int64_t i,
-            double least) {
+  void load(int64_t row, int32_t dtype, const attn_tensor& from, int64_t h, const StoredRow& at, double least) {
     const auto n = static_cast<size_t>(row);
-    decode_strided(dtype, from.data, offset_of(from, b, h, i, 0), from.stride[3], value.cols(),
+    decode_strided(dtype, from.data, offset_of(from, at.entry, h, at.row, 0), from.stride[3], value.cols(),
                    value.row(row).data());
     finite[n] = value.row(row).array().isFinite().all();
     if (!finite[n]) value.row(row).setZero();
@@ -82,6 +82,7 @@ class BlockScores {
               const Calibration& calibration)
       : p_(problem),
         host_(host),
+        sequences_(problem, host),
         model_(make_error_model(problem, plan, calibration)),
         terms_(gradients::make_terms(problem, capped_plan(problem, plan, calibration), model_)),
         log_unit_(plan.lse_base == 2 ? std::numbers::ln2 : 1),
@@ -128,7 +129,8 @@ class BlockScores {
   void load_keys(int64_t b, int64_t g) {
     lengths_ = lengths_of(p_, host_, b);
     keys_ = Vectors(lengths_.keys, p_.dim_qk);
-    for (int64_t c = 0; c < lengths_.keys; ++c) keys_.load(c, p_.dtype, host_.k, b, g, c, model_.least_factor);
+    for (int64_t c = 0; c < lengths_.keys; ++c)
+      keys_.load(c, p_.dtype, host_.k, g, sequences_.key_row(b, c), model_.least_factor);
   }
 
   void add_row(int64_t row, const Row& at) {
@@ -160,7 +162,7 @@ class BlockScores {
   // Adds the weights of a query head. Returns false if they may be anything.
   bool add_head(const Row& at, int64_t keys, BlockSums* sums) const {
     Vectors query(1, p_.dim_qk);
-    query.load(0, p_.dtype, host_.q, at.b, at.h, at.i, model_.least_factor);
+    query.load(0, p_.dtype, host_.q, at.h, sequences_.query_row(at.b, at.i), model_.least_factor);
     const auto [lse, lse_error] = lse_of(at, keys);
     if (!query.finite[0] || !std::isfinite(lse) || !std::isfinite(lse_error)) return false;
     const Eigen::VectorXd dot = keys_.value.topRows(keys) * query.value.row(0).transpose(),
@@ -182,8 +184,10 @@ class BlockScores {
     double value, error;
   };
   Lse lse_of(const Row& at, int64_t keys) const {
-    if (!recomputes_)
-      return {decode(ATTN_F32, host_.lse.data, offset_of(host_.lse, at.b, at.h, at.i, 0)) * log_unit_, 0};
+    if (!recomputes_) {
+      const StoredRow from = sequences_.query_row(at.b, at.i);
+      return {decode(ATTN_F32, host_.lse.data, offset_of(host_.lse, from.entry, at.h, from.row, 0)) * log_unit_, 0};
+    }
     // A kernel may divide by its sum instead of subtracting the LSE.
     const auto row = static_cast<size_t>(RowSpace(p_).of(at));
     return {own_.value[row],
@@ -220,6 +224,7 @@ class BlockScores {
 
   const attn_problem& p_;
   const attn_tensors& host_;
+  const Sequences sequences_;
   const ErrorModel model_;
   const Terms terms_;
   const double log_unit_;
@@ -260,7 +265,11 @@ Reference evaluate_block_scores(const attn_problem& problem, const attn_tensors&
   require_known(kBlockScoresKnow, problem.features);
   attn_problem lists = problem;
   lists.heads_q = problem.heads_kv;
-  return BlockScores(problem, host, plan, calibration).take(sampled_rows(lists, plan.tile_q, sample));
+  std::vector<int64_t> rows = sampled_rows(lists, plan.tile_q, sample);
+  const std::vector<int64_t> absent = take_absent(lists, host, &rows);
+  Reference due = BlockScores(problem, host, plan, calibration).take(rows);
+  for (const int64_t row : absent) due.state[static_cast<size_t>(row)] = RowState::kAbsent;
+  return due;
 }
 
 std::string objection_to_choice(const Reference& due, int64_t row, std::span<const int64_t> list) {

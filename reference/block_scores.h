@@ -48,7 +48,7 @@ namespace attnfuzz {
 
 inline constexpr KnownFeatures kBlockScoresKnow = {
     "the oracle of computed scores of blocks",
-    ATTN_FEATURE_NSA_SCORE | ATTN_FEATURE_F32 | ATTN_FEATURE_WIDE | ATTN_FEATURE_INDEX32};
+    ATTN_FEATURE_NSA_SCORE | ATTN_FEATURE_F32 | ATTN_FEATURE_WIDE | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32};
 
 // The forward pass over the same keys whose LSE is an input. Its V is the first column of K.
 struct ForwardCall {
@@ -57,8 +57,8 @@ struct ForwardCall {
 };
 ForwardCall compressed_attention_of(const attn_problem& problem, const attn_tensors& tensors);
 
-// Reads q and k of `host`, in host memory, lse unless the plan recomputes it, and key_lengths if the problem
-// has them. The reference and its outputs kChosen and kBlockScores have a row for each list, (b, g, i). Scores
+// Reads q and k of `host`, in host memory, lse unless the plan recomputes it, and key_lengths, cu_q and cu_k if the
+// problem has them. The reference and its outputs kChosen and kBlockScores have a row for each list, (b, g, i). Scores
 // have a bound for candidates, and may be anything for other blocks. The scores of a row may be anything if an
 // intermediate may overflow, or if its queries, a key that they see or their LSE are not finite. Its list is still
 // judged by 1 to 3. Expected::integer of kChosen is one right choice, that by exact scores. If the row's scores

@@ -6,18 +6,20 @@
 #include <numeric>
 
 #include "reference/call/row_space.h"
+#include "reference/call/sequences.h"
 #include "reference/rows/visibility.h"
 
 namespace attnfuzz {
 namespace {
 
 // The scores of the first `count` blocks.
-std::vector<double> scores_of(const attn_tensors& host, const Row& at, int64_t count) {
+std::vector<double> scores_of(const attn_problem& problem, const attn_tensors& host, const Row& at, int64_t count) {
   std::vector<double> scores(static_cast<size_t>(count));
   const auto* data = static_cast<const float*>(host.scores.data);
+  const StoredRow from = Sequences(problem, host).query_row(at.b, at.i);
   for (int64_t j = 0; j < count; ++j) {
     float score;
-    std::memcpy(&score, data + offset_of(host.scores, at.b, at.h, at.i, j), sizeof score);
+    std::memcpy(&score, data + offset_of(host.scores, from.entry, at.h, from.row, j), sizeof score);
     scores[static_cast<size_t>(j)] = score;
   }
   return scores;
@@ -57,10 +59,12 @@ Reference evaluate_choice(const attn_problem& problem, const attn_tensors& host,
   out.columns = problem.select;
   out.integer.assign(static_cast<size_t>(due.rows * problem.select), -1);
   out.rule.assign(out.integer.size(), static_cast<uint8_t>(Due::kAnything));
-  for (const int64_t row : sampled_rows(problem, plan.tile_q, sample)) {
+  std::vector<int64_t> judged = sampled_rows(problem, plan.tile_q, sample);
+  for (const int64_t row : take_absent(problem, host, &judged)) due.state[static_cast<size_t>(row)] = RowState::kAbsent;
+  for (const int64_t row : judged) {
     const Row at = rows.at(row);
     const int64_t keys = keys_of_query(problem, host, at.b, at.i);
-    const std::vector<double> scores = scores_of(host, at, (keys + problem.block - 1) / problem.block);
+    const std::vector<double> scores = scores_of(problem, host, at, (keys + problem.block - 1) / problem.block);
     const auto n = static_cast<size_t>(row);
     ++due.sampled;
     due.dead += scores.empty();

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "reference/call/row_space.h"
+#include "reference/call/sequences.h"
 #include "reference/numbers/formats.h"
 #include "reference/rows/visibility.h"
 
@@ -23,9 +24,15 @@ ErrorModel error_model(const attn_problem& problem, const attn_plan& plan, const
 // The means over blocks of K or of V.
 class Means {
  public:
-  Means(const attn_problem& problem, const attn_tensor& keys, int64_t columns, const ErrorModel& model, TensorId tensor,
-        Reference* out)
-      : problem_(problem), keys_(keys), columns_(columns), model_(model), tensor_(tensor), out_(*out) {
+  Means(const attn_problem& problem, const attn_tensors& host, const attn_tensor& keys, int64_t columns,
+        const ErrorModel& model, TensorId tensor, Reference* out)
+      : problem_(problem),
+        sequences_(problem, host),
+        keys_(keys),
+        columns_(columns),
+        model_(model),
+        tensor_(tensor),
+        out_(*out) {
     const auto length = static_cast<double>(problem.key_offset + 1);
     error_ = compound(model.block_error(length)) + model.eps_reciprocal + 2 * kU;
     key_.resize(static_cast<size_t>(columns));
@@ -37,8 +44,9 @@ class Means {
     sum_.assign(static_cast<size_t>(columns_), 0);
     moduli_.assign(static_cast<size_t>(columns_), 0);
     for (int64_t j = first; j < first + length; ++j) {
-      decode_strided(problem_.dtype, keys_.data, offset_of(keys_, at.b, at.h, j, 0), keys_.stride[3], columns_,
-                     key_.data());
+      const StoredRow from = sequences_.key_row(at.b, j);
+      decode_strided(problem_.dtype, keys_.data, offset_of(keys_, from.entry, at.h, from.row, 0), keys_.stride[3],
+                     columns_, key_.data());
       for (size_t c = 0; c < key_.size(); ++c) sum_[c] += key_[c], moduli_[c] += std::abs(key_[c]);
     }
     bool bounded = true;
@@ -66,6 +74,7 @@ class Means {
   }
 
   const attn_problem& problem_;
+  const Sequences sequences_;
   const attn_tensor& keys_;
   int64_t columns_;
   const ErrorModel& model_;
@@ -88,9 +97,11 @@ Reference evaluate_compression(const attn_problem& problem, const attn_tensors& 
   due.assumptions = model.assumptions;
   for (const auto& [tensor, columns] : {std::pair{TensorId::kKCmp, problem.dim_qk}, {TensorId::kVCmp, problem.dim_v}})
     due.outputs.push_back(unset_output(tensor, columns, due.rows * columns, output_overflow(model)));
-  Means keys(problem, host.k, problem.dim_qk, model, TensorId::kKCmp, &due);
-  Means values(problem, host.v, problem.dim_v, model, TensorId::kVCmp, &due);
-  for (const int64_t row : sampled_rows(problem, plan.tile_q, sample)) {
+  Means keys(problem, host, host.k, problem.dim_qk, model, TensorId::kKCmp, &due);
+  Means values(problem, host, host.v, problem.dim_v, model, TensorId::kVCmp, &due);
+  std::vector<int64_t> judged = sampled_rows(problem, plan.tile_q, sample);
+  for (const int64_t row : take_absent(problem, host, &judged)) due.state[static_cast<size_t>(row)] = RowState::kAbsent;
+  for (const int64_t row : judged) {
     const Row at = rows.at(row);
     RowState& state = due.state[static_cast<size_t>(row)];
     ++due.sampled;

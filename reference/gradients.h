@@ -84,7 +84,8 @@ inline constexpr KnownFeatures kGradientsKnow = {
                                    ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_KEY_STEP};
 inline constexpr KnownFeatures kSelectedGradientsKnow = {
     "the oracle of gradients over listed blocks",
-    ATTN_FEATURE_SELECTED_BACKWARD | ATTN_FEATURE_DLSE | ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32};
+    ATTN_FEATURE_SELECTED_BACKWARD | ATTN_FEATURE_DLSE | ATTN_FEATURE_F32 | ATTN_FEATURE_RAGGED |
+        ATTN_FEATURE_INDEX32};
 
 // The forward call whose gradients a problem asks for.
 inline attn_problem forward_of(attn_problem problem) {

@@ -31,8 +31,9 @@ bool selects(const attn_problem& problem) {
 template <class F>
 void for_each_index(const attn_problem& problem, const attn_tensors& tensors, int64_t b, int64_t h, int64_t i, F f) {
   const int64_t g = h / (problem.heads_q / problem.heads_kv);
+  const StoredRow at = Sequences(problem, tensors).query_row(b, i);
   for (int64_t n = 0; n < problem.select; ++n)
-    f(index_at(problem.index_dtype, tensors.indices.data, offset_of(tensors.indices, b, g, i, n)));
+    f(index_at(problem.index_dtype, tensors.indices.data, offset_of(tensors.indices, at.entry, g, at.row, n)));
 }
 
 // The listed keys j with first <= j < last, ascending, each once.
