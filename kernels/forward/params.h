@@ -27,6 +27,13 @@ struct Strided {
   __device__ T* at(int64_t i0, int64_t i1, int64_t i2) const {
     return static_cast<T*>(data) + i0 * stride[0] + i1 * stride[1] + i2 * stride[2];
   }
+  // The tensor from row `first` on, its index in the third dimension.
+  template <class T>
+  __device__ Strided from_row(int64_t first) const {
+    Strided rest = *this;
+    if (data != nullptr) rest.data = static_cast<T*>(data) + first * stride[2];
+    return rest;
+  }
 };
 
 // Says how a score is turned into an exponent of two: x2 = score * sigma - mu.

@@ -17,6 +17,8 @@ inline SelectedParams make_params(const Call& call) {
   SelectedParams p = {};
   p.q = t.q, p.k = t.k, p.v = t.v, p.o = t.o, p.lse = t.lse, p.indices = t.indices;
   p.key_lengths = a.has_key_lengths ? t.key_lengths : nullptr;
+  p.cu_q = (a.ragged & ATTN_RAGGED_QUERIES) != 0 ? t.cu_q : nullptr;
+  p.cu_k = (a.ragged & ATTN_RAGGED_KEYS) != 0 ? t.cu_k : nullptr;
   p.heads_kv = a.heads_kv, p.seq_q = a.seq_q, p.seq_k = a.seq_k, p.block = a.block, p.span = span_of(a);
   p.select = static_cast<int32_t>(a.select);
   p.group = static_cast<int32_t>(a.heads_q / std::max<int64_t>(a.heads_kv, 1));

@@ -17,7 +17,7 @@ struct Selected {
   static constexpr const attn_build* kBuild = &attn_build_identity;
   static constexpr const attn_domain* kDomain = &kAllFormats;
   static constexpr uint64_t kFeatures =
-      ATTN_FEATURE_SELECTED | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32;
+      ATTN_FEATURE_SELECTED | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
 
   static Refusal plan(const Call& call, attn_plan* plan) {
     const attn_problem& p = call.problem;
@@ -41,7 +41,7 @@ struct Selected {
   static attn_status run(const Call& call, const attn_plan&) {
     const attn_problem& p = call.problem;
     const int64_t blocks = blocks_of(p);
-    if (blocks == 0 || p.heads_q == 0) return ATTN_OK;
+    if (blocks == 0 || p.heads_q == 0 || rows_of_queries(p).count == 0) return ATTN_OK;
     const auto kernel = p.dtype == ATTN_F32   ? selected_kernel<float>
                         : p.dtype == ATTN_F16 ? selected_kernel<F16>
                                               : selected_kernel<BF16>;

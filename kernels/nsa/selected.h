@@ -28,10 +28,11 @@ inline constexpr int64_t kMostSelect = 4096;
 struct SelectedParams {
   Strided q, k, v, o, lse, indices;
   const void* key_lengths;  // nullptr: all seq_k
+  const void *cu_q, *cu_k;  // nullptr: that side is dense
   int64_t heads_kv, seq_q, seq_k, block;
   int64_t span;  // places of the list per index: the keys of a block, but no more than seq_k
   int32_t select, group, dim_qk, dim_v;
-  bool narrow;  // indices and key_lengths hold int32_t
+  bool narrow;  // indices, key_lengths, cu_q and cu_k hold int32_t
   bool causal, bottom_right;
   float scale, softcap, inverse_cap;  // inverse_cap 0: there is no cap
 };
@@ -48,6 +49,25 @@ __device__ inline void store(float* to, float value) { *to = value; }
 
 __device__ inline int64_t index_at(const SelectedParams& p, const void* array, int64_t n) {
   return p.narrow ? static_cast<const int32_t*>(array)[n] : static_cast<const int64_t*>(array)[n];
+}
+
+// The parameters for batch entry b, as if its rows were dense (ATTN_FEATURE_RAGGED): row 0 of a tensor is the entry's
+// first query or key, and seq_q and seq_k are the numbers of its rows. Without packed rows nothing changes.
+template <class T>
+__device__ SelectedParams of_entry(SelectedParams p, int64_t b) {
+  if (p.cu_q != nullptr) {
+    const int64_t first = index_at(p, p.cu_q, b);
+    p.seq_q = index_at(p, p.cu_q, b + 1) - first;
+    p.q = p.q.from_row<T>(first), p.o = p.o.from_row<T>(first), p.lse = p.lse.from_row<float>(first);
+    p.indices = p.narrow ? p.indices.from_row<int32_t>(first) : p.indices.from_row<int64_t>(first);
+  }
+  if (p.cu_k != nullptr) {
+    const int64_t first = index_at(p, p.cu_k, b);
+    p.seq_k = index_at(p, p.cu_k, b + 1) - first;
+    p.k = p.k.from_row<T>(first), p.v = p.v.from_row<T>(first);
+    p.span = p.seq_k < 1 ? 1 : p.seq_k < p.block ? p.seq_k : p.block;
+  }
+  return p;
 }
 
 // The end of the keys that query i may see, by length and causal order.
@@ -162,11 +182,13 @@ __device__ void attend(const SelectedParams& p, const Shared& shared, int64_t b,
 }
 
 template <class T>
-__global__ void selected_kernel(const __grid_constant__ SelectedParams p) {
+__global__ void selected_kernel(const __grid_constant__ SelectedParams call) {
   SharedArena arena;
-  const Shared shared(arena, p.select);
+  const Shared shared(arena, call.select);
   const int64_t block = blockIdx.x;
-  const int64_t i = block % p.seq_q, g = block / p.seq_q % p.heads_kv, b = block / p.seq_q / p.heads_kv;
+  const int64_t i = block % call.seq_q, g = block / call.seq_q % call.heads_kv, b = block / call.seq_q / call.heads_kv;
+  const SelectedParams p = of_entry<T>(call, b);
+  if (i >= p.seq_q) return;  // the whole block returns
   const int64_t end = end_of_keys(p, b, i);
   load_list(p, shared, b, g, i, end);
   for (int64_t h = g * p.group + warp_id(); h < (g + 1) * p.group; h += kWarps) attend<T>(p, shared, b, g, h, i, end);

@@ -19,6 +19,7 @@ struct GradientParams {
   SelectedParams of;               // o and lse: the results of the forward call
   Strided dout, dlse, dq, dk, dv;  // dlse.data is nullptr if there is none
   int64_t rows, keys, blocks;      // queries of all heads, keys of all KV heads, blocks of keys of one KV head
+  int64_t longest;                 // queries of the longest entry, as many as the workspace has room for in each
   float* delta;                    // D of each row of (b, h, i), dense
   int32_t* lists;    // (b, g, i, n): blocks of which the query sees a key, each once; -1 elsewhere
   int32_t* starts;   // (b, g, c), blocks + 1 of them: where the queries of block c begin in `queries`
@@ -41,6 +42,21 @@ struct GradientShared : Shared {
            shared_bytes<float>(kWarps * kTile);
   }
 };
+
+// The parameters for batch entry b (kernels/nsa/selected.h). The workspace stays as it is.
+template <class T>
+__device__ GradientParams of_entry(GradientParams p, int64_t b) {
+  if (p.of.cu_q != nullptr) {
+    const int64_t first = index_at(p.of, p.of.cu_q, b);
+    p.dout = p.dout.from_row<T>(first), p.dlse = p.dlse.from_row<float>(first), p.dq = p.dq.from_row<T>(first);
+  }
+  if (p.of.cu_k != nullptr) {
+    const int64_t first = index_at(p.of, p.of.cu_k, b);
+    p.dk = p.dk.from_row<T>(first), p.dv = p.dv.from_row<T>(first);
+  }
+  p.of = of_entry<T>(p.of, b);
+  return p;
+}
 
 // Columns lane_id(), lane_id() + 32, ... of a row of a result.
 struct ColumnSums {
@@ -100,12 +116,14 @@ __device__ inline Pair pair_of(const SelectedParams& p, float product, float gra
 }
 
 template <class T>
-__global__ void delta_kernel(const __grid_constant__ GradientParams p) {
-  const SelectedParams& of = p.of;
+__global__ void delta_kernel(const __grid_constant__ GradientParams call) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
-  if (row >= p.rows) return;  // the whole warp returns
-  const int64_t heads = of.heads_kv * of.group, i = row % of.seq_q, h = row / of.seq_q % heads,
-                b = row / of.seq_q / heads;
+  if (row >= call.rows) return;  // the whole warp returns
+  const int64_t heads = call.of.heads_kv * call.of.group, i = row % call.longest, h = row / call.longest % heads,
+                b = row / call.longest / heads;
+  const GradientParams p = of_entry<T>(call, b);
+  const SelectedParams& of = p.of;
+  if (i >= of.seq_q) return;  // the whole warp returns
   float sum = 0;
   if (end_of_keys(of, b, i) > 0) {
     const T *o = of.o.at<T>(b, h, i), *dout = p.dout.at<T>(b, h, i);
@@ -127,7 +145,7 @@ __device__ void walk_list(const GradientParams& p, const GradientShared& shared,
     load_own(shared.q, of.q.at<T>(b, h, i), of.q.stride[3], of.dim_qk);
     load_own(shared.y, p.dout.at<T>(b, h, i), p.dout.stride[3], of.dim_v);
     lse = *of.lse.at<float>(b, h, i);
-    delta = p.delta[(b * of.heads_kv * of.group + h) * of.seq_q + i];
+    delta = p.delta[(b * of.heads_kv * of.group + h) * p.longest + i];
   }
   syncwarp();
   ColumnSums dq;
@@ -148,16 +166,18 @@ __device__ void walk_list(const GradientParams& p, const GradientShared& shared,
 }
 
 template <class T>
-__global__ void dq_kernel(const __grid_constant__ GradientParams p) {
-  const SelectedParams& of = p.of;
+__global__ void dq_kernel(const __grid_constant__ GradientParams call) {
   SharedArena arena;
-  const GradientShared shared(arena, of.select);
-  const int64_t block = blockIdx.x;
-  const int64_t i = block % of.seq_q, g = block / of.seq_q % of.heads_kv, b = block / of.seq_q / of.heads_kv;
-  const int64_t end = end_of_keys(of, b, i);
+  const GradientShared shared(arena, call.of.select);
+  const int64_t block = blockIdx.x, head = block / call.longest;
+  const int64_t i = block % call.longest, g = head % call.of.heads_kv, b = head / call.of.heads_kv;
+  const GradientParams p = of_entry<T>(call, b);
+  const SelectedParams& of = p.of;
+  const bool there = i < of.seq_q;  // a query that the entry lacks gets a list without blocks
+  const int64_t end = there ? end_of_keys(of, b, i) : 0;
   load_list(of, shared, b, g, i, end);
   for (int n = thread_id(); n < of.select; n += kThreads) p.lists[block * of.select + n] = shared.list[n];
-  for (int64_t h = g * of.group + warp_id(); h < (g + 1) * of.group; h += kWarps)
+  for (int64_t h = g * of.group + warp_id(); there && h < (g + 1) * of.group; h += kWarps)
     walk_list<T>(p, shared, b, g, h, i, end);
 }
 
@@ -195,15 +215,18 @@ static __global__ void invert_kernel(const __grid_constant__ GradientParams p) {
 }
 
 template <class T>
-__global__ void dkdv_kernel(const __grid_constant__ GradientParams p) {
-  const SelectedParams& of = p.of;
+__global__ void dkdv_kernel(const __grid_constant__ GradientParams call) {
   SharedArena arena;
   const GradientShared shared(arena, 0);
   const int64_t key = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
-  if (key >= p.keys) return;  // the whole warp returns
-  const int64_t j = key % of.seq_k, head = key / of.seq_k, g = head % of.heads_kv, b = head / of.heads_kv;
+  if (key >= call.keys) return;  // the whole warp returns
+  const int64_t j = key % call.of.seq_k, head = key / call.of.seq_k, g = head % call.of.heads_kv,
+                b = head / call.of.heads_kv;
+  const GradientParams p = of_entry<T>(call, b);
+  const SelectedParams& of = p.of;
+  if (j >= of.seq_k) return;  // the whole warp returns
   const int32_t* starts = p.starts + head * (p.blocks + 1) + j / of.block;
-  const int32_t* queries = p.queries + head * of.seq_q * of.select + starts[0];
+  const int32_t* queries = p.queries + head * p.longest * of.select + starts[0];
   const int64_t pairs = static_cast<int64_t>(starts[1] - starts[0]) * of.group;
   if (pairs > 0) {
     load_own(shared.q, of.k.at<T>(b, g, j), of.k.stride[3], of.dim_qk);
@@ -219,7 +242,7 @@ __global__ void dkdv_kernel(const __grid_constant__ GradientParams p) {
     if (seen) {
       const float product = dot(shared.q, of.q.at<T>(b, h, i), of.q.stride[3], of.dim_qk);
       const float gradient = dot(shared.y, p.dout.at<T>(b, h, i), p.dout.stride[3], of.dim_v);
-      const float delta = p.delta[(b * of.heads_kv * of.group + h) * of.seq_q + i];
+      const float delta = p.delta[(b * of.heads_kv * of.group + h) * p.longest + i];
       const Pair pair = pair_of(of, product, gradient, *of.lse.at<float>(b, h, i), delta);
       shared.a[lane_id()] = pair.a;
       shared.weight[lane_id()] = pair.p;

@@ -43,7 +43,7 @@ GradientParams make_gradient_params(const Call& call) {
   if (counts.rows == 0) p.of.seq_q = 0;  // without heads there are no lists either
   p.dout = t.dout, p.dq = t.dq, p.dk = t.dk, p.dv = t.dv;
   if ((a.features & ATTN_FEATURE_DLSE) != 0) p.dlse = t.dlse;
-  p.rows = counts.rows, p.keys = counts.keys, p.blocks = counts.blocks;
+  p.rows = counts.rows, p.keys = counts.keys, p.blocks = counts.blocks, p.longest = p.of.seq_q;
   p.delta = static_cast<float*>(t.workspace);
   p.lists = static_cast<int32_t*>(t.workspace) + counts.rows;
   p.queries = p.lists + counts.entries;
@@ -69,7 +69,8 @@ struct SelectedBackward {
   static constexpr const attn_build* kBuild = &attn_build_identity;
   static constexpr const attn_domain* kDomain = &kAllFormats;
   static constexpr uint64_t kFeatures = ATTN_FEATURE_SELECTED_BACKWARD | ATTN_FEATURE_NO_FORWARD |
-                                        ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_DLSE;
+                                        ATTN_FEATURE_F32 | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 |
+                                        ATTN_FEATURE_DLSE;
 
   static Refusal plan(const Call& call, attn_plan* plan) {
     const attn_problem& p = call.problem;
@@ -105,12 +106,15 @@ struct SelectedBackward {
       return launch(kernel, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), bytes,
                     &call.env, p);
     };
-    attn_status status = start(kernels.delta, ceil_div(counts.rows, kWarps), kThreads, 0);
-    if (status == ATTN_OK && counts.rows > 0)
+    // A call without rows has no cu_q and no cu_k. If there are only keys, lists without blocks are written.
+    const int64_t keys = rows_of_keys(a).count > 0 ? counts.keys : 0,
+                  rows = rows_of_queries(a).count > 0 || keys > 0 ? counts.rows : 0;
+    attn_status status = start(kernels.delta, ceil_div(rows, kWarps), kThreads, 0);
+    if (status == ATTN_OK && rows > 0)
       status = start(kernels.dq, counts.lists, kThreads, GradientShared::bytes(a.select));
-    if (status == ATTN_OK && counts.keys > 0) status = start(invert_kernel, counts.heads, 32, 0);
+    if (status == ATTN_OK && keys > 0) status = start(invert_kernel, counts.heads, 32, 0);
     if (status == ATTN_OK)
-      status = start(kernels.dkdv, ceil_div(counts.keys, kWarps), kThreads, GradientShared::bytes(0));
+      status = start(kernels.dkdv, ceil_div(keys, kWarps), kThreads, GradientShared::bytes(0));
     return status;
   }
 };

@@ -21,7 +21,8 @@ constexpr int kWarps = 4;
 struct CompressParams {
   Strided k, v, k_cmp, v_cmp;
   const void* key_lengths;  // nullptr: all seq_k
-  bool narrow;              // key_lengths hold int32_t
+  const void *cu_q, *cu_k;  // of the rows that are written, and of keys; nullptr: that side is dense
+  bool narrow;              // key_lengths, cu_q and cu_k hold int32_t
   int64_t heads, seq_k;
   int64_t blocks, rows;  // blocks of a head; blocks over all entries and heads
   int64_t step, length;  // keys from one block to the next; keys of a block
@@ -29,10 +30,30 @@ struct CompressParams {
   int32_t dim_qk, dim_v;
 };
 
+__device__ inline int64_t index_at(const CompressParams& p, const void* array, int64_t n) {
+  return p.narrow ? static_cast<const int32_t*>(array)[n] : static_cast<const int64_t*>(array)[n];
+}
+
+// The parameters for batch entry b, as if its rows were dense (ATTN_FEATURE_RAGGED): row 0 of a tensor is the entry's
+// first, and `blocks` and seq_k are the numbers of its rows. Without packed rows nothing changes.
+template <class T>
+__device__ CompressParams of_entry(CompressParams p, int64_t b) {
+  if (p.cu_q != nullptr) {
+    const int64_t first = index_at(p, p.cu_q, b);
+    p.blocks = index_at(p, p.cu_q, b + 1) - first;
+    p.k_cmp = p.k_cmp.from_row<T>(first), p.v_cmp = p.v_cmp.from_row<T>(first);
+  }
+  if (p.cu_k != nullptr) {
+    const int64_t first = index_at(p, p.cu_k, b);
+    p.seq_k = index_at(p, p.cu_k, b + 1) - first;
+    p.k = p.k.from_row<T>(first), p.v = p.v.from_row<T>(first);
+  }
+  return p;
+}
+
 __device__ inline int64_t keys_of(const CompressParams& p, int64_t b) {
   if (p.key_lengths == nullptr) return p.seq_k;
-  const int64_t keys = p.narrow ? static_cast<const int32_t*>(p.key_lengths)[b]
-                                : static_cast<const int64_t*>(p.key_lengths)[b];
+  const int64_t keys = index_at(p, p.key_lengths, b);
   return keys < p.seq_k ? keys : p.seq_k;
 }
 
@@ -50,10 +71,12 @@ __device__ void write_mean(const CompressParams& p, const Strided& keys, const S
 }
 
 template <class T>
-__global__ void compress_kernel(const __grid_constant__ CompressParams p) {
+__global__ void compress_kernel(const __grid_constant__ CompressParams call) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
-  if (row >= p.rows) return;  // the whole warp returns
-  const int64_t block = row % p.blocks, h = row / p.blocks % p.heads, b = row / p.blocks / p.heads;
+  if (row >= call.rows) return;  // the whole warp returns
+  const int64_t block = row % call.blocks, h = row / call.blocks % call.heads, b = row / call.blocks / call.heads;
+  const CompressParams p = of_entry<T>(call, b);
+  if (block >= p.blocks) return;  // the whole warp returns
   const int64_t last = keys_of(p, b) - p.length;  // the last key at which a block may begin; if negative, no block fits
   const bool there = last >= 0 && block <= last / p.step;  // a division, because block * step may overflow
   write_mean<T>(p, p.k, p.k_cmp, b, h, block, there, p.dim_qk);
@@ -72,7 +95,7 @@ struct Compress {
   static constexpr const attn_build* kBuild = &attn_build_identity;
   static constexpr const attn_domain* kDomain = &kAllFormats;
   static constexpr uint64_t kFeatures = ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 |
-                                        ATTN_FEATURE_WIDE | ATTN_FEATURE_INDEX32;
+                                        ATTN_FEATURE_WIDE | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
 
   static Refusal plan(const Call& call, attn_plan* plan) {
     if (rows_of(call.problem) < 0)
@@ -87,12 +110,14 @@ struct Compress {
     const attn_problem& p = call.problem;
     const attn_tensors t = strided(p, call.tensors);
     const int64_t rows = rows_of(p), length = p.key_offset + 1;
-    if (rows == 0) return ATTN_OK;
+    if (rows == 0 || rows_of_queries(p).count == 0) return ATTN_OK;
     const CompressParams params = {t.k,
                                    t.v,
                                    t.k_cmp,
                                    t.v_cmp,
                                    p.has_key_lengths ? t.key_lengths : nullptr,
+                                   (p.ragged & ATTN_RAGGED_QUERIES) != 0 ? t.cu_q : nullptr,
+                                   (p.ragged & ATTN_RAGGED_KEYS) != 0 ? t.cu_k : nullptr,
                                    p.index_dtype == ATTN_INDEX_32,
                                    p.heads_kv,
                                    p.seq_k,

@@ -21,7 +21,6 @@ ScoreParams params_of(const Call& call) {
   const attn_tensors t = strided(a, call.tensors);
   ScoreParams p = {};
   p.list.of = make_params(call);
-  p.list.of.seq_k = a.seq_k * a.key_step + a.key_offset;
   p.list.scores.stride[3] = 1;
   p.list.first = a.select_first, p.list.last = a.select_last;
   p.written = t.scores;
@@ -40,7 +39,7 @@ struct Score {
   static constexpr const attn_build* kBuild = &attn_build_identity;
   static constexpr const attn_domain* kDomain = &kAllFormats;
   static constexpr uint64_t kFeatures =
-      ATTN_FEATURE_NSA_SCORE | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32;
+      ATTN_FEATURE_NSA_SCORE | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
 
   static Refusal plan(const Call& call, attn_plan* plan) {
     const attn_problem& p = call.problem;
@@ -64,7 +63,7 @@ struct Score {
   static attn_status run(const Call& call, const attn_plan&) {
     const attn_problem& p = call.problem;
     const int64_t grid = grid_of(p);
-    if (grid == 0) return ATTN_OK;
+    if (grid == 0 || rows_of_queries(p).count == 0) return ATTN_OK;
     const auto kernel = p.dtype == ATTN_F32   ? score_kernel<float>
                         : p.dtype == ATTN_F16 ? score_kernel<F16>
                                               : score_kernel<BF16>;

@@ -19,7 +19,7 @@ inline constexpr int kQueries = 16;              // of a block of threads
 inline constexpr int kRows = kQueries / kWarps;  // queries of a warp
 
 struct ScoreParams {
-  SelectParams list;     // seq_k counts positions; scores describes a row in shared memory
+  SelectParams list;     // scores describes a row in shared memory
   Strided written;       // where scores are written; data is nullptr: nowhere
   int64_t blocks;        // columns of scores
   int64_t tiles;         // blocks of threads of one KV head
@@ -53,6 +53,16 @@ __device__ inline int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; 
 // The number of compressed keys whose last position is below `end`.
 __device__ inline int64_t keys_below(const ScoreParams& p, int64_t end) {
   return end <= p.offset ? 0 : (end - p.offset - 1) / p.step + 1;
+}
+
+// The parameters for batch entry b (kernels/nsa/selected.h). Lengths now count positions.
+template <class T>
+__device__ ScoreParams of_entry(ScoreParams p, int64_t b) {
+  SelectedParams& of = p.list.of;
+  if (of.cu_q != nullptr) p.written = p.written.from_row<float>(index_at(of, of.cu_q, b));
+  of = of_entry<T>(of, b);
+  of.seq_k = of.seq_k * p.step + p.offset;
+  return p;
 }
 
 // Loads the queries of head h. A query that sees no key is not read.
@@ -127,13 +137,15 @@ __device__ inline void order_nan(float* scores, int64_t count) {
 }
 
 template <class T>
-__global__ void score_kernel(const __grid_constant__ ScoreParams p) {
+__global__ void score_kernel(const __grid_constant__ ScoreParams call) {
+  const int64_t block = blockIdx.x;
+  const int64_t first = block % call.tiles * kQueries, g = block / call.tiles % call.list.of.heads_kv,
+                b = block / call.tiles / call.list.of.heads_kv;
+  const ScoreParams p = of_entry<T>(call, b);
   const SelectedParams& of = p.list.of;
+  if (first >= of.seq_q) return;  // the whole block returns
   SharedArena arena;
   const ScoreShared shared(arena, p.blocks, of.dim_qk);
-  const int64_t block = blockIdx.x;
-  const int64_t first = block % p.tiles * kQueries, g = block / p.tiles % of.heads_kv,
-                b = block / p.tiles / of.heads_kv;
   for (int64_t n = thread_id(); n < kQueries * p.blocks; n += kThreads) shared.scores[n] = 0;
   if (thread_id() < kQueries) {
     const int64_t i = first + thread_id(), end = i < of.seq_q ? end_of_keys(of, b, i) : 0;

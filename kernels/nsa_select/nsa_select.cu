@@ -19,7 +19,8 @@ struct Select {
   static constexpr const char* kDescription = "native sparse attention: the choice of blocks by their scores";
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
-  static constexpr uint64_t kFeatures = ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_INDEX32;
+  static constexpr uint64_t kFeatures =
+      ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
   static constexpr int64_t kMostBlocks = 65536;  // of keys: each is compared with all others
 
   static Refusal plan(const Call& call, attn_plan* plan) {
@@ -35,7 +36,7 @@ struct Select {
   static attn_status run(const Call& call, const attn_plan&) {
     const attn_problem& p = call.problem;
     const int64_t lists = lists_of(p);
-    if (lists == 0) return ATTN_OK;
+    if (lists == 0 || rows_of_queries(p).count == 0) return ATTN_OK;
     const SelectParams params = {make_params(call), strided(p, call.tensors).scores, lists, p.select_first,
                                  p.select_last};
     return launch(select_kernel, dim3(static_cast<unsigned>(ceil_div(lists, kWarps))), dim3(kThreads), 0, &call.env,

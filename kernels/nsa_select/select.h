@@ -65,12 +65,16 @@ __device__ inline void make_list(const SelectParams& p, const float* scores, int
   for (int64_t n = found + lane_id(); n < of.select; n += 32) put(of, to + n * of.indices.stride[3], -1);
 }
 
-static __global__ void select_kernel(const __grid_constant__ SelectParams p) {
+static __global__ void select_kernel(const __grid_constant__ SelectParams call) {
   const int64_t list = static_cast<int64_t>(blockIdx.x) * kWarps + warp_id();
-  if (list >= p.lists) return;  // the whole warp returns
-  const SelectedParams& of = p.of;
-  const int64_t i = list % of.seq_q, g = list / of.seq_q % of.heads_kv, b = list / of.seq_q / of.heads_kv;
-  make_list(p, p.scores.at<float>(b, g, i), candidates_of(of, b, i), b, g, i);
+  if (list >= call.lists) return;  // the whole warp returns
+  const int64_t i = list % call.of.seq_q, head = list / call.of.seq_q, g = head % call.of.heads_kv,
+                b = head / call.of.heads_kv;
+  SelectParams p = call;
+  if (p.of.cu_q != nullptr) p.scores = p.scores.from_row<float>(index_at(p.of, p.of.cu_q, b));
+  p.of = of_entry<float>(p.of, b);
+  if (i >= p.of.seq_q) return;  // the whole warp returns
+  make_list(p, p.scores.at<float>(b, g, i), candidates_of(p.of, b, i), b, g, i);
 }
 
 }  // namespace attn::nsa
