@@ -210,6 +210,9 @@ inline constexpr int kScaleKinds = 5;
 struct KvScales {
   ScaleKind kind = ScaleKind::kOne;
   bool entries = false, heads = false, keys = false;  // each entry, head or key has its own; else all share one
+  // If not 0, every `page` keys of an entry share a scale, and no other keys have it. With pages, it is their size.
+  // Entries that share a page share its scale. The scales are stored for each key.
+  int page = 0;
   uint64_t seed = 0;
   bool operator==(const KvScales&) const = default;
 };
@@ -337,6 +340,7 @@ template <> inline constexpr auto kFields<KvScales> = fields("scales of 8-bit ke
     field("heads", &KvScales::heads),
     field("keys", &KvScales::keys),
     field("kind", &KvScales::kind, Names{kScaleNames}),
+    field("page", &KvScales::page),
     field("seed", &KvScales::seed));
 template <> inline constexpr auto kFields<Kv8> = fields("K and V in 8 bits",
     field("format", &Kv8::format, Names{kKvFormatNames}),

@@ -31,7 +31,10 @@ std::array<bool, 4> repeated(const Case& c, TensorId t) {
   if ((t == TensorId::kBias || t == TensorId::kDbias) && p.bias) all = p.bias->broadcast;
   if (t == TensorId::kMask && p.mask) all = p.mask->broadcast;
   if (t == TensorId::kSlopes && p.slopes) all.batch = !p.slopes->entries;
-  if (const KvScales* scales = scales_of(p, t)) return {!scales->entries, !scales->heads, !scales->keys, false};
+  if (const KvScales* scales = scales_of(p, t)) {
+    const bool by_page = scales->page > 0;
+    return {!scales->entries && !by_page, !scales->heads, !scales->keys && !by_page, false};
+  }
   return {all.batch, all.head, all.query, false};
 }
 

@@ -8,13 +8,14 @@
 
 namespace attnfuzz {
 
-// The scale of key j of KV head g in batch entry b: of V if `of_values`, else of K. Positive and normal, from 2^-6
-// to 2^9.
+// The scale of key j of KV head g in batch entry b: of V if `of_values`, else of K. Positive and normal, from
+// 2^-6 to 2^9. The caller names the owner of a page that entries share.
 inline float kv_scale_value(const KvScales& scales, bool of_values, int64_t b, int64_t g, int64_t j) {
   constexpr uint64_t kSalt = 0x6b767363;  // separates these hashes from others with the same seed
-  if (!scales.entries) b = 0;
+  const bool by_page = scales.page > 0;
+  if (!scales.entries && !by_page) b = 0;
   if (!scales.heads) g = 0;
-  if (!scales.keys) j = 0;
+  j = by_page ? j / scales.page : scales.keys ? j : 0;
   const uint64_t hash = mix(scales.seed ^ kSalt, of_values, b, g, j);
   const auto power = [&](int least, int count) { return exp2f_exact(least + static_cast<int>(hash % count)); };
   // From 1 to 2, with 23 random bits.

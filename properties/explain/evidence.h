@@ -98,12 +98,14 @@ class Evidence {
 
   bool needs_pages() const { return p.paging.has_value() && hangs_on(true, {"pages"}); }
   bool needs_narrow() const { return p.kv8.has_value() && hangs_on(true, {"K and V in 8 bits"}); }
-  // The failure needs scales of 8-bit K or V that differ between entries, heads or keys.
+  // The failure needs scales of 8-bit K or V that differ between entries, heads, keys or pages.
   bool needs_many_scales() const {
     if (!p.kv8) return false;
-    const auto many = [](const KvScales& s) { return s.entries || s.heads || s.keys; };
-    return hangs_on(many(p.kv8->k), {"scales of K by entry", "scales of K by head", "scales of K by key"}) ||
-           hangs_on(many(p.kv8->v), {"scales of V by entry", "scales of V by head", "scales of V by key"});
+    const auto many = [](const KvScales& s) { return s.entries || s.heads || s.keys || s.page > 0; };
+    return hangs_on(many(p.kv8->k), {"scales of K by entry", "scales of K by head", "scales of K by key",
+                                     "scales of K by page"}) ||
+           hangs_on(many(p.kv8->v), {"scales of V by entry", "scales of V by head", "scales of V by key",
+                                     "scales of V by page"});
   }
   // Each entry has one page at most, and some page is not full.
   bool one_page_is_not_full() const {

@@ -160,7 +160,7 @@ constexpr Rule kRules[] = {
     {Class::kLayout, [](const Evidence& e) { return e.needs_pages(); }, "the failure needs keys in pages"},
     // K and V in 8 bits.
     {Class::kLayout, [](const Evidence& e) { return e.needs_many_scales(); },
-     "the failure needs scales of several batch entries, heads or keys: one is taken for another"},
+     "the failure needs scales of several batch entries, heads, keys or pages: one is taken for another"},
     // Rows or tiles without a visible key.
     {Class::kSoftmax, [](const Evidence& e) { return e.non_finite() && e.tile_unseen && !e.sound_softmax(); },
      "NaN or infinity, and a query sees no key of a tile: exp(-inf - -inf)"},

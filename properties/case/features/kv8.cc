@@ -15,6 +15,8 @@ constexpr auto kKv8Fields = [](auto& c) { return std::tie(c.problem.kv8); };
 constexpr int64_t kKv8Percent = 16, kKv8PercentIfSlow = 6;
 // A case with more keys stays as it is.
 constexpr int64_t kMostKv8Keys = 8192;
+// The share of cases with 8 bits and pages in which the scales of K, or of V, are by page.
+constexpr int64_t kByPagePercent = 35;
 
 KvScales draw_scales(Rng& rng) {
   KvScales scales;
@@ -30,6 +32,13 @@ KvScales draw_scales(Rng& rng) {
   if (form >= 90) scales.heads = rng.coin();
   scales.seed = rng.bits() % 65536;
   return scales;
+}
+
+// Gives each page a scale of its own.
+void draw_by_page(Rng& rng, const Problem& p, KvScales& scales) {
+  if (!p.paging || p.paging->size > kMostKv8Keys || !rng.percent(kByPagePercent)) return;
+  if (scales.kind == ScaleKind::kOne) scales.kind = ScaleKind::kPowers;
+  scales.page = static_cast<int>(p.paging->size);
 }
 
 // Codes that other fills rarely give: all codes, subnormals, the largest number.
@@ -66,6 +75,7 @@ void draw_kv8(const DrawContext& context, Case& c) {
   kv8.format = rng.percent(60) ? KvFormat::kE4m3 : KvFormat::kE5m2;
   kv8.k = draw_scales(rng);
   kv8.v = draw_scales(rng);
+  for (KvScales* scales : {&kv8.k, &kv8.v}) draw_by_page(rng, p, *scales);
   draw_codes(rng, c);
   set_kv8(c, kv8);
   const auto& domain = context.config.domain;
@@ -78,7 +88,7 @@ bool mutate_kv8(const DrawContext& context, Case& c) {
   if (!c.problem.kv8) return false;
   Rng& rng = context.rng;
   KvScales& scales = rng.coin() ? c.problem.kv8->k : c.problem.kv8->v;
-  switch (rng.range(0, 4)) {
+  switch (rng.range(0, 5)) {
     case 0:
       scales.kind = static_cast<ScaleKind>(rng.range(0, kScaleKinds - 1));
       break;
@@ -90,6 +100,10 @@ bool mutate_kv8(const DrawContext& context, Case& c) {
       break;
     case 3:
       scales.keys = !scales.keys;
+      break;
+    case 4:
+      scales.page = 0;
+      draw_by_page(rng, c.problem, scales);
       break;
     default:
       scales.seed = rng.bits() % 65536;
@@ -119,7 +133,9 @@ constexpr ShrinkToggle scales_toggle(const char* name) {
             if (!to.problem.kv8 || !from.problem.kv8) return false;
             KvScales& scales = (*to.problem.kv8).*kOf;
             scales = (*from.problem.kv8).*kOf;
-            if (choice == 0) scales = {.kind = ScaleKind::kPowers, .heads = scales.heads, .keys = scales.keys};
+            if (choice == 0)
+              scales = {
+                  .kind = ScaleKind::kPowers, .heads = scales.heads, .keys = scales.keys, .page = scales.page};
             if (choice == 1) scales.seed = 0;
             return choice < 3;
           }};
@@ -152,14 +168,28 @@ constexpr ShrinkToggle part_toggle(const char* name) {
           }};
 }
 
-std::string words_of(const KvScales& scales) {
+// Scales by page. tidy_kv8() gives them the pages' size.
+template <KvScales Kv8::* kOf>
+constexpr ShrinkToggle page_toggle(const char* name) {
+  return {name, [](const Case& c) { return c.problem.kv8 && ((*c.problem.kv8).*kOf).page > 0; },
+          [](Case& c) { ((*c.problem.kv8).*kOf).page = 0; },
+          [](Case& to, const Case& from, int choice) {
+            if (!to.problem.kv8 || !from.problem.kv8) return false;
+            ((*to.problem.kv8).*kOf).page = ((*from.problem.kv8).*kOf).page;
+            return choice == 0;
+          }};
+}
+
+std::string words_of(const KvScales& scales, const std::optional<Paging>& paging) {
   constexpr const char* kKinds[] = {"1", "powers of two", "uneven", "one head 64 times", "far apart"};
   std::string text = kKinds[static_cast<size_t>(scales.kind)];
   if (scales.kind == ScaleKind::kOne) return text;
-  if (!scales.entries && !scales.heads && !scales.keys) text += " by tensor";
+  if (!scales.entries && !scales.heads && !scales.keys && scales.page == 0) text += " by tensor";
   if (scales.entries) text += " by entry";
   if (scales.heads) text += " by head";
   if (scales.keys) text += " by key";
+  if (scales.page > 0)
+    text += paging && paging->size == scales.page ? std::string(" by page") : cat(" by ", scales.page, " keys");
   if (scales.seed != 0) text += cat(" (seed ", scales.seed, ")");
   return text;
 }
@@ -168,7 +198,7 @@ void say_kv8(const Case& c, Sentence& words) {
   if (!c.problem.kv8) return;
   const Kv8& kv8 = *c.problem.kv8;
   words.push_back(cat("K, V in ", kv8.format == KvFormat::kE4m3 ? "e4m3" : "e5m2", ", scales of K ",
-                      words_of(kv8.k), ", of V ", words_of(kv8.v)));
+                      words_of(kv8.k, c.problem.paging), ", of V ", words_of(kv8.v, c.problem.paging)));
 }
 
 void kv8_cost(const Case& c, Cost& cost) {
@@ -178,6 +208,8 @@ void kv8_cost(const Case& c, Cost& cost) {
   cost.at(Rank::kOther).add(1 + static_cast<int>(kv8->format));
   for (const KvScales& scales : {kv8->k, kv8->v}) {
     cost.add(static_cast<int>(scales.kind));
+    cost.add(scales.page != 0);
+    cost.bits(static_cast<uint64_t>(scales.page));
     cost.add(scales.keys), cost.add(scales.heads), cost.add(scales.entries);
     cost.bits(scales.seed);
   }
@@ -189,6 +221,9 @@ void tidy_kv8(Case& c) {
   if ((p.features & kOperations) != 0 || p.latent) return set_kv8(c, std::nullopt);
   for (KvScales* scales : {&c.problem.kv8->k, &c.problem.kv8->v}) {
     if (scales->kind == ScaleKind::kOne) *scales = {};
+    if (scales->page == 0) continue;
+    scales->entries = scales->keys = false;  // as the page says
+    if (p.paging) scales->page = static_cast<int>(std::min<int64_t>(p.paging->size, kMostKv8Keys));
     if (scales->kind == ScaleKind::kPowers) scales->seed = 0;
   }
 }
@@ -198,6 +233,7 @@ Complaint illegal_kv8(const Case& c) {
   if (!p.kv8) return std::nullopt;
   if ((p.features & kOperations) != 0) return "kv8 is set, but only the forward pass has K and V of 8 bits";
   if (p.latent) return "kv8 is set, but a latent V has no scales of its own";
+  if (std::min(p.kv8->k.page, p.kv8->v.page) < 0) return "page of the scales is negative";
   return std::nullopt;
 }
 
@@ -230,7 +266,9 @@ extern constinit const Feature kv8 = {
                         part_toggle<&Kv8::k, &KvScales::keys>("scales of K by key"),
                         part_toggle<&Kv8::v, &KvScales::entries>("scales of V by entry"),
                         part_toggle<&Kv8::v, &KvScales::heads>("scales of V by head"),
-                        part_toggle<&Kv8::v, &KvScales::keys>("scales of V by key")}},
+                        part_toggle<&Kv8::v, &KvScales::keys>("scales of V by key"),
+                        page_toggle<&Kv8::k>("scales of K by page"),
+                        page_toggle<&Kv8::v>("scales of V by page")}},
     .shrink_integers = none,
     .alternatives = {{"K and V in 8 bits", is_usual<kKv8Fields>, {[](Case& c) { set_kv8(c, Kv8{}); }}}},
     .cost = kv8_cost,
@@ -265,7 +303,9 @@ extern constinit const Feature kv8 = {
     .mutations = {mutate_kv8},
     .refusals = none,  // a kernel that does not know 8 bits never gets them
     .tags = {{"K and V in 8 bits", [](const Tiled& x) { return x.p.kv8.has_value(); }},
-             {"scales by key", [](const Tiled& x) { return x.p.kv8 && (x.p.kv8->k.keys || x.p.kv8->v.keys); }}},
+             {"scales by key", [](const Tiled& x) { return x.p.kv8 && (x.p.kv8->k.keys || x.p.kv8->v.keys); }},
+             {"scales by page",
+              [](const Tiled& x) { return x.p.kv8 && x.p.kv8->k.page + x.p.kv8->v.page > 0; }}},
     .words = {{Section::kNumber, 4, say_kv8}},
     .tidy = tidy_kv8,
     .illegal = illegal_kv8,

@@ -532,8 +532,9 @@ TEST(Generator, DrawsFullPagesForAKernelWithoutKeyLengths) {
 // none.
 TEST(Generator, DrawsKeysOfEightBits) {
   GeneratorConfig config = config_of_our_kernels();
+  config.features |= ATTN_FEATURE_PAGED;
   std::set<int> formats, kinds, forms;
-  int narrow = 0, unlike = 0, planted = 0, nan = 0;
+  int narrow = 0, unlike = 0, planted = 0, nan = 0, by_page = 0;
   for (uint64_t i = 0; i < 6000; ++i) {
     config.features &= ~ATTN_FEATURE_KV8;
     const Case without = draw(config, 6, i);
@@ -552,6 +553,8 @@ TEST(Generator, DrawsKeysOfEightBits) {
     for (const KvScales& s : {kv8.k, kv8.v}) {
       kinds.insert(static_cast<int>(s.kind));
       forms.insert(s.entries + 2 * s.heads + 4 * s.keys);
+      by_page += s.page > 0;
+      ASSERT_TRUE(s.page == 0 || (c.problem.paging && c.problem.paging->size == s.page)) << i;
     }
     for (const Planted& x : c.planted) {
       if (x.tensor != TensorId::kK && x.tensor != TensorId::kV) continue;
@@ -562,6 +565,7 @@ TEST(Generator, DrawsKeysOfEightBits) {
   }
   EXPECT_GT(narrow, 500);
   EXPECT_GT(unlike, narrow / 2);
+  EXPECT_GT(by_page, 20);
   EXPECT_GT(nan, 0);
   EXPECT_GT(planted, nan) << "infinities are planted, too; E4M3 has its largest number for them";
   EXPECT_EQ(formats.size(), 2u);

@@ -26,8 +26,8 @@ Case narrow_case(const Kv8& kv8) {
 TEST(Kv8Memory, NumbersAreCodesTimesScales) {
   for (const KvFormat format : {KvFormat::kE4m3, KvFormat::kE5m2}) {
     for (int form = 0; form < 8; ++form) {
-      const KvScales scales = {ScaleKind::kUneven, (form & 1) != 0, (form & 2) != 0, (form & 4) != 0, 3};
-      Case c = narrow_case({format, scales, {ScaleKind::kApart, true, true, true, 4}});
+      const KvScales scales = {ScaleKind::kUneven, (form & 1) != 0, (form & 2) != 0, (form & 4) != 0, 0, 3};
+      Case c = narrow_case({format, scales, {ScaleKind::kApart, true, true, true, 0, 4}});
       c.layout[static_cast<size_t>(TensorId::kKScale)].row_gap = 2;
       c.layout[static_cast<size_t>(TensorId::kVScale)].order = {0, 2, 1};
       ASSERT_EQ(illegal(c), std::nullopt);
@@ -56,8 +56,35 @@ TEST(Kv8Memory, NumbersAreCodesTimesScales) {
   }
 }
 
+// All keys of a page have its scale, other pages have others, and entries that share a page agree. Without pages, and
+// with pages of other numbers, the scales stay.
+TEST(Kv8Memory, ScalesByPageFollowThePages) {
+  Case c = narrow_case({KvFormat::kE4m3, {.kind = ScaleKind::kUneven, .page = 5}, {}});
+  c.problem.seq_k = 8;
+  c.problem.key_lengths = std::vector<int64_t>(static_cast<size_t>(c.problem.batch), 8);
+  c.problem.paging = Paging{.size = 3, .order = 5, .spare = 1, .shared = 1};
+  tidy(c);
+  ASSERT_EQ(illegal(c), std::nullopt);
+  ASSERT_EQ(c.problem.kv8->k.page, 3) << "the size of the pages";
+  ASSERT_GE(c.problem.batch, 2);
+  const auto scale = [](const Case& of, int64_t b, int64_t j) { return kv_scale_at(of, TensorId::kKScale, b, 0, j); };
+  std::set<float> all;
+  for (int64_t b = 0; b < 2; ++b) {
+    for (int64_t j = 0; j < 8; ++j) {
+      EXPECT_EQ(scale(c, b, j), scale(c, b, j / 3 * 3));
+      all.insert(scale(c, b, j));
+    }
+  }
+  EXPECT_EQ(all.size(), 5u) << "one page of both entries, and two of each";
+  EXPECT_EQ(scale(c, 0, 2), scale(c, 1, 0));
+  Case other = c;
+  ++other.problem.paging->order;
+  EXPECT_EQ(scale(other, 1, 7), scale(c, 1, 7));
+  EXPECT_FALSE(repeated(c, TensorId::kKScale)[0] || repeated(c, TensorId::kKScale)[2]) << "stored for each key";
+}
+
 TEST(Kv8Memory, ScalesBeyondTheLengthsAreNaN) {
-  Case c = narrow_case({KvFormat::kE4m3, {ScaleKind::kUneven, true, true, true, 1}, {}});
+  Case c = narrow_case({KvFormat::kE4m3, {ScaleKind::kUneven, true, true, true, 0, 1}, {}});
   c.problem.key_lengths = std::vector<int64_t>(static_cast<size_t>(c.problem.batch), 2);
   c.nan_beyond_lengths = true;
   Arena arena;
