@@ -9,7 +9,7 @@
 #include "base/processes.h"
 #include "cli/check/given_failure.h"
 #include "cli/check/no_pass.h"
-#include "cli/open/open_kernel.h"
+#include "cli/open/stages.h"
 #include "cli/options/again.h"
 #include "cli/options/help.h"
 #include "cli/terminal/status_line.h"
@@ -27,12 +27,6 @@ struct NsaArguments {
   double reduce_seconds = 30;
   bool verbose = false;
   TargetOptions target;
-};
-
-struct Opened {
-  KernelLibrary library;
-  std::unique_ptr<Target> target;
-  Calibration calibration;
 };
 
 class NsaCheck {
@@ -63,50 +57,28 @@ class NsaCheck {
   // Each stage is run by the first kernel that has the stage's operation. With a kernel that scores and
   // chooses, nothing is left to the stage that only chooses.
   void open_all() {
-    for (const std::string& name : arguments_.kernels) {
-      for (const KernelLibrary& library : libraries_of(name, arguments_.target)) {
-        auto target = attnfuzz::open(library, arguments_.target);
-        say_identity(identity_line(target->info(), arguments_.target), arguments_.verbose);
-        const Calibration calibration = calibration_for(target->info(), arguments_.target);
-        opened_.push_back(std::make_unique<Opened>(library, std::move(target), calibration));
+    for (const KernelLibrary& library : libraries_of(arguments_.kernels, arguments_.target)) {
+      opened_.push_back(open_kernel(library, arguments_.target));
+      say_identity(identity_line(opened_.back().target->info(), arguments_.target), arguments_.verbose);
+    }
+    of_stages_ = share_out(
+        opened_, {.count = kStages,
+                  .does = [](uint64_t features, size_t n) { return does(features, static_cast<Stage>(n)); },
+                  .name_of = [](size_t n) { return std::string(name_of(static_cast<Stage>(n))); },
+                  .all = "fa1, nsa, nsa_score, nsa_compress and nsa_combine",
+                  .either = {{static_cast<size_t>(Stage::kScore), static_cast<size_t>(Stage::kChoose)}}});
+    for (size_t n = 0; n < kStages; ++n) {
+      if (of_stages_[n] == kNoKernel) {
+        spare_ = static_cast<Stage>(n);
+        continue;
       }
-    }
-    for (size_t n = 0; n < kStages; ++n) {
-      const auto stage = static_cast<Stage>(n);
-      const auto found = std::ranges::find_if(opened_, [&](const auto& one) { return does(*one, stage); });
-      if (found != opened_.end()) kernels_[n] = {(*found)->target.get(), &(*found)->calibration};
-    }
-    spare_ = choosing(kernels_) == Stage::kScore ? Stage::kChoose : Stage::kScore;
-    kernels_[static_cast<size_t>(spare_)] = {};
-    refuse_incomplete();
-  }
-
-  void refuse_incomplete() const {
-    for (size_t n = 0; n < kStages; ++n) {
-      const auto stage = static_cast<Stage>(n);
-      if (kernels_[n].target == nullptr && stage != spare_)
-        throw UserError(
-            fmt::format("none of these kernels does the stage: {}; fa1, nsa, nsa_score, nsa_compress and "
-                        "nsa_combine together do all",
-                        name_of(stage)));
-    }
-    for (const auto& one : opened_) {
-      bool any = false;
-      for (size_t n = 0; n < kStages; ++n) any |= does(*one, static_cast<Stage>(n));
-      if (!any)
-        throw UserError(one->target->info().name + " does no stage of native sparse attention; leave it out");
+      const OpenKernel& one = opened_[of_stages_[n]];
+      kernels_[n] = {one.target.get(), &one.calibration};
     }
   }
 
-  static bool does(const Opened& one, Stage stage) {
-    const uint64_t features = one.target->info().features, needs = needs_of(stage);
-    const bool forward = stage == Stage::kCompressed || stage == Stage::kWindow;
-    return (features & needs) == needs && (!forward || (features & ATTN_FEATURE_NO_FORWARD) == 0);
-  }
   // True if a stage is run by this kernel. An earlier one may do all that it can do.
-  bool runs(const Opened& one) const {
-    return std::ranges::any_of(kernels_, [&](const auto& of) { return of.target == one.target.get(); });
-  }
+  bool runs(size_t kernel) const { return std::ranges::count(of_stages_, kernel) > 0; }
 
   void add(const Judged& one) {
     if (!one.refused.empty()) ++left_out_[one.refused], ++refused_;
@@ -134,12 +106,10 @@ class NsaCheck {
       return;
     }
     const ChainFailure& failure = *one.failure;
-    const auto found = std::ranges::find_if(opened_, [&](const auto& kernel) {
-      return kernel->target.get() == kernels_[static_cast<size_t>(failure.stage)].target;
-    });
+    const OpenKernel& kernel = opened_[of_stages_[static_cast<size_t>(failure.stage)]];
     file_given({failure.c, failure.inputs, failure.verdict,
                 fmt::format("nsa in the {}", name_of(failure.stage)), again(seed), seed},
-               *(*found)->target, (*found)->calibration, (*found)->library,
+               *kernel.target, kernel.calibration, kernel.library,
                {.folder = arguments_.out,
                 .reduce_seconds = arguments_.reduce_seconds,
                 .verbose = arguments_.verbose,
@@ -159,17 +129,17 @@ class NsaCheck {
 
   Exit conclude() {
     std::string names;
-    for (const auto& one : opened_) {
-      if (runs(*one)) names += (names.empty() ? "" : ", ") + one->target->info().name;
+    for (size_t n = 0; n < opened_.size(); ++n) {
+      if (runs(n)) names += (names.empty() ? "" : ", ") + opened_[n].target->info().name;
     }
     print(fmt::format(
         "{}: {} cases from end to end, prefill and decode at every token: {}; largest error/bound {:.3g} of "
         "a call, {:.3g} of the whole; {} elements of the whole, {} of them not judged ({:.1f} s)\n",
         names, cases_, how_it_ended(), worst_, worst_whole_, judged_ + open_, open_, seconds_));
     for (const auto& [why, n] : left_out_) print(fmt::format("  not judged: {} ({})\n", printable(why), n));
-    for (const auto& one : opened_) {
-      if (!runs(*one))
-        print(fmt::format("  not run: {}, whose stages other kernels do\n", one->target->info().name));
+    for (size_t n = 0; n < opened_.size(); ++n) {
+      if (!runs(n))
+        print(fmt::format("  not run: {}, whose stages other kernels do\n", opened_[n].target->info().name));
     }
     if (spare_ == Stage::kScore)
       print("  scores of blocks: computed on the host, because none of these kernels does nsa_score\n");
@@ -186,7 +156,8 @@ class NsaCheck {
   const NsaArguments arguments_;
   const CLI::App& command_;
   const Interrupts interrupts_;
-  std::vector<std::unique_ptr<Opened>> opened_;
+  std::vector<OpenKernel> opened_;
+  std::vector<size_t> of_stages_;  // the number of each stage's kernel
   Kernels kernels_;
   Stage spare_ = Stage::kScore;  // of kScore and kChoose the one that no kernel runs
   std::map<std::string, uint64_t> left_out_;

@@ -191,9 +191,12 @@ std::vector<double> weights_of(const Problem& p, const float* q, const float* ke
 }  // namespace
 
 const char* name_of(Stage stage) { return kOfStages[static_cast<size_t>(stage)].name; }
-uint64_t needs_of(Stage stage) { return kOfStages[static_cast<size_t>(stage)].needs; }
 Stage choosing(const Kernels& kernels) {
   return kernels[static_cast<size_t>(Stage::kScore)].target != nullptr ? Stage::kScore : Stage::kChoose;
+}
+bool does(uint64_t features, Stage stage) {
+  const auto& [name, operation, needs] = kOfStages[static_cast<size_t>(stage)];
+  return (features & needs) == needs && (operation != 0 || (features & ATTN_FEATURE_NO_FORWARD) == 0);
 }
 
 Case case_of(Stage stage, const Sizes& s, std::span<const int64_t> tokens, bool decode) {

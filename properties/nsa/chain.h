@@ -28,8 +28,8 @@ namespace attnfuzz::nsa {
 enum class Stage : uint8_t { kCompress, kCompressed, kScore, kChoose, kListed, kWindow, kCombine };
 inline constexpr size_t kStages = 7;
 const char* name_of(Stage stage);
-// The bits of attn_kernel.features that a kernel of the stage has; a forward pass needs none.
-uint64_t needs_of(Stage stage);
+// True if a kernel with these features (attn_kernel.features) does the stage.
+bool does(uint64_t features, Stage stage);
 
 struct StageKernel {
   Target* target = nullptr;
