@@ -64,8 +64,8 @@ properties/memory
 properties/operations
 properties/operations/forward
 properties/judge
-properties/train_step
 properties/nsa
+properties/train_step
 properties/sequences
 reference/emulator
 reference/cuda
@@ -109,7 +109,7 @@ LEAVES = {
     "properties/export": ["cli/commands/export.cc"],
     "properties/sequences": ["cli/commands/sequence.cc", "cli/open/case_file.cc", "fuzz/targets/calls.cc", "fuzz/targets/files.cc"],
     "properties/train_step": ["cli/commands/train_step.cc", "cli/print/trained.h"],
-    "properties/nsa": ["cli/commands/nsa.cc"],
+    "properties/nsa": ["cli/commands/nsa.cc", "cli/commands/train_step.cc", "properties/train_step/sparse.h"],
     "fuzz/sandbox": ["fuzz/worker/hosted.cc", "fuzz/worker/work.h"],
     "fuzz/slurm": ["cli/commands/merge.cc"],
     "fuzz/bench": ["cli/commands/bench.cc"],

@@ -1,4 +1,5 @@
-// attnfuzz train-step: runs two training steps on a forward and a backward kernel.
+// attnfuzz train-step: runs two training steps on a forward and a backward kernel, or on kernels of native
+// sparse attention and of its gradients.
 #include "properties/train_step/train_step.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@
 #include "base/threads.h"
 #include "cli/check/given_failure.h"
 #include "cli/check/no_pass.h"
-#include "cli/open/open_kernel.h"
+#include "cli/open/stages.h"
 #include "cli/options/again.h"
 #include "cli/options/help.h"
 #include "cli/print/trained.h"
@@ -23,13 +24,17 @@
 #include "cli/terminal/terminal.h"
 #include "properties/case/words.h"
 #include "properties/train_step/diagnosis.h"
+#include "properties/train_step/sparse.h"
 #include "reference/call/backend.h"
 
 namespace attnfuzz {
 namespace {
 
 struct TrainArguments {
-  std::string forward, backward, lengths = "128:2048", gates = "drawn", out = ".";
+  std::string forward, backward;
+  std::vector<std::string> further;  // kernels, with `nsa`
+  bool nsa = false;
+  std::string lengths = "128:2048", gates = "drawn", out = ".";
   uint64_t seed = 1;
   int jobs = 0;
   double reduce_seconds = 30;
@@ -65,21 +70,20 @@ std::vector<int64_t> lengths_of(const std::string& text) {
   return {lengths.begin(), lengths.end()};
 }
 
-// A target, and the table by which it is judged.
-struct OpenKernel {
-  std::unique_ptr<Target> target;
-  Calibration calibration;
-};
+// The kernels of a job, and which of them makes each pass (train::Pass).
+struct KernelSet {
+  std::vector<OpenKernel> kernels;
+  std::vector<size_t> of_passes;
 
-// The two kernels, open. One kernel that has both passes is open once, so that the backward pass finds what the
-// forward pass has left in the process, as in training.
-struct Pair {
-  OpenKernel forward;
-  std::optional<OpenKernel> other;
-
-  const OpenKernel& backward() const { return other ? *other : forward; }
-  train::TrainStep step() const {
-    return {*forward.target, forward.calibration, *backward().target, backward().calibration};
+  const OpenKernel& of(size_t pass) const { return kernels[of_passes[pass]]; }
+  train::TrainStep dense() const {
+    const OpenKernel &forward = of(train::kForwardPass), &backward = of(train::kBackwardPass);
+    return {*forward.target, forward.calibration, *backward.target, backward.calibration};
+  }
+  train::SparseKernels sparse() const {
+    train::SparseKernels all;
+    for (size_t pass = 0; pass < all.size(); ++pass) all[pass] = {of(pass).target.get(), &of(pass).calibration};
+    return all;
   }
 };
 
@@ -89,8 +93,7 @@ class TrainCheck {
       : arguments_(arguments),
         command_(command),
         lengths_(lengths_of(arguments.lengths)),
-        forward_(library_of(arguments.forward, arguments.target)),
-        backward_(library_of(arguments.backward, arguments.target)) {}
+        libraries_(libraries()) {}
 
   Exit run() {
     begin();
@@ -100,56 +103,89 @@ class TrainCheck {
   }
 
  private:
+  // The kernels, each once: if one kernel has both passes, the backward pass finds what the forward pass has
+  // left in the process, as in training.
+  std::vector<KernelLibrary> libraries() const {
+    const TargetOptions& options = arguments_.target;
+    if (!arguments_.nsa && !arguments_.further.empty())
+      throw UserError(arguments_.further.front() +
+                      ": a step of dense attention has two kernels; for more, say --nsa");
+    std::vector<std::string> names = arguments_.further;
+    names.insert(names.begin(), {arguments_.forward, arguments_.backward});
+    if (arguments_.nsa) return libraries_of(names, options);
+    const KernelLibrary forward = library_of(arguments_.forward, options),
+                        backward = library_of(arguments_.backward, options);
+    if (forward.path == backward.path && forward.kernel == backward.kernel) return {forward};
+    return {forward, backward};
+  }
+
   void say_setup() const {
-    const train::ModelShape& m = setup_.model;
-    print(fmt::format("  a step: {} query heads, {} KV heads, {} columns, {}, {}; seed {}\n", m.heads_q,
-                      m.heads_kv, m.dim, codec::kDtypes[m.dtype], setup_.causal ? "causal" : "not causal",
-                      arguments_.seed));
+    const std::string seed = fmt::format("seed {}", arguments_.seed);
+    if (arguments_.nsa)
+      return print(fmt::format("  a step: {}; {}\n", describe(sizes_of(sparse_, batches_.back())), seed));
+    const train::ModelShape& m = dense_.model;
+    print(fmt::format("  a step: {} query heads, {} KV heads, {} columns, {}, {}; {}\n", m.heads_q, m.heads_kv,
+                      m.dim, codec::kDtypes[m.dtype], dense_.causal ? "causal" : "not causal", seed));
   }
 
-  OpenKernel open_one(const KernelLibrary& library) const {
-    auto target = open(library, arguments_.target);
-    const Calibration calibration = calibration_for(target->info(), arguments_.target);
-    return {std::move(target), calibration};
+  KernelSet open_set() const {
+    KernelSet set;
+    for (const KernelLibrary& library : libraries_)
+      set.kernels.push_back(open_kernel(library, arguments_.target));
+    if (!arguments_.nsa)
+      set.of_passes = {0, set.kernels.size() - 1};
+    else
+      set.of_passes =
+          share_out(set.kernels, {.count = train::kSparsePasses,
+                                  .does = train::does_pass,
+                                  .name_of = train::name_of_pass,
+                                  .all = "fa1, fa1_backward, nsa, nsa_backward, nsa_select, nsa_compress and "
+                                         "nsa_combine"});
+    return set;
   }
 
-  Pair open_pair() const {
-    Pair pair = {open_one(forward_), std::nullopt};
-    const bool one = forward_.path == backward_.path && forward_.kernel == backward_.kernel;
-    if (!one) pair.other = open_one(backward_);
-    return pair;
-  }
-
-  // Opens the kernels, and finds the problem that both take.
+  // Opens the kernels, and finds the problem that all take.
   void begin() {
-    pairs_.push_back(open_pair());
-    const Pair& pair = pairs_.front();
-    const KernelInfo &forward = pair.forward.target->info(), &backward = pair.backward().target->info();
-    say_identity(identity_line(forward, arguments_.target), arguments_.verbose);
-    if (pair.other) say_identity(identity_line(backward, arguments_.target), arguments_.verbose);
-    if (!kernel_has(operations::forward, forward.features))
-      throw UserError(arguments_.forward + ": this kernel has no forward pass");
-    if ((backward.features & ATTN_FEATURE_BACKWARD) == 0)
-      throw UserError(arguments_.backward + ": this kernel has no backward pass (ATTN_FEATURE_BACKWARD)");
+    sets_.push_back(open_set());
+    for (const OpenKernel& one : sets_.front().kernels)
+      say_identity(identity_line(one.target->info(), arguments_.target), arguments_.verbose);
+    if (!arguments_.nsa) {
+      if (!kernel_has(operations::forward, forward_info().features))
+        throw UserError(arguments_.forward + ": this kernel has no forward pass");
+      if ((info_of(train::kBackwardPass).features & ATTN_FEATURE_BACKWARD) == 0)
+        throw UserError(arguments_.backward + ": this kernel has no backward pass (ATTN_FEATURE_BACKWARD)");
+    }
     choose_batches();
     trained_.resize(batches_.size());
     if (arguments_.verbose) say_setup();
   }
 
-  // Tries each length, dense and packed. Batches that a kernel refuses are left out and counted.
+  // Tries each length, dense and, in dense attention, packed. Batches that a kernel refuses are left out and
+  // counted.
   void choose_batches() {
     for (const int64_t length : lengths_) {
-      for (const bool packed : {false, true})
-        batches_.push_back({.length = length, .packed = packed, .seed = arguments_.seed});
+      batches_.push_back({.length = length, .packed = false, .seed = arguments_.seed});
+      if (!arguments_.nsa) batches_.push_back({.length = length, .packed = true, .seed = arguments_.seed});
     }
     train::Gates gates = train::Gates::kDrawn;
     for (const auto& [name, kind] : kGates) {
       if (arguments_.gates == name) gates = kind;
     }
-    const train::Choice choice = train::choose_setup(pairs_.front().step(), batches_, gates);
+    if (arguments_.nsa) {
+      const train::SparseChoice choice = train::choose_sparse_setup(batches_, gates, sets_.front().sparse());
+      if (!choice.setup) throw UserError("no step of training that all kernels take: " + choice.why);
+      sparse_ = *choice.setup;
+      return;
+    }
+    const train::Choice choice = train::choose_setup(sets_.front().dense(), batches_, gates);
     if (!choice.setup) throw UserError("no step of training that both kernels take: " + choice.why);
-    setup_ = *choice.setup;
-    if (!setup_.packed) std::erase_if(batches_, [](const train::Batch& batch) { return batch.packed; });
+    dense_ = *choice.setup;
+    if (!dense_.packed) std::erase_if(batches_, [](const train::Batch& batch) { return batch.packed; });
+  }
+
+  train::Trained train(const train::Batch& batch, const KernelSet& set) const {
+    return arguments_.nsa ? train::train_sparse(batch, sparse_, set.sparse())
+                          : train::train(batch, dense_, set.dense());
   }
 
   // Each job has kernels of its own, and takes the longest batch that is left.
@@ -159,7 +195,7 @@ class TrainCheck {
     if (forward_info().backend == ATTN_CUDA) usual = std::min(usual, 2);
     const int jobs =
         std::min(arguments_.jobs == 0 ? usual : arguments_.jobs, static_cast<int>(batches_.size()));
-    while (static_cast<int>(pairs_.size()) < jobs) pairs_.push_back(open_pair());
+    while (static_cast<int>(sets_.size()) < jobs) sets_.push_back(open_set());
     const auto start = std::chrono::steady_clock::now();
     std::mutex mutex;
     size_t left = batches_.size();
@@ -171,8 +207,7 @@ class TrainCheck {
     };
     in_threads(jobs, [&](int job) {
       try {
-        while (const auto n = next())
-          trained_[*n] = train::train(batches_[*n], setup_, pairs_[static_cast<size_t>(job)].step());
+        while (const auto n = next()) trained_[*n] = train(batches_[*n], sets_[static_cast<size_t>(job)]);
       } catch (...) {
         const std::lock_guard lock(mutex);
         left = 0;
@@ -183,10 +218,18 @@ class TrainCheck {
     seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
-  const KernelInfo& forward_info() const { return pairs_.front().forward.target->info(); }
+  const KernelInfo& info_of(size_t pass) const { return sets_.front().of(pass).target->info(); }
+  const KernelInfo& forward_info() const { return info_of(train::kForwardPass); }
 
+  // "fa1 + fa1_backward": each kernel that makes a pass.
   std::string names() const {
-    return printable(forward_info().name) + " + " + printable(pairs_.front().backward().target->info().name);
+    std::string text;
+    const KernelSet& set = sets_.front();
+    for (size_t n = 0; n < set.kernels.size(); ++n) {
+      if (std::ranges::count(set.of_passes, n) > 0)
+        text += (text.empty() ? "" : " + ") + printable(set.kernels[n].target->info().name);
+    }
+    return text;
   }
 
   void say_summary() {
@@ -207,7 +250,7 @@ class TrainCheck {
                       std::isfinite(worst) ? fmt::format(", largest error {:.3g} of its bound", worst)
                                            : ", largest error infinite",
                       arguments_.seed == 1 ? "" : fmt::format(", seed {}", arguments_.seed)));
-    if (!setup_.packed) print("  left out: packed sequences, which not both kernels take\n");
+    if (!arguments_.nsa && !dense_.packed) print("  left out: packed sequences, which not both kernels take\n");
     print(left_out_lines(batches_, trained_));
     if (arguments_.verbose) print(loss_lines(batches_, trained_));
     for (const std::string& note : notes) print("  note: " + note + "\n");
@@ -222,7 +265,7 @@ class TrainCheck {
       const FailureClass which = class_of(failure, batches_[n]);
       if (!said.insert(which).second) continue;
       show("experiments on what fails");
-      const OpenKernel& kernel = failing_kernel(failure);
+      const OpenKernel& kernel = sets_.front().of(failure.pass);
       const train::Diagnosis diagnosis = train::diagnose(failure, *kernel.target, kernel.calibration);
       show("");
       print(fmt::format("\nFAIL (train-step, {}): {}{}\n  {}\n", to_string(failure.verdict.kind),
@@ -231,10 +274,6 @@ class TrainCheck {
       std::fflush(stdout);
       file(failure, batches_[n]);
     }
-  }
-
-  const OpenKernel& failing_kernel(const train::StepFailure& failure) const {
-    return failure.of_backward ? pairs_.front().backward() : pairs_.front().forward;
   }
 
   void file(const train::StepFailure& failure, const train::Batch& batch) {
@@ -250,8 +289,8 @@ class TrainCheck {
         failure.c,       failure.inputs,
         failure.verdict, fmt::format("train-step in {}, step {}", describe(batch, failure.step), failure.step),
         again,           arguments_.seed};
-    const OpenKernel& kernel = failing_kernel(failure);
-    file_given(given, *kernel.target, kernel.calibration, failure.of_backward ? backward_ : forward_, filing);
+    const OpenKernel& kernel = sets_.front().of(failure.pass);
+    file_given(given, *kernel.target, kernel.calibration, kernel.library, filing);
   }
 
   void show(const std::string& what) {
@@ -285,10 +324,11 @@ class TrainCheck {
   const TrainArguments arguments_;
   const CLI::App& command_;
   const std::vector<int64_t> lengths_;
-  const KernelLibrary forward_, backward_;
+  const std::vector<KernelLibrary> libraries_;
   const Interrupts interrupts_;
-  std::vector<Pair> pairs_;
-  train::Setup setup_;
+  std::vector<KernelSet> sets_;  // of each job
+  train::Setup dense_;
+  train::SparseSetup sparse_;
   std::vector<train::Batch> batches_;
   std::vector<std::optional<train::Trained>> trained_;
   size_t judged_ = 0, failed_ = 0;
@@ -301,15 +341,25 @@ class TrainCheck {
 void add_train_step(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "train-step", "Checks a forward and a backward kernel in two steps of training a small model");
-  add_footer(*command, "attnfuzz train-step fa1 fa1_backward --lengths 128:512",
-             {"it passed", "a failure was found, no step was judged, or one was left out under --untrusted",
-              kBadUseStatus},
-             "129, 130 or 143: nothing was found before SIGHUP, SIGINT or SIGTERM came.");
+  add_footer(
+      *command,
+      "attnfuzz train-step fa1 fa1_backward --lengths 128:512\n"
+      "  attnfuzz train-step --nsa fa1 fa1_backward nsa nsa_backward nsa_select nsa_compress nsa_combine",
+      {"it passed", "a failure was found, no step was judged, or one was left out under --untrusted",
+       kBadUseStatus},
+      "129, 130 or 143: nothing was found before SIGHUP, SIGINT or SIGTERM came.");
   const auto arguments = std::make_shared<TrainArguments>();
   command->add_option("forward", arguments->forward, "the kernel of the forward pass, by name or path")
       ->required();
   command->add_option("backward", arguments->backward, "the kernel of the backward pass; it may be the same")
       ->required();
+  command->add_option(
+      "further", arguments->further,
+      "with --nsa: more kernels, in any order; the first that does a stage or its gradients runs it");
+  command->add_flag(
+      "--nsa", arguments->nsa,
+      "native sparse attention: compressed keys, listed blocks and a window, combined by gates, with the "
+      "gradients of each");
   command
       ->add_option(
           "--lengths", arguments->lengths,

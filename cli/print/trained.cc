@@ -23,7 +23,7 @@ std::string at_lengths(bool packed, const std::vector<std::string>& those, size_
 }  // namespace
 
 FailureClass class_of(const train::StepFailure& failure, const train::Batch& batch) {
-  return {failure.of_backward, batch.packed, kind_class(failure.verdict.kind)};
+  return {failure.pass, batch.packed, kind_class(failure.verdict.kind)};
 }
 
 std::string where_it_fails(const FailureClass& which, std::span<const train::Batch> batches,

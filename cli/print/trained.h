@@ -12,7 +12,8 @@ namespace attnfuzz {
 
 // One failure of each class is reported.
 struct FailureClass {
-  bool of_backward, packed;
+  size_t pass;  // train::Pass::number
+  bool packed;
   std::string kind;  // kind_class()
   auto operator<=>(const FailureClass&) const = default;
 };

@@ -25,8 +25,8 @@ std::vector<double> drawn(SplitMix64& random, int64_t count, double deviation) {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-std::vector<double> first_gates(Gates gates, SplitMix64& random, int64_t heads) {
-  std::vector<double> logits = drawn(random, heads, 1);
+std::vector<double> first_gates(Gates gates, SplitMix64& random, int64_t count) {
+  std::vector<double> logits = drawn(random, count, 1);
   if (gates == Gates::kEqual) std::ranges::fill(logits, 0.0);
   if (gates == Gates::kZero) std::ranges::fill(logits, -std::numeric_limits<double>::infinity());
   return logits;
@@ -76,7 +76,7 @@ Model::Model(const ModelShape& shape, uint64_t seed) : shape_(shape) {
   parameters_.wq = drawn(random, shape.width * columns_q, deviation);
   parameters_.wk = drawn(random, shape.width * columns_kv, deviation);
   parameters_.wv = drawn(random, shape.width * columns_kv, deviation);
-  parameters_.gates = first_gates(shape.gates, random, shape.heads_q);
+  parameters_.gates = first_gates(shape.gates, random, shape.heads_q * shape.branches);
   targets_ = drawn(random, tokens() * columns_q, 1);
   loss_scale_ = static_cast<double>(std::bit_ceil(std::max<uint64_t>(targets_.size(), 1)));
 }
@@ -89,7 +89,8 @@ double Model::in_format(double x) const {
 
 std::vector<double> Model::gates() const {
   std::vector<double> gates;
-  for (const double logit : parameters_.gates) gates.push_back(sigmoid(logit));
+  for (const double logit : parameters_.gates)
+    gates.push_back(shape_.branches > 1 ? in_format(sigmoid(logit)) : sigmoid(logit));
   return gates;
 }
 
@@ -119,36 +120,48 @@ Activations Model::project() const {
   return a;
 }
 
-double Model::loss(std::span<const double> o) const {
+size_t Model::gate_of(size_t n, int64_t c) const {
+  const size_t head = n / static_cast<size_t>(shape_.dim) % static_cast<size_t>(shape_.heads_q);
+  return head * static_cast<size_t>(shape_.branches) + static_cast<size_t>(c);
+}
+
+double Model::slope(std::span<const double> y, size_t n) const {
+  return 2 * (y[n] - targets_[n]) / static_cast<double>(targets_.size());
+}
+
+std::vector<double> Model::sum(const Branches& o) const {
   const std::vector<double> g = gates();
-  double sum = 0;
-  for (size_t n = 0; n < targets_.size(); ++n) {
-    const size_t head = n / static_cast<size_t>(shape_.dim) % g.size();
-    sum += std::pow(g[head] * o[n] - targets_[n], 2);
+  std::vector<double> y(targets_.size());
+  for (int64_t c = 0; c < shape_.branches; ++c) {
+    for (size_t n = 0; n < y.size(); ++n) y[n] += g[gate_of(n, c)] * o[static_cast<size_t>(c)][n];
   }
+  return y;
+}
+
+double Model::loss(std::span<const double> y) const {
+  double sum = 0;
+  for (size_t n = 0; n < targets_.size(); ++n) sum += std::pow(y[n] - targets_[n], 2);
   return sum / static_cast<double>(targets_.size());
 }
 
-std::vector<double> Model::gradient_of_output(std::span<const double> o) const {
+std::vector<double> Model::gradient_of_branch(int64_t c, std::span<const double> y) const {
   const std::vector<double> g = gates();
   std::vector<double> dout(targets_.size());
-  for (size_t n = 0; n < targets_.size(); ++n) {
-    const size_t head = n / static_cast<size_t>(shape_.dim) % g.size();
-    const double dy = 2 * (g[head] * o[n] - targets_[n]) / static_cast<double>(targets_.size());
-    dout[n] = in_format(loss_scale_ * g[head] * dy);
-  }
+  for (size_t n = 0; n < targets_.size(); ++n)
+    dout[n] = in_format(loss_scale_ * g[gate_of(n, c)] * slope(y, n));
   return dout;
 }
 
-Parameters Model::gradients(const Activations& a, std::span<const double> o,
+Parameters Model::gradients(const Activations& a, std::span<const double> y, const Branches& o,
                             const Activations& of_inputs) const {
   const std::vector<double> g = gates();
   Parameters d;
   d.gates.assign(g.size(), 0.0);
-  for (size_t n = 0; n < targets_.size(); ++n) {
-    const size_t head = n / static_cast<size_t>(shape_.dim) % g.size();
-    const double dy = 2 * (g[head] * o[n] - targets_[n]) / static_cast<double>(targets_.size());
-    d.gates[head] += dy * o[n] * g[head] * (1 - g[head]);
+  for (int64_t c = 0; c < shape_.branches; ++c) {
+    for (size_t n = 0; n < targets_.size(); ++n) {
+      const size_t at = gate_of(n, c);
+      d.gates[at] += slope(y, n) * o[static_cast<size_t>(c)][n] * g[at] * (1 - g[at]);
+    }
   }
   std::vector<double> dx(a.x.size());
   const auto through = [&](std::span<const double> of_result, const std::vector<double>& weights) {

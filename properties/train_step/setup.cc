@@ -7,6 +7,7 @@
 #include "properties/case/shrink_toggles.h"
 #include "properties/case/words.h"
 #include "properties/judge/execution.h"
+#include "properties/train_step/reasons.h"
 
 namespace attnfuzz::train {
 namespace {
@@ -31,44 +32,6 @@ std::vector<Setup> setups(Gates gates) {
   return all;
 }
 
-// Why the kernel does not take the case; empty: it does.
-std::string refusal_of(const Case& c, Target& target) {
-  if (const auto& domain = target.info().domain) {
-    Case inside = c;
-    fit(*domain, inside);
-    if (!(inside == c)) return target.info().name + " does not declare to take " + attnfuzz::describe(c);
-  }
-  const std::string why = why_not(plan_alone(c, target));
-  return why.empty() ? "" : target.info().name + ": " + why;
-}
-
-// Reasons in the order in which they came, each with the number of setups that it ruled out.
-class Reasons {
- public:
-  void add(const std::string& why) {
-    const auto known = std::ranges::find(all_, why, &Reason::why);
-    if (known == all_.end())
-      all_.push_back({why, 1});
-    else
-      ++known->setups;
-  }
-  std::string text() const {
-    constexpr size_t kMost = 4;
-    std::string text;
-    for (size_t n = 0; n < std::min(all_.size(), kMost); ++n)
-      text += cat(n == 0 ? "" : "; ", all_[n].why, " (", all_[n].setups,
-                  all_[n].setups == 1 ? " setup)" : " setups)");
-    return all_.size() > kMost ? cat(text, "; and ", all_.size() - kMost, " more reasons") : text;
-  }
-
- private:
-  struct Reason {
-    std::string why;
-    int64_t setups;
-  };
-  std::vector<Reason> all_;
-};
-
 // Tells whether both kernels take a batch of this kind; if not, notes why they do not take the first.
 bool take_any(std::span<const Batch> batches, bool packed, const Setup& setup, const TrainStep& on,
               Reasons& reasons) {
@@ -84,6 +47,16 @@ bool take_any(std::span<const Batch> batches, bool packed, const Setup& setup, c
 }
 
 }  // namespace
+
+std::string refusal_of(const Case& c, Target& target) {
+  if (const auto& domain = target.info().domain) {
+    Case inside = c;
+    fit(*domain, inside);
+    if (!(inside == c)) return target.info().name + " does not declare to take " + attnfuzz::describe(c);
+  }
+  const std::string why = why_not(plan_alone(c, target));
+  return why.empty() ? "" : target.info().name + ": " + why;
+}
 
 Choice choose_setup(const TrainStep& on, std::span<const Batch> batches, Gates gates) {
   const bool may_pack = (on.forward.info().features & on.backward.info().features & ATTN_FEATURE_RAGGED) != 0;

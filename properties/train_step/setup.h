@@ -47,6 +47,9 @@ Choice choose_setup(const TrainStep& on, std::span<const Batch> batches, Gates g
 Case case_of(const Batch& batch, int step, const Setup& setup, const Operation& operation,
              const KernelInfo& kernel);
 
+// Why the kernel does not take the case; empty: it does.
+std::string refusal_of(const Case& c, Target& target);
+
 // Why one of the kernels does not take the batch, in a sentence that names it; empty: both do.
 std::string refused_by(const Batch& batch, const Setup& setup, const TrainStep& on);
 

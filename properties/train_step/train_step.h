@@ -16,33 +16,13 @@
 // deterministic; otherwise the oracle judges both.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "properties/judge/given_call.h"
+#include "properties/train_step/calls.h"
 #include "properties/train_step/setup.h"
 
 namespace attnfuzz::train {
 
-// A step that went wrong.
-struct StepFailure {
-  int step = 0;              // from 1
-  bool of_backward = false;  // the kernel that failed
-  std::string message;       // one line for people: where and what
-  Verdict verdict;
-  Case c;  // of the failing call; its fills are like the step's numbers, not equal to them
-  std::vector<GivenInput> inputs;  // the step's numbers
-};
-
-struct Trained {
-  std::string refused;  // why a kernel refused, or could not be judged; empty: neither
-  std::optional<StepFailure> failure;
-  std::vector<double> losses;  // of each step, by the kernel's O
-  std::vector<double> due;     // the same by the oracle's O, for the same Q, K and V
-  double worst = 0;            // the largest error/bound
-  std::string note;            // on equal gates; empty: none
-};
+// Pass::number of a failure.
+enum DensePass : size_t { kForwardPass, kBackwardPass };
 
 // The batch's seed also seeds the model and its data.
 Trained train(const Batch& batch, const Setup& setup, const TrainStep& on);

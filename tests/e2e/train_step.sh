@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# train_step.sh ATTNFUZZ FAKES FORWARD BACKWARD: checks two steps of training. FAKES is the library of test kernels,
-# FORWARD and BACKWARD are our own kernels.
+# train_step.sh ATTNFUZZ FAKES FORWARD BACKWARD SPARSE...: checks two steps of training. FAKES is the library of test
+# kernels, FORWARD, BACKWARD and SPARSE are our own kernels; SPARSE do the other stages of native sparse attention.
 #
 # Right kernels pass. The faults that a team met in training are named; gates that are all zero, as theirs were, give a
 # note. A failing call becomes a case for replay, or a line `again:` runs the step. Bad use ends with status 2.
 set -u
 attnfuzz=$1 fakes=$2 forward=$3 backward=$4
+sparse=("${@:3}")
 source "$(dirname "$0")/scratch.sh"
 
 # ends STATUS ARGUMENTS...: runs attnfuzz train-step and checks its status.
@@ -115,6 +116,21 @@ says '^  left out: dense at S = 41 only, of 2 lengths: up_to_40: .*more than 40 
 ends 1 "$fakes:up_to_40" "$fakes:backward" --lengths 40:41 --untrusted
 says '^attnfuzz: under --untrusted a kernel that refuses does not pass: [12] of 4 batches were left out$'
 ends 0 "$fakes:forward" "$fakes:backward" --lengths 40:41 --untrusted
+
+# Native sparse attention: right kernels pass; a wrong gradient of one branch is named, filed and found again; a stage
+# that no kernel does, and kernels without --nsa, are bad use.
+ends 0 --nsa "${sparse[@]}" --lengths 15:65 -v
+says ' \+ fa1_backward \+ nsa \+ .*: 9 batches of S = 15 to 65, 2 steps each, 0 failed, .*, largest error 0\.'
+says '^  S = 65: loss [0-9.]+, [0-9.]+ \(by the oracle'
+ends 0 --nsa "${sparse[@]}" --lengths 33 --gates zero
+says '^  note: all gates are equal \(0\): '
+ends 1 --nsa "$fakes:losing_last_key" "${sparse[@]}" --lengths 65
+says '^FAIL \(train-step, wrong.*\): S = 65, step 1: gradients of attention within a window by losing_last_key: d[kv]\('
+replays "$fakes:losing_last_key"
+ends 2 --nsa "$forward" "$backward" --lengths 64
+says 'none of these kernels does the stage: compression; fa1, fa1_backward, nsa, .* together do all'
+ends 2 "${sparse[@]}" --lengths 64
+says 'a step of dense attention has two kernels; for more, say --nsa'
 
 # A signal is no pass.
 "$attnfuzz" train-step "$forward" "$backward" --allow-stale --lengths 8192 --jobs 1 --out "$out/found" >"$out/run.log" 2>&1 &

@@ -80,19 +80,48 @@ class Attention {
 const ModelShape kSmall = {
     .lengths = {5, 0, 3}, .heads_q = 4, .heads_kv = 2, .dim = 3, .width = 4, .words = 5, .dtype = ATTN_NONE};
 
+ModelShape of_three_branches() {
+  ModelShape shape = kSmall;
+  shape.branches = 3;
+  return shape;
+}
+
+// Branch c of this test is attention times 1, 2, ...
+double share_of(int64_t c) { return static_cast<double>(c + 1); }
+Branches branches_of(const ModelShape& shape, const std::vector<double>& o) {
+  Branches all;
+  for (int64_t c = 0; c < shape.branches; ++c) {
+    all.push_back(o);
+    for (double& x : all.back()) x *= share_of(c);
+  }
+  return all;
+}
+
 Parameters gradients_of(const ModelShape& shape, Model& model) {
   const Activations a = model.project();
   const Attention attention(shape, a);
-  return model.gradients(a, attention.o, attention.gradients(model.gradient_of_output(attention.o)));
+  const Branches o = branches_of(shape, attention.o);
+  const std::vector<double> y = model.sum(o);
+  Activations of_inputs;
+  for (int64_t c = 0; c < shape.branches; ++c) {
+    std::vector<double> dout = model.gradient_of_branch(c, y);
+    for (double& x : dout) x *= share_of(c);
+    const Activations d = attention.gradients(dout);
+    for (const auto part : {&Activations::q, &Activations::k, &Activations::v}) {
+      (of_inputs.*part).resize((d.*part).size());
+      for (size_t n = 0; n < (d.*part).size(); ++n) (of_inputs.*part)[n] += (d.*part)[n];
+    }
+  }
+  return model.gradients(a, y, o, of_inputs);
 }
 
 double loss_of(const ModelShape& shape, const Model& model) {
-  return model.loss(Attention(shape, model.project()).o);
+  return model.loss(model.sum(branches_of(shape, Attention(shape, model.project()).o)));
 }
 
-TEST(Model, GradientsAreTheFiniteDifferencesOfTheLoss) {
-  Model model(kSmall, 7);
-  Parameters gradients = gradients_of(kSmall, model);
+void expect_finite_differences(const ModelShape& shape) {
+  Model model(shape, 7);
+  Parameters gradients = gradients_of(shape, model);
   const auto mine = model.parameters().all(), theirs = gradients.all();
   for (size_t n = 0; n < mine.size(); ++n) {
     ASSERT_EQ(mine[n].second->size(), theirs[n].second->size()) << mine[n].first;
@@ -104,14 +133,19 @@ TEST(Model, GradientsAreTheFiniteDifferencesOfTheLoss) {
       double& x = (*mine[n].second)[i];
       const double at = x;
       x = at + kStep;
-      const double above = loss_of(kSmall, model);
+      const double above = loss_of(shape, model);
       x = at - kStep;
-      const double below = loss_of(kSmall, model);
+      const double below = loss_of(shape, model);
       x = at;
       EXPECT_NEAR((above - below) / (2 * kStep), (*theirs[n].second)[i], 1e-6 * largest)
           << mine[n].first << " " << i;
     }
   }
+}
+
+TEST(Model, GradientsAreTheFiniteDifferencesOfTheLoss) {
+  expect_finite_differences(kSmall);
+  expect_finite_differences(of_three_branches());
 }
 
 TEST(Model, AnUpdateLowersTheLoss) {

@@ -1,0 +1,78 @@
+#include "properties/train_step/calls.h"
+
+#include <cmath>
+#include <limits>
+
+#include "properties/judge/judge.h"
+
+namespace attnfuzz::train {
+namespace {
+
+using enum TensorId;
+
+// The name of a tensor in a step of training.
+std::string name_in_step(TensorId t) { return t == kSavedO ? "o" : t == kSavedLse ? "lse" : name_of(t); }
+
+}  // namespace
+
+std::vector<double> numbers_due(const Expected& due) {
+  std::vector<double> numbers = due.value;
+  for (size_t n = 0; n < numbers.size(); ++n) {
+    if (static_cast<Due>(due.rule[n]) != Due::kNumber) numbers[n] = std::numeric_limits<double>::quiet_NaN();
+  }
+  return numbers;
+}
+
+std::vector<float> lse_for(const GivenCall& forward, const Case& c, Target& backward) {
+  std::vector<float> lse = forward.outputs[kLse];
+  const int32_t from = forward.plan.lse_base, to = plan_alone(c, backward).plan.lse_base;
+  if ((from == 2) == (to == 2)) return lse;
+  const double factor = from == 2 ? std::log(2.0) : 1 / std::log(2.0);
+  for (float& x : lse) x = static_cast<float>(x * factor);
+  return lse;
+}
+
+GivenCall Calls::make(const Pass& pass, const Case& c, const std::vector<GivenInput>& inputs) {
+  const auto& [target, calibration] = pass.kernel;
+  std::vector<std::byte>& left = left_[pass.number];
+  const Before before = step_ == 1 ? Before::kPoison : Before::kLeft;
+  GivenCall made = judge_given(c, inputs, *target, *calibration, before, left);
+  made.verdict.property = "train_step";
+  result.worst = std::max(result.worst, made.verdict.worst);
+  left = made.workspace;
+  const Verdict& v = made.verdict;
+  if (v.outcome == Outcome::kRefused || v.outcome == Outcome::kNotJudged) {
+    result.refused = target->info().name + ": " + v.message;
+  } else if (v.outcome == Outcome::kFail) {
+    fail(pass, c, inputs, v, made.changed);
+  }
+  return made;
+}
+
+void Calls::fail(const Pass& pass, const Case& c, const std::vector<GivenInput>& inputs, const Verdict& verdict,
+                 std::optional<TensorId> changed) {
+  std::string what = pass.name;
+  if (changed) what += " changed the saved tensor " + name_in_step(*changed);
+  const std::string where = describe(batch_, step_) + ", step " + std::to_string(step_);
+  result.failure = StepFailure{.step = step_,
+                               .pass = pass.number,
+                               .message = where + ": " + what + ": " + verdict.message,
+                               .verdict = verdict,
+                               .c = c,
+                               .inputs = inputs};
+}
+
+void Calls::fail_non_finite(const Pass& pass, const Case& c, const std::vector<GivenInput>& inputs,
+                            const std::string& what) {
+  Verdict v;
+  v.property = "train_step";
+  attnfuzz::fail(v, Kind::kNonFinite, what + " is not finite, though the oracle allows every element");
+  fail(pass, c, inputs, v);
+}
+
+void Calls::say_loss() {
+  if (const double loss = result.losses.back(); !std::isfinite(loss))
+    result.failure->message += "; the loss is " + digits(loss);
+}
+
+}  // namespace attnfuzz::train
