@@ -611,7 +611,8 @@ def features_of(operation):
     for word, bit in FEATURE_BITS.items():
         tensors = [name for name, spec in TENSOR_SPECS.items() if spec[8] == bit]
         own = [name for name in tensors if _belongs_to(name, OPERATIONS[operation])]
-        if own or word == "int32" or (operation == "forward" and not tensors):
+        of_sizes = not tensors and (operation == "forward" or (operation, word) == ("backward", "key_step"))
+        if own or word == "int32" or of_sizes:
             of[word] = tuple(argument_of(name) for name in own if name in INPUTS) + _BESIDE.get(word, ())
     return {**of, "paged": ()} if operation == "copy_pages" else of
 

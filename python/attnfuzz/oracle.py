@@ -469,7 +469,7 @@ def gradients(q, k, v, dout, o=None, lse=None, **call):
     bound has a backward pass's own errors alone. Without them the gradients are those of the exact function, for code that
     computes O itself, as automatic differentiation does; the bound has the errors of its forward pass as well.
 
-    `call`: what oracle() takes by name, except block_table, key_blocks and slopes. With cu_seqlens_q, dout, o and dq are (row,
+    `call`: what oracle() takes by name, except block_table and slopes. With cu_seqlens_q, dout, o and dq are (row,
     head, dim) and lse is (head, row); with cu_seqlens_k, dk and dv are (row, head, dim). Also dlse, the gradient of the LSE, in
     the form of lse. With sink=, lse includes the sink, and the answer has "dsink". With dbias_shape= it has "dbias", (batch,
     heads, seq_q, seq_k), with 1 in each dimension over which the gradient of the bias is summed.

@@ -99,6 +99,16 @@ class Gradients(unittest.TestCase):
             np.testing.assert_allclose(due[name][0], exact, rtol=1e-9, atol=1e-12)
             self.assertGreaterEqual(np.median(due[name][1] / given[name][1]), 1)
 
+    def test_keys_of_blocks_are_hidden_as_by_a_mask(self):
+        length = np.array([60, 9]).reshape(2, 1, 1, 1)
+        position = np.arange(70) * 2 + 3  # of the last of 4 keys
+        mask = (position < length) & (position <= np.arange(5)[:, None] + length - 5)
+        due, other = (attnfuzz.gradients(*self.qkv, self.dout, errors=ERRORS, **how)
+                      for how in (dict(causal=True, align="bottom_right", key_lengths=[60, 9], key_blocks=(2, 4)), dict(mask=mask)))
+        for name in due:
+            np.testing.assert_array_equal(due[name][0], other[name][0])
+            self.assertTrue((due[name][0] != 0).any())
+
     def test_what_is_wrong_is_told_with_its_place(self):
         dq, dk, dv = plain_gradients(*self.qkv, self.dout)
         dk[1, 0, 69, 3] += 1
@@ -120,7 +130,6 @@ class Gradients(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "dout: must be of q's format, f16"):
             attnfuzz.gradients(*self.qkv, self.dout.astype(np.float32), *self.saved)
         for call, words in ((dict(slopes=np.zeros(2, np.float32)), "a backward pass has no slopes"),
-                            (dict(key_blocks=(2, 2)), "only the forward pass has keys that stand for blocks"),
                             (dict(block_table=[[0], [1]], key_lengths=[4, 4]), "only the forward pass.* pages"),
                             (dict(dbias_shape=(2, 2, 5, 70)), "dbias is wanted of no bias"),
                             (dict(dbias_shape=(2, 2, 5, 1)), r"dbias has the shape \(2, 2, 5, 1\), and \(2, 2, 5, 70\) is due"),
@@ -723,7 +732,7 @@ class Declarations(unittest.TestCase):
         for word in "packed", "has_sink", "dbias", "dsink":
             with self.assertRaisesRegex(ValueError, f"operation='selected_backward': it has no '{word}' in Python; .*'dlse', 'int32'$"):
                 attnfuzz.cases(attnfuzz.Domain(features=(word,)), operation="selected_backward")
-        for word in "has_alibi", "latent", "key_step":
+        for word in "has_alibi", "latent":
             with self.assertRaisesRegex(ValueError, f"operation='backward': it has no '{word}' in Python; .*'packed'"):
                 next(attnfuzz.cases(attnfuzz.Domain(features=(word,)), operation="backward"))
             with self.assertRaisesRegex(ValueError, f"operation='backward': it has no '{word}' in Python; .*'packed'"):

@@ -1,6 +1,7 @@
 """Targets that are right, wrong, and that end in all the ways a function of Python can."""
 
 import collections
+import copy
 import ctypes
 import functools
 import os
@@ -131,8 +132,6 @@ blocks = target(right.function, errors=ERRORS, domain=BLOCKS)
 @target(errors=ERRORS, domain=replace(BLOCKS, features="key_step"))
 def blocks_early(p, q, k, v, bias=None, mask=None, key_lengths=None):
     """sees a block one key before it ends"""
-    import copy
-
     of = copy.copy(p)
     of.key_offset = max(p.key_offset - 1, 0)
     return right.function(of, q, k, v, bias, mask, key_lengths)
@@ -158,8 +157,6 @@ def paged_decode(p, q, k, v, key_lengths=None, block_table=None, out=None, lse=N
 @target(errors=ERRORS, domain=replace(PAGED, bias=False, mask=False, features="paged", batch=attnfuzz.at_least(1)))
 def pages_alone(p, q, k, v, key_lengths=None, block_table=None):
     """takes nothing but pages"""
-    import copy
-
     k, v, table, lengths = attnfuzz.paged(p, k, v, block_table, key_lengths, size=5)
     of = copy.copy(p)
     of.page_size, of.pages, of.pages_per_seq, of.has_key_lengths = k.shape[2], k.shape[0], table.shape[1], True
@@ -286,6 +283,19 @@ def gradients(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):
 
 backward = of_backward(gradients)
 backward_recomputed = of_backward(numpy_reference.backward_recomputed.function, errors=replace(BACKWARD, saved="recomputed"))
+
+
+of_blocks = functools.partial(of_backward, domain=replace(SMALL, features="key_step"))
+blocks_backward = of_blocks(gradients)
+
+
+@of_blocks()
+def blocks_backward_early(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None):
+    """sees a block from its first key on in dK alone"""
+    of = copy.copy(p)
+    of.key_offset = 0
+    early = gradients(of, q, k, v, dout, o, lse, bias, mask, key_lengths)
+    return {**gradients(p, q, k, v, dout, o, lse, bias, mask, key_lengths), "dk": early["dk"]}
 
 
 @of_backward(domain=attnfuzz.Domain(bias=False, mask=False, softcap=False, window=False, key_lengths=False, align="top_left"))
@@ -447,8 +457,6 @@ def no_dlse(p, right, given):
 @with_more_gradients
 def dbias_of_first(p, right, given):
     """takes the first of the elements over which the gradient of a bias is summed"""
-    import copy
-
     of = copy.copy(p)
     of.dbias_shape = p.dbias_shape and (p.batch, p.heads_q, p.seq_q, p.seq_k)
     due = right(of, **given)
@@ -479,8 +487,6 @@ def no_dbias(p, right, given):
 @with_more_gradients
 def dbias_in_full(p, right, given):
     """does not add up the gradient of a bias that is stored once"""
-    import copy
-
     of = copy.copy(p)
     of.dbias_shape = p.dbias_shape and (p.batch, p.heads_q, p.seq_q, p.seq_k)
     return right(of, **given)

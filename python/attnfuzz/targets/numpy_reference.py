@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 import attnfuzz
-from attnfuzz.masks import block_shares, candidates, distances, finite_padding, visible
+from attnfuzz.masks import block_shares, candidates, distances, finite_padding, key_counts, visible
 from attnfuzz.tensor import as_float32
 
 ERRORS = attnfuzz.Errors(accumulator="ffma", p="fp32", exp="fast_expf", log="logf", rcp="exact", tanh="tanhf",
@@ -139,7 +139,7 @@ def _pairs(p, q, k, v, dout, bias, mask, key_lengths):
     """For all pairs, in fp32: the scores, -inf where a query does not see a key; the derivative of
     the softcap; and dO V. Also K for every query head, with finite rows beyond the lengths."""
     if key_lengths is not None:
-        k, v = (finite_padding(as_float32(t), key_lengths) for t in (k, v))
+        k, v = (finite_padding(as_float32(t), key_counts(p, np.asarray(key_lengths))) for t in (k, v))
     k, v = (np.repeat(as_float32(t), p.heads_q // p.heads_kv, axis=1) for t in (k, v))
     x = np.matmul(as_float32(q), k.swapaxes(2, 3)) * np.float32(p.scale)
     slope = np.float32(1)
@@ -162,7 +162,7 @@ def _gradients(p, q, dout, k, key_lengths, hidden, weight, z, slope):
     of_keys = np.matmul(da.swapaxes(2, 3), as_float32(q)), np.matmul(weight.swapaxes(2, 3), as_float32(dout))
     dk, dv = (t.reshape(p.batch, p.heads_kv, p.heads_q // p.heads_kv, *t.shape[2:]).sum(axis=2) for t in of_keys)
     if key_lengths is not None:  # 0 even where Q or dO holds NaN
-        beyond = np.arange(p.seq_k)[:, None] >= np.asarray(key_lengths).reshape(-1, 1, 1, 1)
+        beyond = np.arange(p.seq_k)[:, None] >= key_counts(p, np.asarray(key_lengths)).reshape(-1, 1, 1, 1)
         dk, dv = np.where(beyond, 0, dk), np.where(beyond, 0, dv)
     scale = np.float32(p.scale)
     due = {"dq": (np.matmul(da, k) * scale).astype(np.float32), "dk": dk * scale, "dv": dv}
@@ -196,7 +196,7 @@ def packed_gradients(p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more):
 
 @attnfuzz.target(operation="backward", errors=BACKWARD, bf16="bits",
                  domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32"),
-                                        features=("dlse", "dbias", "has_sink", "dsink", "packed", "int32")))
+                                        features=("dlse", "dbias", "has_sink", "dsink", "packed", "int32", "key_step")))
 def backward(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None, dlse=None,
              sink=None):
     """the backward pass in NumPy, fp32, from the O and LSE that it is given"""

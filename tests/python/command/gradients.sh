@@ -25,6 +25,10 @@ check own_forward --cases 100 --reduce-seconds 3 && die "a backward pass that co
 check no_dk --cases 5 --reduce-seconds 1 && die "a gradient that was not returned was not missed"
 grep -q 'raised TypeError: the target returned no dK' "$out/log" || die "it is not said which gradient is missing"
 
+# Keys that stand for blocks.
+check blocks_backward --cases 100 || die "a backward pass with keys that stand for blocks does not hold"
+check blocks_backward_early --cases 200 --reduce-seconds 3 && die "blocks that are seen early in dK were not found"
+
 # Gradients of packed entries.
 for target in packed_backward packed_nan packed_gradients_into; do
   check $target --cases 100 --property reference --property layout --property bwd_packed_alone || die "$target does not hold"
