@@ -66,7 +66,7 @@ class NsaCheck {
                   .does = [](uint64_t features, size_t n) { return does(features, static_cast<Stage>(n)); },
                   .name_of = [](size_t n) { return std::string(name_of(static_cast<Stage>(n))); },
                   .all = "fa1, nsa, nsa_score, nsa_compress and nsa_combine",
-                  .either = {{static_cast<size_t>(Stage::kScore), static_cast<size_t>(Stage::kChoose)}}});
+                  .either = kEither});
     for (size_t n = 0; n < kStages; ++n) {
       if (of_stages_[n] == kNoKernel) {
         spare_ = static_cast<Stage>(n);

@@ -82,7 +82,9 @@ struct KernelSet {
   }
   train::SparseKernels sparse() const {
     train::SparseKernels all;
-    for (size_t pass = 0; pass < all.size(); ++pass) all[pass] = {of(pass).target.get(), &of(pass).calibration};
+    for (size_t pass = 0; pass < all.size(); ++pass) {
+      if (of_passes[pass] != kNoKernel) all[pass] = {of(pass).target.get(), &of(pass).calibration};
+    }
     return all;
   }
 };
@@ -139,8 +141,9 @@ class TrainCheck {
           share_out(set.kernels, {.count = train::kSparsePasses,
                                   .does = train::does_pass,
                                   .name_of = train::name_of_pass,
-                                  .all = "fa1, fa1_backward, nsa, nsa_backward, nsa_select, nsa_compress and "
-                                         "nsa_combine"});
+                                  .all = "fa1, fa1_backward, nsa, nsa_backward, nsa_score, nsa_compress and "
+                                         "nsa_combine",
+                                  .either = nsa::kEither});
     return set;
   }
 
@@ -344,7 +347,7 @@ void add_train_step(CLI::App& app, Action& action) {
   add_footer(
       *command,
       "attnfuzz train-step fa1 fa1_backward --lengths 128:512\n"
-      "  attnfuzz train-step --nsa fa1 fa1_backward nsa nsa_backward nsa_select nsa_compress nsa_combine",
+      "  attnfuzz train-step --nsa fa1 fa1_backward nsa nsa_backward nsa_score nsa_compress nsa_combine",
       {"it passed", "a failure was found, no step was judged, or one was left out under --untrusted",
        kBadUseStatus},
       "129, 130 or 143: nothing was found before SIGHUP, SIGINT or SIGTERM came.");

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,9 +34,9 @@ struct Stages {
   std::string all;  // kernels of ours that do all: "fa1, nsa and nsa_select"
   // The first of these two stages does the work of the second as well: one of them has no kernel, the second if a kernel
   // does the first.
-  std::optional<std::pair<size_t, size_t>> either = {};
+  std::pair<size_t, size_t> either;
 };
-inline constexpr size_t kNoKernel = SIZE_MAX;
+inline constexpr size_t kNoKernel = SIZE_MAX;  // of a stage that another one leaves nothing
 // The number of each stage's kernel, or kNoKernel. Throws UserError if none does a stage, or if a kernel does none.
 std::vector<size_t> share_out(const std::vector<OpenKernel>& kernels, const Stages& stages);
 

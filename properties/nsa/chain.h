@@ -18,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "properties/judge/given_call.h"
@@ -27,6 +28,9 @@ namespace attnfuzz::nsa {
 
 enum class Stage : uint8_t { kCompress, kCompressed, kScore, kChoose, kListed, kWindow, kCombine };
 inline constexpr size_t kStages = 7;
+// A kernel that scores also chooses: one of these two runs.
+inline constexpr std::pair<size_t, size_t> kEither = {static_cast<size_t>(Stage::kScore),
+                                                    static_cast<size_t>(Stage::kChoose)};
 const char* name_of(Stage stage);
 // True if a kernel with these features (attn_kernel.features) does the stage.
 bool does(uint64_t features, Stage stage);

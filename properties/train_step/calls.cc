@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "properties/judge/judge.h"
+#include "properties/judge/lse_base.h"
 
 namespace attnfuzz::train {
 namespace {
@@ -23,13 +24,8 @@ std::vector<double> numbers_due(const Expected& due) {
   return numbers;
 }
 
-std::vector<float> lse_for(const GivenCall& forward, const Case& c, Target& backward) {
-  std::vector<float> lse = forward.outputs[kLse];
-  const int32_t from = forward.plan.lse_base, to = plan_alone(c, backward).plan.lse_base;
-  if ((from == 2) == (to == 2)) return lse;
-  const double factor = from == 2 ? std::log(2.0) : 1 / std::log(2.0);
-  for (float& x : lse) x = static_cast<float>(x * factor);
-  return lse;
+std::vector<float> lse_for(const GivenCall& forward, const Case& c, Target& reader) {
+  return lse_in_base(forward.outputs[kLse], forward.plan.lse_base, plan_alone(c, reader).plan.lse_base);
 }
 
 GivenCall Calls::make(const Pass& pass, const Case& c, const std::vector<GivenInput>& inputs) {

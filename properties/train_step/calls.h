@@ -80,8 +80,8 @@ class Calls {
   std::map<size_t, std::vector<std::byte>> left_;  // the workspace that each pass has left
 };
 
-// The LSE that a forward call has saved, in the base that the plan of the backward call `c` reads.
-std::vector<float> lse_for(const GivenCall& forward, const Case& c, Target& backward);
+// The LSE that a forward call has saved, in the base that the plan of call `c` of `reader` reads.
+std::vector<float> lse_for(const GivenCall& forward, const Case& c, Target& reader);
 
 // The expected numbers, with NaN wherever the oracle does not expect one number.
 std::vector<double> numbers_due(const Expected& due);

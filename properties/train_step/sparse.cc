@@ -41,6 +41,7 @@ Case case_of_pass(size_t pass, const nsa::Sizes& sizes, const KernelInfo& kernel
 // Why one of the kernels does not take the batch, in a sentence that names it; empty: all do.
 std::string refused_by(const Batch& batch, const SparseSetup& setup, const SparseKernels& kernels) {
   for (size_t pass = 0; pass < kSparsePasses; ++pass) {
+    if (kernels[pass].target == nullptr) continue;
     Target& target = *kernels[pass].target;
     const std::string why = refusal_of(case_of_pass(pass, sizes_of(setup, batch), target.info()), target);
     if (!why.empty()) return name_of_pass(pass) + " by " + why;
@@ -130,17 +131,29 @@ class SparseTraining {
     if (!calls_.go_on()) return;
     const std::vector<float>& k_cmp = result_of(Stage::kCompress, kKCmp);
     make(Stage::kCompressed, {{kQ, q}, {kK, k_cmp}, {kV, result_of(Stage::kCompress, kVCmp)}});
-    make(Stage::kChoose,
-         {{kScores, nsa::scores_of(sizes_, case_of(number(Stage::kCompressed)).problem, q, k_cmp)}});
+    const Stage chooses = choose(q, k_cmp);
     if (!calls_.go_on()) return;
     make(Stage::kListed,
-         {{kQ, q}, {kK, k}, {kV, v}, {kIndices, {}, made_[number(Stage::kChoose)].outputs.integers(kChosen)}});
+         {{kQ, q}, {kK, k}, {kV, v}, {kIndices, {}, made_[number(chooses)].outputs.integers(kChosen)}});
     make(Stage::kWindow, {{kQ, q}, {kK, k}, {kV, v}});
     if (!calls_.go_on()) return;
     make(Stage::kCombine, {{kO1, result_of(Stage::kCompressed, kO)},
                            {kO2, result_of(Stage::kListed, kO)},
                            {kO3, result_of(Stage::kWindow, kO)},
                            {kGates, gates_of_rows()}});
+  }
+
+  // Makes the lists. Without a kernel that scores, the host does. Returns the stage that made them.
+  Stage choose(const std::vector<float>& q, const std::vector<float>& k_cmp) {
+    const size_t attended = number(Stage::kCompressed), scores = number(Stage::kScore);
+    if (kernels_[scores].target == nullptr) {
+      make(Stage::kChoose, {{kScores, nsa::scores_of(sizes_, case_of(attended).problem, q, k_cmp)}});
+      return Stage::kChoose;
+    }
+    if (calls_.go_on())
+      make(Stage::kScore,
+           {{kQ, q}, {kK, k_cmp}, {kSavedLse, lse_for(made_[attended], case_of(scores), *kernels_[scores].target)}});
+    return Stage::kScore;
   }
 
   // The gates by (head, token, branch): all tokens have those of their head.
