@@ -12,11 +12,10 @@ std::string braces(const std::array<int64_t, 4>& n) {
 }
 
 std::string layout_line(const TensorText& t) {
-  const bool output = t.spec.role == Role::kOutput;
   return cat("    {\"", t.spec.name, "\", ", t.bytes, ", ", braces(t.size), ", ", braces(t.stride), ", ",
              t.offset, ", ", t.page_end ? "true" : "false", ", 0x", hex(t.surround),
              ", offsetof(attn_tensors, ", t.spec.at.name, "), ", t.spec.strided() ? "true" : "false", ", ",
-             of_keys(t.spec) ? "true" : "false", ", ", t.owned, ",\n     ", literals(t.values, "     "), ",\n     ", output ? literals(t.bounds, "     ") : "nullptr", "},\n");
+             of_keys(t.spec) ? "true" : "false", ", ", t.spec.role == Role::kState ? "true" : "false", ", ", t.owned, ",\n     ", literals(t.values, "     "), ",\n     ", is_written(t.spec) ? literals(t.bounds, "     ") : "nullptr", "},\n");
 }
 
 std::string function_of(const char* type, const char* name, const std::vector<Field>& fields) {

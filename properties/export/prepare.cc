@@ -9,9 +9,9 @@ namespace {
 
 int64_t values_of(const Case& c) {
   int64_t all = RowSpace(c.problem).count() * (c.problem.dim_v + 1);  // the bounds
-  for (const TensorId id : kInputs) {
-    if (!is_present(c, id)) continue;
-    const auto g = geometry(c, id);
+  for (const TensorSpec& spec : kTensors) {
+    if ((spec.role != Role::kInput && spec.role != Role::kState) || !is_present(c, spec.id)) continue;
+    const auto g = geometry(c, spec.id);
     if (g) all += g->size[0] * g->size[1] * g->size[2] * g->size[3];
   }
   return all;
@@ -22,11 +22,15 @@ std::string unfit(const Case& c) {
   if (const auto why = illegal(c)) return "the case cannot be run: " + *why;
   const Operation& operation = operation_of(c.problem.features);
   const uint64_t known = exporting::reference_of(operation) ? operation.feature : 0;
-  // Programs of operations other than the forward pass support only dense entries.
-  constexpr uint64_t kOfOthers = ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32;
+  // Programs of operations that neither attend nor write caches support only dense entries.
+  constexpr uint64_t kOfCaches = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES,
+                     kOfOthers = ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32;
+  const uint64_t forms = operation.feature == 0 ? kForward
+                         : (operation.feature & kOfCaches) != 0
+                             ? kOfOthers | ATTN_FEATURE_RAGGED | ATTN_FEATURE_PAGED
+                             : kOfOthers;
   const uint64_t blocks = operation.known.bits & ATTN_FEATURE_KEY_STEP;
-  const KnownFeatures programs = {"a program of its own",
-                                  (operation.feature == 0 ? kForward : kOfOthers) | blocks | known};
+  const KnownFeatures programs = {"a program of its own", forms | blocks | known};
   if (std::string why = unknown_features(programs, problem_of(c.problem).features); !why.empty())
     return why + ": attnfuzz replay shows the finding";
   const int64_t all = values_of(c);
@@ -53,6 +57,7 @@ bool shows(Execution& execution, const Reference& reference) {
 
 bool seen_from_exact_values(const Reference& reference, const Outputs& outputs) {
   for (const Expected& due : reference.outputs) {
+    if (spec_of(due.tensor).role == Role::kState && outputs.integers(due.tensor) != due.integer) return true;
     const std::vector<float>& got = outputs[due.tensor];
     if (got.empty()) continue;  // a kernel does not write an LSE that it was not asked for
     Expected exactly = due;

@@ -46,10 +46,11 @@ std::string python_case(const Export& e) {
       ")\n\n# Bytes of an element, size, strides and offset in elements, whether it ends at unmapped memory, "
       "what\n"
       "# surrounds it, and bit patterns in index order: 3*abcd is abcd three times.\nTENSORS = {\n";
-  std::string bounds, members, keyed, owned;
+  std::string bounds, members, keyed, owned, states;
   for (const TensorText& t : tensor_texts(e)) {
-    if (t.spec.role == Role::kOutput)
+    if (is_written(t.spec))
       bounds += cat("    \"", t.spec.name, "\":\n        ", literals(t.bounds, "        "), ",\n");
+    if (t.spec.role == Role::kState) states += cat("\"", t.spec.name, "\", ");
     if (t.spec.role == Role::kOutput && of_keys(t.spec)) keyed += cat("\"", t.spec.name, "\", ");
     if (t.spec.role == Role::kOutput && t.owned < t.size[2]) owned += cat("\"", t.spec.name, "\": ", t.owned, ", ");
     if (std::string_view(t.spec.name) != t.spec.at.name)
@@ -60,6 +61,7 @@ std::string python_case(const Export& e) {
   }
   text += cat(
       "}\nMEMBERS = {", members, "}  # tensors whose member of Tensors has another name\n",
+      "STATES = (", states, ")  # caches, which the kernel reads and writes in part; all of their bits are judged\n",
       "OF_KEYS = (", keyed, ")  # outputs of which a row belongs to a key\n",
       "OWNED = {", owned, "}  # rows of an output from this one on belong to no batch entry, and stay as they are\n\n",
       "# How far rounding may move each element of an output from the exact value, derived from the inputs\n"

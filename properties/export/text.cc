@@ -167,7 +167,9 @@ TensorText tensor_text(const Export& e, TensorId t) {
   const bool output = text.spec.role == Role::kOutput;
   text.surround = output ? poison(c.poison, dtype_of(c.problem, t)) : kInputRedzone;
   text.owned = owned_rows(c, t, g);
-  (output ? text.bounds : text.values) = output ? bounds_text(e, t, g) : values_text(e, t, g);
+  if (!output) text.values = values_text(e, t, g);
+  if (output) text.bounds = bounds_text(e, t, g);
+  if (text.spec.role == Role::kState) text.bounds = cat(g.size[0] * g.size[1] * g.size[2] * g.size[3], "*0");
   return text;
 }
 
@@ -175,7 +177,7 @@ TensorText tensor_text(const Export& e, TensorId t) {
 
 std::vector<TensorText> tensor_texts(const Export& e) {
   std::vector<TensorText> texts;
-  for (const Role role : {Role::kInput, Role::kOutput}) {
+  for (const Role role : {Role::kInput, Role::kState, Role::kOutput}) {
     for (const TensorSpec& spec : kTensors) {
       if (spec.role == role && is_present(e.c, spec.id)) texts.push_back(tensor_text(e, spec.id));
     }
@@ -210,6 +212,7 @@ std::string feature_names(uint64_t bits) {
       {ATTN_FEATURE_BACKWARD, "ATTN_FEATURE_BACKWARD"}, {ATTN_FEATURE_RAGGED, "ATTN_FEATURE_RAGGED"},
       {ATTN_FEATURE_INDEX32, "ATTN_FEATURE_INDEX32"},   {ATTN_FEATURE_PAGED, "ATTN_FEATURE_PAGED"},
       {ATTN_FEATURE_SELECTED, "ATTN_FEATURE_SELECTED"}, {ATTN_FEATURE_NSA_SELECT, "ATTN_FEATURE_NSA_SELECT"},
+      {ATTN_FEATURE_APPEND, "ATTN_FEATURE_APPEND"},         {ATTN_FEATURE_COPY_PAGES, "ATTN_FEATURE_COPY_PAGES"},
       {ATTN_FEATURE_SELECTED_BACKWARD, "ATTN_FEATURE_SELECTED_BACKWARD"},
       {ATTN_FEATURE_NSA_COMPRESS, "ATTN_FEATURE_NSA_COMPRESS"}, {ATTN_FEATURE_NSA_COMBINE, "ATTN_FEATURE_NSA_COMBINE"},
       {ATTN_FEATURE_KEY_STEP, "ATTN_FEATURE_KEY_STEP"},     {ATTN_FEATURE_NSA_SCORE, "ATTN_FEATURE_NSA_SCORE"}};

@@ -37,10 +37,10 @@ struct TensorText {
   bool page_end = false;
   uint32_t surround = 0;
   int64_t owned = 0;  // rows that belong to a batch entry: fewer than size[2] if entries lie packed, with slack behind them
-  std::string values = {};  // of an input: "3c00 64*0000"
-  std::string bounds = {};  // of an output, by runs: "64*3e-08 nan any inf"
+  std::string values = {};  // of an input or a state: "3c00 64*0000"
+  std::string bounds = {};  // of an output or a state, by runs: "64*3e-08 nan any inf"
 };
-// The tensors that exist, without the workspace: inputs, then outputs.
+// The tensors that exist, without the workspace: inputs, then states, then outputs.
 std::vector<TensorText> tensor_texts(const Export& e);
 
 // A field of a struct with its value in the language's syntax.

@@ -92,6 +92,30 @@ PYTHONPATH=$package ran 1 pages.py
 sed -i '/^    if p.page_size and/d' "$out/paged.py"
 PYTHONPATH=$package ran 0 pages.py
 
+# An append, which writes into the caches that it is given.
+cat >"$out/append.py" <<'END'
+import attnfuzz
+
+
+@attnfuzz.target(operation="append", bf16="bits", domain=attnfuzz.Domain(features=("paged", "packed", "int32")))
+def append(p, k, v, k_new, v_new, key_lengths, block_table=None, cu_seqlens_q=None):
+    for b, length in enumerate(key_lengths.clip(0, p.seq_k)):
+        for pool, new in ((k, k_new), (v, v_new)):
+            rows = new[b].swapaxes(0, 1) if cu_seqlens_q is None else new[cu_seqlens_q[b] : cu_seqlens_q[b + 1]]
+            for key, row in enumerate(rows[: p.seq_k - length], length):
+                page, slot = (b, key) if block_table is None else (block_table[b, key // p.page_size], key % p.page_size)
+                slot = max(slot - 1, 0)
+                pool[page, :, slot] = row
+END
+"$attnfuzz" check "$out/append.py:append" --cases 300 --jobs 1 --property reference --reduce-seconds 3 --out "$out/appends" >"$out/log" 2>&1
+[ $? -eq 1 ] || die "the bug of an append is not found"
+"$attnfuzz" export "$(ls "$out"/appends/*.attn.json)" --kernel "$out/append.py:append" --python -o "$out/appends.py" >"$out/log" 2>&1 ||
+  die "an append is not exported"
+PYTHONPATH=$package ran 1 appends.py
+grep -q "cache_[kv](store=[0-9]*,h=[0-9]*,slot=[0-9]*,d=[0-9]*) has the bits 0x" "$out/log" || die "it is not said which slot is wrong"
+sed -i '/^                slot = max/d' "$out/append.py"
+PYTHONPATH=$package ran 0 appends.py
+
 # Listed blocks, likewise.
 cat >"$out/listed.py" <<'END'
 import numpy as np
