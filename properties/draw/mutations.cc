@@ -82,7 +82,11 @@ void step_values(const GeneratorConfig& config, Rng& rng, Case& c) {
 }
 
 void step_class(const GeneratorConfig& config, Rng& rng, Case& c) {
-  const CaseAxis& axis = axes()[static_cast<size_t>(rng.range(0, static_cast<int64_t>(axes().size()) - 1))];
+  std::vector<const CaseAxis*> asked;
+  for (const CaseAxis& axis : axes()) {
+    if (axis.asked) asked.push_back(&axis);
+  }
+  const CaseAxis& axis = *rng.pick<const CaseAxis*>(std::span<const CaseAxis* const>(asked));
   const Tiling tiling = tiling_of(config, c);
   axis.make({config, rng, tiling.q, tiling.k}, static_cast<int>(rng.range(0, axis.usual() - 1)), c);
 }

@@ -6,6 +6,7 @@
 #include "properties/case/feature.h"
 #include "properties/case/features/entries.h"
 #include "properties/case/geometry.h"
+#include "properties/case/length_places.h"
 #include "properties/case/packed.h"
 
 namespace attnfuzz::feature {
@@ -197,6 +198,12 @@ bool any_length(const Problem& p, bool (*is)(int64_t length)) {
   return one(p.packed_q) || one(p.packed_k);
 }
 
+template <LengthPlace place>
+bool some_side_lies(const Tiled& x) {
+  return lies(entry_lengths(x, EntryKind::kPackedQueries), place) ||
+         lies(entry_lengths(x, EntryKind::kPackedKeys), place);
+}
+
 // True if batch entries may lie packed in a problem with these features.
 bool may_pack(uint64_t features) {
   return (features & (ATTN_FEATURE_MERGE | ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_NSA_COMPRESS |
@@ -306,6 +313,11 @@ extern constinit const Feature packing = {
     .tags = {{"packed queries", [](const Tiled& x) { return x.p.packed_q.has_value(); }},
              {"packed keys", [](const Tiled& x) { return x.p.packed_k.has_value(); }},
              {"slack rows", [](const Tiled& x) { return has_slack(x.c); }},
+             {"packed entries: all empty", some_side_lies<LengthPlace::kAllEmpty>},
+             {"packed entries: one long among short", some_side_lies<LengthPlace::kOneLong>},
+             {"packed entries: 1 below a tile's border", some_side_lies<LengthPlace::kBelow>},
+             {"packed entries: at a tile's border", some_side_lies<LengthPlace::kWhole>},
+             {"packed entries: 1 above a tile's border", some_side_lies<LengthPlace::kAbove>},
              {"an empty packed entry",
               [](const Tiled& x) { return any_length(x.p, [](int64_t n) { return n == 0; }); }},
              {"lengths of 32 bits", [](const Tiled& x) { return has_narrow_numbers(x.c); }}},

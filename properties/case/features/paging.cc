@@ -7,6 +7,7 @@
 #include "properties/case/features/entries.h"
 #include "properties/case/features/pools.h"
 #include "properties/case/geometry.h"
+#include "properties/case/length_places.h"
 #include "properties/case/packed.h"
 
 namespace attnfuzz::feature {
@@ -195,6 +196,11 @@ constexpr ShrinkToggle paging_toggle(const char* name) {
           }};
 }
 
+template <LengthPlace place>
+bool keys_lie(const Tiled& x) {
+  return lies(entry_lengths(x, EntryKind::kKeysInPages), place);
+}
+
 void say_pages(const Case& c, Sentence& words) {
   if (!c.problem.paging) return;
   constexpr const char* kJunk[] = {"page 0",       "-1", "2^31 - 1", "a spare page", "a page of any entry",
@@ -304,6 +310,11 @@ extern constinit const Feature paging = {
     .tags = {{"pages", [](const Tiled& x) { return x.p.paging.has_value(); }},
              {"shuffled pages", [](const Tiled& x) { return has_own_paging<&Paging::order>(x.c); }},
              {"shared pages", [](const Tiled& x) { return has_own_paging<&Paging::shared>(x.c); }},
+             {"keys in pages: all empty", keys_lie<LengthPlace::kAllEmpty>},
+             {"keys in pages: one long among short", keys_lie<LengthPlace::kOneLong>},
+             {"keys in pages: 1 below a page's border", keys_lie<LengthPlace::kBelow>},
+             {"keys in pages: at a page's border", keys_lie<LengthPlace::kWhole>},
+             {"keys in pages: 1 above a page's border", keys_lie<LengthPlace::kAbove>},
              {"junk in the block table", [](const Tiled& x) { return has_own_paging<&Paging::junk>(x.c); }},
              {"page ids above 2^16",
               // The problem itself: x.p may have other lengths (draw/features.cc).

@@ -115,7 +115,7 @@ std::vector<CaseAxis> joined(std::vector<std::vector<CaseAxis>> lists) {
 
 std::span<const CaseAxis> axes() {
   static const std::vector<CaseAxis> all =
-      joined({axes_of_sizes(), axes_of_visibility(), axes_of_values(), axes_of_memory()});
+      joined({axes_of_sizes(), axes_of_visibility(), axes_of_values(), axes_of_memory(), axes_of_entries()});
   return all;
 }
 

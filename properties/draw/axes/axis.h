@@ -12,8 +12,8 @@
 //   }
 //
 // A new axis is one entry of sizes.cc, visibility.cc, values.cc or memory.cc, one file for each phase of
-// the draw, in this order. Coverage is stored by the classes' positions in the table, so it is valid within
-// one build.
+// the draw, in this order, or of entries.cc, for features that are drawn later. Coverage is stored by the
+// classes' positions in the table, so it is valid within one build.
 #pragma once
 
 #include <functional>
@@ -44,8 +44,10 @@ struct CaseAxis {
   // All classes but the first are slow to run and to check. Most cases use none of them; the few that do
   // combine several.
   bool odd = false;
-  // the number of cheap classes
-  int usual() const { return dear < 0 ? static_cast<int>(classes.size()) : dear; }
+  // False: no request asks for a class, because the draw of a feature meets all of them. Coverage counts them.
+  bool asked = true;
+  // the number of cheap classes that requests ask for
+  int usual() const { return !asked ? 0 : dear < 0 ? static_cast<int>(classes.size()) : dear; }
 };
 
 // Returns the axes in the order in which they are drawn.
@@ -90,5 +92,6 @@ std::vector<CaseAxis> axes_of_sizes();
 std::vector<CaseAxis> axes_of_visibility();
 std::vector<CaseAxis> axes_of_values();
 std::vector<CaseAxis> axes_of_memory();
+std::vector<CaseAxis> axes_of_entries();
 
 }  // namespace attnfuzz

@@ -105,7 +105,9 @@ TEST(Covering, CombinesTheClassesThatWereSeenLeast) {
 
 // If no case can have a class, the table is wrong.
 TEST(Axes, EveryClassCanBeMade) {
-  const Covered covered = measure(Coverage(), config_of_any_kernel(), 1);
+  GeneratorConfig config = config_of_any_kernel();
+  config.features |= ATTN_FEATURE_RAGGED | ATTN_FEATURE_PAGED;
+  const Covered covered = measure(Coverage(), config, 1);
   uint64_t classes = 0;
   for (const CaseAxis& axis : axes()) classes += axis.classes.size();
   std::set<std::string> legal(covered.classes_missing.begin(), covered.classes_missing.end()), not_legal;
@@ -122,6 +124,26 @@ TEST(Axes, EveryClassCanBeMade) {
                                    "alignment of v of 1 byte", "gap after rows of lse of single bytes"}));
   EXPECT_EQ(covered.classes.met, 0u);
   EXPECT_EQ(covered.classes.legal, classes - not_legal.size());
+}
+
+// A kernel with packed entries and pages meets each place of their lengths by chance, though no request asks
+// for one. For a kernel without them these classes are not legal.
+TEST(Coverage, CountsWhereLengthsOfEntriesLie) {
+  GeneratorConfig config = config_of_any_kernel();
+  const auto of_entries = [](const std::string& name) {
+    return name.starts_with("packed ") || name.starts_with("keys in pages: ");
+  };
+  EXPECT_EQ(std::ranges::count_if(measure(Coverage(), config, 1).classes_missing, of_entries), 0);
+  config.features |= ATTN_FEATURE_RAGGED | ATTN_FEATURE_PAGED;
+  EXPECT_EQ(std::ranges::count_if(measure(Coverage(), config, 1).classes_missing, of_entries), 15);
+  config.covering = std::make_shared<Covering>(config);
+  Coverage met;
+  for (uint64_t i = 0; i < 4000; ++i) met.add(tiled(draw(config, 3, i)));
+  for (const std::string& name : measure(met, config, 1).classes_missing)
+    EXPECT_FALSE(of_entries(name)) << name;
+  for (uint64_t number = 0; number < 4000; ++number) {
+    for (const AxisRequest& request : config.covering->row(1, number)) ASSERT_TRUE(axes()[request.axis].asked);
+  }
 }
 
 TEST(Coverage, CountsClassesThatCasesHaveTogether) {

@@ -596,6 +596,51 @@ TEST(Generator, RowsThatAPackedEntryLacksDoNotCount) {
   EXPECT_EQ(c.planted[0].s, 0);  // moved to the entry's only row; the entry without keys has none
 }
 
+// Lengths of entries at the borders of tiles and pages have names.
+TEST(Generator, NamesWhereLengthsOfEntriesLie) {
+  const auto places = [](const Case& c) {
+    std::string found;
+    for (const std::string& name : features(c, 64, 32)) {
+      if (name.starts_with("packed entries: ") || name.starts_with("keys in pages: ")) found += name + "; ";
+    }
+    return found;
+  };
+  using Lengths = std::vector<int64_t>;
+  Case c;
+  Problem& p = c.problem;
+  p.batch = 2, p.seq_q = p.seq_k = 200;
+  for (const auto& [lengths, place] :
+       std::vector<std::pair<Lengths, std::string>>{{{0, 0}, "packed entries: all empty; "},
+                                                    {{0, 5}, ""},
+                                                    {{3, 70}, "packed entries: one long among short; "},
+                                                    {{4, 70}, ""},
+                                                    {{127, 5}, "packed entries: 1 below a tile's border; "},
+                                                    {{5, 64}, "packed entries: at a tile's border; "},
+                                                    {{129, 5}, "packed entries: 1 above a tile's border; "},
+                                                    {{1, 1}, ""}}) {
+    p.packed_q = Packing{lengths, 0, false};
+    EXPECT_EQ(places(c), place) << lengths[0] << " " << lengths[1];
+  }
+  p.packed_q.reset();
+  p.packed_k = Packing{{31, 33}, 0, false};
+  EXPECT_EQ(places(c), "packed entries: 1 below a tile's border; packed entries: 1 above a tile's border; ");
+  p.packed_k.reset();
+  p.paging = Paging{.size = 16};
+  for (const auto& [lengths, place] :
+       std::vector<std::pair<Lengths, std::string>>{{{-1, 0}, "keys in pages: all empty; "},
+                                                    {{0, 18}, "keys in pages: one long among short; "},
+                                                    {{31, 5}, "keys in pages: 1 below a page's border; "},
+                                                    {{5, 16}, "keys in pages: at a page's border; "},
+                                                    {{17, 5}, "keys in pages: 1 above a page's border; "},
+                                                    {{1, 5}, ""}}) {
+    p.key_lengths = lengths;
+    EXPECT_EQ(places(c), place) << lengths[0] << " " << lengths[1];
+  }
+  p.paging->size = 1;  // then no length is below or above a border
+  p.key_lengths = {3, 3};
+  EXPECT_EQ(places(c), "keys in pages: at a page's border; ");
+}
+
 // The offset of a packed entry is a product that may exceed 32 bits.
 TEST(Generator, DrawsPackedEntriesFarApart) {
   GeneratorConfig config = config_of_our_kernels();
