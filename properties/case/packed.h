@@ -13,6 +13,7 @@
 #include "properties/case/case.h"
 #include "properties/case/pages.h"
 #include "reference/call/sequences.h"
+#include "reference/semantics.h"
 
 namespace attnfuzz {
 
@@ -28,6 +29,14 @@ inline const std::optional<Packing>& packing_of(const Problem& p, TensorId t) {
 inline int64_t packed_length(const Packing& packing, int64_t longest, int64_t b) {
   const auto at = static_cast<size_t>(b);
   return at < packing.lengths.size() ? std::clamp<int64_t>(packing.lengths[at], 0, longest) : longest;
+}
+
+// The lengths of batch entry b: key_lengths as clamped to the keys that it has room for.
+inline Lengths lengths_of(const Problem& p, int64_t b) {
+  const int64_t queries = p.packed_q ? packed_length(*p.packed_q, p.seq_q, b) : p.seq_q,
+                room = p.packed_k ? packed_length(*p.packed_k, p.seq_k, b) : p.seq_k;
+  return p.key_lengths ? entry_lengths(p, queries, room, (*p.key_lengths)[static_cast<size_t>(b)])
+                       : entry_lengths(p, queries, room);
 }
 
 // The ends of the entries, after a 0.

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/random.h"
-#include "reference/semantics.h"
+#include "properties/case/packed.h"
 
 namespace attnfuzz {
 namespace {
@@ -17,9 +17,9 @@ constexpr int64_t kNoBlock = -1;
 // Pseudo-random numbers for one list.
 class ListDice {
  public:
-  ListDice(uint64_t seed, int64_t b, int64_t g, int64_t i)
-      : state_(hash64(hash64(hash64(hash64(seed) ^ static_cast<uint64_t>(b)) ^ static_cast<uint64_t>(g)) ^
-                      static_cast<uint64_t>(i))) {}
+  ListDice(uint64_t seed, const Row& of)
+      : state_(hash64(hash64(hash64(hash64(seed) ^ static_cast<uint64_t>(of.b)) ^ static_cast<uint64_t>(of.h)) ^
+                      static_cast<uint64_t>(of.i))) {}
   uint64_t of(uint64_t salt, int64_t n) const {
     return hash64(hash64(state_ ^ salt) + static_cast<uint64_t>(n));
   }
@@ -41,11 +41,19 @@ int64_t spread_at(const ListDice& dice, int64_t count, int64_t n) {
   return static_cast<int64_t>(at % static_cast<uint64_t>(count));
 }
 
-int64_t block_at(const Problem& p, const ListDice& dice, int64_t own, int64_t n) {
+// The blocks of the keys that batch entry b has room for.
+int64_t blocks_of_entry(const Problem& p, int64_t b) {
+  if (!p.packed_k) return p.blocks();
+  const int64_t keys = packed_length(*p.packed_k, p.seq_k, b), size = std::max<int64_t>(p.selection.block, 1);
+  return keys / size + (keys % size != 0);
+}
+
+// `blocks`: of the batch entry; `own`: see SelectionKind.
+int64_t block_at(const Problem& p, const ListDice& dice, int64_t blocks, int64_t own, int64_t n) {
   const int64_t count = own + 1;  // blocks up to the own one
   switch (p.selection.kind) {
     case SelectionKind::kFirst:
-      return n < p.blocks() ? n : kNoBlock;
+      return n < blocks ? n : kNoBlock;
     case SelectionKind::kRecent:
       return std::max(own - n, kNoBlock);
     case SelectionKind::kSpread:
@@ -57,7 +65,7 @@ int64_t block_at(const Problem& p, const ListDice& dice, int64_t own, int64_t n)
       return count > 0 ? spread_at(dice, count, dice.below(std::min<int64_t>(count, 3), 3, n)) : kNoBlock;
     case SelectionKind::kAnywhere: {
       if (dice.below(16, 4, n) == 0) return std::numeric_limits<int32_t>::max();
-      return dice.below(p.blocks() + 2, 5, n);
+      return dice.below(blocks + 2, 5, n);
     }
   }
   return kNoBlock;
@@ -77,21 +85,22 @@ void put_in_order(uint64_t order, const ListDice& dice, std::vector<int64_t>& li
 // True if two problems have the same lists.
 bool same_lists(const Problem& a, const Problem& b) {
   const auto key = [](const Problem& p) {
-    return std::tie(p.selection, p.features, p.seq_q, p.seq_k, p.causal, p.align, p.key_lengths);
+    return std::tie(p.selection, p.features, p.seq_q, p.seq_k, p.causal, p.align, p.key_lengths, p.packed_q,
+                    p.packed_k);
   };
   return key(a) == key(b);
 }
 
 // The list in blocks.
-std::vector<int64_t> blocks_of_list(const Problem& p, int64_t b, int64_t g, int64_t i) {
+std::vector<int64_t> blocks_of_list(const Problem& p, int64_t b, int64_t i, const Row& of) {
   const Selection& selection = p.selection;
-  const ListDice dice(selection.seed, b, g, i);
+  const ListDice dice(selection.seed, of);
   std::vector<int64_t> list(static_cast<size_t>(p.listed()), kNoBlock);
   if (selection.empty > 0 && dice.below(selection.empty, 6, 0) == 0) return list;
-  const int64_t own = own_block(p, b, i);
+  const int64_t blocks = blocks_of_entry(p, b), own = own_block(p, b, i);
   for (size_t n = 0; n < list.size(); ++n) {
     const auto at = static_cast<int64_t>(n);
-    list[n] = dice.below(16, 7, at) < selection.holes ? kNoBlock : block_at(p, dice, own, at);
+    list[n] = dice.below(16, 7, at) < selection.holes ? kNoBlock : block_at(p, dice, blocks, own, at);
   }
   put_in_order(selection.order, dice, list);
   if (selection.leading) {
@@ -104,15 +113,12 @@ std::vector<int64_t> blocks_of_list(const Problem& p, int64_t b, int64_t g, int6
 }  // namespace
 
 int64_t own_block(const Problem& p, int64_t b, int64_t i) {
-  const Lengths lengths = p.key_lengths
-                              ? entry_lengths(p, p.seq_q, p.seq_k, (*p.key_lengths)[static_cast<size_t>(b)])
-                              : entry_lengths(p, p.seq_q, p.seq_k);
-  const KeyRange range = key_range(p, lengths, i);
+  const KeyRange range = key_range(p, lengths_of(p, b), i);
   return range.last <= range.first ? kNoBlock : (range.last - 1) / std::max<int64_t>(p.selection.block, 1);
 }
 
-std::vector<int64_t> listed_blocks(const Problem& p, int64_t b, int64_t g, int64_t i) {
-  const std::vector<int64_t> blocks = blocks_of_list(p, b, g, i);
+std::vector<int64_t> listed_blocks(const Problem& p, int64_t b, int64_t i, const Row& of) {
+  const std::vector<int64_t> blocks = blocks_of_list(p, b, i, of);
   if (!p.selection.tokens) return blocks;
   std::vector<int64_t> tokens;
   tokens.reserve(static_cast<size_t>(p.select()));
@@ -124,16 +130,18 @@ std::vector<int64_t> listed_blocks(const Problem& p, int64_t b, int64_t g, int64
   return tokens;
 }
 
-bool lists(const Problem& p, int64_t b, int64_t g, int64_t i, int64_t j) {
+bool lists(const Problem& p, int64_t b, int64_t i, const Row& of, int64_t j) {
   // Callers check many keys of one list in a row, so the last list is kept.
   struct Last {
     Problem p;
-    int64_t b = -1, g = -1, i = -1;
+    int64_t b = -1, i = -1;
+    Row of = {-1, -1, -1};
     std::vector<int64_t> blocks;
   };
   static thread_local Last last;
-  if (last.b != b || last.g != g || last.i != i || !same_lists(last.p, p)) {
-    last = {p, b, g, i, listed_blocks(p, b, g, i)};
+  const auto key = [](const Row& at) { return std::tie(at.b, at.h, at.i); };
+  if (last.b != b || last.i != i || key(last.of) != key(of) || !same_lists(last.p, p)) {
+    last = {p, b, i, of, listed_blocks(p, b, i, of)};
     std::ranges::sort(last.blocks);
   }
   return std::ranges::binary_search(last.blocks, j / std::max<int64_t>(p.block(), 1));

@@ -1,22 +1,25 @@
 // The lists of the operation selected: which blocks of keys a query may see.
 //
-//   for (const int64_t block : listed_blocks(c.problem, b, g, i)) ...   // -1: none
+//   for (const int64_t block : listed_blocks(c.problem, b, i, {b, g, i})) ...   // -1: none
 //
-// A list depends only on its (b, g, i), on the selection and on the sizes of the problem.
+// A list depends only on its query, on the selection, on the sizes of the problem and on the lengths of the batch
+// entry. A packed entry has the lists that it has alone, if these are as long.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "properties/case/case.h"
+#include "reference/call/row_space.h"
 
 namespace attnfuzz {
 
 // The block of the last key that query i may see by position; -1 if there is no such key.
 int64_t own_block(const Problem& p, int64_t b, int64_t i);
-// The list of query i of KV head g: problem.select() numbers.
-std::vector<int64_t> listed_blocks(const Problem& p, int64_t b, int64_t g, int64_t i);
-// True if the list names the block of key j. j is not negative.
-bool lists(const Problem& p, int64_t b, int64_t g, int64_t i, int64_t j);
+// The list of query i of batch entry b: problem.select() numbers. `of`: the batch entry, KV head and query whose
+// pseudo-random numbers it has; its own, unless a variant has moved it (Remap).
+std::vector<int64_t> listed_blocks(const Problem& p, int64_t b, int64_t i, const Row& of);
+// True if this list names the block of key j. j is not negative.
+bool lists(const Problem& p, int64_t b, int64_t i, const Row& of, int64_t j);
 
 }  // namespace attnfuzz

@@ -100,18 +100,12 @@ bool saw_keys(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t i) {
 
 int64_t key_length(const Problem& p, int64_t b) { return lengths_of(p, b).keys; }
 
-Lengths lengths_of(const Problem& p, int64_t b) {
-  const int64_t queries = p.packed_q ? packed_length(*p.packed_q, p.seq_q, b) : p.seq_q,
-                room = p.packed_k ? packed_length(*p.packed_k, p.seq_k, b) : p.seq_k;
-  return p.key_lengths ? entry_lengths(p, queries, room, (*p.key_lengths)[b]) : entry_lengths(p, queries, room);
-}
-
 int64_t rows_present(const Problem& p) {
-  if (p.scores_blocks()) return p.batch * p.heads_kv * p.seq_q;
-  if (!p.packed_q) return p.batch * p.heads_q * p.seq_q;
+  const int64_t heads = p.scores_blocks() ? p.heads_kv : p.heads_q;
+  if (!p.packed_q) return p.batch * heads * p.seq_q;
   int64_t queries = 0;
   for (int64_t b = 0; b < p.batch; ++b) queries += lengths_of(p, b).queries;
-  return queries * p.heads_q;
+  return queries * heads;
 }
 
 int64_t rows_held(const Case& c, TensorId tensor, int64_t b) {
@@ -162,6 +156,21 @@ float bias_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j) {
   const Bias& bias = *c.problem.bias;
   const PairIndices at = pair_source(c, bias.broadcast, b, h, i, j);
   return bias_value(bias, at.b, at.h, at.i, at.j, at.seq_q, at.seq_k);
+}
+
+namespace {
+
+// The indices in the recipe whose pseudo-random numbers a list has.
+Row list_source(const Case& c, int64_t b, int64_t g, int64_t i) {
+  const Remap& r = c.remap;
+  const int64_t length = key_length(c.problem, b);
+  return {source(r.batch, b, length), source(r.head_kv, g, length), source(r.query, i, length)};
+}
+
+}  // namespace
+
+std::vector<int64_t> list_at(const Case& c, int64_t b, int64_t g, int64_t i) {
+  return listed_blocks(c.problem, b, i, list_source(c, b, g, i));
 }
 
 uint32_t sink_at(const Case& c, int64_t h) {
@@ -291,7 +300,7 @@ std::vector<double> matrix_at(const Case& c, TensorId tensor, int64_t b, int64_t
 bool sees(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j) {
   const Problem& p = c.problem;
   if (!visible(p, lengths_of(p, b), i, j)) return false;
-  if (p.selects() && !lists(p, b, h / (p.heads_q / p.heads_kv), i, j)) return false;
+  if (p.selects() && !lists(p, b, i, list_source(c, b, h / (p.heads_q / p.heads_kv), i), j)) return false;
   if (p.mask && !mask_at(c, b, h, i, j)) return false;
   if (!p.bias) return true;
   const bool planted = std::any_of(c.planted.begin(), c.planted.end(),

@@ -13,17 +13,15 @@
 #include <vector>
 
 #include "properties/case/case.h"
+#include "properties/case/packed.h"
 #include "properties/data/source.h"
-#include "reference/semantics.h"
 
 namespace attnfuzz {
 
 // key_lengths[b] clamped to 0..seq_k, or seq_k; no more than the keys of a packed entry.
 int64_t key_length(const Problem& p, int64_t b);
-// The numbers of queries and keys of batch entry b.
-Lengths lengths_of(const Problem& p, int64_t b);
 
-// The number of rows that O and the LSE have, over all batch entries and heads.
+// The number of rows that O and the LSE have, or chosen lists, over all batch entries and heads.
 int64_t rows_present(const Problem& p);
 
 // The number of rows of a batch entry before the rows of NaN that nan_beyond_lengths puts behind the key length in K
@@ -41,6 +39,8 @@ void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s,
 // Mask and bias at (b,h,i,j). Broadcast dimensions are read at index 0. The case must have the tensor.
 bool mask_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j);
 float bias_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j);
+// The list of query i of KV head g (properties/case/selection.h).
+std::vector<int64_t> list_at(const Case& c, int64_t b, int64_t g, int64_t i);
 // The sink of query head h, in the bits of its dtype.
 uint32_t sink_at(const Case& c, int64_t h);
 // The slope of query head h in batch entry b.

@@ -5,7 +5,6 @@
 
 #include "properties/data/bits16.h"
 #include "properties/data/fills.h"
-#include "properties/case/selection.h"
 #include "properties/data/recipe.h"
 
 namespace attnfuzz {
@@ -52,6 +51,10 @@ void InputRows::write_slack(const Index& at, std::byte* row) const {
   const int64_t dim = repeated(case_, tensor_)[3] ? 1 : logical_size(p, tensor_)[3];
   const int32_t dtype = dtype_of(p, tensor_);
   const bool paged = in_pages(p, tensor_);
+  if (is_integer(spec_of(tensor_))) {  // of a list: a block that there may be, or that there is not
+    const int64_t block = packing_of(p, tensor_)->numbers ? 0 : std::numeric_limits<int32_t>::max();
+    return write_indices(p.index_dtype, std::vector<int64_t>(static_cast<size_t>(dim), block), row);
+  }
   if (!(paged ? p.paging->numbers : packing_of(p, tensor_)->numbers)) return fill_nan(dtype, dim, row);
   // A saved output has no fill of its own.
   const Fill fill = fill_of(tensor_) ? case_.*fill_of(tensor_) : Fill{.kind = FillKind::kGaussian};
@@ -197,7 +200,7 @@ void InputRows::write_row(const Index& at, std::byte* row) {
       break;
     }
     case TensorId::kIndices:
-      write_indices(case_.problem.index_dtype, listed_blocks(case_.problem, at.n[0], at.n[1], at.n[2]), row);
+      write_indices(case_.problem.index_dtype, list_at(case_, at.n[0], at.n[1], at.n[2]), row);
       break;
     case TensorId::kBlockTable:
       write_indices(case_.problem.index_dtype, packed_.pages().row(at.n[0]), row);

@@ -563,13 +563,16 @@ std::vector<float> LaidOut::read(TensorId t) const {
 std::vector<int64_t> LaidOut::read_integers(TensorId t) const {
   const Extent& e = extent(t);
   if (!e.g.present) return {};
-  const int64_t n = e.g.size[3];
-  const RowSpace rows(e.g.size[0], e.g.size[1], e.g.size[2]);
+  const std::array<int64_t, 4> size = packed_.packs(t) ? logical_size(case_.problem, t) : e.g.size;
+  const int64_t n = size[3];
+  const RowSpace rows(size[0], size[1], size[2]);
   std::vector<int64_t> out(static_cast<size_t>(rows.count() * n));
   const auto bytes = static_cast<size_t>(e.g.element_bytes);
   const bool indices = is_integer(spec_of(t));
   for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
-    const auto [b, h, s] = at.n;
+    const std::optional<Index> place = logical_index(packed_, t, at);
+    if (!place) return;
+    const auto [b, h, s] = place->n;
     int64_t* to = &out[static_cast<size_t>(rows.of(b, h, s) * n)];
     for (int64_t d = 0; d < n; ++d) {
       if (indices)

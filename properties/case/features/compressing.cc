@@ -19,7 +19,8 @@ Problem without_others(const Problem& p) {
   Problem kept;
   kept.dtype = p.dtype, kept.batch = p.batch, kept.heads_q = kept.heads_kv = p.heads_kv;
   kept.seq_q = p.seq_q, kept.seq_k = p.seq_k, kept.dim_qk = p.dim_qk, kept.dim_v = p.dim_v;
-  kept.key_lengths = p.key_lengths, kept.index_dtype = p.index_dtype, kept.features = p.features;
+  kept.key_lengths = p.key_lengths, kept.packed_q = p.packed_q, kept.packed_k = p.packed_k;
+  kept.index_dtype = p.index_dtype, kept.features = p.features;
   kept.key_step = p.key_step, kept.key_offset = p.key_offset;
   return kept;
 }
@@ -28,7 +29,6 @@ void tidy_compressing(Case& c) {
   Problem& p = c.problem;
   if (!has_compressing(c)) p.key_step = p.key_offset = 0;
   if (!compresses(c)) return;
-  unpack(c);
   p = without_others(p);
   p.key_step = std::max<int64_t>(p.key_step, 1);
   p.key_offset = std::max<int64_t>(p.key_offset, 0);
@@ -45,9 +45,8 @@ Complaint illegal_compressing(const Case& c) {
   if (auto why = outside("key_step", p.key_step, 1, kMaxSize)) return why;
   if (auto why = outside("key_offset", p.key_offset, 0, kMaxSize)) return why;
   if (p != without_others(p))
-    return "a compression of keys has batch, heads_q = heads_kv, seq_q, seq_k, dims, a format, key_lengths, "
-           "index_dtype, "
-           "key_step and key_offset; another field of the problem is set";
+    return "a compression of keys has batch, heads_q = heads_kv, seq_q, seq_k, dims, a format, key_lengths, packed_q, "
+           "packed_k, index_dtype, key_step and key_offset; another field of the problem is set";
   return std::nullopt;
 }
 

@@ -206,8 +206,7 @@ bool some_side_lies(const Tiled& x) {
 
 // True if batch entries may lie packed in a problem with these features.
 bool may_pack(uint64_t features) {
-  return (features & (ATTN_FEATURE_MERGE | ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_NSA_COMPRESS |
-                      ATTN_FEATURE_NSA_COMBINE)) == 0;
+  return in_problem(spec_of(TensorId::kCuQ), features | ATTN_FEATURE_RAGGED);
 }
 
 void tidy_side(std::optional<Packing>& side, int64_t batch, int64_t longest) {

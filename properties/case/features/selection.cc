@@ -153,10 +153,10 @@ bool is_nan_of_candidate(const Case& c, const Planted& x) {
 void tidy_choice(Case& c) {
   Problem& p = c.problem;
   Selection& selection = p.selection;
-  unpack(c);
   Problem kept;
   kept.batch = p.batch, kept.heads_q = kept.heads_kv = p.heads_kv, kept.seq_q = p.seq_q, kept.seq_k = p.seq_k;
   kept.causal = p.causal, kept.align = p.align, kept.key_lengths = p.key_lengths;
+  kept.packed_q = p.packed_q, kept.packed_k = p.packed_k;
   kept.index_dtype = p.index_dtype, kept.features = p.features;
   if (p.scores_blocks()) {
     kept.dtype = p.dtype, kept.heads_q = p.heads_q, kept.dim_qk = p.dim_qk, kept.scale = p.scale;
@@ -186,7 +186,6 @@ void tidy_selection(Case& c) {
     return;
   }
   selection.first = selection.last = 0;
-  unpack(c);
   p.window_left = p.window_right = -1;
   p.bias.reset(), p.mask.reset(), p.sink.reset(), p.slopes.reset();
   p.latent = false;
@@ -221,14 +220,12 @@ Complaint illegal_choice(const Case& c) {
   if (auto why = outside("selection.first", selection.first, 0, p.select())) return why;
   if (auto why = outside("selection.last", selection.last, 0, p.select() - selection.first)) return why;
   if (plain.problem != p && p.scores_blocks())
-    return "a choice by computed scores has batch, heads_q, heads_kv, seq_q, seq_k, dim_qk, dim_v = 1, a format, scale, "
-           "causal, align, key_lengths, index_dtype, key_step, key_offset, and selection.block, select, first and last; "
-           "another field of the problem is set";
-  if (plain.problem != p)
-    return "a choice of blocks has batch, heads_q = heads_kv, seq_q, seq_k, causal, align, key_lengths, "
-           "index_dtype, "
-           "and "
+    return "a choice by computed scores has batch, heads_q, heads_kv, seq_q, seq_k, dim_qk, dim_v = 1, a format, "
+           "scale, causal, align, key_lengths, packed_q, packed_k, index_dtype, key_step, key_offset, and "
            "selection.block, select, first and last; another field of the problem is set";
+  if (plain.problem != p)
+    return "a choice of blocks has batch, heads_q = heads_kv, seq_q, seq_k, causal, align, key_lengths, packed_q, "
+           "packed_k, index_dtype, and selection.block, select, first and last; another field of the problem is set";
   if (std::ranges::any_of(c.planted, [&c](const Planted& x) { return is_nan_of_candidate(c, x); }))
     return "planted has a NaN as the score of a block that the query may choose";
   return std::nullopt;
@@ -246,10 +243,8 @@ Complaint illegal_selection(const Case& c) {
   }
   if (!std::has_single_bit(p.features & kOperations)) return "the problem asks for two operations";
   if (p.window_left >= 0 || p.window_right >= 0 || p.bias || p.mask || p.sink || p.slopes || p.latent ||
-      p.num_splits != 0 || p.packed_q || p.packed_k || p.paging)
-    return "attention over listed blocks has no window, bias, mask, sinks, slopes, latent V, splits, packed "
-           "entries or "
-           "pages";
+      p.num_splits != 0 || p.paging)
+    return "attention over listed blocks has no window, bias, mask, sinks, slopes, latent V, splits or pages";
   if (auto why = outside("selection.holes", selection.holes, 0, 16)) return why;
   if (auto why = outside("selection.empty", selection.empty, 0, kMaxSize)) return why;
   if (selection.first != 0 || selection.last != 0)

@@ -6,6 +6,7 @@
 
 #include "properties/case/case.h"
 #include "properties/case/layouts.h"
+#include "properties/case/packed.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/operations/shape_dice.h"
 #include "reference/compression.h"
@@ -15,7 +16,7 @@ namespace {
 
 using enum TensorId;
 
-constexpr TensorId kInputsOfCompression[] = {kK, kV, kKeyLengths};
+constexpr TensorId kInputsOfCompression[] = {kK, kV, kKeyLengths, kCuQ, kCuK};
 constexpr Output kOutputsOfCompression[] = {{.tensor = kKCmp}, {.tensor = kVCmp}};
 
 // Draws the blocks: those that native sparse attention uses, blocks of one key, or any others, which may
@@ -49,6 +50,16 @@ int64_t draw_rows(Rng& rng, const Problem& p, int64_t drawn) {
   return std::min(rows, std::max<int64_t>(kMostTerms / of_row, 4));
 }
 
+// The rows of packed entries: as many as an entry has blocks, one more or fewer, or any number.
+void draw_packed_rows(Rng& rng, Problem& p) {
+  for (int64_t b = 0; b < std::ssize(p.packed_q->lengths); ++b) {
+    const int64_t spare = lengths_of(p, b).keys - p.key_offset - 1, blocks = spare < 0 ? 0 : spare / p.key_step + 1;
+    const int64_t rows = rng.weighted<int64_t>(
+        {{70, blocks}, {10, blocks + 1}, {10, blocks - 1}, {10, rng.range(0, p.seq_q)}});
+    p.packed_q->lengths[static_cast<size_t>(b)] = std::clamp<int64_t>(rows, 0, p.seq_q);
+  }
+}
+
 void shape(Case& c, uint64_t kernel_features) {
   if (c.problem.compresses()) return;
   const Case drawn = c;
@@ -58,12 +69,13 @@ void shape(Case& c, uint64_t kernel_features) {
   p = Problem{};
   p.dtype = from.dtype, p.batch = from.batch, p.heads_q = p.heads_kv = from.heads_kv;
   p.seq_k = from.seq_k, p.dim_qk = from.dim_qk, p.dim_v = from.dim_v;
-  p.key_lengths = from.key_lengths;
+  p.key_lengths = from.key_lengths, p.packed_q = from.packed_q, p.packed_k = from.packed_k;
   p.features = ATTN_FEATURE_NSA_COMPRESS | (from.features & ATTN_FEATURE_F32);
   draw_blocks(rng, p);
   p.seq_q = draw_rows(rng, p, from.seq_q);
-  if ((kernel_features & ATTN_FEATURE_INDEX32) != 0 && p.key_lengths && rng.percent(50))
-    p.index_dtype = ATTN_INDEX_32;
+  if (p.packed_q) draw_packed_rows(rng, p);
+  const bool lengths = p.key_lengths || p.packed_q || p.packed_k;
+  if ((kernel_features & ATTN_FEATURE_INDEX32) != 0 && lengths && rng.percent(50)) p.index_dtype = ATTN_INDEX_32;
   c.q = Fill{};
   c.once.q = {};
   c.want_lse = true;

@@ -20,7 +20,7 @@ namespace {
 
 using enum TensorId;
 
-constexpr TensorId kInputsOfScores[] = {kQ, kK, kSavedLse, kKeyLengths};
+constexpr TensorId kInputsOfScores[] = {kQ, kK, kSavedLse, kKeyLengths, kCuQ, kCuK};
 constexpr Output kOutputsOfScores[] = {
     {.tensor = kChosen, .kind = OutputKind::kAdmissible, .objection = objection_to_choice},
     {.tensor = kBlockScores, .optional = true},
@@ -54,12 +54,14 @@ void draw_blocks(Rng& rng, Problem& p) {
 }
 
 // The drawn number of keys becomes the number of compressed keys in most cases, and the number of positions in the
-// others. A drawn key length of n becomes a length with n compressed keys: it ends with the last of them, just before
-// the next one ends, or between. A length outside of the drawn keys stays outside.
+// others, in packed entries too. A drawn key length of n becomes a length with n compressed keys: it ends with the last
+// of them, just before the next one ends, or between. A length outside of the drawn keys stays outside.
 void draw_lengths(Rng& rng, const Problem& from, Problem& p) {
-  const int64_t length = p.key_offset + 1;
   if (rng.percent(35)) {
-    p.seq_k = from.seq_k < length ? 0 : (from.seq_k - length) / p.key_step + 1;
+    p.seq_k = keys_below(p, from.seq_k);
+    if (p.packed_k) {
+      for (int64_t& keys : p.packed_k->lengths) keys = keys_below(p, keys);
+    }
     return;
   }
   if (!p.key_lengths) return;
@@ -127,7 +129,7 @@ void shape(Case& c, uint64_t kernel_features) {
   p = Problem{};
   p.dtype = from.dtype, p.batch = from.batch, p.heads_q = from.heads_q, p.heads_kv = from.heads_kv;
   p.seq_q = from.seq_q, p.seq_k = from.seq_k, p.dim_qk = from.dim_qk, p.scale = from.scale;
-  p.key_lengths = from.key_lengths;
+  p.key_lengths = from.key_lengths, p.packed_q = from.packed_q, p.packed_k = from.packed_k;
   p.features = ATTN_FEATURE_NSA_SCORE | (from.features & ATTN_FEATURE_F32);
   draw_blocks(rng, p);
   draw_lengths(rng, from, p);

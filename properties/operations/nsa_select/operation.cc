@@ -6,6 +6,7 @@
 
 #include "properties/case/case.h"
 #include "properties/case/layouts.h"
+#include "properties/case/packed.h"
 #include "properties/case/selection.h"
 #include "properties/case/shrink_toggles.h"
 #include "reference/choice.h"
@@ -15,7 +16,7 @@ namespace {
 
 using enum TensorId;
 
-constexpr TensorId kInputsOfChoice[] = {kScores, kKeyLengths};
+constexpr TensorId kInputsOfChoice[] = {kScores, kKeyLengths, kCuQ, kCuK};
 constexpr Output kOutputsOfChoice[] = {{.tensor = kChosen, .kind = OutputKind::kExact}};
 
 // A number that depends only on the drawn case.
@@ -80,7 +81,9 @@ void plant(const Case& drawn, Case& c) {
   const int64_t blocks = p.blocks();
   if (drawn.planted.empty() || p.batch * p.heads_kv * p.seq_q * blocks == 0) return;
   const int64_t b = range(drawn, 13, 0, p.batch - 1), g = range(drawn, 14, 0, p.heads_kv - 1),
-                i = range(drawn, 15, 0, p.seq_q - 1), own = own_block(p, b, i);
+                queries = lengths_of(p, b).queries;
+  if (queries == 0) return;
+  const int64_t i = range(drawn, 15, 0, queries - 1), own = own_block(p, b, i);
   const uint64_t kind = dice(drawn, 16) % 3;
   const int64_t some = std::min(blocks, kMostPlanted), first = kind == 0 ? range(drawn, 17, 0, blocks - 1) : 0,
                 count = kind == 0 ? 1 : some;
@@ -102,7 +105,7 @@ void shape(Case& c, uint64_t kernel_features) {
   p = Problem{};
   p.batch = from.batch, p.heads_q = p.heads_kv = from.heads_kv;
   p.seq_q = from.seq_q, p.seq_k = from.seq_k;
-  p.key_lengths = from.key_lengths;
+  p.key_lengths = from.key_lengths, p.packed_q = from.packed_q, p.packed_k = from.packed_k;
   p.causal = from.causal || dice(drawn, 9) % 2 == 0;
   if (p.causal)
     p.align = from.causal ? from.align : dice(drawn, 10) % 3 == 0 ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;

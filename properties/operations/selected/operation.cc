@@ -17,7 +17,7 @@ namespace {
 
 using enum TensorId;
 
-constexpr TensorId kInputsOfSelected[] = {kQ, kK, kV, kKeyLengths, kIndices};
+constexpr TensorId kInputsOfSelected[] = {kQ, kK, kV, kKeyLengths, kIndices, kCuQ, kCuK};
 constexpr Output kOutputsOfSelected[] = {
     {.tensor = kO},
     {.tensor = kLse, .logarithm = true, .optional = true, .dead = -std::numeric_limits<double>::infinity()},

@@ -12,8 +12,8 @@ namespace {
 
 using enum TensorId;
 
-constexpr TensorId kInputsOfSelectedBackward[] = {kQ,    kK,      kV,        kKeyLengths, kIndices,
-                                                  kDout, kSavedO, kSavedLse, kDlse};
+constexpr TensorId kInputsOfSelectedBackward[] = {kQ,      kK,        kV,    kKeyLengths, kIndices, kDout,
+                                                  kSavedO, kSavedLse, kDlse, kCuQ,        kCuK};
 constexpr Output kOutputsOfSelectedBackward[] = {{.tensor = kDq}, {.tensor = kDk}, {.tensor = kDv}};
 
 void shape(Case& c, uint64_t kernel_features) {

@@ -51,7 +51,7 @@ class OracleTarget : public FakeTarget {
       if (output.kind == OutputKind::kBounded)
         write(p, t, due, due[output.tensor], view);
       else
-        write_indices(p, due[output.tensor], view);
+        write_indices(p, t, due, due[output.tensor], view);
     }
     return {};
   }
@@ -64,13 +64,17 @@ class OracleTarget : public FakeTarget {
   }
 
   // Indices have the axes (batch entry, KV head, query, place).
-  static void write_indices(const attn_problem& p, const Expected& of, const attn_tensor& to) {
+  static void write_indices(const attn_problem& p, const attn_tensors& t, const Reference& due, const Expected& of,
+                            const attn_tensor& to) {
     const RowSpace rows(p.batch, p.heads_kv, p.seq_q);
+    const Sequences sequences(p, t);
     for (int64_t row = 0; row < rows.count(); ++row) {
+      if (due.state[static_cast<size_t>(row)] == RowState::kAbsent) continue;
       const Row at = rows.at(row);
+      const StoredRow stored = sequences.query_row(at.b, at.i);
       for (int64_t c = 0; c < of.columns; ++c) {
         const int64_t value = of.integer[static_cast<size_t>(row * of.columns + c)],
-                      offset = offset_of(to, at.b, at.h, at.i, c);
+                      offset = offset_of(to, stored.entry, at.h, stored.row, c);
         if (p.index_dtype == ATTN_INDEX_32)
           static_cast<int32_t*>(to.data)[offset] = static_cast<int32_t>(value);
         else
@@ -90,6 +94,7 @@ class OracleTarget : public FakeTarget {
     for (int64_t row = 0; row < rows.count(); ++row) {
       if (!keys && due.state[static_cast<size_t>(row)] == RowState::kAbsent) continue;
       const Row at = rows.at(row);
+      if (keys && at.i >= sequences.keys.length(at.b)) continue;
       const StoredRow stored = keys ? sequences.key_row(at.b, at.i) : sequences.query_row(at.b, at.i);
       for (int64_t c = 0; c < of.columns; ++c) {
         const auto value = static_cast<float>(value_of(of, static_cast<size_t>(row * of.columns + c)));

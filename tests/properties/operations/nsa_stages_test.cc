@@ -13,14 +13,16 @@
 namespace attnfuzz {
 namespace {
 
+constexpr uint64_t kTaken = ATTN_FEATURE_INDEX32 | ATTN_FEATURE_RAGGED;
+
 // Makes calls of the operation from 1000 drawn cases, and passes each to `see`.
 void see_all(const Operation& operation, void (*see)(const Case&, std::set<std::string>&), std::set<std::string>& seen) {
   for (uint64_t index = 0; index < 1000; ++index) {
-    Case c = draw({}, 5, index);
-    operation.shape(c, ATTN_FEATURE_INDEX32);
+    Case c = draw({.features = kTaken}, 5, index);
+    operation.shape(c, kTaken);
     ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c) << "\n" << encode(c);
     Case again = c;
-    operation.shape(again, ATTN_FEATURE_INDEX32);
+    operation.shape(again, kTaken);
     tidy(again);
     ASSERT_EQ(again, c) << encode(c);
     const auto read = decode(encode(c));
@@ -52,10 +54,13 @@ TEST(CompressionShape, EveryDrawnCaseBecomesALegalCompression) {
         if (c.nan_beyond_lengths) kinds.insert("nan beyond");
         if (!c.planted.empty()) kinds.insert("planted");
         if (c.once.k.batch || c.once.k.head) kinds.insert("once");
+        if (p.packed_q) kinds.insert("packed rows");
+        if (p.packed_k) kinds.insert("packed keys");
       },
       seen);
   EXPECT_EQ(seen, (std::set<std::string>{"overlap", "gaps", "neighbours", "fewer rows", "more rows", "as many rows",
-                                         "no block", "incomplete", "int32", "nan beyond", "planted", "once"}));
+                                         "no block", "incomplete", "int32", "nan beyond", "planted", "once",
+                                         "packed rows", "packed keys"}));
 }
 
 TEST(CompressionShape, FieldsThatItLacksAreRefused) {
@@ -67,7 +72,6 @@ TEST(CompressionShape, FieldsThatItLacksAreRefused) {
   expect_refused(c, [](Case& x) { x.problem.key_step = 0; });
   expect_refused(c, [](Case& x) { x.problem.key_offset = -1; });
   expect_refused(c, [](Case& x) { x.q.kind = FillKind::kGaussian; });
-  expect_refused(c, [](Case& x) { x.problem.packed_k = Packing{}; });
   expect_refused(c, [](Case& x) { x.problem.features |= ATTN_FEATURE_NSA_COMBINE; });
   expect_refused(Case{}, [](Case& x) { x.problem.key_offset = 1; });
 }

@@ -22,6 +22,8 @@
 namespace attnfuzz {
 namespace {
 
+constexpr uint64_t kTaken = ATTN_FEATURE_INDEX32 | ATTN_FEATURE_RAGGED;
+
 const Operation& selected() { return operation_of(ATTN_FEATURE_SELECTED); }
 
 TEST(SelectedShape, EveryDrawnCaseBecomesALegalOne) {
@@ -29,12 +31,13 @@ TEST(SelectedShape, EveryDrawnCaseBecomesALegalOne) {
   std::set<SelectionKind> kinds;
   std::set<int64_t> blocks;
   int holes = 0, leading = 0, empty = 0, ordered = 0, tokens = 0, narrow = 0, causal = 0, cut = 0, several = 0;
+  int packed_q = 0, packed_k = 0;
   for (uint64_t index = 0; index < 3000; ++index) {
-    Case c = draw({.features = ATTN_FEATURE_INDEX32}, 5, index);
-    selected().shape(c, ATTN_FEATURE_INDEX32);
+    Case c = draw({.features = kTaken}, 5, index);
+    selected().shape(c, kTaken);
     ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c) << "\n" << encode(c);
     Case again = c;
-    selected().shape(again, ATTN_FEATURE_INDEX32);
+    selected().shape(again, kTaken);
     tidy(again);
     ASSERT_EQ(again, c) << encode(c);
     const auto read = decode(encode(c));
@@ -44,6 +47,7 @@ TEST(SelectedShape, EveryDrawnCaseBecomesALegalOne) {
     holes += p.selection.holes > 0, leading += p.selection.leading, empty += p.selection.empty > 0;
     ordered += p.selection.order != 0, tokens += p.selection.tokens, narrow += p.index_dtype == ATTN_INDEX_32;
     causal += p.causal, cut += p.seq_k % p.block() != 0, several += p.heads_q > p.heads_kv;
+    packed_q += p.packed_q.has_value(), packed_k += p.packed_k.has_value();
   }
   EXPECT_EQ(kinds.size(), static_cast<size_t>(kSelectionKinds));
   for (const int64_t block : {1, 16, 64}) EXPECT_TRUE(blocks.contains(block)) << block;
@@ -56,6 +60,8 @@ TEST(SelectedShape, EveryDrawnCaseBecomesALegalOne) {
   EXPECT_GT(causal, 1500);
   EXPECT_GT(cut, 900);
   EXPECT_GT(several, 300);
+  EXPECT_GT(packed_q, 400);
+  EXPECT_GT(packed_k, 400);
 }
 
 // A kernel's domain declares causality and the alignment of the diagonal. The shape draws both.
@@ -97,10 +103,10 @@ TEST(SelectedShape, StaysWithinADomain) {
 
 // A query sees the same keys by the recipe and by the lists in memory.
 TEST(SelectedShape, ListsInMemoryAreThoseOfTheRecipe) {
-  int64_t seen = 0, hidden = 0, dead = 0;
+  int64_t seen = 0, hidden = 0, dead = 0, packed = 0;
   for (uint64_t index = 0; index < 300; ++index) {
-    Case c = draw({.features = ATTN_FEATURE_INDEX32}, 7, index);
-    selected().shape(c, ATTN_FEATURE_INDEX32);
+    Case c = draw({.features = kTaken}, 7, index);
+    selected().shape(c, kTaken);
     const Problem& p = c.problem;
     if (p.seq_k > 300 || RowSpace(p).count() > 300) continue;
     Arena arena;
@@ -109,6 +115,8 @@ TEST(SelectedShape, ListsInMemoryAreThoseOfTheRecipe) {
     const attn_tensors tensors = laid.tensors();
     for (int64_t row = 0; row < RowSpace(p).count(); ++row) {
       const auto [b, h, i] = RowSpace(p).at(row);
+      if (i >= lengths_of(p, b).queries) continue;  // it has no list
+      packed += p.packed_q && p.packed_k;
       int64_t keys = 0;
       for (int64_t j = 0; j < p.seq_k; ++j) {
         const bool sees_it = sees(c, b, h, i, j);
@@ -121,6 +129,7 @@ TEST(SelectedShape, ListsInMemoryAreThoseOfTheRecipe) {
   EXPECT_GT(seen, 10'000);
   EXPECT_GT(hidden, 10'000);
   EXPECT_GT(dead, 100);
+  EXPECT_GT(packed, 200) << "rows of entries that are packed on both sides";
 }
 
 Problem of(int64_t seq_k, Selection selection) {
@@ -133,47 +142,62 @@ Problem of(int64_t seq_k, Selection selection) {
 
 using List = std::vector<int64_t>;
 
+List list_of(const Problem& p, int64_t i) { return listed_blocks(p, 0, i, {0, 0, i}); }
+
 TEST(SelectedShape, KindsAreAsDocumented) {
   using enum SelectionKind;
-  EXPECT_EQ(listed_blocks(of(10, {.block = 4}), 0, 0, 3), (List{0, 1, 2})) << "all blocks by default";
-  EXPECT_EQ(listed_blocks(of(0, {.block = 4}), 0, 0, 3), (List{-1})) << "one index at least";
-  EXPECT_EQ(listed_blocks(of(10, {.block = 4, .select = 4}), 0, 0, 3), (List{0, 1, 2, -1}));
-  EXPECT_EQ(listed_blocks(of(10, {.block = 4, .select = 2, .kind = kRecent}), 0, 0, 3), (List{2, 1}));
-  EXPECT_EQ(listed_blocks(of(10, {.block = 4, .select = 2, .kind = kRecent}), 0, 0, 1), (List{1, 0}));
-  EXPECT_EQ(listed_blocks(of(10, {.block = 4, .select = 4, .kind = kRecent, .leading = true}), 0, 0, 3),
+  EXPECT_EQ(list_of(of(10, {.block = 4}), 3), (List{0, 1, 2})) << "all blocks by default";
+  EXPECT_EQ(list_of(of(0, {.block = 4}), 3), (List{-1})) << "one index at least";
+  EXPECT_EQ(list_of(of(10, {.block = 4, .select = 4}), 3), (List{0, 1, 2, -1}));
+  EXPECT_EQ(list_of(of(10, {.block = 4, .select = 2, .kind = kRecent}), 3), (List{2, 1}));
+  EXPECT_EQ(list_of(of(10, {.block = 4, .select = 2, .kind = kRecent}), 1), (List{1, 0}));
+  EXPECT_EQ(list_of(of(10, {.block = 4, .select = 4, .kind = kRecent, .leading = true}), 3),
             (List{-1, 2, 1, 0}));
-  EXPECT_EQ(listed_blocks(of(10, {.block = 4, .select = 4, .kind = kRecent, .order = 1}), 0, 0, 3),
+  EXPECT_EQ(list_of(of(10, {.block = 4, .select = 4, .kind = kRecent, .order = 1}), 3),
             (List{0, 1, 2, -1}));
-  EXPECT_EQ(listed_blocks(of(10, {.block = 4, .select = 2, .kind = kRecent, .empty = 1}), 0, 0, 3),
+  EXPECT_EQ(list_of(of(10, {.block = 4, .select = 2, .kind = kRecent, .empty = 1}), 3),
             (List{-1, -1}));
-  EXPECT_EQ(listed_blocks(of(10, {.block = 4, .tokens = true, .select = 1, .kind = kRecent}), 0, 0, 3),
+  EXPECT_EQ(list_of(of(10, {.block = 4, .tokens = true, .select = 1, .kind = kRecent}), 3),
             (List{8, 9, 10, 11}));
-  List spread = listed_blocks(of(100, {.block = 4, .select = 25, .kind = kSpread, .seed = 3}), 0, 0, 3);
+  List spread = list_of(of(100, {.block = 4, .select = 25, .kind = kSpread, .seed = 3}), 3);
   EXPECT_FALSE(std::ranges::is_sorted(spread));
   std::ranges::sort(spread);
   for (int64_t n = 0; n < 25; ++n) EXPECT_EQ(spread[static_cast<size_t>(n)], n);
-  const List first_own = listed_blocks(of(100, {.block = 4, .select = 3, .kind = kFirstOwn}), 0, 0, 3);
+  const List first_own = list_of(of(100, {.block = 4, .select = 3, .kind = kFirstOwn}), 3);
   EXPECT_EQ(first_own, (List{0, 24, 23}));
   const List repeated =
-      listed_blocks(of(100, {.block = 4, .select = 9, .kind = kRepeated, .seed = 1}), 0, 0, 3);
+      list_of(of(100, {.block = 4, .select = 9, .kind = kRepeated, .seed = 1}), 3);
   EXPECT_LE(std::set<int64_t>(repeated.begin(), repeated.end()).size(), 3u);
-  const List any = listed_blocks(of(100, {.block = 4, .select = 200, .kind = kAnywhere, .seed = 1}), 0, 0, 3);
+  const List any = list_of(of(100, {.block = 4, .select = 200, .kind = kAnywhere, .seed = 1}), 3);
   EXPECT_TRUE(std::ranges::count(any, std::numeric_limits<int32_t>::max()) > 0 &&
               std::ranges::count(any, 26) > 0);
+}
+
+// The lists of an entry depend on its own lengths, not on the longest ones.
+TEST(SelectedShape, APackedEntryHasTheListsThatItHasAlone) {
+  for (int kind = 0; kind < kSelectionKinds; ++kind) {
+    Problem p = of(40, {.block = 4, .select = 12, .kind = static_cast<SelectionKind>(kind), .seed = 7, .holes = 3});
+    p.batch = 2, p.packed_q = Packing{.lengths = {1, 3}}, p.packed_k = Packing{.lengths = {40, 13}};
+    Problem alone = p;
+    alone.batch = 1, alone.packed_q.reset(), alone.packed_k.reset();
+    alone.seq_q = 3, alone.seq_k = 13;
+    for (int64_t i = 0; i < 3; ++i)
+      EXPECT_EQ(listed_blocks(p, 1, i, {1, 0, i}), listed_blocks(alone, 0, i, {1, 0, i})) << kind << " " << i;
+  }
 }
 
 TEST(ChoiceShape, EveryDrawnCaseBecomesALegalOne) {
   const Operation& choice = operation_of(ATTN_FEATURE_NSA_SELECT);
   ASSERT_STREQ(choice.name, "nsa_select");
   std::set<FillKind> kinds;
-  int few = 0, more = 0, forced = 0, narrow = 0, causal = 0;
+  int few = 0, more = 0, forced = 0, narrow = 0, causal = 0, packed = 0;
   std::map<uint32_t, int> planted;
   for (uint64_t index = 0; index < 3000; ++index) {
-    Case c = draw({.features = ATTN_FEATURE_INDEX32}, 5, index);
-    choice.shape(c, ATTN_FEATURE_INDEX32);
+    Case c = draw({.features = kTaken}, 5, index);
+    choice.shape(c, kTaken);
     ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c) << "\n" << encode(c);
     Case again = c;
-    choice.shape(again, ATTN_FEATURE_INDEX32);
+    choice.shape(again, kTaken);
     tidy(again);
     ASSERT_EQ(again, c) << encode(c);
     const auto read = decode(encode(c));
@@ -183,6 +207,7 @@ TEST(ChoiceShape, EveryDrawnCaseBecomesALegalOne) {
     few += p.select()<p.blocks(), more += p.select()> p.blocks();
     forced += p.selection.first + p.selection.last > 0, narrow += p.index_dtype == ATTN_INDEX_32,
         causal += p.causal;
+    packed += p.packed_q && p.packed_k;
     std::set<uint32_t> of_case;
     for (const Planted& x : c.planted) of_case.insert(x.bits);
     for (const uint32_t bits : of_case) ++planted[bits];
@@ -193,6 +218,7 @@ TEST(ChoiceShape, EveryDrawnCaseBecomesALegalOne) {
   EXPECT_GT(forced, 900);
   EXPECT_GT(narrow, 1000);
   EXPECT_GT(causal, 1500);
+  EXPECT_GT(packed, 300);
   ASSERT_EQ(planted.size(), 3u) << "infinities, and NaN where it does not matter";
   EXPECT_GT(planted[0x7f800000], 15);
   EXPECT_GT(planted[0xff800000], 30);

@@ -24,7 +24,7 @@ namespace {
 
 using enum TensorId;
 
-constexpr uint64_t kTakenBesideLists = ATTN_FEATURE_INDEX32 | ATTN_FEATURE_DLSE,
+constexpr uint64_t kTakenBesideLists = ATTN_FEATURE_INDEX32 | ATTN_FEATURE_DLSE | ATTN_FEATURE_RAGGED,
                    kOfListGradients =
                        ATTN_FEATURE_SELECTED_BACKWARD | ATTN_FEATURE_NO_FORWARD | kTakenBesideLists;
 
@@ -34,7 +34,8 @@ TEST(SelectedBackwardShape, EveryDrawnCaseBecomesALegalOne) {
   ASSERT_STREQ(of_lists().name, "selected_backward");
   std::set<SelectionKind> kinds;
   std::set<FillKind> fills;
-  int narrow = 0, dlse = 0, repeated = 0, causal = 0, several = 0, planted = 0, apart = 0;
+  int narrow = 0, dlse = 0, repeated = 0, causal = 0, several = 0, planted = 0, apart = 0,
+      packed = 0;
   for (uint64_t index = 0; index < 3000; ++index) {
     Case c = draw({.features = kTakenBesideLists}, 5, index);
     of_lists().shape(c, kTakenBesideLists);
@@ -47,7 +48,8 @@ TEST(SelectedBackwardShape, EveryDrawnCaseBecomesALegalOne) {
     ASSERT_TRUE(std::holds_alternative<Case>(read) && std::get<Case>(read) == c) << encode(c);
     const Problem& p = c.problem;
     ASSERT_EQ(p.features & kOperations, ATTN_FEATURE_SELECTED_BACKWARD);
-    ASSERT_FALSE(p.bias || p.mask || p.sink || p.slopes || p.packed_q || p.packed_k) << encode(c);
+    ASSERT_FALSE(p.bias || p.mask || p.sink || p.slopes || p.paging) << encode(c);
+    packed += p.packed_q || p.packed_k;
     kinds.insert(p.selection.kind), fills.insert(c.dout.kind);
     narrow += p.index_dtype == ATTN_INDEX_32, dlse += (p.features & ATTN_FEATURE_DLSE) != 0;
     repeated += c.dout_repeated != Repeated{}, causal += p.causal, several += p.heads_q > p.heads_kv;
@@ -63,6 +65,7 @@ TEST(SelectedBackwardShape, EveryDrawnCaseBecomesALegalOne) {
   EXPECT_GT(causal, 1500);
   EXPECT_GT(several, 300);
   EXPECT_GT(planted, 5);
+  EXPECT_GT(packed, 400);
 }
 
 TEST(SelectedBackwardShape, AProblemOfTwoOperationsIsIllegal) {
