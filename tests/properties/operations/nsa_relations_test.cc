@@ -13,7 +13,7 @@ namespace {
 
 using enum TensorId;
 
-constexpr uint64_t kCompress = ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32,
+constexpr uint64_t kCompress = ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 | ATTN_FEATURE_RAGGED,
                    kCombine = ATTN_FEATURE_NSA_COMBINE | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32;
 
 Verdict judged_stage(const char* property, const Case& c, Target& target) {
@@ -123,6 +123,26 @@ TEST(NsaRelations, ShiftedBlocksKeepTheirBitsIfTilesStay) {
   EXPECT_EQ(w.outcome, Outcome::kFail) << "steps of 5 keys are whole tiles of 5 keys";
   c.problem.key_step = 8;
   EXPECT_EQ(judged_stage("compress_shifted", c, right).outcome, Outcome::kPass);
+}
+
+// An entry's rows lie where cu_q says, and its blocks end with its own keys.
+TEST(NsaRelations, PackedEntriesAreCompressedAsAlone) {
+  Case c = compression();
+  c.problem.batch = 3, c.problem.key_step = 3, c.problem.key_offset = 4;
+  c.problem.packed_q = Packing{.lengths = {5, 2, 4}, .slack = 1}, c.problem.packed_k = Packing{.lengths = {40, 0, 13}};
+  tidy(c);
+  OracleTarget right(nullptr, kCompress);
+  for (const char* name : {"reference", "compress_packed_alone"}) {
+    const Verdict v = judged_stage(name, c, right);
+    EXPECT_EQ(v.outcome, Outcome::kPass) << name << ": " << v.message;
+    EXPECT_EQ(v.rows, 11) << name;
+  }
+  OracleTarget wrong(
+      [](attn_problem& p, attn_tensors&) {
+        if (p.ragged != 0) p.key_step = 2;
+      },
+      kCompress);
+  EXPECT_EQ(judged_stage("reference", c, wrong).outcome, Outcome::kFail);
 }
 
 // A verdict says in words of the operation why a row must be 0 or NaN.

@@ -19,7 +19,7 @@ namespace {
 using enum TensorId;
 
 constexpr uint64_t kScoring =
-    ATTN_FEATURE_NSA_SCORE | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32;
+    ATTN_FEATURE_NSA_SCORE | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_F32 | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
 
 void note_kinds(const Case& c, std::set<std::string>& seen) {
   const Problem& p = c.problem;
@@ -34,6 +34,8 @@ void note_kinds(const Case& c, std::set<std::string>& seen) {
   if (p.index_dtype == ATTN_INDEX_32) seen.insert("int32");
   if (!c.want_lse) seen.insert("no scores");
   if (!c.planted.empty()) seen.insert("planted");
+  if (p.packed_q) seen.insert("packed queries");
+  if (p.packed_k) seen.insert("packed keys");
 }
 
 TEST(ScoreShape, EveryDrawnCaseBecomesALegalCall) {
@@ -41,7 +43,7 @@ TEST(ScoreShape, EveryDrawnCaseBecomesALegalCall) {
   ASSERT_STREQ(operation.name, "nsa_score");
   std::set<std::string> seen;
   for (uint64_t index = 0; index < 1000; ++index) {
-    Case c = draw({}, 5, index);
+    Case c = draw({.features = ATTN_FEATURE_RAGGED}, 5, index);
     make_call(operation, c, kScoring);
     ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c) << "\n" << encode(c);
     Case again = c;
@@ -54,7 +56,7 @@ TEST(ScoreShape, EveryDrawnCaseBecomesALegalCall) {
   }
   EXPECT_EQ(seen, (std::set<std::string>{"no key", "overlap", "apart", "no multiple", "group", "top left",
                                          "bottom right", "first", "last", "longer lists", "lengths", "int32",
-                                         "no scores", "planted"}));
+                                         "no scores", "planted", "packed queries", "packed keys"}));
 }
 
 TEST(ScoreShape, CallsStayInTheDomain) {
@@ -119,6 +121,20 @@ TEST(ScoreRelations, HoldForTheOracle) {
     EXPECT_EQ(v.outcome, Outcome::kPass) << name << ": " << v.message;
     EXPECT_EQ(v.rows, 2 * 40) << name;
     EXPECT_EQ(v.sampled, 2 * 40) << name;
+  }
+}
+
+TEST(ScoreRelations, HoldForPackedEntries) {
+  OracleTarget right(nullptr, kScoring);
+  Case c = scoring();
+  c.problem.batch = 3, c.problem.packed_q = Packing{.lengths = {7, 40, 12}, .slack = 2},
+  c.problem.packed_k = Packing{.lengths = {18, 0, 11}, .slack = 1};
+  tidy(c);
+  for (const char* name : {"reference", "score_packed_alone", "score_order", "score_heads_doubled"}) {
+    const Verdict v = judge(c, *find_property(name), right, documented());
+    EXPECT_EQ(v.outcome, Outcome::kPass) << name << ": " << v.message;
+    EXPECT_EQ(v.rows, 2 * 59) << name;
+    EXPECT_EQ(v.sampled, 2 * 59) << name;
   }
 }
 

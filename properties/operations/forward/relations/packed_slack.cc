@@ -2,6 +2,10 @@
 // lengths.
 #include "properties/operations/forward/relations/packed_tools.h"
 
+namespace attnfuzz::operations {
+extern const Operation selected;
+}
+
 namespace attnfuzz::relations {
 namespace {
 
@@ -19,6 +23,7 @@ Case other_slack(const Case& base) {
 Case longer(const Case& base) {
   Case c = variant_of(base);
   Problem& p = c.problem;
+  keep_lists(p);
   c.remap.seq_q = p.seq_q;  // masks and biases stay
   c.remap.seq_k = p.seq_k;
   if (p.packed_q) p.seq_q += 1 + static_cast<int64_t>(choice(base, 2) % 70);
@@ -52,6 +57,7 @@ extern const Property packed_slack = {
     .features = ATTN_FEATURE_RAGGED,
     .packed = true,
     .kv8 = true,
-    .key_blocks = true};
+    .key_blocks = true,
+    .also = &operations::selected};
 
 }  // namespace attnfuzz::relations

@@ -31,9 +31,14 @@ bool same_work_on_rows(Trial& trial, const Run& a, const Run& b) {
   return trial.promise_bits(of_a_row(a.plan), of_a_row(b.plan));
 }
 
+void keep_lists(Problem& p) {
+  if (p.selects() || p.chooses()) p.selection.select = p.listed();
+}
+
 Case entry_alone(const Case& base, int64_t b) {
   Case c = variant_of(base);
   Problem& p = c.problem;
+  keep_lists(p);
   // Masks and biases stay those of the longest lengths. The remap is set even if b is 0, because it drops the
   // values that are planted in other entries.
   c.remap.seq_q = p.seq_q;
@@ -46,6 +51,34 @@ Case entry_alone(const Case& base, int64_t b) {
   unpack(c);
   fit(c);
   return c;
+}
+
+Case entry_alone_as_wide(const Case& base, int64_t b) {
+  Case c = entry_alone(base, b);
+  c.problem.seq_k = base.problem.seq_k;
+  c.problem.key_lengths = std::vector<int64_t>{lengths_of(base.problem, b).positions};
+  fit(c);
+  return c;
+}
+
+void compare_entries_alone(Trial& trial, Case (*alone)(const Case& base, int64_t b),
+                           bool (*agrees)(Trial& trial, const Run& base, int64_t b, const Run& alone,
+                                          std::string_view what)) {
+  const Run* base = trial.run(trial.base());
+  if (!base) return;
+  const Problem& p = base->c.problem;
+  std::vector<int64_t> entries;
+  for (int64_t b = 0; b < p.batch; ++b) {
+    if (lengths_of(p, b).queries > 0) entries.push_back(b);
+  }
+  if (entries.empty() || p.heads_q == 0) return;
+  // The last entry, where offsets are largest, and another one.
+  const int64_t other = entries[choice(base->c, 1) % entries.size()];
+  for (const int64_t b : {entries.back(), other}) {
+    const std::string label = "batch entry " + std::to_string(b) + " alone";
+    const Run* run = trial.run(alone(base->c, b), label);
+    if (!run || !agrees(trial, *base, b, *run, label) || other == entries.back()) return;
+  }
 }
 
 bool pack(Case& c, const KernelInfo&, std::string* why) {

@@ -18,6 +18,19 @@ bool all_entries_agree(Trial& trial, const Run& a, const Run& b, std::string_vie
 // The case of batch entry b alone, dense.
 Case entry_alone(const Case& base, int64_t b);
 
+// The same for an operation whose results have a column for each block of keys: seq_k stays, and a key length hides
+// the keys that the entry does not have.
+Case entry_alone_as_wide(const Case& base, int64_t b);
+
+// Keeps the length of lists if the number of keys changes.
+void keep_lists(Problem& p);
+
+// Runs two batch entries alone, the last one and another one, and compares them with the same entries in the base.
+// `agrees` compares entry b of the base with entry 0 of the other run, and ends the trial if they differ.
+void compare_entries_alone(Trial& trial, Case (*alone)(const Case& base, int64_t b),
+                           bool (*agrees)(Trial& trial, const Run& base, int64_t b, const Run& alone,
+                                          std::string_view what));
+
 // True if the plans promise the same arithmetic for a row. They may differ in fields that do not affect a row:
 // the longest lengths, and the words "ragged" and "paged" of a path, which only say where rows are stored.
 bool same_work_on_rows(Trial& trial, const Run& a, const Run& b);

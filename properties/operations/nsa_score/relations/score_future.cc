@@ -37,27 +37,6 @@ Case with_other_keys(const Case& base, const KeyRange& keys, bool nan) {
   return c;
 }
 
-// The scores of a row must have equal bits if the plans promise them, else agree within both bounds. Scores of
-// blocks that are no candidates may be anything.
-bool same_scores(Trial& trial, const Run& a, const Run& b, int64_t row, std::string_view what) {
-  if (!trial.promise_bits(a.plan, b.plan)) return trial.same_within(a, row, b, row, what);
-  if (trial.done()) return false;
-  const std::vector<float>&x = a[TensorId::kBlockScores], &y = b[TensorId::kBlockScores];
-  if (x.empty() || y.empty()) return true;
-  const Expected &due_a = a.reference[TensorId::kBlockScores], &due_b = b.reference[TensorId::kBlockScores];
-  for (int64_t j = 0; j < due_a.columns; ++j) {
-    const auto at = static_cast<size_t>(row * due_a.columns + j);
-    if (due_a.rule[at] != 0 || due_b.rule[at] != 0) continue;
-    if (!first_difference(std::span(&x[at], 1), std::span(&y[at], 1))) continue;
-    const Where where = where_is(TensorId::kBlockScores, a.c.problem, a.plan, row, j);
-    trial.fail(Kind::kRelation, std::string(what) + ": " + name_of(where) + " was " + digits(x[at]) + ", is " +
-                                    digits(y[at]) + ", must be bit-identical");
-    trial.verdict().where = where;
-    return false;
-  }
-  return true;
-}
-
 void check_score_future(Trial& trial) {
   const Run* base = trial.run(trial.base());
   if (!base || base->c.problem.seq_k == 0 || base->reference.rows == 0) return;
@@ -66,21 +45,14 @@ void check_score_future(Trial& trial) {
   const Run* run = trial.run(with_other_keys(base->c, keys, base->plan.isolates_masked_nan != 0), kWhat);
   if (!run) return;
   const Problem& p = base->c.problem;
-  const bool same = same_work(base->plan, run->plan);
   for (int64_t row = 0; row < base->reference.rows; ++row) {
     const Row at = lists_of(p).at(row);
     bool seen = false;
     for (int64_t j = keys.first; j < keys.last; ++j)
       seen = seen || sees(base->c, at.b, at.h * (p.heads_q / p.heads_kv), at.i, j);
     if (seen) continue;
-    if (!same_scores(trial, *base, *run, row, kWhat) || !is_admissible(trial, *base, row, *run, row, kWhat))
-      return;
-    if (!same || std::ranges::equal(list_of(*base, row), list_of(*run, row))) continue;
-    const Where where = where_is(TensorId::kChosen, p, run->plan, row, 0);
-    trial.fail(Kind::kRelation,
-               std::string(kWhat) + ": the row of " + name_of(where) + " must be the same list");
-    trial.verdict().where = where;
-    return;
+    const bool bits = trial.promise_bits(base->plan, run->plan);
+    if (!same_choice(trial, *base, row, *run, row, bits, kWhat)) return;
   }
 }
 

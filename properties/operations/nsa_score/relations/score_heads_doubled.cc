@@ -28,6 +28,7 @@ extern const Property score_heads_doubled = {
     .statement = "with each query head twice, scores double and choices stay",
     .adapt = any_case,
     .check = check_score_heads_doubled,
-    .operation = &operations::nsa_score};
+    .operation = &operations::nsa_score,
+    .packed = true};
 
 }  // namespace attnfuzz::relations

@@ -52,6 +52,7 @@ extern const Property score_order = {
     .adapt = adapt_score_order,
     .check = check_score_order,
     .compares = false,
-    .operation = &operations::nsa_score};
+    .operation = &operations::nsa_score,
+    .packed = true};
 
 }  // namespace attnfuzz::relations

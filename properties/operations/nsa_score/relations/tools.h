@@ -2,6 +2,7 @@
 // (b, g, i).
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "properties/judge/judge.h"
@@ -32,6 +33,41 @@ inline bool is_admissible(Trial& trial, const Run& a, int64_t row_a, const Run& 
   if (why.empty()) return true;
   const Where where = where_is(TensorId::kChosen, b.c.problem, b.plan, row_b, 0);
   trial.fail(Kind::kRelation, std::string(what) + ": the row of " + name_of(where) + " " + why);
+  trial.verdict().where = where;
+  return false;
+}
+
+// The scores of two rows must have equal bits. Scores of blocks that are no candidates may be anything.
+inline bool same_score_bits(Trial& trial, const Run& a, int64_t row_a, const Run& b, int64_t row_b,
+                            std::string_view what) {
+  const std::vector<float>&x = a[TensorId::kBlockScores], &y = b[TensorId::kBlockScores];
+  if (x.empty() || y.empty()) return true;
+  const Expected &due_a = a.reference[TensorId::kBlockScores], &due_b = b.reference[TensorId::kBlockScores];
+  for (int64_t j = 0; j < due_a.columns; ++j) {
+    const auto at_a = static_cast<size_t>(row_a * due_a.columns + j),
+               at_b = static_cast<size_t>(row_b * due_a.columns + j);
+    if (due_a.rule[at_a] != 0 || due_b.rule[at_b] != 0) continue;
+    if (!first_difference(std::span(&x[at_a], 1), std::span(&y[at_b], 1))) continue;
+    const Where where = where_is(TensorId::kBlockScores, a.c.problem, a.plan, row_a, j);
+    trial.fail(Kind::kRelation, std::string(what) + ": " + name_of(where) + " was " + digits(x[at_a]) + ", is " +
+                                    digits(y[at_b]) + ", must be bit-identical");
+    trial.verdict().where = where;
+    return false;
+  }
+  return true;
+}
+
+// Two rows must agree: their scores within both bounds, and the list of one with the scores of the other. `bits`:
+// scores and lists must be the same.
+inline bool same_choice(Trial& trial, const Run& a, int64_t row_a, const Run& b, int64_t row_b, bool bits,
+                        std::string_view what) {
+  if (trial.done()) return false;
+  if (bits ? !same_score_bits(trial, a, row_a, b, row_b, what) : !trial.same_within(a, row_a, b, row_b, what))
+    return false;
+  if (!is_admissible(trial, a, row_a, b, row_b, what)) return false;
+  if (!bits || std::ranges::equal(list_of(a, row_a), list_of(b, row_b))) return true;
+  const Where where = where_is(TensorId::kChosen, a.c.problem, a.plan, row_a, 0);
+  trial.fail(Kind::kRelation, std::string(what) + ": the row of " + name_of(where) + " must be the same list");
   trial.verdict().where = where;
   return false;
 }

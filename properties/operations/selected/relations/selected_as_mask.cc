@@ -28,13 +28,13 @@ void check_selected_as_mask(Trial& trial) {
 
 }  // namespace
 
-extern const Property selected_as_mask = {"selected_as_mask",
-                                          "listed blocks give what a mask of these blocks gives",
-                                          any_case,
-                                          check_selected_as_mask,
-                                          /*needs_stages=*/false,
-                                          /*asks_target=*/true,
-                                          /*compares=*/true,
-                                          /*operation=*/&operations::selected};
+extern const Property selected_as_mask = {
+    .name = "selected_as_mask",
+    .statement = "listed blocks give what a mask of these blocks gives",
+    .adapt = any_case,
+    .check = check_selected_as_mask,
+    .asks_target = true,
+    .operation = &operations::selected,
+    .packed = true};
 
 }  // namespace attnfuzz::relations

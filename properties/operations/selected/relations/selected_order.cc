@@ -72,6 +72,7 @@ extern const Property selected_order = {
     .adapt = any_case,
     .check = check_selected_order,
     .operation = &operations::selected,
+    .packed = true,
     .also = &operations::selected_backward};
 
 }  // namespace attnfuzz::relations

@@ -35,6 +35,7 @@ extern const Property selected_bwd_as_mask = {
     .adapt = any_case,
     .check = check_selected_bwd_as_mask,
     .asks_target = true,
-    .operation = &operations::selected_backward};
+    .operation = &operations::selected_backward,
+    .packed = true};
 
 }  // namespace attnfuzz::relations

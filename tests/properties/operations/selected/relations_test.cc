@@ -21,8 +21,8 @@ namespace {
 
 using enum TensorId;
 
-constexpr uint64_t kLists = ATTN_FEATURE_SELECTED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_NO_FORWARD,
-                   kChoices = ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_NO_FORWARD;
+constexpr uint64_t kPacked = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_NO_FORWARD,
+                   kLists = ATTN_FEATURE_SELECTED | kPacked, kChoices = ATTN_FEATURE_NSA_SELECT | kPacked;
 
 Verdict judged(const char* property, const Case& c, Target& target) {
   return judge(c, *find_property(property), target, documented());
@@ -55,7 +55,8 @@ Case listed_case() {
 
 TEST(ListRelations, ARightKernelPasses) {
   OracleTarget right(nullptr, kLists);
-  expect_right(right, {"reference", "selected_as_mask", "selected_future", "selected_order"}, kLists);
+  expect_right(right, {"reference", "selected_as_mask", "selected_future", "selected_order", "packed_alone", "packed_slack"},
+               kLists);
 }
 
 // The last bit of the LSE depends on a NaN in any key, visible or hidden. All values are within their bounds.
@@ -171,7 +172,7 @@ class ChoiceTarget final : public FakeTarget {
   RunReply run(Stage, const attn_problem& p, const attn_tensors& tensors, const attn_plan& plan,
                const attn_env&, int) override {
     attn_tensors t = tensors;
-    const auto [batch, heads, queries, blocks] = shape_of(spec_of(kScores), p);
+    const auto [batch, heads, queries, blocks] = stored_shape_of(spec_of(kScores), p);
     std::vector<float> scores;
     for (int64_t b = 0; b < batch; ++b)
       for (int64_t g = 0; g < heads; ++g)
@@ -181,11 +182,14 @@ class ChoiceTarget final : public FakeTarget {
     t.scores = {scores.data(), {heads * queries * blocks, queries * blocks, blocks, 1}};
     const Reference due = evaluate_choice(p, t, plan, documented());
     const RowSpace rows(p);
+    const Sequences sequences(p, t);
     for (int64_t row = 0; row < rows.count(); ++row) {
+      if (due.state[static_cast<size_t>(row)] == RowState::kAbsent) continue;
       const Row at = rows.at(row);
+      const StoredRow stored = sequences.query_row(at.b, at.i);
       for (int64_t n = 0; n < p.select; ++n) {
         const int64_t block = due[kChosen].integer[static_cast<size_t>(row * p.select + n)];
-        const int64_t to = offset_of(tensors.indices, at.b, at.h, at.i, n);
+        const int64_t to = offset_of(tensors.indices, stored.entry, at.h, stored.row, n);
         if (p.index_dtype == ATTN_INDEX_32)
           static_cast<int32_t*>(tensors.indices.data)[to] = static_cast<int32_t>(block);
         else
@@ -201,9 +205,26 @@ class ChoiceTarget final : public FakeTarget {
   const float most_;
 };
 
+// A kernel that places the queries of packed entries otherwise than those of dense ones is found.
+TEST(ListRelations, PackedEntriesAreJudged) {
+  OracleTarget wrong(
+      [](attn_problem& p, attn_tensors&) {
+        if (p.ragged != 0) p.align = ATTN_TOP_LEFT;
+      },
+      kLists);
+  Case c = listed_case();
+  c.problem.batch = 2, c.problem.causal = true, c.problem.align = ATTN_BOTTOM_RIGHT;
+  c.problem.packed_q = Packing{.lengths = {1, 3}}, c.problem.packed_k = Packing{.lengths = {8, 5}};
+  ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
+  OracleTarget right(nullptr, kLists);
+  EXPECT_EQ(judged("packed_alone", c, right).outcome, Outcome::kPass);
+  EXPECT_EQ(judged("reference", c, wrong).outcome, Outcome::kFail);
+  EXPECT_EQ(judged("selected_as_mask", c, wrong).outcome, Outcome::kFail);
+}
+
 TEST(ChoiceRelations, ARightKernelPasses) {
   ChoiceTarget right;
-  expect_right(right, {"reference", "select_doubled"}, kChoices);
+  expect_right(right, {"reference", "select_doubled", "select_packed_alone"}, kChoices);
 }
 
 TEST(ChoiceRelations, ClippedScoresAreFound) {
