@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(32) dsink_kernel(const __grid_constant__ Gradi
   const auto head = static_cast<int>(blockIdx.x);
   gradients::TermSum sum;
   for (int64_t row = G::rank(); row < in.rows.rows; row += 32) {
-    if (in.tasks[row].head != head) continue;
+    if (in.tasks[row].head != head || in.tasks[row].query == kAbsent) continue;
     const GradientRow& of = from.rows[row];
     const double sink = in.rows.tasks[row].sink;
     if (of.sink_taint != kPure) {

@@ -3,7 +3,8 @@
 //   launch_gradients(input, output, scratch, &env);     // gradients.cu; asynchronous on a GPU
 //
 // All pointers are to device memory. What the forward pass reads is packed as rows.h says. There is a row for
-// each query that a batch entry has, in the order of batch entries, heads and queries.
+// each query that a batch entry has, in the order of batch entries, heads and queries. There may be rows of
+// absent queries among them.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +19,9 @@ namespace attnfuzz::cuda {
 struct GradientTask {
   int32_t head, query;
 };
+// The place of a query that its packed batch entry does not have. Such a row sees no key, and its numbers are 0.
+// Nothing is judged by it.
+inline constexpr int32_t kAbsent = -1;
 
 struct GradientsInput {
   RowsInput rows;  // its model is gradients::error_model()
