@@ -347,7 +347,7 @@ void BatchJudge::tried(Batch& batch, Item item) {
   if (v.outcome == Outcome::kFail) {
     doubt(batch, item.index, v.message);
   } else if (v.outcome != Outcome::kPass) {
-    leave(batch, item.index, "a relation that says nothing");
+    leave(batch, item.index, illegal(c) ? "a case that cannot be run" : "a relation that says nothing");
   } else {
     weigh_rows(v);
     const bool also = drawn();
@@ -422,7 +422,7 @@ std::vector<Verdict> BatchJudge::judge(std::span<const BatchCase> asked) {
     if (asked[i].property->asks_target)
       leave(batch, i, "a property that asks the kernel itself");
     else
-      batch.open.push_back({i, asked[i].c});
+      tried(batch, {i, asked[i].c});  // finds its first run, which need not be that of the case itself
   }
   if (std::ranges::any_of(asked, [](const BatchCase& one) { return one.property->ask != nullptr; })) ask(batch);
   while (!batch.open.empty()) round(batch);

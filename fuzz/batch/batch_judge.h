@@ -135,7 +135,7 @@ class BatchJudge {
   std::string add_plans(Item& item, std::span<batch::Call> calls, std::span<const batch::Result> planned) const;
   void lost(Batch& batch, Round& round);
   Again run_again(Round& round);
-  // Continues an item whose last run had nothing wrong on the device.
+  // Continues an item that has no run yet, or whose last run had nothing wrong on the device.
   void tried(Batch& batch, Item item);
 
   BatchTarget& batch_target_;
