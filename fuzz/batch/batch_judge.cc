@@ -10,6 +10,7 @@
 #include "fuzz/batch/device.h"
 #include "fuzz/batch/given.h"
 #include "fuzz/batch/prepare.h"
+#include "fuzz/batch/readback.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/stopwatch.h"
 #include "properties/judge/trial.h"

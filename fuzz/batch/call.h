@@ -17,22 +17,35 @@
 #include "kernels/attention.h"
 #include "properties/case/case.h"
 #include "properties/case/geometry.h"
+#include "reference/gradient_pairs.h"
 #include "reference/model/error_model.h"
 
 namespace attnfuzz::batch {
 
 inline constexpr uint32_t kMostCalls = 256;  // the most calls of a batch
 inline constexpr uint32_t kMostLengths = 64, kMostPlanted = 96, kMostRepeats = 8;
-// The tensors of the forward pass and of merges, the operations of a batch: inputs, then outputs, each in the
-// order of tensor_spec.h.
+// The operations of a batch are the forward pass, merges and backward passes. The tensors of the first two:
+constexpr bool is_of_others(TensorId id) {
+  return (spec_of(id).operations & (kOfForward | ATTN_FEATURE_MERGE)) != 0;
+}
+// The tensors that only a backward pass has. No batch computes dbias.
+constexpr bool is_of_backward(TensorId id) {
+  return !is_of_others(id) && (spec_of(id).operations & ATTN_FEATURE_BACKWARD) != 0 && id != TensorId::kDbias;
+}
+// The inputs, then the outputs. In both parts those that only a backward pass has come last; otherwise the
+// order is that of tensor_spec.h.
 inline constexpr auto kIds = [] {
-  constexpr auto of_batch = [](TensorId id) {
-    return (spec_of(id).operations & (kOfForward | ATTN_FEATURE_MERGE)) != 0;
+  constexpr auto count = [](const auto& ids) {
+    return std::ranges::count_if(ids, is_of_others) + std::ranges::count_if(ids, is_of_backward);
   };
-  std::array<TensorId, std::ranges::count_if(kInputs, of_batch) + std::ranges::count_if(kOutputs, of_batch)>
-      ids = {};
-  const auto outputs = std::ranges::copy_if(kInputs, ids.begin(), of_batch).out;
-  std::ranges::copy_if(kOutputs, outputs, of_batch);
+  std::array<TensorId, count(kInputs) + count(kOutputs)> ids = {};
+  auto to = ids.begin();
+  const auto add = [&to](const auto& some) {
+    to = std::ranges::copy_if(some, to, is_of_others).out;
+    to = std::ranges::copy_if(some, to, is_of_backward).out;
+  };
+  add(kInputs);
+  add(kOutputs);
   return ids;
 }();
 constexpr int place_of(TensorId id) { return static_cast<int>(std::ranges::find(kIds, id) - kIds.begin()); }
@@ -52,11 +65,21 @@ enum Tensor : int {
   kSecondO = place_of(TensorId::kO2),
   kFirstLse = place_of(TensorId::kLse1),
   kSecondLse = place_of(TensorId::kLse2),
+  kDout = place_of(TensorId::kDout),  // the first of a backward pass
+  kSavedO = place_of(TensorId::kSavedO),
+  kSavedLse = place_of(TensorId::kSavedLse),
+  kDlse = place_of(TensorId::kDlse),
   kOutput = place_of(TensorId::kO),
   kLse = place_of(TensorId::kLse),
+  kDq = place_of(TensorId::kDq),
+  kDk = place_of(TensorId::kDk),
+  kDv = place_of(TensorId::kDv),
+  kDsink = place_of(TensorId::kDsink),
   kTensors = static_cast<int>(kIds.size())
 };
-static_assert(kTensors <= 32, "sets of a batch's tensors have 32 bits");
+inline constexpr int kGradientInputs = kOutput - kDout, kGradients = kTensors - kDq;
+static_assert(kGradientInputs == 4 && kGradients == 4 && kDlse + 1 == kOutput && kLse + 1 == kDq);
+static_assert(kTensors < 32, "sets of a batch's tensors, and its workspace, have 32 bits");
 static_assert(kQuery == 0 && kKey == 1 && kValue == 2, "Recipe::fill");
 
 // One tensor in its slot, with redzones and gaps (extent.h). A tensor at the end of its page has memory of its
@@ -114,6 +137,7 @@ struct Recipe {
   // A merge's sides, and which of them saw keys.
   Fill side_o[2], side_lse[2];
   Pattern sides;
+  Fill dout, dlse;
   int32_t remapped;  // boolean: some of the axes below are not the identity
   Axis batch, head_q, head_kv, query, key;
   int64_t seq_q, seq_k;  // the lengths that patterns and biases are computed with
@@ -122,6 +146,7 @@ struct Recipe {
   Fill k_shift, v_added;
   int32_t nan_beyond_lengths;
   uint8_t once_batch[3], once_head[3];  // of Q, K and V, boolean: all indices share the values of index 0
+  uint8_t once_dout[4];                 // the same for each dimension of dO
   int64_t longest;                      // of the lengths
   uint32_t planted;
   int64_t lengths[kMostLengths];  // of each batch entry, not clamped, if the problem has key lengths
@@ -143,6 +168,9 @@ struct Call {
   attn_env env;  // stream, callbacks and probe NULL
   attn_plan plan;
   ErrorNumbers model;
+  // Of a backward pass: the forward pass whose O and LSE are saved, and numbers that the bounds share.
+  ErrorNumbers saved;
+  gradients::Terms terms;
   TensorSlot tensor[kTensors];
   int64_t first[kTensors];  // elements from the lowest one to (0,0,0,0)
   Workspace workspace;
@@ -154,7 +182,8 @@ struct Call {
   uint32_t repeats;      // how often the kernel is called
   Repeat repeat[kMostRepeats];
   Recipe recipe;
-  double overflow;          // Expected::overflow of O
+  double overflow;          // Expected::overflow of O, dQ, dK and dV
+  double dsink_overflow;    // of dsink
   int32_t complete;         // boolean: elements that were never written can be recognised
   uint64_t bytes;           // size of the slot
   uint64_t readback_at;     // begin of its Readback in the batch's; kNoReadback: only counts are wanted
@@ -163,6 +192,11 @@ struct Call {
   int32_t keeps_workspace;  // boolean: the workspace keeps the content that the previous call left
 };
 static_assert(std::is_trivially_copyable_v<Call>);
+
+ATTN_BOTH inline bool is_backward(const Call& call) {
+  return (call.problem.features & ATTN_FEATURE_BACKWARD) != 0;
+}
+ATTN_BOTH inline bool is_merge(const Call& call) { return (call.problem.features & ATTN_FEATURE_MERGE) != 0; }
 
 // The number of keys of batch entry b, if keys lie in pages.
 ATTN_BOTH inline int64_t paged_keys_of(const Call& call, int64_t b) {
@@ -173,40 +207,6 @@ ATTN_BOTH inline int64_t paged_keys_of(const Call& call, int64_t b) {
 inline constexpr uint64_t kNoReadback = ~uint64_t{0};
 inline constexpr uint64_t kReadbackBytes = uint64_t{32} << 20;  // the most bytes that a batch reads back
 
-// The offsets of the results of a call in one block of bytes. The bytes from `from` on are read
-// back. If `from` is not 0, the bounds are those of Expected::allowance(), which relations use.
-struct Readback {
-  uint64_t o, o_exact, lse;     // double
-  uint64_t o_bound, lse_bound;  // likewise
-  uint64_t got, got_lse;        // float: what the kernel wrote
-  uint64_t rule, state;         // Due of O; RowState, and kAnyColumn (rows.h)
-  uint64_t from = 0, bytes;
-
-  explicit Readback(const Call& call) {
-    const attn_problem& p = call.problem;
-    const auto rows = static_cast<uint64_t>(p.batch * p.heads_q * p.seq_q),
-               numbers = rows * static_cast<uint64_t>(p.dim_v);
-    uint64_t at = 0;
-    const auto take = [&](uint64_t more) {
-      const uint64_t here = at;
-      at += more;
-      return here;
-    };
-    o = take(numbers * sizeof(double));
-    o_exact = take(call.model.p_predicted != ATTN_NONE ? numbers * sizeof(double) : 0);
-    lse = take(rows * sizeof(double));
-    o_bound = take(numbers * sizeof(double));
-    lse_bound = take(rows * sizeof(double));
-    got = take(numbers * sizeof(float));
-    got_lse = take(rows * sizeof(float));
-    rule = take(numbers);
-    state = take(rows);
-    bytes = (at + 255) / 256 * 256;
-    if (!call.readback_all) from = o_bound;
-  }
-  uint64_t sent() const { return bytes - from; }
-};
-
 // Counts of one call. If nothing is wrong, all are 0 except `worst`, the rows and `not_finite`.
 struct Counts {
   unsigned long long worst;  // bits of the largest error/bound that is at most 1
@@ -216,7 +216,7 @@ struct Counts {
   uint32_t unwritten;        // elements of outputs that were not written
   uint32_t repeated;         // elements that got other bits in a later call, although the plan is deterministic
   uint32_t dead, uninformative, unconstrained, unknown;  // rows; unknown: not evaluated
-  uint32_t not_finite;  // NaN and infinities in Q, K and V; unpacked keys beyond a key length do not count
+  uint32_t not_finite;  // NaN and infinities in Q, K, V, dO and dLSE, without unpacked keys beyond a length
 };
 
 struct Result {

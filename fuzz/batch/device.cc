@@ -7,8 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/batch/kernels.h"
 #include "fuzz/batch/laid_pages.h"
+#include "fuzz/batch/oracle_memory.h"
+#include "fuzz/batch/readback.h"
 
 namespace attnfuzz::batch {
 namespace {
@@ -26,122 +27,6 @@ Failure failure(const char* what, cudaError_t error) {
 }
 
 uint64_t up(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
-
-int64_t padded(int64_t elements) { return (elements + cuda::kPad - 1) / cuda::kPad * cuda::kPad; }
-
-// Hands out the parts of one block of bytes.
-struct Parts {
-  std::byte* base;
-  uint64_t bytes = 0;
-  template <class T>
-  void take(T*& to, uint64_t count) {
-    to = reinterpret_cast<T*>(base + bytes);
-    bytes += up(count * sizeof(T), 256);
-  }
-};
-
-// The number of stored rows of a bias or a mask.
-uint64_t stored_rows(const TensorSlot& place) {
-  return uint64_t{1} * place.size[0] * place.size[1] * place.size[2];
-}
-
-bool is_merge(const Call& call) { return (call.problem.features & ATTN_FEATURE_MERGE) != 0; }
-
-// Places the oracle's inputs for a forward call.
-void take_inputs(const Call& call, Parts& parts, Work* work) {
-  const attn_problem& p = call.problem;
-  cuda::RowsInput& in = work->input;
-  in.model = call.model;
-  in.dtype = p.dtype;
-  in.bias_dtype = p.bias_dtype;
-  in.slopes = p.has_alibi != 0;
-  in.rows = static_cast<int32_t>(p.batch * p.heads_q * p.seq_q);
-  in.groups = static_cast<int32_t>(p.batch * p.heads_kv);
-  in.keys = in.most_keys = static_cast<int32_t>(p.seq_k);
-  in.dim_qk = static_cast<int32_t>(p.dim_qk);
-  in.dim_v = static_cast<int32_t>(p.dim_v);
-  in.stride_qk = static_cast<int32_t>(padded(p.dim_qk));
-  in.stride_v = static_cast<int32_t>(padded(p.dim_v));
-  const auto rows = static_cast<uint64_t>(in.rows), groups = static_cast<uint64_t>(in.groups),
-             slots = groups * static_cast<uint64_t>(in.keys), qk = static_cast<uint64_t>(in.stride_qk),
-             v = static_cast<uint64_t>(in.stride_v);
-  parts.take(in.facts, groups);
-  parts.take(in.tasks, rows);
-  parts.take(in.lengths, groups);
-  const uint64_t number = static_cast<uint64_t>(number_bytes(in));
-  std::byte *q = nullptr, *k = nullptr, *values = nullptr;
-  parts.take(q, rows * qk * number);
-  parts.take(k, slots * qk * number);
-  parts.take(values, slots * v * number);
-  in.q = q, in.k = k, in.v = values;
-  const uint64_t stride_k = up(static_cast<uint64_t>(in.keys), 8);
-  std::byte *bias = nullptr, *mask = nullptr;
-  if (p.bias_dtype != ATTN_NONE)
-    parts.take(bias, stored_rows(call.tensor[kBias]) * stride_k * call.tensor[kBias].element_bytes);
-  if (p.has_mask) parts.take(mask, stored_rows(call.tensor[kMask]) * stride_k);
-  in.bias = bias;
-  in.mask = reinterpret_cast<const uint8_t*>(mask);
-}
-
-// Places the oracle's inputs for a merge.
-void take_sides(const Call& call, Parts& parts, Work* work) {
-  const attn_problem& p = call.problem;
-  cuda::MergeInput& in = work->merge;
-  in.model = call.model;
-  in.dtype = p.dtype;
-  in.rows = work->input.rows = static_cast<int32_t>(p.batch * p.heads_q * p.seq_q);
-  in.columns = static_cast<int32_t>(p.dim_v);
-  for (int side = 0; side < 2; ++side) {
-    std::byte* o = nullptr;
-    float* lse = nullptr;
-    parts.take(
-        o, static_cast<uint64_t>(in.rows) * static_cast<uint64_t>(in.columns) * (p.dtype == ATTN_F32 ? 4 : 2));
-    parts.take(lse, static_cast<uint64_t>(in.rows));
-    in.o[side] = o, in.lse[side] = lse;
-  }
-}
-
-// Places the oracle's results.
-void take_results(const Call& call, Parts& parts, Work* work) {
-  std::byte* results = nullptr;
-  const Readback readback(call);
-  parts.take(results, readback.bytes);
-  cuda::RowsOutput& out = work->output;
-  const auto number_at = [&](uint64_t at) { return reinterpret_cast<double*>(results + at); };
-  out.o = number_at(readback.o);
-  out.o_bound = number_at(readback.o_bound);
-  // Verdicts do not depend on the exact values.
-  const bool exact = call.model.p_predicted != ATTN_NONE && call.readback_at != kNoReadback;
-  out.o_exact = exact ? number_at(readback.o_exact) : nullptr;
-  out.lse = number_at(readback.lse);
-  out.lse_bound = number_at(readback.lse_bound);
-  out.o_rule = reinterpret_cast<uint8_t*>(results + readback.rule);
-  out.state = reinterpret_cast<uint8_t*>(results + readback.state);
-  const bool asked = call.readback_at != kNoReadback || call.repeats > 1;
-  work->got = asked ? reinterpret_cast<float*>(results + readback.got) : nullptr;
-  work->got_lse = asked ? reinterpret_cast<float*>(results + readback.got_lse) : nullptr;
-}
-
-// Places the inputs and the results of the oracle for one call from `base` on. Returns the bytes that they
-// take.
-uint64_t oracle_of(const Call& call, std::byte* base, int blocks, int64_t shared_limit, Work* work,
-                   cuda::RowsScratch* scratch) {
-  Parts parts{base};
-  work->input = {}, work->merge = {};
-  if (is_merge(call))
-    take_sides(call, parts, work);
-  else
-    take_inputs(call, parts, work);
-  take_results(call, parts, work);
-  if (is_merge(call)) return parts.bytes;
-  const cuda::RowsInput& in = work->input;
-  const uint64_t slots = static_cast<uint64_t>(in.groups) * static_cast<uint64_t>(in.keys);
-  *scratch = cuda::divide_rows(in, blocks, shared_limit);
-  parts.take(scratch->key_norm, slots);
-  parts.take(scratch->key_facts, slots);
-  parts.take(scratch->memory, scratch->bytes_a_block * static_cast<uint64_t>(scratch->blocks));
-  return parts.bytes;
-}
 
 // Returns the slot of each call. There are `count` slots, each with its own stream. A call in place has the
 // slot of the previous call.
@@ -236,11 +121,10 @@ struct State {
   Failure slots_for(std::span<const Call> calls) {
     uint64_t largest_slot = 0, largest_oracle = 0;
     for (const Call& call : calls) {
-      Work work;
-      cuda::RowsScratch scratch;
+      OracleMemory of = {};
       largest_slot = std::max(largest_slot, up(call.bytes, kAlign));
       largest_oracle =
-          std::max(largest_oracle, up(oracle_of(call, nullptr, blocks, shared_limit, &work, &scratch), kAlign));
+          std::max(largest_oracle, up(place_oracle(call, nullptr, blocks, shared_limit, &of), kAlign));
     }
     if (largest_slot <= slot && largest_oracle <= oracle) return std::nullopt;
     slot = std::max(slot, largest_slot);
@@ -321,7 +205,11 @@ struct State {
     };
     attn_tensors t = {};
     t.size = sizeof t;
-    for (int i = 0; i < kTensors; ++i) set_view(t, spec_of(kIds[i]), view(static_cast<Tensor>(i)));
+    for (int i = 0; i < kTensors; ++i) {
+      const TensorSpec& spec = spec_of(kIds[i]);
+      // Two tensors may share a member: O and the saved O.
+      if (in_problem(spec, call.problem.features)) set_view(t, spec, view(static_cast<Tensor>(i)));
+    }
     if (call.problem.latent) t.v = t.k;
     if (call.workspace.end > 0) {
       t.workspace = base_of(call, n, kTensors) + call.workspace.data;
@@ -438,33 +326,41 @@ Failure CudaDevice::launch(const attn_kernel& kernel, const Call& call, size_t i
   own.report = keep;
   own.user = &reported;
   const auto failed = [&](attn_status status) { return status != ATTN_OK || !reported.empty(); };
-  Work work;
-  cuda::RowsScratch scratch;
+  OracleMemory of = {};
+  GradientWork& gradients = of.gradients;
+  Work& work = gradients.work;
   work.call = state_.calls + index;
   work.counts = state_.counts + index;
   work.table = reinterpret_cast<const int64_t*>(state_.pages + pages.table[index]);
   work.held = reinterpret_cast<const int32_t*>(state_.pages + pages.held[index]);
   for (int t = 0; t <= kTensors; ++t) work.base[t] = state_.base_of(call, slot, t);
-  oracle_of(call, state_.address(slot) + state_.slot, state_.blocks, state_.shared_limit, &work, &scratch);
+  place_oracle(call, state_.address(slot) + state_.slot, state_.blocks, state_.shared_limit, &of);
   const attn_tensors tensors = state_.tensors(call, slot);
+  const bool backward = is_backward(call);
+  const auto forward = [&] { return launch_rows(work.input, work.output, of.rows, &own); };
+  const auto evaluated = [&] {
+    return is_merge(call) ? launch_merge(work.merge, work.output, &own)
+           : backward     ? launch_gradients(gradients.input, gradients.due, of.pairs, &own)
+                          : forward();
+  };
   if (failed(lay_out(call, work, &own))) return own_failure(reported);
+  if (backward && (failed(forward()) || failed(lay_gradients(call, gradients, &own))))
+    return own_failure(reported);
   for (uint32_t n = 0; n < call.repeats; ++n) {
     work.number = static_cast<int32_t>(n);
     if (n > 0 && failed(lay_again(call, work, &own))) return own_failure(reported);
+    if (n > 0 && backward && failed(lay_gradients_again(call, gradients, &own))) return own_failure(reported);
     result.status = call_kernel(kernel, call, slot, n, tensors, env);
     if (result.status != ATTN_OK) return std::nullopt;  // nobody reads the results of a refused call
-    if (n == 0 && failed(is_merge(call) ? launch_merge(work.merge, work.output, &own)
-                                        : launch_rows(work.input, work.output, scratch, &own)))
-      return own_failure(reported);
-    if (failed(judge(call, work, &own))) return own_failure(reported);
+    if ((n == 0 && failed(evaluated())) || failed(judge(call, work, &own))) return own_failure(reported);
+    if (backward && failed(judge_gradients(call, gradients, &own))) return own_failure(reported);
   }
   if (call.readback_at == kNoReadback) return std::nullopt;
   const Readback of_call(call);
   if (call.readback_at > readback.size() || readback.size() - call.readback_at < of_call.sent())
     return "a call's results have no room";
   return failure("copying from the device",
-                 cudaMemcpyAsync(readback.data() + call.readback_at,
-                                 reinterpret_cast<std::byte*>(work.output.o) + of_call.from, of_call.sent(),
+                 cudaMemcpyAsync(readback.data() + call.readback_at, of.results + of_call.from, of_call.sent(),
                                  cudaMemcpyDeviceToHost, state_.streams[slot]));
 }
 

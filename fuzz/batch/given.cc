@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "fuzz/batch/readback.h"
 #include "reference/cuda/rows.h"
 
 namespace attnfuzz::batch {
@@ -15,10 +16,35 @@ int64_t rows_present(const Call& call) {
   return call.packed_q != 0 ? call.recipe.borders_q[p.batch] * p.heads_q : RowSpace(p).count();
 }
 
+// What is known of an output without what was read back.
+Expected unset(const Call& call, TensorId tensor, int64_t columns) {
+  Expected due;
+  due.tensor = tensor;
+  due.columns = columns;
+  due.overflow = tensor == TensorId::kDsink ? call.dsink_overflow : call.overflow;
+  if (tensor != TensorId::kLse) return due;
+  due.logarithm = true;
+  due.unit = call.model.log_unit;
+  due.overflow = call.model.log_overflow;
+  return due;
+}
+
+// Takes the rows' states, and the rules of the LSE that follow from them. False if an oracle cannot have
+// written them.
+bool take_states(const Call& call, const std::vector<uint8_t>& states, Reference& reference) {
+  constexpr auto kLast = static_cast<uint8_t>(RowState::kNaN);
+  for (const uint8_t bits : states) {
+    const auto state = static_cast<RowState>(bits & ~cuda::kAnyColumn);
+    if (static_cast<uint8_t>(state) > kLast && state != RowState::kAbsent) return false;
+    reference.state.push_back(state);
+    if (!is_backward(call))
+      reference.outputs[1].rule.push_back(static_cast<uint8_t>(cuda::lse_due(call.model, state)));
+  }
+  return true;
+}
+
 // Takes the values that were read back. False if an oracle cannot have written them.
 bool take(const Call& call, std::span<const std::byte> readback, GivenRun& given) {
-  const attn_problem& p = call.problem;
-  const auto rows = static_cast<size_t>(RowSpace(p).count()), columns = static_cast<size_t>(p.dim_v);
   const Readback places(call);
   if (call.readback_at > readback.size() || readback.size() - call.readback_at < places.sent()) return false;
   const std::byte* readback_from = readback.data() + call.readback_at;
@@ -27,46 +53,32 @@ bool take(const Call& call, std::span<const std::byte> readback, GivenRun& given
     std::memcpy(to.data(), readback_from + (at - places.from), count * sizeof to[0]);
   };
   Reference& reference = given.run.reference;
-  reference.rows = static_cast<int64_t>(rows);
+  reference.rows = RowSpace(call.problem).count();
   reference.sampled = given.sampled;
   reference.dead = given.dead;
   reference.uninformative = given.uninformative;
   reference.unconstrained = given.unconstrained;
-  reference.outputs.resize(2);
-  Expected &o = reference.outputs[0], &lse = reference.outputs[1];
-  o.tensor = TensorId::kO;
-  o.columns = p.dim_v;
-  o.overflow = call.overflow;
-  if (call.readback_all) {
-    copy(o.value, places.o, rows * columns);
-    if (call.model.p_predicted != ATTN_NONE) copy(o.exact, places.o_exact, rows * columns);
-    copy(lse.value, places.lse, rows);
-  }
-  copy(o.bound, places.o_bound, rows * columns);
-  copy(o.rule, places.rule, rows * columns);
-  lse.tensor = TensorId::kLse;
-  lse.columns = 1;
-  lse.logarithm = true;
-  lse.unit = call.model.log_unit;
-  lse.overflow = call.model.log_overflow;
-  copy(lse.bound, places.lse_bound, rows);
   Outputs& got = given.run.calls.emplace_back();
-  copy(got[TensorId::kO], places.got, rows * columns);
-  if (call.tensor[kLse].end > 0) copy(got[TensorId::kLse], places.got_lse, rows);
-
-  std::vector<uint8_t> states;
-  copy(states, places.state, rows);
-  reference.state.reserve(rows);
-  lse.rule.reserve(rows);
-  constexpr auto kLastState = static_cast<uint8_t>(RowState::kNaN),
-                 kLastRule = static_cast<uint8_t>(Due::kAnything);
-  for (const uint8_t bits : states) {
-    const auto state = static_cast<RowState>(bits & ~cuda::kAnyColumn);
-    if (static_cast<uint8_t>(state) > kLastState && state != RowState::kAbsent) return false;
-    reference.state.push_back(state);
-    lse.rule.push_back(static_cast<uint8_t>(cuda::lse_due(call.model, state)));
+  const std::span<const Tensor> outputs = outputs_of(is_backward(call));
+  for (size_t n = 0; n < outputs.size(); ++n) {
+    const Readback::Part& part = places.part[n];
+    const TensorId tensor = kIds[part.tensor];
+    Expected& due = reference.outputs.emplace_back(unset(call, tensor, static_cast<int64_t>(part.columns)));
+    if (call.readback_all) copy(due.value, part.value, part.elements);
+    copy(due.bound, part.bound, part.elements);
+    if (!due.logarithm) copy(due.rule, part.rule, part.elements);
+    if (call.tensor[part.tensor].end > 0) copy(got[tensor], part.got, part.elements);
+    // The operation has this output between two that a batch judges, and no element of it.
+    if (tensor == TensorId::kDv) reference.outputs.push_back(unset(call, TensorId::kDbias, call.problem.seq_k));
   }
-  return std::ranges::all_of(o.rule, [](uint8_t rule) { return rule <= kLastRule; });
+  if (call.readback_all && predicts_p(call))
+    copy(reference.outputs[0].exact, places.exact, places.part[0].elements);
+  std::vector<uint8_t> states;
+  copy(states, places.state, static_cast<size_t>(reference.rows));
+  const auto is_rule = [](uint8_t rule) { return rule <= static_cast<uint8_t>(Due::kAnything); };
+  return take_states(call, states, reference) &&
+         std::ranges::all_of(reference.outputs,
+                             [&](const Expected& due) { return std::ranges::all_of(due.rule, is_rule); });
 }
 
 }  // namespace

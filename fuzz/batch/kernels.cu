@@ -3,87 +3,33 @@
 // the oracle's inputs or results.
 #include <cuda_runtime.h>
 
-#include <algorithm>
-
 #include "fuzz/batch/kernels.h"
-#include "fuzz/batch/laid.cuh"
+#include "fuzz/batch/units.cuh"
 #include "kernels/primitives/launch.h"
-#include "reference/cuda/block.cuh"
 #include "reference/semantics.h"
 
 namespace attnfuzz::batch {
 namespace {
 
-using cuda::kThreads;
-
-// The most blocks of one job, and the units that a thread should have.
-constexpr uint64_t kMostBlocks = 64, kUnitsAThread = 4;
-unsigned blocks_for(const Call& call) {
-  uint64_t bytes = call.workspace.end - call.workspace.begin;
-  for (const TensorSlot& place : call.tensor) bytes = std::max(bytes, place.end - place.begin);
-  return static_cast<unsigned>(std::min(bytes / (2 * kThreads * kUnitsAThread) + 1, kMostBlocks));
+// The first jobs are the tensors of the forward pass and of merges.
+constexpr unsigned kTensorJobs = kDout + (kDq - kOutput);
+__device__ int tensor_of(unsigned job) {
+  const int t = static_cast<int>(job);
+  return t < kDout ? t : t - kDout + kOutput;
 }
-enum Job : unsigned { kWorkspaceJob = kTensors, kPackedBias, kPackedMask, kPackedSides, kTasks, kLayOutJobs };
-enum : unsigned { kOutputJob = kWorkspaceJob + 1, kLseJob, kJudgeJobs };
+enum : unsigned { kWorkspaceJob = kTensorJobs, kPackedBias, kPackedMask, kPackedSides, kTasks, kLayOutJobs };
+enum : unsigned { kOutputJob = kWorkspaceJob + 1, kLseJob, kJudgeJobs };  // two that no backward pass has
+
+// The units of all inputs but Q, K and V.
+struct UnitOf {
+  const Work& work;
+  __device__ uint16_t operator()(int t, const uint32_t (&n)[4], uint32_t within) const {
+    return input_unit(work, t, n, within);
+  }
+};
 
 // The distance between rows of a packed bias or mask.
 __device__ int64_t padded_keys(const cuda::RowsInput& in) { return (in.keys + 7) / 8 * 8; }
-
-__device__ int64_t first_unit() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
-__device__ int64_t stride_of_units() { return static_cast<int64_t>(gridDim.x) * kThreads; }
-
-struct Element {
-  bool is;
-  uint32_t n[4];
-};
-
-// The element that lies `offset` elements behind the lowest one.
-__device__ Element element_at(const TensorSlot& place, uint32_t offset) {
-  Element e = {true, {}};
-  for (int i = 0; i < 4; ++i) {
-    const int dimension = place.order[i];
-    const uint32_t n = offset / place.stride[dimension];
-    offset -= n * place.stride[dimension];
-    e.is &= n < place.size[dimension];
-    e.n[dimension] = (place.backwards >> dimension & 1) != 0 ? place.size[dimension] - 1 - n : n;
-  }
-  e.is &= offset == 0;
-  return e;
-}
-
-// Two bytes of the tensor's pattern at a place. The address is even, except in a mask.
-__device__ uint16_t pattern_at(const TensorSlot& place, uint64_t at) {
-  return static_cast<uint16_t>(place.pattern >> 8 * (address_of(place, at) & 3));
-}
-
-// The value of a unit before the call: of an input, a redzone, a gap or an output.
-template <class Unit>
-__device__ Unit laid(const Work& work, int t, uint64_t at, Element* element) {
-  const TensorSlot& place = work.call->tensor[t];
-  *element = {};
-  if (at >= place.data && at < place.elements_end) {
-    const auto offset = static_cast<uint32_t>(at - place.data);
-    const Element e = element_at(place, offset / place.element_bytes);
-    *element = e;
-    if (e.is && t < kOutput) return static_cast<Unit>(input_unit(work, t, e.n, offset % place.element_bytes));
-  }
-  return static_cast<Unit>(pattern_at(place, at));
-}
-
-// Calls visit(address, unit) for each unit of a tensor that this thread works on.
-template <class Unit, class Visit>
-__device__ void each_unit(const Work& work, int t, const Visit& visit) {
-  const TensorSlot& place = work.call->tensor[t];
-  for (uint64_t at = place.begin + sizeof(Unit) * static_cast<uint64_t>(first_unit()); at < place.end;
-       at += sizeof(Unit) * static_cast<uint64_t>(stride_of_units()))
-    visit(at, *reinterpret_cast<Unit*>(work.base[t] + address_of(place, at)));
-}
-
-template <class Unit>
-__device__ void lay_tensor(const Work& work, int t) {
-  Element element;
-  each_unit<Unit>(work, t, [&](uint64_t at, Unit& unit) { unit = laid<Unit>(work, t, at, &element); });
-}
 
 __device__ uint32_t workspace_word(const Call& call, uint64_t at) {
   const Workspace& workspace = call.workspace;
@@ -339,9 +285,9 @@ __global__ void __launch_bounds__(kThreads) lay_out_kernel(const __grid_constant
     work.call->problem.dtype == ATTN_F32 ? lay_input<uint32_t>(work, static_cast<int>(job))
                                          : lay_input<uint16_t>(work, static_cast<int>(job));
   else if (job == kMask)
-    lay_tensor<uint8_t>(work, kMask);
-  else if (job < kTensors)
-    lay_tensor<uint16_t>(work, static_cast<int>(job));
+    lay_tensor<uint8_t>(work, kMask, UnitOf{work});
+  else if (job < kTensorJobs)
+    lay_tensor<uint16_t>(work, tensor_of(job), UnitOf{work});
   if (job == kWorkspaceJob && !work.call->keeps_workspace) lay_workspace(work, false);
   if (job == kPackedBias && in.bias) {
     if (in.bias_dtype == ATTN_F32)
@@ -359,16 +305,11 @@ __global__ void __launch_bounds__(kThreads) lay_out_kernel(const __grid_constant
 
 __global__ void __launch_bounds__(kThreads) lay_again_kernel(const __grid_constant__ Work work) {
   if (blockIdx.y == 0)
-    lay_tensor<uint16_t>(work, kOutput);
+    lay_tensor<uint16_t>(work, kOutput, UnitOf{work});
   else if (blockIdx.y == 1)
-    lay_tensor<uint16_t>(work, kLse);
+    lay_tensor<uint16_t>(work, kLse, UnitOf{work});
   else if (!work.call->repeat[work.number].dirty_workspace)
     lay_workspace(work, true);
-}
-
-// A count of 0, the usual one, costs no atomic operation.
-__device__ void count(uint32_t* to, int mine) {
-  if (mine > 0) atomicAdd(to, static_cast<uint32_t>(mine));
 }
 
 // The exponent bits of a format. NaN and infinities have all of them set.
@@ -403,30 +344,6 @@ __device__ void judge_input(const Work& work, int t) {
   count(&work.counts->not_finite, not_finite);
 }
 
-template <class Unit>
-__device__ void judge_tensor(const Work& work, int t) {
-  const Call& call = *work.call;
-  const TensorSlot& place = call.tensor[t];
-  // Rows of an output that belong to no batch entry must not be written.
-  const int64_t rows = is_packed(call, t) ? owned_rows(call, t) : int64_t{place.size[2]};
-  int redzones = 0, inputs = 0, unwritten = 0;
-  each_unit<Unit>(work, t, [&](uint64_t at, const Unit& is) {
-    Element element;
-    const Unit was = laid<Unit>(work, t, at, &element);
-    if (!element.is || element.n[2] >= rows)
-      redzones += is != was;
-    else if (t < kOutput)
-      inputs += is != was;
-    else if (call.complete && place.element_bytes == 2)
-      unwritten += is == was;
-    else if (call.complete && at % 4 == 0)  // of 32 bits
-      unwritten += *reinterpret_cast<const uint32_t*>(work.base[t] + address_of(place, at)) == place.pattern;
-  });
-  count(&work.counts->redzones, redzones);
-  count(&work.counts->inputs, inputs);
-  count(&work.counts->unwritten, unwritten);
-}
-
 __device__ void judge_workspace(const Work& work) {
   const Workspace& workspace = work.call->workspace;
   int redzones = 0;
@@ -436,55 +353,6 @@ __device__ void judge_workspace(const Work& work) {
     redzones += *reinterpret_cast<const uint32_t*>(work.base[kTensors] + at) != ~uint32_t{0};
   }
   count(&work.counts->redzones, redzones);
-}
-
-// The batch entry, head and query of a row.
-struct Query {
-  int64_t b, h, i;
-};
-__device__ Query query_of(const Call& call, int64_t row) {
-  const int64_t head = row / call.problem.seq_q;
-  return {head / call.problem.heads_q, head % call.problem.heads_q, row % call.problem.seq_q};
-}
-// True if the query lies behind the last one of its packed entry.
-__device__ bool is_absent(const Call& call, const Query& query) { return query.i >= queries_of(call, query.b); }
-
-// The byte offset of an element of an output from the tensor's base.
-__device__ uint64_t place_of(const Call& call, int t, const Query& query, int64_t column) {
-  const TensorSlot& place = call.tensor[t];
-  const bool packed = is_packed(call, t);
-  const int64_t row = packed ? borders_of(call, t)[query.b] + query.i : query.i;
-  const uint64_t offset =
-      element_offset(place, static_cast<uint32_t>(packed ? 0 : query.b), static_cast<uint32_t>(query.h),
-                     static_cast<uint32_t>(row), static_cast<uint32_t>(column));
-  return address_of(place, place.data + offset * place.element_bytes);
-}
-
-__device__ void judge_ratio(double ratio, double* worst, int* outside) {
-  if (ratio <= 1)
-    *worst = max(*worst, ratio);
-  else
-    ++*outside;
-}
-
-// Stores what the first call wrote, and compares later calls with it. True if a later call has
-// other bits although the plan is deterministic.
-__device__ bool keep(const Work& work, float* first, int64_t at, float got) {
-  if (!first) return false;
-  if (work.number == 0) {
-    first[at] = got;
-    return false;
-  }
-  const bool same = __float_as_uint(first[at]) == __float_as_uint(got) || (isnan(first[at]) && isnan(got));
-  return !same && work.call->plan.deterministic;
-}
-
-__device__ void count_ratios(const Work& work, double worst, int outside) {
-  worst = cuda::over_warp(worst, cuda::Max());
-  // Non-negative floats have the same order as their bits.
-  if (threadIdx.x % 32 == 0 && worst > 0)
-    atomicMax(&work.counts->worst, static_cast<unsigned long long>(__double_as_longlong(worst)));
-  count(&work.counts->outside, outside);
 }
 
 template <cuda::Format kFormat>
@@ -561,9 +429,9 @@ __global__ void __launch_bounds__(kThreads) judge_kernel(const __grid_constant__
     work.call->problem.dtype == ATTN_F32 ? judge_input<uint32_t>(work, static_cast<int>(job))
                                          : judge_input<uint16_t>(work, static_cast<int>(job));
   else if (job == kMask)
-    judge_tensor<uint8_t>(work, kMask);
-  else if (job < kTensors)
-    judge_tensor<uint16_t>(work, static_cast<int>(job));
+    judge_tensor<uint8_t>(work, kMask, UnitOf{work});
+  else if (job < kTensorJobs)
+    judge_tensor<uint16_t>(work, tensor_of(job), UnitOf{work});
   if (job == kWorkspaceJob) judge_workspace(work);
   if (job == kOutputJob) {
     const int32_t dtype = work.call->problem.dtype;
@@ -585,7 +453,8 @@ attn_status lay_again(const Call& call, const Work& work, const attn_env* env) {
 }
 
 attn_status judge(const Call& call, const Work& work, const attn_env* env) {
-  return attn::launch(judge_kernel, dim3(blocks_for(call), kJudgeJobs), dim3(kThreads), 0, env, work);
+  const unsigned jobs = is_backward(call) ? kOutputJob : kJudgeJobs;
+  return attn::launch(judge_kernel, dim3(blocks_for(call), jobs), dim3(kThreads), 0, env, work);
 }
 
 }  // namespace attnfuzz::batch

@@ -118,8 +118,6 @@ __device__ inline float slope_at(const Call& call, int64_t b, int64_t h) {
                      source(recipe.head_q, h, keys));
 }
 
-__device__ inline bool is_merge(const Call& call) { return (call.problem.features & ATTN_FEATURE_MERGE) != 0; }
-
 // The bits of an element of a merge's side: its O, or its LSE in the plan's form.
 __device__ inline uint32_t side_bits(const Call& call, int t, uint32_t b, uint32_t h, uint32_t s, uint32_t d) {
   const Recipe& recipe = call.recipe;

@@ -9,9 +9,13 @@
 #include "properties/judge/bad_plan.h"
 #include "properties/memory/case_poison.h"
 #include "properties/memory/extent.h"
+#include "properties/operations/backward/ask_for_gradients.h"
 #include "reference/call/known_features.h"
+#include "reference/gradient_setup.h"
 #include "reference/merge.h"
+#include "reference/model/error_cap.h"
 #include "reference/model/error_model.h"
+#include "reference/numbers/formats.h"
 
 namespace attnfuzz::batch {
 namespace {
@@ -21,6 +25,8 @@ constexpr uint64_t kFarBegin = 2 * kAlign;  // so that the page before a block i
 // A larger case keeps the device busy by itself, and would set the size of every slot.
 constexpr uint64_t kMostBytes = uint64_t{128} << 20;
 constexpr double kMostWork = 0x1p31;  // multiply-adds of the oracle
+constexpr double kMostPairs = 0x1p21;   // of a backward pass, each with 33 bytes of scratch
+constexpr int64_t kMostGroups = 65535;  // the blocks of a grid in its second dimension
 constexpr int64_t kMostKeys = int64_t{1} << 18;
 constexpr int64_t kMostPages = int64_t{1} << 17;  // each page needs memory outside of the slot as well
 
@@ -133,6 +139,8 @@ bool write_recipe(const Case& c, Recipe* to) {
   if (p.mask) to->mask = *p.mask;
   to->side_o[0] = c.o1, to->side_o[1] = c.o2, to->side_lse[0] = c.lse1, to->side_lse[1] = c.lse2;
   to->sides = c.sides;
+  to->dout = c.dout, to->dlse = c.dlse;
+  std::ranges::copy(repeated(c, TensorId::kDout), to->once_dout);
   if (p.sink) to->sink = *p.sink;
   if (p.slopes) to->slopes = *p.slopes;
   to->remapped = !(r == Remap{});
@@ -168,13 +176,20 @@ bool write_recipe(const Case& c, Recipe* to) {
 
 }  // namespace
 
+// The kinds of problem that a batch takes, of a problem with these features.
+static KnownFeatures known_of(uint64_t features) {
+  if ((features & ATTN_FEATURE_BACKWARD) != 0)
+    return {"a batch of backward passes on a GPU", kGradientsKnow.bits & ~ATTN_FEATURE_DBIAS};
+  return {"a batch on a GPU", kForward | ATTN_FEATURE_MERGE};
+}
+
 std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   const auto no = [&](const char* reason) {
     *why = reason;
     return std::nullopt;
   };
   const Problem& p = c.problem;
-  *why = unknown_features({"a batch on a GPU", kForward | ATTN_FEATURE_MERGE}, problem_of(p).features);
+  *why = unknown_features(known_of(p.features), problem_of(p).features);
   if (!why->empty()) return std::nullopt;
   // A tensor may be too large for any memory, as a mutation or a property left the case. It has no geometry.
   if (illegal(c)) return no("a case that cannot be run");
@@ -184,6 +199,9 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   if (p.heads_kv == 0) return no("no head");
   if (p.dim_qk == 0 || p.dim_v == 0) return no("a dimension of 0");
   if (p.paging && page_count(p) > kMostPages) return no("many pages");
+  if (gives_gradients(p.features) &&
+      (rows * static_cast<double>(p.seq_k) > kMostPairs || p.batch * p.heads_kv > kMostGroups))
+    return no("a backward pass of more than 2 million pairs, or of more than 65,535 KV heads");
   if (p.seq_k > kMostKeys ||
       rows * static_cast<double>(p.seq_k) * static_cast<double>(p.dim_qk + p.dim_v) > kMostWork)
     return no("large: it takes long by itself");
@@ -211,6 +229,18 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   return call;
 }
 
+// The numbers that the bounds of a call are charged by.
+static ErrorModel model_of(const attn_plan& plan, const Calibration& calibration, Call* call) {
+  const attn_problem& p = call->problem;
+  if (!is_backward(*call))
+    return is_merge(*call) ? merge_error_model(p, plan, calibration) : make_error_model(p, plan, calibration);
+  ErrorModel model = gradients::error_model(p, plan, calibration);
+  call->terms = gradients::make_terms(p, capped_plan(p, plan, calibration), model);
+  call->saved = make_error_model(forward_of(p), operations::exact_forward(plan), documented());
+  call->dsink_overflow = format_of(ATTN_F32).overflow;
+  return model;
+}
+
 bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibration, Call* call,
               std::vector<Assumption>* assumptions, std::string* why) {
   const auto no = [&](const char* reason) {
@@ -218,7 +248,10 @@ bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibrati
     return false;
   };
   if (bad_plan(plan)) return no("a plan that makes no sense");
-  if (plan.qk_format != ATTN_FORMAT_UNKNOWN) return no("Q and K that are converted");
+  const bool backward = is_backward(*call);
+  if (backward && recomputes(capped_plan(call->problem, plan, calibration)))
+    return no("a backward pass that computes O and the LSE anew");
+  if (!backward && plan.qk_format != ATTN_FORMAT_UNKNOWN) return no("Q and K that are converted");
   if (call->problem.has_sink && plan.lse_sink) return no("an LSE that leaves the sink out");
   if (plan.workspace_bytes % 4 != 0 || plan.workspace_bytes > kMostBytes || plan.workspace_align > kAlign)
     return no("a workspace of more than 128 MiB, or of an odd size or alignment");
@@ -237,9 +270,7 @@ bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibrati
   workspace.begin = workspace.data - redzone;
   workspace.end_of_data = workspace.data + plan.workspace_bytes;
   workspace.pattern = workspace_pattern(c);
-  const bool merge = (call->problem.features & ATTN_FEATURE_MERGE) != 0;
-  const ErrorModel model = merge ? merge_error_model(call->problem, plan, calibration)
-                                 : make_error_model(call->problem, plan, calibration);
+  const ErrorModel model = model_of(plan, calibration, call);
   call->model = model;
   *assumptions = model.assumptions;
   call->overflow = output_overflow(model);

@@ -66,7 +66,7 @@ extern const Property bwd_packed_alone = {
     .operation = &operations::backward,
     .features = ATTN_FEATURE_RAGGED,
     .packed = true,
-    .also = &operations::selected_backward,
-    .key_blocks = true};
+    .key_blocks = true,
+    .also = &operations::selected_backward};
 
 }  // namespace attnfuzz::relations
