@@ -158,7 +158,7 @@ void hold_batched(const std::vector<std::pair<std::string, Case>>& cases, Target
     const auto& [name, c] = cases[of[n]];
     ++held->cases;
     Execution e(c, target);
-    const Reference host = evaluate(e.laid.problem(), e.laid.tensors(), e.plan, calibration, {});
+    const Reference host = e.evaluate(calibration);
     if (!given[n]) throw std::runtime_error(name + ": its results are none");
     held->tally.add(name, host, compare(e.laid.problem(), given[n]->run.reference, host));
     const RunReply reply = e.run(c.calls[0]);
@@ -180,6 +180,15 @@ std::unique_ptr<Target> opened(const std::string& kernel) {
     std::exit(77);
   }
   return target;
+}
+
+// A drawn case as a call of an operation that the kernel has.
+Case drawn_call(const GeneratorConfig& config, const Target& target, uint64_t n) {
+  Case c = draw(config, 1, n);
+  const uint64_t features = target.info().features;
+  if (const Operation* operation = operation_for(c.problem.features, features, n))
+    make_call(*operation, c, features);
+  return c;
 }
 
 int say(const Held& held) {
@@ -221,7 +230,8 @@ int run(const std::string& mode, std::vector<std::string> rest, FastOracle& orac
       for (int64_t begin = first; begin < first + count; begin += kBatch) {
         std::vector<std::pair<std::string, Case>> cases;
         for (int64_t i = begin; i < std::min(begin + kBatch, first + count); ++i)
-          cases.emplace_back(kernel + " case " + std::to_string(i), draw(config, 1, static_cast<uint64_t>(i)));
+          cases.emplace_back(kernel + " case " + std::to_string(i),
+                             drawn_call(config, *target, static_cast<uint64_t>(i)));
         hold_batched(cases, *target, calibrations[begin / kBatch % 2], &held);
       }
     }
