@@ -98,11 +98,10 @@ Refusal decide_path(const Call& call, Decision* d) {
   const int64_t group = problem.heads_kv == 0 ? 1 : problem.heads_q / problem.heads_kv;
   d->decode = -1;
   d->scored = d->wide = false;
-  const bool dense = has_dense_entries(problem);
   if constexpr (kPaths.decode) {
     attn_env env = call.env;
     if (kPaths.pretend) env.compute_capability = 90, env.variant = 0;
-    if (dense) d->decode = decode_choice(problem, call.tensors, env);
+    d->decode = decode_choice(problem, call.tensors, env);
     if (d->decode >= 0) {
       const DecodeSpec& spec = decode_spec(d->decode);
       d->tile_q = DecodeSpec::kTileQ;
@@ -270,10 +269,9 @@ template <SplitkPaths kPaths>
 struct SplitkOn {
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr uint64_t kFeatures =
-      ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT | ATTN_FEATURE_ALIBI |
-      (kPaths.general
-           ? ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED | ATTN_FEATURE_KV8 | ATTN_FEATURE_KEY_STEP
-           : 0);
+      ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT | ATTN_FEATURE_ALIBI | ATTN_FEATURE_INDEX32 |
+      ATTN_FEATURE_PAGED |
+      (kPaths.general ? ATTN_FEATURE_RAGGED | ATTN_FEATURE_KV8 | ATTN_FEATURE_KEY_STEP : 0);
   static constexpr const attn_build* kBuild = &attn_build_identity;
 
   static Refusal plan(const Call& call, attn_plan* plan) { return splitk::plan_splits<kPaths>(call, plan); }

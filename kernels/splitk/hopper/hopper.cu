@@ -76,11 +76,20 @@ TensorView view(const Strided& tensor, int64_t batch, int64_t heads, int64_t row
 }
 
 TensorView keys(const attn_problem& p, const ForwardParams& params) {
-  return view(params.k, p.batch, p.heads_kv, p.seq_k, p.dim_qk);
+  const Rows rows = rows_of_keys(p);
+  return view(params.k, rows.entries, p.heads_kv, rows.count, p.dim_qk);
 }
 
 TensorView values(const attn_problem& p, const ForwardParams& params) {
-  return view(params.v, p.batch, p.heads_kv, p.seq_k, p.dim_v);
+  const Rows rows = rows_of_keys(p);
+  return view(params.v, rows.entries, p.heads_kv, rows.count, p.dim_v);
+}
+
+// The keys of a box if keys lie in pages: a page, or the part of a larger page that fills a tile. 0 if no box
+// divides both.
+int32_t box_rows_of(int64_t page_size, int tile_k) {
+  const int64_t rows = std::min<int64_t>(page_size, tile_k);
+  return page_size % rows == 0 && tile_k % rows == 0 && rows >= kLeastBoxRows ? static_cast<int32_t>(rows) : 0;
 }
 
 DecodeParams decode_params(const attn_problem& problem, const ForwardParams& params, const SplitParams& split) {
@@ -104,6 +113,7 @@ DecodeParams decode_params(const attn_problem& problem, const ForwardParams& par
 
 int decode_choice(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) {
   if (env.variant != 0 || env.compute_capability != 90) return -1;
+  if (problem.ragged != 0 || problem.kv_dtype != 0 || problem.key_step != 0) return -1;
   if (problem.batch == 0 || problem.heads_q == 0 || problem.seq_q == 0 || problem.seq_k == 0) return -1;
   if (problem.seq_q >= kDecodeSequence || problem.seq_k >= kDecodeSequence) return -1;
   const int64_t group = problem.heads_q / problem.heads_kv;
@@ -121,6 +131,7 @@ int decode_choice(const attn_problem& problem, const attn_tensors& tensors, cons
     const DecodeSpec& spec = kInstantiations[n].spec;
     if (std::max(problem.dim_qk, problem.dim_v) > spec.dim || scored != spec.scored) continue;
     if (static_cast<int64_t>(spec.shared()) > env.shared_memory_limit || !device_has_warpgroups()) return -1;
+    if (problem.page_size != 0 && box_rows_of(problem.page_size, spec.tile_k) == 0) return -1;
     return static_cast<int>(n);
   }
   return -1;
@@ -155,14 +166,16 @@ attn_status decode_partial(int choice, const attn_problem& problem, const Forwar
   const DecodeSpec& spec = decode_spec(choice);
   DecodeParams p = decode_params(problem, params, split);
   p.direct = direct;
+  p.box_rows = problem.page_size != 0 ? box_rows_of(problem.page_size, spec.tile_k) : 0;
+  const int rows = p.box_rows != 0 ? p.box_rows : spec.tile_k;
   if (spec.scored) {
     if (!make_score_terms(problem, params, &p.terms)) return ATTN_UNSUPPORTED;
     p.sign = 1;
   }
   char reason[160];
   // Both formats have 16 bits.
-  if (!make_tensor_map<F16>(&p.k, keys(problem, params), spec.tile_k, reason, sizeof reason) ||
-      !make_tensor_map<F16>(&p.v, values(problem, params), spec.tile_k, reason, sizeof reason)) {
+  if (!make_tensor_map<F16>(&p.k, keys(problem, params), rows, reason, sizeof reason) ||
+      !make_tensor_map<F16>(&p.v, values(problem, params), rows, reason, sizeof reason)) {
     report_launch(env, ATTN_REPORT_LAUNCH, reason);
     return ATTN_LAUNCH_FAILED;
   }

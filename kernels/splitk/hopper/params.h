@@ -15,12 +15,13 @@ namespace attn {
 inline constexpr int64_t kDecodeSequence = int64_t{1} << 28;
 
 struct DecodeParams {
-  TensorMap k, v;  // boxes of a tile's keys
+  TensorMap k, v;  // boxes of a tile's keys, or of box_rows keys of a page
   ForwardParams forward;
   SplitParams split;
   uint32_t items;  // splits of all KV heads of all batch entries, less than 2^31
   uint32_t splits, split_tiles, heads_kv, packed;
   int32_t rows;       // queries times query heads of a KV head: at most 64
+  int32_t box_rows;   // keys of a box if keys lie in pages: a divisor of the page size and of a tile; else 0
   bool direct;        // there is one split, which goes to O and LSE
   bool whole;         // every query sees all keys up to the length
   bool windowed;      // the first keys may be hidden
@@ -53,6 +54,13 @@ __device__ __forceinline__ Keys query_keys(const DecodeParams& p, int32_t length
   return {static_cast<int32_t>(range.begin), static_cast<int32_t>(range.end)};
 }
 
+// The keys of batch entry b.
+__device__ __forceinline__ int32_t keys_of(const ForwardParams& p, uint32_t b) {
+  if (p.key_lengths == nullptr) return static_cast<int32_t>(p.seq_k);
+  const int64_t length = index_at(p, p.key_lengths, b);
+  return static_cast<int32_t>(length < 0 ? 0 : length < p.seq_k ? length : p.seq_k);
+}
+
 // The item with number `item`. Numbers run over splits fastest, then KV heads, then batch entries.
 template <int kTileK>
 __device__ __forceinline__ Part part_of(const DecodeParams& p, uint32_t item) {
@@ -61,7 +69,7 @@ __device__ __forceinline__ Part part_of(const DecodeParams& p, uint32_t item) {
   part.b = static_cast<int32_t>(b);
   part.kv_head = static_cast<int32_t>(head - b * p.heads_kv);
   part.split = static_cast<int32_t>(split);
-  part.length = static_cast<int32_t>(key_length(p.forward, b));
+  part.length = keys_of(p.forward, b);
   // Ranges move monotonically with the query, so the first and the last query's ranges bound all others.
   const Keys first = query_keys(p, part.length, 0);
   const Keys last = query_keys(p, part.length, static_cast<int32_t>(p.forward.seq_q) - 1);

@@ -8,17 +8,54 @@
 
 namespace attn {
 
-// Loads the panels of a tile as soon as its slot is empty. Rows past the tensor become zeros. `phase`: the
+// The boxes of a tile have at least this many rows, so that each begins at a multiple of 1024 bytes.
+inline constexpr int kLeastBoxRows = 8;
+
+// Where the keys of a tile lie: the last two coordinates of the first key of each box. Dense keys have one box.
+template <int kTileK>
+struct Boxes {
+  static constexpr int kMost = kTileK / kLeastBoxRows;
+  int32_t row[kMost], entry[kMost];
+};
+
+// Reads the block table for tile t if keys lie in pages. A box past the last key repeats the last box with keys:
+// the table need not have a page there. The reads of all boxes are under way at the same time.
+template <int kTileK>
+__device__ __forceinline__ Boxes<kTileK> boxes_of(const DecodeParams& p, const Part& part, int32_t t) {
+  Boxes<kTileK> boxes;
+  boxes.row[0] = t * kTileK;
+  boxes.entry[0] = part.b;
+  if (p.box_rows == 0) return boxes;
+  const Paged& paged = p.forward.paged;
+  const int32_t last = (part.length - 1) / p.box_rows, first = t * kTileK / p.box_rows;
+#pragma unroll
+  for (int n = 0; n < Boxes<kTileK>::kMost; ++n) {
+    if (n * p.box_rows >= kTileK) break;
+    const uint32_t key = static_cast<uint32_t>((first + n < last ? first + n : last) * p.box_rows);
+    const uint32_t page = key / paged.page_size;
+    boxes.row[n] = static_cast<int32_t>(key - page * paged.page_size);
+    boxes.entry[n] = static_cast<int32_t>(index_at(p.forward, paged.table, part.b * paged.of_entry + page));
+  }
+  return boxes;
+}
+
+// Loads the panels of a tile as soon as its slot is empty. Rows past a dense tensor become zeros. `phase`: the
 // parity of the slot's round.
 template <class Tile>
 __device__ __forceinline__ void load_tile_of_keys(Tile tile, const TensorMap& map, Mbarrier* full,
-                                                  Mbarrier* empty, uint32_t phase, const Part& part,
-                                                  int32_t first_key) {
+                                                  Mbarrier* empty, uint32_t phase, int32_t kv_head,
+                                                  const Boxes<Tile::kRows>& boxes, int32_t box_rows) {
   mbarrier_wait(empty, phase ^ 1);
   mbarrier_expect(full, Tile::kBytes);
 #pragma unroll
-  for (int n = 0; n < Tile::D / kBoxColumns; ++n)
-    tma_load_once(tile.panel(n), map, full, {{n * kBoxColumns, first_key, part.kv_head, part.b}});
+  for (int i = 0; i < boxes.kMost; ++i) {
+    if (i > 0 && (box_rows == 0 || i * box_rows >= Tile::kRows)) break;
+#pragma unroll
+    for (int n = 0; n < Tile::D / kBoxColumns; ++n) {
+      tma_load_once(tile.panel(n) + i * box_rows * kBoxColumns, map, full,
+                    {{n * kBoxColumns, boxes.row[i], kv_head, boxes.entry[i]}});
+    }
+  }
 }
 
 template <class T, DecodeSpec kSpec>
@@ -27,11 +64,16 @@ __device__ __forceinline__ void load_keys(const DecodeParams& p, const DecodePip
   Ring<kSpec.stages> at;
   for (uint32_t item = blockIdx.x; item < p.items; item += gridDim.x) {
     const Part part = part_of<kSpec.tile_k>(p, item);
+    if (part.tiles.begin >= part.tiles.end) continue;
+    Boxes<kSpec.tile_k> boxes = boxes_of<kSpec.tile_k>(p, part, part.tiles.begin);
     for (int32_t t = part.tiles.begin; t < part.tiles.end; ++t) {
-      load_tile_of_keys(pipe.k(at.slot), p.k, pipe.k_full + at.slot, pipe.k_empty + at.slot, at.phase, part,
-                        t * kSpec.tile_k);
-      load_tile_of_keys(pipe.v(at.slot), p.v, pipe.v_full + at.slot, pipe.v_empty + at.slot, at.phase, part,
-                        t * kSpec.tile_k);
+      const int32_t ahead = t + 1 < part.tiles.end ? t + 1 : t;
+      const Boxes<kSpec.tile_k> next = boxes_of<kSpec.tile_k>(p, part, ahead);  // read while this tile waits
+      load_tile_of_keys(pipe.k(at.slot), p.k, pipe.k_full + at.slot, pipe.k_empty + at.slot, at.phase,
+                        part.kv_head, boxes, p.box_rows);
+      load_tile_of_keys(pipe.v(at.slot), p.v, pipe.v_full + at.slot, pipe.v_empty + at.slot, at.phase,
+                        part.kv_head, boxes, p.box_rows);
+      boxes = next;
       at = at.next();
     }
   }
