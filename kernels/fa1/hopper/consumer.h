@@ -158,7 +158,8 @@ struct Item {
   // may hold NaN. Rows past the tensor are loaded as zeros.
   __device__ __forceinline__ void clear_values() const {
     const int32_t left = extent.length - t * kSpec.tile_k;
-    if (kSpec.lengths && extent.length < c.p.seq_k && left < kSpec.tile_k) {
+    const bool more = extent.length < c.p.seq_k || c.p.ragged.cu_k != nullptr;  // rows of V follow in memory
+    if (kSpec.lengths && more && left < kSpec.tile_k) {
       mbarrier_wait(c.pipe.v_full + c.kv.slot, c.kv.phase);
       clear_rows(c.pipe.v(c.kv.slot), left, thread_id() - kWarpgroup, kSpec.consumers * kWarpgroup);
       bar_sync(kComputingBarrier, kSpec.consumers * kWarpgroup);
@@ -252,7 +253,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     const int32_t my_row = row + warp_id() % 4 * 16 + lane_id() / 4;  // the thread's second row is 8 below
     const Extent extent = extent_of<kSpec>(p, work);
     const Keys rows[2] = {visible_keys<kSpec>(p, extent, my_row), visible_keys<kSpec>(p, extent, my_row + 8)};
-    const Keys tiles = block_tiles<kSpec>(p, extent, work.tile);
+    const Keys tiles = block_tiles<kSpec>(p, extent, work);
     const Keys plain = plain_tiles<kSpec>(p, extent, row, tiles);
     const void* biases[2];
     BiasWords<2, kSpec.tile_k / 8> words;

@@ -82,32 +82,37 @@ enum Choice {
   k256Lengths
 };
 
-TensorView view(const Strided& tensor, int64_t batch, int64_t heads, int64_t rows, int64_t columns) {
-  return {tensor.data, {columns, rows, heads, batch}, {tensor.stride[2], tensor.stride[1], tensor.stride[0]}};
+TensorView view(const Strided& tensor, int64_t heads, const Rows& rows, int64_t columns) {
+  return {tensor.data,
+          {columns, rows.count, heads, rows.entries},
+          {tensor.stride[2], tensor.stride[1], tensor.stride[0]}};
 }
 
 struct Views {
   TensorView q, k, v, o;
 
   Views(const attn_problem& p, const ForwardParams& params)
-      : q(view(params.q, p.batch, p.heads_q, p.seq_q, p.dim_qk)),
-        k(view(params.k, p.batch, p.heads_kv, p.seq_k, p.dim_qk)),
-        v(view(params.v, p.batch, p.heads_kv, p.seq_k, p.dim_v)),
-        o(view(params.o, p.batch, p.heads_q, p.seq_q, p.dim_v)) {}
+      : q(view(params.q, p.heads_q, rows_of_queries(p), p.dim_qk)),
+        k(view(params.k, p.heads_kv, rows_of_keys(p), p.dim_qk)),
+        v(view(params.v, p.heads_kv, rows_of_keys(p), p.dim_v)),
+        o(view(params.o, p.heads_q, rows_of_queries(p), p.dim_v)) {}
 };
+
+// True if batch entries have lengths of their own.
+bool uneven_entries(const attn_problem& p) { return p.has_key_lengths || p.ragged != 0; }
 
 // The shape for the problem's size; -1 if no shape has room for the problem.
 int by_shape(const attn_problem& p, bool scored) {
   const int64_t dim = std::max(p.dim_qk, p.dim_v);
   if (scored) return dim <= 64 ? k64Scored : dim <= 128 ? k128Scored : -1;
-  if (p.has_key_lengths) return dim <= 64 ? k64Lengths : dim <= 128 ? k128Lengths : k256Lengths;
+  if (uneven_entries(p)) return dim <= 64 ? k64Lengths : dim <= 128 ? k128Lengths : k256Lengths;
   if (dim <= 64) return p.seq_k > 2048 ? k64 : p.causal ? k64Short : p.seq_k <= 1024 ? k64Mid : k64;
   if (dim <= 128) return k128;
   return p.seq_k <= 512 || (p.causal && p.seq_k <= 1024) ? k256Short : k256;
 }
 
 // True if query tiles differ in cost. Then blocks take query tiles one by one, as they finish.
-bool uneven(const attn_problem& p) { return p.causal || p.has_key_lengths; }
+bool uneven(const attn_problem& p) { return p.causal || uneven_entries(p); }
 
 int64_t items_of(const attn_problem& p, const HopperSpec& spec) {
   return p.batch * p.heads_q * ceil_div(p.seq_q, spec.tile_q());
@@ -125,9 +130,10 @@ int32_t clamp_far(int64_t value) {
 
 int hopper_choice(const attn_problem& problem, const attn_env& env, const ForwardParams& params) {
   if (env.variant != 0 || env.compute_capability != 90) return -1;
-  if (!has_dense_entries(problem)) return -1;
+  if (problem.page_size != 0 || problem.kv_dtype != 0 || problem.key_step != 0) return -1;
   if (problem.batch == 0 || problem.heads_q == 0 || problem.seq_q == 0 || problem.seq_k == 0) return -1;
   if (problem.seq_q >= kHopperSequence || problem.seq_k >= kHopperSequence) return -1;
+  if (rows_of_queries(problem).count >= kHopperSequence || rows_of_keys(problem).count >= kHopperSequence) return -1;
   if (ScoreTerms terms; !make_score_terms(problem, params, &terms)) return -1;
   for (const Strided* tensor : {&params.q, &params.k, &params.v, &params.o}) {
     if (tensor->stride[3] != 1) return -1;
@@ -169,6 +175,8 @@ attn_status hopper_run(int choice, const attn_problem& problem, const attn_tenso
     report_launch(env, ATTN_REPORT_LAUNCH, reason);
     return ATTN_LAUNCH_FAILED;
   }
+  p.o_rows = params.o;
+  p.dim_v = params.dim_v;
   p.lse = static_cast<float*>(params.lse.data);
   for (int i = 0; i < 3; ++i) p.lse_stride[i] = params.lse.stride[i];
   p.sinks = params.sinks;
@@ -178,6 +186,7 @@ attn_status hopper_run(int choice, const attn_problem& problem, const attn_tenso
   p.left = clamp_far(params.left);
   p.right = clamp_far(params.right);
   p.key_lengths = params.key_lengths;
+  p.ragged = params.ragged;
   p.bottom_right = params.bottom_right;
   p.shift = params.bottom_right ? p.seq_k - p.seq_q : 0;
   p.heads_q = static_cast<uint32_t>(problem.heads_q);

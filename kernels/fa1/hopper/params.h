@@ -17,12 +17,15 @@ inline constexpr int32_t kHopperSequence = 1 << 28;
 
 struct HopperParams {
   TensorMap q, k, v, o;  // boxes: a block's rows, a tile's keys twice, a warpgroup's rows
+  Strided o_rows;        // O again, for the last rows of a packed entry
+  int32_t dim_v;
   float* lse;            // nullptr if the caller wants none
   int64_t lse_stride[3];
   Sinks sinks;
   Slopes slopes;  // of scored shapes
-  const int64_t* key_lengths;  // nullptr if all are seq_k
-  int32_t seq_q, seq_k;
+  const void* key_lengths;  // nullptr if all are seq_k
+  Ragged ragged;            // of shapes with lengths
+  int32_t seq_q, seq_k;     // with packed entries, of the longest
   int32_t left, right;  // sides of the window; a causal mask has right = 0
   bool bottom_right;    // where the diagonal lies
   int32_t shift;        // diag(i) = i + shift if there are no key lengths
@@ -62,6 +65,33 @@ __device__ __forceinline__ HeadOf head_of(const HopperParams& p, const Work& wor
   return entries_first ? HeadOf{inner, outer} : HeadOf{outer, inner};
 }
 
+// Element n of an array of lengths or offsets.
+__device__ __forceinline__ int64_t number_at(const HopperParams& p, const void* array, int32_t n) {
+  return p.ragged.narrow ? static_cast<const int32_t*>(array)[n] : static_cast<const int64_t*>(array)[n];
+}
+
+// The rows of packed batch entry b. `cu`: the offsets of the entries.
+__device__ __forceinline__ int32_t rows_between(const HopperParams& p, const void* cu, int32_t b) {
+  return static_cast<int32_t>(number_at(p, cu, b + 1) - number_at(p, cu, b));
+}
+
+// The queries of batch entry b.
+template <HopperSpec kSpec>
+__device__ __forceinline__ int32_t queries_of(const HopperParams& p, int32_t b) {
+  if (kSpec.lengths && p.ragged.cu_q != nullptr) return rows_between(p, p.ragged.cu_q, b);
+  return p.seq_q;
+}
+
+// Where the rows of a batch entry begin: the last two coordinates of its first row, in Q and O or in K and V.
+struct FirstRow {
+  int32_t row, b;
+};
+template <HopperSpec kSpec>
+__device__ __forceinline__ FirstRow first_row(const HopperParams& p, const void* cu, int32_t b) {
+  if (kSpec.lengths && cu != nullptr) return {static_cast<int32_t>(number_at(p, cu, b)), 0};
+  return {0, b};
+}
+
 // The query of a row, for a probe: b, h, i. Past the last query, i is -1.
 template <HopperSpec kSpec>
 __device__ __forceinline__ void place_of(const HopperParams& p, const Work& work, int32_t row,
@@ -69,7 +99,7 @@ __device__ __forceinline__ void place_of(const HopperParams& p, const Work& work
   const HeadOf head = head_of<kSpec>(p, work);
   place[0] = static_cast<float>(head.b);
   place[1] = static_cast<float>(head.h);
-  place[2] = row < p.seq_q ? static_cast<float>(row) : -1.0f;
+  place[2] = row < queries_of<kSpec>(p, head.b) ? static_cast<float>(row) : -1.0f;
 }
 
 // The keys of a batch entry, and where its diagonal lies.
@@ -82,11 +112,13 @@ template <HopperSpec kSpec>
 __device__ __forceinline__ Extent extent_of(const HopperParams& p, const Work& work) {
   Extent extent = {p.seq_k, p.shift};
   if constexpr (kSpec.lengths) {
+    const int32_t b = head_of<kSpec>(p, work).b;
+    if (p.ragged.cu_k != nullptr) extent.length = rows_between(p, p.ragged.cu_k, b);
     if (p.key_lengths != nullptr) {
-      const int64_t length = p.key_lengths[head_of<kSpec>(p, work).b];
-      extent.length = length < 0 ? 0 : length < p.seq_k ? static_cast<int32_t>(length) : p.seq_k;
-      extent.shift = p.bottom_right ? extent.length - p.seq_q : 0;
+      const int64_t length = number_at(p, p.key_lengths, b);
+      extent.length = length < 0 ? 0 : length < extent.length ? static_cast<int32_t>(length) : extent.length;
     }
+    extent.shift = p.bottom_right ? extent.length - queries_of<kSpec>(p, b) : 0;
   }
   return extent;
 }
@@ -104,9 +136,10 @@ __device__ __forceinline__ Keys visible_keys(const HopperParams& p, const Extent
 // The KV tiles [begin, end) that a block walks, from the last to the first. There is at least one, because a
 // block that sees no key must write its rows as well.
 template <HopperSpec kSpec>
-__device__ __forceinline__ Keys block_tiles(const HopperParams& p, const Extent& extent, int32_t q_tile) {
-  const int32_t first = q_tile * kSpec.tile_q(), past = first + kSpec.tile_q();
-  const int32_t last = (past < p.seq_q ? past : p.seq_q) - 1;
+__device__ __forceinline__ Keys block_tiles(const HopperParams& p, const Extent& extent, const Work& work) {
+  const int32_t queries = queries_of<kSpec>(p, head_of<kSpec>(p, work).b);
+  const int32_t first = work.tile * kSpec.tile_q(), past = first + kSpec.tile_q();
+  const int32_t last = (past < queries ? past : queries) - 1;
   const int32_t begin = visible_keys<kSpec>(p, extent, first).begin / kSpec.tile_k;
   const int32_t end = (visible_keys<kSpec>(p, extent, last).end + kSpec.tile_k - 1) / kSpec.tile_k;
   if (end <= begin) return {0, 1};
@@ -145,6 +178,19 @@ __device__ __forceinline__ Work work_of(const HopperParams& p, uint32_t item) {
   const uint32_t heads = left < p.section ? left : p.section, step = in_section / heads;
   const uint32_t tile = (p.sections - number) % 2 != 0 ? p.q_tiles - 1 - step : step;
   return {static_cast<int32_t>(tile), static_cast<int32_t>(first + in_section - step * heads), true};
+}
+
+// `item`, or the first one after it whose tile has a query. With packed entries, tiles past an entry's last query
+// have none.
+template <HopperSpec kSpec>
+__device__ __forceinline__ uint32_t item_with_queries(const HopperParams& p, uint32_t item) {
+  if constexpr (kSpec.lengths) {
+    const auto empty = [&](const Work& work) {
+      return work.any && work.tile * kSpec.tile_q() >= queries_of<kSpec>(p, head_of<kSpec>(p, work).b);
+    };
+    while (p.ragged.cu_q != nullptr && empty(work_of(p, item))) item = next_item(p, item);
+  }
+  return item;
 }
 
 }  // namespace attn

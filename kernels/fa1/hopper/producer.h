@@ -39,7 +39,7 @@ __device__ __forceinline__ void load(const HopperParams& p, const Pipeline<T, kS
     v = v.next();
   };
   uint32_t item = blockIdx.x;
-  tell_item(pipe, 0, item);
+  if (!kSpec.lengths) tell_item(pipe, 0, item);
   tma_prefetch(p.k);
   tma_prefetch(p.q);
   tma_prefetch(p.v);
@@ -48,27 +48,34 @@ __device__ __forceinline__ void load(const HopperParams& p, const Pipeline<T, kS
   // If blocks end at different times, blocks of the next kernel can set up where blocks have ended. If all
   // blocks end at the same time, measurements showed a gain with four consumers only.
   if (p.taken != nullptr || kSpec.consumers == 4) grid_dependents_start();
+  if (kSpec.lengths) {  // the consumers wait for the kernel before, too
+    item = item_with_queries<kSpec>(p, item);
+    tell_item(pipe, 0, item);
+  }
   for (uint32_t turn = 0;; ++turn) {
     const Work work = work_of(p, item);
     if (!work.any) break;
     const HeadOf head = head_of<kSpec>(p, work);
     const int32_t kv_head = static_cast<uint32_t>(head.h) / p.group;
-    const Keys tiles = block_tiles<kSpec>(p, extent_of<kSpec>(p, work), work.tile);
+    const FirstRow queries = first_row<kSpec>(p, p.ragged.cu_q, head.b);
+    const FirstRow keys = first_row<kSpec>(p, p.ragged.cu_k, head.b);
+    const Keys tiles = block_tiles<kSpec>(p, extent_of<kSpec>(p, work), work);
     for (int32_t t = tiles.end - 1; t >= tiles.begin; --t) {
-      load_panels(pipe.k(k.slot), p.k, pipe.k_full + k.slot, pipe.k_empty + k.slot, k.phase, t * kSpec.tile_k,
-                  kv_head, head.b);
+      const int32_t first_key = keys.row + t * kSpec.tile_k;
+      load_panels(pipe.k(k.slot), p.k, pipe.k_full + k.slot, pipe.k_empty + k.slot, k.phase, first_key, kv_head,
+                  keys.b);
       k = k.next();
       load_values();
-      owed = {t * kSpec.tile_k, kv_head, head.b, true};
+      owed = {first_key, kv_head, keys.b, true};
       if (t == tiles.end - 1) {
         load_panels(pipe.q(q.slot), p.q, pipe.q_full + q.slot, pipe.q_empty + q.slot, q.phase,
-                    work.tile * kSpec.tile_q(), head.h, head.b);
+                    queries.row + work.tile * kSpec.tile_q(), head.h, queries.b);
         q = q.next();
       }
       // Takes the next item as late as the consumers allow: an item taken early would wait here while other
       // blocks may be idle.
       if (t == (kSpec.cross_tile ? tiles.end - 1 : tiles.begin)) {
-        item = next_item(p, item);
+        item = item_with_queries<kSpec>(p, next_item(p, item));
         tell_item(pipe, turn + 1, item);
       }
     }

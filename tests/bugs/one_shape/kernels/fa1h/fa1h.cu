@@ -30,7 +30,7 @@ struct Fa1h {
   static constexpr const char* kName = "fa1h";
   static constexpr const char* kDescription = "fa1 as on sm_90a, on the CPU executor";
   static constexpr attn_backend kBackend = attn::kBackend;
-  static constexpr uint64_t kFeatures = ATTN_FEATURE_ALIBI;
+  static constexpr uint64_t kFeatures = ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
   static constexpr std::array kVariants = {"small"};
   static constexpr const attn_build* kBuild = &attn_build_identity;
 
