@@ -45,7 +45,7 @@ endif()
 
 file(COPY ${source}/corpus DESTINATION ${root})
 file(COPY ${source}/fuzz/bench/attention.py ${source}/fuzz/bench/backward.py ${source}/fuzz/bench/bench.py
-     ${source}/fuzz/bench/bench_features.py ${source}/fuzz/bench/timing.py ${source}/fuzz/bench/plain_loop.py
+     ${source}/fuzz/bench/bench_batches.py ${source}/fuzz/bench/bench_features.py ${source}/fuzz/bench/timing.py ${source}/fuzz/bench/plain_loop.py
      DESTINATION ${root}/fuzz/bench)
 file(COPY ${source}/python/attnfuzz DESTINATION ${root}/python PATTERN __pycache__ EXCLUDE)
 file(COPY ${build}/python/attnfuzz/contract.py DESTINATION ${root}/python/attnfuzz)

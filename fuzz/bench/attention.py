@@ -9,6 +9,7 @@ Tensors are (batch, head, position, dim). A library of another ABI is refused.
 """
 
 import ctypes
+import dataclasses
 import sys
 from ctypes import c_int64, c_uint32
 from pathlib import Path
@@ -79,12 +80,21 @@ class Planned:
             raise Refused(f"{self.kernel.name} did not run: status {status} {' '.join(self.env.messages)}")
 
 
+@dataclasses.dataclass
+class Packed:
+    """Packed entries: Q, K and V have batch 1. Offsets are int32, on the device; `longest`: queries, or keys, of the
+    longest entry."""
+    cu: object
+    entries: int
+    longest: int
+
+
 class Call(Planned):
     """A forward pass."""
 
     def __init__(self, kernel, q, k, v, o, lse, causal, env, workspace=None, num_splits=0, window_left=-1,
-                 softcap=0.0, key_lengths=None, bias=None, latent=False):
-        self.kernel, self.env, self.keep = kernel, env, (q, k, v, o, lse, key_lengths, bias)
+                 softcap=0.0, key_lengths=None, bias=None, latent=False, packed=None, table=None):
+        self.kernel, self.env, self.keep = kernel, env, (q, k, v, o, lse, key_lengths, bias, packed, table)
         self.device, self.o, self.lse = q.device, o, lse
         batch, heads_q, seq_q, dim_qk = q.shape
         self.problem = Problem(
@@ -100,7 +110,26 @@ class Call(Planned):
             self.tensors.key_lengths = key_lengths.data_ptr()
         if bias is not None:
             self.tensors.bias = _tensor(bias)
+        if packed is not None:
+            self._pack(packed)
+        if table is not None:
+            self._page(table)
         self._take_plan(workspace)
+
+    def _pack(self, packed):
+        p = self.problem
+        p.total_q, p.total_k, p.ragged, p.index_dtype = p.seq_q, p.seq_k, 3, 1
+        p.batch, p.seq_q, p.seq_k = packed.entries, packed.longest, packed.longest
+        p.features |= FEATURE_BITS["packed"] | FEATURE_BITS["int32"]
+        self.tensors.cu_q = self.tensors.cu_k = packed.cu.data_ptr()
+
+    def _page(self, table):
+        p = self.problem
+        entries, p.pages_per_seq = table.shape
+        p.pages, p.page_size, p.index_dtype = self.keep[1].shape[0], p.seq_k, 1
+        p.seq_k = p.pages_per_seq * p.page_size
+        p.features |= FEATURE_BITS["paged"] | FEATURE_BITS["int32"]
+        self.tensors.block_table = TensorView(table.data_ptr(), (c_int64 * 4)(table.stride(0), 0, 0, table.stride(1)))
 
 
 class BackwardCall(Planned):
@@ -127,7 +156,8 @@ class Kernel:
 
     def prepare(self, *arguments, **named):
         """A Call of this kernel. `key_lengths`: int64, one a batch entry; `bias`: (batch, head, query, key), expanded;
-        `latent`: v is a view of k's first columns."""
+        `latent`: v is a view of k's first columns; `packed`: a Packed; `table`: (entry, page), int32, of pools k and v
+        (page, head, slot, dim), and then key_lengths are int32."""
         return Call(self, *arguments, **named)
 
     def prepare_backward(self, *arguments, **named):
