@@ -14,9 +14,9 @@ import sys
 from ctypes import c_int64, c_uint32
 from pathlib import Path
 
-# A build makes contract.py. A bundle has it beside this folder; a source tree has it in its build trees.
+# A build makes contract.py. A bundle has it in python/; a source tree has it in its build trees.
 _here = Path(__file__).resolve()
-_packages = [_here.parents[1] / "python", *sorted(_here.parents[2].glob("build/*/python"))]
+_packages = [_here.parents[2] / "python", *sorted(_here.parents[2].glob("build/*/python"))]
 sys.path += [str(p) for p in _packages if (p / "attnfuzz/contract.py").exists()][:1]
 from attnfuzz.contract import (ABI, BF16, CUDA, F16, NONE, OK, FEATURE_BITS, FEATURE_WIDE, OPERATIONS,  # noqa: E402
                                Environment, KernelStruct, Plan, Problem, ReportFunction, Tensors, TensorView)

@@ -261,7 +261,7 @@ def markdown(out, kernel):
 def main():
     here = pathlib.Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lib", type=pathlib.Path, default=here.parent / "lib", help="folder of libattn_*_cuda.so")
+    parser.add_argument("--lib", type=pathlib.Path, default=here.parents[1] / "lib", help="folder of libattn_*_cuda.so")
     parser.add_argument("--only", choices=("prefill", "decode", "mla", "backward"))
     parser.add_argument("--dtype", choices=("f16", "bf16", "both"), default="f16")
     parser.add_argument("--rounds", type=int, default=20)

@@ -270,7 +270,7 @@ def problems(only):
 def main():
     here = pathlib.Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lib", type=pathlib.Path, default=here.parent / "lib", help="folder of libattn_*_cuda.so")
+    parser.add_argument("--lib", type=pathlib.Path, default=here.parents[1] / "lib", help="folder of libattn_*_cuda.so")
     parser.add_argument("--only", choices=("packed", "paged"))
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--markdown", type=pathlib.Path)

@@ -225,7 +225,7 @@ def measure(p, kernels, env, device, rounds, cold, flex):
 def main():
     here = pathlib.Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lib", type=pathlib.Path, default=here.parent / "lib", help="folder of libattn_*_cuda.so")
+    parser.add_argument("--lib", type=pathlib.Path, default=here.parents[1] / "lib", help="folder of libattn_*_cuda.so")
     parser.add_argument("--only", choices=("features", "small"), required=True)
     parser.add_argument("--named", default="", help="only problems whose name has one of these words: bias,cap")
     parser.add_argument("--rounds", type=int, default=8)

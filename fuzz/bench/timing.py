@@ -63,10 +63,10 @@ def errors(expected, results):
     for b, heads, o, lse in expected:
         size += (o * o).sum().item()
         for name, (got_o, got_lse) in results.items():
-            o_error[name] += (got_o[b, heads].double() - o).square().sum().item()
+            o_error[name] += (got_o[b][heads].double() - o).square().sum().item()
             if got_lse is not None:
                 # Python's max(a, b) loses a NaN in one of the two orders.
-                worst = (got_lse[b, heads].double() - lse).abs().max().item()
+                worst = (got_lse[b][heads].double() - lse).abs().max().item()
                 lse_error[name] = worst if math.isnan(worst) else max(worst, lse_error[name])
     return {name: (math.sqrt(o_error[name] / size), lse_error[name]) for name in results}
 
