@@ -132,8 +132,8 @@ __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, Mba
 
 __device__ __forceinline__ void tma_load_once(void* shared, const TensorMap& map, Mbarrier* bar,
                                               const Coordinates& c) {
-  uint64_t policy;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  uint64_t policy;  // the same for all copies: not volatile, so that it is made once
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, "
       "{%3, "

@@ -68,6 +68,8 @@ constexpr std::array kInstantiations = {instantiation<Decode64>(), instantiation
 
 // An item of more tiles gets a block of its own.
 constexpr int64_t kLongItem = 32;
+// With key lengths: the items that each block should get at least, and the tiles of an item.
+constexpr int64_t kItemsABlock = 8, kLeastItem = 8, kMostItems = 1024;
 
 const Instantiation& at(int choice) { return kInstantiations[static_cast<size_t>(choice)]; }
 
@@ -148,6 +150,12 @@ int64_t decode_splits(int choice, const attn_problem& problem, const attn_env& e
   const int64_t heads = problem.batch * problem.heads_kv, tiles = ceil_div(problem.seq_k, spec.tile_k);
   const int64_t sms = std::max<int64_t>(env.sm_count, 1);
   if (heads * 10 >= sms * 9) return 1;
+  if (problem.has_key_lengths) {
+    // Items differ in cost, and blocks take them as they become free: each block should get several.
+    const int64_t tiles_a_block = heads * tiles / (sms * spec.blocks_per_sm);
+    const int64_t of_item = std::clamp<int64_t>(tiles_a_block / kItemsABlock, kLeastItem, kLongItem);
+    return std::clamp<int64_t>(ceil_div(tiles, of_item), 1, kMostItems);
+  }
   const double rows = static_cast<double>(problem.batch * problem.heads_q * problem.seq_q);
   const double delivery = static_cast<double>(heads) * tiles / (0.6 * sms * 128 / spec.dim);
   int64_t best = 1;
@@ -179,11 +187,12 @@ attn_status decode_partial(int choice, const attn_problem& problem, const Forwar
     report_launch(env, ATTN_REPORT_LAUNCH, reason);
     return ATTN_LAUNCH_FAILED;
   }
-  // If items are short, launch as many blocks as run at once; each goes on to its next item. If they are long,
-  // launch one block for each item. The multiprocessor that is free first then takes the next item, because not
+  // If items are short, launch as many blocks as run at once; each goes on to its next item. If they are long, or
+  // differ in cost, launch one block for each item. The multiprocessor that is free first then takes the next item, because not
   // all multiprocessors get the same memory bandwidth.
   const unsigned most = static_cast<unsigned>(env->sm_count) * static_cast<unsigned>(spec.blocks_per_sm);
-  const unsigned blocks = split.split_tiles > kLongItem ? p.items : std::min(p.items, most);
+  const bool one_by_one = split.split_tiles > kLongItem || problem.has_key_lengths;
+  const unsigned blocks = one_by_one ? p.items : std::min(p.items, most);
   return problem.dtype == ATTN_F16 ? at(choice).f16(p, blocks, env) : at(choice).bf16(p, blocks, env);
 }
 

@@ -27,14 +27,22 @@ __device__ __forceinline__ Boxes<kTileK> boxes_of(const DecodeParams& p, const P
   boxes.entry[0] = part.b;
   if (p.box_rows == 0) return boxes;
   const Paged& paged = p.forward.paged;
-  const int32_t last = (part.length - 1) / p.box_rows, first = t * kTileK / p.box_rows;
+  const auto page_at = [&](int32_t n) {
+    return static_cast<int32_t>(index_at(p.forward, paged.table, part.b * paged.of_entry + n));
+  };
+  if (p.box_rows == kTileK) {
+    const uint32_t key = static_cast<uint32_t>(t * kTileK), page = key / paged.page_size;
+    boxes.row[0] = static_cast<int32_t>(key - page * paged.page_size);
+    boxes.entry[0] = page_at(static_cast<int32_t>(page));
+    return boxes;
+  }
+  // A box is a page.
+  const int32_t count = kTileK / p.box_rows, first = t * count, last = (part.length - 1) / p.box_rows;
 #pragma unroll
   for (int n = 0; n < Boxes<kTileK>::kMost; ++n) {
-    if (n * p.box_rows >= kTileK) break;
-    const uint32_t key = static_cast<uint32_t>((first + n < last ? first + n : last) * p.box_rows);
-    const uint32_t page = key / paged.page_size;
-    boxes.row[n] = static_cast<int32_t>(key - page * paged.page_size);
-    boxes.entry[n] = static_cast<int32_t>(index_at(p.forward, paged.table, part.b * paged.of_entry + page));
+    if (n >= count) break;
+    boxes.row[n] = 0;
+    boxes.entry[n] = page_at(first + n < last ? first + n : last);
   }
   return boxes;
 }
