@@ -43,7 +43,32 @@ static __global__ void fa1_hopper_reset(uint32_t* taken) {
   if (threadIdx.x == 0) *taken = 0;
 }
 
+// The same with packed queries, whose entries it also puts in order. Each thread finds the place of one entry.
+static __global__ void fa1_hopper_order(const __grid_constant__ HopperParams p, uint32_t tile_q) {
+  grid_dependents_start();
+  grid_dependency_wait();
+  const uint32_t mine = blockIdx.x * blockDim.x + threadIdx.x;
+  if (mine == 0) *p.taken = 0;
+  if (mine >= p.batch) return;
+  const auto tiles_of = [&](uint32_t b) {
+    return (static_cast<uint32_t>(rows_between(p, p.ragged.cu_q, static_cast<int32_t>(b))) + tile_q - 1) / tile_q;
+  };
+  const uint32_t tiles = tiles_of(mine);
+  uint32_t place = 0, before = 0;
+  for (uint32_t b = 0; b < p.batch; ++b) {
+    const uint32_t other = tiles_of(b);
+    if (other > tiles || (other == tiles && b < mine)) ++place, before += other;
+  }
+  p.order.entry[place] = mine;
+  p.order.first[place] = before;
+  if (place + 1 == p.batch) p.order.first[p.batch] = before + tiles;
+}
+
 namespace {
+
+constexpr unsigned kOrderThreads = 256;
+// The order of more entries would take too long.
+constexpr int64_t kMostPacked = 4096;
 
 template <class T, class Shape>
 attn_status launch_shape(const HopperParams& params, unsigned blocks, const attn_env* env) {
@@ -114,8 +139,13 @@ int by_shape(const attn_problem& p, bool scored) {
 // True if query tiles differ in cost. Then blocks take query tiles one by one, as they finish.
 bool uneven(const attn_problem& p) { return p.causal || uneven_entries(p); }
 
+bool packed_queries(const attn_problem& p) { return (p.ragged & ATTN_RAGGED_QUERIES) != 0; }
+
+// At most so many items with packed queries.
 int64_t items_of(const attn_problem& p, const HopperSpec& spec) {
-  return p.batch * p.heads_q * ceil_div(p.seq_q, spec.tile_q());
+  const int64_t tiles = p.batch * ceil_div(p.seq_q, spec.tile_q());
+  if (!packed_queries(p)) return p.heads_q * tiles;
+  return p.heads_q * std::min(tiles, p.total_q / spec.tile_q() + p.batch);
 }
 
 int64_t blocks_at_once(const HopperSpec& spec, const attn_env& env) {
@@ -133,6 +163,7 @@ int hopper_choice(const attn_problem& problem, const attn_env& env, const Forwar
   if (problem.page_size != 0 || problem.kv_dtype != 0 || problem.key_step != 0) return -1;
   if (problem.batch == 0 || problem.heads_q == 0 || problem.seq_q == 0 || problem.seq_k == 0) return -1;
   if (problem.seq_q >= kHopperSequence || problem.seq_k >= kHopperSequence) return -1;
+  if (packed_queries(problem) && problem.batch > kMostPacked) return -1;
   if (rows_of_queries(problem).count >= kHopperSequence || rows_of_keys(problem).count >= kHopperSequence) return -1;
   if (ScoreTerms terms; !make_score_terms(problem, params, &terms)) return -1;
   for (const Strided* tensor : {&params.q, &params.k, &params.v, &params.o}) {
@@ -155,6 +186,7 @@ int hopper_choice(const attn_problem& problem, const attn_env& env, const Forwar
 
 uint64_t hopper_workspace(int choice, const attn_problem& problem, const attn_env& env) {
   const HopperSpec& spec = hopper_spec(choice);
+  if (packed_queries(problem)) return sizeof(uint32_t) * static_cast<uint64_t>(2 + 2 * problem.batch);
   return uneven(problem) && items_of(problem, spec) > blocks_at_once(spec, env) ? sizeof(uint32_t) : 0;
 }
 
@@ -194,18 +226,23 @@ attn_status hopper_run(int choice, const attn_problem& problem, const attn_tenso
   p.heads = static_cast<uint32_t>(problem.heads_q * problem.batch);
   p.q_tiles = static_cast<uint32_t>(ceil_div(problem.seq_q, spec.tile_q()));
   p.items = static_cast<uint32_t>(items_of(problem, spec));
-  if (spec.scored && problem.batch > 1 && problem.bias_dtype != ATTN_NONE && params.group == 1 &&
+  if (spec.scored && !packed_queries(problem) && problem.batch > 1 && problem.bias_dtype != ATTN_NONE && params.group == 1 &&
       params.bias.stride[0] == 0)
     p.entries = static_cast<uint32_t>(problem.batch);
   const int64_t head_bytes = problem.seq_k * (problem.dim_qk + problem.dim_v) * 2;
   p.section = static_cast<uint32_t>(
       std::min<int64_t>(p.heads, std::max<int64_t>(1, kHopperSection / head_bytes) * params.group));
-  p.section_items = p.section * p.q_tiles;
   p.sections = (p.heads + p.section - 1) / p.section;
-  if (hopper_workspace(choice, problem, *env) > 0) {
+  if (const uint64_t bytes = hopper_workspace(choice, problem, *env); bytes > 0) {
     p.taken = static_cast<uint32_t*>(tensors.workspace);
-    if (p.taken == nullptr || tensors.workspace_bytes < sizeof *p.taken) return ATTN_INVALID;
-    const attn_status status = launch_dependent(fa1_hopper_reset, dim3(1), dim3(32), 0, env, p.taken);
+    if (p.taken == nullptr || tensors.workspace_bytes < bytes) return ATTN_INVALID;
+    p.batch = static_cast<uint32_t>(problem.batch);
+    if (packed_queries(problem)) p.order = {p.taken + 1, p.taken + 1 + p.batch};
+    const attn_status status =
+        p.order.first == nullptr
+            ? launch_dependent(fa1_hopper_reset, dim3(1), dim3(32), 0, env, p.taken)
+            : launch_dependent(fa1_hopper_order, dim3((p.batch + kOrderThreads - 1) / kOrderThreads),
+                               dim3(kOrderThreads), 0, env, p, static_cast<uint32_t>(spec.tile_q()));
     if (status != ATTN_OK) return status;
   }
   p.longest_first = problem.causal != 0;

@@ -30,10 +30,12 @@ struct HopperSpec {
   __host__ __device__ constexpr int tile_q() const { return 64 * consumers; }
   __host__ __device__ constexpr int threads() const { return 128 * (consumers + 1); }
   __host__ __device__ constexpr int barriers() const { return 2 * q_stages + 4 * stages + 2 * kItemSlots; }
+  // Words of an item in its slot: its number, or its tile and its head.
+  __host__ __device__ constexpr int item_words() const { return lengths ? 2 : 1; }
   // Dynamic shared memory of a block, in bytes: its tiles, then its barriers, then item numbers.
   __host__ __device__ constexpr size_t shared() const {
     return static_cast<size_t>(q_stages * tile_q() + 2 * stages * tile_k) * dim * 2 + barriers() * 8 +
-           kItemSlots * 4 + 32;
+           item_words() * kItemSlots * 4 + 32;
   }
 };
 

@@ -73,18 +73,29 @@ __device__ __forceinline__ Pipeline<T, kSpec> set_up() {
   pipe.v_empty = pipe.v_full + kSpec.stages;
   pipe.item_full = pipe.v_empty + kSpec.stages;
   pipe.item_empty = pipe.item_full + kItemSlots;
-  pipe.items = arena.template carve<uint32_t>(kItemSlots);
+  pipe.items = arena.template carve<uint32_t>(kSpec.item_words() * kItemSlots);
   if (thread_id() == 0) make_barriers<kSpec>(pipe);
   cta_sync();
   return pipe;
 }
 
-// The producer passes an item to the consumers. It is the block's item number `turn`, counted from 0.
+// The head in the slot of an item after the last one.
+inline constexpr uint32_t kNoHead = ~0u;
+
+// The producer passes an item to the consumers. It is the block's item number `turn`, counted from 0. With lengths it
+// passes the tile and the head: finding them takes so long that consumers should not do it, too.
 template <class T, HopperSpec kSpec>
-__device__ __forceinline__ void tell_item(const Pipeline<T, kSpec>& pipe, uint32_t turn, uint32_t item) {
+__device__ __forceinline__ void tell_item(const HopperParams& p, const Pipeline<T, kSpec>& pipe, uint32_t turn,
+                                          uint32_t item) {
   const uint32_t slot = turn % kItemSlots, phase = turn / kItemSlots % 2;
   mbarrier_wait(pipe.item_empty + slot, phase ^ 1);
-  pipe.items[slot] = item;
+  if constexpr (kSpec.lengths) {
+    const Work work = work_of<kSpec>(p, item);
+    pipe.items[2 * slot] = static_cast<uint32_t>(work.tile);
+    pipe.items[2 * slot + 1] = work.any ? static_cast<uint32_t>(work.head) : kNoHead;
+  } else {
+    pipe.items[slot] = item;
+  }
   mbarrier_arrive(pipe.item_full + slot, true);
 }
 
@@ -96,9 +107,15 @@ __device__ __forceinline__ Work work_in(const HopperParams& p, const Pipeline<T,
   const uint32_t slot = turn % kItemSlots, phase = turn / kItemSlots % 2;
   const bool reads = lane_id() == 0;
   mbarrier_wait(pipe.item_full + slot, phase);
+  if constexpr (kSpec.lengths) {
+    const uint32_t tile = shfl(reads ? pipe.items[2 * slot] : 0, 0);
+    const uint32_t head = shfl(reads ? pipe.items[2 * slot + 1] : 0, 0);
+    mbarrier_arrive(pipe.item_empty + slot, reads);
+    return {static_cast<int32_t>(tile), static_cast<int32_t>(head), head != kNoHead};
+  }
   const uint32_t item = shfl(reads ? pipe.items[slot] : 0, 0);
   mbarrier_arrive(pipe.item_empty + slot, reads);
-  return work_of(p, item);
+  return work_of<kSpec>(p, item);
 }
 
 // Named barriers: two for each consumer, one for its own threads and one for its turn; and one for all

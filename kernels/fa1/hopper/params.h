@@ -15,6 +15,12 @@ namespace attn {
 // few positions fit 32 bits.
 inline constexpr int32_t kHopperSequence = 1 << 28;
 
+// The order in which packed entries are computed, in the workspace: those with most query tiles first. Entry
+// entry[n] has tiles first[n] to first[n + 1] - 1 of each head. Null: all entries have the same number of tiles.
+struct EntryOrder {
+  uint32_t *entry, *first;
+};
+
 struct HopperParams {
   TensorMap q, k, v, o;  // boxes: a block's rows, a tile's keys twice, a warpgroup's rows
   Strided o_rows;        // O again, for the last rows of a packed entry
@@ -33,8 +39,10 @@ struct HopperParams {
   uint32_t heads, q_tiles;          // query heads of all batch entries; query tiles of a head
   uint32_t entries;                 // batch entries, if the shape is scored and they share a bias; else 0
   uint32_t items;                   // heads * q_tiles, less than 2^31
-  uint32_t section, section_items;  // heads of a section, whose K and V stay in the L2; query tiles of a section
+  uint32_t section;                 // heads of a section, whose K and V stay in the L2
   uint32_t sections;
+  uint32_t batch;
+  EntryOrder order;
   uint32_t* taken;  // counts items taken after the first of each block; nullptr: see next_item()
   bool longest_first;
   bool windowed;      // the first keys may be hidden
@@ -165,32 +173,49 @@ __device__ __forceinline__ uint32_t next_item(const HopperParams& p, uint32_t it
   return gridDim.x + atomic_add(p.taken, 1u);
 }
 
-// The query tile of an item. With longest_first, costs fall in one section and rise in the next, so that they
-// do not jump between sections. In the last section they fall.
-__device__ __forceinline__ Work work_of(const HopperParams& p, uint32_t item) {
-  if (item >= p.items) return {0, 0, false};
+// Heads with the same number of query tiles, which are computed in sections.
+struct Heads {
+  uint32_t number, q_tiles, section, sections;
+};
+
+// The query tile of item `item` of some heads. With longest_first, costs fall in one section and rise in the next,
+// so that they do not jump between sections. In the last section they fall.
+__device__ __forceinline__ Work work_in_heads(const HopperParams& p, const Heads& all, uint32_t item) {
   if (!p.longest_first) {
-    const uint32_t head = item / p.q_tiles;
-    return {static_cast<int32_t>(item - head * p.q_tiles), static_cast<int32_t>(head), true};
+    const uint32_t head = item / all.q_tiles;
+    return {static_cast<int32_t>(item - head * all.q_tiles), static_cast<int32_t>(head), true};
   }
-  const uint32_t number = item / p.section_items, in_section = item - number * p.section_items;
-  const uint32_t first = number * p.section, left = p.heads - first;
-  const uint32_t heads = left < p.section ? left : p.section, step = in_section / heads;
-  const uint32_t tile = (p.sections - number) % 2 != 0 ? p.q_tiles - 1 - step : step;
+  const uint32_t items = all.section * all.q_tiles, number = item / items, in_section = item - number * items;
+  const uint32_t first = number * all.section, left = all.number - first;
+  const uint32_t heads = left < all.section ? left : all.section, step = in_section / heads;
+  const uint32_t tile = (all.sections - number) % 2 != 0 ? all.q_tiles - 1 - step : step;
   return {static_cast<int32_t>(tile), static_cast<int32_t>(first + in_section - step * heads), true};
 }
 
-// `item`, or the first one after it whose tile has a query. With packed entries, tiles past an entry's last query
-// have none.
-template <HopperSpec kSpec>
-__device__ __forceinline__ uint32_t item_with_queries(const HopperParams& p, uint32_t item) {
-  if constexpr (kSpec.lengths) {
-    const auto empty = [&](const Work& work) {
-      return work.any && work.tile * kSpec.tile_q() >= queries_of<kSpec>(p, head_of<kSpec>(p, work).b);
-    };
-    while (p.ragged.cu_q != nullptr && empty(work_of(p, item))) item = next_item(p, item);
+// The query tile of an item if packed entries are computed in p.order.
+__device__ __forceinline__ Work work_in_order(const HopperParams& p, uint32_t item) {
+  const uint32_t* first = p.order.first;
+  if (item >= first[p.batch] * p.heads_q) return {0, 0, false};
+  // The last place whose first tile is not after the item's: entries without tiles come last.
+  uint32_t low = 0, high = p.batch;
+  while (high - low > 1) {
+    const uint32_t middle = (low + high) / 2;
+    (first[middle] * p.heads_q <= item ? low : high) = middle;
   }
-  return item;
+  const uint32_t section = p.section < p.heads_q ? p.section : p.heads_q;
+  const Heads heads = {p.heads_q, first[low + 1] - first[low], section, (p.heads_q + section - 1) / section};
+  Work work = work_in_heads(p, heads, item - first[low] * p.heads_q);
+  work.head += static_cast<int32_t>(p.order.entry[low] * p.heads_q);
+  return work;
+}
+
+template <HopperSpec kSpec>
+__device__ __forceinline__ Work work_of(const HopperParams& p, uint32_t item) {
+  if constexpr (kSpec.lengths) {
+    if (p.order.first != nullptr) return work_in_order(p, item);
+  }
+  if (item >= p.items) return {0, 0, false};
+  return work_in_heads(p, {p.heads, p.q_tiles, p.section, p.sections}, item);
 }
 
 }  // namespace attn

@@ -39,7 +39,7 @@ __device__ __forceinline__ void load(const HopperParams& p, const Pipeline<T, kS
     v = v.next();
   };
   uint32_t item = blockIdx.x;
-  if (!kSpec.lengths) tell_item(pipe, 0, item);
+  if (!kSpec.lengths) tell_item(p, pipe, 0, item);
   tma_prefetch(p.k);
   tma_prefetch(p.q);
   tma_prefetch(p.v);
@@ -48,12 +48,9 @@ __device__ __forceinline__ void load(const HopperParams& p, const Pipeline<T, kS
   // If blocks end at different times, blocks of the next kernel can set up where blocks have ended. If all
   // blocks end at the same time, measurements showed a gain with four consumers only.
   if (p.taken != nullptr || kSpec.consumers == 4) grid_dependents_start();
-  if (kSpec.lengths) {  // the consumers wait for the kernel before, too
-    item = item_with_queries<kSpec>(p, item);
-    tell_item(pipe, 0, item);
-  }
+  if (kSpec.lengths) tell_item(p, pipe, 0, item);  // the kernel before may have put the entries in order
   for (uint32_t turn = 0;; ++turn) {
-    const Work work = work_of(p, item);
+    const Work work = work_of<kSpec>(p, item);
     if (!work.any) break;
     const HeadOf head = head_of<kSpec>(p, work);
     const int32_t kv_head = static_cast<uint32_t>(head.h) / p.group;
@@ -75,8 +72,8 @@ __device__ __forceinline__ void load(const HopperParams& p, const Pipeline<T, kS
       // Takes the next item as late as the consumers allow: an item taken early would wait here while other
       // blocks may be idle.
       if (t == (kSpec.cross_tile ? tiles.end - 1 : tiles.begin)) {
-        item = item_with_queries<kSpec>(p, next_item(p, item));
-        tell_item(pipe, turn + 1, item);
+        item = next_item(p, item);
+        tell_item(p, pipe, turn + 1, item);
       }
     }
   }
