@@ -39,7 +39,9 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
     config.work = std::max(config.work, kTimesLeast * std::min(least_work(*config.domain), kMostLeast));
   config.tiles_q.clear();
   config.tiles_k.clear();
-  const int32_t usual = target.info().variants.empty() ? 0 : 1;
+  config.on_gpu = target.info().backend == ATTN_CUDA;
+  if (config.on_gpu) config.work = std::max(config.work, kGpuWork);
+  const int32_t usual = target.info().variants.empty() || config.on_gpu ? 0 : 1;
   // Tiles may differ by head dimension, and do differ by variant, so plan() is called for one case of each.
   const auto ask = [&](int64_t dim, int32_t variant) {
     Case c;

@@ -38,8 +38,11 @@ extern constinit const Feature device = {
     .draw = {Phase::kMemory,
              [](const DrawContext& context, Case& c) {
                using Device = std::tuple<int32_t, int32_t, int64_t>;
-               kDeviceFields(c) = context.rng.pick<Device>(
-                   {{132, 90, 232448}, {108, 80, 166912}, {16, 86, 101376}, {1, 80, 166912}});
+               const Device h200 = {132, 90, 232448};
+               const bool usual = context.config.on_gpu && context.rng.percent(70);
+               kDeviceFields(c) = usual ? h200
+                                        : context.rng.pick<Device>(
+                                              {h200, {108, 80, 166912}, {16, 86, 101376}, {1, 80, 166912}});
                // Fractions of a device, and other devices.
                if (context.rng.percent(30))
                  c.env.sm_count =

@@ -26,8 +26,8 @@ extern constinit const Feature variant = {
     .draw = {Phase::kSizes,
              [](const DrawContext& context, Case& c) {
                const int32_t variants = context.config.variants;
-               const bool first = variants > 0 && context.rng.percent(85);
-               c.env.variant = first          ? 1
+               const bool usual = variants > 0 && context.rng.percent(85);
+               c.env.variant = usual          ? (context.config.on_gpu ? 0 : 1)
                                : variants > 0 ? static_cast<int32_t>(context.rng.range(0, variants))
                                               : 0;
              }},

@@ -55,6 +55,32 @@ TEST(Generator, KeepsItsFloors) {
   }
 }
 
+// On a GPU most cases are as users call the kernel: its own choice of variant, on this device. Its tiles are larger, and
+// the floors hold there as well.
+TEST(Generator, OnAGpuMostCasesAreOfTheKernelsOwnChoice) {
+  GeneratorConfig config = config_of_our_kernels();
+  config.on_gpu = true;
+  config.tiles_q = {192, 128};
+  config.tiles_k = {128, 80};
+  config.tilings = {{0, 64, 192, 128}, {0, 128, 128, 128}, {0, 256, 128, 80}, {1, 128, 64, 64}, {1, 256, 64, 32},
+                    {2, 128, 128, 128}, {2, 256, 64, 64}};
+  config.work = kGpuWork;
+  config.covering = std::make_shared<Covering>(config);
+  Classification classification;
+  int own = 0, here = 0;
+  constexpr int kCases = 5000;
+  for (uint64_t i = 0; i < kCases; ++i) {
+    const Case c = draw(config, 1, i);
+    own += c.env.variant == 0;
+    here += c.env.compute_capability == 90;
+    const Tiling tiling = tiling_of(config, c);
+    classification.add(c, tiling.q, tiling.k);
+  }
+  EXPECT_GE(own, kCases * 7 / 10);
+  EXPECT_GE(here, kCases * 6 / 10);
+  EXPECT_TRUE(classification.broken_floors().empty()) << classification.table();
+}
+
 // fp32 is drawn for kernels that declare it. If they declare only fp32, nothing else is drawn.
 TEST(Generator, Fp32IsDrawnWhereItIsDeclared) {
   constexpr uint32_t kF16 = 1u << ATTN_F16, kBf16 = 1u << ATTN_BF16, kF32 = 1u << ATTN_F32;
