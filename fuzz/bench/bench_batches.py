@@ -272,6 +272,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lib", type=pathlib.Path, default=here.parents[1] / "lib", help="folder of libattn_*_cuda.so")
     parser.add_argument("--only", choices=("packed", "paged"))
+    parser.add_argument("--named", default="", help="only problems whose description has this: 'D64'")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--markdown", type=pathlib.Path)
     parser.add_argument("--json", type=pathlib.Path)
@@ -291,6 +292,8 @@ def main():
     log("\n".join(lines))
     rows, held = [], True
     for p in problems(arguments.only):
+        if arguments.named not in p.describe():
+            continue
         found, notes = measure(p, kernels, env, device, arguments.rounds)
         torch.cuda.empty_cache()
         for name, why in notes.items():
