@@ -2,13 +2,11 @@
 #pragma once
 
 #include "kernels/fa1_backward/walk_params.h"
+#include "kernels/primitives/chunk.h"
 #include "kernels/primitives/fragment_sums.h"
 
 namespace attn::backward {
 
-struct alignas(16) Chunk {
-  uint32_t words[4];
-};
 struct alignas(16) Floats {
   float at[4];
 };

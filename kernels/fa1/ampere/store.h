@@ -3,14 +3,10 @@
 
 #include "kernels/fa1/ampere/params.h"
 #include "kernels/fa1/ampere/softmax.h"
+#include "kernels/primitives/chunk.h"
 #include "kernels/primitives/matrix.h"
 
 namespace attn {
-
-// The 16 bytes that a thread reads and writes at once.
-struct alignas(16) Chunk {
-  uint32_t words[4];
-};
 
 // Stores O and LSE of a warp's rows. O first goes to the warp's own rows of the Q tile, which no other warp
 // reads, so that each thread can store 16 bytes of a row at once.

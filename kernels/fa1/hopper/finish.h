@@ -3,13 +3,10 @@
 
 #include "kernels/fa1/hopper/layout.h"
 #include "kernels/forward/warpgroup_softmax.h"
+#include "kernels/primitives/chunk.h"
 #include "kernels/primitives/matrix_store.h"
 
 namespace attn {
-
-struct alignas(16) Chunk {
-  uint32_t words[4];
-};
 
 // Copies the first `count` rows of a warpgroup's O, which begin at row `row` of `tile`, to O's rows from `to` on.
 // The copy engine would write 64 rows, and those after the last query belong to the next packed entry.

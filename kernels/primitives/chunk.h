@@ -1,0 +1,14 @@
+// The 16 bytes that a thread reads or writes at once.
+//
+//   *reinterpret_cast<Chunk*>(to) = *reinterpret_cast<const Chunk*>(from);   both are multiples of 16
+#pragma once
+
+#include <cstdint>
+
+namespace attn {
+
+struct alignas(16) Chunk {
+  uint32_t words[4];
+};
+
+}  // namespace attn
