@@ -22,7 +22,7 @@
 namespace attnfuzz {
 namespace {
 
-constexpr uint64_t kTaken = ATTN_FEATURE_INDEX32 | ATTN_FEATURE_RAGGED;
+constexpr uint64_t kOfSelected = ATTN_FEATURE_INDEX32 | ATTN_FEATURE_RAGGED;
 
 const Operation& selected() { return operation_of(ATTN_FEATURE_SELECTED); }
 
@@ -33,11 +33,11 @@ TEST(SelectedShape, EveryDrawnCaseBecomesALegalOne) {
   int holes = 0, leading = 0, empty = 0, ordered = 0, tokens = 0, narrow = 0, causal = 0, cut = 0, several = 0;
   int packed_q = 0, packed_k = 0;
   for (uint64_t index = 0; index < 3000; ++index) {
-    Case c = draw({.features = kTaken}, 5, index);
-    selected().shape(c, kTaken);
+    Case c = draw({.features = kOfSelected}, 5, index);
+    selected().shape(c, kOfSelected);
     ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c) << "\n" << encode(c);
     Case again = c;
-    selected().shape(again, kTaken);
+    selected().shape(again, kOfSelected);
     tidy(again);
     ASSERT_EQ(again, c) << encode(c);
     const auto read = decode(encode(c));
@@ -105,8 +105,8 @@ TEST(SelectedShape, StaysWithinADomain) {
 TEST(SelectedShape, ListsInMemoryAreThoseOfTheRecipe) {
   int64_t seen = 0, hidden = 0, dead = 0, packed = 0;
   for (uint64_t index = 0; index < 300; ++index) {
-    Case c = draw({.features = kTaken}, 7, index);
-    selected().shape(c, kTaken);
+    Case c = draw({.features = kOfSelected}, 7, index);
+    selected().shape(c, kOfSelected);
     const Problem& p = c.problem;
     if (p.seq_k > 300 || RowSpace(p).count() > 300) continue;
     Arena arena;
@@ -193,11 +193,11 @@ TEST(ChoiceShape, EveryDrawnCaseBecomesALegalOne) {
   int few = 0, more = 0, forced = 0, narrow = 0, causal = 0, packed = 0;
   std::map<uint32_t, int> planted;
   for (uint64_t index = 0; index < 3000; ++index) {
-    Case c = draw({.features = kTaken}, 5, index);
-    choice.shape(c, kTaken);
+    Case c = draw({.features = kOfSelected}, 5, index);
+    choice.shape(c, kOfSelected);
     ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c) << "\n" << encode(c);
     Case again = c;
-    choice.shape(again, kTaken);
+    choice.shape(again, kOfSelected);
     tidy(again);
     ASSERT_EQ(again, c) << encode(c);
     const auto read = decode(encode(c));
