@@ -178,8 +178,9 @@ bool write_recipe(const Case& c, Recipe* to) {
 
 // The kinds of problem that a batch takes, of a problem with these features.
 static KnownFeatures known_of(uint64_t features) {
-  if ((features & ATTN_FEATURE_BACKWARD) != 0)
-    return {"a batch of backward passes on a GPU", kGradientsKnow.bits & ~ATTN_FEATURE_DBIAS};
+  constexpr uint64_t kGradients = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DLSE | ATTN_FEATURE_DSINK | ATTN_FEATURE_F32 |
+                                  ATTN_FEATURE_SINK | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
+  if ((features & ATTN_FEATURE_BACKWARD) != 0) return {"a batch of backward passes on a GPU", kGradients};
   return {"a batch on a GPU", kForward | ATTN_FEATURE_MERGE};
 }
 

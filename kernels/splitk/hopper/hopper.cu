@@ -68,8 +68,9 @@ constexpr std::array kInstantiations = {instantiation<Decode64>(), instantiation
 
 // An item of more tiles gets a block of its own.
 constexpr int64_t kLongItem = 32;
-// With key lengths: the items that each block should get at least, and the tiles of an item.
-constexpr int64_t kItemsABlock = 8, kLeastItem = 8, kMostItems = 1024;
+// With key lengths: the items that each block should get, and the fewest tiles of an item.
+constexpr int64_t kItemsABlock = 8, kLeastItem = 8;
+constexpr int64_t kMostSplits = 128;
 
 const Instantiation& at(int choice) { return kInstantiations[static_cast<size_t>(choice)]; }
 
@@ -150,23 +151,23 @@ int64_t decode_splits(int choice, const attn_problem& problem, const attn_env& e
   const int64_t heads = problem.batch * problem.heads_kv, tiles = ceil_div(problem.seq_k, spec.tile_k);
   const int64_t sms = std::max<int64_t>(env.sm_count, 1);
   if (heads * 10 >= sms * 9) return 1;
-  if (problem.has_key_lengths) {
-    // Items differ in cost, and blocks take them as they become free: each block should get several.
-    const int64_t tiles_a_block = heads * tiles / (sms * spec.blocks_per_sm);
-    const int64_t of_item = std::clamp<int64_t>(tiles_a_block / kItemsABlock, kLeastItem, kLongItem);
-    return std::clamp<int64_t>(ceil_div(tiles, of_item), 1, kMostItems);
-  }
   const double rows = static_cast<double>(problem.batch * problem.heads_q * problem.seq_q);
   const double delivery = static_cast<double>(heads) * tiles / (0.6 * sms * 128 / spec.dim);
   int64_t best = 1;
   double least = 0;
-  for (int64_t splits = 1; splits <= std::min<int64_t>(tiles, 128); ++splits) {
+  for (int64_t splits = 1; splits <= std::min<int64_t>(tiles, kMostSplits); ++splits) {
     const double work = static_cast<double>(ceil_div(heads * splits, sms)) * ceil_div(tiles, splits);
     const double cost =
         std::max(work, delivery) + std::min(work, delivery) / 2 + (splits > 1 ? 3 + rows * splits / 512 : 0);
     if (splits == 1 || cost < least) best = splits, least = cost;
   }
-  return best;
+  if (!problem.has_key_lengths) return best;
+  // Items differ in cost, and blocks take them as they become free. Each block should get several, but a merge may
+  // cost a quarter of the tiles at most.
+  const int64_t tiles_a_block = heads * tiles / (sms * spec.blocks_per_sm);
+  const int64_t of_item = std::clamp<int64_t>(tiles_a_block / kItemsABlock, kLeastItem, kLongItem);
+  const int64_t merged = static_cast<int64_t>(128 * static_cast<double>(tiles_a_block) / rows);
+  return std::max(best, std::min({ceil_div(tiles, of_item), merged, kMostSplits}));
 }
 
 attn_status decode_partial(int choice, const attn_problem& problem, const ForwardParams& params,

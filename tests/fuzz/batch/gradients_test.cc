@@ -328,7 +328,12 @@ TEST(BatchOfGradients, RefusesByName) {
   EXPECT_EQ(why,
             "a batch of backward passes on a GPU does not know this kind of problem: attn_problem.features has "
             "the bits 0x800");
-  c.problem.features &= ~ATTN_FEATURE_DBIAS;
+  c.problem.features ^= ATTN_FEATURE_DBIAS | ATTN_FEATURE_KEY_STEP;  // the batch's lengths count keys, not positions
+  EXPECT_FALSE(batch::prepare(c, ATTN_CPU, &why));
+  EXPECT_EQ(why,
+            "a batch of backward passes on a GPU does not know this kind of problem: attn_problem.features has "
+            "the bits 0x100000");
+  c.problem.features &= ~ATTN_FEATURE_KEY_STEP;
   std::optional<batch::Call> call = batch::prepare(c, ATTN_CPU, &why);
   ASSERT_TRUE(call);
   OracleTarget right(nullptr, OracleTarget::kBackward);
