@@ -40,7 +40,7 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
   config.tiles_q.clear();
   config.tiles_k.clear();
   config.on_gpu = target.info().backend == ATTN_CUDA;
-  if (config.on_gpu && options.work == CheckOptions{}.work) config.work = kGpuWork;
+  if (config.on_gpu && options.work == CheckOptions{}.work) config.work = std::max(config.work, kGpuWork);
   const int32_t usual = target.info().variants.empty() || config.on_gpu ? 0 : 1;
   // Tiles may differ by head dimension, and do differ by variant, so plan() is called for one case of each.
   const auto ask = [&](int64_t dim, int32_t variant) {

@@ -25,7 +25,8 @@ std::string unfit(const Case& c) {
   // Programs of operations that neither attend nor write caches support only dense entries.
   constexpr uint64_t kOfCaches = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES,
                      kOfOthers = ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32;
-  const uint64_t forms = operation.feature == 0 ? kForward
+  const uint64_t forms = operation.feature == 0                       ? kForward
+                         : operation.feature == ATTN_FEATURE_SELECTED ? kOfOthers | ATTN_FEATURE_RAGGED
                          : (operation.feature & kOfCaches) != 0
                              ? kOfOthers | ATTN_FEATURE_RAGGED | ATTN_FEATURE_PAGED
                              : kOfOthers;

@@ -119,10 +119,13 @@ TEST(KnownFeatures, TheEmulatorKnowsOrRefusesEachBitAndOperation) {
 // The bits that a program of an operation may have; 0: the operation has no program.
 uint64_t bits_of_programs(const Operation& operation) {
   if (operation.feature == 0) return kForward | ATTN_FEATURE_KEY_STEP;
-  constexpr uint64_t kWithout = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_NSA_SELECT |
-                                ATTN_FEATURE_NSA_SCORE;
+  constexpr uint64_t kWithout = ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NSA_SCORE;
+  const bool caches = (operation.feature & (ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES)) != 0;
   const uint64_t blocks = operation.feature == ATTN_FEATURE_BACKWARD ? ATTN_FEATURE_KEY_STEP : 0;
-  const uint64_t bits = operation.feature | ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32 | blocks;
+  const uint64_t packed = operation.feature == ATTN_FEATURE_SELECTED ? ATTN_FEATURE_RAGGED
+                          : caches                                   ? ATTN_FEATURE_RAGGED | ATTN_FEATURE_PAGED
+                                                                     : 0;
+  const uint64_t bits = operation.feature | ATTN_FEATURE_F32 | ATTN_FEATURE_INDEX32 | blocks | packed;
   return (operation.feature & kWithout) != 0 ? 0 : bits;
 }
 

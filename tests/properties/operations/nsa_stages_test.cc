@@ -13,16 +13,16 @@
 namespace attnfuzz {
 namespace {
 
-constexpr uint64_t kTaken = ATTN_FEATURE_INDEX32 | ATTN_FEATURE_RAGGED;
+constexpr uint64_t kTakenByStages = ATTN_FEATURE_INDEX32 | ATTN_FEATURE_RAGGED;
 
 // Makes calls of the operation from 1000 drawn cases, and passes each to `see`.
 void see_all(const Operation& operation, void (*see)(const Case&, std::set<std::string>&), std::set<std::string>& seen) {
   for (uint64_t index = 0; index < 1000; ++index) {
-    Case c = draw({.features = kTaken}, 5, index);
-    operation.shape(c, kTaken);
+    Case c = draw({.features = kTakenByStages}, 5, index);
+    operation.shape(c, kTakenByStages);
     ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c) << "\n" << encode(c);
     Case again = c;
-    operation.shape(again, kTaken);
+    operation.shape(again, kTakenByStages);
     tidy(again);
     ASSERT_EQ(again, c) << encode(c);
     const auto read = decode(encode(c));
