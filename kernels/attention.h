@@ -169,17 +169,17 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
 /* attn_problem.ragged: the sequences of a batch are packed one after the other, and each has its own length.
  *
  * With ATTN_RAGGED_QUERIES, Q, O, LSE, dO, dLSE and dQ have one batch entry of total_q rows: (1, heads_q, total_q,
- * ...). So have indices, scores, k_cmp and v_cmp: (1, heads_kv, total_q, ...). Query i of batch entry b is row
- * cu_q[b] + i of it, and the entry has len_q[b] = cu_q[b+1] - cu_q[b] queries.
+ * ...). indices, scores, k_cmp, v_cmp, k_new and v_new are (1, heads_kv, total_q, ...). Query i of batch entry b is row
+ * cu_q[b] + i, and the entry has len_q[b] = cu_q[b+1] - cu_q[b] queries.
  * With ATTN_RAGGED_KEYS, K, V, dK and dV have one batch entry of total_k rows, and entry b has
  * len_k[b] = cu_k[b+1] - cu_k[b] keys; key_lengths may shorten them. cu_q and cu_k hold batch + 1 numbers that begin
  * with 0, never fall and end at or below the total; the caller must ensure this. An entry may have no query or no key.
  *
  * seq_q and seq_k are then at least the length of the longest sequence, and may be more. The lengths themselves come
- * from the arrays. Bias and mask stay (batch, heads_q, seq_q, seq_k); only pairs of queries and keys
- * that exist are read. Rows behind the last sequence belong to no entry. They may hold anything, have no part in any
- * result, and are not written. The numbers of keys and blocks, in lists too, begin with 0 in each entry. A merge, a
- * combination by gates and a copy of pages have no packed entries. */
+ * from the arrays. Bias and mask stay (batch, heads_q, seq_q, seq_k); only pairs of queries and keys that exist are
+ * read. Rows behind the last sequence belong to no entry. They may hold anything, have no part in any result, and are
+ * not written. Keys and blocks are numbered from 0 in each entry, in lists too. A merge, a combination by gates and a
+ * copy of pages have no packed entries, and an append has no packed keys. */
 #define ATTN_FEATURE_RAGGED ((uint64_t)1 << 7)
 /* attn_problem.index_dtype is ATTN_INDEX_32: key_lengths, cu_q, cu_k, block_table, copies and indices hold int32_t. */
 #define ATTN_FEATURE_INDEX32 ((uint64_t)1 << 8)
@@ -256,13 +256,13 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  *   visible    j with 0 <= j < len_k[b]; j <= diag(i) if causal; and floor(j / block) is one of
  *              indices(b, g, i, 0), ..., indices(b, g, i, select - 1)
  *
- * All else is as in the forward pass. A list is a set: its order has no meaning, and a block that it names twice counts once.
- * -1 names nothing and may stand anywhere. All other numbers are 0 .. 2^31 - 1. A block may have keys that the query
- * does not see, or none that exist: these have no part in any result. With block = 1 a list names keys.
+ * All else is as in the forward pass. A list is a set: its order has no meaning, and a block that it names twice counts
+ * once. -1 names nothing and may stand anywhere. All other numbers are 0 .. 2^31 - 1. A block may have keys that the
+ * query does not see, or none that exist: these have no part in any result. With block = 1 a list names keys.
  *
  * Entries may be packed: block j of entry b has the keys j * block, ..., j * block + block - 1 of that entry. There are
- * no window, bias, mask, sinks, slopes, latent V, splits, pages or 8 bits. A kernel may take the listed keys in any
- * order: plan.key_order, and the fields that depend on it, are not read. */
+ * no windows, biases, masks, sinks, slopes, latent V, splits, pages or 8-bit K and V. A kernel may take the listed keys
+ * in any order: plan.key_order, and the fields that depend on it, are not read. */
 #define ATTN_FEATURE_SELECTED ((uint64_t)1 << 13)
 /* An operation: chooses by score the blocks of keys that each query attends over. tensors.scores has a score for each
  * block of attn_problem.block keys, for each query i of each KV head g. tensors.indices is written, in the form that
@@ -275,7 +275,7 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  *
  * The chosen blocks stand in ascending order, and -1 behind them. Scores of candidates are numbers or infinities, never
  * NaN; all others may hold anything. select >= select_first + select_last. The problem has heads_q = heads_kv,
- * dim_qk = dim_v = 1 and dtype fp16. It may have key lengths and packed entries and be causal, and has nothing else.
+ * dim_qk = dim_v = 1 and dtype fp16. It may have key lengths and packed entries, may be causal, and has nothing else.
  * There is no K: cu_k gives only the lengths of the entries. */
 #define ATTN_FEATURE_NSA_SELECT ((uint64_t)1 << 18)
 /* An operation: compresses each block of keys into one key and one value, the means over the block:
@@ -287,8 +287,8 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * not have this block, 0 is written to the row. The entry may have more blocks than there are rows. Keys that are in no
  * block, and keys that an entry does not have, have no part in any result.
  *
- * The rows may be packed (ATTN_RAGGED_QUERIES). The caller then gives in cu_q where the rows of each entry lie, and all
- * len_q[b] rows of an entry are written, as above.
+ * The rows of the results may be packed (ATTN_RAGGED_QUERIES). cu_q then says where the rows of each entry lie, and the
+ * kernel writes all len_q[b] rows of entry b, as above.
  *
  * The problem has batch, heads_q = heads_kv, seq_q, seq_k, dim_qk, dim_v, a format, key_step >= 1 and key_offset >= 0.
  * It may have key lengths and packed entries, and has nothing else. */
@@ -303,8 +303,9 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * set. Then such a side has no part in the result. plan.merge_format is the format to which products and sums are
  * rounded. The problem has batch, heads_q = heads_kv, seq_q, dim_v, a format, seq_k = 0 and dim_qk = 1. */
 #define ATTN_FEATURE_NSA_COMBINE ((uint64_t)1 << 19)
-/* For a forward pass or ATTN_FEATURE_BACKWARD: each key stands for a block of keys of a longer sequence, as made by
- * ATTN_FEATURE_NSA_COMPRESS (d = key_step, l = key_offset + 1). Key j has the position of the last key of its block:
+/* For a forward pass or ATTN_FEATURE_BACKWARD: each key stands for a block of keys of a longer sequence. The blocks are
+ * those of ATTN_FEATURE_NSA_COMPRESS (d = key_step, l = key_offset + 1). The position of key j is that of its block's
+ * last key:
  *
  *   pos(j) = j d + l - 1
  *
@@ -315,8 +316,7 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  *
  * len_k[b] and diag(i) are positions too: key_lengths holds lengths of the longer sequences. An entry with room for n
  * keys has a length from 0 to n d + l - 1; a value outside counts as the nearer end, and without key_lengths it is the
- * largest.
- * Bias, mask and dbias are numbered by keys. With d = l = 1 all is as without the bit. There are no slopes. */
+ * largest. Bias, mask and dbias are numbered by keys. With d = l = 1 all is as without the bit. There are no slopes. */
 #define ATTN_FEATURE_KEY_STEP ((uint64_t)1 << 20)
 /* An operation: computes the gradients of a call with ATTN_FEATURE_SELECTED. The inputs are dO and the O and LSE of
  * that call. dQ, dK and dV follow the formulas of ATTN_FEATURE_BACKWARD, over the keys that are visible with
@@ -352,9 +352,9 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  * writes. All of tensors.scores is written; the value of a block that is no candidate does not matter. The LSE of a
  * query that sees no key does not matter; its candidates have scores of 0.
  *
- * select >= select_first + select_last, dim_v = 1, and key_step and key_offset are at most 2^16. The problem may have key
- * lengths and be causal. Entries may be packed; cu_k then counts compressed keys. It has no softcap, window, bias, mask,
- * sinks, slopes, splits, pages or 8 bits. */
+ * select >= select_first + select_last, dim_v = 1, and key_step and key_offset are at most 2^16. The problem may have
+ * key lengths and be causal. Entries may be packed; cu_k then counts compressed keys. There are no softcaps, windows,
+ * biases, masks, sinks, slopes, splits, pages or 8-bit K and V. */
 #define ATTN_FEATURE_NSA_SCORE ((uint64_t)1 << 23)
 /* A bit only of attn_kernel.features: the kernel has no forward pass, and gets only problems of other operations. */
 #define ATTN_FEATURE_NO_FORWARD ((uint64_t)1 << 63)
