@@ -106,7 +106,7 @@ struct SelectedBackward {
       return launch(kernel, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), bytes,
                     &call.env, p);
     };
-    // A call without rows has no cu_q and no cu_k. If there are only keys, lists without blocks are written.
+    // If a call has no rows, cu_q and cu_k may be NULL. If it has only keys, its lists are written without blocks.
     const int64_t keys = rows_of_keys(a).count > 0 ? counts.keys : 0,
                   rows = rows_of_queries(a).count > 0 || keys > 0 ? counts.rows : 0;
     attn_status status = start(kernels.delta, ceil_div(rows, kWarps), kThreads, 0);

@@ -1,6 +1,6 @@
 // The 16 bytes that a thread reads or writes at once.
 //
-//   *reinterpret_cast<Chunk*>(to) = *reinterpret_cast<const Chunk*>(from);   both are multiples of 16
+//   *reinterpret_cast<Chunk*>(to) = *reinterpret_cast<const Chunk*>(from);   // addresses that 16 divides
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,7 @@ static __global__ void fa1_hopper_reset(uint32_t* taken) {
   if (threadIdx.x == 0) *taken = 0;
 }
 
-// The same with packed queries, whose entries it also puts in order. Each thread finds the place of one entry.
+// Resets the counter, and puts packed entries in order (EntryOrder). Each thread finds the place of one entry.
 static __global__ void fa1_hopper_order(const __grid_constant__ HopperParams p, uint32_t tile_q) {
   grid_dependents_start();
   grid_dependency_wait();
@@ -67,7 +67,7 @@ static __global__ void fa1_hopper_order(const __grid_constant__ HopperParams p, 
 namespace {
 
 constexpr unsigned kOrderThreads = 256;
-// The order of more entries would take too long.
+// Each thread of fa1_hopper_order looks at all entries, so more entries would take too long.
 constexpr int64_t kMostPacked = 4096;
 
 template <class T, class Shape>
@@ -141,7 +141,7 @@ bool uneven(const attn_problem& p) { return p.causal || uneven_entries(p); }
 
 bool packed_queries(const attn_problem& p) { return (p.ragged & ATTN_RAGGED_QUERIES) != 0; }
 
-// At most so many items with packed queries.
+// With packed queries this is an upper bound.
 int64_t items_of(const attn_problem& p, const HopperSpec& spec) {
   const int64_t tiles = p.batch * ceil_div(p.seq_q, spec.tile_q());
   if (!packed_queries(p)) return p.heads_q * tiles;

@@ -83,7 +83,7 @@ __device__ __forceinline__ Pipeline<T, kSpec> set_up() {
 inline constexpr uint32_t kNoHead = ~0u;
 
 // The producer passes an item to the consumers. It is the block's item number `turn`, counted from 0. With lengths it
-// passes the tile and the head: finding them takes so long that consumers should not do it, too.
+// passes the tile and the head, so that consumers need not search for them.
 template <class T, HopperSpec kSpec>
 __device__ __forceinline__ void tell_item(const HopperParams& p, const Pipeline<T, kSpec>& pipe, uint32_t turn,
                                           uint32_t item) {

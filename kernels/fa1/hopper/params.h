@@ -15,8 +15,8 @@ namespace attn {
 // few positions fit 32 bits.
 inline constexpr int32_t kHopperSequence = 1 << 28;
 
-// The order in which packed entries are computed, in the workspace: those with most query tiles first. Entry
-// entry[n] has tiles first[n] to first[n + 1] - 1 of each head. Null: all entries have the same number of tiles.
+// The order in which packed entries are computed, in the workspace: entries with the most query tiles come first.
+// Entry entry[n] has tiles first[n] to first[n + 1] - 1 of each head. Null: queries are not packed.
 struct EntryOrder {
   uint32_t *entry, *first;
 };
@@ -90,7 +90,7 @@ __device__ __forceinline__ int32_t queries_of(const HopperParams& p, int32_t b) 
   return p.seq_q;
 }
 
-// Where the rows of a batch entry begin: the last two coordinates of its first row, in Q and O or in K and V.
+// Where the rows of a batch entry begin in Q and O, or in K and V. With packed rows, b is 0.
 struct FirstRow {
   int32_t row, b;
 };
@@ -196,7 +196,7 @@ __device__ __forceinline__ Work work_in_heads(const HopperParams& p, const Heads
 __device__ __forceinline__ Work work_in_order(const HopperParams& p, uint32_t item) {
   const uint32_t* first = p.order.first;
   if (item >= first[p.batch] * p.heads_q) return {0, 0, false};
-  // The last place whose first tile is not after the item's: entries without tiles come last.
+  // Find the last place whose first tile is at or before the item's. Entries without tiles come last.
   uint32_t low = 0, high = p.batch;
   while (high - low > 1) {
     const uint32_t middle = (low + high) / 2;

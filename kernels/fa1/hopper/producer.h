@@ -48,7 +48,7 @@ __device__ __forceinline__ void load(const HopperParams& p, const Pipeline<T, kS
   // If blocks end at different times, blocks of the next kernel can set up where blocks have ended. If all
   // blocks end at the same time, measurements showed a gain with four consumers only.
   if (p.taken != nullptr || kSpec.consumers == 4) grid_dependents_start();
-  if (kSpec.lengths) tell_item(p, pipe, 0, item);  // the kernel before may have put the entries in order
+  if (kSpec.lengths) tell_item(p, pipe, 0, item);  // after the wait: the previous kernel may put entries in order
   for (uint32_t turn = 0;; ++turn) {
     const Work work = work_of<kSpec>(p, item);
     if (!work.any) break;

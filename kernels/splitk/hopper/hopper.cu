@@ -68,7 +68,7 @@ constexpr std::array kInstantiations = {instantiation<Decode64>(), instantiation
 
 // An item of more tiles gets a block of its own.
 constexpr int64_t kLongItem = 32;
-// With key lengths: the items that each block should get, and the fewest tiles of an item.
+// With key lengths: the items for each block that runs at once, and the fewest tiles of an item.
 constexpr int64_t kItemsABlock = 8, kLeastItem = 8;
 constexpr int64_t kMostSplits = 128;
 
@@ -162,8 +162,8 @@ int64_t decode_splits(int choice, const attn_problem& problem, const attn_env& e
     if (splits == 1 || cost < least) best = splits, least = cost;
   }
   if (!problem.has_key_lengths) return best;
-  // Items differ in cost, and blocks take them as they become free. Each block should get several, but a merge may
-  // cost a quarter of the tiles at most.
+  // Items differ in cost, and a multiprocessor takes the next one when it is free. It should get several, but a
+  // merge may cost a quarter of the tiles at most.
   const int64_t tiles_a_block = heads * tiles / (sms * spec.blocks_per_sm);
   const int64_t of_item = std::clamp<int64_t>(tiles_a_block / kItemsABlock, kLeastItem, kLongItem);
   const int64_t merged = static_cast<int64_t>(128 * static_cast<double>(tiles_a_block) / rows);
@@ -189,8 +189,8 @@ attn_status decode_partial(int choice, const attn_problem& problem, const Forwar
     return ATTN_LAUNCH_FAILED;
   }
   // If items are short, launch as many blocks as run at once; each goes on to its next item. If they are long, or
-  // differ in cost, launch one block for each item. The multiprocessor that is free first then takes the next item, because not
-  // all multiprocessors get the same memory bandwidth.
+  // differ in cost, launch one block for each item. The multiprocessor that is free first then takes the next item:
+  // not all multiprocessors get the same memory bandwidth.
   const unsigned most = static_cast<unsigned>(env->sm_count) * static_cast<unsigned>(spec.blocks_per_sm);
   const bool one_by_one = split.split_tiles > kLongItem || problem.has_key_lengths;
   const unsigned blocks = one_by_one ? p.items : std::min(p.items, most);
