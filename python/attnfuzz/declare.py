@@ -425,9 +425,9 @@ def always_there(name):
 
 
 def inputs_of(operation):
-    """The inputs of an operation by name: those that are always there first, and of these what an earlier call has stored last."""
+    """The inputs of an operation by name. Those that are always there come first; the last of these are what an earlier call stored."""
     names = [name for name in INPUTS if _belongs_to(name, OPERATIONS[operation])]
-    others = (_OPERATION_BITS | OF_FORWARD) & ~_OF_STORED  # Python lacks some operations, which do not count
+    others = (_OPERATION_BITS | OF_FORWARD) & ~_OF_STORED  # operations that Python lacks do not count
     return sorted(names, key=lambda name: (not always_there(name), not TENSOR_SPECS[name][6] & others))
 
 

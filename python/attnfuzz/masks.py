@@ -212,8 +212,8 @@ def _diagonal(p, key_lengths):
 
 
 def candidates(p, key_lengths=None):
-    """The number of blocks from which each query may choose, as a NumPy array (batch or 1, 1, seq_q): of target(operation=
-    "nsa_score"). They are those that begin before the query's position ends."""
+    """For target(operation="nsa_score"): the number of blocks from which each query may choose, as a NumPy array (batch or 1, 1,
+    seq_q). A query may choose the blocks that begin at or before the last position that it sees."""
     import numpy
 
     length, diagonal = _diagonal(p, key_lengths)
@@ -222,8 +222,8 @@ def candidates(p, key_lengths=None):
 
 
 def block_shares(p):
-    """How much of each compressed key's weight each block gets: (seq_k, p.blocks) in fp32. That is the number of positions that
-    they have in common, divided by p.key_step."""
+    """The share of each compressed key's weight that each block gets: (seq_k, p.blocks) in fp32. It is the number of positions
+    that the key and the block have in common, divided by p.key_step."""
     import numpy
 
     key, block = numpy.arange(p.seq_k)[:, None] * p.key_step, numpy.arange(p.blocks) * p.block

@@ -329,9 +329,9 @@ _READERS = {
 
 
 class Call:
-    """attn_problem as a target sees it: each field by name; booleans, formats and alignments as such. dbias_shape: of the
-    gradient of the bias, 1 where it is a sum; None: it is not asked for. blocks: how many blocks of keys there are.
-    want_scores: the scores of blocks are wanted, beside lists."""
+    """attn_problem as a target sees it: each field by name; booleans, formats and alignments as such. dbias_shape: the shape of
+    the gradient of the bias, 1 where it is a sum; None: it is not asked for. blocks: the number of blocks of keys.
+    want_scores: the scores of blocks are wanted beside the lists."""
 
     __slots__ = (*PROBLEM_FIELDS, "has_bias", "want_lse", "want_scores", "sm_count", "dbias_shape", "blocks")
 

@@ -1,5 +1,5 @@
-"""The stage of native sparse attention that scores blocks and chooses blocks by the scores, in PyTorch's plain operators. The
-lists are those of topk. `nsa_score` runs on the CPU, `nsa_score_cuda` is the same on a GPU.
+"""The stage of native sparse attention that scores blocks and chooses blocks by the scores, in PyTorch's plain operators.
+topk makes the lists. `nsa_score` runs on the CPU, `nsa_score_cuda` on a GPU.
 """
 
 import math
