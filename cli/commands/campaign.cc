@@ -213,7 +213,7 @@ void add_campaign(CLI::App& app, Action& action) {
       ->capture_default_str();
   command->add_option("--property", arguments->properties, "only these properties (default: all, round-robin)")
       ->check(is_property());
-  command->add_option("--work", options.work, "multiply-adds that one case may cost")
+  command->add_option("--work", options.work, "multiply-adds that a case may cost (on a GPU 6 million by default)")
       ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40))
       ->capture_default_str();
   command->add_flag("--finite", options.finite,

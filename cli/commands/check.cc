@@ -213,7 +213,9 @@ void add_check(CLI::App& app, Action& action) {
       ->add_option("--asan-every", arguments->check.asan_every,
                    "run one case in N in the build asan, if the kernel has that build; 0: none")
       ->capture_default_str();
-  command->add_option("--work", arguments->check.work, "multiply-adds that one case may cost")
+  command
+      ->add_option("--work", arguments->check.work,
+                   "multiply-adds that a case may cost (on a GPU 6 million by default)")
       ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40))
       ->capture_default_str();
   command->add_option("--out", arguments->out, "folder for reproducers; those that lie there are tried first")

@@ -13,8 +13,7 @@ namespace attnfuzz {
 
 GeneratorConfig config_for(Target& target, const CheckOptions& options) {
   if (options.config) return *options.config;
-  // If the domain's smallest case is large, cases with up to four times as many queries and keys
-  // are drawn, too.
+  // If the domain's smallest case is large, cases with up to four times its queries and keys are drawn, too.
   constexpr int64_t kTimesLeast = 16, kMostLeast = 50'000'000;
   constexpr int64_t kSmallTile = 16, kLargeTile = 512, kUsualTile = 64;
   GeneratorConfig config;
