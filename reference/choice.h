@@ -19,8 +19,9 @@ int64_t keys_of_query(const attn_problem& problem, const attn_tensors& host, int
 // The blocks that are chosen among candidates with these scores, ascending.
 std::vector<int64_t> chosen_blocks(const attn_problem& problem, std::span<const double> scores);
 
-// Reads scores of `host`, in host memory, and key_lengths, cu_q and cu_k if the problem has them. A row with a NaN among the
-// scores of its candidates may be anything. Throws UnknownFeatures for a kind of problem that it does not know.
+// Reads scores of `host`, in host memory, and key_lengths, cu_q and cu_k if the problem has them. A row with a NaN
+// among the scores of its candidates may be anything. Throws UnknownFeatures for a kind of problem that it does not
+// know.
 Reference evaluate_choice(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                           const Calibration& calibration, RowSample sample = {}, bool exact = true);
 

@@ -19,9 +19,9 @@ inline constexpr KnownFeatures kCompressionKnows = {
     ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_F32 | ATTN_FEATURE_WIDE | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32};
 
 // Reads k and v of `host`, in host memory, and key_lengths, cu_q and cu_k if the problem has them. Throws
-// UnknownFeatures for a kind of problem that it does not know. It reads these fields of the plan: accumulator, rcp_class, conversion, flush_to_zero and
-// tile_q. A NaN of a block makes its column NaN. If a block has an infinity, or its sum may overflow, its column may be
-// anything.
+// UnknownFeatures for a kind of problem that it does not know. It reads these fields of the plan: accumulator,
+// rcp_class, conversion, flush_to_zero and tile_q. A NaN of a block makes its column NaN. If a block has an infinity,
+// or its sum may overflow, its column may be anything.
 Reference evaluate_compression(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                                const Calibration& calibration, RowSample sample = {}, bool exact = true);
 

@@ -54,8 +54,8 @@ class NsaCheck {
   }
 
  private:
-  // Each stage is run by the first kernel that has the stage's operation. With a kernel that scores and
-  // chooses, nothing is left to the stage that only chooses.
+  // The first kernel that has a stage's operation runs the stage. A kernel of kScore also chooses, so kChoose
+  // does not run beside it.
   void open_all() {
     for (const KernelLibrary& library : libraries_of(arguments_.kernels, arguments_.target)) {
       opened_.push_back(open_kernel(library, arguments_.target));
@@ -77,7 +77,7 @@ class NsaCheck {
     }
   }
 
-  // True if a stage is run by this kernel. An earlier one may do all that it can do.
+  // True if the kernel runs a stage. If it does not, earlier kernels do all stages that it could do.
   bool runs(size_t kernel) const { return std::ranges::count(of_stages_, kernel) > 0; }
 
   void add(const Judged& one) {
@@ -159,7 +159,7 @@ class NsaCheck {
   std::vector<OpenKernel> opened_;
   std::vector<size_t> of_stages_;  // the number of each stage's kernel
   Kernels kernels_;
-  Stage spare_ = Stage::kScore;  // of kScore and kChoose the one that no kernel runs
+  Stage spare_ = Stage::kScore;  // kScore or kChoose: the one that no kernel runs
   std::map<std::string, uint64_t> left_out_;
   uint64_t cases_ = 0, refused_ = 0;
   int64_t judged_ = 0, open_ = 0;

@@ -32,12 +32,13 @@ struct Stages {
   std::function<bool(uint64_t features, size_t stage)> does;
   std::function<std::string(size_t stage)> name_of;
   std::string all;  // kernels of ours that do all: "fa1, nsa and nsa_select"
-  // The first of these two stages does the work of the second as well: one of them has no kernel, the second if a kernel
-  // does the first.
+  // Two stages of which only one runs. The first also does the work of the second. If a kernel does the first, the
+  // second gets no kernel; otherwise the first gets none.
   std::pair<size_t, size_t> either;
 };
-inline constexpr size_t kNoKernel = SIZE_MAX;  // of a stage that another one leaves nothing
-// The number of each stage's kernel, or kNoKernel. Throws UserError if none does a stage, or if a kernel does none.
+inline constexpr size_t kNoKernel = SIZE_MAX;  // in place of a kernel's number: the stage does not run
+// Returns the number of each stage's kernel, or kNoKernel. Throws UserError if no kernel does a stage, or if a kernel
+// does no stage.
 std::vector<size_t> share_out(const std::vector<OpenKernel>& kernels, const Stages& stages);
 
 }  // namespace attnfuzz

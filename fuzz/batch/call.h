@@ -24,7 +24,7 @@ namespace attnfuzz::batch {
 
 inline constexpr uint32_t kMostCalls = 256;  // the most calls of a batch
 inline constexpr uint32_t kMostLengths = 64, kMostPlanted = 96, kMostRepeats = 8;
-// The operations of a batch are the forward pass, merges and backward passes. The tensors of the first two:
+// A batch takes forward passes, merges and backward passes. True for a tensor of a forward pass or a merge:
 constexpr bool is_of_others(TensorId id) {
   return (spec_of(id).operations & (kOfForward | ATTN_FEATURE_MERGE)) != 0;
 }
@@ -32,7 +32,7 @@ constexpr bool is_of_others(TensorId id) {
 constexpr bool is_of_backward(TensorId id) {
   return !is_of_others(id) && (spec_of(id).operations & ATTN_FEATURE_BACKWARD) != 0 && id != TensorId::kDbias;
 }
-// The inputs, then the outputs. In both parts those that only a backward pass has come last; otherwise the
+// Inputs come before outputs. Among each, the tensors that only a backward pass has come last. Otherwise the
 // order is that of tensor_spec.h.
 inline constexpr auto kIds = [] {
   constexpr auto count = [](const auto& ids) {
@@ -168,7 +168,7 @@ struct Call {
   attn_env env;  // stream, callbacks and probe NULL
   attn_plan plan;
   ErrorNumbers model;
-  // Of a backward pass: the forward pass whose O and LSE are saved, and numbers that the bounds share.
+  // For a backward pass: the model of the forward pass that saves O and LSE, and terms that all bounds share.
   ErrorNumbers saved;
   gradients::Terms terms;
   TensorSlot tensor[kTensors];

@@ -16,7 +16,7 @@ int64_t rows_present(const Call& call) {
   return call.packed_q != 0 ? call.recipe.borders_q[p.batch] * p.heads_q : RowSpace(p).count();
 }
 
-// What is known of an output without what was read back.
+// The expectation of an output before the numbers that were read back are filled in.
 Expected unset(const Call& call, TensorId tensor, int64_t columns) {
   Expected due;
   due.tensor = tensor;
@@ -68,7 +68,7 @@ bool take(const Call& call, std::span<const std::byte> readback, GivenRun& given
     copy(due.bound, part.bound, part.elements);
     if (!due.logarithm) copy(due.rule, part.rule, part.elements);
     if (call.tensor[part.tensor].end > 0) copy(got[tensor], part.got, part.elements);
-    // The operation has this output between two that a batch judges, and no element of it.
+    // dbias comes after dV among the operation's outputs. No batch computes it, so it has no elements.
     if (tensor == TensorId::kDv) reference.outputs.push_back(unset(call, TensorId::kDbias, call.problem.seq_k));
   }
   if (call.readback_all && predicts_p(call))

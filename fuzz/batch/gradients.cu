@@ -38,7 +38,7 @@ __device__ uint32_t saved_at(const Work& work, int t, int64_t b, int64_t h, int6
   return saved_bits(ATTN_F32, cuda::lse_due(call.saved, state), out.lse[row]);
 }
 
-// An element of dO or dLSE, by its batch entry, head and query; 0 for a dimension that is stored once.
+// An element of dO or dLSE, by its batch entry, head and query. A dimension that is stored once has index 0.
 __device__ uint32_t recipe_at(const Call& call, int t, int64_t b, int64_t h, int64_t i, int64_t d) {
   const Recipe& recipe = call.recipe;
   if (const Plant* plant = plant_at(recipe, t, static_cast<uint32_t>(b), static_cast<uint32_t>(h),
@@ -65,7 +65,7 @@ __device__ uint32_t value_at(const Work& work, int t, int64_t b, int64_t h, int6
                    !packed && place.size[2] == 1 ? 0 : i, place.size[3] == 1 ? 0 : d);
 }
 
-// An element of a row that belongs to no batch entry: InputRows::write_slack().
+// An element of a row that belongs to no batch entry, as InputRows::write_slack() writes it.
 __device__ uint32_t slack_at(const Call& call, int t, const uint32_t (&n)[4]) {
   const int32_t dtype = t == kDout || t == kSavedO ? call.problem.dtype : int32_t{ATTN_F32};
   if (!call.recipe.numbers_q) return nan_of(dtype);
@@ -118,7 +118,7 @@ __device__ void lay_copies(const GradientWork& of) {
   copy(kSavedLse, in.lse, 1, 1, uint32_t{});
   if (in.dlse) copy(kDlse, in.dlse, 1, 1, uint32_t{});
   if (of.work.call->packed_q == 0) return;
-  // lay_out() has written only queries that there are.
+  // lay_out() has written only the queries that exist.
   for (int64_t row = first_unit(); row < in.rows.rows; row += stride_of_units()) {
     if (!is_absent(*of.work.call, query_of(*of.work.call, row))) continue;
     auto* const q = static_cast<Number*>(const_cast<void*>(in.rows.q)) + row * in.rows.stride_qk;

@@ -1,7 +1,7 @@
 // The kernels of a batch for the tensors that only a backward pass has. All other tensors are laid out and
 // judged as those of a forward call (kernels.h).
 //
-//   lay_out(call, work, &env);  launch_rows(work.input, work.output, ...)     // the forward pass: its O and LSE are saved
+//   lay_out(call, work, &env);  launch_rows(work.input, work.output, ...)     // O and LSE of the forward pass
 //   lay_gradients(call, of, &env) ... the kernel under test ... launch_gradients(of.input, of.due, ...)
 //   judge(call, work, &env);  judge_gradients(call, of, &env)
 //
@@ -16,7 +16,7 @@ namespace attnfuzz::batch {
 
 struct GradientWork {
   Work work;                   // `output`: O and LSE of the forward pass
-  cuda::GradientsInput input;  // its rows are those of `work.input`, with absent ones
+  cuda::GradientsInput input;  // its rows are those of `work.input`, absent queries included
   cuda::GradientsOutput due;
   float* got[kGradients];  // dQ, dK, dV and dsink of the first call, dense; NULL if not wanted
 };

@@ -18,7 +18,7 @@ __device__ int tensor_of(unsigned job) {
   return t < kDout ? t : t - kDout + kOutput;
 }
 enum : unsigned { kWorkspaceJob = kTensorJobs, kPackedBias, kPackedMask, kPackedSides, kTasks, kLayOutJobs };
-enum : unsigned { kOutputJob = kWorkspaceJob + 1, kLseJob, kJudgeJobs };  // two that no backward pass has
+enum : unsigned { kOutputJob = kWorkspaceJob + 1, kLseJob, kJudgeJobs };  // a backward pass has neither O nor LSE
 
 // The units of all inputs but Q, K and V.
 struct UnitOf {

@@ -106,7 +106,7 @@ cuda::GradientsOutput gradients_at(const Readback& places, std::byte* results) {
           reinterpret_cast<uint8_t*>(results + places.state)};
 }
 
-// Places what a backward pass has beside its forward pass, whose inputs are placed.
+// Places what a backward pass needs beside the inputs of its forward pass.
 void take_gradients(const Call& call, Parts& parts, OracleMemory* to) {
   const attn_problem& p = call.problem;
   cuda::GradientsInput& in = to->gradients.input;

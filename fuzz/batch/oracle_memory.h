@@ -13,7 +13,7 @@
 namespace attnfuzz::batch {
 
 struct OracleMemory {
-  GradientWork gradients;  // of other calls only its `work`
+  GradientWork gradients;  // other calls use only its `work`
   cuda::RowsScratch rows;
   cuda::GradientsScratch pairs;
   // Results lie in the order of Readback from here on: of `work.output`, or of `gradients.due`.

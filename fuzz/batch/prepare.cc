@@ -176,7 +176,7 @@ bool write_recipe(const Case& c, Recipe* to) {
 
 }  // namespace
 
-// The kinds of problem that a batch takes, of a problem with these features.
+// The features that a batch takes together with the operation that `features` asks for.
 static KnownFeatures known_of(uint64_t features) {
   constexpr uint64_t kGradients = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DLSE | ATTN_FEATURE_DSINK | ATTN_FEATURE_F32 |
                                   ATTN_FEATURE_SINK | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
@@ -230,7 +230,7 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   return call;
 }
 
-// The numbers that the bounds of a call are charged by.
+// The error model of a call. A backward pass also gets the numbers that its bounds share.
 static ErrorModel model_of(const attn_plan& plan, const Calibration& calibration, Call* call) {
   const attn_problem& p = call->problem;
   if (!is_backward(*call))

@@ -1,4 +1,4 @@
-// The place of the oracle's results of a call, and of the kernel's outputs, in one block of bytes.
+// Places the oracle's results for a call, and the kernel's outputs, in one block of bytes.
 //
 //   const Readback places(call);
 //   places.part[0].value           // the offset of the expected values of O, or of dQ
@@ -40,7 +40,7 @@ struct Readback {
   uint64_t from = 0, bytes = 0;
 
   explicit Readback(const Call& call) : Readback(call, is_backward(call)) {}
-  // `backward` false: the results of the forward pass, also that of a backward call.
+  // `backward` false: the results of the forward pass, which a backward call has, too.
   Readback(const Call& call, bool backward) {
     const std::span<const Tensor> outputs = outputs_of(backward);
     const auto each = [&](uint64_t Part::* member, uint64_t element_bytes) {

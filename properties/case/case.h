@@ -210,8 +210,8 @@ inline constexpr int kScaleKinds = 5;
 struct KvScales {
   ScaleKind kind = ScaleKind::kOne;
   bool entries = false, heads = false, keys = false;  // each entry, head or key has its own; else all share one
-  // If not 0, every `page` keys of an entry share a scale, and no other keys have it. With pages, it is their size.
-  // Entries that share a page share its scale. The scales are stored for each key.
+  // If not 0, each group of `page` keys of an entry has a scale of its own. If keys lie in pages, `page` is the pages'
+  // size, and entries that share a page share its scale. The scales are stored for each key.
   int page = 0;
   uint64_t seed = 0;
   bool operator==(const KvScales&) const = default;

@@ -30,8 +30,8 @@ struct Tiling {
 
 class Covering;  // properties/draw/covering.h
 
-// On a GPU a case may cost this much at least: the tiles of the kernel's own choice are large there, and three of them
-// should fit.
+// The default budget of a case on a GPU. The tiles of the kernel's own choice are large there, and three of them should
+// fit.
 inline constexpr int64_t kGpuWork = 6'000'000;
 
 struct GeneratorConfig {
@@ -39,8 +39,8 @@ struct GeneratorConfig {
   std::vector<int64_t> tiles_q = {64}, tiles_k = {64};  // tiles of the usual variant, from its plans
   std::vector<Tiling> tilings = {};  // of all variants, by ascending most_dim; empty: not known
   bool splits = false;               // true if the kernel uses num_splits
-  // True if the kernel runs on a GPU. Most cases are then of the kernel's own choice of variant and of this device, as its
-  // users call it. On a CPU such cases would cost more than others.
+  // True if the kernel runs on a GPU. Most cases then leave the variant to the kernel and have an H200's environment,
+  // as in its users' calls. On a CPU such cases would cost more than others.
   bool on_gpu = false;
   uint64_t features = 0;             // bits of attn_kernel.features
   // the bits of `features` whose cases are judged one by one, not in batches

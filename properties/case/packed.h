@@ -31,7 +31,7 @@ inline int64_t packed_length(const Packing& packing, int64_t longest, int64_t b)
   return at < packing.lengths.size() ? std::clamp<int64_t>(packing.lengths[at], 0, longest) : longest;
 }
 
-// The lengths of batch entry b: key_lengths as clamped to the keys that it has room for.
+// The lengths of batch entry b. A key length is clamped to the keys that the entry has room for.
 inline Lengths lengths_of(const Problem& p, int64_t b) {
   const int64_t queries = p.packed_q ? packed_length(*p.packed_q, p.seq_q, b) : p.seq_q,
                 room = p.packed_k ? packed_length(*p.packed_k, p.seq_k, b) : p.seq_k;

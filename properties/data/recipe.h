@@ -21,7 +21,7 @@ namespace attnfuzz {
 // key_lengths[b] clamped to 0..seq_k, or seq_k; no more than the keys of a packed entry.
 int64_t key_length(const Problem& p, int64_t b);
 
-// The number of rows that O and the LSE have, or chosen lists, over all batch entries and heads.
+// The number of rows of O and the LSE, or of the chosen lists, over all batch entries and heads.
 int64_t rows_present(const Problem& p);
 
 // The number of rows of a batch entry before the rows of NaN that nan_beyond_lengths puts behind the key length in K

@@ -39,7 +39,7 @@ struct StageKernel {
   Target* target = nullptr;
   const Calibration* calibration = nullptr;
 };
-// A kernel for each stage, but for one of kScore and kChoose only. If both have one, that of kScore runs.
+// A kernel for each stage. One of kScore and kChoose is enough; if both have a kernel, that of kScore runs.
 using Kernels = std::array<StageKernel, kStages>;
 // The stage that makes the lists: kScore if it has a kernel, else kChoose.
 Stage choosing(const Kernels& kernels);

@@ -113,7 +113,7 @@ inline constexpr uint64_t kSelected = ATTN_FEATURE_SELECTED, kOfSelected = ATTN_
                           kAnyKeys = kAttend | kLists;
 inline constexpr uint64_t kChoose = ATTN_FEATURE_NSA_SELECT, kCompress = ATTN_FEATURE_NSA_COMPRESS,
                           kCombine = ATTN_FEATURE_NSA_COMBINE, kScoring = ATTN_FEATURE_NSA_SCORE;
-// The operations whose batch entries may lie packed. A merge and a combination have only rows of queries.
+// The operations whose batch entries may lie packed: all but merges, combinations by gates and copies of pages.
 inline constexpr uint64_t kPackable = kAnyKeys | kAppend | kChoose | kCompress | kScoring;
 inline constexpr uint64_t kMerge = ATTN_FEATURE_MERGE, kGiveLse = kOfForward | kMerge | kSelected,
                           kOfSides = kMerge | kCombine;

@@ -25,7 +25,8 @@ int64_t key_length(const attn_problem& problem, const attn_tensors& tensors, int
 // len_q[b], the keys of the entry, and len_k[b].
 Lengths lengths_of(const attn_problem& problem, const attn_tensors& tensors, int64_t b);
 
-// Removes the rows of queries that a packed entry lacks from `rows` (of RowSpace(problem), ascending), and returns them.
+// Removes the rows of queries that a packed entry lacks from `rows` (of RowSpace(problem), ascending), and returns
+// the removed rows.
 std::vector<int64_t> take_absent(const attn_problem& problem, const attn_tensors& tensors, std::vector<int64_t>* rows);
 
 // True if query i of head h in batch b may see key j, for any j.

@@ -55,8 +55,8 @@ TEST(Generator, KeepsItsFloors) {
   }
 }
 
-// On a GPU most cases are as users call the kernel: its own choice of variant, on this device. Its tiles are larger, and
-// the floors hold there as well.
+// On a GPU most cases leave the variant to the kernel and have an H200's environment. Tiles are larger there, and the
+// floors hold as well.
 TEST(Generator, OnAGpuMostCasesAreOfTheKernelsOwnChoice) {
   GeneratorConfig config = config_of_our_kernels();
   config.on_gpu = true;
