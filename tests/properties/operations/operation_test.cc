@@ -153,7 +153,7 @@ TEST(Integers, MayBeOneOfSeveralChoices) {
   toy.got.integers(kToyOutput)[0] = 8;
   const Verdict v = toy.verdict();
   EXPECT_EQ(v.kind, Kind::kWrong);
-  EXPECT_EQ(v.message, "key_lengths(b=0,h=0,q=0,d=0): its row names 8; 1 of 2 rows are wrong");
+  EXPECT_EQ(v.message, "key_lengths(b=0,h=0,q=0) names 8; 1 of 2 rows are wrong");
 }
 
 TEST(Integers, OfTwoRunsMustBeTheSame) {
