@@ -88,7 +88,8 @@ class Case:
                          head, slot, dim); attnfuzz.gather() makes dense ones
     dout, o, lse         of operation="backward" and "selected_backward": dO, and O and the LSE as a forward pass stored them
     dlse                 of the same: the gradient of the LSE, or None: only if the Domain names "dlse"
-    indices              of operation="selected" and "selected_backward": the blocks of p.block keys that each query may see
+    indices              of operation="selected" and "selected_backward": the blocks of p.block keys that each query may see.
+                         (batch, KV head, position, p.select), or if p.ragged & 1 (row, KV head, p.select)
     o1, o2, lse1, lse2   of operation="merge"
     words                the case in a line
     json                 the case as a file that `attnfuzz replay` takes

@@ -500,8 +500,7 @@ def is_packed(p, name):
 def _packable(name):
     """The bit of Problem.ragged by which the entries of a tensor are packed; 0: they never are."""
     batch, _, rows, columns = TENSOR_SPECS[name][2]
-    may_be = OF_FORWARD | OPERATIONS["append"] | OPERATIONS["backward"]
-    if batch != "batch" or columns == "seq_k" or not _belongs_to(name, may_be):
+    if batch != "batch" or columns == "seq_k" or not _belongs_to(name, TENSOR_SPECS["cu_q"][6]):
         return 0
     return {"seq_q": RAGGED_QUERIES, "seq_k": RAGGED_KEYS}.get(rows, 0)
 
@@ -801,8 +800,9 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
              some calls. A tuple has them behind dQ, dK and dV, dbias first.
              Or "selected": a function of (p, q, k, v, indices), and of key_lengths, that returns O and LSE over the keys of
              the blocks of p.block keys that indices name: (batch, KV heads, position, p.select). -1 names none, and a block
-             that is named twice counts once. Or "selected_backward": a function of (p, q, k, v, indices, dout, o, lse), and of
-             key_lengths and dlse, that returns dQ, dK and dV of such a call.
+             that is named twice counts once. Block 0 begins with an entry's first key, also if keys are packed. Or
+             "selected_backward": a function of (p, q, k, v, indices, dout, o, lse), and of key_lengths and dlse, that returns
+             dQ, dK and dV of such a call.
              Or "nsa_score": a function of (p, q, k, lse), and of key_lengths, that scores blocks by attention over compressed
              keys k, and chooses blocks by these scores. lse is the LSE of this attention. It returns the lists, (batch, KV
              heads, position, p.select) of integers, and the scores, (batch, KV heads, position, p.blocks): a tuple, or a dict
@@ -815,10 +815,11 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
 
     A function whose Domain has "packed" in its features has parameters cu_seqlens_q and cu_seqlens_k, (batch + 1) each.
     If p.ragged & 1, queries are packed: q is (p.total_q, heads, dim), and cu_seqlens_q is given. O is (p.total_q, heads,
-    dim) and the LSE (heads, p.total_q); so are dout, dq and dlse. If p.ragged & 2, k and v are (p.total_k, heads, dim), as
-    are dk and dv, and cu_seqlens_k is given. A side that is not packed stays (batch, heads, position, dim); attnfuzz.pack()
-    packs it. p.seq_q and p.seq_k are no less than the longest entry: max_seqlen_q and max_seqlen_k. Rows behind the last
-    entry belong to none: what a function returns for them is dropped, and one that writes into out and lse must leave them.
+    dim) and the LSE (heads, p.total_q); so are dout, dq and dlse, and indices are (p.total_q, KV heads, p.select). If
+    p.ragged & 2, k and v are (p.total_k, heads, dim), as are dk and dv, and cu_seqlens_k is given. A side that is not packed
+    stays (batch, heads, position, dim); attnfuzz.pack() packs it. p.seq_q and p.seq_k are no less than the longest entry:
+    max_seqlen_q and max_seqlen_k. Rows behind the last entry belong to none: what a function returns for them is dropped, and
+    one that writes into out and lse must leave them.
 
     A function whose Domain has "paged" in its features has parameters block_table and key_lengths. If p.page_size is not 0,
     k and v are pools (p.pages, heads_kv, p.page_size, dim), and key j of batch entry b lies in slot j % p.page_size of page

@@ -83,7 +83,7 @@ def _equal_borders(p, rows, like):
 def entries(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, **more):
     """Each batch entry of a call of NumPy arrays as a dense call with a batch of 1: (place, p, arrays). `place` is where its
     rows are in an O of the whole call, as O[place]; the arrays are q, k, v, and those of bias, mask, key_lengths, sink,
-    slopes, dout, o, lse and dlse that are given. Keys in pages are gathered first: gather()."""
+    slopes, indices, dout, o, lse and dlse that are given. Keys in pages are gathered first: gather()."""
     for b in range(p.batch):
         of = copy.copy(p)
         of.batch, of.ragged, of.total_q, of.total_k = 1, 0, 0, 0
@@ -95,7 +95,7 @@ def entries(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, **more):
         for name, array in more.items():
             if array is None or name == "sink":
                 arrays[name] = array
-            elif name in ("dout", "o"):
+            elif name in ("dout", "o", "indices"):
                 arrays[name] = _one(array, b, queries)
             elif name in ("lse", "dlse"):
                 arrays[name] = array[b : b + 1] if queries is None else array[None, :, queries]

@@ -208,6 +208,40 @@ class Cases(unittest.TestCase):
                 told += 1
         self.assertGreater(told, 5)
 
+    def test_lists_of_packed_entries_are_judged_as_a_mask(self):
+        def from_the_first_key(p, q, k, v, indices, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None):
+            for b in range(p.batch if p.ragged == 3 else 0):
+                indices[cu_seqlens_q[b]:cu_seqlens_q[b + 1]] -= cu_seqlens_k[b] // p.block
+            return selected.function(p, q, k, v, indices, key_lengths, cu_seqlens_q, cu_seqlens_k)
+
+        def mask_of(case):
+            p = case.p
+            seen = np.zeros((p.batch, p.heads_kv, p.seq_q, p.seq_k), bool)
+            for b in range(p.batch):
+                rows = slice(*case.cu_seqlens_q[b : b + 2]) if p.ragged & 1 else None
+                lists = case.indices[b] if rows is None else case.indices[rows].swapaxes(0, 1)
+                seen[b, :, : lists.shape[1]] = (lists[..., None] == np.arange(p.seq_k) // p.block).any(axis=-2)
+            return np.repeat(seen, p.heads_q // p.heads_kv, axis=1)
+
+        kinds, told = collections.Counter(), 0
+        for case in drawn(attnfuzz.Domain(features=("packed", "int32")), count=150, operation="selected"):
+            p = case.p
+            kinds[p.ragged] += 1
+            self.assertEqual(case.indices.shape[-1], p.select)
+            self.assertEqual(case.indices.shape[0], p.total_q if p.ragged & 1 else p.batch)
+            how = dict(causal=p.causal, align=p.align, scale=p.scale, softcap=p.softcap, mask=mask_of(case),
+                       key_lengths=case.key_lengths, errors=selected.errors)
+            if p.ragged:
+                how.update(cu_seqlens_q=case.cu_seqlens_q, cu_seqlens_k=case.cu_seqlens_k,
+                           max_seqlen_q=p.seq_q if p.ragged & 1 else None, max_seqlen_k=p.seq_k if p.ragged & 2 else None)
+            self.assertLessEqual(attnfuzz.assert_within(*case.call(selected), case.q, case.k, case.v, **how), 1)
+            try:
+                attnfuzz.assert_within(*case.call(from_the_first_key), case.q, case.k, case.v, **how)
+            except AssertionError:
+                told += 1
+        self.assertEqual(set(kinds), {0, 1, 2, 3}, kinds)
+        self.assertGreater(told, 3)
+
     def test_listed_blocks_are_drawn_too(self):
         for case in drawn(count=20, operation="selected"):
             self.assertEqual(case.indices.shape, (case.p.batch, case.p.heads_kv, case.p.seq_q, case.p.select))

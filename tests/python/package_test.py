@@ -721,16 +721,17 @@ class Declarations(unittest.TestCase):
                                                "stream; <lambda> is one of"):
             attnfuzz.target(lambda p, q, k, v: q, operation="backward")
         with self.assertRaisesRegex(TypeError, r"operation selected is a function of \(p, q, k, v, indices\), and of any of "
-                                               "key_lengths, out, lse, stream; <lambda> is one of"):
+                                               "key_lengths, cu_seqlens_q, cu_seqlens_k, out, lse, stream; <lambda> is one of"):
             attnfuzz.target(lambda p, q, k, v: q, operation="selected")
         with self.assertRaisesRegex(TypeError, r"operation selected_backward is a function of \(p, q, k, v, indices, dout, o, lse\), and of "
-                                               "any of key_lengths, dlse, dq, dk, dv, stream; <lambda> is one of"):
+                                               "any of key_lengths, cu_seqlens_q, cu_seqlens_k, dlse, dq, dk, dv, stream; <lambda> is "
+                                               "one of"):
             attnfuzz.target(lambda p, q, k, v: q, operation="selected_backward")
         with self.assertRaisesRegex(TypeError, r"operation nsa_score is a function of \(p, q, k, lse\), and of any of key_lengths, "
                                                "indices, scores, stream; <lambda> is one of"):
             attnfuzz.target(lambda p, q, k, v: q, operation="nsa_score")
-        for word in "packed", "has_sink", "dbias", "dsink":
-            with self.assertRaisesRegex(ValueError, f"operation='selected_backward': it has no '{word}' in Python; .*'dlse', 'int32'$"):
+        for word in "paged", "has_sink", "dbias", "dsink":
+            with self.assertRaisesRegex(ValueError, f"operation='selected_backward': it has no '{word}' in Python; .*'dlse', 'packed', 'int32'$"):
                 attnfuzz.cases(attnfuzz.Domain(features=(word,)), operation="selected_backward")
         for word in "has_alibi", "latent":
             with self.assertRaisesRegex(ValueError, f"operation='backward': it has no '{word}' in Python; .*'packed'"):

@@ -45,7 +45,8 @@ def merged_unguarded(p, o1, o2, lse1, lse2):
 
 
 LISTS = attnfuzz.Domain(features=("int32",), seq=attnfuzz.at_most(96), dim=attnfuzz.at_most(40))
-selected = target(numpy_reference.selected.function, errors=ERRORS, operation="selected", domain=LISTS)
+PACKED_LISTS = replace(LISTS, features=("packed", "int32"))
+selected = target(numpy_reference.selected.function, errors=ERRORS, operation="selected", domain=PACKED_LISTS)
 
 
 @target(errors=ERRORS, operation="selected", domain=LISTS)
@@ -495,7 +496,8 @@ def dbias_in_full(p, right, given):
 # Gradients over listed blocks.
 OF_LISTS = replace(SMALL, features=("dlse", "int32"))
 of_lists = functools.partial(target, operation="selected_backward", errors=BACKWARD, domain=OF_LISTS)
-selected_backward = of_lists(numpy_reference.selected_backward.function)
+selected_backward = of_lists(numpy_reference.selected_backward.function,
+                             domain=replace(OF_LISTS, features=("dlse", "packed", "int32")))
 
 
 @of_lists

@@ -30,12 +30,12 @@ def packed_call(p, q, k):
     return of
 
 
-def packed(p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more):
-    """Each packed entry as a call of its own."""
+def packed(call, p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more):
+    """O and LSE of each packed entry, by a call of its own."""
     o = np.zeros((p.total_q, p.heads_q, p.dim_v) if p.ragged & 1 else (p.batch, p.heads_q, p.seq_q, p.dim_v), np.float32)
     lse = np.zeros((p.heads_q, p.total_q) if p.ragged & 1 else o.shape[:3], np.float32)
     for place, of, arrays in attnfuzz.entries(p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more):
-        one, its_lse = attention.function(of, **arrays)
+        one, its_lse = call(of, **arrays)
         if p.ragged & 1:
             o[place], lse[:, place] = one[0].swapaxes(0, 1), its_lse[0]
         else:
@@ -51,8 +51,8 @@ def attention(p, q, k, v, bias=None, mask=None, key_lengths=None, sink=None, slo
     if block_table is not None:
         k, v = attnfuzz.gather(p, k, v, block_table, key_lengths)
     if p.ragged:
-        return packed(p, q, k, v, cu_seqlens_q, cu_seqlens_k, bias=bias, mask=mask, key_lengths=key_lengths, sink=sink,
-                      slopes=slopes)
+        return packed(attention.function, p, q, k, v, cu_seqlens_q, cu_seqlens_k, bias=bias, mask=mask,
+                      key_lengths=key_lengths, sink=sink, slopes=slopes)
     with np.errstate(all="ignore"):
         x = scores(p, q, k)
         if slopes is not None:
@@ -99,9 +99,11 @@ def listed(p, indices):
 
 
 @attnfuzz.target(operation="selected", errors=ERRORS, bf16="bits",
-                 domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32"), features=("int32",)))
-def selected(p, q, k, v, indices, key_lengths=None):
+                 domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32"), features=("packed", "int32")))
+def selected(p, q, k, v, indices, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None):
     """attention over listed blocks in NumPy, fp32"""
+    if p.ragged:
+        return packed(selected.function, p, q, k, v, cu_seqlens_q, cu_seqlens_k, indices=indices, key_lengths=key_lengths)
     seen = np.repeat(listed(p, indices), p.heads_q // p.heads_kv, axis=1)
     return attention.function(p, q, k, v, mask=seen, key_lengths=key_lengths)
 
@@ -177,21 +179,23 @@ def summed(ds, shape):
 BACKWARD = replace(ERRORS, ds="fp32", heads="fp32")
 
 
-def packed_gradients(p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more):
-    """The gradients of each packed entry as those of a call of its own."""
+def packed_gradients(call, p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more):
+    """The gradients of each packed entry, by a call of its own."""
     dq, dk, dv = (np.zeros(t.shape, np.float32) for t in (q, k, v))
     ds = np.zeros((p.batch, p.heads_q, p.seq_q, p.seq_k) if p.dbias_shape else 0, np.float32)
     dsink = np.zeros(p.heads_q, np.float32)
     for b, (queries, of, arrays) in enumerate(attnfuzz.entries(p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more)):
         of.dbias_shape = p.dbias_shape and (1, p.heads_q, of.seq_q, of.seq_k)
-        one, keys = backward.function(of, **arrays), slice(*cu_seqlens_k[b : b + 2]) if p.ragged & 2 else b
+        one, keys = call(of, **arrays), slice(*cu_seqlens_k[b : b + 2]) if p.ragged & 2 else b
         for to, place, side, due in ((dq, queries, 1, one["dq"]), (dk, keys, 2, one["dk"]), (dv, keys, 2, one["dv"])):
             to[place] = due[0].swapaxes(0, 1) if p.ragged & side else due[0]
         if p.dbias_shape:
             ds[b, :, : of.seq_q, : of.seq_k] = one["dbias"][0]
         dsink += one.get("dsink", 0)  # asked for by all entries or by none
-    dbias, dsink = summed(ds, p.dbias_shape) if p.dbias_shape else None, dsink if p.has_sink else None
-    return {"dq": dq, "dk": dk, "dv": dv, "dbias": dbias, "dsink": dsink}
+    due = {"dq": dq, "dk": dk, "dv": dv}
+    if p.dbias_shape:
+        due["dbias"] = summed(ds, p.dbias_shape)
+    return {**due, "dsink": dsink} if p.has_sink else due
 
 
 @attnfuzz.target(operation="backward", errors=BACKWARD, bf16="bits",
@@ -201,8 +205,8 @@ def backward(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None, c
              sink=None):
     """the backward pass in NumPy, fp32, from the O and LSE that it is given"""
     if p.ragged:
-        return packed_gradients(p, q, k, v, cu_seqlens_q, cu_seqlens_k, bias=bias, mask=mask, key_lengths=key_lengths, dout=dout,
-                                o=o, lse=lse, dlse=dlse, sink=sink)
+        return packed_gradients(backward.function, p, q, k, v, cu_seqlens_q, cu_seqlens_k, bias=bias, mask=mask,
+                                key_lengths=key_lengths, dout=dout, o=o, lse=lse, dlse=dlse, sink=sink)
     q, dout, o, lse = in_order(q, dout, o, lse)
     with np.errstate(all="ignore"):
         x, slope, dp, k = _pairs(p, q, k, v, dout, bias, mask, key_lengths)
@@ -219,9 +223,12 @@ def backward(p, q, k, v, dout, o, lse, bias=None, mask=None, key_lengths=None, c
 
 
 @attnfuzz.target(operation="selected_backward", errors=BACKWARD, bf16="bits",
-                 domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32"), features=("dlse", "int32")))
-def selected_backward(p, q, k, v, indices, dout, o, lse, key_lengths=None, dlse=None):
+                 domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32"), features=("dlse", "packed", "int32")))
+def selected_backward(p, q, k, v, indices, dout, o, lse, key_lengths=None, dlse=None, cu_seqlens_q=None, cu_seqlens_k=None):
     """the gradients of attention over listed blocks in NumPy, fp32"""
+    if p.ragged:
+        return packed_gradients(selected_backward.function, p, q, k, v, cu_seqlens_q, cu_seqlens_k, indices=indices,
+                                key_lengths=key_lengths, dout=dout, o=o, lse=lse, dlse=dlse)
     seen = np.repeat(listed(p, indices), p.heads_q // p.heads_kv, axis=1)
     return backward.function(p, q, k, v, dout, o, lse, mask=seen, key_lengths=key_lengths, dlse=dlse)
 
