@@ -728,7 +728,7 @@ class Declarations(unittest.TestCase):
                                                "one of"):
             attnfuzz.target(lambda p, q, k, v: q, operation="selected_backward")
         with self.assertRaisesRegex(TypeError, r"operation nsa_score is a function of \(p, q, k, lse\), and of any of key_lengths, "
-                                               "indices, scores, stream; <lambda> is one of"):
+                                               "cu_seqlens_q, cu_seqlens_k, indices, scores, stream; <lambda> is one of"):
             attnfuzz.target(lambda p, q, k, v: q, operation="nsa_score")
         for word in "paged", "has_sink", "dbias", "dsink":
             with self.assertRaisesRegex(ValueError, f"operation='selected_backward': it has no '{word}' in Python; .*'dlse', 'packed', 'int32'$"):

@@ -67,7 +67,7 @@ LISTS = dict(softcap=False, key_lengths=False, non_finite=False, batch=attnfuzz.
                  domain=attnfuzz.Domain(**dict(LISTS, dtypes=("bf16",), dim={64}, equal_dims=True, batch=range(2, 65536),
                                                heads_q=attnfuzz.at_least(2), seq=range(129, 1025), features=("int32",))))
 def selected(p, q, k, v, indices):
-    """FlexAttention over listed blocks, compiled. Not run yet"""
+    """FlexAttention over listed blocks, compiled"""
     check_block(p, (16, 32, 64, 128))
     q, k, v = map(flex.near, (q, k, v))
     with attnfuzz.compiling():
