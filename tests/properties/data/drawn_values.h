@@ -39,8 +39,9 @@ inline uint64_t hash_of_values(uint64_t seed) {
   for (int kind = 0; kind < kSlopeKinds; ++kind)
     take(std::bit_cast<uint32_t>(slope_value({static_cast<SlopeKind>(kind), true, seed}, b, h)));
   for (int kind = 0; kind < kScaleKinds; ++kind)
-    take(std::bit_cast<uint32_t>(
-        kv_scale_value({static_cast<ScaleKind>(kind), true, true, true, seed}, kind % 2 == 0, b, h, j)));
+    take(std::bit_cast<uint32_t>(kv_scale_value(
+        {.kind = static_cast<ScaleKind>(kind), .entries = true, .heads = true, .keys = true, .seed = seed},
+        kind % 2 == 0, b, h, j)));
   return hash;
 }
 
