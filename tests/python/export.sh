@@ -127,6 +127,7 @@ from attnfuzz.targets.numpy_reference import ERRORS, selected
 @attnfuzz.target(errors=ERRORS, bf16="bits", operation="selected", domain=attnfuzz.Domain(features=("int32",)))
 def listed(p, q, k, v, indices, key_lengths=None):
     indices = np.where(np.asarray(indices) < 0, 0, indices)
+    assert p.blocks == -(-p.seq_k // p.block)
     return selected.function(p, q, k, v, indices, key_lengths)
 END
 "$attnfuzz" check "$out/listed.py:listed" --cases 300 --jobs 1 --property reference --reduce-seconds 3 --out "$out/lists" >"$out/log" 2>&1
