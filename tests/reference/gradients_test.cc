@@ -507,7 +507,8 @@ TEST(Gradients, OverListedBlocksAnyPairMayBeAloneInItsBlock) {
 }
 
 TEST(Gradients, OverListedBlocksRefuseUnknownFeatures) {
-  for (const uint64_t other : {ATTN_FEATURE_BACKWARD, ATTN_FEATURE_SELECTED, ATTN_FEATURE_DBIAS, ATTN_FEATURE_RAGGED}) {
+  for (const uint64_t other : {ATTN_FEATURE_BACKWARD, ATTN_FEATURE_SELECTED, ATTN_FEATURE_DBIAS, ATTN_FEATURE_PAGED,
+                               ATTN_FEATURE_KEY_STEP}) {
     Small s(ATTN_F16, 1);
     s.take_lists(1);
     s.p.features |= other;
