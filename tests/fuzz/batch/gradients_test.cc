@@ -178,7 +178,7 @@ TEST(BatchOfGradients, DoubtsWhatATrialFails) {
       },
       [](attn_problem&, attn_tensors& t) { t.dout.stride[2] = 0; },
       [](attn_problem&, attn_tensors& t) { t.lse.stride[2] = 0; },
-      [](attn_problem&, attn_tensors& t) { std::swap(t.o.data, t.dout.data); }};
+      [](attn_problem&, attn_tensors& t) { std::swap(t.o, t.dout); }};
   const std::vector<Case> cases = passes(60, 40);
   for (const auto misreads : all) {
     OracleTarget wrong(misreads, OracleTarget::kBackward);
