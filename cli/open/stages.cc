@@ -29,9 +29,12 @@ std::vector<size_t> share_out(const std::vector<OpenKernel>& kernels, const Stag
     const auto found = std::ranges::find_if(kernels, [&](const OpenKernel& one) { return does(one, stage); });
     of.push_back(found == kernels.end() ? kNoKernel : static_cast<size_t>(found - kernels.begin()));
   }
-  const auto& [first, second] = stages.either;
-  const size_t spare = of[first] == kNoKernel ? first : second;
-  of[spare] = kNoKernel;
+  std::optional<size_t> spare;
+  if (stages.either) {
+    const auto& [first, second] = *stages.either;
+    spare = of[first] == kNoKernel ? first : second;
+    of[*spare] = kNoKernel;
+  }
   for (size_t stage = 0; stage < stages.count; ++stage) {
     if (of[stage] == kNoKernel && stage != spare)
       throw UserError(fmt::format("none of these kernels does the stage: {}; {} together do all",
