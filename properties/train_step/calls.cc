@@ -28,6 +28,20 @@ std::vector<float> lse_for(const GivenCall& forward, const Case& c, Target& read
   return lse_in_base(forward.outputs[kLse], forward.plan.lse_base, plan_alone(c, reader).plan.lse_base);
 }
 
+Trained Calls::run(const Model& model, const std::function<void()>& step) {
+  while (step_ < kSteps && go_on()) {
+    note_gates(model);
+    ++step_;
+    step();
+  }
+  if (go_on()) note_gates(model);
+  return std::move(result);
+}
+
+void Calls::note_gates(const Model& model) {
+  if (result.note.empty()) result.note = note_on_gates(model.gates());
+}
+
 GivenCall Calls::make(const Pass& pass, const Case& c, const std::vector<GivenInput>& inputs) {
   const auto& [target, calibration] = pass.kernel;
   std::vector<std::byte>& left = left_[pass.number];

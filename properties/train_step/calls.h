@@ -2,7 +2,8 @@
 // does not excuse another.
 //
 //   Calls calls(batch);
-//   calls.begin_step();
+//   return calls.run(model, [&] { ... });         // each step: its calls, and the model's update
+//   // in a step:
 //   const Pass forward = {.number = 0, .name = "forward", .kernel = {&target, &calibration}};
 //   const GivenCall made = calls.make(forward, c, {{kQ, q}, {kK, k}, {kV, v}});
 //   if (!calls.go_on()) return calls.result;      // it failed, or was refused
@@ -10,6 +11,7 @@
 // From the second step on, a call finds the workspace as the same call of the step before has left it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,6 +19,7 @@
 
 #include "properties/judge/given_call.h"
 #include "properties/train_step/batch.h"
+#include "properties/train_step/model.h"
 
 namespace attnfuzz::train {
 
@@ -56,7 +59,9 @@ class Calls {
  public:
   explicit Calls(const Batch& batch) : batch_(batch) {}
 
-  void begin_step() { ++step_; }
+  // Runs the steps of a batch, until one fails or is refused, and notes gates that are all equal.
+  Trained run(const Model& model, const std::function<void()>& step);
+  // The present step, from 1.
   int step() const { return step_; }
   bool go_on() const { return !result.failure && result.refused.empty(); }
 
@@ -71,6 +76,7 @@ class Calls {
   Trained result;
 
  private:
+  void note_gates(const Model& model);
   // `changed`: the input that the kernel has written to.
   void fail(const Pass& pass, const Case& c, const std::vector<GivenInput>& inputs, const Verdict& verdict,
             std::optional<TensorId> changed = std::nullopt);

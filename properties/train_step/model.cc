@@ -61,6 +61,12 @@ void add_through(std::span<const double> d, std::span<const double> weights, int
 
 }  // namespace
 
+ModelShape ModelShape::with(const std::vector<int64_t>& lengths_of_sequences) const {
+  ModelShape shape = *this;
+  shape.lengths = lengths_of_sequences;
+  return shape;
+}
+
 std::vector<std::pair<const char*, std::vector<double>*>> Parameters::all() {
   return {{"the embedding", &embedding}, {"Wq", &wq}, {"Wk", &wk}, {"Wv", &wv}, {"the gates", &gates}};
 }

@@ -44,6 +44,8 @@ struct ModelShape {
   int64_t branches = 1;
   int32_t dtype = ATTN_F16;  // of activations; ATTN_NONE: they stay in double, for tests of the derivatives
   Gates gates = Gates::kDrawn;
+
+  ModelShape with(const std::vector<int64_t>& lengths_of_sequences) const;
 };
 
 // Row-major matrices. As gradients: the derivative of the loss by each of them.

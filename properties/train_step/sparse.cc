@@ -57,28 +57,14 @@ class SparseTraining {
         sizes_(sizes_of(setup, batch)),
         lengths_({batch.length}),
         calls_(batch),
-        model_(with_lengths(setup.model, lengths_),
+        model_(setup.model.with(lengths_),
                hash64(batch.seed ^ static_cast<uint64_t>(2 * batch.length))) {}
 
   Trained run() {
-    while (calls_.step() < kSteps && calls_.go_on()) {
-      note_gates();
-      calls_.begin_step();
-      step();
-    }
-    if (calls_.go_on()) note_gates();
-    return std::move(calls_.result);
+    return calls_.run(model_, [this] { step(); });
   }
 
  private:
-  static ModelShape with_lengths(ModelShape shape, const std::vector<int64_t>& lengths) {
-    shape.lengths = lengths;
-    return shape;
-  }
-  void note_gates() {
-    if (calls_.result.note.empty()) calls_.result.note = note_on_gates(model_.gates());
-  }
-
   std::vector<float> of_queries(std::span<const double> x) const {
     return by_sequence(x, lengths_, sizes_.heads_q);
   }
