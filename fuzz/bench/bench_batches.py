@@ -12,14 +12,13 @@ FlashInfer compiles its kernels at the first call. Its plans, which read the len
 timing, as are ours. timing.py compares and times the contenders. TFLOP/s count visible pairs of query and key; GB/s count
 each key once.
 
-Exit status: 0, or 1 if one of our kernels gave a wrong result or did not run, or 2 without a GPU.
+Exit status: 0, or 1 if one of our kernels gave a wrong result or did not run, or 2 without a GPU or for a wrong option.
 """
 
 import argparse
 import json
 import pathlib
 import random
-import statistics
 import sys
 import warnings
 
@@ -232,26 +231,8 @@ def contenders_of(p, sets, kernels, env):
 
 
 def measure(p, kernels, env, device, rounds):
-    """name -> (seconds of a call, hot and after a rest; path), and name -> why there is no time."""
     sets = timing.make_sets(p, device, PackedInputs if isinstance(p, Packed) else PagedInputs)
-    contenders, results, notes = {}, {}, {}
-    for name, make in contenders_of(p, sets, kernels, env).items():
-        try:
-            contender = make()
-            results[name] = contender.result()
-            torch.cuda.synchronize()
-            contenders[name] = contender
-        except Exception as error:  # includes a compiler's errors
-            notes[name] = (str(error).splitlines() or [type(error).__name__])[0]
-    for name, error in timing.errors(reference(p, sets[0]), results).items():
-        if not timing.right(p.dtype, error):
-            contenders.pop(name)
-            notes[name] = f"WRONG: relative error {error[0]:.3g} of O, LSE off by {error[1]}"
-    del results
-    samples, rested, failed = timing.time_all(contenders, sets, rounds, True)
-    found = {name: (statistics.median(samples[name]), statistics.median(rested[name]), contenders[name].path)
-             for name in samples}
-    return found, notes | failed
+    return timing.measure(sets, contenders_of(p, sets, kernels, env), lambda: reference(p, sets[0]), p.dtype, rounds)
 
 
 def problems(only):
@@ -277,6 +258,9 @@ def main():
     parser.add_argument("--markdown", type=pathlib.Path)
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
+    chosen = [p for p in problems(arguments.only) if arguments.named in p.describe()]
+    if not chosen:
+        parser.error(f"--named {arguments.named}: no such problem; each is described like {next(problems(arguments.only)).describe()!r}")
     if not torch.cuda.is_available():
         log("bench_batches.py: torch sees no GPU")
         return 2
@@ -291,9 +275,7 @@ def main():
     lines = [card, "", "| problem | kernel: path | us | rate | best other | us | ratio | cold | others |", "|" + "-|" * 9]
     log("\n".join(lines))
     rows, held = [], True
-    for p in problems(arguments.only):
-        if arguments.named not in p.describe():
-            continue
+    for p in chosen:
         found, notes = measure(p, kernels, env, device, arguments.rounds)
         torch.cuda.empty_cache()
         for name, why in notes.items():

@@ -13,13 +13,12 @@ small: batch and heads 1, causal, 4 positions with dim 4, and 64 to 512 with dim
 Contenders are compared and timed as timing.py says. TFLOP/s count visible pairs of query and key. GB/s count
 the keys within the key lengths.
 
-Exit status: 0, or 1 if one of our kernels gave a wrong result or did not run, or 2 without a GPU.
+Exit status: 0, or 1 if one of our kernels gave a wrong result or did not run, or 2 without a GPU or for a wrong option.
 """
 
 import argparse
 import math
 import pathlib
-import statistics
 import sys
 import warnings
 
@@ -193,8 +192,7 @@ def reference(p, inputs):
             yield b, h, torch.softmax(scores, -1) @ inputs.v[b, kv].double(), torch.logsumexp(scores, -1)
 
 
-def measure(p, kernels, env, device, rounds, cold, flex):
-    """name -> (hot and cold seconds of a call, or None for cold; path), and name -> why there is no time."""
+def measure(p, kernels, env, device, rounds, flex):
     # A mask or a bias is read, too: one set of tensors exceeds the cache.
     sets = [Inputs(p, device)] if p.bias else timing.make_sets(p, device, Inputs)
     makers = {p.kernel: lambda: Ours(kernels[p.kernel], p, sets, env)}
@@ -202,24 +200,7 @@ def measure(p, kernels, env, device, rounds, cold, flex):
                if name != "math" or p.seq_q * p.seq_k <= 512**2}
     if flex:
         makers["flex"] = lambda: Flex(p, sets)
-    contenders, results, notes = {}, {}, {}
-    for name, make in makers.items():
-        try:
-            contender = make()
-            results[name] = contender.result()
-            torch.cuda.synchronize()
-            contenders[name] = contender
-        except Exception as error:  # includes a compiler's errors
-            notes[name] = (str(error).splitlines() or [type(error).__name__])[0]
-    for name, error in timing.errors(reference(p, sets[0]), results).items():
-        if not timing.right(p.dtype, error):
-            contenders.pop(name)
-            notes[name] = f"WRONG: relative error {error[0]:.3g} of O, LSE off by {error[1]}"
-    del results
-    samples, rested, failed = timing.time_all(contenders, sets, rounds, cold)
-    found = {name: (statistics.median(samples[name]), statistics.median(rested[name]) if cold else None,
-                    contenders[name].path) for name in samples}
-    return found, notes | failed
+    return timing.measure(sets, makers, lambda: reference(p, sets[0]), p.dtype, rounds)
 
 
 def main():
@@ -233,6 +214,11 @@ def main():
     parser.add_argument("--no-flex", action="store_true", help="do not compile FlexAttention")
     parser.add_argument("--markdown", type=pathlib.Path)
     arguments = parser.parse_args()
+    small, words = arguments.only == "small", arguments.named.split(",")
+    of_kind = SMALL if small else FEATURES
+    chosen = [p for p in of_kind if any(word in p.name for word in words)]
+    if not chosen:
+        parser.error(f"--named {arguments.named}: no such problem; there are {', '.join(sorted({p.name for p in of_kind}))}")
     if not torch.cuda.is_available():
         log("bench_features.py: torch sees no GPU")
         return 2
@@ -242,7 +228,6 @@ def main():
     properties = torch.cuda.get_device_properties(device)
     env = attention.environment(properties, arguments.variant)
     kernels = {name: attention.load(str(arguments.lib.resolve() / f"libattn_{name}_cuda.so")) for name in bench.OURS}
-    small = arguments.only == "small"
     ceilings = timing.ceilings(device)
     lines = [f"{properties.name}, torch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN "
              f"{torch.backends.cudnn.version()}; {timing.say_ceilings(ceilings)}.", ""]
@@ -251,11 +236,8 @@ def main():
     lines += [f"| {' | '.join(head)} |", "|" + "-|" * len(head)]
     log("\n".join(lines))
     held = True
-    words = arguments.named.split(",")
-    for p in SMALL if small else FEATURES:
-        if not any(word in p.name for word in words):
-            continue
-        found, notes = measure(p, kernels, env, device, arguments.rounds, True, not small and not arguments.no_flex)
+    for p in chosen:
+        found, notes = measure(p, kernels, env, device, arguments.rounds, not small and not arguments.no_flex)
         torch.cuda.empty_cache()
         others = sorted((name for name in found if name != p.kernel), key=lambda name: found[name][0])
         if p.kernel not in found:

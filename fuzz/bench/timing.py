@@ -1,4 +1,4 @@
-"""Compares and times contenders, for bench.py and bench_features.py.
+"""Compares and times contenders, for bench.py, bench_features.py and bench_batches.py.
 
 Every contender first computes one problem into outputs filled with NaN, and is compared with a double-precision
 reference. A wrong one is not timed. Each is then captured into a CUDA graph of enough calls, over as many sets of
@@ -128,6 +128,30 @@ def time_all(contenders, sets, rounds, cold):
             time.sleep(COLD_SLEEP)
             rested[name].append(elapsed(graph.replay) / calls)
     return samples, rested, notes
+
+
+def measure(sets, makers, reference, dtype, rounds):
+    """Makes, compares and times the contenders of a problem. `makers`: name -> a function that makes the contender;
+    `reference()` yields the right result of the first set, as errors() takes it. Returns name -> (seconds of a call,
+    hot and after a rest; path), and name -> why there is no time."""
+    contenders, results, notes = {}, {}, {}
+    for name, make in makers.items():
+        try:
+            contender = make()
+            results[name] = contender.result()
+            torch.cuda.synchronize()
+            contenders[name] = contender
+        except Exception as error:  # includes a compiler's errors
+            notes[name] = (str(error).splitlines() or [type(error).__name__])[0]
+    for name, error in errors(reference(), results).items():
+        if not right(dtype, error):
+            contenders.pop(name)
+            notes[name] = f"WRONG: relative error {error[0]:.3g} of O, LSE off by {error[1]}"
+    del results
+    samples, rested, failed = time_all(contenders, sets, rounds, True)
+    found = {name: (statistics.median(samples[name]), statistics.median(rested[name]), contenders[name].path)
+             for name in samples}
+    return found, notes | failed
 
 
 READ = r"""
