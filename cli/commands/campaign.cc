@@ -213,9 +213,9 @@ void add_campaign(CLI::App& app, Action& action) {
       ->capture_default_str();
   command->add_option("--property", arguments->properties, "only these properties (default: all, round-robin)")
       ->check(is_property());
-  command->add_option("--work", options.work, "multiply-adds that a case may cost (on a GPU 6 million by default)")
-      ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40))
-      ->capture_default_str();
+  command
+      ->add_option("--work", options.work, "multiply-adds that a case may cost; by default 3 million, on a GPU 6 million")
+      ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40));
   command->add_flag("--finite", options.finite,
                     "draw no NaN or infinity in Q, K and V, for which the kernel promises nothing");
   command->add_option("--ledger", arguments->ledger, "file of known failures (fuzz/campaign/store/ledger.h)")

@@ -215,9 +215,8 @@ void add_check(CLI::App& app, Action& action) {
       ->capture_default_str();
   command
       ->add_option("--work", arguments->check.work,
-                   "multiply-adds that a case may cost (on a GPU 6 million by default)")
-      ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40))
-      ->capture_default_str();
+                   "multiply-adds that a case may cost; by default 3 million, on a GPU 6 million")
+      ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40));
   command->add_option("--out", arguments->out, "folder for reproducers; those that lie there are tried first")
       ->capture_default_str();
   command->add_flag("--keep-going", arguments->check.keep_going,

@@ -23,7 +23,8 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
   // A batch on a GPU can judge neither 8-bit K and V nor keys that stand for blocks (fuzz/batch/prepare.cc),
   // and a case outside of batches costs as much as fifty in them.
   if (options.batch > 0) config.slow = ATTN_FEATURE_KV8 | ATTN_FEATURE_KEY_STEP;
-  config.work = options.work;
+  config.on_gpu = target.info().backend == ATTN_CUDA;
+  config.work = options.work > 0 ? options.work : config.on_gpu ? kGpuWork : config.work;
   config.refused = options.refused ? *options.refused
                    : options.terms ? options.terms->refused
                                    : ask_for_refusals(target);
@@ -38,8 +39,6 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
     config.work = std::max(config.work, kTimesLeast * std::min(least_work(*config.domain), kMostLeast));
   config.tiles_q.clear();
   config.tiles_k.clear();
-  config.on_gpu = target.info().backend == ATTN_CUDA;
-  if (config.on_gpu && options.work == CheckOptions{}.work) config.work = std::max(config.work, kGpuWork);
   const int32_t usual = target.info().variants.empty() || config.on_gpu ? 0 : 1;
   // Tiles may differ by head dimension, and do differ by variant, so plan() is called for one case of each.
   const auto ask = [&](int64_t dim, int32_t variant) {

@@ -49,7 +49,7 @@ struct CampaignOptions {
   int gpu_jobs = 4;     // on each device: while one job judges, others run kernels
   int gpu_threads = 4;  // threads of each of these jobs, with batches: each prepares or compares a batch
   int gpu_own_workers = 2;  // of each of these jobs, with batches: for cases that no batch judges
-  int64_t work = GeneratorConfig{}.work;
+  int64_t work = 0;         // CheckOptions::work
   int64_t device_work = kDeviceWork;  // with batches: CheckOptions::device_work
   bool finite = false;         // Q, K and V hold neither NaN nor infinity
   double reduce_seconds = 60;  // for each crash
