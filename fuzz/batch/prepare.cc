@@ -174,15 +174,15 @@ bool write_recipe(const Case& c, Recipe* to) {
   return true;
 }
 
-}  // namespace
-
 // The features that a batch takes together with the operation that `features` asks for.
-static KnownFeatures known_of(uint64_t features) {
+KnownFeatures known_of(uint64_t features) {
   constexpr uint64_t kGradients = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DLSE | ATTN_FEATURE_DSINK | ATTN_FEATURE_F32 |
                                   ATTN_FEATURE_SINK | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
   if ((features & ATTN_FEATURE_BACKWARD) != 0) return {"a batch of backward passes on a GPU", kGradients};
   return {"a batch on a GPU", kForward | ATTN_FEATURE_MERGE};
 }
+
+}  // namespace
 
 std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   const auto no = [&](const char* reason) {

@@ -4,19 +4,7 @@
 # TOOL is the C++ compiler, or a Python that has NumPy; without it the test is skipped.
 set -u
 language=$1 attnfuzz=$2 bad=$3 good=$4 include=$5 tool=${6:-}
-if [ -z "$tool" ]; then
-  echo "SKIPPED: no Python with NumPy here (python3-numpy)"
-  exit 77
-fi
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
-die() {
-  echo "$*"
-  tail -n 30 "$out"/*.log
-  exit 1
-}
-suffix=py
-[ "$language" = cpp ] && suffix=cc
+. "$(dirname "$0")/export_setup.sh"
 
 "$attnfuzz" check "$bad" --cases 200 --jobs 1 --out "$out/check" >"$out/check.log" 2>&1
 file=$(ls "$out"/check/*.attn.json) || die "nothing was found"
@@ -29,10 +17,7 @@ cmp -s <(grep -v 'found\|finding' "$out/found.$suffix") <(grep -v 'found\|findin
 try() { # LIBRARY
   if [ "$language" = cpp ]; then "$out/found" "$@"; else "$tool" -W error "$out/found.py" "$@"; fi
 }
-if [ "$language" = cpp ]; then
-  "$tool" -std=c++17 -Wall -Wextra -Werror -I "$include" "$out/found.cc" -o "$out/found" -ldl >"$out/compile.log" 2>&1 ||
-    die "the program does not compile"
-fi
+compile
 executor=$(dirname "$good")/libattnfuzz-executor.so
 try "$bad" "$executor" >"$out/bad.log" 2>&1
 [ $? -eq 1 ] || die "the failure does not show"

@@ -4,19 +4,7 @@
 # kernel GOOD. The other arguments are those of export.sh.
 set -u
 language=$1 attnfuzz=$2 bad=$3 good=$4 include=$5 operation=$6 tool=${7:-}
-if [ -z "$tool" ]; then
-  echo "SKIPPED: no Python with NumPy here (python3-numpy)"
-  exit 77
-fi
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
-die() {
-  echo "$*"
-  tail -n 30 "$out"/*.log
-  exit 1
-}
-suffix=py
-[ "$language" = cpp ] && suffix=cc
+. "$(dirname "$0")/export_setup.sh"
 
 "$attnfuzz" check "$bad" --property reference --cases 300 --jobs 1 --out "$out/check" >"$out/check.log" 2>&1
 file=$(ls "$out"/check/*.attn.json | head -1)
@@ -24,10 +12,7 @@ file=$(ls "$out"/check/*.attn.json | head -1)
 grep -q "$operation B=" "$out/check.log" || die "the finding is not of $operation"
 "$attnfuzz" export "$file" --kernel "$bad" "--$language" --out "$out/found.$suffix" >"$out/export.log" 2>&1 || die "export failed"
 [ -s "$out/export.log" ] && die "export has something to say"
-if [ "$language" = cpp ]; then
-  "$tool" -std=c++17 -Wall -Wextra -Werror -I "$include" "$out/found.cc" -o "$out/found" -ldl >"$out/compile.log" 2>&1 ||
-    die "the program does not compile"
-fi
+compile
 try() { # STATUS LIBRARY
   if [ "$language" = cpp ]; then "$out/found" "$2" "$executor"; else "$tool" -W error "$out/found.py" "$2" "$executor"; fi >"$out/try.log" 2>&1
   [ $? -eq "$1" ] || die "$2: another status than $1"

@@ -43,7 +43,7 @@ STRANGER_DOES(outlives, "fork-setsid") {
     for (;;) pause();
   }
 }
-STRANGER_DOES(leaves, "setsid") { setsid(); }
+STRANGER_DOES(leaves_session, "setsid") { setsid(); }
 STRANGER_DOES(becomes, "exec") {
   char name[] = "/bin/true";
   char* words[] = {name, nullptr};

@@ -23,19 +23,11 @@
 #include "properties/draw/ordinary.h"
 #include "properties/memory/layout.h"
 #include "reference/numbers/formats.h"
+#include "tests/properties/draw/our_kernels.h"
 #include "tests/properties/draw/refused.h"
 
 namespace attnfuzz {
 namespace {
-
-GeneratorConfig config_of_our_kernels() {
-  GeneratorConfig config;
-  config.variants = 2;
-  config.tiles_q = {64};
-  config.tiles_k = {64, 32};
-  config.splits = true;
-  return config;
-}
 
 std::string sizes(const Problem& p) {
   Case c;

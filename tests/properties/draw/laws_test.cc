@@ -11,21 +11,13 @@
 #include "properties/case/shrink_toggles.h"
 #include "properties/data/recipe.h"
 #include "properties/draw/generator.h"
+#include "tests/properties/draw/our_kernels.h"
 #include "tests/properties/support/random_case.h"
 
 namespace attnfuzz {
 namespace {
 
-GeneratorConfig config_of_laws() {
-  GeneratorConfig config;
-  config.variants = 2;
-  config.tiles_q = {64};
-  config.tiles_k = {64, 32};
-  config.splits = true;
-  return config;
-}
-
-Case drawn() { return *arbitrary_case(config_of_laws()); }
+Case drawn() { return *arbitrary_case(config_of_our_kernels()); }
 
 TEST(Laws, ACaseIsReadBackAsItWasWritten) {
   EXPECT_TRUE(rc::check([] {

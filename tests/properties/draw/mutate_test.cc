@@ -9,18 +9,11 @@
 #include "properties/case/codec.h"
 #include "properties/case/feature.h"
 #include "properties/draw/ordinary.h"
+#include "tests/properties/draw/our_kernels.h"
 #include "tests/properties/draw/refused.h"
 
 namespace attnfuzz {
 namespace {
-
-GeneratorConfig config_of_our_kernels() {
-  GeneratorConfig config;
-  config.variants = 2;
-  config.tiles_k = {64, 32};
-  config.splits = true;
-  return config;
-}
 
 int64_t work(const Problem& p) { return p.batch * p.heads_q * p.seq_q * p.seq_k * (p.dim_qk + p.dim_v); }
 
