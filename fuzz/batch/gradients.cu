@@ -1,5 +1,5 @@
-// The kernels of gradients.h. A thread works on one unit of a tensor, or on one number of the oracle's inputs
-// or results.
+// The kernels of gradients.h. Each thread handles one unit of a tensor, or one number that the oracle reads or
+// writes.
 #include <cuda_runtime.h>
 
 #include "fuzz/batch/gradients.h"

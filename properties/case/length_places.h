@@ -1,5 +1,5 @@
-// Where the lengths of a case's batch entries lie: at the end of a tile or page, all at 0, one far above the
-// others. Kernels err there, so tags (feature.h) and axes (draw/axes) count these situations.
+// Places of the lengths of a case's batch entries: near the end of a tile or page, all 0, or one far longer than
+// the others. Kernels err there, so tags (feature.h) and axes (draw/axes) count these places.
 //
 //   lies(entry_lengths(x, EntryKind::kPackedKeys), LengthPlace::kBelow)   // some entry ends one key before a tile does
 #pragma once
@@ -17,9 +17,9 @@ enum class EntryKind : uint8_t { kPackedQueries, kPackedKeys, kKeysInPages };
 enum class LengthPlace : uint8_t {
   kAllEmpty,
   kOneLong,  // one entry is longer than a tile or page, and the others, at least one, have at most kShort rows
-  kBelow,    // an entry has one row less than some whole tiles or pages
-  kWhole,
-  kAbove  // one row more
+  kBelow,    // an entry has one row less than a number of whole tiles or pages
+  kWhole,    // an entry has whole tiles or pages
+  kAbove     // an entry has one row more than whole tiles or pages
 };
 inline constexpr int kLengthPlaces = 5;
 inline constexpr const char* kLengthPlaceNames[kLengthPlaces] = {
@@ -32,7 +32,7 @@ struct EntryLengths {
 };
 
 EntryLengths entry_lengths(const Tiled& x, EntryKind kind);
-// With pages of one key, each length that is not 0 is at a border, and none is below or above one.
+// With a step of 1, each length that is not 0 is whole, and none is below or above.
 bool lies(const EntryLengths& lengths, LengthPlace place);
 
 }  // namespace attnfuzz

@@ -29,8 +29,8 @@ struct Whole {
 Whole whole_of(const Sizes& sizes, const Inputs& inputs, std::span<const int64_t> tokens, bool decode,
                const Pass& pass);
 
-// How a decode differs from the prefill for the same tokens: the host scored equal compressed keys and the
-// chosen blocks differ, or O is further off than both bounds allow. Empty if it does not differ.
+// How a decode differs from the prefill of the same tokens; empty if it does not. It differs if O is further off
+// than both bounds allow, or if it chose other blocks although the host scored equal compressed keys.
 std::string differs(const Sizes& sizes, std::span<const int64_t> tokens, const Pass& prefill,
                     const Whole& of_prefill, const Pass& decode, const Whole& of_decode);
 

@@ -15,8 +15,9 @@ namespace attn {
 // few positions fit 32 bits.
 inline constexpr int32_t kHopperSequence = 1 << 28;
 
-// The order in which packed entries are computed, in the workspace: entries with the most query tiles come first.
-// Entry entry[n] has tiles first[n] to first[n + 1] - 1 of each head. Null: queries are not packed.
+// The order in which packed entries are computed; it lies in the workspace. Entries with the most query tiles come
+// first. The n-th of them is entry[n]; its tiles are first[n] to first[n + 1] - 1 of each head. The pointers are null
+// if queries are not packed.
 struct EntryOrder {
   uint32_t *entry, *first;
 };

@@ -11,15 +11,16 @@ namespace attn {
 // The boxes of a tile have at least this many rows, so that each begins at a multiple of 1024 bytes.
 inline constexpr int kLeastBoxRows = 8;
 
-// Where the keys of a tile lie: the last two coordinates of the first key of each box. Dense keys have one box.
+// Where the keys of a tile lie. row and entry are the last two coordinates of the first key of each box. Dense keys
+// have one box.
 template <int kTileK>
 struct Boxes {
   static constexpr int kMost = kTileK / kLeastBoxRows;
   int32_t row[kMost], entry[kMost];
 };
 
-// Reads the block table for tile t if keys lie in pages. A box past the last key repeats the last box with keys:
-// the table need not have a page there. The reads of all boxes are under way at the same time.
+// The boxes of tile t. If keys lie in pages, the block table says where. The table need not have a page past the last
+// key, so a box there repeats the last box with keys. No read of the table waits for another.
 template <int kTileK>
 __device__ __forceinline__ Boxes<kTileK> boxes_of(const DecodeParams& p, const Part& part, int32_t t) {
   Boxes<kTileK> boxes;

@@ -619,7 +619,7 @@ TEST(Generator, NamesWhereLengthsOfEntriesLie) {
   const auto places = [](const Case& c) {
     std::string found;
     for (const std::string& name : features(c, 64, 32)) {
-      if (name.starts_with("packed entries: ") || name.starts_with("keys in pages: ")) found += name + "; ";
+      if (name.starts_with("packed: ") || name.starts_with("paged: ")) found += name + "; ";
     }
     return found;
   };
@@ -628,35 +628,35 @@ TEST(Generator, NamesWhereLengthsOfEntriesLie) {
   Problem& p = c.problem;
   p.batch = 2, p.seq_q = p.seq_k = 200;
   for (const auto& [lengths, place] :
-       std::vector<std::pair<Lengths, std::string>>{{{0, 0}, "packed entries: all empty; "},
+       std::vector<std::pair<Lengths, std::string>>{{{0, 0}, "packed: all empty; "},
                                                     {{0, 5}, ""},
-                                                    {{3, 70}, "packed entries: one long among short; "},
+                                                    {{3, 70}, "packed: one long among short; "},
                                                     {{4, 70}, ""},
-                                                    {{127, 5}, "packed entries: 1 below a tile's border; "},
-                                                    {{5, 64}, "packed entries: at a tile's border; "},
-                                                    {{129, 5}, "packed entries: 1 above a tile's border; "},
+                                                    {{127, 5}, "packed: 1 below a tile; "},
+                                                    {{5, 64}, "packed: whole tiles; "},
+                                                    {{129, 5}, "packed: 1 above a tile; "},
                                                     {{1, 1}, ""}}) {
     p.packed_q = Packing{lengths, 0, false};
     EXPECT_EQ(places(c), place) << lengths[0] << " " << lengths[1];
   }
   p.packed_q.reset();
   p.packed_k = Packing{{31, 33}, 0, false};
-  EXPECT_EQ(places(c), "packed entries: 1 below a tile's border; packed entries: 1 above a tile's border; ");
+  EXPECT_EQ(places(c), "packed: 1 below a tile; packed: 1 above a tile; ");
   p.packed_k.reset();
   p.paging = Paging{.size = 16};
   for (const auto& [lengths, place] :
-       std::vector<std::pair<Lengths, std::string>>{{{-1, 0}, "keys in pages: all empty; "},
-                                                    {{0, 18}, "keys in pages: one long among short; "},
-                                                    {{31, 5}, "keys in pages: 1 below a page's border; "},
-                                                    {{5, 16}, "keys in pages: at a page's border; "},
-                                                    {{17, 5}, "keys in pages: 1 above a page's border; "},
+       std::vector<std::pair<Lengths, std::string>>{{{-1, 0}, "paged: all empty; "},
+                                                    {{0, 18}, "paged: one long among short; "},
+                                                    {{31, 5}, "paged: 1 below a page; "},
+                                                    {{5, 16}, "paged: whole pages; "},
+                                                    {{17, 5}, "paged: 1 above a page; "},
                                                     {{1, 5}, ""}}) {
     p.key_lengths = lengths;
     EXPECT_EQ(places(c), place) << lengths[0] << " " << lengths[1];
   }
   p.paging->size = 1;  // then no length is below or above a border
   p.key_lengths = {3, 3};
-  EXPECT_EQ(places(c), "keys in pages: at a page's border; ");
+  EXPECT_EQ(places(c), "paged: whole pages; ");
 }
 
 // The offset of a packed entry is a product that may exceed 32 bits.
