@@ -8,7 +8,8 @@ For each patch and each seed it runs `attnfuzz check LIBRARY --build BUILD --cas
 --jobs 1 --seed SEED` with all properties, and with the build and the options that the
 head of the patch names. When a run ends, its line of JSON is added to
 DIR/results.jsonl. If a matrix was interrupted, another call with the same programs
-continues it. Needs only Python 3.9, so it also runs on a machine that the programs and
+continues it. MATRIX.json, beside the table, has the row of each bug and the call that
+measured it. With --matrix, a call for some bugs replaces their rows and keeps the others. Needs only Python 3.9, so it also runs on a machine that the programs and
 libraries were copied to.
 
 Exit status: 0 if every criterion holds, 1 if one does not, 2 for bad use.
@@ -175,6 +176,7 @@ def summarise(bug, runs):
         agreeing = sum(minima[case] for case in expected)
     return {
         "name": bug["name"], "lane": bug["lane"], "kernel": bug["head"]["Kernel"], "class": bug["head"]["Class"],
+        "call": 0,
         "runs": len(runs), "found": len(found), "minimal": minimal, "agreeing": agreeing, "minima": minima,
         "expected": expected,
         "fault": bug["head"]["Fault"], "guess": guess,
@@ -230,7 +232,21 @@ def judge(rows, times):
     ]
 
 
-def table(rows, verdicts, options):
+def add_to(path, rows, call, patches):
+    """Writes the rows of this call to the file, and returns all its calls and rows. Rows of removed patches go."""
+    old = json.loads(path.read_text()) if path.exists() else {"calls": [], "rows": []}
+    measured = {row["name"] for row in rows}
+    kept = [row for row in old["rows"] if row["name"] not in measured and (patches / f"{row['name']}.patch").exists()]
+    used = sorted({row["call"] for row in kept})
+    kept = [row | {"call": used.index(row["call"])} for row in kept]
+    rows = sorted(kept + [row | {"call": len(used)} for row in rows], key=lambda row: row["name"])
+    calls = [old["calls"][n] for n in used] + [call]
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    path.write_text(f'{{"calls": {json.dumps(calls, indent=1)},\n"rows": [\n{lines}\n]}}\n')
+    return calls, rows
+
+
+def table(calls, rows, verdicts):
     def cell(text):
         return str(text).replace("|", "\\|")
 
@@ -240,9 +256,10 @@ def table(rows, verdicts, options):
     words = {True: "holds", False: "**FAILS**", None: "not judged"}
     text = "# Known bugs: what finds each, how fast, and what is left of it\n\n"
     text += "Written by `tests/bugs/matrix.py`; see [README.md](README.md). Do not edit.\n\n"
-    text += f"    {options.shown}\n\n"
-    text += f"{len(rows)} bugs, {len(options.seeds)} seeds each ({options.seed_text}), {options.jobs} at a time, "
-    text += f"{options.machine}. All properties on, at most {CASES} cases a seed, nothing set for a bug.\n\n"
+    text += f"{len(rows)} bugs. All properties on, at most {CASES} cases a seed, nothing set for a bug. Measured by:\n\n"
+    for n, call in enumerate(calls):
+        count = sum(row["call"] == n for row in rows)
+        text += f"    {call['command']}\n\n{count} bugs, seeds {call['seeds']}, {call['jobs']} at a time, {call['machine']}.\n\n"
     text += "| criterion | measured | |\n|-|-|-|\n"
     for criterion, measured, holds in verdicts:
         text += f"| {cell(criterion)} | {cell(measured)} | {words[holds]} |\n"
@@ -256,7 +273,7 @@ def table(rows, verdicts, options):
     text += "| bug | kernel | build | found by | cases | find | reduce | eval. | same | minimal case | fault |\n"
     text += "|-|-|-|-|-:|-:|-:|-:|-:|-|-|\n"
     for row in rows:
-        by = ", ".join(f"{name} {n}" for name, n in row["properties"].most_common()) or "**NOT FOUND**"
+        by = ", ".join(f"{name} {n}" for name, n in most_common(row["properties"])) or "**NOT FOUND**"
         text += (f"| [{row['name']}]({row['name']}.patch) | {row['kernel']} | {row['lane']} | {by} "
                  f"| {row['median']:g}, {row['worst']} | {seconds(row['find'])} | {seconds(row['reduce'])} "
                  f"| {row['evaluations']:g} | {row['agreeing']}/{row['runs']} | {cell(row['minimal'] or '-')} "
@@ -266,13 +283,17 @@ def table(rows, verdicts, options):
     if stray:
         text += "\nOther minimal cases:\n\n"
         for row in stray:
-            for minimal, n in row["minima"].most_common()[1:]:
+            for minimal, n in most_common(row["minima"])[1:]:
                 text += f"- {row['name']}, {n}: `{minimal}`\n"
     classes = collections.Counter(row["class"] for row in rows)
     text += "\n| class | bugs |\n|-|-:|\n"
     for name, n in sorted(classes.items()):
         text += f"| {cell(name)} | {n} |\n"
     return text
+
+
+def most_common(counts):
+    return collections.Counter(counts).most_common()
 
 
 def machine():
@@ -313,7 +334,9 @@ def arguments():
     if not os.access(options.attnfuzz, os.X_OK) or options.attnfuzz.is_dir():
         bad_use(f"{options.attnfuzz} is no program: build it, or say where it is with --attnfuzz")
     options.attnfuzz = options.attnfuzz.resolve()
-    options.matrix = options.matrix or options.out / "MATRIX.md"
+    if not options.matrix:
+        options.matrix = options.out / "MATRIX.md"
+        options.matrix.with_suffix(".json").unlink(missing_ok=True)
     # The table shows the command with relative paths, because absolute paths hold only on this machine.
     words = [os.path.relpath(word) if os.path.isabs(word) else word for word in sys.argv[1:]]
     options.shown = "tests/bugs/matrix.py " + " ".join(shlex.quote(word) for word in words)
@@ -362,8 +385,10 @@ def main():
         options.keep.mkdir(parents=True, exist_ok=True)
     runs = run_all(bugs, options)
     rows = [summarise(bug, of) for bug, of in zip(bugs, runs)]
+    call = {"command": options.shown, "seeds": options.seed_text, "jobs": options.jobs, "machine": options.machine}
+    calls, rows = add_to(options.matrix.with_suffix(".json"), rows, call, options.patches)
     verdicts = judge(rows, options.times)
-    options.matrix.write_text(table(rows, verdicts, options))
+    options.matrix.write_text(table(calls, rows, verdicts))
     print()
     for criterion, measured, holds in verdicts:
         print(f"{'not judged' if holds is None else 'holds' if holds else 'FAILS':10}  {criterion}: {measured}")
