@@ -4,6 +4,7 @@
     call = kernel.prepare(q, k, v, o, lse, True, environment(torch.cuda.get_device_properties(0)))
     call()   # launches on torch's current stream, and raises if it was refused
     call = kernel.prepare_backward(q, k, v, o, lse, dout, (dq, dk, dv), True, env)  # a kernel of gradients
+    call = kernel.prepare(q, k, v, o, lse, True, env, lists=Lists(indices, 64))     # a kernel of listed blocks
 
 Tensors are (batch, head, position, dim). A library of another ABI is refused.
 """
@@ -54,6 +55,12 @@ def _format(t):
 class Planned:
     """A problem on one set of tensors; calling it launches it."""
 
+    def _list(self, lists, operation):
+        p = self.problem
+        p.select, p.block, p.index_dtype = lists.indices.shape[3], lists.block, 1
+        p.features |= OPERATIONS[operation] | FEATURE_BITS["int32"]
+        self.tensors.indices = _tensor(lists.indices)
+
     def _take_plan(self, workspace):
         import torch
 
@@ -89,12 +96,19 @@ class Packed:
     longest: int
 
 
+@dataclasses.dataclass
+class Lists:
+    """The blocks that each query sees: indices (batch, KV head, query, place), int32, and the keys of a block."""
+    indices: object
+    block: int
+
+
 class Call(Planned):
     """A forward pass."""
 
     def __init__(self, kernel, q, k, v, o, lse, causal, env, workspace=None, num_splits=0, window_left=-1,
-                 softcap=0.0, key_lengths=None, bias=None, latent=False, packed=None, table=None):
-        self.kernel, self.env, self.keep = kernel, env, (q, k, v, o, lse, key_lengths, bias, packed, table)
+                 softcap=0.0, key_lengths=None, bias=None, latent=False, packed=None, table=None, lists=None):
+        self.kernel, self.env, self.keep = kernel, env, (q, k, v, o, lse, key_lengths, bias, packed, table, lists)
         self.device, self.o, self.lse = q.device, o, lse
         batch, heads_q, seq_q, dim_qk = q.shape
         self.problem = Problem(
@@ -114,6 +128,8 @@ class Call(Planned):
             self._pack(packed)
         if table is not None:
             self._page(table)
+        if lists is not None:
+            self._list(lists, "selected")
         self._take_plan(workspace)
 
     def _pack(self, packed):
@@ -135,18 +151,20 @@ class Call(Planned):
 class BackwardCall(Planned):
     """A backward pass. `grads`: dQ, dK and dV, which are written."""
 
-    def __init__(self, kernel, q, k, v, o, lse, dout, grads, causal, env, workspace=None):
-        self.kernel, self.env, self.keep = kernel, env, (q, k, v, o, lse, dout)
+    def __init__(self, kernel, q, k, v, o, lse, dout, grads, causal, env, workspace=None, lists=None):
+        self.kernel, self.env, self.keep = kernel, env, (q, k, v, o, lse, dout, lists)
         self.device, self.grads = q.device, grads
         batch, heads_q, seq_q, dim_qk = q.shape
         self.problem = Problem(
             size=ctypes.sizeof(Problem), dtype=_format(q), batch=batch, heads_q=heads_q,
             heads_kv=k.shape[1], seq_q=seq_q, seq_k=k.shape[2], dim_qk=dim_qk, dim_v=v.shape[3], scale=dim_qk**-0.5,
-            causal=int(causal), window_left=-1, window_right=-1, bias_dtype=NONE, features=OPERATIONS["backward"])
+            causal=int(causal), window_left=-1, window_right=-1, bias_dtype=NONE, features=0 if lists else OPERATIONS["backward"])
         dq, dk, dv = grads
         self.tensors = Tensors(size=ctypes.sizeof(Tensors), q=_tensor(q), k=_tensor(k), v=_tensor(v), o=_tensor(o),
                                lse=_tensor(lse.unsqueeze(-1)), dout=_tensor(dout), dq=_tensor(dq), dk=_tensor(dk),
                                dv=_tensor(dv))
+        if lists is not None:
+            self._list(lists, "selected_backward")
         self._take_plan(workspace)
 
 
@@ -157,11 +175,11 @@ class Kernel:
     def prepare(self, *arguments, **named):
         """A Call of this kernel. `key_lengths`: int64, one a batch entry; `bias`: (batch, head, query, key), expanded;
         `latent`: v is a view of k's first columns; `packed`: a Packed; `table`: (entry, page), int32, of pools k and v
-        (page, head, slot, dim), and then key_lengths are int32."""
+        (page, head, slot, dim), and then key_lengths are int32; `lists`: Lists, for a kernel of ATTN_FEATURE_SELECTED."""
         return Call(self, *arguments, **named)
 
     def prepare_backward(self, *arguments, **named):
-        """A BackwardCall of this kernel, which has ATTN_FEATURE_BACKWARD."""
+        """A BackwardCall of this kernel, which has ATTN_FEATURE_BACKWARD, or with `lists` ATTN_FEATURE_SELECTED_BACKWARD."""
         return BackwardCall(self, *arguments, **named)
 
 
