@@ -19,7 +19,7 @@ struct GradientParams {
   SelectedParams of;               // o and lse: the results of the forward call
   Strided dout, dlse, dq, dk, dv;  // dlse.data is nullptr if there is none
   int64_t rows, keys, blocks;      // queries of all heads, keys of all KV heads, blocks of keys of one KV head
-  int64_t longest;                 // queries of the longest entry, as many as the workspace has room for in each
+  int64_t longest;                 // queries of the longest entry: each entry has so many rows in the workspace
   float* delta;                    // D of each row of (b, h, i), dense
   int32_t* lists;    // (b, g, i, n): blocks of which the query sees a key, each once; -1 elsewhere
   int32_t* starts;   // (b, g, c), blocks + 1 of them: where the queries of block c begin in `queries`
@@ -43,7 +43,7 @@ struct GradientShared : Shared {
   }
 };
 
-// The parameters for batch entry b (kernels/nsa/selected.h). The workspace stays as it is.
+// The parameters for batch entry b (kernels/nsa/selected.h). Pointers to the workspace do not move.
 template <class T>
 __device__ GradientParams of_entry(GradientParams p, int64_t b) {
   if (p.of.cu_q != nullptr) {
