@@ -277,7 +277,7 @@ std::vector<std::string> in_words(const attn_domain& sizes) {
   if (sizes.equal_lengths) words.emplace_back("seq_q other than seq_k");
   other("a batch", sizes.batch);
   other("heads", sizes.heads_q);
-  other("query heads a KV head", sizes.group);
+  other("query heads per KV head", sizes.group);
   return words;
 }
 
