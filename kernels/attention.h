@@ -409,7 +409,7 @@ typedef struct attn_problem {
   int64_t select_last;  /* appended: how many last blocks are always chosen, with the same bits; else 0 */
   int64_t key_step;   /* appended: keys from the start of a block to the start of the next, at least 1, with
                          ATTN_FEATURE_NSA_COMPRESS, _NSA_SCORE or _KEY_STEP (for these two at most 2^16); else 0 */
-  int64_t key_offset; /* appended: keys of a block less 1, with the same bits, at most 2^16 with the same two; else 0 */
+  int64_t key_offset; /* appended: keys of a block less 1, with the same bits and the same limits; else 0 */
 } attn_problem;
 
 /* A strided view: element (i0,i1,i2,i3) lies at data + sum i_n stride[n], in
@@ -437,13 +437,13 @@ typedef struct attn_tensors {
   /* Appended, for ATTN_FEATURE_MERGE: the results of two sides. */
   attn_tensor o1, o2;     /* (batch, heads_q, seq_q, dim_v) */
   attn_tensor lse1, lse2; /* (batch, heads_q, seq_q, 1), fp32, of plan.lse_base */
-  /* Appended, for ATTN_FEATURE_SINK: (1, heads_q, 1, 1), of sink_dtype. In units of e, whatever plan.lse_base is. */
+  /* Appended, for ATTN_FEATURE_SINK: (1, heads_q, 1, 1), of sink_dtype. Exponents of e, whatever plan.lse_base is. */
   attn_tensor sink;
   /* Appended, for ATTN_FEATURE_BACKWARD and _SELECTED_BACKWARD, which read o and lse. All of the problem's dtype. */
   attn_tensor dout;   /* (batch, heads_q, seq_q, dim_v): the gradient of O */
   attn_tensor dq;     /* (batch, heads_q, seq_q, dim_qk) */
   attn_tensor dk, dv; /* the shapes of k and v */
-  /* Appended, for ATTN_FEATURE_ALIBI: (batch, heads_q, 1, 1), fp32. In units of e. The stride of the batch is 0 if
+  /* Appended, for ATTN_FEATURE_ALIBI: (batch, heads_q, 1, 1), fp32. For exponents of e. The stride of the batch is 0 if
    * all entries have the same slopes. */
   attn_tensor slopes;
   /* Appended, for ATTN_FEATURE_RAGGED: (batch + 1), dense, of index_dtype. NULL for a side that is not packed. */

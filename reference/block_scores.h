@@ -16,7 +16,7 @@
 //         errs by c u_p + u_s. Each term may have an mma of its own, as the terms of different heads often do. So N
 //         terms cost N (u_p + u_s) at most, even if fp32 additions (u each) join the results
 //
-// Each product and each P may be flushed, which takes 2^-126 twice a term. Scores are fp32 and not rounded
+// In each term, the product and P may each be flushed to 0, which costs 2^-126. Scores are fp32 and not rounded
 // further.
 //
 // A computed choice cannot be compared with the exact one: where two scores are closer than their errors, both

@@ -3,8 +3,8 @@
 //
 //   mean = 1/l sum_j k_j,   B = (gamma(l, u_a) + eps_r + 2u) 1/l sum_j |k_j| + (l + 2) eta,   then B + u_O (|mean| + B) + eta_O
 //
-// u_a is the accumulator's unit. Tensor cores align fp16 subnormals as if they were larger, and the sum of
-// moduli counts them so. eps_r is the error of 1/l, by which the sum or each key is multiplied; a quotient errs
+// u_a is the accumulator's unit. Tensor cores align fp16 subnormals as if they were larger, so the sum of moduli
+// has the larger numbers. eps_r is the error of 1/l, by which the sum or each key is multiplied; a quotient errs
 // less. Each key, each product and each sum that underflows may lose eta. A block of zeros is 0 exactly.
 //
 //   Reference due = evaluate_compression(problem, tensors, plan, h200());

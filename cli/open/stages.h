@@ -33,8 +33,8 @@ struct Stages {
   std::function<bool(uint64_t features, size_t stage)> does;
   std::function<std::string(size_t stage)> name_of;
   std::string all;  // kernels of ours that do all: "fa1, nsa and nsa_select"
-  // Two stages of which only one runs; none: all stages run. The first also does the work of the second. If a kernel does the first, the
-  // second gets no kernel; otherwise the first gets none.
+  // Two stages of which only one runs, because the first also does the work of the second. If a kernel does the
+  // first, the second gets no kernel; otherwise the first gets none. Empty: all stages run.
   std::optional<std::pair<size_t, size_t>> either;
 };
 inline constexpr size_t kNoKernel = SIZE_MAX;  // in place of a kernel's number: the stage does not run

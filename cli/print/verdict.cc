@@ -40,7 +40,7 @@ std::vector<std::string> verdict_details(const Verdict& verdict) {
   if (!verdict.shapes.empty()) lines.push_back("shape of the error: " + printable(text_of(verdict.shapes)));
   if (verdict.where) {
     const Where& w = *verdict.where;
-    // If no element was compared, the place is next to memory that was written.
+    // If no element is wrong, the place is the element beside memory that was written.
     const bool key = of_keys(spec_of(w.tensor)), state = spec_of(w.tensor).role == Role::kState;
     const char* const which = w.bad > 0 ? "first at" : "next to";
     if (state)

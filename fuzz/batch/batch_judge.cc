@@ -423,7 +423,7 @@ std::vector<Verdict> BatchJudge::judge(std::span<const BatchCase> asked) {
     if (asked[i].property->asks_target)
       leave(batch, i, "a property that asks the kernel itself");
     else
-      tried(batch, {i, asked[i].c});  // finds its first run, which need not be that of the case itself
+      tried(batch, {i, asked[i].c});  // chooses its first run, which may be that of a variant
   }
   if (std::ranges::any_of(asked, [](const BatchCase& one) { return one.property->ask != nullptr; })) ask(batch);
   while (!batch.open.empty()) round(batch);

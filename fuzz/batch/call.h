@@ -24,7 +24,7 @@ namespace attnfuzz::batch {
 
 inline constexpr uint32_t kMostCalls = 256;  // the most calls of a batch
 inline constexpr uint32_t kMostLengths = 64, kMostPlanted = 96, kMostRepeats = 8;
-// A batch takes forward passes, merges and backward passes. True for a tensor of a forward pass or a merge:
+// A batch takes forward passes, merges and backward passes. This is true for a tensor of the first two.
 constexpr bool is_of_others(TensorId id) {
   return (spec_of(id).operations & (kOfForward | ATTN_FEATURE_MERGE)) != 0;
 }
@@ -216,7 +216,7 @@ struct Counts {
   uint32_t unwritten;        // elements of outputs that were not written
   uint32_t repeated;         // elements that got other bits in a later call, although the plan is deterministic
   uint32_t dead, uninformative, unconstrained, unknown;  // rows; unknown: not evaluated
-  uint32_t not_finite;  // NaN and infinities in Q, K, V, dO and dLSE, without unpacked keys beyond a length
+  uint32_t not_finite;  // NaN and infinities in Q, K, V, dO and dLSE, except in dense keys beyond a length
 };
 
 struct Result {

@@ -21,7 +21,7 @@ namespace attnfuzz::batch {
 namespace {
 
 constexpr uint64_t kAlign = 4096;
-constexpr uint64_t kFarBegin = 2 * kAlign;  // so that the page before a block is of the same granule of memory
+constexpr uint64_t kFarBegin = 2 * kAlign;  // so that a block and the page before it lie in one granule of memory
 // A larger case keeps the device busy by itself, and would set the size of every slot.
 constexpr uint64_t kMostBytes = uint64_t{128} << 20;
 constexpr double kMostWork = 0x1p31;  // multiply-adds of the oracle
@@ -192,7 +192,7 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   const Problem& p = c.problem;
   *why = unknown_features(known_of(p.features), problem_of(p).features);
   if (!why->empty()) return std::nullopt;
-  // A tensor may be too large for any memory, as a mutation or a property left the case. It has no geometry.
+  // A mutation or a property may leave a tensor that is too large for any memory, and so has no geometry.
   if (illegal(c)) return no("a case that cannot be run");
   if (c.calls.empty() || c.calls.size() > kMostRepeats) return no("many calls");
   const double rows =

@@ -4,7 +4,7 @@ Every contender first computes one problem into outputs filled with NaN, and is 
 reference. A wrong one is not timed. Each is then captured into a CUDA graph of enough calls, over as many sets of
 random tensors as keep the L2 cache cold. All graphs are replayed in turn, in one order and then in the other. Figures
 are medians over the rounds of one run, with the same tensors for all. A card at its power limit is slower hot than
-after a rest, and a graph that follows a frugal one has an advantage. Cold measurements therefore replay each graph
+after a rest, and a graph is faster after one that took little power. Cold measurements therefore replay each graph
 after 50 ms of sleep. A cold figure is the median of 4 replays.
 
 A contender has run(n), which computes with the n-th set of tensors, and result(), which computes with the first set

@@ -39,7 +39,7 @@ struct Terms {
   attn_domain domain = {};
   std::set<std::string> sizes;  // the names of the sizes that --domain limits
   Refused refused = {};         // features that the kernel need not take
-  std::string errors;           // words about the LSE (lse_base, lse_dead), which are used like words of --errors
+  std::string errors;           // the words lse_base and lse_dead, which count as words of --errors
 };
 
 struct CheckOptions {
@@ -49,7 +49,7 @@ struct CheckOptions {
   double seconds = 0;     // > 0: as many cases as fit, instead of `cases`
   std::vector<const Property*> properties;
   int jobs = 1;
-  int64_t work = 0;  // multiply-adds that a case may cost; 0: as the back end's cases may by default
+  int64_t work = 0;  // multiply-adds that a case may cost; 0: the back end's default
   int32_t max_variant = 1 << 30;
   int32_t arithmetic = ATTN_ARITHMETIC_ANY;  // of every case
   std::string path;    // not empty: only cases that take this path through the kernel (kernel_path.h)

@@ -128,8 +128,8 @@ std::string words(const KeyTiles& tiles) {
                            std::to_string(tiles.keys) + " keys by plan()";
   if (tiles.contradicted())
     return said + "; WRONG of the keys: its output changes at multiples of " + std::to_string(tiles.shown) +
-           ", and cases are aimed at borders that plan() tells: correct it";
-  if (tiles.shown > 0) return said + "; its output shows the keys', the queries' are believed";
+           ", and cases are aimed at the borders that plan() names: correct plan()";
+  if (tiles.shown > 0) return said + "; its output confirms the keys, the queries are not checked";
   return said + ", believed: its output does not show them";
 }
 

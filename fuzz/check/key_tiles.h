@@ -34,7 +34,7 @@ struct KeyTiles {
 };
 KeyTiles show_key_tiles(Target& target, const std::optional<attn_domain>& domain);
 
-// "tiles: 64 queries and 64 keys by plan(); its output shows the keys', the queries' are believed"
+// "tiles: 64 queries and 64 keys by plan(); its output confirms the keys, the queries are not checked"
 std::string words(const KeyTiles& tiles);
 
 }  // namespace attnfuzz

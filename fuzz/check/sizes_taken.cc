@@ -69,7 +69,7 @@ const Kind kGroup = {{1, 2, 3, 4, 5, 6, 8, 12, 16}, {1, 2, 3, 5, 16}, [](Case& c
 
 bool any(const attn_sizes& s) { return s.least == 0 && s.most == 0 && s.multiple == 0 && s.count == 0; }
 
-// From this many elements of a tensor on, only the first base is tried. It is small, and trying costs memory.
+// If a tensor has more elements than this, only the first base is tried: each trial costs memory.
 constexpr int64_t kLarge = 1 << 16;
 
 // A run with a length well above this one costs more than the runs with all lengths up to it.
@@ -277,7 +277,7 @@ std::vector<std::string> in_words(const attn_domain& sizes) {
   if (sizes.equal_lengths) words.emplace_back("seq_q other than seq_k");
   other("a batch", sizes.batch);
   other("heads", sizes.heads_q);
-  other("query heads a KV head", sizes.group);
+  other("query heads per KV head", sizes.group);
   return words;
 }
 

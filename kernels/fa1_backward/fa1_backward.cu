@@ -1,16 +1,6 @@
 // The backward pass of attention (ATTN_FEATURE_BACKWARD): dQ, dK and dV from Q, K, V, dO and a forward pass's O
-// and LSE. README.md is the manual. Three kernels run one after another; dbias and dsink follow if the call
-// asks for them:
-//
-//   delta   one warp per query: D = sum_c dO O - dLSE, into the workspace
-//   dkdv    one block per tile of keys of a KV head; it walks over the queries of all heads of its group
-//   dq      one block per tile of queries; it walks over the keys
-//   dbias   one block per tile of stored elements; it walks over the batch entries, heads and queries that are summed
-//   dsink   one warp per head; it walks over the head's queries
-//
-// No two blocks write the same element and no sum depends on the order of blocks, so the result has the same
-// bits in every run. This file has the plain way, which computes in fp32 throughout. mma.h and walks.h have the
-// two ways on tensor cores.
+// and LSE. README.md is the manual, and lists the kernels. This file has the plain way, which computes in fp32
+// throughout, the plan and the launches. mma.h and walks.h have the two ways on tensor cores.
 #include <algorithm>
 #include <array>
 #include <type_traits>

@@ -1,10 +1,6 @@
-// The gradients of attention over listed blocks (ATTN_FEATURE_SELECTED_BACKWARD), in a fixed order.
-//
-//   delta_kernel    one warp per query: D = sum_c dO O - dLSE, in fp32, into the workspace
-//   dq_kernel       one block of threads per query of a KV head. It writes the cleaned list (selected.h, load_list) to
-//                   the workspace. Then each warp takes query heads of the group in turn: dQ += dA K over the list
-//   invert_kernel   one warp per KV head turns these lists into lists of queries, one for each block of keys
-//   dkdv_kernel     one warp per key: dK += dA Q and dV += P dO over the queries that list its block, all heads of the group
+// The gradients of attention over listed blocks (ATTN_FEATURE_SELECTED_BACKWARD), in a fixed order. README.md lists
+// the four kernels. dq_kernel cleans each list (selected.h, load_list) and writes it to the workspace, where
+// invert_kernel reads it.
 //
 // A warp of dq_kernel keeps its query's Q and dO in shared memory and walks over keys in tiles of 32. A warp of
 // dkdv_kernel keeps its key's K and V and walks over queries. For P and dA each lane has one row of the tile;
@@ -19,7 +15,7 @@ struct GradientParams {
   SelectedParams of;               // o and lse: the results of the forward call
   Strided dout, dlse, dq, dk, dv;  // dlse.data is nullptr if there is none
   int64_t rows, keys, blocks;      // queries of all heads, keys of all KV heads, blocks of keys of one KV head
-  int64_t longest;                 // queries of the longest entry, as many as the workspace has room for in each
+  int64_t longest;                 // queries of the longest entry: each entry has so many rows in the workspace
   float* delta;                    // D of each row of (b, h, i), dense
   int32_t* lists;    // (b, g, i, n): blocks of which the query sees a key, each once; -1 elsewhere
   int32_t* starts;   // (b, g, c), blocks + 1 of them: where the queries of block c begin in `queries`
@@ -43,7 +39,7 @@ struct GradientShared : Shared {
   }
 };
 
-// The parameters for batch entry b (kernels/nsa/selected.h). The workspace stays as it is.
+// The parameters for batch entry b (kernels/nsa/selected.h). Pointers to the workspace do not move.
 template <class T>
 __device__ GradientParams of_entry(GradientParams p, int64_t b) {
   if (p.of.cu_q != nullptr) {

@@ -106,7 +106,7 @@ struct SelectedBackward {
       return launch(kernel, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), bytes,
                     &call.env, p);
     };
-    // If a call has no rows, cu_q and cu_k may be NULL. If it has only keys, its lists are written without blocks.
+    // Without rows cu_q and cu_k may be NULL. With keys and no queries, dq_kernel writes empty lists for the others.
     const int64_t keys = rows_of_keys(a).count > 0 ? counts.keys : 0,
                   rows = rows_of_queries(a).count > 0 || keys > 0 ? counts.rows : 0;
     attn_status status = start(kernels.delta, ceil_div(rows, kWarps), kThreads, 0);

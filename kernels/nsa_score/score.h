@@ -19,7 +19,7 @@ inline constexpr int kQueries = 16;              // of a block of threads
 inline constexpr int kRows = kQueries / kWarps;  // queries of a warp
 
 struct ScoreParams {
-  SelectParams list;     // scores describes a row in shared memory
+  SelectParams list;     // its `scores` is a row in shared memory
   Strided written;       // where scores are written; data is nullptr: nowhere
   int64_t blocks;        // columns of scores
   int64_t tiles;         // blocks of threads of one KV head

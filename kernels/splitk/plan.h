@@ -33,7 +33,7 @@ struct Decision {
   int decode;          // hopper/'s choice, or -1
   bool scored;         // for hopper/: the mode is ScoreMode::kGeneral
   int64_t own_splits;  // for hopper/: the number of splits that it would choose
-  bool wide;           // if decode is -1: wide/ takes the problem: heads have more than 256 columns
+  bool wide;           // if decode is -1: heads have more than 256 columns, so wide/ takes the problem
   size_t shape;        // if neither hopper/ nor wide/: the index into kSplitkShapes
   int64_t tile_q, tile_k;
   int dim;
@@ -43,7 +43,7 @@ struct Decision {
   uint64_t lse_offset, workspace;
 };
 
-// The fewest splits whose waves of blocks are on average nearly as full as those of the best choice. With
+// The fewest splits that fill the waves of blocks nearly as well as the best number of splits. With
 // `blocks` blocks per split there are blocks * splits / SMs waves, and a partly filled last wave costs as much
 // as a full one. If the blocks of one split fill 80 % of the SMs, or there are few KV tiles, splitting only
 // adds work.

@@ -77,7 +77,7 @@ enum class PatternKind : uint8_t {
   kBlockwise,   // blocks of 16 to 128 queries and 16 to 128 keys, each hidden at random one time in two
 };
 inline constexpr int kPatternKinds = 13;
-// The kinds that the draw's axes choose from. The others are drawn later (features/pattern.h).
+// The draw's axes choose from the first ten kinds. The others are drawn later (features/pattern.h).
 inline constexpr int kFirstPatternKinds = 10;
 
 struct Pattern {
@@ -225,8 +225,8 @@ struct Kv8 {
 };
 constexpr int32_t dtype_of(KvFormat format) { return format == KvFormat::kE4m3 ? ATTN_E4M3 : ATTN_E5M2; }
 
-// The blocks that a query's list names (the operation selected). A query's own block is the block of its
-// diagonal if attention is causal, else the last block that has keys.
+// The blocks that a query's list names (the operation selected). A query's own block has the last key that the
+// query sees by key length and causal order (own_block() in selection.h).
 enum class SelectionKind : uint8_t {
   kFirst,     // 0, 1, 2, ...
   kRecent,    // the own block, and those before it, the nearest first
@@ -272,7 +272,7 @@ struct Problem {
   std::optional<Paging> paging;
   std::optional<Kv8> kv8;
   Selection selection;  // of operations with lists; nsa_select and nsa_score have block, select, first and last
-  int64_t key_step = 0, key_offset = 0;  // of the operation nsa_compress, and of a forward pass or scores over its keys
+  int64_t key_step = 0, key_offset = 0;  // of the operation nsa_compress, or where keys stand for blocks
   // Bits of attn_problem.features that no field above implies: the bit of an operation other than the forward
   // pass (tensor_spec.h, kOperations), or bits of a later attnfuzz. A reader that does not know a bit refuses
   // the problem by name (reference/call/known_features.h).
@@ -523,10 +523,10 @@ struct Case {
   std::string build_kind = "plain";
   Fill q, k, v;
   Fill o1, o2, lse1, lse2;  // of the operation merge; o1 and o2 of nsa_combine, too
-  Pattern sides;  // of the operation merge: side j (0 or 1) saw keys of query i where (i,j) is visible
-  Fill dout;               // of the operation backward
-  Repeated dout_repeated;  // of the operation backward
-  Fill dlse;               // of the operation backward, if the loss depends on the LSE
+  Pattern sides;  // of the operation merge: the query i of side j (0 or 1) saw a key if the pattern has (i,j)
+  Fill dout;               // of the operations backward and selected_backward
+  Repeated dout_repeated;  // of the operations backward and selected_backward
+  Fill dlse;               // of the operations backward and selected_backward, if the loss depends on the LSE
   std::vector<PageCopy> copies;  // of the operation copy_pages, one for each batch entry
   Fill scores;             // of the operation nsa_select
   Fill o3, gates;          // of the operation nsa_combine

@@ -43,7 +43,7 @@ struct GeneratorConfig {
   // as in its users' calls. On a CPU such cases would cost more than others.
   bool on_gpu = false;
   uint64_t features = 0;             // bits of attn_kernel.features
-  // the bits of `features` whose cases are judged one by one, not in batches
+  // The bits of `features` whose cases are judged one by one, not in batches.
   uint64_t slow = 0;
   Refused refused = {};
   std::vector<const Refusal*> never = {};  // never drawn: the kernel neither supports nor can refuse it
@@ -59,7 +59,7 @@ struct GeneratorConfig {
   std::shared_ptr<const Covering> covering = {};
 };
 
-// The tiles by which a case will run; if these are not known, the largest tiles of all.
+// The tiles that the case's variant has for its columns; if they are not known, the largest tiles of all.
 inline Tiling tiling_of(const GeneratorConfig& config, const Case& c) {
   const int64_t dim = std::max(c.problem.dim_qk, c.problem.dim_v);
   for (const Tiling& tiling : config.tilings) {

@@ -78,7 +78,7 @@ class PackedCase {
   // Returns the pages of a case that has them.
   const Pages& pages() const { return *pages_; }
 
-  // True if the tensor has rows of several entries in one index of its first dimension, or of one entry in several.
+  // True if an index of the tensor's first dimension is no batch entry, because its entries are packed or in pages.
   bool packs(TensorId t) const { return may_be_packed(spec_of(t)) && (pages_of(t) || !borders(t).empty()); }
   // The batch entry and its row that a stored row belongs to.
   std::optional<StoredRow> owner(TensorId t, const StoredRow& stored) const {

@@ -9,7 +9,7 @@
 namespace attnfuzz {
 
 // The scale of key j of KV head g in batch entry b: of V if `of_values`, else of K. Positive and normal, from
-// 2^-6 to 2^9. The caller names the owner of a page that entries share.
+// 2^-6 to 2^9. If entries share a page, b is the page's owner.
 inline float kv_scale_value(const KvScales& scales, bool of_values, int64_t b, int64_t g, int64_t j) {
   constexpr uint64_t kSalt = 0x6b767363;  // separates these hashes from others with the same seed
   const bool by_page = scales.page > 0;

@@ -94,7 +94,7 @@ void step_class(const GeneratorConfig& config, Rng& rng, Case& c) {
 void step_off(Rng& rng, Case& c) {
   std::vector<const ShrinkToggle*> on;
   for (const Feature* feature : all_features()) {
-    if (feature->draw.phase == Phase::kSizes) continue;  // step_number() does more with these
+    if (feature->draw.phase == Phase::kSizes) continue;  // step_number() changes these
     for (const ShrinkToggle& some : feature->shrink_toggles.all) {
       if (some.present(c)) on.push_back(&some);
     }

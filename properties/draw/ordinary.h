@@ -34,7 +34,7 @@ void make_ordinary(Phase phase, const GeneratorConfig& config, Rng& rng, const O
 // Sizes of a decode whose keys are cut into 9 to about 200 splits, most of which hold keys.
 void draw_many_splits(const GeneratorConfig& config, Rng& rng, Case& c);
 
-// One to four queries, and up to 130 batch entries, KV heads or query heads a KV head.
+// One to four queries, and up to 130 batch entries, KV heads or query heads per KV head.
 void draw_wide(const GeneratorConfig& config, Rng& rng, Case& c);
 
 }  // namespace attnfuzz

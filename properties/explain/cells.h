@@ -22,7 +22,7 @@ struct Compared {
   const Expected& due;
   std::span<const float> got;
   int64_t rows() const { return static_cast<int64_t>(got.size()) / due.columns; }
-  // True unless any value passes there.
+  // False if the oracle accepts any value there.
   bool judged(int64_t row, int64_t column) const;
   double ratio(int64_t row, int64_t column) const;  // error/bound
   bool wrong() const;                               // an element is outside its bound

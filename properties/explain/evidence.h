@@ -78,8 +78,8 @@ class Evidence {
   bool in_main_output() const { return v.where && v.where->tensor == operation_of(c.problem.features).main(); }
   bool only_lse() const { return wrong() && in_logarithm(); }
 
-  // Returns the need for a part. Null if there is none or it says nothing: the kernel refuses the case without
-  // the part or with smaller values, or most values satisfy the need.
+  // Returns the need for a part; null if there is none, or if it says nothing. It says nothing if the kernel refuses
+  // the case without the part or with smaller values, or if most values satisfy it.
   const Need* need(std::string_view part) const {
     const auto it = std::ranges::find_if(needs_, [&](const Need& n) {
       return n.part == part && !n.refused && n.relation != Relation::kOtherThan && !least_taken(n);
@@ -243,7 +243,7 @@ class Evidence {
   // The failing row sees every tile, and the recorded softmax is right, so no -inf met another.
   bool sound_softmax() const { return all_right() && v.where && !row_unseen && !splits(); }
   bool of_many_rows() const { return at_least("seq_q", 2); }
-  // A row must hold a vector of 16 bytes. This concerns how it is copied, not which instantiation runs.
+  // The failure needs rows of 16 bytes, one vector. So it lies in the copy of rows, not in an instantiation.
   bool one_vector() const {
     const auto is_one = [&](std::string_view part) {
       const Need* n = need(part);
@@ -331,7 +331,7 @@ class Evidence {
       if (p.compresses()) dead_row = i * p.key_step + p.key_offset >= key_length(p, b);
       return;
     }
-    if (v.where && of_keys(spec_of(v.where->tensor))) return;  // it names no query
+    if (v.where && of_keys(spec_of(v.where->tensor))) return;  // the place is that of a key, not of a query
     if (p.seq_k < 1) dead_row = p.seq_q > 0;
     if (p.batch < 1 || p.seq_q < 1 || p.seq_k < 1 || p.seq_q > kMostPairs / p.seq_k) return;
     const auto inside = [](int64_t at, int64_t size) { return std::clamp<int64_t>(at, 0, size - 1); };

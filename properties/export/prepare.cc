@@ -113,7 +113,7 @@ std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& ta
   if (failure(execution.planned).empty()) {
     e.plan = execution.plan;
   } else {
-    // It dies or refuses in plan(). The bounds do not matter then, but the program needs some.
+    // The kernel dies or refuses in plan(). The bounds do not matter then, but the program needs some.
     e.plan.size = sizeof e.plan;
     e.plan.tile_q = e.plan.tile_k = 64;
     e.plan.num_splits = 1;

@@ -40,16 +40,16 @@ std::optional<StatisticalWarning> statistical_warning(const Case& c, const attn_
   if (!a.unlikely()) return std::nullopt;
   const std::array<Sign, 4> signs = {
       {{"size", a.size, TensorId::kO,
-        "errors of O are " + times(a.size) + " times what roundings at random come to"},
+        "errors of O are " + times(a.size) + " times what random rounding gives"},
        {"row", a.row, TensorId::kO,
         "errors of O in the row (" + row_of(TensorId::kO, p, plan, a.worst_row) + ") are " + times(a.row) +
-            " times what roundings at random come to"},
+            " times what random rounding gives"},
        {"bias", a.bias, TensorId::kO,
         std::string("O lies ") + (a.toward_zero ? "nearer to" : "farther from") + " 0 than it should, by " +
-            times(a.bias) + " times what roundings at random come to"},
+            times(a.bias) + " times what random rounding gives"},
        {"lse", a.lse, TensorId::kLse,
         "the LSE of the row (" + row_of(TensorId::kLse, p, plan, a.worst_lse) + ") is off by " + times(a.lse) +
-            " times what roundings at random come to"}}};
+            " times what random rounding gives"}}};
   const Sign& sign = *std::ranges::max_element(signs, {}, &Sign::size);
   const std::vector<float>& got = outputs[sign.of];
   const std::string where = text_of(

@@ -3,7 +3,7 @@
 // is printed, counted, and written to a file that shows it again.
 //
 //   if (auto w = statistical_warning(c, plan, reference, outputs)) puts(w->message.c_str());
-//     // "errors of O are 2.3 times what roundings at random come to; only query tile 0"
+//     // "errors of O are 2.3 times what random rounding gives; only query tile 0"
 #pragma once
 
 #include <optional>

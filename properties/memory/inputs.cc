@@ -51,7 +51,7 @@ void InputRows::write_slack(const Index& at, std::byte* row) const {
   const int64_t dim = repeated(case_, tensor_)[3] ? 1 : logical_size(p, tensor_)[3];
   const int32_t dtype = dtype_of(p, tensor_);
   const bool paged = in_pages(p, tensor_);
-  if (is_integer(spec_of(tensor_))) {  // of a list: a block that there may be, or that there is not
+  if (is_integer(spec_of(tensor_))) {  // a list: it names block 0, or a block beyond all keys
     const int64_t block = packing_of(p, tensor_)->numbers ? 0 : std::numeric_limits<int32_t>::max();
     return write_indices(p.index_dtype, std::vector<int64_t>(static_cast<size_t>(dim), block), row);
   }

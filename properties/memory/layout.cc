@@ -192,7 +192,7 @@ float dead_lse_of(const attn_plan& plan) {
   return plan.lse_dead == ATTN_LSE_DEAD_PLUS_INF ? kInfinite : -kInfinite;
 }
 
-// Gives tensors that lie in the memory of another one its view.
+// A tensor that lies in the memory of another one gets the view of that one.
 static void share_memory(const Case& c, attn_tensors& tensors) {
   if (c.problem.latent) tensors.v = tensors.k;
   for (const TensorId t : kInputs) {
@@ -520,7 +520,7 @@ std::optional<MemoryFault> LaidOut::check_memory(bool outputs) const {
   if (auto fault = strays_->after(extents_)) return fault;
   if (!outputs || case_.poison != Poison::kNan) return std::nullopt;
   for (TensorId t : kOutputs) {
-    if (holds_input(t)) continue;  // an element that is not written keeps a number, which the oracle judges
+    if (holds_input(t)) continue;  // it holds an input, not poison; the oracle judges an element that stays
     if (auto fault = never_written(packed_, extent(t), t, arena_.poison.output)) return fault;
   }
   return std::nullopt;
@@ -551,7 +551,7 @@ std::vector<float> LaidOut::read(TensorId t) const {
       std::memcpy(to, row, static_cast<size_t>(4 * n));
     }
   });
-  // A row that stands for several is read as all of them.
+  // Copies a row that is stored once to each of the rows that it stands for.
   for (int64_t row = 0; repeats && row < rows.count(); ++row) {
     const auto [b, h, s] = rows.at(row);
     const int64_t from = rows.of(once[0] ? 0 : b, once[1] ? 0 : h, once[2] ? 0 : s);

@@ -7,9 +7,9 @@
 //   dQ_c, dK_c, dV_c = gradients of branch c    dQ = sum_c dQ_c;  dK, dV: those of K_cmp, V_cmp go to the keys of each
 //                                               block, divided by their number
 //
-// Everything in the first five lines but Q, K, V and dO_c is computed by kernels. The choice of blocks has no
-// gradient. Each call is judged as in a dense step (train_step.h), the second step in the workspaces of the
-// first.
+// Kernels compute K_cmp, V_cmp, the blocks, O_c, Y, dQ_c, dK_c and dV_c. The choice of blocks has no gradient.
+// Without a kernel that scores blocks, the host scores them. Each call is judged as in a dense step
+// (train_step.h), the second step in the workspaces of the first.
 //
 //   const SparseChoice choice = choose_sparse_setup(batches, Gates::kDrawn, kernels);
 //   if (!choice.setup) throw UserError(choice.why);

@@ -82,8 +82,9 @@ class Case:
     bias, mask           (batch, heads_q, seq_q, seq_k), or None
     key_lengths          (batch,), or None
     sink, slopes         (heads_q,) and (batch, heads_q), or None: only if the Domain names has_sink or has_alibi
-    cu_seqlens_q         (batch + 1,), or None: only if the Domain names "packed". If p.ragged & 1, q is (row, head, dim) and
-                         so is O; its LSE is (head, row). cu_seqlens_k: if p.ragged & 2, of k and v
+    cu_seqlens_q         (batch + 1,), or None: only if the Domain names "packed". If p.ragged & 1, q and O are (row, head,
+                         dim), and the LSE is (head, row)
+    cu_seqlens_k         likewise: if p.ragged & 2, k and v are (row, head, dim)
     block_table          (batch, p.pages_per_seq), or None: only if the Domain names "paged". k and v are then pools (page,
                          head, slot, dim); attnfuzz.gather() makes dense ones
     dout, o, lse         of operation="backward" and "selected_backward": dO, and O and the LSE as a forward pass stored them

@@ -52,7 +52,7 @@ class Errors:
     p_scale      P is multiplied by this before it is rounded: 256 with "e4m3"; 0: by 1
     v, v_scale   the same for V in P.V; None: V is not converted
     products     "tf32": Q, K, P and V are rounded to TF32 in the matrix products; None: they are not
-    partials     the same for partial results of splits of the keys
+    partials     format of partial results of splits of the keys: "fp32" or "input"
     merge        how partial results, each divided by its sum, are weighed: "weight" (exp of the LSE minus the largest, all
                  divided by their sum), "lse" (exp of the LSE minus the LSE of all), "one_by_one" (each with the merge so far)
     merging      "input": partial results are not divided by their sums, and Q's format is used for the weights (exp of
@@ -62,7 +62,8 @@ class Errors:
     rcp          "approx", "exact"
     tanh         "approx", "tanhf"; read only with a softcap
     scale        "fused" (into the exponent), "separate" (the scaled score is rounded), "folded_q" (Q is scaled first),
-                 "separate_fma" (in fp32; the subtracted number may be rounded before or after: either of the first two)
+                 "separate_fma" (the scaled score is rounded, its product with log2 e is not; the bound allows for "fused" and
+                 "separate" too)
     rescales     the most rescales of the accumulator in a row; None: one for each tile of keys
     merges       the most merges of partial results in a row
     conversion   how P, V and dS are rounded to fewer bits: to the "nearest" number, or "faithful": to either neighbour
@@ -230,11 +231,11 @@ class Domain:
     align_bytes=16: addresses are multiples of it; unless layout is "dense", so are the strides of Q, K and V in bytes,
     except those of columns.
 
-    features: what a kernel is asked for only if it names it here. "has_sink", "has_alibi", "latent" and "key_step" are fields of
-    attn_problem; with the last, keys stand for blocks, which p.key_step and p.key_offset describe. "packed": batch entries lie
-    packed, with cu_seqlens_q and cu_seqlens_k; "paged": keys lie in pages, with block_table and key_lengths; "int32": all these
-    may be int32. Of a backward pass: "dlse", "dbias" and "dsink" are tensors of attn_tensors. Dims above 256 are drawn only if a limit of dim, dim_qk or
-    dim_v allows them: dim_qk={576}.
+    features: a kernel gets problems with these only if it names them here. "has_sink", "has_alibi", "latent" and "key_step" are
+    fields of attn_problem; with the last, keys stand for blocks, which p.key_step and p.key_offset describe. "packed": batch
+    entries lie packed, with cu_seqlens_q and cu_seqlens_k; "paged": keys lie in pages, with block_table and key_lengths;
+    "int32": all these may be int32. Of a backward pass: "dlse", "dbias" and "dsink" are tensors of attn_tensors. Dims above 256
+    are drawn only if a limit of dim, dim_qk or dim_v allows them: dim_qk={576}.
 
     The LSE: lse=False if the function returns none; lse_base 2 if it is the log2 of the sum; lse_dead "-inf", "+inf", "0" or
     "any" (not judged) is its value for a query that sees no key. Of operation="nsa_score", lse=False says that the function
@@ -334,7 +335,7 @@ class Domain:
         ("usual_scale", lambda d: not d.scale, lambda p, t: abs(p.scale * p.dim_qk**0.5 - 1) > 1e-6),
         ("no_lse", lambda d: not d.lse, lambda p, t: any(getattr(t, member_of(name)).data for name in optional_outputs(p.features))),
     )
-    # Words with a value: true if it is set, and true if a problem with its tensors is outside.
+    # Words with a value. Of each: is it set, and is a problem with its tensors outside of it?
     _values = (
         ("layout", lambda d: d.layout, lambda d, p, t: _not_laid(d.layout, p, t)),
         ("align_bytes", lambda d: d.align_bytes, lambda d, p, t: _not_aligned(d, p, t)),
@@ -732,7 +733,7 @@ class Target:
         return features_of(self.operation)
 
     def _check_features(self):
-        """Holds parameters against the features of the domain."""
+        """Raises an error unless the function has the parameters that the features of its domain need."""
         features = self.domain.features
         refuse_features(self.operation, self.domain)
         for word in features:

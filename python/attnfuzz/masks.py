@@ -193,8 +193,8 @@ def positions(p):
 
 
 def key_counts(p, key_lengths):
-    """The number of keys of each batch entry, of an array of NumPy or torch: the lengths, from 0 to p.seq_k, unless keys stand
-    for blocks of p.key_offset + 1 keys. Each length then counts keys of these blocks."""
+    """The number of keys of each batch entry, in an array of NumPy or torch like key_lengths: the length, clamped to 0 ..
+    p.seq_k. If keys stand for blocks, a length counts positions, and the keys are the blocks that end within it."""
     step = max(p.key_step, 1)
     return ((key_lengths - p.key_offset + step - 1) // step).clip(0, p.seq_k)
 

@@ -289,7 +289,7 @@ class _Call:
 
     def write_into(self, name, shape, side=None, repeated=None):
         """Unused memory for an output, because a call must have all of its tensors. `side`: its packed entries; `repeated`: the
-        shape to which an element stands for all of a dimension."""
+        shape of the output if `shape` has 1 where one element stands for a whole dimension."""
         import numpy
 
         shape = (1, shape[1], side.rows, shape[3]) if side else shape
@@ -298,7 +298,7 @@ class _Call:
         setattr(self.t, name, _view(numpy.broadcast_to(dense, repeated or shape)))
 
     def dbias(self, shape, got):
-        """The gradient of the bias as ask() takes it; None: without a shape it is not asked for."""
+        """The gradient of the bias, as ask() takes an output; None if there is no shape: it is not asked for."""
         import numpy
 
         if shape is None:
@@ -311,7 +311,7 @@ class _Call:
         return whole, None if got is None else numpy.broadcast_to(_floats("dbias", got, tuple(shape)), whole), None
 
     def dsink(self, got):
-        """The same of the gradient of sinks, which a call with sinks asks for."""
+        """The gradient of the sinks, as ask() takes an output; None if the call has no sinks."""
         if not self.p.has_sink:
             return None
         self.p.features |= c.FEATURE_BITS["dsink"]
@@ -426,7 +426,7 @@ def oracle(q, k, v, *, causal=False, align="top_left", scale=None, softcap=0.0, 
 
     With cu_seqlens_q, queries are packed: q is (row, head, dim), O is (row, head, dim_v) and the LSE (head, row). With
     cu_seqlens_k, k and v are (row, head, dim). Both hold batch + 1 integers. A bias and a mask stay (batch, heads,
-    max_seqlen_q, max_seqlen_k); without such a number the longest entry has it.
+    max_seqlen_q, max_seqlen_k); both numbers default to the longest entry's.
 
     With block_table, (batch, pages of an entry), k and v are pools (page, head, slot, dim), and key_lengths says how many keys
     each entry has. Other entries of the table, and slots without a key, may hold anything.
@@ -481,8 +481,9 @@ def gradients(q, k, v, dout, o=None, lse=None, **call):
 def assert_gradients_within(got, q, k, v, dout, o=None, lse=None, **call):
     """Raises AssertionError with the worst element if a gradient is out of its bound; the largest error/bound otherwise.
 
-    `got`: dQ, dK and dV in this order, and dbias and dsink if the call asks for them; or a dict of dq, dk, dv, dbias and dsink. One
-    that is None or missing is not looked at. The rest as gradients() has it; a dbias of a dict has its own shape.
+    `got`: dQ, dK and dV in this order, and dbias and dsink if the call asks for them; or a dict of dq, dk, dv, dbias and
+    dsink. A gradient that is None or missing is not judged. All other arguments are those of gradients(); the dbias of a
+    dict implies dbias_shape.
     """
     if isinstance(got, dict) and got.get("dbias") is not None:
         call.setdefault("dbias_shape", getattr(got["dbias"], "shape", None))

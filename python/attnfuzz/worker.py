@@ -409,7 +409,7 @@ class Kernel:
         return None
 
     def backwards(self, tensors):
-        """A tensor that does not belong to a library that reverses dimensions."""
+        """Why a target with DLPack cannot take the tensors: a dimension is reversed. None if none is."""
         for member in dict.fromkeys(map(member_of, STRIDED)):
             if self.target.arrays == "dlpack" and any(s < 0 for s in getattr(tensors, member).stride):
                 return f"{member} has a negative stride, which DLPack's consumers know nothing of"

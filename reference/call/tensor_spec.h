@@ -281,7 +281,7 @@ constexpr bool gives_gradients(uint64_t features) { return in_problem(spec_of(Te
 // True if a problem with these features has queries that see keys.
 constexpr bool attends(uint64_t features) { return in_problem(spec_of(TensorId::kQ), features); }
 
-// The tensors of a list that the forward pass has. A draw begins with these.
+// The tensors of `list` that belong to the forward pass. A draw begins with these.
 template <const auto& list>
 inline constexpr auto kOfForwardIn = [] {
   constexpr auto wanted = [](TensorId t) { return in_problem(spec_of(t), 0); };
@@ -417,9 +417,9 @@ constexpr std::array<int64_t, 4> shape_of(const TensorSpec& spec, const Problem&
   return {size_of(b, p), size_of(h, p), size_of(s, p), size_of(d, p)};
 }
 
-// True if the tensor has a row for each query (of_queries) or key of a batch entry and no other dimension of
-// positions, so that its entries may lie packed (ATTN_FEATURE_RAGGED), and its keys in pages (ATTN_FEATURE_PAGED). A
-// bias, its gradient, a mask and the scales of K and V never do.
+// True if the entries of the tensor may lie packed (ATTN_FEATURE_RAGGED), or its keys in pages (ATTN_FEATURE_PAGED).
+// Such a tensor has a row for each query (of_queries) or each key of a batch entry, and no other dimension of
+// positions. A bias, its gradient, a mask and the scales of K and V are no such tensors.
 constexpr bool may_be_packed(const TensorSpec& spec) {
   return spec.shape[0] == Size::kBatch && (of_queries(spec) || of_keys(spec)) && spec.shape[3] != Size::kSeqK &&
          spec.feature != ATTN_FEATURE_KV8 &&

@@ -32,7 +32,7 @@ struct GradientsInput {
   const GradientTask* tasks;
   const int32_t* first_row;  // of each group, and behind the last group the number of rows
   const void *dout, *o;      // as V: `stride_v` numbers a row
-  const float *lse, *dlse;   // in the plan's form; dlse: NULL without
+  const float *lse, *dlse;   // in the plan's form; dlse is NULL if the call has none
   // O (dim_v numbers a row) and the natural LSE of a kernel that computes both by itself, with their bounds;
   // they replace `o` and `lse`. NULL for other kernels.
   const double *own_o, *own_lse, *own_o_error, *own_lse_error;

@@ -23,9 +23,8 @@
 // a and b are measured (docs/checks.md, Statistical warnings). A value that is rounded once too often, or
 // truncated instead of rounded, exceeds 1 although it is within its bound.
 //
-// Nothing is reported if the plan declares sources of error that may be alike in all keys (truncating
-// conversions, converted V, an error of the exponential's own, sums of rounded P, partials in 16 bits), or
-// if the reference has no scatter.
+// Nothing is reported if the plan declares sources of error that may be alike in all keys (docs/checks.md lists
+// them), or if the reference has no scatter.
 //
 //   const ErrorStatistics statistics = error_statistics(reference, problem.dtype, plan, o, lse);
 //   if (statistics.unlikely()) mark_beyond(reference, problem.dtype, TensorId::kO, o);

@@ -300,7 +300,7 @@ __device__ __forceinline__ void compute(const HopperParams& p, const Pipeline<T,
     kv = kv_next;
     work = next;
   }
-  if (kSpec.turns && number == 0) consumer.my_turn();  // takes the turn that the last consumer gave at the start
+  if (kSpec.turns && number == 0) consumer.my_turn();  // takes the one turn too many, given at the start
   consumer.output_read();
 }
 

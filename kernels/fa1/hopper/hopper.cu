@@ -34,9 +34,9 @@ __global__ void __launch_bounds__(Shape::kSpec.threads(), Shape::kSpec.blocks_pe
   }
 }
 
-// Sets the counter of taken items to 0 before the kernel that counts with it runs: the workspace may hold
-// anything. The kernel before this one may still use the workspace, so this one waits for it. A thread that
-// waits for this kernel has therefore waited for both.
+// Sets the counter of taken items to 0 for the kernel that follows: the workspace may hold anything. First it
+// waits for the kernel before it, which may still use the workspace. So the kernel that follows need only wait
+// for this one.
 static __global__ void fa1_hopper_reset(uint32_t* taken) {
   grid_dependents_start();
   grid_dependency_wait();

@@ -100,8 +100,8 @@ __device__ __forceinline__ void tell_item(const HopperParams& p, const Pipeline<
 }
 
 // A consumer waits for the block's item number `turn`. In each warp, the thread that reads the slot also
-// arrives at `empty`: racecheck (compute-sanitizer of CUDA 13.0) would report a thread that another barrier
-// orders before the arriving one, because it knows only that an mbarrier orders the threads that arrive at it.
+// arrives at `empty`. If another thread arrived for it, racecheck (compute-sanitizer of CUDA 13.0) would report
+// a race: it takes an mbarrier to order only the threads that arrive at it.
 template <class T, HopperSpec kSpec>
 __device__ __forceinline__ Work work_in(const HopperParams& p, const Pipeline<T, kSpec>& pipe, uint32_t turn) {
   const uint32_t slot = turn % kItemSlots, phase = turn / kItemSlots % 2;

@@ -23,7 +23,7 @@ struct EntryOrder {
 };
 
 struct HopperParams {
-  TensorMap q, k, v, o;  // boxes: a block's rows, a tile's keys twice, a warpgroup's rows
+  TensorMap q, k, v, o;  // boxes: a block's rows of q, a tile's keys of k and v, a warpgroup's rows of o
   Strided o_rows;        // O again, for the last rows of a packed entry
   int32_t dim_v;
   float* lse;            // nullptr if the caller wants none
@@ -48,7 +48,7 @@ struct HopperParams {
   bool longest_first;
   bool windowed;      // the first keys may be hidden
   bool may_be_plain;  // a tile that all rows see whole needs no mask
-  float sign, sigma;  // a score is a product times sign, an exponent of two a score times sigma
+  float sign, sigma;  // score = sign * product; exponent of two = sigma * score
   ScoreTerms terms;   // for scored shapes, which have sign and sigma 1
   attn_probe probe;   // values is null if no probe is requested
 };

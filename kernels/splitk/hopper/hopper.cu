@@ -144,8 +144,8 @@ const DecodeSpec& decode_spec(int choice) { return at(choice).spec; }
 
 // The unit of time is what a block needs to compute a tile that has been loaded. At 128 columns the memory of
 // an H200 delivers 0.6 tiles per multiprocessor in that time, and the blocks of a multiprocessor share them.
-// Half of the shorter of computing and loading is hidden behind the longer. A merge costs 3, and 1/512 per
-// partial row (docs/results/tuning.md).
+// Computing and loading overlap: the longer one counts whole, and half of the shorter one. A merge costs 3, and
+// 1/512 per partial row (docs/results/tuning.md).
 int64_t decode_splits(int choice, const attn_problem& problem, const attn_env& env) {
   const DecodeSpec& spec = decode_spec(choice);
   const int64_t heads = problem.batch * problem.heads_kv, tiles = ceil_div(problem.seq_k, spec.tile_k);

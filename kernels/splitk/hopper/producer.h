@@ -20,7 +20,7 @@ struct Boxes {
 };
 
 // The boxes of tile t. If keys lie in pages, the block table says where. The table need not have a page past the last
-// key, so a box there repeats the last box with keys. No read of the table waits for another.
+// key, so a box there repeats the last box with keys. Reads of the table do not depend on each other.
 template <int kTileK>
 __device__ __forceinline__ Boxes<kTileK> boxes_of(const DecodeParams& p, const Part& part, int32_t t) {
   Boxes<kTileK> boxes;

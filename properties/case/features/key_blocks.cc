@@ -25,8 +25,8 @@ namespace {
 
 bool has_key_blocks(const Case& c) { return has_key_blocks(c.problem); }
 
-// The share of cases with key blocks, for a kernel that knows them. If such cases are judged one by one, not in
-// batches, only the second share of them is kept.
+// The percentage of cases that get key blocks, for a kernel that knows them. If such cases are judged one by one, not
+// in batches, only kKeyBlocksPercentIfSlow percent of these get them.
 constexpr int64_t kKeyBlocksPercent = 12, kKeyBlocksPercentIfSlow = 10;
 constexpr int64_t kMost = int64_t{1} << 16;  // keys of a block, and from one to the next
 

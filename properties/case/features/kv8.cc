@@ -10,8 +10,8 @@ namespace {
 
 constexpr auto kKv8Fields = [](auto& c) { return std::tie(c.problem.kv8); };
 
-// The share of cases with 8 bits, for a kernel that knows them. The second share is for kernels
-// whose cases with 8 bits are judged one by one, not in batches.
+// The percentage of cases that get 8 bits, for a kernel that knows them. If such cases are judged one by one, not
+// in batches, only kKv8PercentIfSlow percent of these get them.
 constexpr int64_t kKv8Percent = 16, kKv8PercentIfSlow = 6;
 // A case with more keys stays as it is.
 constexpr int64_t kMostKv8Keys = 8192;
@@ -222,7 +222,7 @@ void tidy_kv8(Case& c) {
   for (KvScales* scales : {&c.problem.kv8->k, &c.problem.kv8->v}) {
     if (scales->kind == ScaleKind::kOne) *scales = {};
     if (scales->page == 0) continue;
-    scales->entries = scales->keys = false;  // as the page says
+    scales->entries = scales->keys = false;  // the page alone decides
     if (p.paging) scales->page = static_cast<int>(std::min<int64_t>(p.paging->size, kMostKv8Keys));
     if (scales->kind == ScaleKind::kPowers) scales->seed = 0;
   }

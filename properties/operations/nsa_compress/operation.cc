@@ -39,7 +39,7 @@ void draw_blocks(Rng& rng, Problem& p) {
   p.key_step = blocks.step, p.key_offset = length - 1;
 }
 
-// As many rows as there are blocks, as many as if no last block were incomplete, fewer, or the drawn number.
+// Draws the number of rows: one for each block, one for each start of a block, one fewer than blocks, or as drawn.
 // The work of a check grows with rows times the keys of a block.
 int64_t draw_rows(Rng& rng, const Problem& p, int64_t drawn) {
   constexpr int64_t kMostTerms = int64_t{1} << 24;

@@ -55,7 +55,7 @@ void draw_blocks(Rng& rng, Problem& p) {
 
 // The drawn number of keys becomes the number of compressed keys in most cases, and the number of positions in the
 // others, in packed entries too. A drawn key length of n becomes a length with n compressed keys: it ends with the last
-// of them, just before the next one ends, or between. A length outside of the drawn keys stays outside.
+// of them, just before the next one ends, or between. A length below 0 or above the number of keys stays so.
 void draw_lengths(Rng& rng, const Problem& from, Problem& p) {
   if (rng.percent(35)) {
     p.seq_k = keys_below(p, from.seq_k);

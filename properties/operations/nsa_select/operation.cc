@@ -90,7 +90,7 @@ void plant(const Case& drawn, Case& c) {
   for (int64_t j = first; j < first + count; ++j) {
     const uint64_t one = dice(drawn, 100 + static_cast<uint64_t>(j));
     const uint32_t infinity = kind == 1 || one % 2 == 0 ? kMinusInf : kInf;
-    if (kind == 2 && one / 2 % 3 == 0) continue;  // it keeps its number
+    if (kind == 2 && one / 2 % 3 == 0) continue;  // this score keeps its number
     c.planted.push_back({TensorId::kScores, b, g, i, j, j > own && one / 2 % 2 == 0 ? kNaN : infinity});
   }
   if (own + 1 < blocks && dice(drawn, 18) % 2 == 0)

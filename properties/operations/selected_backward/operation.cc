@@ -18,7 +18,7 @@ constexpr Output kOutputsOfSelectedBackward[] = {{.tensor = kDq}, {.tensor = kDk
 
 void shape(Case& c, uint64_t kernel_features) {
   if ((c.problem.features & ATTN_FEATURE_SELECTED_BACKWARD) != 0) return;
-  // As a forward pass at first: a backward pass has no tensor O, whose layout the saved O takes.
+  // The lists are given to a forward pass: the saved O takes the layout of O, which a backward pass does not have.
   give_lists(c, ATTN_FEATURE_SELECTED, kernel_features);
   c.problem.features &= ~ATTN_FEATURE_SELECTED;
   ask_for_gradients(c, ATTN_FEATURE_SELECTED_BACKWARD, kernel_features);

@@ -36,7 +36,7 @@ Case with_others(const Case& base, int64_t b, const std::vector<int64_t>& querie
       c.planted.push_back({TensorId::kDout, b, h, i, 0, bits_of(p.dtype, -2.5f)});
     }
   }
-  tidy(c);  // a later value replaces an earlier one in its place
+  tidy(c);  // of several values planted in one place, keeps the last
   return c;
 }
 

@@ -33,7 +33,7 @@ Case with_other_keys(const Case& base, const KeyRange& keys, bool nan) {
         c.planted.push_back({TensorId::kK, b, g, j, p.dim_qk - 1, bits_of(p.dtype, value)});
     }
   }
-  tidy(c);  // a later value replaces an earlier one in its place
+  tidy(c);  // of several values planted in one place, keeps the last
   return c;
 }
 

@@ -14,7 +14,7 @@ extern const Operation nsa_select;
 namespace attnfuzz::relations {
 namespace {
 
-// A NaN may stand only at a block that its query cannot choose. Where a moved NaN stands is not known beforehand.
+// Leaves planted NaNs out. Only a block that its query cannot choose may have one, and packing changes these blocks.
 bool adapt_select_packed_alone(Case& c, const KernelInfo& kernel, std::string* why) {
   std::erase_if(c.planted, [](const Planted& x) { return std::isnan(decode(ATTN_F32, &x.bits, 0)); });
   return pack(c, kernel, why);

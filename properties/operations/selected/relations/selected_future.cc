@@ -38,7 +38,7 @@ Case with_others(const Case& base, const KeyRange& keys, bool nan) {
       }
     }
   }
-  tidy(c);  // a later value replaces an earlier one in its place
+  tidy(c);  // of several values planted in one place, keeps the last
   return c;
 }
 
