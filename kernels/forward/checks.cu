@@ -9,15 +9,6 @@ namespace {
 
 constexpr double kLog2eInFull = 1.4426950408889634;
 
-// 16-byte copies need aligned rows of whole 8-element chunks.
-bool copies_by_16_bytes(const Strided& tensor, const int64_t (&shape)[3], int dim) {
-  if (reinterpret_cast<uintptr_t>(tensor.data) % 16 != 0 || dim % 8 != 0 || tensor.stride[3] != 1) return false;
-  for (int i = 0; i < 3; ++i) {
-    if (shape[i] > 1 && tensor.stride[i] % 8 != 0) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 Refusal check_device(const attn_env& env) {

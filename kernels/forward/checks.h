@@ -11,6 +11,16 @@
 
 namespace attn {
 
+// True if rows of `dim` elements of 16 bits can be copied 16 bytes at a time: they are aligned, and whole chunks of eight
+// elements. `shape`: the tensor's first three dimensions.
+inline bool copies_by_16_bytes(const Strided& tensor, const int64_t (&shape)[3], int dim) {
+  if (reinterpret_cast<uintptr_t>(tensor.data) % 16 != 0 || dim % 8 != 0 || tensor.stride[3] != 1) return false;
+  for (int i = 0; i < 3; ++i) {
+    if (shape[i] > 1 && tensor.stride[i] % 8 != 0) return false;
+  }
+  return true;
+}
+
 // Refuses a device that lacks the instructions of this family of kernels.
 Refusal check_device(const attn_env& env);
 

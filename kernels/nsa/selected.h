@@ -101,15 +101,16 @@ struct Shared {
   }
 };
 
-__device__ inline void load_list(const SelectedParams& p, const Shared& shared, int64_t b, int64_t g, int64_t i,
-                                 int64_t end) {
+template <class Shared>
+__device__ void load_list(const SelectedParams& p, const Shared& shared, int64_t b, int64_t g, int64_t i, int64_t end) {
   const int64_t first = b * p.indices.stride[0] + g * p.indices.stride[1] + i * p.indices.stride[2];
-  for (int n = thread_id(); n < p.select; n += kThreads) {
+  const int threads = static_cast<int>(blockDim.x);
+  for (int n = thread_id(); n < p.select; n += threads) {
     const int64_t index = end <= 0 ? -1 : index_at(p, p.indices.data, first + n * p.indices.stride[3]);
     shared.raw[n] = index >= 0 && index <= (end - 1) / p.block ? static_cast<int32_t>(index) : -1;
   }
   cta_sync();
-  for (int n = thread_id(); n < p.select; n += kThreads) {
+  for (int n = thread_id(); n < p.select; n += threads) {
     const int32_t index = shared.raw[n];
     bool again = false;
     for (int earlier = 0; earlier < n; ++earlier) again = again || shared.raw[earlier] == index;
@@ -119,7 +120,8 @@ __device__ inline void load_list(const SelectedParams& p, const Shared& shared, 
 }
 
 // The key at a place of the list; -1 if the query sees no key there.
-__device__ inline int64_t key_at(const SelectedParams& p, const Shared& shared, int64_t place, int64_t end) {
+template <class Shared>
+__device__ int64_t key_at(const SelectedParams& p, const Shared& shared, int64_t place, int64_t end) {
   const int64_t n = place / p.span;
   if (n >= p.select || shared.list[n] < 0) return -1;
   const int64_t key = shared.list[n] * p.block + place % p.span;

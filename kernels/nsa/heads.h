@@ -1,0 +1,187 @@
+// Attention over listed blocks on tensor cores, for 16-bit inputs. All query heads of a group see the same keys, so a
+// warp takes 16 heads of one query as the rows of its products. A block of threads has one to four warps, which share
+// the tiles of K and V. A tile is 32 places of the list that hold a key; its rows are gathered by asynchronous copies.
+//
+//   step n:  issue V(n) | wait K(n) | S = Q K(n)' | issue K(n+1) | softmax | wait V(n) | O += P V(n)
+//
+// Places without a key are rows of zeros in the tiles, and their scores are -inf. P is rounded to the inputs' format.
+#pragma once
+
+#include "kernels/forward/online_softmax.h"
+#include "kernels/forward/scores.h"
+#include "kernels/forward/tile_loader.h"
+#include "kernels/nsa/selected.h"
+#include "kernels/primitives/copy.h"
+#include "kernels/primitives/matrix.h"
+
+namespace attn::nsa {
+
+// The compile-time shape of an instantiation. Tiles have room for kDim columns.
+template <class T_, int kDim_, int kWarps_>
+struct HeadsShape {
+  using T = T_;
+  static constexpr int kDim = kDim_, kWarps = kWarps_, kHeads = 16 * kWarps, kThreads = 32 * kWarps;
+  static constexpr size_t kTileAlign = 1024;
+
+  static size_t bytes(int64_t select) {
+    return shared_bytes<T>((kHeads + 2 * kTile) * kDim, kTileAlign) + 2 * shared_bytes<int64_t>(kTile) +
+           2 * shared_bytes<int32_t>(static_cast<size_t>(select));
+  }
+};
+
+struct HeadsParams {
+  SelectedParams of;
+  int64_t tiles;  // blocks of threads for the heads of a group
+  bool async_q, async_k, async_v;  // 16-byte copies are possible
+};
+
+// The shared memory of a block of threads: tiles of Q, K and V, the keys of this tile and of the next, and the list.
+template <class Shape>
+struct HeadsShared {
+  using Tile = SharedTile<typename Shape::T, Shape::kDim>;
+  Tile q, k, v;
+  int64_t *even, *odd;
+  int32_t *raw, *list;
+
+  __device__ HeadsShared(SharedArena& arena, int32_t select)
+      : q{arena.carve<typename Shape::T>(Shape::kHeads * Shape::kDim, Shape::kTileAlign)},
+        k{arena.carve<typename Shape::T>(kTile * Shape::kDim, Shape::kTileAlign)},
+        v{arena.carve<typename Shape::T>(kTile * Shape::kDim, Shape::kTileAlign)},
+        even(arena.carve<int64_t>(kTile)),
+        odd(arena.carve<int64_t>(kTile)),
+        raw(arena.carve<int32_t>(static_cast<size_t>(select))),
+        list(arena.carve<int32_t>(static_cast<size_t>(select))) {}
+};
+
+// A tile of the walk over a list: the lane's key, or -1, and the lanes that have one. Behind the last tile there are none.
+struct ListTile {
+  int64_t place;  // the first
+  int64_t key;
+  uint32_t live;
+};
+
+// The first tile from `place` on that holds a key. All lanes of a warp call this together.
+template <class Shared>
+__device__ ListTile next_tile(const SelectedParams& p, const Shared& shared, int64_t place, int64_t end) {
+  for (; place < p.select * p.span; place += kTile) {
+    const int64_t key = key_at(p, shared, place + lane_id(), end);
+    const uint32_t live = ballot(key >= 0);
+    if (live != 0) return {place, key, live};
+  }
+  return {place, -1, 0};
+}
+
+// Starts to load the rows of K or V at `keys`.
+template <class T, int D>
+__device__ void load_keys(SharedTile<T, D> tile, const Strided& tensor, const int64_t* keys, int64_t b, int64_t g, int dim,
+                          bool async) {
+  const auto row_at = [&](int r) -> const T* { return keys[r] < 0 ? nullptr : tensor.at<const T>(b, g, keys[r]); };
+  load_tile<kTile>(tile, row_at, dim, tensor.stride[3], async);
+}
+
+// Turns the products with a tile's keys into exponents of two, by the steps of score_of(). Places without a key get -inf.
+__device__ inline void make_exponents(const SelectedParams& p, uint32_t live, float (&s)[kTile / 8][4]) {
+  TileScores<kTile> tile = {s, {}, {}};
+  tile.each([&](int, int, float product) { return product * p.scale; });
+  if (p.inverse_cap != 0) tile.each([&](int, int, float score) { return p.softcap * tanh(score * p.inverse_cap); });
+  tile.each([&](int, int j, float score) { return (live >> j & 1) != 0 ? exponent_of(score) : neg_inf(); });
+}
+
+// Where the query of a block of threads lies, and the first query head of the block.
+struct HeadsPlace {
+  int64_t b, g, i, first, end;  // end: of the keys that the query may see
+
+  __device__ int64_t past(const SelectedParams& p) const { return (g + 1) * p.group; }
+};
+
+// Walks over the list. Every thread of the block must call this.
+template <class Shape>
+__device__ void attend_heads(const HeadsParams& params, const HeadsShared<Shape>& shared, const HeadsPlace& at,
+                             RowState<Shape::kDim>& state) {
+  using T = typename Shape::T;
+  const SelectedParams& p = params.of;
+  ListTile tile = next_tile(p, shared, 0, at.end);
+  if (tile.live == 0) return;
+  const auto keys_of = [&](int n) { return n % 2 != 0 ? shared.odd : shared.even; };
+  if (warp_id() == 0) shared.even[lane_id()] = tile.key;
+  cta_sync();
+
+  const auto query_at = [&](int r) -> const T* {
+    return at.first + r < at.past(p) ? p.q.at<const T>(at.b, at.first + r, at.i) : nullptr;
+  };
+  load_tile<Shape::kHeads>(shared.q, query_at, p.dim_qk, p.q.stride[3], params.async_q);
+  load_keys(shared.k, p.k, shared.even, at.b, at.g, p.dim_qk, params.async_k);
+  cp_commit();
+  const int k_extent = (p.dim_qk + 15) / 16 * 16, n_extent = (p.dim_v + 15) / 16 * 16;
+  for (int n = 0; tile.live != 0; ++n) {
+    load_keys(shared.v, p.v, keys_of(n), at.b, at.g, p.dim_v, params.async_v);
+    cp_commit();
+    cp_wait<1>();
+    cta_sync();
+
+    float s[kTile / 8][4] = {};
+    mma_abt<kTile>(s, shared.q, 16 * warp_id(), shared.k, k_extent);
+    const ListTile next = next_tile(p, shared, tile.place + kTile, at.end);
+    if (warp_id() == 0) keys_of(n + 1)[lane_id()] = next.key;
+    cta_sync();
+    if (next.live != 0) load_keys(shared.k, p.k, keys_of(n + 1), at.b, at.g, p.dim_qk, params.async_k);
+    cp_commit();
+
+    make_exponents(p, tile.live, s);
+    float alpha[2];
+    online_softmax<kTile>(s, 1.0f, state, alpha);
+    uint32_t probabilities[kTile / 16][4];
+    pack_probabilities<T>(s, probabilities);
+    cp_wait<1>();
+    cta_sync();
+    mma_pb<kTile>(state.o, probabilities, shared.v, n_extent);
+    cta_sync();  // the next step overwrites V
+    tile = next;
+  }
+}
+
+// Stores O and LSE of the thread's two heads.
+template <class Shape>
+__device__ void store_heads(const SelectedParams& p, const HeadsPlace& at, RowState<Shape::kDim>& state) {
+  using T = typename Shape::T;
+  RowResult result[2];
+  finish(state, result);
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int64_t h = at.first + 16 * warp_id() + lane_id() / 4 + 8 * r;
+    if (h >= at.past(p)) continue;
+    if (lane_id() % 4 == 0 && p.lse.data != nullptr) *p.lse.at<float>(at.b, h, at.i) = result[r].lse;
+    T* const o = p.o.at<T>(at.b, h, at.i);
+#pragma unroll
+    for (int n = 0; n < Shape::kDim / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int column = 8 * n + 2 * (lane_id() % 4) + e;
+        // A dead row must be set to 0, not multiplied by 0: its accumulator may hold NaN.
+        if (column < p.dim_v)
+          store(o + column * p.o.stride[3], result[r].dead ? 0.0f : state.o[n][2 * r + e] * result[r].inverse);
+      }
+    }
+  }
+}
+
+template <class Shape>
+__global__ void __launch_bounds__(Shape::kThreads) heads_kernel(const __grid_constant__ HeadsParams call) {
+  SharedArena arena;
+  const HeadsShared<Shape> shared(arena, call.of.select);
+  int64_t block = blockIdx.x;
+  const int64_t tile = block % call.tiles;
+  block /= call.tiles;
+  const int64_t i = block % call.of.seq_q, g = block / call.of.seq_q % call.of.heads_kv,
+                b = block / call.of.seq_q / call.of.heads_kv;
+  HeadsParams p = call;
+  p.of = of_entry<typename Shape::T>(call.of, b);
+  if (i >= p.of.seq_q) return;  // the whole block returns
+  const HeadsPlace at = {b, g, i, g * p.of.group + tile * Shape::kHeads, end_of_keys(p.of, b, i)};
+  load_list(p.of, shared, b, g, i, at.end);
+  RowState<Shape::kDim> state;
+  attend_heads<Shape>(p, shared, at, state);
+  store_heads<Shape>(p.of, at, state);
+}
+
+}  // namespace attn::nsa
