@@ -53,30 +53,60 @@ struct HeadsShared {
         list(arena.carve<int32_t>(static_cast<size_t>(select))) {}
 };
 
-// A tile of the walk over a list: the lane's key, or -1, and the lanes that have one. Behind the last tile there are none.
-struct ListTile {
-  int64_t place;  // the first
-  int64_t key;
-  uint32_t live;
+// A lane's walk over a list, 32 places at a time. All lanes of a warp walk together.
+template <class Shared>
+class ListWalk {
+ public:
+  __device__ ListWalk(const SelectedParams& p, const Shared& shared, int64_t end)
+      : p_(p),
+        shared_(shared),
+        end_(end),
+        indices_(kTile / p.span),
+        keys_(kTile % p.span),
+        index_(lane_id() / p.span),
+        offset_(lane_id() % p.span) {}
+
+  // A tile that holds a key: the lane's key, or -1, and the lanes that have one. Behind the last tile none has.
+  struct Tile {
+    int64_t key;
+    uint32_t live;
+  };
+  __device__ Tile next() {
+    while (ballot(index_ < p_.select) != 0) {
+      const int64_t key = index_ < p_.select ? key_of(p_, shared_.list[index_], offset_, end_) : -1;
+      index_ += indices_, offset_ += keys_;
+      if (offset_ >= p_.span) ++index_, offset_ -= p_.span;
+      const uint32_t live = ballot(key >= 0);
+      if (live != 0) return {key, live};
+    }
+    return {-1, 0};
+  }
+
+ private:
+  const SelectedParams& p_;
+  const Shared& shared_;
+  const int64_t end_, indices_, keys_;  // 32 places on are so many indices, and so many keys of a block
+  int64_t index_, offset_;              // of the next place
 };
 
-// The first tile from `place` on that holds a key. All lanes of a warp call this together.
-template <class Shared>
-__device__ ListTile next_tile(const SelectedParams& p, const Shared& shared, int64_t place, int64_t end) {
-  for (; place < p.select * p.span; place += kTile) {
-    const int64_t key = key_at(p, shared, place + lane_id(), end);
-    const uint32_t live = ballot(key >= 0);
-    if (live != 0) return {place, key, live};
-  }
-  return {place, -1, 0};
-}
-
-// Starts to load the rows of K or V at `keys`.
-template <class T, int D>
+// Starts to load the rows of K or V at `keys`. `async`: 16-byte copies are possible. Then a thread copies one column of
+// chunks, so that it computes few addresses.
+template <int kThreads, class T, int D>
 __device__ void load_keys(SharedTile<T, D> tile, const Strided& tensor, const int64_t* keys, int64_t b, int64_t g, int dim,
                           bool async) {
-  const auto row_at = [&](int r) -> const T* { return keys[r] < 0 ? nullptr : tensor.at<const T>(b, g, keys[r]); };
-  load_tile<kTile>(tile, row_at, dim, tensor.stride[3], async);
+  if (!async) {
+    const auto row_at = [&](int r) -> const T* { return keys[r] < 0 ? nullptr : tensor.at<const T>(b, g, keys[r]); };
+    return load_tile<kTile>(tile, row_at, dim, tensor.stride[3], false);
+  }
+  constexpr int kChunks = D / 8, kStep = kThreads / kChunks;  // rows that the threads load at once
+  static_assert(kThreads % kChunks == 0 && kTile % kStep == 0);
+  const int column = thread_id() % kChunks * 8;
+  const T* const from = tensor.at<const T>(b, g, 0) + column;
+#pragma unroll 4
+  for (int r = thread_id() / kChunks; r < kTile; r += kStep) {
+    const bool valid = keys[r] >= 0 && column < dim;
+    cp_async16(tile.at(r, column), valid ? from + keys[r] * tensor.stride[2] : nullptr, valid);
+  }
 }
 
 // Turns the products with a tile's keys into exponents of two, by the steps of score_of(). Places without a key get -inf.
@@ -100,7 +130,8 @@ __device__ void attend_heads(const HeadsParams& params, const HeadsShared<Shape>
                              RowState<Shape::kDim>& state) {
   using T = typename Shape::T;
   const SelectedParams& p = params.of;
-  ListTile tile = next_tile(p, shared, 0, at.end);
+  ListWalk walk(p, shared, at.end);
+  auto tile = walk.next();
   if (tile.live == 0) return;
   const auto keys_of = [&](int n) { return n % 2 != 0 ? shared.odd : shared.even; };
   if (warp_id() == 0) shared.even[lane_id()] = tile.key;
@@ -110,21 +141,21 @@ __device__ void attend_heads(const HeadsParams& params, const HeadsShared<Shape>
     return at.first + r < at.past(p) ? p.q.at<const T>(at.b, at.first + r, at.i) : nullptr;
   };
   load_tile<Shape::kHeads>(shared.q, query_at, p.dim_qk, p.q.stride[3], params.async_q);
-  load_keys(shared.k, p.k, shared.even, at.b, at.g, p.dim_qk, params.async_k);
+  load_keys<Shape::kThreads>(shared.k, p.k, shared.even, at.b, at.g, p.dim_qk, params.async_k);
   cp_commit();
   const int k_extent = (p.dim_qk + 15) / 16 * 16, n_extent = (p.dim_v + 15) / 16 * 16;
   for (int n = 0; tile.live != 0; ++n) {
-    load_keys(shared.v, p.v, keys_of(n), at.b, at.g, p.dim_v, params.async_v);
+    load_keys<Shape::kThreads>(shared.v, p.v, keys_of(n), at.b, at.g, p.dim_v, params.async_v);
     cp_commit();
     cp_wait<1>();
     cta_sync();
 
     float s[kTile / 8][4] = {};
     mma_abt<kTile>(s, shared.q, 16 * warp_id(), shared.k, k_extent);
-    const ListTile next = next_tile(p, shared, tile.place + kTile, at.end);
+    const auto next = walk.next();
     if (warp_id() == 0) keys_of(n + 1)[lane_id()] = next.key;
     cta_sync();
-    if (next.live != 0) load_keys(shared.k, p.k, keys_of(n + 1), at.b, at.g, p.dim_qk, params.async_k);
+    if (next.live != 0) load_keys<Shape::kThreads>(shared.k, p.k, keys_of(n + 1), at.b, at.g, p.dim_qk, params.async_k);
     cp_commit();
 
     make_exponents(p, tile.live, s);

@@ -119,13 +119,17 @@ __device__ void load_list(const SelectedParams& p, const Shared& shared, int64_t
   cta_sync();
 }
 
+// Key n of a block in the list; -1 if the query sees no such key. `block`: the index, or -1.
+__device__ inline int64_t key_of(const SelectedParams& p, int32_t block, int64_t n, int64_t end) {
+  const int64_t key = block < 0 ? -1 : block * p.block + n;
+  return key < end ? key : -1;
+}
+
 // The key at a place of the list; -1 if the query sees no key there.
 template <class Shared>
 __device__ int64_t key_at(const SelectedParams& p, const Shared& shared, int64_t place, int64_t end) {
   const int64_t n = place / p.span;
-  if (n >= p.select || shared.list[n] < 0) return -1;
-  const int64_t key = shared.list[n] * p.block + place % p.span;
-  return key < end ? key : -1;
+  return n < p.select ? key_of(p, shared.list[n], place % p.span, end) : -1;
 }
 
 // The score of the warp's query and a key, times log2 e. It is never -inf, which marks hidden keys.
