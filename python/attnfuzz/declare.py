@@ -521,9 +521,14 @@ _SIZES = {
 }
 
 
+def positions_of(p):
+    """The largest length of a batch entry in positions: p.seq_k, unless keys stand for blocks (p.key_step)."""
+    return p.seq_k * max(p.key_step, 1) + p.key_offset
+
+
 def blocks_of(p):
     """The number of blocks of p.block keys, or of positions if keys stand for blocks; 0 if the operation has none."""
-    return -(-(p.seq_k * max(p.key_step, 1) + p.key_offset) // p.block) if p.block else 0
+    return -(-positions_of(p) // p.block) if p.block else 0
 
 
 def shape_of(p, name):
@@ -600,7 +605,7 @@ def _not_aligned(domain, p, t):
 def _diagonal(p):
     """True if the problem would mean something else with the other alignment."""
     placed = p.causal or p.window_left >= 0 or p.window_right >= 0 or p.has_alibi
-    return placed and (p.seq_q != p.seq_k or p.has_key_lengths or bool(p.ragged))
+    return placed and (p.seq_q != positions_of(p) or p.has_key_lengths or bool(p.ragged))
 
 
 @functools.cache

@@ -849,6 +849,16 @@ class Declarations(unittest.TestCase):
                            ({"features": ("has_sink", "sink_dtype")}, contract.FEATURE_BITS["has_sink"])):
             self.assertEqual(attnfuzz.Domain(**said).feature_bits(), bits, said)
 
+    def test_an_alignment_holds_for_positions_of_blocks(self):
+        step = contract.FEATURE_BITS["key_step"]
+        for key_step, key_offset, seq_q, inside in ((0, 0, 6, True), (1, 0, 6, True), (2, 1, 6, False), (1, 3, 6, False),
+                                                    (2, 1, 13, True), (1, 0, 7, False)):
+            p = contract.Problem(features=step if key_step else 0, bias_dtype=contract.NONE, causal=1, align=contract.BOTTOM_RIGHT,
+                                 window_left=-1, window_right=-1, batch=1, heads_q=1, heads_kv=1, seq_q=seq_q, seq_k=6, dim_qk=8,
+                                 dim_v=8, key_step=key_step, key_offset=key_offset)
+            said = {align: attnfuzz.Domain(align=align).outside(p, contract.Tensors()) for align in ("top_left", "bottom_right")}
+            self.assertEqual(said, {"top_left": None if inside else "declared with top_left", "bottom_right": None}, (key_step, seq_q))
+
     def test_structs_are_as_long_as_in_c(self):
         for name, size in contract.STRUCT_BYTES.items():
             self.assertEqual(ctypes.sizeof(getattr(contract, name)), size, name)
