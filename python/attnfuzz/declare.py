@@ -820,11 +820,11 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
 
     A function whose Domain has "packed" in its features has parameters cu_seqlens_q and cu_seqlens_k, (batch + 1) each.
     If p.ragged & 1, queries are packed: q is (p.total_q, heads, dim), and cu_seqlens_q is given. O is (p.total_q, heads,
-    dim) and the LSE (heads, p.total_q); so are dout, dq and dlse, and indices are (p.total_q, KV heads, p.select). If
-    p.ragged & 2, k and v are (p.total_k, heads, dim), as are dk and dv, and cu_seqlens_k is given. A side that is not packed
-    stays (batch, heads, position, dim); attnfuzz.pack() packs it. p.seq_q and p.seq_k are no less than the longest entry:
-    max_seqlen_q and max_seqlen_k. Rows behind the last entry belong to none: what a function returns for them is dropped, and
-    one that writes into out and lse must leave them.
+    dim) and the LSE (heads, p.total_q); so are dout, dq and dlse. Lists of blocks are (p.total_q, KV heads, p.select), and
+    their scores (p.total_q, KV heads, p.blocks). If p.ragged & 2, k and v are (p.total_k, heads, dim), as are dk and dv, and
+    cu_seqlens_k is given. A side that is not packed stays (batch, heads, position, dim); attnfuzz.pack() packs it. p.seq_q and
+    p.seq_k are no less than the longest entry: max_seqlen_q and max_seqlen_k. Rows behind the last entry belong to none: what
+    a function returns for them is dropped, and one that writes into out and lse must leave them.
 
     A function whose Domain has "paged" in its features has parameters block_table and key_lengths. If p.page_size is not 0,
     k and v are pools (p.pages, heads_kv, p.page_size, dim), and key j of batch entry b lies in slot j % p.page_size of page

@@ -17,7 +17,7 @@ import attnfuzz
 import attnfuzz.targets
 from attnfuzz import contract, home, worker
 from attnfuzz.tensor import Tensor, numpy_view, to_bits_of_bf16
-from attnfuzz.targets.numpy_reference import ERRORS
+from attnfuzz.targets.numpy_reference import ERRORS, nsa_score
 
 RANDOM = np.random.default_rng(7)
 
@@ -174,6 +174,27 @@ class SinksAndSlopes(unittest.TestCase):
         np.testing.assert_array_equal(keys, due)
         queries = attnfuzz.oracle(packed[0], k, v, cu_seqlens_q=packed[3], errors=ERRORS)[0]
         np.testing.assert_array_equal(queries.reshape(3, 4, 2, 16).swapaxes(1, 2), due)
+
+    def test_packed_lists_and_scores_of_blocks_are_those_of_dense_calls(self):
+        bits, cu_q, cu_k = contract.OPERATIONS["nsa_score"], [0, 3, 3, 8], [0, 2, 9, 13]
+        problem = contract.Problem(features=bits, bias_dtype=contract.NONE, batch=3, heads_q=4, heads_kv=2, seq_q=5, seq_k=7, dim_qk=16,
+                                   dim_v=1, scale=0.25, causal=1, align=contract.BOTTOM_RIGHT, window_left=-1, window_right=-1,
+                                   ragged=3, total_q=9, total_k=14, block=4, select=3, key_step=2, key_offset=3)
+        p, lse = worker.Call(problem, False, 1, contract.Tensors()), np.zeros((4, 9), np.float32)
+        q, k = (a[0].swapaxes(0, 1) for a in inputs(1, 4, 2, 9, 14)[:2])
+        lists, scores = nsa_score.function(p, q, k, lse, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k)
+        self.assertEqual((lists.shape, scores.shape, p.blocks), ((9, 2, 3), (9, 2, 5), 5))
+        blocks = []
+        for place, of, arrays in attnfuzz.entries(p, q, k, None, cu_q, cu_k, lse=lse):
+            self.assertEqual(set(arrays), {"q", "k", "lse"})
+            blocks.append(of.blocks)
+            one = nsa_score.function(of, **arrays)
+            for whole, its in zip((lists, scores), one):
+                np.testing.assert_array_equal(whole[place][..., : its.shape[-1]], its[0].swapaxes(0, 1))
+        self.assertEqual(blocks, [2, 5, 3])
+        self.assertTrue((lists[8] == -1).all())  # the row of no entry
+        p.ragged, p.batch, p.seq_q = 0, 3, 3
+        np.testing.assert_array_equal(attnfuzz.unpack(p, lists), lists.reshape(3, 3, 2, 3).swapaxes(1, 2))
 
     def test_offsets_that_make_no_sense_are_refused(self):
         rows = [a[0].swapaxes(0, 1) for a in inputs(1, 2, 2, 12, 30)]
