@@ -398,7 +398,7 @@ class Targets(unittest.TestCase):
                                                            "cache"})
         self.assertEqual(set(declared["flashinfer_batch"]), {"paged", "ragged", "decode", "sinks", "merge", "merge_in_place",
                                                              "merge_many", "append"})
-        self.assertEqual(set(declared["fla_attention"]), {"selected", "selected_backward"})
+        self.assertEqual(set(declared["fla_attention"]), {"selected", "selected_packed", "selected_backward"})
         self.assertTrue(all("group=16,32,64" in words for words in declared["fla_attention"].values()))
         for file, targets in (("triton_selected", {"selected"}), ("flex_selected", {"selected", "selected_eager"}),
                               ("flashinfer_sparse", {"block_sparse"}),
