@@ -75,6 +75,7 @@ class NsaCheck {
       const OpenKernel& one = opened_[of_stages_[n]];
       kernels_[n] = {one.target.get(), &one.calibration};
     }
+    dense_only_ = takes_no_packed(kernels_);
   }
 
   // True if the kernel runs a stage. If it does not, earlier kernels do all stages that it could do.
@@ -83,6 +84,8 @@ class NsaCheck {
   void add(const Judged& one) {
     if (!one.refused.empty()) ++left_out_[one.refused], ++refused_;
     cases_ += one.refused.empty();
+    if (!one.packed_refused.empty()) ++packed_left_out_[one.packed_refused], ++packed_refused_;
+    packed_ += one.packed;
     worst_ = std::max(worst_, one.worst), worst_whole_ = std::max(worst_whole_, one.worst_whole);
     judged_ += one.judged, open_ += one.open;
   }
@@ -119,7 +122,12 @@ class NsaCheck {
   }
 
   // Why an untrusted kernel does not pass; empty: nothing speaks against it.
-  std::string no_pass() const { return unvouched(arguments_.target, refused_, cases_ + refused_, "cases"); }
+  std::string no_pass() const {
+    const std::string why = unvouched(arguments_.target, refused_, cases_ + refused_, "cases");
+    if (!why.empty()) return why;
+    return unvouched(arguments_.target, packed_refused_, packed_ + packed_refused_,
+                     "cases with packed entries");
+  }
 
   const char* how_it_ended() const {
     if (interrupts_.came()) return "interrupted";
@@ -137,6 +145,7 @@ class NsaCheck {
         "a call, {:.3g} of the whole; {} elements of the whole, {} of them not judged ({:.1f} s)\n",
         names, cases_, how_it_ended(), worst_, worst_whole_, judged_ + open_, open_, seconds_));
     for (const auto& [why, n] : left_out_) print(fmt::format("  not judged: {} ({})\n", printable(why), n));
+    tell_packed();
     for (size_t n = 0; n < opened_.size(); ++n) {
       if (!runs(n))
         print(fmt::format("  not run: {}, whose stages other kernels do\n", opened_[n].target->info().name));
@@ -153,6 +162,16 @@ class NsaCheck {
     return cases_ > 0 && why.empty() ? kPassed : kFound;
   }
 
+  void tell_packed() const {
+    if (!dense_only_.empty()) {
+      print(fmt::format("  packed prefill: left out, because {} does not take packed entries\n", dense_only_));
+      return;
+    }
+    print(fmt::format("  packed prefill: {} of these cases\n", packed_));
+    for (const auto& [why, n] : packed_left_out_)
+      print(fmt::format("  packed prefill not judged: {} ({})\n", printable(why), n));
+  }
+
   const NsaArguments arguments_;
   const CLI::App& command_;
   const Interrupts interrupts_;
@@ -160,8 +179,9 @@ class NsaCheck {
   std::vector<size_t> of_stages_;  // the number of each stage's kernel
   Kernels kernels_;
   Stage spare_ = Stage::kScore;  // kScore or kChoose: the one that no kernel runs
-  std::map<std::string, uint64_t> left_out_;
-  uint64_t cases_ = 0, refused_ = 0;
+  std::string dense_only_;       // takes_no_packed()
+  std::map<std::string, uint64_t> left_out_, packed_left_out_;
+  uint64_t cases_ = 0, refused_ = 0, packed_ = 0, packed_refused_ = 0;
   int64_t judged_ = 0, open_ = 0;
   double worst_ = 0, worst_whole_ = 0, seconds_ = 0;
   StatusLine line_;

@@ -88,6 +88,7 @@ Case draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index, 
                   Target& target) {
   constexpr uint64_t kDraws = 1000, kApart = uint64_t{1} << 40;  // more cases than any check has
   std::set<std::string> met;
+  std::string first_refusal;
   for (uint64_t draw_number = 0; draw_number < kDraws; ++draw_number) {
     Case c = draw(config, seed, index + draw_number * kApart);
     const int32_t drawn = c.env.variant;
@@ -95,7 +96,10 @@ Case draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index, 
       if (other == drawn) continue;
       c.env.variant = other < 0 ? drawn : other;
       const PlanReply planned = plan_alone(c, target);
-      if (!why_not(planned).empty()) continue;
+      if (const std::string why = why_not(planned); !why.empty()) {
+        if (first_refusal.empty()) first_refusal = why;
+        continue;
+      }
       const std::string path = path_name(planned.plan);
       if (goes(path, asked)) return c;
       met.insert(path);
@@ -104,7 +108,8 @@ Case draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index, 
   std::string paths;
   for (const std::string& path : met) paths += (paths.empty() ? "'" : ", '") + path + "'";
   throw std::runtime_error("no case of a thousand takes the path '" + printable(asked) + "' through " +
-                           target.info().name + "; met were " + (paths.empty() ? "none" : paths));
+                           target.info().name + "; met were " +
+                           (paths.empty() ? "none, because " + printable(first_refusal) : paths));
 }
 
 }  // namespace attnfuzz

@@ -12,6 +12,7 @@
 #include "properties/case/planted_rank.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/case/words.h"
+#include "reference/semantics.h"
 
 namespace attnfuzz {
 
@@ -138,7 +139,9 @@ void place_sizes(const attn_domain& domain, const Place& place, bool keeps_equal
 
 void place_order(const attn_domain& domain, Problem& p) {
   if (domain.causal) p.causal = domain.causal == 2;
-  const bool unlike = p.seq_q != p.seq_k || p.key_lengths || p.packed_q || p.packed_k;
+  // If keys stand for blocks, the diagonal lies by positions, of which there are more than keys.
+  const bool unlike = p.seq_q != p.seq_k || p.seq_q != most_positions(p, p.seq_k) || p.key_lengths ||
+                      p.packed_q || p.packed_k;
   if (domain.align && unlike) p.align = domain.align - 1;
 }
 

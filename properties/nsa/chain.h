@@ -10,7 +10,7 @@
 // A kernel of the operation nsa_score scores and chooses in one call. Without one, scores_of() computes the
 // scores on the host, and a kernel of nsa_select chooses.
 //
-//   const Pass prefill = run_pass(sizes, inputs, tokens, /*decode=*/false, kernels);
+//   const Pass prefill = run_pass(sizes, inputs, tokens, PassKind::kPrefill, kernels);
 //   if (prefill.failure) puts(prefill.failure->message.c_str());
 #pragma once
 
@@ -44,6 +44,19 @@ using Kernels = std::array<StageKernel, kStages>;
 // The stage that makes the lists: kScore if it has a kernel, else kChoose.
 Stage choosing(const Kernels& kernels);
 
+// How the tokens become batch entries.
+enum class PassKind : uint8_t {
+  kPrefill,  // one entry with the queries of all tokens
+  kDecode,   // each query is an entry, with the keys of its own token and of all tokens before it
+  kPacked    // each sequence of Sizes::packed is an entry, of queries and of keys. The combination, which does
+             // not know of entries, gets the rows of all tokens, as in a prefill.
+};
+const char* name_of(PassKind kind);
+
+// The first kernel that takes no packed entries, with its stage; empty: all kernels that run in a packed pass
+// do.
+std::string takes_no_packed(const Kernels& kernels);
+
 // A call that went wrong.
 struct ChainFailure {
   Stage stage;
@@ -53,8 +66,6 @@ struct ChainFailure {
   std::vector<GivenInput> inputs;  // the call's inputs
 };
 
-// A prefill, in which one call has the queries of all tokens, or a decode, in which each query is a batch entry
-// with the keys of its own token and of all tokens before it.
 struct Pass {
   std::string refused;  // why a call was refused or could not be judged; empty if all calls were judged
   std::optional<ChainFailure> failure;
@@ -68,14 +79,15 @@ struct Pass {
   }
 };
 
-// The problem of a stage in a pass. `tokens` are the tokens whose queries attend; in a prefill these are all
-// tokens.
-Case case_of(Stage stage, const Sizes& sizes, std::span<const int64_t> tokens, bool decode);
+// The problem of a stage in a pass. `tokens` are the tokens whose queries attend; except in a decode these are
+// all tokens.
+Case case_of(Stage stage, const Sizes& sizes, std::span<const int64_t> tokens, PassKind kind);
 
-Pass run_pass(const Sizes& sizes, const Inputs& inputs, std::span<const int64_t> tokens, bool decode,
+Pass run_pass(const Sizes& sizes, const Inputs& inputs, std::span<const int64_t> tokens, PassKind kind,
               const Kernels& kernels);
 
-// The scores from which blocks are chosen, indexed by (batch entry, KV head, query, block). The score of block
+// The scores from which blocks are chosen, indexed by (batch entry, KV head, query, block). All entries have
+// the blocks of the longest; rows of queries that a packed entry does not have mean nothing. The score of block
 // j is
 //
 //   s_j = sum_h sum_i |[i d, i d + l) n [j l', (j + 1) l')| / d p_hi

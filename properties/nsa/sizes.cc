@@ -26,6 +26,20 @@ int64_t draw_tokens(SplitMix64& random, const Sizes& s, int64_t most) {
   return std::clamp<int64_t>(border + random.below(3) - 1, 1, most);
 }
 
+// Two to four sequences, cut at or beside borders of blocks, or anywhere. Some are empty.
+std::vector<int64_t> draw_packed(SplitMix64& random, const Sizes& s) {
+  std::vector<int64_t> lengths;
+  int64_t left = s.tokens;
+  for (int64_t n = random.below(3); n >= 0; --n) {
+    const int64_t any = random.below(left + 1), i = random.below(4);
+    const int64_t border = pick(random, {i * s.key_step + s.block_length, i * s.block, any, any, 0});
+    lengths.push_back(std::clamp<int64_t>(border + random.below(3) - 1, 0, left));
+    left -= lengths.back();
+  }
+  lengths.push_back(left);
+  return lengths;
+}
+
 float rounded(int32_t dtype, double x) {
   const uint16_t bits = encode16(dtype, static_cast<float>(x));
   return static_cast<float>(decode(dtype, &bits, 0));
@@ -61,14 +75,18 @@ Sizes draw_sizes(uint64_t seed, int64_t most_tokens) {
     s.select = 1 + s.select_first + s.select_last + most_tokens / s.block;  // all of them
   s.window = 1 + random.below(random.below(2) == 0 ? 8 : 40);
   s.tokens = draw_tokens(random, s, most_tokens);
+  if (random.below(2) == 0) s.packed = draw_packed(random, s);
   return s;
 }
 
 std::string describe(const Sizes& s) {
+  std::string packed;
+  for (const int64_t length : s.packed)
+    packed += (packed.empty() ? "; packed as " : ", ") + std::to_string(length);
   return cat("S = ", s.tokens, ", H = ", s.heads_q, "/", s.heads_kv, ", D = ", s.dim, ", ", dtype_name(s.dtype),
              ", compressed blocks of ", s.block_length, " keys ", s.key_step, " apart, ", s.select,
              " chosen blocks of ", s.block, " keys (", s.select_first, " first, ", s.select_last,
-             " last), window ", s.window);
+             " last), window ", s.window, packed);
 }
 
 Inputs draw_inputs(const Sizes& s, uint64_t seed) {

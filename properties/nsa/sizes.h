@@ -19,18 +19,24 @@ struct Sizes {
   int64_t block = 1;                       // keys of a chosen block (l')
   int64_t select = 2, select_first = 1, select_last = 1;
   int64_t window = 1;  // keys that a query sees in the third branch, including its own
+  // Numbers of tokens, which add up to `tokens`. A packed pass has a sequence of each. Empty: there is no such
+  // pass.
+  std::vector<int64_t> packed;
 
-  // The number of complete compressed blocks, and the number of chosen blocks, the last of which may be
-  // incomplete.
-  int64_t compressed() const { return tokens < block_length ? 0 : (tokens - block_length) / key_step + 1; }
-  int64_t blocks() const { return (tokens + block - 1) / block; }
+  // The number of complete compressed blocks of a sequence, and the number of chosen blocks, the last of which
+  // may be incomplete.
+  int64_t compressed(int64_t of) const { return of < block_length ? 0 : (of - block_length) / key_step + 1; }
+  int64_t compressed() const { return compressed(tokens); }
+  int64_t blocks(int64_t of) const { return (of + block - 1) / block; }
+  int64_t blocks() const { return blocks(tokens); }
 };
 
-// Sizes at and beside the borders of the blocks, with at most `most_tokens` tokens.
+// Sizes at and beside the borders of the blocks, with at most `most_tokens` tokens. Half of them have packed
+// sequences.
 Sizes draw_sizes(uint64_t seed, int64_t most_tokens);
 
 // "S = 33, H = 4/2, D = 32, f16, compressed blocks of 8 keys 4 apart,
-//  3 chosen blocks of 8 keys (1 first, 1 last), window 16"
+//  3 chosen blocks of 8 keys (1 first, 1 last), window 16; packed as 5, 0, 28"
 std::string describe(const Sizes& sizes);
 
 // Dense inputs, exact in the format: Q, K and V by (head, token, column), gates by (head, token, branch). All

@@ -81,27 +81,36 @@ const Reference& due_of(const Pass& pass, Stage stage) {
   return pass.calls[static_cast<size_t>(stage)].reference;
 }
 
-std::string place(const Sizes& s, std::span<const int64_t> tokens, bool decode, int64_t row) {
-  const int64_t token = decode ? tokens[static_cast<size_t>(row / s.heads_q)] : row % s.tokens,
-                head = decode ? row % s.heads_q : row / s.tokens;
-  return cat("token ", token, ", head ", head);
+// A row of the combination: the batch entry and the query of the other calls, the head, and the token.
+struct Place {
+  int64_t b, i, h, token;
+};
+
+Place place(const Sizes& s, std::span<const int64_t> tokens, PassKind kind, int64_t row) {
+  if (kind == PassKind::kDecode)
+    return {row / s.heads_q, 0, row % s.heads_q, tokens[static_cast<size_t>(row / s.heads_q)]};
+  Place at = {0, row % s.tokens, row / s.tokens, row % s.tokens};
+  if (kind == PassKind::kPrefill) return at;
+  for (; at.i >= s.packed[static_cast<size_t>(at.b)]; ++at.b) at.i -= s.packed[static_cast<size_t>(at.b)];
+  return at;
 }
 
 }  // namespace
 
-Whole whole_of(const Sizes& s, const Inputs& in, std::span<const int64_t> tokens, bool decode,
+Whole whole_of(const Sizes& s, const Inputs& in, std::span<const int64_t> tokens, PassKind kind,
                const Pass& pass) {
-  const Problem p = case_of(Stage::kCompressed, s, tokens, decode).problem;
+  const Problem p = case_of(Stage::kCompressed, s, tokens, kind).problem;
   const Reference& compressed = due_of(pass, Stage::kCompress);
   OverCompressed over(p, compressed[kKCmp], compressed[kVCmp]);
   const Expected* branches[] = {&due_of(pass, Stage::kCompressed)[kO], &due_of(pass, Stage::kListed)[kO],
                                 &due_of(pass, Stage::kWindow)[kO]};
   const Expected& combined = due_of(pass, Stage::kCombine)[kO];
   const std::vector<float>& got = pass.calls[static_cast<size_t>(Stage::kCombine)].outputs[kO];
+  const int64_t count = kind == PassKind::kDecode ? std::ssize(tokens) : s.tokens;
   Whole whole;
-  for (int64_t row = 0; row < p.batch * s.heads_q * p.seq_q; ++row) {
-    const int64_t b = row / p.seq_q / s.heads_q, h = row / p.seq_q % s.heads_q, i = row % p.seq_q;
-    const int64_t token = decode ? tokens[static_cast<size_t>(b)] : i, of_inputs = h * s.tokens + token;
+  for (int64_t row = 0; row < count * s.heads_q; ++row) {
+    const auto [b, i, h, token] = place(s, tokens, kind, row);
+    const int64_t of_inputs = h * s.tokens + token, of_branches = (b * s.heads_q + h) * p.seq_q + i;
     const int64_t rows = (b * s.heads_kv + h / (s.heads_q / s.heads_kv)) * p.seq_k;
     const std::vector<Known> first =
         over.row(&in.q[static_cast<size_t>(of_inputs * s.dim)], rows, key_range(p, lengths_of(p, b), i).last);
@@ -110,7 +119,7 @@ Whole whole_of(const Sizes& s, const Inputs& in, std::span<const int64_t> tokens
       double due = 0, bound = known(combined, at).off;
       for (size_t branch = 0; branch < 3; ++branch) {
         const double gate = in.gates[static_cast<size_t>(of_inputs * 3) + branch];
-        Known side = known(*branches[branch], at);
+        Known side = known(*branches[branch], of_branches * s.dim + c);
         if (branch == 0)
           side = {first[static_cast<size_t>(c)].value, side.off + first[static_cast<size_t>(c)].off};
         due += gate * side.value;
@@ -123,9 +132,9 @@ Whole whole_of(const Sizes& s, const Inputs& in, std::span<const int64_t> tokens
       whole.due.push_back(due), whole.bound.push_back(bound);
       ++(std::isfinite(bound) ? whole.judged : whole.open);
       if (!(ratio <= 1) && whole.wrong.empty())
-        whole.wrong = cat(decode ? "decode" : "prefill", ", the whole: O of ", place(s, tokens, decode, row),
-                          ", column ", c, " is ", number(got[static_cast<size_t>(at)]),
-                          ", the chain of oracles gives ", number(due), ", at most ", number(bound), " off");
+        whole.wrong = cat(name_of(kind), ", the whole: O of token ", token, ", head ", h, ", column ", c,
+                          " is ", number(got[static_cast<size_t>(at)]), ", the chain of oracles gives ",
+                          number(due), ", at most ", number(bound), " off");
       whole.worst = std::max(whole.worst, ratio);
     }
   }
@@ -175,18 +184,27 @@ Judged judge_chain(const Sizes& sizes, const Inputs& inputs, const Kernels& kern
   Judged result;
   Pass passes[2];
   Whole wholes[2];
-  for (const bool decode : {false, true}) {
-    Pass& pass = passes[decode] = run_pass(sizes, inputs, tokens, decode, kernels);
+  // Judges a pass and its whole, and adds them to the result. False: nothing more is judged.
+  const auto judge = [&](PassKind kind, Pass& pass, Whole& whole) {
+    pass = run_pass(sizes, inputs, tokens, kind, kernels);
     result.worst = std::max(result.worst, pass.worst);
-    result.refused = pass.refused, result.failure = pass.failure;
-    if (!pass.complete()) return result;
-    const Whole& whole = wholes[decode] = whole_of(sizes, inputs, tokens, decode, pass);
+    (kind == PassKind::kPacked ? result.packed_refused : result.refused) = pass.refused;
+    result.failure = pass.failure;
+    if (!pass.complete()) return false;
+    whole = whole_of(sizes, inputs, tokens, kind, pass);
     result.worst_whole = std::max(result.worst_whole, whole.worst);
     result.judged += whole.judged, result.open += whole.open;
     result.wrong = whole.wrong;
-    if (result.failed()) return result;
+    return !result.failed();
+  };
+  for (const PassKind kind : {PassKind::kPrefill, PassKind::kDecode}) {
+    if (!judge(kind, passes[static_cast<size_t>(kind)], wholes[static_cast<size_t>(kind)])) return result;
   }
   result.wrong = differs(sizes, tokens, passes[0], wholes[0], passes[1], wholes[1]);
+  if (result.failed() || sizes.packed.empty() || !takes_no_packed(kernels).empty()) return result;
+  Pass pass;
+  Whole whole;
+  result.packed = judge(PassKind::kPacked, pass, whole);
   return result;
 }
 

@@ -21,12 +21,13 @@
 namespace attnfuzz::nsa {
 
 struct Whole {
-  std::vector<double> due, bound;  // for each element of O; with an infinite bound it is not judged
+  std::vector<double> due,
+      bound;  // for each element of the combination; with an infinite bound it is not judged
   double worst = 0;                // the largest |O - due| / bound
   int64_t judged = 0, open = 0;    // elements with a finite bound, and with an infinite one
   std::string wrong;               // names the first element outside of its bound; empty if there is none
 };
-Whole whole_of(const Sizes& sizes, const Inputs& inputs, std::span<const int64_t> tokens, bool decode,
+Whole whole_of(const Sizes& sizes, const Inputs& inputs, std::span<const int64_t> tokens, PassKind kind,
                const Pass& pass);
 
 // How a decode differs from the prefill of the same tokens; empty if it does not. It differs if O is further off
@@ -35,9 +36,12 @@ std::string differs(const Sizes& sizes, std::span<const int64_t> tokens, const P
                     const Whole& of_prefill, const Pass& decode, const Whole& of_decode);
 
 // The result of judging, in this order, the calls of a prefill, its result as a whole, the calls of a decode of
-// all its tokens, its result as a whole, and the differences of the two. Judging stops at the first failure.
+// all its tokens, its result as a whole, and the differences of the two. A packed prefill follows, with its
+// whole, if the sizes have packed sequences and all kernels take them. Judging stops at the first failure.
 struct Judged {
-  std::string refused;                  // as Pass::refused
+  std::string refused;                  // as Pass::refused, of the prefill or the decode
+  bool packed = false;                  // a packed prefill passed
+  std::string packed_refused;           // as Pass::refused, of the packed prefill
   std::optional<ChainFailure> failure;  // of a call
   std::string wrong;                    // a failure of the whole although each call is right; or empty
   double worst = 0, worst_whole = 0;    // the largest error/bound of a call, and of the whole

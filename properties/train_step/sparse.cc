@@ -27,7 +27,7 @@ constexpr struct {
 Case case_of_pass(size_t pass, const nsa::Sizes& sizes, const KernelInfo& kernel) {
   const bool gradients = pass >= nsa::kStages;
   Case c = nsa::case_of(gradients ? kBranches[pass - nsa::kStages].stage : static_cast<Stage>(pass), sizes, {},
-                        false);
+                        nsa::PassKind::kPrefill);
   if (gradients) {
     c.problem.features = kBranches[pass - nsa::kStages].operation;
     c.dout = {.kind = FillKind::kGaussian, .seed = 9};

@@ -32,13 +32,13 @@ from attnfuzz.cases import Case, cases
 from attnfuzz.declare import (Domain, Errors, Unsupported, at_least, at_most, compiling, known, multiple, shows_known,
                               target)
 from attnfuzz.judge import Failed, check, judge
-from attnfuzz.masks import entries, gather, key_counts, one_mask, pack, paged, unpack
+from attnfuzz.masks import entries, gather, key_counts, one_mask, pack, paged, place_rows, unpack
 from attnfuzz.oracle import assert_gradients_within, assert_within, gradients, oracle
 from attnfuzz.tensor import as_float32
 
 __all__ = ["Case", "Domain", "Errors", "Failed", "Setup", "Unsupported", "as_float32", "assert_gradients_within", "assert_within", "at_least",
            "at_most", "cache", "cases", "check", "compiling", "entries", "gather", "gradients", "harness", "judge", "key_counts", "known", "multiple", "one_mask",
-           "oracle", "pack", "paged", "shows_known", "target", "unpack"]
+           "oracle", "pack", "paged", "place_rows", "shows_known", "target", "unpack"]
 
 
 def __getattr__(name):

@@ -522,9 +522,14 @@ _SIZES = {
 }
 
 
+def positions_of(p):
+    """The largest length of a batch entry in positions: p.seq_k, unless keys stand for blocks (p.key_step)."""
+    return p.seq_k * max(p.key_step, 1) + p.key_offset
+
+
 def blocks_of(p):
     """The number of blocks of p.block keys, or of positions if keys stand for blocks; 0 if the operation has none."""
-    return -(-(p.seq_k * max(p.key_step, 1) + p.key_offset) // p.block) if p.block else 0
+    return -(-positions_of(p) // p.block) if p.block else 0
 
 
 def shape_of(p, name):
@@ -601,7 +606,7 @@ def _not_aligned(domain, p, t):
 def _diagonal(p):
     """True if the problem would mean something else with the other alignment."""
     placed = p.causal or p.window_left >= 0 or p.window_right >= 0 or p.has_alibi
-    return placed and (p.seq_q != p.seq_k or p.has_key_lengths or bool(p.ragged))
+    return placed and (p.seq_q != positions_of(p) or p.has_key_lengths or bool(p.ragged))
 
 
 @functools.cache
@@ -816,11 +821,11 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
 
     A function whose Domain has "packed" in its features has parameters cu_seqlens_q and cu_seqlens_k, (batch + 1) each.
     If p.ragged & 1, queries are packed: q is (p.total_q, heads, dim), and cu_seqlens_q is given. O is (p.total_q, heads,
-    dim) and the LSE (heads, p.total_q); so are dout, dq and dlse, and indices are (p.total_q, KV heads, p.select). If
-    p.ragged & 2, k and v are (p.total_k, heads, dim), as are dk and dv, and cu_seqlens_k is given. A side that is not packed
-    stays (batch, heads, position, dim); attnfuzz.pack() packs it. p.seq_q and p.seq_k are no less than the longest entry:
-    max_seqlen_q and max_seqlen_k. Rows behind the last entry belong to none: what a function returns for them is dropped, and
-    one that writes into out and lse must leave them.
+    dim) and the LSE (heads, p.total_q); so are dout, dq and dlse. Lists of blocks are (p.total_q, KV heads, p.select), and
+    their scores (p.total_q, KV heads, p.blocks). If p.ragged & 2, k and v are (p.total_k, heads, dim), as are dk and dv, and
+    cu_seqlens_k is given. A side that is not packed stays (batch, heads, position, dim); attnfuzz.pack() packs it. p.seq_q and
+    p.seq_k are no less than the longest entry: max_seqlen_q and max_seqlen_k. Rows behind the last entry belong to none: what
+    a function returns for them is dropped, and one that writes into out and lse must leave them.
 
     A function whose Domain has "paged" in its features has parameters block_table and key_lengths. If p.page_size is not 0,
     k and v are pools (p.pages, heads_kv, p.page_size, dim), and key j of batch entry b lies in slot j % p.page_size of page

@@ -3,6 +3,8 @@
 import copy
 import math
 
+from attnfuzz.declare import blocks_of
+
 
 def one_mask(bias=None, mask=None):
     """The single additive or boolean mask that a library takes: the bias with -inf where the mask
@@ -44,25 +46,26 @@ def finite_padding(t, key_lengths):
     return numpy.where(beyond & ~numpy.isfinite(t), numpy.zeros((), t.dtype), t)
 
 
-def pack(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
+def pack(p, q, k, v=None, cu_seqlens_q=None, cu_seqlens_k=None):
     """(q, k, v, cu_seqlens_q, cu_seqlens_k) with both sides packed as (row, head, dim), for a
     library that takes only this form. A packed side stays as it is. The entries of an unpacked side
     are laid one after another, with int32 offsets. unpack() converts the library's O and LSE
-    back."""
+    back. v is None if there is none."""
     if cu_seqlens_q is None:
         q, cu_seqlens_q = _rows_behind_each_other(q), _equal_borders(p, p.seq_q, q)
     if cu_seqlens_k is None:
         cu_seqlens_k = _equal_borders(p, p.seq_k, k)
-        k, v = _rows_behind_each_other(k), _rows_behind_each_other(v)
+        k, v = (None if t is None else _rows_behind_each_other(t) for t in (k, v))
     return q, k, v, cu_seqlens_q, cu_seqlens_k
 
 
 def unpack(p, o, lse=None):
     """Converts O of (row, head, dim), or O and an LSE of (head, row), to the case's form. They stay
-    as they are if its queries are packed."""
+    as they are if its queries are packed. In place of O it also converts lists of blocks, and scores of
+    blocks: (row, KV head, block)."""
     if not p.ragged & 1:
-        o = o.reshape(p.batch, p.seq_q, p.heads_q, p.dim_v).swapaxes(1, 2)
-        lse = None if lse is None else lse.reshape(p.heads_q, p.batch, p.seq_q).swapaxes(0, 1)
+        o = o.reshape(p.batch, p.seq_q, *o.shape[1:]).swapaxes(1, 2)
+        lse = None if lse is None else lse.reshape(lse.shape[0], p.batch, p.seq_q).swapaxes(0, 1)
     return o if lse is None else (o, lse)
 
 
@@ -80,18 +83,22 @@ def _equal_borders(p, rows, like):
     return numpy.arange(p.batch + 1, dtype=numpy.int32) * numpy.int32(rows)
 
 
-def entries(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, **more):
+def entries(p, q, k, v=None, cu_seqlens_q=None, cu_seqlens_k=None, **more):
     """Each batch entry of a call of NumPy arrays as a dense call with a batch of 1: (place, p, arrays). `place` is where its
-    rows are in an O of the whole call, as O[place]; the arrays are q, k, v, and those of bias, mask, key_lengths, sink,
-    slopes, indices, dout, o, lse and dlse that are given. Keys in pages are gathered first: gather()."""
+    rows are in an O of the whole call, as O[place], and in its lists and scores of blocks; place_rows() puts them there. The
+    arrays are q, k, and those of v, bias, mask, key_lengths, sink, slopes, indices, dout, o, lse and dlse that are given. An
+    entry with fewer keys than p.seq_k has fewer blocks: the p that it comes with has its own number of them. Keys in pages are
+    gathered first: gather()."""
     for b in range(p.batch):
         of = copy.copy(p)
         of.batch, of.ragged, of.total_q, of.total_k = 1, 0, 0, 0
         of.page_size = of.pages = of.pages_per_seq = 0
         queries = _rows_of(cu_seqlens_q, b)
         keys = _rows_of(cu_seqlens_k, b)
-        arrays = {"q": _one(q, b, queries), "k": _one(k, b, keys), "v": _one(v, b, keys)}
+        arrays = {"q": _one(q, b, queries), "k": _one(k, b, keys), **({} if v is None else {"v": _one(v, b, keys)})}
         of.seq_q, of.seq_k = arrays["q"].shape[2], arrays["k"].shape[2]
+        if getattr(of, "block", 0):
+            of.blocks = blocks_of(of)
         for name, array in more.items():
             if array is None or name == "sink":
                 arrays[name] = array
@@ -104,6 +111,12 @@ def entries(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, **more):
             else:
                 arrays[name] = array[b : b + 1]
         yield (b if queries is None else queries), of, arrays
+
+
+def place_rows(p, to, place, of):
+    """Puts the rows of one of entries() where they belong: `of` is O, a gradient of Q, a list or scores of a dense call with a
+    batch of 1, and `to` that of the whole call. If `to` has more columns, the rest of them stays as it is."""
+    to[place][..., : of.shape[-1]] = of[0].swapaxes(0, 1) if p.ragged & 1 else of[0]
 
 
 def gather(p, k, v, block_table=None, key_lengths=None):

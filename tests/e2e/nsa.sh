@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# nsa.sh ATTNFUZZ FAKES BROKEN_COMBINE BROKEN_SCORE SCORE KERNEL...: FAKES is the library of test kernels (training.cc),
-# SCORE is our kernel of nsa_score, KERNEL... are our own kernels of all stages but it, the forward kernel first.
+# nsa.sh ATTNFUZZ FAKES BROKEN_COMBINE BROKEN_SCORE BROKEN_PACKED SCORE KERNEL...: FAKES is the library of test kernels
+# (training.cc), SCORE is our kernel of nsa_score, KERNEL... are our own kernels of all stages but it, the forward kernel
+# first.
 #
-# Checks native sparse attention from end to end. Our kernels pass. A combination with its sides swapped is found, named
-# and filed, and so is a kernel that scores wrongly. Kernels that lack a stage are refused. An untrusted kernel that
-# refuses cases does not pass.
+# Checks native sparse attention from end to end. Our kernels pass, with packed entries too. A combination with its sides
+# swapped is found, named and filed, and so are a kernel that scores wrongly, and one that counts blocks of packed keys from
+# the first key of all entries (BROKEN_PACKED). Kernels that lack a stage are refused. An untrusted kernel that refuses cases
+# does not pass.
 set -u
-attnfuzz=$1 fakes=$2 broken=$3 broken_score=$4 score=$5
-shift 5
+attnfuzz=$1 fakes=$2 broken=$3 broken_score=$4 broken_packed=$5 score=$6
+shift 6
 source "$(dirname "$0")/scratch.sh"
 
 # ends STATUS ARGUMENTS...: runs attnfuzz nsa and checks its status.
@@ -26,6 +28,7 @@ says ': 5 cases from end to end, prefill and decode at every token: passed'
 
 says '^  scores of blocks: computed on the host, because none of these kernels does nsa_score$'
 says_not '^  not run'
+says '^  packed prefill: [1-5] of these cases$'
 
 # A kernel of nsa_score makes the lists, and nsa_select is left over.
 ends 0 "$@" "$score" --cases 5 --tokens 48
@@ -39,22 +42,30 @@ found_in() {
   shift 2
   rm -rf "$out/found"
   ends 1 "$kernel" "$@" --cases 5 --tokens 24
-  says "^FAIL \(nsa\): prefill, $stage: "
+  says "^FAIL \(nsa\): $stage: "
   "$attnfuzz" replay "$out"/found/*.json --kernel "$kernel" >"$out/again.log" 2>&1
   [ $? -eq 1 ] || die "the file of $kernel does not fail again"
 }
-found_in "$broken" 'combination by nsa_combine' "$@"
-found_in "$broken_score" 'scores and choice of blocks by nsa_score' "$@"
+found_in "$broken" 'prefill, combination by nsa_combine' "$@"
+found_in "$broken_score" 'prefill, scores and choice of blocks by nsa_score' "$@"
+found_in "$broken_packed" 'packed prefill, attention over listed blocks by nsa' "$@"
+says ', window [0-9]+; packed as [0-9]+, '
 
 # A kernel that refuses some cases: they are counted, and under --untrusted the run does not pass.
 ends 0 "$fakes:up_to_40" "$@" --cases 6 --tokens 60
 says ': [1-5] cases from end to end, .*: passed'
 says '^  not judged: up_to_40 \(attention within a window\): .*more than 40 keys'
+says '^  packed prefill: [0-9]+ of these cases$'
 ends 1 "$fakes:up_to_40" "$@" --cases 6 --tokens 60 --untrusted
 says ': [1-5] cases from end to end, .*: no pass'
 says '^attnfuzz: under --untrusted a kernel that refuses does not pass: [1-5] of 6 cases were left out$'
 ends 0 "$@" --cases 6 --tokens 60 --untrusted
 says ': 6 cases from end to end, .*: passed'
+
+# A kernel without packed entries: the pass that is left out is told, and why.
+ends 0 "$fakes:dense_forward" "$@" --cases 3 --tokens 40
+says ': 3 cases from end to end, .*: passed'
+says '^  packed prefill: left out, because dense_forward \(attention within a window\) does not take packed entries$'
 
 # Bad use.
 ends 2 "$1" --cases 1

@@ -138,6 +138,31 @@ PYTHONPATH=$package ran 1 lists.py
 sed -i '/^    indices = np.where/d' "$out/listed.py"
 PYTHONPATH=$package ran 0 lists.py
 
+# Packed lists: -1 is wrong in packed entries alone, so the finding has packed queries and keys.
+cat >"$out/packed_lists.py" <<'END'
+import numpy as np
+
+import attnfuzz
+from attnfuzz.targets.numpy_reference import ERRORS, selected
+
+
+@attnfuzz.target(errors=ERRORS, bf16="bits", operation="selected", domain=attnfuzz.Domain(features=("packed", "int32")))
+def listed(p, q, k, v, indices, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None):
+    if p.ragged == 3: indices = np.where(np.asarray(indices) < 0, 0, indices)
+    assert indices.shape == ((p.total_q, p.heads_kv, p.select) if p.ragged & 1 else (p.batch, p.heads_kv, p.seq_q, p.select))
+    return selected.function(p, q, k, v, indices, key_lengths, cu_seqlens_q, cu_seqlens_k)
+END
+"$attnfuzz" check "$out/packed_lists.py:listed" --cases 300 --jobs 1 --property reference --reduce-seconds 3 --out "$out/packed_lists" \
+  >"$out/log" 2>&1
+[ $? -eq 1 ] || die "the bug with packed lists is not found"
+"$attnfuzz" export "$(ls "$out"/packed_lists/*.attn.json)" --kernel "$out/packed_lists.py:listed" --python \
+  -o "$out/packed_lists_show.py" >"$out/log" 2>&1 || die "packed lists are not exported"
+grep -q 'ragged=3' "$out/packed_lists_show.py" || die "the program of packed lists has no packed entries"
+PYTHONPATH=$package ran 1 packed_lists_show.py
+grep -qE "(o|lse)\(h=[0-9]*,r=[0-9]*(,d=[0-9]*)?\) is .*, must be" "$out/log" || die "it is not said which row of packed lists is wrong"
+sed -i '/^    if p.ragged == 3: indices/d' "$out/packed_lists.py"
+PYTHONPATH=$package ran 0 packed_lists_show.py
+
 # Their gradients too, but no gradients of sinks.
 cat >"$out/grads.py" <<'END'
 import numpy as np

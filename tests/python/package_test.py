@@ -17,7 +17,7 @@ import attnfuzz
 import attnfuzz.targets
 from attnfuzz import contract, home, worker
 from attnfuzz.tensor import Tensor, numpy_view, to_bits_of_bf16
-from attnfuzz.targets.numpy_reference import ERRORS
+from attnfuzz.targets.numpy_reference import ERRORS, nsa_score
 
 RANDOM = np.random.default_rng(7)
 
@@ -174,6 +174,27 @@ class SinksAndSlopes(unittest.TestCase):
         np.testing.assert_array_equal(keys, due)
         queries = attnfuzz.oracle(packed[0], k, v, cu_seqlens_q=packed[3], errors=ERRORS)[0]
         np.testing.assert_array_equal(queries.reshape(3, 4, 2, 16).swapaxes(1, 2), due)
+
+    def test_packed_lists_and_scores_of_blocks_are_those_of_dense_calls(self):
+        bits, cu_q, cu_k = contract.OPERATIONS["nsa_score"], [0, 3, 3, 8], [0, 2, 9, 13]
+        problem = contract.Problem(features=bits, bias_dtype=contract.NONE, batch=3, heads_q=4, heads_kv=2, seq_q=5, seq_k=7, dim_qk=16,
+                                   dim_v=1, scale=0.25, causal=1, align=contract.BOTTOM_RIGHT, window_left=-1, window_right=-1,
+                                   ragged=3, total_q=9, total_k=14, block=4, select=3, key_step=2, key_offset=3)
+        p, lse = worker.Call(problem, False, 1, contract.Tensors()), np.zeros((4, 9), np.float32)
+        q, k = (a[0].swapaxes(0, 1) for a in inputs(1, 4, 2, 9, 14)[:2])
+        lists, scores = nsa_score.function(p, q, k, lse, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k)
+        self.assertEqual((lists.shape, scores.shape, p.blocks), ((9, 2, 3), (9, 2, 5), 5))
+        blocks = []
+        for place, of, arrays in attnfuzz.entries(p, q, k, None, cu_q, cu_k, lse=lse):
+            self.assertEqual(set(arrays), {"q", "k", "lse"})
+            blocks.append(of.blocks)
+            one = nsa_score.function(of, **arrays)
+            for whole, its in zip((lists, scores), one):
+                np.testing.assert_array_equal(whole[place][..., : its.shape[-1]], its[0].swapaxes(0, 1))
+        self.assertEqual(blocks, [2, 5, 3])
+        self.assertTrue((lists[8] == -1).all())  # the row of no entry
+        p.ragged, p.batch, p.seq_q = 0, 3, 3
+        np.testing.assert_array_equal(attnfuzz.unpack(p, lists), lists.reshape(3, 3, 2, 3).swapaxes(1, 2))
 
     def test_offsets_that_make_no_sense_are_refused(self):
         rows = [a[0].swapaxes(0, 1) for a in inputs(1, 2, 2, 12, 30)]
@@ -377,7 +398,7 @@ class Targets(unittest.TestCase):
                                                            "cache"})
         self.assertEqual(set(declared["flashinfer_batch"]), {"paged", "ragged", "decode", "sinks", "merge", "merge_in_place",
                                                              "merge_many", "append"})
-        self.assertEqual(set(declared["fla_attention"]), {"selected", "selected_backward"})
+        self.assertEqual(set(declared["fla_attention"]), {"selected", "selected_packed", "selected_backward"})
         self.assertTrue(all("group=16,32,64" in words for words in declared["fla_attention"].values()))
         for file, targets in (("triton_selected", {"selected"}), ("flex_selected", {"selected", "selected_eager"}),
                               ("flashinfer_sparse", {"block_sparse"}),
@@ -848,6 +869,16 @@ class Declarations(unittest.TestCase):
                            ({"dim": {64, 512}}, contract.FEATURE_WIDE), ({"dim": attnfuzz.multiple(8, most=320)}, contract.FEATURE_WIDE),
                            ({"features": ("has_sink", "sink_dtype")}, contract.FEATURE_BITS["has_sink"])):
             self.assertEqual(attnfuzz.Domain(**said).feature_bits(), bits, said)
+
+    def test_an_alignment_holds_for_positions_of_blocks(self):
+        step = contract.FEATURE_BITS["key_step"]
+        for key_step, key_offset, seq_q, inside in ((0, 0, 6, True), (1, 0, 6, True), (2, 1, 6, False), (1, 3, 6, False),
+                                                    (2, 1, 13, True), (1, 0, 7, False)):
+            p = contract.Problem(features=step if key_step else 0, bias_dtype=contract.NONE, causal=1, align=contract.BOTTOM_RIGHT,
+                                 window_left=-1, window_right=-1, batch=1, heads_q=1, heads_kv=1, seq_q=seq_q, seq_k=6, dim_qk=8,
+                                 dim_v=8, key_step=key_step, key_offset=key_offset)
+            said = {align: attnfuzz.Domain(align=align).outside(p, contract.Tensors()) for align in ("top_left", "bottom_right")}
+            self.assertEqual(said, {"top_left": None if inside else "declared with top_left", "bottom_right": None}, (key_step, seq_q))
 
     def test_structs_are_as_long_as_in_c(self):
         for name, size in contract.STRUCT_BYTES.items():

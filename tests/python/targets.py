@@ -59,7 +59,37 @@ def none_is_block_0(p, q, k, v, indices, key_lengths=None):
 
 # Scores of blocks and lists, in int32 too.
 SCORES = attnfuzz.Domain(features=("int32",), seq=attnfuzz.at_most(64), dim=attnfuzz.at_most(40))
-scores = target(numpy_reference.nsa_score.function, errors=ERRORS, operation="nsa_score", domain=SCORES)
+PACKED_SCORES = replace(SCORES, features=("packed", "int32"))
+scores = target(numpy_reference.nsa_score.function, errors=ERRORS, operation="nsa_score", domain=PACKED_SCORES)
+
+
+@target(errors=ERRORS, operation="nsa_score", domain=replace(SCORES, features="packed", key_lengths=False))
+def scores_varlen(p, q, k, lse, cu_seqlens_q=None, cu_seqlens_k=None):
+    """takes packed entries alone, and names block -2 in rows of no entry"""
+    if cu_seqlens_q is None:
+        lse = lse.swapaxes(0, 1).reshape(p.heads_q, p.batch * p.seq_q)
+    q, k, _, cu_q, cu_k = attnfuzz.pack(p, q, k, None, cu_seqlens_q, cu_seqlens_k)
+    lists, of_blocks = scores.function(numpy_reference.packed_call(p, q, k), q, k, lse, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k)
+    lists[cu_q[-1] :] = -2
+    return attnfuzz.unpack(p, lists), attnfuzz.unpack(p, of_blocks)
+
+
+@target(errors=ERRORS, operation="nsa_score", domain=PACKED_SCORES)
+def scores_top_left(p, q, k, lse, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None):
+    """places the diagonal of packed entries at the top left"""
+    of = copy.copy(p)
+    of.align = "top_left" if p.ragged else p.align
+    return scores.function(of, q, k, lse, key_lengths, cu_seqlens_q, cu_seqlens_k)
+
+
+@target(errors=ERRORS, operation="nsa_score", domain=PACKED_SCORES)
+def lists_of_pool(p, q, k, lse, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None):
+    """counts blocks from the first packed key, not from an entry's own"""
+    lists, of_blocks = scores.function(p, q, k, lse, key_lengths, cu_seqlens_q, cu_seqlens_k)
+    if p.ragged == 3:
+        for b, (place, _, _) in enumerate(attnfuzz.entries(p, q, k, None, cu_seqlens_q, cu_seqlens_k)):
+            lists[place] += (lists[place] >= 0) * int(cu_seqlens_k[b] * p.key_step // p.block)
+    return lists, of_blocks
 
 
 @target(errors=ERRORS, operation="nsa_score", domain=replace(SCORES, lse=False))
@@ -67,12 +97,13 @@ def lists_alone(p, q, k, lse, key_lengths=None):
     return scores.function(p, q, k, lse, key_lengths)[0]
 
 
-@target(errors=ERRORS, operation="nsa_score", domain=SCORES)
-def lists_into(p, q, k, lse, indices, scores, key_lengths=None):
-    lists, of_blocks = numpy_reference.nsa_score.function(p, q, k, lse, key_lengths)
-    indices[...] = lists
+@target(errors=ERRORS, operation="nsa_score", domain=PACKED_SCORES)
+def lists_into(p, q, k, lse, indices, scores, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None):
+    lists, of_blocks = numpy_reference.nsa_score.function(p, q, k, lse, key_lengths, cu_seqlens_q, cu_seqlens_k)
+    rows = slice(None) if cu_seqlens_q is None else slice(cu_seqlens_q[-1])  # others belong to no entry
+    indices[rows] = lists[rows]
     if scores is not None:
-        scores[...] = of_blocks
+        scores[rows] = of_blocks[rows]
 
 
 @target(errors=ERRORS, operation="nsa_score", domain=SCORES)

@@ -2,8 +2,9 @@
 and its backward pass.
 
 Tensors are (batch, position, head, dim), and a group of heads is a power of two from 16 on. It is always causal, of the bottom
-right. A list names no block twice, and each query sees a key: its own block is always listed. Importing fla creates a CUDA
-context, which needs ATTNFUZZ_IMPORT_LATE=1.
+right. A list names no block twice, and each query sees a key: its own block is always listed. Packed sequences are a batch of
+one, and their queries and keys may differ in number, except in the backward pass, which therefore takes none here. Importing
+fla creates a CUDA context, which needs ATTNFUZZ_IMPORT_LATE=1.
 """
 
 from dataclasses import replace
@@ -15,7 +16,7 @@ from attnfuzz.asleep import asleep
 from attnfuzz.targets.triton_attention import INTERPRETED
 
 with asleep():
-    from fla.ops.nsa.parallel import parallel_nsa_bwd, parallel_nsa_fwd
+    from fla.ops.nsa.parallel import parallel_nsa_bwd, parallel_nsa_fwd, prepare_token_indices
 
 ERRORS = attnfuzz.Errors(accumulator="tensor", p="input", exp="fast_expf", log="fast_logf", rcp="approx", scale="folded_q")
 HERE = dict(device="cpu" if INTERPRETED else "cuda", arrays="torch", tiles=(1, 64))
@@ -31,10 +32,14 @@ def usual_lists(indices):
     return torch.where(again.gather(-1, places.argsort(-1)), -1, indices)
 
 
-def usual(p, indices, *tensors):
-    """Lists and tensors in the library's order of dimensions."""
+def refuse_blocks(p):
     if p.block not in (16, 32, 64, 128):
         raise attnfuzz.Unsupported("blocks of other sizes than 16, 32, 64 and 128")
+
+
+def usual(p, indices, *tensors):
+    """Lists and tensors in the library's order of dimensions."""
+    refuse_blocks(p)
     return [t.transpose(1, 2).contiguous() for t in (usual_lists(indices), *tensors)]
 
 
@@ -48,6 +53,26 @@ def selected(p, q, k, v, indices):
     # A query that sees no key gets 0 / 0: the library lists its own block.
     dead = lse == -torch.inf
     return o.masked_fill(dead[..., None], 0), lse
+
+
+PACKED = {**DOMAIN, "equal_lengths": False, "features": ("packed", "int32")}
+
+
+@attnfuzz.target(operation="selected", **HERE, errors=ERRORS, compiles=("dtype", "heads", "dim"), domain=attnfuzz.Domain(**PACKED))
+def selected_packed(p, q, k, v, indices, cu_seqlens_q=None, cu_seqlens_k=None):
+    """fla, parallel_nsa_fwd with cu_seqlens"""
+    refuse_blocks(p)
+    lists = usual_lists(indices if cu_seqlens_q is not None else indices.transpose(1, 2).flatten(0, 1))
+    q, k, v, cu_q, cu_k = attnfuzz.pack(p, q, k, v, cu_seqlens_q, cu_seqlens_k)
+    o, lse = q.new_zeros(*q.shape[:2], p.dim_v), q.new_zeros(p.heads_q, len(q), dtype=torch.float32)
+    rows = int(cu_q[-1])  # the library takes each row of Q for one of a sequence
+    if rows:
+        with attnfuzz.compiling():
+            of_rows, its_lse = parallel_nsa_fwd(q[None, :rows], k[None], v[None], lists[None, :rows], p.select, p.block, p.scale,
+                                                cu_seqlens_q=cu_q, cu_seqlens_k=cu_k, token_indices_q=prepare_token_indices(cu_q))
+        lse[:, :rows] = its_lse[0].T
+        o[:rows] = of_rows[0].masked_fill(its_lse[0, ..., None] == -torch.inf, 0)
+    return attnfuzz.unpack(p, o, lse)
 
 
 # dK sums products of two rounded numbers, dS and the scaled Q. These two roundings are as large as one faithful

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 import attnfuzz
-from attnfuzz.masks import block_shares, candidates, distances, finite_padding, key_counts, visible
+from attnfuzz.masks import block_shares, candidates, distances, finite_padding, key_counts, place_rows, visible
 from attnfuzz.tensor import as_float32
 
 ERRORS = attnfuzz.Errors(accumulator="ffma", p="fp32", exp="fast_expf", log="logf", rcp="exact", tanh="tanhf",
@@ -36,10 +36,8 @@ def packed(call, p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more):
     lse = np.zeros((p.heads_q, p.total_q) if p.ragged & 1 else o.shape[:3], np.float32)
     for place, of, arrays in attnfuzz.entries(p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more):
         one, its_lse = call(of, **arrays)
-        if p.ragged & 1:
-            o[place], lse[:, place] = one[0].swapaxes(0, 1), its_lse[0]
-        else:
-            o[place], lse[place] = one[0], its_lse[0]
+        place_rows(p, o, place, one)
+        lse[(slice(None), place) if p.ragged & 1 else place] = its_lse[0]
     return o, lse
 
 
@@ -118,10 +116,22 @@ def chosen(p, block_scores, count):
     return np.where(np.arange(p.select) < count, lists, -1)
 
 
+def packed_choice(call, p, q, k, cu_seqlens_q, cu_seqlens_k, **more):
+    """The lists and the scores of each packed entry, by a call of its own."""
+    rows = (p.total_q, p.heads_kv) if p.ragged & 1 else (p.batch, p.heads_kv, p.seq_q)
+    lists, block_scores = np.full((*rows, p.select), -1), np.zeros((*rows, p.blocks), np.float32)
+    for place, of, arrays in attnfuzz.entries(p, q, k, None, cu_seqlens_q, cu_seqlens_k, **more):
+        for to, one in zip((lists, block_scores), call(of, **arrays)):
+            place_rows(p, to, place, one)
+    return lists, block_scores
+
+
 @attnfuzz.target(operation="nsa_score", errors=ERRORS, bf16="bits",
-                 domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32"), features=("int32",)))
-def nsa_score(p, q, k, lse, key_lengths=None):
+                 domain=attnfuzz.Domain(dtypes=("f16", "bf16", "f32"), features=("packed", "int32")))
+def nsa_score(p, q, k, lse, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None):
     """scores of blocks, and the choice by them, in NumPy, fp32"""
+    if p.ragged:
+        return packed_choice(nsa_score.function, p, q, k, cu_seqlens_q, cu_seqlens_k, lse=lse, key_lengths=key_lengths)
     with np.errstate(all="ignore"):
         weights = np.exp(scores(p, q, k) - as_float32(lse)[..., None])
         seen = visible(p, key_lengths)
@@ -187,8 +197,9 @@ def packed_gradients(call, p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more):
     for b, (queries, of, arrays) in enumerate(attnfuzz.entries(p, q, k, v, cu_seqlens_q, cu_seqlens_k, **more)):
         of.dbias_shape = p.dbias_shape and (1, p.heads_q, of.seq_q, of.seq_k)
         one, keys = call(of, **arrays), slice(*cu_seqlens_k[b : b + 2]) if p.ragged & 2 else b
-        for to, place, side, due in ((dq, queries, 1, one["dq"]), (dk, keys, 2, one["dk"]), (dv, keys, 2, one["dv"])):
-            to[place] = due[0].swapaxes(0, 1) if p.ragged & side else due[0]
+        place_rows(p, dq, queries, one["dq"])
+        for to, due in ((dk, one["dk"]), (dv, one["dv"])):
+            to[keys] = due[0].swapaxes(0, 1) if p.ragged & 2 else due[0]
         if p.dbias_shape:
             ds[b, :, : of.seq_q, : of.seq_k] = one["dbias"][0]
         dsink += one.get("dsink", 0)  # asked for by all entries or by none

@@ -11,9 +11,10 @@
 //   left_in_process          both passes: the backward pass is wrong after a forward pass in the same process
 //   packed_forward, packed_backward    right, and refuse sequences that are not packed
 //   up_to_40                forward: refuses more than 40 keys
+//   dense_forward           right, and takes no packed sequences
 //
-// All take causal and full attention, a window to the left, dense and packed sequences, key lengths and grouped
-// heads.
+// All take causal and full attention, a window to the left, dense sequences, key lengths and grouped heads, and
+// all but the last take packed sequences.
 #include <math.h>
 
 #include <algorithm>
@@ -37,7 +38,8 @@ enum class Fault {
   kLosingLastKey,
   kLeftInProcess,
   kPackedOnly,
-  kUpTo40
+  kUpTo40,
+  kDenseOnly
 };
 
 enum class Passes { kForward, kBackward, kBoth };
@@ -191,6 +193,8 @@ constexpr const char* name_of(Fault fault, Passes passes) {
       return passes == Passes::kForward ? "packed_forward" : "packed_backward";
     case Fault::kUpTo40:
       return "up_to_40";
+    case Fault::kDenseOnly:
+      return "dense_forward";
   }
 }
 
@@ -199,9 +203,10 @@ struct Kernel {
   static constexpr const char* kName = name_of(fault, passes);
   static constexpr const char* kDescription = "attention on the host, for tests of training";
   static constexpr attn_backend kBackend = ATTN_CPU;
-  static constexpr uint64_t kFeatures = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 |
-                                        (passes == Passes::kForward ? 0 : ATTN_FEATURE_BACKWARD) |
-                                        (passes == Passes::kBackward ? ATTN_FEATURE_NO_FORWARD : 0);
+  static constexpr uint64_t kFeatures =
+      (fault == Fault::kDenseOnly ? 0 : ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32) |
+      (passes == Passes::kForward ? 0 : ATTN_FEATURE_BACKWARD) |
+      (passes == Passes::kBackward ? ATTN_FEATURE_NO_FORWARD : 0);
 
   static attn::Refusal plan(const Call& call, attn_plan* plan) {
     const attn_problem& p = call.problem;
@@ -312,7 +317,8 @@ const attn_kernel kernels[] = {attn::plug_in<Kernel<Fault::kNone, Passes::kForwa
                                attn::plug_in<Kernel<Fault::kLeftInProcess, Passes::kBoth>>(),
                                attn::plug_in<Kernel<Fault::kPackedOnly, Passes::kForward>>(),
                                attn::plug_in<Kernel<Fault::kPackedOnly, Passes::kBackward>>(),
-                               attn::plug_in<Kernel<Fault::kUpTo40, Passes::kForward>>()};
+                               attn::plug_in<Kernel<Fault::kUpTo40, Passes::kForward>>(),
+                               attn::plug_in<Kernel<Fault::kDenseOnly, Passes::kForward>>()};
 
 }  // namespace
 

@@ -9,8 +9,10 @@
 #include <set>
 
 #include "properties/case/codec.h"
+#include "properties/case/feature.h"
 #include "properties/draw/generator.h"
 #include "properties/draw/rapidcheck_rng.h"
+#include "reference/semantics.h"
 
 namespace attnfuzz {
 namespace {
@@ -127,6 +129,30 @@ TEST(Domain, DrawsAreInside) {
       fit(d, fitted);
       EXPECT_EQ(fitted, c);
     }
+  }
+}
+
+// If keys stand for blocks, the alignments differ even with as many keys as queries: the diagonal lies by
+// positions.
+TEST(Domain, TheAlignmentHoldsForKeysOfBlocks) {
+  for (const int32_t align : {ATTN_TOP_LEFT, ATTN_BOTTOM_RIGHT}) {
+    GeneratorConfig config;
+    config.features = ATTN_FEATURE_KEY_STEP;
+    config.domain = domain_of([=](attn_domain& d) { d.align = 1 + align, d.equal_lengths = 1; });
+    int with_blocks = 0, with_equal_positions = 0;
+    for (uint64_t i = 0; i < 1000; ++i) {
+      Case c = draw(config, 3, i);
+      if (!has_key_blocks(c.problem) || !hides_by_diagonal(c.problem)) continue;
+      const bool unlike =
+          c.problem.key_lengths || c.problem.seq_q != most_positions(c.problem, c.problem.seq_k);
+      with_blocks += unlike, with_equal_positions += !unlike;
+      EXPECT_TRUE(!unlike || c.problem.align == align) << encode(c);
+      c.problem.align = 1 - align;
+      fit(*config.domain, c);
+      EXPECT_EQ(c.problem.align, unlike ? align : 1 - align) << encode(c);
+    }
+    EXPECT_GT(with_blocks, 20);
+    EXPECT_GT(with_equal_positions, 0) << "blocks of one key, one key apart";
   }
 }
 

@@ -56,6 +56,121 @@ TEST(NsaChain, ARightKernelPassesAtManySizes) {
   }
 }
 
+constexpr uint64_t kPackedToo = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
+
+// A packed prefill runs if the sizes have sequences and all kernels take them.
+TEST(NsaChain, ARightKernelPassesWithPackedSequences) {
+  for (const uint64_t features : {kAll, kAllAndScore}) {
+    OracleTarget dense(nullptr, features), target(nullptr, features | kPackedToo);
+    EXPECT_NE(takes_no_packed(kernels_of(dense)).find(" (compression)"), std::string::npos);
+    EXPECT_EQ(takes_no_packed(kernels_of(target)), "");
+    int packed = 0, empty = 0;
+    for (uint64_t seed = 1; seed <= 24; ++seed) {
+      const Sizes s = draw_sizes(seed, 40);
+      EXPECT_EQ(s.packed.empty() ? s.tokens : std::reduce(s.packed.begin(), s.packed.end()), s.tokens);
+      if (s.packed.empty()) continue;
+      empty += std::ranges::count(s.packed, 0) > 0;
+      const Judged one = judge_chain(s, draw_inputs(s, seed), kernels_of(target));
+      EXPECT_EQ(one.refused + one.packed_refused, "") << describe(s);
+      EXPECT_FALSE(one.failed()) << describe(s) << ": " << (one.failure ? one.failure->message : one.wrong);
+      packed += one.packed;
+      EXPECT_FALSE(judge_chain(s, draw_inputs(s, seed), kernels_of(dense)).packed);
+    }
+    EXPECT_GT(packed, 5);
+    EXPECT_GT(empty, 0);
+  }
+}
+
+Sizes packed_small() {
+  Sizes s = small();
+  s.packed = {6, 0, 15};
+  return s;
+}
+
+// The stage that is wrong for packed entries alone is named, and so is the pass.
+TEST(NsaChain, NamesTheStageThatIsWrongForPackedSequences) {
+  const Sizes s = packed_small();
+  OracleTarget right(nullptr, kAllAndScore | kPackedToo),
+      late([](attn_problem& p, attn_tensors&) { p.key_offset += p.ragged != 0 ? 1 : 0; },
+           kAllAndScore | kPackedToo),
+      wide([](attn_problem& p, attn_tensors&) { p.window_left += p.ragged != 0 ? 1 : 0; },
+           kAllAndScore | kPackedToo),
+      sharp([](attn_problem& p, attn_tensors&) { p.scale *= p.ragged != 0 ? 2.0f : 1.0f; },
+            kAllAndScore | kPackedToo);
+  const std::pair<Stage, Target*> wrong[] = {{Stage::kCompress, &late},
+                                             {Stage::kCompressed, &late},
+                                             {Stage::kScore, &sharp},
+                                             {Stage::kListed, &sharp},
+                                             {Stage::kWindow, &wide}};
+  EXPECT_TRUE(judge_chain(s, draw_inputs(s, 1), kernels_of(right)).packed);
+  for (const auto& [stage, target] : wrong) {
+    Kernels kernels = kernels_of(right);
+    kernels[static_cast<size_t>(stage)] = kernels_of(*target)[0];
+    const Judged one = judge_chain(s, draw_inputs(s, 1), kernels);
+    ASSERT_TRUE(one.failure) << name_of(stage);
+    EXPECT_EQ(one.failure->stage, stage) << one.failure->message;
+    EXPECT_TRUE(one.failure->message.starts_with(std::string("packed prefill, ") + name_of(stage) + " by "))
+        << one.failure->message;
+    EXPECT_FALSE(one.packed);
+  }
+}
+
+// Each packed sequence has the combination that it has in a prefill of its own, within both bounds.
+TEST(NsaChain, APackedSequenceIsAPrefillOfItsOwn) {
+  OracleTarget target(nullptr, kAllAndScore | kPackedToo);
+  const Sizes s = packed_small();
+  const Inputs in = draw_inputs(s, 3);
+  const std::vector<int64_t> tokens = tokens_of(s);
+  Pass pass = run_pass(s, in, tokens, PassKind::kPacked, kernels_of(target));
+  ASSERT_TRUE(pass.complete()) << pass.refused;
+  const Whole whole = whole_of(s, in, tokens, PassKind::kPacked, pass);
+  EXPECT_EQ(whole.wrong, "");
+  Sizes alone = s;
+  alone.tokens = 15, alone.packed = {};
+  Inputs of_one;
+  const auto cut = [&](const std::vector<float>& x, int64_t heads, int64_t columns, std::vector<float>& to) {
+    for (int64_t h = 0; h < heads; ++h)
+      to.insert(to.end(), x.begin() + (h * s.tokens + 6) * columns, x.begin() + (h + 1) * s.tokens * columns);
+  };
+  cut(in.q, s.heads_q, s.dim, of_one.q), cut(in.gates, s.heads_q, 3, of_one.gates);
+  cut(in.k, s.heads_kv, s.dim, of_one.k), cut(in.v, s.heads_kv, s.dim, of_one.v);
+  const std::vector<int64_t> of_alone = tokens_of(alone);
+  const Pass one = run_pass(alone, of_one, of_alone, PassKind::kPrefill, kernels_of(target));
+  ASSERT_TRUE(one.complete()) << one.refused;
+  const auto& o = pass.calls[static_cast<size_t>(Stage::kCombine)].outputs[kO];
+  const auto& o_one = one.calls[static_cast<size_t>(Stage::kCombine)].outputs[kO];
+  for (int64_t h = 0; h < s.heads_q; ++h)
+    for (int64_t at = 0; at < 15 * s.dim; ++at)
+      EXPECT_EQ(o[static_cast<size_t>((h * s.tokens + 6) * s.dim + at)],
+                o_one[static_cast<size_t>(h * 15 * s.dim + at)]);
+
+  auto& wrong = pass.calls[static_cast<size_t>(Stage::kCombine)].outputs[kO];
+  wrong[static_cast<size_t>((s.tokens + 8) * s.dim + 5)] += 0.5f;
+  EXPECT_TRUE(whole_of(s, in, tokens, PassKind::kPacked, pass)
+                  .wrong.starts_with("packed prefill, the whole: O of token 8, head 1, column 5 is "));
+}
+
+// A packed pass that a kernel refuses is told, and the other passes count.
+TEST(NsaChain, ARefusedPackedPassIsTold) {
+  class Refuses final : public OracleTarget {
+   public:
+    Refuses() : OracleTarget(nullptr, kAllAndScore | kPackedToo) {}
+    PlanReply plan(const attn_problem& p, const attn_tensors& t, const attn_env& env) override {
+      PlanReply reply = OracleTarget::plan(p, t, env);
+      if (p.ragged != 0) reply.status = ATTN_UNSUPPORTED, reply.reason = "packed today";
+      return reply;
+    }
+  } refuses;
+  OracleTarget right(nullptr, kAllAndScore | kPackedToo);
+  Kernels kernels = kernels_of(right);
+  kernels[static_cast<size_t>(Stage::kListed)] = kernels_of(refuses)[0];
+  const Judged one = judge_chain(packed_small(), draw_inputs(packed_small(), 1), kernels);
+  EXPECT_FALSE(one.failed());
+  EXPECT_FALSE(one.packed);
+  EXPECT_EQ(one.refused, "");
+  EXPECT_NE(one.packed_refused.find("packed today"), std::string::npos) << one.packed_refused;
+}
+
 // The kernel that scores makes the lists, in the prefill and in the decode, and is judged by its own oracle.
 TEST(NsaChain, AKernelThatScoresMakesTheLists) {
   const Sizes s = small();
@@ -65,8 +180,8 @@ TEST(NsaChain, AKernelThatScoresMakesTheLists) {
     kernels[static_cast<size_t>(Stage::kScore)] = kernels_of(target)[0];
     return kernels;
   };
-  for (const bool decode : {false, true}) {
-    const Pass pass = run_pass(s, draw_inputs(s, 1), tokens_of(s), decode, kernels_of(right));
+  for (const PassKind kind : {PassKind::kPrefill, PassKind::kDecode}) {
+    const Pass pass = run_pass(s, draw_inputs(s, 1), tokens_of(s), kind, kernels_of(right));
     ASSERT_TRUE(pass.complete());
     EXPECT_EQ(pass.chooses, Stage::kScore);
     EXPECT_TRUE(pass.calls[static_cast<size_t>(Stage::kChoose)].outputs.integers(kChosen).empty());
@@ -106,10 +221,11 @@ TEST(NsaChain, PrefillAndDecodeAreComparedToo) {
   const Sizes s = small();
   const Inputs in = draw_inputs(s, 2);
   const std::vector<int64_t> tokens = tokens_of(s);
-  Pass prefill = run_pass(s, in, tokens, false, kernels_of(target)),
-       decode = run_pass(s, in, tokens, true, kernels_of(target));
+  Pass prefill = run_pass(s, in, tokens, PassKind::kPrefill, kernels_of(target)),
+       decode = run_pass(s, in, tokens, PassKind::kDecode, kernels_of(target));
   ASSERT_TRUE(prefill.complete() && decode.complete());
-  const Whole whole = whole_of(s, in, tokens, false, prefill), one = whole_of(s, in, tokens, true, decode);
+  const Whole whole = whole_of(s, in, tokens, PassKind::kPrefill, prefill),
+              one = whole_of(s, in, tokens, PassKind::kDecode, decode);
   EXPECT_EQ(whole.wrong + one.wrong, "");
   EXPECT_EQ(differs(s, tokens, prefill, whole, decode, one), "");
 
@@ -118,8 +234,8 @@ TEST(NsaChain, PrefillAndDecodeAreComparedToo) {
   std::ranges::reverse(chosen);
   EXPECT_NE(differs(s, tokens, prefill, whole, other, one).find("choose other blocks"), std::string::npos);
   OracleTarget scores(nullptr, kAllAndScore);
-  Pass scored = run_pass(s, in, tokens, false, kernels_of(scores)),
-       scored_other = run_pass(s, in, tokens, true, kernels_of(scores));
+  Pass scored = run_pass(s, in, tokens, PassKind::kPrefill, kernels_of(scores)),
+       scored_other = run_pass(s, in, tokens, PassKind::kDecode, kernels_of(scores));
   ASSERT_TRUE(scored.complete() && scored_other.complete());
   std::ranges::reverse(scored_other.calls[static_cast<size_t>(Stage::kScore)].outputs.integers(kChosen));
   EXPECT_EQ(differs(s, tokens, scored, whole, scored_other, one), "")
@@ -130,7 +246,8 @@ TEST(NsaChain, PrefillAndDecodeAreComparedToo) {
   other.calls[static_cast<size_t>(Stage::kCompress)].outputs[kKCmp][0] += 1;
   EXPECT_NE(differs(s, tokens, prefill, whole, other, one).find("differ for token 0"), std::string::npos)
       << "the blocks are the same, though compressed keys are not";
-  EXPECT_NE(whole_of(s, in, tokens, true, other).wrong.find("token 0, head 0, column 5"), std::string::npos);
+  EXPECT_NE(whole_of(s, in, tokens, PassKind::kDecode, other).wrong.find("token 0, head 0, column 5"),
+            std::string::npos);
 }
 
 // If the oracle allows any value of an element, the chain passes there, and the element counts as open.
@@ -139,13 +256,13 @@ TEST(NsaChain, UnknownElementsMayBeAnything) {
   const Sizes s = small();
   const Inputs in = draw_inputs(s, 2);
   const std::vector<int64_t> tokens = tokens_of(s);
-  Pass pass = run_pass(s, in, tokens, false, kernels_of(target));
+  Pass pass = run_pass(s, in, tokens, PassKind::kPrefill, kernels_of(target));
   ASSERT_TRUE(pass.complete());
   GivenCall& combined = pass.calls[static_cast<size_t>(Stage::kCombine)];
   combined.reference[kO].rule[5] = static_cast<uint8_t>(Due::kAnything);
   for (const float anything : {std::nanf(""), INFINITY}) {
     combined.outputs[kO][5] = anything;
-    const Whole whole = whole_of(s, in, tokens, false, pass);
+    const Whole whole = whole_of(s, in, tokens, PassKind::kPrefill, pass);
     EXPECT_EQ(whole.wrong, "");
     EXPECT_EQ(whole.open, 1);
   }
@@ -156,7 +273,7 @@ TEST(NsaChain, UnknownElementsMayBeAnything) {
 TEST(NsaChain, ScoresAreSharesOfWeights) {
   const Sizes s = small();
   const std::vector<int64_t> tokens = tokens_of(s);
-  const Case c = case_of(Stage::kCompressed, s, tokens, false);
+  const Case c = case_of(Stage::kCompressed, s, tokens, PassKind::kPrefill);
   const std::vector<float> q(static_cast<size_t>(s.heads_q * s.tokens * s.dim)),
       k(static_cast<size_t>(s.compressed() * s.dim), 1.0f);
   const std::vector<float> scores = scores_of(s, c.problem, q, k);

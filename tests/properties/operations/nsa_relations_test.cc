@@ -6,7 +6,7 @@
 
 #include "properties/case/shrink_toggles.h"
 #include "properties/judge/trial.h"
-#include "tests/fuzz/batch/oracle_target.h"
+#include "tests/properties/support/packed_leak.h"
 
 namespace attnfuzz {
 namespace {
@@ -86,27 +86,33 @@ class SumsOfTiles final : public OracleTarget {
   RunReply run(Stage, const attn_problem& p, const attn_tensors& t, const attn_plan&, const attn_env&,
                int) override {
     const RowSpace rows(p);
+    const Sequences sequences(p, t);
     for (int64_t row = 0; row < rows.count(); ++row) {
-      for (int64_t c = 0; c < p.dim_qk; ++c) mean(p, t.k, t.k_cmp, rows.at(row), c);
-      for (int64_t c = 0; c < p.dim_v; ++c) mean(p, t.v, t.v_cmp, rows.at(row), c);
+      const Row at = rows.at(row);
+      if (at.i >= sequences.queries.length(at.b)) continue;
+      for (int64_t c = 0; c < p.dim_qk; ++c) mean(p, sequences, t.k, t.k_cmp, at, c);
+      for (int64_t c = 0; c < p.dim_v; ++c) mean(p, sequences, t.v, t.v_cmp, at, c);
     }
     return {};
   }
 
  private:
   static constexpr int64_t kTile = 8;
-  static void mean(const attn_problem& p, const attn_tensor& from, const attn_tensor& to, const Row& at,
-                   int64_t c) {
+  static void mean(const attn_problem& p, const Sequences& sequences, const attn_tensor& from,
+                   const attn_tensor& to, const Row& at, int64_t c) {
     const int64_t first = at.i * p.key_step, end = first + p.key_offset + 1;
     float sum = 0;
-    for (int64_t j = first; j < end && end <= p.seq_k;) {
+    for (int64_t j = first; j < end && end <= sequences.keys.length(at.b);) {
       float of_tile = 0;
       const int64_t border = std::min(end, (j / kTile + 1) * kTile);
-      for (; j < border; ++j)
-        of_tile += static_cast<const float*>(from.data)[offset_of(from, at.b, at.h, j, c)];
+      for (; j < border; ++j) {
+        const StoredRow key = sequences.key_row(at.b, j);
+        of_tile += static_cast<const float*>(from.data)[offset_of(from, key.entry, at.h, key.row, c)];
+      }
       sum += of_tile;
     }
-    static_cast<float*>(to.data)[offset_of(to, at.b, at.h, at.i, c)] =
+    const StoredRow block = sequences.query_row(at.b, at.i);
+    static_cast<float*>(to.data)[offset_of(to, block.entry, at.h, block.row, c)] =
         sum / static_cast<float>(p.key_offset + 1);
   }
   const int64_t told_;
@@ -114,25 +120,39 @@ class SumsOfTiles final : public OracleTarget {
 
 // If keys move by a part of a tile, other keys are added together, and bits change.
 TEST(NsaRelations, ShiftedBlocksKeepTheirBitsIfTilesStay) {
-  Case c = compression();
-  c.problem.seq_q = 20, c.problem.seq_k = 200;
-  SumsOfTiles right(8), told_wrong(5);
-  const Verdict v = judged_stage("compress_shifted", c, right);
-  EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
-  const Verdict w = judged_stage("compress_shifted", c, told_wrong);
-  EXPECT_EQ(w.outcome, Outcome::kFail) << "steps of 5 keys are whole tiles of 5 keys";
-  c.problem.key_step = 8;
-  EXPECT_EQ(judged_stage("compress_shifted", c, right).outcome, Outcome::kPass);
+  Case dense = compression();
+  dense.problem.seq_q = 20, dense.problem.seq_k = 200;
+  Case packed = dense;
+  packed.problem.batch = 2;
+  packed.problem.packed_q = Packing{.lengths = {3, 18}},
+  packed.problem.packed_k = Packing{.lengths = {61, 187}, .slack = 2};
+  for (Case c : {dense, packed}) {
+    ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
+    SumsOfTiles right(8), told_wrong(5);
+    const Verdict v = judged_stage("compress_shifted", c, right);
+    EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+    EXPECT_EQ(judged_stage("reference", c, told_wrong).outcome, Outcome::kPass);
+    const Verdict w = judged_stage("compress_shifted", c, told_wrong);
+    EXPECT_EQ(w.outcome, Outcome::kFail) << "steps of 5 keys are whole tiles of 5 keys";
+    c.problem.key_step = 8;
+    EXPECT_EQ(judged_stage("compress_shifted", c, right).outcome, Outcome::kPass);
+  }
 }
 
-// An entry's rows lie where cu_q says, and its blocks end with its own keys.
-TEST(NsaRelations, PackedEntriesAreCompressedAsAlone) {
+Case packed_compression() {
   Case c = compression();
   c.problem.batch = 3, c.problem.key_step = 3, c.problem.key_offset = 4;
   c.problem.packed_q = Packing{.lengths = {5, 2, 4}, .slack = 1}, c.problem.packed_k = Packing{.lengths = {40, 0, 13}};
   tidy(c);
+  return c;
+}
+
+// An entry's rows lie where cu_q says, and its blocks end with its own keys.
+TEST(NsaRelations, PackedEntriesAreCompressedAsAlone) {
+  Case c = packed_compression();
   OracleTarget right(nullptr, kCompress);
-  for (const char* name : {"reference", "compress_packed_alone"}) {
+  for (const char* name :
+       {"reference", "compress_packed_alone", "compress_none", "compress_outside", "compress_shifted"}) {
     const Verdict v = judged_stage(name, c, right);
     EXPECT_EQ(v.outcome, Outcome::kPass) << name << ": " << v.message;
     EXPECT_EQ(v.rows, 11) << name;
@@ -143,6 +163,39 @@ TEST(NsaRelations, PackedEntriesAreCompressedAsAlone) {
       },
       kCompress);
   EXPECT_EQ(judged_stage("reference", c, wrong).outcome, Outcome::kFail);
+}
+
+// Compresses nothing of packed entries in another way than it compresses: with V in place of K.
+TEST(NsaRelations, PackedBlocksOfOneKeyAreThatKey) {
+  OracleTarget wrong(
+      [](attn_problem& p, attn_tensors& t) {
+        if (p.ragged != 0 && p.key_step == 1) std::swap(t.k, t.v);
+      },
+      kCompress);
+  Case c = packed_compression();
+  c.v.seed = 2;
+  EXPECT_EQ(judged_stage("reference", c, wrong).outcome, Outcome::kPass);
+  EXPECT_EQ(judged_stage("compress_none", c, wrong).outcome, Outcome::kFail);
+}
+
+// Keys of the entry itself that are not in the block, and keys of the next entry.
+TEST(NsaRelations, KeysOfPackedEntriesThatAreReadAreFound) {
+  for (const int64_t shift : {0, 1}) {
+    PackedLeak target(kKCmp, kCompress, shift);
+    int found = 0;
+    for (uint64_t seed = 1; seed <= 24; ++seed) {  // the seed chooses the keys that change
+      Case c = packed_compression();
+      c.problem.packed_k->lengths = {40, 9, 13};
+      c.k.seed = seed;
+      const Verdict alone = judged_stage("reference", c, target);
+      ASSERT_EQ(alone.outcome, Outcome::kPass) << alone.message;
+      const Verdict v = judged_stage("compress_outside", c, target);
+      if (v.outcome != Outcome::kFail) continue;
+      EXPECT_EQ(v.kind, Kind::kRelation) << v.message;
+      ++found;
+    }
+    EXPECT_GT(found, 0) << shift;
+  }
 }
 
 // A verdict says in words of the operation why a row must be 0 or NaN.

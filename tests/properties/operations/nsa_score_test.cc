@@ -11,7 +11,7 @@
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"
 #include "properties/operations/operation.h"
-#include "tests/fuzz/batch/oracle_target.h"
+#include "tests/properties/support/packed_leak.h"
 
 namespace attnfuzz {
 namespace {
@@ -124,14 +124,19 @@ TEST(ScoreRelations, HoldForTheOracle) {
   }
 }
 
-TEST(ScoreRelations, HoldForPackedEntries) {
-  OracleTarget right(nullptr, kScoring);
+Case packed_scoring() {
   Case c = scoring();
   c.problem.batch = 3, c.problem.packed_q = Packing{.lengths = {7, 40, 12}, .slack = 2},
   c.problem.packed_k = Packing{.lengths = {18, 0, 11}, .slack = 1};
   tidy(c);
-  for (const char* name : {"reference", "score_packed_alone", "score_order", "score_heads_doubled"}) {
-    const Verdict v = judge(c, *find_property(name), right, documented());
+  return c;
+}
+
+TEST(ScoreRelations, HoldForPackedEntries) {
+  OracleTarget right(nullptr, kScoring);
+  for (const char* name : {"reference", "score_packed_alone", "score_order", "score_heads_doubled",
+                           "score_decode", "score_future"}) {
+    const Verdict v = judge(packed_scoring(), *find_property(name), right, documented());
     EXPECT_EQ(v.outcome, Outcome::kPass) << name << ": " << v.message;
     EXPECT_EQ(v.rows, 2 * 59) << name;
     EXPECT_EQ(v.sampled, 2 * 59) << name;
@@ -164,6 +169,20 @@ TEST(ScoreRelations, ADecodeOfItsOwnIsFound) {
   EXPECT_NE(v.message.find("alone"), std::string::npos) << v.message;
 }
 
+// A decode of packed entries has its own path, too: packed queries, one in each entry.
+TEST(ScoreRelations, APackedDecodeOfItsOwnIsFound) {
+  OracleTarget target(
+      [](attn_problem& p, attn_tensors&) {
+        const bool packed = (p.ragged & ATTN_RAGGED_QUERIES) != 0;
+        p.scale *= packed && p.seq_q == 1 ? 2.0f : 1.0f;
+      },
+      kScoring);
+  Case c = packed_scoring();
+  c.problem.packed_k->lengths = {18, 7, 11};  // each query sees keys, or none because it comes first
+  const Verdict v = breaks("score_decode", target, c);
+  EXPECT_NE(v.message.find("alone"), std::string::npos) << v.message;
+}
+
 TEST(ScoreRelations, HeadsThatAreLeftOutAreFound) {
   OracleTarget target([](attn_problem& p, attn_tensors&) { p.scale *= p.heads_q == 8 ? 2.0f : 1.0f; },
                       kScoring);
@@ -188,6 +207,26 @@ TEST(ScoreRelations, KeysOfTheFutureThatAreReadAreFound) {
   const Verdict v = breaks("score_future", target, scoring());
   EXPECT_EQ(v.kind, Kind::kRelation) << v.message;
   EXPECT_NE(v.message.find("must be bit-identical"), std::string::npos) << v.message;
+}
+
+// Keys of the entry itself that a query does not see, and keys of the next entry.
+TEST(ScoreRelations, KeysOfPackedEntriesThatAreReadAreFound) {
+  for (const int64_t shift : {0, 1}) {
+    PackedLeak target(TensorId::kBlockScores, kScoring, shift);
+    int found = 0;
+    for (uint64_t seed = 1; seed <= 24; ++seed) {  // the seed chooses the keys that change
+      Case c = packed_scoring();
+      c.problem.packed_k->lengths = {18, 7, 11};
+      c.q.seed = seed;
+      const Verdict alone = judge(c, *find_property("reference"), target, documented());
+      ASSERT_EQ(alone.outcome, Outcome::kPass) << alone.message;
+      const Verdict v = judge(c, *find_property("score_future"), target, documented());
+      if (v.outcome != Outcome::kFail) continue;
+      EXPECT_EQ(v.kind, Kind::kRelation) << v.message;
+      ++found;
+    }
+    EXPECT_GT(found, 0) << shift;
+  }
 }
 
 // Writes scores that are within their bounds, but in another order than that of its lists.

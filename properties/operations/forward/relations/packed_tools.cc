@@ -1,8 +1,10 @@
 #include "properties/operations/forward/relations/packed_tools.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
+#include "properties/case/geometry.h"
 #include "properties/case/packed.h"
 #include "properties/case/shrink_toggles.h"
 
@@ -79,6 +81,52 @@ void compare_entries_alone(Trial& trial, Case (*alone)(const Case& base, int64_t
     const Run* run = trial.run(alone(base->c, b), label);
     if (!run || !agrees(trial, *base, b, *run, label) || other == entries.back()) return;
   }
+}
+
+ChangedKeys changed_keys(const Case& c, KeyRange (*range)(const Case& c, int64_t keys)) {
+  constexpr int64_t kMostEntries = 16;
+  const Problem& p = c.problem;
+  const auto keys_of = [&](int64_t b) { return p.packed_k ? packed_length(*p.packed_k, p.seq_k, b) : p.seq_k; };
+  ChangedKeys keys;
+  std::vector<size_t> there;
+  for (int64_t b = 0; b < std::min(p.batch, kMostEntries); ++b) {
+    if (keys_of(b) > 0) there.push_back(keys.size());
+    keys.push_back(keys_of(b) > 0 ? range(c, keys_of(b)) : KeyRange{});
+  }
+  const bool packed = p.packed_q || p.packed_k;
+  if (!packed || there.empty() || choice(c, 10) % 2 == 0) return keys;
+  const size_t one = there[choice(c, 11) % there.size()];
+  for (size_t b = 0; b < keys.size(); ++b) {
+    if (b != one) keys[b] = {};
+  }
+  return keys;
+}
+
+Case with_changed_keys(const Case& base, const ChangedKeys& keys, float value) {
+  constexpr int64_t kMostHeads = 16;
+  Case c = variant_of(base);
+  const Problem& p = c.problem;
+  const uint32_t bits = bits_of(p.dtype, value);
+  const bool values = is_given(c, TensorId::kV);
+  for (int64_t b = 0; b < std::ssize(keys); ++b) {
+    for (int64_t g = 0; g < std::min(p.heads_kv, kMostHeads); ++g) {
+      for (int64_t j = keys[static_cast<size_t>(b)].first; j < keys[static_cast<size_t>(b)].last; ++j) {
+        c.planted.push_back({TensorId::kK, b, g, j, p.dim_qk - 1, bits});
+        if (values) c.planted.push_back({TensorId::kV, b, g, j, 0, bits});
+      }
+    }
+  }
+  tidy(c);  // a later value replaces an earlier one in its place
+  return c;
+}
+
+bool sees_any(const Case& c, const Row& at, const ChangedKeys& keys) {
+  if (at.b >= std::ssize(keys)) return false;
+  const KeyRange& range = keys[static_cast<size_t>(at.b)];
+  for (int64_t j = range.first; j < range.last; ++j) {
+    if (sees(c, at.b, at.h, at.i, j)) return true;
+  }
+  return false;
 }
 
 bool pack(Case& c, const KernelInfo&, std::string* why) {

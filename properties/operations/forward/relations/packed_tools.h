@@ -1,6 +1,8 @@
 // Tools of the relations of packed batch entries and of pages.
 #pragma once
 
+#include <vector>
+
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {
@@ -30,6 +32,22 @@ void keep_lists(Problem& p);
 void compare_entries_alone(Trial& trial, Case (*alone)(const Case& base, int64_t b),
                            bool (*agrees)(Trial& trial, const Run& base, int64_t b, const Run& alone,
                                           std::string_view what));
+
+// The keys of each batch entry whose contents a relation changes. An entry that the list does not reach keeps
+// its own.
+using ChangedKeys = std::vector<KeyRange>;
+
+// Keys to change in the first 16 entries. `range` chooses them from the keys of an entry, of which there is at
+// least one. In half of the packed cases the keys of one entry change, so that no row of another entry may
+// change.
+ChangedKeys changed_keys(const Case& c, KeyRange (*range)(const Case& c, int64_t keys));
+
+// The base with `value` in the last column of these keys, and in the first column of their values if there are
+// any.
+Case with_changed_keys(const Case& base, const ChangedKeys& keys, float value);
+
+// True if query at.i of query head at.h sees one of these keys of its batch entry.
+bool sees_any(const Case& c, const Row& at, const ChangedKeys& keys);
 
 // True if the plans promise the same arithmetic for a row. They may differ in fields that do not affect a row:
 // the longest lengths, and the words "ragged" and "paged" of a path, which only say where rows are stored.

@@ -31,13 +31,11 @@ void check_compress_none(Trial& trial) {
 
 }  // namespace
 
-extern const Property compress_none = {"compress_none",
-                                       "blocks of one key are the keys themselves",
-                                       adapt_compress_none,
-                                       check_compress_none,
-                                       /*needs_stages=*/false,
-                                       /*asks_target=*/false,
-                                       /*compares=*/true,
-                                       /*operation=*/&operations::nsa_compress};
+extern const Property compress_none = {.name = "compress_none",
+                                       .statement = "blocks of one key are the keys themselves",
+                                       .adapt = adapt_compress_none,
+                                       .check = check_compress_none,
+                                       .operation = &operations::nsa_compress,
+                                       .packed = true};
 
 }  // namespace attnfuzz::relations

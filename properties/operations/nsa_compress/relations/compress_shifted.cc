@@ -25,7 +25,8 @@ void check_compress_shifted(Trial& trial) {
   const bool in_place = p.key_step % std::max<int64_t>(base->plan.tile_k, 1) == 0;
   for (int64_t row = 0; row < rows.count(); ++row) {
     const Row at = rows.at(row);
-    const bool there = (at.i + 1) * p.key_step + p.key_offset < key_length(p, at.b) && at.i + 1 < p.seq_q;
+    const bool there =
+        (at.i + 1) * p.key_step + p.key_offset < key_length(p, at.b) && at.i + 1 < lengths_of(p, at.b).queries;
     if (!there) continue;
     const bool right = in_place ? agree(trial, *base, row + 1, *run, row, kWhat)
                                 : trial.same_within(*base, row + 1, *run, row, kWhat);
@@ -36,14 +37,13 @@ void check_compress_shifted(Trial& trial) {
 }  // namespace
 
 extern const Property compress_shifted = {
-    "compress_shifted",
-    "keys one step earlier give blocks one place earlier, to the last bit if "
-    "steps are whole tiles",
-    any_case,
-    check_compress_shifted,
-    /*needs_stages=*/false,
-    /*asks_target=*/false,
-    /*compares=*/true,
-    /*operation=*/&operations::nsa_compress};
+    .name = "compress_shifted",
+    .statement =
+        "keys one step earlier give blocks one place earlier, to the last bit if "
+        "steps are whole tiles",
+    .adapt = any_case,
+    .check = check_compress_shifted,
+    .operation = &operations::nsa_compress,
+    .packed = true};
 
 }  // namespace attnfuzz::relations

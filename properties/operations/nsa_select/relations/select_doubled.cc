@@ -32,13 +32,12 @@ void check_select_doubled(Trial& trial) {
 
 }  // namespace
 
-extern const Property select_doubled = {"select_doubled",
-                                        "scores times 2^k choose the same blocks",
-                                        adapt_select_doubled,
-                                        check_select_doubled,
-                                        /*needs_stages=*/false,
-                                        /*asks_target=*/false,
-                                        /*compares=*/false,
-                                        /*operation=*/&operations::nsa_select};
+extern const Property select_doubled = {.name = "select_doubled",
+                                        .statement = "scores times 2^k choose the same blocks",
+                                        .adapt = adapt_select_doubled,
+                                        .check = check_select_doubled,
+                                        .compares = false,
+                                        .operation = &operations::nsa_select,
+                                        .packed = true};
 
 }  // namespace attnfuzz::relations

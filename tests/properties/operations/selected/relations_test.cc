@@ -14,7 +14,7 @@
 #include "properties/judge/trial.h"
 #include "reference/choice.h"
 #include "reference/rows/visibility.h"
-#include "tests/fuzz/batch/oracle_target.h"
+#include "tests/properties/support/packed_leak.h"
 
 namespace attnfuzz {
 namespace {
@@ -103,6 +103,29 @@ TEST(ListRelations, AHiddenKeyThatChangesABitIsFound) {
     ++found;
   }
   EXPECT_GT(found, 0);
+}
+
+// Keys of the entry itself that a query does not see, and keys of the next entry.
+TEST(ListRelations, KeysOfPackedEntriesThatAreReadAreFound) {
+  for (const int64_t shift : {0, 1}) {
+    PackedLeak target(kLse, kLists, shift);
+    int found = 0;
+    for (uint64_t seed = 1; seed <= 24; ++seed) {  // the seed chooses the keys that change
+      Case c = listed_case();
+      c.problem.batch = 2;
+      c.problem.packed_q = Packing{.lengths = {3, 2}},
+      c.problem.packed_k = Packing{.lengths = {8, 5}, .slack = 1};
+      c.v.seed = seed;
+      ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
+      const Verdict reference = judged("reference", c, target);
+      ASSERT_EQ(reference.outcome, Outcome::kPass) << reference.message;
+      const Verdict v = judged("selected_future", c, target);
+      if (v.outcome != Outcome::kFail) continue;
+      EXPECT_EQ(v.kind, Kind::kRelation) << v.message;
+      ++found;
+    }
+    EXPECT_GT(found, 0) << shift;
+  }
 }
 
 // Takes the first -1 for the end of a list.
@@ -239,9 +262,17 @@ TEST(ChoiceRelations, ClippedScoresAreFound) {
   ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
   const Verdict reference = judged("reference", c, target);
   EXPECT_EQ(reference.outcome, Outcome::kPass) << reference.message;
-  const Verdict v = judged("select_doubled", c, target);
-  EXPECT_EQ(v.outcome, Outcome::kFail);
-  EXPECT_NE(v.message.find("scores times 2"), std::string::npos) << v.message;
+  for (const bool packed : {false, true}) {
+    if (packed) {
+      p.batch = 2;
+      p.packed_q = Packing{.lengths = {1, 4}, .slack = 1}, p.packed_k = Packing{.lengths = {40, 64}};
+      ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
+      ASSERT_EQ(judged("reference", c, target).outcome, Outcome::kPass);
+    }
+    const Verdict v = judged("select_doubled", c, target);
+    EXPECT_EQ(v.outcome, Outcome::kFail);
+    EXPECT_NE(v.message.find("scores times 2"), std::string::npos) << v.message;
+  }
 }
 
 }  // namespace
