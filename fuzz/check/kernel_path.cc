@@ -9,6 +9,8 @@
 #include "base/printable.h"
 #include "properties/case/domain.h"
 #include "properties/judge/execution.h"
+#include "properties/judge/trial.h"
+#include "properties/operations/operation.h"
 
 namespace attnfuzz {
 
@@ -50,11 +52,18 @@ bool goes(const std::string& path, const std::string& asked) {
 
 std::set<std::string> paths_through(const GeneratorConfig& config, Target& target) {
   std::set<std::string> met;
-  const auto plan = [&](Case c) {
-    if (config.domain) fit(*config.domain, c);
+  const auto plan_call = [&](Case c) {
     for (c.env.variant = 0; c.env.variant <= config.variants; ++c.env.variant) {
       const PlanReply planned = plan_alone(c, target);
       if (why_not(planned).empty()) met.insert(path_name(planned.plan));
+    }
+  };
+  const auto plan = [&](Case c) {
+    if (config.domain) fit(*config.domain, c);
+    for (const Operation* one : operations_for(c.problem.features, config.features)) {
+      Case call = c;
+      make_call(*one, call, config.features);
+      plan_call(call);
     }
   };
   const bool wide = (config.features & ATTN_FEATURE_WIDE) != 0;
@@ -84,8 +93,8 @@ std::set<std::string> paths_through(const GeneratorConfig& config, Target& targe
   return met;
 }
 
-Case draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index, const std::string& asked,
-                  Target& target) {
+Case draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index, const Property& property,
+                  const std::string& asked, Target& target) {
   constexpr uint64_t kDraws = 1000, kApart = uint64_t{1} << 40;  // more cases than any check has
   std::set<std::string> met;
   std::string first_refusal;
@@ -95,8 +104,14 @@ Case draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index, 
     for (int32_t other = -1; other <= config.variants; ++other) {
       if (other == drawn) continue;
       c.env.variant = other < 0 ? drawn : other;
-      const PlanReply planned = plan_alone(c, target);
-      if (const std::string why = why_not(planned); !why.empty()) {
+      std::string why;
+      PlanReply planned;
+      Case call = c;
+      if (adapted(call, property, target, &why)) {
+        planned = plan_alone(call, target);
+        why = why_not(planned);
+      }
+      if (!why.empty()) {
         if (first_refusal.empty()) first_refusal = why;
         continue;
       }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "properties/draw/generator.h"
+#include "properties/judge/property.h"
 #include "properties/judge/target.h"
 
 namespace attnfuzz {
@@ -25,13 +26,13 @@ std::string path_name(const attn_plan& plan);
 // True if all words of `asked` are among those of `path`: "wgmma" is part of "packed split wgmma".
 bool goes(const std::string& path, const std::string& asked);
 
-// The paths through a kernel that its plans name for dense problems of all kinds and for a hundred drawn cases,
-// in each variant. Paths that only rarer cases take may be missing.
+// The paths through a kernel that its plans name, for each of its operations, for dense problems of all kinds and for a
+// hundred drawn cases, in each variant. Paths that only rarer cases take may be missing.
 std::set<std::string> paths_through(const GeneratorConfig& config, Target& target);
 
-// Draws cases for (seed, index) until one takes the path asked for, as drawn or with another variant. Throws
-// std::runtime_error, with the paths that were met, if none of a thousand cases does.
-Case draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index, const std::string& asked,
-                  Target& target);
+// Draws cases for (seed, index) until one takes the path asked for in the property's call, as drawn or with another
+// variant. Throws std::runtime_error, with the paths that were met, if none of a thousand cases does.
+Case draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index, const Property& property,
+                  const std::string& asked, Target& target);
 
 }  // namespace attnfuzz

@@ -145,12 +145,13 @@ int32_t arithmetic_at(uint64_t index, const CheckOptions& options, const Target&
 
 Drawn case_at(const GeneratorConfig& config, const CheckOptions& options, Target& target,
               const Calibration& calibration, uint64_t index, StreamDigest* digest) {
+  const Property& property = *options.properties[index % options.properties.size()];
   const auto draw = [&] {
     if (options.path.empty()) return draw_in_epoch(config, target.info(), options.seed, index);
     const Turn turn = target.turn();
-    return draw_on_path(config, options.seed, index, options.path, target);
+    return draw_on_path(config, options.seed, index, property, options.path, target);
   };
-  Drawn drawn = {draw(), options.properties[index % options.properties.size()]};
+  Drawn drawn = {draw(), &property};
   if (digest != nullptr) digest->add(index, drawn.c);
   enter_build(drawn.c, target.info().build_kind, index);
   drawn.c.env.arithmetic = arithmetic_at(index, options, target, calibration);

@@ -170,9 +170,13 @@ build_kinds=$(sed -n '/^builds$/,/^$/s/^  \([a-z][^ ]*\) .*/\1/p' <<<"$listed")
 for build_kind in plain schedules coverage asan msan msan-O0 tsan memcheck racecheck initcheck synccheck; do
   grep -qxF -- "$build_kind" <<<"$build_kinds" || { echo "list does not have the build $build_kind"; bad=1; }
 done
-for paths in "cp.async, elementwise, mma, mma scored, paged cp.async" "cp.async, elementwise, latent"; do
+for paths in "cp.async, elementwise, mma, mma scored, paged cp.async" "cp.async, elementwise, latent" "a warp a head, mma"; do
   tr -s ' \n' ' ' <<<"$listed" | grep -F "paths: $paths" >/dev/null || { echo "list does not name the paths $paths"; bad=1; }
 done
+# --path finds cases of a kernel without a forward pass, too.
+"$attnfuzz" check nsa --path mma --cases 6 --jobs 1 -v --out "$out/path" >"$out/path.log" 2>&1 && grep -qE '^ +mma +6 ' "$out/path.log" ||
+  { tail -n 20 "$out/path.log"; echo "check nsa --path mma does not take that path six times"; bad=1; }
+refuse "takes the path 'nowhere' through nsa; met were 'a warp a head', 'mma'" check nsa --path nowhere --cases 1 --out "$out/path"
 
 # A folder that cannot be made is reported before the work. A closed pipe on standard output is no error.
 refuse "no folder can be made there" check fa1 --cases 1 --out /proc/attnfuzz
