@@ -102,8 +102,9 @@ cuda::GradientsOutput gradients_at(const Readback& places, std::byte* results) {
                                 reinterpret_cast<double*>(results + part.bound),
                                 reinterpret_cast<uint8_t*>(results + part.rule)};
   };
-  return {at(places.part[0]), at(places.part[1]), at(places.part[2]), at(places.part[3]),
-          reinterpret_cast<uint8_t*>(results + places.state)};
+  return {at(places.part[0]), at(places.part[1]),
+          at(places.part[2]), {},
+          at(places.part[3]), reinterpret_cast<uint8_t*>(results + places.state)};
 }
 
 // Places what a backward pass needs beside the inputs of its forward pass.

@@ -15,7 +15,7 @@
 namespace attnfuzz::cuda {
 namespace {
 
-constexpr double kMostPairs = 0x1p24;   // each has 33 bytes of scratch
+constexpr double kMostPairs = 0x1p24;   // each has 33 bytes of scratch, with dbias 49
 constexpr int64_t kMostGroups = 65535;  // the blocks of a grid in its second dimension
 
 // The offsets of the elements of a backward pass in one block of bytes.
@@ -23,7 +23,7 @@ struct GradientResults {
   struct Part {
     size_t value, bound, rule, elements;
   };
-  Part dq, dk, dv, dsink;
+  Part dq, dk, dv, dbias, dsink;
   size_t state, bytes = 0;
 
   explicit GradientResults(const GradientsInput& in) {
@@ -32,8 +32,12 @@ struct GradientResults {
     dq = numbers(rows * dim_qk);
     dk = numbers(slots * dim_qk);
     dv = numbers(slots * static_cast<size_t>(in.rows.dim_v));
+    const auto queries = static_cast<size_t>(in.rows.groups / in.heads_kv) * static_cast<size_t>(in.heads_q) *
+                         static_cast<size_t>(in.seq_q);
+    dbias = numbers(in.biased ? queries * static_cast<size_t>(in.rows.keys) : 0);
     dsink = numbers(in.sinks ? static_cast<size_t>(in.heads_q) : 0);
-    for (Part* part : {&dq, &dk, &dv, &dsink}) part->rule = std::exchange(bytes, bytes + part->elements);
+    for (Part* part : {&dq, &dk, &dv, &dbias, &dsink})
+      part->rule = std::exchange(bytes, bytes + part->elements);
     state = std::exchange(bytes, bytes + rows);
   }
 
@@ -63,8 +67,8 @@ void run(Session& session, PackedGradients& packed, const GradientResults& resul
     return GradientOutput{at<double>(to, at_part.value), at<double>(to, at_part.bound),
                           at<uint8_t>(to, at_part.rule)};
   };
-  const GradientsOutput out = {part(results.dq), part(results.dk), part(results.dv), part(results.dsink),
-                               at<uint8_t>(to, results.state)};
+  const GradientsOutput out = {part(results.dq),    part(results.dk),    part(results.dv),
+                               part(results.dbias), part(results.dsink), at<uint8_t>(to, results.state)};
   GradientsScratch scratch;
   std::byte* const memory = session.scratch.of(divide_gradients(in, nullptr, &scratch));
   divide_gradients(in, memory, &scratch);
@@ -104,6 +108,8 @@ void take(Session& session, const Asked& asked, const std::vector<int64_t>& rows
     copy(results.dk, slot, due[TensorId::kDk], key);
     copy(results.dv, slot, due[TensorId::kDv], key);
   }
+  for (int64_t row = 0; results.dbias.elements > 0 && row < due.rows; ++row)
+    copy(results.dbias, static_cast<size_t>(row), due[TensorId::kDbias], row);
   for (size_t h = 0; h < results.dsink.elements; ++h)
     copy(results.dsink, h, due[TensorId::kDsink], static_cast<int64_t>(h));
 }
@@ -126,8 +132,7 @@ std::optional<Reference> gradients_on_device(Session& session, const Asked& aske
     *why = reason;
     return std::nullopt;
   };
-  *why = unknown_features({"the oracle of gradients on a GPU", kGradientsKnow.bits & ~ATTN_FEATURE_DBIAS},
-                          problem.features);
+  *why = unknown_features({"the oracle of gradients on a GPU", kGradientsKnow.bits}, problem.features);
   if (!why->empty()) return std::nullopt;
   if (problem.batch * problem.heads_kv < 1 || problem.batch * problem.heads_kv > kMostGroups)
     return no("no KV head of a batch entry, or more than 65,535");

@@ -172,6 +172,7 @@ __global__ void __launch_bounds__(kThreads)
   Taint dout_taint = kPure, o_taint = kPure;
   read_row<kFormat>(in, row, of, &dout_taint, &o_taint);
   if (G::rank() > 0) return;
+  of.dout_taint = dout_taint;
   of.sum_error = in.terms.sum_error(of.pairs, blocks, in.terms.dq_adds);
   load_saved(in, row, dout_taint, o_taint, of);
   to.rows[row] = of;
