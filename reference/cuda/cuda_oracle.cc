@@ -39,9 +39,10 @@ class CudaOracle final : public FastOracle {
   std::optional<Reference> evaluate(const attn_problem& problem, const attn_tensors& host,
                                     const attn_plan& plan, const Calibration& calibration, RowSample sample,
                                     std::string* why) override {
-    const auto of_operation = (problem.features & ATTN_FEATURE_MERGE) != 0      ? merge_on_device
-                              : (problem.features & ATTN_FEATURE_BACKWARD) != 0 ? gradients_on_device
-                                                                                : forward_on_device;
+    constexpr uint64_t kGradients = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_SELECTED_BACKWARD;
+    const auto of_operation = (problem.features & ATTN_FEATURE_MERGE) != 0 ? merge_on_device
+                              : (problem.features & kGradients) != 0       ? gradients_on_device
+                                                                           : forward_on_device;
     try {
       return of_operation(session_, {problem, host, plan, calibration, sample}, why);
     } catch (NoMemory) {

@@ -132,7 +132,11 @@ std::optional<Reference> gradients_on_device(Session& session, const Asked& aske
     *why = reason;
     return std::nullopt;
   };
-  *why = unknown_features({"the oracle of gradients on a GPU", kGradientsKnow.bits}, problem.features);
+  const bool lists = (problem.features & ATTN_FEATURE_SELECTED_BACKWARD) != 0;
+  const KnownFeatures known =
+      lists ? KnownFeatures{"the oracle of gradients over listed blocks on a GPU", kSelectedGradientsKnow.bits}
+            : KnownFeatures{"the oracle of gradients on a GPU", kGradientsKnow.bits};
+  *why = unknown_features(known, problem.features);
   if (!why->empty()) return std::nullopt;
   if (problem.batch * problem.heads_kv < 1 || problem.batch * problem.heads_kv > kMostGroups)
     return no("no KV head of a batch entry, or more than 65,535");

@@ -1,4 +1,5 @@
-// The data that the host and the GPU oracle of gradients exchange (ATTN_FEATURE_BACKWARD).
+// The data that the host and the GPU oracle of gradients exchange (ATTN_FEATURE_BACKWARD and
+// ATTN_FEATURE_SELECTED_BACKWARD).
 //
 //   launch_gradients(input, output, scratch, &env);     // gradients.cu; asynchronous on a GPU
 //
@@ -34,6 +35,7 @@ struct GradientsInput {
   int32_t heads_q, heads_kv, seq_q, tile_q, tile_k;
   int32_t most_rows;  // of a group
   bool sinks, apart;  // dsink is asked for; and the stored LSE leaves the sink out
+  bool gathered;      // keys and queries stand in any order in the blocks of an mma: listed blocks
   bool biased;        // dbias is asked for
   BiasShape dbias;    // if `biased`
   const GradientTask* tasks;

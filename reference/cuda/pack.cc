@@ -53,7 +53,7 @@ Tasks list_tasks(const attn_problem& p, const attn_tensors& host, const std::vec
     // A window may end before the first key.
     if (range.last <= range.first) task.first = task.last = 0;
     if (p.bias_dtype != ATTN_NONE) task.bias = bias->of(at) * stride_k;
-    if (p.has_mask) task.mask = mask->of(at) * stride_k;
+    if (has_mask(p)) task.mask = mask->of(at) * stride_k;
     tasks.most_keys = std::max<int64_t>(tasks.most_keys, task.last - task.first);
     tasks.keys += task.last - task.first;
     tasks.rows.push_back(task);
@@ -98,8 +98,23 @@ void copy_qkv(const attn_problem& p, const attn_tensors& host, const std::vector
 
 void copy_shared(const SharedRows& rows, int64_t element_bytes, int64_t keys, uint64_t row_bytes,
                  std::byte* to) {
-  for (size_t s = 0; s < rows.offsets.size(); ++s)
-    copy_elements(element_bytes, rows.tensor, rows.offsets[s], keys, to + s * row_bytes);
+  for (size_t s = 0; s < rows.readers.size(); ++s) {
+    const Row& at = rows.readers[s];
+    copy_elements(element_bytes, rows.tensor, offset_of(rows.tensor, at.b, at.h, at.i, 0), keys,
+                  to + s * row_bytes);
+  }
+}
+
+// Writes the masks that show what lists show.
+void copy_lists(const attn_problem& p, const attn_tensors& host, const SharedRows& rows, uint64_t row_bytes,
+                std::byte* to) {
+  std::vector<int64_t> keys;
+  std::memset(to, 0, rows.readers.size() * row_bytes);
+  for (const Row& at : rows.readers) {
+    row_keys(p, host, at.b, at.h, at.i, 0, p.seq_k, &keys);
+    for (const int64_t j : keys) to[j] = std::byte{1};
+    to += row_bytes;
+  }
 }
 
 }  // namespace
@@ -143,9 +158,11 @@ std::optional<Forward> forward_of_rows(const attn_problem& p, const attn_tensors
   if (std::max(p.dim_qk, p.dim_v) > contract::kMostDims) return no("a head dimension above 1024");
   const bool has_bias = p.bias_dtype != ATTN_NONE;
   constexpr int64_t kMostShared = int64_t{1} << 22;
-  if ((has_bias || p.has_mask) && RowSpace(p).count() > kMostShared)
-    return no("a bias or mask of 4 million rows");
-  SharedRows bias(p, has_bias ? host.bias : attn_tensor{}), mask(p, p.has_mask ? host.mask : attn_tensor{});
+  if (has_lists(p) && (has_bias || p.has_mask)) return no("listed blocks with a bias or a mask");
+  if ((has_bias || has_mask(p)) && RowSpace(p).count() > kMostShared)
+    return no("a bias, a mask or lists of 4 million rows");
+  SharedRows bias(p, has_bias ? host.bias : attn_tensor{}),
+      mask = has_lists(p) ? SharedRows::of_lists(p) : SharedRows(p, p.has_mask ? host.mask : attn_tensor{});
   Tasks tasks = list_tasks(p, host, rows, all_groups, &bias, &mask);
   if (tasks.keys * static_cast<double>(p.dim_qk + p.dim_v) < least_work)
     return no("small: the CPU's is done sooner");
@@ -160,7 +177,10 @@ void copy_forward(const attn_problem& p, const attn_tensors& host, const std::ve
   copy_tasks(forward.tasks, at, block);
   copy_qkv(p, host, rows, forward.tasks, at, block);
   copy_shared(forward.bias, at.bias_bytes, p.seq_k, at.row_bias(), block + at.bias);
-  copy_shared(forward.mask, 1, p.seq_k, at.row_mask(), block + at.mask);
+  if (has_lists(p))
+    copy_lists(p, host, forward.mask, at.row_mask(), block + at.mask);
+  else
+    copy_shared(forward.mask, 1, p.seq_k, at.row_mask(), block + at.mask);
 }
 
 bool pack(const attn_problem& p, const attn_tensors& host, const std::vector<int64_t>& rows, double least_work,
@@ -171,7 +191,7 @@ bool pack(const attn_problem& p, const attn_tensors& host, const std::vector<int
   packed->block = room(packed->bytes);
   copy_forward(p, host, rows, *forward, packed->block);
   fill_input(p, forward->tasks, forward->at, &packed->input);
-  packed->has_mask = p.has_mask != 0;
+  packed->has_mask = has_mask(p);
   return true;
 }
 

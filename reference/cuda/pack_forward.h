@@ -30,26 +30,36 @@ void point(Pointer& pointer, uint64_t offset) {
   pointer = reinterpret_cast<Pointer>(offset);
 }
 
+// True if queries see only the keys of listed blocks. The device gets a mask that hides all others.
+inline bool has_lists(const attn_problem& p) { return (p.features & ATTN_FEATURE_SELECTED_BACKWARD) != 0; }
+inline bool has_mask(const attn_problem& p) { return p.has_mask != 0 || has_lists(p); }
+
 // The rows of a bias or a mask that the tasks read, each once. Rows that share memory through a stride of 0
-// are one.
+// are one, and so are the masks of query heads that share a list.
 struct SharedRows {
   attn_tensor tensor;
-  std::vector<int64_t> slot;     // by (b, h, i), with size 1 in shared dimensions; -1: none yet
-  std::vector<int64_t> offsets;  // in the tensor, by slot
-  int64_t heads, queries;
+  std::vector<int64_t> slot;  // by (b, h, i), with size 1 in shared dimensions; -1: none yet
+  std::vector<Row> readers;   // by slot: the first query that reads the row
+  int64_t heads, queries, heads_a_row = 1;
 
   SharedRows(const attn_problem& p, const attn_tensor& of) : tensor(of) {
     heads = of.stride[1] == 0 ? 1 : p.heads_q;
     queries = of.stride[2] == 0 ? 1 : p.seq_q;
     slot.assign(static_cast<size_t>((of.stride[0] == 0 ? 1 : p.batch) * heads * queries), -1);
   }
+  static SharedRows of_lists(const attn_problem& p) {
+    SharedRows rows(p, {nullptr, {1, 0, 1, 1}});
+    rows.heads = p.heads_kv, rows.heads_a_row = p.heads_q / p.heads_kv;
+    rows.slot.assign(static_cast<size_t>(p.batch * p.heads_kv * p.seq_q), -1);
+    return rows;
+  }
   int64_t of(const Row& at) {
-    const int64_t b = tensor.stride[0] == 0 ? 0 : at.b, h = heads == 1 ? 0 : at.h,
+    const int64_t b = tensor.stride[0] == 0 ? 0 : at.b, h = heads == 1 ? 0 : at.h / heads_a_row,
                   i = tensor.stride[2] == 0 ? 0 : at.i;
     int64_t& one = slot[static_cast<size_t>((b * heads + h) * queries + i)];
     if (one < 0) {
-      one = static_cast<int64_t>(offsets.size());
-      offsets.push_back(offset_of(tensor, at.b, at.h, at.i, 0));
+      one = static_cast<int64_t>(readers.size());
+      readers.push_back(at);
     }
     return one;
   }
@@ -88,8 +98,8 @@ struct Sections {
     q = take(of.rows.size() * row_qk());
     k = take(slots * row_qk());
     v = take(slots * row_v());
-    bias = take(bias_rows.offsets.size() * row_bias());
-    mask = take(mask_rows.offsets.size() * row_mask());
+    bias = take(bias_rows.readers.size() * row_bias());
+    mask = take(mask_rows.readers.size() * row_mask());
   }
   // Bytes of a row.
   uint64_t row_qk() const { return static_cast<uint64_t>(stride_qk * number_bytes); }

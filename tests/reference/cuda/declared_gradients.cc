@@ -1,5 +1,6 @@
 // Backward passes for comparing two oracles: those of gradient_case.h, with plans that declare anything, rare
-// inputs in every tensor, keys that stand for blocks in every fifth, and biases of 16 bits in some.
+// inputs in every tensor, keys that stand for blocks in every fifth, biases of 16 bits in some, and listed
+// blocks in every fifth.
 #include <limits>
 
 #include "tests/reference/cuda/declared_cases.h"
@@ -94,7 +95,11 @@ AgreementTally hold_on_gradients(FastOracle& oracle, uint64_t first, int64_t cou
     if (to_first && tally.differences > 0) break;
     Random random(number * 7919 + 11);
     Small s(kFormats[random.below(3)], number + 1, number % 8 == 3);
-    s.add_more(number);
+    const bool lists = number % 5 == 4;
+    if (lists)
+      s.take_lists(number);
+    else
+      s.add_more(number);
     if (number % 5 == 2) s.take_key_blocks(number);
     s.save();
     if (number % 3 == 0) plant(&random, &s);
@@ -112,6 +117,7 @@ AgreementTally hold_on_gradients(FastOracle& oracle, uint64_t first, int64_t cou
       Agreement agreement = compare(problem, *fast, host);
       if (fast->dead != host.dead || fast->unconstrained != host.unconstrained || fast->sampled != host.sampled)
         agreement.difference += " other counts of rows";
+      tally.lists += lists;
       tally.add("gradients " + std::to_string(number) + as, host, agreement);
     };
     hold("", s.p, s.tensors());

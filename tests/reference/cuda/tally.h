@@ -12,7 +12,7 @@ namespace attnfuzz {
 
 struct AgreementTally {
   int64_t cases = 0, rows = 0, bounded = 0, uninformative = 0, not_for_it = 0;
-  int64_t biased = 0;           // cases with dbias
+  int64_t biased = 0, lists = 0;  // cases with dbias, and with listed blocks
   double value = 0, bound = 0;  // the largest differences (Agreement)
   int64_t differences = 0;
   std::string first;  // the first difference
