@@ -19,6 +19,7 @@
 #include "properties/case/geometry.h"
 #include "reference/gradient_pairs.h"
 #include "reference/model/error_model.h"
+#include "reference/semantics.h"
 
 namespace attnfuzz::batch {
 
@@ -149,7 +150,7 @@ struct Recipe {
   uint8_t once_dout[4];                 // the same for each dimension of dO
   int64_t longest;                      // of the lengths
   uint32_t planted;
-  int64_t lengths[kMostLengths];  // of each batch entry, not clamped, if the problem has key lengths
+  int64_t lengths[kMostLengths];  // attn_tensors.key_lengths, if the problem has them
   // The ends of packed queries and keys, after a 0. Rows behind the last entry hold numbers of the fill, or
   // NaN.
   int64_t borders_q[kMostLengths + 1], borders_k[kMostLengths + 1];
@@ -198,10 +199,17 @@ ATTN_BOTH inline bool is_backward(const Call& call) {
 }
 ATTN_BOTH inline bool is_merge(const Call& call) { return (call.problem.features & ATTN_FEATURE_MERGE) != 0; }
 
+// The lengths of batch entry b, which has `room` keys without a key length. If keys stand for blocks, the key
+// length counts positions.
+ATTN_BOTH inline Lengths lengths_in(const Call& call, int64_t b, int64_t queries, int64_t room) {
+  const attn_problem& p = call.problem;
+  return p.has_key_lengths ? entry_lengths(p, queries, room, call.recipe.lengths[b])
+                           : entry_lengths(p, queries, room);
+}
+
 // The number of keys of batch entry b, if keys lie in pages.
 ATTN_BOTH inline int64_t paged_keys_of(const Call& call, int64_t b) {
-  const int64_t given = call.recipe.lengths[b], most = call.problem.seq_k;
-  return given < 0 ? 0 : given > most ? most : given;
+  return lengths_in(call, b, call.problem.seq_q, call.problem.seq_k).keys;
 }
 
 inline constexpr uint64_t kNoReadback = ~uint64_t{0};

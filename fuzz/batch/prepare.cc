@@ -178,10 +178,13 @@ bool write_recipe(const Case& c, Recipe* to) {
 
 // The features that a batch takes together with the operation that `features` asks for.
 static KnownFeatures known_of(uint64_t features) {
-  constexpr uint64_t kGradients = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DLSE | ATTN_FEATURE_DSINK | ATTN_FEATURE_F32 |
-                                  ATTN_FEATURE_SINK | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
+  constexpr uint64_t kGradients = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DLSE | ATTN_FEATURE_DSINK |
+                                  ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_RAGGED |
+                                  ATTN_FEATURE_INDEX32 | ATTN_FEATURE_KEY_STEP;
   if ((features & ATTN_FEATURE_BACKWARD) != 0) return {"a batch of backward passes on a GPU", kGradients};
-  return {"a batch on a GPU", kForward | ATTN_FEATURE_MERGE};
+  if ((features & ATTN_FEATURE_MERGE) != 0)
+    return {"a batch of merges on a GPU", kForward | ATTN_FEATURE_MERGE};
+  return {"a batch on a GPU", kForward | ATTN_FEATURE_KEY_STEP};
 }
 
 std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {

@@ -53,6 +53,18 @@ void remap(Case& c, uint64_t n) {
   if (n % 4 == 1) c.planted.push_back({TensorId::kDlse, 0, 0, 1, 0, 0x40400000});
 }
 
+// Lets keys stand for blocks, with a length of any number of positions in every second case.
+void give_blocks(Case& c, uint64_t n) {
+  Problem& p = c.problem;
+  p.key_step = 1 + static_cast<int64_t>(n % 3), p.key_offset = 3;
+  p.causal = n % 4 > 0;
+  p.key_lengths.reset();
+  if (n % 2 == 0) return;
+  p.key_lengths.emplace();
+  for (int64_t b = 0; b < p.batch; ++b)
+    p.key_lengths->push_back((static_cast<int64_t>(n) + 5 * b) % (most_positions(p, p.seq_k) + 2));
+}
+
 // A kernel that compares the memory that it is given with the host's.
 class Looks : public OracleTarget {
  public:
@@ -146,6 +158,8 @@ TEST(BatchOfGradients, LaysOutWhatLaidOutDoes) {
         std::ranges::any_of(c.planted, [](const Planted& x) { return x.tensor == TensorId::kDout; });
     seen["repeated dO"] += c.dout_repeated != Repeated{};
     seen["spread"] += (call->spread >> batch::kDout) != 0;
+    seen["keys of blocks"] += has_key_blocks(c.problem);
+    seen["keys of blocks, with lengths"] += has_key_blocks(c.problem) && c.problem.key_lengths;
   }
   for (const auto& [what, count] : seen) EXPECT_GE(count, 10) << what;
   EXPECT_GT(looks.values, 10'000u);
@@ -172,6 +186,7 @@ TEST(BatchOfGradients, SaysOfARightKernelWhatATrialDoes) {
 TEST(BatchOfGradients, DoubtsWhatATrialFails) {
   const OracleTarget::Misreads all[] = {
       [](attn_problem& p, attn_tensors&) { p.scale *= 1.02f; },
+      [](attn_problem& p, attn_tensors&) { p.key_offset /= 2; },
       [](attn_problem& p, attn_tensors&) { p.features &= ~ATTN_FEATURE_DLSE; },
       [](attn_problem&, attn_tensors& t) {  // the sink of the first head for all heads
         t.sink.stride[1] = 0;
@@ -179,7 +194,8 @@ TEST(BatchOfGradients, DoubtsWhatATrialFails) {
       [](attn_problem&, attn_tensors& t) { t.dout.stride[2] = 0; },
       [](attn_problem&, attn_tensors& t) { t.lse.stride[2] = 0; },
       [](attn_problem&, attn_tensors& t) { std::swap(t.o, t.dout); }};
-  const std::vector<Case> cases = passes(60, 40);
+  std::vector<Case> cases = passes(60, 40);
+  for (Case& c : passes(20, 40, give_blocks)) cases.push_back(std::move(c));
   for (const auto misreads : all) {
     OracleTarget wrong(misreads, OracleTarget::kBackward);
     EXPECT_GT(expect_equal_verdicts(cases, wrong), 3);
@@ -276,6 +292,7 @@ TEST(BatchOfGradients, EvaluatesWhatTheCpuDoes) {
   };
   std::vector<Case> cases = passes(30, 60);
   for (Case& c : passes(30, 60, with_sinks)) cases.push_back(std::move(c));
+  for (Case& c : passes(30, 60, give_blocks)) cases.push_back(std::move(c));
   int absent = 0;
   for (const Case& c : cases) {
     std::optional<batch::Call> call = batch::prepare(c, ATTN_CPU, &why);
@@ -328,12 +345,7 @@ TEST(BatchOfGradients, RefusesByName) {
   EXPECT_EQ(why,
             "a batch of backward passes on a GPU does not know this kind of problem: attn_problem.features has "
             "the bits 0x800");
-  c.problem.features ^= ATTN_FEATURE_DBIAS | ATTN_FEATURE_KEY_STEP;  // the batch's lengths count keys, not positions
-  EXPECT_FALSE(batch::prepare(c, ATTN_CPU, &why));
-  EXPECT_EQ(why,
-            "a batch of backward passes on a GPU does not know this kind of problem: attn_problem.features has "
-            "the bits 0x100000");
-  c.problem.features &= ~ATTN_FEATURE_KEY_STEP;
+  c.problem.features &= ~ATTN_FEATURE_DBIAS;
   std::optional<batch::Call> call = batch::prepare(c, ATTN_CPU, &why);
   ASSERT_TRUE(call);
   OracleTarget right(nullptr, OracleTarget::kBackward);

@@ -22,9 +22,10 @@ class OracleTarget : public FakeTarget {
   static constexpr uint64_t kForward = ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE |
                                        ATTN_FEATURE_LATENT | ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED |
                                        ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED;
+  static constexpr uint64_t kBatched = kForward | ATTN_FEATURE_KEY_STEP;  // that a batch takes
   static constexpr uint64_t kBackward = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DLSE | ATTN_FEATURE_DSINK |
                                         ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_RAGGED |
-                                        ATTN_FEATURE_INDEX32 | ATTN_FEATURE_NO_FORWARD;
+                                        ATTN_FEATURE_INDEX32 | ATTN_FEATURE_KEY_STEP | ATTN_FEATURE_NO_FORWARD;
   static constexpr uint64_t kMerge = ATTN_FEATURE_MERGE | ATTN_FEATURE_F32 | ATTN_FEATURE_NO_FORWARD;
   // Changes the kernel's copies of its arguments.
   using Misreads = void (*)(attn_problem& p, attn_tensors& t);
