@@ -29,9 +29,9 @@ inline constexpr uint32_t kMostLengths = 64, kMostPlanted = 96, kMostRepeats = 8
 constexpr bool is_of_others(TensorId id) {
   return (spec_of(id).operations & (kOfForward | ATTN_FEATURE_MERGE)) != 0;
 }
-// The tensors that only a backward pass has. No batch computes dbias.
+// The tensors that only a backward pass has.
 constexpr bool is_of_backward(TensorId id) {
-  return !is_of_others(id) && (spec_of(id).operations & ATTN_FEATURE_BACKWARD) != 0 && id != TensorId::kDbias;
+  return !is_of_others(id) && (spec_of(id).operations & ATTN_FEATURE_BACKWARD) != 0;
 }
 // Inputs come before outputs. Among each, the tensors that only a backward pass has come last. Otherwise the
 // order is that of tensor_spec.h.
@@ -75,11 +75,13 @@ enum Tensor : int {
   kDq = place_of(TensorId::kDq),
   kDk = place_of(TensorId::kDk),
   kDv = place_of(TensorId::kDv),
+  kDbias = place_of(TensorId::kDbias),
   kDsink = place_of(TensorId::kDsink),
   kTensors = static_cast<int>(kIds.size())
 };
 inline constexpr int kGradientInputs = kOutput - kDout, kGradients = kTensors - kDq;
-static_assert(kGradientInputs == 4 && kGradients == 4 && kDlse + 1 == kOutput && kLse + 1 == kDq);
+static_assert(kGradientInputs == 4 && kGradients == 5 && kDlse + 1 == kOutput && kLse + 1 == kDq);
+static_assert(kDq + 1 == kDk && kDk + 1 == kDv && kDv + 1 == kDbias && kDbias + 1 == kDsink);
 static_assert(kTensors < 32, "sets of a batch's tensors, and its workspace, have 32 bits");
 static_assert(kQuery == 0 && kKey == 1 && kValue == 2, "Recipe::fill");
 
@@ -184,7 +186,7 @@ struct Call {
   Repeat repeat[kMostRepeats];
   Recipe recipe;
   double overflow;          // Expected::overflow of O, dQ, dK and dV
-  double dsink_overflow;    // of dsink
+  double dbias_overflow, dsink_overflow;
   int32_t complete;         // boolean: elements that were never written can be recognised
   uint64_t bytes;           // size of the slot
   uint64_t readback_at;     // begin of its Readback in the batch's; kNoReadback: only counts are wanted

@@ -65,6 +65,14 @@ void give_blocks(Case& c, uint64_t n) {
     p.key_lengths->push_back((static_cast<int64_t>(n) + 5 * b) % (most_positions(p, p.seq_k) + 2));
 }
 
+// Asks for dbias, in every format and summed over each dimension.
+void give_bias(Case& c, uint64_t n) {
+  c.problem.features |= ATTN_FEATURE_DBIAS;
+  Bias& bias = c.problem.bias.emplace(Bias{.kind = BiasKind::kGaussian, .seed = n});
+  bias.dtype = n % 3 == 0 ? +ATTN_F32 : n % 3 == 1 ? +ATTN_F16 : +ATTN_BF16;
+  bias.broadcast = {.batch = n % 2 == 0, .head = n % 4 < 2, .query = n % 8 < 4};
+}
+
 // A kernel that compares the memory that it is given with the host's.
 class Looks : public OracleTarget {
  public:
@@ -158,6 +166,7 @@ TEST(BatchOfGradients, LaysOutWhatLaidOutDoes) {
         std::ranges::any_of(c.planted, [](const Planted& x) { return x.tensor == TensorId::kDout; });
     seen["repeated dO"] += c.dout_repeated != Repeated{};
     seen["spread"] += (call->spread >> batch::kDout) != 0;
+    seen["dbias"] += is_present(c, TensorId::kDbias);
     seen["keys of blocks"] += has_key_blocks(c.problem);
     seen["keys of blocks, with lengths"] += has_key_blocks(c.problem) && c.problem.key_lengths;
   }
@@ -191,11 +200,15 @@ TEST(BatchOfGradients, DoubtsWhatATrialFails) {
       [](attn_problem&, attn_tensors& t) {  // the sink of the first head for all heads
         t.sink.stride[1] = 0;
       },
+      [](attn_problem&, attn_tensors& t) {  // dbias is summed over the queries
+        t.dbias.stride[2] = 0;
+      },
       [](attn_problem&, attn_tensors& t) { t.dout.stride[2] = 0; },
       [](attn_problem&, attn_tensors& t) { t.lse.stride[2] = 0; },
       [](attn_problem&, attn_tensors& t) { std::swap(t.o, t.dout); }};
   std::vector<Case> cases = passes(60, 40);
   for (Case& c : passes(20, 40, give_blocks)) cases.push_back(std::move(c));
+  for (Case& c : passes(20, 40, give_bias)) cases.push_back(std::move(c));
   for (const auto misreads : all) {
     OracleTarget wrong(misreads, OracleTarget::kBackward);
     EXPECT_GT(expect_equal_verdicts(cases, wrong), 3);
@@ -205,7 +218,7 @@ TEST(BatchOfGradients, DoubtsWhatATrialFails) {
 // Changes one element of a tensor after a right call.
 class Writes : public OracleTarget {
  public:
-  enum class Where { kSavedO, kDlse, kBeforeDq, kBehindDv, kDq, kDk, kDv, kDsink };
+  enum class Where { kSavedO, kDlse, kBeforeDq, kBehindDv, kDq, kDk, kDv, kDbias, kDsink };
   explicit Writes(Where where) : OracleTarget(nullptr, kBackward), where_(where) {}
   RunReply run(Stage stage, const attn_problem& p, const attn_tensors& t, const attn_plan& plan,
                const attn_env& env, int stream) override {
@@ -219,6 +232,7 @@ class Writes : public OracleTarget {
     if (where_ == Where::kDq) flip(t.dq, bytes - 1);
     if (where_ == Where::kDk) flip(t.dk, bytes - 1);
     if (where_ == Where::kDv) flip(t.dv, bytes - 1);
+    if (where_ == Where::kDbias && t.dbias.data) flip(t.dbias, p.bias_dtype == ATTN_F32 ? 3 : 1);
     if (where_ == Where::kDsink && t.dsink.data) flip(t.dsink, 3);
     if (where_ == Where::kSavedO) flip(t.o, 0);
     if (where_ == Where::kDlse && t.dlse.data) flip(t.dlse, 0);
@@ -237,7 +251,7 @@ TEST(BatchOfGradients, DoubtsWritesAsATrialDoes) {
     for (TensorLayout& layout : c.layout)
       layout.placement = Placement::kGuarded;  // so that each write has a place
   using enum Writes::Where;
-  for (const auto where : {kSavedO, kDlse, kBeforeDq, kBehindDv, kDq, kDk, kDv, kDsink}) {
+  for (const auto where : {kSavedO, kDlse, kBeforeDq, kBehindDv, kDq, kDk, kDv, kDbias, kDsink}) {
     Writes wrong(where);
     EXPECT_GE(expect_equal_verdicts(cases, wrong), 3) << static_cast<int>(where);
   }
@@ -258,12 +272,14 @@ TEST(BatchOfGradients, DoubtsAnUnwrittenGradientAsATrialDoes) {
     }
   };
   Case c;
-  c.problem.features = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DSINK;
+  c.problem.features = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK;
+  c.problem.bias.emplace();
   c.problem.sink.emplace();
   c.problem.seq_k = 3;
   c.poison = Poison::kNan;
   c.planted = {{TensorId::kDout, 0, 0, 0, 0, 0x7c00}};  // infinity
-  for (const auto output : {&attn_tensors::dq, &attn_tensors::dk, &attn_tensors::dv, &attn_tensors::dsink}) {
+  for (const auto output :
+       {&attn_tensors::dq, &attn_tensors::dk, &attn_tensors::dv, &attn_tensors::dbias, &attn_tensors::dsink}) {
     left = output;
     Leaves leaves;
     EXPECT_EQ(expect_equal_verdicts({c, c}, leaves), 2);  // the first is judged both ways
@@ -291,6 +307,7 @@ TEST(BatchOfGradients, EvaluatesWhatTheCpuDoes) {
     c.problem.sink = Sink{.kind = SinkKind::kAbove};
   };
   std::vector<Case> cases = passes(30, 60);
+  for (Case& c : passes(40, 60, give_bias)) cases.push_back(std::move(c));
   for (Case& c : passes(30, 60, with_sinks)) cases.push_back(std::move(c));
   for (Case& c : passes(30, 60, give_blocks)) cases.push_back(std::move(c));
   int absent = 0;
@@ -340,12 +357,12 @@ TEST(BatchOfGradients, CountsNonFiniteInputs) {
 TEST(BatchOfGradients, RefusesByName) {
   Case c = passes(1, 40)[0];
   std::string why;
-  c.problem.features |= ATTN_FEATURE_DBIAS;
+  c.problem.features |= uint64_t{1} << 62;
   EXPECT_FALSE(batch::prepare(c, ATTN_CPU, &why));
   EXPECT_EQ(why,
             "a batch of backward passes on a GPU does not know this kind of problem: attn_problem.features has "
-            "the bits 0x800");
-  c.problem.features &= ~ATTN_FEATURE_DBIAS;
+            "the bits 0x4000000000000000");
+  c.problem.features &= ~(uint64_t{1} << 62);
   std::optional<batch::Call> call = batch::prepare(c, ATTN_CPU, &why);
   ASSERT_TRUE(call);
   OracleTarget right(nullptr, OracleTarget::kBackward);
