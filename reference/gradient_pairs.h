@@ -32,6 +32,7 @@ struct Terms {
   double least = 0;  // a non-zero 16-bit factor below this is aligned as if it had this size
   bool rounds_heads = false;
   bool rounds_pairs = false;          // dS of a pair is rounded to the input's format before it goes to dbias
+  double bias_unit = 0, bias_tiny = 0;  // of the format of dbias
   int64_t dq_adds = 0, dkv_adds = 0;  // 0: as many as pairs
   double product_unit = 0, sum_unit = 0;
 
@@ -122,6 +123,11 @@ struct TermSum {
   // The element of an output in a format of this error. `adds`: additions that may round.
   ATTN_BOTH Element element(double unit, double tiny, int64_t adds) const;
 };
+
+// Adds dS of a pair to an element of dbias, and the element at the end: gradient_sums.h.
+ATTN_BOTH inline void add_to_bias(const Terms& terms, const ErrorNumbers& model, double s, double s_error,
+                                  TermSum* sum);
+ATTN_BOTH inline Element bias_element(const Terms& terms, const TermSum& sum);
 
 // ---------------------------------------------------------------- the formulas
 
@@ -261,6 +267,20 @@ ATTN_BOTH inline Element TermSum::element(double unit, double tiny, int64_t adds
   double bound = error + gamma(static_cast<double>(adds), kU) * moduli + static_cast<double>(terms) * kFlush;
   if (terms > 0) bound += unit * (std::abs(value) + bound) + tiny;
   return element_of({value, bound, moduli < kOverflow && bound < kOverflow}, taint);
+}
+
+ATTN_BOTH inline void add_to_bias(const Terms& terms, const ErrorNumbers& model, double s, double s_error,
+                                  TermSum* sum) {
+  double error = s_error;
+  if (terms.rounds_pairs) {
+    error += model.o_unit * (std::abs(s) + error) + model.o_tiny;
+    if (!(std::abs(s) + error < model.overflow)) sum->mark(kFree);
+  }
+  sum->add(s, error);
+}
+
+ATTN_BOTH inline Element bias_element(const Terms& terms, const TermSum& sum) {
+  return sum.element(terms.bias_unit, terms.bias_tiny, std::max<int64_t>(sum.terms - 1, 0));
 }
 
 }  // namespace attnfuzz::gradients

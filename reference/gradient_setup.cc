@@ -48,6 +48,11 @@ Terms make_terms(const attn_problem& problem, const attn_plan& plan, const Error
   }
   terms.rounds_heads = problem.heads_q > problem.heads_kv && !wide && in_input(plan.head_format);
   terms.rounds_pairs = !wide && in_input(plan.head_format);
+  if (problem.bias_dtype != ATTN_NONE) {
+    const Format format = format_of(problem.bias_dtype);
+    terms.bias_unit = format.unit;
+    terms.bias_tiny = model.flushes ? std::max(format.tiny, kFlush) : format.tiny;
+  }
   terms.dq_adds = plan.dq_adds;
   terms.dkv_adds = plan.dkv_adds;
   return terms;

@@ -1,9 +1,5 @@
 #include "reference/gradient_sums.h"
 
-#include <algorithm>
-
-#include "reference/numbers/formats.h"
-
 namespace attnfuzz::gradients {
 
 void write(const Element& element, size_t at, Expected* to) {
@@ -27,23 +23,14 @@ size_t BiasSums::place(const Row& at, int64_t j) const {
 }
 
 void BiasSums::add(const Terms& terms, const ErrorModel& model, const Row& at, int64_t j, const Factor& of) {
-  double error = of.s_error;
-  TermSum& sum = sums_[place(at, j)];
-  if (terms.rounds_pairs) {
-    error += model.o_unit * (std::abs(of.s) + error) + model.o_tiny;
-    if (!(std::abs(of.s) + error < model.overflow)) sum.mark(kFree);
-  }
-  sum.add(of.s, error);
+  add_to_bias(terms, model, of.s, of.s_error, &sums_[place(at, j)]);
 }
 
-void BiasSums::write(const ErrorModel& model, Expected* to) const {
-  const Format format = format_of(p_.bias_dtype);
-  const double tiny = model.flushes ? std::max(format.tiny, kFlush) : format.tiny;
+void BiasSums::write(const Terms& terms, Expected* to) const {
   const RowSpace rows(p_);
   for (int64_t row = 0; row < rows.count(); ++row) {
     for (int64_t j = 0; j < p_.seq_k; ++j) {
-      const TermSum& sum = sums_[place(rows.at(row), j)];
-      const Element element = sum.element(format.unit, tiny, std::max<int64_t>(sum.terms - 1, 0));
+      const Element element = bias_element(terms, sums_[place(rows.at(row), j)]);
       gradients::write(element, static_cast<size_t>(row * p_.seq_k + j), to);
     }
   }

@@ -2,10 +2,10 @@
 //
 //   BiasSums dbias(problem, host);               // if the problem asks for it
 //   dbias.add(terms, model, row, j, factor, taint);
-//   dbias.write(model, &reference[TensorId::kDbias]);
+//   dbias.write(terms, &reference[TensorId::kDbias]);
 //
-// dbias = dS of a pair, summed over the dimensions in which dbias has a stride of 0. With E^S of gradients.h, over
-// the n pairs of an element that see each other:
+// dbias = dS of a pair, summed over the dimensions in which dbias has a stride of 0. With E^S of gradients.h,
+// over the n pairs of an element that see each other:
 //
 //   E^S  += u_O (|dS| + E^S) + eta_O                 if the plan rounds dS of a pair first (head_format)
 //   B     = sum E^S + gamma(n - 1, u) sum(|dS| + E^S) + n f       fp32 additions in any order
@@ -37,7 +37,7 @@ class BiasSums {
   bool wanted() const { return wanted_; }
   void add(const Terms& terms, const ErrorModel& model, const Row& at, int64_t j, const Factor& of);
   void mark(const Row& at, int64_t j, Taint is) { sums_[place(at, j)].mark(is); }
-  void write(const ErrorModel& model, Expected* to) const;
+  void write(const Terms& terms, Expected* to) const;
 
  private:
   size_t place(const Row& at, int64_t j) const;

@@ -151,7 +151,7 @@ class Gradients {
         end_keys(b, g);
       }
     }
-    if (dbias_.wanted()) dbias_.write(model_, &out_[TensorId::kDbias]);
+    if (dbias_.wanted()) dbias_.write(terms_, &out_[TensorId::kDbias]);
     for (size_t h = 0; h < dsink_.size(); ++h)
       gradients::write(dsink_[h].element(kU, kFlush, dsink_[h].terms), h, &out_[TensorId::kDsink]);
     return std::move(out_);

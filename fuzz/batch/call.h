@@ -19,6 +19,7 @@
 #include "properties/case/geometry.h"
 #include "reference/gradient_pairs.h"
 #include "reference/model/error_model.h"
+#include "reference/semantics.h"
 
 namespace attnfuzz::batch {
 
@@ -28,9 +29,9 @@ inline constexpr uint32_t kMostLengths = 64, kMostPlanted = 96, kMostRepeats = 8
 constexpr bool is_of_others(TensorId id) {
   return (spec_of(id).operations & (kOfForward | ATTN_FEATURE_MERGE)) != 0;
 }
-// The tensors that only a backward pass has. No batch computes dbias.
+// The tensors that only a backward pass has.
 constexpr bool is_of_backward(TensorId id) {
-  return !is_of_others(id) && (spec_of(id).operations & ATTN_FEATURE_BACKWARD) != 0 && id != TensorId::kDbias;
+  return !is_of_others(id) && (spec_of(id).operations & ATTN_FEATURE_BACKWARD) != 0;
 }
 // Inputs come before outputs. Among each, the tensors that only a backward pass has come last. Otherwise the
 // order is that of tensor_spec.h.
@@ -74,11 +75,13 @@ enum Tensor : int {
   kDq = place_of(TensorId::kDq),
   kDk = place_of(TensorId::kDk),
   kDv = place_of(TensorId::kDv),
+  kDbias = place_of(TensorId::kDbias),
   kDsink = place_of(TensorId::kDsink),
   kTensors = static_cast<int>(kIds.size())
 };
 inline constexpr int kGradientInputs = kOutput - kDout, kGradients = kTensors - kDq;
-static_assert(kGradientInputs == 4 && kGradients == 4 && kDlse + 1 == kOutput && kLse + 1 == kDq);
+static_assert(kGradientInputs == 4 && kGradients == 5 && kDlse + 1 == kOutput && kLse + 1 == kDq);
+static_assert(kDq + 1 == kDk && kDk + 1 == kDv && kDv + 1 == kDbias && kDbias + 1 == kDsink);
 static_assert(kTensors < 32, "sets of a batch's tensors, and its workspace, have 32 bits");
 static_assert(kQuery == 0 && kKey == 1 && kValue == 2, "Recipe::fill");
 
@@ -149,7 +152,7 @@ struct Recipe {
   uint8_t once_dout[4];                 // the same for each dimension of dO
   int64_t longest;                      // of the lengths
   uint32_t planted;
-  int64_t lengths[kMostLengths];  // of each batch entry, not clamped, if the problem has key lengths
+  int64_t lengths[kMostLengths];  // attn_tensors.key_lengths, if the problem has them
   // The ends of packed queries and keys, after a 0. Rows behind the last entry hold numbers of the fill, or
   // NaN.
   int64_t borders_q[kMostLengths + 1], borders_k[kMostLengths + 1];
@@ -183,7 +186,7 @@ struct Call {
   Repeat repeat[kMostRepeats];
   Recipe recipe;
   double overflow;          // Expected::overflow of O, dQ, dK and dV
-  double dsink_overflow;    // of dsink
+  double dbias_overflow, dsink_overflow;
   int32_t complete;         // boolean: elements that were never written can be recognised
   uint64_t bytes;           // size of the slot
   uint64_t readback_at;     // begin of its Readback in the batch's; kNoReadback: only counts are wanted
@@ -198,10 +201,17 @@ ATTN_BOTH inline bool is_backward(const Call& call) {
 }
 ATTN_BOTH inline bool is_merge(const Call& call) { return (call.problem.features & ATTN_FEATURE_MERGE) != 0; }
 
+// The lengths of batch entry b, which has `room` keys without a key length. If keys stand for blocks, the key
+// length counts positions.
+ATTN_BOTH inline Lengths lengths_in(const Call& call, int64_t b, int64_t queries, int64_t room) {
+  const attn_problem& p = call.problem;
+  return p.has_key_lengths ? entry_lengths(p, queries, room, call.recipe.lengths[b])
+                           : entry_lengths(p, queries, room);
+}
+
 // The number of keys of batch entry b, if keys lie in pages.
 ATTN_BOTH inline int64_t paged_keys_of(const Call& call, int64_t b) {
-  const int64_t given = call.recipe.lengths[b], most = call.problem.seq_k;
-  return given < 0 ? 0 : given > most ? most : given;
+  return lengths_in(call, b, call.problem.seq_q, call.problem.seq_k).keys;
 }
 
 inline constexpr uint64_t kNoReadback = ~uint64_t{0};

@@ -194,6 +194,11 @@ __device__ GradientPlace row_of(const Call& call, int t, int64_t row) {
     const Query query = query_of(call, row);
     return {query, !is_absent(call, query)};
   }
+  if (t == kDbias) {  // it is never packed, and is a sum over the dimensions that it stores once
+    const Query query = query_of(call, row);
+    const uint32_t* const size = call.tensor[t].size;
+    return {{size[0] == 1 ? 0 : query.b, size[1] == 1 ? 0 : query.h, size[2] == 1 ? 0 : query.i}, true};
+  }
   const int64_t head = row / p.seq_k;
   const Query key = {head / p.heads_kv, head % p.heads_kv, row % p.seq_k};
   return {key, key.i < held_keys(call, key.b)};
@@ -203,6 +208,7 @@ template <cuda::Format kFormat>
 __device__ void judge_values(const GradientWork& of, int t, const cuda::GradientOutput& due, int64_t rows,
                              int64_t columns) {
   const Call& call = *of.work.call;
+  const double overflow = t == kDsink ? call.dsink_overflow : t == kDbias ? call.dbias_overflow : call.overflow;
   double worst = 0;
   int outside = 0, repeated = 0;
   float* const first = of.got[t - kDq];
@@ -217,12 +223,21 @@ __device__ void judge_values(const GradientWork& of, int t, const cuda::Gradient
                                                                     place_of(call, t, row.at, unit % columns));
     const auto got = static_cast<float>(cuda::number<kFormat>(*bits));
     repeated += keep(of.work, first, unit, got);
-    judge_ratio(ratio_of(static_cast<Due>(due.rule[unit]), due.value[unit], due.bound[unit],
-                         t == kDsink ? call.dsink_overflow : call.overflow, false, got),
-                &worst, &outside);
+    judge_ratio(
+        ratio_of(static_cast<Due>(due.rule[unit]), due.value[unit], due.bound[unit], overflow, false, got),
+        &worst, &outside);
   }
   count_ratios(of.work, worst, outside);
   count(&of.work.counts->repeated, repeated);
+}
+
+__device__ void judge_dbias(const GradientWork& of) {
+  const attn_problem& p = of.work.call->problem;
+  const cuda::GradientOutput& due = of.due.dbias;
+  const int64_t rows = p.batch * p.heads_q * p.seq_q;
+  p.bias_dtype == ATTN_F32    ? judge_values<cuda::Format::kF32>(of, kDbias, due, rows, p.seq_k)
+  : p.bias_dtype == ATTN_BF16 ? judge_values<cuda::Format::kBf16>(of, kDbias, due, rows, p.seq_k)
+                              : judge_values<cuda::Format::kF16>(of, kDbias, due, rows, p.seq_k);
 }
 
 template <cuda::Format kFormat>
@@ -235,7 +250,8 @@ __device__ void judge_job(const GradientWork& of, unsigned job) {
   if (job == kValues) judge_values<kFormat>(of, kDq, of.due.dq, rows.rows, rows.dim_qk);
   if (job == kValues + 1) judge_values<kFormat>(of, kDk, of.due.dk, slots, rows.dim_qk);
   if (job == kValues + 2) judge_values<kFormat>(of, kDv, of.due.dv, slots, rows.dim_v);
-  if (job == kValues + 3 && of.input.sinks)
+  if (job == kValues + 3 && of.input.biased) judge_dbias(of);
+  if (job == kValues + 4 && of.input.sinks)
     judge_values<cuda::Format::kF32>(of, kDsink, of.due.dsink, of.input.heads_q, 1);
 }
 

@@ -18,7 +18,7 @@ struct GradientWork {
   Work work;                   // `output`: O and LSE of the forward pass
   cuda::GradientsInput input;  // its rows are those of `work.input`, absent queries included
   cuda::GradientsOutput due;
-  float* got[kGradients];  // dQ, dK, dV and dsink of the first call, dense; NULL if not wanted
+  float* got[kGradients];  // the gradients of the first call, from dQ on, dense; NULL if not wanted
 };
 static_assert(sizeof(GradientWork) <= 4096, "the parameters of a kernel");
 

@@ -27,20 +27,21 @@ __device__ inline int64_t queries_of(const Call& call, int64_t b) {
 }
 // True if tensor t has keys in pages.
 __device__ inline bool in_pages(const Call& call, int t) { return (call.paged >> t & 1) != 0; }
+// The number of rows of K and V that batch entry b has room for.
+__device__ inline int64_t room_for_keys(const Call& call, int64_t b) {
+  const int64_t* borders = call.recipe.borders_k;
+  return call.packed_k != 0 ? borders[b + 1] - borders[b] : call.problem.seq_k;
+}
 // The number of rows of K and V that batch entry b has. If keys lie in pages, its key length gives the number.
 __device__ inline int64_t held_keys(const Call& call, int64_t b) {
-  const int64_t *borders = call.recipe.borders_k, keys = call.problem.seq_k;
-  if (call.packed_k != 0) return borders[b + 1] - borders[b];
-  return call.paged != 0 ? paged_keys_of(call, b) : keys;
+  return call.paged != 0 ? paged_keys_of(call, b) : room_for_keys(call, b);
 }
 
-// The keys of batch entry b: no more than its key length, if there is one.
-__device__ inline int64_t length_of(const Call& call, int64_t b) {
-  const int64_t keys = held_keys(call, b);
-  if (!call.problem.has_key_lengths) return keys;
-  const int64_t given = call.recipe.lengths[b];
-  return given < 0 ? 0 : given > keys ? keys : given;
+// The lengths of batch entry b, and its number of keys.
+__device__ inline Lengths lengths_of(const Call& call, int64_t b) {
+  return lengths_in(call, b, queries_of(call, b), room_for_keys(call, b));
 }
+__device__ inline int64_t length_of(const Call& call, int64_t b) { return lengths_of(call, b).keys; }
 
 // The fp32 NaN in rows at and beyond a key length. InputRows writes the same one.
 inline constexpr uint32_t kNan32 = 0x7fc00000;
@@ -66,10 +67,6 @@ __device__ inline uint32_t filled(const Fill& fill, int32_t dtype, int64_t b, in
                                   int64_t dim) {
   if (dtype == ATTN_F32) return fill_bits32(fill, b, h, s, d, dim);
   return fill_bits(fill, dtype, b, h, s, d, dim);
-}
-
-__device__ inline Lengths lengths_of(const Call& call, int64_t b) {
-  return {queries_of(call, b), length_of(call, b)};
 }
 
 // The bits of an element of Q, K or V, by its batch entry and its place in that entry.

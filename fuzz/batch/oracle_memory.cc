@@ -102,8 +102,8 @@ cuda::GradientsOutput gradients_at(const Readback& places, std::byte* results) {
                                 reinterpret_cast<double*>(results + part.bound),
                                 reinterpret_cast<uint8_t*>(results + part.rule)};
   };
-  return {at(places.part[0]), at(places.part[1]), at(places.part[2]), at(places.part[3]),
-          reinterpret_cast<uint8_t*>(results + places.state)};
+  return {at(places.part[0]), at(places.part[1]), at(places.part[2]),
+          at(places.part[3]), at(places.part[4]), reinterpret_cast<uint8_t*>(results + places.state)};
 }
 
 // Places what a backward pass needs beside the inputs of its forward pass.
@@ -120,6 +120,9 @@ void take_gradients(const Call& call, Parts& parts, OracleMemory* to) {
   in.most_rows = static_cast<int32_t>(p.heads_q / p.heads_kv * p.seq_q);
   in.sinks = (p.features & ATTN_FEATURE_DSINK) != 0;
   in.apart = in.sinks && call.plan.lse_sink != 0;
+  in.biased = (p.features & ATTN_FEATURE_DBIAS) != 0;
+  const auto indices = [&](int dimension) { return static_cast<int32_t>(call.tensor[kDbias].size[dimension]); };
+  if (in.biased) in.dbias = {indices(0), indices(1), indices(2)};
   const auto rows = static_cast<uint64_t>(in.rows.rows),
              numbers = rows * static_cast<uint64_t>(in.rows.stride_v * number_bytes(in.rows));
   const auto take = [&](auto*& pointer, uint64_t count) {

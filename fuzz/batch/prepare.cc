@@ -25,7 +25,7 @@ constexpr uint64_t kFarBegin = 2 * kAlign;  // so that a block and the page befo
 // A larger case keeps the device busy by itself, and would set the size of every slot.
 constexpr uint64_t kMostBytes = uint64_t{128} << 20;
 constexpr double kMostWork = 0x1p31;  // multiply-adds of the oracle
-constexpr double kMostPairs = 0x1p21;   // of a backward pass, each with 33 bytes of scratch
+constexpr double kMostPairs = 0x1p21;   // of a backward pass, each with 33 bytes of scratch, with dbias 70
 constexpr int64_t kMostGroups = 65535;  // the blocks of a grid in its second dimension
 constexpr int64_t kMostKeys = int64_t{1} << 18;
 constexpr int64_t kMostPages = int64_t{1} << 17;  // each page needs memory outside of the slot as well
@@ -176,10 +176,13 @@ bool write_recipe(const Case& c, Recipe* to) {
 
 // The features that a batch takes together with the operation that `features` asks for.
 KnownFeatures known_of(uint64_t features) {
-  constexpr uint64_t kGradients = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DLSE | ATTN_FEATURE_DSINK | ATTN_FEATURE_F32 |
-                                  ATTN_FEATURE_SINK | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
+  constexpr uint64_t kGradients = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS |
+                                  ATTN_FEATURE_DSINK | ATTN_FEATURE_F32 | ATTN_FEATURE_SINK |
+                                  ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_KEY_STEP;
   if ((features & ATTN_FEATURE_BACKWARD) != 0) return {"a batch of backward passes on a GPU", kGradients};
-  return {"a batch on a GPU", kForward | ATTN_FEATURE_MERGE};
+  if ((features & ATTN_FEATURE_MERGE) != 0)
+    return {"a batch of merges on a GPU", kForward | ATTN_FEATURE_MERGE};
+  return {"a batch on a GPU", kForward | ATTN_FEATURE_KEY_STEP};
 }
 
 }  // namespace
@@ -238,6 +241,7 @@ static ErrorModel model_of(const attn_plan& plan, const Calibration& calibration
   ErrorModel model = gradients::error_model(p, plan, calibration);
   call->terms = gradients::make_terms(p, capped_plan(p, plan, calibration), model);
   call->saved = make_error_model(forward_of(p), operations::exact_forward(plan), documented());
+  if (p.bias_dtype != ATTN_NONE) call->dbias_overflow = format_of(p.bias_dtype).overflow;
   call->dsink_overflow = format_of(ATTN_F32).overflow;
   return model;
 }

@@ -17,7 +17,7 @@ namespace attnfuzz::batch {
 
 // The outputs that are judged: O and the LSE, or the gradients.
 inline std::span<const Tensor> outputs_of(bool backward) {
-  static constexpr Tensor kOfForward[] = {kOutput, kLse}, kOfBackward[] = {kDq, kDk, kDv, kDsink};
+  static constexpr Tensor kOfForward[] = {kOutput, kLse}, kOfBackward[] = {kDq, kDk, kDv, kDbias, kDsink};
   if (backward) return kOfBackward;
   return kOfForward;
 }

@@ -20,9 +20,9 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
   config.variants = std::min<int32_t>(static_cast<int32_t>(target.info().variants.size()), options.max_variant);
   config.splits = target.info().has_stages;
   config.features = target.info().features;
-  // A batch on a GPU can judge neither 8-bit K and V nor keys that stand for blocks (fuzz/batch/prepare.cc),
-  // and a case outside of batches costs as much as fifty in them.
-  if (options.batch > 0) config.slow = ATTN_FEATURE_KV8 | ATTN_FEATURE_KEY_STEP;
+  // A batch on a GPU cannot judge 8-bit K and V (fuzz/batch/prepare.cc), and a case outside of batches costs as
+  // much as fifty in them.
+  if (options.batch > 0) config.slow = ATTN_FEATURE_KV8;
   config.on_gpu = target.info().backend == ATTN_CUDA;
   config.work = options.work > 0 ? options.work : config.on_gpu ? kGpuWork : config.work;
   config.refused = options.refused ? *options.refused

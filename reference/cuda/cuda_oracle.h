@@ -1,21 +1,22 @@
-// The oracle on a GPU: expected values and bounds in double, by kernels of its own, for a forward pass, a merge and
-// a backward pass.
+// The oracle on a GPU: expected values and bounds in double, by kernels of its own, for a forward pass, a merge
+// and a backward pass, also over listed blocks.
 //
 //   std::string why;
 //   if (auto oracle = open_cuda_oracle(&why)) reference = oracle->evaluate(...);   // fast_oracle.h
 //
 // It shares source with the CPU's oracle: the charges of a plan and a calibration (ErrorModel), the keys
-// that position allows (key_range), every formula that gives one number a row (row_terms.h), and those of a pair and
-// of an element of a gradient (gradient_pairs.h). The device has its own loops over keys and columns: scores.cuh,
-// weights.cuh and mean.cuh follow scores.h, tile_walk.h, rounded_p.h and weighted_mean.h; gradient_rows.cuh,
-// gradient_pairs.cuh and gradients.cu follow gradients.cc. Products are the same chains of multiply-adds as on the
-// host. Sums over keys have another order, and exp, log and tanh are CUDA's.
+// that position allows (key_range), every formula that gives one number a row (row_terms.h), and those of a
+// pair and of an element of a gradient (gradient_pairs.h). The device has its own loops over keys and columns:
+// scores.cuh, weights.cuh and mean.cuh follow scores.h, tile_walk.h, rounded_p.h and weighted_mean.h;
+// gradient_rows.cuh, gradient_pairs.cuh, gradient_sums.cuh and gradients.cu follow gradients.cc and
+// gradient_sums.h. Products are the same chains of multiply-adds as on the host. Sums over keys have another
+// order, and exp, log and tanh are CUDA's.
 //
 // It leaves to the CPU's oracle: problems so small that the CPU is faster, rows of more than 131,072 keys,
-// more than 256 MiB of inputs, and single splits' partials and their merges (partials.h). Of backward passes it leaves
-// dbias, listed blocks, more than 16 million pairs, and more than 65,535 KV heads of all batch entries. It also leaves
-// head dimensions above 1024, a bias or a mask of 4 million rows, results of more than 512 MiB, and of forward passes
-// those that convert Q and K or leave the sink out of the LSE.
+// more than 256 MiB of inputs, and single splits' partials and their merges (partials.h). Of backward passes it
+// leaves more than 16 million pairs, and more than 65,535 KV heads of all batch entries. It also leaves head
+// dimensions above 1024, a bias, a mask or lists of 4 million rows, results of more than 512 MiB, and of
+// forward passes those over listed blocks and those that convert Q and K or leave the sink out of the LSE.
 //
 // Threat model. It runs in the judging process, in its own context. A kernel under test lives in a worker's
 // process and cannot write here, neither by pointer nor by device address, and a fault in it ends only

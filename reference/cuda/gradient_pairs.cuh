@@ -106,6 +106,7 @@ __device__ inline bool put_pair(const GradientsInput& in, const GradientsScratch
   to.a_error[pair] = taint == kPure ? factor.a_error : 0;
   to.p[pair] = p_taint == kPure ? factor.p : 0;
   to.p_error[pair] = p_taint == kPure ? factor.p_error : 0;
+  if (in.biased) to.s[pair] = factor.s, to.s_error[pair] = factor.s_error;
   to.facts[pair] = static_cast<uint8_t>(taint | p_taint << kTaintOfP | kSeen);
   return taint != kPure;
 }

@@ -71,6 +71,7 @@ __device__ inline void count_keys(const GradientsInput& in, int64_t row, int64_t
     *blocks += __popc(__ballot_sync(kAll, mine && block != (before != 0 ? previous : last)));
     if (all != 0) last = __shfl_sync(kAll, block, 31 - __clz(static_cast<int>(all)));
   }
+  if (in.gathered) *blocks = *pairs;
 }
 
 // Reads Q, dO and O of a row. Run by a warp.
@@ -172,6 +173,7 @@ __global__ void __launch_bounds__(kThreads)
   Taint dout_taint = kPure, o_taint = kPure;
   read_row<kFormat>(in, row, of, &dout_taint, &o_taint);
   if (G::rank() > 0) return;
+  of.dout_taint = dout_taint;
   of.sum_error = in.terms.sum_error(of.pairs, blocks, in.terms.dq_adds);
   load_saved(in, row, dout_taint, o_taint, of);
   to.rows[row] = of;
@@ -200,7 +202,7 @@ __global__ void __launch_bounds__(kThreads)
       const int64_t block = int64_t{task.head} * (in.seq_q + 1) +
                             gradients::block_of(task.query, in.tile_q, in.rows.model.mma_block);
       ++of.pairs;
-      blocks += block != last;
+      blocks += in.gathered || block != last;
       last = block;
     }
     of.sum_error = in.terms.sum_error(of.pairs, blocks, in.terms.dkv_adds);

@@ -7,6 +7,7 @@
 
 #include "kernels/primitives/launch.h"
 #include "reference/cuda/gradient_pairs.cuh"
+#include "reference/cuda/gradient_sums.cuh"
 #include "reference/cuda/gradients.h"
 
 namespace attnfuzz::cuda {
@@ -15,12 +16,6 @@ namespace {
 __global__ void __launch_bounds__(kThreads) clear_kernel(const GradientsScratch to, int groups) {
   const auto group = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
   if (group < groups) to.groups[group] = 0;
-}
-
-__device__ void put(const GradientOutput& to, int64_t at, const gradients::Element& element) {
-  to.value[at] = element.value;
-  to.bound[at] = element.bound;
-  to.rule[at] = static_cast<uint8_t>(element.due);
 }
 
 // An element as it grows.
@@ -147,31 +142,6 @@ __global__ void __launch_bounds__(kThreads)
   if (blockIdx.y == 1 && unit < slots * in.rows.dim_v) sum_key<kFormat, false>(in, from, out.dv, unit);
 }
 
-// dsink of a head: add_to_sink() of gradients.cc. Run by a warp.
-__global__ void __launch_bounds__(32) dsink_kernel(const __grid_constant__ GradientsInput in,
-                                                   const GradientsScratch from, const GradientsOutput out) {
-  const auto head = static_cast<int>(blockIdx.x);
-  gradients::TermSum sum;
-  for (int64_t row = G::rank(); row < in.rows.rows; row += 32) {
-    if (in.tasks[row].head != head || in.tasks[row].query == kAbsent) continue;
-    const GradientRow& of = from.rows[row];
-    const double sink = in.rows.tasks[row].sink;
-    if (of.sink_taint != kPure) {
-      sum.mark(isinf(sink) || of.pairs == 0 ? kFree : of.sink_taint);
-      continue;
-    }
-    const gradients::SinkTerm term = gradients::sink_term(
-        in.terms, in.rows.model, {sink, of.lse, of.lse_error, of.delta, of.delta_size, of.delta_error});
-    sum.add(term.value, term.error);
-    if (!term.bounded) sum.mark(kFree);
-  }
-  double parts[4] = {sum.value, sum.error, sum.moduli, static_cast<double>(sum.terms)};
-  G::over(parts, Sum());
-  sum.value = parts[0], sum.error = parts[1], sum.moduli = parts[2], sum.terms = static_cast<int64_t>(parts[3]);
-  sum.taint = over_warp(sum.taint);
-  if (G::rank() == 0) put(out.dsink, head, sum.element(kU, kFlush, sum.terms));
-}
-
 template <Format kFormat>
 attn_status launch(const GradientsInput& in, const GradientsOutput& out, const GradientsScratch& scratch,
                    const attn_env* env) {
@@ -205,6 +175,7 @@ attn_status launch(const GradientsInput& in, const GradientsOutput& out, const G
   if (in.sinks && in.heads_q > 0)
     then(attn::launch(dsink_kernel, dim3(static_cast<unsigned>(in.heads_q)), dim3(32), 0, env, in, scratch,
                       out));
+  if (in.biased && slots > 0) then(launch_dbias(in, out, scratch, env));
   return status;
 }
 
@@ -224,6 +195,8 @@ size_t divide_gradients(const GradientsInput& in, std::byte* memory, GradientsSc
   take(scratch->a_error, pairs);
   take(scratch->p, pairs);
   take(scratch->p_error, pairs);
+  take(scratch->s, in.biased ? pairs : 0);
+  take(scratch->s_error, in.biased ? pairs : 0);
   take(scratch->facts, pairs);
   return bytes;
 }

@@ -1,4 +1,5 @@
-// The data that the host and the GPU oracle of gradients exchange (ATTN_FEATURE_BACKWARD).
+// The data that the host and the GPU oracle of gradients exchange (ATTN_FEATURE_BACKWARD and
+// ATTN_FEATURE_SELECTED_BACKWARD).
 //
 //   launch_gradients(input, output, scratch, &env);     // gradients.cu; asynchronous on a GPU
 //
@@ -23,12 +24,20 @@ struct GradientTask {
 // Nothing is judged by it.
 inline constexpr int32_t kAbsent = -1;
 
+// The indices that dbias has of each dimension: all of them, or 1 if one element is the sum over all.
+struct BiasShape {
+  int32_t batch, heads, queries;
+};
+
 struct GradientsInput {
   RowsInput rows;  // its model is gradients::error_model()
   gradients::Terms terms;
   int32_t heads_q, heads_kv, seq_q, tile_q, tile_k;
   int32_t most_rows;  // of a group
   bool sinks, apart;  // dsink is asked for; and the stored LSE leaves the sink out
+  bool gathered;      // keys and queries stand in any order in the blocks of an mma: listed blocks
+  bool biased;        // dbias is asked for
+  BiasShape dbias;    // if `biased`
   const GradientTask* tasks;
   const int32_t* first_row;  // of each group, and behind the last group the number of rows
   const void *dout, *o;      // as V: `stride_v` numbers a row
@@ -46,6 +55,8 @@ struct GradientOutput {
 struct GradientsOutput {
   GradientOutput dq;      // rows x dim_qk
   GradientOutput dk, dv;  // groups x keys x columns; 0 for keys behind the key length
+  GradientOutput
+      dbias;  // batch entries x query heads x queries x keys; sums over a dimension at all of its indices
   GradientOutput dsink;   // query heads
   uint8_t* state;         // of each row: RowState, and kAnyColumn
 };
@@ -57,7 +68,7 @@ struct GradientRow {
   double q_norm, dout_norm;
   double sum_error;  // the relative error of dQ's sums
   int64_t pairs;
-  gradients::Taint q_taint, lse_taint, row_taint, taint, sink_taint;  // as in gradients.cc
+  gradients::Taint q_taint, dout_taint, lse_taint, row_taint, taint, sink_taint;  // as in gradients.cc
 };
 struct GradientKey {
   double k_norm, v_norm;
@@ -71,6 +82,7 @@ struct GradientsScratch {
   GradientKey* keys;
   uint32_t* groups;                   // facts about each group
   double *a, *a_error, *p, *p_error;  // dA and P of each pair: rows x keys
+  double *s, *s_error;                // dS of each pair, if dbias is asked for
   uint8_t* facts;                     // of each pair
 };
 // Sets the pointers to parts of `memory`. Returns the bytes that they need.

@@ -30,8 +30,8 @@ ORACLE = ["semantics.h", "agreement.cc", "oracle.cc", "call/expected.cc", "call/
           "rows/weighted_mean.h"]
 
 # The CUDA oracle's sources, which are compiled for the executor. Of the host's side only packing is mutated.
-ORACLE_ON_DEVICE = ["cuda/block.cuh", "cuda/mean.cuh", "cuda/pack.cc", "cuda/row.cuh", "cuda/rows.cu", "cuda/scores.cuh",
-                    "cuda/weights.cuh"]
+ORACLE_ON_DEVICE = ["cuda/block.cuh", "cuda/mean.cuh", "cuda/pack.cc", "cuda/pack_forward.h", "cuda/row.cuh",
+                    "cuda/rows.cu", "cuda/scores.cuh", "cuda/weights.cuh"]
 
 # The judge's sources: properties/judge/ without its headers, which only declare, and the files of properties/memory/
 # that check redzones, gaps, inputs and outputs after a run.

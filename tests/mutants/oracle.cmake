@@ -56,13 +56,15 @@ add_custom_command(OUTPUT ${device_tree}.stamp BYPRODUCTS ${device_packs} ${devi
   DEPENDS ${oracle_sources} ${device_sources} ${makers}
   COMMENT "Mutants of the oracle on a device" VERBATIM)
 add_custom_target(device-mutant-tree DEPENDS ${device_tree}.stamp)
-foreach(kernels rows merge)
+foreach(kernels rows merge gradients)
   file(CONFIGURE OUTPUT ${device_tree}-${kernels}.cc CONTENT "#include \"reference/cuda/${kernels}.cu\"\n")
 endforeach()
-set(device_tests cuda/executor_test.cc cuda/declared_cases.cc legal_cases.cc legal_kernel.cc emulation.cc support.cc)
+set(device_tests cuda/executor_test.cc cuda/declared_cases.cc cuda/declared_gradients.cc legal_cases.cc legal_kernel.cc emulation.cc support.cc)
 list(TRANSFORM device_tests PREPEND ${PROJECT_SOURCE_DIR}/tests/reference/)
-add_executable(device_mutants EXCLUDE_FROM_ALL ${device_tree}-rows.cc ${device_tree}-merge.cc ${device_packs} ${PROJECT_SOURCE_DIR}/reference/cuda/cuda_oracle.cc
-               ${device_tests})
+set(device_host cuda_oracle evaluate_forward evaluate_gradients evaluate_merge pack_gradients pack_merge row_results)
+list(TRANSFORM device_host REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/reference/cuda/\\1.cc")
+add_executable(device_mutants EXCLUDE_FROM_ALL ${device_tree}-rows.cc ${device_tree}-merge.cc ${device_tree}-gradients.cc ${device_packs}
+               ${device_host} ${device_tests})
 add_dependencies(device_mutants device-mutant-tree)
 set_target_properties(device_mutants PROPERTIES OUTPUT_NAME reference_mutants RUNTIME_OUTPUT_DIRECTORY ${device_folder} ENABLE_EXPORTS ON)
 target_include_directories(device_mutants BEFORE PRIVATE ${PROJECT_SOURCE_DIR}/kernels/cuda_source/include ${device_tree})

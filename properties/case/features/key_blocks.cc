@@ -25,9 +25,8 @@ namespace {
 
 bool has_key_blocks(const Case& c) { return has_key_blocks(c.problem); }
 
-// The percentage of cases that get key blocks, for a kernel that knows them. If such cases are judged one by one, not
-// in batches, only kKeyBlocksPercentIfSlow percent of these get them.
-constexpr int64_t kKeyBlocksPercent = 12, kKeyBlocksPercentIfSlow = 10;
+// The percentage of cases that get key blocks, for a kernel that knows them.
+constexpr int64_t kKeyBlocksPercent = 12;
 constexpr int64_t kMost = int64_t{1} << 16;  // keys of a block, and from one to the next
 
 // Draws blocks of models, adjacent blocks, overlapping blocks and blocks with gaps. Some are so far apart that
@@ -71,7 +70,6 @@ void draw_key_blocks(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   Problem& p = c.problem;
   if ((context.config.features & ATTN_FEATURE_KEY_STEP) == 0 || !rng.percent(kKeyBlocksPercent)) return;
-  if ((context.config.slow & ATTN_FEATURE_KEY_STEP) != 0 && !rng.percent(kKeyBlocksPercentIfSlow)) return;
   if ((p.features & kOperations) != 0 || p.slopes) return;
   draw_blocks(rng, p);
   const auto& domain = context.config.domain;

@@ -191,7 +191,7 @@ std::vector<Case> cases_to_lay_out() {
     if (!illegal(c) && batch::prepare(c, ATTN_CPU, &why)) cases.push_back(c);
   }
   for (const Case& c : filled()) cases.push_back(c);
-  const std::vector<Case> others = cases_with(OracleTarget::kForward, 12, 400);
+  const std::vector<Case> others = cases_with(OracleTarget::kBatched, 12, 400);
   cases.insert(cases.end(), others.begin(), others.end());
   for (size_t n = 0; n < others.size(); ++n) {
     Case c = n % 2 == 0 ? rearranged(others[n], n) : laid_oddly(others[n], n);
@@ -325,7 +325,7 @@ TEST(BatchJudge, SaysOfARightKernelWhatATrialDoes) {
 // twelve has more rows 2^31 elements apart than a batch has blocks.
 TEST(BatchJudge, TakesPackedEntriesAndPages) {
   GeneratorConfig config;
-  config.features = OracleTarget::kForward;
+  config.features = OracleTarget::kBatched;
   std::map<std::string, int> left;
   int packed = 0, paged = 0;
   for (uint64_t n = 0; n < 3000; ++n) {
@@ -347,8 +347,8 @@ TEST(BatchJudge, TakesPackedEntriesAndPages) {
 }
 
 TEST(BatchJudge, SaysOfEveryKindOfForwardProblemWhatATrialDoes) {
-  OracleTarget right;
-  EXPECT_EQ(expect_equal_verdicts(cases_with(OracleTarget::kForward, 8, 48), right), 0);
+  OracleTarget right(nullptr, OracleTarget::kBatched);
+  EXPECT_EQ(expect_equal_verdicts(cases_with(OracleTarget::kBatched, 8, 48), right), 0);
 }
 
 TEST(BatchJudge, SaysOfMergesWhatATrialDoes) {
@@ -404,11 +404,12 @@ TEST(BatchJudge, DoubtsAMisreadFeatureAsATrialDoes) {
          }
          t.block_table = {table.data(), {p.pages_per_seq, 0, 0, 1}};
        }},
+      {ATTN_FEATURE_KEY_STEP, [](attn_problem& p, attn_tensors&) { p.key_offset /= 2; }},
       {ATTN_FEATURE_INDEX32, [](attn_problem& p, attn_tensors&) {
          if (p.ragged == 0) p.index_dtype = ATTN_INDEX_64, p.features &= ~ATTN_FEATURE_INDEX32;
        }}};
   for (const auto& [feature, misreads] : all) {
-    OracleTarget wrong(misreads);
+    OracleTarget wrong(misreads, OracleTarget::kBatched);
     EXPECT_GT(expect_equal_verdicts(cases_with(feature, 6, 40), wrong), 0) << feature;
   }
 }
@@ -782,7 +783,7 @@ TEST(BatchJudge, RefusesAKindOfProblemThatItDoesNotKnow) {
 }
 
 TEST(BatchJudge, KnowsOrRefusesEachBitAndOperation) {
-  constexpr uint64_t kKnown = kForward | ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD;
+  constexpr uint64_t kKnown = OracleTarget::kBatched | ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD;
   const auto refusal = [](const Case& c) {
     std::string why;
     EXPECT_FALSE(batch::prepare(c, ATTN_CPU, &why)) << features_of(c);

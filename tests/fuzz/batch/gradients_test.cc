@@ -53,6 +53,26 @@ void remap(Case& c, uint64_t n) {
   if (n % 4 == 1) c.planted.push_back({TensorId::kDlse, 0, 0, 1, 0, 0x40400000});
 }
 
+// Lets keys stand for blocks, with a length of any number of positions in every second case.
+void give_blocks(Case& c, uint64_t n) {
+  Problem& p = c.problem;
+  p.key_step = 1 + static_cast<int64_t>(n % 3), p.key_offset = 3;
+  p.causal = n % 4 > 0;
+  p.key_lengths.reset();
+  if (n % 2 == 0) return;
+  p.key_lengths.emplace();
+  for (int64_t b = 0; b < p.batch; ++b)
+    p.key_lengths->push_back((static_cast<int64_t>(n) + 5 * b) % (most_positions(p, p.seq_k) + 2));
+}
+
+// Asks for dbias, in every format and summed over each dimension.
+void give_bias(Case& c, uint64_t n) {
+  c.problem.features |= ATTN_FEATURE_DBIAS;
+  Bias& bias = c.problem.bias.emplace(Bias{.kind = BiasKind::kGaussian, .seed = n});
+  bias.dtype = n % 3 == 0 ? +ATTN_F32 : n % 3 == 1 ? +ATTN_F16 : +ATTN_BF16;
+  bias.broadcast = {.batch = n % 2 == 0, .head = n % 4 < 2, .query = n % 8 < 4};
+}
+
 // A kernel that compares the memory that it is given with the host's.
 class Looks : public OracleTarget {
  public:
@@ -146,6 +166,9 @@ TEST(BatchOfGradients, LaysOutWhatLaidOutDoes) {
         std::ranges::any_of(c.planted, [](const Planted& x) { return x.tensor == TensorId::kDout; });
     seen["repeated dO"] += c.dout_repeated != Repeated{};
     seen["spread"] += (call->spread >> batch::kDout) != 0;
+    seen["dbias"] += is_present(c, TensorId::kDbias);
+    seen["keys of blocks"] += has_key_blocks(c.problem);
+    seen["keys of blocks, with lengths"] += has_key_blocks(c.problem) && c.problem.key_lengths;
   }
   for (const auto& [what, count] : seen) EXPECT_GE(count, 10) << what;
   EXPECT_GT(looks.values, 10'000u);
@@ -172,14 +195,20 @@ TEST(BatchOfGradients, SaysOfARightKernelWhatATrialDoes) {
 TEST(BatchOfGradients, DoubtsWhatATrialFails) {
   const OracleTarget::Misreads all[] = {
       [](attn_problem& p, attn_tensors&) { p.scale *= 1.02f; },
+      [](attn_problem& p, attn_tensors&) { p.key_offset /= 2; },
       [](attn_problem& p, attn_tensors&) { p.features &= ~ATTN_FEATURE_DLSE; },
       [](attn_problem&, attn_tensors& t) {  // the sink of the first head for all heads
         t.sink.stride[1] = 0;
       },
+      [](attn_problem&, attn_tensors& t) {  // dbias is summed over the queries
+        t.dbias.stride[2] = 0;
+      },
       [](attn_problem&, attn_tensors& t) { t.dout.stride[2] = 0; },
       [](attn_problem&, attn_tensors& t) { t.lse.stride[2] = 0; },
       [](attn_problem&, attn_tensors& t) { std::swap(t.o, t.dout); }};
-  const std::vector<Case> cases = passes(60, 40);
+  std::vector<Case> cases = passes(60, 40);
+  for (Case& c : passes(20, 40, give_blocks)) cases.push_back(std::move(c));
+  for (Case& c : passes(20, 40, give_bias)) cases.push_back(std::move(c));
   for (const auto misreads : all) {
     OracleTarget wrong(misreads, OracleTarget::kBackward);
     EXPECT_GT(expect_equal_verdicts(cases, wrong), 3);
@@ -189,7 +218,7 @@ TEST(BatchOfGradients, DoubtsWhatATrialFails) {
 // Changes one element of a tensor after a right call.
 class Writes : public OracleTarget {
  public:
-  enum class Where { kSavedO, kDlse, kBeforeDq, kBehindDv, kDq, kDk, kDv, kDsink };
+  enum class Where { kSavedO, kDlse, kBeforeDq, kBehindDv, kDq, kDk, kDv, kDbias, kDsink };
   explicit Writes(Where where) : OracleTarget(nullptr, kBackward), where_(where) {}
   RunReply run(Stage stage, const attn_problem& p, const attn_tensors& t, const attn_plan& plan,
                const attn_env& env, int stream) override {
@@ -203,6 +232,7 @@ class Writes : public OracleTarget {
     if (where_ == Where::kDq) flip(t.dq, bytes - 1);
     if (where_ == Where::kDk) flip(t.dk, bytes - 1);
     if (where_ == Where::kDv) flip(t.dv, bytes - 1);
+    if (where_ == Where::kDbias && t.dbias.data) flip(t.dbias, p.bias_dtype == ATTN_F32 ? 3 : 1);
     if (where_ == Where::kDsink && t.dsink.data) flip(t.dsink, 3);
     if (where_ == Where::kSavedO) flip(t.o, 0);
     if (where_ == Where::kDlse && t.dlse.data) flip(t.dlse, 0);
@@ -221,7 +251,7 @@ TEST(BatchOfGradients, DoubtsWritesAsATrialDoes) {
     for (TensorLayout& layout : c.layout)
       layout.placement = Placement::kGuarded;  // so that each write has a place
   using enum Writes::Where;
-  for (const auto where : {kSavedO, kDlse, kBeforeDq, kBehindDv, kDq, kDk, kDv, kDsink}) {
+  for (const auto where : {kSavedO, kDlse, kBeforeDq, kBehindDv, kDq, kDk, kDv, kDbias, kDsink}) {
     Writes wrong(where);
     EXPECT_GE(expect_equal_verdicts(cases, wrong), 3) << static_cast<int>(where);
   }
@@ -242,12 +272,14 @@ TEST(BatchOfGradients, DoubtsAnUnwrittenGradientAsATrialDoes) {
     }
   };
   Case c;
-  c.problem.features = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DSINK;
+  c.problem.features = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK;
+  c.problem.bias.emplace();
   c.problem.sink.emplace();
   c.problem.seq_k = 3;
   c.poison = Poison::kNan;
   c.planted = {{TensorId::kDout, 0, 0, 0, 0, 0x7c00}};  // infinity
-  for (const auto output : {&attn_tensors::dq, &attn_tensors::dk, &attn_tensors::dv, &attn_tensors::dsink}) {
+  for (const auto output :
+       {&attn_tensors::dq, &attn_tensors::dk, &attn_tensors::dv, &attn_tensors::dbias, &attn_tensors::dsink}) {
     left = output;
     Leaves leaves;
     EXPECT_EQ(expect_equal_verdicts({c, c}, leaves), 2);  // the first is judged both ways
@@ -275,7 +307,9 @@ TEST(BatchOfGradients, EvaluatesWhatTheCpuDoes) {
     c.problem.sink = Sink{.kind = SinkKind::kAbove};
   };
   std::vector<Case> cases = passes(30, 60);
+  for (Case& c : passes(40, 60, give_bias)) cases.push_back(std::move(c));
   for (Case& c : passes(30, 60, with_sinks)) cases.push_back(std::move(c));
+  for (Case& c : passes(30, 60, give_blocks)) cases.push_back(std::move(c));
   int absent = 0;
   for (const Case& c : cases) {
     std::optional<batch::Call> call = batch::prepare(c, ATTN_CPU, &why);
@@ -323,17 +357,12 @@ TEST(BatchOfGradients, CountsNonFiniteInputs) {
 TEST(BatchOfGradients, RefusesByName) {
   Case c = passes(1, 40)[0];
   std::string why;
-  c.problem.features |= ATTN_FEATURE_DBIAS;
+  c.problem.features |= uint64_t{1} << 62;
   EXPECT_FALSE(batch::prepare(c, ATTN_CPU, &why));
   EXPECT_EQ(why,
             "a batch of backward passes on a GPU does not know this kind of problem: attn_problem.features has "
-            "the bits 0x800");
-  c.problem.features ^= ATTN_FEATURE_DBIAS | ATTN_FEATURE_KEY_STEP;  // the batch's lengths count keys, not positions
-  EXPECT_FALSE(batch::prepare(c, ATTN_CPU, &why));
-  EXPECT_EQ(why,
-            "a batch of backward passes on a GPU does not know this kind of problem: attn_problem.features has "
-            "the bits 0x100000");
-  c.problem.features &= ~ATTN_FEATURE_KEY_STEP;
+            "the bits 0x4000000000000000");
+  c.problem.features &= ~(uint64_t{1} << 62);
   std::optional<batch::Call> call = batch::prepare(c, ATTN_CPU, &why);
   ASSERT_TRUE(call);
   OracleTarget right(nullptr, OracleTarget::kBackward);

@@ -22,9 +22,11 @@ class OracleTarget : public FakeTarget {
   static constexpr uint64_t kForward = ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_WIDE |
                                        ATTN_FEATURE_LATENT | ATTN_FEATURE_ALIBI | ATTN_FEATURE_RAGGED |
                                        ATTN_FEATURE_INDEX32 | ATTN_FEATURE_PAGED;
-  static constexpr uint64_t kBackward = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DLSE | ATTN_FEATURE_DSINK |
-                                        ATTN_FEATURE_F32 | ATTN_FEATURE_SINK | ATTN_FEATURE_RAGGED |
-                                        ATTN_FEATURE_INDEX32 | ATTN_FEATURE_NO_FORWARD;
+  static constexpr uint64_t kBatched = kForward | ATTN_FEATURE_KEY_STEP;  // that a batch takes
+  static constexpr uint64_t kBackward = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS |
+                                        ATTN_FEATURE_DSINK | ATTN_FEATURE_F32 | ATTN_FEATURE_SINK |
+                                        ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_KEY_STEP |
+                                        ATTN_FEATURE_NO_FORWARD;
   static constexpr uint64_t kMerge = ATTN_FEATURE_MERGE | ATTN_FEATURE_F32 | ATTN_FEATURE_NO_FORWARD;
   // Changes the kernel's copies of its arguments.
   using Misreads = void (*)(attn_problem& p, attn_tensors& t);
@@ -89,21 +91,24 @@ class OracleTarget : public FakeTarget {
   static void write(const attn_problem& p, const attn_tensors& t, const Reference& due, const Expected& of,
                     const attn_tensor& to) {
     const bool keys = of_keys(spec_of(of.tensor)), scores = of.tensor == TensorId::kBlockScores;
-    const bool heads = of.tensor == TensorId::kDsink;
+    const bool heads = of.tensor == TensorId::kDsink, biased = of.tensor == TensorId::kDbias;
     const RowSpace rows = keys     ? RowSpace(p.batch, p.heads_kv, p.seq_k)
                           : heads  ? RowSpace(1, p.heads_q, 1)
                           : scores ? RowSpace(p.batch, p.heads_kv, p.seq_q)
                                    : RowSpace(p);
     const Sequences sequences(p, t);
-    const int32_t dtype = spec_of(of.tensor).element == Element::kF32 ? int32_t{ATTN_F32} : p.dtype;
+    const int32_t dtype = biased                                        ? p.bias_dtype
+                          : spec_of(of.tensor).element == Element::kF32 ? int32_t{ATTN_F32}
+                                                                        : p.dtype;
     for (int64_t row = 0; row < rows.count(); ++row) {
       const Row at = rows.at(row);
       const bool absent = keys ? at.i >= sequences.keys.length(at.b)
-                               : !heads && due.state[static_cast<size_t>(row)] == RowState::kAbsent;
+                               : !heads && !biased && due.state[static_cast<size_t>(row)] == RowState::kAbsent;
       if (absent) continue;
-      const StoredRow stored = heads  ? StoredRow{0, 0}
-                               : keys ? sequences.key_row(at.b, at.i)
-                                      : sequences.query_row(at.b, at.i);
+      const StoredRow stored = heads    ? StoredRow{0, 0}
+                               : biased ? StoredRow{at.b, at.i}  // never packed
+                               : keys   ? sequences.key_row(at.b, at.i)
+                                        : sequences.query_row(at.b, at.i);
       for (int64_t c = 0; c < of.columns; ++c) {
         const auto value = static_cast<float>(value_of(of, static_cast<size_t>(row * of.columns + c)));
         const int64_t offset = offset_of(to, stored.entry, at.h, stored.row, c);

@@ -1,5 +1,6 @@
 // Backward passes for comparing two oracles: those of gradient_case.h, with plans that declare anything, rare
-// inputs in every tensor, and keys that stand for blocks in every fifth.
+// inputs in every tensor, keys that stand for blocks in every fifth, biases of 16 bits in some, and listed
+// blocks in every fifth.
 #include <limits>
 
 #include "tests/reference/cuda/declared_cases.h"
@@ -47,7 +48,23 @@ void declare(Random* random, attn_plan* plan) {
   if (one_in(4)) plan->saved = ATTN_SAVED_RECOMPUTED;
 }
 
-// Stores the batch entries one after another, each with fewer rows than there is room for.
+// The same bias in 16 bits, and so dbias.
+struct HalfBias {
+  attn_problem problem;
+  attn_tensors tensors;
+
+  HalfBias(Small* s, Random* random) : problem(s->p), tensors(s->tensors()) {
+    problem.bias_dtype = random->below(2) == 0 ? ATTN_F16 : ATTN_BF16;
+    for (const float x : s->bias) half_.push_back(encode16(problem.bias_dtype, x));
+    tensors.bias.data = half_.data();
+  }
+
+ private:
+  std::vector<uint16_t> half_;
+};
+
+// Stores the batch entries one after another, each with fewer rows than there is room for. The entries share
+// the mask and the bias.
 struct Entries {
   attn_problem problem;
   attn_tensors tensors;
@@ -59,8 +76,7 @@ struct Entries {
     cu_k_[1] = static_cast<int32_t>(k), cu_k_[2] = static_cast<int32_t>(k + random->below(keys - k + 1));
     problem.batch = 2, problem.ragged = ATTN_RAGGED_QUERIES | ATTN_RAGGED_KEYS;
     problem.total_q = queries, problem.total_k = keys, problem.has_key_lengths = 0;
-    problem.has_mask = 0, problem.bias_dtype = ATTN_NONE;
-    problem.features &= ~ATTN_FEATURE_DBIAS;
+    tensors.mask.stride[0] = tensors.bias.stride[0] = 0;
     problem.features |= ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
     problem.index_dtype = ATTN_INDEX_32;
     tensors.cu_q = cu_q_, tensors.cu_k = cu_k_;
@@ -79,8 +95,11 @@ AgreementTally hold_on_gradients(FastOracle& oracle, uint64_t first, int64_t cou
     if (to_first && tally.differences > 0) break;
     Random random(number * 7919 + 11);
     Small s(kFormats[random.below(3)], number + 1, number % 8 == 3);
-    s.add_more(number);
-    s.p.features &= ~ATTN_FEATURE_DBIAS;
+    const bool lists = number % 5 == 4;
+    if (lists)
+      s.take_lists(number);
+    else
+      s.add_more(number);
     if (number % 5 == 2) s.take_key_blocks(number);
     s.save();
     if (number % 3 == 0) plant(&random, &s);
@@ -98,9 +117,14 @@ AgreementTally hold_on_gradients(FastOracle& oracle, uint64_t first, int64_t cou
       Agreement agreement = compare(problem, *fast, host);
       if (fast->dead != host.dead || fast->unconstrained != host.unconstrained || fast->sampled != host.sampled)
         agreement.difference += " other counts of rows";
+      tally.lists += lists;
       tally.add("gradients " + std::to_string(number) + as, host, agreement);
     };
     hold("", s.p, s.tensors());
+    if (s.has(ATTN_FEATURE_DBIAS) && number % 4 == 1) {
+      const HalfBias half(&s, &random);
+      hold(", with a bias of 16 bits", half.problem, half.tensors);
+    }
     if (s.p.batch > 1) continue;
     const Entries packed(&s, &random);
     hold(", packed", packed.problem, packed.tensors);

@@ -12,6 +12,7 @@ namespace attnfuzz {
 
 struct AgreementTally {
   int64_t cases = 0, rows = 0, bounded = 0, uninformative = 0, not_for_it = 0;
+  int64_t biased = 0, lists = 0;  // cases with dbias, and with listed blocks
   double value = 0, bound = 0;  // the largest differences (Agreement)
   int64_t differences = 0;
   std::string first;  // the first difference
@@ -21,6 +22,9 @@ struct AgreementTally {
     rows += reference.sampled;
     bounded += std::ranges::count(reference.state, RowState::kBounded);
     uninformative += reference.uninformative;
+    biased += std::ranges::any_of(reference.outputs, [](const Expected& due) {
+      return due.tensor == TensorId::kDbias && !due.value.empty();
+    });
     value = std::max(value, agreement.value);
     bound = std::max(bound, agreement.bound);
     if (agreement.difference.empty()) return;
