@@ -64,7 +64,6 @@ void build_sources(CampaignArguments& arguments) {
 
 Exit prune_corpus_of(CampaignArguments arguments) {
   arguments.no_seeded_bug = true;
-  arguments.sequences = false;  // no sequence of calls is kept, so none is pruned
   if (arguments.prune_to.empty()) throw UserError("--prune needs a folder to write to: --to FOLDER");
   if (!read_header(arguments.prune_from)) throw UserError(arguments.prune_from + " holds no campaign");
   const PruneResult pruned =
@@ -183,10 +182,11 @@ void add_draw_options(CLI::App& command, CampaignArguments& arguments) {
       ->capture_default_str();
   command.add_option("--property", arguments.properties, "only these properties (default: all, round-robin)")
       ->check(is_property());
-  command.add_flag(
-      "--sequences", arguments.sequences,
-      "explore sequences of calls on a paged cache too, as attnfuzz sequence does, for kernels that "
-      "append to pages, copy them or attend over them");
+  command
+      .add_flag("--sequences", arguments.sequences,
+                "explore sequences of calls on a paged cache too, as attnfuzz sequence does, for kernels that "
+                "append to pages, copy them or attend over them")
+      ->excludes("--prune");  // the corpus has none
   command
       .add_option("--work", arguments.campaign.work,
                   "multiply-adds that a case may cost (on a GPU 6 million by default)")
