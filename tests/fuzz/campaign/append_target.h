@@ -18,6 +18,7 @@ class AppendTarget : public FakeTarget {
     kSkipsLast,  // does not write the last row of an append of two rows or more
     kAfterMany,  // writes no row from the 31st append in a process on
     kDies,       // at one place
+    kTruncated,  // writes no row once an append has begun below the end of the one before, but for that append
     kHangs,
     kEndsJob,  // ends the process that runs it, if `ends` says so
   };
@@ -30,7 +31,7 @@ class AppendTarget : public FakeTarget {
   std::function<bool()> ends = [] { return false; };
 
   const KernelInfo& info() const override { return info_; }
-  void renew() override { appends_ = 0; }
+  void renew() override { appends_ = end_ = 0, truncated_ = false; }
 
   PlanReply plan(const attn_problem&, const attn_tensors&, const attn_env&) override {
     PlanReply reply;
@@ -67,6 +68,9 @@ class AppendTarget : public FakeTarget {
     int64_t rows = p.seq_q;
     if (bug_ == Bug::kSkipsLast && rows >= 2) --rows;
     if (bug_ == Bug::kAfterMany && appends_ > kMany) rows = 0;
+    if (bug_ == Bug::kTruncated && truncated_) rows = 0;
+    truncated_ |= t.key_lengths[0] > 0 && t.key_lengths[0] < end_;
+    end_ = std::min(t.key_lengths[0] + p.seq_q, p.seq_k);
     for (int64_t b = 0; b < p.batch; ++b) {
       for (int64_t h = 0; h < p.heads_kv; ++h) {
         for (int64_t i = 0; i < rows; ++i) {
@@ -100,7 +104,10 @@ class AppendTarget : public FakeTarget {
 
   const Bug bug_;
   KernelInfo info_ = FakeTarget().info();
-  int appends_ = 0;  // in this process
+  // Of this process.
+  int appends_ = 0;
+  int64_t end_ = 0;
+  bool truncated_ = false;
 };
 
 }  // namespace attnfuzz

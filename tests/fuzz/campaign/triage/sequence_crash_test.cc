@@ -6,6 +6,7 @@
 #include "fuzz/campaign/store/journal.h"
 #include "fuzz/campaign/triage/crash_in_hand.h"
 #include "fuzz/campaign/triage/recheck.h"
+#include "fuzz/campaign/triage/sequences_explained.h"
 #include "fuzz/report/report.h"
 #include "properties/sequences/codec.h"
 #include "properties/sequences/draw.h"
@@ -112,6 +113,33 @@ TEST_F(FailingSequences, ThatFailOnlyAfterOthersKeepThem) {
   EXPECT_LE(small.before.size(), 3u);
   EXPECT_THAT(file_text(options_.dir + "/findings/" + found[0].name + ".md"),
               HasSubstr("Before, in the same process"));
+}
+
+// Without the truncates of a finding it passes, so it is that finding, alone or after others.
+TEST_F(FailingSequences, ThatAFindingExplainsAreCountedThere) {
+  bug_ = Bug::kTruncated;
+  const sequences::Step begin = {.verb = Verb::kNew, .entries = {0}},
+                        two = {.verb = Verb::kAppend, .entries = {0}, .count = 2, .token = 32768},
+                        cut = {.verb = Verb::kTruncate, .entries = {0}, .count = 1},
+                        one = {.verb = Verb::kAppend, .entries = {0}, .count = 1, .token = 65536};
+  sequences::Session first = appends(0, 0), shown = first;
+  first.steps = {begin, two, cut, one};
+  shown.steps = {begin, two, cut, one, one};
+  const std::string after = sequences::encode({appends(1, 1), {first}}), alone = sequences::encode({shown, {}});
+  for (const bool state_first : {true, false}) {
+    write_findings(options_.dir, {});
+    file(state_first ? after : alone);
+    ASSERT_EQ(findings().size(), 1u);
+    const Finding before = findings()[0];
+    EXPECT_EQ(before.repeats, state_first ? Repeats::kAfterOthers : Repeats::kAlways);
+    file(state_first ? alone : after);
+    const std::vector<Finding> found = findings();
+    ASSERT_EQ(found.size(), 1u) << "the state is first: " << state_first;
+    EXPECT_EQ(found[0].key, "fake|sequences|wrong|append|append|new|truncate");
+    EXPECT_EQ(found[0].count, 2u);
+    const std::string old = options_.dir + "/findings/" + before.name + ".calls.json";
+    EXPECT_EQ(std::filesystem::exists(old), !state_first) << "the files of a finding that is explained are removed";
+  }
 }
 
 TEST_F(FailingSequences, ThatNeverFailAgainAreKeptApart) {
@@ -232,6 +260,22 @@ TEST_F(FailingSequences, AreInTheReport) {
   write_file(options_.dir + "/findings/" + name + ".calls.json", "{}");
   EXPECT_THAT(report::read_report(options_.dir).problems,
               ::testing::ElementsAre(HasSubstr("holds no sequence of calls")));
+}
+
+TEST(WordsOfSequences, AreItsKindsOfSteps) {
+  sequences::Session session = appends(2, 3);
+  session.relation = sequences::Relation::kSplit;
+  session.steps.push_back({.verb = Verb::kTruncate, .entries = {0}, .count = 1});
+  session.steps.push_back({.verb = Verb::kAttend, .entries = {0}, .counts = {2}});
+  session.steps.push_back({.verb = Verb::kAttend, .entries = {0}, .count = 1, .split = 1});
+  using Words = std::set<std::string>;
+  EXPECT_EQ(words_of(session), (Words{"append", "attend", "divided", "new", "packed", "relation split", "truncate"}));
+  EXPECT_FALSE(without_special({session, {}}, {"append", "attend", "new", "fork"}).has_value());
+  const auto words = [&](const Words& without) { return words_of(without_special({session, {}}, without)->last); };
+  EXPECT_EQ(words({"truncate"}), (Words{"append", "attend", "divided", "new", "packed", "relation split"}));
+  EXPECT_EQ(words({"packed"}), (Words{"append", "attend", "divided", "new", "relation split", "truncate"}));
+  EXPECT_EQ(words({"divided", "relation split"}), (Words{"append", "attend", "new", "packed", "truncate"}));
+  EXPECT_EQ(words_of(without_special({appends(1, 1), {session}}, {"truncate"})->before[0]).count("truncate"), 0u);
 }
 
 // A target that was to have sequences of calls does not pass without any, or without a judged one.
