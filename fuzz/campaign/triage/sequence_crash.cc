@@ -217,6 +217,15 @@ class OneSequence {
     finding_.evaluations = reduced.evaluations;
     finding_.reduced = reduced.again && finding_.reduce_seconds < t_.options.reduce_seconds;
     small_ = std::move(reduced);
+    if (finding_.repeats == Repeats::kAfterOthers && small_.chain.before.empty()) measure_alone();
+  }
+
+  // The reduced sequence of calls fails without those that were before the one as found.
+  void measure_alone() {
+    finding_.failed = finding_.runs = 0;
+    fresh(small_.chain, kFreshRuns);
+    if (finding_.failed > 0)
+      finding_.repeats = finding_.failed == finding_.runs ? Repeats::kAlways : Repeats::kSometimes;
   }
 
   std::string text_of(const sequences::Chain& chain, const sequences::SessionResult& result) const {

@@ -17,6 +17,7 @@ class AppendTarget : public FakeTarget {
     kNone,
     kSkipsLast,  // does not write the last row of an append of two rows or more
     kAfterMany,  // writes no row from the 31st append in a process on
+    kLater,      // writes no row in the fourth process and later ones
     kDies,       // at one place
     kTruncated,  // writes no row once an append has begun below the end of the one before, but for that append
     kHangs,
@@ -31,7 +32,7 @@ class AppendTarget : public FakeTarget {
   std::function<bool()> ends = [] { return false; };
 
   const KernelInfo& info() const override { return info_; }
-  void renew() override { appends_ = end_ = 0, truncated_ = false; }
+  void renew() override { ++processes_, appends_ = end_ = 0, truncated_ = false; }
 
   PlanReply plan(const attn_problem&, const attn_tensors&, const attn_env&) override {
     PlanReply reply;
@@ -68,6 +69,7 @@ class AppendTarget : public FakeTarget {
     int64_t rows = p.seq_q;
     if (bug_ == Bug::kSkipsLast && rows >= 2) --rows;
     if (bug_ == Bug::kAfterMany && appends_ > kMany) rows = 0;
+    if (bug_ == Bug::kLater && processes_ > 3) rows = 0;
     if (bug_ == Bug::kTruncated && truncated_) rows = 0;
     truncated_ |= t.key_lengths[0] > 0 && t.key_lengths[0] < end_;
     end_ = std::min(t.key_lengths[0] + p.seq_q, p.seq_k);
@@ -104,6 +106,7 @@ class AppendTarget : public FakeTarget {
 
   const Bug bug_;
   KernelInfo info_ = FakeTarget().info();
+  int processes_ = 0;
   // Of this process.
   int appends_ = 0;
   int64_t end_ = 0;

@@ -142,6 +142,18 @@ TEST_F(FailingSequences, ThatAFindingExplainsAreCountedThere) {
   }
 }
 
+// It did not fail alone at first, but its reduced form does, so it is no longer said to depend on others.
+TEST_F(FailingSequences, ThatNeedNoOthersOnceReducedAreMeasuredAgain) {
+  bug_ = Bug::kLater;
+  file(sequences::encode({appends(2, 2), {appends(1, 1)}}));
+  const std::vector<Finding> found = findings();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(chain_of("/findings/" + found[0].name + ".calls.json").before.empty());
+  EXPECT_EQ(found[0].repeats, Repeats::kAlways);
+  EXPECT_EQ(found[0].failed, 3);
+  EXPECT_EQ(found[0].runs, 3);
+}
+
 TEST_F(FailingSequences, ThatNeverFailAgainAreKeptApart) {
   bug_ = Bug::kNone;
   file(sequences::encode({appends(3, 2), {appends(1, 1)}}));
