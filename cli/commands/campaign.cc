@@ -82,6 +82,17 @@ Exit prune_corpus_of(CampaignArguments arguments) {
   return kPassed;
 }
 
+// A sequence of calls has no features by which the ledger could choose.
+void quarantine_sequences(std::vector<CampaignTarget>& targets, const Ledger& ledger) {
+  for (CampaignTarget& target : targets) {
+    TargetRecord& r = target.record;
+    const KnownFailure* known = quarantines_some(ledger, r.kernel, r.backend, r.build_kind);
+    if (!r.sequences || known == nullptr) continue;
+    r.sequences = false;
+    r.no_sequences = "the ledger quarantines cases of it: " + known->reason;
+  }
+}
+
 // Chooses the numbers of processes and threads that the user left open. A thread that prepares batches keeps a
 // core busy, like a job on the CPU.
 void share_cores(CampaignOptions& options, bool batches) {
@@ -116,7 +127,11 @@ Exit start_campaign(CampaignArguments arguments) {
   share_cores(options, arguments.target.batch > 0);
   options.version = ATTNFUZZ_VERSION;
   build_sources(arguments);
-  const std::vector<CampaignTarget> targets = targets_of(arguments, arguments.campaign.finite);
+  if (arguments.sequences && options.finite)
+    throw UserError(
+        "--finite, --sequences: slots of a cache that hold no token hold NaN: leave one of the two out");
+  std::vector<CampaignTarget> targets = targets_of(arguments, arguments.campaign.finite);
+  quarantine_sequences(targets, options.ledger);
 
   CampaignSummary summary;
   {
@@ -161,6 +176,25 @@ void add_prune_options(CLI::App& command, CampaignArguments& arguments) {
       ->capture_default_str();
 }
 
+void add_draw_options(CLI::App& command, CampaignArguments& arguments) {
+  command.add_option("--seed", arguments.campaign.seed, "seed of all streams of cases")
+      ->check(CLI::Range(uint64_t{0}, kMostCounted))
+      ->capture_default_str();
+  command.add_option("--property", arguments.properties, "only these properties (default: all, round-robin)")
+      ->check(is_property());
+  command
+      .add_flag("--sequences", arguments.sequences,
+                "explore sequences of calls on a paged cache too, as attnfuzz sequence does, for kernels that "
+                "append to pages, copy them or attend over them")
+      ->excludes("--prune");  // the corpus has none
+  command
+      .add_option("--work", arguments.campaign.work,
+                  "multiply-adds that a case may cost; by default 3 million, on a GPU 6 million")
+      ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40));
+  command.add_flag("--finite", arguments.campaign.finite,
+                   "draw no NaN or infinity in Q, K and V, for which the kernel promises nothing");
+}
+
 }  // namespace
 
 void add_campaign(CLI::App& app, Action& action) {
@@ -201,23 +235,16 @@ void add_campaign(CLI::App& app, Action& action) {
       ->capture_default_str();
   add_batch_option(*command, arguments->target);
   options.gpu_threads = 0;
-  command->add_option("--gpu-threads", options.gpu_threads,
-                      "with --batch: batches that each of these processes makes ready, runs and compares at once; 0: "
-                      "as the cores allow")
+  command
+      ->add_option(
+          "--gpu-threads", options.gpu_threads,
+          "with --batch: batches that each of these processes makes ready, runs and compares at once; 0: "
+          "as the cores allow")
       ->needs("--batch")
       ->check(CLI::Range(0, kMostGpuThreads))
       ->capture_default_str();
   add_device_options(*command, options.device_work, options.gpu_own_workers, "--gpu-own-workers");
-  command->add_option("--seed", options.seed, "seed of all streams of cases")
-      ->check(CLI::Range(uint64_t{0}, kMostCounted))
-      ->capture_default_str();
-  command->add_option("--property", arguments->properties, "only these properties (default: all, round-robin)")
-      ->check(is_property());
-  command
-      ->add_option("--work", options.work, "multiply-adds that a case may cost; by default 3 million, on a GPU 6 million")
-      ->check(CLI::Range(int64_t{10000}, int64_t{1} << 40));
-  command->add_flag("--finite", options.finite,
-                    "draw no NaN or infinity in Q, K and V, for which the kernel promises nothing");
+  add_draw_options(*command, *arguments);
   command->add_option("--ledger", arguments->ledger, "file of known failures (fuzz/campaign/store/ledger.h)")
       ->check(CLI::ExistingFile);
   command->add_option("--reduce-seconds", options.reduce_seconds, "wall clock for reducing one failure")

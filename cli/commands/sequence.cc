@@ -306,20 +306,11 @@ class SequenceCheck {
     sums_.add(sums);
   }
 
-  // A hang is reduced with a short time limit, and must then also hang with the full time limit.
   ReducedChain reduce(const Chain& chain, const SessionResult& failed) const {
-    const OpenedKernels& kernels = kernels_.front();
-    const auto reduced = [&](bool brief) {
-      std::vector<std::unique_ptr<BriefWatch>> watches;
-      for (const auto& target : kernels.opened) watches.push_back(std::make_unique<BriefWatch>(*target, brief));
-      return reduce_chain(
-          chain, failed, [&](const Chain& c) { return check_chain(c, kernels.targets); },
-          arguments_.reduce_seconds);
-    };
-    if (failed.verdict.kind != Kind::kHang) return reduced(false);
-    ReducedChain small = reduced(true);
-    const bool hangs = small.again && same_failure(check_chain(small.chain, kernels.targets), failed);
-    return hangs ? small : reduced(false);
+    const SessionTargets& targets = kernels_.front().targets;
+    return reduce_chain(
+        chain, failed, targets, [&](const Chain& c) { return check_chain(c, targets); },
+        arguments_.reduce_seconds);
   }
 
   // A replay neither draws nor reduces, so the options for that are left out.

@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <set>
 
+#include "base/printable.h"
 #include "base/subprocess.h"
 #include "cli/open/open_kernel.h"
 #include "cli/terminal/terminal.h"
+#include "fuzz/campaign/run/explore_sequences.h"
 #include "fuzz/campaign/store/seeded_bug.h"
 #include "fuzz/check/refusals.h"
 
@@ -80,6 +82,8 @@ CampaignTarget target_of(const KernelLibrary& library, TargetOptions options, co
   r.device = target.info.device;
   r.calibration = target.calibration.name;
   r.peer = peer_name(*opened);
+  r.no_sequences = no_sequences_on(*opened);
+  r.sequences = r.no_sequences.empty();
   return target;
 }
 
@@ -100,7 +104,30 @@ CampaignTarget seeded_bug_of(const std::string& backend, const std::string& buil
   CampaignTarget target =
       target_of(library_of(library.string() + ":" + kernel, options), options, "seeded-bug");
   target.record.seeded_bug = true;
+  target.record.sequences = false;
+  target.record.no_sequences = "";
   return target;
+}
+
+void leave_out_sequences(std::vector<CampaignTarget>& targets) {
+  for (CampaignTarget& target : targets) {
+    target.record.sequences = false;
+    target.record.no_sequences = "";
+  }
+}
+
+// Throws UserError unless some target has sequences of calls.
+void expect_sequences(const std::vector<CampaignTarget>& targets) {
+  std::string why;
+  for (const CampaignTarget& target : targets) {
+    if (target.record.sequences) return;
+    if (!target.record.no_sequences.empty())
+      why += "\n  " + printable(target.record.name) + ": " + target.record.no_sequences;
+  }
+  throw UserError(
+      "--sequences: no target can have sequences of calls; name another kernel, for example cache or "
+      "splitk, or leave --sequences out" +
+      why);
 }
 
 }  // namespace
@@ -147,6 +174,11 @@ std::vector<CampaignTarget> targets_of(const CampaignScope& scope, bool finite) 
         targets.push_back(std::move(target));
       }
     }
+  }
+  if (scope.sequences) {
+    expect_sequences(targets);
+  } else {
+    leave_out_sequences(targets);
   }
   return targets;
 }

@@ -14,10 +14,12 @@ struct CampaignScope {
   std::vector<std::string> kernels, backends = {"cpu"}, build_kinds = {"plain"}, properties;
   TargetOptions target;
   bool no_seeded_bug = false;
+  bool sequences = false;  // explore sequences of calls too, on targets that can have them
 };
 
 // `finite`: Q, K and V hold neither NaN nor infinity. Throws UserError if a kernel cannot be opened
-// or is stale, if two targets would have the same name, or if no property is left for a target.
+// or is stale, if sequences of calls are asked for and no target can have them, if two targets would have the
+// same name, or if no property is left for a target.
 std::vector<CampaignTarget> targets_of(const CampaignScope& scope, bool finite);
 
 }  // namespace attnfuzz

@@ -7,6 +7,7 @@
 #include "cli/print/verdict.h"
 #include "cli/terminal/terminal.h"
 #include "fuzz/campaign/store/warnings.h"
+#include "fuzz/campaign/triage/sequence_files.h"
 
 namespace attnfuzz {
 namespace {
@@ -24,13 +25,14 @@ std::string status_of(const CampaignState& s) {
   char text[400];
   std::snprintf(
       text, sizeof text,
-      "%s, %s left%s: %zu finding(s), %llu to reduce; %llu cases, %.0f/s; corpus %llu, situations %llu, "
+      "%s, %s left%s: %zu finding(s), %llu to reduce; %llu cases, %.0f/s%s; corpus %llu, situations %llu, "
       "coverage %llu",
       clock_text(s.t).c_str(), clock_text(s.left).c_str(),
       s.disk_full  ? ", DISK FULL, waiting"
       : s.draining ? ", ending"
                    : "",
       s.findings, (unsigned long long)s.waiting, (unsigned long long)s.cases, s.cases_per_second,
+      s.sequences == 0 ? "" : (", " + std::to_string(s.sequences) + " sequences of calls").c_str(),
       (unsigned long long)s.corpus, (unsigned long long)s.situations, (unsigned long long)s.coverage);
   return text;
 }
@@ -49,11 +51,14 @@ std::string words_of(const Json& e, const std::vector<CampaignTarget>& targets) 
     const auto found = std::ranges::find_if(targets, [&](const auto& x) { return x.record.name == of; });
     const std::string kernel = found == targets.end() ? "" : found->record.kernel;
     const std::string peer = found == targets.end() ? "" : found->record.peer;
+    const std::string file = e.at("file");
+    const std::string replay = found != targets.end() && e.at("property") == kOfSequences
+                                   ? sequence_replay_line(file, found->record)
+                                   : replay_line(file, kernel, peer);
     return t + (known.empty() ? "FINDING " : "known: ") + e.at("name").get<std::string>() + " (" +
            e.at("target").get<std::string>() + ", " + e.at("repeats").get<std::string>() + ")\n  " +
            e.at("minimal").get<std::string>() + "\n  " + e.at("message").get<std::string>() +
-           (known.empty() ? "" : "\n  " + known) +
-           "\n  replay: " + replay_line(e.at("file").get<std::string>(), kernel, peer);
+           (known.empty() ? "" : "\n  " + known) + "\n  replay: " + replay;
   }
   if (event == "tolerated") {
     const std::string what = e.at("what");
@@ -66,6 +71,39 @@ std::string words_of(const Json& e, const std::vector<CampaignTarget>& targets) 
     return t + "the disk is full (" + e.at("dir").get<std::string>() + "): " + e.at("what").get<std::string>();
   if (event == "disk-has-room") return t + "there is room again";
   return "";
+}
+
+std::string sequences_text(const CampaignHeader& header, const std::map<std::string, TargetStats>& stats) {
+  constexpr size_t kMost = 4;
+  std::string text;
+  for (const TargetRecord& target : header.targets) {
+    const std::string name = printable(target.name);
+    if (!target.no_sequences.empty())
+      text += name + ": no sequences of calls: " + printable(target.no_sequences) + "\n";
+    const auto found = stats.find(target.name);
+    if (found == stats.end()) continue;
+    const SequenceStats& s = found->second.sequences;
+    if (s.sequences == 0 && s.left_out.empty()) continue;
+    char line[200];
+    std::snprintf(
+        line, sizeof line, ": %llu sequences of calls, %llu failed; %llu calls; largest error/bound %.2f\n",
+        (unsigned long long)s.sequences, (unsigned long long)s.failed, (unsigned long long)s.calls, s.worst);
+    text += name + line;
+    if (s.bounded > 0)
+      text += "  compared within the bound, not bit for bit: " + std::to_string(s.bounded) + " attends\n";
+    size_t shown = 0;
+    uint64_t hidden = 0;
+    for (const auto& [why, n] : s.left_out) {
+      if (shown++ < kMost)
+        text += "  not run: " + printable(why) + " (" + std::to_string(n) + ")\n";
+      else
+        hidden += n;
+    }
+    if (hidden > 0)
+      text += "  not run: for " + std::to_string(shown - kMost) + " more reasons (" + std::to_string(hidden) +
+              "); the report has all\n";
+  }
+  return text;
 }
 
 report::Report read_and_tell(const std::string& dir) {
@@ -107,6 +145,7 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
     if (stats.batch.cleared + stats.batch.doubted > 0)
       print(printable(target) + ": " + words(stats.batch) + "\n");
   }
+  print(sequences_text(s.header, stats_of(dir)));
   std::vector<std::string> unread;
   for (const WarningFile& warned : read_warnings(dir, &unread))
     print("statistical warning, no finding: " + printable(warned.r.message) +

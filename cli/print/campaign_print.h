@@ -1,6 +1,7 @@
 // Prints a campaign for a person: while it runs, and at its end.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ std::string status_of(const CampaignState& s);
 
 // An event in words; empty if the summary at the end says the same.
 std::string words_of(const Json& e, const std::vector<CampaignTarget>& targets);
+
+// What was done with sequences of calls, target by target; empty if they were not asked for.
+std::string sequences_text(const CampaignHeader& header, const std::map<std::string, TargetStats>& stats);
 
 // The end of the campaign in the folder `dir`, to standard output.
 void print_end(const CampaignSummary& s, const std::string& dir);

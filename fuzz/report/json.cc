@@ -4,6 +4,7 @@
 #include <set>
 
 #include "fuzz/campaign/store/archive_json.h"
+#include "fuzz/campaign/triage/sequence_files.h"
 #include "fuzz/report/report.h"
 #include "properties/case/words.h"
 
@@ -32,11 +33,20 @@ std::vector<SeriesLine> thinned(const std::vector<SeriesLine>& series, double en
   return kept;
 }
 
-Json finding_json(const FindingEntry& entry) {
+std::string replay_of(const FindingEntry& entry, const Report& report) {
+  if (entry.reproducer) return replay_line(entry.file, entry.reproducer->kernel, entry.reproducer->peer);
+  if (!is_of_sequences(entry.finding)) return replay_line(entry.file, "", "");
+  const std::vector<TargetRecord>& all = report.header.targets;
+  const auto target = std::ranges::find(all, entry.finding.target, &TargetRecord::name);
+  TargetRecord unknown;
+  unknown.kernel = "KERNEL";
+  return sequence_replay_line(entry.file, target == all.end() ? unknown : *target);
+}
+
+Json finding_json(const FindingEntry& entry, const Report& report) {
   Json j = entry.finding;
   j["file"] = entry.file;
-  j["replay"] = entry.reproducer ? replay_line(entry.file, entry.reproducer->kernel, entry.reproducer->peer)
-                                 : replay_line(entry.file, "", "");
+  j["replay"] = replay_of(entry, report);
   j["reproducer"] = entry.file_text.size() <= kMostText ? entry.file_text : "";
   j["picture"] = entry.picture ? picture_json(*entry.picture) : Json();
   return j;
@@ -109,10 +119,13 @@ Json summary_json(const Report& report) {
   uint64_t since_new = UINT64_MAX;
   for (const Shard& shard : report.shards) since_new = std::min(since_new, last_of(shard).since_new);
   uint64_t warning_counts = 0, not_filed = 0, long_parents = 0;
+  SequenceStats sequences;
   for (const auto& [name, stats] : report.targets) {
     for (const auto& [sign, n] : stats.warning_counts) warning_counts += n;
     for (const auto& [kind, n] : stats.not_filed) not_filed += n;
+    for (const auto& [kind, n] : stats.sequences.not_filed) not_filed += n;
     long_parents += stats.long_parents;
+    sequences.merge(stats.sequences);
   }
   return {{"standing", kCampaignStatuses[static_cast<int>(report.status)]},
           {"running", !report.header.sessions.empty() && report.header.sessions.back().ended.empty()},
@@ -121,6 +134,9 @@ Json summary_json(const Report& report) {
           {"rejected", total(report, &SeriesLine::rejected)},
           {"uninformative", total(report, &SeriesLine::uninformative)},
           {"failed", total(report, &SeriesLine::failed)},
+          {"sequences", sequences.sequences},
+          {"sequence_calls", sequences.calls},
+          {"sequences_failed", sequences.failed},
           {"corpus", corpus},
           {"findings", fresh},
           {"known", report.findings.size() - fresh},
@@ -152,7 +168,7 @@ Json report_json(const Report& report, const std::string& made) {
             {"gpus", gpus_json(report)},
             {"corpus", report.corpus},
             {"newest", Json::array()}};
-  for (const FindingEntry& entry : report.findings) j["findings"].push_back(finding_json(entry));
+  for (const FindingEntry& entry : report.findings) j["findings"].push_back(finding_json(entry, report));
   for (const WarningFile& s : report.warnings) {
     j["suspects"].push_back({{"file", s.file},
                              {"kernel", s.r.kernel},

@@ -7,6 +7,7 @@
 
 #include "base/printable.h"
 #include "fuzz/report/report.h"
+#include "properties/sequences/codec.h"
 
 namespace attnfuzz::report {
 namespace {
@@ -23,13 +24,19 @@ void attempt(Report& report, const std::function<void()>& read) {
 FindingEntry entry_of(const std::string& dir, const Finding& finding, Report& report) {
   FindingEntry entry;
   entry.finding = finding;
-  entry.file = dir + "/findings/" + finding.name + ".attn.json";
+  entry.file = dir + "/findings/" + file_name_of(finding);
   auto text = read_file(entry.file, kInFolder);
   if (auto* error = std::get_if<DecodeError>(&text)) {
     report.problems.push_back(error->message);
     return entry;
   }
   entry.file_text = std::get<std::string>(text);
+  if (is_of_sequences(finding)) {
+    const auto read = sequences::decode_session(entry.file_text);
+    if (const auto* error = std::get_if<DecodeError>(&read))
+      report.problems.push_back(entry.file + " holds no sequence of calls: " + error->message);
+    return entry;
+  }
   auto decoded = decode_reproducer(entry.file_text);
   if (auto* error = std::get_if<DecodeError>(&decoded)) {
     report.problems.push_back(entry.file + " is no reproducer: " + error->message);

@@ -38,10 +38,10 @@ struct Shard {
 
 struct FindingEntry {
   Finding finding;
-  std::string file;       // the reproducer's, as a replay line takes it
+  std::string file;       // the reproducer's, or that of the sequence of calls, as a replay line takes it
   std::string file_text;  // its content
-  std::optional<Reproducer> reproducer;
-  std::optional<CasePicture> picture;  // the campaign's picture, or one without errors
+  std::optional<Reproducer> reproducer;  // of a case
+  std::optional<CasePicture> picture;    // the campaign's picture, or one without errors
 };
 
 struct Report {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 
 #include "properties/sequences/relations.h"
 #include "properties/sequences/story.h"
@@ -124,6 +125,20 @@ int64_t ReducedChain::pages() const {
 ReducedChain reduce_chain(const Chain& all, const SessionResult& failed, const CheckChain& check,
                           double seconds) {
   return ChainReduction(all, failed, check, seconds).run();
+}
+
+ReducedChain reduce_chain(const Chain& all, const SessionResult& failed, const SessionTargets& targets,
+                          const CheckChain& check, double seconds) {
+  const auto reduced = [&](bool brief) {
+    std::vector<std::unique_ptr<BriefWatch>> watches;
+    for (const SessionTarget& kernel : targets.all)
+      watches.push_back(std::make_unique<BriefWatch>(*kernel.target, brief));
+    return reduce_chain(all, failed, check, seconds);
+  };
+  if (failed.verdict.kind != Kind::kHang) return reduced(false);
+  ReducedChain small = reduced(true);
+  const bool hangs = small.again && same_failure(check(small.chain), failed);
+  return hangs ? small : reduced(false);
 }
 
 }  // namespace attnfuzz::sequences

@@ -30,4 +30,9 @@ using CheckChain = std::function<SessionResult(const Chain&)>;
 ReducedChain reduce_chain(const Chain& all, const SessionResult& failed, const CheckChain& check,
                           double seconds);
 
+// Does this with `targets`, which `check` uses. A hang is reduced with the brief watch, and must then also hang
+// with the full watch; otherwise it is reduced with the full watch.
+ReducedChain reduce_chain(const Chain& all, const SessionResult& failed, const SessionTargets& targets,
+                          const CheckChain& check, double seconds);
+
 }  // namespace attnfuzz::sequences

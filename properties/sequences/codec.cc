@@ -145,6 +145,8 @@ FoundSession found_of(const Json& json) {
   FoundSession found;
   in.text("kind", found.kind);
   in.text("message", found.message);
+  in.text("backend", found.backend);
+  in.text("build", found.build);
   if (const Json* kernels = in.list("kernels", 64)) {
     for (const Json& kernel : *kernels) {
       if (!kernel.is_string()) throw Wrong{"found: a kernel is no string"};
@@ -227,6 +229,8 @@ std::string encode(const Chain& chain, const FoundSession& found) {
     if (!found.kernels.empty()) json["found"]["kernels"] = found.kernels;
     if (!found.kind.empty()) json["found"]["kind"] = found.kind;
     if (!found.message.empty()) json["found"]["message"] = found.message;
+    if (!found.backend.empty()) json["found"]["backend"] = found.backend;
+    if (!found.build.empty()) json["found"]["build"] = found.build;
   }
   return json_text(json, 1) + "\n";
 }

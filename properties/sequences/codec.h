@@ -25,6 +25,8 @@ inline constexpr size_t kMostBefore = 128;  // the most sessions of a file befor
 struct FoundSession {
   std::vector<std::string> kernels;  // names or paths, as they were given
   std::string kind, message;         // of the failure; empty if the session did not fail
+  // "cpu", "asan": where it was found, if that was written down
+  std::string backend = {}, build = {};
   bool operator==(const FoundSession&) const = default;
 };
 

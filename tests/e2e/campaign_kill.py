@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""campaign_kill.py ATTNFUZZ KERNEL [SECONDS] -- checks a campaign that is killed again and again.
+"""campaign_kill.py ATTNFUZZ KERNEL [SECONDS [RIGHT]] -- checks a campaign that is killed again and again.
 
-Starts a campaign on a kernel with a known bug. For SECONDS (8) it kills -9 the supervisor, its jobs or
+Starts a campaign on a kernel with a known bug and on fa1. With RIGHT, a right kernel instead of fa1, the campaign
+explores sequences of calls too, and the bug is one that they show. For SECONDS (8) it kills -9 the supervisor, its jobs or
 the kernels' workers at random moments, and starts the campaign again whenever the supervisor is gone.
 Then the campaign runs once more to its end. The script remembers every corpus entry and every finding
 that it saw in the folder. At the end each of them must still be there and be readable, the
@@ -37,16 +38,23 @@ def whole(path):
 class Seen:
     """All files that were ever in the folder. Files that are still being written have other names and do not count."""
 
-    def __init__(self, out):
-        self.out = out
+    def __init__(self, out, ending):
+        self.out, self.ending = out, ending
         self.corpus, self.findings, self.keys, self.most_cases = set(), set(), set(), 0
+        self.began = False
 
     def look(self):
+        self.began |= (self.out / "campaign.json").exists()
         self.corpus |= {p for p in self.out.glob("corpus/*/*.case.json")}
-        self.findings |= {p for p in self.out.glob("findings/*.attn.json")}
+        self.findings |= {p for p in self.out.glob("findings/*" + self.ending)}
         listed = whole(self.out / "findings.json")
         if listed:
             self.keys |= {f["key"] for f in listed["findings"]}
+
+    def sequences(self):
+        """Sequences of calls. The statistics are at most 5 s old after a kill."""
+        stats = [whole(path) or {"targets": {}} for path in self.out.glob("shards/*/stats.json")]
+        return sum(target["sequences"]["sequences"] for of in stats for target in of["targets"].values())
 
     def cases(self):
         total = 0
@@ -56,26 +64,46 @@ class Seen:
         return total
 
 
-def to_its_end(command, out):
+def to_its_end(command, out, ending):
     """The last session of those that it takes to find the bug, because a busy machine runs few cases in one session.
     Status 1 is not enough: a case that a kill ended may be kept as never seen again, which is status 1 as well."""
     for _ in range(10):
         last = subprocess.run(command + ["--for", "6s"], capture_output=True, text=True)
-        if last.returncode == 1 and (whole(out / "findings.json") or {}).get("findings"):
+        if last.returncode == 1 and list(out.glob("findings/*" + ending)):
             break
     return last
+
+
+def faults_of(findings, out, attnfuzz, kernel, right):
+    """What is wrong with the listed findings: none, one of the right kernel, a missing file, one that does not fail."""
+    due = [f for f in findings if right is None or f["property"] == "sequences"]
+    wrong = [] if due else ["the bug was not found"]
+    for f in findings:
+        if f["target"].startswith((right or "fa1") + "."):
+            wrong.append(f"not the bug: {f['name']}: {f['message']}")
+        of_sequences = f["property"] == "sequences"
+        file, text = (out / "findings" / (f["name"] + end) for end in (".calls.json" if of_sequences else ".attn.json", ".md"))
+        wrong += [f"{path.name} is missing" for path in (file, text) if not path.exists()]
+        if of_sequences and f["repeats"] == "deterministic":
+            replay = subprocess.run([attnfuzz, "sequence", "--replay", file, kernel, "--allow-stale"],
+                                    capture_output=True, text=True)
+            if replay.returncode != 1:
+                wrong.append(f"{file.name} does not fail again: {replay.stdout}{replay.stderr}")
+    return wrong
 
 
 def main():
     attnfuzz, kernel = sys.argv[1], sys.argv[2]
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 8
+    right = sys.argv[4] if len(sys.argv) > 4 else None
+    ending = ".calls.json" if right else ".attn.json"
     rng = random.Random(int(os.environ.get("KILL_SEED", "1")))
     top = pathlib.Path(tempfile.mkdtemp(prefix="campaign-kill-"))
     out = top / "night"
-    seen = Seen(out)
+    seen = Seen(out, ending)
     log = open(top / "log", "w")
-    command = [attnfuzz, "campaign", kernel, "fa1", "--jobs", "2", "--out", str(out), "--allow-stale",
-               "--reduce-seconds", "20", "--drain-seconds", "60"]
+    command = [attnfuzz, "campaign", kernel, right or "fa1", "--jobs", "2", "--out", str(out), "--allow-stale",
+               "--reduce-seconds", "20", "--drain-seconds", "60"] + (["--sequences"] if right else [])
 
     def start(duration):
         return subprocess.Popen(command + ["--for", f"{duration:.0f}s"], stdout=log, stderr=log)
@@ -112,38 +140,35 @@ def main():
         process.kill()
         process.wait()
     seen.look()
-    cases_before = seen.cases()
+    cases_before, sequences_before = seen.cases(), seen.sequences()
 
     # The last sessions are short, and end by themselves.
     header = whole(out / "campaign.json")
-    if header is None:
+    if seen.began and header is None:  # a busy machine may not begin before the first kills
         wrong.append("campaign.json cannot be read")
-    last = to_its_end(command, out)
+    last = to_its_end(command, out, ending)
     if last.returncode != 1:
         wrong.append(f"the last session ended with status {last.returncode}, 1 is due for a kernel with a bug\n"
                      + last.stdout + last.stderr)
     cases_after = seen.cases()
     if cases_after <= cases_before:
         wrong.append(f"no case was judged after the resumption: {cases_before} before, {cases_after} after")
+    if right and seen.sequences() <= sequences_before:
+        wrong.append(f"no sequence of calls was judged after the resumption: {sequences_before} before")
 
     lost = [p for p in seen.corpus | seen.findings if not p.exists()]
-    torn = [p for p in list(out.glob("corpus/*/*.case.json")) + list(out.glob("findings/*.attn.json")) if whole(p) is None]
+    torn = [p for p in list(out.glob("corpus/*/*.case.json")) + list(out.glob("findings/*" + ending)) if whole(p) is None]
     listed = whole(out / "findings.json") or {"findings": [], "never_again": []}
     keys = [f["key"] for f in listed["findings"]]
     wrong += [f"lost: {p}" for p in lost] + [f"torn: {p}" for p in torn]
     wrong += [f"lost from findings.json: {key}" for key in seen.keys - set(keys)]
     wrong += [f"twice in findings.json: {key}" for key in set(keys) if keys.count(key) > 1]
-    wrong += [f"not the bug: {f['name']}: {f['message']}" for f in listed["findings"] if f["target"].startswith("fa1.")]
-    for f in listed["findings"]:
-        for ending in (".attn.json", ".md"):
-            if not (out / "findings" / (f["name"] + ending)).exists():
-                wrong.append(f"{f['name']}{ending} is missing")
-    if not keys:
-        wrong.append("the bug was not found")
+    wrong += faults_of(listed["findings"], out, attnfuzz, kernel, right)
     print(f"killed: {kills['supervisor']} supervisors, {kills['job']} jobs, {kills['worker']} workers in "
           f"{time.monotonic() - begin:.0f} s; {starts + 1} sessions; {len(seen.corpus)} corpus entries and "
           f"{len(seen.findings)} finding(s) seen, {len(lost)} lost; {cases_before} cases before the last session, "
-          f"{cases_after} after; {len(keys)} finding(s), {len(listed['never_again'])} never seen again")
+          f"{cases_after} after; {seen.sequences()} sequences of calls; {len(keys)} finding(s), "
+          f"{len(listed['never_again'])} never seen again")
     for line in wrong:
         print(line)
     if wrong:

@@ -193,6 +193,7 @@ class Supervisor {
     s.t = clock_.now();
     s.left = clock_.left();
     s.cases = pool_.cases();
+    s.sequences = pool_.sequences();
     for (const Group& group : shared_->groups) {
       s.corpus += group.entries;
       s.situations += group.known_situations;

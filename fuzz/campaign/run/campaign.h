@@ -4,7 +4,7 @@
 //                  a job spends its slice of time on one target
 //   2. explore()   a job draws, mutates and crosses cases, and confirms cases that others kept; it journals
 //                  each case before launching it, keeps cases that show something new, and files cases that fail
-//                  (Crash)
+//                  (Crash); explore_sequences.h does the same for sequences of calls
 //   3. triage()    another process takes crashes as they come: it runs each again in fresh processes, reduces
 //                  it, counts it by the key of the reduced case, and writes reproducer and issue text
 //   4. the supervisor restarts processes that die, and ends processes that hang or use too much memory;

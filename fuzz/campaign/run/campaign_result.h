@@ -17,14 +17,15 @@ using OnEvent = std::function<void(const std::string& json)>;
 
 struct CampaignState {
   double t = 0, left = 0;
-  uint64_t cases = 0;
+  uint64_t cases = 0, sequences = 0;
   double cases_per_second = 0;
   uint64_t corpus = 0, situations = 0, coverage = 0, waiting = 0, restarts = 0;
   size_t findings = 0, tolerated = 0;
   bool disk_full = false, draining = false;
 };
 void fields(Is<CampaignState> auto& r, auto f) {
-  f("t", r.t), f("left", r.left), f("cases", r.cases), f("cases_per_second", r.cases_per_second);
+  f("t", r.t), f("left", r.left), f("cases", r.cases), f("sequences", r.sequences);
+  f("cases_per_second", r.cases_per_second);
   f("corpus", r.corpus), f("signals", r.situations), f("coverage", r.coverage), f("waiting", r.waiting);
   f("restarts", r.restarts), f("findings", r.findings), f("tolerated", r.tolerated);
   f("disk_full", r.disk_full), f("draining", r.draining);

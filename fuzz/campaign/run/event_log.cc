@@ -1,7 +1,7 @@
 #include "fuzz/campaign/run/event_log.h"
 
-#include "fuzz/campaign/store/archive_json.h"
 #include "base/json.h"
+#include "fuzz/campaign/store/archive_json.h"
 
 namespace attnfuzz {
 
@@ -30,7 +30,7 @@ void EventLog::look_at_findings() {
     ++(f.tolerated.empty() ? findings_ : tolerated_);
     if (!told_.insert(f.name).second) continue;
     Json finding = f;
-    finding["file"] = dir_ + "/findings/" + f.name + ".attn.json";
+    finding["file"] = dir_ + "/findings/" + file_name_of(f);
     say("finding", finding);
   }
 }

@@ -8,6 +8,8 @@
 
 #include "base/hash.h"
 #include "fuzz/batch/batch_pipeline.h"
+#include "fuzz/campaign/run/explore_sequences.h"
+#include "fuzz/campaign/run/filing_limits.h"
 #include "fuzz/campaign/run/observed_target.h"
 #include "fuzz/campaign/store/corpus_view.h"
 #include "fuzz/campaign/store/coverage_file.h"
@@ -26,18 +28,10 @@
 namespace attnfuzz {
 namespace {
 
-// The most crashes of one kind and target that may wait for reduction; otherwise a kernel that fails
-// everywhere would fill the disk.
-constexpr int32_t kMostWaiting = 12;
-// The most crashes of one place in the kernel's code that a slice files. They are counted together, and
-// must not keep others from being filed.
-constexpr int kMostOfOneSite = 2;
 // After this many hangs of a slice, calls get the brief watch, because each hang takes the full watch. A
 // brief hang counts only at a place where a call has already used up the full watch; elsewhere the case is
 // judged again with the full watch.
 constexpr int kMostFullWatches = 2;
-// A case is filed after it has ended this many jobs. Fewer deaths may have had another cause.
-constexpr int kMostExits = 3;
 constexpr double kSeriesSeconds = 5, kRefreshSeconds = 1;
 
 // A case between its draw and the archive.
@@ -96,15 +90,25 @@ class Explorer {
       series_.emplace(folder_ + "/series.jsonl");
       journal_.emplace(folder_, slice.target.batch * static_cast<size_t>(slice.options.gpu_threads + 1));
     });
+    if (slice.target.record.sequences)
+      sequences_.emplace(slice, stats_, [this](const std::function<void()>& write) { save(write); });
+    else
+      leave_out_sequences();
     begun_ = told_ = refreshed_ = Clock::now();
     stream_ = mix(slice.options.seed, text_hash(name_), static_cast<uint64_t>(slice.shard), 0, 0);
   }
 
   void run() {
     for (const Journaled& entry : interrupted_) again(entry);
+    if (sequences_) {
+      save([&] { journal_->rest(); });
+      sequences_->resume();
+    }
     while (goes_on()) {
       if (s_.target.record.seeded_bug && filed_ > 0) break;
-      if (pipeline_)
+      if (sequences_ && sequences_->due(wall_so_far()))
+        take_sequences();
+      else if (pipeline_)
         take_batch();
       else
         take(next());
@@ -245,6 +249,26 @@ class Explorer {
     in_flight_.push_back(std::move(together));
     if (pipeline_->full()) conclude_batch();
   }
+
+  // Runs sequences of calls for their share of the time. With batches, it empties the pipeline first, so it
+  // then runs all sequences of a process.
+  void take_sequences() {
+    while (!in_flight_.empty()) conclude_batch();
+    save([&] { journal_->rest(); });
+    do sequences_->next();
+    while (goes_on() && (pipeline_ ? !sequences_->at_border() : sequences_->due(wall_so_far())));
+  }
+
+  // A session with sequences of calls was killed, and this one has none.
+  void leave_out_sequences() {
+    const std::vector<JournaledSequence> left = sequences_in_flight(folder_);
+    if (left.empty() || left.back().target != name_) return;
+    counts().sequences.leave_out("after a kill: the next session was without --sequences", 1);
+    save([&] { SequenceJournal(folder_).rest(); });
+  }
+
+  // Seconds that this shard has spent on the target, in all slices.
+  double wall_so_far() { return counts().wall + seconds_since(begun_) - told_wall_; }
 
   // Waits for the batch that has been in flight longest.
   void conclude_batch() {
@@ -416,7 +440,8 @@ class Explorer {
   }
 
   double kernel_seconds() const {
-    return observed_->kernel_seconds() + batch_kernel_s_ + (pipeline_ ? pipeline_->use().run_s : 0);
+    return observed_->kernel_seconds() + batch_kernel_s_ + (pipeline_ ? pipeline_->use().run_s : 0) +
+           (sequences_ ? sequences_->kernel_seconds() : 0);
   }
 
   void tell() {
@@ -467,6 +492,7 @@ class Explorer {
   std::optional<CorpusView> view_;
   std::optional<LineFile> corpus_, confirmed_, series_;
   std::optional<Journal> journal_;
+  std::optional<SequenceExplorer> sequences_;
   Coverage met_;  // the classes met in this slice
   int full_watches_ = 0;
   bool briefly_ = false;              // calls get the brief watch

@@ -2,8 +2,9 @@
 //
 // Each step takes one case. If the archive has entries that this target has not run, every second step
 // takes one of them. Otherwise half of the cases are drawn, and half are mutated or crossed from the
-// archive. Each pair of shard and target has its own stream, whose numbers continue over slices and
-// sessions.
+// archive. A quarter of the time goes to sequences of calls if the target's record has them
+// (explore_sequences.h). Each pair of shard and target has its own stream, whose numbers continue over slices
+// and sessions.
 #pragma once
 
 #include "fuzz/campaign/store/campaign_options.h"

@@ -17,6 +17,9 @@ constexpr uint64_t kSeededBugCases = 4000;
 constexpr double kSeededBugSeconds = 60;
 constexpr int kMostFailedStarts = 5;
 
+// Cases and sequences of calls.
+uint64_t work_of(const JobSlot& slot) { return slot.cases + slot.sequences; }
+
 }  // namespace
 
 WorkerPool::WorkerPool(const CampaignOptions& options, const std::vector<CampaignTarget>& targets,
@@ -76,11 +79,11 @@ double WorkerPool::slice_seconds(int target) const {
 
 int WorkerPool::next_target(const Seat& seat) const {
   const bool gpu = seat.gpu >= 0;
-  const auto left = in_flight(shard_dir(options_.dir, seat.shard));
+  const auto left = target_in_flight(shard_dir(options_.dir, seat.shard));
   int best = -1;
   for (int n = 0; n < static_cast<int>(targets_.size()); ++n) {
     if (is_on_gpu(targets_[n]) != gpu || !can_be_run(n)) continue;
-    if (left && targets_[n].record.name == left->target) return n;
+    if (targets_[n].record.name == left) return n;
     if (best < 0 || spent_[n] < spent_[best]) best = n;
   }
   if (const auto seeded_bug = seeded_bugs_.next(gpu)) return *seeded_bug;
@@ -110,7 +113,7 @@ void WorkerPool::start(Seat& seat, int number) {
   its.message[0] = 0;
   its.waits = false;
   seat.started = seat.moved = Clock::now();
-  seat.cases_before = seat.cases_seen = its.cases;
+  seat.cases_before = seat.cases_seen = work_of(its);
   const CampaignTarget& target = targets_[number];
   const bool seeded_bug = target.record.seeded_bug;
   const auto end = Clock::now() + seconds_long(slice_seconds(number));
@@ -143,7 +146,7 @@ void WorkerPool::look() {
       over(seat, ending->how);
       continue;
     }
-    const uint64_t cases = slot(seat).cases;
+    const uint64_t cases = work_of(slot(seat));
     if (cases != seat.cases_seen || slot(seat).waits) {
       seat.cases_seen = cases;
       seat.moved = Clock::now();
@@ -161,7 +164,7 @@ void WorkerPool::look() {
 void WorkerPool::over(Seat& seat, const std::string& how) {
   const std::string& name = targets_[seat.target].record.name;
   const double lasted = seconds_since(seat.started);
-  const uint64_t cases = slot(seat).cases - seat.cases_before;
+  const uint64_t cases = work_of(slot(seat)) - seat.cases_before;
   const std::string said = slot(seat).message;
   int& failed_starts = failed_starts_[seat.target];
   spent_[seat.target] += lasted;
@@ -215,6 +218,12 @@ bool WorkerPool::all_wait() const {
 uint64_t WorkerPool::cases() const {
   uint64_t sum = 0;
   for (const Seat& seat : seats_) sum += slot(seat).cases;
+  return sum;
+}
+
+uint64_t WorkerPool::sequences() const {
+  uint64_t sum = 0;
+  for (const Seat& seat : seats_) sum += slot(seat).sequences;
   return sum;
 }
 

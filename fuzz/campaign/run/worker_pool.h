@@ -39,10 +39,11 @@ class WorkerPool {
 
   bool anyone_works() const;
   bool seeded_bugs_run() const;
-  bool nothing_left() const;  // no target can be run any more: see last_failure()
-  bool disk_full() const;     // some job waits for room
-  bool all_wait() const;      // all working jobs wait for room
-  uint64_t cases() const;     // of this session
+  bool nothing_left() const;   // no target can be run any more: see last_failure()
+  bool disk_full() const;      // some job waits for room
+  bool all_wait() const;       // all working jobs wait for room
+  uint64_t cases() const;      // of this session
+  uint64_t sequences() const;  // of calls, likewise
   uint64_t restarts() const { return restarts_; }
   const std::string& last_failure() const { return last_failure_; }
 
@@ -53,8 +54,8 @@ class WorkerPool {
     pid_t pid = -1;
     int target = -1;
     Clock::time_point started;
-    uint64_t cases_before = 0, cases_seen = 0;
-    Clock::time_point moved;  // when the number of cases last changed
+    uint64_t cases_before = 0, cases_seen = 0;  // sequences of calls included
+    Clock::time_point moved;                    // when the number of cases last changed
     bool works() const { return pid >= 0; }
   };
 

@@ -89,6 +89,10 @@ std::string utc_now() {
   return text;
 }
 
+std::string file_name_of(const Finding& finding) {
+  return finding.name + (is_of_sequences(finding) ? ".calls.json" : ".attn.json");
+}
+
 std::string shard_dir(const std::string& dir, int shard) { return dir + "/shards/" + std::to_string(shard); }
 
 std::string corpus_file(const std::string& dir, const std::string& kernel, const std::string& id) {

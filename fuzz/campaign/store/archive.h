@@ -7,11 +7,12 @@
 //   findings/NAME.attn.json, .md  reproducer and issue text of each finding; NAME.picture.json: the
 //                                 picture of its error (triage/case_picture.h); NAME.trace.jsonl if it fails
 //                                 only after the cases before it
+//   findings/NAME.calls.json, .md a failing sequence of calls (docs/sequences.md) and its issue text
 //   never_again/NAME.*            the same, for failures that no later run showed
 //   canary/NAME.*                 the same, for seeded bugs
 //   suspicious/TARGET-SIGN.attn.json   the first case of each warning (warnings.h)
 //   crashing/ID/                  found, not yet reduced: crash.json (Crash), trace.jsonl, and best.attn.json
-//                                 while it is being reduced
+//                                 or best.calls.json while it is being reduced
 //   corpus/KERNEL/ID.case.json    the archive: cases that showed something new, ID = digest of the case
 //   coverage/TARGET.met, .json    the part of the table of axes that the target met (coverage_file.h)
 //   shards/N/series.jsonl         SeriesLine: one about every 5 s, and at the end of each slice
@@ -19,6 +20,8 @@
 //   shards/N/corpus.jsonl         CorpusEntry: what each entry of this shard showed first
 //   shards/N/confirmed.jsonl      {"id","target"}: entries of other targets that have been run on this one
 //   shards/N/trace-{0,1}.jsonl    journal (journal.h): the case in flight, and the last 64
+//   shards/N/sequences.jsonl      journal of sequences of calls (sequence_journal.h): the one in flight, and those
+//                                 before it in the same process
 //   lock                          held by the one supervisor that works here
 //
 // A shard is one job: one process at a time, restarted for each slice of time. Only this process
@@ -66,6 +69,8 @@ struct TargetRecord {
   // the properties that the user named, each of which must judge something; empty: all properties judge
   std::vector<std::string> properties;
   bool seeded_bug = false;
+  bool sequences = false;    // sequences of calls are explored too
+  std::string no_sequences;  // why not, though they were asked for; empty: they were not, or are explored
 };
 
 struct Machine {
@@ -125,6 +130,22 @@ struct HeatCell {
 // numbered 1 + (bits of length - 1).
 int heat_bucket(int64_t length);
 
+// Sequences of calls on one kernel (docs/sequences.md).
+struct SequenceStats {
+  uint64_t sequences = 0, steps = 0, calls = 0, failed = 0;
+  uint64_t bounded = 0;                    // attends of relations that were compared within the bound only
+  std::map<std::string, uint64_t> asked;   // calls that the kernel was asked for, by operation
+  std::map<std::string, uint64_t> judged;  // those of them that were judged
+  // By the reason: calls that the kernel did not make, and relations that were not judged. Further reasons are
+  // counted together after the first 64.
+  std::map<std::string, uint64_t> left_out;
+  std::map<std::string, uint64_t> not_filed;  // as in TargetStats
+  double worst = 0;                           // error/bound
+  double wall = 0;                            // seconds
+  void leave_out(const std::string& why, uint64_t n);
+  void merge(const SequenceStats& other);
+};
+
 // Ratios count only for passing runs.
 struct TargetStats : Statistics {
   std::map<std::pair<int, int>, HeatCell> heat;  // heat_bucket of (seq_q, seq_k)
@@ -133,14 +154,16 @@ struct TargetStats : Statistics {
   uint64_t quarantined = 0;                      // cases drawn but not launched (ledger.h)
   uint64_t long_parents =
       0;            // cases of the corpus that were picked but not mutated, because their rows are too long
-  double wall = 0;  // seconds
+  double wall = 0;  // seconds, those of the sequences included
+  SequenceStats sequences;
   void add(const Case& c, const Verdict& verdict);
   void merge(const TargetStats& other);
 };
 
 struct ShardStats {
   SeriesLine last;
-  std::map<std::string, uint64_t> next;  // target -> number of the next case of its stream
+  std::map<std::string, uint64_t> next;           // target -> number of the next case of its stream
+  std::map<std::string, uint64_t> next_sequence;  // the same for its stream of sequences of calls
   std::map<std::string, TargetStats> targets;
 };
 
@@ -154,7 +177,10 @@ struct CorpusEntry {
   std::vector<uint32_t> edges;       // edges of the kernel's code that it took first
 };
 
-// A failing case as a job filed it.
+// The property of crashes and findings that are sequences of calls.
+inline constexpr const char* kOfSequences = "sequences";
+
+// A failing case, or a failing sequence of calls, as a job filed it.
 struct Crash {
   std::string id;
   std::string target, property;
@@ -165,7 +191,11 @@ struct Crash {
   int shard = 0;
   uint64_t index = 0;
   ExitReason exit_reason = ExitReason::kNone;
+  // The file of the sequence of calls that failed, after those that ran before it in the same process
+  // (properties/sequences/codec.h); `c` then means nothing. Empty: a case failed.
+  std::string calls = {};
 };
+inline bool is_of_sequences(const Crash& crash) { return !crash.calls.empty(); }
 
 enum class Repeats { kAlways, kSometimes, kAfterOthers, kNever };
 const char* to_string(Repeats repeats);  // "deterministic", "flaky", "dependent on state", "never again"
@@ -191,6 +221,10 @@ struct Finding {
   std::vector<std::string> sites;    // where it dies or is stuck
   std::vector<std::string> crashes;  // ids of crashes that are still in the folder
 };
+
+inline bool is_of_sequences(const Finding& finding) { return finding.property == kOfSequences; }
+// NAME.attn.json or NAME.calls.json
+std::string file_name_of(const Finding& finding);
 
 struct FindingsFile {
   std::vector<Finding> findings;

@@ -11,7 +11,8 @@ void fields(Is<TargetRecord> auto& r, auto f) {
       f("build", r.build);
   f("worker_build", r.worker_build), f("compiler", r.compiler), f("flags", r.flags), f("device", r.device);
   f("calibration", r.calibration), f("canary", r.seeded_bug), f.later("twin", r.peer),
-      f.later("properties", r.properties);
+      f.later("properties", r.properties), f.later("sequences", r.sequences),
+      f.later("no_sequences", r.no_sequences);
 }
 
 void fields(Is<Machine> auto& r, auto f) {
@@ -38,16 +39,24 @@ void fields(Is<SeriesLine> auto& r, auto f) {
 
 void fields(Is<HeatCell> auto& r, auto f) { f("cases", r.cases), f("worst", r.worst); }
 
+void fields(Is<SequenceStats> auto& r, auto f) {
+  f("sequences", r.sequences), f("steps", r.steps), f("calls", r.calls), f("failed", r.failed);
+  f("bounded", r.bounded), f("asked", r.asked), f("judged", r.judged), f("left_out", r.left_out);
+  f("not_filed", r.not_filed), f("worst", r.worst), f("wall", r.wall);
+}
+
 // The members of Statistics, followed by a target's own.
 void fields(Is<TargetStats> auto& r, auto f) {
   using Base =
       std::conditional_t<std::is_const_v<std::remove_reference_t<decltype(r)>>, const Statistics, Statistics>;
   fields(static_cast<Base&>(r), f);
   f("heat", r.heat), f("origins", r.origins), f("not_filed", r.not_filed), f("quarantined", r.quarantined);
-  f("wall", r.wall), f.later("long_parents", r.long_parents);
+  f("wall", r.wall), f.later("long_parents", r.long_parents), f.later("sequences", r.sequences);
 }
 
-void fields(Is<ShardStats> auto& r, auto f) { f("last", r.last), f("next", r.next), f("targets", r.targets); }
+void fields(Is<ShardStats> auto& r, auto f) {
+  f("last", r.last), f("next", r.next), f("targets", r.targets), f.later("next_sequence", r.next_sequence);
+}
 
 void fields(Is<CorpusEntry> auto& r, auto f) {
   f("id", r.id), f("kernel", r.kernel), f("target", r.target), f("property", r.property);
@@ -58,7 +67,7 @@ void fields(Is<CorpusEntry> auto& r, auto f) {
 void fields(Is<Crash> auto& r, auto f) {
   f("id", r.id), f("target", r.target), f("property", r.property), f("kind", r.kind), f("message", r.message);
   f("shape", r.shape), f.later("site", r.site), f.later("death", r.exit_reason), f("t", r.t),
-      f("shard", r.shard), f("index", r.index), f("case", r.c);
+      f("shard", r.shard), f("index", r.index), f("case", r.c), f.later("calls", r.calls);
 }
 
 inline void to_json(Json& j, const Repeats& repeats) { j = to_string(repeats); }

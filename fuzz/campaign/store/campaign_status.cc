@@ -25,6 +25,25 @@ CampaignStatus campaign_status(const FindingsFile& findings, size_t waiting,
   return cut_short || !unjudged.empty() ? CampaignStatus::kUnknown : CampaignStatus::kPassed;
 }
 
+namespace {
+
+// Why the sequences of calls of a target do not pass; empty if they do.
+std::string sequences_not_judged(const TargetStats& stats) {
+  constexpr uint64_t kFewest = 50;  // an operation that is rarely drawn may be missing in fewer sequences
+  const SequenceStats& s = stats.sequences;
+  if (s.sequences == 0) return "no sequence of calls was run: run it longer";
+  const std::string leave = "; without --sequences they are left out";
+  if (s.judged.empty())
+    return "of " + std::to_string(s.sequences) + " sequences of calls, no call was judged" + leave;
+  for (const auto& [operation, n] : s.asked) {
+    if (s.sequences >= kFewest && !s.judged.contains(operation))
+      return "in sequences of calls, nothing was judged of the operation " + operation + leave;
+  }
+  return "";
+}
+
+}  // namespace
+
 std::vector<std::string> not_judged(const CampaignHeader& header,
                                     const std::map<std::string, TargetStats>& stats) {
   std::vector<std::string> targets;
@@ -44,6 +63,9 @@ std::vector<std::string> not_judged(const CampaignHeader& header,
       targets.push_back(target.name + ": " + why);
       continue;
     }
+    if (const std::string of_sequences = target.sequences ? sequences_not_judged(found->second) : "";
+        !of_sequences.empty())
+      targets.push_back(target.name + ": " + of_sequences);
     for (const std::string& name : target.properties) {
       const auto by = found->second.properties.find(name);
       if (by == found->second.properties.end() || by->second.cases == by->second.rejected)
@@ -56,14 +78,15 @@ std::vector<std::string> not_judged(const CampaignHeader& header,
 }
 
 std::vector<std::string> unlisted_findings(const std::string& dir, const FindingsFile& findings) {
-  constexpr std::string_view kEnding = ".attn.json";
+  constexpr std::string_view kEndings[] = {".attn.json", ".calls.json"};
   std::vector<std::string> unlisted;
   const auto look = [&](const std::string& folder, const std::vector<Finding>& listed) {
     std::error_code none;
     for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
       const std::string file = entry.path().filename().string();
-      if (!file.ends_with(kEnding)) continue;
-      const std::string name = file.substr(0, file.size() - kEnding.size());
+      const auto ending = std::ranges::find_if(kEndings, [&](auto one) { return file.ends_with(one); });
+      if (ending == std::end(kEndings)) continue;
+      const std::string name = file.substr(0, file.size() - ending->size());
       if (std::ranges::find(listed, name, &Finding::name) == listed.end())
         unlisted.push_back(entry.path().string() +
                            " exists, but findings.json does not list it: restore a copy "

@@ -27,6 +27,8 @@ void note_builds(CampaignHeader& header, const std::vector<CampaignTarget>& targ
   for (const CampaignTarget& target : targets) {
     const TargetRecord& now = target.record;
     session.builds[now.name] = now.build;
+    if (!now.no_sequences.empty())
+      session.notes.push_back(now.name + ": no sequences of calls: " + now.no_sequences);
     const auto old = std::ranges::find(header.targets, now.name, &TargetRecord::name);
     if (old == header.targets.end()) {
       if (!header.sessions.empty()) session.notes.push_back(now.name + " is new to this campaign");
@@ -212,9 +214,7 @@ void load_shared_state(const std::string& dir, const std::vector<CampaignTarget>
   for (const Crash& crash : read_crashes(dir)) {
     const size_t n = number_of(crash.target);
     if (n == targets.size()) continue;
-    for (int kind = 0; kind < kKinds; ++kind) {
-      if (to_string(static_cast<Kind>(kind)) == crash.kind) ++shared.waiting[n][kind];
-    }
+    if (const auto kind = waiting_kind(crash.kind, is_of_sequences(crash))) ++shared.waiting[n][*kind];
   }
 }
 

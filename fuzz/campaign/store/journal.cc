@@ -28,6 +28,18 @@ Json name_of_entry(const Journaled& entry) {
   return {{"target", entry.target}, {"index", entry.index}, {"property", entry.property}};
 }
 
+Json name_of_sequence(const JournaledSequence& entry) {
+  return {{"target", entry.target}, {"sequence", entry.number}};
+}
+
+int exits_of(const std::string& shard_dir, const Json& name) {
+  const auto text = read_file(shard_exits_file(shard_dir), kInFolder);
+  const auto* found = std::get_if<std::string>(&text);
+  const auto known = found ? json_line(*found) : std::nullopt;
+  if (!known || !known->is_object() || known->value("of", Json()) != name) return 0;
+  return known->value("deaths", 0);
+}
+
 // A line of the journal: a case, or a mark that nothing is in flight.
 struct Line {
   uint64_t number = 0;
@@ -113,18 +125,28 @@ std::vector<Journaled> batch_in_flight(const std::string& shard_dir) {
   return batch;
 }
 
+std::optional<std::string> target_in_flight(const std::string& shard_dir) {
+  if (const auto entry = in_flight(shard_dir)) return entry->target;
+  const std::vector<JournaledSequence> sequences = sequences_in_flight(shard_dir);
+  if (sequences.empty()) return std::nullopt;
+  return sequences.back().target;
+}
+
 int shard_exits(const std::string& shard_dir, const Journaled& entry) {
-  const auto text = read_file(shard_exits_file(shard_dir), kInFolder);
-  const auto* found = std::get_if<std::string>(&text);
-  const auto known = found ? json_line(*found) : std::nullopt;
-  if (!known || !known->is_object() || known->value("of", Json()) != name_of_entry(entry)) return 0;
-  return known->value("deaths", 0);
+  return exits_of(shard_dir, name_of_entry(entry));
+}
+
+int shard_exits(const std::string& shard_dir, const JournaledSequence& entry) {
+  return exits_of(shard_dir, name_of_sequence(entry));
 }
 
 void note_shard_exit(const std::string& shard_dir) {
   const std::vector<Journaled> batch = batch_in_flight(shard_dir);
-  if (batch.size() != 1) return;  // the next process runs each case of a batch alone
-  const Json counted = {{"of", name_of_entry(batch[0])}, {"deaths", shard_exits(shard_dir, batch[0]) + 1}};
+  if (batch.size() > 1) return;  // the next process runs each case of a batch alone
+  const std::vector<JournaledSequence> sequences = sequences_in_flight(shard_dir);
+  if (batch.empty() && sequences.empty()) return;
+  const Json name = batch.empty() ? name_of_sequence(sequences.back()) : name_of_entry(batch[0]);
+  const Json counted = {{"of", name}, {"deaths", exits_of(shard_dir, name) + 1}};
   write_file(shard_exits_file(shard_dir), json_text(counted) + "\n");
 }
 

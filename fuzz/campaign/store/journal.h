@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "fuzz/campaign/store/lines.h"
+#include "fuzz/campaign/store/sequence_journal.h"
 #include "properties/case/case.h"
 
 namespace attnfuzz {
@@ -52,12 +53,16 @@ std::optional<Journaled> in_flight(const std::string& shard_dir);
 // All cases that were in flight then, in their order.
 std::vector<Journaled> batch_in_flight(const std::string& shard_dir);
 
+// The target of the case or of the sequence of calls that was in flight.
+std::optional<std::string> target_in_flight(const std::string& shard_dir);
+
 // The supervisor calls this if a shard's process died or had to be ended. It counts one exit against the
-// case in flight, in the file deaths.json. Cases of batches do not count: the
+// case or the sequence of calls in flight, in the file deaths.json. Cases of batches do not count: the
 // next process runs each of them alone.
 void note_shard_exit(const std::string& shard_dir);
-// The number of consecutive exits counted against a case.
+// The number of consecutive exits counted against a case or a sequence of calls.
 int shard_exits(const std::string& shard_dir, const Journaled& entry);
+int shard_exits(const std::string& shard_dir, const JournaledSequence& entry);
 
 // The last cases, oldest first, at most Journal::kTrace. If `until` is among them, it is the last one;
 // otherwise the case in flight is.

@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "properties/draw/generator.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "properties/draw/generator.h"
 
 namespace attnfuzz {
 namespace {
@@ -84,6 +84,12 @@ bool is_kernel(const std::string& wanted, const std::string& given) {
   return is_or_any(plug_ins ? file(wanted) : wanted, plug_ins ? file(given) : given);
 }
 
+bool quarantines(const KnownFailure& known, const std::string& kernel, const std::string& backend,
+                 const std::string& build_kind) {
+  return known.quarantined && is_kernel(known.kernel, kernel) && is_or_any(known.backend, backend) &&
+         is_or_any(known.build_kind, build_kind);
+}
+
 }  // namespace
 
 Ledger read_ledger(const std::string& path, const LedgerNames& names) {
@@ -122,12 +128,17 @@ const KnownFailure* tolerated(const Ledger& ledger, const std::string& key, cons
   return nullptr;
 }
 
+const KnownFailure* quarantines_some(const Ledger& ledger, const std::string& kernel,
+                                     const std::string& backend, const std::string& build_kind) {
+  const auto at = std::ranges::find_if(
+      ledger.known, [&](const KnownFailure& known) { return quarantines(known, kernel, backend, build_kind); });
+  return at == ledger.known.end() ? nullptr : &*at;
+}
+
 const KnownFailure* quarantined(const Ledger& ledger, const Case& c, const WhereRun& where) {
   std::vector<std::string> has;
   for (const KnownFailure& known : ledger.known) {
-    if (!known.quarantined || !is_kernel(known.kernel, where.kernel) ||
-        !is_or_any(known.backend, where.backend) || !is_or_any(known.build_kind, where.build_kind))
-      continue;
+    if (!quarantines(known, where.kernel, where.backend, where.build_kind)) continue;
     if (has.empty()) has = features(c, where.tile_q, where.tile_k);
     const auto is_there = [&](const std::string& feature) {
       return std::ranges::find(has, feature) != has.end();

@@ -49,5 +49,9 @@ struct WhereRun {
   int64_t tile_q = 64, tile_k = 64;
 };
 const KnownFailure* quarantined(const Ledger& ledger, const Case& c, const WhereRun& where);
+// The entry that quarantines cases of this kernel, whatever their features; nullptr if there is none. A
+// sequence of calls has no features, so it is not launched if there is one.
+const KnownFailure* quarantines_some(const Ledger& ledger, const std::string& kernel,
+                                     const std::string& backend, const std::string& build_kind);
 
 }  // namespace attnfuzz

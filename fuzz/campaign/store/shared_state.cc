@@ -18,6 +18,13 @@ SharedStatePtr make_shared_state() {
   return {new (memory) SharedState, [](SharedState* shared) { munmap(shared, sizeof(SharedState)); }};
 }
 
+std::optional<int> waiting_kind(std::string_view kind, bool of_sequences) {
+  for (int n = 0; n < kKinds; ++n) {
+    if (to_string(static_cast<Kind>(n)) == kind) return of_sequences ? kKinds + n : n;
+  }
+  return std::nullopt;
+}
+
 bool is_disk_full(const std::exception& error) {
   const auto* system = dynamic_cast<const std::system_error*>(&error);
   return system != nullptr && (system->code().value() == ENOSPC || system->code().value() == EDQUOT);

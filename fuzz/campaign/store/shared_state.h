@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "properties/judge/situations.h"
 
@@ -19,10 +21,11 @@ inline constexpr int kMostJobs = 256, kMostTargets = 128, kMostGroups = 64, kKin
 inline constexpr uint32_t kMostSituations = kSituations, kMostEdges = 1 << 18;
 
 struct JobSlot {
-  std::atomic<uint64_t> cases = 0;     // cases of its slices so far in this session
-  std::atomic<uint64_t> restarts = 0;  // unplanned restarts over the shard's life
-  std::atomic<bool> waits = false;     // it waits for room on the disk
-  char message[512] = {};              // why it ended, if badly
+  std::atomic<uint64_t> cases = 0;      // cases of its slices so far in this session
+  std::atomic<uint64_t> sequences = 0;  // sequences of calls, likewise
+  std::atomic<uint64_t> restarts = 0;   // unplanned restarts over the shard's life
+  std::atomic<bool> waits = false;      // it waits for room on the disk
+  char message[512] = {};               // why it ended, if badly
 };
 
 // Everything seen of one kernel on one back end.
@@ -37,8 +40,12 @@ struct SharedState {
   std::atomic<bool> finish = false;  // tells everyone to stop after the current case or step
   JobSlot slots[kMostJobs];
   Group groups[kMostGroups];
-  std::atomic<int32_t> waiting[kMostTargets][kKinds] = {};  // crashes not yet reduced
+  std::atomic<int32_t> waiting[kMostTargets][2 * kKinds] = {};  // crashes not yet reduced, by waiting_kind()
 };
+
+// The place of a crash's kind in SharedState::waiting. Sequences of calls have places of their own, so that
+// neither keeps the other from being filed. Nothing if there is no such kind.
+std::optional<int> waiting_kind(std::string_view kind, bool of_sequences);
 
 using SharedStatePtr = std::unique_ptr<SharedState, void (*)(SharedState*)>;
 SharedStatePtr make_shared_state();  // throws std::system_error

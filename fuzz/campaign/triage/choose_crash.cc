@@ -15,7 +15,10 @@ double likeness(const std::vector<std::string>& a, const std::vector<std::string
 
 }  // namespace
 
-Looked look(const Crash& crash) { return {crash.target, crash.kind, features(crash.c, 64, 64)}; }
+Looked look(const Crash& crash) {
+  if (is_of_sequences(crash)) return {crash.target, crash.kind + " in sequences of calls", {}};
+  return {crash.target, crash.kind, features(crash.c, 64, 64)};
+}
 
 size_t choose_crash(const std::vector<Crash>& crashes, const std::vector<Looked>& looked) {
   size_t best = 0, best_attention = ~size_t{0};

@@ -19,7 +19,7 @@ void write_files(const std::string& folder, const FindingFiles& files, const Cam
 
 void remove_files(const std::string& folder, const std::string& name) {
   std::error_code ignored;
-  for (const char* end : {".attn.json", ".md", ".picture.json", ".trace.jsonl"})
+  for (const char* end : {".attn.json", ".calls.json", ".md", ".picture.json", ".trace.jsonl"})
     std::filesystem::remove(folder + "/" + name + end, ignored);
 }
 

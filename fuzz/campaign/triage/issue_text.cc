@@ -17,6 +17,8 @@ std::string row(const std::string& what, const std::string& value) {
   return "| " + what + " | " + markdown(value) + " |\n";
 }
 
+}  // namespace
+
 std::string how_often(const Finding& f) {
   const std::string runs =
       std::to_string(f.failed) + " of " + std::to_string(f.runs) + " runs in fresh processes";
@@ -26,15 +28,32 @@ std::string how_often(const Finding& f) {
     case Repeats::kSometimes:
       return "It fails in " + runs + ".";
     case Repeats::kAfterOthers:
-      return "By itself it passes (" + runs +
-             " fail): it fails after the cases that were run before it in the same process.";
+      return "By itself it passes (" + runs + " fail): it fails after what ran before it in the same process.";
     case Repeats::kNever:
       return "It failed once and in none of " + std::to_string(f.runs) + " later runs.";
   }
   return "";
 }
 
-}  // namespace
+std::string where_text(const Finding& f, const Reproducer& r, const IssueContext& context) {
+  const TargetRecord& target = context.target;
+  std::string text = "## Where\n\n| | |\n|-|-|\n";
+  text += row("kernel", r.kernel) +
+          row("back end, build",
+              target.backend + ", " + (r.c.build_kind.empty() ? target.build_kind : r.c.build_kind));
+  text += row("built from", r.build_hash) + row("compiler", r.compiler) + row("flags", r.flags);
+  text += row("executor or worker built from", target.worker_build) + row("device", r.device);
+  text += row("bound", "calibration '" + target.calibration + "'");
+  text += row("attnfuzz", context.header.version);
+  if (!context.header.sessions.empty()) {
+    const Machine& machine = context.header.sessions.back().machine;
+    text += row("machine", machine.cpu + ", " + std::to_string(machine.cores) + " cores, " + machine.os);
+    text += row("GPUs", join(machine.gpus, ", "));
+  }
+  text += row("campaign", "seed " + std::to_string(context.header.seed) + ", begun " + context.header.started);
+  text += row("dedupe key", f.key);
+  return text;
+}
 
 std::string issue_text(const Finding& f, const Reproducer& r, const IssueContext& context) {
   const TargetRecord& target = context.target;
@@ -61,22 +80,7 @@ std::string issue_text(const Finding& f, const Reproducer& r, const IssueContext
     text += "If the library lies elsewhere, give its path instead.\n\n";
   text += "It was first seen as\n\n    " + printable(f.found) + "\n\n";
   if (!f.also.empty()) text += "Seen as well: " + markdown(join(f.also, ", ")) + ".\n\n";
-  text += "## Where\n\n| | |\n|-|-|\n";
-  text += row("kernel", r.kernel) +
-          row("back end, build",
-              target.backend + ", " + (r.c.build_kind.empty() ? target.build_kind : r.c.build_kind));
-  text += row("built from", r.build_hash) + row("compiler", r.compiler) + row("flags", r.flags);
-  text += row("executor or worker built from", target.worker_build) + row("device", r.device);
-  text += row("bound", "calibration '" + target.calibration + "'");
-  text += row("attnfuzz", context.header.version);
-  if (!context.header.sessions.empty()) {
-    const Machine& machine = context.header.sessions.back().machine;
-    text += row("machine", machine.cpu + ", " + std::to_string(machine.cores) + " cores, " + machine.os);
-    text += row("GPUs", join(machine.gpus, ", "));
-  }
-  text += row("campaign", "seed " + std::to_string(context.header.seed) + ", begun " + context.header.started);
-  text += row("dedupe key", f.key);
-  return text;
+  return text + where_text(f, r, context);
 }
 
 }  // namespace attnfuzz

@@ -16,6 +16,10 @@ struct IssueContext {
   std::string trace;  // file of the cases that must run before it; empty: none
 };
 
+// The parts that do not depend on what fails: how often it failed, and the table of the machine and the build.
+std::string how_often(const Finding& finding);
+std::string where_text(const Finding& finding, const Reproducer& reproducer, const IssueContext& context);
+
 std::string issue_text(const Finding& finding, const Reproducer& reproducer, const IssueContext& context);
 
 }  // namespace attnfuzz

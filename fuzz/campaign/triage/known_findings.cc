@@ -8,7 +8,7 @@ std::vector<KnownFinding> recall(const std::string& dir, const std::vector<Campa
                                  const CampaignTarget& target, Target& worker) {
   std::vector<KnownFinding> all;
   for (const Finding& f : read_findings(dir).findings) {
-    if (f.repeats != Repeats::kAlways || !f.reduced) continue;
+    if (f.repeats != Repeats::kAlways || !f.reduced || is_of_sequences(f)) continue;
     const CampaignTarget* owner = find_target(targets, f.target);
     if (owner == nullptr || owner->folder != target.folder) continue;
     const auto read = read_reproducer(dir + "/findings/" + f.name + ".attn.json", kInFolder);

@@ -3,9 +3,9 @@
 //   for (const KnownFinding& known : recall(dir, targets, target, worker))
 //     if (explains(known.need, c, verdict, judge_it).answer == Explains::kYes) ...
 //
-// These findings fail every time, by themselves (property `reference`), and are fully reduced. They may
-// come from any back end and build of one kernel. Each is judged once more on the current target, whose
-// tiles give lengths their meaning.
+// These findings are cases, not sequences of calls. They fail every time, by themselves (property `reference`),
+// and are fully reduced. They may come from any back end and build of one kernel. Each is judged once more on
+// the current target, whose tiles give lengths their meaning.
 #pragma once
 
 #include <string>

@@ -5,9 +5,12 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "fuzz/campaign/store/journal.h"
 #include "base/processes.h"
+#include "fuzz/campaign/store/journal.h"
 #include "properties/memory/layout.h"
+#include "properties/sequences/codec.h"
+#include "properties/sequences/relations.h"
+#include "reference/call/backend.h"
 
 namespace attnfuzz {
 namespace {
@@ -18,14 +21,14 @@ constexpr int kMostRuns = 10;
 
 std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
-const CampaignTarget* target_of(const Reproducer& r, const std::vector<CampaignTarget>& targets) {
+// The target on which a failure was found. A plug-in may have moved since.
+const CampaignTarget* target_of(const std::string& kernel, const std::string& backend,
+                                const std::string& build_kind, const std::vector<CampaignTarget>& targets) {
   for (const CampaignTarget& target : targets) {
-    if (target.record.seeded_bug || target.info.backend != r.backend ||
-        target.record.build_kind != r.c.build_kind)
+    if (target.record.seeded_bug || backend_name(target.info.backend) != backend ||
+        target.record.build_kind != build_kind)
       continue;
-    // A plug-in may have moved since.
-    const std::string kernel = command_name(target.info);
-    if (file_name(kernel) == file_name(r.kernel)) return &target;
+    if (file_name(command_name(target.info)) == file_name(kernel)) return &target;
   }
   return nullptr;
 }
@@ -63,35 +66,96 @@ const char* to_string(Answer answer) {
   return "";
 }
 
+namespace {
+
+// Makes the sentences of a recheck.
+class Answers {
+ public:
+  explicit Answers(const KnownFailure& known) : key_(known.key), subject_("tolerated " + known.key + " ") {}
+  Recheck unknown(const std::string& why) const {
+    return {key_, Answer::kUnknown, subject_ + "was not looked at: " + why};
+  }
+  Recheck not_here(const std::string& kernel, const std::string& backend, const std::string& build_kind) const {
+    return unknown("its kernel, " + kernel + " (" + backend + ", " + build_kind + "), is not in this session");
+  }
+  Recheck fails(const std::string& kind, const std::string& due) const {
+    if (kind == due) return {key_, Answer::kFails, ""};
+    return {key_, Answer::kFails,
+            subject_ + "fails in another way: '" + kind + "', its reproducer says '" + due + "'"};
+  }
+  Recheck holds(const std::string& why) const {
+    return {key_, Answer::kHolds, subject_ + "no longer fails: take it out of the ledger (" + why + ")"};
+  }
+
+ private:
+  const std::string key_, subject_;
+};
+
+std::string passed_always() {
+  return "passed in " + std::to_string(kMostRuns) + " of " + std::to_string(kMostRuns) + " runs";
+}
+
+Recheck recheck_sequences(const KnownFailure& known, const std::string& text, const Ledger& ledger,
+                          const std::vector<CampaignTarget>& targets) {
+  const Answers answers(known);
+  const auto read = sequences::decode_session(text);
+  if (const auto* error = std::get_if<DecodeError>(&read))
+    return answers.unknown(known.reproducer + ": " + error->message);
+  const auto& [chain, found] = std::get<sequences::SessionFile>(read);
+  if (found.kernels.size() != 1 || found.backend.empty() || found.build.empty())
+    return answers.unknown(known.reproducer + " does not say on which kernel, back end and build it failed");
+  const CampaignTarget* target = target_of(found.kernels[0], found.backend, found.build, targets);
+  if (target == nullptr) return answers.not_here(found.kernels[0], found.backend, found.build);
+  const TargetRecord& record = target->record;
+  if (quarantines_some(ledger, record.kernel, record.backend, record.build_kind) != nullptr)
+    return answers.unknown("the ledger quarantines cases of its kernel");
+  std::string error;
+  const std::unique_ptr<Target> worker = target->open(&error);
+  if (worker == nullptr) return answers.unknown(error);
+  const sequences::SessionTarget one = {worker.get(), target->calibration};
+  const sequences::SessionTargets kernels(std::span(&one, 1));
+  uint64_t calls = 0;
+  for (int run = 0; run < kMostRuns; ++run) {
+    const sequences::SessionResult result = check_chain(chain, kernels);
+    if (result.verdict.outcome == Outcome::kFail)
+      return answers.fails(to_string(result.verdict.kind), found.kind);
+    calls += result.calls;
+  }
+  if (calls == 0) return answers.unknown("no call of it is made any more");
+  return answers.holds(passed_always());
+}
+
+}  // namespace
+
 Recheck recheck(const KnownFailure& known, const Ledger& ledger, const std::vector<CampaignTarget>& targets) {
-  const std::string subject = "tolerated " + known.key + " ";
-  const auto unknown = [&](const std::string& why) {
-    return Recheck{known.key, Answer::kUnknown, subject + "was not looked at: " + why};
-  };
+  const Answers answers(known);
+  const auto text = read_file(known.reproducer);
+  if (const auto* of = std::get_if<std::string>(&text); of != nullptr && sequences::holds_session(*of))
+    return recheck_sequences(known, *of, ledger, targets);
   const auto read = read_reproducer(known.reproducer);
-  if (const auto* error = std::get_if<DecodeError>(&read)) return unknown(error->message);
+  if (const auto* error = std::get_if<DecodeError>(&read)) return answers.unknown(error->message);
   const Reproducer& r = std::get<Reproducer>(read);
   const Property* property = find_property(r.property);
   if (const auto why = illegal(r.c))
-    return unknown(known.reproducer + " holds a case that cannot be run: " + *why);
-  if (property == nullptr) return unknown(known.reproducer + ": there is no property '" + r.property + "'");
-  const CampaignTarget* target = target_of(r, targets);
-  if (target == nullptr) {
-    return unknown("its kernel, " + r.kernel + " (" + (r.backend == ATTN_CUDA ? "cuda" : "cpu") + ", " +
-                   r.c.build_kind + "), is not in this session");
-  }
+    return answers.unknown(known.reproducer + " holds a case that cannot be run: " + *why);
+  if (property == nullptr)
+    return answers.unknown(known.reproducer + ": there is no property '" + r.property + "'");
+  const std::string backend = backend_name(r.backend);
+  const CampaignTarget* target = target_of(r.kernel, backend, r.c.build_kind, targets);
+  if (target == nullptr) return answers.not_here(r.kernel, backend, r.c.build_kind);
   std::string error;
   const std::unique_ptr<Target> worker = target->open(&error);
-  if (worker == nullptr) return unknown(error);
+  if (worker == nullptr) return answers.unknown(error);
   if (std::ranges::any_of(ledger.known, &KnownFailure::quarantined)) {
     const GeneratorConfig config = config_for(*worker, CheckOptions{});
     const TargetRecord& record = target->record;
     if (quarantined(ledger, r.c,
                     {record.kernel, record.backend, record.build_kind, config.tiles_q[0], config.tiles_k[0]}))
-      return unknown("the ledger quarantines its case");
+      return answers.unknown("the ledger quarantines its case");
   }
   if (!same_bytes(r, *worker))
-    return unknown(known.reproducer + " comes from another version of the fills: find the failure again");
+    return answers.unknown(known.reproducer +
+                           " comes from another version of the fills: find the failure again");
   const std::vector<Journaled> before = trace_beside(known.reproducer);
   Verdict verdict;
   for (int run = 0; run < kMostRuns; ++run) {
@@ -101,17 +165,12 @@ Recheck recheck(const KnownFailure& known, const Ledger& ledger, const std::vect
       if (by != nullptr && !(entry.c == r.c)) judge(entry.c, *by, *worker, target->calibration);
     }
     verdict = judge(r.c, *property, *worker, target->calibration);
-    if (verdict.outcome != Outcome::kFail) continue;
-    const std::string kind = to_string(verdict.kind);
-    if (kind == r.kind) return {known.key, Answer::kFails, ""};
-    return {known.key, Answer::kFails,
-            subject + "fails in another way: '" + kind + "', its reproducer says '" + r.kind + "'"};
+    if (verdict.outcome == Outcome::kFail) return answers.fails(to_string(verdict.kind), r.kind);
   }
   if (verdict.outcome == Outcome::kNotJudged)
-    return unknown("its case can no longer be judged: " + verdict.message);
-  std::string why = "passed in " + std::to_string(kMostRuns) + " of " + std::to_string(kMostRuns) + " runs";
-  if (verdict.outcome == Outcome::kRefused) why = "its case is refused: " + verdict.message;
-  return {known.key, Answer::kHolds, subject + "no longer fails: take it out of the ledger (" + why + ")"};
+    return answers.unknown("its case can no longer be judged: " + verdict.message);
+  return answers.holds(verdict.outcome == Outcome::kRefused ? "its case is refused: " + verdict.message
+                                                            : passed_always());
 }
 
 Rechecks::Rechecks(const CampaignOptions& options, const std::vector<CampaignTarget>& targets, JobSlot& slot,

@@ -1,4 +1,5 @@
-// Checks that the failures that the ledger tolerates still fail. An unexpected pass is reported as an event.
+// Checks that the failures that the ledger tolerates still fail, cases and sequences of calls. An unexpected
+// pass is reported as an event.
 //
 // At the beginning of a session, the reproducer of each tolerated failure is run on the target that it
 // names, after its trace if there is one beside it, until it fails, at most ten times, each in a fresh

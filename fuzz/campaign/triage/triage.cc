@@ -6,9 +6,11 @@
 #include "fuzz/campaign/store/finding_list.h"
 #include "fuzz/campaign/store/seeded_bug.h"
 #include "fuzz/campaign/store/session_clock.h"
+#include "fuzz/campaign/triage/crash_in_hand.h"
 #include "fuzz/campaign/triage/finding_files.h"
 #include "fuzz/campaign/triage/known_findings.h"
 #include "fuzz/campaign/triage/run_again.h"
+#include "fuzz/campaign/triage/sequence_crash.h"
 #include "fuzz/check/shard.h"
 #include "fuzz/check/vote.h"
 #include "properties/case/codec.h"
@@ -20,29 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostExits = 2;  // deaths of the process that examines one crash, before the crash is given up
 constexpr double kSeededBugSeconds = 10;
-
-constexpr const char* kInHand = "/in_hand";  // a file in the folder of the crash that is examined
-
-// The number in a file; 0 if there is no such file.
-int number_in(const std::string& file) {
-  const auto text = read_file(file);
-  const auto* n = std::get_if<std::string>(&text);
-  return n ? std::atoi(n->c_str()) : 0;
-}
-
-// Calls `use` for the crash that was in hand when a process ended, and removes the mark.
-template <class Use>
-void with_crash_in_hand(const std::string& dir, Use use) {
-  std::error_code error;
-  for (const auto& folder : fs::directory_iterator(dir + "/crashing", error)) {
-    const std::string crash = folder.path().string();
-    if (!fs::exists(crash + kInHand, error)) continue;
-    use(crash);
-    fs::remove(crash + kInHand, error);
-  }
-}
 
 class OneCrash {
  public:
@@ -55,15 +35,11 @@ class OneCrash {
         property_(find_property(crash.property)) {}
 
   void run() {
-    if (is_counted()) return remove();
-    blind_ = number_in(folder_ + "/attempts") >= kMostExits;
-    save([&] { write_file(folder_ + kInHand, "\n"); });
-    finding_.target = target_.record.name;
-    finding_.t = crash_.t;
-    finding_.count = 1;
-    finding_.kind = crash_.kind;
+    if (is_counted(t_.options.dir, crash_)) return remove();
+    blind_ = ends_triage(folder_);
+    save([&] { take_in_hand(folder_); });
+    finding_ = finding_of(crash_);
     finding_.found = describe(crash_.c);
-    finding_.crashes = {crash_.id};
     if (is_at_a_known_site()) return remove();
     verdict_.property = crash_.property;
     verdict_.message = crash_.message;
@@ -96,21 +72,9 @@ class OneCrash {
     persist(t_.waits, [&] { return t_.shared.finish.load(); }, write);
   }
 
-  bool is_counted() const {
-    const FindingsFile all = read_findings(t_.options.dir);
-    const auto has = [&](const Finding& f) {
-      return std::ranges::find(f.crashes, crash_.id) != f.crashes.end();
-    };
-    return std::ranges::any_of(all.findings, has) || std::ranges::any_of(all.never_again, has);
-  }
-
-  // Compares the place of death only; otherwise a kernel that fails at one place in many cases would be reduced
-  // for each.
   bool is_at_a_known_site() {
     FindingsFile all = read_findings(t_.options.dir);
-    Finding* known = target_.record.seeded_bug ? nullptr : found_at(all.findings, crash_);
-    if (known == nullptr) return false;
-    count_together(*known, finding_);
+    if (target_.record.seeded_bug || !count_at_known_site(all, crash_, finding_)) return false;
     save([&] { write_findings(t_.options.dir, all); });
     return true;
   }
@@ -365,15 +329,10 @@ class OneCrash {
 
 }  // namespace
 
-void note_triage_exit(const std::string& dir) {
-  with_crash_in_hand(dir, [](const std::string& crash) {
-    write_file(crash + "/attempts", std::to_string(number_in(crash + "/attempts") + 1) + "\n");
-  });
-}
+void note_triage_exit(const std::string& dir) { release_crashes(dir, true); }
 
 void triage(const Triage& t) {
-  with_crash_in_hand(t.options.dir,
-                     [](const std::string&) {});  // its supervisor died too, so it does not count
+  release_crashes(t.options.dir, false);  // the supervisor died too, so it does not count
   std::vector<Looked> looked;
   while (!t.shared.finish) {
     std::vector<Crash> crashes = read_crashes(t.options.dir);
@@ -383,12 +342,15 @@ void triage(const Triage& t) {
     const auto seeded_bug = std::ranges::find_if(crashes, is_seeded_bug, &Crash::target);
     const Crash& crash = seeded_bug != crashes.end() ? *seeded_bug : crashes[choose_crash(crashes, looked)];
     const CampaignTarget* target = find_target(t.targets, crash.target);
-    OneCrash(t, *target, crash).run();
+    if (is_of_sequences(crash)) {
+      examine_sequences(t, *target, crash);
+    } else {
+      OneCrash(t, *target, crash).run();
+    }
     looked.push_back(look(crash));
     auto& kinds = t.shared.waiting[target - t.targets.data()];
-    for (int kind = 0; kind < kKinds; ++kind) {
-      if (to_string(static_cast<Kind>(kind)) == crash.kind && kinds[kind] > 0) --kinds[kind];
-    }
+    if (const auto kind = waiting_kind(crash.kind, is_of_sequences(crash)); kind && kinds[*kind] > 0)
+      --kinds[*kind];
   }
 }
 

@@ -14,6 +14,8 @@
 //      explains.
 //   4. The crash's folder is removed last, so a kill at any moment counts nothing twice.
 //
+// A crash that is a sequence of calls is examined likewise (sequence_crash.h).
+//
 // One process at a time does this for a campaign.
 #pragma once
 

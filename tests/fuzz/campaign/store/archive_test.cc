@@ -56,7 +56,9 @@ TEST_F(CampaignFolder, HeaderIsReadAsWritten) {
                      "executor",
                      "./old.so",
                      {"cpu_gpu_bits"},
-                     false}};
+                     false,
+                     true,
+                     "why"}};
   Session session;
   session.from = 12.5;
   session.ended = "time";

@@ -1,0 +1,304 @@
+#include "fuzz/campaign/triage/sequence_crash.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "fuzz/campaign/store/finding_list.h"
+#include "fuzz/campaign/store/session_clock.h"
+#include "fuzz/campaign/triage/crash_in_hand.h"
+#include "fuzz/campaign/triage/finding_files.h"
+#include "fuzz/campaign/triage/sequence_files.h"
+#include "fuzz/campaign/triage/sequences_explained.h"
+#include "properties/sequences/chain.h"
+#include "properties/sequences/codec.h"
+#include "properties/sequences/relations.h"
+
+namespace attnfuzz {
+namespace {
+
+constexpr int kFreshRuns = 3, kMoreFreshRuns = 10;
+
+class OneSequence {
+ public:
+  OneSequence(const Triage& t, const CampaignTarget& target, const Crash& crash)
+      : t_(t),
+        target_(target),
+        crash_(crash),
+        folder_(t.options.dir + "/crashing/" + crash.id),
+        finding_(finding_of(crash)) {}
+
+  void run() {
+    const std::string& dir = t_.options.dir;
+    if (is_counted(dir, crash_)) return remove();
+    const bool blind = ends_triage(folder_);
+    save([&] { take_in_hand(folder_); });
+    if (is_at_a_known_site()) return remove();
+    const auto read = sequences::decode_session(crash_.calls);
+    if (const auto* error = std::get_if<DecodeError>(&read); error != nullptr && !blind)
+      throw std::runtime_error(folder_ + "/crash.json: " + error->message);
+    if (const auto* file = std::get_if<sequences::SessionFile>(&read)) small_.chain = file->chain;
+    finding_.found = sequences_in_words(small_.chain);
+    finding_.repeats = Repeats::kNever;
+    finding_.reduced = false;
+    if (blind) {
+      finding_.message += " (running it again ended the triage process)";
+    } else {
+      open();
+      run_again();
+      if (is_at_a_known_site() || is_explained()) return remove();
+      if (finding_.repeats != Repeats::kNever) reduce();
+      explain_others();
+    }
+    write();
+    remove();
+  }
+
+ private:
+  void save(const std::function<void()>& write) {
+    persist(t_.waits, [&] { return t_.shared.finish.load(); }, write);
+  }
+
+  void open() {
+    std::string error;
+    worker_ = target_.open(&error);
+    if (worker_ == nullptr) throw std::runtime_error(error);
+    const sequences::SessionTarget one = {worker_.get(), target_.calibration};
+    kernels_ = sequences::SessionTargets(std::span(&one, 1));
+  }
+
+  // A kill of a run proves nothing, because anyone may have killed it, unless the crash was a kill as well.
+  bool counts(const sequences::SessionResult& result) const {
+    return result.verdict.outcome == Outcome::kFail &&
+           (result.verdict.exit_reason != ExitReason::kKilled || crash_.exit_reason == ExitReason::kKilled);
+  }
+
+  bool fails(const sequences::Chain& chain) {
+    sequences::SessionResult result = check_chain(chain, kernels_);
+    if (!counts(result)) return false;
+    small_.result = std::move(result);
+    return true;
+  }
+
+  void fresh(const sequences::Chain& chain, int runs) {
+    for (; finding_.runs < runs; ++finding_.runs) finding_.failed += fails(chain);
+  }
+
+  void run_again() {
+    const sequences::Chain alone = {small_.chain.last, {}};
+    fresh(alone, kFreshRuns);
+    if (finding_.failed == kFreshRuns) {
+      finding_.repeats = Repeats::kAlways;
+    } else if (finding_.failed == 0 && !small_.chain.before.empty() && fails(small_.chain) &&
+               fails(small_.chain)) {
+      finding_.repeats = Repeats::kAfterOthers;
+      return;
+    } else {
+      fresh(alone, kMoreFreshRuns);
+      if (finding_.failed > 0) finding_.repeats = Repeats::kSometimes;
+    }
+    small_.chain = alone;
+  }
+
+  // Of the crash or, once it has run again, of what it showed then.
+  bool is_at_a_known_site() {
+    Crash crash = crash_;
+    if (small_.result.verdict.outcome == Outcome::kFail) {
+      crash.kind = to_string(small_.result.verdict.kind);
+      crash.site = small_.result.verdict.site;
+    }
+    FindingsFile all = read_findings(t_.options.dir);
+    if (!count_at_known_site(all, crash, finding_)) return false;
+    save([&] { write_findings(t_.options.dir, all); });
+    return true;
+  }
+
+  // The sequence of calls of a finding; nothing if it is none of this kernel, or its file cannot be read.
+  std::optional<sequences::Chain> chain_of(const Finding& f) const {
+    const CampaignTarget* owner = find_target(t_.targets, f.target);
+    if (!is_of_sequences(f) || owner == nullptr || owner->folder != target_.folder) return std::nullopt;
+    const auto text = read_file(t_.options.dir + "/findings/" + file_name_of(f), kInFolder);
+    if (!std::holds_alternative<std::string>(text)) return std::nullopt;
+    const auto read = sequences::decode_session(std::get<std::string>(text));
+    const auto* file = std::get_if<sequences::SessionFile>(&read);
+    return file == nullptr ? std::nullopt : std::optional(file->chain);
+  }
+
+  // True if both fail in the same call of the kernel.
+  bool in_the_same_call(const Finding& f) const {
+    const std::string begin = target_.folder + "|sequences|" + f.kind + "|" + small_.result.call + "|";
+    return f.key.starts_with(begin);
+  }
+
+  // Do fully reduced findings explain this one? If not, what they need is left out before the reduction.
+  bool is_explained() {
+    if (finding_.repeats != Repeats::kAlways && finding_.repeats != Repeats::kAfterOthers) return false;
+    FindingsFile all = read_findings(t_.options.dir);
+    std::vector<std::pair<Finding*, std::set<std::string>>> known;
+    std::set<std::string> words;  // of all of them
+    for (Finding& f : all.findings) {
+      if (f.repeats != Repeats::kAlways || !f.reduced || !in_the_same_call(f)) continue;
+      const auto chain = chain_of(f);
+      if (!chain) continue;
+      known.emplace_back(&f, words_of(chain->last));
+      words.insert(known.back().second.begin(), known.back().second.end());
+    }
+    auto other = without_special(small_.chain, words);
+    if (known.empty() || !other) return false;
+    sequences::SessionResult result = check_chain(*other, kernels_);
+    if (result.verdict.outcome == Outcome::kFail) {
+      if (!same_failure(result, small_.result)) return false;
+      small_.chain = std::move(*other);
+      small_.result = std::move(result);
+      return false;
+    }
+    finding_.kind = to_string(small_.result.verdict.kind);
+    count_together(*explaining(known), finding_);
+    save([&] { write_findings(t_.options.dir, all); });
+    return true;
+  }
+
+  // The first of the findings that explains the failure by itself; else the first that the failure has parts
+  // of.
+  Finding* explaining(const std::vector<std::pair<Finding*, std::set<std::string>>>& known) {
+    Finding* part = known.front().first;
+    bool has_part = false;
+    for (const auto& [finding, words] : known) {
+      const auto other = without_special(small_.chain, words);
+      if (!other) continue;
+      if (check_chain(*other, kernels_).verdict.outcome != Outcome::kFail) return finding;
+      if (!has_part) part = finding;
+      has_part = true;
+    }
+    return part;
+  }
+
+  // Collects the earlier findings that needed others before them, or were not fully reduced, and that this one
+  // explains.
+  void explain_others() {
+    if (finding_.repeats != Repeats::kAlways || !finding_.reduced) return;
+    for (const Finding& f : read_findings(t_.options.dir).findings) {
+      if ((f.repeats == Repeats::kAlways && f.reduced) || !in_the_same_call(f)) continue;
+      const auto known = chain_of(f);
+      const auto other = known ? without_special(*known, words_of(small_.chain.last)) : std::nullopt;
+      if (!other || check_chain(*known, kernels_).verdict.outcome != Outcome::kFail) continue;
+      if (check_chain(*other, kernels_).verdict.outcome != Outcome::kFail) replaced_.push_back(f.name);
+    }
+  }
+
+  // If a session has ended in the middle of the reduction, its best file is where this one begins.
+  void take_best(const std::string& file) {
+    const auto text = read_file(file, kInFolder);
+    if (!std::holds_alternative<std::string>(text)) return;
+    const auto read = sequences::decode_session(std::get<std::string>(text));
+    const auto* best = std::get_if<sequences::SessionFile>(&read);
+    if (best == nullptr) return;
+    sequences::SessionResult result = check_chain(best->chain, kernels_);
+    if (!same_failure(result, small_.result)) return;
+    small_.chain = best->chain;
+    small_.result = std::move(result);
+  }
+
+  void reduce() {
+    const std::string best_file = folder_ + "/best.calls.json";
+    take_best(best_file);
+    const sequences::SessionResult failed = small_.result;
+    const int attempts =
+        finding_.repeats == Repeats::kSometimes ? std::max(1, 3 * finding_.runs / finding_.failed) : 1;
+    const sequences::CheckChain check = [&](const sequences::Chain& chain) {
+      sequences::SessionResult result = check_chain(chain, kernels_);
+      for (int n = 1; n < attempts && !same_failure(result, failed); ++n) result = check_chain(chain, kernels_);
+      if (same_failure(result, failed)) save([&] { write_file(best_file, text_of(chain, result)); });
+      return result;
+    };
+    const auto began = Clock::now();
+    sequences::ReducedChain reduced =
+        reduce_chain(small_.chain, failed, kernels_, check, t_.options.reduce_seconds);
+    finding_.reduce_seconds = seconds_since(began);
+    finding_.evaluations = reduced.evaluations;
+    finding_.reduced = reduced.again && finding_.reduce_seconds < t_.options.reduce_seconds;
+    small_ = std::move(reduced);
+    if (finding_.repeats == Repeats::kAfterOthers && small_.chain.before.empty()) measure_alone();
+  }
+
+  // The reduced sequence of calls fails without those that were before the one as found.
+  void measure_alone() {
+    finding_.failed = finding_.runs = 0;
+    fresh(small_.chain, kFreshRuns);
+    if (finding_.failed > 0)
+      finding_.repeats = finding_.failed == finding_.runs ? Repeats::kAlways : Repeats::kSometimes;
+  }
+
+  std::string text_of(const sequences::Chain& chain, const sequences::SessionResult& result) const {
+    const TargetRecord& r = target_.record;
+    return encode(
+        chain, {{r.kernel}, to_string(result.verdict.kind), result.verdict.message, r.backend, r.build_kind});
+  }
+
+  void write() {
+    const Verdict& verdict = small_.result.verdict;
+    if (verdict.kind != Kind::kNone) {  // else it was not run, or did not fail again
+      finding_.kind = to_string(verdict.kind);
+      finding_.message = verdict.message;
+      if (!verdict.site.empty()) finding_.sites = {verdict.site};
+    }
+    finding_.key = sequences_key(target_.folder, small_.chain, finding_.kind, small_.result.call);
+    finding_.name = sequences_name(target_.folder, finding_);
+    finding_.minimal = sequences_in_words(small_.chain);
+    if (const KnownFailure* known = tolerated(t_.options.ledger, finding_.key, finding_.name))
+      finding_.tolerated = known->reason;
+    const std::string& dir = t_.options.dir;
+    FindingsFile all = read_findings(dir);
+    const bool never = finding_.repeats == Repeats::kNever;
+    auto& list = never ? all.never_again : all.findings;
+    // The finding's files are written before the list that names it.
+    if (enter(list, finding_)) {
+      const CampaignHeader header = read_header(dir).value_or(CampaignHeader{});
+      const std::string text =
+          verdict.kind == Kind::kNone ? crash_.calls : text_of(small_.chain, small_.result);
+      save([&] {
+        write_sequence_files(dir + (never ? "/never_again" : "/findings"), finding_, small_, text, header,
+                             target_.record);
+      });
+    }
+    absorb(list, finding_.key, replaced_);
+    // Ids whose folders are gone are no longer needed.
+    for (Finding& f : list)
+      std::erase_if(f.crashes,
+                    [&](const std::string& id) { return !std::filesystem::exists(dir + "/crashing/" + id); });
+    save([&] { write_findings(dir, all); });
+    for (const std::string& name : replaced_) {
+      if (name != finding_.name) remove_files(dir + "/findings", name);
+    }
+  }
+
+  void remove() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  const Triage& t_;
+  const CampaignTarget& target_;
+  const Crash& crash_;
+  const std::string folder_;
+  std::unique_ptr<Target> worker_;
+  sequences::SessionTargets kernels_;
+  Finding finding_;
+  sequences::ReducedChain small_;      // and the last failing result
+  std::vector<std::string> replaced_;  // names of findings that this one explains
+};
+
+}  // namespace
+
+std::string sequences_key(const std::string& folder, const sequences::Chain& chain, const std::string& kind,
+                          const std::string& call) {
+  std::string key = folder + "|sequences|" + kind + "|" + call;
+  if (!chain.before.empty()) key += "|after others";
+  for (const std::string& word : words_of(chain.last)) key += "|" + word;
+  return key;
+}
+
+void examine_sequences(const Triage& t, const CampaignTarget& target, const Crash& crash) {
+  OneSequence(t, target, crash).run();
+}
+
+}  // namespace attnfuzz

@@ -1,0 +1,26 @@
+// Is a failing sequence of calls explained by a known finding?
+//
+//   std::set<std::string> words = words_of(known.last);          // {"append", "new", "truncate"}
+//   if (const auto other = without_special(failing, words)) ...  // without its truncates
+//
+// What makes a finding special are its kinds of steps other than new, append and attend, its relation, and
+// packed or divided calls. If a failing chain without these does not fail, the finding explains it. If it still
+// fails, it shows another bug, and it is the chain without them that is reduced, so that the reduction cannot
+// end in the finding. This is the rule of explained.h for cases.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include "properties/sequences/session.h"
+
+namespace attnfuzz {
+
+std::set<std::string> words_of(const sequences::Session& session);
+
+// The chain without what is special among `words`. Nothing if nothing is, or if the chain has none of it.
+std::optional<sequences::Chain> without_special(const sequences::Chain& chain,
+                                                const std::set<std::string>& words);
+
+}  // namespace attnfuzz
