@@ -72,7 +72,8 @@ void add_batch_option(CLI::App& app, TargetOptions& options) {
   app.add_option(
          "--batch", options.batch,
          "cases that are made, run and judged together on the GPU, in the kernel's own process; what is "
-         "wrong there, and one case in a hundred, is judged one by one by the CPU's oracle; 0: none")
+         "wrong there, and one case in a hundred (of large ones in a thousand), is judged one by one by the "
+         "CPU's oracle; 0: none")
       ->check(CLI::Range(0u, batch::kMostCalls))
       ->capture_default_str();
 }

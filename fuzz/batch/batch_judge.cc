@@ -144,9 +144,10 @@ std::vector<Deferred> BatchJudge::deferred(bool all) {
   return background_->take(all);
 }
 
-bool BatchJudge::drawn() {
-  const uint64_t bits = random_();
-  return use_.cleared == 0 || bits % 100 == 0;
+bool BatchJudge::drawn(const Case& c) {
+  constexpr double kLarge = 0x1p25;  // multiply-adds
+  const uint64_t bits = random_(), one_of = batch::multiply_adds(c.problem) > kLarge ? 1000 : 100;
+  return use_.cleared == 0 || bits % one_of == 0;
 }
 
 // `by_cpu_alone`: use only the CPU's oracle, even if the target has a fast one.
@@ -351,7 +352,7 @@ void BatchJudge::tried(Batch& batch, Item item) {
     leave(batch, item.index, illegal(c) ? "a case that cannot be run" : "a relation that says nothing");
   } else {
     weigh_rows(v);
-    const bool also = drawn();
+    const bool also = drawn(c);
     ++use_.cleared;
     use_.both += also;
     if (!also) return;

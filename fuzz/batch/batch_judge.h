@@ -20,7 +20,8 @@
 // A batch only filters: its verdict counts only if it finds no error. These cases are judged the ordinary way
 // (trial.h: one case at a time in a worker, with the CPU's oracle):
 //   - every case with an error; the ordinary verdict then counts;
-//   - among the cases without an error, the first one, and then one in a hundred, drawn by a seed;
+//   - among the cases without an error, the first one, and then one in a hundred, drawn by a seed; of the large ones,
+//     which take the CPU seconds, one in a thousand;
 //   - cases that a batch cannot judge, counted by reason (prepare.h);
 //   - all cases of a batch in which a kernel faulted, hung or killed the worker, to find the cause. If none of them
 //     fails, the batch runs again, and its failure says how often it ended badly;
@@ -115,7 +116,8 @@ class BatchJudge {
   struct Batch;
   struct Round;
   struct Again;
-  bool drawn();
+  // True if a case without an error is judged the ordinary way too.
+  bool drawn(const Case& c);
   void ordinary(Batch& batch, size_t index, bool by_cpu_alone = true);
   void leave(Batch& batch, size_t index, const std::string& why);
   void doubt(Batch& batch, size_t index, std::string found);

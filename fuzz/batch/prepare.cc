@@ -187,6 +187,12 @@ KnownFeatures known_of(uint64_t features) {
 
 }  // namespace
 
+double multiply_adds(const Problem& p) {
+  double product = static_cast<double>(p.dim_qk + p.dim_v);
+  for (const int64_t size : {p.batch, p.heads_q, p.seq_q, p.seq_k}) product *= static_cast<double>(size);
+  return product;
+}
+
 std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   const auto no = [&](const char* reason) {
     *why = reason;
@@ -206,8 +212,7 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   if (gives_gradients(p.features) &&
       (rows * static_cast<double>(p.seq_k) > kMostPairs || p.batch * p.heads_kv > kMostGroups))
     return no("a backward pass of more than 2 million pairs, or of more than 65,535 KV heads");
-  if (p.seq_k > kMostKeys ||
-      rows * static_cast<double>(p.seq_k) * static_cast<double>(p.dim_qk + p.dim_v) > kMostWork)
+  if (p.seq_k > kMostKeys || multiply_adds(p) > kMostWork)
     return no("large: it takes long by itself");
   Call call = {};
   call.problem = problem_of(c.problem);
