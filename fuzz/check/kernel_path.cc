@@ -60,7 +60,8 @@ std::set<std::string> paths_through(const GeneratorConfig& config, Target& targe
   };
   const auto plan = [&](Case c) {
     if (config.domain) fit(*config.domain, c);
-    for (const Operation* one : operations_for(c.problem.features, config.features)) {
+    for (const Operation* one : all_operations()) {
+      if (!kernel_has(*one, config.features)) continue;
       Case call = c;
       make_call(*one, call, config.features);
       plan_call(call);
@@ -93,8 +94,9 @@ std::set<std::string> paths_through(const GeneratorConfig& config, Target& targe
   return met;
 }
 
-Case draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index, const Property& property,
-                  const std::string& asked, Target& target) {
+std::optional<Case> draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index,
+                                 const Property& property, const std::string& asked, Target& target,
+                                 std::string* why_none) {
   constexpr uint64_t kDraws = 1000, kApart = uint64_t{1} << 40;  // more cases than any check has
   std::set<std::string> met;
   std::string first_refusal;
@@ -122,9 +124,9 @@ Case draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index, 
   }
   std::string paths;
   for (const std::string& path : met) paths += (paths.empty() ? "'" : ", '") + path + "'";
-  throw std::runtime_error("no case of a thousand takes the path '" + printable(asked) + "' through " +
-                           target.info().name + "; met were " +
-                           (paths.empty() ? "none, because " + printable(first_refusal) : paths));
+  *why_none = "no case of a thousand takes the path '" + printable(asked) + "' through " + target.info().name +
+              "; met were " + (paths.empty() ? "none, because " + printable(first_refusal) : paths);
+  return std::nullopt;
 }
 
 }  // namespace attnfuzz

@@ -6,6 +6,7 @@
 //   attnfuzz check fa1 --backend cuda --path wgmma
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 
@@ -30,9 +31,10 @@ bool goes(const std::string& path, const std::string& asked);
 // hundred drawn cases, in each variant. Paths that only rarer cases take may be missing.
 std::set<std::string> paths_through(const GeneratorConfig& config, Target& target);
 
-// Draws cases for (seed, index) until one takes the path asked for in the property's call, as drawn or with another
-// variant. Throws std::runtime_error, with the paths that were met, if none of a thousand cases does.
-Case draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index, const Property& property,
-                  const std::string& asked, Target& target);
+// Draws cases for (seed, index) until the property's call of one takes the path, in the drawn variant or another. Returns
+// nothing if none of a thousand cases does; `why` then has the paths that were met.
+std::optional<Case> draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index,
+                                 const Property& property, const std::string& asked, Target& target,
+                                 std::string* why);
 
 }  // namespace attnfuzz

@@ -145,13 +145,22 @@ int32_t arithmetic_at(uint64_t index, const CheckOptions& options, const Target&
 
 Drawn case_at(const GeneratorConfig& config, const CheckOptions& options, Target& target,
               const Calibration& calibration, uint64_t index, StreamDigest* digest) {
-  const Property& property = *options.properties[index % options.properties.size()];
-  const auto draw = [&] {
-    if (options.path.empty()) return draw_in_epoch(config, target.info(), options.seed, index);
+  const auto property_of = [&](uint64_t n) { return options.properties[n % options.properties.size()]; };
+  // A path of one operation is none of another's. So a property whose calls do not take the path leaves its turn to the
+  // next.
+  const auto draw = [&]() -> Drawn {
+    if (options.path.empty())
+      return {draw_in_epoch(config, target.info(), options.seed, index), property_of(index)};
     const Turn turn = target.turn();
-    return draw_on_path(config, options.seed, index, property, options.path, target);
+    std::string why;
+    for (uint64_t n = 0; n < options.properties.size(); ++n) {
+      const Property* property = property_of(index + n);
+      if (auto c = draw_on_path(config, options.seed, index, *property, options.path, target, &why))
+        return {*c, property};
+    }
+    throw std::runtime_error(why);
   };
-  Drawn drawn = {draw(), &property};
+  Drawn drawn = draw();
   if (digest != nullptr) digest->add(index, drawn.c);
   enter_build(drawn.c, target.info().build_kind, index);
   drawn.c.env.arithmetic = arithmetic_at(index, options, target, calibration);

@@ -1,6 +1,7 @@
 // Attention over listed blocks on tensor cores, for 16-bit inputs. All query heads of a group see the same keys, so a
 // warp takes 16 heads of one query as the rows of its products. A block of threads has one to four warps, which share
-// the tiles of K and V. A tile is 32 places of the list that hold a key; its rows are gathered by asynchronous copies.
+// the tiles of K and V. A tile is 32 consecutive places of the list, at least one with a key. Asynchronous copies gather
+// its rows.
 //
 //   step n:  issue V(n) | wait K(n) | S = Q K(n)' | issue K(n+1) | softmax | wait V(n) | O += P V(n)
 //
@@ -66,7 +67,8 @@ class ListWalk {
         index_(lane_id() / p.span),
         offset_(lane_id() % p.span) {}
 
-  // A tile that holds a key: the lane's key, or -1, and the lanes that have one. Behind the last tile none has.
+  // The next tile with a key: this lane's key (-1: none), and a bit for each lane that has one. After the last tile, live
+  // is 0.
   struct Tile {
     int64_t key;
     uint32_t live;
@@ -85,7 +87,7 @@ class ListWalk {
  private:
   const SelectedParams& p_;
   const Shared& shared_;
-  const int64_t end_, indices_, keys_;  // 32 places on are so many indices, and so many keys of a block
+  const int64_t end_, indices_, keys_;  // 32 places further are indices_ indices and keys_ keys of a block
   int64_t index_, offset_;              // of the next place
 };
 

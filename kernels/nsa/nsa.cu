@@ -96,7 +96,7 @@ struct Selected {
     const attn_problem& p = call.problem;
     const Way way = way_of(call);
     if (blocks_of(p, way) < 0)
-      return {ATTN_UNSUPPORTED, "more than 2^31 - 1 blocks: batch * heads_q * seq_q is too large"};
+      return {ATTN_UNSUPPORTED, "more than 2^31 - 1 blocks: batch * heads_kv * seq_q is too large"};
     if (p.select > kMostSelect) return {ATTN_UNSUPPORTED, "lists of more than 4096 indices"};
     if (call.env.shared_memory_limit < static_cast<int64_t>(way.bytes))
       return {ATTN_UNSUPPORTED, "needs " + std::to_string(way.bytes) + " bytes of shared memory a block"};

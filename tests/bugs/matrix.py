@@ -232,11 +232,21 @@ def judge(rows, times):
     ]
 
 
-def add_to(path, rows, call, patches):
-    """Writes the rows of this call to the file, and returns all its calls and rows. Rows of removed patches go."""
-    old = json.loads(path.read_text()) if path.exists() else {"calls": [], "rows": []}
+def add_to(path, rows, call, patches, adds):
+    """Writes the rows of this call to the file, and returns all its calls and rows. With `adds`, other rows of the file
+    stay, except those whose patch is gone or has another smallest case or class of fault than when it was measured."""
+    old = json.loads(path.read_text()) if adds and path.exists() else {"calls": [], "rows": []}
     measured = {row["name"] for row in rows}
-    kept = [row for row in old["rows"] if row["name"] not in measured and (patches / f"{row['name']}.patch").exists()]
+    kept = []
+    for row in old["rows"]:
+        patch = patches / f"{row['name']}.patch"
+        if row["name"] in measured or not patch.exists():
+            continue
+        head = head_of(patch)
+        if (head["Smallest"].split(" or "), head["Fault"]) == (row["expected"], row["fault"]):
+            kept.append(row)
+        else:
+            print(f"{row['name']}: its head has changed since it was measured; its row is dropped")
     used = sorted({row["call"] for row in kept})
     kept = [row | {"call": used.index(row["call"])} for row in kept]
     rows = sorted(kept + [row | {"call": len(used)} for row in rows], key=lambda row: row["name"])
@@ -334,9 +344,9 @@ def arguments():
     if not os.access(options.attnfuzz, os.X_OK) or options.attnfuzz.is_dir():
         bad_use(f"{options.attnfuzz} is no program: build it, or say where it is with --attnfuzz")
     options.attnfuzz = options.attnfuzz.resolve()
+    options.adds = True
     if not options.matrix:
-        options.matrix = options.out / "MATRIX.md"
-        options.matrix.with_suffix(".json").unlink(missing_ok=True)
+        options.matrix, options.adds = options.out / "MATRIX.md", False
     # The table shows the command with relative paths, because absolute paths hold only on this machine.
     words = [os.path.relpath(word) if os.path.isabs(word) else word for word in sys.argv[1:]]
     options.shown = "tests/bugs/matrix.py " + " ".join(shlex.quote(word) for word in words)
@@ -386,7 +396,7 @@ def main():
     runs = run_all(bugs, options)
     rows = [summarise(bug, of) for bug, of in zip(bugs, runs)]
     call = {"command": options.shown, "seeds": options.seed_text, "jobs": options.jobs, "machine": options.machine}
-    calls, rows = add_to(options.matrix.with_suffix(".json"), rows, call, options.patches)
+    calls, rows = add_to(options.matrix.with_suffix(".json"), rows, call, options.patches, options.adds)
     verdicts = judge(rows, options.times)
     options.matrix.write_text(table(calls, rows, verdicts))
     print()

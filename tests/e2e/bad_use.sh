@@ -173,9 +173,14 @@ done
 for paths in "cp.async, elementwise, mma, mma scored, paged cp.async" "cp.async, elementwise, latent" "a warp a head, mma"; do
   tr -s ' \n' ' ' <<<"$listed" | grep -F "paths: $paths" >/dev/null || { echo "list does not name the paths $paths"; bad=1; }
 done
-# --path finds cases of a kernel without a forward pass, too.
-"$attnfuzz" check nsa --path mma --cases 6 --jobs 1 -v --out "$out/path" >"$out/path.log" 2>&1 && grep -qE '^ +mma +6 ' "$out/path.log" ||
-  { tail -n 20 "$out/path.log"; echo "check nsa --path mma does not take that path six times"; bad=1; }
+# --path finds cases of a kernel without a forward pass, and of a path that only one of two operations has.
+for kernel in nsa cache; do
+  path=mma
+  [ $kernel = cache ] && path=copy
+  "$attnfuzz" check $kernel --path $path --cases 6 --jobs 1 -v --out "$out/path" >"$out/path.log" 2>&1 &&
+    grep -qE "^ +$path[a-z, ]* +6 " "$out/path.log" ||
+    { tail -n 20 "$out/path.log"; echo "check $kernel --path $path does not take that path six times"; bad=1; }
+done
 refuse "takes the path 'nowhere' through nsa; met were 'a warp a head', 'mma'" check nsa --path nowhere --cases 1 --out "$out/path"
 
 # A folder that cannot be made is reported before the work. A closed pipe on standard output is no error.
