@@ -87,9 +87,10 @@ __device__ inline void survey(const RowsInput& in, int64_t task, const Team& tea
   const double misplaced =
       model.may_be_fused ? kU * (row.farthest + row.largest_delta) * std::numbers::log2e : 0;
   const double capped = model.softcap > 0 || bias || in.slopes ? most[5] : 0;
-  row.nan = row.impure & kSeesNaN;
-  row.infinite = (row.impure & kSeesInfinity) != 0 || folded || isnan(row.sink) || row.sink == INFINITY ||
-                 !isfinite(in.tasks[task].slope) ||
+  // A slope that is not finite leaves a row open, even if it sees a NaN.
+  const bool open = !isfinite(in.tasks[task].slope);
+  row.nan = !open && (row.impure & kSeesNaN) != 0;
+  row.infinite = (row.impure & kSeesInfinity) != 0 || folded || isnan(row.sink) || row.sink == INFINITY || open ||
                  overflows(model, row.largest_absolute, capped, row.m, row.least == row.m, misplaced);
   row.misplaced = exp2(misplaced);
   const bool shifted = bias && !in.slopes && !has_sink(row.sink) &&

@@ -31,6 +31,15 @@ TEST(CudaOracle, AgreesWithTheHosts) {
   }
 }
 
+// Case 806 has an infinite slope and a NaN in a visible key: its row is open.
+TEST(CudaOracle, AgreesWithTheHostsOnANonFiniteSlope) {
+  std::string why;
+  const auto oracle = open_cuda_oracle(&why, 0);
+  ASSERT_NE(oracle, nullptr) << why;
+  const AgreementTally tally = hold_on_declared(*oracle, 806, 1);
+  EXPECT_TRUE(tally.say()) << tally.first;
+}
+
 TEST(CudaOracle, AgreesWithTheHostsOnMerges) {
   std::string why;
   const auto oracle = open_cuda_oracle(&why, 0);
