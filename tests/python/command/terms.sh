@@ -11,5 +11,5 @@ grep -q 'refused 0.0 %' "$out/log" && grep -q ' causal [1-9]' "$out/log" || die 
 check scales_sinks --cases 150 --reduce-seconds 3 && die "scaled sinks were not found"
 check scales_slopes --cases 150 --reduce-seconds 3 && die "scaled slopes were not found"
 check blocks --cases 120 || die "one with keys that stand for blocks does not hold"
-check blocks_early --cases 200 --reduce-seconds 3 && die "blocks that are seen early were not found"
+check blocks_early --property reference --cases 200 --reduce-seconds 3 && die "blocks that are seen early were not found"
 exit 0
