@@ -80,9 +80,9 @@ TEST_P(PrefillChoices, TakesTensorsThatTheCopyEngineTakes) {
 }
 
 TEST_P(PrefillChoices, NeedsSharedMemoryAndPerhapsACounter) {
-  // Two tiles of 128 queries, two of 64 keys and two of their values, with 64 columns; 16 barriers; 2 numbers;
-  // space for alignment.
-  constexpr int64_t kBytes = (2 * 128 + 2 * 2 * 64) * 64 * 2 + 16 * 8 + 2 * 4 + 32;
+  // Two tiles of 128 queries, two of 64 keys and two of their values, with 64 columns; 16 barriers; a tile and a head for
+  // each of two items; space for alignment.
+  constexpr int64_t kBytes = (2 * 128 + 2 * 2 * 64) * 64 * 2 + 16 * 8 + 2 * 2 * 4 + 32;
   EXPECT_TRUE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes; }));
   EXPECT_FALSE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes - 1; }));
   const auto counter = [&](int64_t heads, bool causal, bool lengths = false) {
