@@ -319,6 +319,7 @@ std::vector<float> scores_of(const Sizes& s, const Problem& p, std::span<const f
   for (int64_t at = 0; at < p.batch * s.heads_kv * p.seq_q; ++at) {
     const int64_t b = at / p.seq_q / s.heads_kv, g = at / p.seq_q % s.heads_kv, i = at % p.seq_q;
     const Lengths lengths = lengths_of(p, b);
+    if (i >= lengths.queries) continue;
     const int64_t count = key_range(p, lengths, i).last;
     std::ranges::fill(sums, 0.0);
     for (int64_t h = g * group; h < (g + 1) * group; ++h) {

@@ -87,8 +87,7 @@ Pass run_pass(const Sizes& sizes, const Inputs& inputs, std::span<const int64_t>
               const Kernels& kernels);
 
 // The scores from which blocks are chosen, indexed by (batch entry, KV head, query, block). All entries have
-// the blocks of the longest; rows of queries that a packed entry does not have mean nothing. The score of block
-// j is
+// the blocks of the longest; rows of queries that a packed entry does not have are 0. The score of block j is
 //
 //   s_j = sum_h sum_i |[i d, i d + l) n [j l', (j + 1) l')| / d p_hi
 //
