@@ -199,7 +199,7 @@ class Running {
     Case c = case_of(stage, sizes_, tokens_, kind_);
     const KernelInfo& kernel = kernels_[static_cast<size_t>(stage)].target->info();
     if (kind_ == PassKind::kPacked && stage != Stage::kCombine) {
-      // As frameworks have it.
+      // Frameworks pass offsets of int32.
       if ((kernel.features & ATTN_FEATURE_INDEX32) != 0) c.problem.index_dtype = ATTN_INDEX_32;
       const bool equal = c.problem.causal && c.problem.seq_q == c.problem.seq_k && c.problem.key_step == 0;
       // With as many queries as keys in each entry, both alignments are the same.

@@ -53,8 +53,8 @@ enum class PassKind : uint8_t {
 };
 const char* name_of(PassKind kind);
 
-// The first kernel that takes no packed entries, with its stage; empty: all kernels that run in a packed pass
-// do.
+// Names the first kernel that runs in a packed pass but takes no packed entries, with its stage. Empty if there
+// is none.
 std::string takes_no_packed(const Kernels& kernels);
 
 // A call that went wrong.
