@@ -16,8 +16,7 @@
 namespace attnfuzz::cuda {
 namespace {
 
-constexpr double kMostPairs = 0x1p24;   // each has 33 bytes of scratch, with dbias 49
-constexpr int64_t kMostGroups = 65535;  // the blocks of a grid in its second dimension
+constexpr double kMostPairs = 0x1p24;  // each has 33 bytes of scratch, with dbias 49
 
 // The offsets of the elements of a backward pass in one block of bytes.
 struct GradientResults {

@@ -24,7 +24,10 @@ struct GradientTask {
 // Nothing is judged by it.
 inline constexpr int32_t kAbsent = -1;
 
-// The indices that dbias has of each dimension: all of them, or 1 if one element is the sum over all.
+// pairs_kernel has a row of blocks for each group: the second dimension of a grid, which has at most this size.
+inline constexpr int64_t kMostGroups = 65535;
+
+// The size of each dimension of dbias; 1 if dbias is summed over it.
 struct BiasShape {
   int32_t batch, heads, queries;
 };
