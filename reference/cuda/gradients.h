@@ -58,10 +58,10 @@ struct GradientOutput {
 struct GradientsOutput {
   GradientOutput dq;      // rows x dim_qk
   GradientOutput dk, dv;  // groups x keys x columns; 0 for keys behind the key length
-  GradientOutput
-      dbias;  // batch entries x query heads x queries x keys; sums over a dimension at all of its indices
-  GradientOutput dsink;   // query heads
-  uint8_t* state;         // of each row: RowState, and kAnyColumn
+  // batch x heads_q x seq_q x keys; a sum stands at each index of the dimensions that it covers
+  GradientOutput dbias;
+  GradientOutput dsink;  // query heads
+  uint8_t* state;        // of each row: RowState, and kAnyColumn
 };
 
 // A kernel finds this about each row before another looks at pairs. The names are those of gradients::Pair.
