@@ -124,7 +124,8 @@ struct TermSum {
   ATTN_BOTH Element element(double unit, double tiny, int64_t adds) const;
 };
 
-// Adds dS of a pair to an element of dbias, and the element at the end: gradient_sums.h.
+// add_to_bias() adds dS of a pair to an element of dbias; bias_element() gives the element and its bound
+// (gradient_sums.h).
 ATTN_BOTH inline void add_to_bias(const Terms& terms, const ErrorNumbers& model, double s, double s_error,
                                   TermSum* sum);
 ATTN_BOTH inline Element bias_element(const Terms& terms, const TermSum& sum);

@@ -11,6 +11,7 @@
 #include "properties/memory/extent.h"
 #include "properties/operations/backward/ask_for_gradients.h"
 #include "reference/call/known_features.h"
+#include "reference/cuda/gradients.h"
 #include "reference/gradient_setup.h"
 #include "reference/merge.h"
 #include "reference/model/error_cap.h"
@@ -25,8 +26,8 @@ constexpr uint64_t kFarBegin = 2 * kAlign;  // so that a block and the page befo
 // A larger case keeps the device busy by itself, and would set the size of every slot.
 constexpr uint64_t kMostBytes = uint64_t{128} << 20;
 constexpr double kMostWork = 0x1p31;  // multiply-adds of the oracle
-constexpr double kMostPairs = 0x1p21;   // of a backward pass, each with 33 bytes of scratch, with dbias 70
-constexpr int64_t kMostGroups = 65535;  // the blocks of a grid in its second dimension
+// Of a backward pass: each has 33 bytes of scratch; with dbias 49, and 21 bytes of results.
+constexpr double kMostPairs = 0x1p21;
 constexpr int64_t kMostKeys = int64_t{1} << 18;
 constexpr int64_t kMostPages = int64_t{1} << 17;  // each page needs memory outside of the slot as well
 
@@ -210,7 +211,7 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   if (p.dim_qk == 0 || p.dim_v == 0) return no("a dimension of 0");
   if (p.paging && page_count(p) > kMostPages) return no("many pages");
   if (gives_gradients(p.features) &&
-      (rows * static_cast<double>(p.seq_k) > kMostPairs || p.batch * p.heads_kv > kMostGroups))
+      (rows * static_cast<double>(p.seq_k) > kMostPairs || p.batch * p.heads_kv > cuda::kMostGroups))
     return no("a backward pass of more than 2 million pairs, or of more than 65,535 KV heads");
   if (p.seq_k > kMostKeys || multiply_adds(p) > kMostWork)
     return no("large: it takes long by itself");

@@ -199,7 +199,7 @@ class Running {
     Case c = case_of(stage, sizes_, tokens_, kind_);
     const KernelInfo& kernel = kernels_[static_cast<size_t>(stage)].target->info();
     if (kind_ == PassKind::kPacked && stage != Stage::kCombine) {
-      // As frameworks have it.
+      // Frameworks pass offsets of int32.
       if ((kernel.features & ATTN_FEATURE_INDEX32) != 0) c.problem.index_dtype = ATTN_INDEX_32;
       const bool equal = c.problem.causal && c.problem.seq_q == c.problem.seq_k && c.problem.key_step == 0;
       // With as many queries as keys in each entry, both alignments are the same.
@@ -319,6 +319,7 @@ std::vector<float> scores_of(const Sizes& s, const Problem& p, std::span<const f
   for (int64_t at = 0; at < p.batch * s.heads_kv * p.seq_q; ++at) {
     const int64_t b = at / p.seq_q / s.heads_kv, g = at / p.seq_q % s.heads_kv, i = at % p.seq_q;
     const Lengths lengths = lengths_of(p, b);
+    if (i >= lengths.queries) continue;
     const int64_t count = key_range(p, lengths, i).last;
     std::ranges::fill(sums, 0.0);
     for (int64_t h = g * group; h < (g + 1) * group; ++h) {

@@ -53,8 +53,8 @@ enum class PassKind : uint8_t {
 };
 const char* name_of(PassKind kind);
 
-// The first kernel that takes no packed entries, with its stage; empty: all kernels that run in a packed pass
-// do.
+// Names the first kernel that runs in a packed pass but takes no packed entries, with its stage. Empty if there
+// is none.
 std::string takes_no_packed(const Kernels& kernels);
 
 // A call that went wrong.
@@ -87,8 +87,7 @@ Pass run_pass(const Sizes& sizes, const Inputs& inputs, std::span<const int64_t>
               const Kernels& kernels);
 
 // The scores from which blocks are chosen, indexed by (batch entry, KV head, query, block). All entries have
-// the blocks of the longest; rows of queries that a packed entry does not have mean nothing. The score of block
-// j is
+// the blocks of the longest; rows of queries that a packed entry does not have are 0. The score of block j is
 //
 //   s_j = sum_h sum_i |[i d, i d + l) n [j l', (j + 1) l')| / d p_hi
 //

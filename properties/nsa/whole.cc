@@ -152,7 +152,7 @@ std::string differs(const Sizes& s, std::span<const int64_t> tokens, const Pass&
              &keys_one = outputs(decode, Stage::kCompress)[kKCmp];
   const int64_t group = s.heads_q / s.heads_kv;
   for (size_t n = 0; n < tokens.size(); ++n) {
-    const int64_t t = tokens[n], own = t + 1 < s.block_length ? 0 : (t + 1 - s.block_length) / s.key_step + 1;
+    const int64_t t = tokens[n], own = s.compressed(t + 1);
     for (int64_t g = 0; g < s.heads_kv; ++g) {
       const int64_t row = static_cast<int64_t>(n) * s.heads_kv + g;
       const auto from = keys.begin() + g * s.compressed() * s.dim,

@@ -335,7 +335,7 @@ class Domain:
         ("usual_scale", lambda d: not d.scale, lambda p, t: abs(p.scale * p.dim_qk**0.5 - 1) > 1e-6),
         ("no_lse", lambda d: not d.lse, lambda p, t: any(getattr(t, member_of(name)).data for name in optional_outputs(p.features))),
     )
-    # Words with a value. Of each: is it set, and is a problem with its tensors outside of it?
+    # Words with a value, each with two functions: is it set; does a problem lie outside of it.
     _values = (
         ("layout", lambda d: d.layout, lambda d, p, t: _not_laid(d.layout, p, t)),
         ("align_bytes", lambda d: d.align_bytes, lambda d, p, t: _not_aligned(d, p, t)),
@@ -522,14 +522,14 @@ _SIZES = {
 }
 
 
-def positions_of(p):
+def most_positions(p):
     """The largest length of a batch entry in positions: p.seq_k, unless keys stand for blocks (p.key_step)."""
     return p.seq_k * max(p.key_step, 1) + p.key_offset
 
 
 def blocks_of(p):
     """The number of blocks of p.block keys, or of positions if keys stand for blocks; 0 if the operation has none."""
-    return -(-positions_of(p) // p.block) if p.block else 0
+    return -(-most_positions(p) // p.block) if p.block else 0
 
 
 def shape_of(p, name):
@@ -606,7 +606,7 @@ def _not_aligned(domain, p, t):
 def _diagonal(p):
     """True if the problem would mean something else with the other alignment."""
     placed = p.causal or p.window_left >= 0 or p.window_right >= 0 or p.has_alibi
-    return placed and (p.seq_q != positions_of(p) or p.has_key_lengths or bool(p.ragged))
+    return placed and (p.seq_q != most_positions(p) or p.has_key_lengths or bool(p.ragged))
 
 
 @functools.cache

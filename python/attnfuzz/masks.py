@@ -3,7 +3,7 @@
 import copy
 import math
 
-from attnfuzz.declare import blocks_of
+from attnfuzz.declare import blocks_of, most_positions
 
 
 def one_mask(bias=None, mask=None):
@@ -198,7 +198,7 @@ def _one(t, b, rows):
     return t[b : b + 1] if rows is None else t[rows].swapaxes(0, 1)[None]
 
 
-def positions(p):
+def key_positions(p):
     """The position of each key: its number, or that of the last key of the block that it stands for (p.key_step)."""
     import numpy
 
@@ -216,7 +216,7 @@ def _diagonal(p, key_lengths):
     """The lengths (batch or 1, 1, 1, 1), and the position on the diagonal of each query."""
     import numpy
 
-    most = p.seq_k * max(p.key_step, 1) + p.key_offset
+    most = most_positions(p)
     if key_lengths is None:
         length = numpy.full((1, 1, 1, 1), most)
     else:
@@ -257,10 +257,10 @@ def visible(p, key_lengths=None):
 
     if key_lengths is None and not p.causal and p.window_left < 0 and p.window_right < 0:
         return None
-    j = positions(p)[None, :]
+    j = key_positions(p)[None, :]
     length, diagonal = _diagonal(p, key_lengths)
     seen = numpy.broadcast_to(j < length, (length.shape[0], 1, p.seq_q, p.seq_k)).copy()
-    far = p.seq_q + p.seq_k * max(p.key_step, 1) + p.key_offset  # clamps a window that may be up to 2^63 - 1 wide
+    far = p.seq_q + most_positions(p)  # clamps a window that may be up to 2^63 - 1 wide
     right = 0 if p.causal else None
     if p.window_right >= 0:
         right = min(p.window_right, far) if right is None else right

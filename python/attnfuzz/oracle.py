@@ -298,7 +298,7 @@ class _Call:
         setattr(self.t, name, _view(numpy.broadcast_to(dense, repeated or shape)))
 
     def dbias(self, shape, got):
-        """The gradient of the bias, as ask() takes an output; None if there is no shape: it is not asked for."""
+        """The (shape, got, None) of dbias for ask(), because dbias is never packed; None if dbias is not asked for."""
         import numpy
 
         if shape is None:
@@ -311,7 +311,7 @@ class _Call:
         return whole, None if got is None else numpy.broadcast_to(_floats("dbias", got, tuple(shape)), whole), None
 
     def dsink(self, got):
-        """The gradient of the sinks, as ask() takes an output; None if the call has no sinks."""
+        """The (shape, got, None) of dsink for ask(), because dsink is never packed; None if the call has no sinks."""
         if not self.p.has_sink:
             return None
         self.p.features |= c.FEATURE_BITS["dsink"]

@@ -1,8 +1,8 @@
-// What the oracle on a GPU does for each operation. cuda_oracle.cc chooses the function.
+// Evaluates one operation each on a GPU. cuda_oracle.cc chooses the function.
 //
 //   auto due = forward_on_device(session, {problem, tensors, plan, calibration, sample}, &why);
 //
-// Nothing, with a short reason in *why, if the device does not handle the problem. The functions throw
+// Returns nullopt, with a short reason in *why, if the device does not handle the problem. The functions throw
 // NoMemory, and std::runtime_error if the device fails.
 #pragma once
 

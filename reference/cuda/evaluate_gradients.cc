@@ -7,6 +7,7 @@
 #include "reference/call/sequences.h"
 #include "reference/cuda/evaluate.h"
 #include "reference/cuda/pack.h"
+#include "reference/cuda/pack_forward.h"
 #include "reference/cuda/row_results.h"
 #include "reference/gradient_setup.h"
 #include "reference/model/error_cap.h"
@@ -15,8 +16,7 @@
 namespace attnfuzz::cuda {
 namespace {
 
-constexpr double kMostPairs = 0x1p24;   // each has 33 bytes of scratch, with dbias 49
-constexpr int64_t kMostGroups = 65535;  // the blocks of a grid in its second dimension
+constexpr double kMostPairs = 0x1p24;  // each has 33 bytes of scratch, with dbias 49
 
 // The offsets of the elements of a backward pass in one block of bytes.
 struct GradientResults {
@@ -145,16 +145,19 @@ std::optional<Reference> gradients_on_device(Session& session, const Asked& aske
   take_absent(problem, host, &rows);
   const double pairs = static_cast<double>(rows.size()) * static_cast<double>(problem.seq_k);
   if (pairs > kMostPairs) return no("more than 16 million pairs of a query and a key");
-  // This is found out before a forward pass is evaluated for it.
+  // forward_of_rows() finds this out too, but later.
   if (pairs * static_cast<double>(problem.dim_qk + problem.dim_v) < session.least_work)
     return no("small: the CPU's is done sooner");
   const attn_plan capped = capped_plan(problem, plan, calibration);
+  // Refuses before a forward pass is evaluated for `own`.
+  const std::optional<Forward> to_pack = forward_of_rows(problem, host, rows, true, session.least_work, why);
+  if (!to_pack) return std::nullopt;
   std::optional<gradients::OwnForward> forward;
   if (recomputes(capped)) forward.emplace(problem, host, plan, calibration, own_forward(session));
   const std::optional<ExactRows> own = forward ? std::optional(forward->rows()) : std::nullopt;
   PackedGradients packed = {};
   const auto room = [&](size_t bytes) { return session.sent.of(bytes); };
-  if (!pack_gradients(problem, host, rows, own ? &*own : nullptr, session.least_work, room, &packed, why))
+  if (!pack_gradients(problem, host, rows, *to_pack, own ? &*own : nullptr, room, &packed, why))
     return std::nullopt;
   GradientsInput& in = packed.input;
   const ErrorModel model = gradients::error_model(problem, plan, calibration);

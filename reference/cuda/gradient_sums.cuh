@@ -43,8 +43,8 @@ __global__ void __launch_bounds__(32) dsink_kernel(const __grid_constant__ Gradi
   if (G::rank() == 0) put(out.dsink, head, sum.element(kU, kFlush, sum.terms));
 }
 
-// The queries whose pairs with a key are summed in one element of dbias: batch entries, heads and queries from
-// `first` on. It has `counts` of each.
+// The queries that one element of dbias sums over: counts[n] indices from first[n] on, for batch entries, heads
+// and queries.
 struct BiasPart {
   int64_t first[3], counts[3];
   __device__ int64_t size() const { return counts[0] * counts[1] * counts[2]; }
@@ -60,7 +60,7 @@ __device__ inline BiasPart part_of(const GradientsInput& in, int64_t element) {
   }
   return part;
 }
-// Query number n of them.
+// Query number n of a BiasPart.
 struct BiasQuery {
   int64_t b, h, i;
 };
@@ -90,8 +90,8 @@ __device__ inline void add_pair(const GradientsInput& in, const GradientsScratch
   if (taint != kPure) sum->mark(kFree);
 }
 
-// One stored element of dbias, summed by a thread (kLanes = 1) or by a warp (32). It is written at all indices
-// for which it stands.
+// Sums one stored element of dbias, by a thread (kLanes = 1) or a warp (32), and writes it at every index that
+// shares it.
 template <int kLanes>
 __global__ void __launch_bounds__(kThreads)
     dbias_kernel(const __grid_constant__ GradientsInput in, const GradientsScratch from,

@@ -24,7 +24,10 @@ struct GradientTask {
 // Nothing is judged by it.
 inline constexpr int32_t kAbsent = -1;
 
-// The indices that dbias has of each dimension: all of them, or 1 if one element is the sum over all.
+// pairs_kernel has a row of blocks for each group: the second dimension of a grid, which has at most this size.
+inline constexpr int64_t kMostGroups = 65535;
+
+// The size of each dimension of dbias; 1 if dbias is summed over it.
 struct BiasShape {
   int32_t batch, heads, queries;
 };
@@ -55,10 +58,10 @@ struct GradientOutput {
 struct GradientsOutput {
   GradientOutput dq;      // rows x dim_qk
   GradientOutput dk, dv;  // groups x keys x columns; 0 for keys behind the key length
-  GradientOutput
-      dbias;  // batch entries x query heads x queries x keys; sums over a dimension at all of its indices
-  GradientOutput dsink;   // query heads
-  uint8_t* state;         // of each row: RowState, and kAnyColumn
+  // batch x heads_q x seq_q x keys; a sum stands at each index of the dimensions that it covers
+  GradientOutput dbias;
+  GradientOutput dsink;  // query heads
+  uint8_t* state;        // of each row: RowState, and kAnyColumn
 };
 
 // A kernel finds this about each row before another looks at pairs. The names are those of gradients::Pair.

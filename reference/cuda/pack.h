@@ -33,8 +33,11 @@ struct Packed {
 bool pack(const attn_problem& problem, const attn_tensors& host, const std::vector<int64_t>& rows,
           double least_work, const std::function<std::byte*(size_t)>& room, Packed* packed, std::string* why);
 
-// The same for a backward pass. `rows`: every query that a batch entry has. `own`: O and LSE of a kernel that
-// computes both by itself; nullptr for other kernels.
+struct Forward;  // pack_forward.h
+
+// The same for a backward pass. `rows`: every query that a batch entry has. `forward`: forward_of_rows() of
+// these rows, with all groups. `own`: O and LSE of a kernel that computes both by itself; nullptr for other
+// kernels.
 struct PackedGradients {
   GradientsInput input;  // without the model and the terms; pointers are offsets in the block
   bool has_mask;
@@ -42,7 +45,7 @@ struct PackedGradients {
   size_t bytes;
 };
 bool pack_gradients(const attn_problem& problem, const attn_tensors& host, const std::vector<int64_t>& rows,
-                    const ExactRows* own, double least_work, const std::function<std::byte*(size_t)>& room,
+                    const Forward& forward, const ExactRows* own, const std::function<std::byte*(size_t)>& room,
                     PackedGradients* packed, std::string* why);
 
 // The same for a merge.

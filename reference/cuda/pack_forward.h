@@ -122,8 +122,8 @@ struct Forward {
   Sections at;
 };
 
-// `all_groups`: lists groups without a row, too. Nothing, with a short reason, if the device does not handle
-// the problem.
+// `all_groups`: lists groups without a row, too. Returns nullopt, with a short reason in *why, if the device
+// does not handle the problem.
 std::optional<Forward> forward_of_rows(const attn_problem& p, const attn_tensors& host,
                                        const std::vector<int64_t>& rows, bool all_groups, double least_work,
                                        std::string* why);

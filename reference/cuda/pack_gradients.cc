@@ -97,22 +97,20 @@ int32_t copy_places(const attn_problem& p, const std::vector<int64_t>& rows, con
 }  // namespace
 
 bool pack_gradients(const attn_problem& p, const attn_tensors& host, const std::vector<int64_t>& rows,
-                    const ExactRows* own, double least_work, const std::function<std::byte*(size_t)>& room,
+                    const Forward& forward, const ExactRows* own, const std::function<std::byte*(size_t)>& room,
                     PackedGradients* packed, std::string* why) {
-  const std::optional<Forward> forward = forward_of_rows(p, host, rows, true, least_work, why);
-  if (!forward) return false;
-  const Tasks& tasks = forward->tasks;
-  GradientSections at(p, forward->at, rows.size(), tasks.groups.size(), own != nullptr);
+  const Tasks& tasks = forward.tasks;
+  GradientSections at(p, forward.at, rows.size(), tasks.groups.size(), own != nullptr);
   if (at.bytes > kMostBytes) {
     *why = "more than 256 MiB of inputs";
     return false;
   }
   packed->bytes = at.bytes;
   std::byte* const block = packed->block = room(at.bytes);
-  copy_forward(p, host, rows, *forward, block);
-  copy_saved(p, host, rows, own, forward->at, at, block);
+  copy_forward(p, host, rows, forward, block);
+  copy_saved(p, host, rows, own, forward.at, at, block);
   GradientsInput& in = packed->input;
-  fill_input(p, tasks, forward->at, &in.rows);
+  fill_input(p, tasks, forward.at, &in.rows);
   in.most_rows = copy_places(p, rows, tasks, at, block);
   in.heads_q = static_cast<int32_t>(p.heads_q), in.heads_kv = static_cast<int32_t>(p.heads_kv);
   in.seq_q = static_cast<int32_t>(p.seq_q);

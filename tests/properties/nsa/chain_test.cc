@@ -96,16 +96,17 @@ TEST(NsaChain, NamesTheStageThatIsWrongForPackedSequences) {
       wide([](attn_problem& p, attn_tensors&) { p.window_left += p.ragged != 0 ? 1 : 0; },
            kAllAndScore | kPackedToo),
       sharp([](attn_problem& p, attn_tensors&) { p.scale *= p.ragged != 0 ? 2.0f : 1.0f; },
+            kAllAndScore | kPackedToo),
+      fewer([](attn_problem& p, attn_tensors&) { p.select_last -= p.ragged != 0 ? 1 : 0; },
             kAllAndScore | kPackedToo);
-  const std::pair<Stage, Target*> wrong[] = {{Stage::kCompress, &late},
-                                             {Stage::kCompressed, &late},
-                                             {Stage::kScore, &sharp},
-                                             {Stage::kListed, &sharp},
-                                             {Stage::kWindow, &wide}};
+  const std::pair<Stage, Target*> wrong[] = {{Stage::kCompress, &late}, {Stage::kCompressed, &late},
+                                             {Stage::kScore, &sharp},   {Stage::kChoose, &fewer},
+                                             {Stage::kListed, &sharp},  {Stage::kWindow, &wide}};
   EXPECT_TRUE(judge_chain(s, draw_inputs(s, 1), kernels_of(right)).packed);
   for (const auto& [stage, target] : wrong) {
     Kernels kernels = kernels_of(right);
     kernels[static_cast<size_t>(stage)] = kernels_of(*target)[0];
+    if (stage == Stage::kChoose) kernels[static_cast<size_t>(Stage::kScore)] = {};
     const Judged one = judge_chain(s, draw_inputs(s, 1), kernels);
     ASSERT_TRUE(one.failure) << name_of(stage);
     EXPECT_EQ(one.failure->stage, stage) << one.failure->message;
@@ -115,9 +116,29 @@ TEST(NsaChain, NamesTheStageThatIsWrongForPackedSequences) {
   }
 }
 
-// Each packed sequence has the combination that it has in a prefill of its own, within both bounds.
-TEST(NsaChain, APackedSequenceIsAPrefillOfItsOwn) {
-  OracleTarget target(nullptr, kAllAndScore | kPackedToo);
+// The scores of queries that a packed entry does not have are 0, so a case that holds the scores of a call has
+// values only in rows that exist. A value elsewhere would replace one of the entry's last row.
+TEST(NsaChain, ACaseHoldsOnlyScoresOfQueriesThatExist) {
+  OracleTarget right(nullptr, kAll | kPackedToo),
+      fewer([](attn_problem& p, attn_tensors&) { p.select_last -= p.ragged != 0 ? 1 : 0; }, kAll | kPackedToo);
+  Kernels kernels = kernels_of(right);
+  kernels[static_cast<size_t>(Stage::kChoose)] = kernels_of(fewer)[0];
+  const Judged one = judge_chain(packed_small(), draw_inputs(packed_small(), 1), kernels);
+  ASSERT_TRUE(one.failure);
+  ASSERT_EQ(one.failure->stage, Stage::kChoose) << one.failure->message;
+  const std::vector<Case> cases = ordinary_cases(one.failure->c, one.failure->inputs);
+  ASSERT_EQ(cases.size(), 2u);
+  const Case& exact = cases.back();
+  EXPECT_GT(exact.planted.size(), 20u);
+  for (const Planted& x : exact.planted) {
+    ASSERT_EQ(x.tensor, kScores);
+    EXPECT_LT(x.s, lengths_of(exact.problem, x.b).queries) << "entry " << x.b;
+  }
+}
+
+// Each packed sequence has exactly the combination that it has in a prefill of its own.
+void expect_prefills_of_their_own(uint64_t features) {
+  OracleTarget target(nullptr, features);
   const Sizes s = packed_small();
   const Inputs in = draw_inputs(s, 3);
   const std::vector<int64_t> tokens = tokens_of(s);
@@ -148,6 +169,10 @@ TEST(NsaChain, APackedSequenceIsAPrefillOfItsOwn) {
   wrong[static_cast<size_t>((s.tokens + 8) * s.dim + 5)] += 0.5f;
   EXPECT_TRUE(whole_of(s, in, tokens, PassKind::kPacked, pass)
                   .wrong.starts_with("packed prefill, the whole: O of token 8, head 1, column 5 is "));
+}
+
+TEST(NsaChain, APackedSequenceIsAPrefillOfItsOwn) {
+  for (const uint64_t features : {kAll, kAllAndScore}) expect_prefills_of_their_own(features | kPackedToo);
 }
 
 // A packed pass that a kernel refuses is told, and the other passes count.

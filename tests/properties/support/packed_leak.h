@@ -1,30 +1,42 @@
 // A right kernel, but for one thing: if keys of a packed batch entry hold NaN or 1.5 in their last column, in
 // each head, the last bit of all results of one entry changes. Each result alone stays within its bound.
 //
-//   PackedLeak of_next(TensorId::kLse, kFeatures, 1);   // the entry before changes
-//   PackedLeak of_own(TensorId::kLse, kFeatures, 0);    // the entry itself does, also where a query does not see the keys
+//   PackedLeak of_next(TensorId::kLse, kFeatures, LeakFrom::kNext);
+//   expect_leaks_found(TensorId::kLse, kFeatures, "selected_future", [](uint64_t seed) { ... });
 #pragma once
+
+#include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
 
+#include "properties/judge/trial.h"
 #include "tests/fuzz/batch/oracle_target.h"
 
 namespace attnfuzz {
 
+// The entry whose keys leak into the results of an entry.
+enum class LeakFrom : uint8_t {
+  kItself,    // also where a query does not see the keys
+  kNext,      // the entry behind it
+  kNextAlone  // the entry behind it, but only if the entry itself holds no such keys
+};
+
 class PackedLeak final : public OracleTarget {
  public:
   // `output`: in fp32, a row for each query.
-  PackedLeak(TensorId output, uint64_t features, int64_t shift)
-      : OracleTarget(nullptr, features), output_(output), shift_(shift) {}
+  PackedLeak(TensorId output, uint64_t features, LeakFrom from)
+      : OracleTarget(nullptr, features), output_(output), from_(from) {}
   RunReply run(Stage stage, const attn_problem& p, const attn_tensors& t, const attn_plan& plan,
                const attn_env& env, int stream) override {
     const RunReply reply = OracleTarget::run(stage, p, t, plan, env, stream);
     const attn_tensor to = view_of(t, spec_of(output_));
     if (p.ragged != (ATTN_RAGGED_QUERIES | ATTN_RAGGED_KEYS) || to.data == nullptr) return reply;
     const Sequences sequences(p, t);
-    for (int64_t b = 0; b + shift_ < p.batch; ++b) {
-      if (holds_changed(p, t.k, sequences, b + shift_)) change(p, to, sequences, b);
+    const int64_t shift = from_ == LeakFrom::kItself ? 0 : 1;
+    for (int64_t b = 0; b + shift < p.batch; ++b) {
+      if (!holds_changed(p, t.k, sequences, b + shift)) continue;
+      if (from_ != LeakFrom::kNextAlone || !holds_changed(p, t.k, sequences, b)) change(p, to, sequences, b);
     }
     return reply;
   }
@@ -58,7 +70,28 @@ class PackedLeak final : public OracleTarget {
   }
 
   const TensorId output_;
-  const int64_t shift_;
+  const LeakFrom from_;
 };
+
+// Expects that the property finds each leak in some of 24 cases, all of which the property `reference` passes.
+// The seed must be that of the data on which the relation's choice of keys depends.
+inline void expect_leaks_found(TensorId output, uint64_t features, const char* property,
+                               Case (*case_of)(uint64_t seed)) {
+  for (const LeakFrom from : {LeakFrom::kItself, LeakFrom::kNext, LeakFrom::kNextAlone}) {
+    PackedLeak target(output, features, from);
+    int found = 0;
+    for (uint64_t seed = 1; seed <= 24; ++seed) {
+      const Case c = case_of(seed);
+      ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
+      const Verdict reference = judge(c, *find_property("reference"), target, documented());
+      ASSERT_EQ(reference.outcome, Outcome::kPass) << reference.message;
+      const Verdict v = judge(c, *find_property(property), target, documented());
+      if (v.outcome != Outcome::kFail) continue;
+      EXPECT_EQ(v.kind, Kind::kRelation) << v.message;
+      ++found;
+    }
+    EXPECT_GT(found, 0) << "leak " << static_cast<int>(from);
+  }
+}
 
 }  // namespace attnfuzz

@@ -86,6 +86,14 @@ struct Entries {
   int32_t cu_q_[3] = {}, cu_k_[3] = {};
 };
 
+// The pairs that each element of dbias sums over.
+int64_t pairs_of_bias(const attn_problem& p, const attn_tensors& t) {
+  const int64_t sizes[] = {p.batch, p.heads_q, p.seq_q};
+  int64_t pairs = 1;
+  for (int n = 0; n < 3; ++n) pairs *= t.dbias.stride[n] == 0 ? sizes[n] : 1;
+  return pairs;
+}
+
 }  // namespace
 
 AgreementTally hold_on_gradients(FastOracle& oracle, uint64_t first, int64_t count, bool to_first) {
@@ -118,6 +126,11 @@ AgreementTally hold_on_gradients(FastOracle& oracle, uint64_t first, int64_t cou
       if (fast->dead != host.dead || fast->unconstrained != host.unconstrained || fast->sampled != host.sampled)
         agreement.difference += " other counts of rows";
       tally.lists += lists;
+      if ((problem.features & ATTN_FEATURE_DBIAS) != 0) {
+        tally.biased_16_bits += problem.bias_dtype != ATTN_F32;
+        tally.biased_packed += problem.ragged != 0;
+        tally.biased_by_warp += pairs_of_bias(problem, tensors) >= 32;
+      }
       tally.add("gradients " + std::to_string(number) + as, host, agreement);
     };
     hold("", s.p, s.tensors());

@@ -60,6 +60,9 @@ TEST(CudaOracle, AgreesWithTheHostsOnGradients) {
   EXPECT_EQ(tally.not_for_it, 0);
   EXPECT_GT(tally.bounded, 3000);
   EXPECT_GT(tally.biased, 100);
+  EXPECT_GT(tally.biased_16_bits, 20);
+  EXPECT_GT(tally.biased_packed, 40);
+  EXPECT_GT(tally.biased_by_warp, 10);
   EXPECT_GT(tally.lists, 80);
 }
 

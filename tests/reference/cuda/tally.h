@@ -12,7 +12,9 @@ namespace attnfuzz {
 
 struct AgreementTally {
   int64_t cases = 0, rows = 0, bounded = 0, uninformative = 0, not_for_it = 0;
-  int64_t biased = 0, lists = 0;  // cases with dbias, and with listed blocks
+  int64_t lists = 0;  // cases with listed blocks
+  // Cases with dbias: all, in 16 bits, of packed entries, and with sums over 32 pairs or more, each by a warp.
+  int64_t biased = 0, biased_16_bits = 0, biased_packed = 0, biased_by_warp = 0;
   double value = 0, bound = 0;  // the largest differences (Agreement)
   int64_t differences = 0;
   std::string first;  // the first difference

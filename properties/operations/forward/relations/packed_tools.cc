@@ -116,7 +116,7 @@ Case with_changed_keys(const Case& base, const ChangedKeys& keys, float value) {
       }
     }
   }
-  tidy(c);  // a later value replaces an earlier one in its place
+  tidy(c);  // of several values planted in one place, keeps the last
   return c;
 }
 

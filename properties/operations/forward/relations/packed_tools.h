@@ -33,8 +33,8 @@ void compare_entries_alone(Trial& trial, Case (*alone)(const Case& base, int64_t
                            bool (*agrees)(Trial& trial, const Run& base, int64_t b, const Run& alone,
                                           std::string_view what));
 
-// The keys of each batch entry whose contents a relation changes. An entry that the list does not reach keeps
-// its own.
+// The keys of each batch entry whose contents a relation changes. Entries beyond the end of the list keep their
+// keys.
 using ChangedKeys = std::vector<KeyRange>;
 
 // Keys to change in the first 16 entries. `range` chooses them from the keys of an entry, of which there is at
