@@ -160,11 +160,12 @@ class OneSequence {
   }
 
   // Collects the earlier findings that needed others before them, or were not fully reduced, and that this one
-  // explains.
+  // explains. A tolerated finding stays, because the ledger names it.
   void explain_others() {
     if (finding_.repeats != Repeats::kAlways || !finding_.reduced) return;
     for (const Finding& f : read_findings(t_.options.dir).findings) {
-      if ((f.repeats == Repeats::kAlways && f.reduced) || !in_the_same_call(f)) continue;
+      if (!f.tolerated.empty() || (f.repeats == Repeats::kAlways && f.reduced) || !in_the_same_call(f))
+        continue;
       const auto known = chain_of(f);
       const auto other = known ? without_special(*known, words_of(small_.chain.last)) : std::nullopt;
       if (!other || check_chain(*known, kernels_).verdict.outcome != Outcome::kFail) continue;

@@ -166,6 +166,30 @@ TEST_F(FailingSequences, ThatAFindingExplainsAreCountedThere) {
   }
 }
 
+// The ledger names the finding, so it stays in the folder, though another explains it.
+TEST_F(FailingSequences, ThatAreToleratedAreNotReplaced) {
+  bug_ = Bug::kTruncated;
+  const sequences::Step begin = {.verb = Verb::kNew, .entries = {0}},
+                        two = {.verb = Verb::kAppend, .entries = {0}, .count = 2, .token = 32768},
+                        cut = {.verb = Verb::kTruncate, .entries = {0}, .count = 1},
+                        one = {.verb = Verb::kAppend, .entries = {0}, .count = 1, .token = 65536};
+  sequences::Session first = appends(0, 0), shown = first;
+  first.steps = {begin, two, cut, one};
+  shown.steps = {begin, two, cut, one, one};
+  KnownFailure known;
+  known.key = "fake|sequences|wrong|append|after others|append|new";
+  known.reason = "issue 9";
+  options_.ledger.known = {known};
+  file(sequences::encode({appends(1, 1), {first}}));
+  ASSERT_EQ(findings().size(), 1u);
+  ASSERT_EQ(findings()[0].tolerated, "issue 9") << findings()[0].key;
+  file(sequences::encode({shown, {}}));
+  const std::vector<Finding> found = findings();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].tolerated, "issue 9");
+  EXPECT_EQ(found[1].tolerated, "");
+}
+
 // It did not fail alone at first, but its reduced form does, so it is no longer said to depend on others.
 TEST_F(FailingSequences, ThatNeedNoOthersOnceReducedAreMeasuredAgain) {
   bug_ = Bug::kLater;
