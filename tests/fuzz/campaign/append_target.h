@@ -22,6 +22,7 @@ class AppendTarget : public FakeTarget {
     kDies,       // at one place
     kTruncated,  // writes no row once an append has begun below the end of the one before, but for that append
     kHangs,
+    kRefuses,  // an append of two rows or more
     kEndsJob,  // ends the process that runs it, if `ends` says so
   };
   static constexpr int kMany = 30;
@@ -35,8 +36,13 @@ class AppendTarget : public FakeTarget {
   const KernelInfo& info() const override { return info_; }
   void renew() override { ++processes_, appends_ = end_ = 0, truncated_ = false; }
 
-  PlanReply plan(const attn_problem&, const attn_tensors&, const attn_env&) override {
+  PlanReply plan(const attn_problem& p, const attn_tensors&, const attn_env&) override {
     PlanReply reply;
+    if (bug_ == Bug::kRefuses && p.seq_q >= 2) {
+      reply.status = ATTN_UNSUPPORTED;
+      reply.reason = "two rows";
+      return reply;
+    }
     attn_plan& plan = reply.plan;
     plan.size = sizeof plan;
     plan.accumulator = ATTN_ACC_FFMA;

@@ -286,6 +286,26 @@ TEST_F(FailingSequences, AreToleratedByKeyAndLookedAtAgain) {
   bug_ = Bug::kNone;
   EXPECT_EQ(again().answer, Recheck::Answer::kHolds);
   EXPECT_THAT(again().text, HasSubstr("no longer fails: take it out of the ledger (passed in 10 of 10 runs)"));
+  // The failing append is refused, while one of a row still runs. The ledger has the key or the name.
+  bug_ = Bug::kRefuses;
+  sequences::Session refused = appends(2, 3);
+  refused.steps[1].count = 1;
+  const std::string reproducer = file_text(known.reproducer);
+  const sequences::SessionFile was = std::get<sequences::SessionFile>(sequences::decode_session(reproducer));
+  write_file(known.reproducer, sequences::encode({refused, {}}, was.found));
+  for (const std::string& key : {known.key, found[0].name, std::string("renamed")}) {
+    known.key = key;
+    EXPECT_EQ(again().answer, Recheck::Answer::kUnknown) << key;
+    EXPECT_THAT(again().text, HasSubstr("the call that failed is not made any more: append: "));
+  }
+  // Attends were never made, and the appends still are.
+  bug_ = Bug::kNone;
+  refused.steps.push_back({.verb = Verb::kAttend, .entries = {0}, .count = 1});
+  write_file(known.reproducer, sequences::encode({refused, {}}, was.found));
+  EXPECT_EQ(again().answer, Recheck::Answer::kUnknown) << "neither key nor name says which call failed";
+  known.key = sequences_key("fake", {refused, {}}, "wrong", "append");
+  EXPECT_EQ(again().answer, Recheck::Answer::kHolds);
+  write_file(known.reproducer, reproducer);
   targets_[0].record.build_kind = "asan";
   EXPECT_THAT(again().text,
               HasSubstr("was not looked at: its kernel, fake (cpu, plain), is not in this session"));
