@@ -212,6 +212,32 @@ TEST_F(ExploreSequences, WithoutThemTheOneInFlightIsCounted) {
   EXPECT_EQ(target_in_flight(shard()), std::nullopt) << "the shard would never work on another target";
 }
 
+TEST_F(ExploreSequences, InQuarantineTheOneInFlightIsCountedUnderIt) {
+  SequenceJournal(shard()).begin({kName, 3, 1, "{}"}, true);
+  target_.record.sequences = false;
+  target_.record.no_sequences = "the ledger quarantines cases of it: issue 3";
+  explore(slice(5));
+  const SequenceStats counts = read_stats(options_.dir, 0).targets.at(kName).sequences;
+  EXPECT_EQ(counts.left_out.size(), 1u);
+  EXPECT_TRUE(counts.left_out.contains("after a kill: the ledger quarantines cases of it: issue 3"));
+}
+
+// The folder is continued with another kernel only.
+TEST_F(ExploreSequences, OneOfAnotherTargetIsCountedThere) {
+  for (const bool sequences : {true, false}) {
+    SequenceJournal(shard()).begin({"gone.cpu.plain", 3, 1, "{}"}, true);
+    target_.record.sequences = sequences;
+    explore(slice(5));
+    const ShardStats stats = read_stats(options_.dir, 0);
+    const SequenceStats& gone = stats.targets.at("gone.cpu.plain").sequences;
+    EXPECT_EQ(gone.left_out.at("after a kill: the next slice was of another target"), sequences ? 1u : 2u);
+    EXPECT_EQ(
+        stats.targets.at(kName).sequences.left_out.count("after a kill: the next slice was of another target"),
+        0u);
+    EXPECT_EQ(target_in_flight(shard()), std::nullopt);
+  }
+}
+
 TEST_F(ExploreSequences, AreRefusedByNameWithoutPages) {
   AppendTarget appends(Bug::kNone);
   EXPECT_EQ(no_sequences_on(appends), "");
