@@ -163,6 +163,20 @@ TEST_F(ExploreSequences, AKilledJobGoesOnWithTheOneInFlight) {
   EXPECT_TRUE(read_crashes(options_.dir).empty());
 }
 
+// Sequences that the shard's statistics have already run again for the state that they leave, uncounted.
+TEST_F(ExploreSequences, ThoseCountedBeforeAKillAreNotCountedAgain) {
+  die_in_run(40);
+  const std::vector<JournaledSequence> left = sequences_in_flight(shard());
+  ASSERT_GT(left.size(), 2u);
+  stats_.next_sequence[kName] = left.back().number - 1;  // the last one that finished is not in them
+  int runs = 0;
+  ends_ = [&] { return ++runs, false; };
+  const SequenceStats counts = with_explorer([](SequenceExplorer& explorer) { explorer.resume(); });
+  EXPECT_GE(runs, 40) << "all ran again";
+  EXPECT_EQ(counts.sequences, 2u);
+  EXPECT_EQ(stats_.next_sequence[kName], left.back().number + 1);
+}
+
 TEST_F(ExploreSequences, OneThatEndsThreeJobsIsFiled) {
   for (int job = 0; job < 3; ++job) die_in_run(40);
   const std::vector<JournaledSequence> left = sequences_in_flight(shard());
