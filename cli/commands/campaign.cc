@@ -132,6 +132,7 @@ Exit start_campaign(CampaignArguments arguments) {
         "--finite, --sequences: slots of a cache that hold no token hold NaN: leave one of the two out");
   std::vector<CampaignTarget> targets = targets_of(arguments, arguments.campaign.finite);
   quarantine_sequences(targets, options.ledger);
+  if (arguments.sequences) expect_sequences(targets);
 
   CampaignSummary summary;
   {

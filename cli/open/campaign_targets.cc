@@ -116,7 +116,8 @@ void leave_out_sequences(std::vector<CampaignTarget>& targets) {
   }
 }
 
-// Throws UserError unless some target has sequences of calls.
+}  // namespace
+
 void expect_sequences(const std::vector<CampaignTarget>& targets) {
   std::string why;
   for (const CampaignTarget& target : targets) {
@@ -129,8 +130,6 @@ void expect_sequences(const std::vector<CampaignTarget>& targets) {
       "splitk, or leave --sequences out" +
       why);
 }
-
-}  // namespace
 
 std::vector<CampaignTarget> targets_of(const CampaignScope& scope, bool finite) {
   std::vector<CampaignTarget> targets;
@@ -175,11 +174,7 @@ std::vector<CampaignTarget> targets_of(const CampaignScope& scope, bool finite) 
       }
     }
   }
-  if (scope.sequences) {
-    expect_sequences(targets);
-  } else {
-    leave_out_sequences(targets);
-  }
+  if (!scope.sequences) leave_out_sequences(targets);
   return targets;
 }
 

@@ -18,8 +18,11 @@ struct CampaignScope {
 };
 
 // `finite`: Q, K and V hold neither NaN nor infinity. Throws UserError if a kernel cannot be opened
-// or is stale, if sequences of calls are asked for and no target can have them, if two targets would have the
-// same name, or if no property is left for a target.
+// or is stale, if two targets would have the same name, or if no property is left for a target.
 std::vector<CampaignTarget> targets_of(const CampaignScope& scope, bool finite);
+
+// For --sequences, once the ledger's quarantine is known: throws UserError unless some target has sequences of
+// calls.
+void expect_sequences(const std::vector<CampaignTarget>& targets);
 
 }  // namespace attnfuzz

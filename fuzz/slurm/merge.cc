@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 #include <stdexcept>
 #include <tuple>
 
+#include "base/files.h"
 #include "fuzz/campaign/store/coverage_file.h"
 #include "fuzz/campaign/store/finding_list.h"
-#include "base/files.h"
 
 namespace attnfuzz {
 namespace {
@@ -113,16 +112,21 @@ class Merge {
   }
 
   void add_target(const Task& task, const TargetRecord& target) {
-    const auto known = std::ranges::find(header_.targets, target.name, &TargetRecord::name);
-    if (known == header_.targets.end()) {
-      header_.targets.push_back(target);
-    } else if (known->build != target.build || known->worker_build != target.worker_build) {
-      // Reported, because a finding of one build need not hold for the other.
-      if (!notes_.insert(target.name + target.build + target.worker_build).second) return;
-      TargetRecord other = target;
-      other.device += (other.device.empty() ? "" : "; ") + ("another build, in " + task.dir);
-      header_.targets.push_back(std::move(other));
+    const auto same_name = [&](const TargetRecord& r) { return r.name == target.name; };
+    const auto known = std::ranges::find_if(header_.targets, [&](const TargetRecord& r) {
+      return same_name(r) && r.build == target.build && r.worker_build == target.worker_build;
+    });
+    if (known != header_.targets.end()) {
+      known->sequences |= target.sequences;
+      if (known->no_sequences.empty()) known->no_sequences = target.no_sequences;
+      if (known->sequences) known->no_sequences.clear();
+      return;
     }
+    TargetRecord other = target;
+    // Reported, because a finding of one build need not hold for the other.
+    if (std::ranges::any_of(header_.targets, same_name))
+      other.device += (other.device.empty() ? "" : "; ") + ("another build, in " + task.dir);
+    header_.targets.push_back(std::move(other));
   }
 
   void add_finding(const Finding& finding) {
@@ -144,7 +148,6 @@ class Merge {
   CampaignHeader header_;
   FindingsFile findings_;
   std::vector<SeededBugResult> seeded_bugs_;
-  std::set<std::string> notes_;
   int shards_ = 0;
   size_t same_ = 0;
 };

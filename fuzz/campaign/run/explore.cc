@@ -90,10 +90,9 @@ class Explorer {
       series_.emplace(folder_ + "/series.jsonl");
       journal_.emplace(folder_, slice.target.batch * static_cast<size_t>(slice.options.gpu_threads + 1));
     });
+    leave_out_sequences();
     if (slice.target.record.sequences)
       sequences_.emplace(slice, stats_, [this](const std::function<void()>& write) { save(write); });
-    else
-      leave_out_sequences();
     begun_ = told_ = refreshed_ = Clock::now();
     stream_ = mix(slice.options.seed, text_hash(name_), static_cast<uint64_t>(slice.shard), 0, 0);
   }
@@ -250,8 +249,8 @@ class Explorer {
     if (pipeline_->full()) conclude_batch();
   }
 
-  // Runs sequences of calls for their share of the time. With batches, it empties the pipeline first, so it
-  // then runs all sequences of a process.
+  // Runs sequences of calls for their share of the time. With batches, it first empties the pipeline. That is
+  // costly, so it then runs sequences until the library's process is renewed.
   void take_sequences() {
     while (!in_flight_.empty()) conclude_batch();
     save([&] { journal_->rest(); });
@@ -259,11 +258,22 @@ class Explorer {
     while (goes_on() && (pipeline_ ? !sequences_->at_border() : sequences_->due(wall_so_far())));
   }
 
-  // A session with sequences of calls was killed, and this one has none.
+  // Counts the sequence of calls that was in flight when the shard's process ended, unless this slice runs it
+  // again. WorkerPool prefers its target, so a slice of another target means that it cannot run. At rest, the
+  // journal charges it with no further death.
   void leave_out_sequences() {
     const std::vector<JournaledSequence> left = sequences_in_flight(folder_);
-    if (left.empty() || left.back().target != name_) return;
-    counts().sequences.leave_out("after a kill: the next session was without --sequences", 1);
+    if (left.empty()) return;
+    const std::string& of = left.back().target;
+    const TargetRecord& record = s_.target.record;
+    if (of == name_ && record.sequences) return;
+    std::string why = record.no_sequences;
+    if (of != name_)
+      why = "the next slice was of another target";
+    else if (why.empty())
+      why = "the next session was without --sequences";
+    stats_.targets[of].sequences.leave_out("after a kill: " + why, 1);
+    save([&] { write_stats(s_.options.dir, s_.shard, stats_); });
     save([&] { SequenceJournal(folder_).rest(); });
   }
 

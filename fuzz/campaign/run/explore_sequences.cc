@@ -67,17 +67,18 @@ void SequenceExplorer::next() {
   const uint64_t number = stats_.next_sequence[name_]++;
   const sequences::Session session = drawn(number);
   save_([&] { journal_.begin({name_, number, 1, sequences::encode({session, {}})}, new_process_); });
-  judge(session, number);
+  judge(session, number, false);
   save_([&] { journal_.rest(); });
 }
 
 // Runs the sequences again that the ended process had run, so that the one in flight finds the same state. The
-// journal keeps them until the last one has been judged.
+// journal keeps them until the last one has been judged. The statistics have those below next_sequence already.
 void SequenceExplorer::resume() {
   if (interrupted_.empty() || interrupted_.back().target != name_) return;
   open();
   JournaledSequence last = interrupted_.back();
   uint64_t& next = stats_.next_sequence[name_];
+  const uint64_t first_new = next;
   next = std::max(next, last.number + 1);
   const bool given_up = shard_exits(folder_, last) >= kMostExits;
   ++last.attempts;
@@ -85,10 +86,11 @@ void SequenceExplorer::resume() {
   for (const JournaledSequence& entry : interrupted_) {
     const auto read = sequences::decode_session(entry.calls);
     const auto* of = std::get_if<sequences::SessionFile>(&read);
+    const bool counted = entry.number < first_new && entry.number != last.number;
     if (of == nullptr) {  // written by another version
-      counts().leave_out("after a kill: its journal cannot be read any more", 1);
+      if (!counted) counts().leave_out("after a kill: its journal cannot be read any more", 1);
     } else if (!given_up) {
-      judge(of->chain.last, entry.number);
+      judge(of->chain.last, entry.number, counted);
     } else if (entry.number != last.number) {
       before_.push_back(of->chain.last);
     } else {
@@ -105,7 +107,7 @@ void SequenceExplorer::resume() {
   save_([&] { journal_.rest(); });
 }
 
-void SequenceExplorer::judge(const sequences::Session& session, uint64_t number) {
+void SequenceExplorer::judge(const sequences::Session& session, uint64_t number, bool counted) {
   const auto began = Clock::now();
   if (new_process_) {
     kernels_.renew();
@@ -113,8 +115,10 @@ void SequenceExplorer::judge(const sequences::Session& session, uint64_t number)
     new_process_ = false;
   }
   const sequences::SessionResult result = sequences::check_session(session, kernels_);
-  count(session, result);
-  if (result.verdict.outcome == Outcome::kFail) {
+  const bool failed = result.verdict.outcome == Outcome::kFail;
+  if (!counted) count(session, result);
+  if (failed) {
+    if (counted) ++counts().failed;  // it passed before
     file(session, number, result.verdict);
     new_process_ = true;
     if (result.verdict.kind == Kind::kHang && ++hangs_ == kMostHangs)

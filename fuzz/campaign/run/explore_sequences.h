@@ -49,7 +49,8 @@ class SequenceExplorer {
  private:
   void open();
   sequences::Session drawn(uint64_t number) const;
-  void judge(const sequences::Session& session, uint64_t number);
+  // `counted`: its statistics were saved before a kill, and it runs again for the state that it leaves.
+  void judge(const sequences::Session& session, uint64_t number, bool counted);
   void count(const sequences::Session& session, const sequences::SessionResult& result);
   void file(const sequences::Session& session, uint64_t number, const Verdict& verdict);
   SequenceStats& counts() { return stats_.targets[name_].sequences; }

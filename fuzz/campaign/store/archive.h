@@ -70,7 +70,7 @@ struct TargetRecord {
   std::vector<std::string> properties;
   bool seeded_bug = false;
   bool sequences = false;    // sequences of calls are explored too
-  std::string no_sequences;  // why not, though they were asked for; empty: they were not, or are explored
+  std::string no_sequences;  // if --sequences was given and the target has none: why; else empty
 };
 
 struct Machine {

@@ -32,7 +32,7 @@ std::string sequences_not_judged(const TargetStats& stats) {
   constexpr uint64_t kFewest = 50;  // an operation that is rarely drawn may be missing in fewer sequences
   const SequenceStats& s = stats.sequences;
   if (s.sequences == 0) return "no sequence of calls was run: run it longer";
-  const std::string leave = "; without --sequences they are left out";
+  const std::string leave = "; leave out --sequences to judge cases only";
   if (s.judged.empty())
     return "of " + std::to_string(s.sequences) + " sequences of calls, no call was judged" + leave;
   for (const auto& [operation, n] : s.asked) {

@@ -9,7 +9,7 @@ namespace attnfuzz {
 
 // The number of times that the process that examined this crash died while the supervisor lived.
 int exits_of_triage(const std::string& crash_folder);
-// True if they are so many that the crash must not be run again.
+// True if the triage process died so often on this crash that it must not run again.
 bool ends_triage(const std::string& crash_folder);
 
 // Marks the crash as the one in hand. Throws std::system_error if that cannot be written.

@@ -29,7 +29,8 @@ struct Recheck {
 };
 const char* to_string(Recheck::Answer answer);  // "fails", "passes", "not known"
 
-// Runs it now. A case that the ledger quarantines is not launched.
+// Runs it now. A case that the ledger quarantines is not launched. If a sequence of calls passes but leaves out
+// the call that failed, the answer is unknown.
 Recheck recheck(const KnownFailure& known, const Ledger& ledger, const std::vector<CampaignTarget>& targets);
 
 class Rechecks {

@@ -7,7 +7,12 @@
 namespace attnfuzz {
 namespace {
 
-constexpr int kRuns = 3, kMoreRuns = 10;
+// The cases that preceded the crash, oldest first; none if the file cannot be read.
+std::vector<Journaled> read_trace(const std::string& file) {
+  const auto text = read_file(file);
+  if (!std::holds_alternative<std::string>(text)) return {};
+  return parse_trace(std::get<std::string>(text));
+}
 
 class Again {
  public:
@@ -15,33 +20,23 @@ class Again {
       : crash_(crash), property_(property), worker_(worker), calibration_(calibration) {}
 
   Repetition run(const std::string& trace_file) {
-    fresh(kRuns);
-    if (result_.failed == kRuns) {
-      result_.repeats = Repeats::kAlways;
-    } else if (result_.failed == 0 && after_others(trace_file)) {
-      result_.repeats = Repeats::kAfterOthers;
-    } else {
-      fresh(kMoreRuns);
-      result_.repeats = result_.failed > 0 ? Repeats::kSometimes : Repeats::kNever;
-    }
+    const std::vector<Journaled> trace = read_trace(trace_file);
+    const auto alone = [&] {
+      worker_.renew();
+      return fails();
+    };
+    const auto after = [&] { return trace.size() >= 2 && fails_after(trace, 0); };
+    static_cast<RunCount&>(result_) = count_runs(crash_, alone, after);
+    if (result_.repeats == Repeats::kAfterOthers) result_.trace = text_of(end_of(trace));
     return result_;
   }
 
  private:
   bool fails() {
     Verdict verdict = judge(crash_.c, property_, worker_, calibration_);
-    if (verdict.outcome != Outcome::kFail) return false;
-    // The crash was not a kill, and anyone may have killed this run, so it proves nothing about the failure.
-    if (verdict.exit_reason == ExitReason::kKilled && crash_.exit_reason != ExitReason::kKilled) return false;
+    if (!shows_again(crash_, verdict)) return false;
     result_.verdict = std::move(verdict);
     return true;
-  }
-
-  void fresh(int runs) {
-    for (; result_.runs < runs; ++result_.runs) {
-      worker_.renew();
-      result_.failed += fails();
-    }
   }
 
   bool fails_after(const std::vector<Journaled>& trace, size_t first) {
@@ -55,22 +50,14 @@ class Again {
   }
 
   // Halves the trace, from its front, while the case still fails after the rest.
-  bool after_others(const std::string& file) {
-    const auto text = read_file(file);
-    if (!std::holds_alternative<std::string>(text)) return false;
-    std::vector<Journaled> trace = parse_trace(std::get<std::string>(text));
-    if (trace.size() < 2 || !fails_after(trace, 0)) return false;
-    // Anyone may kill a process once, so a kill counts only if it happens again.
-    if (crash_.exit_reason == ExitReason::kKilled && !fails_after(trace, 0)) return false;
+  std::vector<Journaled> end_of(const std::vector<Journaled>& trace) {
     size_t first = 0;
     while (trace.size() - first > 2) {
       const size_t half = first + (trace.size() - first) / 2;
       if (!fails_after(trace, half)) break;
       first = half;
     }
-    trace.erase(trace.begin(), trace.begin() + static_cast<std::ptrdiff_t>(first));
-    result_.trace = text_of(trace);
-    return true;
+    return {trace.begin() + static_cast<std::ptrdiff_t>(first), trace.end()};
   }
 
   const Crash& crash_;
@@ -81,6 +68,33 @@ class Again {
 };
 
 }  // namespace
+
+RunCount count_runs(const Crash& crash, const std::function<bool()>& fails,
+                    const std::function<bool()>& fails_after) {
+  RunCount count;
+  const auto fresh = [&](int runs) {
+    for (; count.runs < runs; ++count.runs) count.failed += fails();
+  };
+  // Anyone may kill a process once, so a kill counts only if it happens again.
+  const auto after_others = [&] {
+    return fails_after() && (crash.exit_reason != ExitReason::kKilled || fails_after());
+  };
+  fresh(kFreshRuns);
+  if (count.failed == kFreshRuns) {
+    count.repeats = Repeats::kAlways;
+  } else if (count.failed == 0 && after_others()) {
+    count.repeats = Repeats::kAfterOthers;
+  } else {
+    fresh(kMoreFreshRuns);
+    count.repeats = count.failed > 0 ? Repeats::kSometimes : Repeats::kNever;
+  }
+  return count;
+}
+
+bool shows_again(const Crash& crash, const Verdict& verdict) {
+  return verdict.outcome == Outcome::kFail &&
+         (verdict.exit_reason != ExitReason::kKilled || crash.exit_reason == ExitReason::kKilled);
+}
 
 Repetition run_again(const Crash& crash, const Property& property, Target& worker,
                      const Calibration& calibration, const std::string& trace_file) {

@@ -7,6 +7,7 @@
 #include "fuzz/campaign/store/session_clock.h"
 #include "fuzz/campaign/triage/crash_in_hand.h"
 #include "fuzz/campaign/triage/finding_files.h"
+#include "fuzz/campaign/triage/run_again.h"
 #include "fuzz/campaign/triage/sequence_files.h"
 #include "fuzz/campaign/triage/sequences_explained.h"
 #include "properties/sequences/chain.h"
@@ -15,8 +16,6 @@
 
 namespace attnfuzz {
 namespace {
-
-constexpr int kFreshRuns = 3, kMoreFreshRuns = 10;
 
 class OneSequence {
  public:
@@ -66,40 +65,28 @@ class OneSequence {
     kernels_ = sequences::SessionTargets(std::span(&one, 1));
   }
 
-  // A kill of a run proves nothing, because anyone may have killed it, unless the crash was a kill as well.
-  bool counts(const sequences::SessionResult& result) const {
-    return result.verdict.outcome == Outcome::kFail &&
-           (result.verdict.exit_reason != ExitReason::kKilled || crash_.exit_reason == ExitReason::kKilled);
-  }
-
   bool fails(const sequences::Chain& chain) {
     sequences::SessionResult result = check_chain(chain, kernels_);
-    if (!counts(result)) return false;
+    if (!shows_again(crash_, result.verdict)) return false;
     small_.result = std::move(result);
     return true;
   }
 
-  void fresh(const sequences::Chain& chain, int runs) {
-    for (; finding_.runs < runs; ++finding_.runs) finding_.failed += fails(chain);
-  }
-
+  // Afterwards the chain is the last sequence alone if it fails by itself. The result is that of the last
+  // failing run that counts.
   void run_again() {
     const sequences::Chain alone = {small_.chain.last, {}};
-    fresh(alone, kFreshRuns);
-    if (finding_.failed == kFreshRuns) {
-      finding_.repeats = Repeats::kAlways;
-    } else if (finding_.failed == 0 && !small_.chain.before.empty() && fails(small_.chain) &&
-               fails(small_.chain)) {
-      finding_.repeats = Repeats::kAfterOthers;
-      return;
-    } else {
-      fresh(alone, kMoreFreshRuns);
-      if (finding_.failed > 0) finding_.repeats = Repeats::kSometimes;
-    }
-    small_.chain = alone;
+    const RunCount count = count_runs(
+        crash_, [&] { return fails(alone); },
+        [&] { return !small_.chain.before.empty() && fails(small_.chain); });
+    finding_.repeats = count.repeats;
+    finding_.failed = count.failed;
+    finding_.runs = count.runs;
+    if (count.repeats == Repeats::kNever) small_.result = {};  // one kill after others does not count
+    if (count.repeats == Repeats::kAlways || count.repeats == Repeats::kSometimes) small_.chain = alone;
   }
 
-  // Of the crash or, once it has run again, of what it showed then.
+  // Looks for the site of the crash, or of its rerun once it has failed again.
   bool is_at_a_known_site() {
     Crash crash = crash_;
     if (small_.result.verdict.outcome == Outcome::kFail) {
@@ -157,8 +144,8 @@ class OneSequence {
     return true;
   }
 
-  // The first of the findings that explains the failure by itself; else the first that the failure has parts
-  // of.
+  // Returns the first finding that explains the failure alone; else the first whose special parts the failure
+  // has.
   Finding* explaining(const std::vector<std::pair<Finding*, std::set<std::string>>>& known) {
     Finding* part = known.front().first;
     bool has_part = false;
@@ -173,11 +160,12 @@ class OneSequence {
   }
 
   // Collects the earlier findings that needed others before them, or were not fully reduced, and that this one
-  // explains.
+  // explains. A tolerated finding stays, because the ledger names it.
   void explain_others() {
     if (finding_.repeats != Repeats::kAlways || !finding_.reduced) return;
     for (const Finding& f : read_findings(t_.options.dir).findings) {
-      if ((f.repeats == Repeats::kAlways && f.reduced) || !in_the_same_call(f)) continue;
+      if (!f.tolerated.empty() || (f.repeats == Repeats::kAlways && f.reduced) || !in_the_same_call(f))
+        continue;
       const auto known = chain_of(f);
       const auto other = known ? without_special(*known, words_of(small_.chain.last)) : std::nullopt;
       if (!other || check_chain(*known, kernels_).verdict.outcome != Outcome::kFail) continue;
@@ -222,8 +210,8 @@ class OneSequence {
 
   // The reduced sequence of calls fails without those that were before the one as found.
   void measure_alone() {
-    finding_.failed = finding_.runs = 0;
-    fresh(small_.chain, kFreshRuns);
+    finding_.failed = 0;
+    for (finding_.runs = 0; finding_.runs < kFreshRuns; ++finding_.runs) finding_.failed += fails(small_.chain);
     if (finding_.failed > 0)
       finding_.repeats = finding_.failed == finding_.runs ? Repeats::kAlways : Repeats::kSometimes;
   }

@@ -7,8 +7,8 @@
 //      session goes on from it.
 //   3. It is counted under a finding of sequences of calls that explains it (sequences_explained.h); else under its
 //      key: the kernel, the kind of failure, the call that fails, and the kinds of the reduced steps. It replaces
-//      findings that need others before them, or are not fully reduced, if it explains them. No finding that is a case
-//      explains it, and the sanitizers' builds do not run it.
+//      findings that need others before them, or are not fully reduced, if it explains them. Except at a
+//      known place of death, no finding that is a case explains it. The sanitizers' builds do not run it.
 #pragma once
 
 #include "fuzz/campaign/triage/triage.h"

@@ -19,7 +19,7 @@ namespace attnfuzz {
 
 std::set<std::string> words_of(const sequences::Session& session);
 
-// The chain without what is special among `words`. Nothing if nothing is, or if the chain has none of it.
+// The chain without its special parts that are among `words`; nullopt if it has none of them.
 std::optional<sequences::Chain> without_special(const sequences::Chain& chain,
                                                 const std::set<std::string>& words);
 

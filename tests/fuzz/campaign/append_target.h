@@ -18,9 +18,11 @@ class AppendTarget : public FakeTarget {
     kSkipsLast,  // does not write the last row of an append of two rows or more
     kAfterMany,  // writes no row from the 31st append in a process on
     kLater,      // writes no row in the fourth process and later ones
+    kFourth,     // writes no row in the fourth process
     kDies,       // at one place
     kTruncated,  // writes no row once an append has begun below the end of the one before, but for that append
     kHangs,
+    kRefuses,  // an append of two rows or more
     kEndsJob,  // ends the process that runs it, if `ends` says so
   };
   static constexpr int kMany = 30;
@@ -34,8 +36,13 @@ class AppendTarget : public FakeTarget {
   const KernelInfo& info() const override { return info_; }
   void renew() override { ++processes_, appends_ = end_ = 0, truncated_ = false; }
 
-  PlanReply plan(const attn_problem&, const attn_tensors&, const attn_env&) override {
+  PlanReply plan(const attn_problem& p, const attn_tensors&, const attn_env&) override {
     PlanReply reply;
+    if (bug_ == Bug::kRefuses && p.seq_q >= 2) {
+      reply.status = ATTN_UNSUPPORTED;
+      reply.reason = "two rows";
+      return reply;
+    }
     attn_plan& plan = reply.plan;
     plan.size = sizeof plan;
     plan.accumulator = ATTN_ACC_FFMA;
@@ -70,6 +77,7 @@ class AppendTarget : public FakeTarget {
     if (bug_ == Bug::kSkipsLast && rows >= 2) --rows;
     if (bug_ == Bug::kAfterMany && appends_ > kMany) rows = 0;
     if (bug_ == Bug::kLater && processes_ > 3) rows = 0;
+    if (bug_ == Bug::kFourth && processes_ == 4) rows = 0;
     if (bug_ == Bug::kTruncated && truncated_) rows = 0;
     truncated_ |= t.key_lengths[0] > 0 && t.key_lengths[0] < end_;
     end_ = std::min(t.key_lengths[0] + p.seq_q, p.seq_k);

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/fuzz/report/night.h"
 #include "base/files.h"
+#include "tests/fuzz/report/night.h"
 
 namespace attnfuzz {
 namespace {
@@ -75,6 +75,29 @@ TEST_F(Merge, NotesAnotherBuild) {
   const auto targets = read_header(at("merged"))->targets;
   ASSERT_EQ(targets.size(), 3u);
   EXPECT_NE(targets[2].device.find("another build, in " + at("b")), std::string::npos);
+}
+
+// A target passes only if its sequences of calls are judged, so a merge must know that some campaign had them.
+TEST_F(Merge, KnowsSequencesOfEachCampaign) {
+  CampaignHeader with = *read_header(at("b"));
+  ASSERT_FALSE(with.targets[0].sequences);
+  with.targets[0].sequences = true;
+  with.targets[1].no_sequences = "it has no pages";
+  write_header(at("b"), with);
+  for (const std::vector<std::string>& names : {std::vector<std::string>{"a", "b"}, {"b", "a"}}) {
+    merge(names);
+    const auto targets = read_header(at("merged"))->targets;
+    ASSERT_EQ(targets.size(), 2u);
+    EXPECT_TRUE(targets[0].sequences) << names[0] << " is first";
+    EXPECT_EQ(targets[1].no_sequences, "it has no pages");
+  }
+  // In this one they were left out, which does not hold for both.
+  CampaignHeader without = *read_header(at("a"));
+  without.targets[0].no_sequences = "the ledger quarantines cases of it";
+  write_header(at("a"), without);
+  merge({"a", "b"});
+  EXPECT_TRUE(read_header(at("merged"))->targets[0].sequences);
+  EXPECT_EQ(read_header(at("merged"))->targets[0].no_sequences, "");
 }
 
 TEST_F(Merge, LeavesOutUnreadableFiles) {

@@ -163,6 +163,20 @@ TEST_F(ExploreSequences, AKilledJobGoesOnWithTheOneInFlight) {
   EXPECT_TRUE(read_crashes(options_.dir).empty());
 }
 
+// Sequences that the shard's statistics have already run again for the state that they leave, uncounted.
+TEST_F(ExploreSequences, ThoseCountedBeforeAKillAreNotCountedAgain) {
+  die_in_run(40);
+  const std::vector<JournaledSequence> left = sequences_in_flight(shard());
+  ASSERT_GT(left.size(), 2u);
+  stats_.next_sequence[kName] = left.back().number - 1;  // the last one that finished is not in them
+  int runs = 0;
+  ends_ = [&] { return ++runs, false; };
+  const SequenceStats counts = with_explorer([](SequenceExplorer& explorer) { explorer.resume(); });
+  EXPECT_GE(runs, 40) << "all ran again";
+  EXPECT_EQ(counts.sequences, 2u);
+  EXPECT_EQ(stats_.next_sequence[kName], left.back().number + 1);
+}
+
 TEST_F(ExploreSequences, OneThatEndsThreeJobsIsFiled) {
   for (int job = 0; job < 3; ++job) die_in_run(40);
   const std::vector<JournaledSequence> left = sequences_in_flight(shard());
@@ -210,6 +224,32 @@ TEST_F(ExploreSequences, WithoutThemTheOneInFlightIsCounted) {
   EXPECT_EQ(counts.sequences, 0u);
   EXPECT_EQ(counts.left_out.at("after a kill: the next session was without --sequences"), 1u);
   EXPECT_EQ(target_in_flight(shard()), std::nullopt) << "the shard would never work on another target";
+}
+
+TEST_F(ExploreSequences, InQuarantineTheOneInFlightIsCountedUnderIt) {
+  SequenceJournal(shard()).begin({kName, 3, 1, "{}"}, true);
+  target_.record.sequences = false;
+  target_.record.no_sequences = "the ledger quarantines cases of it: issue 3";
+  explore(slice(5));
+  const SequenceStats counts = read_stats(options_.dir, 0).targets.at(kName).sequences;
+  EXPECT_EQ(counts.left_out.size(), 1u);
+  EXPECT_TRUE(counts.left_out.contains("after a kill: the ledger quarantines cases of it: issue 3"));
+}
+
+// The folder is continued with another kernel only.
+TEST_F(ExploreSequences, OneOfAnotherTargetIsCountedThere) {
+  for (const bool sequences : {true, false}) {
+    SequenceJournal(shard()).begin({"gone.cpu.plain", 3, 1, "{}"}, true);
+    target_.record.sequences = sequences;
+    explore(slice(5));
+    const ShardStats stats = read_stats(options_.dir, 0);
+    const SequenceStats& gone = stats.targets.at("gone.cpu.plain").sequences;
+    EXPECT_EQ(gone.left_out.at("after a kill: the next slice was of another target"), sequences ? 1u : 2u);
+    EXPECT_EQ(
+        stats.targets.at(kName).sequences.left_out.count("after a kill: the next slice was of another target"),
+        0u);
+    EXPECT_EQ(target_in_flight(shard()), std::nullopt);
+  }
 }
 
 TEST_F(ExploreSequences, AreRefusedByNameWithoutPages) {

@@ -46,7 +46,8 @@ class FailingSequences : public CrashFolder {
     options_.reduce_seconds = 20;
   }
 
-  void file(const std::string& calls, const std::string& kind = "wrong", const std::string& site = "") {
+  void file(const std::string& calls, const std::string& kind = "wrong", const std::string& site = "",
+            ExitReason exit_reason = ExitReason::kNone) {
     Crash crash;
     crash.id = "s" + std::to_string(filed_++);
     crash.target = "fake.cpu.plain";
@@ -54,6 +55,7 @@ class FailingSequences : public CrashFolder {
     crash.kind = kind;
     crash.message = "it fails";
     crash.site = site;
+    crash.exit_reason = exit_reason;
     crash.t = filed_;
     crash.calls = calls;
     write_crash(options_.dir, crash, "");
@@ -115,6 +117,27 @@ TEST_F(FailingSequences, ThatFailOnlyAfterOthersKeepThem) {
               HasSubstr("Before, in the same process"));
 }
 
+// It fails once after the others and never again. That is enough, unless the crash was a kill: anyone may kill
+// a process once. Either way, the file has the others.
+TEST_F(FailingSequences, ThatFailOnceAfterOthersKeepThem) {
+  bug_ = Bug::kFourth;
+  const std::string calls = sequences::encode({appends(2, 1), {appends(1, 1)}});
+  file(calls);
+  const std::vector<Finding> found = findings();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].repeats, Repeats::kAfterOthers);
+  EXPECT_EQ(chain_of("/findings/" + found[0].name + ".calls.json").before.size(), 1u);
+  write_findings(options_.dir, {});
+  file(calls, "crash", "", ExitReason::kKilled);
+  EXPECT_TRUE(findings().empty());
+  ASSERT_EQ(never_again().size(), 1u);
+  const Finding f = never_again()[0];
+  EXPECT_EQ(f.kind, "crash");
+  EXPECT_EQ(f.message, "it fails") << "of the crash, not of the run that does not count";
+  EXPECT_EQ(f.runs, 10);
+  EXPECT_EQ(file_text(options_.dir + "/never_again/" + f.name + ".calls.json"), calls);
+}
+
 // Without the truncates of a finding it passes, so it is that finding, alone or after others.
 TEST_F(FailingSequences, ThatAFindingExplainsAreCountedThere) {
   bug_ = Bug::kTruncated;
@@ -138,8 +161,33 @@ TEST_F(FailingSequences, ThatAFindingExplainsAreCountedThere) {
     EXPECT_EQ(found[0].key, "fake|sequences|wrong|append|append|new|truncate");
     EXPECT_EQ(found[0].count, 2u);
     const std::string old = options_.dir + "/findings/" + before.name + ".calls.json";
-    EXPECT_EQ(std::filesystem::exists(old), !state_first) << "the files of a finding that is explained are removed";
+    EXPECT_EQ(std::filesystem::exists(old), !state_first)
+        << "the files of a finding that is explained are removed";
   }
+}
+
+// The ledger names the finding, so it stays in the folder, though another explains it.
+TEST_F(FailingSequences, ThatAreToleratedAreNotReplaced) {
+  bug_ = Bug::kTruncated;
+  const sequences::Step begin = {.verb = Verb::kNew, .entries = {0}},
+                        two = {.verb = Verb::kAppend, .entries = {0}, .count = 2, .token = 32768},
+                        cut = {.verb = Verb::kTruncate, .entries = {0}, .count = 1},
+                        one = {.verb = Verb::kAppend, .entries = {0}, .count = 1, .token = 65536};
+  sequences::Session first = appends(0, 0), shown = first;
+  first.steps = {begin, two, cut, one};
+  shown.steps = {begin, two, cut, one, one};
+  KnownFailure known;
+  known.key = "fake|sequences|wrong|append|after others|append|new";
+  known.reason = "issue 9";
+  options_.ledger.known = {known};
+  file(sequences::encode({appends(1, 1), {first}}));
+  ASSERT_EQ(findings().size(), 1u);
+  ASSERT_EQ(findings()[0].tolerated, "issue 9") << findings()[0].key;
+  file(sequences::encode({shown, {}}));
+  const std::vector<Finding> found = findings();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].tolerated, "issue 9");
+  EXPECT_EQ(found[1].tolerated, "");
 }
 
 // It did not fail alone at first, but its reduced form does, so it is no longer said to depend on others.
@@ -238,6 +286,26 @@ TEST_F(FailingSequences, AreToleratedByKeyAndLookedAtAgain) {
   bug_ = Bug::kNone;
   EXPECT_EQ(again().answer, Recheck::Answer::kHolds);
   EXPECT_THAT(again().text, HasSubstr("no longer fails: take it out of the ledger (passed in 10 of 10 runs)"));
+  // The failing append is refused, while one of a row still runs. The ledger has the key or the name.
+  bug_ = Bug::kRefuses;
+  sequences::Session refused = appends(2, 3);
+  refused.steps[1].count = 1;
+  const std::string reproducer = file_text(known.reproducer);
+  const sequences::SessionFile was = std::get<sequences::SessionFile>(sequences::decode_session(reproducer));
+  write_file(known.reproducer, sequences::encode({refused, {}}, was.found));
+  for (const std::string& key : {known.key, found[0].name, std::string("renamed")}) {
+    known.key = key;
+    EXPECT_EQ(again().answer, Recheck::Answer::kUnknown) << key;
+    EXPECT_THAT(again().text, HasSubstr("the call that failed is not made any more: append: "));
+  }
+  // Attends were never made, and the appends still are.
+  bug_ = Bug::kNone;
+  refused.steps.push_back({.verb = Verb::kAttend, .entries = {0}, .count = 1});
+  write_file(known.reproducer, sequences::encode({refused, {}}, was.found));
+  EXPECT_EQ(again().answer, Recheck::Answer::kUnknown) << "neither key nor name says which call failed";
+  known.key = sequences_key("fake", {refused, {}}, "wrong", "append");
+  EXPECT_EQ(again().answer, Recheck::Answer::kHolds);
+  write_file(known.reproducer, reproducer);
   targets_[0].record.build_kind = "asan";
   EXPECT_THAT(again().text,
               HasSubstr("was not looked at: its kernel, fake (cpu, plain), is not in this session"));
@@ -281,13 +349,17 @@ TEST(WordsOfSequences, AreItsKindsOfSteps) {
   session.steps.push_back({.verb = Verb::kAttend, .entries = {0}, .counts = {2}});
   session.steps.push_back({.verb = Verb::kAttend, .entries = {0}, .count = 1, .split = 1});
   using Words = std::set<std::string>;
-  EXPECT_EQ(words_of(session), (Words{"append", "attend", "divided", "new", "packed", "relation split", "truncate"}));
+  EXPECT_EQ(words_of(session),
+            (Words{"append", "attend", "divided", "new", "packed", "relation split", "truncate"}));
   EXPECT_FALSE(without_special({session, {}}, {"append", "attend", "new", "fork"}).has_value());
-  const auto words = [&](const Words& without) { return words_of(without_special({session, {}}, without)->last); };
+  const auto words = [&](const Words& without) {
+    return words_of(without_special({session, {}}, without)->last);
+  };
   EXPECT_EQ(words({"truncate"}), (Words{"append", "attend", "divided", "new", "packed", "relation split"}));
   EXPECT_EQ(words({"packed"}), (Words{"append", "attend", "divided", "new", "relation split", "truncate"}));
   EXPECT_EQ(words({"divided", "relation split"}), (Words{"append", "attend", "new", "packed", "truncate"}));
-  EXPECT_EQ(words_of(without_special({appends(1, 1), {session}}, {"truncate"})->before[0]).count("truncate"), 0u);
+  EXPECT_EQ(words_of(without_special({appends(1, 1), {session}}, {"truncate"})->before[0]).count("truncate"),
+            0u);
 }
 
 // A target that was to have sequences of calls does not pass without any, or without a judged one.
