@@ -1,0 +1,220 @@
+// The three warpgroups that compute. All have the same 64 rows. One computes the scores and the softmax, and each of the
+// other two 256 columns of O.
+//
+//   scores                                      O
+//   Q to shared memory
+//   for each tile t:                            for each tile t:
+//     S = Q K(t)'
+//     softmax(S), P = S
+//     send P and alpha           ----------->     take P and alpha
+//                                                 O *= alpha
+//                                                 O += P V(t)
+//                                                 load tile t + 2 into the slot of tile t
+//   send the factors of the rows ----------->   take the factors
+//   LSE to the workspace or to the output       O to the workspace or to the output
+//
+// S of a tile is computed while O takes in the tile before it. P has the same place in the registers of all: thread n of
+// a warpgroup takes what thread n of the first one has sent.
+#pragma once
+
+#include "kernels/forward/clear_rows.h"
+#include "kernels/primitives/copy.h"
+#include "kernels/primitives/dependent.h"
+#include "kernels/primitives/probe.h"
+#include "kernels/forward/ring.h"
+#include "kernels/splitk/hopper/latent/finish.h"
+#include "kernels/splitk/hopper/latent/load.h"
+
+namespace attn {
+
+inline constexpr int kLatentColumns = LatentSpec::kHalf, kLatentProducts = LatentSpec::kTileK / 16;
+using LatentWords = uint32_t[kLatentProducts][4];
+
+// The row of a thread in the tile; its second row is 8 below.
+__device__ __forceinline__ int latent_row() { return warp_id() % 4 * 16 + lane_id() / 4; }
+
+// Copies an item's queries to shared memory. Rows past the last and missing columns become zeros.
+template <class T>
+__device__ __forceinline__ void stage_latent_queries(const DecodeParams& p, const LatentPart& mine,
+                                                     typename LatentPipeline<T>::Q tile) {
+  const ForwardParams& f = p.forward;
+  for (int i = thread_id(); i < tile.kRows * (tile.D / 8); i += kWarpgroup) {
+    const int row = i / (tile.D / 8), column = i % (tile.D / 8) * 8;
+    const bool there = mine.first_row + row < p.rows && column < f.dim_qk;
+    const uint32_t of_head = static_cast<uint32_t>(mine.first_row + row), query = of_head / p.packed;
+    const uint32_t head = mine.part.kv_head * p.packed + of_head - query * p.packed;
+    const T* source = there ? f.q.at<const T>(mine.part.b, head, query) + column : nullptr;
+    cp_async16(tile.at(row, column), source, there);
+  }
+  cp_commit();
+  cp_wait<0>();
+  fence_proxy_async();
+}
+
+// O += P V of a warpgroup's columns.
+template <class T>
+__device__ __forceinline__ void add_latent_values(RowState<kLatentColumns>& state, LatentWords& probabilities,
+                                                  typename LatentPipeline<T>::Values values) {
+  wgmma_pin(state.o);
+  wgmma_pin(probabilities);
+  wgmma_fence();
+  wgmma_pv(state.o, probabilities, values);
+  wgmma_commit();
+  wgmma_wait<0>();
+  wgmma_pin(state.o);
+  wgmma_pin(probabilities);
+}
+
+// Clears the rows of V past the length, if tile t has any. All threads of the warpgroup call it.
+template <class Tile>
+__device__ __forceinline__ void clear_latent(Tile values, const Part& part, int32_t t) {
+  const int32_t left = part.length - t * LatentSpec::kTileK;
+  if (left >= LatentSpec::kTileK) return;
+  clear_rows(values, left, thread_id() % kWarpgroup, kWarpgroup);
+  bar_sync(kLatentOwn + warpgroup_id(), kWarpgroup);
+}
+
+// Messages from the warpgroup of the scores to the other two, which say that they have taken a message when they ask for
+// the next.
+class LatentMessages {
+ public:
+  template <class T>
+  __device__ __forceinline__ explicit LatentMessages(const LatentPipeline<T>& pipe)
+      : chunks_(pipe.probabilities), factors_(pipe.factors) {}
+
+  // Sends a factor for each of the thread's two rows, and probabilities if there are any.
+  __device__ __forceinline__ void send(const float (&factor)[2], const LatentWords* words) {
+    if (!first_) bar_sync(kLatentTaken, kThreads);
+    first_ = false;
+    if (lane_id() % 4 == 0) {
+      factors_[latent_row()] = factor[0];
+      factors_[latent_row() + 8] = factor[1];
+    }
+    if (words != nullptr) {
+#pragma unroll
+      for (int k = 0; k < kLatentProducts; ++k)
+        chunks_[k * kWarpgroup + thread_id()] = {{(*words)[k][0], (*words)[k][1], (*words)[k][2], (*words)[k][3]}};
+    }
+    bar_arrive(kLatentSent, kThreads);
+  }
+
+  __device__ __forceinline__ void take(float (&factor)[2], LatentWords* words) {
+    if (!first_) bar_arrive(kLatentTaken, kThreads);
+    first_ = false;
+    bar_sync(kLatentSent, kThreads);
+    factor[0] = factors_[latent_row()];
+    factor[1] = factors_[latent_row() + 8];
+    if (words == nullptr) return;
+#pragma unroll
+    for (int k = 0; k < kLatentProducts; ++k) {
+      const Chunk chunk = chunks_[k * kWarpgroup + thread_id() % kWarpgroup];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) (*words)[k][e] = chunk.words[e];
+    }
+  }
+
+ private:
+  static constexpr int kThreads = 3 * kWarpgroup;
+  Chunk* chunks_;
+  float* factors_;
+  bool first_ = true;
+};
+
+// The products of S over the columns of `keys`, which begin at column kColumn of Q. Issues them when the keys are there.
+template <int kColumn, class T, class Tile>
+__device__ __forceinline__ void add_latent_scores(float (&s)[LatentSpec::kTileK / 8][4],
+                                                  typename LatentPipeline<T>::Q queries, Tile keys, Mbarrier* full,
+                                                  uint32_t phase) {
+  const auto q = WgmmaOperand::of(queries.panel(kColumn / kBoxColumns), 16, 1024);
+  const auto k = WgmmaOperand::of(keys.base, 16, 1024);
+  mbarrier_wait(full, phase);
+  wgmma_fence();
+#pragma unroll
+  for (int i = 0; i < Tile::D; i += 16) {
+    const uint32_t panel = i / kBoxColumns, step = i % kBoxColumns * 2;
+    wgmma_ss<T>(s, q.plus(panel * queries.kPanelBytes + step), k.plus(panel * keys.kPanelBytes + step), kColumn + i > 0);
+  }
+}
+
+// The warpgroup of the scores.
+template <class T>
+__device__ __forceinline__ void score_latent(const LatentParams& params, const LatentPipeline<T>& pipe) {
+  constexpr int kTileK = LatentSpec::kTileK;
+  const DecodeParams& p = params.decode;
+  grid_dependency_wait();
+  const LatentPart mine = latent_part(params, blockIdx.x);
+  const Part& part = mine.part;
+  stage_latent_queries<T>(p, mine, pipe.q);
+  bar_sync(kLatentReady, LatentSpec::kThreads);
+  grid_dependents_start();
+  const int32_t my_row = mine.first_row + latent_row(), packed = static_cast<int32_t>(p.packed);
+  const Keys rows[2] = {query_keys(p, part.length, my_row / packed), query_keys(p, part.length, (my_row + 8) / packed)};
+  const TileProbe probe(p.forward.probe, blockIdx.x, warp_id());
+  probe.rows([&](int r, float(&place)[3]) { place_of(p, part, my_row + 8 * r, place); });
+  LatentMessages messages(pipe);
+  Ring<LatentSpec::kStages> at;
+  RowState<0> state;
+  float s[kTileK / 8][4], factor[2];
+  for (int32_t t = part.tiles.begin; t < part.tiles.end; ++t) {
+    Mbarrier* full = pipe.full + 2 * at.slot;
+    wgmma_pin(s);
+    add_latent_scores<0, T>(s, pipe.q, pipe.first(at.slot), full, at.phase);
+    add_latent_scores<LatentSpec::kHalf, T>(s, pipe.q, pipe.rest(at.slot), full + 1, at.phase);
+    wgmma_commit();
+    wgmma_wait<0>();
+    wgmma_pin(s);
+    if (t < part.plain.begin || t >= part.plain.end) mask_scores<2>(p, rows, t * kTileK, s);
+    probe.scores(t, s);
+    softmax_of_tile<2>(s, p.sigma, state, factor);
+    probe.maxima(t, state.mu, factor, s);
+    LatentWords probabilities;
+    pack_probabilities<T>(s, probabilities);
+    messages.send(factor, &probabilities);
+    at = at.next();
+  }
+  finish_latent(p, mine, my_row, state, factor);
+  messages.send(factor, nullptr);
+}
+
+// The warpgroup that computes the columns of O in part `half` of the slots.
+template <class T>
+__device__ __forceinline__ void output_latent(const LatentParams& params, const LatentPipeline<T>& pipe, int half) {
+  const DecodeParams& p = params.decode;
+  const bool loader = thread_id() % kWarpgroup == 0;
+  if (loader) {
+    tma_prefetch(p.k);
+    for (int n = 0; n < LatentSpec::kStages; ++n) mbarrier_init(pipe.full + 2 * n + half, 1);
+    mbarrier_init_fence();
+  }
+  grid_dependency_wait();
+  const LatentPart mine = latent_part(params, blockIdx.x);
+  const Part& part = mine.part;
+  if (loader) {
+    for (int n = 0; n < LatentSpec::kStages && part.tiles.begin + n < part.tiles.end; ++n)
+      load_latent_part(params, pipe, part, part.tiles.begin + n, n, half);
+  }
+  bar_sync(kLatentReady, LatentSpec::kThreads);
+  const TileProbe probe(p.forward.probe, blockIdx.x, half == 0 ? warp_id() % 4 : 4 + warp_id() % 4);
+  LatentMessages messages(pipe);
+  Ring<LatentSpec::kStages> at;
+  RowState<kLatentColumns> state;
+  LatentWords probabilities = {};
+  float factor[2];
+  for (int32_t t = part.tiles.begin; t < part.tiles.end; ++t) {
+    messages.take(factor, &probabilities);
+    rescale(state, factor);
+    mbarrier_wait(pipe.full + 2 * at.slot + half, at.phase);
+    clear_latent(pipe.values(at.slot, half), part, t);
+    add_latent_values<T>(state, probabilities, pipe.values(at.slot, half));
+    if (half == 0) probe.output(t, state.o);
+    if (t + LatentSpec::kStages < part.tiles.end) {
+      bar_sync(kLatentOwn + warpgroup_id(), kWarpgroup);  // all warps have read the slot
+      if (loader) load_latent_part(params, pipe, part, t + LatentSpec::kStages, at.slot, half);
+    }
+    at = at.next();
+  }
+  messages.take(factor, nullptr);
+  store_latent<T>(p, mine, mine.first_row + latent_row(), half * LatentSpec::kHalf, factor, state);
+}
+
+}  // namespace attn
