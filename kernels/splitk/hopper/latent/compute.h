@@ -74,15 +74,15 @@ __device__ __forceinline__ void clear_latent(Tile values, const Part& part, int3
   bar_sync(kLatentOwn + warpgroup_id(), kWarpgroup);
 }
 
-// Messages from the warpgroup of the scores to the other two, which say that they have taken a message when they ask for
-// the next.
+// Messages from the warpgroup of the scores to the other two. There is room for one message. The others say that they have
+// taken it, except for the last one, which has no probabilities.
 class LatentMessages {
  public:
   template <class T>
   __device__ __forceinline__ explicit LatentMessages(const LatentPipeline<T>& pipe)
       : chunks_(pipe.probabilities), factors_(pipe.factors) {}
 
-  // Sends a factor for each of the thread's two rows, and probabilities if there are any.
+  // Sends a factor for each of the thread's two rows, and probabilities, or nullptr with the last message.
   __device__ __forceinline__ void send(const float (&factor)[2], const LatentWords* words) {
     if (!first_) bar_sync(kLatentTaken, kThreads);
     first_ = false;
@@ -99,8 +99,6 @@ class LatentMessages {
   }
 
   __device__ __forceinline__ void take(float (&factor)[2], LatentWords* words) {
-    if (!first_) bar_arrive(kLatentTaken, kThreads);
-    first_ = false;
     bar_sync(kLatentSent, kThreads);
     factor[0] = factors_[latent_row()];
     factor[1] = factors_[latent_row() + 8];
@@ -111,6 +109,7 @@ class LatentMessages {
 #pragma unroll
       for (int e = 0; e < 4; ++e) (*words)[k][e] = chunk.words[e];
     }
+    bar_arrive(kLatentTaken, kThreads);
   }
 
  private:
