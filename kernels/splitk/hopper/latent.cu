@@ -38,6 +38,13 @@ int64_t latent_row_tiles(const attn_problem& problem) {
   return ceil_div(problem.seq_q * (problem.heads_q / problem.heads_kv), LatentSpec::kTileQ);
 }
 
+// True if rows of O are aligned chunks of 16 bytes.
+bool whole_chunks(const Strided& o, const attn_problem& problem) {
+  bool whole = reinterpret_cast<uintptr_t>(o.data) % 16 == 0 && problem.dim_v % 8 == 0 && o.stride[3] == 1;
+  for (int i = 0; i < 3; ++i) whole = whole && o.stride[i] % 8 == 0;
+  return whole;
+}
+
 }  // namespace
 
 bool latent_takes(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) {
@@ -55,8 +62,8 @@ bool latent_takes(const attn_problem& problem, const attn_tensors& tensors, cons
   return static_cast<int64_t>(LatentSpec::shared()) <= env.shared_memory_limit && device_has_warpgroups();
 }
 
-// Estimates times in microseconds: a block takes 1.7 for a tile and 3 to begin and end; the memory delivers the tiles
-// of all blocks, each 72 KiB, at 4.2 TB/s; a merge takes 3, and moves 4 KiB for each partial row at 2.5 TB/s.
+// Estimates times in microseconds: a block takes 1.9 for a tile and 5 to begin and end; the memory delivers the tiles
+// of all blocks, each 72 KiB, at 4.2 TB/s; a merge takes 3.5, and moves 4 KiB for each partial row at 4 TB/s.
 int64_t latent_splits(const attn_problem& problem, const attn_env& env) {
   const int64_t heads = problem.batch * problem.heads_kv, tiles = ceil_div(problem.seq_k, LatentSpec::kTileK);
   const int64_t blocks = heads * latent_row_tiles(problem), sms = std::max<int64_t>(env.sm_count, 1);
@@ -66,8 +73,8 @@ int64_t latent_splits(const attn_problem& problem, const attn_env& env) {
   double least = 0;
   for (int64_t splits = 1; splits <= std::min<int64_t>(tiles, kMostLatentSplits); ++splits) {
     const double waves = static_cast<double>(ceil_div(blocks * splits, sms));
-    const double work = waves * (1.7 * static_cast<double>(ceil_div(tiles, splits)) + 3);
-    const double merge = splits > 1 ? 3 + rows * static_cast<double>(splits) * 0.00164 : 0;
+    const double work = waves * (1.9 * static_cast<double>(ceil_div(tiles, splits)) + 5);
+    const double merge = splits > 1 ? 3.5 + rows * static_cast<double>(splits) * 0.001 : 0;
     const double cost = std::max(work, delivery) + std::min(work, delivery) / 8 + merge;
     if (splits == 1 || cost < least) best = splits, least = cost;
   }
@@ -76,7 +83,9 @@ int64_t latent_splits(const attn_problem& problem, const attn_env& env) {
 
 attn_status latent_partial(const attn_problem& problem, const ForwardParams& params, const SplitParams& split,
                            bool direct, const attn_env* env) {
-  LatentParams p = {decode_params(problem, params, split), static_cast<uint32_t>(latent_row_tiles(problem))};
+  const auto row_tiles = static_cast<uint32_t>(latent_row_tiles(problem));
+  LatentParams p = {decode_params(problem, params, split), row_tiles, direct ? whole_chunks(params.o, problem)
+                                                                             : problem.dim_v % 4 == 0};
   p.decode.items *= p.row_tiles;
   p.decode.direct = direct;
   p.decode.box_rows = problem.page_size != 0 ? box_rows_of(problem.page_size, LatentSpec::kTileK) : 0;
@@ -94,11 +103,14 @@ attn_status latent_partial(const attn_problem& problem, const ForwardParams& par
 attn_status latent_reduce(const attn_problem& problem, const ForwardParams& params, const SplitParams& split,
                           bool close, const attn_env* env) {
   const DecodeParams p = decode_params(problem, params, split);
-  const auto kernel = problem.dtype == ATTN_F16 ? splitk_latent_merge_kernel<F16> : splitk_latent_merge_kernel<BF16>;
-  const int64_t parts = ceil_div(problem.dim_v, kLatentMergeColumns);
-  const size_t shared = shared_bytes<MergedPair>(kLatentMergeThreads);
-  return launch_as(close, kernel, dim3(static_cast<unsigned>(split.rows * parts)), dim3(kLatentMergeThreads), shared, env,
-                   p, static_cast<uint32_t>(parts));
+  const bool f16 = problem.dtype == ATTN_F16, shared = split.splits > kLatentFewSplits;
+  const auto kernel = shared ? (f16 ? splitk_latent_merge_kernel<F16, true> : splitk_latent_merge_kernel<BF16, true>)
+                             : (f16 ? splitk_latent_merge_kernel<F16, false> : splitk_latent_merge_kernel<BF16, false>);
+  const int64_t of_row = ceil_div(problem.dim_v, kLatentMergeColumns), units = split.rows * of_row;
+  const int64_t blocks = shared ? units : ceil_div(units, kLatentMergeWarps);
+  return launch_as(close, kernel, dim3(static_cast<unsigned>(blocks)), dim3(kLatentMergeWarps * 32),
+                   shared ? shared_bytes<MergedColumns>(kLatentMergeWarps * 32) : 0, env, p, static_cast<uint32_t>(units),
+                   static_cast<uint32_t>(of_row));
 }
 
 }  // namespace attn

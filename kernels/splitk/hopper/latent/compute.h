@@ -2,7 +2,7 @@
 // other two 256 columns of O.
 //
 //   scores                                      O
-//   Q to shared memory
+//   Q to shared memory                          the first two tiles, Q to shared memory
 //   for each tile t:                            for each tile t:
 //     S = Q K(t)'
 //     softmax(S), P = S
@@ -30,21 +30,21 @@ namespace attn {
 inline constexpr int kLatentColumns = LatentSpec::kHalf, kLatentProducts = LatentSpec::kTileK / 16;
 using LatentWords = uint32_t[kLatentProducts][4];
 
-// The row of a thread in the tile; its second row is 8 below.
-__device__ __forceinline__ int latent_row() { return warp_id() % 4 * 16 + lane_id() / 4; }
-
-// Copies an item's queries to shared memory. Rows past the last and missing columns become zeros.
+// Copies an item's queries to shared memory. Rows past the last and missing columns become zeros. All threads call this;
+// a warp copies a row at a time.
 template <class T>
 __device__ __forceinline__ void stage_latent_queries(const DecodeParams& p, const LatentPart& mine,
                                                      typename LatentPipeline<T>::Q tile) {
   const ForwardParams& f = p.forward;
-  for (int i = thread_id(); i < tile.kRows * (tile.D / 8); i += kWarpgroup) {
-    const int row = i / (tile.D / 8), column = i % (tile.D / 8) * 8;
-    const bool there = mine.first_row + row < p.rows && column < f.dim_qk;
+  for (int row = warp_id(); row < tile.kRows; row += LatentSpec::kThreads / 32) {
     const uint32_t of_head = static_cast<uint32_t>(mine.first_row + row), query = of_head / p.packed;
     const uint32_t head = mine.part.kv_head * p.packed + of_head - query * p.packed;
-    const T* source = there ? f.q.at<const T>(mine.part.b, head, query) + column : nullptr;
-    cp_async16(tile.at(row, column), source, there);
+    const bool exists = mine.first_row + row < p.rows;
+    const T* source = exists ? f.q.at<const T>(mine.part.b, head, query) : nullptr;
+    for (int column = 8 * lane_id(); column < tile.D; column += 8 * 32) {
+      const bool there = exists && column < f.dim_qk;
+      cp_async16(tile.at(row, column), there ? source + column : nullptr, there);
+    }
   }
   cp_commit();
   cp_wait<0>();
@@ -175,6 +175,25 @@ __device__ __forceinline__ void score_latent(const LatentParams& params, const L
   messages.send(factor, nullptr);
 }
 
+// Writes a warpgroup's columns of O. Its part of the slots is free when all its warps are here; a warp has a quarter of it.
+template <class T>
+__device__ __forceinline__ void store_latent(const LatentParams& params, const LatentPart& mine,
+                                             const LatentPipeline<T>& pipe, int half, const float (&factor)[2],
+                                             const RowState<kLatentColumns>& state) {
+  const DecodeParams& p = params.decode;
+  const int first = half * LatentSpec::kHalf, warp = warp_id() % 4;
+  if (!params.by_chunks) return store_latent_pairs<T>(p, mine, first, factor, state);
+  bar_sync(kLatentOwn + warpgroup_id(), kWarpgroup);
+  if (mine.first_row + 16 * warp >= p.rows) return;
+  T* room = pipe.values(warp / 2, half).base + warp % 2 * (16 * kLatentColumns * sizeof(float) / sizeof(T));
+  Chunk* stage = reinterpret_cast<Chunk*>(room);
+  if (p.direct) {
+    store_latent_rows<T, T>(p, mine, first, factor, state, stage);
+  } else {
+    store_latent_rows<T, float>(p, mine, first, factor, state, stage);
+  }
+}
+
 // The warpgroup that computes the columns of O in part `half` of the slots.
 template <class T>
 __device__ __forceinline__ void output_latent(const LatentParams& params, const LatentPipeline<T>& pipe, int half) {
@@ -192,6 +211,7 @@ __device__ __forceinline__ void output_latent(const LatentParams& params, const 
     for (int n = 0; n < LatentSpec::kStages && part.tiles.begin + n < part.tiles.end; ++n)
       load_latent_part(params, pipe, part, part.tiles.begin + n, n, half);
   }
+  stage_latent_queries<T>(p, mine, pipe.q);
   bar_sync(kLatentReady, LatentSpec::kThreads);
   const TileProbe probe(p.forward.probe, blockIdx.x, half == 0 ? warp_id() % 4 : 4 + warp_id() % 4);
   LatentMessages messages(pipe);
@@ -213,7 +233,7 @@ __device__ __forceinline__ void output_latent(const LatentParams& params, const 
     at = at.next();
   }
   messages.take(factor, nullptr);
-  store_latent<T>(p, mine, mine.first_row + latent_row(), half * LatentSpec::kHalf, factor, state);
+  store_latent<T>(params, mine, pipe, half, factor, state);
 }
 
 }  // namespace attn

@@ -15,7 +15,7 @@ struct LatentSpec {
   static constexpr int kTileQ = 64, kTileK = 64, kStages = 2;
   // Three warpgroups: one computes the scores, and two compute kHalf columns of O each.
   static constexpr int kHalf = kDimV / 2, kThreads = 3 * 128;
-  static constexpr int kScoreRegisters = 120, kOutputRegisters = 192;
+  static constexpr int kScoreRegisters = 128, kOutputRegisters = 184;
   // Each slot is loaded in two parts.
   static constexpr int kBarriers = 2 * kStages;
 

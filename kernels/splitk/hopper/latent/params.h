@@ -12,6 +12,7 @@ struct LatentParams {
   // map of V.
   DecodeParams decode;
   uint32_t row_tiles;  // tiles of rows of a KV head
+  bool by_chunks;      // results can be written 16 bytes at a time
 };
 
 // An item: one split of one tile of rows of a KV head. Row r of the KV head is query r / packed of head r % packed.
