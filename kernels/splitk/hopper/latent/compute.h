@@ -51,18 +51,16 @@ __device__ __forceinline__ void stage_latent_queries(const DecodeParams& p, cons
   fence_proxy_async();
 }
 
-// O += P V of a warpgroup's columns.
-template <class T>
-__device__ __forceinline__ void add_latent_values(RowState<kLatentColumns>& state, LatentWords& probabilities,
-                                                  typename LatentPipeline<T>::Values values) {
-  wgmma_pin(state.o);
-  wgmma_pin(probabilities);
-  wgmma_fence();
-  wgmma_pv(state.o, probabilities, values);
-  wgmma_commit();
-  wgmma_wait<0>();
-  wgmma_pin(state.o);
-  wgmma_pin(probabilities);
+// Rescales the accumulators.
+__device__ __forceinline__ void rescale_latent(LatentSums& sums, const float (&alpha)[2]) {
+#pragma unroll
+  for (auto& half : sums.half) {
+#pragma unroll
+    for (int n = 0; n < LatentSpec::kPart / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) half[n][e] *= alpha[e / 2];
+    }
+  }
 }
 
 // Clears the rows of V past the length, if tile t has any. All threads of the warpgroup call it.
@@ -140,8 +138,7 @@ template <class T>
 __device__ __forceinline__ void score_latent(const LatentParams& params, const LatentPipeline<T>& pipe) {
   constexpr int kTileK = LatentSpec::kTileK;
   const DecodeParams& p = params.decode;
-  grid_dependency_wait();
-  const LatentPart mine = latent_part(params, blockIdx.x);
+  const LatentPart mine = begin_latent(params);
   const Part& part = mine.part;
   stage_latent_queries<T>(p, mine, pipe.q);
   bar_sync(kLatentReady, LatentSpec::kThreads);
@@ -155,10 +152,12 @@ __device__ __forceinline__ void score_latent(const LatentParams& params, const L
   RowState<0> state;
   float s[kTileK / 8][4], factor[2];
   for (int32_t t = part.tiles.begin; t < part.tiles.end; ++t) {
-    Mbarrier* full = pipe.full + 2 * at.slot;
+    constexpr int kPart = LatentSpec::kPart;
     wgmma_pin(s);
-    add_latent_scores<0, T>(s, pipe.q, pipe.first(at.slot), full, at.phase);
-    add_latent_scores<LatentSpec::kHalf, T>(s, pipe.q, pipe.rest(at.slot), full + 1, at.phase);
+    add_latent_scores<0, T>(s, pipe.q, pipe.quarter(at.slot, 0), pipe.loaded(at.slot, 0), at.phase);
+    add_latent_scores<kPart, T>(s, pipe.q, pipe.quarter(at.slot, 1), pipe.loaded(at.slot, 1), at.phase);
+    add_latent_scores<2 * kPart, T>(s, pipe.q, pipe.quarter(at.slot, 2), pipe.loaded(at.slot, 2), at.phase);
+    add_latent_scores<3 * kPart, T>(s, pipe.q, pipe.last(at.slot), pipe.loaded(at.slot, 3), at.phase);
     wgmma_commit();
     wgmma_wait<0>();
     wgmma_pin(s);
@@ -179,61 +178,93 @@ __device__ __forceinline__ void score_latent(const LatentParams& params, const L
 template <class T>
 __device__ __forceinline__ void store_latent(const LatentParams& params, const LatentPart& mine,
                                              const LatentPipeline<T>& pipe, int half, const float (&factor)[2],
-                                             const RowState<kLatentColumns>& state) {
+                                             const LatentSums& sums) {
   const DecodeParams& p = params.decode;
   const int first = half * LatentSpec::kHalf, warp = warp_id() % 4;
-  if (!params.by_chunks) return store_latent_pairs<T>(p, mine, first, factor, state);
+  if (!params.by_chunks) return store_latent_pairs<T>(p, mine, first, factor, sums);
   bar_sync(kLatentOwn + warpgroup_id(), kWarpgroup);
   if (mine.first_row + 16 * warp >= p.rows) return;
   T* room = pipe.values(warp / 2, half).base + warp % 2 * (16 * kLatentColumns * sizeof(float) / sizeof(T));
   Chunk* stage = reinterpret_cast<Chunk*>(room);
   if (p.direct) {
-    store_latent_rows<T, T>(p, mine, first, factor, state, stage);
+    store_latent_rows<T, T>(p, mine, first, factor, sums, stage);
   } else {
-    store_latent_rows<T, float>(p, mine, first, factor, state, stage);
+    store_latent_rows<T, float>(p, mine, first, factor, sums, stage);
   }
 }
 
-// The warpgroup that computes the columns of O in part `half` of the slots.
+// The warpgroup that computes half of the columns of O: those of two parts of the slots.
 template <class T>
 __device__ __forceinline__ void output_latent(const LatentParams& params, const LatentPipeline<T>& pipe, int half) {
+  constexpr int kStages = LatentSpec::kStages;
   const DecodeParams& p = params.decode;
+  const int even = 2 * half, odd = even + 1, own = kLatentOwn + warpgroup_id();
   const bool loader = thread_id() % kWarpgroup == 0;
   if (loader) {
     tma_prefetch(p.k);
-    for (int n = 0; n < LatentSpec::kStages; ++n) mbarrier_init(pipe.full + 2 * n + half, 1);
+    for (int n = 0; n < kStages; ++n) {
+      mbarrier_init(pipe.loaded(n, even), 1);
+      mbarrier_init(pipe.loaded(n, odd), 1);
+    }
     mbarrier_init_fence();
   }
-  grid_dependency_wait();
-  const LatentPart mine = latent_part(params, blockIdx.x);
+  const LatentPart mine = begin_latent(params);
   const Part& part = mine.part;
   if (loader) {
-    for (int n = 0; n < LatentSpec::kStages && part.tiles.begin + n < part.tiles.end; ++n)
-      load_latent_part(params, pipe, part, part.tiles.begin + n, n, half);
+    for (int n = 0; n < kStages && part.tiles.begin + n < part.tiles.end; ++n) {
+      load_latent_part(p, pipe, part, part.tiles.begin + n, n, even);
+      load_latent_part(p, pipe, part, part.tiles.begin + n, n, odd);
+    }
   }
   stage_latent_queries<T>(p, mine, pipe.q);
   bar_sync(kLatentReady, LatentSpec::kThreads);
   const TileProbe probe(p.forward.probe, blockIdx.x, half == 0 ? warp_id() % 4 : 4 + warp_id() % 4);
   LatentMessages messages(pipe);
-  Ring<LatentSpec::kStages> at;
-  RowState<kLatentColumns> state;
+  Ring<kStages> at;
+  LatentSums sums;
   LatentWords probabilities = {};
   float factor[2];
   for (int32_t t = part.tiles.begin; t < part.tiles.end; ++t) {
     messages.take(factor, &probabilities);
-    rescale(state, factor);
-    mbarrier_wait(pipe.full + 2 * at.slot + half, at.phase);
+    mbarrier_wait(pipe.loaded(at.slot, even), at.phase);
+    mbarrier_wait(pipe.loaded(at.slot, odd), at.phase);
     clear_latent(pipe.values(at.slot, half), part, t);
-    add_latent_values<T>(state, probabilities, pipe.values(at.slot, half));
-    if (half == 0) probe.output(t, state.o);
-    if (t + LatentSpec::kStages < part.tiles.end) {
-      bar_sync(kLatentOwn + warpgroup_id(), kWarpgroup);  // all warps have read the slot
-      if (loader) load_latent_part(params, pipe, part, t + LatentSpec::kStages, at.slot, half);
+    // The even part is loaded while products with the odd one are under way, if that takes no branch.
+    const bool more = t + kStages < part.tiles.end, early = one_latent_box(p);
+    const LatentBox box = more && early ? latent_box(p, part, t + kStages) : LatentBox{0, 0};
+    rescale_latent(sums, factor);
+    wgmma_pin(sums.half[0]);
+    wgmma_pin(sums.half[1]);
+    wgmma_pin(probabilities);
+    wgmma_fence();
+    wgmma_pv(sums.half[0], probabilities, pipe.quarter(at.slot, even));
+    wgmma_commit();
+    wgmma_fence();
+    wgmma_pv(sums.half[1], probabilities, pipe.quarter(at.slot, odd));
+    wgmma_commit();
+    wgmma_wait<1>();
+    bar_sync(own, kWarpgroup);  // all warps have read the even part
+    load_latent_box(loader && more && early, p, pipe, part.kv_head, box, at.slot, even);
+    wgmma_wait<0>();
+    wgmma_pin(sums.half[0]);
+    wgmma_pin(sums.half[1]);
+    wgmma_pin(probabilities);
+    bar_sync(own, kWarpgroup);
+    if (loader && more) {
+      if (!early) load_latent_part(p, pipe, part, t + kStages, at.slot, even);
+      load_latent_part(p, pipe, part, t + kStages, at.slot, odd);
+      if (const int32_t ahead = t + kStages + LatentSpec::kAhead; LatentSpec::kAhead > 0 && early && ahead < part.tiles.end) {
+        prefetch_latent(p, part.kv_head, latent_box(p, part, ahead), even * LatentSpec::kPart,
+                        half == 0 ? LatentSpec::kHalf : LatentSpec::kDimQk);
+      }
+    }
+    if constexpr (kProbes) {
+      if (half == 0) probe.output(t, reinterpret_cast<const float(&)[kLatentColumns / 8][4]>(sums));
     }
     at = at.next();
   }
   messages.take(factor, nullptr);
-  store_latent<T>(params, mine, pipe, half, factor, state);
+  store_latent<T>(params, mine, pipe, half, factor, sums);
 }
 
 }  // namespace attn

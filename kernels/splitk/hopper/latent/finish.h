@@ -9,14 +9,18 @@ namespace attn {
 // What stands for the factor of a row that saw no key. Its accumulators may hold NaN, so they are not multiplied.
 inline constexpr float kDeadRow = -1;
 
+// A thread's accumulators of O: half[h][n][e] is column 128 h + 8 n + 2 (lane % 4) + e % 2 of its row e / 2.
+struct LatentSums {
+  float half[2][LatentSpec::kPart / 8][4] = {};
+};
+
 // The row of a thread in the tile; its second row is 8 below.
 __device__ __forceinline__ int latent_row() { return warp_id() % 4 * 16 + lane_id() / 4; }
 
 // Computes the factors by which the thread's two rows are normalised, and writes their LSE: to LSE if there is one
 // split, else to the workspace. `my_row`: the thread's first row of the KV head.
-template <int D>
 __device__ __forceinline__ void finish_latent(const DecodeParams& p, const LatentPart& mine, int32_t my_row,
-                                              RowState<D>& state, float (&factor)[2]) {
+                                              RowState<0>& state, float (&factor)[2]) {
   const ForwardParams& f = p.forward;
   float sinks[2] = {neg_inf(), neg_inf()};  // with several splits, the merge takes in the sinks
   if (p.direct && f.sinks.data != nullptr) {
@@ -42,9 +46,10 @@ __device__ __forceinline__ void finish_latent(const DecodeParams& p, const Laten
 }
 
 // Writes the columns of O that the warpgroup has, from column `first` on, from registers.
-template <class T, int D>
+template <class T>
 __device__ __forceinline__ void store_latent_pairs(const DecodeParams& p, const LatentPart& mine, int first,
-                                                   const float (&factor)[2], const RowState<D>& state) {
+                                                   const float (&factor)[2], const LatentSums& sums) {
+  constexpr int D = LatentSpec::kHalf, kOfHalf = D / 16;
   const ForwardParams& f = p.forward;
   const int column = first + 2 * (lane_id() % 4), left = f.dim_v - column;
 #pragma unroll
@@ -54,7 +59,7 @@ __device__ __forceinline__ void store_latent_pairs(const DecodeParams& p, const 
     const uint32_t query = static_cast<uint32_t>(row) / p.packed;
     const uint32_t head = mine.part.kv_head * p.packed + row - query * p.packed;
     const bool dead = factor[r] == kDeadRow;
-    const auto value = [&](int n, int e) { return dead ? 0.0f : state.o[n][2 * r + e] * factor[r]; };
+    const auto value = [&](int n, int e) { return dead ? 0.0f : sums.half[n / kOfHalf][n % kOfHalf][2 * r + e] * factor[r]; };
     if (p.direct) {
       T* o = f.o.at<T>(mine.part.b, head, query);
 #pragma unroll
@@ -74,10 +79,10 @@ __device__ __forceinline__ void store_latent_pairs(const DecodeParams& p, const 
 
 // Does the same through shared memory, in chunks of 16 bytes: a warp writes a row at a time. E: float for partial
 // results, else T. `stage`: room for the warp's 16 rows.
-template <class T, class E, int D>
+template <class T, class E>
 __device__ __forceinline__ void store_latent_rows(const DecodeParams& p, const LatentPart& mine, int first,
-                                                  const float (&factor)[2], const RowState<D>& state, Chunk* stage) {
-  constexpr int kOfChunk = 16 / sizeof(E), kChunks = D / kOfChunk;
+                                                  const float (&factor)[2], const LatentSums& sums, Chunk* stage) {
+  constexpr int D = LatentSpec::kHalf, kOfHalf = D / 16, kOfChunk = 16 / sizeof(E), kChunks = D / kOfChunk;
   const ForwardParams& f = p.forward;
   // Rows 0..7 have their chunks in eight orders, so that neither the fragments nor the rows meet in a bank.
   const auto chunk_at = [&](int row, int chunk) { return stage + row * kChunks + (chunk ^ row % 8); };
@@ -87,8 +92,8 @@ __device__ __forceinline__ void store_latent_rows(const DecodeParams& p, const L
     const bool dead = factor[r] == kDeadRow;
 #pragma unroll
     for (int n = 0; n < D / 8; ++n) {
-      const float value0 = dead ? 0.0f : state.o[n][2 * r] * factor[r];
-      const float value1 = dead ? 0.0f : state.o[n][2 * r + 1] * factor[r];
+      const float(&o)[4] = sums.half[n / kOfHalf][n % kOfHalf];
+      const float value0 = dead ? 0.0f : o[2 * r] * factor[r], value1 = dead ? 0.0f : o[2 * r + 1] * factor[r];
       Chunk* chunk = chunk_at(lane_id() / 4 + 8 * r, (8 * n + column) / kOfChunk);
       if constexpr (sizeof(E) == 4) {
         reinterpret_cast<ColumnPair*>(chunk)[column / 2 % 2] = {{value0, value1}};
@@ -147,25 +152,30 @@ __device__ __forceinline__ MergedColumns partial_columns(const float* o, int lef
 }
 
 // The sums over splits `first`, first + kStep, ... for one row and four columns. Part s mod kMergeGroups takes split s,
-// and the parts are added in order.
+// and the parts are added in order. Also returns the row's largest LSE. All lanes of a warp call this.
 template <int kStep, int kAtOnce>
 __device__ __forceinline__ MergedColumns merge_latent(const DecodeParams& p, uint32_t row, int column, uint32_t first,
-                                                      float reference) {
+                                                      float sink, float* largest) {
   constexpr int kParts = kMergeGroups / kStep;
   const int dim_v = p.forward.dim_v;
   const float* lse = p.split.lse + row;
   const float* o = p.split.o + static_cast<int64_t>(row) * dim_v + column;
   const int64_t lse_step = p.split.rows, o_step = p.split.rows * dim_v;
   const uint32_t splits = column < dim_v ? p.splits : 0;
-  MergedColumns parts[kParts] = {};
-  for (uint32_t s = first; s < splits; s += kAtOnce * kStep) {
-    MergedColumns some[kAtOnce];
+  MergedColumns some[kAtOnce];
+  const auto load = [&](uint32_t s) {
 #pragma unroll
     for (int n = 0; n < kAtOnce; ++n) {
       const uint32_t at = s + n * kStep;
       some[n] = at < splits ? partial_columns(o + at * o_step, dim_v - column, dim_v % 4 == 0) : MergedColumns{};
       some[n].total = at < splits ? lse[at * lse_step] : neg_inf();
     }
+  };
+  load(first);  // before the largest LSE is known
+  *largest = largest_lse(p, row, sink);
+  const float reference = *largest == neg_inf() ? 0.0f : *largest;
+  MergedColumns parts[kParts] = {};
+  for (uint32_t s = first;;) {
 #pragma unroll
     for (int n = 0; n < kAtOnce; ++n) {
       const float weight = ex2((some[n].total - reference) * kLog2e);
@@ -174,6 +184,9 @@ __device__ __forceinline__ MergedColumns merge_latent(const DecodeParams& p, uin
 #pragma unroll
       for (int e = 0; e < 4; ++e) part.sum[e] = fma(weight, some[n].sum[e], part.sum[e]);
     }
+    s += kAtOnce * kStep;
+    if (s >= splits) break;
+    load(s);
   }
 #pragma unroll
   for (int n = 1; n < kParts; ++n) add_columns(parts[0], parts[n]);
@@ -192,23 +205,24 @@ __global__ void __launch_bounds__(kLatentMergeWarps * 32)
     const ForwardParams& f = p.forward;
     const uint32_t unit = kShared ? blockIdx.x : blockIdx.x * kLatentMergeWarps + warp_id();
     grid_dependency_wait();
+    grid_dependents_start();
     if (unit >= units) return;
     const uint32_t row = unit / units_of_row, seq_q = static_cast<uint32_t>(f.seq_q);
     const uint32_t heads = static_cast<uint32_t>(f.heads_q);
     const uint32_t i = row % seq_q, h = row / seq_q % heads, b = row / seq_q / heads;
     const int column = static_cast<int>(unit - row * units_of_row) * kLatentMergeColumns + 4 * lane_id();
-    const float sink = sink_score(f.sinks, h), largest = largest_lse(p, row, sink);
-    const float reference = largest == neg_inf() ? 0.0f : largest;
+    const float sink = sink_score(f.sinks, h);
+    float largest;
     MergedColumns all;
     if constexpr (kShared) {
-      shared[thread_id()] = merge_latent<kMergeGroups, 8>(p, row, column, warp_id(), reference);
+      shared[thread_id()] = merge_latent<kMergeGroups, 8>(p, row, column, warp_id(), sink, &largest);
       cta_sync();
       if (warp_id() != 0) return;
       all = shared[lane_id()];
 #pragma unroll
       for (int n = 1; n < kLatentMergeWarps; ++n) add_columns(all, shared[n * 32 + lane_id()]);
     } else {
-      all = merge_latent<1, kLatentFewSplits>(p, row, column, 0, reference);
+      all = merge_latent<1, kLatentFewSplits>(p, row, column, 0, sink, &largest);
     }
     if (column >= f.dim_v) return;
     if (sink != neg_inf()) all.total += ex2((sink - largest) * kLog2e);  // one more split, whose O is 0

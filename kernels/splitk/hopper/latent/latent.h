@@ -15,9 +15,12 @@ struct LatentSpec {
   static constexpr int kTileQ = 64, kTileK = 64, kStages = 2;
   // Three warpgroups: one computes the scores, and two compute kHalf columns of O each.
   static constexpr int kHalf = kDimV / 2, kThreads = 3 * 128;
-  static constexpr int kScoreRegisters = 128, kOutputRegisters = 184;
-  // Each slot is loaded in two parts.
-  static constexpr int kBarriers = 2 * kStages;
+  static constexpr int kScoreRegisters = 104, kOutputRegisters = 200;
+  // Each slot is loaded in four parts, of kPart columns each; the last part also has the columns past kDimV.
+  static constexpr int kPart = kHalf / 2, kParts = 4, kBarriers = kParts * kStages;
+
+  // The tiles by which the L2 cache is ahead of the slots. 0: it is not.
+  static constexpr int kAhead = 2;
 
   // Dynamic shared memory of a block, in bytes: a tile of Q, the slots of K, the probabilities of a tile in 16 bits,
   // a factor for each row, and the barriers.

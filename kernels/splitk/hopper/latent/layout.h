@@ -5,8 +5,8 @@
 //   probabilities   of one tile, as A fragments: 4 words for each product of 16 keys and thread
 //   factors         one for each row
 //
-// A slot is loaded in two parts with a barrier each: columns 0..255, and columns 256..575. Each of the two warpgroups
-// that compute O loads and reads one part. The warpgroup that computes the scores reads both.
+// A slot is loaded in four parts with a barrier each: columns 0..127, 128..255, 256..383, and 384..575. Each of the two
+// warpgroups that compute O loads and reads two parts. The warpgroup that computes the scores reads all.
 #pragma once
 
 #include "kernels/primitives/barrier.h"
@@ -23,7 +23,8 @@ struct LatentPipeline {
   static constexpr int kTileQ = LatentSpec::kTileQ, kTileK = LatentSpec::kTileK;
   using Q = PanelTile<T, kTileQ, LatentSpec::kDimQk>;
   using Values = PanelTile<T, kTileK, LatentSpec::kHalf>;
-  using Rest = PanelTile<T, kTileK, LatentSpec::kDimQk - LatentSpec::kHalf>;
+  using Quarter = PanelTile<T, kTileK, LatentSpec::kPart>;
+  using Last = PanelTile<T, kTileK, LatentSpec::kDimQk - 3 * LatentSpec::kPart>;
 
   Q q;
   T* slots;
@@ -31,13 +32,16 @@ struct LatentPipeline {
   float* factors;
   Mbarrier* full;  // [slot][part]
 
-  // Columns 0..255 of a slot, and columns 256..575.
-  __device__ __forceinline__ Values first(int slot) const { return {slots + slot * (kTileK * LatentSpec::kDimQk)}; }
-  __device__ __forceinline__ Rest rest(int slot) const { return {first(slot).panel(LatentSpec::kHalf / kBoxColumns)}; }
-  // The columns of V in part `half` of a slot.
-  __device__ __forceinline__ Values values(int slot, int half) const {
-    return {first(slot).panel(half * (LatentSpec::kHalf / kBoxColumns))};
+  __device__ __forceinline__ T* column(int slot, int column) const {
+    return slots + slot * (kTileK * LatentSpec::kDimQk) + column / kBoxColumns * Quarter::kPanelElements;
   }
+  // The columns of V of one of the two warpgroups.
+  __device__ __forceinline__ Values values(int slot, int half) const { return {column(slot, half * LatentSpec::kHalf)}; }
+  // The first kPart columns of a part.
+  __device__ __forceinline__ Quarter quarter(int slot, int part) const { return {column(slot, part * LatentSpec::kPart)}; }
+  // All columns of the last part.
+  __device__ __forceinline__ Last last(int slot) const { return {column(slot, 3 * LatentSpec::kPart)}; }
+  __device__ __forceinline__ Mbarrier* loaded(int slot, int part) const { return full + slot * LatentSpec::kParts + part; }
 };
 
 template <class T>

@@ -2,6 +2,7 @@
 // keys.
 #pragma once
 
+#include "kernels/primitives/dependent.h"
 #include "kernels/splitk/hopper/params.h"
 #include "kernels/splitk/hopper/latent/latent.h"
 
@@ -45,6 +46,15 @@ __device__ __forceinline__ LatentPart latent_part(const LatentParams& params, ui
   part.tiles = {live_begin > begin ? live_begin : begin, live_end < end ? live_end : end};
   if (last.end <= first.begin || part.tiles.end < part.tiles.begin) part.tiles.end = part.tiles.begin;
   part.plain = {(last.begin + kTileK - 1) / kTileK, first.end < 0 || p.sign < 0 ? 0 : first.end / kTileK};
+  return mine;
+}
+
+// The block's item. Waits for the previous kernel, which may have written the lengths.
+__device__ __forceinline__ LatentPart begin_latent(const LatentParams& params) {
+  const bool lengths = params.decode.forward.key_lengths != nullptr;
+  if (lengths) grid_dependency_wait();
+  const LatentPart mine = latent_part(params, blockIdx.x);
+  if (!lengths) grid_dependency_wait();
   return mine;
 }
 
