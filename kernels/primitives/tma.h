@@ -24,7 +24,6 @@
 //   fence_proxy_async()  makes all earlier writes of this thread to shared memory visible to
 //                     later tma_store and wgmma of this thread, and of others after a barrier
 //   tma_prefetch(map) a hint to load the map
-//   tma_prefetch_box(map, {c0, c1, c2, c3})   a hint to bring the box to the L2 cache
 //
 // A row of a box is 128 bytes in shared memory. Within each 1024 bytes, a chunk's position in its row is its
 // number XORed with the number of the row: address a goes to a ^ ((a >> 7 & 7) << 4). Boxes begin at multiples
@@ -181,12 +180,6 @@ __device__ __forceinline__ void tma_prefetch(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-__device__ __forceinline__ void tma_prefetch_box(const TensorMap& map, const Coordinates& c) {
-  asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global.tile [%0, {%1, %2, %3, %4}];" ::"l"(&map), "r"(c.at[0]),
-               "r"(c.at[1]), "r"(c.at[2]), "r"(c.at[3])
-               : "memory");
-}
-
 #else
 
 inline void tma_load(void* shared, const TensorMap& map, Mbarrier* bar, const Coordinates& c ATTN_AND_HERE) {
@@ -210,7 +203,6 @@ inline void bulk_wait_read(ATTN_HERE) {
 }
 inline void fence_proxy_async(ATTN_HERE) { simt::fence_proxy_async(here); }
 inline void tma_prefetch(const TensorMap&) {}
-inline void tma_prefetch_box(const TensorMap&, const Coordinates&) {}
 
 #endif
 

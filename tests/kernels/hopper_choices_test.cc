@@ -263,8 +263,8 @@ TEST_P(LatentChoices, LeavesTheOtherProblemsToOtherPaths) {
   EXPECT_FALSE(takes([](Offer& x) { x.problem.seq_k = 1 << 28, lay_out(x); }));
   EXPECT_FALSE(takes([](Offer& x) { x.tensors.q.data = eight_beyond(x.tensors.q.data); }));
   EXPECT_FALSE(takes([](Offer& x) { x.tensors.v.data = x.tensors.k.data = eight_beyond(x.tensors.k.data); }));
-  // A tile of 64 rows, two of 64 keys, all with 576 columns; P of a tile; a factor for each row; 4 barriers.
-  constexpr int64_t kBytes = (64 + 2 * 64) * 576 * 2 + 64 * 64 * 2 + 64 * 4 + 4 * 8;
+  // A tile of 64 rows, two of 64 keys, all with 576 columns; P of a tile; a factor for each row; 8 barriers.
+  constexpr int64_t kBytes = (64 + 2 * 64) * 576 * 2 + 64 * 64 * 2 + 64 * 4 + 8 * 8;
   EXPECT_TRUE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes; }));
   EXPECT_FALSE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes - 1; }));
 }

@@ -253,10 +253,6 @@ __device__ __forceinline__ void output_latent(const LatentParams& params, const 
     if (loader && more) {
       if (!early) load_latent_part(p, pipe, part, t + kStages, at.slot, even);
       load_latent_part(p, pipe, part, t + kStages, at.slot, odd);
-      if (const int32_t ahead = t + kStages + LatentSpec::kAhead; LatentSpec::kAhead > 0 && early && ahead < part.tiles.end) {
-        prefetch_latent(p, part.kv_head, latent_box(p, part, ahead), even * LatentSpec::kPart,
-                        half == 0 ? LatentSpec::kHalf : LatentSpec::kDimQk);
-      }
     }
     if constexpr (kProbes) {
       if (half == 0) probe.output(t, reinterpret_cast<const float(&)[kLatentColumns / 8][4]>(sums));

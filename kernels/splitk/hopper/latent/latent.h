@@ -19,9 +19,6 @@ struct LatentSpec {
   // Each slot is loaded in four parts, of kPart columns each; the last part also has the columns past kDimV.
   static constexpr int kPart = kHalf / 2, kParts = 4, kBarriers = kParts * kStages;
 
-  // The tiles by which the L2 cache is ahead of the slots. 0: it is not.
-  static constexpr int kAhead = 2;
-
   // Dynamic shared memory of a block, in bytes: a tile of Q, the slots of K, the probabilities of a tile in 16 bits,
   // a factor for each row, and the barriers.
   static constexpr size_t shared() {

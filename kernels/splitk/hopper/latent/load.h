@@ -72,9 +72,4 @@ __device__ __forceinline__ void load_latent_box(bool whether, const DecodeParams
   }
 }
 
-// Brings columns `column`..`end` - 1 of a box to the L2 cache.
-__device__ __forceinline__ void prefetch_latent(const DecodeParams& p, int32_t kv_head, LatentBox box, int column, int end) {
-  for (; column < end; column += kBoxColumns) tma_prefetch_box(p.k, {{column, box.row, kv_head, box.entry}});
-}
-
 }  // namespace attn
