@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times fa1 and splitk on a GPU beside PyTorch's attention back ends.
+"""Times fa1 and splitk on a GPU beside PyTorch's attention back ends and FlashInfer's MLA decode.
 
     python3 bench.py --lib build/full/lib [--only prefill|decode|mla|backward] [--json FILE]
     python3 bench.py --lib build/full/lib --only prefill --kernels fa1 --against cudnn,flash \\
@@ -12,7 +12,8 @@ full and causal; in TFLOP/s, 4 B H S^2 D operations, half of it if causal. Decod
 query heads on 8 KV heads, dim 128, 512 to 131072 keys; in GB/s of K and V read once. MLA: one query
 of 16 or 128 heads on one latent head, 576 columns of Q and K, of which V is the first 512, 512 to
 32768 keys; in GB/s of the latent read once. PyTorch's back ends get the heads as queries of one head,
-the form that suits them best. Backward runs only on request; backward.py describes it.
+the form that suits them best. FlashInfer's (fi-fa2, fi-fa3), if it is installed, get the same latents as
+pages of 64 keys, and write no LSE. Backward runs only on request; backward.py describes it.
 
 timing.py compares and times the contenders. Figures are medians of --rounds replays; with --cold,
 each is also timed after a rest. A large matrix product, a large copy and a large read are timed
@@ -45,6 +46,8 @@ BACK_ENDS = {
     "flash": SDPBackend.FLASH_ATTENTION,
     "efficient": SDPBackend.EFFICIENT_ATTENTION,
     "math": SDPBackend.MATH,
+    "fi-fa2": "fa2",  # of FlashInfer's wrapper
+    "fi-fa3": "fa3",
 }
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
 MATH_BYTES = 32 << 30  # scores that the plain back end may materialise, in fp32
@@ -139,6 +142,40 @@ class Torch:
         return self.run(0), None
 
 
+class FlashInfer:
+    """FlashInfer's decode of multi-head latent attention. A batch entry's latents are consecutive pages of 64 keys."""
+
+    def __init__(self, back_end, shape, sets):
+        if shape.kind != "mla":
+            raise attention.Refused("only MLA is timed")
+        try:
+            from flashinfer.mla import BatchMLAPagedAttentionWrapper, MLAPlanMetadata
+        except ImportError as error:
+            raise attention.Refused(f"no FlashInfer: {error}") from error
+        pages, device = shape.seq_k // 64, sets[0].q.device
+
+        def indices(count, step=1):
+            return step * torch.arange(count, dtype=torch.int32, device=device)
+
+        self.sets, self.path = sets, ""
+        self.wrapper = BatchMLAPagedAttentionWrapper(torch.empty(128 << 20, dtype=torch.uint8, device=device),
+                                                     backend=back_end)
+        lengths = torch.full((shape.batch,), shape.seq_k, dtype=torch.int32, device=device)
+        self.wrapper.plan(metadata=MLAPlanMetadata.csr(
+            qo_indptr=indices(shape.batch + 1), kv_indptr=indices(shape.batch + 1, pages),
+            kv_indices=indices(shape.batch * pages), kv_len_arr=lengths), num_heads=shape.heads_q, head_dim_ckv=512,
+            head_dim_kpe=64, page_size=64, causal=False, sm_scale=shape.dim**-0.5, q_data_type=shape.dtype,
+            kv_data_type=shape.dtype)
+
+    def run(self, n):
+        inputs = self.sets[n]
+        o = self.wrapper.run(query=inputs.q.squeeze(2), kv_cache=inputs.k.view(-1, 64, inputs.k.shape[3]))
+        return o.unsqueeze(2)
+
+    def result(self):
+        return self.run(0), None
+
+
 def reference(shape, inputs):
     """Yields (batch, query heads, O, LSE) in double precision, some heads at a time."""
     group = shape.heads_q // shape.heads_kv
@@ -165,8 +202,8 @@ def bench_shape(shape, kernels, against, env, device, rounds, cold):
     sets = timing.make_sets(shape, device, Inputs)
     contenders, notes = {}, {}
     makers = {kernel.name: (lambda kernel=kernel: Ours(kernel, shape, sets, env)) for kernel in kernels}
-    makers |= {name: (lambda back_end=back_end: Torch(back_end, shape, sets)) for name, back_end in BACK_ENDS.items()
-               if name in against}
+    makers |= {name: (lambda back_end=back_end: (FlashInfer if isinstance(back_end, str) else Torch)(back_end, shape, sets))
+               for name, back_end in BACK_ENDS.items() if name in against}
     results = {}
     for name, make in makers.items():
         try:
@@ -174,9 +211,9 @@ def bench_shape(shape, kernels, against, env, device, rounds, cold):
             results[name] = contender.result()
             torch.cuda.synchronize()
             contenders[name] = contender
-        except (RuntimeError, attention.Refused) as error:
+        except Exception as error:  # includes what FlashInfer raises
             results.pop(name, None)
-            notes[name] = str(error).splitlines()[0]
+            notes[name] = (str(error).splitlines() or [type(error).__name__])[0]
     found = timing.errors(reference(shape, sets[0]), results)
     wrong = [name for name in results if not timing.right(shape.dtype, found[name])]
     del results
@@ -272,7 +309,7 @@ def main():
     parser.add_argument("--variant", type=int, default=0,
                         help="instantiation to ask for; 2: fa1's path for sm_80, whatever the GPU")
     parser.add_argument("--kernels", help=f"which of ours: {','.join(OURS)}; backward: {backward.OURS}")
-    parser.add_argument("--against", default=",".join(BACK_ENDS), help="which of PyTorch's back ends")
+    parser.add_argument("--against", default=",".join(BACK_ENDS), help="which of PyTorch's and FlashInfer's back ends")
     parser.add_argument("--seqs", help="of backward, instead of all from 512 to --longest")
     parser.add_argument("--cold", action="store_true", help="measure after a rest as well")
     parser.add_argument("--json", type=pathlib.Path)

@@ -3,6 +3,7 @@
 //   mbarrier_init(bar, count)     one thread calls it before any other use
 //   mbarrier_init_fence()         the same thread, after its inits; then cta_sync()
 //   mbarrier_expect(bar, bytes)   announces the bytes that copies will write, and arrives
+//   mbarrier_expect_if(whether, bar, bytes)   does so if `whether` is true, without a branch
 //   mbarrier_arrive(bar, whether)  arrives if `whether` is true
 //   mbarrier_wait(bar, parity)    returns once the phase of that parity has completed
 //
@@ -50,6 +51,17 @@ __device__ __forceinline__ void mbarrier_expect(Mbarrier* bar, uint32_t bytes) {
                : "memory");
 }
 
+__device__ __forceinline__ void mbarrier_expect_if(bool whether, Mbarrier* bar, uint32_t bytes) {
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.b32 p, %2, 0;\n"
+      "@p mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n"
+      "}\n" ::"r"(shared_address(bar)),
+      "r"(bytes), "r"(static_cast<int>(whether))
+      : "memory");
+}
+
 __device__ __forceinline__ void mbarrier_arrive(Mbarrier* bar, bool whether) {
   // Predicated, because a branch would stop ptxas from pipelining wgmma.
   asm volatile(
@@ -85,6 +97,9 @@ inline void mbarrier_init(Mbarrier* bar, uint32_t count ATTN_AND_HERE) {
 inline void mbarrier_init_fence(ATTN_HERE) { simt::mbarrier_init_fence(here); }
 inline void mbarrier_expect(Mbarrier* bar, uint32_t bytes ATTN_AND_HERE) {
   simt::mbarrier_expect(bar, bytes, here);
+}
+inline void mbarrier_expect_if(bool whether, Mbarrier* bar, uint32_t bytes ATTN_AND_HERE) {
+  if (whether) simt::mbarrier_expect(bar, bytes, here);
 }
 inline void mbarrier_arrive(Mbarrier* bar, bool whether ATTN_AND_HERE) {
   if (whether) simt::mbarrier_arrive(bar, here);

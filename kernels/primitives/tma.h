@@ -11,6 +11,8 @@
 //                     starts to copy the box whose first element has these coordinates;
 //                     elements outside of the tensor become zeros. When the box has arrived,
 //                     `bar` counts rows * 128 bytes, including the zeros
+//   tma_load_if(whether, ...)  tma_load() if `whether` is true, without a branch: a branch would stop
+//                     ptxas from pipelining wgmma
 //   tma_load_once(...)  tma_load() for data that is not read again: the L2 cache evicts it first
 //   tma_store(map, shared, {c0, c1, c2, c3})
 //                     copies in the other direction. Elements outside of the tensor are not
@@ -130,6 +132,20 @@ __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, Mba
       : "memory");
 }
 
+__device__ __forceinline__ void tma_load_if(bool whether, void* shared, const TensorMap& map, Mbarrier* bar,
+                                            const Coordinates& c) {
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.b32 p, %7, 0;\n"
+      "@p cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];\n"
+      "}\n" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(shared_address(bar)), "r"(c.at[0]), "r"(c.at[1]), "r"(c.at[2]), "r"(c.at[3]),
+      "r"(static_cast<int>(whether))
+      : "memory");
+}
+
 __device__ __forceinline__ void tma_load_once(void* shared, const TensorMap& map, Mbarrier* bar,
                                               const Coordinates& c) {
   uint64_t policy;  // the same for all copies: not volatile, so that it is made once
@@ -168,6 +184,10 @@ __device__ __forceinline__ void tma_prefetch(const TensorMap& map) {
 
 inline void tma_load(void* shared, const TensorMap& map, Mbarrier* bar, const Coordinates& c ATTN_AND_HERE) {
   simt::tma_load(shared, map, bar, c.at, here);
+}
+inline void tma_load_if(bool whether, void* shared, const TensorMap& map, Mbarrier* bar,
+                        const Coordinates& c ATTN_AND_HERE) {
+  if (whether) simt::tma_load(shared, map, bar, c.at, here);
 }
 inline void tma_load_once(void* shared, const TensorMap& map, Mbarrier* bar,
                           const Coordinates& c ATTN_AND_HERE) {

@@ -166,7 +166,7 @@ Refusal plan_splits(const Call& call, attn_plan* plan) {
   if (Refusal refusal = decide<kPaths>(call, &d)) return refusal;
   const ForwardParams params = make_params(call.problem, call.tensors, call.env, d.packed);
   describe_arithmetic(params, plan);
-  const bool latent = d.wide && call.problem.latent != 0;
+  const bool latent = d.dim > kUsualDim && call.problem.latent != 0;
   std::snprintf(plan->path, sizeof plan->path, "%dx%d d%d%s%s%s %s", static_cast<int>(d.tile_q),
                 static_cast<int>(d.tile_k), d.dim, latent ? " latent" : "", d.packed > 1 ? " packed" : "",
                 d.splits > 1 ? " split" : "",

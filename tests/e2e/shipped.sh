@@ -18,5 +18,6 @@ if [ -n "$file" ]; then
   "$cmake" --build "$build" --target "kernels/CMakeFiles/attn_${file%%/*}_cuda.dir/$file.o"
   exit
 fi
-for file in fa1/ampere/d64.cu fa1/ampere/d128.cu fa1/hopper/hopper.cu splitk/hopper/hopper.cu; do asked "$file"; done
+for file in fa1/ampere/d64.cu fa1/ampere/d128.cu fa1/hopper/hopper.cu splitk/hopper/hopper.cu \
+  splitk/hopper/latent.cu; do asked "$file"; done
 "$cmake" --build "$build" --target attn_fa1_cuda attn_splitk_cuda

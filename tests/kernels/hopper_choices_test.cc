@@ -40,6 +40,30 @@ class DecodeChoices : public HopperChoices {
   }
 };
 
+class LatentChoices : public HopperChoices {
+ protected:
+  // True if the path for a latent V takes the problem: 2 entries, 16 heads on one latent head, 576 and 512 columns.
+  bool takes(const Change& change) {
+    const Answer a = ask([&](Offer& x) {
+      attn_problem& p = x.problem;
+      p.batch = 2, p.heads_q = 16, p.seq_q = 1, p.seq_k = 1000, p.dim_qk = 576, p.dim_v = 512;
+      p.latent = 1, p.features = ATTN_FEATURE_WIDE | ATTN_FEATURE_LATENT;
+      x.dense();
+      x.tensors.v = x.tensors.k;
+      change(x);
+    });
+    const std::string path = a.ok() ? a.plan.path : "refused";
+    if (path.find("wgmma") == std::string::npos) return false;
+    EXPECT_EQ(path.find("64x64 d576 latent"), 0u) << path;
+    EXPECT_EQ(a.plan.tile_q, 64);
+    EXPECT_EQ(a.plan.tile_k, 64);
+    EXPECT_GE(a.plan.rescales * a.plan.tile_k * a.plan.num_splits, 1000);
+    return true;
+  }
+  // The tensors again, dense, after a change of sizes.
+  static void lay_out(Offer& x) { x.dense().tensors.v = x.tensors.k; }
+};
+
 char* eight_beyond(void* data) { return static_cast<char*>(data) + 8; }
 
 TEST_P(PrefillChoices, TakesTensorsThatTheCopyEngineTakes) {
@@ -209,7 +233,45 @@ TEST_P(DecodeChoices, TakesFewRowsAndTensorsForTheCopyEngine) {
   EXPECT_FALSE(takes([](Offer& x) { x.tensors.q.data = eight_beyond(x.tensors.q.data); }));
 }
 
+TEST_P(LatentChoices, TakesWideLatentValuesOfAnyNumberOfRows) {
+  EXPECT_TRUE(takes([](Offer&) {}));
+  EXPECT_TRUE(takes([](Offer& x) { x.problem.heads_q = 128, x.problem.seq_q = 4, lay_out(x); })) << "512 rows";
+  EXPECT_TRUE(takes([](Offer& x) { x.problem.heads_q = x.problem.heads_kv = 3, lay_out(x); }));
+  EXPECT_TRUE(takes([](Offer& x) { x.problem.dim_qk = 264, x.problem.dim_v = 2, lay_out(x); }));
+  EXPECT_TRUE(takes([](Offer& x) { x.problem.causal = 1, x.problem.align = ATTN_BOTTOM_RIGHT; }));
+  EXPECT_TRUE(takes([](Offer& x) { x.problem.window_left = 3, x.problem.scale = -1; }));
+  EXPECT_TRUE(takes([](Offer& x) {
+    x.problem.has_key_lengths = 1, x.tensors.key_lengths = reinterpret_cast<const int64_t*>(0x60000);
+  }));
+  EXPECT_TRUE(takes([](Offer& x) { x.tensors.o.data = eight_beyond(x.tensors.o.data); }));
+}
+
+TEST_P(LatentChoices, LeavesTheOtherProblemsToOtherPaths) {
+  EXPECT_FALSE(takes([](Offer& x) {
+    x.problem.latent = 0, x.problem.features = ATTN_FEATURE_WIDE, x.dense();
+  })) << "V is a tensor of its own";
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.dim_qk = 256, x.problem.dim_v = 64, lay_out(x); })) << "not wide";
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.dim_qk = 584, lay_out(x); }));
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.dim_v = 514; }));
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.dim_v = 511; })) << "two columns of a partial O at a time";
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.dim_qk = 570, lay_out(x); })) << "rows are not whole chunks";
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.softcap = 1; }));
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.scale = 0; }));
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.bias_dtype = ATTN_F32, x.tensors.bias = x.tensors.q; }));
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.has_mask = 1, x.tensors.mask = x.tensors.q; }));
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.seq_k = 0, lay_out(x); }));
+  EXPECT_FALSE(takes([](Offer& x) { x.problem.seq_k = 1 << 28, lay_out(x); }));
+  EXPECT_FALSE(takes([](Offer& x) { x.tensors.q.data = eight_beyond(x.tensors.q.data); }));
+  EXPECT_FALSE(takes([](Offer& x) { x.tensors.v.data = x.tensors.k.data = eight_beyond(x.tensors.k.data); }));
+  // A tile of 64 rows, two of 64 keys, all with 576 columns; P of a tile; a factor for each row; 8 barriers.
+  constexpr int64_t kBytes = (64 + 2 * 64) * 576 * 2 + 64 * 64 * 2 + 64 * 4 + 8 * 8;
+  EXPECT_TRUE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes; }));
+  EXPECT_FALSE(takes([](Offer& x) { x.env.shared_memory_limit = kBytes - 1; }));
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, PrefillChoices, testing::Values("fa1h"),
+                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Kernels, LatentChoices, testing::Values("splitkh"),
                          [](const auto& info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Kernels, DecodeChoices, testing::Values("splitkh"),
                          [](const auto& info) { return info.param; });

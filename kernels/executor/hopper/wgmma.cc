@@ -18,7 +18,7 @@ namespace simt {
 namespace {
 
 constexpr uint32_t kMembers = 128, kWarps = 4;
-constexpr uint64_t kInFlight = 64;  // products
+constexpr uint64_t kInFlight = 128;  // products: three batches, if threads of a warpgroup are a batch apart
 constexpr uint32_t kRegisters = 65536;
 constexpr int kChain = 16;  // the most products that are computed at once
 

@@ -9,6 +9,8 @@
 #include "kernels/splitk/hopper/consumer.h"
 #include "kernels/splitk/hopper/finish.h"
 #include "kernels/splitk/hopper/hopper.h"
+#include "kernels/splitk/hopper/latent/latent.h"
+#include "kernels/splitk/hopper/make_params.h"
 #include "kernels/splitk/hopper/producer.h"
 #include "kernels/splitk/hopper/shapes.h"
 
@@ -74,43 +76,10 @@ constexpr int64_t kMostSplits = 128;
 
 const Instantiation& at(int choice) { return kInstantiations[static_cast<size_t>(choice)]; }
 
-TensorView view(const Strided& tensor, int64_t batch, int64_t heads, int64_t rows, int64_t columns) {
-  return {tensor.data, {columns, rows, heads, batch}, {tensor.stride[2], tensor.stride[1], tensor.stride[0]}};
-}
-
-TensorView keys(const attn_problem& p, const ForwardParams& params) {
-  const Rows rows = rows_of_keys(p);
-  return view(params.k, rows.entries, p.heads_kv, rows.count, p.dim_qk);
-}
-
-TensorView values(const attn_problem& p, const ForwardParams& params) {
-  const Rows rows = rows_of_keys(p);
-  return view(params.v, rows.entries, p.heads_kv, rows.count, p.dim_v);
-}
-
-// The keys of a box if keys lie in pages: a page, or the part of a larger page that fills a tile. 0 if no box
-// divides both.
-int32_t box_rows_of(int64_t page_size, int tile_k) {
-  const int64_t rows = std::min<int64_t>(page_size, tile_k);
-  return page_size % rows == 0 && tile_k % rows == 0 && rows >= kLeastBoxRows ? static_cast<int32_t>(rows) : 0;
-}
-
-DecodeParams decode_params(const attn_problem& problem, const ForwardParams& params, const SplitParams& split) {
-  DecodeParams p = {};
-  p.forward = params;
-  p.split = split;
-  p.items = static_cast<uint32_t>(problem.batch * problem.heads_kv * split.splits);
-  p.splits = static_cast<uint32_t>(split.splits);
-  p.split_tiles = static_cast<uint32_t>(split.split_tiles);
-  p.heads_kv = static_cast<uint32_t>(problem.heads_kv);
-  p.packed = static_cast<uint32_t>(params.packed);
-  p.rows = static_cast<int32_t>(problem.seq_q * params.packed);
-  p.whole = params.left >= kFar && params.right >= kFar;
-  p.windowed = params.left < kFar;
-  p.sign = params.sign;
-  p.sigma = params.sigma;
-  return p;
-}
+// The choice of the path for a latent V (latent/latent.h), and what plan() asks about it.
+constexpr int kLatent = static_cast<int>(kInstantiations.size());
+constexpr DecodeSpec kLatentSpec = {LatentSpec::kDimQk, LatentSpec::kTileK, LatentSpec::kStages, 1};
+static_assert(LatentSpec::kTileQ == DecodeSpec::kTileQ);
 
 }  // namespace
 
@@ -119,6 +88,7 @@ int decode_choice(const attn_problem& problem, const attn_tensors& tensors, cons
   if (problem.ragged != 0 || problem.kv_dtype != 0 || problem.key_step != 0) return -1;
   if (problem.batch == 0 || problem.heads_q == 0 || problem.seq_q == 0 || problem.seq_k == 0) return -1;
   if (problem.seq_q >= kDecodeSequence || problem.seq_k >= kDecodeSequence) return -1;
+  if (latent_takes(problem, tensors, env)) return kLatent;
   const int64_t group = problem.heads_q / problem.heads_kv;
   if (product_within(problem.seq_q, group, 1, DecodeSpec::kTileQ) < 0) return -1;
   if (product_within(problem.batch, problem.heads_q, problem.seq_q, kMaxBlocks) < 0) return -1;
@@ -129,7 +99,7 @@ int decode_choice(const attn_problem& problem, const attn_tensors& tensors, cons
   for (const Strided* tensor : {&params.k, &params.v}) {
     if (tensor->stride[3] != 1) return -1;
   }
-  if (!tensor_map_fits(keys(problem, params)) || !tensor_map_fits(values(problem, params))) return -1;
+  if (!tensor_map_fits(tensor_of_keys(problem, params)) || !tensor_map_fits(tensor_of_values(problem, params))) return -1;
   for (size_t n = 0; n < kInstantiations.size(); ++n) {
     const DecodeSpec& spec = kInstantiations[n].spec;
     if (std::max(problem.dim_qk, problem.dim_v) > spec.dim || scored != spec.scored) continue;
@@ -140,13 +110,14 @@ int decode_choice(const attn_problem& problem, const attn_tensors& tensors, cons
   return -1;
 }
 
-const DecodeSpec& decode_spec(int choice) { return at(choice).spec; }
+const DecodeSpec& decode_spec(int choice) { return choice == kLatent ? kLatentSpec : at(choice).spec; }
 
 // The unit of time is what a block needs to compute a tile that has been loaded. At 128 columns the memory of
 // an H200 delivers 0.6 tiles per multiprocessor in that time, and the blocks of a multiprocessor share them.
 // Computing and loading overlap: the longer one counts whole, and half of the shorter one. A merge costs 3, and
 // 1/512 per partial row (docs/results/tuning.md).
 int64_t decode_splits(int choice, const attn_problem& problem, const attn_env& env) {
+  if (choice == kLatent) return latent_splits(problem, env);
   const DecodeSpec& spec = decode_spec(choice);
   const int64_t heads = problem.batch * problem.heads_kv, tiles = ceil_div(problem.seq_k, spec.tile_k);
   const int64_t sms = std::max<int64_t>(env.sm_count, 1);
@@ -172,6 +143,7 @@ int64_t decode_splits(int choice, const attn_problem& problem, const attn_env& e
 
 attn_status decode_partial(int choice, const attn_problem& problem, const ForwardParams& params,
                            const SplitParams& split, bool direct, const attn_env* env) {
+  if (choice == kLatent) return latent_partial(problem, params, split, direct, env);
   const DecodeSpec& spec = decode_spec(choice);
   DecodeParams p = decode_params(problem, params, split);
   p.direct = direct;
@@ -183,8 +155,8 @@ attn_status decode_partial(int choice, const attn_problem& problem, const Forwar
   }
   char reason[160];
   // Both formats have 16 bits.
-  if (!make_tensor_map<F16>(&p.k, keys(problem, params), rows, reason, sizeof reason) ||
-      !make_tensor_map<F16>(&p.v, values(problem, params), rows, reason, sizeof reason)) {
+  if (!make_tensor_map<F16>(&p.k, tensor_of_keys(problem, params), rows, reason, sizeof reason) ||
+      !make_tensor_map<F16>(&p.v, tensor_of_values(problem, params), rows, reason, sizeof reason)) {
     report_launch(env, ATTN_REPORT_LAUNCH, reason);
     return ATTN_LAUNCH_FAILED;
   }
@@ -197,8 +169,9 @@ attn_status decode_partial(int choice, const attn_problem& problem, const Forwar
   return problem.dtype == ATTN_F16 ? at(choice).f16(p, blocks, env) : at(choice).bf16(p, blocks, env);
 }
 
-attn_status decode_reduce(int, const attn_problem& problem, const ForwardParams& params,
+attn_status decode_reduce(int choice, const attn_problem& problem, const ForwardParams& params,
                           const SplitParams& split, bool close, const attn_env* env) {
+  if (choice == kLatent) return latent_reduce(problem, params, split, close, env);
   const DecodeParams p = decode_params(problem, params, split);
   const auto kernel = problem.dtype == ATTN_F16 ? splitk_merge_kernel<F16> : splitk_merge_kernel<BF16>;
   const dim3 grid(static_cast<unsigned>(split.rows)), block(kMergeThreads);

@@ -3,6 +3,7 @@
 // refused (fast_paths.h).
 #include "kernels/fast_paths.h"
 #include "kernels/splitk/hopper/hopper.cu"
+#include "kernels/splitk/hopper/latent.cu"
 #include "kernels/splitk/plan.h"
 #include "kernels/splitk/splitk_bf16.cu"
 #include "kernels/splitk/splitk_f16.cu"
