@@ -43,15 +43,18 @@ grep -q '"replay": *"attnfuzz sequence --replay ' "$out/report.json" || die "the
 [ $? -eq 1 ] || die "what was found is not merged: $(cat "$out/merge.log")"
 [ "$(ls "$out"/all/findings/*.calls.json | wc -l)" -eq "$(wc -w <<<"$files")" ] || die "files are not merged"
 
-# The ledger tolerates all of it: nothing is new, and the reproducers still fail.
+# The ledger tolerates what was found: it is no news, and the reproducers still fail.
 entries=$(for file in $files; do
   name=$(basename "${file%.calls.json}")
   echo '{"mode": "tolerated", "key": "'"$name"'", "reason": "issue 1", "reproducer": "'"$file"'"}'
 done | paste -sd,)
 echo '{"format": 1, "known": ['"$entries"']}' >"$out/ledger.json"
-until_it '[ $status -eq 0 ] && grep -q "known: issue 1" "$out/known.log"' "$out/known.log" "$bug" --sequences --for 6s --jobs 2 \
-  --reduce-seconds 10 --no-seeded-bug --out "$out/known" --ledger "$out/ledger.json" ||
-  die "a tolerated campaign has news: $(cat "$out/known.log")"
+until_it '[ $status -le 1 ] && grep -q "known: issue 1" "$out/known.log"' "$out/known.log" "$bug" --sequences --for 6s --jobs 2 \
+  --reduce-seconds 10 --no-seeded-bug --out "$out/known" --ledger "$out/ledger.json"
+status=$? due=1
+# The bug may also show in a way that the first campaign did not meet.
+grep -q '^ended: time; 0 finding(s), [1-9][0-9]* known, 0 never seen again, 0 still to reduce' "$out/known.log" && due=0
+[ $status -eq $due ] || die "the status is $status and not $due: $(cat "$out/known.log")"
 grep -q 'known: issue 1' "$out/known.log" || die "the reason is not given: $(cat "$out/known.log")"
 grep -q 'no longer fails\|was not looked at\|fails in another way' "$out/known.log" && die "a known failure that fails is told as news"
 
