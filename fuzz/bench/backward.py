@@ -141,22 +141,11 @@ def errors(expected, results):
 
 def bench_shape(shape, makers, rounds, cold):
     sets = timing.make_sets(shape, torch.device("cuda"), Inputs)
-    contenders, results, notes = {}, {}, {}
-    for name, make in makers.items():
-        try:
-            contender = make(shape, sets)
-            results[name] = contender.result()
-            torch.cuda.synchronize()
-            contenders[name] = contender
-        except (RuntimeError, attention.Refused) as error:
-            results.pop(name, None)
-            notes[name] = str(error).splitlines()[0]
-    found = errors(reference(shape, sets[0]), results)
-    wrong = [name for name in results if not found[name] <= 4 * timing.UNIT[shape.dtype]]
-    del results
-    for name in wrong:
-        contenders.pop(name)
-        notes[name] = f"WRONG: relative error {found[name]:.3g} of a gradient"
+    contenders, found, notes = timing.compare(
+        {name: functools.partial(make, shape, sets) for name, make in makers.items()},
+        lambda results: errors(reference(shape, sets[0]), results),
+        lambda error: error <= 4 * timing.UNIT[shape.dtype], "relative error {0:.3g} of a gradient")
+    wrong = [name for name in found if name not in contenders]
     samples, rested, failed = timing.time_all(contenders, sets, rounds, cold)
     row = {"shape": shape.describe(), "unit": "TFLOP/s", "notes": notes | failed, "wrong": wrong, "contenders": {}}
     for name, seconds in samples.items():

@@ -200,26 +200,12 @@ def reference(shape, inputs):
 
 def bench_shape(shape, kernels, against, env, device, rounds, cold):
     sets = timing.make_sets(shape, device, Inputs)
-    contenders, notes = {}, {}
     makers = {kernel.name: (lambda kernel=kernel: Ours(kernel, shape, sets, env)) for kernel in kernels}
     makers |= {name: (lambda back_end=back_end: (FlashInfer if isinstance(back_end, str) else Torch)(back_end, shape, sets))
                for name, back_end in BACK_ENDS.items() if name in against}
-    results = {}
-    for name, make in makers.items():
-        try:
-            contender = make()
-            results[name] = contender.result()
-            torch.cuda.synchronize()
-            contenders[name] = contender
-        except Exception as error:  # includes what FlashInfer raises
-            results.pop(name, None)
-            notes[name] = (str(error).splitlines() or [type(error).__name__])[0]
-    found = timing.errors(reference(shape, sets[0]), results)
-    wrong = [name for name in results if not timing.right(shape.dtype, found[name])]
-    del results
-    for name in wrong:
-        contenders.pop(name)
-        notes[name] = f"WRONG: relative error {found[name][0]:.3g} of O, LSE off by {found[name][1]}"
+    contenders, found, notes = timing.compare(
+        makers, lambda results: timing.errors(reference(shape, sets[0]), results), lambda error: timing.right(shape.dtype, error))
+    wrong = [name for name in found if name not in contenders]
     samples, rested, failed = timing.time_all(contenders, sets, rounds, cold)
     notes |= failed
     row = {"shape": shape.describe(), "unit": shape.unit(), "notes": notes, "contenders": {},

@@ -130,24 +130,33 @@ def time_all(contenders, sets, rounds, cold):
     return samples, rested, notes
 
 
-def measure(sets, makers, reference, dtype, rounds):
-    """Makes, compares and times the contenders of a problem. `makers`: name -> a function that makes the contender;
-    `reference()` yields the right result of the first set, as errors() takes it. Returns name -> (seconds of a call,
-    hot and after a rest; path), and name -> why there is no time."""
+def compare(makers, errors_of, is_right, words="relative error {0[0]:.3g} of O, LSE off by {0[1]}"):
+    """Makes the contenders of a problem and compares their results. `makers`: name -> a function that makes the contender;
+    `errors_of(results)`: name -> error, of which is_right() says whether it is small enough. Returns the right contenders,
+    all errors, and name -> why a contender is left out."""
     contenders, results, notes = {}, {}, {}
     for name, make in makers.items():
         try:
             contender = make()
-            results[name] = contender.result()
+            result = contender.result()
             torch.cuda.synchronize()
-            contenders[name] = contender
         except Exception as error:  # includes a compiler's errors
             notes[name] = (str(error).splitlines() or [type(error).__name__])[0]
-    for name, error in errors(reference(), results).items():
-        if not right(dtype, error):
+            continue
+        contenders[name], results[name] = contender, result
+    found = errors_of(results)
+    for name in results:
+        if not is_right(found[name]):
             contenders.pop(name)
-            notes[name] = f"WRONG: relative error {error[0]:.3g} of O, LSE off by {error[1]}"
-    del results
+            notes[name] = "WRONG: " + words.format(found[name])
+    return contenders, found, notes
+
+
+def measure(sets, makers, reference, dtype, rounds):
+    """Makes, compares and times the contenders of a problem. `makers`: as of compare(); `reference()` yields the right
+    result of the first set, as errors() takes it. Returns name -> (seconds of a call, hot and after a rest; path), and
+    name -> why there is no time."""
+    contenders, _, notes = compare(makers, lambda results: errors(reference(), results), lambda error: right(dtype, error))
     samples, rested, failed = time_all(contenders, sets, rounds, True)
     found = {name: (statistics.median(samples[name]), statistics.median(rested[name]), contenders[name].path)
              for name in samples}
