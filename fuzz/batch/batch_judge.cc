@@ -144,10 +144,14 @@ std::vector<Deferred> BatchJudge::deferred(bool all) {
   return background_->take(all);
 }
 
-bool BatchJudge::drawn(const Case& c) {
+uint64_t one_judged_twice_of(const Problem& p) {
   constexpr double kLarge = 0x1p25;  // multiply-adds
-  const uint64_t bits = random_(), one_of = batch::multiply_adds(c.problem) > kLarge ? 1000 : 100;
-  return use_.cleared == 0 || bits % one_of == 0;
+  return batch::multiply_adds(p) > kLarge ? 1000 : 100;
+}
+
+bool BatchJudge::drawn(const Case& c) {
+  const uint64_t bits = random_();
+  return use_.cleared == 0 || bits % one_judged_twice_of(c.problem) == 0;
 }
 
 // `by_cpu_alone`: use only the CPU's oracle, even if the target has a fast one.

@@ -285,6 +285,14 @@ TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
   EXPECT_GT(once, 3);
 }
 
+TEST(BatchJudge, JudgesFewerLargeCasesTwice) {
+  Problem p;
+  p.batch = p.heads_q = p.heads_kv = 1, p.seq_q = p.seq_k = 1024, p.dim_qk = p.dim_v = 16;
+  EXPECT_EQ(one_judged_twice_of(p), 100u) << "2^25 multiply-adds";
+  p.seq_k = 1025;
+  EXPECT_EQ(one_judged_twice_of(p), 1000u);
+}
+
 TEST(BatchJudge, SaysOfARightKernelWhatATrialDoes) {
   FakeTarget fake;
   FakeBatchTarget device(fake);

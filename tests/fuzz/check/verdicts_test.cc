@@ -335,6 +335,24 @@ TEST(Aims, IncludeTheUsualTileIfThePlanHasAnUnusualOne) {
   }
 }
 
+TEST(Aims, GiveACaseOnAGpuMoreWorkUnlessItIsGiven) {
+  class OnAGpu : public FakeTarget {
+   public:
+    OnAGpu() : info_(FakeTarget::info()) { info_.backend = ATTN_CUDA; }
+    const KernelInfo& info() const override { return info_; }
+
+   private:
+    KernelInfo info_;
+  };
+  OnAGpu gpu;
+  FakeTarget cpu;
+  CheckOptions given = few(1);
+  given.work = GeneratorConfig{}.work;
+  EXPECT_EQ(config_for(gpu, few(1)).work, kGpuWork);
+  EXPECT_EQ(config_for(gpu, given).work, GeneratorConfig{}.work) << "as given, though a CPU has it by default";
+  EXPECT_EQ(config_for(cpu, few(1)).work, GeneratorConfig{}.work);
+}
+
 std::string path(const char* path) {
   attn_plan plan = {};
   std::strncpy(plan.path, path, sizeof plan.path);  // without a terminator if it fills the field
