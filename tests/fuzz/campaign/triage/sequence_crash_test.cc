@@ -138,9 +138,8 @@ TEST_F(FailingSequences, ThatFailOnceAfterOthersKeepThem) {
   EXPECT_EQ(file_text(options_.dir + "/never_again/" + f.name + ".calls.json"), calls);
 }
 
-// Without the truncates of a finding it passes, so it is that finding, alone or after others.
-TEST_F(FailingSequences, ThatAFindingExplainsAreCountedThere) {
-  bug_ = Bug::kTruncated;
+// Two sessions with a truncate. With Bug::kTruncated, a session that follows the first fails, and the second fails itself.
+std::pair<sequences::Session, sequences::Session> truncated_sessions() {
   const sequences::Step begin = {.verb = Verb::kNew, .entries = {0}},
                         two = {.verb = Verb::kAppend, .entries = {0}, .count = 2, .token = 32768},
                         cut = {.verb = Verb::kTruncate, .entries = {0}, .count = 1},
@@ -148,6 +147,13 @@ TEST_F(FailingSequences, ThatAFindingExplainsAreCountedThere) {
   sequences::Session first = appends(0, 0), shown = first;
   first.steps = {begin, two, cut, one};
   shown.steps = {begin, two, cut, one, one};
+  return {first, shown};
+}
+
+// Without the truncates of a finding it passes, so it is that finding, alone or after others.
+TEST_F(FailingSequences, ThatAFindingExplainsAreCountedThere) {
+  bug_ = Bug::kTruncated;
+  const auto [first, shown] = truncated_sessions();
   const std::string after = sequences::encode({appends(1, 1), {first}}), alone = sequences::encode({shown, {}});
   for (const bool state_first : {true, false}) {
     write_findings(options_.dir, {});
@@ -169,13 +175,7 @@ TEST_F(FailingSequences, ThatAFindingExplainsAreCountedThere) {
 // The ledger names the finding, so it stays in the folder, though another explains it.
 TEST_F(FailingSequences, ThatAreToleratedAreNotReplaced) {
   bug_ = Bug::kTruncated;
-  const sequences::Step begin = {.verb = Verb::kNew, .entries = {0}},
-                        two = {.verb = Verb::kAppend, .entries = {0}, .count = 2, .token = 32768},
-                        cut = {.verb = Verb::kTruncate, .entries = {0}, .count = 1},
-                        one = {.verb = Verb::kAppend, .entries = {0}, .count = 1, .token = 65536};
-  sequences::Session first = appends(0, 0), shown = first;
-  first.steps = {begin, two, cut, one};
-  shown.steps = {begin, two, cut, one, one};
+  const auto [first, shown] = truncated_sessions();
   KnownFailure known;
   known.key = "fake|sequences|wrong|append|after others|append|new";
   known.reason = "issue 9";
