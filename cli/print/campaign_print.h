@@ -17,7 +17,7 @@ std::string status_of(const CampaignState& s);
 // An event in words; empty if the summary at the end says the same.
 std::string words_of(const Json& e, const std::vector<CampaignTarget>& targets);
 
-// What was done with sequences of calls, target by target; empty if they were not asked for.
+// Says for each target what was done with sequences of calls. Empty if the campaign was not asked for any.
 std::string sequences_text(const CampaignHeader& header, const std::map<std::string, TargetStats>& stats);
 
 // The end of the campaign in the folder `dir`, to standard output.

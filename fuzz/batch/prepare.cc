@@ -26,7 +26,8 @@ constexpr uint64_t kFarBegin = 2 * kAlign;  // so that a block and the page befo
 // A larger case keeps the device busy by itself, and would set the size of every slot.
 constexpr uint64_t kMostBytes = uint64_t{128} << 20;
 constexpr double kMostWork = 0x1p31;  // multiply-adds of the oracle
-// Of a backward pass: each has 33 bytes of scratch; with dbias 49, and 21 bytes of results.
+// The most pairs of query and key in a backward pass. A pair has 33 bytes of scratch. With dbias it has 49, and 21 bytes
+// of results.
 constexpr double kMostPairs = 0x1p21;
 constexpr int64_t kMostKeys = int64_t{1} << 18;
 constexpr int64_t kMostPages = int64_t{1} << 17;  // each page needs memory outside of the slot as well

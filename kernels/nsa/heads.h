@@ -119,9 +119,10 @@ __device__ inline void make_exponents(const SelectedParams& p, uint32_t live, fl
   tile.each([&](int, int j, float score) { return (live >> j & 1) != 0 ? exponent_of(score) : neg_inf(); });
 }
 
-// Where the query of a block of threads lies, and the first query head of the block.
+// What a block of threads computes: query i of batch entry b, for heads of KV head g from `first` on. The query may see
+// the keys below `end`.
 struct HeadsPlace {
-  int64_t b, g, i, first, end;  // end: of the keys that the query may see
+  int64_t b, g, i, first, end;
 
   __device__ int64_t past(const SelectedParams& p) const { return (g + 1) * p.group; }
 };

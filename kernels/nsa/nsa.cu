@@ -16,7 +16,7 @@ constexpr int64_t kMostHeads = 64;
 
 constexpr int32_t kPlain = 1;  // the variant; 0 and 2: tensor cores, if they can take the problem
 
-// How a problem is computed.
+// The kernel for a problem, and what its launch needs. One of `plain` and `mma` is set.
 struct Way {
   const char* path;
   int threads;

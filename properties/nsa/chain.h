@@ -44,7 +44,7 @@ using Kernels = std::array<StageKernel, kStages>;
 // The stage that makes the lists: kScore if it has a kernel, else kChoose.
 Stage choosing(const Kernels& kernels);
 
-// How the tokens become batch entries.
+// The kind of a pass says how the tokens become batch entries.
 enum class PassKind : uint8_t {
   kPrefill,  // one entry with the queries of all tokens
   kDecode,   // each query is an entry, with the keys of its own token and of all tokens before it

@@ -1,4 +1,4 @@
-// How many failures a job files, and when it gives a case up.
+// These limits say how many failures a job files, and when it gives a case up.
 #pragma once
 
 #include <cstdint>

@@ -3,10 +3,10 @@
 //   std::set<std::string> words = words_of(known.last);          // {"append", "new", "truncate"}
 //   if (const auto other = without_special(failing, words)) ...  // without its truncates
 //
-// What makes a finding special are its kinds of steps other than new, append and attend, its relation, and
-// packed or divided calls. If a failing chain without these does not fail, the finding explains it. If it still
-// fails, it shows another bug, and it is the chain without them that is reduced, so that the reduction cannot
-// end in the finding. This is the rule of explained.h for cases.
+// The special parts of a finding are its kinds of steps other than new, append and attend, its relation, and
+// packed or divided calls. If a failing chain passes without these parts, the finding explains it. If it still
+// fails, it shows another bug. Then the chain without these parts is reduced, so that the reduction cannot end
+// in the finding. explained.h has the same rule for cases.
 #pragma once
 
 #include <optional>

@@ -6,7 +6,7 @@
 
 namespace attn {
 
-// What stands for the factor of a row that saw no key. Its accumulators may hold NaN, so they are not multiplied.
+// This number marks a row that saw no key. Its accumulators may hold NaN, so they are not multiplied by a factor.
 inline constexpr float kDeadRow = -1;
 
 // A thread's accumulators of O: half[h][n][e] is column 128 h + 8 n + 2 (lane % 4) + e % 2 of its row e / 2.
