@@ -1,7 +1,7 @@
 # cmake -D source=DIR -D overlay=DIR -D tree=DIR -D stamp=FILE -D program=PATCH -P all_apply.cmake
 #
-# Tries every patch in this folder and in the folders below it, and reads the heads of those in this folder. Nothing is
-# changed. All patches of kernels/ are tried on one copy, in tree: a copy for each patch (apply.cmake) costs ten times as
+# Tries every patch in the folders below this one, and reads the heads of those in known/. Nothing is changed.
+# All patches of kernels/ are tried on one copy, in tree: a copy for each patch (apply.cmake) costs ten times as
 # much, and only the bugs of the day need one. Patches of fresh/ for a kernel of that folder are tried in fresh/kernels/.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/head.cmake)
@@ -33,7 +33,7 @@ foreach(name IN LISTS patches)
   set(patch ${CMAKE_CURRENT_LIST_DIR}/${name})
   set(place ${tree})
   set(bug_error "")
-  if(NOT name MATCHES "/")
+  if(name MATCHES "^known/")
     attnfuzz_read_bug(${patch} bug)
   elseif(name MATCHES "^fresh/[^/]+$")
     attnfuzz_fresh_place(${patch} place)
@@ -41,7 +41,7 @@ foreach(name IN LISTS patches)
       set(bug_error "tests/bugs/${name}: its head names no kernel of kernels/ or of tests/bugs/fresh/kernels/")
     endif()
   else()
-    set(bug_error "tests/bugs/${name}: all_apply.cmake does not know where the patches of its folder apply")
+    set(bug_error "tests/bugs/${name}: all_apply.cmake does not know where the patches of its folder apply; known bugs are below known/")
   endif()
   if(bug_error)
     string(APPEND bad "${bug_error}\n")

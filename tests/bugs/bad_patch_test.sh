@@ -22,14 +22,14 @@ refused() {  # refused NAME PATTERN: the patch of that name is not applied, for 
     echo "$1.patch was applied"
     failed=1
   # CMake wraps its messages, so line ends are read as spaces.
-  elif ! tr -s ' \n' ' ' <"$work/log" | grep -q "tests/bugs/$1.patch.*$2"; then
+  elif ! tr -s ' \n' ' ' <"$work/log" | grep -q "/$1.patch.*$2"; then
     echo "$1.patch was refused without '$2':"
     cat "$work/log"
     failed=1
   fi
 }
 
-good=$here/masked-tile-nan.patch
+good=$here/known/forward/softmax/masked-tile-nan.patch
 apply "$good" || { cat "$work/log"; exit 1; }
 cmp -s "$work/tree/kernels/forward/online_softmax.h" "$here/../../kernels/forward/online_softmax.h" &&
   { echo "nothing was patched"; failed=1; }
@@ -61,9 +61,10 @@ refused cut "there is no change after the head"
 
 # A copy of this folder with few patches, because all_apply.cmake tries every patch of its own folder.
 few=$work/source/tests/bugs
-mkdir -p "$few/fresh" "$few/thresholds"
+mkdir -p "$few/known/softmax" "$few/fresh" "$few/thresholds"
 ln -s "$(cd "$here/../.." && pwd)/cmake" "$work/source/cmake"
-cp "$here/all_apply.cmake" "$here/head.cmake" "$good" "$few"
+cp "$here/all_apply.cmake" "$here/head.cmake" "$few"
+cp "$good" "$few/known/softmax"
 cp -r "$here/fresh/kernels" "$here"/fresh/{fa1-bias-of-ten,warp-sentinel}.patch "$few/fresh"
 
 all_apply() {
@@ -83,8 +84,8 @@ not_all() {  # not_all FILE PATTERN: all_apply.cmake refuses only tests/bugs/FIL
 }
 
 all_apply || { cat "$work/log"; failed=1; }
-cp "$work/moved.patch" "$few/moved.patch"
-not_all moved.patch "does not apply any more"
+cp "$work/moved.patch" "$few/known/softmax"
+not_all known/softmax/moved.patch "does not apply any more"
 sed '/^ /s/row/line/g' "$few/fresh/fa1-bias-of-ten.patch" >"$few/fresh/fa1-moved.patch"
 not_all fresh/fa1-moved.patch "does not apply any more"
 sed '/^ /s/sum/total/g' "$few/fresh/warp-sentinel.patch" >"$few/fresh/warp-moved.patch"
@@ -93,5 +94,22 @@ sed 's/^Kernel: warp/Kernel: wrap/' "$few/fresh/warp-sentinel.patch" >"$few/fres
 not_all fresh/warp-of-none.patch ": its head names no kernel"
 cp "$good" "$few/thresholds/nowhere.patch"
 not_all thresholds/nowhere.patch ": all_apply.cmake does not know"
+cp "$good" "$few"
+not_all masked-tile-nan.patch ": all_apply.cmake does not know"
+
+# Two bugs of one name in different folders.
+cp "$here/known.cmake" "$few"
+mkdir "$few/known/tails"
+cp "$good" "$few/known/tails"
+echo 'cmake_minimum_required(VERSION 3.25)
+include(${CMAKE_CURRENT_LIST_DIR}/known.cmake)
+attnfuzz_known_bug(masked-tile-nan patch)' >"$few/ask.cmake"
+if "$cmake" -P "$few/ask.cmake" >"$work/log" 2>&1 || ! grep -q "two patches masked-tile-nan.patch" "$work/log"; then
+  echo "two bugs of one name were taken"
+  cat "$work/log"
+  failed=1
+fi
+rm -r "$few/known/tails"
+"$cmake" -P "$few/ask.cmake" >"$work/log" 2>&1 || { cat "$work/log"; failed=1; }
 [ "$failed" -eq 0 ] && echo "good patches apply, bad ones are refused in words"
 exit "$failed"

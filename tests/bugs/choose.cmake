@@ -39,7 +39,7 @@ function(attnfuzz_choose_bugs patches result)
     set(chosen ${ATTNFUZZ_BUGS})
     foreach(name IN LISTS chosen)
       if(NOT name IN_LIST names)
-        message(FATAL_ERROR "ATTNFUZZ_BUGS: there is no tests/bugs/${name}.patch; say subset, all, or names of patches "
+        message(FATAL_ERROR "ATTNFUZZ_BUGS: there is no ${name}.patch in tests/bugs/known; say subset, all, or names of patches "
                             "separated by semicolons")
       endif()
     endforeach()

@@ -1,9 +1,10 @@
-# cmake -D patches=DIR -D added=FILE.patch -P choose_test.cmake
+# cmake -D added=FILE.patch -P choose_test.cmake
 #
-# Checks the turns of choose.cmake over ATTNFUZZ_BUGS_DAYS days. Each patch of DIR is chosen on one day, and
+# Checks the turns of choose.cmake over ATTNFUZZ_BUGS_DAYS days. Each known bug is chosen on one day, and
 # masked-tile-nan on all. No day has too many bugs. A new patch, FILE.patch, which this script makes, moves no other.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/choose.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/known.cmake)
 set(ATTNFUZZ_BUGS subset)
 set(most_a_day 12)  # building and testing a bug takes about ten seconds of one processor
 
@@ -15,12 +16,12 @@ function(choose_on day patches result)
   set(${result} ${chosen} PARENT_SCOPE)
 endfunction()
 
-file(GLOB all ${patches}/*.patch)
+attnfuzz_known_bugs(all)
 file(WRITE ${added} "")
 get_filename_component(added_name ${added} NAME_WE)
 list(LENGTH all count)
 if(count LESS 50)
-  message(FATAL_ERROR "${patches} has ${count} patches")
+  message(FATAL_ERROR "tests/bugs/known has ${count} patches")
 endif()
 set(begin 20000)
 math(EXPR end "${begin} + ${ATTNFUZZ_BUGS_DAYS} - 1")

@@ -232,6 +232,16 @@ def judge(rows, times):
     ]
 
 
+def known_bugs(folder):
+    """The patches below the folder, by name."""
+    patches = {}
+    for patch in sorted(folder.rglob("*.patch"), key=lambda patch: patch.name):
+        if patch.stem in patches:
+            bad_use(f"{patch} and {patches[patch.stem]} have one name")
+        patches[patch.stem] = patch
+    return patches
+
+
 def add_to(path, rows, call, patches, adds):
     """Writes the rows of this call to the file, and returns all its calls and rows. With `adds`, other rows of the file
     stay, except those whose patch is gone or has another smallest case or class of fault than when it was measured."""
@@ -239,10 +249,9 @@ def add_to(path, rows, call, patches, adds):
     measured = {row["name"] for row in rows}
     kept = []
     for row in old["rows"]:
-        patch = patches / f"{row['name']}.patch"
-        if row["name"] in measured or not patch.exists():
+        if row["name"] in measured or row["name"] not in patches:
             continue
-        head = head_of(patch)
+        head = head_of(patches[row["name"]])
         if (head["Smallest"].split(" or "), head["Fault"]) == (row["expected"], row["fault"]):
             kept.append(row)
         else:
@@ -256,7 +265,7 @@ def add_to(path, rows, call, patches, adds):
     return calls, rows
 
 
-def table(calls, rows, verdicts):
+def table(calls, rows, verdicts, links):
     def cell(text):
         return str(text).replace("|", "\\|")
 
@@ -284,7 +293,7 @@ def table(calls, rows, verdicts):
     text += "|-|-|-|-|-:|-:|-:|-:|-:|-|-|\n"
     for row in rows:
         by = ", ".join(f"{name} {n}" for name, n in most_common(row["properties"])) or "**NOT FOUND**"
-        text += (f"| [{row['name']}]({row['name']}.patch) | {row['kernel']} | {row['lane']} | {by} "
+        text += (f"| [{row['name']}]({links[row['name']]}) | {row['kernel']} | {row['lane']} | {by} "
                  f"| {row['median']:g}, {row['worst']} | {seconds(row['find'])} | {seconds(row['reduce'])} "
                  f"| {row['evaluations']:g} | {row['agreeing']}/{row['runs']} | {cell(row['minimal'] or '-')} "
                  f"| {row['fault']}{'*' if held_out(row['name']) else ''}"
@@ -321,7 +330,7 @@ def arguments():
     parser = argparse.ArgumentParser(description="Checks every known bug from many seeds and writes MATRIX.md.")
     parser.add_argument("--attnfuzz", type=pathlib.Path, required=True, help="the command, its workers beside it")
     parser.add_argument("--libraries", type=pathlib.Path, required=True, help="folder of libattn_bug-NAME_cpu*.so")
-    parser.add_argument("--patches", type=pathlib.Path, default=here, help="folder of NAME.patch (default: this one)")
+    parser.add_argument("--patches", type=pathlib.Path, default=here / "known", help="folder with NAME.patch in its folders (default: known/ beside this script)")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for results.jsonl")
     parser.add_argument("--matrix", type=pathlib.Path, help="the table to write (default: MATRIX.md in --out)")
     parser.add_argument("--bug", nargs="+", default=[], metavar="NAME", help="only these")
@@ -356,10 +365,10 @@ def arguments():
 
 def bugs_of(options):
     bugs, missing, of_sequences = [], [], []
-    patches = {patch.stem: patch for patch in sorted(options.patches.glob("*.patch"))}
+    patches = options.known = known_bugs(options.patches)
     for name in options.bug:
         if name not in patches:
-            bad_use(f"--bug {name}: there is no {options.patches}/{name}.patch")
+            bad_use(f"--bug {name}: there is no {name}.patch in {options.patches}")
     for name, patch in patches.items():
         head = head_of(patch)
         if options.bug and name not in options.bug or options.build and head["Build"] not in options.build:
@@ -396,9 +405,10 @@ def main():
     runs = run_all(bugs, options)
     rows = [summarise(bug, of) for bug, of in zip(bugs, runs)]
     call = {"command": options.shown, "seeds": options.seed_text, "jobs": options.jobs, "machine": options.machine}
-    calls, rows = add_to(options.matrix.with_suffix(".json"), rows, call, options.patches, options.adds)
+    calls, rows = add_to(options.matrix.with_suffix(".json"), rows, call, options.known, options.adds)
     verdicts = judge(rows, options.times)
-    options.matrix.write_text(table(calls, rows, verdicts))
+    links = {name: os.path.relpath(patch, options.matrix.resolve().parent) for name, patch in options.known.items()}
+    options.matrix.write_text(table(calls, rows, verdicts, links))
     print()
     for criterion, measured, holds in verdicts:
         print(f"{'not judged' if holds is None else 'holds' if holds else 'FAILS':10}  {criterion}: {measured}")

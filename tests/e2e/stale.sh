@@ -24,7 +24,7 @@ attnfuzz=$out/attnfuzz/bin/attnfuzz
 mkdir -p "$out/team/kernels"
 cp -r "$source/kernels/splitk" "$source/kernels/forward" "$out/team/kernels/"
 cp "$source/tests/bugs/one_shape/kernels/splitk/shapes.h" "$out/team/kernels/splitk/"
-patch -d "$out/team" -p1 --batch <"$source/tests/bugs/reduction-double-count.patch" >"$out/log" 2>&1 ||
+patch -d "$out/team" -p1 --batch <"$source/tests/bugs/known/forward/split/reduction-double-count.patch" >"$out/log" 2>&1 ||
   die "the bug cannot be planted"
 cat >"$out/team/CMakeLists.txt" <<'LISTS'
 cmake_minimum_required(VERSION 3.25)
@@ -51,7 +51,7 @@ check() {
 check 1 "found in case"
 
 # The source is corrected, and the library is not built again.
-patch -d "$out/team" -p1 -R --batch <"$source/tests/bugs/reduction-double-count.patch" >"$out/log" 2>&1 ||
+patch -d "$out/team" -p1 -R --batch <"$source/tests/bugs/known/forward/split/reduction-double-count.patch" >"$out/log" 2>&1 ||
   die "the bug cannot be taken out"
 check 2 "is stale: kernels/splitk/kernel.h has changed since it was built"
 check 1 "found before, and still there" --allow-stale

@@ -39,7 +39,7 @@ sed 's/constant_value/grown_holds/g' properties/operations/forward/relations/con
 line_after properties/operations/forward/relations/CMakeLists.txt '^  constant_value' '\  grown_holds'
 touched property 2
 
-cp tests/bugs/masked-tile-nan.patch tests/bugs/grown-nan.patch
+cp tests/bugs/known/forward/softmax/{masked-tile,grown}-nan.patch
 touched bug 1
 
 line_after cmake/AttnfuzzBuilds.cmake '^attnfuzz_build_kind(coverage' 'attnfuzz_build_kind(grown      asan 12 "an example" -fsanitize=address)'
