@@ -56,6 +56,8 @@ reference/call
 reference/rows
 reference/warnings
 reference
+reference/gradients
+reference/nsa
 base/identity
 properties/case
 properties/case/features

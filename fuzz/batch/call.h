@@ -17,7 +17,7 @@
 #include "kernels/attention.h"
 #include "properties/case/case.h"
 #include "properties/case/geometry.h"
-#include "reference/gradient_pairs.h"
+#include "reference/gradients/gradient_pairs.h"
 #include "reference/model/error_model.h"
 #include "reference/semantics.h"
 

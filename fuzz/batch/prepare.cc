@@ -12,7 +12,7 @@
 #include "properties/operations/backward/ask_for_gradients.h"
 #include "reference/call/known_features.h"
 #include "reference/cuda/gradients.h"
-#include "reference/gradient_setup.h"
+#include "reference/gradients/gradient_setup.h"
 #include "reference/merge.h"
 #include "reference/model/error_cap.h"
 #include "reference/model/error_model.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "kernels/plug_in.h"
-#include "reference/gradients.h"
+#include "reference/gradients/gradients.h"
 #include "reference/oracle.h"
 
 namespace attnfuzz {

@@ -9,7 +9,7 @@
 #include "reference/cuda/pack.h"
 #include "reference/cuda/pack_forward.h"
 #include "reference/cuda/row_results.h"
-#include "reference/gradient_setup.h"
+#include "reference/gradients/gradient_setup.h"
 #include "reference/model/error_cap.h"
 #include "reference/rows/visibility.h"
 

@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "reference/cuda/rows.h"
-#include "reference/gradient_pairs.h"
+#include "reference/gradients/gradient_pairs.h"
 
 namespace attnfuzz::cuda {
 

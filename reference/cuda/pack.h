@@ -17,7 +17,7 @@
 #include "reference/cuda/gradients.h"
 #include "reference/cuda/merge.h"
 #include "reference/cuda/rows.h"
-#include "reference/gradients.h"
+#include "reference/gradients/gradients.h"
 
 namespace attnfuzz::cuda {
 

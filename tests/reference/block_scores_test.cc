@@ -1,6 +1,6 @@
 // Tests the scores of blocks and the judge of a choice by them: against the double sum of the paper, at the
 // ends of lists, with close scores, and with each way in which a list can be wrong.
-#include "reference/block_scores.h"
+#include "reference/nsa/block_scores.h"
 
 #include <gtest/gtest.h>
 

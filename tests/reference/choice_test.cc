@@ -1,5 +1,5 @@
 // Tests the choice of blocks: by score, with ties, forced blocks, and fewer blocks than asked for.
-#include "reference/choice.h"
+#include "reference/nsa/choice.h"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "reference/call/row_space.h"
-#include "reference/gradients.h"
+#include "reference/gradients/gradients.h"
 #include "reference/numbers/formats.h"
 #include "reference/rows/visibility.h"
 #include "tests/reference/random.h"

@@ -1,6 +1,6 @@
 // Tests the oracle of gradients: compares it with complex-step derivatives of the forward pass, checks that
 // emulated kernels are within its bounds, and tests rows and keys without any pair.
-#include "reference/gradients.h"
+#include "reference/gradients/gradients.h"
 
 #include <gtest/gtest.h>
 

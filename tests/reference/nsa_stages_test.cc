@@ -6,8 +6,8 @@
 #include <limits>
 #include <random>
 
-#include "reference/combination.h"
-#include "reference/compression.h"
+#include "reference/nsa/combination.h"
+#include "reference/nsa/compression.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {

@@ -11,7 +11,7 @@
 #include "properties/case/packed.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/operations/backward/ask_for_gradients.h"
-#include "reference/gradients.h"
+#include "reference/gradients/gradients.h"
 #include "reference/model/calibration.h"
 #include "reference/numbers/stored_bytes.h"
 

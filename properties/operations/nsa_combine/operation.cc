@@ -8,7 +8,7 @@
 #include "properties/case/layouts.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/operations/shape_dice.h"
-#include "reference/combination.h"
+#include "reference/nsa/combination.h"
 
 namespace attnfuzz::operations {
 namespace {

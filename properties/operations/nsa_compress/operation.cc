@@ -9,7 +9,7 @@
 #include "properties/case/packed.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/operations/shape_dice.h"
-#include "reference/compression.h"
+#include "reference/nsa/compression.h"
 
 namespace attnfuzz::operations {
 namespace {

@@ -1,6 +1,6 @@
 // Scores blocks of keys by attention over compressed keys, and chooses blocks by these scores
 // (ATTN_FEATURE_NSA_SCORE): the stage of native sparse attention that real kernels fuse. The LSE of that
-// attention is an input. Which choices are right depends on how close scores are (reference/block_scores.h).
+// attention is an input. Which choices are right depends on how close scores are (reference/nsa/block_scores.h).
 #include "properties/operations/operation.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 #include "properties/case/shrink_toggles.h"
 #include "properties/operations/backward/ask_for_gradients.h"
 #include "properties/operations/shape_dice.h"
-#include "reference/block_scores.h"
 #include "reference/model/calibration.h"
+#include "reference/nsa/block_scores.h"
 #include "reference/semantics.h"
 
 namespace attnfuzz::operations {

@@ -9,7 +9,7 @@
 #include "properties/case/packed.h"
 #include "properties/case/selection.h"
 #include "properties/case/shrink_toggles.h"
-#include "reference/choice.h"
+#include "reference/nsa/choice.h"
 
 namespace attnfuzz::operations {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "properties/operations/backward/ask_for_gradients.h"
 #include "properties/operations/selected/give_lists.h"
-#include "reference/gradients.h"
+#include "reference/gradients/gradients.h"
 
 namespace attnfuzz::operations {
 namespace {

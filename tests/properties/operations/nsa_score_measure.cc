@@ -16,8 +16,8 @@
 #include "fuzz/host/kernel_registry.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/execution.h"
-#include "reference/block_scores.h"
-#include "reference/choice.h"
+#include "reference/nsa/block_scores.h"
+#include "reference/nsa/choice.h"
 #include "reference/numbers/formats.h"
 #include "reference/rows/visibility.h"
 

@@ -10,7 +10,7 @@
 
 #include "reference/call/tensor_spec.h"
 #include "reference/cuda/cuda_oracle.h"
-#include "reference/gradients.h"
+#include "reference/gradients/gradients.h"
 #include "reference/merge.h"
 #include "tests/reference/cuda/declared_cases.h"
 #include "tests/reference/support.h"

@@ -7,7 +7,7 @@
 
 #include "properties/judge/judge.h"
 #include "properties/operations/forward/relations/tools.h"
-#include "reference/block_scores.h"
+#include "reference/nsa/block_scores.h"
 
 namespace attnfuzz::operations {
 extern const Operation nsa_score;

@@ -3,7 +3,7 @@
 // of the oracle over listed blocks.
 #include "properties/operations/backward/relations/tools.h"
 #include "properties/operations/selected/relations/lists_as_mask.h"
-#include "reference/gradients.h"
+#include "reference/gradients/gradients.h"
 
 namespace attnfuzz::relations {
 namespace {

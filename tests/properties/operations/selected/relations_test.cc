@@ -12,7 +12,7 @@
 #include "properties/case/shrink_toggles.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"
-#include "reference/choice.h"
+#include "reference/nsa/choice.h"
 #include "reference/rows/visibility.h"
 #include "tests/properties/support/packed_leak.h"
 

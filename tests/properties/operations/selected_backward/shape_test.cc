@@ -15,7 +15,7 @@
 #include "properties/judge/trial.h"
 #include "properties/memory/layout.h"
 #include "properties/operations/operation.h"
-#include "reference/gradients.h"
+#include "reference/gradients/gradients.h"
 #include "reference/rows/visibility.h"
 #include "tests/fuzz/batch/oracle_target.h"
 

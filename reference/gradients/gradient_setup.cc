@@ -1,4 +1,4 @@
-#include "reference/gradient_setup.h"
+#include "reference/gradients/gradient_setup.h"
 
 #include <algorithm>
 #include <array>

@@ -24,7 +24,7 @@
 
 #include "reference/call/expected.h"
 #include "reference/call/row_space.h"
-#include "reference/gradient_pairs.h"
+#include "reference/gradients/gradient_pairs.h"
 
 namespace attnfuzz::gradients {
 

@@ -9,8 +9,8 @@
 #include <functional>
 #include <vector>
 
-#include "reference/gradient_pairs.h"
-#include "reference/gradients.h"
+#include "reference/gradients/gradient_pairs.h"
+#include "reference/gradients/gradients.h"
 
 namespace attnfuzz::gradients {
 

@@ -1,4 +1,4 @@
-#include "reference/compression.h"
+#include "reference/nsa/compression.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "reference/gradients.h"
+#include "reference/gradients/gradients.h"
 
 #include <Eigen/Core>
 #include <algorithm>
@@ -7,9 +7,9 @@
 
 #include "reference/call/row_space.h"
 #include "reference/call/sequences.h"
-#include "reference/gradient_pairs.h"
-#include "reference/gradient_setup.h"
-#include "reference/gradient_sums.h"
+#include "reference/gradients/gradient_pairs.h"
+#include "reference/gradients/gradient_setup.h"
+#include "reference/gradients/gradient_sums.h"
 #include "reference/model/error_cap.h"
 #include "reference/numbers/formats.h"
 #include "reference/rows/sinks.h"

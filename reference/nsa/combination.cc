@@ -1,4 +1,4 @@
-#include "reference/combination.h"
+#include "reference/nsa/combination.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "reference/block_scores.h"
+#include "reference/nsa/block_scores.h"
 
 #include <Eigen/Core>
 #include <algorithm>
@@ -8,9 +8,9 @@
 
 #include "reference/call/row_space.h"
 #include "reference/call/sequences.h"
-#include "reference/choice.h"
-#include "reference/gradient_setup.h"
+#include "reference/gradients/gradient_setup.h"
 #include "reference/model/error_cap.h"
+#include "reference/nsa/choice.h"
 #include "reference/numbers/formats.h"
 #include "reference/rows/visibility.h"
 

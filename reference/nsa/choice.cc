@@ -1,4 +1,4 @@
-#include "reference/choice.h"
+#include "reference/nsa/choice.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "reference/gradient_sums.h"
+#include "reference/gradients/gradient_sums.h"
 
 namespace attnfuzz::gradients {
 
