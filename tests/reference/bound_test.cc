@@ -7,7 +7,7 @@
 #include "reference/numbers/formats.h"
 #include "reference/partials.h"
 #include "reference/rows/row_terms.h"
-#include "tests/reference/declared.h"
+#include "tests/reference/legal_kernels/declared.h"
 #include "tests/reference/long_double.h"
 
 namespace attnfuzz {

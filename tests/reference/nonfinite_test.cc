@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "reference/numbers/formats.h"
-#include "tests/reference/declared.h"
-#include "tests/reference/legal_kernel.h"
+#include "tests/reference/legal_kernels/declared.h"
+#include "tests/reference/legal_kernels/legal_kernel.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {

@@ -10,7 +10,7 @@
 
 #include "reference/numbers/formats.h"
 #include "reference/rows/products.h"
-#include "tests/reference/declared.h"
+#include "tests/reference/legal_kernels/declared.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {

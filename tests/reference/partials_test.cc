@@ -10,7 +10,7 @@
 #include <limits>
 #include <utility>
 
-#include "tests/reference/emulation.h"
+#include "tests/reference/legal_kernels/emulation.h"
 
 namespace attnfuzz {
 namespace {

@@ -30,7 +30,7 @@
 #include "properties/judge/judge.h"
 #include "reference/cuda/cuda_oracle.h"
 #include "tests/reference/cuda/tally.h"
-#include "tests/reference/declared.h"
+#include "tests/reference/legal_kernels/declared.h"
 
 namespace attnfuzz {
 

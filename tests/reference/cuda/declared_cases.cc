@@ -6,8 +6,8 @@
 
 #include "reference/merge.h"
 #include "reference/numbers/formats.h"
-#include "tests/reference/declared.h"
-#include "tests/reference/legal_cases.h"
+#include "tests/reference/legal_kernels/declared.h"
+#include "tests/reference/legal_kernels/legal_cases.h"
 
 namespace attnfuzz {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "tests/reference/cuda/declared_cases.h"
-#include "tests/reference/gradient_case.h"
+#include "tests/reference/gradients/gradient_case.h"
 
 namespace attnfuzz {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "reference/numbers/formats.h"
 #include "reference/rows/visibility.h"
-#include "tests/reference/declared.h"
+#include "tests/reference/legal_kernels/declared.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {

@@ -1,4 +1,4 @@
-#include "tests/reference/legal_kernel.h"
+#include "tests/reference/legal_kernels/legal_kernel.h"
 
 #include <algorithm>
 #include <cmath>

@@ -17,7 +17,7 @@
 #include "reference/model/error_cap.h"
 #include "reference/numbers/formats.h"
 #include "reference/rows/visibility.h"
-#include "tests/reference/gradient_case.h"
+#include "tests/reference/gradients/gradient_case.h"
 #include "tests/reference/random.h"
 
 namespace attnfuzz {

@@ -9,7 +9,7 @@
 //   const Output got = run_as_planned(c, {.seed = 7, .mma = Arithmetic::kHopper});
 #pragma once
 
-#include "tests/reference/emulation.h"
+#include "tests/reference/legal_kernels/emulation.h"
 
 namespace attnfuzz {
 

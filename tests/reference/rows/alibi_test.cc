@@ -8,7 +8,7 @@
 #include "reference/rows/row_terms.h"
 #include "reference/rows/visibility.h"
 #include "reference/semantics.h"
-#include "tests/reference/declared.h"
+#include "tests/reference/legal_kernels/declared.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {

@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "reference/rows/scatter.h"
-#include "tests/reference/declared.h"
-#include "tests/reference/legal_kernel.h"
+#include "tests/reference/legal_kernels/declared.h"
+#include "tests/reference/legal_kernels/legal_kernel.h"
 
 namespace attnfuzz {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "tests/reference/emulation.h"
+#include "tests/reference/legal_kernels/emulation.h"
 
 namespace attnfuzz {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "tests/reference/emulation.h"
+#include "tests/reference/legal_kernels/emulation.h"
 
 namespace attnfuzz {
 namespace {

@@ -8,7 +8,7 @@
 #include "reference/partials.h"
 #include "reference/rows/sinks.h"
 #include "reference/rows/visibility.h"
-#include "tests/reference/declared.h"
+#include "tests/reference/legal_kernels/declared.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {

@@ -1,11 +1,11 @@
-#include "tests/reference/legal_cases.h"
+#include "tests/reference/legal_kernels/legal_cases.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "tests/reference/declared.h"
-#include "tests/reference/legal_kernel.h"
+#include "tests/reference/legal_kernels/declared.h"
+#include "tests/reference/legal_kernels/legal_kernel.h"
 
 namespace attnfuzz {
 

@@ -9,8 +9,8 @@
 #include "reference/numbers/formats.h"
 #include "reference/numbers/stored_bytes.h"
 #include "reference/rows/kv_scales.h"
-#include "tests/reference/declared.h"
-#include "tests/reference/legal_cases.h"
+#include "tests/reference/legal_kernels/declared.h"
+#include "tests/reference/legal_kernels/legal_cases.h"
 
 namespace attnfuzz {
 namespace {

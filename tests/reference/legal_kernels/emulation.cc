@@ -1,4 +1,4 @@
-#include "tests/reference/emulation.h"
+#include "tests/reference/legal_kernels/emulation.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,9 +8,9 @@
 
 #include "reference/numbers/formats.h"
 #include "reference/partials.h"
-#include "tests/reference/declared.h"
-#include "tests/reference/legal_cases.h"
-#include "tests/reference/legal_kernel.h"
+#include "tests/reference/legal_kernels/declared.h"
+#include "tests/reference/legal_kernels/legal_cases.h"
+#include "tests/reference/legal_kernels/legal_kernel.h"
 
 namespace attnfuzz {
 namespace {

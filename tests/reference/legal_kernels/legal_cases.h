@@ -8,7 +8,7 @@
 #include <string>
 
 #include "reference/warnings/error_statistics.h"
-#include "tests/reference/legal_kernel.h"
+#include "tests/reference/legal_kernels/legal_kernel.h"
 #include "tests/reference/support.h"
 
 namespace attnfuzz {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "reference/model/error_model.h"
-#include "tests/reference/declared.h"
+#include "tests/reference/legal_kernels/declared.h"
 
 namespace attnfuzz {
 namespace {
