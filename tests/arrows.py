@@ -107,7 +107,7 @@ python/native
 LEAVES = {
     "kernels/cuda_source": ["kernels/adapter.h", "cli/entry/entry.cc"],
     "reference/calibrate": [],
-    "reference/emulator": ["properties/operations/forward/relations/bit_exact.cc"],
+    "reference/emulator": ["properties/operations/forward/relations/calls/bit_exact.cc"],
     "properties/export": ["cli/commands/export.cc"],
     "properties/sequences": ["cli/commands/sequence.cc", "cli/open/case_file.cc", "fuzz/campaign/run/explore_sequences.cc",
                              "fuzz/campaign/run/explore_sequences.h", "fuzz/campaign/triage/recheck.cc",

@@ -35,7 +35,7 @@ touched kernel 2
 sed 's/fuzz_fa1/fuzz_grown/' fuzz/targets/fa1.cc >fuzz/targets/grown.cc
 touched target 1
 
-sed 's/constant_value/grown_holds/g' properties/operations/forward/relations/constant_value.cc >properties/operations/forward/relations/grown_holds.cc
+sed 's/constant_value/grown_holds/g' properties/operations/forward/relations/values/constant_value.cc >properties/operations/forward/relations/grown_holds.cc
 line_after properties/operations/forward/relations/CMakeLists.txt '^  constant_value' '\  grown_holds'
 touched property 2
 

@@ -2,7 +2,7 @@
 // and dV of its keys.
 #include "properties/case/packed.h"
 #include "properties/operations/backward/relations/tools.h"
-#include "properties/operations/forward/relations/packed_tools.h"
+#include "properties/operations/forward/relations/storage/packed_tools.h"
 
 namespace attnfuzz::relations {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "properties/judge/judge.h"
-#include "properties/operations/forward/relations/packed_tools.h"
+#include "properties/operations/forward/relations/storage/packed_tools.h"
 
 namespace attnfuzz::operations {
 extern const Operation nsa_compress;

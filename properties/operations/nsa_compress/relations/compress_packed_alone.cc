@@ -1,5 +1,5 @@
 // A packed batch entry has the compressed keys and values that it has alone in a dense call.
-#include "properties/operations/forward/relations/packed_tools.h"
+#include "properties/operations/forward/relations/storage/packed_tools.h"
 
 namespace attnfuzz::operations {
 extern const Operation nsa_compress;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "properties/operations/forward/relations/packed_tools.h"
+#include "properties/operations/forward/relations/storage/packed_tools.h"
 #include "properties/operations/nsa_score/relations/tools.h"
 
 namespace attnfuzz::relations {

@@ -1,5 +1,5 @@
 // A packed batch entry has the scores and the lists that it has alone in a dense call.
-#include "properties/operations/forward/relations/packed_tools.h"
+#include "properties/operations/forward/relations/storage/packed_tools.h"
 #include "properties/operations/nsa_score/relations/tools.h"
 
 namespace attnfuzz::relations {

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "properties/judge/judge.h"
-#include "properties/operations/forward/relations/packed_tools.h"
+#include "properties/operations/forward/relations/storage/packed_tools.h"
 #include "reference/numbers/formats.h"
 
 namespace attnfuzz::operations {

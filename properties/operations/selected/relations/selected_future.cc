@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "properties/operations/forward/relations/packed_tools.h"
+#include "properties/operations/forward/relations/storage/packed_tools.h"
 #include "properties/operations/selected/relations/tools.h"
 
 namespace attnfuzz::relations {

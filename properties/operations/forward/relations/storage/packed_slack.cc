@@ -1,6 +1,6 @@
 // Rows behind the last packed entry do not change the result, nor do values of seq_q and seq_k above all
 // lengths.
-#include "properties/operations/forward/relations/packed_tools.h"
+#include "properties/operations/forward/relations/storage/packed_tools.h"
 
 namespace attnfuzz::operations {
 extern const Operation selected;

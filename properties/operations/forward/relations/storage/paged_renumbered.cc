@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "properties/case/geometry.h"
-#include "properties/operations/forward/relations/packed_tools.h"
+#include "properties/operations/forward/relations/storage/packed_tools.h"
 
 namespace attnfuzz::relations {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "properties/judge/judge.h"
-#include "properties/operations/forward/relations/stage_tools.h"
+#include "properties/operations/forward/relations/splits/stage_tools.h"
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

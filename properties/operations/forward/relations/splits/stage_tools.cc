@@ -1,4 +1,4 @@
-#include "properties/operations/forward/relations/stage_tools.h"
+#include "properties/operations/forward/relations/splits/stage_tools.h"
 
 #include <cmath>
 #include <cstring>

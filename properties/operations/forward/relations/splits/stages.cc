@@ -2,7 +2,7 @@
 // for the same keys; then the reduction runs on the oracle's partials. So a failure names the stage that is
 // wrong.
 #include "properties/judge/judge.h"
-#include "properties/operations/forward/relations/stage_tools.h"
+#include "properties/operations/forward/relations/splits/stage_tools.h"
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

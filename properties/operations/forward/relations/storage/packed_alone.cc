@@ -1,7 +1,7 @@
 // A packed batch entry gives the same result as a dense call of that entry alone. This shows the offset of a
 // wrong entry, the length of the wrong side, or a diagonal computed from the longest length, even if the
 // numbers look plausible.
-#include "properties/operations/forward/relations/packed_tools.h"
+#include "properties/operations/forward/relations/storage/packed_tools.h"
 
 namespace attnfuzz::operations {
 extern const Operation selected;

@@ -1,4 +1,4 @@
-#include "properties/operations/forward/relations/packed_tools.h"
+#include "properties/operations/forward/relations/storage/packed_tools.h"
 
 #include <algorithm>
 #include <cstdio>
