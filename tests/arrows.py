@@ -84,7 +84,10 @@ fuzz/sandbox
 fuzz/worker/memory
 fuzz/worker
 fuzz/bench
+fuzz/check/takes
+fuzz/check/counts
 fuzz/check
+fuzz/check/failure
 fuzz/campaign/store
 fuzz/campaign/triage
 fuzz/report

@@ -7,9 +7,9 @@
 
 #include "base/printable.h"
 #include "cli/print/verdict.h"
-#include "fuzz/check/earlier.h"
-#include "fuzz/check/exploits.h"
-#include "fuzz/check/refusals.h"
+#include "fuzz/check/failure/earlier.h"
+#include "fuzz/check/failure/exploits.h"
+#include "fuzz/check/takes/refusals.h"
 #include "properties/case/domain.h"
 #include "properties/case/words.h"
 #include "properties/draw/draw.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/print/checked.h"
-#include "fuzz/check/vote.h"
+#include "fuzz/check/failure/vote.h"
 
 namespace attnfuzz {
 

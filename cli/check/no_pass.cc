@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "base/printable.h"
-#include "fuzz/check/exploits.h"
-#include "fuzz/check/refusals.h"
+#include "fuzz/check/failure/exploits.h"
+#include "fuzz/check/takes/refusals.h"
 #include "fuzz/check/tighter.h"
 #include "properties/case/domain.h"
 #include "properties/case/feature.h"

@@ -4,7 +4,7 @@
 #include "cli/options/help.h"
 #include "cli/terminal/terminal.h"
 #include "fuzz/check/check.h"
-#include "fuzz/check/kernel_path.h"
+#include "fuzz/check/counts/kernel_path.h"
 #include "properties/judge/property.h"
 
 namespace attnfuzz {

@@ -10,7 +10,7 @@
 #include "cli/terminal/terminal.h"
 #include "fuzz/campaign/run/explore_sequences.h"
 #include "fuzz/campaign/store/seeded_bug.h"
-#include "fuzz/check/refusals.h"
+#include "fuzz/check/takes/refusals.h"
 
 namespace attnfuzz {
 namespace {

@@ -14,8 +14,8 @@
 #include "cli/open/open_kernel.h"
 #include "cli/options/terms.h"
 #include "cli/terminal/terminal.h"
-#include "fuzz/check/declaration.h"
-#include "fuzz/check/tried.h"
+#include "fuzz/check/takes/declaration.h"
+#include "fuzz/check/takes/tried.h"
 #include "properties/case/words.h"
 
 namespace attnfuzz {

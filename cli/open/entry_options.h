@@ -4,7 +4,7 @@
 //   expect_source(arguments.kernels, arguments.entry);
 //   kernel = library_of_source(kernel, arguments.entry, arguments.target, out);   // the path of a library
 //
-// No declaration says what the function takes, so it is run on small problems first (fuzz/check/tried.h). The
+// No declaration says what the function takes, so it is run on small problems first (fuzz/check/takes/tried.h). The
 // library declares the limits that were found, and they are printed as text for --takes. Limits in --takes or
 // --domain are believed and not tried. The result is kept beside the build, and found anew when the source, the
 // call or --takes has changed.

@@ -11,10 +11,10 @@
 
 #include "base/printable.h"
 #include "cli/options/command.h"
-#include "kernels/contract/problem_fields.h"
 #include "cli/options/help.h"
-#include "fuzz/check/refusals.h"
+#include "fuzz/check/takes/refusals.h"
 #include "kernels/contract/plan_fields.h"
+#include "kernels/contract/problem_fields.h"
 #include "properties/case/domain.h"
 #include "properties/case/feature.h"
 #include "properties/case/limits.h"

@@ -3,8 +3,8 @@
 
 #include "base/json.h"
 #include "cli/print/checked.h"
-#include "fuzz/check/kernel_path.h"
-#include "fuzz/check/records.h"
+#include "fuzz/check/counts/kernel_path.h"
+#include "fuzz/check/counts/records.h"
 #include "fuzz/host/confinement.h"
 #include "properties/case/words.h"
 

@@ -17,7 +17,7 @@ struct Filed {
   std::string reproducer;
   std::vector<std::string> before = {};  // files of the cases that must run before it, in their order
   std::optional<Reduction> reduction = {};
-  std::string build_kind = {};  // the sanitizer build that reduced it again (fuzz/check/vote.h); empty: none
+  std::string build_kind = {};  // the sanitizer build that reduced it again (fuzz/check/failure/vote.h); empty: none
   std::string vote = {};        // the results in other builds and orders of threads
   double reduce_seconds = 0;
   FaultGuess guess = {};              // only with a reduction
@@ -49,7 +49,7 @@ const char* status_of(const Checked& checked);
 // All properties together.
 PropertyStats total_of(const CheckResult& result);
 
-// One line: what was checked, and its statistics as a campaign keeps them (fuzz/check/records.h). For a
+// One line: what was checked, and its statistics as a campaign keeps them (fuzz/check/counts/records.h). For a
 // failure, "seconds" is the time until it was found, and "reduction" has seconds, evaluations and the minimal
 // case in words.
 std::string check_json(const CheckOptions& options, const Checked& checked);

@@ -7,7 +7,7 @@
 #include "base/printable.h"
 #include "cli/print/checked.h"
 #include "cli/print/failure.h"
-#include "fuzz/check/kernel_path.h"
+#include "fuzz/check/counts/kernel_path.h"
 
 namespace attnfuzz {
 namespace {

@@ -9,7 +9,7 @@
 namespace attnfuzz {
 
 // "  reference            250    249      0      1    0.412    0.0031", one row a property, below
-// a head. A second table has the paths through the kernel (fuzz/check/kernel_path.h).
+// a head. A second table has the paths through the kernel (fuzz/check/counts/kernel_path.h).
 std::string properties_table(const CheckResult& result);
 
 // Prints what was drawn, its coverage if that was measured, the floors of the draw, the digest and the speed.

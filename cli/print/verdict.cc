@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/printable.h"
-#include "fuzz/check/kernel_path.h"
+#include "fuzz/check/counts/kernel_path.h"
 #include "properties/case/words.h"
 #include "properties/explain/clues.h"
 #include "properties/judge/judge.h"

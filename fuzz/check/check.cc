@@ -15,7 +15,7 @@
 
 #include "base/processes.h"
 #include "base/subprocess.h"
-#include "fuzz/check/enough.h"
+#include "fuzz/check/counts/enough.h"
 #include "fuzz/check/shard.h"
 #include "properties/draw/covering.h"
 #include "properties/judge/judge.h"

@@ -21,8 +21,8 @@
 #include <variant>
 #include <vector>
 
-#include "fuzz/check/census.h"
-#include "fuzz/check/statistics.h"
+#include "fuzz/check/counts/census.h"
+#include "fuzz/check/counts/statistics.h"
 #include "properties/case/codec.h"
 #include "properties/draw/coverage.h"
 #include "properties/draw/generator.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "fuzz/check/check.h"
-#include "fuzz/check/refusals.h"
+#include "fuzz/check/takes/refusals.h"
 #include "properties/case/domain.h"
 #include "properties/draw/covering.h"
 #include "properties/draw/draw.h"

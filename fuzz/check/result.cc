@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "fuzz/check/records.h"
+#include "fuzz/check/counts/records.h"
 #include "fuzz/check/shard.h"
 
 namespace attnfuzz {

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "fuzz/batch/shared_target.h"
+#include "fuzz/check/counts/kernel_path.h"
 #include "fuzz/check/epochs.h"
-#include "fuzz/check/kernel_path.h"
 #include "properties/case/domain.h"
 #include "properties/case/shrink_toggles.h"
 #include "properties/data/fill_values.h"

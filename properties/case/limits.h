@@ -1,7 +1,7 @@
 // The limits that a kernel may declare besides sizes and layouts, one row each.
 //
 // --domain and attnfuzz.Domain take these words (cli/options/terms.cc), a declaration prints them
-// (fuzz/check/declaration.cc), and a refusal of a feature names the limit that it comes from.
+// (fuzz/check/takes/declaration.cc), and a refusal of a feature names the limit that it comes from.
 #pragma once
 
 #include <cstddef>

@@ -196,7 +196,7 @@ class Target {
   // The build whose bits it must reproduce (peer.h); null: none.
   std::shared_ptr<Peer> peer = {};
   // Called before each run of all stages or of the first stage, to count what reaches a kernel
-  // (fuzz/check/census.h). May be null.
+  // (fuzz/check/counts/census.h). May be null.
   std::function<void(const Case& c, const attn_plan& plan)> on_run = {};
   // The domain that the caller states; empty: the kernel's own declaration counts.
   std::optional<attn_domain> terms = {};

@@ -48,7 +48,7 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/check/statistics.h"
+#include "fuzz/check/counts/statistics.h"
 #include "properties/case/case.h"
 #include "properties/judge/verdict.h"
 #include "properties/reduce/need.h"

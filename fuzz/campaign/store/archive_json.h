@@ -2,7 +2,7 @@
 #pragma once
 
 #include "fuzz/campaign/store/archive.h"
-#include "fuzz/check/records.h"
+#include "fuzz/check/counts/records.h"
 
 namespace attnfuzz {
 

@@ -12,7 +12,7 @@
 #include "fuzz/campaign/store/archive.h"
 #include "fuzz/campaign/store/ledger.h"
 #include "fuzz/check/check.h"
-#include "fuzz/check/vote.h"
+#include "fuzz/check/failure/vote.h"
 
 namespace attnfuzz {
 

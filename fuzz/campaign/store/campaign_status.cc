@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "fuzz/campaign/store/seeded_bug.h"
-#include "fuzz/check/enough.h"
+#include "fuzz/check/counts/enough.h"
 
 namespace attnfuzz {
 

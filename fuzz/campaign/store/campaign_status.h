@@ -27,7 +27,7 @@ CampaignStatus campaign_status(const FindingsFile& findings, size_t waiting,
                                const std::vector<SeededBugResult>& seeded_bugs, const CampaignHeader& header,
                                const std::vector<std::string>& unjudged);
 
-// The targets for which too little was judged (fuzz/check/enough.h), or for which a named property
+// The targets for which too little was judged (fuzz/check/counts/enough.h), or for which a named property
 // judged nothing, with the reason. Empty while the last session runs, and if it was broken off.
 std::vector<std::string> not_judged(const CampaignHeader& header,
                                     const std::map<std::string, TargetStats>& stats);

@@ -14,7 +14,7 @@
 
 #include "base/files.h"
 #include "base/hash.h"
-#include "fuzz/check/records.h"
+#include "fuzz/check/counts/records.h"
 
 namespace attnfuzz {
 

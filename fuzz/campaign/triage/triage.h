@@ -8,7 +8,7 @@
 //   2. If an existing finding explains it (explained.h), it is counted there. Otherwise it is reduced, unless
 //      it needs other cases to fail. The best case so far is always on disk, and the next session continues an
 //      interrupted reduction. A failure that fails every time is then run under other thread orders and in the
-//      sanitizers' builds. If a sanitizer reports a fault, the case is reduced again there (fuzz/check/vote.h).
+//      sanitizers' builds. If a sanitizer reports a fault, the case is reduced again there (fuzz/check/failure/vote.h).
 //   3. It is counted under a finding that explains the reduced case; else under the reduced case's dedupe key,
 //      whatever build or back end showed it. The first of a key gets its files, and replaces findings that it
 //      explains.

@@ -13,7 +13,7 @@ extern "C" void attn_entry_call(const attn_entry::Args& a);
 namespace attn {
 
 // Every format that the function can be called with. The type of PyTorch's tensors does not show the format, so
-// a function of tensors has all three; fuzz/check/tried.h runs it to find out which formats it takes.
+// a function of tensors has all three; fuzz/check/takes/tried.h runs it to find out which formats it takes.
 inline Formats entry_formats() {
   const int all = attn_entry_formats();
   return all != 0 ? static_cast<Formats>(all) : Formats::kAny;

@@ -1,6 +1,6 @@
 // Tests that a census counts calls by the values of their fields and by pairs of values, and names what never
 // came.
-#include "fuzz/check/census.h"
+#include "fuzz/check/counts/census.h"
 
 #include <gtest/gtest.h>
 

@@ -8,13 +8,13 @@
 #include <functional>
 #include <optional>
 
-#include "fuzz/check/declaration.h"
-#include "fuzz/check/earlier.h"
 #include "fuzz/check/epochs.h"
-#include "fuzz/check/exploits.h"
-#include "fuzz/check/refusals.h"
+#include "fuzz/check/failure/earlier.h"
+#include "fuzz/check/failure/exploits.h"
 #include "fuzz/check/shard.h"
-#include "fuzz/check/sizes_taken.h"
+#include "fuzz/check/takes/declaration.h"
+#include "fuzz/check/takes/refusals.h"
+#include "fuzz/check/takes/sizes_taken.h"
 #include "properties/case/domain.h"
 #include "properties/case/feature.h"
 #include "properties/case/words.h"

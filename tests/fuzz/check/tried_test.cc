@@ -1,13 +1,13 @@
 // Tests that limits are found by running a function (tried.h), and that narrow holes are filled
 // (sizes_taken.h).
-#include "fuzz/check/tried.h"
+#include "fuzz/check/takes/tried.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <string>
 
-#include "fuzz/check/sizes_taken.h"
+#include "fuzz/check/takes/sizes_taken.h"
 #include "properties/case/words.h"
 #include "reference/model/arithmetic_table.h"
 #include "tests/properties/support/fake_target.h"

@@ -8,9 +8,9 @@
 #include <stdexcept>
 
 #include "fuzz/check/check.h"
-#include "fuzz/check/kernel_path.h"
+#include "fuzz/check/counts/kernel_path.h"
+#include "fuzz/check/failure/vote.h"
 #include "fuzz/check/shard.h"
-#include "fuzz/check/vote.h"
 #include "properties/case/feature.h"
 #include "properties/explain/fault_class.h"
 #include "tests/properties/support/fake_target.h"

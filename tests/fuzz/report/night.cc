@@ -7,7 +7,7 @@
 #include "base/files.h"
 #include "fuzz/campaign/store/lines.h"
 #include "fuzz/campaign/triage/case_picture.h"
-#include "fuzz/check/records.h"
+#include "fuzz/check/counts/records.h"
 #include "properties/case/codec.h"
 #include "properties/case/words.h"
 #include "properties/data/fills.h"

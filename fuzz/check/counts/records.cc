@@ -1,10 +1,10 @@
-#include "fuzz/check/records.h"
+#include "fuzz/check/counts/records.h"
 
 #include <limits>
 #include <stdexcept>
 
-#include "properties/case/codec.h"
 #include "base/json.h"
+#include "properties/case/codec.h"
 
 namespace attnfuzz {
 

@@ -1,4 +1,4 @@
-#include "fuzz/check/earlier.h"
+#include "fuzz/check/failure/earlier.h"
 
 #include <algorithm>
 #include <chrono>

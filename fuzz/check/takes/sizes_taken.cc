@@ -1,4 +1,4 @@
-#include "fuzz/check/sizes_taken.h"
+#include "fuzz/check/takes/sizes_taken.h"
 
 #include <algorithm>
 #include <array>

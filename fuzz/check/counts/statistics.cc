@@ -1,9 +1,9 @@
-#include "fuzz/check/statistics.h"
+#include "fuzz/check/counts/statistics.h"
 
 #include <algorithm>
 
 #include "base/printable.h"
-#include "fuzz/check/kernel_path.h"
+#include "fuzz/check/counts/kernel_path.h"
 #include "properties/case/feature.h"
 
 namespace attnfuzz {

@@ -1,4 +1,4 @@
-#include "fuzz/check/declaration.h"
+#include "fuzz/check/takes/declaration.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "fuzz/check/memory_refusals.h"
+#include "fuzz/check/takes/memory_refusals.h"
 #include "properties/case/feature.h"
 #include "properties/case/words.h"
 

@@ -1,4 +1,4 @@
-#include "fuzz/check/kernel_path.h"
+#include "fuzz/check/counts/kernel_path.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 // Makes the reproducer of a judged case, and the name by which a command calls its kernel (check.h).
 #include "fuzz/check/check.h"
-#include "fuzz/check/kernel_path.h"
+#include "fuzz/check/counts/kernel_path.h"
 #include "fuzz/host/kernel_registry.h"
 #include "properties/judge/peer.h"
 #include "properties/memory/layout.h"

@@ -1,4 +1,4 @@
-#include "fuzz/check/vote.h"
+#include "fuzz/check/failure/vote.h"
 
 #include <algorithm>
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "fuzz/batch/batch_judge.h"
-#include "fuzz/check/ratio_histogram.h"
+#include "fuzz/check/counts/ratio_histogram.h"
 #include "properties/draw/coverage.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/oracles.h"

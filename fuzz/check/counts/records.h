@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "base/json_record.h"
-#include "fuzz/check/statistics.h"
+#include "fuzz/check/counts/statistics.h"
 
 namespace attnfuzz {
 

@@ -1,4 +1,4 @@
-#include "fuzz/check/ratio_histogram.h"
+#include "fuzz/check/counts/ratio_histogram.h"
 
 #include <algorithm>
 #include <cmath>

@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "fuzz/check/statistics.h"
+#include "fuzz/check/counts/statistics.h"
 
 namespace attnfuzz {
 

@@ -1,4 +1,4 @@
-#include "fuzz/check/tried.h"
+#include "fuzz/check/takes/tried.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/printable.h"
-#include "fuzz/check/declaration.h"
-#include "fuzz/check/refusals.h"
-#include "fuzz/check/sizes_taken.h"
+#include "fuzz/check/takes/declaration.h"
+#include "fuzz/check/takes/refusals.h"
+#include "fuzz/check/takes/sizes_taken.h"
 #include "properties/case/domain.h"
 #include "properties/case/words.h"
 #include "properties/draw/afford.h"

@@ -1,4 +1,4 @@
-#include "fuzz/check/enough.h"
+#include "fuzz/check/counts/enough.h"
 
 #include <tuple>
 

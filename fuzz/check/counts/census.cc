@@ -1,4 +1,4 @@
-#include "fuzz/check/census.h"
+#include "fuzz/check/counts/census.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "fuzz/check/census_values.h"
+#include "fuzz/check/counts/census_values.h"
 #include "properties/case/codec_fields.h"
 
 namespace attnfuzz {

@@ -1,4 +1,4 @@
-#include "fuzz/check/refusals.h"
+#include "fuzz/check/takes/refusals.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,9 +7,9 @@
 #include <optional>
 #include <string_view>
 
-#include "fuzz/check/memory_refusals.h"
-#include "fuzz/check/sizes_taken.h"
-#include "fuzz/check/tried.h"
+#include "fuzz/check/takes/memory_refusals.h"
+#include "fuzz/check/takes/sizes_taken.h"
+#include "fuzz/check/takes/tried.h"
 #include "properties/case/domain.h"
 #include "properties/case/planted_rank.h"
 #include "properties/case/words.h"
