@@ -65,6 +65,8 @@ properties/data
 properties/memory
 properties/operations
 properties/operations/forward
+properties/judge/target
+properties/judge/shape
 properties/judge
 properties/nsa
 properties/train_step

@@ -46,7 +46,7 @@
 #include "fuzz/batch/call.h"
 #include "fuzz/batch/own_workers.h"
 #include "properties/judge/property.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "properties/judge/verdict.h"
 #include "reference/model/calibration.h"
 

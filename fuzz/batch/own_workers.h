@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "properties/judge/oracles.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "properties/judge/verdict.h"
 
 namespace attnfuzz {

@@ -15,7 +15,7 @@
 #include <memory>
 
 #include "fuzz/batch/batch_judge.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 
 namespace attnfuzz {
 

@@ -14,7 +14,7 @@
 
 #include "fuzz/batch/batch_judge.h"
 #include "properties/case/case.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "reference/model/calibration.h"
 
 namespace attnfuzz {

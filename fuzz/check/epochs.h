@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "properties/case/generator_config.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 
 namespace attnfuzz {
 

@@ -18,7 +18,7 @@
 #include <string>
 
 #include "kernels/attention.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 
 namespace attnfuzz {
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "properties/case/generator_config.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "reference/model/assumption.h"
 #include "reference/model/calibration.h"
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 
 namespace attnfuzz {
 

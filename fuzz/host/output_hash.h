@@ -10,7 +10,7 @@
 #include <cstring>
 #include <span>
 
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 
 namespace attnfuzz {
 

@@ -21,7 +21,7 @@
 #include "fuzz/batch/call.h"
 #include "kernels/attention.h"
 #include "kernels/executor/threads/progress.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 
 namespace attnfuzz::wire {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "fuzz/host/wire.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 
 namespace attnfuzz {
 

@@ -14,7 +14,7 @@
 
 #include "fuzz/host/task_limit.h"
 #include "fuzz/host/wire.h"
-#include "properties/judge/exit_reason.h"
+#include "properties/judge/target/exit_reason.h"
 
 namespace attnfuzz {
 

@@ -19,7 +19,7 @@
 #include <memory>
 #include <string>
 
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 
 namespace attnfuzz {
 

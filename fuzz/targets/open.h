@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "fuzz/targets/flags.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 
 namespace attnfuzz {
 

@@ -28,7 +28,7 @@
 
 #include "properties/case/case.h"
 #include "properties/draw/generator.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "properties/judge/verdict.h"
 #include "reference/model/calibration.h"
 

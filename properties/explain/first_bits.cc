@@ -8,7 +8,7 @@
 
 #include "properties/case/words.h"
 #include "properties/explain/probe_case.h"
-#include "properties/judge/peer.h"
+#include "properties/judge/target/peer.h"
 
 namespace attnfuzz {
 namespace {

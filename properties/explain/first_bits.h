@@ -12,7 +12,7 @@
 
 #include <string>
 
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "properties/judge/verdict.h"
 
 namespace attnfuzz {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "properties/explain/probe_check.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "properties/judge/verdict.h"
 
 namespace attnfuzz {

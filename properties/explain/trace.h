@@ -15,7 +15,7 @@
 
 #include "properties/case/case.h"
 #include "properties/explain/fault_class.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "reference/model/calibration.h"
 
 namespace attnfuzz {

@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "properties/case/case.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "properties/operations/operation.h"
 #include "properties/reduce/reproducer.h"
 #include "reference/model/calibration.h"

@@ -16,7 +16,7 @@
 #include <optional>
 #include <string>
 
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "properties/memory/layout.h"
 #include "properties/operations/operation.h"
 

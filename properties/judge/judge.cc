@@ -15,7 +15,7 @@
 #include "properties/case/words.h"
 #include "properties/data/recipe.h"
 #include "properties/judge/integer_outputs.h"
-#include "properties/judge/shape.h"
+#include "properties/judge/shape/shape.h"
 #include "properties/judge/tally.h"
 
 namespace attnfuzz {

@@ -17,7 +17,7 @@
 
 #include "properties/case/case.h"
 #include "properties/judge/bad_plan.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "properties/judge/verdict.h"
 #include "properties/memory/layout.h"
 #include "properties/operations/operation.h"

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "properties/case/case.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "properties/operations/operation.h"
 
 namespace attnfuzz {

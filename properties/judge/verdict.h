@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "kernels/attention.h"
-#include "properties/judge/shape.h"
+#include "properties/judge/shape/shape.h"
 #include "properties/judge/statistical_warning.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "reference/model/assumption.h"
 
 namespace attnfuzz {

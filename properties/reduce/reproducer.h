@@ -9,7 +9,7 @@
 
 #include "base/files.h"
 #include "properties/case/codec.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "properties/reduce/reduce.h"
 
 namespace attnfuzz {

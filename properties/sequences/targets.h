@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "reference/model/calibration.h"
 
 namespace attnfuzz::sequences {

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "properties/operations/operation.h"
 #include "properties/train_step/batch.h"
 #include "properties/train_step/model.h"

@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 
 namespace attnfuzz {
 

@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "properties/case/case.h"
 #include "properties/explain/picture.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "properties/operations/operation.h"
 #include "reference/model/calibration.h"
 #include "reference/oracle.h"

@@ -11,7 +11,7 @@
 
 #include "fuzz/campaign/store/archive.h"
 #include "properties/judge/property.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "reference/model/calibration.h"
 
 namespace attnfuzz {

@@ -12,7 +12,7 @@
 
 #include "properties/draw/generator.h"
 #include "properties/judge/property.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 
 namespace attnfuzz {
 

@@ -2,7 +2,7 @@
 #include "fuzz/check/check.h"
 #include "fuzz/check/counts/kernel_path.h"
 #include "fuzz/host/kernel_registry.h"
-#include "properties/judge/peer.h"
+#include "properties/judge/target/peer.h"
 #include "properties/memory/layout.h"
 
 namespace attnfuzz {

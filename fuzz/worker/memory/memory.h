@@ -12,7 +12,7 @@
 
 #include "fuzz/batch/device.h"
 #include "kernels/attention.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 #include "properties/memory/arena.h"
 
 namespace attnfuzz::worker {

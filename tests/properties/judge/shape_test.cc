@@ -1,6 +1,6 @@
 // Makes each shape of error on values that are otherwise as irregular as a kernel's. The
 // shape must be named, and no other one.
-#include "properties/judge/shape.h"
+#include "properties/judge/shape/shape.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 
 #include <array>
 
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 
 namespace attnfuzz {
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "properties/explain/first_bits.h"
-#include "properties/judge/peer.h"
+#include "properties/judge/target/peer.h"
 #include "properties/judge/trial.h"
 #include "tests/properties/support/fake_target.h"
 

@@ -5,7 +5,7 @@
 
 #include "properties/case/shrink_toggles.h"
 #include "properties/judge/judge.h"
-#include "properties/judge/peer.h"
+#include "properties/judge/target/peer.h"
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

@@ -1,7 +1,7 @@
 // The half of error_shape() that looks at places; shape_values.cc has the other half.
 #pragma once
 
-#include "properties/judge/shape.h"
+#include "properties/judge/shape/shape.h"
 
 namespace attnfuzz {
 

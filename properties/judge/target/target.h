@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "kernels/attention.h"
-#include "properties/judge/exit_reason.h"
-#include "properties/judge/exploit.h"
-#include "properties/judge/turn.h"
+#include "properties/judge/target/exit_reason.h"
+#include "properties/judge/target/exploit.h"
+#include "properties/judge/target/turn.h"
 #include "properties/memory/arena.h"
 
 namespace attnfuzz {

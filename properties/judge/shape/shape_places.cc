@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "properties/case/words.h"
-#include "properties/judge/shape_parts.h"
+#include "properties/judge/shape/shape_parts.h"
 
 namespace attnfuzz {
 namespace {

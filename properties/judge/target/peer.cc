@@ -1,4 +1,4 @@
-#include "properties/judge/peer.h"
+#include "properties/judge/target/peer.h"
 
 #include <algorithm>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "properties/case/words.h"
-#include "properties/judge/shape_parts.h"
+#include "properties/judge/shape/shape_parts.h"
 
 namespace attnfuzz {
 namespace {

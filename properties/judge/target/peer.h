@@ -11,7 +11,7 @@
 #include <string>
 
 #include "properties/case/case.h"
-#include "properties/judge/target.h"
+#include "properties/judge/target/target.h"
 
 namespace attnfuzz {
 
