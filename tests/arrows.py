@@ -60,6 +60,8 @@ reference/gradients
 reference/nsa
 base/identity
 properties/case
+properties/case/places
+properties/case/codec
 properties/case/features
 properties/data
 properties/memory

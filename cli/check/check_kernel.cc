@@ -19,8 +19,8 @@
 #include "cli/terminal/terminal.h"
 #include "fuzz/check/takes/declaration.h"
 #include "fuzz/check/takes/refusals.h"
-#include "properties/case/domain.h"
-#include "properties/case/feature.h"
+#include "properties/case/features/domain.h"
+#include "properties/case/features/feature.h"
 #include "properties/case/words.h"
 #include "properties/draw/afford.h"
 

@@ -10,7 +10,7 @@
 #include "fuzz/check/failure/earlier.h"
 #include "fuzz/check/failure/exploits.h"
 #include "fuzz/check/takes/refusals.h"
-#include "properties/case/domain.h"
+#include "properties/case/features/domain.h"
 #include "properties/case/words.h"
 #include "properties/draw/draw.h"
 

@@ -9,8 +9,8 @@
 #include "fuzz/check/failure/exploits.h"
 #include "fuzz/check/takes/refusals.h"
 #include "fuzz/check/tighter.h"
-#include "properties/case/domain.h"
-#include "properties/case/feature.h"
+#include "properties/case/features/domain.h"
+#include "properties/case/features/feature.h"
 
 namespace attnfuzz {
 namespace {

@@ -13,7 +13,7 @@
 #include "fuzz/check/takes/declaration.h"
 #include "fuzz/check/takes/refusals.h"
 #include "fuzz/check/takes/tried.h"
-#include "properties/case/domain.h"
+#include "properties/case/features/domain.h"
 #include "properties/case/words.h"
 #include "properties/operations/operation.h"
 

@@ -16,7 +16,7 @@
 #include "base/both.h"
 #include "kernels/attention.h"
 #include "properties/case/case.h"
-#include "properties/case/geometry.h"
+#include "properties/case/places/geometry.h"
 #include "reference/gradients/gradient_pairs.h"
 #include "reference/model/error_model.h"
 #include "reference/semantics.h"

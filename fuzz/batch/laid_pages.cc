@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "properties/case/pages.h"
+#include "properties/case/places/pages.h"
 
 namespace attnfuzz::batch {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "properties/case/as_contract.h"
-#include "properties/case/geometry.h"
-#include "properties/case/packed.h"
+#include "properties/case/codec/as_contract.h"
+#include "properties/case/places/geometry.h"
+#include "properties/case/places/packed.h"
 #include "properties/data/recipe.h"
 #include "properties/judge/bad_plan.h"
 #include "properties/memory/case_poison.h"

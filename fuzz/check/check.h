@@ -23,7 +23,7 @@
 
 #include "fuzz/check/counts/census.h"
 #include "fuzz/check/counts/statistics.h"
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 #include "properties/draw/coverage.h"
 #include "properties/draw/generator.h"
 #include "properties/draw/long_rows.h"

@@ -4,7 +4,7 @@
 
 #include "fuzz/check/check.h"
 #include "fuzz/check/takes/refusals.h"
-#include "properties/case/domain.h"
+#include "properties/case/features/domain.h"
 #include "properties/draw/covering.h"
 #include "properties/draw/draw.h"
 #include "properties/judge/execution.h"

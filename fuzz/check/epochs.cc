@@ -4,7 +4,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/draw/generator.h"
 
 namespace attnfuzz {

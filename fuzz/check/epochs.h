@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/case/generator_config.h"
+#include "properties/case/features/generator_config.h"
 #include "properties/judge/target/target.h"
 
 namespace attnfuzz {

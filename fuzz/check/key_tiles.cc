@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "properties/case/case.h"
-#include "properties/case/domain.h"
+#include "properties/case/features/domain.h"
 #include "properties/case/words.h"
 #include "properties/judge/execution.h"
 #include "reference/numbers/formats.h"

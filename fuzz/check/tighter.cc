@@ -4,8 +4,8 @@
 #include <chrono>
 #include <iterator>
 
-#include "properties/case/domain.h"
-#include "properties/case/feature.h"
+#include "properties/case/features/domain.h"
+#include "properties/case/features/feature.h"
 #include "properties/case/words.h"
 #include "properties/draw/draw.h"
 #include "properties/draw/generator.h"

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/case/generator_config.h"
+#include "properties/case/features/generator_config.h"
 #include "properties/judge/target/target.h"
 #include "reference/model/assumption.h"
 #include "reference/model/calibration.h"

@@ -22,7 +22,7 @@
 #include "fuzz/host/worker_description.h"
 #include "fuzz/host/worker_process.h"
 #include "fuzz/host/zygote.h"
-#include "properties/case/domain.h"
+#include "properties/case/features/domain.h"
 #include "properties/judge/bad_plan.h"
 
 namespace attnfuzz {

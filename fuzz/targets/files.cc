@@ -16,7 +16,7 @@
 #include "fuzz/campaign/store/journal.h"
 #include "fuzz/campaign/store/ledger.h"
 #include "fuzz/targets/unit.h"
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 #include "properties/case/words.h"
 #include "properties/draw/mutate.h"
 #include "properties/reduce/reproducer.h"

@@ -9,7 +9,7 @@
 #include "fuzz/targets/open.h"
 #include "fuzz/targets/target.h"
 #include "fuzz/targets/unit.h"
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 #include "properties/case/words.h"
 #include "properties/draw/mutate.h"
 #include "properties/reduce/reproducer.h"

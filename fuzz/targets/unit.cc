@@ -1,6 +1,6 @@
 #include "fuzz/targets/unit.h"
 
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 #include "properties/draw/mutate.h"
 #include "properties/reduce/reproducer.h"
 

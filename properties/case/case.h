@@ -77,7 +77,7 @@ enum class PatternKind : uint8_t {
   kBlockwise,   // blocks of 16 to 128 queries and 16 to 128 keys, each hidden at random one time in two
 };
 inline constexpr int kPatternKinds = 13;
-// The draw's axes choose from the first ten kinds. The others are drawn later (features/pattern.h).
+// The draw's axes choose from the first ten kinds. The others are drawn later (features/visibility/pattern.h).
 inline constexpr int kFirstPatternKinds = 10;
 
 struct Pattern {

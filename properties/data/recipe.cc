@@ -7,9 +7,9 @@
 #include <cstring>
 #include <limits>
 
-#include "properties/case/geometry.h"
-#include "properties/case/packed.h"
-#include "properties/case/selection.h"
+#include "properties/case/places/geometry.h"
+#include "properties/case/places/packed.h"
+#include "properties/case/places/selection.h"
 #include "properties/data/fills.h"
 #include "properties/data/kv_scale_values.h"
 #include "properties/data/sink_values.h"

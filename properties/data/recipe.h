@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "properties/case/case.h"
-#include "properties/case/packed.h"
+#include "properties/case/places/packed.h"
 #include "properties/data/source.h"
 
 namespace attnfuzz {
@@ -39,7 +39,7 @@ void recipe_row(const Case& c, TensorId tensor, int64_t b, int64_t h, int64_t s,
 // Mask and bias at (b,h,i,j). Broadcast dimensions are read at index 0. The case must have the tensor.
 bool mask_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j);
 float bias_at(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j);
-// The list of query i of KV head g (properties/case/selection.h).
+// The list of query i of KV head g (properties/case/places/selection.h).
 std::vector<int64_t> list_at(const Case& c, int64_t b, int64_t g, int64_t i);
 // The sink of query head h, in the bits of its dtype.
 uint32_t sink_at(const Case& c, int64_t h);

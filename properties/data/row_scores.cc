@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "properties/case/as_contract.h"
+#include "properties/case/codec/as_contract.h"
 #include "properties/data/recipe.h"
 #include "reference/call/known_features.h"
 #include "reference/numbers/formats.h"

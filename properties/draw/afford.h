@@ -11,7 +11,7 @@
 #include <functional>
 
 #include "properties/case/case.h"
-#include "properties/case/generator_config.h"
+#include "properties/case/features/generator_config.h"
 #include "properties/case/rng.h"
 
 namespace attnfuzz {

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <string_view>
 
-#include "properties/case/domain.h"
-#include "properties/case/feature.h"
+#include "properties/case/features/domain.h"
+#include "properties/case/features/feature.h"
 #include "properties/draw/draw.h"
 #include "properties/draw/generator.h"
 #include "properties/draw/rapidcheck_rng.h"

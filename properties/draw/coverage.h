@@ -16,11 +16,11 @@
 #include <string>
 #include <vector>
 
-#include "properties/case/generator_config.h"
+#include "properties/case/features/generator_config.h"
 
 namespace attnfuzz {
 
-struct Tiled;  // properties/case/feature.h
+struct Tiled;  // properties/case/features/feature.h
 
 class Coverage {
  public:

@@ -18,7 +18,7 @@
 #include <mutex>
 #include <vector>
 
-#include "properties/case/generator_config.h"
+#include "properties/case/features/generator_config.h"
 #include "properties/case/rng.h"
 
 namespace attnfuzz {

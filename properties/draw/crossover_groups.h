@@ -6,7 +6,7 @@
 
 #include <span>
 
-#include "properties/case/feature.h"
+#include "properties/case/features/feature.h"
 
 namespace attnfuzz {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "properties/case/domain.h"
+#include "properties/case/features/domain.h"
 
 namespace attnfuzz {
 

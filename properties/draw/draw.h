@@ -1,12 +1,12 @@
 // The draw, phase by phase: sizes, visibility, values, memory. Each feature draws its own part of a case
-// (case/feature.h); generator.cc puts the phases together.
+// (case/features/feature.h); generator.cc puts the phases together.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
 
-#include "properties/case/feature.h"
+#include "properties/case/features/feature.h"
 #include "properties/draw/covering.h"
 
 namespace attnfuzz {

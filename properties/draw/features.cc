@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "properties/case/feature.h"
+#include "properties/case/features/feature.h"
 #include "properties/data/recipe.h"
 #include "properties/draw/generator.h"
 #include "reference/call/row_space.h"

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "properties/case/domain.h"
+#include "properties/case/features/domain.h"
 #include "properties/draw/afford.h"
 #include "properties/draw/axes/axis.h"
 #include "properties/draw/draw.h"

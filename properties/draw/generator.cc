@@ -4,10 +4,10 @@
 #include <ostream>
 #include <stdexcept>
 
-#include "properties/case/codec.h"
-#include "properties/case/domain.h"
-#include "properties/case/features/pattern.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/codec/codec.h"
+#include "properties/case/features/domain.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/features/visibility/pattern.h"
 #include "properties/data/fills.h"
 #include "properties/draw/axes/axis.h"
 #include "properties/draw/covering.h"

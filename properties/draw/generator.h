@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "properties/case/case.h"
-#include "properties/case/generator_config.h"
+#include "properties/case/features/generator_config.h"
 
 namespace attnfuzz {
 

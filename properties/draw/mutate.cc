@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "properties/case/domain.h"
+#include "properties/case/features/domain.h"
 #include "properties/data/fills.h"
 #include "properties/draw/afford.h"
 #include "properties/draw/crossover_groups.h"

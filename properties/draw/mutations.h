@@ -2,7 +2,7 @@
 #pragma once
 
 #include "properties/case/case.h"
-#include "properties/case/generator_config.h"
+#include "properties/case/features/generator_config.h"
 #include "properties/case/rng.h"
 
 namespace attnfuzz {
@@ -14,7 +14,7 @@ void step_number(const GeneratorConfig& config, Rng& rng, Case& c);
 void step_shape(const GeneratorConfig& config, Rng& rng, Case& c);
 // Adds or removes a call, or changes its workspace or its stream.
 void step_calls(Rng& rng, Case& c);
-// Runs one step of a feature (case/feature.h): it changes values or patterns.
+// Runs one step of a feature (case/features/feature.h): it changes values or patterns.
 void step_values(const GeneratorConfig& config, Rng& rng, Case& c);
 // Gives one axis another class; all axes are equally likely (axes/axis.h).
 void step_class(const GeneratorConfig& config, Rng& rng, Case& c);

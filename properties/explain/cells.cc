@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "properties/case/geometry.h"
+#include "properties/case/places/geometry.h"
 
 namespace attnfuzz {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <limits>
 
-#include "properties/case/domain.h"
+#include "properties/case/features/domain.h"
 #include "properties/case/words.h"
 #include "properties/explain/probe_case.h"
 #include "properties/judge/judge.h"

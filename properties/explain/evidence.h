@@ -12,9 +12,9 @@
 #include <string>
 #include <string_view>
 
-#include "properties/case/domain.h"
-#include "properties/case/pages.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/domain.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/places/pages.h"
 #include "properties/case/words.h"
 #include "properties/data/recipe.h"
 #include "properties/data/tiles.h"

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "base/printable.h"
-#include "properties/case/feature.h"
-#include "properties/case/geometry.h"
+#include "properties/case/features/feature.h"
+#include "properties/case/places/geometry.h"
 #include "properties/case/words.h"
 #include "properties/data/recipe.h"
 #include "properties/data/tiles.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "properties/case/geometry.h"
+#include "properties/case/places/geometry.h"
 #include "properties/case/words.h"
 #include "properties/data/tiles.h"
 #include "properties/explain/cells.h"

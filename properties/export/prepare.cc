@@ -1,5 +1,5 @@
-#include "properties/case/as_contract.h"
-#include "properties/case/geometry.h"
+#include "properties/case/codec/as_contract.h"
+#include "properties/case/places/geometry.h"
 #include "properties/export/export.h"
 #include "properties/export/text.h"
 #include "properties/judge/trial.h"

@@ -8,9 +8,9 @@
 
 #include "base/printable.h"
 #include "kernels/contract/problem_fields.h"
-#include "properties/case/as_contract.h"
-#include "properties/case/geometry.h"
-#include "properties/case/packed.h"
+#include "properties/case/codec/as_contract.h"
+#include "properties/case/places/geometry.h"
+#include "properties/case/places/packed.h"
 #include "properties/case/words.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/inputs.h"

@@ -1,6 +1,6 @@
 #include "properties/judge/execution.h"
 
-#include "properties/case/as_contract.h"
+#include "properties/case/codec/as_contract.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/stopwatch.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "properties/case/codec_fields.h"
-#include "properties/case/geometry.h"
-#include "properties/case/packed.h"
+#include "properties/case/codec/codec_fields.h"
+#include "properties/case/places/geometry.h"
+#include "properties/case/places/packed.h"
 #include "properties/data/recipe.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/trial.h"

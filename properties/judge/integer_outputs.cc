@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "properties/case/geometry.h"
+#include "properties/case/places/geometry.h"
 #include "properties/case/words.h"
 #include "properties/judge/judge.h"
 #include "reference/numbers/formats.h"

@@ -11,7 +11,7 @@
 #include <limits>
 #include <vector>
 
-#include "properties/case/geometry.h"
+#include "properties/case/places/geometry.h"
 #include "properties/case/words.h"
 #include "properties/data/recipe.h"
 #include "properties/judge/integer_outputs.h"

@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 
-#include "properties/case/feature.h"
-#include "properties/case/packed.h"
+#include "properties/case/features/feature.h"
+#include "properties/case/places/packed.h"
 #include "properties/case/words.h"
 #include "properties/data/recipe.h"
 #include "properties/data/tiles.h"

@@ -8,12 +8,12 @@
 #include <stdexcept>
 
 #include "base/random.h"
-#include "properties/case/as_contract.h"
-#include "properties/case/domain.h"
-#include "properties/case/geometry.h"
-#include "properties/case/key_blocks.h"
-#include "properties/case/packed.h"
-#include "properties/case/planted_rank.h"
+#include "properties/case/codec/as_contract.h"
+#include "properties/case/features/domain.h"
+#include "properties/case/places/geometry.h"
+#include "properties/case/places/key_blocks.h"
+#include "properties/case/places/packed.h"
+#include "properties/case/places/planted_rank.h"
 #include "properties/data/recipe.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/oracles.h"

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "properties/case/geometry.h"
+#include "properties/case/places/geometry.h"
 #include "properties/memory/poison.h"
 
 namespace attnfuzz {

@@ -19,8 +19,8 @@
 #include <span>
 #include <vector>
 
-#include "properties/case/geometry.h"
-#include "properties/case/packed.h"
+#include "properties/case/places/geometry.h"
+#include "properties/case/places/packed.h"
 #include "properties/memory/arena.h"
 
 namespace attnfuzz {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "properties/case/case.h"
-#include "properties/case/packed.h"
+#include "properties/case/places/packed.h"
 #include "properties/memory/extent.h"
 
 namespace attnfuzz {

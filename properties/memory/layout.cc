@@ -6,7 +6,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "properties/case/as_contract.h"
+#include "properties/case/codec/as_contract.h"
 #include "properties/data/bits16.h"
 #include "properties/data/fills.h"
 #include "properties/data/recipe.h"

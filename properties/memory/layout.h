@@ -35,7 +35,7 @@
 #include <vector>
 
 #include "properties/case/case.h"
-#include "properties/case/packed.h"
+#include "properties/case/places/packed.h"
 #include "properties/memory/arena.h"
 
 namespace attnfuzz {

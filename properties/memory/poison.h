@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "properties/case/geometry.h"
+#include "properties/case/places/geometry.h"
 
 namespace attnfuzz {
 

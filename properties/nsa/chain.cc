@@ -5,8 +5,8 @@
 #include <limits>
 #include <numeric>
 
-#include "properties/case/domain.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/domain.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/data/recipe.h"
 #include "properties/judge/execution.h"
 #include "properties/judge/lse_base.h"

@@ -5,8 +5,8 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "properties/case/key_blocks.h"
-#include "properties/case/planted_rank.h"
+#include "properties/case/places/key_blocks.h"
+#include "properties/case/places/planted_rank.h"
 
 namespace attnfuzz {
 namespace {

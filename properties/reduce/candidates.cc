@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "properties/case/cost.h"
+#include "properties/case/features/cost.h"
 namespace attnfuzz {
 namespace {
 

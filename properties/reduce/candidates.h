@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/reduce/passes.h"
 
 namespace attnfuzz {

@@ -4,9 +4,9 @@
 #include <functional>
 #include <span>
 
-#include "properties/case/as_contract.h"
-#include "properties/case/cost.h"
-#include "properties/case/feature.h"
+#include "properties/case/codec/as_contract.h"
+#include "properties/case/features/cost.h"
+#include "properties/case/features/feature.h"
 #include "properties/reduce/candidates.h"
 
 namespace attnfuzz {

@@ -27,7 +27,7 @@ enum class Relation : uint8_t {
 const char* to_string(Relation relation);  // "as it is", "at least", "exactly", "remainder", "other than"
 
 struct Need {
-  // The name of an integer or a toggle (case/shrink_toggles.h) or another part (Alternatives); or
+  // The name of an integer or a toggle (case/features/shrink_toggles.h) or another part (Alternatives); or
   // "calls", "values of q", "values of k", "values of v".
   std::string part;
   Relation relation = Relation::kAsItIs;

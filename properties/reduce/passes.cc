@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "properties/case/cost.h"
-#include "properties/case/geometry.h"
-#include "properties/case/shrink_toggles.h"
-#include "properties/case/spread.h"
+#include "properties/case/features/cost.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/places/geometry.h"
+#include "properties/case/places/spread.h"
 
 namespace attnfuzz {
 namespace {

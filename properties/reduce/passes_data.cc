@@ -3,8 +3,8 @@
 #include <array>
 #include <cstdlib>
 
-#include "properties/case/geometry.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/places/geometry.h"
 #include "properties/reduce/passes.h"
 
 namespace attnfuzz {

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstddef>
 
-#include "properties/case/planted_rank.h"
+#include "properties/case/places/planted_rank.h"
 #include "properties/reduce/passes.h"
 
 namespace attnfuzz {

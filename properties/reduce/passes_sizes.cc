@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/reduce/passes.h"
 
 namespace attnfuzz {

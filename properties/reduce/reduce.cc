@@ -4,7 +4,7 @@
 #include <chrono>
 #include <optional>
 
-#include "properties/case/cost.h"
+#include "properties/case/features/cost.h"
 #include "properties/reduce/candidates.h"
 #include "properties/reduce/canonical_cases.h"
 #include "properties/reduce/passes.h"

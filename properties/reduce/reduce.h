@@ -1,6 +1,6 @@
 // The reducer finds the smallest case that still shows the same failure.
 //
-// All front ends use this one reducer. It is deterministic. It orders cases by meaning (case/cost.h), not
+// All front ends use this one reducer. It is deterministic. It orders cases by meaning (case/features/cost.h), not
 // by bytes. It works in five steps; rows beyond 4,096 take seconds each time, so they are shortened before
 // the first step.
 //   1. Toggles: each feature of the found case is turned off by itself. The failure needs those that cannot be

@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 #include "base/printable.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/case/words.h"
 #include "reference/call/backend.h"
 

@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "base/files.h"
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 #include "properties/judge/target/target.h"
 #include "properties/reduce/reduce.h"
 

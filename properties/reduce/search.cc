@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "properties/case/codec.h"
-#include "properties/case/cost.h"
+#include "properties/case/codec/codec.h"
+#include "properties/case/features/cost.h"
 
 namespace attnfuzz {
 namespace {

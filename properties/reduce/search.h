@@ -9,8 +9,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "properties/case/cost.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/cost.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/reduce/reduce.h"
 
 namespace attnfuzz {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "properties/case/feature.h"
+#include "properties/case/features/feature.h"
 #include "properties/case/words.h"
 #include "properties/reduce/passes.h"
 

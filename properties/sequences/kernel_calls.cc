@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "kernels/contract/problem_fields.h"
-#include "properties/case/as_contract.h"
+#include "properties/case/codec/as_contract.h"
 #include "properties/judge/execution.h"
 #include "properties/judge/judge.h"
 #include "properties/operations/operation.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "properties/case/as_contract.h"
+#include "properties/case/codec/as_contract.h"
 #include "properties/judge/judge.h"
 #include "properties/operations/operation.h"
 #include "properties/sequences/gather.h"

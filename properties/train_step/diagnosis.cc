@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "properties/case/packed.h"
+#include "properties/case/places/packed.h"
 #include "properties/judge/judge.h"
 
 namespace attnfuzz::train {

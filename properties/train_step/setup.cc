@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "properties/case/domain.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/domain.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/case/words.h"
 #include "properties/judge/execution.h"
 #include "properties/train_step/reasons.h"

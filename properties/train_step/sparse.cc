@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "base/random.h"
-#include "properties/case/domain.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/domain.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/train_step/reasons.h"
 #include "properties/train_step/setup.h"
 

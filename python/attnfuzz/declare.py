@@ -344,7 +344,7 @@ class Domain:
     )
 
     def words(self):
-        """In the words that the C++ side reads (properties/case/domain.h)."""
+        """In the words that the C++ side reads (properties/case/features/domain.h)."""
         words = [word for name, size in self._sizes.items() for word in size.words(name)]
         names = [name for name, declared, _ in self._rules if declared(self)]
         if "f32" in self.dtypes:
@@ -755,7 +755,7 @@ class Target:
         return self.function(*args, **kwargs)
 
     def words(self):
-        """The declaration as the C++ side reads it (properties/case/domain.h, fuzz/check/epochs.h)."""
+        """The declaration as the C++ side reads it (properties/case/features/domain.h, fuzz/check/epochs.h)."""
         return " ".join(filter(None, [self.domain.words(), self.compiles and "compiles=" + ",".join(self.compiles)]))
 
     def compilation(self, p):

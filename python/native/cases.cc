@@ -10,9 +10,9 @@
 #include <variant>
 
 #include "cli/options/terms.h"
-#include "properties/case/codec.h"
-#include "properties/case/domain.h"
-#include "properties/case/feature.h"
+#include "properties/case/codec/codec.h"
+#include "properties/case/features/domain.h"
+#include "properties/case/features/feature.h"
 #include "properties/case/words.h"
 #include "properties/draw/covering.h"
 #include "properties/draw/draw.h"

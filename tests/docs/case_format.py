@@ -1,6 +1,6 @@
 """case_format.py SOURCES: checks that docs/case-format.md lists the sources' fields, defaults and names, and no others.
 
-The structures and the names of their fields are read from properties/case/codec_fields.h and case.h, the defaults from case.h,
+The structures and the names of their fields are read from properties/case/codec/codec_fields.h and case.h, the defaults from case.h,
 the fields of a reproducer from reproducer.cc.
 """
 
@@ -19,7 +19,7 @@ def read(name):
 
 def structures():
     """{C++ type: (heading, {field: (member, name of its list of names or None)})}"""
-    text = re.sub(r"//.*", "", (read("properties/case/codec_fields.h") + read("properties/case/case.h")))
+    text = re.sub(r"//.*", "", (read("properties/case/codec/codec_fields.h") + read("properties/case/case.h")))
     found = {}
     for of, what, body in re.findall(r"kFields<(\w+)> = fields\(\"([^\"]*)\",(.*?)\);\n", text, re.S):
         fields = {name: (member, names) for name, member, names in
@@ -33,7 +33,7 @@ def structures():
 
 def name_lists():
     """{C++ name: [names]}"""
-    text = (read("properties/case/codec_fields.h") + read("properties/case/case.h")) + read("reference/model/arithmetic_names.h")
+    text = (read("properties/case/codec/codec_fields.h") + read("properties/case/case.h")) + read("reference/model/arithmetic_names.h")
     lists = {name: re.findall(r"\"([^\"]+)\"", body)
              for name, body in re.findall(r"constexpr const char\* (k\w+)\[\] = \{(.*?)\};", text, re.S)}
     rows = re.findall(r"^ +\{k\w+, \"(\w+)\"", read("reference/call/tensor_spec.h"), re.M)

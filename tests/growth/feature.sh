@@ -22,9 +22,9 @@ echo "a feature: $files files, $lines lines"
 [ -n "$compiler" ] || exit 0
 
 cd "$scratch/tree"
-feature=properties/case/features/dropout.cc
+feature=properties/case/features/scores/dropout.cc
 compiles() { "$compiler" -std=c++20 -fsyntax-only -w -I. -x c++ - < "$1" 2> "$scratch/errors"; }
-for file in $feature properties/case/as_contract.cc; do
+for file in $feature properties/case/codec/as_contract.cc; do
   compiles $file || { cat "$scratch/errors"; die "$file does not compile"; }
 done
 for member in $(sed -n '/^extern constinit/,/^};/s/^ *\.\([a-z_]*\) = .*/\1/p' $feature); do

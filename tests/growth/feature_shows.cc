@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "properties/case/codec.h"
-#include "properties/case/feature.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/codec/codec.h"
+#include "properties/case/features/feature.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/case/words.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <variant>
 
-#include "properties/case/as_contract.h"
+#include "properties/case/codec/as_contract.h"
 #include "properties/explain/clues.h"
 #include "properties/explain/explain.h"
 #include "properties/export/export.h"

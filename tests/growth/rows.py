@@ -70,9 +70,8 @@ def main():
            "".join(f'    {{kMore{n}, "more{n}", {{kBatch, kHeadsQ, kSeqQ, kDimV}}, k16, kOut, ATTN_FIELD(T, more{n}), kMoved}},\n'
                    for n in more))
     (scratch / "main.cc").write_text(PROGRAM.replace("ROWS", str(ROWS)).replace("LAST", str(more[-1])))
-    units = [unit for room in ("case", "data", "memory") for unit in sorted((scratch / "properties" / room).glob("*.cc"))]
-    units += sorted((scratch / "properties/case/features").glob("*.cc")) + [pathlib.Path(features)]
-    units += sorted((scratch / "base").glob("*.cc"))
+    units = [unit for room in ("case", "data", "memory") for unit in sorted((scratch / "properties" / room).rglob("*.cc"))]
+    units += [pathlib.Path(features)] + sorted((scratch / "base").glob("*.cc"))
     # -O1 as in tensor.py.
     command = [compiler, "-std=c++20", "-O1", "-w", "-I", scratch, "-isystem", eigen, scratch / "main.cc", *units,
                scratch / "reference/numbers/formats.cc", scratch / "reference/call/known_features.cc", "-lxxhash", "-o",

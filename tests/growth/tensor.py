@@ -31,7 +31,7 @@ EDITS = [
     ("properties/case/case.h", "    default:\n      return nullptr;", "    case TensorId::kEarlier:\n      return &Case::earlier;\n"),
     (DOCS, "| `planted` | array of", "| `earlier` | [a fill](#a-fill) | all defaults | values of the tensor |\n"),
     (DOCS, "`dlse` or `bias` (the codec", "`earlier`, "),
-    ("properties/case/codec_fields.h", '    field("env", &Case::env),', '    field("earlier", &Case::earlier),\n'),
+    ("properties/case/codec/codec_fields.h", '    field("env", &Case::env),', '    field("earlier", &Case::earlier),\n'),
 ]
 
 PROGRAM = r"""
@@ -40,7 +40,7 @@ PROGRAM = r"""
 #include <variant>
 #include "fuzz/batch/call.h"
 #include "fuzz/host/wire.h"
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 #include "properties/memory/layout.h"
 using namespace attnfuzz;
 
@@ -110,9 +110,8 @@ def main():
         sys.exit(0 if len(touched) <= MOST else 1)
     compiler = sys.argv[3]
     (scratch / "main.cc").write_text(PROGRAM)
-    units = [unit for room in ("case", "data", "memory") for unit in sorted((scratch / "properties" / room).glob("*.cc"))]
-    units += sorted((scratch / "properties/case/features").glob("*.cc")) + [pathlib.Path(sys.argv[5])]
-    units += sorted((scratch / "base").glob("*.cc"))
+    units = [unit for room in ("case", "data", "memory") for unit in sorted((scratch / "properties" / room).rglob("*.cc"))]
+    units += [pathlib.Path(sys.argv[5])] + sorted((scratch / "base").glob("*.cc"))
     # Optimised, as every build of these rooms is: clang 19 gives lambdas that are template arguments (feature.h) the
     # same symbol in all files. If they are not inlined, the linker keeps only one file's.
     command = [compiler, "-std=c++20", "-O1", "-w", "-I", scratch, "-isystem", sys.argv[4], scratch / "main.cc", *units,

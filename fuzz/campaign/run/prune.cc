@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "fuzz/campaign/run/observed_target.h"
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 #include "properties/judge/situations.h"
 
 namespace attnfuzz {

@@ -13,7 +13,7 @@
 #include "base/printable.h"
 #include "fuzz/campaign/store/archive_json.h"
 #include "fuzz/campaign/store/lines.h"
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 
 namespace attnfuzz {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 #include <string_view>
 
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/reduce/reencode.h"
 #include "properties/reduce/search.h"
 

@@ -13,7 +13,7 @@
 #include "fuzz/campaign/triage/sequence_crash.h"
 #include "fuzz/check/failure/vote.h"
 #include "fuzz/check/shard.h"
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 #include "properties/case/words.h"
 #include "properties/explain/clues.h"
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "fuzz/check/counts/census_values.h"
-#include "properties/case/codec_fields.h"
+#include "properties/case/codec/codec_fields.h"
 
 namespace attnfuzz {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "properties/case/pages.h"
+#include "properties/case/places/pages.h"
 #include "properties/data/recipe.h"
 
 namespace attnfuzz::census {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "base/printable.h"
-#include "properties/case/domain.h"
+#include "properties/case/features/domain.h"
 #include "properties/judge/execution.h"
 #include "properties/judge/trial.h"
 #include "properties/operations/operation.h"

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "base/json.h"
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 
 namespace attnfuzz {
 

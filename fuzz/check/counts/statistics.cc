@@ -4,7 +4,7 @@
 
 #include "base/printable.h"
 #include "fuzz/check/counts/kernel_path.h"
-#include "properties/case/feature.h"
+#include "properties/case/features/feature.h"
 
 namespace attnfuzz {
 

@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "fuzz/check/shard.h"
-#include "properties/case/codec_fields.h"
+#include "properties/case/codec/codec_fields.h"
 
 namespace attnfuzz {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "fuzz/check/check.h"
-#include "properties/case/domain.h"
-#include "properties/case/planted_rank.h"
+#include "properties/case/features/domain.h"
+#include "properties/case/places/planted_rank.h"
 #include "properties/explain/first_bits.h"
 #include "properties/judge/judge.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "fuzz/check/takes/memory_refusals.h"
-#include "properties/case/feature.h"
+#include "properties/case/features/feature.h"
 #include "properties/case/words.h"
 
 namespace attnfuzz {

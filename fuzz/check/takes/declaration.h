@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/case/generator_config.h"
+#include "properties/case/features/generator_config.h"
 
 namespace attnfuzz {
 

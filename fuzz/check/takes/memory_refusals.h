@@ -15,8 +15,8 @@
 #include <string_view>
 #include <utility>
 
-#include "properties/case/feature.h"
-#include "properties/case/geometry.h"
+#include "properties/case/features/feature.h"
+#include "properties/case/places/geometry.h"
 
 namespace attnfuzz {
 namespace memory_refusals {

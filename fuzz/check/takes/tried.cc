@@ -9,7 +9,7 @@
 #include "fuzz/check/takes/declaration.h"
 #include "fuzz/check/takes/refusals.h"
 #include "fuzz/check/takes/sizes_taken.h"
-#include "properties/case/domain.h"
+#include "properties/case/features/domain.h"
 #include "properties/case/words.h"
 #include "properties/draw/afford.h"
 #include "properties/judge/trial.h"

@@ -1,7 +1,7 @@
 // The ways in which a mutation changes a number of a case.
 #include <algorithm>
 
-#include "properties/case/feature.h"
+#include "properties/case/features/feature.h"
 
 namespace attnfuzz {
 namespace {

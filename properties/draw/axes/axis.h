@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/case/feature.h"
+#include "properties/case/features/feature.h"
 
 namespace attnfuzz {
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "properties/case/codec_fields.h"
-#include "properties/case/geometry.h"
-#include "properties/case/spread.h"
+#include "properties/case/codec/codec_fields.h"
+#include "properties/case/places/geometry.h"
+#include "properties/case/places/spread.h"
 #include "properties/draw/axes/axis.h"
 
 namespace attnfuzz {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "properties/case/codec_fields.h"
-#include "properties/case/features/intervals.h"
+#include "properties/case/codec/codec_fields.h"
+#include "properties/case/features/values/intervals.h"
 #include "properties/draw/axes/axis.h"
 
 namespace attnfuzz {

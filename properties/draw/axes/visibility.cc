@@ -1,8 +1,8 @@
 // Axes of visibility: everything that hides keys, and the bias.
 #include <algorithm>
 
-#include "properties/case/codec_fields.h"
-#include "properties/case/features/pattern.h"
+#include "properties/case/codec/codec_fields.h"
+#include "properties/case/features/visibility/pattern.h"
 #include "properties/draw/axes/axis.h"
 
 namespace attnfuzz {

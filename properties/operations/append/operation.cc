@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "properties/case/case.h"
-#include "properties/case/features/pools.h"
-#include "properties/case/layouts.h"
-#include "properties/case/packed.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/features/storage/pools.h"
+#include "properties/case/places/layouts.h"
+#include "properties/case/places/packed.h"
 #include "properties/operations/shape_dice.h"
 #include "reference/caches.h"
 

@@ -6,10 +6,10 @@
 #include <bit>
 
 #include "properties/case/case.h"
-#include "properties/case/geometry.h"
-#include "properties/case/layouts.h"
-#include "properties/case/packed.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/places/geometry.h"
+#include "properties/case/places/layouts.h"
+#include "properties/case/places/packed.h"
 #include "properties/operations/backward/ask_for_gradients.h"
 #include "reference/gradients/gradients.h"
 #include "reference/model/calibration.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "properties/case/case.h"
-#include "properties/case/layouts.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/places/layouts.h"
 #include "properties/operations/shape_dice.h"
 #include "reference/nsa/combination.h"
 

@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "properties/case/case.h"
-#include "properties/case/layouts.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/places/layouts.h"
 #include "properties/operations/backward/ask_for_gradients.h"
 #include "properties/operations/shape_dice.h"
 #include "reference/model/calibration.h"

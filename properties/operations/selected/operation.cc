@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "properties/case/case.h"
-#include "properties/case/layouts.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/places/layouts.h"
 #include "properties/operations/selected/give_lists.h"
 #include "reference/selected.h"
 

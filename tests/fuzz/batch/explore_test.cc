@@ -1,14 +1,15 @@
 // Tests a campaign's job that judges batches: it files the same failures, and its journal names all cases in
 // flight.
+#include "fuzz/campaign/run/explore.h"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "fuzz/campaign/run/explore.h"
 #include "fuzz/campaign/store/folder.h"
 #include "fuzz/campaign/store/journal.h"
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 #include "properties/judge/property.h"
 #include "tests/fuzz/batch/fake_batch_target.h"
 

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "fuzz/batch/given.h"
-#include "properties/case/as_contract.h"
+#include "properties/case/codec/as_contract.h"
 #include "properties/draw/generator.h"
 #include "properties/operations/operation.h"
 #include "reference/agreement.h"

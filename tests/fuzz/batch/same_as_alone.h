@@ -10,7 +10,7 @@
 
 #include "fuzz/batch/batch_judge.h"
 #include "fuzz/batch/prepare.h"
-#include "properties/case/geometry.h"
+#include "properties/case/places/geometry.h"
 #include "properties/case/words.h"
 #include "properties/judge/property.h"
 #include "properties/judge/trial.h"

@@ -11,7 +11,7 @@
 #include "fuzz/check/counts/kernel_path.h"
 #include "fuzz/check/failure/vote.h"
 #include "fuzz/check/shard.h"
-#include "properties/case/feature.h"
+#include "properties/case/features/feature.h"
 #include "properties/explain/fault_class.h"
 #include "tests/properties/support/fake_target.h"
 

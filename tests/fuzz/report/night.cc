@@ -8,7 +8,7 @@
 #include "fuzz/campaign/store/lines.h"
 #include "fuzz/campaign/triage/case_picture.h"
 #include "fuzz/check/counts/records.h"
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 #include "properties/case/words.h"
 #include "properties/data/fills.h"
 #include "properties/reduce/reproducer.h"

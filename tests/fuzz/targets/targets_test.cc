@@ -7,7 +7,7 @@
 #include "fuzz/targets/counters.h"
 #include "fuzz/targets/target.h"
 #include "fuzz/targets/unit.h"
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 #include "properties/reduce/reproducer.h"
 #include "tests/properties/support/fake_target.h"
 

@@ -1,4 +1,4 @@
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 
 #include <gtest/gtest.h>
 

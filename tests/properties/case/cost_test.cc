@@ -1,13 +1,13 @@
 // Tests the order by which the reducer prefers cases, and the order of planted values within it.
-#include "properties/case/cost.h"
+#include "properties/case/features/cost.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
 
-#include "properties/case/codec.h"
-#include "properties/case/planted_rank.h"
+#include "properties/case/codec/codec.h"
+#include "properties/case/places/planted_rank.h"
 #include "tests/properties/support/random_case.h"
 
 namespace attnfuzz {

@@ -1,5 +1,5 @@
 // Tests the members of a domain, how cases of it are drawn, and the intersection of two domains.
-#include "properties/case/domain.h"
+#include "properties/case/features/domain.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
-#include "properties/case/codec.h"
-#include "properties/case/feature.h"
+#include "properties/case/codec/codec.h"
+#include "properties/case/features/feature.h"
 #include "properties/draw/generator.h"
 #include "properties/draw/rapidcheck_rng.h"
 #include "reference/semantics.h"

@@ -7,8 +7,8 @@
 #include <bit>
 #include <cmath>
 
-#include "properties/case/geometry.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/places/geometry.h"
 #include "properties/draw/generator.h"
 #include "properties/memory/layout.h"
 #include "reference/numbers/formats.h"

@@ -6,7 +6,7 @@
 #include <array>
 #include <set>
 
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 #include "properties/draw/axes/axis.h"
 #include "properties/draw/covering.h"
 #include "properties/draw/generator.h"

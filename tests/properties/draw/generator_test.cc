@@ -11,12 +11,12 @@
 #include <set>
 #include <stdexcept>
 
-#include "properties/case/codec.h"
-#include "properties/case/domain.h"
-#include "properties/case/feature.h"
-#include "properties/case/geometry.h"
-#include "properties/case/packed.h"
-#include "properties/case/planted_rank.h"
+#include "properties/case/codec/codec.h"
+#include "properties/case/features/domain.h"
+#include "properties/case/features/feature.h"
+#include "properties/case/places/geometry.h"
+#include "properties/case/places/packed.h"
+#include "properties/case/places/planted_rank.h"
 #include "properties/draw/covering.h"
 #include "properties/draw/draw.h"
 #include "properties/draw/mutate.h"

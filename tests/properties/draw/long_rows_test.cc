@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 #include "properties/draw/afford.h"
 #include "properties/draw/generator.h"
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <set>
 
-#include "properties/case/codec.h"
-#include "properties/case/feature.h"
+#include "properties/case/codec/codec.h"
+#include "properties/case/features/feature.h"
 #include "properties/draw/ordinary.h"
 #include "tests/properties/draw/our_kernels.h"
 #include "tests/properties/draw/refused.h"

@@ -1,7 +1,7 @@
 // A draw for kernels like fa1 and splitk: two variants with tiles of their own, and splits.
 #pragma once
 
-#include "properties/case/generator_config.h"
+#include "properties/case/features/generator_config.h"
 
 namespace attnfuzz {
 

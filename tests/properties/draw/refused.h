@@ -6,7 +6,7 @@
 #include <set>
 #include <string_view>
 
-#include "properties/case/feature.h"
+#include "properties/case/features/feature.h"
 
 namespace attnfuzz {
 

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"
 #include "tests/properties/support/fake_target.h"

@@ -7,8 +7,8 @@
 #include <bit>
 #include <sstream>
 
-#include "properties/case/as_contract.h"
-#include "properties/case/codec.h"
+#include "properties/case/codec/as_contract.h"
+#include "properties/case/codec/codec.h"
 #include "properties/data/row_scores.h"
 #include "properties/draw/generator.h"
 #include "properties/explain/probe_check.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
-#include "properties/case/planted_rank.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/places/planted_rank.h"
 #include "properties/data/fills.h"
 #include "properties/data/recipe.h"
 #include "reference/numbers/formats.h"

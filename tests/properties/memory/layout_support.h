@@ -4,7 +4,7 @@
 #include <cstring>
 #include <functional>
 
-#include "properties/case/geometry.h"
+#include "properties/case/places/geometry.h"
 #include "properties/memory/layout.h"
 
 namespace attnfuzz {

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <set>
 
-#include "properties/case/codec.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/codec/codec.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/data/recipe.h"
 #include "properties/draw/generator.h"
 #include "reference/numbers/formats.h"

@@ -1,10 +1,11 @@
 // Tests packed batch entries in memory: each entry has its values, and rows of no entry hold NaN and stay unchanged.
+#include "properties/case/places/packed.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "properties/case/packed.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/data/recipe.h"
 #include "reference/numbers/formats.h"
 #include "tests/properties/memory/layout_support.h"

@@ -6,8 +6,8 @@
 #include <limits>
 #include <set>
 
-#include "properties/case/packed.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/places/packed.h"
 #include "properties/data/recipe.h"
 #include "reference/numbers/formats.h"
 #include "tests/properties/memory/layout_support.h"

@@ -6,7 +6,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "properties/case/as_contract.h"
+#include "properties/case/codec/as_contract.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/layout.h"
 #include "reference/numbers/formats.h"

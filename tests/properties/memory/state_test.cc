@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/data/fills.h"
 #include "properties/operations/operation.h"
 #include "reference/numbers/formats.h"

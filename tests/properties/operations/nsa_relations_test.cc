@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/judge/trial.h"
 #include "tests/properties/support/packed_leak.h"
 

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <set>
 
-#include "properties/case/codec.h"
-#include "properties/case/domain.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/codec/codec.h"
+#include "properties/case/features/domain.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"
 #include "properties/operations/operation.h"

@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "properties/case/codec.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/codec/codec.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/draw/generator.h"
 #include "properties/memory/layout.h"
 #include "properties/operations/operation.h"

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <set>
 
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 #include "properties/case/words.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"

@@ -10,9 +10,9 @@
 #include <map>
 #include <set>
 
-#include "properties/case/codec.h"
-#include "properties/case/cost.h"
-#include "properties/case/geometry.h"
+#include "properties/case/codec/codec.h"
+#include "properties/case/features/cost.h"
+#include "properties/case/places/geometry.h"
 #include "properties/case/words.h"
 #include "properties/data/fills.h"
 #include "properties/data/recipe.h"

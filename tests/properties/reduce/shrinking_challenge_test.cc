@@ -21,7 +21,7 @@
 #include <ostream>
 #include <set>
 
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 #include "properties/case/words.h"
 #include "properties/data/fills.h"
 #include "properties/reduce/reduce.h"

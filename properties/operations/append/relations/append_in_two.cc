@@ -5,8 +5,8 @@
 // finds a kernel that keeps lengths, pages or addresses from one call to the next.
 #include <algorithm>
 
-#include "properties/case/pages.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/places/pages.h"
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::operations {

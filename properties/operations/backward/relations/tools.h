@@ -1,7 +1,7 @@
 // Tools for the backward pass's relations, in addition to those of the forward pass.
 #pragma once
 
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/judge/judge.h"
 #include "properties/operations/forward/relations/tools.h"
 

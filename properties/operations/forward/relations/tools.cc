@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "properties/case/geometry.h"
+#include "properties/case/places/geometry.h"
 #include "properties/data/fills.h"
 #include "properties/judge/judge.h"
 #include "reference/numbers/formats.h"

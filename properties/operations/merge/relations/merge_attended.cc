@@ -11,7 +11,7 @@
 #include <cmath>
 #include <limits>
 
-#include "properties/case/as_contract.h"
+#include "properties/case/codec/as_contract.h"
 #include "properties/data/fills.h"
 #include "properties/judge/given_call.h"
 #include "properties/memory/layout.h"

@@ -1,5 +1,5 @@
 // A merge is symmetric: with the sides swapped it gives the same result, up to the order of a sum.
-#include "properties/case/geometry.h"
+#include "properties/case/places/geometry.h"
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::operations {

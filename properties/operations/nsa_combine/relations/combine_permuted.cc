@@ -1,6 +1,6 @@
 // A combination is symmetric: if the three sides and their gates are permuted, the result is the same, up to
 // the order of a sum.
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::operations {

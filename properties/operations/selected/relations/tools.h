@@ -1,8 +1,8 @@
 // Tools for relations of listed blocks, in addition to those of the forward pass.
 #pragma once
 
-#include "properties/case/selection.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/places/selection.h"
 #include "properties/judge/judge.h"
 #include "properties/operations/forward/relations/tools.h"
 

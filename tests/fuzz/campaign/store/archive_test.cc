@@ -9,7 +9,7 @@
 
 #include "fuzz/campaign/store/journal.h"
 #include "fuzz/campaign/store/lines.h"
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 #include "properties/reduce/reproducer.h"
 
 namespace attnfuzz {

@@ -6,9 +6,9 @@
 
 #include <filesystem>
 
-#include "properties/case/feature.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "properties/case/features/feature.h"
 
 namespace attnfuzz {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "fuzz/campaign/store/finding_list.h"
 #include "fuzz/campaign/triage/triage.h"
-#include "properties/case/codec.h"
+#include "properties/case/codec/codec.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {

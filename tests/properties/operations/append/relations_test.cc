@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/oracles.h"
 #include "properties/judge/trial.h"

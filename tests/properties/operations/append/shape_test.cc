@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "properties/case/codec.h"
-#include "properties/case/pages.h"
-#include "properties/case/planted_rank.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/codec/codec.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/places/pages.h"
+#include "properties/case/places/planted_rank.h"
 #include "properties/draw/generator.h"
 #include "properties/operations/operation.h"
 #include "reference/numbers/formats.h"

@@ -2,8 +2,8 @@
 // through a file change nothing, and that illegal pairs are refused.
 #include <gtest/gtest.h>
 
-#include "properties/case/codec.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/codec/codec.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/draw/generator.h"
 #include "properties/operations/operation.h"
 

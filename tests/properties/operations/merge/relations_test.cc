@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"
 #include "reference/emulator/device.h"

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <set>
 
-#include "properties/case/codec.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/codec/codec.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/case/words.h"
 #include "properties/draw/generator.h"
 #include "properties/memory/layout.h"

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"
 #include "reference/nsa/choice.h"

@@ -8,11 +8,11 @@
 #include <map>
 #include <set>
 
-#include "properties/case/codec.h"
-#include "properties/case/domain.h"
-#include "properties/case/geometry.h"
-#include "properties/case/selection.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/codec/codec.h"
+#include "properties/case/features/domain.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/places/geometry.h"
+#include "properties/case/places/selection.h"
 #include "properties/data/recipe.h"
 #include "properties/draw/generator.h"
 #include "properties/memory/layout.h"

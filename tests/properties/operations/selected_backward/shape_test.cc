@@ -6,10 +6,10 @@
 #include <cmath>
 #include <set>
 
-#include "properties/case/codec.h"
-#include "properties/case/geometry.h"
-#include "properties/case/selection.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/codec/codec.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/places/geometry.h"
+#include "properties/case/places/selection.h"
 #include "properties/data/recipe.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"

@@ -3,7 +3,7 @@
 // device, or an error of the arithmetic model (docs/checks.md). A mistake that both sides share is not seen.
 #include <cstring>
 
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/target/peer.h"
 #include "properties/operations/forward/relations/tools.h"

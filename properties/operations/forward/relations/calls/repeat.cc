@@ -2,7 +2,7 @@
 // stream. Only this shows state that outlives a call, or a workspace that is assumed to hold zeros. Then a call
 // has other values and lengths at the same addresses, and the workspace as it was left. A kernel that keeps
 // partials, lengths or plans by address or by shape then gives the old results.
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

@@ -1,7 +1,7 @@
 // A plan may depend only on addresses, strides and sizes, so it is valid for every call that has the same:
 // captured graphs and servers make a plan once and run it with other values and other lengths. If plan() reads
 // the tensors, or keeps values of them, the second call is wrong.
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

@@ -1,7 +1,7 @@
 // An element of 8-bit K and V is a code times a scale. If scales are powers of two, 16 bits hold the elements
 // exactly, so the same problem in 16 bits must give the same result. This shows a kernel that reads the scale
 // of another head, key or tensor, or decodes a code as another format.
-#include "properties/case/planted_rank.h"
+#include "properties/case/places/planted_rank.h"
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

@@ -3,7 +3,7 @@
 // one tensor is such a view, and its heads or batch entries are an odd number of elements apart; a kernel may
 // refuse this odd view. If a kernel declares its layouts, every variant keeps to them. A variant that equals
 // the case is not run. Tensors with strides of 0 keep them, because storing them in full is another problem.
-#include "properties/case/geometry.h"
+#include "properties/case/places/geometry.h"
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::relations {

@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <string>
 
-#include "properties/case/geometry.h"
-#include "properties/case/packed.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/places/geometry.h"
+#include "properties/case/places/packed.h"
 
 namespace attnfuzz::relations {
 namespace {

@@ -1,6 +1,6 @@
 // Keys in pages give the same result as the same keys in a dense tensor. This shows a page of a wrong entry, a
 // slot of a wrong page, or a length that is too short, even if the numbers look plausible.
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
 #include "properties/operations/forward/relations/storage/packed_tools.h"
 
 namespace attnfuzz::relations {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "properties/case/geometry.h"
+#include "properties/case/places/geometry.h"
 #include "properties/operations/forward/relations/storage/packed_tools.h"
 
 namespace attnfuzz::relations {

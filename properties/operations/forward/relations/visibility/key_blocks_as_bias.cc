@@ -1,8 +1,8 @@
 // If keys stand for blocks, each query sees some of the keys. A bias of -infinity at all others hides the same
 // keys with different code. This shows a block that is seen before its last key, or a length that counts keys
 // instead of positions.
-#include "properties/case/key_blocks.h"
-#include "properties/case/shrink_toggles.h"
+#include "properties/case/features/shrink_toggles.h"
+#include "properties/case/places/key_blocks.h"
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::operations {

@@ -1,5 +1,5 @@
 // Blocks of one key, one key apart, are the keys. The same problem without blocks must give the same result.
-#include "properties/case/key_blocks.h"
+#include "properties/case/places/key_blocks.h"
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::operations {
