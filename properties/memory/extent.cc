@@ -45,6 +45,13 @@ void Extent::gather(const std::byte* row, std::byte* dense) const {
     std::memcpy(dense + d * g.element_bytes, row + d * step, static_cast<size_t>(g.element_bytes));
 }
 
+void Extent::put(const std::byte* dense, std::byte* row) const {
+  if (g.scattered())
+    scatter(dense, row);
+  else
+    std::memcpy(row, dense, static_cast<size_t>(g.row_bytes()));
+}
+
 void Extent::scatter(const std::byte* dense, std::byte* row) const {
   const int64_t step = g.stride[3] * g.element_bytes;
   for (int64_t d = 0; d < g.size[3]; ++d)

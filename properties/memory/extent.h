@@ -51,6 +51,7 @@ struct Extent {
   // Copy the elements of a row, in order, to or from a dense buffer.
   void gather(const std::byte* row, std::byte* dense) const;
   void scatter(const std::byte* dense, std::byte* row) const;
+  void put(const std::byte* dense, std::byte* row) const;  // of any row
   // Return the rest of a single span's first and last page. Nothing else lies there.
   std::span<std::byte> page_before() const;
   std::span<std::byte> page_after() const;
