@@ -17,6 +17,7 @@
 
 #include "properties/case/features/feature.h"
 #include "properties/case/places/geometry.h"
+#include "properties/case/size_set.h"
 
 namespace attnfuzz {
 namespace memory_refusals {
@@ -25,8 +26,6 @@ template <TensorId T>
 TensorLayout& layout(Case& c) {
   return c.layout[static_cast<size_t>(T)];
 }
-
-inline int64_t rounded_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 // kBytes in elements of the tensor, at least 1.
 template <TensorId T, int64_t kBytes>

@@ -132,10 +132,6 @@ class Trying {
     return ran.timed_out || ran.no_memory ? std::nullopt : std::optional(true);
   }
 
-  // The caller's domain, if there is one, lies inside of the declared one.
-  const std::optional<attn_domain>& declared() const {
-    return target_.terms ? target_.terms : target_.info().domain;
-  }
   bool is_asked(const Case& c) const {
     if (!target_.terms) return true;  // plan() refuses what is not declared
     Problem inside = c.problem;
@@ -144,7 +140,7 @@ class Trying {
   }
 
   bool declares(int32_t dtype) const {
-    const auto& domain = declared();
+    const auto& domain = declared(target_);
     return domain && domain->dtypes != 0 ? (domain->dtypes >> dtype & 1) != 0 : dtype != ATTN_F32;
   }
 
@@ -179,12 +175,7 @@ class Trying {
     c.problem.dim_qk = c.problem.dim_v = dim;
     c.problem.causal = causal;
     c.problem.dtype = dtype;
-    c.problem.scale = 1.0f / std::sqrt(static_cast<float>(dim));
-    c.env.variant = target_.info().variants.empty() ? 0 : 1;
-    if (const auto& domain = declared()) {
-      fit(*domain, c);
-      if (domain->align) c.problem.align = domain->align - 1;
-    }
+    make_ordinary(target_, c);
     if (std::ranges::find(asked_, c) != asked_.end())
       return false;  // fit() turned another problem into this one
     asked_.push_back(c);
@@ -277,7 +268,7 @@ class Trying {
     std::string first;
     for (const auto& [queries, keys] : kPairs) {
       Case c = gaussian(queries, keys);
-      if (const auto& domain = declared(); domain && queries == keys) fit(*domain, c);
+      if (const auto& domain = declared(target_); domain && queries == keys) fit(*domain, c);
       if (illegal(c)) return;
       const Verdict v = judge(c, reference, target_, *judged_.table);
       ++tried_.runs;
