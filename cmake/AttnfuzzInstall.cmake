@@ -91,8 +91,8 @@ foreach(target wheel attnfuzz-calibrate-cpu attnfuzz-calibrate-cuda)
   endif()
 endforeach()
 
-install(FILES kernels/adapter.h kernels/attention.h kernels/identity.h kernels/plug_in.h 
-        DESTINATION include/attnfuzz/kernels COMPONENT package)
+install(FILES kernels/adapter.h kernels/attention.h kernels/call.h kernels/check_tensors.h kernels/identity.h kernels/plug_in.h
+        kernels/read_call.h DESTINATION include/attnfuzz/kernels COMPONENT package)
 install(DIRECTORY kernels/cuda_source kernels/executor kernels/primitives DESTINATION include/attnfuzz/kernels COMPONENT package
         FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh" REGEX "/cuda_source/include/" PATTERN example EXCLUDE)
 

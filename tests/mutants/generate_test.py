@@ -10,6 +10,7 @@ import sys
 sys.dont_write_bytecode = True
 
 import survey
+from mutated import ROOMS
 from generate import collect, drop_what_does_not_compile, number
 from oracle_rules import OracleWalk
 from schemata import File
@@ -101,9 +102,18 @@ def main():
     scratch.mkdir(parents=True, exist_ok=True)
     problems, count = problems_of("sample.cc", Walk, RIGHT, EXPECTED, scratch, compiler)
     of_oracle, more = problems_of("oracle_sample.cc", OracleWalk, ORACLE_RIGHT, OF_ORACLE, scratch, compiler)
-    problems += of_oracle + survey_problems()
+    problems += of_oracle + survey_problems() + absent_sources()
     print("\n".join(problems) or f"{count + more} mutants, each as it must be")
     return 1 if problems else 0
+
+
+def absent_sources():
+    """The sources of mutated.py that do not exist. Those of kernels may lie in a folder with small instantiations."""
+    source = pathlib.Path(__file__).resolve().parents[2]
+    kernels = [source / "kernels", *source.glob("tests/bugs/*/kernels"), source / "tests/mutants/shapes/kernels"]
+    folders = {"kernels": kernels, "judge": [source / "properties"]}
+    return [f"mutated.py: {room} has no {file}" for room, (changed, units, _) in ROOMS.items() for file in changed + units
+            if not any((folder / file).exists() for folder in folders.get(room, [source / "reference"]))]
 
 
 def survey_problems():

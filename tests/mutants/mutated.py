@@ -15,7 +15,7 @@ MUTATED = {
                 "splitk/hopper/make_params.h", "splitk/hopper/params.h", "splitk/hopper/producer.h"],
     "fa1, splitk": ["forward/attend.h", "forward/checks.cu", "forward/checks.h", "forward/online_softmax.h",
                     "forward/params.h", "forward/scores.h", "forward/shapes.cu", "forward/shapes.h",
-                    "forward/store.h", "forward/tile_loader.h", "plug_in.h"],
+                    "forward/store.h", "forward/tile_loader.h", "call.h", "check_tensors.h", "plug_in.h", "read_call.h"],
     "fa1h, splitkh": ["forward/clear_rows.h", "forward/ring.h", "forward/warpgroup_softmax.h"],
     "fa1a, fa1h, splitkh": ["forward/score_terms.h"],
 }
@@ -26,7 +26,7 @@ KERNELS = tuple(name for name in MUTATED if "," not in name)
 ORACLE = ["semantics.h", "agreement.cc", "oracle.cc", "call/expected.cc", "call/expected.h", "call/row_sample.cc",
           "call/row_space.h", "model/calibration.cc", "model/error_cap.cc", "model/error_model.cc",
           "model/error_model.h", "numbers/formats.cc", "numbers/ratio.h", "rows/key_block.cc", "rows/key_block.h",
-          "rows/mean_columns.cc", "rows/operands.cc", "rows/operands.h", "rows/partials.cc",
+          "rows/mean_columns.cc", "rows/operands.cc", "rows/operands.h", "partials.cc",
           "rows/products.cc", "rows/rounded_p.cc", "rows/row_loops.cc", "rows/row_terms.h", "rows/scores.cc",
           "rows/tile_walk.cc", "rows/visibility.cc", "rows/visibility.h", "rows/weighted_mean.cc",
           "rows/weighted_mean.h"]
@@ -40,7 +40,7 @@ ORACLE_ON_DEVICE = ["cuda/block.cuh", "cuda/mean.cuh", "cuda/pack.cc", "cuda/pac
 JUDGE = ["judge/bad_plan.cc", "judge/execution.cc", "judge/integer_outputs.cc", "judge/judge.cc", "judge/oracles.cc",
          "judge/shape/shape_places.cc", "judge/shape/shape_values.cc", "judge/situations.cc", "judge/statistical_warning.cc", "judge/tally.cc",
          "judge/trial.cc", "judge/target/peer.cc", "judge/verdict.cc", "case/codec/as_contract.cc", "memory/extent.cc",
-         "memory/layout.cc", "memory/prefill.cc"]
+         "memory/layout.cc", "memory/layout_checks.cc", "memory/layout_reads.cc", "memory/case_poison.cc"]
 
 # The path for which a kernel's cases are drawn (attnfuzz check --path): its mutated sources are those of this path.
 PATHS = {"fa1a": "mma", "fa1h": "wgmma", "splitkh": "wgmma"}

@@ -79,7 +79,8 @@ set(judge_folder ${PROJECT_BINARY_DIR}/judge-mutants)
 set(judge_tree ${CMAKE_CURRENT_BINARY_DIR}/judge)
 file(GLOB_RECURSE judge_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/properties/judge/* ${PROJECT_SOURCE_DIR}/properties/memory/*)
 file(GLOB_RECURSE judge_units RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/properties/judge/*.cc)
-list(APPEND judge_units properties/case/codec/as_contract.cc properties/memory/extent.cc properties/memory/layout.cc properties/memory/prefill.cc properties/memory/strays.cc)
+list(APPEND judge_units properties/case/codec/as_contract.cc properties/memory/extent.cc properties/memory/layout.cc properties/memory/layout_checks.cc
+     properties/memory/layout_reads.cc properties/memory/case_poison.cc properties/memory/strays.cc)
 list(TRANSFORM judge_units PREPEND ${judge_tree}/)
 add_custom_command(OUTPUT ${judge_tree}.stamp BYPRODUCTS ${judge_units} ${judge_folder}/mutants.json
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/generate.py --folder ${PROJECT_SOURCE_DIR}/properties

@@ -24,9 +24,7 @@ namespace attn {
 // if the struct held the variables, nvcc would order the code differently.
 template <class T, HopperSpec kSpec>
 struct Consumer {
-  // With one slot of Q, O leaves through the slots of the last K and V, one for each warpgroup. Q's slot is
-  // free as soon as the last product of Q and K is done, so that the next Q loads during the rest of the item.
-  static constexpr bool kStaged = kSpec.q_stages == 1;
+  static constexpr bool kStaged = kSpec.q_stages == 1;  // O leaves through slots of K and V: README.md, Slots
   static constexpr int kInKeys = 1;  // the warpgroup whose O lies where K was
   static constexpr int kTurn = 2 * kWarpgroup;
   static_assert(!kStaged || (kSpec.consumers == 2 && !kSpec.cross_tile && kSpec.tile_k >= 64));
@@ -120,8 +118,7 @@ struct Item {
     mbarrier_arrive(c.pipe.v_empty + c.kv.slot, c.leader);
   }
 
-  // Call it when the scores of tile t are done: the slot of K is free, unless O will be staged there. With one
-  // slot of Q, Q's slot is free after the last K.
+  // Call it when the scores of tile t are done: the slot of K is free, unless O will be staged there.
   __device__ __forceinline__ void scores_done(int slot) const {
     const bool keep = kStaged && t == tiles.begin;
     mbarrier_arrive(c.pipe.k_empty + slot, c.leader && !(keep && c.number == kInKeys));
@@ -217,7 +214,6 @@ struct Item {
     }
   }
 
-  // Stores O through the slot of Q, or if kStaged through those of the last K and V.
   __device__ __forceinline__ void store() const {
     if constexpr (kStaged) {
       wgmma_pin(state.o);

@@ -18,7 +18,7 @@ struct HopperSpec {
   int consumers;         // warpgroups of 64 query rows; one more loads
   int tile_k;            // keys of a tile
   int stages;            // K and V tiles in flight
-  int q_stages;          // Q tiles in flight. With 1, O leaves through slots of K and V, else through Q's slot
+  int q_stages;          // Q tiles in flight; with 1, O is staged in slots of K and V (README.md)
   int blocks_per_sm;     // blocks that a multiprocessor holds
   bool overlap;          // the softmax of a tile runs while P V of the previous tile does
   bool cross_tile;       // the first product of the next query tile runs during the epilogue
