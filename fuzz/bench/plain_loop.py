@@ -37,7 +37,8 @@ except ImportError:  # a checkout, where nothing is installed
     import attnfuzz
 import numpy as np
 from attnfuzz.contract import PROBLEM_FIELDS
-from attnfuzz.declare import DTYPES, Target
+from attnfuzz.declare import Target
+from attnfuzz.operations import DTYPES
 from attnfuzz.tensor import as_float32, numpy_bfloat16, to_bits_of_bf16
 
 TOLERANCE = 1e-2  # absolute, and relative

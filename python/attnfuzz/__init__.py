@@ -29,8 +29,9 @@ except ModuleNotFoundError:
 from attnfuzz import harness
 from attnfuzz.cache import Setup, cache
 from attnfuzz.cases import Case, cases
-from attnfuzz.declare import (Domain, Errors, Unsupported, at_least, at_most, compiling, known, multiple, shows_known,
-                              target)
+from attnfuzz.declare import Unsupported, compiling, known, shows_known, target
+from attnfuzz.domain import Domain, at_least, at_most, multiple
+from attnfuzz.errors import Errors
 from attnfuzz.judge import Failed, check, judge
 from attnfuzz.masks import entries, gather, key_counts, one_mask, pack, paged, place_rows, unpack
 from attnfuzz.oracle import assert_gradients_within, assert_within, gradients, oracle

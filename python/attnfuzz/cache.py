@@ -14,7 +14,9 @@ import inspect
 from dataclasses import dataclass, field, fields, replace
 
 from attnfuzz.contract import OPERATIONS
-from attnfuzz.declare import Domain, Errors, Target, Unsupported, has_groups, outputs_of, target
+from attnfuzz.declare import Target, Unsupported, target
+from attnfuzz.domain import Domain
+from attnfuzz.operations import has_groups, outputs_of
 
 # The methods that make calls, with their operations.
 CALLS = {"append": "append", "copy_pages": "copy_pages", "attend": "forward", "merge": "merge"}

@@ -21,8 +21,9 @@ import itertools
 import warnings
 
 from attnfuzz import contract as c
-from attnfuzz.declare import (DTYPES, INPUTS, STRIDED, Domain, argument_of, asked_for, dimensions_of, format_of, is_packed,
-                              member_of, refuse_features, refuse_sizes, shape_of)
+from attnfuzz.domain import Domain, refuse_features, refuse_sizes
+from attnfuzz.operations import (DTYPES, INPUTS, STRIDED, argument_of, asked_for, dimensions_of, format_of, is_packed,
+                                 member_of, shape_of)
 from attnfuzz.home import find
 from attnfuzz.oracle import assert_gradients_within, assert_within, gradient_names, gradients, oracle
 from attnfuzz.tensor import Tensor, numpy_bfloat16, numpy_view
@@ -97,7 +98,7 @@ class Case:
     """
 
     def __init__(self, drawn, said, operation="forward"):
-        from attnfuzz.worker import Call
+        from attnfuzz.kernel import Call
 
         p, t = drawn.problem, drawn.tensors
         self.p = Call(p, bool(t.lse.data), drawn.sm_count, t)

@@ -20,7 +20,9 @@ import sys
 import tempfile
 from dataclasses import replace
 
-from attnfuzz.declare import Domain, Errors, Unsupported, at_least, at_most
+from attnfuzz.declare import Unsupported
+from attnfuzz.domain import Domain, at_least, at_most
+from attnfuzz.errors import Errors
 from attnfuzz.judge import named_modules, verdict_on
 
 # Features that neither harness has.
@@ -28,7 +30,8 @@ _PLAIN = dict(window=False, softcap=False, bias=False, mask=False, non_finite=Fa
 
 _FILE = """import attnfuzz
 from attnfuzz import harness
-from attnfuzz.declare import Domain, Errors, Size
+from attnfuzz.domain import Domain, Size
+from attnfuzz.errors import Errors
 
 {imports}
 submission = attnfuzz.target({made}, device={device!r}, arrays={arrays!r}, errors={errors!r}, domain={domain!r})

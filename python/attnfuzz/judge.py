@@ -10,7 +10,9 @@ import sys
 import tempfile
 
 from attnfuzz.cache import Cache
-from attnfuzz.declare import Domain, Errors, Target, dtype_named
+from attnfuzz.declare import Target
+from attnfuzz.domain import Domain, dtype_named
+from attnfuzz.errors import Errors
 from attnfuzz.home import command
 
 _WRAPPER = """import importlib.util
@@ -18,7 +20,8 @@ import sys
 
 import attnfuzz
 from attnfuzz.cache import Cache
-from attnfuzz.declare import Domain, Errors, Size
+from attnfuzz.domain import Domain, Size
+from attnfuzz.errors import Errors
 
 sys.path.insert(0, {folder!r})
 {imports}

@@ -3,7 +3,7 @@
 import copy
 import math
 
-from attnfuzz.declare import blocks_of, most_positions
+from attnfuzz.operations import blocks_of, most_positions
 
 
 def one_mask(bias=None, mask=None):

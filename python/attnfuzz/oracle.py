@@ -13,7 +13,9 @@ import ctypes
 from dataclasses import replace
 
 from attnfuzz import contract as c
-from attnfuzz.declare import DTYPES, RAGGED_KEYS, RAGGED_QUERIES, Domain, Errors
+from attnfuzz.domain import Domain
+from attnfuzz.errors import Errors
+from attnfuzz.operations import DTYPES, RAGGED_KEYS, RAGGED_QUERIES
 from attnfuzz.home import find
 
 _library = None

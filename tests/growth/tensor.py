@@ -122,7 +122,7 @@ def main():
                     scratch / "print_contract"], check=True)
     subprocess.run([scratch / "print_contract", scratch / "python/contract.py.in", scratch / "python/attnfuzz/contract.py"],
                    check=True)
-    given = "from attnfuzz import declare, contract; assert 'earlier' in declare.INPUTS and contract.Tensors.earlier"
+    given = "from attnfuzz import contract, operations; assert 'earlier' in operations.INPUTS and contract.Tensors.earlier"
     subprocess.run([sys.executable, "-c", given], check=True, env={"PYTHONPATH": str(scratch / "python")})
     sys.exit(0 if works and len(touched) <= MOST else 1)
 

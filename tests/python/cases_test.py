@@ -69,7 +69,7 @@ class Cases(unittest.TestCase):
                          [c.words for c in drawn(attnfuzz.Domain(dim=64, bias=False), count=5)])
 
     def test_an_alignment_holds_for_keys_of_blocks(self):
-        from attnfuzz.declare import most_positions
+        from attnfuzz.operations import most_positions
 
         for align, operation in itertools.product(("top_left", "bottom_right"), ("forward", "backward")):
             domain, equal = attnfuzz.Domain(align=align, causal="only", key_lengths=False, equal_lengths=True, features="key_step"), 0

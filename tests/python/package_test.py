@@ -15,7 +15,8 @@ import numpy as np
 
 import attnfuzz
 import attnfuzz.targets
-from attnfuzz import contract, home, worker
+from attnfuzz import contract, home, kernel, worker
+from attnfuzz.cache import Life
 from attnfuzz.tensor import Tensor, numpy_view, to_bits_of_bf16
 from attnfuzz.targets.numpy_reference import ERRORS, nsa_score
 
@@ -168,7 +169,7 @@ class SinksAndSlopes(unittest.TestCase):
 
     def test_one_side_may_be_packed(self):
         q, k, v = inputs(3, 2, 1, 4, 20)
-        packed = attnfuzz.pack(worker.Call(contract.Problem(batch=3, seq_q=4, seq_k=20), True, 1), q, k, v)
+        packed = attnfuzz.pack(kernel.Call(contract.Problem(batch=3, seq_q=4, seq_k=20), True, 1), q, k, v)
         due = attnfuzz.oracle(q, k, v, errors=ERRORS)[0]
         keys = attnfuzz.oracle(q, *packed[1:3], cu_seqlens_k=packed[4], errors=ERRORS)[0]
         np.testing.assert_array_equal(keys, due)
@@ -180,7 +181,7 @@ class SinksAndSlopes(unittest.TestCase):
         problem = contract.Problem(features=bits, bias_dtype=contract.NONE, batch=3, heads_q=4, heads_kv=2, seq_q=5, seq_k=7, dim_qk=16,
                                    dim_v=1, scale=0.25, causal=1, align=contract.BOTTOM_RIGHT, window_left=-1, window_right=-1,
                                    ragged=3, total_q=9, total_k=14, block=4, select=3, key_step=2, key_offset=3)
-        p, lse = worker.Call(problem, False, 1, contract.Tensors()), np.zeros((4, 9), np.float32)
+        p, lse = kernel.Call(problem, False, 1, contract.Tensors()), np.zeros((4, 9), np.float32)
         q, k = (a[0].swapaxes(0, 1) for a in inputs(1, 4, 2, 9, 14)[:2])
         lists, scores = nsa_score.function(p, q, k, lse, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k)
         self.assertEqual((lists.shape, scores.shape, p.blocks), ((9, 2, 3), (9, 2, 5), 5))
@@ -254,12 +255,12 @@ class SinksAndSlopes(unittest.TestCase):
             for j in range(keys):
                 for pool, t in zip(pools, (k, v)):
                     pool[table[b, j // size], :, j % size] = t[b, :, j]
-        p = worker.Call(contract.Problem(batch=3, seq_k=23, page_size=size, pages=12, pages_per_seq=7), True, 1)
+        p = kernel.Call(contract.Problem(batch=3, seq_k=23, page_size=size, pages=12, pages_per_seq=7), True, 1)
         for pool, dense, t in zip(pools, attnfuzz.gather(p, *pools, table, np.array(lengths)), (k, v)):
             for b, keys in enumerate(lengths):
                 np.testing.assert_array_equal(dense[b, :, :keys], t[b, :, :keys])
                 self.assertFalse(dense[b, :, keys:].any())
-        self.assertIs(attnfuzz.gather(worker.Call(contract.Problem(batch=3), True, 1), k, v)[0], k)
+        self.assertIs(attnfuzz.gather(kernel.Call(contract.Problem(batch=3), True, 1), k, v)[0], k)
         for how in ({"causal": True, "align": "bottom_right"}, {"window": (3, 2)}, {}):
             due = attnfuzz.oracle(q, k, v, key_lengths=lengths, lse=True, errors=ERRORS, **how)
             of = attnfuzz.oracle(q, *pools, key_lengths=lengths, block_table=table, lse=True, errors=ERRORS, **how)
@@ -492,7 +493,7 @@ class Caches(unittest.TestCase):
             def attend(self, p, q, k, v, key_lengths, block_table, sequences, plan):
                 return sequences, plan
 
-        life = worker.Life(attnfuzz.cache(Mine))
+        life = Life(attnfuzz.cache(Mine))
         method = life.of.methods["forward"]
         told = {"begins": True, "setup": {"page_size": 2}, "step": 4, "sequences": [3, 0], "call": "forward", "planned": 4}
         life.tell(told)
@@ -813,11 +814,11 @@ class Declarations(unittest.TestCase):
 
     def test_a_kind_of_problem_that_nobody_knows_is_refused(self):
         target = attnfuzz.target(lambda p, q, k, v: None, domain=attnfuzz.Domain(lse=False))
-        kernel = worker.Kernel("f", target, __file__)
+        hosted = kernel.Kernel("f", target, __file__)
         problem = contract.Problem(features=1 << 62, bias_dtype=contract.NONE)
         text = ctypes.create_string_buffer(512)
         pointers = map(ctypes.pointer, (problem, contract.Tensors(), contract.Environment(), contract.Plan()))
-        status = kernel.plan(*pointers, ctypes.addressof(text), 512)
+        status = hosted.plan(*pointers, ctypes.addressof(text), 512)
         self.assertEqual(status, contract.UNSUPPORTED)
         self.assertIn("attn_problem.features has the bits 0x4000000000000000", text.value.decode())
 
@@ -827,12 +828,12 @@ class Declarations(unittest.TestCase):
         missing = {"merge": "o1", "backward": "dout", "selected": "indices", "selected_backward": "dout", "append": "k_new",
                    "copy_pages": "copies", "nsa_score": "lse"}
         self.assertEqual(set(operations.values()), set(missing), "each operation has an input that a forward pass has not")
-        kernel = worker.Kernel("f", attnfuzz.target(lambda p, q, k, v: None, domain=attnfuzz.Domain(lse=False)), __file__)
+        hosted = kernel.Kernel("f", attnfuzz.target(lambda p, q, k, v: None, domain=attnfuzz.Domain(lse=False)), __file__)
         for bit in (1 << n for n in range(64)):
             problem = contract.Problem(features=bit, bias_dtype=contract.NONE, dtype=contract.F32 if bit == contract.FEATURE_F32 else 0)
             text = ctypes.create_string_buffer(512)
             pointers = map(ctypes.pointer, (problem, contract.Tensors(), contract.Environment(), contract.Plan()))
-            status = kernel.plan(*pointers, ctypes.addressof(text), 512)
+            status = hosted.plan(*pointers, ctypes.addressof(text), 512)
             due = ("" if bit in known else f"no parameter '{missing[operations[bit]]}'" if bit in operations
                    else f"attn_problem.features has the bits {bit:#x}")
             self.assertEqual(status, contract.UNSUPPORTED if due else contract.OK, hex(bit))
@@ -842,27 +843,27 @@ class Declarations(unittest.TestCase):
         backward, forward = ["dq", "dk", "dv", "dbias", "dsink"], ["out", "lse"]
         of = collections.namedtuple("Of", "dk dv dq")(dk=2, dv=3, dq=1)
         for given in ((1, 2, 3), {"dk": 2, "dq": 1, "dv": 3}, of):
-            self.assertEqual(dict(sorted(worker.by_name(given, backward[:3], backward).items())), {"dk": 2, "dq": 1, "dv": 3})
+            self.assertEqual(dict(sorted(kernel.by_name(given, backward[:3], backward).items())), {"dk": 2, "dq": 1, "dv": 3})
         more = {"dq": 1, "dk": 2, "dv": 3, "dsink": 5}
         asked = collections.namedtuple("Asked", [*more, "dbias"])(**more, dbias=None)
         for given in ((1, 2, 3, 5), more, asked):
-            found = worker.by_name(given, [*backward[:3], "dsink"], backward)
+            found = kernel.by_name(given, [*backward[:3], "dsink"], backward)
             self.assertEqual({name: value for name, value in found.items() if value is not None}, more)
-        self.assertEqual([worker.by_name(given, forward, forward) for given in (1, (1,), (1, 2), {"lse": 2, "out": 1})],
+        self.assertEqual([kernel.by_name(given, forward, forward) for given in (1, (1,), (1, 2), {"lse": 2, "out": 1})],
                          [{"out": 1}, {"out": 1}, {"out": 1, "lse": 2}, {"lse": 2, "out": 1}])
         lists = ["indices", "scores"]
-        self.assertEqual([worker.by_name(given, lists, lists) for given in (1, (1, 2), {"indices": 1})],
+        self.assertEqual([kernel.by_name(given, lists, lists) for given in (1, (1, 2), {"indices": 1})],
                          [{"indices": 1}, {"indices": 1, "scores": 2}, {"indices": 1}])
         for given, words in (((1, 2), "returned 2 arrays, and 3 are due: dq, dk, dv"), ([1, 2, 3], "returned a list"),
                              ({"out": 1}, "'out'.*one of dq, dk, dv"),
                              (1, "returned 1 arrays"), ((1, 2, 3, 4), "returned 4 arrays, and 3 are due"),
                              ({"dbias": 4}, "returned dbias, for which this call does not ask; it asks for dq, dk, dv$")):
             with self.assertRaisesRegex(TypeError, words):
-                worker.by_name(given, backward[:3], backward)
+                kernel.by_name(given, backward[:3], backward)
         with self.assertRaisesRegex(TypeError, "returned 3 arrays, and 4 are due: dq, dk, dv, dbias"):
-            worker.by_name(of, backward[:4], backward)
+            kernel.by_name(of, backward[:4], backward)
         with self.assertRaisesRegex(TypeError, "returned 3 arrays"):
-            worker.by_name((1, 2, 3), forward, forward)
+            kernel.by_name((1, 2, 3), forward, forward)
 
     def test_wide_heads_are_for_those_that_say_so(self):
         for said, bits in (({}, 0), ({"dim": attnfuzz.at_most(256)}, 0), ({"dim_qk": 576}, contract.FEATURE_WIDE),
@@ -887,7 +888,7 @@ class Declarations(unittest.TestCase):
     def test_a_call_has_each_field_of_the_problem(self):
         problem = contract.Problem(dtype=contract.BF16, bias_dtype=contract.NONE, align=contract.BOTTOM_RIGHT, causal=1,
                                    seq_k=7, num_splits=3)
-        call = worker.Call(problem, True, 132)
+        call = kernel.Call(problem, True, 132)
         self.assertEqual({name for name in contract.PROBLEM_FIELDS if not hasattr(call, name)}, set())
         left_out = {name for name, _ in contract.Problem._fields_} - set(contract.PROBLEM_FIELDS)
         self.assertEqual({name for name in left_out if not name.startswith("reserved")}, {"size"})

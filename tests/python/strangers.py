@@ -131,9 +131,9 @@ def changes_the_plan(p, q, k, v):
 
 @stranger
 def judges_itself(p, q, k, v):
-    import attnfuzz.worker
+    import attnfuzz.kernel
 
-    attnfuzz.worker.Kernel.call = lambda *_: None  # the next calls do nothing
+    attnfuzz.kernel.Kernel.call = lambda *_: None  # the next calls do nothing
     return compute(p, q, k, v)
 
 
