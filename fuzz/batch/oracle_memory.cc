@@ -9,8 +9,6 @@ namespace {
 
 uint64_t up(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 
-int64_t padded(int64_t elements) { return (elements + cuda::kPad - 1) / cuda::kPad * cuda::kPad; }
-
 // Hands out the parts of one block of bytes.
 struct Parts {
   std::byte* base;
@@ -40,8 +38,8 @@ void take_inputs(const Call& call, Parts& parts, Work* work) {
   in.keys = in.most_keys = static_cast<int32_t>(p.seq_k);
   in.dim_qk = static_cast<int32_t>(p.dim_qk);
   in.dim_v = static_cast<int32_t>(p.dim_v);
-  in.stride_qk = static_cast<int32_t>(padded(p.dim_qk));
-  in.stride_v = static_cast<int32_t>(padded(p.dim_v));
+  in.stride_qk = static_cast<int32_t>(cuda::padded(p.dim_qk));
+  in.stride_v = static_cast<int32_t>(cuda::padded(p.dim_v));
   const auto rows = static_cast<uint64_t>(in.rows), groups = static_cast<uint64_t>(in.groups),
              slots = groups * static_cast<uint64_t>(in.keys), qk = static_cast<uint64_t>(in.stride_qk),
              v = static_cast<uint64_t>(in.stride_v);
@@ -113,14 +111,8 @@ void take_gradients(const Call& call, Parts& parts, OracleMemory* to) {
   in.rows = to->gradients.work.input;
   in.rows.model = call.model;
   in.terms = call.terms;
-  in.heads_q = static_cast<int32_t>(p.heads_q), in.heads_kv = static_cast<int32_t>(p.heads_kv);
-  in.seq_q = static_cast<int32_t>(p.seq_q);
-  in.tile_q = static_cast<int32_t>(std::max<int64_t>(call.plan.tile_q, 1));
-  in.tile_k = static_cast<int32_t>(std::max<int64_t>(call.plan.tile_k, 1));
+  cuda::set_numbers(p, call.plan, &in);
   in.most_rows = static_cast<int32_t>(p.heads_q / p.heads_kv * p.seq_q);
-  in.sinks = (p.features & ATTN_FEATURE_DSINK) != 0;
-  in.apart = in.sinks && call.plan.lse_sink != 0;
-  in.biased = (p.features & ATTN_FEATURE_DBIAS) != 0;
   const auto indices = [&](int dimension) { return static_cast<int32_t>(call.tensor[kDbias].size[dimension]); };
   if (in.biased) in.dbias = {indices(0), indices(1), indices(2)};
   const auto rows = static_cast<uint64_t>(in.rows.rows),

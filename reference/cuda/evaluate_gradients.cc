@@ -163,9 +163,7 @@ std::optional<Reference> gradients_on_device(Session& session, const Asked& aske
   const ErrorModel model = gradients::error_model(problem, plan, calibration);
   in.rows.model = model;
   in.terms = gradients::make_terms(problem, capped, model);
-  in.tile_q = static_cast<int32_t>(std::max<int64_t>(plan.tile_q, 1));
-  in.tile_k = static_cast<int32_t>(std::max<int64_t>(plan.tile_k, 1));
-  in.apart = in.sinks && plan.lse_sink != 0;
+  set_numbers(problem, plan, &in);
   const GradientResults results(in);
   if (results.bytes > kMostResults) return no("more than 512 MiB of results");
   Reference due = gradients::unset_gradients(problem, host, model);

@@ -19,8 +19,6 @@ namespace attnfuzz::cuda {
 
 inline constexpr uint64_t kMostBytes = uint64_t{256} << 20;
 
-inline int64_t padded(int64_t elements) { return (elements + kPad - 1) / kPad * kPad; }
-
 // Copies `count` elements of a row from element `at` of the tensor on.
 void copy_elements(int64_t bytes, const attn_tensor& tensor, int64_t at, int64_t count, std::byte* to);
 

@@ -112,15 +112,10 @@ bool pack_gradients(const attn_problem& p, const attn_tensors& host, const std::
   GradientsInput& in = packed->input;
   fill_input(p, tasks, forward.at, &in.rows);
   in.most_rows = copy_places(p, rows, tasks, at, block);
-  in.heads_q = static_cast<int32_t>(p.heads_q), in.heads_kv = static_cast<int32_t>(p.heads_kv);
-  in.seq_q = static_cast<int32_t>(p.seq_q);
-  in.sinks = (p.features & ATTN_FEATURE_DSINK) != 0;
-  in.gathered = has_lists(p);
-  in.biased = (p.features & ATTN_FEATURE_DBIAS) != 0;
   const auto stored = [&](int dimension, int64_t size) {
     return host.dbias.stride[dimension] != 0 ? static_cast<int32_t>(size) : 1;
   };
-  if (in.biased) in.dbias = {stored(0, p.batch), stored(1, p.heads_q), stored(2, p.seq_q)};
+  in.dbias = {stored(0, p.batch), stored(1, p.heads_q), stored(2, p.seq_q)};
   at.point_all(own != nullptr, (p.features & ATTN_FEATURE_DLSE) != 0, &in);
   packed->has_mask = has_mask(p);
   return true;

@@ -16,6 +16,7 @@
 namespace attnfuzz::cuda {
 
 inline constexpr int kPad = 16;       // columns of one mma, and two loads of 16 bytes
+inline int64_t padded(int64_t elements) { return (elements + kPad - 1) / kPad * kPad; }
 inline constexpr int kThreads = 128;  // of a block, which evaluates one team of rows at a time
 inline constexpr int kTeam = 4;       // rows, one for each warp
 inline constexpr int kBlocksASm = 4;  // as many as a multiprocessor's registers allow
