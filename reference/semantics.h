@@ -48,6 +48,17 @@ ATTN_BOTH int64_t keys_below(const Problem& p, int64_t end) {
   return end <= p.key_offset ? 0 : (end - p.key_offset - 1) / p.key_step + 1;
 }
 
+// Calls visit(j, share) for each block of `block` positions that key c overlaps: `share` is the part of the key's weight
+// that the block's score gets (ATTN_FEATURE_NSA_SCORE).
+template <class Problem, class Visit>
+void for_each_block(const Problem& p, int64_t block, int64_t c, Visit visit) {
+  const int64_t first = c * p.key_step, end = first + p.key_offset + 1;
+  for (int64_t j = first / block; j * block < end; ++j) {
+    const int64_t common = std::min(end, (j + 1) * block) - std::max(first, j * block);
+    visit(j, static_cast<double>(common) / static_cast<double>(p.key_step));
+  }
+}
+
 // The numbers of queries and keys of a batch entry, and its length in positions. If keys stand for blocks, the
 // length is that of the sequence that the blocks are taken from; otherwise it is the number of keys.
 //

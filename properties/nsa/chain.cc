@@ -327,12 +327,9 @@ std::vector<float> scores_of(const Sizes& s, const Problem& p, std::span<const f
           weights_of(p, &q[static_cast<size_t>(((b * s.heads_q + h) * p.seq_q + i) * s.dim)],
                      k_cmp.data() + (b * s.heads_kv + g) * p.seq_k * s.dim, count);
       for (int64_t n = 0; n < count; ++n) {
-        const int64_t first = n * s.key_step, end = first + s.block_length;
-        for (int64_t j = first / s.block; j * s.block < end; ++j) {
-          const int64_t common = std::min(end, (j + 1) * s.block) - std::max(first, j * s.block);
-          sums[static_cast<size_t>(j)] +=
-              static_cast<double>(common) / static_cast<double>(s.key_step) * weights[static_cast<size_t>(n)];
-        }
+        for_each_block(p, s.block, n, [&](int64_t j, double share) {
+          sums[static_cast<size_t>(j)] += share * weights[static_cast<size_t>(n)];
+        });
       }
     }
     const int64_t own = diagonal(p, lengths, i) / s.block;

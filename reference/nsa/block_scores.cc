@@ -196,17 +196,14 @@ class BlockScores {
 
   // Adds a weight to the blocks that its compressed key overlaps.
   void add_key(int64_t c, const Factor& of, BlockSums* sums) const {
-    const int64_t first = c * p_.key_step, end = first + p_.key_offset + 1;
-    for (int64_t j = first / p_.block; j * p_.block < end; ++j) {
+    for_each_block(p_, p_.block, c, [&](int64_t j, double m) {
       const auto n = static_cast<size_t>(j);
       if (n >= sums->score.size()) return;
-      const int64_t common = std::min(end, (j + 1) * p_.block) - std::max(first, j * p_.block);
-      const double m = static_cast<double>(common) / static_cast<double>(p_.key_step);
       sums->score[n] += m * of.p;
       sums->error[n] += m * of.p_error;
       sums->size[n] += m * (of.p + of.p_error);
       sums->terms[n] += std::ceil(m);
-    }
+    });
   }
 
   // Returns false if the score may be anything.
