@@ -85,16 +85,14 @@ void check_append_in_two(Trial& trial) {
 
 }  // namespace
 
-extern const Property append_in_two = {"append_in_two",
-                                       "new rows appended in two calls leave the cache that one call leaves",
-                                       adapt_append_in_two,
-                                       check_append_in_two,
-                                       /*needs_stages=*/false,
-                                       /*asks_target=*/true,
-                                       /*compares=*/false,
-                                       /*operation=*/&operations::append,
-                                       /*ask=*/nullptr,
-                                       /*features=*/0,
-                                       /*packed=*/true};
+extern const Property append_in_two = {
+    .name = "append_in_two",
+    .statement = "new rows appended in two calls leave the cache that one call leaves",
+    .adapt = adapt_append_in_two,
+    .check = check_append_in_two,
+    .asks_target = true,
+    .compares = false,
+    .operation = &operations::append,
+    .packed = true};
 
 }  // namespace attnfuzz::relations

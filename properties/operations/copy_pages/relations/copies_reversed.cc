@@ -20,16 +20,13 @@ void check_copies_reversed(Trial& trial) {
 
 }  // namespace
 
-extern const Property copies_reversed = {"copies_reversed",
-                                         "the order of the pairs of a copy of pages does not matter",
-                                         any_case,
-                                         check_copies_reversed,
-                                         /*needs_stages=*/false,
-                                         /*asks_target=*/false,
-                                         /*compares=*/false,
-                                         /*operation=*/&operations::copy_pages,
-                                         /*ask=*/nullptr,
-                                         /*features=*/0,
-                                         /*packed=*/true};
+extern const Property copies_reversed = {
+    .name = "copies_reversed",
+    .statement = "the order of the pairs of a copy of pages does not matter",
+    .adapt = any_case,
+    .check = check_copies_reversed,
+    .compares = false,
+    .operation = &operations::copy_pages,
+    .packed = true};
 
 }  // namespace attnfuzz::relations

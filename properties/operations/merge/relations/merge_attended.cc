@@ -183,13 +183,11 @@ void check_merge_attended(Trial& trial) {
 }  // namespace
 
 extern const Property merge_attended = {
-    "merge_attended",
-    "the merge of attention over two halves of the keys is attention over all keys",
-    adapt_merge_attended,
-    check_merge_attended,
-    /*needs_stages=*/false,
-    /*asks_target=*/true,
-    /*compares=*/true,
-    /*operation=*/&operations::merge};
+    .name = "merge_attended",
+    .statement = "the merge of attention over two halves of the keys is attention over all keys",
+    .adapt = adapt_merge_attended,
+    .check = check_merge_attended,
+    .asks_target = true,
+    .operation = &operations::merge};
 
 }  // namespace attnfuzz::relations

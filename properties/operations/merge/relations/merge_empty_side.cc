@@ -105,13 +105,12 @@ void check_merge_empty_side(Trial& trial) {
 }  // namespace
 
 extern const Property merge_empty_side = {
-    "merge_empty_side",
-    "if one side saw no key, O and LSE are the other side's, bit for bit where the plan leaves no rounding",
-    adapt_merge_empty_side,
-    check_merge_empty_side,
-    /*needs_stages=*/false,
-    /*asks_target=*/false,
-    /*compares=*/false,
-    /*operation=*/&operations::merge};
+    .name = "merge_empty_side",
+    .statement =
+        "if one side saw no key, O and LSE are the other side's, bit for bit where the plan leaves no rounding",
+    .adapt = adapt_merge_empty_side,
+    .check = check_merge_empty_side,
+    .compares = false,
+    .operation = &operations::merge};
 
 }  // namespace attnfuzz::relations

@@ -36,13 +36,10 @@ void check_merge_scaled(Trial& trial) {
 }  // namespace
 
 extern const Property merge_scaled = {
-    "merge_scaled",
-    "O of both sides times 2^k gives O times 2^k, bit for bit, and the same LSE",
-    adapt_merge_scaled,
-    check_merge_scaled,
-    /*needs_stages=*/false,
-    /*asks_target=*/false,
-    /*compares=*/true,
-    /*operation=*/&operations::merge};
+    .name = "merge_scaled",
+    .statement = "O of both sides times 2^k gives O times 2^k, bit for bit, and the same LSE",
+    .adapt = adapt_merge_scaled,
+    .check = check_merge_scaled,
+    .operation = &operations::merge};
 
 }  // namespace attnfuzz::relations

@@ -45,13 +45,10 @@ void check_merge_sides_swapped(Trial& trial) {
 
 }  // namespace
 
-extern const Property merge_sides_swapped = {"merge_sides_swapped",
-                                             "the two sides of a merge may be swapped",
-                                             adapt_merge_sides_swapped,
-                                             check_merge_sides_swapped,
-                                             /*needs_stages=*/false,
-                                             /*asks_target=*/false,
-                                             /*compares=*/true,
-                                             /*operation=*/&operations::merge};
+extern const Property merge_sides_swapped = {.name = "merge_sides_swapped",
+                                             .statement = "the two sides of a merge may be swapped",
+                                             .adapt = adapt_merge_sides_swapped,
+                                             .check = check_merge_sides_swapped,
+                                             .operation = &operations::merge};
 
 }  // namespace attnfuzz::relations

@@ -31,13 +31,10 @@ void check_combine_gates_scaled(Trial& trial) {
 
 }  // namespace
 
-extern const Property combine_gates_scaled = {"combine_gates_scaled",
-                                              "gates times 2^k give O times 2^k, bit for bit",
-                                              adapt_combine_gates_scaled,
-                                              check_combine_gates_scaled,
-                                              /*needs_stages=*/false,
-                                              /*asks_target=*/false,
-                                              /*compares=*/true,
-                                              /*operation=*/&operations::nsa_combine};
+extern const Property combine_gates_scaled = {.name = "combine_gates_scaled",
+                                              .statement = "gates times 2^k give O times 2^k, bit for bit",
+                                              .adapt = adapt_combine_gates_scaled,
+                                              .check = check_combine_gates_scaled,
+                                              .operation = &operations::nsa_combine};
 
 }  // namespace attnfuzz::relations

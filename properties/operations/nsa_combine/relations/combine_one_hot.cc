@@ -28,13 +28,10 @@ void check_combine_one_hot(Trial& trial) {
 
 }  // namespace
 
-extern const Property combine_one_hot = {"combine_one_hot",
-                                         "with one gate of 1 and two of 0, O is that side's",
-                                         adapt_combine_one_hot,
-                                         check_combine_one_hot,
-                                         /*needs_stages=*/false,
-                                         /*asks_target=*/false,
-                                         /*compares=*/true,
-                                         /*operation=*/&operations::nsa_combine};
+extern const Property combine_one_hot = {.name = "combine_one_hot",
+                                         .statement = "with one gate of 1 and two of 0, O is that side's",
+                                         .adapt = adapt_combine_one_hot,
+                                         .check = check_combine_one_hot,
+                                         .operation = &operations::nsa_combine};
 
 }  // namespace attnfuzz::relations

@@ -68,13 +68,10 @@ void check_combine_permuted(Trial& trial) {
 
 }  // namespace
 
-extern const Property combine_permuted = {"combine_permuted",
-                                          "the sides of a combination may stand in any order",
-                                          adapt_combine_permuted,
-                                          check_combine_permuted,
-                                          /*needs_stages=*/false,
-                                          /*asks_target=*/false,
-                                          /*compares=*/true,
-                                          /*operation=*/&operations::nsa_combine};
+extern const Property combine_permuted = {.name = "combine_permuted",
+                                          .statement = "the sides of a combination may stand in any order",
+                                          .adapt = adapt_combine_permuted,
+                                          .check = check_combine_permuted,
+                                          .operation = &operations::nsa_combine};
 
 }  // namespace attnfuzz::relations

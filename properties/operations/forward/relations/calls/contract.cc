@@ -349,14 +349,12 @@ void check_contract(Trial& trial) {
 
 }  // namespace
 
-extern const Property contract = {"contract",
-                                  "any problem is refused with a reason before launch, or answered right",
-                                  adapt_contract,
-                                  check_contract,
-                                  /*needs_stages=*/false,
-                                  /*asks_target=*/false,
-                                  /*compares=*/false,
-                                  /*operation=*/&operations::forward,
-                                  ask};
+extern const Property contract = {
+    .name = "contract",
+    .statement = "any problem is refused with a reason before launch, or answered right",
+    .adapt = adapt_contract,
+    .check = check_contract,
+    .compares = false,
+    .ask = ask};
 
 }  // namespace attnfuzz::relations

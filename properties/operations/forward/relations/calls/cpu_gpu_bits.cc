@@ -93,11 +93,11 @@ void check_cpu_gpu_bits(Trial& trial) {
 }  // namespace
 
 extern const Property cpu_gpu_bits = {
-    "cpu_gpu_bits",
-    "O and LSE have the bits that the same source has on the executor, in the arithmetic of this GPU",
-    adapt_cpu_gpu_bits,
-    check_cpu_gpu_bits,
-    /*needs_stages=*/false,
-    /*asks_target=*/true};
+    .name = "cpu_gpu_bits",
+    .statement =
+        "O and LSE have the bits that the same source has on the executor, in the arithmetic of this GPU",
+    .adapt = adapt_cpu_gpu_bits,
+    .check = check_cpu_gpu_bits,
+    .asks_target = true};
 
 }  // namespace attnfuzz::relations

@@ -9,18 +9,15 @@ void check_reference(Trial& trial) { trial.run(trial.base()); }
 
 }  // namespace
 
-extern const Property reference = {"reference",
-                                   "outputs lie within the bound of the double-precision reference",
-                                   any_case,
-                                   check_reference,
-                                   /*needs_stages=*/false,
-                                   /*asks_target=*/false,
-                                   /*compares=*/false,
-                                   /*operation=*/nullptr,
-                                   /*ask=*/nullptr,
-                                   /*features=*/0,
-                                   /*packed=*/true,
-                                   /*kv8=*/true,
-                                   /*key_blocks=*/true};
+extern const Property reference = {
+    .name = "reference",
+    .statement = "outputs lie within the bound of the double-precision reference",
+    .adapt = any_case,
+    .check = check_reference,
+    .compares = false,
+    .operation = nullptr,
+    .packed = true,
+    .kv8 = true,
+    .key_blocks = true};
 
 }  // namespace attnfuzz::relations

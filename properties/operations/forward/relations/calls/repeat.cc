@@ -47,19 +47,16 @@ void check_repeat(Trial& trial) {
 }  // namespace
 
 extern const Property repeat = {
-    "repeat",
-    "a call repeated on a clean or dirty workspace, on either stream, gives the same bits, and a call with "
-    "other values in the same place gives the result of those values",
-    adapt_repeat,
-    check_repeat,
-    /*needs_stages=*/false,
-    /*asks_target=*/false,
-    /*compares=*/false,
-    /*operation=*/nullptr,
-    /*ask=*/nullptr,
-    /*features=*/0,
-    /*packed=*/true,
-    /*kv8=*/true,
-    /*key_blocks=*/true};
+    .name = "repeat",
+    .statement =
+        "a call repeated on a clean or dirty workspace, on either stream, gives the same bits, and a call with "
+        "other values in the same place gives the result of those values",
+    .adapt = adapt_repeat,
+    .check = check_repeat,
+    .compares = false,
+    .operation = nullptr,
+    .packed = true,
+    .kv8 = true,
+    .key_blocks = true};
 
 }  // namespace attnfuzz::relations

@@ -28,18 +28,15 @@ void check_replan(Trial& trial) {
 
 }  // namespace
 
-extern const Property replan = {"replan",
-                                "a plan made once serves calls with other values and lengths",
-                                any_case,
-                                check_replan,
-                                /*needs_stages=*/false,
-                                /*asks_target=*/true,
-                                /*compares=*/false,
-                                /*operation=*/nullptr,
-                                /*ask=*/nullptr,
-                                /*features=*/0,
-                                /*packed=*/true,
-                                /*kv8=*/true,
-                                /*key_blocks=*/true};
+extern const Property replan = {.name = "replan",
+                                .statement = "a plan made once serves calls with other values and lengths",
+                                .adapt = any_case,
+                                .check = check_replan,
+                                .asks_target = true,
+                                .compares = false,
+                                .operation = nullptr,
+                                .packed = true,
+                                .kv8 = true,
+                                .key_blocks = true};
 
 }  // namespace attnfuzz::relations

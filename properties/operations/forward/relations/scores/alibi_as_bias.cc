@@ -60,15 +60,10 @@ void check_alibi_as_bias(Trial& trial) {
 
 }  // namespace
 
-extern const Property alibi_as_bias = {"alibi_as_bias",
-                                       "slopes are a bias of -slope * distance",
-                                       adapt_alibi_as_bias,
-                                       check_alibi_as_bias,
-                                       /*needs_stages=*/false,
-                                       /*asks_target=*/false,
-                                       /*compares=*/true,
-                                       /*operation=*/&operations::forward,
-                                       /*ask=*/nullptr,
-                                       /*features=*/ATTN_FEATURE_ALIBI};
+extern const Property alibi_as_bias = {.name = "alibi_as_bias",
+                                       .statement = "slopes are a bias of -slope * distance",
+                                       .adapt = adapt_alibi_as_bias,
+                                       .check = check_alibi_as_bias,
+                                       .features = ATTN_FEATURE_ALIBI};
 
 }  // namespace attnfuzz::relations

@@ -20,16 +20,11 @@ void check_alibi_none(Trial& trial) {
 
 }  // namespace
 
-extern const Property alibi_none = {"alibi_none",
-                                    "slopes of 0 change nothing",
-                                    adapt_alibi_none,
-                                    check_alibi_none,
-                                    /*needs_stages=*/false,
-                                    /*asks_target=*/false,
-                                    /*compares=*/true,
-                                    /*operation=*/&operations::forward,
-                                    /*ask=*/nullptr,
-                                    /*features=*/ATTN_FEATURE_ALIBI,
-                                    /*packed=*/true};
+extern const Property alibi_none = {.name = "alibi_none",
+                                    .statement = "slopes of 0 change nothing",
+                                    .adapt = adapt_alibi_none,
+                                    .check = check_alibi_none,
+                                    .features = ATTN_FEATURE_ALIBI,
+                                    .packed = true};
 
 }  // namespace attnfuzz::relations

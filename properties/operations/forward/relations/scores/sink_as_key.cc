@@ -53,15 +53,11 @@ void check_sink_as_key(Trial& trial) {
 
 }  // namespace
 
-extern const Property sink_as_key = {"sink_as_key",
-                                     "a sink is one more key with K = 0, V = 0 and the sink as its bias",
-                                     adapt_sink_as_key,
-                                     check_sink_as_key,
-                                     /*needs_stages=*/false,
-                                     /*asks_target=*/false,
-                                     /*compares=*/true,
-                                     /*operation=*/&operations::forward,
-                                     /*ask=*/nullptr,
-                                     /*features=*/ATTN_FEATURE_SINK};
+extern const Property sink_as_key = {
+    .name = "sink_as_key",
+    .statement = "a sink is one more key with K = 0, V = 0 and the sink as its bias",
+    .adapt = adapt_sink_as_key,
+    .check = check_sink_as_key,
+    .features = ATTN_FEATURE_SINK};
 
 }  // namespace attnfuzz::relations

@@ -22,16 +22,11 @@ void check_sink_none(Trial& trial) {
 
 }  // namespace
 
-extern const Property sink_none = {"sink_none",
-                                   "sinks of -inf change nothing",
-                                   adapt_sink_none,
-                                   check_sink_none,
-                                   /*needs_stages=*/false,
-                                   /*asks_target=*/false,
-                                   /*compares=*/true,
-                                   /*operation=*/&operations::forward,
-                                   /*ask=*/nullptr,
-                                   /*features=*/ATTN_FEATURE_SINK,
-                                   /*packed=*/true};
+extern const Property sink_none = {.name = "sink_none",
+                                   .statement = "sinks of -inf change nothing",
+                                   .adapt = adapt_sink_none,
+                                   .check = check_sink_none,
+                                   .features = ATTN_FEATURE_SINK,
+                                   .packed = true};
 
 }  // namespace attnfuzz::relations

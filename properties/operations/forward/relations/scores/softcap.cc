@@ -40,12 +40,10 @@ void check_softcap(Trial& trial) {
 
 }  // namespace
 
-extern const Property softcap = {"softcap",
-                                 "a softcap holds for scores far beyond it and far below it",
-                                 adapt_softcap,
-                                 check_softcap,
-                                 /*needs_stages=*/false,
-                                 /*asks_target=*/false,
-                                 /*compares=*/false};
+extern const Property softcap = {.name = "softcap",
+                                 .statement = "a softcap holds for scores far beyond it and far below it",
+                                 .adapt = adapt_softcap,
+                                 .check = check_softcap,
+                                 .compares = false};
 
 }  // namespace attnfuzz::relations

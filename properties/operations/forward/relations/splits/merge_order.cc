@@ -106,17 +106,13 @@ bool adapt_merge_order(Case& c, const KernelInfo& kernel, std::string* why) {
 
 }  // namespace
 
-extern const Property merge_order = {"merge_order",
-                                     "the reduction does not depend on the order or grouping of splits",
-                                     adapt_merge_order,
-                                     check_merge_order,
-                                     /*needs_stages=*/true,
-                                     /*asks_target=*/true,
-                                     /*compares=*/true,
-                                     /*operation=*/&operations::forward,
-                                     /*ask=*/nullptr,
-                                     /*features=*/0,
-                                     /*packed=*/false,
-                                     /*kv8=*/true};
+extern const Property merge_order = {
+    .name = "merge_order",
+    .statement = "the reduction does not depend on the order or grouping of splits",
+    .adapt = adapt_merge_order,
+    .check = check_merge_order,
+    .needs_stages = true,
+    .asks_target = true,
+    .kv8 = true};
 
 }  // namespace attnfuzz::relations

@@ -47,17 +47,12 @@ void check_stages(Trial& trial) {
 
 }  // namespace
 
-extern const Property stages = {"stages",
-                                "each partial is right, and so is the reduction of right partials",
-                                staged_case,
-                                check_stages,
-                                /*needs_stages=*/true,
-                                /*asks_target=*/true,
-                                /*compares=*/true,
-                                /*operation=*/&operations::forward,
-                                /*ask=*/nullptr,
-                                /*features=*/0,
-                                /*packed=*/false,
-                                /*kv8=*/true};
+extern const Property stages = {.name = "stages",
+                                .statement = "each partial is right, and so is the reduction of right partials",
+                                .adapt = staged_case,
+                                .check = check_stages,
+                                .needs_stages = true,
+                                .asks_target = true,
+                                .kv8 = true};
 
 }  // namespace attnfuzz::relations

@@ -32,16 +32,11 @@ void check_latent_as_v(Trial& trial) {
 
 }  // namespace
 
-extern const Property latent_as_v = {"latent_as_v",
-                                     "V in K's first columns gives what V stored apart gives",
-                                     adapt_latent_as_v,
-                                     check_latent_as_v,
-                                     /*needs_stages=*/false,
-                                     /*asks_target=*/false,
-                                     /*compares=*/true,
-                                     /*operation=*/&operations::forward,
-                                     /*ask=*/nullptr,
-                                     /*features=*/ATTN_FEATURE_LATENT,
-                                     /*packed=*/true};
+extern const Property latent_as_v = {.name = "latent_as_v",
+                                     .statement = "V in K's first columns gives what V stored apart gives",
+                                     .adapt = adapt_latent_as_v,
+                                     .check = check_latent_as_v,
+                                     .features = ATTN_FEATURE_LATENT,
+                                     .packed = true};
 
 }  // namespace attnfuzz::relations

@@ -78,18 +78,13 @@ void check_layout(Trial& trial) {
 
 }  // namespace
 
-extern const Property layout = {"layout",
-                                "another memory layout of the same values gives the same result",
-                                any_case,
-                                check_layout,
-                                /*needs_stages=*/false,
-                                /*asks_target=*/false,
-                                /*compares=*/true,
-                                /*operation=*/nullptr,
-                                /*ask=*/nullptr,
-                                /*features=*/0,
-                                /*packed=*/true,
-                                /*kv8=*/true,
-                                /*key_blocks=*/true};
+extern const Property layout = {.name = "layout",
+                                .statement = "another memory layout of the same values gives the same result",
+                                .adapt = any_case,
+                                .check = check_layout,
+                                .operation = nullptr,
+                                .packed = true,
+                                .kv8 = true,
+                                .key_blocks = true};
 
 }  // namespace attnfuzz::relations

@@ -71,17 +71,11 @@ void check_nan_visible(Trial& trial) {
 }  // namespace
 
 extern const Property nan_visible = {
-    "nan_visible",
-    "a NaN in one visible value comes out in the rows that see it and nowhere else",
-    adapt_nan_visible,
-    check_nan_visible,
-    /*needs_stages=*/false,
-    /*asks_target=*/false,
-    /*compares=*/false,
-    /*operation=*/&operations::forward,
-    /*ask=*/nullptr,
-    /*features=*/0,
-    /*packed=*/false,
-    /*kv8=*/true};
+    .name = "nan_visible",
+    .statement = "a NaN in one visible value comes out in the rows that see it and nowhere else",
+    .adapt = adapt_nan_visible,
+    .check = check_nan_visible,
+    .compares = false,
+    .kv8 = true};
 
 }  // namespace attnfuzz::relations
