@@ -11,6 +11,7 @@
 #include "properties/case/places/layouts.h"
 #include "properties/case/places/packed.h"
 #include "properties/operations/backward/ask_for_gradients.h"
+#include "properties/operations/shape_dice.h"
 #include "reference/gradients/gradients.h"
 #include "reference/model/calibration.h"
 #include "reference/numbers/stored_bytes.h"
@@ -25,16 +26,7 @@ constexpr TensorId kInputsOfBackward[] = {kQ,    kK,      kV,        kBias, kMas
 constexpr Output kOutputsOfBackward[] = {
     {.tensor = kDq}, {.tensor = kDk}, {.tensor = kDv}, {.tensor = kDbias}, {.tensor = kDsink}};
 
-// A number that depends only on the drawn case.
-uint64_t dice(const Case& c, uint64_t salt) {
-  uint64_t x = salt;
-  for (const uint64_t part : {c.q.seed, c.k.seed, c.v.seed, static_cast<uint64_t>(c.problem.seq_q),
-                              static_cast<uint64_t>(c.problem.seq_k), c.env.schedule_seed}) {
-    x = (x ^ part) * 0x9e3779b97f4a7c15;
-    x ^= x >> 29;
-  }
-  return x >> 8;
-}
+uint64_t dice(const Case& drawn, uint64_t salt) { return number_of(drawn, salt); }
 
 // dO is Gaussian in half of the cases, sometimes tiny or in blocks. In the others it is sparse, constant,
 // uniform or by position, so that the place of an error shows its source.

@@ -55,14 +55,7 @@ void shape(Case& c, uint64_t kernel_features) {
   if ((c.problem.features & ATTN_FEATURE_MERGE) != 0) return;
   const Case drawn = c;
   const Problem& from = drawn.problem;
-  c.problem = Problem{};
-  c.problem.dtype = from.dtype;
-  c.problem.batch = from.batch;
-  c.problem.heads_q = c.problem.heads_kv = from.heads_q;
-  c.problem.seq_q = from.seq_q;
-  c.problem.seq_k = 0;
-  c.problem.dim_v = from.dim_v;
-  c.problem.features = ATTN_FEATURE_MERGE | (from.features & ATTN_FEATURE_F32);
+  c = with_rows_only(drawn, ATTN_FEATURE_MERGE);
   constexpr uint64_t kSalt = 1;
   constexpr int kInPlacePercent = 12;
   if (ShapeDice(drawn, kSalt).percent(kInPlacePercent))
@@ -74,9 +67,6 @@ void shape(Case& c, uint64_t kernel_features) {
             : from.causal && from.seq_q > 1
                 ? Pattern{.kind = PatternKind::kRandom, .parameter = 4, .seed = drawn.q.seed}
                 : Pattern{};
-  c.q = c.k = c.v = Fill{};
-  c.once = {};
-  c.nan_beyond_lengths = false;
   layout_of(c, TensorId::kO1) = layout_of(c, TensorId::kQ);
   layout_of(c, TensorId::kO2) = layout_of(c, TensorId::kV);
   layout_of(c, TensorId::kLse1) = layout_of(c, TensorId::kLse2) = layout_of(c, TensorId::kLse);

@@ -53,21 +53,10 @@ void plant(Rng& rng, const std::vector<Planted>& planted, Case& c) {
 void shape(Case& c, uint64_t) {
   if (c.problem.combines()) return;
   const Case drawn = c;
-  const Problem& from = drawn.problem;
   ShapeDice rng(drawn, 3);
-  c.problem = Problem{};
-  c.problem.dtype = from.dtype;
-  c.problem.batch = from.batch;
-  c.problem.heads_q = c.problem.heads_kv = from.heads_q;
-  c.problem.seq_q = from.seq_q;
-  c.problem.seq_k = 0;
-  c.problem.dim_v = from.dim_v;
-  c.problem.features = ATTN_FEATURE_NSA_COMBINE | (from.features & ATTN_FEATURE_F32);
+  c = with_rows_only(drawn, ATTN_FEATURE_NSA_COMBINE);
   c.o1 = drawn.q, c.o2 = drawn.v, c.o3 = drawn.k;
   c.gates = gates_of(rng);
-  c.q = c.k = c.v = Fill{};
-  c.once = {};
-  c.nan_beyond_lengths = false;
   c.want_lse = true;
   for (const auto& [to, as] : {std::pair{kO1, kQ}, {kO2, kV}, {kO3, kK}, {kGates, kQ}})
     layout_of(c, to) = layout_of(drawn, as);

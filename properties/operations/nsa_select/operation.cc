@@ -9,6 +9,7 @@
 #include "properties/case/places/layouts.h"
 #include "properties/case/places/packed.h"
 #include "properties/case/places/selection.h"
+#include "properties/operations/shape_dice.h"
 #include "reference/nsa/choice.h"
 
 namespace attnfuzz::operations {
@@ -19,16 +20,7 @@ using enum TensorId;
 constexpr TensorId kInputsOfChoice[] = {kScores, kKeyLengths, kCuQ, kCuK};
 constexpr Output kOutputsOfChoice[] = {{.tensor = kChosen, .kind = OutputKind::kExact}};
 
-// A number that depends only on the drawn case.
-uint64_t dice(const Case& c, uint64_t salt) {
-  uint64_t x = salt * 0x9e3779b97f4a7c15 + 0x5e1ec7;
-  for (const uint64_t part : {c.q.seed, c.k.seed, c.v.seed, static_cast<uint64_t>(c.problem.seq_q),
-                              static_cast<uint64_t>(c.problem.seq_k), c.env.schedule_seed}) {
-    x = (x ^ part) * 0x9e3779b97f4a7c15;
-    x ^= x >> 29;
-  }
-  return x >> 8;
-}
+uint64_t dice(const Case& drawn, uint64_t salt) { return number_of(drawn, salt * kSplitMixStep + 0x5e1ec7); }
 int64_t range(const Case& c, uint64_t salt, int64_t low, int64_t high) {
   return low + static_cast<int64_t>(dice(c, salt) % static_cast<uint64_t>(high - low + 1));
 }
