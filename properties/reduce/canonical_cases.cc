@@ -135,13 +135,18 @@ std::vector<Form> odd_layouts() {
   return all;
 }
 
-}  // namespace
-
-bool find_base(Search& s, CandidateBase& base) {
+Case empty_case(const CandidateBase& base) {
   Case c;
   c.build_kind = base.build_kind;
   c.problem.features = base.features;
   c.env.variant = base.variant;
+  return c;
+}
+
+}  // namespace
+
+bool find_base(Search& s, CandidateBase& base) {
+  Case c = empty_case(base);
   for (const int64_t dim : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512}) {
     c.problem.dim_qk = c.problem.dim_v = dim;
     Verdict verdict;
@@ -161,10 +166,7 @@ std::vector<Case> canonical_cases(const CandidateBase& base, const std::vector<i
   const int64_t tile_k = base.tiles.tile_k;
   for (const int64_t seq_q : {int64_t{1}, int64_t{2}, kRowsOfWarp + 1, base.tiles.tile_q + 1}) {
     for (const int64_t seq_k : {int64_t{1}, int64_t{2}, tile_k - 1, tile_k, tile_k + 1, 2 * tile_k + 1}) {
-      Case c;
-      c.build_kind = base.build_kind;
-      c.problem.features = base.features;
-      c.env.variant = base.variant;
+      Case c = empty_case(base);
       c.problem.seq_q = seq_q;
       c.problem.seq_k = seq_k;
       c.problem.dim_qk = c.problem.dim_v = base.least_dim;
