@@ -30,6 +30,15 @@ std::optional<Failure> ordinary(const GivenFailure& failure, Target& target, con
 
 }  // namespace
 
+void add_filing_options(CLI::App& command, FilingOptions& options, const std::string& shown) {
+  command.add_option("--out", options.out, "folder for reproducers")->capture_default_str();
+  command.add_option("--reduce-seconds", options.reduce_seconds, "wall clock for reducing a failure")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  add_verbose_flag(command, options.verbose, shown);
+  add_target_options(command, options.target);
+}
+
 void file_given(const GivenFailure& failure, Target& target, const Calibration& calibration,
                 const KernelLibrary& library, const GivenFiling& filing) {
   std::optional<Failure> found = ordinary(failure, target, calibration);
@@ -40,23 +49,23 @@ void file_given(const GivenFailure& failure, Target& target, const Calibration& 
   }
   const CheckOptions none;
   const Filing how = {.check = none,
-                      .folder = filing.folder,
-                      .reduce_seconds = filing.reduce_seconds,
-                      .untrusted = !filing.target.untrusted.empty(),
+                      .folder = filing.options.out,
+                      .reduce_seconds = filing.options.reduce_seconds,
+                      .untrusted = !filing.options.target.untrusted.empty(),
                       .stop = filing.stop,
                       .open_build = nullptr,
                       .at_work = filing.at_work};
   Filed filed = file_failure(*found, target, calibration, how);
   filing.at_work("");
   filed.replay = replay_line(filed.reproducer, library.name, peer_name(target), filed.before) +
-                 distrust_words(filing.target);
-  FailureSections s = sections_of(*found, filed, failure.seed, filing.verbose);
+                 distrust_words(filing.options.target);
+  FailureSections s = sections_of(*found, filed, failure.seed, filing.options.verbose);
   s.wrong.insert(s.wrong.begin(), "as a case by itself:");
   s.where.front() =
       fmt::format("found by {}, seed {}{}", failure.found, failure.seed,
                   filed.reduction ? ", reduced in " + several(filed.reduction->evaluations, "evaluation")
                                   : "; not reduced");
-  print(failure_block(s, filing.verbose, takes_colors(STDOUT_FILENO)));
+  print(failure_block(s, filing.options.verbose, takes_colors(STDOUT_FILENO)));
 }
 
 }  // namespace attnfuzz

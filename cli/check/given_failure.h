@@ -20,11 +20,18 @@ struct GivenFailure {
   uint64_t seed;
 };
 
+// The options of a command that files such failures.
+struct FilingOptions {
+  std::string out;  // the folder of reproducers
+  double reduce_seconds = 30;
+  bool verbose = false;
+  TargetOptions target;
+};
+// `shown`: what --verbose shows.
+void add_filing_options(CLI::App& command, FilingOptions& options, const std::string& shown);
+
 struct GivenFiling {
-  std::string folder;  // of reproducers
-  double reduce_seconds;
-  bool verbose;
-  const TargetOptions& target;
+  const FilingOptions& options;
   std::function<bool()> stop;                       // asked while a failure is reduced
   std::function<void(const std::string&)> at_work;  // called with a text before each step that may take long,
                                                     // and with an empty one after the last

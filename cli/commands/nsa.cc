@@ -19,14 +19,11 @@
 namespace attnfuzz::nsa {
 namespace {
 
-struct NsaArguments {
+struct NsaArguments : FilingOptions {
+  NsaArguments() { out = "found"; }
   std::vector<std::string> kernels;
   uint64_t cases = 20, seed = 1;
   int64_t tokens = 100;
-  std::string out = "found";
-  double reduce_seconds = 30;
-  bool verbose = false;
-  TargetOptions target;
 };
 
 class NsaCheck {
@@ -113,10 +110,7 @@ class NsaCheck {
     file_given({failure.c, failure.inputs, failure.verdict,
                 fmt::format("nsa in the {}", name_of(failure.stage)), again(seed), seed},
                *kernel.target, kernel.calibration, kernel.library,
-               {.folder = arguments_.out,
-                .reduce_seconds = arguments_.reduce_seconds,
-                .verbose = arguments_.verbose,
-                .target = arguments_.target,
+               {.options = arguments_,
                 .stop = [this] { return interrupts_.came(); },
                 .at_work = [this](const std::string& what) { show(what); }});
   }
@@ -212,12 +206,7 @@ void add_nsa(CLI::App& app, Action& action) {
   command->add_option("--seed", arguments->seed, "seed of the first case; each further case has the next seed")
       ->check(CLI::Range(uint64_t{0}, kMostCounted))
       ->capture_default_str();
-  command->add_option("--out", arguments->out, "folder for reproducers")->capture_default_str();
-  command->add_option("--reduce-seconds", arguments->reduce_seconds, "wall clock for reducing a failure")
-      ->check(CLI::Range(0.0, 86400.0))
-      ->capture_default_str();
-  add_verbose_flag(*command, arguments->verbose, "what the libraries are, and all lines of a failure");
-  add_target_options(*command, arguments->target);
+  add_filing_options(*command, *arguments, "what the libraries are, and all lines of a failure");
   add_footer(*command, "attnfuzz nsa fa1 nsa nsa_score nsa_compress nsa_combine --cases 100",
              {"all of them passed", "one failed, none was judged, or one was left out under --untrusted",
               kBadUseStatus},

@@ -30,16 +30,14 @@
 namespace attnfuzz {
 namespace {
 
-struct TrainArguments {
+struct TrainArguments : FilingOptions {
+  TrainArguments() { out = "."; }
   std::string forward, backward;
   std::vector<std::string> further;  // kernels, with `nsa`
   bool nsa = false;
-  std::string lengths = "128:2048", gates = "drawn", out = ".";
+  std::string lengths = "128:2048", gates = "drawn";
   uint64_t seed = 1;
   int jobs = 0;
-  double reduce_seconds = 30;
-  bool verbose = false;
-  TargetOptions target;
 };
 
 constexpr std::pair<const char*, train::Gates> kGates[] = {
@@ -280,10 +278,7 @@ class TrainCheck {
   }
 
   void file(const train::StepFailure& failure, const train::Batch& batch) {
-    const GivenFiling filing = {.folder = arguments_.out,
-                                .reduce_seconds = arguments_.reduce_seconds,
-                                .verbose = arguments_.verbose,
-                                .target = arguments_.target,
+    const GivenFiling filing = {.options = arguments_,
                                 .stop = [this] { return interrupts_.came(); },
                                 .at_work = [this](const std::string& what) { show(what); }};
     const std::string again = again_line(
@@ -387,12 +382,7 @@ void add_train_step(CLI::App& app, Action& action) {
                    "threads, each with workers of its own; 0: one a core, or two on a GPU")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  command->add_option("--out", arguments->out, "folder for reproducers")->capture_default_str();
-  command->add_option("--reduce-seconds", arguments->reduce_seconds, "wall clock for reducing a failure")
-      ->check(CLI::Range(0.0, 86400.0))
-      ->capture_default_str();
-  add_verbose_flag(*command, arguments->verbose, "the losses, and all lines of a failure");
-  add_target_options(*command, arguments->target);
+  add_filing_options(*command, *arguments, "the losses, and all lines of a failure");
   command->callback([&action, arguments, command] {
     action = [arguments, command] { return TrainCheck(*arguments, *command).run(); };
   });
