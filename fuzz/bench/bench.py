@@ -22,14 +22,12 @@ before and after, and give the device's ceilings at that time.
 Exit status: 0, or 1 if one of our kernels gave a wrong result, or 2 without a GPU.
 """
 
-import argparse
 import json
 import math
 import pathlib
 import statistics
 import sys
 import time
-import warnings
 
 import torch
 import torch.nn.functional as F
@@ -282,9 +280,7 @@ def markdown(out, kernel):
 
 
 def main():
-    here = pathlib.Path(__file__).resolve().parent
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lib", type=pathlib.Path, default=here.parents[1] / "lib", help="folder of libattn_*_cuda.so")
+    parser = timing.parser_of(__doc__)
     parser.add_argument("--only", choices=("prefill", "decode", "mla", "backward"))
     parser.add_argument("--dtype", choices=("f16", "bf16", "both"), default="f16")
     parser.add_argument("--rounds", type=int, default=20)
@@ -301,20 +297,11 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--markdown", type=pathlib.Path, help="with --cold: a table of the first kernel's rows")
     arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        log("bench.py: torch sees no GPU")
-        return 2
-    warnings.filterwarnings("ignore")  # torch says at length why a back end is not available
-    torch.manual_seed(1)
-    start = time.monotonic()
-    device = torch.device("cuda")
-    properties = torch.cuda.get_device_properties(device)
-    env = attention.environment(properties, arguments.variant)
-    if arguments.only == "backward":
+    start, is_backward = time.monotonic(), arguments.only == "backward"
+    names = [] if is_backward else (arguments.kernels or ",".join(OURS)).split(",")
+    device, properties, env, kernels = timing.begin(arguments, names, arguments.variant)
+    if is_backward:
         return backward.run(arguments, [DTYPES[name] for name in DTYPES if arguments.dtype in (name, "both")], device)
-    arguments.kernels = arguments.kernels or ",".join(OURS)
-    kernels = [attention.load(str(arguments.lib.resolve() / f"libattn_{name}_cuda.so"))
-               for name in arguments.kernels.split(",")]
     dtypes = list(DTYPES.values()) if arguments.dtype == "both" else [DTYPES[arguments.dtype]]
     out = {"device": properties.name, "torch": torch.__version__, "cuda": torch.version.cuda,
            "cudnn": torch.backends.cudnn.version(), "rounds": arguments.rounds, "before": timing.ceilings(device), "rows": []}
@@ -325,7 +312,7 @@ def main():
         if time.monotonic() - start > arguments.seconds:
             skipped.append(shape.describe())
             continue
-        row = bench_shape(shape, kernels, arguments.against.split(","), env, device, arguments.rounds, arguments.cold)
+        row = bench_shape(shape, list(kernels.values()), arguments.against.split(","), env, device, arguments.rounds, arguments.cold)
         torch.cuda.empty_cache()
         out["rows"].append(row)
         if row["unit"] != unit:
@@ -341,7 +328,7 @@ def main():
     if skipped:
         log(f"{len(skipped)} problems left out after {arguments.seconds:.0f} s: {', '.join(skipped)}")
     if arguments.markdown:
-        arguments.markdown.write_text(markdown(out, arguments.kernels.split(",")[0]))
+        arguments.markdown.write_text(markdown(out, names[0]))
     if arguments.json:
         arguments.json.write_text(json.dumps(out, indent=1) + "\n")
     return 1 if any(row["wrong"] for row in out["rows"]) or not out["rows"] else 0

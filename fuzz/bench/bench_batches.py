@@ -15,12 +15,10 @@ each key once.
 Exit status: 0, or 1 if one of our kernels gave a wrong result or did not run, or 2 without a GPU or for a wrong option.
 """
 
-import argparse
 import json
 import pathlib
 import random
 import sys
-import warnings
 
 import torch
 
@@ -249,9 +247,7 @@ def problems(only):
 
 
 def main():
-    here = pathlib.Path(__file__).resolve().parent
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lib", type=pathlib.Path, default=here.parents[1] / "lib", help="folder of libattn_*_cuda.so")
+    parser = timing.parser_of(__doc__)
     parser.add_argument("--only", choices=("packed", "paged"))
     parser.add_argument("--named", default="", help="only problems whose description has this: 'D64'")
     parser.add_argument("--rounds", type=int, default=8)
@@ -261,15 +257,7 @@ def main():
     chosen = [p for p in problems(arguments.only) if arguments.named in p.describe()]
     if not chosen:
         parser.error(f"--named {arguments.named}: no such problem; each is described like {next(problems(arguments.only)).describe()!r}")
-    if not torch.cuda.is_available():
-        log("bench_batches.py: torch sees no GPU")
-        return 2
-    warnings.filterwarnings("ignore")
-    torch.manual_seed(1)
-    device = torch.device("cuda")
-    properties = torch.cuda.get_device_properties(device)
-    env = attention.environment(properties)
-    kernels = {name: attention.load(str(arguments.lib.resolve() / f"libattn_{name}_cuda.so")) for name in bench.OURS}
+    device, properties, env, kernels = timing.begin(arguments, bench.OURS)
     card = (f"{properties.name}, torch {torch.__version__}, CUDA {torch.version.cuda}; "
             f"{timing.say_ceilings(timing.ceilings(device))}.")
     lines = [card, "", "| problem | kernel: path | us | rate | best other | us | ratio | cold | others |", "|" + "-|" * 9]
@@ -283,12 +271,10 @@ def main():
         if p.kernel not in found:
             held = False
             continue
-        hot, cold, path = found[p.kernel]
-        others = sorted((name for name in found if name != p.kernel), key=lambda name: found[name][0])
-        best = [others[0], f"{found[others[0]][0] * 1e6:.1f}", f"{found[others[0]][0] / hot:.2f}",
-                f"{found[others[0]][1] / cold:.2f}"] if others else ["-"] * 4
+        hot, _, path = found[p.kernel]
+        best, others = timing.cells_of(found, p.kernel)
         cells = [p.describe(), f"{p.kernel}: {path}", f"{hot * 1e6:.1f}", f"{p.rate(hot):.0f} {p.unit}", *best,
-                 ", ".join(f"{name} {found[name][0] * 1e6:.1f}" for name in others[1:])]
+                 ", ".join(f"{name} {found[name][0] * 1e6:.1f}" for name in others)]
         lines.append(f"| {' | '.join(cells)} |")
         log(lines[-1])
         rows.append({"problem": p.describe(), "path": path, "rate": p.rate(hot), "unit": p.unit,

@@ -16,11 +16,9 @@ the keys within the key lengths.
 Exit status: 0, or 1 if one of our kernels gave a wrong result or did not run, or 2 without a GPU or for a wrong option.
 """
 
-import argparse
 import math
 import pathlib
 import sys
-import warnings
 
 import torch
 import torch.nn.functional as F
@@ -204,9 +202,7 @@ def measure(p, kernels, env, device, rounds, flex):
 
 
 def main():
-    here = pathlib.Path(__file__).resolve().parent
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lib", type=pathlib.Path, default=here.parents[1] / "lib", help="folder of libattn_*_cuda.so")
+    parser = timing.parser_of(__doc__)
     parser.add_argument("--only", choices=("features", "small"), required=True)
     parser.add_argument("--named", default="", help="only problems whose name has one of these words: bias,cap")
     parser.add_argument("--rounds", type=int, default=8)
@@ -219,15 +215,7 @@ def main():
     chosen = [p for p in of_kind if any(word in p.name for word in words)]
     if not chosen:
         parser.error(f"--named {arguments.named}: no such problem; there are {', '.join(sorted({p.name for p in of_kind}))}")
-    if not torch.cuda.is_available():
-        log("bench_features.py: torch sees no GPU")
-        return 2
-    warnings.filterwarnings("ignore")
-    torch.manual_seed(1)
-    device = torch.device("cuda")
-    properties = torch.cuda.get_device_properties(device)
-    env = attention.environment(properties, arguments.variant)
-    kernels = {name: attention.load(str(arguments.lib.resolve() / f"libattn_{name}_cuda.so")) for name in bench.OURS}
+    device, properties, env, kernels = timing.begin(arguments, bench.OURS, arguments.variant)
     ceilings = timing.ceilings(device)
     lines = [f"{properties.name}, torch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN "
              f"{torch.backends.cudnn.version()}; {timing.say_ceilings(ceilings)}.", ""]
@@ -239,19 +227,16 @@ def main():
     for p in chosen:
         found, notes = measure(p, kernels, env, device, arguments.rounds, not small and not arguments.no_flex)
         torch.cuda.empty_cache()
-        others = sorted((name for name in found if name != p.kernel), key=lambda name: found[name][0])
         if p.kernel not in found:
             held = False
             log(f"{p.describe()}: {notes[p.kernel]}")
             continue
-        hot, cold, path = found[p.kernel]
+        hot, _, path = found[p.kernel]
         cells = [p.describe(), f"{p.kernel}: {path}", f"{hot * 1e6:.2f}"]
         if not small:
             cells.append(f"{p.rate(hot):.0f} {'TFLOP/s' if p.seq_q > 1 else 'GB/s'}")
-        best = others[0] if others else None
-        cells += [best, f"{found[best][0] * 1e6:.2f}", f"{found[best][0] / hot:.2f}",
-                  f"{found[best][1] / cold:.2f}"] if best else ["-"] * 4
-        cells.append(", ".join(f"{name} {found[name][0] * 1e6:.1f}" for name in others[1:]))
+        best, others = timing.cells_of(found, p.kernel, 2)
+        cells += best + [", ".join(f"{name} {found[name][0] * 1e6:.1f}" for name in others)]
         lines.append(f"| {' | '.join(cells)} |")
         log(lines[-1])
         for name, why in notes.items():

@@ -10,7 +10,6 @@ count a product of four (backward: ten) operations for each visible pair of quer
 Exit status: 0, or 1 if one of our kernels gave a wrong result or did not run, or 2 without a GPU or for a wrong option.
 """
 
-import argparse
 import json
 import pathlib
 import sys
@@ -149,22 +148,13 @@ def reference(inputs):
 
 
 def main():
-    here = pathlib.Path(__file__).resolve().parent
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lib", type=pathlib.Path, default=here.parents[1] / "lib", help="folder of libattn_*_cuda.so")
+    parser = timing.parser_of(__doc__)
     parser.add_argument("--only", choices=("forward", "backward"))
     parser.add_argument("--seqs", default="2048,8192", help="positions, with commas between")
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        log("bench_listed.py: torch sees no GPU")
-        return 2
-    torch.manual_seed(1)
-    device = torch.device("cuda")
-    properties = torch.cuda.get_device_properties(device)
-    env = attention.environment(properties)
-    kernels = {name: attention.load(str(arguments.lib.resolve() / f"libattn_{name}_cuda.so")) for name in ("nsa", "nsa_backward")}
+    device, properties, env, kernels = timing.begin(arguments, ("nsa", "nsa_backward"))
     card = f"{properties.name}, torch {torch.__version__}, CUDA {torch.version.cuda}"
     log(f"{card}\n\n| problem | kernel: path | us | TFLOP/s | fla us | ratio | after a rest |\n|{'-|' * 7}")
     rows, held = [], True

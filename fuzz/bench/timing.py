@@ -11,11 +11,17 @@ A contender has run(n), which computes with the n-th set of tensors, and result(
 and returns O, and LSE or None.
 """
 
+import argparse
 import math
+import pathlib
 import statistics
+import sys
 import time
+import warnings
 
 import torch
+
+import attention
 
 UNIT = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}  # half an ulp of 1
 COLD_BYTES = 192 << 20  # three times an H200's L2
@@ -25,6 +31,37 @@ COLD_GRAPH_SECONDS, COLD_SLEEP, COLD_ROUNDS = 3e-3, 0.05, 4
 
 def log(text=""):
     print(text, flush=True)
+
+
+def parser_of(manual):
+    """The parser of a script, with --lib."""
+    parser = argparse.ArgumentParser(description=manual, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lib", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[2] / "lib",
+                        help="folder of libattn_*_cuda.so")
+    return parser
+
+
+def begin(arguments, names, variant=0):
+    """The device, its properties, and the environment and the kernels to call. Without a GPU the script ends with status 2."""
+    if not torch.cuda.is_available():
+        log(f"{pathlib.Path(sys.argv[0]).name}: torch sees no GPU")
+        sys.exit(2)
+    warnings.filterwarnings("ignore")  # torch says at length why a back end is not available
+    torch.manual_seed(1)
+    device = torch.device("cuda")
+    properties = torch.cuda.get_device_properties(device)
+    kernels = {name: attention.load(str(arguments.lib.resolve() / f"libattn_{name}_cuda.so")) for name in names}
+    return device, properties, attention.environment(properties, variant), kernels
+
+
+def cells_of(found, kernel, digits=1):
+    """The best other contender beside a kernel, hot and cold, as cells of a table; and the names of the others."""
+    hot, cold, _ = found[kernel]
+    others = sorted((name for name in found if name != kernel), key=lambda name: found[name][0])
+    if not others:
+        return ["-"] * 4, []
+    best, best_hot, best_cold = others[0], *found[others[0]][:2]
+    return [best, f"{best_hot * 1e6:.{digits}f}", f"{best_hot / hot:.2f}", f"{best_cold / cold:.2f}"], others[1:]
 
 
 def make_sets(shape, device, make):
