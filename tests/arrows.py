@@ -63,6 +63,7 @@ properties/case
 properties/case/places
 properties/case/codec
 properties/case/features
+properties/axes
 properties/data
 properties/memory
 properties/operations
@@ -77,7 +78,6 @@ reference/emulator
 reference/cuda
 reference/calibrate
 properties/operations/forward/relations
-properties/draw/axes
 properties/draw
 properties/reduce
 properties/explain

@@ -8,8 +8,8 @@
 #include <stdexcept>
 
 #include "base/hash.h"
+#include "properties/axes/axis.h"
 #include "properties/case/words.h"
-#include "properties/draw/axes/axis.h"
 #include "properties/draw/draw.h"
 #include "properties/draw/mutate.h"
 #include "properties/draw/rapidcheck_rng.h"

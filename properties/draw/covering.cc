@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "properties/axes/axis.h"
 #include "properties/data/fills.h"
-#include "properties/draw/axes/axis.h"
 #include "properties/draw/generator.h"
 #include "properties/draw/rapidcheck_rng.h"
 

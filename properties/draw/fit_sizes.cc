@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "properties/axes/axis.h"
 #include "properties/case/features/domain.h"
 #include "properties/draw/afford.h"
-#include "properties/draw/axes/axis.h"
 #include "properties/draw/draw.h"
 
 namespace attnfuzz {

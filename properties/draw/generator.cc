@@ -4,12 +4,12 @@
 #include <ostream>
 #include <stdexcept>
 
+#include "properties/axes/axis.h"
 #include "properties/case/codec/codec.h"
 #include "properties/case/features/domain.h"
 #include "properties/case/features/shrink_toggles.h"
 #include "properties/case/features/visibility/pattern.h"
 #include "properties/data/fills.h"
-#include "properties/draw/axes/axis.h"
 #include "properties/draw/covering.h"
 #include "properties/draw/draw.h"
 #include "properties/draw/long_rows.h"

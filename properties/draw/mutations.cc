@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "properties/draw/axes/axis.h"
+#include "properties/axes/axis.h"
 #include "properties/draw/draw.h"
 
 namespace attnfuzz {

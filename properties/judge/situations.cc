@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "properties/axes/axis.h"
 #include "properties/case/features/feature.h"
 #include "properties/case/places/packed.h"
 #include "properties/case/words.h"
@@ -18,18 +19,30 @@ constexpr int kOutcomes = 4, kKinds = kKindCount;
 constexpr const char* kTileStates[] = {"with a dead row", "dead", "out of reach"};  // of a KV tile
 constexpr const char* kPlaces[] = {"only", "first", "middle", "last"};
 constexpr const char* kRows[] = {"no row dead", "some rows dead", "every row dead"};
-constexpr const char* kSizes[] = {"seq_q",      "seq_k",       "dim_qk",       "dim_v",
-                                  "key length", "window left", "window right", "bottom-right diagonal"};
 constexpr const char* kBorders[] = {"at a border", "one beyond a border", "one before a border",
                                     "within a tile", "zero"};
 constexpr const char* kTiles[] = {"one tile", "two tiles", "three tiles or more"};
-constexpr const char* kSplits[] = {"1 split",  "2 splits",      "3 splits",
-                                   "4 splits", "5 to 8 splits", "more than 8 splits"};
 constexpr const char* kEmpty[] = {"no split empty", "one split empty", "several splits empty"};
-constexpr const char* kCalls[] = {"two calls", "three calls or more", "dirty workspace", "another stream"};
 constexpr const char* kHeads[] = {"1 head", "2 heads", "3 heads", "more heads"};
 constexpr int kPaths = 16, kVariants = 5;
 constexpr int kLeastRatio = -20, kRatios = 23;  // exact; then up to 2^-20, ... up to 1; above
+
+// The classes of the axes that are collected.
+struct Class {
+  const CaseAxis* axis;
+  int at;
+};
+const std::vector<Class>& classes() {
+  static const auto all = [] {
+    std::vector<Class> classes;
+    for (const CaseAxis& axis : axes()) {
+      for (int at = 0; axis.collected && at < static_cast<int>(axis.classes.size()); ++at)
+        classes.push_back({&axis, at});
+    }
+    return classes;
+  }();
+  return all;
+}
 
 // Features that are collected in pairs, and dead rows, which no single feature decides.
 struct Paired {
@@ -61,16 +74,15 @@ enum Base : int {
   kKind = kOutcome + kOutcomes,
   kTile = kKind + kKinds,
   kRow = kTile + count(kTileStates) * count(kPlaces),
-  kBorder = kRow + count(kRows),
-  kGrid = kBorder + count(kSizes) * count(kBorders) * count(kTiles),
+  kDiagonal = kRow + count(kRows),
+  kGrid = kDiagonal + count(kBorders) * count(kTiles),
   kEnds = kGrid + 2 * count(kHeads) * count(kTiles) * count(kTiles),
-  kSplit = kEnds + count(kBorders) * count(kBorders) * count(kTiles),
-  kEmptySplit = kSplit + count(kSplits),
-  kCall = kEmptySplit + count(kEmpty),
-  kPath = kCall + count(kCalls),
+  kEmptySplit = kEnds + count(kBorders) * count(kBorders) * count(kTiles),
+  kPath = kEmptySplit + count(kEmpty),
   kRatio = kPath + kPaths * kVariants,
-  kFeature = kRatio + 2 * kRatios  // pairs() of each format
+  kFeature = kRatio + 2 * kRatios  // pairs() of each format, then classes()
 };
+int class_base() { return kFeature + 2 * pairs(); }
 
 constexpr const char* kOutcomeNames[kOutcomes] = {"passed", "rejected", "uninformative", "failed"};
 constexpr const char* kDtypes[] = {"f16", "bf16"};
@@ -162,10 +174,6 @@ int place_of(int64_t value, int64_t tile) {
 
 int tiles_of(int64_t value, int64_t tile) { return value <= tile ? 0 : value <= 2 * tile ? 1 : 2; }
 
-void border(int size, int64_t value, int64_t tile, Collected& out) {
-  out.add(kBorder + (size * count(kBorders) + place_of(value, tile)) * count(kTiles) + tiles_of(value, tile));
-}
-
 // Both lengths together: the number of tiles of a block and of the grid, and where both end.
 void grid(const Case& c, int64_t tile_q, int64_t tile_k, Collected& out) {
   const Problem& p = c.problem;
@@ -176,27 +184,16 @@ void grid(const Case& c, int64_t tile_q, int64_t tile_k, Collected& out) {
           k);
 }
 
-void borders(const Case& c, int64_t tile_q, int64_t tile_k, Collected& out) {
-  constexpr int64_t kFragment = 16;  // columns of a matrix instruction
-  const Problem& p = c.problem;
-  border(0, p.seq_q, tile_q, out);
-  border(1, p.seq_k, tile_k, out);
-  border(2, p.dim_qk, kFragment, out);
-  border(3, p.dim_v, kFragment, out);
-  for (int64_t b = 0; p.key_lengths && b < std::min<int64_t>(p.batch, 4); ++b) {
-    border(4, key_length(p, b), tile_k, out);
-  }
-  if (p.window_left >= 0) border(5, p.window_left, tile_k, out);
-  if (p.window_right >= 0) border(6, p.window_right, tile_k, out);
-  const bool diagonal = p.causal || p.window_left >= 0 || p.window_right >= 0;
-  if (diagonal && p.align == ATTN_BOTTOM_RIGHT) border(7, p.seq_k - p.seq_q, tile_k, out);
+void diagonal(const Problem& p, int64_t tile_k, Collected& out) {
+  if (!hides_by_diagonal(p) || p.align != ATTN_BOTTOM_RIGHT) return;
+  const int64_t first = p.seq_k - p.seq_q;
+  out.add(kDiagonal + place_of(first, tile_k) * count(kTiles) + tiles_of(first, tile_k));
 }
 
 // --- the plan ---
 
-void splits(const Case& c, const attn_plan& plan, Collected& out) {
+void empty_splits(const Case& c, const attn_plan& plan, Collected& out) {
   const int64_t n = std::max<int64_t>(plan.num_splits, 1);
-  out.add(kSplit + static_cast<int>(n <= 4 ? n - 1 : n <= 8 ? 4 : 5));
   if (n == 1) return;
   const int64_t tiles = (c.problem.seq_k + plan.tile_k - 1) / plan.tile_k;
   const int64_t each = std::max<int64_t>(plan.split_tiles, 1);
@@ -218,8 +215,7 @@ int ratio_bucket(double worst) {
   return static_cast<int>(std::clamp<double>(exponent - kLeastRatio + 1, 1, kRatios - 1));
 }
 
-void features_in_pairs(const Case& c, const attn_plan& plan, const Dead& dead, Collected& out) {
-  const Tiled tiled = {c, c.problem, plan.tile_q, plan.tile_k, plan.num_splits};
+void features_in_pairs(const Case& c, const Tiled& tiled, const Dead& dead, Collected& out) {
   const int base = kFeature + dtype_of(c) * pairs();
   std::vector<int> has;
   for (int j = 0; j < static_cast<int>(paired().size()); ++j) {
@@ -230,11 +226,11 @@ void features_in_pairs(const Case& c, const attn_plan& plan, const Dead& dead, C
   }
 }
 
-void calls(const Case& c, Collected& out) {
-  if (c.calls.size() > 1) out.add(kCall + (c.calls.size() == 2 ? 0 : 1));
-  for (const Call& call : c.calls) {
-    if (call.dirty_workspace) out.add(kCall + 2);
-    if (call.stream != 0) out.add(kCall + 3);
+void classes_of(const Tiled& tiled, Collected& out) {
+  int is = kNoClass;
+  for (size_t n = 0; n < classes().size(); ++n) {
+    if (classes()[n].at == 0) is = classes()[n].axis->of(tiled);
+    if (classes()[n].at == is) out.add(class_base() + static_cast<int>(n));
   }
 }
 
@@ -255,17 +251,20 @@ std::vector<uint16_t> situations(const Case& c, const Verdict& verdict) {
     if (dead.tiles[i]) out.add(kTile + static_cast<int>(i));
   }
   out.add(kRow + (!dead.some_row ? 0 : dead.live_row ? 1 : 2));
-  borders(c, plan.tile_q, plan.tile_k, out);
+  diagonal(c.problem, plan.tile_k, out);
   grid(c, plan.tile_q, plan.tile_k, out);
-  splits(c, plan, out);
-  calls(c, out);
+  empty_splits(c, plan, out);
   out.add(kPath + path_bucket(plan) * kVariants + std::clamp(c.env.variant, 0, kVariants - 1));
   out.add(kRatio + dtype_of(c) * kRatios + ratio_bucket(verdict.worst));
-  features_in_pairs(c, plan, dead, out);
+  const Tiled tiled = {c, c.problem, plan.tile_q, plan.tile_k, plan.num_splits};
+  features_in_pairs(c, tiled, dead, out);
+  Problem planned = c.problem;  // with the splits that the kernel chose
+  planned.num_splits = std::max<int64_t>(plan.num_splits, 1);
+  classes_of({c, planned, plan.tile_q, plan.tile_k, plan.num_splits}, out);
   return out.take();
 }
 
-int situation_count() { return kFeature + 2 * pairs(); }
+int situation_count() { return class_base() + static_cast<int>(classes().size()); }
 
 std::string situation_name(uint16_t id) {
   const auto within = [&](int base, int end) { return id >= base && id < end; };
@@ -275,26 +274,23 @@ std::string situation_name(uint16_t id) {
     const int at = id - kTile;
     return cat(kPlaces[at % count(kPlaces)], " kv tile ", kTileStates[at / count(kPlaces)]);
   }
-  if (within(kRow, kBorder)) return kRows[id - kRow];
+  if (within(kRow, kDiagonal)) return kRows[id - kRow];
   if (within(kGrid, kEnds)) {
     const int at = id - kGrid, k = at % count(kTiles), q = at / count(kTiles) % count(kTiles);
     const int heads = at / count(kTiles) / count(kTiles);
     return cat(kHeads[heads % count(kHeads)], heads < count(kHeads) ? "" : " causal", ", of queries ",
                kTiles[q], ", of keys ", kTiles[k]);
   }
-  if (within(kEnds, kSplit)) {
+  if (within(kEnds, kEmptySplit)) {
     const int at = id - kEnds, both = at / count(kTiles);
     return cat("seq_q ", kBorders[both / count(kBorders)], " and seq_k ", kBorders[both % count(kBorders)],
                ", ", kTiles[at % count(kTiles)], " of keys");
   }
-  if (within(kBorder, kGrid)) {
-    const int at = id - kBorder, size = at / count(kTiles) / count(kBorders);
-    return cat(kSizes[size], " ", kBorders[at / count(kTiles) % count(kBorders)], ", ",
-               kTiles[at % count(kTiles)]);
+  if (within(kDiagonal, kGrid)) {
+    const int at = id - kDiagonal;
+    return cat("bottom-right diagonal ", kBorders[at / count(kTiles)], ", ", kTiles[at % count(kTiles)]);
   }
-  if (within(kSplit, kEmptySplit)) return kSplits[id - kSplit];
-  if (within(kEmptySplit, kCall)) return kEmpty[id - kEmptySplit];
-  if (within(kCall, kPath)) return kCalls[id - kCall];
+  if (within(kEmptySplit, kPath)) return kEmpty[id - kEmptySplit];
   if (within(kPath, kRatio)) {
     const int at = id - kPath;
     return cat("path #", at / kVariants, ", variant ", at % kVariants);
@@ -306,7 +302,11 @@ std::string situation_name(uint16_t id) {
                                                       : cat("up to 2^", bucket + kLeastRatio - 1);
     return cat(kDtypes[at / kRatios], ": error/bound ", where);
   }
-  if (within(kFeature, situation_count())) {
+  if (within(class_base(), situation_count())) {
+    const auto& [axis, at] = classes()[static_cast<size_t>(id - class_base())];
+    return cat(axis->name, " ", axis->classes[static_cast<size_t>(at)]);
+  }
+  if (within(kFeature, class_base())) {
     const int at = (id - kFeature) % pairs();
     int j = 0;
     while (pair(0, j + 1) <= at) ++j;

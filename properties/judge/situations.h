@@ -3,10 +3,11 @@
 //
 // Code coverage knows which lines ran. It does not know that the last KV tile was fully masked, that a window ended on
 // a tile's border, or that the error came within a factor of two of its bound. Each of these has an id below
-// kSituations. There are only hundreds of them, because each one keeps an input of its own in a corpus.
+// kSituations. There are only hundreds of them, because each one keeps an input of its own in a corpus. Those that the
+// problem alone decides are classes of the table of axes (properties/axes/axis.h).
 //
 //   for (uint16_t id : situations(c, verdict)) ++counters[id];
-//   puts(situation_name(id).c_str());   // "last kv tile dead", "bf16: causal with splits"
+//   puts(situation_name(id).c_str());   // "last kv tile dead", "keys in tiles: 2 tiles and 1"
 //
 // Situations depend only on the case and on the verdict's outcome, kind, plan and worst, not on time, place or
 // process. In a large case, the tiles of a few heads and rows are examined. Ids keep their meaning within one

@@ -1,5 +1,5 @@
 // Places of the lengths of a case's batch entries: near the end of a tile or page, all 0, or one far longer than
-// the others. Kernels err there, so tags (feature.h) and axes (draw/axes) count these places.
+// the others. Kernels err there, so tags (feature.h) and axes (properties/axes) count these places.
 //
 //   lies(entry_lengths(x, EntryKind::kPackedKeys), LengthPlace::kBelow)   // some entry ends one key before a tile does
 #pragma once

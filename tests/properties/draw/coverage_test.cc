@@ -6,8 +6,8 @@
 #include <array>
 #include <set>
 
+#include "properties/axes/axis.h"
 #include "properties/case/codec/codec.h"
-#include "properties/draw/axes/axis.h"
 #include "properties/draw/covering.h"
 #include "properties/draw/generator.h"
 

@@ -12,7 +12,7 @@
 
 #include "fuzz/check/check.h"
 #include "fuzz/host/kernel_registry.h"
-#include "properties/draw/axes/axis.h"
+#include "properties/axes/axis.h"
 #include "properties/draw/coverage.h"
 #include "tests/properties/draw/bugs_of_three.h"
 

@@ -117,17 +117,18 @@ TEST(Situations, RowsBeyondAPackedEntryDoNotCount) {
 TEST(Situations, CallsAreCounted) {
   Case c = of_lengths(4, 4);
   const auto any = [&](const char* name) { return names(c).count(name) == 1; };
-  EXPECT_FALSE(any("two calls") || any("three calls or more") || any("dirty workspace") ||
-               any("another stream"));
+  EXPECT_TRUE(any("calls: 1") && any("workspace clean") && any("streams: one"));
   c.calls = {Call{}, Call{}};
-  EXPECT_TRUE(any("two calls"));
-  EXPECT_FALSE(any("three calls or more") || any("dirty workspace") || any("another stream"));
+  EXPECT_TRUE(any("calls: 2"));
+  EXPECT_FALSE(any("calls: 1") || any("calls: 3 or more") || any("workspace dirty") || any("streams: two"));
   c.calls = {Call{}, Call{}, Call{.dirty_workspace = true}};
-  EXPECT_FALSE(any("two calls"));
-  EXPECT_TRUE(any("three calls or more") && any("dirty workspace"));
-  EXPECT_FALSE(any("another stream"));
+  EXPECT_FALSE(any("calls: 2"));
+  EXPECT_TRUE(any("calls: 3 or more") && any("workspace dirty"));
+  EXPECT_FALSE(any("streams: two"));
+  c.calls.resize(9);
+  EXPECT_TRUE(any("calls: 3 or more"));
   c.calls = {Call{}, Call{.stream = 1}};
-  EXPECT_TRUE(any("another stream"));
+  EXPECT_TRUE(any("streams: two"));
 }
 
 TEST(Situations, TilesHiddenByCausalityAreOutOfReachNotDead) {
@@ -145,23 +146,23 @@ TEST(Situations, TilesHiddenByCausalityAreOutOfReachNotDead) {
 }
 
 TEST(Situations, BordersOfTiles) {
-  EXPECT_TRUE(names(of_lengths(64, 65)).count("seq_q at a border, one tile"));
-  EXPECT_TRUE(names(of_lengths(64, 65)).count("seq_k one beyond a border, two tiles"));
-  EXPECT_TRUE(names(of_lengths(0, 191)).count("seq_q zero, one tile"));
-  EXPECT_TRUE(names(of_lengths(1, 191)).count("seq_k one before a border, three tiles or more"));
+  EXPECT_TRUE(names(of_lengths(64, 65)).count("queries in tiles: 1 tiles"));
+  EXPECT_TRUE(names(of_lengths(64, 65)).count("keys in tiles: 1 tiles and 1"));
+  EXPECT_TRUE(names(of_lengths(0, 191)).count("queries in tiles: none"));
+  EXPECT_TRUE(names(of_lengths(1, 191)).count("keys in tiles: 3 tiles less 1"));
   Case c = of_lengths(10, 200);
   c.problem.window_left = 128;
   c.problem.key_lengths = {130};
   c.problem.dim_v = 17;
   auto seen = names(c);
-  EXPECT_TRUE(seen.count("dim_qk at a border, one tile"));
-  EXPECT_TRUE(seen.count("dim_v one beyond a border, two tiles"));
-  EXPECT_TRUE(seen.count("window left at a border, two tiles"));
+  EXPECT_TRUE(seen.count("dim_qk 16"));
+  EXPECT_TRUE(seen.count("dim_v 17"));
+  EXPECT_TRUE(seen.count("window_left in tiles: 2 tiles"));
   for (const std::string& name : seen) EXPECT_EQ(name.rfind("bottom-right", 0), std::string::npos) << name;
   c.problem.align = ATTN_BOTTOM_RIGHT;
   seen = names(c);
   EXPECT_TRUE(seen.count("bottom-right diagonal within a tile, three tiles or more"));
-  EXPECT_TRUE(seen.count("key length within a tile, three tiles or more"));
+  EXPECT_TRUE(seen.count("shortest key length in tiles: in number 3"));
 }
 
 TEST(Situations, BothLengthsTogether) {
@@ -181,7 +182,7 @@ TEST(Situations, SplitsAndTheEmptyOnes) {
   EXPECT_TRUE(names(of_lengths(1, 256), v).count("no split empty"));
   EXPECT_TRUE(names(of_lengths(1, 192), v).count("one split empty"));
   EXPECT_TRUE(names(of_lengths(1, 64), v).count("several splits empty"));
-  EXPECT_TRUE(names(of_lengths(1, 64), v).count("4 splits"));
+  EXPECT_TRUE(names(of_lengths(1, 256), v).count("splits that hold keys: 4"));
 }
 
 TEST(Situations, ErrorOverBoundByPowersOfTwo) {

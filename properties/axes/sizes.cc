@@ -1,7 +1,7 @@
 // Axes of sizes: format, variant, lengths, head dimensions, batch, heads and splits.
 #include <algorithm>
 
-#include "properties/draw/axes/axis.h"
+#include "properties/axes/axis.h"
 
 namespace attnfuzz {
 namespace {
@@ -130,12 +130,12 @@ std::vector<CaseAxis> axes_of_dims() {
       number(
           "dim_v by eights:", kSizes, by_eights(), 256, [](const Case& c) { return c.problem.dim_v; },
           [](Case& c, int64_t n) { c.problem.dim_v = n; }),
-      number(
+      collected(number(
           "dim_qk", kSizes, dims(), 256, [](const Case& c) { return c.problem.dim_qk; },
-          [](Case& c, int64_t n) { c.problem.dim_qk = n; }),
-      number(
+          [](Case& c, int64_t n) { c.problem.dim_qk = n; })),
+      collected(number(
           "dim_v", kSizes, dims(), 256, [](const Case& c) { return c.problem.dim_v; },
-          [](Case& c, int64_t n) { c.problem.dim_v = n; }),
+          [](Case& c, int64_t n) { c.problem.dim_v = n; })),
       choice("dim_v", kSizes,
              {{"= dim_qk", [](const Case& c) { return c.problem.dim_v == c.problem.dim_qk; },
                [](const DrawContext&, Case& c) { c.problem.dim_v = c.problem.dim_qk; }},
@@ -190,7 +190,8 @@ std::vector<CaseAxis> axes_of_splits() {
                                      tiles, tiles + context.rng.range(1, 40)};
              c.problem.num_splits = some[at];
            },
-       .steers = 50},
+       .steers = 50,
+       .collected = true},
       {.name = "splits that hold keys:",
        .phase = kSizes,
        .classes = {"as the kernel chooses", "1", "2", "3", "4", "5..8", "9..64", "65 or more"},
@@ -211,7 +212,8 @@ std::vector<CaseAxis> axes_of_splits() {
              c.problem.num_splits = some[at];
              c.problem.seq_k = std::max(c.problem.seq_k, (some[at] - 1) * context.tile_k + 1);
            },
-       .dear = 6},
+       .dear = 6,
+       .collected = true},
   };
 }
 

@@ -1,8 +1,8 @@
 // Axes of batch entries that have lengths of their own: packed queries and keys, and keys in pages.
 #include <algorithm>
 
+#include "properties/axes/axis.h"
 #include "properties/case/features/length_places.h"
-#include "properties/draw/axes/axis.h"
 
 namespace attnfuzz {
 namespace {

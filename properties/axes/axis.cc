@@ -1,4 +1,4 @@
-#include "properties/draw/axes/axis.h"
+#include "properties/axes/axis.h"
 
 #include <algorithm>
 #include <bit>
@@ -82,6 +82,11 @@ CaseAxis in_tiles(const char* name, Phase phase, int64_t DrawContext::* tile, in
 
 CaseAxis steering(int percent, CaseAxis axis) {
   axis.steers = percent;
+  return collected(std::move(axis));
+}
+
+CaseAxis collected(CaseAxis axis) {
+  axis.collected = true;
   return axis;
 }
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "properties/axes/axis.h"
 #include "properties/case/codec/codec_fields.h"
 #include "properties/case/features/values/intervals.h"
-#include "properties/draw/axes/axis.h"
 
 namespace attnfuzz {
 namespace {

@@ -1,9 +1,9 @@
 // Axes of visibility: everything that hides keys, and the bias.
 #include <algorithm>
 
+#include "properties/axes/axis.h"
 #include "properties/case/codec/codec_fields.h"
 #include "properties/case/features/visibility/pattern.h"
-#include "properties/draw/axes/axis.h"
 
 namespace attnfuzz {
 namespace {

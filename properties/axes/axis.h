@@ -1,4 +1,5 @@
-// The axes of a case and their classes. The draw and the measure of coverage use this one table.
+// The axes of a case and their classes: the one table of situations. The draw asks for classes, a check counts them,
+// and a campaign collects those by which kernels choose their paths (judge/situations.h).
 //
 // An axis is a property of which each case has one value: the number of keys, the fill of V, the alignment
 // of K's base. Its classes are the values that a kernel may treat differently. For a number these are the
@@ -41,6 +42,8 @@ struct CaseAxis {
   // things at once need several of these. Of 100 cases with a row of steering classes, this many include the
   // axis; 0: it does not steer.
   int steers = 0;
+  // Its classes are among the situations that a campaign collects, as are those of all axes that steer.
+  bool collected = false;
   // All classes but the first are slow to run and to check. Most cases use none of them; the few that do
   // combine several.
   bool odd = false;
@@ -72,6 +75,7 @@ CaseAxis in_tiles(const char* name, Phase phase, int64_t DrawContext::* tile, in
                   Set set, int tiles = 3);
 // The same axis, marked as steering (CaseAxis::steers).
 CaseAxis steering(int percent, CaseAxis axis);
+CaseAxis collected(CaseAxis axis);
 
 // One class of a field with a few values.
 struct Choice {

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "properties/axes/axis.h"
 #include "properties/case/codec/codec_fields.h"
 #include "properties/case/places/geometry.h"
 #include "properties/case/places/spread.h"
-#include "properties/draw/axes/axis.h"
 
 namespace attnfuzz {
 namespace {
@@ -156,7 +156,7 @@ bool second_stream(const Case& c) {
 
 template <int64_t kCount>
 constexpr Choice calls(const char* name) {
-  return {name, [](const Case& c) { return static_cast<int64_t>(c.calls.size()) == kCount; },
+  return {name, [](const Case& c) { return static_cast<int64_t>(c.calls.size()) <= kCount || kCount == 3; },
           [](const DrawContext&, Case& c) { c.calls.resize(kCount); }};
 }
 
@@ -190,21 +190,21 @@ std::vector<CaseAxis> axes_of_memory() {
                [](const DrawContext& context, Case& c) {
                  c.env.schedule_seed = 1 + context.rng.bits() % 65535;
                }}}),
-      choice("calls:", kPlaced, {calls<1>("1"), calls<2>("2"), calls<3>("3")}),
-      choice("workspace", kPlaced,
-             {{"clean", [](const Case& c) { return !any_dirty(c); },
-               [](const DrawContext&, Case& c) {
-                 for (Call& call : c.calls) call.dirty_workspace = false;
-               }},
-              {"dirty", [](const Case&) { return true; },
-               [](const DrawContext&, Case& c) { c.calls.back().dirty_workspace = true; }}}),
-      choice("streams:", kPlaced,
-             {{"one", [](const Case& c) { return !second_stream(c); },
-               [](const DrawContext&, Case& c) {
-                 for (Call& call : c.calls) call.stream = 0;
-               }},
-              {"two", [](const Case&) { return true; },
-               [](const DrawContext&, Case& c) { c.calls.back().stream = 1; }}}),
+      collected(choice("calls:", kPlaced, {calls<1>("1"), calls<2>("2"), calls<3>("3 or more")})),
+      collected(choice("workspace", kPlaced,
+                       {{"clean", [](const Case& c) { return !any_dirty(c); },
+                         [](const DrawContext&, Case& c) {
+                           for (Call& call : c.calls) call.dirty_workspace = false;
+                         }},
+                        {"dirty", [](const Case&) { return true; },
+                         [](const DrawContext&, Case& c) { c.calls.back().dirty_workspace = true; }}})),
+      collected(choice("streams:", kPlaced,
+                       {{"one", [](const Case& c) { return !second_stream(c); },
+                         [](const DrawContext&, Case& c) {
+                           for (Call& call : c.calls) call.stream = 0;
+                         }},
+                        {"two", [](const Case&) { return true; },
+                         [](const DrawContext&, Case& c) { c.calls.back().stream = 1; }}})),
   };
   std::ranges::copy(others, std::back_inserter(table));
   return table;
