@@ -1,6 +1,6 @@
 // An item as a part of the work for dK and dV: which keys and queries a block of threads has, the table of a
-// step's pairs of a query and a query head, and what becomes of the sums. key_walk.h computes the
-// sums.
+// step's pairs of a query and a query head, and what becomes of the sums. key_walk.h and hopper/key_groups.h
+// compute the sums.
 //
 // If a block of keys has one item, its sums are dK and dV. Else they go to the workspace, and sum_kernel adds
 // them up in the order of the items.

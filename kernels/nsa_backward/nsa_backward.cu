@@ -5,11 +5,14 @@
 #include <type_traits>
 
 #include "kernels/forward/all_formats.h"
+#include "kernels/forward/paths.h"
 #include "kernels/identity.h"
 #include "kernels/nsa/make_params.h"
 #include "kernels/nsa_backward/gradients.h"
+#include "kernels/nsa_backward/hopper/hopper.h"
 #include "kernels/nsa_backward/make_mma_params.h"
 #include "kernels/primitives/launch.h"
+#include "kernels/primitives/warpgroup.h"
 
 namespace attn::nsa {
 namespace {
@@ -25,7 +28,7 @@ constexpr Kernels kernels_for() {
   return {delta_kernel<T>, dq_kernel<T>, dkdv_kernel<T>};
 }
 
-// The kernels of variant `mma`, and bytes of shared memory of a block.
+// The kernels of variants `mma` and `wgmma`, and bytes of shared memory of a block.
 struct MmaKernels {
   const char* path;
   size_t dq_bytes, dkdv_bytes;
@@ -50,17 +53,34 @@ MmaKernels mma_kernels(const attn_problem& p) {
                                            : mma_kernels<T, 128>("mma d128", p.select);
 }
 
-constexpr int32_t kPlain = 1;  // the variant; 0 and 2: tensor cores, if they can take the problem
+constexpr int32_t kPlain = 1, kMma = 2;  // variants. 0 is the last one that can take the problem
 
 // The kernels for a problem; nullopt: those of variant `plain`.
 std::optional<MmaKernels> mma_kernels(const Call& call) {
   const attn_problem& p = call.problem;
   if (call.env.variant == kPlain || call.env.compute_capability < 80) return {};
   if (p.dtype == ATTN_F32 || std::max(p.dim_qk, p.dim_v) > kMmaColumns || !MmaCounts(p).fit(p)) return {};
-  const MmaKernels kernels = p.dtype == ATTN_F16 ? mma_kernels<F16>(p) : mma_kernels<BF16>(p);
+  MmaKernels kernels = p.dtype == ATTN_F16 ? mma_kernels<F16>(p) : mma_kernels<BF16>(p);
   if (static_cast<int64_t>(std::max(kernels.dq_bytes, kernels.dkdv_bytes)) > call.env.shared_memory_limit)
     return {};
+  if constexpr (kSm90a) {
+    const KeyGroups groups = key_groups(p);
+    if (call.env.variant != kMma && p.softcap == 0 && call.env.compute_capability == 90 &&
+        static_cast<int64_t>(groups.bytes) <= call.env.shared_memory_limit && device_has_warpgroups()) {
+      kernels.path = std::max(p.dim_qk, p.dim_v) <= 64 ? "wgmma d64" : "wgmma d128";
+      kernels.dkdv = groups.kernel, kernels.dkdv_bytes = groups.bytes;
+    }
+  }
   return kernels;
+}
+
+// With kSm90a there is one more.
+template <bool kGroups>
+constexpr auto variants() {
+  if constexpr (kGroups)
+    return std::array{"plain", "mma", "wgmma"};
+  else
+    return std::array{"plain", "mma"};
 }
 
 template <class Params, class... More>
@@ -130,7 +150,7 @@ struct SelectedBackward {
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
   static constexpr const attn_domain* kDomain = &kAllFormats;
-  static constexpr std::array kVariants = {"plain", "mma"};
+  static constexpr std::array kVariants = variants<kSm90a>();
   static constexpr uint64_t kFeatures = ATTN_FEATURE_SELECTED_BACKWARD | ATTN_FEATURE_NO_FORWARD |
                                         ATTN_FEATURE_F32 | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 |
                                         ATTN_FEATURE_DLSE;
