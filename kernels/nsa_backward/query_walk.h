@@ -20,10 +20,13 @@ struct QueryShape {
   static constexpr int kSlots = kDim == 64 ? 2 : 1;  // tiles of K and V of a warp
   static constexpr int kOfWarp = kSlots * 2 * kTile * kDim;  // elements of a warp's slots
   static_assert(kHeads * kPitch * sizeof(float) <= kOfWarp * sizeof(T));
+  // Q, dO and all slots in one piece, so that little is lost to alignment: three blocks of 128 columns just fit
+  // a multiprocessor.
+  static constexpr int kTiles = 2 * kHeads * kDim + kWarps * kOfWarp;
+  static constexpr size_t kAlign = 128;
 
   static size_t bytes(int64_t select) {
-    return 2 * shared_bytes<T>(kHeads * kDim, 1024) + shared_bytes<T>(kWarps * kOfWarp, 1024) +
-           2 * shared_bytes<int32_t>(static_cast<size_t>(select));
+    return shared_bytes<T>(kTiles, kAlign) + 2 * shared_bytes<int32_t>(static_cast<size_t>(select));
   }
 };
 
@@ -36,9 +39,9 @@ struct QueryShared {
   int32_t *raw, *list;
 
   __device__ QueryShared(SharedArena& arena, int32_t select)
-      : q{arena.carve<T>(Shape::kHeads * Shape::kDim, 1024)},
-        dout{arena.carve<T>(Shape::kHeads * Shape::kDim, 1024)},
-        slots(arena.carve<T>(kWarps * Shape::kOfWarp, 1024)),
+      : q{arena.carve<T>(Shape::kTiles, Shape::kAlign)},
+        dout{q.base + Shape::kHeads * Shape::kDim},
+        slots(dout.base + Shape::kHeads * Shape::kDim),
         raw(arena.carve<int32_t>(static_cast<size_t>(select))),
         list(arena.carve<int32_t>(static_cast<size_t>(select))) {}
 
