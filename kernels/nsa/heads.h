@@ -54,18 +54,19 @@ struct HeadsShared {
         list(arena.carve<int32_t>(static_cast<size_t>(select))) {}
 };
 
-// A lane's walk over a list, 32 places at a time. All lanes of a warp walk together.
+// A lane's walk over the places of a list, 32 at a time, from place `first` on. The next tile begins `step` places
+// further. All lanes of a warp walk together.
 template <class Shared>
 class ListWalk {
  public:
-  __device__ ListWalk(const SelectedParams& p, const Shared& shared, int64_t end)
+  __device__ ListWalk(const SelectedParams& p, const Shared& shared, int64_t end, int first = 0, int step = kTile)
       : p_(p),
         shared_(shared),
         end_(end),
-        indices_(kTile / p.span),
-        keys_(kTile % p.span),
-        index_(lane_id() / p.span),
-        offset_(lane_id() % p.span) {}
+        indices_(step / p.span),
+        keys_(step % p.span),
+        index_((first + lane_id()) / p.span),
+        offset_((first + lane_id()) % p.span) {}
 
   // The next tile with a key: this lane's key (-1: none), and a bit for each lane that has one. After the last tile, live
   // is 0.
@@ -87,7 +88,7 @@ class ListWalk {
  private:
   const SelectedParams& p_;
   const Shared& shared_;
-  const int64_t end_, indices_, keys_;  // 32 places further are indices_ indices and keys_ keys of a block
+  const int64_t end_, indices_, keys_;  // a step is indices_ indices and keys_ keys of a block
   int64_t index_, offset_;              // of the next place
 };
 

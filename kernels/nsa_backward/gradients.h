@@ -178,7 +178,7 @@ __global__ void dq_kernel(const __grid_constant__ GradientParams call) {
 }
 
 // No list names a block twice, so the lanes of a step write to different places.
-static __global__ void invert_kernel(const __grid_constant__ GradientParams p) {
+[[maybe_unused]] static __global__ void invert_kernel(const __grid_constant__ GradientParams p) {
   const int64_t head = blockIdx.x, places = p.of.seq_q * p.of.select;
   const int32_t* lists = p.lists + head * places;
   int32_t *queries = p.queries + head * places, *starts = p.starts + head * (p.blocks + 1);
