@@ -1,8 +1,12 @@
 #include "fuzz/campaign/triage/sequence_crash.h"
 
 #include <algorithm>
+#include <filesystem>
 
-#include "fuzz/campaign/triage/filed_crash.h"
+#include "fuzz/campaign/store/finding_list.h"
+#include "fuzz/campaign/store/session_clock.h"
+#include "fuzz/campaign/triage/crash_in_hand.h"
+#include "fuzz/campaign/triage/finding_files.h"
 #include "fuzz/campaign/triage/run_again.h"
 #include "fuzz/campaign/triage/sequence_files.h"
 #include "fuzz/campaign/triage/sequences_explained.h"
@@ -13,9 +17,14 @@
 namespace attnfuzz {
 namespace {
 
-class OneSequence : FiledCrash {
+class OneSequence {
  public:
-  using FiledCrash::FiledCrash;
+  OneSequence(const Triage& t, const CampaignTarget& target, const Crash& crash)
+      : t_(t),
+        target_(target),
+        crash_(crash),
+        folder_(t.options.dir + "/crashing/" + crash.id),
+        finding_(finding_of(crash)) {}
 
   void run() {
     const std::string& dir = t_.options.dir;
@@ -44,8 +53,14 @@ class OneSequence : FiledCrash {
   }
 
  private:
+  void save(const std::function<void()>& write) {
+    persist(t_.waits, [&] { return t_.shared.finish.load(); }, write);
+  }
+
   void open() {
-    FiledCrash::open();
+    std::string error;
+    worker_ = target_.open(&error);
+    if (worker_ == nullptr) throw std::runtime_error(error);
     const sequences::SessionTarget one = {worker_.get(), target_.calibration};
     kernels_ = sequences::SessionTargets(std::span(&one, 1));
   }
@@ -217,10 +232,14 @@ class OneSequence : FiledCrash {
     finding_.key = sequences_key(target_.folder, small_.chain, finding_.kind, small_.result.call);
     finding_.name = sequences_name(target_.folder, finding_);
     finding_.minimal = sequences_in_words(small_.chain);
-    tolerate();
+    if (const KnownFailure* known = tolerated(t_.options.ledger, finding_.key, finding_.name))
+      finding_.tolerated = known->reason;
     const std::string& dir = t_.options.dir;
+    FindingsFile all = read_findings(dir);
     const bool never = finding_.repeats == Repeats::kNever;
-    enter_finding(dir + "/findings", [&] {
+    auto& list = never ? all.never_again : all.findings;
+    // The finding's files are written before the list that names it.
+    if (enter(list, finding_)) {
       const CampaignHeader header = read_header(dir).value_or(CampaignHeader{});
       const std::string text =
           verdict.kind == Kind::kNone ? crash_.calls : text_of(small_.chain, small_.result);
@@ -228,11 +247,32 @@ class OneSequence : FiledCrash {
         write_sequence_files(dir + (never ? "/never_again" : "/findings"), finding_, small_, text, header,
                              target_.record);
       });
-    });
+    }
+    absorb(list, finding_.key, replaced_);
+    // Ids whose folders are gone are no longer needed.
+    for (Finding& f : list)
+      std::erase_if(f.crashes,
+                    [&](const std::string& id) { return !std::filesystem::exists(dir + "/crashing/" + id); });
+    save([&] { write_findings(dir, all); });
+    for (const std::string& name : replaced_) {
+      if (name != finding_.name) remove_files(dir + "/findings", name);
+    }
   }
 
+  void remove() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  const Triage& t_;
+  const CampaignTarget& target_;
+  const Crash& crash_;
+  const std::string folder_;
+  std::unique_ptr<Target> worker_;
   sequences::SessionTargets kernels_;
-  sequences::ReducedChain small_;  // and the last failing result
+  Finding finding_;
+  sequences::ReducedChain small_;      // and the last failing result
+  std::vector<std::string> replaced_;  // names of findings that this one explains
 };
 
 }  // namespace

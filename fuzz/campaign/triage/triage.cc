@@ -1,9 +1,13 @@
 #include "fuzz/campaign/triage/triage.h"
 
 #include <algorithm>
+#include <filesystem>
 
+#include "fuzz/campaign/store/finding_list.h"
 #include "fuzz/campaign/store/seeded_bug.h"
-#include "fuzz/campaign/triage/filed_crash.h"
+#include "fuzz/campaign/store/session_clock.h"
+#include "fuzz/campaign/triage/crash_in_hand.h"
+#include "fuzz/campaign/triage/finding_files.h"
 #include "fuzz/campaign/triage/known_findings.h"
 #include "fuzz/campaign/triage/run_again.h"
 #include "fuzz/campaign/triage/sequence_crash.h"
@@ -16,12 +20,17 @@
 namespace attnfuzz {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr double kSeededBugSeconds = 10;
 
-class OneCrash : FiledCrash {
+class OneCrash {
  public:
   OneCrash(const Triage& t, const CampaignTarget& target, const Crash& crash)
-      : FiledCrash(t, target, crash),
+      : t_(t),
+        target_(target),
+        crash_(crash),
+        folder_(t.options.dir + "/crashing/" + crash.id),
         out_(t.options.dir + (target.record.seeded_bug ? "/canary" : "/findings")),
         property_(find_property(crash.property)) {}
 
@@ -29,6 +38,7 @@ class OneCrash : FiledCrash {
     if (is_counted(t_.options.dir, crash_)) return remove();
     blind_ = ends_triage(folder_);
     save([&] { take_in_hand(folder_); });
+    finding_ = finding_of(crash_);
     finding_.found = describe(crash_.c);
     if (is_at_a_known_site()) return remove();
     verdict_.property = crash_.property;
@@ -36,7 +46,9 @@ class OneCrash : FiledCrash {
     if (!crash_.shape.empty()) verdict_.shapes = {crash_.shape};
     verdict_.site = crash_.site;
     minimal_ = start_ = crash_.c;
-    open();
+    std::string error;
+    worker_ = target_.open(&error);
+    if (worker_ == nullptr) throw std::runtime_error(error);
     // A disagreement between two oracles shows again only if both judge.
     if (target_.put_oracle && crash_.kind == to_string(Kind::kOracle)) target_.put_oracle(*worker_, true);
     if (blind_ || property_ == nullptr) {
@@ -56,6 +68,10 @@ class OneCrash : FiledCrash {
   }
 
  private:
+  void save(const std::function<void()>& write) {
+    persist(t_.waits, [&] { return t_.shared.finish.load(); }, write);
+  }
+
   bool is_at_a_known_site() {
     FindingsFile all = read_findings(t_.options.dir);
     if (target_.record.seeded_bug || !count_at_known_site(all, crash_, finding_)) return false;
@@ -238,9 +254,24 @@ class OneCrash : FiledCrash {
     finding_.shape = r.shape;
     finding_.minimal = describe(minimal_);
     if (!verdict_.site.empty()) finding_.sites = {verdict_.site};
-    tolerate();
+    if (const KnownFailure* known = tolerated(t_.options.ledger, finding_.key, finding_.name))
+      finding_.tolerated = known->reason;
+
     if (target_.record.seeded_bug) return write_seeded_bug(r);
-    enter_finding(out_, [&] { write_files(r); });
+    FindingsFile all = read_findings(t_.options.dir);
+    const bool never = finding_.repeats == Repeats::kNever;
+    auto& list = never ? all.never_again : all.findings;
+    // The finding's files are written before the list that names it.
+    if (enter(list, finding_)) write_files(r);
+    absorb(list, finding_.key, replaced_);
+    // Ids whose folders are gone are no longer needed.
+    for (Finding& f : list)
+      std::erase_if(f.crashes,
+                    [&](const std::string& id) { return !fs::exists(t_.options.dir + "/crashing/" + id); });
+    save([&] { write_findings(t_.options.dir, all); });
+    for (const std::string& name : replaced_) {
+      if (name != finding_.name) remove_files(out_, name);
+    }
   }
 
   void write_files(const Reproducer& r) {
@@ -276,12 +307,23 @@ class OneCrash : FiledCrash {
     save([&] { write_seeded_bugs(t_.options.dir, seeded_bugs); });
   }
 
-  const std::string out_;
+  void remove() {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+
+  const Triage& t_;
+  const CampaignTarget& target_;
+  const Crash& crash_;
+  const std::string folder_, out_;
   const Property* property_;
+  std::unique_ptr<Target> worker_;
   bool blind_ = false;  // the crash ended the process that examined it, so it has no verdict
+  Finding finding_;
   Case start_, minimal_;
   Verdict verdict_;
   std::vector<KnownFinding> known_;
+  std::vector<std::string> replaced_;  // names of findings that the reduced case explains
   std::string trace_;
 };
 
