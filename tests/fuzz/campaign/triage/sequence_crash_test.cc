@@ -172,6 +172,32 @@ TEST_F(FailingSequences, ThatAFindingExplainsAreCountedThere) {
   }
 }
 
+// A page that is begun again can be one of a sequence that was cut or has ended, or of another session. Whatever
+// came first, it is one finding, with the same smallest sequence of calls.
+TEST_F(FailingSequences, ThatShowOneBugInSeveralWaysAreOneFinding) {
+  bug_ = Bug::kBegunPage;
+  const sequences::Step begin = {.verb = Verb::kNew, .entries = {0}},
+                        two = {.verb = Verb::kAppend, .entries = {0}, .count = 2, .token = 32768},
+                        cut = {.verb = Verb::kTruncate, .entries = {0}, .count = 0},
+                        end = {.verb = Verb::kFree, .entries = {0}},
+                        again = {.verb = Verb::kAppend, .entries = {0}, .count = 3, .token = 65536};
+  sequences::Session truncated = appends(0, 0), ended = truncated;
+  truncated.steps = {begin, two, cut, again};
+  ended.steps = {begin, two, end, begin, again};
+  const std::string ways[] = {sequences::encode({truncated, {}}), sequences::encode({ended, {}}),
+                              sequences::encode({appends(1, 2), {appends(2, 1)}})};
+  for (size_t first = 0; first < std::size(ways); ++first) {
+    write_findings(options_.dir, {});
+    for (size_t n = 0; n < std::size(ways); ++n) {
+      file(ways[(first + n) % std::size(ways)]);
+      ASSERT_EQ(findings().size(), 1u) << first << " " << n << " " << findings().back().key;
+    }
+    EXPECT_EQ(findings()[0].count, std::size(ways));
+    EXPECT_EQ(findings()[0].repeats, Repeats::kAlways);
+    EXPECT_EQ(findings()[0].key, "fake|sequences|wrong|append|append|new|truncate");
+  }
+}
+
 // The ledger names the finding, so it stays in the folder, though another explains it.
 TEST_F(FailingSequences, ThatAreToleratedAreNotReplaced) {
   bug_ = Bug::kTruncated;
