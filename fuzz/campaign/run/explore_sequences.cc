@@ -137,9 +137,11 @@ void SequenceExplorer::count(const sequences::Session& session, const sequences:
   ++stats.sequences;
   stats.steps += session.steps.size();
   stats.calls += result.calls;
-  stats.failed += result.verdict.outcome == Outcome::kFail;
+  const bool failed = result.verdict.outcome == Outcome::kFail;
+  stats.failed += failed;
   stats.bounded += result.bounded;
-  stats.worst = std::max(stats.worst, result.worst);
+  // The error of a failure may be infinite, and JSON has no such number.
+  if (!failed) stats.worst = std::max(stats.worst, result.worst);
   for (const auto& [call, count] : result.counts) {
     stats.asked[call.second] += count.asked;
     if (count.judged > 0) stats.judged[call.second] += count.judged;
