@@ -19,9 +19,9 @@ constexpr auto kIndex = [](auto& c) { return std::tie(c.problem.index_dtype); };
 constexpr int64_t kPackingPercent = 30;
 // The share of packed keys with key lengths whose lengths lie around the entries' own numbers of keys.
 constexpr int64_t kLengthsWithinPercent = 75;
-// The percentage of packed cases whose rows lie far apart, if a GPU judges batches. Each such row takes memory
-// of its own, so the case cannot be in a batch, and it costs as much as a hundred others.
-constexpr int64_t kPercentFarOnDevice = 2;
+// The percentages of packed cases whose rows lie far apart, on a CPU and if a GPU judges batches. Each such row
+// takes memory of its own, so the case cannot be in a batch, and there it costs as much as a hundred others.
+constexpr int64_t kPercentFar = 32, kPercentFarOnDevice = 2;
 
 enum class Spread { kAny, kBorders, kEqual, kOneLong, kNothing, kWhole };
 
@@ -137,7 +137,7 @@ void draw_packing(const DrawContext& context, Case& c) {
   draw_lengths_within(rng, p);
   align_within(context, p);
   if (narrow) p.index_dtype = rng.coin() ? ATTN_INDEX_32 : ATTN_INDEX_64;
-  if (rng.percent(context.config.device_work > 0 ? kPercentFarOnDevice : 24)) draw_far_rows(rng, c);
+  if (rng.percent(context.config.device_work > 0 ? kPercentFarOnDevice : kPercentFar)) draw_far_rows(rng, c);
 }
 
 // Moves the length of one entry, or the slack.

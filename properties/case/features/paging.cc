@@ -20,6 +20,8 @@ constexpr auto kPagingFields = [](auto& c) { return std::tie(c.problem.paging); 
 constexpr int64_t kPagingPercent = 30;
 // The share of them with many keys of capacity, whose number of splits is mostly the kernel's choice.
 constexpr int64_t kCapacityPercent = 25, kOwnSplitsPercent = 75;
+// The shares of them with pages that lie far apart on a CPU, if they can, and with ids above 2^16.
+constexpr int64_t kFarPercent = 16, kManyPercent = 15;
 // The most pages of a case. Each takes 16 bytes of a table beside its own memory.
 constexpr int64_t kMostPages = int64_t{1} << 22;
 
@@ -162,12 +164,12 @@ void draw(const DrawContext& context, Case& c) {
   p.key_lengths.emplace();
   for (int64_t b = 0; b < p.batch; ++b)
     p.key_lengths->push_back(draw_paged_length(rng, p.paging->size, context.tile_k, p.seq_k));
-  if (rng.percent(12)) draw_many_pages(rng, p);
+  if (rng.percent(kManyPercent)) draw_many_pages(rng, p);
   const bool narrow = (context.config.features & ATTN_FEATURE_INDEX32) != 0;
   p.index_dtype = narrow && rng.percent(65) ? ATTN_INDEX_32 : ATTN_INDEX_64;
   c.once.k.batch = c.once.v.batch = false;
   // A batch on a GPU has no memory for many pages that lie far apart (packing.cc).
-  draw_pools(rng, TensorId::kK, TensorId::kV, c, context.config.device_work > 0 ? 1 : kPercentFarPools);
+  draw_pools(rng, TensorId::kK, TensorId::kV, c, context.config.device_work > 0 ? 1 : kFarPercent);
   draw_table(rng, TensorId::kBlockTable, c);
   align_within(context, p);
   std::erase_if(c.planted, [&](const Planted& x) { return x.b >= p.batch; });
