@@ -20,6 +20,7 @@ class AppendTarget : public FakeTarget {
     kAfterMany,  // writes no row from the 31st append in a process on
     kLater,      // writes no row in the fourth process and later ones
     kFourth,     // writes no row in the fourth process
+    kEvenly,     // writes no row in every second process
     kDies,       // at one place
     kTruncated,  // writes no row once an append has begun below the end of the one before, but for that append
     kBegunPage,  // writes no row of a new sequence whose first page another sequence had, or the same one before
@@ -80,6 +81,7 @@ class AppendTarget : public FakeTarget {
     if (bug_ == Bug::kAfterMany && appends_ > kMany) rows = 0;
     if (bug_ == Bug::kLater && processes_ > 3) rows = 0;
     if (bug_ == Bug::kFourth && processes_ == 4) rows = 0;
+    if (bug_ == Bug::kEvenly && processes_ % 2 == 0) rows = 0;
     if (bug_ == Bug::kTruncated && truncated_) rows = 0;
     if (bug_ == Bug::kBegunPage && t.key_lengths[0] == 0 && p.page_size > 0) {
       const int64_t page = *static_cast<const int64_t*>(t.block_table.data);
