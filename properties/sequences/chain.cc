@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 
+#include "properties/sequences/canonical.h"
 #include "properties/sequences/relations.h"
 #include "properties/sequences/story.h"
 
@@ -27,6 +28,7 @@ class ChainReduction {
     reduce_last();
     for (size_t n = 0; n < best_.chain.before.size(); ++n) reduce_before(n);
     without_others();
+    if (canonical()) reduce_last();
     return std::move(best_);
   }
 
@@ -76,6 +78,14 @@ class ChainReduction {
         end = begin;
       }
     }
+  }
+
+  // Tries the simple sessions, without others before them.
+  bool canonical() {
+    for (const Session& session : canonical_sessions(best_.chain, best_.result.call)) {
+      if (left() > 0 && take({session, {}})) return true;
+    }
+    return false;
   }
 
   void reduce_last() {

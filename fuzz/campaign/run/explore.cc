@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "fuzz/batch/batch_pipeline.h"
 #include "fuzz/campaign/run/explore_sequences.h"
+#include "fuzz/campaign/run/crash_filing.h"
 #include "fuzz/campaign/run/filing_limits.h"
 #include "fuzz/campaign/run/observed_target.h"
 #include "fuzz/campaign/store/corpus_view.h"
@@ -370,27 +371,17 @@ class Explorer {
   }
 
   void file(const Candidate& candidate, const Verdict& verdict) {
-    auto& waiting = s_.shared.waiting[s_.target_number][static_cast<int>(verdict.kind)];
-    if (waiting >= kMostWaiting || (!verdict.site.empty() && ++sites_[verdict.site] > kMostOfOneSite)) {
+    std::atomic<int32_t>* const waiting = filing_.place(verdict, false);
+    if (waiting == nullptr) {
       ++counts().not_filed[to_string(verdict.kind)];
       return;
     }
-    Crash crash;
-    crash.id = digest(candidate.c).substr(0, 12) + "-" + name_;
-    crash.target = name_;
-    crash.property = verdict.property;
+    Crash crash = filing_.crash(verdict, digest(candidate.c), candidate.index);
     crash.c = candidate.c;
-    crash.kind = to_string(verdict.kind);
-    crash.message = verdict.message;
     crash.shape = text_of(verdict.shapes);
-    crash.site = verdict.site;
-    crash.exit_reason = verdict.exit_reason;
-    crash.t = s_.clock.now();
-    crash.shard = s_.shard;
-    crash.index = candidate.index;
     const Journaled own = journaled(candidate);
     save([&] { write_crash(s_.options.dir, crash, text_of(trace_of(folder_, &own))); });
-    ++waiting;
+    ++*waiting;
     ++filed_;
     ++stats_.last.crashes;
   }
@@ -505,9 +496,9 @@ class Explorer {
   std::optional<SequenceExplorer> sequences_;
   Coverage met_;  // the classes met in this slice
   int full_watches_ = 0;
-  bool briefly_ = false;              // calls get the brief watch
-  std::set<std::string> hung_at_;     // Verdict::site of hangs that used up the full watch
-  std::map<std::string, int> sites_;  // failures of this slice, by site
+  bool briefly_ = false;           // calls get the brief watch
+  std::set<std::string> hung_at_;  // Verdict::site of hangs that used up the full watch
+  CrashFiling filing_{s_};
   Clock::time_point begun_, told_, refreshed_;
   double told_wall_ = 0, told_kernel_ = 0;
 };

@@ -37,7 +37,8 @@ SequenceExplorer::SequenceExplorer(const Slice& slice, ShardStats& stats, Save s
       folder_(shard_dir(slice.options.dir, slice.shard)),
       interrupted_(sequences_in_flight(folder_)),
       journal_(folder_),
-      stream_(mix(slice.options.seed, text_hash(name_), static_cast<uint64_t>(slice.shard), 5, 0)) {}
+      stream_(mix(slice.options.seed, text_hash(name_), static_cast<uint64_t>(slice.shard), 5, 0)),
+      filing_(slice) {}
 
 void SequenceExplorer::open() {
   if (target_ != nullptr) return;
@@ -137,9 +138,11 @@ void SequenceExplorer::count(const sequences::Session& session, const sequences:
   ++stats.sequences;
   stats.steps += session.steps.size();
   stats.calls += result.calls;
-  stats.failed += result.verdict.outcome == Outcome::kFail;
+  const bool failed = result.verdict.outcome == Outcome::kFail;
+  stats.failed += failed;
   stats.bounded += result.bounded;
-  stats.worst = std::max(stats.worst, result.worst);
+  // The error of a failure may be infinite, and JSON has no such number.
+  if (!failed) stats.worst = std::max(stats.worst, result.worst);
   for (const auto& [call, count] : result.counts) {
     stats.asked[call.second] += count.asked;
     if (count.judged > 0) stats.judged[call.second] += count.judged;
@@ -149,8 +152,8 @@ void SequenceExplorer::count(const sequences::Session& session, const sequences:
 
 void SequenceExplorer::file(const sequences::Session& session, uint64_t number, const Verdict& verdict) {
   const std::string kind = to_string(verdict.kind);
-  auto& waiting = s_.shared.waiting[s_.target_number][*waiting_kind(kind, true)];
-  if (waiting >= kMostWaiting || (!verdict.site.empty() && ++sites_[verdict.site] > kMostOfOneSite)) {
+  std::atomic<int32_t>* const waiting = filing_.place(verdict, true);
+  if (waiting == nullptr) {
     ++counts().not_filed[kind];
     return;
   }
@@ -159,20 +162,11 @@ void SequenceExplorer::file(const sequences::Session& session, uint64_t number, 
   char digest[17];
   std::snprintf(digest, sizeof digest, "%016llx",
                 static_cast<unsigned long long>(text_hash(sequences::encode(chain))));
-  Crash crash;
-  crash.id = std::string(digest).substr(0, 12) + "-" + name_;
-  crash.target = name_;
+  Crash crash = filing_.crash(verdict, digest, number);
   crash.property = kOfSequences;
-  crash.kind = kind;
-  crash.message = verdict.message;
-  crash.site = verdict.site;
-  crash.exit_reason = verdict.exit_reason;
-  crash.t = s_.clock.now();
-  crash.shard = s_.shard;
-  crash.index = number;
   crash.calls = sequences::encode(chain, {{r.kernel}, kind, verdict.message, r.backend, r.build_kind});
   save_([&] { write_crash(s_.options.dir, crash, ""); });
-  ++waiting;
+  ++*waiting;
 }
 
 }  // namespace attnfuzz

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "fuzz/campaign/run/explore.h"
+#include "fuzz/campaign/run/crash_filing.h"
 #include "fuzz/campaign/run/observed_target.h"
 #include "fuzz/campaign/store/archive.h"
 #include "fuzz/campaign/store/sequence_journal.h"
@@ -69,7 +70,7 @@ class SequenceExplorer {
   std::vector<sequences::Session> before_;  // in this process of the library
   bool new_process_ = true;
   int hangs_ = 0;
-  std::map<std::string, int> sites_;  // failures of this slice, by site
+  CrashFiling filing_;
 };
 
 }  // namespace attnfuzz

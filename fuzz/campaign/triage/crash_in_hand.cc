@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "fuzz/campaign/store/finding_list.h"
+#include "fuzz/campaign/triage/finding_files.h"
 
 namespace attnfuzz {
 namespace {
@@ -43,10 +44,16 @@ bool is_counted(const std::string& dir, const Crash& crash) {
   return std::ranges::any_of(all.findings, has) || std::ranges::any_of(all.never_again, has);
 }
 
-bool count_at_known_site(FindingsFile& all, const Crash& crash, const Finding& finding) {
+void save(const Triage& t, const std::function<void()>& write) {
+  persist(t.waits, [&] { return t.shared.finish.load(); }, write);
+}
+
+bool count_at_known_site(const Triage& t, const Crash& crash, const Finding& finding) {
+  FindingsFile all = read_findings(t.options.dir);
   Finding* known = found_at(all.findings, crash);
   if (known == nullptr) return false;
   count_together(*known, finding);
+  save(t, [&] { write_findings(t.options.dir, all); });
   return true;
 }
 
@@ -60,6 +67,23 @@ Finding finding_of(const Crash& crash) {
   finding.count = 1;
   finding.crashes = {crash.id};
   return finding;
+}
+
+void enter_finding(const Triage& t, Finding& finding, const std::vector<std::string>& replaced,
+                   const std::function<void(const std::string& folder)>& write_files) {
+  const std::string& dir = t.options.dir;
+  FindingsFile all = read_findings(dir);
+  const bool never = finding.repeats == Repeats::kNever;
+  auto& list = never ? all.never_again : all.findings;
+  if (enter(list, finding)) write_files(dir + (never ? "/never_again" : "/findings"));
+  absorb(list, finding.key, replaced);
+  // Ids whose folders are gone are no longer needed.
+  for (Finding& f : list)
+    std::erase_if(f.crashes, [&](const std::string& id) { return !fs::exists(dir + "/crashing/" + id); });
+  save(t, [&] { write_findings(dir, all); });
+  for (const std::string& name : replaced) {
+    if (name != finding.name) remove_files(dir + "/findings", name);
+  }
 }
 
 }  // namespace attnfuzz

@@ -30,7 +30,7 @@ class OneSequence {
     const std::string& dir = t_.options.dir;
     if (is_counted(dir, crash_)) return remove();
     const bool blind = ends_triage(folder_);
-    save([&] { take_in_hand(folder_); });
+    save(t_, [&] { take_in_hand(folder_); });
     if (is_at_a_known_site()) return remove();
     const auto read = sequences::decode_session(crash_.calls);
     if (const auto* error = std::get_if<DecodeError>(&read); error != nullptr && !blind)
@@ -53,10 +53,6 @@ class OneSequence {
   }
 
  private:
-  void save(const std::function<void()>& write) {
-    persist(t_.waits, [&] { return t_.shared.finish.load(); }, write);
-  }
-
   void open() {
     std::string error;
     worker_ = target_.open(&error);
@@ -93,10 +89,7 @@ class OneSequence {
       crash.kind = to_string(small_.result.verdict.kind);
       crash.site = small_.result.verdict.site;
     }
-    FindingsFile all = read_findings(t_.options.dir);
-    if (!count_at_known_site(all, crash, finding_)) return false;
-    save([&] { write_findings(t_.options.dir, all); });
-    return true;
+    return count_at_known_site(t_, crash, finding_);
   }
 
   // The sequence of calls of a finding; nothing if it is none of this kernel, or its file cannot be read.
@@ -140,7 +133,7 @@ class OneSequence {
     }
     finding_.kind = to_string(small_.result.verdict.kind);
     count_together(*explaining(known), finding_);
-    save([&] { write_findings(t_.options.dir, all); });
+    save(t_, [&] { write_findings(t_.options.dir, all); });
     return true;
   }
 
@@ -195,7 +188,7 @@ class OneSequence {
     const sequences::CheckChain check = [&](const sequences::Chain& chain) {
       sequences::SessionResult result = check_chain(chain, kernels_);
       for (int n = 1; n < attempts && !same_failure(result, failed); ++n) result = check_chain(chain, kernels_);
-      if (same_failure(result, failed)) save([&] { write_file(best_file, text_of(chain, result)); });
+      if (same_failure(result, failed)) save(t_, [&] { write_file(best_file, text_of(chain, result)); });
       return result;
     };
     const auto began = Clock::now();
@@ -234,29 +227,12 @@ class OneSequence {
     finding_.minimal = sequences_in_words(small_.chain);
     if (const KnownFailure* known = tolerated(t_.options.ledger, finding_.key, finding_.name))
       finding_.tolerated = known->reason;
-    const std::string& dir = t_.options.dir;
-    FindingsFile all = read_findings(dir);
-    const bool never = finding_.repeats == Repeats::kNever;
-    auto& list = never ? all.never_again : all.findings;
-    // The finding's files are written before the list that names it.
-    if (enter(list, finding_)) {
-      const CampaignHeader header = read_header(dir).value_or(CampaignHeader{});
+    enter_finding(t_, finding_, replaced_, [&](const std::string& folder) {
+      const CampaignHeader header = read_header(t_.options.dir).value_or(CampaignHeader{});
       const std::string text =
           verdict.kind == Kind::kNone ? crash_.calls : text_of(small_.chain, small_.result);
-      save([&] {
-        write_sequence_files(dir + (never ? "/never_again" : "/findings"), finding_, small_, text, header,
-                             target_.record);
-      });
-    }
-    absorb(list, finding_.key, replaced_);
-    // Ids whose folders are gone are no longer needed.
-    for (Finding& f : list)
-      std::erase_if(f.crashes,
-                    [&](const std::string& id) { return !std::filesystem::exists(dir + "/crashing/" + id); });
-    save([&] { write_findings(dir, all); });
-    for (const std::string& name : replaced_) {
-      if (name != finding_.name) remove_files(dir + "/findings", name);
-    }
+      save(t_, [&] { write_sequence_files(folder, finding_, small_, text, header, target_.record); });
+    });
   }
 
   void remove() {

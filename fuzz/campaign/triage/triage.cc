@@ -31,13 +31,12 @@ class OneCrash {
         target_(target),
         crash_(crash),
         folder_(t.options.dir + "/crashing/" + crash.id),
-        out_(t.options.dir + (target.record.seeded_bug ? "/canary" : "/findings")),
         property_(find_property(crash.property)) {}
 
   void run() {
     if (is_counted(t_.options.dir, crash_)) return remove();
     blind_ = ends_triage(folder_);
-    save([&] { take_in_hand(folder_); });
+    save(t_, [&] { take_in_hand(folder_); });
     finding_ = finding_of(crash_);
     finding_.found = describe(crash_.c);
     if (is_at_a_known_site()) return remove();
@@ -68,16 +67,7 @@ class OneCrash {
   }
 
  private:
-  void save(const std::function<void()>& write) {
-    persist(t_.waits, [&] { return t_.shared.finish.load(); }, write);
-  }
-
-  bool is_at_a_known_site() {
-    FindingsFile all = read_findings(t_.options.dir);
-    if (target_.record.seeded_bug || !count_at_known_site(all, crash_, finding_)) return false;
-    save([&] { write_findings(t_.options.dir, all); });
-    return true;
-  }
+  bool is_at_a_known_site() { return !target_.record.seeded_bug && count_at_known_site(t_, crash_, finding_); }
 
   void run_again() {
     const Repetition again =
@@ -161,7 +151,7 @@ class OneCrash {
     for (Finding& f : all.findings) {
       if (f.name == name) count_together(f, finding_);
     }
-    save([&] { write_findings(t_.options.dir, all); });
+    save(t_, [&] { write_findings(t_.options.dir, all); });
   }
 
   void reduce_it() {
@@ -187,7 +177,7 @@ class OneCrash {
     if (finding_.repeats == Repeats::kSometimes) options.attempts = 3 * finding_.runs / finding_.failed;
     options.on_better = [&](const Case& best, const Verdict& v) {
       const Reproducer r = reproducer_of(best, v, target_.info, *worker_);
-      save([&] { write_file(best_file, encode(r, best_file)); });
+      save(t_, [&] { write_file(best_file, encode(r, best_file)); });
     };
     options.may_take = stays_with;
     options.keep_site = true;
@@ -258,23 +248,10 @@ class OneCrash {
       finding_.tolerated = known->reason;
 
     if (target_.record.seeded_bug) return write_seeded_bug(r);
-    FindingsFile all = read_findings(t_.options.dir);
-    const bool never = finding_.repeats == Repeats::kNever;
-    auto& list = never ? all.never_again : all.findings;
-    // The finding's files are written before the list that names it.
-    if (enter(list, finding_)) write_files(r);
-    absorb(list, finding_.key, replaced_);
-    // Ids whose folders are gone are no longer needed.
-    for (Finding& f : list)
-      std::erase_if(f.crashes,
-                    [&](const std::string& id) { return !fs::exists(t_.options.dir + "/crashing/" + id); });
-    save([&] { write_findings(t_.options.dir, all); });
-    for (const std::string& name : replaced_) {
-      if (name != finding_.name) remove_files(out_, name);
-    }
+    enter_finding(t_, finding_, replaced_, [&](const std::string& folder) { write_files(folder, r); });
   }
 
-  void write_files(const Reproducer& r) {
+  void write_files(const std::string& folder, const Reproducer& r) {
     const bool never = finding_.repeats == Repeats::kNever && !target_.record.seeded_bug;
     FindingFiles files = {finding_, r, trace_, std::nullopt};
     if (blind_) {
@@ -283,12 +260,11 @@ class OneCrash {
       files.picture = picture_of(finding_, minimal_, *worker_, target_.calibration);
     }
     const CampaignHeader header = read_header(t_.options.dir).value_or(CampaignHeader{});
-    const std::string to = never ? t_.options.dir + "/never_again" : out_;
-    save([&] { attnfuzz::write_files(to, files, header, target_.record); });
+    save(t_, [&] { attnfuzz::write_files(folder, files, header, target_.record); });
   }
 
   void write_seeded_bug(const Reproducer& r) {
-    write_files(r);
+    write_files(t_.options.dir + "/canary", r);
     std::vector<SeededBugResult> seeded_bugs = read_seeded_bugs(t_.options.dir);
     // The last session's seeded bug.
     const auto mine =
@@ -304,7 +280,7 @@ class OneCrash {
     } else {
       mine->message = "its failure is '" + r.kind + "', but the seeded bug's is '" + due + "'";
     }
-    save([&] { write_seeded_bugs(t_.options.dir, seeded_bugs); });
+    save(t_, [&] { write_seeded_bugs(t_.options.dir, seeded_bugs); });
   }
 
   void remove() {
@@ -315,7 +291,7 @@ class OneCrash {
   const Triage& t_;
   const CampaignTarget& target_;
   const Crash& crash_;
-  const std::string folder_, out_;
+  const std::string folder_;
   const Property* property_;
   std::unique_ptr<Target> worker_;
   bool blind_ = false;  // the crash ended the process that examined it, so it has no verdict

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <set>
 #include <string>
 
 #include "tests/properties/support/fake_target.h"
@@ -19,8 +20,10 @@ class AppendTarget : public FakeTarget {
     kAfterMany,  // writes no row from the 31st append in a process on
     kLater,      // writes no row in the fourth process and later ones
     kFourth,     // writes no row in the fourth process
+    kEvenly,     // writes no row in every second process
     kDies,       // at one place
     kTruncated,  // writes no row once an append has begun below the end of the one before, but for that append
+    kBegunPage,  // writes no row of a new sequence whose first page another sequence had, or the same one before
     kHangs,
     kRefuses,  // an append of two rows or more
     kEndsJob,  // ends the process that runs it, if `ends` says so
@@ -34,7 +37,7 @@ class AppendTarget : public FakeTarget {
   std::function<bool()> ends = [] { return false; };
 
   const KernelInfo& info() const override { return info_; }
-  void renew() override { ++processes_, appends_ = end_ = 0, truncated_ = false; }
+  void renew() override { ++processes_, appends_ = end_ = 0, truncated_ = false, begun_.clear(); }
 
   PlanReply plan(const attn_problem& p, const attn_tensors&, const attn_env&) override {
     PlanReply reply;
@@ -78,7 +81,12 @@ class AppendTarget : public FakeTarget {
     if (bug_ == Bug::kAfterMany && appends_ > kMany) rows = 0;
     if (bug_ == Bug::kLater && processes_ > 3) rows = 0;
     if (bug_ == Bug::kFourth && processes_ == 4) rows = 0;
+    if (bug_ == Bug::kEvenly && processes_ % 2 == 0) rows = 0;
     if (bug_ == Bug::kTruncated && truncated_) rows = 0;
+    if (bug_ == Bug::kBegunPage && t.key_lengths[0] == 0 && p.page_size > 0) {
+      const int64_t page = *static_cast<const int64_t*>(t.block_table.data);
+      if (!begun_.insert(page).second) rows = 0;
+    }
     truncated_ |= t.key_lengths[0] > 0 && t.key_lengths[0] < end_;
     end_ = std::min(t.key_lengths[0] + p.seq_q, p.seq_k);
     for (int64_t b = 0; b < p.batch; ++b) {
@@ -119,6 +127,7 @@ class AppendTarget : public FakeTarget {
   int appends_ = 0;
   int64_t end_ = 0;
   bool truncated_ = false;
+  std::set<int64_t> begun_;
 };
 
 }  // namespace attnfuzz

@@ -591,6 +591,46 @@ TEST(Generator, DrawsKeysOfEightBits) {
   EXPECT_GE(forms.size(), 6u);
 }
 
+// Kernels treat these situations of stored keys apart: another loop, another table of scales, another number of
+// splits. A bug mostly needs all of one situation, and most properties make packed entries and pages dense.
+TEST(Generator, DrawsStoredKeysWithWhatKernelsTreatApart) {
+  GeneratorConfig config = config_of_our_kernels();
+  config.tiles_k = {64};
+  config.features |= ATTN_FEATURE_RAGGED | ATTN_FEATURE_PAGED | ATTN_FEATURE_KV8 | ATTN_FEATURE_INDEX32;
+  constexpr int64_t kCases = 6000, kAutomatic = 5;
+  int paged = 0, scaled = 0, automatic = 0, many = 0, cut = 0;
+  for (uint64_t i = 0; i < kCases; ++i) {
+    const Case c = draw(config, 7, i);
+    const Problem& p = c.problem;
+    if (p.seq_q == 0 || p.heads_q == 0) continue;
+    if (p.packed_k && p.key_lengths) {
+      bool shorter = false;
+      for (int64_t b = 0; b < p.batch; ++b)
+        shorter |= lengths_of(p, b).keys < packed_length(*p.packed_k, p.seq_k, b);
+      cut += shorter;
+    }
+    if (!p.paging) continue;
+    ++paged;
+    const Pages pages(p);
+    int64_t longest = 0, highest = 0;
+    for (int64_t b = 0; b < p.batch; ++b) {
+      longest = std::max(longest, lengths_of(p, b).keys);
+      for (int64_t n = 0; n < pages.owned(b); ++n) highest = std::max(highest, pages.of(b, n));
+    }
+    const auto by_place = [](const KvScales& scales) { return scales.keys || scales.page > 0; };
+    scaled += p.kv8 && longest > p.paging->size && (by_place(p.kv8->k) || by_place(p.kv8->v));
+    many += highest >= int64_t{1} << 16;
+    bool short_entry = false;
+    for (int64_t b = 0; b < p.batch; ++b) short_entry |= lengths_of(p, b).keys + 64 < p.seq_k;
+    automatic += p.num_splits == 0 && p.seq_k > kAutomatic * 64 && short_entry;
+  }
+  EXPECT_GT(paged, kCases / 4);
+  EXPECT_GT(scaled, kCases / 15) << "8-bit keys in several pages, with scales by key or page";
+  EXPECT_GT(automatic, kCases / 25) << "entries that hold few keys of many, with splits that the kernel chooses";
+  EXPECT_GT(many, kCases / 55) << "pages in use with ids above 2^16";
+  EXPECT_GT(cut, kCases / 27) << "packed keys that a key length hides";
+}
+
 // A packed entry may be shorter than the longest. The rows that it lacks are not dead rows, and no values are
 // planted there.
 TEST(Generator, RowsThatAPackedEntryLacksDoNotCount) {

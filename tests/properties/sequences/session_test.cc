@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <map>
 #include <set>
 
 #include "properties/judge/judge.h"
@@ -371,6 +372,56 @@ TEST(ReduceChain, needs_no_other_session_if_the_last_one_fails_by_itself) {
   EXPECT_TRUE(small.again);
   EXPECT_TRUE(small.chain.before.empty());
   EXPECT_EQ(small.steps(), 4u);
+}
+
+// A library that remembers the longest length of a sequence by its first page, in all sessions, and appends behind
+// it.
+SessionResult wrong_below_the_longest(const Chain& chain) {
+  std::map<int64_t, int64_t> longest;
+  SessionResult result;
+  const auto runs = [&](const Session& session) {
+    Model model(session.setup);
+    for (size_t n = 0; n < session.steps.size(); ++n) {
+      const Step step = repeated(session.steps, n);
+      const int64_t before = step.verb == Verb::kAppend ? model.length(step.entries[0]) : 0;
+      model.take(step);
+      if (step.verb != Verb::kAppend || model.length(step.entries[0]) == 0) continue;
+      int64_t& known = longest[model.row(step.entries[0])[0]];
+      if (before < known && before > 0) return n;
+      known = std::max(known, model.length(step.entries[0]));
+    }
+    return session.steps.size();
+  };
+  for (const Session& session : chain.before) {
+    if (runs(session) < session.steps.size()) return result;
+  }
+  result.step = runs(chain.last);
+  if (result.step == chain.last.steps.size()) return result;
+  fail(result.verdict, Kind::kWrong, "wrong");
+  result.call = "append";
+  return result;
+}
+
+// Sessions with a fork, a truncate, or others before them end in the same steps.
+TEST(ReduceChain, ends_in_a_simple_session_that_fails_in_the_same_way) {
+  std::set<std::string> verbs;
+  int found = 0, after_others = 0;
+  for (uint64_t seed = 1; seed <= 200 && (found < 12 || after_others < 3); ++seed) {
+    const Chain chain = {draw_session(seed, kFeatures), {draw_session(seed + 500, kFeatures)}};
+    const SessionResult failed = wrong_below_the_longest(chain);
+    if (failed.verdict.outcome != Outcome::kFail) continue;
+    ++found;
+    after_others += wrong_below_the_longest({chain.last, {}}).verdict.outcome != Outcome::kFail;
+    const ReducedChain small = reduce_chain(chain, failed, wrong_below_the_longest, 30);
+    EXPECT_TRUE(small.chain.before.empty());
+    std::string text;
+    for (const Step& step : small.chain.last.steps) text += std::string(describe(step)) + "; ";
+    verbs.insert(text);
+  }
+  EXPECT_GE(found, 12);
+  EXPECT_GE(after_others, 3);
+  EXPECT_EQ(verbs, (std::set<std::string>{
+                       "new s0; append 2 tokens to s0; truncate s0 to 1 token; append 1 token to s0; "}));
 }
 
 TEST(ReduceChain, says_that_a_failure_did_not_come_again) {

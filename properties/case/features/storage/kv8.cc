@@ -10,9 +10,10 @@ namespace {
 
 constexpr auto kKv8Fields = [](auto& c) { return std::tie(c.problem.kv8); };
 
-// The percentage of cases that get 8 bits, for a kernel that knows them. If such cases are judged one by one, not
-// in batches, only kKv8PercentIfSlow percent of these get them.
-constexpr int64_t kKv8Percent = 16, kKv8PercentIfSlow = 6;
+// The percentages of cases that get 8 bits, without and with pages, for a kernel that knows them. Caches of 8
+// bits mostly lie in pages, and most properties make pages dense. If such cases are judged one by one, not in
+// batches, kKv8Percent holds for both, and only kKv8PercentIfSlow percent of these get them.
+constexpr int64_t kKv8Percent = 16, kKv8PercentInPages = 45, kKv8PercentIfSlow = 6;
 // A case with more keys stays as it is.
 constexpr int64_t kMostKv8Keys = 8192;
 // The share of cases with 8 bits and pages in which the scales of K, or of V, are by page.
@@ -67,8 +68,11 @@ void draw_layout(Rng& rng, Case& c, TensorId t) {
 void draw_kv8(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   const Problem& p = c.problem;
-  if ((context.config.features & ATTN_FEATURE_KV8) == 0 || !rng.percent(kKv8Percent)) return;
-  if ((context.config.slow & ATTN_FEATURE_KV8) != 0 && !rng.percent(kKv8PercentIfSlow)) return;
+  const bool slow = (context.config.slow & ATTN_FEATURE_KV8) != 0;
+  if ((context.config.features & ATTN_FEATURE_KV8) == 0 ||
+      !rng.percent(p.paging && !slow ? kKv8PercentInPages : kKv8Percent))
+    return;
+  if (slow && !rng.percent(kKv8PercentIfSlow)) return;
   if ((p.features & kOperations) != 0 || p.latent || p.dtype == ATTN_F32 || has_many_heads(p)) return;
   if (p.seq_k > kMostKv8Keys || std::max(p.dim_qk, p.dim_v) > contract::kUsualDims) return;
   Kv8 kv8;

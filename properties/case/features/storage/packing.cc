@@ -17,9 +17,11 @@ constexpr auto kIndex = [](auto& c) { return std::tie(c.problem.index_dtype); };
 
 // The share of cases with packed entries, for a kernel that knows them.
 constexpr int64_t kPackingPercent = 30;
-// The percentage of packed cases whose rows lie far apart, if a GPU judges batches. Each such row takes memory
-// of its own, so the case cannot be in a batch, and it costs as much as a hundred others.
-constexpr int64_t kPercentFarOnDevice = 2;
+// The share of packed keys with key lengths whose lengths lie around the entries' own numbers of keys.
+constexpr int64_t kLengthsWithinPercent = 75;
+// The percentages of packed cases whose rows lie far apart, on a CPU and if a GPU judges batches. Each such row
+// takes memory of its own, so the case cannot be in a batch, and there it costs as much as a hundred others.
+constexpr int64_t kPercentFar = 32, kPercentFarOnDevice = 2;
 
 enum class Spread { kAny, kBorders, kEqual, kOneLong, kNothing, kWhole };
 
@@ -91,6 +93,19 @@ void draw_far_rows(Rng& rng, Case& c) {
   if (!geometry(c, t)) layout = before;
 }
 
+// Key lengths that were drawn for the longest entry mostly exceed a packed entry's keys, and then hide none of
+// them.
+void draw_lengths_within(Rng& rng, Problem& p) {
+  if (!p.packed_k || !p.key_lengths || !rng.percent(kLengthsWithinPercent)) return;
+  p.key_lengths->clear();
+  for (const int64_t keys : p.packed_k->lengths) {
+    p.key_lengths->push_back(std::max<int64_t>(
+        rng.weighted<int64_t>(
+            {{14, 0}, {8, 1}, {14, keys - 1}, {10, keys}, {8, keys + 1}, {46, rng.range(0, keys)}}),
+        0));
+  }
+}
+
 void draw_packing(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   Problem& p = c.problem;
@@ -119,9 +134,10 @@ void draw_packing(const DrawContext& context, Case& c) {
       p.packed_q->lengths = p.packed_k->lengths =
           draw_packing_side(rng, p.batch, context.tile_k, p.seq_k).lengths;
   }
+  draw_lengths_within(rng, p);
   align_within(context, p);
   if (narrow) p.index_dtype = rng.coin() ? ATTN_INDEX_32 : ATTN_INDEX_64;
-  if (rng.percent(context.config.device_work > 0 ? kPercentFarOnDevice : 24)) draw_far_rows(rng, c);
+  if (rng.percent(context.config.device_work > 0 ? kPercentFarOnDevice : kPercentFar)) draw_far_rows(rng, c);
 }
 
 // Moves the length of one entry, or the slack.

@@ -9,6 +9,7 @@
 #include "properties/case/features/storage/pools.h"
 #include "properties/case/places/geometry.h"
 #include "properties/case/places/packed.h"
+#include "properties/case/size_set.h"
 
 namespace attnfuzz::feature {
 namespace {
@@ -17,6 +18,10 @@ constexpr auto kPagingFields = [](auto& c) { return std::tie(c.problem.paging); 
 
 // The share of cases with pages, for a kernel that knows them.
 constexpr int64_t kPagingPercent = 30;
+// The share of them with many keys of capacity, whose number of splits is mostly the kernel's choice.
+constexpr int64_t kCapacityPercent = 25, kOwnSplitsPercent = 75;
+// The shares of them with pages that lie far apart on a CPU, if they can, and with ids above 2^16.
+constexpr int64_t kFarPercent = 16, kManyPercent = 15;
 // The most pages of a case. Each takes 16 bytes of a table beside its own memory.
 constexpr int64_t kMostPages = int64_t{1} << 22;
 
@@ -93,9 +98,10 @@ void draw_pools(Rng& rng, TensorId k, TensorId v, Case& c, int64_t percent_far) 
 
 namespace {
 
-// Ids above 2^16, in pages that are small enough.
+// Ids above 2^16, in pages that are small enough. There are enough of them that a few pages in use, shuffled
+// among the others, mostly have such an id.
 void draw_many_pages(Rng& rng, Problem& p) {
-  constexpr int64_t kPages = 66'000, kMostBytes = int64_t{16} << 20;
+  constexpr int64_t kPages = 80'000, kMostBytes = int64_t{20} << 20;
   const int64_t bytes = p.heads_kv * (p.dim_qk + p.dim_v) * 2 * kPages;  // with pages of one key
   if (bytes > kMostBytes) return;
   if (bytes * p.paging->size > kMostBytes)
@@ -122,6 +128,25 @@ void draw_shared(Rng& rng, Problem& p) {
   p.paging->shared = rng.percent(30) ? most : rng.range(1, most);
 }
 
+// A few queries of a cache with room for 5 to 12 tiles of keys. A kernel chooses its splits by the capacity,
+// and entries that hold few keys leave most of the splits empty.
+void draw_capacity(const DrawContext& context, Problem& p) {
+  Rng& rng = context.rng;
+  if (!rng.percent(kCapacityPercent)) return;
+  Problem large = p;
+  large.seq_q = std::min<int64_t>(p.seq_q, rng.range(1, 4));
+  large.seq_k = context.tile_k * rng.range(5, 11) + rng.range(1, context.tile_k);
+  if (rng.percent(kOwnSplitsPercent)) large.num_splits = 0;
+  const auto fits = [&](const attn_domain& of) {
+    return holds(of.seq_q, large.seq_q) && holds(of.seq_k, large.seq_k) &&
+           (of.equal_lengths == 0 || large.seq_q == large.seq_k);
+  };
+  const auto& config = context.config;
+  if ((config.domain && !fits(*config.domain)) || (config.refused.sizes && !fits(*config.refused.sizes)))
+    return;
+  if (large.seq_k > p.seq_k && work_of(large) <= static_cast<double>(config.work)) p = large;
+}
+
 void draw(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   Problem& p = c.problem;
@@ -133,17 +158,18 @@ void draw(const DrawContext& context, Case& c) {
   if (!p.packed_q) draw_batch(context, p);
   const bool fixed = context.config.domain || context.config.refused.sizes;
   if (!fixed && rng.percent(25)) p.seq_q = std::min<int64_t>(p.seq_q, rng.range(1, 4));  // decoding
+  draw_capacity(context, p);
   p.packed_k.reset();
   p.paging = draw_paging(rng);
   p.key_lengths.emplace();
   for (int64_t b = 0; b < p.batch; ++b)
     p.key_lengths->push_back(draw_paged_length(rng, p.paging->size, context.tile_k, p.seq_k));
-  if (rng.percent(12)) draw_many_pages(rng, p);
+  if (rng.percent(kManyPercent)) draw_many_pages(rng, p);
   const bool narrow = (context.config.features & ATTN_FEATURE_INDEX32) != 0;
   p.index_dtype = narrow && rng.percent(65) ? ATTN_INDEX_32 : ATTN_INDEX_64;
   c.once.k.batch = c.once.v.batch = false;
   // A batch on a GPU has no memory for many pages that lie far apart (packing.cc).
-  draw_pools(rng, TensorId::kK, TensorId::kV, c, context.config.device_work > 0 ? 1 : kPercentFarPools);
+  draw_pools(rng, TensorId::kK, TensorId::kV, c, context.config.device_work > 0 ? 1 : kFarPercent);
   draw_table(rng, TensorId::kBlockTable, c);
   align_within(context, p);
   std::erase_if(c.planted, [&](const Planted& x) { return x.b >= p.batch; });

@@ -11,6 +11,7 @@
 #include "fuzz/campaign/store/journal.h"
 #include "properties/judge/property.h"
 #include "properties/sequences/codec.h"
+#include "tests/fuzz/batch/oracle_target.h"
 #include "tests/fuzz/campaign/append_target.h"
 
 namespace attnfuzz {
@@ -193,6 +194,28 @@ TEST_F(ExploreSequences, OneThatEndsThreeJobsIsFiled) {
   const auto read = sequences::decode_session(crashes[0].calls);
   EXPECT_EQ(std::get<sequences::SessionFile>(read).chain.before.size(), left.size() - 1);
   EXPECT_TRUE(sequences_in_flight(shard()).empty());
+}
+
+// A kernel whose first output is infinite.
+class InfiniteTarget : public OracleTarget {
+ public:
+  RunReply run(Stage stage, const attn_problem& p, const attn_tensors& t, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    const RunReply reply = OracleTarget::run(stage, p, t, plan, env, stream);
+    if (t.o.data != nullptr) *static_cast<uint16_t*>(t.o.data) = p.dtype == ATTN_F16 ? 0x7c00 : 0x7f80;
+    return reply;
+  }
+};
+
+// An infinite error cannot be written as a number of the statistics, which would then be lost.
+TEST_F(ExploreSequences, AnInfiniteErrorLeavesStatisticsThatCanBeRead) {
+  target_.open = [](std::string*) { return std::make_unique<InfiniteTarget>(); };
+  const SequenceStats counts = with_explorer([](SequenceExplorer& explorer) {
+    for (int n = 0; n < 40; ++n) explorer.next();
+  });
+  EXPECT_GT(counts.failed, 0u);
+  write_stats(options_.dir, 0, stats_);
+  EXPECT_EQ(read_stats(options_.dir, 0).targets.at(kName).sequences.failed, counts.failed);
 }
 
 TEST_F(ExploreSequences, TwoHangsEndThemForTheSlice) {

@@ -127,6 +127,11 @@ TEST_F(FailingSequences, ThatFailOnceAfterOthersKeepThem) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].repeats, Repeats::kAfterOthers);
   EXPECT_EQ(chain_of("/findings/" + found[0].name + ".calls.json").before.size(), 1u);
+  EXPECT_FALSE(found[0].reduced) << "no candidate fails";
+  EXPECT_EQ(found[0].failed, 0) << "in runs by itself";
+  EXPECT_EQ(found[0].runs, 3);
+  EXPECT_THAT(file_text(options_.dir + "/findings/" + found[0].name + ".md"),
+              HasSubstr("It is not fully reduced"));
   write_findings(options_.dir, {});
   file(calls, "crash", "", ExitReason::kKilled);
   EXPECT_TRUE(findings().empty());
@@ -138,7 +143,23 @@ TEST_F(FailingSequences, ThatFailOnceAfterOthersKeepThem) {
   EXPECT_EQ(file_text(options_.dir + "/never_again/" + f.name + ".calls.json"), calls);
 }
 
-// Two sessions with a truncate. With Bug::kTruncated, a session that follows the first fails, and the second fails itself.
+// It fails in half of its runs. Each candidate of the reduction runs several times, so it is reduced all the
+// same.
+TEST_F(FailingSequences, ThatFailNowAndThenAreReduced) {
+  bug_ = Bug::kEvenly;
+  file(sequences::encode({appends(3, 2), {appends(1, 1)}}));
+  const std::vector<Finding> found = findings();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].repeats, Repeats::kSometimes);
+  EXPECT_EQ(found[0].failed, 5);
+  EXPECT_EQ(found[0].runs, 10);
+  EXPECT_TRUE(found[0].reduced);
+  EXPECT_EQ(found[0].key, "fake|sequences|wrong|append|append|new");
+  EXPECT_EQ(found[0].minimal, "2 steps on 1 page: new s0; append 1 token to s0");
+}
+
+// Two sessions with a truncate. With Bug::kTruncated, a session that follows the first fails, and the second
+// fails itself.
 std::pair<sequences::Session, sequences::Session> truncated_sessions() {
   const sequences::Step begin = {.verb = Verb::kNew, .entries = {0}},
                         two = {.verb = Verb::kAppend, .entries = {0}, .count = 2, .token = 32768},
@@ -169,6 +190,32 @@ TEST_F(FailingSequences, ThatAFindingExplainsAreCountedThere) {
     const std::string old = options_.dir + "/findings/" + before.name + ".calls.json";
     EXPECT_EQ(std::filesystem::exists(old), !state_first)
         << "the files of a finding that is explained are removed";
+  }
+}
+
+// A page that is begun again can be one of a sequence that was cut or has ended, or of another session.
+// Whatever came first, it is one finding, with the same smallest sequence of calls.
+TEST_F(FailingSequences, ThatShowOneBugInSeveralWaysAreOneFinding) {
+  bug_ = Bug::kBegunPage;
+  const sequences::Step begin = {.verb = Verb::kNew, .entries = {0}},
+                        two = {.verb = Verb::kAppend, .entries = {0}, .count = 2, .token = 32768},
+                        cut = {.verb = Verb::kTruncate, .entries = {0}, .count = 0},
+                        end = {.verb = Verb::kFree, .entries = {0}},
+                        again = {.verb = Verb::kAppend, .entries = {0}, .count = 3, .token = 65536};
+  sequences::Session truncated = appends(0, 0), ended = truncated;
+  truncated.steps = {begin, two, cut, again};
+  ended.steps = {begin, two, end, begin, again};
+  const std::string ways[] = {sequences::encode({truncated, {}}), sequences::encode({ended, {}}),
+                              sequences::encode({appends(1, 2), {appends(2, 1)}})};
+  for (size_t first = 0; first < std::size(ways); ++first) {
+    write_findings(options_.dir, {});
+    for (size_t n = 0; n < std::size(ways); ++n) {
+      file(ways[(first + n) % std::size(ways)]);
+      ASSERT_EQ(findings().size(), 1u) << first << " " << n << " " << findings().back().key;
+    }
+    EXPECT_EQ(findings()[0].count, std::size(ways));
+    EXPECT_EQ(findings()[0].repeats, Repeats::kAlways);
+    EXPECT_EQ(findings()[0].key, "fake|sequences|wrong|append|append|new|truncate");
   }
 }
 

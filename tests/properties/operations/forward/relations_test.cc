@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdio>
 #include <functional>
 #include <limits>
 
@@ -120,6 +122,70 @@ TEST(KeyBlocks, RelationsHoldForARightKernelAndFindOneThatSeesABlockEarly) {
     found += judge(c, property, early, documented()).outcome == Outcome::kFail;
   }
   EXPECT_GT(found, 10);
+}
+
+// A right kernel with a path of its own for entries with lengths, packed or dense. It may refuse key lengths,
+// and it may change the last bit of all results of packed calls, which stay within their bounds.
+class PathOfLengths final : public OracleTarget {
+ public:
+  PathOfLengths(bool refuses, bool changes) : refuses_(refuses), changes_(changes) {}
+  PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
+    if (refuses_ && p.has_key_lengths && p.ragged == 0) {
+      PlanReply refused;
+      refused.status = ATTN_UNSUPPORTED;
+      refused.reason = "key lengths";
+      return refused;
+    }
+    PlanReply reply = OracleTarget::plan(p, tensors, env);
+    std::snprintf(reply.plan.path, sizeof reply.plan.path,
+                  p.has_key_lengths || p.ragged != 0 ? "lengths" : "short");
+    return reply;
+  }
+  RunReply run(Stage stage, const attn_problem& p, const attn_tensors& t, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    const RunReply reply = OracleTarget::run(stage, p, t, plan, env, stream);
+    const Sequences sequences(p, t);
+    for (int64_t b = 0; changes_ && p.ragged != 0 && b < p.batch; ++b) {
+      for (int64_t i = 0; i < sequences.queries.length(b); ++i) {
+        const StoredRow at = sequences.query_row(b, i);
+        float& x = static_cast<float*>(t.o.data)[offset_of(t.o, at.entry, 0, at.row, 0)];
+        x = std::bit_cast<float>(std::bit_cast<uint32_t>(x) ^ 1);
+      }
+    }
+    return reply;
+  }
+
+ private:
+  const bool refuses_, changes_;
+};
+
+// An entry alone has no lengths and takes another path. Among as many keys as the packed entries, with a key
+// length, it takes theirs, and then its bits are compared.
+TEST(PackedAlone, ComparesBitsOnThePathOfPackedEntries) {
+  Case c;
+  Problem& p = c.problem;
+  p.dtype = ATTN_F32;
+  p.batch = 2, p.seq_q = 3, p.seq_k = 9, p.dim_qk = p.dim_v = 4;
+  p.causal = true, p.align = ATTN_BOTTOM_RIGHT;
+  p.packed_q = Packing{.lengths = {3, 2}}, p.packed_k = Packing{.lengths = {9, 5}};
+  c.q = c.k = c.v = {.kind = FillKind::kGaussian, .seed = 3};
+  tidy(c);
+  const auto judged = [&](PathOfLengths target) {
+    return judge(c, *find_property("packed_alone"), target, documented());
+  };
+  const Verdict right = judged({false, false});
+  EXPECT_EQ(right.outcome, Outcome::kPass) << sentence(right);
+  EXPECT_TRUE(right.by_bits);
+  EXPECT_EQ(right.by_bounds, "");
+  const Verdict refusing = judged({true, false});
+  EXPECT_EQ(refusing.outcome, Outcome::kPass) << sentence(refusing);
+  EXPECT_FALSE(refusing.by_bits);
+  EXPECT_EQ(refusing.by_bounds, "path differs");
+  EXPECT_EQ(judged({true, true}).outcome, Outcome::kPass) << "a last bit alone is within the bounds";
+  const Verdict changed = judged({false, true});
+  EXPECT_EQ(changed.kind, Kind::kRelation);
+  EXPECT_NE(changed.message.find("batch entry 1 alone, among as many keys"), std::string::npos)
+      << sentence(changed);
 }
 
 TEST(BitExact, IsFoundByItsOlderName) {

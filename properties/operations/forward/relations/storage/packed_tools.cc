@@ -7,6 +7,7 @@
 #include "properties/case/features/shrink_toggles.h"
 #include "properties/case/places/geometry.h"
 #include "properties/case/places/packed.h"
+#include "properties/judge/same_work.h"
 
 namespace attnfuzz::relations {
 namespace {
@@ -22,12 +23,28 @@ attn_plan of_a_row(attn_plan plan) {
   return plan;
 }
 
+// True if `agree` holds for all heads and queries of both entries. It stops at the first for which it does not.
+bool all_rows(const Run& a, int64_t b_a, const Run& b, int64_t b_b, auto&& agree) {
+  const Problem &of_a = a.c.problem, &of_b = b.c.problem;
+  const int64_t queries = lengths_of(of_a, b_a).queries;
+  for (int64_t h = 0; h < of_a.heads_q; ++h) {
+    for (int64_t i = 0; i < queries; ++i) {
+      if (!agree(RowSpace(of_a).of(b_a, h, i), RowSpace(of_b).of(b_b, h, i))) return false;
+    }
+  }
+  return true;
+}
+
 bool one_agrees(Trial& trial, const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what) {
   return same_work_on_rows(trial, a, b) ? trial.same_bits(a, row_a, b, row_b, what)
                                  : trial.same_within(a, row_a, b, row_b, what);
 }
 
 }  // namespace
+
+bool does_same_work_on_rows(const Run& a, const Run& b) {
+  return other_work(of_a_row(a.plan), of_a_row(b.plan)).empty();
+}
 
 bool same_work_on_rows(Trial& trial, const Run& a, const Run& b) {
   return trial.promise_bits(of_a_row(a.plan), of_a_row(b.plan));
@@ -188,15 +205,15 @@ bool all_entries_agree(Trial& trial, const Run& a, const Run& b, std::string_vie
 }
 
 bool entries_agree(Trial& trial, const Run& a, int64_t b_a, const Run& b, int64_t b_b, std::string_view what) {
-  const Problem &of_a = a.c.problem, &of_b = b.c.problem;
-  const int64_t queries = lengths_of(of_a, b_a).queries;
-  for (int64_t h = 0; h < of_a.heads_q; ++h) {
-    for (int64_t i = 0; i < queries; ++i) {
-      if (!one_agrees(trial, a, RowSpace(of_a).of(b_a, h, i), b, RowSpace(of_b).of(b_b, h, i), what))
-        return false;
-    }
-  }
-  return true;
+  return all_rows(a, b_a, b, b_b, [&](int64_t row_a, int64_t row_b) {
+    return one_agrees(trial, a, row_a, b, row_b, what);
+  });
+}
+
+bool entries_are_near(Trial& trial, const Run& a, int64_t b_a, const Run& b, int64_t b_b, std::string_view what) {
+  return all_rows(a, b_a, b, b_b, [&](int64_t row_a, int64_t row_b) {
+    return trial.same_within(a, row_a, b, row_b, what);
+  });
 }
 
 }  // namespace attnfuzz::relations

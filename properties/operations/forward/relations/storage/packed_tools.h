@@ -52,9 +52,13 @@ bool sees_any(const Case& c, const Row& at, const ChangedKeys& keys);
 // True if the plans promise the same arithmetic for a row. They may differ in fields that do not affect a row:
 // the longest lengths, and the words "ragged" and "paged" of a path, which only say where rows are stored.
 bool same_work_on_rows(Trial& trial, const Run& a, const Run& b);
+// The same, without a word in the verdict.
+bool does_same_work_on_rows(const Run& a, const Run& b);
 
 // Compares query i of head h of two runs, for all heads: entry `b_a` of one and entry `b_b` of the other. The
 // rows must have equal bits if the plans promise the same arithmetic for them.
 bool entries_agree(Trial& trial, const Run& a, int64_t b_a, const Run& b, int64_t b_b, std::string_view what);
+// Compares the same rows within their bounds.
+bool entries_are_near(Trial& trial, const Run& a, int64_t b_a, const Run& b, int64_t b_b, std::string_view what);
 
 }  // namespace attnfuzz::relations

@@ -1,0 +1,37 @@
+// Decides whether a slice files a failure, and begins the crash that it writes.
+//
+//   CrashFiling filing(slice);
+//   if (auto* waiting = filing.place(verdict, false)) {
+//     Crash crash = filing.crash(verdict, digest(c), index);
+//     ...
+//     write_crash(dir, crash, trace), ++*waiting;
+//   }
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "fuzz/campaign/run/explore.h"
+#include "fuzz/campaign/store/archive.h"
+
+namespace attnfuzz {
+
+class CrashFiling {
+ public:
+  explicit CrashFiling(const Slice& slice) : s_(slice) {}  // the slice must outlive this
+
+  // The count of waiting crashes of this kind, to be increased once the crash is written. Null if the failure
+  // is not filed (filing_limits.h). `of_sequences`: it is of a sequence of calls.
+  std::atomic<int32_t>* place(const Verdict& verdict, bool of_sequences);
+  // The crash without what failed. `digest`: of what failed; its first twelve digits are part of the crash's
+  // name.
+  Crash crash(const Verdict& verdict, std::string_view digest, uint64_t index) const;
+
+ private:
+  const Slice& s_;
+  std::map<std::string, int> sites_;  // failures of this slice, by site
+};
+
+}  // namespace attnfuzz
