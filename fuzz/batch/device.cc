@@ -10,6 +10,7 @@
 #include "fuzz/batch/laid_pages.h"
 #include "fuzz/batch/oracle_memory.h"
 #include "fuzz/batch/readback.h"
+#include "fuzz/batch/schedule.h"
 
 namespace attnfuzz::batch {
 namespace {
@@ -27,15 +28,6 @@ Failure failure(const char* what, cudaError_t error) {
 }
 
 uint64_t up(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
-
-// Returns the slot of each call. There are `count` slots, each with its own stream. A call in place has the
-// slot of the previous call.
-std::vector<int> slots_of(std::span<const Call> calls, int count) {
-  std::vector<int> slots;
-  for (int last = -1; const Call& call : calls)
-    slots.push_back(last = call.in_place && last >= 0 ? last : (last + 1) % count);
-  return slots;
-}
 
 // The pages of all calls with keys in pages, in one block of bytes: for each call its table, and behind it the
 // number of keys in each of its pages.
@@ -102,7 +94,7 @@ struct State {
   Failure room_for(std::span<const Call> calls) {
     if (auto why = slots_for(calls)) return why;
     std::vector<PageEnds::Far> far;
-    const std::vector<int> slots = slots_of(calls, count);
+    const std::vector<int> slots = Schedule(calls, count).slot;
     for (size_t i = 0; i < calls.size(); ++i) {
       const Call& call = calls[i];
       for (int t = 0; t <= kTensors; ++t) {
@@ -273,7 +265,7 @@ Failure CudaDevice::open(std::unique_ptr<PageEnds> page_ends) {
 Failure CudaDevice::plan(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
                          std::span<const Call> calls, std::span<Result> results) {
   if (auto why = state_.room_for(calls)) return why;
-  const std::vector<int> slots = slots_of(calls, state_.count);
+  const std::vector<int> slots = Schedule(calls, state_.count).slot;
   for (size_t i = 0; i < calls.size(); ++i) {
     Result& result = results[i] = {};
     attn_env env = state_.env(calls[i], slots[i], &result.reported);
@@ -369,8 +361,9 @@ Failure CudaDevice::run(const attn_kernel& kernel, void (*limit)(void*, attn_env
   if (auto why = state_.room_for(calls)) return why;
   const PageArrays pages(calls);
   if (auto why = send(calls, pages)) return why;
-  const std::vector<int> slots = slots_of(calls, state_.count);
-  for (size_t i = 0; i < calls.size(); ++i) {
+  const Schedule schedule(calls, state_.count);
+  const std::vector<int>& slots = schedule.slot;
+  for (const size_t i : schedule.order) {
     Result& result = results[i] = {};
     const auto start = std::chrono::steady_clock::now();
     attn_env env = state_.env(calls[i], slots[i], &result.reported);
