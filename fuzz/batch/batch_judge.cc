@@ -163,6 +163,11 @@ Turn BatchJudge::turn() {
   return target_.turn();
 }
 
+OwnWorkers::Lent BatchJudge::lend() {
+  Stopwatch watch(use_.wait_s);
+  return own_->lend();
+}
+
 bool BatchJudge::drawn(const Case& c) {
   const uint64_t bits = random_();
   return use_.cleared == 0 || bits % one_judged_twice_of(c.problem) == 0;
@@ -426,17 +431,23 @@ void BatchJudge::doubt(Batch& batch, size_t index, std::string found) {
 
 void BatchJudge::ask(Batch& batch) {
   std::vector<size_t> ended;
-  {
-    const Turn mine = turn();
+  const auto ask_all = [&](Target& target) {
     Stopwatch watch(use_.plan_s);
     std::erase_if(batch.open, [&](const Item& item) {
       const auto& [c, property] = batch.asked[item.index];
       if (!property->ask) return false;
-      Trial trial(c, target_, calibration_);
+      Trial trial(c, target, calibration_);
       property->ask(trial);
       if (trial.done()) ended.push_back(item.index);
       return trial.done();
     });
+  };
+  // These are hundreds of questions, which would hold up the batches of other threads.
+  if (own_) {
+    ask_all(*lend());
+  } else {
+    const Turn mine = turn();
+    ask_all(target_);
   }
   for (const size_t index : ended)
     leave(batch, index, illegal(batch.asked[index].c) ? "a case that cannot be run" : "plans that do not hold");

@@ -122,8 +122,9 @@ class BatchJudge {
   struct Batch;
   struct Round;
   struct Again;
-  // The worker's, waited for.
+  // Wait for the shared worker, and for a worker of one's own.
   Turn turn();
+  OwnWorkers::Lent lend();
   // True if a case without an error is judged the ordinary way too.
   bool drawn(const Case& c);
   void ordinary(Batch& batch, size_t index, const std::string& why, bool by_cpu_alone = true);
