@@ -40,7 +40,7 @@ struct Blocks {
   int64_t blocks = 0, block = 0, left_out = 0;  // the last two in bytes: TensorSlot
 };
 std::optional<Blocks> blocks_of(const Geometry& g) {
-  constexpr int64_t kMostBlocks = 64, kMostTogether = int64_t{128} << 20;  // bytes of a tensor with any number of blocks
+  constexpr int64_t kMostBlocks = 64, kMostTogether = int64_t{1} << 30;  // bytes of a tensor with any number of blocks
   Blocks found;
   if (g.scattered() || g.empty()) return found;  // LaidOut does not fill these block by block
   int64_t inside = g.size[3];
