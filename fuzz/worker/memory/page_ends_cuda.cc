@@ -46,19 +46,21 @@ class CudaPageEnds final : public batch::PageEnds {
     return driver_.failure("access to a tensor", driver_.set_access(at, more, &access, 1));
   }
 
+  std::optional<std::string> reserve(int stretch) override {
+    CUdeviceptr& begin = far_[stretch];
+    if (begin != 0) return std::nullopt;
+    // The last granule is never mapped, so an access beyond the end faults.
+    return driver_.failure("address space for a tensor", driver_.reserve(&begin, kFarBytes + granule_, granule_, 0, 0));
+  }
+
   // Up to kKept granules keep their memory for later cases, because spread tensors use few different strides. After
   // that their memory is mapped elsewhere, because new memory takes the driver far longer.
   std::optional<std::string> reach(std::span<const Far> wanted) override {
-    constexpr size_t kKept = 2048;  // granules
+    constexpr size_t kKept = 4096;  // granules
     std::vector<CUdeviceptr> granules;
     for (const Far& one : wanted) {
-      CUdeviceptr& begin = far_[one.stretch];
-      // The last granule is never mapped, so an access beyond the end faults.
-      if (begin == 0) {
-        if (auto why = driver_.failure("address space for a tensor",
-                                       driver_.reserve(&begin, kFarBytes + granule_, granule_, 0, 0)))
-          return why;
-      }
+      if (auto why = reserve(one.stretch)) return why;
+      const CUdeviceptr begin = far_[one.stretch];
       for (CUdeviceptr at = (begin + one.begin) / granule_ * granule_; at < begin + one.end; at += granule_)
         granules.push_back(at);
     }

@@ -6,10 +6,12 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "fuzz/batch/batch_judge.h"
 #include "fuzz/batch/device.h"
+#include "fuzz/batch/far_ranges.h"
 #include "fuzz/batch/kernels.h"
 #include "fuzz/batch/laid_pages.h"
 #include "fuzz/batch/prepare.h"
@@ -310,7 +312,7 @@ TEST(BatchJudge, TakesManyBlocksThatLieTogether) {
   ASSERT_TRUE(call) << why;
   EXPECT_GT(call->tensor[batch::kKey].blocks, 64u);
   Case far = c;
-  far.layout[static_cast<size_t>(TensorId::kK)].spread = int64_t{1} << 21;
+  far.layout[static_cast<size_t>(TensorId::kK)].spread = int64_t{1} << 24;
   ASSERT_FALSE(illegal(far));
   EXPECT_FALSE(batch::prepare(far, ATTN_CPU, &why)) << "each block would need memory of its own";
 }
@@ -354,6 +356,44 @@ TEST(BatchSchedule, KeepsTheOrderOfEqualCalls) {
   const batch::Schedule schedule(calls, 16);
   EXPECT_EQ(schedule.order, (std::vector<size_t>{0, 1, 2, 3, 4}));
   EXPECT_EQ(schedule.slot, (std::vector<int>{0, 1, 2, 3, 4}));
+}
+
+// A call with a spread K and V that begin at `begin`.
+batch::Call spread_at(uint64_t begin, bool in_place = false) {
+  batch::Call call = costing(10, in_place);
+  call.spread = uint32_t{1} << batch::kKey | uint32_t{1} << batch::kValue;
+  for (const batch::Tensor t : {batch::kKey, batch::kValue}) call.tensor[t].begin = begin;
+  return call;
+}
+
+TEST(BatchFarRanges, AreFoundAgainAndNotShared) {
+  batch::FarRanges ranges(512);
+  const std::vector<batch::Call> first = {spread_at(1), spread_at(2), spread_at(2, true)};
+  ranges.assign(first, std::vector<int>{0, 1, 1});
+  const int k_of_1 = ranges.of(0, batch::kKey), v_of_1 = ranges.of(0, batch::kValue), k_of_2 = ranges.of(1, batch::kKey);
+  EXPECT_EQ((std::set<int>{k_of_1, v_of_1, k_of_2, ranges.of(1, batch::kValue)}).size(), 4u);
+  EXPECT_EQ(ranges.of(2, batch::kKey), k_of_2) << "a call in place has its tensors where they were";
+  const std::vector<batch::Call> second = {spread_at(3), spread_at(2), spread_at(1), spread_at(1)};
+  ranges.assign(second, std::vector<int>{0, 1, 2, 2});
+  EXPECT_EQ(ranges.of(1, batch::kKey), k_of_2);
+  EXPECT_EQ(ranges.of(2, batch::kKey), k_of_1);
+  EXPECT_EQ(ranges.of(2, batch::kValue), v_of_1);
+  EXPECT_EQ(ranges.of(3, batch::kKey), k_of_1) << "a later call of the same slot may have it";
+  EXPECT_NE(ranges.of(0, batch::kKey), k_of_1) << "there are unused ranges";
+}
+
+TEST(BatchFarRanges, SufficeForEachSlot) {
+  batch::FarRanges ranges(512);
+  std::vector<batch::Call> calls;
+  std::vector<int> slots;
+  for (int n = 0; n < 256; ++n) calls.push_back(spread_at(static_cast<uint64_t>(n))), slots.push_back(n % 16);
+  ranges.assign(calls, slots);
+  std::map<int, int> slot_of;
+  for (size_t n = 0; n < calls.size(); ++n)
+    for (const batch::Tensor t : {batch::kKey, batch::kValue}) {
+      const auto [of, is_new] = slot_of.emplace(ranges.of(n, t), slots[n]);
+      EXPECT_EQ(of->second, slots[n]) << "a range that two slots share";
+    }
 }
 
 TEST(BatchUse, SaysWhatTheOrdinaryWayTook) {
