@@ -60,6 +60,8 @@ void BatchUse::merge(const BatchUse& other) {
   run_s += other.run_s;
   launch_s += other.launch_s;
   again_s += other.again_s;
+  wait_s += other.wait_s;
+  for (const auto& [reason, s] : other.again_by) again_by[reason] += s;
 }
 
 void BatchUse::take(const BatchUse& before) {
@@ -73,6 +75,8 @@ void BatchUse::take(const BatchUse& before) {
   run_s -= before.run_s;
   launch_s -= before.launch_s;
   again_s -= before.again_s;
+  wait_s -= before.wait_s;
+  for (const auto& [reason, s] : before.again_by) again_by[reason] -= s;
 }
 
 std::string words(const BatchUse& use) {
@@ -81,12 +85,17 @@ std::string words(const BatchUse& use) {
   if (use.doubted > 0) text += "; doubted: " + std::to_string(use.doubted);
   if (use.lost > 0) text += "; batches lost to a fault: " + std::to_string(use.lost);
   for (const auto& [reason, n] : use.left) text += "; left, " + reason + ": " + std::to_string(n);
-  const double all = use.prepare_s + use.plan_s + use.run_s + use.again_s;
+  const double all = use.prepare_s + use.plan_s + use.run_s + use.again_s + use.wait_s;
   const auto share = [&](double s) {
     return std::to_string(std::lround(100 * s / std::max(all, 1e-9))) + " %";
   };
-  return text + "; of the time: made ready " + share(use.prepare_s) + ", planned " + share(use.plan_s) +
-         ", on the device " + share(use.run_s) + ", the ordinary way " + share(use.again_s);
+  text += "; of the time: made ready " + share(use.prepare_s) + ", planned " + share(use.plan_s) +
+          ", on the device " + share(use.run_s) + " (launching " + share(use.launch_s) + "), waiting for a turn " + share(use.wait_s) + ", the ordinary way " +
+          share(use.again_s);
+  std::string by;
+  for (const auto& [reason, s] : use.again_by)
+    if (s >= all / 100) by += (by.empty() ? " (" : ", ") + reason + " " + share(s);
+  return text + (by.empty() ? "" : by + ")");
 }
 
 // A case that is being judged. `next` is the run that it needs next.
@@ -149,27 +158,44 @@ uint64_t one_judged_twice_of(const Problem& p) {
   return batch::multiply_adds(p) > kLarge ? 1000 : 100;
 }
 
+Turn BatchJudge::turn() {
+  Stopwatch watch(use_.wait_s);
+  return target_.turn();
+}
+
+OwnWorkers::Lent BatchJudge::lend() {
+  Stopwatch watch(use_.wait_s);
+  return own_->lend();
+}
+
 bool BatchJudge::drawn(const Case& c) {
   const uint64_t bits = random_();
   return use_.cleared == 0 || bits % one_judged_twice_of(c.problem) == 0;
 }
 
 // `by_cpu_alone`: use only the CPU's oracle, even if the target has a fast one.
-void BatchJudge::ordinary(Batch& batch, size_t index, bool by_cpu_alone) {
+// `why`: the reason that its seconds are counted under.
+void BatchJudge::ordinary(Batch& batch, size_t index, const std::string& why, bool by_cpu_alone) {
   const auto& [c, property] = batch.asked[index];
   Verdict& v = batch.verdicts[index];
-  v = judged_on_own(own_, target_, [&](Target& target) {
-    return by_cpu_alone ? judged_by_cpu(c, *property, target, calibration_)
-                        : attnfuzz::judge(c, *property, target, calibration_);
-  });
-  use_.again_s +=
-      v.lay_out_s + v.kernel_s + v.oracle_s + v.judge_s;  // without the time spent waiting for a turn
+  double all = 0;
+  {
+    Stopwatch watch(all);
+    v = judged_on_own(own_, target_, [&](Target& target) {
+      return by_cpu_alone ? judged_by_cpu(c, *property, target, calibration_)
+                          : attnfuzz::judge(c, *property, target, calibration_);
+    });
+  }
+  const double s = v.lay_out_s + v.kernel_s + v.oracle_s + v.judge_s;  // without the time spent waiting for a turn
+  use_.again_s += s;
+  use_.again_by[why] += s;
+  use_.wait_s += std::max(0.0, all - s);
   batch.judged[index] = true;
 }
 
 void BatchJudge::leave(Batch& batch, size_t index, const std::string& why) {
   ++use_.left[why];
-  ordinary(batch, index, false);
+  ordinary(batch, index, why, false);
 }
 
 void BatchJudge::prepare(Batch& batch, Round& round) {
@@ -292,7 +318,7 @@ void BatchJudge::lost(Batch& batch, Round& round) {
   bool failed = false;
   size_t passed = 0;
   for (const Item& item : items) {
-    ordinary(batch, item.index);
+    ordinary(batch, item.index, BatchUse::kLost);
     failed |= batch.verdicts[item.index].outcome == Outcome::kFail;
     passed += batch.verdicts[item.index].outcome == Outcome::kPass;
   }
@@ -365,7 +391,7 @@ void BatchJudge::tried(Batch& batch, Item item) {
       background_->add({batch.first + item.index, batch.asked[item.index], v});
     } else {
       const Verdict by_batch = v;
-      ordinary(batch, item.index);
+      ordinary(batch, item.index, BatchUse::kTwice);
       v = confirmed(by_batch, std::move(v), c);
     }
   }
@@ -376,7 +402,7 @@ void BatchJudge::round(Batch& batch) {
   prepare(batch, round);
   {
     // These steps need the worker, or the readback, which the next batch overwrites.
-    const Turn turn = target_.turn();
+    const Turn mine = turn();
     if (!round.calls.empty()) plan(batch, round);
     run(round);
     take(round);
@@ -399,23 +425,29 @@ void BatchJudge::round(Batch& batch) {
 // verdict, which is overwritten here.
 void BatchJudge::doubt(Batch& batch, size_t index, std::string found) {
   ++use_.doubted;
-  ordinary(batch, index);
+  ordinary(batch, index, BatchUse::kDoubted);
   if (batch.verdicts[index].outcome != Outcome::kFail) batch.innocent.emplace_back(index, std::move(found));
 }
 
 void BatchJudge::ask(Batch& batch) {
   std::vector<size_t> ended;
-  {
-    const Turn turn = target_.turn();
+  const auto ask_all = [&](Target& target) {
     Stopwatch watch(use_.plan_s);
     std::erase_if(batch.open, [&](const Item& item) {
       const auto& [c, property] = batch.asked[item.index];
       if (!property->ask) return false;
-      Trial trial(c, target_, calibration_);
+      Trial trial(c, target, calibration_);
       property->ask(trial);
       if (trial.done()) ended.push_back(item.index);
       return trial.done();
     });
+  };
+  // These are hundreds of questions, which would hold up the batches of other threads.
+  if (own_) {
+    ask_all(*lend());
+  } else {
+    const Turn mine = turn();
+    ask_all(target_);
   }
   for (const size_t index : ended)
     leave(batch, index, illegal(batch.asked[index].c) ? "a case that cannot be run" : "plans that do not hold");
@@ -434,7 +466,7 @@ std::vector<Verdict> BatchJudge::judge(std::span<const BatchCase> asked) {
   while (!batch.open.empty()) round(batch);
   if (batch.innocent.empty()) return std::move(batch.verdicts);
   for (size_t i = 0; i < asked.size(); ++i)
-    if (!batch.judged[i]) ordinary(batch, i);
+    if (!batch.judged[i]) ordinary(batch, i, BatchUse::kDoubted);
   if (std::ranges::any_of(batch.verdicts, [](const Verdict& v) { return v.outcome == Outcome::kFail; }))
     return std::move(batch.verdicts);
   for (const auto& [i, found] : batch.innocent) {

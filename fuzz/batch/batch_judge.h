@@ -73,12 +73,15 @@ struct BatchCase {
 };
 
 struct BatchUse {
+  static constexpr const char *kTwice = "judged twice", *kDoubted = "doubted", *kLost = "lost to a fault";
   uint64_t cleared = 0;                  // cases without an error in their batch
   uint64_t both = 0;                     // cases of `cleared` that were judged the ordinary way too
   uint64_t doubted = 0;                  // cases with an error in their batch
   uint64_t lost = 0;                     // batches that ended with a fault
   std::map<std::string, uint64_t> left;  // cases that a batch cannot judge, by reason
   double prepare_s = 0, plan_s = 0, run_s = 0, launch_s = 0, again_s = 0;  // launch_s: part of run_s
+  double wait_s = 0;                       // for a turn on the shared worker, or for a worker of one's own
+  std::map<std::string, double> again_by;  // again_s by reason: those of `left`, kTwice, kDoubted, kLost
   void merge(const BatchUse& other);
   void take(const BatchUse& before);  // subtracts an earlier state: the newer counts remain
 };
@@ -119,9 +122,12 @@ class BatchJudge {
   struct Batch;
   struct Round;
   struct Again;
+  // Wait for the shared worker, and for a worker of one's own.
+  Turn turn();
+  OwnWorkers::Lent lend();
   // True if a case without an error is judged the ordinary way too.
   bool drawn(const Case& c);
-  void ordinary(Batch& batch, size_t index, bool by_cpu_alone = true);
+  void ordinary(Batch& batch, size_t index, const std::string& why, bool by_cpu_alone = true);
   void leave(Batch& batch, size_t index, const std::string& why);
   void doubt(Batch& batch, size_t index, std::string found);
   // Gets the plans that properties check. If a plan fails its check, the case is judged the

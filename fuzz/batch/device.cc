@@ -7,14 +7,16 @@
 #include <utility>
 #include <vector>
 
+#include "fuzz/batch/far_ranges.h"
 #include "fuzz/batch/laid_pages.h"
 #include "fuzz/batch/oracle_memory.h"
 #include "fuzz/batch/readback.h"
+#include "fuzz/batch/schedule.h"
 
 namespace attnfuzz::batch {
 namespace {
 
-constexpr int kStreams = 16;
+constexpr int kStreams = FarRanges::kMostSlots;
 constexpr uint64_t kAlign = uint64_t{2} << 20;
 
 using Failure = std::optional<std::string>;
@@ -27,15 +29,6 @@ Failure failure(const char* what, cudaError_t error) {
 }
 
 uint64_t up(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
-
-// Returns the slot of each call. There are `count` slots, each with its own stream. A call in place has the
-// slot of the previous call.
-std::vector<int> slots_of(std::span<const Call> calls, int count) {
-  std::vector<int> slots;
-  for (int last = -1; const Call& call : calls)
-    slots.push_back(last = call.in_place && last >= 0 ? last : (last + 1) % count);
-  return slots;
-}
 
 // The pages of all calls with keys in pages, in one block of bytes: for each call its table, and behind it the
 // number of keys in each of its pages.
@@ -76,6 +69,7 @@ struct State {
   cudaStream_t others[kStreams] = {};  // for calls on a case's second stream
   cudaEvent_t events[kStreams] = {};
   std::unique_ptr<PageEnds> page_ends;
+  FarRanges far_ranges{PageEnds::kStretches};
   int blocks = 0;
   int64_t shared_limit = 0;     // bytes of shared memory of a block
   int count = kStreams;         // number of slots; fewer if the device has no memory for more
@@ -99,14 +93,19 @@ struct State {
       if (event) cudaEventDestroy(event);
   }
 
-  Failure room_for(std::span<const Call> calls) {
+  // `far_too`: also maps memory for spread tensors. plan() reads no element, so that it needs only their addresses.
+  Failure room_for(std::span<const Call> calls, bool far_too) {
     if (auto why = slots_for(calls)) return why;
     std::vector<PageEnds::Far> far;
-    const std::vector<int> slots = slots_of(calls, count);
+    const std::vector<int> slots = Schedule(calls, count).slot;
+    far_ranges.assign(calls, slots);
     for (size_t i = 0; i < calls.size(); ++i) {
       const Call& call = calls[i];
       for (int t = 0; t <= kTensors; ++t) {
-        if (call.spread >> t & 1) reach_into(call, slots[i], t, far);
+        if (call.spread >> t & 1) {
+          if (auto why = page_ends->reserve(far_ranges.of(i, t))) return why;
+          if (far_too) reach_into(call, i, t, far);
+        }
         if (!(call.at_page_end >> t & 1) || (call.spread >> t & 1)) continue;
         if (auto why =
                 page_ends->room(stretch(slots[i], t), t < kTensors ? call.tensor[t].end : call.workspace.end))
@@ -176,30 +175,30 @@ struct State {
     return call.at_page_end >> t & 1 ? PageEnds::kFarBytes - address_of(place, place.end) : 0;
   }
   // Adds the parts of the range that need memory: each block, with the page before it and the page behind it.
-  static void reach_into(const Call& call, int slot, int t, std::vector<PageEnds::Far>& wanted) {
+  void reach_into(const Call& call, size_t index, int t, std::vector<PageEnds::Far>& wanted) const {
     const TensorSlot& place = call.tensor[t];
     const uint64_t base = base_in_range(call, t);
     for (uint32_t n = 0; n < place.blocks; ++n) {
       const uint64_t begin = n == 0 ? place.begin : place.data + n * place.block - kGapEnd,
                      end = n + 1 == place.blocks ? place.end : place.data + (n + 1) * place.block - kGapEnd;
       wanted.push_back(
-          {stretch(slot, t), base + address_of(place, begin), base + address_of(place, end - 1) + 1});
+          {far_ranges.of(index, t), base + address_of(place, begin), base + address_of(place, end - 1) + 1});
     }
   }
-  // Returns the address that the tensor's offsets count from.
-  std::byte* base_of(const Call& call, int n, int t) const {
-    if (call.spread >> t & 1) return page_ends->far(stretch(n, t)) + base_in_range(call, t);
+  // Returns the address that the tensor's offsets count from. `index`: of the call; `n`: its slot.
+  std::byte* base_of(const Call& call, size_t index, int n, int t) const {
+    if (call.spread >> t & 1) return page_ends->far(far_ranges.of(index, t)) + base_in_range(call, t);
     if (!(call.at_page_end >> t & 1)) return address(n);
     return page_ends->end(stretch(n, t)) - (t < kTensors ? call.tensor[t].end : call.workspace.end);
   }
 
-  attn_tensors tensors(const Call& call, int n) const {
+  attn_tensors tensors(const Call& call, size_t index, int n) const {
     const auto view = [&](Tensor t) {
       const TensorSlot& place = call.tensor[t];
       attn_tensor tensor = {};
       if (place.end > 0)
         tensor.data =
-            base_of(call, n, t) + static_cast<int64_t>(place.data) + call.first[t] * place.element_bytes;
+            base_of(call, index, n, t) + static_cast<int64_t>(place.data) + call.first[t] * place.element_bytes;
       std::copy_n(place.given_stride, 4, tensor.stride);
       return tensor;
     };
@@ -212,7 +211,7 @@ struct State {
     }
     if (call.problem.latent) t.v = t.k;
     if (call.workspace.end > 0) {
-      t.workspace = base_of(call, n, kTensors) + call.workspace.data;
+      t.workspace = base_of(call, index, n, kTensors) + call.workspace.data;
       t.workspace_bytes = call.workspace.end_of_data - call.workspace.data;
     }
     return t;
@@ -272,13 +271,13 @@ Failure CudaDevice::open(std::unique_ptr<PageEnds> page_ends) {
 
 Failure CudaDevice::plan(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
                          std::span<const Call> calls, std::span<Result> results) {
-  if (auto why = state_.room_for(calls)) return why;
-  const std::vector<int> slots = slots_of(calls, state_.count);
+  if (auto why = state_.room_for(calls, false)) return why;
+  const std::vector<int> slots = Schedule(calls, state_.count).slot;
   for (size_t i = 0; i < calls.size(); ++i) {
     Result& result = results[i] = {};
     attn_env env = state_.env(calls[i], slots[i], &result.reported);
     limit(of, env);
-    const attn_tensors tensors = state_.tensors(calls[i], slots[i]);
+    const attn_tensors tensors = state_.tensors(calls[i], i, slots[i]);
     // A plan() that writes beyond attn_plan does no harm here. The worker reports it when a case runs alone.
     struct {
       attn_plan plan = {};
@@ -333,9 +332,9 @@ Failure CudaDevice::launch(const attn_kernel& kernel, const Call& call, size_t i
   work.counts = state_.counts + index;
   work.table = reinterpret_cast<const int64_t*>(state_.pages + pages.table[index]);
   work.held = reinterpret_cast<const int32_t*>(state_.pages + pages.held[index]);
-  for (int t = 0; t <= kTensors; ++t) work.base[t] = state_.base_of(call, slot, t);
+  for (int t = 0; t <= kTensors; ++t) work.base[t] = state_.base_of(call, index, slot, t);
   place_oracle(call, state_.address(slot) + state_.slot, state_.blocks, state_.shared_limit, &of);
-  const attn_tensors tensors = state_.tensors(call, slot);
+  const attn_tensors tensors = state_.tensors(call, index, slot);
   const bool backward = is_backward(call);
   const auto forward = [&] { return launch_rows(work.input, work.output, of.rows, &own); };
   const auto evaluated = [&] {
@@ -366,11 +365,12 @@ Failure CudaDevice::launch(const attn_kernel& kernel, const Call& call, size_t i
 
 Failure CudaDevice::run(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
                         std::span<const Call> calls, std::span<Result> results, std::span<std::byte> readback) {
-  if (auto why = state_.room_for(calls)) return why;
+  if (auto why = state_.room_for(calls, true)) return why;
   const PageArrays pages(calls);
   if (auto why = send(calls, pages)) return why;
-  const std::vector<int> slots = slots_of(calls, state_.count);
-  for (size_t i = 0; i < calls.size(); ++i) {
+  const Schedule schedule(calls, state_.count);
+  const std::vector<int>& slots = schedule.slot;
+  for (const size_t i : schedule.order) {
     Result& result = results[i] = {};
     const auto start = std::chrono::steady_clock::now();
     attn_env env = state_.env(calls[i], slots[i], &result.reported);

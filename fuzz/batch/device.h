@@ -37,9 +37,11 @@ class PageEnds {
     int stretch;
     uint64_t begin, end;  // the part of the stretch's range that needs memory, in bytes
   };
+  // Makes far() of a stretch known, without memory. Returns nothing, or the error.
+  virtual std::optional<std::string> reserve(int stretch) = 0;
   // Maps memory for all these parts, and may unmap all others. Returns nothing, or the error.
   virtual std::optional<std::string> reach(std::span<const Far> wanted) = 0;
-  // The start of a range in which reach() mapped memory, a multiple of 4096. Nothing is mapped behind its
+  // The start of a range that was reserved, or in which reach() mapped memory, a multiple of 4096. Nothing is mapped behind its
   // kFarBytes.
   virtual std::byte* far(int stretch) = 0;
   // Makes a stretch of at least this many bytes. Returns nothing, or the error.

@@ -24,7 +24,7 @@ namespace {
 constexpr uint64_t kAlign = 4096;
 constexpr uint64_t kFarBegin = 2 * kAlign;  // so that a block and the page before it lie in one granule of memory
 // A larger case keeps the device busy by itself, and would set the size of every slot.
-constexpr uint64_t kMostBytes = uint64_t{128} << 20;
+constexpr uint64_t kMostBytes = uint64_t{256} << 20;
 constexpr double kMostWork = 0x1p31;  // multiply-adds of the oracle
 // The most pairs of query and key in a backward pass. A pair has 33 bytes of scratch. With dbias it has 49, and 21 bytes
 // of results.
@@ -40,7 +40,7 @@ struct Blocks {
   int64_t blocks = 0, block = 0, left_out = 0;  // the last two in bytes: TensorSlot
 };
 std::optional<Blocks> blocks_of(const Geometry& g) {
-  constexpr int64_t kMostBlocks = 64;
+  constexpr int64_t kMostBlocks = 64, kMostTogether = int64_t{1} << 30;  // bytes of a tensor with any number of blocks
   Blocks found;
   if (g.scattered() || g.empty()) return found;  // LaidOut does not fill these block by block
   int64_t inside = g.size[3];
@@ -54,7 +54,8 @@ std::optional<Blocks> blocks_of(const Geometry& g) {
     }
     inside += (count - 1) * stride;
   }
-  if (found.blocks > kMostBlocks) return std::nullopt;
+  // Each block that lies far from the others needs memory of its own.
+  if (found.blocks > kMostBlocks && g.span_bytes > kMostTogether) return std::nullopt;
   return found;
 }
 
@@ -236,7 +237,7 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   if (!write_recipe(c, &call.recipe)) return no("many key lengths, packed entries or planted values");
   call.readback_at = kNoReadback;
   call.complete = c.poison == Poison::kNan;
-  if (call.bytes > kMostBytes) return no("more than 128 MiB");
+  if (call.bytes > kMostBytes) return no("more than 256 MiB");
   return call;
 }
 
@@ -266,7 +267,7 @@ bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibrati
   if (!backward && plan.qk_format != ATTN_FORMAT_UNKNOWN) return no("Q and K that are converted");
   if (call->problem.has_sink && plan.lse_sink) return no("an LSE that leaves the sink out");
   if (plan.workspace_bytes % 4 != 0 || plan.workspace_bytes > kMostBytes || plan.workspace_align > kAlign)
-    return no("a workspace of more than 128 MiB, or of an odd size or alignment");
+    return no("a workspace of more than 256 MiB, or of an odd size or alignment");
   call->plan = plan;
   // Places the workspace as LaidOut::give_workspace() does.
   Workspace& workspace = call->workspace;

@@ -20,7 +20,7 @@ namespace attnfuzz::batch {
 using cuda::kThreads;
 
 // The most blocks of one job, and the units that a thread should have.
-inline constexpr uint64_t kMostBlocks = 64, kUnitsAThread = 4;
+inline constexpr uint64_t kMostBlocks = 256, kUnitsAThread = 4;
 inline unsigned blocks_for(const Call& call) {
   uint64_t bytes = call.workspace.end - call.workspace.begin;
   for (const TensorSlot& place : call.tensor) bytes = std::max(bytes, place.end - place.begin);

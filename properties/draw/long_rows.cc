@@ -13,6 +13,8 @@ constexpr int64_t kElements = 9'000'000;
 // Pairs of a query and a key over all heads and batch entries: a bias may hold one number for each pair.
 constexpr int64_t kMostPairs = int64_t{1} << 22;
 constexpr int64_t kMostBatch = 16, kMostSplits = 200;
+// Elements of K if each query head had keys of its own, as the property gqa makes it.
+constexpr int64_t kMostUngrouped = 6 * kElements;
 
 // Some kernel takes another path from each of these powers of two on. Lengths beyond 16,384 are rare, because
 // they cost the most.
@@ -45,6 +47,7 @@ void draw_heads(Rng& rng, Problem& p) {
 }
 
 int64_t keys_in_all(const Problem& p) { return p.batch * p.heads_kv * p.seq_k * std::max(p.dim_qk, p.dim_v); }
+int64_t ungrouped(const Problem& p) { return p.heads_q / p.heads_kv * keys_in_all(p); }
 int64_t pairs(const Problem& p) { return p.batch * p.heads_q * p.seq_q * p.seq_k; }
 
 // Reduces one number, mostly that of heads: few bugs need all heads of a case that has several.
@@ -83,7 +86,7 @@ void draw_rest(const GeneratorConfig& config, Rng& rng, Problem& p) {
   const auto entries = [&] {
     const int64_t few = rng.range(2, 4), some = rng.range(5, kMostBatch);
     p.batch = std::min(rng.weighted<int64_t>({{48, 1}, {36, few}, {16, some}}),
-                       left(config.elements / keys_in_all(p)));
+                       left(std::min(config.elements / keys_in_all(p), kMostUngrouped / ungrouped(p))));
   };
   const bool queries_first = rng.percent(60);
   if (queries_first) queries();
@@ -116,7 +119,8 @@ void draw_long_rows(const GeneratorConfig& config, Rng& rng, Case& c) {
   draw_columns(rng, p);
   draw_heads(rng, p);
   constexpr int64_t kLeastKeys = 1024;
-  while (keys_in_all(p) > config.elements || pairs(p) > kMostPairs || exact_work(p) > config.work)
+  while (keys_in_all(p) > config.elements || ungrouped(p) > kMostUngrouped || pairs(p) > kMostPairs ||
+         exact_work(p) > config.work)
     give_up_some(rng, kLeastKeys, p);
   draw_rest(config, rng, p);
   draw_splits(config, rng, c);

@@ -11,7 +11,7 @@
 namespace attnfuzz::cuda {
 
 inline constexpr unsigned kAll = 0xffffffffu;
-inline constexpr int kWarps = kThreads / 32;
+inline constexpr int kWarps = kThreads / 32, kMostWarps = kThreadsAlone / 32;
 
 // The format of Q, K and V in memory.
 enum class Format { kF16, kBf16, kF32 };
@@ -75,13 +75,14 @@ __device__ inline double over_warp(double x, Op op) {
   return x;
 }
 
-// kSize threads: one of several independent warps of a block, or a whole block of kThreads.
-template <int kThreadsARow>
+// One of several independent warps of a block, or a whole block.
+enum class Members { kWarp, kBlock };
+template <Members kMembers>
 struct Group {
-  static constexpr int kSize = kThreadsARow, kWarps = kSize / 32;
-  static constexpr bool kWarp = kSize == 32;
-  static_assert(kWarp || kSize == kThreads);
-  __device__ static int rank() { return static_cast<int>(threadIdx.x) % kSize; }
+  static constexpr bool kWarp = kMembers == Members::kWarp;
+  __device__ static int size() { return kWarp ? 32 : static_cast<int>(blockDim.x); }
+  __device__ static int warps() { return size() / 32; }
+  __device__ static int rank() { return static_cast<int>(threadIdx.x) % size(); }
   __device__ static int warp() { return rank() / 32; }
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
   __device__ static void sync() {
@@ -103,10 +104,10 @@ struct Group {
     if constexpr (kWarp) {
       __syncwarp();
     } else {
-      __shared__ unsigned of_warps[kWarps];
+      __shared__ unsigned of_warps[kMostWarps];
       if (lane() == 0) of_warps[warp()] = mine;
       __syncthreads();
-      for (int w = 0; w < kWarps; ++w) mine |= of_warps[w];
+      for (int w = 0; w < warps(); ++w) mine |= of_warps[w];
       __syncthreads();
     }
     return mine;
@@ -120,7 +121,7 @@ struct Group {
       for (int i = 0; i < N; ++i) x[i] = over_warp(x[i], op);
       __syncwarp();
     } else {
-      __shared__ double of_warps[N][kWarps];
+      __shared__ double of_warps[N][kMostWarps];
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         const double mine = over_warp(x[i], op);
@@ -130,7 +131,7 @@ struct Group {
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         x[i] = of_warps[i][0];
-        for (int w = 1; w < kWarps; ++w) x[i] = op(x[i], of_warps[i][w]);
+        for (int w = 1; w < warps(); ++w) x[i] = op(x[i], of_warps[i][w]);
       }
       __syncthreads();
     }

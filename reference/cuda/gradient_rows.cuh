@@ -11,7 +11,7 @@ using gradients::kFree;
 using gradients::kNaNDue;
 using gradients::kPure;
 using gradients::Taint;
-using G = Group<32>;
+using G = Group<Members::kWarp>;
 
 // Facts about a group, as bits.
 enum : unsigned {

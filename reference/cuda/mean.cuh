@@ -1,9 +1,9 @@
 // O and its bounds: weighted_mean.h and mean_columns.h. Each thread sums a column over the keys, in the
-// host's order.
+// host's order. If a block has one long row, its warps share the keys (alone.cuh).
 #pragma once
 
 #include "reference/call/expected.h"
-#include "reference/cuda/row.cuh"
+#include "reference/cuda/alone.cuh"
 
 namespace attnfuzz::cuda {
 
@@ -29,7 +29,7 @@ template <class G>
 __attribute__((noinline)) __device__ void fill(const RowsInput& in, const RowsOutput& out, int64_t task,
                                                RowState state, Due due, double lse, double bound) {
   const RowPlace to = place_of(in, out, task);
-  for (int c = G::rank(); c < in.dim_v; c += G::kSize) {
+  for (int c = G::rank(); c < in.dim_v; c += G::size()) {
     to.o[c] = 0;
     to.bound[c] = bound;
     to.rule[c] = static_cast<uint8_t>(due);
@@ -41,16 +41,19 @@ __attribute__((noinline)) __device__ void fill(const RowsInput& in, const RowsOu
   out.state[task] = static_cast<uint8_t>(state);
 }
 
-// long_products() of mean_columns.cc.
-__attribute__((noinline)) __device__ inline double long_product(const RowsInput& in, const Row& row,
-                                                                const Team& team, int c, double size,
-                                                                double wrong) {
-  const MeanTerms& terms = row.terms;
+// The largest |sum of w_j v_j| over the first keys.
+__attribute__((noinline)) __device__ inline double largest_prefix(const RowsInput& in, const Row& row, const Team& team,
+                                                                  int c) {
   double prefix = 0, most = 0;
   for (int k = row.lo; k < row.hi; ++k) {
     prefix += row.part[k].a * value_at(in, team, k, c);
     most = larger(most, fabs(prefix));
   }
+  return most;
+}
+
+// long_products() of mean_columns.cc. `most`: largest_prefix().
+__device__ inline double long_product(const MeanTerms& terms, double most, double size, double wrong) {
   const double plain = (1 + terms.p_unit) * size;
   return terms.mma_gamma * (1 + terms.product_gamma) * min(plain, 2 * most + terms.p_unit * size + wrong);
 }
@@ -62,9 +65,13 @@ __device__ inline double read_value(const Bits<kFormat>* from, bool impure) {
   return impure && !is_finite_number<kFormat>(bits) ? 0 : lowered<kFormat>(bits) * kRaise<kFormat>;
 }
 
-// Writes column c of a row: its value o and its bound, from what find_column() summed.
-__device__ inline void store_column(const RowsInput& in, const Team& team, const RowPlace& to, Way now, int c,
-                                    double o, double charged, double shifted, Row& row) {
+// True if columns need largest_prefix().
+__device__ inline bool needs_prefix(Way now, const Row& row) { return now == Way::kPlain && row.plain_shares.long_row; }
+
+// Writes column c of a row: its value o and its bound, from what find_column() summed. `most`: largest_prefix(), if
+// needed.
+__device__ inline void store_column(const RowPlace& to, Way now, int c, double o, double charged, double shifted,
+                                    double most, Row& row) {
   double bound;
   if (now == Way::kKnown) {
     const KnownShares& of = row.known_shares;
@@ -74,7 +81,7 @@ __device__ inline void store_column(const RowsInput& in, const Team& team, const
     double absolute = charged;
     if (of.long_row)
       absolute +=
-          long_product(in, row, team, c, absolute / (of.rounding + of.partial), shifted + row.rho_w * fabs(o));
+          long_product(row.terms, most, absolute / (of.rounding + of.partial), shifted + row.rho_w * fabs(o));
     bound = (shifted + absolute + of.of_o * fabs(o) + of.constant) / row.denominator;
     if (to.exact) to.exact[c] = o;
   }
@@ -136,7 +143,8 @@ __device__ inline void find_column(const RowsInput& in, const RowsOutput& out, i
   for (int r = 0; r < R; ++r) {
     Row& row = team.row[from + r];
     if (row.way != now) continue;
-    store_column(in, team, place_of(in, out, at + from + r), now, c, mean[r], charged[r], shifted[r], row);
+    const double most = needs_prefix(now, row) ? largest_prefix(in, row, team, c) : 0;
+    store_column(place_of(in, out, at + from + r), now, c, mean[r], charged[r], shifted[r], most, row);
   }
 }
 
@@ -148,7 +156,7 @@ __attribute__((noinline)) __device__ void find_columns(const RowsInput& in, cons
   const int columns = (in.dim_v + 31) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int each = team.count == 1 ? 1 : columns > 2 && team.count > 2 ? 4 : columns > 1 ? 2 : 1;
   const int parts = (team.count + each - 1) / each;
-  for (int job = static_cast<int>(threadIdx.x) / 32; job < columns * parts; job += kWarps) {
+  for (int job = static_cast<int>(threadIdx.x) / 32; job < columns * parts; job += static_cast<int>(blockDim.x) / 32) {
     const int c = job % columns * 32 + lane, from = job / columns * each;
     bool any = false;
     for (int r = from; r < min(from + each, team.count); ++r) any |= team.row[r].way == now;
@@ -165,7 +173,7 @@ __attribute__((noinline)) __device__ void find_columns(const RowsInput& in, cons
 // The exact results, without rounding, if P is known.
 __attribute__((noinline)) __device__ inline void find_exact(const RowsInput& in, const RowsOutput& out,
                                                             int64_t at, const Team& team) {
-  for (int64_t i = threadIdx.x; i < int64_t{team.count} * in.dim_v; i += kThreads) {
+  for (int64_t i = threadIdx.x; i < int64_t{team.count} * in.dim_v; i += blockDim.x) {
     const auto r = static_cast<int>(i / in.dim_v), c = static_cast<int>(i % in.dim_v);
     const Row& row = team.row[r];
     if (row.way != Way::kKnown) continue;
@@ -176,44 +184,61 @@ __attribute__((noinline)) __device__ inline void find_exact(const RowsInput& in,
   }
 }
 
+// The smallest and the largest value of a column.
+struct Ends {
+  double low, high;
+  __device__ void take(double v) {
+    low = v < low ? v : low;
+    high = larger(high, v);
+  }
+};
+
 // min and max over the keys, widened by everything but the scores' error.
 template <class G>
 __attribute__((noinline)) __device__ void hull(const RowsInput& in, const Row& row, const Team& team,
                                                const RowPlace& to) {
-  for (int c = G::rank(); c < in.dim_v; c += G::kSize) {
-    double low = has_sink(row.sink) ? 0 : INFINITY, high = -low;
-    for (int k = row.lo; k < row.hi; ++k) {
-      if (row.weight[k] < 0) continue;
-      const double v = value_at(in, team, k, c);
-      low = v < low ? v : low;
-      high = larger(high, v);
-    }
-    const double most = larger(fabs(low), fabs(high));
-    to.o[c] = low / 2 + high / 2;
-    to.bound[c] = hull_bound(row.terms, row.stored, high / 2 - low / 2, most, row.n);
-    to.rule[c] = static_cast<uint8_t>(Due::kNumber);
-    if (to.exact) to.exact[c] = to.o[c];
-  }
+  const Ends none = has_sink(row.sink) ? Ends{0, 0} : Ends{INFINITY, -INFINITY};
+  each_column<G>(
+      in, team, row.lo, row.hi, none,
+      [&](Ends& ends, int k, int c) {
+        if (row.weight[k] >= 0) ends.take(value_at(in, team, k, c));
+      },
+      [](Ends& ends, const Ends& of) { ends.take(of.low), ends.take(of.high); },
+      [&](int c, const Ends& ends) {
+        const double most = larger(fabs(ends.low), fabs(ends.high));
+        to.o[c] = ends.low / 2 + ends.high / 2;
+        to.bound[c] = hull_bound(row.terms, row.stored, ends.high / 2 - ends.low / 2, most, row.n);
+        to.rule[c] = static_cast<uint8_t>(Due::kNumber);
+        if (to.exact) to.exact[c] = to.o[c];
+      });
 }
 
 // Columns that may have overflowed on the way: mark_overflow() of weighted_mean.cc. True if there are any.
 template <class G>
 __attribute__((noinline)) __device__ bool mark_overflow(const RowsInput& in, const Row& row, const Team& team,
                                                         const RowPlace& to) {
+  struct Sizes {
+    double sum, most;
+  };
   bool any = false;
-  for (int c = G::rank(); c < in.dim_v; c += G::kSize) {
-    double sum = 0, most = 0;
-    for (int k = row.lo; k < row.hi; ++k) {
-      if (row.weight[k] < 0) continue;
-      const double size = fabs(value_at(in, team, k, c));
-      sum += row.part[k].a * size;
-      most = larger(most, size);
-    }
-    if (!column_overflows(row.terms, row.grown, row.l, sum, most)) continue;
-    any = true;
-    to.bound[c] = INFINITY;
-    to.rule[c] = static_cast<uint8_t>(Due::kAnything);
-  }
+  each_column<G>(
+      in, team, row.lo, row.hi, Sizes{0, 0},
+      [&](Sizes& sizes, int k, int c) {
+        if (row.weight[k] < 0) return;
+        const double size = fabs(value_at(in, team, k, c));
+        sizes.sum += row.part[k].a * size;
+        sizes.most = larger(sizes.most, size);
+      },
+      [](Sizes& sizes, const Sizes& of) {
+        sizes.sum += of.sum;
+        sizes.most = larger(sizes.most, of.most);
+      },
+      [&](int c, const Sizes& sizes) {
+        if (!column_overflows(row.terms, row.grown, row.l, sizes.sum, sizes.most)) return;
+        any = true;
+        to.bound[c] = INFINITY;
+        to.rule[c] = static_cast<uint8_t>(Due::kAnything);
+      });
   return G::any(any);
 }
 
@@ -221,21 +246,32 @@ __attribute__((noinline)) __device__ bool mark_overflow(const RowsInput& in, con
 template <class G>
 __attribute__((noinline)) __device__ bool mark_non_finite(const RowsInput& in, int length, const Row& row,
                                                           const Team& team, const RowPlace& to) {
-  bool any = false;
-  for (int c = G::rank(); c < in.dim_v; c += G::kSize) {
-    for (int k = -team.first; k < length - team.first; ++k) {
-      const double v = number_of(in.dtype, team.v, int64_t{k} * in.stride_v + c);
-      if (isfinite(v)) continue;
-      const bool visible = k >= row.lo && k < row.hi && row.weight[k] >= 0;
-      if (!visible && in.model.isolates_masked_nan) continue;
-      if (to.rule[c] == static_cast<uint8_t>(Due::kMustBeNaN)) continue;
-      const bool must = visible && isnan(v);
-      to.rule[c] = static_cast<uint8_t>(must ? Due::kMustBeNaN : Due::kAnything);
-      to.bound[c] = INFINITY;
-      any |= visible && !must;
+  // The first keys with a visible NaN, with a visible infinity, and with any value that counts.
+  struct First {
+    int nan, infinity, any;
+    __device__ void take(const First& of) {
+      nan = min(nan, of.nan), infinity = min(infinity, of.infinity), any = min(any, of.any);
     }
-  }
-  return G::any(any);
+  };
+  bool open = false;
+  each_column<G>(
+      in, team, -team.first, length - team.first, First{INT32_MAX, INT32_MAX, INT32_MAX},
+      [&](First& first, int k, int c) {
+        const double v = number_of(in.dtype, team.v, int64_t{k} * in.stride_v + c);
+        if (isfinite(v)) return;
+        const bool visible = k >= row.lo && k < row.hi && row.weight[k] >= 0;
+        if (!visible && in.model.isolates_masked_nan) return;
+        first.take({visible && isnan(v) ? k : INT32_MAX, visible && !isnan(v) ? k : INT32_MAX, k});
+      },
+      [](First& first, const First& of) { first.take(of); },
+      [&](int c, const First& first) {
+        if (first.any == INT32_MAX || to.rule[c] == static_cast<uint8_t>(Due::kMustBeNaN)) return;
+        const bool must = first.nan != INT32_MAX;
+        to.rule[c] = static_cast<uint8_t>(must ? Due::kMustBeNaN : Due::kAnything);
+        to.bound[c] = INFINITY;
+        open |= first.infinity < first.nan;  // values behind the first NaN do not count
+      });
+  return G::any(open);
 }
 
 }  // namespace attnfuzz::cuda

@@ -9,7 +9,7 @@
 namespace attnfuzz::cuda {
 namespace {
 
-using G = Group<32>;
+using G = Group<Members::kWarp>;
 
 // The sides of one row that saw a key, and what weighs them.
 template <Format kFormat>
@@ -36,7 +36,7 @@ struct MergedRow {
 
 __device__ void fill(const MergeInput& in, const RowsOutput& out, int64_t row, RowState state, Due due, double lse,
                      double bound) {
-  for (int c = G::rank(); c < in.columns; c += G::kSize) {
+  for (int c = G::rank(); c < in.columns; c += G::size()) {
     const int64_t at = row * in.columns + c;
     out.o[at] = 0, out.o_bound[at] = bound, out.o_rule[at] = static_cast<uint8_t>(due);
   }
@@ -67,7 +67,7 @@ __device__ MergedRow weigh(const MergeInput& in, Sides<kFormat>& sides) {
                                         : larger(0, exp(sides.x[s] - row.lam + e[s]) * (1 + eps) - w);
     row.rho_w += sides.error[s];
   }
-  for (int c = G::rank(); c < in.columns; c += G::kSize)
+  for (int c = G::rank(); c < in.columns; c += G::size())
     for (int s = 0; s < sides.n; ++s) row.largest = larger(row.largest, fabs(sides.value(s, c)));
   row.largest = G::over(row.largest, Max());
   const double lost = lost_of(row.terms, row.rho_w, n, row.l);
@@ -87,7 +87,7 @@ __device__ bool find_columns(const MergeInput& in, const RowsOutput& out, int64_
                              const MergedRow& row) {
   const PlainShares& of = row.shares;
   bool unbounded = false;
-  for (int c = G::rank(); c < in.columns; c += G::kSize) {
+  for (int c = G::rank(); c < in.columns; c += G::size()) {
     double o = 0, charged = 0, shifted = 0;
     for (int s = 0; s < sides.n; ++s) {
       const double v = sides.value(s, c);
@@ -107,7 +107,7 @@ __device__ bool find_columns(const MergeInput& in, const RowsOutput& out, int64_
 template <Format kFormat>
 __device__ void hull(const MergeInput& in, const RowsOutput& out, int64_t at, const Sides<kFormat>& sides,
                      const MergedRow& row) {
-  for (int c = G::rank(); c < in.columns; c += G::kSize) {
+  for (int c = G::rank(); c < in.columns; c += G::size()) {
     const double a = sides.value(0, c), b = sides.value(sides.n - 1, c);
     const double low = a < b ? a : b, high = larger(a, b);
     out.o[at + c] = low / 2 + high / 2;
@@ -122,7 +122,7 @@ __device__ bool set_rules(const MergeInput& in, const RowsOutput& out, int64_t a
                           const MergedRow& row) {
   const bool examine = may_overflow(row.terms, row.grown, sides.n, row.largest);
   bool any = false;
-  for (int c = G::rank(); c < in.columns; c += G::kSize) {
+  for (int c = G::rank(); c < in.columns; c += G::size()) {
     double sum = 0, most = 0;
     bool nan = false, infinite = false;
     for (int s = 0; s < sides.n; ++s) {
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(kThreads)
     bound(in, out, row, sides);
   if (model.isolates_masked_nan) return;
   // A kernel may multiply O of a side that saw no key by 0, and 0 times NaN is NaN.
-  for (int c = G::rank(); c < in.columns; c += G::kSize) {
+  for (int c = G::rank(); c < in.columns; c += G::size()) {
     for (int s = 0; s < 2; ++s) {
       const int64_t at = row * in.columns + c;
       if (!unseen[s] || isfinite(number<kFormat>(numbers_of<kFormat>(in.o[s])[at]))) continue;

@@ -104,6 +104,7 @@ struct Team {
   int64_t stride;  // distance between the per-key numbers of two rows
   Span* span;
   const void* v;  // value of key 0
+  double* room;   // kRoomAlone bytes if the block has one long row, else null
 };
 
 // The parts of a score besides its product: the bias b, and the term t of a slope.

@@ -6,6 +6,7 @@
 
 #include "kernels/primitives/launch.h"
 #include "kernels/primitives/shared.h"
+#include "reference/cuda/columns_alone.cuh"
 #include "reference/cuda/mean.cuh"
 #include "reference/cuda/rows.h"
 #include "reference/cuda/scores.cuh"
@@ -107,9 +108,9 @@ __device__ void evaluate(const RowsInput& in, const RowsOutput& out, const RowsS
   // Each row belongs to a warp, or to the whole block if it is alone.
   const auto each_row = [&](const auto& visit) {
     if (count == 1)
-      visit(Group<kThreads>(), 0);
+      visit(Group<Members::kBlock>(), 0);
     else if (warp < count)
-      visit(Group<32>(), warp);
+      visit(Group<Members::kWarp>(), warp);
     __syncthreads();
   };
   const auto any_by = [&](Way way) {
@@ -120,7 +121,10 @@ __device__ void evaluate(const RowsInput& in, const RowsOutput& out, const RowsS
   // If a column has no finite bound by the way `now`, it may have one by the way `next`.
   const auto columns_by = [&](Way now, Way next) {
     if (!any_by(now)) return;
-    find_columns<kFormat>(in, out, at, facts.impure_values != 0, now, team);
+    if (team.room != nullptr)
+      find_columns_alone<kFormat>(in, out, at, facts.impure_values != 0, now, team);
+    else
+      find_columns<kFormat>(in, out, at, facts.impure_values != 0, now, team);
     __syncthreads();
     each_row([&]<class G>(G, int r) {
       Row& row = team.row[r];
@@ -149,12 +153,13 @@ __device__ void evaluate(const RowsInput& in, const RowsOutput& out, const RowsS
   });
   columns_by(Way::kKnown, Way::kPlain);
   columns_by(Way::kPlain, Way::kHull);
-  if (out.o_exact && any_by(Way::kKnown)) find_exact(in, out, at, team);
+  if (out.o_exact && team.room == nullptr && any_by(Way::kKnown)) find_exact(in, out, at, team);
   each_row([&]<class G>(G, int r) { finish<G>(in, out, at + r, facts, team, team.row[r]); });
 }
 
+// Four blocks of kThreads have as many registers as one of kThreadsAlone.
 template <Format kFormat>
-__global__ void __launch_bounds__(kThreads, kBlocksASm)
+__global__ void __launch_bounds__(kThreadsAlone)
     rows_kernel(const __grid_constant__ RowsInput in, const RowsOutput out, const RowsScratch scratch) {
   ATTN_DYNAMIC_SHARED(Pair, shared);
   alignas(16) __shared__ std::byte room[sizeof(Team)];
@@ -163,6 +168,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksASm)
   const int rows = scratch.rows_a_team;
   if (threadIdx.x == 0) {
     std::byte* memory = reinterpret_cast<std::byte*>(q + rows * in.stride_qk);
+    team.room = scratch.threads == kThreadsAlone ? reinterpret_cast<double*>(memory) : nullptr;
+    if (team.room != nullptr) memory += kRoomAlone;
     if (scratch.bytes_a_block > 0) memory = scratch.memory + scratch.bytes_a_block * blockIdx.x;
     carve(in, rows, memory, team);
   }
@@ -189,8 +196,8 @@ attn_status launch(const RowsInput& in, const RowsOutput& out, const RowsScratch
                                             scratch.key_norm, scratch.key_facts);
     if (status != ATTN_OK) return status;
   }
-  return attn::launch(rows_kernel<kFormat>, dim3(static_cast<unsigned>(scratch.blocks)), dim3(kThreads),
-                      scratch.shared_bytes, env, in, out, scratch);
+  return attn::launch(rows_kernel<kFormat>, dim3(static_cast<unsigned>(scratch.blocks)),
+                      dim3(static_cast<unsigned>(scratch.threads)), scratch.shared_bytes, env, in, out, scratch);
 }
 
 }  // namespace
@@ -206,21 +213,24 @@ RowsScratch divide_rows(const RowsInput& in, int most_blocks, int64_t shared_lim
   // In a team each row has a warp. A long row alone has a whole block, which is faster as long as there are not more
   // blocks than run at once.
   constexpr int kLongRow = 1024;
-  if (in.keys >= kLongRow && in.rows <= most_blocks) scratch.rows_a_team = 1;
   // A block has other shared memory, too.
   constexpr int64_t kBesides = 8 << 10;
+  const int64_t shared_alone = in.stride_qk * static_cast<int64_t>(sizeof(double)) + kRoomAlone + kBesides;
+  const bool alone = in.keys >= kLongRow && in.rows <= most_blocks && shared_alone <= shared_limit;
+  scratch.threads = alone ? kThreadsAlone : kThreads;
+  if (alone) scratch.rows_a_team = 1;
   const auto bytes_of_queries = [&] {
     return scratch.rows_a_team * in.stride_qk * static_cast<int64_t>(sizeof(double));
   };
   while (scratch.rows_a_team > 1 && bytes_of_queries() + kBesides > shared_limit) scratch.rows_a_team /= 2;
   const int64_t teams = (int64_t{in.rows} + scratch.rows_a_team - 1) / scratch.rows_a_team;
-  const auto queries = static_cast<size_t>(bytes_of_queries());
+  const size_t queries = static_cast<size_t>(bytes_of_queries()) + (alone ? kRoomAlone : 0);
   const size_t bytes = bytes_a_team(in, scratch.rows_a_team);
   // More than 48 KiB in all must be requested (attn::launch()).
   constexpr size_t kAsked = (size_t{48} << 10) + 16;
   size_t shared = queries + bytes;
   if (shared + kBesides > kAsked) shared = std::max(shared, kAsked);
-  if (shared + kBesides <= static_cast<size_t>(std::min(shared_limit, kMostShared))) {
+  if (shared + kBesides <= static_cast<size_t>(alone ? shared_limit : std::min(shared_limit, kMostShared))) {
     scratch.shared_bytes = shared;
     scratch.blocks = static_cast<int>(teams);
   } else {

@@ -18,6 +18,8 @@ namespace attnfuzz::cuda {
 inline constexpr int kPad = 16;       // columns of one mma, and two loads of 16 bytes
 inline int64_t padded(int64_t elements) { return (elements + kPad - 1) / kPad * kPad; }
 inline constexpr int kThreads = 128;  // of a block, which evaluates one team of rows at a time
+inline constexpr int kThreadsAlone = 512;    // of a block that evaluates one long row at a time
+inline constexpr int kRoomAlone = 32 << 10;  // bytes of shared memory in which its warps exchange sums
 inline constexpr int kTeam = 4;       // rows, one for each warp
 inline constexpr int kBlocksASm = 4;  // as many as a multiprocessor's registers allow
 
@@ -78,6 +80,7 @@ inline constexpr uint8_t kBelowLeast = 0x80;
 // The distribution of rows, and the memory for intermediates.
 struct RowsScratch {
   int rows_a_team;      // evaluated together, so that they read a key or a value once
+  int threads;          // of a block: kThreads, or kThreadsAlone
   int blocks;           // each works on one team after another
   size_t shared_bytes;  // dynamic, of a block
   size_t bytes_a_block;

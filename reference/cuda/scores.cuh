@@ -40,10 +40,10 @@ __device__ inline void find_keys(const RowsInput& in, int64_t at, int count, Tea
 // Reads a query into `q` (times kRaise, padded with zeros), and finds facts about all of it. Run by a warp.
 template <Format kFormat>
 __device__ inline void read_query(const RowsInput& in, int64_t at, double* q, Row& row) {
-  using G = Group<32>;
+  using G = Group<Members::kWarp>;
   bool nan = false, infinite = false, least = false, flushed = false;
   double norm = 0, most = 0;
-  for (int t = G::rank(); t < in.stride_qk; t += G::kSize) {
+  for (int t = G::rank(); t < in.stride_qk; t += G::size()) {
     const double x = number<kFormat>(numbers_of<kFormat>(in.q)[at * in.stride_qk + t]), size = fabs(x);
     q[t] = x * kRaise<kFormat>;
     nan |= isnan(x);
@@ -163,7 +163,7 @@ __device__ inline void find_scores(const RowsInput& in, int64_t at, const GroupF
   bool below_least = false;
   for (int r = 0; r < team.count; ++r) below_least |= team.row[r].q_below_least;
   // All lanes of a warp continue as long as any of them has a key.
-  for (int from = static_cast<int>(threadIdx.x) / 32 * 32; from < team.keys; from += kThreads) {
+  for (int from = static_cast<int>(threadIdx.x) / 32 * 32; from < team.keys; from += static_cast<int>(blockDim.x)) {
     const int k = from + lane;
     const bool is = k < team.keys;
     const int seen = is ? k : from;

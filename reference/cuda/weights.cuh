@@ -25,7 +25,7 @@ __device__ inline void divide_into_tiles(const ErrorNumbers& model, Team& team) 
   const auto key_at = [&](int64_t position) {
     return static_cast<int32_t>(max(int64_t{0}, min(int64_t{team.keys}, position - team.first)));
   };
-  for (int t = static_cast<int>(threadIdx.x); t < tiles; t += kThreads) {
+  for (int t = static_cast<int>(threadIdx.x); t < tiles; t += static_cast<int>(blockDim.x)) {
     const int64_t number = model.key_order == ATTN_KEYS_DESCENDING ? last - t : first + t;
     const Span span = {key_at(number * tile_k), key_at((number + 1) * tile_k),
                        model.split_tiles > 0 ? number / model.split_tiles : 0};
@@ -50,7 +50,7 @@ __device__ inline void survey(const RowsInput& in, int64_t task, const Team& tea
   const bool bias = in.bias_dtype != ATTN_NONE;
   double most[6] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
   double seen = 0, first = -INFINITY, last = -INFINITY;
-  for (int k = row.lo + G::rank(); k < row.hi; k += G::kSize) {
+  for (int k = row.lo + G::rank(); k < row.hi; k += G::size()) {
     const Pair score = row.product[k], part = row.part[k];
     if (score.b == kHidden) continue;
     const double b = bias ? number_of(in.bias_dtype, in.bias, in.tasks[task].bias + team.first + k) : 0;
@@ -102,7 +102,7 @@ __device__ inline void survey(const RowsInput& in, int64_t task, const Team& tea
 // Sets the scores of a row whose bias absorbs them to 0, without errors.
 template <class G>
 __device__ inline void clear_scores(Row& row) {
-  for (int k = row.lo + G::rank(); k < row.hi; k += G::kSize) {
+  for (int k = row.lo + G::rank(); k < row.hi; k += G::size()) {
     if (row.product[k].b == kHidden) continue;
     row.product[k] = {};
     row.part[k].a = 0;
@@ -220,11 +220,11 @@ __device__ inline void find_tiles(const RowsInput& in, const Team& team, Row& ro
     tile.blocks += begins_block(team, row, tile_k, block, k);
   };
   if (tiles == 0) {
-    for (int k = row.lo + G::rank(); k < row.hi; k += G::kSize) weigh(k);
+    for (int k = row.lo + G::rank(); k < row.hi; k += G::size()) weigh(k);
     sums[0] = tile.sum;
     sums[1] = tile.blocks;
   }
-  for (int t = G::warp(); t < tiles; t += G::kWarps) {
+  for (int t = G::warp(); t < tiles; t += G::warps()) {
     Tile& to = row.tile[t];
     const int begin = to.begin, end = to.end;
     if (begin == end) continue;
@@ -255,7 +255,7 @@ template <class G>
 __device__ inline bool begin_rounding(const ErrorNumbers& model, const Team& team, Row& row) {
   if (!model.in_order() || !p_is_predicted(model) || team.tiles == 0 || has_sink(row.sink)) return false;
   bool bad = false;
-  for (int t = G::rank(); t < team.tiles; t += G::kSize) {
+  for (int t = G::rank(); t < team.tiles; t += G::size()) {
     Tile& tile = row.tile[t];
     if (tile.n == 0) continue;
     const double y =
@@ -286,7 +286,7 @@ __device__ inline Pair weight_of(const Row& row, double share, Pair score, doubl
 template <class G>
 __attribute__((noinline)) __device__ double most_seen(const RowsInput& in, const Team& team, const Row& row) {
   double most = 0;
-  for (int c = G::rank(); c < in.dim_v; c += G::kSize) {
+  for (int c = G::rank(); c < in.dim_v; c += G::size()) {
     for (int k = row.lo; k < row.hi; ++k) {
       const double v = number_of(in.dtype, team.v, int64_t{k} * in.stride_v + c);
       if (row.weight[k] >= 0 && isfinite(v)) most = larger(most, fabs(v));
@@ -330,14 +330,14 @@ __device__ inline void begin_mean(const RowsInput& in, const GroupFacts& facts, 
   double sums[2] = {};  // rho_w, charges
   bool bad = false;
   if (!rounded) {
-    for (int k = row.lo + G::rank(); k < row.hi; k += G::kSize) {
+    for (int k = row.lo + G::rank(); k < row.hi; k += G::size()) {
       const double weight = row.weight[k];
       const Pair of = weight < 0 ? Pair{} : weight_of(row, share, row.product[k], row.part[k].a, weight);
       row.part[k] = of;
       sums[0] += of.b;
     }
   }
-  for (int t = G::warp(); t < team.tiles && rounded; t += G::kWarps) {
+  for (int t = G::warp(); t < team.tiles && rounded; t += G::warps()) {
     const Tile& tile = row.tile[t];
     if (tile.begin == tile.end) continue;
     const KeyRounding rounding(model, tile.max, tile.uncertain, tile.factor, tile.phi);
@@ -374,7 +374,7 @@ template <class G>
 __attribute__((noinline)) __device__ void charge_keys(const Team& team, Row& row) {
   if (row.way == Way::kKnown) {
     const KnownCharges charges = row.known_charges;
-    for (int t = G::warp(); t < team.tiles; t += G::kWarps) {
+    for (int t = G::warp(); t < team.tiles; t += G::warps()) {
       const double relative = charges.relative + row.tile[t].cost;
       const int end = row.tile[t].end;
       for (int k = row.tile[t].begin + G::lane(); k < end; k += 32) {
@@ -386,14 +386,14 @@ __attribute__((noinline)) __device__ void charge_keys(const Team& team, Row& row
   }
   if (row.way == Way::kPlain) {
     const double relative = row.plain_shares.rounding + row.plain_shares.partial, tiny = row.plain_shares.tiny;
-    for (int k = row.lo + G::rank(); k < row.hi; k += G::kSize) {
+    for (int k = row.lo + G::rank(); k < row.hi; k += G::size()) {
       const Pair key = row.part[k];
       row.product[k] = {key.a, row.weight[k] >= 0 ? relative * (key.a + key.b) + tiny : 0};
     }
   }
   // Sets the factors of keys that only other rows of the team see to 0.
   if (row.way == Way::kKnown || row.way == Way::kPlain) {
-    for (int k = G::rank(); k < team.keys; k += G::kSize)
+    for (int k = G::rank(); k < team.keys; k += G::size())
       if (k < row.lo || k >= row.hi) row.product[k] = {};
   }
   G::sync();

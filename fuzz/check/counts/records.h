@@ -40,6 +40,7 @@ void fields(Is<BatchUse> auto& r, auto f) {
   f("screened", r.cleared), f("both", r.both), f("doubted", r.doubted), f("lost", r.lost), f("left", r.left);
   f.later("prepare_s", r.prepare_s), f.later("plan_s", r.plan_s), f.later("run_s", r.run_s);
   f.later("launch_s", r.launch_s), f.later("again_s", r.again_s);
+  f.later("wait_s", r.wait_s), f.later("again_by", r.again_by);
 }
 
 void fields(Is<Statistics> auto& r, auto f) {

@@ -46,18 +46,21 @@ class CudaPageEnds final : public batch::PageEnds {
     return driver_.failure("access to a tensor", driver_.set_access(at, more, &access, 1));
   }
 
-  // Up to kKept granules keep their memory for later cases, because spread tensors use few different strides.
+  std::optional<std::string> reserve(int stretch) override {
+    CUdeviceptr& begin = far_[stretch];
+    if (begin != 0) return std::nullopt;
+    // The last granule is never mapped, so an access beyond the end faults.
+    return driver_.failure("address space for a tensor", driver_.reserve(&begin, kFarBytes + granule_, granule_, 0, 0));
+  }
+
+  // Up to kKept granules keep their memory for later cases, because spread tensors use few different strides. After
+  // that their memory is mapped elsewhere, because new memory takes the driver far longer.
   std::optional<std::string> reach(std::span<const Far> wanted) override {
-    constexpr size_t kKept = 2048;  // granules
+    constexpr size_t kKept = 4096;  // granules
     std::vector<CUdeviceptr> granules;
     for (const Far& one : wanted) {
-      CUdeviceptr& begin = far_[one.stretch];
-      // The last granule is never mapped, so an access beyond the end faults.
-      if (begin == 0) {
-        if (auto why = driver_.failure("address space for a tensor",
-                                       driver_.reserve(&begin, kFarBytes + granule_, granule_, 0, 0)))
-          return why;
-      }
+      if (auto why = reserve(one.stretch)) return why;
+      const CUdeviceptr begin = far_[one.stretch];
       for (CUdeviceptr at = (begin + one.begin) / granule_ * granule_; at < begin + one.end; at += granule_)
         granules.push_back(at);
     }
@@ -71,7 +74,7 @@ class CudaPageEnds final : public batch::PageEnds {
     auto why = map_missing(granules);
     if (!why || !batch::is_no_memory(*why)) return why;
     // The memory that is kept for later cases may suffice.
-    if (auto other = leave_all()) return other;
+    if (auto other = give_back()) return other;
     return map_missing(granules);
   }
 
@@ -85,41 +88,70 @@ class CudaPageEnds final : public batch::PageEnds {
   // Takes memory, if need be that which is kept for later cases.
   Failure create(CUmemGenericAllocationHandle* memory, size_t bytes) {
     auto why = driver_.failure("memory for a tensor", driver_.create(memory, bytes, &kind_, 0));
-    if (!why || !batch::is_no_memory(*why) || reached_.empty()) return why;
-    if (auto other = leave_all()) return other;
+    if (!why || !batch::is_no_memory(*why) || (reached_.empty() && spare_.empty())) return why;
+    if (auto other = give_back()) return other;
     return driver_.failure("memory for a tensor", driver_.create(memory, bytes, &kind_, 0));
   }
 
+  // Maps the granules that have no memory. Neighbours get access together, because each such call takes long.
   Failure map_missing(std::span<const CUdeviceptr> granules) {
+    CUdeviceptr begin = 0, end = 0;  // mapped, and without access yet
     for (const CUdeviceptr at : granules) {
       if (reached_.contains(at)) continue;
-      if (auto why = map_granule(at)) return why;
+      if (at != end) {
+        if (auto why = allow(begin, end)) return why;
+        begin = at;
+      }
+      if (auto why = map_granule(at)) {
+        allow(begin, end);
+        return why;
+      }
+      end = at + granule_;
     }
-    return std::nullopt;
+    return allow(begin, end);
+  }
+
+  Failure allow(CUdeviceptr begin, CUdeviceptr end) {
+    if (begin == end) return std::nullopt;
+    CUmemAccessDesc access = {};
+    access.location = kind_.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    return driver_.failure("access to a tensor", driver_.set_access(begin, end - begin, &access, 1));
   }
 
   Failure map_granule(CUdeviceptr at) {
     CUmemGenericAllocationHandle memory = 0;
-    if (auto why = driver_.failure("memory for a tensor", driver_.create(&memory, granule_, &kind_, 0)))
+    if (!spare_.empty()) {
+      memory = spare_.back();
+      spare_.pop_back();
+    } else if (auto why = driver_.failure("memory for a tensor", driver_.create(&memory, granule_, &kind_, 0))) {
       return why;
+    }
     if (auto why = driver_.failure("mapping a tensor", driver_.map(at, granule_, 0, memory, 0))) {
-      driver_.release(memory);
+      spare_.push_back(memory);
       return why;
     }
     reached_[at] = memory;
-    CUmemAccessDesc access = {};
-    access.location = kind_.location;
-    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    return driver_.failure("access to a tensor", driver_.set_access(at, granule_, &access, 1));
+    return std::nullopt;
   }
 
+  // Unmaps all granules, and keeps their memory for others.
   Failure leave_all() {
     if (auto why = cuda_failure("before unmapping", cudaDeviceSynchronize())) return why;
     for (const auto& [at, memory] : reached_) {
       if (auto why = driver_.failure("unmapping a tensor", driver_.unmap(at, granule_))) return why;
-      if (auto why = driver_.failure("freeing a tensor", driver_.release(memory))) return why;
+      spare_.push_back(memory);
     }
     reached_.clear();
+    return std::nullopt;
+  }
+
+  // Frees all memory of granules.
+  Failure give_back() {
+    if (auto why = leave_all()) return why;
+    for (const CUmemGenericAllocationHandle memory : spare_)
+      if (auto why = driver_.failure("freeing a tensor", driver_.release(memory))) return why;
+    spare_.clear();
     return std::nullopt;
   }
 
@@ -134,6 +166,7 @@ class CudaPageEnds final : public batch::PageEnds {
   CUdeviceptr far_[kStretches] = {};
   std::unordered_map<CUdeviceptr, CUmemGenericAllocationHandle>
       reached_;  // memory of the granules in far_, by address
+  std::vector<CUmemGenericAllocationHandle> spare_;  // memory of a granule each, mapped nowhere
 };
 
 }  // namespace

@@ -6,17 +6,21 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "fuzz/batch/batch_judge.h"
 #include "fuzz/batch/device.h"
+#include "fuzz/batch/far_ranges.h"
 #include "fuzz/batch/kernels.h"
 #include "fuzz/batch/laid_pages.h"
 #include "fuzz/batch/prepare.h"
+#include "fuzz/batch/schedule.h"
 #include "properties/case/codec/as_contract.h"
 #include "properties/case/places/geometry.h"
 #include "properties/case/words.h"
 #include "properties/draw/generator.h"
+#include "properties/draw/long_rows.h"
 #include "properties/judge/property.h"
 #include "properties/judge/trial.h"
 #include "properties/memory/layout.h"
@@ -210,9 +214,24 @@ std::vector<Case> cases_to_lay_out() {
   return cases;
 }
 
+// A pool of 90 pages whose K and V lie in turn: K is a tensor of 90 blocks, more than two pages of memory apart.
+Case with_pages_in_turn() {
+  Case c;
+  Problem& p = c.problem;
+  p.batch = 3, p.heads_q = p.heads_kv = 2, p.seq_q = 1, p.seq_k = 480, p.dim_qk = p.dim_v = 64;
+  p.key_lengths = {480, 470, 465};
+  p.features |= ATTN_FEATURE_PAGED;
+  p.paging = Paging{.size = 16, .spare = 3};
+  for (const TensorId t : {TensorId::kK, TensorId::kV})
+    c.layout[static_cast<size_t>(t)].spread = 8 * 2 * 16 * 64;
+  tidy(c);
+  return c;
+}
+
 TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
   Arena arena;
-  const std::vector<Case> cases = cases_to_lay_out();
+  std::vector<Case> cases = cases_to_lay_out();
+  cases.push_back(with_pages_in_turn());
   int spread = 0, backwards = 0, apart = 0, once = 0;
   for (const Case& c : cases) {
     std::string why;
@@ -283,6 +302,107 @@ TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
   EXPECT_GT(backwards, 10);
   EXPECT_GT(apart, 10);
   EXPECT_GT(once, 3);
+}
+
+TEST(BatchJudge, TakesManyBlocksThatLieTogether) {
+  const Case c = with_pages_in_turn();
+  std::string why;
+  ASSERT_FALSE(illegal(c));
+  const auto call = batch::prepare(c, ATTN_CPU, &why);
+  ASSERT_TRUE(call) << why;
+  EXPECT_GT(call->tensor[batch::kKey].blocks, 64u);
+  Case far = c;
+  far.layout[static_cast<size_t>(TensorId::kK)].spread = int64_t{1} << 24;
+  ASSERT_FALSE(illegal(far));
+  EXPECT_FALSE(batch::prepare(far, ATTN_CPU, &why)) << "each block would need memory of its own";
+}
+
+TEST(BatchJudge, LeavesFewDrawnCasesToTheOrdinaryWay) {
+  GeneratorConfig config;
+  config.features = OracleTarget::kBatched;
+  config.device_work = kDeviceWork;
+  int left = 0, of = 0;
+  for (uint64_t n = 0; n < 3000; ++n) {
+    const Case c = draw(config, 7, n);
+    if (illegal(c)) continue;
+    std::string why;
+    ++of;
+    if (batch::prepare(c, ATTN_CUDA, &why)) continue;
+    ++left;
+    std::printf("  left, %s: %s\n", why.c_str(), describe(c).c_str());
+  }
+  EXPECT_LT(left, of / 300);
+}
+
+batch::Call costing(int64_t keys, bool in_place = false) {
+  batch::Call call = {};
+  attn_problem& p = call.problem;
+  p.batch = p.heads_q = 1, p.seq_q = 1024, p.seq_k = keys, p.dim_qk = p.dim_v = 64;
+  call.repeats = 1;
+  call.in_place = in_place;
+  return call;
+}
+
+TEST(BatchSchedule, BeginsWithTheSlowestAndFillsTheEmptiestSlot) {
+  const std::vector<batch::Call> calls = {costing(1000),  costing(50'000), costing(2000), costing(3000, true),
+                                          costing(60'000), costing(1000)};
+  const batch::Schedule schedule(calls, 2);
+  EXPECT_EQ(schedule.order, (std::vector<size_t>{4, 1, 2, 3, 0, 5}));
+  EXPECT_EQ(schedule.slot, (std::vector<int>{1, 1, 1, 1, 0, 1})) << "slot 0 has 60,000, and slot 1 never as much";
+}
+
+TEST(BatchSchedule, KeepsTheOrderOfEqualCalls) {
+  const std::vector<batch::Call> calls(5, costing(100));
+  const batch::Schedule schedule(calls, 16);
+  EXPECT_EQ(schedule.order, (std::vector<size_t>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(schedule.slot, (std::vector<int>{0, 1, 2, 3, 4}));
+}
+
+// A call with a spread K and V that begin at `begin`.
+batch::Call spread_at(uint64_t begin, bool in_place = false) {
+  batch::Call call = costing(10, in_place);
+  call.spread = uint32_t{1} << batch::kKey | uint32_t{1} << batch::kValue;
+  for (const batch::Tensor t : {batch::kKey, batch::kValue}) call.tensor[t].begin = begin;
+  return call;
+}
+
+TEST(BatchFarRanges, AreFoundAgainAndNotShared) {
+  batch::FarRanges ranges(512);
+  const std::vector<batch::Call> first = {spread_at(1), spread_at(2), spread_at(2, true)};
+  ranges.assign(first, std::vector<int>{0, 1, 1});
+  const int k_of_1 = ranges.of(0, batch::kKey), v_of_1 = ranges.of(0, batch::kValue), k_of_2 = ranges.of(1, batch::kKey);
+  EXPECT_EQ((std::set<int>{k_of_1, v_of_1, k_of_2, ranges.of(1, batch::kValue)}).size(), 4u);
+  EXPECT_EQ(ranges.of(2, batch::kKey), k_of_2) << "a call in place has its tensors where they were";
+  const std::vector<batch::Call> second = {spread_at(3), spread_at(2), spread_at(1), spread_at(1)};
+  ranges.assign(second, std::vector<int>{0, 1, 2, 2});
+  EXPECT_EQ(ranges.of(1, batch::kKey), k_of_2);
+  EXPECT_EQ(ranges.of(2, batch::kKey), k_of_1);
+  EXPECT_EQ(ranges.of(2, batch::kValue), v_of_1);
+  EXPECT_EQ(ranges.of(3, batch::kKey), k_of_1) << "a later call of the same slot may have it";
+  EXPECT_NE(ranges.of(0, batch::kKey), k_of_1) << "there are unused ranges";
+}
+
+TEST(BatchFarRanges, SufficeForEachSlot) {
+  batch::FarRanges ranges(512);
+  std::vector<batch::Call> calls;
+  std::vector<int> slots;
+  for (int n = 0; n < 256; ++n) calls.push_back(spread_at(static_cast<uint64_t>(n))), slots.push_back(n % 16);
+  ranges.assign(calls, slots);
+  std::map<int, int> slot_of;
+  for (size_t n = 0; n < calls.size(); ++n)
+    for (const batch::Tensor t : {batch::kKey, batch::kValue}) {
+      const auto [of, is_new] = slot_of.emplace(ranges.of(n, t), slots[n]);
+      EXPECT_EQ(of->second, slots[n]) << "a range that two slots share";
+    }
+}
+
+TEST(BatchUse, SaysWhatTheOrdinaryWayTook) {
+  BatchUse use;
+  use.cleared = 100, use.run_s = 5, use.wait_s = 2, use.again_s = 3;
+  use.again_by = {{BatchUse::kTwice, 2}, {"large", 0.95}, {"rare", 0.05}};
+  const std::string text = words(use);
+  EXPECT_NE(text.find("waiting for a turn 20 %"), std::string::npos) << text;
+  EXPECT_NE(text.find("the ordinary way 30 % (judged twice 20 %, large 10 %)"), std::string::npos) << text;
 }
 
 TEST(BatchJudge, JudgesFewerLargeCasesTwice) {

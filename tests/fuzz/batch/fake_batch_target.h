@@ -29,15 +29,19 @@ class PlainEnds : public batch::PageEnds {
     for (std::byte* begin : far_)
       if (begin) munmap(begin, kFarBytes);
   }
+  std::optional<std::string> reserve(int stretch) override {
+    if (far_[stretch]) return std::nullopt;
+    void* begin =
+        mmap(nullptr, kFarBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (begin == MAP_FAILED) return "no addresses";
+    far_[stretch] = static_cast<std::byte*>(begin);
+    return std::nullopt;
+  }
   std::optional<std::string> reach(std::span<const Far> wanted) override {
     for (const Far& one : wanted) {
       EXPECT_LT(one.begin, one.end);
       EXPECT_LE(one.end, kFarBytes);
-      if (far_[one.stretch]) continue;
-      void* begin =
-          mmap(nullptr, kFarBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      if (begin == MAP_FAILED) return "no addresses";
-      far_[one.stretch] = static_cast<std::byte*>(begin);
+      if (auto why = reserve(one.stretch)) return why;
     }
     return std::nullopt;
   }

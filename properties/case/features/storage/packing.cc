@@ -19,9 +19,12 @@ constexpr auto kIndex = [](auto& c) { return std::tie(c.problem.index_dtype); };
 constexpr int64_t kPackingPercent = 30;
 // The share of packed keys with key lengths whose lengths lie around the entries' own numbers of keys.
 constexpr int64_t kLengthsWithinPercent = 75;
-// The percentages of packed cases whose rows lie far apart, on a CPU and if a GPU judges batches. Each such row
-// takes memory of its own, so the case cannot be in a batch, and there it costs as much as a hundred others.
+// The percentages of packed cases whose rows lie far apart, on a CPU and if a GPU judges batches. Each such row takes
+// memory of its own.
 constexpr int64_t kPercentFar = 32, kPercentFarOnDevice = 2;
+// The rows of such a tensor that a batch takes (fuzz/batch/prepare.cc). A case with more runs by itself, and takes as long
+// as a thousand others.
+constexpr int64_t kMostFarRows = 64, kMostSlack = 3, kPercentOfManyFarRows = 6;
 
 enum class Spread { kAny, kBorders, kEqual, kOneLong, kNothing, kWhole };
 
@@ -73,18 +76,23 @@ Packing draw_packing_side(Rng& rng, int64_t batch, int64_t tile, int64_t longest
 }
 
 // Puts the rows of one packed tensor so far apart that the last entry begins 2^31 elements or more behind the
-// first. Long entries become shorter, as each row touches two pages.
-void draw_far_rows(Rng& rng, Case& c) {
-  constexpr int64_t kMostRows = 512;
+// first. Long entries become shorter, as each row touches two pages. On a GPU nearly all of these cases have as few rows
+// as a batch has room for.
+void draw_far_rows(const DrawContext& context, Case& c) {
+  Rng& rng = context.rng;
+  const bool few = context.config.device_work > 0 && !rng.percent(kPercentOfManyFarRows);
+  const int64_t most_rows = few ? kMostFarRows - kMostSlack : 512;
   Problem& p = c.problem;
   const bool queries = p.packed_q && (!p.packed_k || rng.percent(40));
   const TensorId t = queries ? rng.pick<TensorId>({TensorId::kQ, TensorId::kO})
                              : rng.pick<TensorId>({TensorId::kK, TensorId::kV});
-  std::vector<int64_t>& lengths = (queries ? p.packed_q : p.packed_k)->lengths;
-  const int64_t heads = stored_size(p, t)[1], most = kMostRows / std::max<int64_t>(heads * p.batch, 1);
+  Packing& packing = *(queries ? p.packed_q : p.packed_k);
+  std::vector<int64_t>& lengths = packing.lengths;
+  const int64_t heads = stored_size(p, t)[1], most = most_rows / std::max<int64_t>((few ? 1 : heads) * p.batch, 1);
   if (lengths.size() < 2 || most == 0 || (queries ? p.seq_q : p.seq_k) == 0 || !is_present(c, t)) return;
   for (int64_t& length : lengths) length = std::min(length, most);
   for (int64_t* length : {&lengths.front(), &lengths.back()}) *length = std::max<int64_t>(*length, 1);
+  if (few) packing.slack = std::min(packing.slack, kMostSlack);
   const PackedCase packed(p);
   const int64_t first = (queries ? packed.borders_q() : packed.borders_k()).rbegin()[1];
   TensorLayout& layout = layout_of(c, t);
@@ -137,7 +145,7 @@ void draw_packing(const DrawContext& context, Case& c) {
   draw_lengths_within(rng, p);
   align_within(context, p);
   if (narrow) p.index_dtype = rng.coin() ? ATTN_INDEX_32 : ATTN_INDEX_64;
-  if (rng.percent(context.config.device_work > 0 ? kPercentFarOnDevice : kPercentFar)) draw_far_rows(rng, c);
+  if (rng.percent(context.config.device_work > 0 ? kPercentFarOnDevice : kPercentFar)) draw_far_rows(context, c);
 }
 
 // Moves the length of one entry, or the slack.

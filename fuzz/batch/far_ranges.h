@@ -1,0 +1,51 @@
+// Which address range each spread tensor of a batch gets. Mapping memory into a range takes far longer than a call, so a
+// tensor gets a range in which one with the same places lay before, if there is any. Calls of different slots run at
+// the same time, and never share a range.
+//
+//   FarRanges ranges(PageEnds::kStretches);
+//   ranges.assign(calls, slots);
+//   int range = ranges.of(i, kKey);     // of call i
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "fuzz/batch/call.h"
+
+namespace attnfuzz::batch {
+
+class FarRanges {
+ public:
+  explicit FarRanges(int ranges) : ranges_(static_cast<size_t>(ranges)) {}
+  // `slots`: of each call, below kMostSlots.
+  void assign(std::span<const Call> calls, std::span<const int> slots);
+  // Of a spread tensor of call number `call` of the last assign(). Two tensors of a call have different ranges.
+  int of(size_t call, int tensor) const { return of_[call][static_cast<size_t>(tensor)]; }
+
+  static constexpr int kMostSlots = 16;
+
+ private:
+  // Where in its range a tensor needs memory.
+  struct Places {
+    uint64_t begin, data, end, block, left_out;
+    uint32_t blocks;
+    bool at_page_end;
+    bool operator==(const Places&) const = default;
+  };
+  struct Range {
+    Places places = {};
+    int slot = -1;           // that has it in this batch
+    uint64_t last_used = 0;  // number of the choice
+    size_t call = SIZE_MAX;  // that has it
+  };
+  int choose(const Places& places, int slot, size_t call);
+
+  std::vector<Range> ranges_;
+  std::vector<std::array<int, kTensors>> of_;
+  std::array<int, kMostSlots> held_ = {};  // ranges of each slot
+  uint64_t choices_ = 0;
+};
+
+}  // namespace attnfuzz::batch
