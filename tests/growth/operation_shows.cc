@@ -87,7 +87,7 @@ void follow(uint64_t bit, const char* output, const char* of_property) {
   const auto key = [&](const Verdict& v) { return reduction_key(wrong.info(), v); };
   const Reduction r =
       reduce(c, bad, key(bad), [&](const Case& one) { return judge(one, property, wrong, documented()); }, key,
-             {.seconds = 20});
+             {.seconds = 20, .features = wrong.info().features});
   expect(r.minimal.problem.seq_k == 17 && r.minimal.problem.features == bit,
          what + "the reducer ends at 17 keys", std::to_string(r.minimal.problem.seq_k));
 
