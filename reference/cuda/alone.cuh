@@ -1,5 +1,5 @@
-// The columns of a row that has a block of its own. There are more warps than columns / 32, so several warps share 32
-// columns, and each takes a part of the keys.
+// The columns of a row that has a block of its own. There are more warps than columns / 32, so several warps
+// share 32 columns, and each takes a part of the keys.
 //
 //   each_column<G>(in, team, 0, team.keys, Sizes{}, [&](Sizes& to, int key, int c) { ... },   // for each key
 //                  [](Sizes& to, const Sizes& of) { ... },                                    // of the next keys
@@ -20,15 +20,17 @@ struct Division {
     parts = warps / together;
   }
   __device__ int group() const { return static_cast<int>(threadIdx.x) / 32 % together; }
-  __device__ int part() const { return static_cast<int>(threadIdx.x) / 32 / together; }  // `parts` or more: none
+  __device__ int part() const {
+    return static_cast<int>(threadIdx.x) / 32 / together;
+  }  // `parts` or more: none
   __device__ int column(int first) const { return (first + group()) * 32 + static_cast<int>(threadIdx.x) % 32; }
   // The place of this thread's column among those of `together` groups.
   __device__ int place() const { return group() * 32 + static_cast<int>(threadIdx.x) % 32; }
   __device__ int places() const { return together * 32; }
 };
 
-// Joins what the parts have found, in the order of the parts. Only part 0 gets the result. Run by the whole block;
-// `mine`: this thread has a column and a part.
+// Joins what the parts have found, in the order of the parts. Only part 0 gets the result. Run by the whole
+// block; `mine`: this thread has a column and a part.
 template <class T, class Join>
 __device__ inline void join_parts(const Team& team, const Division& by, bool mine, T& found, Join join) {
   static_assert(sizeof(T) * kThreadsAlone <= kRoomAlone);
@@ -41,8 +43,8 @@ __device__ inline void join_parts(const Team& team, const Division& by, bool min
     for (int part = 1; part < by.parts; ++part) join(found, room[(part - 1) * by.places() + by.place()]);
 }
 
-// Calls visit(found, key, c) for the keys [begin, end) in order, and take(c, found) for each column. A block that has
-// room divides the keys.
+// Calls visit(found, key, c) for the keys [begin, end) in order, and take(c, found) for each column. A block
+// that has room divides the keys.
 template <class G, class T, class Visit, class Join, class Take>
 __device__ inline void each_column(const RowsInput& in, const Team& team, int begin, int end, const T& nothing,
                                    Visit visit, Join join, Take take) {

@@ -1,5 +1,6 @@
-// O and its bounds of a row that has a block of its own (alone.cuh). Each tile's sum is in the order of its keys, and the
-// tiles are added up in order, as mean.cuh does it. Only sums that go into a bound are added up by parts.
+// O and its bounds of a row that has a block of its own (alone.cuh). Each tile's sum is in the order of its
+// keys, and the tiles are added up in order, as mean.cuh does it; a row without tiles is summed by kUntiled
+// keys. The exact result and the sums that go into a bound are added up by parts.
 #pragma once
 
 #include "reference/cuda/alone.cuh"
@@ -54,7 +55,8 @@ __device__ inline double sum_tiles(const RowsInput& in, const Bits<kFormat>* val
   return mean;
 }
 
-// Of Way::kPlain: the charges for the distance of the values from the mean, and the smallest and largest prefix.
+// Of Way::kPlain: the charges for the distance of the values from the mean, and the smallest and largest
+// prefix.
 struct Distances {
   double shifted = 0, prefix = 0, low = 0, high = 0;
   __device__ void join(const Distances& next) {
@@ -66,8 +68,8 @@ struct Distances {
 };
 
 template <Format kFormat>
-__device__ inline Distances distances_of(const RowsInput& in, const Bits<kFormat>* values, bool impure, double mean,
-                                         const Division& by, bool mine, const Team& team) {
+__device__ inline Distances distances_of(const RowsInput& in, const Bits<kFormat>* values, bool impure,
+                                         double mean, const Division& by, bool mine, const Team& team) {
   const Row& row = team.row[0];
   Distances found;
   if (by.parts > 1) {
@@ -93,8 +95,8 @@ __device__ inline Distances distances_of(const RowsInput& in, const Bits<kFormat
 
 // Computes all columns of the block's row, if its way is `now`. Of Way::kKnown also the exact results.
 template <Format kFormat>
-__attribute__((noinline)) __device__ void find_columns_alone(const RowsInput& in, const RowsOutput& out, int64_t at,
-                                                             bool impure, Way now, Team& team) {
+__attribute__((noinline)) __device__ void find_columns_alone(const RowsInput& in, const RowsOutput& out,
+                                                             int64_t at, bool impure, Way now, Team& team) {
   Row& row = team.row[0];
   if (row.way != now) return;
   const RowPlace to = place_of(in, out, at);

@@ -187,9 +187,9 @@ __attribute__((noinline)) __device__ inline void find_exact(const RowsInput& in,
 // The smallest and the largest value of a column.
 struct Ends {
   double low, high;
-  __device__ void take(double v) {
-    low = v < low ? v : low;
-    high = larger(high, v);
+  __device__ void take(const Ends& of) {
+    low = of.low < low ? of.low : low;
+    high = larger(high, of.high);
   }
 };
 
@@ -201,9 +201,11 @@ __attribute__((noinline)) __device__ void hull(const RowsInput& in, const Row& r
   each_column<G>(
       in, team, row.lo, row.hi, none,
       [&](Ends& ends, int k, int c) {
-        if (row.weight[k] >= 0) ends.take(value_at(in, team, k, c));
+        if (row.weight[k] < 0) return;
+        const double v = value_at(in, team, k, c);
+        ends.take({v, v});
       },
-      [](Ends& ends, const Ends& of) { ends.take(of.low), ends.take(of.high); },
+      [](Ends& ends, const Ends& of) { ends.take(of); },
       [&](int c, const Ends& ends) {
         const double most = larger(fabs(ends.low), fabs(ends.high));
         to.o[c] = ends.low / 2 + ends.high / 2;

@@ -210,8 +210,7 @@ RowsScratch divide_rows(const RowsInput& in, int most_blocks, int64_t shared_lim
   RowsScratch scratch = {};
   const int64_t a_group = (int64_t{in.rows} + in.groups - 1) / std::max(in.groups, 1);
   scratch.rows_a_team = a_group > 2 ? kTeam : static_cast<int>(std::max<int64_t>(a_group, 1));
-  // In a team each row has a warp. A long row alone has a whole block, which is faster as long as there are not more
-  // blocks than run at once.
+  // In a team each row has a warp. A long row alone has a whole block, which is faster as long as there are few rows.
   constexpr int kLongRow = 1024;
   // A block has other shared memory, too.
   constexpr int64_t kBesides = 8 << 10;

@@ -19,15 +19,15 @@ namespace attnfuzz {
 namespace {
 
 TEST(CudaOracle, AgreesWithTheHosts) {
-  // With all of a row's numbers in shared memory, and with few.
-  for (const auto& [most_shared, cases] : {std::pair{1 << 20, 400}, std::pair{1 << 14, 200}}) {
+  // With all of a row's numbers in shared memory, with few, and with none but those of a long row's block.
+  for (const auto& [most_shared, cases] : {std::pair{1 << 20, 400}, std::pair{1 << 14, 200}, std::pair{48 << 10, 100}}) {
     std::string why;
     const auto oracle = open_cuda_oracle(&why, 0, most_shared);
     ASSERT_NE(oracle, nullptr) << why;
     const AgreementTally tally = hold_on_declared(*oracle, 0, cases, true);
     EXPECT_TRUE(tally.say()) << tally.first;
     EXPECT_EQ(tally.not_for_it, 0);
-    EXPECT_GT(tally.rows, 1000);
+    EXPECT_GT(tally.rows, 5 * cases);
   }
 }
 
@@ -114,6 +114,26 @@ TEST(CudaOracle, JudgesRowsThatTheLowestNumberMasksCompletely) {
         EXPECT_EQ(fast->state[0], bias < -1e10f ? RowState::kBounded : RowState::kUninformative);
       }
     }
+  }
+}
+
+// The warps of a block share the keys of a long row, and all but one of them see none here. The bias makes the score's
+// error so large that only the hull of the values is known.
+TEST(CudaOracle, AHullOfOneVisibleKeyIsThatKey) {
+  std::string why;
+  const auto oracle = open_cuda_oracle(&why, 0);
+  ASSERT_NE(oracle, nullptr) << why;
+  for (const int64_t visible : {0, 700, 1099}) {
+    Case c(Shape{.seq_q = 1, .seq_k = 1100, .bias_dtype = ATTN_F32});
+    c.fill(Regime::kGaussian, 4);
+    for (float& one : c.bias) one = -std::numeric_limits<float>::infinity();
+    c.bias[static_cast<size_t>(visible)] = -1e9f;
+    c.plan.scale_mode = ATTN_SCALE_SEPARATE;
+    const auto fast = oracle->evaluate(c.problem, c.tensors(), c.plan, h200(), {}, &why);
+    ASSERT_TRUE(fast) << why;
+    const Reference host = evaluate(c.problem, c.tensors(), c.plan, h200(), {});
+    EXPECT_EQ(compare(c.problem, *fast, host).difference, "") << visible;
+    EXPECT_EQ(fast->state[0], RowState::kUninformative);
   }
 }
 
