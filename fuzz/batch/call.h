@@ -24,6 +24,7 @@
 namespace attnfuzz::batch {
 
 inline constexpr uint32_t kMostCalls = 256;  // the most calls of a batch
+inline constexpr uint64_t kMostTensorBytes = uint64_t{256} << 20;  // of a tensor, or of a workspace, without redzones
 inline constexpr uint32_t kMostLengths = 136, kMostPlanted = 96, kMostRepeats = 8;
 // A batch takes forward passes, merges and backward passes. This is true for a tensor of the first two.
 constexpr bool is_of_others(TensorId id) {

@@ -135,6 +135,11 @@ struct State {
     for (count = kStreams; count > 0; count /= 2) {
       const uint64_t wanted = static_cast<uint64_t>(count) * (slot + oracle) + kAlign;
       error = cudaMalloc(reinterpret_cast<void**>(&memory), wanted);
+      if (error == cudaErrorMemoryAllocation && count == kStreams) {
+        cudaGetLastError();
+        if (auto why = page_ends->give_back()) return why;
+        error = cudaMalloc(reinterpret_cast<void**>(&memory), wanted);
+      }
       if (error == cudaSuccess) bytes = wanted;
       if (error != cudaErrorMemoryAllocation) break;
       cudaGetLastError();  // clears the error, which is handled or reported here

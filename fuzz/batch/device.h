@@ -1,5 +1,5 @@
-// The part of a batch in the kernel's process. It launches the cases of the whole batch one after the other, on
-// streams in turn, and waits once, at the end.
+// The part of a batch in the kernel's process. It launches the cases of the whole batch, the slowest first
+// (schedule.h), on several streams, and waits once, at the end.
 //
 //   auto device = open_device(&why);                 // it allocates memory when it is needed
 //   device->plan(kernel, limit, of, calls, results);           // results[i].plan
@@ -39,10 +39,13 @@ class PageEnds {
   };
   // Makes far() of a stretch known, without memory. Returns nothing, or the error.
   virtual std::optional<std::string> reserve(int stretch) = 0;
+  // Frees the memory that reach() keeps for later batches; the ranges have none then. Returns nothing, or the
+  // error.
+  virtual std::optional<std::string> give_back() = 0;
   // Maps memory for all these parts, and may unmap all others. Returns nothing, or the error.
   virtual std::optional<std::string> reach(std::span<const Far> wanted) = 0;
-  // The start of a range that was reserved, or in which reach() mapped memory, a multiple of 4096. Nothing is mapped behind its
-  // kFarBytes.
+  // The start of a range that was reserved, or in which reach() mapped memory, a multiple of 4096. Nothing is
+  // mapped behind its kFarBytes.
   virtual std::byte* far(int stretch) = 0;
   // Makes a stretch of at least this many bytes. Returns nothing, or the error.
   virtual std::optional<std::string> room(int stretch, uint64_t bytes) = 0;

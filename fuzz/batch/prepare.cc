@@ -24,7 +24,7 @@ namespace {
 constexpr uint64_t kAlign = 4096;
 constexpr uint64_t kFarBegin = 2 * kAlign;  // so that a block and the page before it lie in one granule of memory
 // A larger case keeps the device busy by itself, and would set the size of every slot.
-constexpr uint64_t kMostBytes = uint64_t{256} << 20;
+constexpr uint64_t kMostBytes = kMostTensorBytes;
 constexpr double kMostWork = 0x1p31;  // multiply-adds of the oracle
 // The most pairs of query and key in a backward pass. A pair has 33 bytes of scratch. With dbias it has 49, and 21 bytes
 // of results.

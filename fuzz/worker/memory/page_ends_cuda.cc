@@ -9,7 +9,9 @@
 namespace attnfuzz::worker {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{256} << 20;  // of a stretch
+// Of a stretch. A tensor also has a redzone, and lies at a multiple of its alignment, at most a page.
+constexpr uint64_t kMostBytes = batch::kMostTensorBytes + (uint64_t{2} << 20);
+static_assert(kRedzoneBefore + 3 * 4096 <= kMostBytes - batch::kMostTensorBytes);
 
 class CudaPageEnds final : public batch::PageEnds {
  public:
@@ -24,7 +26,7 @@ class CudaPageEnds final : public batch::PageEnds {
   Failure room(int stretch, uint64_t bytes) override {
     Stretch& s = stretches_[stretch];
     if (bytes <= s.mapped) return std::nullopt;
-    if (bytes > kMostBytes) return "a tensor of more than 256 MiB at the end of its page";
+    if (bytes > kMostBytes) return "a tensor of more than 258 MiB at the end of its page";
     if (s.begin == 0) {
       // The last granule is never mapped, so an access beyond the end faults.
       if (auto why = driver_.failure("address space for a tensor",
@@ -40,23 +42,21 @@ class CudaPageEnds final : public batch::PageEnds {
       return why;
     }
     s.mapped += more;
-    CUmemAccessDesc access = {};
-    access.location = kind_.location;
-    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    return driver_.failure("access to a tensor", driver_.set_access(at, more, &access, 1));
+    return allow(at, at + more);
   }
 
   std::optional<std::string> reserve(int stretch) override {
     CUdeviceptr& begin = far_[stretch];
     if (begin != 0) return std::nullopt;
     // The last granule is never mapped, so an access beyond the end faults.
-    return driver_.failure("address space for a tensor", driver_.reserve(&begin, kFarBytes + granule_, granule_, 0, 0));
+    return driver_.failure("address space for a tensor",
+                           driver_.reserve(&begin, kFarBytes + granule_, granule_, 0, 0));
   }
 
-  // Up to kKept granules keep their memory for later cases, because spread tensors use few different strides. After
-  // that their memory is mapped elsewhere, because new memory takes the driver far longer.
+  // Up to kKept granules keep their memory for later cases, because spread tensors use few different strides.
+  // When they become more, all are unmapped, and kKept of them wait to be mapped elsewhere, because new memory
+  // takes the driver far longer.
   std::optional<std::string> reach(std::span<const Far> wanted) override {
-    constexpr size_t kKept = 4096;  // granules
     std::vector<CUdeviceptr> granules;
     for (const Far& one : wanted) {
       if (auto why = reserve(one.stretch)) return why;
@@ -70,6 +70,7 @@ class CudaPageEnds final : public batch::PageEnds {
     const auto more = static_cast<size_t>(std::ranges::count_if(granules, missing));
     if (more > 0 && reached_.size() + more > kKept) {
       if (auto why = leave_all()) return why;
+      if (auto why = free_spare(kKept)) return why;
     }
     auto why = map_missing(granules);
     if (!why || !batch::is_no_memory(*why)) return why;
@@ -84,7 +85,16 @@ class CudaPageEnds final : public batch::PageEnds {
     return reinterpret_cast<std::byte*>(stretches_[stretch].begin + kMostBytes);
   }
 
+  // Frees all memory of granules.
+  Failure give_back() override {
+    if (auto why = leave_all()) return why;
+    return free_spare(0);
+  }
+
  private:
+  static constexpr size_t kKept = 4096;  // granules
+  using Reached = std::unordered_map<CUdeviceptr, CUmemGenericAllocationHandle>;
+
   // Takes memory, if need be that which is kept for later cases.
   Failure create(CUmemGenericAllocationHandle* memory, size_t bytes) {
     auto why = driver_.failure("memory for a tensor", driver_.create(memory, bytes, &kind_, 0));
@@ -94,21 +104,24 @@ class CudaPageEnds final : public batch::PageEnds {
   }
 
   // Maps the granules that have no memory. Neighbours get access together, because each such call takes long.
+  // After a failure no granule is left mapped without access.
   Failure map_missing(std::span<const CUdeviceptr> granules) {
     CUdeviceptr begin = 0, end = 0;  // mapped, and without access yet
+    Failure failed;
     for (const CUdeviceptr at : granules) {
       if (reached_.contains(at)) continue;
       if (at != end) {
-        if (auto why = allow(begin, end)) return why;
-        begin = at;
+        if ((failed = allow(begin, end))) break;
+        begin = end = at;
       }
-      if (auto why = map_granule(at)) {
-        allow(begin, end);
-        return why;
-      }
+      if ((failed = map_granule(at))) break;
       end = at + granule_;
     }
-    return allow(begin, end);
+    if (!failed) failed = allow(begin, end);
+    if (!failed) return std::nullopt;
+    for (CUdeviceptr at = begin; at < end; at += granule_)
+      if (auto why = unmap_granule(reached_.find(at))) return why;
+    return failed;
   }
 
   Failure allow(CUdeviceptr begin, CUdeviceptr end) {
@@ -124,7 +137,8 @@ class CudaPageEnds final : public batch::PageEnds {
     if (!spare_.empty()) {
       memory = spare_.back();
       spare_.pop_back();
-    } else if (auto why = driver_.failure("memory for a tensor", driver_.create(&memory, granule_, &kind_, 0))) {
+    } else if (auto why =
+                   driver_.failure("memory for a tensor", driver_.create(&memory, granule_, &kind_, 0))) {
       return why;
     }
     if (auto why = driver_.failure("mapping a tensor", driver_.map(at, granule_, 0, memory, 0))) {
@@ -138,20 +152,22 @@ class CudaPageEnds final : public batch::PageEnds {
   // Unmaps all granules, and keeps their memory for others.
   Failure leave_all() {
     if (auto why = cuda_failure("before unmapping", cudaDeviceSynchronize())) return why;
-    for (const auto& [at, memory] : reached_) {
-      if (auto why = driver_.failure("unmapping a tensor", driver_.unmap(at, granule_))) return why;
-      spare_.push_back(memory);
-    }
-    reached_.clear();
+    while (!reached_.empty())
+      if (auto why = unmap_granule(reached_.begin())) return why;
     return std::nullopt;
   }
 
-  // Frees all memory of granules.
-  Failure give_back() {
-    if (auto why = leave_all()) return why;
-    for (const CUmemGenericAllocationHandle memory : spare_)
-      if (auto why = driver_.failure("freeing a tensor", driver_.release(memory))) return why;
-    spare_.clear();
+  Failure unmap_granule(Reached::iterator granule) {
+    if (auto why = driver_.failure("unmapping a tensor", driver_.unmap(granule->first, granule_))) return why;
+    spare_.push_back(granule->second);
+    reached_.erase(granule);
+    return std::nullopt;
+  }
+
+  // Frees memory that is mapped nowhere, but `kept` granules.
+  Failure free_spare(size_t kept) {
+    for (; spare_.size() > kept; spare_.pop_back())
+      if (auto why = driver_.failure("freeing a tensor", driver_.release(spare_.back()))) return why;
     return std::nullopt;
   }
 
@@ -164,8 +180,7 @@ class CudaPageEnds final : public batch::PageEnds {
   size_t granule_ = 0;
   Stretch stretches_[kStretches];
   CUdeviceptr far_[kStretches] = {};
-  std::unordered_map<CUdeviceptr, CUmemGenericAllocationHandle>
-      reached_;  // memory of the granules in far_, by address
+  Reached reached_;                                  // memory of the granules in far_, by address
   std::vector<CUmemGenericAllocationHandle> spare_;  // memory of a granule each, mapped nowhere
 };
 

@@ -31,17 +31,19 @@ class PlainEnds : public batch::PageEnds {
   }
   std::optional<std::string> reserve(int stretch) override {
     if (far_[stretch]) return std::nullopt;
-    void* begin =
-        mmap(nullptr, kFarBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* begin = mmap(nullptr, kFarBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (begin == MAP_FAILED) return "no addresses";
     far_[stretch] = static_cast<std::byte*>(begin);
     return std::nullopt;
   }
+  std::optional<std::string> give_back() override { return std::nullopt; }
   std::optional<std::string> reach(std::span<const Far> wanted) override {
     for (const Far& one : wanted) {
       EXPECT_LT(one.begin, one.end);
       EXPECT_LE(one.end, kFarBytes);
       if (auto why = reserve(one.stretch)) return why;
+      const uint64_t from = one.begin / 4096 * 4096;
+      if (mprotect(far_[one.stretch] + from, one.end - from, PROT_READ | PROT_WRITE) != 0) return "no memory";
     }
     return std::nullopt;
   }
