@@ -90,8 +90,8 @@ std::string words(const BatchUse& use) {
     return std::to_string(std::lround(100 * s / std::max(all, 1e-9))) + " %";
   };
   text += "; of the time: made ready " + share(use.prepare_s) + ", planned " + share(use.plan_s) +
-          ", on the device " + share(use.run_s) + " (launching " + share(use.launch_s) + "), waiting for a turn " + share(use.wait_s) + ", the ordinary way " +
-          share(use.again_s);
+          ", on the device " + share(use.run_s) + " (launching " + share(use.launch_s) +
+          "), waiting for a worker " + share(use.wait_s) + ", the ordinary way " + share(use.again_s);
   std::string by;
   for (const auto& [reason, s] : use.again_by)
     if (s >= all / 100) by += (by.empty() ? " (" : ", ") + reason + " " + share(s);
@@ -178,18 +178,15 @@ bool BatchJudge::drawn(const Case& c) {
 void BatchJudge::ordinary(Batch& batch, size_t index, const std::string& why, bool by_cpu_alone) {
   const auto& [c, property] = batch.asked[index];
   Verdict& v = batch.verdicts[index];
-  double all = 0;
-  {
-    Stopwatch watch(all);
-    v = judged_on_own(own_, target_, [&](Target& target) {
-      return by_cpu_alone ? judged_by_cpu(c, *property, target, calibration_)
-                          : attnfuzz::judge(c, *property, target, calibration_);
-    });
-  }
-  const double s = v.lay_out_s + v.kernel_s + v.oracle_s + v.judge_s;  // without the time spent waiting for a turn
+  const auto judged = [&](Target& target) {
+    return by_cpu_alone ? judged_by_cpu(c, *property, target, calibration_)
+                        : attnfuzz::judge(c, *property, target, calibration_);
+  };
+  v = judged_on_own(own_, target_, judged, &use_.wait_s);
+  const double s =
+      v.lay_out_s + v.kernel_s + v.oracle_s + v.judge_s;  // without the time spent waiting for a turn
   use_.again_s += s;
   use_.again_by[why] += s;
-  use_.wait_s += std::max(0.0, all - s);
   batch.judged[index] = true;
 }
 

@@ -80,8 +80,9 @@ struct BatchUse {
   uint64_t lost = 0;                     // batches that ended with a fault
   std::map<std::string, uint64_t> left;  // cases that a batch cannot judge, by reason
   double prepare_s = 0, plan_s = 0, run_s = 0, launch_s = 0, again_s = 0;  // launch_s: part of run_s
-  double wait_s = 0;                       // for a turn on the shared worker, or for a worker of one's own
-  std::map<std::string, double> again_by;  // again_s by reason: those of `left`, kTwice, kDoubted, kLost
+  double wait_s = 0;  // of a batch for its turn on the shared worker, and of a case for a worker of its own
+  // again_s by reason: those of `left`, kTwice, kDoubted, kLost. Background threads are not in it.
+  std::map<std::string, double> again_by;
   void merge(const BatchUse& other);
   void take(const BatchUse& before);  // subtracts an earlier state: the newer counts remain
 };

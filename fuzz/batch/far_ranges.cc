@@ -1,11 +1,18 @@
 #include "fuzz/batch/far_ranges.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace attnfuzz::batch {
 
+FarRanges::FarRanges(int ranges) : ranges_(static_cast<size_t>(ranges)) {
+  if (ranges < kMostSlots * kTensors)
+    throw std::logic_error("too few address ranges for the tensors of all slots");
+}
+
 int FarRanges::choose(const Places& places, int slot, size_t call) {
-  // A slot holds no more than its share, so that each slot finds a range. Later calls of the slot use its ranges again.
+  // A slot holds no more than its share, so that each slot finds a range. Later calls of the slot use its
+  // ranges again.
   const bool full = held_[static_cast<size_t>(slot)] >= static_cast<int>(ranges_.size()) / kMostSlots;
   Range* best = nullptr;
   bool best_fits = false;
@@ -29,15 +36,21 @@ void FarRanges::assign(std::span<const Call> calls, std::span<const int> slots) 
     const Call& call = calls[i];
     // A call in place finds its tensors where the call before it had them.
     const bool as_before = call.in_place && i > 0;
+    if (as_before)
+      for (int t = 0; t < kTensors; ++t)
+        if (call.spread & calls[i - 1].spread & uint32_t{1} << t)
+          ranges_[static_cast<size_t>(of_[i - 1][static_cast<size_t>(t)])].call = i;
     for (int t = 0; t < kTensors; ++t) {
       if (!(call.spread >> t & 1)) continue;
       const auto tensor = static_cast<size_t>(t);
       const TensorSlot& at = call.tensor[t];
       const bool at_page_end = call.at_page_end >> t & 1;
-      of_[i][tensor] = as_before && (calls[i - 1].spread >> t & 1)
-                           ? of_[i - 1][tensor]
-                           : choose({at.begin, at.data, at.end, at.block, at.left_out, at.blocks, at_page_end}, slots[i],
-                                    i);
+      if (as_before && (calls[i - 1].spread >> t & 1)) {
+        of_[i][tensor] = of_[i - 1][tensor];
+        continue;
+      }
+      const Places places = {at.begin, at.data, at.end, at.block, at.left_out, at.blocks, at_page_end};
+      of_[i][tensor] = choose(places, slots[i], i);
     }
   }
 }

@@ -1,6 +1,6 @@
-// Which address range each spread tensor of a batch gets. Mapping memory into a range takes far longer than a call, so a
-// tensor gets a range in which one with the same places lay before, if there is any. Calls of different slots run at
-// the same time, and never share a range.
+// Which address range each spread tensor of a batch gets. Mapping memory into a range takes far longer than a
+// call, so a tensor gets a range in which one with the same places lay before, if there is any. Calls of
+// different slots run at the same time, and never share a range.
 //
 //   FarRanges ranges(PageEnds::kStretches);
 //   ranges.assign(calls, slots);
@@ -18,7 +18,8 @@ namespace attnfuzz::batch {
 
 class FarRanges {
  public:
-  explicit FarRanges(int ranges) : ranges_(static_cast<size_t>(ranges)) {}
+  // At least a range for each tensor of each slot.
+  explicit FarRanges(int ranges);
   // `slots`: of each call, below kMostSlots.
   void assign(std::span<const Call> calls, std::span<const int> slots);
   // Of a spread tensor of call number `call` of the last assign(). Two tensors of a call have different ranges.

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "properties/judge/stopwatch.h"
+
 namespace attnfuzz {
 
 OwnWorkers::Lent::~Lent() {
@@ -42,9 +44,14 @@ OracleUse OwnWorkers::oracle_use() const {
   return use;
 }
 
-Verdict judged_on_own(OwnWorkers* own, Target& shared, const std::function<Verdict(Target&)>& judged) {
+Verdict judged_on_own(OwnWorkers* own, Target& shared, const std::function<Verdict(Target&)>& judged,
+                      double* waited) {
   if (!own) return judged(shared);
-  const OwnWorkers::Lent target = own->lend();
+  const OwnWorkers::Lent target = [&] {
+    double ignored = 0;
+    Stopwatch watch(waited ? *waited : ignored);
+    return own->lend();
+  }();
   target->on_run = shared.on_run;
   Verdict v = judged(*target);
   target->on_run = {};

@@ -1,6 +1,6 @@
-// Targets with their own workers, for the cases that no batch judges. On the worker that the threads of a
-// process share (shared_target.h), such a case would block their batches, and it takes as long as dozens of
-// cases in a batch.
+// Targets with their own workers, for the cases that no batch judges, and for the many questions of some
+// properties. On the worker that the threads of a process share (shared_target.h), such a case would block
+// their batches, and it takes as long as dozens of cases in a batch.
 //
 //   OwnWorkers own(open, 2);       // each is opened when it is first needed
 //   {
@@ -57,7 +57,8 @@ class OwnWorkers {
 };
 
 // Calls `judged` on a target that `own` lends, and returns its verdict. shared.on_run reports the runs. If
-// `own` is null, calls `judged` on `shared`.
-Verdict judged_on_own(OwnWorkers* own, Target& shared, const std::function<Verdict(Target&)>& judged);
+// `own` is null, calls `judged` on `shared`. Adds the seconds until a target was free to *waited.
+Verdict judged_on_own(OwnWorkers* own, Target& shared, const std::function<Verdict(Target&)>& judged,
+                      double* waited = nullptr);
 
 }  // namespace attnfuzz

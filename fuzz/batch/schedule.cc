@@ -30,7 +30,9 @@ Schedule::Schedule(std::span<const Call> calls, int slots) : slot(calls.size()) 
     groups.back().end = i + 1;
     groups.back().cost += cost_of(calls[i]);
   }
-  std::ranges::sort(groups, [](const Group& a, const Group& b) { return std::pair(-a.cost, a.begin) < std::pair(-b.cost, b.begin); });
+  std::ranges::sort(groups, [](const Group& a, const Group& b) {
+    return std::pair(-a.cost, a.begin) < std::pair(-b.cost, b.begin);
+  });
   std::vector<double> load(static_cast<size_t>(slots));
   for (const Group& group : groups) {
     const auto least = std::ranges::min_element(load);

@@ -1,5 +1,5 @@
-// The order in which a batch's calls are launched, and the slot of each. A batch ends with its slowest slot. So the calls
-// that take longest come first, and each call gets the slot with the least work so far.
+// The order in which a batch's calls are launched, and the slot of each. A batch ends with its slowest slot. So
+// the calls that take longest come first, and each call gets the slot with the least work so far.
 //
 //   const Schedule schedule(calls, slots);
 //   for (const size_t i : schedule.order) launch(calls[i], schedule.slot[i]);

@@ -246,7 +246,7 @@ TEST(BatchJudge, LaysOutWhatLaidOutDoes) {
       work.base[t] = slot.data() + (-reinterpret_cast<uintptr_t>(slot.data()) & 4095);
       const bool at_end = call->at_page_end >> t & 1;
       if (call->spread >> t & 1) {
-        ASSERT_FALSE(ends.reach(std::vector<PlainEnds::Far>{{t, 0, 1}}));
+        ASSERT_FALSE(ends.reach(std::vector<PlainEnds::Far>{{t, 0, PlainEnds::kFarBytes}}));
         const uint64_t end = address_of(call->tensor[t], call->tensor[t].end);
         work.base[t] = ends.far(t) + (at_end ? PlainEnds::kFarBytes - end : 0);
         ++spread;
@@ -314,7 +314,8 @@ TEST(BatchJudge, TakesManyBlocksThatLieTogether) {
   Case far = c;
   far.layout[static_cast<size_t>(TensorId::kK)].spread = int64_t{1} << 24;
   ASSERT_FALSE(illegal(far));
-  EXPECT_FALSE(batch::prepare(far, ATTN_CPU, &why)) << "each block would need memory of its own";
+  EXPECT_FALSE(batch::prepare(far, ATTN_CPU, &why));
+  EXPECT_NE(why.find("spread widely"), std::string::npos) << "each block would need memory of its own; " << why;
 }
 
 TEST(BatchJudge, LeavesFewDrawnCasesToTheOrdinaryWay) {
@@ -386,7 +387,7 @@ TEST(BatchFarRanges, SufficeForEachSlot) {
   batch::FarRanges ranges(512);
   std::vector<batch::Call> calls;
   std::vector<int> slots;
-  for (int n = 0; n < 256; ++n) calls.push_back(spread_at(static_cast<uint64_t>(n))), slots.push_back(n % 16);
+  for (int n = 0; n < 256; ++n) calls.push_back(spread_at(static_cast<uint64_t>(n))), slots.push_back(n < 128 ? 0 : n % 16);
   ranges.assign(calls, slots);
   std::map<int, int> slot_of;
   for (size_t n = 0; n < calls.size(); ++n)
@@ -401,7 +402,7 @@ TEST(BatchUse, SaysWhatTheOrdinaryWayTook) {
   use.cleared = 100, use.run_s = 5, use.wait_s = 2, use.again_s = 3;
   use.again_by = {{BatchUse::kTwice, 2}, {"large", 0.95}, {"rare", 0.05}};
   const std::string text = words(use);
-  EXPECT_NE(text.find("waiting for a turn 20 %"), std::string::npos) << text;
+  EXPECT_NE(text.find("waiting for a worker 20 %"), std::string::npos) << text;
   EXPECT_NE(text.find("the ordinary way 30 % (judged twice 20 %, large 10 %)"), std::string::npos) << text;
 }
 
@@ -449,11 +450,11 @@ TEST(BatchJudge, SaysOfARightKernelWhatATrialDoes) {
   EXPECT_EQ(batch_judge.use().left.count("no head"), 0u);
 }
 
-// Nearly all packed and paged cases are laid out on the device, as they are drawn. Of packed cases, one in
-// twelve has more rows 2^31 elements apart than a batch has blocks.
+// Nearly all packed and paged cases are laid out on the device, as they are drawn for batches.
 TEST(BatchJudge, TakesPackedEntriesAndPages) {
   GeneratorConfig config;
   config.features = OracleTarget::kBatched;
+  config.device_work = kDeviceWork;
   std::map<std::string, int> left;
   int packed = 0, paged = 0;
   for (uint64_t n = 0; n < 3000; ++n) {
@@ -470,8 +471,8 @@ TEST(BatchJudge, TakesPackedEntriesAndPages) {
     std::printf("  left, %s: %d\n", why.c_str(), count);
   }
   std::printf("  left of %d packed and %d paged cases: %d and %d\n", packed, paged, of_packed, of_paged);
-  EXPECT_LT(of_packed, packed / 10);
-  EXPECT_LT(of_paged, paged / 20);
+  EXPECT_LT(of_packed, packed / 50);
+  EXPECT_LT(of_paged, paged / 50);
 }
 
 TEST(BatchJudge, SaysOfEveryKindOfForwardProblemWhatATrialDoes) {
