@@ -211,6 +211,27 @@ Calibration any_calibration(Random* random) {
   }
 }
 
+// What a case has beside a random shape.
+struct Kind {
+  bool broad;     // up to 256 columns, twice as many as a block of the GPU's oracle has threads
+  bool lengthy;   // a row of more than kLongRow keys (row_terms.h), with P known in some and unknown in others
+  bool alone;     // rows that have a block of the GPU's oracle for themselves
+  bool broadest;  // wider heads than most kernels have
+  explicit Kind(uint64_t number)
+      : broad(number % 8 == 3), lengthy(number % 40 == 7), alone(number % 35 == 17), broadest(number % 40 == 22) {}
+};
+
+Shape shape_of(const Kind& kind, Random* random) {
+  Shape shape = random_shape(random);
+  shape.batch = 1 + random->below(2);
+  if (kind.broad) shape.dim_qk = 1 + random->below(256), shape.dim_v = 1 + random->below(256);
+  if (kind.alone) shape.batch = 1, shape.seq_q = 1 + random->below(2), shape.seq_k = 1024 + random->below(700);
+  if (kind.alone) shape.dim_v = 1 + random->below(600);
+  if (kind.lengthy) shape = {.seq_q = 1, .seq_k = 4200 + random->below(800), .dim_v = shape.dim_v};
+  if (kind.broadest) shape.dim_qk = 1 + random->below(1024), shape.dim_v = 257 + random->below(768);
+  return shape;
+}
+
 }  // namespace
 
 AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t count, bool to_first) {
@@ -218,28 +239,17 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
   for (uint64_t number = first; number < first + static_cast<uint64_t>(count); ++number) {
     if (to_first && tally.differences > 0) break;
     Random random(number * 104729 + 3);
-    Shape shape = random_shape(&random);
-    shape.batch = 1 + random.below(2);
-    // `broad`: up to 256 columns, twice as many as a block of the GPU's oracle has threads. `lengthy`: rows of
-    // more than kLongRow keys (row_terms.h), with P known in some and unknown in others. `alone`: rows that have a block
-    // of the GPU's oracle for themselves.
-    const bool broad = number % 8 == 3, lengthy = number % 40 == 7, alone = number % 35 == 17;
-    if (broad) shape.dim_qk = 1 + random.below(256), shape.dim_v = 1 + random.below(256);
-    if (alone) shape.batch = 1, shape.seq_q = 1 + random.below(2), shape.seq_k = 1024 + random.below(700);
-    if (alone) shape.dim_v = 1 + random.below(600);
-    if (lengthy) shape = {.seq_q = 1, .seq_k = 4200 + random.below(800), .dim_v = shape.dim_v};
-    // Wider heads than most kernels have.
-    const bool broadest = number % 40 == 22;
-    if (broadest) shape.dim_qk = 1 + random.below(1024), shape.dim_v = 257 + random.below(768);
+    const Kind kind(number);
+    const Shape shape = shape_of(kind, &random);
     Case c(shape);
     c.fill(kRegimes[random.below(std::size(kRegimes))], random.bits());
     declare_any(&random, &c.plan);
     c.plan.exp_class = static_cast<int32_t>(random.below(ATTN_EXP_FAST_EXPF + 1));
     c.plan.log_class = static_cast<int32_t>(random.below(ATTN_LOG_FAST_LOGF + 1));
     c.plan.rcp_class = static_cast<int32_t>(random.below(ATTN_RCP_EXACT + 1));
-    if (broadest) c.problem.features |= ATTN_FEATURE_WIDE;
-    if (lengthy) c.plan.key_order = ATTN_KEYS_ASCENDING;
-    if (lengthy && random.below(2) == 0) c.plan.p_format = ATTN_FORMAT_F32;
+    if (kind.broadest) c.problem.features |= ATTN_FEATURE_WIDE;
+    if (kind.lengthy) c.plan.key_order = ATTN_KEYS_ASCENDING;
+    if (kind.lengthy && random.below(2) == 0) c.plan.p_format = ATTN_FORMAT_F32;
     if (random.below(3) == 0) plant(&random, &c);
     if (number % 16 == 5 && !c.bias.empty()) mask_whole(&random, &c);
     if (random.below(4) == 0) {
