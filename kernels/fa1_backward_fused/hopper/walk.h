@@ -290,6 +290,8 @@ __global__ void __launch_bounds__(GroupTiles<T, D>::kThreads, 1) walk_groups(con
   if constexpr (kHasWarpgroups) {
     SharedArena arena;
     GroupWalk<T, D>(p, arena).run();
+  } else {
+    no_warpgroups();
   }
 }
 

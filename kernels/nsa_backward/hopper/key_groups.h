@@ -168,6 +168,8 @@ __global__ void __launch_bounds__(kThreads, 2) key_group_kernel(const __grid_con
     SharedArena arena;
     const GroupShared<Shape> shared(arena);
     KeyGroup<Shape>(p, share_place(arena, at), shared).run();
+  } else {
+    no_warpgroups();
   }
 }
 
