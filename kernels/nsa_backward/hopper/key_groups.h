@@ -46,17 +46,6 @@ struct GroupShared {
   __device__ Tile dout(int step) const { return tile(4 + step % 2); }
 };
 
-// All columns of a warp's 16 rows as A fragments, rounded to T.
-template <class T, int N>
-__device__ __forceinline__ void pack_rows(const float (&c)[N][4], uint32_t (&a)[N / 2][4]) {
-#pragma unroll
-  for (int k = 0; k < N / 2; ++k) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
-      a[k][e] = pack2<T>(c[2 * k + e / 2][e % 2 * 2], c[2 * k + e / 2][e % 2 * 2 + 1]);
-  }
-}
-
 template <class Shape>
 class KeyGroup {
  public:
@@ -117,7 +106,7 @@ class KeyGroup {
         s[n][e] = weight_of(p_.of.of, s[n][e], shared_.rows.lse[mine + 8 * n + e % 2]);
     }
     if (!whole) hide_pairs(shared_.rows, first, 16 * warp_id(), s);
-    pack_rows<T>(s, weights);
+    backward::pack_rows<T>(s, weights);
     add(dv_[0], weights, shared_.dout(step));
 
     wgmma_wait<1>();
@@ -128,7 +117,7 @@ class KeyGroup {
       for (int e = 0; e < 4; ++e) g[n][e] = s[n][e] * (g[n][e] - shared_.rows.delta[mine + 8 * n + e % 2]);
     }
     if (!whole) hide_pairs(shared_.rows, first, 16 * warp_id(), g);
-    pack_rows<T>(g, slopes);
+    backward::pack_rows<T>(g, slopes);
     add(dk_[0], slopes, shared_.q(step));
     wgmma_wait<0>();
     wgmma_pin(weights);
