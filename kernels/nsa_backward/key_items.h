@@ -105,55 +105,54 @@ struct RowTable {
 template <class T, int kRows>
 class NextRow {
  public:
-  __device__ NextRow(const MmaParams& p, const KeyPlace<T>& at) : p_(p), at_(at) { look_up(thread_id()); }
+  __device__ NextRow(const MmaParams& p, const KeyPlace<T>& at) : p_(p), at_(at) { look_up(0); }
 
   // Fills in the table of steps 0 and 1.
   __device__ void begin(const RowTable<T, kRows>& table) {
     for (int step = 0; step < 2; ++step) {
-      read();
+      read(step);
       store(table, step);
     }
   }
-  // Reads LSE and D of the pair that was looked up, and looks up the next one.
-  __device__ void read() {
+  // Reads LSE and D of the pair of a step, and looks up the query of the next step's pair.
+  __device__ void read(int step) {
     const SelectedParams& of = p_.of.of;
-    row_ = next_;
+    query_ = next_;
     lse_ = delta_ = 0;
-    if (row_.query >= 0) {
-      lse_ = at_.lse[row_.head * of.lse.stride[1] + row_.query * of.lse.stride[2]];
-      delta_ = at_.delta[row_.head * p_.of.longest + row_.query];
+    if (query_ >= 0) {
+      const int64_t head = head_of(step);
+      lse_ = at_.lse[head * of.lse.stride[1] + query_ * of.lse.stride[2]];
+      delta_ = at_.delta[head * p_.of.longest + query_];
     }
-    look_up(next_.n + kRows);
+    look_up(step + 1);
   }
   __device__ void store(const RowTable<T, kRows>& table, int step) const {
     const Strided &q = p_.of.of.q, &dout = p_.of.dout;
     const int n = table.first(step) + thread_id();
-    const bool there = row_.query >= 0;
-    const int32_t end = there ? at_.end_of(p_.of.of, row_.query) : 0;
-    table.q[n] = there ? at_.q + row_.head * q.stride[1] + row_.query * q.stride[2] : nullptr;
-    table.dout[n] = there ? at_.dout + row_.head * dout.stride[1] + row_.query * dout.stride[2] : nullptr;
+    const bool there = query_ >= 0;
+    const int32_t end = there ? at_.end_of(p_.of.of, query_) : 0;
+    const int64_t head = head_of(step);
+    table.q[n] = there ? at_.q + head * q.stride[1] + query_ * q.stride[2] : nullptr;
+    table.dout[n] = there ? at_.dout + head * dout.stride[1] + query_ * dout.stride[2] : nullptr;
     table.lse[n] = lse_, table.delta[n] = delta_, table.end[n] = end;
     const uint32_t whole = ballot(end == kKeyTile);
     if (lane_id() == 0) table.whole[n / 32] = whole == ~0u;
   }
 
  private:
-  // A pair of the item. After the last one, `query` is -1.
-  struct Row {
-    int32_t n, query, head;
-  };
-
-  __device__ void look_up(int32_t n) {
-    next_ = {n, -1, 0};
-    if (n >= at_.rows) return;
-    const uint32_t group = static_cast<uint32_t>(p_.of.of.group);
-    next_.query = at_.queries[static_cast<uint32_t>(n) / group];
-    next_.head = static_cast<int32_t>(static_cast<uint32_t>(n) % group);
+  // The thread's pair of a step, as a number in the item. Its head is computed again when it is needed, because
+  // registers are scarce.
+  __device__ uint32_t pair_of_step(int step) const { return static_cast<uint32_t>(step * kRows + thread_id()); }
+  __device__ uint32_t group() const { return static_cast<uint32_t>(p_.of.of.group); }
+  __device__ uint32_t head_of(int step) const { return pair_of_step(step) % group(); }
+  __device__ void look_up(int step) {
+    const uint32_t n = pair_of_step(step);
+    next_ = n < static_cast<uint32_t>(at_.rows) ? at_.queries[n / group()] : -1;
   }
 
   const MmaParams& p_;
   const KeyPlace<T>& at_;
-  Row row_, next_;
+  int32_t query_, next_;  // of the pair that was read, and of the next step's; -1 after the last pair
   float lse_, delta_;
 };
 

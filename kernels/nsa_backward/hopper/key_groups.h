@@ -86,7 +86,7 @@ class KeyGroup {
       if (step + 1 < steps)
         load_step<kDim>(p_, shared_.rows, step + 1, shared_.q(step + 1), shared_.dout(step + 1));
       cp_commit();
-      if (has_row) next.read();
+      if (has_row) next.read(step + 2);
       take(step, s[0], g[0]);
       if (has_row) next.store(shared_.rows, step + 2);
     }
