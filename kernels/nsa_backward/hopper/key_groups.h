@@ -25,7 +25,8 @@ struct GroupShape {
   static_assert(kRows == kKeyTile, "tiles of keys and of pairs have one type");
 
   static constexpr size_t bytes() {
-    return shared_bytes<T>(6 * kRows * kDim, 1024) + RowTable<T, kRows>::bytes();
+    return shared_bytes<T>(6 * kRows * kDim, 1024) + RowTable<T, kRows>::bytes() +
+           shared_bytes<KeyPlace<T>>(1);
   }
 };
 
