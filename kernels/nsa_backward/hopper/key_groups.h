@@ -8,7 +8,7 @@
 //   dA' = P' (dP' - D)           while dV runs
 //   dK += dA' Q                  issued and waited for
 //
-// There is no soft cap, whose code would need more registers than there are.
+// A soft cap is not taken: its code would spill registers.
 #pragma once
 
 #include "kernels/nsa_backward/key_items.h"
@@ -25,8 +25,7 @@ struct GroupShape {
   static_assert(kRows == kKeyTile, "tiles of keys and of pairs have one type");
 
   static constexpr size_t bytes() {
-    return shared_bytes<T>(6 * kRows * kDim, 1024) + RowTable<T, kRows>::bytes() +
-           shared_bytes<KeyPlace<T>>(1);
+    return shared_bytes<T>(6 * kRows * kDim, 1024) + RowTable<T, kRows>::bytes() + shared_bytes<KeyPlace<T>>(1);
   }
 };
 
