@@ -1,6 +1,5 @@
-// An item as a part of the work for dK and dV: which keys and queries a block of threads has, the table of a
-// step's pairs of a query and a query head, and what becomes of the sums. key_walk.h and hopper/key_groups.h
-// compute the sums.
+// An item is a share of the work for dK and dV. This file finds a block's keys and queries, fills the table of
+// pairs, and stores the sums. key_walk.h and hopper/key_groups.h compute the sums.
 //
 // If a block of keys has one item, its sums are dK and dV. Else they go to the workspace, and sum_kernel adds
 // them up in the order of the items.
@@ -23,7 +22,7 @@ struct KeyPlace {
   const int32_t* queries;  // of the item
   int64_t diagonal;        // if causal, query i sees the keys of the tile below i + diagonal
 
-  // The query sees so many keys of the tile.
+  // How many keys of the tile query i sees.
   __device__ int32_t end_of(const SelectedParams& p, int64_t i) const {
     const int64_t end = i + diagonal;
     return !p.causal || end > length ? length : end < 0 ? 0 : static_cast<int32_t>(end);
@@ -36,7 +35,7 @@ __device__ inline bool find_place(const MmaParams& call, KeyPlace<T>& at) {
   int64_t n = blockIdx.x;
   const int64_t tile = n % call.key_tiles;
   n /= call.key_tiles;
-  const int64_t item = n % call.items, head = n / call.items;
+  const int64_t item = n % call.items, head = call.first_head + n / call.items;
   const int32_t* const items = call.first_items + head * (call.of.blocks + 1);
   if (item >= items[call.of.blocks]) return false;
   const int64_t c = call.item_blocks[head * call.items + item];
@@ -83,7 +82,7 @@ struct RowTable {
   const T **q, **dout;  // where the rows begin; nullptr after the last pair
   float *lse, *delta;
   int32_t* end;    // the query sees the keys of the tile below it
-  int32_t* whole;  // of 32 rows: not 0 if all queries see 64 keys
+  int32_t* whole;  // one for 32 pairs: not 0 if every query sees all 64 keys
 
   __device__ explicit RowTable(SharedArena& arena)
       : q(arena.carve<const T*>(kSteps * kRows)),
@@ -100,8 +99,8 @@ struct RowTable {
   __device__ static int first(int step) { return step % kSteps * kRows; }
 };
 
-// A thread's row of the table of a later step. The first kRows threads of a block have one. A step begins to
-// read it, and stores it at its end. The query's number is read one step earlier.
+// Fills one row of the table, two steps ahead. read() loads LSE and D and looks up the next query; store()
+// writes the row at the end of the step. The first kRows threads of a block have a row each.
 template <class T, int kRows>
 class NextRow {
  public:
@@ -248,8 +247,8 @@ __global__ void sum_kernel(const __grid_constant__ MmaParams call) {
   int64_t n = blockIdx.x / parts;
   const int64_t tile = n % call.key_tiles;
   n /= call.key_tiles;
-  const int64_t c = n % call.of.blocks, head = n / call.of.blocks, b = head / call.of.of.heads_kv,
-                g = head % call.of.of.heads_kv;
+  const int64_t c = n % call.of.blocks, of_launch = n / call.of.blocks, head = call.first_head + of_launch,
+                b = head / call.of.of.heads_kv, g = head % call.of.of.heads_kv;
   const int32_t* const items = call.first_items + head * (call.of.blocks + 1) + c;
   const int64_t count = items[1] - items[0];
   if (count <= 1) return;  // the whole block returns
@@ -257,7 +256,7 @@ __global__ void sum_kernel(const __grid_constant__ MmaParams call) {
   const SelectedParams& of = p.of;
   const int64_t pitch = of.dim_qk + of.dim_v, of_item = call.key_tiles * call.keys * pitch;
   const float* const sums = call.sums +
-                            ((head * call.items + items[0]) * call.key_tiles + tile) * call.keys * pitch +
+                            ((of_launch * call.items + items[0]) * call.key_tiles + tile) * call.keys * pitch +
                             first_key * pitch;
   const int64_t key = c * of.block + tile * kKeyTile + first_key;
   for (int64_t place = thread_id(); place < kSumKeys * pitch; place += kThreads) {

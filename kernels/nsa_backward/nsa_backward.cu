@@ -32,7 +32,7 @@ constexpr Kernels kernels_for() {
 struct MmaKernels {
   const char* path;
   size_t dq_bytes, dkdv_bytes;
-  void (*prepare)(MmaParams, int64_t);
+  void (*prepare)(MmaParams, int64_t, int64_t);
   void (*dq)(MmaParams);
   void (*dkdv)(MmaParams);
   void (*sum)(MmaParams);
@@ -74,7 +74,7 @@ std::optional<MmaKernels> mma_kernels(const Call& call) {
   return kernels;
 }
 
-// With kSm90a there is one more.
+// The names of the variants. Builds with kSm90a also have `wgmma`.
 template <bool kGroups>
 constexpr auto variants() {
   if constexpr (kGroups)
@@ -91,14 +91,14 @@ attn_status start(const Call& call, void (*kernel)(Params, More...), int64_t blo
                 &call.env, p, more...);
 }
 
-// How the variants on tensor cores compute, in a plan of the plain one.
+// Changes a plan of `plain` into that of the variants on tensor cores.
 void describe_mma(const attn_problem& p, attn_plan* plan) {
   const MmaCounts counts(p);
   plan->accumulator = ATTN_ACC_TENSOR;
   plan->p_format = plan->ds_format = ATTN_FORMAT_OF_INPUT;
   plan->dq_adds = kWarps;
   plan->dkv_adds = counts.parts;
-  // A causal query may see some keys of a tile. For the others it is a 0 in a product, and 0 times NaN is NaN.
+  // With a causal mask a tile may have hidden pairs. They are 0 in a product, and 0 times NaN is NaN.
   plan->isolates_masked_nan = p.causal == 0;
   plan->workspace_bytes = counts.bytes();
 }
@@ -106,21 +106,24 @@ void describe_mma(const attn_problem& p, attn_plan* plan) {
 attn_status run_mma(const Call& call, const MmaKernels& kernels) {
   const attn_problem& a = call.problem;
   const MmaCounts counts(a);
-  const MmaParams p = make_mma_params(call, counts);
+  MmaParams p = make_mma_params(call, counts);
   const bool keys = rows_of_keys(a).count > 0 && counts.keys > 0;
   attn_status status = ATTN_OK;
   if (rows_of_queries(a).count > 0 || keys) {
-    status = start(call, kernels.prepare, counts.prepare_blocks, kThreads, 0, p, counts.bits);
+    status =
+        start(call, kernels.prepare, counts.prepare_blocks, kThreads, 0, p, counts.bits, counts.row_blocks);
     if (status == ATTN_OK) status = start(call, kernels.dq, counts.dq_blocks, kThreads, kernels.dq_bytes, p);
   }
   if (status != ATTN_OK || !keys) return status;
-  const int64_t listed = ceil_div(counts.heads * p.of.blocks, kWarps);
+  const int64_t listed = ceil_div(counts.marked_blocks, kWarps);
   status = start(call, count_kernel, listed, kThreads, 0, p, counts.heads);
   if (status == ATTN_OK) status = start(call, scan_kernel, counts.heads, 32, 0, p);
   if (status == ATTN_OK) status = start(call, fill_kernel, listed, kThreads, 0, p, counts.heads);
-  if (status == ATTN_OK)
-    status = start(call, kernels.dkdv, counts.dkdv_blocks, kThreads, kernels.dkdv_bytes, p);
-  if (status == ATTN_OK) status = start(call, kernels.sum, counts.sum_blocks, kThreads, 0, p);
+  for (; status == ATTN_OK && p.first_head < counts.heads; p.first_head += counts.heads_at_once) {
+    const int64_t heads = std::min(counts.heads_at_once, counts.heads - p.first_head);
+    status = start(call, kernels.dkdv, heads * counts.dkdv_blocks, kThreads, kernels.dkdv_bytes, p);
+    if (status == ATTN_OK) status = start(call, kernels.sum, heads * counts.sum_blocks, kThreads, 0, p);
+  }
   return status;
 }
 
