@@ -1,5 +1,5 @@
-// Tests which variant nsa_backward chooses. No result shows this choice, because all variants are correct. The
-// library of these tests has no path on wgmma.
+// Tests which variant nsa_backward chooses. No result shows this choice, because all variants are correct.
+// nsabh has the variant wgmma on the executor (tests/bugs).
 #include "tests/kernels/offer.h"
 
 namespace attnfuzz {
@@ -39,6 +39,8 @@ class ListedChoices : public PlanTest {
     return std::string(a.plan.path) == "a warp a row" ? "plain" : a.plan.path;
   }
 };
+
+class GroupChoices : public ListedChoices {};
 
 TEST_P(ListedChoices, TakesTensorCoresForInputsOf16Bits) {
   EXPECT_EQ(path([](Offer&) {}), "mma d64");
@@ -113,6 +115,27 @@ TEST_P(ListedChoices, LeavesMoreQueryHeadsThan2To30ToPlain) {
   EXPECT_EQ(of_heads((int64_t{1} << 30) + 1), "plain");
 }
 
+TEST_P(GroupChoices, TakesWgmmaWithoutASoftCapAndWithRoom) {
+  EXPECT_EQ(path([](Offer&) {}), "wgmma d64");
+  EXPECT_EQ(path([](Offer& x) { x.problem.causal = 1; }), "wgmma d64");
+  EXPECT_EQ(path([](Offer& x) { x.problem.softcap = 1; }), "mma d64");
+  EXPECT_EQ(path([](Offer& x) { x.problem.dtype = ATTN_F32, x.problem.features |= ATTN_FEATURE_F32; }),
+            "plain");
+  // K, V, and Q and dO of two steps: 6 tiles of 64 rows of 128 columns. For the 64 pairs of each of four steps
+  // two addresses and three numbers, and a number for each 32 of them. An item's place has 96 bytes. Space for
+  // alignment.
+  constexpr int64_t kBytes =
+      6 * 64 * 128 * 2 + 1023 + 2 * (4 * 64 * 8 + 15) + 3 * (4 * 64 * 4 + 15) + 8 * 4 + 15 + 96 + 15;
+  const auto with = [&](int64_t bytes) {
+    return path([&](Offer& x) { x.problem.dim_qk = 128, x.env.shared_memory_limit = bytes, lay_out(x); });
+  };
+  EXPECT_EQ(with(kBytes), "wgmma d128");
+  EXPECT_EQ(with(kBytes - 1), "mma d128") << "the variant before it needs less";
+  EXPECT_EQ(with(64 * 1024), "plain");
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, GroupChoices, testing::Values("nsabh"),
+                         [](const auto& info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Kernels, ListedChoices, testing::Values("nsa_backward"),
                          [](const auto& info) { return info.param; });
 
