@@ -68,6 +68,16 @@ __device__ __forceinline__ void to_fragments(const float (&c)[M][N][4], int k, u
   }
 }
 
+// All columns of a warp's 16 rows as A fragments, rounded to T.
+template <class T, int N>
+__device__ __forceinline__ void pack_rows(const float (&c)[N][4], uint32_t (&a)[N / 2][4]) {
+#pragma unroll
+  for (int k = 0; k < N / 2; ++k) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) a[k][e] = pack2<T>(c[2 * k + e / 2][e % 2 * 2], c[2 * k + e / 2][e % 2 * 2 + 1]);
+  }
+}
+
 // Stores A fragments to columns column..column + 15 of 16 M rows of a tile.
 template <int M, class T, int D>
 __device__ __forceinline__ void store_fragments(SharedTile<T, D> tile, int row, int column, const uint32_t (&a)[M][4]) {

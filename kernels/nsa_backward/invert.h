@@ -6,7 +6,7 @@
 //   scan         a warp per KV head: where the queries and the items of each block begin
 //   fill         a warp per block of keys: writes its queries and its items
 //
-// Each bit has its own place, so the atomic additions of mark_list give the same bits in any order.
+// Each bit is added once, so the order of the atomic additions does not matter.
 #pragma once
 
 #include "kernels/nsa_backward/mma_params.h"

@@ -1,6 +1,5 @@
-// An item as a part of the work for dK and dV: which keys and queries a block of threads has, the table of a
-// step's pairs of a query and a query head, and what becomes of the sums. key_walk.h and hopper/key_groups.h
-// compute the sums.
+// An item is a share of the work for dK and dV. This file finds a block's keys and queries, fills the table of
+// pairs, and stores the sums. key_walk.h and hopper/key_groups.h compute the sums.
 //
 // If a block of keys has one item, its sums are dK and dV. Else they go to the workspace, and sum_kernel adds
 // them up in the order of the items.
@@ -23,7 +22,7 @@ struct KeyPlace {
   const int32_t* queries;  // of the item
   int64_t diagonal;        // if causal, query i sees the keys of the tile below i + diagonal
 
-  // The query sees so many keys of the tile.
+  // How many keys of the tile query i sees.
   __device__ int32_t end_of(const SelectedParams& p, int64_t i) const {
     const int64_t end = i + diagonal;
     return !p.causal || end > length ? length : end < 0 ? 0 : static_cast<int32_t>(end);
@@ -36,7 +35,7 @@ __device__ inline bool find_place(const MmaParams& call, KeyPlace<T>& at) {
   int64_t n = blockIdx.x;
   const int64_t tile = n % call.key_tiles;
   n /= call.key_tiles;
-  const int64_t item = n % call.items, head = n / call.items;
+  const int64_t item = n % call.items, head = call.first_head + n / call.items;
   const int32_t* const items = call.first_items + head * (call.of.blocks + 1);
   if (item >= items[call.of.blocks]) return false;
   const int64_t c = call.item_blocks[head * call.items + item];
@@ -83,7 +82,7 @@ struct RowTable {
   const T **q, **dout;  // where the rows begin; nullptr after the last pair
   float *lse, *delta;
   int32_t* end;    // the query sees the keys of the tile below it
-  int32_t* whole;  // of 32 rows: not 0 if all queries see 64 keys
+  int32_t* whole;  // one for 32 pairs: not 0 if every query sees all 64 keys
 
   __device__ explicit RowTable(SharedArena& arena)
       : q(arena.carve<const T*>(kSteps * kRows)),
@@ -100,60 +99,59 @@ struct RowTable {
   __device__ static int first(int step) { return step % kSteps * kRows; }
 };
 
-// A thread's row of the table of a later step. The first kRows threads of a block have one. A step begins to
-// read it, and stores it at its end. The query's number is read one step earlier.
+// Fills one row of the table, two steps ahead. read() loads LSE and D and looks up the next query; store()
+// writes the row at the end of the step. The first kRows threads of a block have a row each.
 template <class T, int kRows>
 class NextRow {
  public:
-  __device__ NextRow(const MmaParams& p, const KeyPlace<T>& at) : p_(p), at_(at) { look_up(thread_id()); }
+  __device__ NextRow(const MmaParams& p, const KeyPlace<T>& at) : p_(p), at_(at) { look_up(0); }
 
   // Fills in the table of steps 0 and 1.
   __device__ void begin(const RowTable<T, kRows>& table) {
     for (int step = 0; step < 2; ++step) {
-      read();
+      read(step);
       store(table, step);
     }
   }
-  // Reads LSE and D of the pair that was looked up, and looks up the next one.
-  __device__ void read() {
+  // Reads LSE and D of the pair of a step, and looks up the query of the next step's pair.
+  __device__ void read(int step) {
     const SelectedParams& of = p_.of.of;
-    row_ = next_;
+    query_ = next_;
     lse_ = delta_ = 0;
-    if (row_.query >= 0) {
-      lse_ = at_.lse[row_.head * of.lse.stride[1] + row_.query * of.lse.stride[2]];
-      delta_ = at_.delta[row_.head * p_.of.longest + row_.query];
+    if (query_ >= 0) {
+      const int64_t head = head_of(step);
+      lse_ = at_.lse[head * of.lse.stride[1] + query_ * of.lse.stride[2]];
+      delta_ = at_.delta[head * p_.of.longest + query_];
     }
-    look_up(next_.n + kRows);
+    look_up(step + 1);
   }
   __device__ void store(const RowTable<T, kRows>& table, int step) const {
     const Strided &q = p_.of.of.q, &dout = p_.of.dout;
     const int n = table.first(step) + thread_id();
-    const bool there = row_.query >= 0;
-    const int32_t end = there ? at_.end_of(p_.of.of, row_.query) : 0;
-    table.q[n] = there ? at_.q + row_.head * q.stride[1] + row_.query * q.stride[2] : nullptr;
-    table.dout[n] = there ? at_.dout + row_.head * dout.stride[1] + row_.query * dout.stride[2] : nullptr;
+    const bool there = query_ >= 0;
+    const int32_t end = there ? at_.end_of(p_.of.of, query_) : 0;
+    const int64_t head = head_of(step);
+    table.q[n] = there ? at_.q + head * q.stride[1] + query_ * q.stride[2] : nullptr;
+    table.dout[n] = there ? at_.dout + head * dout.stride[1] + query_ * dout.stride[2] : nullptr;
     table.lse[n] = lse_, table.delta[n] = delta_, table.end[n] = end;
     const uint32_t whole = ballot(end == kKeyTile);
     if (lane_id() == 0) table.whole[n / 32] = whole == ~0u;
   }
 
  private:
-  // A pair of the item. After the last one, `query` is -1.
-  struct Row {
-    int32_t n, query, head;
-  };
-
-  __device__ void look_up(int32_t n) {
-    next_ = {n, -1, 0};
-    if (n >= at_.rows) return;
-    const uint32_t group = static_cast<uint32_t>(p_.of.of.group);
-    next_.query = at_.queries[static_cast<uint32_t>(n) / group];
-    next_.head = static_cast<int32_t>(static_cast<uint32_t>(n) % group);
+  // The thread's pair of a step, as a number in the item. Its head is computed again when it is needed, because
+  // registers are scarce.
+  __device__ uint32_t pair_of_step(int step) const { return static_cast<uint32_t>(step * kRows + thread_id()); }
+  __device__ uint32_t group() const { return static_cast<uint32_t>(p_.of.of.group); }
+  __device__ uint32_t head_of(int step) const { return pair_of_step(step) % group(); }
+  __device__ void look_up(int step) {
+    const uint32_t n = pair_of_step(step);
+    next_ = n < static_cast<uint32_t>(at_.rows) ? at_.queries[n / group()] : -1;
   }
 
   const MmaParams& p_;
   const KeyPlace<T>& at_;
-  Row row_, next_;
+  int32_t query_, next_;  // of the pair that was read, and of the next step's; -1 after the last pair
   float lse_, delta_;
 };
 
@@ -249,8 +247,8 @@ __global__ void sum_kernel(const __grid_constant__ MmaParams call) {
   int64_t n = blockIdx.x / parts;
   const int64_t tile = n % call.key_tiles;
   n /= call.key_tiles;
-  const int64_t c = n % call.of.blocks, head = n / call.of.blocks, b = head / call.of.of.heads_kv,
-                g = head % call.of.of.heads_kv;
+  const int64_t c = n % call.of.blocks, of_launch = n / call.of.blocks, head = call.first_head + of_launch,
+                b = head / call.of.of.heads_kv, g = head % call.of.of.heads_kv;
   const int32_t* const items = call.first_items + head * (call.of.blocks + 1) + c;
   const int64_t count = items[1] - items[0];
   if (count <= 1) return;  // the whole block returns
@@ -258,7 +256,7 @@ __global__ void sum_kernel(const __grid_constant__ MmaParams call) {
   const SelectedParams& of = p.of;
   const int64_t pitch = of.dim_qk + of.dim_v, of_item = call.key_tiles * call.keys * pitch;
   const float* const sums = call.sums +
-                            ((head * call.items + items[0]) * call.key_tiles + tile) * call.keys * pitch +
+                            ((of_launch * call.items + items[0]) * call.key_tiles + tile) * call.keys * pitch +
                             first_key * pitch;
   const int64_t key = c * of.block + tile * kKeyTile + first_key;
   for (int64_t place = thread_id(); place < kSumKeys * pitch; place += kThreads) {

@@ -82,7 +82,7 @@ class KeyWalk {
       cta_sync();
       if (step + 1 < steps) load(step + 1);
       cp_commit();
-      if (warp_id() == 0) next.read();
+      if (warp_id() == 0) next.read(step + 2);
       uint32_t weights[2][4], slopes[2][4];
       pairs(step, weights, slopes);
       const int row = 16 * part_, other = 16 - row;

@@ -58,49 +58,69 @@ inline constexpr int64_t kMmaColumns = 128;  // tensor cores take no more
 // Numbers of the variants on tensor cores; a number is negative if it is too large for the kernels. The
 // workspace has arrays of `rows`, `bits`, `borders`, `borders`, `heads * listed`, `heads * items` and `sums`
 // numbers of 4 bytes.
+//
+// The sums of all items may need tens of gigabytes. So dkdv and sum run for a few KV heads at a time, and the
+// heads of the next launch use the same room. The results do not depend on it.
 struct MmaCounts : Counts {
-  int64_t words, bits;             // of bits: words of a block of keys, and of all blocks
-  int64_t listed;                  // queries of the inverted lists of a KV head, at most
-  int64_t least_part, most_part;   // queries of an item
-  int64_t parts;                   // items of a block, at most
-  int64_t items;                   // of a KV head, at most
-  int64_t key_tiles, tile;         // tiles of a block of keys; keys of a tile
-  int64_t head_tiles;              // blocks of threads of dq for the query heads of a group
-  int64_t dq_blocks, dkdv_blocks;  // blocks of threads
-  int64_t prepare_blocks, sum_blocks;
-  int64_t sums;  // of the items
+  int64_t words, bits;                // words of bits: for one block of keys, and for all blocks
+  int64_t listed;                     // queries of the inverted lists of a KV head, at most
+  int64_t least_part, most_part;      // queries of an item
+  int64_t parts;                      // items of a block, at most
+  int64_t items;                      // of a KV head, at most
+  int64_t key_tiles, tile;            // tiles of a block of keys; keys of a tile
+  int64_t head_tiles;                 // blocks of threads of dq for the query heads of a group
+  int64_t dq_blocks, prepare_blocks;  // blocks of threads
+  int64_t row_blocks;                 // of prepare: those that have queries; the others only set bits to 0
+  int64_t dkdv_blocks, sum_blocks;    // for one KV head
+  int64_t marked_blocks;              // blocks of keys of all KV heads; count and fill have a warp for each
+  int64_t heads_at_once;              // KV heads of a launch of dkdv and of sum
+  int64_t sums;                       // of the items of these heads
 
   explicit MmaCounts(const attn_problem& p) : Counts(p) {
     const int64_t group = std::max<int64_t>(p.heads_q / std::max<int64_t>(p.heads_kv, 1), 1);
     const int64_t queries = rows == 0 ? 0 : p.seq_q, all_heads = std::max<int64_t>(heads, 0),
                   all_blocks = std::max<int64_t>(blocks, 0);
     words = ceil_div(queries, 32);
-    bits = product_within(all_heads, all_blocks, words, kMostBits);
+    bits = product_within(all_heads, all_blocks, words, kMostRoom);
+    marked_blocks = product_within(all_heads, all_blocks, 1, kMaxBlocks);
     listed = product_within(queries, std::min(p.select, all_blocks), 1, kMaxBlocks);
     least_part = ceil_div(kLeastRows, group), most_part = ceil_div(kMostRows, group);
-    parts = std::max<int64_t>({std::min<int64_t>(queries, kParts), ceil_div(queries, most_part), 1});
+    parts = std::max<int64_t>(
+        {std::min<int64_t>(ceil_div(queries, least_part), kParts), ceil_div(queries, most_part), 1});
     const int64_t of_lists = product_within(parts, std::min(p.select, all_blocks), 1, kMaxBlocks);
     items = of_lists < 0 ? -1 : product_within(of_lists + all_blocks, 1, 1, kMaxBlocks);
     key_tiles = ceil_div(span_of(p), kKeyTile);
     tile = std::min<int64_t>(span_of(p), kKeyTile);
     head_tiles = ceil_div(group, 16);
-    prepare_blocks = product_within(p.batch, p.heads_q, ceil_div(queries, kPrepared), kMaxBlocks);
+    row_blocks = product_within(p.batch, p.heads_q, ceil_div(queries, kPrepared), kMaxBlocks);
+    prepare_blocks =
+        row_blocks < 0 ? -1 : std::max(row_blocks, ceil_div(std::max<int64_t>(bits, 0), kPreparedBits));
     dq_blocks = rows == 0 ? 0 : lists < 0 ? -1 : product_within(lists, head_tiles, 1, kMaxBlocks);
-    dkdv_blocks = items < 0 ? -1 : product_within(all_heads, items, key_tiles, kMaxBlocks);
-    const int64_t tiles = product_within(all_heads, all_blocks, key_tiles, kMaxBlocks);
-    sum_blocks = tiles < 0 ? -1 : product_within(tiles, ceil_div(tile, kSumKeys), 1, kMaxBlocks);
-    sums = dkdv_blocks < 0 ? -1 : product_within(dkdv_blocks, tile, p.dim_qk + p.dim_v, kMostNumbers);
+    dkdv_blocks = items < 0 ? -1 : product_within(items, key_tiles, 1, kMaxBlocks);
+    sum_blocks = product_within(all_blocks, key_tiles, ceil_div(tile, kSumKeys), kMaxBlocks);
+    const int64_t of_head =
+        dkdv_blocks < 0 ? -1 : product_within(dkdv_blocks, tile, p.dim_qk + p.dim_v, kMostRoom);
+    const int64_t most_heads = kSumsAtOnce / std::max<int64_t>({of_head, dkdv_blocks, sum_blocks, 1});
+    heads_at_once = std::max<int64_t>(std::min(most_heads, all_heads), 1);
+    sums = of_head < 0 ? -1 : std::min(heads_at_once, all_heads) * of_head;
   }
-  // The kernels number keys and the pairs of an item in 32 bits.
+  // The kernels number keys and the pairs of an item in 32 bits, and look up pairs a few steps after the last
+  // one.
   bool fit(const attn_problem& p) const {
-    return Counts::fit() && p.seq_k <= kMaxBlocks && p.heads_q <= kMaxBlocks &&
-           std::min({bits, listed, items, prepare_blocks, dq_blocks, dkdv_blocks, sum_blocks, sums}) >= 0;
+    return Counts::fit() && p.seq_k <= kMaxBlocks && p.heads_q <= kMostHeads &&
+           std::min({bits, marked_blocks, listed, items, prepare_blocks, dq_blocks, dkdv_blocks, sum_blocks,
+                     sums}) >= 0 &&
+           bits + sums <= kMostRoom;
   }
   uint64_t bytes() const {
     return sizeof(int32_t) * static_cast<uint64_t>(rows + bits + 2 * borders + heads * (listed + items) + sums);
   }
 
-  static constexpr int64_t kMostBits = int64_t{1} << 30;
+  static constexpr int64_t kMostHeads = int64_t{1} << 30;
+  static constexpr int64_t kMostRoom = int64_t{1} << 30;  // numbers: bits and sums have at most 4 GiB
+  // The sums of a launch have 256 MiB if one head needs no more. That is 4096 blocks of threads with 64 keys of
+  // 128 columns. On the executor the room is small, so that checks meet several launches.
+  static constexpr int64_t kSumsAtOnce = int64_t{1} << (kBackend == ATTN_CUDA ? 26 : 13);
 };
 
 inline MmaParams make_mma_params(const Call& call, const MmaCounts& counts) {

@@ -15,9 +15,9 @@ inline constexpr int kKeyTile = 64;  // keys of a tile of dK and dV
 // The queries that list a block are divided into items. Each block has at least one item, so that a block that
 // no query lists gets its zeros. A block of more than kKeyTile keys is several tiles.
 //
-// The size of an item depends on the queries of its batch entry alone, so that a packed entry has the bits that
-// it has alone. An entry's longest list has up to kParts items, or more if an item would have more than
-// kMostRows rows: pairs of a query and a query head.
+// The size of an item depends only on the queries of its batch entry, so that a packed entry gives the same
+// bits as the entry alone. An entry has at most kParts items per block, or more if kMostRows limits the size of
+// an item. Rows are pairs of a query and a query head.
 inline constexpr int kParts = 16, kLeastRows = 64, kMostRows = 4096;
 
 struct MmaParams {
@@ -25,10 +25,13 @@ struct MmaParams {
   uint32_t* bits;        // (b, g, c, word): bit i % 32 of word i / 32 says that query i lists block c
   int32_t* first_items;  // (b, g, c), blocks + 1 of them: where the items of block c begin
   int32_t* item_blocks;  // (b, g, item)
-  float* sums;     // (b, g, item, tile, key, column): dK and then dV, not scaled, of blocks with several items
-  int64_t words;   // of bits, of a block
-  int64_t places;  // room for the queries of all blocks of a KV head
-  int64_t items;   // room for the items of a KV head
+  // (head of the launch, item, tile, key, column): unscaled sums, dK's columns and then dV's; only for blocks
+  // with several items.
+  float* sums;
+  int64_t first_head;             // of the launch of dkdv or sum; heads are KV heads of all batch entries
+  int64_t words;                  // of bits, of a block
+  int64_t places;                 // room for the queries of all blocks of a KV head
+  int64_t items;                  // room for the items of a KV head
   int64_t least_part, most_part;  // queries of an item; see part_of()
   int64_t key_tiles;              // of a block
   int64_t keys;                   // of a tile, at most
@@ -36,7 +39,7 @@ struct MmaParams {
   bool async_q, async_k, async_v, async_o, async_dout, async_dq;  // rows are whole 16-byte chunks
 };
 
-// The queries of an item, of an entry with so many queries. The last item of a block has fewer.
+// The number of queries of an item, if the entry has `queries` queries. A block's last item may have fewer.
 __host__ __device__ inline int64_t part_of(const MmaParams& p, int64_t queries) {
   const int64_t part = (queries + kParts - 1) / kParts;
   return part < p.least_part ? p.least_part : part > p.most_part ? p.most_part : part;

@@ -1,21 +1,23 @@
 // D of each query, and the bits of all blocks set to 0: what the variants on tensor cores need before dq.
 //
 // A block of threads has kPrepared queries of one head. 16 lanes share a query, and a lane has eight columns of
-// it.
+// it. If the words of bits need more blocks than the queries, the blocks from row_blocks on have no queries.
 #pragma once
 
 #include "kernels/nsa_backward/mma_params.h"
 
 namespace attn::nsa {
 
-inline constexpr int kPrepared = 64;
+inline constexpr int kPrepared = 64,
+                     kPreparedBits = 16 * kThreads;  // words of bits of a block of threads, about
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    prepare_kernel(const __grid_constant__ MmaParams call, int64_t bits) {
+    prepare_kernel(const __grid_constant__ MmaParams call, int64_t bits, int64_t row_blocks) {
   const int64_t threads = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t n = static_cast<int64_t>(blockIdx.x) * kThreads + thread_id(); n < bits; n += threads)
     call.bits[n] = 0;
+  if (blockIdx.x >= row_blocks) return;  // the whole block returns
 
   const int64_t heads = call.of.of.heads_kv * call.of.of.group, longest = call.of.longest;
   const int64_t tiles = (longest + kPrepared - 1) / kPrepared, first = blockIdx.x % tiles * kPrepared;

@@ -52,8 +52,8 @@ struct QueryShared {
   __device__ float* sums(int warp) const { return reinterpret_cast<float*>(slots + warp * Shape::kOfWarp); }
 };
 
-// A tile of a list as its warp sees it: this lane's key (-1: none), and a bit for each lane that has one. No
-// tile has no bits.
+// A tile of a list as its warp sees it: this lane's key (-1: none), and a bit for each lane that has one.
+// `live` is 0 if there is no tile.
 struct ListTile {
   int32_t key;
   uint32_t live;
@@ -113,7 +113,7 @@ __device__ __forceinline__ void walk_tiles(const MmaParams& p, const QueryShared
     return ListTile{static_cast<int32_t>(tile.key), tile.live};
   };
   const T *const k_head = of.k.at<const T>(at.b, at.g, 0), *const v_head = of.v.at<const T>(at.b, at.g, 0);
-  // Each makes a group of copies, of none if there is no tile.
+  // Each commits one group of copies; the group is empty if there is no tile.
   const auto load_v = [&](const ListTile& tile, int slot) {
     if (tile.live != 0) load_listed(shared.v(slot), v_head, of.v, tile, of.dim_v, p.async_v);
     cp_commit();

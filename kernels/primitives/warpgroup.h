@@ -6,7 +6,9 @@
 //   give_registers<N>()     the warpgroup keeps N registers per thread and gives the rest back
 //   take_registers<N>()     waits until the warpgroup can have N registers per thread
 //   kHasWarpgroups          true if this compilation has these functions. If not, a kernel
-//                           that uses them must be empty
+//                           that uses them must only call no_warpgroups()
+//   no_warpgroups()         stops the kernel with an error, so that a library built for sm_90
+//                           instead of sm_90a does not leave its results unwritten
 //   device_has_warpgroups() on the host: true if the current device has them
 //
 // N is a multiple of 8 in 24..256. The compiler gives each thread R registers
@@ -44,6 +46,8 @@ inline bool device_has_warpgroups() {
   return known && major == 9 && minor == 0;
 }
 
+__device__ __forceinline__ void no_warpgroups() { __trap(); }
+
 __device__ __forceinline__ bool elect_one() {
   uint32_t elected;
   asm volatile(
@@ -72,6 +76,7 @@ __device__ __forceinline__ int warpgroup_id() { return __shfl_sync(0xffffffffu, 
 #else
 
 inline bool device_has_warpgroups() { return true; }
+inline void no_warpgroups() {}  // the executor has warpgroups
 inline bool elect_one(ATTN_HERE) { return simt::elect_one(here); }
 template <int N>
 inline void give_registers(ATTN_HERE) {

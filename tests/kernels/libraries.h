@@ -32,12 +32,16 @@ inline KernelAt kernel_at_of(const std::string& name) {
   // fa1 with its path for sm_90a on the executor (tests/bugs).
   static const KernelAt fa1h = load("ATTNFUZZ_FA1H_LIBRARY", FA1H_LIBRARY);
   static const KernelAt splitkh = load("ATTNFUZZ_SPLITKH_LIBRARY", SPLITKH_LIBRARY);
+  static const KernelAt nsa_backward = load("ATTNFUZZ_NSA_BACKWARD_LIBRARY", NSA_BACKWARD_LIBRARY);
+  static const KernelAt nsabh = load("ATTNFUZZ_NSABH_LIBRARY", NSABH_LIBRARY);  // with its variant wgmma (tests/bugs)
   static const KernelAt fa1a = load("ATTNFUZZ_FA1A_LIBRARY", FA1A_LIBRARY);  // only fa1's mma path
-  return name == "fa1"       ? fa1
-         : name == "fa1h"    ? fa1h
-         : name == "fa1a"    ? fa1a
-         : name == "splitkh" ? splitkh
-                             : splitk;
+  return name == "fa1"            ? fa1
+         : name == "fa1h"         ? fa1h
+         : name == "fa1a"         ? fa1a
+         : name == "splitkh"      ? splitkh
+         : name == "nsa_backward" ? nsa_backward
+         : name == "nsabh"        ? nsabh
+                                  : splitk;
 }
 
 inline const attn_kernel* kernel_named(const std::string& name) { return kernel_at_of(name)(0); }

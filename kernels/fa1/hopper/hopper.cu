@@ -31,6 +31,8 @@ __global__ void __launch_bounds__(Shape::kSpec.threads(), Shape::kSpec.blocks_pe
         grid_dependency_wait();  // consumers read the bias or the lengths
       compute(p, pipe, group - 1);
     }
+  } else {
+    no_warpgroups();
   }
 }
 

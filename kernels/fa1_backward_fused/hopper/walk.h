@@ -75,16 +75,6 @@ __device__ __forceinline__ void copy_panels(PanelTile<T, kRows, D> tile, const T
   }
 }
 
-// All columns of a warp's 16 rows as A fragments, rounded to T.
-template <class T, int N>
-__device__ __forceinline__ void pack_rows(const float (&c)[N][4], uint32_t (&a)[N / 2][4]) {
-#pragma unroll
-  for (int k = 0; k < N / 2; ++k) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) a[k][e] = pack2<T>(c[2 * k + e / 2][e % 2 * 2], c[2 * k + e / 2][e % 2 * 2 + 1]);
-  }
-}
-
 template <class T, int D>
 class GroupWalk {
  public:
@@ -290,6 +280,8 @@ __global__ void __launch_bounds__(GroupTiles<T, D>::kThreads, 1) walk_groups(con
   if constexpr (kHasWarpgroups) {
     SharedArena arena;
     GroupWalk<T, D>(p, arena).run();
+  } else {
+    no_warpgroups();
   }
 }
 

@@ -8,7 +8,7 @@
 //   dA' = P' (dP' - D)           while dV runs
 //   dK += dA' Q                  issued and waited for
 //
-// There is no soft cap, whose code would need more registers than there are.
+// A soft cap is not taken: its code would spill registers.
 #pragma once
 
 #include "kernels/nsa_backward/key_items.h"
@@ -25,7 +25,7 @@ struct GroupShape {
   static_assert(kRows == kKeyTile, "tiles of keys and of pairs have one type");
 
   static constexpr size_t bytes() {
-    return shared_bytes<T>(6 * kRows * kDim, 1024) + RowTable<T, kRows>::bytes();
+    return shared_bytes<T>(6 * kRows * kDim, 1024) + RowTable<T, kRows>::bytes() + shared_bytes<KeyPlace<T>>(1);
   }
 };
 
@@ -45,17 +45,6 @@ struct GroupShared {
   __device__ Tile q(int step) const { return tile(2 + step % 2); }
   __device__ Tile dout(int step) const { return tile(4 + step % 2); }
 };
-
-// All columns of a warp's 16 rows as A fragments, rounded to T.
-template <class T, int N>
-__device__ __forceinline__ void pack_rows(const float (&c)[N][4], uint32_t (&a)[N / 2][4]) {
-#pragma unroll
-  for (int k = 0; k < N / 2; ++k) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
-      a[k][e] = pack2<T>(c[2 * k + e / 2][e % 2 * 2], c[2 * k + e / 2][e % 2 * 2 + 1]);
-  }
-}
 
 template <class Shape>
 class KeyGroup {
@@ -97,7 +86,7 @@ class KeyGroup {
       if (step + 1 < steps)
         load_step<kDim>(p_, shared_.rows, step + 1, shared_.q(step + 1), shared_.dout(step + 1));
       cp_commit();
-      if (has_row) next.read();
+      if (has_row) next.read(step + 2);
       take(step, s[0], g[0]);
       if (has_row) next.store(shared_.rows, step + 2);
     }
@@ -117,7 +106,7 @@ class KeyGroup {
         s[n][e] = weight_of(p_.of.of, s[n][e], shared_.rows.lse[mine + 8 * n + e % 2]);
     }
     if (!whole) hide_pairs(shared_.rows, first, 16 * warp_id(), s);
-    pack_rows<T>(s, weights);
+    backward::pack_rows<T>(s, weights);
     add(dv_[0], weights, shared_.dout(step));
 
     wgmma_wait<1>();
@@ -128,7 +117,7 @@ class KeyGroup {
       for (int e = 0; e < 4; ++e) g[n][e] = s[n][e] * (g[n][e] - shared_.rows.delta[mine + 8 * n + e % 2]);
     }
     if (!whole) hide_pairs(shared_.rows, first, 16 * warp_id(), g);
-    pack_rows<T>(g, slopes);
+    backward::pack_rows<T>(g, slopes);
     add(dk_[0], slopes, shared_.q(step));
     wgmma_wait<0>();
     wgmma_pin(weights);
@@ -168,6 +157,8 @@ __global__ void __launch_bounds__(kThreads, 2) key_group_kernel(const __grid_con
     SharedArena arena;
     const GroupShared<Shape> shared(arena);
     KeyGroup<Shape>(p, share_place(arena, at), shared).run();
+  } else {
+    no_warpgroups();
   }
 }
 

@@ -144,6 +144,8 @@ __global__ void __launch_bounds__(kMergeThreads) splitk_merge_kernel(const __gri
       *f.lse.at<float>(b, h, i) = dead ? neg_inf() : fma(lg2(all.total), kLn2, largest);
     }
     f.o.at<T>(b, h, i)[column * f.o.stride[3]] = from_float<T>(dead ? 0.0f : all.sum * rcp(all.total));
+  } else {
+    no_warpgroups();
   }
 }
 

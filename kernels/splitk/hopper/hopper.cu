@@ -40,6 +40,8 @@ __global__ void __launch_bounds__(DecodeSpec::kThreads,
       bar_arrive(kReadyBarrier, DecodeSpec::kThreads);
       if (loader) load_keys(p, pipe);
     }
+  } else {
+    no_warpgroups();
   }
 }
 

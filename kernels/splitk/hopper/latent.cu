@@ -27,6 +27,8 @@ __global__ void __launch_bounds__(LatentSpec::kThreads, 1)
       take_registers<LatentSpec::kOutputRegisters>();
       output_latent<T>(p, pipe, role - 1);
     }
+  } else {
+    no_warpgroups();
   }
 }
 

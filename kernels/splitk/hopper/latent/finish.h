@@ -237,6 +237,8 @@ __global__ void __launch_bounds__(kLatentMergeWarps * 32)
       if (column + e >= f.dim_v) break;
       store_o(f, o, column + e, dead ? 0.0f : all.sum[e] * inverse, dead ? 0.0f : all.sum[e + 1] * inverse);
     }
+  } else {
+    no_warpgroups();
   }
 }
 
