@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "kernels/attention.h"
 
@@ -146,4 +147,26 @@ inline bool overlaps(const attn_tensor& tensor, std::array<int64_t, 4> shape) {
   return false;
 }
 
+namespace plug_in_detail {
+
+// The bits of operations other than the forward pass.
+inline constexpr uint64_t kOtherOperations = ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD | ATTN_FEATURE_APPEND |
+                                             ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_SELECTED | ATTN_FEATURE_NSA_SELECT |
+                                             ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE |
+                                             ATTN_FEATURE_SELECTED_BACKWARD | ATTN_FEATURE_NSA_SCORE;
+// The operations that give gradients, and those that read lists of blocks.
+inline constexpr uint64_t kGradients = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_SELECTED_BACKWARD,
+                          kOfLists = ATTN_FEATURE_SELECTED | ATTN_FEATURE_SELECTED_BACKWARD;
+// The operations that write lists of blocks.
+inline constexpr uint64_t kOfChoices = ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NSA_SCORE;
+// The operations that write K and V.
+inline constexpr uint64_t kOfCaches = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES;
+
+inline Refusal invalid(std::string reason) { return {ATTN_INVALID, std::move(reason)}; }
+
+inline std::string name_value(const char* name, int64_t value) {
+  return std::string(name) + " = " + std::to_string(value);
+}
+
+}  // namespace plug_in_detail
 }  // namespace attn

@@ -6,31 +6,11 @@
 
 #include <array>
 #include <string>
-#include <utility>
 
 #include "kernels/call.h"
 
 namespace attn {
 namespace plug_in_detail {
-
-// The bits of operations other than the forward pass.
-inline constexpr uint64_t kOtherOperations = ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD | ATTN_FEATURE_APPEND |
-                                             ATTN_FEATURE_COPY_PAGES | ATTN_FEATURE_SELECTED | ATTN_FEATURE_NSA_SELECT |
-                                             ATTN_FEATURE_NSA_COMPRESS | ATTN_FEATURE_NSA_COMBINE |
-                                             ATTN_FEATURE_SELECTED_BACKWARD | ATTN_FEATURE_NSA_SCORE;
-// The operations that give gradients, and those that read lists of blocks.
-inline constexpr uint64_t kGradients = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_SELECTED_BACKWARD,
-                          kOfLists = ATTN_FEATURE_SELECTED | ATTN_FEATURE_SELECTED_BACKWARD;
-// The operations that write lists of blocks.
-inline constexpr uint64_t kOfChoices = ATTN_FEATURE_NSA_SELECT | ATTN_FEATURE_NSA_SCORE;
-// The operations that write K and V.
-inline constexpr uint64_t kOfCaches = ATTN_FEATURE_APPEND | ATTN_FEATURE_COPY_PAGES;
-
-inline Refusal invalid(std::string reason) { return {ATTN_INVALID, std::move(reason)}; }
-
-inline std::string name_value(const char* name, int64_t value) {
-  return std::string(name) + " = " + std::to_string(value);
-}
 
 // The shape of the stored elements of dbias: 1 in each dimension that is summed.
 inline std::array<int64_t, 4> stored_dbias(const attn_problem& p, const attn_tensors& t) {
@@ -41,7 +21,7 @@ inline std::array<int64_t, 4> stored_dbias(const attn_problem& p, const attn_ten
   return shape;
 }
 
-// The name of an output of the operation that overlaps itself; null if none does.
+// The name of the first output of the operation that overlaps itself; null if none does.
 inline const char* overlapping_output(const attn_problem& p, const attn_tensors& t) {
   const bool backward = (p.features & kGradients) != 0, caches = (p.features & kOfCaches) != 0,
              choice = (p.features & kOfChoices) != 0, scores = (p.features & ATTN_FEATURE_NSA_SCORE) != 0,
@@ -66,6 +46,7 @@ inline const char* overlapping_output(const attn_problem& p, const attn_tensors&
                  {"v_cmp", &t.v_cmp, compression}};
   const char* name = nullptr;
   each_tensor(p, t, [&](const attn_tensor& tensor, const std::array<int64_t, 4>& shape) {
+    if (name != nullptr) return;
     for (const auto& output : outputs) {
       if (output.tensor == &tensor && output.written && overlaps(tensor, &tensor == &t.dbias ? stored_dbias(p, t) : shape))
         name = output.name;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "properties/case/codec/as_contract.h"
+#include "properties/case/places/far_blocks.h"
 #include "properties/case/places/geometry.h"
 #include "properties/case/places/packed.h"
 #include "properties/data/recipe.h"
@@ -40,7 +41,7 @@ struct Blocks {
   int64_t blocks = 0, block = 0, left_out = 0;  // the last two in bytes: TensorSlot
 };
 std::optional<Blocks> blocks_of(const Geometry& g) {
-  constexpr int64_t kMostBlocks = 64, kMostTogether = int64_t{1} << 30;  // bytes of a tensor with any number of blocks
+  constexpr int64_t kMostTogether = int64_t{1} << 30;  // bytes of a tensor with any number of blocks
   Blocks found;
   if (g.scattered() || g.empty()) return found;  // LaidOut does not fill these block by block
   int64_t inside = g.size[3];
@@ -55,7 +56,7 @@ std::optional<Blocks> blocks_of(const Geometry& g) {
     inside += (count - 1) * stride;
   }
   // Each block that lies far from the others needs memory of its own.
-  if (found.blocks > kMostBlocks && g.span_bytes > kMostTogether) return std::nullopt;
+  if (found.blocks > kMostFarBlocks && g.span_bytes > kMostTogether) return std::nullopt;
   return found;
 }
 

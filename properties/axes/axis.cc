@@ -65,9 +65,10 @@ CaseAxis in_tiles(const char* name, Phase phase, int64_t DrawContext::* tile, in
   axis.of = [=](const Tiled& x) {
     const int64_t n = get(x.c), size = x.*tile_of;
     if (n <= 0) return n < 0 ? kNoClass : 0;
-    const int64_t border = (n + 1) / size, place = n - border * size + 1;
+    const int64_t border = n / size + (n % size == size - 1 ? 1 : 0);  // (n + 1) / size, without its overflow
     if (border < 1) return 1;
     if (border > tiles) return 1 + tiles * kPlaces;
+    const int64_t place = n - border * size + 1;
     return static_cast<int>(2 + (border - 1) * kPlaces + std::min<int64_t>(place, kPlaces - 1));
   };
   axis.make = [=](const DrawContext& context, int at, Case& c) {

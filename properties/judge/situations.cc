@@ -261,6 +261,7 @@ std::vector<uint16_t> situations(const Case& c, const Verdict& verdict) {
   Problem planned = c.problem;  // with the splits that the kernel chose
   planned.num_splits = std::max<int64_t>(plan.num_splits, 1);
   classes_of({c, planned, plan.tile_q, plan.tile_k, plan.num_splits}, out);
+  if (c.problem.num_splits == 0) classes_of(tiled, out);  // "as the kernel chooses"
   return out.take();
 }
 

@@ -3,8 +3,9 @@
 //
 // Code coverage knows which lines ran. It does not know that the last KV tile was fully masked, that a window ended on
 // a tile's border, or that the error came within a factor of two of its bound. Each of these has an id below
-// kSituations. There are only hundreds of them, because each one keeps an input of its own in a corpus. Those that the
-// problem alone decides are classes of the table of axes (properties/axes/axis.h).
+// kSituations. There are only hundreds of them, because each one keeps an input of its own in a corpus. Those of
+// one axis are classes of the table of axes (properties/axes/axis.h). Splits are those of the plan, and if the kernel
+// chose their number, this is a situation as well.
 //
 //   for (uint16_t id : situations(c, verdict)) ++counters[id];
 //   puts(situation_name(id).c_str());   // "last kv tile dead", "keys in tiles: 2 tiles and 1"

@@ -50,13 +50,28 @@ Form with_tokens(Form steps) {
   return steps;
 }
 
-// A few pages of several keys, so that neither a page nor the capacity is full.
-Setup roomy(Setup setup) {
-  setup.page_size = 4, setup.pages = 4, setup.capacity = 12;
-  setup.beyond = 0;
-  setup.order = 0;
-  setup.tail = Tail::kFirst;
-  return setup;
+// The verbs of all steps. A session before the last one ends with a further step, which frees its sequences, as
+// a truncate to 0 does.
+std::vector<Verb> verbs_of(const Chain& chain) {
+  std::vector<Verb> verbs;
+  for (const Session& session : chain.before) {
+    for (const Step& step : session.steps) verbs.push_back(step.verb);
+    verbs.push_back(Verb::kTruncate);
+  }
+  for (const Step& step : chain.last.steps) verbs.push_back(step.verb);
+  return verbs;
+}
+
+bool is_usual(Verb verb) { return verb == Verb::kNew || verb == Verb::kAppend || verb == Verb::kAttend; }
+
+// True if the form may show the bug of a chain with these verbs: it has fewer steps, or as many of the same
+// verbs, and no special verb of its own. A bug of forks is otherwise replaced by another one of truncates.
+bool may_replace(const std::vector<Verb>& verbs, const Form& form) {
+  const auto known = [&](const Step& step) {
+    return is_usual(step.verb) || std::ranges::find(verbs, step.verb) != verbs.end();
+  };
+  if (!std::ranges::all_of(form, known)) return false;
+  return form.size() < verbs.size() || std::ranges::is_permutation(form, verbs, {}, &Step::verb);
 }
 
 bool has_verbs(const Session& session, const Form& form) {
@@ -70,16 +85,15 @@ std::vector<Session> canonical_sessions(const Chain& chain, std::string_view cal
   const std::vector<Form>& forms = call == "append"    ? forms_of_append()
                                    : call == "forward" ? forms_of_attend()
                                                        : kNone;
-  size_t steps = chain.last.steps.size();
-  for (const Session& session : chain.before) steps += session.steps.size();
+  const std::vector<Verb> verbs = verbs_of(chain);
+  Setup setup = chain.last.setup;
+  for (const Session& session : chain.before) setup.capacity = std::max(setup.capacity, session.setup.capacity);
+  setup.pages = std::max<int64_t>(setup.pages, 4);
   std::vector<Session> sessions;
   for (const Form& form : forms) {
     if (chain.before.empty() && has_verbs(chain.last, form)) break;
-    if (form.size() > steps) continue;
-    for (const Setup& setup : {roomy(chain.last.setup), chain.last.setup}) {
-      const Session session = {setup, with_tokens(form)};
-      if (!objection(session)) sessions.push_back(session);
-    }
+    const Session session = {setup, with_tokens(form)};
+    if (may_replace(verbs, form) && !objection(session)) sessions.push_back(session);
   }
   return sessions;
 }

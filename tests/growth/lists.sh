@@ -75,4 +75,8 @@ grep -E -- '-o lib/libattn_(fa1|splitk|grown)' "$work/tools" && die "the target 
 grep -q 'grown_holds' properties/operations/forward/relations/registry.cc || die "the registry has no such property"
 grep -q '"grown", BuildKind::kBuilt, "asan"' fuzz/host/build_kinds.cc || die "the commands have no such build"
 ninja bug-tree-grown-nan >"$work/log" 2>&1 || { cat "$work/log"; die "the bug's patch does not apply"; }
+# A feature that lies in no folder would be left out silently.
+touch ../properties/case/features/grown.cc
+"$cmake" . >"$work/log" 2>&1 && die "a feature directly in features/ is not refused"
+grep -q 'features/grown.cc is in no folder' "$work/log" || { tail -30 "$work/log"; die "it is refused for another reason"; }
 echo "known to build, package and ctest"

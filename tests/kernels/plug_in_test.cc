@@ -115,7 +115,7 @@ void expect_refusal(const attn_kernel& kernel, Offer offer, void (*change)(Offer
   EXPECT_NE(told.reason.find(words), std::string::npos) << told.reason;
 }
 
-static_assert(attn::plug_in_detail::kOtherOperations == attnfuzz::kOperations, "plug_in.h knows every operation");
+static_assert(attn::plug_in_detail::kOtherOperations == attnfuzz::kOperations, "call.h knows every operation");
 
 // It has only merges.
 struct Merging : One {
@@ -392,6 +392,7 @@ TEST(PlugIn, AnAppendHasNewRowsAndLengths) {
   refuses([](Offer& x) { x.tensors.v_new.data = nullptr; }, "v_new is a null pointer");
   refuses([](Offer& x) { x.tensors.key_lengths = nullptr; }, "key_lengths is a null pointer");
   refuses([](Offer& x) { x.tensors.k.stride[2] = 0; }, "the strides of k make its elements overlap");
+  refuses([](Offer& x) { x.tensors.k.stride[2] = x.tensors.v.stride[2] = 0; }, "the strides of k make its elements overlap");
   refuses([](Offer& x) { x.problem.has_key_lengths = 0; }, "an append has key lengths");
   refuses([](Offer& x) { x.problem.heads_q *= 2; }, "heads_kv = heads_q");
   refuses([](Offer& x) { x.problem.causal = 1; }, "an append has no softcap");

@@ -182,7 +182,8 @@ class OneSequence {
   void reduce() {
     const std::string best_file = folder_ + "/best.calls.json";
     take_best(best_file);
-    const sequences::SessionResult failed = small_.result;
+    const sequences::ReducedChain found = small_;
+    const sequences::SessionResult& failed = found.result;
     const int attempts =
         finding_.repeats == Repeats::kSometimes ? std::max(1, 3 * finding_.runs / finding_.failed) : 1;
     const sequences::CheckChain check = [&](const sequences::Chain& chain) {
@@ -198,15 +199,22 @@ class OneSequence {
     finding_.evaluations = reduced.evaluations;
     finding_.reduced = reduced.again && finding_.reduce_seconds < t_.options.reduce_seconds;
     small_ = std::move(reduced);
-    if (finding_.repeats == Repeats::kAfterOthers && small_.chain.before.empty()) measure_alone();
+    if (finding_.repeats == Repeats::kAfterOthers && small_.chain.before.empty() && !fails_alone()) {
+      small_ = found;
+      finding_.reduced = false;
+    }
   }
 
-  // The reduced sequence of calls fails without those that were before the one as found.
-  void measure_alone() {
-    finding_.failed = 0;
-    for (finding_.runs = 0; finding_.runs < kFreshRuns; ++finding_.runs) finding_.failed += fails(small_.chain);
-    if (finding_.failed > 0)
-      finding_.repeats = finding_.failed == finding_.runs ? Repeats::kAlways : Repeats::kSometimes;
+  // Measures the reduced sequence of calls without those that were before the one as found. If it does not fail
+  // again, the count of the one as found stays.
+  bool fails_alone() {
+    int failed = 0;
+    for (int n = 0; n < kFreshRuns; ++n) failed += fails(small_.chain);
+    if (failed == 0) return false;
+    finding_.failed = failed;
+    finding_.runs = kFreshRuns;
+    finding_.repeats = failed == kFreshRuns ? Repeats::kAlways : Repeats::kSometimes;
+    return true;
   }
 
   std::string text_of(const sequences::Chain& chain, const sequences::SessionResult& result) const {

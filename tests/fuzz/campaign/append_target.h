@@ -20,10 +20,14 @@ class AppendTarget : public FakeTarget {
     kAfterMany,  // writes no row from the 31st append in a process on
     kLater,      // writes no row in the fourth process and later ones
     kFourth,     // writes no row in the fourth process
+    kFifth,      // nor in the fifth
     kEvenly,     // writes no row in every second process
     kDies,       // at one place
     kTruncated,  // writes no row once an append has begun below the end of the one before, but for that append
     kBegunPage,  // writes no row of a new sequence whose first page another sequence had, or the same one before
+    // Two bugs: does not write the last row of an append of two rows or more to pages of several keys; and
+    // writes no row of a call with two sequences whose first page is the same.
+    kPagesAndForks,
     kHangs,
     kRefuses,  // an append of two rows or more
     kEndsJob,  // ends the process that runs it, if `ends` says so
@@ -81,11 +85,18 @@ class AppendTarget : public FakeTarget {
     if (bug_ == Bug::kAfterMany && appends_ > kMany) rows = 0;
     if (bug_ == Bug::kLater && processes_ > 3) rows = 0;
     if (bug_ == Bug::kFourth && processes_ == 4) rows = 0;
+    if (bug_ == Bug::kFifth && (processes_ == 4 || processes_ == 5)) rows = 0;
     if (bug_ == Bug::kEvenly && processes_ % 2 == 0) rows = 0;
     if (bug_ == Bug::kTruncated && truncated_) rows = 0;
     if (bug_ == Bug::kBegunPage && t.key_lengths[0] == 0 && p.page_size > 0) {
       const int64_t page = *static_cast<const int64_t*>(t.block_table.data);
       if (!begun_.insert(page).second) rows = 0;
+    }
+    if (bug_ == Bug::kPagesAndForks && p.page_size > 1 && rows >= 2) --rows;
+    if (bug_ == Bug::kPagesAndForks && p.batch == 2 && t.key_lengths[0] > 0 && t.key_lengths[1] > 0 &&
+        p.page_size > 0) {
+      const auto* table = static_cast<const int64_t*>(t.block_table.data);
+      if (table[0] == table[t.block_table.stride[0]]) rows = 0;
     }
     truncated_ |= t.key_lengths[0] > 0 && t.key_lengths[0] < end_;
     end_ = std::min(t.key_lengths[0] + p.seq_q, p.seq_k);

@@ -76,7 +76,8 @@ TEST(Axes, ClassesOfNumbersHaveTheirDocumentedLimits) {
                                                                             {127, "2 tiles less 1"},
                                                                             {193, "3 tiles and 1"},
                                                                             {194, "beyond"},
-                                                                            {256, "beyond"}}) {
+                                                                            {256, "beyond"},
+                                                                            {INT64_MAX, "beyond"}}) {
     c.problem.seq_k = n;
     EXPECT_EQ(tiles->classes.at(static_cast<size_t>(tiles->of(tiled(c)))), name) << n;
   }

@@ -21,12 +21,16 @@
 #include "properties/draw/draw.h"
 #include "properties/draw/mutate.h"
 #include "properties/draw/ordinary.h"
+#include "properties/draw/rapidcheck_rng.h"
 #include "properties/memory/layout.h"
 #include "reference/numbers/formats.h"
 #include "tests/properties/draw/our_kernels.h"
 #include "tests/properties/draw/refused.h"
 
 namespace attnfuzz {
+namespace feature {
+extern const Feature packing, paging;
+}
 namespace {
 
 std::string sizes(const Problem& p) {
@@ -716,6 +720,53 @@ TEST(Generator, DrawsPackedEntriesFarApart) {
     }
   }
   for (const int met : far) EXPECT_GE(met, 10);
+}
+
+// Entries are shortened before they are laid far apart. Their key lengths move with them, or would hide no key.
+TEST(Generator, KeyLengthsOfEntriesFarApartLieAroundTheirEnds) {
+  GeneratorConfig config;
+  config.features = ATTN_FEATURE_RAGGED;
+  int entries = 0, beyond = 0;
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
+    Case c;
+    c.problem = {.batch = 4, .heads_q = 4, .heads_kv = 4, .seq_q = 4, .seq_k = 600, .dim_qk = 16, .dim_v = 16};
+    c.problem.key_lengths.emplace(4, 600);
+    RapidcheckRng rng{rc::Random(seed)};
+    feature::packing.draw.draw({config, rng, 64, 64}, c);
+    const Problem& p = c.problem;
+    if (!p.packed_k || (layout_of(c, TensorId::kK).spread == 0 && layout_of(c, TensorId::kV).spread == 0)) continue;
+    for (int64_t b = 0; b < p.batch; ++b) {
+      ++entries;
+      beyond += (*p.key_lengths)[static_cast<size_t>(b)] > packed_length(*p.packed_k, p.seq_k, b) + 1;
+    }
+  }
+  EXPECT_GT(entries, 200);
+  EXPECT_LT(beyond, entries * 32 / 100) << "of " << entries;  // one case in four keeps the lengths of the longest entry
+}
+
+// A case without work costs what its tensors have, so more capacity is no bargain there.
+TEST(Generator, CapacityStaysWithinTheElementsOfATensor) {
+  Case small;
+  small.problem = {.batch = 4, .heads_q = 4, .heads_kv = 4, .seq_q = 1, .seq_k = 64, .dim_qk = 64, .dim_v = 64};
+  GeneratorConfig config;
+  config.features = ATTN_FEATURE_PAGED;
+  const auto larger = [&](const Case& before) {
+    int count = 0;
+    for (uint64_t seed = 0; seed < 500; ++seed) {
+      rc::Random random(seed);
+      RapidcheckRng rng(random);
+      Case c = before;
+      feature::paging.draw.draw({config, rng, 64, 64}, c);
+      count += c.problem.seq_k > 64;
+    }
+    return count;
+  };
+  EXPECT_GT(larger(small), 10);
+  Case idle = small;
+  idle.problem.seq_q = 0;
+  EXPECT_EQ(larger(idle), 0);
+  config.elements = 4 * 4 * 64 * 64;  // those of `small`
+  EXPECT_EQ(larger(small), 0);
 }
 
 // The pages of a cache follow from its capacity, though an append has no keys that a query sees.

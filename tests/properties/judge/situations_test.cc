@@ -35,6 +35,7 @@ std::set<std::string> names(const Case& c, const Verdict& v = verdict_of()) {
 }
 
 TEST(Situations, NamesAreUnique) {
+  EXPECT_LE(situation_count(), kSituations);
   std::set<std::string> all;
   for (uint16_t id = 0; id < situation_count(); ++id) {
     const std::string name = situation_name(id);
@@ -182,7 +183,13 @@ TEST(Situations, SplitsAndTheEmptyOnes) {
   EXPECT_TRUE(names(of_lengths(1, 256), v).count("no split empty"));
   EXPECT_TRUE(names(of_lengths(1, 192), v).count("one split empty"));
   EXPECT_TRUE(names(of_lengths(1, 64), v).count("several splits empty"));
-  EXPECT_TRUE(names(of_lengths(1, 256), v).count("splits that hold keys: 4"));
+  Case c = of_lengths(1, 256);
+  for (const int64_t splits : {0, 4}) {
+    c.problem.num_splits = splits;
+    EXPECT_TRUE(names(c, v).count("splits that hold keys: 4"));
+    EXPECT_TRUE(names(c, v).count("splits: as many as tiles"));
+    EXPECT_EQ(names(c, v).count("splits: as the kernel chooses"), splits == 0 ? 1u : 0u);
+  }
 }
 
 TEST(Situations, ErrorOverBoundByPowersOfTwo) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <functional>
 #include <map>
 #include <set>
 
@@ -402,7 +403,8 @@ SessionResult wrong_below_the_longest(const Chain& chain) {
   return result;
 }
 
-// Sessions with a fork, a truncate, or others before them end in the same steps.
+// Sessions with a truncate, and those that need others before them, end in the same steps. A fork is kept, for
+// it may have a bug of its own.
 TEST(ReduceChain, ends_in_a_simple_session_that_fails_in_the_same_way) {
   std::set<std::string> verbs;
   int found = 0, after_others = 0;
@@ -420,8 +422,67 @@ TEST(ReduceChain, ends_in_a_simple_session_that_fails_in_the_same_way) {
   }
   EXPECT_GE(found, 12);
   EXPECT_GE(after_others, 3);
-  EXPECT_EQ(verbs, (std::set<std::string>{
-                       "new s0; append 2 tokens to s0; truncate s0 to 1 token; append 1 token to s0; "}));
+  EXPECT_EQ(verbs,
+            (std::set<std::string>{
+                "new s0; append 1 token to s0; fork s0 to s1; append 1 token to s0; append 1 token to s1; ",
+                "new s0; append 2 tokens to s0; truncate s0 to 1 token; append 1 token to s0; "}));
+}
+
+// Two bugs of an append: the second append to a fork fails, and so does one after a truncate to a length above
+// 0.
+struct TwoBugs {
+  bool of_cut_forks = true;  // the first bug needs a truncate as well
+  Kind second_kind = Kind::kWrong;
+  int64_t second_page = 1;  // the least page size of the second bug
+  int times = 1000;         // how often the second bug shows
+
+  SessionResult operator()(const Chain& chain) {
+    SessionResult result;
+    Model model(chain.last.setup);
+    int appends = 0;  // to the fork
+    bool forked = false, cut = false, shorter = false;
+    for (size_t n = 0; n < chain.last.steps.size(); ++n) {
+      const Step step = repeated(chain.last.steps, n);
+      const bool append = step.verb == Verb::kAppend;
+      appends += append && forked && step.entries[0] == 1;
+      const bool first = append && appends == 2 && (cut || !of_cut_forks);
+      if (first || (append && shorter && chain.last.setup.page_size >= second_page && times-- > 0)) {
+        fail(result.verdict, first ? Kind::kWrong : second_kind, "it fails");
+        result.call = "append", result.step = n;
+        return result;
+      }
+      model.take(step);
+      forked |= step.verb == Verb::kFork && model.length(1) > 0;
+      cut |= step.verb == Verb::kTruncate;
+      shorter |= step.verb == Verb::kTruncate && model.length(step.entries[0]) > 0;
+    }
+    return result;
+  }
+};
+
+// The chain shows the first bug, and the simple session {new, append 2, truncate to 1, append 1} the second
+// one.
+bool keeps_its_fork(TwoBugs bugs) {
+  Chain chain;
+  chain.last.setup = small();
+  chain.last.steps = {{Verb::kNew, {0}},
+                      {Verb::kAppend, {0}, 1, 100'000},
+                      {Verb::kFork, {0, 1}},
+                      {Verb::kAppend, {1}, 1, 200'000}};
+  if (bugs.of_cut_forks) chain.last.steps.push_back({Verb::kTruncate, {1}, 0});
+  chain.last.steps.push_back({Verb::kAppend, {1}, 1, 300'000});
+  const SessionResult failed = bugs(chain);
+  const ReducedChain small = reduce_chain(chain, failed, std::ref(bugs), 30);
+  EXPECT_TRUE(small.again);
+  return std::ranges::count(small.chain.last.steps, Verb::kFork, &Step::verb) > 0;
+}
+
+TEST(ReduceChain, does_not_end_in_another_bug) {
+  EXPECT_TRUE(keeps_its_fork({.of_cut_forks = false})) << "no truncate is in the chain";
+  EXPECT_TRUE(keeps_its_fork({.second_kind = Kind::kRedzone}));
+  EXPECT_TRUE(keeps_its_fork({.second_page = 2})) << "the chain's pages have one key";
+  EXPECT_TRUE(keeps_its_fork({.times = 1})) << "it fails once";
+  EXPECT_FALSE(keeps_its_fork({})) << "nothing tells the two apart";
 }
 
 TEST(ReduceChain, says_that_a_failure_did_not_come_again) {

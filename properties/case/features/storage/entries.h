@@ -16,6 +16,11 @@ inline double work_of(const Problem& p) {
          static_cast<double>(p.dim_qk + p.dim_v);
 }
 
+// The elements of K, or of V if it has more, where each entry has seq_k keys.
+inline int64_t elements_of_keys(const Problem& p) {
+  return p.batch * p.heads_kv * p.seq_k * std::max(p.dim_qk, p.dim_v);
+}
+
 // Draws several entries, of sizes that a case can afford. Lengths stay if the kernel limits sizes.
 inline void draw_batch(const DrawContext& context, Problem& p) {
   Rng& rng = context.rng;
@@ -25,8 +30,8 @@ inline void draw_batch(const DrawContext& context, Problem& p) {
   if (p.batch < 2 && rng.percent(85)) p.batch = rng.range(2, 6);
   const double most = std::max(static_cast<double>(context.config.work), 1.0);
   const auto costs_too_much = [&] {
-    const int64_t elements = p.batch * p.heads_kv * p.seq_k * std::max(p.dim_qk, p.dim_v);
-    return work_of(p) > most || (context.config.device_work > 0 && elements > context.config.elements);
+    return work_of(p) > most ||
+           (context.config.device_work > 0 && elements_of_keys(p) > context.config.elements);
   };
   while (costs_too_much() && p.batch > 2) --p.batch;
   while (!domain && !taken && costs_too_much() && std::max(p.seq_q, p.seq_k) > 1) {

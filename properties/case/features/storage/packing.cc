@@ -6,6 +6,7 @@
 #include "properties/case/features/feature.h"
 #include "properties/case/features/length_places.h"
 #include "properties/case/features/storage/entries.h"
+#include "properties/case/places/far_blocks.h"
 #include "properties/case/places/geometry.h"
 #include "properties/case/places/packed.h"
 
@@ -22,9 +23,8 @@ constexpr int64_t kLengthsWithinPercent = 75;
 // The percentages of packed cases whose rows lie far apart, on a CPU and if a GPU judges batches. Each such row takes
 // memory of its own.
 constexpr int64_t kPercentFar = 32, kPercentFarOnDevice = 2;
-// The rows of such a tensor that a batch takes (fuzz/batch/prepare.cc). A case with more runs by itself, and takes as long
-// as a thousand others.
-constexpr int64_t kMostFarRows = 64, kMostSlack = 3, kPercentOfManyFarRows = 6;
+// The share of them on a device with more rows than a batch takes, and the most slack of the others.
+constexpr int64_t kPercentOfManyFarRows = 6, kMostSlack = 3;
 
 enum class Spread { kAny, kBorders, kEqual, kOneLong, kNothing, kWhole };
 
@@ -75,13 +75,26 @@ Packing draw_packing_side(Rng& rng, int64_t batch, int64_t tile, int64_t longest
   return packing;
 }
 
+// Shortens entries of packed keys to `most` keys. A key length at the end of its entry, or beyond, moves with
+// this end.
+void shorten_keys(Problem& p, int64_t most) {
+  for (size_t b = 0; b < p.packed_k->lengths.size(); ++b) {
+    int64_t& keys = p.packed_k->lengths[b];
+    const int64_t before = keys;
+    keys = std::min(keys, most);
+    if (!p.key_lengths || b >= p.key_lengths->size()) continue;
+    int64_t& length = (*p.key_lengths)[b];
+    length = length >= before - 1 ? length - (before - keys) : std::min(length, keys);
+  }
+}
+
 // Puts the rows of one packed tensor so far apart that the last entry begins 2^31 elements or more behind the
 // first. Long entries become shorter, as each row touches two pages. On a GPU nearly all of these cases have as few rows
 // as a batch has room for.
 void draw_far_rows(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
   const bool few = context.config.device_work > 0 && !rng.percent(kPercentOfManyFarRows);
-  const int64_t most_rows = few ? kMostFarRows - kMostSlack : 512;
+  const int64_t most_rows = few ? kMostFarBlocks - kMostSlack : 512;
   Problem& p = c.problem;
   const bool queries = p.packed_q && (!p.packed_k || rng.percent(40));
   const TensorId t = queries ? rng.pick<TensorId>({TensorId::kQ, TensorId::kO})
@@ -90,7 +103,13 @@ void draw_far_rows(const DrawContext& context, Case& c) {
   std::vector<int64_t>& lengths = packing.lengths;
   const int64_t heads = stored_size(p, t)[1], most = most_rows / std::max<int64_t>((few ? 1 : heads) * p.batch, 1);
   if (lengths.size() < 2 || most == 0 || (queries ? p.seq_q : p.seq_k) == 0 || !is_present(c, t)) return;
-  for (int64_t& length : lengths) length = std::min(length, most);
+  const Packing packing_before = packing;
+  const std::optional<std::vector<int64_t>> key_lengths_before = p.key_lengths;
+  if (queries) {
+    for (int64_t& length : lengths) length = std::min(length, most);
+  } else {
+    shorten_keys(p, most);
+  }
   for (int64_t* length : {&lengths.front(), &lengths.back()}) *length = std::max<int64_t>(*length, 1);
   if (few) packing.slack = std::min(packing.slack, kMostSlack);
   const PackedCase packed(p);
@@ -98,7 +117,10 @@ void draw_far_rows(const DrawContext& context, Case& c) {
   TensorLayout& layout = layout_of(c, t);
   const TensorLayout before = layout;
   layout = {.order = {2, 0, 1}, .spread = (int64_t{1} << 31) / first + 8};
-  if (!geometry(c, t)) layout = before;
+  if (geometry(c, t)) return;
+  layout = before;
+  packing = packing_before;
+  p.key_lengths = key_lengths_before;
 }
 
 // Key lengths that were drawn for the longest entry mostly exceed a packed entry's keys, and then hide none of

@@ -144,7 +144,9 @@ void draw_capacity(const DrawContext& context, Problem& p) {
   const auto& config = context.config;
   if ((config.domain && !fits(*config.domain)) || (config.refused.sizes && !fits(*config.refused.sizes)))
     return;
-  if (large.seq_k > p.seq_k && work_of(large) <= static_cast<double>(config.work)) p = large;
+  const double work = work_of(large);
+  if (large.seq_k <= p.seq_k || work == 0 || work > static_cast<double>(config.work)) return;
+  if (elements_of_keys(large) <= config.elements) p = large;
 }
 
 void draw(const DrawContext& context, Case& c) {

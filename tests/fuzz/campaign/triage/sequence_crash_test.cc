@@ -143,6 +143,19 @@ TEST_F(FailingSequences, ThatFailOnceAfterOthersKeepThem) {
   EXPECT_EQ(file_text(options_.dir + "/never_again/" + f.name + ".calls.json"), calls);
 }
 
+// It fails once alone while it is reduced, and then never again alone. So the file has the others.
+TEST_F(FailingSequences, ThatFailOnceAloneKeepTheOthers) {
+  bug_ = Bug::kFifth;
+  file(sequences::encode({appends(2, 1), {appends(1, 1)}}));
+  const std::vector<Finding> found = findings();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].repeats, Repeats::kAfterOthers);
+  EXPECT_EQ(chain_of("/findings/" + found[0].name + ".calls.json").before.size(), 1u);
+  EXPECT_FALSE(found[0].reduced);
+  EXPECT_EQ(found[0].failed, 0);
+  EXPECT_EQ(found[0].runs, 3);
+}
+
 // It fails in half of its runs. Each candidate of the reduction runs several times, so it is reduced all the
 // same.
 TEST_F(FailingSequences, ThatFailNowAndThenAreReduced) {
@@ -216,6 +229,25 @@ TEST_F(FailingSequences, ThatShowOneBugInSeveralWaysAreOneFinding) {
     EXPECT_EQ(findings()[0].count, std::size(ways));
     EXPECT_EQ(findings()[0].repeats, Repeats::kAlways);
     EXPECT_EQ(findings()[0].key, "fake|sequences|wrong|append|append|new|truncate");
+  }
+}
+
+// A bug of forks in pages of one key does not become the bug of pages of several keys, which has fewer steps.
+TEST_F(FailingSequences, ThatShowTwoBugsAreTwoFindings) {
+  bug_ = Bug::kPagesAndForks;
+  sequences::Session forked = appends(1, 1);
+  forked.setup.page_size = 1;
+  forked.steps.push_back({.verb = Verb::kFork, .entries = {0, 1}});
+  forked.steps.push_back({.verb = Verb::kAppend, .entries = {0, 1}, .count = 1, .token = 4096 * 16});
+  const std::string bugs[] = {sequences::encode({appends(3, 2), {}}), sequences::encode({forked, {}})};
+  for (const size_t first : {0, 1}) {
+    write_findings(options_.dir, {});
+    for (const size_t n : {first, 1 - first}) file(bugs[n]);
+    std::set<std::string> keys;
+    for (const Finding& f : findings()) keys.insert(f.key);
+    EXPECT_EQ(keys, (std::set<std::string>{"fake|sequences|wrong|append|append|new",
+                                           "fake|sequences|wrong|append|append|fork|new"}))
+        << first;
   }
 }
 
