@@ -9,9 +9,10 @@
 namespace attnfuzz::worker {
 namespace {
 
-// Of a stretch. A tensor also has a redzone, and lies at a multiple of its alignment, at most a page.
+// The bytes of a stretch. It must hold the largest tensor, the redzone before it, and what two alignments to a
+// page take.
 constexpr uint64_t kMostBytes = batch::kMostTensorBytes + (uint64_t{2} << 20);
-static_assert(kRedzoneBefore + 3 * 4096 <= kMostBytes - batch::kMostTensorBytes);
+static_assert(kRedzoneBefore + 2 * 4096 <= kMostBytes - batch::kMostTensorBytes);
 
 class CudaPageEnds final : public batch::PageEnds {
  public:
@@ -41,8 +42,13 @@ class CudaPageEnds final : public batch::PageEnds {
       driver_.release(memory);
       return why;
     }
+    if (auto why = allow(at, at + more)) {
+      if (auto other = driver_.failure("unmapping a tensor", driver_.unmap(at, more))) return other;
+      driver_.release(memory);
+      return why;
+    }
     s.mapped += more;
-    return allow(at, at + more);
+    return std::nullopt;
   }
 
   std::optional<std::string> reserve(int stretch) override {
