@@ -6,7 +6,7 @@
 namespace attnfuzz {
 
 // The most of them in a tensor that a batch takes (fuzz/batch/prepare.cc). A case with more runs by itself, and takes as
-// long as a thousand others.
-inline constexpr int64_t kMostFarBlocks = 64;
+// long as a thousand others. So where batches are judged, only so many of 100 such cases have more.
+inline constexpr int64_t kMostFarBlocks = 64, kPercentOfMoreFarBlocks = 6;
 
 }  // namespace attnfuzz

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "properties/case/features/feature.h"
+#include "properties/case/places/far_blocks.h"
 #include "properties/case/places/geometry.h"
 #include "properties/case/places/spread.h"
 
@@ -30,11 +31,7 @@ TensorLayout some_layout(Rng& rng, bool odd) {
   return layout;
 }
 
-// The most parts of a spread tensor in a batch on a GPU (fuzz/batch/prepare.cc). Each takes memory of its own,
-// so on a GPU a case of more parts costs as much as a hundred others.
-constexpr int64_t kMostParts = 64, kPercentOfMoreParts = 6;
-
-int64_t parts_of(const Geometry& g) {
+int64_t blocks_of(const Geometry& g) {
   for (const int n : g.order) {
     if (g.size[n] > 1) return g.size[n];
   }
@@ -49,8 +46,8 @@ void spread(const DrawContext& context, Case& c, TensorId t, int64_t by) {
   const TensorLayout before = layout;
   layout.spread = by;
   const auto g = geometry(c, t);
-  const bool slow = context.config.device_work > 0 && g && parts_of(*g) > kMostParts;
-  if (!g || g->span_bytes < by * g->element_bytes || (slow && !context.rng.percent(kPercentOfMoreParts)))
+  const bool slow = context.config.device_work > 0 && g && blocks_of(*g) > kMostFarBlocks;
+  if (!g || g->span_bytes < by * g->element_bytes || (slow && !context.rng.percent(kPercentOfMoreFarBlocks)))
     layout = before;
 }
 

@@ -23,8 +23,8 @@ constexpr int64_t kLengthsWithinPercent = 75;
 // The percentages of packed cases whose rows lie far apart, on a CPU and if a GPU judges batches. Each such row takes
 // memory of its own.
 constexpr int64_t kPercentFar = 32, kPercentFarOnDevice = 2;
-// The share of them on a device with more rows than a batch takes, and the most slack of the others.
-constexpr int64_t kPercentOfManyFarRows = 6, kMostSlack = 3;
+// The most slack of those that a batch takes.
+constexpr int64_t kMostSlack = 3;
 
 enum class Spread { kAny, kBorders, kEqual, kOneLong, kNothing, kWhole };
 
@@ -93,7 +93,7 @@ void shorten_keys(Problem& p, int64_t most) {
 // as a batch has room for.
 void draw_far_rows(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
-  const bool few = context.config.device_work > 0 && !rng.percent(kPercentOfManyFarRows);
+  const bool few = context.config.device_work > 0 && !rng.percent(kPercentOfMoreFarBlocks);
   const int64_t most_rows = few ? kMostFarBlocks - kMostSlack : 512;
   Problem& p = c.problem;
   const bool queries = p.packed_q && (!p.packed_k || rng.percent(40));
