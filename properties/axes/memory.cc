@@ -154,10 +154,9 @@ bool second_stream(const Case& c) {
   return std::ranges::any_of(c.calls, [](const Call& call) { return call.stream != 0; });
 }
 
-template <int64_t kCount>
-constexpr Choice calls(const char* name) {
-  return {name, [](const Case& c) { return static_cast<int64_t>(c.calls.size()) <= kCount || kCount == 3; },
-          [](const DrawContext&, Case& c) { c.calls.resize(kCount); }};
+template <size_t kCount>
+void make_calls(const DrawContext&, Case& c) {
+  c.calls.resize(kCount);
 }
 
 }  // namespace
@@ -190,7 +189,10 @@ std::vector<CaseAxis> axes_of_memory() {
                [](const DrawContext& context, Case& c) {
                  c.env.schedule_seed = 1 + context.rng.bits() % 65535;
                }}}),
-      collected(choice("calls:", kPlaced, {calls<1>("1"), calls<2>("2"), calls<3>("3 or more")})),
+      collected(choice("calls:", kPlaced,
+                       {{"1", [](const Case& c) { return c.calls.size() < 2; }, make_calls<1>},
+                        {"2", [](const Case& c) { return c.calls.size() < 3; }, make_calls<2>},
+                        {"3 or more", [](const Case&) { return true; }, make_calls<3>}})),
       collected(choice("workspace", kPlaced,
                        {{"clean", [](const Case& c) { return !any_dirty(c); },
                          [](const DrawContext&, Case& c) {
