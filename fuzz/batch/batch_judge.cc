@@ -49,34 +49,19 @@ bool same_places(const batch::Call& a, const batch::Call& b) {
 
 }  // namespace
 
-void BatchUse::merge(const BatchUse& other) {
-  cleared += other.cleared;
-  both += other.both;
-  doubted += other.doubted;
-  lost += other.lost;
-  for (const auto& [reason, n] : other.left) left[reason] += n;
-  prepare_s += other.prepare_s;
-  plan_s += other.plan_s;
-  run_s += other.run_s;
-  launch_s += other.launch_s;
-  again_s += other.again_s;
-  wait_s += other.wait_s;
-  for (const auto& [reason, s] : other.again_by) again_by[reason] += s;
-}
+void BatchUse::merge(const BatchUse& other) { add(other, 1); }
+void BatchUse::take(const BatchUse& before) { add(before, -1); }
 
-void BatchUse::take(const BatchUse& before) {
-  cleared -= before.cleared;
-  both -= before.both;
-  doubted -= before.doubted;
-  lost -= before.lost;
-  for (const auto& [reason, n] : before.left) left[reason] -= n;
-  prepare_s -= before.prepare_s;
-  plan_s -= before.plan_s;
-  run_s -= before.run_s;
-  launch_s -= before.launch_s;
-  again_s -= before.again_s;
-  wait_s -= before.wait_s;
-  for (const auto& [reason, s] : before.again_by) again_by[reason] -= s;
+void BatchUse::add(const BatchUse& other, int sign) {
+  constexpr uint64_t BatchUse::* kCounts[] = {&BatchUse::cleared, &BatchUse::both, &BatchUse::doubted,
+                                              &BatchUse::lost};
+  constexpr double BatchUse::* kSeconds[] = {&BatchUse::prepare_s, &BatchUse::plan_s,  &BatchUse::run_s,
+                                             &BatchUse::launch_s,  &BatchUse::again_s, &BatchUse::wait_s};
+  const auto signed_one = static_cast<uint64_t>(static_cast<int64_t>(sign));  // counts wrap: -1 subtracts
+  for (const auto count : kCounts) this->*count += signed_one * (other.*count);
+  for (const auto& [reason, n] : other.left) left[reason] += signed_one * n;
+  for (const auto seconds : kSeconds) this->*seconds += sign * (other.*seconds);
+  for (const auto& [reason, s] : other.again_by) again_by[reason] += sign * s;
 }
 
 std::string words(const BatchUse& use) {
@@ -336,7 +321,7 @@ void BatchJudge::lost(Batch& batch, Round& round) {
 BatchJudge::Again BatchJudge::run_again(Round& round) {
   constexpr int kTimes = 3;
   if (round.results.empty()) return {};  // it ended in plan()
-  const Turn turn = target_.turn();
+  const Turn mine = turn();
   Stopwatch watch(use_.run_s);
   std::string last;
   int ended = 0;

@@ -85,6 +85,9 @@ struct BatchUse {
   std::map<std::string, double> again_by;
   void merge(const BatchUse& other);
   void take(const BatchUse& before);  // subtracts an earlier state: the newer counts remain
+
+ private:
+  void add(const BatchUse& other, int sign);
 };
 // "950 of 1000 on the device, ..."
 std::string words(const BatchUse& use);

@@ -23,8 +23,16 @@
 
 namespace attnfuzz::batch {
 
+// The multiply-adds of Q.K and P.V, as if each query saw each key. P: Problem or attn_problem.
+template <class P>
+double multiply_adds(const P& p) {
+  const auto real = [](int64_t size) { return static_cast<double>(size); };
+  return real(p.dim_qk + p.dim_v) * real(p.batch) * real(p.heads_q) * real(p.seq_q) * real(p.seq_k);
+}
+
 inline constexpr uint32_t kMostCalls = 256;  // the most calls of a batch
-inline constexpr uint64_t kMostTensorBytes = uint64_t{256} << 20;  // of a tensor, or of a workspace, without redzones
+// The most bytes of a tensor or a workspace, without redzones.
+inline constexpr uint64_t kMostTensorBytes = uint64_t{256} << 20;
 inline constexpr uint32_t kMostLengths = 136, kMostPlanted = 96, kMostRepeats = 8;
 // A batch takes forward passes, merges and backward passes. This is true for a tensor of the first two.
 constexpr bool is_of_others(TensorId id) {
@@ -186,7 +194,7 @@ struct Call {
   uint32_t repeats;      // how often the kernel is called
   Repeat repeat[kMostRepeats];
   Recipe recipe;
-  double overflow;          // Expected::overflow of O, dQ, dK and dV
+  double overflow;  // Expected::overflow of O, dQ, dK and dV
   double dbias_overflow, dsink_overflow;
   int32_t complete;         // boolean: elements that were never written can be recognised
   uint64_t bytes;           // size of the slot

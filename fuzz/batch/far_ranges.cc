@@ -35,22 +35,18 @@ void FarRanges::assign(std::span<const Call> calls, std::span<const int> slots) 
   for (size_t i = 0; i < calls.size(); ++i) {
     const Call& call = calls[i];
     // A call in place finds its tensors where the call before it had them.
-    const bool as_before = call.in_place && i > 0;
-    if (as_before)
-      for (int t = 0; t < kTensors; ++t)
-        if (call.spread & calls[i - 1].spread & uint32_t{1} << t)
-          ranges_[static_cast<size_t>(of_[i - 1][static_cast<size_t>(t)])].call = i;
-    for (int t = 0; t < kTensors; ++t) {
-      if (!(call.spread >> t & 1)) continue;
-      const auto tensor = static_cast<size_t>(t);
+    const uint32_t kept = call.in_place && i > 0 ? call.spread & calls[i - 1].spread : 0;
+    for (size_t t = 0; t < kTensors; ++t) {
+      if (!(kept >> t & 1)) continue;
+      of_[i][t] = of_[i - 1][t];
+      ranges_[static_cast<size_t>(of_[i][t])].call = i;
+    }
+    for (size_t t = 0; t < kTensors; ++t) {
+      if (!((call.spread & ~kept) >> t & 1)) continue;
       const TensorSlot& at = call.tensor[t];
       const bool at_page_end = call.at_page_end >> t & 1;
-      if (as_before && (calls[i - 1].spread >> t & 1)) {
-        of_[i][tensor] = of_[i - 1][tensor];
-        continue;
-      }
-      const Places places = {at.begin, at.data, at.end, at.block, at.left_out, at.blocks, at_page_end};
-      of_[i][tensor] = choose(places, slots[i], i);
+      of_[i][t] =
+          choose({at.begin, at.data, at.end, at.block, at.left_out, at.blocks, at_page_end}, slots[i], i);
     }
   }
 }

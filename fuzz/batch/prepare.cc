@@ -191,12 +191,6 @@ KnownFeatures known_of(uint64_t features) {
 
 }  // namespace
 
-double multiply_adds(const Problem& p) {
-  double product = static_cast<double>(p.dim_qk + p.dim_v);
-  for (const int64_t size : {p.batch, p.heads_q, p.seq_q, p.seq_k}) product *= static_cast<double>(size);
-  return product;
-}
-
 std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   const auto no = [&](const char* reason) {
     *why = reason;

@@ -18,9 +18,6 @@
 
 namespace attnfuzz::batch {
 
-// The multiply-adds of Q.K and P.V, as if each query saw each key.
-double multiply_adds(const Problem& p);
-
 // Refuses illegal cases (case.h) too. `backend`: the device's.
 std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why);
 

@@ -15,10 +15,7 @@ struct Group {
 // Roughly proportional to the time on the device: a constant part, and the multiply-adds.
 double cost_of(const Call& call) {
   constexpr double kOfLaunches = 0x1p22;
-  const attn_problem& p = call.problem;
-  double work = static_cast<double>(p.dim_qk + p.dim_v);
-  for (const int64_t size : {p.batch, p.heads_q, p.seq_q, p.seq_k}) work *= static_cast<double>(size);
-  return call.repeats * (work + kOfLaunches);
+  return call.repeats * (multiply_adds(call.problem) + kOfLaunches);
 }
 
 }  // namespace

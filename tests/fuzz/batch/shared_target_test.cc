@@ -17,6 +17,7 @@
 #include "properties/judge/trial.h"
 #include "tests/fuzz/batch/fake_batch_target.h"
 #include "tests/fuzz/batch/oracle_target.h"
+#include "tests/properties/support/random_case.h"
 
 namespace attnfuzz {
 namespace {
@@ -139,6 +140,36 @@ TEST(OwnWorkers, AWorkerThatCannotBeOpenedIsTriedAgain) {
       1);
   EXPECT_THROW(own.lend(), std::runtime_error);
   EXPECT_EQ(own.lend()->info().name, FakeTarget().info().name);
+}
+
+// The property `contract` asks plan() hundreds of questions a case. They do not hold up the batches of the shared worker.
+TEST(BatchJudge, AsksForPlansOfTheContractOnAWorkerOfItsOwn) {
+  class Counted final : public FakeTarget {
+   public:
+    explicit Counted(int& plans) : plans_(plans) {}
+    PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
+      ++plans_;
+      return FakeTarget::plan(problem, tensors, env);
+    }
+
+   private:
+    int& plans_;
+  };
+  const auto judged = [](OwnWorkers* own, FakeTarget& target) {
+    FakeBatchTarget device(target);
+    const Calibration calibration = documented();
+    BatchJudge batch_judge(device, target, calibration, 1, own);
+    std::vector<BatchCase> asked = {{random_case(4), find_property("contract")}};
+    return batch_judge.judge(asked)[0].outcome;
+  };
+  int shared_plans = 0, own_plans = 0, alone_plans = 0;
+  Counted shared(shared_plans), alone(alone_plans);
+  OwnWorkers own([&] { return std::make_unique<Counted>(own_plans); }, 1);
+  EXPECT_EQ(judged(&own, shared), Outcome::kPass);
+  EXPECT_EQ(judged(nullptr, alone), Outcome::kPass);
+  EXPECT_GT(own_plans, 20);
+  EXPECT_LT(shared_plans, 5) << "the batch's own plans";
+  EXPECT_GT(alone_plans, 20) << "without workers of their own the shared one is asked";
 }
 
 // Cases that are judged by a trial do not use the shared target, and have the same verdicts.
