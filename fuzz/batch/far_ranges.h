@@ -18,17 +18,18 @@ namespace attnfuzz::batch {
 
 class FarRanges {
  public:
-  // At least a range for each tensor of each slot.
+  // There must be a range for each tensor of each slot.
   explicit FarRanges(int ranges);
   // `slots`: of each call, below kMostSlots.
   void assign(std::span<const Call> calls, std::span<const int> slots);
-  // Of a spread tensor of call number `call` of the last assign(). Two tensors of a call have different ranges.
+  // Returns the range of a spread tensor of call number `call`, as the last assign() gave it. Two tensors of a
+  // call have different ranges.
   int of(size_t call, int tensor) const { return of_[call][static_cast<size_t>(tensor)]; }
 
   static constexpr int kMostSlots = 16;
 
  private:
-  // Where in its range a tensor needs memory.
+  // Two tensors with equal places need memory at the same offsets of their ranges.
   struct Places {
     uint64_t begin, data, end, block, left_out;
     uint32_t blocks;

@@ -120,8 +120,8 @@ __device__ inline void make_exponents(const SelectedParams& p, uint32_t live, fl
   tile.each([&](int, int j, float score) { return (live >> j & 1) != 0 ? exponent_of(score) : neg_inf(); });
 }
 
-// What a block of threads computes: query i of batch entry b, for heads of KV head g from `first` on. The query may see
-// the keys below `end`.
+// A block of threads computes query i of batch entry b, for the heads of KV head g from `first` on. The query may see the
+// keys below `end`.
 struct HeadsPlace {
   int64_t b, g, i, first, end;
 

@@ -9,7 +9,7 @@
 
 namespace attn::nsa {
 
-// What a block of threads computes: an item and a tile of its block's keys.
+// A block of threads computes dK and dV of one tile of keys from the pairs of one item.
 template <class T>
 struct KeyPlace {
   int32_t keys, length;  // keys of the tile, and how many of them are below the key length
@@ -22,7 +22,7 @@ struct KeyPlace {
   const int32_t* queries;  // of the item
   int64_t diagonal;        // if causal, query i sees the keys of the tile below i + diagonal
 
-  // How many keys of the tile query i sees.
+  // Returns how many keys of the tile query i sees.
   __device__ int32_t end_of(const SelectedParams& p, int64_t i) const {
     const int64_t end = i + diagonal;
     return !p.causal || end > length ? length : end < 0 ? 0 : static_cast<int32_t>(end);
@@ -74,8 +74,8 @@ __device__ inline const KeyPlace<T>& share_place(SharedArena& arena, const KeyPl
   return *shared;
 }
 
-// What a step needs to know of its kRows pairs. There is room for four steps: at step n rows are read for step
-// n + 2, whose room no thread has used since step n - 2.
+// The table describes the kRows pairs of a step. It has room for four steps: at step n rows are read for step n + 2,
+// whose room no thread has used since step n - 2.
 template <class T, int kRows>
 struct RowTable {
   static constexpr int kSteps = 4;

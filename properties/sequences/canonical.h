@@ -16,10 +16,11 @@
 
 namespace attnfuzz::sequences {
 
-// Sessions that end with the failing call (SessionResult::call), in the chain's own cache with at least four
-// pages, and with the largest capacity of its sessions. Only those with fewer steps than the chain, or with as many of the same kinds, whose kinds of steps
-// other than new, append and attend are among the chain's. The end of a session before the last one counts as a
-// truncate. Empty for a call that an append or an attend does not make alone.
+// Returns sessions that end with the failing call (SessionResult::call). They use the chain's own cache, with
+// at least four pages and the largest capacity of its sessions. Each has fewer steps than the chain, or as many
+// of the same kinds. Beside new, append and attend it has only kinds of steps that the chain has; the end of a
+// session before the last one counts as a truncate. Returns none for a call that an append or an attend does
+// not make alone.
 std::vector<Session> canonical_sessions(const Chain& chain, std::string_view call);
 
 }  // namespace attnfuzz::sequences

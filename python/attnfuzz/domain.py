@@ -100,7 +100,7 @@ class Domain:
     features: a kernel gets problems with these only if it names them here. "has_sink", "has_alibi", "latent" and "key_step" are
     fields of attn_problem; with the last, keys stand for blocks, which p.key_step and p.key_offset describe. "packed": batch
     entries lie packed, with cu_seqlens_q and cu_seqlens_k; "paged": keys lie in pages, with block_table and key_lengths;
-    "int32": all these may be int32. Of a backward pass: "dlse", "dbias" and "dsink" are tensors of attn_tensors. Dims above 256
+    "int32": all these may be int32. In a backward pass "dlse", "dbias" and "dsink" are tensors of attn_tensors. Dims above 256
     are drawn only if a limit of dim, dim_qk or dim_v allows them: dim_qk={576}.
 
     The LSE: lse=False if the function returns none; lse_base 2 if it is the log2 of the sum; lse_dead "-inf", "+inf", "0" or

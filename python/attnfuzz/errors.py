@@ -33,7 +33,7 @@ class Errors:
     merges       the most merges of partial results in a row
     conversion   how P, V and dS are rounded to fewer bits: to the "nearest" number, or "faithful": to either neighbour
 
-    Of a backward pass:
+    These fields describe a backward pass:
     ds           format of dS (after the softcap's derivative) as a factor of dQ and dK, as for p; None: Q's
     heads        format of dK and dV of one query head before they are added up over a group's heads: "fp32" or "input"
     dq_adds      the most fp32 additions of partial sums for an element of dQ; dkv_adds: of dK and dV; 0: not known

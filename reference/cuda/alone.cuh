@@ -10,7 +10,7 @@
 
 namespace attnfuzz::cuda {
 
-// How the warps of a block divide columns and keys.
+// The warps of a block divide columns and keys in this way.
 struct Division {
   int together;  // groups of 32 columns at the same time
   int parts;     // of the keys
@@ -20,9 +20,8 @@ struct Division {
     parts = warps / together;
   }
   __device__ int group() const { return static_cast<int>(threadIdx.x) / 32 % together; }
-  __device__ int part() const {
-    return static_cast<int>(threadIdx.x) / 32 / together;
-  }  // `parts` or more: none
+  // A warp whose part is `parts` or more has none.
+  __device__ int part() const { return static_cast<int>(threadIdx.x) / 32 / together; }
   __device__ int column(int first) const { return (first + group()) * 32 + static_cast<int>(threadIdx.x) % 32; }
   // The place of this thread's column among those of `together` groups.
   __device__ int place() const { return group() * 32 + static_cast<int>(threadIdx.x) % 32; }

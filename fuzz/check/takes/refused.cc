@@ -1,4 +1,4 @@
-// What follows from the refusals of a kernel, once they are known.
+// Draws conclusions from the refusals of a kernel, once they are known.
 #include <algorithm>
 #include <string_view>
 
