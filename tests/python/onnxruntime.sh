@@ -17,7 +17,7 @@ for target in ort ort_f32 ort_lengths ort_gqa ort_gqa_decode ort_mha ort_mha_cau
     exit 1
   }
 done
-found=$here/../../docs/found/onnxruntime-mha-causal-lengths.attn.json
+found=$here/../../docs/found/onnxruntime/onnxruntime-mha-causal-lengths.attn.json
 ATTNFUZZ_KNOWN=1 "$attnfuzz" replay "$found" --kernel "$file:ort_mha" >"$out/log" 2>&1
 [ $? -eq 1 ] || {
   echo "$found is found no more: is it another version?"

@@ -34,8 +34,8 @@ def refusals():
         raise
 
 
-# Known: offsets wrap at 32 bits (docs/found/flashinfer-row-stride-of-2-32.py), and a TMA descriptor is also
-# made from the strides of single heads (docs/found/flashinfer-fa3-one-head-stride-of-1.py).
+# Known: offsets wrap at 32 bits (docs/found/flashinfer/flashinfer-row-stride-of-2-32.py), and a TMA descriptor is also
+# made from the strides of single heads (docs/found/flashinfer/flashinfer-fa3-one-head-stride-of-1.py).
 def plain(t):
     if attnfuzz.shows_known():
         return t
@@ -91,7 +91,7 @@ def left(p):
     return -1 if p.window_left < 0 else min(p.window_left, p.seq_q + p.seq_k)
 
 
-# Its LSE sums probabilities that are rounded first (docs/found/flashinfer-lse-of-rounded-sums.py), so only O
+# Its LSE sums probabilities that are rounded first (docs/found/flashinfer/flashinfer-lse-of-rounded-sums.py), so only O
 # is judged.
 @attnfuzz.target(device="cuda", tiles=(128, 64), errors=FA2, compiles=("dtype", "dim"),
                  domain=attnfuzz.Domain(seq_q=attnfuzz.at_least(1), lse=attnfuzz.shows_known(), **dict(ALL, align=None, **ALIGNED)))
@@ -111,14 +111,14 @@ def prefill(p, q, k, v):
 def prefill_fa3(p, q, k, v):
     """FlashInfer, single_prefill_with_kv_cache, fa3"""
     q, k, v = map(plain, (q, k, v))
-    # It mistakes heads for keys if they lie before positions (docs/found/flashinfer-fa3-heads-first.py).
+    # It mistakes heads for keys if they lie before positions (docs/found/flashinfer/flashinfer-fa3-heads-first.py).
     k, v, layout = keys(k, v) if attnfuzz.shows_known() else (*rows(k, v), "NHD")
     with refusals(), compiling("fa3", p):
         return result(*flashinfer.single_prefill_with_kv_cache(
             *rows(q), k, v, kv_layout=layout, causal=p.causal, sm_scale=p.scale, backend="fa3", return_lse=True))
 
 
-# It does not check alignment (docs/found/flashinfer-decode-keys-off-by-one.py). This is known, so it gets a
+# It does not check alignment (docs/found/flashinfer/flashinfer-decode-keys-off-by-one.py). This is known, so it gets a
 # copy.
 def contiguous(t):
     t = t.contiguous()

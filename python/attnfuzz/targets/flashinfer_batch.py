@@ -20,7 +20,7 @@ with asleep():
 DIM = 128
 PAGES = dict(features=("packed", "paged", "int32"), bias=False, mask=False, align="bottom_right", dim={DIM}, equal_dims=True,
              batch=attnfuzz.at_least(1), seq=attnfuzz.at_least(1), scale=POSITIVE, lse_base=2, dtypes="f16", non_finite=False, **ALIGNED)
-# The LSE sums probabilities that are rounded first (docs/found/flashinfer-lse-of-rounded-sums.py).
+# The LSE sums probabilities that are rounded first (docs/found/flashinfer/flashinfer-lse-of-rounded-sums.py).
 NO_LSE = dict(PAGES, lse=attnfuzz.shows_known())
 
 
@@ -60,7 +60,7 @@ def pages(p, k, v, block_table, key_lengths, cu_seqlens_k=None):
 def check_order(causal, cu, lengths):
     """Known: under a causal mask, rows that see no key get numbers if there are more queries than keys."""
     if causal and bool((cu.diff() > lengths).any()):
-        attnfuzz.known("causal with more queries than keys (docs/found/flashinfer-batch-more-queries-than-keys.py)")
+        attnfuzz.known("causal with more queries than keys (docs/found/flashinfer/flashinfer-batch-more-queries-than-keys.py)")
 
 
 def sides_of(p):
@@ -145,7 +145,7 @@ MERGE = dict(operation="merge", device="cuda", errors=FA2,
 # A block has heads * dim / 8 threads.
 def check_threads(heads, dim):
     if heads * dim > 8192:
-        attnfuzz.known("a block of more than 1,024 threads (docs/found/flashinfer-merge-many-heads.attn.json)")
+        attnfuzz.known("a block of more than 1,024 threads (docs/found/flashinfer/flashinfer-merge-many-heads.attn.json)")
 
 
 def sides(p, o1, o2, lse1, lse2):

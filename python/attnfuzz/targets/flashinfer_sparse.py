@@ -37,7 +37,7 @@ def one_head(p, call, q, k, v, lists):
 
 # With fewer than four query heads in a group it runs the kernels of its decode, otherwise those of its prefill. Their
 # classes differ, so the wider ones are declared. The LSE of the prefill sums probabilities that are rounded first
-# (docs/found/flashinfer-lse-of-rounded-sums.py).
+# (docs/found/flashinfer/flashinfer-lse-of-rounded-sums.py).
 @attnfuzz.target(operation="selected", device="cuda", tiles=(1, 64), errors=replace(FA2, scale="separate_fma"),
                  compiles=("dtype", "heads", "dim"),
                  domain=attnfuzz.Domain(features=("int32",), dtypes=("f16",), dim={DIM}, equal_dims=True,

@@ -25,7 +25,7 @@ def compiled():
     return _compiled
 
 
-# Known: offsets wrap at 32 bits if rows lie far apart (docs/found/flex-row-stride-of-2-31.py). Such a tensor
+# Known: offsets wrap at 32 bits if rows lie far apart (docs/found/pytorch/flex-row-stride-of-2-31.py). Such a tensor
 # is copied.
 def near(t):
     far = any(s * (n - 1) >= 2**31 for n, s in zip(t.shape, t.stride()))

@@ -34,7 +34,7 @@ def _attend(q, k, v, scale, causal):
 
 
 # Known: in bf16, one query with one key or one column does not compile
-# (docs/found/jax-xla-cpu-bf16-of-one.py), and with one column the process may abort
+# (docs/found/jax/jax-xla-cpu-bf16-of-one.py), and with one column the process may abort
 # (jax-xla-cpu-bf16-of-64.py).
 TWO = {1, 2} if attnfuzz.shows_known() else {2}
 
@@ -205,7 +205,7 @@ def pallas_paged(p, q, k, v, key_lengths=None):
 
 
 # A mask is a number that is added, -2^15 in f16 and -2^41 in bf16
-# (docs/found/jax-cudnn-mask-of-a-number.py).
+# (docs/found/jax/jax-cudnn-mask-of-a-number.py).
 def outweighed(p, q, k, bias, mask, key_lengths):
     q, k = (np.asarray(t, np.float32) for t in (q, k))
     with np.errstate(all="ignore"):

@@ -25,10 +25,10 @@ TENSOR = attnfuzz.Errors(accumulator="tensor", p="input", scale="separate_fma")
 # H200.
 FLASH = replace(TENSOR, exp="ex2.approx", log="fast_logf", rcp="approx", scale="fused")
 # With few queries it splits the keys, at most 128 times, and weighs the parts by their LSE in fp32,
-# which loses digits if scores are large (docs/found/flash-split-with-large-scores.py).
+# which loses digits if scores are large (docs/found/pytorch/flash/flash-split-with-large-scores.py).
 SPLIT = FLASH if attnfuzz.shows_known() else replace(FLASH, partials="fp32", merge="lse", merges=128)
 # Heads and batch entries are grid dimensions, at most 65,535. A scale that is not positive gives NaN
-# (docs/found/flash-65536-heads.py, scale-not-positive.py).
+# (docs/found/pytorch/flash/flash-65536-heads.py, docs/found/pytorch/scale-not-positive.py).
 GRID = dict(batch=attnfuzz.at_least(1)) if attnfuzz.shows_known() else dict(batch=range(1, 65536), heads_q=attnfuzz.at_most(65535))
 POSITIVE = attnfuzz.shows_known() or "positive"
 COMMON = dict(softcap=False, window=False, key_lengths=False, align="top_left", non_finite=False)
@@ -36,7 +36,7 @@ COMMON = dict(softcap=False, window=False, key_lengths=False, align="top_left", 
 ALIGNED = {} if attnfuzz.shows_known() else dict(layout="inner", align_bytes=16)
 
 
-# A boolean mask is converted to this number, which is added (docs/found/cudnn-hidden-score.py).
+# A boolean mask is converted to this number, which is added (docs/found/pytorch/cudnn/cudnn-hidden-score.py).
 HIDDEN = {"f16": 65504.0, "bf16": 65536.0}
 
 
@@ -104,7 +104,7 @@ def efficient(p, q, k, v, bias=None, mask=None):
     reads_wrong = p.has_bias or p.has_mask or (p.causal and p.heads_q > 1)
     if p.seq_q % tile == 1 and reads_wrong and k.stride(1) == 0 and v.stride(1) == 0:
         attnfuzz.known("K and V stored once for all heads, causal or a mask, and a query left over behind tiles of 64 or 32 "
-                       "(docs/found/efficient-query-left-over.py)")
+                       "(docs/found/pytorch/efficient/efficient-query-left-over.py)")
     return call(SDPBackend.EFFICIENT_ATTENTION, p, q, k, v, one_mask(bias, mask))
 
 
@@ -133,7 +133,7 @@ def cudnn(p, q, k, v, bias=None, mask=None):
     if mask is not None and not attnfuzz.shows_known():
         outweighed(p, q, k, mask)
     # Known: a mask stored once for all queries, or of one query, with strides of 1 where a length is 1
-    # (docs/found/cudnn-mask-stored-once.py).
+    # (docs/found/pytorch/cudnn/cudnn-mask-stored-once.py).
     if m is not None and (m.stride(2) == 0 or p.seq_q == 1) and not attnfuzz.shows_known():
         m = m.clone(memory_format=torch.contiguous_format)
     o = call(SDPBackend.CUDNN_ATTENTION, p, q, k, v, m)

@@ -34,12 +34,12 @@ def flash(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
     """aten._flash_attention_forward with cum_seq_q and cum_seq_k"""
     q, k, v, cu_q, cu_k = packed(p, q, k, v, cu_seqlens_q, cu_seqlens_k)
     if p.seq_q == 1 and p.heads_q != p.heads_kv and not (len(q) == p.batch and (cu_q.diff() == 1).all()):
-        attnfuzz.known("grouped heads and one query at most, where not each row is an entry (docs/found/flash-entry-without-query.py)")
+        attnfuzz.known("grouped heads and one query at most, where not each row is an entry (docs/found/pytorch/flash/flash-entry-without-query.py)")
     far = p.seq_q + p.seq_k
     left, right = (min(side, far) if side >= 0 else None for side in (p.window_left, p.window_right))
     # Known: if the right side is the number of keys, the operator takes it for open. If the right side is
     # open and the left side is not, the operator takes the number of keys for it
-    # (docs/found/xformers-window-more-queries-than-keys.py).
+    # (docs/found/xformers/xformers-window-more-queries-than-keys.py).
     window = left is not None or right is not None
     if window and not p.causal and (right is None or right >= p.seq_k) and p.seq_q > p.seq_k:
         attnfuzz.known("a window whose right side is open or as long as the keys, and more queries than keys")
@@ -78,7 +78,7 @@ def efficient(p, q, k, v, cu_seqlens_q=None, cu_seqlens_k=None):
     k, v = expanded(p, k, v)
     lengths = list(zip(*(cu.diff().tolist() for cu in (cu_q, cu_k))))
     if max(p.dim_qk, p.dim_v) > 128 and any(queries and not keys for queries, keys in lengths):
-        attnfuzz.known("an entry without keys and more than 128 columns (docs/found/efficient-entry-without-keys.py)")
+        attnfuzz.known("an entry without keys and more than 128 columns (docs/found/pytorch/efficient/efficient-entry-without-keys.py)")
     if p.causal and p.align == "bottom_right" and any(queries > keys for queries, keys in lengths):
         attnfuzz.known("a diagonal of the bottom right and more queries than keys: the first queries see no key, and see some here")
     kind = 0 if not p.causal else 1 if p.align == "top_left" else 2

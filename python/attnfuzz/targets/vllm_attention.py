@@ -130,8 +130,8 @@ def decode_of(p, q, k, v, key_lengths, block_table, latent):
     return out[:, :, None], lse[:, :, None]
 
 
-# Known: heads without a group multiply in Q's format (docs/found/vllm-decode-without-groups.py), and of a group of more than
-# 16 that is no multiple of 16 some heads read another KV head (docs/found/vllm-decode-groups-of-17.py).
+# Known: heads without a group multiply in Q's format (docs/found/vllm/vllm-decode-without-groups.py), and of a group of more than
+# 16 that is no multiple of 16 some heads read another KV head (docs/found/vllm/vllm-decode-groups-of-17.py).
 GROUPS = None if attnfuzz.shows_known() else range(2, 17)
 DECODE = dict(PAGED, layout="inner", group=GROUPS, seq_q=1, causal=False, window=False, lse=True)
 

@@ -83,7 +83,7 @@ def cutlass(p, q, k, v, bias=None):
     if p.heads_q == p.heads_kv or attnfuzz.shows_known():
         q, k, v, bias = heads_last(p, q, k, v, bias)
     # It is known to free expanded groups while they are read
-    # (docs/found/xformers-groups-on-streams.py), so each query head gets its own K and V
+    # (docs/found/xformers/xformers-groups-on-streams.py), so each query head gets its own K and V
     else:
         q, k, v, bias = (t if t is None else t.transpose(1, 2) for t in (q, *expanded(p, k, v), bias))
         bias = bias if bias is None else padded(bias.transpose(1, 2))
@@ -110,7 +110,7 @@ def window(p):
 
 
 # Known: the right side of a window is cut to the number of keys
-# (docs/found/xformers-window-more-queries-than-keys.py). So the last seq_k queries are called with an open
+# (docs/found/xformers/xformers-window-more-queries-than-keys.py). So the last seq_k queries are called with an open
 # right side, and the queries before them with an open left side.
 def in_parts(p, q, left, right):
     far, above = p.seq_q + p.seq_k, q.shape[2] - p.seq_k
@@ -132,7 +132,7 @@ def flash(p, q, k, v):
     """xFormers, fa2F: PyTorch's flash, also with windows"""
     lies_as_a_result_can(q)
     if p.heads_q != p.heads_kv and q.stride(1) == 0 and not attnfuzz.shows_known():
-        q = q.contiguous()  # known: docs/found/xformers-grouped-query-stored-once.py
+        q = q.contiguous()  # known: docs/found/xformers/xformers-grouped-query-stored-once.py
     if p.seq_q > p.seq_k and not p.causal and max(p.window_left, p.window_right) >= 0 and not attnfuzz.shows_known():
         parts = [call(p, fmha.flash.FwOp, *heads_last(p, part, k, v)[:3], mask)
                  for part, mask in in_parts(p, q, p.window_left, p.window_right)]
