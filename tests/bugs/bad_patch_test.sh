@@ -61,11 +61,13 @@ refused cut "there is no change after the head"
 
 # A copy of this folder with few patches, because all_apply.cmake tries every patch of its own folder.
 few=$work/source/tests/bugs
-mkdir -p "$few/known/softmax" "$few/fresh" "$few/thresholds"
+mkdir -p "$few/known/softmax" "$few/fresh/fa1" "$few/fresh/warp" "$few/thresholds"
 ln -s "$(cd "$here/../.." && pwd)/cmake" "$work/source/cmake"
 cp "$here/all_apply.cmake" "$here/head.cmake" "$few"
 cp "$good" "$few/known/softmax"
-cp -r "$here/fresh/kernels" "$here"/fresh/{fa1-bias-of-ten,warp-sentinel}.patch "$few/fresh"
+cp -r "$here/fresh/kernels" "$few/fresh"
+cp "$here/fresh/fa1/fa1-bias-of-ten.patch" "$few/fresh/fa1"
+cp "$here/fresh/warp/warp-sentinel.patch" "$few/fresh/warp"
 
 all_apply() {
   rm -f "$work/stamp"
@@ -86,12 +88,12 @@ not_all() {  # not_all FILE PATTERN: all_apply.cmake refuses only tests/bugs/FIL
 all_apply || { cat "$work/log"; failed=1; }
 cp "$work/moved.patch" "$few/known/softmax"
 not_all known/softmax/moved.patch "does not apply any more"
-sed '/^ /s/row/line/g' "$few/fresh/fa1-bias-of-ten.patch" >"$few/fresh/fa1-moved.patch"
-not_all fresh/fa1-moved.patch "does not apply any more"
-sed '/^ /s/sum/total/g' "$few/fresh/warp-sentinel.patch" >"$few/fresh/warp-moved.patch"
-not_all fresh/warp-moved.patch "does not apply any more"
-sed 's/^Kernel: warp/Kernel: wrap/' "$few/fresh/warp-sentinel.patch" >"$few/fresh/warp-of-none.patch"
-not_all fresh/warp-of-none.patch ": its head names no kernel"
+sed '/^ /s/row/line/g' "$few/fresh/fa1/fa1-bias-of-ten.patch" >"$few/fresh/fa1/fa1-moved.patch"
+not_all fresh/fa1/fa1-moved.patch "does not apply any more"
+sed '/^ /s/sum/total/g' "$few/fresh/warp/warp-sentinel.patch" >"$few/fresh/warp/warp-moved.patch"
+not_all fresh/warp/warp-moved.patch "does not apply any more"
+sed 's/^Kernel: warp/Kernel: wrap/' "$few/fresh/warp/warp-sentinel.patch" >"$few/fresh/warp/warp-of-none.patch"
+not_all fresh/warp/warp-of-none.patch ": its head names no kernel"
 cp "$good" "$few/thresholds/nowhere.patch"
 not_all thresholds/nowhere.patch ": all_apply.cmake does not know"
 cp "$good" "$few"

@@ -103,7 +103,7 @@ def main():
     options = parser.parse_args()
     options.attnfuzz, options.out = options.attnfuzz.resolve(), options.out.resolve()
     seeds = [int(seed) for seed in options.seeds.split(",")]
-    patches = [p for p in sorted(HERE.glob("*.patch"))
+    patches = [p for p in sorted(HERE.glob("*/*.patch"))
                if not options.bug or any(p.stem.startswith(name) for name in options.bug)]
     if not patches:
         bad_use(f"no bug of that name in {HERE}")
