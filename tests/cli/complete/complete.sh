@@ -49,7 +49,7 @@ cmp <(attnfuzz completion bash) "$share/bash-completion/completions/attnfuzz" ||
 cmp <(attnfuzz completion zsh) "$share/zsh/site-functions/_attnfuzz" || die "the zsh script differs"
 cmp <(attnfuzz completion fish) "$share/fish/vendor_completions.d/attnfuzz.fish" || die "the fish script differs"
 
-# tests/e2e/bad_use.sh checks bash. zsh runs without its completion system: the words that _describe gets are checked.
+# tests/e2e/command/bad_use.sh checks bash. zsh runs without its completion system: the words that _describe gets are checked.
 if command -v zsh >/dev/null; then
   given() {
     zsh -fc 'compdef() { : }; source <(attnfuzz completion zsh); _describe() { print -l -- ${(P)4} }

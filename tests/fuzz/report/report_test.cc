@@ -1,6 +1,6 @@
 // Tests the report of a fabricated campaign: its data has everything that the folder
 // holds, and no text of the folder becomes markup of the page.
-// tests/e2e/report_browser.py checks the look of the page.
+// tests/e2e/campaign/report_browser.py checks the look of the page.
 #include "fuzz/report/report.h"
 
 #include <gmock/gmock.h>

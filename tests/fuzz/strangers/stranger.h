@@ -4,7 +4,7 @@
 //   STRANGER(no_op, "no-op") { return ATTN_OK; }     // its run()
 //   }
 //
-// tests/e2e/untrusted.py lists the reason for which each must be refused. The honest kernel is attention on the
+// tests/e2e/command/untrusted.py lists the reason for which each must be refused. The honest kernel is attention on the
 // host (tests/properties/support/fake_attention.h), with all checks of arguments that a plug-in makes.
 #pragma once
 

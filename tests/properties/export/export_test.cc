@@ -1,4 +1,4 @@
-// Tests the text of exported findings, and refusals. tests/e2e/export.sh tests that the
+// Tests the text of exported findings, and refusals. tests/e2e/export/export.sh tests that the
 // programs compile and show the failure.
 #include "properties/export/export.h"
 

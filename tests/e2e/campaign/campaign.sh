@@ -6,7 +6,7 @@
 # kernels: a worker that is killed only once is a failure as well.
 set -u
 attnfuzz=$1 library=$2 fakes=$3
-source "$(dirname "$0")/scratch.sh"
+source "$(dirname "$0")/../scratch.sh"
 
 "$attnfuzz" campaign "$library" fa1 --for 15s --jobs 2 --out "$out/night" --json >"$out/first.log" 2>&1
 [ $? -eq 1 ] || die "the campaign did not end with status 1"

@@ -3,7 +3,7 @@
 # class of fault of a known bug; WORDS are a part of the class's name.
 set -u
 attnfuzz=$1 library=$2 words=$3
-source "$(dirname "$0")/scratch.sh"
+source "$(dirname "$0")/../scratch.sh"
 
 "$attnfuzz" check "$library" --cases 500 --jobs 2 --out "$out/found" >"$out/check.log" 2>&1
 grep -q "^  likely .*$words.*: " "$out/check.log" || die "check does not say: likely ... $words"

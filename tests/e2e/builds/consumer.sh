@@ -23,12 +23,12 @@ mv "$out/built-for" "$out/attnfuzz"
 if grep -rlF -e "$build" -e "$out/built-for" "$out/attnfuzz/lib/cmake" "$out/attnfuzz/include"; then
   die "these files know where they were built"
 fi
-for header in $(cd "$here/../../kernels/cuda_source/include" && find . -type f); do
+for header in $(cd "$here/../../../kernels/cuda_source/include" && find . -type f); do
   [ -f "$out/attnfuzz/include/attnfuzz/kernels/cuda_source/include/$header" ] || die "$header is not installed"
 done
 attnfuzz=$out/attnfuzz/bin/attnfuzz
 
-cp -r "$here/consumer" "$out/project"
+cp -r "$here/../consumer" "$out/project"
 cd "$out/project" || exit 1
 "$cmake" -B build -G "$generator" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$out/attnfuzz" \
   -DATTNFUZZ_CUDA="$cuda" >"$out/log" 2>&1 || die "the project cannot be configured"
@@ -42,7 +42,7 @@ checks . || die "the checks of a right kernel fail"
 grep -E '^ *[0-9]+/[0-9]+ Test|Skipped' "$out/log"
 
 # The smallest project is the example that README.md shows.
-cp -r "$here/../../examples" "$out/example"
+cp -r "$here/../../../examples" "$out/example"
 # Its CMakeLists.txt is changed to the names of version 0.1, which are accepted for one more version.
 sed -i 's/ CHECKS CASES \([0-9]*\) BUILD_CASES/ LANES plain CHECKS CASES \1 LANE_CASES/' "$out/example/CMakeLists.txt"
 grep -q "LANES plain CHECKS" "$out/example/CMakeLists.txt" || die "consumer.sh: the example calls attnfuzz_add_kernel otherwise"
@@ -64,9 +64,9 @@ grep -q "most cases of what it refuses: bias, softcap, head dimensions above 64"
 # breaks PATTERN REPLACEMENT BUILD TEST FINDING: edits the kernel, builds BUILD, and checks that TEST fails and prints
 # FINDING.
 breaks() {
-  cp "$here/consumer/src/attention.cu" src/
+  cp "$here/../consumer/src/attention.cu" src/
   sed -i "s|$1|$2|" src/attention.cu
-  cmp -s "$here/consumer/src/attention.cu" src/attention.cu && die "consumer.sh: nothing matches $1"
+  cmp -s "$here/../consumer/src/attention.cu" src/attention.cu && die "consumer.sh: nothing matches $1"
   "$cmake" --build build --target "attn_afternoon_$3" >"$out/log" 2>&1 || die "the broken kernel cannot be built"
   checks "^$4\$" && die "$4 passes a kernel with $1 broken"
   grep -q "$5" "$out/log" || die "$4 does not speak of $5"

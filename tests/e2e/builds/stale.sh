@@ -8,7 +8,7 @@
 # corrected source.
 set -u
 cmake=$1 build=$2 generator=$3 cxx=$4
-source=$(cd "$(dirname "$0")/../.." && pwd)
+source=$(cd "$(dirname "$0")/../../.." && pwd)
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 die() {

@@ -3,7 +3,7 @@
 # judged.
 set -u
 attnfuzz=$1
-source "$(dirname "$0")/scratch.sh"
+source "$(dirname "$0")/../scratch.sh"
 "$attnfuzz" campaign fa1 --backend cuda --oracle cuda --work 400000000 --for 6s --gpus 1 --gpu-jobs 2 --no-seeded-bug \
   --out "$out/night" >"$out/night.log" 2>&1
 status=$?

@@ -10,7 +10,7 @@
 set -u
 attnfuzz=$1 fakes=$2 broken=$3 broken_score=$4 broken_packed=$5 score=$6
 shift 6
-source "$(dirname "$0")/scratch.sh"
+source "$(dirname "$0")/../scratch.sh"
 
 # ends STATUS ARGUMENTS...: runs attnfuzz nsa and checks its status.
 ends() {

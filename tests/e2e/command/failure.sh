@@ -3,7 +3,7 @@
 # export. LIBRARY is a kernel with a known bug, the one that README shows.
 set -u
 attnfuzz=$1 library=$2 source=$3
-source "$(dirname "$0")/scratch.sh"
+source "$(dirname "$0")/../scratch.sh"
 
 "$attnfuzz" check "$library" --cases 200 --jobs 2 --out "$out/found" --json "$out/check.json" \
   --junit "$out/check.xml" >"$out/check.log" 2>&1

@@ -7,7 +7,7 @@
 set -u
 attnfuzz=$1 fakes=$2 forward=$3 backward=$4
 sparse=("${@:3}")
-source "$(dirname "$0")/scratch.sh"
+source "$(dirname "$0")/../scratch.sh"
 
 # ends STATUS ARGUMENTS...: runs attnfuzz train-step and checks its status.
 ends() {

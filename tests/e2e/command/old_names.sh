@@ -4,7 +4,7 @@
 # rejected cases. Both found the first bug of SEEDED, the library of seeded bugs.
 set -u
 attnfuzz=$1 seeded=$2 fixtures=$3
-source "$(dirname "$0")/scratch.sh"
+source "$(dirname "$0")/../scratch.sh"
 
 # says WORDS STATUS ARGUMENTS...: checks the status and the output of attnfuzz.
 says() {

@@ -3,7 +3,7 @@
 # option that rounds differently on a GPU; and, if there is an nvcc, if it adds floats atomically, also in PTX.
 set -u
 cmake=$1 source=$2 nvcc=${3:-} host=${4:-}
-source "$(dirname "$0")/scratch.sh"
+source "$(dirname "$0")/../scratch.sh"
 printf 'include(%s/cmake/AttnfuzzExact.cmake)\nattnfuzz_refuse_inexact(mine "${options}")\n' "$source" >"$out/refuse.cmake"
 for option in -use_fast_math --use_fast_math -Xcompiler=-ffast-math -Ofast -ftz=true "--ftz;true" -fmad=true -prec-div=false \
   -prec-sqrt=false -ffp-contract=fast; do

@@ -7,7 +7,7 @@
 # launch ran nothing, a kernel refused every problem.
 set -u
 attnfuzz=$1 fakes=$2 mine=$3
-corpus=$(dirname "$0")/../../corpus
+corpus=$(dirname "$0")/../../../corpus
 seed=$corpus/seeds/window.case.json
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT

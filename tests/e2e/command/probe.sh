@@ -4,7 +4,7 @@
 # right kernel. The intermediates of right kernels must show nothing on any case of SEEDS.
 set -u
 attnfuzz=$1 library=$2 seeds=$3
-source "$(dirname "$0")/scratch.sh"
+source "$(dirname "$0")/../scratch.sh"
 
 "$attnfuzz" check "$library" --cases 200 --jobs 2 --out "$out/found" >"$out/check.log" 2>&1
 file=$(ls "$out"/found/*.attn.json) || die "no reproducer"

@@ -3,7 +3,7 @@
 # between calls, through reduction and replay, and checks that bad files are refused.
 set -u
 attnfuzz=$1 bug=$2
-source "$(dirname "$0")/scratch.sh"
+source "$(dirname "$0")/../scratch.sh"
 
 "$attnfuzz" sequence cache splitk --cases 20 --out "$out/found" >"$out/right.log" 2>&1 || die "right kernels: $(cat "$out/right.log")"
 grep -q '^cache, splitk: 20 sequences, .* passed' "$out/right.log" || die "no line of the run: $(cat "$out/right.log")"

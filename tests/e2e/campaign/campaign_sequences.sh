@@ -4,7 +4,7 @@
 # merged. A kernel that can have no sequences of calls is named.
 set -u
 attnfuzz=$1 bug=$2
-source "$(dirname "$0")/scratch.sh"
+source "$(dirname "$0")/../scratch.sh"
 # until_it CHECK LOG ARGUMENT...: runs sessions of a campaign until CHECK holds, because a busy machine runs few sequences
 # of calls in one. Its status is that of the last session.
 until_it() {

@@ -5,7 +5,7 @@
 # it.
 set -u
 attnfuzz=$1 library=$2
-source "$(dirname "$0")/scratch.sh"
+source "$(dirname "$0")/../scratch.sh"
 asked=0
 # told KERNEL BUILD KIND CLASS [OPTION...]: checks that KERNEL's failure is reported by BUILD, with this kind and class.
 told() {
