@@ -73,7 +73,10 @@ properties/judge/shape
 properties/judge
 properties/nsa
 properties/train_step
-properties/sequences
+properties/sequences/session
+properties/sequences/run
+properties/sequences/reduce
+properties/sequences/draw
 reference/emulator
 reference/cuda
 reference/calibrate
@@ -93,6 +96,7 @@ fuzz/check/counts
 fuzz/check
 fuzz/check/failure
 fuzz/campaign/store
+fuzz/campaign/store/jobs
 fuzz/campaign/triage
 fuzz/report
 fuzz/campaign/run

@@ -19,7 +19,7 @@
 #include "cli/options/help.h"
 #include "cli/print/campaign_print.h"
 #include "cli/terminal/terminal.h"
-#include "fuzz/campaign/store/folder.h"
+#include "fuzz/campaign/store/jobs/folder.h"
 
 namespace attnfuzz {
 namespace {

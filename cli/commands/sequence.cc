@@ -20,11 +20,11 @@
 #include "cli/terminal/status_line.h"
 #include "cli/terminal/terminal.h"
 #include "properties/case/words.h"
-#include "properties/sequences/chain.h"
-#include "properties/sequences/codec.h"
-#include "properties/sequences/draw.h"
-#include "properties/sequences/relations.h"
-#include "properties/sequences/story.h"
+#include "properties/sequences/draw/draw.h"
+#include "properties/sequences/reduce/chain.h"
+#include "properties/sequences/run/relations.h"
+#include "properties/sequences/session/codec.h"
+#include "properties/sequences/session/story.h"
 
 namespace attnfuzz::sequences {
 namespace {

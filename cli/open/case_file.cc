@@ -5,7 +5,7 @@
 #include "base/printable.h"
 #include "cli/open/open_kernel.h"
 #include "cli/options/help.h"
-#include "properties/sequences/codec.h"
+#include "properties/sequences/session/codec.h"
 
 namespace attnfuzz {
 

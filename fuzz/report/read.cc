@@ -5,9 +5,8 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "base/printable.h"
 #include "fuzz/report/report.h"
-#include "properties/sequences/codec.h"
+#include "properties/sequences/session/codec.h"
 
 namespace attnfuzz::report {
 namespace {

@@ -14,12 +14,12 @@
 #include "fuzz/targets/flags.h"
 #include "fuzz/targets/open.h"
 #include "properties/judge/property.h"
-#include "properties/sequences/chain.h"
-#include "properties/sequences/choices.h"
-#include "properties/sequences/codec.h"
-#include "properties/sequences/draw.h"
-#include "properties/sequences/mutate.h"
-#include "properties/sequences/relations.h"
+#include "properties/sequences/reduce/chain.h"
+#include "properties/sequences/draw/choices.h"
+#include "properties/sequences/session/codec.h"
+#include "properties/sequences/draw/draw.h"
+#include "properties/sequences/draw/mutate.h"
+#include "properties/sequences/run/relations.h"
 
 namespace attnfuzz::sequences {
 namespace {

@@ -13,15 +13,14 @@
 #include "base/json.h"
 #include "base/printable.h"
 #include "fuzz/campaign/store/archive.h"
-#include "fuzz/campaign/store/journal.h"
+#include "fuzz/campaign/store/jobs/journal.h"
 #include "fuzz/campaign/store/ledger.h"
 #include "fuzz/targets/unit.h"
 #include "properties/case/codec/codec.h"
 #include "properties/case/words.h"
-#include "properties/draw/mutate.h"
 #include "properties/reduce/reproducer.h"
-#include "properties/sequences/codec.h"
-#include "properties/sequences/story.h"
+#include "properties/sequences/session/codec.h"
+#include "properties/sequences/session/story.h"
 #include "reference/model/calibration.h"
 
 // libFuzzer's own function; absent in a replay.

@@ -40,7 +40,7 @@ typedef struct attnfuzz_hosted {
   const char* note;          // printed before a check begins; NULL: nothing
   uint64_t features;  // bits of attn_problem.features that it takes; ATTN_FEATURE_F32 follows from dtypes
   int32_t cache;      // attnfuzz::CacheKind: 0 for a function, otherwise it is a class
-  // Takes a message (properties/sequences/tell.h): to which sequences and step the next call belongs, or how a step
+  // Takes a message (properties/sequences/run/tell.h): to which sequences and step the next call belongs, or how a step
   // changes the sequences of a class. Answers as run() does. NULL for a function.
   int32_t (*tell)(const char* json, char* text, uint64_t size);
 } attnfuzz_hosted;

@@ -211,7 +211,7 @@ class Life:
         self.of, self.told, self.instance, self.why, self.plans = of, None, None, "", {}
 
     def tell(self, told):
-        """Takes what properties/sequences/tell.h describes. Raises what the class raises."""
+        """Takes what properties/sequences/run/tell.h describes. Raises what the class raises."""
         self.told = told
         if told["begins"]:
             self.instance, self.plans, self.why = None, {}, ""

@@ -15,7 +15,7 @@
 #include "fuzz/campaign/run/worker_pool.h"
 #include "fuzz/campaign/store/archive_json.h"
 #include "fuzz/campaign/store/coverage_file.h"
-#include "fuzz/campaign/store/folder.h"
+#include "fuzz/campaign/store/jobs/folder.h"
 #include "fuzz/campaign/store/machine.h"
 #include "fuzz/campaign/triage/recheck.h"
 

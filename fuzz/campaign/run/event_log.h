@@ -11,7 +11,7 @@
 #include <string>
 
 #include "fuzz/campaign/run/campaign_result.h"
-#include "fuzz/campaign/store/session_clock.h"
+#include "fuzz/campaign/store/jobs/session_clock.h"
 
 namespace attnfuzz {
 

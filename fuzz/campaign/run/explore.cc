@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <deque>
 #include <filesystem>
-#include <map>
 #include <set>
 
 #include "base/hash.h"
@@ -12,9 +11,9 @@
 #include "fuzz/campaign/run/crash_filing.h"
 #include "fuzz/campaign/run/filing_limits.h"
 #include "fuzz/campaign/run/observed_target.h"
-#include "fuzz/campaign/store/corpus_view.h"
+#include "fuzz/campaign/store/jobs/corpus_view.h"
 #include "fuzz/campaign/store/coverage_file.h"
-#include "fuzz/campaign/store/journal.h"
+#include "fuzz/campaign/store/jobs/journal.h"
 #include "fuzz/campaign/store/warnings.h"
 #include "fuzz/check/shard.h"
 #include "properties/case/codec/codec.h"

@@ -5,10 +5,10 @@
 
 #include "base/hash.h"
 #include "fuzz/campaign/run/filing_limits.h"
-#include "fuzz/campaign/store/journal.h"
+#include "fuzz/campaign/store/jobs/journal.h"
 #include "properties/data/fills.h"
-#include "properties/sequences/codec.h"
-#include "properties/sequences/draw.h"
+#include "properties/sequences/draw/draw.h"
+#include "properties/sequences/session/codec.h"
 
 namespace attnfuzz {
 namespace {

@@ -21,8 +21,8 @@
 #include "fuzz/campaign/run/crash_filing.h"
 #include "fuzz/campaign/run/observed_target.h"
 #include "fuzz/campaign/store/archive.h"
-#include "fuzz/campaign/store/sequence_journal.h"
-#include "properties/sequences/relations.h"
+#include "fuzz/campaign/store/jobs/sequence_journal.h"
+#include "properties/sequences/run/relations.h"
 
 namespace attnfuzz {
 

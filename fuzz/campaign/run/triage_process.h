@@ -13,8 +13,8 @@
 
 #include "fuzz/campaign/run/event_log.h"
 #include "fuzz/campaign/store/campaign_options.h"
-#include "fuzz/campaign/store/session_clock.h"
-#include "fuzz/campaign/store/shared_state.h"
+#include "fuzz/campaign/store/jobs/session_clock.h"
+#include "fuzz/campaign/store/jobs/shared_state.h"
 
 namespace attnfuzz {
 

@@ -7,7 +7,7 @@
 
 #include "base/processes.h"
 #include "fuzz/campaign/run/explore.h"
-#include "fuzz/campaign/store/journal.h"
+#include "fuzz/campaign/store/jobs/journal.h"
 #include "fuzz/campaign/store/machine.h"
 
 namespace attnfuzz {

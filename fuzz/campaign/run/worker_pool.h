@@ -18,8 +18,8 @@
 
 #include "fuzz/campaign/run/event_log.h"
 #include "fuzz/campaign/run/seeded_bugs.h"
-#include "fuzz/campaign/store/session_clock.h"
-#include "fuzz/campaign/store/shared_state.h"
+#include "fuzz/campaign/store/jobs/session_clock.h"
+#include "fuzz/campaign/store/jobs/shared_state.h"
 
 namespace attnfuzz {
 

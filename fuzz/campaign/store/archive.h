@@ -192,7 +192,7 @@ struct Crash {
   uint64_t index = 0;
   ExitReason exit_reason = ExitReason::kNone;
   // The file of the sequence of calls that failed, after those that ran before it in the same process
-  // (properties/sequences/codec.h); `c` then means nothing. Empty: a case failed.
+  // (properties/sequences/session/codec.h); `c` then means nothing. Empty: a case failed.
   std::string calls = {};
 };
 inline bool is_of_sequences(const Crash& crash) { return !crash.calls.empty(); }

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 
 #include "base/processes.h"
-#include "fuzz/campaign/store/journal.h"
+#include "fuzz/campaign/store/jobs/journal.h"
 #include "fuzz/campaign/triage/sequence_crash.h"
 #include "fuzz/campaign/triage/sequence_files.h"
 #include "properties/memory/layout.h"
-#include "properties/sequences/codec.h"
-#include "properties/sequences/relations.h"
+#include "properties/sequences/run/relations.h"
+#include "properties/sequences/session/codec.h"
 #include "reference/call/backend.h"
 
 namespace attnfuzz {

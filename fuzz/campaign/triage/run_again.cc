@@ -1,7 +1,7 @@
 #include "fuzz/campaign/triage/run_again.h"
 
 #include "base/files.h"
-#include "fuzz/campaign/store/journal.h"
+#include "fuzz/campaign/store/jobs/journal.h"
 #include "properties/judge/trial.h"
 
 namespace attnfuzz {

@@ -4,15 +4,15 @@
 #include <filesystem>
 
 #include "fuzz/campaign/store/finding_list.h"
-#include "fuzz/campaign/store/session_clock.h"
+#include "fuzz/campaign/store/jobs/session_clock.h"
 #include "fuzz/campaign/triage/crash_in_hand.h"
 #include "fuzz/campaign/triage/finding_files.h"
 #include "fuzz/campaign/triage/run_again.h"
 #include "fuzz/campaign/triage/sequence_files.h"
 #include "fuzz/campaign/triage/sequences_explained.h"
-#include "properties/sequences/chain.h"
-#include "properties/sequences/codec.h"
-#include "properties/sequences/relations.h"
+#include "properties/sequences/reduce/chain.h"
+#include "properties/sequences/run/relations.h"
+#include "properties/sequences/session/codec.h"
 
 namespace attnfuzz {
 namespace {

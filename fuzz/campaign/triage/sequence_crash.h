@@ -12,7 +12,7 @@
 #pragma once
 
 #include "fuzz/campaign/triage/triage.h"
-#include "properties/sequences/run.h"
+#include "properties/sequences/run/run.h"
 
 namespace attnfuzz {
 

@@ -1,6 +1,5 @@
 #include "fuzz/campaign/triage/sequence_files.h"
 
-#include <filesystem>
 #include <limits>
 
 #include "base/files.h"
@@ -8,8 +7,8 @@
 #include "base/printable.h"
 #include "fuzz/campaign/triage/issue_text.h"
 #include "properties/case/words.h"
-#include "properties/sequences/relations.h"
-#include "properties/sequences/story.h"
+#include "properties/sequences/run/relations.h"
+#include "properties/sequences/session/story.h"
 
 namespace attnfuzz {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "fuzz/campaign/store/archive.h"
-#include "properties/sequences/chain.h"
+#include "properties/sequences/reduce/chain.h"
 
 namespace attnfuzz {
 

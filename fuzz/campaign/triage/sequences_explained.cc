@@ -1,6 +1,6 @@
 #include "fuzz/campaign/triage/sequences_explained.h"
 
-#include "properties/sequences/reduce.h"
+#include "properties/sequences/reduce/reduce.h"
 
 namespace attnfuzz {
 namespace {

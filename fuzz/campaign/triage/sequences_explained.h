@@ -13,7 +13,7 @@
 #include <set>
 #include <string>
 
-#include "properties/sequences/session.h"
+#include "properties/sequences/session/session.h"
 
 namespace attnfuzz {
 

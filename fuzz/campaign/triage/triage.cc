@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "fuzz/campaign/store/finding_list.h"
+#include "fuzz/campaign/store/jobs/session_clock.h"
 #include "fuzz/campaign/store/seeded_bug.h"
-#include "fuzz/campaign/store/session_clock.h"
 #include "fuzz/campaign/triage/crash_in_hand.h"
 #include "fuzz/campaign/triage/finding_files.h"
 #include "fuzz/campaign/triage/known_findings.h"

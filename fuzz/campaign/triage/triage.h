@@ -19,10 +19,8 @@
 // One process at a time does this for a campaign.
 #pragma once
 
-#include <chrono>
-
 #include "fuzz/campaign/store/campaign_options.h"
-#include "fuzz/campaign/store/shared_state.h"
+#include "fuzz/campaign/store/jobs/shared_state.h"
 
 namespace attnfuzz {
 

@@ -169,7 +169,7 @@ class Target {
   virtual RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors,
                        const attn_plan& plan, const attn_env& env, int stream) = 0;
   // Tells a target with KernelInfo::cache, as JSON, to which sequence and step the next call belongs, or what
-  // happens to its sequences (properties/sequences/tell.h). It answers as run() does.
+  // happens to its sequences (properties/sequences/run/tell.h). It answers as run() does.
   virtual RunReply tell(const std::string& json) {
     (void)json;
     return {};
@@ -198,8 +198,10 @@ class Target {
   // Called before each run of all stages or of the first stage, to count what reaches a kernel
   // (fuzz/check/counts/census.h). May be null.
   std::function<void(const Case& c, const attn_plan& plan)> on_run = {};
-  // The domain that the caller states; empty: the kernel's own declaration counts.
+  // The caller's domain, if there is one; it lies inside of the declared one.
   std::optional<attn_domain> terms = {};
+  // The caller's domain, or the declared one.
+  const std::optional<attn_domain>& domain() const { return terms ? terms : info().domain; }
 };
 
 inline BriefWatch::BriefWatch(Target& target, bool hangs) : target_(target) {

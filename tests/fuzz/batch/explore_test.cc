@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "fuzz/campaign/store/folder.h"
-#include "fuzz/campaign/store/journal.h"
+#include "fuzz/campaign/store/jobs/folder.h"
+#include "fuzz/campaign/store/jobs/journal.h"
 #include "properties/case/codec/codec.h"
 #include "properties/judge/property.h"
 #include "tests/fuzz/batch/fake_batch_target.h"

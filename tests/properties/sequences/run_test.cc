@@ -6,9 +6,9 @@
 #include <cstring>
 #include <vector>
 
-#include "properties/sequences/draw.h"
-#include "properties/sequences/kernel_calls.h"
-#include "properties/sequences/relations.h"
+#include "properties/sequences/draw/draw.h"
+#include "properties/sequences/run/kernel_calls.h"
+#include "properties/sequences/run/relations.h"
 #include "reference/model/calibration.h"
 #include "reference/numbers/formats.h"
 

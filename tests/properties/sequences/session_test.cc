@@ -7,16 +7,16 @@
 #include <set>
 
 #include "properties/judge/judge.h"
-#include "properties/sequences/chain.h"
-#include "properties/sequences/choices.h"
-#include "properties/sequences/codec.h"
-#include "properties/sequences/draw.h"
-#include "properties/sequences/gather.h"
-#include "properties/sequences/model.h"
-#include "properties/sequences/mutate.h"
-#include "properties/sequences/reduce.h"
-#include "properties/sequences/relations.h"
-#include "properties/sequences/story.h"
+#include "properties/sequences/reduce/chain.h"
+#include "properties/sequences/draw/choices.h"
+#include "properties/sequences/session/codec.h"
+#include "properties/sequences/draw/draw.h"
+#include "properties/sequences/run/gather.h"
+#include "properties/sequences/session/model.h"
+#include "properties/sequences/draw/mutate.h"
+#include "properties/sequences/reduce/reduce.h"
+#include "properties/sequences/run/relations.h"
+#include "properties/sequences/session/story.h"
 
 namespace attnfuzz::sequences {
 namespace {

@@ -7,10 +7,10 @@
 
 #include <filesystem>
 
-#include "fuzz/campaign/store/folder.h"
-#include "fuzz/campaign/store/journal.h"
+#include "fuzz/campaign/store/jobs/folder.h"
+#include "fuzz/campaign/store/jobs/journal.h"
 #include "properties/judge/property.h"
-#include "properties/sequences/codec.h"
+#include "properties/sequences/session/codec.h"
 #include "tests/fuzz/batch/oracle_target.h"
 #include "tests/fuzz/campaign/append_target.h"
 

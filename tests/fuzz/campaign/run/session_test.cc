@@ -5,8 +5,8 @@
 #include <fstream>
 
 #include "fuzz/campaign/run/seeded_bugs.h"
-#include "fuzz/campaign/store/corpus_view.h"
-#include "fuzz/campaign/store/folder.h"
+#include "fuzz/campaign/store/jobs/corpus_view.h"
+#include "fuzz/campaign/store/jobs/folder.h"
 #include "fuzz/campaign/store/lines.h"
 
 namespace attnfuzz {

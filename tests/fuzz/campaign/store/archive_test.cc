@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "fuzz/campaign/store/journal.h"
+#include "fuzz/campaign/store/jobs/journal.h"
 #include "fuzz/campaign/store/lines.h"
 #include "properties/case/codec/codec.h"
 #include "properties/reduce/reproducer.h"

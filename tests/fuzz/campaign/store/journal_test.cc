@@ -1,5 +1,5 @@
 // Tests which exits count against a case that was running when its process ended.
-#include "fuzz/campaign/store/journal.h"
+#include "fuzz/campaign/store/jobs/journal.h"
 
 #include <gtest/gtest.h>
 

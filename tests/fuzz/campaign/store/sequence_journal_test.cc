@@ -1,12 +1,12 @@
 // Tests the journal of sequences of calls: what was in flight when a process ended, and which exits count.
-#include "fuzz/campaign/store/sequence_journal.h"
+#include "fuzz/campaign/store/jobs/sequence_journal.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "fuzz/campaign/store/journal.h"
+#include "fuzz/campaign/store/jobs/journal.h"
 
 namespace attnfuzz {
 namespace {

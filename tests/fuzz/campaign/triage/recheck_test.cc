@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "fuzz/campaign/store/journal.h"
+#include "fuzz/campaign/store/jobs/journal.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {

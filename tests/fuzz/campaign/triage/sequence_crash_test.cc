@@ -3,14 +3,14 @@
 
 #include <gmock/gmock.h>
 
-#include "fuzz/campaign/store/journal.h"
+#include "fuzz/campaign/store/jobs/journal.h"
 #include "fuzz/campaign/triage/crash_in_hand.h"
 #include "fuzz/campaign/triage/recheck.h"
 #include "fuzz/campaign/triage/sequences_explained.h"
 #include "fuzz/report/report.h"
-#include "properties/sequences/codec.h"
-#include "properties/sequences/draw.h"
-#include "properties/sequences/relations.h"
+#include "properties/sequences/draw/draw.h"
+#include "properties/sequences/run/relations.h"
+#include "properties/sequences/session/codec.h"
 #include "tests/fuzz/campaign/append_target.h"
 #include "tests/fuzz/campaign/triage/crash_folder.h"
 

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <set>
 
-#include "fuzz/campaign/store/folder.h"
+#include "fuzz/campaign/store/jobs/folder.h"
 #include "fuzz/campaign/store/ledger.h"
 #include "fuzz/campaign/store/seeded_bug.h"
 #include "fuzz/campaign/triage/issue_text.h"
