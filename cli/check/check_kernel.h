@@ -9,6 +9,7 @@
 #include "cli/open/entry_options.h"
 #include "cli/open/open_kernel.h"
 #include "cli/print/checked.h"
+#include "reference/model/arithmetic_names.h"
 
 namespace attnfuzz {
 

@@ -1,7 +1,7 @@
 """case_format.py SOURCES: checks that docs/case-format.md lists the sources' fields, defaults and names, and no others.
 
-The structures and the names of their fields are read from properties/case/codec/codec_fields.h and case.h, the defaults from case.h,
-the fields of a reproducer from reproducer.cc.
+The structures and the names of their fields are read from codec_fields.h, problem.h and case.h in properties/case/, the
+defaults from the latter two, the fields of a reproducer from reproducer.cc.
 """
 
 import os
@@ -17,9 +17,13 @@ def read(name):
         return file.read()
 
 
+def sources():
+    return "".join(read(f"properties/case/{name}") for name in ("codec/codec_fields.h", "problem.h", "case.h"))
+
+
 def structures():
     """{C++ type: (heading, {field: (member, name of its list of names or None)})}"""
-    text = re.sub(r"//.*", "", (read("properties/case/codec/codec_fields.h") + read("properties/case/case.h")))
+    text = re.sub(r"//.*", "", sources())
     found = {}
     for of, what, body in re.findall(r"kFields<(\w+)> = fields\(\"([^\"]*)\",(.*?)\);\n", text, re.S):
         fields = {name: (member, names) for name, member, names in
@@ -33,7 +37,7 @@ def structures():
 
 def name_lists():
     """{C++ name: [names]}"""
-    text = (read("properties/case/codec/codec_fields.h") + read("properties/case/case.h")) + read("reference/model/arithmetic_names.h")
+    text = sources() + read("reference/model/arithmetic_names.h")
     lists = {name: re.findall(r"\"([^\"]+)\"", body)
              for name, body in re.findall(r"constexpr const char\* (k\w+)\[\] = \{(.*?)\};", text, re.S)}
     rows = re.findall(r"^ +\{k\w+, \"(\w+)\"", read("reference/call/tensor_spec.h"), re.M)
@@ -52,7 +56,7 @@ def split(text):
 
 def defaults():
     """{C++ type: {member: its default as the sources write it}}"""
-    text = re.sub(r"//.*", "", read("properties/case/case.h"))
+    text = re.sub(r"//.*", "", read("properties/case/problem.h") + read("properties/case/case.h"))
     found = {}
     for of, body in re.findall(r"^struct (\w+) \{(.*?)^\};", text, re.S | re.M):
         found[of] = {}

@@ -7,14 +7,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
-#include <cstring>
-#include <span>
 #include <string_view>
-#include <tuple>
 
 #include "properties/case/case.h"
 #include "properties/case/codec_form.h"
+#include "reference/model/arithmetic_names.h"
 
 namespace attnfuzz::codec {
 

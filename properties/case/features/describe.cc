@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 
 #include "base/printable.h"
 #include "properties/case/features/feature.h"

@@ -5,7 +5,6 @@
 
 #include "properties/case/features/feature.h"
 #include "properties/case/places/key_blocks.h"
-#include "properties/case/places/packed.h"
 #include "reference/semantics.h"
 
 namespace attnfuzz::feature {

@@ -1,7 +1,6 @@
 // Keys in pages: K and V are pools, and a block table says which pages hold the keys of a batch entry
 // (attn_problem.page_size).
 #include <algorithm>
-#include <limits>
 
 #include "properties/case/features/feature.h"
 #include "properties/case/features/length_places.h"

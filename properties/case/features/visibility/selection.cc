@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "properties/case/features/feature.h"
-#include "properties/case/places/packed.h"
 
 namespace attnfuzz::feature {
 namespace {
