@@ -5,7 +5,6 @@
 
 #include "properties/case/codec/codec_fields.h"
 #include "properties/case/places/geometry.h"
-#include "properties/case/places/packed.h"
 #include "properties/data/recipe.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/trial.h"

@@ -1,25 +1,19 @@
 #include "properties/judge/trial.h"
 
 #include <algorithm>
-#include <bit>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
 
-#include "base/random.h"
 #include "properties/case/codec/as_contract.h"
 #include "properties/case/features/domain.h"
 #include "properties/case/places/geometry.h"
-#include "properties/case/places/key_blocks.h"
-#include "properties/case/places/packed.h"
-#include "properties/case/places/planted_rank.h"
 #include "properties/data/recipe.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/oracles.h"
-#include "properties/judge/same_work.h"
 #include "properties/judge/stopwatch.h"
 #include "reference/agreement.h"
+#include "reference/model/arithmetic_names.h"
 #include "reference/model/arithmetic_table.h"
 #include "reference/model/error_cap.h"
 #include "reference/model/error_model.h"
@@ -85,13 +79,6 @@ std::optional<double> declared_share(const Execution& e, const Reference& refere
   return 1 - needed / declared;
 }
 
-// The domain that the caller or the kernel declares; nullptr: none.
-const attn_domain* declared_by(const Target& target) {
-  if (target.terms) return &*target.terms;
-  const std::optional<attn_domain>& own = target.info().domain;
-  return own ? &*own : nullptr;
-}
-
 std::string difference_between_calls(const Case& c, size_t call) {
   std::string message = "call " + std::to_string(call) + " gives another result than call 0";
   const Call &first = c.calls[0], &now = c.calls[call];
@@ -101,10 +88,6 @@ std::string difference_between_calls(const Case& c, size_t call) {
   if (now.stream != first.stream) message += ", on another stream";
   return message;
 }
-
-}  // namespace
-
-namespace {
 
 // A case may use another arithmetic of the executor than the check was started for.
 const Calibration& judged_by(const Case& c, const Target& target, const Calibration& given) {
@@ -166,7 +149,7 @@ bool Trial::begin(const Case& c, std::string_view label) {
 }
 
 Case Trial::inside(Case c) const {
-  if (const attn_domain* declared = declared_by(target_)) lay_within(*declared, c);
+  if (target_.domain()) lay_within(*target_.domain(), c);
   return c;
 }
 
@@ -411,189 +394,12 @@ void Trial::reject(std::string why) {
   verdict_.message = std::move(why);
 }
 
-// `bound` 0: the bits must be equal.
-bool Trial::differ(TensorId tensor, const Run& a, int64_t row, int64_t column, double x, double y, double bound,
-                   std::string_view what) {
-  Where where = where_is(tensor, a.c.problem, a.plan, row, column);
-  where.expected = x;
-  where.got = y;
-  where.bound = bound;
-  where.bad = where.of = 1;
-  fail(Kind::kRelation, std::string(what) + ": " + name_of(where) + " is " + digits(x) + " in one and " +
-                            digits(y) + " in the other, " +
-                            (bound > 0 ? "which may differ by " + digits(bound) + " at most"
-                                       : std::string("must be bit-identical")));
-  verdict_.where = where;
-  return false;
-}
-
-bool Trial::same_within(const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what,
-                        double scale, double log_shift) {
-  if (done()) return false;
-  const Reference &ra = a.reference, &rb = b.reference;
-  const auto compared = [](RowState s) { return s == RowState::kBounded || s == RowState::kDead; };
-  if (!compared(ra.state[row_a]) || !compared(rb.state[row_b])) return true;
-  // A shift by -inf, even one of NaN, does not apply to dead rows.
-  if (ra.state[row_a] == RowState::kDead && rb.state[row_b] == RowState::kDead) return true;
-  for (const Expected& ea : ra.outputs) {
-    const std::vector<float>&got_a = a[ea.tensor], &got_b = b[ea.tensor];
-    if (got_a.empty() || got_b.empty() || !of_queries(spec_of(ea.tensor))) continue;
-    const Expected& eb = rb[ea.tensor];
-    for (int64_t column = 0; column < ea.columns; ++column) {
-      const int64_t ia = row_a * ea.columns + column, ib = row_b * ea.columns + column;
-      if (ea.rule[ia] != 0 || eb.rule[ib] != 0) continue;  // each was judged by its own oracle
-      const double x = got_a[ia], y = ea.logarithm ? got_b[ib] - log_shift / ea.unit : got_b[ib] / scale;
-      const double bound = ea.allowance(ia) + eb.allowance(ib) / (ea.logarithm ? 1 : std::fabs(scale));
-      if (x == y || std::fabs(x - y) <= bound) continue;
-      // The overflow rule has judged an infinity already.
-      if (ea.overflows() && !(std::isfinite(x) && std::isfinite(y))) continue;
-      return differ(ea.tensor, a, row_a, column, x, y, bound, what);
-    }
-  }
-  return true;
-}
-
-bool Trial::promise_bits(const attn_plan& a, const attn_plan& b) { return note_bits(other_work(a, b)); }
-
-bool Trial::note_bits(std::string why_not) {
-  if (why_not.empty()) return verdict_.by_bits = true;
-  verdict_.by_bounds = std::move(why_not);
-  return false;
-}
-
-bool Trial::same_bits(const Run& a, int64_t row_a, const Run& b, int64_t row_b, std::string_view what) {
-  if (done()) return false;
-  for (const Expected& expected : a.reference.outputs) {
-    const int64_t n = expected.columns;
-    const std::span<const float> x = a[expected.tensor], y = b[expected.tensor];
-    if (x.empty() || y.empty() || !of_queries(spec_of(expected.tensor))) continue;
-    const auto first = first_difference(x.subspan(row_a * n, n), y.subspan(row_b * n, n));
-    if (!first) continue;
-    return differ(expected.tensor, a, row_a, *first, x[row_a * n + *first], y[row_b * n + *first], 0, what);
-  }
-  return true;
-}
-
-bool Trial::all_within(const Run& a, const Run& b, std::string_view what) {
-  for (int64_t row = 0; row < a.reference.rows; ++row) {
-    if (!same_within(a, row, b, row, what)) return false;
-  }
-  for (const Expected& expected : a.reference.outputs) {
-    if (!of_queries(spec_of(expected.tensor)) && !same_elements(expected.tensor, a, b, what)) return false;
-  }
-  return !done();
-}
-
-bool Trial::same_elements(TensorId tensor, const Run& a, const Run& b, std::string_view what, double scale) {
-  if (done()) return false;
-  const Expected &ea = a.reference[tensor], &eb = b.reference[tensor];
-  const std::vector<float>&got_a = a[tensor], &got_b = b[tensor];
-  for (size_t at = 0; at < std::min(got_a.size(), got_b.size()); ++at) {
-    if (ea.rule[at] != 0 || eb.rule[at] != 0) continue;  // each was judged by its own oracle
-    const auto n = static_cast<int64_t>(at);
-    const double x = got_a[at], y = got_b[at] / scale;
-    const double bound = ea.allowance(n) + eb.allowance(n) / std::fabs(scale);
-    if (x == y || std::fabs(x - y) <= bound) continue;
-    if (ea.overflows() && !(std::isfinite(x) && std::isfinite(y))) continue;
-    return differ(tensor, a, n / ea.columns, n % ea.columns, x, y, bound, what);
-  }
-  return true;
-}
-
-bool Trial::all_bits(const Run& a, const Run& b, std::string_view what) {
-  const std::string message = std::string(what) + ": must be bit-identical";
-  return judge_same(a.calls[0], b.calls[0], a.c.problem, a.plan, Kind::kRelation, message, verdict_);
-}
-
-namespace {
-
-// A number by which one of several operations is chosen, made from the seeds of the drawn case.
-uint64_t dice_of(const Case& c) { return finish64(c.q.seed ^ c.k.seed << 16 ^ c.v.seed << 32); }
-
-// The operation that a property runs on a drawn case; nullptr: the kernel has none. If the property has two and the
-// kernel takes both, the case's own operation comes first.
-const Operation* operation_of_runs(const Property& property, const Case& c, uint64_t kernel_features) {
-  if (property.operation == nullptr) return operation_for(c.problem.features, kernel_features, dice_of(c));
-  if (property.also == nullptr || !kernel_has(*property.also, kernel_features)) return property.operation;
-  if (!kernel_has(*property.operation, kernel_features)) return property.also;
-  for (const Operation* one : {property.operation, property.also}) {
-    if (&operation_of(c.problem.features) == one) return one;
-  }
-  return dice_of(c) % 2 == 0 ? property.operation : property.also;
-}
-
-}  // namespace
-
-void keep_known(const Property& property, Case& c) {
-  if (!property.packed) unpack(c);
-  if (!property.kv8) set_kv8(c, std::nullopt);
-  if (!property.key_blocks) give_up_key_blocks(c);
-}
-
-bool adapted(Case& c, const Property& property, const Target& target, std::string* why) {
-  const attn_domain* declared = declared_by(target);
-  const bool lies = declared && lies_within(*declared, c);
-  const Operation* speaks_of = operation_of_runs(property, c, target.info().features);
-  if (speaks_of != nullptr) {
-    const bool shaped = &operation_of(c.problem.features) != speaks_of;
-    make_call(*speaks_of, c, target.info().features);
-    if (shaped && declared) order_within(*declared, c);
-    if (const Operation& asked = operation_of(c.problem.features); &asked != speaks_of) {
-      *why = std::string("the property speaks of the operation ") + speaks_of->name + ", the case asks for " +
-             asked.name;
-      return false;
-    }
-  }
-  keep_known(property, c);
-  if (!property.adapt(c, target.info(), why)) return false;
-  if (lies) lay_within(*declared, c);
-  return true;
-}
-
-Verdict judge(Case c, const Property& property, Target& target, const Calibration& calibration) {
-  std::string why;
-  if (!adapted(c, property, target, &why)) {
-    Verdict v;
-    v.property = property.name;
-    v.outcome = Outcome::kRefused;
-    v.message = why;
-    return v;
-  }
-  const Turn turn = target.turn();
-  Trial trial(c, target, calibration, true, property.compares);
-  trial.verdict().property = property.name;
-  if (property.ask) property.ask(trial);
-  if (!trial.done()) property.check(trial);
-  Verdict v = std::move(trial.verdict());
-  if (v.outcome == Outcome::kFail && v.kind == Kind::kRelation && trial.asked_fast()) {
-    // A relation uses the bounds of several runs, and some of these are the fast oracle's.
-    Trial again(c, target, calibration, false);
-    again.verdict().property = property.name;
-    property.check(again);
-    if (again.verdict().outcome == Outcome::kFail)
-      v = std::move(again.verdict());
-    else
-      v.message +=
-          "; judged again by the CPU's oracle alone it passed: the kernel does not repeat itself, or the "
-          "oracles do not agree";
-  }
-  weigh_rows(v);
-  return v;
-}
-
 void note_rows(const Problem& p, const Reference& reference, Verdict& v) {
   v.rows = rows_present(p);
   v.sampled = reference.sampled;
   v.dead_rows = reference.dead;
   v.uninformative_rows = reference.uninformative;
   v.unconstrained_rows = reference.unconstrained;
-}
-
-void weigh_rows(Verdict& v) {
-  if (v.outcome != Outcome::kPass || 2 * (v.uninformative_rows + v.unconstrained_rows) <= v.sampled) return;
-  v.outcome = Outcome::kNotJudged;
-  v.message = std::to_string(v.uninformative_rows) + " uninformative and " +
-              std::to_string(v.unconstrained_rows) + " unconstrained of " + std::to_string(v.sampled) + " rows";
 }
 
 }  // namespace attnfuzz

@@ -1,7 +1,6 @@
 // The result of a check.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <vector>

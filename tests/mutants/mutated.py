@@ -37,9 +37,10 @@ ORACLE_ON_DEVICE = ["cuda/block.cuh", "cuda/mean.cuh", "cuda/pack.cc", "cuda/pac
 
 # The judge's sources: properties/judge/ without its headers, which only declare, and the files of properties/memory/
 # that check redzones, gaps, inputs and outputs after a run.
-JUDGE = ["judge/bad_plan.cc", "judge/execution.cc", "judge/integer_outputs.cc", "judge/judge.cc", "judge/oracles.cc",
-         "judge/shape/shape_places.cc", "judge/shape/shape_values.cc", "judge/situations.cc", "judge/statistical_warning.cc", "judge/tally.cc",
-         "judge/trial.cc", "judge/target/peer.cc", "judge/verdict.cc", "case/codec/as_contract.cc", "memory/extent.cc",
+JUDGE = ["judge/accept.cc", "judge/bad_plan.cc", "judge/compare_runs.cc", "judge/execution.cc",
+         "judge/integer_outputs.cc", "judge/judge.cc", "judge/judge_case.cc", "judge/oracles.cc",
+         "judge/shape/shape_places.cc", "judge/shape/shape_values.cc", "judge/situations.cc",
+         "judge/statistical_warning.cc", "judge/tally.cc", "judge/trial.cc", "judge/target/peer.cc", "judge/verdict.cc", "case/codec/as_contract.cc", "memory/extent.cc",
          "memory/layout.cc", "memory/layout_checks.cc", "memory/layout_reads.cc", "memory/case_poison.cc"]
 
 # The path for which a kernel's cases are drawn (attnfuzz check --path): its mutated sources are those of this path.

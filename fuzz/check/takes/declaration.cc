@@ -4,8 +4,6 @@
 #include <array>
 #include <cstring>
 #include <iterator>
-#include <optional>
-#include <string_view>
 #include <utility>
 
 #include "fuzz/check/takes/memory_refusals.h"

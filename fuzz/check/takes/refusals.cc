@@ -1,15 +1,11 @@
 #include "fuzz/check/takes/refusals.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <functional>
-#include <optional>
 
 #include "fuzz/check/takes/combined_refusals.h"
 #include "fuzz/check/takes/memory_refusals.h"
 #include "fuzz/check/takes/sizes_taken.h"
-#include "properties/case/features/domain.h"
 #include "properties/case/places/planted_rank.h"
 #include "properties/draw/draw.h"
 #include "properties/judge/target/target.h"
@@ -61,7 +57,7 @@ class Asking {
   }
 
   bool declares_dense() const {
-    const auto& domain = declared(target_);
+    const auto& domain = target_.domain();
     return domain && domain->layout == ATTN_LAYOUT_DENSE;
   }
 

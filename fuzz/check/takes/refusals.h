@@ -47,8 +47,6 @@ class Taker {
   int faults_ = 0;
 };
 
-// The caller's domain; it lies inside of the declared one, which is returned if there is none.
-const std::optional<attn_domain>& declared(const Target& target);
 void usual_scale(Case& c);
 // Gives a case, whose sizes are set, the usual scale and a variant, and moves it into the declared domain.
 void make_ordinary(const Target& target, Case& c);

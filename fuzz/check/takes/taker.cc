@@ -9,16 +9,12 @@
 
 namespace attnfuzz {
 
-const std::optional<attn_domain>& declared(const Target& target) {
-  return target.terms ? target.terms : target.info().domain;
-}
-
 void usual_scale(Case& c) { c.problem.scale = 1.0f / std::sqrt(static_cast<float>(c.problem.dim_qk)); }
 
 void make_ordinary(const Target& target, Case& c) {
   usual_scale(c);
   c.env.variant = target.info().variants.empty() ? 0 : 1;
-  const auto& domain = declared(target);
+  const auto& domain = target.domain();
   if (!domain) return;
   fit(*domain, c);
   if (domain->align) c.problem.align = domain->align - 1;

@@ -140,7 +140,7 @@ class Trying {
   }
 
   bool declares(int32_t dtype) const {
-    const auto& domain = declared(target_);
+    const auto& domain = target_.domain();
     return domain && domain->dtypes != 0 ? (domain->dtypes >> dtype & 1) != 0 : dtype != ATTN_F32;
   }
 
@@ -268,7 +268,7 @@ class Trying {
     std::string first;
     for (const auto& [queries, keys] : kPairs) {
       Case c = gaussian(queries, keys);
-      if (const auto& domain = declared(target_); domain && queries == keys) fit(*domain, c);
+      if (const auto& domain = target_.domain(); domain && queries == keys) fit(*domain, c);
       if (illegal(c)) return;
       const Verdict v = judge(c, reference, target_, *judged_.table);
       ++tried_.runs;
