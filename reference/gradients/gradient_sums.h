@@ -18,8 +18,6 @@
 //   B     = sum E + gamma(n, u) sum(|t| + E) + n f,  then u (|r| + B) + f: it is fp32
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "reference/call/expected.h"

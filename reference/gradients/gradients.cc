@@ -7,115 +7,20 @@
 
 #include "reference/call/row_space.h"
 #include "reference/call/sequences.h"
+#include "reference/gradients/gradient_block.h"
 #include "reference/gradients/gradient_pairs.h"
 #include "reference/gradients/gradient_setup.h"
 #include "reference/gradients/gradient_sums.h"
+#include "reference/gradients/saved_rows.h"
 #include "reference/model/error_cap.h"
 #include "reference/numbers/formats.h"
-#include "reference/rows/sinks.h"
 #include "reference/rows/visibility.h"
 #include "reference/selected.h"
 
 namespace attnfuzz::gradients {
 namespace {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
 constexpr int64_t kBlockRows = 16;  // rows whose products are computed together
-
-// Rows of one input, with numbers that are not finite replaced by 0.
-struct Rows {
-  Matrix value, size;          // size: |value|, raised as the tensor core aligns it
-  std::vector<double> norm;    // sum |value| of each row
-  std::vector<Taint> taint;    // of each row
-  std::vector<Taint> element;  // of each element; empty if all are finite
-  std::vector<bool> column;    // true: the column holds a number that is not finite
-
-  void resize(int64_t rows, int64_t columns) {
-    value.resize(rows, columns);
-    size.resize(rows, columns);
-    norm.assign(static_cast<size_t>(rows), 0);
-    taint.assign(static_cast<size_t>(rows), kPure);
-    element.clear();
-    column.assign(static_cast<size_t>(columns), false);
-  }
-  void load(int64_t row, int32_t dtype, const attn_tensor& from, const StoredRow& at, int64_t h, double least) {
-    const int64_t n = value.cols();
-    decode_strided(dtype, from.data, offset_of(from, at.entry, h, at.row, 0), from.stride[3], n,
-                   value.row(row).data());
-    for (int64_t c = 0; c < n; ++c) {
-      double& x = value(row, c);
-      if (const Taint taint_here = taint_of(x); taint_here != kPure) mark(row, c, taint_here), x = 0;
-      const double magnitude = std::abs(x);
-      norm[static_cast<size_t>(row)] += magnitude;
-      size(row, c) = magnitude > 0 ? std::max(magnitude, least) : 0;
-    }
-  }
-  bool pure() const { return element.empty(); }
-
- private:
-  void mark(int64_t row, int64_t c, Taint is) {
-    if (element.empty()) element.assign(static_cast<size_t>(value.size()), kPure);
-    element[static_cast<size_t>(row * value.cols() + c)] = is;
-    taint[static_cast<size_t>(row)] = std::max(taint[static_cast<size_t>(row)], is);
-    column[static_cast<size_t>(c)] = true;
-  }
-};
-
-// A sum over pairs as it grows: its value, the error of each element, and what is not a number.
-struct Sums {
-  Matrix value, bound;
-  std::vector<Taint> taint;  // of each element; empty if all are pure
-  void clear(int64_t rows, int64_t columns) {
-    value.setZero(rows, columns);
-    bound.setZero(rows, columns);
-    taint.clear();
-  }
-  void mark(int64_t row, int64_t column, Taint is) {
-    if (is == kPure) return;
-    if (taint.empty()) taint.assign(static_cast<size_t>(value.size()), kPure);
-    Taint& at = taint[static_cast<size_t>(row * value.cols() + column)];
-    at = std::max(at, is);
-  }
-  void mark_row(int64_t row, Taint is) {
-    for (int64_t c = 0; is != kPure && c < value.cols(); ++c) mark(row, c, is);
-  }
-};
-
-// The pairs of a key: their number, and the number of blocks of the mma that hold one. `a` and `p`: sums of
-// |dA| and P over the pairs that are evaluated.
-struct KeyPairs {
-  int64_t pairs = 0, blocks = 0, last = -1;
-  double a = 0, p = 0;
-};
-
-// One block of query rows, and the keys that any of them needs.
-struct Block {
-  struct Query {
-    int64_t row;  // of RowSpace
-    Row at;
-    bool wanted;                                  // its dQ is judged
-    std::vector<int64_t> keys;                    // the needed keys that it sees
-    int64_t pairs, blocks;                        // keys that it sees; blocks of the mma that hold one
-    double lse, gradient, gradient_size;          // lam, D, sum|dO o|
-    double lse_error = 0, gradient_error = 0;     // if a kernel computes O and LSE by itself
-    double a = 0;                                 // sum of |dA|
-    Taint taint;                                  // of q, lse, o, dO, dLSE
-    Taint row_taint = kPure;                      // of lse, o, dO, dLSE
-    Taint lse_taint = kPure, sink_taint = kPure;  // of lse; of all inputs of its term of dsink
-    double sink = -kInfinity;                     // -infinity: there is none
-    double dlse = 0;                              // dLSE
-    double lse_apart = 0, lse_apart_error = 0;    // the LSE without the sink, if dLSE is its gradient
-  };
-  std::vector<Query> queries;
-  std::vector<int64_t> keys;
-  std::vector<int64_t> place;  // of each key among `keys`; -1: not there
-  Rows q, dout;
-  Matrix k, k_size, v, v_size;  // of `keys`
-  Matrix dot, dot_size, grad, grad_size;
-  Matrix da, p, of_q, of_k, of_v;  // dA, P, and the weights of |k|, |q| and |dO| in the bounds
-  std::vector<Taint> s_taint, p_taint;
-};
 
 class Gradients {
  public:
@@ -123,19 +28,17 @@ class Gradients {
             const Calibration& calibration, RowSample sample, const ExactRows* exact)
       : p_(problem),
         host_(host),
-        exact_(exact),
         model_(error_model(problem, plan, calibration)),
         terms_(make_terms(problem, capped_plan(problem, plan, calibration), model_)),
         tile_q_(std::max<int64_t>(plan.tile_q, 1)),
         tile_k_(std::max<int64_t>(plan.tile_k, 1)),
         sequences_(problem, host),
-        sinks_(has(ATTN_FEATURE_DSINK)),
-        apart_(sinks_ && plan.lse_sink != 0),
-        gathered_(has(ATTN_FEATURE_SELECTED_BACKWARD)),
+        saved_(problem, host, plan, exact, model_, sequences_),
+        gathered_((problem.features & ATTN_FEATURE_SELECTED_BACKWARD) != 0),
         wanted_(wanted(problem, plan, sample)),
         out_(unset_gradients(problem, host, model_)),
         dbias_(problem, host),
-        dsink_(static_cast<size_t>(sinks_ ? problem.heads_q : 0)) {}
+        dsink_(static_cast<size_t>(saved_.sinks ? problem.heads_q : 0)) {}
 
   Reference take() {
     const int64_t group = p_.heads_kv > 0 ? p_.heads_q / p_.heads_kv : 0;
@@ -158,8 +61,6 @@ class Gradients {
   }
 
  private:
-  bool has(uint64_t feature) const { return (p_.features & feature) != 0; }
-
   void load_keys(int64_t b, int64_t g) {
     length_ = key_length(p_, host_, b);
     k_.resize(length_, p_.dim_qk);
@@ -171,8 +72,6 @@ class Gradients {
     }
     first_key_ = (b * p_.heads_kv + g) * p_.seq_k;
   }
-
-  bool recomputed() const { return exact_ != nullptr && exact_->o_error != nullptr; }
 
   bool key_wanted(int64_t j) const { return wanted_.keys[static_cast<size_t>(first_key_ + j)]; }
 
@@ -228,7 +127,7 @@ class Gradients {
     // If a kernel computes D by itself, D depends on all keys.
     const bool any =
         query.wanted || std::ranges::any_of(query.keys, [this](int64_t j) { return key_wanted(j); });
-    if (!query.wanted && !(recomputed() && (any || !model_.isolates_masked_nan)))
+    if (!query.wanted && !(saved_.recomputed && (any || !model_.isolates_masked_nan)))
       std::erase_if(query.keys, [this](int64_t j) { return !key_wanted(j); });
     // If the plan does not isolate NaN, a query that sees no key counts, too: its row may be multiplied by 0.
     if (!query.wanted && query.keys.empty() && model_.isolates_masked_nan) return;
@@ -240,14 +139,13 @@ class Gradients {
     block_.q.resize(rows, p_.dim_qk);
     block_.dout.resize(rows, p_.dim_v);
     block_.place.assign(static_cast<size_t>(length_), -1);
-    std::vector<double> o(static_cast<size_t>(p_.dim_v));
     for (int64_t n = 0; n < rows; ++n) {
       Block::Query& query = block_.queries[static_cast<size_t>(n)];
       const StoredRow at = sequences_.query_row(query.at.b, query.at.i);
       block_.q.load(n, p_.dtype, host_.q, at, query.at.h, model_.least_factor);
       block_.dout.load(n, p_.dtype, host_.dout, at, query.at.h, model_.least_factor);
       for (const int64_t j : query.keys) block_.place[static_cast<size_t>(j)] = 0;
-      load_saved(n, o, &query);
+      saved_.load(block_.dout, n, block_.q.taint[static_cast<size_t>(n)], &query);
       meet_hidden_keys(query, block_.q.taint[static_cast<size_t>(n)]);
     }
     for (size_t c = 0; c < q_columns_.size(); ++c) q_columns_[c] = q_columns_[c] || block_.q.column[c];
@@ -274,91 +172,6 @@ class Gradients {
   bool makes_hidden_nan(int64_t j) const {
     const auto key = static_cast<size_t>(j);
     return v_.taint[key] != kPure || (p_.softcap != 0 && k_.taint[key] != kPure);
-  }
-
-  // Loads LSE and D of a row. If its query sees no key, only the sink needs them.
-  void load_saved(int64_t n, std::vector<double>& o, Block::Query* query) {
-    query->lse = query->gradient = query->gradient_size = 0;
-    query->taint = kPure;
-    query->row_taint = block_.dout.taint[static_cast<size_t>(n)];
-    if (query->pairs == 0 && !sinks_) return;
-    load_lse(query);
-    if (exact_ != nullptr) {
-      std::copy_n(exact_->o + query->row * p_.dim_v, p_.dim_v, o.begin());
-    } else {
-      const StoredRow at = sequences_.query_row(query->at.b, query->at.i);
-      decode_strided(p_.dtype, host_.o.data, offset_of(host_.o, at.entry, query->at.h, at.row, 0),
-                     host_.o.stride[3], p_.dim_v, o.data());
-    }
-    Taint taint = std::max(query->lse_taint, block_.dout.taint[static_cast<size_t>(n)]);
-    for (int64_t c = 0; c < p_.dim_v; ++c) {
-      taint = std::max(taint, taint_of(o[static_cast<size_t>(c)]));
-      const double term = block_.dout.value(n, c) * o[static_cast<size_t>(c)];
-      query->gradient += term;
-      query->gradient_size += std::abs(term);
-    }
-    query->sink_taint = taint;
-    if (has(ATTN_FEATURE_DLSE)) taint = std::max(taint, load_dlse(query));
-    if (!apart_) query->sink_taint = taint;
-    if (recomputed()) load_errors(n, query);
-    query->row_taint = taint;
-    query->taint = query->pairs == 0 ? kPure : std::max(taint, block_.q.taint[static_cast<size_t>(n)]);
-    if (!std::isfinite(query->lse)) query->lse = 0;
-    if (query->sink_taint != kPure) query->gradient = query->gradient_size = 0;
-  }
-
-  // Loads the LSE of a row. It includes the sink.
-  void load_lse(Block::Query* query) const {
-    const StoredRow at = sequences_.query_row(query->at.b, query->at.i);
-    const int64_t h = query->at.h;
-    const double stored =
-        exact_ != nullptr
-            ? exact_->lse[query->row]
-            : decode(ATTN_F32, host_.lse.data, offset_of(host_.lse, at.entry, h, at.row, 0)) * model_.log_unit;
-    query->lse = stored;
-    query->lse_taint = taint_of(stored);
-    if (!sinks_) return;
-    query->sink = sink_of(p_, host_, h);
-    if (query->pairs == 0 && std::isinf(query->sink)) query->lse_taint = kPure;
-    if (!apart_) return;
-    if (query->pairs == 0) {  // the stored LSE has no key and no sink
-      query->lse = query->sink;
-      query->lse_taint = kPure;
-    } else if (exact_ != nullptr) {
-      query->lse_apart = stored + std::log1p(-std::exp(query->sink - stored));
-    } else {
-      query->lse_apart = stored;
-      const WithSink with = with_sink(stored, query->sink);
-      query->lse = with.lse, query->lse_error = with.error;
-    }
-  }
-
-  // Subtracts dLSE from D, unless it is the gradient of an LSE without the sink. If the query sees no key, that
-  // LSE is a constant, and dLSE does not count.
-  Taint load_dlse(Block::Query* query) const {
-    if (query->pairs == 0 && apart_) return kPure;
-    const StoredRow at = sequences_.query_row(query->at.b, query->at.i);
-    query->dlse = decode(ATTN_F32, host_.dlse.data, offset_of(host_.dlse, at.entry, query->at.h, at.row, 0));
-    const Taint is = taint_of(query->dlse);
-    if (is != kPure) query->dlse = 0;
-    if (apart_) return is;
-    query->gradient -= query->dlse;
-    query->gradient_size += std::abs(query->dlse);
-    return is;
-  }
-
-  // Adds the errors that a kernel's own O and LSE may have.
-  void load_errors(int64_t n, Block::Query* query) const {
-    for (int64_t c = 0; c < p_.dim_v; ++c)
-      query->gradient_error += std::abs(block_.dout.value(n, c)) * exact_->o_error[query->row * p_.dim_v + c];
-    query->gradient_error *= 1 + gamma(static_cast<double>(p_.dim_v + 1), kU);
-    const auto terms = static_cast<double>(query->keys.size() + (sinks_ ? 1 : 0));
-    query->lse_error = exact_->lse_error[query->row] + 3.01 * kU * std::log(std::max(terms, 1.0)) +
-                       model_.eps_reciprocal + 4 * kU;
-    // An automatic derivative adds P dLSE to P (dP - D): one more rounding of each.
-    query->gradient_error += 5 * kU * std::abs(query->dlse);
-    if (apart_)
-      query->lse_apart_error = 1.01 * query->lse_error * std::exp(query->lse - query->lse_apart) + 4 * kU;
   }
 
   // Adds the error of D if it is computed as in the derivative of a softmax: as a sum over the query's keys.
@@ -397,7 +210,7 @@ class Gradients {
 
   // Computes all pairs of one row of the block.
   void pairs_of(int64_t n) {
-    if (recomputed()) add_errors_of_softmax(n);
+    if (saved_.recomputed) add_errors_of_softmax(n);
     Block::Query& query = block_.queries[static_cast<size_t>(n)];
     const double of_row = terms_.sum_error(query.pairs, query.blocks, terms_.dq_adds);
     const auto columns = static_cast<int64_t>(block_.keys.size());
@@ -433,10 +246,10 @@ class Gradients {
       }
     }
     if (dbias_.wanted() && !model_.isolates_masked_nan) mark_hidden(n);
-    if (sinks_) add_to_sink(query);
+    if (saved_.sinks) add_to_sink(query);
     // The sum of the row's weights may then be NaN. A weight of 0 divided by it is NaN, even for keys that the
     // query does not see.
-    if (recomputed() && !pure && !model_.isolates_masked_nan) {
+    if (saved_.recomputed && !pure && !model_.isolates_masked_nan) {
       q_columns_.assign(q_columns_.size(), true);
       dout_columns_.assign(dout_columns_.size(), true);
     }
@@ -503,10 +316,10 @@ class Gradients {
             .delta = query.gradient,
             .delta_size = query.gradient_size,
             .lse_error = query.lse_error,
-            .delta_error =
-                query.gradient_error +
-                (recomputed() && query.dlse != 0 ? kU * (block_.grad_size(n, at) + query.gradient_size) : 0),
-            .dlse_apart = apart_ ? query.dlse : 0,
+            .delta_error = query.gradient_error + (saved_.recomputed && query.dlse != 0
+                                                       ? kU * (block_.grad_size(n, at) + query.gradient_size)
+                                                       : 0),
+            .dlse_apart = saved_.apart ? query.dlse : 0,
             .lse_apart = query.lse_apart,
             .lse_apart_error = query.lse_apart_error};
   }
@@ -632,13 +445,12 @@ class Gradients {
 
   const attn_problem& p_;
   const attn_tensors& host_;
-  const ExactRows* exact_;
   const ErrorModel model_;
   const Terms terms_;
   const int64_t tile_q_, tile_k_;
   const Sequences sequences_;
-  const bool sinks_, apart_;  // apart_: the stored LSE leaves the sink out
-  const bool gathered_;       // keys and queries stand in any order in the blocks of an mma
+  const SavedRows saved_;
+  const bool gathered_;  // keys and queries stand in any order in the blocks of an mma
   const Wanted wanted_;
   Reference out_;
   BiasSums dbias_;
