@@ -97,7 +97,8 @@ struct Small {
     for (float& x : dlse) x = static_cast<float>(random.gaussian());
   }
 
-  // Makes it a problem over listed blocks: short lists with repeats, -1, blocks behind the last key, and empty ones.
+  // Makes it a problem over listed blocks: short lists with repeats, -1, blocks behind the last key, and empty
+  // ones.
   void take_lists(uint64_t seed) {
     Random random(seed ^ 0x115);
     p.window_left = p.window_right = -1, p.has_mask = 0, p.bias_dtype = ATTN_NONE;
@@ -116,7 +117,8 @@ struct Small {
     p.causal = random.below(4) > 0;
     for (int64_t& length : lengths) length = length * p.key_step + random.below(6);
   }
-  // The mask that hides blocks which a query does not see whole. Written independently of reference/semantics.h.
+  // The mask that hides blocks which a query does not see whole. Written independently of
+  // reference/semantics.h.
   std::vector<uint8_t> mask_of_blocks() const {
     std::vector<uint8_t> seen(mask.size(), 0);
     const int64_t most = p.seq_k * p.key_step + p.key_offset;
@@ -126,7 +128,8 @@ struct Small {
       const int64_t t = p.align == ATTN_BOTTOM_RIGHT ? i + length - p.seq_q : i;
       const int64_t last = static_cast<int64_t>(n) % p.seq_k * p.key_step + p.key_offset;
       const bool there = last < length && (p.has_mask == 0 || mask[n] != 0);
-      const bool near = (p.window_left < 0 || last >= t - p.window_left) && (p.window_right < 0 || last <= t + p.window_right);
+      const bool near = (p.window_left < 0 || last >= t - p.window_left) &&
+                        (p.window_right < 0 || last <= t + p.window_right);
       seen[n] = there && near && (p.causal == 0 || last <= t);
     }
     return seen;
@@ -218,5 +221,10 @@ struct Small {
     for (int64_t b = 0; b < p.batch; ++b) lengths.push_back(random->below(p.seq_k + 1));
   }
 };
+
+inline bool gives(const Reference& r, TensorId tensor) {
+  return std::ranges::any_of(r.outputs,
+                             [&](const Expected& due) { return due.tensor == tensor && !due.value.empty(); });
+}
 
 }  // namespace attnfuzz
