@@ -3,7 +3,7 @@
 // the features.
 //
 // A new feature is its field in case.h (outside of a problem in codec_fields.h too) and one file
-// features/NAME.cc. It must answer each question below, if only with `none`: a member that is left out does
+// features/NAME.cc. It must answer each question below, or name it in `without`: a member that is left out does
 // not compile.
 //
 //   for (const Feature* feature : all_features()) feature->tidy(c);
@@ -34,27 +34,28 @@ namespace attnfuzz {
 inline constexpr struct None {
 } none;
 
-// A function or `none`, stated explicitly. `none` does nothing and returns R().
+// A function or `none`, which does nothing and returns R().
 template <typename Signature>
 class OptionalFunction;
 template <typename R, typename... Args>
 class OptionalFunction<R(Args...)> {
  public:
-  constexpr OptionalFunction(None) {}
+  constexpr OptionalFunction(None = none) {}
   template <typename F>
     requires std::convertible_to<F, R (*)(Args...)>
   constexpr OptionalFunction(F function) : function_(function) {}
   R operator()(Args... args) const { return function_ ? function_(std::forward<Args>(args)...) : R(); }
+  constexpr bool empty() const { return function_ == nullptr; }
 
  private:
   R (*function_)(Args...) = nullptr;
 };
 
-// A list or `none`, stated explicitly: leaving it out does not compile.
+// A list or `none`.
 template <typename T, size_t kMost = 12>
 class InplaceVector {
  public:
-  constexpr InplaceVector(None) {}
+  constexpr InplaceVector(None = none) {}
   constexpr InplaceVector(std::initializer_list<T> all) : InplaceVector(std::span<const T>(all)) {
     if (all.size() == 0) throw "say none";
   }
@@ -63,6 +64,7 @@ class InplaceVector {
   }
   constexpr const T* begin() const { return all_.data(); }
   constexpr const T* end() const { return begin() + size_; }
+  constexpr bool empty() const { return size_ == 0; }
 
  private:
   std::array<T, kMost> all_ = {};
@@ -72,7 +74,8 @@ class InplaceVector {
 // The toggles that the reducer turns off, and their place among all toggles. Each tensor may have one.
 using ShrinkToggleList = InplaceVector<ShrinkToggle, 12 + kTensorCount>;
 struct ShrinkToggles {
-  constexpr ShrinkToggles(None) : place(0), all(none) {}
+  constexpr ShrinkToggles(None = none) : place(0), all(none) {}
+  constexpr bool empty() const { return all.empty(); }
   constexpr ShrinkToggles(int at, ShrinkToggleList shrink_toggles) : place(at), all(shrink_toggles) {}
   int place;
   ShrinkToggleList all;
@@ -132,7 +135,8 @@ struct DrawContext {
 enum class Phase : uint8_t { kNone, kSizes, kVisibility, kValues, kMemory, kLater };
 
 struct Draw {
-  constexpr Draw(None) : phase(Phase::kNone), draw(none) {}
+  constexpr Draw(None = none) : phase(Phase::kNone), draw(none) {}
+  constexpr bool empty() const { return phase == Phase::kNone; }
   constexpr Draw(Phase in, OptionalFunction<void(const DrawContext& context, Case& c)> function)
       : phase(in), draw(function) {}
   Phase phase;
@@ -154,7 +158,29 @@ struct Words {
   void (*say)(const Case& c, Sentence& words);
 };
 
+namespace feature {
+// The members of a Feature, in their order.
+enum Member : uint8_t {
+  kShrinkToggles,
+  kShrinkIntegers,
+  kAlternatives,
+  kCost,
+  kCanonicalSeeds,
+  kDraw,
+  kCrossoverGroups,
+  kNumbers,
+  kMutations,
+  kRefusals,
+  kTags,
+  kWords,
+  kTidy,
+  kIllegal
+};
+}  // namespace feature
+
 struct Feature {
+  InplaceVector<feature::Member, 14> without;  // the members that are left empty
+
   // For the reducer: what can be turned off, lowered, or replaced.
   ShrinkToggles shrink_toggles;
   InplaceVector<ShrinkInteger> shrink_integers;
@@ -180,6 +206,20 @@ struct Feature {
   // Why the case cannot be run, if it cannot: the field, and what it must be.
   OptionalFunction<std::optional<std::string>(const Case& c)> illegal;
 };
+
+// The feature itself, whose members are all given or named in `without`. Otherwise the call does not compile.
+consteval Feature checked(const Feature& f) {
+  const auto& [without, shrink_toggles, shrink_integers, alternatives, cost, canonical_seeds, draw,
+               crossover_groups, numbers, mutations, refusals, tags, words, tidy, illegal] = f;
+  const auto all = std::tie(shrink_toggles, shrink_integers, alternatives, cost, canonical_seeds, draw,
+                            crossover_groups, numbers, mutations, refusals, tags, words, tidy, illegal);
+  const auto empty = std::apply([](const auto&... member) { return std::array{member.empty()...}; }, all);
+  for (size_t n = 0; n < std::size(empty); ++n) {
+    if (empty[n] != (std::ranges::find(without, static_cast<feature::Member>(n)) != without.end()))
+      throw "name each member that is left empty in `without`, and no other";
+  }
+  return f;
+}
 
 // In the order in which they are drawn, which is the order of CMakeLists.txt.
 std::span<const Feature* const> all_features();

@@ -41,17 +41,11 @@ Complaint bad_append(const Case& c) {
 
 }  // namespace
 
-extern constinit const Feature appending = {
-    .shrink_toggles = none,  // sizes, lengths, packed rows and pages have their own
-    .shrink_integers = none,
-    .alternatives = none,
-    .cost = none,
-    .canonical_seeds = none,
-    .draw = none,  // operations/append/operation.cc turns a drawn case into an append
-    .crossover_groups = none,
-    .numbers = none,
-    .mutations = none,
-    .refusals = none,
+extern constinit const Feature appending = checked({
+    // kShrinkToggles: sizes, lengths, packed rows and pages have their own
+    // kDraw: operations/append/operation.cc turns a drawn case into an append
+    .without = {kShrinkToggles, kShrinkIntegers, kAlternatives, kCost, kCanonicalSeeds, kDraw, kCrossoverGroups,
+                kNumbers, kMutations, kRefusals, kTidy},
     // Tiled::p has other sizes if the operation has no attention (draw/features.cc).
     .tags = {{"append: past the capacity",
               [](const Tiled& x) { return is_append(x.c.problem) && any_entry(x.c.problem, exceeds); }},
@@ -68,8 +62,7 @@ extern constinit const Feature appending = {
                                      p.packed_q ? " at most" : "", " to caches of ", p.seq_k,
                                      p.seq_k == 1 ? " key" : " keys"));
                }}},
-    .tidy = none,
     .illegal = bad_append,
-};
+});
 
 }  // namespace attnfuzz::feature

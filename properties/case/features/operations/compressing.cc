@@ -90,13 +90,15 @@ bool is_incomplete(const Tiled& x) {
 
 }  // namespace
 
-extern constinit const Feature compressing = {
+extern constinit const Feature compressing = checked({
+    // kDraw: operations/nsa_compress/operation.cc turns a drawn case into a compression
+    // kRefusals: a kernel that does not know it never gets it
+    .without = {kAlternatives, kCanonicalSeeds, kDraw, kCrossoverGroups, kNumbers, kRefusals},
     .shrink_toggles = {13,
                        {toggle<&Problem::key_step, 1>("blocks some keys apart"),
                         toggle<&Problem::key_offset, 0>("blocks of several keys")}},
     .shrink_integers = {integer<&Problem::key_step>("the keys from a block to the next", 1),
                         integer<&Problem::key_offset>("the keys of a block less 1", 0)},
-    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           if (!has_compressing(c)) return;
@@ -104,12 +106,7 @@ extern constinit const Feature compressing = {
           cost.at(Rank::kMaskForm).distance(c.problem.key_step, 1);
           cost.distance(c.problem.key_offset, 0);
         },
-    .canonical_seeds = none,
-    .draw = none,  // operations/nsa_compress/operation.cc turns a drawn case into a compression
-    .crossover_groups = none,
-    .numbers = none,
     .mutations = {mutate_compressing},
-    .refusals = none,  // a kernel that does not know it never gets it
     .tags = {{"compression: blocks overlap",
               [](const Tiled& x) { return compresses(x.c) && x.c.problem.key_step <= x.c.problem.key_offset; }},
              {"compression: keys between blocks",
@@ -127,6 +124,6 @@ extern constinit const Feature compressing = {
                }}},
     .tidy = tidy_compressing,
     .illegal = illegal_compressing,
-};
+});
 
 }  // namespace attnfuzz::feature

@@ -90,22 +90,18 @@ Complaint illegal_copies(const Case& c) {
 
 }  // namespace
 
-extern constinit const Feature copies = {
-    .shrink_toggles = none,  // a pair is a batch entry
-    .shrink_integers = none,
-    .alternatives = none,
+extern constinit const Feature copies = checked({
+    // kShrinkToggles: a pair is a batch entry
+    // kDraw: operations/copy_pages/operation.cc turns a drawn case into a copy
+    .without = {kShrinkToggles, kShrinkIntegers, kAlternatives, kCanonicalSeeds, kDraw, kCrossoverGroups,
+                kNumbers, kRefusals},
     .cost =
         [](const Case& c, Cost& cost) {
           if (c.copies.empty()) return;
           cost.at(Rank::kOther).add(static_cast<int64_t>(c.copies.size()));
           for (const PageCopy& copy : c.copies) cost.add(copy.from), cost.add(copy.to);
         },
-    .canonical_seeds = none,
-    .draw = none,  // operations/copy_pages/operation.cc turns a drawn case into a copy
-    .crossover_groups = none,
-    .numbers = none,
     .mutations = {mutate_copies},
-    .refusals = none,
     .tags = {{"copy of pages", [](const Tiled& x) { return is_set<kCopiesFields>(x.c); }}},
     .words = {{Section::kMask, 5,
                [](const Case& c, Sentence& words) {
@@ -117,6 +113,6 @@ extern constinit const Feature copies = {
                }}},
     .tidy = tidy_copies,
     .illegal = illegal_copies,
-};
+});
 
 }  // namespace attnfuzz::feature

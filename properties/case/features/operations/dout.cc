@@ -33,10 +33,10 @@ void say_repeated(const Case& c, Sentence& words) {
 
 }  // namespace
 
-extern constinit const Feature dout = {
+extern constinit const Feature dout = checked({
+    // kDraw: operations/backward/operation.cc turns a drawn case into a backward pass
+    .without = {kShrinkIntegers, kAlternatives, kCanonicalSeeds, kDraw, kCrossoverGroups, kNumbers, kRefusals},
     .shrink_toggles = {23, {whole_toggle<kDoutFields>("dout repeated", Trait::kInputLayout)}},
-    .shrink_integers = none,
-    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           if (c.dout_repeated == Repeated{}) return;
@@ -44,12 +44,7 @@ extern constinit const Feature dout = {
           cost.at(Rank::kOther).add(dout_parts(c.dout_repeated));
           for (const auto dimension : kDimensions) cost.add(c.dout_repeated.*dimension);
         },
-    .canonical_seeds = none,
-    .draw = none,  // operations/backward/operation.cc turns a drawn case into a backward pass
-    .crossover_groups = none,
-    .numbers = none,
     .mutations = {mutate_dout},
-    .refusals = none,
     .tags = {{"backward: dO repeated", [](const Tiled& x) { return is_set<kDoutFields>(x.c); }}},
     .words = {{Section::kSurroundings, 2, say_repeated}},
     // A dimension of size 1 is stored once anyway.
@@ -74,6 +69,6 @@ extern constinit const Feature dout = {
       if (c.problem.features & ATTN_FEATURE_MERGE) return "the problem asks for two operations";
       return std::nullopt;
     },
-};
+});
 
 }  // namespace attnfuzz::feature

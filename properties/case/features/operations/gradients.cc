@@ -87,7 +87,11 @@ Complaint illegal_gradients(const Case& c) {
 
 }  // namespace
 
-extern constinit const Feature gradients = {
+extern constinit const Feature gradients = checked({
+    // kDraw: operations/backward/operation.cc turns a drawn case into a backward pass
+    // kRefusals: a kernel that does not know them never gets them
+    .without = {kShrinkIntegers, kAlternatives, kCanonicalSeeds, kDraw, kCrossoverGroups, kNumbers, kMutations,
+                kRefusals},
     .shrink_toggles = {24,
                        {{"dlse", kGivesDlse, without_dlse, add_dlse},
                         {"dbias", kGivesDbias, without_dbias, add_dbias},
@@ -97,8 +101,6 @@ extern constinit const Feature gradients = {
                            c.problem.sink.reset();
                          },
                          add_dsink}}},
-    .shrink_integers = none,
-    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           const int parts = int{kGivesDlse(c)} + int{kGivesDbias(c)} + int{kGivesDsink(c)};
@@ -107,18 +109,12 @@ extern constinit const Feature gradients = {
           cost.at(Rank::kOther).add(parts);
           cost.add(kGivesDlse(c)), cost.add(kGivesDbias(c)), cost.add(kGivesDsink(c));
         },
-    .canonical_seeds = none,
-    .draw = none,  // operations/backward/operation.cc turns a drawn case into a backward pass
-    .crossover_groups = none,
-    .numbers = none,
-    .mutations = none,
-    .refusals = none,  // a kernel that does not know them never gets them
     .tags = {{"backward: dlse", [](const Tiled& x) { return kGivesDlse(x.c); }},
              {"backward: dbias", [](const Tiled& x) { return kGivesDbias(x.c); }},
              {"backward: dsink", [](const Tiled& x) { return kGivesDsink(x.c); }}},
     .words = {{Section::kSurroundings, 3, say_gradients}},
     .tidy = tidy_gradients,
     .illegal = illegal_gradients,
-};
+});
 
 }  // namespace attnfuzz::feature

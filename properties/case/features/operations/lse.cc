@@ -8,9 +8,9 @@ constexpr auto kLseFields = [](auto& c) { return std::tie(c.want_lse); };
 
 }  // namespace
 
-extern constinit const Feature lse = {
+extern constinit const Feature lse = checked({
+    .without = {kShrinkIntegers, kCanonicalSeeds, kNumbers, kMutations, kRefusals, kTags, kTidy, kIllegal},
     .shrink_toggles = {20, {whole_toggle<kLseFields>("no LSE")}},
-    .shrink_integers = none,
     .alternatives =
         {{"LSE", is_usual<kLseFields>, {[](Case& c) { c.want_lse = false; }}, "the LSE to be wanted"}},
     .cost =
@@ -18,19 +18,12 @@ extern constinit const Feature lse = {
           cost.count(!c.want_lse);
           cost.at(Rank::kLse).add(!c.want_lse);
         },
-    .canonical_seeds = none,
     .draw = {Phase::kMemory, [](const DrawContext& context, Case& c) { c.want_lse = !context.rng.percent(8); }},
     .crossover_groups = {{"want_lse", 1, take<kLseFields>}},
-    .numbers = none,
-    .mutations = none,
-    .refusals = none,
-    .tags = none,
     .words = {{Section::kSurroundings, 5,
                [](const Case& c, Sentence& words) {
                  if (!c.want_lse) words.push_back(c.problem.scores_blocks() ? "scores not wanted" : "LSE not wanted");
                }}},
-    .tidy = none,
-    .illegal = none,
-};
+});
 
 }  // namespace attnfuzz::feature

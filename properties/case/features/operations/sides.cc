@@ -49,7 +49,9 @@ Complaint bad_sides(const Case& c) {
 
 }  // namespace
 
-extern constinit const Feature sides = {
+extern constinit const Feature sides = checked({
+    // kDraw: operations/merge/operation.cc turns a drawn case into a merge
+    .without = {kAlternatives, kDraw, kCrossoverGroups, kNumbers, kRefusals},
     .shrink_toggles = {12,
                        {{"sides without keys", is_set<kSidesFields>, unset<kSidesFields>,
                          [](Case& to, const Case& from, int choice) {
@@ -66,7 +68,6 @@ extern constinit const Feature sides = {
     .shrink_integers = {{"the sides' parameter", IntegerKind::kParameter, 1,
                          [](const Case& c) { return c.sides.parameter; },
                          [](Case& c, int64_t n) { c.sides.parameter = n; }, is_set<kSidesFields>}},
-    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(in_place(c));
@@ -80,11 +81,7 @@ extern constinit const Feature sides = {
           for (const PatternKind kind : {PatternKind::kNothing, PatternKind::kFirstKey, PatternKind::kLastKey})
             seeds.push_back([=](Case& c) { c.sides.kind = kind; });
         },
-    .draw = none,  // operations/merge/operation.cc turns a drawn case into a merge
-    .crossover_groups = none,
-    .numbers = none,
     .mutations = {mutate_sides, mutate_in_place},
-    .refusals = none,
     .tags = {{"merge: a side without keys",
               [](const Tiled& x) { return is_merge(x.p) && x.c.sides != Pattern{}; }},
              {"merge: in place", [](const Tiled& x) { return in_place(x.c); }}},
@@ -103,6 +100,6 @@ extern constinit const Feature sides = {
           tidy(c.sides);
         },
     .illegal = bad_sides,
-};
+});
 
 }  // namespace attnfuzz::feature

@@ -10,27 +10,17 @@ constexpr auto kArithmeticFields = [](auto& c) { return std::tie(c.env.arithmeti
 
 }  // namespace
 
-extern constinit const Feature arithmetic = {
-    .shrink_toggles = none,
-    .shrink_integers = none,
-    .alternatives = none,
-    .cost = none,
-    .canonical_seeds = none,
-    .draw = none,
-    .crossover_groups = none,
-    .numbers = none,
-    .mutations = none,
-    .refusals = none,
-    .tags = none,
+extern constinit const Feature arithmetic = checked({
+    .without = {kShrinkToggles, kShrinkIntegers, kAlternatives, kCost, kCanonicalSeeds, kDraw, kCrossoverGroups,
+                kNumbers, kMutations, kRefusals, kTags, kTidy},
     .words = {{Section::kSurroundings, 4,
                [](const Case& c, Sentence& words) {
                  if (is_set<kArithmeticFields>(c))
                    words.push_back(cat("arithmetic ", arithmetic_words(c.env.arithmetic)));
                }}},
-    .tidy = none,
     .illegal = [](const Case& c) -> Complaint {
       return outside("env.arithmetic", c.env.arithmetic, 0, std::ssize(kArithmeticNames) - 1);
     },
-};
+});
 
 }  // namespace attnfuzz::feature

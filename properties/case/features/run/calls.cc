@@ -15,7 +15,8 @@ bool second_stream(const Case& c) {
 
 }  // namespace
 
-extern constinit const Feature calls = {
+extern constinit const Feature calls = checked({
+    .without = {kShrinkIntegers, kCanonicalSeeds, kNumbers, kMutations, kRefusals},
     .shrink_toggles = {2,
                        {{"a dirty workspace", any_dirty,
                          [](Case& c) {
@@ -42,7 +43,6 @@ extern constinit const Feature calls = {
                            return true;
                          },
                          Trait::kCounted}}},
-    .shrink_integers = none,
     .alternatives = {{"number of calls", [](const Case& c) { return c.calls.size() == 1; }, {[](Case& c) {
                         c.calls.resize(2);
                       }}},
@@ -65,7 +65,6 @@ extern constinit const Feature calls = {
             cost.add(call.stream);
           }
         },
-    .canonical_seeds = none,
     .draw = {Phase::kMemory,
              [](const DrawContext& context, Case& c) {
                Rng& rng = context.rng;
@@ -76,9 +75,6 @@ extern constinit const Feature calls = {
                  c.calls.push_back({rng.coin(), static_cast<int>(rng.range(0, 1))});
              }},
     .crossover_groups = {{"calls", 3, take<kCallsFields>}},
-    .numbers = none,
-    .mutations = none,
-    .refusals = none,
     .tags = {{"repeated calls", [](const Tiled& x) { return x.c.calls.size() > 1; }, TagUse::kBoth},
              {"dirty workspace", [](const Tiled& x) { return any_dirty(x.c); }}},
     .words = {{Section::kCalls, 0,
@@ -102,6 +98,6 @@ extern constinit const Feature calls = {
       }
       return std::nullopt;
     },
-};
+});
 
 }  // namespace attnfuzz::feature

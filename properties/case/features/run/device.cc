@@ -13,11 +13,11 @@ constexpr auto kDeviceFields = [](auto& c) {
 
 }  // namespace
 
-extern constinit const Feature device = {
+extern constinit const Feature device = checked({
+    .without = {kShrinkIntegers, kNumbers, kMutations, kRefusals, kTags, kTidy},
     .shrink_toggles = {18,
                        {value_toggle<kSms, 1>("sm_count"), whole_toggle<kCapability>("compute capability"),
                         whole_toggle<kShared>("shared memory limit")}},
-    .shrink_integers = none,
     .alternatives = {{"sm_count",
                       is_usual<kSms>,
                       {[](Case& c) { c.env.sm_count = 1; }, [](Case& c) { c.env.sm_count = 16; }}}},
@@ -49,10 +49,6 @@ extern constinit const Feature device = {
                      static_cast<int32_t>(context.rng.range(1, int64_t{1} << context.rng.range(1, 8)));
              }},
     .crossover_groups = {{"device", 2, take<kDeviceFields>}},
-    .numbers = none,
-    .mutations = none,
-    .refusals = none,
-    .tags = none,
     .words = {{Section::kSurroundings, 2,
                [](const Case& c, Sentence& words) {
                  const Environment& env = c.env;
@@ -61,7 +57,6 @@ extern constinit const Feature device = {
                  if (is_set<kShared>(c))
                    words.push_back(cat(env.shared_memory_limit, " bytes of shared memory"));
                }}},
-    .tidy = none,
     .illegal = [](const Case& c) -> Complaint {
       if (c.env.sm_count < 1) return say("env.sm_count", c.env.sm_count, "at least 1");
       if (c.env.compute_capability < 0)
@@ -69,6 +64,6 @@ extern constinit const Feature device = {
       if (c.env.shared_memory_limit < 0) return "env.shared_memory_limit is negative";
       return std::nullopt;
     },
-};
+});
 
 }  // namespace attnfuzz::feature

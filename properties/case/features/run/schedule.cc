@@ -9,9 +9,9 @@ constexpr auto kScheduleFields = [](auto& c) { return std::tie(c.env.schedule_se
 
 }  // namespace
 
-extern constinit const Feature schedule = {
+extern constinit const Feature schedule = checked({
+    .without = {kShrinkIntegers, kNumbers, kMutations, kRefusals, kTidy, kIllegal},
     .shrink_toggles = {17, {value_toggle<kScheduleFields, uint64_t{1}>("the schedule")}},
-    .shrink_integers = none,
     .alternatives = {{"schedule",
                       is_usual<kScheduleFields>,
                       {[](Case& c) { c.env.schedule_seed = 1; }, [](Case& c) { c.env.schedule_seed = 2; },
@@ -27,16 +27,11 @@ extern constinit const Feature schedule = {
                c.env.schedule_seed = context.rng.percent(25) ? 0 : context.rng.bits() % 65536;
              }},
     .crossover_groups = {{"schedule", 2, take<kScheduleFields>}},
-    .numbers = none,
-    .mutations = none,
-    .refusals = none,
     .tags = {{"random schedule", [](const Tiled& x) { return x.c.env.schedule_seed != 0; }}},
     .words = {{Section::kSurroundings, 3,
                [](const Case& c, Sentence& words) {
                  if (c.env.schedule_seed != 0) words.push_back(cat("schedule ", c.env.schedule_seed));
                }}},
-    .tidy = none,
-    .illegal = none,
-};
+});
 
 }  // namespace attnfuzz::feature

@@ -8,9 +8,9 @@ constexpr auto kVariantFields = [](auto& c) { return std::tie(c.env.variant); };
 
 }  // namespace
 
-extern constinit const Feature variant = {
+extern constinit const Feature variant = checked({
+    .without = {kShrinkIntegers, kCanonicalSeeds, kNumbers, kMutations, kRefusals, kTidy},
     .shrink_toggles = {1, {whole_toggle<kVariantFields>("the variant")}},
-    .shrink_integers = none,
     .alternatives = {{"variant",
                       is_usual<kVariantFields>,
                       {[](Case& c) { c.env.variant = 2; }, [](Case& c) { c.env.variant = 3; },
@@ -22,7 +22,6 @@ extern constinit const Feature variant = {
           cost.at(Rank::kVariant).add(is_set<kVariantFields>(c));
           cost.at(Rank::kVariantNumber).distance(c.env.variant, plain_case().env.variant);
         },
-    .canonical_seeds = none,
     .draw = {Phase::kSizes,
              [](const DrawContext& context, Case& c) {
                const int32_t variants = context.config.variants;
@@ -32,19 +31,15 @@ extern constinit const Feature variant = {
                                               : 0;
              }},
     .crossover_groups = {{"variant", 2, take<kVariantFields>}},
-    .numbers = none,
-    .mutations = none,
-    .refusals = none,
     .tags = {{"other variant", [](const Tiled& x) { return x.c.env.variant > 1; }}},
     .words = {{Section::kSurroundings, 1,
                [](const Case& c, Sentence& words) {
                  if (is_set<kVariantFields>(c)) words.push_back(cat("variant ", c.env.variant));
                }}},
-    .tidy = none,
     .illegal = [](const Case& c) -> Complaint {
       if (c.env.variant >= 0) return std::nullopt;
       return say("env.variant", c.env.variant, "0 (the kernel's choice) or more");
     },
-};
+});
 
 }  // namespace attnfuzz::feature

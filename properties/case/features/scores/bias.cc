@@ -56,7 +56,8 @@ bool mutate_bias(const DrawContext& context, Case& c) {
 
 }  // namespace
 
-extern constinit const Feature bias = {
+extern constinit const Feature bias = checked({
+    .without = {kNumbers},
     .shrink_toggles = {7,
                        {{"bias", is_set<kBiasFields>, unset<kBiasFields>,
                          [](Case& to, const Case& from, int choice) {
@@ -99,7 +100,6 @@ extern constinit const Feature bias = {
         },
     .draw = {Phase::kVisibility, draw_bias},
     .crossover_groups = {{"bias", 4, take<kBiasFields>}},
-    .numbers = none,
     .mutations = {mutate_bias},
     .refusals = {{"bias",
                   [](Problem& p) { p.bias.emplace().dtype = p.dtype; },
@@ -133,6 +133,6 @@ extern constinit const Feature bias = {
         return say("bias.dtype", bias->dtype, "f16 (0), bf16 (1) or f32 (2)");
       return bad_pattern("bias.finite", bias->finite);
     },
-};
+});
 
 }  // namespace attnfuzz::feature

@@ -36,14 +36,14 @@ float draw_scale(Rng& rng, const Problem& p) {
 
 }  // namespace
 
-extern constinit const Feature scale = {
+extern constinit const Feature scale = checked({
+    .without = {kShrinkIntegers, kNumbers, kMutations, kRefusals, kTidy},
     .shrink_toggles = {14,
                        {{"the scale", is_set<kScaleFields>, unset<kScaleFields>,
                          [](Case& to, const Case& from, int choice) {
                            to.problem.scale = choice == 0 ? usual(to.problem) : from.problem.scale;
                            return choice < 2;
                          }}}},
-    .shrink_integers = none,
     .alternatives = {{"scale",
                       is_usual<kScaleFields>,
                       {[](Case& c) { c.problem.scale = 0.5f; }, [](Case& c) { c.problem.scale = 2; }}}},
@@ -58,19 +58,15 @@ extern constinit const Feature scale = {
     .draw = {Phase::kValues,
              [](const DrawContext& context, Case& c) { c.problem.scale = draw_scale(context.rng, c.problem); }},
     .crossover_groups = {{"scale", 3, take<kScaleFields>}},
-    .numbers = none,
-    .mutations = none,
-    .refusals = none,
     .tags = {{"scale <= 0", [](const Tiled& x) { return x.p.scale <= 0; }}},
     .words = {{Section::kNumber, 2,
                [](const Case& c, Sentence& words) {
                  if (c.problem.scale != 1) words.push_back("scale " + number(c.problem.scale));
                }}},
-    .tidy = none,
     .illegal = [](const Case& c) -> Complaint {
       if (std::isfinite(c.problem.scale)) return std::nullopt;
       return "scale is not finite";
     },
-};
+});
 
 }  // namespace attnfuzz::feature

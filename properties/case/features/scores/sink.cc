@@ -55,7 +55,9 @@ void say_sink(const Case& c, Sentence& words) {
 
 }  // namespace
 
-extern constinit const Feature sink = {
+extern constinit const Feature sink = checked({
+    // kRefusals: a kernel that does not know sinks never gets them
+    .without = {kShrinkIntegers, kCrossoverGroups, kNumbers, kRefusals},
     .shrink_toggles = {12,
                        {{"sinks", is_set<kSinkFields>, unset<kSinkFields>,
                          [](Case& to, const Case& from, int choice) {
@@ -81,7 +83,6 @@ extern constinit const Feature sink = {
                            to.problem.sink->dtype = from.problem.sink->dtype;
                            return choice == 0;
                          }}}},
-    .shrink_integers = none,
     .alternatives = {{"sinks", is_usual<kSinkFields>, {[](Case& c) { c.problem.sink.emplace(); }}}},
     .cost =
         [](const Case& c, Cost& cost) {
@@ -100,10 +101,7 @@ extern constinit const Feature sink = {
           }
         },
     .draw = {Phase::kLater, draw_sink},
-    .crossover_groups = none,
-    .numbers = none,
     .mutations = {mutate_sink},
-    .refusals = none,  // a kernel that does not know sinks never gets them
     .tags = {{"sinks", [](const Tiled& x) { return x.p.sink.has_value(); }},
              {"sinks of -inf",
               [](const Tiled& x) { return x.p.sink && x.p.sink->kind == SinkKind::kMinusInf; }}},
@@ -119,6 +117,6 @@ extern constinit const Feature sink = {
       if (!sink || (sink->dtype >= ATTN_F16 && sink->dtype <= ATTN_F32)) return std::nullopt;
       return say("sink.dtype", sink->dtype, "f16 (0), bf16 (1) or f32 (2)");
     },
-};
+});
 
 }  // namespace attnfuzz::feature

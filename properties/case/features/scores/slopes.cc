@@ -66,7 +66,9 @@ void say_slopes(const Case& c, Sentence& words) {
 
 }  // namespace
 
-extern constinit const Feature slopes = {
+extern constinit const Feature slopes = checked({
+    // kRefusals: a kernel that does not know slopes never gets them
+    .without = {kShrinkIntegers, kCrossoverGroups, kNumbers, kRefusals},
     .shrink_toggles = {12,
                        {{"slopes", is_set<kSlopesFields>, unset<kSlopesFields>,
                          [](Case& to, const Case& from, int choice) {
@@ -90,7 +92,6 @@ extern constinit const Feature slopes = {
                            to.problem.slopes->entries = from.problem.slopes->entries;
                            return choice == 0;
                          }}}},
-    .shrink_integers = none,
     .alternatives = {{"slopes", is_usual<kSlopesFields>, {[](Case& c) { c.problem.slopes.emplace(); }}}},
     .cost =
         [](const Case& c, Cost& cost) {
@@ -111,10 +112,7 @@ extern constinit const Feature slopes = {
           }
         },
     .draw = {Phase::kLater, draw_slopes},
-    .crossover_groups = none,
-    .numbers = none,
     .mutations = {mutate_slopes},
-    .refusals = none,  // a kernel that does not know slopes never gets them
     .tags = {{"slopes", [](const Tiled& x) { return x.p.slopes.has_value(); }},
              {"slopes of each batch entry",
               [](const Tiled& x) { return x.p.slopes && x.p.slopes->entries && x.p.batch > 1; }}},
@@ -132,6 +130,6 @@ extern constinit const Feature slopes = {
         return "slopes is set, but the problem's operation has no slopes";
       return std::nullopt;
     },
-};
+});
 
 }  // namespace attnfuzz::feature

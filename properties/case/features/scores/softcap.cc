@@ -18,23 +18,20 @@ float draw_cap(Rng& rng) {
 
 }  // namespace
 
-extern constinit const Feature softcap = {
+extern constinit const Feature softcap = checked({
+    .without = {kShrinkIntegers, kCanonicalSeeds, kNumbers, kMutations, kTidy},
     .shrink_toggles = {12, {value_toggle<kSoftcapFields, 1.0f>("softcap")}},
-    .shrink_integers = none,
     .alternatives = {{"softcap", is_usual<kSoftcapFields>, {[](Case& c) { c.problem.softcap = 2; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kSoftcapFields>(c));
           cost.at(Rank::kSoftcap).add(c.problem.softcap);
         },
-    .canonical_seeds = none,
     .draw = {Phase::kValues,
              [](const DrawContext& context, Case& c) {
                if (context.rng.percent(10)) c.problem.softcap = draw_cap(context.rng);
              }},
     .crossover_groups = {{"softcap", 3, take<kSoftcapFields>}},
-    .numbers = none,
-    .mutations = none,
     .refusals = {{"softcap",
                   [](Problem& p) { p.softcap = 1; },
                   [](Case& c) { unset<kSoftcapFields>(c); },
@@ -46,11 +43,10 @@ extern constinit const Feature softcap = {
                [](const Case& c, Sentence& words) {
                  if (c.problem.softcap != 0) words.push_back("softcap " + number(c.problem.softcap));
                }}},
-    .tidy = none,
     .illegal = [](const Case& c) -> Complaint {
       if (std::isfinite(c.problem.softcap) && c.problem.softcap >= 0) return std::nullopt;
       return "softcap must be 0 (none), or positive and finite";
     },
-};
+});
 
 }  // namespace attnfuzz::feature

@@ -40,7 +40,8 @@ void draw_pair(Rng& rng, Problem& p) {
 
 }  // namespace
 
-extern constinit const Feature dims = {
+extern constinit const Feature dims = checked({
+    .without = {kAlternatives, kCanonicalSeeds, kMutations, kWords, kTidy},
     // Two head dimensions of 1 are the smallest, but a kernel may refuse them.
     .shrink_toggles = {21,
                        {{"head dims", [](const Case& c) { return c.problem.dim_qk > 1 || c.problem.dim_v > 1; },
@@ -60,7 +61,6 @@ extern constinit const Feature dims = {
                          Trait::kSize}}},
     .shrink_integers = {shrink_integer<kOfKeys>("dim_qk", IntegerKind::kDim, 1),
                         shrink_integer<kOfValues>("dim_v", IntegerKind::kDim, 1)},
-    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           const Problem& p = c.problem;
@@ -68,7 +68,6 @@ extern constinit const Feature dims = {
           cost.add(std::max(p.dim_qk, p.dim_v));
           cost.add(p.dim_qk);
         },
-    .canonical_seeds = none,
     .draw = {Phase::kSizes,
              [](const DrawContext& context, Case& c) {
                c.problem.dim_qk = head_dim(context.rng);
@@ -85,7 +84,6 @@ extern constinit const Feature dims = {
           numbers.push_back(
               {p.dim_v, 1, 16, p.dim_qk, [=](Case& x, int64_t n) { x.problem.dim_v = std::min(n, most); }});
         },
-    .mutations = none,
     .refusals = {{"dim_v other than dim_qk",
                   [](Problem& p) { p.dim_v = 16; },
                   [](Case& c) { c.problem.dim_v = c.problem.dim_qk; },
@@ -97,12 +95,10 @@ extern constinit const Feature dims = {
             {"dv != dk", [](const Tiled& x) { return x.p.dim_qk != x.p.dim_v; }, TagUse::kBoth},
             {"d % 8 != 0", [](const Tiled& x) { return x.p.dim_qk % 8 != 0 || x.p.dim_v % 8 != 0; }},
         },
-    .words = none,
-    .tidy = none,
     .illegal = [](const Case& c) -> Complaint {
       if (auto why = outside("dim_qk", c.problem.dim_qk, 1, kMost)) return why;
       return outside("dim_v", c.problem.dim_v, 1, kMost);
     },
-};
+});
 
 }  // namespace attnfuzz::feature

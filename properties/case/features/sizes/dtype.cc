@@ -34,22 +34,19 @@ bool add(Case& to, const Case& from, int choice) {
 
 }  // namespace
 
-extern constinit const Feature dtype = {
+extern constinit const Feature dtype = checked({
+    .without = {kShrinkIntegers, kCanonicalSeeds, kNumbers, kMutations, kWords, kTidy},
     .shrink_toggles = {15,
                        {{"bf16", is_bf16, [](Case& c) { set_dtype(c, ATTN_F16); }, add, Trait::kValue},
                         {"fp32", is_fp32, [](Case& c) { set_dtype(c, ATTN_F16); }, add, Trait::kValue}}},
-    .shrink_integers = none,
     .alternatives = {{"dtype", is_usual<kDtypeFields>, {[](Case& c) { c.problem.dtype = ATTN_BF16; }}, "f16"}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kDtypeFields>(c));
           cost.at(Rank::kDtype).add(c.problem.dtype);
         },
-    .canonical_seeds = none,
     .draw = {Phase::kSizes, draw_dtype},
     .crossover_groups = {{"dtype", 3, take<kDtypeFields>}},
-    .numbers = none,
-    .mutations = none,
     .refusals = {{"f16",
                   [](Problem& p) { p.dtype = ATTN_F16; },
                   [](Case& c) {
@@ -68,12 +65,10 @@ extern constinit const Feature dtype = {
                   Limit::kNoBf16}},
     .tags = {{"bf16", [](const Tiled& x) { return is_bf16(x.c); }},
              {"fp32", [](const Tiled& x) { return is_fp32(x.c); }}},
-    .words = none,
-    .tidy = none,
     .illegal = [](const Case& c) -> Complaint {
       if (c.problem.dtype >= ATTN_F16 && c.problem.dtype <= ATTN_F32) return std::nullopt;
       return say("dtype", c.problem.dtype, "f16 (0), bf16 (1) or f32 (2)");
     },
-};
+});
 
 }  // namespace attnfuzz::feature

@@ -21,7 +21,8 @@ void numbers(const DrawContext&, const Case& c, std::vector<MovableNumber>& numb
 
 }  // namespace
 
-extern constinit const Feature heads = {
+extern constinit const Feature heads = checked({
+    .without = {kAlternatives, kMutations, kWords, kTidy},
     .shrink_toggles = {4,
                        {{"more KV heads", [](const Case& c) { return c.problem.heads_kv > 1; },
                          [](Case& c) {
@@ -50,7 +51,6 @@ extern constinit const Feature heads = {
                         {"heads_q / heads_kv", IntegerKind::kGrid, 1,
                          [](const Case& c) { return group(c.problem); },
                          [](Case& c, int64_t n) { c.problem.heads_q = c.problem.heads_kv * n; }}},
-    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           const Problem& p = c.problem;
@@ -72,7 +72,6 @@ extern constinit const Feature heads = {
              }},
     .crossover_groups = {{"heads", 5, take<kHeadsFields>}},
     .numbers = numbers,
-    .mutations = none,
     .refusals = {{"grouped heads",
                   [](Problem& p) { p.heads_q = std::max<int64_t>(p.heads_q, 2), p.heads_kv = 1; },
                   [](Case& c) { c.problem.heads_kv = c.problem.heads_q; },
@@ -80,8 +79,6 @@ extern constinit const Feature heads = {
                   "gqa",
                   Limit::kNoGqa}},
     .tags = {{"gqa", [](const Tiled& x) { return x.p.heads_q != x.p.heads_kv; }, TagUse::kBoth}},
-    .words = none,
-    .tidy = none,
     .illegal = [](const Case& c) -> Complaint {
       const Problem& p = c.problem;
       if (p.heads_kv < 1) return say("heads_kv", p.heads_kv, "at least 1");
@@ -90,6 +87,6 @@ extern constinit const Feature heads = {
       if (p.heads_q % p.heads_kv == 0) return std::nullopt;
       return say("heads_q", p.heads_q, cat("a multiple of heads_kv, which is ", p.heads_kv));
     },
-};
+});
 
 }  // namespace attnfuzz::feature

@@ -145,7 +145,10 @@ bool is_wide(const Tiled& x) { return std::max(x.p.dim_qk, x.p.dim_v) > contract
 
 }  // namespace
 
-extern constinit const Feature latent = {
+extern constinit const Feature latent = checked({
+    // kRefusals: a kernel that does not know a latent V never gets it
+    .without = {kShrinkIntegers, kAlternatives, kCanonicalSeeds, kCrossoverGroups, kNumbers, kMutations,
+                kRefusals},
     // V gets its own memory, with the same values.
     .shrink_toggles = {12,
                        {{"a latent V", is_set<kLatentFields>, store_v_apart,
@@ -153,19 +156,12 @@ extern constinit const Feature latent = {
                            take<kLatentFields>(to, from);
                            return choice == 0;
                          }}}},
-    .shrink_integers = none,
-    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(c.problem.latent);
           if (c.problem.latent) cost.at(Rank::kOther).add(1);
         },
-    .canonical_seeds = none,
     .draw = {Phase::kLater, draw_latent},
-    .crossover_groups = none,
-    .numbers = none,
-    .mutations = none,
-    .refusals = none,  // a kernel that does not know a latent V never gets it
     .tags = {{"latent V", [](const Tiled& x) { return x.p.latent; }}, {"dims above 256", is_wide}},
     .words = {{Section::kNumber, 2, say_latent}},
     .tidy =
@@ -183,6 +179,6 @@ extern constinit const Feature latent = {
       if (c.once.v != Once{}) return "once.v is set, but latent makes V K's first columns";
       return outside("dim_v", p.dim_v, 1, p.dim_qk);
     },
-};
+});
 
 }  // namespace attnfuzz::feature

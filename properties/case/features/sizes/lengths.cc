@@ -72,8 +72,8 @@ constexpr auto kKeys = [](auto& c) { return std::tie(c.problem.seq_k); };
 
 }  // namespace
 
-extern constinit const Feature lengths = {
-    .shrink_toggles = none,
+extern constinit const Feature lengths = checked({
+    .without = {kShrinkToggles, kAlternatives, kCanonicalSeeds, kMutations, kRefusals, kWords, kTidy},
     .shrink_integers = {shrink_integer<kQueries>("seq_q", IntegerKind::kQueries, 0),
                         {"seq_k", IntegerKind::kKeys, 0, [](const Case& c) { return c.problem.seq_k; },
                          [](Case& c, int64_t n) {
@@ -83,7 +83,6 @@ extern constinit const Feature lengths = {
                              for (int64_t& length : *c.problem.key_lengths) length = std::min(length, most);
                            }
                          }}},
-    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           const Problem& p = c.problem;
@@ -91,7 +90,6 @@ extern constinit const Feature lengths = {
           cost.add(std::max(p.seq_q, p.seq_k));
           cost.add(p.seq_q);
         },
-    .canonical_seeds = none,
     .draw = {Phase::kSizes, draw_lengths},
     .crossover_groups = {{"lengths", 6, take<kBothLengths>},
                          {"seq_q", 4, take<kQueries>},
@@ -107,8 +105,6 @@ extern constinit const Feature lengths = {
                 {p.seq_k, 0, context.tile_k, p.seq_q, [](Case& x, int64_t n) { x.problem.seq_k = n; }});
           }
         },
-    .mutations = none,
-    .refusals = none,
     .tags =
         {
             {"kv tiles >= 3", [](const Tiled& x) { return tiles_of(x.p.seq_k, x.tile_k) >= 3; }, TagUse::kBoth},
@@ -119,12 +115,10 @@ extern constinit const Feature lengths = {
             {"sq != sk", [](const Tiled& x) { return x.p.seq_q != x.p.seq_k; }, TagUse::kBoth},
             {"length >= 2^15", [](const Tiled& x) { return std::max(x.p.seq_q, x.p.seq_k) >= 32768; }},
         },
-    .words = none,
-    .tidy = none,
     .illegal = [](const Case& c) -> Complaint {
       if (auto why = outside("seq_q", c.problem.seq_q, 0, kMaxSize)) return why;
       return outside("seq_k", c.problem.seq_k, 0, kMaxSize);
     },
-};
+});
 
 }  // namespace attnfuzz::feature

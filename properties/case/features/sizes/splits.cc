@@ -10,7 +10,8 @@ constexpr auto kSplitsFields = [](auto& c) { return std::tie(c.problem.num_split
 
 }  // namespace
 
-extern constinit const Feature splits = {
+extern constinit const Feature splits = checked({
+    .without = {kMutations, kRefusals, kTidy},
     .shrink_toggles = {13,
                        {{"num_splits", is_set<kSplitsFields>, unset<kSplitsFields>,
                          [](Case& to, const Case& from, int choice) {
@@ -46,8 +47,6 @@ extern constinit const Feature splits = {
           numbers.push_back({p.num_splits, 0, 1, tiles + context.rng.range(0, 1),
                              [](Case& x, int64_t n) { x.problem.num_splits = n; }});
         },
-    .mutations = none,
-    .refusals = none,
     .tags = {{"splits", [](const Tiled& x) { return x.splits > 1; }, TagUse::kBoth},
              {"splits > tiles",
               [](const Tiled& x) { return x.splits > (x.p.seq_k + x.tile_k - 1) / x.tile_k; }}},
@@ -56,11 +55,10 @@ extern constinit const Feature splits = {
                  const int64_t n = c.problem.num_splits;
                  if (n != 0) words.push_back(cat(n, n == 1 ? " split" : " splits"));
                }}},
-    .tidy = none,
     .illegal = [](const Case& c) -> Complaint {
       if (c.problem.num_splits >= 0) return std::nullopt;
       return say("num_splits", c.problem.num_splits, "0 (the kernel chooses) or more");
     },
-};
+});
 
 }  // namespace attnfuzz::feature

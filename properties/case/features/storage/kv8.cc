@@ -243,7 +243,9 @@ Complaint illegal_kv8(const Case& c) {
 
 }  // namespace
 
-extern constinit const Feature kv8 = {
+extern constinit const Feature kv8 = checked({
+    // kRefusals: a kernel that does not know 8 bits never gets them
+    .without = {kShrinkIntegers, kCrossoverGroups, kNumbers, kRefusals},
     .shrink_toggles = {12,
                        {{"K and V in 8 bits", is_set<kKv8Fields>, [](Case& c) { set_kv8(c, std::nullopt); },
                          [](Case& to, const Case& from, int choice) {
@@ -273,7 +275,6 @@ extern constinit const Feature kv8 = {
                         part_toggle<&Kv8::v, &KvScales::keys>("scales of V by key"),
                         page_toggle<&Kv8::k>("scales of K by page"),
                         page_toggle<&Kv8::v>("scales of V by page")}},
-    .shrink_integers = none,
     .alternatives = {{"K and V in 8 bits", is_usual<kKv8Fields>, {[](Case& c) { set_kv8(c, Kv8{}); }}}},
     .cost = kv8_cost,
     .canonical_seeds =
@@ -302,10 +303,7 @@ extern constinit const Feature kv8 = {
           }
         },
     .draw = {Phase::kLater, draw_kv8},
-    .crossover_groups = none,
-    .numbers = none,
     .mutations = {mutate_kv8},
-    .refusals = none,  // a kernel that does not know 8 bits never gets them
     .tags = {{"K and V in 8 bits", [](const Tiled& x) { return x.p.kv8.has_value(); }},
              {"scales by key", [](const Tiled& x) { return x.p.kv8 && (x.p.kv8->k.keys || x.p.kv8->v.keys); }},
              {"scales by page",
@@ -313,6 +311,6 @@ extern constinit const Feature kv8 = {
     .words = {{Section::kNumber, 4, say_kv8}},
     .tidy = tidy_kv8,
     .illegal = illegal_kv8,
-};
+});
 
 }  // namespace attnfuzz::feature

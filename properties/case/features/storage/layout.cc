@@ -174,9 +174,9 @@ Complaint bad_layout(const TensorLayout& layout) {
 
 }  // namespace
 
-extern constinit const Feature layout = {
+extern constinit const Feature layout = checked({
+    .without = {kShrinkIntegers, kCanonicalSeeds, kNumbers, kMutations, kRefusals},
     .shrink_toggles = {16, kToggles},
-    .shrink_integers = none,
     .alternatives = {{"layout",
                       is_usual<kLayoutFields>,
                       {[](Case& c) {
@@ -186,12 +186,8 @@ extern constinit const Feature layout = {
                          for (TensorLayout& l : c.layout) l.order = {0, 2, 1};
                        }}}},
     .cost = layout_cost,
-    .canonical_seeds = none,
     .draw = {Phase::kMemory, draw_layout},
     .crossover_groups = {{"layout", 5, take<kLayoutFields>}},
-    .numbers = none,
-    .mutations = none,
-    .refusals = none,
     .tags = {{"layout", [](const Tiled& x) { return is_set<kLayoutFields>(x.c); }, TagUse::kBoth},
              {"page end",
               [](const Tiled& x) {
@@ -220,6 +216,6 @@ extern constinit const Feature layout = {
       }
       return std::nullopt;
     },
-};
+});
 
 }  // namespace attnfuzz::feature

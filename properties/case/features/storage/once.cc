@@ -43,13 +43,12 @@ int once_parts(const Once& once) { return int{once.batch} + int{once.head}; }
 
 }  // namespace
 
-extern constinit const Feature once = {
+extern constinit const Feature once = checked({
+    .without = {kShrinkIntegers, kAlternatives, kCanonicalSeeds, kNumbers, kMutations, kRefusals, kIllegal},
     .shrink_toggles = {22,
                        {kOnceToggle<&StoredOnce::q>("q stored once"),
                         kOnceToggle<&StoredOnce::k>("k stored once"),
                         kOnceToggle<&StoredOnce::v>("v stored once")}},
-    .shrink_integers = none,
-    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           int all = 0;
@@ -61,12 +60,8 @@ extern constinit const Feature once = {
             cost.add(of.batch), cost.add(of.head);
           }
         },
-    .canonical_seeds = none,
     .draw = {Phase::kMemory, draw_once},
     .crossover_groups = {{"once", 2, take<kOnceFields>}},
-    .numbers = none,
-    .mutations = none,
-    .refusals = none,
     .tags = {{"stored once", [](const Tiled& x) { return is_set<kOnceFields>(x.c); }, TagUse::kBoth}},
     .words = {{Section::kSurroundings, 1, say_once}},
     // A dimension of size 1 is stored once anyway.
@@ -79,7 +74,6 @@ extern constinit const Feature once = {
             if (logical_size(p, t)[1] < 2) of.head = false;
           }
         },
-    .illegal = none,
-};
+});
 
 }  // namespace attnfuzz::feature

@@ -302,7 +302,9 @@ Complaint illegal_numbers(const Problem& p) {
 
 }  // namespace
 
-extern constinit const Feature packing = {
+extern constinit const Feature packing = checked({
+    // kRefusals: a kernel that does not know packed entries never gets them
+    .without = {kShrinkIntegers, kAlternatives, kCrossoverGroups, kNumbers, kRefusals},
     .shrink_toggles = {11,
                        {{"packed entries", is_set<kPackingFields>, unset<kPackingFields>,
                          [](Case& to, const Case& from, int choice) {
@@ -327,8 +329,6 @@ extern constinit const Feature packing = {
                            take<kIndex>(to, from);
                            return choice == 0;
                          }}}},
-    .shrink_integers = none,
-    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           cost_of(c.problem.packed_q, cost);
@@ -351,10 +351,7 @@ extern constinit const Feature packing = {
           }
         },
     .draw = {Phase::kLater, draw_packing},
-    .crossover_groups = none,
-    .numbers = none,
     .mutations = {mutate_packing},
-    .refusals = none,  // a kernel that does not know packed entries never gets them
     .tags = {{"packed queries", [](const Tiled& x) { return x.p.packed_q.has_value(); }},
              {"packed keys", [](const Tiled& x) { return x.p.packed_k.has_value(); }},
              {"slack rows", [](const Tiled& x) { return has_slack(x.c); }},
@@ -373,6 +370,6 @@ extern constinit const Feature packing = {
       if (auto why = illegal_side(c.problem.packed_k, "packed_k", c.problem)) return why;
       return illegal_numbers(c.problem);
     },
-};
+});
 
 }  // namespace attnfuzz::feature

@@ -295,7 +295,9 @@ Complaint illegal(const Case& c) {
 
 }  // namespace
 
-extern constinit const Feature paging = {
+extern constinit const Feature paging = checked({
+    // kRefusals: a kernel that does not know pages never gets them
+    .without = {kShrinkIntegers, kAlternatives, kCrossoverGroups, kNumbers, kRefusals},
     .shrink_toggles = {11,
                        {{"pages", is_set<kPagingFields>, unset<kPagingFields>,
                          [](Case& to, const Case& from, int choice) {
@@ -309,8 +311,6 @@ extern constinit const Feature paging = {
                         paging_toggle<&Paging::beyond>("longer rows of the block table"),
                         paging_toggle<&Paging::junk>("junk in the block table"),
                         paging_toggle<&Paging::numbers>("numbers in unused slots")}},
-    .shrink_integers = none,
-    .alternatives = none,
     .cost = count_pages,
     .canonical_seeds =
         [](int64_t, auto& seeds) {
@@ -330,10 +330,7 @@ extern constinit const Feature paging = {
           form(2, {.size = 1, .beyond = 1});
         },
     .draw = {Phase::kLater, draw},
-    .crossover_groups = none,
-    .numbers = none,
     .mutations = {step},
-    .refusals = none,  // a kernel that does not know pages never gets them
     .tags = {{"pages", [](const Tiled& x) { return x.p.paging.has_value(); }},
              {"shuffled pages", [](const Tiled& x) { return has_own_paging<&Paging::order>(x.c); }},
              {"shared pages", [](const Tiled& x) { return has_own_paging<&Paging::shared>(x.c); }},
@@ -349,6 +346,6 @@ extern constinit const Feature paging = {
     .words = {{Section::kMask, 4, say_pages}},
     .tidy = tidy,
     .illegal = illegal,
-};
+});
 
 }  // namespace attnfuzz::feature

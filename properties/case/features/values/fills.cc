@@ -237,20 +237,15 @@ void fills_cost(const Case& c, Cost& cost) {
 
 }  // namespace
 
-extern constinit const Feature fills = {
-    .shrink_toggles = none,
-    .shrink_integers = none,
-    .alternatives = none,
+extern constinit const Feature fills = checked({
+    .without = {kShrinkToggles, kShrinkIntegers, kAlternatives, kCanonicalSeeds, kNumbers, kRefusals},
     .cost = fills_cost,
-    .canonical_seeds = none,
     .draw = {Phase::kValues, draw_fills},
     .crossover_groups = {{"logits", 5, take<kLogits>},
                          {"q", 1, take<kQ>},
                          {"k", 1, take<kK>},
                          {"v", 4, take<kV>}},
-    .numbers = none,
     .mutations = {mutate_fills<&Case::v>, mutate_fills<&Case::k>, mutate_fills<&Case::q>},
-    .refusals = none,
     .tags = {{"equal scores", [](const Tiled& x) { return x.c.q.kind == FillKind::kZero || x.p.scale == 0; }}},
     .words = {{Section::kData, 0, say_fills}},
     .tidy =
@@ -277,6 +272,6 @@ extern constinit const Feature fills = {
       if (c.problem.latent && c.v != Fill{}) return "v has values, but latent makes it K's first columns";
       return std::nullopt;
     },
-};
+});
 
 }  // namespace attnfuzz::feature

@@ -10,7 +10,10 @@ constexpr auto kNanBeyondLengthsFields = [](auto& c) { return std::tie(c.nan_bey
 
 }  // namespace
 
-extern constinit const Feature nan_beyond_lengths = {
+extern constinit const Feature nan_beyond_lengths = checked({
+    // kCrossoverGroups: taken with the lengths
+    .without = {kShrinkIntegers, kAlternatives, kCanonicalSeeds, kCrossoverGroups, kNumbers, kMutations,
+                kRefusals, kIllegal},
     .shrink_toggles = {6,
                        {{"NaN beyond the key lengths", is_set<kNanBeyondLengthsFields>,
                          unset<kNanBeyondLengthsFields>,
@@ -22,22 +25,15 @@ extern constinit const Feature nan_beyond_lengths = {
                            to.nan_beyond_lengths = true;
                            return choice == 0;
                          }}}},
-    .shrink_integers = none,
-    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(c.nan_beyond_lengths);
           cost.at(Rank::kNanBeyond).add(c.nan_beyond_lengths);
         },
-    .canonical_seeds = none,
     .draw = {Phase::kVisibility,
              [](const DrawContext& context, Case& c) {
                c.nan_beyond_lengths = c.problem.key_lengths && context.rng.percent(60);
              }},
-    .crossover_groups = none,  // taken with the lengths
-    .numbers = none,
-    .mutations = none,
-    .refusals = none,
     .tags = {{"NaN beyond lengths", [](const Tiled& x) { return x.c.nan_beyond_lengths; }}},
     .words = {{Section::kData, 2,
                [](const Case& c, Sentence& words) {
@@ -47,7 +43,6 @@ extern constinit const Feature nan_beyond_lengths = {
         [](Case& c) {
           if (!c.problem.key_lengths) c.nan_beyond_lengths = false;
         },
-    .illegal = none,
-};
+});
 
 }  // namespace attnfuzz::feature

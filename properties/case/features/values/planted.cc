@@ -111,7 +111,8 @@ Complaint bad_planted(const Case& c, const Planted& planted) {
 
 }  // namespace
 
-extern constinit const Feature planted = {
+extern constinit const Feature planted = checked({
+    .without = {kShrinkIntegers, kAlternatives, kCanonicalSeeds, kNumbers, kRefusals},
     .shrink_toggles = {5,
                        {{"planted values", is_set<kPlantedFields>, unset<kPlantedFields>,
                          [](Case& to, const Case& from, int choice) {
@@ -124,8 +125,6 @@ extern constinit const Feature planted = {
                            return true;
                          },
                          Trait::kValue}}},
-    .shrink_integers = none,
-    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kPlantedFields>(c));
@@ -138,12 +137,9 @@ extern constinit const Feature planted = {
             cost.add(int64_t{planted_rank(x.bits, planted_dtype(c, x))});
           }
         },
-    .canonical_seeds = none,
     .draw = {Phase::kValues, draw_planted},
     .crossover_groups = {{"planted", 2, take<kPlantedFields>}},
-    .numbers = none,
     .mutations = {mutate_planted},
-    .refusals = none,
     .tags = {{"planted NaN or Inf", [](const Tiled& x) { return !x.c.planted.empty(); }, TagUse::kBoth}},
     .words = {{Section::kData, 1,
                [](const Case& c, Sentence& words) {
@@ -161,6 +157,6 @@ extern constinit const Feature planted = {
       }
       return std::nullopt;
     },
-};
+});
 
 }  // namespace attnfuzz::feature

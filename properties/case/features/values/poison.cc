@@ -8,31 +8,24 @@ constexpr auto kPoisonFields = [](auto& c) { return std::tie(c.poison); };
 
 }  // namespace
 
-extern constinit const Feature poison = {
+extern constinit const Feature poison = checked({
+    .without = {kShrinkIntegers, kCanonicalSeeds, kNumbers, kMutations, kRefusals, kTags, kTidy, kIllegal},
     .shrink_toggles = {19, {whole_toggle<kPoisonFields>("the poison")}},
-    .shrink_integers = none,
     .alternatives = {{"prefill", is_usual<kPoisonFields>, {[](Case& c) { c.poison = Poison::kHuge; }}}},
     .cost =
         [](const Case& c, Cost& cost) {
           cost.count(is_set<kPoisonFields>(c));
           cost.at(Rank::kPoison).add(static_cast<int>(c.poison));
         },
-    .canonical_seeds = none,
     .draw = {Phase::kMemory,
              [](const DrawContext& context, Case& c) {
                c.poison = context.rng.percent(75) ? Poison::kNan : Poison::kHuge;
              }},
     .crossover_groups = {{"prefill", 1, take<kPoisonFields>}},
-    .numbers = none,
-    .mutations = none,
-    .refusals = none,
-    .tags = none,
     .words = {{Section::kSurroundings, 4,
                [](const Case& c, Sentence& words) {
                  if (c.poison == Poison::kHuge) words.push_back("outputs poisoned with 2^100");
                }}},
-    .tidy = none,
-    .illegal = none,
-};
+});
 
 }  // namespace attnfuzz::feature

@@ -27,20 +27,11 @@ Complaint bad_axis(const Axis& axis, int64_t size) {
 
 }  // namespace
 
-extern constinit const Feature remap = {
+extern constinit const Feature remap = checked({
+    .without = {kShrinkIntegers, kAlternatives, kCanonicalSeeds, kDraw, kCrossoverGroups, kNumbers, kMutations,
+                kRefusals, kTags, kWords, kTidy},
     .shrink_toggles = {0, {whole_toggle<kRemapFields>("a remap")}},
-    .shrink_integers = none,
-    .alternatives = none,
     .cost = [](const Case& c, Cost& cost) { cost.at(Rank::kRemap).add(is_set<kRemapFields>(c)); },
-    .canonical_seeds = none,
-    .draw = none,
-    .crossover_groups = none,
-    .numbers = none,
-    .mutations = none,
-    .refusals = none,
-    .tags = none,
-    .words = none,
-    .tidy = none,
     .illegal = [](const Case& c) -> Complaint {
       const Problem& p = c.problem;
       const Remap& r = c.remap;
@@ -58,6 +49,6 @@ extern constinit const Feature remap = {
       }
       return r.v_added ? bad_fill("remap.v_added", *r.v_added) : std::nullopt;
     },
-};
+});
 
 }  // namespace attnfuzz::feature

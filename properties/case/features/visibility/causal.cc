@@ -14,11 +14,11 @@ bool window_alone(const Problem& p, int32_t align) { return hides_by_diagonal(p)
 
 }  // namespace
 
-extern constinit const Feature causal = {
+extern constinit const Feature causal = checked({
+    .without = {kShrinkIntegers, kNumbers, kMutations},
     .shrink_toggles = {10,
                        {{"causal", is_set<kCausal>, unset<kCausal>, whole_toggle<kCausalFields>("").add,
                          Trait::kHidesKeys}}},
-    .shrink_integers = none,
     .alternatives = {{"causal",
                       is_usual<kCausal>,
                       {[](Case& c) { c.problem.causal = true; },
@@ -50,8 +50,6 @@ extern constinit const Feature causal = {
                c.problem.align = context.rng.coin() ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
              }},
     .crossover_groups = {{"causal", 5, take<kCausalFields>}},
-    .numbers = none,
-    .mutations = none,
     .refusals = {{"causal",
                   [](Problem& p) { p.causal = true; },
                   [](Case& c) { unset<kCausal>(c); },
@@ -77,6 +75,6 @@ extern constinit const Feature causal = {
       if (align == ATTN_TOP_LEFT || align == ATTN_BOTTOM_RIGHT) return std::nullopt;
       return say("align", align, "top-left (0) or bottom-right (1)");
     },
-};
+});
 
 }  // namespace attnfuzz::feature

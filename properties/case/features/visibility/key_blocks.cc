@@ -103,7 +103,10 @@ void tidy_key_blocks(Case& c) {
 
 }  // namespace
 
-extern constinit const Feature key_blocks = {
+extern constinit const Feature key_blocks = checked({
+    // kMutations: compressing.cc moves the numbers
+    // kRefusals: a kernel that does not know key blocks never gets them
+    .without = {kShrinkIntegers, kAlternatives, kCrossoverGroups, kNumbers, kMutations, kRefusals, kWords},
     .shrink_toggles = {12,
                        {{"keys of blocks", [](const Case& c) { return has_key_blocks(c) && !c.problem.scores_blocks(); },
                          give_up_key_blocks,
@@ -113,8 +116,6 @@ extern constinit const Feature key_blocks = {
                            return choice < 2;
                          },
                          Trait::kHidesKeys}}},
-    .shrink_integers = none,
-    .alternatives = none,
     .cost = [](const Case& c, Cost& cost) { cost.count(has_key_blocks(c)); },
     .canonical_seeds =
         [](int64_t, auto& seeds) {
@@ -128,18 +129,13 @@ extern constinit const Feature key_blocks = {
           }
         },
     .draw = {Phase::kLater, draw_key_blocks},
-    .crossover_groups = none,
-    .numbers = none,
-    .mutations = none,  // compressing.cc moves the numbers
-    .refusals = none,   // a kernel that does not know key blocks never gets them
     .tags = {{"keys of blocks", [](const Tiled& x) { return has_key_blocks(x.p); }},
              {"keys of blocks: some keys apart",
               [](const Tiled& x) { return has_key_blocks(x.p) && x.p.key_step > 1; }},
              {"keys of blocks: lengths",
               [](const Tiled& x) { return has_key_blocks(x.p) && x.p.key_lengths; }}},
-    .words = none,
     .tidy = tidy_key_blocks,
     .illegal = illegal_key_blocks,
-};
+});
 
 }  // namespace attnfuzz::feature

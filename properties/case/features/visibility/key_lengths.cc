@@ -39,7 +39,8 @@ int64_t shortest(const Case& c) {
 
 }  // namespace
 
-extern constinit const Feature key_lengths = {
+extern constinit const Feature key_lengths = checked({
+    .without = {kAlternatives, kMutations},
     .shrink_toggles = {11,
                        {{"key lengths", is_set<kKeyLengthsFields>, unset<kKeyLengthsFields>,
                          [](Case& to, const Case& from, int choice) {
@@ -59,7 +60,6 @@ extern constinit const Feature key_lengths = {
                          [](const Case& c) {
                            return c.problem.key_lengths && !c.problem.key_lengths->empty();
                          }}},
-    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           const auto& lengths = c.problem.key_lengths;
@@ -85,7 +85,6 @@ extern constinit const Feature key_lengths = {
                                [=](Case& x, int64_t n) { (*x.problem.key_lengths)[b] = n; }});
           }
         },
-    .mutations = none,
     .refusals = {{"key lengths",
                   [](Problem& p) { p.key_lengths = {1}; },
                   [](Case& c) {
@@ -119,6 +118,6 @@ extern constinit const Feature key_lengths = {
       if (!p.key_lengths || static_cast<int64_t>(p.key_lengths->size()) == p.batch) return std::nullopt;
       return cat("key_lengths has ", p.key_lengths->size(), " entries, batch is ", p.batch);
     },
-};
+});
 
 }  // namespace attnfuzz::feature

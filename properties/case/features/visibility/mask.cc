@@ -14,7 +14,8 @@ bool mutate_mask(const DrawContext& context, Case& c) {
 
 }  // namespace
 
-extern constinit const Feature mask = {
+extern constinit const Feature mask = checked({
+    .without = {kNumbers},
     .shrink_toggles = {8,
                        {{"mask", is_set<kMaskFields>, unset<kMaskFields>,
                          [](Case& to, const Case& from, int choice) {
@@ -52,7 +53,6 @@ extern constinit const Feature mask = {
                c.problem.mask = Mask{draw_pattern(context, c.problem), draw_broadcast(context.rng)};
              }},
     .crossover_groups = {{"mask", 4, take<kMaskFields>}},
-    .numbers = none,
     .mutations = {mutate_mask},
     .refusals = {{"mask",
                   [](Problem& p) { p.mask.emplace(); },
@@ -73,6 +73,6 @@ extern constinit const Feature mask = {
     .illegal = [](const Case& c) -> Complaint {
       return c.problem.mask ? bad_pattern("mask.visible", c.problem.mask->visible) : std::nullopt;
     },
-};
+});
 
 }  // namespace attnfuzz::feature

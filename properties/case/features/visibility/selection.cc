@@ -258,7 +258,10 @@ bool repeats(const Case& c) {
 
 }  // namespace
 
-extern constinit const Feature selection = {
+extern constinit const Feature selection = checked({
+    // kDraw: operations/selected/operation.cc turns a drawn case into such a problem
+    // kRefusals: a kernel that does not know lists never gets them
+    .without = {kAlternatives, kDraw, kCrossoverGroups, kNumbers, kRefusals},
     .shrink_toggles = {11,
                        {{"listed blocks", is_set<kSelectionFields>, unset<kSelectionFields>,
                          [](Case& to, const Case& from, int choice) {
@@ -286,7 +289,6 @@ extern constinit const Feature selection = {
                                                                      0),
                         selection_integer<&Selection::holes>("the share of -1 in lists", 0),
                         selection_integer<&Selection::empty>("the queries for each empty list", 0)},
-    .alternatives = none,
     .cost = selection_cost,
     .canonical_seeds =
         [](int64_t, auto& seeds) {
@@ -300,11 +302,7 @@ extern constinit const Feature selection = {
           form({.kind = SelectionKind::kRepeated});
           form({.kind = SelectionKind::kAnywhere});
         },
-    .draw = none,  // operations/selected/operation.cc turns a drawn case into such a problem
-    .crossover_groups = none,
-    .numbers = none,
     .mutations = {mutate_selection},
-    .refusals = none,  // a kernel that does not know lists never gets them
     .tags = {{"selected: blocks of one key",
               [](const Tiled& x) { return has_selection(x.c) && x.p.block() == 1; }},
              {"selected: -1 in lists",
@@ -323,6 +321,6 @@ extern constinit const Feature selection = {
     .words = {{Section::kMask, 5, say_lists}},
     .tidy = tidy_selection,
     .illegal = illegal_selection,
-};
+});
 
 }  // namespace attnfuzz::feature

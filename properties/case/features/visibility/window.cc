@@ -57,13 +57,13 @@ std::string side_words(const char* sign, int64_t side) {
 
 }  // namespace
 
-extern constinit const Feature window = {
+extern constinit const Feature window = checked({
+    .without = {kAlternatives, kMutations, kIllegal},
     .shrink_toggles = {9,
                        {window_side_toggle<kLeft>("a window to the left", "window_left"),
                         window_side_toggle<kRight>("a window to the right", "window_right")}},
     .shrink_integers = {shrink_integer<kLeft>("window_left", IntegerKind::kWindow, 0),
                         shrink_integer<kRight>("window_right", IntegerKind::kWindow, 0)},
-    .alternatives = none,
     .cost =
         [](const Case& c, Cost& cost) {
           const int64_t left = c.problem.window_left, right = c.problem.window_right;
@@ -97,7 +97,6 @@ extern constinit const Feature window = {
           number_of<kLeft>(context, c, numbers);
           number_of<kRight>(context, c, numbers);
         },
-    .mutations = none,
     .refusals = {{"windows",
                   [](Problem& p) { p.window_left = 1; },
                   [](Case& c) { unset<kWindowFields>(c); },
@@ -118,7 +117,6 @@ extern constinit const Feature window = {
           if (c.problem.window_left < 0) c.problem.window_left = -1;
           if (c.problem.window_right < 0) c.problem.window_right = -1;
         },
-    .illegal = none,
-};
+});
 
 }  // namespace attnfuzz::feature
