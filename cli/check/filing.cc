@@ -5,7 +5,6 @@
 #include <chrono>
 #include <filesystem>
 
-#include "base/printable.h"
 #include "cli/print/verdict.h"
 #include "fuzz/check/failure/earlier.h"
 #include "fuzz/check/failure/exploits.h"

@@ -8,7 +8,6 @@
 #include "base/printable.h"
 #include "cli/check/filing.h"
 #include "fuzz/host/build_kinds.h"
-#include "properties/judge/judge.h"
 
 namespace attnfuzz {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "cli/check/filing.h"
 #include "cli/print/failure.h"
-#include "cli/print/verdict.h"
 #include "cli/terminal/terminal.h"
 #include "properties/case/words.h"
 #include "properties/judge/trial.h"

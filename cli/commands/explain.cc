@@ -3,8 +3,6 @@
 
 #include <unistd.h>
 
-#include <cstdio>
-
 #include "base/files.h"
 #include "cli/open/case_file.h"
 #include "cli/options/help.h"

@@ -3,7 +3,6 @@
 // each word that may follow: the word, a tab, and its meaning.
 #pragma once
 
-#include <string>
 #include <vector>
 
 namespace attnfuzz {

@@ -9,7 +9,6 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "base/printable.h"
 #include "cli/entry/entry.h"
 #include "cli/open/open_kernel.h"
 #include "cli/options/terms.h"

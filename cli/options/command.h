@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <functional>
 #include <stdexcept>
-#include <string>
 
 namespace attnfuzz {
 

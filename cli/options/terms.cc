@@ -11,7 +11,6 @@
 
 #include "base/printable.h"
 #include "cli/options/command.h"
-#include "cli/options/help.h"
 #include "fuzz/check/takes/refusals.h"
 #include "kernels/contract/plan_fields.h"
 #include "kernels/contract/problem_fields.h"

@@ -8,8 +8,6 @@
 #include "cli/print/probe.h"
 #include "properties/case/words.h"
 #include "properties/data/tiles.h"
-#include "properties/judge/judge.h"
-#include "properties/reduce/reduce.h"
 
 namespace attnfuzz {
 namespace {

@@ -18,7 +18,6 @@
 #include "fuzz/check/counts/enough.h"
 #include "fuzz/check/shard.h"
 #include "properties/draw/covering.h"
-#include "properties/judge/judge.h"
 
 namespace attnfuzz {
 namespace {

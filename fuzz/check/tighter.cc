@@ -4,7 +4,6 @@
 #include <chrono>
 #include <iterator>
 
-#include "properties/case/features/domain.h"
 #include "properties/case/features/feature.h"
 #include "properties/case/words.h"
 #include "properties/draw/draw.h"

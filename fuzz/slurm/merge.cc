@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <stdexcept>
-#include <tuple>
 
 #include "base/files.h"
 #include "fuzz/campaign/store/coverage_file.h"

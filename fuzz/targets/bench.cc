@@ -4,7 +4,6 @@
 #include "fuzz/check/shard.h"
 #include "fuzz/targets/counters.h"
 #include "fuzz/targets/target.h"
-#include "properties/data/fills.h"
 #include "properties/judge/property.h"
 #include "properties/judge/situations.h"
 #include "properties/judge/trial.h"

@@ -1,8 +1,5 @@
 #include "properties/data/fills.h"
 
-#include <array>
-#include <bit>
-
 #include "properties/data/bits16.h"
 
 namespace attnfuzz {

@@ -1,7 +1,5 @@
 #include "properties/draw/draw.h"
 
-#include <algorithm>
-
 #include "properties/case/features/domain.h"
 
 namespace attnfuzz {

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 
-#include "properties/data/recipe.h"
 #include "properties/draw/afford.h"
 
 namespace attnfuzz {

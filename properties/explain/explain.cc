@@ -10,7 +10,6 @@
 #include "properties/case/features/feature.h"
 #include "properties/case/places/geometry.h"
 #include "properties/case/words.h"
-#include "properties/data/recipe.h"
 #include "properties/data/tiles.h"
 #include "properties/explain/cells.h"
 #include "properties/explain/picture.h"

@@ -13,7 +13,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "properties/case/case.h"
 #include "properties/judge/verdict.h"

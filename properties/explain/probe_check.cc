@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "properties/case/words.h"
-#include "properties/data/recipe.h"
 #include "properties/data/row_scores.h"
 #include "properties/judge/judge.h"
 #include "reference/numbers/formats.h"

@@ -1,6 +1,5 @@
 #include "properties/explain/svg.h"
 
-#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 

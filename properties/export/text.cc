@@ -1,7 +1,6 @@
 #include "properties/export/text.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstring>

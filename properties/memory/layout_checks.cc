@@ -1,6 +1,5 @@
 // The checks of a laid out case: that nothing was written but outputs, and these completely.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "properties/memory/case_poison.h"

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "properties/case/codec/as_contract.h"
 #include "properties/data/bits16.h"
 #include "properties/memory/extent.h"
 #include "properties/memory/layout.h"

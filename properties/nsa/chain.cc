@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "properties/case/features/domain.h"
 #include "properties/case/features/shrink_toggles.h"
-#include "properties/data/recipe.h"
 #include "properties/judge/execution.h"
 #include "properties/judge/lse_base.h"
 

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "properties/case/words.h"
-#include "properties/data/recipe.h"
 
 namespace attnfuzz::nsa {
 namespace {

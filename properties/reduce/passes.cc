@@ -2,8 +2,6 @@
 // passes_planted.cc simplify values.
 #include "properties/reduce/passes.h"
 
-#include <algorithm>
-
 #include "properties/case/features/cost.h"
 #include "properties/case/features/shrink_toggles.h"
 #include "properties/case/places/geometry.h"

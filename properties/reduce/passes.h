@@ -6,8 +6,6 @@
 #pragma once
 
 #include <span>
-#include <string>
-#include <vector>
 
 #include "properties/reduce/search.h"
 

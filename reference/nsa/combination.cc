@@ -1,6 +1,5 @@
 #include "reference/nsa/combination.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 

@@ -60,7 +60,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "reference/model/error_model.h"
 #include "reference/rows/operands.h"

@@ -1,7 +1,6 @@
 #include "reference/rows/tile_walk.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "reference/rows/row_loops.h"
 #include "reference/rows/row_terms.h"

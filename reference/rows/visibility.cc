@@ -1,7 +1,6 @@
 #include "reference/rows/visibility.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "reference/call/row_space.h"

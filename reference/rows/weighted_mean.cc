@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "reference/rows/scatter.h"
 #include "reference/model/error_model.h"

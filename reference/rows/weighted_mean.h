@@ -83,7 +83,6 @@
 // The same algebra serves a row over its keys and a merge over its splits.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>

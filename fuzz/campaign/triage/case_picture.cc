@@ -5,7 +5,6 @@
 #include <limits>
 #include <stdexcept>
 
-#include "fuzz/campaign/store/lines.h"
 #include "properties/data/recipe.h"
 #include "base/files.h"
 #include "base/json.h"

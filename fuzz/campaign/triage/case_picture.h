@@ -17,7 +17,6 @@
 #include "properties/judge/target/target.h"
 #include "properties/operations/operation.h"
 #include "reference/model/calibration.h"
-#include "reference/oracle.h"
 
 namespace attnfuzz {
 

@@ -9,7 +9,7 @@
 
 namespace attnfuzz {
 
-// Writes to the campaign's folder. It waits while the disk is full (store/shared_state.h).
+// Writes to the campaign's folder. It waits while the disk is full (store/jobs/shared_state.h).
 void save(const Triage& t, const std::function<void()>& write);
 
 // The number of times that the process that examined this crash died while the supervisor lived.

@@ -17,7 +17,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "properties/case/case.h"

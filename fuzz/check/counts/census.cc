@@ -1,7 +1,6 @@
 #include "fuzz/check/counts/census.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <stdexcept>

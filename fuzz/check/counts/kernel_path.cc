@@ -4,7 +4,6 @@
 #include <cstring>
 #include <set>
 #include <sstream>
-#include <stdexcept>
 
 #include "base/printable.h"
 #include "properties/case/features/domain.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 
 #include "fuzz/check/shard.h"
 #include "properties/case/codec/codec_fields.h"

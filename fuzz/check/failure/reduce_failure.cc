@@ -4,9 +4,7 @@
 
 #include "fuzz/check/check.h"
 #include "properties/case/features/domain.h"
-#include "properties/case/places/planted_rank.h"
 #include "properties/explain/first_bits.h"
-#include "properties/judge/judge.h"
 
 namespace attnfuzz {
 

@@ -2,8 +2,6 @@
 // last stage of native sparse attention.
 #include "properties/operations/operation.h"
 
-#include <algorithm>
-
 #include "properties/case/case.h"
 #include "properties/case/features/shrink_toggles.h"
 #include "properties/case/places/layouts.h"

@@ -1,6 +1,5 @@
 // A packed batch entry gives the gradients that a dense call of that entry alone gives: dQ of its queries, dK
 // and dV of its keys.
-#include "properties/case/places/packed.h"
 #include "properties/operations/backward/relations/tools.h"
 #include "properties/operations/forward/relations/storage/packed_tools.h"
 

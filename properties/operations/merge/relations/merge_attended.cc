@@ -9,7 +9,6 @@
 //
 // The kernel's result may in addition be off by its own bound.
 #include <cmath>
-#include <limits>
 
 #include "properties/case/codec/as_contract.h"
 #include "properties/data/fills.h"

@@ -1,5 +1,4 @@
 // Blocks of one key, one after another, compress nothing: each key arrives unchanged.
-#include <algorithm>
 
 #include "properties/operations/forward/relations/tools.h"
 

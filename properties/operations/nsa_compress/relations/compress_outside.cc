@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "properties/judge/judge.h"
 #include "properties/operations/forward/relations/storage/packed_tools.h"
 
 namespace attnfuzz::operations {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "properties/data/recipe.h"
 #include "properties/operations/nsa_score/relations/tools.h"
 
 namespace attnfuzz::relations {

@@ -1,7 +1,6 @@
 // Scores times a power of two keep their order and their ties: the same blocks are chosen.
 #include <algorithm>
 
-#include "properties/judge/judge.h"
 #include "properties/operations/forward/relations/tools.h"
 
 namespace attnfuzz::operations {
